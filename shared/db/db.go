@@ -1,0 +1,245 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// A Workspace is the id of the workspace a transaction is bound to. Empty means
+// none: only global tables and functions can be seen.
+type Workspace string
+
+// An Engine is one of the two databases. db/postgres and db/sqlite implement it.
+type Engine interface {
+	Dialect() Dialect
+	// Do sends a transaction of its own made of ops. When readOnly, it may run
+	// beside a writer.
+	Do(ctx context.Context, ws Workspace, readOnly bool, ops []*Op) error
+	// Begin prepares a transaction; nothing travels before its first Send.
+	Begin(ctx context.Context, ws Workspace) (Transaction, error)
+	// Prepare asks the engine whether it understands a statement.
+	Prepare(ctx context.Context, text string) error
+	// Check reports an unreachable, damaged or outdated database.
+	Check(ctx context.Context) error
+	Close() error
+}
+
+// A Transaction is an engine's open transaction.
+type Transaction interface {
+	// Send runs ops in order, in one round trip where the engine has any, and
+	// commits behind them when commit is set. An error leaves nothing to commit.
+	Send(ctx context.Context, ops []*Op, commit bool) error
+	// Rollback ends the transaction. It is harmless after a commit.
+	Rollback(ctx context.Context) error
+}
+
+// DB is a database, safe for concurrent use.
+type DB struct {
+	engine Engine
+	stats  counters
+}
+
+// New makes a DB of an engine.
+func New(engine Engine) *DB { return &DB{engine: engine} }
+
+// Dialect names the engine's SQL, for messages and tests; code does not branch on it.
+func (d *DB) Dialect() Dialect { return d.engine.Dialect() }
+
+// Close closes all connections.
+func (d *DB) Close() error { return d.engine.Close() }
+
+// Check reports an unreachable, damaged or outdated database.
+func (d *DB) Check(ctx context.Context) error { return d.engine.Check(ctx) }
+
+// Prepare asks the engine whether it understands q.
+func (d *DB) Prepare(ctx context.Context, q Query) error {
+	return d.engine.Prepare(ctx, q.Text(d.engine.Dialect()))
+}
+
+// Do sends b as one transaction in one round trip.
+func (d *DB) Do(ctx context.Context, ws Workspace, b *Batch) error {
+	return d.do(ctx, ws, b, false)
+}
+
+// Read is Do for statements that only read; on SQLite they run beside the writer.
+func (d *DB) Read(ctx context.Context, ws Workspace, b *Batch) error {
+	return d.do(ctx, ws, b, true)
+}
+
+func (d *DB) do(ctx context.Context, ws Workspace, b *Batch, readOnly bool) error {
+	if inTransaction(ctx) {
+		return ErrNested
+	}
+	d.stats.add(len(b.ops))
+	return wrap(b.ops, d.engine.Do(ctx, ws, readOnly, b.ops))
+}
+
+// Exec runs one statement as a transaction and answers the rows it affected.
+func (d *DB) Exec(ctx context.Context, ws Workspace, q Query, args ...any) (int64, error) {
+	var b Batch
+	op := b.Exec(q, args...)
+	err := d.Do(ctx, ws, &b)
+	return op.Affected(), err
+}
+
+// One runs one reading statement and scans its row; none is [ErrNoRows].
+func (d *DB) One(ctx context.Context, ws Workspace, dest []any, q Query, args ...any) error {
+	var b Batch
+	b.One(dest, q, args...)
+	return d.Read(ctx, ws, &b)
+}
+
+// Each runs one reading statement and calls row for each row.
+func (d *DB) Each(ctx context.Context, ws Workspace, row func(Scan) error, q Query, args ...any) error {
+	var b Batch
+	b.Each(row, q, args...)
+	return d.Read(ctx, ws, &b)
+}
+
+// Tx runs fn in one transaction and commits when fn returns nil. The context fn
+// gets marks the transaction: using the DB itself under it is [ErrNested].
+// Never keep a transaction open across a model or an HTTP call.
+func (d *DB) Tx(ctx context.Context, ws Workspace, fn func(context.Context, *Tx) error) (err error) {
+	if inTransaction(ctx) {
+		return ErrNested
+	}
+	t, err := d.engine.Begin(ctx, ws)
+	if err != nil {
+		return err
+	}
+	tx := &Tx{db: d, t: t}
+	defer func() {
+		if tx.done {
+			return
+		}
+		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+		defer cancel()
+		if rerr := t.Rollback(undo); rerr != nil && err != nil {
+			err = errors.Join(err, fmt.Errorf("roll back: %w", rerr))
+		}
+	}()
+	if err := fn(context.WithValue(ctx, transactionKey{}, true), tx); err != nil {
+		return err
+	}
+	return tx.send(ctx, true)
+}
+
+const rollbackTimeout = 2 * time.Second
+
+type transactionKey struct{}
+
+func inTransaction(ctx context.Context) bool { return ctx.Value(transactionKey{}) != nil }
+
+// Tx is an open transaction. It is not safe for concurrent use.
+type Tx struct {
+	db      *DB
+	t       Transaction
+	pending Batch
+	sent    bool
+	done    bool
+}
+
+// Later is the batch of statements that travel with the next one that needs an
+// answer, or with COMMIT. Only statements whose outcome nobody decides on belong
+// there, or ones that raise in SQL: a failing one undoes the transaction.
+func (tx *Tx) Later() *Batch { return &tx.pending }
+
+// Flush sends what waits in [Tx.Later].
+func (tx *Tx) Flush(ctx context.Context) error { return tx.send(ctx, false) }
+
+// Exec runs a statement and answers the number of rows it affected.
+func (tx *Tx) Exec(ctx context.Context, q Query, args ...any) (int64, error) {
+	op := tx.pending.Exec(q, args...)
+	err := tx.send(ctx, false)
+	return op.Affected(), err
+}
+
+// One runs a statement and scans its row; none is [ErrNoRows].
+func (tx *Tx) One(ctx context.Context, dest []any, q Query, args ...any) error {
+	tx.pending.One(dest, q, args...)
+	return tx.send(ctx, false)
+}
+
+// Each runs a statement and calls row for each row.
+func (tx *Tx) Each(ctx context.Context, row func(Scan) error, q Query, args ...any) error {
+	tx.pending.Each(row, q, args...)
+	return tx.send(ctx, false)
+}
+
+func (tx *Tx) send(ctx context.Context, commit bool) error {
+	ops := tx.pending.ops
+	tx.pending.ops = nil
+	if len(ops) == 0 && !(commit && tx.sent) {
+		return nil
+	}
+	tx.sent = true
+	tx.db.stats.add(len(ops))
+	if err := tx.t.Send(ctx, ops, commit); err != nil {
+		return wrap(ops, err)
+	}
+	tx.done = commit
+	return nil
+}
+
+// An OpError names the statement that failed.
+type OpError struct {
+	Query string
+	Err   error
+}
+
+func (e *OpError) Error() string { return e.Query + ": " + e.Err.Error() }
+func (e *OpError) Unwrap() error { return e.Err }
+
+// wrap names the statement when there is only one that can have failed.
+func wrap(ops []*Op, err error) error {
+	if err == nil || len(ops) != 1 {
+		return err
+	}
+	if _, named := errors.AsType[*OpError](err); named {
+		return err
+	}
+	return &OpError{Query: ops[0].Query.Name(), Err: err}
+}
+
+// Stats counts what a DB has sent.
+type Stats struct {
+	// Statements without those that only enter the workspace, begin or commit.
+	Statements int64
+	// RoundTrips are the times something was sent and an answer awaited.
+	RoundTrips int64
+}
+
+// Sub is the difference to an earlier reading.
+func (s Stats) Sub(earlier Stats) Stats {
+	return Stats{s.Statements - earlier.Statements, s.RoundTrips - earlier.RoundTrips}
+}
+
+// Stats reads the counters.
+func (d *DB) Stats() Stats {
+	return Stats{d.stats.statements.Load(), d.stats.roundTrips.Load()}
+}
+
+type counters struct{ statements, roundTrips atomic.Int64 }
+
+func (c *counters) add(statements int) {
+	c.statements.Add(int64(statements))
+	c.roundTrips.Add(1)
+}
+
+// Skew shifts the database's clock for one handle, so that tests can let time
+// pass without waiting. A nil Skew is none.
+type Skew struct{ offset atomic.Int64 }
+
+// Advance lets d pass.
+func (s *Skew) Advance(d time.Duration) { s.offset.Add(int64(d)) }
+
+// Offset is by how much the clock is ahead.
+func (s *Skew) Offset() time.Duration {
+	if s == nil {
+		return 0
+	}
+	return time.Duration(s.offset.Load())
+}

@@ -1,0 +1,224 @@
+package dbtest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/lanekeeper/lanekeeper/migrations"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers"
+	"github.com/lanekeeper/lanekeeper/shared/db/migrate"
+	"github.com/lanekeeper/lanekeeper/shared/db/sqlite"
+)
+
+// The roles of the test database: one that owns the schema and may not bypass
+// row-level security, and one that functions log in as.
+const (
+	ownerRole = "lanekeeper_owner"
+	loginRole = "lanekeeper_login"
+)
+
+type urls struct{ direct, pooled string }
+
+// Once per process: the servers, the migrated Postgres database, the migrated
+// SQLite file. They end with the process.
+var (
+	running = sync.OnceValues(func() (*servers.Set, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+		defer cancel()
+		return servers.Start(ctx, servers.Options{Postgres: servers.PostgresOptions{Fast: true}})
+	})
+	prepared = sync.OnceValues(func() (urls, error) {
+		set, err := running()
+		if err != nil {
+			return urls{}, err
+		}
+		name, err := ensureDatabase(set.PostgresURL)
+		if err != nil {
+			return urls{}, err
+		}
+		return urls{as(set.PostgresURL, loginRole, name), as(set.PgBouncerURL, loginRole, name)}, nil
+	})
+	template = sync.OnceValues(makeFile)
+)
+
+// Servers are the running servers; a test that needs one fails, or on a laptop
+// without it says loudly that it did not run.
+func Servers(t testing.TB) *servers.Set {
+	t.Helper()
+	set, err := running()
+	if err != nil {
+		absent(t, err)
+	}
+	return set
+}
+
+func migrated(t testing.TB) urls {
+	t.Helper()
+	u, err := prepared()
+	if err != nil {
+		absent(t, err)
+	}
+	return u
+}
+
+// absent fails the test, unless a server is missing on somebody's laptop.
+func absent(t testing.TB, err error) {
+	t.Helper()
+	var missing *servers.MissingError
+	if errors.As(err, &missing) && !InCI() {
+		t.Skipf("NOT RUN: %v", err)
+	}
+	t.Fatalf("the test servers: %v", err)
+}
+
+// NewDatabase makes an empty database of its own on the test cluster, for tests
+// of what is global, and answers the URL of its owner.
+func NewDatabase(t testing.TB) string {
+	t.Helper()
+	set := Servers(t)
+	name := fmt.Sprintf("lk_%d_%d", os.Getpid(), time.Now().UnixNano())
+	ctx := context.Background()
+	admin, err := pgx.Connect(ctx, set.PostgresURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close(ctx)
+	if err := ensureRoles(ctx, admin); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.Exec(ctx, fmt.Sprintf("CREATE DATABASE %s OWNER %s", name, ownerRole)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		admin, err := pgx.Connect(ctx, set.PostgresURL)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer admin.Close(ctx)
+		if _, err := admin.Exec(ctx, fmt.Sprintf("DROP DATABASE %s WITH (FORCE)", name)); err != nil {
+			t.Error(err)
+		}
+	})
+	return as(set.PostgresURL, ownerRole, name)
+}
+
+// AsLogin is a database's URL for the role that functions log in as.
+func AsLogin(owner string) string {
+	u, err := url.Parse(owner)
+	if err != nil {
+		return owner
+	}
+	u.User = url.User(loginRole)
+	return u.String()
+}
+
+// ensureDatabase makes and migrates the database of this schema, once for all
+// packages that test at the same time.
+func ensureDatabase(admin string) (string, error) {
+	ctx := context.Background()
+	c, err := pgx.Connect(ctx, admin)
+	if err != nil {
+		return "", fmt.Errorf("connect to the test Postgres: %w", err)
+	}
+	defer c.Close(ctx)
+	name := "lanekeeper_test_" + checksum(migrations.Postgres())
+	if _, err := c.Exec(ctx, "SELECT pg_advisory_lock(7364)"); err != nil {
+		return "", err
+	}
+	if err := ensureRoles(ctx, c); err != nil {
+		return "", err
+	}
+	var there bool
+	if err := c.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&there); err != nil {
+		return "", err
+	}
+	if !there {
+		if _, err := c.Exec(ctx, fmt.Sprintf("CREATE DATABASE %s OWNER %s", name, ownerRole)); err != nil {
+			return "", err
+		}
+	}
+	_, err = migrate.Postgres(ctx, as(admin, ownerRole, name), slog.New(slog.DiscardHandler))
+	return name, err
+}
+
+func ensureRoles(ctx context.Context, c *pgx.Conn) error {
+	_, err := c.Exec(ctx, fmt.Sprintf(`DO $$
+BEGIN
+  PERFORM pg_advisory_xact_lock(7365);
+  IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'lanekeeper_app') THEN
+    CREATE ROLE lanekeeper_app NOLOGIN;
+  END IF;
+  IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '%[1]s') THEN
+    CREATE ROLE %[1]s LOGIN CREATEROLE;
+    CREATE ROLE %[2]s LOGIN IN ROLE lanekeeper_app;
+  END IF;
+END $$`, ownerRole, loginRole))
+	if err != nil {
+		return fmt.Errorf("make the test roles: %w", err)
+	}
+	return nil
+}
+
+func as(admin, role, database string) string {
+	u, err := url.Parse(admin)
+	if err != nil {
+		return admin
+	}
+	u.User = url.User(role)
+	u.Path = "/" + database
+	return u.String()
+}
+
+func checksum(files fs.FS) string {
+	h := sha256.New()
+	_ = fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(files, path)
+		fmt.Fprintf(h, "%s %d\n%s", path, len(text), text)
+		return err
+	})
+	return hex.EncodeToString(h.Sum(nil))[:16]
+}
+
+func migratedFile(t testing.TB) []byte {
+	t.Helper()
+	content, err := template()
+	if err != nil {
+		t.Fatalf("migrate a SQLite file: %v", err)
+	}
+	return content
+}
+
+func makeFile() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "lanekeeper-template-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "template.db")
+	write, read, err := sqlite.OpenPools(sqlite.Config{Path: path})
+	if err != nil {
+		return nil, err
+	}
+	_, err = migrate.SQLite(context.Background(), write, slog.New(slog.DiscardHandler))
+	if err := errors.Join(err, read.Close(), write.Close()); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+}

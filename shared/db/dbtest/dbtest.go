@@ -1,0 +1,127 @@
+// Package dbtest runs one test on every database Lanekeeper supports: SQLite,
+// Postgres, and Postgres through PgBouncer in transaction mode with two server
+// connections. Each test lives in a workspace of its own, in one migrated
+// database, so that tenancy is tested all the time.
+package dbtest
+
+import (
+	"context"
+	"embed"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/lanekeeper/lanekeeper/migrations"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/postgres"
+	"github.com/lanekeeper/lanekeeper/shared/db/sqlite"
+)
+
+//go:embed dbtest.sql
+var files embed.FS
+
+// The engines a test runs on.
+const (
+	OnSQLite    = "sqlite"
+	OnPostgres  = "postgres"
+	OnPgBouncer = "pgbouncer"
+)
+
+// Env is what a test on one engine gets.
+type Env struct {
+	// Engine is OnSQLite, OnPostgres or OnPgBouncer.
+	Engine string
+	// DB is a handle whose clock Skew shifts.
+	DB   *db.DB
+	Skew *db.Skew
+	// Workspace is the test's own.
+	Workspace db.Workspace
+	// URL of the database for the application's login role, or the path of the file.
+	URL string
+}
+
+// Each runs fn on every engine, each time in a fresh workspace.
+func Each(t *testing.T, fn func(t *testing.T, e Env)) {
+	t.Helper()
+	for _, engine := range []string{OnSQLite, OnPostgres, OnPgBouncer} {
+		t.Run(engine, func(t *testing.T) { fn(t, New(t, engine)) })
+	}
+}
+
+// New is the environment on one engine.
+func New(t testing.TB, engine string) Env {
+	t.Helper()
+	e := Env{Engine: engine}
+	switch engine {
+	case OnSQLite:
+		e.URL = freshFile(t)
+	case OnPostgres:
+		e.URL = migrated(t).direct
+	case OnPgBouncer:
+		e.URL = migrated(t).pooled
+	default:
+		t.Fatalf("dbtest: unknown engine %q", engine)
+	}
+	e.DB, e.Skew = e.Open(t, 0)
+	e.Workspace = NewWorkspace(t, e.DB)
+	return e
+}
+
+// Open opens one more handle on the environment's database, with a clock of its
+// own and at most conns connections (zero: what suits the engine).
+func (e Env) Open(t testing.TB, conns int32) (*db.DB, *db.Skew) {
+	t.Helper()
+	skew := new(db.Skew)
+	d, err := e.open(conns, skew)
+	if err != nil {
+		t.Fatalf("open %s: %v", e.Engine, err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Errorf("close %s: %v", e.Engine, err)
+		}
+	})
+	return d, skew
+}
+
+func (e Env) open(conns int32, skew *db.Skew) (*db.DB, error) {
+	if e.Engine == OnSQLite {
+		return sqlite.Open(context.Background(), sqlite.Config{Path: e.URL, Schema: migrations.Latest(), Skew: skew})
+	}
+	if conns == 0 {
+		conns = 4
+	}
+	return postgres.Open(postgres.Config{URL: e.URL, MaxConns: conns, Schema: migrations.Latest(), Skew: skew})
+}
+
+// NewWorkspace adds a workspace with a slug of its own.
+func NewWorkspace(t testing.TB, d *db.DB) db.Workspace {
+	t.Helper()
+	var q struct{ AddWorkspace db.Query }
+	if err := db.Load(files, &q); err != nil {
+		t.Fatal(err)
+	}
+	id := uuid.NewString()
+	if _, err := d.Exec(t.Context(), "", q.AddWorkspace, id, "test-"+id[:18], "Test "+t.Name()[:min(len(t.Name()), 200)]); err != nil {
+		t.Fatalf("add a workspace: %v", err)
+	}
+	return db.Workspace(id)
+}
+
+func freshFile(t testing.TB) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "test.db")
+	if err := os.WriteFile(path, migratedFile(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// InCI reports whether a missing server must fail the test.
+func InCI() bool {
+	v := os.Getenv("CI")
+	return v != "" && !strings.EqualFold(v, "false") && v != "0"
+}

@@ -1,0 +1,93 @@
+// Package migrate brings a database's schema up to date. It is the only package
+// that links goose; of the functions only migrate imports it, so that no cold
+// start pays for it.
+package migrate
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+
+	"github.com/lanekeeper/lanekeeper/migrations"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/postgres"
+)
+
+// VersionTable is where goose notes what it has applied.
+const VersionTable = "lk_schema_version"
+
+// Result says what a run did.
+type Result struct {
+	From    int64    `json:"from"`
+	To      int64    `json:"to"`
+	Applied []string `json:"applied"`
+}
+
+// Postgres migrates the database at url, as the role the url names, which will
+// own the tables. Runs at the same time wait for each other by a lease row, which
+// a transaction pooler does not disturb.
+func Postgres(ctx context.Context, url string, log *slog.Logger) (Result, error) {
+	dsn, err := postgres.VerifiedURL(url)
+	if err != nil {
+		return Result{}, err
+	}
+	cfg, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return Result{}, errors.New("DATABASE_URL is not a Postgres URL")
+	}
+	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
+	pool := stdlib.OpenDB(*cfg)
+	defer pool.Close()
+	if err := pool.PingContext(ctx); err != nil {
+		return Result{}, fmt.Errorf("connect to Postgres: %w: %w", db.ErrUnavailable, err)
+	}
+	locker, err := lock.NewPostgresTableLocker(
+		lock.WithTableName("lk_schema_lock"),
+		lock.WithTableLockTimeout(time.Second, 120),
+	)
+	if err != nil {
+		return Result{}, fmt.Errorf("prepare the migration lock: %w", err)
+	}
+	return up(ctx, goose.DialectPostgres, pool, migrations.Postgres(), log, goose.WithLocker(locker))
+}
+
+// SQLite migrates a file opened by the SQLite engine's OpenPools.
+func SQLite(ctx context.Context, pool *sql.DB, log *slog.Logger) (Result, error) {
+	return up(ctx, goose.DialectSQLite3, pool, migrations.SQLite(), log)
+}
+
+func up(ctx context.Context, dialect goose.Dialect, pool *sql.DB, files fs.FS, log *slog.Logger, opts ...goose.ProviderOption) (Result, error) {
+	opts = append(opts,
+		goose.WithTableName(VersionTable),
+		goose.WithDisableGlobalRegistry(true),
+		goose.WithLogger(goose.NopLogger()),
+	)
+	p, err := goose.NewProvider(dialect, pool, files, opts...)
+	if err != nil {
+		return Result{}, fmt.Errorf("read migrations: %w", err)
+	}
+	from, err := p.GetDBVersion(ctx)
+	if err != nil {
+		return Result{}, fmt.Errorf("read schema version: %w", err)
+	}
+	applied, err := p.Up(ctx)
+	res := Result{From: from, To: from, Applied: []string{}}
+	for _, m := range applied {
+		log.InfoContext(ctx, "migration applied", "version", m.Source.Version, "file", m.Source.Path, "duration_ms", m.Duration.Milliseconds())
+		res.To = m.Source.Version
+		res.Applied = append(res.Applied, m.Source.Path)
+	}
+	if err != nil {
+		return res, fmt.Errorf("migrate: %w", err)
+	}
+	return res, nil
+}

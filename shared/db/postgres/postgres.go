@@ -1,0 +1,329 @@
+// Package postgres is the seam's engine for Postgres: native pgx in exec mode
+// (no prepared statements, so that a transaction pooler is harmless), one
+// pipelined batch per round trip, and lk_enter in front of every transaction,
+// which takes the application role, the workspace and the time limits for this
+// transaction only.
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+)
+
+// Config says how to reach the database.
+type Config struct {
+	// URL is a postgres:// URL or a keyword/value string. Hosts other than
+	// loopback are verified fully (sslmode=verify-full).
+	URL string
+	// MaxConns is the size of the pool, 2 when zero.
+	MaxConns int32
+	// Schema is the lowest schema version the program can work with; zero asks
+	// for none.
+	Schema int64
+	// Skew shifts the database's clock for this handle (tests).
+	Skew *db.Skew
+}
+
+const (
+	connectTimeout = 5 * time.Second
+	idleSuspect    = time.Second // an idler connection is looked at before use
+)
+
+type engine struct {
+	pool *pgxpool.Pool
+	skew *db.Skew
+	used sync.Map // *pgx.Conn → time.Time of last use
+}
+
+// Open makes an engine. It connects on first use: a database that is away does
+// not keep a process from starting.
+func Open(cfg Config) (*db.DB, error) {
+	dsn, err := VerifiedURL(cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	pc, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		// pgx's message may quote the string, password included.
+		return nil, errors.New("DATABASE_URL is not a Postgres URL")
+	}
+	e := &engine{skew: cfg.Skew}
+	pc.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+	pc.ConnConfig.ConnectTimeout = connectTimeout
+	pc.ConnConfig.DialFunc = (&net.Dialer{Timeout: connectTimeout, KeepAlive: 15 * time.Second}).DialContext
+	pc.MaxConns = cfg.MaxConns
+	if pc.MaxConns == 0 {
+		pc.MaxConns = 2
+	}
+	pc.MinConns = 0
+	pc.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
+	pc.PrepareConn = e.prepare
+	pc.AfterRelease = func(c *pgx.Conn) bool { e.used.Store(c, time.Now()); return true }
+	pc.BeforeClose = func(c *pgx.Conn) { e.used.Delete(c) }
+	pc.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
+		c.TypeMap().RegisterType(&pgtype.Type{
+			Name: "timestamptz", OID: pgtype.TimestamptzOID,
+			Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC},
+		})
+		return checkSchema(ctx, c, cfg.Schema)
+	}
+	e.pool, err = pgxpool.NewWithConfig(context.Background(), pc)
+	if err != nil {
+		return nil, fmt.Errorf("open Postgres pool: %w", err)
+	}
+	return db.New(e), nil
+}
+
+// VerifiedURL is the connection string with sslmode=verify-full unless the host
+// is loopback or a socket. A string that switches TLS off for another host is
+// refused.
+func VerifiedURL(dsn string) (string, error) {
+	pc, err := pgconn.ParseConfig(dsn)
+	if err != nil {
+		return "", errors.New("DATABASE_URL is not a Postgres URL (postgres://user:password@host:5432/name)")
+	}
+	if isLocal(pc.Host) {
+		return dsn, nil
+	}
+	if u, err := url.Parse(dsn); err == nil && u.Scheme != "" {
+		q := u.Query()
+		if q.Get("sslmode") == "disable" {
+			return "", fmt.Errorf("DATABASE_URL switches TLS off for host %s: leave sslmode out, or set it to verify-full", pc.Host)
+		}
+		q.Set("sslmode", "verify-full")
+		u.RawQuery = q.Encode()
+		return u.String(), nil
+	}
+	if strings.Contains(dsn, "sslmode=disable") {
+		return "", fmt.Errorf("DATABASE_URL switches TLS off for host %s: leave sslmode out, or set it to verify-full", pc.Host)
+	}
+	return dsn + " sslmode=verify-full", nil
+}
+
+func isLocal(host string) bool {
+	if host == "localhost" || strings.HasPrefix(host, "/") {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// prepare looks at a connection that has idled: a sandbox that was frozen wakes
+// with connections the server has closed meanwhile.
+func (e *engine) prepare(_ context.Context, c *pgx.Conn) (bool, error) {
+	if last, ok := e.used.Load(c); ok && time.Since(last.(time.Time)) < idleSuspect {
+		return true, nil
+	}
+	//nolint:staticcheck // Ping would cost the round trip that this saves; what it misses, SafeToRetry catches.
+	return c.PgConn().CheckConn() == nil, nil
+}
+
+func checkSchema(ctx context.Context, c *pgx.Conn, need int64) error {
+	if need == 0 {
+		return nil
+	}
+	var have int64
+	var safe bool
+	err := c.QueryRow(ctx, "SELECT version, safe FROM lk_schema()").Scan(&have, &safe)
+	var pe *pgconn.PgError
+	switch {
+	case errors.As(err, &pe) && pe.Code == "42883":
+		return &db.SchemaError{Need: need}
+	case err != nil:
+		return fmt.Errorf("read schema version: %w", err)
+	case have < need:
+		return &db.SchemaError{Have: have, Need: need}
+	case !safe:
+		return db.ErrUnsafeRole
+	}
+	return nil
+}
+
+func (e *engine) Dialect() db.Dialect { return db.Postgres }
+
+func (e *engine) Close() error { e.pool.Close(); return nil }
+
+func (e *engine) Check(ctx context.Context) error {
+	return e.Do(ctx, "", true, nil)
+}
+
+func (e *engine) Prepare(ctx context.Context, text string) error {
+	c, err := e.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Release()
+	_, err = c.Conn().PgConn().Prepare(ctx, "", text, nil)
+	return mapError(err, false)
+}
+
+func (e *engine) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+	c, err := e.pool.Acquire(ctx)
+	if err == nil {
+		return c, nil
+	}
+	if se, ok := errors.AsType[*db.SchemaError](err); ok {
+		return nil, se
+	}
+	if errors.Is(err, db.ErrUnsafeRole) {
+		return nil, db.ErrUnsafeRole
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("connect to Postgres: %w", ctx.Err())
+	}
+	return nil, fmt.Errorf("connect to Postgres: %w: %w", db.ErrUnavailable, err)
+}
+
+// Do sends the statements as one pipeline, which Postgres takes for one
+// transaction: no BEGIN, no COMMIT, one round trip.
+func (e *engine) Do(ctx context.Context, ws db.Workspace, _ bool, ops []*db.Op) error {
+	for attempt := 0; ; attempt++ {
+		c, err := e.acquire(ctx)
+		if err != nil {
+			return err
+		}
+		var b pgx.Batch
+		e.enter(&b, ws)
+		err = pipeline(ctx, c.Conn(), &b, 1, ws, ops, false)
+		c.Release()
+		if err != nil && attempt == 0 && pgconn.SafeToRetry(err) {
+			continue
+		}
+		return mapError(err, true)
+	}
+}
+
+func (e *engine) enter(b *pgx.Batch, ws db.Workspace) {
+	if skew := e.skew.Offset(); skew != 0 {
+		b.Queue("SELECT lk_enter($1, $2)", db.Null(string(ws)), skew.Microseconds())
+		return
+	}
+	b.Queue("SELECT lk_enter($1)", db.Null(string(ws)))
+}
+
+func (e *engine) Begin(_ context.Context, ws db.Workspace) (db.Transaction, error) {
+	return &transaction{engine: e, ws: ws}, nil
+}
+
+// transaction is an explicit one: BEGIN and lk_enter travel with its first
+// statements, COMMIT with its last.
+type transaction struct {
+	engine *engine
+	ws     db.Workspace
+	conn   *pgxpool.Conn
+}
+
+func (t *transaction) Send(ctx context.Context, ops []*db.Op, commit bool) error {
+	if t.conn == nil && commit {
+		return t.engine.Do(ctx, t.ws, false, ops) // all of it at once
+	}
+	var b pgx.Batch
+	if t.conn == nil {
+		c, err := t.engine.acquire(ctx)
+		if err != nil {
+			return err
+		}
+		t.conn = c
+		b.Queue("BEGIN")
+		t.engine.enter(&b, t.ws)
+	}
+	err := pipeline(ctx, t.conn.Conn(), &b, b.Len(), t.ws, ops, commit)
+	if err == nil && commit {
+		t.release()
+	}
+	return mapError(err, commit)
+}
+
+func (t *transaction) Rollback(ctx context.Context) error {
+	if t.conn == nil {
+		return nil
+	}
+	defer t.release()
+	if t.conn.Conn().PgConn().IsClosed() {
+		return nil
+	}
+	_, err := t.conn.Exec(ctx, "ROLLBACK")
+	return err
+}
+
+func (t *transaction) release() {
+	t.conn.Release()
+	t.conn = nil
+}
+
+// pipeline sends b, whose first lead statements belong to the seam, with ops
+// behind them and COMMIT at the end when asked, and reads all answers.
+func pipeline(ctx context.Context, conn *pgx.Conn, b *pgx.Batch, lead int, ws db.Workspace, ops []*db.Op, commit bool) error {
+	for _, op := range ops {
+		args, err := op.Arguments(ws)
+		if err != nil {
+			return err
+		}
+		b.Queue(op.Query.Text(db.Postgres), args...)
+	}
+	if commit {
+		b.Queue("COMMIT")
+	}
+	res := conn.SendBatch(ctx, b)
+	err := read(res, lead, ops, commit)
+	if cerr := res.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+func read(res pgx.BatchResults, lead int, ops []*db.Op, commit bool) error {
+	for range lead {
+		if _, err := res.Exec(); err != nil {
+			return err
+		}
+	}
+	for _, op := range ops {
+		if err := readOp(res, op); err != nil {
+			return &db.OpError{Query: op.Query.Name(), Err: mapError(err, false)}
+		}
+	}
+	if commit {
+		if _, err := res.Exec(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func readOp(res pgx.BatchResults, op *db.Op) error {
+	if !op.WantsRows() {
+		tag, err := res.Exec()
+		if err != nil {
+			return err
+		}
+		return op.Done(tag.RowsAffected())
+	}
+	rows, err := res.Query()
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := op.Row(rows.Scan); err != nil {
+			return err
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	return op.Done(rows.CommandTag().RowsAffected())
+}

@@ -1,0 +1,171 @@
+package db
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Dialect names the SQL an engine speaks.
+type Dialect string
+
+// The two dialects.
+const (
+	Postgres Dialect = "postgres"
+	SQLite   Dialect = "sqlite"
+)
+
+// A Query is one named statement, in the text of each dialect.
+type Query struct {
+	name     string
+	postgres string
+	sqlite   string
+	global   bool
+}
+
+// Name is the query's name, prefixed with the file it stands in: "lane.Acquire".
+func (q Query) Name() string { return q.name }
+
+// Global reports whether the query is about no single workspace, so that $1 is
+// the caller's first argument.
+func (q Query) Global() bool { return q.global }
+
+// Text is the statement for one dialect.
+func (q Query) Text(d Dialect) string {
+	if d == SQLite {
+		return q.sqlite
+	}
+	return q.postgres
+}
+
+// Load fills the Query fields of the struct that queries points to from the
+// *.sql files at the root of fsys. Every field must have its query and every
+// query its field.
+func Load(fsys fs.FS, queries any) error {
+	parsed, err := Parse(fsys)
+	if err != nil {
+		return err
+	}
+	target := reflect.ValueOf(queries)
+	if target.Kind() != reflect.Pointer || target.Elem().Kind() != reflect.Struct {
+		return fmt.Errorf("load queries: want a pointer to a struct, got %T", queries)
+	}
+	target = target.Elem()
+	var errs []error
+	for i := range target.NumField() {
+		name := target.Type().Field(i).Name
+		j := slices.IndexFunc(parsed, func(q Query) bool { return strings.HasSuffix(q.name, "."+name) })
+		if j < 0 {
+			errs = append(errs, fmt.Errorf("load queries: field %s has no query", name))
+			continue
+		}
+		target.Field(i).Set(reflect.ValueOf(parsed[j]))
+		parsed = slices.Delete(parsed, j, j+1)
+	}
+	for _, q := range parsed {
+		errs = append(errs, fmt.Errorf("load queries: query %s has no field", q.name))
+	}
+	return errors.Join(errs...)
+}
+
+// Parse reads the *.sql files at the root of fsys into queries and checks the
+// house rules: a query is in the shared file or in both engine files, an engine
+// file says why it exists, and a query binds its workspace as $1 unless it says
+// why it is global.
+func Parse(fsys fs.FS) ([]Query, error) {
+	files, err := fs.Glob(fsys, "*.sql")
+	if err != nil {
+		return nil, fmt.Errorf("parse queries: %w", err)
+	}
+	p := parser{queries: map[string]*Query{}}
+	for _, file := range files {
+		text, err := fs.ReadFile(fsys, file)
+		if err != nil {
+			return nil, fmt.Errorf("parse queries: %w", err)
+		}
+		p.file(file, string(text))
+	}
+	out := make([]Query, 0, len(p.order))
+	for _, name := range p.order {
+		q := p.queries[name]
+		if q.postgres == "" || q.sqlite == "" {
+			p.fail("%s is in one engine's file only", name)
+		}
+		out = append(out, *q)
+	}
+	return out, errors.Join(p.errs...)
+}
+
+type parser struct {
+	queries map[string]*Query
+	order   []string
+	errs    []error
+}
+
+func (p *parser) fail(format string, args ...any) {
+	p.errs = append(p.errs, fmt.Errorf("parse queries: "+format, args...))
+}
+
+var (
+	heading   = regexp.MustCompile(`(?m)^-- name: (\w+)\s*$`)
+	globalWhy = regexp.MustCompile(`(?m)^-- global: \S`)
+	workspace = regexp.MustCompile(`\$1\b`)
+	comment   = regexp.MustCompile(`(?m)^\s*--.*$\n?`)
+)
+
+func (p *parser) file(file, text string) {
+	stem := strings.TrimSuffix(path.Base(file), ".sql")
+	base, engine, split := strings.Cut(stem, ".")
+	if split && !strings.HasPrefix(text, "-- why: ") {
+		p.fail("%s: the first line must say \"-- why: …\"", file)
+	}
+	heads := heading.FindAllStringSubmatchIndex(text, -1)
+	for i, h := range heads {
+		end := len(text)
+		if i+1 < len(heads) {
+			end = heads[i+1][0]
+		}
+		name := base + "." + text[h[2]:h[3]]
+		body := text[h[1]:end]
+		global := globalWhy.MatchString(body)
+		body = strings.TrimSuffix(strings.TrimSpace(comment.ReplaceAllString(body, "")), ";")
+		if !global && !workspace.MatchString(body) {
+			p.fail("%s: %s neither binds its workspace as $1 nor says \"-- global: why\"", file, name)
+		}
+		p.add(file, name, Dialect(engine), split, global, body)
+	}
+}
+
+func (p *parser) add(file, name string, engine Dialect, split, global bool, body string) {
+	q, known := p.queries[name]
+	if !known {
+		q = &Query{name: name, global: global}
+		p.queries[name] = q
+		p.order = append(p.order, name)
+	}
+	if q.global != global {
+		p.fail("%s: %s is global in one engine only", file, name)
+	}
+	set := func(text *string) {
+		if *text != "" {
+			p.fail("%s: %s is there twice", file, name)
+		}
+		*text = body
+	}
+	switch {
+	case !split:
+		set(&q.postgres)
+		set(&q.sqlite)
+	case engine == Postgres:
+		set(&q.postgres)
+	case engine == SQLite:
+		set(&q.sqlite)
+	default:
+		p.fail("%s: unknown engine %q", file, engine)
+	}
+}

@@ -1,0 +1,99 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+)
+
+// session is one connection with the statements it has prepared.
+type session struct {
+	conn  *sql.Conn
+	stmts map[string]*sql.Stmt
+}
+
+func newSession(c *sql.Conn) *session {
+	return &session{conn: c, stmts: map[string]*sql.Stmt{}}
+}
+
+func (s *session) close() error {
+	var errs []error
+	for _, stmt := range s.stmts {
+		errs = append(errs, stmt.Close())
+	}
+	return errors.Join(append(errs, s.conn.Close())...)
+}
+
+func (s *session) prepare(ctx context.Context, text string) (*sql.Stmt, error) {
+	if stmt, ok := s.stmts[text]; ok {
+		return stmt, nil
+	}
+	stmt, err := s.conn.PrepareContext(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	s.stmts[text] = stmt
+	return stmt, nil
+}
+
+func (s *session) exec(ctx context.Context, text string) error {
+	stmt, err := s.prepare(ctx, text)
+	if err != nil {
+		return err
+	}
+	_, err = stmt.ExecContext(ctx)
+	return err
+}
+
+func (s *session) run(ctx context.Context, ws db.Workspace, ops []*db.Op) error {
+	for _, op := range ops {
+		if err := s.op(ctx, ws, op); err != nil {
+			return &db.OpError{Query: op.Query.Name(), Err: mapError(err)}
+		}
+	}
+	return nil
+}
+
+func (s *session) op(ctx context.Context, ws db.Workspace, op *db.Op) error {
+	args, err := op.Arguments(ws)
+	if err != nil {
+		return err
+	}
+	for i := range args {
+		args[i] = bind(args[i])
+	}
+	stmt, err := s.prepare(ctx, op.Query.Text(db.SQLite))
+	if err != nil {
+		return err
+	}
+	if !op.WantsRows() {
+		res, err := stmt.ExecContext(ctx, args...)
+		if err != nil {
+			return err
+		}
+		n, err := res.RowsAffected()
+		if err != nil {
+			return err
+		}
+		return op.Done(n)
+	}
+	rows, err := stmt.QueryContext(ctx, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	var n int64
+	scan := scanner(rows)
+	for rows.Next() {
+		n++
+		if err := op.Row(scan); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+		return err
+	}
+	return op.Done(n)
+}

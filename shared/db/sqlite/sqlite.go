@@ -1,0 +1,268 @@
+// Package sqlite is the seam's engine for SQLite: one writer whose transactions
+// are IMMEDIATE, a query_only pool for reads, times as integer microseconds of
+// UTC, and lk_now() as a registered function.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"modernc.org/sqlite"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+)
+
+// Config says where the file is.
+type Config struct {
+	// Path of the file; it and its folder are made when missing (modes 600, 700).
+	Path string
+	// Schema is the lowest schema version the program can work with; zero asks
+	// for none.
+	Schema int64
+	// Skew shifts the database's clock for this handle (tests).
+	Skew *db.Skew
+}
+
+// readers is the size of the pool for reads.
+const readers = 4
+
+type engine struct {
+	writer *session
+	turn   chan struct{} // holds one token: whoever has it writes
+	write  *sql.DB
+	read   *sql.DB
+	need   int64
+}
+
+// Open opens the file and checks that it is sound. A damaged one is moved aside,
+// never deleted, and reported as a [CorruptError].
+func Open(ctx context.Context, cfg Config) (*db.DB, error) {
+	write, read, err := OpenPools(cfg)
+	if err != nil {
+		return nil, err
+	}
+	e := &engine{write: write, read: read, turn: make(chan struct{}, 1), need: cfg.Schema}
+	if err := e.start(ctx); err != nil {
+		e.Close()
+		if errors.Is(err, db.ErrCorrupt) {
+			return nil, moveAside(cfg.Path, err)
+		}
+		return nil, fmt.Errorf("open %s: %w", cfg.Path, err)
+	}
+	return db.New(e), nil
+}
+
+// OpenPools opens the bare pools: a single writing connection and several that
+// only read. The migrations need the first.
+func OpenPools(cfg Config) (write, read *sql.DB, err error) {
+	if err := ensureFile(cfg.Path); err != nil {
+		return nil, nil, err
+	}
+	d := &sqlite.Driver{}
+	if err := register(d, cfg.Skew); err != nil {
+		return nil, nil, err
+	}
+	write = sql.OpenDB(connector{d, dsn(cfg.Path, "synchronous(FULL)")})
+	write.SetMaxOpenConns(1)
+	read = sql.OpenDB(connector{d, dsn(cfg.Path, "query_only(1)")})
+	read.SetMaxOpenConns(readers)
+	return write, read, nil
+}
+
+func ensureFile(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("make folder of the database: %w", err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("open the database file: %w", err)
+	}
+	return f.Close()
+}
+
+func dsn(path, pragma string) string {
+	q := url.Values{
+		"_pragma": {"journal_mode(WAL)", "busy_timeout(5000)", "foreign_keys(1)", pragma},
+		"_txlock": {"immediate"},
+	}
+	return "file:" + url.PathEscape(path) + "?" + q.Encode()
+}
+
+// connector opens connections of a driver of our own, so that lk_now belongs to
+// this handle and not to the process.
+type connector struct {
+	driver *sqlite.Driver
+	dsn    string
+}
+
+func (c connector) Connect(context.Context) (driver.Conn, error) { return c.driver.Open(c.dsn) }
+func (c connector) Driver() driver.Driver                        { return c.driver }
+
+// register gives SQL the functions that the Postgres migrations define there.
+func register(d *sqlite.Driver, skew *db.Skew) error {
+	now := func(*sqlite.FunctionContext, []driver.Value) (driver.Value, error) {
+		return time.Now().Add(skew.Offset()).UnixMicro(), nil
+	}
+	plus := func(_ *sqlite.FunctionContext, args []driver.Value) (driver.Value, error) {
+		t, ok := args[0].(int64)
+		ms, ok2 := args[1].(int64)
+		if !ok || !ok2 {
+			return nil, nil // null in, null out
+		}
+		return t + ms*1000, nil
+	}
+	if err := d.RegisterScalarFunction("lk_now", 0, now); err != nil {
+		return fmt.Errorf("register lk_now: %w", err)
+	}
+	if err := d.RegisterDeterministicScalarFunction("lk_plus", 2, plus); err != nil {
+		return fmt.Errorf("register lk_plus: %w", err)
+	}
+	return nil
+}
+
+func (e *engine) start(ctx context.Context) error {
+	c, err := e.write.Conn(ctx)
+	if err != nil {
+		return mapError(err)
+	}
+	e.writer = newSession(c)
+	var verdict string
+	if err := c.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&verdict); err != nil {
+		return mapError(err)
+	}
+	if verdict != "ok" {
+		return fmt.Errorf("%w: %s", db.ErrCorrupt, verdict)
+	}
+	e.turn <- struct{}{}
+	return e.Check(ctx)
+}
+
+func (e *engine) Dialect() db.Dialect { return db.SQLite }
+
+func (e *engine) Close() error {
+	var errs []error
+	if e.writer != nil {
+		errs = append(errs, e.writer.close())
+	}
+	return errors.Join(append(errs, e.read.Close(), e.write.Close())...)
+}
+
+func (e *engine) Check(ctx context.Context) error {
+	if e.need == 0 {
+		return nil
+	}
+	var have sql.NullInt64
+	err := e.read.QueryRowContext(ctx,
+		"SELECT (SELECT max(version_id) FROM lk_schema_version) FROM sqlite_master WHERE name = 'lk_schema_version'").Scan(&have)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		if missingTable(err) {
+			return &db.SchemaError{Need: e.need}
+		}
+		return mapError(err)
+	}
+	if have.Int64 < e.need {
+		return &db.SchemaError{Have: have.Int64, Need: e.need}
+	}
+	return nil
+}
+
+func (e *engine) Prepare(ctx context.Context, text string) error {
+	stmt, err := e.read.PrepareContext(ctx, text)
+	if err != nil {
+		return mapError(err)
+	}
+	return stmt.Close()
+}
+
+func (e *engine) Do(ctx context.Context, ws db.Workspace, readOnly bool, ops []*db.Op) error {
+	if !readOnly {
+		t, err := e.Begin(ctx, ws)
+		if err != nil {
+			return err
+		}
+		err = t.Send(ctx, ops, true)
+		if err != nil {
+			err = errors.Join(err, t.Rollback(ctx))
+		}
+		return err
+	}
+	if len(ops) == 0 {
+		return e.Check(ctx)
+	}
+	c, err := e.read.Conn(ctx)
+	if err != nil {
+		return mapError(err)
+	}
+	s := newSession(c)
+	if err := s.exec(ctx, "BEGIN DEFERRED"); err != nil {
+		return errors.Join(mapError(err), s.close())
+	}
+	err = s.run(ctx, ws, ops)
+	end := s.exec(context.WithoutCancel(ctx), "COMMIT")
+	return errors.Join(err, mapError(end), s.close())
+}
+
+// Begin waits for the writer's turn, so that a cancelled caller leaves the queue.
+func (e *engine) Begin(ctx context.Context, ws db.Workspace) (db.Transaction, error) {
+	select {
+	case <-e.turn:
+		return &transaction{engine: e, ws: ws}, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for the SQLite writer: %w", ctx.Err())
+	}
+}
+
+type transaction struct {
+	engine *engine
+	ws     db.Workspace
+	begun  bool
+	ended  bool
+}
+
+func (t *transaction) Send(ctx context.Context, ops []*db.Op, commit bool) error {
+	w := t.engine.writer
+	if !t.begun {
+		if err := w.exec(ctx, "BEGIN IMMEDIATE"); err != nil {
+			return mapError(err)
+		}
+		t.begun = true
+	}
+	if err := w.run(ctx, t.ws, ops); err != nil {
+		return err
+	}
+	if !commit {
+		return nil
+	}
+	// A commit that is under way is not interrupted: its outcome would be open.
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := w.exec(context.WithoutCancel(ctx), "COMMIT"); err != nil {
+		return mapError(err)
+	}
+	t.end()
+	return nil
+}
+
+func (t *transaction) Rollback(ctx context.Context) error {
+	if t.ended {
+		return nil
+	}
+	defer t.end()
+	if !t.begun {
+		return nil
+	}
+	return mapError(t.engine.writer.exec(context.WithoutCancel(ctx), "ROLLBACK"))
+}
+
+func (t *transaction) end() {
+	t.ended = true
+	t.engine.turn <- struct{}{}
+}

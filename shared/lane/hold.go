@@ -1,0 +1,140 @@
+package lane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+)
+
+// Tx is a transaction that has proven its holds. Only [Store.InHold] makes one,
+// and stores that write protected state take nothing else.
+type Tx struct {
+	tx    *db.Tx
+	holds []*Hold
+}
+
+// Proves reports [ErrNotProven] unless the transaction proves the lane. Stores
+// call it with the lane that protects their rows.
+func (t Tx) Proves(name Name) error {
+	if slices.ContainsFunc(t.holds, func(h *Hold) bool { return h.Lane == name }) {
+		return nil
+	}
+	return fmt.Errorf("%w %s", ErrNotProven, name)
+}
+
+// Later queues statements that travel with the next answer needed or with COMMIT.
+func (t Tx) Later() *db.Batch { return t.tx.Later() }
+
+// Exec runs a statement and answers the number of rows it affected.
+func (t Tx) Exec(ctx context.Context, q db.Query, args ...any) (int64, error) {
+	return t.tx.Exec(ctx, q, args...)
+}
+
+// One runs a statement and scans its row; none is [db.ErrNoRows].
+func (t Tx) One(ctx context.Context, dest []any, q db.Query, args ...any) error {
+	return t.tx.One(ctx, dest, q, args...)
+}
+
+// Each runs a statement and calls row for each row.
+func (t Tx) Each(ctx context.Context, row func(db.Scan) error, q db.Query, args ...any) error {
+	return t.tx.Each(ctx, row, q, args...)
+}
+
+// Release queues the end of a proven hold, so that it joins this transaction's
+// COMMIT.
+func (t Tx) Release(s *Store, h *Hold) { s.ReleaseIn(t.tx.Later(), h) }
+
+// InHold runs fn in a transaction whose first statement, in the round trip of
+// BEGIN, proves and renews every hold. A hold that is over undoes everything with
+// [ErrLost]: a lost lane cannot write.
+func (s *Store) InHold(ctx context.Context, held Held, fn func(context.Context, Tx) error) error {
+	holds := slices.Clone(held.holds())
+	if len(holds) == 0 {
+		return errors.New("in hold: no hold to prove")
+	}
+	slices.SortFunc(holds, func(a, b *Hold) int { return strings.Compare(string(a.Lane), string(b.Lane)) })
+	err := s.db.Tx(ctx, holds[0].Workspace, func(ctx context.Context, tx *db.Tx) error {
+		for _, h := range holds {
+			s.prove(tx.Later(), h, leaseFor(ctx, h.Lane))
+		}
+		return fn(ctx, Tx{tx, holds})
+	})
+	if err == nil {
+		return nil
+	}
+	for _, h := range holds {
+		if lost := s.lost(err, h.Lane); errors.Is(lost, ErrLost) {
+			return lost
+		}
+	}
+	return err
+}
+
+// Wait says what [Store.Do] does about a busy lane.
+type Wait struct {
+	// Limit is how long to wait; zero gives up at once with the [BusyError].
+	Limit time.Duration
+}
+
+// Do acquires a lane, runs fn under a context that ends at the inner deadline,
+// and releases on return, error, panic and cancellation. A busy lane is a
+// [BusyError] once the wait is over; a waiter marks the hold, so that its holder
+// learns that somebody waits.
+func (s *Store) Do(ctx context.Context, r Request, wait Wait, fn func(context.Context, *Hold) error) (err error) {
+	h, err := s.await(ctx, r, wait)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+		defer cancel()
+		if rerr := s.Release(clean, h); rerr != nil && !(errors.Is(err, ErrLost) && errors.Is(rerr, ErrLost)) {
+			err = errors.Join(err, rerr)
+		}
+	}()
+	inner, cancel := WithInnerDeadline(ctx)
+	defer cancel()
+	return fn(inner, h)
+}
+
+const (
+	releaseTimeout = 3 * time.Second
+	firstPause     = 50 * time.Millisecond
+	longestPause   = time.Second
+)
+
+func (s *Store) await(ctx context.Context, r Request, wait Wait) (*Hold, error) {
+	until := time.Now().Add(wait.Limit)
+	var marked int64
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		h, err := s.Acquire(ctx, r)
+		busy, isBusy := errors.AsType[*BusyError](err)
+		if !isBusy {
+			return h, err
+		}
+		left := time.Until(until)
+		if left <= 0 {
+			return nil, err
+		}
+		if marked != busy.Fence {
+			if err := s.Want(ctx, r.Workspace, busy.Info, string(r.Holder)); err != nil {
+				return nil, err
+			}
+			marked = busy.Fence
+		}
+		jittered := pause/2 + rand.N(pause/2+1) //nolint:gosec // spreads retries, keeps no secret
+		timer := time.NewTimer(min(jittered, left))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, fmt.Errorf("wait for lane %s: %w", r.Lane, ctx.Err())
+		}
+	}
+}

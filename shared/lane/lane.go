@@ -1,0 +1,171 @@
+package lane
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// A Name names a lane: "heartbeat", "objective:{id}", or any name of the user's.
+type Name string
+
+// The lanes with a meaning of their own.
+const (
+	Heartbeat   Name = "heartbeat"
+	Operate     Name = "operate"
+	Coordinator Name = "coordinator"
+)
+
+// Objective is the lane of whoever advances an objective.
+func Objective(id string) Name { return Name("objective:" + id) }
+
+// Memory is the lane of whoever writes an agent's memories.
+func Memory(agent string) Name { return Name("memory:" + agent) }
+
+var wellFormed = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,199}$`)
+
+// ParseName checks a lane's name that came from outside.
+func ParseName(s string) (Name, error) {
+	if !wellFormed.MatchString(s) {
+		return "", errors.New("a lane's name is 1 to 200 letters, digits and . _ : @ / + -, and begins with a letter or digit")
+	}
+	return Name(s), nil
+}
+
+// TTL is how long a hold on the lane lives when no deadline says otherwise.
+func (n Name) TTL() time.Duration {
+	switch {
+	case n == Coordinator:
+		return 30 * time.Second
+	case strings.HasPrefix(string(n), "memory:"):
+		return time.Minute
+	}
+	return 5 * time.Minute
+}
+
+// MaxTTL is the longest time a hold may be asked for at once.
+const MaxTTL = time.Hour
+
+// A Holder says readably who holds a lane. It identifies nobody: the token does.
+type Holder string
+
+// NewHolder names one invocation: function, instance, trace.
+func NewHolder(function, instance string, id trace.ID) Holder {
+	return Holder(fmt.Sprintf("%s/%s/%s", function, instance, id))
+}
+
+var (
+	// ErrLost says that a hold is over: it expired, was released, or was taken away.
+	ErrLost = errors.New("the hold on the lane is over")
+	// ErrTTL says that a time to live is not within 1 ms and [MaxTTL].
+	ErrTTL = errors.New("a lane is held for 1 ms to 1 h")
+	// ErrNotProven says that a store was handed a transaction that does not prove
+	// the lane which protects its rows.
+	ErrNotProven = errors.New("the transaction does not prove the lane")
+)
+
+// A BusyError says who holds a lane and until when at the latest. It is not a
+// failure: a schedule takes it as a reason to skip.
+type BusyError struct {
+	Info
+}
+
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("lane %s is held by %s for at most another %s", e.Lane, e.Holder, e.Remaining.Round(time.Second))
+}
+
+// Info is what can be told of a lane's row.
+type Info struct {
+	Lane      Name
+	Holder    Holder
+	Fence     int64
+	TTL       time.Duration
+	LockedAt  time.Time
+	ExpiresAt time.Time
+	WantedAt  *time.Time
+	WantedBy  string
+	Execution string
+	Trace     string
+	// Age and Remaining are as of the answer, on the database's clock; a lane
+	// that is free has no time remaining.
+	Age, Remaining time.Duration
+}
+
+// Held reports whether somebody held the lane when the answer was made.
+func (i Info) Held() bool { return i.Remaining > 0 }
+
+func scanInfo(scan db.Scan, lead ...any) (Info, error) {
+	var i Info
+	var ttl int64
+	var wantedBy, execution, id *string
+	var now time.Time
+	err := scan(append(lead, &i.Lane, &i.Holder, &i.Fence, &ttl, &i.LockedAt, &i.ExpiresAt, &i.WantedAt, &wantedBy, &execution, &id, &now)...)
+	i.TTL = time.Duration(ttl) * time.Millisecond
+	i.WantedBy, i.Execution, i.Trace = text(wantedBy), text(execution), text(id)
+	i.Age, i.Remaining = now.Sub(i.LockedAt), max(0, i.ExpiresAt.Sub(now))
+	return i, err
+}
+
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// A Hold is a lane held now. It is safe for concurrent use.
+type Hold struct {
+	Lane      Name
+	Workspace db.Workspace
+	Token     string
+	Fence     int64
+	Holder    Holder
+
+	mu       sync.Mutex
+	until    time.Time // the database's clock
+	trusted  time.Time // our own clock; may only shorten trust
+	wantedBy string
+}
+
+// Until is when the hold ends unless it is renewed, on the database's clock.
+func (h *Hold) Until() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.until
+}
+
+// WantedBy names who waits for the lane, as of the last renewal or proof; empty
+// when nobody does.
+func (h *Hold) WantedBy() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.wantedBy
+}
+
+func (h *Hold) extended(until, trusted time.Time, wantedBy string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.until, h.trusted, h.wantedBy = until, trusted, wantedBy
+}
+
+func (h *Hold) remaining(now time.Time) time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.trusted.Sub(now)
+}
+
+func (h *Hold) holds() []*Hold { return []*Hold{h} }
+
+// Held is one hold or several: what [Store.InHold] proves.
+type Held interface{ holds() []*Hold }
+
+// Holds are several holds, proven together in their lanes' order.
+type Holds []*Hold
+
+func (hs Holds) holds() []*Hold { return hs }

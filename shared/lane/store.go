@@ -1,0 +1,302 @@
+package lane
+
+import (
+	"cmp"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+//go:embed *.sql
+var files embed.FS
+
+type queries struct {
+	Acquire, Renew, Release        db.Query
+	Peek, List, Want, Force, Sweep db.Query
+}
+
+// Store keeps the lanes of all workspaces.
+type Store struct {
+	db *db.DB
+	q  queries
+}
+
+// New makes a store.
+func New(d *db.DB) (*Store, error) {
+	s := &Store{db: d}
+	if err := db.Load(files, &s.q); err != nil {
+		return nil, fmt.Errorf("lane: %w", err)
+	}
+	return s, nil
+}
+
+// A Request asks for a lane.
+type Request struct {
+	Workspace db.Workspace
+	Lane      Name
+	Holder    Holder
+	// TTL is how long the hold lives unless renewed. Zero: what the lane says, or
+	// what is left of the invocation and 5 s, whichever is shorter.
+	TTL time.Duration
+	// Token is set to repeat a request whose answer was lost; empty makes a new one.
+	Token string
+}
+
+// A Ticket is a request on its way in a batch.
+type Ticket struct {
+	hold     *Hold
+	asked    time.Time
+	ttl      time.Duration
+	acquired bool
+	answered bool
+	info     Info
+}
+
+// Ask adds an acquire to a batch, so that other reads share its round trip. The
+// batch must be sent by [db.DB.Do]; then [Store.Answer] tells the outcome.
+func (s *Store) Ask(ctx context.Context, b *db.Batch, r Request) (*Ticket, error) {
+	if r.TTL == 0 {
+		r.TTL = leaseFor(ctx, r.Lane)
+	}
+	if r.TTL < time.Millisecond || r.TTL > MaxTTL {
+		return nil, ErrTTL
+	}
+	if r.Token == "" {
+		token, err := uuid.NewRandom()
+		if err != nil {
+			return nil, fmt.Errorf("make a lane token: %w", err)
+		}
+		r.Token = token.String()
+	}
+	t := &Ticket{
+		hold:  &Hold{Lane: r.Lane, Workspace: r.Workspace, Token: r.Token, Holder: r.Holder},
+		asked: time.Now(), ttl: r.TTL,
+	}
+	id, _ := trace.From(ctx)
+	b.Each(t.read, s.q.Acquire, r.Lane, r.Token, r.Holder, r.TTL.Milliseconds(),
+		db.Null(trace.Execution(ctx)), db.Null(string(id)))
+	return t, nil
+}
+
+func (t *Ticket) read(scan db.Scan) (err error) {
+	t.answered = true
+	t.info, err = scanInfo(scan, &t.acquired)
+	return err
+}
+
+// Answer is the hold a sent ticket brought, or a [BusyError].
+func (s *Store) Answer(ctx context.Context, t *Ticket) (*Hold, error) {
+	if !t.answered { // an engine may refuse without a row
+		info, err := s.Peek(ctx, t.hold.Workspace, t.hold.Lane)
+		if err != nil {
+			return nil, fmt.Errorf("acquire lane %s: %w", t.hold.Lane, err)
+		}
+		return nil, &BusyError{info}
+	}
+	if !t.acquired {
+		return nil, &BusyError{t.info}
+	}
+	t.hold.Fence = t.info.Fence
+	t.hold.extended(t.info.ExpiresAt, t.asked.Add(t.ttl), t.info.WantedBy)
+	return t.hold, nil
+}
+
+// Acquire takes a lane in one statement and one round trip. A lane that another
+// lives on is a [BusyError]; any other error means that nothing is known of the
+// lane, and the same request with its Token may be repeated.
+func (s *Store) Acquire(ctx context.Context, r Request) (*Hold, error) {
+	var b db.Batch
+	t, err := s.Ask(ctx, &b, r)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.db.Do(ctx, r.Workspace, &b); err != nil {
+		return nil, fmt.Errorf("acquire lane %s: %w", r.Lane, err)
+	}
+	return s.Answer(ctx, t)
+}
+
+// AcquireAll takes several lanes of one workspace, all or none, in sorted order.
+func (s *Store) AcquireAll(ctx context.Context, requests ...Request) (Holds, error) {
+	slices.SortFunc(requests, func(a, b Request) int { return cmp.Compare(a.Lane, b.Lane) })
+	var held Holds
+	if len(requests) == 0 {
+		return held, nil
+	}
+	var refused *Ticket
+	err := s.db.Tx(ctx, requests[0].Workspace, func(ctx context.Context, tx *db.Tx) error {
+		for _, r := range requests {
+			if r.Workspace != requests[0].Workspace {
+				return errors.New("lanes of different workspaces can't be taken together")
+			}
+			t, err := s.Ask(ctx, tx.Later(), r)
+			if err != nil {
+				return err
+			}
+			if err := tx.Flush(ctx); err != nil {
+				return err
+			}
+			if !t.acquired {
+				refused = t
+				return errRefused
+			}
+			h, err := s.Answer(ctx, t)
+			if err != nil {
+				return err
+			}
+			held = append(held, h)
+		}
+		return nil
+	})
+	if errors.Is(err, errRefused) {
+		return s.refusal(ctx, refused)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("acquire %d lanes: %w", len(requests), err)
+	}
+	return held, nil
+}
+
+var errRefused = errors.New("refused")
+
+func (s *Store) refusal(ctx context.Context, t *Ticket) (Holds, error) {
+	_, err := s.Answer(ctx, t)
+	return nil, err
+}
+
+// Renew extends a hold by ttl from now, or reports [ErrLost].
+func (s *Store) Renew(ctx context.Context, h *Hold, ttl time.Duration) error {
+	if ttl < time.Millisecond || ttl > MaxTTL {
+		return ErrTTL
+	}
+	var b db.Batch
+	s.prove(&b, h, ttl)
+	return s.lost(s.db.Do(ctx, h.Workspace, &b), h.Lane)
+}
+
+// Ensure renews the hold in the foreground when less than need remains of it:
+// what the next step may take, and a margin.
+func (s *Store) Ensure(ctx context.Context, h *Hold, need time.Duration) error {
+	if h.remaining(time.Now()) >= need {
+		return nil
+	}
+	return s.Renew(ctx, h, max(need, leaseFor(ctx, h.Lane)))
+}
+
+func (s *Store) prove(b *db.Batch, h *Hold, ttl time.Duration) {
+	asked := time.Now()
+	b.Each(func(scan db.Scan) error {
+		var fence int64
+		var until time.Time
+		var wantedBy *string
+		if err := scan(&fence, &until, &wantedBy); err != nil {
+			return err
+		}
+		h.extended(until, asked.Add(ttl), text(wantedBy))
+		return nil
+	}, s.q.Renew, h.Lane, h.Token, ttl.Milliseconds()).MustFind()
+}
+
+// Release ends a hold, or reports [ErrLost] and changes nothing.
+func (s *Store) Release(ctx context.Context, h *Hold) error {
+	var b db.Batch
+	s.ReleaseIn(&b, h)
+	return s.lost(s.db.Do(ctx, h.Workspace, &b), h.Lane)
+}
+
+// ReleaseIn adds the release of a hold to a batch, so that it joins a run's last
+// write.
+func (s *Store) ReleaseIn(b *db.Batch, h *Hold) {
+	b.Each(func(db.Scan) error { return nil }, s.q.Release, h.Lane, h.Token).MustFind()
+}
+
+// lost turns the failure of a proof or a release into [ErrLost].
+func (s *Store) lost(err error, lane Name) error {
+	if op, ok := errors.AsType[*db.OpError](err); ok && errors.Is(err, db.ErrNoRows) &&
+		(op.Query == s.q.Renew.Name() || op.Query == s.q.Release.Name()) {
+		return fmt.Errorf("lane %s: %w", lane, ErrLost)
+	}
+	if err != nil {
+		return fmt.Errorf("lane %s: %w", lane, err)
+	}
+	return nil
+}
+
+// Peek reads a lane's row; [db.ErrNoRows] when it was never used.
+func (s *Store) Peek(ctx context.Context, ws db.Workspace, name Name) (Info, error) {
+	var b db.Batch
+	info := s.PeekIn(&b, name)
+	if err := s.db.Read(ctx, ws, &b); err != nil {
+		return Info{}, fmt.Errorf("look at lane %s: %w", name, err)
+	}
+	if info.Lane == "" {
+		return Info{}, fmt.Errorf("look at lane %s: %w", name, db.ErrNoRows)
+	}
+	return *info, nil
+}
+
+// PeekIn adds a look at a lane to a batch. The Info stays empty, and not held,
+// when the lane was never used.
+func (s *Store) PeekIn(b *db.Batch, name Name) *Info {
+	info := new(Info)
+	b.Each(func(scan db.Scan) (err error) {
+		*info, err = scanInfo(scan)
+		return err
+	}, s.q.Peek, name)
+	return info
+}
+
+// List reads the workspace's live holds, oldest first, at most limit.
+func (s *Store) List(ctx context.Context, ws db.Workspace, limit int) ([]Info, error) {
+	var out []Info
+	err := s.db.Each(ctx, ws, func(scan db.Scan) error {
+		i, err := scanInfo(scan)
+		out = append(out, i)
+		return err
+	}, s.q.List, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list lanes: %w", err)
+	}
+	return out, nil
+}
+
+// Want notes on the present hold, once, that somebody waits for the lane. Its
+// holder learns so at its next renewal or proof.
+func (s *Store) Want(ctx context.Context, ws db.Workspace, present Info, by string) error {
+	if _, err := s.db.Exec(ctx, ws, s.q.Want, present.Lane, present.Fence, by); err != nil {
+		return fmt.Errorf("ask for lane %s: %w", present.Lane, err)
+	}
+	return nil
+}
+
+// ForceRelease ends whatever hold there is on a lane; the holder's token is dead
+// from then on. It reports whether there was one. The caller writes down who did
+// it and why in the same transaction.
+func (s *Store) ForceRelease(ctx context.Context, tx *db.Tx, name Name) (bool, error) {
+	n, err := tx.Exec(ctx, s.q.Force, name)
+	if err != nil {
+		return false, fmt.Errorf("force the release of lane %s: %w", name, err)
+	}
+	return n > 0, nil
+}
+
+// idleKept is how long the row of an idle lane stays.
+const idleKept = 7 * 24 * time.Hour
+
+// Sweep deletes the rows of lanes idle for seven days. Fences go on rising
+// afterwards: they are never below the clock.
+func (s *Store) Sweep(ctx context.Context, ws db.Workspace) (int64, error) {
+	n, err := s.db.Exec(ctx, ws, s.q.Sweep, -idleKept.Milliseconds())
+	if err != nil {
+		return 0, fmt.Errorf("sweep lanes: %w", err)
+	}
+	return n, nil
+}

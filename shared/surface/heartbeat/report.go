@@ -1,0 +1,70 @@
+package heartbeat
+
+import (
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+)
+
+// A Tick is one delivery of the schedule, or a wish for a beat by hand.
+type Tick struct {
+	// Workspace to beat for; empty means every one that is due.
+	Workspace db.Workspace
+	// Slot is the time the beat was scheduled for and its key: a slot runs once,
+	// however often it is delivered. Zero is a beat by hand, which always runs.
+	Slot time.Time
+	// Full runs every phase even when there is nothing to do.
+	Full bool
+	// Wait is how long a beat by hand waits for its lane; zero skips at once.
+	Wait time.Duration
+}
+
+// Outcome says how a tick ended.
+type Outcome string
+
+// The outcomes. All of them are successes to the schedule.
+const (
+	// Completed: the phases ran; what did not fit is counted in Left.
+	Completed Outcome = "completed"
+	// Idle: there was nothing to do, and no model was called.
+	Idle Outcome = "idle"
+	// Parked: the deadline, a cap, or a person who needs the lane ended the beat
+	// early; the next one goes on.
+	Parked Outcome = "parked"
+	// Skipped: the lane is taken, or a person works in operate.
+	Skipped Outcome = "skipped"
+	// Duplicate: the slot has been run, or a later one has.
+	Duplicate Outcome = "duplicate"
+	// Fanned: the tick was handed on, one invocation a workspace.
+	Fanned Outcome = "fanned_out"
+)
+
+// A Report is the answer of a beat and the output of its activity.
+type Report struct {
+	Outcome     Outcome  `json:"outcome"`
+	Workspace   string   `json:"workspace,omitempty"`
+	ExecutionID string   `json:"executionId,omitempty"`
+	TraceID     string   `json:"traceId,omitempty"`
+	Slot        string   `json:"slot,omitempty"`
+	Reason      string   `json:"reason,omitempty"` // of a skip, a duplicate or a parking
+	Holder      string   `json:"holder,omitempty"` // who holds the lane, when skipped
+	Phases      []Phase  `json:"phases"`
+	Tokens      int64    `json:"tokens"`
+	CostUSD     float64  `json:"costUsd"`
+	DurationMS  int64    `json:"durationMs"`
+	Left        int      `json:"left"` // pieces of work left for the next beat
+	Workspaces  []Report `json:"workspaces,omitempty"`
+}
+
+// A Phase counts what one phase of a beat did.
+type Phase struct {
+	Name       string  `json:"name"`
+	Considered int     `json:"considered"`
+	Done       int     `json:"done"`
+	Failed     int     `json:"failed"`
+	Left       int     `json:"left"`
+	ModelCalls int     `json:"modelCalls"`
+	Tokens     int64   `json:"tokens"`
+	CostUSD    float64 `json:"costUsd"`
+	DurationMS int64   `json:"durationMs"`
+}
