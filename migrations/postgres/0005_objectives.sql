@@ -11,6 +11,7 @@ CREATE TABLE agent_objectives (
   status         text NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'paused', 'completed')),
   status_reason  text,
   plan_version   integer NOT NULL DEFAULT 0, -- 0: no plan yet
+  plan_attempts  integer NOT NULL DEFAULT 0, -- tries since the last plan, counted before the work starts
   summary        text,
   created_by     text NOT NULL,
   created_at     timestamptz NOT NULL,

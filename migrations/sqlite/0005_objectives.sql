@@ -11,6 +11,7 @@ CREATE TABLE agent_objectives (
   status         TEXT NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'paused', 'completed')),
   status_reason  TEXT,
   plan_version   INTEGER NOT NULL DEFAULT 0,
+  plan_attempts  INTEGER NOT NULL DEFAULT 0, -- tries since the last plan, counted before the work starts
   summary        TEXT,
   created_by     TEXT NOT NULL,
   created_at     INTEGER NOT NULL,

@@ -86,15 +86,24 @@ type Wait struct {
 // and releases on return, error, panic and cancellation. A busy lane is a
 // [BusyError] once the wait is over; a waiter marks the hold, so that its holder
 // learns that somebody waits.
-func (s *Store) Do(ctx context.Context, r Request, wait Wait, fn func(context.Context, *Hold) error) (err error) {
-	h, err := s.await(ctx, r, wait)
+func (s *Store) Do(ctx context.Context, r Request, wait Wait, fn func(context.Context, *Hold) error) error {
+	return s.DoAfter(ctx, r, wait, nil, fn)
+}
+
+// DoAfter is Do with reads that share the acquire's round trip and run behind it:
+// lock, then decide.
+func (s *Store) DoAfter(ctx context.Context, r Request, wait Wait, reads func(*db.Batch), fn func(context.Context, *Hold) error) (err error) {
+	h, err := s.Take(ctx, r, wait, reads)
 	if err != nil {
 		return err
 	}
 	defer func() {
+		if err == nil && h.ended() {
+			return // fn's last transaction released it
+		}
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 		defer cancel()
-		if rerr := s.Release(clean, h); rerr != nil && !(errors.Is(err, ErrLost) && errors.Is(rerr, ErrLost)) {
+		if rerr := s.Release(clean, h); rerr != nil && (err == nil || !errors.Is(rerr, ErrLost)) {
 			err = errors.Join(err, rerr)
 		}
 	}()
@@ -109,11 +118,14 @@ const (
 	longestPause   = time.Second
 )
 
-func (s *Store) await(ctx context.Context, r Request, wait Wait) (*Hold, error) {
+// Take acquires a lane, waiting for it where wait says so. reads, when not nil,
+// adds statements that run behind the acquire in its round trip; they are asked
+// for anew at each try.
+func (s *Store) Take(ctx context.Context, r Request, wait Wait, reads func(*db.Batch)) (*Hold, error) {
 	until := time.Now().Add(wait.Limit)
 	var marked int64
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		h, err := s.Acquire(ctx, r)
+		h, err := s.acquire(ctx, r, reads)
 		busy, isBusy := errors.AsType[*BusyError](err)
 		if !isBusy {
 			return h, err

@@ -131,6 +131,7 @@ type Hold struct {
 	until    time.Time // the database's clock
 	trusted  time.Time // our own clock; may only shorten trust
 	wantedBy string
+	released bool
 }
 
 // Until is when the hold ends unless it is renewed, on the database's clock.
@@ -152,6 +153,18 @@ func (h *Hold) extended(until, trusted time.Time, wantedBy string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.until, h.trusted, h.wantedBy = until, trusted, wantedBy
+}
+
+func (h *Hold) end() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.released = true
+}
+
+func (h *Hold) ended() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.released
 }
 
 func (h *Hold) remaining(now time.Time) time.Duration {

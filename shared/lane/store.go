@@ -113,10 +113,17 @@ func (s *Store) Answer(ctx context.Context, t *Ticket) (*Hold, error) {
 // lives on is a [BusyError]; any other error means that nothing is known of the
 // lane, and the same request with its Token may be repeated.
 func (s *Store) Acquire(ctx context.Context, r Request) (*Hold, error) {
+	return s.acquire(ctx, r, nil)
+}
+
+func (s *Store) acquire(ctx context.Context, r Request, reads func(*db.Batch)) (*Hold, error) {
 	var b db.Batch
 	t, err := s.Ask(ctx, &b, r)
 	if err != nil {
 		return nil, err
+	}
+	if reads != nil {
+		reads(&b)
 	}
 	if err := s.db.Do(ctx, r.Workspace, &b); err != nil {
 		return nil, fmt.Errorf("acquire lane %s: %w", r.Lane, err)
@@ -215,7 +222,7 @@ func (s *Store) Release(ctx context.Context, h *Hold) error {
 // ReleaseIn adds the release of a hold to a batch, so that it joins a run's last
 // write.
 func (s *Store) ReleaseIn(b *db.Batch, h *Hold) {
-	b.Each(func(db.Scan) error { return nil }, s.q.Release, h.Lane, h.Token).MustFind()
+	b.Each(func(db.Scan) error { h.end(); return nil }, s.q.Release, h.Lane, h.Token).MustFind()
 }
 
 // lost turns the failure of a proof or a release into [ErrLost].

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 // A Tick is one delivery of the schedule, or a wish for a beat by hand.
@@ -17,6 +18,10 @@ type Tick struct {
 	Full bool
 	// Wait is how long a beat by hand waits for its lane; zero skips at once.
 	Wait time.Duration
+	// ExecutionID and Trace name the beat before it begins, for callers that
+	// answer first; empty ones are made.
+	ExecutionID string
+	Trace       trace.ID
 }
 
 // Outcome says how a tick ended.
@@ -35,6 +40,8 @@ const (
 	Skipped Outcome = "skipped"
 	// Duplicate: the slot has been run, or a later one has.
 	Duplicate Outcome = "duplicate"
+	// Lost: the lane went to somebody else meanwhile; nothing was written after that.
+	Lost Outcome = "lost"
 	// Fanned: the tick was handed on, one invocation a workspace.
 	Fanned Outcome = "fanned_out"
 )
@@ -67,4 +74,6 @@ type Phase struct {
 	Tokens     int64   `json:"tokens"`
 	CostUSD    float64 `json:"costUsd"`
 	DurationMS int64   `json:"durationMs"`
+
+	prompt int64 // of Tokens, what went in
 }

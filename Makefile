@@ -1,0 +1,99 @@
+# Lanekeeper. `make` prints what there is to make.
+#
+# Works with the make and the bash of Debian and of macOS (GNU make 3.81,
+# bash 3.2).
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+# The architecture that `make build` builds the functions for.
+ARCH ?= $(shell go env GOARCH)
+
+# The packages whose tests run a second time, short, under the race detector.
+# Empty skips that pass.
+RACE ?= $(patsubst %,./%/...,$(wildcard shared/db shared/lane shared/queue shared/live \
+	shared/outbox shared/task shared/coordinate shared/budget shared/thread shared/reason shared/edge))
+
+# What `make test` tests, and how.
+PKGS       ?= ./...
+TEST_FLAGS ?= -timeout 12m
+
+FUNCTIONS  := $(patsubst functions/%/main.go,%,$(wildcard functions/*/main.go))
+GO_BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w'
+GO_LAMBDA  := GOOS=linux $(GO_BUILD) -tags lambda.norpc
+GO_TOOL    := go tool -modfile=infra/rig/tools/go.mod
+
+.PHONY: help
+help: ## Print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: ## Start everything in one process on SQLite, and print the link
+	go run ./infra/local dev
+
+.PHONY: migrate
+migrate: ## Bring the database in DATABASE_URL or SQLITE_PATH up to date
+	go run ./infra/local migrate
+
+.PHONY: build
+build: $(FUNCTIONS:%=bin/%/bootstrap) bin/lanekeeper ## Build bin/<function>/bootstrap (ARCH=arm64 or amd64) and bin/lanekeeper
+
+# Go knows better than make what is up to date.
+.PHONY: FORCE
+bin/%/bootstrap: FORCE
+	GOARCH=$(ARCH) $(GO_LAMBDA) -o $@ ./functions/$*
+bin/lanekeeper: FORCE
+	$(GO_BUILD) -o $@ ./infra/local
+bin/withservers: FORCE
+	@go build -o $@ ./infra/rig/withservers
+
+# The summary of go test is to be the last thing printed: nothing comes after.
+.PHONY: test
+test: bin/withservers ## Run all tests on private servers (PKGS=./shared/lane, RACE= skips the race pass)
+ifneq ($(strip $(RACE)),)
+	bin/withservers -- go test -race -short $(TEST_FLAGS) $(RACE)
+endif
+	bin/withservers -- go test $(TEST_FLAGS) $(PKGS)
+
+.PHONY: bench
+bench: ## Measure the figures of the design beside their limits and rivals
+	go run ./infra/rig/bench
+
+.PHONY: check
+check: format-check vet lint tidy-check template-check ## Check form: gofmt, vet, lint, go.mod, template
+
+.PHONY: fmt
+fmt: ## Format the code
+	gofmt -w .
+
+.PHONY: format-check
+format-check:
+	@unformatted=$$(gofmt -l .) && if [ -n "$$unformatted" ]; then \
+		echo "not formatted (make fmt does it):"; echo "$$unformatted"; exit 1; fi
+
+.PHONY: vet
+vet:
+	go vet ./...
+
+.PHONY: lint
+lint: ## Run golangci-lint (it compiles itself the first time: minutes)
+	$(GO_TOOL) golangci-lint run
+
+.PHONY: tidy-check
+tidy-check:
+	go mod tidy -diff
+
+# All CloudFormation templates; infra has other YAML as well.
+.PHONY: template-check
+template-check:
+	@templates=$$(grep -ls AWSTemplateFormatVersion template.yaml infra/*.yaml); \
+	if [ -z "$$templates" ]; then echo "template-check: no template"; \
+	elif command -v cfn-lint >/dev/null; then echo cfn-lint $$templates; cfn-lint $$templates; \
+	else echo "################ NOT CHECKED: $$templates" >&2; \
+		echo "################ cfn-lint is missing: pip install cfn-lint" >&2; fi
+
+# `sam build` makes build-<LogicalId> for each function, at the root, with
+# ARTIFACTS_DIR set: HeartbeatFunction is functions/heartbeat.
+build-%Function:
+	GOARCH=arm64 $(GO_LAMBDA) -o $(ARTIFACTS_DIR)/bootstrap \
+		./functions/$(shell echo $* | tr '[:upper:]' '[:lower:]')

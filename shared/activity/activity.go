@@ -1,0 +1,148 @@
+// Package activity keeps the log of what agents did: one row an action, written
+// in the transaction of the change it reports, so that log and state can't
+// disagree, and never changed afterwards.
+package activity
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+//go:embed *.sql
+var files embed.FS
+
+// Status is how an action ended.
+type Status string
+
+// The statuses of an action.
+const (
+	Success         Status = "success"
+	Error           Status = "error"
+	PendingApproval Status = "pending_approval"
+	Skipped         Status = "skipped"
+)
+
+// Operator is the name of the operator's own agent.
+const Operator = "flowpilot"
+
+// Usage counts a model's tokens.
+type Usage struct {
+	PromptTokens     int64 `json:"prompt_tokens"`
+	CompletionTokens int64 `json:"completion_tokens"`
+	TotalTokens      int64 `json:"total_tokens"`
+}
+
+// Entry is one action.
+type Entry struct {
+	ID              string
+	Agent           string
+	Surface         trace.Surface
+	Skill           string // name of the skill, or of the function's part
+	SkillID         string
+	Status          Status
+	Input           json.RawMessage
+	Output          json.RawMessage
+	Error           string
+	Usage           *Usage
+	Model           string
+	CostUSD         *float64
+	Duration        time.Duration
+	Trace           trace.ID
+	Execution       string
+	ParentExecution string
+	Attempt         int
+	Thread          string
+	CreatedAt       time.Time
+}
+
+type queries struct{ Record, List, OfTrace db.Query }
+
+// Log is the activity log of all workspaces.
+type Log struct {
+	db  *db.DB
+	q   queries
+	ids func() string
+}
+
+// New makes a log; ids makes time-ordered ids (UUIDv7).
+func New(d *db.DB, ids func() string) (*Log, error) {
+	l := &Log{db: d, ids: ids}
+	if err := db.Load(files, &l.q); err != nil {
+		return nil, fmt.Errorf("activity: %w", err)
+	}
+	return l, nil
+}
+
+// Record adds an action to a batch: the one that carries the change it reports.
+// Trace and execution are the context's unless the entry names others; input and
+// output are cut at 32 KiB.
+func (l *Log) Record(ctx context.Context, b *db.Batch, e Entry) {
+	if e.ID == "" {
+		e.ID = l.ids()
+	}
+	if e.Trace == "" {
+		e.Trace, _ = trace.From(ctx)
+	}
+	if e.Execution == "" {
+		e.Execution = trace.Execution(ctx)
+	}
+	var usage any
+	if e.Usage != nil {
+		usage = fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`,
+			e.Usage.PromptTokens, e.Usage.CompletionTokens, e.Usage.TotalTokens)
+	}
+	b.Exec(l.q.Record, e.ID, e.Agent, e.Surface, db.Null(e.Skill), db.Null(e.SkillID), e.Status,
+		cut(e.Input), cut(e.Output), db.Null(limit(e.Error, maxError)), usage, db.Null(e.Model), e.CostUSD, e.Duration.Milliseconds(),
+		e.Trace, db.Null(e.Execution), db.Null(e.ParentExecution), db.Null(e.Attempt), db.Null(e.Thread))
+}
+
+const (
+	maxBody  = 32 << 10
+	maxError = 4 << 10
+)
+
+// cut shortens a JSON value over 32 KiB to a marker with its beginning.
+func cut(v json.RawMessage) json.RawMessage {
+	if len(v) <= maxBody {
+		return v
+	}
+	const envelope = 256 // the marker's own text
+	for keep := maxBody - envelope; ; keep /= 2 {
+		marked, err := json.Marshal(struct {
+			Truncated bool   `json:"truncated"`
+			Bytes     int    `json:"bytes"`
+			Beginning string `json:"beginning"`
+		}{true, len(v), limit(string(v), keep)})
+		if err == nil && len(marked) <= maxBody { // quoting may have made it longer
+			return marked
+		}
+	}
+}
+
+// limit shortens s to at most n bytes without splitting a character.
+func limit(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+// Write records an action that goes with no other change.
+func (l *Log) Write(ctx context.Context, ws db.Workspace, e Entry) error {
+	var b db.Batch
+	l.Record(ctx, &b, e)
+	if err := l.db.Do(ctx, ws, &b); err != nil {
+		return fmt.Errorf("record activity: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+package activity
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// Filter narrows a listing; empty fields don't.
+type Filter struct {
+	Trace   trace.ID
+	Skill   string
+	Status  Status
+	Surface trace.Surface
+	Agent   string
+	Since   time.Time // inclusive
+	Until   time.Time // exclusive
+	Text    string    // somewhere in skill, error, input or output
+	Cursor  string
+	Limit   int
+}
+
+// Page is part of a listing, newest first.
+type Page struct {
+	Items []Entry
+	// Next continues the listing; empty at its end.
+	Next string
+}
+
+// ErrCursor says that a cursor is not one of ours.
+var ErrCursor = errors.New("not a cursor of this listing")
+
+// A Reader runs one reading statement: an open transaction, or a [db.DB] in a
+// workspace.
+type Reader interface {
+	Each(ctx context.Context, row func(db.Scan) error, q db.Query, args ...any) error
+}
+
+// List reads the log, newest first.
+func (l *Log) List(ctx context.Context, ws db.Workspace, f Filter) (Page, error) {
+	return l.ListIn(ctx, scoped{l.db, ws}, f)
+}
+
+type scoped struct {
+	db *db.DB
+	ws db.Workspace
+}
+
+func (s scoped) Each(ctx context.Context, row func(db.Scan) error, q db.Query, args ...any) error {
+	return s.db.Each(ctx, s.ws, row, q, args...)
+}
+
+// ListIn is List inside a transaction.
+func (l *Log) ListIn(ctx context.Context, r Reader, f Filter) (Page, error) {
+	before, id, err := parseCursor(f.Cursor)
+	if err != nil {
+		return Page{}, err
+	}
+	if f.Until.IsZero() {
+		f.Until = endOfTime
+	}
+	if f.Since.IsZero() {
+		f.Since = time.Unix(0, 0)
+	}
+	var pattern any
+	if f.Text != "" {
+		pattern = "%" + likeEscapes.Replace(strings.ToLower(f.Text)) + "%"
+	}
+	var p Page
+	err = r.Each(ctx, collect(&p.Items), l.q.List, db.Null(f.Trace), db.Null(f.Skill), db.Null(f.Status), db.Null(f.Surface),
+		db.Null(f.Agent), f.Since, f.Until, pattern, before, id, f.Limit+1)
+	if err != nil {
+		return Page{}, fmt.Errorf("list activity: %w", err)
+	}
+	if len(p.Items) > f.Limit {
+		p.Items = p.Items[:f.Limit]
+		last := p.Items[f.Limit-1]
+		p.Next = formatCursor(last.CreatedAt, last.ID)
+	}
+	return p, nil
+}
+
+// maxStory is the most a trace's story tells.
+const maxStory = 1000
+
+// OfTrace adds the whole story of a trace, in order, to a batch.
+func (l *Log) OfTrace(b *db.Batch, id trace.ID) *[]Entry {
+	entries := new([]Entry)
+	b.Each(collect(entries), l.q.OfTrace, id, maxStory)
+	return entries
+}
+
+func collect(into *[]Entry) func(db.Scan) error {
+	return func(scan db.Scan) error {
+		var e Entry
+		var skill, skillID, message, model, execution, parent, thread *string
+		var usage json.RawMessage
+		var cost *float64
+		var ms, attempt *int64
+		if err := scan(&e.ID, &e.Agent, &e.Surface, &skill, &skillID, &e.Status, &e.Input, &e.Output, &message, &usage, &model, &cost, &ms,
+			&e.Trace, &execution, &parent, &attempt, &thread, &e.CreatedAt); err != nil {
+			return err
+		}
+		e.Skill, e.SkillID, e.Error, e.Model = value(skill), value(skillID), value(message), value(model)
+		e.Execution, e.ParentExecution, e.Thread = value(execution), value(parent), value(thread)
+		e.CostUSD, e.Duration, e.Attempt = cost, time.Duration(value(ms))*time.Millisecond, int(value(attempt))
+		if len(usage) > 0 {
+			e.Usage = new(Usage)
+			if err := json.Unmarshal(usage, e.Usage); err != nil {
+				return fmt.Errorf("token usage of activity %s: %w", e.ID, err)
+			}
+		}
+		*into = append(*into, e)
+		return nil
+	}
+}
+
+func value[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
+
+var (
+	likeEscapes = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
+	endOfTime   = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+)
+
+const lastUUID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+
+func formatCursor(at time.Time, id string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(at.UnixMicro(), 10) + "." + id))
+}
+
+// parseCursor reads the position after which a listing goes on; an empty cursor
+// is its beginning.
+func parseCursor(s string) (time.Time, string, error) {
+	if s == "" {
+		return endOfTime, lastUUID, nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(s)
+	if err != nil {
+		return time.Time{}, "", ErrCursor
+	}
+	micros, id, ok := strings.Cut(string(raw), ".")
+	n, err := strconv.ParseInt(micros, 10, 64)
+	if !ok || err != nil || uuid.Validate(id) != nil || n < 0 || n > endOfTime.UnixMicro() {
+		return time.Time{}, "", ErrCursor
+	}
+	return time.UnixMicro(n).UTC(), id, nil
+}

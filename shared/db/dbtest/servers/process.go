@@ -1,0 +1,65 @@
+package servers
+
+import (
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// process is a started program and the end of it.
+type process struct {
+	cmd  *exec.Cmd
+	done chan struct{} // closed when it has ended and was reaped
+}
+
+// spawn starts cmd in a process group of its own.
+//
+// The kernel ties the wish to die with the parent to the thread that forked,
+// not to the parent as a whole. So one goroutine, locked to its thread, both
+// starts the program and waits for its end.
+func spawn(cmd *exec.Cmd) (*process, error) {
+	p := &process{cmd: cmd, done: make(chan struct{})}
+	started := make(chan error, 1)
+	go func() {
+		defer close(p.done)
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // a server ended by a signal is no error
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *process) running() bool {
+	if p == nil {
+		return false
+	}
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// end sends sig, waits for the end, and reports whether sig was enough.
+func (p *process) end(sig syscall.Signal) bool {
+	_ = p.cmd.Process.Signal(sig) // fails only when it has ended already
+	limit := time.NewTimer(stopLimit)
+	defer limit.Stop()
+	select {
+	case <-p.done:
+		return true
+	case <-limit.C:
+		_ = p.cmd.Process.Kill()
+		<-p.done
+		return false
+	}
+}

@@ -1,0 +1,62 @@
+package servers
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// StartRedis starts a Redis, or a Valkey, that keeps nothing on disk, in dir or
+// in a temporary directory if dir is "". The context bounds the starting only.
+// The error is a [*MissingError] when there is none.
+func StartRedis(ctx context.Context, dir string) (*Server, error) {
+	path, err := redis.path(ctx)
+	if err != nil {
+		return nil, err
+	}
+	home, err := newHome(dir)
+	if err != nil {
+		return nil, err
+	}
+	return open(ctx, kind{
+		name: "redis",
+		url:  func(port int) string { return fmt.Sprintf("redis://127.0.0.1:%d/0", port) },
+		command: func(port int) ([]string, error) {
+			return []string{
+				path, "--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", home.dir,
+				"--save", "", "--appendonly", "no", "--daemonize", "no",
+			}, nil
+		},
+		probe:  probeRedis,
+		stop:   [2]syscall.Signal{Clean: syscall.SIGTERM, Immediate: syscall.SIGKILL},
+		orphan: syscall.SIGKILL,
+	}, home)
+}
+
+// probeRedis sends the one command that needs no client.
+func probeRedis(ctx context.Context, url string) error {
+	address := strings.TrimSuffix(strings.TrimPrefix(url, "redis://"), "/0")
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	if deadline, ok := ctx.Deadline(); ok {
+		_ = conn.SetDeadline(deadline) // a connection just made takes one
+	}
+	if _, err := conn.Write([]byte("PING\r\n")); err != nil {
+		return err
+	}
+	answer := make([]byte, 64)
+	n, err := conn.Read(answer)
+	if err != nil {
+		return err
+	}
+	if got := string(answer[:n]); got != "+PONG\r\n" {
+		return fmt.Errorf("it answers %q", got)
+	}
+	return nil
+}

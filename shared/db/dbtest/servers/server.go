@@ -1,0 +1,195 @@
+package servers
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// How long a server may take to answer after its start, and to end after it
+// was told to.
+const (
+	startLimit = time.Minute
+	stopLimit  = 15 * time.Second
+	pollEvery  = 20 * time.Millisecond
+)
+
+// Mode is a way to stop a server.
+type Mode int
+
+const (
+	// Clean lets the server finish what it must: PostgreSQL ends its sessions
+	// and writes a checkpoint.
+	Clean Mode = iota
+	// Immediate is a crash: PostgreSQL recovers from its log at the next start.
+	Immediate
+)
+
+// A Server is one private server process. Its address stays the same over
+// restarts. Methods may be called from several goroutines.
+type Server struct {
+	URL string
+	Dir string // its files, among them the log
+
+	kind kind
+	home home
+	port int
+
+	mu   sync.Mutex
+	proc *process // the last one started; nil before
+}
+
+// kind is what differs between the servers.
+type kind struct {
+	name    string
+	url     func(port int) string
+	command func(port int) ([]string, error)            // writes the configuration too
+	probe   func(ctx context.Context, url string) error // nil once it answers
+
+	stop   [2]syscall.Signal // by Mode
+	orphan syscall.Signal    // sent by the kernel when we die
+}
+
+// open starts a new server in its home. Another program may take the free port
+// before the server does, hence the second and third try.
+func open(ctx context.Context, k kind, h home) (*Server, error) {
+	s := &Server{Dir: h.dir, kind: k, home: h}
+	for try := 1; ; try++ {
+		var err error
+		if s.port, err = freePort(ctx); err == nil {
+			s.URL = k.url(s.port)
+			err = s.Start(ctx)
+		}
+		if err == nil {
+			return s, nil
+		}
+		if try == 3 || !errors.Is(err, errEnded) {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
+}
+
+// freePort picks a port that nobody listens on, below the kernel's range for
+// outgoing connections (32768 and up on Linux, 49152 and up on macOS).
+func freePort(ctx context.Context) (int, error) {
+	for range 100 {
+		port := 20000 + rand.IntN(10000)
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err == nil {
+			return port, l.Close()
+		}
+	}
+	return 0, errors.New("no free loopback port between 20000 and 30000")
+}
+
+// LogPath is the file that holds all the server said.
+func (s *Server) LogPath() string { return filepath.Join(s.Dir, s.kind.name+".log") }
+
+// Start starts the server again after Stop, or after it ended by itself, and
+// waits until it answers. On a running server it does nothing. The context
+// bounds the wait only. After an error the server is not running.
+func (s *Server) Start(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc.running() {
+		return nil
+	}
+	argv, err := s.kind.command(s.port)
+	if err != nil {
+		return fmt.Errorf("configure %s: %w", s.kind.name, err)
+	}
+	log, err := os.OpenFile(s.LogPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }() // the server has its own descriptor
+
+	cmd := s.home.command(context.WithoutCancel(ctx), argv...)
+	cmd.Stdout, cmd.Stderr = log, log
+	dieWithParent(cmd.SysProcAttr, s.kind.orphan)
+	if s.proc, err = spawn(cmd); err != nil {
+		return fmt.Errorf("start %s: %w", s.kind.name, err)
+	}
+	if err := s.ready(ctx); err != nil {
+		s.proc.end(s.kind.stop[Immediate])
+		return fmt.Errorf("start %s: %w\n%s", s.kind.name, err, s.logTail())
+	}
+	return nil
+}
+
+// errEnded says that a server ended before it answered.
+var errEnded = errors.New("it ended at once")
+
+func (s *Server) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, fmt.Errorf("no answer within %s", startLimit))
+	defer cancel()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		err := s.kind.probe(ctx, s.URL)
+		if !s.proc.running() {
+			return errEnded
+		}
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-s.proc.done:
+			return errEnded
+		case <-ctx.Done():
+			return fmt.Errorf("%w (last answer: %w)", context.Cause(ctx), err)
+		case <-tick.C:
+		}
+	}
+}
+
+// Stop ends the server and waits for its end; one that does not heed within
+// 15 seconds is killed. On a stopped server it does nothing.
+func (s *Server) Stop(mode Mode) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.proc.running() {
+		return nil
+	}
+	if !s.proc.end(s.kind.stop[mode]) {
+		return fmt.Errorf("stop %s: it had to be killed", s.kind.name)
+	}
+	return nil
+}
+
+// Restart is Stop and Start: same address, same data.
+func (s *Server) Restart(ctx context.Context, mode Mode) error {
+	if err := s.Stop(mode); err != nil {
+		return err
+	}
+	return s.Start(ctx)
+}
+
+// Close ends the server at once, and removes Dir if it is a temporary one. It
+// may be called again.
+func (s *Server) Close() error {
+	return errors.Join(s.Stop(Immediate), s.home.remove())
+}
+
+// logTail is the end of the log, for an error.
+func (s *Server) logTail() []byte {
+	log, err := os.ReadFile(s.LogPath())
+	if err != nil {
+		return []byte(err.Error())
+	}
+	return tail(log)
+}
+
+// tail is the last 2,000 bytes of a program's output.
+func tail(out []byte) []byte {
+	return bytes.TrimSpace(out[max(0, len(out)-2000):])
+}

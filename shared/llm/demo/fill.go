@@ -1,0 +1,176 @@
+package demo
+
+import (
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+)
+
+// filler completes arguments from what the situation says.
+type filler struct{ s situation }
+
+// complete returns args with what the tool's schema wants.
+func (f filler) complete(tool llm.Tool, args map[string]any) map[string]any {
+	return f.fit(tool, parseSchema(tool.Parameters), args)
+}
+
+// repair returns the arguments of a failed call as the error message and the
+// schema want them: the one in the message if there is one, else the tool's.
+// Arguments that cannot be read are made anew from fallback.
+func (f filler) repair(tool llm.Tool, failed llm.Arguments, message string, fallback map[string]any) map[string]any {
+	lines, sch := readError(cut(message, 16<<10))
+	if sch == nil {
+		sch = parseSchema(tool.Parameters)
+	}
+	args := decodeObject(string(failed))
+	if args == nil {
+		args = maps.Clone(fallback)
+	}
+	for _, line := range lines {
+		names := quoted.FindAllStringSubmatch(line, -1)
+		switch {
+		case unwanted.MatchString(line):
+			for _, n := range names {
+				delete(args, n[1])
+			}
+		case missing.MatchString(line):
+			for _, n := range names {
+				if _, has := args[n[1]]; !has && (sch == nil || sch.property(n[1]) != nil) {
+					args = with(args, n[1], f.guess(n[1], sch.property(n[1])))
+				}
+			}
+		}
+	}
+	return f.fit(tool, sch, args)
+}
+
+var (
+	quoted   = regexp.MustCompile("['\"“`]([A-Za-z_][A-Za-z0-9_]*)['\"”`]")
+	unwanted = regexp.MustCompile(`(?i)additional|unexpected|unknown|not allowed`)
+	missing  = regexp.MustCompile(`(?i)missing|required`)
+)
+
+// usual are the arguments that the script gives to well-known tools, where
+// their schema has them, even if they may be left out.
+var usual = map[string][]string{
+	"save_memory":    {"category", "content", "importance"},
+	"query_activity": {"limit"},
+}
+
+func (f filler) fit(tool llm.Tool, sch schema, args map[string]any) map[string]any {
+	for _, name := range usual[tool.Name] {
+		p := sch.property(name)
+		if _, has := args[name]; !has && (p != nil || !sch.closed()) {
+			args = with(args, name, f.guess(name, p))
+		}
+	}
+	fitted, ok := f.conform(tool.Name, args, sch).(map[string]any)
+	if !ok { // the schema is not one of an object
+		return map[string]any{}
+	}
+	return fitted
+}
+
+// guess returns a value for an argument, by its schema's default, by what its
+// name usually means, else by its type alone.
+func (f filler) guess(name string, sch schema) any {
+	if v, ok := sch["default"]; ok && v != nil {
+		return v
+	}
+	var v any
+	o := f.s.brief.Objective
+	switch strings.ToLower(name) {
+	case "objective_id":
+		v = o.ID
+	case "step", "number":
+		v = number(f.s.brief.Step.Number)
+	case "steps":
+		v = []any{}
+	case "limit":
+		v = number(10)
+	case "importance":
+		v = middle(sch, 5)
+	case "category":
+		v = "note"
+	case "title", "name", "query", "q":
+		v = f.subject()
+	case "content":
+		v = o.fill(noteText)
+	default:
+		if sch.takes("string") {
+			v = mark + f.subject()
+		}
+	}
+	return f.conform(name, v, sch)
+}
+
+// subject says in a few words what this is about.
+func (f filler) subject() string {
+	for _, s := range []string{f.s.brief.Objective.Title, f.s.brief.Step.Title, f.s.said} {
+		if s = short(s, 80); s != "" {
+			return s
+		}
+	}
+	return "demo"
+}
+
+// with returns a copy of args that has one more.
+func with(args map[string]any, name string, v any) map[string]any {
+	args = maps.Clone(args)
+	if args == nil {
+		args = map[string]any{}
+	}
+	args[name] = v
+	return args
+}
+
+// readError splits an error message into what it says, line by line, and the
+// first JSON Schema that it quotes, nil when there is none. Both may stand in
+// the text or in JSON in it.
+func readError(message string) (lines []string, sch schema) {
+	const most = 20 // pieces of JSON: each attempt may read the text to its end
+	for range most {
+		at := strings.IndexByte(message, '{')
+		if at < 0 {
+			break
+		}
+		lines = append(lines, message[:at])
+		message = message[at:]
+		decoder := json.NewDecoder(strings.NewReader(message))
+		var data map[string]any
+		if decoder.Decode(&data) != nil {
+			message = message[1:]
+			continue
+		}
+		message = message[decoder.InputOffset():]
+		gather(data, &lines, &sch)
+	}
+	lines = append(lines, message)
+	return strings.FieldsFunc(strings.Join(lines, "\n"), func(r rune) bool { return r == '\n' || r == ';' }), sch
+}
+
+// gather collects the texts and the first schema in data.
+func gather(data any, lines *[]string, sch *schema) {
+	switch data := data.(type) {
+	case string:
+		*lines = append(*lines, data)
+	case []any:
+		for _, v := range data {
+			gather(v, lines, sch)
+		}
+	case map[string]any:
+		if schema(data).isObject() {
+			if *sch == nil {
+				*sch = data
+			}
+			return
+		}
+		for _, key := range slices.Sorted(maps.Keys(data)) {
+			gather(data[key], lines, sch)
+		}
+	}
+}

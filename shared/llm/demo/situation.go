@@ -1,0 +1,154 @@
+package demo
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+)
+
+// situation is a request as the script sees it.
+type situation struct {
+	task      string // plan, advance or ""
+	brief     brief  // of plan and advance
+	said      string // the last user message
+	tools     []llm.Tool
+	exchanges []exchange // since the brief, or in a chat since the last user message
+	ids       map[string]bool
+}
+
+// brief is the first user message of plan and advance.
+type brief struct {
+	Objective objective `json:"objective"`
+	Skills    []string  `json:"skills"` // plan
+	Step      step      `json:"step"`   // advance
+}
+
+type objective struct {
+	ID            string `json:"id"`
+	Title         string `json:"title"`
+	Description   string `json:"description"`
+	DoneCriterion string `json:"done_criterion"`
+}
+
+type step struct {
+	Number        int            `json:"number"`
+	Title         string         `json:"title"`
+	Skill         string         `json:"skill"`
+	Inputs        map[string]any `json:"inputs"`
+	DoneCriterion string         `json:"done_criterion"`
+}
+
+// exchange is a call and what came of it.
+type exchange struct {
+	call   llm.ToolCall
+	result llm.ToolResult
+}
+
+// read finds out where the conversation stands. It fails where a provider
+// would refuse the conversation.
+func read(req llm.Request) (situation, error) {
+	s := situation{task: task(req.System), tools: req.Tools, ids: map[string]bool{}}
+	if len(req.Messages) == 0 {
+		return s, errors.New("no messages")
+	}
+	var open []llm.ToolCall // calls of the last assistant message without a result
+	first := ""
+	for i, m := range req.Messages {
+		switch m.Role {
+		case llm.RoleTool:
+			open = s.record(open, m.Results)
+			continue
+		case llm.RoleSystem:
+			s.note(m.Text)
+			continue
+		}
+		if len(open) > 0 {
+			return s, fmt.Errorf("message %d comes before the result of call %q", i, open[0].ID)
+		}
+		switch m.Role {
+		case llm.RoleAssistant:
+			open = m.Calls
+			for _, c := range m.Calls {
+				s.ids[c.ID] = true
+			}
+		case llm.RoleUser:
+			if s.said = m.Text; first == "" {
+				first = m.Text
+			}
+			if s.task == "" {
+				s.exchanges = nil
+			}
+		default:
+			return s, fmt.Errorf("message %d has the unknown role %q", i, m.Role)
+		}
+	}
+	if len(open) > 0 {
+		return s, fmt.Errorf("call %q has no result", open[0].ID)
+	}
+	s.brief = parseBrief(first)
+	return s, nil
+}
+
+// record pairs results with open calls and returns those still open.
+func (s *situation) record(open []llm.ToolCall, results []llm.ToolResult) []llm.ToolCall {
+	var still []llm.ToolCall
+	for _, c := range open {
+		answered := false
+		for _, r := range results {
+			if r.CallID == c.ID && !answered {
+				s.exchanges = append(s.exchanges, exchange{c, r})
+				answered = true
+			}
+		}
+		if !answered {
+			still = append(still, c)
+		}
+	}
+	return still
+}
+
+// note adds a system message to the failed result that it comments on.
+func (s *situation) note(text string) {
+	if n := len(s.exchanges); n > 0 && s.exchanges[n-1].result.IsError {
+		s.exchanges[n-1].result.Content += "\n" + text
+	}
+}
+
+// nextID returns a call id that the conversation does not have yet.
+func (s situation) nextID() string {
+	for n := len(s.ids) + 1; ; n++ {
+		if id := fmt.Sprintf("demo_%d", n); !s.ids[id] {
+			return id
+		}
+	}
+}
+
+// task returns what the last line of the system prompt asks for.
+func task(system string) string {
+	lines := strings.Split(strings.TrimSpace(system), "\n")
+	switch strings.TrimSpace(lines[len(lines)-1]) {
+	case "task: plan":
+		return "plan"
+	case "task: advance":
+		return "advance"
+	}
+	return ""
+}
+
+// parseBrief reads the JSON in text, also when something stands around it.
+// What it cannot read has no objective.
+func parseBrief(text string) (b brief) {
+	from, to := strings.Index(text, "{"), strings.LastIndex(text, "}")
+	if from < 0 || to < from {
+		return b
+	}
+	decoder := json.NewDecoder(strings.NewReader(text[from : to+1]))
+	decoder.UseNumber() // inputs go on as they came
+	if decoder.Decode(&b) != nil {
+		return brief{}
+	}
+	return b
+}

@@ -1,0 +1,284 @@
+// Package objective keeps what an agent works towards: objectives, and plans of
+// steps that heartbeats advance one by one.
+package objective
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+)
+
+//go:embed *.sql
+var files embed.FS
+
+// Status is where an objective is in its life.
+type Status string
+
+// The statuses of an objective.
+const (
+	Active    Status = "active"
+	Paused    Status = "paused"
+	Completed Status = "completed"
+)
+
+// StepStatus is where a plan step is in its life.
+type StepStatus string
+
+// The statuses of a plan step.
+const (
+	Pending StepStatus = "pending"
+	Done    StepStatus = "done"
+	Failed  StepStatus = "failed"
+)
+
+// MaxSteps is the longest plan.
+const MaxSteps = 30
+
+var (
+	// ErrNotActive says that an objective is paused, completed or not there.
+	ErrNotActive = errors.New("the objective is not active")
+	// ErrNotPending says that a plan has no such step that still waits to be done.
+	ErrNotPending = errors.New("the plan has no such pending step")
+)
+
+// Objective is one row.
+type Objective struct {
+	ID            string
+	Title         string
+	Description   string
+	Priority      int // 1 to 10, 10 first
+	DoneCriterion string
+	Status        Status
+	StatusReason  string
+	PlanVersion   int // 0: no plan yet
+	PlanAttempts  int // tries to plan since the last plan
+	Summary       string
+	CreatedBy     string
+	CreatedAt     time.Time
+	UpdatedAt     time.Time
+	CompletedAt   *time.Time
+	Plan          []Step // of the present version, when read with [Store.Get]
+}
+
+// Next is the first pending step of the plan; nil when there is none, or when the
+// plan is stale because a step of it failed.
+func (o Objective) Next() *Step {
+	var next *Step
+	for i := range o.Plan {
+		switch {
+		case o.Plan[i].Status == Failed:
+			return nil
+		case o.Plan[i].Status == Pending && next == nil:
+			next = &o.Plan[i]
+		}
+	}
+	return next
+}
+
+// Step is one step of a plan.
+type Step struct {
+	PlanVersion   int
+	Number        int
+	Title         string
+	Skill         string
+	Inputs        json.RawMessage
+	DoneCriterion string
+	Status        StepStatus
+	Attempts      int
+	Result        string
+	Execution     string
+	EndedAt       *time.Time
+}
+
+// Due is an active objective as the beat's first look sees it.
+type Due struct {
+	ID          string
+	Title       string
+	Priority    int
+	PlanVersion int
+	NextStep    int // 0: the plan has no pending step
+}
+
+// NeedsPlan reports whether the objective has no plan, or one that is used up.
+func (d Due) NeedsPlan() bool { return d.NextStep == 0 }
+
+type queries struct {
+	Create, Due, Get, Steps                          db.Query
+	CountPlanning, NewPlan, AddStep                  db.Query
+	CountStep, EndStep, Touch, Complete, Pause, Open db.Query
+}
+
+// Store keeps the objectives of all workspaces.
+type Store struct {
+	db  *db.DB
+	q   queries
+	ids func() string
+}
+
+// New makes a store.
+func New(d *db.DB, ids func() string) (*Store, error) {
+	s := &Store{db: d, ids: ids}
+	if err := db.Load(files, &s.q); err != nil {
+		return nil, fmt.Errorf("objective: %w", err)
+	}
+	return s, nil
+}
+
+// Create adds an active objective without a plan to a batch and answers its id.
+func (s *Store) Create(b *db.Batch, o Objective) string {
+	if o.ID == "" {
+		o.ID = s.ids()
+	}
+	b.Exec(s.q.Create, o.ID, o.Title, o.Description, o.Priority, o.DoneCriterion, o.CreatedBy)
+	return o.ID
+}
+
+// Due adds a look at the active objectives, the most urgent first, to a batch.
+func (s *Store) Due(b *db.Batch, limit int) *[]Due {
+	due := new([]Due)
+	b.Each(func(scan db.Scan) error {
+		var d Due
+		var next *int
+		if err := scan(&d.ID, &d.Title, &d.Priority, &d.PlanVersion, &next); err != nil {
+			return err
+		}
+		if next != nil {
+			d.NextStep = *next
+		}
+		*due = append(*due, d)
+		return nil
+	}, s.q.Due, limit)
+	return due
+}
+
+// GetIn adds the reading of an objective with its plan to a batch. The list is
+// empty when there is none.
+func (s *Store) GetIn(b *db.Batch, id string) *[]Objective {
+	found := new([]Objective)
+	b.Each(func(scan db.Scan) error {
+		var o Objective
+		var reason, summary *string
+		if err := scan(&o.ID, &o.Title, &o.Description, &o.Priority, &o.DoneCriterion, &o.Status, &reason, &o.PlanVersion, &o.PlanAttempts,
+			&summary, &o.CreatedBy, &o.CreatedAt, &o.UpdatedAt, &o.CompletedAt); err != nil {
+			return err
+		}
+		o.StatusReason, o.Summary = text(reason), text(summary)
+		*found = append(*found, o)
+		return nil
+	}, s.q.Get, id)
+	b.Each(func(scan db.Scan) error {
+		var st Step
+		var skill, result, execution *string
+		if err := scan(&st.PlanVersion, &st.Number, &st.Title, &skill, &st.Inputs, &st.DoneCriterion, &st.Status, &st.Attempts,
+			&result, &execution, &st.EndedAt); err != nil {
+			return err
+		}
+		st.Skill, st.Result, st.Execution = text(skill), text(result), text(execution)
+		o := &(*found)[0]
+		o.Plan = append(o.Plan, st)
+		return nil
+	}, s.q.Steps, id)
+	return found
+}
+
+// Get reads an objective with its plan; [db.ErrNoRows] when there is none.
+func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Objective, error) {
+	var b db.Batch
+	found := s.GetIn(&b, id)
+	if err := s.db.Read(ctx, ws, &b); err != nil {
+		return Objective{}, fmt.Errorf("read objective: %w", err)
+	}
+	if len(*found) == 0 {
+		return Objective{}, fmt.Errorf("read objective: %w", db.ErrNoRows)
+	}
+	return (*found)[0], nil
+}
+
+// CountPlanning queues the count of a try to plan, before the work starts.
+func (s *Store) CountPlanning(tx lane.Tx, id string) error {
+	if err := tx.Proves(lane.Objective(id)); err != nil {
+		return fmt.Errorf("count a planning: %w", err)
+	}
+	tx.Later().Exec(s.q.CountPlanning, id)
+	return nil
+}
+
+// Plan replaces an active objective's plan by a new version of it.
+func (s *Store) Plan(ctx context.Context, tx lane.Tx, id string, steps []Step) (version int, err error) {
+	if err := tx.Proves(lane.Objective(id)); err != nil {
+		return 0, fmt.Errorf("plan objective: %w", err)
+	}
+	if err := tx.One(ctx, []any{&version}, s.q.NewPlan, id); err != nil {
+		return 0, fmt.Errorf("plan objective %s: %w", id, missing(err, ErrNotActive))
+	}
+	for i, st := range steps {
+		if len(st.Inputs) == 0 {
+			st.Inputs = json.RawMessage("{}")
+		}
+		tx.Later().Exec(s.q.AddStep, id, version, i+1, st.Title, db.Null(st.Skill), st.Inputs, st.DoneCriterion)
+	}
+	return version, nil
+}
+
+// CountStep queues the count of a try at a step, before the work starts, and
+// notes the execution that makes it.
+func (s *Store) CountStep(tx lane.Tx, id string, st Step, execution string) error {
+	if err := tx.Proves(lane.Objective(id)); err != nil {
+		return fmt.Errorf("count a step's try: %w", err)
+	}
+	tx.Later().Exec(s.q.CountStep, id, st.PlanVersion, st.Number, execution)
+	return nil
+}
+
+// EndStep ends a pending step of the present plan as done or failed;
+// [ErrNotPending] when there is none.
+func (s *Store) EndStep(ctx context.Context, tx lane.Tx, id string, number int, status StepStatus, result string) error {
+	if err := tx.Proves(lane.Objective(id)); err != nil {
+		return fmt.Errorf("end a step: %w", err)
+	}
+	tx.Later().Exec(s.q.Touch, id)
+	if err := tx.One(ctx, []any{&number}, s.q.EndStep, id, number, status, result); err != nil {
+		return fmt.Errorf("end step %d of objective %s: %w", number, id, missing(err, ErrNotPending))
+	}
+	return nil
+}
+
+// Complete ends an active objective; [ErrNotActive] when it is not.
+func (s *Store) Complete(ctx context.Context, tx lane.Tx, id, summary string) error {
+	return s.end(ctx, tx, s.q.Complete, id, summary)
+}
+
+// Pause takes an objective out of the beats, with the reason a person will read.
+func (s *Store) Pause(ctx context.Context, tx lane.Tx, id, reason string) error {
+	return s.end(ctx, tx, s.q.Pause, id, reason)
+}
+
+func (s *Store) end(ctx context.Context, tx lane.Tx, q db.Query, id, why string) error {
+	if err := tx.Proves(lane.Objective(id)); err != nil {
+		return fmt.Errorf("end objective: %w", err)
+	}
+	if err := tx.One(ctx, []any{&id}, q, id, why); err != nil {
+		return fmt.Errorf("end objective %s: %w", id, missing(err, ErrNotActive))
+	}
+	return nil
+}
+
+func missing(err, instead error) error {
+	if errors.Is(err, db.ErrNoRows) {
+		return instead
+	}
+	return err
+}
+
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

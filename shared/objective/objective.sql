@@ -1,0 +1,70 @@
+-- name: Create
+INSERT INTO agent_objectives (workspace_id, id, title, description, priority, done_criterion, created_by, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, lk_now(), lk_now());
+
+-- name: Due
+-- Active objectives by priority, each with the next step of its plan. A plan with a failed step has none: it is stale.
+SELECT o.id, o.title, o.priority, o.plan_version,
+       (SELECT CASE WHEN max(CASE WHEN s.status = 'failed' THEN 1 ELSE 0 END) = 1 THEN NULL
+                    ELSE min(CASE WHEN s.status = 'pending' THEN s.number END) END
+          FROM objective_steps s
+         WHERE s.workspace_id = o.workspace_id AND s.objective_id = o.id AND s.plan_version = o.plan_version)
+  FROM agent_objectives o
+ WHERE o.workspace_id = $1 AND o.status = 'active'
+ ORDER BY o.priority DESC, o.created_at, o.id
+ LIMIT $2;
+
+-- name: Get
+SELECT id, title, description, priority, done_criterion, status, status_reason, plan_version, plan_attempts, summary, created_by,
+       created_at, updated_at, completed_at
+  FROM agent_objectives
+ WHERE workspace_id = $1 AND id = $2;
+
+-- name: Steps
+SELECT s.plan_version, s.number, s.title, s.skill, s.inputs, s.done_criterion, s.status, s.attempts, s.result, s.execution_id, s.ended_at
+  FROM objective_steps s
+  JOIN agent_objectives o ON o.workspace_id = s.workspace_id AND o.id = s.objective_id AND o.plan_version = s.plan_version
+ WHERE s.workspace_id = $1 AND s.objective_id = $2
+ ORDER BY s.number;
+
+-- name: CountPlanning
+UPDATE agent_objectives SET plan_attempts = plan_attempts + 1, updated_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2 AND status = 'active';
+
+-- name: NewPlan
+UPDATE agent_objectives SET plan_version = plan_version + 1, plan_attempts = 0, updated_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2 AND status = 'active'
+RETURNING plan_version;
+
+-- name: AddStep
+INSERT INTO objective_steps (workspace_id, objective_id, plan_version, number, title, skill, inputs, done_criterion, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, lk_now());
+
+-- name: CountStep
+UPDATE objective_steps SET attempts = attempts + 1, execution_id = $5
+ WHERE workspace_id = $1 AND objective_id = $2 AND plan_version = $3 AND number = $4 AND status = 'pending';
+
+-- name: EndStep
+UPDATE objective_steps SET status = $4, result = $5, ended_at = lk_now()
+ WHERE workspace_id = $1 AND objective_id = $2 AND number = $3 AND status = 'pending'
+   AND plan_version = (SELECT plan_version FROM agent_objectives WHERE workspace_id = $1 AND id = $2)
+RETURNING number;
+
+-- name: Touch
+UPDATE agent_objectives SET updated_at = lk_now() WHERE workspace_id = $1 AND id = $2;
+
+-- name: Complete
+UPDATE agent_objectives SET status = 'completed', summary = $3, status_reason = NULL, completed_at = lk_now(), updated_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2 AND status = 'active'
+RETURNING id;
+
+-- name: Pause
+UPDATE agent_objectives SET status = 'paused', status_reason = $3, updated_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2 AND status = 'active'
+RETURNING id;
+
+-- name: Open
+SELECT count(*)
+  FROM objective_steps s
+  JOIN agent_objectives o ON o.workspace_id = s.workspace_id AND o.id = s.objective_id AND o.plan_version = s.plan_version
+ WHERE s.workspace_id = $1 AND s.objective_id = $2 AND s.status = 'pending';

@@ -1,0 +1,130 @@
+package objective
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+)
+
+//go:embed *.md
+var texts embed.FS
+
+// Skills are the built-in skills on objectives.
+func Skills(s *Store) ([]skill.Skill, error) {
+	var out []skill.Skill
+	var errs []error
+	define := func(name string, k skill.Skill) {
+		k, err := skill.Define(texts, name, k)
+		out, errs = append(out, k), append(errs, err)
+	}
+	define("set_objective", skill.Skill{Run: s.runSet})
+	define("plan_objective", skill.Skill{Run: s.runPlan, Lanes: named})
+	define("advance_plan", skill.Skill{Run: s.runAdvance, Lanes: named})
+	define("complete_objective", skill.Skill{Run: s.runComplete, Lanes: named})
+	return out, errors.Join(errs...)
+}
+
+// named is the lane of the objective that a call names.
+func named(c skill.Call) []lane.Name {
+	var args struct {
+		ObjectiveID string `json:"objective_id"`
+	}
+	if json.Unmarshal(c.Arguments, &args) != nil || args.ObjectiveID == "" {
+		return nil
+	}
+	return []lane.Name{lane.Objective(args.ObjectiveID)}
+}
+
+func (s *Store) runSet(_ context.Context, tx lane.Tx, c skill.Call) (any, error) {
+	args := struct {
+		Title         string `json:"title"`
+		Description   string `json:"description"`
+		Priority      int    `json:"priority"`
+		DoneCriterion string `json:"done_criterion"`
+	}{Priority: 5}
+	if err := json.Unmarshal(c.Arguments, &args); err != nil {
+		return nil, skill.Refuse("the arguments could not be read")
+	}
+	id := s.Create(tx.Later(), Objective{
+		Title: args.Title, Description: args.Description, Priority: args.Priority, DoneCriterion: args.DoneCriterion, CreatedBy: c.Agent,
+	})
+	return map[string]any{"objective_id": id}, nil
+}
+
+func (s *Store) runPlan(ctx context.Context, tx lane.Tx, c skill.Call) (any, error) {
+	var args struct {
+		ObjectiveID string `json:"objective_id"`
+		Steps       []struct {
+			Title         string          `json:"title"`
+			Skill         string          `json:"skill"`
+			Inputs        json.RawMessage `json:"inputs"`
+			DoneCriterion string          `json:"done_criterion"`
+		} `json:"steps"`
+	}
+	if err := json.Unmarshal(c.Arguments, &args); err != nil {
+		return nil, skill.Refuse("the arguments could not be read")
+	}
+	steps := make([]Step, len(args.Steps))
+	for i, st := range args.Steps {
+		steps[i] = Step{Title: st.Title, Skill: st.Skill, Inputs: st.Inputs, DoneCriterion: st.DoneCriterion}
+	}
+	version, err := s.Plan(ctx, tx, args.ObjectiveID, steps)
+	if err != nil {
+		return nil, refused(err)
+	}
+	return map[string]any{"plan_version": version, "steps": len(steps)}, nil
+}
+
+func (s *Store) runAdvance(ctx context.Context, tx lane.Tx, c skill.Call) (any, error) {
+	var args struct {
+		ObjectiveID string `json:"objective_id"`
+		Step        int    `json:"step"`
+		Result      string `json:"result"`
+	}
+	if err := json.Unmarshal(c.Arguments, &args); err != nil {
+		return nil, skill.Refuse("the arguments could not be read")
+	}
+	if err := s.EndStep(ctx, tx, args.ObjectiveID, args.Step, Done, args.Result); err != nil {
+		return nil, refused(err)
+	}
+	return map[string]any{"step": args.Step, "status": Done}, nil
+}
+
+func (s *Store) runComplete(ctx context.Context, tx lane.Tx, c skill.Call) (any, error) {
+	var args struct {
+		ObjectiveID string `json:"objective_id"`
+		Summary     string `json:"summary"`
+	}
+	if err := json.Unmarshal(c.Arguments, &args); err != nil {
+		return nil, skill.Refuse("the arguments could not be read")
+	}
+	open, err := s.openSteps(ctx, tx, args.ObjectiveID)
+	if err != nil {
+		return nil, err
+	}
+	if open > 0 {
+		return nil, skill.Refuse("%d steps of the plan are still open: advance them first, or plan anew", open)
+	}
+	if err := s.Complete(ctx, tx, args.ObjectiveID, args.Summary); err != nil {
+		return nil, refused(err)
+	}
+	return map[string]any{"status": Completed}, nil
+}
+
+func (s *Store) openSteps(ctx context.Context, tx lane.Tx, id string) (n int, err error) {
+	return n, tx.One(ctx, []any{&n}, s.q.Open, id)
+}
+
+// refused turns what the model can mend into a [skill.Refusal].
+func refused(err error) error {
+	for _, mendable := range []error{ErrNotActive, ErrNotPending} {
+		if errors.Is(err, mendable) {
+			return skill.Refuse("%v", mendable)
+		}
+	}
+	return err
+}

@@ -1,0 +1,227 @@
+// Package reason is the loop in which a model works: it is asked, its calls are
+// checked and run, their results go back to it, until it answers or a stop
+// condition holds. Every step is written to the execution's journal before the
+// next, so that a killed run goes on where it was, and a call that has a recorded
+// result is not run again.
+package reason
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/fault"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// Runner runs the loop. It keeps nothing between runs and serves several at once.
+type Runner struct {
+	Model llm.Model
+	Runs  *run.Store
+	Lanes *lane.Store
+	Log   *activity.Log
+	Slog  *slog.Logger
+	Clock func() time.Time
+}
+
+// A Job is one run of the loop.
+type Job struct {
+	Execution run.Execution
+	// Hold protects the execution; every write proves it.
+	Hold      *lane.Hold
+	Agent     string
+	System    string
+	Messages  []llm.Message // what a run that has no journal yet starts from
+	Skills    *skill.Set
+	MaxTokens int // of one answer
+	Stops     []Stop
+	// Retries is how often the model may try again after a call that could not be
+	// made: a made-up name, wrong arguments.
+	Retries int
+	// SkillTimeout ends a call that takes longer.
+	SkillTimeout time.Duration
+	// Spent is told what each model call cost.
+	Spent func(llm.Usage)
+}
+
+// Outcome is how a run ended.
+type Outcome struct {
+	Status  run.Status // completed, parked, stalled or failed
+	Reason  string     // why it did not complete
+	Answer  string     // the model's last words
+	Summary string     // what was accomplished, for a run that did not complete
+	Progress
+}
+
+// Run works until the model answers or a stop condition holds. The caller ends
+// the execution with [Runner.Close]. An error means that the run could not go on
+// and nothing is known to be wrong with the work: [lane.ErrLost], a database that
+// is away; the execution stays as it is and is resumed by whoever comes next.
+func (r *Runner) Run(ctx context.Context, job Job) (Outcome, error) {
+	s, err := r.resume(ctx, job)
+	if err != nil {
+		return Outcome{}, err
+	}
+	for {
+		if s.answered && len(s.pending) == 0 {
+			return s.outcome(run.Completed, ""), nil
+		}
+		if stop := s.stop(ctx, job.Stops); stop != nil {
+			return s.outcome(stop.Status, stop.Reason), nil
+		}
+		begun := r.Clock()
+		if len(s.pending) == 0 {
+			if out, err := r.ask(ctx, job, s); out != nil || err != nil {
+				return deref(out), err
+			}
+		}
+		for len(s.pending) > 0 && s.strikes <= job.Retries {
+			if err := r.call(ctx, job, s, s.pending[0]); err != nil {
+				return Outcome{}, err
+			}
+		}
+		if s.strikes > job.Retries {
+			return s.outcome(run.Stalled, fmt.Sprintf("%d calls in a row could not be made, the last to %s", s.strikes, s.struck)), nil
+		}
+		s.LongestStep = max(s.LongestStep, r.Clock().Sub(begun))
+	}
+}
+
+func deref(o *Outcome) (v Outcome) {
+	if o != nil {
+		v = *o
+	}
+	return v
+}
+
+// resume folds the journal of an execution that was begun before, or begins it.
+func (r *Runner) resume(ctx context.Context, job Job) (*state, error) {
+	entries, err := r.Runs.Journal(ctx, job.Hold.Workspace, job.Execution.ID)
+	if err != nil {
+		return nil, err
+	}
+	s, err := foldEntries(entries)
+	if err != nil {
+		return nil, fmt.Errorf("resume execution %s: %w", job.Execution.ID, err)
+	}
+	if len(entries) > 0 {
+		r.Slog.InfoContext(ctx, "run resumed", "step", s.Steps, "attempt", job.Execution.Attempt, "open_calls", len(s.pending))
+		return s, nil
+	}
+	entry, err := s.add(run.Input, run.Succeeded, "", inputBody{Messages: job.Messages})
+	if err != nil {
+		return nil, err
+	}
+	return s, r.record(ctx, job, []run.Entry{entry}, nil)
+}
+
+// ask asks the model once and records its answer. An Outcome ends the run.
+func (r *Runner) ask(ctx context.Context, job Job, s *state) (*Outcome, error) {
+	if err := r.Lanes.Ensure(ctx, job.Hold, modelLimit+holdMargin); err != nil {
+		return nil, err
+	}
+	asking, cancel := context.WithTimeout(ctx, modelLimit)
+	defer cancel()
+	begun := r.Clock()
+	resp, err := r.Model.Generate(asking, llm.Request{
+		System: job.System, Messages: s.messages, Tools: job.Skills.Tools(), MaxTokens: job.MaxTokens,
+	}, nil)
+	if err != nil {
+		return r.modelFailed(ctx, s, err), nil
+	}
+	if err := fault.Point(ctx, "model.answered", job.Execution.ID); err != nil {
+		return nil, err
+	}
+	entry, err := s.add(run.Model, run.Succeeded, "", modelBody{Message: resp.Message, Usage: resp.Usage, Model: resp.Model, StopReason: resp.StopReason})
+	if err != nil {
+		return nil, err
+	}
+	if job.Spent != nil {
+		job.Spent(resp.Usage)
+	}
+	r.Slog.InfoContext(ctx, "model answered", "step", s.Steps, "model", resp.Model, "calls", len(resp.Calls),
+		"tokens", resp.Usage.TotalTokens(), "duration_ms", r.Clock().Sub(begun).Milliseconds())
+	err = r.record(ctx, job, []run.Entry{entry}, func(_ context.Context, tx lane.Tx) error {
+		prompt := resp.Usage.TotalTokens() - resp.Usage.CompletionTokens
+		return r.Runs.Spend(tx, job.Execution, int64(prompt), int64(resp.Usage.CompletionTokens), 0)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return nil, fault.Point(ctx, "model.recorded", job.Execution.ID)
+}
+
+const (
+	modelLimit = 60 * time.Second // of one answer
+	holdMargin = 10 * time.Second // beyond a step's limit
+)
+
+// modelFailed decides what a failed model call means for the run: what may pass
+// later parks it, the rest fails it.
+func (r *Runner) modelFailed(ctx context.Context, s *state, err error) *Outcome {
+	status, reason := run.Failed, "the model failed: "+string(llm.ClassOf(err))
+	switch {
+	case ctx.Err() != nil:
+		status, reason = run.Parked, "the time was up"
+	case llm.ClassOf(err).Retryable():
+		status = run.Parked
+	}
+	r.Slog.ErrorContext(ctx, "model failed", "step", s.Steps, "class", llm.ClassOf(err), "error", err)
+	out := s.outcome(status, reason)
+	return &out
+}
+
+// record appends entries in a transaction that proves the hold; also may add to it.
+func (r *Runner) record(ctx context.Context, job Job, entries []run.Entry, also func(context.Context, lane.Tx) error) error {
+	return r.Lanes.InHold(ctx, job.Hold, func(ctx context.Context, tx lane.Tx) error {
+		for _, e := range entries {
+			if err := r.Runs.Append(tx, job.Execution, e); err != nil {
+				return err
+			}
+		}
+		if also == nil {
+			return nil
+		}
+		return also(ctx, tx)
+	})
+}
+
+// Close queues the end of a run: the execution's status and result and, for one
+// that did not complete, a line in the activity log that says so.
+func (r *Runner) Close(ctx context.Context, tx lane.Tx, job Job, out Outcome) error {
+	result, err := json.Marshal(struct {
+		Answer  string `json:"answer,omitempty"`
+		Reason  string `json:"reason,omitempty"`
+		Summary string `json:"summary,omitempty"`
+		Steps   int    `json:"steps"`
+	}{clean(out.Answer), out.Reason, clean(out.Summary), out.Steps})
+	if err != nil {
+		return fmt.Errorf("encode a run's result: %w", err)
+	}
+	message := ""
+	if out.Status == run.Stalled || out.Status == run.Failed {
+		message = fmt.Sprintf("%s: %s", out.Status, out.Reason)
+		r.Log.Record(ctx, tx.Later(), activity.Entry{
+			Agent: job.Agent, Surface: job.Execution.Surface, Skill: "reason", Status: activity.Error,
+			Output: result, Error: message,
+			Execution: job.Execution.ID, ParentExecution: job.Execution.Parent, Attempt: job.Execution.Attempt,
+		})
+	}
+	return r.Runs.Leave(tx, job.Execution, out.Status, result, message)
+}
+
+// Under puts a job's execution and trace into the context.
+func (j Job) Under(ctx context.Context) context.Context {
+	return trace.WithExecution(trace.With(ctx, j.Execution.Trace), j.Execution.ID)
+}
+
+// isLost reports whether the hold is over, after which nothing may be written.
+func isLost(err error) bool { return errors.Is(err, lane.ErrLost) }

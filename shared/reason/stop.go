@@ -1,0 +1,62 @@
+package reason
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+)
+
+// Progress is what stop conditions decide on.
+type Progress struct {
+	Steps       int
+	ModelCalls  int // of all attempts
+	Usage       llm.Usage
+	LongestStep time.Duration // of this attempt
+}
+
+// Stopped says that a run ends here.
+type Stopped struct {
+	Status run.Status
+	Reason string
+}
+
+// A Stop is asked before each step whether the run ends; nil goes on.
+type Stop func(context.Context, Progress) *Stopped
+
+// MaxSteps stalls a run that needs more than n model calls.
+func MaxSteps(n int) Stop {
+	return func(_ context.Context, p Progress) *Stopped {
+		if p.Steps < n {
+			return nil
+		}
+		return &Stopped{run.Stalled, fmt.Sprintf("the limit of %d steps was reached", n)}
+	}
+}
+
+// Deadline parks a run when what is left of the context's time may not do for
+// another step: half as long again as the longest so far.
+func Deadline() Stop {
+	return func(ctx context.Context, p Progress) *Stopped {
+		deadline, ok := ctx.Deadline()
+		if ctx.Err() == nil && (!ok || time.Until(deadline) > p.LongestStep*3/2) {
+			return nil
+		}
+		return &Stopped{run.Parked, "the time was up"}
+	}
+}
+
+// Wanted parks a run when somebody waits for one of its lanes.
+func Wanted(holds ...*lane.Hold) Stop {
+	return func(context.Context, Progress) *Stopped {
+		for _, h := range holds {
+			if by := h.WantedBy(); by != "" {
+				return &Stopped{run.Parked, fmt.Sprintf("%s waits for lane %s", by, h.Lane)}
+			}
+		}
+		return nil
+	}
+}

@@ -1,0 +1,82 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+)
+
+// Kind says what an entry of a journal is.
+type Kind string
+
+// The kinds of entries.
+const (
+	Input  Kind = "input"  // the messages a run starts from
+	Model  Kind = "model"  // a model's answer with the calls it asks for
+	Called Kind = "call"   // a call with an effect outside the database begins
+	Result Kind = "result" // what a call brought
+	Note   Kind = "note"   // what the loop noted down
+)
+
+// StepStatus says how an entry ended.
+type StepStatus string
+
+// The statuses of an entry.
+const (
+	Started   StepStatus = "started"
+	Succeeded StepStatus = "succeeded"
+	Errored   StepStatus = "failed"
+	Uncertain StepStatus = "uncertain"
+)
+
+// Format is the version of the bodies this build writes; it reads all up to it.
+const Format = 1
+
+// Entry is one row of an execution's journal.
+type Entry struct {
+	Seq    int
+	Step   int
+	Kind   Kind
+	Status StepStatus
+	// Call names a call within the execution: "3.1" is the first of step 3.
+	Call      string
+	Format    int
+	Body      json.RawMessage
+	CreatedAt time.Time
+}
+
+// Append queues an entry behind the others. A second writer of the same entry,
+// or of a second result of one call, is refused by the database.
+func (s *Store) Append(tx lane.Tx, e Execution, entry Entry) error {
+	if err := tx.Proves(e.Subject); err != nil {
+		return fmt.Errorf("append to a journal: %w", err)
+	}
+	tx.Later().Exec(s.q.Append, e.ID, entry.Seq, entry.Step, entry.Kind, entry.Status, db.Null(entry.Call), Format, entry.Body)
+	return nil
+}
+
+// Journal reads an execution's entries in order.
+func (s *Store) Journal(ctx context.Context, ws db.Workspace, id string) ([]Entry, error) {
+	var out []Entry
+	err := s.db.Each(ctx, ws, func(scan db.Scan) error {
+		var e Entry
+		var call *string
+		if err := scan(&e.Seq, &e.Step, &e.Kind, &e.Status, &call, &e.Format, &e.Body, &e.CreatedAt); err != nil {
+			return err
+		}
+		if e.Format > Format {
+			return fmt.Errorf("entry %d has format %d, this build reads up to %d: deploy the newer build", e.Seq, e.Format, Format)
+		}
+		e.Call = text(call)
+		out = append(out, e)
+		return nil
+	}, s.q.Journal, id)
+	if err != nil {
+		return nil, fmt.Errorf("read the journal of execution %s: %w", id, err)
+	}
+	return out, nil
+}

@@ -1,0 +1,216 @@
+// Package run keeps executions: one surface or agent working on one thing until
+// it stops, with an append-only journal from which a successor resumes where a
+// killed process was.
+package run
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+//go:embed *.sql
+var files embed.FS
+
+// Status is where an execution is in its life.
+type Status string
+
+// The statuses of an execution.
+const (
+	Running   Status = "running"
+	Waiting   Status = "waiting"
+	Parked    Status = "parked"
+	Completed Status = "completed"
+	Failed    Status = "failed"
+	Cancelled Status = "cancelled"
+	Stalled   Status = "stalled"
+)
+
+// Transitions are the legal changes of status; what is not here is refused.
+var transitions = map[Status][]Status{
+	Running: {Running, Waiting, Parked, Completed, Failed, Cancelled, Stalled},
+	Waiting: {Running, Parked, Completed, Failed, Cancelled, Stalled},
+	Parked:  {Running, Waiting, Completed, Failed, Cancelled, Stalled},
+}
+
+// Can reports whether an execution may go from s to next.
+func (s Status) Can(next Status) bool { return slices.Contains(transitions[s], next) }
+
+// Ended reports whether the status is final.
+func (s Status) Ended() bool { return len(transitions[s]) == 0 }
+
+// Execution is one row.
+type Execution struct {
+	ID      string
+	Agent   string
+	Surface trace.Surface
+	Trace   trace.ID
+	Parent  string
+	// Subject is what it works on and, at the same time, the lane that protects
+	// it. A subject has one unfinished execution at most.
+	Subject lane.Name
+	// Slot is the schedule slot it is the one run of.
+	Slot             string
+	Status           Status
+	Attempt          int
+	Input            json.RawMessage
+	Result           json.RawMessage
+	Error            string
+	PromptTokens     int64
+	CompletionTokens int64
+	CostUSD          float64
+	CreatedAt        time.Time
+	UpdatedAt        time.Time
+	EndedAt          *time.Time
+}
+
+type queries struct {
+	Start, Resume, Spend, Leave              db.Query
+	Append, Journal                          db.Query
+	Get, Unfinished, OfTrace, Slot, LastStep db.Query
+}
+
+// Store keeps the executions of all workspaces.
+type Store struct {
+	db *db.DB
+	q  queries
+}
+
+// New makes a store.
+func New(d *db.DB) (*Store, error) {
+	s := &Store{db: d}
+	if err := db.Load(files, &s.q); err != nil {
+		return nil, fmt.Errorf("run: %w", err)
+	}
+	return s, nil
+}
+
+// Start queues the row of an execution that begins to run. The transaction must
+// prove the lane of its subject.
+func (s *Store) Start(tx lane.Tx, e Execution) error {
+	if err := tx.Proves(e.Subject); err != nil {
+		return fmt.Errorf("start execution: %w", err)
+	}
+	if len(e.Input) == 0 {
+		e.Input = json.RawMessage("{}")
+	}
+	tx.Later().Exec(s.q.Start, e.ID, e.Agent, e.Surface, e.Trace, db.Null(e.Parent), e.Subject, db.Null(e.Slot), e.Input)
+	return nil
+}
+
+// Resume takes an unfinished execution up again and counts the attempt, before
+// any work is done.
+func (s *Store) Resume(ctx context.Context, tx lane.Tx, e *Execution) error {
+	if err := tx.Proves(e.Subject); err != nil {
+		return fmt.Errorf("resume execution: %w", err)
+	}
+	if err := tx.One(ctx, []any{&e.Attempt}, s.q.Resume, e.ID); err != nil {
+		return fmt.Errorf("resume execution %s: %w", e.ID, err)
+	}
+	e.Status = Running
+	return nil
+}
+
+// Leave queues the end of an execution's work: a final status, or waiting or
+// parked. One that has ended already stays as it is.
+func (s *Store) Leave(tx lane.Tx, e Execution, status Status, result json.RawMessage, message string) error {
+	if err := tx.Proves(e.Subject); err != nil {
+		return fmt.Errorf("leave execution: %w", err)
+	}
+	tx.Later().Exec(s.q.Leave, e.ID, status, result, db.Null(message))
+	return nil
+}
+
+// Spend queues tokens and money to be added to an execution's account.
+func (s *Store) Spend(tx lane.Tx, e Execution, prompt, completion int64, costUSD float64) error {
+	if err := tx.Proves(e.Subject); err != nil {
+		return fmt.Errorf("account for execution: %w", err)
+	}
+	tx.Later().Exec(s.q.Spend, e.ID, prompt, completion, costUSD)
+	return nil
+}
+
+// Get reads one execution; [db.ErrNoRows] when there is none.
+func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Execution, error) {
+	var found []Execution
+	if err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id); err != nil {
+		return Execution{}, fmt.Errorf("read execution: %w", err)
+	}
+	if len(found) == 0 {
+		return Execution{}, fmt.Errorf("read execution: %w", db.ErrNoRows)
+	}
+	return found[0], nil
+}
+
+// Unfinished adds a look for the execution that works, or worked when it was
+// killed, on subject.
+func (s *Store) Unfinished(b *db.Batch, subject lane.Name) *[]Execution {
+	found := new([]Execution)
+	b.Each(collect(found), s.q.Unfinished, subject)
+	return found
+}
+
+// maxOfTrace is the most executions a trace's story lists.
+const maxOfTrace = 500
+
+// OfTrace adds the executions of a trace, oldest first, to a batch.
+func (s *Store) OfTrace(b *db.Batch, id trace.ID) *[]Execution {
+	found := new([]Execution)
+	b.Each(collect(found), s.q.OfTrace, id, maxOfTrace)
+	return found
+}
+
+// Slot adds a look for the execution of the newest schedule slot that is not
+// older than slot: the one of slot itself, or one that supersedes it.
+func (s *Store) Slot(b *db.Batch, surface trace.Surface, slot string) *[]Execution {
+	found := new([]Execution)
+	b.Each(collect(found), s.q.Slot, surface, slot)
+	return found
+}
+
+// Doing says in words what an execution is at, for explanations; empty when
+// there is no such execution.
+func (s *Store) Doing(ctx context.Context, ws db.Workspace, id string) (string, error) {
+	var agent, status string
+	var step int
+	var there bool
+	err := s.db.Each(ctx, ws, func(scan db.Scan) error {
+		there = true
+		return scan(&agent, &status, &step)
+	}, s.q.LastStep, id)
+	if err != nil {
+		return "", fmt.Errorf("read an execution's step: %w", err)
+	}
+	if !there {
+		return "", nil
+	}
+	return fmt.Sprintf("agent %s, %s at step %d", agent, status, step), nil
+}
+
+func collect(into *[]Execution) func(db.Scan) error {
+	return func(scan db.Scan) error {
+		var e Execution
+		var parent, subject, slot, message *string
+		if err := scan(&e.ID, &e.Agent, &e.Surface, &e.Trace, &parent, &subject, &slot, &e.Status, &e.Attempt, &e.Input, &e.Result, &message,
+			&e.PromptTokens, &e.CompletionTokens, &e.CostUSD, &e.CreatedAt, &e.UpdatedAt, &e.EndedAt); err != nil {
+			return err
+		}
+		e.Parent, e.Subject, e.Slot, e.Error = text(parent), lane.Name(text(subject)), text(slot), text(message)
+		*into = append(*into, e)
+		return nil
+	}
+}
+
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

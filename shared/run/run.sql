@@ -1,0 +1,62 @@
+-- name: Start
+INSERT INTO executions (workspace_id, id, agent, surface, trace_id, parent_id, subject, slot, status, input, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'running', $9, lk_now(), lk_now());
+
+-- name: Resume
+UPDATE executions SET status = 'running', attempt = attempt + 1, updated_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2 AND status IN ('running', 'waiting', 'parked')
+RETURNING attempt;
+
+-- name: Spend
+UPDATE executions SET prompt_tokens = prompt_tokens + $3, completion_tokens = completion_tokens + $4, cost_usd = cost_usd + $5, updated_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2;
+
+-- name: Leave
+UPDATE executions SET status = $3, result = $4, error = $5, updated_at = lk_now(),
+       ended_at = CASE WHEN $3 IN ('waiting', 'parked') THEN NULL ELSE lk_now() END
+ WHERE workspace_id = $1 AND id = $2 AND status IN ('running', 'waiting', 'parked');
+
+-- name: Append
+INSERT INTO execution_steps (workspace_id, execution_id, seq, step, kind, status, call_id, format, body, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, lk_now());
+
+-- name: Journal
+SELECT seq, step, kind, status, call_id, format, body, created_at
+  FROM execution_steps
+ WHERE workspace_id = $1 AND execution_id = $2
+ ORDER BY seq;
+
+-- name: Get
+SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, input, result, error, prompt_tokens, completion_tokens, cost_usd,
+       created_at, updated_at, ended_at
+  FROM executions
+ WHERE workspace_id = $1 AND id = $2;
+
+-- name: Unfinished
+SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, input, result, error, prompt_tokens, completion_tokens, cost_usd,
+       created_at, updated_at, ended_at
+  FROM executions
+ WHERE workspace_id = $1 AND subject = $2 AND status IN ('running', 'waiting', 'parked');
+
+-- name: OfTrace
+SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, input, result, error, prompt_tokens, completion_tokens, cost_usd,
+       created_at, updated_at, ended_at
+  FROM executions
+ WHERE workspace_id = $1 AND trace_id = $2
+ ORDER BY created_at, id
+ LIMIT $3;
+
+-- name: Slot
+SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, input, result, error, prompt_tokens, completion_tokens, cost_usd,
+       created_at, updated_at, ended_at
+  FROM executions
+ WHERE workspace_id = $1 AND surface = $2 AND slot >= $3
+ ORDER BY slot DESC
+ LIMIT 1;
+
+-- name: LastStep
+SELECT e.agent, e.status, coalesce(max(s.step), 0)
+  FROM executions e
+  LEFT JOIN execution_steps s ON s.workspace_id = e.workspace_id AND s.execution_id = e.id
+ WHERE e.workspace_id = $1 AND e.id = $2
+ GROUP BY e.agent, e.status;

@@ -1,0 +1,204 @@
+// Package skill says what an agent may do: named tools with a schema of their
+// parameters, the surfaces they are for, and the lanes that protect what they
+// write.
+package skill
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// Scope says which surfaces a skill is for.
+type Scope string
+
+// The scopes of a skill.
+const (
+	Internal Scope = "internal" // admin and heartbeat
+	External Scope = "external" // visitors
+	Both     Scope = "both"
+)
+
+// A Call is a skill being used.
+type Call struct {
+	Workspace db.Workspace
+	Agent     string
+	Surface   trace.Surface
+	// Subject is the lane of what the execution works on.
+	Subject lane.Name
+	// Key names this call for ever: execution and place in it.
+	Key       string
+	Arguments json.RawMessage
+}
+
+// A Skill is one named tool.
+type Skill struct {
+	Name        string
+	Description string
+	Parameters  json.RawMessage // JSON Schema of an object
+	Scope       Scope
+	// Lanes names the lanes that a call's writes need beside the execution's own.
+	Lanes func(Call) []lane.Name
+	// Run does it, inside the transaction that records its result: what it writes
+	// and the record commit together or not at all. A [Refusal] goes to the model,
+	// and undoes what was written; any other error ends the run.
+	Run func(ctx context.Context, tx lane.Tx, c Call) (any, error)
+
+	check *checker
+}
+
+// A Refusal is an error that the model is to read and do better.
+type Refusal struct{ Reason string }
+
+func (r *Refusal) Error() string { return r.Reason }
+
+// Refuse makes a [Refusal].
+func Refuse(format string, args ...any) error { return &Refusal{fmt.Sprintf(format, args...)} }
+
+// Define reads a skill's text from name.md: the description, and at its end the
+// schema of the parameters as a fenced block of JSON.
+func Define(texts fs.FS, name string, s Skill) (Skill, error) {
+	raw, err := fs.ReadFile(texts, name+".md")
+	if err != nil {
+		return Skill{}, fmt.Errorf("define skill %s: %w", name, err)
+	}
+	description, rest, ok := strings.Cut(string(raw), "```json\n")
+	schema, _, closed := strings.Cut(rest, "```")
+	if !ok || !closed || !json.Valid([]byte(schema)) {
+		return Skill{}, fmt.Errorf("define skill %s: %s.md must end with its schema in a fenced block of JSON", name, name)
+	}
+	s.Name = name
+	s.Description = strings.TrimSpace(description)
+	s.Parameters = json.RawMessage(schema)
+	if s.Scope == "" {
+		s.Scope = Internal
+	}
+	return s, nil
+}
+
+// A Set is the skills one run may use.
+type Set struct{ skills []*Skill }
+
+// NewSet makes a set of skills with different names and sound schemas.
+func NewSet(skills ...Skill) (*Set, error) {
+	s := &Set{}
+	var errs []error
+	for _, k := range skills {
+		if _, taken := s.exact(k.Name); taken {
+			errs = append(errs, fmt.Errorf("two skills named %s", k.Name))
+		}
+		check, err := newChecker(k.Name, k.Parameters)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		k.check = check
+		s.skills = append(s.skills, &k)
+	}
+	return s, errors.Join(errs...)
+}
+
+// Only is the subset with these names.
+func (s *Set) Only(names ...string) *Set {
+	sub := &Set{}
+	for _, k := range s.skills {
+		if slices.Contains(names, k.Name) {
+			sub.skills = append(sub.skills, k)
+		}
+	}
+	return sub
+}
+
+// Names lists the skills' names.
+func (s *Set) Names() []string {
+	names := make([]string, len(s.skills))
+	for i, k := range s.skills {
+		names[i] = k.Name
+	}
+	return names
+}
+
+// Tools are the skills as a model sees them.
+func (s *Set) Tools() []llm.Tool {
+	tools := make([]llm.Tool, len(s.skills))
+	for i, k := range s.skills {
+		tools[i] = llm.Tool{Name: k.Name, Description: k.Description, Parameters: k.Parameters}
+	}
+	return tools
+}
+
+func (s *Set) exact(name string) (*Skill, bool) {
+	i := slices.IndexFunc(s.skills, func(k *Skill) bool { return k.Name == name })
+	if i < 0 {
+		return nil, false
+	}
+	return s.skills[i], true
+}
+
+// Find is the skill of that name, or the only one whose name differs from it in
+// case and separators alone.
+func (s *Set) Find(name string) (*Skill, bool) {
+	if k, ok := s.exact(name); ok {
+		return k, true
+	}
+	var found *Skill
+	for _, k := range s.skills {
+		if fold(k.Name) != fold(name) {
+			continue
+		}
+		if found != nil {
+			return nil, false
+		}
+		found = k
+	}
+	return found, found != nil
+}
+
+// fold takes case and separators out of a name.
+func fold(name string) string {
+	return strings.Map(func(r rune) rune {
+		if strings.ContainsRune("-_. /", r) {
+			return -1
+		}
+		return r
+	}, strings.ToLower(name))
+}
+
+// Nearest lists the names of the set, the most similar to name first.
+func (s *Set) Nearest(name string) []string {
+	names := s.Names()
+	wanted := fold(name)
+	slices.SortStableFunc(names, func(a, b string) int {
+		return distance(fold(a), wanted) - distance(fold(b), wanted)
+	})
+	return names
+}
+
+// distance is Levenshtein's: the fewest single-byte edits between a and b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			substitute := diagonal
+			if a[i] != b[j] {
+				substitute++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(substitute, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}

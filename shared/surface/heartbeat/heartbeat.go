@@ -1,0 +1,325 @@
+// Package heartbeat is the agent's own pulse: on a schedule it looks at what the
+// agent works towards, makes plans where there are none, and takes the next step
+// of each. A beat can be killed at any instant; the next one goes on.
+package heartbeat
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/fault"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/objective"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
+)
+
+// Heartbeat runs beats. It keeps nothing between them and may run several, of
+// different workspaces, at once.
+type Heartbeat struct {
+	DB         *db.DB
+	Lanes      *lane.Store
+	Runs       *run.Store
+	Log        *activity.Log
+	Workspaces *workspace.Store
+	Objectives *objective.Store
+	Reason     *reason.Runner
+	Skills     *skill.Set
+	Traces     *trace.Source
+	IDs        func() string
+	Clock      func() time.Time
+	Slog       *slog.Logger
+	// Instance names this process in holders.
+	Instance string
+	// Fan hands a workspace's beat to an invocation of its own; nil beats for one
+	// workspace after the other here.
+	Fan func(context.Context, Tick) error
+}
+
+// Run beats. It is called by the schedule through package edge, by the local
+// runner's ticker, and by POST /api/v1/heartbeat/run. A lane that is taken, a
+// person at work and a slot that has run already are successes.
+func (h *Heartbeat) Run(ctx context.Context, t Tick) (Report, error) {
+	if t.Workspace != "" {
+		return h.beat(ctx, t)
+	}
+	all, err := h.Workspaces.All(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	if len(all) == 1 {
+		t.Workspace = all[0]
+		return h.beat(ctx, t)
+	}
+	report := Report{Outcome: Fanned, Phases: []Phase{}, Workspaces: []Report{}}
+	var errs []error
+	for _, ws := range all {
+		one := t
+		one.Workspace = ws
+		if h.Fan != nil {
+			errs = append(errs, h.Fan(ctx, one))
+			continue
+		}
+		r, err := h.beat(ctx, one)
+		report.Workspaces, errs = append(report.Workspaces, r), append(errs, err)
+	}
+	return report, errors.Join(errs...)
+}
+
+// beat is one workspace's beat: look and take the lane in one round trip, decide,
+// work, report.
+func (h *Heartbeat) beat(ctx context.Context, t Tick) (report Report, err error) {
+	begun := h.Clock()
+	if t.Trace == "" {
+		t.Trace = h.Traces.New(trace.Heartbeat)
+	}
+	if t.ExecutionID == "" {
+		t.ExecutionID = h.IDs()
+	}
+	ctx = trace.WithExecution(trace.WithWorkspace(trace.With(ctx, t.Trace), string(t.Workspace)), t.ExecutionID)
+	b := &beat{Heartbeat: h, tick: t, begun: begun, report: Report{
+		Workspace: string(t.Workspace), TraceID: string(t.Trace), Phases: []Phase{}, Slot: slotKey(t),
+	}}
+	err = b.run(ctx)
+	b.report.DurationMS = h.Clock().Sub(begun).Milliseconds()
+	if errors.Is(err, lane.ErrLost) {
+		h.Slog.ErrorContext(ctx, "beat lost the lane and changed nothing after that", "error", err)
+		b.report.Outcome, b.report.Reason, err = Lost, err.Error(), nil
+	}
+	if err != nil {
+		return b.report, fmt.Errorf("beat of workspace %s: %w", t.Workspace, err)
+	}
+	h.Slog.InfoContext(ctx, "beat ended", "outcome", b.report.Outcome, "reason", b.report.Reason, "left", b.report.Left,
+		"tokens", b.report.Tokens, "duration_ms", b.report.DurationMS)
+	return b.report, nil
+}
+
+// slotKey is the key of a tick's slot; a beat by hand has none.
+func slotKey(t Tick) string {
+	if t.Slot.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("heartbeat:%s:%s", t.Workspace, t.Slot.UTC().Truncate(time.Minute).Format("2006-01-02T15:04Z"))
+}
+
+// beat is the state of one beat.
+type beat struct {
+	*Heartbeat
+	tick     Tick
+	begun    time.Time
+	hold     *lane.Hold
+	exec     run.Execution
+	settings workspace.Settings
+	caps     caps
+	report   Report
+}
+
+func (b *beat) run(ctx context.Context) error {
+	look, err := b.enter(ctx)
+	if busy, ok := errors.AsType[*lane.BusyError](err); ok {
+		return b.skip(ctx, "the lane is taken", busy.Info)
+	}
+	if err != nil {
+		return err
+	}
+	b.settings = *look.settings
+	b.caps = caps{calls: b.settings.BeatModelCalls, tokens: b.settings.BeatTokens}
+	if err := fault.Point(ctx, "beat.acquired", b.report.Slot); err != nil {
+		return err
+	}
+	switch {
+	case look.operate.Held():
+		return b.skip(ctx, "a person works in operate", *look.operate)
+	case look.slotEnded(b.report.Slot):
+		b.report.Outcome, b.report.Reason = Duplicate, "the slot has run already, or a later one has"
+		return b.Lanes.Release(ctx, b.hold)
+	case len(*look.due) == 0 && len(*look.orphans) == 0 && !b.tick.Full:
+		return b.idle(ctx)
+	}
+	inner, cancel := lane.WithInnerDeadline(ctx)
+	defer cancel()
+	if err := b.begin(inner, look); err != nil {
+		return b.abandon(ctx, err)
+	}
+	if err := b.phases(b.under(inner), *look.due); err != nil {
+		return b.abandon(ctx, err)
+	}
+	return b.end(b.under(ctx))
+}
+
+// under puts the beat's execution into the context: a resumed one keeps its own.
+func (b *beat) under(ctx context.Context) context.Context {
+	return trace.WithExecution(trace.With(ctx, b.exec.Trace), b.exec.ID)
+}
+
+// look is what a beat sees in the round trip in which it takes the lane.
+type look struct {
+	operate  *lane.Info
+	settings *workspace.Settings
+	due      *[]objective.Due
+	slot     *[]run.Execution // of this slot or a later one
+	orphans  *[]run.Execution // a beat that did not end
+}
+
+// maxDue is the most objectives one beat looks at.
+const maxDue = 200
+
+// enter takes the lane and looks around, in one round trip, and waits for the
+// lane where the tick says so.
+func (b *beat) enter(ctx context.Context) (look, error) {
+	request := lane.Request{
+		Workspace: b.tick.Workspace, Lane: lane.Heartbeat, Holder: lane.NewHolder("heartbeat", b.Instance, b.tick.Trace),
+	}
+	var l look
+	ask := func(batch *db.Batch) {
+		l = look{
+			operate:  b.Lanes.PeekIn(batch, lane.Operate),
+			settings: b.Workspaces.Settings(batch),
+			due:      b.Objectives.Due(batch, maxDue),
+			orphans:  b.Runs.Unfinished(batch, lane.Heartbeat),
+			slot:     new([]run.Execution),
+		}
+		if b.report.Slot != "" {
+			l.slot = b.Runs.Slot(batch, trace.Heartbeat, b.report.Slot)
+		}
+	}
+	hold, err := b.Lanes.Take(ctx, request, lane.Wait{Limit: b.tick.Wait}, ask)
+	b.hold = hold
+	return l, err
+}
+
+// slotEnded reports whether this slot has been run, or one after it. A beat of
+// this slot that was killed has not ended: it is taken up again.
+func (l look) slotEnded(slot string) bool {
+	if len(*l.slot) == 0 {
+		return false
+	}
+	newest := (*l.slot)[0]
+	return newest.Slot != slot || newest.Status != run.Running
+}
+
+// skip leaves politely: one line in the log that names who is in the way.
+func (b *beat) skip(ctx context.Context, why string, by lane.Info) error {
+	b.report.Outcome, b.report.Reason, b.report.Holder = Skipped, why, string(by.Holder)
+	var batch db.Batch
+	b.record(ctx, &batch, activity.Skipped, b.Clock().Sub(b.begun))
+	if b.hold != nil {
+		b.Lanes.ReleaseIn(&batch, b.hold)
+	}
+	if err := b.DB.Do(ctx, b.tick.Workspace, &batch); err != nil {
+		return fmt.Errorf("record the skipped beat: %w", err)
+	}
+	return nil
+}
+
+// idle ends a beat that has nothing to do: its execution, its line in the log and
+// the release are one transaction, and no model is called.
+func (b *beat) idle(ctx context.Context) error {
+	b.report.Outcome, b.report.ExecutionID = Idle, b.tick.ExecutionID
+	return b.Lanes.InHold(ctx, b.hold, func(ctx context.Context, tx lane.Tx) error {
+		b.exec = b.execution()
+		if err := b.Runs.Start(tx, b.exec); err != nil {
+			return err
+		}
+		return b.close(ctx, tx)
+	})
+}
+
+func (b *beat) execution() run.Execution {
+	return run.Execution{
+		ID: b.tick.ExecutionID, Agent: activity.Operator, Surface: trace.Heartbeat, Trace: b.tick.Trace,
+		Subject: lane.Heartbeat, Slot: b.report.Slot, Attempt: 1,
+	}
+}
+
+// begin starts the beat's execution, or takes up the one of this slot that was
+// killed. A beat of an earlier slot that did not end is closed: its work goes on
+// in this one.
+func (b *beat) begin(ctx context.Context, l look) error {
+	err := b.Lanes.InHold(ctx, b.hold, func(ctx context.Context, tx lane.Tx) error {
+		for _, old := range *l.orphans {
+			if old.Slot != "" && old.Slot == b.report.Slot {
+				b.exec = old
+				return b.Runs.Resume(ctx, tx, &b.exec)
+			}
+			status, message := run.Failed, "it was cut off; its work went on in "+string(b.tick.Trace)
+			if old.Status == run.Parked {
+				status, message = run.Completed, ""
+			}
+			if err := b.Runs.Leave(tx, old, status, old.Result, message); err != nil {
+				return err
+			}
+		}
+		b.exec = b.execution()
+		return b.Runs.Start(tx, b.exec)
+	})
+	if err != nil {
+		return err
+	}
+	b.report.ExecutionID, b.report.TraceID = b.exec.ID, string(b.exec.Trace)
+	b.Slog.InfoContext(b.under(ctx), "beat started", "slot", b.report.Slot, "objectives", len(*l.due), "attempt", b.exec.Attempt)
+	return fault.Point(ctx, "beat.started", b.exec.ID)
+}
+
+// end writes the report: the execution, the activity and the release are one
+// transaction. It has time of its own, beyond the inner deadline.
+func (b *beat) end(ctx context.Context) error {
+	if err := fault.Point(ctx, "beat.ending", b.exec.ID); err != nil {
+		return err
+	}
+	if b.report.Outcome == "" {
+		b.report.Outcome = Completed
+	}
+	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
+	defer cancel()
+	return b.Lanes.InHold(clean, b.hold, b.close)
+}
+
+// close queues the beat's last writes.
+func (b *beat) close(ctx context.Context, tx lane.Tx) error {
+	took := b.Clock().Sub(b.begun)
+	b.report.DurationMS = took.Milliseconds()
+	status := run.Completed
+	if b.report.Outcome == Parked {
+		status = run.Parked
+	}
+	b.record(b.under(ctx), tx.Later(), activity.Success, took)
+	if err := b.Runs.Leave(tx, b.exec, status, encode(b.report), ""); err != nil {
+		return err
+	}
+	tx.Release(b.Lanes, b.hold)
+	return nil
+}
+
+// abandon gives the lane back after an error, so that the retry need not wait for
+// its expiry; the execution stays running and is taken up again.
+func (b *beat) abandon(ctx context.Context, cause error) error {
+	if errors.Is(cause, lane.ErrLost) {
+		return cause
+	}
+	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
+	defer cancel()
+	if err := b.Lanes.Release(clean, b.hold); err != nil && !errors.Is(err, lane.ErrLost) {
+		return errors.Join(cause, err)
+	}
+	return cause
+}
+
+// cleanup is the time for the last writes.
+const cleanup = 5 * time.Second
+
+func (b *beat) record(ctx context.Context, batch *db.Batch, status activity.Status, took time.Duration) {
+	b.Log.Record(ctx, batch, activity.Entry{
+		Agent: activity.Operator, Surface: trace.Heartbeat, Skill: "heartbeat", Status: status,
+		Output: encode(b.report.stored()), Duration: took, Attempt: max(1, b.exec.Attempt),
+	})
+}

@@ -1,0 +1,160 @@
+package heartbeat
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/objective"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// caps bound what one beat may spend.
+type caps struct {
+	calls  int
+	tokens int64
+}
+
+func (c *caps) spend(u llm.Usage) {
+	c.calls--
+	c.tokens -= int64(u.TotalTokens())
+}
+
+// stop parks a run whose beat has spent what it may.
+func (c *caps) stop(context.Context, reason.Progress) *reason.Stopped {
+	switch {
+	case c.calls <= 0:
+		return &reason.Stopped{Status: run.Parked, Reason: "the beat's model calls are used up"}
+	case c.tokens <= 0:
+		return &reason.Stopped{Status: run.Parked, Reason: "the beat's tokens are used up"}
+	}
+	return nil
+}
+
+// phases runs plan and advance, each logged when it ends.
+func (b *beat) phases(ctx context.Context, due []objective.Due) error {
+	var unplanned []objective.Due
+	for _, d := range due {
+		if d.NeedsPlan() {
+			unplanned = append(unplanned, d)
+		}
+	}
+	if err := b.phase(ctx, planning, unplanned); err != nil {
+		return err
+	}
+	return b.phase(ctx, advancing, due)
+}
+
+// kind is one of the two works on an objective.
+type kind struct {
+	phase  string // its name
+	task   string // what the model is told
+	prompt string
+	skills []string // what it may use; nil: everything internal
+}
+
+// phase does one kind of work on each objective under its lane, the most urgent
+// first, until something asks for an end.
+func (b *beat) phase(ctx context.Context, k kind, due []objective.Due) error {
+	p := Phase{Name: k.phase, Considered: len(due)}
+	begun := b.Clock()
+	for i, d := range due {
+		if stop := b.mustStop(ctx); stop != "" {
+			p.Left += len(due) - i
+			b.park(stop)
+			break
+		}
+		if err := b.work(ctx, &p, k, d); err != nil {
+			return err
+		}
+	}
+	took := b.Clock().Sub(begun)
+	p.DurationMS = took.Milliseconds()
+	b.report.Phases = append(b.report.Phases, p)
+	b.report.Tokens += p.Tokens
+	b.report.CostUSD += p.CostUSD
+	b.report.Left += p.Left
+	b.Slog.InfoContext(ctx, "phase ended", "phase", p.Name, "considered", p.Considered, "done", p.Done, "failed", p.Failed,
+		"left", p.Left, "tokens", p.Tokens, "duration_ms", p.DurationMS)
+	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
+	defer cancel()
+	return b.Lanes.InHold(clean, b.hold, func(ctx context.Context, tx lane.Tx) error {
+		b.Log.Record(ctx, tx.Later(), activity.Entry{
+			Agent: activity.Operator, Surface: trace.Heartbeat, Skill: "heartbeat." + p.Name, Status: activity.Success,
+			Output: encode(p.stored()), Usage: p.usage(), Duration: took, Attempt: b.exec.Attempt,
+		})
+		return nil
+	})
+}
+
+// mustStop says why no further piece of work may begin.
+func (b *beat) mustStop(ctx context.Context) string {
+	for _, stop := range []reason.Stop{reason.Deadline(), reason.Wanted(b.hold), b.caps.stop} {
+		if s := stop(ctx, reason.Progress{}); s != nil {
+			return s.Reason
+		}
+	}
+	return ""
+}
+
+func (b *beat) park(why string) {
+	b.report.Outcome, b.report.Reason = Parked, why
+}
+
+// work does one piece of work on one objective under its lane.
+func (b *beat) work(ctx context.Context, p *Phase, k kind, d objective.Due) error {
+	if err := b.Lanes.Ensure(ctx, b.hold, pieceLimit); err != nil {
+		return err
+	}
+	name := lane.Objective(d.ID)
+	var now look
+	var found *[]objective.Objective
+	request := lane.Request{Workspace: b.tick.Workspace, Lane: name, Holder: b.hold.Holder}
+	err := b.Lanes.DoAfter(ctx, request, lane.Wait{}, func(batch *db.Batch) {
+		now.operate = b.Lanes.PeekIn(batch, lane.Operate)
+		now.orphans = b.Runs.Unfinished(batch, name)
+		found = b.Objectives.GetIn(batch, d.ID)
+	}, func(ctx context.Context, hold *lane.Hold) error {
+		if now.operate.Held() {
+			p.Left++
+			b.park("a person works in operate")
+			return nil
+		}
+		if len(*found) == 0 {
+			return nil
+		}
+		piece := piece{beat: b, phase: p, kind: k, hold: hold, objective: (*found)[0]}
+		return piece.do(ctx, *now.orphans)
+	})
+	if _, busy := errors.AsType[*lane.BusyError](err); busy {
+		p.Left++ // another surface is at it
+		return nil
+	}
+	return err
+}
+
+// pieceLimit is what must be left of the beat's own hold before a piece begins.
+const pieceLimit = 2 * time.Minute
+
+// encode is the JSON of our own types, which always has one.
+func encode(v any) json.RawMessage {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		raw, _ = json.Marshal(map[string]string{"error": fmt.Sprintf("could not be encoded: %v", err)})
+	}
+	return raw
+}
+
+// planning and advancing are the kinds of work there are.
+var (
+	planning  = kind{phase: "plan", task: "plan", prompt: planPrompt, skills: []string{"plan_objective", "query_activity"}}
+	advancing = kind{phase: "advance", task: "advance", prompt: advancePrompt}
+)

@@ -1,0 +1,239 @@
+package heartbeat
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/fault"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/objective"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+//go:embed plan.md
+var planPrompt string
+
+//go:embed advance.md
+var advancePrompt string
+
+const (
+	// maxTries is how often a plan, or a step of one, is tried before it is given up.
+	maxTries = 3
+	// maxAttempts is how often one execution is taken up again before it counts as
+	// poison: something in it ends the process.
+	maxAttempts = 5
+	// maxPlans is how often an objective is planned anew before a person must look.
+	maxPlans = 10
+)
+
+// piece is one kind of work on one objective whose lane is held.
+type piece struct {
+	*beat
+	phase     *Phase
+	kind      kind
+	hold      *lane.Hold
+	objective objective.Objective
+	step      *objective.Step // of advancing
+	exec      run.Execution
+}
+
+// input is what an execution is about; it is stored, so that a resumed one goes
+// on with the same.
+type input struct {
+	Task        string `json:"task"`
+	ObjectiveID string `json:"objective_id"`
+	PlanVersion int    `json:"plan_version,omitempty"`
+	Step        int    `json:"step,omitempty"`
+}
+
+// do takes up what was begun on the objective, or begins, and works.
+func (p *piece) do(ctx context.Context, orphans []run.Execution) error {
+	p.step = p.objective.Next()
+	unplanned := p.step == nil
+	if p.objective.Status != objective.Active || (unplanned != (p.kind.task == planning.task) && len(orphans) == 0) {
+		return nil // it was changed since the beat's first look
+	}
+	begin := p.start
+	if len(orphans) > 0 {
+		resumable, err := p.adopt(orphans[0])
+		if err != nil || !resumable {
+			return err
+		}
+		begin = p.resume
+	}
+	exhausted, err := p.exhausted(ctx, len(orphans) == 0)
+	if err != nil || exhausted {
+		return err
+	}
+	if err := p.Lanes.InHold(ctx, p.hold, begin); err != nil {
+		return err
+	}
+	if err := fault.Point(ctx, "objective.begun", p.exec.ID); err != nil {
+		return err
+	}
+	job := p.job()
+	ctx = job.Under(ctx)
+	p.Slog.InfoContext(ctx, "work on objective", "phase", p.phase.Name, "objective", p.objective.Title, "step", p.stepTitle(), "attempt", p.exec.Attempt)
+	out, err := p.Reason.Run(ctx, job)
+	if err != nil {
+		return err
+	}
+	return p.finish(ctx, job, out)
+}
+
+// adopt makes the unfinished execution this piece's, when it is of its kind.
+func (p *piece) adopt(old run.Execution) (bool, error) {
+	var in input
+	if err := json.Unmarshal(old.Input, &in); err != nil {
+		return false, fmt.Errorf("read the input of execution %s: %w", old.ID, err)
+	}
+	if in.Task != p.kind.task {
+		return false, nil // the other phase takes it up
+	}
+	p.exec = old
+	p.step = nil
+	for i, st := range p.objective.Plan {
+		if st.PlanVersion == in.PlanVersion && st.Number == in.Step {
+			p.step = &p.objective.Plan[i]
+		}
+	}
+	return true, nil
+}
+
+// exhausted gives up what has been tried too often, so that it can't eat every
+// beat: a step fails and the objective is planned anew, at last it is paused for
+// a person.
+func (p *piece) exhausted(ctx context.Context, fresh bool) (bool, error) {
+	var why string
+	switch {
+	case p.exec.Attempt >= maxAttempts:
+		why = fmt.Sprintf("it was cut off %d times", p.exec.Attempt)
+	case fresh && p.step != nil && p.step.Attempts >= maxTries, fresh && p.step == nil && p.objective.PlanAttempts >= maxTries:
+		why = fmt.Sprintf("it was tried %d times", maxTries)
+	case fresh && p.step == nil && p.objective.PlanVersion >= maxPlans:
+		why = fmt.Sprintf("it was planned %d times", maxPlans)
+	default:
+		return false, nil
+	}
+	p.phase.Failed++
+	p.Slog.WarnContext(ctx, "work given up", "phase", p.phase.Name, "objective", p.objective.Title, "step", p.stepTitle(), "reason", why)
+	return true, p.Lanes.InHold(ctx, p.hold, func(ctx context.Context, tx lane.Tx) error {
+		if p.exec.ID != "" {
+			if err := p.Runs.Leave(tx, p.exec, run.Failed, nil, "given up: "+why); err != nil {
+				return err
+			}
+		}
+		p.Log.Record(ctx, tx.Later(), activity.Entry{
+			Agent: activity.Operator, Surface: trace.Heartbeat, Skill: "heartbeat." + p.phase.Name, Status: activity.Error,
+			Input: encode(p.input()), Error: "given up: " + why, Attempt: p.beat.exec.Attempt,
+		})
+		if p.step != nil {
+			return ignore(p.Objectives.EndStep(ctx, tx, p.objective.ID, p.step.Number, objective.Failed, "given up: "+why), objective.ErrNotPending)
+		}
+		return ignore(p.Objectives.Pause(ctx, tx, p.objective.ID, "no plan came about: "+why), objective.ErrNotActive)
+	})
+}
+
+// start begins an execution; the try is counted before the work.
+func (p *piece) start(_ context.Context, tx lane.Tx) error {
+	p.exec = run.Execution{
+		ID: p.IDs(), Agent: activity.Operator, Surface: trace.Heartbeat, Trace: p.beat.exec.Trace, Parent: p.beat.exec.ID,
+		Subject: p.hold.Lane, Attempt: 1, Input: encode(p.input()),
+	}
+	if err := p.Runs.Start(tx, p.exec); err != nil {
+		return err
+	}
+	if p.step == nil {
+		return p.Objectives.CountPlanning(tx, p.objective.ID)
+	}
+	return p.Objectives.CountStep(tx, p.objective.ID, *p.step, p.exec.ID)
+}
+
+func (p *piece) resume(ctx context.Context, tx lane.Tx) error { return p.Runs.Resume(ctx, tx, &p.exec) }
+
+func (p *piece) input() input {
+	in := input{Task: p.kind.task, ObjectiveID: p.objective.ID}
+	if p.step != nil {
+		in.PlanVersion, in.Step = p.step.PlanVersion, p.step.Number
+	}
+	return in
+}
+
+func (p *piece) job() reason.Job {
+	skills := p.Skills
+	if p.kind.skills != nil {
+		skills = skills.Only(p.kind.skills...)
+	}
+	return reason.Job{
+		Execution: p.exec, Hold: p.hold, Agent: activity.Operator, System: p.kind.prompt,
+		Messages:  []llm.Message{{Role: llm.RoleUser, Text: string(encode(p.brief()))}},
+		Skills:    skills,
+		MaxTokens: answerTokens,
+		Stops: []reason.Stop{
+			reason.Deadline(), reason.Wanted(p.hold, p.beat.hold), p.caps.stop, reason.MaxSteps(p.settings.StepsPerRun),
+		},
+		Retries:      p.settings.ToolRetries,
+		SkillTimeout: time.Duration(p.settings.SkillTimeout) * time.Second,
+		Spent:        p.spent,
+	}
+}
+
+// answerTokens bounds one answer of the model.
+const answerTokens = 4096
+
+func (p *piece) spent(u llm.Usage) {
+	p.caps.spend(u)
+	p.phase.ModelCalls++
+	p.phase.Tokens += int64(u.TotalTokens())
+	p.phase.prompt += int64(u.TotalTokens() - u.CompletionTokens)
+}
+
+// finish ends the execution and gives the objective's lane back in one
+// transaction, with time of its own.
+func (p *piece) finish(ctx context.Context, job reason.Job, out reason.Outcome) error {
+	if err := fault.Point(ctx, "objective.ending", p.exec.ID); err != nil {
+		return err
+	}
+	switch out.Status {
+	case run.Completed:
+		p.phase.Done++
+	case run.Parked:
+		p.phase.Left++
+		p.park(out.Reason)
+	default:
+		p.phase.Failed++
+	}
+	p.Slog.InfoContext(ctx, "work ended", "phase", p.phase.Name, "objective", p.objective.Title, "step", p.stepTitle(),
+		"status", out.Status, "reason", out.Reason, "answer", out.Answer)
+	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
+	defer cancel()
+	return p.Lanes.InHold(clean, p.hold, func(ctx context.Context, tx lane.Tx) error {
+		if err := p.Reason.Close(ctx, tx, job, out); err != nil {
+			return err
+		}
+		tx.Release(p.Lanes, p.hold)
+		return nil
+	})
+}
+
+func (p *piece) stepTitle() string {
+	if p.step == nil {
+		return ""
+	}
+	return p.step.Title
+}
+
+func ignore(err, harmless error) error {
+	if errors.Is(err, harmless) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,96 @@
+// Package workspace keeps the tenants: each row of every other table belongs to
+// one, and its settings bound what agents may do there.
+package workspace
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"fmt"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+)
+
+//go:embed *.sql
+var files embed.FS
+
+// Default is the workspace there always is.
+const (
+	Default     db.Workspace = "00000000-0000-7000-8000-000000000001"
+	DefaultSlug              = "default"
+)
+
+// Settings bound the agents of a workspace. What a workspace does not set has
+// the default.
+type Settings struct {
+	StepsPerRun    int   `json:"steps_per_run"`    // model calls of one run
+	ToolRetries    int   `json:"tool_retries"`     // tries after a call that could not be made
+	BeatModelCalls int   `json:"beat_model_calls"` // of one beat
+	BeatTokens     int64 `json:"beat_tokens"`      // of one beat
+	SkillTimeout   int   `json:"skill_timeout"`    // seconds
+}
+
+// Defaults are the settings of a workspace that sets none.
+func Defaults() Settings {
+	return Settings{StepsPerRun: 20, ToolRetries: 2, BeatModelCalls: 30, BeatTokens: 60_000, SkillTimeout: 30}
+}
+
+type queries struct{ Ensure, All, Settings db.Query }
+
+// Store keeps the workspaces.
+type Store struct {
+	db *db.DB
+	q  queries
+}
+
+// New makes a store.
+func New(d *db.DB) (*Store, error) {
+	s := &Store{db: d}
+	if err := db.Load(files, &s.q); err != nil {
+		return nil, fmt.Errorf("workspace: %w", err)
+	}
+	return s, nil
+}
+
+// EnsureDefault makes the default workspace unless it is there.
+func (s *Store) EnsureDefault(ctx context.Context) error {
+	if _, err := s.db.Exec(ctx, "", s.q.Ensure, Default, DefaultSlug, "Default"); err != nil {
+		return fmt.Errorf("make the default workspace: %w", err)
+	}
+	return nil
+}
+
+// maxAll is the most workspaces one tick serves.
+const maxAll = 10_000
+
+// All lists the workspaces.
+func (s *Store) All(ctx context.Context) ([]db.Workspace, error) {
+	var out []db.Workspace
+	err := s.db.Each(ctx, "", func(scan db.Scan) error {
+		var id db.Workspace
+		err := scan(&id)
+		out = append(out, id)
+		return err
+	}, s.q.All, maxAll)
+	if err != nil {
+		return nil, fmt.Errorf("list workspaces: %w", err)
+	}
+	return out, nil
+}
+
+// Settings adds the reading of the workspace's settings to a batch. They are the
+// defaults where the workspace sets nothing, or is not there.
+func (s *Store) Settings(b *db.Batch) *Settings {
+	settings := Defaults()
+	b.Each(func(scan db.Scan) error {
+		var raw json.RawMessage
+		if err := scan(&raw); err != nil {
+			return err
+		}
+		if err := json.Unmarshal(raw, &settings); err != nil {
+			return fmt.Errorf("read workspace settings: %w", err)
+		}
+		return nil
+	}, s.q.Settings)
+	return &settings
+}
