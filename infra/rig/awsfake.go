@@ -1,0 +1,214 @@
+package rig
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// AWS answers the few AWS calls that the functions make themselves.
+type AWS struct {
+	srv       *server
+	invokes   *journal[Invoke]
+	responses *journal[CustomResource]
+
+	mu       sync.Mutex
+	secrets  map[string]string
+	forwards map[string]*Function
+}
+
+// Invoke is a call of Lambda's Invoke that the fake has got.
+type Invoke struct {
+	Function string // its bare name
+	Type     string // Event, RequestResponse or DryRun
+	Payload  []byte
+}
+
+// CustomResource is an answer of a CloudFormation custom resource.
+type CustomResource struct {
+	ID   string // what ResponseURL was given
+	Body json.RawMessage
+}
+
+// StartAWS starts the fake.
+func StartAWS() (*AWS, error) {
+	a := &AWS{
+		invokes:   newJournal[Invoke](),
+		responses: newJournal[CustomResource](),
+		secrets:   make(map[string]string),
+		forwards:  make(map[string]*Function),
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /2015-03-31/functions/{name}/invocations", a.invoke)
+	mux.HandleFunc("POST /{$}", a.secretsManager)
+	mux.HandleFunc("PUT /cloudformation/{id}", a.cloudFormation)
+	var err error
+	if a.srv, err = serve(mux); err != nil {
+		return nil, fmt.Errorf("rig: start the AWS fake: %w", err)
+	}
+	return a, nil
+}
+
+// Env points the AWS SDK of a function at the fake.
+func (a *AWS) Env() map[string]string {
+	return map[string]string{
+		"AWS_ENDPOINT_URL_LAMBDA":          a.srv.url(),
+		"AWS_ENDPOINT_URL_SECRETS_MANAGER": a.srv.url(),
+		"AWS_REGION":                       region,
+		"AWS_ACCESS_KEY_ID":                "rig",
+		"AWS_SECRET_ACCESS_KEY":            "rig",
+		"AWS_EC2_METADATA_DISABLED":        "true",
+	}
+}
+
+// SetSecret gives the secret of this id (name or ARN) a value.
+func (a *AWS) SetSecret(id, value string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.secrets[id] = value
+}
+
+// Forward makes the fake run the function when it is invoked by this name;
+// other invokes are only recorded. A nil function ends that.
+func (a *AWS) Forward(name string, f *Function) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if f == nil {
+		delete(a.forwards, name)
+		return
+	}
+	a.forwards[name] = f
+}
+
+// Invokes returns all invokes in their order.
+func (a *AWS) Invokes() []Invoke { return a.invokes.all() }
+
+// WaitInvoke waits until the function of this name is invoked, and returns the
+// first such invoke.
+func (a *AWS) WaitInvoke(ctx context.Context, name string) (Invoke, error) {
+	_, in, err := a.invokes.wait(ctx, 0, func(in Invoke) bool { return in.Function == name })
+	if err != nil {
+		return Invoke{}, fmt.Errorf("rig: wait for an invoke of %s: %w", name, err)
+	}
+	return in, nil
+}
+
+// ResponseURL returns a URL that takes the answer of a custom resource.
+func (a *AWS) ResponseURL(id string) string { return a.srv.url() + "/cloudformation/" + id }
+
+// CustomResources returns all answers of custom resources in their order.
+func (a *AWS) CustomResources() []CustomResource { return a.responses.all() }
+
+// Close ends the fake. Functions it forwards to go on.
+func (a *AWS) Close() { a.srv.close() }
+
+// invoke is Lambda's Invoke.
+func (a *AWS) invoke(w http.ResponseWriter, r *http.Request) {
+	payload, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the caller has gone
+	}
+	in := Invoke{Function: bareName(r.PathValue("name")), Type: r.Header.Get("X-Amz-Invocation-Type"), Payload: payload}
+	if in.Type == "" {
+		in.Type = "RequestResponse"
+	}
+	a.mu.Lock()
+	f := a.forwards[in.Function]
+	a.mu.Unlock()
+
+	if in.Type == "Event" && f != nil {
+		if _, err := f.InvokeAsync(context.WithoutCancel(r.Context()), payload); err != nil {
+			awsError(w, http.StatusInternalServerError, "ServiceException", err.Error())
+			return
+		}
+	}
+	// Whoever waits for the invoke finds its event accepted.
+	a.invokes.add(in)
+	switch {
+	case in.Type == "DryRun":
+		w.WriteHeader(http.StatusNoContent)
+	case in.Type == "Event":
+		w.WriteHeader(http.StatusAccepted)
+	case f == nil:
+		reply(w, []byte("null"))
+	default:
+		a.invokeAndWait(w, r, f, payload)
+	}
+}
+
+// invokeAndWait answers with the function's own response, or its error.
+func (a *AWS) invokeAndWait(w http.ResponseWriter, r *http.Request, f *Function, payload []byte) {
+	result, err := f.Invoke(r.Context(), payload)
+	if err != nil {
+		awsError(w, http.StatusInternalServerError, "ServiceException", err.Error())
+		return
+	}
+	w.Header().Set("X-Amz-Executed-Version", "$LATEST")
+	if result.FunctionError != nil {
+		w.Header().Set("X-Amz-Function-Error", "Unhandled")
+	}
+	reply(w, result.Payload)
+}
+
+// bareName returns the name of a function that is named by its name, its ARN
+// or either with a version.
+func bareName(name string) string {
+	if _, rest, ok := strings.Cut(name, ":function:"); ok {
+		name = rest
+	}
+	name, _, _ = strings.Cut(name, ":")
+	return name
+}
+
+// secretsManager is Secrets Manager's GetSecretValue.
+func (a *AWS) secretsManager(w http.ResponseWriter, r *http.Request) {
+	if target := r.Header.Get("X-Amz-Target"); target != "secretsmanager.GetSecretValue" {
+		awsError(w, http.StatusBadRequest, "UnknownOperationException", target)
+		return
+	}
+	var in struct {
+		ID string `json:"SecretId"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+		awsError(w, http.StatusBadRequest, "InvalidRequestException", err.Error())
+		return
+	}
+	a.mu.Lock()
+	value, ok := a.secrets[in.ID]
+	a.mu.Unlock()
+	if !ok {
+		awsError(w, http.StatusBadRequest, "ResourceNotFoundException", "Secrets Manager can't find the specified secret.")
+		return
+	}
+	w.Header().Set("Content-Type", "application/x-amz-json-1.1")
+	replyJSON(w, map[string]any{
+		"ARN":           in.ID,
+		"Name":          in.ID,
+		"SecretString":  value,
+		"VersionId":     newRequestID(),
+		"VersionStages": []string{"AWSCURRENT"},
+		"CreatedDate":   time.Now().Unix(),
+	})
+}
+
+// cloudFormation takes what a custom resource has to say.
+func (a *AWS) cloudFormation(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil || !json.Valid(body) {
+		http.Error(w, "the answer is not JSON", http.StatusBadRequest)
+		return
+	}
+	a.responses.add(CustomResource{ID: r.PathValue("id"), Body: body})
+}
+
+func awsError(w http.ResponseWriter, status int, kind, text string) {
+	w.Header().Set("Content-Type", "application/x-amz-json-1.1")
+	w.Header().Set("X-Amzn-ErrorType", kind)
+	w.WriteHeader(status)
+	replyJSON(w, map[string]string{"__type": kind, "Message": text})
+}

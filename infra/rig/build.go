@@ -1,0 +1,93 @@
+package rig
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// built remembers what this process has built. It is the one state of the
+// package: building is slow, and every test of a package wants the same few.
+var built struct {
+	sync.Mutex
+	paths map[string]string
+}
+
+// Build builds the bootstrap of a main package as it is deployed, but for the
+// further build tags, and returns the path of the binary. The package is an
+// import path, or a path relative to the working directory that starts with
+// "./". Each is built once in a process; the binaries lie in a directory that
+// all test processes of the user share, so that an unchanged one is not linked
+// again.
+func Build(ctx context.Context, pkg string, tags ...string) (string, error) {
+	wd, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("rig: build %s: %w", pkg, err)
+	}
+	tagList := strings.Join(append([]string{"lambda.norpc"}, tags...), ",")
+	key := wd + "\x00" + pkg + "\x00" + tagList
+
+	built.Lock()
+	defer built.Unlock()
+	if path := built.paths[key]; path != "" {
+		return path, nil
+	}
+	path, err := build(ctx, pkg, tagList, key)
+	if err != nil {
+		return "", fmt.Errorf("rig: build %s: %w", pkg, err)
+	}
+	if built.paths == nil {
+		built.paths = make(map[string]string)
+	}
+	built.paths[key] = path
+	return path, nil
+}
+
+func build(ctx context.Context, pkg, tags, key string) (string, error) {
+	dir, err := binaryDir(key)
+	if err != nil {
+		return "", err
+	}
+	// Test processes of several packages run at the same time.
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = lock.Close() }() // and with it the lock
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "bootstrap")
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-tags", tags, "-o", path, pkg)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w\n%s", err, bytes.TrimSpace(output))
+	}
+	return path, nil
+}
+
+// binaryDir returns the directory for the binary of the key. It is run from
+// there, so nobody else may be able to write to it.
+func binaryDir(key string) (string, error) {
+	root := filepath.Join(os.TempDir(), fmt.Sprintf("lanekeeper-rig-%d", os.Getuid()))
+	if err := os.Mkdir(root, 0o700); err != nil && !os.IsExist(err) {
+		return "", err
+	}
+	info, err := os.Lstat(root)
+	if err != nil {
+		return "", err
+	}
+	if owner, ok := info.Sys().(*syscall.Stat_t); !ok || int(owner.Uid) != os.Getuid() || !info.IsDir() || info.Mode().Perm() != 0o700 {
+		return "", fmt.Errorf("%s must be a directory of this user's own with mode 0700", root)
+	}
+	sum := sha256.Sum256([]byte(key))
+	dir := filepath.Join(root, fmt.Sprintf("%x", sum[:8]))
+	return dir, os.MkdirAll(dir, 0o700)
+}
