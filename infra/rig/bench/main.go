@@ -1,0 +1,119 @@
+// Bench measures what the design promises: counts, and ratios within one run,
+// because times drift from minute to minute on a shared machine and ratios do
+// not. It prints each figure beside its limit and the last run's, and saves it.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"text/tabwriter"
+	"time"
+)
+
+// Row is one figure.
+type Row struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit,omitempty"`
+	// Limit is the design's goal; zero: there is none.
+	Limit float64 `json:"limit,omitempty"`
+	// Detail says what was compared with what.
+	Detail string `json:"detail,omitempty"`
+}
+
+// Result is a run's figures.
+type Result struct {
+	At   time.Time `json:"at"`
+	Rows []Row     `json:"rows"`
+}
+
+func main() {
+	rounds := flag.Int("rounds", 300, "how often each pair is measured")
+	out := flag.String("out", filepath.Join("bin", "bench.json"), "where the figures are saved")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *rounds, *out); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, rounds int, out string) error {
+	var res Result
+	res.At = time.Now().UTC()
+	for _, part := range []struct {
+		name string
+		run  func(context.Context, int) ([]Row, error)
+	}{
+		{"lanes on Postgres", lanesOnPostgres},
+		{"lanes on SQLite", lanesOnSQLite},
+		{"heartbeat", heartbeats},
+		{"cold starts and sizes", coldStarts},
+	} {
+		fmt.Fprintf(os.Stderr, "measuring %s …\n", part.name)
+		rows, err := part.run(ctx, rounds)
+		if err != nil {
+			return fmt.Errorf("%s: %w", part.name, err)
+		}
+		res.Rows = append(res.Rows, rows...)
+	}
+	last := load(out)
+	show(res, last)
+	return save(out, res)
+}
+
+func show(res, last Result) {
+	w := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "figure\tnow\tlimit\tlast\tof")
+	for _, r := range res.Rows {
+		limit, before := "–", "–"
+		if r.Limit > 0 {
+			limit = "≤ " + number(r.Limit, r.Unit)
+			if r.Value > r.Limit {
+				limit += " (over)"
+			}
+		}
+		for _, l := range last.Rows {
+			if l.Name == r.Name {
+				before = number(l.Value, l.Unit)
+			}
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Name, number(r.Value, r.Unit), limit, before, r.Detail)
+	}
+	w.Flush()
+}
+
+func number(v float64, unit string) string {
+	s := fmt.Sprintf("%.2f", v)
+	if v == float64(int64(v)) {
+		s = fmt.Sprintf("%d", int64(v))
+	}
+	if unit != "" {
+		s += " " + unit
+	}
+	return s
+}
+
+func load(path string) (r Result) {
+	raw, err := os.ReadFile(path)
+	if err == nil {
+		_ = json.Unmarshal(raw, &r) // a damaged file only loses the comparison
+	}
+	return r
+}
+
+func save(path string, r Result) error {
+	raw, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.MkdirAll(filepath.Dir(path), 0o750), os.WriteFile(path, raw, 0o600))
+}

@@ -1,0 +1,239 @@
+package chaos_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/infra/rig"
+	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
+)
+
+// reached names a fault point and which time it is come to.
+type reached struct {
+	name string
+	turn int
+}
+
+// learn lets a workspace be worked on undisturbed and lists the points that come
+// up in its first two beats.
+func (w *world) learn(t *testing.T) []reached {
+	t.Helper()
+	ws, objective := w.workspace(t)
+	for range 2 {
+		res, err := w.fn.Invoke(t.Context(), w.tick(ws))
+		report(t, res, err)
+	}
+	var points []reached
+	turns := map[string]int{}
+	for _, p := range w.faults.Points() {
+		turns[p.Name]++
+		points = append(points, reached{p.Name, turns[p.Name]})
+	}
+	w.finish(t, ws)
+	w.verify(t, ws, objective)
+	return points
+}
+
+// at decides on action when the point comes up for that time, once.
+func at(where reached, action rig.Action) func(rig.Point) rig.Action {
+	var mu sync.Mutex
+	turn := 0
+	return func(p rig.Point) rig.Action {
+		mu.Lock()
+		defer mu.Unlock()
+		if p.Name != where.name {
+			return rig.Continue
+		}
+		if turn++; turn != where.turn {
+			return rig.Continue
+		}
+		return action
+	}
+}
+
+func TestKilledAtEveryPoint(t *testing.T) {
+	w := newWorld(t, rig.Config{})
+	points := w.learn(t)
+	if len(points) < 20 {
+		t.Fatalf("only %d points came up: %v", len(points), points)
+	}
+	for _, where := range points {
+		t.Run(where.name+"/"+strconv.Itoa(where.turn), func(t *testing.T) {
+			ws, objective := w.workspace(t)
+			w.faults.OnPoint(at(where, rig.Kill))
+			killed := false
+			for !killed {
+				res, err := w.fn.Invoke(t.Context(), w.tick(ws))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if killed = res.Killed; !killed {
+					report(t, res, nil)
+				}
+			}
+			w.goesOn(t, ws, objective)
+		})
+	}
+}
+
+func TestKilledAtRandomInstants(t *testing.T) {
+	w := newWorld(t, rig.Config{})
+	w.learn(t)
+	seed := uint64(time.Now().UnixNano())
+	if s, err := strconv.ParseUint(os.Getenv("CHAOS_SEED"), 10, 64); err == nil {
+		seed = s
+	}
+	t.Logf("CHAOS_SEED=%d", seed)
+	random := rand.New(rand.NewPCG(seed, 1))
+	kills := 0
+	for kills < 100 {
+		ws, objective := w.workspace(t)
+		inv, err := w.fn.Begin(t.Context(), w.tick(ws))
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-inv.Started()
+		instant := time.NewTimer(time.Duration(random.Int64N(int64(60 * time.Millisecond))))
+		<-instant.C
+		if err := inv.Kill(); err != nil && !errors.Is(err, rig.ErrFinished) {
+			t.Fatal(err)
+		}
+		res, err := inv.Wait(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.Killed {
+			kills++
+		}
+		w.goesOn(t, ws, objective)
+		if t.Failed() {
+			t.Fatalf("after %d kills", kills)
+		}
+	}
+}
+
+// goesOn lets the dead process's leases run out, beats on, and checks that
+// nothing was lost and no call that had a result was run again.
+func (w *world) goesOn(t *testing.T, ws, objective string) {
+	t.Helper()
+	w.faults.OnPoint(nil)
+	recorded := w.recorded(t, ws)
+	ran := map[string]int{}
+	for key := range recorded {
+		ran[key] = w.faults.Ledger().Count(key)
+	}
+	w.advance(t, 10*time.Minute)
+	w.finish(t, ws)
+	w.verify(t, ws, objective)
+	for key, before := range ran {
+		if now := w.faults.Ledger().Count(key); now != before {
+			t.Errorf("call %s had a result and ran again: %d times, then %d", key, before, now)
+		}
+	}
+}
+
+// snapshot is everything a beat may write in a workspace.
+func (w *world) snapshot(t *testing.T, ws string) []string {
+	t.Helper()
+	var all []string
+	for _, table := range []string{"executions", "execution_steps", "agent_activity", "agent_objectives", "objective_steps", "agent_memory", "agent_locks"} {
+		all = append(all, w.texts(t, `SELECT '`+table+` ' || to_jsonb(x)::text FROM `+table+` x WHERE workspace_id = $1 ORDER BY 1`, ws)...)
+	}
+	return all
+}
+
+func TestFrozenPastItsLease(t *testing.T) {
+	for _, taken := range []bool{false, true} {
+		name := map[bool]string{false: "nobody came", true: "another beat took over"}[taken]
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, rig.Config{})
+			points := w.learn(t)
+			for _, where := range points {
+				t.Run(where.name+"/"+strconv.Itoa(where.turn), func(t *testing.T) { w.freeze(t, where, taken) })
+			}
+		})
+	}
+}
+
+func (w *world) freeze(t *testing.T, where reached, taken bool) {
+	ws, objective := w.workspace(t)
+	stands := make(chan rig.Point, 1)
+	decide := at(where, rig.Freeze)
+	w.faults.OnPoint(func(p rig.Point) rig.Action {
+		action := decide(p)
+		if action == rig.Freeze {
+			stands <- p
+		}
+		return action
+	})
+	defer w.faults.OnPoint(nil)
+	ended, point := w.untilFrozen(t, ws, stands)
+	w.advance(t, 10*time.Minute)
+	if taken {
+		w.finish(t, ws)
+	}
+	before := w.snapshot(t, ws)
+	w.faults.Thaw(point)
+	r := report(t, <-ended, nil)
+	if r.Outcome != heartbeat.Lost {
+		t.Errorf("the thawed beat says %q (%s), want %q", r.Outcome, r.Reason, heartbeat.Lost)
+	}
+	if after := w.snapshot(t, ws); !slices.Equal(before, after) {
+		t.Errorf("the thawed beat wrote:\n%s", difference(before, after))
+	}
+	w.faults.OnPoint(nil)
+	w.finish(t, ws)
+	w.verify(t, ws, objective)
+}
+
+// untilFrozen beats until the process stands at the point: it may come up in the
+// second beat only.
+func (w *world) untilFrozen(t *testing.T, ws string, stands <-chan rig.Point) (<-chan *rig.Result, rig.Point) {
+	t.Helper()
+	for range 3 {
+		inv, err := w.fn.Begin(t.Context(), w.tick(ws))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan *rig.Result, 1)
+		go func() {
+			if res, err := inv.Wait(t.Context()); err == nil {
+				ended <- res
+			}
+		}()
+		select {
+		case point := <-stands:
+			for p := (rig.Point{}); p.Seq != point.Seq; {
+				if p, err = w.faults.WaitFor(t.Context(), point.Name); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return ended, point
+		case res := <-ended:
+			report(t, res, nil)
+		}
+	}
+	t.Fatal("the point did not come up")
+	return nil, rig.Point{}
+}
+
+func difference(before, after []string) string {
+	out := ""
+	for _, row := range after {
+		if !slices.Contains(before, row) {
+			out += "+ " + row + "\n"
+		}
+	}
+	for _, row := range before {
+		if !slices.Contains(after, row) {
+			out += "- " + row + "\n"
+		}
+	}
+	return out
+}
