@@ -2,11 +2,17 @@ package skill
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 )
@@ -29,15 +35,24 @@ func (s *Skill) Check(arguments json.RawMessage) []Violation {
 	return s.check.check(arguments)
 }
 
-type checker struct{ schema *jsonschema.Schema }
+// A checker compiles its schema when it is first used: most invocations use few
+// of the skills there are, and a cold start should not pay for the rest.
+type checker struct {
+	compiled func() (*jsonschema.Schema, error)
+}
 
-func newChecker(name string, schema json.RawMessage) (*checker, error) {
+func newChecker(name string, schema json.RawMessage) *checker {
+	return &checker{sync.OnceValues(func() (*jsonschema.Schema, error) { return compile(name, schema) })}
+}
+
+func compile(name string, schema json.RawMessage) (*jsonschema.Schema, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
 	if err != nil {
 		return nil, fmt.Errorf("schema of skill %s: %w", name, err)
 	}
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
+	c.AssertFormat()                          // "format": "uuid" is a demand, not a remark
 	c.UseLoader(jsonschema.SchemeURLLoader{}) // a schema loads no other
 	url := "skill:" + name
 	if err := c.AddResource(url, doc); err != nil {
@@ -47,15 +62,23 @@ func newChecker(name string, schema json.RawMessage) (*checker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("schema of skill %s: %w", name, err)
 	}
-	return &checker{compiled}, nil
+	return compiled, nil
 }
 
 func (c *checker) check(arguments json.RawMessage) []Violation {
+	schema, err := c.compiled()
+	if err != nil {
+		return []Violation{{Problem: "the skill can't be used: its schema is broken"}}
+	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(arguments))
 	if err != nil {
 		return []Violation{{Problem: "not a JSON object"}}
 	}
-	err = c.schema.Validate(doc)
+	var out []Violation
+	if outOfRange(doc, "", &out); len(out) > 0 {
+		return out // the library can't compare such a number with a limit
+	}
+	err = schema.Validate(doc)
 	if err == nil {
 		return nil
 	}
@@ -63,18 +86,46 @@ func (c *checker) check(arguments json.RawMessage) []Violation {
 	if !ok {
 		return []Violation{{Problem: err.Error()}}
 	}
-	var out []Violation
 	leaves(invalid, message.NewPrinter(language.English), &out)
+	slices.SortFunc(out, func(a, b Violation) int {
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Problem, b.Problem))
+	})
 	return out
 }
+
+// outOfRange collects the numbers that neither a float64 nor a database's number
+// can hold.
+func outOfRange(v any, path string, out *[]Violation) {
+	switch v := v.(type) {
+	case json.Number:
+		f, err := v.Float64()
+		mantissa, _, _ := strings.Cut(strings.ToLower(v.String()), "e")
+		if err != nil || f == 0 && strings.ContainsAny(mantissa, "123456789") {
+			*out = append(*out, Violation{path, "a number too large or too small to keep"})
+		}
+	case []any:
+		for i, e := range v {
+			outOfRange(e, path+"/"+strconv.Itoa(i), out)
+		}
+	case map[string]any:
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			outOfRange(v[k], path+"/"+pointerEscapes.Replace(k), out)
+		}
+	}
+}
+
+var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
 
 // leaves collects the violations at the ends of the error tree: the ones that
 // say what is wrong rather than that something is.
 func leaves(e *jsonschema.ValidationError, p *message.Printer, out *[]Violation) {
 	if len(e.Causes) == 0 {
 		path := ""
-		if len(e.InstanceLocation) > 0 {
-			path = "/" + strings.Join(e.InstanceLocation, "/")
+		for _, token := range e.InstanceLocation {
+			path += "/" + pointerEscapes.Replace(token)
+		}
+		if more, ok := e.ErrorKind.(*kind.AdditionalProperties); ok {
+			slices.Sort(more.Properties) // they come in a map's order
 		}
 		*out = append(*out, Violation{path, e.ErrorKind.LocalizedString(p)})
 		return

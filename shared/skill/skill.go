@@ -72,8 +72,8 @@ func Define(texts fs.FS, name string, s Skill) (Skill, error) {
 		return Skill{}, fmt.Errorf("define skill %s: %w", name, err)
 	}
 	description, rest, ok := strings.Cut(string(raw), "```json\n")
-	schema, _, closed := strings.Cut(rest, "```")
-	if !ok || !closed || !json.Valid([]byte(schema)) {
+	schema, tail, closed := strings.Cut(rest, "```")
+	if !ok || !closed || strings.TrimSpace(tail) != "" || !json.Valid([]byte(schema)) {
 		return Skill{}, fmt.Errorf("define skill %s: %s.md must end with its schema in a fenced block of JSON", name, name)
 	}
 	s.Name = name
@@ -88,7 +88,8 @@ func Define(texts fs.FS, name string, s Skill) (Skill, error) {
 // A Set is the skills one run may use.
 type Set struct{ skills []*Skill }
 
-// NewSet makes a set of skills with different names and sound schemas.
+// NewSet makes a set of skills with different names. Their schemas are read when
+// they are first used; [Set.Sound] reads them all.
 func NewSet(skills ...Skill) (*Set, error) {
 	s := &Set{}
 	var errs []error
@@ -96,14 +97,20 @@ func NewSet(skills ...Skill) (*Set, error) {
 		if _, taken := s.exact(k.Name); taken {
 			errs = append(errs, fmt.Errorf("two skills named %s", k.Name))
 		}
-		check, err := newChecker(k.Name, k.Parameters)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		k.check = check
+		k.check = newChecker(k.Name, k.Parameters)
 		s.skills = append(s.skills, &k)
 	}
 	return s, errors.Join(errs...)
+}
+
+// Sound reports every schema of the set that is not one.
+func (s *Set) Sound() error {
+	var errs []error
+	for _, k := range s.skills {
+		_, err := k.check.compiled()
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // Only is the subset with these names.

@@ -51,17 +51,13 @@ func database(ctx context.Context) (d *db.DB, url string, stop func(), err error
 	if err != nil {
 		return nil, "", nil, err
 	}
-	stop = func() { _ = srv.Close() }
-	if _, err := migrate.Postgres(ctx, srv.URL, slog.New(slog.DiscardHandler)); err != nil {
-		stop()
-		return nil, "", nil, err
+	if _, err = migrate.Postgres(ctx, srv.URL, slog.New(slog.DiscardHandler)); err == nil {
+		d, err = postgres.Open(postgres.Config{URL: srv.URL, Schema: migrations.Latest()})
 	}
-	d, err = postgres.Open(postgres.Config{URL: srv.URL, Schema: migrations.Latest()})
 	if err != nil {
-		stop()
-		return nil, "", nil, err
+		return nil, "", nil, errors.Join(err, srv.Close())
 	}
-	return d, srv.URL, func() { _ = d.Close(); stop() }, ready(ctx, d)
+	return d, srv.URL, func() { _ = errors.Join(d.Close(), srv.Close()) }, ready(ctx, d)
 }
 
 func ready(ctx context.Context, d *db.DB) error {

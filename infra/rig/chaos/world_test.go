@@ -19,7 +19,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
 
-const heartbeatPackage = "github.com/lanekeeper/lanekeeper/functions/heartbeat"
+const heartbeatPackage = "github.com/lanekeeper/lanekeeper/infra/rig/testdata/beat"
 
 // world is a database of its own with the ledger's triggers in it, and the
 // heartbeat's bootstrap, built with its fault points.
@@ -188,7 +188,8 @@ func (w *world) finish(t *testing.T, ws string) {
 			return
 		}
 	}
-	t.Fatalf("workspace %s is not done after 12 more beats\n%s", ws, w.fn.Logs())
+	logs := w.fn.Logs()
+	t.Fatalf("workspace %s is not done after 12 more beats; the log ends\n%s", ws, logs[max(0, len(logs)-2000):])
 }
 
 // verify holds what must be true of a workspace whose objective was worked on

@@ -131,11 +131,19 @@ func (b *beat) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.settings = *look.settings
-	b.caps = caps{calls: b.settings.BeatModelCalls, tokens: b.settings.BeatTokens}
+	if err := b.decide(ctx, look); err != nil {
+		return b.abandon(ctx, err)
+	}
+	return nil
+}
+
+// decide is what a beat does once it has the lane.
+func (b *beat) decide(ctx context.Context, look look) error {
 	if err := fault.Point(ctx, "beat.acquired", b.report.Slot); err != nil {
 		return err
 	}
+	b.settings = *look.settings
+	b.caps = caps{calls: b.settings.BeatModelCalls, tokens: b.settings.BeatTokens}
 	switch {
 	case look.operate.Held():
 		return b.skip(ctx, "a person works in operate", *look.operate)
@@ -148,10 +156,10 @@ func (b *beat) run(ctx context.Context) error {
 	inner, cancel := lane.WithInnerDeadline(ctx)
 	defer cancel()
 	if err := b.begin(inner, look); err != nil {
-		return b.abandon(ctx, err)
+		return err
 	}
 	if err := b.phases(b.under(inner), *look.due); err != nil {
-		return b.abandon(ctx, err)
+		return err
 	}
 	return b.end(b.under(ctx))
 }

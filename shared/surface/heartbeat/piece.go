@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -135,10 +134,13 @@ func (p *piece) exhausted(ctx context.Context, fresh bool) (bool, error) {
 			Agent: activity.Operator, Surface: trace.Heartbeat, Skill: "heartbeat." + p.phase.Name, Status: activity.Error,
 			Input: encode(p.input()), Error: "given up: " + why, Attempt: p.beat.exec.Attempt,
 		})
-		if p.step != nil {
-			return ignore(p.Objectives.EndStep(ctx, tx, p.objective.ID, p.step.Number, objective.Failed, "given up: "+why), objective.ErrNotPending)
+		switch {
+		case p.kind.task == planning.task:
+			return p.Objectives.Pause(ctx, tx, p.objective.ID, "no plan came about: "+why)
+		case p.step != nil && p.step.Status == objective.Pending:
+			return p.Objectives.EndStep(ctx, tx, p.objective.ID, p.step.Number, objective.Failed, "given up: "+why)
 		}
-		return ignore(p.Objectives.Pause(ctx, tx, p.objective.ID, "no plan came about: "+why), objective.ErrNotActive)
+		return nil
 	})
 }
 
@@ -229,11 +231,4 @@ func (p *piece) stepTitle() string {
 		return ""
 	}
 	return p.step.Title
-}
-
-func ignore(err, harmless error) error {
-	if errors.Is(err, harmless) {
-		return nil
-	}
-	return err
 }

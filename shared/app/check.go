@@ -1,0 +1,176 @@
+package app
+
+import (
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/postgres"
+)
+
+// checker collects what is wrong with a configuration.
+type checker struct {
+	*Config
+	problems []Problem
+}
+
+// bad notes a problem; of one variable the first is enough.
+func (k *checker) bad(variable, what, do string) {
+	if !slices.ContainsFunc(k.problems, func(p Problem) bool { return variable != "" && p.Variable == variable }) {
+		k.problems = append(k.problems, Problem{variable, what, do})
+	}
+}
+
+const (
+	badLevel = "is not a log level"
+	levels   = "Set it to debug, info, warn or error."
+
+	minAdminToken = 16 // characters, where others than this machine can reach the API
+	minJWTSecret  = 32 // characters: the key of HS256 must be as long as its hash
+)
+
+func (k *checker) check() {
+	k.addr()
+	k.backend()
+	k.model()
+	k.web("OPENAI_BASE_URL", k.OpenAIBaseURL)
+	k.web("JWKS_URL", k.JWKSURL)
+	k.web("GATEWAY_URL", k.GatewayURL)
+	k.web("OTEL_EXPORTER_OTLP_ENDPOINT", k.OTLPEndpoint)
+	k.secret("ADMIN_TOKEN", k.AdminToken)
+	k.secret("GATEWAY_TOKEN", k.GatewayToken)
+	k.secret("OPENAI_API_KEY", k.OpenAIAPIKey)
+	k.secret("ANTHROPIC_API_KEY", k.AnthropicAPIKey)
+	if k.JWTSecret != "" && len(k.JWTSecret) < minJWTSecret {
+		k.bad("JWT_SECRET", "is too short to sign tokens with", "Use at least 32 characters: `openssl rand -hex 32` makes some.")
+	}
+	if k.HeartbeatEvery < time.Minute {
+		k.bad("HEARTBEAT_EVERY", "is less than a minute", "Slots are whole minutes: set it to 1m or more.")
+	}
+	if k.CoordinatorEvery < time.Second {
+		k.bad("COORDINATOR_EVERY", "is less than a second", "Set it to 1s or more.")
+	}
+	if !slices.Contains([]slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError}, k.LogLevel) {
+		k.bad("LOG_LEVEL", badLevel, levels)
+	}
+	for _, host := range k.AllowPrivateHosts {
+		if !isHost(host) {
+			k.bad("ALLOW_PRIVATE_HOSTS", "has an entry that is not a host", "List names or IP addresses, without scheme and port, separated by commas.")
+		}
+	}
+	if k.RedisURL != "" {
+		u, err := url.Parse(k.RedisURL)
+		if err != nil || u.Scheme != "redis" && u.Scheme != "rediss" || u.Hostname() == "" {
+			k.bad("REDIS_URL", "is not a URL of a Redis", "Write it as redis://host:6379, or rediss:// for TLS.")
+		}
+	}
+}
+
+// addr holds that nobody but this machine can reach an API that a guess opens.
+func (k *checker) addr() {
+	host, port, err := net.SplitHostPort(k.Addr)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil || host != "" && !isHost(host) {
+		k.bad("ADDR", "is not host:port", "Write it as 127.0.0.1:8080.")
+		return
+	}
+	if k.OnLambda() || isLoopback(host) || k.JWTSecret != "" || k.JWKSURL != "" || len(k.AdminToken) >= minAdminToken {
+		return
+	}
+	k.bad("ADDR", "can be reached from other machines, and no sign-in is configured",
+		"Set ADMIN_TOKEN (16 characters or more), JWT_SECRET or JWKS_URL, or listen on 127.0.0.1.")
+}
+
+func (k *checker) backend() {
+	switch {
+	case k.StateBackend == db.SQLite && k.OnLambda():
+		k.bad("STATE_BACKEND", "is sqlite, which can't work on Lambda: each sandbox would have a file of its own, and lose it",
+			"Leave it out, or set it to postgres, and set DATABASE_URL or DATABASE_SECRET_ARN.")
+	case k.StateBackend == db.Postgres:
+		k.postgres()
+	case k.StateBackend != db.SQLite:
+		k.bad("STATE_BACKEND", "is neither sqlite nor postgres", "Set it to one of them.")
+	}
+}
+
+func (k *checker) postgres() {
+	if k.DatabaseURL != "" {
+		if _, err := postgres.VerifiedURL(k.DatabaseURL); err != nil {
+			k.bad("DATABASE_URL", "can't be used: "+strings.TrimPrefix(err.Error(), "DATABASE_URL "),
+				"Write it as postgres://user:password@host:5432/name.")
+		}
+	}
+	switch {
+	case k.DatabaseSecretARN == "" && k.DatabaseURL == "" && k.OnLambda():
+		k.bad("DATABASE_URL", "is missing", "Set it to postgres://user:password@host:5432/name, or DATABASE_SECRET_ARN to a secret that has the like.")
+	case k.DatabaseURL == "" && !k.OnLambda():
+		k.bad("DATABASE_URL", "is missing", "Set it to postgres://user:password@host:5432/name, or STATE_BACKEND to sqlite. (DATABASE_SECRET_ARN is for functions on Lambda.)")
+	case k.DatabaseSecretARN == "":
+	case !strings.HasPrefix(k.DatabaseSecretARN, "arn:") || !strings.Contains(k.DatabaseSecretARN, ":secretsmanager:"):
+		k.bad("DATABASE_SECRET_ARN", "is not the ARN of a secret in Secrets Manager", "It begins with arn:aws:secretsmanager:.")
+	case hasPassword(k.DatabaseURL) && k.OnLambda():
+		k.bad("DATABASE_URL", "has a password, and so has the secret in DATABASE_SECRET_ARN",
+			"Leave one of the two out, or the password out of the URL.")
+	}
+}
+
+func (k *checker) model() {
+	switch k.LLMProvider {
+	case "demo":
+	case "anthropic", "bedrock", "openai":
+		k.bad("LLM_PROVIDER", "names a provider that is not in this release yet", "Leave it out, or set it to demo.")
+	default:
+		k.bad("LLM_PROVIDER", "names no provider", "Leave it out, or set it to demo.")
+	}
+}
+
+func (k *checker) web(variable, value string) {
+	if value == "" {
+		return
+	}
+	u, err := url.Parse(value)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" {
+		k.bad(variable, "is not a URL", "Write it as https://host/path.")
+	}
+}
+
+// secret holds that a token can be sent as one.
+func (k *checker) secret(variable, value string) {
+	unseen := func(r rune) bool { return r <= ' ' || r > '~' }
+	if strings.ContainsFunc(value, unseen) || len(value) > 4096 {
+		k.bad(variable, "has characters that no token has, or too many", "Use at most 4096 visible ASCII characters without spaces.")
+	}
+}
+
+func hasPassword(dsn string) bool {
+	u, err := url.Parse(dsn)
+	if err != nil || u.Scheme == "" {
+		return strings.Contains(dsn, "password")
+	}
+	_, has := u.User.Password()
+	return has || u.Query().Has("password")
+}
+
+func isLoopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.Unmap().IsLoopback()
+}
+
+// isHost reports whether s is an IP address or can be a host's name.
+func isHost(s string) bool {
+	if _, err := netip.ParseAddr(s); err == nil {
+		return true
+	}
+	odd := func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '.' || r == '_')
+	}
+	return s != "" && len(s) <= 253 && !strings.ContainsFunc(s, odd)
+}

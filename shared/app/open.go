@@ -1,0 +1,30 @@
+package app
+
+import (
+	"errors"
+	"log/slog"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/lanekeeper/lanekeeper/migrations"
+	"github.com/lanekeeper/lanekeeper/shared/db/postgres"
+)
+
+// OpenPostgres is a core over the Postgres at url. It connects on first use: a
+// database that is away or outdated is an error of whoever uses it. It is called
+// by package edge, whose url is cfg.DatabaseURL or comes from a secret. SQLite is
+// opened by the local runner, so that functions do not link it.
+func OpenPostgres(url string, log *slog.Logger) (*Core, error) {
+	d, err := postgres.Open(postgres.Config{URL: url, Schema: migrations.Latest()})
+	if err != nil {
+		return nil, err
+	}
+	return NewCore(d, log), nil
+}
+
+// CredentialsRefused reports whether the database did not accept user and
+// password, which after a rotation means to ask for the new ones.
+func CredentialsRefused(err error) bool {
+	pe, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (pe.Code == "28P01" || pe.Code == "28000")
+}

@@ -1,0 +1,36 @@
+package app
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A Problem is one thing that is wrong with the configuration.
+type Problem struct {
+	Variable string `json:"variable"`
+	What     string `json:"what"` // is wrong, as the rest of a sentence that begins with the variable
+	Do       string `json:"do"`   // what helps, as sentences
+}
+
+// String is a line for a person.
+func (p Problem) String() string {
+	return strings.TrimSpace(p.Variable+" "+p.What) + ". " + p.Do
+}
+
+// A ConfigError says all that is wrong with the configuration, and repeats no
+// secret.
+type ConfigError struct {
+	Problems []Problem
+}
+
+func (e *ConfigError) Error() string {
+	if len(e.Problems) == 1 {
+		return "configuration: " + e.Problems[0].String()
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "configuration: %d problems", len(e.Problems))
+	for i, p := range e.Problems {
+		fmt.Fprintf(&b, "\n%d. %s", i+1, p)
+	}
+	return b.String()
+}

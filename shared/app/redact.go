@@ -1,0 +1,141 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+)
+
+// A Setting is a variable as `lanekeeper config` prints it.
+type Setting struct {
+	Variable string `json:"variable"`
+	Value    string `json:"value"`
+	Set      bool   `json:"set"` // by the environment; else Value is the default
+}
+
+// Redacted lists what is in force, in the order of the documentation. Secrets
+// are "set" or "not set", URLs have no password.
+func (c Config) Redacted() []Setting {
+	demo := "1 on a new file"
+	if c.Demo != nil {
+		demo = map[bool]string{true: "1", false: "0"}[*c.Demo]
+	}
+	all := []Setting{
+		{Variable: "ADDR", Value: c.Addr},
+		{Variable: "STATE_BACKEND", Value: string(c.StateBackend)},
+		{Variable: "SQLITE_PATH", Value: c.SQLitePath},
+		{Variable: "DATABASE_URL", Value: withoutPassword(c.DatabaseURL)},
+		{Variable: "DATABASE_SECRET_ARN", Value: c.DatabaseSecretARN},
+		{Variable: "REDIS_URL", Value: withoutPassword(c.RedisURL)},
+		{Variable: "LLM_PROVIDER", Value: c.LLMProvider},
+		{Variable: "LLM_MODEL", Value: c.LLMModel},
+		{Variable: "OPENAI_BASE_URL", Value: withoutPassword(c.OpenAIBaseURL)},
+		{Variable: "OPENAI_API_KEY", Value: hidden(c.OpenAIAPIKey)},
+		{Variable: "ANTHROPIC_API_KEY", Value: hidden(c.AnthropicAPIKey)},
+		{Variable: "AWS_REGION", Value: c.AWSRegion},
+		{Variable: "ADMIN_TOKEN", Value: hidden(c.AdminToken)},
+		{Variable: "JWT_SECRET", Value: hidden(c.JWTSecret)},
+		{Variable: "JWT_ISSUER", Value: c.JWTIssuer},
+		{Variable: "JWT_AUDIENCE", Value: c.JWTAudience},
+		{Variable: "JWKS_URL", Value: withoutPassword(c.JWKSURL)},
+		{Variable: "SECRET_KEY_FILE", Value: c.SecretKeyFile},
+		{Variable: "KMS_KEY_ID", Value: c.KMSKeyID},
+		{Variable: "GATEWAY_URL", Value: withoutPassword(c.GatewayURL)},
+		{Variable: "GATEWAY_TOKEN", Value: hidden(c.GatewayToken)},
+		{Variable: "HEARTBEAT_EVERY", Value: short(c.HeartbeatEvery)},
+		{Variable: "COORDINATOR_EVERY", Value: short(c.CoordinatorEvery)},
+		{Variable: "DEMO", Value: demo},
+		{Variable: "ALLOW_PRIVATE_HOSTS", Value: strings.Join(c.AllowPrivateHosts, ",")},
+		{Variable: "LOG_LEVEL", Value: strings.ToLower(c.LogLevel.String())},
+		{Variable: "OTEL_EXPORTER_OTLP_ENDPOINT", Value: withoutPassword(c.OTLPEndpoint)},
+	}
+	for i := range all {
+		all[i].Set = c.set[all[i].Variable]
+	}
+	return all
+}
+
+// Notes says what is set and has no effect. The local runner prints it.
+func (c Config) Notes() []string {
+	var notes []string
+	if c.StateBackend == db.SQLite {
+		for _, name := range []string{"DATABASE_URL", "DATABASE_SECRET_ARN"} {
+			if c.set[name] {
+				notes = append(notes, name+" is set and not used: STATE_BACKEND is sqlite. Set it to postgres to use that database.")
+			}
+		}
+	}
+	for _, name := range []string{"ANTHROPIC_API_KEY", "OPENAI_API_KEY"} {
+		if c.set[name] {
+			notes = append(notes, name+" is set and not used: this release has the demo model only.")
+		}
+	}
+	return notes
+}
+
+// String lists the settings without their secrets.
+func (c Config) String() string {
+	var b strings.Builder
+	for _, s := range c.Redacted() {
+		fmt.Fprintf(&b, "%s=%s\n", s.Variable, s.Value)
+	}
+	return b.String()
+}
+
+// Format implements fmt.Formatter, so that no verb shows a secret.
+func (c Config) Format(f fmt.State, _ rune) { fmt.Fprint(f, c.String()) }
+
+// MarshalJSON implements json.Marshaler.
+func (c Config) MarshalJSON() ([]byte, error) { return json.Marshal(c.Redacted()) }
+
+// LogValue implements slog.LogValuer.
+func (c Config) LogValue() slog.Value {
+	var attrs []slog.Attr
+	for _, s := range c.Redacted() {
+		attrs = append(attrs, slog.String(s.Variable, s.Value))
+	}
+	return slog.GroupValue(attrs...)
+}
+
+func hidden(secret string) string {
+	if secret == "" {
+		return "not set"
+	}
+	return "set"
+}
+
+// short is a duration without its empty parts: 30m, not 30m0s.
+func short(d time.Duration) string {
+	s := d.String()
+	if d != 0 && d%time.Minute == 0 {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if d != 0 && d%time.Hour == 0 {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// withoutPassword is a URL that may be shown: without password and parameters,
+// and without a user that may be a token.
+func withoutPassword(s string) string {
+	if s == "" {
+		return ""
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme == "" || u.Host == "" {
+		return "set" // not a URL, such as a list of key=value
+	}
+	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
+	if _, password := u.User.Password(); password || strings.HasPrefix(u.Scheme, "postgres") {
+		if name := u.User.Username(); name != "" {
+			shown.User = url.User(name)
+		}
+	}
+	return shown.String()
+}

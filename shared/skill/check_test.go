@@ -1,0 +1,133 @@
+package skill_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+)
+
+const schema = `{
+  "type": "object",
+  "properties": {
+    "title": {"type": "string", "minLength": 1, "maxLength": 5},
+    "priority": {"type": "integer", "minimum": 1, "maximum": 10},
+    "kind": {"enum": ["a", "b"]},
+    "id": {"type": "string", "format": "uuid"},
+    "steps": {"type": "array", "maxItems": 3, "items": {
+      "type": "object",
+      "properties": {"name": {"type": "string"}, "a/b~c": {"type": "integer"}},
+      "required": ["name"],
+      "additionalProperties": false
+    }}
+  },
+  "required": ["title"],
+  "additionalProperties": false
+}`
+
+func paths(violations []skill.Violation) []string {
+	var out []string
+	for _, v := range violations {
+		out = append(out, v.Path)
+	}
+	return out
+}
+
+func TestCheckAcceptsWhatFits(t *testing.T) {
+	k := withSchema(t, schema)
+	for _, arguments := range []string{
+		`{"title": "a"}`,
+		`{"title": "äöüß€", "priority": 10, "kind": "b", "steps": []}`,
+		`{"title": "a", "priority": 5.0, "steps": [{"name": ""}, {"name": "x", "a/b~c": -1e2}]}`,
+		`{"title": "a", "id": "01234567-89ab-7def-8123-456789abcdef"}`,
+		`{"title": "\u0000\ud800"}`,
+	} {
+		if v := k.Check([]byte(arguments)); len(v) > 0 {
+			t.Errorf("%s: %v", arguments, v)
+		}
+	}
+}
+
+func TestCheckListsEverythingAtOnceByPointer(t *testing.T) {
+	k := withSchema(t, schema)
+	v := k.Check([]byte(`{"title": "too long", "priority": 11, "kind": "c", "id": "1", "more": 1,
+	  "steps": [{"name": "x"}, {"a/b~c": "1"}, {"name": 1, "other": true}]}`))
+	want := []string{"", "/id", "/kind", "/priority", "/steps/1", "/steps/1/a~1b~0c", "/steps/2", "/steps/2/name", "/title"}
+	if got := paths(v); !slices.Equal(got, want) {
+		t.Errorf("violations at %q, want %q\n%v", got, want, v)
+	}
+	for _, violation := range v {
+		if violation.Problem == "" || violation.Path != "" && !strings.HasPrefix(violation.String(), violation.Path+": ") {
+			t.Errorf("%q says %q", violation.String(), violation.Problem)
+		}
+	}
+}
+
+func TestCheckSaysTheSameEachTime(t *testing.T) {
+	k := withSchema(t, schema)
+	bad := []byte(`{"priority": 0, "kind": 1, "id": 2, "w": 1, "x": 2, "y": 3, "z": 4, "steps": [1, 2, 3, 4]}`)
+	first := k.Check(bad)
+	for range 50 {
+		if again := k.Check(bad); !slices.Equal(again, first) {
+			t.Fatalf("first %v, then %v", first, again)
+		}
+	}
+}
+
+func TestCheckRefusesWhatIsNotAnObject(t *testing.T) {
+	k := withSchema(t, schema)
+	for _, arguments := range []string{``, `{`, `{"title": "a"} {}`, `[]`, `null`, `1`, `"x"`} {
+		if v := k.Check([]byte(arguments)); len(v) == 0 {
+			t.Errorf("%q was accepted", arguments)
+		}
+	}
+}
+
+func TestCheckRefusesNumbersNothingCanHold(t *testing.T) {
+	k := withSchema(t, schema)
+	free := withSchema(t, `{"type": "object"}`)
+	for _, number := range []string{"1e9999999", "-1e9999999", "1e-9999999", "1E400", "0.1e-400", "1" + strings.Repeat("0", 400)} {
+		if v := k.Check([]byte(`{"title": "a", "priority": ` + number + `}`)); !slices.Equal(paths(v), []string{"/priority"}) {
+			t.Errorf("%s: %v", number, v)
+		}
+		if v := free.Check([]byte(`{"a": [{"b/c": ` + number + `}]}`)); !slices.Equal(paths(v), []string{"/a/0/b~1c"}) {
+			t.Errorf("%s: %v", number, v)
+		}
+	}
+	for _, number := range []string{"0e9999999", "0.0", "-0", "1.7e308", "4.9e-324"} {
+		if v := free.Check([]byte(`{"a": ` + number + `}`)); len(v) > 0 {
+			t.Errorf("%s: %v", number, v)
+		}
+	}
+}
+
+func FuzzCheck(f *testing.F) {
+	for _, seed := range []string{
+		`{"title": "a"}`, `{"title": 1, "steps": [{}, 1, null]}`, `{"priority": 1e9999999}`, `{"priority": 0e9999999}`, `{"priority": 5.0}`,
+		`{"id": "01234567-89AB-7DEF-8123-456789ABCDEF"}`, `{"title": "\ud800"}`, "{\"title\": \"\xff\"}", `{"a~/b": {}}`, `[`, ``,
+	} {
+		f.Add([]byte(seed))
+	}
+	k := withSchema(f, schema)
+	f.Fuzz(func(t *testing.T, arguments []byte) {
+		v := k.Check(arguments)
+		if len(v) == 0 {
+			var read struct {
+				Title    *string
+				Priority *float64
+				Steps    []struct{ Name *string }
+			}
+			if err := json.Unmarshal(arguments, &read); err != nil || read.Title == nil || utf8.RuneCountInString(*read.Title) > 5 {
+				t.Errorf("accepted, and read as %+v: %v", read, err)
+			}
+		}
+		for _, violation := range v {
+			if violation.Problem == "" || violation.Path != "" && violation.Path[0] != '/' {
+				t.Errorf("the violation %+v says nothing", violation)
+			}
+		}
+	})
+}

@@ -1,0 +1,41 @@
+package skill_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// the test servers live as long as the process, and one goroutine each awaits their end
+		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))
+}
+
+// named is a skill without parameters.
+func named(name string) skill.Skill {
+	return skill.Skill{Name: name, Parameters: []byte(`{"type": "object"}`)}
+}
+
+// newSet is a set of skills that must have different names.
+func newSet(t testing.TB, skills ...skill.Skill) *skill.Set {
+	t.Helper()
+	s, err := skill.NewSet(skills...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// withSchema is the one skill of a set of its own.
+func withSchema(t testing.TB, schema string) *skill.Skill {
+	t.Helper()
+	set := newSet(t, skill.Skill{Name: "it", Parameters: []byte(schema)})
+	if err := set.Sound(); err != nil {
+		t.Fatal(err)
+	}
+	k, _ := set.Find("it")
+	return k
+}
