@@ -1,6 +1,8 @@
 // Package migrations holds the schema of both databases: the same numbers, one
 // concern a file. A file that has landed is never edited; checksums.txt and its
-// test hold that.
+// test hold that. The sums of a new file are added by
+//
+//	go test ./migrations -run Checksums -add
 package migrations
 
 import (

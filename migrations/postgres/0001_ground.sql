@@ -6,7 +6,9 @@
 -- +goose StatementBegin
 DO $$
 BEGIN
-  CREATE ROLE lanekeeper_app NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE;
+  IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'lanekeeper_app') THEN
+    CREATE ROLE lanekeeper_app NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE;
+  END IF;
 EXCEPTION
   -- another migration in the same cluster was first
   WHEN duplicate_object OR unique_violation THEN NULL;
@@ -14,9 +16,12 @@ END $$;
 -- +goose StatementEnd
 
 -- +goose StatementBegin
+-- The owner may be the one that functions log in as. Since Postgres 16 who made a
+-- role is its member and may still not take it.
 DO $$
 BEGIN
-  IF NOT pg_has_role(current_user, 'lanekeeper_app', 'MEMBER') THEN
+  IF NOT pg_has_role(current_user, 'lanekeeper_app',
+                     CASE WHEN current_setting('server_version_num')::int < 160000 THEN 'MEMBER' ELSE 'SET' END) THEN
     EXECUTE format('GRANT lanekeeper_app TO %I', current_user);
   END IF;
   EXECUTE format('GRANT USAGE ON SCHEMA %I TO lanekeeper_app', current_schema());
@@ -51,8 +56,7 @@ END $$;
 
 -- What a process asks once per connection: which schema is this, and is the
 -- application role held by row-level security.
-CREATE FUNCTION lk_schema(OUT version bigint, OUT safe boolean) LANGUAGE sql STABLE SECURITY DEFINER
-  SET search_path FROM CURRENT AS $$
+CREATE FUNCTION lk_schema(OUT version bigint, OUT safe boolean) LANGUAGE sql STABLE SECURITY DEFINER AS $$
   SELECT (SELECT coalesce(max(version_id), 0) FROM lk_schema_version WHERE is_applied),
          (SELECT NOT (rolsuper OR rolbypassrls) FROM pg_roles WHERE rolname = 'lanekeeper_app')
 $$;
@@ -78,10 +82,13 @@ BEGIN
 END $$;
 -- +goose StatementEnd
 
+-- A function that runs with its owner's rights looks in pg_temp last: left out it
+-- would come first, and a caller's temporary table would stand in for ours.
 -- +goose StatementBegin
 DO $$
 BEGIN
-  REVOKE ALL ON FUNCTION lk_enter(uuid, bigint), lk_schema() FROM PUBLIC;
+  EXECUTE format('ALTER FUNCTION lk_schema() SET search_path = %I, pg_temp', current_schema());
+  REVOKE ALL ON FUNCTION lk_now(), lk_plus(timestamptz, bigint), lk_enter(uuid, bigint), lk_schema() FROM PUBLIC;
   REVOKE ALL ON PROCEDURE lk_protect(regclass, text, text) FROM PUBLIC;
   GRANT EXECUTE ON FUNCTION lk_now(), lk_plus(timestamptz, bigint), lk_enter(uuid, bigint), lk_schema() TO lanekeeper_app;
 END $$;

@@ -20,40 +20,56 @@ CREATE TABLE agent_locks (
 
 -- lk_lane_acquire takes a lane when nobody else lives on it. A refusal reads and
 -- writes nothing. The same token again is the retry of a caller who lost the
--- answer: it keeps its fence.
+-- answer: it keeps its fence. A lane that another is about to give up or to prove
+-- is waited for, and then looked at anew.
 -- +goose StatementBegin
 CREATE FUNCTION lk_lane_acquire(
   p_workspace uuid, p_lane text, p_token uuid, p_locked_by text, p_ttl_ms bigint, p_execution uuid, p_trace text
-) RETURNS TABLE (acquired boolean, held agent_locks) LANGUAGE plpgsql AS $$
+) RETURNS TABLE (
+  acquired boolean, lane text, locked_by text, fence bigint, ttl_ms bigint, locked_at timestamptz, expires_at timestamptz,
+  wanted_at timestamptz, wanted_by text, execution_id uuid, trace_id text, as_of timestamptz
+) LANGUAGE plpgsql ROWS 1 AS $$
 BEGIN
   IF p_ttl_ms IS NULL OR p_ttl_ms < 1 OR p_ttl_ms > 3600000 THEN
     RAISE invalid_parameter_value USING MESSAGE = 'a lane is held for 1 ms to 1 h';
   END IF;
-  SELECT l.* INTO held FROM agent_locks l
-   WHERE l.workspace_id = p_workspace AND l.lane = p_lane
-     AND l.expires_at > lk_now() AND l.token IS DISTINCT FROM p_token;
-  IF FOUND THEN
-    acquired := false;
-    RETURN NEXT;
-    RETURN;
+  IF p_token IS NULL THEN
+    RAISE invalid_parameter_value USING MESSAGE = 'a lane is held by a token';
   END IF;
-  INSERT INTO agent_locks AS l (workspace_id, lane, locked_by, token, fence, ttl_ms, locked_at, expires_at, execution_id, trace_id)
-  VALUES (p_workspace, p_lane, p_locked_by, p_token, (extract(epoch FROM lk_now()) * 1000)::bigint, p_ttl_ms,
-          lk_now(), lk_plus(lk_now(), p_ttl_ms), p_execution, p_trace)
-  ON CONFLICT (workspace_id, lane) DO UPDATE SET
-    locked_by = excluded.locked_by, token = excluded.token, ttl_ms = excluded.ttl_ms,
-    fence = CASE WHEN l.token = excluded.token THEN l.fence
-                 ELSE greatest(l.fence + 1, (extract(epoch FROM lk_now()) * 1000)::bigint) END,
-    locked_at = CASE WHEN l.token = excluded.token THEN l.locked_at ELSE lk_now() END,
-    expires_at = lk_plus(lk_now(), p_ttl_ms), wanted_at = NULL, wanted_by = NULL,
-    execution_id = excluded.execution_id, trace_id = excluded.trace_id
-    WHERE l.expires_at <= lk_now() OR l.token = excluded.token
-  RETURNING l.* INTO held;
-  acquired := FOUND;
-  IF NOT acquired THEN -- another was first while we waited for the row
-    SELECT l.* INTO held FROM agent_locks l WHERE l.workspace_id = p_workspace AND l.lane = p_lane;
-  END IF;
-  RETURN NEXT;
+  LOOP -- once, unless another is faster
+    RETURN QUERY
+    SELECT false, l.lane, l.locked_by, l.fence, l.ttl_ms, l.locked_at, l.expires_at,
+           l.wanted_at, l.wanted_by, l.execution_id, l.trace_id, lk_now()
+      FROM agent_locks l
+     WHERE l.workspace_id = p_workspace AND l.lane = p_lane AND l.token <> p_token AND l.expires_at > lk_now();
+    EXIT WHEN FOUND;
+
+    RETURN QUERY
+    UPDATE agent_locks l SET
+      locked_by = p_locked_by, token = p_token, ttl_ms = p_ttl_ms,
+      fence = CASE WHEN l.token = p_token THEN l.fence
+                   ELSE greatest(l.fence + 1, (extract(epoch FROM lk_now()) * 1000)::bigint) END,
+      locked_at = CASE WHEN l.token = p_token THEN l.locked_at ELSE lk_now() END,
+      expires_at = lk_plus(lk_now(), p_ttl_ms),
+      wanted_at = CASE WHEN l.token = p_token THEN l.wanted_at END,
+      wanted_by = CASE WHEN l.token = p_token THEN l.wanted_by END,
+      execution_id = p_execution, trace_id = p_trace
+     WHERE l.workspace_id = p_workspace AND l.lane = p_lane
+       AND (l.token IS NULL OR l.token = p_token OR l.expires_at <= lk_now())
+    RETURNING true, l.lane, l.locked_by, l.fence, l.ttl_ms, l.locked_at, l.expires_at,
+              l.wanted_at, l.wanted_by, l.execution_id, l.trace_id, lk_now();
+    EXIT WHEN FOUND;
+
+    RETURN QUERY
+    INSERT INTO agent_locks AS l
+      (workspace_id, lane, locked_by, token, fence, ttl_ms, locked_at, expires_at, execution_id, trace_id)
+    VALUES (p_workspace, p_lane, p_locked_by, p_token, (extract(epoch FROM lk_now()) * 1000)::bigint, p_ttl_ms,
+            lk_now(), lk_plus(lk_now(), p_ttl_ms), p_execution, p_trace)
+    ON CONFLICT DO NOTHING
+    RETURNING true, l.lane, l.locked_by, l.fence, l.ttl_ms, l.locked_at, l.expires_at,
+              l.wanted_at, l.wanted_by, l.execution_id, l.trace_id, lk_now();
+    EXIT WHEN FOUND;
+  END LOOP;
 END $$;
 -- +goose StatementEnd
 
@@ -102,12 +118,12 @@ $$;
 CREATE FUNCTION acquire_agent_lane(
   p_lane text, p_locked_by text, p_ttl_seconds integer DEFAULT 300,
   OUT acquired boolean, OUT token uuid, OUT fence bigint, OUT locked_by text, OUT expires_at timestamptz
-) LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+) LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   mine uuid := gen_random_uuid();
   got  record;
 BEGIN
-  SELECT a.acquired, (a.held).* INTO got
+  SELECT a.* INTO got
     FROM lk_lane_acquire(lk_workspace(), p_lane, mine, p_locked_by, p_ttl_seconds * 1000::bigint, NULL, NULL) a;
   acquired := got.acquired;
   token := CASE WHEN got.acquired THEN mine END; -- another's token is another's secret
@@ -119,7 +135,7 @@ END $$;
 
 -- +goose StatementBegin
 CREATE FUNCTION try_acquire_agent_lock(p_lane text, p_locked_by text, p_ttl_seconds integer DEFAULT 300)
-RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
   RETURN (SELECT a.acquired FROM acquire_agent_lane(p_lane, p_locked_by, p_ttl_seconds) a);
 END $$;
@@ -127,7 +143,7 @@ END $$;
 
 -- +goose StatementBegin
 CREATE FUNCTION renew_agent_lane(p_lane text, p_token uuid, p_ttl_seconds integer DEFAULT 300)
-RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
   PERFORM lk_lane_renew(lk_workspace(), p_lane, p_token, p_ttl_seconds * 1000::bigint);
   RETURN true;
@@ -138,7 +154,7 @@ END $$;
 
 -- +goose StatementBegin
 CREATE FUNCTION release_agent_lane(p_lane text, p_token uuid)
-RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
   PERFORM lk_lane_release(lk_workspace(), p_lane, p_token);
   RETURN true;
@@ -149,6 +165,8 @@ END $$;
 
 CALL lk_protect('agent_locks');
 
+-- The search path is fixed with pg_temp at its end: left out it would come first,
+-- and a caller's temporary table would stand in for ours.
 -- +goose StatementBegin
 DO $$
 DECLARE f regprocedure;
@@ -159,6 +177,7 @@ BEGIN
     'try_acquire_agent_lock(text, text, integer)', 'renew_agent_lane(text, uuid, integer)',
     'release_agent_lane(text, uuid)']::regprocedure[]
   LOOP
+    EXECUTE format('ALTER FUNCTION %s SET search_path = %I, pg_temp', f, current_schema());
     EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', f);
     EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO lanekeeper_app', f);
   END LOOP;

@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
-	"unicode/utf8"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -82,7 +81,7 @@ func New(d *db.DB, ids func() string) (*Log, error) {
 
 // Record adds an action to a batch: the one that carries the change it reports.
 // Trace and execution are the context's unless the entry names others; input and
-// output are cut at 32 KiB.
+// output are cut at 32 KiB. No text, whoever wrote it, makes the transaction fail.
 func (l *Log) Record(ctx context.Context, b *db.Batch, e Entry) {
 	if e.ID == "" {
 		e.ID = l.ids()
@@ -98,43 +97,10 @@ func (l *Log) Record(ctx context.Context, b *db.Batch, e Entry) {
 		usage = fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`,
 			e.Usage.PromptTokens, e.Usage.CompletionTokens, e.Usage.TotalTokens)
 	}
-	b.Exec(l.q.Record, e.ID, e.Agent, e.Surface, db.Null(e.Skill), db.Null(e.SkillID), e.Status,
-		cut(e.Input), cut(e.Output), db.Null(limit(e.Error, maxError)), usage, db.Null(e.Model), e.CostUSD, e.Duration.Milliseconds(),
+	b.Exec(l.q.Record, e.ID, short(e.Agent, maxName), e.Surface, db.Null(short(e.Skill, maxName)), db.Null(e.SkillID), e.Status,
+		cut(Storable(e.Input)), cut(Storable(e.Output)), db.Null(short(e.Error, maxError)), usage, db.Null(short(e.Model, maxName)),
+		e.CostUSD, e.Duration.Milliseconds(),
 		e.Trace, db.Null(e.Execution), db.Null(e.ParentExecution), db.Null(e.Attempt), db.Null(e.Thread))
-}
-
-const (
-	maxBody  = 32 << 10
-	maxError = 4 << 10
-)
-
-// cut shortens a JSON value over 32 KiB to a marker with its beginning.
-func cut(v json.RawMessage) json.RawMessage {
-	if len(v) <= maxBody {
-		return v
-	}
-	const envelope = 256 // the marker's own text
-	for keep := maxBody - envelope; ; keep /= 2 {
-		marked, err := json.Marshal(struct {
-			Truncated bool   `json:"truncated"`
-			Bytes     int    `json:"bytes"`
-			Beginning string `json:"beginning"`
-		}{true, len(v), limit(string(v), keep)})
-		if err == nil && len(marked) <= maxBody { // quoting may have made it longer
-			return marked
-		}
-	}
-}
-
-// limit shortens s to at most n bytes without splitting a character.
-func limit(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
 }
 
 // Write records an action that goes with no other change.

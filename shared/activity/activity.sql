@@ -15,7 +15,7 @@ SELECT id, agent, surface, skill_name, skill_id, status, input, output, error_me
    AND (CAST($6 AS text) IS NULL OR agent = $6)
    AND created_at >= $7 AND created_at < $8
    AND (CAST($9 AS text) IS NULL OR lower(coalesce(skill_name, '') || ' ' || coalesce(error_message, '') || ' '
-        || coalesce(CAST(input AS text), '') || ' ' || coalesce(CAST(output AS text), '')) LIKE $9 ESCAPE '\')
+        || coalesce(CAST(input AS text), '') || ' ' || coalesce(CAST(output AS text), '')) LIKE lower(CAST($9 AS text)) ESCAPE '\')
    AND (created_at, id) < ($10, $11)
  ORDER BY created_at DESC, id DESC
  LIMIT $12;

@@ -25,10 +25,17 @@ type Filter struct {
 	Agent   string
 	Since   time.Time // inclusive
 	Until   time.Time // exclusive
-	Text    string    // somewhere in skill, error, input or output
-	Cursor  string
-	Limit   int
+	// Text is looked for in skill, error, input and output. The case of letters
+	// beyond ASCII counts on SQLite.
+	Text   string
+	Cursor string
+	Limit  int // at most 200; 50 when zero
 }
+
+const (
+	defaultLimit = 50
+	maxLimit     = 200
+)
 
 // Page is part of a listing, newest first.
 type Page struct {
@@ -74,8 +81,12 @@ func (l *Log) ListIn(ctx context.Context, r Reader, f Filter) (Page, error) {
 	}
 	var pattern any
 	if f.Text != "" {
-		pattern = "%" + likeEscapes.Replace(strings.ToLower(f.Text)) + "%"
+		pattern = "%" + likeEscapes.Replace(Text(f.Text)) + "%"
 	}
+	if f.Limit <= 0 {
+		f.Limit = defaultLimit
+	}
+	f.Limit = min(f.Limit, maxLimit)
 	var p Page
 	err = r.Each(ctx, collect(&p.Items), l.q.List, db.Null(f.Trace), db.Null(f.Skill), db.Null(f.Status), db.Null(f.Surface),
 		db.Null(f.Agent), f.Since, f.Until, pattern, before, id, f.Limit+1)
@@ -155,8 +166,9 @@ func parseCursor(s string) (time.Time, string, error) {
 	}
 	micros, id, ok := strings.Cut(string(raw), ".")
 	n, err := strconv.ParseInt(micros, 10, 64)
-	if !ok || err != nil || uuid.Validate(id) != nil || n < 0 || n > endOfTime.UnixMicro() {
+	last, err2 := uuid.Parse(id)
+	if !ok || err != nil || err2 != nil || n < 0 || n > endOfTime.UnixMicro() {
 		return time.Time{}, "", ErrCursor
 	}
-	return time.UnixMicro(n).UTC(), id, nil
+	return time.UnixMicro(n).UTC(), last.String(), nil
 }

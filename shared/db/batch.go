@@ -41,7 +41,10 @@ func (op *Op) Done(affected int64) error {
 }
 
 // MustFind makes a statement that affects or yields no row fail with
-// [ErrNoRows], which undoes the transaction.
+// [ErrNoRows], which undoes the transaction. On Postgres that is too late for a
+// statement that travels with the commit, in [DB.Do] or as the last of
+// [Tx.Later]: what travelled with it has been committed by then. Such a statement
+// must raise in SQL.
 func (op *Op) MustFind() *Op {
 	op.mustFind = true
 	return op

@@ -52,10 +52,18 @@ func (d *DB) Dialect() Dialect { return d.engine.Dialect() }
 func (d *DB) Close() error { return d.engine.Close() }
 
 // Check reports an unreachable, damaged or outdated database.
-func (d *DB) Check(ctx context.Context) error { return d.engine.Check(ctx) }
+func (d *DB) Check(ctx context.Context) error {
+	if inTransaction(ctx) {
+		return ErrNested
+	}
+	return d.engine.Check(ctx)
+}
 
 // Prepare asks the engine whether it understands q.
 func (d *DB) Prepare(ctx context.Context, q Query) error {
+	if inTransaction(ctx) {
+		return ErrNested
+	}
 	return d.engine.Prepare(ctx, q.Text(d.engine.Dialect()))
 }
 
@@ -133,13 +141,17 @@ type transactionKey struct{}
 
 func inTransaction(ctx context.Context) bool { return ctx.Value(transactionKey{}) != nil }
 
-// Tx is an open transaction. It is not safe for concurrent use.
+// Tx is an open transaction. It is not safe for concurrent use. An error of any
+// of its methods ends it: nothing of it will be committed, and whatever is asked
+// of it afterwards, COMMIT included, answers that error again. A row that need
+// not be there is read with Each.
 type Tx struct {
 	db      *DB
 	t       Transaction
 	pending Batch
 	sent    bool
 	done    bool
+	failed  error
 }
 
 // Later is the batch of statements that travel with the next one that needs an
@@ -172,13 +184,17 @@ func (tx *Tx) Each(ctx context.Context, row func(Scan) error, q Query, args ...a
 func (tx *Tx) send(ctx context.Context, commit bool) error {
 	ops := tx.pending.ops
 	tx.pending.ops = nil
+	if tx.failed != nil {
+		return tx.failed
+	}
 	if len(ops) == 0 && !(commit && tx.sent) {
 		return nil
 	}
 	tx.sent = true
 	tx.db.stats.add(len(ops))
 	if err := tx.t.Send(ctx, ops, commit); err != nil {
-		return wrap(ops, err)
+		tx.failed = wrap(ops, err)
+		return tx.failed
 	}
 	tx.done = commit
 	return nil

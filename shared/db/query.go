@@ -58,7 +58,12 @@ func Load(fsys fs.FS, queries any) error {
 	target = target.Elem()
 	var errs []error
 	for i := range target.NumField() {
-		name := target.Type().Field(i).Name
+		field := target.Type().Field(i)
+		name := field.Name
+		if !field.IsExported() || field.Type != reflect.TypeFor[Query]() {
+			errs = append(errs, fmt.Errorf("load queries: field %s is not an exported Query", name))
+			continue
+		}
 		j := slices.IndexFunc(parsed, func(q Query) bool { return strings.HasSuffix(q.name, "."+name) })
 		if j < 0 {
 			errs = append(errs, fmt.Errorf("load queries: field %s has no query", name))
@@ -112,10 +117,11 @@ func (p *parser) fail(format string, args ...any) {
 }
 
 var (
-	heading   = regexp.MustCompile(`(?m)^-- name: (\w+)\s*$`)
-	globalWhy = regexp.MustCompile(`(?m)^-- global: \S`)
-	workspace = regexp.MustCompile(`\$1\b`)
-	comment   = regexp.MustCompile(`(?m)^\s*--.*$\n?`)
+	heading     = regexp.MustCompile(`(?m)^-- name: (\w+)\s*$`)
+	headingLike = regexp.MustCompile(`(?mi)^\s*--\s*name\s*:`)
+	globalWhy   = regexp.MustCompile(`(?m)^-- global: \S`)
+	workspace   = regexp.MustCompile(`\$1\b`)
+	comment     = regexp.MustCompile(`(?m)^\s*--.*$\n?`)
 )
 
 func (p *parser) file(file, text string) {
@@ -125,6 +131,9 @@ func (p *parser) file(file, text string) {
 		p.fail("%s: the first line must say \"-- why: …\"", file)
 	}
 	heads := heading.FindAllStringSubmatchIndex(text, -1)
+	if len(heads) != len(headingLike.FindAllString(text, -1)) || len(heads) == 0 {
+		p.fail("%s: a query begins with a line \"-- name: Word\"", file)
+	}
 	for i, h := range heads {
 		end := len(text)
 		if i+1 < len(heads) {

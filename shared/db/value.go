@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // JSON encodes v as the text of a JSON argument. Engines take JSON as text;
@@ -24,14 +26,22 @@ func JSON(v any) (string, error) {
 }
 
 // Argument turns a Go value into one of those every engine takes: nil, string,
-// int64, float64, bool, []byte or time.Time. Named strings and integers, and
-// pointers to any of these, are taken as what they are underneath;
+// int64, float64, bool, []byte or time.Time. Named strings, numbers and bools,
+// and pointers to any of these, are taken as what they are underneath;
 // json.RawMessage as text (empty: null); the empty value stays a value, null is
-// said with nil.
+// said with nil. Text that Postgres could not store is [ErrCheck] for both
+// engines.
 func Argument(v any) (any, error) {
 	switch v := v.(type) {
-	case nil, string, int64, float64, bool, []byte:
+	case nil, int64, float64, bool:
 		return v, nil
+	case []byte:
+		if v == nil {
+			return nil, nil
+		}
+		return v, nil
+	case string:
+		return text(v)
 	case int:
 		return int64(v), nil
 	case time.Time:
@@ -40,7 +50,7 @@ func Argument(v any) (any, error) {
 		if len(v) == 0 {
 			return nil, nil
 		}
-		return string(v), nil
+		return text(string(v))
 	case time.Duration:
 		return nil, fmt.Errorf("argument of type time.Duration: say the unit, for example d.Milliseconds()")
 	}
@@ -51,18 +61,25 @@ func Argument(v any) (any, error) {
 		}
 		return Argument(r.Elem().Interface())
 	case reflect.String:
-		return r.String(), nil
+		return text(r.String())
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		return r.Int(), nil
 	case reflect.Uint8, reflect.Uint16, reflect.Uint32:
 		return int64(r.Uint()), nil
 	case reflect.Bool:
 		return r.Bool(), nil
-	case reflect.Float32:
+	case reflect.Float32, reflect.Float64:
 		return r.Float(), nil
 	default:
 		return nil, fmt.Errorf("argument of type %T: no engine takes it", v)
 	}
+}
+
+func text(s string) (any, error) {
+	if !utf8.ValidString(s) || strings.IndexByte(s, 0) >= 0 {
+		return nil, fmt.Errorf("%w: text that is not UTF-8 or holds a NUL", ErrCheck)
+	}
+	return s, nil
 }
 
 // Arguments are op's arguments for an engine, the workspace first unless the

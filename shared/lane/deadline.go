@@ -19,6 +19,15 @@ func WithInnerDeadline(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithDeadline(context.WithValue(ctx, outerDeadline{}, outer), outer.Add(-margin))
 }
 
+// lease is for how long the hold is renewed: as long as it was asked for, else as
+// long as its lane says.
+func (h *Hold) lease(ctx context.Context) time.Duration {
+	if h.ttl != 0 {
+		return h.ttl
+	}
+	return leaseFor(ctx, h.Lane)
+}
+
 // leaseFor is the time to live of a hold: what the lane says, or what is left of
 // the invocation and 5 s, whichever is shorter.
 func leaseFor(ctx context.Context, name Name) time.Duration {

@@ -15,14 +15,14 @@ import (
 // Tx is a transaction that has proven its holds. Only [Store.InHold] makes one,
 // and stores that write protected state take nothing else.
 type Tx struct {
-	tx    *db.Tx
-	holds []*Hold
+	tx *db.Tx
+	p  *proving
 }
 
 // Proves reports [ErrNotProven] unless the transaction proves the lane. Stores
 // call it with the lane that protects their rows.
 func (t Tx) Proves(name Name) error {
-	if slices.ContainsFunc(t.holds, func(h *Hold) bool { return h.Lane == name }) {
+	if t.p != nil && slices.ContainsFunc(t.p.proofs, func(p *proof) bool { return p.hold.Lane == name }) {
 		return nil
 	}
 	return fmt.Errorf("%w %s", ErrNotProven, name)
@@ -33,22 +33,44 @@ func (t Tx) Later() *db.Batch { return t.tx.Later() }
 
 // Exec runs a statement and answers the number of rows it affected.
 func (t Tx) Exec(ctx context.Context, q db.Query, args ...any) (int64, error) {
-	return t.tx.Exec(ctx, q, args...)
+	n, err := t.tx.Exec(ctx, q, args...)
+	return n, t.p.judge(err)
 }
 
 // One runs a statement and scans its row; none is [db.ErrNoRows].
 func (t Tx) One(ctx context.Context, dest []any, q db.Query, args ...any) error {
-	return t.tx.One(ctx, dest, q, args...)
+	return t.p.judge(t.tx.One(ctx, dest, q, args...))
 }
 
 // Each runs a statement and calls row for each row.
 func (t Tx) Each(ctx context.Context, row func(db.Scan) error, q db.Query, args ...any) error {
-	return t.tx.Each(ctx, row, q, args...)
+	return t.p.judge(t.tx.Each(ctx, row, q, args...))
 }
 
 // Release queues the end of a proven hold, so that it joins this transaction's
 // COMMIT.
-func (t Tx) Release(s *Store, h *Hold) { s.ReleaseIn(t.tx.Later(), h) }
+func (t Tx) Release(s *Store, h *Hold) {
+	t.p.released = append(t.p.released, h)
+	s.ReleaseIn(t.tx.Later(), h)
+}
+
+// proving is what a transaction knows of its proofs.
+type proving struct {
+	s        *Store
+	proofs   []*proof
+	released []*Hold
+	lost     error
+}
+
+// judge names a lost hold where a statement failed for it, and remembers it.
+func (p *proving) judge(err error) error {
+	if !p.s.over(err) {
+		return err
+	}
+	at := slices.IndexFunc(p.proofs, func(p *proof) bool { return !p.answered })
+	p.lost = lostLane(p.proofs[max(0, at)].hold.Lane)
+	return p.lost
+}
 
 // InHold runs fn in a transaction whose first statement, in the round trip of
 // BEGIN, proves and renews every hold. A hold that is over undoes everything with
@@ -59,21 +81,32 @@ func (s *Store) InHold(ctx context.Context, held Held, fn func(context.Context, 
 		return errors.New("in hold: no hold to prove")
 	}
 	slices.SortFunc(holds, func(a, b *Hold) int { return strings.Compare(string(a.Lane), string(b.Lane)) })
+	p := &proving{s: s}
+	defer p.undo() // also when fn panics
 	err := s.db.Tx(ctx, holds[0].Workspace, func(ctx context.Context, tx *db.Tx) error {
 		for _, h := range holds {
-			s.prove(tx.Later(), h, leaseFor(ctx, h.Lane))
+			p.proofs = append(p.proofs, s.prove(tx.Later(), h, h.lease(ctx)))
 		}
-		return fn(ctx, Tx{tx, holds})
+		return fn(ctx, Tx{tx, p})
 	})
-	if err == nil {
-		return nil
-	}
-	for _, h := range holds {
-		if lost := s.lost(err, h.Lane); errors.Is(lost, ErrLost) {
-			return lost
+	if err = p.judge(err); err != nil {
+		if p.lost != nil && !errors.Is(err, ErrLost) {
+			err = errors.Join(p.lost, err) // fn did not pass it on
 		}
+		return err
 	}
-	return err
+	for _, proof := range p.proofs {
+		proof.stands()
+	}
+	p.released = nil
+	return nil
+}
+
+// undo takes back what holds believe of releases that did not come to pass.
+func (p *proving) undo() {
+	for _, h := range p.released {
+		h.end(false)
+	}
 }
 
 // Wait says what [Store.Do] does about a busy lane.

@@ -65,6 +65,8 @@ var (
 	ErrLost = errors.New("the hold on the lane is over")
 	// ErrTTL says that a time to live is not within 1 ms and [MaxTTL].
 	ErrTTL = errors.New("a lane is held for 1 ms to 1 h")
+	// ErrToken says that a request's token is not a UUID.
+	ErrToken = errors.New("a lane's token is a UUID")
 	// ErrNotProven says that a store was handed a transaction that does not prove
 	// the lane which protects its rows.
 	ErrNotProven = errors.New("the transaction does not prove the lane")
@@ -104,11 +106,15 @@ func scanInfo(scan db.Scan, lead ...any) (Info, error) {
 	var i Info
 	var ttl int64
 	var wantedBy, execution, id *string
+	var owned bool
 	var now time.Time
-	err := scan(append(lead, &i.Lane, &i.Holder, &i.Fence, &ttl, &i.LockedAt, &i.ExpiresAt, &i.WantedAt, &wantedBy, &execution, &id, &now)...)
+	err := scan(append(lead, &i.Lane, &i.Holder, &i.Fence, &ttl, &i.LockedAt, &i.ExpiresAt, &i.WantedAt, &wantedBy, &execution, &id, &owned, &now)...)
 	i.TTL = time.Duration(ttl) * time.Millisecond
 	i.WantedBy, i.Execution, i.Trace = text(wantedBy), text(execution), text(id)
-	i.Age, i.Remaining = now.Sub(i.LockedAt), max(0, i.ExpiresAt.Sub(now))
+	i.Age = now.Sub(i.LockedAt)
+	if owned { // a released lane is free, also when the clock steps back
+		i.Remaining = max(0, i.ExpiresAt.Sub(now))
+	}
 	return i, err
 }
 
@@ -126,6 +132,8 @@ type Hold struct {
 	Token     string
 	Fence     int64
 	Holder    Holder
+
+	ttl time.Duration // what the request asked for; zero: what the lane says
 
 	mu       sync.Mutex
 	until    time.Time // the database's clock
@@ -149,16 +157,23 @@ func (h *Hold) WantedBy() string {
 	return h.wantedBy
 }
 
-func (h *Hold) extended(until, trusted time.Time, wantedBy string) {
+func (h *Hold) extended(until, trusted time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.until, h.trusted, h.wantedBy = until, trusted, wantedBy
+	h.until, h.trusted = until, trusted
 }
 
-func (h *Hold) end() {
+func (h *Hold) wanted(by string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.released = true
+	h.wantedBy = by
+}
+
+// end notes that the hold was released, or that its release was undone.
+func (h *Hold) end(released bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.released = released
 }
 
 func (h *Hold) ended() bool {

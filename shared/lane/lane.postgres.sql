@@ -1,8 +1,8 @@
 -- why: on Postgres the deciding statements are functions, shared with clients in other languages.
 
 -- name: Acquire
-SELECT a.acquired, (a.held).lane, (a.held).locked_by, (a.held).fence, (a.held).ttl_ms, (a.held).locked_at, (a.held).expires_at,
-       (a.held).wanted_at, (a.held).wanted_by, (a.held).execution_id, (a.held).trace_id, lk_now()
+SELECT a.acquired, a.lane, a.locked_by, a.fence, a.ttl_ms, a.locked_at, a.expires_at,
+       a.wanted_at, a.wanted_by, a.execution_id, a.trace_id, true, a.as_of
   FROM lk_lane_acquire($1, $2, $3, $4, $5, $6, $7) a;
 
 -- name: Renew

@@ -1,12 +1,14 @@
 -- name: Peek
-SELECT lane, locked_by, fence, ttl_ms, locked_at, expires_at, wanted_at, wanted_by, execution_id, trace_id, lk_now()
+SELECT lane, locked_by, fence, ttl_ms, locked_at, expires_at, wanted_at, wanted_by, execution_id, trace_id,
+       token IS NOT NULL, lk_now()
   FROM agent_locks
  WHERE workspace_id = $1 AND lane = $2;
 
 -- name: List
-SELECT lane, locked_by, fence, ttl_ms, locked_at, expires_at, wanted_at, wanted_by, execution_id, trace_id, lk_now()
+SELECT lane, locked_by, fence, ttl_ms, locked_at, expires_at, wanted_at, wanted_by, execution_id, trace_id,
+       token IS NOT NULL, lk_now()
   FROM agent_locks
- WHERE workspace_id = $1 AND expires_at > (SELECT lk_now())
+ WHERE workspace_id = $1 AND token IS NOT NULL AND expires_at > (SELECT lk_now())
  ORDER BY locked_at, lane
  LIMIT $2;
 
@@ -17,7 +19,7 @@ UPDATE agent_locks SET wanted_at = lk_now(), wanted_by = $4
 
 -- name: Force
 UPDATE agent_locks SET token = NULL, expires_at = lk_now(), wanted_at = NULL, wanted_by = NULL
- WHERE workspace_id = $1 AND lane = $2 AND expires_at > lk_now();
+ WHERE workspace_id = $1 AND lane = $2 AND token IS NOT NULL AND expires_at > lk_now();
 
 -- name: Sweep
 DELETE FROM agent_locks

@@ -4,14 +4,17 @@
 INSERT INTO agent_locks AS l (workspace_id, lane, locked_by, token, fence, ttl_ms, locked_at, expires_at, execution_id, trace_id)
 SELECT $1, $2, $4, $3, lk_now() / 1000, $5, lk_now(), lk_plus(lk_now(), $5), $6, $7
  WHERE NOT EXISTS (SELECT 1 FROM agent_locks o
-                    WHERE o.workspace_id = $1 AND o.lane = $2 AND o.expires_at > lk_now() AND o.token IS NOT $3)
+                    WHERE o.workspace_id = $1 AND o.lane = $2 AND o.expires_at > lk_now() AND o.token <> $3)
 ON CONFLICT (workspace_id, lane) DO UPDATE SET
   locked_by = excluded.locked_by, token = excluded.token, ttl_ms = excluded.ttl_ms,
   fence = CASE WHEN l.token = excluded.token THEN l.fence ELSE max(l.fence + 1, excluded.fence) END,
   locked_at = CASE WHEN l.token = excluded.token THEN l.locked_at ELSE excluded.locked_at END,
-  expires_at = excluded.expires_at, wanted_at = NULL, wanted_by = NULL,
+  expires_at = excluded.expires_at,
+  wanted_at = CASE WHEN l.token = excluded.token THEN l.wanted_at END,
+  wanted_by = CASE WHEN l.token = excluded.token THEN l.wanted_by END,
   execution_id = excluded.execution_id, trace_id = excluded.trace_id
-RETURNING true, lane, locked_by, fence, ttl_ms, locked_at, expires_at, wanted_at, wanted_by, execution_id, trace_id, lk_now();
+RETURNING true, lane, locked_by, fence, ttl_ms, locked_at, expires_at, wanted_at, wanted_by, execution_id, trace_id,
+  true, lk_now();
 
 -- name: Renew
 UPDATE agent_locks SET expires_at = lk_plus(lk_now(), $4), ttl_ms = $4

@@ -48,6 +48,10 @@ type Request struct {
 	TTL time.Duration
 	// Token is set to repeat a request whose answer was lost; empty makes a new one.
 	Token string
+	// Under is a hold of the asker's own that must still stand: it is proven, and
+	// renewed, in the same transaction, so that one whose hold is over takes no
+	// further lane.
+	Under *Hold
 }
 
 // A Ticket is a request on its way in a batch.
@@ -63,27 +67,41 @@ type Ticket struct {
 // Ask adds an acquire to a batch, so that other reads share its round trip. The
 // batch must be sent by [db.DB.Do]; then [Store.Answer] tells the outcome.
 func (s *Store) Ask(ctx context.Context, b *db.Batch, r Request) (*Ticket, error) {
+	asked := r.TTL
 	if r.TTL == 0 {
 		r.TTL = leaseFor(ctx, r.Lane)
 	}
 	if r.TTL < time.Millisecond || r.TTL > MaxTTL {
 		return nil, ErrTTL
 	}
-	if r.Token == "" {
-		token, err := uuid.NewRandom()
-		if err != nil {
-			return nil, fmt.Errorf("make a lane token: %w", err)
-		}
-		r.Token = token.String()
+	token, err := tokenOf(r)
+	if err != nil {
+		return nil, err
 	}
 	t := &Ticket{
-		hold:  &Hold{Lane: r.Lane, Workspace: r.Workspace, Token: r.Token, Holder: r.Holder},
+		hold:  &Hold{Lane: r.Lane, Workspace: r.Workspace, Token: token, Holder: r.Holder, ttl: asked},
 		asked: time.Now(), ttl: r.TTL,
 	}
 	id, _ := trace.From(ctx)
-	b.Each(t.read, s.q.Acquire, r.Lane, r.Token, r.Holder, r.TTL.Milliseconds(),
+	b.Each(t.read, s.q.Acquire, r.Lane, token, r.Holder, r.TTL.Milliseconds(),
 		db.Null(trace.Execution(ctx)), db.Null(string(id)))
 	return t, nil
+}
+
+// tokenOf is the request's token in its one form, or a new one.
+func tokenOf(r Request) (string, error) {
+	if r.Token == "" {
+		token, err := uuid.NewRandom()
+		if err != nil {
+			return "", fmt.Errorf("make a lane token: %w", err)
+		}
+		return token.String(), nil
+	}
+	token, err := uuid.Parse(r.Token)
+	if err != nil {
+		return "", ErrToken
+	}
+	return token.String(), nil
 }
 
 func (t *Ticket) read(scan db.Scan) (err error) {
@@ -105,7 +123,8 @@ func (s *Store) Answer(ctx context.Context, t *Ticket) (*Hold, error) {
 		return nil, &BusyError{t.info}
 	}
 	t.hold.Fence = t.info.Fence
-	t.hold.extended(t.info.ExpiresAt, t.asked.Add(t.ttl), t.info.WantedBy)
+	t.hold.extended(t.info.ExpiresAt, t.asked.Add(t.ttl))
+	t.hold.wanted(t.info.WantedBy)
 	return t.hold, nil
 }
 
@@ -118,6 +137,10 @@ func (s *Store) Acquire(ctx context.Context, r Request) (*Hold, error) {
 
 func (s *Store) acquire(ctx context.Context, r Request, reads func(*db.Batch)) (*Hold, error) {
 	var b db.Batch
+	var under *proof
+	if r.Under != nil {
+		under = s.prove(&b, r.Under, r.Under.lease(ctx))
+	}
 	t, err := s.Ask(ctx, &b, r)
 	if err != nil {
 		return nil, err
@@ -125,18 +148,30 @@ func (s *Store) acquire(ctx context.Context, r Request, reads func(*db.Batch)) (
 	if reads != nil {
 		reads(&b)
 	}
-	if err := s.db.Do(ctx, r.Workspace, &b); err != nil {
+	err = s.db.Do(ctx, r.Workspace, &b)
+	switch {
+	case r.Under != nil && s.over(err):
+		return nil, lostLane(r.Under.Lane)
+	case err != nil:
 		return nil, fmt.Errorf("acquire lane %s: %w", r.Lane, err)
+	case under != nil:
+		under.stands()
 	}
 	return s.Answer(ctx, t)
 }
 
 // AcquireAll takes several lanes of one workspace, all or none, in sorted order.
 func (s *Store) AcquireAll(ctx context.Context, requests ...Request) (Holds, error) {
-	slices.SortFunc(requests, func(a, b Request) int { return cmp.Compare(a.Lane, b.Lane) })
 	var held Holds
 	if len(requests) == 0 {
 		return held, nil
+	}
+	requests = slices.Clone(requests)
+	slices.SortFunc(requests, func(a, b Request) int { return cmp.Compare(a.Lane, b.Lane) })
+	for i, r := range requests[1:] {
+		if r.Lane == requests[i].Lane {
+			return nil, fmt.Errorf("acquire %d lanes: %s is among them twice", len(requests), r.Lane)
+		}
 	}
 	var refused *Ticket
 	err := s.db.Tx(ctx, requests[0].Workspace, func(ctx context.Context, tx *db.Tx) error {
@@ -185,8 +220,12 @@ func (s *Store) Renew(ctx context.Context, h *Hold, ttl time.Duration) error {
 		return ErrTTL
 	}
 	var b db.Batch
-	s.prove(&b, h, ttl)
-	return s.lost(s.db.Do(ctx, h.Workspace, &b), h.Lane)
+	p := s.prove(&b, h, ttl)
+	if err := s.lost(s.db.Do(ctx, h.Workspace, &b), h.Lane); err != nil {
+		return err
+	}
+	p.stands()
+	return nil
 }
 
 // Ensure renews the hold in the foreground when less than need remains of it:
@@ -195,21 +234,33 @@ func (s *Store) Ensure(ctx context.Context, h *Hold, need time.Duration) error {
 	if h.remaining(time.Now()) >= need {
 		return nil
 	}
-	return s.Renew(ctx, h, max(need, leaseFor(ctx, h.Lane)))
+	return s.Renew(ctx, h, max(need, h.lease(ctx)))
 }
 
-func (s *Store) prove(b *db.Batch, h *Hold, ttl time.Duration) {
-	asked := time.Now()
+// A proof is a renewal on its way.
+type proof struct {
+	hold           *Hold
+	until, trusted time.Time
+	answered       bool
+}
+
+// stands extends the hold, once the transaction of its proof has committed:
+// before, the renewal may yet be undone.
+func (p *proof) stands() { p.hold.extended(p.until, p.trusted) }
+
+func (s *Store) prove(b *db.Batch, h *Hold, ttl time.Duration) *proof {
+	p := &proof{hold: h, trusted: time.Now().Add(ttl)}
 	b.Each(func(scan db.Scan) error {
 		var fence int64
-		var until time.Time
 		var wantedBy *string
-		if err := scan(&fence, &until, &wantedBy); err != nil {
+		if err := scan(&fence, &p.until, &wantedBy); err != nil {
 			return err
 		}
-		h.extended(until, asked.Add(ttl), text(wantedBy))
+		p.answered = true
+		h.wanted(text(wantedBy))
 		return nil
 	}, s.q.Renew, h.Lane, h.Token, ttl.Milliseconds()).MustFind()
+	return p
 }
 
 // Release ends a hold, or reports [ErrLost] and changes nothing.
@@ -222,19 +273,29 @@ func (s *Store) Release(ctx context.Context, h *Hold) error {
 // ReleaseIn adds the release of a hold to a batch, so that it joins a run's last
 // write.
 func (s *Store) ReleaseIn(b *db.Batch, h *Hold) {
-	b.Each(func(db.Scan) error { h.end(); return nil }, s.q.Release, h.Lane, h.Token).MustFind()
+	b.Each(func(db.Scan) error { h.end(true); return nil }, s.q.Release, h.Lane, h.Token).MustFind()
 }
 
 // lost turns the failure of a proof or a release into [ErrLost].
 func (s *Store) lost(err error, lane Name) error {
-	if op, ok := errors.AsType[*db.OpError](err); ok && errors.Is(err, db.ErrNoRows) &&
-		(op.Query == s.q.Renew.Name() || op.Query == s.q.Release.Name()) {
-		return fmt.Errorf("lane %s: %w", lane, ErrLost)
+	if s.over(err) {
+		return lostLane(lane)
 	}
 	if err != nil {
 		return fmt.Errorf("lane %s: %w", lane, err)
 	}
 	return nil
+}
+
+func lostLane(lane Name) error { return fmt.Errorf("lane %s: %w", lane, ErrLost) }
+
+// over reports whether err is the failure of a proof or a release: their
+// statement found no hold with the token, or the token is none (Postgres refuses
+// a malformed one).
+func (s *Store) over(err error) bool {
+	op, ok := errors.AsType[*db.OpError](err)
+	return ok && (op.Query == s.q.Renew.Name() || op.Query == s.q.Release.Name()) &&
+		(errors.Is(op, db.ErrNoRows) || errors.Is(op, db.ErrCheck))
 }
 
 // Peek reads a lane's row; [db.ErrNoRows] when it was never used.

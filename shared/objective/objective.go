@@ -180,8 +180,9 @@ func (s *Store) GetIn(b *db.Batch, id string) *[]Objective {
 			return err
 		}
 		st.Skill, st.Result, st.Execution = text(skill), text(result), text(execution)
-		o := &(*found)[0]
-		o.Plan = append(o.Plan, st)
+		if len(*found) == 1 { // it may have come between the two statements
+			(*found)[0].Plan = append((*found)[0].Plan, st)
+		}
 		return nil
 	}, s.q.Steps, id)
 	return found
@@ -213,6 +214,9 @@ func (s *Store) CountPlanning(tx lane.Tx, id string) error {
 func (s *Store) Plan(ctx context.Context, tx lane.Tx, id string, steps []Step) (version int, err error) {
 	if err := tx.Proves(lane.Objective(id)); err != nil {
 		return 0, fmt.Errorf("plan objective: %w", err)
+	}
+	if len(steps) > MaxSteps {
+		return 0, fmt.Errorf("plan objective %s: %d steps, %d are the most", id, len(steps), MaxSteps)
 	}
 	if err := tx.One(ctx, []any{&version}, s.q.NewPlan, id); err != nil {
 		return 0, fmt.Errorf("plan objective %s: %w", id, missing(err, ErrNotActive))

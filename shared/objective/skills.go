@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/google/uuid"
+
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
@@ -31,12 +33,12 @@ func Skills(s *Store) ([]skill.Skill, error) {
 // named is the lane of the objective that a call names.
 func named(c skill.Call) []lane.Name {
 	var args struct {
-		ObjectiveID string `json:"objective_id"`
+		ObjectiveID uuid.UUID `json:"objective_id"` // its one spelling: a lane is a text
 	}
-	if json.Unmarshal(c.Arguments, &args) != nil || args.ObjectiveID == "" {
+	if json.Unmarshal(c.Arguments, &args) != nil {
 		return nil
 	}
-	return []lane.Name{lane.Objective(args.ObjectiveID)}
+	return []lane.Name{lane.Objective(args.ObjectiveID.String())}
 }
 
 func (s *Store) runSet(_ context.Context, tx lane.Tx, c skill.Call) (any, error) {
@@ -57,7 +59,7 @@ func (s *Store) runSet(_ context.Context, tx lane.Tx, c skill.Call) (any, error)
 
 func (s *Store) runPlan(ctx context.Context, tx lane.Tx, c skill.Call) (any, error) {
 	var args struct {
-		ObjectiveID string `json:"objective_id"`
+		ObjectiveID uuid.UUID `json:"objective_id"`
 		Steps       []struct {
 			Title         string          `json:"title"`
 			Skill         string          `json:"skill"`
@@ -72,7 +74,7 @@ func (s *Store) runPlan(ctx context.Context, tx lane.Tx, c skill.Call) (any, err
 	for i, st := range args.Steps {
 		steps[i] = Step{Title: st.Title, Skill: st.Skill, Inputs: st.Inputs, DoneCriterion: st.DoneCriterion}
 	}
-	version, err := s.Plan(ctx, tx, args.ObjectiveID, steps)
+	version, err := s.Plan(ctx, tx, args.ObjectiveID.String(), steps)
 	if err != nil {
 		return nil, refused(err)
 	}
@@ -81,14 +83,14 @@ func (s *Store) runPlan(ctx context.Context, tx lane.Tx, c skill.Call) (any, err
 
 func (s *Store) runAdvance(ctx context.Context, tx lane.Tx, c skill.Call) (any, error) {
 	var args struct {
-		ObjectiveID string `json:"objective_id"`
-		Step        int    `json:"step"`
-		Result      string `json:"result"`
+		ObjectiveID uuid.UUID `json:"objective_id"`
+		Step        int       `json:"step"`
+		Result      string    `json:"result"`
 	}
 	if err := json.Unmarshal(c.Arguments, &args); err != nil {
 		return nil, skill.Refuse("the arguments could not be read")
 	}
-	if err := s.EndStep(ctx, tx, args.ObjectiveID, args.Step, Done, args.Result); err != nil {
+	if err := s.EndStep(ctx, tx, args.ObjectiveID.String(), args.Step, Done, args.Result); err != nil {
 		return nil, refused(err)
 	}
 	return map[string]any{"step": args.Step, "status": Done}, nil
@@ -96,20 +98,20 @@ func (s *Store) runAdvance(ctx context.Context, tx lane.Tx, c skill.Call) (any, 
 
 func (s *Store) runComplete(ctx context.Context, tx lane.Tx, c skill.Call) (any, error) {
 	var args struct {
-		ObjectiveID string `json:"objective_id"`
-		Summary     string `json:"summary"`
+		ObjectiveID uuid.UUID `json:"objective_id"`
+		Summary     string    `json:"summary"`
 	}
 	if err := json.Unmarshal(c.Arguments, &args); err != nil {
 		return nil, skill.Refuse("the arguments could not be read")
 	}
-	open, err := s.openSteps(ctx, tx, args.ObjectiveID)
+	open, err := s.openSteps(ctx, tx, args.ObjectiveID.String())
 	if err != nil {
 		return nil, err
 	}
 	if open > 0 {
 		return nil, skill.Refuse("%d steps of the plan are still open: advance them first, or plan anew", open)
 	}
-	if err := s.Complete(ctx, tx, args.ObjectiveID, args.Summary); err != nil {
+	if err := s.Complete(ctx, tx, args.ObjectiveID.String(), args.Summary); err != nil {
 		return nil, refused(err)
 	}
 	return map[string]any{"status": Completed}, nil

@@ -6,11 +6,13 @@
 package reason
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
@@ -36,7 +38,10 @@ type Runner struct {
 type Job struct {
 	Execution run.Execution
 	// Hold protects the execution; every write proves it.
-	Hold      *lane.Hold
+	Hold *lane.Hold
+	// Outer are the further holds that the run depends on, such as a beat's own:
+	// every write proves and renews them too, and learns who waits for them.
+	Outer     []*lane.Hold
 	Agent     string
 	System    string
 	Messages  []llm.Message // what a run that has no journal yet starts from
@@ -58,27 +63,45 @@ type Outcome struct {
 	Reason  string     // why it did not complete
 	Answer  string     // the model's last words
 	Summary string     // what was accomplished, for a run that did not complete
+	// Failure is the class of the model's error that ended the run, if one did.
+	Failure llm.ErrorClass
 	Progress
 }
 
 // Run works until the model answers or a stop condition holds. The caller ends
-// the execution with [Runner.Close]. An error means that the run could not go on
-// and nothing is known to be wrong with the work: [lane.ErrLost], a database that
-// is away; the execution stays as it is and is resumed by whoever comes next.
+// the execution with [Runner.Close]. When the context ends, the run is parked. An
+// error means that the run could not go on and nothing is known to be wrong with
+// the work: [lane.ErrLost], a database that is away; the execution stays as it is
+// and is resumed by whoever comes next.
 func (r *Runner) Run(ctx context.Context, job Job) (Outcome, error) {
 	s, err := r.resume(ctx, job)
-	if err != nil {
-		return Outcome{}, err
+	var out Outcome
+	if err == nil {
+		out, err = r.loop(ctx, job, s)
 	}
+	if err != nil && ctx.Err() != nil && !isLost(err) {
+		r.Slog.WarnContext(ctx, "run interrupted", "step", s.Steps, "error", err)
+		return s.outcome(run.Parked, timeUp), nil
+	}
+	return out, err
+}
+
+// loop takes step after step. Whether the run ends is asked before a step, never
+// within one: a run that is taken up in the middle of a step finishes it first,
+// as it would have done.
+func (r *Runner) loop(ctx context.Context, job Job, s *state) (Outcome, error) {
 	for {
-		if s.answered && len(s.pending) == 0 {
-			return s.outcome(run.Completed, ""), nil
-		}
-		if stop := s.stop(ctx, job.Stops); stop != nil {
-			return s.outcome(stop.Status, stop.Reason), nil
+		if s.strikes > job.Retries {
+			return s.outcome(run.Stalled, fmt.Sprintf("%d answers in a row asked for calls that could not be made, the last to %s", s.strikes, s.struck)), nil
 		}
 		begun := r.Clock()
 		if len(s.pending) == 0 {
+			if s.answered {
+				return s.outcome(run.Completed, ""), nil
+			}
+			if stop := s.stop(ctx, job.Stops); stop != nil {
+				return s.outcome(stop.Status, stop.Reason), nil
+			}
 			if out, err := r.ask(ctx, job, s); out != nil || err != nil {
 				return deref(out), err
 			}
@@ -88,12 +111,12 @@ func (r *Runner) Run(ctx context.Context, job Job) (Outcome, error) {
 				return Outcome{}, err
 			}
 		}
-		if s.strikes > job.Retries {
-			return s.outcome(run.Stalled, fmt.Sprintf("%d calls in a row could not be made, the last to %s", s.strikes, s.struck)), nil
-		}
 		s.LongestStep = max(s.LongestStep, r.Clock().Sub(begun))
 	}
 }
+
+// timeUp is why a run is parked whose context has ended.
+const timeUp = "the time was up"
 
 func deref(o *Outcome) (v Outcome) {
 	if o != nil {
@@ -103,14 +126,15 @@ func deref(o *Outcome) (v Outcome) {
 }
 
 // resume folds the journal of an execution that was begun before, or begins it.
+// There is always a state, empty with an error.
 func (r *Runner) resume(ctx context.Context, job Job) (*state, error) {
 	entries, err := r.Runs.Journal(ctx, job.Hold.Workspace, job.Execution.ID)
 	if err != nil {
-		return nil, err
+		return &state{}, err
 	}
 	s, err := foldEntries(entries)
 	if err != nil {
-		return nil, fmt.Errorf("resume execution %s: %w", job.Execution.ID, err)
+		return &state{}, fmt.Errorf("resume execution %s: %w", job.Execution.ID, err)
 	}
 	if len(entries) > 0 {
 		r.Slog.InfoContext(ctx, "run resumed", "step", s.Steps, "attempt", job.Execution.Attempt, "open_calls", len(s.pending))
@@ -118,15 +142,17 @@ func (r *Runner) resume(ctx context.Context, job Job) (*state, error) {
 	}
 	entry, err := s.add(run.Input, run.Succeeded, "", inputBody{Messages: job.Messages})
 	if err != nil {
-		return nil, err
+		return &state{}, err
 	}
 	return s, r.record(ctx, job, []run.Entry{entry}, nil)
 }
 
 // ask asks the model once and records its answer. An Outcome ends the run.
 func (r *Runner) ask(ctx context.Context, job Job, s *state) (*Outcome, error) {
-	if err := r.Lanes.Ensure(ctx, job.Hold, modelLimit+holdMargin); err != nil {
-		return nil, err
+	for _, h := range job.holds() {
+		if err := r.Lanes.Ensure(ctx, h, stepNeed(ctx)); err != nil {
+			return nil, err
+		}
 	}
 	asking, cancel := context.WithTimeout(ctx, modelLimit)
 	defer cancel()
@@ -161,27 +187,41 @@ func (r *Runner) ask(ctx context.Context, job Job, s *state) (*Outcome, error) {
 
 const (
 	modelLimit = 60 * time.Second // of one answer
-	holdMargin = 10 * time.Second // beyond a step's limit
+	holdMargin = 5 * time.Second  // beyond it
 )
 
+// stepNeed is what must be left of a hold before the model is asked: the time it
+// may take, which what is left of the invocation bounds.
+func stepNeed(ctx context.Context) time.Duration {
+	need := modelLimit
+	if deadline, ok := ctx.Deadline(); ok {
+		need = min(need, max(0, time.Until(deadline)))
+	}
+	return need + holdMargin
+}
+
 // modelFailed decides what a failed model call means for the run: what may pass
-// later parks it, the rest fails it.
+// later, or is a person's to put right, parks it; the rest fails it.
 func (r *Runner) modelFailed(ctx context.Context, s *state, err error) *Outcome {
-	status, reason := run.Failed, "the model failed: "+string(llm.ClassOf(err))
+	class := llm.ClassOf(err)
+	r.Slog.ErrorContext(ctx, "model failed", "step", s.Steps, "class", class, "error", err)
+	var out Outcome
 	switch {
 	case ctx.Err() != nil:
-		status, reason = run.Parked, "the time was up"
-	case llm.ClassOf(err).Retryable():
-		status = run.Parked
+		out = s.outcome(run.Parked, timeUp)
+		return &out
+	case class.Retryable(), class == llm.ClassAuthentication, class == llm.ClassBilling:
+		out = s.outcome(run.Parked, "the model failed: "+string(class))
+	default:
+		out = s.outcome(run.Failed, "the model failed: "+cmp.Or(string(class), "unknown error"))
 	}
-	r.Slog.ErrorContext(ctx, "model failed", "step", s.Steps, "class", llm.ClassOf(err), "error", err)
-	out := s.outcome(status, reason)
+	out.Failure = class
 	return &out
 }
 
 // record appends entries in a transaction that proves the hold; also may add to it.
 func (r *Runner) record(ctx context.Context, job Job, entries []run.Entry, also func(context.Context, lane.Tx) error) error {
-	return r.Lanes.InHold(ctx, job.Hold, func(ctx context.Context, tx lane.Tx) error {
+	return r.Lanes.InHold(ctx, job.holds(), func(ctx context.Context, tx lane.Tx) error {
 		for _, e := range entries {
 			if err := r.Runs.Append(tx, job.Execution, e); err != nil {
 				return err
@@ -202,10 +242,11 @@ func (r *Runner) Close(ctx context.Context, tx lane.Tx, job Job, out Outcome) er
 		Reason  string `json:"reason,omitempty"`
 		Summary string `json:"summary,omitempty"`
 		Steps   int    `json:"steps"`
-	}{clean(out.Answer), out.Reason, clean(out.Summary), out.Steps})
+	}{out.Answer, out.Reason, out.Summary, out.Steps})
 	if err != nil {
 		return fmt.Errorf("encode a run's result: %w", err)
 	}
+	result = activity.Storable(result)
 	message := ""
 	if out.Status == run.Stalled || out.Status == run.Failed {
 		message = fmt.Sprintf("%s: %s", out.Status, out.Reason)
@@ -216,6 +257,11 @@ func (r *Runner) Close(ctx context.Context, tx lane.Tx, job Job, out Outcome) er
 		})
 	}
 	return r.Runs.Leave(tx, job.Execution, out.Status, result, message)
+}
+
+// holds are all the holds that the run stands on, and more.
+func (j Job) holds(more ...*lane.Hold) lane.Holds {
+	return slices.Concat(lane.Holds{j.Hold}, j.Outer, more)
 }
 
 // Under puts a job's execution and trace into the context.

@@ -1,12 +1,12 @@
 package reason
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
 
+	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/run"
 )
@@ -37,8 +37,9 @@ type state struct {
 	pending  []pendingCall    // calls of the last answer without a result
 	results  []llm.ToolResult // of the last answer's other calls, in its order
 	answered bool             // the last answer asked for no call
-	strikes  int              // calls in a row that could not be made
-	struck   string           // the name the last of them asked for
+	strikes  int              // answers in a row with a call that could not be made, and none since that could
+	missed   int              // the step of the last strike
+	struck   string           // the name that its call asked for
 	done     []string         // skills that succeeded, in order
 }
 
@@ -67,7 +68,7 @@ func (s *state) add(kind run.Kind, status run.StepStatus, call string, body any)
 	if err != nil {
 		return run.Entry{}, fmt.Errorf("encode a journal entry: %w", err)
 	}
-	e := run.Entry{Seq: s.seq + 1, Step: s.Steps, Kind: kind, Status: status, Call: call, Format: run.Format, Body: storable(raw)}
+	e := run.Entry{Seq: s.seq + 1, Step: s.Steps, Kind: kind, Status: status, Call: call, Format: run.Format, Body: activity.Storable(raw)}
 	if kind == run.Model {
 		e.Step++
 	}
@@ -87,6 +88,9 @@ func (s *state) fold(e run.Entry) error {
 		var b modelBody
 		if err := json.Unmarshal(e.Body, &b); err != nil {
 			return err
+		}
+		if len(s.pending) > 0 {
+			return fmt.Errorf("an answer while %d calls have no result", len(s.pending))
 		}
 		s.foldAnswer(e.Step, b)
 	case run.Result:
@@ -120,11 +124,13 @@ func (s *state) foldResult(e run.Entry, b resultBody) error {
 		s.messages = append(s.messages, llm.Message{Role: llm.RoleTool, Results: s.results})
 	}
 	if b.Skill == "" {
-		s.strikes++
-		s.struck = b.Call.Name
+		if s.missed != s.Steps { // the model learns of an answer's mistakes all at once
+			s.strikes++
+		}
+		s.missed, s.struck = s.Steps, clip(b.Call.Name, maxName)
 		return nil
 	}
-	s.strikes = 0
+	s.strikes, s.missed = 0, 0
 	if e.Status == run.Succeeded {
 		s.done = append(s.done, b.Skill)
 	}
@@ -155,40 +161,3 @@ func (s *state) outcome(status run.Status, reason string) Outcome {
 	}
 	return out
 }
-
-// storable replaces what a JSON column can't keep: the character NUL.
-func storable(raw []byte) json.RawMessage {
-	if !bytes.Contains(raw, []byte(`\u0000`)) {
-		return raw
-	}
-	var v any
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	if d.Decode(&v) != nil {
-		return raw
-	}
-	out, err := json.Marshal(scrub(v))
-	if err != nil {
-		return raw
-	}
-	return out
-}
-
-func scrub(v any) any {
-	switch v := v.(type) {
-	case string:
-		return clean(v)
-	case []any:
-		for i := range v {
-			v[i] = scrub(v[i])
-		}
-	case map[string]any:
-		for k, e := range v {
-			delete(v, k)
-			v[clean(k)] = scrub(e)
-		}
-	}
-	return v
-}
-
-func clean(s string) string { return strings.ReplaceAll(s, "\x00", "\uFFFD") }

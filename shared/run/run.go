@@ -33,7 +33,8 @@ const (
 	Stalled   Status = "stalled"
 )
 
-// Transitions are the legal changes of status; what is not here is refused.
+// transitions are the legal changes of status; what is not here is refused. A
+// running execution that runs again was cut off and is taken up.
 var transitions = map[Status][]Status{
 	Running: {Running, Waiting, Parked, Completed, Failed, Cancelled, Stalled},
 	Waiting: {Running, Parked, Completed, Failed, Cancelled, Stalled},
@@ -123,6 +124,9 @@ func (s *Store) Resume(ctx context.Context, tx lane.Tx, e *Execution) error {
 func (s *Store) Leave(tx lane.Tx, e Execution, status Status, result json.RawMessage, message string) error {
 	if err := tx.Proves(e.Subject); err != nil {
 		return fmt.Errorf("leave execution: %w", err)
+	}
+	if status == Running || !Running.Can(status) {
+		return fmt.Errorf("leave execution %s: nobody leaves it %s", e.ID, status)
 	}
 	tx.Later().Exec(s.q.Leave, e.ID, status, result, db.Null(message))
 	return nil

@@ -14,7 +14,7 @@ UPDATE executions SET prompt_tokens = prompt_tokens + $3, completion_tokens = co
 -- name: Leave
 UPDATE executions SET status = $3, result = $4, error = $5, updated_at = lk_now(),
        ended_at = CASE WHEN $3 IN ('waiting', 'parked') THEN NULL ELSE lk_now() END
- WHERE workspace_id = $1 AND id = $2 AND status IN ('running', 'waiting', 'parked');
+ WHERE workspace_id = $1 AND id = $2 AND status IN ('running', 'waiting', 'parked') AND status <> $3;
 
 -- name: Append
 INSERT INTO execution_steps (workspace_id, execution_id, seq, step, kind, status, call_id, format, body, created_at)

@@ -15,6 +15,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
 )
 
 // A Violation is one thing wrong with a call's arguments.
@@ -75,7 +77,7 @@ func (c *checker) check(arguments json.RawMessage) []Violation {
 		return []Violation{{Problem: "not a JSON object"}}
 	}
 	var out []Violation
-	if outOfRange(doc, "", &out); len(out) > 0 {
+	if unkeepable(doc, "", 0, &out); len(out) > 0 {
 		return out // the library can't compare such a number with a limit
 	}
 	err = schema.Validate(doc)
@@ -93,23 +95,24 @@ func (c *checker) check(arguments json.RawMessage) []Violation {
 	return out
 }
 
-// outOfRange collects the numbers that neither a float64 nor a database's number
-// can hold.
-func outOfRange(v any, path string, out *[]Violation) {
+// unkeepable collects the numbers that do not fit and what is nested too deeply.
+func unkeepable(v any, path string, depth int, out *[]Violation) {
+	if depth > activity.MaxDepth/2 { // something may be put around it
+		*out = append(*out, Violation{path, "nested too deeply"})
+		return
+	}
 	switch v := v.(type) {
 	case json.Number:
-		f, err := v.Float64()
-		mantissa, _, _ := strings.Cut(strings.ToLower(v.String()), "e")
-		if err != nil || f == 0 && strings.ContainsAny(mantissa, "123456789") {
+		if !activity.Fits(v) {
 			*out = append(*out, Violation{path, "a number too large or too small to keep"})
 		}
 	case []any:
 		for i, e := range v {
-			outOfRange(e, path+"/"+strconv.Itoa(i), out)
+			unkeepable(e, path+"/"+strconv.Itoa(i), depth+1, out)
 		}
 	case map[string]any:
 		for _, k := range slices.Sorted(maps.Keys(v)) {
-			outOfRange(v[k], path+"/"+pointerEscapes.Replace(k), out)
+			unkeepable(v[k], path+"/"+pointerEscapes.Replace(k), depth+1, out)
 		}
 	}
 }

@@ -104,6 +104,21 @@ func TestCheckRefusesNumbersNothingCanHold(t *testing.T) {
 	}
 }
 
+func TestCheckRefusesDeepNesting(t *testing.T) {
+	k := withSchema(t, `{"type": "object"}`)
+	nested := func(n int) []byte {
+		return []byte(`{"a": ` + strings.Repeat("[", n) + strings.Repeat("]", n) + `}`)
+	}
+	if v := k.Check(nested(99)); len(v) > 0 {
+		t.Errorf("nested 99 deep: %v", v)
+	}
+	for _, n := range []int{101, 9_000, 1_000_000} {
+		if v := k.Check(nested(n)); len(v) != 1 || len(v[0].Path) > 500 {
+			t.Errorf("nested %d deep: %v", n, v)
+		}
+	}
+}
+
 func FuzzCheck(f *testing.F) {
 	for _, seed := range []string{
 		`{"title": "a"}`, `{"title": 1, "steps": [{}, 1, null]}`, `{"priority": 1e9999999}`, `{"priority": 0e9999999}`, `{"priority": 5.0}`,

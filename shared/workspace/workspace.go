@@ -17,7 +17,7 @@ var files embed.FS
 // Default is the workspace there always is.
 const (
 	Default     db.Workspace = "00000000-0000-7000-8000-000000000001"
-	DefaultSlug              = "default"
+	DefaultSlug string       = "default"
 )
 
 // Settings bound the agents of a workspace. What a workspace does not set has
@@ -33,6 +33,19 @@ type Settings struct {
 // Defaults are the settings of a workspace that sets none.
 func Defaults() Settings {
 	return Settings{StepsPerRun: 20, ToolRetries: 2, BeatModelCalls: 30, BeatTokens: 60_000, SkillTimeout: 30}
+}
+
+// sane gives what makes no sense its default: no step or no time for a skill would
+// fail every run, which is not what an off switch does.
+func (s *Settings) sane() {
+	defaults := Defaults()
+	if s.StepsPerRun < 1 {
+		s.StepsPerRun = defaults.StepsPerRun
+	}
+	if s.SkillTimeout < 1 {
+		s.SkillTimeout = defaults.SkillTimeout
+	}
+	s.ToolRetries = max(0, s.ToolRetries)
 }
 
 type queries struct{ Ensure, All, Settings db.Query }
@@ -90,6 +103,7 @@ func (s *Store) Settings(b *db.Batch) *Settings {
 		if err := json.Unmarshal(raw, &settings); err != nil {
 			return fmt.Errorf("read workspace settings: %w", err)
 		}
+		settings.sane()
 		return nil
 	}, s.q.Settings)
 	return &settings

@@ -11,7 +11,7 @@ import (
 
 const (
 	helloPackage     = "github.com/lanekeeper/lanekeeper/infra/rig/bench/hello"
-	heartbeatPackage = "github.com/lanekeeper/lanekeeper/infra/rig/testdata/beat"
+	heartbeatPackage = "github.com/lanekeeper/lanekeeper/functions/heartbeat"
 )
 
 // coldStarts compares the heartbeat's real bootstrap with one that does nothing:

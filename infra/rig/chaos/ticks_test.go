@@ -113,6 +113,7 @@ func TestTimedOutBeatGoesOn(t *testing.T) {
 	if !res.TimedOut {
 		t.Fatalf("it did not time out: %+v", res)
 	}
+	w.settle(t)
 	w.goesOn(t, ws, objective)
 }
 
@@ -140,7 +141,7 @@ func TestDatabaseAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	message := failure(t, "postgres://app:secret@"+address+"/lanekeeper?sslmode=disable")
-	if !strings.Contains(message, "database unavailable") || strings.Contains(message, "secret") {
+	if !strings.Contains(message, "database can't be reached") || strings.Contains(message, "secret") {
 		t.Errorf("the message is %q", message)
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
 
-const heartbeatPackage = "github.com/lanekeeper/lanekeeper/infra/rig/testdata/beat"
+const heartbeatPackage = "github.com/lanekeeper/lanekeeper/functions/heartbeat"
 
 // world is a database of its own with the ledger's triggers in it, and the
 // heartbeat's bootstrap, built with its fault points.

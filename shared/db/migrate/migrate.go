@@ -25,7 +25,7 @@ import (
 // VersionTable is where goose notes what it has applied.
 const VersionTable = "lk_schema_version"
 
-// Result says what a run did.
+// Result says what a run did: the versions before and after it, and the files.
 type Result struct {
 	From    int64    `json:"from"`
 	To      int64    `json:"to"`
@@ -52,7 +52,7 @@ func Postgres(ctx context.Context, url string, log *slog.Logger) (Result, error)
 	}
 	locker, err := lock.NewPostgresTableLocker(
 		lock.WithTableName("lk_schema_lock"),
-		lock.WithTableLockTimeout(time.Second, 120),
+		lock.WithTableLockTimeout(lockPause, lockTries),
 	)
 	if err != nil {
 		return Result{}, fmt.Errorf("prepare the migration lock: %w", err)
@@ -60,7 +60,15 @@ func Postgres(ctx context.Context, url string, log *slog.Logger) (Result, error)
 	return up(ctx, goose.DialectPostgres, pool, migrations.Postgres(), log, goose.WithLocker(locker))
 }
 
-// SQLite migrates a file opened by the SQLite engine's OpenPools.
+// A run waits two minutes for the others: longer than the 30 s for which a killed
+// one keeps the lease.
+const (
+	lockPause = 50 * time.Millisecond
+	lockTries = 2400
+)
+
+// SQLite migrates a file opened by the SQLite engine's OpenPools. Runs at the
+// same time race for each migration, and who loses one looks again.
 func SQLite(ctx context.Context, pool *sql.DB, log *slog.Logger) (Result, error) {
 	return up(ctx, goose.DialectSQLite3, pool, migrations.SQLite(), log)
 }
@@ -75,19 +83,35 @@ func up(ctx context.Context, dialect goose.Dialect, pool *sql.DB, files fs.FS, l
 	if err != nil {
 		return Result{}, fmt.Errorf("read migrations: %w", err)
 	}
-	from, err := p.GetDBVersion(ctx)
-	if err != nil {
-		return Result{}, fmt.Errorf("read schema version: %w", err)
+	res := Result{Applied: []string{}}
+	for {
+		failed, err := attempt(ctx, p, log, &res)
+		switch {
+		case err == nil:
+			return res, nil
+		case failed == 0 || res.To < failed:
+			return res, fmt.Errorf("migrate: %w", err)
+		}
 	}
+}
+
+// attempt applies what is missing and adds to res. With an error it answers the
+// number of the migration that failed, zero when it was none: one that is there
+// all the same was applied by another run meanwhile.
+func attempt(ctx context.Context, p *goose.Provider, log *slog.Logger, res *Result) (failed int64, err error) {
 	applied, err := p.Up(ctx)
-	res := Result{From: from, To: from, Applied: []string{}}
+	if part, ok := errors.AsType[*goose.PartialError](err); ok {
+		applied, failed = part.Applied, part.Failed.Source.Version
+		err = fmt.Errorf("%s: %w", part.Failed.Source.Path, part.Err)
+	}
 	for _, m := range applied {
 		log.InfoContext(ctx, "migration applied", "version", m.Source.Version, "file", m.Source.Path, "duration_ms", m.Duration.Milliseconds())
-		res.To = m.Source.Version
 		res.Applied = append(res.Applied, m.Source.Path)
 	}
-	if err != nil {
-		return res, fmt.Errorf("migrate: %w", err)
+	version, verr := p.GetDBVersion(ctx)
+	if verr != nil {
+		return 0, errors.Join(err, fmt.Errorf("read schema version: %w", verr))
 	}
-	return res, nil
+	res.From, res.To = version-int64(len(res.Applied)), version
+	return failed, err
 }

@@ -5,20 +5,17 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
-// mapError gives pgx's errors the seam's names. committing says that a commit
-// was on its way, so that a broken connection leaves the outcome open.
-func mapError(err error, committing bool) error {
+// mapError gives pgx's errors the seam's names. closed says that the connection
+// is gone, changes that the pipeline would have changed something by its end, so
+// that a connection that broke meanwhile leaves the outcome open.
+func mapError(err error, closed, changes bool) error {
 	if err == nil || named(err) {
 		return err
-	}
-	if errors.Is(err, pgx.ErrNoRows) {
-		return db.ErrNoRows
 	}
 	var pe *pgconn.PgError
 	if errors.As(err, &pe) {
@@ -28,20 +25,54 @@ func mapError(err error, committing bool) error {
 		if pe.Code == "57014" {
 			return fmt.Errorf("%w: %s (%s)", context.DeadlineExceeded, pe.Message, pe.Code)
 		}
-		if pe.Severity != "FATAL" && pe.Severity != "PANIC" {
-			return err
-		}
 	}
-	if !pgconn.SafeToRetry(err) && !isPlain(err) {
-		if committing {
-			return fmt.Errorf("%w: %w", db.ErrUncertain, err)
-		}
-		return fmt.Errorf("%w: %w", db.ErrUnavailable, err)
+	switch unsent := unsent(err); {
+	case !closed && !unsent:
+		return err // not the connection's: a statement that is wrong, a row that could not be read
+	case !unsent && changes:
+		return fmt.Errorf("%w: %w", db.ErrUncertain, err)
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
 	}
-	if pgconn.SafeToRetry(err) {
-		return fmt.Errorf("%w: %w", db.ErrUnavailable, err)
+	return fmt.Errorf("%w: %w", db.ErrUnavailable, err)
+}
+
+// unsent reports whether nothing went to the server. pgx says so too when a
+// connection breaks before the first answer ([pgconn.ErrConnClosed]): pipeline has
+// looked at the connection before, so that this means "sent, and no answer".
+func unsent(err error) bool {
+	return pgconn.SafeToRetry(err) && !errors.Is(err, pgconn.ErrConnClosed)
+}
+
+// ended reports whether the server itself said that it ended the session, which
+// it does between statements and instead of going on with them. What a pooler
+// says in its place ("server conn crashed?") proves nothing.
+func ended(err error) bool {
+	var pe *pgconn.PgError
+	if !errors.As(err, &pe) || pe.Severity != "FATAL" {
+		return false
 	}
-	return err
+	switch pe.Code {
+	case "57P01", "57P04", "57P05", "25P03", "25P04": // shutdown, database dropped, idle for too long
+		return true
+	}
+	return false
+}
+
+// A deadError says that the connection was dead before it could do anything for
+// us: another one may do it.
+type deadError struct{ err error }
+
+func (e *deadError) Error() string { return e.err.Error() }
+func (e *deadError) Unwrap() error { return e.err }
+
+// leadError names the failure of one of the seam's own statements, with which
+// every pipeline begins.
+func leadError(err error, closed, changes bool) error {
+	if closed && (ended(err) || unsent(err) || !changes) {
+		return &deadError{mapError(err, closed, false)}
+	}
+	return mapError(err, closed, changes)
 }
 
 // named reports whether the error already carries one of the seam's names.
@@ -59,13 +90,6 @@ func named(err error) bool {
 	return schema || op
 }
 
-// isPlain reports whether the error came from reading a row or building an
-// argument rather than from the connection.
-func isPlain(err error) bool {
-	_, scan := errors.AsType[pgx.ScanArgError](err)
-	return scan
-}
-
 func byCode(pe *pgconn.PgError) error {
 	switch pe.Code {
 	case "P0002": // no_data_found, raised by our functions
@@ -76,8 +100,6 @@ func byCode(pe *pgconn.PgError) error {
 		return db.ErrReference
 	case "23514", "23502", "22P02", "22003", "22001", "22007", "22023", "22P05", "22021":
 		return db.ErrCheck
-	case "42P01", "42883":
-		return nil
 	case "57P03", "53300", "25P03", "40001", "40P01", "55P03":
 		return db.ErrUnavailable
 	}

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -71,7 +70,6 @@ func Open(cfg Config) (*db.DB, error) {
 	pc.MinConns = 0
 	pc.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
 	pc.PrepareConn = e.prepare
-	pc.AfterRelease = func(c *pgx.Conn) bool { e.used.Store(c, time.Now()); return true }
 	pc.BeforeClose = func(c *pgx.Conn) { e.used.Delete(c) }
 	pc.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
 		c.TypeMap().RegisterType(&pgtype.Type{
@@ -87,30 +85,51 @@ func Open(cfg Config) (*db.DB, error) {
 	return db.New(e), nil
 }
 
-// VerifiedURL is the connection string with sslmode=verify-full unless the host
-// is loopback or a socket. A string that switches TLS off for another host is
-// refused.
+// VerifiedURL is the connection string with sslmode=verify-full unless all its
+// hosts are loopback or sockets. A string that switches TLS off for another host
+// is refused.
 func VerifiedURL(dsn string) (string, error) {
 	pc, err := pgconn.ParseConfig(dsn)
-	if err != nil {
+	if err != nil || strings.TrimSpace(dsn) == "" {
 		return "", errors.New("DATABASE_URL is not a Postgres URL (postgres://user:password@host:5432/name)")
 	}
-	if isLocal(pc.Host) {
+	remote, encrypted, _ := hosts(pc)
+	if remote == "" {
 		return dsn, nil
 	}
-	if u, err := url.Parse(dsn); err == nil && u.Scheme != "" {
-		q := u.Query()
-		if q.Get("sslmode") == "disable" {
-			return "", fmt.Errorf("DATABASE_URL switches TLS off for host %s: leave sslmode out, or set it to verify-full", pc.Host)
+	if !encrypted {
+		return "", fmt.Errorf("DATABASE_URL switches TLS off for host %s: leave sslmode out, or set it to verify-full", remote)
+	}
+	// A URL has parameters already or not, or it is a list of key=value: what a
+	// parser makes of the result decides.
+	for _, glue := range []string{"?", "&", " "} {
+		strict := dsn + glue + "sslmode=verify-full"
+		sc, err := pgconn.ParseConfig(strict)
+		if err != nil || sc.Host != pc.Host || sc.Database != pc.Database || sc.Password != pc.Password {
+			continue
 		}
-		q.Set("sslmode", "verify-full")
-		u.RawQuery = q.Encode()
-		return u.String(), nil
+		if _, _, verified := hosts(sc); verified {
+			return strict, nil
+		}
 	}
-	if strings.Contains(dsn, "sslmode=disable") {
-		return "", fmt.Errorf("DATABASE_URL switches TLS off for host %s: leave sslmode out, or set it to verify-full", pc.Host)
+	return "", fmt.Errorf("DATABASE_URL: the server %s can't be verified with these TLS parameters: leave them out, or set sslmode=verify-full", remote)
+}
+
+// hosts tells the first host that is elsewhere, if any, and whether TLS may be
+// used for it, and whether all that are elsewhere are verified fully.
+func hosts(pc *pgconn.Config) (remote string, encrypted, verified bool) {
+	verified = true
+	for _, h := range append([]*pgconn.FallbackConfig{{Host: pc.Host, TLSConfig: pc.TLSConfig}}, pc.Fallbacks...) {
+		if isLocal(h.Host) {
+			continue
+		}
+		if remote == "" {
+			remote = h.Host
+		}
+		encrypted = encrypted || h.TLSConfig != nil
+		verified = verified && h.TLSConfig != nil && !h.TLSConfig.InsecureSkipVerify
 	}
-	return dsn + " sslmode=verify-full", nil
+	return remote, encrypted, verified
 }
 
 func isLocal(host string) bool {
@@ -161,48 +180,58 @@ func (e *engine) Check(ctx context.Context) error {
 }
 
 func (e *engine) Prepare(ctx context.Context, text string) error {
-	c, err := e.acquire(ctx)
+	c, _, err := e.acquire(ctx)
 	if err != nil {
 		return err
 	}
-	defer c.Release()
+	defer e.release(c)
 	_, err = c.Conn().PgConn().Prepare(ctx, "", text, nil)
-	return mapError(err, false)
+	return mapError(err, c.Conn().IsClosed(), false)
 }
 
-func (e *engine) acquire(ctx context.Context) (*pgxpool.Conn, error) {
-	c, err := e.pool.Acquire(ctx)
+// acquire takes a connection and tells whether it was used before, so that it
+// may have died since.
+func (e *engine) acquire(ctx context.Context) (c *pgxpool.Conn, reused bool, err error) {
+	c, err = e.pool.Acquire(ctx)
 	if err == nil {
-		return c, nil
+		_, reused = e.used.Load(c.Conn())
+		return c, reused, nil
 	}
 	if se, ok := errors.AsType[*db.SchemaError](err); ok {
-		return nil, se
+		return nil, false, se
 	}
 	if errors.Is(err, db.ErrUnsafeRole) {
-		return nil, db.ErrUnsafeRole
+		return nil, false, db.ErrUnsafeRole
 	}
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("connect to Postgres: %w", ctx.Err())
+		return nil, false, fmt.Errorf("connect to Postgres: %w", ctx.Err())
 	}
-	return nil, fmt.Errorf("connect to Postgres: %w: %w", db.ErrUnavailable, err)
+	return nil, false, fmt.Errorf("connect to Postgres: %w: %w", db.ErrUnavailable, err)
+}
+
+func (e *engine) release(c *pgxpool.Conn) {
+	e.used.Store(c.Conn(), time.Now())
+	c.Release()
 }
 
 // Do sends the statements as one pipeline, which Postgres takes for one
 // transaction: no BEGIN, no COMMIT, one round trip.
-func (e *engine) Do(ctx context.Context, ws db.Workspace, _ bool, ops []*db.Op) error {
-	for attempt := 0; ; attempt++ {
-		c, err := e.acquire(ctx)
+func (e *engine) Do(ctx context.Context, ws db.Workspace, readOnly bool, ops []*db.Op) error {
+	for {
+		c, reused, err := e.acquire(ctx)
 		if err != nil {
 			return err
 		}
-		var b pgx.Batch
-		e.enter(&b, ws)
-		err = pipeline(ctx, c.Conn(), &b, 1, ws, ops, false)
-		c.Release()
-		if err != nil && attempt == 0 && pgconn.SafeToRetry(err) {
-			continue
+		err = func() error {
+			defer e.release(c) // a panic of who reads the rows included
+			var b pgx.Batch
+			e.enter(&b, ws)
+			return pipeline(ctx, c.Conn(), &b, ws, ops, ending{changes: !readOnly})
+		}()
+		if _, dead := errors.AsType[*deadError](err); dead && reused && ctx.Err() == nil {
+			continue // until the pool gives a fresh one
 		}
-		return mapError(err, true)
+		return err
 	}
 }
 
@@ -227,24 +256,36 @@ type transaction struct {
 }
 
 func (t *transaction) Send(ctx context.Context, ops []*db.Op, commit bool) error {
-	if t.conn == nil && commit {
-		return t.engine.Do(ctx, t.ws, false, ops) // all of it at once
-	}
-	var b pgx.Batch
 	if t.conn == nil {
-		c, err := t.engine.acquire(ctx)
-		if err != nil {
-			return err
+		if commit {
+			return t.engine.Do(ctx, t.ws, false, ops) // all of it at once
 		}
-		t.conn = c
-		b.Queue("BEGIN")
-		t.engine.enter(&b, t.ws)
+		return t.begin(ctx, ops)
 	}
-	err := pipeline(ctx, t.conn.Conn(), &b, b.Len(), t.ws, ops, commit)
+	err := pipeline(ctx, t.conn.Conn(), new(pgx.Batch), t.ws, ops, ending{commit: commit, changes: commit})
 	if err == nil && commit {
 		t.release()
 	}
-	return mapError(err, commit)
+	return err
+}
+
+func (t *transaction) begin(ctx context.Context, ops []*db.Op) error {
+	for {
+		c, reused, err := t.engine.acquire(ctx)
+		if err != nil {
+			return err
+		}
+		t.conn = c // Rollback returns it, whatever happens
+		var b pgx.Batch
+		b.Queue("BEGIN")
+		t.engine.enter(&b, t.ws)
+		err = pipeline(ctx, c.Conn(), &b, t.ws, ops, ending{})
+		if _, dead := errors.AsType[*deadError](err); dead && reused && ctx.Err() == nil {
+			t.release()
+			continue
+		}
+		return err
+	}
 }
 
 func (t *transaction) Rollback(ctx context.Context) error {
@@ -252,7 +293,7 @@ func (t *transaction) Rollback(ctx context.Context) error {
 		return nil
 	}
 	defer t.release()
-	if t.conn.Conn().PgConn().IsClosed() {
+	if t.conn.Conn().IsClosed() {
 		return nil
 	}
 	_, err := t.conn.Exec(ctx, "ROLLBACK")
@@ -260,13 +301,20 @@ func (t *transaction) Rollback(ctx context.Context) error {
 }
 
 func (t *transaction) release() {
-	t.conn.Release()
+	t.engine.release(t.conn)
 	t.conn = nil
 }
 
-// pipeline sends b, whose first lead statements belong to the seam, with ops
-// behind them and COMMIT at the end when asked, and reads all answers.
-func pipeline(ctx context.Context, conn *pgx.Conn, b *pgx.Batch, lead int, ws db.Workspace, ops []*db.Op, commit bool) error {
+// ending says how a pipeline ends.
+type ending struct {
+	commit  bool // COMMIT is its last statement
+	changes bool // when its end has come, something has changed for good
+}
+
+// pipeline sends b, whose statements belong to the seam, with ops behind them,
+// and reads all answers.
+func pipeline(ctx context.Context, conn *pgx.Conn, b *pgx.Batch, ws db.Workspace, ops []*db.Op, end ending) error {
+	lead := b.Len()
 	for _, op := range ops {
 		args, err := op.Arguments(ws)
 		if err != nil {
@@ -274,31 +322,34 @@ func pipeline(ctx context.Context, conn *pgx.Conn, b *pgx.Batch, lead int, ws db
 		}
 		b.Queue(op.Query.Text(db.Postgres), args...)
 	}
-	if commit {
+	if end.commit {
 		b.Queue("COMMIT")
 	}
+	if conn.IsClosed() {
+		return &deadError{fmt.Errorf("%w: %w", db.ErrUnavailable, pgconn.ErrConnClosed)}
+	}
 	res := conn.SendBatch(ctx, b)
-	err := read(res, lead, ops, commit)
+	err := read(res, conn, lead, ops, end)
 	if cerr := res.Close(); err == nil {
-		err = cerr
+		err = mapError(cerr, conn.IsClosed(), end.changes)
 	}
 	return err
 }
 
-func read(res pgx.BatchResults, lead int, ops []*db.Op, commit bool) error {
+func read(res pgx.BatchResults, conn *pgx.Conn, lead int, ops []*db.Op, end ending) error {
 	for range lead {
 		if _, err := res.Exec(); err != nil {
-			return err
+			return leadError(err, conn.IsClosed(), end.changes)
 		}
 	}
 	for _, op := range ops {
 		if err := readOp(res, op); err != nil {
-			return &db.OpError{Query: op.Query.Name(), Err: mapError(err, false)}
+			return &db.OpError{Query: op.Query.Name(), Err: mapError(err, conn.IsClosed(), end.changes && !ended(err))}
 		}
 	}
-	if commit {
+	if end.commit {
 		if _, err := res.Exec(); err != nil {
-			return err
+			return mapError(err, conn.IsClosed(), true)
 		}
 	}
 	return nil

@@ -34,11 +34,11 @@ func mapError(err error) error {
 
 func byCode(code int) error {
 	switch code {
-	case lib.SQLITE_CONSTRAINT_UNIQUE, lib.SQLITE_CONSTRAINT_PRIMARYKEY:
+	case lib.SQLITE_CONSTRAINT_UNIQUE, lib.SQLITE_CONSTRAINT_PRIMARYKEY, lib.SQLITE_CONSTRAINT_ROWID:
 		return db.ErrUnique
 	case lib.SQLITE_CONSTRAINT_FOREIGNKEY:
 		return db.ErrReference
-	case lib.SQLITE_CONSTRAINT_CHECK, lib.SQLITE_CONSTRAINT_NOTNULL:
+	case lib.SQLITE_CONSTRAINT_CHECK, lib.SQLITE_CONSTRAINT_NOTNULL, lib.SQLITE_CONSTRAINT_DATATYPE:
 		return db.ErrCheck
 	}
 	switch code & 0xff {
@@ -67,15 +67,13 @@ func (e *CorruptError) Error() string {
 
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// moveAside renames the file and its write-ahead log.
+// moveAside renames the file and its write-ahead log. The log goes first: without
+// its file SQLite would delete it at the next start.
 func moveAside(path string, cause error) error {
 	to := fmt.Sprintf("%s.corrupt-%s", path, time.Now().UTC().Format("20060102T150405.000"))
-	if err := os.Rename(path, to); err != nil {
-		return fmt.Errorf("the database file %s is damaged and could not be moved aside: %w (%w)", path, err, cause)
-	}
-	for _, suffix := range []string{"-wal", "-shm"} {
-		if err := os.Rename(path+suffix, to+suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("move %s%s aside: %w", path, suffix, err)
+	for _, suffix := range []string{"-wal", "-shm", ""} {
+		if err := os.Rename(path+suffix, to+suffix); err != nil && (suffix == "" || !errors.Is(err, os.ErrNotExist)) {
+			return fmt.Errorf("the database file %s is damaged and %s could not be moved aside: %w (%w)", path, path+suffix, err, cause)
 		}
 	}
 	return &CorruptError{Path: path, MovedTo: to, Err: cause}

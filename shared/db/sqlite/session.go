@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strings"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
@@ -39,7 +40,7 @@ func (s *session) prepare(ctx context.Context, text string) (*sql.Stmt, error) {
 }
 
 func (s *session) exec(ctx context.Context, text string) error {
-	stmt, err := s.prepare(ctx, text)
+	stmt, err := s.prepare(ctx, text) //nolint:sqlclosecheck // the session closes it
 	if err != nil {
 		return err
 	}
@@ -49,26 +50,28 @@ func (s *session) exec(ctx context.Context, text string) error {
 
 func (s *session) run(ctx context.Context, ws db.Workspace, ops []*db.Op) error {
 	for _, op := range ops {
-		if err := s.op(ctx, ws, op); err != nil {
+		args, err := op.Arguments(ws)
+		if err != nil {
+			return err
+		}
+		if err := s.op(ctx, op, args); err != nil {
 			return &db.OpError{Query: op.Query.Name(), Err: mapError(err)}
 		}
 	}
 	return nil
 }
 
-func (s *session) op(ctx context.Context, ws db.Workspace, op *db.Op) error {
-	args, err := op.Arguments(ws)
-	if err != nil {
-		return err
-	}
+func (s *session) op(ctx context.Context, op *db.Op, args []any) error {
 	for i := range args {
 		args[i] = bind(args[i])
 	}
-	stmt, err := s.prepare(ctx, op.Query.Text(db.SQLite))
+	text := op.Query.Text(db.SQLite)
+	stmt, err := s.prepare(ctx, text) //nolint:sqlclosecheck // the session closes it
 	if err != nil {
 		return err
 	}
-	if !op.WantsRows() {
+	// What a SELECT affects are its rows; SQLite would answer for the change before.
+	if !op.WantsRows() && !strings.HasPrefix(text, "SELECT") {
 		res, err := stmt.ExecContext(ctx, args...)
 		if err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"modernc.org/sqlite"
@@ -44,17 +45,21 @@ type engine struct {
 // Open opens the file and checks that it is sound. A damaged one is moved aside,
 // never deleted, and reported as a [CorruptError].
 func Open(ctx context.Context, cfg Config) (*db.DB, error) {
+	if err := ensureFile(cfg.Path); err != nil {
+		return nil, err
+	}
+	if err := check(ctx, cfg); errors.Is(err, db.ErrCorrupt) {
+		return nil, moveAside(cfg.Path, err)
+	} else if err != nil {
+		return nil, fmt.Errorf("open %s: %w", cfg.Path, err)
+	}
 	write, read, err := OpenPools(cfg)
 	if err != nil {
 		return nil, err
 	}
 	e := &engine{write: write, read: read, turn: make(chan struct{}, 1), need: cfg.Schema}
 	if err := e.start(ctx); err != nil {
-		e.Close()
-		if errors.Is(err, db.ErrCorrupt) {
-			return nil, moveAside(cfg.Path, err)
-		}
-		return nil, fmt.Errorf("open %s: %w", cfg.Path, err)
+		return nil, errors.Join(fmt.Errorf("open %s: %w", cfg.Path, err), e.Close())
 	}
 	return db.New(e), nil
 }
@@ -76,24 +81,49 @@ func OpenPools(cfg Config) (write, read *sql.DB, err error) {
 	return write, read, nil
 }
 
+// ensureFile makes the file when it is missing. One that is there is not even
+// opened: closing it again would end the locks that other handles of this process
+// have on it, as POSIX wants it.
 func ensureFile(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("make folder of the database: %w", err)
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return nil
+	}
 	if err != nil {
-		return fmt.Errorf("open the database file: %w", err)
+		return fmt.Errorf("make the database file: %w", err)
 	}
 	return f.Close()
 }
 
-func dsn(path, pragma string) string {
-	q := url.Values{
-		"_pragma": {"journal_mode(WAL)", "busy_timeout(5000)", "foreign_keys(1)", pragma},
-		"_txlock": {"immediate"},
+// check looks for damage on a connection that cannot write: closing it changes
+// neither the file nor its write-ahead log, which may be wanted for a rescue.
+func check(ctx context.Context, cfg Config) (err error) {
+	d := &sqlite.Driver{}
+	if err := register(d, cfg.Skew); err != nil {
+		return err
 	}
-	return "file:" + url.PathEscape(path) + "?" + q.Encode()
+	pool := sql.OpenDB(connector{d, uri(cfg.Path, url.Values{"mode": {"ro"}, "_pragma": {busyTimeout}})})
+	defer func() { err = errors.Join(err, pool.Close()) }()
+	var verdict string
+	if err := pool.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&verdict); err != nil {
+		return mapError(err)
+	}
+	if verdict != "ok" {
+		return fmt.Errorf("%w: %s", db.ErrCorrupt, verdict)
+	}
+	return nil
 }
+
+const busyTimeout = "busy_timeout(5000)"
+
+func dsn(path, pragma string) string {
+	return uri(path, url.Values{"_pragma": {"journal_mode(WAL)", busyTimeout, "foreign_keys(1)", pragma}, "_txlock": {"immediate"}})
+}
+
+func uri(path string, q url.Values) string { return "file:" + url.PathEscape(path) + "?" + q.Encode() }
 
 // connector opens connections of a driver of our own, so that lk_now belongs to
 // this handle and not to the process.
@@ -133,13 +163,6 @@ func (e *engine) start(ctx context.Context) error {
 		return mapError(err)
 	}
 	e.writer = newSession(c)
-	var verdict string
-	if err := c.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&verdict); err != nil {
-		return mapError(err)
-	}
-	if verdict != "ok" {
-		return fmt.Errorf("%w: %s", db.ErrCorrupt, verdict)
-	}
 	e.turn <- struct{}{}
 	return e.Check(ctx)
 }
@@ -173,40 +196,49 @@ func (e *engine) Check(ctx context.Context) error {
 	return nil
 }
 
-func (e *engine) Prepare(ctx context.Context, text string) error {
+func (e *engine) Prepare(ctx context.Context, text string) (err error) {
 	stmt, err := e.read.PrepareContext(ctx, text)
 	if err != nil {
 		return mapError(err)
 	}
-	return stmt.Close()
+	defer func() { err = stmt.Close() }()
+	return nil
 }
 
 func (e *engine) Do(ctx context.Context, ws db.Workspace, readOnly bool, ops []*db.Op) error {
-	if !readOnly {
-		t, err := e.Begin(ctx, ws)
-		if err != nil {
-			return err
-		}
-		err = t.Send(ctx, ops, true)
-		if err != nil {
-			err = errors.Join(err, t.Rollback(ctx))
-		}
-		return err
-	}
-	if len(ops) == 0 {
+	switch {
+	case !readOnly:
+		return e.change(ctx, ws, ops)
+	case len(ops) == 0:
 		return e.Check(ctx)
 	}
+	return e.look(ctx, ws, ops)
+}
+
+// change and look undo and give back what they took also when who reads the rows
+// panics.
+
+func (e *engine) change(ctx context.Context, ws db.Workspace, ops []*db.Op) (err error) {
+	t, err := e.Begin(ctx, ws)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.Rollback(ctx)) }() // nothing after a commit
+	return t.Send(ctx, ops, true)
+}
+
+func (e *engine) look(ctx context.Context, ws db.Workspace, ops []*db.Op) (err error) {
 	c, err := e.read.Conn(ctx)
 	if err != nil {
 		return mapError(err)
 	}
 	s := newSession(c)
+	defer func() { err = errors.Join(err, s.close()) }()
 	if err := s.exec(ctx, "BEGIN DEFERRED"); err != nil {
-		return errors.Join(mapError(err), s.close())
+		return mapError(err)
 	}
-	err = s.run(ctx, ws, ops)
-	end := s.exec(context.WithoutCancel(ctx), "COMMIT")
-	return errors.Join(err, mapError(end), s.close())
+	defer func() { err = errors.Join(err, mapError(s.exec(context.WithoutCancel(ctx), "COMMIT"))) }()
+	return s.run(ctx, ws, ops)
 }
 
 // Begin waits for the writer's turn, so that a cancelled caller leaves the queue.
@@ -259,7 +291,11 @@ func (t *transaction) Rollback(ctx context.Context) error {
 	if !t.begun {
 		return nil
 	}
-	return mapError(t.engine.writer.exec(context.WithoutCancel(ctx), "ROLLBACK"))
+	err := t.engine.writer.exec(context.WithoutCancel(ctx), "ROLLBACK")
+	if err != nil && strings.Contains(err.Error(), "no transaction is active") {
+		return nil // SQLite undid it by itself, as it does when a write is interrupted
+	}
+	return mapError(err)
 }
 
 func (t *transaction) end() {

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"database/sql"
 	"encoding/json"
 	"fmt"
@@ -43,12 +44,33 @@ func scanner(rows *sql.Rows) db.Scan {
 				wrapped[i] = moment{set: func(t *time.Time) error { *d = t; return nil }}
 			case *json.RawMessage:
 				wrapped[i] = (*[]byte)(d)
+			case **json.RawMessage:
+				wrapped[i] = document{d}
 			default:
 				wrapped[i] = d
 			}
 		}
 		return rows.Scan(wrapped...)
 	}
+}
+
+// document reads JSON that may be null.
+type document struct{ dest **json.RawMessage }
+
+// Scan implements sql.Scanner.
+func (d document) Scan(src any) error {
+	switch src := src.(type) {
+	case nil:
+		*d.dest = nil
+		return nil
+	case string:
+		*d.dest = new(json.RawMessage(src))
+		return nil
+	case []byte:
+		*d.dest = new(json.RawMessage(bytes.Clone(src)))
+		return nil
+	}
+	return fmt.Errorf("%T where JSON is wanted", src)
 }
 
 // moment reads a time stored as microseconds.

@@ -120,6 +120,7 @@ type beat struct {
 	exec     run.Execution
 	settings workspace.Settings
 	caps     caps
+	halted   string // why no further work may begin; empty: it may
 	report   Report
 }
 
@@ -287,9 +288,9 @@ func (b *beat) end(ctx context.Context) error {
 	if b.report.Outcome == "" {
 		b.report.Outcome = Completed
 	}
-	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
+	last, cancel := lastWrites(ctx)
 	defer cancel()
-	return b.Lanes.InHold(clean, b.hold, b.close)
+	return b.Lanes.InHold(last, b.hold, b.close)
 }
 
 // close queues the beat's last writes.
@@ -301,7 +302,7 @@ func (b *beat) close(ctx context.Context, tx lane.Tx) error {
 		status = run.Parked
 	}
 	b.record(b.under(ctx), tx.Later(), activity.Success, took)
-	if err := b.Runs.Leave(tx, b.exec, status, encode(b.report), ""); err != nil {
+	if err := b.Runs.Leave(tx, b.exec, status, encode(b.report.stored()), ""); err != nil {
 		return err
 	}
 	tx.Release(b.Lanes, b.hold)
@@ -311,12 +312,9 @@ func (b *beat) close(ctx context.Context, tx lane.Tx) error {
 // abandon gives the lane back after an error, so that the retry need not wait for
 // its expiry; the execution stays running and is taken up again.
 func (b *beat) abandon(ctx context.Context, cause error) error {
-	if errors.Is(cause, lane.ErrLost) {
-		return cause
-	}
-	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
+	last, cancel := lastWrites(ctx)
 	defer cancel()
-	if err := b.Lanes.Release(clean, b.hold); err != nil && !errors.Is(err, lane.ErrLost) {
+	if err := b.Lanes.Release(last, b.hold); err != nil && !errors.Is(err, lane.ErrLost) {
 		return errors.Join(cause, err)
 	}
 	return cause
@@ -324,6 +322,14 @@ func (b *beat) abandon(ctx context.Context, cause error) error {
 
 // cleanup is the time for the last writes.
 const cleanup = 5 * time.Second
+
+// lastWrites is a context that outlives the work's. It ends, but has no deadline of
+// its own, by which the hold that the writes prove would be shortened.
+func lastWrites(ctx context.Context) (context.Context, context.CancelFunc) {
+	last, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	timer := time.AfterFunc(cleanup, cancel)
+	return last, func() { timer.Stop(); cancel() }
+}
 
 func (b *beat) record(ctx context.Context, batch *db.Batch, status activity.Status, took time.Duration) {
 	b.Log.Record(ctx, batch, activity.Entry{

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -84,9 +83,9 @@ func (b *beat) phase(ctx context.Context, k kind, due []objective.Due) error {
 	b.report.Left += p.Left
 	b.Slog.InfoContext(ctx, "phase ended", "phase", p.Name, "considered", p.Considered, "done", p.Done, "failed", p.Failed,
 		"left", p.Left, "tokens", p.Tokens, "duration_ms", p.DurationMS)
-	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
+	last, cancel := lastWrites(ctx)
 	defer cancel()
-	return b.Lanes.InHold(clean, b.hold, func(ctx context.Context, tx lane.Tx) error {
+	return b.Lanes.InHold(last, b.hold, func(ctx context.Context, tx lane.Tx) error {
 		b.Log.Record(ctx, tx.Later(), activity.Entry{
 			Agent: activity.Operator, Surface: trace.Heartbeat, Skill: "heartbeat." + p.Name, Status: activity.Success,
 			Output: encode(p.stored()), Usage: p.usage(), Duration: took, Attempt: b.exec.Attempt,
@@ -97,6 +96,9 @@ func (b *beat) phase(ctx context.Context, k kind, due []objective.Due) error {
 
 // mustStop says why no further piece of work may begin.
 func (b *beat) mustStop(ctx context.Context) string {
+	if b.halted != "" {
+		return b.halted
+	}
 	for _, stop := range []reason.Stop{reason.Deadline(), reason.Wanted(b.hold), b.caps.stop} {
 		if s := stop(ctx, reason.Progress{}); s != nil {
 			return s.Reason
@@ -111,13 +113,10 @@ func (b *beat) park(why string) {
 
 // work does one piece of work on one objective under its lane.
 func (b *beat) work(ctx context.Context, p *Phase, k kind, d objective.Due) error {
-	if err := b.Lanes.Ensure(ctx, b.hold, pieceLimit); err != nil {
-		return err
-	}
 	name := lane.Objective(d.ID)
 	var now look
 	var found *[]objective.Objective
-	request := lane.Request{Workspace: b.tick.Workspace, Lane: name, Holder: b.hold.Holder}
+	request := lane.Request{Workspace: b.tick.Workspace, Lane: name, Holder: b.hold.Holder, Under: b.hold}
 	err := b.Lanes.DoAfter(ctx, request, lane.Wait{}, func(batch *db.Batch) {
 		now.operate = b.Lanes.PeekIn(batch, lane.Operate)
 		now.orphans = b.Runs.Unfinished(batch, name)
@@ -125,7 +124,8 @@ func (b *beat) work(ctx context.Context, p *Phase, k kind, d objective.Due) erro
 	}, func(ctx context.Context, hold *lane.Hold) error {
 		if now.operate.Held() {
 			p.Left++
-			b.park("a person works in operate")
+			b.halted = "a person works in operate"
+			b.park(b.halted)
 			return nil
 		}
 		if len(*found) == 0 {
@@ -138,11 +138,23 @@ func (b *beat) work(ctx context.Context, p *Phase, k kind, d objective.Due) erro
 		p.Left++ // another surface is at it
 		return nil
 	}
+	if errors.Is(err, lane.ErrLost) {
+		return b.lost(ctx, p, d, err)
+	}
 	return err
 }
 
-// pieceLimit is what must be left of the beat's own hold before a piece begins.
-const pieceLimit = 2 * time.Minute
+// lost leaves a piece of work whose hold was lost, unless the beat's own is over
+// too.
+func (b *beat) lost(ctx context.Context, p *Phase, d objective.Due, cause error) error {
+	if err := b.Lanes.InHold(ctx, b.hold, func(context.Context, lane.Tx) error { return nil }); err != nil {
+		return errors.Join(err, cause)
+	}
+	b.Slog.WarnContext(ctx, "objective left: its lane is lost", "phase", p.Name, "objective", d.Title, "error", cause)
+	p.Left++
+	b.park("the lane of an objective was lost")
+	return nil
+}
 
 // encode is the JSON of our own types, which always has one.
 func encode(v any) json.RawMessage {

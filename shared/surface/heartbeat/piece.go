@@ -62,8 +62,8 @@ func (p *piece) do(ctx context.Context, orphans []run.Execution) error {
 	}
 	begin := p.start
 	if len(orphans) > 0 {
-		resumable, err := p.adopt(orphans[0])
-		if err != nil || !resumable {
+		ours, err := p.adopt(orphans[0])
+		if err != nil || !ours {
 			return err
 		}
 		begin = p.resume
@@ -72,7 +72,7 @@ func (p *piece) do(ctx context.Context, orphans []run.Execution) error {
 	if err != nil || exhausted {
 		return err
 	}
-	if err := p.Lanes.InHold(ctx, p.hold, begin); err != nil {
+	if err := p.Lanes.InHold(ctx, p.holds(), begin); err != nil {
 		return err
 	}
 	if err := fault.Point(ctx, "objective.begun", p.exec.ID); err != nil {
@@ -88,14 +88,20 @@ func (p *piece) do(ctx context.Context, orphans []run.Execution) error {
 	return p.finish(ctx, job, out)
 }
 
-// adopt makes the unfinished execution this piece's, when it is of its kind.
+// adopt makes the unfinished execution this piece's. Planning takes up its own
+// kind only; advancing, which sees every objective and comes last, takes up either:
+// a planning that was cut off when its plan was there already.
 func (p *piece) adopt(old run.Execution) (bool, error) {
 	var in input
 	if err := json.Unmarshal(old.Input, &in); err != nil {
 		return false, fmt.Errorf("read the input of execution %s: %w", old.ID, err)
 	}
-	if in.Task != p.kind.task {
-		return false, nil // the other phase takes it up
+	switch {
+	case in.Task == p.kind.task:
+	case in.Task == planning.task && p.kind.task == advancing.task:
+		p.kind = planning
+	default:
+		return false, nil
 	}
 	p.exec = old
 	p.step = nil
@@ -113,8 +119,8 @@ func (p *piece) adopt(old run.Execution) (bool, error) {
 func (p *piece) exhausted(ctx context.Context, fresh bool) (bool, error) {
 	var why string
 	switch {
-	case p.exec.Attempt >= maxAttempts:
-		why = fmt.Sprintf("it was cut off %d times", p.exec.Attempt)
+	case p.exec.Status == run.Running && p.exec.Attempt >= maxAttempts: // a parked one came out alive
+		why = fmt.Sprintf("it was cut off in attempt %d", p.exec.Attempt)
 	case fresh && p.step != nil && p.step.Attempts >= maxTries, fresh && p.step == nil && p.objective.PlanAttempts >= maxTries:
 		why = fmt.Sprintf("it was tried %d times", maxTries)
 	case fresh && p.step == nil && p.objective.PlanVersion >= maxPlans:
@@ -124,7 +130,7 @@ func (p *piece) exhausted(ctx context.Context, fresh bool) (bool, error) {
 	}
 	p.phase.Failed++
 	p.Slog.WarnContext(ctx, "work given up", "phase", p.phase.Name, "objective", p.objective.Title, "step", p.stepTitle(), "reason", why)
-	return true, p.Lanes.InHold(ctx, p.hold, func(ctx context.Context, tx lane.Tx) error {
+	return true, p.Lanes.InHold(ctx, p.holds(), func(ctx context.Context, tx lane.Tx) error {
 		if p.exec.ID != "" {
 			if err := p.Runs.Leave(tx, p.exec, run.Failed, nil, "given up: "+why); err != nil {
 				return err
@@ -132,9 +138,10 @@ func (p *piece) exhausted(ctx context.Context, fresh bool) (bool, error) {
 		}
 		p.Log.Record(ctx, tx.Later(), activity.Entry{
 			Agent: activity.Operator, Surface: trace.Heartbeat, Skill: "heartbeat." + p.phase.Name, Status: activity.Error,
-			Input: encode(p.input()), Error: "given up: " + why, Attempt: p.beat.exec.Attempt,
+			Input: encode(p.input()), Error: "given up: " + why, Execution: p.exec.ID, Attempt: p.beat.exec.Attempt,
 		})
 		switch {
+		case p.kind.task == planning.task && p.objective.Next() != nil: // the plan is there
 		case p.kind.task == planning.task:
 			return p.Objectives.Pause(ctx, tx, p.objective.ID, "no plan came about: "+why)
 		case p.step != nil && p.step.Status == objective.Pending:
@@ -161,6 +168,9 @@ func (p *piece) start(_ context.Context, tx lane.Tx) error {
 
 func (p *piece) resume(ctx context.Context, tx lane.Tx) error { return p.Runs.Resume(ctx, tx, &p.exec) }
 
+// holds are the objective's and the beat's: who has lost either writes nothing.
+func (p *piece) holds() lane.Holds { return lane.Holds{p.hold, p.beat.hold} }
+
 func (p *piece) input() input {
 	in := input{Task: p.kind.task, ObjectiveID: p.objective.ID}
 	if p.step != nil {
@@ -175,7 +185,7 @@ func (p *piece) job() reason.Job {
 		skills = skills.Only(p.kind.skills...)
 	}
 	return reason.Job{
-		Execution: p.exec, Hold: p.hold, Agent: activity.Operator, System: p.kind.prompt,
+		Execution: p.exec, Hold: p.hold, Outer: []*lane.Hold{p.beat.hold}, Agent: activity.Operator, System: p.kind.prompt,
 		Messages:  []llm.Message{{Role: llm.RoleUser, Text: string(encode(p.brief()))}},
 		Skills:    skills,
 		MaxTokens: answerTokens,
@@ -210,14 +220,17 @@ func (p *piece) finish(ctx context.Context, job reason.Job, out reason.Outcome) 
 	case run.Parked:
 		p.phase.Left++
 		p.park(out.Reason)
+		if out.Failure != "" { // the model fails the next piece of work alike
+			p.halted = out.Reason
+		}
 	default:
 		p.phase.Failed++
 	}
 	p.Slog.InfoContext(ctx, "work ended", "phase", p.phase.Name, "objective", p.objective.Title, "step", p.stepTitle(),
 		"status", out.Status, "reason", out.Reason, "answer", out.Answer)
-	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
+	last, cancel := lastWrites(ctx)
 	defer cancel()
-	return p.Lanes.InHold(clean, p.hold, func(ctx context.Context, tx lane.Tx) error {
+	return p.Lanes.InHold(last, p.holds(), func(ctx context.Context, tx lane.Tx) error {
 		if err := p.Reason.Close(ctx, tx, job, out); err != nil {
 			return err
 		}

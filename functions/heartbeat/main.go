@@ -1,0 +1,28 @@
+// The agent's own pulse, as a Lambda function on a schedule.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/edge"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "heartbeat:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	sandbox := edge.NewSandbox(os.Environ(), os.Stdout)
+	return sandbox.StartHeartbeat(func(core *app.Core) (edge.Beat, error) {
+		h, err := app.NewHeartbeat(core, sandbox.ID(), sandbox.Kick)
+		if err != nil {
+			return nil, err
+		}
+		return h.Run, nil
+	})
+}

@@ -1,0 +1,23 @@
+// Brings the schema of the database up to date, as a Lambda function that a
+// deployment runs before it updates the others.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/db/migrate"
+	"github.com/lanekeeper/lanekeeper/shared/edge"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "migrate:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	return edge.StartMigrate(edge.NewSandbox(os.Environ(), os.Stdout), migrate.Postgres, app.Seed)
+}

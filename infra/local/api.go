@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os/user"
+	"strings"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/api"
+	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	runstore "github.com/lanekeeper/lanekeeper/shared/run"
+)
+
+// newAPI is the handler of the API over a core. b may be nil where no beat will
+// be asked for.
+func newAPI(core *app.Core, who auth.Verifier, b *beats, valkey func(context.Context) error) (http.Handler, error) {
+	lanes, err1 := lane.New(core.DB)
+	runs, err2 := runstore.New(core.DB)
+	log, err3 := activity.New(core.DB, core.IDs)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return nil, err
+	}
+	return api.New(api.Deps{
+		DB: core.DB, Lanes: lanes, Runs: runs, Log: log, Auth: auth.New(who),
+		Beat: b.beat, Background: b.background, Valkey: valkey,
+		Traces: core.Traces, IDs: core.IDs, Clock: core.Clock, Slog: core.Log, Version: buildOf().Version,
+	})
+}
+
+// operator asks the API in this process: what a verb prints is what the API
+// answers, and who did it is the user of this machine.
+type operator struct {
+	handler http.Handler
+}
+
+func newOperator(core *app.Core, ws db.Workspace) (*operator, error) {
+	who := auth.Principal{Workspace: ws, Kind: auth.Local, ID: username(), Role: auth.Owner}
+	handler, err := newAPI(core, func(context.Context, string) (auth.Principal, error) { return who, nil }, new(beats), nil)
+	return &operator{handler}, err
+}
+
+// operate opens what a verb needs that asks the API: the configured database, as
+// it is. The caller closes it.
+func (c *console) operate(ctx context.Context, ws db.Workspace) (*app.Core, *operator, error) {
+	cfg, err := app.LoadConfig(c.environ)
+	if err != nil {
+		return nil, nil, err
+	}
+	d, err := connect(ctx, cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	core := app.NewCore(d, c.logger(c.err, slog.LevelError))
+	ask, err := newOperator(core, ws)
+	if err != nil {
+		return nil, nil, errors.Join(err, d.Close())
+	}
+	return core, ask, nil
+}
+
+// username is the user's name on this machine.
+func username() string {
+	u, err := user.Current()
+	if err != nil || u.Username == "" {
+		return "unknown"
+	}
+	return u.Username
+}
+
+// ask sends a request, body as JSON unless it is nil, and reads the answer into
+// into, the whole of which it also returns. A refusal is a [refusedError].
+func (o *operator) ask(ctx context.Context, method, path string, body, into any) (json.RawMessage, error) {
+	var sent bytes.Buffer
+	if body != nil {
+		if err := json.NewEncoder(&sent).Encode(body); err != nil {
+			return nil, fmt.Errorf("ask for %s: %w", path, err)
+		}
+	}
+	r, err := http.NewRequestWithContext(ctx, method, "http://localhost"+path, &sent)
+	if err != nil {
+		return nil, fmt.Errorf("ask for %s: %w", path, err)
+	}
+	r.Header.Set("Authorization", "Bearer local")
+	r.Header.Set("Content-Type", "application/json")
+	w := &answered{header: http.Header{}}
+	o.handler.ServeHTTP(w, r)
+	if w.status >= http.StatusBadRequest {
+		refused := &refusedError{}
+		if err := json.Unmarshal(w.body.Bytes(), &refused.Problem); err != nil {
+			return nil, fmt.Errorf("%s answered %d", path, w.status)
+		}
+		return nil, refused
+	}
+	if err := json.Unmarshal(w.body.Bytes(), into); err != nil {
+		return nil, fmt.Errorf("read the answer of %s: %w", path, err)
+	}
+	return w.body.Bytes(), nil
+}
+
+// A refusedError is a problem that the API answered with.
+type refusedError struct{ api.Problem }
+
+func (e *refusedError) Error() string {
+	said := []string{e.Detail}
+	for _, f := range e.Errors {
+		said = append(said, f.Location+": "+f.Message)
+	}
+	return strings.Join(said, "; ")
+}
+
+// Unwrap names the failures that have an exit code of their own.
+func (e *refusedError) Unwrap() error {
+	if e.Status == http.StatusServiceUnavailable {
+		return db.ErrUnavailable
+	}
+	return nil
+}
+
+// answered keeps an answer.
+type answered struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (a *answered) Header() http.Header { return a.header }
+
+func (a *answered) WriteHeader(status int) {
+	if a.status == 0 {
+		a.status = status
+	}
+}
+
+func (a *answered) Write(p []byte) (int, error) {
+	a.WriteHeader(http.StatusOK)
+	return a.body.Write(p)
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// beats runs what works in this process beside the answers to requests.
+type beats struct {
+	process context.Context // ends when the process is asked to
+	end     func()          // ends it
+	run     func(context.Context, heartbeat.Tick) (heartbeat.Report, error)
+	every   time.Duration // a minute at least
+	log     *slog.Logger
+	working sync.WaitGroup
+}
+
+// beat runs one beat, which ends with ctx and with the process: it parks at its
+// next step. A panic is the beat's error.
+func (b *beats) beat(ctx context.Context, t heartbeat.Tick) (report heartbeat.Report, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(b.process, cancel)()
+	defer func() {
+		if p := recover(); p != nil {
+			b.log.DebugContext(ctx, "where the beat panicked", "stack", string(debug.Stack()))
+			err = fmt.Errorf("the beat panicked: %v", p)
+		}
+	}()
+	return b.run(ctx, t)
+}
+
+// background runs fn beyond the answer to a request.
+func (b *beats) background(fn func(context.Context)) {
+	b.working.Go(func() { fn(b.process) })
+}
+
+// keep beats at once and then on the schedule, until the process is to end. The
+// first beat is nobody's slot: it runs after each start and takes up what was left.
+func (b *beats) keep(first trace.ID) {
+	b.tell(heartbeat.Tick{Trace: first})
+	for b.process.Err() == nil {
+		at := next(time.Now(), b.every)
+		b.log.InfoContext(b.process, "next beat", "at", at.Format("15:04"))
+		timer := time.NewTimer(time.Until(at))
+		select {
+		case <-timer.C:
+			b.tell(heartbeat.Tick{Slot: at})
+		case <-b.process.Done():
+			timer.Stop()
+		}
+	}
+}
+
+// next is the first time after now that the schedule names, which is a slot. The
+// times are the same in every process, so that of two on one database one beats
+// for a slot; those that passed while a beat ran are past.
+func next(now time.Time, every time.Duration) time.Time {
+	return now.Truncate(every).Add(every)
+}
+
+// tell beats, and says what the beat itself does not.
+func (b *beats) tell(t heartbeat.Tick) {
+	report, err := b.beat(b.process, t)
+	switch {
+	case err != nil && b.process.Err() != nil:
+		b.log.InfoContext(b.process, "beat cut short: the next one goes on where it was")
+	case err != nil:
+		b.log.ErrorContext(b.process, "beat failed", "error", err)
+	case report.Outcome == heartbeat.Skipped && report.Holder != "":
+		b.log.InfoContext(b.process, "lane taken", "holder", report.Holder)
+	}
+}

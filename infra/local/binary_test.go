@@ -1,0 +1,84 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestTheRealBinary builds the command and stops it by signals.
+func TestTheRealBinary(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the command")
+	}
+	binary := filepath.Join(t.TempDir(), "lanekeeper")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		t.Run(signal.String(), func(t *testing.T) {
+			cmd, d := start(t, binary)
+			url, token, _ := d.started()
+			if status, body := call(t, "GET", url+"/api/v1/lanes", token, ""); status != 200 || !strings.Contains(body, `"items":[]`) {
+				t.Errorf("lanes: %d %s", status, body)
+			}
+			kill(t, cmd, signal)
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("after the signal: %v\n%s", err, d)
+			}
+			says(t, d.out.String(), "stopping", "stopped")
+			if d.errs.String() != "" {
+				t.Errorf("on stderr:\n%s", d.errs)
+			}
+		})
+	}
+	t.Run("twice", func(t *testing.T) {
+		cmd, d := start(t, binary)
+		url, token, _ := d.started()
+		// A request whose body does not come keeps it from ending at once.
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "POST /api/v1/heartbeat/run HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n"+
+			"Content-Type: application/json\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n", token)
+		if _, err := conn.Read(make([]byte, 10)); err != nil { // it waits for the body now
+			t.Fatal(err)
+		}
+		kill(t, cmd, syscall.SIGTERM)
+		d.out.wait(t, "stopping")
+		kill(t, cmd, syscall.SIGTERM)
+		err = cmd.Wait()
+		if exit, ok := errors.AsType[*exec.ExitError](err); !ok || !exit.Sys().(syscall.WaitStatus).Signaled() {
+			t.Errorf("after the second signal: %v\n%s", err, d)
+		}
+	})
+}
+
+// start starts a dev of the binary in a home of its own.
+func start(t *testing.T, binary string) (*exec.Cmd, *running) {
+	t.Helper()
+	d := &running{t: t, out: newWatched(), errs: newWatched()}
+	cmd := exec.CommandContext(t.Context(), binary, "dev")
+	cmd.Env = append(cmd.Environ(), newHome(t).environ...)
+	cmd.Stdout, cmd.Stderr = d.out, d.errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, d
+}
+
+func kill(t *testing.T, cmd *exec.Cmd, signal syscall.Signal) {
+	t.Helper()
+	if err := cmd.Process.Signal(signal); err != nil {
+		t.Fatal(err)
+	}
+}

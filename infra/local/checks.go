@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/llm/demo"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
+)
+
+// checkLimit is how long a part may take to answer.
+const checkLimit = 3 * time.Second
+
+// checkFiles looks at the SQLite file, who may read it and whether it is sound,
+// without opening it for writing. The answer is whether it can be used.
+func checkFiles(ctx context.Context, cfg app.Config) ([]finding, bool) {
+	const name = "files"
+	info, err := os.Stat(cfg.SQLitePath)
+	if errors.Is(err, fs.ErrNotExist) {
+		return []finding{warn(name, "lanekeeper dev, or lanekeeper migrate", "there is no file %s yet", cfg.SQLitePath)}, false
+	}
+	if err != nil {
+		return []finding{fail(name, "", err)}, false
+	}
+	findings := []finding{ok(name, "%s, for this user alone", cfg.SQLitePath)}
+	if open := info.Mode().Perm() & 0o077; open != 0 {
+		findings[0] = warn(name, "chmod 600 "+cfg.SQLitePath, "%s has mode %o: others on this machine may read it", cfg.SQLitePath, info.Mode().Perm())
+	}
+	if err := integrity(ctx, cfg.SQLitePath); err != nil {
+		return append(findings, fail("integrity", "keep the file, restore a backup in its place; `lanekeeper dev` would move it aside and begin anew", err)), false
+	}
+	return append(findings, ok("integrity", "SQLite finds no damage")), true
+}
+
+func integrity(ctx context.Context, path string) error {
+	pool, err := sql.Open("sqlite", "file:"+url.PathEscape(path)+"?mode=ro&_pragma=busy_timeout(5000)")
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	var verdict string
+	if err := pool.QueryRowContext(ctx, "PRAGMA integrity_check(1)").Scan(&verdict); err != nil {
+		return err
+	}
+	if verdict != "ok" {
+		return errors.New(verdict)
+	}
+	return nil
+}
+
+// checkLanes takes a lane and gives it back, and compares the clocks on the way.
+func checkLanes(ctx context.Context, d *db.DB) []finding {
+	lanes, err := lane.New(d)
+	if err != nil {
+		return []finding{fail("lanes", "", err)}
+	}
+	request := lane.Request{
+		Workspace: workspace.Default, Lane: lane.Name("doctor:" + rand.Text()), Holder: "doctor", TTL: 30 * time.Second,
+	}
+	asked := time.Now()
+	hold, err := lanes.Acquire(ctx, request)
+	answered := time.Now()
+	if errors.Is(err, db.ErrReference) {
+		return []finding{fail("lanes", "lanekeeper migrate", errors.New("there is no default workspace"))}
+	}
+	if err == nil {
+		err = lanes.Release(ctx, hold)
+	}
+	if err != nil {
+		return []finding{fail("lanes", "", err)}
+	}
+	findings := []finding{ok("lanes", "one was taken and given back in %s", took(time.Since(asked)))}
+	there := hold.Until().Add(-request.TTL)
+	skew := there.Sub(asked.Add(answered.Sub(asked) / 2))
+	if uncertain := answered.Sub(asked) / 2; skew.Abs() > maxSkew+uncertain {
+		return append(findings, warn("clock", "let both machines follow a time server",
+			"this machine's clock is %s off the database's, which decides", skew.Abs().Round(time.Millisecond)))
+	}
+	return append(findings, ok("clock", "within %s of the database's", took(skew.Abs()+answered.Sub(asked)/2)))
+}
+
+// maxSkew is by how much the clock here may differ: nothing depends on it, but
+// times shown would puzzle.
+const maxSkew = 2 * time.Second
+
+func checkRedis(ctx context.Context, cfg app.Config) finding {
+	if cfg.RedisURL == "" {
+		return ok("redis", "none is configured; it is optional")
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkLimit)
+	defer cancel()
+	if err := pingRedis(ctx, cfg.RedisURL); err != nil {
+		return fail("redis", "start the server that REDIS_URL names, or unset REDIS_URL: nothing is lost without it", err)
+	}
+	return ok("redis", "answers")
+}
+
+func pingRedis(ctx context.Context, address string) (err error) {
+	options, err := redis.ParseURL(address)
+	if err != nil {
+		return errors.New("REDIS_URL is not a Redis URL (redis://user:password@host:6379/0)") // the error may quote it
+	}
+	options.MaxRetries, options.DialerRetries = -1, 1
+	quietRedis()
+	client := redis.NewClient(options)
+	defer func() { err = errors.Join(err, client.Close()) }()
+	return client.Ping(ctx).Err()
+}
+
+// quietRedis keeps the client's own log off the terminal: what it says there, its
+// errors say too. It is a switch of the whole package, set once.
+var quietRedis = sync.OnceFunc(func() { redis.SetLogger(silence{}) })
+
+type silence struct{}
+
+func (silence) Printf(context.Context, string, ...any) {}
+
+// checkModel asks the model something.
+func checkModel(ctx context.Context) finding {
+	model := demo.New()
+	_, err := model.Generate(ctx, llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Text: "Are you there?"}}, MaxTokens: 100}, nil)
+	if err != nil {
+		return fail("model", "", err)
+	}
+	return ok("model", "the %s model answers: a script that needs no network, and says so in all it writes", model.Name())
+}
+
+func checkToken(cfg app.Config) finding {
+	const name = "token"
+	if cfg.AdminToken != "" {
+		return ok(name, "ADMIN_TOKEN is set")
+	}
+	path := tokenFile(cfg)
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return ok(name, "none yet; `lanekeeper dev` makes one")
+	case err != nil:
+		return fail(name, "", err)
+	case info.Mode().Perm()&0o077 != 0:
+		return warn(name, "chmod 600 "+path, "%s has mode %o: others on this machine may read it", path, info.Mode().Perm())
+	}
+	if _, err := adminToken(cfg); err != nil {
+		return fail(name, "", err)
+	}
+	return ok(name, "in %s, for this user alone", path)
+}
+
+// checkAddress tells whether the local runner could listen, or does already.
+func checkAddress(ctx context.Context, cfg app.Config) finding {
+	const name = "address"
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.Addr)
+	if err == nil {
+		_ = l.Close() // nothing was accepted
+		return ok(name, "%s is free for `lanekeeper dev`", cfg.Addr)
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkLimit)
+	defer cancel()
+	if status, herr := health(ctx, cfg.Addr); herr == nil {
+		return ok(name, "a Lanekeeper answers at http://%s: %s", cfg.Addr, status)
+	}
+	return warn(name, "ADDR="+neighbour(cfg.Addr), "%s", err)
+}
+
+// health asks a server whether it is a Lanekeeper, and how it is.
+func health(ctx context.Context, addr string) (string, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/health", nil)
+	if err != nil {
+		return "", err
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := client.Do(r)
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	var said struct{ Status string }
+	err = json.NewDecoder(io.LimitReader(answer.Body, 64<<10)).Decode(&said)
+	if err == nil && answer.Header.Get("X-Trace-Id") == "" || said.Status == "" {
+		return "", fmt.Errorf("%s is no Lanekeeper", addr)
+	}
+	return clean(said.Status), err
+}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+
+	"github.com/lanekeeper/lanekeeper/shared/app"
+)
+
+// config prints what is in force. A configuration that can't be used is printed
+// too, before what is wrong with it.
+func config(*flag.FlagSet) action {
+	return func(_ context.Context, c *console, args []string) error {
+		if len(args) > 0 {
+			return misused("config takes no arguments")
+		}
+		cfg, wrong := app.LoadConfig(c.environ)
+		settings := cfg.Redacted()
+		err := c.answer(settings, func(w io.Writer) {
+			for _, s := range settings {
+				value := s.Value
+				if value == "" {
+					value = "–"
+				}
+				source := "default"
+				if s.Set {
+					source = "set"
+				}
+				fmt.Fprintf(w, "%-28s %-8s %s\n", s.Variable, source, clean(value))
+			}
+			for _, note := range cfg.Notes() {
+				fmt.Fprintf(w, "\n%s\n", note)
+			}
+		})
+		if err != nil {
+			return err
+		}
+		return wrong
+	}
+}

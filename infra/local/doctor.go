@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+
+	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+)
+
+// finding is what one check found.
+type finding struct {
+	Check  string `json:"check"`
+	Status string `json:"status"` // ok, warn or fail
+	Found  string `json:"found"`
+	Fix    string `json:"fix,omitempty"`
+}
+
+func ok(check, format string, args ...any) finding {
+	return finding{Check: check, Status: "ok", Found: fmt.Sprintf(format, args...)}
+}
+
+func warn(check, fix, format string, args ...any) finding {
+	return finding{Check: check, Status: "warn", Found: fmt.Sprintf(format, args...), Fix: fix}
+}
+
+func fail(check, fix string, err error) finding {
+	return finding{Check: check, Status: "fail", Found: err.Error(), Fix: fix}
+}
+
+// doctor looks at everything Lanekeeper stands on. It changes nothing but one
+// lane of its own, which it takes and gives back.
+func doctor(*flag.FlagSet) action {
+	return func(ctx context.Context, c *console, args []string) error {
+		if len(args) > 0 {
+			return misused("doctor takes no arguments")
+		}
+		findings := examine(ctx, c.environ)
+		failed := 0
+		for _, f := range findings {
+			if f.Status == "fail" {
+				failed++
+			}
+		}
+		err := c.answer(struct {
+			Healthy bool      `json:"healthy"`
+			Checks  []finding `json:"checks"`
+		}{failed == 0, findings}, func(w io.Writer) {
+			p := newPaper(w, c.environ)
+			for _, f := range findings {
+				p.print(true, statusSpan(fmt.Sprintf("%-5s", f.Status)), span{bold, fmt.Sprintf("%-14s", f.Check)}, span{plain, f.Found})
+				if f.Fix != "" {
+					p.print(true, span{dim, fmt.Sprintf("%19s", "→ ")}, span{plain, f.Fix})
+				}
+			}
+		})
+		if err == nil && failed > 0 {
+			return &exitError{code: exitFailed}
+		}
+		return err
+	}
+}
+
+// examine makes the checks. What a failed one makes meaningless is left out.
+func examine(ctx context.Context, environ []string) []finding {
+	cfg, err := app.LoadConfig(environ)
+	if problems, bad := errors.AsType[*app.ConfigError](err); bad {
+		var findings []finding
+		for _, p := range problems.Problems {
+			findings = append(findings, fail("configuration", "", errors.New(p.String())))
+		}
+		return findings
+	}
+	if err != nil {
+		return []finding{fail("configuration", "", err)}
+	}
+	findings := []finding{ok("configuration", "every value can be used")}
+	sound := true
+	if !cfg.OnPostgres() {
+		var files []finding
+		files, sound = checkFiles(ctx, cfg)
+		findings = append(findings, files...)
+	}
+	if sound {
+		findings = append(findings, checkDatabase(ctx, cfg)...)
+	}
+	return append(findings, checkRedis(ctx, cfg), checkModel(ctx), checkToken(cfg), checkAddress(ctx, cfg))
+}
+
+func checkDatabase(ctx context.Context, cfg app.Config) []finding {
+	d, err := connect(ctx, cfg)
+	if err != nil {
+		fix := hintFor(err)
+		if _, outdated := errors.AsType[*db.SchemaError](err); outdated {
+			fix = "lanekeeper migrate"
+		}
+		return []finding{fail("database", fix, err)}
+	}
+	defer d.Close()
+	found := ok("database", "%s answers; its schema is what this build needs (%d)", databaseOf(cfg), buildOf().Schema)
+	if cfg.OnPostgres() {
+		found.Found += "; the role lanekeeper_app can't bypass row-level security"
+	}
+	return append([]finding{found}, checkLanes(ctx, d)...)
+}

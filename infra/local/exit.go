@@ -1,0 +1,142 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+)
+
+// The exit codes.
+const (
+	exitDone     = 0
+	exitFailed   = 1
+	exitUsage    = 2
+	exitDatabase = 3
+	exitBusy     = 4
+)
+
+// exits says what they mean, for the help.
+var exits = []struct {
+	code    int
+	meaning string
+}{
+	{exitDone, "done; a beat that had nothing to do, or left work to the next one, is done too"},
+	{exitFailed, "failed, or a check of doctor's did"},
+	{exitUsage, "the command line or the configuration is wrong"},
+	{exitDatabase, "the database is unreachable, damaged or outdated"},
+	{exitBusy, "skipped: somebody else holds the lane"},
+}
+
+// A usageError says what is wrong with the command line.
+type usageError struct {
+	problem string
+	text    string // the usage
+}
+
+func (e *usageError) Error() string { return e.problem }
+
+// misused is a usageError with the verb's own usage.
+func misused(format string, args ...any) error {
+	return &usageError{problem: fmt.Sprintf(format, args...)}
+}
+
+// An exitError ends the command with a code of its own choice. Without an error
+// there is nothing more to say.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return fmt.Sprint(e.err) }
+func (e *exitError) Unwrap() error { return e.err }
+
+// hinted is an error with what to do next.
+type hinted struct {
+	err  error
+	hint string
+}
+
+func (e *hinted) Error() string { return e.err.Error() }
+func (e *hinted) Unwrap() error { return e.err }
+
+// code tells the person, or the program, what went wrong, and answers the exit
+// code.
+func (c *console) code(err error) int {
+	if err == nil {
+		return exitDone
+	}
+	code := codeOf(err)
+	if exit, ok := errors.AsType[*exitError](err); ok && exit.err == nil {
+		return code
+	}
+	usage, _ := errors.AsType[*usageError](err)
+	wrong, _ := errors.AsType[*app.ConfigError](err)
+	switch {
+	case c.json:
+		// Strings always encode, and nobody is left to tell when stderr fails.
+		_ = json.NewEncoder(c.err).Encode(struct {
+			Error string `json:"error"`
+			Hint  string `json:"hint,omitempty"`
+			Code  int    `json:"exitCode"`
+		}{err.Error(), hintFor(err), code})
+	case usage != nil:
+		if usage.problem != "" {
+			fmt.Fprintf(c.err, "lanekeeper: %s\n\n", usage.problem)
+		}
+		fmt.Fprint(c.err, usage.text)
+	case wrong != nil:
+		fmt.Fprintln(c.err, "lanekeeper: the configuration is wrong:")
+		for _, p := range wrong.Problems {
+			fmt.Fprintf(c.err, "  %s\n", p)
+		}
+	default:
+		fmt.Fprintf(c.err, "lanekeeper: %s\n", err)
+		if hint := hintFor(err); hint != "" {
+			fmt.Fprintf(c.err, "\n%s\n", hint)
+		}
+	}
+	return code
+}
+
+func codeOf(err error) int {
+	if exit, ok := errors.AsType[*exitError](err); ok {
+		return exit.code
+	}
+	if _, ok := errors.AsType[*usageError](err); ok {
+		return exitUsage
+	}
+	if _, ok := errors.AsType[*app.ConfigError](err); ok {
+		return exitUsage
+	}
+	if _, ok := errors.AsType[*db.SchemaError](err); ok {
+		return exitDatabase
+	}
+	for _, of := range []error{db.ErrUnavailable, db.ErrCorrupt, db.ErrUnsafeRole, errDatabase} {
+		if errors.Is(err, of) {
+			return exitDatabase
+		}
+	}
+	return exitFailed
+}
+
+// errDatabase marks what keeps a database from being opened and has no name yet.
+var errDatabase = errors.New("the database can't be used")
+
+// hintFor says what to do about an error, where the error does not say so itself.
+func hintFor(err error) string {
+	if h, ok := errors.AsType[*hinted](err); ok {
+		return h.hint
+	}
+	switch {
+	case errors.Is(err, db.ErrUnsafeRole):
+		return "The rows of one workspace would be open to another. As a superuser run:\n" +
+			"  ALTER ROLE lanekeeper_app NOSUPERUSER NOBYPASSRLS"
+	case errors.Is(err, fs.ErrPermission):
+		return "Give this user the right to it, or point SQLITE_PATH to a place where it may write."
+	}
+	return ""
+}

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
+)
+
+// event is a log record with all its attributes.
+type event struct {
+	slog.Record
+	attrs []slog.Attr
+}
+
+func (e event) text(key string) string {
+	for _, a := range e.attrs {
+		if a.Key == key {
+			return a.Value.String()
+		}
+	}
+	return ""
+}
+
+func (e event) number(key string) int64 {
+	n, _ := strconv.ParseInt(e.text(key), 10, 64)
+	return n
+}
+
+func (e event) took() string { return took(time.Duration(e.number("duration_ms")) * time.Millisecond) }
+
+// line is how an event is told.
+type line struct {
+	indent int
+	opens  bool // begins or ends the story of its trace
+	whole  bool // is not cut
+	spans  []span
+}
+
+// lines tell the events of a beat. What is not here is told as it is.
+var lines = map[string]func(event) line{
+	"beat started": func(e event) line {
+		l := line{opens: true, spans: []span{{bold, "beat "}, {cyan, e.text("trace_id")}, {plain, " · " + count(e.number("objectives"), "objective") + " active"}}}
+		if attempt := e.number("attempt"); attempt > 1 {
+			l.spans = append(l.spans, span{yellow, fmt.Sprintf(" · attempt %d: it was cut off before", attempt)})
+		}
+		return l
+	},
+	"work on objective": func(e event) line {
+		spans := []span{{bold, fmt.Sprintf("%-8s", e.text("phase"))}, {plain, e.text("objective")}}
+		if step := e.text("step"); step != "" {
+			spans = append(spans, span{dim, " → "}, span{plain, step})
+		}
+		return line{indent: 1, spans: spans}
+	},
+	"run resumed": func(e event) line {
+		return detail(yellow, fmt.Sprintf("resumed after step %d, attempt %d", e.number("step"), e.number("attempt")))
+	},
+	"run interrupted": func(e event) line {
+		return detail(yellow, "interrupted: "+e.text("error"))
+	},
+	"model answered": func(e event) line {
+		what := "answers"
+		if n := e.number("calls"); n > 0 {
+			what = "asks for " + count(n, "call")
+		}
+		return detail(plain, fmt.Sprintf("model %s %s", e.text("model"), what), count(e.number("tokens"), "token"), e.took())
+	},
+	"model failed": func(e event) line {
+		return detail(red, "the model failed: "+e.text("error"))
+	},
+	"skill name matched": func(e event) line {
+		return detail(plain, fmt.Sprintf("skill %s is meant by %q", e.text("skill"), e.text("asked")))
+	},
+	"skill done": func(e event) line {
+		return detail(plain, "skill "+e.text("skill"), e.took())
+	},
+	"skill failed": func(e event) line {
+		return detail(yellow, fmt.Sprintf("skill %s failed: %s", e.text("skill"), cmp.Or(e.text("reason"), e.text("error"))))
+	},
+	"skill panicked": func(e event) line {
+		return detail(red, fmt.Sprintf("skill %s panicked: %s", e.text("skill"), e.text("panic")))
+	},
+	"call refused": func(e event) line {
+		return detail(yellow, fmt.Sprintf("call of %s refused: %s", e.text("tool"), e.text("note")))
+	},
+	"work ended": func(e event) line {
+		status := e.text("status")
+		s := green
+		if status != "completed" {
+			s = yellow
+		}
+		l := detail(s, status)
+		if said := cmp.Or(e.text("reason"), e.text("answer")); said != "" {
+			l.spans = append(l.spans, span{dim, ": "}, span{plain, said})
+		}
+		return l
+	},
+	"work given up": func(e event) line {
+		return detail(yellow, "given up on "+e.text("objective")+": "+e.text("reason"))
+	},
+	"objective left: its lane is lost": func(e event) line {
+		return detail(yellow, "left "+e.text("objective")+", its lane is lost: "+e.text("error"))
+	},
+	"phase ended": func(e event) line {
+		if e.number("considered") == 0 {
+			return line{indent: 1, spans: []span{{bold, fmt.Sprintf("%-8s", e.text("phase"))}, {dim, "nothing to do"}}}
+		}
+		counts := []string{fmt.Sprintf("%d of %d done", e.number("done"), e.number("considered"))}
+		for _, k := range []string{"failed", "left"} {
+			if n := e.number(k); n > 0 {
+				counts = append(counts, fmt.Sprintf("%d %s", n, k))
+			}
+		}
+		tail := join(strings.Join(counts, ", "), count(e.number("tokens"), "token"), e.took())
+		return line{indent: 1, spans: []span{{bold, fmt.Sprintf("%-8s", e.text("phase"))}, {dim, tail}}}
+	},
+	"beat ended": func(e event) line {
+		outcome := e.text("outcome")
+		spans := []span{{bold, "beat "}, {cyan, e.text("trace_id")}, {outcomeStyle(outcome), " " + outcome}}
+		if reason := e.text("reason"); reason != "" {
+			spans = append(spans, span{plain, ": " + reason})
+		}
+		var facts []string
+		if n := e.number("left"); n > 0 {
+			facts = append(facts, fmt.Sprintf("%d left for the next", n))
+		}
+		if n := e.number("tokens"); n > 0 {
+			facts = append(facts, count(n, "token"))
+		}
+		return line{opens: true, spans: append(spans, span{dim, " · " + join(append(facts, e.took())...)})}
+	},
+	"beat failed": func(e event) line {
+		return line{spans: []span{{red, "beat failed: " + e.text("error")}}}
+	},
+	"next beat": func(e event) line {
+		return line{spans: []span{{dim, "next beat at " + e.text("at")}}}
+	},
+	"lane taken": func(e event) line {
+		return line{indent: 1, whole: true, spans: []span{{plain, "it is held by " + e.text("holder") + "; `lanekeeper locks` shows until when"}}}
+	},
+	"request": func(e event) line {
+		return line{spans: []span{{dim, fmt.Sprintf("%s %s · %s, %s · %s", e.text("method"), e.text("route"), e.text("status"), e.took(), e.text("trace_id"))}}}
+	},
+	"beat lost the lane and changed nothing after that": func(e event) line {
+		return line{opens: true, spans: []span{{red, e.Message}}}
+	},
+}
+
+// outcomeStyle marks the outcomes after which somebody may want to look.
+func outcomeStyle(outcome string) style {
+	switch heartbeat.Outcome(outcome) {
+	case heartbeat.Completed, heartbeat.Idle:
+		return green
+	case heartbeat.Lost:
+		return red
+	}
+	return yellow
+}
+
+// detail is a line within a piece of work.
+func detail(s style, what string, facts ...string) line {
+	l := line{indent: 2, spans: []span{{s, what}}}
+	if len(facts) > 0 {
+		l.spans = append(l.spans, span{dim, " · " + join(facts...)})
+	}
+	return l
+}
+
+// other tells any event: its message and its attributes.
+func other(e event) line {
+	s := plain
+	switch {
+	case e.Level >= slog.LevelError:
+		s = red
+	case e.Level >= slog.LevelWarn:
+		s = yellow
+	case e.Level < slog.LevelInfo:
+		s = dim
+	}
+	l := line{spans: []span{{s, e.Message}}}
+	for _, a := range e.attrs {
+		switch a.Key {
+		case "execution_id", "workspace":
+			continue
+		}
+		value := a.Value.String()
+		if strings.ContainsAny(value, " =\"") || value == "" {
+			value = strconv.Quote(value)
+		}
+		l.spans = append(l.spans, span{dim, "  " + a.Key + "="}, span{plain, value})
+	}
+	return l
+}
+
+func join(facts ...string) string { return strings.Join(facts, ", ") }
+
+// count is a number with its noun: "1 token", "12,345 tokens".
+func count(n int64, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return thousands(n) + " " + noun
+}
+
+func thousands(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+// took is a duration as a person reads it.
+func took(d time.Duration) string {
+	switch {
+	case d < time.Millisecond:
+		return "<1 ms"
+	case d < time.Second:
+		return strconv.FormatInt(d.Milliseconds(), 10) + " ms"
+	case d < time.Minute:
+		return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + " s"
+	}
+	return d.Round(time.Second).String()
+}

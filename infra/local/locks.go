@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"text/tabwriter"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+)
+
+func locks(flags *flag.FlagSet) action {
+	ws := workspaceFlag(flags)
+	reason := flags.String("reason", "", "why a hold is ended by force: `TEXT` for the activity log")
+	return func(ctx context.Context, c *console, args []string) error {
+		switch {
+		case len(args) == 0 && *reason == "":
+			return c.listLocks(ctx, db.Workspace(*ws))
+		case len(args) == 2 && args[0] == "release":
+			if *reason == "" {
+				return misused("say why: locks release %s --reason TEXT", clean(args[1]))
+			}
+			return c.releaseLock(ctx, db.Workspace(*ws), args[1], *reason)
+		}
+		return misused("locks takes nothing, or: release LANE --reason TEXT")
+	}
+}
+
+func (c *console) listLocks(ctx context.Context, ws db.Workspace) error {
+	core, ask, err := c.operate(ctx, ws)
+	if err != nil {
+		return err
+	}
+	defer core.DB.Close()
+	var held struct {
+		Items []struct {
+			Lane        string `json:"lane"`
+			Holder      string `json:"holder"`
+			AgeMS       int64  `json:"ageMs"`
+			RemainingMS int64  `json:"remainingMs"`
+			WantedBy    string `json:"wantedBy"`
+		} `json:"items"`
+		NextCursor *string `json:"nextCursor"`
+	}
+	all, err := ask.ask(ctx, http.MethodGet, "/api/v1/lanes?limit=200", nil, &held)
+	if err != nil {
+		return err
+	}
+	return c.answer(all, func(w io.Writer) {
+		if len(held.Items) == 0 {
+			fmt.Fprintln(w, "No lane is held.")
+			return
+		}
+		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(table, "LANE\tHELD BY\tSINCE\tENDS IN\tWAITING")
+		for _, l := range held.Items {
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", clean(l.Lane), clean(l.Holder),
+				seconds(l.AgeMS), seconds(l.RemainingMS), clean(l.WantedBy))
+		}
+		_ = table.Flush() // as with Fprint, nobody is left to tell
+		if held.NextCursor != nil {
+			fmt.Fprintln(w, "… and more: GET /api/v1/lanes pages through all of them.")
+		}
+	})
+}
+
+func (c *console) releaseLock(ctx context.Context, ws db.Workspace, name, reason string) error {
+	if _, err := lane.ParseName(name); err != nil {
+		return misused("%s", err)
+	}
+	core, ask, err := c.operate(ctx, ws)
+	if err != nil {
+		return err
+	}
+	defer core.DB.Close()
+	var did struct {
+		Released bool `json:"released"`
+	}
+	body := map[string]string{"reason": reason}
+	all, err := ask.ask(ctx, http.MethodPost, "/api/v1/lanes/"+url.PathEscape(name)+"/force-release", body, &did)
+	if err != nil {
+		return err
+	}
+	return c.answer(all, func(w io.Writer) {
+		if !did.Released {
+			fmt.Fprintf(w, "Nobody held lane %s.\n", name)
+			return
+		}
+		fmt.Fprintf(w, "Lane %s is free. Whoever held it can't write under it any more.\n", name)
+	})
+}
+
+func seconds(ms int64) time.Duration {
+	return (time.Duration(ms) * time.Millisecond).Round(time.Second)
+}

@@ -1,0 +1,16 @@
+package main
+
+import (
+	"io"
+	"log/slog"
+
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// logger writes a story for a person, or with --json a line of JSON an event.
+func (c *console) logger(w io.Writer, level slog.Leveler) *slog.Logger {
+	if c.json {
+		return slog.New(trace.NewHandler(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})))
+	}
+	return slog.New(trace.NewHandler(newStory(newPaper(w, c.environ), level)))
+}

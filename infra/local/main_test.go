@@ -1,0 +1,189 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// the test servers live as long as the process, and someone waits for their end
+		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))
+}
+
+// home is a place of its own for a lanekeeper: its environment.
+type home struct {
+	t       testing.TB
+	environ []string
+}
+
+// newHome is a home on a SQLite file that is not there yet; dev chooses its port.
+func newHome(t testing.TB, environ ...string) home {
+	return home{t, append([]string{"SQLITE_PATH=" + filepath.Join(t.TempDir(), "data", "lk.db"), "ADDR=127.0.0.1:0"}, environ...)}
+}
+
+// file is the path of the home's SQLite file.
+func (h home) file() string { return lookup(h.environ, "SQLITE_PATH") }
+
+// result is what a command line came to.
+type result struct {
+	code     int
+	out, err string
+}
+
+// do runs a command line to its end.
+func (h home) do(args ...string) result {
+	h.t.Helper()
+	return h.feed("", args...)
+}
+
+// feed is do with something on stdin.
+func (h home) feed(in string, args ...string) result {
+	h.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	var out, errs bytes.Buffer
+	code := run(ctx, append([]string{"lanekeeper"}, args...), h.environ, strings.NewReader(in), &out, &errs)
+	return result{code, out.String(), errs.String()}
+}
+
+// must is do that has to end with code.
+func (h home) must(code int, args ...string) result {
+	h.t.Helper()
+	r := h.do(args...)
+	if r.code != code {
+		h.t.Fatalf("lanekeeper %s: exit code %d, want %d\nstdout:\n%s\nstderr:\n%s", strings.Join(args, " "), r.code, code, r.out, r.err)
+	}
+	return r
+}
+
+// says fails the test unless text contains all parts.
+func says(t testing.TB, text string, parts ...string) {
+	t.Helper()
+	for _, p := range parts {
+		if !strings.Contains(text, p) {
+			t.Errorf("%q is missing in:\n%s", p, text)
+		}
+	}
+}
+
+// running is a dev that runs in this process.
+type running struct {
+	t    testing.TB
+	out  *watched
+	errs *watched
+	stop context.CancelFunc
+	code chan int
+}
+
+// dev starts a dev. The test stops it, or its end does.
+func (h home) dev(args ...string) *running {
+	h.t.Helper()
+	return h.devUntil("", args...)
+}
+
+// devUntil is dev that is stopped as soon as it says mark: in the middle of what it
+// does then.
+func (h home) devUntil(mark string, args ...string) *running {
+	h.t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	r := &running{h.t, newWatched(), newWatched(), stop, make(chan int, 1)}
+	r.out.mark, r.out.reached = mark, stop
+	go func() {
+		r.code <- run(ctx, append([]string{"lanekeeper", "dev"}, args...), h.environ, strings.NewReader(""), r.out, r.errs)
+		r.out.end()
+		r.errs.end()
+	}()
+	h.t.Cleanup(func() { stop(); <-r.out.ended })
+	return r
+}
+
+// end stops it as Ctrl-C does, and answers its exit code.
+func (r *running) end() int {
+	r.t.Helper()
+	r.stop()
+	return <-r.code
+}
+
+// after is what stands behind mark in the line of the output it is in, up to the
+// next space; it waits for it.
+func (r *running) after(mark string) string {
+	r.t.Helper()
+	word, _, _ := strings.Cut(r.out.wait(r.t, mark), " ")
+	return strings.TrimSpace(word)
+}
+
+// watched is a stream on which a test can wait for a text.
+type watched struct {
+	mu      sync.Mutex
+	text    strings.Builder
+	written chan struct{} // closed at the next write, and replaced
+	ended   chan struct{}
+	mark    string // what makes it call reached, in the goroutine that writes
+	reached func()
+}
+
+func newWatched() *watched {
+	return &watched{written: make(chan struct{}), ended: make(chan struct{})}
+}
+
+func (w *watched) end() { close(w.ended) }
+
+// Write implements io.Writer.
+func (w *watched) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.text.Write(p)
+	if w.mark != "" && strings.Contains(string(p), w.mark) {
+		w.mark = ""
+		w.reached()
+	}
+	close(w.written)
+	w.written = make(chan struct{})
+	return len(p), nil
+}
+
+func (w *watched) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.String()
+}
+
+// wait answers the rest of the line in which mark appears, as soon as the line is
+// whole.
+func (w *watched) wait(t testing.TB, mark string) string {
+	t.Helper()
+	deadline := time.After(time.Minute)
+	for {
+		w.mu.Lock()
+		text, written := w.text.String(), w.written
+		w.mu.Unlock()
+		if _, rest, found := strings.Cut(text, mark); found {
+			if line, _, whole := strings.Cut(rest, "\n"); whole {
+				return line
+			}
+		}
+		select {
+		case <-written:
+		case <-w.ended:
+			if w.String() == text {
+				t.Fatalf("it ended without saying %q:\n%s", mark, text)
+			}
+		case <-deadline:
+			t.Fatalf("it has not said %q:\n%s", mark, text)
+		}
+	}
+}
+
+var _ io.Writer = (*watched)(nil)
+
+func (r *running) String() string { return fmt.Sprintf("stdout:\n%s\nstderr:\n%s", r.out, r.errs) }

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+
+	"github.com/lanekeeper/lanekeeper/shared/app"
+)
+
+// migrateVerb brings the schema up to date and makes the default workspace.
+func migrateVerb(*flag.FlagSet) action {
+	return func(ctx context.Context, c *console, args []string) error {
+		if len(args) > 0 {
+			return misused("migrate takes no arguments")
+		}
+		cfg, err := app.LoadConfig(c.environ)
+		if err != nil {
+			return err
+		}
+		log := c.logger(c.err, cfg.LogLevel)
+		if !cfg.OnPostgres() { // the migrations themselves don't look for damage
+			d, err := open(ctx, cfg, 0)
+			if err != nil {
+				return err
+			}
+			if err := d.Close(); err != nil {
+				return err
+			}
+		}
+		did, err := bringUp(ctx, cfg, log)
+		if err != nil {
+			return err
+		}
+		core, made, err := prepare(ctx, cfg, log)
+		if err != nil {
+			return err
+		}
+		defer core.DB.Close()
+		return c.answer(struct {
+			Database string   `json:"database"`
+			From     int64    `json:"from"`
+			To       int64    `json:"to"`
+			Applied  []string `json:"applied"`
+			Demo     bool     `json:"demo"`
+		}{databaseOf(cfg), did.From, did.To, did.Applied, made.demo}, func(w io.Writer) {
+			if len(did.Applied) == 0 {
+				fmt.Fprintf(w, "%s is at version %d: nothing to do.\n", databaseOf(cfg), did.To)
+			} else {
+				fmt.Fprintf(w, "%s went from version %d to %d.\n", databaseOf(cfg), did.From, did.To)
+			}
+			if made.demo {
+				fmt.Fprintln(w, "The default workspace has demo content.")
+			}
+		})
+	}
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+
+	"github.com/lanekeeper/lanekeeper/migrations"
+	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/migrate"
+	"github.com/lanekeeper/lanekeeper/shared/db/postgres"
+	"github.com/lanekeeper/lanekeeper/shared/db/sqlite"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
+)
+
+// connect opens the configured database, which must be there and up to date.
+func connect(ctx context.Context, cfg app.Config) (*db.DB, error) {
+	if !cfg.OnPostgres() {
+		if _, err := os.Stat(cfg.SQLitePath); errors.Is(err, fs.ErrNotExist) {
+			return nil, &hinted{
+				fmt.Errorf("%w: there is no file %s", errDatabase, cfg.SQLitePath),
+				"`lanekeeper dev` or `lanekeeper migrate` makes it; SQLITE_PATH names another.",
+			}
+		}
+	}
+	return open(ctx, cfg, migrations.Latest())
+}
+
+// open opens the configured database at any schema version from least on.
+func open(ctx context.Context, cfg app.Config, least int64) (*db.DB, error) {
+	if !cfg.OnPostgres() {
+		d, err := sqlite.Open(ctx, sqlite.Config{Path: cfg.SQLitePath, Schema: least})
+		return d, unopened(err, "Is SQLITE_PATH a file that this user may read and write, in a folder where it may make others?")
+	}
+	d, err := postgres.Open(postgres.Config{URL: cfg.DatabaseURL, Schema: least})
+	if err != nil {
+		return nil, unopened(err, "")
+	}
+	if err := d.Check(ctx); err != nil {
+		return nil, errors.Join(unopened(err, unreachable), d.Close())
+	}
+	return d, nil
+}
+
+const unreachable = "Is the server that DATABASE_URL names up, and may this user log in to it?"
+
+// unopened names the failure to open a database, and what to do about it.
+func unopened(err error, hint string) error {
+	switch {
+	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, db.ErrCorrupt):
+		return err
+	case errors.Is(err, db.ErrUnavailable):
+		return &hinted{err, hint}
+	case codeOf(err) != exitDatabase:
+		return fmt.Errorf("%w: %w", errDatabase, err)
+	}
+	return err
+}
+
+// prepare makes the database where it is missing, brings its schema up to date
+// and makes the default workspace, with demo content where the configuration asks
+// for it or says nothing and the file is new.
+func prepare(ctx context.Context, cfg app.Config, log *slog.Logger) (*app.Core, prepared, error) {
+	var did prepared
+	d, err := open(ctx, cfg, migrations.Latest())
+	if _, outdated := errors.AsType[*db.SchemaError](err); outdated {
+		did.migrated = true
+		if did.Result, err = bringUp(ctx, cfg, log); err == nil {
+			d, err = open(ctx, cfg, migrations.Latest())
+		}
+	}
+	if err != nil {
+		return nil, did, err
+	}
+	core := app.NewCore(d, log)
+	if did.demo, err = wantsDemo(ctx, cfg, d); err == nil {
+		err = app.Seed(ctx, core, did.demo)
+	}
+	if err != nil {
+		return nil, did, errors.Join(err, d.Close())
+	}
+	return core, did, nil
+}
+
+// prepared is what prepare did.
+type prepared struct {
+	migrate.Result
+	migrated, demo bool
+}
+
+// bringUp applies the migrations that are missing. A SQLite file must have been
+// opened before, which finds damage.
+func bringUp(ctx context.Context, cfg app.Config, log *slog.Logger) (did migrate.Result, err error) {
+	if cfg.OnPostgres() {
+		did, err = migrate.Postgres(ctx, cfg.DatabaseURL, log)
+		return did, unopened(err, unreachable)
+	}
+	write, read, err := sqlite.OpenPools(sqlite.Config{Path: cfg.SQLitePath})
+	if err != nil {
+		return did, unopened(err, "")
+	}
+	did, err = migrate.SQLite(ctx, write, log)
+	return did, errors.Join(err, read.Close(), write.Close())
+}
+
+// wantsDemo reports whether there is to be demo content: as DEMO says, else in a
+// SQLite file that has no workspace yet.
+func wantsDemo(ctx context.Context, cfg app.Config, d *db.DB) (bool, error) {
+	if cfg.Demo != nil || cfg.OnPostgres() {
+		return cfg.Demo != nil && *cfg.Demo, nil
+	}
+	workspaces, err := workspace.New(d)
+	if err != nil {
+		return false, err
+	}
+	all, err := workspaces.All(ctx)
+	return len(all) == 0, err
+}

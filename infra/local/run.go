@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// console is what a verb has of the world: its environment and its streams.
+type console struct {
+	name    string // how the program was called, for commands to copy
+	environ []string
+	in      io.Reader
+	out     io.Writer // answers
+	err     io.Writer // errors, and the log of verbs that answer
+	json    bool      // answers for programs
+}
+
+// run carries out one command line, the program's name first, and answers the
+// exit code. The end of ctx is the wish to stop: what runs parks, and what is open
+// is closed.
+func run(ctx context.Context, args, environ []string, in io.Reader, out, errs io.Writer) int {
+	c := &console{name: calledAs(args[0]), environ: environ, in: in, out: out, err: errs}
+	return c.code(c.run(ctx, args[1:]))
+}
+
+// calledAs is what one types to call this program again.
+func calledAs(program string) string {
+	if strings.Contains(program, "go-build") { // the temporary file of go run
+		return "go run ./infra/local"
+	}
+	return program
+}
+
+func (c *console) run(ctx context.Context, args []string) error {
+	for len(args) > 0 && (args[0] == "--json" || args[0] == "-json") {
+		c.json, args = true, args[1:]
+	}
+	if len(args) == 0 {
+		return &usageError{text: helpText()}
+	}
+	v, ok := find(args[0])
+	if !ok {
+		return unknown(args[0])
+	}
+	var complaint bytes.Buffer
+	flags := flag.NewFlagSet(v.name, flag.ContinueOnError)
+	flags.SetOutput(&complaint)
+	flags.Usage = func() {} // printed below, where it belongs
+	flags.BoolVar(&c.json, "json", c.json, "answer in JSON, for programs")
+	do := v.setup(flags)
+	rest, err := parse(flags, args[1:])
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(c.out, v.help(flags))
+		return nil
+	case err != nil:
+		return &usageError{problem: strings.TrimSpace(complaint.String()), text: v.help(flags)}
+	}
+	err = do(ctx, c, rest)
+	if usage, ok := errors.AsType[*usageError](err); ok {
+		usage.text = cmp.Or(usage.text, v.help(flags))
+	}
+	return err
+}
+
+// parse reads flags wherever they stand among the arguments, and answers the
+// others.
+func parse(flags *flag.FlagSet, args []string) (rest []string, err error) {
+	for {
+		if err := flags.Parse(args); err != nil {
+			return nil, err
+		}
+		if flags.NArg() == 0 {
+			return rest, nil
+		}
+		rest = append(rest, flags.Arg(0))
+		args = flags.Args()[1:]
+	}
+}
+
+// answer prints what a verb found: v as JSON, or what human writes.
+func (c *console) answer(v any, human func(io.Writer)) error {
+	if !c.json {
+		human(c.out)
+		return nil
+	}
+	enc := json.NewEncoder(c.out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("write the answer: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/objective"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
+)
+
+// told is a trace as the API tells it, as far as it is printed.
+type told struct {
+	TraceID    string      `json:"traceId"`
+	Status     string      `json:"status"`
+	StartedAt  time.Time   `json:"startedAt"`
+	DurationMS int64       `json:"durationMs"`
+	Executions []execution `json:"executions"`
+	Activities []struct {
+		SkillName    string    `json:"skillName"`
+		Status       string    `json:"status"`
+		ErrorMessage string    `json:"errorMessage"`
+		TokenUsage   *usage    `json:"tokenUsage"`
+		DurationMS   int64     `json:"durationMs"`
+		ExecutionID  string    `json:"executionId"`
+		CreatedAt    time.Time `json:"createdAt"`
+	} `json:"activities"`
+	Lanes []struct {
+		Lane      string    `json:"lane"`
+		ExpiresAt time.Time `json:"expiresAt"`
+	} `json:"lanes"`
+	Usage usage `json:"usage"`
+}
+
+type execution struct {
+	ID      string `json:"id"`
+	Parent  string `json:"parentExecutionId"`
+	Subject string `json:"subject"`
+	Status  string `json:"status"`
+	Attempt int    `json:"attempt"`
+	Input   struct {
+		Task string `json:"task"`
+	} `json:"input"`
+	ErrorMessage string     `json:"errorMessage"`
+	TokenUsage   usage      `json:"tokenUsage"`
+	CreatedAt    time.Time  `json:"createdAt"`
+	EndedAt      *time.Time `json:"endedAt"`
+}
+
+type usage struct {
+	TotalTokens int64 `json:"totalTokens"`
+}
+
+func traceVerb(flags *flag.FlagSet) action {
+	ws := workspaceFlag(flags)
+	return func(ctx context.Context, c *console, args []string) error {
+		if len(args) != 1 {
+			return misused("trace takes the id of one trace, such as hb_0mwpsn9ll_vbajku4yo5")
+		}
+		id, _, err := trace.Parse(args[0])
+		if err != nil {
+			return misused("%q is %s", clean(args[0]), err)
+		}
+		core, ask, err := c.operate(ctx, db.Workspace(*ws))
+		if err != nil {
+			return err
+		}
+		defer core.DB.Close()
+		var t told
+		all, err := ask.ask(ctx, http.MethodGet, "/api/v1/traces/"+string(id), nil, &t)
+		if refused, ok := errors.AsType[*refusedError](err); ok && refused.Status == http.StatusNotFound {
+			return fmt.Errorf("nothing is known of trace %s in workspace %s", id, *ws)
+		}
+		if err != nil {
+			return err
+		}
+		titles, err := titlesOf(ctx, core, db.Workspace(*ws), t.Executions)
+		if err != nil {
+			return err
+		}
+		return c.answer(all, func(w io.Writer) { t.print(newPaper(w, c.environ), titles) })
+	}
+}
+
+func workspaceFlag(flags *flag.FlagSet) *string {
+	return flags.String("workspace", string(workspace.Default), "the `ID` of the workspace")
+}
+
+// titlesOf are the titles of the objectives that executions work on, by lane.
+func titlesOf(ctx context.Context, core *app.Core, ws db.Workspace, executions []execution) (map[string]string, error) {
+	objectives, err := objective.New(core.DB, core.IDs)
+	if err != nil {
+		return nil, err
+	}
+	var b db.Batch
+	found := map[string]*[]objective.Objective{}
+	for _, e := range executions {
+		if id, ok := strings.CutPrefix(e.Subject, "objective:"); ok && found[e.Subject] == nil {
+			found[e.Subject] = objectives.GetIn(&b, id)
+		}
+	}
+	if len(found) == 0 {
+		return nil, nil
+	}
+	if err := core.DB.Read(ctx, ws, &b); err != nil {
+		return nil, fmt.Errorf("read the objectives' titles: %w", err)
+	}
+	titles := map[string]string{}
+	for subject, o := range found {
+		if len(*o) > 0 {
+			titles[subject] = (*o)[0].Title
+		}
+	}
+	return titles, nil
+}
+
+// entry is a line of a story.
+type entry struct {
+	at      time.Time
+	status  string
+	took    time.Duration
+	tokens  int64
+	depth   int
+	what    string
+	message string
+}
+
+// print tells the story in the order in which it happened, what belongs to an
+// execution indented under it.
+func (t told) print(p paper, titles map[string]string) {
+	p.print(true, span{bold, "trace "}, span{cyan, t.TraceID}, statusSpan(" "+t.Status),
+		span{dim, " · " + join(count(t.Usage.TotalTokens, "token"), took(time.Duration(t.DurationMS)*time.Millisecond))})
+	p.print(true, span{dim, "started " + t.StartedAt.Local().Format("2006-01-02 15:04:05 -07:00")})
+	p.print(true)
+	depths := map[string]int{}
+	var entries []entry
+	for _, e := range t.Executions { // parents first
+		if depth, child := depths[e.Parent]; child {
+			depths[e.ID] = depth + 1
+		} else {
+			depths[e.ID] = 0
+		}
+		entries = append(entries, e.entry(depths[e.ID], titles))
+	}
+	for _, a := range t.Activities {
+		e := entry{
+			at: a.CreatedAt, status: a.Status, took: time.Duration(a.DurationMS) * time.Millisecond,
+			what: cmp.Or(a.SkillName, "activity"), message: a.ErrorMessage,
+		}
+		if depth, known := depths[a.ExecutionID]; known {
+			e.depth = depth + 1
+		}
+		if a.TokenUsage != nil {
+			e.tokens = a.TokenUsage.TotalTokens
+		}
+		entries = append(entries, e)
+	}
+	slices.SortStableFunc(entries, func(a, b entry) int { return a.at.Compare(b.at) })
+	p.print(true, span{dim, fmt.Sprintf("%-12s  %-9s  %8s  %7s  %s", "at", "status", "took", "tokens", "what")})
+	for _, e := range entries {
+		e.print(p)
+	}
+	for _, l := range t.Lanes {
+		p.print(true, span{yellow, "holds lane " + l.Lane}, span{plain, " until " + l.ExpiresAt.Local().Format(time.TimeOnly) + " at the latest"})
+	}
+}
+
+func (e execution) entry(depth int, titles map[string]string) entry {
+	what := e.Subject
+	if title := titles[e.Subject]; title != "" {
+		what = title
+	}
+	if e.Input.Task != "" {
+		what = e.Input.Task + ": " + what
+	}
+	if e.Attempt > 1 {
+		what += fmt.Sprintf(" (attempt %d)", e.Attempt)
+	}
+	line := entry{at: e.CreatedAt, status: e.Status, depth: depth, tokens: e.TokenUsage.TotalTokens, what: cmp.Or(what, "execution"), message: e.ErrorMessage}
+	if e.EndedAt != nil {
+		line.took = e.EndedAt.Sub(e.CreatedAt)
+	}
+	return line
+}
+
+func (e entry) print(p paper) {
+	tokens := ""
+	if e.tokens > 0 {
+		tokens = thousands(e.tokens)
+	}
+	p.print(false, span{dim, e.at.Local().Format("15:04:05.000") + "  "}, statusSpan(fmt.Sprintf("%-9s", e.status)),
+		span{dim, fmt.Sprintf("  %8s  %7s  ", took(e.took), tokens)}, span{plain, strings.Repeat("  ", e.depth) + e.what})
+	if e.message != "" {
+		p.print(true, span{yellow, strings.Repeat(" ", 44+2*e.depth) + e.message})
+	}
+}
+
+func statusSpan(status string) span {
+	switch strings.TrimSpace(status) {
+	case "completed", "success", "running", "ok":
+		return span{green, status}
+	case "failed", "error", "fail":
+		return span{red, status}
+	}
+	return span{yellow, status}
+}

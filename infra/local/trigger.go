@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/edge"
+	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
+)
+
+// trigger runs one beat in this process, as a delivery of the schedule would, or
+// by hand when there is no payload: then every phase of it.
+func trigger(flags *flag.FlagSet) action {
+	payload := flags.String("payload", "", "a `FILE` with the event to deliver, - for stdin; without it the beat is by hand")
+	wait := flags.Bool("wait", false, "when the lane is taken, wait for it, a minute at most")
+	return func(ctx context.Context, c *console, args []string) error {
+		if len(args) != 1 || args[0] != "heartbeat" {
+			return misused("trigger takes the name of a function; in this release there is one: heartbeat")
+		}
+		tick := heartbeat.Tick{Full: true}
+		if *payload != "" {
+			var err error
+			if tick, err = c.tick(*payload); err != nil {
+				return err
+			}
+		}
+		if *wait {
+			tick.Wait = time.Minute
+		}
+		cfg, err := app.LoadConfig(c.environ)
+		if err != nil {
+			return err
+		}
+		d, err := connect(ctx, cfg)
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		core := app.NewCore(d, c.logger(c.err, cfg.LogLevel))
+		heart, err := app.NewHeartbeat(core, instance(), nil)
+		if err != nil {
+			return err
+		}
+		report, err := heart.Run(ctx, tick)
+		if err != nil && ctx.Err() != nil {
+			return fmt.Errorf("stopped; the next beat goes on where this one was")
+		}
+		if err != nil {
+			return err
+		}
+		if err := c.answer(report, func(w io.Writer) { printReport(newPaper(w, c.environ), c.name, report) }); err != nil {
+			return err
+		}
+		return outcome(report)
+	}
+}
+
+// tick reads the event in a file, as the function heartbeat would.
+func (c *console) tick(file string) (t heartbeat.Tick, err error) {
+	var raw []byte
+	if file == "-" {
+		raw, err = io.ReadAll(c.in)
+	} else {
+		raw, err = os.ReadFile(file)
+	}
+	if err == nil {
+		t, err = edge.DecodeTick(raw)
+	}
+	if err != nil {
+		return t, &exitError{exitUsage, fmt.Errorf("read the payload: %w", err)}
+	}
+	return t, nil
+}
+
+// outcome is what a beat's end means for the exit code.
+func outcome(r heartbeat.Report) error {
+	switch r.Outcome {
+	case heartbeat.Skipped:
+		return &exitError{code: exitBusy}
+	case heartbeat.Lost:
+		return &exitError{code: exitFailed}
+	}
+	for _, one := range r.Workspaces {
+		if err := outcome(one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printReport(p paper, name string, r heartbeat.Report) {
+	if len(r.Workspaces) > 0 {
+		for _, one := range r.Workspaces {
+			p.print(true, span{bold, "workspace " + one.Workspace})
+			printReport(p, name, one)
+		}
+		return
+	}
+	head := []span{{bold, "outcome  "}, {outcomeStyle(string(r.Outcome)), string(r.Outcome)}}
+	if r.Reason != "" {
+		head = append(head, span{plain, ": " + r.Reason})
+	}
+	p.print(true, head...)
+	fact := func(name, value string) {
+		if value != "" {
+			p.print(true, span{bold, fmt.Sprintf("%-9s", name)}, span{plain, value})
+		}
+	}
+	fact("holder", r.Holder)
+	fact("trace", r.TraceID)
+	fact("slot", r.Slot)
+	for _, ph := range r.Phases {
+		fact(ph.Name, join(
+			fmt.Sprintf("%d considered", ph.Considered), fmt.Sprintf("%d done", ph.Done), fmt.Sprintf("%d failed", ph.Failed),
+			fmt.Sprintf("%d left", ph.Left), count(ph.Tokens, "token"), took(time.Duration(ph.DurationMS)*time.Millisecond)))
+	}
+	fact("total", join(count(r.Tokens, "token"), took(time.Duration(r.DurationMS)*time.Millisecond)))
+	switch {
+	case r.Holder != "":
+		p.print(true)
+		p.print(true, span{dim, "Until when at the latest: " + name + " locks"})
+	case len(r.Phases) > 0:
+		p.print(true)
+		p.print(true, span{dim, "Its story: " + name + " trace " + r.TraceID})
+	}
+}

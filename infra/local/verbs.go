@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// A verb is one thing the command does.
+type verb struct {
+	name  string
+	args  string // what it takes, as the usage shows it
+	about string // in a line
+	setup func(*flag.FlagSet) action
+}
+
+// An action is a verb whose flags have been read.
+type action func(ctx context.Context, c *console, args []string) error
+
+// verbs are all there are, in the order in which one needs them.
+func verbs() []verb {
+	return []verb{
+		{"dev", "", "run everything in this process, until Ctrl-C", dev},
+		{"trigger", "heartbeat [--payload FILE] [--wait]", "run one beat in this process, and report", trigger},
+		{"trace", "ID", "tell the story of one trace", traceVerb},
+		{"locks", "[release LANE --reason TEXT]", "list who holds which lane, or end a hold by force", locks},
+		{"doctor", "", "check every dependency, and say how to mend it", doctor},
+		{"migrate", "", "bring the database's schema up to date", migrateVerb},
+		{"config", "", "print the configuration in force, without its secrets", config},
+		{"token", "", "print the admin token of the local API", token},
+		{"version", "", "print what this build is", version},
+		{"help", "[VERB]", "print this, or more about a verb", help},
+	}
+}
+
+func find(name string) (verb, bool) {
+	switch name {
+	case "-h", "-help", "--help":
+		name = "help"
+	case "-v", "-version", "--version":
+		name = "version"
+	}
+	for _, v := range verbs() {
+		if v.name == name {
+			return v, true
+		}
+	}
+	return verb{}, false
+}
+
+// usage is how the verb is called.
+func (v verb) usage() string { return strings.TrimSpace("lanekeeper " + v.name + " " + v.args) }
+
+// help of one verb: usage and flags.
+func (v verb) help(flags *flag.FlagSet) string {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "usage: %s\n\n%s%s.\n\n", v.usage(), strings.ToUpper(v.about[:1]), v.about[1:])
+	flags.VisitAll(func(f *flag.Flag) {
+		name, text := flag.UnquoteUsage(f)
+		fmt.Fprintf(&b, "  %-16s %s\n", strings.TrimSpace("--"+f.Name+" "+name), text)
+	})
+	return b.String()
+}
+
+func help(*flag.FlagSet) action {
+	return func(ctx context.Context, c *console, args []string) error {
+		if len(args) == 0 {
+			return c.answer(overview(), func(w io.Writer) { fmt.Fprint(w, helpText()) })
+		}
+		return c.run(ctx, []string{args[0], "-h"})
+	}
+}
+
+// overview is the help for programs.
+func overview() any {
+	type described struct {
+		Name  string `json:"name"`
+		Usage string `json:"usage"`
+		About string `json:"about"`
+	}
+	var o struct {
+		Verbs     []described    `json:"verbs"`
+		ExitCodes map[int]string `json:"exitCodes"`
+	}
+	for _, v := range verbs() {
+		o.Verbs = append(o.Verbs, described{v.name, v.usage(), v.about})
+	}
+	o.ExitCodes = map[int]string{}
+	for _, e := range exits {
+		o.ExitCodes[e.code] = e.meaning
+	}
+	return o
+}
+
+func helpText() string {
+	var b strings.Builder
+	b.WriteString("Lanekeeper keeps autonomous agents in their lanes.\n\nusage: lanekeeper VERB [--json]\n       go run ./infra/local VERB [--json]\n\n")
+	for _, v := range verbs() {
+		fmt.Fprintf(&b, "  %-9s %s\n", v.name, v.about)
+	}
+	b.WriteString("\n`lanekeeper help VERB` tells more about one. The configuration comes from the\n" +
+		"environment: `lanekeeper config` prints what is in force.\n\nexit codes\n")
+	for _, e := range exits {
+		fmt.Fprintf(&b, "  %d  %s\n", e.code, e.meaning)
+	}
+	return b.String()
+}
+
+// unknown complains about a verb that does not exist and names the nearest.
+func unknown(name string) error {
+	err := &usageError{problem: fmt.Sprintf("there is no verb %q", clean(name)), text: helpText()}
+	best := 1 + len(name)/2
+	for _, v := range verbs() {
+		d := distance(name, v.name)
+		if strings.HasPrefix(v.name, name) {
+			d = 0
+		}
+		if d < best {
+			best = d
+			err.problem = fmt.Sprintf("there is no verb %q; did you mean %q?", clean(name), v.name)
+		}
+	}
+	return err
+}
+
+// distance counts the characters to insert, delete or replace to make b of a.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,362 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/events"
+	"github.com/lanekeeper/lanekeeper/migrations"
+	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/db/sqlite"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
+)
+
+// decode reads a verb's JSON.
+func decode[T any](t testing.TB, text string) (v T) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatalf("%v in:\n%s", err, text)
+	}
+	return v
+}
+
+func TestVerbsOnEveryDatabase(t *testing.T) {
+	t.Run("sqlite", func(t *testing.T) { testVerbs(t, newHome(t)) })
+	t.Run("postgres", func(t *testing.T) {
+		testVerbs(t, newHome(t, "STATE_BACKEND=postgres", "DATABASE_URL="+dbtest.NewDatabase(t), "DEMO=1"))
+	})
+}
+
+func testVerbs(t *testing.T, h home) {
+	first := decode[struct {
+		From, To int64
+		Applied  []string
+		Demo     bool
+	}](t, h.must(exitDone, "migrate", "--json").out)
+	if first.From != 0 || first.To != migrations.Latest() || len(first.Applied) == 0 || !first.Demo {
+		t.Errorf("the first migration: %+v", first)
+	}
+	says(t, h.must(exitDone, "migrate").out, "nothing to do", fmt.Sprint("version ", migrations.Latest()))
+
+	// A beat: what it does on stderr, what came of it on stdout.
+	beat := h.must(exitDone, "trigger", "heartbeat")
+	says(t, beat.err, "4 objectives active", "skill plan_objective", "completed")
+	says(t, beat.out, "outcome  completed", "advance  4 considered, 4 done")
+	report := decode[struct {
+		Outcome, TraceID, ExecutionID string
+		Phases                        []struct {
+			Name string
+			Done int
+		}
+	}](t, h.must(exitDone, "--json", "trigger", "heartbeat").out)
+	if report.Outcome != "completed" || len(report.Phases) != 2 || report.Phases[1].Done < 3 {
+		t.Errorf("the second beat: %+v", report)
+	}
+
+	// Its story.
+	says(t, h.must(exitDone, "trace", report.TraceID).out, "trace "+report.TraceID+" completed",
+		"advance: Keep a weekly digest of what the agent did", "  save_memory", "heartbeat.advance")
+	story := decode[told](t, h.must(exitDone, "trace", report.TraceID, "--json").out)
+	if story.TraceID != report.TraceID || len(story.Executions) < 4 || len(story.Activities) < 8 {
+		t.Errorf("the story: %+v", story)
+	}
+	says(t, h.must(exitFailed, "trace", "hb_000000000_0000000000").err, "nothing is known of trace hb_000000000_0000000000")
+
+	// A slot runs once.
+	payload := filepath.Join(t.TempDir(), "event.json")
+	write(t, payload, `{"source": "lanekeeper.schedule", "slot": "2026-11-20T10:30:00Z"}`)
+	says(t, h.must(exitDone, "trigger", "heartbeat", "--payload", payload).out, "outcome  completed", "2026-11-20T10:30Z")
+	says(t, h.must(exitDone, "trigger", "heartbeat", "--payload="+payload).out, "outcome  duplicate")
+	if r := h.feed(`{"full": true}`, "trigger", "--payload", "-", "heartbeat"); r.code != exitDone {
+		t.Errorf("an event on stdin: %+v", r)
+	}
+
+	for _, c := range events.For("heartbeat") {
+		if r := h.feed(string(c.Payload), "trigger", "heartbeat", "--payload", "-"); r.code != exitDone {
+			t.Errorf("event %s: %+v", c.Name, r)
+		}
+	}
+
+	// Somebody holds the lane.
+	says(t, h.must(exitDone, "locks").out, "No lane is held.")
+	hold(t, h, lane.Heartbeat, "somebody")
+	says(t, h.must(exitDone, "locks").out, "heartbeat", "somebody", "ENDS IN")
+	held := decode[struct {
+		Items []struct{ Lane, Holder string }
+	}](t, h.must(exitDone, "locks", "--json").out)
+	if len(held.Items) != 1 || held.Items[0].Holder != "somebody" {
+		t.Errorf("the lanes held: %+v", held)
+	}
+	says(t, h.must(exitBusy, "trigger", "heartbeat").out, "outcome  skipped: the lane is taken", "somebody", "lanekeeper locks")
+
+	// An operator ends the hold; a beat that waits goes on then.
+	released := make(chan result, 1)
+	go func() { released <- h.do("trigger", "heartbeat", "--wait") }()
+	awaitWaiter(t, h)
+	says(t, h.must(exitUsage, "locks", "release", "heartbeat").err, "say why")
+	says(t, h.must(exitDone, "locks", "release", "heartbeat", "--reason", "it hangs").out, "Lane heartbeat is free")
+	if r := <-released; r.code != exitDone {
+		t.Errorf("the beat that waited: %+v", r)
+	}
+	says(t, h.must(exitDone, "locks", "release", "heartbeat", "--reason", "again").out, "Nobody held")
+
+	checked := decode[struct {
+		Healthy bool
+		Checks  []finding
+	}](t, h.must(exitDone, "doctor", "--json").out)
+	if !checked.Healthy || len(checked.Checks) < 8 {
+		t.Errorf("doctor: %+v", checked)
+	}
+}
+
+// core opens a home's database.
+func core(t testing.TB, h home) *db.DB {
+	t.Helper()
+	cfg, err := app.LoadConfig(h.environ)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := connect(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+// hold takes a lane for a minute, as another process would.
+func hold(t testing.TB, h home, name lane.Name, holder lane.Holder) {
+	t.Helper()
+	lanes, err := lane.New(core(t, h))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = lanes.Acquire(t.Context(), lane.Request{Workspace: workspace.Default, Lane: name, Holder: holder, TTL: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitWaiter waits until somebody waits for the lane heartbeat.
+func awaitWaiter(t testing.TB, h home) {
+	t.Helper()
+	lanes, err := lane.New(core(t, h))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		info, err := lanes.Peek(t.Context(), workspace.Default, lane.Heartbeat)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.WantedBy != "" {
+			return
+		}
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	outdated := newHome(t)
+	d, err := sqlite.Open(t.Context(), sqlite.Config{Path: outdated.file()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Close()
+	ready := newHome(t)
+	ready.must(exitDone, "migrate")
+	payload := filepath.Join(t.TempDir(), "event.json")
+	write(t, payload, `{"source": "a stranger"}`)
+	nowhere := newHome(t, "STATE_BACKEND=postgres", "DATABASE_URL=postgres://me:a-secret@127.0.0.1:1/none")
+
+	for _, c := range []struct {
+		line string
+		home home
+		code int
+		says string // on stderr, or on stdout when the code is 0
+	}{
+		{"help", ready, exitDone, "exit codes"},
+		{"--help", ready, exitDone, "exit codes"},
+		{"help --json", ready, exitDone, `"usage": "lanekeeper trace ID"`},
+		{"help trace", ready, exitDone, "usage: lanekeeper trace ID"},
+		{"trace -h", ready, exitDone, "--workspace ID"},
+		{"version", ready, exitDone, "database schema"},
+		{"--version", ready, exitDone, "database schema"},
+		{"config", ready, exitDone, "HEARTBEAT_EVERY"},
+		{"", ready, exitUsage, "usage: lanekeeper VERB"},
+		{"tigger", ready, exitUsage, `there is no verb "tigger"; did you mean "trigger"?`},
+		{"lock", ready, exitUsage, `did you mean "locks"?`},
+		{"conf", ready, exitUsage, `did you mean "config"?`},
+		{"xyzzy", ready, exitUsage, "there is no verb \"xyzzy\"\n"},
+		{"help tigger", ready, exitUsage, `did you mean "trigger"?`},
+		{"locks --colour", ready, exitUsage, "flag provided but not defined: -colour"},
+		{"locks release", ready, exitUsage, "usage: lanekeeper locks"},
+		{"locks release a!b --reason x", ready, exitUsage, "a lane's name is"},
+		{"locks --reason x", ready, exitUsage, "usage: lanekeeper locks"},
+		{"trace", ready, exitUsage, "usage: lanekeeper trace"},
+		{"trace hello", ready, exitUsage, "not a trace id"},
+		{"trigger", ready, exitUsage, "there is one: heartbeat"},
+		{"trigger chat", ready, exitUsage, "there is one: heartbeat"},
+		{"trigger heartbeat --payload none.json", ready, exitUsage, "none.json"},
+		{"trigger heartbeat --payload " + payload, ready, exitUsage, "read the payload"},
+		{"dev now", ready, exitUsage, "dev takes no arguments"},
+		{"config", newHome(t, "DEMO=perhaps"), exitUsage, "DEMO"},
+		{"migrate", newHome(t, "DEMO=perhaps", "ADDR=here"), exitUsage, "ADDR"},
+		{"locks", newHome(t), exitDatabase, "`lanekeeper dev` or `lanekeeper migrate` makes it"},
+		{"locks", outdated, exitDatabase, "lanekeeper migrate"},
+		{"locks", nowhere, exitDatabase, "DATABASE_URL"},
+		{"migrate", nowhere, exitDatabase, "DATABASE_URL"},
+		{"trigger heartbeat", nowhere, exitDatabase, "DATABASE_URL"},
+		{"doctor", nowhere, exitFailed, ""},
+		{"token", ready, exitFailed, "`lanekeeper dev` makes one"},
+	} {
+		t.Run(c.line, func(t *testing.T) {
+			r := c.home.must(c.code, strings.Fields(c.line)...)
+			text := r.err
+			if c.code == exitDone {
+				text = r.out
+			}
+			says(t, text, c.says)
+			if strings.Contains(r.out+r.err, "a-secret") {
+				t.Errorf("a password was printed:\n%s\n%s", r.out, r.err)
+			}
+		})
+	}
+	if _, err := os.Stat(newHome(t).file()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a verb that looks made a file: %v", err)
+	}
+}
+
+func TestErrorsForPrograms(t *testing.T) {
+	r := newHome(t).must(exitDatabase, "locks", "--json")
+	e := decode[struct {
+		Error, Hint string
+		ExitCode    int
+	}](t, r.err)
+	if e.ExitCode != exitDatabase || e.Error == "" || e.Hint == "" || r.out != "" {
+		t.Errorf("%+v, stdout %q", e, r.out)
+	}
+}
+
+func TestToken(t *testing.T) {
+	h := newHome(t)
+	d := h.dev()
+	_, token, _ := d.started()
+	d.end()
+	if r := h.must(exitDone, "token"); r.out != token+"\n" || r.err != "" {
+		t.Errorf("for a shell: %+v", r)
+	}
+	says(t, h.must(exitDone, "token", "--json").out, `"header": "Authorization: Bearer `+token+`"`)
+	if info, err := os.Stat(tokenPath(h)); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the token's file: %v, %v", info.Mode(), err)
+	}
+}
+
+func TestDemoContent(t *testing.T) {
+	for name, c := range map[string]struct {
+		environ []string
+		want    bool
+	}{
+		"a new file":       {nil, true},
+		"wanted":           {[]string{"DEMO=1"}, true},
+		"not wanted":       {[]string{"DEMO=0"}, false},
+		"as a word":        {[]string{"DEMO=false"}, false},
+		"an empty setting": {[]string{"DEMO="}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHome(t, c.environ...)
+			did := decode[struct{ Demo bool }](t, h.must(exitDone, "migrate", "--json").out)
+			if did.Demo != c.want {
+				t.Errorf("demo content: %v, want %v", did.Demo, c.want)
+			}
+			again := decode[struct{ Demo bool }](t, h.must(exitDone, "migrate", "--json").out)
+			if explicit := len(c.environ) > 0 && c.environ[0] == "DEMO=1"; again.Demo != explicit {
+				t.Errorf("demo content once more: %v", again.Demo)
+			}
+		})
+	}
+}
+
+func TestDoctor(t *testing.T) {
+	t.Run("nothing there", func(t *testing.T) {
+		h := newHome(t)
+		says(t, h.must(exitDone, "doctor").out, "there is no file "+h.file()+" yet")
+		if _, err := os.Stat(filepath.Dir(h.file())); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("doctor made something: %v", err)
+		}
+	})
+	t.Run("all well", func(t *testing.T) {
+		h := newHome(t, "REDIS_URL="+dbtest.Servers(t).RedisURL)
+		h.dev().started()
+		out := h.must(exitDone, "doctor").out
+		says(t, out, "SQLite finds no damage", "one was taken and given back", "redis         answers", "the demo model answers", "for this user alone")
+		if strings.Contains(out, "warn") {
+			t.Errorf("warnings:\n%s", out)
+		}
+	})
+	t.Run("the address", func(t *testing.T) {
+		h := newHome(t)
+		url, _, _ := h.dev().started()
+		h.environ = append(h.environ, "ADDR="+strings.TrimPrefix(url, "http://"))
+		says(t, h.must(exitDone, "doctor").out, "a Lanekeeper answers at "+url+": healthy")
+
+		stranger := httptest.NewServer(http.NotFoundHandler())
+		defer stranger.Close()
+		h.environ = append(h.environ, "ADDR="+strings.TrimPrefix(stranger.URL, "http://"))
+		says(t, h.must(exitDone, "doctor").out, "warn address")
+	})
+	t.Run("much amiss", func(t *testing.T) {
+		h := newHome(t, "REDIS_URL=redis://:a-secret@127.0.0.1:1")
+		h.must(exitDone, "migrate")
+		write(t, tokenPath(h), "short")
+		for _, path := range []string{h.file(), tokenPath(h)} {
+			if err := os.Chmod(path, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out := h.must(exitFailed, "doctor").out
+		says(t, out, "chmod 600 "+h.file(), "chmod 600 "+tokenPath(h), "REDIS_URL names")
+		if strings.Contains(out, "a-secret") {
+			t.Errorf("a password was printed:\n%s", out)
+		}
+	})
+	t.Run("damage", func(t *testing.T) {
+		h := newHome(t)
+		h.must(exitDone, "migrate")
+		content, err := os.ReadFile(h.file())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 4096; i < 40_000; i++ {
+			content[i] ^= 0xff
+		}
+		write(t, h.file(), string(content))
+		says(t, h.must(exitFailed, "doctor").out, "fail integrity", "restore a backup")
+		if now, err := os.ReadFile(h.file()); err != nil || string(now) != string(content) {
+			t.Errorf("doctor changed or moved the damaged file: %v", err)
+		}
+	})
+	t.Run("outdated", func(t *testing.T) {
+		h := newHome(t)
+		d, err := sqlite.Open(t.Context(), sqlite.Config{Path: h.file()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Close()
+		says(t, h.must(exitFailed, "doctor").out, "fail database", "→ lanekeeper migrate")
+	})
+	t.Run("configuration", func(t *testing.T) {
+		says(t, newHome(t, "LOG_LEVEL=loud", "DEMO=perhaps").must(exitFailed, "doctor").out, "LOG_LEVEL", "DEMO")
+	})
+}

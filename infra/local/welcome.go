@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/llm/demo"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// welcome is what a person sees first.
+type welcome struct {
+	cfg   app.Config
+	url   string
+	token string
+	first trace.ID // of the first beat
+	did   prepared
+	log   *slog.Logger
+}
+
+// welcome says what runs where and how to look at it. It is the only place where
+// the token is printed; programs find it in its file.
+func (c *console) welcome(w welcome) {
+	if c.json {
+		w.log.Info("lanekeeper runs", "url", w.url, "database", databaseOf(w.cfg), "model", demo.Name,
+			"heartbeat_every", w.cfg.HeartbeatEvery.String(), "first_trace_id", string(w.first))
+		return
+	}
+	p := newPaper(c.out, c.environ)
+	fact := func(name, format string, args ...any) {
+		p.print(true, span{bold, fmt.Sprintf("  %-10s ", name)}, span{plain, fmt.Sprintf(format, args...)})
+	}
+	copied := func(command, comment string) {
+		if comment != "" {
+			p.print(true, span{dim, "  # " + comment})
+		}
+		p.print(true, span{cyan, "  " + command})
+	}
+	p.print(true, span{bold, "Lanekeeper runs."})
+	p.print(true)
+	fact("API", "%s (its description: %s/docs)", w.url, w.url)
+	fact("database", "%s", databaseOf(w.cfg)+w.did.text())
+	fact("model", "DEMO: a script, no language model. It needs no network, and says so in all it writes.")
+	fact("heartbeat", "one beat now, then one every %s", every(w.cfg.HeartbeatEvery))
+	for _, note := range w.cfg.Notes() {
+		p.print(true, span{yellow, "  " + note})
+	}
+	p.print(true)
+	p.print(true, span{plain, "In another terminal:"})
+	p.print(true)
+	token := w.token
+	if w.cfg.AdminToken != "" {
+		token = `"$ADMIN_TOKEN"` // who has set it knows it
+	}
+	auth := `-H "Authorization: Bearer $TOKEN" `
+	copied("export TOKEN="+token, "the token of the admin")
+	copied("curl -s "+auth+w.url+"/health", "")
+	copied("curl -s "+auth+"'"+w.url+"/api/v1/activity?limit=5'", "what agents did last")
+	copied("curl -s "+auth+w.url+"/api/v1/traces/"+string(w.first), "the first beat from beginning to end, as data and to read")
+	copied(c.name+" trace "+string(w.first), "")
+	copied("curl -s "+auth+"-H 'Content-Type: application/json' -d '{\"wait\":true}' "+w.url+"/api/v1/heartbeat/run", "one more beat, by hand")
+	p.print(true)
+	p.print(true, span{plain, "Ctrl-C ends it. What a beat was at then goes on at the next start."})
+	p.print(true)
+}
+
+// every is a duration without the zeros at its end: "30m" for "30m0s".
+func every(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// text says what was done to the database.
+func (did prepared) text() string {
+	var done []string
+	switch {
+	case did.migrated && did.From == 0:
+		done = append(done, "new")
+	case did.migrated:
+		done = append(done, fmt.Sprintf("brought from schema %d to %d", did.From, did.To))
+	}
+	if did.demo {
+		done = append(done, "with demo objectives")
+	}
+	if len(done) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(done, ", ") + ")"
+}
+
+// databaseOf names the configured database, without its password.
+func databaseOf(cfg app.Config) string {
+	if cfg.OnPostgres() {
+		return "Postgres"
+	}
+	if abs, err := filepath.Abs(cfg.SQLitePath); err == nil {
+		return "SQLite " + abs
+	}
+	return "SQLite " + cfg.SQLitePath
+}

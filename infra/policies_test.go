@@ -1,0 +1,105 @@
+package infra_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// statement is one of a policy, conditions resolved to where they hold.
+type statement struct {
+	owner    string
+	Effect   string
+	Action   any
+	Resource any
+}
+
+func (s statement) actions() []string {
+	if one, ok := s.Action.(string); ok {
+		return []string{one}
+	}
+	var out []string
+	several, _ := s.Action.([]any)
+	for _, a := range several {
+		out = append(out, fmt.Sprint(a))
+	}
+	return out
+}
+
+func statements(x template) []statement {
+	var out []statement
+	collect := func(owner string, document any) {
+		object, _ := document.(map[string]any)
+		list, _ := object["Statement"].([]any)
+		for _, one := range list {
+			s, _ := one.(map[string]any)
+			if branches, ok := s["Fn::If"].([]any); ok {
+				s, _ = branches[1].(map[string]any)
+			}
+			effect, _ := s["Effect"].(string)
+			out = append(out, statement{owner, effect, s["Action"], s["Resource"]})
+		}
+	}
+	for name, r := range x.of("AWS::IAM::Role") {
+		policies, _ := r.has("Policies").([]any)
+		for _, p := range policies {
+			object, _ := p.(map[string]any)
+			collect(name, object["PolicyDocument"])
+		}
+	}
+	for name, r := range x.of("AWS::IAM::ManagedPolicy") {
+		collect(name, r.has("PolicyDocument"))
+	}
+	return out
+}
+
+// A function may do what is listed here and nothing else.
+func TestPoliciesAreNarrow(t *testing.T) {
+	const deadLetters = `{"Fn::GetAtt":["DeadLetters","Arn"]}`
+	want := map[string]string{ // owner and action: resource
+		"HeartbeatRole lambda:InvokeFunction":             `{"Fn::Sub":"arn:${AWS::Partition}:lambda:${AWS::Region}:${AWS::AccountId}:function:${AWS::StackName}-heartbeat"}`,
+		"HeartbeatRole logs:CreateLogStream":              `{"Fn::GetAtt":["HeartbeatLog","Arn"]}`,
+		"HeartbeatRole logs:PutLogEvents":                 `{"Fn::GetAtt":["HeartbeatLog","Arn"]}`,
+		"MigrateRole logs:CreateLogStream":                `{"Fn::GetAtt":["MigrateLog","Arn"]}`,
+		"MigrateRole logs:PutLogEvents":                   `{"Fn::GetAtt":["MigrateLog","Arn"]}`,
+		"FunctionPolicy sqs:SendMessage":                  deadLetters,
+		"FunctionPolicy secretsmanager:GetSecretValue":    `{"Ref":"DatabaseSecretArn"}`,
+		"FunctionPolicy xray:PutTraceSegments":            `"*"`,
+		"FunctionPolicy xray:PutTelemetryRecords":         `"*"`,
+		"HeartbeatFunctionBeatRole lambda:InvokeFunction": `{"Fn::GetAtt":["HeartbeatFunction","Arn"]}`,
+		"HeartbeatFunctionBeatRole sqs:SendMessage":       deadLetters,
+	}
+	got := map[string]string{}
+	x := load(t)
+	for _, s := range statements(x) {
+		if s.Effect != "Allow" {
+			t.Errorf("%s: effect %q", s.owner, s.Effect)
+		}
+		for _, action := range s.actions() {
+			got[s.owner+" "+action] = string(encode(t, s.Resource))
+		}
+	}
+	for k, resource := range got {
+		if want[k] != resource {
+			t.Errorf("%s is allowed on %s, not on %s", k, resource, want[k])
+		}
+	}
+	for k := range want {
+		if _, ok := got[k]; !ok {
+			t.Errorf("%s is not allowed", k)
+		}
+	}
+	for name, f := range x.of("AWS::Lambda::Function") {
+		if vpc := string(encode(t, f.has("VpcConfig"))); !strings.HasPrefix(vpc, `{"Fn::If":["InVpc",`) {
+			t.Errorf("%s: the VPC is %s", name, vpc)
+		}
+	}
+	for name, r := range x.of("AWS::IAM::Role") {
+		if managed := string(encode(t, r.has("ManagedPolicyArns"))); strings.Count(managed, "arn:") != strings.Count(managed, `"InVpc",{"Fn::Sub":"arn:`) {
+			t.Errorf("%s has managed policies outside of a VPC: %s", name, managed)
+		}
+	}
+	if x.Resources["HeartbeatFunction"].has("RecursiveLoop") != "Allow" {
+		t.Error("Lambda would take the fan-out for a loop and stop it")
+	}
+}

@@ -1,0 +1,351 @@
+// Package infra_test holds that template.yaml, the functions, their events and the
+// Makefile agree.
+package infra_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/events"
+	"github.com/lanekeeper/lanekeeper/migrations"
+	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/edge"
+)
+
+const root = ".."
+
+// translate does what a deployment does with the template once its code has been
+// uploaded. A property that SAM does not know, or that has a wrong shape, is an
+// error there, and only there.
+const translate = `
+import json, sys
+from samtranslator.yaml_helper import yaml_parse
+from samtranslator.translator.transform import transform
+
+class NoManagedPolicies:
+    def load(self):
+        return {}
+
+template = yaml_parse(sys.stdin.read())
+template["Globals"]["Function"]["CodeUri"] = "s3://bucket/code"
+json.dump(transform(template, {}, NoManagedPolicies()), sys.stdout)
+`
+
+// template is the translated one.
+type template struct {
+	Parameters map[string]struct {
+		NoEcho        bool
+		AllowedValues []any
+	}
+	Mappings  map[string]map[string]map[string]int
+	Resources map[string]resource
+}
+
+type resource struct {
+	Type       string
+	DependsOn  any // a name or several
+	Metadata   map[string]any
+	Properties map[string]any
+}
+
+// has is a value by its path, such as "Target.RetryPolicy"; nil if it is not there.
+func (r resource) has(path string) any {
+	var v any = r.Properties
+	for key := range strings.SplitSeq(path, ".") {
+		object, _ := v.(map[string]any)
+		v = object[key]
+	}
+	return v
+}
+
+func (r resource) dependsOn(name string) bool {
+	several, _ := r.DependsOn.([]any)
+	return r.DependsOn == name || slices.Contains(several, any(name))
+}
+
+func load(t *testing.T) template {
+	t.Helper()
+	x, err := translated()
+	switch {
+	case errors.Is(err, errNoTranslator) && !dbtest.InCI():
+		t.Skipf("NOT RUN, nothing checks template.yaml: %v", err)
+	case err != nil:
+		t.Fatal(err)
+	}
+	return x
+}
+
+var errNoTranslator = errors.New("the SAM translator is missing: pip install aws-sam-translator")
+
+// translated is the template, translated once.
+var translated = sync.OnceValues(func() (x template, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := exec.CommandContext(ctx, "python3", "-c", "import samtranslator").Run(); err != nil {
+		return x, errNoTranslator
+	}
+	text, err := os.ReadFile(filepath.Join(root, "template.yaml"))
+	if err != nil {
+		return x, err
+	}
+	cmd := exec.CommandContext(ctx, "python3", "-W", "ignore", "-c", translate)
+	cmd.Stdin = bytes.NewReader(text)
+	cmd.Env = append(os.Environ(), "AWS_DEFAULT_REGION=eu-central-1")
+	var complaint bytes.Buffer
+	cmd.Stderr = &complaint
+	raw, err := cmd.Output()
+	if err != nil {
+		return x, fmt.Errorf("the SAM translator refuses template.yaml: %w\n%s", err, &complaint)
+	}
+	if complaint.Len() > 0 {
+		return x, fmt.Errorf("the SAM translator warns of template.yaml:\n%s", &complaint)
+	}
+	return x, json.Unmarshal(raw, &x)
+})
+
+// of are the resources of one type.
+func (x template) of(kind string) map[string]resource {
+	out := map[string]resource{}
+	for name, r := range x.Resources {
+		if r.Type == kind {
+			out[name] = r
+		}
+	}
+	return out
+}
+
+// functions are the folders in functions.
+func functions(t *testing.T) []string {
+	t.Helper()
+	mains, err := filepath.Glob(filepath.Join(root, "functions/*/main.go"))
+	if err != nil || len(mains) == 0 {
+		t.Fatalf("found %d functions, %v", len(mains), err)
+	}
+	var names []string
+	for _, m := range mains {
+		names = append(names, filepath.Base(filepath.Dir(m)))
+	}
+	return names
+}
+
+func logical(function string) string {
+	return strings.ToUpper(function[:1]) + function[1:] + "Function"
+}
+
+func ref(name string) map[string]any { return map[string]any{"Ref": name} }
+
+// is compares values as JSON.
+func is(got, want any) bool {
+	a, err1 := json.Marshal(got)
+	b, err2 := json.Marshal(want)
+	return err1 == nil && err2 == nil && bytes.Equal(a, b)
+}
+
+func getAtt(name, attribute string) map[string]any {
+	return map[string]any{"Fn::GetAtt": []any{name, attribute}}
+}
+
+func TestOneResourceAFunction(t *testing.T) {
+	x := load(t)
+	lambdas := x.of("AWS::Lambda::Function")
+	names := functions(t)
+	if len(lambdas) != len(names) {
+		t.Errorf("%d functions in the template, %d folders", len(lambdas), len(names))
+	}
+	for _, name := range names {
+		f, ok := lambdas[logical(name)]
+		if !ok {
+			t.Errorf("%s has no %s in the template", name, logical(name))
+			continue
+		}
+		for path, want := range map[string]any{
+			"Handler": "bootstrap", "Runtime": "provided.al2023", "Architectures": []any{"arm64"}, "TracingConfig.Mode": "Active",
+		} {
+			if !is(f.has(path), want) {
+				t.Errorf("%s: %s is %v", name, path, f.has(path))
+			}
+		}
+		if f.Metadata["BuildMethod"] != "makefile" {
+			t.Errorf("%s is not built by the Makefile", name)
+		}
+		if name != "migrate" && !f.dependsOn("Migration") {
+			t.Errorf("%s may be updated before the schema", name)
+		}
+		group, _ := f.has("LoggingConfig.LogGroup").(map[string]any)
+		log, _ := group["Ref"].(string)
+		if x.Resources[log].has("RetentionInDays") == nil {
+			t.Errorf("%s keeps its logs for ever", name)
+		}
+		invoke := x.Resources[logical(name)+"EventInvokeConfig"]
+		if !is(invoke.has("MaximumRetryAttempts"), 2) || !is(invoke.has("DestinationConfig.OnFailure.Destination"), getAtt("DeadLetters", "Arn")) {
+			t.Errorf("%s: asynchronous invocations end in %v", name, invoke.Properties)
+		}
+	}
+}
+
+func TestEveryFunctionHasEvents(t *testing.T) {
+	names := functions(t)
+	for _, name := range names {
+		cases := events.For(name)
+		if len(cases) == 0 {
+			t.Errorf("%s has no events", name)
+		}
+		for i, c := range cases {
+			if n, err := strconv.Atoi(c.Name[:2]); err != nil || n != i+1 || c.Name[2] != '_' || !json.Valid(c.Payload) {
+				t.Errorf("%s: event %d is %s", name, i+1, c.Name)
+			}
+		}
+	}
+	for _, c := range events.All() {
+		if !slices.Contains(names, c.Function) {
+			t.Errorf("the events of %s are of no function", c.Function)
+		}
+	}
+}
+
+func TestMakefileBuildsWhatTheTemplateNames(t *testing.T) {
+	if _, err := os.Stat(filepath.Join(root, "Makefile")); err != nil { // go test then knows that the result depends on it
+		t.Fatal(err)
+	}
+	for _, name := range functions(t) {
+		cmd := exec.CommandContext(t.Context(), "make", "-n", "build-"+logical(name), "ARTIFACTS_DIR=/artifacts")
+		cmd.Dir = root
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Errorf("make build-%s: %v\n%s", logical(name), err, out)
+			continue
+		}
+		for _, want := range []string{"GOARCH=arm64", "GOOS=linux", "-o /artifacts/bootstrap", "./functions/"} {
+			if !bytes.Contains(out, []byte(want)) {
+				t.Errorf("make build-%s does without %s:\n%s", logical(name), want, out)
+			}
+		}
+	}
+}
+
+func TestSchedule(t *testing.T) {
+	x := load(t)
+	schedules := x.of("AWS::Scheduler::Schedule")
+	if len(schedules) != 1 {
+		t.Fatalf("%d schedules", len(schedules))
+	}
+	for _, s := range schedules {
+		if !is(s.has("Target.Arn"), getAtt("HeartbeatFunction", "Arn")) {
+			t.Errorf("the schedule is of %v", s.has("Target.Arn"))
+		}
+		if attempts, ok := s.has("Target.RetryPolicy.MaximumRetryAttempts").(float64); !ok || attempts < 1 {
+			t.Errorf("the schedule retries %v", s.has("Target.RetryPolicy"))
+		}
+		if !is(s.has("Target.DeadLetterConfig.Arn"), getAtt("DeadLetters", "Arn")) {
+			t.Errorf("slots that can't be delivered go to %v", s.has("Target.DeadLetterConfig"))
+		}
+		if !is(s.has("Name"), map[string]any{"Fn::Sub": "${AWS::StackName}-heartbeat"}) {
+			t.Errorf("two stacks of an account would both name their schedule %v", s.has("Name"))
+		}
+		if !is(s.has("ScheduleExpression"), map[string]any{"Fn::Sub": "rate(${HeartbeatMinutes} minutes)"}) {
+			t.Errorf("the schedule is %v", s.has("ScheduleExpression"))
+		}
+		input, _ := s.has("Target.Input").(string)
+		tick, err := edge.DecodeTick([]byte(strings.ReplaceAll(input, "<aws.scheduler.scheduled-time>", "2026-11-20T10:30:00Z")))
+		if err != nil || tick.Slot.IsZero() || tick.Workspace != "" {
+			t.Errorf("the function takes %s for %+v, %v", input, tick, err)
+		}
+	}
+}
+
+func TestAlarms(t *testing.T) {
+	x := load(t)
+	if a := x.Resources["HeartbeatAbsent"]; a.has("TreatMissingData") != "breaching" || a.has("MetricName") != "Invocations" ||
+		a.has("ComparisonOperator") != "LessThanThreshold" || !is(a.has("Threshold"), 1) || a.has("Statistic") != "Sum" ||
+		!is(a.has("Period"), map[string]any{"Fn::FindInMap": []any{"Every", ref("HeartbeatMinutes"), "Seconds"}}) {
+		t.Errorf("the absence of heartbeats raises no alarm: %v", a.Properties)
+	}
+	for _, minutes := range x.Parameters["HeartbeatMinutes"].AllowedValues {
+		n, _ := minutes.(float64)
+		if seconds := x.Mappings["Every"][strconv.Itoa(int(n))]["Seconds"]; seconds != int(n)*60 {
+			t.Errorf("%v minutes are %d seconds", n, seconds)
+		}
+	}
+	if a := x.Resources["HeartbeatErrors"]; a.has("MetricName") != "Errors" || a.has("TreatMissingData") != "notBreaching" {
+		t.Errorf("errors raise no alarm: %v", a.Properties)
+	}
+	if a := x.Resources["DeadLettersArrived"]; a.has("MetricName") != "ApproximateNumberOfMessagesVisible" || !is(a.has("Threshold"), 0) {
+		t.Errorf("dead letters raise no alarm: %v", a.Properties)
+	}
+	for name, a := range x.of("AWS::CloudWatch::Alarm") {
+		if !is(a.has("AlarmActions"), []any{ref("AlarmTopic")}) {
+			t.Errorf("%s tells %v", name, a.has("AlarmActions"))
+		}
+	}
+}
+
+func TestMigrationRunsWhenTheSchemaIsNew(t *testing.T) {
+	m := load(t).Resources["Migration"]
+	if !is(m.has("ServiceToken"), getAtt("MigrateFunction", "Arn")) {
+		t.Errorf("the migration is done by %v", m.has("ServiceToken"))
+	}
+	if !is(m.has("SchemaVersion"), migrations.Latest()) {
+		t.Errorf("template.yaml: SchemaVersion of Migration is %v and the newest migration %d: a deployment would not run it",
+			m.has("SchemaVersion"), migrations.Latest())
+	}
+}
+
+func TestWhatIsSecretStaysSo(t *testing.T) {
+	x := load(t)
+	if !x.Parameters["DatabaseUrl"].NoEcho {
+		t.Error("DatabaseUrl is shown")
+	}
+	for name, q := range x.of("AWS::SQS::Queue") {
+		if q.has("SqsManagedSseEnabled") != true {
+			t.Errorf("%s is not encrypted", name)
+		}
+	}
+	if m := x.Resources["Migration"]; strings.Contains(string(encode(t, m.Properties)), "DatabaseUrl") {
+		t.Error("the custom resource has the database's password in its event")
+	}
+}
+
+func encode(t *testing.T, v any) []byte {
+	t.Helper()
+	raw, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// Every variable that the template sets is one that is read.
+func TestVariables(t *testing.T) {
+	cfg, err := app.LoadConfig(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for _, s := range cfg.Redacted() {
+		known[s.Variable] = true
+	}
+	for name, f := range load(t).of("AWS::Lambda::Function") {
+		variables, _ := f.has("Environment.Variables").(map[string]any)
+		if len(variables) == 0 {
+			t.Errorf("%s has no variables", name)
+		}
+		for v := range variables {
+			if !known[v] {
+				t.Errorf("%s: %s is not read", name, v)
+			}
+		}
+	}
+}

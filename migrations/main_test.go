@@ -1,0 +1,91 @@
+package migrations_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"log/slog"
+	"net/url"
+	"path/filepath"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/goleak"
+
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/db/migrate"
+	"github.com/lanekeeper/lanekeeper/shared/db/sqlite"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// the test servers live as long as the process, and one goroutine each awaits their end
+		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))
+}
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// The tables of the tool that migrates; not of the schema.
+var notOfTheSchema = []string{"lk_schema_version", "lk_schema_lock", "sqlite_sequence"}
+
+// newPostgres is a migrated database of the test's own: the owner's URL and a
+// connection as the owner.
+func newPostgres(t testing.TB) (dsn string, owner *pgx.Conn) {
+	t.Helper()
+	dsn = dbtest.NewDatabase(t)
+	if _, err := migrate.Postgres(t.Context(), dsn, quiet); err != nil {
+		t.Fatal(err)
+	}
+	return dsn, connect(t, dsn)
+}
+
+// shared is a connection, as the owner, to the migrated database that the tests of
+// all packages share: to look at.
+func shared(t testing.TB) *pgx.Conn {
+	t.Helper()
+	u, err := url.Parse(dbtest.New(t, dbtest.OnPostgres).URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner := one[string](t, connect(t, u.String()), "SELECT tableowner FROM pg_tables WHERE tablename = 'workspaces' AND schemaname = current_schema()")
+	u.User = url.User(owner)
+	return connect(t, u.String())
+}
+
+// connect opens a bare connection, in the mode the product uses everywhere.
+func connect(t testing.TB, dsn string) *pgx.Conn {
+	t.Helper()
+	config, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec
+	conn, err := pgx.ConnectConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := conn.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return conn
+}
+
+// newSQLite is the writing pool of a migrated file.
+func newSQLite(t testing.TB) *sql.DB {
+	t.Helper()
+	write, read, err := sqlite.OpenPools(sqlite.Config{Path: filepath.Join(t.TempDir(), "x.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(read.Close(), write.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := migrate.SQLite(t.Context(), write, quiet); err != nil {
+		t.Fatal(err)
+	}
+	return write
+}

@@ -1,0 +1,246 @@
+package activity_test
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+func TestFiltersNarrow(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		id := newTrace()
+		first := entry("one", id)
+		second := entry("two", newTrace())
+		second.Status, second.Agent = activity.Error, "another"
+		third := entry("three", newTrace())
+		third.Surface = trace.Chat
+		w.write(t, first, second, third)
+		w.neighbour(t).write(t, entry("elsewhere", id))
+		for name, c := range map[string]struct {
+			f    activity.Filter
+			want []string
+		}{
+			"nothing":        {activity.Filter{}, []string{"three", "two", "one"}},
+			"trace":          {activity.Filter{Trace: id}, []string{"one"}},
+			"skill":          {activity.Filter{Skill: "two"}, []string{"two"}},
+			"status":         {activity.Filter{Status: activity.Error}, []string{"two"}},
+			"surface":        {activity.Filter{Surface: trace.Chat}, []string{"three"}},
+			"agent":          {activity.Filter{Agent: "another"}, []string{"two"}},
+			"all that fits":  {activity.Filter{Trace: id, Skill: "one", Status: activity.Success, Surface: trace.Heartbeat, Agent: activity.Operator}, []string{"one"}},
+			"one that fails": {activity.Filter{Trace: id, Skill: "two"}, []string{}},
+			"a part of it":   {activity.Filter{Skill: "tw"}, []string{}},
+			"injection":      {activity.Filter{Skill: "x' OR '1'='1"}, []string{}},
+		} {
+			if got := w.skills(t, c.f); !slices.Equal(got, c.want) {
+				t.Errorf("%s: %q, want %q", name, got, c.want)
+			}
+		}
+	})
+}
+
+func TestSinceIsInclusiveAndUntilExclusive(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		at := time.Date(2026, 11, 20, 10, 0, 0, 123456000, time.UTC)
+		for i, name := range []string{"before", "at", "after"} {
+			w.putAt(t, name, at.Add(time.Duration(i-1)*time.Microsecond))
+		}
+		for want, f := range map[string]activity.Filter{
+			"after at":        {Since: at},
+			"before":          {Until: at},
+			"at":              {Since: at, Until: at.Add(time.Microsecond)},
+			"":                {Since: at, Until: at},
+			"after at before": {Since: at.In(time.FixedZone("east", 7200)).Add(-time.Hour)},
+		} {
+			if got := strings.Join(w.skills(t, f), " "); got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		}
+	})
+}
+
+// putAt records an action at a time of the test's.
+func (w world) putAt(t testing.TB, skill string, at time.Time) (id string) {
+	t.Helper()
+	id = ids()
+	if _, err := w.DB.Exec(t.Context(), w.Workspace, w.q.PutAt, id, skill, newTrace(), at); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func TestTextIsFoundLiterallyAnywhere(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		put := func(name string, change func(*activity.Entry)) {
+			e := entry(name, newTrace())
+			change(&e)
+			w.write(t, e)
+		}
+		put("needle_in_name", func(*activity.Entry) {})
+		put("error", func(e *activity.Entry) { e.Error = "100% of C:\\temp" })
+		put("input", func(e *activity.Entry) { e.Input = []byte(`{"who": "Ärger & <Co>"}`) })
+		put("output", func(e *activity.Entry) { e.Output = []byte(`{"list": ["a_b", "aXb"]}`) })
+		put("escaped", func(e *activity.Entry) { e.Output = []byte(`{"who": "\u00c4rger \u003cCo\u003e"}`) })
+		put("other", func(e *activity.Entry) { e.Error = "1000 of C:/temp"; e.Input = []byte(`"axb"`) })
+		for text, want := range map[string]string{
+			"needle":     "needle_in_name",
+			"NEEDLE_IN":  "needle_in_name",
+			"100%":       "error",
+			"% OF c":     "error",
+			`c:\t`:       "error",
+			"Ärger":      "escaped input",
+			"<co>":       "escaped input",
+			"a_b":        "output",
+			"axb":        "other output",
+			"%":          "error",
+			"_":          "needle_in_name output",
+			`\`:          "error",
+			"needleX":    "",
+			"x\x00":      "",
+			"x' OR 1=1 ": "",
+		} {
+			got := w.skills(t, activity.Filter{Text: text})
+			slices.Sort(got)
+			if s := strings.Join(got, " "); s != want {
+				t.Errorf("%q finds %q, want %q", text, s, want)
+			}
+		}
+	})
+}
+
+func TestPagesThroughEqualTimesLoseAndRepeatNothing(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		at := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+		var want []string
+		for i := range 23 {
+			want = append(want, w.putAt(t, fmt.Sprint(i), at.Add(time.Duration(i/10)*time.Microsecond)))
+		}
+		slices.Reverse(want) // ids rise
+		for _, limit := range []int{1, 2, 7, 10, 22, 23, 24} {
+			var got []string
+			cursor, pages := "", 0
+			for ; ; pages++ {
+				p := w.list(t, activity.Filter{Cursor: cursor, Limit: limit})
+				if len(p.Items) > limit || pages > 30 {
+					t.Fatalf("page %d of %d has %d items", pages, limit, len(p.Items))
+				}
+				for _, e := range p.Items {
+					got = append(got, e.ID)
+				}
+				if pages == 0 {
+					w.putAt(t, "later", at.Add(time.Hour)) // what comes meanwhile shifts nothing
+				}
+				if cursor = p.Next; cursor == "" {
+					break
+				}
+			}
+			got = slices.DeleteFunc(got, func(id string) bool { return !slices.Contains(want, id) })
+			if !slices.Equal(got, want) {
+				t.Errorf("pages of %d bring %d items in another order", limit, len(got))
+			}
+		}
+	})
+}
+
+func TestTheLastPageHasNoNext(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		w.write(t, entry("a", newTrace()), entry("b", newTrace()))
+		if p := w.list(t, activity.Filter{Limit: 2}); len(p.Items) != 2 || p.Next != "" {
+			t.Errorf("%d items, next %q", len(p.Items), p.Next)
+		}
+		if p := w.neighbour(t).list(t, activity.Filter{Limit: 2}); len(p.Items) != 0 || p.Next != "" {
+			t.Errorf("a neighbour sees %d items, next %q", len(p.Items), p.Next)
+		}
+	})
+}
+
+func TestAListingIsBounded(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		var b db.Batch
+		for range 210 {
+			w.log.Record(t.Context(), &b, entry("x", newTrace()))
+		}
+		if err := w.DB.Do(t.Context(), w.Workspace, &b); err != nil {
+			t.Fatal(err)
+		}
+		for limit, want := range map[int]int{0: 50, -1: 50, -1000: 50, 3: 3, 200: 200, 201: 200, 1 << 40: 200} {
+			if p := w.list(t, activity.Filter{Limit: limit}); len(p.Items) != want || p.Next == "" {
+				t.Errorf("limit %d brings %d items, want %d", limit, len(p.Items), want)
+			}
+		}
+	})
+}
+
+func TestForeignCursorsAreRefused(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		w.write(t, entry("a", newTrace()))
+		encode := func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
+		id := ids()
+		for _, cursor := range []string{
+			"x", "!", "====", encode("."), encode("1"), encode("1."), encode("." + id), encode("1." + id + "0"), encode("1.x"),
+			encode("-1." + id), encode("9999999999999999999999." + id), encode("9223372036854775807." + id), encode("1.0." + id),
+			encode("1." + id + "'"), encode("1.\x00"), strings.Repeat("A", 10_000),
+		} {
+			if _, err := w.log.List(t.Context(), w.Workspace, activity.Filter{Cursor: cursor}); !errors.Is(err, activity.ErrCursor) {
+				t.Errorf("%q: %v", cursor, err)
+			}
+		}
+		future := encode(fmt.Sprintf("%d.%s", time.Now().Add(time.Hour).UnixMicro(), strings.ToUpper(id)))
+		if p := w.list(t, activity.Filter{Cursor: future}); len(p.Items) != 1 {
+			t.Errorf("a sound cursor brings %d items", len(p.Items))
+		}
+		if p := w.list(t, activity.Filter{Cursor: encode("1.urn:uuid:" + id)}); len(p.Items) != 0 {
+			t.Errorf("a cursor of 1970 brings %d items", len(p.Items))
+		}
+	})
+}
+
+func TestConversationIsTheTrace(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		id := newTrace()
+		w.write(t, entry("first", id), entry("other", newTrace()), entry("second", id))
+		w.neighbour(t).write(t, entry("elsewhere", id))
+		var got []string
+		err := w.DB.Each(t.Context(), w.Workspace, func(scan db.Scan) error {
+			var skill, status, conversation, traced string
+			err := scan(&skill, &status, &conversation, &traced)
+			if conversation != traced || traced != string(id) {
+				t.Errorf("conversation %s of trace %s", conversation, traced)
+			}
+			got = append(got, skill)
+			return err
+		}, w.q.Story, id)
+		if err != nil || !slices.Equal(got, []string{"first", "second"}) {
+			t.Errorf("the story is %q (%v)", got, err)
+		}
+	})
+}
+
+func TestAStoryIsToldInOrder(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		id := newTrace()
+		var b db.Batch
+		var want []string
+		for i := range 20 {
+			want = append(want, fmt.Sprint(i))
+			w.log.Record(t.Context(), &b, entry(want[i], id))
+		}
+		if err := w.DB.Do(t.Context(), w.Workspace, &b); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, e := range w.story(t, id) {
+			got = append(got, e.Skill)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("told as %q", got)
+		}
+	})
+}

@@ -1,0 +1,119 @@
+package activity
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	maxBody  = 32 << 10
+	maxError = 4 << 10
+	maxName  = 255
+	// MaxDepth is how deep JSON may be nested; SQLite takes 1,000.
+	MaxDepth = 200
+)
+
+// Storable is v as the JSON columns of both databases take it: without the
+// character NUL, half a surrogate pair or bytes that are not UTF-8 (each becomes
+// U+FFFD), without numbers that don't fit (they become strings), and without what
+// is nested deeper than [MaxDepth]. What is not JSON at all becomes a JSON string.
+// Mostly it is v itself.
+func Storable(v json.RawMessage) json.RawMessage {
+	if len(v) == 0 {
+		return v
+	}
+	valid := json.Valid(v)
+	brackets := bytes.Count(v, []byte("[")) + bytes.Count(v, []byte("{"))
+	if valid && utf8.Valid(v) && brackets <= MaxDepth && !suspect.Match(v) {
+		return v
+	}
+	doc := any(string(v))
+	if valid {
+		d := json.NewDecoder(bytes.NewReader(v))
+		d.UseNumber()
+		_ = d.Decode(&doc) // valid JSON decodes
+	}
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(scrub(doc, 1)) // what was decoded encodes
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
+}
+
+// suspect matches where something may have to be replaced: an escaped character,
+// a number with a long exponent, a long number.
+var suspect = regexp.MustCompile(`\\u|[0-9][eE][+-]?[0-9]{3}|[0-9.]{300}`)
+
+func scrub(v any, depth int) any {
+	if depth > MaxDepth+1 {
+		return "…"
+	}
+	switch v := v.(type) {
+	case string:
+		return Text(v)
+	case json.Number:
+		if !Fits(v) {
+			return string(v)
+		}
+	case []any:
+		for i := range v {
+			v[i] = scrub(v[i], depth+1)
+		}
+	case map[string]any:
+		clean := make(map[string]any, len(v))
+		for k, e := range v {
+			clean[Text(k)] = scrub(e, depth+1)
+		}
+		return clean
+	}
+	return v
+}
+
+// Fits reports whether a number is within what a float64 and a database's number
+// can hold.
+func Fits(n json.Number) bool {
+	f, err := n.Float64()
+	mantissa, _, _ := strings.Cut(strings.ToLower(string(n)), "e")
+	return err == nil && (f != 0 || !strings.ContainsAny(mantissa, "123456789"))
+}
+
+// Text is s as the text columns of both databases take it: without the character
+// NUL or bytes that are not UTF-8, each of which becomes U+FFFD.
+func Text(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+// cut shortens a JSON value over 32 KiB to a marker with its beginning.
+func cut(v json.RawMessage) json.RawMessage {
+	if len(v) <= maxBody {
+		return v
+	}
+	const envelope = 256 // the marker's own text
+	for keep := maxBody - envelope; ; keep /= 2 {
+		marked, err := json.Marshal(struct {
+			Truncated bool   `json:"truncated"`
+			Bytes     int    `json:"bytes"`
+			Beginning string `json:"beginning"`
+		}{true, len(v), limit(string(v), keep)})
+		if err == nil && len(marked) <= maxBody { // quoting may have made it longer
+			return marked
+		}
+	}
+}
+
+// short is a text column's value of at most n bytes.
+func short(s string, n int) string { return limit(Text(s), n) }
+
+// limit shortens s to at most n bytes without splitting a character.
+func limit(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}

@@ -1,0 +1,86 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// tokenUsage counts a model's tokens.
+type tokenUsage struct {
+	PromptTokens     int64 `json:"promptTokens"`
+	CompletionTokens int64 `json:"completionTokens"`
+	TotalTokens      int64 `json:"totalTokens"`
+}
+
+// activityItem is one action; what there is not is left out.
+type activityItem struct {
+	ID                string          `json:"id" format:"uuid"`
+	Agent             string          `json:"agent"`
+	Surface           string          `json:"surface" enum:"heartbeat,operate,chat,webhook,coordinator,worker"`
+	SkillName         string          `json:"skillName,omitempty"`
+	SkillID           string          `json:"skillId,omitempty" format:"uuid"`
+	Status            activity.Status `json:"status" enum:"success,error,pending_approval,skipped"`
+	Input             json.RawMessage `json:"input,omitempty"`
+	Output            json.RawMessage `json:"output,omitempty"`
+	ErrorMessage      string          `json:"errorMessage,omitempty"`
+	TokenUsage        *tokenUsage     `json:"tokenUsage,omitempty"`
+	Model             string          `json:"model,omitempty"`
+	CostUSD           *float64        `json:"costUsd,omitempty"`
+	DurationMS        int64           `json:"durationMs"`
+	TraceID           trace.ID        `json:"traceId"`
+	ConversationID    trace.ID        `json:"conversationId" doc:"The same as traceId"`
+	ExecutionID       string          `json:"executionId,omitempty" format:"uuid"`
+	ParentExecutionID string          `json:"parentExecutionId,omitempty" format:"uuid"`
+	Attempt           int             `json:"attempt,omitempty"`
+	ThreadID          string          `json:"threadId,omitempty" format:"uuid"`
+	CreatedAt         time.Time       `json:"createdAt"`
+}
+
+func activityItems(entries []activity.Entry) []activityItem {
+	items := make([]activityItem, 0, len(entries))
+	for _, e := range entries {
+		item := activityItem{
+			ID: e.ID, Agent: e.Agent, Surface: surfaceName(e.Surface), SkillName: e.Skill, SkillID: e.SkillID, Status: e.Status,
+			Input: e.Input, Output: e.Output, ErrorMessage: e.Error, Model: e.Model, CostUSD: e.CostUSD,
+			DurationMS: e.Duration.Milliseconds(), TraceID: e.Trace, ConversationID: e.Trace,
+			ExecutionID: e.Execution, ParentExecutionID: e.ParentExecution, Attempt: e.Attempt, ThreadID: e.Thread,
+			CreatedAt: e.CreatedAt.UTC(),
+		}
+		if e.Usage != nil {
+			u := tokenUsage(*e.Usage)
+			item.TokenUsage = &u
+		}
+		items = append(items, item)
+	}
+	return items
+}
+
+type activityInput struct {
+	TraceID string    `query:"traceId" pattern:"^(hb|op|ch|wh|co|wk)_[0-9a-z]{9}_[0-9a-z]{10}$" patternDescription:"a trace id"`
+	Skill   string    `query:"skill" maxLength:"255"`
+	Status  string    `query:"status" enum:"success,error,pending_approval,skipped"`
+	Surface string    `query:"surface" enum:"heartbeat,operate,chat,webhook,coordinator,worker,hb,op,ch,wh,co,wk"`
+	Agent   string    `query:"agent" maxLength:"255"`
+	Since   time.Time `query:"since" doc:"Not before this time (RFC 3339)"`
+	Until   time.Time `query:"until" doc:"Before this time (RFC 3339)"`
+	Text    string    `query:"q" maxLength:"200" doc:"Somewhere in skill, error, input or output, in any case"`
+	Cursor  string    `query:"cursor" maxLength:"200"`
+	Limit   int       `query:"limit" minimum:"1" maximum:"200" default:"50"`
+}
+
+// listActivity lists what agents did, newest first. It is called by the Engine
+// Room's feed and by scripts.
+func (s *server) listActivity(ctx context.Context, in *activityInput) (*answer[page[activityItem]], error) {
+	found, err := s.Log.List(ctx, workspace(ctx), activity.Filter{
+		Trace: trace.ID(in.TraceID), Skill: in.Skill, Status: activity.Status(in.Status), Surface: surfaceOf(in.Surface),
+		Agent: in.Agent, Since: in.Since, Until: in.Until, Text: in.Text, Cursor: in.Cursor, Limit: in.Limit,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return listing(activityItems(found.Items), found.Next), nil
+}

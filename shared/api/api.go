@@ -1,0 +1,85 @@
+// Package api is Lanekeeper's HTTP API: one table of routes (routes.go), one file
+// per resource, and what holds for all of them: who may call, what a request may
+// look like, how it is refused, and the OpenAPI document. It alone imports huma.
+//
+// A request passes, in this order: trace, headers, recovery and log (request.go);
+// the mux; token and role (guard.go); the limits and the syntax of query and body
+// (intake.go); huma, which checks fields against the types and hands them to the
+// resource's method; and errors.go, which turns what comes back into a problem.
+// No answer repeats a value that was refused.
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"reflect"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// Deps is what the API works with. All but Valkey and Version are needed.
+type Deps struct {
+	DB    *db.DB
+	Lanes *lane.Store
+	Runs  *run.Store
+	Log   *activity.Log
+	Auth  *auth.Authenticator
+
+	// Beat runs one heartbeat.
+	Beat func(context.Context, heartbeat.Tick) (heartbeat.Report, error)
+	// Background runs fn beyond the answer to a request, under a context of its
+	// own, and sees to it that the process does not end before fn has.
+	Background func(fn func(context.Context))
+	// Valkey reports whether the live view can be reached; nil: there is none.
+	Valkey func(context.Context) error
+
+	Traces *trace.Source
+	IDs    func() string
+	Clock  func() time.Time
+	Slog   *slog.Logger
+	// Version of the program, for the OpenAPI document.
+	Version string
+}
+
+// missing names the needed fields that are not there.
+func (d Deps) missing() error {
+	var errs []error
+	v := reflect.ValueOf(d)
+	for i := range v.NumField() {
+		name := v.Type().Field(i).Name
+		if name != "Valkey" && v.Field(i).Kind() != reflect.String && v.Field(i).IsNil() {
+			errs = append(errs, fmt.Errorf("%s is missing", name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// server has the resources' methods.
+type server struct {
+	Deps
+	mux  *http.ServeMux
+	docs documents
+}
+
+// New makes the handler of all routes. It is served by the function operate and
+// by the local runner. It touches neither network nor database.
+func New(d Deps) (http.Handler, error) {
+	if err := d.missing(); err != nil {
+		return nil, fmt.Errorf("make the API: %w", err)
+	}
+	s := &server{Deps: d, mux: http.NewServeMux()}
+	if err := s.mount(routes(s)); err != nil {
+		return nil, fmt.Errorf("make the API: %w", err)
+	}
+	return s, nil
+}

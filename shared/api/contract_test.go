@@ -1,0 +1,208 @@
+package api_test
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/lanekeeper/lanekeeper/shared/api"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+const document = "openapi.json"
+
+// contract is the OpenAPI document: every answer of every test is held against it.
+type contract struct {
+	doc      map[string]any
+	mux      *http.ServeMux // finds the route of a request
+	mu       sync.Mutex
+	compiler *jsonschema.Compiler
+}
+
+func newContract(t testing.TB, h http.Handler) *contract {
+	t.Helper()
+	rec := httptest.NewRecorder()
+	h.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/openapi.json", nil))
+	parsed, err := jsonschema.UnmarshalJSON(rec.Body)
+	if err != nil {
+		t.Fatalf("the OpenAPI document: %v", err)
+	}
+	c := &contract{doc: parsed.(map[string]any), mux: http.NewServeMux(), compiler: jsonschema.NewCompiler()}
+	c.compiler.DefaultDraft(jsonschema.Draft2020)
+	c.compiler.AssertFormat()
+	if err := c.compiler.AddResource(document, parsed); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range api.Routes() {
+		c.mux.Handle(r.Method+" "+r.Path, http.NotFoundHandler())
+	}
+	return c
+}
+
+// at is a place in the document.
+func (c *contract) at(keys ...string) any {
+	var v any = c.doc
+	for _, key := range keys {
+		m, ok := v.(map[string]any)
+		if !ok {
+			return nil
+		}
+		v = m[key]
+	}
+	return v
+}
+
+// schema compiles the schema at a place in the document.
+func (c *contract) schema(keys ...string) (*jsonschema.Schema, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var pointer strings.Builder
+	for _, key := range keys {
+		pointer.WriteString("/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key))
+	}
+	return c.compiler.Compile(document + "#" + pointer.String())
+}
+
+// check holds an answer against the document and the rules for all answers.
+func (c *contract) check(t testing.TB, r *http.Request, got result) {
+	t.Helper()
+	at := fmt.Sprintf("%s %s answers %d", r.Method, r.URL, got.status)
+	if _, _, err := trace.Parse(got.header.Get("X-Trace-Id")); err != nil {
+		t.Errorf("%s: X-Trace-Id: %v", at, err)
+	}
+	for name, want := range map[string]string{
+		"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY",
+		"Cross-Origin-Resource-Policy": "same-origin", "Strict-Transport-Security": "max-age=31536000",
+	} {
+		if got.header.Get(name) != want {
+			t.Errorf("%s: %s is %q", at, name, got.header.Get(name))
+		}
+	}
+	if policy := got.header.Get("Content-Security-Policy"); !strings.HasPrefix(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
+		t.Errorf("%s: Content-Security-Policy is %q", at, policy)
+	}
+	schema := []string{"components", "schemas", "Problem"}
+	media := "application/problem+json"
+	if _, pattern := c.mux.Handler(r); pattern != "" && path.Clean(r.URL.EscapedPath()) == r.URL.EscapedPath() {
+		response := []string{"paths", pattern[strings.Index(pattern, "/"):], strings.ToLower(strings.Fields(pattern)[0]), "responses", strconv.Itoa(got.status)}
+		described, ok := c.at(response...).(map[string]any)
+		if !ok {
+			t.Errorf("%s, which is not in the OpenAPI document: %s", at, got.body)
+			return
+		}
+		content, ok := described["content"].(map[string]any)
+		if !ok {
+			return // a file
+		}
+		for media = range content { // there is one
+			schema = append(response, "content", media, "schema")
+		}
+	}
+	if got.header.Get("Content-Type") != media {
+		t.Errorf("%s as %q, want %q", at, got.header.Get("Content-Type"), media)
+	}
+	if r.Method == http.MethodHead {
+		return
+	}
+	compiled, err := c.schema(schema...)
+	if err != nil {
+		t.Errorf("%s: %v", at, err)
+		return
+	}
+	body, err := jsonschema.UnmarshalJSON(bytes.NewReader(got.body))
+	if err != nil {
+		t.Errorf("%s: %v in %s", at, err, got.body)
+		return
+	}
+	if err := compiled.Validate(body); err != nil {
+		t.Errorf("%s: %v in %s", at, err, got.body)
+	}
+}
+
+func TestOpenAPIDescribesEveryRoute(t *testing.T) {
+	w := onOne(t)
+	c := w.contract
+	if c.at("openapi") != "3.1.0" || c.at("info", "title") != "Lanekeeper" || c.at("info", "version") != "test" {
+		t.Errorf("the document begins %v, %v", c.at("openapi"), c.at("info"))
+	}
+	ids := map[string]bool{}
+	for _, r := range api.Routes() {
+		at := []string{"paths", r.Path, strings.ToLower(r.Method)}
+		if c.at(append(at, "operationId")...) != r.ID || ids[r.ID] {
+			t.Errorf("%s %s: operation id %v", r.Method, r.Path, c.at(append(at, "operationId")...))
+		}
+		ids[r.ID] = true
+		if r.Caller == "" || r.Summary == "" {
+			t.Errorf("%s %s: the table does not say who calls it, and what for", r.Method, r.Path)
+		}
+		declared := map[string]bool{}
+		parameters, _ := c.at(append(at, "parameters")...).([]any)
+		for _, p := range parameters {
+			p := p.(map[string]any)
+			declared[p["name"].(string)] = p["in"] == "path" && p["required"] == true
+		}
+		for _, part := range strings.Split(r.Path, "/") {
+			if name := strings.Trim(part, "{}"); name != part && !declared[name] {
+				t.Errorf("%s %s: %s is not declared", r.Method, r.Path, name)
+			}
+		}
+		if _, secured := c.at(append(at, "security")...).([]any); secured != (r.Least != "") {
+			t.Errorf("%s %s: security %v", r.Method, r.Path, secured)
+		}
+	}
+	paths := 0
+	for _, item := range c.at("paths").(map[string]any) {
+		paths += len(item.(map[string]any))
+	}
+	if paths != len(api.Routes()) {
+		t.Errorf("%d operations for %d routes", paths, len(api.Routes()))
+	}
+	for name := range c.at("components", "schemas").(map[string]any) {
+		if _, err := c.schema("components", "schemas", name); err != nil {
+			t.Errorf("schema %s: %v", name, err)
+		}
+	}
+	for _, r := range api.Routes() { // a body is described, and takes nothing more
+		body, ok := c.at("paths", r.Path, strings.ToLower(r.Method), "requestBody", "content", "application/json", "schema").(map[string]any)
+		if r.Method != http.MethodPost {
+			continue
+		}
+		if !ok {
+			t.Errorf("%s %s: no body is described", r.Method, r.Path)
+			continue
+		}
+		ref, _ := body["$ref"].(string)
+		if c.at("components", "schemas", strings.TrimPrefix(ref, "#/components/schemas/"), "additionalProperties") != false {
+			t.Errorf("%s %s: unknown fields are let through", r.Method, r.Path)
+		}
+	}
+}
+
+func TestTheDocumentDoesNotDependOnTheRequest(t *testing.T) {
+	w := onOne(t)
+	first := w.call(t, http.MethodGet, "/openapi.json", "", "")
+	r := request(http.MethodGet, "/openapi.json", "", "")
+	r.Host = "evil.example"
+	second := w.send(t, r)
+	if !bytes.Equal(first.body, second.body) || bytes.Contains(first.body, []byte("$schema")) {
+		t.Error("the document follows the Host header")
+	}
+	if yaml := w.call(t, http.MethodGet, "/openapi.yaml", "", ""); yaml.status != 200 || !bytes.Contains(yaml.body, []byte("openapi: 3.1.0")) {
+		t.Errorf("YAML: %d %.80s", yaml.status, yaml.body)
+	}
+	r = request(http.MethodGet, "/openapi.json", "", "")
+	r.Header.Set("If-None-Match", first.header.Get("ETag"))
+	rec := httptest.NewRecorder()
+	w.ServeHTTP(rec, r)
+	if rec.Code != http.StatusNotModified {
+		t.Errorf("with its ETag: %d", rec.Code)
+	}
+}

@@ -1,0 +1,102 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// retryOutage is after how long to come back when the database is away.
+const retryOutage = 5 * time.Second
+
+var (
+	notFound = refusal(http.StatusNotFound, "not_found", "there is nothing here")
+	internal = refusal(http.StatusInternalServerError, "internal", "something went wrong here; the log says more under the trace")
+
+	unavailable = refusal(http.StatusServiceUnavailable, "unavailable", "the database can't be reached; nothing was changed").later(retryOutage)
+	uncertain   = refusal(http.StatusServiceUnavailable, "uncertain", "the database went away while it was asked to commit: the change may or may not have happened").later(retryOutage)
+	tooSlow     = refusal(http.StatusServiceUnavailable, "timeout", "it took too long").later(retryOutage)
+)
+
+// answers is the one place where errors become statuses; the first row that
+// matches counts.
+var answers = []struct {
+	err     error
+	problem *Problem
+}{
+	{lane.ErrLost, lost()},
+	{lane.ErrTTL, invalid(FieldError{"body.ttlSeconds", lane.ErrTTL.Error()})},
+	{lane.ErrToken, invalid(FieldError{"body.token", lane.ErrToken.Error()})},
+	{activity.ErrCursor, invalid(FieldError{"query.cursor", "expected a cursor of this listing"})},
+	{trace.ErrInvalid, invalid(FieldError{"path.traceId", trace.ErrInvalid.Error()})},
+	{db.ErrNoRows, notFound},
+	{db.ErrUncertain, uncertain},
+	{context.DeadlineExceeded, tooSlow},
+	{context.Canceled, tooSlow},
+	{db.ErrUnavailable, unavailable},
+	{db.ErrCorrupt, unavailable},
+	{db.ErrUnsafeRole, unavailable},
+}
+
+// problem is what an error is to the caller: never its text. What is our fault is
+// logged.
+func (s *server) problem(ctx context.Context, err error) *Problem {
+	p := problemOf(err)
+	if p.Status >= http.StatusInternalServerError {
+		level := slog.LevelError
+		if errors.Is(err, context.Canceled) { // the caller has left
+			level = slog.LevelInfo
+		}
+		s.Slog.Log(ctx, level, "a request failed", "code", p.Code, "error", err)
+	}
+	return p
+}
+
+func problemOf(err error) *Problem {
+	if p, ok := errors.AsType[*Problem](err); ok {
+		return p
+	}
+	if b, ok := errors.AsType[*lane.BusyError](err); ok {
+		return busy(b.Info)
+	}
+	for _, a := range answers {
+		if errors.Is(err, a.err) {
+			return a.problem
+		}
+	}
+	if _, old := errors.AsType[*db.SchemaError](err); old {
+		return unavailable
+	}
+	return internal
+}
+
+// lost says that a hold is over.
+func lost() *Problem {
+	p := refusal(http.StatusConflict, "lost", "the hold on the lane is over: it expired, was released or was taken away")
+	p.Title = "Lost"
+	return p
+}
+
+// busy says who holds a lane, and when to try again.
+func busy(held lane.Info) *Problem {
+	p := refusal(http.StatusConflict, "busy", "the lane is held").later(held.Remaining)
+	p.Title = "Busy"
+	p.Holder = string(held.Holder)
+	until := held.ExpiresAt.UTC()
+	p.ExpiresAt = &until
+	return p
+}
+
+func methodNotAllowed(methods []string) *Problem {
+	p := refusal(http.StatusMethodNotAllowed, "method_not_allowed", "this does not go by that method")
+	p.header = http.Header{"Allow": {strings.Join(methods, ", ")}}
+	return p
+}

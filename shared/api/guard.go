@@ -1,0 +1,70 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// limit is how long a route may take: a database that neither answers nor refuses
+// is one that is down.
+const limit = 10 * time.Second
+
+// guard lets a request through to a route when its token, its role, its query and
+// its body are what the route asks for.
+func (s *server) guard(rt route, next http.Handler) http.Handler {
+	next = s.intake(next)
+	if !rt.patient {
+		next = limited(next)
+	}
+	if rt.surface != "" {
+		next = s.started(rt.surface, next)
+	}
+	if rt.least == public {
+		return s.Auth.Admit(next)
+	}
+	return s.Auth.Require(s.role(rt.least, next), s.fail)
+}
+
+// role refuses principals below least.
+func (s *server) role(least auth.Role, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p, _ := auth.From(r.Context())
+		if !p.Role.AtLeast(least) {
+			s.refuse(w, r, refusal(http.StatusForbidden, "forbidden", "this needs the role "+string(least)))
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(trace.WithWorkspace(r.Context(), string(p.Workspace))))
+	})
+}
+
+func limited(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), limit)
+		defer cancel()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// started gives the request a trace of the surface that the route starts, unless
+// the caller named one.
+func (s *server) started(surface trace.Surface, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if id, _ := trace.From(r.Context()); r.Header.Get(traceHeader) != string(id) {
+			id = s.Traces.New(surface)
+			w.Header().Set(traceHeader, string(id))
+			r = r.WithContext(trace.With(r.Context(), id))
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// workspace is whose data a guarded route may see.
+func workspace(ctx context.Context) db.Workspace {
+	p, _ := auth.From(ctx)
+	return p.Workspace
+}

@@ -1,0 +1,94 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// beatWait is how long a beat by hand waits for its lane.
+const beatWait = time.Minute
+
+type beatInput struct {
+	Body *struct {
+		Wait bool `json:"wait,omitempty" doc:"Answer when the beat has ended, with its report, instead of at once"`
+	}
+}
+
+// beatAnswer names the beat; the report is there once it has ended.
+type beatAnswer struct {
+	Report      *heartbeat.Report `json:"report,omitempty"`
+	ExecutionID string            `json:"executionId"`
+	TraceID     trace.ID          `json:"traceId" doc:"Its story is at /api/v1/traces/{traceId} as soon as it has begun"`
+}
+
+type beatOutput struct {
+	Status int
+	Body   beatAnswer
+}
+
+// runHeartbeat runs a beat by hand, every phase of it: 200 with the report for
+// callers that wait, else 202 while it goes on behind the answer. It is called by
+// the Engine Room, by lanekeeper trigger heartbeat and by scripts.
+func (s *server) runHeartbeat(ctx context.Context, in *beatInput) (*beatOutput, error) {
+	id, _ := trace.From(ctx)
+	tick := heartbeat.Tick{Workspace: workspace(ctx), Full: true, Wait: beatWait, ExecutionID: s.IDs(), Trace: id}
+	named := beatAnswer{ExecutionID: tick.ExecutionID, TraceID: tick.Trace}
+	if in.Body == nil || !in.Body.Wait {
+		s.Background(func(ctx context.Context) { s.beatLater(ctx, tick) })
+		return &beatOutput{http.StatusAccepted, named}, nil
+	}
+	report, err := s.Beat(ctx, tick)
+	if err != nil {
+		return nil, err
+	}
+	if report.Outcome == heartbeat.Skipped {
+		return nil, s.skipped(ctx, tick.Workspace, report)
+	}
+	named.Report = &report
+	named.ExecutionID = cmp.Or(report.ExecutionID, named.ExecutionID)
+	named.TraceID = cmp.Or(trace.ID(report.TraceID), named.TraceID)
+	return &beatOutput{http.StatusOK, named}, nil
+}
+
+// beatLater runs a beat nobody waits for; how it ends stands in the log.
+func (s *server) beatLater(ctx context.Context, tick heartbeat.Tick) {
+	ctx = trace.WithWorkspace(trace.With(ctx, tick.Trace), string(tick.Workspace))
+	defer func() {
+		if thrown := recover(); thrown != nil {
+			s.Slog.ErrorContext(ctx, "a beat by hand panicked", "panic", fmt.Sprint(thrown), "stack", string(debug.Stack()))
+		}
+	}()
+	if _, err := s.Beat(ctx, tick); err != nil {
+		s.Slog.ErrorContext(ctx, "a beat by hand failed", "error", err)
+	}
+}
+
+// skipped says who was in the way of a beat.
+func (s *server) skipped(ctx context.Context, ws db.Workspace, report heartbeat.Report) error {
+	var b db.Batch
+	lanes := []*lane.Info{s.Lanes.PeekIn(&b, lane.Operate), s.Lanes.PeekIn(&b, lane.Heartbeat)}
+	if err := s.DB.Read(ctx, ws, &b); err != nil {
+		return err
+	}
+	inTheWay := lane.Info{Holder: lane.Holder(report.Holder)}
+	for _, l := range lanes {
+		if l.Held() && l.Holder == inTheWay.Holder {
+			inTheWay = *l
+		}
+	}
+	p := busy(inTheWay)
+	p.Detail = "the beat was skipped: its lane is taken, or a person works in operate"
+	if !inTheWay.Held() { // it has been given back meanwhile
+		p.ExpiresAt = nil
+	}
+	return p
+}

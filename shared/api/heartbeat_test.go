@@ -1,0 +1,125 @@
+package api_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/api"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+type beaten struct {
+	Report               *heartbeat.Report
+	ExecutionID, TraceID string
+}
+
+const beat = "/api/v1/heartbeat/run"
+
+func TestBeatByHand(t *testing.T) {
+	var ticks []heartbeat.Tick
+	release := make(chan struct{})
+	w := onOne(t, func(d *api.Deps) {
+		answer := d.Beat
+		d.Beat = func(ctx context.Context, tick heartbeat.Tick) (heartbeat.Report, error) {
+			ticks = append(ticks, tick)
+			if len(ticks) == 1 {
+				<-release // the first one goes on behind the answer
+			}
+			return answer(ctx, tick)
+		}
+	})
+	var now beaten
+	got := w.must(t, http.StatusAccepted, http.MethodPost, beat, ``, &now)
+	if now.Report != nil || now.ExecutionID == "" || now.TraceID == "" || got.header.Get("X-Trace-Id") != now.TraceID {
+		t.Errorf("%+v with X-Trace-Id %s", now, got.header.Get("X-Trace-Id"))
+	}
+	close(release)
+	w.later.Wait()
+
+	var done beaten
+	w.must(t, http.StatusOK, http.MethodPost, beat, `{"wait":true}`, &done)
+	if done.Report == nil || done.Report.Outcome != heartbeat.Completed {
+		t.Errorf("%+v", done)
+	}
+	for i, b := range []beaten{now, done} {
+		want := heartbeat.Tick{
+			Workspace: w.Workspace, Full: true, Wait: time.Minute, ExecutionID: b.ExecutionID, Trace: trace.ID(b.TraceID),
+		}
+		if ticks[i] != want {
+			t.Errorf("tick %d is %+v, want %+v", i, ticks[i], want)
+		}
+		if _, info, err := trace.Parse(b.TraceID); err != nil || info.Surface != trace.Heartbeat {
+			t.Errorf("trace %s: %v", b.TraceID, err)
+		}
+	}
+}
+
+func TestBeatUnderTheCallersTrace(t *testing.T) {
+	w := onOne(t)
+	mine := w.Traces.New(trace.Operate)
+	r := request(http.MethodPost, beat, owner, `{"wait":true}`)
+	r.Header.Set("X-Trace-Id", string(mine))
+	got := w.send(t, r)
+	var b beaten
+	decode(t, got.body, &b)
+	if b.TraceID != string(mine) || got.header.Get("X-Trace-Id") != string(mine) {
+		t.Errorf("%+v, %s", b, got.header.Get("X-Trace-Id"))
+	}
+}
+
+func TestSkippedBeat(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w = newWorld(t, w.Env, func(d *api.Deps) {
+			d.Beat = func(context.Context, heartbeat.Tick) (heartbeat.Report, error) {
+				return heartbeat.Report{Outcome: heartbeat.Skipped, Holder: "ada", Reason: "a person works in operate", Phases: []heartbeat.Phase{}}, nil
+			}
+		})
+		p := w.refused(t, http.StatusConflict, "busy", http.MethodPost, beat, `{"wait":true}`)
+		if p.Holder != "ada" || p.ExpiresAt != nil {
+			t.Errorf("given back meanwhile: %+v", p)
+		}
+		h, err := w.Lanes.Acquire(t.Context(), lane.Request{Workspace: w.Workspace, Lane: lane.Operate, Holder: "ada", TTL: 90 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var q problem
+		got := w.must(t, http.StatusConflict, http.MethodPost, beat, `{"wait":true}`, &q)
+		if q.Holder != "ada" || q.ExpiresAt == nil || !q.ExpiresAt.Equal(h.Until()) || !about(got.retryAfter(), 90*time.Second) {
+			t.Errorf("%+v, Retry-After %s", q, got.header.Get("Retry-After"))
+		}
+		w.must(t, http.StatusAccepted, http.MethodPost, beat, `{}`, nil) // who does not wait finds it in the log
+	})
+}
+
+func TestFailedBeat(t *testing.T) {
+	thrown := false
+	w := onOne(t, func(d *api.Deps) {
+		d.Beat = func(context.Context, heartbeat.Tick) (heartbeat.Report, error) {
+			if thrown {
+				panic("boom")
+			}
+			return heartbeat.Report{}, errors.New("secret detail")
+		}
+	})
+	p := w.refused(t, http.StatusInternalServerError, "internal", http.MethodPost, beat, `{"wait":true}`)
+	if p.Detail == "" || len(p.Errors) > 0 {
+		t.Errorf("%+v", p)
+	}
+	w.must(t, http.StatusAccepted, http.MethodPost, beat, `{"wait":false}`, nil)
+	w.later.Wait()
+	thrown = true
+	var named beaten
+	w.must(t, http.StatusAccepted, http.MethodPost, beat, ``, &named)
+	w.later.Wait()
+	if failed := w.logs.lines(t, "a beat by hand failed"); len(failed) != 1 {
+		t.Errorf("log: %v", failed)
+	}
+	if panicked := w.logs.lines(t, "a beat by hand panicked"); len(panicked) != 1 || panicked[0]["trace_id"] != named.TraceID {
+		t.Errorf("log: %v", panicked)
+	}
+}

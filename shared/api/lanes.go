@@ -1,0 +1,144 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+)
+
+// laneItem is a lane held now.
+type laneItem struct {
+	Lane        lane.Name   `json:"lane"`
+	Holder      lane.Holder `json:"holder"`
+	Fence       int64       `json:"fence"`
+	LockedAt    time.Time   `json:"lockedAt"`
+	ExpiresAt   time.Time   `json:"expiresAt"`
+	AgeMS       int64       `json:"ageMs"`
+	RemainingMS int64       `json:"remainingMs"`
+	WantedAt    *time.Time  `json:"wantedAt,omitempty" doc:"Since when somebody waits for it"`
+	WantedBy    string      `json:"wantedBy,omitempty"`
+	ExecutionID string      `json:"executionId,omitempty"`
+	TraceID     string      `json:"traceId,omitempty"`
+}
+
+func laneItemOf(l lane.Info) laneItem {
+	item := laneItem{
+		Lane: l.Lane, Holder: l.Holder, Fence: l.Fence, LockedAt: l.LockedAt.UTC(), ExpiresAt: l.ExpiresAt.UTC(),
+		AgeMS: l.Age.Milliseconds(), RemainingMS: l.Remaining.Milliseconds(),
+		WantedBy: l.WantedBy, ExecutionID: l.Execution, TraceID: l.Trace,
+	}
+	if l.WantedAt != nil {
+		since := l.WantedAt.UTC()
+		item.WantedAt = &since
+	}
+	return item
+}
+
+func laneItems(held []lane.Info) []laneItem {
+	items := make([]laneItem, 0, len(held))
+	for _, l := range held {
+		items = append(items, laneItemOf(l))
+	}
+	return items
+}
+
+// maxLanes is the most live holds that are looked through.
+const maxLanes = 10_000
+
+type lanesInput struct {
+	Cursor string `query:"cursor" maxLength:"400"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
+}
+
+// listLanes lists the lanes held now, longest held first. It is called by the
+// Engine Room and by lanekeeper locks.
+func (s *server) listLanes(ctx context.Context, in *lanesInput) (*answer[page[laneItem]], error) {
+	after, err := parseCursor(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	held, err := s.Lanes.List(ctx, workspace(ctx), maxLanes)
+	if err != nil {
+		return nil, err
+	}
+	for len(held) > 0 && in.Cursor != "" && !after.before(held[0].LockedAt, string(held[0].Lane)) {
+		held = held[1:]
+	}
+	next := ""
+	if len(held) > in.Limit {
+		held = held[:in.Limit]
+		last := held[in.Limit-1]
+		next = cursor{last.LockedAt, string(last.Lane)}.String()
+	}
+	return listing(laneItems(held), next), nil
+}
+
+// LanePath names a lane in the path, where a / in its name is written %2F.
+type LanePath struct {
+	Lane string `path:"lane" pattern:"^[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,199}$" patternDescription:"1 to 200 letters, digits and . _ : @ / + - that begin with a letter or digit" doc:"Its name; a / in it is written %2F"`
+}
+
+// name is the lane's name.
+func (in LanePath) name() (lane.Name, error) {
+	name, err := lane.ParseName(in.Lane)
+	if err != nil {
+		return "", invalid(FieldError{"path.lane", err.Error()})
+	}
+	return name, nil
+}
+
+// waiter is who waits for a lane.
+type waiter struct {
+	Holder string    `json:"holder"`
+	Since  time.Time `json:"since"`
+}
+
+// explanation says why a lane is free or not, in words and as data.
+type explanation struct {
+	Lane        lane.Name   `json:"lane"`
+	Held        bool        `json:"held"`
+	Summary     string      `json:"summary"`
+	Holder      lane.Holder `json:"holder,omitempty"`
+	Fence       int64       `json:"fence,omitempty"`
+	LockedAt    *time.Time  `json:"lockedAt,omitempty"`
+	ExpiresAt   *time.Time  `json:"expiresAt,omitempty"`
+	AgeMS       int64       `json:"ageMs,omitempty"`
+	RemainingMS int64       `json:"remainingMs,omitempty"`
+	Doing       string      `json:"doing,omitempty" doc:"What the holder is at"`
+	ExecutionID string      `json:"executionId,omitempty"`
+	TraceID     string      `json:"traceId,omitempty"`
+	Waiting     []waiter    `json:"waiting" nullable:"false" doc:"The first to have said that it waits"`
+}
+
+// explainLane says why a lane is free or not. It is called by the Engine Room and
+// by agents that were refused the lane.
+func (s *server) explainLane(ctx context.Context, in *LanePath) (*answer[explanation], error) {
+	name, err := in.name()
+	if err != nil {
+		return nil, err
+	}
+	var doing string
+	told, err := s.Lanes.Explain(ctx, workspace(ctx), name, func(execution string) string {
+		at, err := s.Runs.Doing(ctx, workspace(ctx), execution)
+		if err != nil { // the rest can be told without
+			s.Slog.WarnContext(ctx, "could not read what a lane's holder is at", "error", err)
+		}
+		doing = at
+		return at
+	})
+	if err != nil {
+		return nil, err
+	}
+	e := explanation{Lane: name, Held: told.Held, Summary: told.Summary, Waiting: []waiter{}}
+	if !told.Held {
+		return answered(e), nil
+	}
+	l := laneItemOf(told.Info)
+	e.Holder, e.Fence, e.LockedAt, e.ExpiresAt = l.Holder, l.Fence, &l.LockedAt, &l.ExpiresAt
+	e.AgeMS, e.RemainingMS, e.Doing, e.ExecutionID, e.TraceID = l.AgeMS, l.RemainingMS, doing, l.ExecutionID, l.TraceID
+	if l.WantedAt != nil {
+		e.Waiting = append(e.Waiting, waiter{l.WantedBy, *l.WantedAt})
+	}
+	return answered(e), nil
+}

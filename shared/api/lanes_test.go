@@ -1,0 +1,329 @@
+package api_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+)
+
+type held struct {
+	Lane, Token, WantedBy string
+	Fence                 int64
+	ExpiresAt             time.Time
+}
+
+func decode(t testing.TB, raw []byte, into any) {
+	t.Helper()
+	if err := json.Unmarshal(raw, into); err != nil {
+		t.Fatalf("%v in %s", err, raw)
+	}
+}
+
+func lanes(name, verb string) string { return "/api/v1/lanes/" + name + "/" + verb }
+
+func proof(token string) string { return fmt.Sprintf(`{"token":%q}`, token) }
+
+func about(got, want time.Duration) bool { return (got - want).Abs() < 15*time.Second }
+
+func TestLaneByHTTP(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		var first held
+		w.must(t, 200, http.MethodPost, lanes("build", "acquire"), `{"holder":"agent-7"}`, &first)
+		if first.Lane != "build" || first.Token == "" || first.Fence == 0 || !about(time.Until(first.ExpiresAt), 300*time.Second) {
+			t.Errorf("acquired %+v", first)
+		}
+		var p problem
+		got := w.must(t, 409, http.MethodPost, lanes("build", "acquire"), `{"holder":"agent-7","ttlSeconds":10}`, &p)
+		if p.Code != "busy" || p.Holder != "agent-7" || !p.ExpiresAt.Equal(first.ExpiresAt) || !about(got.retryAfter(), 300*time.Second) {
+			t.Errorf("refused with %+v, Retry-After %s", p, got.header.Get("Retry-After"))
+		}
+		if strings.Contains(string(got.body), first.Token) {
+			t.Error("the refusal tells the token")
+		}
+
+		w.Skew.Advance(4 * time.Minute)
+		var kept held
+		w.must(t, 200, http.MethodPost, lanes("build", "renew"), fmt.Sprintf(`{"token":%q,"ttlSeconds":3600}`, strings.ToUpper(first.Token)), &kept)
+		if kept.Fence != first.Fence || kept.Token != "" || !about(kept.ExpiresAt.Sub(first.ExpiresAt), 59*time.Minute) {
+			t.Errorf("renewed %+v of %+v", kept, first)
+		}
+
+		var ended struct{ Released bool }
+		w.must(t, 200, http.MethodPost, lanes("build", "release"), proof(first.Token), &ended)
+		if !ended.Released {
+			t.Error("not released")
+		}
+		for _, verb := range []string{"renew", "release"} { // what is over stays over
+			if p := w.refused(t, 409, "lost", http.MethodPost, lanes("build", verb), proof(first.Token)); p.Title != "Lost" {
+				t.Errorf("%+v", p)
+			}
+		}
+		var second held
+		w.must(t, 200, http.MethodPost, lanes("build", "acquire"), `{"holder":"agent-8","ttlSeconds":1}`, &second)
+		if second.Fence <= first.Fence || !about(second.ExpiresAt.Sub(first.ExpiresAt), -time.Minute) {
+			t.Errorf("then acquired %+v", second)
+		}
+		w.refused(t, 409, "lost", http.MethodPost, lanes("build", "release"), proof(first.Token))
+		w.Skew.Advance(2 * time.Second)
+		w.refused(t, 409, "lost", http.MethodPost, lanes("build", "renew"), proof(second.Token))
+	})
+}
+
+// A hold by HTTP lives as long as asked, whatever its lane says.
+func TestHoldsAreNotShortened(t *testing.T) {
+	w := onOne(t)
+	for _, name := range []string{"coordinator", "memory:flowpilot", "heartbeat"} {
+		var h held
+		w.must(t, 200, http.MethodPost, lanes(name, "acquire"), `{"holder":"h","ttlSeconds":3600}`, &h)
+		if !about(time.Until(h.ExpiresAt), time.Hour) {
+			t.Errorf("%s ends in %s", name, time.Until(h.ExpiresAt))
+		}
+	}
+}
+
+func TestLaneNamesInPaths(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		for path, name := range map[string]string{
+			"objective:42":             "objective:42",
+			"objective%3A43":           "objective:43",
+			"repo%2Fmain%2F%2F..%2Fx":  "repo/main//../x",
+			"a%20b":                    "", // no space in a name
+			"a+b@c._-":                 "a+b@c._-",
+			"%2e%2e":                   "",
+			strings.Repeat("n", 200):   strings.Repeat("n", 200),
+			strings.Repeat("n", 201):   "",
+			url.PathEscape("größe"):    "",
+			url.PathEscape("a\x00b"):   "",
+			url.PathEscape("a\xffb"):   "",
+			url.PathEscape("a\nb"):     "",
+			url.PathEscape("heart\tb"): "",
+		} {
+			if name == "" {
+				if p := w.refused(t, 422, "invalid", http.MethodPost, lanes(path, "acquire"), `{"holder":"h"}`); !p.at("path.lane") {
+					t.Errorf("%s: %+v", path, p)
+				}
+				continue
+			}
+			var h held
+			w.must(t, 200, http.MethodPost, lanes(path, "acquire"), `{"holder":"h"}`, &h)
+			if h.Lane != name {
+				t.Errorf("%s is lane %q", path, h.Lane)
+			}
+			w.must(t, 200, http.MethodGet, lanes(url.PathEscape(name), "why"), "", nil)
+			w.must(t, 200, http.MethodPost, lanes(url.PathEscape(name), "release"), proof(h.Token), nil)
+		}
+	})
+}
+
+// What the schema takes as a name and what the store takes is the same.
+func FuzzLaneNames(f *testing.F) {
+	for _, s := range []string{"a", "a/b", "-a", "objective:1", "a b", "é", "a\x00", strings.Repeat("x", 201)} {
+		f.Add(s)
+	}
+	w := onOne(f)
+	f.Fuzz(func(t *testing.T, s string) {
+		path := lanes(url.PathEscape(s), "why")
+		if s == "" || s == "." || s == ".." || s == "/" {
+			return // the mux takes none of them for a segment
+		}
+		_, err := lane.ParseName(s)
+		if got := w.call(t, http.MethodGet, path, owner, ""); (got.status == 200) != (err == nil) || got.status != 200 && got.status != 422 {
+			t.Errorf("%q: %d, and the store says %v", s, got.status, err)
+		}
+	})
+}
+
+func TestListLanes(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		type list struct {
+			Items []struct {
+				Lane, Holder, WantedBy, TraceID, ExecutionID string
+				Fence, AgeMS, RemainingMS                    int64
+				LockedAt, ExpiresAt                          time.Time
+				WantedAt                                     *time.Time
+			}
+			NextCursor *string
+		}
+		var empty list
+		if got := w.must(t, 200, http.MethodGet, "/api/v1/lanes", "", &empty); string(got.body) != `{"items":[],"nextCursor":null}`+"\n" {
+			t.Errorf("none: %s", got.body)
+		}
+		r := request(http.MethodPost, lanes("l0", "acquire"), owner, `{"holder":"h0"}`)
+		mine := string(w.Traces.New("ch"))
+		r.Header.Set("X-Trace-Id", mine)
+		w.send(t, r)
+		for i := 1; i < 7; i++ {
+			w.Skew.Advance(time.Second)
+			w.must(t, 200, http.MethodPost, lanes(fmt.Sprint("l", i), "acquire"), fmt.Sprintf(`{"holder":"h%d"}`, i), nil)
+		}
+		info, err := w.Lanes.Peek(t.Context(), w.Workspace, "l0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Lanes.Want(t.Context(), w.Workspace, info, "ada"); err != nil {
+			t.Fatal(err)
+		}
+		var all list
+		w.must(t, 200, http.MethodGet, "/api/v1/lanes", "", &all)
+		if len(all.Items) != 7 || all.NextCursor != nil {
+			t.Fatalf("%+v", all)
+		}
+		l := all.Items[0]
+		if l.Lane != "l0" || l.Holder != "h0" || l.TraceID != mine || l.WantedBy != "ada" || l.WantedAt == nil ||
+			l.Fence == 0 || l.AgeMS < 6000 || !about(time.Duration(l.RemainingMS)*time.Millisecond, 294*time.Second) {
+			t.Errorf("%+v", l)
+		}
+		var walked []string
+		for path, pages := "/api/v1/lanes?limit=3", 0; path != ""; pages++ {
+			var page list
+			w.must(t, 200, http.MethodGet, path, "", &page)
+			for _, item := range page.Items {
+				walked = append(walked, item.Lane)
+			}
+			path = ""
+			if page.NextCursor != nil {
+				path = "/api/v1/lanes?limit=3&cursor=" + *page.NextCursor
+			}
+			if pages > 3 {
+				t.Fatal("no end of pages")
+			}
+		}
+		if strings.Join(walked, " ") != "l0 l1 l2 l3 l4 l5 l6" {
+			t.Errorf("page by page: %v", walked)
+		}
+		for _, bad := range []string{"!", "bm9uZQ", "eC55"} {
+			if p := w.refused(t, 422, "invalid", http.MethodGet, "/api/v1/lanes?cursor="+bad, ""); !p.at("query.cursor") {
+				t.Errorf("%+v", p)
+			}
+		}
+	})
+}
+
+func TestExplainLane(t *testing.T) {
+	type why struct {
+		Lane, Summary, Holder, TraceID string
+		Held                           bool
+		Fence, RemainingMS             int64
+		Waiting                        []struct{ Holder, Since string }
+	}
+	onEach(t, func(t *testing.T, w *world) {
+		var free why
+		w.must(t, 200, http.MethodGet, lanes("x", "why"), "", &free)
+		if free.Held || free.Lane != "x" || !strings.Contains(free.Summary, "free") || free.Waiting == nil {
+			t.Errorf("%+v", free)
+		}
+		var h held
+		w.must(t, 200, http.MethodPost, lanes("x", "acquire"), `{"holder":"agent-7"}`, &h)
+		info, err := w.Lanes.Peek(t.Context(), w.Workspace, "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Lanes.Want(t.Context(), w.Workspace, info, "ada"); err != nil {
+			t.Fatal(err)
+		}
+		var taken why
+		got := w.must(t, 200, http.MethodGet, lanes("x", "why"), "", &taken)
+		if !taken.Held || taken.Holder != "agent-7" || taken.Fence != h.Fence || taken.RemainingMS == 0 || taken.TraceID == "" ||
+			!strings.Contains(taken.Summary, "agent-7") || len(taken.Waiting) != 1 || taken.Waiting[0].Holder != "ada" {
+			t.Errorf("%s", got.body)
+		}
+		var kept held
+		w.must(t, 200, http.MethodPost, lanes("x", "renew"), proof(h.Token), &kept)
+		if kept.WantedBy != "ada" {
+			t.Errorf("the holder is not told that somebody waits: %+v", kept)
+		}
+		w.must(t, 200, http.MethodPost, lanes("x", "release"), proof(h.Token), nil)
+		w.must(t, 200, http.MethodGet, lanes("x", "why"), "", &free)
+		if free.Held || !strings.Contains(free.Summary, "agent-7") {
+			t.Errorf("%+v", free)
+		}
+	})
+}
+
+func TestForceRelease(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		var h held
+		w.must(t, 200, http.MethodPost, lanes("x", "acquire"), `{"holder":"agent-7"}`, &h)
+		var did struct{ Released bool }
+		got := w.must(t, 200, http.MethodPost, lanes("x", "force-release"), `{"reason":"it hangs"}`, &did)
+		if !did.Released {
+			t.Errorf("%s", got.body)
+		}
+		w.refused(t, 409, "lost", http.MethodPost, lanes("x", "renew"), proof(h.Token))
+		w.must(t, 200, http.MethodPost, lanes("x", "force-release"), `{"reason":"again"}`, &did)
+		if did.Released {
+			t.Error("a free lane was released")
+		}
+		page, err := w.Log.List(t.Context(), w.Workspace, activity.Filter{Skill: "lane.force_release", Limit: 10})
+		if err != nil || len(page.Items) != 2 {
+			t.Fatalf("%+v, %v", page, err)
+		}
+		second, first := page.Items[0], page.Items[1]
+		var in struct{ Lane, Reason, By string }
+		var out struct {
+			Released bool
+			Holder   string
+			Fence    int64
+		}
+		decode(t, first.Input, &in)
+		decode(t, first.Output, &out)
+		if in.Lane != "x" || in.Reason != "it hangs" || in.By != "local:owner" || !out.Released || out.Holder != "agent-7" || out.Fence != h.Fence {
+			t.Errorf("who, why, whom: %s %s", first.Input, first.Output)
+		}
+		if string(first.Trace) != got.header.Get("X-Trace-Id") || first.Status != activity.Success || second.Status != activity.Skipped {
+			t.Errorf("%+v\n%+v", first, second)
+		}
+	})
+}
+
+func TestOneWinnerByHTTP(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		count := map[int]int{}
+		for range 64 {
+			wg.Go(func() {
+				got := w.call(t, http.MethodPost, lanes("contended", "acquire"), owner, `{"holder":"everybody"}`)
+				mu.Lock()
+				defer mu.Unlock()
+				count[got.status]++
+			})
+		}
+		wg.Wait()
+		if count[200] != 1 || count[409] != 63 {
+			t.Errorf("answers: %v", count)
+		}
+	})
+}
+
+func TestTTLs(t *testing.T) {
+	w := onOne(t)
+	for _, ttl := range []string{"0", "-1", "3601", "1.5", `"300"`, "1e30", "1e400", "null", "true"} {
+		for _, verb := range []string{"acquire", "renew"} {
+			body := fmt.Sprintf(`{"holder":"h","ttlSeconds":%s}`, ttl)
+			if verb == "renew" {
+				body = fmt.Sprintf(`{"token":"8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f","ttlSeconds":%s}`, ttl)
+			}
+			got := w.call(t, http.MethodPost, lanes("t", verb), owner, body)
+			if ttl == "null" { // as if it were left out
+				if got.status == 422 {
+					t.Errorf("%s: %s", body, got.body)
+				}
+				continue
+			}
+			var p problem
+			decode(t, got.body, &p)
+			if got.status != 422 || !p.at("body.ttlSeconds") {
+				t.Errorf("%s %s: %d %s", verb, body, got.status, got.body)
+			}
+		}
+	}
+}

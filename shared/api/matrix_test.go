@@ -1,0 +1,96 @@
+package api_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/lanekeeper/lanekeeper/shared/api"
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+)
+
+// right is a request to each route that is served with a good token.
+var right = map[string]struct {
+	path, body string
+	status     int
+}{
+	"get-health":         {"/health", "", 200},
+	"run-heartbeat":      {"/api/v1/heartbeat/run", `{}`, 202},
+	"get-trace":          {"/api/v1/traces/hb_0mh8c1v2q_a7x2p1k9d4", "", 404},
+	"list-activity":      {"/api/v1/activity", "", 200},
+	"list-lanes":         {"/api/v1/lanes", "", 200},
+	"explain-lane":       {"/api/v1/lanes/a/why", "", 200},
+	"acquire-lane":       {"/api/v1/lanes/a/acquire", `{"holder":"me"}`, 200},
+	"renew-lane":         {"/api/v1/lanes/b/renew", `{"token":"8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f"}`, 409},
+	"release-lane":       {"/api/v1/lanes/b/release", `{"token":"8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f"}`, 409},
+	"force-release-lane": {"/api/v1/lanes/a/force-release", `{"reason":"test"}`, 200},
+	"get-openapi-json":   {"/openapi.json", "", 200},
+	"get-openapi-yaml":   {"/openapi.yaml", "", 200},
+	"get-docs":           {"/docs", "", 200},
+	"get-docs-script":    {"/docs/docs.js", "", 200},
+	"get-docs-style":     {"/docs/docs.css", "", 200},
+}
+
+// TestEveryRouteForEveryPrincipal walks the route table.
+func TestEveryRouteForEveryPrincipal(t *testing.T) {
+	roles := map[string]auth.Role{"": "", nobody: "", member: auth.Member, admin: auth.Admin, owner: auth.Owner}
+	onEach(t, func(t *testing.T, w *world) {
+		seen := map[string]bool{}
+		for _, route := range api.Routes() {
+			ask, ok := right[route.ID]
+			if !ok {
+				t.Errorf("%s %s is not in this test", route.Method, route.Path)
+				continue
+			}
+			seen[route.ID] = true
+			for _, token := range []string{"", nobody, member, admin, owner} {
+				want := ask.status
+				switch {
+				case route.Least == "":
+				case roles[token] == "":
+					want = http.StatusUnauthorized
+				case !roles[token].AtLeast(route.Least):
+					want = http.StatusForbidden
+				case route.ID == "acquire-lane" && token == owner:
+					want = http.StatusConflict // the admin has it
+				}
+				got := w.call(t, route.Method, ask.path, token, ask.body)
+				if got.status != want {
+					t.Errorf("%s as %q: %d, want %d: %s", route.ID, token, got.status, want, got.body)
+				}
+				if challenge := got.header.Get("WWW-Authenticate"); (challenge != "") != (want == http.StatusUnauthorized) {
+					t.Errorf("%s as %q: WWW-Authenticate %q", route.ID, token, challenge)
+				}
+			}
+		}
+		for id := range right {
+			if !seen[id] {
+				t.Errorf("%s is not in the table any more", id)
+			}
+		}
+	})
+}
+
+func TestWhatIsNotInTheTable(t *testing.T) {
+	w := onOne(t)
+	for _, path := range []string{
+		"/", "/nope", "/api", "/api/v1", "/api/v1/lanes/", "/api/v1/lanes/a/b/acquire", "/health/", "//health", "/api/../health",
+		"/docs/", "/docs/index.html", "/docs/docs.js/", "/api/v1/./lanes", "/api/v1/lanes//acquire",
+	} {
+		for _, token := range []string{"", owner} {
+			got := w.call(t, http.MethodGet, path, token, "")
+			if got.status != http.StatusNotFound {
+				t.Errorf("%s: %d", path, got.status)
+			}
+		}
+	}
+	for path, allow := range map[string]string{
+		"/health": "GET, HEAD", "/api/v1/lanes": "GET, HEAD", "/api/v1/lanes/a/acquire": "POST", "/api/v1/heartbeat/run": "POST",
+	} {
+		for _, method := range []string{http.MethodDelete, http.MethodOptions, http.MethodPatch, "BREW"} {
+			got := w.call(t, method, path, owner, "")
+			if got.status != http.StatusMethodNotAllowed || got.header.Get("Allow") != allow {
+				t.Errorf("%s %s: %d, Allow %q", method, path, got.status, got.header.Get("Allow"))
+			}
+		}
+	}
+}

@@ -1,0 +1,174 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+)
+
+// handler registers what serves a route.
+type handler func(*server, huma.API, huma.Operation)
+
+// typed serves a route by a method whose types say what comes in and goes out.
+func typed[I, O any](fn func(context.Context, *I) (*O, error)) handler {
+	return func(s *server, a huma.API, op huma.Operation) {
+		huma.Register(a, op, func(ctx context.Context, in *I) (*O, error) {
+			out, err := fn(ctx, in)
+			if err != nil {
+				return nil, s.problem(ctx, err)
+			}
+			return out, nil
+		})
+	}
+}
+
+// answer is what a typed route answers with its usual status.
+type answer[T any] struct{ Body T }
+
+func answered[T any](body T) *answer[T] { return &answer[T]{Body: body} }
+
+// mount puts the routes behind the mux and writes their description.
+func (s *server) mount(table []route) error {
+	strictCasing()
+	m := &guarded{ServeMux: s.mux, s: s}
+	a := humago.New(m, s.config())
+	for _, rt := range table {
+		m.current = rt
+		op := operation(a, rt)
+		rt.handler(s, a, op)
+		for _, status := range rt.also {
+			usual := *op.Responses["200"]
+			usual.Description = http.StatusText(status)
+			op.Responses[strconv.Itoa(status)] = &usual
+		}
+	}
+	for path, methods := range methodsByPath(table) {
+		s.mux.Handle(path, s.refusal(methodNotAllowed(methods)))
+	}
+	s.mux.Handle("/", s.refusal(notFound))
+	if err := s.docs.describe(a.OpenAPI()); err != nil {
+		return fmt.Errorf("write the OpenAPI document: %w", err)
+	}
+	return nil
+}
+
+// guarded is the mux as huma sees it: it puts each route's guard before its handler.
+type guarded struct {
+	*http.ServeMux
+	s       *server
+	current route
+}
+
+// HandleFunc implements humago.Mux.
+func (m *guarded) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Request)) {
+	m.Handle(pattern, m.s.guard(m.current, http.HandlerFunc(h)))
+}
+
+// strictCasing makes huma refuse a known field in another case, as it refuses any
+// unknown one. It is a switch of the whole package, set once.
+var strictCasing = sync.OnceFunc(func() { huma.ValidateStrictCasing = true })
+
+// config is huma's, without what we do ourselves: its pages load from elsewhere,
+// and its $schema links repeat the Host header.
+func (s *server) config() huma.Config {
+	format := huma.Format{Marshal: encode, Unmarshal: decode}
+	cfg := huma.Config{
+		OpenAPI: &huma.OpenAPI{
+			OpenAPI:    "3.1.0",
+			Info:       &huma.Info{Title: "Lanekeeper", Version: "dev", Description: description},
+			Components: &huma.Components{SecuritySchemes: map[string]*huma.SecurityScheme{"bearer": {Type: "http", Scheme: "bearer"}}},
+		},
+		Formats:                      map[string]huma.Format{"application/json": format, "json": format},
+		DefaultFormat:                "application/json",
+		RejectUnknownQueryParameters: true,
+		Transformers:                 []huma.Transformer{plain},
+	}
+	if s.Version != "" {
+		cfg.Info.Version = s.Version
+	}
+	return cfg
+}
+
+// encode writes an answer. It gives the writer nothing before all of it is there;
+// that the caller may have left is nobody's concern then.
+func encode(w io.Writer, v any) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, _ = w.Write(b.Bytes())
+	return nil
+}
+
+// decode is json.Unmarshal with errors that name the field and not the value.
+func decode(data []byte, v any) error {
+	err := json.Unmarshal(data, v)
+	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fmt.Errorf("expected %s to be of type %s", e.Field, e.Type)
+	}
+	return err
+}
+
+// operation is a route's description.
+func operation(a huma.API, rt route) huma.Operation {
+	op := huma.Operation{
+		OperationID: rt.id, Method: rt.method, Path: rt.path, Summary: rt.summary,
+		Description: "Called by " + rt.caller + ".", Tags: []string{tag(rt.path)},
+		MaxBodyBytes: -1, BodyReadTimeout: -1, // intake.go sees to both
+		Responses: map[string]*huma.Response{},
+	}
+	statuses := slices.Concat(rt.refusals, []int{
+		http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusInternalServerError, http.StatusServiceUnavailable,
+	})
+	if rt.least != public {
+		op.Description += " Needs the role " + string(rt.least) + "."
+		op.Security = []map[string][]string{{"bearer": {}}}
+		statuses = append(statuses, http.StatusUnauthorized, http.StatusForbidden)
+	}
+	if writes(rt.method) {
+		statuses = append(statuses, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
+	}
+	schema := a.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Problem](), true, "Problem")
+	for _, status := range statuses {
+		op.Responses[strconv.Itoa(status)] = &huma.Response{
+			Description: http.StatusText(status),
+			Content:     map[string]*huma.MediaType{problemType: {Schema: schema}},
+		}
+	}
+	return op
+}
+
+// tag groups a route with the others of its resource.
+func tag(path string) string {
+	resource, isAPI := strings.CutPrefix(path, "/api/v1/")
+	if !isAPI {
+		return "about"
+	}
+	resource, _, _ = strings.Cut(resource, "/")
+	return resource
+}
+
+func methodsByPath(table []route) map[string][]string {
+	methods := map[string][]string{}
+	for _, rt := range table {
+		methods[rt.path] = append(methods[rt.path], rt.method)
+		if rt.method == http.MethodGet {
+			methods[rt.path] = append(methods[rt.path], http.MethodHead)
+		}
+	}
+	return methods
+}

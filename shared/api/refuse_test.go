@@ -1,0 +1,346 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/lanekeeper/lanekeeper/shared/api"
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+const acquireX = "/api/v1/lanes/x/acquire"
+
+func TestBodies(t *testing.T) {
+	w := onOne(t)
+	deep := strings.Repeat("[", 40) + strings.Repeat("]", 40)
+	pad := func(n int) string { return `{"holder":"` + strings.Repeat("x", n-len(`{"holder":""}`)) + `"}` }
+	for _, c := range []struct {
+		name, body string
+		status     int
+		code, at   string
+	}{
+		{"none", "", 422, "invalid", "body"},
+		{"empty object", "{}", 422, "invalid", "body"},
+		{"array", "[]", 422, "invalid", "body"},
+		{"string", `"x"`, 422, "invalid", "body"},
+		{"null", "null", 422, "invalid", "body"},
+		{"unknown field", `{"holder":"h","nope":1}`, 422, "invalid", "body.nope"},
+		{"known field in another case", `{"Holder":"h"}`, 422, "invalid", "body.Holder"},
+		{"wrong type", `{"holder":5}`, 422, "invalid", "body.holder"},
+		{"null for a needed field", `{"holder":null}`, 422, "invalid", "body.holder"},
+		{"too short", `{"holder":""}`, 422, "invalid", "body.holder"},
+		{"too long", `{"holder":"` + strings.Repeat("h", 256) + `"}`, 422, "invalid", "body.holder"},
+		{"given twice", `{"holder":"a","holder":"b"}`, 422, "invalid", "body.holder"},
+		{"given twice with escapes", `{"holder":"a","h\u006flder":"b"}`, 422, "invalid", "body.holder"},
+		{"escaped NUL", `{"holder":"a\u0000b"}`, 422, "invalid", "body.holder"},
+		{"NUL in a name", `{"ho\u0000lder":"a"}`, 422, "invalid", "body"},
+		{"raw NUL", "{\"holder\":\"a\x00b\"}", 422, "invalid", "body"},
+		{"invalid UTF-8", "{\"holder\":\"a\xff\"}", 422, "invalid", "body"},
+		{"deep", `{"holder":` + deep + `}`, 422, "invalid", "body"},
+		{"very deep", strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000), 400, "malformed", ""},
+		{"huge number", `{"holder":"h","ttlSeconds":1e999}`, 422, "invalid", "body.ttlSeconds"},
+		{"integer written as a float", `{"holder":"h","ttlSeconds":1e2}`, 422, "invalid", "body"},
+		{"no JSON", `{"holder":`, 400, "malformed", ""},
+		{"two values", `{"holder":"a"}{"holder":"b"}`, 400, "malformed", ""},
+		{"byte order mark", "\ufeff{}", 400, "malformed", ""},
+		{"comments", `{/**/}`, 400, "malformed", ""},
+		{"trailing comma", `{"holder":"a",}`, 400, "malformed", ""},
+		{"exactly 1 MiB", pad(api.MaxBody), 422, "invalid", "body.holder"},
+		{"a byte more", pad(api.MaxBody + 1), 413, "too_large", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := w.refused(t, c.status, c.code, http.MethodPost, acquireX, c.body)
+			if c.at != "" && !p.at(c.at) {
+				t.Errorf("%+v does not name %s", p, c.at)
+			}
+		})
+	}
+	t.Run("all at once", func(t *testing.T) {
+		p := w.refused(t, 422, "invalid", http.MethodPost, "/api/v1/lanes/-x/acquire", `{"holder":"","ttlSeconds":0,"a":1,"b":2}`)
+		for _, at := range []string{"path.lane", "body.holder", "body.ttlSeconds", "body.a", "body.b"} {
+			if !p.at(at) {
+				t.Errorf("%s is not named in %+v", at, p)
+			}
+		}
+	})
+}
+
+func TestUnknownLengthOverTheLimit(t *testing.T) {
+	w := onOne(t)
+	r := request(http.MethodPost, acquireX, owner, "")
+	r.Header.Set("Content-Type", "application/json")
+	r.Body, r.ContentLength = io.NopCloser(io.LimitReader(zeros{}, 10<<20)), -1
+	if got := w.send(t, r); got.status != http.StatusRequestEntityTooLarge {
+		t.Errorf("%d", got.status)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+
+func TestContentTypes(t *testing.T) {
+	w := onOne(t)
+	for media, ok := range map[string]bool{
+		"": true, "application/json": true, "application/json; charset=utf-8": true, "Application/JSON;charset=UTF-8": true,
+		"text/plain": false, "application/x-www-form-urlencoded": false, "application/json; charset=latin1": false,
+		"application/problem+json": false, "json": false, ";;;": false, "application/json, text/plain": false,
+	} {
+		r := request(http.MethodPost, "/api/v1/lanes/x/force-release", owner, `{"reason":"test"}`)
+		r.Header.Set("Content-Type", media)
+		if got := w.send(t, r); (got.status == 200) != ok || !ok && got.status != http.StatusUnsupportedMediaType {
+			t.Errorf("%q: %d", media, got.status)
+		}
+	}
+	r := request(http.MethodPost, acquireX, owner, `{"holder":"h"}`)
+	r.Header.Set("Content-Encoding", "gzip")
+	if got := w.send(t, r); got.status != http.StatusUnsupportedMediaType {
+		t.Errorf("gzip: %d", got.status)
+	}
+	for _, accept := range []string{"text/html", "json", "application/cbor", "*/*;q=0", "canary"} { // there is JSON only
+		r := request(http.MethodGet, "/api/v1/lanes", owner, "")
+		r.Header.Set("Accept", accept)
+		if got := w.send(t, r); got.status != 200 {
+			t.Errorf("Accept %s: %d", accept, got.status)
+		}
+	}
+}
+
+func TestTraceHeader(t *testing.T) {
+	w := onOne(t)
+	mine := string(w.Traces.New(trace.Worker))
+	for sent, kept := range map[string]bool{mine: true, "": false, "nonsense": false, strings.ToUpper(mine): false, mine + "\n": false} {
+		for _, path := range []string{"/health", "/nope", "/api/v1/lanes", "/api/v1/traces/x", "/docs"} {
+			r := request(http.MethodGet, path, owner, "")
+			r.Header["X-Trace-Id"] = []string{sent}
+			got := w.send(t, r)
+			id := got.header.Get("X-Trace-Id")
+			_, info, err := trace.Parse(id)
+			if err != nil || (id == sent) != kept || !kept && info.Surface != trace.Operate {
+				t.Errorf("%s with %q answers %q", path, sent, id)
+			}
+			if got.status >= 400 && !bytes.Contains(got.body, []byte(`"traceId":"`+id+`"`)) {
+				t.Errorf("%s: %s does not name the trace", path, got.body)
+			}
+		}
+	}
+	r := request(http.MethodGet, "/api/v1/lanes", "", "")
+	r.Header.Set("X-Trace-Id", mine)
+	if got := w.send(t, r); got.status != 401 || !bytes.Contains(got.body, []byte(mine)) {
+		t.Errorf("401: %s", got.body)
+	}
+}
+
+func TestPanic(t *testing.T) {
+	w := onOne(t, func(d *api.Deps) {
+		d.Beat = func(context.Context, heartbeat.Tick) (heartbeat.Report, error) { panic("inner secret") }
+	})
+	got := w.call(t, http.MethodPost, beat, owner, `{"wait":true}`)
+	if got.status != 500 || bytes.Contains(got.body, []byte("secret")) {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	lines := w.logs.lines(t, "a request panicked")
+	if len(lines) != 1 || lines[0]["panic"] != "inner secret" || lines[0]["trace_id"] != got.header.Get("X-Trace-Id") ||
+		!strings.Contains(fmt.Sprint(lines[0]["stack"]), "TestPanic") {
+		t.Errorf("log: %v", lines)
+	}
+	if lines := w.logs.lines(t, "request"); lines[len(lines)-1]["status"] != 500.0 {
+		t.Errorf("log: %v", lines)
+	}
+}
+
+func TestAnAnswerCutOffIsSeenAsSuch(t *testing.T) {
+	w := onOne(t, func(d *api.Deps) {
+		d.Beat = func(context.Context, heartbeat.Tick) (heartbeat.Report, error) { panic(http.ErrAbortHandler) }
+	})
+	defer func() {
+		if thrown := recover(); thrown != any(http.ErrAbortHandler) {
+			t.Errorf("thrown %v", thrown)
+		}
+	}()
+	w.ServeHTTP(httptest.NewRecorder(), request(http.MethodPost, beat, owner, `{"wait":true}`))
+}
+
+func TestRequestLog(t *testing.T) {
+	w := onOne(t)
+	mine := w.Traces.New(trace.Operate)
+	r := request(http.MethodGet, "/api/v1/activity?q=canary-query", owner, "")
+	r.Header.Set("X-Trace-Id", string(mine))
+	w.send(t, r)
+	w.call(t, http.MethodGet, "/canary-path?canary", nobody, "")
+	w.call(t, "CANARY", "/api/v1/lanes/canary-lane/why", nobody, "")
+	lines := w.logs.lines(t, "request")
+	lines = lines[len(lines)-3:]
+	for i, want := range []map[string]any{
+		{"method": "GET", "route": "/api/v1/activity", "status": 200.0, "trace_id": string(mine)},
+		{"method": "GET", "route": "none", "status": 404.0},
+		{"method": "other", "route": "/api/v1/lanes/{lane}/why", "status": 405.0},
+	} {
+		for key, value := range want {
+			if lines[i][key] != value {
+				t.Errorf("line %d: %s is %v, want %v", i, key, lines[i][key], value)
+			}
+		}
+		if _, ok := lines[i]["duration_ms"].(float64); !ok {
+			t.Errorf("line %d has no duration: %v", i, lines[i])
+		}
+	}
+	for _, secret := range []string{"canary", owner, nobody} {
+		if strings.Contains(strings.ToLower(w.logs.String()), secret) {
+			t.Errorf("%q stands in the log", secret)
+		}
+	}
+}
+
+func TestAVerifierThatIsDown(t *testing.T) {
+	w := onOne(t, func(d *api.Deps) {
+		d.Auth = auth.New(func(context.Context, string) (auth.Principal, error) {
+			return auth.Principal{}, errors.New("keys can't be fetched")
+		})
+	})
+	if got := w.call(t, http.MethodGet, "/api/v1/lanes", owner, ""); got.status != 500 || bytes.Contains(got.body, []byte("keys")) {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	if got := w.call(t, http.MethodGet, "/health", owner, ""); got.status != 200 {
+		t.Errorf("health: %d", got.status)
+	}
+}
+
+func TestNewNamesWhatIsMissing(t *testing.T) {
+	_, err := api.New(api.Deps{})
+	for _, field := range []string{"DB", "Lanes", "Runs", "Log", "Auth", "Beat", "Background", "Traces", "IDs", "Clock", "Slog"} {
+		if err == nil || !strings.Contains(err.Error(), field+" is missing") {
+			t.Errorf("%s is not named in: %v", field, err)
+		}
+	}
+	if err != nil && strings.Contains(err.Error(), "Valkey") {
+		t.Error(err)
+	}
+}
+
+// TestNothingRefusedIsRepeated puts canaries into every place of every route.
+func TestNothingRefusedIsRepeated(t *testing.T) {
+	w := onOne(t)
+	canaries := []string{
+		"CANARY", "CANARY <b>", "CANARY\x00", "CANARY\xff", "CANARY: x", "urn:uuid:CANARY", "12CANARY", "2026-CANARY", "{CANARY}", "1e999CANARY", "CANARY%zz",
+	}
+	at := 0
+	refuses := func(r *http.Request) {
+		t.Helper()
+		at++
+		got := w.send(t, r)
+		if got.status < 400 {
+			return // what was taken may be told again
+		}
+		all := fmt.Sprint(got.header) + string(got.body)
+		if strings.Contains(strings.ToUpper(all), "CANARY") {
+			t.Errorf("%s %s is repeated in %d: %s", r.Method, r.URL, got.status, all)
+		}
+	}
+	for _, route := range api.Routes() {
+		ask := right[route.ID]
+		for _, canary := range canaries {
+			escaped := url.PathEscape(canary)
+			// In the path, the query, and the headers.
+			for _, wildcard := range []string{"{lane}", "{traceId}"} {
+				refuses(request(route.Method, strings.ReplaceAll(route.Path, wildcard, escaped), owner, ask.body))
+			}
+			refuses(request(route.Method, route.Path+"/"+escaped, owner, ask.body))
+			for _, name := range w.contract.parameters(route) {
+				refuses(request(route.Method, ask.path+"?"+name+"="+url.QueryEscape(canary), owner, ask.body))
+				raw := request(route.Method, ask.path, owner, ask.body)
+				raw.URL.RawQuery = name + "=" + canary
+				refuses(raw)
+			}
+			refuses(request(route.Method, ask.path+"?unknown="+url.QueryEscape(canary), owner, ask.body))
+			for _, header := range []string{"X-Trace-Id", "Accept", "Content-Type", "Authorization", "Idempotency-Key", "X-Workspace-Id", "Origin", "Referer", "Host"} {
+				r := request(route.Method, ask.path, owner, ask.body)
+				r.Header.Set(header, canary)
+				if header == "Host" {
+					r.Host = "canary.example"
+				}
+				refuses(r)
+			}
+			refuses(request(canaryMethod(canary), ask.path, owner, ""))
+			// In each field of the body, as text and as other things.
+			for _, name := range append(w.contract.fields(route), "unknown") {
+				for _, value := range []string{`%s`, `[%s]`, `{"a":%s}`, `{%s:1}`, `-1,"x":%s`} {
+					refuses(request(route.Method, ask.path, owner, fmt.Sprintf(`{%q:%s}`, name, fmt.Sprintf(value, quoted(canary)))))
+				}
+				refuses(request(route.Method, ask.path, owner, fmt.Sprintf(`{%q:%s}`, name, canary))) // no JSON
+			}
+			refuses(request(route.Method, ask.path, owner, canary))
+		}
+	}
+	if at < 1000 {
+		t.Errorf("only %d requests were made", at)
+	}
+}
+
+func canaryMethod(canary string) string {
+	if strings.Trim(canary, "CANRY") != "" {
+		return http.MethodDelete
+	}
+	return canary
+}
+
+// quoted is a JSON string that keeps invalid bytes.
+func quoted(s string) string { return `"` + strings.ReplaceAll(s, "\x00", `\u0000`) + `"` }
+
+// parameters are the names of a route's query parameters.
+func (c *contract) parameters(r api.Route) (names []string) {
+	list, _ := c.at("paths", r.Path, strings.ToLower(r.Method), "parameters").([]any)
+	for _, p := range list {
+		if p := p.(map[string]any); p["in"] == "query" {
+			names = append(names, p["name"].(string))
+		}
+	}
+	return names
+}
+
+// fields are the names of a route's fields in the body.
+func (c *contract) fields(r api.Route) (names []string) {
+	ref, _ := c.at("paths", r.Path, strings.ToLower(r.Method), "requestBody", "content", "application/json", "schema", "$ref").(string)
+	properties, _ := c.at("components", "schemas", strings.TrimPrefix(ref, "#/components/schemas/"), "properties").(map[string]any)
+	for name := range properties {
+		names = append(names, name)
+	}
+	return names
+}
+
+// FuzzBodies sends anything to every route that takes a body: it is answered, and
+// never with a failure of ours.
+func FuzzBodies(f *testing.F) {
+	for _, ask := range right {
+		f.Add([]byte(ask.body))
+	}
+	for _, s := range []string{
+		"", "{", "null", "[]", "1e999", `{"holder":1}`, `{"holder":"h","ttlSeconds":1e2}`, `{"token":"urn:uuid:x"}`, `{"reason":"\ud800"}`,
+		`{"wait":"yes"}`, `{"a.b":{"c[d":1},"e":2}`, "{\"\xff\":1}", `{"ttlSeconds":-0.0,"holder":"\u0000"}`,
+		`{"token":"8B8F5F3E-6F1C-4C5E-9D1B-2F0A7C6D5E4F","ttlSeconds":3600}`,
+	} {
+		f.Add([]byte(s))
+	}
+	w := onOne(f)
+	f.Fuzz(func(t *testing.T, body []byte) {
+		for _, route := range api.Routes() {
+			if route.Method != http.MethodPost {
+				continue
+			}
+			got := w.call(t, route.Method, right[route.ID].path, owner, string(body))
+			if got.status >= 500 || got.status < 200 {
+				t.Errorf("%s answers %d to %q: %s", route.ID, got.status, body, got.body)
+			}
+		}
+	})
+}

@@ -1,0 +1,129 @@
+package api
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"path"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// traceHeader names the trace on requests and on every answer.
+const traceHeader = "X-Trace-Id"
+
+// ServeHTTP implements [http.Handler].
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	id := s.traceOf(r)
+	a := &recorder{ResponseWriter: w}
+	setHeaders(a.Header(), id)
+	r = r.WithContext(trace.With(r.Context(), id))
+	defer s.finish(a, r, s.Clock())
+	if !clean(r.URL.EscapedPath()) { // the mux would redirect, and repeat the path
+		s.refuse(a, r, notFound)
+		return
+	}
+	s.mux.ServeHTTP(a, r)
+}
+
+// traceOf is the trace the caller names, when it is one, or a new one.
+func (s *server) traceOf(r *http.Request) trace.ID {
+	if id, _, err := trace.Parse(r.Header.Get(traceHeader)); err == nil {
+		return id
+	}
+	return s.Traces.New(trace.Operate)
+}
+
+// clean reports whether a path needs no tidying.
+func clean(p string) bool {
+	if !strings.HasPrefix(p, "/") {
+		return false
+	}
+	tidy := path.Clean(p)
+	return tidy == p || tidy+"/" == p
+}
+
+// setHeaders sets what stands on every answer.
+func setHeaders(h http.Header, id trace.ID) {
+	h.Set(traceHeader, string(id))
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Strict-Transport-Security", "max-age=31536000")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+}
+
+// finish turns a panic into a 500 and writes the request's log line, in which
+// nothing stands that the caller chose: the route's pattern instead of the path.
+// It must be deferred.
+func (s *server) finish(a *recorder, r *http.Request, begun time.Time) {
+	thrown := recover()
+	aborted := thrown == any(http.ErrAbortHandler)
+	ctx := trace.With(r.Context(), trace.ID(a.Header().Get(traceHeader)))
+	cut := thrown != nil && a.status != 0 // the answer had begun
+	if thrown != nil && !aborted {
+		s.Slog.ErrorContext(ctx, "a request panicked", "panic", fmt.Sprint(thrown), "stack", string(debug.Stack()))
+		if !cut {
+			s.refuse(a, r.WithContext(ctx), internal)
+		}
+	}
+	s.Slog.LogAttrs(ctx, slog.LevelInfo, "request",
+		slog.String("method", known(r.Method)), slog.String("route", routeOf(r)),
+		slog.Int("status", a.status), slog.Int64("duration_ms", s.Clock().Sub(begun).Milliseconds()))
+	if cut || aborted {
+		panic(http.ErrAbortHandler) // so that the caller sees it was cut off
+	}
+}
+
+var methods = []string{
+	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions,
+}
+
+func known(method string) string {
+	if slices.Contains(methods, method) {
+		return method
+	}
+	return "other"
+}
+
+// routeOf is the path of the route the mux found.
+func routeOf(r *http.Request) string {
+	if _, p, ok := strings.Cut(r.Pattern, " "); ok {
+		return p
+	}
+	if r.Pattern == "" || r.Pattern == "/" {
+		return "none"
+	}
+	return r.Pattern
+}
+
+// recorder remembers the status of an answer.
+type recorder struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (a *recorder) WriteHeader(status int) {
+	if a.status == 0 {
+		a.status = status
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements [http.ResponseWriter].
+func (a *recorder) Write(p []byte) (int, error) {
+	if a.status == 0 {
+		a.status = http.StatusOK
+	}
+	return a.ResponseWriter.Write(p)
+}
+
+// Unwrap is for [http.ResponseController].
+func (a *recorder) Unwrap() http.ResponseWriter { return a.ResponseWriter }

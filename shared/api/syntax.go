@@ -1,0 +1,126 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	maxDepth  = 32 // of nesting
+	maxErrors = 32 // named in one answer
+)
+
+// unfit says why a database would not take a text.
+func unfit(s string) string {
+	switch {
+	case !utf8.ValidString(s):
+		return "expected valid UTF-8"
+	case strings.ContainsRune(s, 0):
+		return "expected no NUL character"
+	}
+	return ""
+}
+
+// checkBody refuses what is no JSON, and what JSON allows and we don't: names
+// given twice, of which readers take different ones, NUL characters, numbers
+// beyond any type, and deep nesting.
+func checkBody(body []byte) *Problem {
+	if body == nil {
+		return nil
+	}
+	if why := unfit(string(body)); why != "" {
+		return invalid(FieldError{"body", why})
+	}
+	if !json.Valid(body) {
+		return refusal(http.StatusBadRequest, "malformed", "the body is not valid JSON")
+	}
+	c := checker{d: json.NewDecoder(bytes.NewReader(body))}
+	c.d.UseNumber()
+	c.value("body", 0)
+	if c.fields != nil {
+		return invalid(c.fields...)
+	}
+	return nil
+}
+
+// checker walks a valid JSON text.
+type checker struct {
+	d      *json.Decoder
+	fields []FieldError
+	ended  bool
+}
+
+func (c *checker) refuse(at, why string) {
+	c.fields = append(c.fields, FieldError{at, why})
+	c.ended = c.ended || len(c.fields) >= maxErrors
+}
+
+func (c *checker) token() json.Token {
+	t, err := c.d.Token()
+	if err != nil {
+		c.refuse("body", "expected JSON")
+		c.ended = true
+	}
+	return t
+}
+
+func (c *checker) value(at string, depth int) {
+	if depth > maxDepth {
+		c.refuse("body", fmt.Sprintf("expected at most %d levels", maxDepth))
+		c.ended = true
+	}
+	if c.ended {
+		return
+	}
+	switch t := c.token().(type) {
+	case json.Delim:
+		if t == '{' {
+			c.object(at, depth)
+		} else {
+			c.array(at, depth)
+		}
+	case string:
+		if why := unfit(t); why != "" {
+			c.refuse(at, why)
+		}
+	case json.Number:
+		if _, err := t.Float64(); err != nil {
+			c.refuse(at, "expected a smaller number")
+		}
+	}
+}
+
+func (c *checker) object(at string, depth int) {
+	seen := map[string]bool{}
+	for !c.ended && c.d.More() {
+		name, _ := c.token().(string)
+		of := located(at + "." + name)
+		if seen[name] {
+			c.refuse(of, "given more than once")
+		}
+		seen[name] = true
+		if why := unfit(name); why != "" {
+			c.refuse(of, why)
+		}
+		c.value(of, depth+1)
+	}
+	c.end()
+}
+
+func (c *checker) array(at string, depth int) {
+	for i := 0; !c.ended && c.d.More(); i++ {
+		c.value(fmt.Sprintf("%s[%d]", at, i), depth+1)
+	}
+	c.end()
+}
+
+// end takes the closing delimiter.
+func (c *checker) end() {
+	if !c.ended {
+		c.token()
+	}
+}

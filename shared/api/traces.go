@@ -1,0 +1,156 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// executionItem is one surface or agent working on one thing until it stops.
+type executionItem struct {
+	ID                string          `json:"id" format:"uuid"`
+	ParentExecutionID string          `json:"parentExecutionId,omitempty" format:"uuid"`
+	Agent             string          `json:"agent"`
+	Surface           string          `json:"surface" enum:"heartbeat,operate,chat,webhook,coordinator,worker"`
+	Subject           lane.Name       `json:"subject,omitempty" doc:"What it works on, and the lane that protects it"`
+	Slot              string          `json:"slot,omitempty"`
+	Status            run.Status      `json:"status" enum:"running,waiting,parked,completed,failed,cancelled,stalled"`
+	Attempt           int             `json:"attempt"`
+	Input             json.RawMessage `json:"input,omitempty"`
+	Result            json.RawMessage `json:"result,omitempty"`
+	ErrorMessage      string          `json:"errorMessage,omitempty"`
+	TokenUsage        tokenUsage      `json:"tokenUsage"`
+	CostUSD           float64         `json:"costUsd"`
+	CreatedAt         time.Time       `json:"createdAt"`
+	EndedAt           *time.Time      `json:"endedAt,omitempty"`
+}
+
+// traceAnswer is the story of one trace.
+type traceAnswer struct {
+	TraceID    trace.ID        `json:"traceId"`
+	Surface    string          `json:"surface" enum:"heartbeat,operate,chat,webhook,coordinator,worker" doc:"What started it"`
+	Status     string          `json:"status" enum:"running,waiting,parked,completed,failed,cancelled,stalled,skipped"`
+	StartedAt  time.Time       `json:"startedAt"`
+	EndedAt    *time.Time      `json:"endedAt,omitempty" doc:"Left out while something in it goes on or waits"`
+	DurationMS int64           `json:"durationMs" doc:"Until its end, or until now"`
+	Executions []executionItem `json:"executions" nullable:"false" doc:"Oldest first"`
+	Activities []activityItem  `json:"activities" nullable:"false" doc:"In order"`
+	Lanes      []laneItem      `json:"lanes" nullable:"false" doc:"Held now by something in it"`
+	Usage      tokenUsage      `json:"usage" doc:"Of all executions together"`
+	CostUSD    float64         `json:"costUsd"`
+}
+
+type traceInput struct {
+	TraceID string `path:"traceId" pattern:"^(hb|op|ch|wh|co|wk)_[0-9a-z]{9}_[0-9a-z]{10}$" patternDescription:"a trace id"`
+}
+
+// getTrace tells the whole story of a trace. It is called by the Engine Room, by
+// lanekeeper trace, and by whoever follows an X-Trace-Id.
+func (s *server) getTrace(ctx context.Context, in *traceInput) (*answer[traceAnswer], error) {
+	id, info, err := trace.Parse(in.TraceID)
+	if err != nil {
+		return nil, err
+	}
+	var b db.Batch
+	executions, activities := s.Runs.OfTrace(&b, id), s.Log.OfTrace(&b, id)
+	if err := s.DB.Read(ctx, workspace(ctx), &b); err != nil {
+		return nil, err
+	}
+	held, err := s.Lanes.List(ctx, workspace(ctx), maxLanes)
+	if err != nil {
+		return nil, err
+	}
+	held = slices.DeleteFunc(held, func(l lane.Info) bool { return l.Trace != string(id) })
+	if len(*executions)+len(*activities)+len(held) == 0 {
+		return nil, notFound
+	}
+	t := traceAnswer{
+		TraceID: id, Surface: surfaceName(info.Surface), Status: status(*executions, *activities),
+		Executions: executionItems(*executions), Activities: activityItems(*activities), Lanes: laneItems(held),
+	}
+	for _, e := range *executions {
+		t.Usage.PromptTokens += e.PromptTokens
+		t.Usage.CompletionTokens += e.CompletionTokens
+		t.CostUSD += e.CostUSD
+	}
+	t.Usage.TotalTokens = t.Usage.PromptTokens + t.Usage.CompletionTokens
+	t.span(*executions, *activities, held, s.Clock())
+	return answered(t), nil
+}
+
+// status is where a trace is: what of it goes on or waits decides, then how its
+// first execution ended; without any, its last activity.
+func status(executions []run.Execution, activities []activity.Entry) string {
+	for _, unfinished := range []run.Status{run.Running, run.Waiting, run.Parked} {
+		if slices.ContainsFunc(executions, func(e run.Execution) bool { return e.Status == unfinished }) {
+			return string(unfinished)
+		}
+	}
+	if len(executions) > 0 {
+		return string(executions[0].Status)
+	}
+	if len(activities) == 0 {
+		return string(run.Running) // it holds a lane
+	}
+	switch activities[len(activities)-1].Status {
+	case activity.Skipped:
+		return "skipped"
+	case activity.Error:
+		return string(run.Failed)
+	case activity.PendingApproval:
+		return string(run.Waiting)
+	}
+	return string(run.Completed)
+}
+
+// span fills in when a trace began and ended.
+func (t *traceAnswer) span(executions []run.Execution, activities []activity.Entry, held []lane.Info, now time.Time) {
+	var begins, ends []time.Time
+	over := true
+	for _, e := range executions {
+		begins = append(begins, e.CreatedAt)
+		if e.EndedAt == nil {
+			over = false
+			continue
+		}
+		ends = append(ends, *e.EndedAt)
+	}
+	for _, a := range activities {
+		begins, ends = append(begins, a.CreatedAt.Add(-a.Duration)), append(ends, a.CreatedAt)
+	}
+	for _, l := range held {
+		begins = append(begins, l.LockedAt)
+	}
+	t.StartedAt = slices.MinFunc(begins, time.Time.Compare).UTC()
+	end := now
+	if over && len(ends) > 0 {
+		end = slices.MaxFunc(ends, time.Time.Compare).UTC()
+		t.EndedAt = &end
+	}
+	t.DurationMS = max(0, end.Sub(t.StartedAt).Milliseconds())
+}
+
+func executionItems(executions []run.Execution) []executionItem {
+	items := make([]executionItem, 0, len(executions))
+	for _, e := range executions {
+		item := executionItem{
+			ID: e.ID, ParentExecutionID: e.Parent, Agent: e.Agent, Surface: surfaceName(e.Surface), Subject: e.Subject, Slot: e.Slot,
+			Status: e.Status, Attempt: e.Attempt, Input: e.Input, Result: e.Result, ErrorMessage: e.Error, CostUSD: e.CostUSD,
+			TokenUsage: tokenUsage{e.PromptTokens, e.CompletionTokens, e.PromptTokens + e.CompletionTokens},
+			CreatedAt:  e.CreatedAt.UTC(),
+		}
+		if e.EndedAt != nil {
+			ended := e.EndedAt.UTC()
+			item.EndedAt = &ended
+		}
+		items = append(items, item)
+	}
+	return items
+}

@@ -1,0 +1,250 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/api"
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// the test servers live as long as the process, and one goroutine each awaits their end
+		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))
+}
+
+// The tokens of a world: one a role, each of the world's own workspace.
+const (
+	owner  = "token-of-an-owner"
+	admin  = "token-of-an-admin"
+	member = "token-of-a-member"
+	nobody = "token-of-nobody"
+)
+
+// world is the API over a fresh workspace on one engine.
+type world struct {
+	dbtest.Env
+	api.Deps
+	http.Handler
+	contract *contract
+	logs     *logs
+	later    *sync.WaitGroup // what runs in the background
+}
+
+func ids() string { return uuid.Must(uuid.NewV7()).String() }
+
+// newWorld makes a world; change may replace what the API works with.
+func newWorld(t testing.TB, e dbtest.Env, change ...func(*api.Deps)) *world {
+	t.Helper()
+	w := &world{Env: e, logs: &logs{}, later: &sync.WaitGroup{}}
+	t.Cleanup(w.later.Wait)
+	w.Deps = deps(t, e.DB)
+	w.Deps.Slog = slog.New(trace.NewHandler(slog.NewJSONHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	w.Deps.Auth = auth.New(tokens(e.Workspace))
+	w.Deps.Beat = func(_ context.Context, tick heartbeat.Tick) (heartbeat.Report, error) {
+		return heartbeat.Report{Outcome: heartbeat.Completed, ExecutionID: tick.ExecutionID, TraceID: string(tick.Trace), Phases: []heartbeat.Phase{}}, nil
+	}
+	w.Deps.Background = func(fn func(context.Context)) { w.later.Go(func() { fn(context.Background()) }) }
+	for _, c := range change {
+		c(&w.Deps)
+	}
+	h, err := api.New(w.Deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Handler = h
+	w.contract = newContract(t, h)
+	return w
+}
+
+// deps are the stores over a database.
+func deps(t testing.TB, d *db.DB) api.Deps {
+	t.Helper()
+	lanes, err := lane.New(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs, err := run.New(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := activity.New(d, ids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return api.Deps{
+		DB: d, Lanes: lanes, Runs: runs, Log: log,
+		Traces: trace.NewSource(time.Now, rand.Reader), IDs: ids, Clock: time.Now, Version: "test",
+	}
+}
+
+func tokens(ws db.Workspace) auth.Verifier {
+	roles := map[string]auth.Role{owner: auth.Owner, admin: auth.Admin, member: auth.Member}
+	return func(_ context.Context, token string) (auth.Principal, error) {
+		role, ok := roles[token]
+		if !ok {
+			return auth.Principal{}, auth.ErrInvalid
+		}
+		return auth.Principal{Workspace: ws, Kind: auth.Local, ID: strings.ToLower(string(role)), Role: role}, nil
+	}
+}
+
+func onEach(t *testing.T, fn func(t *testing.T, w *world)) {
+	t.Helper()
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) { fn(t, newWorld(t, e)) })
+}
+
+// onOne is for what does not depend on the engine.
+func onOne(t testing.TB, change ...func(*api.Deps)) *world {
+	t.Helper()
+	return newWorld(t, dbtest.New(t, dbtest.OnSQLite), change...)
+}
+
+// result is an answer.
+type result struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// retryAfter is after how long to try again.
+func (r result) retryAfter() time.Duration {
+	seconds, _ := strconv.Atoi(r.header.Get("Retry-After"))
+	return time.Duration(seconds) * time.Second
+}
+
+// request makes one with a token, unless it is empty.
+func request(method, path, token, body string) *http.Request {
+	var content io.Reader
+	if body != "" {
+		content = strings.NewReader(body)
+	}
+	r := httptest.NewRequest(method, path, content)
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	return r
+}
+
+// send sends a request and holds the answer against the OpenAPI document and the
+// rules for all answers.
+func (w *world) send(t testing.TB, r *http.Request) result {
+	t.Helper()
+	rec := httptest.NewRecorder()
+	sent := r.Clone(r.Context())
+	w.ServeHTTP(rec, r)
+	got := result{rec.Code, rec.Header(), rec.Body.Bytes()}
+	w.contract.check(t, sent, got)
+	return got
+}
+
+func (w *world) call(t testing.TB, method, path, token, body string) result {
+	t.Helper()
+	return w.send(t, request(method, path, token, body))
+}
+
+// must is call for what must be answered with this status; the body is read into
+// what is given.
+func (w *world) must(t testing.TB, status int, method, path, body string, into any) result {
+	t.Helper()
+	got := w.call(t, method, path, owner, body)
+	if got.status != status {
+		t.Fatalf("%s %s: %d, want %d: %s", method, path, got.status, status, got.body)
+	}
+	if into != nil {
+		if err := json.Unmarshal(got.body, into); err != nil {
+			t.Fatalf("%s %s: %v in %s", method, path, err, got.body)
+		}
+	}
+	return got
+}
+
+// problem is what is refused, as clients read it.
+type problem struct {
+	Type, Title, Detail, Code, TraceID, Holder string
+	Status                                     int
+	ExpiresAt                                  *time.Time
+	Errors                                     []struct{ Location, Message string }
+}
+
+// refused is call for what must be refused with this status and code.
+func (w *world) refused(t testing.TB, status int, code, method, path, body string) problem {
+	t.Helper()
+	var p problem
+	w.must(t, status, method, path, body, &p)
+	if p.Code != code || p.Status != status || p.Type != "urn:lanekeeper:problem:"+code {
+		t.Errorf("%s %s: %+v, want code %s", method, path, p, code)
+	}
+	return p
+}
+
+// at reports whether a location is among the refused ones.
+func (p problem) at(location string) bool {
+	for _, e := range p.Errors {
+		if e.Location == location && e.Message != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// logs keeps what is logged.
+type logs struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+// lines are the records with a message so far.
+func (l *logs) lines(t testing.TB, message string) []map[string]any {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []map[string]any
+	for line := range strings.Lines(l.b.String()) {
+		var record map[string]any
+		if err := json.Unmarshal([]byte(line), &record); err != nil {
+			t.Fatalf("log line %q: %v", line, err)
+		}
+		if record["msg"] == message {
+			out = append(out, record)
+		}
+	}
+	return out
+}
+
+func (l *logs) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}

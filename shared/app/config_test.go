@@ -1,0 +1,211 @@
+package app_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+)
+
+const (
+	aws   = "AWS_LAMBDA_FUNCTION_NAME=lanekeeper-heartbeat"
+	pgURL = "DATABASE_URL=postgres://keeper:s3cret-pw@db.example.com:5432/lanekeeper"
+	arn   = "DATABASE_SECRET_ARN=arn:aws:secretsmanager:eu-central-1:123456789012:secret:db-Ab12Cd"
+)
+
+func load(t *testing.T, environ ...string) app.Config {
+	t.Helper()
+	c, err := app.LoadConfig(environ)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestDefaults(t *testing.T) {
+	c := load(t, "EMPTY=", "DEMO=", "ADDR= ")
+	if c.Addr != "127.0.0.1:8080" || c.OnPostgres() || c.OnLambda() || c.StateBackend != db.SQLite ||
+		c.SQLitePath != ".lanekeeper/lanekeeper.db" || c.LLMProvider != "demo" || c.SecretKeyFile != ".lanekeeper/key" ||
+		c.HeartbeatEvery != 30*time.Minute || c.CoordinatorEvery != 30*time.Second || c.Demo != nil ||
+		c.AllowPrivateHosts != nil || c.LogLevel != slog.LevelInfo {
+		t.Errorf("defaults are\n%v", c)
+	}
+	if notes := c.Notes(); len(notes) > 0 {
+		t.Errorf("notes on nothing: %q", notes)
+	}
+}
+
+func TestValues(t *testing.T) {
+	c := load(t, "HEARTBEAT_EVERY=90m", "DEMO=0", "ALLOW_PRIVATE_HOSTS=Wiki.internal, 10.0.0.7,::1", "LOG_LEVEL=Warn",
+		"ADDR=[::1]:0", "ADMIN_TOKEN=short", "REDIS_URL=rediss://:pw@cache:6380", "ADDR=localhost:9000")
+	if c.HeartbeatEvery != 90*time.Minute || c.Demo == nil || *c.Demo || c.LogLevel != slog.LevelWarn || c.Addr != "localhost:9000" {
+		t.Errorf("values are\n%v", c)
+	}
+	if want := []string{"wiki.internal", "10.0.0.7", "::1"}; !slices.Equal(c.AllowPrivateHosts, want) {
+		t.Errorf("hosts %q", c.AllowPrivateHosts)
+	}
+	if c := load(t, aws, pgURL); !c.OnPostgres() || !c.OnLambda() {
+		t.Error("on Lambda the state is not in Postgres")
+	}
+	if c := load(t, "STATE_BACKEND=postgres", pgURL); !c.OnPostgres() {
+		t.Error("STATE_BACKEND=postgres has no effect")
+	}
+	load(t, aws, arn)
+	load(t, aws, arn, "DATABASE_URL=postgres://db.example.com/lanekeeper")
+}
+
+func TestProblems(t *testing.T) {
+	long := strings.Repeat("x", 32)
+	for _, c := range []struct {
+		name    string
+		environ []string
+		want    []string // variable and a part of what is said
+	}{
+		{"SQLite on Lambda", []string{aws, pgURL, "STATE_BACKEND=sqlite"}, []string{"STATE_BACKEND can't work on Lambda"}},
+		{"no database on Lambda", []string{aws}, []string{"DATABASE_URL is missing"}},
+		{"no database", []string{"STATE_BACKEND=postgres"}, []string{"DATABASE_URL is missing"}},
+		{"secret, but not on Lambda", []string{"STATE_BACKEND=postgres", arn}, []string{"DATABASE_URL is missing"}},
+		{"not an ARN", []string{aws, "DATABASE_SECRET_ARN=hunter2hunter2"}, []string{"DATABASE_SECRET_ARN is not the ARN"}},
+		{"two passwords", []string{aws, arn, pgURL}, []string{"DATABASE_URL has a password"}},
+		{"another database", []string{aws, "DATABASE_URL=mysql://root:hunter2hunter2@h/x"}, []string{"DATABASE_URL can't be used"}},
+		{"TLS off", []string{aws, pgURL + "?sslmode=disable"}, []string{"DATABASE_URL switches TLS off"}},
+		{"unknown backend", []string{"STATE_BACKEND=mysql"}, []string{"STATE_BACKEND is neither"}},
+		{"open to all", []string{"ADDR=0.0.0.0:8080"}, []string{"ADDR can be reached"}},
+		{"open to all by leaving out", []string{"ADDR=:8080"}, []string{"ADDR can be reached"}},
+		{"open with a short token", []string{"ADDR=0.0.0.0:8080", "ADMIN_TOKEN=fifteen-letters"}, []string{"ADDR can be reached"}},
+		{"open with a token", []string{"ADDR=0.0.0.0:8080", "ADMIN_TOKEN=sixteen--letters"}, nil},
+		{"open with JWTs", []string{"ADDR=keeper.example.com:80", "JWT_SECRET=" + long}, nil},
+		{"open with JWKS", []string{"ADDR=:80", "JWKS_URL=https://id.example.com/keys"}, nil},
+		{"no port", []string{"ADDR=127.0.0.1"}, []string{"ADDR is not host:port"}},
+		{"port too high", []string{"ADDR=127.0.0.1:65536"}, []string{"ADDR is not host:port"}},
+		{"short key", []string{"JWT_SECRET=hunter2hunter2"}, []string{"JWT_SECRET is too short"}},
+		{"no unit", []string{"HEARTBEAT_EVERY=30"}, []string{"HEARTBEAT_EVERY is not a duration"}},
+		{"too often", []string{"HEARTBEAT_EVERY=59s", "COORDINATOR_EVERY=-1s"}, []string{"HEARTBEAT_EVERY is less", "COORDINATOR_EVERY is less"}},
+		{"not a flag", []string{"DEMO=maybe"}, []string{"DEMO is neither 1 nor 0"}},
+		{"not a level", []string{"LOG_LEVEL=loud"}, []string{"LOG_LEVEL is not a log level"}},
+		{"between levels", []string{"LOG_LEVEL=info+1"}, []string{"LOG_LEVEL is not a log level"}},
+		{"later providers", []string{"LLM_PROVIDER=anthropic"}, []string{"LLM_PROVIDER not in this release"}},
+		{"no such provider", []string{"LLM_PROVIDER=hal"}, []string{"LLM_PROVIDER names no provider"}},
+		{"not URLs", []string{"JWKS_URL=keys", "GATEWAY_URL=ftp://x", "OPENAI_BASE_URL=http://", "OTEL_EXPORTER_OTLP_ENDPOINT=%zz"},
+			[]string{"OPENAI_BASE_URL is not a URL", "JWKS_URL is not a URL", "GATEWAY_URL is not a URL", "OTEL_EXPORTER_OTLP_ENDPOINT is not a URL"}},
+		{"not a Redis", []string{"REDIS_URL=cache:6379"}, []string{"REDIS_URL is not a URL"}},
+		{"not hosts", []string{"ALLOW_PRIVATE_HOSTS=a,http://b"}, []string{"ALLOW_PRIVATE_HOSTS has an entry"}},
+		{"an empty host", []string{"ALLOW_PRIVATE_HOSTS=a,,b"}, []string{"ALLOW_PRIVATE_HOSTS has an entry"}},
+		{"token with a space", []string{"ADMIN_TOKEN=hunter2 hunter2"}, []string{"ADMIN_TOKEN has characters"}},
+		{"all at once, in order", []string{"LOG_LEVEL=loud", "LLM_PROVIDER=hal", "ADDR=x", "STATE_BACKEND=postgres"},
+			[]string{"ADDR is not", "DATABASE_URL is missing", "LLM_PROVIDER names no", "LOG_LEVEL is not"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := app.LoadConfig(c.environ)
+			var got []app.Problem
+			if bad, ok := errors.AsType[*app.ConfigError](err); ok {
+				got = bad.Problems
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if len(got) != len(c.want) {
+				t.Fatalf("%d problems, want %d: %v", len(got), len(c.want), err)
+			}
+			for i, p := range got {
+				variable, what, _ := strings.Cut(c.want[i], " ")
+				if p.Variable != variable || !strings.Contains(p.What, what) || p.Do == "" {
+					t.Errorf("problem %d: %v, want %s", i+1, p, c.want[i])
+				}
+				if !strings.Contains(err.Error(), p.String()) {
+					t.Errorf("the error does not say %q", p)
+				}
+			}
+			if err != nil && (strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "s3cret-pw")) {
+				t.Errorf("the error repeats a secret: %v", err)
+			}
+		})
+	}
+}
+
+func TestNotes(t *testing.T) {
+	c := load(t, "OPENAI_API_KEY=sk-1", pgURL)
+	notes := strings.Join(c.Notes(), "\n")
+	if c.LLMProvider != "demo" || c.OnPostgres() || !strings.Contains(notes, "OPENAI_API_KEY") || !strings.Contains(notes, "DATABASE_URL") {
+		t.Errorf("provider %s, notes %q", c.LLMProvider, notes)
+	}
+}
+
+// No way to print a configuration shows a secret of it.
+func TestRedaction(t *testing.T) {
+	c := load(t, pgURL+"?application_name=hunter2", "STATE_BACKEND=postgres", "REDIS_URL=redis://:hunter2@cache:6379/0",
+		"OPENAI_API_KEY=hunter2", "ANTHROPIC_API_KEY=hunter2", "ADMIN_TOKEN=hunter2hunter2", "JWT_SECRET=hunter2"+strings.Repeat("x", 32),
+		"GATEWAY_TOKEN=hunter2", "GATEWAY_URL=https://hunter2@gateway.example.com/?key=hunter2", "JWKS_URL=https://id/keys?t=hunter2")
+	asJSON, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("config", "config", c)
+	for name, text := range map[string]string{
+		"%v": fmt.Sprintf("%v", c), "%+v": fmt.Sprintf("%+v", c), "%#v": fmt.Sprintf("%#v", c), "%s": fmt.Sprintf("%s", &c),
+		"String": c.String(), "JSON": string(asJSON), "log": log.String(), "settings": fmt.Sprint(c.Redacted()),
+	} {
+		if strings.Contains(text, "hunter2") || strings.Contains(text, "s3cret-pw") {
+			t.Errorf("%s shows a secret:\n%s", name, text)
+		}
+		if !strings.Contains(text, "db.example.com") {
+			t.Errorf("%s does not show where the database is:\n%s", name, text)
+		}
+	}
+	settings := map[string]app.Setting{}
+	for _, s := range c.Redacted() {
+		settings[s.Variable] = s
+	}
+	for variable, want := range map[string]app.Setting{
+		"DATABASE_URL":    {Value: "postgres://keeper@db.example.com:5432/lanekeeper", Set: true},
+		"REDIS_URL":       {Value: "redis://cache:6379/0", Set: true},
+		"JWT_SECRET":      {Value: "set", Set: true},
+		"GATEWAY_URL":     {Value: "https://gateway.example.com/", Set: true},
+		"HEARTBEAT_EVERY": {Value: "30m"},
+		"DEMO":            {Value: "1 on a new file"},
+	} {
+		want.Variable = variable
+		if settings[variable] != want {
+			t.Errorf("%s is %+v, want %+v", variable, settings[variable], want)
+		}
+	}
+	if c := load(t, "DATABASE_URL=host=h password=hunter2"); strings.Contains(c.String(), "hunter2") {
+		t.Error("a list of key=value is shown with its password")
+	}
+}
+
+// The documentation of the variables and the code agree.
+func TestEveryVariableIsListed(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string]bool{}
+	for _, s := range load(t).Redacted() {
+		listed[s.Variable] = true
+	}
+	if len(listed) != 27 {
+		t.Errorf("%d variables are listed", len(listed))
+	}
+	_, section, _ := strings.Cut(string(readme), "\n## Configuration\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	for line := range strings.Lines(section) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 3 || !strings.Contains(cells[1], "`") {
+			continue
+		}
+		for i, name := range strings.Split(cells[1], "`") {
+			if i%2 == 1 && !listed[name] {
+				t.Errorf("the README describes %s, which is not read", name)
+			}
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package edge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+)
+
+// An EventError says what is wrong with an event. It names the field and never
+// repeats a value.
+type EventError struct {
+	Field   string // empty: the event as a whole
+	Problem string // the rest of a sentence that begins with the field
+}
+
+func (e *EventError) Error() string {
+	if e.Field == "" {
+		return "the event " + e.Problem
+	}
+	return "the event's field " + e.Field + " " + e.Problem
+}
+
+// A SecretError says why DATABASE_SECRET_ARN gave no URL. It never repeats what
+// is in the secret.
+type SecretError struct {
+	Problem string
+	Err     error // nil where the secret itself is wrong
+}
+
+func (e *SecretError) Error() string {
+	if e.Err != nil {
+		return "DATABASE_SECRET_ARN: " + e.Problem + ": " + e.Err.Error()
+	}
+	return "DATABASE_SECRET_ARN: " + e.Problem
+}
+
+func (e *SecretError) Unwrap() error { return e.Err }
+
+// A MigrationError is what stopped the migrations. Its text is told, so that
+// whoever deploys sees which file failed and why.
+type MigrationError struct{ Err error }
+
+func (e *MigrationError) Error() string { return e.Err.Error() }
+func (e *MigrationError) Unwrap() error { return e.Err }
+
+// told is the error as Lambda, its caller and the dead letter get it. What is not
+// in this table is in the log only.
+func told(ctx context.Context, err error) *failure {
+	say := func(kind, text string) *failure { return &failure{Type: kind, Message: text} }
+	if e, ok := errors.AsType[*EventError](err); ok {
+		return say("InvalidEvent", e.Error())
+	}
+	if e, ok := errors.AsType[*app.ConfigError](err); ok {
+		return say("InvalidConfiguration", e.Error())
+	}
+	if e, ok := errors.AsType[*SecretError](err); ok {
+		return say("SecretUnusable", "DATABASE_SECRET_ARN: "+e.Problem)
+	}
+	if e, ok := errors.AsType[*db.SchemaError](err); ok {
+		return say("SchemaOutdated", e.Error()+", or invoke the migrate function")
+	}
+	switch {
+	case errors.Is(err, db.ErrUnsafeRole):
+		return say("UnsafeRole", db.ErrUnsafeRole.Error())
+	case app.CredentialsRefused(err):
+		return say("CredentialsRefused", "the database refused the user or the password of DATABASE_URL or DATABASE_SECRET_ARN")
+	case errors.Is(err, db.ErrUnavailable): // a time-out of the connection among them
+		return say("DatabaseUnavailable", "the database can't be reached, or is too busy: "+seeLog(ctx))
+	case errors.Is(err, context.DeadlineExceeded):
+		return say("TimedOut", "the time of the invocation was up: "+seeLog(ctx))
+	}
+	if e, ok := errors.AsType[*MigrationError](err); ok {
+		return say("MigrationFailed", fmt.Sprintf("the migrations failed: %.1000s (%s)", e, seeLog(ctx)))
+	}
+	return say("Internal", internal(ctx))
+}
+
+func internal(ctx context.Context) string { return "internal error: " + seeLog(ctx) }
+
+func seeLog(ctx context.Context) string {
+	return fmt.Sprintf("the log has the details under request_id %s", requestID(ctx))
+}

@@ -1,0 +1,43 @@
+package edge
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
+)
+
+func TestKick(t *testing.T) {
+	want := heartbeat.Tick{Workspace: ws, Slot: at(10, 30)}
+	status, calls := http.StatusAccepted, 0
+	awsAt(t, func(w http.ResponseWriter, r *http.Request) {
+		calls++
+		if r.URL.Path != "/2015-03-31/functions/keeper-heartbeat/invocations" || r.Header.Get("X-Amz-Invocation-Type") != "Event" {
+			t.Errorf("%s %s, %v", r.Method, r.URL, r.Header)
+		}
+		payload, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		if got, err := DecodeTick(payload); err != nil || got != want {
+			t.Errorf("kicked with %s: %v", payload, err)
+		}
+		w.Header().Set("Connection", "close")
+		w.WriteHeader(status)
+	})
+	s, _ := sandbox(t, nowhere)
+	for range 2 {
+		if err := s.Kick(t.Context(), want); err != nil {
+			t.Error(err)
+		}
+	}
+	status = http.StatusForbidden
+	if err := s.Kick(t.Context(), want); err == nil || !strings.Contains(err.Error(), ws) {
+		t.Errorf("a refused kick: %v", err)
+	}
+	if calls != 3 {
+		t.Errorf("%d calls", calls)
+	}
+}

@@ -1,0 +1,67 @@
+package edge
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"testing"
+
+	"github.com/aws/aws-lambda-go/lambdacontext"
+	"go.uber.org/goleak"
+
+	"github.com/lanekeeper/lanekeeper/shared/app"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// the test servers live as long as the process, and one goroutine each awaits their end
+		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))
+}
+
+const (
+	onLambda = "AWS_LAMBDA_FUNCTION_NAME=keeper-heartbeat"
+	nowhere  = "DATABASE_URL=postgres://keeper:hunter2@127.0.0.1:1/keeper" // nobody listens there
+	secretID = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:db-Ab12Cd"
+	aSecret  = "DATABASE_SECRET_ARN=" + secretID
+)
+
+// sandbox is one under test, and what it has logged.
+func sandbox(t *testing.T, environ ...string) (*Sandbox, *logged) {
+	t.Helper()
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	log := new(logged)
+	s := NewSandbox(append([]string{onLambda}, environ...), log)
+	open := s.open
+	s.open = func(url string, log *slog.Logger) (*app.Core, error) {
+		core, err := open(url, log)
+		if err == nil {
+			t.Cleanup(func() { _ = core.DB.Close() })
+		}
+		return core, err
+	}
+	return s, log
+}
+
+type logged struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// invocation is the context that Lambda gives to one.
+func invocation(t *testing.T) context.Context {
+	return lambdacontext.NewContext(t.Context(), &lambdacontext.LambdaContext{AwsRequestID: "request-1"})
+}

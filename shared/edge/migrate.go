@@ -1,0 +1,140 @@
+package edge
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+
+	"github.com/aws/aws-lambda-go/cfn"
+
+	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+)
+
+// StartMigrate serves the migrate function: up brings the schema of the database
+// at a URL up to date, seed makes what must be in it, with demo content where DEMO
+// says so. A plain {} is answered with what up did. As a custom resource of
+// CloudFormation, Create and Update do the same and Delete does nothing; the stack
+// is told how it went before the time of the invocation is up. It is called by
+// functions/migrate, which alone links the migrations.
+func StartMigrate[R any](
+	s *Sandbox,
+	up func(ctx context.Context, url string, log *slog.Logger) (R, error),
+	seed func(ctx context.Context, core *app.Core, demo bool) error,
+) error {
+	return s.start(migrator(s, up, seed))
+}
+
+func migrator[R any](
+	s *Sandbox,
+	up func(context.Context, string, *slog.Logger) (R, error),
+	seed func(context.Context, *app.Core, bool) error,
+) handler {
+	open := newOpener(s, func(*app.Core) (struct{}, error) { return struct{}{}, nil })
+	migrate := func(ctx context.Context) (any, error) {
+		ctx, cancel := lane.WithInnerDeadline(ctx) // the rest is for the answer
+		defer cancel()
+		return open.do(ctx, func(o *opened[struct{}]) (any, error) {
+			did, err := up(ctx, o.url, s.log)
+			if err != nil {
+				return nil, &MigrationError{err}
+			}
+			s.log.InfoContext(ctx, "schema is up to date", "did", did)
+			return did, seed(ctx, o.core, s.cfg.Demo != nil && *s.cfg.Demo)
+		})
+	}
+	return s.handle(func(ctx context.Context, payload []byte) (any, error) {
+		resource, err := decodeMigrate(payload)
+		if err != nil {
+			return nil, err
+		}
+		if resource == nil {
+			return migrate(ctx)
+		}
+		return s.serve(ctx, resource, migrate)
+	})
+}
+
+// decodeMigrate reads {}, or the event of a custom resource. A stack waits for the
+// answer to one, so what says where to send it is one, whatever else it holds.
+func decodeMigrate(payload []byte) (*cfn.Event, error) {
+	if len(payload) > maxEvent {
+		return nil, &EventError{Problem: fmt.Sprintf("is larger than %d bytes", maxEvent)}
+	}
+	all, err := fields(payload)
+	if err != nil {
+		return nil, err
+	}
+	if _, custom := all["ResponseURL"]; !custom {
+		return nil, (&event{fields: all}).rest()
+	}
+	var e cfn.Event
+	if err := json.Unmarshal(payload, &e); err != nil {
+		return nil, &EventError{Problem: "is not that of a custom resource"}
+	}
+	return &e, nil
+}
+
+// physicalID never changes: were it another after an update, the stack would
+// delete the old one.
+const physicalID = "lanekeeper-schema"
+
+// serve does what a stack asks for and tells it how that went.
+func (s *Sandbox) serve(ctx context.Context, e *cfn.Event, migrate func(context.Context) (any, error)) (any, error) {
+	r := cfn.NewResponse(e)
+	r.PhysicalResourceID, r.Status = physicalID, cfn.StatusSuccess
+	if e.PhysicalResourceID != "" {
+		r.PhysicalResourceID = e.PhysicalResourceID
+	}
+	_, failed := s.guarded(ctx, func() (any, error) {
+		switch e.RequestType {
+		case cfn.RequestCreate, cfn.RequestUpdate:
+			return migrate(ctx)
+		case cfn.RequestDelete:
+			return nil, nil // the data outlives the stack
+		}
+		return nil, &EventError{"RequestType", "is none of Create, Update and Delete"}
+	})
+	if failed != nil {
+		r.Status, r.Reason = cfn.StatusFailed, failed.Message
+	}
+	return struct {
+		Status cfn.StatusType `json:"status"`
+		Reason string         `json:"reason,omitempty"`
+	}{r.Status, r.Reason}, report(ctx, e.ResponseURL, r)
+}
+
+// report sends the answer. When it fails, so does the invocation, and Lambda tries
+// again. (The library's own Send has no deadline.)
+func report(ctx context.Context, to string, r *cfn.Response) error {
+	body, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("encode the answer to the stack: %w", err)
+	}
+	// Without a content type: the URL is signed for none.
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, to, bytes.NewReader(body))
+	if err != nil {
+		return &EventError{"ResponseURL", "is not a URL"} // the error would repeat it, and it is signed
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		err = wrapped.Err
+	}
+	if err != nil {
+		return fmt.Errorf("answer the stack: %w", err)
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(io.Discard, io.LimitReader(resp.Body, maxEvent)); err != nil {
+		return fmt.Errorf("answer the stack: %w", err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("answer the stack: its server said %s", resp.Status)
+	}
+	return nil
+}

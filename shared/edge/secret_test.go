@@ -1,0 +1,172 @@
+package edge
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
+)
+
+func TestSecretURL(t *testing.T) {
+	for _, c := range []struct{ secret, base, want string }{
+		{"postgres://u:p@h/d\n", "", "postgres://u:p@h/d"},
+		{"postgresql://u:p@h/d", "postgres://other/d", "postgresql://u:p@h/d"},
+		{`{"engine":"postgres","username":"u","password":"p/@:?#","host":"h","port":5433,"dbname":"d","dbInstanceIdentifier":"x"}`, "",
+			"postgres://u:p%2F%40%3A%3F%23@h:5433/d"},
+		{`{"engine":"aurora-postgresql","username":"u","password":"p","host":"h","port":"5433"}`, "", "postgres://u:p@h:5433/postgres"},
+		{`{"username":"u","password":"p","host":"::1","port":null}`, "", "postgres://u:p@[::1]:5432/postgres"},
+		{`{"username":"u","password":"p"}`, "postgres://h:6543/d?sslrootcert=/x.pem", "postgres://u:p@h:6543/d?sslrootcert=/x.pem"},
+		{`{"username":"u","password":"p","host":"h"}`, "postgres://old@proxy/d", "postgres://u:p@proxy/d"},
+		{`{"username":"u","password":"p","host":"h","dbname":"e"}`, "postgres:///d?sslrootcert=/x.pem", "postgres://u:p@h:5432/d?sslrootcert=/x.pem"},
+	} {
+		got, err := secretURL(c.secret, c.base)
+		if err != nil || got != c.want {
+			t.Errorf("%s beside %q: %q, %v", c.secret, c.base, got, err)
+			continue
+		}
+		if u, err := url.Parse(got); err != nil || u.User == nil {
+			t.Errorf("%q: %v", got, err)
+		}
+	}
+}
+
+func TestSecretURLRefuses(t *testing.T) {
+	for _, c := range []struct{ secret, base string }{
+		{"", ""},
+		{"hunter2", ""},
+		{`{"username":"u","password":"hunter2"}`, ""},
+		{`{"username":"u","password":"hunter2"}`, "host=h dbname=d"},
+		{`{"password":"hunter2","host":"h"}`, ""},
+		{`{"username":"u","host":"h"}`, ""},
+		{`{"username":"u","password":"hunter2","host":"h","engine":"mysql"}`, ""},
+		{`{"username":"u","password":"hunter2","host":"h","port":"x"}`, ""},
+		{`["hunter2"]`, ""},
+		{"mysql://u:hunter2@h/d", ""},
+	} {
+		got, err := secretURL(c.secret, c.base)
+		if _, ok := errors.AsType[*SecretError](err); !ok || got != "" || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %q, %v", c.secret, got, err)
+		}
+	}
+}
+
+// awsAt points the SDK at a server.
+func awsAt(t *testing.T, h http.HandlerFunc) {
+	t.Helper()
+	srv := httptest.NewServer(h)
+	t.Cleanup(srv.Close)
+	for name, value := range map[string]string{
+		"AWS_ENDPOINT_URL_LAMBDA": srv.URL, "AWS_ENDPOINT_URL_SECRETS_MANAGER": srv.URL,
+		"AWS_REGION": "eu-central-1", "AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "key", "AWS_SESSION_TOKEN": "session",
+	} {
+		t.Setenv(name, value)
+	}
+}
+
+func TestReadSecret(t *testing.T) {
+	status, answer := http.StatusOK, `{"SecretString":"postgres://u:hunter2@h/d"}`
+	awsAt(t, func(w http.ResponseWriter, r *http.Request) {
+		var in struct{ SecretID string }
+		if err := json.NewDecoder(r.Body).Decode(&in); err != nil || in.SecretID != secretID || r.Header.Get("X-Amz-Security-Token") != "session" {
+			t.Errorf("asked for %+v with %v, %v", in, r.Header, err)
+		}
+		w.Header().Set("Connection", "close")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, answer)
+	})
+	if got, err := readSecret(t.Context(), secretID); err != nil || got != "postgres://u:hunter2@h/d" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	status, answer = http.StatusBadRequest, `{"__type":"AccessDeniedException","Message":"User x may not"}`
+	_, err := readSecret(t.Context(), secretID)
+	if bad, ok := errors.AsType[*SecretError](err); !ok || bad.Problem != "the secret can't be read (AccessDeniedException)" {
+		t.Errorf("got %v", err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = readSecret(gone, secretID)
+	if bad, ok := errors.AsType[*SecretError](err); !ok || bad.Problem != "Secrets Manager can't be reached" || !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// rotating is a sandbox whose secret is the current password, and its beat, which
+// the database lets in with the password right only.
+func rotating(t *testing.T) (h func() ([]byte, error), current, right *string, reads *int) {
+	s, _ := sandbox(t, aSecret)
+	current, right, reads = new("old"), new("old"), new(0)
+	s.read = func(context.Context, string) (string, error) {
+		*reads++
+		return `{"username":"u","password":"` + *current + `","host":"127.0.0.1","port":1}`, nil
+	}
+	open := newOpener(s, func(*app.Core) (string, error) { return *current, nil })
+	serve := s.handle(func(ctx context.Context, _ []byte) (any, error) {
+		return open.do(ctx, func(o *opened[string]) (any, error) {
+			if o.with != *right {
+				return nil, &pgconn.PgError{Code: "28P01"}
+			}
+			return heartbeat.Report{Outcome: heartbeat.Idle}, nil
+		})
+	})
+	return func() ([]byte, error) { return serve(invocation(t), nil) }, current, right, reads
+}
+
+func TestRotation(t *testing.T) {
+	invoke, current, right, reads := rotating(t)
+	for range 3 {
+		if _, err := invoke(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if *reads != 1 {
+		t.Errorf("the secret was read %d times", *reads)
+	}
+	*current, *right = "new", "new"
+	for range 3 {
+		if _, err := invoke(); err != nil {
+			t.Errorf("after the rotation: %v", err)
+		}
+	}
+	if *reads != 2 {
+		t.Errorf("the secret was read %d times", *reads)
+	}
+}
+
+// Where the secret has not changed there is no second try, and the next invocation
+// asks again.
+func TestPasswordThatIsWrong(t *testing.T) {
+	invoke, current, right, reads := rotating(t)
+	*right = "new"
+	for range 2 {
+		answer, err := invoke()
+		if f := failed(t, answer, err); f.Type != "CredentialsRefused" {
+			t.Errorf("told %+v", f)
+		}
+	}
+	if *reads != 3 {
+		t.Errorf("the secret was read %d times", *reads)
+	}
+	*current = "new"
+	if _, err := invoke(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSecretThatCanNotBeRead(t *testing.T) {
+	s, _ := sandbox(t, aSecret)
+	s.read = func(context.Context, string) (string, error) { return "", &SecretError{Problem: "gone"} }
+	answer, err := beating(s, answering(heartbeat.Report{}, nil)).Invoke(invocation(t), []byte(`{}`))
+	if f := failed(t, answer, err); f.Type != "SecretUnusable" {
+		t.Errorf("told %+v", f)
+	}
+}

@@ -1,0 +1,132 @@
+package lane_test
+
+import (
+	"fmt"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// A history is what clients asked of one lane, and were told. The model below
+// says which histories are legal: those for which every call can be given one
+// moment between its beginning and its end so that, in the order of these
+// moments, a single lease register would have given the same answers.
+//
+// Time is virtual and passes in ticks of ten minutes, at any moment and also
+// while calls are on their way. The model does not know when, but it knows that a
+// call reads the clock between its beginning and its end, and an answer that
+// names the end of a hold says what it read. Times to live are odd multiples of
+// five minutes, so that nothing depends on the time that passes by itself.
+
+type verb int
+
+const (
+	doAcquire verb = iota
+	doRenew
+	doRelease
+	doWrite // proven
+	doRead  // of what the lane protects
+	doLook  // at the lane
+	doForce // its release
+)
+
+type call struct {
+	verb  verb
+	token string
+	ttl   int64  // minutes
+	value string // to write
+	since int64  // the clock when it began
+}
+
+type answer struct {
+	yes     bool   // acquired, renewed, released, written, held, there was a hold to force
+	fence   int64  // 0: not told
+	value   string // that was read
+	until   int64  // the clock when the answer came
+	at      int64  // the clock as the answer reveals it
+	pinned  bool   // whether it does
+	renewed bool   // whether a write also renewed
+}
+
+// register is the state of a lane, as comparable as the checker wants it.
+type state struct {
+	token string // of the present hold; "" none
+	fence int64
+	end   int64 // minutes
+	value string
+}
+
+// live reports whether the hold is not over at a reading of the clock.
+func (s state) live(clock int64) bool { return s.token != "" && s.end > clock*10 }
+
+func (s state) step(c call, a answer) (bool, state) {
+	if a.pinned && (a.at < c.since || a.at > a.until) {
+		return false, s // it did not read the clock while it ran
+	}
+	earliest, latest := c.since, a.until
+	if a.pinned {
+		earliest, latest = a.at, a.at
+	}
+	// Holds end as time passes: what is live at the earliest reading may be over at the latest.
+	mayBeLive, mayBeOver := s.live(earliest), !s.live(latest)
+	mine := s.token == c.token && s.token != ""
+	next := s
+	switch c.verb {
+	case doAcquire:
+		if !a.yes {
+			return mayBeLive && !mine && (a.fence == 0 || a.fence == s.fence), s
+		}
+		next.token, next.fence, next.end = c.token, a.fence, a.at*10+c.ttl
+		if mine {
+			return a.fence == s.fence, next // a retry
+		}
+		return mayBeOver && a.fence > s.fence, next
+	case doRenew, doWrite:
+		if !a.yes {
+			return mayBeOver || !mine, s
+		}
+		if c.verb == doWrite {
+			next.value = c.value
+		}
+		if c.verb == doRenew || a.renewed {
+			next.end = a.at*10 + c.ttl
+		}
+		return mayBeLive && mine, next
+	case doRelease:
+		if !a.yes {
+			return mayBeOver || !mine, s
+		}
+		next.token, next.end = "", 0
+		return mayBeLive && mine, next
+	case doForce:
+		if !a.yes {
+			return mayBeOver, s
+		}
+		next.token, next.end = "", 0
+		return mayBeLive, next
+	case doLook:
+		if a.yes {
+			return mayBeLive && a.fence == s.fence, s
+		}
+		return mayBeOver && a.fence == s.fence, s
+	case doRead:
+		return a.value == s.value, s
+	}
+	return false, s
+}
+
+var leaseRegister = porcupine.Model{
+	Init: func() any { return state{} },
+	Step: func(s, c, a any) (bool, any) { return s.(state).step(c.(call), a.(answer)) },
+	DescribeOperation: func(c, a any) string {
+		return describe(c.(call), a.(answer))
+	},
+}
+
+func describe(c call, a answer) string {
+	what := [...]string{"acquire", "renew", "release", "write", "read", "look", "force"}[c.verb]
+	text := fmt.Sprintf("%s %.4s %dm %s [%d..%d] → %v fence %d %s", what, c.token, c.ttl, c.value, c.since, a.until, a.yes, a.fence, a.value)
+	if a.pinned {
+		text += fmt.Sprintf(" at %d", a.at)
+	}
+	return text
+}

@@ -1,0 +1,5 @@
+-- why: only Postgres has backends.
+
+-- name: Backend
+-- global: a question about the connection
+SELECT 0;

@@ -1,0 +1,5 @@
+-- why: only Postgres keeps statistics.
+
+-- name: Flush
+-- global: about the connection
+SELECT 1;

@@ -1,0 +1,285 @@
+package memory_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/memory"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// the test servers live as long as the process, and one goroutine each awaits their end
+		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))
+}
+
+const agent = "flowpilot"
+
+// world is a fresh workspace on one engine with its memories.
+type world struct {
+	dbtest.Env
+	s     *memory.Store
+	lanes *lane.Store
+}
+
+func ids() string { return uuid.Must(uuid.NewV7()).String() }
+
+func onEach(t *testing.T, fn func(t *testing.T, w world)) {
+	t.Helper()
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+		w := world{Env: e}
+		var err1, err2 error
+		w.s, err1 = memory.New(e.DB, ids)
+		w.lanes, err2 = lane.New(e.DB)
+		if err := errors.Join(err1, err2); err != nil {
+			t.Fatal(err)
+		}
+		fn(t, w)
+	})
+}
+
+// in does something under the lane of an agent's memory.
+func (w world) in(ctx context.Context, name lane.Name, fn func(context.Context, lane.Tx) error) error {
+	request := lane.Request{Workspace: w.Workspace, Lane: name, Holder: "test"}
+	return w.lanes.Do(ctx, request, lane.Wait{}, func(ctx context.Context, h *lane.Hold) error { return w.lanes.InHold(ctx, h, fn) })
+}
+
+func (w world) save(t testing.TB, m memory.Memory) (id string, isNew bool) {
+	t.Helper()
+	if m.Agent == "" {
+		m.Agent = agent
+	}
+	if m.Category == "" {
+		m.Category = "fact"
+	}
+	if m.Importance == 0 {
+		m.Importance = 5
+	}
+	err := w.in(t.Context(), lane.Memory(m.Agent), func(ctx context.Context, tx lane.Tx) (err error) {
+		id, isNew, err = w.s.Save(ctx, tx, m)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id, isNew
+}
+
+func (w world) newest(t testing.TB, limit int) []memory.Memory {
+	t.Helper()
+	found, err := w.s.Newest(t.Context(), w.Workspace, agent, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// contents are what is remembered, newest first.
+func (w world) contents(t testing.TB) []string {
+	t.Helper()
+	out := []string{}
+	for _, m := range w.newest(t, 100) {
+		out = append(out, m.Content)
+	}
+	return out
+}
+
+func (w world) in24h() *time.Time {
+	end := time.Now().Add(w.Skew.Offset() + 24*time.Hour).Truncate(time.Microsecond).UTC()
+	return &end
+}
+
+func TestAMemoryIsReadBack(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		m := memory.Memory{Category: "Vorliebe", Content: "mag Grüße ☕", Importance: 10, Trace: "hb_0mh8c1v2q_a7x2p1k9d4", ExpiresAt: w.in24h()}
+		id, isNew := w.save(t, m)
+		got := w.newest(t, 1)
+		if !isNew || len(got) != 1 || got[0].ID != id || got[0].Agent != agent || got[0].Category != m.Category || got[0].Content != m.Content ||
+			got[0].Importance != 10 || got[0].Trace != m.Trace || got[0].ExpiresAt == nil || !got[0].ExpiresAt.Equal(*m.ExpiresAt) {
+			t.Errorf("got %+v (new: %v)", got, isNew)
+		}
+	})
+}
+
+func TestTheSameThingIsRememberedOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		first, _ := w.save(t, memory.Memory{Content: "Ada likes  tea.", Importance: 3})
+		for content, want := range map[string]bool{
+			"Ada likes tea.": false, "  ada LIKES\n\ttea. ": false, "Ada likes tea": true, "Ada likes teas.": true,
+		} {
+			id, isNew := w.save(t, memory.Memory{Content: content, Category: "other", Importance: 3})
+			if isNew != want || (id == first) == want {
+				t.Errorf("%q: new is %v, id %s", content, isNew, id)
+			}
+		}
+		if _, isNew := w.save(t, memory.Memory{Agent: "another", Content: "Ada likes tea."}); !isNew {
+			t.Error("another agent's memory is not its own")
+		}
+		there := w
+		there.Workspace = dbtest.NewWorkspace(t, w.DB)
+		if _, isNew := there.save(t, memory.Memory{Content: "Ada likes tea."}); !isNew {
+			t.Error("another workspace's memory is not its own")
+		}
+		if got := len(w.contents(t)); got != 3 {
+			t.Errorf("%d things are remembered", got)
+		}
+	})
+}
+
+func TestSayingItAgainRaisesImportanceAndLife(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		early, late := w.in24h(), w.in24h()
+		*late = late.Add(time.Hour)
+		for i, c := range []struct {
+			importance     int
+			end            *time.Time
+			wantImportance int
+			wantEnd        *time.Time
+		}{
+			{5, early, 5, early}, {3, late, 5, late}, {8, early, 8, late}, {1, nil, 8, nil}, {9, early, 9, nil},
+		} {
+			w.save(t, memory.Memory{Content: "x", Importance: c.importance, ExpiresAt: c.end})
+			got := w.newest(t, 1)[0]
+			sameEnd := (got.ExpiresAt == nil) == (c.wantEnd == nil) && (got.ExpiresAt == nil || got.ExpiresAt.Equal(*c.wantEnd))
+			if got.Importance != c.wantImportance || !sameEnd {
+				t.Errorf("saying %d: importance %d, until %v", i, got.Importance, got.ExpiresAt)
+			}
+		}
+	})
+}
+
+func TestAMemoryExpires(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		first, _ := w.save(t, memory.Memory{Content: "for a day", ExpiresAt: w.in24h()})
+		w.save(t, memory.Memory{Content: "for ever"})
+		w.Skew.Advance(23 * time.Hour)
+		if got := w.contents(t); !slices.Equal(got, []string{"for ever", "for a day"}) {
+			t.Errorf("after 23 hours: %q", got)
+		}
+		w.Skew.Advance(61 * time.Minute)
+		if got := w.contents(t); !slices.Equal(got, []string{"for ever"}) {
+			t.Errorf("after a day: %q", got)
+		}
+		id, isNew := w.save(t, memory.Memory{Content: "for a day", ExpiresAt: w.in24h()}) // it lives again
+		if got := w.contents(t); id != first || isNew || !slices.Contains(got, "for a day") {
+			t.Errorf("said again: %q (new: %v)", got, isNew)
+		}
+	})
+}
+
+func TestNewestComesFirst(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		for i := range 5 {
+			w.save(t, memory.Memory{Content: fmt.Sprint(i)})
+		}
+		w.save(t, memory.Memory{Agent: "another", Content: "theirs"})
+		if got := w.contents(t); !slices.Equal(got, []string{"4", "3", "2", "1", "0"}) {
+			t.Errorf("got %q", got)
+		}
+		if got := w.newest(t, 2); len(got) != 2 || got[0].Content != "4" {
+			t.Errorf("two newest are %+v", got)
+		}
+	})
+}
+
+func TestWhatIsNotAMemoryIsRefused(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		for name, m := range map[string]memory.Memory{
+			"no content":         {Agent: agent, Category: "c", Importance: 5},
+			"long":               {Agent: agent, Category: "c", Importance: 5, Content: strings.Repeat("x", 8001)},
+			"no category":        {Agent: agent, Importance: 5, Content: "x"},
+			"importance 0":       {Agent: agent, Category: "c", Content: "x"},
+			"importance 11":      {Agent: agent, Category: "c", Importance: 11, Content: "x"},
+			"the character NUL":  {Agent: agent, Category: "c", Importance: 5, Content: "a\x00b"},
+			"bytes of no letter": {Agent: agent, Category: "c", Importance: 5, Content: "\xff"},
+		} {
+			err := w.in(t.Context(), lane.Memory(agent), func(ctx context.Context, tx lane.Tx) error {
+				_, _, err := w.s.Save(ctx, tx, m)
+				return err
+			})
+			if !errors.Is(err, db.ErrCheck) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if got := w.contents(t); len(got) > 0 {
+			t.Errorf("remembered %q", got)
+		}
+	})
+}
+
+func TestTheWrongLaneProvesNothing(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		save := func(ctx context.Context, tx lane.Tx) error {
+			_, _, err := w.s.Save(ctx, tx, memory.Memory{Agent: agent, Category: "c", Content: "x", Importance: 5})
+			return err
+		}
+		if err := w.in(t.Context(), lane.Memory("another"), save); !errors.Is(err, lane.ErrNotProven) {
+			t.Errorf("under another agent's lane: %v", err)
+		}
+		if err := save(t.Context(), lane.Tx{}); !errors.Is(err, lane.ErrNotProven) {
+			t.Errorf("without any proof: %v", err)
+		}
+		if got := w.contents(t); len(got) > 0 {
+			t.Errorf("remembered %q", got)
+		}
+	})
+}
+
+func TestSaveMemoryRemembersForTheAgentThatCalls(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+		all, err := memory.Skills(w.s, func() time.Time { return now })
+		if err != nil {
+			t.Fatal(err)
+		}
+		set, err := skill.NewSet(all...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k, ok := set.Find("save_memory")
+		if !ok || k.Scope != skill.Both {
+			t.Fatalf("save_memory is %+v", k)
+		}
+		use := func(arguments string) map[string]any {
+			call := skill.Call{Workspace: w.Workspace, Agent: agent, Arguments: []byte(arguments)}
+			if v := k.Check(call.Arguments); len(v) > 0 {
+				t.Fatal(v)
+			}
+			var value any
+			ctx := trace.With(t.Context(), "hb_0mh8c1v2q_a7x2p1k9d4")
+			err := w.in(ctx, k.Lanes(call)[0], func(ctx context.Context, tx lane.Tx) (err error) {
+				value, err = k.Run(ctx, tx, call)
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return value.(map[string]any)
+		}
+		first := use(`{"category": "fact", "content": "x"}`)
+		again := use(`{"category": "fact", "content": "X", "importance": 9}`)
+		if first["new"] != true || again["new"] != false || first["memory_id"] != again["memory_id"] {
+			t.Errorf("first %v, again %v", first, again)
+		}
+		if m := w.newest(t, 1)[0]; m.Importance != 9 || m.Trace != "hb_0mh8c1v2q_a7x2p1k9d4" || m.ExpiresAt != nil {
+			t.Errorf("remembered %+v", m)
+		}
+		use(`{"category": "fact", "content": "y", "days": 3650}`)
+		if m := w.newest(t, 1)[0]; m.Importance != 5 || m.ExpiresAt == nil || !m.ExpiresAt.Equal(now.AddDate(0, 0, 3650)) {
+			t.Errorf("remembered %+v", m)
+		}
+	})
+}

@@ -1,0 +1,176 @@
+package run_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+)
+
+func (w world) journal(t testing.TB, id string) []run.Entry {
+	t.Helper()
+	entries, err := w.runs.Journal(t.Context(), w.Workspace, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return entries
+}
+
+func TestAJournalIsReadInOrder(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		h := w.hold(t, subject)
+		e := w.start(t, h, execution(subject))
+		if err := w.append(t, h, e, note(3), note(1)); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.append(t, h, e, note(2)); err != nil {
+			t.Fatal(err)
+		}
+		entries := w.journal(t, e.ID)
+		if len(entries) != 3 {
+			t.Fatalf("%d entries", len(entries))
+		}
+		for i, entry := range entries {
+			var body struct{ N int }
+			if err := json.Unmarshal(entry.Body, &body); err != nil {
+				t.Fatal(err)
+			}
+			if entry.Seq != i+1 || body.N != i+1 || entry.Step != (i+1)/2 || entry.Format != run.Format || entry.Call != "" || entry.CreatedAt.IsZero() {
+				t.Errorf("entry %d is %+v", i, entry)
+			}
+		}
+	})
+}
+
+func TestOneOfTwoWritersOfAnEntryIsRefused(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		h := w.hold(t, subject)
+		e := w.start(t, h, execution(subject))
+		if err := w.append(t, h, e, note(1)); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.append(t, h, e, note(2), note(1)); !errors.Is(err, db.ErrUnique) {
+			t.Errorf("the same entry again: %v", err)
+		}
+		if got := len(w.journal(t, e.ID)); got != 1 {
+			t.Errorf("%d entries are left", got)
+		}
+	})
+}
+
+func TestACallHasOneResult(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		h := w.hold(t, subject)
+		e := w.start(t, h, execution(subject))
+		entry := func(seq int, kind run.Kind, status run.StepStatus, call string) run.Entry {
+			return run.Entry{Seq: seq, Step: 1, Kind: kind, Status: status, Call: call, Body: json.RawMessage(`{}`)}
+		}
+		err := w.append(t, h, e, entry(1, run.Called, run.Started, "1.1"), entry(2, run.Result, run.Succeeded, "1.1"),
+			entry(3, run.Called, run.Started, "1.1"), entry(4, run.Result, run.Errored, "1.2"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, status := range []run.StepStatus{run.Succeeded, run.Errored, run.Uncertain} {
+			if err := w.append(t, h, e, entry(5, run.Result, status, "1.1")); !errors.Is(err, db.ErrUnique) {
+				t.Errorf("a second result, %s: %v", status, err)
+			}
+		}
+		another := execution("objective:2")
+		h2 := w.hold(t, another.Subject)
+		w.start(t, h2, another)
+		if err := w.append(t, h2, another, entry(1, run.Result, run.Succeeded, "1.1")); err != nil {
+			t.Errorf("the same call of another execution: %v", err)
+		}
+		if got := w.journal(t, e.ID); len(got) != 4 || got[0].Call != "1.1" || got[3].Status != run.Errored {
+			t.Errorf("the journal is %+v", got)
+		}
+	})
+}
+
+func TestAForeignEntryIsRefused(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		h := w.hold(t, subject)
+		e := w.start(t, h, execution(subject))
+		for name, change := range map[string]func(*run.Entry){
+			"kind":     func(e *run.Entry) { e.Kind = "thought" },
+			"status":   func(e *run.Entry) { e.Status = "fine" },
+			"seq":      func(e *run.Entry) { e.Seq = 0 },
+			"negative": func(e *run.Entry) { e.Step = -1 },
+			"body":     func(e *run.Entry) { e.Body = json.RawMessage(`{`) },
+			"no body":  func(e *run.Entry) { e.Body = nil },
+		} {
+			entry := note(1)
+			change(&entry)
+			if err := w.append(t, h, e, entry); !errors.Is(err, db.ErrCheck) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if err := w.append(t, h, run.Execution{ID: ids(), Subject: subject}, note(1)); !errors.Is(err, db.ErrReference) {
+			t.Errorf("no such execution: %v", err)
+		}
+	})
+}
+
+func TestANewerFormatIsRefusedWithAClearMessage(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		h := w.hold(t, subject)
+		e := w.start(t, h, execution(subject))
+		if err := w.append(t, h, e, note(1)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.DB.Exec(t.Context(), w.Workspace, w.q.FromTheFuture, e.ID, 2); err != nil {
+			t.Fatal(err)
+		}
+		_, err := w.runs.Journal(t.Context(), w.Workspace, e.ID)
+		if err == nil {
+			t.Fatal("it was read")
+		}
+		for _, part := range []string{e.ID, "entry 2 has format 99", "reads up to 1", "deploy the newer build"} {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%q is not in: %v", part, err)
+			}
+		}
+	})
+}
+
+func TestAJournalOfNothingIsEmpty(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		e := w.start(t, w.hold(t, subject), execution(subject))
+		if got := w.journal(t, e.ID); len(got) != 0 {
+			t.Errorf("got %+v", got)
+		}
+		if got := w.neighbour(t).journal(t, e.ID); len(got) != 0 {
+			t.Errorf("a neighbour reads %+v", got)
+		}
+	})
+}
+
+func TestDoingNamesTheStep(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		h := w.hold(t, subject)
+		e := w.start(t, h, execution(subject))
+		doing := func() string {
+			s, err := w.runs.Doing(t.Context(), w.Workspace, e.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		if got := doing(); got != "agent flowpilot, running at step 0" {
+			t.Errorf("it is %q", got)
+		}
+		if err := w.append(t, h, e, note(1), note(2), note(5)); err != nil {
+			t.Fatal(err)
+		}
+		w.become(t, e.ID, run.Parked)
+		if got := doing(); got != "agent flowpilot, parked at step 2" {
+			t.Errorf("it is %q", got)
+		}
+		if s, err := w.runs.Doing(t.Context(), w.Workspace, ids()); err != nil || s != "" {
+			t.Errorf("one that is not there does %q (%v)", s, err)
+		}
+	})
+}

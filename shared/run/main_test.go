@@ -1,0 +1,158 @@
+package run_test
+
+import (
+	"context"
+	"crypto/rand"
+	"embed"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// the test servers live as long as the process, and one goroutine each awaits their end
+		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))
+}
+
+//go:embed testdata/*.sql
+var testdata embed.FS
+
+// world is a fresh workspace on one engine with its executions.
+type world struct {
+	dbtest.Env
+	runs  *run.Store
+	lanes *lane.Store
+	q     struct{ Become, FromTheFuture db.Query }
+}
+
+func newWorld(t testing.TB, e dbtest.Env) world {
+	t.Helper()
+	w := world{Env: e}
+	files, err := fs.Sub(testdata, "testdata")
+	if err == nil {
+		err = db.Load(files, &w.q)
+	}
+	var err1, err2 error
+	w.runs, err1 = run.New(e.DB)
+	w.lanes, err2 = lane.New(e.DB)
+	if err := errors.Join(err, err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func onEach(t *testing.T, fn func(t *testing.T, w world)) {
+	t.Helper()
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) { fn(t, newWorld(t, e)) })
+}
+
+// neighbour is another workspace of the same database.
+func (w world) neighbour(t testing.TB) world {
+	t.Helper()
+	w.Workspace = dbtest.NewWorkspace(t, w.DB)
+	return w
+}
+
+func ids() string { return uuid.Must(uuid.NewV7()).String() }
+
+var traces = trace.NewSource(time.Now, rand.Reader)
+
+func (w world) hold(t testing.TB, name lane.Name) *lane.Hold {
+	t.Helper()
+	h, err := w.lanes.Acquire(t.Context(), lane.Request{Workspace: w.Workspace, Lane: name, Holder: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// execution is one on a subject, not yet stored.
+func execution(subject lane.Name) run.Execution {
+	return run.Execution{ID: ids(), Agent: activity.Operator, Surface: trace.Heartbeat, Trace: traces.New(trace.Heartbeat), Subject: subject, Attempt: 1}
+}
+
+// try does something in a transaction that proves the hold.
+func (w world) try(t testing.TB, h *lane.Hold, fn func(context.Context, lane.Tx) error) error {
+	t.Helper()
+	return w.lanes.InHold(t.Context(), h, fn)
+}
+
+// start stores a running execution.
+func (w world) start(t testing.TB, h *lane.Hold, e run.Execution) run.Execution {
+	t.Helper()
+	w.must(t, h, func(_ context.Context, tx lane.Tx) error { return w.runs.Start(tx, e) })
+	return e
+}
+
+func (w world) must(t testing.TB, h *lane.Hold, fn func(context.Context, lane.Tx) error) {
+	t.Helper()
+	if err := w.try(t, h, fn); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w world) get(t testing.TB, id string) run.Execution {
+	t.Helper()
+	e, err := w.runs.Get(t.Context(), w.Workspace, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// become sets a status past all rules.
+func (w world) become(t testing.TB, id string, status run.Status) {
+	t.Helper()
+	if _, err := w.DB.Exec(t.Context(), w.Workspace, w.q.Become, id, status); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w world) unfinished(t testing.TB, subject lane.Name) []run.Execution {
+	t.Helper()
+	var b db.Batch
+	found := w.runs.Unfinished(&b, subject)
+	if err := w.DB.Read(t.Context(), w.Workspace, &b); err != nil {
+		t.Fatal(err)
+	}
+	return *found
+}
+
+func (w world) slot(t testing.TB, slot string) []run.Execution {
+	t.Helper()
+	var b db.Batch
+	found := w.runs.Slot(&b, trace.Heartbeat, slot)
+	if err := w.DB.Read(t.Context(), w.Workspace, &b); err != nil {
+		t.Fatal(err)
+	}
+	return *found
+}
+
+func note(seq int) run.Entry {
+	return run.Entry{Seq: seq, Step: seq / 2, Kind: run.Note, Status: run.Succeeded, Body: json.RawMessage(`{"n": ` + string(rune('0'+seq)) + `}`)}
+}
+
+func (w world) append(t testing.TB, h *lane.Hold, e run.Execution, entries ...run.Entry) error {
+	t.Helper()
+	return w.try(t, h, func(_ context.Context, tx lane.Tx) error {
+		for _, entry := range entries {
+			if err := w.runs.Append(tx, e, entry); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,6 @@
+-- name: Become
+UPDATE executions SET status = $3 WHERE workspace_id = $1 AND id = $2;
+
+-- name: FromTheFuture
+INSERT INTO execution_steps (workspace_id, execution_id, seq, step, kind, status, format, body, created_at)
+VALUES ($1, $2, $3, 1, 'note', 'succeeded', 99, '{}', lk_now());

@@ -1,0 +1,2 @@
+-- name: Set
+UPDATE workspaces SET settings = $2 WHERE id = $1;
