@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"modernc.org/sqlite"
+	sqlitelib "modernc.org/sqlite/lib"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -40,16 +42,22 @@ func checkFiles(ctx context.Context, cfg app.Config) ([]finding, bool) {
 	if err != nil {
 		return []finding{fail(name, "", err)}, false
 	}
-	findings := []finding{ok(name, "%s, for this user alone", cfg.SQLitePath)}
+	findings := []finding{ok(name, "%s, for its owner alone", cfg.SQLitePath)}
 	if open := info.Mode().Perm() & 0o077; open != 0 {
 		findings[0] = warn(name, "chmod 600 "+cfg.SQLitePath, "%s has mode %o: others on this machine may read it", cfg.SQLitePath, info.Mode().Perm())
 	}
-	if err := integrity(ctx, cfg.SQLitePath); err != nil {
+	err = integrity(ctx, cfg.SQLitePath)
+	if err != nil && !errors.Is(err, db.ErrCorrupt) {
+		return []finding{fail(name, "give this user the right to it, or point SQLITE_PATH elsewhere", fmt.Errorf("read %s: %w", cfg.SQLitePath, err))}, false
+	}
+	if err != nil {
 		return append(findings, fail("integrity", "keep the file, restore a backup in its place; `lanekeeper dev` would move it aside and begin anew", err)), false
 	}
 	return append(findings, ok("integrity", "SQLite finds no damage")), true
 }
 
+// integrity is [db.ErrCorrupt] when the file is damaged; any other error means that
+// it could not be looked at.
 func integrity(ctx context.Context, path string) error {
 	pool, err := sql.Open("sqlite", "file:"+url.PathEscape(path)+"?mode=ro&_pragma=busy_timeout(5000)")
 	if err != nil {
@@ -57,13 +65,17 @@ func integrity(ctx context.Context, path string) error {
 	}
 	defer pool.Close()
 	var verdict string
-	if err := pool.QueryRowContext(ctx, "PRAGMA integrity_check(1)").Scan(&verdict); err != nil {
-		return err
+	err = pool.QueryRowContext(ctx, "PRAGMA integrity_check(1)").Scan(&verdict)
+	if e, is := errors.AsType[*sqlite.Error](err); is {
+		switch e.Code() & 0xff {
+		case sqlitelib.SQLITE_CORRUPT, sqlitelib.SQLITE_NOTADB:
+			return fmt.Errorf("%w: %w", db.ErrCorrupt, err)
+		}
 	}
-	if verdict != "ok" {
-		return errors.New(verdict)
+	if err == nil && verdict != "ok" {
+		return fmt.Errorf("%w: %s", db.ErrCorrupt, verdict)
 	}
-	return nil
+	return err
 }
 
 // checkLanes takes a lane and gives it back, and compares the clocks on the way.
@@ -161,7 +173,7 @@ func checkToken(cfg app.Config) finding {
 	if _, err := adminToken(cfg); err != nil {
 		return fail(name, "", err)
 	}
-	return ok(name, "in %s, for this user alone", path)
+	return ok(name, "in %s, for its owner alone", path)
 }
 
 // checkAddress tells whether the local runner could listen, or does already.

@@ -300,7 +300,7 @@ func TestDoctor(t *testing.T) {
 		h := newHome(t, "REDIS_URL="+dbtest.Servers(t).RedisURL)
 		h.dev().started()
 		out := h.must(exitDone, "doctor").out
-		says(t, out, "SQLite finds no damage", "one was taken and given back", "redis         answers", "the demo model answers", "for this user alone")
+		says(t, out, "SQLite finds no damage", "one was taken and given back", "redis         answers", "the demo model answers", "for its owner alone")
 		if strings.Contains(out, "warn") {
 			t.Errorf("warnings:\n%s", out)
 		}
@@ -315,6 +315,10 @@ func TestDoctor(t *testing.T) {
 		defer stranger.Close()
 		h.environ = append(h.environ, "ADDR="+strings.TrimPrefix(stranger.URL, "http://"))
 		says(t, h.must(exitDone, "doctor").out, "warn address")
+	})
+	t.Run("no file", func(t *testing.T) {
+		folder := t.TempDir()
+		says(t, newHome(t, "SQLITE_PATH="+folder).must(exitFailed, "doctor").out, "fail files", "point SQLITE_PATH elsewhere")
 	})
 	t.Run("much amiss", func(t *testing.T) {
 		h := newHome(t, "REDIS_URL=redis://:a-secret@127.0.0.1:1")

@@ -2,6 +2,7 @@
 -- and clients in other languages share these definitions.
 
 -- +goose Up
+SET LOCAL lock_timeout = '10s';
 CREATE TABLE agent_locks (
   workspace_id uuid NOT NULL REFERENCES workspaces (id) ON DELETE CASCADE,
   lane         text NOT NULL CHECK (length(lane) BETWEEN 1 AND 200),

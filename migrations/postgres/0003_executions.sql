@@ -2,6 +2,7 @@
 -- append-only journal from which it can be resumed.
 
 -- +goose Up
+SET LOCAL lock_timeout = '10s';
 CREATE TABLE executions (
   workspace_id      uuid NOT NULL REFERENCES workspaces (id) ON DELETE CASCADE,
   id                uuid NOT NULL,

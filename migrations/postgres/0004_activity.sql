@@ -1,6 +1,7 @@
 -- The activity log: one row per action, never changed.
 
 -- +goose Up
+SET LOCAL lock_timeout = '10s';
 CREATE TABLE agent_activity (
   workspace_id        uuid NOT NULL REFERENCES workspaces (id) ON DELETE CASCADE,
   id                  uuid NOT NULL,

@@ -1,6 +1,7 @@
 -- Objectives and the steps of their plans.
 
 -- +goose Up
+SET LOCAL lock_timeout = '10s';
 CREATE TABLE agent_objectives (
   workspace_id   uuid NOT NULL REFERENCES workspaces (id) ON DELETE CASCADE,
   id             uuid NOT NULL,

@@ -1,6 +1,7 @@
 -- What an agent remembers.
 
 -- +goose Up
+SET LOCAL lock_timeout = '10s';
 CREATE TABLE agent_memory (
   workspace_id uuid NOT NULL REFERENCES workspaces (id) ON DELETE CASCADE,
   id           uuid NOT NULL,

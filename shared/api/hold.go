@@ -78,14 +78,7 @@ func (s *server) renewLane(ctx context.Context, in *renewInput) (*answer[holdAns
 	if err := s.Lanes.Renew(ctx, h, time.Duration(in.Body.TTL)*time.Second); err != nil {
 		return nil, err
 	}
-	row, err := s.Lanes.Peek(ctx, h.Workspace, h.Lane)
-	if err != nil {
-		return nil, err
-	}
-	if !row.ExpiresAt.Equal(h.Until()) { // it was taken away meanwhile: the fence is another's
-		return nil, lane.ErrLost
-	}
-	return answered(holdAnswer{Lane: h.Lane, Fence: row.Fence, ExpiresAt: h.Until().UTC(), WantedBy: h.WantedBy()}), nil
+	return answered(holdAnswer{Lane: h.Lane, Fence: h.Fence, ExpiresAt: h.Until().UTC(), WantedBy: h.WantedBy()}), nil
 }
 
 type releaseInput struct {

@@ -53,6 +53,9 @@ func TestReleaseFreesALaneAtOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		w.release(t, acquire(t, w.s, w.request("x")))
 		w.mustBeFree(t, "x")
+		if i := w.peek(t, "x"); !about(i.ExpiresAt.Sub(i.LockedAt), 0) {
+			t.Errorf("it ended at its release, and the row says %+v", i)
+		}
 		acquire(t, w.s, w.request("x"))
 	})
 }

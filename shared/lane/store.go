@@ -214,7 +214,8 @@ func (s *Store) refusal(ctx context.Context, t *Ticket) (Holds, error) {
 	return nil, err
 }
 
-// Renew extends a hold by ttl from now, or reports [ErrLost].
+// Renew extends a hold by ttl from now, or reports [ErrLost]. A hold that was made
+// from its lane and token alone learns its fence.
 func (s *Store) Renew(ctx context.Context, h *Hold, ttl time.Duration) error {
 	if ttl < time.Millisecond || ttl > MaxTTL {
 		return ErrTTL
@@ -225,6 +226,9 @@ func (s *Store) Renew(ctx context.Context, h *Hold, ttl time.Duration) error {
 		return err
 	}
 	p.stands()
+	if h.Fence == 0 { // a hold named by its token alone
+		h.Fence = p.fence
+	}
 	return nil
 }
 
@@ -240,6 +244,7 @@ func (s *Store) Ensure(ctx context.Context, h *Hold, need time.Duration) error {
 // A proof is a renewal on its way.
 type proof struct {
 	hold           *Hold
+	fence          int64
 	until, trusted time.Time
 	answered       bool
 }
@@ -251,9 +256,8 @@ func (p *proof) stands() { p.hold.extended(p.until, p.trusted) }
 func (s *Store) prove(b *db.Batch, h *Hold, ttl time.Duration) *proof {
 	p := &proof{hold: h, trusted: time.Now().Add(ttl)}
 	b.Each(func(scan db.Scan) error {
-		var fence int64
 		var wantedBy *string
-		if err := scan(&fence, &p.until, &wantedBy); err != nil {
+		if err := scan(&p.fence, &p.until, &wantedBy); err != nil {
 			return err
 		}
 		p.answered = true

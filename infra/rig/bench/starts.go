@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/infra/rig"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
 const (
@@ -85,12 +86,12 @@ func coldStart(ctx context.Context, bootstrap string, env map[string]string) (re
 	}
 	defer fn.Close()
 	begun := time.Now()
-	res, err := fn.Invoke(ctx, []byte(`{"by":"hand"}`))
+	res, err := fn.Invoke(ctx, fmt.Appendf(nil, `{"workspace":%q}`, workspace.Default))
 	if err != nil {
 		return 0, 0, err
 	}
 	if res.FunctionError != nil {
-		return 0, 0, fmt.Errorf("%s: %s", bootstrap, res.FunctionError.Message)
+		return 0, 0, fmt.Errorf("the function failed: %s\n%s", res.FunctionError.Message, res.Logs)
 	}
 	return float64(res.InitDuration.Microseconds()) / 1000, float64(time.Since(begun).Microseconds()) / 1000, nil
 }
