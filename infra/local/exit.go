@@ -16,7 +16,6 @@ const (
 	exitFailed   = 1
 	exitUsage    = 2
 	exitDatabase = 3
-	exitBusy     = 4
 )
 
 // exits says what they mean, for the help.
@@ -24,11 +23,10 @@ var exits = []struct {
 	code    int
 	meaning string
 }{
-	{exitDone, "done; a beat that had nothing to do, or left work to the next one, is done too"},
+	{exitDone, "done; a beat that was skipped, had nothing to do, or left work to the next one, is done too"},
 	{exitFailed, "failed, or a check of doctor's did"},
 	{exitUsage, "the command line or the configuration is wrong"},
 	{exitDatabase, "the database is unreachable, damaged or outdated"},
-	{exitBusy, "skipped: somebody else holds the lane"},
 }
 
 // A usageError says what is wrong with the command line.

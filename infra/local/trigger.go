@@ -77,12 +77,10 @@ func (c *console) tick(file string) (t heartbeat.Tick, err error) {
 	return t, nil
 }
 
-// outcome is what a beat's end means for the exit code.
+// outcome is what a beat's end means for the exit code. A beat that was skipped
+// has not failed.
 func outcome(r heartbeat.Report) error {
-	switch r.Outcome {
-	case heartbeat.Skipped:
-		return &exitError{code: exitBusy}
-	case heartbeat.Lost:
+	if r.Outcome == heartbeat.Lost {
 		return &exitError{code: exitFailed}
 	}
 	for _, one := range r.Workspaces {

@@ -99,7 +99,7 @@ func testVerbs(t *testing.T, h home) {
 	if len(held.Items) != 1 || held.Items[0].Holder != "somebody" {
 		t.Errorf("the lanes held: %+v", held)
 	}
-	says(t, h.must(exitBusy, "trigger", "heartbeat").out, "outcome  skipped: the lane is taken", "somebody", "lanekeeper locks")
+	says(t, h.must(exitDone, "trigger", "heartbeat").out, "outcome  skipped: the lane is taken", "somebody", "lanekeeper locks")
 
 	// An operator ends the hold; a beat that waits goes on then.
 	released := make(chan result, 1)
