@@ -174,7 +174,7 @@ func TestExitCodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.Close()
-	ready := newHome(t)
+	empty, ready := newHome(t), newHome(t)
 	ready.must(exitDone, "migrate")
 	payload := filepath.Join(t.TempDir(), "event.json")
 	write(t, payload, `{"source": "a stranger"}`)
@@ -213,7 +213,7 @@ func TestExitCodes(t *testing.T) {
 		{"dev now", ready, exitUsage, "dev takes no arguments"},
 		{"config", newHome(t, "DEMO=perhaps"), exitUsage, "DEMO"},
 		{"migrate", newHome(t, "DEMO=perhaps", "ADDR=here"), exitUsage, "ADDR"},
-		{"locks", newHome(t), exitDatabase, "`lanekeeper dev` or `lanekeeper migrate` makes it"},
+		{"locks", empty, exitDatabase, "`lanekeeper dev` or `lanekeeper migrate` makes it"},
 		{"locks", outdated, exitDatabase, "lanekeeper migrate"},
 		{"locks", nowhere, exitDatabase, "DATABASE_URL"},
 		{"migrate", nowhere, exitDatabase, "DATABASE_URL"},
@@ -233,7 +233,7 @@ func TestExitCodes(t *testing.T) {
 			}
 		})
 	}
-	if _, err := os.Stat(newHome(t).file()); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(empty.file()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a verb that looks made a file: %v", err)
 	}
 }

@@ -146,6 +146,8 @@ func (b *beat) decide(ctx context.Context, look look) error {
 	b.settings = *look.settings
 	b.caps = caps{calls: b.settings.BeatModelCalls, tokens: b.settings.BeatTokens}
 	switch {
+	case b.tick.Slot.After(b.hold.Until().Add(maxAhead)):
+		return errors.New("the slot lies in the future: every later tick would count as superseded by it")
 	case look.operate.Held():
 		return b.skip(ctx, "a person works in operate", *look.operate)
 	case look.slotEnded(b.report.Slot):
@@ -164,6 +166,9 @@ func (b *beat) decide(ctx context.Context, look look) error {
 	}
 	return b.end(b.under(ctx))
 }
+
+// maxAhead is by how much a slot may be ahead of the database's clock.
+const maxAhead = time.Hour
 
 // under puts the beat's execution into the context: a resumed one keeps its own.
 func (b *beat) under(ctx context.Context) context.Context {
