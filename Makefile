@@ -28,8 +28,8 @@ help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: ## Start everything in one process on SQLite, and print the link
-	go run ./infra/local dev
+run: bin/lanekeeper ## Start everything in one process on SQLite, until Ctrl-C
+	bin/lanekeeper dev
 
 .PHONY: migrate
 migrate: ## Bring the database in DATABASE_URL or SQLITE_PATH up to date

@@ -80,9 +80,9 @@ func TestTheDefaultWorkspaceIsMadeOnce(t *testing.T) {
 func TestSettingsHaveDefaults(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		for raw, change := range map[string]func(*workspace.Settings){
-			`{}`: func(*workspace.Settings) {},
-			`{"steps_per_run": 7, "unknown": [1]}`:                    func(s *workspace.Settings) { s.StepsPerRun = 7 },
-			`{"beat_tokens": 0, "tool_retries": 0}`:                   func(s *workspace.Settings) { s.BeatTokens, s.ToolRetries = 0, 0 },
+			`{}`:                                    func(*workspace.Settings) {},
+			`{"steps_per_run": 7, "unknown": [1]}`:  func(s *workspace.Settings) { s.StepsPerRun = 7 },
+			`{"beat_tokens": 0, "tool_retries": 0}`: func(s *workspace.Settings) { s.BeatTokens, s.ToolRetries = 0, 0 },
 			`{"beat_model_calls": 1, "skill_timeout": 90}`:            func(s *workspace.Settings) { s.BeatModelCalls, s.SkillTimeout = 1, 90 },
 			`{"steps_per_run": 0, "skill_timeout": -1}`:               func(*workspace.Settings) {}, // would fail every run
 			`{"tool_retries": -3}`:                                    func(s *workspace.Settings) { s.ToolRetries = 0 },
