@@ -103,6 +103,9 @@ var lines = map[string]func(event) line{
 	"work given up": func(e event) line {
 		return detail(yellow, "given up on "+e.text("objective")+": "+e.text("reason"))
 	},
+	"objective left: interrupted": func(e event) line {
+		return detail(yellow, "left "+e.text("objective")+" for the next beat: "+e.text("error"))
+	},
 	"objective left: its lane is lost": func(e event) line {
 		return detail(yellow, "left "+e.text("objective")+", its lane is lost: "+e.text("error"))
 	},

@@ -206,7 +206,7 @@ func onlyReads(t *testing.T, w world, c *pgx.Conn) {
 		t.Helper()
 		tx, err := c.Begin(ctx)
 		check(t, err)
-		defer tx.Rollback(ctx)
+		defer func() { check(t, tx.Rollback(ctx)) }()
 		_, err = tx.Exec(ctx, "SELECT lk_enter($1)", string(w.Workspace))
 		check(t, err)
 		var plan []byte

@@ -202,6 +202,29 @@ func TestAnErrorInsideUndoesTheWriteAndTheRenewal(t *testing.T) {
 	})
 }
 
+func TestAnErrorOfTheWorkItselfIsNotALostHold(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		h := acquire(t, w.s, w.request("x"))
+		for what, try := range map[string]struct {
+			work func(context.Context, lane.Tx) error
+			want error
+		}{
+			"a row that is not there": {func(ctx context.Context, tx lane.Tx) error {
+				return tx.One(ctx, []any{new(int64), new(string)}, w.q.Get, "nothing there")
+			}, db.ErrNoRows},
+			"a value the database refuses": {func(_ context.Context, tx lane.Tx) error {
+				tx.Later().Exec(w.q.Put, register, h.Fence, "")
+				return nil
+			}, db.ErrCheck},
+		} {
+			if err := w.s.InHold(t.Context(), h, try.work); !errors.Is(err, try.want) || errors.Is(err, lane.ErrLost) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		w.release(t, h)
+	})
+}
+
 func TestAPanicInsideUndoesTheWrite(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		h := acquire(t, w.s, w.request("x"))

@@ -288,7 +288,9 @@ func TestAWaiterMarksEachHoldItMeets(t *testing.T) {
 			t.Errorf("the second hold: wanted by %q, %v", second.WantedBy(), err)
 		}
 		cancel()
-		<-done
+		if err := <-done; err == nil {
+			t.Error("the cancelled waiter got the lane")
+		}
 	})
 }
 

@@ -91,20 +91,22 @@ func (s *Store) All(ctx context.Context) ([]db.Workspace, error) {
 	return out, nil
 }
 
-// Settings adds the reading of the workspace's settings to a batch. They are the
-// defaults where the workspace sets nothing, or is not there.
-func (s *Store) Settings(b *db.Batch) *Settings {
-	settings := Defaults()
-	b.Each(func(scan db.Scan) error {
-		var raw json.RawMessage
-		if err := scan(&raw); err != nil {
-			return err
+// Settings adds the reading of the workspace's settings to a batch; call what it
+// answers once the batch has been sent. They are the defaults where the workspace
+// sets nothing, or is not there. Settings that can't be read are an error of that
+// call and not of the batch, which may have changed something by then.
+func (s *Store) Settings(b *db.Batch) func() (Settings, error) {
+	var raw json.RawMessage
+	b.Each(func(scan db.Scan) error { return scan(&raw) }, s.q.Settings)
+	return func() (Settings, error) {
+		settings := Defaults()
+		if len(raw) == 0 {
+			return settings, nil
 		}
 		if err := json.Unmarshal(raw, &settings); err != nil {
-			return fmt.Errorf("read workspace settings: %w", err)
+			return Settings{}, fmt.Errorf("read workspace settings: %w", err)
 		}
 		settings.sane()
-		return nil
-	}, s.q.Settings)
-	return &settings
+		return settings, nil
+	}
 }

@@ -48,9 +48,11 @@ func onEach(t *testing.T, fn func(t *testing.T, w world)) {
 func (w world) settings(t testing.TB, ws db.Workspace) (workspace.Settings, error) {
 	t.Helper()
 	var b db.Batch
-	s := w.s.Settings(&b)
-	err := w.DB.Read(t.Context(), ws, &b)
-	return *s, err
+	settings := w.s.Settings(&b)
+	if err := w.DB.Read(t.Context(), ws, &b); err != nil {
+		t.Fatal(err)
+	}
+	return settings()
 }
 
 func (w world) set(t testing.TB, raw string) {

@@ -143,7 +143,10 @@ func (b *beat) decide(ctx context.Context, look look) error {
 	if err := fault.Point(ctx, "beat.acquired", b.report.Slot); err != nil {
 		return err
 	}
-	b.settings = *look.settings
+	var err error
+	if b.settings, err = look.settings(); err != nil {
+		return err
+	}
 	b.caps = caps{calls: b.settings.BeatModelCalls, tokens: b.settings.BeatTokens}
 	switch {
 	case b.tick.Slot.After(b.hold.Until().Add(maxAhead)):
@@ -178,7 +181,7 @@ func (b *beat) under(ctx context.Context) context.Context {
 // look is what a beat sees in the round trip in which it takes the lane.
 type look struct {
 	operate  *lane.Info
-	settings *workspace.Settings
+	settings func() (workspace.Settings, error)
 	due      *[]objective.Due
 	slot     *[]run.Execution // of this slot or a later one
 	orphans  *[]run.Execution // a beat that did not end

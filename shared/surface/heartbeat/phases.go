@@ -71,7 +71,14 @@ func (b *beat) phase(ctx context.Context, k kind, due []objective.Due) error {
 			b.park(stop)
 			break
 		}
-		if err := b.work(ctx, &p, k, d); err != nil {
+		err := b.work(ctx, &p, k, d)
+		switch {
+		case err == nil:
+		case ctx.Err() != nil && !errors.Is(err, lane.ErrLost):
+			b.Slog.WarnContext(ctx, "objective left: interrupted", "phase", p.Name, "objective", d.Title, "error", err)
+			p.Left++
+			b.park("the time was up")
+		default:
 			return err
 		}
 	}
@@ -147,8 +154,10 @@ func (b *beat) work(ctx context.Context, p *Phase, k kind, d objective.Due) erro
 // lost leaves a piece of work whose hold was lost, unless the beat's own is over
 // too.
 func (b *beat) lost(ctx context.Context, p *Phase, d objective.Due, cause error) error {
-	if err := b.Lanes.InHold(ctx, b.hold, func(context.Context, lane.Tx) error { return nil }); err != nil {
-		return errors.Join(err, cause)
+	last, cancel := lastWrites(ctx)
+	defer cancel()
+	if err := b.Lanes.InHold(last, b.hold, func(context.Context, lane.Tx) error { return nil }); err != nil {
+		return err
 	}
 	b.Slog.WarnContext(ctx, "objective left: its lane is lost", "phase", p.Name, "objective", d.Title, "error", cause)
 	p.Left++

@@ -1,0 +1,363 @@
+package heartbeat_test
+
+import (
+	"context"
+	"crypto/rand"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
+	"github.com/lanekeeper/lanekeeper/shared/memory"
+	"github.com/lanekeeper/lanekeeper/shared/objective"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// the test servers live as long as the process, and one goroutine each awaits their end
+		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))
+}
+
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func ids() string { return uuid.Must(uuid.NewV7()).String() }
+
+// newHeartbeat wires a heartbeat as package app does, with a model of the test's
+// and more skills.
+func newHeartbeat(t testing.TB, d *db.DB, model llm.Model, more ...skill.Skill) *heartbeat.Heartbeat {
+	t.Helper()
+	log := slog.New(trace.NewHandler(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError})))
+	lanes, runs := must(lane.New(d))(t), must(run.New(d))(t)
+	acts, objectives := must(activity.New(d, ids))(t), must(objective.New(d, ids))(t)
+	skills := must(objective.Skills(objectives))(t)
+	skills = append(skills, must(memory.Skills(must(memory.New(d, ids))(t), time.Now))(t)...)
+	skills = append(skills, must(skill.QueryActivity(acts, time.Now))(t))
+	return &heartbeat.Heartbeat{
+		DB: d, Lanes: lanes, Runs: runs, Log: acts, Workspaces: must(workspace.New(d))(t), Objectives: objectives,
+		Reason: &reason.Runner{Model: model, Runs: runs, Lanes: lanes, Log: acts, Slog: log, Clock: time.Now},
+		Skills: must(skill.NewSet(append(skills, more...)...))(t), Traces: trace.NewSource(time.Now, rand.Reader),
+		IDs: ids, Clock: time.Now, Slog: log, Instance: "test",
+	}
+}
+
+//go:embed testdata/*.sql
+var testdata embed.FS
+
+// world is a fresh workspace on one engine with a heartbeat.
+type world struct {
+	*heartbeat.Heartbeat
+	env       dbtest.Env
+	Workspace db.Workspace
+	Skew      *db.Skew
+	q         struct{ Executions, Story, PutExecution, Attempts, Settings db.Query }
+}
+
+func newWorld(t testing.TB, e dbtest.Env, model llm.Model, more ...skill.Skill) *world {
+	t.Helper()
+	w := &world{Heartbeat: newHeartbeat(t, e.DB, model, more...), env: e, Workspace: e.Workspace, Skew: e.Skew}
+	if err := db.Load(must(fs.Sub(testdata, "testdata"))(t), &w.q); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func onEach(t *testing.T, fn func(t *testing.T, e dbtest.Env)) {
+	t.Helper()
+	dbtest.Each(t, fn)
+}
+
+// another is the same world seen by another process.
+func (w *world) another(t testing.TB, model llm.Model, more ...skill.Skill) *world {
+	t.Helper()
+	e := w.env
+	if e.Engine != dbtest.OnSQLite { // one process has the file
+		e.DB, e.Skew = e.Open(t, 0)
+		e.Skew.Advance(w.Skew.Offset())
+	}
+	return newWorld(t, e, model, more...)
+}
+
+// think is the model of the world from now on.
+func (w *world) think(model llm.Model) { w.Reason.Model = model }
+
+// beat is one tick that must not fail.
+func (w *world) beat(t testing.TB, tick heartbeat.Tick) heartbeat.Report {
+	t.Helper()
+	tick.Workspace = w.Workspace
+	r, err := w.Run(t.Context(), tick)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// slot is the n-th slot of the tests' schedule.
+func slot(n int) heartbeat.Tick {
+	return heartbeat.Tick{Slot: time.Date(2020, 2, 29, 0, 0, 0, 0, time.UTC).Add(time.Duration(n) * 30 * time.Minute)}
+}
+
+func (w *world) addObjective(t testing.TB, title string, priority int) string {
+	t.Helper()
+	var b db.Batch
+	id := w.Objectives.Create(&b, objective.Objective{Title: title, Priority: priority, DoneCriterion: "it is there", CreatedBy: "test"})
+	if err := w.DB.Do(t.Context(), w.Workspace, &b); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// plan gives an objective a plan of steps with these titles.
+func (w *world) plan(t testing.TB, id string, titles ...string) string {
+	t.Helper()
+	request := lane.Request{Workspace: w.Workspace, Lane: lane.Objective(id), Holder: "test"}
+	err := w.Lanes.Do(t.Context(), request, lane.Wait{}, func(ctx context.Context, h *lane.Hold) error {
+		return w.Lanes.InHold(ctx, h, func(ctx context.Context, tx lane.Tx) error {
+			steps := make([]objective.Step, len(titles))
+			for i, title := range titles {
+				steps[i] = objective.Step{Title: title}
+			}
+			_, err := w.Objectives.Plan(ctx, tx, id, steps)
+			return err
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func (w *world) objective(t testing.TB, id string) objective.Objective {
+	t.Helper()
+	return must(w.Objectives.Get(context.Background(), w.Workspace, id))(t)
+}
+
+func (w *world) set(t testing.TB, settings string) {
+	t.Helper()
+	must(w.DB.Exec(t.Context(), "", w.q.Settings, w.Workspace, settings))(t)
+}
+
+func (w *world) acquire(t testing.TB, name lane.Name) *lane.Hold {
+	t.Helper()
+	return must(w.Lanes.Acquire(context.Background(), lane.Request{Workspace: w.Workspace, Lane: name, Holder: "ada at her console"}))(t)
+}
+
+func (w *world) release(t testing.TB, h *lane.Hold) {
+	t.Helper()
+	if err := w.Lanes.Release(context.Background(), h); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// force ends whatever hold there is on a lane, as an operator does.
+func (w *world) force(t testing.TB, name lane.Name) {
+	t.Helper()
+	err := w.DB.Tx(context.Background(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+		_, err := w.Lanes.ForceRelease(ctx, tx, name)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// want notes that somebody waits for a lane.
+func (w *world) want(t testing.TB, name lane.Name) {
+	t.Helper()
+	info := must(w.Lanes.Peek(context.Background(), w.Workspace, name))(t)
+	if err := w.Lanes.Want(context.Background(), w.Workspace, info, "ada"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mustBeFree fails when a lane of the workspace is held.
+func (w *world) mustBeFree(t testing.TB) {
+	t.Helper()
+	for _, i := range must(w.Lanes.List(context.Background(), w.Workspace, 100))(t) {
+		t.Errorf("lane %s is held by %s", i.Lane, i.Holder)
+	}
+}
+
+// execution is a row of executions, as far as the tests look at it.
+type execution struct {
+	ID, Subject, Slot string
+	Status            run.Status
+	Attempt           int
+	Trace             trace.ID
+	Parent, Error     string
+	Tokens            int64
+}
+
+func (w *world) executions(t testing.TB) (out []execution) {
+	t.Helper()
+	err := w.DB.Each(context.Background(), w.Workspace, func(scan db.Scan) error {
+		var e execution
+		err := scan(&e.ID, &e.Subject, &e.Slot, &e.Status, &e.Attempt, &e.Trace, &e.Parent, &e.Error, &e.Tokens)
+		out = append(out, e)
+		return err
+	}, w.q.Executions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// ofSubject are the executions on one thing, oldest first.
+func (w *world) ofSubject(t testing.TB, subject lane.Name) (out []execution) {
+	t.Helper()
+	for _, e := range w.executions(t) {
+		if e.Subject == string(subject) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// the is the only execution on one thing.
+func (w *world) the(t testing.TB, subject lane.Name) execution {
+	t.Helper()
+	all := w.ofSubject(t, subject)
+	if len(all) != 1 {
+		t.Fatalf("%s has %d executions: %+v", subject, len(all), all)
+	}
+	return all[0]
+}
+
+// told is one line of the log.
+type told struct {
+	Skill     string
+	Status    activity.Status
+	Error     string
+	Execution string
+}
+
+// story is what the log tells of a trace, read as dashboards do.
+func (w *world) story(t testing.TB, id string) (out []told) {
+	t.Helper()
+	err := w.DB.Each(context.Background(), w.Workspace, func(scan db.Scan) error {
+		var l told
+		err := scan(&l.Skill, &l.Status, &l.Error, &l.Execution)
+		out = append(out, l)
+		return err
+	}, w.q.Story, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// skills are a story's skills in order.
+func (w *world) skills(t testing.TB, id string) string {
+	t.Helper()
+	var out []string
+	for _, l := range w.story(t, id) {
+		out = append(out, l.Skill)
+	}
+	return strings.Join(out, " ")
+}
+
+func (w *world) actions(t testing.TB, f activity.Filter) []activity.Entry {
+	t.Helper()
+	f.Limit = 200
+	return must(w.Log.List(context.Background(), w.Workspace, f))(t).Items
+}
+
+func (w *world) journal(t testing.TB, id string) []run.Entry {
+	t.Helper()
+	return must(w.Runs.Journal(context.Background(), w.Workspace, id))(t)
+}
+
+// A pilot is a model that answers by a function.
+type pilot func(ctx context.Context, task task) (llmtest.Step, error)
+
+// task is what a heartbeat asks of its model.
+type task struct {
+	llm.Request
+	Kind      string // plan or advance
+	Objective struct{ ID, Title string }
+	Step      struct {
+		Number int
+		Title  string
+	}
+	Answers int // the model has given already
+}
+
+func (pilot) Name() string { return "pilot" }
+
+func (p pilot) Generate(ctx context.Context, req llm.Request, _ func(llm.Delta)) (llm.Response, error) {
+	tk := task{Request: req}
+	_, tk.Kind, _ = strings.Cut(strings.TrimSpace(req.System), "\ntask: ")
+	if err := json.Unmarshal([]byte(req.Messages[0].Text), &tk); err != nil {
+		return llm.Response{}, &llm.Error{Class: llm.ClassBadRequest, Provider: "pilot", Err: err}
+	}
+	for _, m := range req.Messages {
+		if m.Role == llm.RoleAssistant {
+			tk.Answers++
+		}
+	}
+	step, err := p(ctx, tk)
+	if err != nil {
+		return llm.Response{}, err
+	}
+	return step(req)
+}
+
+// obedient does what it is asked, in two answers: plans of two steps, and every
+// step at once; the one titled "close" completes the objective.
+func obedient(_ context.Context, tk task) (llmtest.Step, error) {
+	id := tk.Objective.ID
+	switch {
+	case tk.Answers > 0:
+		return llmtest.Say("done"), nil
+	case tk.Kind == "plan":
+		return llmtest.Call("plan_objective", fmt.Sprintf(`{"objective_id": %q, "steps": [{"title": "work"}, {"title": "close"}]}`, id)), nil
+	case tk.Step.Title == "close":
+		return llmtest.Call("advance_plan", fmt.Sprintf(`{"objective_id": %q, "step": %d, "result": "r"}`, id, tk.Step.Number),
+			"complete_objective", fmt.Sprintf(`{"objective_id": %q, "summary": "s"}`, id)), nil
+	}
+	return llmtest.Call("advance_plan", fmt.Sprintf(`{"objective_id": %q, "step": %d, "result": "r"}`, id, tk.Step.Number)), nil
+}
+
+// first lets something happen before a model's first answer to a kind of task.
+func first(kind string, do func()) pilot {
+	done := false
+	return func(ctx context.Context, tk task) (llmtest.Step, error) {
+		if tk.Kind == kind && !done {
+			done = true
+			do()
+		}
+		return obedient(ctx, tk)
+	}
+}
+
+// idle is a model that must not be asked.
+func idle(t testing.TB) llm.Model { return llmtest.Script(t) }
+
+var errDied = errors.New("the process died")
