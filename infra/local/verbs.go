@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
 // A verb is one thing the command does.
@@ -114,7 +116,7 @@ func unknown(name string) error {
 	err := &usageError{problem: fmt.Sprintf("there is no verb %q", clean(name)), text: helpText()}
 	best := 1 + len(name)/2
 	for _, v := range verbs() {
-		d := distance(name, v.name)
+		d := skill.Distance(name, v.name)
 		if strings.HasPrefix(v.name, name) {
 			d = 0
 		}
@@ -124,25 +126,4 @@ func unknown(name string) error {
 		}
 	}
 	return err
-}
-
-// distance counts the characters to insert, delete or replace to make b of a.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replaced := diagonal
-			if a[i] != b[j] {
-				replaced++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replaced, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -184,13 +184,13 @@ func (s *Set) Nearest(name string) []string {
 	names := s.Names()
 	wanted := fold(name)
 	slices.SortStableFunc(names, func(a, b string) int {
-		return distance(fold(a), wanted) - distance(fold(b), wanted)
+		return Distance(fold(a), wanted) - Distance(fold(b), wanted)
 	})
 	return names
 }
 
-// distance is Levenshtein's: the fewest single-byte edits between a and b.
-func distance(a, b string) int {
+// Distance is Levenshtein's: the fewest single-byte edits between a and b.
+func Distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
