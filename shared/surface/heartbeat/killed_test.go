@@ -123,6 +123,37 @@ func TestAKilledBeatOfAnotherSlotIsClosedAndItsPieceResumed(t *testing.T) {
 	})
 }
 
+func TestASlotBeforeOneThatWasKilledIsADuplicate(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		k, _ := mortal(1)
+		w := newWorld(t, e, pilot(risky), k)
+		w.plan(t, w.addObjective(t, "x", 5), "one", "two")
+		w.dies(t, slot(5))
+		if r := w.beat(t, slot(4)); r.Outcome != heartbeat.Duplicate {
+			t.Errorf("the earlier slot is %+v", r)
+		}
+		if r := w.beat(t, slot(5)); r.Outcome != heartbeat.Completed || w.the(t, lane.Heartbeat).Attempt != 2 {
+			t.Errorf("the killed slot is %+v", r)
+		}
+	})
+}
+
+func TestAKilledBeatByHandIsNotTakenUpByAnother(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		k, _ := mortal(1)
+		w := newWorld(t, e, pilot(risky), k)
+		w.plan(t, w.addObjective(t, "x", 5), "one", "two")
+		w.dies(t, heartbeat.Tick{})
+		id := ids() // was promised to the caller
+		if r := w.beat(t, heartbeat.Tick{ExecutionID: id}); r.Outcome != heartbeat.Completed || r.ExecutionID != id {
+			t.Errorf("the other is %+v", r)
+		}
+		if beats := w.ofSubject(t, lane.Heartbeat); len(beats) != 2 || beats[0].Status != run.Failed || beats[1].ID != id {
+			t.Errorf("the beats are %+v", beats)
+		}
+	})
+}
+
 // TestAPlanningKilledAfterItsPlanDoesNotBlockTheObjective: the plan is there, so
 // that no planning is due, and the planning has not ended, so that nothing else
 // may begin on the objective.
@@ -325,14 +356,20 @@ func TestAnOutageIsNoPoison(t *testing.T) {
 			}))
 			w.Workspace = dbtest.NewWorkspace(t, w.DB)
 			id := w.plan(t, w.addObjective(t, "x", 9), "close")
+			all := []string{id}
 			for i := range 3 {
-				w.addObjective(t, fmt.Sprint(i), 1)
+				all = append(all, w.addObjective(t, fmt.Sprint(i), 1))
 			}
 			for n := range 12 {
 				asked = 0
 				r := w.beat(t, slot(n))
 				if r.Outcome != heartbeat.Parked || !strings.Contains(r.Reason, string(class)) || asked != 1 {
 					t.Fatalf("beat %d, in which the model was asked %d times, is %+v", n, asked, r)
+				}
+			}
+			for _, id := range all {
+				if o := w.objective(t, id); o.Status != objective.Active || o.PlanAttempts > 1 {
+					t.Errorf("during the outage the objective became %+v", o)
 				}
 			}
 			w.think(pilot(obedient))
