@@ -81,7 +81,7 @@ func TestDoWaitsAndMarksSoThatTheHolderLearns(t *testing.T) {
 		h := acquire(t, w.s, w.request("x"))
 		r := w.request("x")
 		r.Holder = "waiter"
-		done := make(chan error)
+		done := make(chan error, 1)
 		go func() {
 			done <- w.s.Do(context.Background(), r, lane.Wait{Limit: time.Minute}, func(_ context.Context, mine *lane.Hold) error {
 				if mine.Fence <= h.Fence {
@@ -91,18 +91,18 @@ func TestDoWaitsAndMarksSoThatTheHolderLearns(t *testing.T) {
 			})
 		}()
 		for h.WantedBy() == "" {
-			if err := w.s.Renew(t.Context(), h, 10*time.Minute); err != nil {
-				t.Error(err)
-				break
+			check(t, w.s.Renew(t.Context(), h, 10*time.Minute))
+			select {
+			case err := <-done:
+				t.Fatalf("the waiter left without a mark: %v", err)
+			default:
 			}
 		}
 		if got := h.WantedBy(); got != "waiter" {
 			t.Errorf("wanted by %q", got)
 		}
 		w.release(t, h)
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		check(t, <-done)
 		w.mustBeFree(t, "x")
 	})
 }

@@ -300,6 +300,36 @@ func TestAHangingSkillDoesNotOutliveTheDeadline(t *testing.T) {
 	})
 }
 
+// TestTimeThatIsUpBetweenTwoPiecesParksTheBeat: also where no model and no skill
+// notices, as when a piece of work is about to begin.
+func TestTimeThatIsUpBetweenTwoPiecesParksTheBeat(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		w := newWorld(t, e, pilot(obedient))
+		for i := range 3 {
+			w.plan(t, w.addObjective(t, fmt.Sprint(i), 5), "one")
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		named := 0
+		w.IDs = func() string { // the second piece gets its id
+			if named++; named == 3 {
+				cancel()
+			}
+			return ids()
+		}
+		tick := slot(1)
+		tick.Workspace = w.Workspace
+		r, err := w.Run(ctx, tick)
+		if err != nil || r.Outcome != heartbeat.Parked || r.Reason != "the time was up" || r.Phases[1].Done != 1 || r.Left != 2 {
+			t.Errorf("it is %+v, %v", r, err)
+		}
+		w.mustBeFree(t)
+		if r := w.beat(t, slot(2)); r.Outcome != heartbeat.Completed || r.Left != 0 {
+			t.Errorf("the next is %+v", r)
+		}
+	})
+}
+
 func TestSomebodyWhoWaitsParksTheBeatAtItsNextStep(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		for _, ofBeat := range []bool{true, false} {
@@ -334,8 +364,9 @@ func TestAPersonWhoComesInMidBeatParksIt(t *testing.T) {
 		w := newWorld(t, e, nil)
 		var operate *lane.Hold
 		w.think(first("plan", func() { operate = w.acquire(t, lane.Operate) }))
+		var last string
 		for i := range 4 {
-			w.addObjective(t, fmt.Sprint(i), 5)
+			last = w.addObjective(t, fmt.Sprint(i), 5)
 		}
 		r := w.beat(t, slot(1))
 		if r.Outcome != heartbeat.Parked || r.Reason != "a person works in operate" || r.Phases[0].Done != 1 || r.Phases[0].Left != 3 || r.Phases[1].Done != 0 {
@@ -343,6 +374,9 @@ func TestAPersonWhoComesInMidBeatParksIt(t *testing.T) {
 		}
 		if got := len(w.executions(t)); got != 2 {
 			t.Errorf("%d executions", got)
+		}
+		if _, err := w.Lanes.Peek(t.Context(), w.Workspace, lane.Objective(last)); !errors.Is(err, db.ErrNoRows) {
+			t.Errorf("it goes on to take lanes: %v", err)
 		}
 		w.release(t, operate)
 		w.mustBeFree(t)
@@ -427,6 +461,33 @@ func TestAStepThatNeverAdvancesIsGivenUpAndPlannedAnew(t *testing.T) {
 		w.beat(t, slot(6))
 		if o := w.objective(t, id); o.Status != objective.Completed {
 			t.Errorf("at last the objective is %+v", o)
+		}
+	})
+}
+
+// TestTheLastTryIsResumed: what is given up is a fourth try, not a third one that
+// was parked.
+func TestTheLastTryIsResumed(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		w := newWorld(t, e, pilot(func(context.Context, task) (llmtest.Step, error) { return llmtest.Say("I can't"), nil }))
+		id := w.plan(t, w.addObjective(t, "x", 5), "one", "two")
+		w.beat(t, slot(0))
+		w.beat(t, slot(1))
+		w.set(t, `{"beat_model_calls": 1}`)
+		w.think(pilot(func(ctx context.Context, tk task) (llmtest.Step, error) {
+			if tk.Answers == 0 {
+				return llmtest.Call("query_activity", `{}`), nil
+			}
+			tk.Answers--
+			return obedient(ctx, tk)
+		}))
+		r := w.beat(t, slot(2))
+		if st := w.objective(t, id).Plan[0]; r.Outcome != heartbeat.Parked || st.Attempts != 3 || st.Status != objective.Pending {
+			t.Fatalf("the third try is %+v after %+v", st, r)
+		}
+		w.set(t, `{}`)
+		if r := w.beat(t, slot(3)); r.Outcome != heartbeat.Completed || r.Phases[1].Done != 1 || w.objective(t, id).Plan[0].Status != objective.Done {
+			t.Errorf("resumed it is %+v", r)
 		}
 	})
 }
