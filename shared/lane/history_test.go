@@ -81,7 +81,7 @@ func ignore(db.Scan) error { return nil }
 type chapter struct {
 	lane     lane.Name
 	register string
-	exact    bool // whether a refusal tells of the moment of its decision
+	postgres bool
 	skew     *db.Skew
 	base     time.Time     // the clock at the beginning
 	offset   time.Duration // the skew then
@@ -105,8 +105,8 @@ func history(worlds []world, seed, number uint64, of func(w world, register stri
 	first := worlds[0]
 	c := &chapter{
 		lane: lane.Name(fmt.Sprintf("h%d", number)), register: fmt.Sprintf("r%d", number),
-		exact: first.DB.Dialect() == db.Postgres,
-		skew:  first.Skew, base: time.Now().Add(first.Skew.Offset()), offset: first.Skew.Offset(),
+		postgres: first.DB.Dialect() == db.Postgres,
+		skew:     first.Skew, base: time.Now().Add(first.Skew.Offset()), offset: first.Skew.Offset(),
 	}
 	calls, clients := shape(number)
 	errs := make(chan error, clients)
@@ -201,7 +201,7 @@ func (p *client) record(c call, do func(began func()) (answer, error)) error {
 	began := func() { c.since, beginning = p.clock(), p.moments.Add(1) }
 	began()
 	a, err := do(began)
-	a.until = p.clock()
+	a.until, a.frozen = p.clock(), p.postgres
 	end := p.moments.Add(1)
 	if err != nil {
 		return fmt.Errorf("%s: %w", describe(c, a), err)
@@ -219,7 +219,7 @@ func (p *client) acquire(ctx context.Context, token string, ttl time.Duration) e
 		r := lane.Request{Workspace: p.w.Workspace, Lane: p.lane, Holder: p.name, TTL: ttl, Token: token}
 		h, err := p.lock.acquire(ctx, r, began)
 		if busy, ok := errors.AsType[*lane.BusyError](err); ok {
-			if p.exact {
+			if p.postgres { // elsewhere it is what a look told afterwards
 				a.fence = busy.Fence
 			}
 			return a, nil

@@ -14,7 +14,9 @@ import (
 // Time is virtual and passes in ticks of ten minutes, at any moment and also
 // while calls are on their way. The model does not know when, but it knows that a
 // call reads the clock between its beginning and its end, and an answer that
-// names the end of a hold says what it read. Times to live are odd multiples of
+// names the end of a hold says what it read: on Postgres for the whole call; on
+// SQLite a statement asks the clock anew for each part of it, so that time may
+// pass between the decision and what is told of it. Times to live are odd multiples of
 // five minutes, so that nothing depends on the time that passes by itself.
 
 type verb int
@@ -44,6 +46,7 @@ type answer struct {
 	until   int64  // the clock when the answer came
 	at      int64  // the clock as the answer reveals it
 	pinned  bool   // whether it does
+	frozen  bool   // whether the clock stood still for the call
 	renewed bool   // whether a write also renewed
 }
 
@@ -64,7 +67,10 @@ func (s state) step(c call, a answer) (bool, state) {
 	}
 	earliest, latest := c.since, a.until
 	if a.pinned {
-		earliest, latest = a.at, a.at
+		latest = a.at
+	}
+	if a.pinned && a.frozen {
+		earliest = a.at
 	}
 	// Holds end as time passes: what is live at the earliest reading may be over at the latest.
 	mayBeLive, mayBeOver := s.live(earliest), !s.live(latest)

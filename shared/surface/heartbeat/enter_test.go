@@ -3,7 +3,6 @@ package heartbeat_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -20,28 +19,25 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// history fills a workspace with what earlier beats left behind.
-func (w *world) history(t testing.TB, n int) {
+// history fills a workspace with what earlier beats left behind: the from-th to the
+// to-th action, and as many executions.
+func (w *world) history(t testing.TB, from, to int) {
 	t.Helper()
-	for done := 0; done < n; {
-		var b db.Batch
-		for range min(500, n-done) {
-			id := w.Traces.New(trace.Heartbeat)
-			w.Log.Record(t.Context(), &b, activity.Entry{Agent: activity.Operator, Surface: trace.Heartbeat, Skill: "heartbeat", Status: activity.Success, Trace: id})
-			b.Exec(w.q.PutExecution, ids(), id, fmt.Sprintf("heartbeat:%s:2001-01-01T00:00Z/%s", w.Workspace, id))
-			done++
-		}
-		if err := w.DB.Do(t.Context(), w.Workspace, &b); err != nil {
-			t.Fatal(err)
-		}
+	var b db.Batch
+	b.Exec(w.q.PastActivity, from, to)
+	b.Exec(w.q.PastExecutions, from, to)
+	if err := w.DB.Do(t.Context(), w.Workspace, &b); err != nil {
+		t.Fatal(err)
 	}
 }
 
 func TestAnIdleBeatCostsTwoRoundTripsWhateverTheLog(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		w := newWorld(t, e, idle(t))
+		from := 1
 		for i, grown := range []int{10, 5_000} {
-			w.history(t, grown)
+			w.history(t, from, grown)
+			from = grown + 1
 			for name, c := range map[string]struct {
 				tick heartbeat.Tick
 				want db.Stats

@@ -77,7 +77,7 @@ type world struct {
 	env       dbtest.Env
 	Workspace db.Workspace
 	Skew      *db.Skew
-	q         struct{ Executions, Story, PutExecution, Attempts, Settings db.Query }
+	q         struct{ Executions, Story, PastActivity, PastExecutions, Attempts, Settings db.Query }
 }
 
 func newWorld(t testing.TB, e dbtest.Env, model llm.Model, more ...skill.Skill) *world {

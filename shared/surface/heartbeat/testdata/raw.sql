@@ -10,10 +10,6 @@ SELECT skill_name, status, coalesce(error_message, ''), coalesce(CAST(execution_
  WHERE workspace_id = $1 AND conversation_id = $2
  ORDER BY created_at, id;
 
--- name: PutExecution
-INSERT INTO executions (workspace_id, id, agent, surface, trace_id, subject, slot, status, created_at, updated_at, ended_at)
-VALUES ($1, $2, 'flowpilot', 'hb', $3, 'heartbeat', $4, 'completed', lk_now(), lk_now(), lk_now());
-
 -- name: Attempts
 UPDATE executions SET attempt = $3 WHERE workspace_id = $1 AND id = $2;
 

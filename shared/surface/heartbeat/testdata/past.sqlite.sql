@@ -1,0 +1,13 @@
+-- why: only Postgres has generate_series and the type uuid.
+
+-- name: PastActivity
+WITH RECURSIVE past (n) AS (SELECT $2 UNION ALL SELECT n + 1 FROM past WHERE n < $3)
+INSERT INTO agent_activity (workspace_id, id, agent, surface, skill_name, status, trace_id, created_at)
+SELECT $1, printf('00000000-0000-7000-8000-%012d', n), 'flowpilot', 'hb', 'heartbeat', 'success', 'hb_0mh8c1v2q_a7x2p1k9d4', lk_now() FROM past;
+
+-- name: PastExecutions
+WITH RECURSIVE past (n) AS (SELECT $2 UNION ALL SELECT n + 1 FROM past WHERE n < $3)
+INSERT INTO executions (workspace_id, id, agent, surface, trace_id, subject, slot, status, created_at, updated_at, ended_at)
+SELECT $1, printf('00000000-0000-7000-8000-%012d', n), 'flowpilot', 'hb', 'hb_0mh8c1v2q_a7x2p1k9d4', 'heartbeat',
+       'heartbeat:!past/' || n, 'completed', lk_now(), lk_now(), lk_now()
+  FROM past;
