@@ -88,6 +88,9 @@ var lines = map[string]func(event) line{
 	"call refused": func(e event) line {
 		return detail(yellow, fmt.Sprintf("call of %s refused: %s", e.text("tool"), e.text("note")))
 	},
+	"work closed": func(e event) line {
+		return detail(yellow, fmt.Sprintf("left work closed: %s", e.text("reason")))
+	},
 	"work ended": func(e event) line {
 		status := e.text("status")
 		s := green

@@ -23,7 +23,12 @@ const (
 )
 
 // Objective is the lane of whoever advances an objective.
-func Objective(id string) Name { return Name("objective:" + id) }
+func Objective(id string) Name { return objectives + Name(id) }
+
+// ObjectiveOf is the id of the objective whose lane it is; false: none's.
+func ObjectiveOf(n Name) (id string, ok bool) { return strings.CutPrefix(string(n), string(objectives)) }
+
+const objectives Name = "objective:"
 
 // Memory is the lane of whoever writes an agent's memories.
 func Memory(agent string) Name { return Name("memory:" + agent) }

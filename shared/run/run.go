@@ -73,9 +73,10 @@ type Execution struct {
 }
 
 type queries struct {
-	Start, Resume, Spend, Leave              db.Query
-	Append, Journal                          db.Query
-	Get, Unfinished, OfTrace, Slot, LastStep db.Query
+	Start, Resume, Spend, Leave db.Query
+	Append, Journal             db.Query
+	Get, Unfinished, Open       db.Query
+	OfTrace, Slot, LastStep     db.Query
 }
 
 // Store keeps the executions of all workspaces.
@@ -158,6 +159,17 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Execution,
 func (s *Store) Unfinished(b *db.Batch, subject lane.Name) *[]Execution {
 	found := new([]Execution)
 	b.Each(collect(found), s.q.Unfinished, subject)
+	return found
+}
+
+// maxOpen is the most unfinished executions that one look lists.
+const maxOpen = 500
+
+// Open adds a look for all unfinished executions of a surface that have
+// a subject, the oldest first.
+func (s *Store) Open(b *db.Batch, surface trace.Surface) *[]Execution {
+	found := new([]Execution)
+	b.Each(collect(found), s.q.Open, surface, maxOpen)
 	return found
 }
 

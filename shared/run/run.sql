@@ -38,6 +38,14 @@ SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, 
   FROM executions
  WHERE workspace_id = $1 AND subject = $2 AND status IN ('running', 'waiting', 'parked');
 
+-- name: Open
+SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, input, result, error, prompt_tokens, completion_tokens, cost_usd,
+       created_at, updated_at, ended_at
+  FROM executions
+ WHERE workspace_id = $1 AND surface = $2 AND subject IS NOT NULL AND status IN ('running', 'waiting', 'parked')
+ ORDER BY created_at, id
+ LIMIT $3;
+
 -- name: OfTrace
 SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, input, result, error, prompt_tokens, completion_tokens, cost_usd,
        created_at, updated_at, ended_at

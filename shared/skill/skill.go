@@ -4,6 +4,7 @@
 package skill
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
@@ -28,6 +30,26 @@ const (
 	Both     Scope = "both"
 )
 
+// Admits reports whether a skill of scope s is for a surface: the admin's and the
+// agent's own get what is internal, visitors what is external.
+func (s Scope) Admits(surface trace.Surface) bool {
+	if surface == trace.Chat {
+		return s != Internal
+	}
+	return s != External
+}
+
+// Kind says how a skill is done.
+type Kind string
+
+// The kinds of skills.
+const (
+	Builtin Kind = "builtin" // by code of the product
+	HTTP    Kind = "http"    // by a request to a server
+	Lambda  Kind = "lambda"  // by a function of the operator's
+	MCP     Kind = "mcp"     // by a tool of a Model Context Protocol server
+)
+
 // A Call is a skill being used.
 type Call struct {
 	Workspace db.Workspace
@@ -35,34 +57,83 @@ type Call struct {
 	Surface   trace.Surface
 	// Subject is the lane of what the execution works on.
 	Subject lane.Name
-	// Key names this call for ever: execution and place in it.
+	// Key names this call for ever: execution and place in it. Whoever has an effect
+	// under it twice, has it once.
 	Key       string
 	Arguments json.RawMessage
 }
 
-// A Skill is one named tool.
+// A Skill is one named tool. It has either Run or Do.
 type Skill struct {
+	ID          string // of its row
 	Name        string
 	Description string
 	Parameters  json.RawMessage // JSON Schema of an object
 	Scope       Scope
+	Kind        Kind
+	// RequiresApproval holds each call for a person to approve.
+	RequiresApproval bool
+	// Serial keeps the skill from being used beside another in one step.
+	Serial bool
+	// Timeout ends a call that takes longer; 0: the workspace's default does.
+	Timeout time.Duration
 	// Lanes names the lanes that a call's writes need beside the execution's own.
 	Lanes func(Call) []lane.Name
 	// Run does it, inside the transaction that records its result: what it writes
 	// and the record commit together or not at all. A [Refusal] goes to the model,
 	// and undoes what was written; any other error ends the run.
 	Run func(ctx context.Context, tx lane.Tx, c Call) (any, error)
+	// Do does it in the world outside, in no transaction: what it brings is text from
+	// outside. That it begins is recorded before, its result after. Every error is
+	// its call's alone: a [Refusal] says what went wrong, an [Uncertain] that it may
+	// have had its effect; of any other the model learns no more than that it failed.
+	Do func(ctx context.Context, c Call) (any, error)
+	// Keyed says that a call which is made again under its key has one effect: it is
+	// made again when it was cut off. Without it, such a call is left uncertain.
+	Keyed bool
 
 	check *checker
 }
 
-// A Refusal is an error that the model is to read and do better.
-type Refusal struct{ Reason string }
+// Outside reports whether the skill works outside the database.
+func (s *Skill) Outside() bool { return s.Do != nil }
+
+// Class says whose failure an error is.
+type Class string
+
+// The classes of a skill's errors.
+const (
+	Input     Class = "input"      // the call's: the model is to do better
+	Ours      Class = "ours"       // Lanekeeper's, or its configuration's
+	Theirs    Class = "theirs"     // the other side's
+	RateLimit Class = "rate_limit" // too much from us; later
+	Policy    Class = "policy"     // it may not be done
+)
+
+// A Refusal is an error that the model is to read and do better. Its reason holds
+// no text of the other side's but what the model may read.
+type Refusal struct {
+	Class  Class // empty: Input
+	Reason string
+}
 
 func (r *Refusal) Error() string { return r.Reason }
 
-// Refuse makes a [Refusal].
-func Refuse(format string, args ...any) error { return &Refusal{fmt.Sprintf(format, args...)} }
+// Refuse makes a [Refusal] of what the call asked for.
+func Refuse(format string, args ...any) error {
+	return &Refusal{Class: Input, Reason: fmt.Sprintf(format, args...)}
+}
+
+// Fail makes a [Refusal] of a class.
+func Fail(class Class, format string, args ...any) error {
+	return &Refusal{Class: class, Reason: fmt.Sprintf(format, args...)}
+}
+
+// Uncertain is the error of a call of which it is not known whether it had its
+// effect: it was sent, and no answer came.
+type Uncertain struct{ Reason string }
+
+func (u *Uncertain) Error() string { return "uncertain: " + u.Reason }
 
 // Define reads a skill's text from name.md: the description, and at its end the
 // schema of the parameters as a fenced block of JSON.
@@ -79,9 +150,7 @@ func Define(texts fs.FS, name string, s Skill) (Skill, error) {
 	s.Name = name
 	s.Description = strings.TrimSpace(description)
 	s.Parameters = json.RawMessage(schema)
-	if s.Scope == "" {
-		s.Scope = Internal
-	}
+	s.Scope, s.Kind = cmp.Or(s.Scope, Internal), cmp.Or(s.Kind, Builtin)
 	return s, nil
 }
 
@@ -96,6 +165,9 @@ func NewSet(skills ...Skill) (*Set, error) {
 	for _, k := range skills {
 		if _, taken := s.exact(k.Name); taken {
 			errs = append(errs, fmt.Errorf("two skills named %s", k.Name))
+		}
+		if (k.Run == nil) == (k.Do == nil) {
+			errs = append(errs, fmt.Errorf("skill %s needs either Run or Do", k.Name))
 		}
 		k.check = newChecker(k.Name, k.Parameters)
 		s.skills = append(s.skills, &k)
@@ -112,6 +184,20 @@ func (s *Set) Sound() error {
 	}
 	return errors.Join(errs...)
 }
+
+// For is the subset that a surface may use.
+func (s *Set) For(surface trace.Surface) *Set {
+	sub := &Set{}
+	for _, k := range s.skills {
+		if k.Scope.Admits(surface) {
+			sub.skills = append(sub.skills, k)
+		}
+	}
+	return sub
+}
+
+// All lists the skills.
+func (s *Set) All() []*Skill { return slices.Clone(s.skills) }
 
 // Only is the subset with these names.
 func (s *Set) Only(names ...string) *Set {

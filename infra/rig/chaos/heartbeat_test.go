@@ -21,21 +21,17 @@ type reached struct {
 }
 
 // learn lets a workspace be worked on undisturbed and lists the points that come
-// up in its first two beats.
+// up until its objective is completed, the last beat's included.
 func (w *world) learn(t *testing.T) []reached {
 	t.Helper()
 	ws, objective := w.workspace(t)
-	for range 2 {
-		res, err := w.fn.Invoke(t.Context(), w.tick(ws))
-		report(t, res, err)
-	}
+	w.finish(t, ws)
 	var points []reached
 	turns := map[string]int{}
 	for _, p := range w.faults.Points() {
 		turns[p.Name]++
 		points = append(points, reached{p.Name, turns[p.Name]})
 	}
-	w.finish(t, ws)
 	w.verify(t, ws, objective)
 	return points
 }
@@ -95,6 +91,10 @@ func TestKilledAtRandomInstants(t *testing.T) {
 	kills := 0
 	for kills < 100 {
 		ws, objective := w.workspace(t)
+		for range random.IntN(3) { // the kill strikes in any of the beats that it takes
+			res, err := w.fn.Invoke(t.Context(), w.tick(ws))
+			report(t, res, err)
+		}
 		inv, err := w.fn.Begin(t.Context(), w.tick(ws))
 		if err != nil {
 			t.Fatal(err)
@@ -205,10 +205,10 @@ func (w *world) freeze(t *testing.T, where reached, taken bool) {
 }
 
 // untilFrozen beats until the process stands at the point: it may come up in the
-// second beat only.
+// last beat only.
 func (w *world) untilFrozen(t *testing.T, ws string, stands <-chan rig.Point) (<-chan *rig.Result, rig.Point) {
 	t.Helper()
-	for range 3 {
+	for range 5 {
 		inv, err := w.fn.Begin(t.Context(), w.tick(ws))
 		if err != nil {
 			t.Fatal(err)

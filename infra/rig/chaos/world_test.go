@@ -210,7 +210,7 @@ func (w *world) verify(t *testing.T, ws, objective string) {
 	if twice := w.texts(t, `SELECT key FROM ledger WHERE workspace = $1 AND effect = 'result' GROUP BY key HAVING count(*) > 1`, ws); len(twice) > 0 {
 		t.Errorf("calls with two results: %v", twice)
 	}
-	if open := w.texts(t, `SELECT id::text FROM executions WHERE workspace_id = $1 AND status IN ('running', 'waiting')`, ws); len(open) > 0 {
+	if open := w.texts(t, `SELECT id::text FROM executions WHERE workspace_id = $1 AND status IN ('running', 'waiting', 'parked')`, ws); len(open) > 0 {
 		t.Errorf("executions that never ended: %v", open)
 	}
 	if held := w.texts(t, `SELECT lane FROM agent_locks WHERE workspace_id = $1 AND expires_at > lk_now()`, ws); len(held) > 0 {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
@@ -156,7 +157,7 @@ func (b *beat) decide(ctx context.Context, look look) error {
 	case look.slotEnded(b.report.Slot):
 		b.report.Outcome, b.report.Reason = Duplicate, "the slot has run already, or a later one has"
 		return b.Lanes.Release(ctx, b.hold)
-	case len(*look.due) == 0 && len(*look.orphans) == 0 && !b.tick.Full:
+	case len(*look.due) == 0 && len(*look.open) == 0 && !b.tick.Full:
 		return b.idle(ctx)
 	}
 	inner, cancel := lane.WithInnerDeadline(ctx)
@@ -164,7 +165,7 @@ func (b *beat) decide(ctx context.Context, look look) error {
 	if err := b.begin(inner, look); err != nil {
 		return err
 	}
-	if err := b.phases(b.under(inner), *look.due); err != nil {
+	if err := b.phases(b.under(inner), *look.due, look.loose()); err != nil {
 		return err
 	}
 	return b.end(b.under(ctx))
@@ -184,7 +185,7 @@ type look struct {
 	settings func() (workspace.Settings, error)
 	due      *[]objective.Due
 	slot     *[]run.Execution // of this slot or a later one
-	orphans  *[]run.Execution // a beat that did not end
+	open     *[]run.Execution // what beats began and did not end, themselves among it
 }
 
 // maxDue is the most objectives one beat looks at.
@@ -202,7 +203,7 @@ func (b *beat) enter(ctx context.Context) (look, error) {
 			operate:  b.Lanes.PeekIn(batch, lane.Operate),
 			settings: b.Workspaces.Settings(batch),
 			due:      b.Objectives.Due(batch, maxDue),
-			orphans:  b.Runs.Unfinished(batch, lane.Heartbeat),
+			open:     b.Runs.Open(batch, trace.Heartbeat),
 			slot:     new([]run.Execution),
 		}
 		if b.report.Slot != "" {
@@ -222,6 +223,19 @@ func (l look) slotEnded(slot string) bool {
 	}
 	newest := (*l.slot)[0]
 	return newest.Slot != slot || newest.Status != run.Running
+}
+
+// loose are the objectives that are not due, but have work that did not end: they
+// were completed or paused under it.
+func (l look) loose() []objective.Due {
+	var found []objective.Due
+	for _, e := range *l.open {
+		id, ok := lane.ObjectiveOf(e.Subject)
+		if ok && !slices.ContainsFunc(*l.due, func(d objective.Due) bool { return d.ID == id }) {
+			found = append(found, objective.Due{ID: id})
+		}
+	}
+	return found
 }
 
 // skip leaves politely: one line in the log that names who is in the way.
@@ -263,7 +277,10 @@ func (b *beat) execution() run.Execution {
 // in this one.
 func (b *beat) begin(ctx context.Context, l look) error {
 	err := b.Lanes.InHold(ctx, b.hold, func(ctx context.Context, tx lane.Tx) error {
-		for _, old := range *l.orphans {
+		for _, old := range *l.open {
+			if old.Subject != lane.Heartbeat {
+				continue // a piece of work: it is for the phases
+			}
 			if old.Slot != "" && old.Slot == b.report.Slot {
 				b.exec = old
 				return b.Runs.Resume(ctx, tx, &b.exec)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -38,8 +39,9 @@ func (c *caps) stop(context.Context, reason.Progress) *reason.Stopped {
 	return nil
 }
 
-// phases runs plan and advance, each logged when it ends.
-func (b *beat) phases(ctx context.Context, due []objective.Due) error {
+// phases runs plan and advance, each logged when it ends. Work that was left on
+// loose objectives is closed by the latter.
+func (b *beat) phases(ctx context.Context, due, loose []objective.Due) error {
 	var unplanned []objective.Due
 	for _, d := range due {
 		if d.NeedsPlan() {
@@ -49,7 +51,7 @@ func (b *beat) phases(ctx context.Context, due []objective.Due) error {
 	if err := b.phase(ctx, planning, unplanned); err != nil {
 		return err
 	}
-	return b.phase(ctx, advancing, due)
+	return b.phase(ctx, advancing, slices.Concat(due, loose))
 }
 
 // kind is one of the two works on an objective.
@@ -121,25 +123,26 @@ func (b *beat) park(why string) {
 // work does one piece of work on one objective under its lane.
 func (b *beat) work(ctx context.Context, p *Phase, k kind, d objective.Due) error {
 	name := lane.Objective(d.ID)
-	var now look
+	var operate *lane.Info
+	var orphans *[]run.Execution
 	var found *[]objective.Objective
 	request := lane.Request{Workspace: b.tick.Workspace, Lane: name, Holder: b.hold.Holder, Under: b.hold}
 	err := b.Lanes.DoAfter(ctx, request, lane.Wait{}, func(batch *db.Batch) {
-		now.operate = b.Lanes.PeekIn(batch, lane.Operate)
-		now.orphans = b.Runs.Unfinished(batch, name)
+		operate = b.Lanes.PeekIn(batch, lane.Operate)
+		orphans = b.Runs.Unfinished(batch, name)
 		found = b.Objectives.GetIn(batch, d.ID)
 	}, func(ctx context.Context, hold *lane.Hold) error {
-		if now.operate.Held() {
+		if operate.Held() {
 			p.Left++
 			b.halted = "a person works in operate"
 			b.park(b.halted)
 			return nil
 		}
-		if len(*found) == 0 {
-			return nil
+		piece := piece{beat: b, phase: p, kind: k, hold: hold, objective: objective.Objective{ID: d.ID}}
+		if len(*found) > 0 {
+			piece.objective = (*found)[0]
 		}
-		piece := piece{beat: b, phase: p, kind: k, hold: hold, objective: (*found)[0]}
-		return piece.do(ctx, *now.orphans)
+		return piece.do(ctx, *orphans)
 	})
 	if _, busy := errors.AsType[*lane.BusyError](err); busy {
 		p.Left++ // another surface is at it

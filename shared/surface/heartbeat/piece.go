@@ -1,6 +1,7 @@
 package heartbeat
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -29,6 +30,9 @@ const (
 	// maxAttempts is how often one execution is taken up again before it counts as
 	// poison: something in it ends the process.
 	maxAttempts = 5
+	// maxParked is how often one execution may be left for a later beat, a day of
+	// half hours: what needs more gets nowhere.
+	maxParked = 48
 	// maxPlans is how often an objective is planned anew before a person must look.
 	maxPlans = 10
 )
@@ -54,23 +58,21 @@ type input struct {
 }
 
 // do takes up what was begun on the objective, or begins, and works.
-func (p *piece) do(ctx context.Context, orphans []run.Execution) error {
-	p.step = p.objective.Next()
-	unplanned := p.step == nil
-	if p.objective.Status != objective.Active || (unplanned != (p.kind.task == planning.task) && len(orphans) == 0) {
-		return nil // it was changed since the beat's first look
+func (p *piece) do(ctx context.Context, open []run.Execution) error {
+	if p.objective.Status != objective.Active {
+		return p.drop(ctx, open, "its objective is "+cmp.Or(string(p.objective.Status), "gone"))
 	}
-	begin := p.start
-	if len(orphans) > 0 {
-		ours, err := p.adopt(orphans[0])
-		if err != nil || !ours {
-			return err
-		}
-		begin = p.resume
+	fresh, err := p.choose(ctx, open)
+	if err != nil || (!fresh && p.exec.ID == "") {
+		return err
 	}
-	exhausted, err := p.exhausted(ctx, len(orphans) == 0)
+	exhausted, err := p.exhausted(ctx, fresh)
 	if err != nil || exhausted {
 		return err
+	}
+	begin := p.resume
+	if fresh {
+		begin = p.start
 	}
 	if err := p.Lanes.InHold(ctx, p.holds(), begin); err != nil {
 		return err
@@ -88,29 +90,68 @@ func (p *piece) do(ctx context.Context, orphans []run.Execution) error {
 	return p.finish(ctx, job, out)
 }
 
-// adopt makes the unfinished execution this piece's. Planning takes up its own
-// kind only; advancing, which sees every objective and comes last, takes up either:
-// a planning that was cut off when its plan was there already.
-func (p *piece) adopt(old run.Execution) (bool, error) {
-	var in input
-	if err := json.Unmarshal(old.Input, &in); err != nil {
-		return false, fmt.Errorf("read the input of execution %s: %w", old.ID, err)
+// choose decides between the execution that is open and a fresh one; neither where
+// the objective was changed since the beat's first look, or the work is for the
+// other phase. Advancing, which sees every objective and comes last, takes up
+// either kind: a planning that was cut off when its plan was there already.
+func (p *piece) choose(ctx context.Context, open []run.Execution) (fresh bool, err error) {
+	if len(open) > 0 {
+		var in input
+		if err := json.Unmarshal(open[0].Input, &in); err != nil {
+			return false, fmt.Errorf("read the input of execution %s: %w", open[0].ID, err)
+		}
+		switch {
+		case in.PlanVersion != 0 && in.PlanVersion != p.objective.PlanVersion:
+			// What it was told of is no more: the numbers of its steps are others'.
+			if err := p.drop(ctx, open, "its plan was replaced"); err != nil {
+				return false, err
+			}
+		case in.Task == advancing.task && p.kind.task == planning.task:
+			return false, nil
+		default:
+			p.adopt(open[0], in)
+			return false, nil
+		}
 	}
-	switch {
-	case in.Task == p.kind.task:
-	case in.Task == planning.task && p.kind.task == advancing.task:
+	p.step = p.objective.Next()
+	return (p.step == nil) == (p.kind.task == planning.task), nil
+}
+
+// adopt makes an open execution this piece's.
+func (p *piece) adopt(e run.Execution, in input) {
+	if in.Task == planning.task {
 		p.kind = planning
-	default:
-		return false, nil
 	}
-	p.exec = old
-	p.step = nil
+	p.exec = e
 	for i, st := range p.objective.Plan {
 		if st.PlanVersion == in.PlanVersion && st.Number == in.Step {
 			p.step = &p.objective.Plan[i]
 		}
 	}
-	return true, nil
+}
+
+// drop ends work that there is nothing left to do for.
+func (p *piece) drop(ctx context.Context, open []run.Execution, why string) error {
+	if len(open) == 0 {
+		return nil
+	}
+	status := run.Cancelled
+	if p.objective.Status == objective.Completed {
+		status = run.Completed
+	}
+	return p.Lanes.InHold(ctx, p.holds(), func(ctx context.Context, tx lane.Tx) error {
+		for _, e := range open {
+			p.Slog.InfoContext(ctx, "work closed", "phase", p.phase.Name, "objective", p.objective.Title, "execution", e.ID, "reason", why)
+			p.Log.Record(ctx, tx.Later(), activity.Entry{
+				Agent: activity.Operator, Surface: trace.Heartbeat, Skill: "heartbeat." + p.phase.Name, Status: activity.Success,
+				Output: encode(map[string]any{"closed": e.ID, "reason": why}), Execution: e.ID, Attempt: p.beat.exec.Attempt,
+			})
+			if err := p.Runs.Leave(tx, e, status, encode(map[string]string{"reason": why}), ""); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // exhausted gives up what has been tried too often, so that it can't eat every
@@ -121,6 +162,8 @@ func (p *piece) exhausted(ctx context.Context, fresh bool) (bool, error) {
 	switch {
 	case p.exec.Status == run.Running && p.exec.Attempt >= maxAttempts: // a parked one came out alive
 		why = fmt.Sprintf("it was cut off in attempt %d", p.exec.Attempt)
+	case p.exec.Attempt >= maxParked:
+		why = fmt.Sprintf("it was left for later %d times", p.exec.Attempt)
 	case fresh && p.step != nil && p.step.Attempts >= maxTries, fresh && p.step == nil && p.objective.PlanAttempts >= maxTries:
 		why = fmt.Sprintf("it was tried %d times", maxTries)
 	case fresh && p.step == nil && p.objective.PlanVersion >= maxPlans:
