@@ -166,21 +166,21 @@ func NewSet(skills ...Skill) (*Set, error) {
 		if _, taken := s.exact(k.Name); taken {
 			errs = append(errs, fmt.Errorf("two skills named %s", k.Name))
 		}
-		if (k.Run == nil) == (k.Do == nil) {
-			errs = append(errs, fmt.Errorf("skill %s needs either Run or Do", k.Name))
-		}
 		k.check = newChecker(k.Name, k.Parameters)
 		s.skills = append(s.skills, &k)
 	}
 	return s, errors.Join(errs...)
 }
 
-// Sound reports every schema of the set that is not one.
+// Sound reports every skill of the set that could not be used.
 func (s *Set) Sound() error {
 	var errs []error
 	for _, k := range s.skills {
 		_, err := k.check.compiled()
 		errs = append(errs, err)
+		if (k.Run == nil) == (k.Do == nil) {
+			errs = append(errs, fmt.Errorf("skill %s needs either Run or Do", k.Name))
+		}
 	}
 	return errors.Join(errs...)
 }
