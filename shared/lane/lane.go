@@ -26,7 +26,9 @@ const (
 func Objective(id string) Name { return objectives + Name(id) }
 
 // ObjectiveOf is the id of the objective whose lane it is; false: none's.
-func ObjectiveOf(n Name) (id string, ok bool) { return strings.CutPrefix(string(n), string(objectives)) }
+func ObjectiveOf(n Name) (id string, ok bool) {
+	return strings.CutPrefix(string(n), string(objectives))
+}
 
 const objectives Name = "objective:"
 
