@@ -1,0 +1,54 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// ErrClosed says that the queues take no more work.
+var ErrClosed = errors.New("the queues are closed")
+
+// errExited stands for a job that ended its goroutine.
+var errExited = errors.New("the job ended its goroutine")
+
+// FullError says that a lane takes no more waiting jobs.
+type FullError struct {
+	Lane    string
+	Waiting int
+	// RetryAfter is how long those that wait will take, going by how long jobs of
+	// the lane took lately.
+	RetryAfter time.Duration
+}
+
+func (e *FullError) Error() string {
+	return fmt.Sprintf("lane %s is full: %d jobs wait; try again in %s", e.Lane, e.Waiting, e.RetryAfter.Round(time.Second))
+}
+
+// CircleError says that a job would wait for itself.
+type CircleError struct {
+	// Chain are the lanes that the job is in, the outermost first, and the one it
+	// asked for last. Through are those, where it is not in that lane itself, that
+	// lead from there back to the chain.
+	Chain   []string
+	Through []string
+}
+
+func (e *CircleError) Error() string {
+	text := "the job would wait for itself: " + strings.Join(e.Chain, " → ")
+	if len(e.Through) > 0 {
+		text += ", whose jobs wait for " + strings.Join(e.Through, " → ")
+	}
+	return text
+}
+
+// PanicError is a job's panic. Its text does not tell the value, which may hold
+// anything.
+type PanicError struct {
+	Lane  string
+	Value any
+	Stack []byte
+}
+
+func (e *PanicError) Error() string { return "a job of lane " + e.Lane + " panicked" }
