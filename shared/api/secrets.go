@@ -1,0 +1,127 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// secretItem is what is told of a secret: never its value.
+type secretItem struct {
+	Name      string    `json:"name"`
+	CreatedAt time.Time `json:"createdAt"`
+	UpdatedAt time.Time `json:"updatedAt" doc:"When it got its value"`
+}
+
+func secretItemOf(i secret.Info) secretItem {
+	return secretItem{Name: i.Name, CreatedAt: i.CreatedAt.UTC(), UpdatedAt: i.UpdatedAt.UTC()}
+}
+
+type putSecretInput struct {
+	Body struct {
+		Name  string `json:"name" pattern:"^[A-Za-z0-9_.-]+$" patternDescription:"letters, digits and . _ -" maxLength:"64" doc:"What configurations refer to it by: {\"$secret\": name}"`
+		Value string `json:"value" minLength:"1" maxLength:"65536" doc:"At most 64 KiB; nothing reads it back"`
+	}
+}
+
+type putSecretOutput struct {
+	Status   int
+	Location string `header:"Location"`
+	Body     secretItem
+}
+
+// putSecret keeps a secret, encrypted: 201 for a new name, 200 where it replaces the
+// value of one that is there. It is called by the Engine Room and by scripts.
+func (s *server) putSecret(ctx context.Context, in *putSecretInput) (*putSecretOutput, error) {
+	by, _ := auth.From(ctx)
+	begun := s.Clock()
+	// Before the transaction: the key service may be asked.
+	draft, err := s.Secrets.Seal(ctx, by.Workspace, in.Body.Name, secret.NewValue(in.Body.Value))
+	if err != nil {
+		return nil, err
+	}
+	var info secret.Info
+	err = s.DB.Tx(ctx, by.Workspace, func(ctx context.Context, tx *db.Tx) error {
+		if info, err = s.Secrets.PutIn(ctx, tx, draft, string(by.Kind)+":"+by.ID); err != nil {
+			return err
+		}
+		s.Log.Record(ctx, tx.Later(), secretChanged("secret.put", by, info.Name, s.Clock().Sub(begun), "version", info.Version))
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &putSecretOutput{Status: http.StatusOK, Body: secretItemOf(info)}
+	if info.Version == 1 {
+		out.Status, out.Location = http.StatusCreated, "/api/v1/secrets/"+info.Name
+	}
+	return out, nil
+}
+
+type secretsInput struct {
+	Cursor string `query:"cursor" maxLength:"400"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
+}
+
+// listSecrets lists the secrets by name, without their values. It is called by the
+// Engine Room and by scripts.
+func (s *server) listSecrets(ctx context.Context, in *secretsInput) (*answer[page[secretItem]], error) {
+	after, err := parseCursor(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	if in.Cursor != "" && !secret.ValidName(after.key) {
+		return nil, invalid(FieldError{"query.cursor", "expected a cursor of this listing"})
+	}
+	found, err := s.Secrets.List(ctx, workspace(ctx), after.key, in.Limit+1)
+	if err != nil {
+		return nil, err
+	}
+	next := ""
+	if len(found) > in.Limit {
+		found = found[:in.Limit]
+		next = cursor{time.UnixMicro(0), found[in.Limit-1].Name}.String()
+	}
+	items := make([]secretItem, 0, len(found))
+	for _, i := range found {
+		items = append(items, secretItemOf(i))
+	}
+	return listing(items, next), nil
+}
+
+type secretPath struct {
+	Name string `path:"name" pattern:"^[A-Za-z0-9_.-]+$" patternDescription:"letters, digits and . _ -" maxLength:"64"`
+}
+
+// deleteSecret deletes a secret. What refers to it fails from then on. It is called
+// by the Engine Room and by scripts.
+func (s *server) deleteSecret(ctx context.Context, in *secretPath) (*struct{}, error) {
+	by, _ := auth.From(ctx)
+	begun := s.Clock()
+	err := s.DB.Tx(ctx, by.Workspace, func(ctx context.Context, tx *db.Tx) error {
+		if err := s.Secrets.DeleteIn(ctx, tx, in.Name); err != nil {
+			return err
+		}
+		s.Log.Record(ctx, tx.Later(), secretChanged("secret.delete", by, in.Name, s.Clock().Sub(begun)))
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &struct{}{}, nil
+}
+
+// secretChanged is the activity of a change: who made it, not what it was.
+func secretChanged(what string, by auth.Principal, name string, took time.Duration, output ...any) activity.Entry {
+	return activity.Entry{
+		Agent: activity.Operator, Surface: trace.Operate, Skill: what, Status: activity.Success, Duration: took,
+		Input:  object("name", name, "by", string(by.Kind)+":"+by.ID),
+		Output: object(output...),
+	}
+}

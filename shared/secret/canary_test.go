@@ -1,0 +1,168 @@
+package secret_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"html"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/lanekeeper/lanekeeper/shared/secret"
+)
+
+func quote(s string) string {
+	raw, _ := json.Marshal(s)
+	return string(raw[1 : len(raw)-1])
+}
+
+func quotePlain(s string) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(s)
+	text := strings.TrimSpace(b.String())
+	return text[1 : len(text)-1]
+}
+
+// ascii is a JSON text in which every character that is not ASCII is escaped.
+func ascii(s string) string {
+	var b strings.Builder
+	for _, r := range quote(s) {
+		switch {
+		case r < 0x80:
+			b.WriteRune(r)
+		case r > 0xffff:
+			r -= 0x10000
+			fmt.Fprintf(&b, `\u%04x\u%04X`, 0xd800+r>>10, 0xdc00+r&0x3ff)
+		default:
+			fmt.Fprintf(&b, `\u%04X`, r)
+		}
+	}
+	return b.String()
+}
+
+func everyByte(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		fmt.Fprintf(&b, "%%%02x", s[i])
+	}
+	return b.String()
+}
+
+// forms are the encodings in which a secret travels.
+var forms = map[string]func(string) string{
+	"as it is":              func(s string) string { return s },
+	"JSON":                  quote,
+	"JSON without HTML":     quotePlain,
+	"JSON in ASCII":         ascii,
+	"JSON with \\/":         func(s string) string { return strings.ReplaceAll(quotePlain(s), "/", `\/`) },
+	"JSON twice":            func(s string) string { return quote(quote(s)) },
+	"JSON three times":      func(s string) string { return quote(quote(quote(s))) },
+	"query":                 url.QueryEscape,
+	"path":                  url.PathEscape,
+	"query in lower case":   func(s string) string { return lowerEscapes(url.QueryEscape(s)) },
+	"query twice":           func(s string) string { return url.QueryEscape(url.PathEscape(s)) },
+	"every byte escaped":    everyByte,
+	"query of JSON":         func(s string) string { return url.PathEscape(quote(s)) },
+	"JSON of a query":       func(s string) string { return quote(url.PathEscape(s)) },
+	"hex":                   func(s string) string { return hex.EncodeToString([]byte(s)) },
+	"HEX":                   func(s string) string { return strings.ToUpper(hex.EncodeToString([]byte(s))) },
+	"HTML":                  html.EscapeString,
+	"base64":                func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) },
+	"base64 for URLs":       func(s string) string { return base64.URLEncoding.EncodeToString([]byte(s)) },
+	"base64 unpadded":       func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) },
+	"base64 in a query":     func(s string) string { return url.QueryEscape(base64.StdEncoding.EncodeToString([]byte(s))) },
+	"user in base64":        func(s string) string { return base64.StdEncoding.EncodeToString([]byte("user:" + s)) },
+	"within base64, 1 byte": func(s string) string { return base64.StdEncoding.EncodeToString([]byte("x" + s + "tail")) },
+	"within base64, 2":      func(s string) string { return base64.URLEncoding.EncodeToString([]byte("xy" + s + "t")) },
+	"within base64, 3":      func(s string) string { return base64.RawStdEncoding.EncodeToString([]byte("xyz" + s + "ta")) },
+}
+
+func lowerEscapes(s string) string {
+	b := []byte(s)
+	for i := range b {
+		if b[i] == '%' {
+			copy(b[i:], bytes.ToLower(b[i:min(len(b), i+3)]))
+		}
+	}
+	return string(b)
+}
+
+// Twenty canaries, in every form, in every surrounding: nothing of them comes out.
+func TestCanariesAreFoundNowhere(t *testing.T) {
+	all := canaries()
+	if len(all) < 20 {
+		t.Fatalf("%d canaries", len(all))
+	}
+	r := knowing(all...)
+	for _, canary := range all {
+		for name, form := range forms {
+			said := form(strings.TrimSpace(canary))
+			for place, text := range map[string]string{
+				"alone": said, "in a text": "the server said <" + said + ">, and more",
+				"in JSON": `{"body":` + string(must(json.Marshal(said))) + `,"n":1}`, "in JSON in JSON": string(must(json.Marshal(`[{"x":"` + quote(said) + `"}]`))),
+				"after JSON": `{"ok":true} ` + said, "twice": said + " " + said, "as a name": `{` + string(must(json.Marshal(said))) + `:1}`,
+			} {
+				clean(t, fmt.Sprintf("%s, %s, by Text", name, place), canary, said, r.Text(text))
+				if json.Valid([]byte(text)) {
+					out := r.JSON(json.RawMessage(text))
+					if !json.Valid(out) {
+						t.Errorf("%s, %s: no JSON any more: %s", name, place, out)
+					}
+					clean(t, fmt.Sprintf("%s, %s, by JSON", name, place), canary, said, string(out))
+				}
+			}
+		}
+	}
+}
+
+func must(raw []byte, err error) []byte {
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
+// clean checks that a canary is in a text in no form.
+func clean(t *testing.T, how, canary, said, text string) {
+	t.Helper()
+	canary = strings.TrimSpace(canary)
+	for _, bad := range []string{canary, said, quote(said), quote(quote(said))} {
+		if strings.Contains(text, bad) {
+			t.Errorf("%s: the canary %q is in %q", how, canary, text)
+			return
+		}
+	}
+	if !strings.Contains(text, secret.Redacted) {
+		t.Errorf("%s: nothing was replaced in %q", how, text)
+	}
+}
+
+// Whatever the secret is and whatever stands around it.
+func TestKnownValuesAreFoundInEveryForm(t *testing.T) {
+	names := slices.Sorted(maps.Keys(forms))
+	text := rapid.StringMatching(`[ -~äß€\n🦜]{8,40}`)
+	around := rapid.StringMatching(`[ -~\n]{0,30}`)
+	rapid.Check(t, func(t *rapid.T) {
+		value := strings.TrimSpace(text.Draw(t, "value"))
+		if len(value) < 8 {
+			t.Skip("short")
+		}
+		name := rapid.SampledFrom(names).Draw(t, "form")
+		said := forms[name](value)
+		// What stands around must not change how it reads.
+		before, after := strings.TrimRight(around.Draw(t, "before"), `\%0123456789abcdefABCDEF`)+" ", " "+around.Draw(t, "after")
+		out := knowing(value).Text(before + said + after)
+		if strings.Contains(strings.ReplaceAll(out, secret.Redacted, ""), said) {
+			t.Fatalf("%s: %q is in %q", name, said, out)
+		}
+	})
+}

@@ -1,0 +1,10 @@
+package secret
+
+// As is the draft under a name that it was not sealed for.
+func (d Draft) As(name string) Draft {
+	d.name = name
+	return d
+}
+
+// Sensitive reports whether a field's name tells of a secret.
+var Sensitive = sensitive

@@ -1,0 +1,147 @@
+package secret
+
+import "strings"
+
+// keyed is the value that the = or : at i gives to a name that tells of a secret, as
+// in password=x, "token": "x", {Password:x}, and in headers. Beside JSON, texts are
+// full of those: queries, environments, structs that somebody printed.
+func keyed(s string, i int) span {
+	name, quoted := nameBefore(s, i)
+	if !sensitive(name) {
+		return span{}
+	}
+	start := i + 1
+	for start < len(s) && start < i+4 && s[start] == ' ' {
+		start++
+	}
+	spaced := start > i+1
+	if start == len(s) || s[i] == ':' && s[start] == '=' || s[start] == '=' {
+		return span{} // :=, ==
+	}
+	if strings.HasPrefix(s[start:], Redacted) {
+		return span{}
+	}
+	if s[start] == '[' {
+		start++ // a header's list
+	}
+	if open := quoteAt(s, start); open != "" {
+		start += len(open)
+		end := closing(s, start, open)
+		return worth(s, start, end)
+	}
+	switch {
+	case s[i] == ':' && wholeLine(name):
+		return worth(s, start, lineEnd(s, start))
+	case s[i] == ':' && !quoted && strings.HasPrefix(s[start:], "//"):
+		return span{}
+	case spaced && !quoted && (s[i] == '=' || !beginsLine(s, i-len(name)) || !endsLine(s, start)):
+		return span{} // prose: the token: it is …
+	case s[i] == ':' && !quoted && i > len(name) && s[i-len(name)-1] == ':':
+		return span{} // arn:aws:secretsmanager:…:secret:name
+	}
+	return worth(s, start, run(s, start, func(c byte) bool { return strings.IndexByte(" \t\r\n&;,\"'<>()[]{}|`\\", c) < 0 }))
+}
+
+// worth is the part if something in it needs to be hidden.
+func worth(s string, start, end int) span {
+	if !hides(s[start:end]) {
+		return span{}
+	}
+	return span{start, end}
+}
+
+// hides reports whether a text in the place of a secret may be one.
+func hides(text string) bool {
+	if strings.HasPrefix(text, Redacted) || strings.TrimSpace(text) == "" {
+		return false
+	}
+	if len(text) > len("undefined") {
+		return true
+	}
+	switch strings.ToLower(text) {
+	case "null", "nil", "<nil>", "none", "true", "false", "undefined":
+		return false
+	}
+	return true
+}
+
+// nameBefore is the name that ends before i, without its quotes.
+func nameBefore(s string, i int) (name string, quoted bool) {
+	end := i
+	for end > 0 && end > i-3 && s[end-1] == ' ' {
+		end--
+	}
+	if end > 0 && (s[end-1] == '"' || s[end-1] == '\'') {
+		end--
+		quoted = true
+		for end > 0 && s[end-1] == '\\' {
+			end--
+		}
+	}
+	begin := end
+	for begin > 0 && begin > end-100 && (slugByte(s[begin-1]) || s[begin-1] == '.') {
+		begin--
+	}
+	if quoted && (begin == 0 || s[begin-1] != '"' && s[begin-1] != '\'') {
+		return "", false
+	}
+	return s[begin:end], quoted
+}
+
+// quoteAt is the quote at i with the backslashes before it, if there is one.
+func quoteAt(s string, i int) string {
+	end := run(s, i, func(c byte) bool { return c == '\\' })
+	if end < len(s) && (s[end] == '"' || s[end] == '\'') {
+		return s[i : end+1]
+	}
+	return ""
+}
+
+// closing is where a quoted text that begins at start ends: before the same quote,
+// with as many backslashes.
+func closing(s string, start int, quote string) int {
+	for at := start; ; {
+		n := strings.Index(s[at:], quote)
+		if n < 0 {
+			return len(s)
+		}
+		at += n
+		slashes := 0
+		for at-slashes > start && s[at-slashes-1] == '\\' {
+			slashes++
+		}
+		if slashes%2 == 0 {
+			return at
+		}
+		at += len(quote)
+	}
+}
+
+// wholeLine reports whether a header's value has spaces in it.
+func wholeLine(name string) bool {
+	switch strings.ToLower(name) {
+	case "authorization", "proxy-authorization", "cookie", "set-cookie":
+		return true
+	}
+	return false
+}
+
+func lineEnd(s string, i int) int {
+	if n := strings.IndexAny(s[i:], "\r\n\"'\\"); n >= 0 {
+		return i + n
+	}
+	return len(s)
+}
+
+// beginsLine reports whether nothing but space and a list's dash stands before i in
+// its line.
+func beginsLine(s string, i int) bool {
+	line := s[max(0, i-64):i]
+	return strings.Trim(line[strings.LastIndexByte(line, '\n')+1:], " \t-") == ""
+}
+
+// endsLine reports whether the word at i is the last one of its line.
+func endsLine(s string, i int) bool {
+	end := run(s, i, func(c byte) bool { return c != ' ' && c != '\t' && c != '\n' && c != '\r' })
+	return end == len(s) || s[end] == '\n' || s[end] == '\r'
+}

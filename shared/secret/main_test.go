@@ -1,0 +1,85 @@
+package secret_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
+)
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(sealWith); path != "" { // this is a process of TestProcessesMakeOneKeyFile
+		os.Exit(sealOnce(path))
+	}
+	goleak.VerifyTestMain(m,
+		// the test servers live as long as the process, and one goroutine each awaits their end
+		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))
+}
+
+// world is a fresh workspace on one engine with its secrets, sealed under a fresh
+// key file.
+type world struct {
+	dbtest.Env
+	*secret.Store
+	keys *secret.KeyFile
+	path string // of the key file
+}
+
+func onEach(t *testing.T, fn func(t *testing.T, w world)) {
+	t.Helper()
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+		w := world{Env: e, path: filepath.Join(t.TempDir(), "key")}
+		w.keys = secret.NewKeyFile(w.path)
+		var err error
+		if w.Store, err = secret.New(e.DB, w.keys); err != nil {
+			t.Fatal(err)
+		}
+		fn(t, w)
+	})
+}
+
+func (w world) put(t testing.TB, name, text string) secret.Info {
+	t.Helper()
+	info, err := w.Put(t.Context(), w.Workspace, name, secret.NewValue(text), "local:test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
+}
+
+// has checks that a secret has a text.
+func (w world) has(t testing.TB, name, text string) {
+	t.Helper()
+	v, err := w.Resolve(t.Context(), w.Workspace, name)
+	if err != nil || v.Reveal() != text {
+		t.Errorf("%s is not what was put (%d bytes, %v)", name, len(v.Reveal()), err)
+	}
+}
+
+var somewhere = secret.Place{Workspace: "0190d0a8-0000-7000-8000-000000000001", Table: "secrets", Column: "sealed", Row: "github"}
+
+func keyFile(t testing.TB) *secret.KeyFile {
+	t.Helper()
+	return secret.NewKeyFile(filepath.Join(t.TempDir(), "deep", "key"))
+}
+
+// canaries are secrets of all sorts, among them what encodings change.
+func canaries() []string {
+	out := []string{
+		`canary with spaces`, `canary"quotes"and\back/slashes`, `canary&percent%=+query`, "canary\ttab and\nline", `canary-umlaut-äöü-ß`,
+		`canary<html>&'quotes'`, `canary-emoji-🦜-end`, `cänary`, "canary\u2028separator", `{"canary":"json","n":1}`,
+		`canary:basic@host/path?query#fragment`, `Bearer canary-abcdefgh`, "-----BEGIN CANARY-----\ncanary+line/one+canary\ncanary+line/two+canary\n-----END CANARY-----",
+		`canary%20already%2Fescaped`, `canary\nnot a line\u0041`, `canary$'"` + "`" + `{shell}`,
+	}
+	for i := len(out); i < 20; i++ {
+		out = append(out, fmt.Sprintf("canary-%d-%x", i, i*7919))
+	}
+	return out
+}
+
+var _ secret.Resolver = (*secret.Store)(nil)

@@ -1,0 +1,207 @@
+package secret
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+const (
+	// MaxText is the most bytes of a text or a JSON value that are looked through; a
+	// larger one is replaced as a whole.
+	MaxText = 2 << 20
+	// maxNested is how many JSON texts within each other's texts are taken apart.
+	maxNested = 4
+)
+
+// Redactor takes secrets out of what is told. It knows values, those that the run
+// has resolved, and finds them as they are and escaped for JSON, URLs and HTML, in
+// hex, and in base64, alone or within more. Beside those it hides what stands under
+// a name that tells of a secret, and what looks like a token; for these two it
+// needs to know nothing, and a nil Redactor does them too.
+//
+// Values of fewer than 4 bytes are not looked for (in base64: 6), for they stand
+// everywhere. It is safe for concurrent use.
+type Redactor struct {
+	parent *Redactor
+	mu     sync.Mutex // of those who add
+	known  atomic.Pointer[known]
+}
+
+// NewRedactor makes a redactor that also knows what its parent, which may be nil,
+// knows now and will know: a process has one for its configuration, and each run
+// one for itself.
+func NewRedactor(parent *Redactor) *Redactor { return &Redactor{parent: parent} }
+
+// Add makes values known. A nil Redactor forgets them.
+func (r *Redactor) Add(values ...Value) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	k := r.known.Load()
+	for _, v := range values {
+		k = k.with(v.Reveal())
+	}
+	r.known.Store(k)
+}
+
+type redactorKey struct{}
+
+// WithRedactor returns a context whose run has a redactor: it learns what
+// [Store.Resolve] resolves under it, and cleans what [NewHandler] logs under it.
+func WithRedactor(ctx context.Context, r *Redactor) context.Context {
+	return context.WithValue(ctx, redactorKey{}, r)
+}
+
+// RedactorFrom is the redactor of a context's run. It may be nil, and works then as
+// one that knows no values.
+func RedactorFrom(ctx context.Context) *Redactor {
+	r, _ := ctx.Value(redactorKey{}).(*Redactor)
+	return r
+}
+
+// Text is s without secrets: s itself if it has none.
+func (r *Redactor) Text(s string) string { return r.text(s, maxNested) }
+
+// JSON is raw without secrets: raw itself if it has none. What is valid JSON stays
+// valid and keeps its structure, the order of its members and its numbers to the
+// digit; what is not becomes a JSON string. References to secrets stay. Where a
+// value is known that spans several parts of the JSON, all of it is replaced.
+func (r *Redactor) JSON(raw json.RawMessage) json.RawMessage {
+	switch {
+	case len(raw) == 0:
+		return raw
+	case len(raw) > MaxText:
+		return json.RawMessage(quoted(tooLarge(len(raw))))
+	case !json.Valid(raw):
+		return json.RawMessage(quoted(r.flat(string(raw))))
+	}
+	out, changed := r.document(string(raw), maxNested)
+	if r.knows(out) {
+		return json.RawMessage(quoted(Redacted))
+	}
+	if !changed {
+		return raw
+	}
+	return json.RawMessage(out)
+}
+
+func tooLarge(n int) string { return fmt.Sprintf("%s: %d bytes", Redacted, n) }
+
+// text is Text where JSON may be nested as deep as said.
+func (r *Redactor) text(s string, nested int) string {
+	if len(s) < minKnown {
+		return s
+	}
+	if len(s) > MaxText {
+		return tooLarge(len(s))
+	}
+	if nested > 0 && isDocument(s) {
+		out, _ := r.document(s, nested-1)
+		if !r.knows(out) {
+			return out
+		}
+		s = out
+	}
+	return r.flat(s)
+}
+
+// isDocument reports whether a text is JSON, and more than a word or a number.
+func isDocument(s string) bool {
+	start := run(s, 0, func(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' })
+	return start < len(s) && (s[start] == '{' || s[start] == '[' || s[start] == '"') && json.Valid([]byte(s))
+}
+
+// flat is a text, whatever it is, without secrets.
+func (r *Redactor) flat(s string) string {
+	var spans []span
+	for at := r; at != nil; at = at.parent {
+		spans = at.known.Load().find(s, spans)
+	}
+	spans = shaped(s, spans)
+	if spans == nil {
+		return s
+	}
+	slices.SortFunc(spans, func(a, b span) int { return a.start - b.start })
+	var edits []edit
+	for _, next := range spans {
+		if n := len(edits); n > 0 && next.start < edits[n-1].end {
+			edits[n-1].end = max(edits[n-1].end, next.end)
+			continue
+		}
+		edits = append(edits, edit{next.start, next.end, Redacted})
+	}
+	return apply(s, edits)
+}
+
+// knows reports whether a text holds a known value.
+func (r *Redactor) knows(s string) bool {
+	for at := r; at != nil; at = at.parent {
+		if at.known.Load().find(s, nil) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// document is a JSON text, which is valid, without secrets, and whether there were
+// any.
+func (r *Redactor) document(s string, nested int) (string, bool) {
+	var edits []edit
+	replace := func(t token, with string) { edits = append(edits, edit{t.start, t.end, with}) }
+	sc := scanner{s: s}
+	hidden := 0     // how many brackets were open where all within is to be hidden; 0: nowhere
+	member := false // the value of a sensitive member comes next
+	for t, ok := sc.next(); ok; t, ok = sc.next() {
+		hide := hidden > 0 || member
+		if t.name {
+			text := sc.decoded(t)
+			member = sensitive(text)
+			if clean := r.flat(text); clean != text {
+				replace(t, quoted(clean))
+			}
+			continue
+		}
+		switch t.kind {
+		case '{', '[':
+			name, ok := token{}, false
+			if t.kind == '{' {
+				name, ok = sc.reference(t)
+			}
+			if ok {
+				if text := sc.decoded(name); r.flat(text) != text {
+					replace(name, quoted(Redacted))
+				}
+			} else if member && hidden == 0 {
+				hidden = len(sc.open)
+			}
+		case '}', ']':
+			if len(sc.open) < hidden {
+				hidden = 0
+			}
+		case '"':
+			text := sc.decoded(t)
+			if hide {
+				if text != "" && text != Redacted {
+					replace(t, quoted(Redacted))
+				}
+			} else if clean := r.text(text, nested); clean != text {
+				replace(t, quoted(clean))
+			}
+		case '0':
+			if hide || r.knows(s[t.start:t.end]) {
+				replace(t, quoted(Redacted))
+			}
+		}
+		member = false
+	}
+	if edits == nil {
+		return s, false
+	}
+	return apply(s, edits), true
+}

@@ -1,0 +1,175 @@
+package secret_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
+)
+
+// vault has secrets in memory and counts how often it is asked.
+type vault struct {
+	texts map[string]string
+	asked int
+}
+
+func (v *vault) Resolve(_ context.Context, _ db.Workspace, name string) (secret.Value, error) {
+	v.asked++
+	text, ok := v.texts[name]
+	if !ok {
+		return secret.Value{}, &secret.NotFoundError{Name: name}
+	}
+	return secret.NewValue(text), nil
+}
+
+func newVault() *vault {
+	return &vault{texts: map[string]string{"a": "one", "b.c_d-e": `qu"ot\ed <ü>`, "long": strings.Repeat("x", secret.MaxValue)}}
+}
+
+const noWorkspace db.Workspace = ""
+
+func TestReferencesAndTheirExpansion(t *testing.T) {
+	for _, c := range []struct {
+		raw   string
+		names []string
+		want  string // empty: as it is
+	}{
+		{`{"$secret":"a"}`, []string{"a"}, `"one"`},
+		{` { "$secret" : "a" } `, []string{"a"}, ` "one" `},
+		{`{"\u0024secret":"\u0061"}`, []string{"a"}, `"one"`},
+		{`{"headers":{"X":{"$secret":"a"},"Y":{"$secret":"b.c_d-e"}},"n":1.50}`, []string{"a", "b.c_d-e"},
+			`{"headers":{"X":"one","Y":"qu\"ot\\ed <ü>"},"n":1.50}`},
+		{`[{"$secret":"a"},{"$secret":"a"},[{"$secret":"a"}]]`, []string{"a"}, `["one","one",["one"]]`},
+		{`{"after":{"$secret":"a"},"name":"x","$secret":"b"}`, []string{"a"}, `{"after":"one","name":"x","$secret":"b"}`},
+		// No reference: more members, other types, the name as a text or a key.
+		{`{"$secret":"a","x":1}`, nil, ""},
+		{`{"x":1,"$secret":"a"}`, nil, ""},
+		{`{"$secret":"a","$secret":"a"}`, nil, ""},
+		{`{"$secret":1}`, nil, ""},
+		{`{"$secret":null}`, nil, ""},
+		{`{"$secret":["a"]}`, nil, ""},
+		{`{"$secret":{"$secret":"a"}}`, []string{"a"}, `{"$secret":"one"}`},
+		{`{"$Secret":"a"}`, nil, ""},
+		{`"{\"$secret\":\"a\"}"`, nil, ""},
+		{`{}`, nil, ""}, {`[]`, nil, ""}, {`"$secret"`, nil, ""}, {`1`, nil, ""}, {`null`, nil, ""},
+	} {
+		if names := secret.References(json.RawMessage(c.raw)); !slices.Equal(names, c.names) {
+			t.Errorf("%s refers to %q, want %q", c.raw, names, c.names)
+		}
+		if c.want == "" {
+			c.want = c.raw
+		}
+		vault := newVault()
+		v, err := secret.Expand(t.Context(), noWorkspace, json.RawMessage(c.raw), vault)
+		if err != nil || v.Reveal() != c.want {
+			t.Errorf("%s becomes %s, %v, want %s", c.raw, v.Reveal(), err, c.want)
+		}
+		if vault.asked != len(c.names) {
+			t.Errorf("%s: asked %d times", c.raw, vault.asked)
+		}
+	}
+}
+
+func TestExpansionsThatFail(t *testing.T) {
+	many := make([]string, 65)
+	vault := newVault()
+	for i := range many {
+		name := fmt.Sprint("n", i)
+		vault.texts[name] = "x"
+		many[i] = `{"$secret":"` + name + `"}`
+	}
+	large := strings.TrimSuffix(strings.Repeat(`{"$secret":"long"},`, 17), ",")
+	for raw, want := range map[string]error{
+		`{"x":{"$secret":"nope"}}`:             secret.ErrNotFound,
+		`{"x":{"$secret":"no name"}}`:          secret.ErrName,
+		`{"x":{"$secret":""}}`:                 secret.ErrName,
+		`{"x":`:                                secret.ErrConfig,
+		``:                                     secret.ErrConfig,
+		`[` + strings.Join(many, ",") + `]`:    secret.ErrConfig,
+		`[` + large + `]`:                      secret.ErrConfig,
+		`"` + strings.Repeat("x", 1<<20) + `"`: secret.ErrConfig,
+	} {
+		v, err := secret.Expand(t.Context(), noWorkspace, json.RawMessage(raw), vault)
+		if !errors.Is(err, want) || v.Reveal() != "" {
+			t.Errorf("%.60s: %v, want %v", raw, err, want)
+		}
+	}
+	_, err := secret.Expand(t.Context(), noWorkspace, json.RawMessage(`{"url":"https://canary","x":{"$secret":"nope"}}`), vault)
+	if nf, ok := errors.AsType[*secret.NotFoundError](err); !ok || nf.Name != "nope" || strings.Contains(err.Error(), "canary") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestExpandHeaders(t *testing.T) {
+	vault := newVault()
+	raw := func(s string) json.RawMessage { return json.RawMessage(s) }
+	got, err := secret.ExpandHeaders(t.Context(), noWorkspace, map[string]json.RawMessage{
+		"Accept": raw(`"text/\u0070lain"`), "Authorization": raw(`{"$secret":"a"}`), "X-Api-Key": raw(` {"$secret":"a"} `),
+	}, vault)
+	if err != nil || len(got) != 3 || got["Accept"].Reveal() != "text/plain" || got["Authorization"].Reveal() != "one" || got["X-Api-Key"].Reveal() != "one" {
+		t.Errorf("%d headers, %v", len(got), err)
+	}
+	if vault.asked != 1 {
+		t.Errorf("asked %d times", vault.asked)
+	}
+	if text := fmt.Sprintf("%v %+v", got, got); strings.Contains(text, "one") || strings.Contains(text, "plain") {
+		t.Errorf("printed: %s", text)
+	}
+	for value, want := range map[string]error{
+		`{"$secret":"nope"}`: secret.ErrNotFound, `{"$secret":"a b"}`: secret.ErrName,
+		`1`: secret.ErrConfig, `["a"]`: secret.ErrConfig, `{"x":"y"}`: secret.ErrConfig, `null`: secret.ErrConfig, `{`: secret.ErrConfig, ``: secret.ErrConfig,
+	} {
+		if _, err := secret.ExpandHeaders(t.Context(), noWorkspace, map[string]json.RawMessage{"X": raw(value)}, vault); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", value, err, want)
+		}
+	}
+}
+
+func TestExpandFromTheStore(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		w.put(t, "github", "tr0ub4dor")
+		r := secret.NewRedactor(nil)
+		ctx := secret.WithRedactor(t.Context(), r)
+		v, err := secret.Expand(ctx, w.Workspace, json.RawMessage(`{"headers":{"X-Key":{"$secret":"github"}}}`), w.Store)
+		if err != nil || v.Reveal() != `{"headers":{"X-Key":"tr0ub4dor"}}` {
+			t.Errorf("%v", err)
+		}
+		if got := r.Text("the server said tr0ub4dor"); strings.Contains(got, "tr0ub4dor") {
+			t.Error(got)
+		}
+	})
+}
+
+// What expands is valid JSON without references, and refers to nothing it does not
+// list; what has none is left alone.
+func FuzzExpand(f *testing.F) {
+	for _, s := range []string{
+		`{"$secret":"a"}`, `[{"$secret":"a"},{"$secret":"b.c_d-e"}]`, `{"x":{"$secret":"nope"}}`, `{"$secret":"a","x":1}`, `{"\u0024secret":"a"}`,
+		`{"$secret":{"$secret":"a"}}`, `[[[]]]`, `{"a":{"b":[1,2.5e3,"\ud800",null,true]}}`, `"\\\""`, ` 1 `, `{`, `{"":""}`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		names := secret.References(raw)
+		v, err := secret.Expand(t.Context(), noWorkspace, raw, newVault())
+		switch {
+		case err != nil:
+			if v.Reveal() != "" {
+				t.Errorf("%q: both a value and %v", raw, err)
+			}
+			if json.Valid(raw) && len(names) == 0 {
+				t.Errorf("%q has no references: %v", raw, err)
+			}
+		case !json.Valid([]byte(v.Reveal())):
+			t.Errorf("%q becomes %q", raw, v.Reveal())
+		case len(names) == 0 && v.Reveal() != string(raw):
+			t.Errorf("%q has no references and becomes %q", raw, v.Reveal())
+		}
+	})
+}

@@ -1,0 +1,97 @@
+package secret
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+)
+
+// Rotation is what one call of [Store.Rotate] did.
+type Rotation struct {
+	Resealed int
+	// Failed are the names of secrets that did not open, which stay as they are: they
+	// are damaged, or their key is not there.
+	Failed []string
+	// Left is how many secrets are still sealed under other keys than the current one,
+	// those that failed among them.
+	Left int
+}
+
+// Done reports whether nothing is left that another call could do.
+func (r Rotation) Done() bool { return r.Left <= len(r.Failed) }
+
+type stale struct {
+	name   string
+	sealed []byte
+}
+
+// Rotate seals up to batch of a workspace's secrets anew that are sealed under
+// another key than the current one, each with a new data key. Call it until it is
+// done; only then may the old key go.
+//
+// Secrets can be read and written meanwhile. Each is replaced by itself, and only if
+// it is still what was read: calls may run side by side, end anywhere, and be made
+// again. An error of the key service or of the database ends the call.
+func (s *Store) Rotate(ctx context.Context, ws db.Workspace, batch int) (Rotation, error) {
+	var r Rotation
+	if s.sealer.keeper == nil {
+		return r, fmt.Errorf("rotate secrets: %w", ErrNoKey)
+	}
+	current, err := s.sealer.keeper.Current(ctx)
+	if err != nil {
+		return r, fmt.Errorf("rotate secrets: %w", err)
+	}
+	batch = max(1, batch)
+	for after := ""; r.Resealed < batch; {
+		page, err := s.stale(ctx, ws, current, after, batch-r.Resealed)
+		if err != nil {
+			return r, fmt.Errorf("rotate secrets: %w", err)
+		}
+		if len(page) == 0 {
+			break
+		}
+		after = page[len(page)-1].name
+		for _, old := range page {
+			if err := s.reseal(ctx, ws, old, &r); err != nil {
+				return r, fmt.Errorf("rotate secrets: %w", err)
+			}
+		}
+	}
+	if err := s.db.One(ctx, ws, []any{&r.Left}, s.q.CountStale, current); err != nil {
+		return r, fmt.Errorf("rotate secrets: %w", err)
+	}
+	return r, nil
+}
+
+func (s *Store) stale(ctx context.Context, ws db.Workspace, current, after string, limit int) (page []stale, err error) {
+	err = s.db.Each(ctx, ws, func(scan db.Scan) error {
+		var row stale
+		err := scan(&row.name, &row.sealed)
+		page = append(page, row)
+		return err
+	}, s.q.Stale, current, after, limit)
+	return page, err
+}
+
+func (s *Store) reseal(ctx context.Context, ws db.Workspace, old stale, r *Rotation) error {
+	v, err := s.sealer.Open(ctx, place(ws, old.name), old.sealed)
+	if errors.Is(err, ErrDamaged) || errors.Is(err, ErrNoKey) {
+		r.Failed = append(r.Failed, old.name)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	d, err := s.Seal(ctx, ws, old.name, v)
+	if err != nil {
+		return err
+	}
+	n, err := s.db.Exec(ctx, ws, s.q.Reseal, d.name, d.sealed, d.keyID, old.sealed)
+	if err != nil {
+		return err
+	}
+	r.Resealed += int(n) // 0: somebody else has replaced it
+	return nil
+}

@@ -1,0 +1,120 @@
+package secret
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// view is a text in which an encoding is undone, and remembers where each of its
+// bytes came from. at is nil where nothing was undone.
+type view struct {
+	text string
+	at   []int32 // of each byte and the end, where in the source it began
+}
+
+// source is the part of the source that [start, end) of the view came from.
+func (v view) source(start, end int) (int, int) {
+	if v.at == nil {
+		return start, end
+	}
+	from, to := v.at[start], v.at[end]
+	for to <= v.at[end-1] { // it ends within what one escape stood for
+		end++
+		to = v.at[end]
+	}
+	return int(from), int(to)
+}
+
+// undone makes a view by a function that reads what stands at i: it answers the
+// decoded text and how many bytes stood for it, 0 where that is no escape. There is
+// none before first, or none at all where that is -1.
+func (v view) undone(first int, read func(s string, i int) (string, int)) (view, bool) {
+	if first < 0 {
+		return view{}, false
+	}
+	var b strings.Builder
+	b.Grow(len(v.text))
+	at := make([]int32, 0, len(v.text)+1)
+	changed := false
+	for i := 0; i < len(v.text); {
+		text, n := v.text[i:i+1], 1
+		if i >= first {
+			if decoded, m := read(v.text, i); m > 0 {
+				text, n, changed = decoded, m, true
+			}
+		}
+		from, _ := v.source(i, i+n)
+		for range len(text) {
+			at = append(at, int32(from))
+		}
+		b.WriteString(text)
+		i += n
+	}
+	_, end := v.source(len(v.text)-1, len(v.text))
+	return view{b.String(), append(at, int32(end))}, changed
+}
+
+// unescaped undoes the escapes of JSON.
+func (v view) unescaped() (view, bool) { return v.undone(strings.IndexByte(v.text, '\\'), jsonEscape) }
+
+// unpercented undoes the escapes of URLs.
+func (v view) unpercented() (view, bool) {
+	return v.undone(strings.IndexByte(v.text, '%'), percentEscape)
+}
+
+// unplussed undoes the escapes of URLs' queries, where a + is a space.
+func (v view) unplussed() (view, bool) {
+	if strings.IndexByte(v.text, '+') < 0 {
+		return view{}, false
+	}
+	return v.undone(0, func(s string, i int) (string, int) {
+		if s[i] == '+' {
+			return " ", 1
+		}
+		return percentEscape(s, i)
+	})
+}
+
+func jsonEscape(s string, i int) (string, int) {
+	if s[i] != '\\' || i+1 == len(s) {
+		return "", 0
+	}
+	const short, plain = `"\/bfnrt`, "\"\\/\b\f\n\r\t"
+	if n := strings.IndexByte(short, s[i+1]); n >= 0 {
+		return plain[n : n+1], 2
+	}
+	r, ok := hexRune(s[i:])
+	if !ok {
+		return "", 0
+	}
+	if utf16.IsSurrogate(r) {
+		if low, ok := hexRune(s[i+6:]); ok {
+			if both := utf16.DecodeRune(r, low); both != utf8.RuneError {
+				return string(both), 12
+			}
+		}
+	}
+	return string(r), 6
+}
+
+// hexRune reads \u and four digits.
+func hexRune(s string) (rune, bool) {
+	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(s[2:6], 16, 16)
+	return rune(n), err == nil
+}
+
+func percentEscape(s string, i int) (string, int) {
+	if s[i] != '%' || i+3 > len(s) {
+		return "", 0
+	}
+	n, err := strconv.ParseUint(s[i+1:i+3], 16, 8)
+	if err != nil {
+		return "", 0
+	}
+	return string([]byte{byte(n)}), 3
+}
