@@ -1,0 +1,109 @@
+package anthropic
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/llm/sse"
+)
+
+type request struct {
+	Model       string      `json:"model"`
+	MaxTokens   int         `json:"max_tokens"`
+	System      []block     `json:"system,omitempty"`
+	Messages    []message   `json:"messages"`
+	Tools       []tool      `json:"tools,omitempty"`
+	ToolChoice  *toolChoice `json:"tool_choice,omitempty"`
+	Temperature *float64    `json:"temperature,omitempty"`
+	Stream      bool        `json:"stream,omitempty"`
+}
+
+type message struct {
+	Role    llm.Role `json:"role"`
+	Content []block  `json:"content"`
+}
+
+// block is a text, a call (tool_use) or a result (tool_result).
+type block struct {
+	Type         string          `json:"type"`
+	Text         string          `json:"text,omitempty"`
+	ID           string          `json:"id,omitempty"`
+	Name         string          `json:"name,omitempty"`
+	Input        json.RawMessage `json:"input,omitempty"`
+	ToolUseID    string          `json:"tool_use_id,omitempty"`
+	Content      string          `json:"content,omitempty"`
+	IsError      bool            `json:"is_error,omitempty"`
+	CacheControl *cacheControl   `json:"cache_control,omitempty"`
+}
+
+type tool struct {
+	Name         string          `json:"name"`
+	Description  string          `json:"description,omitempty"`
+	InputSchema  json.RawMessage `json:"input_schema"`
+	CacheControl *cacheControl   `json:"cache_control,omitempty"`
+}
+
+type toolChoice struct {
+	Type string `json:"type"`
+}
+
+type cacheControl struct {
+	Type string `json:"type"`
+}
+
+// mark sets the marks of the cache. Behind the last message there is one if a next
+// request may go on from there.
+func (r *request) mark() {
+	here := &cacheControl{"ephemeral"}
+	if n := len(r.Tools); n > 0 {
+		r.Tools[n-1].CacheControl = here
+	}
+	if n := len(r.System); n > 0 {
+		r.System[n-1].CacheControl = here
+	}
+	if n := len(r.Messages); n > 1 || n == 1 && len(r.Tools) > 0 {
+		if last := r.Messages[n-1]; last.Role == llm.RoleUser {
+			last.Content[len(last.Content)-1].CacheControl = here
+		}
+	}
+}
+
+// encode is a request, complete, as it goes over the wire.
+func encode(req llm.Request, stream bool) ([]byte, error) {
+	out := request{Model: req.Model, MaxTokens: req.MaxTokens, Messages: messages(req.Messages), Temperature: req.Temperature, Stream: stream}
+	if !blank(req.System) {
+		out.System = []block{{Type: "text", Text: req.System}}
+	}
+	for _, t := range req.Tools {
+		schema, err := sse.Schema(t)
+		if err != nil {
+			return nil, err
+		}
+		out.Tools = append(out.Tools, tool{Name: t.Name, Description: t.Description, InputSchema: schema})
+	}
+	if len(out.Tools) == 0 {
+		if out.Tools = called(req.Messages); len(out.Tools) > 0 {
+			out.ToolChoice = &toolChoice{"none"}
+		}
+	}
+	out.mark()
+	return sse.Encode(out)
+}
+
+// called are the tools that the messages have calls of.
+func called(messages []llm.Message) (tools []tool) {
+	for _, m := range messages {
+		for _, c := range m.Calls {
+			name := sse.ToolName(c.Name)
+			if !slices.ContainsFunc(tools, func(t tool) bool { return t.Name == name }) {
+				schema, _ := sse.Schema(llm.Tool{}) // any object
+				tools = append(tools, tool{Name: name, InputSchema: schema})
+			}
+		}
+	}
+	return tools
+}
+
+func blank(s string) bool { return strings.TrimSpace(s) == "" }

@@ -1,0 +1,77 @@
+package bedrock
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime"
+)
+
+const (
+	maxAnswer = 16 << 20 // bytes on the wire, of an answer
+	maxError  = 64 << 10 // of an error
+)
+
+// bounded gives no more of a body than is allowed: the SDK reads it whole.
+type bounded struct{ bedrockruntime.HTTPClient }
+
+func (b bounded) Do(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		// The SDK closes the request's body when the response begins. If the transport
+		// is slow and still looks whether there is more of it, the body's WriteTo fails
+		// then, and the transport tears the connection down in the middle of the answer.
+		// Read alone just ends.
+		r = r.WithContext(r.Context())
+		r.Body = struct{ io.ReadCloser }{r.Body}
+	}
+	resp, err := b.HTTPClient.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	limit := int64(maxAnswer)
+	if resp.StatusCode >= http.StatusBadRequest {
+		limit = maxError
+	}
+	resp.Body = &body{resp.Body, limit, limit}
+	return resp, nil
+}
+
+type body struct {
+	io.ReadCloser
+	left, limit int64
+}
+
+// Read fails on the first byte beyond the limit.
+func (b *body) Read(p []byte) (int, error) {
+	if int64(len(p)) > b.left+1 {
+		p = p[:b.left+1]
+	}
+	n, err := b.ReadCloser.Read(p)
+	if int64(n) > b.left {
+		n, b.left = int(b.left), 0
+		return n, fmt.Errorf("the body is longer than %d bytes", b.limit)
+	}
+	b.left -= int64(n)
+	return n, err
+}
+
+// credentials marks the errors of a provider of credentials, so that they can be
+// told from those of Bedrock.
+type credentials struct{ aws.CredentialsProvider }
+
+func (c credentials) Retrieve(ctx context.Context) (aws.Credentials, error) {
+	v, err := c.CredentialsProvider.Retrieve(ctx)
+	if err != nil {
+		return v, &setupError{err}
+	}
+	return v, nil
+}
+
+// A setupError is ours to put right, not Bedrock's.
+type setupError struct{ err error }
+
+func (e *setupError) Error() string { return e.err.Error() }
+func (e *setupError) Unwrap() error { return e.err }

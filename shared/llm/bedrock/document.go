@@ -1,0 +1,75 @@
+package bedrock
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime/document"
+
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+)
+
+// verbatim is a document that goes out as the JSON it is. The SDK's own takes Go
+// values apart: it sorts keys, writes {} as null, and leaves out without an error
+// what it can't encode.
+type verbatim struct {
+	document.Interface // nil; only for its unexported method
+	json               []byte
+}
+
+// MarshalSmithyDocument implements [document.Interface].
+func (v verbatim) MarshalSmithyDocument() ([]byte, error) { return v.json, nil }
+
+// rawKey holds arguments that are no JSON object.
+const rawKey = "_raw"
+
+// inputDocument are a call's arguments as the object that Bedrock wants.
+func inputDocument(arguments llm.Arguments) document.Interface {
+	object, ok := arguments.Object()
+	if !ok {
+		// The model wrote it and was told what is wrong with it: it should see it again.
+		object = encode(map[string]string{rawKey: string(arguments)})
+	}
+	return verbatim{json: bytes.ToValidUTF8(object, []byte("\uFFFD"))}
+}
+
+// schemaDocument is a tool's schema; without one it takes any object.
+func schemaDocument(parameters json.RawMessage) (document.Interface, error) {
+	if len(bytes.TrimSpace(parameters)) == 0 {
+		parameters = json.RawMessage(`{"type":"object"}`)
+	}
+	if !json.Valid(parameters) {
+		return nil, fmt.Errorf("the schema is not JSON")
+	}
+	return verbatim{json: parameters}, nil
+}
+
+// argumentsOf are the arguments that a document holds.
+func argumentsOf(d document.Interface) (llm.Arguments, error) {
+	if d == nil {
+		return "", nil
+	}
+	raw, err := d.MarshalSmithyDocument()
+	if err != nil {
+		return "", fmt.Errorf("read the arguments of a call: %w", err)
+	}
+	var v any
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	if err := decoder.Decode(&v); err != nil {
+		return "", fmt.Errorf("read the arguments of a call: %w", err)
+	}
+	return llm.Arguments(encode(v)), nil
+}
+
+// encode writes JSON with the characters <, > and & as they are. What it is given
+// can be encoded.
+func encode(v any) []byte {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(v)
+	return []byte(strings.TrimSuffix(b.String(), "\n"))
+}

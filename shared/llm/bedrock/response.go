@@ -1,0 +1,88 @@
+package bedrock
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime"
+	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime/types"
+
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+)
+
+// converse asks for a whole answer.
+func converse(ctx context.Context, client *bedrockruntime.Client, in *bedrockruntime.ConverseInput, ids unique) (llm.Response, error) {
+	out, err := client.Converse(ctx, in, eachCall)
+	if err != nil {
+		return llm.Response{}, err
+	}
+	message, ok := out.Output.(*types.ConverseOutputMemberMessage)
+	if !ok || out.StopReason == "" || out.Usage == nil {
+		return llm.Response{}, errIncomplete
+	}
+	resp := llm.Response{
+		Message:    llm.Message{Role: llm.RoleAssistant},
+		StopReason: stopReason(out.StopReason),
+		Usage:      usage(out.Usage),
+	}
+	if out.Trace != nil {
+		resp.Model = routed(out.Trace.PromptRouter)
+	}
+	var text strings.Builder
+	for _, block := range message.Value.Content {
+		switch b := block.(type) {
+		case *types.ContentBlockMemberText:
+			text.WriteString(b.Value)
+		case *types.ContentBlockMemberToolUse:
+			arguments, err := argumentsOf(b.Value.Input)
+			if err != nil {
+				return llm.Response{}, err
+			}
+			resp.Calls = append(resp.Calls, llm.ToolCall{
+				ID: ids.id(aws.ToString(b.Value.ToolUseId)), Name: aws.ToString(b.Value.Name), Arguments: arguments,
+			})
+		}
+	}
+	resp.Text = text.String()
+	return resp, nil
+}
+
+// errIncomplete is an answer that lacks its message, its stop reason or its usage.
+var errIncomplete = errors.New("the answer is incomplete")
+
+// routed is the model that a prompt router chose.
+func routed(t *types.PromptRouterTrace) string {
+	if t == nil {
+		return ""
+	}
+	return aws.ToString(t.InvokedModelId)
+}
+
+// usage counts as Bedrock does: its input tokens are those that the cache has no
+// part in.
+func usage(u *types.TokenUsage) llm.Usage {
+	return llm.Usage{
+		PromptTokens:     int(aws.ToInt32(u.InputTokens)),
+		CompletionTokens: int(aws.ToInt32(u.OutputTokens)),
+		CacheReadTokens:  int(aws.ToInt32(u.CacheReadInputTokens)),
+		CacheWriteTokens: int(aws.ToInt32(u.CacheWriteInputTokens)),
+	}
+}
+
+func stopReason(r types.StopReason) llm.StopReason {
+	switch r {
+	case types.StopReasonEndTurn:
+		return llm.StopEndTurn
+	case types.StopReasonToolUse:
+		return llm.StopToolUse
+	case types.StopReasonMaxTokens, types.StopReasonModelContextWindowExceeded: // either way it was cut off
+		return llm.StopMaxTokens
+	case types.StopReasonStopSequence:
+		return llm.StopSequence
+	case types.StopReasonGuardrailIntervened, types.StopReasonContentFiltered:
+		return llm.StopRefusal
+	}
+	return llm.StopOther
+}

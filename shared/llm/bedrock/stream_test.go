@@ -1,0 +1,284 @@
+package bedrock_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+)
+
+// streams fails unless the answer is want, and the deltas add up to it.
+func (s *server) streams(t *testing.T, want llm.Response) {
+	t.Helper()
+	var sum sums
+	got, err := s.model.Generate(t.Context(), say("go"), sum.add)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the answer (- want, + got):\n%s", diff)
+	}
+	if sum.text != got.Text || !slices.Equal(sum.calls, got.Calls) {
+		t.Errorf("the deltas add up to %+v", sum)
+	}
+}
+
+func TestAStreamedAnswer(t *testing.T) {
+	s := serve(t, streaming(working()...))
+	s.streams(t, worked)
+	if r := s.requests()[0]; r.path != "/model/eu.anthropic.claude-sonnet-4-20250514-v1%3A0/converse-stream" ||
+		!strings.HasPrefix(r.Get("Authorization"), "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/") {
+		t.Errorf("asked %s with %q", r.path, r.Get("Authorization"))
+	}
+}
+
+// Fragments of calls that are written at the same time find their call.
+func TestInterleavedCalls(t *testing.T) {
+	s := serve(t, streaming(messageStart(),
+		callStart(0, "A", "query_activity"), callStart(1, "B", "save_memory"),
+		callInput(1, `{"content":`), callInput(0, `{"limit": 10}`), text(2, "I look twice. ☕"), callInput(1, ` "x"}`),
+		blockStop(0), blockStop(1), blockStop(2), messageStop("tool_use"), metadata()))
+	want := worked
+	want.Calls = slices.Clone(worked.Calls)
+	want.Calls[0].ID, want.Calls[1].ID = "A", "B"
+	s.streams(t, want)
+}
+
+// What the model wrote comes as it is, JSON or not.
+func TestBrokenArgumentsAreNoError(t *testing.T) {
+	for _, arguments := range []string{``, `{"limit": `, `null`, `[1,2]`, `{"a":1}{"b":2}`, "{\"a\":\u0000}"} {
+		s := serve(t, streaming(messageStart(), callStart(0, "A", "n"), callInput(0, arguments), blockStop(0), messageStop("max_tokens"), metadata()))
+		s.streams(t, llm.Response{
+			Message:    llm.Message{Role: llm.RoleAssistant, Calls: []llm.ToolCall{{ID: "A", Name: "n", Arguments: llm.Arguments(arguments)}}},
+			StopReason: llm.StopMaxTokens, Usage: allUsage, Model: model,
+		})
+	}
+}
+
+// Events that later versions of Bedrock may add, and reasoning, are passed over.
+func TestUnknownEvents(t *testing.T) {
+	s := serve(t, streaming(messageStart(),
+		event("contentBlockDelta", `{"contentBlockIndex":0,"delta":{"reasoningContent":{"text":"hm"}}}`),
+		event("contentBlockDelta", `{"contentBlockIndex":0,"delta":{"somethingNew":{"text":"hm"}}}`),
+		event("contentBlockStart", `{"contentBlockIndex":1,"start":{"somethingNew":{}}}`),
+		event("somethingNew", `{"x":1}`),
+		text(2, "hi"), messageStop("end_turn"), metadata()))
+	s.streams(t, llm.Response{Message: llm.Message{Role: llm.RoleAssistant, Text: "hi"}, StopReason: llm.StopEndTurn, Usage: allUsage, Model: model})
+}
+
+func TestARoutedPromptSaysWhichModelAnswered(t *testing.T) {
+	s := serve(t, streaming(text(0, "hi"), messageStop("end_turn"),
+		event("metadata", `{"usage":{"inputTokens":1,"outputTokens":2,"totalTokens":3},"trace":{"promptRouter":{"invokedModelId":"chosen"}}}`)))
+	s.streams(t, llm.Response{
+		Message: llm.Message{Role: llm.RoleAssistant, Text: "hi"}, StopReason: llm.StopEndTurn,
+		Usage: llm.Usage{PromptTokens: 1, CompletionTokens: 2}, Model: "chosen",
+	})
+}
+
+// The transport may look at the end of the request's body when the answer has begun
+// and the SDK has closed it. That is no failure to send the request.
+func TestTheRequestMayEndAfterTheAnswerBegan(t *testing.T) {
+	var body io.ReadCloser
+	answer := canned(bytes.NewReader(slices.Concat(working()...)))
+	m := through(transport(func(r *http.Request) (*http.Response, error) {
+		body = r.Body
+		return answer(r)
+	}), "http://bedrock.test")
+	got, err := m.Generate(t.Context(), say("go"), func(llm.Delta) {})
+	if err != nil || !cmp.Equal(got, worked) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if _, err := io.Copy(io.Discard, body); err != nil {
+		t.Errorf("the body that was sent: %v", err)
+	}
+}
+
+// A byte at a time.
+func TestATrickle(t *testing.T) {
+	var pieces [][]byte
+	for b := range slices.Chunk(bytes.Join(working(), nil), 1) {
+		pieces = append(pieces, b)
+	}
+	serve(t, streaming(pieces...)).streams(t, worked)
+}
+
+// canned answers each request with a body, as if it ended there.
+func canned(body io.Reader) transport {
+	return func(r *http.Request) (*http.Response, error) {
+		return &http.Response{
+			Status: "200 OK", StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
+			Header: http.Header{"Content-Type": {"application/vnd.amazon.eventstream"}}, Body: io.NopCloser(body), ContentLength: -1,
+		}, nil
+	}
+}
+
+// Wherever a stream is cut, in an event or between two, the answer failed, unless
+// all of it was there.
+func TestACutStream(t *testing.T) {
+	all := bytes.Join(working(), nil)
+	for n := range len(all) {
+		var sum sums
+		_, err := through(canned(bytes.NewReader(all[:n])), "http://bedrock.test").Generate(t.Context(), say("go"), sum.add)
+		if llm.ClassOf(err) != llm.ClassUnavailable {
+			t.Fatalf("cut after %d of %d bytes: %v", n, len(all), err)
+		}
+		if !strings.HasPrefix(worked.Text, sum.text) {
+			t.Fatalf("cut after %d bytes: streamed %q", n, sum.text)
+		}
+	}
+}
+
+// A connection that breaks after some event, which the transport notices.
+func TestABrokenConnection(t *testing.T) {
+	all := working()
+	for n := range all {
+		s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			streaming(all[:n]...)(w, r)
+			panic(http.ErrAbortHandler)
+		})
+		if _, err := s.model.Generate(t.Context(), say("go"), func(llm.Delta) {}); llm.ClassOf(err) != llm.ClassUnavailable {
+			t.Errorf("broken after %d events: %v", n, err)
+		}
+	}
+}
+
+func TestADamagedStream(t *testing.T) {
+	broken := slices.Concat(working()...)
+	broken[len(messageStart())+20] ^= 1
+	for name, stream := range map[string][]byte{
+		"a flipped bit":            broken,
+		"HTML":                     []byte("<html><body>Bad gateway, and more of it than the first frame is long</body></html>"),
+		"nothing":                  nil,
+		"a piece of no call":       slices.Concat(messageStart(), callInput(3, `{}`), messageStop("tool_use"), metadata()),
+		"a call that begins twice": slices.Concat(callStart(1, "A", "n"), callStart(1, "B", "n"), messageStop("tool_use"), metadata()),
+		"no JSON":                  slices.Concat(messageStart(), event("contentBlockDelta", `{"contentBlockIndex":`), messageStop("end_turn"), metadata()),
+		"an empty stop reason":     slices.Concat(messageStop(""), metadata()),
+		"no usage":                 slices.Concat(messageStop("end_turn"), event("metadata", `{}`)),
+		"a frame of no end":        slices.Concat([]byte{0xff, 0xff, 0xff, 0xff}, make([]byte, 100)),
+	} {
+		_, err := through(canned(bytes.NewReader(stream)), "http://bedrock.test").Generate(t.Context(), say("go"), func(llm.Delta) {})
+		if llm.ClassOf(err) != llm.ClassUnavailable {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// endless is a body of which there is always more.
+type endless struct{ piece []byte }
+
+func (e endless) Read(p []byte) (int, error) { return copy(p, e.piece), nil }
+
+func TestAnEndlessStreamIsGivenUp(t *testing.T) {
+	piece := text(0, strings.Repeat("x", 10_000))
+	var pieces []io.Reader
+	for range 3000 { // 30 MB
+		pieces = append(pieces, bytes.NewReader(piece))
+	}
+	streamed := 0
+	_, err := through(canned(io.MultiReader(pieces...)), "http://bedrock.test").Generate(t.Context(), say("go"), func(d llm.Delta) { streamed += len(d.Text) })
+	if llm.ClassOf(err) != llm.ClassUnavailable || streamed > 17<<20 {
+		t.Errorf("after %d bytes: %v", streamed, err)
+	}
+	_, err = through(canned(endless{[]byte(" ")}), "http://bedrock.test").Generate(t.Context(), say("go"), nil)
+	if llm.ClassOf(err) != llm.ClassUnavailable || !strings.Contains(err.Error(), "longer than") {
+		t.Errorf("without a stream: %v", err)
+	}
+}
+
+// Bedrock fails within a stream by an exception of its own kind.
+func TestAnExceptionWithinAStream(t *testing.T) {
+	for exception, want := range map[string]llm.ErrorClass{
+		"throttlingException":         llm.ClassRateLimit,
+		"serviceUnavailableException": llm.ClassUnavailable,
+		"internalServerException":     llm.ClassUnavailable,
+		"modelStreamErrorException":   llm.ClassUnavailable,
+		"validationException":         llm.ClassBadRequest,
+		"modelTimeoutException":       llm.ClassTimeout, // which the SDK does not expect there
+		"someNewException":            llm.ClassUnavailable,
+	} {
+		for n := range working() {
+			events := slices.Concat(working()[:n], [][]byte{frame("exception", exception, `{"message":"Too bad."}`)})
+			s := serve(t, streaming(events...))
+			_, err := s.model.Generate(t.Context(), say("go"), func(llm.Delta) {})
+			if llm.ClassOf(err) != want || !strings.Contains(fmt.Sprint(err), "Too bad.") {
+				t.Errorf("%s after %d events: %v", exception, n, err)
+			}
+		}
+	}
+	s := serve(t, streaming(frame("exception", "validationException", `{"message":"Input is too long for requested model."}`)))
+	if _, err := s.model.Generate(t.Context(), say("go"), func(llm.Delta) {}); llm.ClassOf(err) != llm.ClassContextTooLong {
+		t.Errorf("too long: %v", err)
+	}
+}
+
+// However a stream ends with its context, the call says so, and soon.
+func TestAStreamEndsWithItsContext(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(context.Context) (context.Context, context.CancelFunc)
+		want llm.ErrorClass
+	}{
+		"canceled": {context.WithCancel, llm.ClassCanceled},
+		"too late": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, 100*time.Millisecond)
+		}, llm.ClassTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				streaming(working()[:4]...)(w, r)
+				<-r.Context().Done()
+			})
+			ctx, cancel := c.end(t.Context())
+			defer cancel()
+			_, err := s.model.Generate(ctx, say("go"), func(d llm.Delta) {
+				if strings.Contains(d.Text, "twice") && c.want == llm.ClassCanceled {
+					cancel()
+				}
+			})
+			if llm.ClassOf(err) != c.want {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// Whoever listens may want no more, also when all of the answer is there already.
+func TestTheListenerEndsIt(t *testing.T) {
+	for range 20 {
+		ctx, cancel := context.WithCancel(t.Context())
+		heard := 0
+		_, err := through(canned(bytes.NewReader(slices.Concat(working()...))), "http://bedrock.test").Generate(ctx, say("go"), func(llm.Delta) {
+			heard++
+			cancel()
+		})
+		if llm.ClassOf(err) != llm.ClassCanceled || heard != 1 {
+			t.Fatalf("heard %d pieces: %v", heard, err)
+		}
+	}
+}
+
+// Streams of one client do not meet.
+func TestStreamsAtOnce(t *testing.T) {
+	s := serve(t, streaming(working()...))
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 4 {
+				got, err := s.model.Generate(t.Context(), say("go"), func(llm.Delta) {})
+				if err != nil || !cmp.Equal(got, worked) {
+					t.Errorf("got %+v, %v", got, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}

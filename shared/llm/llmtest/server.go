@@ -1,0 +1,136 @@
+package llmtest
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+)
+
+// Server is the other end of a provider that is spoken to over HTTP.
+type Server struct {
+	URL    string
+	client *http.Client
+
+	mu    sync.Mutex
+	turns []http.HandlerFunc
+	asked []Asked
+}
+
+// Asked is a request that has come.
+type Asked struct {
+	Path   string
+	Header http.Header
+	Body   []byte
+}
+
+// Serve starts a server that answers its first request by the first turn, its second
+// by the second, and so on. A request beyond the last fails the test.
+func Serve(t testing.TB, turns ...http.HandlerFunc) *Server {
+	s := &Server{turns: turns}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Errorf("read request: %v", err)
+		}
+		turn := s.next(Asked{r.URL.RequestURI(), r.Header, body})
+		if turn == nil {
+			t.Errorf("a request too many: %s %.200s", r.URL, body)
+			turn = http.NotFound
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		turn(w, r)
+	}))
+	transport := &http.Transport{}
+	s.URL, s.client = server.URL, &http.Client{Transport: transport}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		server.Close()
+	})
+	return s
+}
+
+func (s *Server) next(a Asked) http.HandlerFunc {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, a)
+	if len(s.asked) > len(s.turns) {
+		return nil
+	}
+	return s.turns[len(s.asked)-1]
+}
+
+// Client is a client of the server.
+func (s *Server) Client() *http.Client { return s.client }
+
+// Asked returns the requests so far.
+func (s *Server) Asked() []Asked {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.asked)
+}
+
+// End is how a turn ends.
+type End string
+
+// The ways in which a turn ends.
+const (
+	EndWell  End = "well"  // as HTTP ends an answer
+	EndAbort End = "abort" // the connection breaks
+	EndHang  End = "hang"  // nothing more comes until the request ends
+)
+
+// Speak is a turn that writes pieces, each at once, and then ends in some way. Of
+// the header are given names and values in turn.
+func Speak(status int, end End, pieces []string, header ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		for i := 0; i+1 < len(header); i += 2 {
+			w.Header().Set(header[i], header[i+1])
+		}
+		w.WriteHeader(status)
+		flush := http.NewResponseController(w).Flush
+		if err := flush(); err != nil {
+			panic(fmt.Sprintf("llmtest: %v", err)) // an httptest server can
+		}
+		for _, p := range pieces {
+			_, _ = io.WriteString(w, p) // who asked may have gone
+			_ = flush()
+		}
+		switch end {
+		case EndAbort:
+			panic(http.ErrAbortHandler)
+		case EndHang:
+			<-r.Context().Done()
+		}
+	}
+}
+
+// JSON is a turn that answers in one piece.
+func JSON(status int, body string, header ...string) http.HandlerFunc {
+	return Speak(status, EndWell, []string{body}, append([]string{"Content-Type", "application/json"}, header...)...)
+}
+
+// Events is a turn that answers by a stream of server-sent events.
+func Events(pieces ...string) http.HandlerFunc {
+	return Speak(http.StatusOK, EndWell, pieces, "Content-Type", "text/event-stream; charset=utf-8")
+}
+
+// Pieces cuts a text into about n pieces of whole characters.
+func Pieces(text string, n int) (pieces []string) {
+	size := max(len(text)/max(n, 1), 1)
+	start := 0
+	for i := range text {
+		if i-start >= size {
+			pieces = append(pieces, text[start:i])
+			start = i
+		}
+	}
+	if start < len(text) {
+		pieces = append(pieces, text[start:])
+	}
+	return pieces
+}

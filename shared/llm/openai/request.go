@@ -1,0 +1,124 @@
+package openai
+
+import (
+	"encoding/json"
+	"regexp"
+
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/llm/sse"
+)
+
+type request struct {
+	Model               string         `json:"model"`
+	Messages            []message      `json:"messages"`
+	Tools               []tool         `json:"tools,omitempty"`
+	MaxTokens           int            `json:"max_tokens,omitempty"`
+	MaxCompletionTokens int            `json:"max_completion_tokens,omitempty"`
+	Temperature         *float64       `json:"temperature,omitempty"`
+	Stream              bool           `json:"stream,omitempty"`
+	StreamOptions       *streamOptions `json:"stream_options,omitempty"`
+}
+
+type streamOptions struct {
+	IncludeUsage bool `json:"include_usage"`
+}
+
+type message struct {
+	Role       llm.Role `json:"role"`
+	Content    *string  `json:"content,omitempty"`
+	ToolCalls  []call   `json:"tool_calls,omitempty"`
+	ToolCallID string   `json:"tool_call_id,omitempty"`
+}
+
+type call struct {
+	ID       string   `json:"id"`
+	Type     string   `json:"type"`
+	Function function `json:"function"`
+}
+
+type function struct {
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
+}
+
+type tool struct {
+	Type     string     `json:"type"`
+	Function definition `json:"function"`
+}
+
+type definition struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parameters"`
+}
+
+// encode is a request as it goes over the wire.
+func (m *Model) encode(req llm.Request, stream bool) ([]byte, error) {
+	out := request{Model: req.Model, Temperature: req.Temperature, Stream: stream, Messages: m.messages(req)}
+	if stream {
+		out.StreamOptions = &streamOptions{IncludeUsage: true}
+	}
+	if limit := max(req.MaxTokens, 0); m.own || renamedLimit.MatchString(req.Model) {
+		out.MaxCompletionTokens = limit
+	} else {
+		out.MaxTokens = limit
+	}
+	for _, t := range req.Tools {
+		schema, err := sse.Schema(t)
+		if err != nil {
+			return nil, err
+		}
+		out.Tools = append(out.Tools, tool{"function", definition{t.Name, t.Description, schema}})
+	}
+	return sse.Encode(out)
+}
+
+// renamedLimit matches OpenAI's models that take max_completion_tokens only, also
+// where another provider passes them on.
+var renamedLimit = regexp.MustCompile(`^(?:.*/)?(?:o[1-9]|gpt-[5-9])`)
+
+func (m *Model) messages(req llm.Request) []message {
+	out := []message{}
+	say := func(role llm.Role, text string) { out = append(out, message{Role: role, Content: &text}) }
+	if req.System != "" {
+		say(llm.RoleSystem, req.System)
+	}
+	for _, in := range req.Messages {
+		switch in.Role {
+		case llm.RoleTool:
+			for _, r := range in.Results {
+				content := r.Content
+				if r.IsError {
+					content = "Error: " + content
+				}
+				out = append(out, message{Role: llm.RoleTool, Content: &content, ToolCallID: m.callID(r.CallID)})
+			}
+		case llm.RoleAssistant:
+			if in.Text == "" && len(in.Calls) == 0 {
+				continue // it said nothing, and some refuse a message that says nothing
+			}
+			said := message{Role: llm.RoleAssistant}
+			if in.Text != "" {
+				said.Content = &in.Text
+			}
+			for _, c := range in.Calls {
+				said.ToolCalls = append(said.ToolCalls, call{m.callID(c.ID), "function", function{sse.ToolName(c.Name), string(sse.Object(c.Arguments))}})
+			}
+			out = append(out, said)
+		default:
+			say(in.Role, in.Text)
+		}
+	}
+	return out
+}
+
+// maxID is how long an id OpenAI takes. Others have longer ones, and of other
+// characters, which mean something to them.
+const maxID = 40
+
+func (m *Model) callID(id string) string {
+	if !m.own {
+		return id
+	}
+	return sse.CallID(id, maxID)
+}

@@ -1,0 +1,197 @@
+package openai
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/llm/sse"
+)
+
+// chunk is an event of a stream, and an answer in one piece too.
+type chunk struct {
+	Object  string          `json:"object"`
+	Error   json.RawMessage `json:"error"`
+	Model   string          `json:"model"`
+	Choices []choice        `json:"choices"`
+	Usage   *usage          `json:"usage"`
+}
+
+type choice struct {
+	Index        int    `json:"index"`
+	Delta        *piece `json:"delta"`
+	Message      *piece `json:"message"`
+	FinishReason string `json:"finish_reason"`
+	Usage        *usage `json:"usage"` // Moonshot's place for it
+}
+
+type piece struct {
+	Content   content     `json:"content"`
+	Refusal   string      `json:"refusal"`
+	ToolCalls []callPiece `json:"tool_calls"`
+}
+
+// answer adds up what comes. It is a [sse.Receiver].
+type answer struct {
+	sse.Answer
+	model   string
+	calls   []*openCall
+	chunks  int
+	finish  string // empty: it has not said why it ends
+	refused bool
+	usage   llm.Usage
+}
+
+// Whole implements [sse.Receiver].
+func (a *answer) Whole(body []byte) error {
+	if err := a.take(body); err != nil {
+		return err
+	}
+	if a.chunks == 0 {
+		return errors.New("an answer without a choice")
+	}
+	return a.close()
+}
+
+// Event implements [sse.Receiver].
+func (a *answer) Event(e sse.Event) (last bool, err error) {
+	if string(e.Data) == "[DONE]" {
+		if a.finish == "" { // some that failed on the way say it nevertheless
+			return true, errors.New("the answer does not say why it ends")
+		}
+		return true, a.close()
+	}
+	return false, a.take(e.Data)
+}
+
+// End implements [sse.Receiver].
+func (a *answer) End() error {
+	if a.finish == "" || a.usage == (llm.Usage{}) {
+		return errors.New("the stream was cut off")
+	}
+	return a.close()
+}
+
+func (a *answer) take(data []byte) error {
+	var c chunk
+	if err := json.Unmarshal(data, &c); err != nil {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	if len(c.Error) > 0 && string(c.Error) != "null" || c.Object == "error" {
+		return sse.ParseFailure(0, data)
+	}
+	a.model = cmp.Or(c.Model, a.model)
+	a.spent(c.Usage)
+	for _, one := range c.Choices {
+		if one.Index != 0 {
+			continue // we ask for one
+		}
+		a.chunks++
+		a.spent(one.Usage)
+		if err := a.say(one); err != nil {
+			return err
+		}
+		a.finish = cmp.Or(one.FinishReason, a.finish)
+	}
+	if a.finish == "error" { // OpenRouter's, if it does not say more
+		return &sse.Failure{Message: "the answer ends by an error"}
+	}
+	return nil
+}
+
+func (a *answer) say(one choice) error {
+	said, whole := one.Delta, false
+	if said == nil { // beside a piece, Perplexity sends all that there is so far
+		said, whole = one.Message, true
+	}
+	if said == nil {
+		return nil
+	}
+	a.refused = a.refused || said.Refusal != ""
+	if err := a.AddText(string(said.Content) + said.Refusal); err != nil {
+		return err
+	}
+	for i, c := range said.ToolCalls {
+		if err := a.callPiece(c, i, len(said.ToolCalls), whole); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *answer) response() llm.Response {
+	return llm.Response{Message: a.Message(), StopReason: a.stopReason(), Usage: a.usage, Model: a.model}
+}
+
+func (a *answer) stopReason() llm.StopReason {
+	if a.refused {
+		return llm.StopRefusal
+	}
+	switch a.finish {
+	case "content_filter":
+		return llm.StopRefusal
+	case "length", "model_length": // the latter is Mistral's
+		return llm.StopMaxTokens
+	case "stop", "tool_calls", "function_call", "":
+		switch {
+		case a.Calls() > 0:
+			return llm.StopToolUse
+		case a.finish == "stop" || a.finish == "":
+			return llm.StopEndTurn
+		}
+	}
+	return llm.StopOther
+}
+
+// usage counts the cached tokens among those of the prompt. Numbers are floats, for
+// some write them so.
+type usage struct {
+	PromptTokens     float64 `json:"prompt_tokens"`
+	CompletionTokens float64 `json:"completion_tokens"`
+	Details          struct {
+		CachedTokens     float64 `json:"cached_tokens"`
+		CacheWriteTokens float64 `json:"cache_write_tokens"` // OpenRouter's
+	} `json:"prompt_tokens_details"`
+	CacheHitTokens float64 `json:"prompt_cache_hit_tokens"` // DeepSeek's
+}
+
+// spent takes over a usage that says something: each that comes counts from the
+// answer's beginning.
+func (a *answer) spent(u *usage) {
+	if u == nil {
+		return
+	}
+	read, written := tokens(max(u.Details.CachedTokens, u.CacheHitTokens)), tokens(u.Details.CacheWriteTokens)
+	said := llm.Usage{
+		PromptTokens:     max(tokens(u.PromptTokens)-read-written, 0),
+		CompletionTokens: tokens(u.CompletionTokens),
+		CacheReadTokens:  read, CacheWriteTokens: written,
+	}
+	if said != (llm.Usage{}) {
+		a.usage = said
+	}
+}
+
+func tokens(n float64) int { return int(min(max(n, 0), 1e9)) }
+
+// content is a text, written as one or as a list of parts.
+type content string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *content) UnmarshalJSON(raw []byte) error {
+	if raw[0] != '[' {
+		return json.Unmarshal(raw, (*string)(c))
+	}
+	var parts []struct{ Type, Text string }
+	if err := json.Unmarshal(raw, &parts); err != nil {
+		return err
+	}
+	for _, p := range parts {
+		if p.Type == "text" {
+			*c += content(p.Text)
+		}
+	}
+	return nil
+}

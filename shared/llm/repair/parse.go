@@ -1,0 +1,265 @@
+package repair
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// parser reads what is nearly JSON and writes what is. Each method reads one thing,
+// or answers false where it has no reading, or two.
+type parser struct {
+	text     string
+	at       int
+	closing  bool // brackets that are missing at the end may be added
+	unclosed bool // some were: the text is over
+	out      bytes.Buffer
+}
+
+func (p *parser) peek() rune {
+	r, _ := utf8.DecodeRuneInString(p.text[p.at:])
+	return r
+}
+
+// over reports whether nothing is left.
+func (p *parser) over() bool { return p.at >= len(p.text) }
+
+// space skips what is nothing, comments included.
+func (p *parser) space() bool {
+	for !p.over() {
+		r, n := utf8.DecodeRuneInString(p.text[p.at:])
+		switch {
+		case isSpace(r):
+			p.at += n
+		case strings.HasPrefix(p.text[p.at:], "//"):
+			end := strings.IndexByte(p.text[p.at:], '\n')
+			if end < 0 {
+				return false // what it would hide is not known
+			}
+			p.at += end
+		case strings.HasPrefix(p.text[p.at:], "/*"):
+			end := strings.Index(p.text[p.at:], "*/")
+			if end < 0 {
+				return false
+			}
+			p.at += end + 2
+		default:
+			return true
+		}
+	}
+	return true
+}
+
+// object reads {…}.
+func (p *parser) object(depth int) bool {
+	return p.list(depth, '{', '}', func() bool {
+		if !p.key() || !p.space() || p.over() || p.text[p.at] != ':' {
+			return false
+		}
+		p.at++
+		p.out.WriteByte(':')
+		return p.value(depth + 1)
+	})
+}
+
+// list reads elements between brackets, with commas between and perhaps behind.
+func (p *parser) list(depth int, open, end byte, element func() bool) bool {
+	if depth > maxDepth {
+		return false
+	}
+	p.at++ // the opening bracket
+	p.out.WriteByte(open)
+	for first := true; ; first = false {
+		if !p.space() {
+			return false
+		}
+		if p.over() {
+			return p.close(end, first)
+		}
+		if p.text[p.at] == end {
+			p.at++
+			p.out.WriteByte(end)
+			return true
+		}
+		if !first {
+			p.out.WriteByte(',')
+		}
+		if !element() {
+			return false
+		}
+		if p.unclosed {
+			p.out.WriteByte(end)
+			return true
+		}
+		if !p.space() {
+			return false
+		}
+		switch {
+		case p.over():
+			return p.close(end, false)
+		case p.text[p.at] == ',':
+			p.at++
+		case p.text[p.at] != end:
+			return false
+		}
+	}
+}
+
+// close adds a bracket that is missing at the end. An empty list may have been to
+// begin only.
+func (p *parser) close(end byte, empty bool) bool {
+	if !p.closing || empty || strings.HasSuffix(strings.TrimRightFunc(p.text, isSpace), ",") {
+		return false
+	}
+	p.unclosed = true
+	p.out.WriteByte(end)
+	return true
+}
+
+// value reads any value.
+func (p *parser) value(depth int) bool {
+	if !p.space() || p.over() {
+		return false
+	}
+	switch r := p.peek(); {
+	case r == '{':
+		return p.object(depth)
+	case r == '[':
+		return p.list(depth, '[', ']', func() bool { return p.value(depth + 1) })
+	case closer(r) != 0:
+		return p.string()
+	}
+	return p.literal()
+}
+
+// closer is the quote that ends a string that begins with r; 0: none does.
+func closer(r rune) rune {
+	switch r {
+	case '"', '\'':
+		return r
+	case '“':
+		return '”'
+	case '‘':
+		return '’'
+	}
+	return 0
+}
+
+// key reads a member's name: a string, or bare.
+func (p *parser) key() bool {
+	if closer(p.peek()) != 0 {
+		return p.string()
+	}
+	from := p.at
+	for !p.over() {
+		r, n := utf8.DecodeRuneInString(p.text[p.at:])
+		if r != '_' && r != '$' && !unicode.IsLetter(r) && (p.at == from || r != '-' && !unicode.IsDigit(r)) {
+			break
+		}
+		p.at += n
+	}
+	if p.at == from {
+		return false
+	}
+	return p.write(p.text[from:p.at])
+}
+
+// string reads a string to its closing quote, which must end a key or a value: a
+// quote within it could be either.
+func (p *parser) string() bool {
+	end := closer(p.peek())
+	p.at += utf8.RuneLen(p.peek())
+	var b strings.Builder
+	for !p.over() {
+		r, n := utf8.DecodeRuneInString(p.text[p.at:])
+		p.at += n
+		switch {
+		case r == end:
+			return p.ends() && p.write(b.String())
+		case r == '\\':
+			if !p.escape(&b) {
+				return false
+			}
+		case end != '"' && r == '"' && end != '\'':
+			return false // typographic outside, straight inside: which is which?
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return false
+}
+
+// ends reports whether what follows a closing quote may follow a string.
+func (p *parser) ends() bool {
+	rest := strings.TrimLeftFunc(p.text[p.at:], isSpace)
+	return rest == "" || strings.ContainsRune(",:}]", rune(rest[0])) || strings.HasPrefix(rest, "//") || strings.HasPrefix(rest, "/*")
+}
+
+// escape reads what follows a backslash.
+func (p *parser) escape(b *strings.Builder) bool {
+	if p.over() {
+		return false
+	}
+	c := p.text[p.at]
+	if c == '\'' {
+		p.at++
+		b.WriteByte(c)
+		return true
+	}
+	n := 1
+	if c == 'u' {
+		n = 5
+		if high := strings.ToLower(p.text[p.at+1 : min(len(p.text), p.at+3)]); "d8" <= high && high <= "db" { // the first of a pair
+			n = 11
+		}
+	}
+	for _, n := range []int{n, min(n, 5)} {
+		var s string
+		if p.at+n <= len(p.text) && json.Unmarshal([]byte(`"\`+p.text[p.at:p.at+n]+`"`), &s) == nil {
+			p.at += n
+			b.WriteString(s)
+			return true
+		}
+	}
+	return false
+}
+
+// literals are the words that stand for values, here and in Python.
+var literals = map[string]string{
+	"true": "true", "false": "false", "null": "null", "True": "true", "False": "false", "None": "null",
+}
+
+// literal reads a number or a word. One that the text ends with may go on.
+func (p *parser) literal() bool {
+	from := p.at
+	for !p.over() && !strings.ContainsRune(",:}]{[ \t\r\n/\"'", rune(p.text[p.at])) {
+		p.at++
+	}
+	word := p.text[from:p.at]
+	if p.over() && literals[word] == "" {
+		return false
+	}
+	if known, ok := literals[word]; ok {
+		p.out.WriteString(known)
+		return true
+	}
+	var n json.Number
+	if word == "" || json.Unmarshal([]byte(word), &n) != nil || word[0] == '"' {
+		return false
+	}
+	p.out.WriteString(word)
+	return true
+}
+
+// write writes a string.
+func (p *parser) write(s string) bool {
+	e := json.NewEncoder(&p.out)
+	e.SetEscapeHTML(false)
+	if e.Encode(s) != nil {
+		return false
+	}
+	p.out.Truncate(p.out.Len() - 1) // the line break
+	return true
+}

@@ -1,0 +1,431 @@
+package resilient_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
+)
+
+// process is a chain over circuits in the database, as one process has it.
+type process struct {
+	*world
+	dbtest.Env
+	store *resilient.Store
+	later atomic.Int64 // by which the process's own clock is ahead
+	log   bytes.Buffer
+}
+
+func newProcess(t testing.TB, e dbtest.Env, providers ...resilient.Provider) *process {
+	t.Helper()
+	p := &process{Env: e, store: newStore(t, e.DB)}
+	p.world = chain(t, func(c *resilient.Config) {
+		c.Circuits, c.Log = p.store, slog.New(slog.NewTextHandler(&p.log, nil))
+		c.Clock = func() time.Time { return time.Now().Add(time.Duration(p.later.Load())) }
+	}, providers...)
+	return p
+}
+
+// cold is the same as seen by a process that has just started: handle, store and
+// chain are its own, the database's clock is the same.
+func (p *process) cold(t testing.TB, providers ...resilient.Provider) *process {
+	t.Helper()
+	e := p.Env
+	e.DB, e.Skew = p.Open(t, 2)
+	e.Skew.Advance(p.Skew.Offset())
+	return newProcess(t, e, providers...)
+}
+
+// wait lets time pass, for the database and for the process.
+func (p *process) wait(d time.Duration) {
+	p.Skew.Advance(d)
+	p.later.Add(int64(d))
+}
+
+// ask makes a call as an invocation of its own.
+func (p *process) ask(t testing.TB) (llm.Response, error) {
+	t.Helper()
+	return p.For(p.Workspace).Generate(t.Context(), request, nil)
+}
+
+// refused fails unless err is an open circuit's, of a class, for about so long.
+func refused(t testing.TB, err error, class llm.ErrorClass, left time.Duration) {
+	t.Helper()
+	e, ok := errors.AsType[*llm.Error](err)
+	if !ok || e.Class != class || !errors.Is(err, resilient.ErrOpen) || e.Provider != "first" || !about(e.RetryAfter, left) {
+		t.Errorf("got %v, want %s for %s", err, class, left)
+	}
+}
+
+func TestACircuitOpensAndAColdStartRemembers(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		f := provider("first", fail(llm.ClassUnavailable))
+		p := newProcess(t, e, resilient.Provider{Model: f})
+		m := p.For(e.Workspace)
+		for i, want := range []int{3, 2, 0, 0} { // tries; the fifth failure opens it
+			_, err := m.Generate(t.Context(), request, nil)
+			if n := f.times(); n != want || llm.ClassOf(err) != llm.ClassUnavailable {
+				t.Errorf("call %d: asked %d times, %v", i, n, err)
+			}
+			if want == 0 {
+				refused(t, err, llm.ClassUnavailable, 30*time.Second)
+			}
+		}
+		if c := p.observed(); len(c) != 4 || c[2].Tries != 0 || c[2].Class != llm.ClassUnavailable || !errors.Is(c[2].Err, resilient.ErrOpen) {
+			t.Errorf("observed %+v", c)
+		}
+		again := p.cold(t, resilient.Provider{Model: f})
+		_, err := again.ask(t)
+		if refused(t, err, llm.ClassUnavailable, 30*time.Second); f.times() != 0 {
+			t.Error("a cold start has forgotten")
+		}
+		f.does(say("hi"))
+		again.wait(31 * time.Second)
+		if resp, err := again.ask(t); err != nil || resp.Text != "hi" || f.times() != 1 {
+			t.Errorf("the probe: %+v, %v", resp, err)
+		}
+		if resp, err := again.cold(t, resilient.Provider{Model: f}).ask(t); err != nil || resp.Text != "hi" {
+			t.Errorf("after it: %+v, %v", resp, err)
+		}
+		if !strings.Contains(p.log.String(), "circuit opened") || !strings.Contains(again.log.String(), "circuit closed") {
+			t.Errorf("logged %s%s", &p.log, &again.log)
+		}
+	})
+}
+
+// A probe is one try, and one that fails keeps the circuit open for longer.
+func TestAProbeThatFails(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		f := provider("first", fail(llm.ClassOverloaded))
+		p := newProcess(t, e, resilient.Provider{Model: f})
+		m := p.For(e.Workspace)
+		for range 2 {
+			_, _ = m.Generate(t.Context(), request, nil)
+		}
+		for _, left := range []time.Duration{time.Minute, 2 * time.Minute} {
+			p.wait(left/2 + time.Second)
+			f.times()
+			if _, err := m.Generate(t.Context(), request, nil); llm.ClassOf(err) != llm.ClassOverloaded || errors.Is(err, resilient.ErrOpen) || f.times() != 1 {
+				t.Errorf("the probe: %v", err)
+			}
+			_, err := m.Generate(t.Context(), request, nil)
+			refused(t, err, llm.ClassUnavailable, left)
+		}
+	})
+}
+
+// Two processes come back at the same time: one probes, the other asks its second
+// choice, or nobody.
+func TestTwoProcessesAndOneProbe(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		f, second := provider("first", fail(llm.ClassUnavailable)), provider("second", say("second"))
+		p := newProcess(t, e, resilient.Provider{Model: f})
+		for range 2 {
+			_, _ = p.ask(t)
+		}
+		p.wait(31 * time.Second)
+		f.times()
+
+		asked, answer := make(chan bool, 2), make(chan bool)
+		f.does(func(ctx context.Context, onDelta func(llm.Delta)) (llm.Response, error) {
+			asked <- true
+			<-answer
+			return say("first")(ctx, onDelta)
+		})
+		processes := []*process{p.cold(t, resilient.Provider{Model: f}), p.cold(t, resilient.Provider{Model: f})}
+		results := make(chan error, 2)
+		for _, p := range processes {
+			go func() {
+				_, err := p.ask(t)
+				results <- err
+			}()
+		}
+		<-asked // by one of them, while the other is refused
+		refused(t, <-results, llm.ClassUnavailable, time.Minute)
+		lucky := p.cold(t, resilient.Provider{Model: f}, resilient.Provider{Model: second})
+		if resp, err := lucky.ask(t); err != nil || resp.Text != "second" {
+			t.Errorf("with a second choice: %+v, %v", resp, err)
+		}
+		if c := lucky.observed(); len(c) != 2 || c[0].Tries != 0 || c[1].Provider != "second" {
+			t.Errorf("observed %+v", c)
+		}
+		close(answer)
+		if err := <-results; err != nil || f.times() != 1 {
+			t.Errorf("the probe: %v", err)
+		}
+		if resp, err := lucky.ask(t); err != nil || resp.Text != "first" {
+			t.Errorf("afterwards: %+v, %v", resp, err)
+		}
+	})
+}
+
+func TestARefusedKeyIsNotShownAgain(t *testing.T) {
+	for _, class := range lasting {
+		onEach(t, func(t *testing.T, e dbtest.Env) {
+			f := provider("first", fail(class))
+			p := newProcess(t, e, resilient.Provider{Model: f})
+			if _, err := p.ask(t); llm.ClassOf(err) != class || f.times() != 1 {
+				t.Errorf("got %v", err)
+			}
+			p.wait(50 * time.Minute)
+			_, err := p.ask(t)
+			if refused(t, err, class, 10*time.Minute); f.times() != 0 {
+				t.Error("asked again")
+			}
+			// Another key is another matter.
+			other := provider("first", say("hi"))
+			if resp, err := p.cold(t, resilient.Provider{Model: other, Circuit: "first:2f8a"}).ask(t); err != nil || resp.Text != "hi" {
+				t.Errorf("with another key: %+v, %v", resp, err)
+			}
+			f.does(say("hi"))
+			p.wait(10 * time.Minute)
+			if resp, err := p.ask(t); err != nil || resp.Text != "hi" {
+				t.Errorf("after an hour: %+v, %v", resp, err)
+			}
+		})
+	}
+}
+
+// Somebody put it right: who has the circuit open in memory learns of it soon.
+func TestAResetIsNoticed(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		f := provider("first", fail(llm.ClassBilling), say("hi"))
+		p := newProcess(t, e, resilient.Provider{Model: f})
+		m := p.For(e.Workspace)
+		_, _ = m.Generate(t.Context(), request, nil)
+		if was, err := p.store.Reset(t.Context(), e.Workspace, resilient.Key{Provider: "first"}); err != nil || !was {
+			t.Fatalf("reset: %v, %v", was, err)
+		}
+		_, err := m.Generate(t.Context(), request, nil)
+		refused(t, err, llm.ClassBilling, time.Hour)
+		p.later.Add(int64(31 * time.Second))
+		if resp, err := m.Generate(t.Context(), request, nil); err != nil || resp.Text != "hi" {
+			t.Errorf("got %+v, %v", resp, err)
+		}
+	})
+}
+
+// What does not speak against the provider neither opens a circuit nor keeps one
+// open.
+func TestWhatSaysNothingAgainstTheProvider(t *testing.T) {
+	for _, class := range []llm.ErrorClass{llm.ClassRateLimit, llm.ClassBadRequest, llm.ClassContextTooLong, llm.ClassRefused} {
+		onEach(t, func(t *testing.T, e dbtest.Env) {
+			f := provider("first", fail(class))
+			p := newProcess(t, e, resilient.Provider{Model: f})
+			for range 4 {
+				if _, err := p.ask(t); errors.Is(err, resilient.ErrOpen) {
+					t.Fatalf("%s opened it", class)
+				}
+			}
+			f.does(fail(llm.ClassUnavailable))
+			for range 2 {
+				_, _ = p.ask(t)
+			}
+			p.wait(31 * time.Second)
+			f.does(fail(class))
+			for range 2 {
+				if _, err := p.ask(t); llm.ClassOf(err) != class || errors.Is(err, resilient.ErrOpen) {
+					t.Errorf("%s keeps it open: %v", class, err)
+				}
+			}
+		})
+	}
+}
+
+// An answer ends the row of failures, also one that a request got for itself.
+func TestASuccessEndsTheRow(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		down := fail(llm.ClassUnavailable)
+		f := provider("first", down, down, say("hi"), down, down, down, say("hi"), down, down, say("hi"))
+		p := newProcess(t, e, resilient.Provider{Model: f})
+		m := p.For(e.Workspace)
+		for i, want := range []llm.ErrorClass{"", llm.ClassUnavailable, "", ""} {
+			if _, err := m.Generate(t.Context(), request, nil); llm.ClassOf(err) != want || errors.Is(err, resilient.ErrOpen) {
+				t.Errorf("call %d: %v", i, err)
+			}
+		}
+	})
+}
+
+// The end of the caller's own time is nobody's failure, and a probe that it cuts
+// off is made again.
+func TestTheCallersEndIsNoFailure(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		f := provider("first", hang)
+		p := newProcess(t, e, resilient.Provider{Model: f})
+		cut := func(m *resilient.Model) error {
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			defer cancel()
+			_, err := m.Generate(ctx, request, nil)
+			return err
+		}
+		m := p.For(e.Workspace)
+		for range 6 {
+			if err := cut(m); llm.ClassOf(err) != llm.ClassTimeout || errors.Is(err, resilient.ErrOpen) {
+				t.Fatalf("got %v", err)
+			}
+		}
+		f.does(fail(llm.ClassUnavailable))
+		for range 2 {
+			_, _ = p.ask(t)
+		}
+		p.wait(31 * time.Second)
+		f.does(hang)
+		m = p.For(e.Workspace)
+		for range 2 {
+			for _, m := range []*resilient.Model{m, p.For(e.Workspace)} {
+				if err := cut(m); llm.ClassOf(err) != llm.ClassTimeout || errors.Is(err, resilient.ErrOpen) {
+					t.Fatalf("a probe: %v", err)
+				}
+			}
+		}
+		if n := strings.Count(p.log.String(), "circuit probed"); n != 4 {
+			t.Errorf("%d calls of 4 were probes", n)
+		}
+		f.does(say("hi"))
+		if resp, err := m.Generate(t.Context(), request, nil); err != nil || resp.Text != "hi" {
+			t.Errorf("the next probe: %+v, %v", resp, err)
+		}
+	})
+}
+
+// A provider that is silent for the time of a try has failed, too.
+func TestSilenceOpensACircuit(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		f := provider("first", hang)
+		store := newStore(t, e.DB)
+		w := chain(t, func(c *resilient.Config) { c.Circuits, c.TryLimit = store, time.Millisecond }, resilient.Provider{Model: f})
+		m := w.For(e.Workspace)
+		for range 2 {
+			if _, err := m.Generate(t.Context(), request, nil); llm.ClassOf(err) != llm.ClassTimeout {
+				t.Errorf("got %v", err)
+			}
+		}
+		_, err := m.Generate(t.Context(), request, nil)
+		if refused(t, err, llm.ClassUnavailable, 30*time.Second); f.times() != 5 {
+			t.Error("asked more than 5 times")
+		}
+	})
+}
+
+// An invocation reads its circuits once, all of them together; nothing is written as
+// long as all is well.
+func TestWhatCircuitsCost(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		f, second := provider("first", say("hi")), provider("second", say("hi"))
+		p := newProcess(t, e, resilient.Provider{Model: f}, resilient.Provider{Model: second})
+		m := p.For(e.Workspace)
+		cost := func(calls int) db.Stats {
+			before := e.DB.Stats()
+			for range calls {
+				_, _ = m.Generate(t.Context(), request, nil)
+			}
+			return e.DB.Stats().Sub(before)
+		}
+		if got := cost(10); got != (db.Stats{Statements: 2, RoundTrips: 1}) {
+			t.Errorf("ten calls cost %+v", got)
+		}
+		p.later.Add(int64(30 * time.Second))
+		if got := cost(10); got.RoundTrips != 1 {
+			t.Errorf("ten calls half a minute later cost %+v", got)
+		}
+		f.does(fail(llm.ClassUnavailable), fail(llm.ClassUnavailable), say("hi"))
+		if got := cost(10); got.RoundTrips != 3 { // two failures and the success that ends the row
+			t.Errorf("ten calls, the first after two failures, cost %+v", got)
+		}
+		f.does(fail(llm.ClassUnavailable))
+		cost(2)
+		if got := cost(10); got.RoundTrips != 0 {
+			t.Errorf("ten calls with an open circuit cost %+v", got)
+		}
+	})
+}
+
+// A database that fails fails no call. Here it refuses to be used within a
+// transaction.
+func TestADatabaseThatFails(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		f, second := provider("first", say("hi")), provider("second", say("second"))
+		p := newProcess(t, e, resilient.Provider{Model: f}, resilient.Provider{Model: second})
+		known := p.For(e.Workspace)
+		if _, err := known.Generate(t.Context(), request, nil); err != nil {
+			t.Fatal(err)
+		}
+		probing := p.For(dbtest.NewWorkspace(t, e.DB))
+		f.does(fail(llm.ClassUnavailable))
+		for range 2 {
+			_, _ = probing.Generate(t.Context(), request, nil)
+		}
+		p.wait(31 * time.Second)
+		err := e.DB.Tx(t.Context(), e.Workspace, func(ctx context.Context, _ *db.Tx) error {
+			for name, c := range map[string]struct {
+				step step
+				want string
+			}{"well": {say("hi"), "hi"}, "down": {fail(llm.ClassUnavailable), "second"}, "no key": {fail(llm.ClassAuthentication), "second"}} {
+				f.does(c.step)
+				for _, m := range []*resilient.Model{known, p.For(e.Workspace), probing} {
+					for range 3 {
+						if resp, err := m.Generate(ctx, request, nil); err != nil || resp.Text != c.want {
+							t.Errorf("%s: %+v, %v", name, resp, err)
+						}
+					}
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(p.log.String(), "circuits can't be kept") {
+			t.Errorf("logged %s", &p.log)
+		}
+	})
+}
+
+// Workspaces have circuits of their own: one's unpaid bill is not another's.
+func TestWorkspacesHaveTheirOwnCircuits(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		f := provider("first", fail(llm.ClassBilling), say("hi"))
+		p := newProcess(t, e, resilient.Provider{Model: f})
+		_, _ = p.ask(t)
+		_, err := p.ask(t)
+		refused(t, err, llm.ClassBilling, time.Hour)
+		p.Workspace = dbtest.NewWorkspace(t, e.DB)
+		if resp, err := p.ask(t); err != nil || resp.Text != "hi" {
+			t.Errorf("elsewhere: %+v, %v", resp, err)
+		}
+	})
+}
+
+// One model serves many calls at once.
+func TestCallsAtOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		f, second := provider("first", fail(llm.ClassUnavailable)), provider("second", say("second"))
+		p := newProcess(t, e, resilient.Provider{Model: f}, resilient.Provider{Model: second})
+		m := p.For(e.Workspace)
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				for range 5 {
+					if resp, err := m.Generate(t.Context(), request, nil); err != nil || resp.Text != "second" {
+						t.Errorf("got %+v, %v", resp, err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		if n := f.times(); n < 5 || n > 12 { // those that were under way when it opened
+			t.Errorf("the first was asked %d times", n)
+		}
+	})
+}

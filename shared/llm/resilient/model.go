@@ -1,0 +1,185 @@
+package resilient
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+)
+
+// Model is a [Chain] as one model. It is safe for concurrent use.
+type Model struct {
+	cfg     *Config
+	breaker breaker
+}
+
+var _ llm.Model = (*Model)(nil)
+
+// Name implements [llm.Model]: it is the first choice's.
+func (m *Model) Name() string { return m.cfg.Providers[0].Model.Name() }
+
+// Generate implements [llm.Model]. The response says which model answered.
+//
+// When none does, the error is that of the provider that may be back soonest, and
+// its cause names all.
+func (m *Model) Generate(ctx context.Context, req llm.Request, onDelta func(llm.Delta)) (llm.Response, error) {
+	if err := llm.Interrupted(ctx, m.Name()); err != nil {
+		return llm.Response{}, err
+	}
+	targets := m.cfg.targets(req)
+	m.breaker.read(ctx, targets)
+	out := &output{onDelta: onDelta}
+	var failed []error
+	for i, t := range targets {
+		req.Model = t.key.Model
+		resp, err := m.ask(ctx, t, req, out, targets[i+1:])
+		if err == nil {
+			return resp, nil
+		}
+		failed = append(failed, err)
+		if ctx.Err() != nil || out.begun {
+			return llm.Response{}, err
+		}
+		if class := llm.ClassOf(err); !class.Retryable() && !lasting(class) {
+			break
+		}
+	}
+	return llm.Response{}, verdict(failed)
+}
+
+// output passes the pieces of an answer on and notes that there were some.
+type output struct {
+	onDelta func(llm.Delta)
+	begun   bool
+}
+
+func (o *output) sink() func(llm.Delta) {
+	if o.onDelta == nil {
+		return nil
+	}
+	return func(d llm.Delta) {
+		o.begun = true
+		o.onDelta(d)
+	}
+}
+
+// ask asks one provider, up to a few times. rest are those that could be asked
+// instead.
+func (m *Model) ask(ctx context.Context, t target, req llm.Request, out *output, rest []target) (resp llm.Response, err error) {
+	call := Call{Workspace: m.breaker.ws, Provider: t.Name(), Model: t.key.Model, Fallback: t.fallback}
+	begun := m.cfg.Clock()
+	defer func() {
+		call.Class, call.Err, call.Took = llm.ClassOf(err), err, m.cfg.Clock().Sub(begun)
+		m.cfg.Observe(ctx, call)
+	}()
+	probe, err := m.breaker.admit(ctx, t)
+	if err != nil {
+		return resp, err
+	}
+	for {
+		call.Tries++
+		resp, err = m.try(ctx, t, req, out)
+		m.breaker.learn(ctx, t, probe, err)
+		if err == nil {
+			call.Usage = resp.Usage
+			if resp.Model != "" {
+				call.Model = resp.Model
+			}
+			return resp, nil
+		}
+		if call.Tries >= m.cfg.Tries || out.begun || ctx.Err() != nil {
+			return llm.Response{}, err
+		}
+		wait, again := m.wait(ctx, t, err, call.Tries, rest)
+		if !again {
+			return llm.Response{}, err
+		}
+		m.cfg.Log.WarnContext(ctx, "model tried again", "provider", t.key.Provider, "model", t.key.Model, "try", call.Tries+1,
+			"class", llm.ClassOf(err), "wait_ms", wait.Milliseconds(), "error", err)
+		if err := sleep(ctx, wait); err != nil {
+			return llm.Response{}, llm.Interrupted(ctx, t.Name())
+		}
+	}
+}
+
+// try asks once, within the time of a try.
+func (m *Model) try(ctx context.Context, t target, req llm.Request, out *output) (llm.Response, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, m.cfg.TryLimit, fmt.Errorf("no answer within %s", m.cfg.TryLimit))
+	defer cancel()
+	return t.Generate(ctx, req, out.sink())
+}
+
+const (
+	// leastTry is the time that must be left after a wait for it to be worth while.
+	leastTry = time.Second
+	// patience is how long to wait for a model while another could be asked.
+	patience = 5 * time.Second
+)
+
+// wait decides whether a failed try is worth another, and when.
+func (m *Model) wait(ctx context.Context, t target, err error, tries int, rest []target) (time.Duration, bool) {
+	class := llm.ClassOf(err)
+	if c, _ := m.breaker.look(t.key); !class.Retryable() || c.State != Closed {
+		return 0, false
+	}
+	limit := m.cfg.MaxWait
+	if slices.ContainsFunc(rest, func(t target) bool { return !m.breaker.shut(t.key) }) {
+		if class == llm.ClassTimeout {
+			return 0, false
+		}
+		limit = min(limit, patience)
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		limit = min(limit, deadline.Sub(m.cfg.Clock())-leastTry)
+	}
+	wait := m.backoff(tries) + retryAfter(err)
+	return wait, wait <= limit
+}
+
+// backoff is a random time, up to twice as long after each try.
+func (m *Model) backoff(tries int) time.Duration {
+	longest := m.cfg.Backoff << min(tries-1, 20)
+	return time.Duration(m.cfg.Rand() * float64(min(longest, m.cfg.MaxBackoff)))
+}
+
+// retryAfter is what the provider asked for, 0 if nothing.
+func retryAfter(err error) time.Duration {
+	if e, ok := errors.AsType[*llm.Error](err); ok {
+		return max(e.RetryAfter, 0)
+	}
+	return 0
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return ctx.Err()
+	}
+}
+
+// verdict is the error of a call that all providers failed: of those that may pass
+// by themselves the one that is to be waited for least, else a conversation that is
+// too long for the last, which can be helped, else the first.
+func verdict(failed []error) error {
+	best := failed[0]
+	if last := failed[len(failed)-1]; llm.ClassOf(last) == llm.ClassContextTooLong {
+		best = last
+	}
+	passing := slices.DeleteFunc(slices.Clone(failed), func(err error) bool { return !llm.ClassOf(err).Retryable() })
+	if len(passing) > 0 {
+		best = slices.MinFunc(passing, func(a, b error) int { return cmp.Compare(retryAfter(a), retryAfter(b)) })
+	}
+	e, ok := errors.AsType[*llm.Error](best)
+	if !ok || len(failed) == 1 {
+		return best
+	}
+	return &llm.Error{Class: e.Class, Provider: e.Provider, RetryAfter: e.RetryAfter, Err: errors.Join(failed...)}
+}

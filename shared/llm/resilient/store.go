@@ -1,0 +1,148 @@
+package resilient
+
+import (
+	"cmp"
+	"context"
+	"embed"
+	"fmt"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+)
+
+//go:embed *.sql
+var files embed.FS
+
+// Policy says when circuits open, and for how long. Zeros mean the defaults.
+type Policy struct {
+	Failures    int           // in a row that open it: 5
+	Window      time.Duration // failures further apart are not in a row: 5 min
+	Cooldown    time.Duration // the first one: 30 s
+	MaxCooldown time.Duration // 10 min
+	Pause       time.Duration // after a refused key or an unpaid bill: 1 h
+}
+
+type queries struct {
+	Look, List, Ensure, Count, Trip, Pause, Close, Claim, GiveBack db.Query
+}
+
+// Store keeps the circuits of all workspaces in the table provider_circuits. It
+// implements [Circuits].
+type Store struct {
+	db     *db.DB
+	q      queries
+	policy Policy
+}
+
+var _ Circuits = (*Store)(nil)
+
+// NewStore makes a store.
+func NewStore(d *db.DB, p Policy) (*Store, error) {
+	s := &Store{db: d, policy: Policy{
+		Failures: cmp.Or(p.Failures, 5), Window: cmp.Or(p.Window, 5*time.Minute),
+		Cooldown: cmp.Or(p.Cooldown, 30*time.Second), MaxCooldown: cmp.Or(p.MaxCooldown, 10*time.Minute),
+		Pause: cmp.Or(p.Pause, time.Hour),
+	}}
+	if err := db.Load(files, &s.q); err != nil {
+		return nil, fmt.Errorf("resilient: %w", err)
+	}
+	return s, nil
+}
+
+// Load implements [Circuits], in one round trip.
+func (s *Store) Load(ctx context.Context, ws db.Workspace, keys []Key) ([]Circuit, error) {
+	var b db.Batch
+	out := make([]Circuit, len(keys))
+	for i, k := range keys {
+		out[i] = Circuit{Key: k, State: Closed}
+		b.Each(out[i].read, s.q.Look, k.Provider, k.Model)
+	}
+	if err := s.db.Read(ctx, ws, &b); err != nil {
+		return nil, fmt.Errorf("load circuits: %w", err)
+	}
+	return out, nil
+}
+
+// List gives the circuits that the workspace has had, at most limit, by provider
+// and model.
+func (s *Store) List(ctx context.Context, ws db.Workspace, limit int) ([]Circuit, error) {
+	var out []Circuit
+	err := s.db.Each(ctx, ws, func(scan db.Scan) error {
+		var c Circuit
+		err := c.read(scan)
+		out = append(out, c)
+		return err
+	}, s.q.List, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list circuits: %w", err)
+	}
+	return out, nil
+}
+
+func (c *Circuit) read(scan db.Scan) error {
+	var class *llm.ErrorClass
+	var now time.Time
+	if err := scan(&c.Provider, &c.Model, &c.State, &c.Failures, &class, &c.OpenedAt, &c.RetryAt, &now); err != nil {
+		return err
+	}
+	if class != nil {
+		c.Class = *class
+	}
+	if c.RetryAt != nil {
+		c.RetryIn = c.RetryAt.Sub(now)
+	}
+	return nil
+}
+
+// Failed implements [Circuits], in one round trip.
+func (s *Store) Failed(ctx context.Context, ws db.Workspace, key Key, class llm.ErrorClass, wait time.Duration) (Circuit, error) {
+	var b db.Batch
+	b.Exec(s.q.Ensure, key.Provider, key.Model)
+	if lasting(class) {
+		b.Exec(s.q.Pause, key.Provider, key.Model, class, s.policy.Pause.Milliseconds())
+	} else {
+		cooldown := min(max(s.policy.Cooldown, wait), s.policy.MaxCooldown)
+		b.Exec(s.q.Count, key.Provider, key.Model, class, s.policy.Window.Milliseconds())
+		b.Exec(s.q.Trip, key.Provider, key.Model, s.policy.Failures, cooldown.Milliseconds(), s.policy.MaxCooldown.Milliseconds())
+	}
+	var c Circuit
+	b.Each(c.read, s.q.Look, key.Provider, key.Model).MustFind()
+	if err := s.db.Do(ctx, ws, &b); err != nil {
+		return Circuit{}, fmt.Errorf("count a failure of %s: %w", key.Provider, err)
+	}
+	return c, nil
+}
+
+// Succeeded implements [Circuits].
+func (s *Store) Succeeded(ctx context.Context, ws db.Workspace, key Key) error {
+	_, err := s.Reset(ctx, ws, key)
+	return err
+}
+
+// Reset closes a circuit for a person who has put right what was wrong, and reports
+// whether there was anything to forget.
+func (s *Store) Reset(ctx context.Context, ws db.Workspace, key Key) (bool, error) {
+	n, err := s.db.Exec(ctx, ws, s.q.Close, key.Provider, key.Model)
+	if err != nil {
+		return false, fmt.Errorf("close the circuit of %s: %w", key.Provider, err)
+	}
+	return n > 0, nil
+}
+
+// Claim implements [Circuits].
+func (s *Store) Claim(ctx context.Context, ws db.Workspace, key Key, lease time.Duration) (bool, error) {
+	n, err := s.db.Exec(ctx, ws, s.q.Claim, key.Provider, key.Model, lease.Milliseconds())
+	if err != nil {
+		return false, fmt.Errorf("claim a probe of %s: %w", key.Provider, err)
+	}
+	return n > 0, nil
+}
+
+// GiveBack implements [Circuits].
+func (s *Store) GiveBack(ctx context.Context, ws db.Workspace, key Key) error {
+	if _, err := s.db.Exec(ctx, ws, s.q.GiveBack, key.Provider, key.Model); err != nil {
+		return fmt.Errorf("give back a probe of %s: %w", key.Provider, err)
+	}
+	return nil
+}

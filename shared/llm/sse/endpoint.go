@@ -1,0 +1,190 @@
+package sse
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
+)
+
+// Doer sends requests. An *http.Client does, and is kept from following redirects;
+// another must not follow them.
+type Doer interface {
+	Do(*http.Request) (*http.Response, error)
+}
+
+// Endpoint is one URL of a provider that answers a POST of JSON by JSON or by
+// server-sent events. It is safe for concurrent use.
+type Endpoint struct {
+	provider string
+	url      string
+	http     Doer
+	header   http.Header // without the key
+	keyName  string      // empty: there is no key
+	key      secret.Value
+	redactor *secret.Redactor
+}
+
+// Config is what an endpoint is made of.
+type Config struct {
+	Provider  string      // its name in errors
+	URL       *url.URL    // as [ParseURL] returns it
+	HTTP      Doer        // nil: a client of its own over net/http's transport
+	Header    http.Header // of every request
+	Key       secret.Value
+	KeyHeader string // the header that bears the key, if there is one
+	KeyPrefix string // what stands before the key in it
+}
+
+// ParseURL reads the base URL of a provider. An error does not repeat it, for it
+// may hold a secret.
+func ParseURL(base string) (*url.URL, error) {
+	u, err := url.Parse(base)
+	switch {
+	case err != nil:
+		return nil, errors.New("the base URL is not a URL")
+	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
+		return nil, errors.New("the base URL has to begin with http:// or https:// and a host")
+	case u.User != nil:
+		return nil, errors.New("the base URL may not hold a user or a password")
+	}
+	return u, nil
+}
+
+// NewEndpoint makes an endpoint. An error does not repeat the key.
+func NewEndpoint(c Config) (*Endpoint, error) {
+	key := c.Key.Reveal()
+	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, errors.New("the API key has a character that no key has: a space, a line break, a letter beyond ASCII")
+	}
+	e := &Endpoint{provider: c.Provider, url: c.URL.String(), http: c.HTTP, header: c.Header.Clone(), redactor: secret.NewRedactor(nil)}
+	if key != "" {
+		e.keyName, e.key = c.KeyHeader, secret.NewValue(c.KeyPrefix+key)
+		e.redactor.Add(c.Key)
+	}
+	if e.http == nil {
+		e.http = &http.Client{}
+	}
+	if client, ok := e.http.(*http.Client); ok {
+		straight := *client
+		straight.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		e.http = &straight
+	}
+	return e, nil
+}
+
+// Receiver is told what comes. An error that is no [*Failure] means that what came
+// is malformed.
+type Receiver interface {
+	// Whole is told an answer in one piece.
+	Whole(body []byte) error
+	// Event is told an event, and returns whether it was the last.
+	Event(Event) (last bool, err error)
+	// End is told that the stream has ended without a last event.
+	End() error
+}
+
+// Ask posts the body and passes on the answer, as events or in one piece, whichever
+// comes: a provider may not do what it is asked. The error is an *llm.Error.
+func (e *Endpoint) Ask(ctx context.Context, body []byte, stream bool, to Receiver) error {
+	resp, err := e.post(ctx, body, stream)
+	if err != nil {
+		return e.failed(ctx, nil, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		return e.failed(ctx, resp.Header, readFailure(resp))
+	}
+	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if media == "text/event-stream" || stream && media != "application/json" {
+		err = passEvents(ctx, resp.Body, to)
+	} else {
+		err = passWhole(resp.Body, to)
+	}
+	if err != nil {
+		return e.failed(ctx, resp.Header, err)
+	}
+	return nil
+}
+
+func (e *Endpoint) post(ctx context.Context, body []byte, stream bool) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(req.Header, e.header)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json")
+	if stream {
+		req.Header.Set("Accept", "text/event-stream, application/json")
+	}
+	if e.keyName != "" {
+		req.Header.Set(e.keyName, e.key.Reveal())
+	}
+	resp, err := e.http.Do(req)
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		err = wrapped.Err // its text repeats the URL
+	}
+	return resp, err
+}
+
+func passWhole(in io.ReadCloser, to Receiver) error {
+	body, err := io.ReadAll(http.MaxBytesReader(nil, in, MaxWhole))
+	if err != nil {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	return to.Whole(body)
+}
+
+func passEvents(ctx context.Context, in io.ReadCloser, to Receiver) error {
+	r := NewReader(http.MaxBytesReader(nil, in, MaxStream), MaxEvent)
+	for {
+		event, err := r.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return to.End()
+		case err != nil:
+			return fmt.Errorf("read the stream: %w", err)
+		}
+		if last, err := to.Event(event); last || err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil { // what is buffered would hide it
+			return err
+		}
+	}
+}
+
+// failed is err as the *llm.Error it means. The end of ctx comes first: it explains
+// whatever else went wrong.
+func (e *Endpoint) failed(ctx context.Context, header http.Header, err error) error {
+	if ended := llm.Interrupted(ctx, e.provider); ended != nil {
+		return ended
+	}
+	out := &llm.Error{Class: classOf(err), Provider: e.provider, RetryAfter: retryAfter(header)}
+	text := err.Error()
+	if id := cmp.Or(header.Get("Request-Id"), header.Get("X-Request-Id")); id != "" && len(id) <= 100 {
+		text = "request " + id + ": " + text
+	}
+	out.Err = errors.New(clip(e.redactor.Text(strings.ToValidUTF8(text, "\uFFFD"))))
+	return out
+}
+
+// clip is at most [MaxText] bytes of s, whole characters.
+func clip(s string) string {
+	if len(s) <= MaxText {
+		return s
+	}
+	const more = "…"
+	return strings.ToValidUTF8(s[:MaxText-len(more)], "") + more
+}

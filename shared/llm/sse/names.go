@@ -1,0 +1,82 @@
+package sse
+
+import "github.com/lanekeeper/lanekeeper/shared/llm"
+
+// names are the types and codes of errors that OpenAI, Anthropic, and those who
+// speak like them, use; in lower case.
+var names = map[string]llm.ErrorClass{
+	"authentication_error":  llm.ClassAuthentication,
+	"authenticationerror":   llm.ClassAuthentication,
+	"permission_error":      llm.ClassAuthentication,
+	"permissiondeniederror": llm.ClassAuthentication,
+	"invalid_api_key":       llm.ClassAuthentication,
+	"unauthorized":          llm.ClassAuthentication,
+
+	"billing_error":              llm.ClassBilling,
+	"insufficient_quota":         llm.ClassBilling,
+	"insufficient_credits":       llm.ClassBilling,
+	"insufficient_balance":       llm.ClassBilling,
+	"billing_hard_limit_reached": llm.ClassBilling,
+	"billing_not_active":         llm.ClassBilling,
+
+	"rate_limit_error":    llm.ClassRateLimit,
+	"rate_limit_exceeded": llm.ClassRateLimit,
+	"ratelimiterror":      llm.ClassRateLimit,
+	"too_many_requests":   llm.ClassRateLimit,
+
+	"overloaded_error":        llm.ClassOverloaded,
+	"engine_overloaded":       llm.ClassOverloaded,
+	"engine_overloaded_error": llm.ClassOverloaded,
+	"server_overloaded":       llm.ClassOverloaded,
+	"service_unavailable":     llm.ClassOverloaded,
+
+	"invalid_request_error": llm.ClassBadRequest,
+	"badrequesterror":       llm.ClassBadRequest,
+	"not_found_error":       llm.ClassBadRequest,
+	"notfounderror":         llm.ClassBadRequest,
+	"model_not_found":       llm.ClassBadRequest,
+
+	"context_length_exceeded":       llm.ClassContextTooLong,
+	"contextwindowexceedederror":    llm.ClassContextTooLong,
+	"exceed_context_size_error":     llm.ClassContextTooLong,
+	"model_context_window_exceeded": llm.ClassContextTooLong,
+	"request_too_large":             llm.ClassContextTooLong,
+	"string_above_max_length":       llm.ClassContextTooLong,
+
+	"content_filter":              llm.ClassRefused,
+	"content_policy_violation":    llm.ClassRefused,
+	"contentpolicyviolationerror": llm.ClassRefused,
+	"data_inspection_failed":      llm.ClassRefused,
+	"invalid_prompt":              llm.ClassRefused,
+	"moderation_blocked":          llm.ClassRefused,
+
+	"timeout_error": llm.ClassUnavailable, // on their side
+}
+
+// words tell apart what is all one name, mostly invalid_request_error; in lower case.
+var words = []struct {
+	text  string
+	class llm.ErrorClass
+}{
+	{"prompt is too long", llm.ClassContextTooLong},
+	{"input is too long", llm.ClassContextTooLong},
+	{"context length", llm.ClassContextTooLong},
+	{"context window", llm.ClassContextTooLong},
+	{"context limit", llm.ClassContextTooLong},
+	{"context size", llm.ClassContextTooLong},
+	{"input token count", llm.ClassContextTooLong},
+	{"too many input tokens", llm.ClassContextTooLong},
+	{"reduce the length of", llm.ClassContextTooLong},
+	{"request too large for", llm.ClassContextTooLong}, // OpenAI's 429 of a request beyond the limit of a minute
+
+	{"credit balance is too low", llm.ClassBilling},
+	{"insufficient credits", llm.ClassBilling},
+	{"exceeded your current quota", llm.ClassBilling},
+	{"reached your specified api usage limits", llm.ClassBilling},
+
+	{"content filtering policy", llm.ClassRefused},
+	{"content management policy", llm.ClassRefused},
+	{"content policy", llm.ClassRefused},
+	{"violating our usage policy", llm.ClassRefused},
+	{"input was flagged", llm.ClassRefused},
+}
