@@ -47,8 +47,13 @@ func QueryActivity(log *activity.Log, now func() time.Time) (Skill, error) {
 			out := struct {
 				Actions []action `json:"actions"`
 			}{[]action{}}
+			quoted := false // an error may quote the other side
 			for _, e := range page.Items {
+				quoted = quoted || e.Error != ""
 				out.Actions = append(out.Actions, action{e.CreatedAt, e.Skill, e.Status, e.Error, e.Trace})
+			}
+			if quoted {
+				return FromOutside{out}, nil
 			}
 			return out, nil
 		},

@@ -98,6 +98,10 @@ type Skill struct {
 // Outside reports whether the skill works outside the database.
 func (s *Skill) Outside() bool { return s.Do != nil }
 
+// FromOutside is what a Run returns where it brings words that are not the
+// operator's: they are data to the model, and the run's trust falls.
+type FromOutside struct{ Value any }
+
 // Class says whose failure an error is.
 type Class string
 

@@ -1,0 +1,161 @@
+package skill
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+)
+
+// Create registers a skill that is not built in, and answers it as it stands then.
+// Errors: [InvalidError], [ErrTaken], [ErrFull]. The transaction sends nothing
+// before the definition is found valid.
+func (r *Registry) Create(ctx context.Context, tx Tx, d Definition) (Definition, error) {
+	d.ID, d.Scope = r.ids(), cmp.Or(d.Scope, Internal)
+	if err := r.check(&d); err != nil {
+		return Definition{}, err
+	}
+	if _, taken := r.builtins.exact(d.Name); taken {
+		return Definition{}, ErrTaken
+	}
+	if !d.Enabled {
+		d = d.disabled(Human, d.DisabledReason)
+	}
+	var rows int
+	tx.Later().One([]any{&rows}, r.q.Count)
+	created, err := r.insert(ctx, tx, d)
+	switch {
+	case errors.Is(err, db.ErrUnique):
+		return Definition{}, ErrTaken
+	case err != nil:
+		return Definition{}, fmt.Errorf("create skill %s: %w", d.Name, err)
+	case rows >= MaxSkills:
+		return Definition{}, ErrFull // and the transaction is undone
+	}
+	return created, nil
+}
+
+// Patch changes a skill as it was read by [Registry.Get], and answers it as it
+// stands then. Of a built-in one, description, parameters and config can't be
+// changed. Errors: [InvalidError], [ErrChanged]. The transaction sends nothing
+// before the change is found valid.
+func (r *Registry) Patch(ctx context.Context, tx Tx, ws db.Workspace, d Definition, p Patch) (Definition, error) {
+	d = d.with(p)
+	if d.Kind != Builtin {
+		if err := r.check(&d); err != nil {
+			return Definition{}, err
+		}
+		return r.put(ctx, tx, ws, d)
+	}
+	bad := &InvalidError{}
+	const fixed = "is a built-in skill's own, and can't be changed"
+	bad.refuse(p.Description != nil, "description", fixed)
+	bad.refuse(p.Parameters != nil, "parameters", fixed)
+	bad.refuse(p.Config != nil, "config", fixed)
+	bad.checkCommon(&d)
+	if err := bad.orNil(); err != nil {
+		return Definition{}, err
+	}
+	return r.put(ctx, tx, ws, d)
+}
+
+// Delete takes a skill away, or what was changed of a built-in one, and answers
+// what it was. Errors: [ErrNotFound].
+func (r *Registry) Delete(ctx context.Context, tx Tx, ws db.Workspace, ref string) (Definition, error) {
+	d, err := r.GetIn(ctx, tx, ws, ref)
+	if err != nil {
+		return Definition{}, err
+	}
+	tx.Later().Exec(r.q.Delete, d.ID)
+	return d, nil
+}
+
+// Disable takes a skill out of use. It reports whether that changed anything: a
+// skill that is disabled stays so, and a human's word counts more than
+// self-healing's. Errors: [ErrNotFound], [ErrChanged], [InvalidError].
+func (r *Registry) Disable(ctx context.Context, tx Tx, ws db.Workspace, ref string, by Actor, reason string) (Definition, bool, error) {
+	d, err := r.GetIn(ctx, tx, ws, ref)
+	if err != nil {
+		return Definition{}, false, err
+	}
+	if !d.Enabled && (d.DisabledBy == by || by == SelfHealing) {
+		return d, false, nil
+	}
+	d = d.disabled(by, reason)
+	bad := &InvalidError{}
+	if bad.checkCommon(&d); len(bad.Fields) > 0 {
+		return Definition{}, false, bad
+	}
+	d, err = r.put(ctx, tx, ws, d)
+	return d, err == nil, err
+}
+
+// Enable puts a skill back into use. It reports whether that changed anything.
+// Errors: [ErrNotFound], [ErrChanged], and [ErrByHuman] where self-healing asks for
+// what a human has disabled.
+func (r *Registry) Enable(ctx context.Context, tx Tx, ws db.Workspace, ref string, by Actor) (Definition, bool, error) {
+	d, err := r.GetIn(ctx, tx, ws, ref)
+	if err != nil || d.Enabled {
+		return d, false, err
+	}
+	if d.DisabledBy == Human && by != Human {
+		return d, false, ErrByHuman
+	}
+	d, err = r.put(ctx, tx, ws, d.enabled())
+	return d, err == nil, err
+}
+
+// put writes a skill over the version that was read.
+func (r *Registry) put(ctx context.Context, tx Tx, ws db.Workspace, d Definition) (Definition, error) {
+	var written []Definition
+	var err error
+	if d.Version == 0 { // a built-in skill gets its row
+		d.CreatedBy = string(cmp.Or(d.DisabledBy, Human))
+		var row Definition
+		if row, err = r.insert(ctx, tx, d); errors.Is(err, db.ErrUnique) {
+			return Definition{}, ErrChanged
+		}
+		written = append(written, row)
+	} else {
+		err = tx.Each(ctx, collect(&written), r.q.Update, append([]any{d.ID, d.Version}, values(d)...)...)
+	}
+	if err != nil {
+		return Definition{}, fmt.Errorf("change skill %s: %w", d.Name, err)
+	}
+	if len(written) == 0 {
+		return Definition{}, ErrChanged
+	}
+	if d.Kind == Builtin {
+		code, _ := r.builtins.exact(d.Name) // it was found there
+		return overridden(ws, code, &written[0]), nil
+	}
+	return written[0], nil
+}
+
+func (r *Registry) insert(ctx context.Context, tx Tx, d Definition) (Definition, error) {
+	var written []Definition
+	args := append([]any{d.ID, d.Name, d.Kind}, values(d)...)
+	if err := tx.Each(ctx, collect(&written), r.q.Insert, append(args, d.CreatedBy)...); err != nil {
+		return Definition{}, err
+	}
+	return written[0], nil
+}
+
+// values are what a row says, in the order of the statements that write it.
+func values(d Definition) []any {
+	out := []any{d.Description, string(d.Parameters), d.Config, d.Scope, d.RequiresApproval, d.Serial, seconds(d.Timeout)}
+	if d.Kind == Builtin {
+		c := d.changes
+		out = []any{nil, nil, nil, c.scope, c.approval, c.serial, nil}
+		if c.timeout != nil {
+			out[6] = seconds(*c.timeout)
+		}
+	}
+	return append(out, d.Enabled, db.Null(d.DisabledBy), db.Null(d.DisabledReason))
+}
+
+// seconds is a time-out's column: null is the default.
+func seconds(limit time.Duration) any { return db.Null(int64(limit / time.Second)) }

@@ -1,0 +1,289 @@
+package skill
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+)
+
+// A Definition is a skill as a workspace has it: a row, a built-in skill, or a
+// built-in one with what its row changes.
+type Definition struct {
+	ID          string
+	Name        string
+	Kind        Kind
+	Description string
+	Parameters  json.RawMessage // JSON Schema of an object
+	// Config is what its kind needs to know; a built-in skill has none. It may hold
+	// secrets in clear: [Definition.PublicConfig] is for others to read.
+	Config           json.RawMessage
+	Scope            Scope
+	RequiresApproval bool
+	Serial           bool
+	Timeout          time.Duration // whole seconds; 0: the workspace's default
+
+	Enabled        bool
+	DisabledBy     Actor // empty while it is enabled
+	DisabledReason string
+	DisabledAt     *time.Time
+
+	Version   int // counts changes; 0: a built-in skill as the code has it
+	CreatedBy string
+	CreatedAt time.Time
+	UpdatedAt time.Time
+
+	changes changes
+}
+
+// changes are what the row of a built-in skill changes; nil leaves it to the code.
+type changes struct {
+	scope    *Scope
+	approval *bool
+	serial   *bool
+	timeout  *time.Duration
+}
+
+// Actor is who disables or enables a skill.
+type Actor string
+
+// The actors. What a human has disabled, self-healing does not enable.
+const (
+	Human       Actor = "human"
+	SelfHealing Actor = "self_healing"
+)
+
+// Patch is a change of a definition; nil leaves a field as it is.
+type Patch struct {
+	Description      *string
+	Parameters       json.RawMessage
+	Config           json.RawMessage
+	Scope            *Scope
+	RequiresApproval *bool
+	Serial           *bool
+	Timeout          *time.Duration // 0: the workspace's default
+	Enabled          *bool          // by a human
+}
+
+// Bounds of a definition, in bytes where nothing else is said.
+const (
+	MaxName        = 64
+	MaxDescription = 4000 // characters
+	MaxReason      = 500  // characters
+	MaxParameters  = 32 << 10
+	MaxConfig      = 16 << 10
+	MaxTimeout     = 900 * time.Second
+	// MaxSkills is how many rows a workspace may have.
+	MaxSkills = 1000
+)
+
+// A FieldProblem says what is wrong with a field, never its value.
+type FieldProblem struct {
+	Field   string // "name", "config.headers"
+	Problem string
+}
+
+// An InvalidError lists what is wrong with a definition.
+type InvalidError struct{ Fields []FieldProblem }
+
+// Invalid makes an [InvalidError] of one field.
+func Invalid(field, format string, args ...any) error {
+	return &InvalidError{[]FieldProblem{{field, fmt.Sprintf(format, args...)}}}
+}
+
+func (e *InvalidError) Error() string {
+	text := "invalid skill"
+	for i, f := range e.Fields {
+		text += []string{": ", "; "}[min(i, 1)] + f.Field + " " + f.Problem
+	}
+	return text
+}
+
+var (
+	legalName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+	// what every provider takes as the name of a parameter
+	legalParameter = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
+)
+
+// refuse adds a problem where there is one.
+func (e *InvalidError) refuse(wrong bool, field, problem string) {
+	if wrong {
+		e.Fields = append(e.Fields, FieldProblem{field, problem})
+	}
+}
+
+// orNil is the error, if there is any problem.
+func (e *InvalidError) orNil() error {
+	if len(e.Fields) == 0 {
+		return nil
+	}
+	return e
+}
+
+// check lists all that is wrong with a definition that is not built in, as an
+// [InvalidError], and brings it into the form that is stored.
+func (r *Registry) check(d *Definition) error {
+	bad := &InvalidError{}
+	bad.refuse(len(d.Name) > MaxName || !legalName.MatchString(d.Name), "name", "must be 1 to 64 lower-case letters, digits and _ that begin with a letter")
+	length := utf8.RuneCountInString(d.Description)
+	bad.refuse(length < 1 || length > MaxDescription, "description", "must have 1 to 4000 characters")
+	bad.checkCommon(d)
+	field, problem := checkParameters(d)
+	bad.refuse(problem != "", field, problem)
+	d.Config = activity.Storable(compact(d.Config))
+	bad.refuse(len(d.Config) > MaxConfig, "config", "may have 16 KiB at most")
+	factory, known := r.factories[d.Kind]
+	bad.refuse(!known, "kind", "is none that can be registered here")
+	if err := bad.orNil(); err != nil {
+		return err
+	}
+	if _, err := factory(*d); err != nil {
+		if invalid, ok := errors.AsType[*InvalidError](err); ok {
+			return invalid
+		}
+		return fmt.Errorf("skill %s: %w", d.Name, err)
+	}
+	return nil
+}
+
+// checkCommon is for what a built-in skill's row may say too.
+func (e *InvalidError) checkCommon(d *Definition) {
+	e.refuse(!slices.Contains([]Scope{Internal, External, Both}, d.Scope), "scope", "must be internal, external or both")
+	e.refuse(d.Timeout < 0 || d.Timeout > MaxTimeout || d.Timeout%time.Second != 0, "timeoutSeconds", "must be 1 to 900")
+	e.refuse(utf8.RuneCountInString(d.DisabledReason) > MaxReason, "reason", "may have 500 characters at most")
+}
+
+// noParameters is the schema of a skill that takes none.
+const noParameters = `{"type":"object","properties":{},"additionalProperties":false}`
+
+// checkParameters compiles the schema and looks for what providers refuse: one
+// skill with such a schema would make every call of a model fail. No problem is
+// empty.
+func checkParameters(d *Definition) (field, problem string) {
+	if len(d.Parameters) == 0 {
+		d.Parameters = json.RawMessage(noParameters)
+	}
+	d.Parameters = compact(d.Parameters)
+	if len(d.Parameters) > MaxParameters {
+		return "parameters", "may have 32 KiB at most"
+	}
+	if problem := objectSchema(d.Parameters); problem != "" {
+		return "parameters", problem
+	}
+	if _, err := compile("parameters", d.Parameters); err != nil {
+		return "parameters" + schemaPath(err), "is no JSON Schema (draft 2020-12)"
+	}
+	return "", ""
+}
+
+// objectSchema says why a schema is none of an object that providers take; empty:
+// it is. It is cheap enough for every load.
+func objectSchema(raw json.RawMessage) string {
+	var top map[string]json.RawMessage
+	if json.Unmarshal(raw, &top) != nil || top == nil {
+		return "must be a JSON Schema of an object"
+	}
+	if kind := top["type"]; string(kind) != `"object"` {
+		return `must say "type": "object" at the top`
+	}
+	for _, word := range []string{"oneOf", "anyOf", "allOf", "not", "enum", "$ref"} {
+		if _, there := top[word]; there {
+			return "must not have " + word + " at the top: model providers refuse it"
+		}
+	}
+	var properties map[string]json.RawMessage
+	if raw, there := top["properties"]; there && json.Unmarshal(raw, &properties) != nil {
+		return "must have an object of properties"
+	}
+	for name := range properties {
+		if len(name) > MaxName || !legalParameter.MatchString(name) {
+			return "has a property whose name is not 1 to 64 letters, digits, dots, - and _"
+		}
+	}
+	return ""
+}
+
+// schemaPath is where in a schema the first thing is wrong, as ".properties.a".
+func schemaPath(err error) string {
+	schema, ok := errors.AsType[*jsonschema.SchemaValidationError](err)
+	if !ok {
+		return ""
+	}
+	invalid, ok := errors.AsType[*jsonschema.ValidationError](schema.Err)
+	if !ok {
+		return ""
+	}
+	for len(invalid.Causes) > 0 {
+		invalid = invalid.Causes[0]
+	}
+	path := ""
+	for _, token := range invalid.InstanceLocation {
+		path += "." + token
+	}
+	return path
+}
+
+func compact(raw json.RawMessage) json.RawMessage {
+	var b bytes.Buffer
+	if json.Compact(&b, raw) != nil {
+		return raw // whoever reads it says so
+	}
+	return b.Bytes()
+}
+
+// with is d after a patch. A built-in skill remembers what was changed.
+func (d Definition) with(p Patch) Definition {
+	set(&d.Description, p.Description)
+	set(&d.Scope, p.Scope)
+	set(&d.RequiresApproval, p.RequiresApproval)
+	set(&d.Serial, p.Serial)
+	set(&d.Timeout, p.Timeout)
+	if p.Parameters != nil {
+		d.Parameters = p.Parameters
+	}
+	if p.Config != nil {
+		d.Config = p.Config
+	}
+	if p.Scope != nil {
+		d.changes.scope = p.Scope
+	}
+	if p.RequiresApproval != nil {
+		d.changes.approval = p.RequiresApproval
+	}
+	if p.Serial != nil {
+		d.changes.serial = p.Serial
+	}
+	if p.Timeout != nil {
+		d.changes.timeout = p.Timeout
+	}
+	if p.Enabled != nil && *p.Enabled {
+		d = d.enabled()
+	} else if p.Enabled != nil && d.DisabledBy != Human {
+		d = d.disabled(Human, "")
+	}
+	return d
+}
+
+func (d Definition) enabled() Definition {
+	d.Enabled, d.DisabledBy, d.DisabledReason = true, "", ""
+	return d
+}
+
+func (d Definition) disabled(by Actor, reason string) Definition {
+	d.Enabled, d.DisabledBy, d.DisabledReason = false, by, reason
+	return d
+}
+
+func set[T any](to *T, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}

@@ -1,0 +1,185 @@
+// Package mcp does skills of kind mcp: a call is a tool's of a Model Context Protocol
+// server, over streamable HTTP. Each call has a session of its own, which is closed
+// behind it: three round trips or four where one would do, and nothing that a frozen
+// process would have to find again.
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/skill/remote"
+)
+
+// Outbound is what the kind works with.
+type Outbound struct {
+	// Client is the guarded client. Its redirects are not followed.
+	Client *http.Client
+	// Check refuses a URL that may not be called. It asks nothing of the network.
+	Check func(rawURL string) error
+	// Blocked reports whether an error of the client is the guard's refusal.
+	Blocked func(error) bool
+	Expand  remote.Expand
+	// Patience returns a context whose requests may take so long, whatever the client's
+	// own limit is; nil: it has none.
+	Patience func(context.Context, time.Duration) context.Context
+}
+
+// tool is a tool of a server.
+type tool struct {
+	out     Outbound
+	url     string
+	name    string
+	headers remote.Headers
+}
+
+const (
+	maxURL  = 8 << 10
+	maxName = 255
+)
+
+// sdk are the headers that the protocol sets.
+var sdk = []string{"Accept", "Content-Type", "Mcp-Session-Id", "Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name", "Last-Event-Id"}
+
+// Kind makes the skills of kind mcp.
+func Kind(out Outbound) skill.Factory {
+	return func(d skill.Definition) (skill.Skill, error) {
+		var c struct {
+			URL     string                     `json:"url"`
+			Tool    string                     `json:"tool"`
+			Headers map[string]json.RawMessage `json:"headers"`
+		}
+		if err := skill.DecodeConfig(d.Config, &c, "url", "tool", "headers"); err != nil {
+			return skill.Skill{}, err
+		}
+		u, err := url.Parse(c.URL)
+		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || len(c.URL) > maxURL ||
+			u.User != nil || u.Fragment != "" || strings.Contains(c.URL, skill.Redacted) {
+			return skill.Skill{}, skill.Invalid("config.url", "must be a URL of https or http that does not log in, in clear and without a fragment")
+		}
+		if err := out.Check(c.URL); err != nil {
+			return skill.Skill{}, skill.Invalid("config.url", "may not be called from here")
+		}
+		if c.Tool == "" || len(c.Tool) > maxName {
+			return skill.Skill{}, skill.Invalid("config.tool", "must have 1 to 255 bytes")
+		}
+		headers, err := remote.ParseHeaders(c.Headers, sdk...)
+		if err != nil {
+			return skill.Skill{}, err
+		}
+		t := &tool{out, c.URL, c.Tool, headers}
+		return skill.Skill{Do: t.do}, nil
+	}
+}
+
+// do makes one call.
+func (t *tool) do(ctx context.Context, c skill.Call) (any, error) {
+	headers, secrets, err := t.headers.Resolve(ctx, c.Workspace, t.out.Expand)
+	if err != nil {
+		return nil, err
+	}
+	ctx = remote.Patient(ctx, t.out.Patience)
+	w := newWire(t.out.Client, headers)
+	defer w.close()
+	client := mcp.NewClient(&mcp.Implementation{Name: "lanekeeper", Version: "1"}, &mcp.ClientOptions{
+		Capabilities:   &mcp.ClientCapabilities{}, // the server may ask for nothing
+		MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
+	})
+	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{
+		Endpoint: t.url, HTTPClient: w.client(), MaxRetries: -1, DisableStandaloneSSE: true, MaxEventSize: maxStream,
+	}, nil)
+	if err != nil {
+		return nil, t.notOpened(ctx, w, secrets, err)
+	}
+	defer session.Close()
+	result, err := session.CallTool(ctx, &mcp.CallToolParams{Name: t.name, Arguments: c.Arguments, Meta: mcp.Meta{"lanekeeper/key": c.Key}})
+	if err != nil {
+		if ctx.Err() != nil {
+			w.awaitCancelled()
+		}
+		return nil, t.failed(w.of("tools/call"), secrets, err)
+	}
+	text := secrets.Redact(words(result.Content))
+	if result.IsError {
+		return nil, skill.Fail(skill.Theirs, "the tool failed. It said: %s", strconv.Quote(remote.Clip(text)))
+	}
+	if result.StructuredContent != nil {
+		if raw, err := json.Marshal(result.StructuredContent); err == nil {
+			if v, err := remote.Decode(raw); err == nil {
+				return secrets.RedactValue(v), nil
+			}
+		}
+	}
+	return map[string]any{"text": text}, nil
+}
+
+// words are the texts of a tool's answer; what is no text is named.
+func words(content []mcp.Content) string {
+	var all []string
+	for _, c := range content {
+		switch c := c.(type) {
+		case *mcp.TextContent:
+			all = append(all, c.Text)
+		case *mcp.ImageContent:
+			all = append(all, fmt.Sprintf("(an image, %d bytes)", len(c.Data)))
+		case *mcp.AudioContent:
+			all = append(all, fmt.Sprintf("(a sound, %d bytes)", len(c.Data)))
+		case *mcp.ResourceLink:
+			all = append(all, "(a link: "+c.URI+")")
+		case *mcp.EmbeddedResource:
+			if c.Resource != nil && c.Resource.Text != "" {
+				all = append(all, c.Resource.Text)
+			} else {
+				all = append(all, "(a resource)")
+			}
+		}
+	}
+	return strings.ToValidUTF8(strings.Join(all, "\n"), "\uFFFD")
+}
+
+// notOpened is the error of a call whose session could not be opened: nothing was
+// done.
+func (t *tool) notOpened(ctx context.Context, w *wire, secrets remote.Secrets, err error) error {
+	seen := w.of("server/discover", "initialize", "notifications/initialized")
+	switch {
+	case seen.err != nil:
+		return secrets.Failure(seen.err, t.out.Blocked, false)
+	case seen.isRefused():
+		return remote.Refused(seen.status, "", seen.header)
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w: %w", skill.Fail(skill.Theirs, "the server could not be reached in time"), ctx.Err())
+	}
+	return fmt.Errorf("%w: %w", skill.Fail(skill.Theirs, "the server opened no session"), errors.New(secrets.Redact(err.Error())))
+}
+
+// failed is the error of a call that brought nothing.
+func (t *tool) failed(seen sight, secrets remote.Secrets, err error) error {
+	told, isTold := errors.AsType[*jsonrpc.Error](err)
+	answered := isTold && (seen.status == http.StatusBadRequest || seen.status != 0 && !seen.isRefused())
+	switch {
+	case seen.tooLong:
+		return skill.Fail(skill.Theirs, "the tool's answer is longer than 1 MiB: it was not read")
+	case seen.err != nil:
+		return secrets.Failure(seen.err, t.out.Blocked, seen.mayHaveLeft())
+	case answered && told.Code == jsonrpc.CodeInvalidParams:
+		return skill.Fail(skill.Input, "the server refused the call. It said: %s", strconv.Quote(remote.Clip(secrets.Redact(told.Message))))
+	case answered && told.Code == jsonrpc.CodeMethodNotFound:
+		return skill.Fail(skill.Ours, "the server has no tools")
+	case seen.isRefused():
+		return remote.Refused(seen.status, "", seen.header)
+	case answered:
+		return skill.Fail(skill.Theirs, "the server failed. It said: %s", strconv.Quote(remote.Clip(secrets.Redact(told.Message))))
+	}
+	return secrets.Failure(err, t.out.Blocked, seen.mayHaveLeft())
+}

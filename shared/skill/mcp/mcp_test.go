@@ -1,0 +1,362 @@
+package mcp_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.uber.org/goleak"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/skill/mcp"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const canary = "canary-4711"
+
+var errForbidden = errors.New("a private address")
+
+// server is the SDK's own, with a few tools, behind a handler that may get in the way.
+type server struct {
+	url string
+	mu  sync.Mutex
+	log []string // what came, as "method" of HTTP or of the message
+}
+
+func (s *server) seen() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.log, " ")
+}
+
+// serve starts a server. Where between answers true, it has answered itself.
+func serve(t testing.TB, options *sdk.StreamableHTTPOptions, between func(w http.ResponseWriter, r *http.Request, method string) bool) *server {
+	t.Helper()
+	srv := sdk.NewServer(&sdk.Implementation{Name: "tools", Version: "1"}, nil)
+	tool := func(name string, h sdk.ToolHandler) {
+		srv.AddTool(&sdk.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)}, h)
+	}
+	text := func(texts ...string) *sdk.CallToolResult {
+		r := &sdk.CallToolResult{}
+		for _, s := range texts {
+			r.Content = append(r.Content, &sdk.TextContent{Text: s})
+		}
+		return r
+	}
+	tool("echo", func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return text(string(r.Params.Arguments), fmt.Sprint(r.Params.Meta["lanekeeper/key"])), nil
+	})
+	tool("headers", func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return text(r.Extra.Header.Get("Authorization") + "|" + r.Extra.Header.Get("X-Plain")), nil
+	})
+	tool("structured", func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		out := text("a summary")
+		out.StructuredContent = map[string]any{"degrees": 21.5, "token": r.Extra.Header.Get("Authorization")}
+		return out, nil
+	})
+	tool("picture", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "see"}, &sdk.ImageContent{Data: []byte("png"), MIMEType: "image/png"},
+			&sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "a:b", Text: "inside"}}}}, nil
+	})
+	tool("fails", func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		out := text("no \"town\" for " + r.Extra.Header.Get("Authorization") + strings.Repeat("x", 5000))
+		out.IsError = true
+		return out, nil
+	})
+	tool("long", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return text(strings.Repeat("x", 2<<20)), nil
+	})
+	tool("slow", func(ctx context.Context, _ *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		select {
+		case <-ctx.Done():
+		case <-t.Context().Done():
+		}
+		return nil, errors.New("given up")
+	})
+	s := &server{}
+	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return srv }, options)
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		var message struct{ Method string }
+		_ = json.Unmarshal(body, &message)
+		if message.Method == "" {
+			message.Method = r.Method
+		}
+		s.mu.Lock()
+		s.log = append(s.log, message.Method)
+		s.mu.Unlock()
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if between == nil || !between(w, r, message.Method) {
+			handler.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(func() {
+		for session := range srv.Sessions() { // those that were not ended by us
+			_ = session.Close()
+		}
+		front.Close()
+	})
+	s.url = front.URL
+	return s
+}
+
+func client(t testing.TB) *http.Client {
+	t.Helper()
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+func outbound(c *http.Client) mcp.Outbound {
+	return mcp.Outbound{
+		Client: c,
+		Check: func(raw string) error {
+			if strings.Contains(raw, "forbidden.example") {
+				return errForbidden
+			}
+			return nil
+		},
+		Blocked: func(err error) bool { return errors.Is(err, errForbidden) },
+		Expand: func(_ context.Context, _ db.Workspace, raw json.RawMessage) (json.RawMessage, error) {
+			return bytes.ReplaceAll(raw, []byte(`{"$secret":"crm"}`), []byte(`"Bearer `+canary+`"`)), nil
+		},
+	}
+}
+
+func register(out mcp.Outbound, config string) (skill.Skill, error) {
+	return mcp.Kind(out)(skill.Definition{Name: "it", Kind: skill.MCP, Config: json.RawMessage(config)})
+}
+
+// do calls a tool of a server within a time.
+func do(t testing.TB, url, tool string, limit time.Duration) (any, error) {
+	t.Helper()
+	k, err := register(outbound(client(t)), fmt.Sprintf(`{"url":%q,"tool":%q,"headers":{"authorization":{"$secret":"crm"},"X-Plain":"p"}}`, url, tool))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	return k.Do(ctx, skill.Call{Key: "run-1:2.1", Arguments: json.RawMessage(`{"town":"Bonn"}`)})
+}
+
+const enough = 10 * time.Second
+
+// servers are the ways in which the SDK serves.
+var servers = map[string]*sdk.StreamableHTTPOptions{
+	"with sessions": nil, "with sessions, in JSON": {JSONResponse: true}, "stateless": {Stateless: true}, "stateless, in JSON": {Stateless: true, JSONResponse: true},
+}
+
+func TestAnswers(t *testing.T) {
+	for how, options := range servers {
+		s := serve(t, options, nil)
+		for tool, want := range map[string]string{
+			"echo":       `{"text":"{\"town\":\"Bonn\"}\nrun-1:2.1"}`,
+			"headers":    `{"text":"[redacted]|p"}`,
+			"structured": `{"degrees":21.5,"token":"[redacted]"}`,
+			"picture":    `{"text":"see\n(an image, 3 bytes)\ninside"}`,
+		} {
+			out, err := do(t, s.url, tool, enough)
+			if raw, _ := json.Marshal(out); err != nil || string(raw) != want {
+				t.Errorf("%s, %s brings %s, want %s (%v)", how, tool, raw, want, err)
+			}
+		}
+	}
+}
+
+// Each call is a session of its own, and ended.
+func TestASessionIsClosed(t *testing.T) {
+	s := serve(t, nil, func(w http.ResponseWriter, _ *http.Request, method string) bool {
+		if method != "server/discover" { // a server of before
+			return false
+		}
+		http.Error(w, "what?", http.StatusBadRequest)
+		return true
+	})
+	if _, err := do(t, s.url, "echo", enough); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.seen(); got != "server/discover initialize notifications/initialized tools/call DELETE" {
+		t.Errorf("it saw %s", got)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	with := func(method string, status int, header, body string) func(http.ResponseWriter, *http.Request, string) bool {
+		return func(w http.ResponseWriter, _ *http.Request, m string) bool {
+			if m != method && method != "" {
+				return false
+			}
+			if name, value, ok := strings.Cut(header, ": "); ok {
+				w.Header().Set(name, value)
+			}
+			w.WriteHeader(status)
+			fmt.Fprint(w, body)
+			return true
+		}
+	}
+	rpc := func(code int) func(http.ResponseWriter, *http.Request, string) bool {
+		return func(w http.ResponseWriter, r *http.Request, m string) bool {
+			if m != "tools/call" {
+				return false
+			}
+			var message struct{ ID json.RawMessage }
+			_ = json.NewDecoder(r.Body).Decode(&message)
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":"for %s"}}`, message.ID, code, r.Header.Get("Authorization"))
+			return true
+		}
+	}
+	for name, c := range map[string]struct {
+		tool    string
+		between func(http.ResponseWriter, *http.Request, string) bool
+		class   skill.Class
+		says    string
+	}{
+		"a tool's error":         {"fails", nil, skill.Theirs, `It said: "no \"town\" for [redacted]xxx`},
+		"a tool that is not":     {"nothing", nil, skill.Input, "nothing"},
+		"a long answer":          {"long", nil, skill.Theirs, "longer than 1 MiB"},
+		"bad arguments":          {"echo", rpc(-32602), skill.Input, `"for [redacted]"`},
+		"no tools":               {"echo", rpc(-32601), skill.Ours, "no tools"},
+		"its failure":            {"echo", rpc(-32603), skill.Theirs, `"for [redacted]"`},
+		"not allowed":            {"echo", with("", 401, "", "who?"), skill.Ours, "401"},
+		"not found":              {"echo", with("", 404, "", ""), skill.Input, "404"},
+		"moved":                  {"echo", with("", 307, "Location: http://forbidden.example/", ""), skill.Ours, "redirects are not followed"},
+		"too much":               {"echo", with("", 429, "Retry-After: 7", ""), skill.RateLimit, "after 7 s"},
+		"down":                   {"echo", with("", 503, "", "down"), skill.Theirs, "503"},
+		"no MCP":                 {"echo", with("", 200, "Content-Type: text/html", "<html>"), skill.Theirs, "no session"},
+		"not allowed to call":    {"echo", with("tools/call", 403, "", "no"), skill.Ours, "403"},
+		"too many calls":         {"echo", with("tools/call", 429, "Retry-After: 7", ""), skill.RateLimit, "after 7 s"},
+		"the call's failure":     {"echo", with("tools/call", 500, "", ""), skill.Theirs, "500"},
+		"the call moved":         {"echo", with("tools/call", 302, "Location: http://forbidden.example/", ""), skill.Ours, "redirects are not followed"},
+		"a session that is gone": {"echo", with("tools/call", 404, "", ""), skill.Input, "404"},
+	} {
+		for how, options := range servers {
+			s := serve(t, options, c.between)
+			out, err := do(t, s.url, c.tool, enough)
+			refusal, ok := errors.AsType[*skill.Refusal](err)
+			if !ok || refusal.Class != c.class || !strings.Contains(refusal.Reason, c.says) || len(refusal.Reason) > 1300 {
+				t.Errorf("%s, %s: %v, %v, want class %s", name, how, out, err, c.class)
+			}
+			if err != nil && strings.Contains(err.Error(), canary) {
+				t.Errorf("%s, %s: the error shows a secret", name, how)
+			}
+		}
+	}
+}
+
+func TestWhatIsUncertain(t *testing.T) {
+	at := func(do func(io.WriteCloser)) func(http.ResponseWriter, *http.Request, string) bool {
+		return func(w http.ResponseWriter, _ *http.Request, m string) bool {
+			if m != "tools/call" {
+				return false
+			}
+			if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
+				do(conn)
+				_ = conn.Close()
+			}
+			return true
+		}
+	}
+	say := func(text string) func(io.WriteCloser) {
+		return func(w io.WriteCloser) { _, _ = io.WriteString(w, text) }
+	}
+	for name, c := range map[string]struct {
+		tool    string
+		between func(http.ResponseWriter, *http.Request, string) bool
+	}{
+		"too late":       {"slow", nil},
+		"cut off":        {"echo", at(say(""))},
+		"half JSON":      {"echo", at(say("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"jsonrpc\""))},
+		"half a stream":  {"echo", at(say("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nid:\r\n"))},
+		"another's JSON": {"echo", at(say("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"))},
+		"a web page":     {"echo", at(say("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 0\r\n\r\n"))},
+		"an empty stream that ends": {"echo", func(w http.ResponseWriter, _ *http.Request, m string) bool {
+			if m == "tools/call" {
+				w.Header().Set("Content-Type", "text/event-stream")
+			}
+			return m == "tools/call"
+		}},
+	} {
+		for how, options := range servers {
+			s := serve(t, options, c.between)
+			out, err := do(t, s.url, c.tool, 500*time.Millisecond)
+			if _, ok := errors.AsType[*skill.Uncertain](err); !ok {
+				t.Errorf("%s, %s: %v, %v", name, how, out, err)
+			}
+			if c.tool == "slow" && options != nil && !options.Stateless && !strings.Contains(s.seen(), "tools/call notifications/cancelled") {
+				t.Errorf("%s, %s: the server was not told: %s", name, how, s.seen())
+			}
+		}
+	}
+}
+
+func TestWhatNeverLeft(t *testing.T) {
+	closed := httptest.NewServer(http.NotFoundHandler())
+	closed.Close()
+	hangs := serve(t, nil, func(_ http.ResponseWriter, r *http.Request, _ string) bool { <-r.Context().Done(); return true })
+	for name, url := range map[string]string{"nobody listens": closed.URL, "no session in time": hangs.url} {
+		begun := time.Now()
+		_, err := do(t, url, "echo", 300*time.Millisecond)
+		if took := time.Since(begun); took > 3*time.Second {
+			t.Errorf("%s: it took %s", name, took)
+		}
+		if refusal, ok := errors.AsType[*skill.Refusal](err); !ok || refusal.Class != skill.Theirs {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	guarded := &http.Client{Transport: blocked{}}
+	k, err := register(outbound(guarded), `{"url":"https://a.example/","tool":"echo"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = k.Do(t.Context(), skill.Call{Arguments: json.RawMessage(`{}`)})
+	if refusal, ok := errors.AsType[*skill.Refusal](err); !ok || refusal.Class != skill.Policy {
+		t.Errorf("a guard: %v", err)
+	}
+}
+
+type blocked struct{}
+
+func (blocked) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, fmt.Errorf("10.0.0.1: %w", errForbidden)
+}
+
+func TestRegistrationRefuses(t *testing.T) {
+	for config, field := range map[string]string{
+		`{"url":"https://a.example/mcp","tool":"t"}`:                         "",
+		`{"url":"https://a.example/mcp?x=1","tool":"t","headers":{"X":"y"}}`: "",
+		`{}`:                                   "config.url",
+		`{"url":"a.example","tool":"t"}`:       "config.url",
+		`{"url":"stdio:///bin/sh","tool":"t"}`: "config.url",
+		`{"url":"https://me:pw@a.example","tool":"t"}`:                                    "config.url",
+		`{"url":"https://a.example/#f","tool":"t"}`:                                       "config.url",
+		`{"url":"https:///mcp","tool":"t"}`:                                               "config.url",
+		`{"url":"https://forbidden.example/","tool":"t"}`:                                 "config.url",
+		`{"url":"https://a.example/?key=[redacted]","tool":"t"}`:                          "config.url",
+		`{"url":"https://a.example/"}`:                                                    "config.tool",
+		`{"url":"https://a.example/","tool":""}`:                                          "config.tool",
+		`{"url":"https://a.example/","tool":"` + strings.Repeat("t", 256) + `"}`:          "config.tool",
+		`{"url":"https://a.example/","tool":"t","command":"sh"}`:                          "config.command",
+		`{"url":"https://a.example/","tool":"t","headers":{"mcp-session-id":"x"}}`:        "config.headers.mcp-session-id",
+		`{"url":"https://a.example/","tool":"t","headers":{"Accept":"x"}}`:                "config.headers.Accept",
+		`{"url":"https://a.example/","tool":"t","headers":{"X":{"$secret":"a","b":"c"}}}`: "config.headers.X",
+	} {
+		_, err := register(outbound(nil), config)
+		invalid, ok := errors.AsType[*skill.InvalidError](err)
+		if ok != (field != "") || ok && invalid.Fields[0].Field != field {
+			t.Errorf("%s: %v, want %q refused", config, err, field)
+		}
+	}
+}

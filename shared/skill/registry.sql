@@ -1,0 +1,89 @@
+-- name: ByID
+SELECT id, name, kind, description, parameters, config, scope, requires_approval, serial, timeout_seconds,
+       enabled, disabled_by, disabled_reason, disabled_at, version, created_by, created_at, updated_at
+  FROM agent_skills
+ WHERE workspace_id = $1 AND id = $2;
+
+-- name: ByName
+SELECT id, name, kind, description, parameters, config, scope, requires_approval, serial, timeout_seconds,
+       enabled, disabled_by, disabled_reason, disabled_at, version, created_by, created_at, updated_at
+  FROM agent_skills
+ WHERE workspace_id = $1 AND name = $2;
+
+-- name: Usable
+-- Rows of built-in skills also where they are disabled: they take the skill away.
+SELECT id, name, kind, description, parameters, config, scope, requires_approval, serial, timeout_seconds,
+       enabled, disabled_by, disabled_reason, disabled_at, version, created_by, created_at, updated_at
+  FROM agent_skills
+ WHERE workspace_id = $1 AND (enabled OR kind = 'builtin')
+ ORDER BY name
+ LIMIT $2;
+
+-- name: Overrides
+SELECT id, name, kind, description, parameters, config, scope, requires_approval, serial, timeout_seconds,
+       enabled, disabled_by, disabled_reason, disabled_at, version, created_by, created_at, updated_at
+  FROM agent_skills
+ WHERE workspace_id = $1 AND kind = 'builtin'
+ ORDER BY name
+ LIMIT $2;
+
+-- name: Registered
+SELECT id, name, kind, description, parameters, config, scope, requires_approval, serial, timeout_seconds,
+       enabled, disabled_by, disabled_reason, disabled_at, version, created_by, created_at, updated_at
+  FROM agent_skills
+ WHERE workspace_id = $1 AND kind <> 'builtin' AND name > $2
+   AND (CAST($3 AS text) IS NULL OR kind = $3)
+   AND (CAST($4 AS text) IS NULL OR scope = $4)
+   AND (CAST($5 AS boolean) IS NULL OR enabled = $5)
+ ORDER BY name
+ LIMIT $6;
+
+-- name: Count
+SELECT count(*) FROM agent_skills WHERE workspace_id = $1;
+
+-- name: Insert
+INSERT INTO agent_skills (workspace_id, id, name, kind, description, parameters, config, scope, requires_approval, serial, timeout_seconds,
+  enabled, disabled_by, disabled_reason, disabled_at, created_by, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,
+  $12, $13, $14, CASE WHEN CAST($13 AS text) IS NULL THEN NULL ELSE lk_now() END, $15, lk_now(), lk_now())
+RETURNING id, name, kind, description, parameters, config, scope, requires_approval, serial, timeout_seconds,
+          enabled, disabled_by, disabled_reason, disabled_at, version, created_by, created_at, updated_at;
+
+-- name: Update
+-- Of the version that was read, or of none.
+UPDATE agent_skills SET description = $4, parameters = $5, config = $6, scope = $7, requires_approval = $8, serial = $9, timeout_seconds = $10,
+       enabled = $11, disabled_by = $12, disabled_reason = $13,
+       disabled_at = CASE WHEN CAST($12 AS text) IS NULL THEN NULL WHEN enabled THEN lk_now() ELSE disabled_at END,
+       version = version + 1, updated_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2 AND version = $3
+RETURNING id, name, kind, description, parameters, config, scope, requires_approval, serial, timeout_seconds,
+          enabled, disabled_by, disabled_reason, disabled_at, version, created_by, created_at, updated_at;
+
+-- name: Delete
+DELETE FROM agent_skills WHERE workspace_id = $1 AND id = $2;
+
+-- name: Health
+-- The newest $4 calls of the last $3 milliseconds. A percentile is the nearest rank. Failures that count are not the
+-- caller's: they have no class, or that of ours or theirs.
+WITH calls AS (
+  SELECT status, duration_ms, created_at, CASE WHEN status = 'error' THEN coalesce(output ->> 'class', '') END AS class
+    FROM agent_activity
+   WHERE workspace_id = $1 AND skill_name = $2 AND status IN ('success', 'error')
+     AND created_at >= lk_plus((SELECT lk_now()), 0 - CAST($3 AS bigint))
+   ORDER BY created_at DESC
+   LIMIT $4
+), ranked AS (
+  SELECT duration_ms, row_number() OVER (ORDER BY duration_ms) AS place, count(*) OVER () AS places
+    FROM calls
+   WHERE duration_ms IS NOT NULL
+)
+SELECT count(*), count(CASE WHEN status = 'success' THEN 1 END), count(CASE WHEN status = 'error' THEN 1 END),
+       count(CASE WHEN class IN ('', 'ours', 'theirs')
+                   AND ((SELECT max(created_at) FROM calls WHERE status = 'success') IS NULL
+                     OR created_at > (SELECT max(created_at) FROM calls WHERE status = 'success')) THEN 1 END),
+       (SELECT min(duration_ms) FROM ranked WHERE place * 100 >= places * 50),
+       (SELECT min(duration_ms) FROM ranked WHERE place * 100 >= places * 95),
+       (SELECT class FROM calls WHERE status = 'error' ORDER BY created_at DESC LIMIT 1),
+       max(CASE WHEN status = 'error' THEN created_at END),
+       max(created_at)
+  FROM calls;
