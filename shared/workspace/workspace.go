@@ -28,11 +28,12 @@ type Settings struct {
 	BeatModelCalls int   `json:"beat_model_calls"` // of one beat
 	BeatTokens     int64 `json:"beat_tokens"`      // of one beat
 	SkillTimeout   int   `json:"skill_timeout"`    // seconds
+	ApprovalHours  int   `json:"approval_hours"`   // that a call waits for a person
 }
 
 // Defaults are the settings of a workspace that sets none.
 func Defaults() Settings {
-	return Settings{StepsPerRun: 20, ToolRetries: 2, BeatModelCalls: 30, BeatTokens: 60_000, SkillTimeout: 30}
+	return Settings{StepsPerRun: 20, ToolRetries: 2, BeatModelCalls: 30, BeatTokens: 60_000, SkillTimeout: 30, ApprovalHours: 72}
 }
 
 // sane gives what makes no sense its default: no step or no time for a skill would
@@ -45,8 +46,14 @@ func (s *Settings) sane() {
 	if s.SkillTimeout < 1 {
 		s.SkillTimeout = defaults.SkillTimeout
 	}
+	if s.ApprovalHours < 1 || s.ApprovalHours > maxApprovalHours {
+		s.ApprovalHours = defaults.ApprovalHours
+	}
 	s.ToolRetries = max(0, s.ToolRetries)
 }
+
+// maxApprovalHours is a year.
+const maxApprovalHours = 366 * 24
 
 type queries struct{ Ensure, All, Settings db.Query }
 

@@ -87,6 +87,9 @@ func TestSettingsHaveDefaults(t *testing.T) {
 			`{"beat_tokens": 0, "tool_retries": 0}`: func(s *workspace.Settings) { s.BeatTokens, s.ToolRetries = 0, 0 },
 			`{"beat_model_calls": 1, "skill_timeout": 90}`:            func(s *workspace.Settings) { s.BeatModelCalls, s.SkillTimeout = 1, 90 },
 			`{"steps_per_run": 0, "skill_timeout": -1}`:               func(*workspace.Settings) {}, // would fail every run
+			`{"approval_hours": 1, "steps_per_run": 0}`:               func(s *workspace.Settings) { s.ApprovalHours = 1 },
+			`{"approval_hours": 0}`:                                   func(*workspace.Settings) {}, // would deny every call
+			`{"approval_hours": 100000000}`:                           func(*workspace.Settings) {},
 			`{"tool_retries": -3}`:                                    func(s *workspace.Settings) { s.ToolRetries = 0 },
 			`{"steps_per_run": null, "beat_tokens": 100000000000000}`: func(s *workspace.Settings) { s.BeatTokens = 100_000_000_000_000 },
 		} {

@@ -1,0 +1,158 @@
+package approval
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+)
+
+// outcome is what became of a call; it succeeded when it has no message.
+type outcome struct {
+	output    json.RawMessage
+	message   string
+	uncertain bool // it may have had its effect
+}
+
+const (
+	lastWriteLimit = 3 * time.Second
+	maxResult      = 256 << 10
+)
+
+// finish records what became of a call, in one transaction, also when the time of
+// the call is over. The claim on the row in the outbox may be, too: then the
+// approval is what counts, and whoever has the row finds it executed.
+func (e *Executor) finish(ctx context.Context, j *job, o outcome) error {
+	if ctx.Err() != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), lastWriteLimit)
+		defer cancel()
+	}
+	if o.uncertain {
+		o.message = "uncertain: " + o.message
+	}
+	write := func(mark func(lane.Tx)) error {
+		return e.Lanes.InHold(ctx, j.hold, func(ctx context.Context, tx lane.Tx) error {
+			e.record(ctx, tx, j, o)
+			mark(tx)
+			tx.Release(e.Lanes, j.hold)
+			return nil
+		})
+	}
+	as := outbox.Sent
+	err := e.Store.Outbox.Lost(write(func(tx lane.Tx) {
+		if o.uncertain {
+			as = outbox.Uncertain
+			e.Store.Outbox.UncertainIn(tx.Later(), j.claimed, errors.New(o.message))
+		} else {
+			e.Store.Outbox.SentIn(tx.Later(), j.claimed)
+		}
+	}))
+	if errors.Is(err, outbox.ErrLost) {
+		err = write(func(lane.Tx) {})
+	}
+	if err != nil {
+		return err
+	}
+	e.Slog.InfoContext(ctx, "approval executed", "skill", j.Skill, "approval", j.ID, "error", o.message)
+	return outbox.Settled(as)
+}
+
+// record queues a call's result and its line in the activity log.
+func (e *Executor) record(ctx context.Context, tx lane.Tx, j *job, o outcome) {
+	status := activity.Success
+	var message any
+	if o.message != "" {
+		status, message = activity.Error, activity.Text(o.message)
+	}
+	tx.Later().Exec(e.Store.q.Execute, j.ID, kept(o.output), message)
+	e.Store.Log.Record(ctx, tx.Later(), activity.Entry{
+		Agent: j.Agent, Surface: j.Surface, Skill: j.Skill, SkillID: j.SkillID, Status: status, Input: j.Input(), Output: o.output,
+		Error: o.message, Duration: e.Clock().Sub(j.begun), Trace: j.Trace, Execution: j.Execution,
+	})
+}
+
+// kept is a result as it is stored: one that is too long is left out, and says so.
+func kept(output json.RawMessage) json.RawMessage {
+	if len(output) <= maxResult {
+		return output
+	}
+	return object(map[string]any{"truncated": true, "bytes": len(output)})
+}
+
+// withLanes takes the further lane that a call's writes need, as the reasoning loop
+// does, and runs fn with all the holds that are to be proven; release queues the
+// end of the further one. A lane that stays busy is an error for another try.
+func (e *Executor) withLanes(ctx context.Context, j *job, fn func(ctx context.Context, holds lane.Holds, release func(lane.Tx)) error) error {
+	var names []lane.Name
+	if j.skill.Lanes != nil {
+		if _, err := guarded(func() (any, error) { names = j.skill.Lanes(j.call); return nil, nil }); err != nil {
+			return err
+		}
+	}
+	names = slices.DeleteFunc(slices.Clone(names), func(n lane.Name) bool { return n == j.hold.Lane })
+	switch len(names) {
+	case 0:
+		return fn(ctx, lane.Holds{j.hold}, func(lane.Tx) {})
+	case 1:
+	default:
+		return fmt.Errorf("skill %s needs %d further lanes: one is the most", j.Skill, len(names))
+	}
+	request := lane.Request{Workspace: j.call.Workspace, Lane: names[0], Holder: j.hold.Holder, Under: j.hold}
+	return e.Lanes.Do(ctx, request, lane.Wait{Limit: min(laneWait, j.limit)}, func(ctx context.Context, h *lane.Hold) error {
+		return fn(ctx, lane.Holds{j.hold, h}, func(tx lane.Tx) { tx.Release(e.Lanes, h) })
+	})
+}
+
+// invoke runs a skill within its time; a panic is its call's error.
+func invoke(ctx context.Context, j *job, tx lane.Tx) (json.RawMessage, error) {
+	limited, cancel := context.WithTimeout(ctx, j.limit)
+	defer cancel()
+	value, err := guarded(func() (any, error) { return j.skill.Run(limited, tx, j.call) })
+	if limited.Err() != nil && ctx.Err() == nil {
+		return nil, skill.Fail(skill.Ours, "the skill took longer than %s", j.limit)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return encoded(value)
+}
+
+// encoded is the JSON of what a skill brings.
+func encoded(value any) (json.RawMessage, error) {
+	if words, ok := value.(skill.FromOutside); ok {
+		value = words.Value
+	}
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return nil, skill.Fail(skill.Ours, "the skill's result can't be written as JSON")
+	}
+	return activity.Storable(raw), nil
+}
+
+func guarded(fn func() (any, error)) (value any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &panicked{value: p, stack: debug.Stack()}
+		}
+	}()
+	return fn()
+}
+
+type panicked struct {
+	value any
+	stack []byte
+}
+
+func (p *panicked) Error() string { return fmt.Sprintf("the skill panicked: %v", p.value) }
+func (p *panicked) Unwrap() error {
+	return &skill.Refusal{Class: skill.Ours, Reason: "the skill failed"}
+}

@@ -1,0 +1,186 @@
+package approval
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+var (
+	// ErrChanged says that the stored call is not the one that was asked for.
+	ErrChanged = errors.New("the stored call is not the one that was asked for")
+	// ErrSkillGone says that the skill is not there any more, or is disabled.
+	ErrSkillGone = errors.New("the skill is not there any more, or is disabled")
+)
+
+// A DecidedError says that an approval can't be decided on, and what it is now.
+type DecidedError struct{ Status Status }
+
+func (e *DecidedError) Error() string { return "the approval is " + string(e.Status) + " already" }
+
+// An InvalidError lists all that is wrong with the arguments of a call.
+type InvalidError struct{ Violations []skill.Violation }
+
+func (e *InvalidError) Error() string {
+	return fmt.Sprintf("the arguments don't fit the skill's parameters: %d violations", len(e.Violations))
+}
+
+// Approve lets a call be made as it was asked for, or with edited arguments where
+// those are given, and answers the approval as it is then. Of two who decide at
+// once one wins. The errors to decide on: [DecidedError], [ErrChanged],
+// [ErrSkillGone], [InvalidError], [db.ErrNoRows]; [db.ErrUncertain] means that the
+// decision may have been written.
+func (s *Store) Approve(ctx context.Context, ws db.Workspace, id, by string, edited json.RawMessage) (Approval, error) {
+	a, err := s.Get(ctx, ws, id)
+	if err == nil {
+		a, err = s.approve(ctx, ws, a, by, edited)
+	}
+	if err != nil {
+		return Approval{}, fmt.Errorf("approve %s: %w", id, err)
+	}
+	return a, nil
+}
+
+func (s *Store) approve(ctx context.Context, ws db.Workspace, a Approval, by string, edited json.RawMessage) (Approval, error) {
+	asked := a.Digest
+	switch {
+	case a.Status != Pending:
+		return a, &DecidedError{a.Status}
+	case !a.intact():
+		return a, ErrChanged
+	}
+	k, err := s.skill(ctx, ws, a)
+	if err != nil {
+		return a, err
+	}
+	a.Edited = edited
+	if violations := k.Check(a.Input()); len(violations) > 0 {
+		return a, &InvalidError{violations}
+	}
+	if len(edited) > 0 {
+		if a.Edited, err = rewritten(activity.Storable(edited), plain); err != nil {
+			return a, &InvalidError{[]skill.Violation{{Problem: err.Error()}}}
+		}
+	}
+	if a.Digest, err = a.digest(); err != nil {
+		return a, err
+	}
+	return s.decide(ctx, ws, a.ID, func(ctx context.Context, tx *db.Tx, decided *[]Approval) error {
+		return tx.Each(ctx, collect(decided), s.q.Approve, a.ID, asked, a.Digest, a.Edited, by)
+	}, func(ctx context.Context, tx *db.Tx, a Approval) {
+		s.Outbox.Enqueue(ctx, tx.Later(), kickFor(a))
+		s.Log.Record(ctx, tx.Later(), decision(a, "approval.approve", "edited", len(a.Edited) > 0))
+	})
+}
+
+// Reject denies a call; reason is for the agent, and for people, to read. Its
+// errors: [DecidedError], [db.ErrNoRows].
+func (s *Store) Reject(ctx context.Context, ws db.Workspace, id, by, reason string) (Approval, error) {
+	a, err := s.decide(ctx, ws, id, func(ctx context.Context, tx *db.Tx, decided *[]Approval) error {
+		return tx.Each(ctx, collect(decided), s.q.Reject, id, activity.Text(reason), by)
+	}, func(ctx context.Context, tx *db.Tx, a Approval) {
+		s.Log.Record(ctx, tx.Later(), decision(a, "approval.reject", "reason", a.Reason))
+	})
+	if err != nil {
+		return Approval{}, fmt.Errorf("reject %s: %w", id, err)
+	}
+	return a, nil
+}
+
+var errNotPending = errors.New("it is not pending")
+
+// decide changes one pending approval and adds what goes with that, in one
+// transaction.
+func (s *Store) decide(ctx context.Context, ws db.Workspace, id string,
+	change func(context.Context, *db.Tx, *[]Approval) error, with func(context.Context, *db.Tx, Approval),
+) (Approval, error) {
+	var decided []Approval
+	err := s.DB.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
+		if err := change(ctx, tx, &decided); err != nil {
+			return err
+		}
+		if len(decided) == 0 {
+			return errNotPending
+		}
+		with(ctx, tx, decided[0])
+		return nil
+	})
+	switch {
+	case err == nil:
+		return decided[0], nil
+	case !errors.Is(err, errNotPending):
+		return Approval{}, err
+	}
+	a, err := s.Get(ctx, ws, id) // another was faster, or its time is over
+	switch {
+	case err != nil:
+		return Approval{}, err
+	case a.Status == Pending:
+		return Approval{}, ErrChanged
+	}
+	return Approval{}, &DecidedError{a.Status}
+}
+
+// decision is the activity of a decision; it stands in the trace of the execution
+// that asked.
+func decision(a Approval, name, what string, is any) activity.Entry {
+	return activity.Entry{
+		Agent: activity.Operator, Surface: trace.Operate, Skill: name, Status: activity.Success, Trace: a.Trace, Execution: a.Execution,
+		Input: object(map[string]any{"approval": a.ID, "skill": a.Skill, "by": a.DecidedBy, what: is}),
+	}
+}
+
+// object is the JSON of values that always have one.
+func object(v map[string]any) json.RawMessage {
+	raw, _ := json.Marshal(v)
+	return raw
+}
+
+// maxExpire is the most approvals that expire in one transaction.
+const maxExpire = 100
+
+// ExpireDue denies what nobody has answered in time, with a line in the activity
+// log for each, and answers how many.
+func (s *Store) ExpireDue(ctx context.Context, ws db.Workspace) (n int, err error) {
+	for {
+		var expired []Approval
+		err := s.DB.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
+			if err := tx.Each(ctx, collect(&expired), s.q.Expire, maxExpire); err != nil {
+				return err
+			}
+			for _, a := range expired {
+				s.Log.Record(ctx, tx.Later(), activity.Entry{
+					Agent: a.Agent, Surface: a.Surface, Skill: "approval.expire", Status: activity.Skipped, Trace: a.Trace, Execution: a.Execution,
+					Input: object(map[string]any{"approval": a.ID, "skill": a.Skill, "requested_at": a.RequestedAt.UTC()}),
+				})
+			}
+			return nil
+		})
+		if err != nil {
+			return n, fmt.Errorf("expire approvals: %w", err)
+		}
+		n += len(expired)
+		if len(expired) < maxExpire {
+			return n, nil
+		}
+	}
+}
+
+// skill is the skill that was asked for, if it may be used.
+func (s *Store) skill(ctx context.Context, ws db.Workspace, a Approval) (*skill.Skill, error) {
+	set, err := s.Skills(ctx, ws, a.Surface)
+	if err != nil {
+		return nil, fmt.Errorf("load skills: %w", err)
+	}
+	k, ok := set.Find(a.Skill)
+	if !ok || k.Name != a.Skill || k.ID != a.SkillID {
+		return nil, ErrSkillGone
+	}
+	return k, nil
+}

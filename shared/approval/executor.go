@@ -1,0 +1,163 @@
+package approval
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/fault"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
+)
+
+// Executor makes the calls that were approved. It is the outbox's handler of
+// [Topic], keeps nothing between calls and serves several at once.
+//
+// A call is made under the lane of its approval and the key of its effect. A skill
+// that works in the database commits with the approval's result, with its row in
+// the outbox and with its line in the activity log, or not at all. Of one that
+// works outside it is recorded first that it begins; one that was cut off is made
+// again under its key or, where the skill has no use for keys, left uncertain.
+type Executor struct {
+	Store *Store
+	Lanes *lane.Store
+	// Instance names this process in holders.
+	Instance string
+	Clock    func() time.Time
+	Slog     *slog.Logger
+}
+
+// job is one approved call on its way.
+type job struct {
+	Approval
+	hold    *lane.Hold
+	claimed outbox.Claimed
+	skill   *skill.Skill
+	call    skill.Call
+	limit   time.Duration // of the call
+	begun   time.Time
+	open    bool // its effect outside may have happened
+}
+
+// laneWait is how long a call waits for a lane.
+const laneWait = 5 * time.Second
+
+// Handle implements [outbox.Handler].
+func (e *Executor) Handle(ctx context.Context, c outbox.Claimed) error {
+	var k kick
+	if err := json.Unmarshal(c.Payload, &k); err != nil || k.Approval == "" {
+		return outbox.Permanently(errors.New("the kick names no approval"))
+	}
+	var found *[]Approval
+	var settings func() (workspace.Settings, error)
+	request := lane.Request{Workspace: c.Workspace, Lane: Lane(k.Approval), Holder: lane.NewHolder("approval", e.Instance, c.Trace)}
+	reads := func(b *db.Batch) { found, settings = e.Store.getIn(b, k.Approval), e.Store.Workspaces.Settings(b) }
+	var result error
+	err := e.Lanes.DoAfter(ctx, request, lane.Wait{Limit: laneWait}, reads, func(ctx context.Context, h *lane.Hold) error {
+		if len(*found) == 0 {
+			return outbox.Gone(fmt.Errorf("approval %s is not there", k.Approval))
+		}
+		set, err := settings()
+		if err != nil {
+			return err
+		}
+		j := &job{Approval: (*found)[0], hold: h, claimed: c, limit: time.Duration(set.SkillTimeout) * time.Second, begun: e.Clock()}
+		result = e.execute(ctx, j)
+		if _, settled := errors.AsType[*outbox.SettledError](result); settled {
+			return nil // and the hold was released with it
+		}
+		return result
+	})
+	if err != nil {
+		return err
+	}
+	return result
+}
+
+// execute makes the call. When the last try could not make it, that is its result.
+func (e *Executor) execute(ctx context.Context, j *job) error {
+	err := e.attempt(ctx, j)
+	if _, settled := errors.AsType[*outbox.SettledError](err); err == nil || settled || !j.claimed.Last() || errors.Is(err, lane.ErrLost) {
+		return err
+	}
+	e.failed(ctx, j, err)
+	return e.finish(ctx, j, outcome{
+		message: fmt.Sprintf("the call could not be made in %d tries", j.claimed.Attempt), uncertain: j.open,
+	})
+}
+
+// attempt makes the call, unless there is a reason not to.
+func (e *Executor) attempt(ctx context.Context, j *job) error {
+	if j.Status != Approved {
+		e.Slog.WarnContext(ctx, "an approval is not to be executed", "approval", j.ID, "status", j.Status)
+		return nil // as when it was executed, and the mark on its row was lost
+	}
+	k, err := e.Store.skill(ctx, j.claimed.Workspace, j.Approval)
+	switch {
+	case errors.Is(err, ErrSkillGone):
+		return e.finish(ctx, j, outcome{message: ErrSkillGone.Error()})
+	case err != nil:
+		return err
+	case !j.intact():
+		return e.finish(ctx, j, outcome{message: "the stored call is not the one that was approved"})
+	}
+	if violations := k.Check(j.Input()); len(violations) > 0 {
+		return e.finish(ctx, j, outcome{message: "the arguments don't fit the skill's parameters any more: " + violations[0].String()})
+	}
+	j.skill, j.limit = k, cmp.Or(k.Timeout, j.limit)
+	j.call = skill.Call{
+		Workspace: j.claimed.Workspace, Agent: j.Agent, Surface: j.Surface, Subject: j.Subject, Key: Key(j.ID), Arguments: j.Input(),
+	}
+	if k.Outside() {
+		return e.reach(ctx, j)
+	}
+	return e.run(ctx, j)
+}
+
+// run makes a call that works in the database: it commits with its result.
+func (e *Executor) run(ctx context.Context, j *job) error {
+	err := e.withLanes(ctx, j, func(ctx context.Context, holds lane.Holds, release func(lane.Tx)) error {
+		return e.Lanes.InHold(ctx, holds, func(ctx context.Context, tx lane.Tx) error {
+			output, err := invoke(ctx, j, tx)
+			if err != nil {
+				return err
+			}
+			fault.Effect(ctx, "skill.ran", j.call.Key)
+			e.record(ctx, tx, j, outcome{output: output})
+			e.Store.Outbox.SentIn(tx.Later(), j.claimed)
+			release(tx)
+			tx.Release(e.Lanes, j.hold)
+			return nil
+		})
+	})
+	err = e.Store.Outbox.Lost(err)
+	refusal, refused := errors.AsType[*skill.Refusal](err)
+	switch {
+	case err == nil:
+		e.Slog.InfoContext(ctx, "approved call made", "skill", j.Skill, "approval", j.ID, "duration_ms", e.Clock().Sub(j.begun).Milliseconds())
+		return outbox.Settled(outbox.Sent)
+	case errors.Is(err, lane.ErrLost):
+		return err
+	case refused:
+		e.failed(ctx, j, err)
+		return e.finish(ctx, j, outcome{message: cmp.Or(refusal.Reason, "refused")})
+	case errors.Is(err, db.ErrCheck):
+		e.failed(ctx, j, err)
+		return e.finish(ctx, j, outcome{message: "the database refused a value of the call"})
+	}
+	return err
+}
+
+func (e *Executor) failed(ctx context.Context, j *job, err error) {
+	if p, ok := errors.AsType[*panicked](err); ok {
+		e.Slog.ErrorContext(ctx, "skill panicked", "skill", j.Skill, "panic", fmt.Sprint(p.value), "stack", string(p.stack))
+	}
+	e.Slog.WarnContext(ctx, "approved call failed", "skill", j.Skill, "approval", j.ID, "error", err)
+}

@@ -1,0 +1,85 @@
+package approval
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/fault"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+)
+
+const holdMargin = 5 * time.Second // beyond what a call may take
+
+// reach makes a call that has its effect outside, in no transaction.
+func (e *Executor) reach(ctx context.Context, j *job) error {
+	if j.StartedAt != nil && !j.skill.Keyed {
+		return e.finish(ctx, j, outcome{uncertain: true, message: "the call was cut off, and may have had its effect"})
+	}
+	j.open = j.StartedAt != nil
+	if !j.open {
+		err := e.Lanes.InHold(ctx, j.hold, func(_ context.Context, tx lane.Tx) error {
+			tx.Later().Exec(e.Store.q.Start, j.ID)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if err := fault.Point(ctx, "approval.started", j.call.Key); err != nil {
+		return err
+	}
+	need := j.limit
+	if deadline, ok := ctx.Deadline(); ok {
+		need = min(need, max(0, time.Until(deadline)))
+	}
+	if err := e.Lanes.Ensure(ctx, j.hold, need+holdMargin); err != nil {
+		return err
+	}
+	j.open = true
+	value, err := do(ctx, j)
+	var output []byte
+	if err == nil {
+		output, err = encoded(value)
+	}
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("call of skill %s: %w", j.Skill, context.Cause(ctx)) // the next try decides
+	}
+	fault.Effect(ctx, "skill.ran", j.call.Key)
+	if err := fault.Point(ctx, "approval.called", j.call.Key); err != nil {
+		return err
+	}
+	if err == nil {
+		return e.finish(ctx, j, outcome{output: output})
+	}
+	e.failed(ctx, j, err)
+	if open, ok := errors.AsType[*skill.Uncertain](err); ok {
+		if j.skill.Keyed && !j.claimed.Last() {
+			return fmt.Errorf("call of skill %s: %w", j.Skill, open) // again, under its key
+		}
+		return e.finish(ctx, j, outcome{uncertain: true, message: open.Reason})
+	}
+	message := "the skill failed"
+	if refusal, ok := errors.AsType[*skill.Refusal](err); ok {
+		message = cmp.Or(refusal.Reason, "refused")
+	}
+	return e.finish(ctx, j, outcome{message: message})
+}
+
+// do runs a skill once. What takes too long or panics may have had its effect.
+func do(ctx context.Context, j *job) (value any, err error) {
+	limited, cancel := context.WithTimeout(ctx, j.limit)
+	defer cancel()
+	value, err = guarded(func() (any, error) { return j.skill.Do(limited, j.call) })
+	if p, ok := errors.AsType[*panicked](err); ok {
+		return nil, errors.Join(&skill.Uncertain{Reason: "the skill failed"}, p)
+	}
+	_, told := errors.AsType[*skill.Refusal](err)
+	if err != nil && !told && limited.Err() != nil && ctx.Err() == nil {
+		return nil, &skill.Uncertain{Reason: fmt.Sprintf("the skill took longer than %s", j.limit)}
+	}
+	return value, err
+}

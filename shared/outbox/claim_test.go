@@ -1,0 +1,339 @@
+package outbox_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+)
+
+func TestAClaimIsItsHoldersUntilItsLeaseRunsOut(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		id := w.enqueue(t, kick("a"))[0]
+		first := w.the(t)
+		e := w.get(t, id)
+		if e.Status != outbox.Sending || e.Attempts != 1 || first.Attempt != 1 || e.ClaimedBy != "test" || !e.ClaimedUntil.Equal(first.Until) ||
+			!about(first.Until.Sub(e.UpdatedAt), lease) {
+			t.Errorf("claimed: %+v, %+v", e, first)
+		}
+		if got := w.claim(t, 10); len(got) != 0 || w.due(t, topic) != 0 {
+			t.Errorf("somebody else claimed %q", keys(got))
+		}
+		w.Skew.Advance(lease - time.Second)
+		if got := w.claim(t, 10); len(got) != 0 {
+			t.Errorf("before its lease ran out somebody else claimed %q", keys(got))
+		}
+		w.Skew.Advance(2 * time.Second)
+		if w.due(t, topic) != 1 {
+			t.Error("it is not due")
+		}
+		second := w.the(t)
+		if second.Attempt != 2 {
+			t.Errorf("the second try is number %d", second.Attempt)
+		}
+		for name, err := range map[string]error{
+			"sent": w.s.Sent(t.Context(), first), "retry": w.s.Retry(t.Context(), first, errors.New("x")), "release": w.s.Release(t.Context(), first),
+			"fail": w.s.Fail(t.Context(), first, errors.New("x")), "kill": w.s.Kill(t.Context(), first, errors.New("x")),
+			"uncertain": w.s.Uncertain(t.Context(), first, errors.New("x")),
+		} {
+			if !errors.Is(err, outbox.ErrLost) {
+				t.Errorf("%s by the first: %v", name, err)
+			}
+		}
+		w.mustBe(t, outbox.Sending, id)
+		w.Skew.Advance(2 * lease) // late, but nobody has taken it
+		if err := w.s.Sent(t.Context(), second); err != nil {
+			t.Error(err)
+		}
+		if e := w.get(t, id); e.Status != outbox.Sent || e.SentAt == nil || e.ClaimedUntil != nil {
+			t.Errorf("sent: %+v", e)
+		}
+		if err := w.s.Sent(t.Context(), second); !errors.Is(err, outbox.ErrLost) {
+			t.Errorf("twice: %v", err)
+		}
+		if got := w.claim(t, 10); len(got) != 0 {
+			t.Errorf("a sent row was claimed: %q", keys(got))
+		}
+	})
+}
+
+func TestALostClaimUndoesWhatItsMarkTravelsWith(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		id := w.enqueue(t, kick("a"))[0]
+		c := w.the(t)
+		write := func(key string) error {
+			return w.s.Lost(w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+				w.s.Enqueue(ctx, tx.Later(), kick(key))
+				w.s.SentIn(tx.Later(), c)
+				w.s.Enqueue(ctx, tx.Later(), kick(key+"too"))
+				return nil
+			}))
+		}
+		w.Skew.Advance(2 * lease)
+		w.the(t)
+		if err := write("b"); !errors.Is(err, outbox.ErrLost) {
+			t.Errorf("got %v", err)
+		}
+		w.mustBe(t, outbox.Sending, id)
+		if n := w.due(t, topic); n != 0 {
+			t.Errorf("%d rows were written", n)
+		}
+		w.Skew.Advance(2 * lease)
+		c = w.the(t)
+		if err := write("c"); err != nil {
+			t.Error(err)
+		}
+		w.mustBe(t, outbox.Sent, id)
+		if n := w.due(t, topic); n != 2 {
+			t.Errorf("%d rows were written", n)
+		}
+		if sorry := errors.New("sorry"); w.s.Lost(sorry) != sorry || w.s.Lost(nil) != nil { //nolint:errorlint // the same one
+			t.Error("another error is taken for a lost claim")
+		}
+	})
+}
+
+func TestReleasingCountsNoAttempt(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		id := w.enqueue(t, kick("a"))[0]
+		for range 20 {
+			if err := w.s.Release(t.Context(), w.the(t)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if e := w.get(t, id); e.Status != outbox.Ready || e.Attempts != 0 {
+			t.Errorf("%+v", e)
+		}
+	})
+}
+
+func TestTheTriesOfARowAreSpreadAndCounted(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		row := kick("a")
+		row.MaxAttempts = 9
+		id := w.enqueue(t, row)[0]
+		for attempt, seconds := range []int{5, 10, 20, 40, 80, 160, 300, 300} {
+			want := time.Duration(seconds) * time.Second
+			if err := w.s.Retry(t.Context(), w.the(t), errors.New("no\x00 luck")); err != nil {
+				t.Fatal(err)
+			}
+			e := w.get(t, id)
+			if e.Status != outbox.Ready || e.Attempts != attempt+1 || !about(e.DueAt.Sub(e.UpdatedAt), want) || e.LastError != "no\uFFFD luck" {
+				t.Errorf("after try %d: %+v, due in %s, want %s", attempt+1, e, e.DueAt.Sub(e.UpdatedAt), want)
+			}
+			w.Skew.Advance(want - time.Second)
+			if got := w.claim(t, 1); len(got) != 0 {
+				t.Fatal("it was tried before its time")
+			}
+			w.Skew.Advance(2 * time.Second)
+		}
+		c := w.the(t)
+		if !c.Last() {
+			t.Errorf("%+v is not the last", c)
+		}
+		if err := w.s.Retry(t.Context(), c, errors.New("no luck")); err != nil {
+			t.Fatal(err)
+		}
+		w.mustBe(t, outbox.Failed, id)
+		w.Skew.Advance(time.Hour)
+		if w.due(t, topic) != 0 {
+			t.Error("a failed row is due")
+		}
+		if err := w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error { return w.s.Resend(ctx, tx, id) }); err != nil {
+			t.Fatal(err)
+		}
+		if c := w.the(t); c.Attempt != 1 {
+			t.Errorf("sent again it is at try %d", c.Attempt)
+		}
+	})
+}
+
+// The bound doubles up to five minutes; anything below it is as likely.
+func TestBackoff(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		attempt, random := rapid.IntRange(-1, 1_000_000).Draw(t, "attempt"), rapid.Float64Range(0, 1).Draw(t, "random")
+		got := outbox.Backoff(attempt, random)
+		if got < 0 || got > outbox.LongestBackoff {
+			t.Fatalf("it waits %s", got)
+		}
+		if half := outbox.Backoff(attempt, random/2); (2*half-got).Abs() > 2 || outbox.Backoff(attempt+1, random) < got {
+			t.Fatalf("%s, of half the randomness %s", got, half)
+		}
+	})
+}
+
+func TestARowThatKillsItsProcessEndsAsFailed(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		row := kick("a")
+		row.MaxAttempts = 3
+		id := w.enqueue(t, row, kick("b"))[0]
+		for range 3 {
+			if c := w.claim(t, 1); keys(c) != "a" {
+				t.Fatalf("claimed %q", keys(c))
+			}
+			w.Skew.Advance(2 * lease) // nobody comes back
+			b := w.claim(t, 1)        // longest due first
+			if keys(b) != "b" {
+				t.Fatalf("then claimed %q", keys(b))
+			}
+			if err := w.s.Release(t.Context(), b[0]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, c := range w.claim(t, 10) {
+			if c.Key == "a" {
+				t.Error("it was tried once more")
+			}
+		}
+		if e := w.get(t, id); e.Status != outbox.Failed || e.Attempts != 3 || e.LastError == "" {
+			t.Errorf("%+v", e)
+		}
+	})
+}
+
+func TestACutOffTryOfAnUnkeyedTopicIsUncertain(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		cut := w.enqueue(t, kick("a"))[0]
+		r := w.request(1)
+		r.Unkeyed = []string{topic}
+		if _, err := w.s.Claim(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		w.Skew.Advance(2 * lease)
+		fresh := w.enqueue(t, kick("b"))[0]
+		claimed, err := w.s.Claim(t.Context(), r)
+		if err != nil || keys(claimed) != "b" {
+			t.Errorf("claimed %q, %v", keys(claimed), err)
+		}
+		w.mustBe(t, outbox.Uncertain, cut)
+		w.mustBe(t, outbox.Sending, fresh)
+	})
+}
+
+func TestWhatIsNotSentInTimeExpires(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		row := kick("a")
+		row.TTL = time.Hour
+		late := w.enqueue(t, row)[0]
+		row.Key = "b"
+		cut := w.enqueue(t, row)[0]
+		if err := w.s.Release(t.Context(), w.claim(t, 1)[0]); err != nil {
+			t.Fatal(err)
+		}
+		w.claim(t, 1) // of a or b; the other is released
+		w.Skew.Advance(time.Hour + time.Second)
+		if got := w.claim(t, 10); len(got) != 0 {
+			t.Errorf("claimed %q", keys(got))
+		}
+		states := map[outbox.Status]int{w.get(t, late).Status: 1}
+		states[w.get(t, cut).Status]++
+		if states[outbox.Expired] != 1 || states[outbox.Uncertain] != 1 {
+			t.Errorf("they are %v", states) // who was cut off may have sent it
+		}
+	})
+}
+
+func TestOnlyTheFirstOfAnOrderKeyIsClaimed(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		w.enqueue(t, ordered("a1", "a"), ordered("a2", "a"), ordered("b1", "b"), kick("x"), ordered("a3", "a"))
+		first := w.claim(t, 10)
+		if keys(first) != "a1b1x" || w.due(t, topic) != 0 {
+			t.Fatalf("claimed %q", keys(first))
+		}
+		if err := w.s.Retry(t.Context(), first[0], errors.New("later")); err != nil { // it holds up the others
+			t.Fatal(err)
+		}
+		if got := w.claim(t, 10); len(got) != 0 {
+			t.Fatalf("claimed %q", keys(got))
+		}
+		w.Skew.Advance(6 * time.Second)
+		if err := w.s.Fail(t.Context(), w.the(t), errors.New("for good")); err != nil { // now it does not
+			t.Fatal(err)
+		}
+		second := w.the(t)
+		if second.Key != "a2" {
+			t.Fatalf("claimed %q", second.Key)
+		}
+		// The failed one, sent again, comes first; two of a key are never in flight.
+		if err := w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error { return w.s.Resend(ctx, tx, first[0].ID) }); err != nil {
+			t.Fatal(err)
+		}
+		before := w.DB.Stats()
+		if got := w.claim(t, 10); len(got) != 0 || w.DB.Stats().Sub(before).Statements != 1 {
+			t.Fatalf("claimed %q", keys(got))
+		}
+		if err := w.s.Sent(t.Context(), second); err != nil {
+			t.Fatal(err)
+		}
+		if c := w.the(t); c.Key != "a1" {
+			t.Errorf("claimed %q", c.Key)
+		}
+	})
+}
+
+func TestQueuedRowsWaitUntilTheyAreMadeReady(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		queued := func(key string) outbox.Row {
+			r := ordered(key, "thread:1")
+			r.Queued = true
+			return r
+		}
+		w.enqueue(t, queued("a"), queued("b"))
+		ready := func() {
+			t.Helper()
+			var b db.Batch
+			w.s.Ready(&b, "thread:1")
+			w.s.Ready(&b, "thread:2")
+			if err := w.DB.Do(t.Context(), w.Workspace, &b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, want := range []string{"a", "b"} {
+			if got := w.claim(t, 10); len(got) != 0 {
+				t.Fatalf("claimed %q", keys(got))
+			}
+			ready()
+			ready() // the next one is not its turn yet
+			c := w.the(t)
+			if c.Key != want {
+				t.Fatalf("claimed %q, want %q", c.Key, want)
+			}
+			ready()
+			if err := w.s.Sent(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ready()
+		if got := w.claim(t, 10); len(got) != 0 {
+			t.Errorf("claimed %q", keys(got))
+		}
+	})
+}
+
+func TestTopicsAreTheClaimants(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		other := kick("a")
+		other.Topic = "other"
+		w.enqueue(t, other, kick("b"))
+		if w.due(t) != 0 || w.due(t, "other") != 1 || w.due(t, "other", topic, "none") != 2 {
+			t.Errorf("due: %d, %d, %d", w.due(t), w.due(t, "other"), w.due(t, "other", topic, "none"))
+		}
+		if got := w.claim(t, 10); keys(got) != "b" {
+			t.Errorf("claimed %q", keys(got))
+		}
+		r := w.request(10)
+		r.Topics = []string{"none", "other"}
+		if got, err := w.s.Claim(t.Context(), r); err != nil || keys(got) != "a" {
+			t.Errorf("claimed %q, %v", keys(got), err)
+		}
+		r.Topics = nil
+		if got, err := w.s.Claim(t.Context(), r); err != nil || len(got) != 0 {
+			t.Errorf("claimed %q, %v", keys(got), err)
+		}
+	})
+}

@@ -1,0 +1,37 @@
+// Package outbox keeps what leaves the database, or is to be done next: messages,
+// webhooks, spawns and kicks. A row is written in the transaction of the change
+// it belongs to, so that what is undone is never sent and what is done is never
+// forgotten; who comes next sends it.
+//
+// # At least one try, at most one effect per key
+//
+// A row is handed to the handler of its topic at least once, always under the
+// same key: the handler, or who receives it, sees to it that a key has one
+// effect. Where no key can do that the handler says so ([Unkeyed]); then a try
+// that was cut off is not repeated but left as uncertain, for a person to look at.
+//
+// # What happens to a claim
+//
+//	the handler …                   the row                        the next claim
+//	returns                         is sent                        –
+//	fails, panics                   waits, longer each time        when it is due
+//	fails its last try              has failed                     –  (a person may have it sent again)
+//	fails for good                  has failed, or is dead         –
+//	can't say what became of it     is uncertain                   –
+//	is killed, frozen, cut off      is being sent until its lease  then, or uncertain, or failed after its last try
+//	comes back after its lease      is another's                   the old one can't mark it ([ErrLost])
+//
+// An attempt is counted before the handler gets the row, so that a row that kills
+// its process ends as failed. A sender claims one row at a time: a row that kills
+// costs no other an attempt.
+//
+// # Order
+//
+// Rows with an order key are sent one after the other, by seq, which is given out
+// in the order in which their transactions commit. Only the first open one can be
+// claimed, and the database refuses a second in flight. One that waits for its
+// next try holds up those behind it; one that has failed does not.
+//
+// The row locks of this package come after those of threads: lane → agents →
+// budgets → tasks → threads → outbox.
+package outbox

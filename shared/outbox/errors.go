@@ -1,0 +1,38 @@
+package outbox
+
+// A SettledError is what a handler returns that has marked its row itself, in the
+// transaction of what it wrote: nothing is wrong.
+type SettledError struct{ Status Status }
+
+func (e *SettledError) Error() string { return "marked by its handler: " + string(e.Status) }
+
+// Settled makes a [SettledError].
+func Settled(as Status) error { return &SettledError{as} }
+
+// A PermanentError says that no further try can send a row.
+type PermanentError struct{ Err error }
+
+func (e *PermanentError) Error() string { return e.Err.Error() }
+func (e *PermanentError) Unwrap() error { return e.Err }
+
+// Permanently makes a [PermanentError].
+func Permanently(err error) error { return &PermanentError{err} }
+
+// An UncertainError says that a row may have had its effect, and that nobody can
+// tell.
+type UncertainError struct{ Err error }
+
+func (e *UncertainError) Error() string { return e.Err.Error() }
+func (e *UncertainError) Unwrap() error { return e.Err }
+
+// Uncertainly makes an [UncertainError].
+func Uncertainly(err error) error { return &UncertainError{err} }
+
+// A DeadError says that whoever a row is for is gone.
+type DeadError struct{ Err error }
+
+func (e *DeadError) Error() string { return e.Err.Error() }
+func (e *DeadError) Unwrap() error { return e.Err }
+
+// Gone makes a [DeadError].
+func Gone(err error) error { return &DeadError{err} }

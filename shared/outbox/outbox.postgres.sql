@@ -1,0 +1,61 @@
+-- why: Postgres has writers side by side, skips rows that another claims, and proves a claim in a function that raises.
+
+-- name: Order
+-- Those who add to an order key do so one after the other, so that who has the lower seq has committed first.
+SELECT pg_advisory_xact_lock(hashtextextended(CAST($1 AS text) || ' ' || $2, 0));
+
+-- name: Due
+SELECT count(*) FROM (
+  SELECT 1
+    FROM jsonb_array_elements_text(CAST($2 AS jsonb)) t (topic)
+    JOIN outbox o ON o.workspace_id = $1 AND o.topic = t.topic AND o.status IN ('ready', 'sending') AND o.due_at <= (SELECT lk_now())
+   WHERE o.order_key IS NULL
+      OR NOT EXISTS (SELECT FROM outbox e
+                      WHERE e.workspace_id = $1 AND e.order_key = o.order_key AND e.status IN ('queued', 'ready', 'sending')
+                        AND e.id <> o.id AND (e.seq < o.seq OR e.status = 'sending'))
+   LIMIT $3) found;
+
+-- name: Claim
+-- What can't be sent any more is ended instead.
+WITH due AS MATERIALIZED (
+  SELECT c.id, c.becomes, lk_plus(lk_now(), $7) AS until
+    FROM jsonb_array_elements_text(CAST($2 AS jsonb)) t (topic)
+   CROSS JOIN LATERAL (
+     SELECT o.id, o.due_at,
+            CASE WHEN o.status = 'sending' AND (o.expires_at <= lk_now() OR CAST($3 AS jsonb) ? o.topic) THEN 'uncertain'
+                 WHEN o.expires_at <= lk_now() THEN 'expired'
+                 WHEN o.attempts >= o.max_attempts THEN 'failed'
+                 ELSE 'sending' END AS becomes
+       FROM outbox o
+      WHERE o.workspace_id = $1 AND o.topic = t.topic AND o.status IN ('ready', 'sending') AND o.due_at <= (SELECT lk_now())
+        AND (o.order_key IS NULL
+          OR NOT EXISTS (SELECT FROM outbox e
+                          WHERE e.workspace_id = $1 AND e.order_key = o.order_key AND e.status IN ('queued', 'ready', 'sending')
+                            AND e.id <> o.id AND (e.seq < o.seq OR e.status = 'sending')))
+      ORDER BY o.due_at, o.id
+      LIMIT $4
+        FOR UPDATE OF o SKIP LOCKED) c
+   ORDER BY c.due_at, c.id
+   LIMIT $4
+)
+UPDATE outbox o SET
+  status = due.becomes,
+  attempts = o.attempts + CASE due.becomes WHEN 'sending' THEN 1 ELSE 0 END,
+  due_at = CASE due.becomes WHEN 'sending' THEN due.until ELSE o.due_at END,
+  claimed_by = CASE due.becomes WHEN 'sending' THEN $5 ELSE o.claimed_by END,
+  claim_token = CASE due.becomes WHEN 'sending' THEN CAST($6 AS uuid) END,
+  claimed_until = CASE due.becomes WHEN 'sending' THEN due.until END,
+  last_error = CASE due.becomes
+    WHEN 'uncertain' THEN 'a try was cut off: it may have had its effect'
+    WHEN 'expired' THEN 'its time was over'
+    WHEN 'failed' THEN 'the last of its tries was cut off'
+    ELSE o.last_error END,
+  updated_at = lk_now()
+  FROM due
+ WHERE o.workspace_id = $1 AND o.id = due.id
+RETURNING o.id, o.kind, o.topic, o.key, o.order_key, o.seq, o.payload, o.format, o.status, o.attempts, o.max_attempts, o.due_at,
+          o.claimed_by, o.claimed_until, o.last_error, o.supersede_key, o.expires_at, o.trace_id, o.execution_id,
+          o.created_at, o.updated_at, o.sent_at;
+
+-- name: End
+SELECT 'ended' FROM lk_outbox_end($1, $2, $3, $4, $5, $6, $7);

@@ -1,0 +1,51 @@
+-- name: Enqueue
+INSERT INTO outbox (workspace_id, id, kind, topic, key, order_key, seq, payload, format, status, max_attempts,
+  due_at, supersede_key, expires_at, trace_id, execution_id, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6,
+  CASE WHEN CAST($6 AS text) IS NOT NULL
+       THEN coalesce($7, (SELECT max(o.seq) FROM outbox o WHERE o.workspace_id = $1 AND o.order_key = $6) + 1, 1) END,
+  $8, $9, $10, $11, lk_plus(lk_now(), $12), $13, lk_plus(lk_now(), $14), $15, $16, lk_now(), lk_now())
+ON CONFLICT (workspace_id, key) DO NOTHING;
+
+-- name: Supersede
+-- Nothing gives way to a row that was not added because its key was there.
+UPDATE outbox SET status = 'superseded', updated_at = lk_now()
+ WHERE workspace_id = $1 AND supersede_key = $3 AND status IN ('queued', 'ready') AND id <> $2
+   AND EXISTS (SELECT 1 FROM outbox n WHERE n.workspace_id = $1 AND n.id = $2);
+
+-- name: Ready
+-- The first open row of an order key, if it is queued.
+UPDATE outbox SET status = 'ready', due_at = CASE WHEN due_at > lk_now() THEN due_at ELSE lk_now() END, updated_at = lk_now()
+ WHERE workspace_id = $1 AND status = 'queued'
+   AND id = (SELECT o.id FROM outbox o
+              WHERE o.workspace_id = $1 AND o.order_key = $2 AND o.status IN ('queued', 'ready', 'sending')
+              ORDER BY o.seq LIMIT 1);
+
+-- name: Resend
+UPDATE outbox SET status = 'ready', attempts = 0, due_at = lk_now(), expires_at = NULL, updated_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2 AND status IN ('failed', 'uncertain')
+RETURNING id;
+
+-- name: Get
+SELECT id, kind, topic, key, order_key, seq, payload, format, status, attempts, max_attempts, due_at,
+       claimed_by, claimed_until, last_error, supersede_key, expires_at, trace_id, execution_id, created_at, updated_at, sent_at
+  FROM outbox
+ WHERE workspace_id = $1 AND id = $2;
+
+-- name: ByKey
+SELECT id, kind, topic, key, order_key, seq, payload, format, status, attempts, max_attempts, due_at,
+       claimed_by, claimed_until, last_error, supersede_key, expires_at, trace_id, execution_id, created_at, updated_at, sent_at
+  FROM outbox
+ WHERE workspace_id = $1 AND key = $2;
+
+-- name: List
+SELECT id, kind, topic, key, order_key, seq, payload, format, status, attempts, max_attempts, due_at,
+       claimed_by, claimed_until, last_error, supersede_key, expires_at, trace_id, execution_id, created_at, updated_at, sent_at
+  FROM outbox
+ WHERE workspace_id = $1
+   AND (CAST($2 AS text) IS NULL OR status = $2)
+   AND (CAST($3 AS text) IS NULL OR topic = $3)
+   AND (CAST($4 AS text) IS NULL OR order_key = $4)
+   AND (created_at, id) < ($5, $6)
+ ORDER BY created_at DESC, id DESC
+ LIMIT $7;

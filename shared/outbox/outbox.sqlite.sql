@@ -1,0 +1,58 @@
+-- why: SQLite has one writer, so that nothing is skipped and no order needs a lock, and a statement without a row undoes the transaction.
+
+-- name: Order
+SELECT $1 || ' ' || $2;
+
+-- name: Due
+SELECT count(*) FROM (
+  SELECT 1
+    FROM outbox o
+   WHERE o.workspace_id = $1 AND o.topic IN (SELECT t.value FROM json_each($2) t)
+     AND o.status IN ('ready', 'sending') AND o.due_at <= (SELECT lk_now())
+     AND (o.order_key IS NULL
+       OR NOT EXISTS (SELECT 1 FROM outbox e
+                       WHERE e.workspace_id = $1 AND e.order_key = o.order_key AND e.status IN ('queued', 'ready', 'sending')
+                         AND e.id <> o.id AND (e.seq < o.seq OR e.status = 'sending')))
+   LIMIT $3);
+
+-- name: Claim
+-- What can't be sent any more is ended instead.
+UPDATE outbox SET
+  status = due.becomes,
+  attempts = attempts + CASE due.becomes WHEN 'sending' THEN 1 ELSE 0 END,
+  due_at = CASE due.becomes WHEN 'sending' THEN due.until ELSE due_at END,
+  claimed_by = CASE due.becomes WHEN 'sending' THEN $5 ELSE claimed_by END,
+  claim_token = CASE due.becomes WHEN 'sending' THEN $6 END,
+  claimed_until = CASE due.becomes WHEN 'sending' THEN due.until END,
+  last_error = CASE due.becomes
+    WHEN 'uncertain' THEN 'a try was cut off: it may have had its effect'
+    WHEN 'expired' THEN 'its time was over'
+    WHEN 'failed' THEN 'the last of its tries was cut off'
+    ELSE last_error END,
+  updated_at = lk_now()
+  FROM (
+    SELECT o.id AS row_id, lk_plus(lk_now(), $7) AS until,
+           CASE WHEN o.status = 'sending' AND (o.expires_at <= lk_now() OR o.topic IN (SELECT u.value FROM json_each($3) u)) THEN 'uncertain'
+                WHEN o.expires_at <= lk_now() THEN 'expired'
+                WHEN o.attempts >= o.max_attempts THEN 'failed'
+                ELSE 'sending' END AS becomes
+      FROM outbox o
+     WHERE o.workspace_id = $1 AND o.topic IN (SELECT t.value FROM json_each($2) t)
+       AND o.status IN ('ready', 'sending') AND o.due_at <= (SELECT lk_now())
+       AND (o.order_key IS NULL
+         OR NOT EXISTS (SELECT 1 FROM outbox e
+                         WHERE e.workspace_id = $1 AND e.order_key = o.order_key AND e.status IN ('queued', 'ready', 'sending')
+                           AND e.id <> o.id AND (e.seq < o.seq OR e.status = 'sending')))
+     ORDER BY o.due_at, o.id
+     LIMIT $4) AS due
+ WHERE workspace_id = $1 AND id = due.row_id
+RETURNING id, kind, topic, key, order_key, seq, payload, format, status, attempts, max_attempts, due_at,
+          claimed_by, claimed_until, last_error, supersede_key, expires_at, trace_id, execution_id, created_at, updated_at, sent_at;
+
+-- name: End
+UPDATE outbox SET
+  status = $4, attempts = attempts - $6, due_at = lk_plus(lk_now(), $5),
+  claim_token = NULL, claimed_until = NULL, last_error = coalesce($7, last_error),
+  sent_at = CASE WHEN $4 = 'sent' THEN lk_now() END, updated_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2 AND claim_token = $3
+RETURNING 'ended';

@@ -1,0 +1,278 @@
+package outbox_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+func TestARowIsReadBack(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		ctx := trace.WithExecution(trace.With(t.Context(), traces.New(trace.Chat)), ids())
+		in := outbox.Row{
+			Kind: outbox.Webhook, Topic: "hook", Key: "größe ☺", OrderKey: "endpoint:1", Payload: payload(map[string]int{"a": 1}), Format: 3,
+			MaxAttempts: 5, SupersedeKey: "s", Delay: time.Minute, TTL: time.Hour,
+		}
+		var b db.Batch
+		id := w.s.Enqueue(ctx, &b, in)
+		if err := w.DB.Do(ctx, w.Workspace, &b); err != nil {
+			t.Fatal(err)
+		}
+		got := w.get(t, id)
+		in.ID, in.Seq, in.Delay, in.TTL, in.Execution = id, 1, 0, 0, trace.Execution(ctx)
+		in.Trace, _ = trace.From(ctx)
+		got.Payload = json.RawMessage(strings.ReplaceAll(string(got.Payload), " ", "")) // a database may space it
+		want := outbox.Entry{Row: in, Status: outbox.Ready}
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(outbox.Entry{}, "DueAt", "ExpiresAt", "CreatedAt", "UpdatedAt")); diff != "" {
+			t.Error(diff)
+		}
+		if due, ends := got.DueAt.Sub(got.CreatedAt), got.ExpiresAt.Sub(got.CreatedAt); !about(due, time.Minute) || !about(ends, time.Hour) {
+			t.Errorf("due after %s, over after %s", due, ends)
+		}
+		byKey, err := w.s.ByKey(ctx, w.Workspace, in.Key)
+		if err != nil || byKey.ID != id {
+			t.Errorf("by its key: %+v, %v", byKey, err)
+		}
+		there := w.neighbour(t)
+		if _, err := there.s.Get(ctx, there.Workspace, id); !errors.Is(err, db.ErrNoRows) {
+			t.Errorf("a neighbour reads it: %v", err)
+		}
+	})
+}
+
+func about(got, want time.Duration) bool { return (got - want).Abs() < time.Second }
+
+func TestAKeyIsThereOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		first := w.enqueue(t, kick("a"))[0]
+		other := kick("a")
+		other.Payload, other.SupersedeKey = payload("other"), "s"
+		second := w.enqueue(t, other)[0]
+		if _, err := w.s.Get(t.Context(), w.Workspace, second); !errors.Is(err, db.ErrNoRows) {
+			t.Errorf("the second is there: %v", err)
+		}
+		if e, err := w.s.ByKey(t.Context(), w.Workspace, "a"); err != nil || e.ID != first || string(e.Payload) != "{}" {
+			t.Errorf("%+v, %v", e, err)
+		}
+		w.neighbour(t).enqueue(t, kick("a")) // a key is a workspace's
+		if w.due(t, topic) != 1 {
+			t.Errorf("%d are due", w.due(t, topic))
+		}
+	})
+}
+
+func TestWhatIsUndoneIsNeverSent(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		sorry := errors.New("sorry")
+		err := w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+			w.s.Enqueue(ctx, tx.Later(), ordered("a", "o"))
+			return errors.Join(tx.Flush(ctx), sorry)
+		})
+		if !errors.Is(err, sorry) {
+			t.Fatal(err)
+		}
+		if n := w.due(t, topic); n != 0 {
+			t.Errorf("%d rows are due", n)
+		}
+		if id := w.enqueue(t, ordered("b", "o"))[0]; w.get(t, id).Seq != 1 {
+			t.Errorf("the next has seq %d", w.get(t, id).Seq)
+		}
+	})
+}
+
+var statuses = []outbox.Status{
+	outbox.Queued, outbox.Ready, outbox.Sending, outbox.Sent, outbox.Failed, outbox.Superseded, outbox.Expired, outbox.Uncertain, outbox.Dead,
+}
+
+// TestTheDatabaseFollowsTheTable walks every pair of statuses with the verbs that
+// lead to the second.
+func TestTheDatabaseFollowsTheTable(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		ctx := t.Context()
+		// A verb's attempt to bring a row, claimed or not, to a status; the row has the
+		// order key that its key names.
+		verbs := map[outbox.Status]func(c outbox.Claimed) error{
+			outbox.Ready: func(c outbox.Claimed) error {
+				var b db.Batch
+				w.s.Ready(&b, c.OrderKey)
+				resend := w.DB.Tx(ctx, w.Workspace, func(ctx context.Context, tx *db.Tx) error { return w.s.Resend(ctx, tx, c.ID) })
+				return errors.Join(w.s.Retry(ctx, c, errors.New("later")), w.DB.Do(ctx, w.Workspace, &b), resend)
+			},
+			outbox.Sending: func(outbox.Claimed) error {
+				_, err := w.s.Claim(ctx, w.request(10))
+				return err
+			},
+			outbox.Sent:      func(c outbox.Claimed) error { return w.s.Sent(ctx, c) },
+			outbox.Failed:    func(c outbox.Claimed) error { return w.s.Fail(ctx, c, errors.New("no")) },
+			outbox.Uncertain: func(c outbox.Claimed) error { return w.s.Uncertain(ctx, c, errors.New("who knows")) },
+			outbox.Dead:      func(c outbox.Claimed) error { return w.s.Kill(ctx, c, errors.New("gone")) },
+			outbox.Superseded: func(c outbox.Claimed) error {
+				newer := kick(ids())
+				newer.SupersedeKey, newer.Delay = c.SupersedeKey, time.Hour
+				w.enqueue(t, newer)
+				return nil
+			},
+			outbox.Expired: func(outbox.Claimed) error {
+				w.Skew.Advance(2 * time.Hour)
+				_, err := w.s.Claim(ctx, w.request(10))
+				return err
+			},
+			outbox.Queued: func(outbox.Claimed) error { return nil }, // nothing leads there
+		}
+		for _, from := range statuses {
+			for _, to := range statuses {
+				row := ordered(ids(), ids())
+				row.SupersedeKey = row.Key
+				if to == outbox.Expired {
+					row.TTL = time.Hour
+				}
+				id := w.enqueue(t, row)[0]
+				c := w.the(t)
+				if from != outbox.Sending {
+					w.become(t, id, from)
+				} else if to == outbox.Sending {
+					w.Skew.Advance(2 * lease)
+				}
+				want := from
+				switch {
+				case from.Can(to):
+					want = to
+				case from == outbox.Sending && to == outbox.Expired:
+					want = outbox.Uncertain // its try was cut off
+				}
+				err := verbs[to](c)
+				if got := w.get(t, id).Status; got != want {
+					t.Errorf("%s to %s: it is %s, want %s (%v)", from, to, got, want, err)
+				}
+				w.become(t, id, outbox.Dead)
+			}
+		}
+	})
+}
+
+func TestStatuses(t *testing.T) {
+	for _, s := range statuses {
+		ends := true
+		for _, next := range statuses {
+			ends = ends && !s.Can(next)
+		}
+		if s.Open() && ends {
+			t.Errorf("%s goes nowhere", s)
+		}
+		if s.Can(outbox.Queued) || s.Can("lost") || outbox.Status("lost").Can(s) {
+			t.Errorf("%s has an edge that there is not", s)
+		}
+	}
+	for _, final := range []outbox.Status{outbox.Sent, outbox.Superseded, outbox.Expired, outbox.Dead} {
+		if final.Open() || final.Can(outbox.Ready) {
+			t.Errorf("%s is not final", final)
+		}
+	}
+}
+
+func TestTheDatabaseRefusesWhatMakesNoSense(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		for name, change := range map[string]func(*outbox.Row){
+			"a kind":            func(r *outbox.Row) { r.Kind = "letter" },
+			"no key":            func(r *outbox.Row) { r.Key = "" },
+			"a long key":        func(r *outbox.Row) { r.Key = strings.Repeat("k", 256) },
+			"no topic":          func(r *outbox.Row) { r.Topic = "" },
+			"tries below zero":  func(r *outbox.Row) { r.MaxAttempts = -1 },
+			"a payload no JSON": func(r *outbox.Row) { r.Payload = json.RawMessage("{") },
+			"a seq below zero":  func(r *outbox.Row) { r.OrderKey, r.Seq = "o", -1 },
+		} {
+			r := kick("k")
+			change(&r)
+			var b db.Batch
+			w.s.Enqueue(t.Context(), &b, r)
+			if err := w.DB.Do(t.Context(), w.Workspace, &b); !errors.Is(err, db.ErrCheck) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		id := w.enqueue(t, kick("k"))[0]
+		if _, err := w.DB.Exec(t.Context(), w.Workspace, w.q.Become, id, "lost", false, false); !errors.Is(err, db.ErrCheck) {
+			t.Errorf("a status that there is not: %v", err)
+		}
+		for _, r := range []outbox.Request{{Limit: 1}, {Lease: lease}, {Limit: 1, Lease: 2 * time.Hour}} {
+			r.Workspace, r.Topics = w.Workspace, []string{topic}
+			if _, err := w.s.Claim(t.Context(), r); err == nil {
+				t.Errorf("%d rows were claimed for %s", r.Limit, r.Lease)
+			}
+		}
+	})
+}
+
+func TestANewerRowTakesThePlaceOfOthers(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		row := func(key, supersede string, queued bool) outbox.Row {
+			r := ordered(key, "o"+key)
+			r.SupersedeKey, r.Queued = supersede, queued
+			return r
+		}
+		sending := w.enqueue(t, row("a", "s", false))[0]
+		w.the(t)
+		old := w.enqueue(t, row("b", "s", false))[0]
+		queued := w.enqueue(t, row("c", "s", true))[0]
+		other := w.enqueue(t, row("d", "another", false))[0]
+		w.mustBe(t, outbox.Superseded, old) // by c
+		w.mustBe(t, outbox.Queued, queued)
+		newest := w.enqueue(t, row("e", "s", false))[0]
+		w.mustBe(t, outbox.Sending, sending)
+		w.mustBe(t, outbox.Superseded, old, queued)
+		w.mustBe(t, outbox.Ready, other, newest)
+		w.enqueue(t, row("c", "s", false)) // its key is there: nothing is added, nothing gives way
+		w.mustBe(t, outbox.Ready, newest)
+	})
+}
+
+func TestListing(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		added := w.enqueue(t, kick("a"), ordered("b", "o"), kick("c"), kick("d"))
+		w.become(t, added[2], outbox.Failed)
+		other := kick("e")
+		other.Topic = "other"
+		w.enqueue(t, other)
+		list := func(f outbox.Filter) (keys string, next string) {
+			t.Helper()
+			p, err := w.s.List(t.Context(), w.Workspace, f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range p.Items {
+				keys += e.Key
+			}
+			return keys, p.Next
+		}
+		for want, f := range map[string]outbox.Filter{
+			"edcba": {}, "c": {Status: outbox.Failed}, "e": {Topic: "other"}, "b": {OrderKey: "o"}, "dba": {Topic: topic, Status: outbox.Ready}, "": {Status: outbox.Dead},
+		} {
+			if got, next := list(f); got != want || next != "" {
+				t.Errorf("%+v lists %q, then %q", f, got, next)
+			}
+		}
+		walked, next := list(outbox.Filter{Limit: 2})
+		for pages := 0; next != "" && pages < 5; pages++ {
+			var more string
+			more, next = list(outbox.Filter{Limit: 2, Cursor: next})
+			walked += more
+		}
+		if walked != "edcba" {
+			t.Errorf("page by page: %q", walked)
+		}
+		for _, bad := range []string{"!", "eA", "MTI.x", "MTIuYWJj"} {
+			if _, err := w.s.List(t.Context(), w.Workspace, outbox.Filter{Cursor: bad}); !errors.Is(err, outbox.ErrCursor) {
+				t.Errorf("cursor %q: %v", bad, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,219 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/fault"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// A Handler does what the rows of a topic ask for, in no transaction, and serves
+// several at once. The context ends before the claim does. nil means done. An
+// error has the row tried again, unless it is a [PermanentError], a [DeadError] or
+// an [UncertainError]; its text is kept and shown to operators. A [SettledError]
+// says that the handler has marked the row itself.
+type Handler interface {
+	Handle(ctx context.Context, c Claimed) error
+}
+
+// Unkeyed is a handler that may say that no key makes its effect one: a try that
+// was cut off, or panicked, then leaves the row uncertain.
+type Unkeyed interface {
+	Handler
+	Unkeyed() bool
+}
+
+// Sender hands rows to their handlers. It keeps nothing between runs and serves
+// several at once.
+type Sender struct {
+	Store    *Store
+	Handlers map[string]Handler // by topic
+	Holder   string             // who claims, readably
+	// Lease is how long a row is claimed for, a few seconds more than its handler
+	// has; 0: 5 minutes. What is left of the invocation shortens it.
+	Lease time.Duration
+	Slog  *slog.Logger
+}
+
+// Report counts what became of rows.
+type Report struct {
+	Claimed   int
+	Sent      int
+	Retried   int // will be tried again
+	Failed    int // and dead
+	Uncertain int
+	Expired   int
+	Lost      int // were another's when their handler came back
+	// More says that it ended for its limit or for want of time, so that there may
+	// be more to send.
+	More bool
+}
+
+const (
+	defaultLease = 5 * time.Minute
+	leaseMargin  = 5 * time.Second // between a handler's end and its claim's, in which the row is marked
+	minLeft      = 5 * time.Second // of the invocation, for another row
+	endTimeout   = 3 * time.Second
+)
+
+// Drain sends what is due, row by row, until nothing is, limit rows were claimed,
+// or little is left of the context's time. An error says that the outbox could not
+// be read or written, or that the context has ended; the rows are then found by
+// whoever comes next. Nothing of it runs once it has returned.
+func (s *Sender) Drain(ctx context.Context, ws db.Workspace, limit int) (Report, error) {
+	var r Report
+	request := Request{Workspace: ws, Topics: slices.Sorted(maps.Keys(s.Handlers)), Holder: s.Holder, Limit: 1}
+	for topic, h := range s.Handlers {
+		if unkeyed(h) {
+			request.Unkeyed = append(request.Unkeyed, topic)
+		}
+	}
+	if len(request.Topics) == 0 {
+		return r, nil
+	}
+	for {
+		if r.Claimed >= limit || !s.time(ctx, &request) {
+			r.More = true
+			return r, ctx.Err()
+		}
+		claimed, ended, err := s.Store.claim(ctx, request)
+		s.ended(ctx, &r, ended)
+		if err != nil || len(claimed) == 0 {
+			return r, err
+		}
+		for _, c := range claimed {
+			r.Claimed++
+			if err := s.send(ctx, &r, c, request.Lease); err != nil {
+				return r, fmt.Errorf("send outbox row %s: %w", c.ID, err)
+			}
+		}
+	}
+}
+
+// time sets how long the next row may take, and reports whether there is time for
+// one.
+func (s *Sender) time(ctx context.Context, r *Request) bool {
+	r.Lease = s.Lease
+	if r.Lease == 0 {
+		r.Lease = defaultLease
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		left := time.Until(deadline)
+		if left < minLeft {
+			return false
+		}
+		r.Lease = min(r.Lease, left+leaseMargin)
+	}
+	return ctx.Err() == nil
+}
+
+// ended counts and tells of rows that a claim found and ended.
+func (s *Sender) ended(ctx context.Context, r *Report, rows []Entry) {
+	for _, e := range rows {
+		switch e.Status {
+		case Uncertain:
+			r.Uncertain++
+		case Expired:
+			r.Expired++
+		default:
+			r.Failed++
+		}
+		s.Slog.WarnContext(trace.With(ctx, e.Trace), "outbox row ended unsent", "topic", e.Topic, "key", e.Key, "status", e.Status, "attempts", e.Attempts, "error", e.LastError)
+	}
+}
+
+// send has one row handled and marks it.
+func (s *Sender) send(ctx context.Context, r *Report, c Claimed, lease time.Duration) error {
+	ctx = trace.WithExecution(trace.With(ctx, c.Trace), c.Execution)
+	if err := fault.Point(ctx, "outbox.claimed", c.Key); err != nil {
+		return err
+	}
+	err := s.handle(ctx, c, lease-min(leaseMargin, lease/2))
+	if err := fault.Point(ctx, "outbox.handled", c.Key); err != nil {
+		return err
+	}
+	if settled, ok := errors.AsType[*SettledError](err); ok {
+		s.count(ctx, r, c, ending{status: settled.Status})
+		return fault.Point(ctx, "outbox.sent", c.Key)
+	}
+	e := s.judge(c, err)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	defer cancel()
+	switch lost := s.Store.end(last, c, e); {
+	case errors.Is(lost, ErrLost):
+		r.Lost++
+		s.Slog.WarnContext(ctx, "the claim was over before its handler", "topic", c.Topic, "key", c.Key, "attempt", c.Attempt)
+		return nil
+	case lost != nil:
+		return lost
+	}
+	s.count(ctx, r, c, e)
+	return fault.Point(ctx, "outbox.sent", c.Key)
+}
+
+// handle calls the row's handler within its limit.
+func (s *Sender) handle(ctx context.Context, c Claimed, limit time.Duration) (err error) {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	h := s.Handlers[c.Topic]
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		s.Slog.ErrorContext(ctx, "an outbox handler panicked", "topic", c.Topic, "key", c.Key, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		err = errPanicked
+		if unkeyed(h) {
+			err = Uncertainly(err)
+		}
+	}()
+	return h.Handle(limited, c)
+}
+
+var errPanicked = errors.New("the handler panicked")
+
+func unkeyed(h Handler) bool {
+	u, ok := h.(Unkeyed)
+	return ok && u.Unkeyed()
+}
+
+// judge decides what becomes of a row that was handled.
+func (s *Sender) judge(c Claimed, err error) ending {
+	if err == nil {
+		return ending{status: Sent}
+	}
+	if e, ok := errors.AsType[*UncertainError](err); ok {
+		return ending{status: Uncertain, why: e}
+	}
+	if e, ok := errors.AsType[*DeadError](err); ok {
+		return ending{status: Dead, why: e}
+	}
+	if e, ok := errors.AsType[*PermanentError](err); ok {
+		return ending{status: Failed, why: e}
+	}
+	return s.Store.retried(c, err)
+}
+
+func (s *Sender) count(ctx context.Context, r *Report, c Claimed, e ending) {
+	switch e.status {
+	case Sent:
+		r.Sent++
+		s.Slog.InfoContext(ctx, "outbox row sent", "topic", c.Topic, "key", c.Key, "attempt", c.Attempt)
+		return
+	case Ready:
+		r.Retried++
+	case Uncertain:
+		r.Uncertain++
+	default:
+		r.Failed++
+	}
+	s.Slog.WarnContext(ctx, "outbox row not sent", "topic", c.Topic, "key", c.Key, "status", e.status, "attempt", c.Attempt, "error", e.why)
+}
