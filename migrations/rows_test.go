@@ -16,6 +16,7 @@ import (
 // fixtures are values for columns whose checks the builder below cannot satisfy
 // by itself: "table.column" and a SQL expression.
 var fixtures = map[string]string{
+	"agent_skills.name": "'x' || replace(gen_random_uuid()::text, '-', '')",
 	"workspaces.slug": "'ws-' || gen_random_uuid()",
 }
 

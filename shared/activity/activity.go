@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -81,7 +82,8 @@ func New(d *db.DB, ids func() string) (*Log, error) {
 
 // Record adds an action to a batch: the one that carries the change it reports.
 // Trace and execution are the context's unless the entry names others; input and
-// output are cut at 32 KiB. No text, whoever wrote it, makes the transaction fail.
+// output are cut at 32 KiB, and go without the secrets that the context's redactor
+// finds in them. No text, whoever wrote it, makes the transaction fail.
 func (l *Log) Record(ctx context.Context, b *db.Batch, e Entry) {
 	if e.ID == "" {
 		e.ID = l.ids()
@@ -97,10 +99,18 @@ func (l *Log) Record(ctx context.Context, b *db.Batch, e Entry) {
 		usage = fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`,
 			e.Usage.PromptTokens, e.Usage.CompletionTokens, e.Usage.TotalTokens)
 	}
+	r := secret.RedactorFrom(ctx)
 	b.Exec(l.q.Record, e.ID, short(e.Agent, maxName), e.Surface, db.Null(short(e.Skill, maxName)), db.Null(e.SkillID), e.Status,
-		cut(Storable(e.Input)), cut(Storable(e.Output)), db.Null(short(e.Error, maxError)), usage, db.Null(short(e.Model, maxName)),
+		cut(Storable(clean(r, e.Input))), cut(Storable(clean(r, e.Output))), db.Null(short(r.Text(e.Error), maxError)), usage, db.Null(short(e.Model, maxName)),
 		e.CostUSD, e.Duration.Milliseconds(),
 		e.Trace, db.Null(e.Execution), db.Null(e.ParentExecution), db.Null(e.Attempt), db.Null(e.Thread))
+}
+
+func clean(r *secret.Redactor, raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 {
+		return raw
+	}
+	return r.JSON(raw)
 }
 
 // Write records an action that goes with no other change.

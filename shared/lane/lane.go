@@ -32,6 +32,9 @@ func ObjectiveOf(n Name) (id string, ok bool) {
 
 const objectives Name = "objective:"
 
+// Execution is the lane of whoever works on an execution that stands for itself.
+func Execution(id string) Name { return Name("execution:" + id) }
+
 // Memory is the lane of whoever writes an agent's memories.
 func Memory(agent string) Name { return Name("memory:" + agent) }
 

@@ -263,6 +263,15 @@ func (s *Store) Pause(ctx context.Context, tx lane.Tx, id, reason string) error 
 	return s.end(ctx, tx, s.q.Pause, id, reason)
 }
 
+// Halt queues the pause of an objective, should it still be active then.
+func (s *Store) Halt(tx lane.Tx, id, reason string) error {
+	if err := tx.Proves(lane.Objective(id)); err != nil {
+		return fmt.Errorf("halt objective: %w", err)
+	}
+	tx.Later().Exec(s.q.Pause, id, reason)
+	return nil
+}
+
 func (s *Store) end(ctx context.Context, tx lane.Tx, q db.Query, id, why string) error {
 	if err := tx.Proves(lane.Objective(id)); err != nil {
 		return fmt.Errorf("end objective: %w", err)

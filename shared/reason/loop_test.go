@@ -23,7 +23,7 @@ func TestAnAnswerEndsTheRun(t *testing.T) {
 		job.Spent = func(u llm.Usage) { spent = spent.Plus(u) }
 		m := llmtest.Script(t, llmtest.Say("done"))
 		out := w.run(t, m, job)
-		want := reason.Outcome{Status: run.Completed, Answer: "done"}
+		want := reason.Outcome{Status: run.Completed, Answer: "done", Trust: run.Operator}
 		want.Steps, want.ModelCalls, want.Usage, want.LongestStep = 1, 1, llm.Usage{PromptTokens: 10, CompletionTokens: 5}, out.LongestStep
 		if diff := cmp.Diff(want, out); diff != "" {
 			t.Error(diff)
@@ -163,7 +163,7 @@ func TestWrongArgumentsAreAnsweredWithEverythingAndTheSchema(t *testing.T) {
 
 func TestBrokenArgumentsAreMended(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		for _, arguments := range []string{`{"text": "x"`, `not JSON`, `["x"]`, `null`, "{\"text\": \"x\"}\x00", strings.Repeat("[", 20_000)} {
+		for _, arguments := range []string{`{"text": "x`, `not JSON`, `["x"]`, `null`, "{\"text\": \"x\"\x00}", strings.Repeat("[", 20_000)} {
 			job := w.job(t, echo())
 			m := llmtest.Script(t, llmtest.Call("echo_back", arguments), llmtest.Call("echo_back", `{"text": "ok"}`), llmtest.Say("done"))
 			if out := w.run(t, m, job); out.Status != run.Completed {
@@ -290,15 +290,17 @@ func TestASuccessResetsTheStrikes(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		job := w.job(t, echo())
 		job.Retries = 1
-		bad, good := llmtest.Call("nothing", `{}`), llmtest.Call("echo_back", `{"text": "x"}`)
-		m := llmtest.Script(t, bad, good, bad, good, bad, llmtest.Call("nothing", `{}`, "echo_back", `{"text": "x"}`))
+		bad := llmtest.Call("nothing", `{}`)
+		m := llmtest.Script(t, bad, llmtest.Call("echo_back", `{"text": "a"}`), bad, llmtest.Call("echo_back", `{"text": "b"}`), bad, llmtest.Call("nothing", `{}`, "echo_back", `{"text": "x"}`))
 		if out := w.run(t, m, job); out.Status != run.Stalled || out.ModelCalls != 6 {
 			t.Errorf("got %+v", out)
 		}
 		job = w.job(t, echo())
 		job.Retries = 1
-		both := llmtest.Call("echo_back", `{"text": "x"}`, "nothing", `{}`)
-		m = llmtest.Script(t, both, both, both, both, llmtest.Say("done"))
+		both := func(text string) llmtest.Step {
+			return llmtest.Call("echo_back", `{"text": "`+text+`"}`, "nothing", `{}`)
+		}
+		m = llmtest.Script(t, both("a"), both("b"), both("c"), both("d"), llmtest.Say("done"))
 		if out := w.run(t, m, job); out.Status != run.Completed {
 			t.Errorf("got %+v", out)
 		}

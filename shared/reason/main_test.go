@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,6 +24,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/memory"
+	"github.com/lanekeeper/lanekeeper/shared/queue"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
@@ -103,7 +105,7 @@ var traces = trace.NewSource(time.Now, rand.Reader)
 
 func (w *world) runner(m llm.Model) *reason.Runner {
 	out := slog.New(trace.NewHandler(slog.NewJSONHandler(io.Writer(w.logged), nil)))
-	return &reason.Runner{Model: m, Runs: w.runs, Lanes: w.lanes, Log: w.log, Slog: out, Clock: time.Now}
+	return &reason.Runner{Model: m, Runs: w.runs, Lanes: w.lanes, Log: w.log, Queues: queue.New(queue.Options{Lanes: map[string]queue.Limits{reason.Lane: {MaxConcurrent: 4}}}), Slog: out, Clock: time.Now}
 }
 
 func (w *world) acquire(t testing.TB, name lane.Name) *lane.Hold {
@@ -113,6 +115,13 @@ func (w *world) acquire(t testing.TB, name lane.Name) *lane.Hold {
 		t.Fatal(err)
 	}
 	return h
+}
+
+func (w *world) release(t testing.TB, h *lane.Hold) {
+	t.Helper()
+	if err := w.lanes.Release(context.Background(), h); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // job is a new execution under a lane of its own, that may use the skills.
@@ -190,19 +199,18 @@ func (w *world) told(t testing.TB, job reason.Job) []string {
 	return out
 }
 
-// results are what the calls brought, in the journal's order.
+// results are what the calls brought, in the model's order.
 func (w *world) results(t testing.TB, job reason.Job) []llm.ToolResult {
 	t.Helper()
 	var out []llm.ToolResult
-	for _, e := range w.journal(t, job) {
-		if e.Kind != run.Result {
-			continue
-		}
+	entries := slices.DeleteFunc(w.journal(t, job), func(e run.Entry) bool { return e.Kind != run.Result })
+	slices.SortFunc(entries, func(a, b run.Entry) int { return strings.Compare(a.Call, b.Call) })
+	for _, e := range entries {
 		var body struct{ Result llm.ToolResult }
 		if err := json.Unmarshal(e.Body, &body); err != nil {
 			t.Fatal(err)
 		}
-		if body.Result.IsError != (e.Status == run.Errored) {
+		if body.Result.IsError != (e.Status != run.Succeeded) {
 			t.Errorf("entry %d is %s and its result an error: %v", e.Seq, e.Status, body.Result.IsError)
 		}
 		out = append(out, body.Result)

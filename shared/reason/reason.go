@@ -16,10 +16,13 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/fault"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/queue"
 	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -27,9 +30,17 @@ import (
 // Runner runs the loop. It keeps nothing between runs and serves several at once.
 type Runner struct {
 	Model llm.Model
-	Runs  *run.Store
-	Lanes *lane.Store
-	Log   *activity.Log
+	// Models is a workspace's model; where it is set, Model is not asked.
+	Models func(db.Workspace) llm.Model
+	Runs   *run.Store
+	Lanes  *lane.Store
+	Log    *activity.Log
+	// Queues has the lane through which the calls of a step go side by side.
+	Queues *queue.Queues
+	// Approvals keeps calls for a person; nil refuses them.
+	Approvals Approvals
+	// Known has secrets that no run resolves, and none may tell.
+	Known *secret.Redactor
 	Slog  *slog.Logger
 	Clock func() time.Time
 }
@@ -41,13 +52,20 @@ type Job struct {
 	Hold *lane.Hold
 	// Outer are the further holds that the run depends on, such as a beat's own:
 	// every write proves and renews them too, and learns who waits for them.
-	Outer     []*lane.Hold
-	Agent     string
-	System    string
-	Messages  []llm.Message // what a run that has no journal yet starts from
-	Skills    *skill.Set
+	Outer    []*lane.Hold
+	Agent    string
+	System   string
+	Messages []llm.Message // what a run that has no journal yet starts from
+	Skills   *skill.Set
+	// Trust is whose words the run begins with; empty: the operator's, but for the
+	// surfaces of others.
+	Trust run.Trust
+	// Approved lets every call be made: a person asked for it.
+	Approved  bool
 	MaxTokens int // of one answer
-	Stops     []Stop
+	// Window is how many tokens the model takes in all; 0: nothing is compacted.
+	Window int
+	Stops  []Stop
 	// Retries is how often the model may try again after a call that could not be
 	// made: a made-up name, wrong arguments.
 	Retries int
@@ -65,6 +83,12 @@ type Outcome struct {
 	Summary string     // what was accomplished, for a run that did not complete
 	// Failure is the class of the model's error that ended the run, if one did.
 	Failure llm.ErrorClass
+	Trust   run.Trust // that was left at the end
+	// Uncertain are the skills of calls of which it is not known whether they had
+	// their effect: a person has to look.
+	Uncertain []string
+	// Struck is the last call that could not be made, where none after it could.
+	Struck Struck
 	Progress
 }
 
@@ -74,6 +98,7 @@ type Outcome struct {
 // the work: [lane.ErrLost], a database that is away; the execution stays as it is
 // and is resumed by whoever comes next.
 func (r *Runner) Run(ctx context.Context, job Job) (Outcome, error) {
+	ctx = r.discreet(ctx)
 	s, err := r.resume(ctx, job)
 	var out Outcome
 	if err == nil {
@@ -91,11 +116,11 @@ func (r *Runner) Run(ctx context.Context, job Job) (Outcome, error) {
 // as it would have done.
 func (r *Runner) loop(ctx context.Context, job Job, s *state) (Outcome, error) {
 	for {
-		if s.strikes > job.Retries {
-			return s.outcome(run.Stalled, fmt.Sprintf("%d answers in a row asked for calls that could not be made, the last to %s", s.strikes, s.struck)), nil
-		}
 		begun := r.Clock()
 		if len(s.pending) == 0 {
+			if why := s.stalled(job); why != "" {
+				return s.outcome(run.Stalled, why), nil
+			}
 			if s.answered {
 				return s.outcome(run.Completed, ""), nil
 			}
@@ -106,13 +131,28 @@ func (r *Runner) loop(ctx context.Context, job Job, s *state) (Outcome, error) {
 				return deref(out), err
 			}
 		}
-		for len(s.pending) > 0 && s.strikes <= job.Retries {
-			if err := r.call(ctx, job, s, s.pending[0]); err != nil {
-				return Outcome{}, err
-			}
+		if err := r.settle(ctx, job, s); err != nil {
+			return Outcome{}, err
+		}
+		if why := s.stalled(job); why != "" {
+			return s.outcome(run.Stalled, why), nil
 		}
 		s.LongestStep = max(s.LongestStep, r.Clock().Sub(begun))
 	}
+}
+
+// discreet gives a run a redactor of its own: what secrets it resolves are taken
+// out of all it tells.
+func (r *Runner) discreet(ctx context.Context) context.Context {
+	return secret.WithRedactor(ctx, secret.NewRedactor(r.Known))
+}
+
+// model is the workspace's.
+func (r *Runner) model(ws db.Workspace) llm.Model {
+	if r.Models != nil {
+		return r.Models(ws)
+	}
+	return r.Model
 }
 
 // timeUp is why a run is parked whose context has ended.
@@ -127,24 +167,21 @@ func deref(o *Outcome) (v Outcome) {
 
 // resume folds the journal of an execution that was begun before, or begins it.
 // There is always a state, empty with an error.
-func (r *Runner) resume(ctx context.Context, job Job) (*state, error) {
+func (r *Runner) resume(ctx context.Context, job Job) (s *state, err error) {
+	defer func() { s.model = r.model(job.Hold.Workspace) }()
 	entries, err := r.Runs.Journal(ctx, job.Hold.Workspace, job.Execution.ID)
 	if err != nil {
 		return &state{}, err
 	}
-	s, err := foldEntries(entries)
-	if err != nil {
+	if s, err = foldEntries(entries); err != nil {
 		return &state{}, fmt.Errorf("resume execution %s: %w", job.Execution.ID, err)
 	}
 	if len(entries) > 0 {
 		r.Slog.InfoContext(ctx, "run resumed", "step", s.Steps, "attempt", job.Execution.Attempt, "open_calls", len(s.pending))
 		return s, nil
 	}
-	entry, err := s.add(run.Input, run.Succeeded, "", inputBody{Messages: job.Messages})
-	if err != nil {
-		return &state{}, err
-	}
-	return s, r.record(ctx, job, []run.Entry{entry}, nil)
+	return s, r.append(ctx, job, s, run.Input, cmp.Or(job.Trust, wordsOf(job.Execution.Surface)),
+		inputBody{System: job.System, Skills: job.Skills.Names(), Messages: job.Messages}, nil)
 }
 
 // ask asks the model once and records its answer. An Outcome ends the run.
@@ -157,31 +194,33 @@ func (r *Runner) ask(ctx context.Context, job Job, s *state) (*Outcome, error) {
 	asking, cancel := context.WithTimeout(ctx, modelLimit)
 	defer cancel()
 	begun := r.Clock()
-	resp, err := r.Model.Generate(asking, llm.Request{
-		System: job.System, Messages: s.messages, Tools: job.Skills.Tools(), MaxTokens: job.MaxTokens,
-	}, nil)
+	if s.full(job.Window) {
+		if out, err := r.compact(ctx, job, s); out != nil || err != nil {
+			return out, err
+		}
+	}
+	resp, err := s.model.Generate(asking, job.request(s), nil)
+	if llm.ClassOf(err) == llm.ClassContextTooLong && s.compactable() > 0 {
+		if out, err := r.compact(ctx, job, s); out != nil || err != nil {
+			return out, err
+		}
+		resp, err = s.model.Generate(asking, job.request(s), nil)
+	}
 	if err != nil {
 		return r.modelFailed(ctx, s, err), nil
 	}
 	if err := fault.Point(ctx, "model.answered", job.Execution.ID); err != nil {
 		return nil, err
 	}
-	entry, err := s.add(run.Model, run.Succeeded, "", modelBody{Message: resp.Message, Usage: resp.Usage, Model: resp.Model, StopReason: resp.StopReason})
-	if err != nil {
-		return nil, err
-	}
 	if job.Spent != nil {
 		job.Spent(resp.Usage)
 	}
-	r.Slog.InfoContext(ctx, "model answered", "step", s.Steps, "model", resp.Model, "calls", len(resp.Calls),
-		"tokens", resp.Usage.TotalTokens(), "duration_ms", r.Clock().Sub(begun).Milliseconds())
-	err = r.record(ctx, job, []run.Entry{entry}, func(_ context.Context, tx lane.Tx) error {
-		prompt := resp.Usage.TotalTokens() - resp.Usage.CompletionTokens
-		return r.Runs.Spend(tx, job.Execution, int64(prompt), int64(resp.Usage.CompletionTokens), 0)
-	})
+	err = r.append(ctx, job, s, run.Model, "", modelBody{Message: resp.Message, Usage: resp.Usage, Model: resp.Model, StopReason: resp.StopReason}, &resp.Usage)
 	if err != nil {
 		return nil, err
 	}
+	r.Slog.InfoContext(ctx, "model answered", "step", s.Steps, "model", resp.Model, "calls", len(resp.Calls),
+		"tokens", resp.Usage.TotalTokens(), "duration_ms", r.Clock().Sub(begun).Milliseconds())
 	return nil, fault.Point(ctx, "model.recorded", job.Execution.ID)
 }
 
@@ -219,19 +258,25 @@ func (r *Runner) modelFailed(ctx context.Context, s *state, err error) *Outcome 
 	return &out
 }
 
-// record appends entries in a transaction that proves the hold; also may add to it.
-func (r *Runner) record(ctx context.Context, job Job, entries []run.Entry, also func(context.Context, lane.Tx) error) error {
-	return r.Lanes.InHold(ctx, job.holds(), func(ctx context.Context, tx lane.Tx) error {
-		for _, e := range entries {
-			if err := r.Runs.Append(tx, job.Execution, e); err != nil {
-				return err
-			}
+// append adds one entry in a transaction that proves the holds, and what the model
+// used, where it is one of its answers.
+func (r *Runner) append(ctx context.Context, job Job, s *state, kind run.Kind, words run.Trust, body any, used *llm.Usage) error {
+	return r.commit(ctx, s, job.holds(), func(_ context.Context, tx lane.Tx) error {
+		entry, err := s.add(kind, run.Succeeded, "", words, body)
+		if err != nil {
+			return err
 		}
-		if also == nil {
-			return nil
+		if err := r.Runs.Append(tx, job.Execution, entry); err != nil || used == nil {
+			return err
 		}
-		return also(ctx, tx)
+		prompt := used.TotalTokens() - used.CompletionTokens
+		return r.Runs.Spend(tx, job.Execution, int64(prompt), int64(used.CompletionTokens), 0)
 	})
+}
+
+// request is what the model is asked next.
+func (j Job) request(s *state) llm.Request {
+	return llm.Request{System: j.System, Messages: s.messages, Tools: j.Skills.Tools(), MaxTokens: j.MaxTokens}
 }
 
 // Close queues the end of a run: the execution's status and result and, for one
@@ -252,7 +297,7 @@ func (r *Runner) Close(ctx context.Context, tx lane.Tx, job Job, out Outcome) er
 		message = fmt.Sprintf("%s: %s", out.Status, out.Reason)
 		r.Log.Record(ctx, tx.Later(), activity.Entry{
 			Agent: job.Agent, Surface: job.Execution.Surface, Skill: "reason", Status: activity.Error,
-			Output: result, Error: message,
+			Input: out.Struck.tried(), Output: result, Error: message,
 			Execution: job.Execution.ID, ParentExecution: job.Execution.Parent, Attempt: job.Execution.Attempt,
 		})
 	}

@@ -4,16 +4,23 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// The bodies of journal entries, in format 1.
+// The bodies of journal entries, in format 2. Format 1 knew no system prompt, no
+// skills, no waiting calls and no repetitions.
 type (
 	inputBody struct {
+		System   string        `json:"system,omitempty"`
+		Skills   []string      `json:"skills,omitempty"`
 		Messages []llm.Message `json:"messages"`
 	}
 	modelBody struct {
@@ -22,30 +29,82 @@ type (
 		Model      string         `json:"model"`
 		StopReason llm.StopReason `json:"stop_reason"`
 	}
+	calledBody struct {
+		Call  llm.ToolCall `json:"call"`
+		Skill string       `json:"skill"`
+	}
 	resultBody struct {
 		Call   llm.ToolCall   `json:"call"`
-		Skill  string         `json:"skill,omitempty"` // the skill that ran; empty: none did
+		Skill  string         `json:"skill,omitempty"`    // the skill that ran, or waits; empty: none does
+		Waits  string         `json:"approval,omitempty"` // the approval that it waits for
 		Result llm.ToolResult `json:"result"`
+		// Digest is of skill, arguments and result; Times says how often in a row it
+		// has been the same.
+		Digest string `json:"digest,omitempty"`
+		Times  int    `json:"times,omitempty"`
+	}
+	// compactedBody says that messages From up to To gave way to a summary.
+	compactedBody struct {
+		From    int       `json:"from"`
+		To      int       `json:"to"`
+		Summary string    `json:"summary"`
+		Usage   llm.Usage `json:"usage"`
 	}
 )
 
 // state is what the journal's entries add up to.
 type state struct {
+	model llm.Model
+	mu    sync.Mutex // of the facts, while calls run side by side
+	facts
+}
+
+type facts struct {
 	Progress
 	seq      int
+	system   string // that the run began with
+	skills   []string
 	messages []llm.Message
-	pending  []pendingCall    // calls of the last answer without a result
-	results  []llm.ToolResult // of the last answer's other calls, in its order
-	answered bool             // the last answer asked for no call
-	strikes  int              // answers in a row with a call that could not be made, and none since that could
-	missed   int              // the step of the last strike
-	struck   string           // the name that its call asked for
-	done     []string         // skills that succeeded, in order
+	summary  string // of earlier ones, at the end of the first
+	trust    run.Trust
+	asked    run.Trust       // when the last answer was given: what its calls go by
+	cut      bool            // the last answer hit its limit
+	context  int             // tokens that the messages take, about
+	pending  []pendingCall   // calls of the last answer without a result
+	called   map[string]bool // of them, those that have begun in the world outside
+	results  []llm.ToolResult
+	answered bool // the last answer asked for no call
+	strikes  int  // answers in a row with a call that could not be made, and none since that could
+	missed   int  // the step of the last strike
+	struck   Struck
+	done     []string // skills that succeeded, in order
+	open     []string // skills of which it is not known whether they had their effect
+	same     sameness
+	made     outcome // of the call that ran last
+}
+
+// Struck is a call that could not be made, and what the model was told of it.
+type Struck struct{ Tool, Arguments, Told string }
+
+// tried is the call for the log; nothing where there was none.
+func (s Struck) tried() json.RawMessage {
+	if s == (Struck{}) {
+		return nil
+	}
+	return encode(map[string]string{"tool": s.Tool, "arguments": s.Arguments, "told": s.Told})
+}
+
+// sameness is how often in a row a call brought the same.
+type sameness struct {
+	digest string
+	times  int
+	skill  string
 }
 
 // pendingCall is a call with its place in the execution.
 type pendingCall struct {
-	id string // "3.1": the first of step 3
+	id    string // "3.1": the first of step 3
+	index int    // from 0, in its answer
 	llm.ToolCall
 }
 
@@ -62,82 +121,178 @@ func foldEntries(entries []run.Entry) (*state, error) {
 	return s, nil
 }
 
-// add makes the next entry and folds it in, exactly as a resumed run would.
-func (s *state) add(kind run.Kind, status run.StepStatus, call string, body any) (run.Entry, error) {
+// add makes the next entry and folds it in, exactly as a resumed run would. words
+// are whose words it brings in.
+func (s *facts) add(kind run.Kind, status run.StepStatus, call string, words run.Trust, body any) (run.Entry, error) {
 	raw, err := json.Marshal(body)
 	if err != nil {
 		return run.Entry{}, fmt.Errorf("encode a journal entry: %w", err)
 	}
-	e := run.Entry{Seq: s.seq + 1, Step: s.Steps, Kind: kind, Status: status, Call: call, Format: run.Format, Body: activity.Storable(raw)}
+	e := run.Entry{
+		Seq: s.seq + 1, Step: s.Steps, Kind: kind, Status: status, Call: call, Format: run.Format,
+		Trust: s.trust.With(words), Body: activity.Storable(raw),
+	}
 	if kind == run.Model {
 		e.Step++
 	}
 	return e, s.fold(e)
 }
 
-func (s *state) fold(e run.Entry) error {
+func (s *facts) fold(e run.Entry) error {
 	s.seq = e.Seq
+	s.trust = s.trust.With(e.Trust)
 	switch e.Kind {
 	case run.Input:
-		var b inputBody
-		if err := json.Unmarshal(e.Body, &b); err != nil {
-			return err
-		}
-		s.messages = append(s.messages, b.Messages...)
+		return folded(e, func(b inputBody) error {
+			if s.seq == 1 {
+				s.system, s.skills = b.System, b.Skills
+			}
+			s.messages = append(s.messages, b.Messages...)
+			return nil
+		})
 	case run.Model:
-		var b modelBody
-		if err := json.Unmarshal(e.Body, &b); err != nil {
-			return err
+		return folded(e, func(b modelBody) error { return s.foldAnswer(e.Step, b) })
+	case run.Called:
+		s.called = maps.Clone(s.called) // it may be undone
+		if s.called == nil {
+			s.called = map[string]bool{}
 		}
-		if len(s.pending) > 0 {
-			return fmt.Errorf("an answer while %d calls have no result", len(s.pending))
-		}
-		s.foldAnswer(e.Step, b)
+		s.called[e.Call] = true
 	case run.Result:
-		var b resultBody
-		if err := json.Unmarshal(e.Body, &b); err != nil {
-			return err
-		}
-		return s.foldResult(e, b)
-	case run.Called, run.Note:
+		return folded(e, func(b resultBody) error { return s.foldResult(e, b) })
+	case run.Note:
+		return folded(e, s.foldCompacted)
 	}
 	return nil
 }
 
-func (s *state) foldAnswer(step int, b modelBody) {
+func folded[B any](e run.Entry, fold func(B) error) error {
+	var b B
+	if err := json.Unmarshal(e.Body, &b); err != nil {
+		return err
+	}
+	return fold(b)
+}
+
+func (s *facts) foldAnswer(step int, b modelBody) error {
+	if len(s.pending) > 0 {
+		return fmt.Errorf("an answer while %d calls have no result", len(s.pending))
+	}
 	s.Steps, s.ModelCalls, s.Usage = step, s.ModelCalls+1, s.Usage.Plus(b.Usage)
 	s.messages = append(s.messages, b.Message)
 	s.answered = len(b.Message.Calls) == 0
-	s.results = nil
+	s.cut = b.StopReason == llm.StopMaxTokens
+	s.context, s.asked = b.Usage.TotalTokens(), s.trust
+	s.results, s.called = make([]llm.ToolResult, len(b.Message.Calls)), nil
 	for i, c := range b.Message.Calls {
-		s.pending = append(s.pending, pendingCall{fmt.Sprintf("%d.%d", step, i+1), c})
+		s.pending = append(s.pending, pendingCall{fmt.Sprintf("%d.%d", step, i+1), i, c})
 	}
+	return nil
 }
 
-func (s *state) foldResult(e run.Entry, b resultBody) error {
-	if len(s.pending) == 0 || s.pending[0].id != e.Call {
+func (s *facts) foldResult(e run.Entry, b resultBody) error {
+	at := slices.IndexFunc(s.pending, func(c pendingCall) bool { return c.id == e.Call })
+	if at < 0 {
 		return fmt.Errorf("a result of call %s that is not awaited", e.Call)
 	}
-	s.pending = s.pending[1:]
-	s.results = append(s.results, b.Result)
+	s.results[s.pending[at].index] = b.Result
+	s.pending = slices.Concat(s.pending[:at], s.pending[at+1:])
+	s.context += tokens(b.Result.Content)
 	if len(s.pending) == 0 {
-		s.messages = append(s.messages, llm.Message{Role: llm.RoleTool, Results: s.results})
+		s.messages = append(s.messages, llm.Message{Role: llm.RoleTool, Results: slices.Clone(s.results)})
 	}
 	if b.Skill == "" {
 		if s.missed != s.Steps { // the model learns of an answer's mistakes all at once
 			s.strikes++
 		}
-		s.missed, s.struck = s.Steps, clip(b.Call.Name, maxName)
+		s.missed, s.struck = s.Steps, Struck{b.Call.Name, string(b.Call.Arguments), b.Result.Content}
 		return nil
 	}
-	s.strikes, s.missed = 0, 0
+	s.strikes, s.missed, s.struck = 0, 0, Struck{}
+	s.same = sameness{b.Digest, b.Times, b.Skill}
+	s.made = outcome{status: e.Status, message: b.Result.Content}
 	if e.Status == run.Succeeded {
+		s.made = outcome{status: e.Status, output: plainly(b.Result.Content)}
+	}
+	switch {
+	case e.Status == run.Uncertain:
+		s.open = append(s.open, b.Skill)
+	case e.Status == run.Succeeded && b.Waits == "":
 		s.done = append(s.done, b.Skill)
 	}
 	return nil
 }
 
-func (s *state) stop(ctx context.Context, stops []Stop) *Stopped {
+// foldCompacted lets a summary stand for messages; it joins the one before them,
+// so that the roles go on alternating, and takes an earlier summary's place.
+func (s *facts) foldCompacted(b compactedBody) error {
+	if b.To == 0 {
+		return nil // a note on something else
+	}
+	if b.From < 1 || b.To <= b.From || b.To > len(s.messages) {
+		return fmt.Errorf("a summary of messages %d to %d of %d", b.From, b.To, len(s.messages))
+	}
+	head := slices.Clone(s.messages[:b.From])
+	if last := &head[b.From-1]; s.summary == "" {
+		last.Text += "\n\n" + summarised + b.Summary
+	} else {
+		last.Text = strings.TrimSuffix(last.Text, s.summary) + b.Summary
+	}
+	s.summary = b.Summary
+	s.messages = slices.Concat(head, s.messages[b.To:])
+	s.Usage = s.Usage.Plus(b.Usage)
+	s.ModelCalls++
+	s.context = size(s.messages)
+	return nil
+}
+
+// summarised begins a summary of what the messages say no more.
+const summarised = "[Summary of the conversation so far, which is not repeated here:]\n"
+
+// plainly is a result's content as JSON.
+func plainly(content string) json.RawMessage {
+	content = strings.TrimPrefix(content, fromOutside)
+	if json.Valid([]byte(content)) {
+		return json.RawMessage(content)
+	}
+	raw, _ := json.Marshal(content)
+	return raw
+}
+
+// tokens is about how many a text takes.
+func tokens(text string) int { return len(text)/4 + 1 }
+
+// size is about how many tokens messages take.
+func size(messages []llm.Message) int {
+	n := 0
+	for _, m := range messages {
+		n += tokens(m.Text)
+		for _, c := range m.Calls {
+			n += tokens(c.Name + string(c.Arguments))
+		}
+		for _, r := range m.Results {
+			n += tokens(r.Content)
+		}
+	}
+	return n
+}
+
+// stalled says why a run gets nowhere; empty: it does.
+func (s *facts) stalled(job Job) string {
+	switch {
+	case s.strikes > job.Retries:
+		return fmt.Sprintf("%d answers in a row asked for calls that could not be made, the last to %s", s.strikes, clip(s.struck.Tool, maxName))
+	case s.same.times > maxSame:
+		return fmt.Sprintf("the same call of %s brought the same result %d times in a row", s.same.skill, s.same.times)
+	}
+	return ""
+}
+
+// maxSame is how often in a row the same call may bring the same result: then the
+// model is told so, and its next repetition ends the run.
+const maxSame = 3
+
+func (s *facts) stop(ctx context.Context, stops []Stop) *Stopped {
 	for _, stop := range stops {
 		if st := stop(ctx, s.Progress); st != nil {
 			return st
@@ -146,8 +301,8 @@ func (s *state) stop(ctx context.Context, stops []Stop) *Stopped {
 	return nil
 }
 
-func (s *state) outcome(status run.Status, reason string) Outcome {
-	out := Outcome{Status: status, Reason: reason, Progress: s.Progress}
+func (s *facts) outcome(status run.Status, reason string) Outcome {
+	out := Outcome{Status: status, Reason: reason, Trust: s.trust, Progress: s.Progress, Struck: s.struck, Uncertain: s.open}
 	for _, m := range s.messages {
 		if m.Role == llm.RoleAssistant && m.Text != "" {
 			out.Answer = m.Text
@@ -160,4 +315,12 @@ func (s *state) outcome(status run.Status, reason string) Outcome {
 		}
 	}
 	return out
+}
+
+// wordsOf are whose words reach a run through its surface.
+func wordsOf(s trace.Surface) run.Trust {
+	if s == trace.Chat || s == trace.Webhook {
+		return run.Outside
+	}
+	return run.Operator
 }

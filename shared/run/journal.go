@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -33,8 +34,26 @@ const (
 	Uncertain StepStatus = "uncertain"
 )
 
+// Trust says whose words a run goes by. It only ever falls.
+type Trust string
+
+// The labels of trust.
+const (
+	Operator Trust = "operator" // the operator's own
+	Outside  Trust = "outside"  // text from outside has entered the conversation
+)
+
+// With is what is left of the trust when words of another join in.
+func (t Trust) With(other Trust) Trust {
+	if t == Outside || other == Outside {
+		return Outside
+	}
+	return Operator
+}
+
 // Format is the version of the bodies this build writes; it reads all up to it.
-const Format = 1
+// In format 1 the results of a step stand in the order of its calls.
+const Format = 2
 
 // Entry is one row of an execution's journal.
 type Entry struct {
@@ -45,6 +64,7 @@ type Entry struct {
 	// Call names a call within the execution: "3.1" is the first of step 3.
 	Call      string
 	Format    int
+	Trust     Trust // after the entry
 	Body      json.RawMessage
 	CreatedAt time.Time
 }
@@ -55,7 +75,7 @@ func (s *Store) Append(tx lane.Tx, e Execution, entry Entry) error {
 	if err := tx.Proves(e.Subject); err != nil {
 		return fmt.Errorf("append to a journal: %w", err)
 	}
-	tx.Later().Exec(s.q.Append, e.ID, entry.Seq, entry.Step, entry.Kind, entry.Status, db.Null(entry.Call), Format, entry.Body)
+	tx.Later().Exec(s.q.Append, e.ID, entry.Seq, entry.Step, entry.Kind, entry.Status, db.Null(entry.Call), Format, cmp.Or(entry.Trust, Operator), entry.Body)
 	return nil
 }
 
@@ -65,7 +85,7 @@ func (s *Store) Journal(ctx context.Context, ws db.Workspace, id string) ([]Entr
 	err := s.db.Each(ctx, ws, func(scan db.Scan) error {
 		var e Entry
 		var call *string
-		if err := scan(&e.Seq, &e.Step, &e.Kind, &e.Status, &call, &e.Format, &e.Body, &e.CreatedAt); err != nil {
+		if err := scan(&e.Seq, &e.Step, &e.Kind, &e.Status, &call, &e.Format, &e.Trust, &e.Body, &e.CreatedAt); err != nil {
 			return err
 		}
 		if e.Format > Format {

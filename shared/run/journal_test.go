@@ -3,6 +3,7 @@ package run_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -128,7 +129,7 @@ func TestANewerFormatIsRefusedWithAClearMessage(t *testing.T) {
 		if err == nil {
 			t.Fatal("it was read")
 		}
-		for _, part := range []string{e.ID, "entry 2 has format 99", "reads up to 1", "deploy the newer build"} {
+		for _, part := range []string{e.ID, "entry 2 has format 99", fmt.Sprintf("reads up to %d", run.Format), "deploy the newer build"} {
 			if !strings.Contains(err.Error(), part) {
 				t.Errorf("%q is not in: %v", part, err)
 			}

@@ -17,11 +17,11 @@ UPDATE executions SET status = $3, result = $4, error = $5, updated_at = lk_now(
  WHERE workspace_id = $1 AND id = $2 AND status IN ('running', 'waiting', 'parked') AND status <> $3;
 
 -- name: Append
-INSERT INTO execution_steps (workspace_id, execution_id, seq, step, kind, status, call_id, format, body, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, lk_now());
+INSERT INTO execution_steps (workspace_id, execution_id, seq, step, kind, status, call_id, format, trust, body, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, lk_now());
 
 -- name: Journal
-SELECT seq, step, kind, status, call_id, format, body, created_at
+SELECT seq, step, kind, status, call_id, format, trust, body, created_at
   FROM execution_steps
  WHERE workspace_id = $1 AND execution_id = $2
  ORDER BY seq;

@@ -47,7 +47,7 @@ func (p *piece) brief() brief {
 		b.Step = &step
 		return b
 	}
-	b.Skills = p.Skills.Names()
+	b.Skills = p.skills.Names()
 	return b
 }
 

@@ -13,10 +13,12 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/fault"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
@@ -34,13 +36,20 @@ type Heartbeat struct {
 	Workspaces *workspace.Store
 	Objectives *objective.Store
 	Reason     *reason.Runner
-	Skills     *skill.Set
-	Traces     *trace.Source
-	IDs        func() string
-	Clock      func() time.Time
-	Slog       *slog.Logger
+	// Skills are what the heartbeat of a workspace may use now.
+	Skills func(context.Context, db.Workspace, trace.Surface) (*skill.Set, error)
+	// Outbox has what was decided and is still to be done, Sender does it.
+	Outbox *outbox.Store
+	Sender *outbox.Sender
+	// Approvals are what waits for a person, and expires.
+	Approvals *approval.Store
+	Traces    *trace.Source
+	IDs       func() string
+	Clock     func() time.Time
+	Slog      *slog.Logger
 	// Instance names this process in holders.
 	Instance string
+	Window   int // of the model, in tokens; 0: it is not known
 	// Fan hands a workspace's beat to an invocation of its own; nil beats for one
 	// workspace after the other here.
 	Fan func(context.Context, Tick) error
@@ -120,6 +129,7 @@ type beat struct {
 	hold     *lane.Hold
 	exec     run.Execution
 	settings workspace.Settings
+	skills   *skill.Set
 	caps     caps
 	halted   string // why no further work may begin; empty: it may
 	report   Report
@@ -157,12 +167,18 @@ func (b *beat) decide(ctx context.Context, look look) error {
 	case look.slotEnded(b.report.Slot):
 		b.report.Outcome, b.report.Reason = Duplicate, "the slot has run already, or a later one has"
 		return b.Lanes.Release(ctx, b.hold)
-	case len(*look.due) == 0 && len(*look.open) == 0 && !b.tick.Full:
+	case len(*look.due) == 0 && len(*look.open) == 0 && *look.unsent == 0 && look.unanswered.Overdue == 0 && !b.tick.Full:
 		return b.idle(ctx)
 	}
 	inner, cancel := lane.WithInnerDeadline(ctx)
 	defer cancel()
+	if b.skills, err = b.Skills(ctx, b.tick.Workspace, trace.Heartbeat); err != nil {
+		return err
+	}
 	if err := b.begin(inner, look); err != nil {
+		return err
+	}
+	if err := b.send(b.under(inner), look); err != nil {
 		return err
 	}
 	if err := b.phases(b.under(inner), *look.due, look.loose()); err != nil {
@@ -181,11 +197,13 @@ func (b *beat) under(ctx context.Context) context.Context {
 
 // look is what a beat sees in the round trip in which it takes the lane.
 type look struct {
-	operate  *lane.Info
-	settings func() (workspace.Settings, error)
-	due      *[]objective.Due
-	slot     *[]run.Execution // of this slot or a later one
-	open     *[]run.Execution // what beats began and did not end, themselves among it
+	operate    *lane.Info
+	settings   func() (workspace.Settings, error)
+	due        *[]objective.Due
+	slot       *[]run.Execution // of this slot or a later one
+	unsent     *int             // rows of the outbox that are due
+	unanswered *approval.Unanswered
+	open       *[]run.Execution // what beats began and did not end, themselves among it
 }
 
 // maxDue is the most objectives one beat looks at.
@@ -200,11 +218,13 @@ func (b *beat) enter(ctx context.Context) (look, error) {
 	var l look
 	ask := func(batch *db.Batch) {
 		l = look{
-			operate:  b.Lanes.PeekIn(batch, lane.Operate),
-			settings: b.Workspaces.Settings(batch),
-			due:      b.Objectives.Due(batch, maxDue),
-			open:     b.Runs.Open(batch, trace.Heartbeat),
-			slot:     new([]run.Execution),
+			operate:    b.Lanes.PeekIn(batch, lane.Operate),
+			settings:   b.Workspaces.Settings(batch),
+			due:        b.Objectives.Due(batch, maxDue),
+			open:       b.Runs.Open(batch, trace.Heartbeat),
+			unsent:     b.Outbox.Due(batch),
+			unanswered: b.Approvals.Pending(batch),
+			slot:       new([]run.Execution),
 		}
 		if b.report.Slot != "" {
 			l.slot = b.Runs.Slot(batch, trace.Heartbeat, b.report.Slot)
@@ -302,6 +322,34 @@ func (b *beat) begin(ctx context.Context, l look) error {
 	b.report.ExecutionID, b.report.TraceID = b.exec.ID, string(b.exec.Trace)
 	b.Slog.InfoContext(b.under(ctx), "beat started", "slot", b.report.Slot, "objectives", len(*l.due), "attempt", b.exec.Attempt)
 	return fault.Point(ctx, "beat.started", b.exec.ID)
+}
+
+// maxSent is the most rows of the outbox that one beat sends.
+const maxSent = 50
+
+// send does what was decided and is still to be done: calls that a person has
+// approved, executions that are to go on. Whoever decided sends at once; a beat
+// finds what got lost. What nobody has answered in time is denied here.
+func (b *beat) send(ctx context.Context, look look) error {
+	if look.unanswered.Overdue > 0 {
+		n, err := b.Approvals.ExpireDue(ctx, b.tick.Workspace)
+		if err != nil {
+			return err
+		}
+		b.Slog.InfoContext(ctx, "approvals expired", "count", n)
+	}
+	if *look.unsent == 0 {
+		return nil
+	}
+	sent, err := b.Sender.Drain(ctx, b.tick.Workspace, maxSent)
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("send what is due: %w", err)
+	}
+	b.Slog.InfoContext(ctx, "outbox sent", "claimed", sent.Claimed, "sent", sent.Sent, "retried", sent.Retried, "failed", sent.Failed, "uncertain", sent.Uncertain)
+	if sent.More {
+		b.report.Left++
+	}
+	return nil
 }
 
 // end writes the report: the execution, the activity and the release are one

@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
@@ -223,7 +224,7 @@ func (p *piece) input() input {
 }
 
 func (p *piece) job() reason.Job {
-	skills := p.Skills
+	skills := p.skills
 	if p.kind.skills != nil {
 		skills = skills.Only(p.kind.skills...)
 	}
@@ -232,6 +233,7 @@ func (p *piece) job() reason.Job {
 		Messages:  []llm.Message{{Role: llm.RoleUser, Text: string(encode(p.brief()))}},
 		Skills:    skills,
 		MaxTokens: answerTokens,
+		Window:    p.Window,
 		Stops: []reason.Stop{
 			reason.Deadline(), reason.Wanted(p.hold, p.beat.hold), p.caps.stop, reason.MaxSteps(p.settings.StepsPerRun),
 		},
@@ -276,6 +278,13 @@ func (p *piece) finish(ctx context.Context, job reason.Job, out reason.Outcome) 
 	return p.Lanes.InHold(last, p.holds(), func(ctx context.Context, tx lane.Tx) error {
 		if err := p.Reason.Close(ctx, tx, job, out); err != nil {
 			return err
+		}
+		if len(out.Uncertain) > 0 && out.Status != run.Parked {
+			// The step would be tried again, and with it what may have had its effect.
+			why := "it is not known whether a call had its effect: " + strings.Join(out.Uncertain, ", ") + ". Look, and resume the objective"
+			if err := p.Objectives.Halt(tx, p.objective.ID, why); err != nil {
+				return err
+			}
 		}
 		tx.Release(p.Lanes, p.hold)
 		return nil

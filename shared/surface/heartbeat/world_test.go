@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	mathrand "math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
@@ -24,6 +26,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/memory"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/queue"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
@@ -60,11 +64,19 @@ func newHeartbeat(t testing.TB, d *db.DB, model llm.Model, more ...skill.Skill) 
 	skills := must(objective.Skills(objectives))(t)
 	skills = append(skills, must(memory.Skills(must(memory.New(d, ids))(t), time.Now))(t)...)
 	skills = append(skills, must(skill.QueryActivity(acts, time.Now))(t))
+	set := must(skill.NewSet(append(skills, more...)...))(t)
+	offered := func(_ context.Context, _ db.Workspace, s trace.Surface) (*skill.Set, error) { return set.For(s), nil }
+	workspaces, box := must(workspace.New(d))(t), must(outbox.New(d, ids, mathrand.Float64))(t)
+	approvals := must(approval.New(approval.Deps{DB: d, Workspaces: workspaces, Outbox: box, Log: acts, Skills: offered, IDs: ids}))(t)
 	return &heartbeat.Heartbeat{
-		DB: d, Lanes: lanes, Runs: runs, Log: acts, Workspaces: must(workspace.New(d))(t), Objectives: objectives,
-		Reason: &reason.Runner{Model: model, Runs: runs, Lanes: lanes, Log: acts, Slog: log, Clock: time.Now},
-		Skills: must(skill.NewSet(append(skills, more...)...))(t), Traces: trace.NewSource(time.Now, rand.Reader),
-		IDs: ids, Clock: time.Now, Slog: log, Instance: "test",
+		DB: d, Lanes: lanes, Runs: runs, Log: acts, Workspaces: workspaces, Objectives: objectives,
+		Reason: &reason.Runner{Model: model, Runs: runs, Lanes: lanes, Log: acts, Queues: queue.New(queue.Options{}), Slog: log, Clock: time.Now},
+		Skills: offered, Outbox: box, Approvals: approvals,
+		Sender: &outbox.Sender{Store: box, Holder: "test", Slog: log, Handlers: map[string]outbox.Handler{
+			approval.Topic: &approval.Executor{Store: approvals, Lanes: lanes, Instance: "test", Clock: time.Now, Slog: log},
+		}},
+		Traces: trace.NewSource(time.Now, rand.Reader),
+		IDs:    ids, Clock: time.Now, Slog: log, Instance: "test",
 	}
 }
 

@@ -1,0 +1,108 @@
+package reason
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+)
+
+// Edits are what a fork changes in the part it keeps.
+type Edits struct {
+	System  string            // another system prompt
+	Message string            // a further message of the user's, before the step
+	Results map[string]string // other contents of results, by call: "3.1"
+}
+
+// Errors of a fork that the caller asked wrongly for.
+var (
+	ErrNoStep   = errors.New("the execution has no such step")
+	ErrOpenStep = errors.New("a call before the step has no result: its effect would be doubled")
+	ErrNoCall   = errors.New("no result of such a call is kept")
+)
+
+// Prefix is the part of a journal that a fork at a step keeps, edited: what stands
+// before the step, which is asked for anew.
+func Prefix(entries []run.Entry, step int, edits Edits) ([]run.Entry, error) {
+	if step < 1 || len(entries) == 0 || step > entries[len(entries)-1].Step+1 {
+		return nil, fmt.Errorf("fork at step %d: %w", step, ErrNoStep)
+	}
+	s := &state{}
+	var kept []run.Entry
+	found := 0
+	for _, e := range entries {
+		if e.Step >= step && e.Kind != run.Input {
+			break
+		}
+		var err error
+		switch e.Kind {
+		case run.Input:
+			e.Body, err = edited(e.Body, func(b *inputBody) { b.System = firstOf(edits.System, b.System) })
+		case run.Result:
+			content, ok := edits.Results[e.Call]
+			if !ok {
+				break
+			}
+			found++
+			e.Body, err = edited(e.Body, func(b *resultBody) { b.Result.Content, b.Digest, b.Times = content, "", 0 })
+		}
+		if err != nil {
+			return nil, fmt.Errorf("fork entry %d: %w", e.Seq, err)
+		}
+		e.Seq = len(kept) + 1
+		if err := s.fold(e); err != nil {
+			return nil, fmt.Errorf("fork entry %d: %w", e.Seq, err)
+		}
+		kept = append(kept, e)
+	}
+	if found < len(edits.Results) {
+		return nil, fmt.Errorf("fork at step %d: %w", step, ErrNoCall)
+	}
+	if len(s.pending) > 0 {
+		return nil, fmt.Errorf("fork at step %d: %w", step, ErrOpenStep)
+	}
+	if edits.Message != "" {
+		e, err := s.add(run.Input, run.Succeeded, "", "", inputBody{Messages: []llm.Message{{Role: llm.RoleUser, Text: edits.Message}}})
+		if err != nil {
+			return nil, err
+		}
+		kept = append(kept, e)
+	}
+	return kept, nil
+}
+
+func edited[B any](raw json.RawMessage, edit func(*B)) (json.RawMessage, error) {
+	var b B
+	if err := json.Unmarshal(raw, &b); err != nil {
+		return nil, err
+	}
+	edit(&b)
+	return json.Marshal(b)
+}
+
+// Fork queues an execution that goes on from a kept part of another's journal.
+// The transaction must prove the lane of its subject.
+func (r *Runner) Fork(tx lane.Tx, e run.Execution, kept []run.Entry) error {
+	if err := r.Runs.Start(tx, e); err != nil {
+		return err
+	}
+	for _, entry := range kept {
+		if err := r.Runs.Append(tx, e, entry); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Began is what a recorded run began with: for whoever takes it up without having
+// begun it.
+func Began(entries []run.Entry) (system string, skills []string, err error) {
+	s, err := foldEntries(entries)
+	if err != nil {
+		return "", nil, err
+	}
+	return s.system, s.skills, nil
+}

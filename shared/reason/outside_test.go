@@ -1,0 +1,236 @@
+package reason_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+)
+
+// sends is a skill with an effect outside.
+func sends(name string, fn func(ctx context.Context, c skill.Call) (any, error)) skill.Skill {
+	return skill.Skill{Name: name, Kind: skill.HTTP, Parameters: json.RawMessage(anything), Do: fn}
+}
+
+// world outside: it counts what reaches it, by key.
+type outside struct {
+	mu   sync.Mutex
+	keys []string
+}
+
+func (o *outside) reached(c skill.Call) (times int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.keys = append(o.keys, c.Key)
+	for _, k := range o.keys {
+		if k == c.Key {
+			times++
+		}
+	}
+	return times
+}
+
+// TestCallsIntoTheWorldGoSideBySide: four wait for one another, which they could
+// not in turn; their results stand in the model's order, whoever is done first.
+func TestCallsIntoTheWorldGoSideBySide(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		var all sync.WaitGroup
+		all.Add(4)
+		meet := sends("meet", func(_ context.Context, c skill.Call) (any, error) {
+			all.Done()
+			all.Wait()
+			return c.Arguments, nil
+		})
+		job := w.job(t, meet)
+		out := w.run(t, llmtest.Script(t, llmtest.Call("meet", `{"n": 1}`, "meet", `{"n": 2}`, "meet", `{"n": 3}`, "meet", `{"n": 4}`), llmtest.Say("done")), job)
+		if out.Status != run.Completed {
+			t.Fatalf("the run is %+v", out)
+		}
+		for i, r := range w.results(t, job) {
+			if want := fmt.Sprintf(`{"n":%d}`, i+1); !strings.HasSuffix(r.Content, want) {
+				t.Errorf("result %d is %q, want %s", i, r.Content, want)
+			}
+		}
+	})
+}
+
+// TestASerialSkillRunsAlone: those before it are done when it begins, and those
+// behind it wait.
+func TestASerialSkillRunsAlone(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		var mu sync.Mutex
+		var order []string
+		note := func(name string) skill.Skill {
+			return sends(name, func(context.Context, skill.Call) (any, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				order = append(order, name)
+				return nil, nil
+			})
+		}
+		alone := note("alone")
+		alone.Serial = true
+		job := w.job(t, note("a"), note("b"), alone, note("c"), note("d"))
+		out := w.run(t, llmtest.Script(t, llmtest.Call("a", `{}`, "b", `{}`, "alone", `{}`, "c", `{}`, "d", `{}`), llmtest.Say("done")), job)
+		if len(order) != 5 || order[2] != "alone" {
+			t.Fatalf("the order was %v, the run %+v", order, out)
+		}
+		slices.Sort(order[:2])
+		if !slices.Equal(order[:2], []string{"a", "b"}) {
+			t.Errorf("before it came %v", order[:2])
+		}
+	})
+}
+
+// cutOff lets a run die in the middle of a call: the effect is there, the record is
+// not.
+func (w *world) cutOff(t *testing.T, k skill.Skill) reason.Job {
+	t.Helper()
+	job := w.job(t, k)
+	do := k.Do
+	dying := k
+	dying.Do = func(ctx context.Context, c skill.Call) (any, error) {
+		value, err := do(ctx, c)
+		w.release(t, job.Hold) // whoever has lost its lane records nothing
+		return value, err
+	}
+	dead := job
+	dead.Skills = set(t, dying)
+	_, err := w.runner(llmtest.Script(t, llmtest.Call(k.Name, `{"to": "x"}`))).Run(job.Under(t.Context()), dead)
+	if !errors.Is(err, lane.ErrLost) {
+		t.Fatalf("the run did not die: %v", err)
+	}
+	job.Hold = w.acquire(t, job.Execution.Subject)
+	return job
+}
+
+func set(t testing.TB, skills ...skill.Skill) *skill.Set {
+	t.Helper()
+	s, err := skill.NewSet(skills...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestAKeyedCallThatWasCutOffIsMadeAgainUnderItsKey(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		var o outside
+		pay := sends("pay", func(_ context.Context, c skill.Call) (any, error) { return map[string]int{"time": o.reached(c)}, nil })
+		pay.Keyed = true
+		job := w.cutOff(t, pay)
+		out := w.run(t, llmtest.Script(t, llmtest.Say("paid")), job)
+		if out.Status != run.Completed || len(o.keys) != 2 || o.keys[0] != o.keys[1] {
+			t.Errorf("the run is %+v, the keys are %v", out, o.keys)
+		}
+		if got := w.results(t, job)[0]; got.IsError || !strings.HasSuffix(got.Content, `{"time":2}`) {
+			t.Errorf("the result is %+v", got)
+		}
+	})
+}
+
+func TestAnUnkeyedCallThatWasCutOffIsUncertainAndNotMadeAgain(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		var o outside
+		job := w.cutOff(t, sends("shout", func(_ context.Context, c skill.Call) (any, error) { o.reached(c); return nil, nil }))
+		w.run(t, llmtest.Script(t, llmtest.Say("a person has to look")), job)
+		if len(o.keys) != 1 {
+			t.Errorf("it was made %d times", len(o.keys))
+		}
+		if got := w.results(t, job)[0]; !got.IsError || !strings.Contains(got.Content, "not known") {
+			t.Errorf("the result is %+v", got)
+		}
+		last := w.journal(t, job)[3]
+		if last.Kind != run.Result || last.Status != run.Uncertain {
+			t.Errorf("the journal says %+v", last)
+		}
+		if got := w.actions(t, job); len(got) != 1 || got[0].Status != activity.Error || !strings.HasPrefix(got[0].Error, "uncertain: ") {
+			t.Errorf("the log says %+v", got)
+		}
+	})
+}
+
+// TestACallWhoseAnswerIsLostIsMadeAgainOnlyUnderAKey: at most three times, and then
+// its effect is uncertain.
+func TestACallWhoseAnswerIsLostIsMadeAgainOnlyUnderAKey(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		for _, c := range []struct {
+			keyed   bool
+			lost    int // answers
+			times   int
+			status  run.StepStatus
+			isError bool
+		}{
+			{false, 1, 1, run.Uncertain, true},
+			{true, 1, 2, run.Succeeded, false},
+			{true, 2, 3, run.Succeeded, false},
+			{true, 9, 3, run.Uncertain, true},
+		} {
+			var o outside
+			k := sends("send", func(_ context.Context, call skill.Call) (any, error) {
+				if o.reached(call) <= c.lost {
+					return nil, &skill.Uncertain{Reason: "the connection was cut"}
+				}
+				return "sent", nil
+			})
+			k.Keyed = c.keyed
+			job := w.job(t, k)
+			w.run(t, llmtest.Script(t, llmtest.Call("send", `{}`), llmtest.Say("done")), job)
+			got := w.results(t, job)[0]
+			if len(o.keys) != c.times || got.IsError != c.isError || w.journal(t, job)[3].Status != c.status {
+				t.Errorf("%+v: made %d times, the result is %+v, %s", c, len(o.keys), got, w.journal(t, job)[3].Status)
+			}
+		}
+	})
+}
+
+func TestASlowOrPanickingCallIntoTheWorldIsUncertain(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		for name, do := range map[string]func(context.Context, skill.Call) (any, error){
+			"hangs":  func(ctx context.Context, _ skill.Call) (any, error) { <-ctx.Done(); return nil, ctx.Err() },
+			"panics": func(context.Context, skill.Call) (any, error) { panic("boom") },
+		} {
+			k := sends("odd", do)
+			k.Timeout = 20 * time.Millisecond
+			job := w.job(t, k)
+			out := w.run(t, llmtest.Script(t, llmtest.Call("odd", `{}`), llmtest.Say("done")), job)
+			if got := w.journal(t, job)[3]; out.Status != run.Completed || got.Status != run.Uncertain {
+				t.Errorf("%s: the run is %s, the call %s", name, out.Status, got.Status)
+			}
+		}
+	})
+}
+
+func TestARefusalFromTheWorldGoesToTheModel(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		job := w.job(t, sends("ask", func(context.Context, skill.Call) (any, error) { return nil, skill.Fail(skill.Theirs, "status 503") }))
+		out := w.run(t, llmtest.Script(t, llmtest.Call("ask", `{}`), llmtest.Say("done")), job)
+		if got := w.results(t, job)[0]; out.Status != run.Completed || !got.IsError || !strings.Contains(got.Content, "status 503") {
+			t.Errorf("the run is %s, the result %+v", out.Status, got)
+		}
+	})
+}
+
+// TestASecretErrorStaysOutOfThePrompt: only what a skill says to the model reaches
+// it.
+func TestASecretErrorStaysOutOfThePrompt(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		job := w.job(t, sends("leak", func(context.Context, skill.Call) (any, error) { return nil, errors.New("password hunter2") }))
+		w.run(t, llmtest.Script(t, llmtest.Call("leak", `{}`), llmtest.Say("done")), job)
+		if got := w.results(t, job)[0]; strings.Contains(got.Content, "hunter2") || !got.IsError {
+			t.Errorf("the result is %+v", got)
+		}
+	})
+}

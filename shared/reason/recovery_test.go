@@ -1,0 +1,256 @@
+package reason_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+)
+
+// gadget is one of many tools with parameters of its own, and a call of it that is
+// right.
+type gadget struct {
+	name   string
+	schema map[string]any
+	args   map[string]any
+}
+
+// gadgets are varied: names, numbers and types of parameters, nesting, formats. No
+// two share a parameter, so that no call fits another.
+func gadgets(n int, seed uint64) []gadget {
+	r := rand.New(rand.NewPCG(seed, 7))
+	verbs := []string{"send", "fetch", "create", "delete", "update", "search", "list", "move", "rename", "approve"}
+	nouns := []string{"invoice", "ticket", "customer", "page", "order", "report", "meeting", "file", "user", "label"}
+	var out []gadget
+	for i := range n {
+		g := gadget{name: verbs[i%10] + "_" + nouns[i/10%10]}
+		if i >= 100 {
+			g.name += fmt.Sprint("_", i)
+		}
+		properties, required, args := map[string]any{}, []string{}, map[string]any{}
+		for j := range 1 + r.IntN(5) {
+			name := fmt.Sprintf("%s_%c%d", nouns[i/10%10], 'a'+j, i)
+			properties[name], args[name] = parameter(r, 0)
+			if j == 0 || r.IntN(2) == 0 {
+				required = append(required, name)
+			}
+		}
+		g.schema = map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
+		g.args = args
+		out = append(out, g)
+	}
+	return out
+}
+
+// parameter is a schema and a value that fits it and is no string of digits.
+func parameter(r *rand.Rand, depth int) (schema, value any) {
+	words := []string{"plain", `with "quotes" and \ slashes`, "naïve – ünïcode 🙂", "two\nlines", "{braces} and [brackets]", "it's, a: comma", ""}
+	switch k := r.IntN(8); {
+	case k == 1:
+		return map[string]any{"type": "integer", "minimum": -1000}, r.IntN(2000) - 1000
+	case k == 2:
+		return map[string]any{"type": "number"}, float64(r.IntN(10000))/16 - 100
+	case k == 3:
+		return map[string]any{"type": "boolean"}, r.IntN(2) == 0
+	case k == 4:
+		return map[string]any{"type": "string", "enum": []string{"low", "middle", "high"}}, []string{"low", "middle", "high"}[r.IntN(3)]
+	case k == 5:
+		return map[string]any{"type": "string", "format": "date"}, fmt.Sprintf("2026-%02d-%02d", 1+r.IntN(12), 1+r.IntN(28))
+	case k == 6 && depth < 2:
+		inner, one := parameter(r, depth+1)
+		return map[string]any{"type": "array", "items": inner, "minItems": 1}, []any{one}
+	case k == 7 && depth < 2:
+		inner, one := parameter(r, depth+1)
+		return map[string]any{
+			"type": "object", "properties": map[string]any{"inner": inner}, "required": []string{"inner"}, "additionalProperties": false,
+		}, map[string]any{"inner": one}
+	}
+	return map[string]any{"type": "string"}, words[r.IntN(len(words))]
+}
+
+func encoded(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(raw)
+}
+
+// changed is a copy of the right arguments with one thing changed.
+func (g gadget) changed(change func(map[string]any)) string {
+	args := maps.Clone(g.args)
+	change(args)
+	return encoded(args)
+}
+
+// wrongs are the ways in which a call of one of the gadgets goes wrong, by what a
+// model answers first.
+func wrongs(all []gadget, i int, r *rand.Rand) map[string][2]string {
+	g, other := all[i], all[(i+1+r.IntN(len(all)-1))%len(all)]
+	required := g.schema["required"].([]string)[0]
+	return map[string][2]string{
+		"made-up name":      {[]string{"perform_" + g.name, strings.ToUpper(g.name) + "_NOW", "functions." + g.name + "_v2", "", "工具"}[i%5], encoded(g.args)},
+		"argument missing":  {g.name, g.changed(func(a map[string]any) { delete(a, required) })},
+		"wrong type":        {g.name, g.changed(func(a map[string]any) { a[required] = map[string]any{"no": []any{nil}} })},
+		"extra argument":    {g.name, g.changed(func(a map[string]any) { a["surely_not"] = 1 })},
+		"another tool name": {other.name, encoded(g.args)},
+	}
+}
+
+// broken are the ways in which models break the JSON of right arguments.
+var broken = []struct {
+	name string
+	how  func(string) string
+}{
+	{"cut in half", func(s string) string { return s[:len(s)/2] }},
+	{"fence", func(s string) string { return "```json\n" + s + "\n```" }},
+	{"trailing comma", func(s string) string { return strings.TrimSuffix(s, "}") + ",}" }},
+	{"no closing brace", func(s string) string { return strings.TrimSuffix(s, "}") }},
+	{"as a string", encodedString},
+	{"doubled", func(s string) string { return s + s }},
+	{"prose around", func(s string) string { return "Here are the arguments: " + s + " I hope this helps." }},
+	{"raw newlines in strings", func(s string) string { return strings.ReplaceAll(s, `\n`, "\n") }},
+	{"python", func(s string) string {
+		return strings.NewReplacer(":true", ":True", ":false", ":False", ":null", ":None").Replace(s)
+	}},
+	{"not JSON at all", func(string) string { return "the first invoice, please" }},
+	{"an array", func(s string) string { return "[" + s + "]" }},
+	{"two objects", func(s string) string { return s + `{"another": 1}` }},
+}
+
+func encodedString(s string) string { return encoded(s) }
+
+// bench offers the gadgets as skills and counts what they are called with.
+type bench struct {
+	gadgets []gadget
+	skills  []skill.Skill
+	made    []made
+}
+
+type made struct{ name, arguments string }
+
+func newBench(n int, seed uint64) *bench {
+	b := &bench{gadgets: gadgets(n, seed)}
+	for i, g := range b.gadgets {
+		k := skill.Skill{Name: g.name, Description: "does " + g.name, Parameters: json.RawMessage(encoded(g.schema)), Scope: skill.External}
+		if i%2 == 0 {
+			k.Run = func(_ context.Context, _ lane.Tx, c skill.Call) (any, error) { return b.use(g.name, c) }
+		} else {
+			k.Do = func(_ context.Context, c skill.Call) (any, error) { return b.use(g.name, c) }
+		}
+		b.skills = append(b.skills, k)
+	}
+	return b
+}
+
+func (b *bench) use(name string, c skill.Call) (any, error) {
+	b.made = append(b.made, made{name, string(c.Arguments)})
+	return map[string]bool{"ok": true}, nil
+}
+
+// mustHaveMade holds that the right call was made once with its arguments, and no
+// other.
+func (b *bench) mustHaveMade(t testing.TB, what string, g gadget) {
+	t.Helper()
+	if len(b.made) != 1 || b.made[0].name != g.name {
+		t.Errorf("%s: made %v, want one call of %s", what, b.made, g.name)
+	} else if diff := cmp.Diff(decode(t, encoded(g.args)), decode(t, b.made[0].arguments)); diff != "" {
+		t.Errorf("%s: %s got other arguments (-want +got):\n%s", what, g.name, diff)
+	}
+	b.made = nil
+}
+
+func decode(t testing.TB, raw string) (v any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(raw), &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// TestScriptedRunsOfBadCalls: whatever way a model's call goes wrong, nothing is
+// done that it did not mean, and it gets to do what it did.
+func TestScriptedRunsOfBadCalls(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		tools := 100
+		if testing.Short() || w.Engine != dbtest.OnSQLite {
+			tools = 10 // the loop is the same on every engine
+		}
+		seed := uint64(time.Now().UnixNano())
+		t.Logf("seed %d", seed)
+		r := rand.New(rand.NewPCG(seed, 1))
+		b := newBench(tools, seed)
+		runs, repaired := 0, 0
+		for i, g := range b.gadgets {
+			right := llmtest.Call(g.name, encoded(g.args))
+			job := func() reason.Job { runs++; return w.job(t, b.skills...) }
+
+			w.run(t, llmtest.Script(t, right, llmtest.Say("done")), job())
+			b.mustHaveMade(t, "true call", g)
+
+			notes := map[string]string{}
+			for what, wrong := range wrongs(b.gadgets, i, r) {
+				j := job()
+				out := w.run(t, llmtest.Script(t, llmtest.Call(wrong[0], wrong[1]), right, llmtest.Say("done")), j)
+				b.mustHaveMade(t, what, g)
+				if out.Status != run.Completed {
+					t.Errorf("%s of %s ended %s: %s", what, g.name, out.Status, out.Reason)
+				}
+				notes[what] = w.results(t, j)[0].Content
+
+				stubborn := w.run(t, llmtest.Script(t, llmtest.Call(wrong[0], wrong[1]), llmtest.Call(wrong[0], wrong[1]), llmtest.Call(wrong[0], wrong[1])), job())
+				if stubborn.Status != run.Stalled || stubborn.Summary == "" || len(b.made) > 0 {
+					t.Errorf("%s of %s again and again ended %s (%q) and made %v", what, g.name, stubborn.Status, stubborn.Summary, b.made)
+				}
+			}
+			differ(t, notes)
+
+			way := broken[i%len(broken)]
+			text := way.how(encoded(g.args))
+			j := job()
+			model := llmtest.Script(t, llmtest.Call(g.name, text), func(req llm.Request) (llm.Response, error) {
+				if last := req.Messages[len(req.Messages)-1]; last.Results[0].IsError {
+					return right(req)
+				}
+				repaired++
+				return llmtest.Say("done")(req)
+			}, llmtest.Say("done"))
+			out := w.run(t, model, j)
+			b.mustHaveMade(t, "broken JSON, "+way.name, g)
+			if out.Status != run.Completed {
+				t.Errorf("broken JSON (%s) of %s ended %s: %s", way.name, g.name, out.Status, out.Reason)
+			}
+		}
+		t.Logf("%d runs; %d of %d broken texts were repaired", runs, repaired, len(b.gadgets))
+		if tools == 100 && (runs < 600 || repaired < 50) {
+			t.Errorf("only %d runs and %d repairs", runs, repaired)
+		}
+	})
+}
+
+// differ holds that the model is told different things of an unknown name and of
+// bad arguments.
+func differ(t testing.TB, notes map[string]string) {
+	t.Helper()
+	for _, what := range slices.Sorted(maps.Keys(notes)) {
+		unknown := strings.Contains(notes[what], "does not exist")
+		if want := what == "made-up name"; unknown != want {
+			t.Errorf("%s is answered by %q", what, notes[what])
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package reason
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+)
+
+// A Variation is what a replay does otherwise; its zero value repeats the run.
+type Variation struct {
+	Model  string // another model of the provider's
+	System string // another system prompt
+}
+
+// Replayed is a run beside what a model would answer now. Each step is asked with
+// the conversation as it was recorded, so that one difference does not hide the
+// next.
+type Replayed struct {
+	Execution string
+	Steps     []ReplayedStep
+	Usage     llm.Usage // of the replay
+}
+
+// ReplayedStep is one answer beside the other.
+type ReplayedStep struct {
+	Step               int
+	Recorded, Replayed Answer
+	// Differs names what is not the same: text, calls, stop reason.
+	Differs []string
+}
+
+// Answer is a model's, without what it cost.
+type Answer struct {
+	Text       string
+	Calls      []llm.ToolCall
+	StopReason llm.StopReason
+	Model      string
+}
+
+// ErrNoJournal says that an execution took no step that could be repeated.
+var ErrNoJournal = errors.New("the execution has no recorded steps")
+
+// Replay asks the model for each recorded step anew and compares. Nothing else
+// happens: no skill is called and nothing is written. When the model fails, what
+// was compared until then comes with the error.
+func (r *Runner) Replay(ctx context.Context, ws db.Workspace, execution string, skills *skill.Set, v Variation) (Replayed, error) {
+	out := Replayed{Execution: execution}
+	entries, err := r.Runs.Journal(ctx, ws, execution)
+	if err != nil {
+		return out, err
+	}
+	s := &state{model: r.model(ws)}
+	for _, e := range entries {
+		var recorded modelBody
+		if e.Kind == run.Model {
+			if err := folded(e, func(b modelBody) error { recorded = b; return nil }); err != nil {
+				return out, fmt.Errorf("replay entry %d: %w", e.Seq, err)
+			}
+			resp, err := s.model.Generate(ctx, llm.Request{
+				Model: v.Model, System: firstOf(v.System, s.system), Messages: s.messages, Tools: skills.Only(s.skills...).Tools(),
+			}, nil)
+			if err != nil {
+				return out, fmt.Errorf("replay step %d: %w", e.Step, err)
+			}
+			out.Usage = out.Usage.Plus(resp.Usage)
+			out.Steps = append(out.Steps, compare(e.Step, recorded, resp))
+		}
+		if err := s.fold(e); err != nil {
+			return out, fmt.Errorf("replay entry %d: %w", e.Seq, err)
+		}
+	}
+	if len(out.Steps) == 0 {
+		return out, ErrNoJournal
+	}
+	return out, nil
+}
+
+func firstOf(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+func compare(step int, recorded modelBody, resp llm.Response) ReplayedStep {
+	out := ReplayedStep{
+		Step:     step,
+		Recorded: Answer{recorded.Message.Text, recorded.Message.Calls, recorded.StopReason, recorded.Model},
+		Replayed: Answer{resp.Text, resp.Calls, resp.StopReason, resp.Model},
+	}
+	if out.Recorded.Text != out.Replayed.Text {
+		out.Differs = append(out.Differs, "text")
+	}
+	if !slices.EqualFunc(out.Recorded.Calls, out.Replayed.Calls, sameCall) {
+		out.Differs = append(out.Differs, "calls")
+	}
+	if out.Recorded.StopReason != out.Replayed.StopReason {
+		out.Differs = append(out.Differs, "stop_reason")
+	}
+	return out
+}
+
+// sameCall compares what is asked for; ids are chance.
+func sameCall(a, b llm.ToolCall) bool {
+	if a.Name != b.Name {
+		return false
+	}
+	x, ok := a.Arguments.Object()
+	y, ok2 := b.Arguments.Object()
+	if !ok || !ok2 {
+		return a.Arguments == b.Arguments
+	}
+	return bytes.Equal(canonical(x), canonical(y))
+}

@@ -1,0 +1,162 @@
+package reason_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+)
+
+// TestTheSameCallWithTheSameResultIsALoop: three times, and the model is told; the
+// fourth ends the run, as stalled. Equal is what means the same, however it is
+// spelt.
+func TestTheSameCallWithTheSameResultIsALoop(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		spellings := []string{`{"text": "x"}`, `{ "text" : "x" }`, `{"text":"x"}`, `{"text": "\u0078"}`}
+		var steps []llmtest.Step
+		for _, s := range spellings {
+			steps = append(steps, llmtest.Call("echo_back", s))
+		}
+		job := w.job(t, echo())
+		out := w.run(t, llmtest.Script(t, steps...), job)
+		if out.Status != run.Stalled || out.Steps != 4 || !strings.Contains(out.Reason, "4 times in a row") {
+			t.Errorf("the run is %+v", out)
+		}
+		for i, r := range w.results(t, job) {
+			if told := strings.Contains(r.Content, "3 times in a row"); told != (i == 2) {
+				t.Errorf("result %d is %q", i+1, r.Content)
+			}
+		}
+	})
+}
+
+func TestAnotherCallOrAnotherResultIsNoLoop(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		n := 0
+		counts := does("counts", anything, func(context.Context, lane.Tx, skill.Call) (any, error) { n++; return n, nil })
+		same := llmtest.Call("echo_back", `{"text": "x"}`)
+		for name, steps := range map[string][]llmtest.Step{
+			"another call between": {same, same, same, llmtest.Call("counts", `{}`), same, same, same},
+			"other results":        {llmtest.Call("counts", `{}`), llmtest.Call("counts", `{}`), llmtest.Call("counts", `{}`), llmtest.Call("counts", `{}`), llmtest.Call("counts", `{}`)},
+			"other arguments":      {same, same, llmtest.Call("echo_back", `{"text": "y"}`), same, same, llmtest.Call("echo_back", `{"text": "y"}`)},
+		} {
+			if out := w.run(t, llmtest.Script(t, append(steps, llmtest.Say("done"))...), w.job(t, echo(), counts)); out.Status != run.Completed {
+				t.Errorf("%s: %+v", name, out)
+			}
+		}
+	})
+}
+
+// long answers every call with many words.
+func long() skill.Skill {
+	n := 0
+	return does("read", anything, func(context.Context, lane.Tx, skill.Call) (any, error) {
+		n++
+		return map[string]any{"page": n, "text": strings.Repeat("words ", 400)}, nil
+	})
+}
+
+// reads is an answer that asks for a page and used so many tokens.
+func reads(used int) llmtest.Step {
+	return func(req llm.Request) (llm.Response, error) {
+		resp, err := llmtest.Call("read", `{}`)(req)
+		resp.Usage = llm.Usage{PromptTokens: used, CompletionTokens: 10}
+		return resp, err
+	}
+}
+
+// TestALongConversationIsCompacted: from three quarters of the window on the oldest
+// messages give way to a summary; calls stay with their results, and the journal
+// keeps it all.
+func TestALongConversationIsCompacted(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		job := w.job(t, long())
+		job.Window = 4000
+		var asked []llm.Request
+		summary := func(req llm.Request) (llm.Response, error) {
+			asked = append(asked, req)
+			return llmtest.Say("pages 1 and 2 were read")(req)
+		}
+		after := func(req llm.Request) (llm.Response, error) {
+			asked = append(asked, req)
+			return llmtest.Say("done")(req)
+		}
+		m := llmtest.Script(t, reads(700), reads(1400), reads(2100), reads(2800), summary, after)
+		out := w.run(t, m, job)
+		if out.Status != run.Completed || out.ModelCalls != 6 || len(asked) != 2 {
+			t.Fatalf("the run is %+v, asked %d times", out, len(asked))
+		}
+		if text := asked[0].Messages[0].Text; len(asked[0].Tools) > 0 || !strings.Contains(text, `"page":1`) {
+			t.Errorf("the summary is asked for with %d tools and %q", len(asked[0].Tools), text)
+		}
+		messages := asked[1].Messages
+		if !strings.HasPrefix(messages[0].Text, "Begin.") || !strings.Contains(messages[0].Text, "pages 1 and 2 were read") {
+			t.Errorf("it goes on from %q", messages[0].Text)
+		}
+		if len(messages) >= 9 || messages[1].Role != llm.RoleAssistant {
+			t.Errorf("it goes on with %d messages, the second of role %s", len(messages), messages[1].Role)
+		}
+		paired(t, messages)
+		if got := len(w.results(t, job)); got != 4 {
+			t.Errorf("the journal keeps %d results", got)
+		}
+		resumed := w.run(t, llmtest.Script(t), job) // the same conversation is folded
+		if resumed.Answer != "done" || resumed.ModelCalls != 6 {
+			t.Errorf("resumed it is %+v", resumed)
+		}
+	})
+}
+
+// paired holds that each call has its result in the message behind it.
+func paired(t testing.TB, messages []llm.Message) {
+	t.Helper()
+	for i, m := range messages {
+		if len(m.Calls) == 0 {
+			continue
+		}
+		if i+1 == len(messages) || len(messages[i+1].Results) != len(m.Calls) || messages[i+1].Results[0].CallID != m.Calls[0].ID {
+			t.Errorf("message %d has calls without results", i)
+		}
+	}
+}
+
+// TestTwiceCompactedThereIsOneSummary.
+func TestTwiceCompactedThereIsOneSummary(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		job := w.job(t, long())
+		job.Window = 2000
+		var last llm.Request
+		m := llmtest.Script(t, reads(700), reads(1600), llmtest.Say("first summary"), reads(1600), llmtest.Say("second summary"),
+			func(req llm.Request) (llm.Response, error) { last = req; return llmtest.Say("done")(req) })
+		if out := w.run(t, m, job); out.Status != run.Completed {
+			t.Fatalf("the run is %+v", out)
+		}
+		text := last.Messages[0].Text
+		if strings.Contains(text, "first summary") || strings.Count(text, "second summary") != 1 || !strings.HasPrefix(text, "Begin.") {
+			t.Errorf("it goes on from %q", text)
+		}
+		paired(t, last.Messages)
+	})
+}
+
+// TestAConversationTheModelFindsTooLongIsCompacted: whatever is known of its window.
+func TestAConversationTheModelFindsTooLongIsCompacted(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		tooLong := llmtest.Fail(&llm.Error{Class: llm.ClassContextTooLong, Provider: "script"})
+		job := w.job(t, long())
+		out := w.run(t, llmtest.Script(t, reads(10), reads(10), tooLong, llmtest.Say("a summary"), llmtest.Say("done")), job)
+		if out.Status != run.Completed || out.Answer != "done" {
+			t.Errorf("the run is %+v", out)
+		}
+		job = w.job(t, long())
+		out = w.run(t, llmtest.Script(t, tooLong), job) // there is nothing to compact
+		if out.Status != run.Failed || out.Failure != llm.ClassContextTooLong {
+			t.Errorf("the run is %+v", out)
+		}
+	})
+}

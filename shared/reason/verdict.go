@@ -1,0 +1,213 @@
+package reason
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/llm/repair"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+)
+
+// Approvals keeps the calls that wait for a person.
+type Approvals interface {
+	// Request queues the row of a call that waits and answers its id.
+	Request(ctx context.Context, tx lane.Tx, w Waiting) (id string, err error)
+}
+
+// Waiting is a call that is not made before a person has approved it.
+type Waiting struct {
+	Execution run.Execution
+	Skill     *skill.Skill
+	Call      skill.Call
+	CallID    string // its place in the execution: "3.1"
+	Why       string
+}
+
+// verdict is what is to be done about a call.
+type verdict struct {
+	call      pendingCall
+	skill     *skill.Skill    // nil: there is none
+	arguments json.RawMessage // as the skill gets them
+	refusal   string          // for the model: it can't be made
+	waits     string          // why a person must approve it
+	uncertain bool            // it was begun and cut off, and can't be made again
+}
+
+// runs reports whether the call is to be made now.
+func (v verdict) runs() bool { return v.refusal == "" && v.waits == "" && !v.uncertain }
+
+// judge decides on a call. Nothing runs here.
+func (r *Runner) judge(ctx context.Context, job Job, s *state, c pendingCall) verdict {
+	v := verdict{call: c}
+	k, ok := job.Skills.Find(c.Name)
+	if s.called[c.id] && (!ok || !k.Keyed) {
+		v.skill, v.uncertain = k, true
+		return v
+	}
+	if !ok {
+		v.refusal = unknownTool(job.Skills, c.Name)
+		return v
+	}
+	v.skill = k
+	if k.Name != c.Name {
+		r.Slog.InfoContext(ctx, "skill name matched", "asked", clip(c.Name, maxName), "skill", k.Name)
+	}
+	arguments, ok := c.Arguments.Object()
+	if !ok {
+		if arguments, ok = repair.Object(string(c.Arguments), s.cut); !ok {
+			v.refusal = badArguments(k, []skill.Violation{{Problem: "not a JSON object"}})
+			return v
+		}
+		r.Slog.InfoContext(ctx, "arguments repaired", "skill", k.Name, "call", c.id)
+	}
+	if violations := k.Check(arguments); len(violations) > 0 {
+		v.refusal = badArguments(k, violations)
+		return v
+	}
+	v.arguments = canonical(arguments)
+	switch {
+	case job.Approved:
+	case k.RequiresApproval:
+		v.waits = "the skill requires approval"
+	case s.asked == run.Outside && k.Outside() && k.Scope != skill.External:
+		v.waits = "text from outside has entered the run, and the skill has an effect outside"
+	}
+	if v.waits != "" && r.Approvals == nil {
+		v.waits, v.refusal = "", fmt.Sprintf("The tool %s may not be used here: it needs an approval, and nobody can give one.", k.Name)
+	}
+	return v
+}
+
+// group judges the calls that may run beside one another: those up to the next
+// that wants to run alone, or that one.
+func (r *Runner) group(ctx context.Context, job Job, s *state) []verdict {
+	var out []verdict
+	running := 0
+	for _, c := range s.pending {
+		v := r.judge(ctx, job, s, c)
+		if v.runs() {
+			if v.skill.Serial && running > 0 {
+				break
+			}
+			running++
+		}
+		out = append(out, v)
+		if v.runs() && v.skill.Serial {
+			break
+		}
+	}
+	return out
+}
+
+// decline records the results of the calls of a group that are not made now, in
+// one transaction. Every call gets a result, or the provider would refuse the next
+// request.
+func (r *Runner) decline(ctx context.Context, job Job, s *state, group []verdict) error {
+	var declined []verdict
+	for _, v := range group {
+		if !v.runs() {
+			declined = append(declined, v)
+		}
+	}
+	if len(declined) == 0 {
+		return nil
+	}
+	return r.commit(ctx, s, job.holds(), func(ctx context.Context, tx lane.Tx) error {
+		for _, v := range declined {
+			var err error
+			switch {
+			case v.refusal != "":
+				err = r.refuse(ctx, tx, job, s, v)
+			case v.uncertain:
+				err = r.writeResult(ctx, tx, job, s, v, outcome{
+					status: run.Uncertain, input: v.arguments, outside: true,
+					message: "The call was cut off. It is not known whether it had its effect: don't make it again; a person has to look.",
+				})
+			default:
+				err = r.hold(ctx, tx, job, s, v)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// refuse records the result of a call that could not be made: nothing ran.
+func (r *Runner) refuse(ctx context.Context, tx lane.Tx, job Job, s *state, v verdict) error {
+	r.Slog.WarnContext(ctx, "call refused", "tool", clip(v.call.Name, maxName), "call", v.call.id, "arguments", string(v.call.Arguments), "note", v.refusal)
+	entry, err := s.add(run.Result, run.Errored, v.call.id, "", resultBody{
+		Call:   v.call.ToolCall,
+		Result: llm.ToolResult{CallID: v.call.ID, Name: v.call.Name, Content: v.refusal, IsError: true},
+	})
+	if err != nil {
+		return err
+	}
+	return r.Runs.Append(tx, job.Execution, entry)
+}
+
+// hold records that a call waits for a person. To the run this is its result: it
+// goes on, or ends, without it.
+func (r *Runner) hold(ctx context.Context, tx lane.Tx, job Job, s *state, v verdict) error {
+	id, err := r.Approvals.Request(ctx, tx, Waiting{
+		Execution: job.Execution, Skill: v.skill, Call: job.use(v), CallID: v.call.id, Why: v.waits,
+	})
+	if err != nil {
+		return err
+	}
+	r.Slog.InfoContext(ctx, "call waits for approval", "skill", v.skill.Name, "call", v.call.id, "approval", id, "reason", v.waits)
+	content := fmt.Sprintf("This call of %s waits for a person to approve it (approval %s). It has not been made. Don't make it again; go on with what does not need its result, or say that it waits.", v.skill.Name, id)
+	entry, err := s.add(run.Result, run.Succeeded, v.call.id, "", resultBody{
+		Call: v.call.ToolCall, Skill: v.skill.Name, Waits: id,
+		Result: llm.ToolResult{CallID: v.call.ID, Name: v.call.Name, Content: content},
+	})
+	if err != nil {
+		return err
+	}
+	r.Log.Record(ctx, tx.Later(), activity.Entry{
+		Agent: job.Agent, Surface: job.Execution.Surface, Skill: v.skill.Name, SkillID: v.skill.ID, Status: activity.PendingApproval,
+		Input: v.arguments, Output: encode(map[string]string{"approval": id, "reason": v.waits}),
+		Execution: job.Execution.ID, ParentExecution: job.Execution.Parent, Attempt: job.Execution.Attempt,
+	})
+	return r.Runs.Append(tx, job.Execution, entry)
+}
+
+// encode is the JSON of texts, which always has one.
+func encode(v map[string]string) json.RawMessage {
+	raw, _ := json.Marshal(v)
+	return raw
+}
+
+// unknownTool is the note on a tool that does not exist: the nearest names first.
+func unknownTool(skills *skill.Set, name string) string {
+	names := skills.Nearest(name)
+	if len(names) == 0 {
+		return fmt.Sprintf("The tool %q does not exist, and there are no others. Answer without a tool.", clip(name, maxName))
+	}
+	more := ""
+	if len(names) > maxNames {
+		names, more = names[:maxNames], fmt.Sprintf(" (and %d more)", len(names)-maxNames)
+	}
+	return fmt.Sprintf("The tool %q does not exist. The tools there are, the most similar first: %s%s. Use one of them, or answer without a tool.",
+		clip(name, maxName), strings.Join(names, ", "), more)
+}
+
+// badArguments is the note on arguments that don't fit the schema.
+func badArguments(k *skill.Skill, violations []skill.Violation) string {
+	var lines []string
+	for i, v := range violations {
+		if i == maxViolations {
+			lines = append(lines, fmt.Sprintf("- and %d more", len(violations)-i))
+			break
+		}
+		lines = append(lines, "- "+clip(v.String(), maxViolation))
+	}
+	return fmt.Sprintf("The arguments of %s do not fit its parameters:\n%s\nIts parameters: %s", k.Name, strings.Join(lines, "\n"), k.Parameters)
+}

@@ -1,0 +1,113 @@
+package operate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// Topic is the outbox's for executions that are to be worked on.
+const Topic = "execution"
+
+// goesOn is what an outbox row of the topic says.
+type goesOn struct {
+	Execution string `json:"execution"`
+}
+
+// Fork begins an execution from what a run of a trace did before a step, edited,
+// and leaves a row in the outbox that it is to go on. What was finished is not run
+// again. It is called by POST /api/v1/traces/{traceId}/fork.
+func (o *Operate) Fork(ctx context.Context, ws db.Workspace, id trace.ID, execution string, step int, edits reason.Edits) (run.Execution, error) {
+	runs, err := o.steps(ctx, ws, id, execution)
+	if err != nil {
+		return run.Execution{}, err
+	}
+	if len(runs) > 1 {
+		return run.Execution{}, ErrSeveral
+	}
+	of := runs[0]
+	entries, err := o.Runs.Journal(ctx, ws, of.ID)
+	if err != nil {
+		return run.Execution{}, err
+	}
+	kept, err := reason.Prefix(entries, step, edits)
+	if err != nil {
+		return run.Execution{}, err
+	}
+	e := run.Execution{
+		ID: o.IDs(), Agent: of.Agent, Surface: of.Surface, Trace: of.Trace, Parent: of.ID, Attempt: 1,
+		Input: encode(map[string]any{"task": "fork", "forked_from": of.ID, "step": step}),
+	}
+	e.Subject = lane.Execution(e.ID)
+	return e, o.under(ctx, ws, e, func(ctx context.Context, hold *lane.Hold) error {
+		return o.Lanes.InHold(ctx, hold, func(ctx context.Context, tx lane.Tx) error {
+			if err := o.Reason.Fork(tx, e, kept); err != nil {
+				return err
+			}
+			o.Outbox.Enqueue(ctx, tx.Later(), outbox.Row{
+				Kind: outbox.Kick, Topic: Topic, Key: "execution:" + e.ID, Payload: encode(goesOn{e.ID}), Trace: e.Trace, Execution: e.ID,
+			})
+			o.Log.Record(ctx, tx.Later(), activity.Entry{
+				Agent: activity.Operator, Surface: trace.Operate, Skill: "traces.fork", Status: activity.Success, Input: e.Input,
+				Trace: e.Trace, Execution: e.ID, ParentExecution: of.ID,
+			})
+			tx.Release(o.Lanes, hold)
+			return nil
+		})
+	})
+}
+
+// Handle works on an execution that an outbox row asks to go on with, until it has
+// ended. It is called by the outbox's sender.
+func (o *Operate) Handle(ctx context.Context, c outbox.Claimed) error {
+	var asked goesOn
+	if err := json.Unmarshal(c.Payload, &asked); err != nil || asked.Execution == "" {
+		return outbox.Permanently(errors.New("the row names no execution"))
+	}
+	settings, err := o.settings(ctx, c.Workspace)
+	if err != nil {
+		return err
+	}
+	e := run.Execution{ID: asked.Execution, Subject: lane.Execution(asked.Execution), Trace: c.Trace}
+	var out reason.Outcome
+	err = o.under(ctx, c.Workspace, e, func(ctx context.Context, hold *lane.Hold) error {
+		e, err := o.Runs.Get(ctx, c.Workspace, e.ID)
+		if err != nil || e.Status.Ended() {
+			return err
+		}
+		entries, err := o.Runs.Journal(ctx, c.Workspace, e.ID)
+		if err != nil {
+			return err
+		}
+		skills, err := o.Skills(ctx, c.Workspace, e.Surface)
+		if err != nil {
+			return err
+		}
+		job := o.job(e, hold, skills, settings)
+		var names []string
+		if job.System, names, err = reason.Began(entries); err != nil {
+			return err
+		}
+		job.Skills = skills.Only(names...)
+		if err := o.Lanes.InHold(ctx, hold, func(ctx context.Context, tx lane.Tx) error { return o.Runs.Resume(ctx, tx, &job.Execution) }); err != nil {
+			return err
+		}
+		if out, err = o.Reason.Run(job.Under(ctx), job); err != nil {
+			return err
+		}
+		return o.close(ctx, job, out)
+	})
+	if err == nil && out.Status == run.Parked {
+		return fmt.Errorf("execution %s parked: %s", e.ID, out.Reason) // it is tried again
+	}
+	return err
+}

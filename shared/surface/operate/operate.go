@@ -1,0 +1,212 @@
+// Package operate is what an admin does with the agent: run a skill by hand, replay
+// what it did, and fork from a step of it.
+package operate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
+)
+
+// Operate serves an admin. It keeps nothing between requests.
+type Operate struct {
+	DB         *db.DB
+	Lanes      *lane.Store
+	Runs       *run.Store
+	Log        *activity.Log
+	Outbox     *outbox.Store
+	Workspaces *workspace.Store
+	Reason     *reason.Runner
+	// Skills are those of a surface, with what is switched off left out.
+	Skills   func(ctx context.Context, ws db.Workspace, surface trace.Surface) (*skill.Set, error)
+	IDs      func() string
+	Slog     *slog.Logger
+	Instance string // names this process in holders
+	Window   int    // of the model, in tokens
+}
+
+// Used is what came of a skill that was run by hand.
+type Used struct {
+	reason.Made
+	Execution string
+	Trace     trace.ID
+}
+
+// ErrNoSkill says that there is no such skill, or that it is switched off.
+var ErrNoSkill = errors.New("there is no such skill, or it is disabled")
+
+// InputError lists everything that is wrong with the input of a skill.
+type InputError struct{ Violations []skill.Violation }
+
+func (e *InputError) Error() string { return fmt.Sprintf("the input has %d faults", len(e.Violations)) }
+
+// RunSkill makes one call by hand: no approval is needed, as a person asks for it.
+// It is called by POST /api/v1/skills/{id}/run.
+func (o *Operate) RunSkill(ctx context.Context, ws db.Workspace, name string, input json.RawMessage) (Used, error) {
+	id, _ := trace.From(ctx)
+	e := run.Execution{
+		ID: o.IDs(), Agent: activity.Operator, Surface: trace.Operate, Trace: id, Attempt: 1, Input: encode(map[string]any{"skill": name}),
+	}
+	e.Subject = lane.Execution(e.ID)
+	used := Used{Execution: e.ID, Trace: id}
+	skills, err := o.Skills(ctx, ws, trace.Operate)
+	if err != nil {
+		return used, err
+	}
+	k, ok := skills.Find(name)
+	if !ok || k.Name != name {
+		return used, ErrNoSkill
+	}
+	if violations := k.Check(input); len(violations) > 0 {
+		return used, &InputError{violations}
+	}
+	settings, err := o.settings(ctx, ws)
+	if err != nil {
+		return used, err
+	}
+	return used, o.under(ctx, ws, e, func(ctx context.Context, hold *lane.Hold) error {
+		if err := o.Lanes.InHold(ctx, hold, func(_ context.Context, tx lane.Tx) error { return o.Runs.Start(tx, e) }); err != nil {
+			return err
+		}
+		job := o.job(e, hold, skills, settings)
+		made, out, err := o.Reason.ByHand(job.Under(ctx), job, k.Name, input)
+		if err != nil {
+			return err
+		}
+		used.Made = made
+		return o.close(ctx, job, out)
+	})
+}
+
+// under runs fn while it holds the lane of an execution.
+func (o *Operate) under(ctx context.Context, ws db.Workspace, e run.Execution, fn func(context.Context, *lane.Hold) error) error {
+	request := lane.Request{Workspace: ws, Lane: e.Subject, Holder: lane.NewHolder("operate", o.Instance, e.Trace)}
+	return o.Lanes.Do(ctx, request, lane.Wait{}, fn)
+}
+
+func (o *Operate) settings(ctx context.Context, ws db.Workspace) (workspace.Settings, error) {
+	var b db.Batch
+	settings := o.Workspaces.Settings(&b)
+	if err := o.DB.Read(ctx, ws, &b); err != nil {
+		return workspace.Settings{}, fmt.Errorf("read the workspace's settings: %w", err)
+	}
+	return settings()
+}
+
+func (o *Operate) job(e run.Execution, hold *lane.Hold, skills *skill.Set, settings workspace.Settings) reason.Job {
+	return reason.Job{
+		Execution: e, Hold: hold, Agent: e.Agent, Skills: skills, MaxTokens: answerTokens, Window: o.Window,
+		Stops:   []reason.Stop{reason.Deadline(), reason.Wanted(hold), reason.MaxSteps(settings.StepsPerRun)},
+		Retries: settings.ToolRetries, SkillTimeout: time.Duration(settings.SkillTimeout) * time.Second,
+	}
+}
+
+// answerTokens bounds one answer of the model.
+const answerTokens = 4096
+
+// close ends an execution and gives its lane back, in time of its own.
+func (o *Operate) close(ctx context.Context, job reason.Job, out reason.Outcome) error {
+	last, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	timer := time.AfterFunc(lastWrites, cancel)
+	defer func() { timer.Stop(); cancel() }()
+	return o.Lanes.InHold(last, job.Hold, func(ctx context.Context, tx lane.Tx) error {
+		if err := o.Reason.Close(ctx, tx, job, out); err != nil {
+			return err
+		}
+		tx.Release(o.Lanes, job.Hold)
+		return nil
+	})
+}
+
+// lastWrites is the time that the end of a run may take beyond its own.
+const lastWrites = 5 * time.Second
+
+// ErrNoRun says that a trace has no execution that took steps.
+var ErrNoRun = errors.New("the trace has no run with recorded steps")
+
+// ErrSeveral says that a trace has several runs: which one is meant must be said.
+var ErrSeveral = errors.New("the trace has several runs: name one by executionId")
+
+// steps are a trace's executions with a journal; the one named, where one is.
+func (o *Operate) steps(ctx context.Context, ws db.Workspace, id trace.ID, execution string) ([]run.Execution, error) {
+	var b db.Batch
+	all := o.Runs.OfTrace(&b, id)
+	if err := o.DB.Read(ctx, ws, &b); err != nil {
+		return nil, err
+	}
+	if len(*all) == 0 {
+		return nil, db.ErrNoRows
+	}
+	found := slices.DeleteFunc(*all, func(e run.Execution) bool {
+		return execution != "" && e.ID != execution || e.PromptTokens+e.CompletionTokens == 0
+	})
+	if len(found) == 0 {
+		return nil, ErrNoRun
+	}
+	return found, nil
+}
+
+// maxReplayed is the most runs of a trace that one replay asks the model for.
+const maxReplayed = 20
+
+// Replay asks the model anew for every step of a trace's runs, or of one of them,
+// and compares. No skill is called, and nothing is written but one line in the log
+// on what it used. It is called by POST /api/v1/traces/{traceId}/replay.
+func (o *Operate) Replay(ctx context.Context, ws db.Workspace, id trace.ID, execution string, v reason.Variation) ([]reason.Replayed, error) {
+	runs, err := o.steps(ctx, ws, id, execution)
+	if err != nil {
+		return nil, err
+	}
+	var out []reason.Replayed
+	var entry activity.Entry
+	begun := time.Now()
+	for _, e := range runs[:min(len(runs), maxReplayed)] {
+		skills, err := o.Skills(ctx, ws, e.Surface)
+		if err != nil {
+			return nil, err
+		}
+		r, err := o.Reason.Replay(ctx, ws, e.ID, skills, v)
+		if errors.Is(err, reason.ErrNoJournal) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, r)
+		if entry.Usage == nil {
+			entry.Usage = &activity.Usage{}
+		}
+		entry.Usage.CompletionTokens += int64(r.Usage.CompletionTokens)
+		entry.Usage.TotalTokens += int64(r.Usage.TotalTokens())
+	}
+	if len(out) == 0 {
+		return nil, ErrNoRun
+	}
+	entry.Usage.PromptTokens = entry.Usage.TotalTokens - entry.Usage.CompletionTokens
+	entry.Agent, entry.Surface, entry.Skill, entry.Status = activity.Operator, trace.Operate, "traces.replay", activity.Success
+	entry.Input, entry.Duration = encode(map[string]any{"trace_id": id, "executions": len(out)}), time.Since(begun)
+	return out, o.Log.Write(ctx, ws, entry)
+}
+
+// encode is the JSON of our own types, which always has one.
+func encode(v any) json.RawMessage {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		raw, _ = json.Marshal(map[string]string{"error": err.Error()})
+	}
+	return raw
+}
