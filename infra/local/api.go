@@ -11,30 +11,38 @@ import (
 	"os/user"
 	"strings"
 
-	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
-	"github.com/lanekeeper/lanekeeper/shared/lane"
-	runstore "github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 // newAPI is the handler of the API over a core. b may be nil where no beat will
 // be asked for.
-func newAPI(core *app.Core, who auth.Verifier, b *beats, valkey func(context.Context) error) (http.Handler, error) {
-	lanes, err1 := lane.New(core.DB)
-	runs, err2 := runstore.New(core.DB)
-	log, err3 := activity.New(core.DB, core.IDs)
-	if err := errors.Join(err1, err2, err3); err != nil {
-		return nil, err
-	}
+func newAPI(core *app.Core, a *app.Agent, who auth.Verifier, b *beats, valkey func(context.Context) error) (http.Handler, error) {
 	return api.New(api.Deps{
-		DB: core.DB, Lanes: lanes, Runs: runs, Log: log, Auth: auth.New(who),
+		DB: core.DB, Lanes: a.Lanes, Runs: a.Runs, Log: a.Log, Auth: auth.New(who),
+		Secrets: a.Secrets, Skills: a.Registry, Approvals: a.Approvals, Operate: a.Operate,
+		Kick: func(ws db.Workspace) {
+			b.background(func(ctx context.Context) { drain(ctx, core, a, ws) })
+		},
 		Beat: b.beat, Background: b.background, Valkey: valkey,
 		Traces: core.Traces, IDs: core.IDs, Clock: core.Clock, Slog: core.Log, Version: buildOf().Version,
 	})
 }
+
+// drain does what was just decided: calls that a person has approved, runs that are
+// to go on. What fails is tried again by the next beat.
+func drain(ctx context.Context, core *app.Core, a *app.Agent, ws db.Workspace) {
+	ctx = trace.WithWorkspace(ctx, string(ws))
+	if _, err := a.Sender.Drain(ctx, ws, maxDrained); err != nil {
+		core.Log.ErrorContext(ctx, "what was decided could not be done yet", "error", err)
+	}
+}
+
+// maxDrained is the most rows of the outbox that one kick sends.
+const maxDrained = 50
 
 // operator asks the API in this process: what a verb prints is what the API
 // answers, and who did it is the user of this machine.
@@ -44,7 +52,11 @@ type operator struct {
 
 func newOperator(core *app.Core, ws db.Workspace) (*operator, error) {
 	who := auth.Principal{Workspace: ws, Kind: auth.Local, ID: username(), Role: auth.Owner}
-	handler, err := newAPI(core, func(context.Context, string) (auth.Principal, error) { return who, nil }, new(beats), nil)
+	a, err := app.NewAgent(core, instance())
+	if err != nil {
+		return nil, err
+	}
+	handler, err := newAPI(core, a, func(context.Context, string) (auth.Principal, error) { return who, nil }, new(beats), nil)
 	return &operator{handler}, err
 }
 
@@ -59,7 +71,7 @@ func (c *console) operate(ctx context.Context, ws db.Workspace) (*app.Core, *ope
 	if err != nil {
 		return nil, nil, err
 	}
-	core := app.NewCore(d, c.logger(c.err, slog.LevelError))
+	core := app.NewCore(d, cfg, c.logger(c.err, slog.LevelError), awsConfig)
 	ask, err := newOperator(core, ws)
 	if err != nil {
 		return nil, nil, errors.Join(err, d.Close())

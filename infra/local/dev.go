@@ -53,14 +53,15 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 	if err != nil {
 		return err
 	}
-	heart, err := app.NewHeartbeat(core, instance(), nil)
+	agent, err := app.NewAgent(core, instance())
 	if err != nil {
 		return err
 	}
+	heart := agent.Heartbeat(instance(), nil)
 	process, end := context.WithCancel(ctx)
 	defer end()
 	b := &beats{process: process, end: end, run: heart.Run, every: cfg.HeartbeatEvery, log: log}
-	handler, err := newAPI(core, who, b, valkey(cfg))
+	handler, err := newAPI(core, agent, who, b, valkey(cfg))
 	if err != nil {
 		return err
 	}

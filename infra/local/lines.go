@@ -88,6 +88,21 @@ var lines = map[string]func(event) line{
 	"call refused": func(e event) line {
 		return detail(yellow, fmt.Sprintf("call of %s refused: %s", e.text("tool"), e.text("note")))
 	},
+	"call waits for approval": func(e event) line {
+		return detail(yellow, fmt.Sprintf("call of %s waits for a person: approval %s", e.text("skill"), e.text("approval")))
+	},
+	"arguments repaired": func(e event) line {
+		return detail(dim, fmt.Sprintf("arguments of %s repaired", e.text("skill")))
+	},
+	"conversation compacted": func(e event) line {
+		return detail(dim, fmt.Sprintf("conversation compacted: %s messages became notes", e.text("messages")))
+	},
+	"outbox sent": func(e event) line {
+		return detail(plain, fmt.Sprintf("decided before: %s of %s done", e.text("sent"), e.text("claimed")))
+	},
+	"approvals expired": func(e event) line {
+		return detail(yellow, fmt.Sprintf("%s approvals expired unanswered", e.text("count")))
+	},
 	"work closed": func(e event) line {
 		return detail(yellow, fmt.Sprintf("left work closed: %s", e.text("reason")))
 	},

@@ -4,13 +4,15 @@ import (
 	"io"
 	"log/slog"
 
+	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// logger writes a story for a person, or with --json a line of JSON an event.
+// logger writes a story for a person, or with --json a line of JSON an event, and no
+// secret.
 func (c *console) logger(w io.Writer, level slog.Leveler) *slog.Logger {
 	if c.json {
-		return slog.New(trace.NewHandler(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})))
+		return slog.New(secret.NewHandler(trace.NewHandler(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})), nil))
 	}
-	return slog.New(trace.NewHandler(newStory(newPaper(w, c.environ), level)))
+	return slog.New(secret.NewHandler(trace.NewHandler(newStory(newPaper(w, c.environ), level)), nil))
 }

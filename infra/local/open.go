@@ -76,7 +76,7 @@ func prepare(ctx context.Context, cfg app.Config, log *slog.Logger) (*app.Core, 
 	if err != nil {
 		return nil, did, err
 	}
-	core := app.NewCore(d, log)
+	core := app.NewCore(d, cfg, log, awsConfig)
 	if did.demo, err = wantsDemo(ctx, cfg, d); err == nil {
 		err = app.Seed(ctx, core, did.demo)
 	}

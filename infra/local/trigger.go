@@ -41,7 +41,7 @@ func trigger(flags *flag.FlagSet) action {
 			return err
 		}
 		defer d.Close()
-		core := app.NewCore(d, c.logger(c.err, cfg.LogLevel))
+		core := app.NewCore(d, cfg, c.logger(c.err, cfg.LogLevel), awsConfig)
 		heart, err := app.NewHeartbeat(core, instance(), nil)
 		if err != nil {
 			return err

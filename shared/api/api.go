@@ -19,11 +19,15 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
+	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -34,6 +38,19 @@ type Deps struct {
 	Runs  *run.Store
 	Log   *activity.Log
 	Auth  *auth.Authenticator
+	// Secrets may have no keeper: what needs a key is then refused.
+	Secrets *secret.Store
+	// Skills has the built-in skills of all surfaces, and the kinds that can be
+	// registered here.
+	Skills *skill.Registry
+
+	// Operate is what an admin does with the agent.
+	Operate *operate.Operate
+
+	Approvals *approval.Store
+	// Kick has this process send what is in a workspace's outbox, and returns at
+	// once. What is not sent then, the next beat finds.
+	Kick func(db.Workspace)
 
 	// Beat runs one heartbeat.
 	Beat func(context.Context, heartbeat.Tick) (heartbeat.Report, error)

@@ -11,6 +11,11 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -23,6 +28,8 @@ var (
 
 	unavailable = refusal(http.StatusServiceUnavailable, "unavailable", "the database can't be reached; nothing was changed").later(retryOutage)
 	uncertain   = refusal(http.StatusServiceUnavailable, "uncertain", "the database went away while it was asked to commit: the change may or may not have happened").later(retryOutage)
+	noKey       = refusal(http.StatusServiceUnavailable, "no_key", "there is no key to encrypt with, or it can't be used; the log says more under the trace")
+	keysAway    = refusal(http.StatusServiceUnavailable, "unavailable", "the key service can't be reached; nothing was changed").later(retryOutage)
 	tooSlow     = refusal(http.StatusServiceUnavailable, "timeout", "it took too long").later(retryOutage)
 )
 
@@ -37,6 +44,20 @@ var answers = []struct {
 	{lane.ErrToken, invalid(FieldError{"body.token", lane.ErrToken.Error()})},
 	{activity.ErrCursor, invalid(FieldError{"query.cursor", "expected a cursor of this listing"})},
 	{trace.ErrInvalid, invalid(FieldError{"path.traceId", trace.ErrInvalid.Error()})},
+	{secret.ErrNotFound, notFound},
+	{secret.ErrValue, invalid(FieldError{"body.value", secret.ErrValue.Error()})},
+	{secret.ErrNoKey, noKey},
+	{secret.ErrUnavailable, keysAway},
+	{skill.ErrNotFound, notFound},
+	{operate.ErrNoSkill, notFound},
+	{operate.ErrNoRun, refusal(http.StatusConflict, "no_steps", operate.ErrNoRun.Error())},
+	{operate.ErrSeveral, invalid(FieldError{"body.executionId", operate.ErrSeveral.Error()})},
+	{reason.ErrNoStep, invalid(FieldError{"body.step", reason.ErrNoStep.Error()})},
+	{reason.ErrNoCall, invalid(FieldError{"body.edits.results", reason.ErrNoCall.Error()})},
+	{reason.ErrOpenStep, refusal(http.StatusConflict, "open_step", reason.ErrOpenStep.Error())},
+	{skill.ErrTaken, refusal(http.StatusConflict, "taken", "there is a skill of that name")},
+	{skill.ErrChanged, refusal(http.StatusConflict, "changed", "somebody else has changed the skill meanwhile: read it again")},
+	{skill.ErrFull, refusal(http.StatusConflict, "full", "the workspace has as many skills as it may")},
 	{db.ErrNoRows, notFound},
 	{db.ErrUncertain, uncertain},
 	{context.DeadlineExceeded, tooSlow},
@@ -66,6 +87,19 @@ func problemOf(err error) *Problem {
 	}
 	if b, ok := errors.AsType[*lane.BusyError](err); ok {
 		return busy(b.Info)
+	}
+	if wrong, ok := errors.AsType[*operate.InputError](err); ok {
+		return misfits("body.input", wrong.Violations)
+	}
+	if failed, ok := errors.AsType[*llm.Error](err); ok {
+		p := refusal(http.StatusBadGateway, "model_"+string(failed.Class), "the model did not answer: "+string(failed.Class))
+		if failed.RetryAfter > 0 {
+			p = p.later(failed.RetryAfter)
+		}
+		return p
+	}
+	if wrong, ok := errors.AsType[*skill.InvalidError](err); ok {
+		return invalidSkill(wrong)
 	}
 	for _, a := range answers {
 		if errors.Is(err, a.err) {

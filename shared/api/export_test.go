@@ -27,3 +27,6 @@ var SurfaceOf, SurfaceName = surfaceOf, surfaceName
 
 // Worded and Located are how huma's own errors are told.
 var Worded, Located = worded, located
+
+// Misfit is how a violation of a skill's parameters is told.
+var Misfit = misfit

@@ -24,7 +24,8 @@ func down(t testing.TB) func(*api.Deps) {
 	t.Cleanup(func() { _ = d.Close() })
 	return func(to *api.Deps) {
 		from := deps(t, d)
-		to.DB, to.Lanes, to.Runs, to.Log = from.DB, from.Lanes, from.Runs, from.Log
+		to.DB, to.Lanes, to.Runs, to.Log, to.Secrets, to.Skills = from.DB, from.Lanes, from.Runs, from.Log, from.Secrets, from.Skills
+		to.Approvals, to.Operate = from.Approvals, from.Operate
 	}
 }
 
@@ -95,7 +96,8 @@ func (stuck) Do(ctx context.Context, _ db.Workspace, _ bool, _ []*db.Op) error {
 func TestADatabaseThatHangs(t *testing.T) {
 	w := onOne(t, func(d *api.Deps) {
 		from := deps(t, db.New(stuck{}))
-		d.DB, d.Lanes, d.Runs, d.Log = from.DB, from.Lanes, from.Runs, from.Log
+		d.DB, d.Lanes, d.Runs, d.Log, d.Secrets, d.Skills = from.DB, from.Lanes, from.Runs, from.Log, from.Secrets, from.Skills
+		d.Approvals, d.Operate = from.Approvals, from.Operate
 	})
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()

@@ -29,6 +29,8 @@ type Problem struct {
 	Holder    string     `json:"holder,omitempty" doc:"busy: who holds the lane"`
 	ExpiresAt *time.Time `json:"expiresAt,omitempty" doc:"busy: when the hold ends at the latest, unless it is renewed"`
 
+	PresentStatus string `json:"presentStatus,omitempty" doc:"decided: what it is now"`
+
 	header http.Header
 }
 
@@ -119,7 +121,11 @@ func translated(e *huma.ErrorModel) *Problem {
 	}
 	p := invalid()
 	for _, d := range e.Errors {
-		p.Errors = append(p.Errors, FieldError{located(d.Location), worded(d.Message)})
+		at, what := located(d.Location), worded(d.Message)
+		if what == "unexpected property" && strings.Count(at, ".") > 1 {
+			at = at[:strings.LastIndex(at, ".")] // its name may be anything: the place where it stands must do
+		}
+		p.Errors = append(p.Errors, FieldError{at, what})
 	}
 	slices.SortStableFunc(p.Errors, func(a, b FieldError) int { return strings.Compare(a.Location, b.Location) })
 	return p

@@ -218,7 +218,7 @@ func TestAVerifierThatIsDown(t *testing.T) {
 
 func TestNewNamesWhatIsMissing(t *testing.T) {
 	_, err := api.New(api.Deps{})
-	for _, field := range []string{"DB", "Lanes", "Runs", "Log", "Auth", "Beat", "Background", "Traces", "IDs", "Clock", "Slog"} {
+	for _, field := range []string{"DB", "Lanes", "Runs", "Log", "Auth", "Secrets", "Skills", "Operate", "Approvals", "Kick", "Beat", "Background", "Traces", "IDs", "Clock", "Slog"} {
 		if err == nil || !strings.Contains(err.Error(), field+" is missing") {
 			t.Errorf("%s is not named in: %v", field, err)
 		}
@@ -252,7 +252,7 @@ func TestNothingRefusedIsRepeated(t *testing.T) {
 		for _, canary := range canaries {
 			escaped := url.PathEscape(canary)
 			// In the path, the query, and the headers.
-			for _, wildcard := range []string{"{lane}", "{traceId}"} {
+			for _, wildcard := range []string{"{lane}", "{traceId}", "{name}", "{id}"} {
 				refuses(request(route.Method, strings.ReplaceAll(route.Path, wildcard, escaped), owner, ask.body))
 			}
 			refuses(request(route.Method, route.Path+"/"+escaped, owner, ask.body))

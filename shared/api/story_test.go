@@ -16,6 +16,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm/demo"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
@@ -77,7 +78,9 @@ func realBeat(t testing.TB, d *api.Deps) (*heartbeat.Heartbeat, *objective.Store
 		t.Fatal(err)
 	}
 	return &heartbeat.Heartbeat{
-		DB: d.DB, Lanes: d.Lanes, Runs: d.Runs, Log: d.Log, Workspaces: workspaces, Objectives: objectives, Skills: set,
+		DB: d.DB, Lanes: d.Lanes, Runs: d.Runs, Log: d.Log, Workspaces: workspaces, Objectives: objectives,
+		Skills:    func(context.Context, db.Workspace, trace.Surface) (*skill.Set, error) { return set, nil },
+		Approvals: d.Approvals, Outbox: d.Approvals.Outbox, Sender: &outbox.Sender{Store: d.Approvals.Outbox, Slog: d.Slog},
 		Reason: &reason.Runner{Model: demo.New(), Runs: d.Runs, Lanes: d.Lanes, Log: d.Log, Slog: d.Slog, Clock: time.Now},
 		Traces: d.Traces, IDs: ids, Clock: time.Now, Slog: d.Slog, Instance: "test",
 	}, objectives

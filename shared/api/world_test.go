@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,6 +26,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -94,10 +96,17 @@ func deps(t testing.TB, d *db.DB) api.Deps {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return api.Deps{
-		DB: d, Lanes: lanes, Runs: runs, Log: log,
+	secrets, err := secret.New(d, secret.NewKeyFile(filepath.Join(t.TempDir(), "key")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := api.Deps{
+		DB: d, Lanes: lanes, Runs: runs, Log: log, Secrets: secrets, Skills: registry(t, d),
+		Approvals: approvals(t, d, log), Kick: func(db.Workspace) {},
 		Traces: trace.NewSource(time.Now, rand.Reader), IDs: ids, Clock: time.Now, Version: "test",
 	}
+	all.Operate = operated(&all)
+	return all
 }
 
 func tokens(ws db.Workspace) auth.Verifier {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/postgres"
+	"github.com/lanekeeper/lanekeeper/shared/outbound"
 )
 
 // checker collects what is wrong with a configuration.
@@ -59,10 +60,8 @@ func (k *checker) check() {
 	if !slices.Contains([]slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError}, k.LogLevel) {
 		k.bad("LOG_LEVEL", badLevel, levels)
 	}
-	for _, host := range k.AllowPrivateHosts {
-		if !isHost(host) {
-			k.bad("ALLOW_PRIVATE_HOSTS", "has an entry that is not a host", "List names or IP addresses, without scheme and port, separated by commas.")
-		}
+	if _, err := outbound.New(outbound.Options{AllowPrivateHosts: k.AllowPrivateHosts}); err != nil {
+		k.bad("ALLOW_PRIVATE_HOSTS", "has an entry that is not a host", "List names, IP addresses or prefixes, each perhaps with a port, separated by commas.")
 	}
 	if k.RedisURL != "" {
 		u, err := url.Parse(k.RedisURL)
@@ -125,10 +124,25 @@ func (k *checker) postgres() {
 func (k *checker) model() {
 	switch k.LLMProvider {
 	case "demo":
-	case "anthropic", "bedrock", "openai":
-		k.bad("LLM_PROVIDER", "names a provider that is not in this release yet", "Leave it out, or set it to demo.")
+		return
+	case "anthropic":
+		if k.AnthropicAPIKey == "" {
+			k.bad("ANTHROPIC_API_KEY", "is missing", "Set it to a key of console.anthropic.com, or LLM_PROVIDER to demo.")
+		}
+	case "openai":
+		if k.OpenAIAPIKey == "" && k.OpenAIBaseURL == "" {
+			k.bad("OPENAI_API_KEY", "is missing", "Set it to a key, or OPENAI_BASE_URL to a server that needs none, or LLM_PROVIDER to demo.")
+		}
+	case "bedrock":
+		if k.AWSRegion == "" {
+			k.bad("AWS_REGION", "is missing", "Set it to the region whose Bedrock is to be asked, such as us-east-1.")
+		}
 	default:
-		k.bad("LLM_PROVIDER", "names no provider", "Leave it out, or set it to demo.")
+		k.bad("LLM_PROVIDER", "names no provider", "Set it to bedrock, anthropic, openai or demo, or leave it out.")
+		return
+	}
+	if slices.Contains(k.models(), "") || len(k.LLMModel) > 1000 {
+		k.bad("LLM_MODEL", "is missing, or one of its names is empty", "Set it to the provider's id of a model; further ones, separated by commas, stand in for it.")
 	}
 }
 

@@ -23,7 +23,7 @@ type Config struct {
 	DatabaseURL       string        `env:"DATABASE_URL"`
 	DatabaseSecretARN string        `env:"DATABASE_SECRET_ARN"`
 	RedisURL          string        `env:"REDIS_URL"`
-	LLMProvider       string        `env:"LLM_PROVIDER" envDefault:"demo"`
+	LLMProvider       string        `env:"LLM_PROVIDER"` // empty: what the rest suggests
 	LLMModel          string        `env:"LLM_MODEL"`
 	OpenAIBaseURL     string        `env:"OPENAI_BASE_URL"`
 	OpenAIAPIKey      string        `env:"OPENAI_API_KEY"`
@@ -79,6 +79,12 @@ func LoadConfig(environ []string) (Config, error) {
 			c.StateBackend = db.Postgres
 		}
 	}
+	if c.LLMProvider == "" {
+		c.LLMProvider = c.suggested()
+	}
+	if c.LLMModel == "" && c.OpenAIBaseURL == "" {
+		c.LLMModel = usual[c.LLMProvider]
+	}
 	for i, host := range c.AllowPrivateHosts {
 		c.AllowPrivateHosts[i] = strings.ToLower(strings.TrimSpace(host))
 	}
@@ -87,6 +93,23 @@ func LoadConfig(environ []string) (Config, error) {
 		return c, &ConfigError{k.inOrder()}
 	}
 	return c, nil
+}
+
+// usual are the models that are asked where none is named.
+var usual = map[string]string{"anthropic": "claude-sonnet-4-5", "openai": "gpt-4.1-mini"}
+
+// suggested is the provider that a key in the environment belongs to; on Lambda,
+// where a model is named, Bedrock, which needs none; else the demo.
+func (c Config) suggested() string {
+	switch {
+	case c.AnthropicAPIKey != "":
+		return "anthropic"
+	case c.OpenAIAPIKey != "" || c.OpenAIBaseURL != "":
+		return "openai"
+	case c.OnLambda() && c.LLMModel != "":
+		return "bedrock"
+	}
+	return "demo"
 }
 
 // variables are the names of all variables, in the order of the struct.

@@ -92,9 +92,14 @@ func TestProblems(t *testing.T) {
 		{"not a flag", []string{"DEMO=maybe"}, []string{"DEMO is neither 1 nor 0"}},
 		{"not a level", []string{"LOG_LEVEL=loud"}, []string{"LOG_LEVEL is not a log level"}},
 		{"between levels", []string{"LOG_LEVEL=info+1"}, []string{"LOG_LEVEL is not a log level"}},
-		{"later providers", []string{"LLM_PROVIDER=anthropic"}, []string{"LLM_PROVIDER not in this release"}},
+		{"no key", []string{"LLM_PROVIDER=anthropic"}, []string{"ANTHROPIC_API_KEY is missing"}},
+		{"no key for OpenAI", []string{"LLM_PROVIDER=openai"}, []string{"OPENAI_API_KEY is missing"}},
+		{"a server whose models are not known", []string{"OPENAI_BASE_URL=http://localhost:11434/v1"}, []string{"LLM_MODEL is missing"}},
+		{"a server and its model", []string{"OPENAI_BASE_URL=http://localhost:11434/v1", "LLM_MODEL=llama3.1"}, nil},
+		{"Bedrock nowhere", []string{"LLM_PROVIDER=bedrock", "LLM_MODEL=x"}, []string{"AWS_REGION is missing"}},
+		{"an empty stand-in", []string{"OPENAI_API_KEY=sk-1", "LLM_MODEL=gpt-4.1,,x"}, []string{"LLM_MODEL is missing"}},
 		{"no such provider", []string{"LLM_PROVIDER=hal"}, []string{"LLM_PROVIDER names no provider"}},
-		{"not URLs", []string{"JWKS_URL=keys", "GATEWAY_URL=ftp://x", "OPENAI_BASE_URL=http://", "OTEL_EXPORTER_OTLP_ENDPOINT=%zz"},
+		{"not URLs", []string{"JWKS_URL=keys", "GATEWAY_URL=ftp://x", "OPENAI_BASE_URL=http://", "LLM_MODEL=x", "OTEL_EXPORTER_OTLP_ENDPOINT=%zz"},
 			[]string{"OPENAI_BASE_URL is not a URL", "JWKS_URL is not a URL", "GATEWAY_URL is not a URL", "OTEL_EXPORTER_OTLP_ENDPOINT is not a URL"}},
 		{"not a Redis", []string{"REDIS_URL=cache:6379"}, []string{"REDIS_URL is not a URL"}},
 		{"not hosts", []string{"ALLOW_PRIVATE_HOSTS=a,http://b"}, []string{"ALLOW_PRIVATE_HOSTS has an entry"}},
@@ -131,7 +136,7 @@ func TestProblems(t *testing.T) {
 }
 
 func TestNotes(t *testing.T) {
-	c := load(t, "OPENAI_API_KEY=sk-1", pgURL)
+	c := load(t, "OPENAI_API_KEY=sk-1", "LLM_PROVIDER=demo", pgURL)
 	notes := strings.Join(c.Notes(), "\n")
 	if c.LLMProvider != "demo" || c.OnPostgres() || !strings.Contains(notes, "OPENAI_API_KEY") || !strings.Contains(notes, "DATABASE_URL") {
 		t.Errorf("provider %s, notes %q", c.LLMProvider, notes)

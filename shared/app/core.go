@@ -1,10 +1,12 @@
 package app
 
 import (
+	"context"
 	"crypto/rand"
 	"log/slog"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/google/uuid"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -15,6 +17,9 @@ import (
 // and nowhere else.
 type Core struct {
 	DB     *db.DB
+	Config Config
+	// AWS is asked when something of AWS is needed: a model, a key, a function.
+	AWS    func(context.Context) (aws.Config, error)
 	Clock  func() time.Time
 	IDs    func() string // time-ordered (UUIDv7)
 	Log    *slog.Logger
@@ -22,9 +27,9 @@ type Core struct {
 }
 
 // NewCore is a core with the real clock and randomness over an opened database.
-func NewCore(d *db.DB, log *slog.Logger) *Core {
+func NewCore(d *db.DB, cfg Config, log *slog.Logger, aws func(context.Context) (aws.Config, error)) *Core {
 	return &Core{
-		DB: d, Log: log, Clock: time.Now, Traces: trace.NewSource(time.Now, rand.Reader),
+		DB: d, Config: cfg, AWS: aws, Log: log, Clock: time.Now, Traces: trace.NewSource(time.Now, rand.Reader),
 		IDs: func() string { return uuid.Must(uuid.NewV7()).String() },
 	}
 }

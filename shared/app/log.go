@@ -5,18 +5,19 @@ import (
 	"io"
 	"log/slog"
 
+	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 // NewLogger writes one line of JSON an event, with the trace, the execution and
-// the workspace of its context and, on Lambda, the function's name. request, which
+// the workspace of its context and, on Lambda, the function's name, and no secret. request, which
 // may be nil, names the invocation of a context. It is called by package edge.
 func NewLogger(w io.Writer, cfg Config, request func(context.Context) string) *slog.Logger {
 	var h slog.Handler = slog.NewJSONHandler(w, &slog.HandlerOptions{Level: cfg.LogLevel})
 	if request != nil {
 		h = &requests{h, request}
 	}
-	log := slog.New(trace.NewHandler(h))
+	log := slog.New(secret.NewHandler(trace.NewHandler(h), cfg.known()))
 	if cfg.OnLambda() {
 		log = log.With("function", cfg.Function)
 	}

@@ -1,9 +1,11 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/lanekeeper/lanekeeper/migrations"
@@ -14,12 +16,13 @@ import (
 // database that is away or outdated is an error of whoever uses it. It is called
 // by package edge, whose url is cfg.DatabaseURL or comes from a secret. SQLite is
 // opened by the local runner, so that functions do not link it.
-func OpenPostgres(url string, log *slog.Logger) (*Core, error) {
+func OpenPostgres(url string, cfg Config, log *slog.Logger, aws func(context.Context) (aws.Config, error)) (*Core, error) {
 	d, err := postgres.Open(postgres.Config{URL: url, Schema: migrations.Latest()})
 	if err != nil {
 		return nil, err
 	}
-	return NewCore(d, log), nil
+	cfg.DatabaseURL = url
+	return NewCore(d, cfg, log, aws), nil
 }
 
 // CredentialsRefused reports whether the database did not accept user and

@@ -91,16 +91,16 @@ func TestPanicEndsTheInvocationOnly(t *testing.T) {
 	h := beating(s, func(*app.Core) Beat {
 		return func(context.Context, heartbeat.Tick) (heartbeat.Report, error) {
 			if calls.Add(1) == 1 {
-				panic("hunter2")
+				panic("the sky fell")
 			}
 			return heartbeat.Report{Outcome: heartbeat.Idle}, nil
 		}
 	})
 	answer, err := h.Invoke(invocation(t), []byte(`{}`))
-	if f := failed(t, answer, err); f.Type != "Panic" || strings.Contains(f.Message, "hunter2") || f.ShouldExit || len(f.StackTrace) > 0 {
+	if f := failed(t, answer, err); f.Type != "Panic" || strings.Contains(f.Message, "sky") || f.ShouldExit || len(f.StackTrace) > 0 {
 		t.Errorf("told %+v", f)
 	}
-	if !strings.Contains(log.String(), "hunter2") || !strings.Contains(log.String(), "invocation_test.go") {
+	if !strings.Contains(log.String(), "the sky fell") || !strings.Contains(log.String(), "invocation_test.go") {
 		t.Errorf("the log has no stack: %s", log)
 	}
 	if answer, err := h.Invoke(invocation(t), []byte(`{}`)); err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/aws/aws-lambda-go/lambdacontext"
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"go.uber.org/goleak"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
@@ -34,8 +35,8 @@ func sandbox(t *testing.T, environ ...string) (*Sandbox, *logged) {
 	log := new(logged)
 	s := NewSandbox(append([]string{onLambda}, environ...), log)
 	open := s.open
-	s.open = func(url string, log *slog.Logger) (*app.Core, error) {
-		core, err := open(url, log)
+	s.open = func(url string, cfg app.Config, log *slog.Logger, aws func(context.Context) (aws.Config, error)) (*app.Core, error) {
+		core, err := open(url, cfg, log, aws)
 		if err == nil {
 			t.Cleanup(func() { _ = core.DB.Close() })
 		}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+
 	"github.com/lanekeeper/lanekeeper/shared/app"
 )
 
@@ -71,7 +73,7 @@ func (o *opener[T]) instead(ctx context.Context, stale *opened[T]) (*opened[T], 
 	if stale != nil && url == stale.url {
 		return stale, nil
 	}
-	core, err := o.open(url, o.log)
+	core, err := o.open(url, o.cfg, o.log, func(context.Context) (aws.Config, error) { return awsConfig() })
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-lambda-go/lambdacontext"
+	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
 )
@@ -23,7 +24,7 @@ type Sandbox struct {
 	id   string
 	kick kicker
 	read func(ctx context.Context, arn string) (string, error) // a secret
-	open func(url string, log *slog.Logger) (*app.Core, error)
+	open func(url string, cfg app.Config, log *slog.Logger, aws func(context.Context) (aws.Config, error)) (*app.Core, error)
 }
 
 // NewSandbox reads the configuration from an environment as os.Environ has it and

@@ -60,9 +60,10 @@ var libraries = []library{
 	{"github.com/aws/aws-lambda-go/", []string{"shared/edge", "functions", "infra/rig"}},
 	{"github.com/danielgtaylor/huma/", []string{"shared/api"}},
 	{"github.com/aws/aws-sdk-go-v2/", []string{
-		"shared/llm/*", "shared/secret/*", "shared/outbox/*", "shared/channel/*", "shared/observe/*",
+		"shared/llm/*", "shared/skill/*", "shared/secret/*", "shared/outbox/*", "shared/channel/*", "shared/observe/*",
 		"shared/app", "shared/edge", "functions", "infra",
 	}},
+	{"github.com/modelcontextprotocol/", []string{"shared/skill/mcp"}},
 	// Of the tests alone.
 	{"pgregory.net/rapid", []string{"infra/rig"}},
 	{"github.com/anishathalye/porcupine", []string{"infra/rig"}},

@@ -1,0 +1,224 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/lanekeeper/lanekeeper/shared/approval"
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// approvalItem is a call that waits for a person, or waited; what there is not is
+// left out.
+type approvalItem struct {
+	ID          string          `json:"id" format:"uuid"`
+	Status      approval.Status `json:"status" enum:"pending,approved,rejected,expired,executed"`
+	Skill       string          `json:"skill"`
+	SkillID     string          `json:"skillId,omitempty" format:"uuid"`
+	Input       json.RawMessage `json:"input" doc:"What the call was asked for with"`
+	EditedInput json.RawMessage `json:"editedInput,omitempty" doc:"What it is made with instead"`
+	Why         string          `json:"why,omitempty" doc:"Why it waits"`
+	Reason      string          `json:"reason,omitempty" doc:"Why it was rejected"`
+	Result      json.RawMessage `json:"result,omitempty"`
+	Error       string          `json:"error,omitempty" doc:"executed: what went wrong; it begins with uncertain: where the call may have had its effect"`
+	Agent       string          `json:"agent"`
+	Surface     string          `json:"surface" enum:"heartbeat,operate,chat,webhook,coordinator,worker"`
+	ExecutionID string          `json:"executionId" format:"uuid" doc:"The execution that asked"`
+	CallID      string          `json:"callId" doc:"The call's place in it"`
+	TraceID     trace.ID        `json:"traceId"`
+	RequestedAt time.Time       `json:"requestedAt"`
+	ExpiresAt   time.Time       `json:"expiresAt" doc:"Unanswered until then, it is denied"`
+	DecidedAt   *time.Time      `json:"decidedAt,omitempty"`
+	DecidedBy   string          `json:"decidedBy,omitempty"`
+	ExecutedAt  *time.Time      `json:"executedAt,omitempty"`
+}
+
+func approvalItemOf(a approval.Approval) approvalItem {
+	return approvalItem{
+		ID: a.ID, Status: a.Status, Skill: a.Skill, SkillID: a.SkillID, Input: a.Arguments, EditedInput: a.Edited,
+		Why: a.Why, Reason: a.Reason, Result: a.Result, Error: a.Error,
+		Agent: a.Agent, Surface: surfaceName(a.Surface), ExecutionID: a.Execution, CallID: a.Call, TraceID: a.Trace,
+		RequestedAt: a.RequestedAt.UTC(), ExpiresAt: a.ExpiresAt.UTC(), DecidedAt: utc(a.DecidedAt), DecidedBy: a.DecidedBy, ExecutedAt: utc(a.ExecutedAt),
+	}
+}
+
+func utc(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	return new(t.UTC())
+}
+
+type approvalsInput struct {
+	Status string `query:"status" enum:"pending,approved,rejected,expired,executed"`
+	Cursor string `query:"cursor" maxLength:"200"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
+}
+
+// listApprovals lists approvals, the latest first. It is called by the Engine Room.
+func (s *server) listApprovals(ctx context.Context, in *approvalsInput) (*answer[page[approvalItem]], error) {
+	after, err := parseCursor(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	f := approval.Filter{Status: approval.Status(in.Status), Limit: in.Limit}
+	if in.Cursor != "" {
+		id, err := uuid.Parse(after.key)
+		if err != nil {
+			return nil, invalid(FieldError{"query.cursor", "expected a cursor of this listing"})
+		}
+		f.Before = approval.Position{At: after.at, ID: id.String()}
+	}
+	found, more, err := s.Approvals.List(ctx, workspace(ctx), f)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]approvalItem, len(found))
+	for i, a := range found {
+		items[i] = approvalItemOf(a)
+	}
+	next := ""
+	if more {
+		last := found[len(found)-1]
+		next = cursor{last.RequestedAt, last.ID}.String()
+	}
+	return listing(items, next), nil
+}
+
+// ApprovalPath names an approval in the path.
+type ApprovalPath struct {
+	ID string `path:"id" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"the id of an approval"`
+}
+
+func (in ApprovalPath) id() string { return strings.ToLower(in.ID) }
+
+// getApproval tells of one approval. It is called by the Engine Room.
+func (s *server) getApproval(ctx context.Context, in *ApprovalPath) (*answer[approvalItem], error) {
+	a, err := s.Approvals.Get(ctx, workspace(ctx), in.id())
+	if err != nil {
+		return nil, err
+	}
+	return answered(approvalItemOf(a)), nil
+}
+
+type approveInput struct {
+	ApprovalPath
+	Body struct {
+		Input json.RawMessage `json:"input,omitempty" doc:"What to make the call with instead; it must fit the skill's parameters"`
+	}
+}
+
+// approve lets a call be made, and has this process make it at once. It is called
+// by the Engine Room.
+func (s *server) approve(ctx context.Context, in *approveInput) (*answer[approvalItem], error) {
+	by, _ := auth.From(ctx)
+	a, err := s.Approvals.Approve(ctx, by.Workspace, in.id(), principal(by), in.Body.Input)
+	if err != nil {
+		return nil, undecided(err)
+	}
+	s.Slog.InfoContext(ctx, "a call was approved", "approval", a.ID, "skill", a.Skill, "by", by.ID, "edited", len(a.Edited) > 0)
+	s.Kick(by.Workspace)
+	return answered(approvalItemOf(a)), nil
+}
+
+type rejectInput struct {
+	ApprovalPath
+	Body struct {
+		Reason string `json:"reason" minLength:"1" maxLength:"500" doc:"Why; the agent can read it"`
+	}
+}
+
+// reject denies a call. It is called by the Engine Room.
+func (s *server) reject(ctx context.Context, in *rejectInput) (*answer[approvalItem], error) {
+	by, _ := auth.From(ctx)
+	a, err := s.Approvals.Reject(ctx, by.Workspace, in.id(), principal(by), in.Body.Reason)
+	if err != nil {
+		return nil, undecided(err)
+	}
+	s.Slog.InfoContext(ctx, "a call was rejected", "approval", a.ID, "skill", a.Skill, "by", by.ID)
+	return answered(approvalItemOf(a)), nil
+}
+
+// undecided is why an approval could not be decided on.
+func undecided(err error) error {
+	if d, ok := errors.AsType[*approval.DecidedError](err); ok {
+		p := refusal(http.StatusConflict, "decided", "the approval is "+string(d.Status)+" already")
+		p.Title = "Decided"
+		p.PresentStatus = string(d.Status)
+		return p
+	}
+	if i, ok := errors.AsType[*approval.InvalidError](err); ok {
+		return misfits("body.input", i.Violations)
+	}
+	switch {
+	case errors.Is(err, approval.ErrChanged):
+		return refusal(http.StatusConflict, "changed", approval.ErrChanged.Error())
+	case errors.Is(err, approval.ErrSkillGone):
+		return refusal(http.StatusConflict, "skill_gone", approval.ErrSkillGone.Error())
+	}
+	return err
+}
+
+// misfits refuses arguments that don't fit a skill's parameters.
+func misfits(at string, violations []skill.Violation) *Problem {
+	var fields []FieldError
+	for _, v := range violations[:min(len(violations), maxErrors)] {
+		fields = append(fields, FieldError{located(at + dotted(v.Path)), misfit(v.Problem)})
+	}
+	return invalid(fields...)
+}
+
+var index = regexp.MustCompile(`^[0-9]{1,6}$`)
+
+// dotted is a JSON pointer as locations are written.
+func dotted(pointer string) string {
+	var out strings.Builder
+	for i, name := range strings.Split(pointer, "/") {
+		name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
+		switch {
+		case i == 0:
+		case index.MatchString(name):
+			out.WriteString("[" + name + "]")
+		default:
+			out.WriteString("." + name)
+		}
+	}
+	return out.String()
+}
+
+// tellable are the beginnings of a violation's text that is about the schema alone.
+var tellable = []string{
+	"missing propert", "got ", "value must be ", "minLength: ", "maxLength: ", "minItems: ", "maxItems: ", "minProperties: ", "maxProperties: ",
+	"items at ", "last ", "min ", "max ", "no items match ", "'anyOf' failed", "'oneOf' failed", "'allOf' failed", "'not' failed",
+	"not a JSON object", "nested too deeply", "a number too large or too small to keep", "the skill can't be used",
+}
+
+var bounded = regexp.MustCompile(`^(minimum|maximum|exclusiveMinimum|exclusiveMaximum|multipleOf): got .+, (want .+)$`)
+
+// misfit is what is wrong with a value, without the value.
+func misfit(problem string) string {
+	for _, known := range tellable {
+		if strings.HasPrefix(problem, known) {
+			return problem
+		}
+	}
+	if m := bounded.FindStringSubmatch(problem); m != nil {
+		return m[1] + ": " + m[2]
+	}
+	switch {
+	case strings.HasPrefix(problem, "additional properties"):
+		return "unexpected property"
+	case strings.Contains(problem, "' is not valid "), strings.Contains(problem, "' does not match pattern "):
+		return "expected another format"
+	}
+	return "expected another value"
+}

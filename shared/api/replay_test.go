@@ -1,0 +1,140 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/api"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/llm/demo"
+	"github.com/lanekeeper/lanekeeper/shared/objective"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
+	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// operated is what an admin does with the demo model and the skills of the registry.
+func operated(d *api.Deps) *operate.Operate {
+	log := slog.New(slog.DiscardHandler)
+	return &operate.Operate{
+		DB: d.DB, Lanes: d.Lanes, Runs: d.Runs, Log: d.Log, Outbox: d.Approvals.Outbox, Workspaces: d.Approvals.Workspaces,
+		Reason: &reason.Runner{Model: demo.New(), Runs: d.Runs, Lanes: d.Lanes, Log: d.Log, Slog: log, Clock: time.Now},
+		Skills: func(ctx context.Context, ws db.Workspace, s trace.Surface) (*skill.Set, error) {
+			set, _, err := d.Skills.Load(ctx, ws, s)
+			return set, err
+		},
+		IDs: ids, Slog: log, Instance: "test",
+	}
+}
+
+func TestASkillIsRunByHand(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		var ran struct {
+			Status, ExecutionID, TraceID string
+			Output                       json.RawMessage
+		}
+		w.must(t, 200, http.MethodPost, "/api/v1/skills/look/run", `{"input":{}}`, &ran)
+		if ran.Status != "succeeded" || string(ran.Output) != "null" || !strings.HasPrefix(ran.TraceID, "op_") {
+			t.Errorf("got %+v", ran)
+		}
+		var s story
+		w.must(t, 200, http.MethodGet, "/api/v1/traces/"+ran.TraceID, "", &s)
+		if s.Status != "completed" || len(s.Executions) != 1 || s.Executions[0].ID != ran.ExecutionID || len(s.Activities) != 1 || s.Activities[0].SkillName != "look" {
+			t.Errorf("its story is %+v", s)
+		}
+		w.refused(t, 404, "not_found", http.MethodPost, "/api/v1/skills/nothing/run", `{}`)
+		if p := w.refused(t, 422, "invalid", http.MethodPost, "/api/v1/skills/look/run", `{"input":[1]}`); !p.at("body.input") {
+			t.Errorf("got %+v", p)
+		}
+		w.must(t, 200, http.MethodPost, "/api/v1/skills/look/disable", `{"reason":"broken"}`, nil)
+		w.refused(t, 409, "disabled", http.MethodPost, "/api/v1/skills/look/run", `{}`)
+	})
+}
+
+// beatenTrace is the trace of a beat that made a plan and took its first step.
+func beatenTrace(t *testing.T, w *world) (_ *world, id string) {
+	t.Helper()
+	w = newWorld(t, w.Env, func(d *api.Deps) {
+		h, objectives := realBeat(t, d)
+		d.Beat, d.Operate.Skills = h.Run, h.Skills
+		d.Kick = func(ws db.Workspace) {
+			s := outbox.Sender{Store: d.Approvals.Outbox, Handlers: map[string]outbox.Handler{operate.Topic: d.Operate}, Slog: slog.New(slog.DiscardHandler)}
+			if sent, err := s.Drain(t.Context(), ws, 10); err != nil || sent.Sent != 1 {
+				t.Errorf("sent %+v, %v", sent, err)
+			}
+		}
+		var b db.Batch
+		objectives.Create(&b, objective.Objective{Title: "Write a welcome text", Priority: 5, CreatedBy: "test"})
+		if err := w.Env.DB.Do(t.Context(), w.Workspace, &b); err != nil {
+			t.Fatal(err)
+		}
+	})
+	var done struct {
+		TraceID string
+		Report  heartbeat.Report
+	}
+	w.must(t, 200, http.MethodPost, "/api/v1/heartbeat/run", `{"wait":true}`, &done)
+	return w, done.TraceID
+}
+
+type replayed struct {
+	Executions []struct {
+		ExecutionID string
+		Steps       []struct {
+			Step    int
+			Same    bool
+			Differs []string
+		}
+	}
+	Differences int
+}
+
+func TestATraceIsReplayed(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w, id := beatenTrace(t, w)
+		var same replayed
+		w.must(t, 200, http.MethodPost, "/api/v1/traces/"+id+"/replay", `{}`, &same)
+		if len(same.Executions) != 2 || same.Differences != 0 || len(same.Executions[0].Steps) < 2 {
+			t.Fatalf("the same again is %+v", same)
+		}
+		var other replayed
+		w.must(t, 200, http.MethodPost, "/api/v1/traces/"+id+"/replay", `{"system":"You chat.","executionId":"`+same.Executions[0].ExecutionID+`"}`, &other)
+		if len(other.Executions) != 1 || other.Differences == 0 {
+			t.Errorf("with another prompt it is %+v", other)
+		}
+		w.refused(t, 404, "not_found", http.MethodPost, "/api/v1/traces/hb_0mh8c1v2q_a7x2p1k9d4/replay", `{}`)
+	})
+}
+
+func TestATraceIsForked(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w, id := beatenTrace(t, w)
+		if p := w.refused(t, 422, "invalid", http.MethodPost, "/api/v1/traces/"+id+"/fork", `{"step":2}`); !p.at("body.executionId") {
+			t.Errorf("of two runs: %+v", p)
+		}
+		var r replayed
+		w.must(t, 200, http.MethodPost, "/api/v1/traces/"+id+"/replay", `{}`, &r)
+		run := r.Executions[0]
+		var forked struct{ ExecutionID, TraceID string }
+		body := `{"step":` + "2" + `,"executionId":"` + run.ExecutionID + `","edits":{"message":"Say it shorter.","results":[{"call":"1.1","content":"done"}]}}`
+		w.must(t, 202, http.MethodPost, "/api/v1/traces/"+id+"/fork", body, &forked)
+		if forked.TraceID != id || forked.ExecutionID == run.ExecutionID {
+			t.Errorf("got %+v", forked)
+		}
+		e, err := w.Runs.Get(t.Context(), w.Workspace, forked.ExecutionID)
+		if err != nil || !e.Status.Ended() || e.Parent != run.ExecutionID {
+			t.Errorf("the fork is %+v, %v", e, err)
+		}
+		for step, want := range map[string]int{`{"step":99,"executionId":"`: 422, `{"step":0,"executionId":"`: 422} {
+			w.refused(t, want, "invalid", http.MethodPost, "/api/v1/traces/"+id+"/fork", step+run.ExecutionID+`"}`)
+		}
+	})
+}

@@ -1,0 +1,48 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+type runSkillInput struct {
+	ID   string `path:"id" maxLength:"64" doc:"Id or name"`
+	Body *struct {
+		Input json.RawMessage `json:"input,omitempty" doc:"What fits the skill's parameters; left out: {}"`
+	}
+}
+
+type runSkillAnswer struct {
+	Status      run.StepStatus  `json:"status" enum:"succeeded,failed,uncertain" doc:"uncertain: it may have had its effect, and nobody knows"`
+	Output      json.RawMessage `json:"output,omitempty"`
+	Error       string          `json:"error,omitempty"`
+	ExecutionID string          `json:"executionId"`
+	TraceID     trace.ID        `json:"traceId"`
+}
+
+// runSkill makes one call of a skill by hand, which needs no approval. It is called
+// by the Engine Room, to try a skill, and by scripts.
+func (s *server) runSkill(ctx context.Context, in *runSkillInput) (*answer[runSkillAnswer], error) {
+	d, err := s.Skills.Get(ctx, workspace(ctx), in.ID)
+	if err != nil {
+		return nil, err
+	}
+	if !d.Enabled {
+		return nil, refusal(http.StatusConflict, "disabled", "the skill is disabled: enable it first")
+	}
+	input := json.RawMessage("{}")
+	if in.Body != nil && len(in.Body.Input) > 0 {
+		input = in.Body.Input
+	}
+	used, err := s.Operate.RunSkill(ctx, workspace(ctx), d.Name, input)
+	if err != nil {
+		return nil, err
+	}
+	return answered(runSkillAnswer{
+		Status: used.Status, Output: used.Output, Error: used.Error, ExecutionID: used.Execution, TraceID: used.Trace,
+	}), nil
+}

@@ -1,0 +1,378 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/skill/remote"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// registry has the built-in skill look and the kind http, which may not call
+// private.example.
+func registry(t testing.TB, d *db.DB) *skill.Registry {
+	t.Helper()
+	builtins, err := skill.NewSet(skill.Skill{
+		Name: "look", Kind: skill.Builtin, Description: "Looks.", Parameters: json.RawMessage(`{"type":"object"}`), Scope: skill.Both,
+		Run: func(context.Context, lane.Tx, skill.Call) (any, error) { return nil, nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[skill.Kind]skill.Factory{skill.HTTP: remote.Kind(remote.Outbound{Check: func(raw string) error {
+		if strings.Contains(raw, "private.example") {
+			return errors.New("private: " + raw)
+		}
+		return nil
+	}})}
+	r, err := skill.NewRegistry(d, ids, builtins, kinds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+const skillsPath = "/api/v1/skills"
+
+func skillPath(ref string) string { return skillsPath + "/" + ref }
+
+// told is a skill as clients read it.
+type told struct {
+	ID, Name, Description, Kind, Scope, DisabledBy, DisabledReason string
+	Parameters, Config                                             json.RawMessage
+	RequiresApproval, Serial, Enabled                              bool
+	TimeoutSeconds                                                 *int
+	DisabledAt, CreatedAt, UpdatedAt                               *time.Time
+}
+
+// weather is the body of a sound registration with some fields changed; null leaves
+// one out.
+func weather(t testing.TB, change string) string {
+	t.Helper()
+	body := map[string]json.RawMessage{}
+	decode(t, []byte(`{"name":"weather","kind":"http","description":"Tells the weather.","config":{"url":"https://api.example/v1/{town}","method":"GET"},
+		"parameters":{"type":"object","properties":{"town":{"type":"string"}},"required":["town"]}}`), &body)
+	changes := map[string]json.RawMessage{}
+	decode(t, []byte(change), &changes)
+	maps.Copy(body, changes)
+	maps.DeleteFunc(body, func(name string, v json.RawMessage) bool { return string(v) == "null" && name != "timeoutSeconds" })
+	raw, err := json.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+func TestASkillByHTTP(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		var made told
+		got := w.must(t, 201, http.MethodPost, skillsPath, weather(t, `{"scope":"both","requiresApproval":true,"timeoutSeconds":20,"serial":true}`), &made)
+		if made.ID == "" || got.header.Get("Location") != skillPath(made.ID) || got.header.Get("ETag") != `"1"` || made.CreatedAt == nil {
+			t.Errorf("created %+v at %s, ETag %s", made, got.header.Get("Location"), got.header.Get("ETag"))
+		}
+		if made.Name != "weather" || made.Kind != "http" || made.Scope != "both" || !made.RequiresApproval || !made.Serial || !made.Enabled || *made.TimeoutSeconds != 20 {
+			t.Errorf("created %+v", made)
+		}
+		if string(made.Parameters) != `{"type":"object","properties":{"town":{"type":"string"}},"required":["town"]}` {
+			t.Errorf("parameters %s", made.Parameters)
+		}
+		w.refused(t, 409, "taken", http.MethodPost, skillsPath, weather(t, `{}`))
+		w.refused(t, 409, "taken", http.MethodPost, skillsPath, weather(t, `{"name":"look"}`))
+
+		for _, ref := range []string{made.ID, "weather"} {
+			var read told
+			if got := w.must(t, 200, http.MethodGet, skillPath(ref), "", &read); read.ID != made.ID || got.header.Get("ETag") != `"1"` {
+				t.Errorf("%s is %+v", ref, read)
+			}
+		}
+		var changed told
+		got = w.must(t, 200, http.MethodPatch, skillPath("weather"), `{"description":"Tells more.","timeoutSeconds":null}`, &changed)
+		if changed.Description != "Tells more." || changed.TimeoutSeconds != nil || !changed.RequiresApproval || got.header.Get("ETag") != `"2"` {
+			t.Errorf("changed %+v", changed)
+		}
+		stale := request(http.MethodPatch, skillPath("weather"), owner, `{"serial":false}`)
+		stale.Header.Set("If-Match", `"1"`)
+		if got := w.send(t, stale); got.status != http.StatusPreconditionFailed {
+			t.Errorf("of an older version: %d %s", got.status, got.body)
+		}
+		fresh := request(http.MethodPatch, skillPath("weather"), owner, `{"serial":false}`)
+		fresh.Header.Set("If-Match", `"2"`)
+		if got := w.send(t, fresh); got.status != http.StatusOK {
+			t.Errorf("of this version: %d %s", got.status, got.body)
+		}
+
+		var off told
+		w.must(t, 200, http.MethodPost, skillPath("weather")+"/disable", `{"reason":"it rains"}`, &off)
+		if off.Enabled || off.DisabledBy != "human" || off.DisabledReason != "it rains" || off.DisabledAt == nil {
+			t.Errorf("disabled %+v", off)
+		}
+		var on told
+		w.must(t, 200, http.MethodPost, skillPath("weather")+"/enable", "", &on)
+		if !on.Enabled || on.DisabledBy != "" || on.DisabledReason != "" || on.DisabledAt != nil {
+			t.Errorf("enabled %+v", on)
+		}
+		if got := w.must(t, 204, http.MethodDelete, skillPath(made.ID), "", nil); len(got.body) > 0 {
+			t.Errorf("deleted: %s", got.body)
+		}
+		for _, ref := range []string{made.ID, "weather", "nobody", "0190c2d4-0000-7000-8000-00000000000f"} {
+			for method, path := range map[string]string{http.MethodGet: "", http.MethodDelete: "", http.MethodPatch: ""} {
+				w.refused(t, 404, "not_found", method, skillPath(ref)+path, body(method, `{}`))
+			}
+			w.refused(t, 404, "not_found", http.MethodGet, skillPath(ref)+"/health", "")
+			w.refused(t, 404, "not_found", http.MethodPost, skillPath(ref)+"/enable", `{}`)
+			w.refused(t, 404, "not_found", http.MethodPost, skillPath(ref)+"/disable", `{"reason":"x"}`)
+		}
+	})
+}
+
+// body is a request's body where its method has one.
+func body(method, text string) string {
+	if method == http.MethodPatch {
+		return text
+	}
+	return ""
+}
+
+func TestABuiltInSkillByHTTP(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		var code told
+		got := w.must(t, 200, http.MethodGet, skillPath("look"), "", &code)
+		if code.Kind != "builtin" || code.CreatedAt != nil || code.Config != nil || got.header.Get("ETag") != `"0"` {
+			t.Errorf("it is %+v", code)
+		}
+		w.refused(t, 422, "invalid", http.MethodPost, skillsPath, `{"name":"peek","kind":"builtin"}`)
+		if p := w.refused(t, 422, "invalid", http.MethodPost, skillsPath, `{"name":"look","kind":"builtin","description":"Mine."}`); !p.at("body.description") {
+			t.Errorf("%+v", p)
+		}
+		var made told
+		got = w.must(t, 201, http.MethodPost, skillsPath, `{"name":"look","kind":"builtin","requiresApproval":true,"enabled":false}`, &made)
+		if made.ID != code.ID || !made.RequiresApproval || made.Enabled || made.DisabledBy != "human" || made.Scope != "both" || got.header.Get("Location") != skillPath(code.ID) {
+			t.Errorf("with a row it is %+v", made)
+		}
+		w.refused(t, 409, "taken", http.MethodPost, skillsPath, `{"name":"look","kind":"builtin","serial":true}`)
+		w.must(t, 204, http.MethodDelete, skillPath("look"), "", nil)
+		w.must(t, 204, http.MethodDelete, skillPath(code.ID), "", nil)
+		var again told
+		if w.must(t, 200, http.MethodGet, skillPath(code.ID), "", &again); !again.Enabled || again.RequiresApproval || again.ID != code.ID {
+			t.Errorf("without it, it is %+v", again)
+		}
+	})
+}
+
+func TestListingSkills(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		want := []string{"look"}
+		for i := range 5 {
+			name := fmt.Sprintf("s%d", i)
+			want = append(want, name)
+			w.must(t, 201, http.MethodPost, skillsPath, weather(t, fmt.Sprintf(`{"name":%q,"enabled":%v}`, name, i != 3)), nil)
+		}
+		for query, want := range map[string][]string{
+			"limit=2": want, "limit=1": want, "": want, "kind=builtin": {"look"}, "kind=http&limit=2": want[1:], "kind=mcp": nil,
+			"enabled=false": {"s3"}, "enabled=true&kind=http&limit=2": {"s0", "s1", "s2", "s4"}, "scope=both": {"look"}, "scope=external": nil,
+		} {
+			var names []string
+			cursor := ""
+			for range 10 {
+				var p struct {
+					Items      []told
+					NextCursor *string
+				}
+				w.must(t, 200, http.MethodGet, skillsPath+"?"+query+cursor, "", &p)
+				for _, s := range p.Items {
+					names = append(names, s.Name)
+				}
+				if p.NextCursor == nil {
+					break
+				}
+				cursor = "&cursor=" + *p.NextCursor
+			}
+			if !slices.Equal(names, want) {
+				t.Errorf("%q lists %q, want %q", query, names, want)
+			}
+		}
+		for _, query := range []string{"kind=magic", "scope=all", "enabled=yes", "limit=0", "limit=201", "cursor=!", "cursor=x", "nope=1"} {
+			w.refused(t, 422, "invalid", http.MethodGet, skillsPath+"?"+query, "")
+		}
+	})
+}
+
+func TestSkillsThatAreRefused(t *testing.T) {
+	w := onOne(t)
+	for change, at := range map[string]string{
+		`{"name":"Weather"}`:          "body.name",
+		`{"name":"a-b"}`:              "body.name",
+		`{"name":"` + long(65) + `"}`: "body.name",
+		`{"kind":"magic"}`:            "body.kind",
+		`{"kind":"lambda"}`:           "body.kind",
+		`{"description":null}`:        "body.description",
+		`{"description":""}`:          "body.description",
+		`{"scope":"all"}`:             "body.scope",
+		`{"timeoutSeconds":0}`:        "body.timeoutSeconds",
+		`{"timeoutSeconds":901}`:      "body.timeoutSeconds",
+		`{"timeoutSeconds":"20"}`:     "body.timeoutSeconds",
+		`{"canary":1}`:                "body.canary",
+		`{"id":"x"}`:                  "body.id",
+		`{"config":null}`:             "body.config",
+		`{"config":[]}`:               "body.config",
+		`{"config":{"url":"canary"}}`: "body.config.url",
+		`{"config":{"url":"https://private.example/canary"}}`:                                                           "body.config.url",
+		`{"config":{"url":"https://api.example/{country}"}}`:                                                            "body.config.url",
+		`{"config":{"url":"https://api.example/","more":"canary"}}`:                                                     "body.config.more",
+		`{"config":{"url":"https://api.example/","headers":{"Host":"canary"}}}`:                                         "body.config.headers.Host",
+		`{"config":{"url":"https://api.example/","headers":{"X":"[redacted]"}}}`:                                        "body.config.headers.X",
+		`{"config":{"url":"https://api.example/","headers":{"can ary":"x"}}}`:                                           "body",
+		`{"parameters":{"type":"string"}}`:                                                                              "body.parameters",
+		`{"parameters":"canary"}`:                                                                                       "body.parameters",
+		`{"parameters":{"type":"object","properties":{"town":{"type":"canary"}},"required":["town"]}}`:                  "body.parameters.properties.town.type",
+		`{"parameters":{"type":"object","properties":{"town":{"$ref":"http://127.0.0.1/canary"}},"required":["town"]}}`: "body.parameters",
+		`{"parameters":{"type":"object","required":[]}}`:                                                                "body.config.url",
+	} {
+		p := w.refused(t, 422, "invalid", http.MethodPost, skillsPath, weather(t, change))
+		if !p.at(at) {
+			t.Errorf("%.100s: %+v does not name %s", change, p, at)
+		}
+		for _, e := range p.Errors {
+			if strings.Contains(e.Message, "canary") {
+				t.Errorf("%s repeats what was refused: %+v", change, e)
+			}
+		}
+	}
+	w.must(t, 201, http.MethodPost, skillsPath, weather(t, `{"timeoutSeconds":null}`), nil)
+	for body, at := range map[string]string{
+		`{"name":"other"}`: "body.name", `{"kind":"http"}`: "body.kind", `{"timeoutSeconds":901}`: "body.timeoutSeconds", `{"description":""}`: "body.description",
+		`{"config":{"url":"https://private.example/"}}`: "body.config.url", `{"parameters":{"type":"object"}}`: "body.config.url", `{"canary":1}`: "body.canary",
+	} {
+		if p := w.refused(t, 422, "invalid", http.MethodPatch, skillPath("weather"), body); !p.at(at) {
+			t.Errorf("%s: %+v does not name %s", body, p, at)
+		}
+	}
+	for _, body := range []string{``, `{}`, `{"reason":""}`, `{"reason":"` + long(501) + `"}`, `{"reason":"x","by":"self_healing"}`} {
+		w.refused(t, 422, "invalid", http.MethodPost, skillPath("weather")+"/disable", body)
+	}
+	w.refused(t, 422, "invalid", http.MethodPost, skillPath("weather")+"/enable", `{"by":"x"}`)
+	for _, query := range []string{"days=0", "days=91", "days=x"} {
+		w.refused(t, 422, "invalid", http.MethodGet, skillPath("weather")+"/health?"+query, "")
+	}
+}
+
+func long(n int) string { return strings.Repeat("x", n) }
+
+// A secret in clear is kept, and shown nowhere: not in an answer, nor in the log of
+// activity, nor in the program's.
+func TestSecretsOfASkillAreNotShown(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		const config = `{"config":{"url":"https://api.example/v1/{town}?api_key=canary-4711","method":"GET","headers":{"Authorization":"Bearer canary-4711","X-Crm":{"$secret":"crm"},"Accept":"text/plain"}}}`
+		const shown = `{"headers":{"Accept":"text/plain","Authorization":"[redacted]","X-Crm":{"$secret":"crm"}},"method":"GET","url":"https://api.example/v1/{town}?api_key=[redacted]"}`
+		answers := []result{
+			w.must(t, 201, http.MethodPost, skillsPath, weather(t, config), nil),
+			w.must(t, 200, http.MethodGet, skillPath("weather"), "", nil),
+			w.must(t, 200, http.MethodPatch, skillPath("weather"), config, nil),
+			w.must(t, 200, http.MethodPost, skillPath("weather")+"/disable", `{"reason":"x"}`, nil),
+		}
+		for i, got := range answers {
+			var s told
+			if decode(t, got.body, &s); string(s.Config) != shown {
+				t.Errorf("answer %d shows %s", i, s.Config)
+			}
+		}
+		answers = append(answers, w.must(t, 200, http.MethodGet, skillsPath, "", nil), w.must(t, 200, http.MethodGet, "/api/v1/activity", "", nil),
+			w.must(t, 409, http.MethodPost, skillsPath, weather(t, config), nil))
+		for i, got := range answers {
+			if strings.Contains(string(got.body), "canary") {
+				t.Errorf("answer %d shows a secret: %s", i, got.body)
+			}
+		}
+		if strings.Contains(w.logs.String(), "canary") {
+			t.Error("the log shows a secret")
+		}
+		// What was redacted can't be written back by mistake.
+		if p := w.refused(t, 422, "invalid", http.MethodPatch, skillPath("weather"), `{"config":`+shown+`}`); !p.at("body.config.url") {
+			t.Errorf("%+v", p)
+		}
+		d, err := w.Skills.Get(t.Context(), w.Workspace, "weather")
+		if err != nil || !strings.Contains(string(d.Config), "Bearer canary-4711") {
+			t.Errorf("kept is %s (%v)", d.Config, err)
+		}
+	})
+}
+
+func TestEachChangeOfASkillIsWrittenDown(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.must(t, 201, http.MethodPost, skillsPath, weather(t, `{}`), nil)
+		w.refused(t, 409, "taken", http.MethodPost, skillsPath, weather(t, `{}`))
+		w.must(t, 200, http.MethodPatch, skillPath("weather"), `{"serial":true,"description":"More."}`, nil)
+		w.must(t, 200, http.MethodPost, skillPath("weather")+"/disable", `{"reason":"it rains"}`, nil)
+		w.must(t, 200, http.MethodPost, skillPath("weather")+"/disable", `{"reason":"still"}`, nil)
+		w.must(t, 200, http.MethodPost, skillPath("weather")+"/enable", `{"reason":"it is dry"}`, nil)
+		w.must(t, 204, http.MethodDelete, skillPath("weather"), "", nil)
+		w.must(t, 204, http.MethodDelete, skillPath("look"), "", nil)
+		page, err := w.Log.List(t.Context(), w.Workspace, activity.Filter{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var log []string
+		for _, e := range slices.Backward(page.Items) {
+			var input struct {
+				Skill, By, Reason string
+				Fields            []string
+			}
+			decode(t, e.Input, &input)
+			log = append(log, strings.TrimSpace(fmt.Sprint(e.Skill, " ", e.Status, " ", input.Skill, " ", input.Fields, " ", input.Reason)))
+			if input.By != "local:owner" || e.Agent != activity.Operator || e.Surface != trace.Operate || e.Trace == "" {
+				t.Errorf("%s: %+v", e.Skill, e)
+			}
+		}
+		if want := []string{
+			"skills.create success weather [config description parameters]",
+			"skills.update success weather [description serial]",
+			"skills.disable success weather [] it rains",
+			"skills.disable skipped weather [] still",
+			"skills.enable success weather [] it is dry",
+			"skills.delete success weather []",
+			"skills.delete skipped look []",
+		}; !slices.Equal(log, want) {
+			t.Errorf("written down is\n%s", strings.Join(log, "\n"))
+		}
+	})
+}
+
+func TestHealthOfASkill(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		var none map[string]any
+		w.must(t, 200, http.MethodGet, skillPath("look")+"/health", "", &none)
+		if none["calls"] != 0.0 || none["days"] != 7.0 || none["p50Ms"] != nil || none["name"] != "look" {
+			t.Errorf("without calls: %v", none)
+		}
+		for i, status := range []activity.Status{activity.Success, activity.Error, activity.Error} {
+			e := activity.Entry{Agent: "a", Surface: trace.Heartbeat, Skill: "look", Status: status, Duration: time.Duration(i+1) * time.Second, Trace: w.Traces.New(trace.Heartbeat)}
+			if status == activity.Error {
+				e.Output = skill.ErrorOutput(skill.Theirs)
+			}
+			if err := w.Log.Write(t.Context(), w.Workspace, e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var h struct {
+			Calls, Successes, Failures, ConsecutiveFailures, P50Ms, P95Ms int
+			LastErrorClass                                                string
+			LastErrorAt, LastCallAt                                       *time.Time
+		}
+		w.must(t, 200, http.MethodGet, skillPath("look")+"/health?days=1", "", &h)
+		if h.Calls != 3 || h.Successes != 1 || h.Failures != 2 || h.ConsecutiveFailures != 2 || h.P50Ms != 2000 || h.P95Ms != 3000 || h.LastErrorClass != "theirs" || h.LastErrorAt == nil {
+			t.Errorf("got %+v", h)
+		}
+	})
+}

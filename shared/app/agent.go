@@ -1,0 +1,152 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/approval"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/memory"
+	"github.com/lanekeeper/lanekeeper/shared/objective"
+	"github.com/lanekeeper/lanekeeper/shared/outbound"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/queue"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/skill/lambda"
+	"github.com/lanekeeper/lanekeeper/shared/skill/mcp"
+	"github.com/lanekeeper/lanekeeper/shared/skill/remote"
+	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
+)
+
+// Agent is what thinks and acts, for all surfaces of a process: its stores, its
+// skills, its models, and what sends what it has decided.
+type Agent struct {
+	Lanes      *lane.Store
+	Runs       *run.Store
+	Log        *activity.Log
+	Workspaces *workspace.Store
+	Objectives *objective.Store
+	Secrets    *secret.Store
+	Outbound   *outbound.Client
+	Registry   *skill.Registry
+	Approvals  *approval.Store
+	Outbox     *outbox.Store
+	Sender     *outbox.Sender
+	Reason     *reason.Runner
+	Operate    *operate.Operate
+
+	core *Core
+}
+
+// NewAgent wires an agent. instance names the process in holders. It is called by
+// the functions below, one for each surface, and by the local runner.
+func NewAgent(core *Core, instance string) (*Agent, error) {
+	a := &Agent{core: core}
+	if err := a.stores(); err != nil {
+		return nil, fmt.Errorf("wire the agent: %w", err)
+	}
+	if err := a.skills(); err != nil {
+		return nil, fmt.Errorf("wire the agent's skills: %w", err)
+	}
+	models, err := newModels(core)
+	if err != nil {
+		return nil, fmt.Errorf("wire the agent's models: %w", err)
+	}
+	a.Reason = &reason.Runner{
+		Models: models, Runs: a.Runs, Lanes: a.Lanes, Log: a.Log, Approvals: waiting{a.Approvals}, Known: core.Config.known(),
+		Queues: queue.New(queue.Options{Lanes: map[string]queue.Limits{reason.Lane: {MaxConcurrent: 4}}}),
+		Slog:   core.Log, Clock: core.Clock,
+	}
+	a.Operate = &operate.Operate{
+		DB: core.DB, Lanes: a.Lanes, Runs: a.Runs, Log: a.Log, Outbox: a.Outbox, Workspaces: a.Workspaces, Reason: a.Reason,
+		Skills: a.Skills, IDs: core.IDs, Slog: core.Log, Instance: instance, Window: core.Config.window(),
+	}
+	a.Sender = &outbox.Sender{Store: a.Outbox, Holder: "outbox " + instance, Slog: core.Log, Handlers: map[string]outbox.Handler{
+		approval.Topic: &approval.Executor{Store: a.Approvals, Lanes: a.Lanes, Instance: instance, Clock: core.Clock, Slog: core.Log},
+		operate.Topic:  a.Operate,
+	}}
+	return a, nil
+}
+
+func (a *Agent) stores() error {
+	d, ids := a.core.DB, a.core.IDs
+	var errs [8]error
+	a.Lanes, errs[0] = lane.New(d)
+	a.Runs, errs[1] = run.New(d)
+	a.Log, errs[2] = activity.New(d, ids)
+	a.Workspaces, errs[3] = workspace.New(d)
+	a.Objectives, errs[4] = objective.New(d, ids)
+	a.Secrets, errs[5] = secret.New(d, a.core.keeper())
+	a.Outbox, errs[6] = outbox.New(d, ids, rand.Float64)
+	a.Outbound, errs[7] = outbound.New(outbound.Options{AllowPrivateHosts: a.core.Config.AllowPrivateHosts})
+	if err := errors.Join(errs[:]...); err != nil {
+		return err
+	}
+	var err error
+	a.Approvals, err = approval.New(approval.Deps{
+		DB: d, Workspaces: a.Workspaces, Outbox: a.Outbox, Log: a.Log, Skills: a.Skills, IDs: ids,
+	})
+	return err
+}
+
+// skills wires the built-in skills, and the kinds that a row may have.
+func (a *Agent) skills() error {
+	builtins, err := a.builtins()
+	if err != nil {
+		return err
+	}
+	blocked := func(err error) bool { return errors.Is(err, outbound.ErrBlocked) }
+	a.Registry, err = skill.NewRegistry(a.core.DB, a.core.IDs, builtins, map[skill.Kind]skill.Factory{
+		skill.HTTP:   remote.Kind(remote.Outbound{Client: a.Outbound, Check: a.Outbound.Check, Blocked: blocked, Expand: a.expand, Patience: outbound.WithTimeout}),
+		skill.MCP:    mcp.Kind(mcp.Outbound{Client: a.Outbound.HTTPClient(), Check: a.Outbound.Check, Blocked: blocked, Expand: a.expand, Patience: outbound.WithTimeout}),
+		skill.Lambda: lambda.Kind(a.core.functions()),
+	})
+	return err
+}
+
+// builtins are the skills that come with the product.
+func (a *Agent) builtins() (*skill.Set, error) {
+	memories, err := memory.New(a.core.DB, a.core.IDs)
+	if err != nil {
+		return nil, err
+	}
+	all, err1 := objective.Skills(a.Objectives)
+	more, err2 := memory.Skills(memories, a.core.Clock)
+	query, err3 := skill.QueryActivity(a.Log, a.core.Clock)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return nil, err
+	}
+	return skill.NewSet(append(append(all, more...), query)...)
+}
+
+// expand puts secrets in the place of the references to them.
+func (a *Agent) expand(ctx context.Context, ws db.Workspace, raw json.RawMessage) (json.RawMessage, error) {
+	v, err := secret.Expand(ctx, ws, raw, a.Secrets)
+	if err != nil {
+		return nil, err
+	}
+	return json.RawMessage(v.Reveal()), nil
+}
+
+// Skills are what a surface of a workspace may use now. What is registered but
+// can't be used is logged.
+func (a *Agent) Skills(ctx context.Context, ws db.Workspace, surface trace.Surface) (*skill.Set, error) {
+	set, broken, err := a.Registry.Load(ctx, ws, surface)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range broken {
+		a.core.Log.WarnContext(ctx, "skill left out", "error", b)
+	}
+	return set, nil
+}
