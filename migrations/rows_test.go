@@ -17,7 +17,7 @@ import (
 // by itself: "table.column" and a SQL expression.
 var fixtures = map[string]string{
 	"agent_skills.name": "'x' || replace(gen_random_uuid()::text, '-', '')",
-	"workspaces.slug": "'ws-' || gen_random_uuid()",
+	"workspaces.slug":   "'ws-' || gen_random_uuid()",
 }
 
 // builder makes one row of every table, whatever the tables are: what must be
