@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -75,8 +76,8 @@ func (w *world) outside(t *testing.T, r *receiver, skill string) (ws, objective 
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.exec(t, `INSERT INTO agent_skills (workspace_id, id, name, description, parameters, kind, scope, config, created_by, created_at, updated_at)
-		           VALUES ($1, $2, $3, $3, $4, 'http', 'internal', $5, 'test', lk_now(), lk_now())`, ws, uuid.NewString(), name,
+		w.exec(t, `INSERT INTO agent_skills (workspace_id, id, name, description, parameters, kind, scope, requires_approval, serial, config, created_by, created_at, updated_at)
+		           VALUES ($1, $2, $3, $3, $4, 'http', 'internal', false, false, $5, 'test', lk_now(), lk_now())`, ws, uuid.NewString(), name,
 			`{"type": "object", "properties": {"workspace": {"type": "string"}}, "required": ["workspace"]}`, string(raw))
 	}
 	w.exec(t, `INSERT INTO agent_objectives (workspace_id, id, title, done_criterion, plan_version, created_by, created_at, updated_at)
@@ -126,7 +127,7 @@ func TestAnEffectOutsideIsNotRepeated(t *testing.T) {
 				}
 				w.settle(t)
 				w.faults.OnPoint(nil)
-				w.advance(t, 10*60*1e9)
+				w.advance(t, 10*time.Minute)
 				w.finish(t, ws)
 				w.reachedOnce(t, r, ws, objective, skill, where)
 			})
