@@ -11,6 +11,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
@@ -68,6 +69,11 @@ func (e *Executor) finish(ctx context.Context, j *job, o outcome) error {
 
 // record queues a call's result and its line in the activity log.
 func (e *Executor) record(ctx context.Context, tx lane.Tx, j *job, o outcome) {
+	known := secret.RedactorFrom(ctx)
+	if len(o.output) > 0 {
+		o.output = known.JSON(o.output)
+	}
+	o.message = known.Text(o.message)
 	status := activity.Success
 	var message any
 	if o.message != "" {

@@ -13,6 +13,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/fault"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
@@ -51,6 +52,7 @@ const laneWait = 5 * time.Second
 
 // Handle implements [outbox.Handler].
 func (e *Executor) Handle(ctx context.Context, c outbox.Claimed) error {
+	ctx = secret.WithRedactor(ctx, secret.NewRedactor(secret.RedactorFrom(ctx)))
 	var k kick
 	if err := json.Unmarshal(c.Payload, &k); err != nil || k.Approval == "" {
 		return outbox.Permanently(errors.New("the kick names no approval"))

@@ -84,15 +84,33 @@ func up(ctx context.Context, dialect goose.Dialect, pool *sql.DB, files fs.FS, l
 		return Result{}, fmt.Errorf("read migrations: %w", err)
 	}
 	res := Result{Applied: []string{}}
-	for {
+	for try := 1; ; try++ {
 		failed, err := attempt(ctx, p, log, &res)
 		switch {
 		case err == nil:
 			return res, nil
+		case failed == 0 && busy(err) && try < maxTries && ctx.Err() == nil:
+			time.Sleep(pause) // another process sets the file up
 		case failed == 0 || res.To < failed:
 			return res, fmt.Errorf("migrate: %w", err)
 		}
 	}
+}
+
+const (
+	maxTries = 50
+	pause    = 20 * time.Millisecond
+)
+
+// busy reports whether SQLite gave up on a lock at once, as it does, whatever time-out
+// is set, where waiting might never end: while another connection switches the file
+// to its log, or takes that away.
+func busy(err error) bool {
+	coded, ok := errors.AsType[interface {
+		error
+		Code() int
+	}](err)
+	return ok && coded.Code()&0xff == 5
 }
 
 // attempt applies what is missing and adds to res. With an error it answers the
