@@ -56,18 +56,25 @@ func statements(x template) []statement {
 // A function may do what is listed here and nothing else.
 func TestPoliciesAreNarrow(t *testing.T) {
 	const deadLetters = `{"Fn::GetAtt":["DeadLetters","Arn"]}`
+	const models = `[{"Fn::Sub":"arn:${AWS::Partition}:bedrock:*::foundation-model/*"},` +
+		`{"Fn::Sub":"arn:${AWS::Partition}:bedrock:${AWS::Region}:${AWS::AccountId}:inference-profile/*"}]`
 	want := map[string]string{ // owner and action: resource
-		"HeartbeatRole lambda:InvokeFunction":             `{"Fn::Sub":"arn:${AWS::Partition}:lambda:${AWS::Region}:${AWS::AccountId}:function:${AWS::StackName}-heartbeat"}`,
-		"HeartbeatRole logs:CreateLogStream":              `{"Fn::GetAtt":["HeartbeatLog","Arn"]}`,
-		"HeartbeatRole logs:PutLogEvents":                 `{"Fn::GetAtt":["HeartbeatLog","Arn"]}`,
-		"MigrateRole logs:CreateLogStream":                `{"Fn::GetAtt":["MigrateLog","Arn"]}`,
-		"MigrateRole logs:PutLogEvents":                   `{"Fn::GetAtt":["MigrateLog","Arn"]}`,
-		"FunctionPolicy sqs:SendMessage":                  deadLetters,
-		"FunctionPolicy secretsmanager:GetSecretValue":    `{"Ref":"DatabaseSecretArn"}`,
-		"FunctionPolicy xray:PutTraceSegments":            `"*"`,
-		"FunctionPolicy xray:PutTelemetryRecords":         `"*"`,
-		"HeartbeatFunctionBeatRole lambda:InvokeFunction": `{"Fn::GetAtt":["HeartbeatFunction","Arn"]}`,
-		"HeartbeatFunctionBeatRole sqs:SendMessage":       deadLetters,
+		"HeartbeatRole lambda:InvokeFunction":               `{"Fn::Sub":"arn:${AWS::Partition}:lambda:${AWS::Region}:${AWS::AccountId}:function:${AWS::StackName}-heartbeat"}`,
+		"HeartbeatRole logs:CreateLogStream":                `{"Fn::GetAtt":["HeartbeatLog","Arn"]}`,
+		"HeartbeatRole logs:PutLogEvents":                   `{"Fn::GetAtt":["HeartbeatLog","Arn"]}`,
+		"MigrateRole logs:CreateLogStream":                  `{"Fn::GetAtt":["MigrateLog","Arn"]}`,
+		"MigrateRole logs:PutLogEvents":                     `{"Fn::GetAtt":["MigrateLog","Arn"]}`,
+		"FunctionPolicy sqs:SendMessage":                    deadLetters,
+		"FunctionPolicy secretsmanager:GetSecretValue":      `{"Ref":"DatabaseSecretArn"}`,
+		"FunctionPolicy xray:PutTraceSegments":              `"*"`,
+		"FunctionPolicy xray:PutTelemetryRecords":           `"*"`,
+		"AgentPolicy bedrock:InvokeModel":                   models,
+		"AgentPolicy bedrock:InvokeModelWithResponseStream": models,
+		"AgentPolicy kms:Encrypt":                           `{"Ref":"KmsKeyArn"}`,
+		"AgentPolicy kms:Decrypt":                           `{"Ref":"KmsKeyArn"}`,
+		"AgentPolicy lambda:InvokeFunction":                 `{"Ref":"SkillFunctionArns"}`,
+		"HeartbeatFunctionBeatRole lambda:InvokeFunction":   `{"Fn::GetAtt":["HeartbeatFunction","Arn"]}`,
+		"HeartbeatFunctionBeatRole sqs:SendMessage":         deadLetters,
 	}
 	got := map[string]string{}
 	x := load(t)

@@ -305,8 +305,10 @@ func TestMigrationRunsWhenTheSchemaIsNew(t *testing.T) {
 
 func TestWhatIsSecretStaysSo(t *testing.T) {
 	x := load(t)
-	if !x.Parameters["DatabaseUrl"].NoEcho {
-		t.Error("DatabaseUrl is shown")
+	for _, name := range []string{"DatabaseUrl", "AnthropicApiKey", "OpenAiApiKey"} {
+		if !x.Parameters[name].NoEcho {
+			t.Errorf("%s is shown", name)
+		}
 	}
 	for name, q := range x.of("AWS::SQS::Queue") {
 		if q.has("SqsManagedSseEnabled") != true {
