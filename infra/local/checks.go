@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -25,6 +26,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/demo"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
@@ -145,14 +147,55 @@ type silence struct{}
 
 func (silence) Printf(context.Context, string, ...any) {}
 
-// checkModel asks the model something.
-func checkModel(ctx context.Context) finding {
-	model := demo.New()
-	_, err := model.Generate(ctx, llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Text: "Are you there?"}}, MaxTokens: 100}, nil)
+// checkModel asks the model something, which costs a few tokens.
+func checkModel(ctx context.Context, cfg app.Config) finding {
+	model, err := app.NewModel(cfg, awsConfig)
 	if err != nil {
-		return fail("model", "", err)
+		return fail("model", "correct LLM_PROVIDER, LLM_MODEL and the provider's key", err)
 	}
-	return ok("model", "the %s model answers: a script that needs no network, and says so in all it writes", model.Name())
+	ctx, cancel := context.WithTimeout(ctx, modelPatience)
+	defer cancel()
+	resp, err := model.Generate(ctx, llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Text: "Are you there? Answer with one word."}}, MaxTokens: 100}, nil)
+	if err != nil {
+		return fail("model", modelAdvice(llm.ClassOf(err), cfg.LLMProvider), err)
+	}
+	if model.Name() == demo.Name {
+		return ok("model", "the demo model answers: a script that needs no network, and says so in all it writes")
+	}
+	return ok("model", "%s of %s answers", cmp.Or(resp.Model, cfg.LLMModel), model.Name())
+}
+
+const modelPatience = 20 * time.Second
+
+// modelAdvice says what to do about a model's failure.
+func modelAdvice(class llm.ErrorClass, provider string) string {
+	switch class {
+	case llm.ClassAuthentication:
+		return "check the key of " + provider + ", and that it may use LLM_MODEL"
+	case llm.ClassBilling:
+		return "the account at " + provider + " has no money or quota left"
+	case llm.ClassBadRequest:
+		return "check that LLM_MODEL is a model of " + provider
+	case llm.ClassUnavailable, llm.ClassTimeout:
+		return "check the network, and OPENAI_BASE_URL where it is set"
+	}
+	return "try again a little later"
+}
+
+// checkKey looks at what secrets are encrypted with.
+func checkKey(cfg app.Config) finding {
+	const name = "key"
+	if cfg.KMSKeyID != "" {
+		return ok(name, "secrets are encrypted under a key in KMS; it is asked when one is used")
+	}
+	keys, err := secret.NewKeyFile(cfg.SecretKeyFile).Keys()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return ok(name, "none yet; the first secret makes %s", cfg.SecretKeyFile)
+	case err != nil:
+		return fail(name, "put the key file right, or SECRET_KEY_FILE: without it no secret can be read", err)
+	}
+	return ok(name, "%s has %d keys, for its owner alone", cfg.SecretKeyFile, len(keys))
 }
 
 func checkToken(cfg app.Config) finding {

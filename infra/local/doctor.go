@@ -87,7 +87,7 @@ func examine(ctx context.Context, environ []string) []finding {
 	if sound {
 		findings = append(findings, checkDatabase(ctx, cfg)...)
 	}
-	return append(findings, checkRedis(ctx, cfg), checkModel(ctx), checkToken(cfg), checkAddress(ctx, cfg))
+	return append(findings, checkRedis(ctx, cfg), checkModel(ctx, cfg), checkKey(cfg), checkToken(cfg), checkAddress(ctx, cfg))
 }
 
 func checkDatabase(ctx context.Context, cfg app.Config) []finding {

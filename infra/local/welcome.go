@@ -22,11 +22,19 @@ type welcome struct {
 	log   *slog.Logger
 }
 
+// modelOf says who thinks.
+func modelOf(cfg app.Config) string {
+	if cfg.LLMProvider == demo.Name {
+		return "DEMO: a script, no language model. It needs no network, and says so in all it writes."
+	}
+	return cfg.LLMModel + " of " + cfg.LLMProvider + ": each beat costs tokens. LLM_PROVIDER=demo costs none."
+}
+
 // welcome says what runs where and how to look at it. It is the only place where
 // the token is printed; programs find it in its file.
 func (c *console) welcome(w welcome) {
 	if c.json {
-		w.log.Info("lanekeeper runs", "url", w.url, "database", databaseOf(w.cfg), "model", demo.Name,
+		w.log.Info("lanekeeper runs", "url", w.url, "database", databaseOf(w.cfg), "model", modelOf(w.cfg),
 			"heartbeat_every", w.cfg.HeartbeatEvery.String(), "first_trace_id", string(w.first))
 		return
 	}
@@ -44,7 +52,7 @@ func (c *console) welcome(w welcome) {
 	p.print(true)
 	fact("API", "%s (its description: %s/docs)", w.url, w.url)
 	fact("database", "%s", databaseOf(w.cfg)+w.did.text())
-	fact("model", "DEMO: a script, no language model. It needs no network, and says so in all it writes.")
+	fact("model", "%s", modelOf(w.cfg))
 	fact("heartbeat", "one beat now, then one every %s", every(w.cfg.HeartbeatEvery))
 	for _, note := range w.cfg.Notes() {
 		p.print(true, span{yellow, "  " + note})

@@ -1,11 +1,14 @@
 package app
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
 	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
@@ -20,7 +23,7 @@ import (
 // newModels gives each workspace the configured model: it is tried again, gives
 // way to the next of LLM_MODEL, and is left alone for a while after it has failed.
 func newModels(core *Core) (func(db.Workspace) llm.Model, error) {
-	model, err := newModel(core)
+	model, err := NewModel(core.Config, core.AWS)
 	if err != nil {
 		return nil, fmt.Errorf("LLM_PROVIDER %s: %w", core.Config.LLMProvider, err)
 	}
@@ -42,13 +45,13 @@ func newModels(core *Core) (func(db.Workspace) llm.Model, error) {
 	return func(ws db.Workspace) llm.Model { return chain.For(ws) }, nil
 }
 
-// newModel is the configured provider.
-func newModel(core *Core) (llm.Model, error) {
-	cfg := core.Config
+// NewModel is the configured provider, bare: it is asked once and no other stands in
+// for it. It is called by lanekeeper doctor.
+func NewModel(cfg Config, aws func(context.Context) (aws.Config, error)) (llm.Model, error) {
 	first := cfg.models()[0]
 	switch cfg.LLMProvider {
 	case bedrock.Name:
-		return bedrock.New(bedrock.Config{Model: first, AWS: core.AWS}), nil
+		return bedrock.New(bedrock.Config{Model: first, AWS: aws}), nil
 	case anthropic.Name:
 		return anthropic.New(anthropic.Options{APIKey: secret.NewValue(cfg.AnthropicAPIKey), Model: first})
 	case openai.Name:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -70,11 +71,12 @@ func (c Config) Notes() []string {
 			}
 		}
 	}
-	for _, name := range []string{"ANTHROPIC_API_KEY", "OPENAI_API_KEY"} {
-		if c.set[name] {
-			notes = append(notes, name+" is set and not used: this release has the demo model only.")
+	for name, provider := range map[string]string{"ANTHROPIC_API_KEY": "anthropic", "OPENAI_API_KEY": "openai"} {
+		if c.set[name] && c.LLMProvider != provider {
+			notes = append(notes, name+" is set and not used: the provider is "+c.LLMProvider+".")
 		}
 	}
+	slices.Sort(notes)
 	return notes
 }
 
