@@ -64,7 +64,7 @@ func NewAgent(core *Core, instance string) (*Agent, error) {
 	}
 	a.Reason = &reason.Runner{
 		Models: models, Runs: a.Runs, Lanes: a.Lanes, Log: a.Log, Approvals: waiting{a.Approvals}, Known: core.Config.known(),
-		Queues: queue.New(queue.Options{Lanes: map[string]queue.Limits{reason.Lane: {MaxConcurrent: 4}}}),
+		Queues: queue.New(queue.Options{Lanes: map[string]queue.Limits{reason.Lane: {MaxConcurrent: 4}, "cron": {}, "main": {}}, Slog: core.Log}),
 		Slog:   core.Log, Clock: core.Clock,
 	}
 	a.Operate = &operate.Operate{

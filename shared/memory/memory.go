@@ -31,7 +31,7 @@ type Memory struct {
 	CreatedAt  time.Time
 }
 
-type queries struct{ Save, Newest db.Query }
+type queries struct{ Save, Newest, Search, Forget db.Query }
 
 // Store keeps the memories of all workspaces.
 type Store struct {
@@ -67,7 +67,40 @@ func (s *Store) Save(ctx context.Context, tx lane.Tx, m Memory) (id string, isNe
 // Newest lists an agent's memories that have not expired, newest first.
 func (s *Store) Newest(ctx context.Context, ws db.Workspace, agent string, limit int) ([]Memory, error) {
 	var out []Memory
-	err := s.db.Each(ctx, ws, func(scan db.Scan) error {
+	if err := s.db.Each(ctx, ws, collect(&out), s.q.Newest, agent, limit); err != nil {
+		return nil, fmt.Errorf("list memories: %w", err)
+	}
+	return out, nil
+}
+
+// Search lists an agent's memories that contain the words, case aside, and are of
+// the category, where one is named; the newest first.
+func (s *Store) Search(ctx context.Context, tx lane.Tx, agent, words, category string, limit int) ([]Memory, error) {
+	var out []Memory
+	pattern := "%" + wildcards.Replace(strings.ToLower(words)) + "%"
+	if err := tx.Each(ctx, collect(&out), s.q.Search, agent, pattern, db.Null(category), limit); err != nil {
+		return nil, fmt.Errorf("search memories: %w", err)
+	}
+	return out, nil
+}
+
+var wildcards = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
+
+// Forget deletes a memory of the agent's and reports whether there was one. The
+// transaction must prove the lane of the agent's memory.
+func (s *Store) Forget(ctx context.Context, tx lane.Tx, agent, id string) (bool, error) {
+	if err := tx.Proves(lane.Memory(agent)); err != nil {
+		return false, fmt.Errorf("forget memory: %w", err)
+	}
+	n, err := tx.Exec(ctx, s.q.Forget, agent, id)
+	if err != nil {
+		return false, fmt.Errorf("forget memory: %w", err)
+	}
+	return n > 0, nil
+}
+
+func collect(into *[]Memory) func(db.Scan) error {
+	return func(scan db.Scan) error {
 		var m Memory
 		var id *trace.ID
 		if err := scan(&m.ID, &m.Agent, &m.Category, &m.Content, &m.Importance, &id, &m.ExpiresAt, &m.CreatedAt); err != nil {
@@ -76,13 +109,9 @@ func (s *Store) Newest(ctx context.Context, ws db.Workspace, agent string, limit
 		if id != nil {
 			m.Trace = *id
 		}
-		out = append(out, m)
+		*into = append(*into, m)
 		return nil
-	}, s.q.Newest, agent, limit)
-	if err != nil {
-		return nil, fmt.Errorf("list memories: %w", err)
 	}
-	return out, nil
 }
 
 // hash is of the content without its case and spacing.

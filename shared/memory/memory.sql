@@ -15,3 +15,14 @@ SELECT id, agent, category, content, importance, trace_id, expires_at, created_a
  WHERE workspace_id = $1 AND agent = $2 AND (expires_at IS NULL OR expires_at > lk_now())
  ORDER BY created_at DESC, id DESC
  LIMIT $3;
+
+-- name: Search
+SELECT id, agent, category, content, importance, trace_id, expires_at, created_at
+  FROM agent_memory
+ WHERE workspace_id = $1 AND agent = $2 AND (expires_at IS NULL OR expires_at > lk_now())
+   AND lower(content) LIKE $3 ESCAPE '\' AND (CAST($4 AS text) IS NULL OR category = $4)
+ ORDER BY created_at DESC, id DESC
+ LIMIT $5;
+
+-- name: Forget
+DELETE FROM agent_memory WHERE workspace_id = $1 AND agent = $2 AND id = $3;

@@ -4,7 +4,10 @@ import (
 	"context"
 	"embed"
 	"encoding/json"
+	"errors"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
@@ -43,8 +46,60 @@ func Skills(s *Store, now func() time.Time) ([]skill.Skill, error) {
 			return map[string]any{"memory_id": id, "new": isNew}, nil
 		},
 	})
+	search, err2 := skill.Define(texts, "search_memory", skill.Skill{Scope: skill.Both, Run: s.runSearch})
+	forget, err3 := skill.Define(texts, "forget_memory", skill.Skill{
+		Lanes: func(c skill.Call) []lane.Name { return []lane.Name{lane.Memory(c.Agent)} }, Run: s.runForget,
+	})
+	return []skill.Skill{save, search, forget}, errors.Join(err, err2, err3)
+}
+
+// runSearch hands memories to the model as words from outside: a run into which
+// such had come may have written them.
+func (s *Store) runSearch(ctx context.Context, tx lane.Tx, c skill.Call) (any, error) {
+	args := struct {
+		Words    string `json:"words"`
+		Category string `json:"category"`
+		Limit    int    `json:"limit"`
+	}{Limit: 10}
+	if err := json.Unmarshal(c.Arguments, &args); err != nil {
+		return nil, skill.Refuse("the arguments could not be read")
+	}
+	found, err := s.Search(ctx, tx, c.Agent, args.Words, args.Category, args.Limit)
 	if err != nil {
 		return nil, err
 	}
-	return []skill.Skill{save}, nil
+	type memory struct {
+		ID         string    `json:"memory_id"`
+		Category   string    `json:"category"`
+		Content    string    `json:"content"`
+		Importance int       `json:"importance"`
+		At         time.Time `json:"at"`
+	}
+	out := struct {
+		Memories []memory `json:"memories"`
+	}{[]memory{}}
+	for _, m := range found {
+		out.Memories = append(out.Memories, memory{m.ID, m.Category, m.Content, m.Importance, m.CreatedAt})
+	}
+	if len(found) == 0 {
+		return out, nil
+	}
+	return skill.FromOutside{Value: out}, nil
+}
+
+func (s *Store) runForget(ctx context.Context, tx lane.Tx, c skill.Call) (any, error) {
+	var args struct {
+		ID uuid.UUID `json:"memory_id"`
+	}
+	if err := json.Unmarshal(c.Arguments, &args); err != nil {
+		return nil, skill.Refuse("the arguments could not be read")
+	}
+	found, err := s.Forget(ctx, tx, c.Agent, args.ID.String())
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, skill.Refuse("there is no such memory")
+	}
+	return map[string]any{"forgotten": true}, nil
 }

@@ -102,6 +102,9 @@ func (s *Skill) Outside() bool { return s.Do != nil }
 // operator's: they are data to the model, and the run's trust falls.
 type FromOutside struct{ Value any }
 
+// MarshalJSON implements json.Marshaler: it is the value's.
+func (f FromOutside) MarshalJSON() ([]byte, error) { return json.Marshal(f.Value) }
+
 // Class says whose failure an error is.
 type Class string
 

@@ -1,0 +1,75 @@
+package memory_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/memory"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+)
+
+// use runs a skill as the agent, and answers its result as JSON and whether it
+// brings words from outside.
+func (w world) use(t testing.TB, name, arguments string) (out string, outside bool, err error) {
+	t.Helper()
+	all, err := memory.Skills(w.s, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := skill.NewSet(all...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, _ := set.Find(name)
+	call := skill.Call{Workspace: w.Workspace, Agent: agent, Arguments: []byte(arguments)}
+	if v := k.Check(call.Arguments); len(v) > 0 {
+		t.Fatal(v)
+	}
+	err = w.in(t.Context(), lane.Memory(agent), func(ctx context.Context, tx lane.Tx) error {
+		value, err := k.Run(ctx, tx, call)
+		_, outside = value.(skill.FromOutside)
+		raw, _ := json.Marshal(value)
+		out = string(raw)
+		return err
+	})
+	return out, outside, err
+}
+
+func TestMemoriesAreFoundByTheirWords(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		for i, content := range []string{"Invoices go out on Mondays", "100% of invoices are paid", "An_underscore", `A back\slash`} {
+			w.save(t, memory.Memory{Agent: agent, Category: []string{"fact", "count"}[i%2], Content: content, Importance: 5})
+		}
+		for words, want := range map[string]int{"INVOICES": 2, "0% of": 1, "%": 1, "_": 1, `\`: 1, "nothing": 0, "": 4} {
+			out, outside, err := w.use(t, "search_memory", fmt.Sprintf(`{"words": %q}`, words))
+			if n := strings.Count(out, `"memory_id"`); err != nil || n != want || outside != (want > 0) {
+				t.Errorf("%q finds %d, from outside: %v, %v", words, n, outside, err)
+			}
+		}
+		if out, _, _ := w.use(t, "search_memory", `{"category": "count", "limit": 1}`); strings.Count(out, `"memory_id"`) != 1 || !strings.Contains(out, `back`) {
+			t.Errorf("the newest of a category is %s", out)
+		}
+	})
+}
+
+func TestAMemoryIsForgotten(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		id, _ := w.save(t, memory.Memory{Agent: agent, Category: "fact", Content: "wrong", Importance: 5})
+		if _, _, err := w.use(t, "forget_memory", `{"memory_id": "`+id+`"}`); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.contents(t); len(got) > 0 {
+			t.Errorf("remembered %q", got)
+		}
+		_, _, err := w.use(t, "forget_memory", `{"memory_id": "`+id+`"}`)
+		if _, refused := errors.AsType[*skill.Refusal](err); !refused {
+			t.Errorf("again: %v", err)
+		}
+	})
+}
