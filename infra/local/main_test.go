@@ -28,7 +28,8 @@ type home struct {
 
 // newHome is a home on a SQLite file that is not there yet; dev chooses its port.
 func newHome(t testing.TB, environ ...string) home {
-	return home{t, append([]string{"SQLITE_PATH=" + filepath.Join(t.TempDir(), "data", "lk.db"), "ADDR=127.0.0.1:0"}, environ...)}
+	folder := filepath.Join(t.TempDir(), "data")
+	return home{t, append([]string{"SQLITE_PATH=" + filepath.Join(folder, "lk.db"), "SECRET_KEY_FILE=" + filepath.Join(folder, "key"), "ADDR=127.0.0.1:0"}, environ...)}
 }
 
 // file is the path of the home's SQLite file.

@@ -30,6 +30,7 @@ func verbs() []verb {
 		{"trace", "ID", "tell the story of one trace", traceVerb},
 		{"locks", "[release LANE --reason TEXT]", "list who holds which lane, or end a hold by force", locks},
 		{"doctor", "", "check every dependency, and say how to mend it", doctor},
+		{"secrets", "rotate [--keep-key]", "seal all secrets anew under a new key, while they are in use", secrets},
 		{"migrate", "", "bring the database's schema up to date", migrateVerb},
 		{"config", "", "print the configuration in force, without its secrets", config},
 		{"token", "", "print the admin token of the local API", token},

@@ -74,6 +74,12 @@ func testVerbs(t *testing.T, h home) {
 	}
 	says(t, h.must(exitFailed, "trace", "hb_000000000_0000000000").err, "nothing is known of trace hb_000000000_0000000000")
 
+	// Secrets are sealed anew; there are none yet.
+	says(t, h.must(exitDone, "secrets", "rotate").out, "0 secrets are sealed under the new key")
+	if did := decode[rotated](t, h.must(exitDone, "secrets", "rotate", "--json", "--keep-key").out); did.Resealed != 0 || did.NewKey != "" {
+		t.Errorf("rotated %+v", did)
+	}
+
 	// A slot runs once.
 	payload := filepath.Join(t.TempDir(), "event.json")
 	write(t, payload, `{"source": "lanekeeper.schedule", "slot": "2026-11-20T10:30:00Z"}`)

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+
+	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
+)
+
+// rotated is what became of the secrets of all workspaces.
+type rotated struct {
+	NewKey   string   `json:"newKey,omitempty"`
+	Resealed int      `json:"resealed"`
+	Failed   []string `json:"failed"`
+}
+
+// secrets seals all secrets anew under another key, while they are in use.
+func secrets(flags *flag.FlagSet) action {
+	keep := flags.Bool("keep-key", false, "make no new key: finish what was begun, or follow a new alias in KMS")
+	return func(ctx context.Context, c *console, args []string) error {
+		if len(args) != 1 || args[0] != "rotate" {
+			return misused("the one thing to do with secrets here is rotate; the API keeps them")
+		}
+		cfg, err := app.LoadConfig(c.environ)
+		if err != nil {
+			return err
+		}
+		d, err := connect(ctx, cfg)
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		agent, err := app.NewAgent(app.NewCore(d, cfg, c.logger(c.err, cfg.LogLevel), awsConfig), instance())
+		if err != nil {
+			return err
+		}
+		did := rotated{Failed: []string{}}
+		if cfg.KMSKeyID == "" && !*keep {
+			if did.NewKey, err = secret.NewKeyFile(cfg.SecretKeyFile).AddKey(); err != nil {
+				return err
+			}
+		}
+		all, err := agent.Workspaces.All(ctx)
+		if err != nil {
+			return err
+		}
+		for _, ws := range all {
+			if err := rotate(ctx, agent, ws, &did); err != nil {
+				return fmt.Errorf("after %d secrets: %w\nRun it again with --keep-key: it goes on where it was", did.Resealed, err)
+			}
+		}
+		err = c.answer(did, func(w io.Writer) {
+			fmt.Fprintf(w, "%d secrets are sealed under the new key.\n", did.Resealed)
+			for _, name := range did.Failed {
+				fmt.Fprintf(w, "%s could not be opened, and stays as it is: store it anew.\n", name)
+			}
+		})
+		if err == nil && len(did.Failed) > 0 {
+			err = fmt.Errorf("%d secrets could not be opened", len(did.Failed))
+		}
+		return err
+	}
+}
+
+// rotate seals a workspace's secrets anew, some at a time.
+func rotate(ctx context.Context, agent *app.Agent, ws db.Workspace, did *rotated) error {
+	for {
+		r, err := agent.Secrets.Rotate(ctx, ws, 100)
+		did.Resealed += r.Resealed
+		if err != nil {
+			return err
+		}
+		if r.Done() {
+			did.Failed = append(did.Failed, r.Failed...)
+			return nil
+		}
+	}
+}
