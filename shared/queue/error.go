@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -18,7 +19,7 @@ type FullError struct {
 	Lane    string
 	Waiting int
 	// RetryAfter is how long those that wait will take, going by how long jobs of
-	// the lane took lately.
+	// the lane took lately: 1 second at least and 5 minutes at most.
 	RetryAfter time.Duration
 }
 
@@ -29,22 +30,25 @@ func (e *FullError) Error() string {
 // CircleError says that a job would wait for itself.
 type CircleError struct {
 	// Chain are the lanes that the job is in, the outermost first, and the one it
-	// asked for last. Through are those, where it is not in that lane itself, that
-	// lead from there back to the chain.
-	Chain   []string
+	// asked for last.
+	Chain []string
+	// Through are the lanes, where it is not in that one itself, for which the jobs
+	// there wait: from one to the next, the last of which it is in.
 	Through []string
 }
 
+const arrow = " → "
+
 func (e *CircleError) Error() string {
-	text := "the job would wait for itself: " + strings.Join(e.Chain, " → ")
+	text := "the job would wait for itself: " + strings.Join(e.Chain, arrow)
 	if len(e.Through) > 0 {
-		text += ", whose jobs wait for " + strings.Join(e.Through, " → ")
+		text += ", whose jobs wait for " + strings.Join(e.Through, arrow)
 	}
 	return text
 }
 
 // PanicError is a job's panic. Its text does not tell the value, which may hold
-// anything.
+// anything; the stack holds no values and is for the log.
 type PanicError struct {
 	Lane  string
 	Value any
@@ -52,3 +56,15 @@ type PanicError struct {
 }
 
 func (e *PanicError) Error() string { return "a job of lane " + e.Lane + " panicked" }
+
+// timeoutError is the cause of a context whose job took too long.
+type timeoutError struct {
+	lane  string
+	after time.Duration
+}
+
+func (e *timeoutError) Error() string {
+	return fmt.Sprintf("the job of lane %s took more than %s", e.lane, e.after)
+}
+
+func (e *timeoutError) Unwrap() error { return context.DeadlineExceeded }

@@ -2,170 +2,140 @@ package queue
 
 import (
 	"container/list"
-	"context"
-	"fmt"
-	"slices"
+	"maps"
 	"strings"
 	"time"
 )
 
-// ticket is a job in its lane, waiting or active.
-type ticket struct {
-	job    Job
-	parent *ticket // the job it was asked for in
-	since  time.Time
-	turn   chan struct{} // closed when it is its turn
-
-	// Under the queues' lock:
-	lane   *lane
-	place  *list.Element    // in the waiting list; nil: it is active
-	inner  map[*ticket]bool // jobs of its own that wait
-	waited time.Duration
-}
-
-type chainKey struct{}
-
-// chain is the innermost job of a context; nil: it is in none.
-func chain(ctx context.Context) *ticket {
-	t, _ := ctx.Value(chainKey{}).(*ticket)
-	return t
-}
-
-// lane is a queue in use.
+// lane is a queue in use. One in which jobs wait has no room.
 type lane struct {
 	name    string
-	limits  Limits
-	totals  *totals
-	active  map[*ticket]bool
-	waiting [2]list.List // by class
-	passed  int          // by users, of the background job that is first
+	family  *family
+	active  []*ticket
+	waiting [2]list.List  // by class, in the order of their coming
+	passed  int           // by users, since a background job last had its turn or none waited
+	service time.Duration // how long jobs took lately; 0: none has ended
 }
+
+func (l *lane) room() bool { return len(l.active) < l.family.limits.MaxConcurrent }
 
 func (l *lane) depth() int { return l.waiting[Background].Len() + l.waiting[User].Len() }
 
-// limits are those of the name, or of its family.
-func (q *Queues) limits(name string) (family string, l Limits) {
-	family, l = "", q.o.Default
-	before, _, _ := strings.Cut(name, ":")
-	for _, known := range []string{name, before} {
-		if own, ok := q.o.Lanes[known]; ok {
-			family, l = known, own
-			break
-		}
+// lane is that of a name, which is remembered once a job is in it.
+func (q *Queues) lane(name string) *lane {
+	if l := q.lanes[name]; l != nil {
+		return l
 	}
-	if l.MaxConcurrent <= 0 {
-		l.MaxConcurrent = 1
+	f := q.families[name]
+	if f == nil {
+		before, _, _ := strings.Cut(name, ":")
+		f = q.families[before]
 	}
-	if l.Cap <= 0 {
-		l.Cap = defaultCap
+	if f == nil {
+		f = q.families[""]
 	}
-	return family, l
+	return &lane{name: name, family: f}
 }
 
-// admit puts a ticket into its lane, active where there is room.
-func (q *Queues) admit(t *ticket) error {
+// admit lets a job in: into its lane where there is room, or else to wait.
+func (q *Queues) admit(t, parent *ticket) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closing {
-		return fmt.Errorf("queue for lane %s: %w", t.job.Lane, ErrClosed)
+	parent = parent.innermost()
+	if q.phase == cut || q.phase == closing && parent == nil {
+		return ErrClosed
 	}
-	for p := t.parent; p != nil; p = p.parent {
-		if p.job.Lane == t.job.Lane {
-			return &CircleError{Chain: append(lanesOf(t.parent), t.job.Lane)}
-		}
+	t.class = min(max(t.job.Class, Background), User)
+	if parent != nil {
+		t.class = max(t.class, parent.class)
 	}
-	l := q.lanes[t.job.Lane]
-	if l == nil {
-		family, limits := q.limits(t.job.Lane)
-		l = &lane{name: t.job.Lane, limits: limits, totals: q.total(family), active: map[*ticket]bool{}}
-		q.lanes[l.name] = l
+	t.lane = q.lane(t.job.Lane)
+	if err := t.lane.refusal(parent, t.came); err != nil {
+		t.lane.family.refused++
+		return err
 	}
-	t.lane = l
-	if len(l.active) < l.limits.MaxConcurrent {
-		q.activate(t)
-		return nil
-	}
-	if through := l.backTo(t.parent); through != nil {
-		return &CircleError{Chain: append(lanesOf(t.parent), t.job.Lane), Through: through}
-	}
-	if n := l.depth(); n >= l.limits.Cap {
-		return &FullError{Lane: l.name, Waiting: n, RetryAfter: l.totals.service * time.Duration(n+1) / time.Duration(l.limits.MaxConcurrent)}
-	}
-	t.place = l.waiting[t.class()].PushBack(t)
-	if t.parent != nil {
-		if t.parent.inner == nil {
-			t.parent.inner = map[*ticket]bool{}
-		}
-		t.parent.inner[t] = true
+	q.inside++
+	t.join(parent)
+	if t.lane.room() {
+		q.lanes[t.lane.name] = t.lane
+		q.most = max(q.most, len(q.lanes))
+		t.activate(t.came)
+	} else {
+		t.turn = make(chan struct{})
+		t.place = t.lane.waiting[t.class].PushBack(t)
 	}
 	return nil
 }
 
-func (t *ticket) class() Class {
-	if t.job.Class == User {
-		return User
+// refusal is why a job of a chain is not let into the lane.
+func (l *lane) refusal(chain *ticket, now time.Time) error {
+	for p := chain; p != nil; p = p.parent {
+		if p.lane == l {
+			return &CircleError{Chain: append(chain.chain(), l.name)}
+		}
 	}
-	return Background
+	if l.room() {
+		return nil
+	}
+	if back := l.wayBack(chain); back != nil {
+		return &CircleError{Chain: append(chain.chain(), l.name), Through: back}
+	}
+	if n := l.depth(); n >= l.family.limits.Cap {
+		return &FullError{Lane: l.name, Waiting: n, RetryAfter: l.retryAfter(now)}
+	}
+	return nil
 }
 
-// activate gives a ticket its turn.
-func (q *Queues) activate(t *ticket) {
-	t.waited = time.Since(t.since)
-	t.lane.active[t] = true
-	q.active++
+// activate puts a ticket that is in no list into its lane.
+func (t *ticket) activate(now time.Time) {
+	t.state, t.turned, t.seat = active, now, len(t.lane.active)
+	t.lane.active = append(t.lane.active, t)
+}
+
+// unqueue takes a ticket that waits out of its list.
+func (t *ticket) unqueue() {
+	t.lane.waiting[t.class].Remove(t.place)
+	t.place = nil
+	if t.class == Background && t.lane.waiting[Background].Len() == 0 {
+		t.lane.passed = 0
+	}
+}
+
+// refuse ends the wait of a ticket.
+func (t *ticket) refuse(err error) {
+	t.unqueue()
+	t.part()
+	t.state, t.refused = out, err
 	close(t.turn)
 }
 
-// withdraw takes a ticket out that does not want its turn any more, also when it
-// has just been given it.
-func (q *Queues) withdraw(t *ticket) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if t.place == nil {
-		q.release(t)
-		return
-	}
-	q.unqueue(t)
-	q.forget(t.lane)
-}
-
-// unqueue ends a ticket's wait.
-func (q *Queues) unqueue(t *ticket) {
-	t.lane.waiting[t.class()].Remove(t.place)
-	t.place = nil
-	if t.parent != nil {
-		delete(t.parent.inner, t)
-	}
-}
-
-// leave ends a job and hands its turn on.
-func (q *Queues) leave(t *ticket, ran time.Duration, err error) {
-	q.mu.Lock()
-	t.lane.totals.count(t.waited, ran, err)
-	q.release(t)
-	q.mu.Unlock()
-	if q.o.Observe != nil {
-		q.o.Observe(Done{Lane: t.job.Lane, Class: t.job.Class, Waited: t.waited, Ran: ran, Err: err})
-	}
-}
-
-// release gives a turn back, and to the next.
-func (q *Queues) release(t *ticket) {
+// remove takes a ticket out of wherever it is, and hands the turn that it had on.
+func (q *Queues) remove(t *ticket, d Done) {
 	l := t.lane
-	delete(l.active, t)
-	q.active--
-	if !q.closing {
+	l.count(d)
+	switch t.state {
+	case out:
+		return
+	case waits:
+		t.unqueue()
+	case active:
+		last := len(l.active) - 1
+		l.active[t.seat] = l.active[last]
+		l.active[t.seat].seat = t.seat
+		l.active[last] = nil
+		l.active = l.active[:last]
 		if next := l.next(q.o.MaxPassed); next != nil {
-			q.unqueue(next)
-			q.activate(next)
+			next.unqueue()
+			next.activate(time.Now())
+			close(next.turn)
 		}
-	} else if q.active == 0 {
-		close(q.drained)
 	}
+	t.part()
+	t.state = out
 	q.forget(l)
 }
 
-// next is whose turn it is.
+// next is whose turn it is; nil: nobody waits.
 func (l *lane) next(maxPassed int) *ticket {
 	user, background := l.waiting[User].Front(), l.waiting[Background].Front()
 	switch {
@@ -181,83 +151,16 @@ func (l *lane) next(maxPassed int) *ticket {
 	return user.Value.(*ticket)
 }
 
-// forget drops a lane that nobody is in.
+// forget drops a lane that nobody is in. A map keeps the room it once needed, so
+// after a crowd there is a new one.
 func (q *Queues) forget(l *lane) {
-	if len(l.active) == 0 && l.depth() == 0 {
-		delete(q.lanes, l.name)
+	if len(l.active) > 0 || l.depth() > 0 {
+		return
 	}
-}
-
-// backTo is the way from a full lane back to a chain, where it never gets free
-// before a job of that chain ends: nil, where it does.
-func (l *lane) backTo(chain *ticket) []string {
-	if chain == nil {
-		return nil
+	delete(q.lanes, l.name)
+	if q.most > 1024 && len(q.lanes) < q.most/8 {
+		left := make(map[string]*lane, len(q.lanes)) // a clone would have the room, too
+		maps.Copy(left, q.lanes)
+		q.lanes, q.most = left, len(left)
 	}
-	own := map[*ticket]bool{}
-	for p := chain; p != nil; p = p.parent {
-		own[p] = true
-	}
-	var way []string
-	if l.stuck(own, map[*lane]bool{}, &way) {
-		return slices.Compact(way)
-	}
-	return nil
-}
-
-// stuck reports whether every job of the lane waits for one of own, each perhaps
-// through other lanes.
-func (l *lane) stuck(own map[*ticket]bool, seen map[*lane]bool, way *[]string) bool {
-	if seen[l] {
-		return true // it waits for what is being looked at
-	}
-	seen[l] = true
-	for t := range l.active {
-		if !own[t] && !t.stuck(own, seen, way) {
-			delete(seen, l)
-			return false
-		}
-	}
-	return len(l.active) >= l.limits.MaxConcurrent
-}
-
-// stuck reports whether a job waits for one of own.
-func (t *ticket) stuck(own map[*ticket]bool, seen map[*lane]bool, way *[]string) bool {
-	for inner := range t.inner {
-		if inner.lane.stuck(own, seen, way) {
-			*way = append(*way, inner.lane.name)
-			return true
-		}
-	}
-	return false
-}
-
-// lanesOf are the lanes of a chain, the outermost first.
-func lanesOf(t *ticket) (names []string) {
-	for ; t != nil; t = t.parent {
-		names = append(names, t.job.Lane)
-	}
-	slices.Reverse(names)
-	return names
-}
-
-// describe tells of a ticket's wait; false: it waits no more.
-func (q *Queues) describe(t *ticket) (Waiting, bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if t.place == nil {
-		return Waiting{}, false
-	}
-	w := Waiting{Lane: t.job.Lane, Class: t.job.Class, Waited: time.Since(t.since), Active: len(t.lane.active)}
-	for e := t.place.Prev(); e != nil; e = e.Prev() {
-		w.Ahead++
-	}
-	if t.class() == Background {
-		w.Ahead += t.lane.waiting[User].Len()
-	}
-	for a := range t.lane.active {
-		w.Blocked = append(w.Blocked, strings.Join(lanesOf(a), " → "))
-	}
-	slices.Sort(w.Blocked)
-	return w, true
 }

@@ -9,6 +9,9 @@ import (
 	"time"
 )
 
+// Main is the lane of jobs that name none.
+const Main = "main"
+
 // Class says who waits for a job.
 type Class int
 
@@ -18,43 +21,36 @@ const (
 	User                    // a person does: before the others
 )
 
+func (c Class) String() string {
+	if c == User {
+		return "user"
+	}
+	return "background"
+}
+
 // Job says where a job queues, and how long it may run.
 type Job struct {
-	Lane  string
+	Lane string // "": Main
+	// Class is at least that of the job in which it was asked for: the person waits
+	// for both.
 	Class Class
-	// Timeout ends the job's context; 0: its caller's does.
+	// Timeout ends the job's context so long after its turn began; 0: its lane's does.
+	// The wait before it is bounded by the caller's context.
 	Timeout time.Duration
 }
 
 // Limits bound a lane. A zero value is the default.
 type Limits struct {
-	MaxConcurrent int // 1
-	Cap           int // jobs that may wait; 1000
-}
-
-// Waiting describes a job that has waited for long, while it waits.
-type Waiting struct {
-	Lane    string
-	Class   Class
-	Waited  time.Duration
-	Ahead   int      // of it in the lane
-	Active  int      // in the lane
-	Blocked []string // by whom: the chains of the jobs in the lane
-}
-
-// Done describes a job that has left its lane.
-type Done struct {
-	Lane   string
-	Class  Class
-	Waited time.Duration
-	Ran    time.Duration
-	Err    error
+	MaxConcurrent int           // jobs at once; 1
+	Cap           int           // jobs that may wait; 1000
+	Timeout       time.Duration // of jobs that name none; none
 }
 
 // Options make a set of queues. What is left out has a default.
 type Options struct {
 	// Lanes have limits of their own, by name, or by the part of the name before its
-	// first colon. Their counts are kept for ever, those of all others as one.
+	// first colon: "session" bounds each of session:web:anna and session:web:ben.
+	// They are counted by these names, and all other lanes together.
 	Lanes map[string]Limits
 	// Default bounds all other lanes.
 	Default Limits
@@ -62,11 +58,14 @@ type Options struct {
 	MaxPassed int
 	// WarnAfter is when a wait is worth a warning; 2 seconds.
 	WarnAfter time.Duration
-	// Warn is told of such a wait, once, in the goroutine of the one who waits.
+	// Warn is told once of a wait that lasts so long, while it lasts. It runs in the
+	// goroutine that waits, so it must be quick, and be safe for concurrent use.
 	Warn func(context.Context, Waiting)
-	// Observe is told of each job that has left its lane, in its goroutine.
-	Observe func(Done)
-	Slog    *slog.Logger // nil: nothing is logged
+	// Observe is told of each job that was let in and has left its lane, run or not.
+	// It gets the caller's context, which may have ended, and runs in the caller's
+	// goroutine. Close waits for it, so it must not call Close.
+	Observe func(context.Context, Done)
+	Slog    *slog.Logger // of long waits; nil: they are not logged
 }
 
 const (
@@ -79,13 +78,14 @@ const (
 type Queues struct {
 	o Options
 
-	mu      sync.Mutex
-	lanes   map[string]*lane
-	totals  map[string]*totals
-	active  int
-	closing bool
-	closed  chan struct{} // by Close: nothing waits on
-	drained chan struct{} // closed when closing and nothing is active
+	families map[string]*family // by name; "": of all lanes that have no other
+
+	mu      sync.Mutex       // of everything below, and in the families, lanes and tickets
+	lanes   map[string]*lane // in use
+	most    int              // lanes at once since the map was made
+	inside  int              // jobs that were let in and have not gone
+	phase   phase
+	drained chan struct{} // closed when no more are let in and nobody is inside
 }
 
 // New makes queues.
@@ -96,108 +96,114 @@ func New(o Options) *Queues {
 	if o.WarnAfter <= 0 {
 		o.WarnAfter = defaultWarnAfter
 	}
-	return &Queues{
-		o: o, lanes: map[string]*lane{}, totals: map[string]*totals{}, closed: make(chan struct{}), drained: make(chan struct{}),
+	q := &Queues{o: o, families: map[string]*family{}, lanes: map[string]*lane{}, drained: make(chan struct{})}
+	for name, limits := range o.Lanes {
+		q.families[name] = &family{name: name, limits: limits.orDefault()}
 	}
+	q.families[""] = &family{limits: o.Default.orDefault()}
+	return q
 }
 
-// Do runs fn in its turn and returns what it brings. The context that fn gets is
-// the caller's with the job in it: what fn does under it in other lanes is one
-// chain with it.
+func (l Limits) orDefault() Limits {
+	if l.MaxConcurrent <= 0 {
+		l.MaxConcurrent = 1
+	}
+	if l.Cap <= 0 {
+		l.Cap = defaultCap
+	}
+	return l
+}
+
+// Do runs fn in its turn, in the caller's goroutine, and returns what it brings.
+// The context that fn gets is the caller's with the job in it, and ends with the
+// job: what fn asks for under it in other lanes is one chain with it.
 //
-// Errors of the queue's own are [*FullError], [*CircleError], [*PanicError],
-// [ErrClosed], and that of the context when it ends before the job's turn.
+// Where fn did not run, the error is a [*FullError], a [*CircleError], [ErrClosed],
+// or that of the context which ended before the job's turn, with its cause. Where
+// it panicked, it is a [*PanicError].
 func Do[T any](ctx context.Context, q *Queues, job Job, fn func(context.Context) (T, error)) (value T, err error) {
 	t, err := q.enter(ctx, job)
 	if err != nil {
 		return value, err
 	}
-	begun := time.Now()
-	finished := false
+	returned := false
 	defer func() {
-		if thrown := recover(); thrown != nil {
-			err = &PanicError{Lane: job.Lane, Value: thrown, Stack: debug.Stack()}
-		} else if !finished {
-			err = errExited // fn ends the goroutine: there is nobody to tell
+		if !returned {
+			err = t.broken(recover())
 		}
-		q.leave(t, time.Since(begun), err)
+		q.leave(ctx, t, err)
 	}()
-	inner := context.WithValue(ctx, chainKey{}, t)
-	if job.Timeout > 0 {
-		var cancel context.CancelFunc
-		inner, cancel = context.WithTimeout(inner, job.Timeout)
-		defer cancel()
-	}
-	value, err = fn(inner)
-	finished = true
+	value, err = fn(t.begin())
+	returned = true
 	return value, err
 }
 
-// enter waits for the job's turn.
+// enter waits for the job's turn. Where it returns a ticket, leave must follow.
 func (q *Queues) enter(ctx context.Context, job Job) (*ticket, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("queue for lane %s: %w", job.Lane, context.Cause(ctx))
+	if job.Lane == "" {
+		job.Lane = Main
 	}
-	t := &ticket{job: job, parent: chain(ctx), since: time.Now(), turn: make(chan struct{})}
-	if err := q.admit(t); err != nil {
+	t := &ticket{job: job, came: time.Now()}
+	if ctx.Err() != nil {
+		return nil, t.ended(ctx)
+	}
+	parent, _ := ctx.Value(chainKey{q}).(*ticket)
+	t.ctx, t.cancel = context.WithCancelCause(ctx)
+	t.ctx = context.WithValue(t.ctx, chainKey{q}, t)
+	if err := q.admit(t, parent); err != nil {
+		t.cancel(err)
+		return nil, fmt.Errorf("queue for lane %s: %w", job.Lane, err)
+	}
+	if t.turn == nil {
+		return t, nil // the lane had room
+	}
+	if err := q.wait(ctx, t); err != nil {
 		return nil, err
 	}
-	select {
-	case <-t.turn:
-		return t, nil // the lane was free
-	default:
-	}
-	warn := time.NewTimer(q.o.WarnAfter)
-	defer warn.Stop()
-	for {
-		select {
-		case <-t.turn:
-			return t, nil
-		case <-warn.C:
-			q.warn(ctx, t)
-		case <-ctx.Done():
-			q.withdraw(t)
-			return nil, fmt.Errorf("queue for lane %s: %w", job.Lane, context.Cause(ctx))
-		case <-q.closed:
-			q.withdraw(t)
-			return nil, fmt.Errorf("queue for lane %s: %w", job.Lane, ErrClosed)
-		}
-	}
+	return t, nil
 }
 
-// warn tells of a job that has waited for long.
-func (q *Queues) warn(ctx context.Context, t *ticket) {
-	w, waits := q.describe(t)
-	if !waits {
-		return
+// begin starts the job's time and returns its context.
+func (t *ticket) begin() context.Context {
+	timeout := t.job.Timeout
+	if timeout <= 0 {
+		timeout = t.lane.family.limits.Timeout
 	}
-	if q.o.Slog != nil {
-		q.o.Slog.WarnContext(ctx, "a job waits for its lane", "lane", w.Lane, "waited_ms", w.Waited.Milliseconds(), "ahead", w.Ahead, "active", w.Active, "blocked_by", w.Blocked)
+	t.began, t.ran = time.Now(), true
+	if timeout <= 0 {
+		return t.ctx
 	}
-	if q.o.Warn != nil {
-		q.o.Warn(ctx, w)
-	}
+	ctx, stop := context.WithTimeoutCause(t.ctx, timeout, &timeoutError{t.job.Lane, timeout})
+	t.stop = stop
+	return ctx
 }
 
-// Close lets what is active finish, refuses what is new, and ends the waits of the
-// rest with [ErrClosed]. When it returns nil nothing runs any more; the context
-// ends its patience.
-func (q *Queues) Close(ctx context.Context) error {
+// broken is the error of a job that did not return.
+func (t *ticket) broken(thrown any) error {
+	if thrown == nil {
+		return errExited // it ended its goroutine: there is nobody to tell
+	}
+	return &PanicError{Lane: t.job.Lane, Value: thrown, Stack: debug.Stack()}
+}
+
+// leave ends a job, whether it waits, has its turn, or was sent away, and hands its
+// turn on.
+func (q *Queues) leave(ctx context.Context, t *ticket, err error) {
+	d := Done{Lane: t.job.Lane, Class: t.class, Started: t.ran, Err: err}
+	if t.ran {
+		d.Waited, d.Ran = t.began.Sub(t.came), time.Since(t.began)
+	} else {
+		d.Waited = time.Since(t.came)
+	}
+	defer q.gone()
 	q.mu.Lock()
-	if !q.closing {
-		q.closing = true
-		close(q.closed)
-		if q.active == 0 {
-			close(q.drained)
-		}
-	}
+	q.remove(t, d)
 	q.mu.Unlock()
-	select {
-	case <-q.drained:
-		return nil
-	case <-ctx.Done():
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		return fmt.Errorf("close the queues: %d jobs are active: %w", q.active, context.Cause(ctx))
+	if t.stop != nil {
+		t.stop()
+	}
+	t.cancel(nil)
+	if q.o.Observe != nil {
+		q.o.Observe(ctx, d)
 	}
 }

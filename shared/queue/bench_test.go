@@ -1,0 +1,50 @@
+package queue_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/lanekeeper/lanekeeper/shared/queue"
+)
+
+// BenchmarkDo is a job alone in its lane.
+func BenchmarkDo(b *testing.B) {
+	q := queue.New(queue.Options{})
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := do(b.Context(), q, in("main"), fine); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkNested is one in a second lane, of a job that is in the first.
+func BenchmarkNested(b *testing.B) {
+	q := queue.New(queue.Options{})
+	b.ReportAllocs()
+	err := do(b.Context(), q, in("session:a"), func(ctx context.Context) error {
+		for b.Loop() {
+			if err := do(ctx, q, in("subagent"), fine); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkContended is a lane that always has others waiting.
+func BenchmarkContended(b *testing.B) {
+	q := queue.New(queue.Options{})
+	b.ReportAllocs()
+	b.SetParallelism(8)
+	b.RunParallel(func(p *testing.PB) {
+		for p.Next() {
+			if err := do(b.Context(), q, in("main"), fine); err != nil {
+				b.Error(err)
+			}
+		}
+	})
+}

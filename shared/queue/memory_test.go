@@ -1,0 +1,97 @@
+package queue_test
+
+import (
+	"context"
+	"runtime"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/lanekeeper/lanekeeper/shared/queue"
+)
+
+// raceEnabled is set by race_test.go; the detector makes everything ten times slower.
+var raceEnabled bool
+
+// heap is what is reachable.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC() // the first may find what the last test left to clean up
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func TestAMillionLanesUsedOnceLeaveNoMemory(t *testing.T) {
+	lanes := 1_000_000
+	if raceEnabled {
+		lanes = 50_000 // the full figure is for the run without it
+	}
+	q := queue.New(queue.Options{Lanes: map[string]queue.Limits{"session": {}}})
+	use := func(n int) {
+		for i := range n {
+			if err := do(t.Context(), q, in("session:web:"+strconv.Itoa(i)), fine); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	use(1000)
+	before := heap()
+	use(lanes)
+	if grown := heap() - before; grown > 64<<10 {
+		t.Errorf("the heap grew by %d bytes", grown)
+	}
+	if s := stats(q)["session"]; s.Completed != int64(lanes)+1000 || s.Active != 0 {
+		t.Errorf("counted %+v", s)
+	}
+}
+
+// TestTheInnerJobsOfALongOneLeaveNoMemory while it goes on.
+func TestTheInnerJobsOfALongOneLeaveNoMemory(t *testing.T) {
+	q := queue.New(queue.Options{})
+	err := do(t.Context(), q, in("main"), func(ctx context.Context) error {
+		before := heap()
+		for range 20_000 {
+			if err := do(ctx, q, in("subagent"), fine); err != nil {
+				return err
+			}
+		}
+		if grown := heap() - before; grown > 64<<10 {
+			t.Errorf("the heap grew by %d bytes", grown)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestManyLanesAtOnceLeaveNoMemory: a map alone would keep their room.
+func TestManyLanesAtOnceLeaveNoMemory(t *testing.T) {
+	const lanes = 10_000
+	crowd := func() *queue.Queues {
+		c := crowd{q: queue.New(queue.Options{})}
+		var arrived sync.WaitGroup
+		arrived.Add(lanes)
+		leave := make(chan none)
+		for i := range lanes {
+			c.Go(func() {
+				// a context of the test's would keep the room for all these
+				_ = do(context.Background(), c.q, in("lane:"+strconv.Itoa(i)), func(context.Context) error { arrived.Done(); <-leave; return nil })
+			})
+		}
+		arrived.Wait()
+		close(leave)
+		c.Wait()
+		return c.q
+	}
+	crowd() // its goroutines leave memory behind, which the next ones use
+	before := heap()
+	q := crowd()
+	if grown := heap() - before; grown > 128<<10 {
+		t.Errorf("the heap grew by %d bytes", grown)
+	}
+	if s := stats(q)[""]; s.Completed != lanes {
+		t.Errorf("counted %+v", s)
+	}
+}

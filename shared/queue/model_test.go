@@ -1,0 +1,151 @@
+package queue_test
+
+import "slices"
+
+// The model is a scheduler as simple as it gets: it keeps all jobs in one list, in
+// the order of their coming, and looks through it for everything it is asked.
+
+type status string
+
+const (
+	waits    status = "waits"
+	runs     status = "runs"
+	ended    status = "ended"
+	full     status = "refused, full"
+	circular status = "refused, a circle"
+	canceled status = "canceled"
+)
+
+type modelJob struct {
+	lane     int
+	user     bool
+	parent   *modelJob
+	status   status
+	canceled bool // its context, or one around it
+}
+
+func (j *modelJob) live() bool { return j.status == waits || j.status == runs }
+
+type model struct {
+	jobs      []*modelJob
+	places    []int // by lane: jobs at once
+	room      int   // in each lane, for those that wait
+	maxPassed int
+	passed    []int // by lane
+}
+
+func newModel(places []int, room, maxPassed int) *model {
+	return &model{places: places, room: room, maxPassed: maxPassed, passed: make([]int, len(places))}
+}
+
+// in are the jobs of a lane of a status, in the order of their coming.
+func (m *model) in(lane int, s status) (in []*modelJob) {
+	for _, j := range m.jobs {
+		if j.lane == lane && j.status == s {
+			in = append(in, j)
+		}
+	}
+	return in
+}
+
+// come lets a job in, or not.
+func (m *model) come(j *modelJob) {
+	j.status = m.decide(j)
+	m.jobs = append(m.jobs, j)
+}
+
+func (m *model) decide(j *modelJob) status {
+	for p := j.parent; p != nil; p = p.parent {
+		j.user = j.user || p.user
+		j.canceled = j.canceled || p.canceled
+		if p.lane == j.lane && !j.canceled {
+			return circular
+		}
+	}
+	switch {
+	case j.canceled:
+		return canceled
+	case len(m.in(j.lane, runs)) < m.places[j.lane]:
+		return runs
+	case !m.with(j).ends():
+		return circular
+	case len(m.in(j.lane, waits)) == m.room:
+		return full
+	}
+	return waits
+}
+
+// with is a copy in which a job waits.
+func (m *model) with(waiting *modelJob) *model {
+	c := newModel(m.places, m.room, m.maxPassed)
+	copies := map[*modelJob]*modelJob{}
+	for _, j := range append(slices.Clone(m.jobs), waiting) {
+		of := *j
+		of.parent = copies[j.parent]
+		copies[j] = &of
+		c.jobs = append(c.jobs, &of)
+	}
+	copies[waiting].status = waits
+	return c
+}
+
+// ends reports whether everything comes to an end if each job ends that has nothing
+// inside it.
+func (m *model) ends() bool {
+	for {
+		i := slices.IndexFunc(m.jobs, m.mayEnd)
+		if i < 0 {
+			return !slices.ContainsFunc(m.jobs, (*modelJob).live)
+		}
+		m.end(m.jobs[i])
+	}
+}
+
+// mayEnd reports whether a job is in its lane and has nothing inside it.
+func (m *model) mayEnd(j *modelJob) bool {
+	return j.status == runs && !slices.ContainsFunc(m.jobs, func(inner *modelJob) bool { return inner.parent == j && inner.live() })
+}
+
+// end ends a job and gives its place to the next.
+func (m *model) end(j *modelJob) {
+	j.status = ended
+	var next, background *modelJob
+	for _, w := range slices.Backward(m.in(j.lane, waits)) {
+		if w.user {
+			next = w
+		} else {
+			background = w
+		}
+	}
+	switch {
+	case background == nil:
+	case next == nil || m.passed[j.lane] == m.maxPassed:
+		next = background
+		m.passed[j.lane] = 0
+	default:
+		m.passed[j.lane]++
+	}
+	if next != nil {
+		next.status = runs
+	}
+}
+
+// cancel ends the context of a job, and with it those of the jobs inside it.
+func (m *model) cancel(canceledJob *modelJob) {
+	for _, j := range m.jobs {
+		for p := j; p != nil; p = p.parent {
+			if p != canceledJob {
+				continue
+			}
+			j.canceled = true
+			if j.status == waits {
+				j.status = canceled
+			}
+		}
+	}
+	for lane := range m.places { // where nobody waits in the background, nobody is passed over
+		if !slices.ContainsFunc(m.in(lane, waits), func(j *modelJob) bool { return !j.user }) {
+			m.passed[lane] = 0
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// Waiting describes a job that has waited for long, while it waits.
+type Waiting struct {
+	Lane   string
+	Class  Class
+	Waited time.Duration
+	// Ahead are the jobs whose turn comes before, and Behind those whose comes after,
+	// if no more come and background jobs are passed over.
+	Ahead, Behind int
+	Active        int // jobs in the lane
+	// Blockers are jobs in the lane, the oldest first: ten of them at most.
+	Blockers []Blocker
+}
+
+const maxBlockers = 10
+
+// Blocker is a job for which others wait.
+type Blocker struct {
+	Chain    []string // the lanes that it is in, the outermost first
+	Trace    trace.ID // of its context; "": none
+	Active   time.Duration
+	WaitsFor []string // lanes for which it waits itself, through its inner jobs
+}
+
+// String is readable: "session:a → subagent (ch_…) for 10s, waits for memory:a".
+func (b Blocker) String() string {
+	text := strings.Join(b.Chain, arrow)
+	if b.Trace != "" {
+		text += " (" + string(b.Trace) + ")"
+	}
+	text += " for " + b.Active.Round(time.Millisecond).String()
+	if len(b.WaitsFor) > 0 {
+		text += ", waits for " + strings.Join(b.WaitsFor, ", ")
+	}
+	return text
+}
+
+// wait returns nil when it is the job's turn, and otherwise why it will not be. Of
+// a turn that comes together with the context's end nobody makes use.
+func (q *Queues) wait(ctx context.Context, t *ticket) (err error) {
+	mine := false
+	defer func() {
+		if !mine { // also when Warn panicked
+			q.leave(ctx, t, err)
+		}
+	}()
+	warn := time.NewTimer(q.o.WarnAfter)
+	defer warn.Stop()
+	for {
+		select {
+		case <-warn.C:
+			q.warn(ctx, t)
+			continue
+		case <-t.turn:
+			if t.refused != nil {
+				return fmt.Errorf("queue for lane %s: %w", t.job.Lane, t.refused)
+			}
+		case <-t.ctx.Done():
+		}
+		if t.ctx.Err() != nil {
+			return t.ended(t.ctx)
+		}
+		mine = true
+		return nil
+	}
+}
+
+// ended is the error of a job whose context ended before its turn.
+func (t *ticket) ended(ctx context.Context) error {
+	return fmt.Errorf("queue for lane %s: %w", t.job.Lane, whyEnded(ctx))
+}
+
+// warn tells of a job that has waited for long.
+func (q *Queues) warn(ctx context.Context, t *ticket) {
+	w, waits := q.describe(t)
+	if !waits {
+		return
+	}
+	if q.o.Slog != nil {
+		blockers := make([]string, len(w.Blockers))
+		for i, b := range w.Blockers {
+			blockers[i] = b.String()
+		}
+		q.o.Slog.WarnContext(ctx, "a job waits for its lane", "lane", w.Lane, "class", w.Class.String(), "waited_ms", w.Waited.Milliseconds(),
+			"ahead", w.Ahead, "behind", w.Behind, "active", w.Active, "blockers", blockers)
+	}
+	if q.o.Warn != nil {
+		q.o.Warn(ctx, w)
+	}
+}
+
+// describe tells of a ticket's wait; false: it waits no more.
+func (q *Queues) describe(t *ticket) (Waiting, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if t.state != waits {
+		return Waiting{}, false
+	}
+	l := t.lane
+	w := Waiting{Lane: l.name, Class: t.class, Waited: time.Since(t.came), Active: len(l.active)}
+	for e := t.place.Prev(); e != nil; e = e.Prev() {
+		w.Ahead++
+	}
+	if t.class == Background {
+		w.Ahead += l.waiting[User].Len()
+	}
+	w.Behind = l.depth() - 1 - w.Ahead
+	oldest := slices.SortedFunc(slices.Values(l.active), func(a, b *ticket) int { return a.turned.Compare(b.turned) })
+	for _, a := range oldest[:min(len(oldest), maxBlockers)] {
+		w.Blockers = append(w.Blockers, a.blocker())
+	}
+	return w, true
+}
+
+// blocker describes an active ticket.
+func (t *ticket) blocker() Blocker {
+	b := Blocker{Chain: t.chain(), Active: time.Since(t.turned)}
+	b.Trace, _ = trace.From(t.ctx)
+	t.waiting(func(inner *ticket) bool {
+		if !slices.Contains(b.WaitsFor, inner.lane.name) {
+			b.WaitsFor = append(b.WaitsFor, inner.lane.name)
+		}
+		return len(b.WaitsFor) < maxBlockers
+	})
+	return b
+}
