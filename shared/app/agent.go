@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/approval"
@@ -123,10 +124,11 @@ func (a *Agent) builtins() (*skill.Set, error) {
 	all, err1 := objective.Skills(a.Objectives)
 	more, err2 := memory.Skills(memories, a.core.Clock)
 	query, err3 := skill.QueryActivity(a.Log, a.core.Clock)
-	if err := errors.Join(err1, err2, err3); err != nil {
+	own, err4 := skill.Skills()
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return nil, err
 	}
-	return skill.NewSet(append(append(all, more...), query)...)
+	return skill.NewSet(slices.Concat(all, more, own, []skill.Skill{query})...)
 }
 
 // expand puts secrets in the place of the references to them.

@@ -132,7 +132,7 @@ func (r *Runner) commit(ctx context.Context, s *state, holds lane.Holds, fn func
 func (j Job) use(v verdict) skill.Call {
 	return skill.Call{
 		Workspace: j.Hold.Workspace, Agent: j.Agent, Surface: j.Execution.Surface, Subject: j.Execution.Subject,
-		Key: j.Execution.ID + ":" + v.call.id, Arguments: v.arguments,
+		Key: j.Execution.ID + ":" + v.call.id, Arguments: v.arguments, Offered: j.Skills,
 	}
 }
 

@@ -46,9 +46,11 @@ func (v verdict) runs() bool { return v.refusal == "" && v.waits == "" && !v.unc
 func (r *Runner) judge(ctx context.Context, job Job, s *state, c pendingCall) verdict {
 	v := verdict{call: c}
 	k, ok := job.Skills.Find(c.Name)
-	if s.called[c.id] && (!ok || !k.Keyed) {
-		v.skill, v.uncertain = k, true
-		return v
+	if s.called[c.id] {
+		if meant := job.meant(k, c); meant == nil || !meant.Keyed {
+			v.skill, v.uncertain = meant, true
+			return v
+		}
 	}
 	if !ok {
 		v.refusal = unknownTool(job.Skills, c.Name)
@@ -70,6 +72,11 @@ func (r *Runner) judge(ctx context.Context, job Job, s *state, c pendingCall) ve
 		v.refusal = badArguments(k, violations)
 		return v
 	}
+	if k.Through {
+		if k, arguments = job.inner(arguments, &v); v.refusal != "" {
+			return v
+		}
+	}
 	v.arguments = canonical(arguments)
 	switch {
 	case job.Approved:
@@ -82,6 +89,45 @@ func (r *Runner) judge(ctx context.Context, job Job, s *state, c pendingCall) ve
 		v.waits, v.refusal = "", fmt.Sprintf("The tool %s may not be used here: it needs an approval, and nobody can give one.", k.Name)
 	}
 	return v
+}
+
+// meant is the skill that a call is of in the end; nil: there is none.
+func (j Job) meant(k *skill.Skill, c pendingCall) *skill.Skill {
+	if k == nil || !k.Through {
+		return k
+	}
+	arguments, ok := c.Arguments.Object()
+	if !ok {
+		return nil
+	}
+	name, _, err := skill.Inner(arguments)
+	if err != nil {
+		return nil
+	}
+	k, _ = j.Skills.Find(name)
+	return k
+}
+
+// inner is the skill and the arguments that a call stands for which runs another.
+func (j Job) inner(arguments json.RawMessage, v *verdict) (*skill.Skill, json.RawMessage) {
+	name, input, err := skill.Inner(arguments)
+	if err != nil {
+		v.refusal = err.Error()
+		return nil, nil
+	}
+	k, ok := j.Skills.Find(name)
+	switch {
+	case !ok:
+		v.refusal = unknownTool(j.Skills, name)
+	case k.Through:
+		v.refusal = fmt.Sprintf("%s does not run itself: name the skill that is meant.", k.Name)
+	default:
+		if violations := k.Check(input); len(violations) > 0 {
+			v.refusal = badArguments(k, violations)
+		}
+	}
+	v.skill = k
+	return k, input
 }
 
 // group judges the calls that may run beside one another: those up to the next

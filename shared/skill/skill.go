@@ -61,6 +61,8 @@ type Call struct {
 	// under it twice, has it once.
 	Key       string
 	Arguments json.RawMessage
+	// Offered are the skills that the run may use; nil outside of one.
+	Offered *Set
 }
 
 // A Skill is one named tool. It has either Run or Do.
@@ -73,6 +75,8 @@ type Skill struct {
 	Kind        Kind
 	// RequiresApproval holds each call for a person to approve.
 	RequiresApproval bool
+	// Through says that a call stands for one of another skill: see [Inner].
+	Through bool
 	// Serial keeps the skill from being used beside another in one step.
 	Serial bool
 	// Timeout ends a call that takes longer; 0: the workspace's default does.
@@ -204,7 +208,12 @@ func (s *Set) For(surface trace.Surface) *Set {
 }
 
 // All lists the skills.
-func (s *Set) All() []*Skill { return slices.Clone(s.skills) }
+func (s *Set) All() []*Skill {
+	if s == nil {
+		return nil
+	}
+	return slices.Clone(s.skills)
+}
 
 // Only is the subset with these names.
 func (s *Set) Only(names ...string) *Set {

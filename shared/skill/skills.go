@@ -1,0 +1,63 @@
+package skill
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+)
+
+// Skills are the built-in skills on skills.
+func Skills() ([]Skill, error) {
+	list, err1 := Define(texts, "list_skills", Skill{Scope: Both, Run: listSkills})
+	through, err2 := Define(texts, "run_skill", Skill{Scope: Both, Through: true, Run: func(context.Context, lane.Tx, Call) (any, error) {
+		return nil, Refuse("a skill is run in its own right, not here")
+	}})
+	return []Skill{list, through}, errors.Join(err1, err2)
+}
+
+// listSkills tells what the run may use.
+func listSkills(_ context.Context, _ lane.Tx, c Call) (any, error) {
+	var args struct {
+		Words      string `json:"words"`
+		Parameters bool   `json:"parameters"`
+	}
+	if err := json.Unmarshal(c.Arguments, &args); err != nil {
+		return nil, Refuse("the arguments could not be read")
+	}
+	type item struct {
+		Name             string          `json:"name"`
+		Description      string          `json:"description"`
+		RequiresApproval bool            `json:"requires_approval,omitempty"`
+		Parameters       json.RawMessage `json:"parameters,omitempty"`
+	}
+	out := struct {
+		Skills []item `json:"skills"`
+	}{[]item{}}
+	for _, k := range c.Offered.All() {
+		if !strings.Contains(strings.ToLower(k.Name+" "+k.Description), strings.ToLower(args.Words)) {
+			continue
+		}
+		i := item{Name: k.Name, Description: k.Description, RequiresApproval: k.RequiresApproval}
+		if args.Parameters {
+			i.Parameters = k.Parameters
+		}
+		out.Skills = append(out.Skills, i)
+	}
+	return out, nil
+}
+
+// Inner is the call that a call of a skill with Through stands for.
+func Inner(arguments json.RawMessage) (name string, input json.RawMessage, err error) {
+	var args struct {
+		Skill string          `json:"skill"`
+		Input json.RawMessage `json:"input"`
+	}
+	if err := json.Unmarshal(arguments, &args); err != nil {
+		return "", nil, Refuse("the arguments could not be read")
+	}
+	return args.Skill, json.RawMessage(cmp.Or(string(args.Input), "{}")), nil
+}
