@@ -9,6 +9,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"math"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -153,6 +154,11 @@ func register(d *sqlite.Driver, skew *db.Skew) error {
 	}
 	if err := d.RegisterDeterministicScalarFunction("lk_plus", 2, plus); err != nil {
 		return fmt.Errorf("register lk_plus: %w", err)
+	}
+	// There is one writer: what can be read is settled.
+	settled := func(*sqlite.FunctionContext, []driver.Value) (driver.Value, error) { return int64(math.MaxInt64), nil }
+	if err := d.RegisterDeterministicScalarFunction("lk_settled", 0, settled); err != nil {
+		return fmt.Errorf("register lk_settled: %w", err)
 	}
 	return nil
 }

@@ -69,7 +69,7 @@ func Kind(out Outbound) skill.Factory {
 			return skill.Skill{}, skill.Invalid("config.url", "must be a URL of https or http that does not log in, in clear and without a fragment")
 		}
 		if err := out.Check(c.URL); err != nil {
-			return skill.Skill{}, skill.Invalid("config.url", "may not be called from here")
+			return skill.Skill{}, skill.Invalid("config.url", "lies where nothing may be called; ALLOW_PRIVATE_HOSTS opens a host of your own")
 		}
 		if c.Tool == "" || len(c.Tool) > maxName {
 			return skill.Skill{}, skill.Invalid("config.tool", "must have 1 to 255 bytes")

@@ -102,7 +102,7 @@ func newRequest(out Outbound, c config, parameters json.RawMessage) (*request, e
 	r.hidden = sensitiveParameters(example)
 	if err := out.Check(example); err != nil {
 		cause := errors.New(NewSecrets(r.hidden...).Redact(err.Error()))
-		return nil, fmt.Errorf("%w: %w", skill.Invalid("config.url", "may not be called from here"), cause)
+		return nil, fmt.Errorf("%w: %w", skill.Invalid("config.url", "lies where nothing may be called; ALLOW_PRIVATE_HOSTS opens a host of your own"), cause)
 	}
 	needed := required(parameters)
 	for _, name := range r.url.places() {
@@ -257,7 +257,7 @@ func (s Secrets) Failure(err error, blocked func(error) bool, left bool) error {
 	cause = errors.New(s.Redact(cause.Error()))
 	switch {
 	case blocked != nil && blocked(err):
-		return fmt.Errorf("%w: %w", skill.Fail(skill.Policy, "the address may not be called from here"), cause)
+		return fmt.Errorf("%w: %w", skill.Fail(skill.Policy, "the address lies where nothing may be called; ALLOW_PRIVATE_HOSTS opens a host of your own"), cause)
 	case left:
 		return fmt.Errorf("%w: %w", &skill.Uncertain{Reason: "the request was sent, and no answer came"}, cause)
 	case errors.Is(err, context.DeadlineExceeded):
