@@ -54,11 +54,11 @@ func (s *facts) cutoff(window int) int {
 // An Outcome ends the run.
 func (r *Runner) compact(ctx context.Context, job Job, s *state) (*Outcome, error) {
 	from, to := 1, s.cutoff(job.Window)
-	resp, err := s.model.Generate(ctx, llm.Request{
+	resp, err := r.generate(ctx, job, s, llm.Request{
 		System:    compactPrompt,
 		Messages:  []llm.Message{{Role: llm.RoleUser, Text: transcript(s.messages[from:to], s.summary)}},
 		MaxTokens: summaryTokens,
-	}, nil)
+	})
 	if err != nil {
 		return r.modelFailed(ctx, s, err), nil
 	}

@@ -25,6 +25,9 @@ func (r *Runner) ByHand(ctx context.Context, job Job, name string, arguments jso
 	if err != nil {
 		return Made{}, Outcome{}, err
 	}
+	if out, err := r.look(ctx, job, s); out != nil || err != nil {
+		return Made{}, deref(out), err
+	}
 	if s.Steps == 0 {
 		call := llm.ToolCall{ID: "hand", Name: name, Arguments: llm.Arguments(arguments)}
 		answer := modelBody{Message: llm.Message{Role: llm.RoleAssistant, Calls: []llm.ToolCall{call}}, Model: "hand", StopReason: llm.StopToolUse}

@@ -39,6 +39,10 @@ type Runner struct {
 	Queues *queue.Queues
 	// Approvals keeps calls for a person; nil refuses them.
 	Approvals Approvals
+	// Switches reads what people have switched off in a workspace; nil: nothing is.
+	Switches func(context.Context, db.Workspace) (Halts, error)
+	// Meter keeps what is used within budgets; nil: there are none.
+	Meter Meter
 	// Known has secrets that no run resolves, and none may tell.
 	Known *secret.Redactor
 	Slog  *slog.Logger
@@ -81,9 +85,10 @@ type Outcome struct {
 	Reason  string     // why it did not complete
 	Answer  string     // the model's last words
 	Summary string     // what was accomplished, for a run that did not complete
-	// Failure is the class of the model's error that ended the run, if one did.
-	Failure llm.ErrorClass
-	Trust   run.Trust // that was left at the end
+	// Halted says that the next run would end alike: the model fails, its budget is
+	// used up, or a person has switched it off.
+	Halted bool
+	Trust  run.Trust // that was left at the end
 	// Uncertain are the skills of calls of which it is not known whether they had
 	// their effect: a person has to look.
 	Uncertain []string
@@ -117,6 +122,9 @@ func (r *Runner) Run(ctx context.Context, job Job) (Outcome, error) {
 func (r *Runner) loop(ctx context.Context, job Job, s *state) (Outcome, error) {
 	for {
 		begun := r.Clock()
+		if out, err := r.look(ctx, job, s); out != nil || err != nil {
+			return deref(out), err
+		}
 		if len(s.pending) == 0 {
 			if why := s.stalled(job); why != "" {
 				return s.outcome(run.Stalled, why), nil
@@ -168,7 +176,7 @@ func deref(o *Outcome) (v Outcome) {
 // resume folds the journal of an execution that was begun before, or begins it.
 // There is always a state, empty with an error.
 func (r *Runner) resume(ctx context.Context, job Job) (s *state, err error) {
-	defer func() { s.model = r.model(job.Hold.Workspace) }()
+	defer func() { s.model, s.halts = r.model(job.Hold.Workspace), nothing{} }()
 	entries, err := r.Runs.Journal(ctx, job.Hold.Workspace, job.Execution.ID)
 	if err != nil {
 		return &state{}, err
@@ -199,12 +207,12 @@ func (r *Runner) ask(ctx context.Context, job Job, s *state) (*Outcome, error) {
 			return out, err
 		}
 	}
-	resp, err := s.model.Generate(asking, job.request(s), nil)
+	resp, err := r.generate(asking, job, s, job.request(s))
 	if llm.ClassOf(err) == llm.ClassContextTooLong && s.compactable() > 0 {
 		if out, err := r.compact(ctx, job, s); out != nil || err != nil {
 			return out, err
 		}
-		resp, err = s.model.Generate(asking, job.request(s), nil)
+		resp, err = r.generate(asking, job, s, job.request(s))
 	}
 	if err != nil {
 		return r.modelFailed(ctx, s, err), nil
@@ -242,6 +250,9 @@ func stepNeed(ctx context.Context) time.Duration {
 // modelFailed decides what a failed model call means for the run: what may pass
 // later, or is a person's to put right, parks it; the rest fails it.
 func (r *Runner) modelFailed(ctx context.Context, s *state, err error) *Outcome {
+	if out := s.spent(err); out != nil {
+		return out
+	}
 	class := llm.ClassOf(err)
 	r.Slog.ErrorContext(ctx, "model failed", "step", s.Steps, "class", class, "error", err)
 	var out Outcome
@@ -251,10 +262,10 @@ func (r *Runner) modelFailed(ctx context.Context, s *state, err error) *Outcome 
 		return &out
 	case class.Retryable(), class == llm.ClassAuthentication, class == llm.ClassBilling:
 		out = s.outcome(run.Parked, "the model failed: "+string(class))
+		out.Halted = true
 	default:
 		out = s.outcome(run.Failed, "the model failed: "+cmp.Or(string(class), "unknown error"))
 	}
-	out.Failure = class
 	return &out
 }
 

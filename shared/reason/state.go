@@ -55,6 +55,7 @@ type (
 // state is what the journal's entries add up to.
 type state struct {
 	model llm.Model
+	halts Halts      // that were in force when the step began
 	mu    sync.Mutex // of the facts, while calls run side by side
 	facts
 }

@@ -120,7 +120,7 @@ func TestWhatTheModelsErrorMeansForTheRun(t *testing.T) {
 			}
 			m := llmtest.Script(t, llmtest.Call("echo_back", `{"text": "x"}`), llmtest.Fail(failure))
 			out := w.run(t, m, job)
-			if out.Status != want || out.Failure != class || !strings.Contains(out.Reason, string(class)) || out.Summary != "done so far: echo_back" {
+			if out.Status != want || out.Halted != (want == run.Parked) || !strings.Contains(out.Reason, string(class)) || out.Summary != "done so far: echo_back" {
 				t.Errorf("%s: %+v", class, out)
 			}
 			e := w.close(t, job, out)
@@ -164,7 +164,7 @@ func TestTheEndOfTheContextParksTheRun(t *testing.T) {
 			job.Spent = func(llm.Usage) { end("between") }
 			end("before")
 			out, err := w.runner(llmtest.Script(t, model, llmtest.Say("done"))).Run(ctx, job)
-			if err != nil || out.Status != run.Parked || out.Reason != "the time was up" || out.Failure != "" {
+			if err != nil || out.Status != run.Parked || out.Reason != "the time was up" || out.Halted {
 				t.Fatalf("%s: %+v, %v", where, out, err)
 			}
 			if e := w.close(t, job, out); e.Status != run.Parked {

@@ -77,6 +77,10 @@ func (r *Runner) judge(ctx context.Context, job Job, s *state, c pendingCall) ve
 			return v
 		}
 	}
+	if why := s.halts.Skill(k.Name); why != "" {
+		v.refusal = switchedOff(k, why)
+		return v
+	}
 	v.arguments = canonical(arguments)
 	switch {
 	case job.Approved:

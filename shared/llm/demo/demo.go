@@ -1,6 +1,6 @@
 // Package demo is a scripted model that needs no network, for the first run on
 // a laptop and for tests. It is no language model: it follows a fixed script for
-// the two tasks of the heartbeat, answers everything else with what it is, and
+// the four tasks of the heartbeat, answers everything else with what it is, and
 // says in every text that it is the demo model. It is deterministic and keeps
 // nothing: the same request always gets the same answer.
 //
@@ -10,6 +10,8 @@
 //	task: plan     {"objective", "skills"}   it calls plan_objective
 //	task: advance  {"objective", "step"}     it calls the step's skill, then advance_plan,
 //	                                         and complete_objective where that is the skill
+//	task: reflect  {"activity"}              it counts
+//	task: remember {"done"}                  it calls save_memory
 package demo
 
 import (

@@ -17,6 +17,10 @@ func (s situation) decide() move {
 	switch {
 	case s.task == "":
 		return s.chat()
+	case s.task == "reflect":
+		return s.reflect()
+	case s.task == "remember":
+		return s.rememberDone()
 	case s.brief.Objective.ID == "":
 		return say("I cannot read the task: the first user message is not the JSON with an objective that I expect.")
 	case s.task == "plan":
@@ -90,6 +94,40 @@ func (s situation) advancePlan(result string) act {
 		"step":         number(s.brief.Step.Number),
 		"result":       mark + result,
 	}}
+}
+
+// reflect counts, and names the skill that fails most.
+func (s situation) reflect() move {
+	calls, failures, worst := 0, 0, used{}
+	for _, u := range s.brief.Activity {
+		calls, failures = calls+u.Calls, failures+u.Failures
+		if u.Failures > worst.Failures {
+			worst = u
+		}
+	}
+	if worst.Failures == 0 {
+		return say("%d calls of %d skills, none of which failed. The demo model counts and proposes nothing.", calls, len(s.brief.Activity))
+	}
+	return say("%d calls of %d skills, %d of which failed, most of them of %s. Proposal: look at %[4]s.",
+		calls, len(s.brief.Activity), failures, short(worst.Skill, 64))
+}
+
+// rememberDone saves the first thing that was done, once.
+func (s situation) rememberDone() move {
+	if len(s.brief.Done) == 0 {
+		return say("Nothing was done that a later run would need.")
+	}
+	if _, ok := s.offered("save_memory"); !ok {
+		return say("I cannot remember: save_memory is not among the tools I have here.")
+	}
+	first := s.brief.Done[0]
+	next, _ := s.pursue(act{"save_memory", map[string]any{
+		"category": "work", "importance": number(3), "content": mark + short(first.Work, 120) + ": " + strings.TrimPrefix(short(first.Result, 300), mark),
+	}})
+	if next != nil {
+		return *next
+	}
+	return say("I saved one memory about %s.", short(first.Work, 120))
 }
 
 // rememberThis matches a request to remember something: whether it is put

@@ -11,19 +11,35 @@ import (
 
 // situation is a request as the script sees it.
 type situation struct {
-	task      string // plan, advance or ""
-	brief     brief  // of plan and advance
+	task      string // plan, advance, reflect, remember or ""
+	brief     brief  // of all but the last
 	said      string // the last user message
 	tools     []llm.Tool
 	exchanges []exchange // since the brief, or in a chat since the last user message
 	ids       map[string]bool
 }
 
-// brief is the first user message of plan and advance.
+// brief is the first user message of a task.
 type brief struct {
-	Objective objective `json:"objective"`
-	Skills    []string  `json:"skills"` // plan
-	Step      step      `json:"step"`   // advance
+	Objective  objective `json:"objective"`
+	Skills     []string  `json:"skills"`   // plan
+	Step       step      `json:"step"`     // advance
+	Activity   []used    `json:"activity"` // reflect
+	Done       []done    `json:"done"`     // remember
+	Remembered []string  `json:"remembered"`
+}
+
+// used is how a skill has done.
+type used struct {
+	Skill    string `json:"skill"`
+	Calls    int    `json:"calls"`
+	Failures int    `json:"failures"`
+}
+
+// done is what came of a piece of work.
+type done struct {
+	Work   string `json:"work"`
+	Result string `json:"result"`
 }
 
 type objective struct {
@@ -134,6 +150,10 @@ func task(system string) string {
 		return "plan"
 	case "task: advance":
 		return "advance"
+	case "task: reflect":
+		return "reflect"
+	case "task: remember":
+		return "remember"
 	}
 	return ""
 }

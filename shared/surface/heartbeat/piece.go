@@ -265,7 +265,7 @@ func (p *piece) finish(ctx context.Context, job reason.Job, out reason.Outcome) 
 	case run.Parked:
 		p.phase.Left++
 		p.park(out.Reason)
-		if out.Failure != "" { // the model fails the next piece of work alike
+		if out.Halted { // the next piece of work would end alike
 			p.halted = out.Reason
 		}
 	default:
