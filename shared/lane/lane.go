@@ -32,6 +32,16 @@ func ObjectiveOf(n Name) (id string, ok bool) {
 
 const objectives Name = "objective:"
 
+// Automation is the lane of whoever runs an automation.
+func Automation(id string) Name { return automations + Name(id) }
+
+// AutomationOf is the automation whose lane it is.
+func AutomationOf(n Name) (id string, ok bool) {
+	return strings.CutPrefix(string(n), string(automations))
+}
+
+const automations Name = "automation:"
+
 // Execution is the lane of whoever works on an execution that stands for itself.
 func Execution(id string) Name { return Name("execution:" + id) }
 

@@ -52,11 +52,11 @@ func (r *Registry) Patch(ctx context.Context, tx Tx, ws db.Workspace, d Definiti
 	}
 	bad := &InvalidError{}
 	const fixed = "is a built-in skill's own, and can't be changed"
-	bad.refuse(p.Description != nil, "description", fixed)
-	bad.refuse(p.Parameters != nil, "parameters", fixed)
-	bad.refuse(p.Config != nil, "config", fixed)
-	bad.checkCommon(&d)
-	if err := bad.orNil(); err != nil {
+	bad.If(p.Description != nil, "description", fixed)
+	bad.If(p.Parameters != nil, "parameters", fixed)
+	bad.If(p.Config != nil, "config", fixed)
+	checkCommon(bad, &d)
+	if err := bad.OrNil(); err != nil {
 		return Definition{}, err
 	}
 	return r.put(ctx, tx, ws, d)
@@ -86,7 +86,7 @@ func (r *Registry) Disable(ctx context.Context, tx Tx, ws db.Workspace, ref stri
 	}
 	d = d.disabled(by, reason)
 	bad := &InvalidError{}
-	if bad.checkCommon(&d); len(bad.Fields) > 0 {
+	if checkCommon(bad, &d); len(bad.Fields) > 0 {
 		return Definition{}, false, bad
 	}
 	d, err = r.put(ctx, tx, ws, d)

@@ -13,6 +13,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/invalid"
 )
 
 // A Definition is a skill as a workspace has it: a row, a built-in skill, or a
@@ -85,27 +86,11 @@ const (
 	MaxSkills = 1000
 )
 
-// A FieldProblem says what is wrong with a field, never its value.
-type FieldProblem struct {
-	Field   string // "name", "config.headers"
-	Problem string
-}
-
 // An InvalidError lists what is wrong with a definition.
-type InvalidError struct{ Fields []FieldProblem }
+type InvalidError = invalid.Error
 
 // Invalid makes an [InvalidError] of one field.
-func Invalid(field, format string, args ...any) error {
-	return &InvalidError{[]FieldProblem{{field, fmt.Sprintf(format, args...)}}}
-}
-
-func (e *InvalidError) Error() string {
-	text := "invalid skill"
-	for i, f := range e.Fields {
-		text += []string{": ", "; "}[min(i, 1)] + f.Field + " " + f.Problem
-	}
-	return text
-}
+func Invalid(field, format string, args ...any) error { return invalid.New(field, format, args...) }
 
 var (
 	legalName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
@@ -113,36 +98,21 @@ var (
 	legalParameter = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 )
 
-// refuse adds a problem where there is one.
-func (e *InvalidError) refuse(wrong bool, field, problem string) {
-	if wrong {
-		e.Fields = append(e.Fields, FieldProblem{field, problem})
-	}
-}
-
-// orNil is the error, if there is any problem.
-func (e *InvalidError) orNil() error {
-	if len(e.Fields) == 0 {
-		return nil
-	}
-	return e
-}
-
 // check lists all that is wrong with a definition that is not built in, as an
 // [InvalidError], and brings it into the form that is stored.
 func (r *Registry) check(d *Definition) error {
 	bad := &InvalidError{}
-	bad.refuse(len(d.Name) > MaxName || !legalName.MatchString(d.Name), "name", "must be 1 to 64 lower-case letters, digits and _ that begin with a letter")
+	bad.If(len(d.Name) > MaxName || !legalName.MatchString(d.Name), "name", "must be 1 to 64 lower-case letters, digits and _ that begin with a letter")
 	length := utf8.RuneCountInString(d.Description)
-	bad.refuse(length < 1 || length > MaxDescription, "description", "must have 1 to 4000 characters")
-	bad.checkCommon(d)
+	bad.If(length < 1 || length > MaxDescription, "description", "must have 1 to 4000 characters")
+	checkCommon(bad, d)
 	field, problem := checkParameters(d)
-	bad.refuse(problem != "", field, problem)
+	bad.If(problem != "", field, problem)
 	d.Config = activity.Storable(compact(d.Config))
-	bad.refuse(len(d.Config) > MaxConfig, "config", "may have 16 KiB at most")
+	bad.If(len(d.Config) > MaxConfig, "config", "may have 16 KiB at most")
 	factory, known := r.factories[d.Kind]
-	bad.refuse(!known, "kind", "is none that can be registered here")
-	if err := bad.orNil(); err != nil {
+	bad.If(!known, "kind", "is none that can be registered here")
+	if err := bad.OrNil(); err != nil {
 		return err
 	}
 	if _, err := factory(*d); err != nil {
@@ -155,10 +125,10 @@ func (r *Registry) check(d *Definition) error {
 }
 
 // checkCommon is for what a built-in skill's row may say too.
-func (e *InvalidError) checkCommon(d *Definition) {
-	e.refuse(!slices.Contains([]Scope{Internal, External, Both}, d.Scope), "scope", "must be internal, external or both")
-	e.refuse(d.Timeout < 0 || d.Timeout > MaxTimeout || d.Timeout%time.Second != 0, "timeoutSeconds", "must be 1 to 900")
-	e.refuse(utf8.RuneCountInString(d.DisabledReason) > MaxReason, "reason", "may have 500 characters at most")
+func checkCommon(bad *InvalidError, d *Definition) {
+	bad.If(!slices.Contains([]Scope{Internal, External, Both}, d.Scope), "scope", "must be internal, external or both")
+	bad.If(d.Timeout < 0 || d.Timeout > MaxTimeout || d.Timeout%time.Second != 0, "timeoutSeconds", "must be 1 to 900")
+	bad.If(utf8.RuneCountInString(d.DisabledReason) > MaxReason, "reason", "may have 500 characters at most")
 }
 
 // noParameters is the schema of a skill that takes none.

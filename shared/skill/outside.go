@@ -20,9 +20,9 @@ func DecodeConfig(raw json.RawMessage, into any, fields ...string) error {
 	}
 	bad := &InvalidError{}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
-		bad.refuse(!slices.Contains(fields, name), "config."+name, "is not a field of this kind's config")
+		bad.If(!slices.Contains(fields, name), "config."+name, "is not a field of this kind's config")
 	}
-	if err := bad.orNil(); err != nil {
+	if err := bad.OrNil(); err != nil {
 		return err
 	}
 	if err := json.NewDecoder(bytes.NewReader(raw)).Decode(into); err != nil {

@@ -1,0 +1,228 @@
+// Package automation keeps skills that run by themselves: at the times of a
+// schedule, or when something has happened.
+package automation
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/invalid"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+//go:embed *.sql
+var files embed.FS
+
+// Limits of a workspace and of an automation.
+const (
+	Max       = 500 // automations of a workspace
+	maxName   = 200
+	maxInput  = 16 << 10
+	maxReason = 500
+)
+
+var (
+	// ErrNotFound says that there is no such automation.
+	ErrNotFound = errors.New("there is no such automation")
+	// ErrTaken says that there is one of that name.
+	ErrTaken = errors.New("an automation of that name exists")
+	// ErrChanged says that somebody else has changed it meanwhile.
+	ErrChanged = errors.New("the automation has been changed meanwhile")
+	// ErrFull says that the workspace has [Max] of them.
+	ErrFull = errors.New("the workspace has as many automations as it may")
+	// ErrByHuman says that a human has disabled it, and only one enables it.
+	ErrByHuman = errors.New("a human has disabled the automation")
+)
+
+// Automation is one row. It has a cron expression or an event.
+type Automation struct {
+	ID       string
+	Name     string
+	Skill    string
+	Input    json.RawMessage // an object, the skill's arguments
+	Cron     string
+	TimeZone string // of the expression
+	Event    string // the kind of event it waits for
+
+	Enabled        bool
+	DisabledBy     skill.Actor // empty while it is enabled
+	DisabledReason string
+	DisabledAt     *time.Time
+
+	NextRunAt  *time.Time // nil: disabled, or it waits for its event
+	LastRunAt  *time.Time
+	LastStatus string // success, error, pending_approval or skipped
+	LastTrace  trace.ID
+
+	Version   int // counts changes by people and by self-healing
+	CreatedBy string
+	CreatedAt time.Time
+	UpdatedAt time.Time
+
+	now time.Time // the database's, when the row was read
+}
+
+// Events are the kinds of events that an automation may wait for.
+func Events() []string {
+	return []string{
+		"approval.approved", "approval.expired", "approval.rejected", "approval.requested", "execution.failed", "memory.saved",
+		"objective.completed", "objective.created", "objective.paused", "objective.resumed", "skill.disabled", "skill.enabled",
+	}
+}
+
+type queries struct {
+	Get, List, Now, Insert, Update, Delete db.Query
+	Due, Lock, Claimed, Happened, Advance  db.Query
+	Ended, Using                           db.Query
+}
+
+// Store keeps the automations of all workspaces. What writes takes a transaction,
+// in which the caller records the change.
+type Store struct {
+	db  *db.DB
+	q   queries
+	ids func() string
+}
+
+// New makes a store.
+func New(d *db.DB, ids func() string) (*Store, error) {
+	s := &Store{db: d, ids: ids}
+	if err := db.Load(files, &s.q); err != nil {
+		return nil, fmt.Errorf("automation: %w", err)
+	}
+	return s, nil
+}
+
+// Tx is an open transaction: a [db.Tx] or a lane's.
+type Tx interface {
+	Exec(ctx context.Context, q db.Query, args ...any) (int64, error)
+	One(ctx context.Context, dest []any, q db.Query, args ...any) error
+	Each(ctx context.Context, row func(db.Scan) error, q db.Query, args ...any) error
+	Later() *db.Batch
+}
+
+// Get finds an automation by its id or its name, or answers [ErrNotFound].
+func (s *Store) Get(ctx context.Context, ws db.Workspace, ref string) (Automation, error) {
+	var found []Automation
+	if err := s.db.Each(ctx, ws, collect(&found), s.q.Get, idOf(ref), ref); err != nil {
+		return Automation{}, fmt.Errorf("read an automation: %w", err)
+	}
+	return first(found)
+}
+
+// idOf is the id that ref spells, or one that nothing has.
+func idOf(ref string) string {
+	id, _ := uuid.Parse(ref)
+	return id.String()
+}
+
+func first(found []Automation) (Automation, error) {
+	if len(found) == 0 {
+		return Automation{}, ErrNotFound
+	}
+	return found[0], nil
+}
+
+// Filter narrows a listing; empty fields don't.
+type Filter struct {
+	Skill, Event string
+	Enabled      *bool
+	After        string // the name behind which the listing goes on
+	Limit        int
+}
+
+// List lists the automations of a workspace by name.
+func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) ([]Automation, error) {
+	var found []Automation
+	if err := s.db.Each(ctx, ws, collect(&found), s.q.List, f.After, db.Null(f.Skill), db.Null(f.Event), f.Enabled, f.Limit); err != nil {
+		return nil, fmt.Errorf("list automations: %w", err)
+	}
+	return found, nil
+}
+
+// check lists all that is wrong with an automation, as an [invalid.Error], and
+// works out when it runs next.
+func (a *Automation) check() error {
+	bad := &invalid.Error{}
+	a.Name = strings.TrimSpace(a.Name)
+	bad.If(a.Name == "" || len([]rune(a.Name)) > maxName, "name", "must have 1 to 200 characters")
+	bad.If(a.Skill == "" || len(a.Skill) > skill.MaxName, "skill", "must be the name of a skill")
+	if len(a.Input) == 0 {
+		a.Input = json.RawMessage("{}")
+	}
+	var object map[string]json.RawMessage
+	bad.If(len(a.Input) > maxInput || json.Unmarshal(a.Input, &object) != nil || object == nil, "input", "must be an object of 16 KiB at most")
+	bad.If(len([]rune(a.DisabledReason)) > maxReason, "reason", "may have 500 characters at most")
+	a.NextRunAt = nil
+	switch {
+	case (a.Cron == "") == (a.Event == ""):
+		bad.If(true, "schedule", "must have either cron or event")
+	case a.Event != "":
+		bad.If(a.TimeZone != "", "schedule.timeZone", "goes with cron only")
+		bad.If(!slices.Contains(Events(), a.Event), "schedule.event", "must be one of "+strings.Join(Events(), ", "))
+	default:
+		schedule, err := ParseSchedule(a.Cron, a.TimeZone)
+		if err != nil {
+			field := "schedule.cron"
+			if errors.Is(err, ErrZone) {
+				field = "schedule.timeZone"
+			}
+			bad.If(true, field, err.Error())
+			break
+		}
+		if a.TimeZone == "" {
+			a.TimeZone = "UTC"
+		}
+		if next, ok := schedule.Next(a.now); ok && a.Enabled {
+			a.NextRunAt = &next
+		}
+	}
+	return bad.OrNil()
+}
+
+func (a *Automation) values() []any {
+	return []any{
+		a.Name, a.Skill, string(a.Input), db.Null(a.Cron), db.Null(a.TimeZone), db.Null(a.Event),
+		a.Enabled, db.Null(a.DisabledBy), db.Null(a.DisabledReason), a.NextRunAt,
+	}
+}
+
+func collect(into *[]Automation) func(db.Scan) error {
+	return func(scan db.Scan) error {
+		var a Automation
+		var input string
+		var cron, zone, event, reason, status *string
+		var by *skill.Actor
+		var last *trace.ID
+		if err := scan(&a.ID, &a.Name, &a.Skill, &input, &cron, &zone, &event, &a.Enabled, &by, &reason, &a.DisabledAt, &a.NextRunAt,
+			&a.LastRunAt, &status, &last, &a.Version, &a.CreatedBy, &a.CreatedAt, &a.UpdatedAt, &a.now); err != nil {
+			return err
+		}
+		a.Input = json.RawMessage(input)
+		set(&a.Cron, cron)
+		set(&a.TimeZone, zone)
+		set(&a.Event, event)
+		set(&a.DisabledReason, reason)
+		set(&a.LastStatus, status)
+		set(&a.DisabledBy, by)
+		set(&a.LastTrace, last)
+		*into = append(*into, a)
+		return nil
+	}
+}
+
+func set[T any](to *T, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}

@@ -1,0 +1,143 @@
+package automation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// Due is an automation whose time has come or whose event has happened.
+type Due struct{ ID, Name string }
+
+// Due adds a look for what is due, the longest first.
+func (s *Store) Due(b *db.Batch, limit int) *[]Due {
+	found := new([]Due)
+	b.Each(func(scan db.Scan) error {
+		var d Due
+		err := scan(&d.ID, &d.Name)
+		*found = append(*found, d)
+		return err
+	}, s.q.Due, limit)
+	return found
+}
+
+// Run is what an automation that is due asks for.
+type Run struct {
+	ID    string
+	Name  string
+	Skill string
+	Input json.RawMessage
+	Event *Event // that it waited for
+}
+
+// Event is what has happened, once or more often, since an automation ran last.
+type Event struct {
+	Kind    string          `json:"kind"`
+	Count   int             `json:"count"`
+	Subject string          `json:"subject,omitempty"` // of the latest
+	TraceID trace.ID        `json:"trace_id,omitempty"`
+	Data    json.RawMessage `json:"data,omitempty"`
+	At      time.Time       `json:"at"`
+}
+
+// Claim decides whether an automation is due, and when it is again: a time that
+// was missed is made up for once, however often it was missed. False: it is not
+// due. The transaction must prove the automation's lane.
+func (s *Store) Claim(ctx context.Context, tx lane.Tx, id string) (Run, bool, error) {
+	if err := tx.Proves(lane.Automation(id)); err != nil {
+		return Run{}, false, fmt.Errorf("claim an automation: %w", err)
+	}
+	c, err := s.lock(ctx, tx, id)
+	if err != nil {
+		return Run{}, false, fmt.Errorf("claim an automation: %w", err)
+	}
+	if !c.enabled {
+		return Run{}, false, nil
+	}
+	if c.event != "" {
+		return s.claimEvent(ctx, tx, c)
+	}
+	if c.next == nil || c.next.After(c.now) {
+		return Run{}, false, nil
+	}
+	schedule, err := ParseSchedule(c.cron, c.zone)
+	if err != nil {
+		return Run{}, false, fmt.Errorf("read the schedule of automation %s: %w", id, err)
+	}
+	var next *time.Time
+	if t, ok := schedule.Next(c.now); ok {
+		next = &t
+	}
+	tx.Later().Exec(s.q.Advance, id, next, nil, nil)
+	return c.Run, true, nil
+}
+
+// claimed is an automation while its row is locked.
+type claimed struct {
+	Run
+	cron, zone, event string
+	enabled           bool
+	next              *time.Time
+	xid, id           int64
+	now               time.Time
+	settled           int64
+}
+
+// lock finds nothing where the automation has been deleted: it is not enabled then.
+func (s *Store) lock(ctx context.Context, tx lane.Tx, id string) (claimed, error) {
+	c := claimed{Run: Run{ID: id}}
+	tx.Later().Exec(s.q.Lock, id)
+	err := tx.Each(ctx, func(scan db.Scan) error {
+		var input string
+		var cron, zone, event *string
+		var xid, at *int64
+		err := scan(&c.Name, &c.Skill, &input, &cron, &zone, &event, &c.enabled, &c.next, &xid, &at, &c.now, &c.settled)
+		c.Input = json.RawMessage(input)
+		set(&c.cron, cron)
+		set(&c.zone, zone)
+		set(&c.event, event)
+		set(&c.xid, xid)
+		set(&c.id, at)
+		return err
+	}, s.q.Claimed, id)
+	if c.xid >= c.settled { // another cluster's, from before a restore
+		c.xid, c.id = 0, 0
+	}
+	return c, err
+}
+
+func (s *Store) claimEvent(ctx context.Context, tx lane.Tx, c claimed) (Run, bool, error) {
+	e := Event{Kind: c.event}
+	var xid, id int64
+	err := tx.Each(ctx, func(scan db.Scan) error {
+		var subject, data *string
+		var of *trace.ID
+		err := scan(&e.Count, &xid, &id, &subject, &of, &data, &e.At)
+		set(&e.Subject, subject)
+		set(&e.TraceID, of)
+		if data != nil {
+			e.Data = json.RawMessage(*data)
+		}
+		return err
+	}, s.q.Happened, c.event, c.xid, c.id)
+	if err != nil {
+		return Run{}, false, fmt.Errorf("read the events of automation %s: %w", c.ID, err)
+	}
+	if e.Count == 0 {
+		return Run{}, false, nil
+	}
+	c.Event = &e
+	tx.Later().Exec(s.q.Advance, c.ID, nil, xid, id)
+	return c.Run, true, nil
+}
+
+// Ended records how a run of an automation ended: success, error, pending_approval
+// or skipped.
+func (s *Store) Ended(tx lane.Tx, id, status string, of trace.ID) {
+	tx.Later().Exec(s.q.Ended, id, status, db.Null(of))
+}

@@ -1,0 +1,56 @@
+package automation
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+
+	"github.com/lanekeeper/lanekeeper/shared/invalid"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+)
+
+//go:embed *.md
+var texts embed.FS
+
+// Skills are the built-in skills on automations.
+func Skills(s *Store) ([]skill.Skill, error) {
+	k, err := skill.Define(texts, "create_automation", skill.Skill{Run: s.runCreate})
+	return []skill.Skill{k}, err
+}
+
+func (s *Store) runCreate(ctx context.Context, tx lane.Tx, c skill.Call) (any, error) {
+	var args struct {
+		Name     string          `json:"name"`
+		Skill    string          `json:"skill"`
+		Input    json.RawMessage `json:"input"`
+		Cron     string          `json:"cron"`
+		TimeZone string          `json:"time_zone"`
+		Event    string          `json:"event"`
+	}
+	if err := json.Unmarshal(c.Arguments, &args); err != nil {
+		return nil, skill.Refuse("the arguments could not be read")
+	}
+	runs, ok := c.Offered.Find(args.Skill)
+	if !ok || runs.Name != args.Skill {
+		return nil, skill.Refuse("there is no skill of that name")
+	}
+	if args.Input == nil {
+		args.Input = json.RawMessage("{}")
+	}
+	if violations := runs.Check(args.Input); len(violations) > 0 {
+		return nil, skill.Refuse("the input does not fit the skill: %s", violations[0])
+	}
+	a, err := s.Create(ctx, tx, Automation{
+		Name: args.Name, Skill: args.Skill, Input: args.Input, Cron: args.Cron, TimeZone: args.TimeZone, Event: args.Event,
+		Enabled: true, CreatedBy: c.Agent,
+	})
+	if _, wrong := errors.AsType[*invalid.Error](err); wrong || errors.Is(err, ErrTaken) || errors.Is(err, ErrFull) {
+		return nil, skill.Refuse("%s", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"automation_id": a.ID, "next_run_at": a.NextRunAt}, nil
+}

@@ -1,0 +1,382 @@
+package automation_test
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+
+	"github.com/lanekeeper/lanekeeper/shared/automation"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/invalid"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// the test servers live as long as the process, and one goroutine each awaits their end
+		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))
+}
+
+// world is a fresh workspace on one engine with its automations.
+type world struct {
+	dbtest.Env
+	s     *automation.Store
+	lanes *lane.Store
+}
+
+//go:embed testdata/*.sql
+var statements embed.FS
+
+// sql runs one of the statements beside the tests.
+func (w world) sql(t testing.TB, pick func(q *queries) db.Query, args ...any) {
+	t.Helper()
+	var q queries
+	dir, err := fs.Sub(statements, "testdata")
+	if err == nil {
+		err = db.Load(dir, &q)
+	}
+	if err == nil {
+		_, err = w.DB.Exec(t.Context(), w.Workspace, pick(&q), args...)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+type queries struct{ Happens, Misplace db.Query }
+
+// happens makes an event happen.
+func (w world) happens(t testing.TB, kind, subject string) {
+	t.Helper()
+	w.sql(t, func(q *queries) db.Query { return q.Happens }, kind, subject)
+}
+
+func onEach(t *testing.T, fn func(t *testing.T, w world)) {
+	t.Helper()
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+		w := world{Env: e}
+		var err1, err2 error
+		w.s, err1 = automation.New(e.DB, func() string { return uuid.Must(uuid.NewV7()).String() })
+		w.lanes, err2 = lane.New(e.DB)
+		if err := errors.Join(err1, err2); err != nil {
+			t.Fatal(err)
+		}
+		fn(t, w)
+	})
+}
+
+func (w world) create(t testing.TB, a automation.Automation) (made automation.Automation, err error) {
+	t.Helper()
+	a.CreatedBy, a.Enabled = "test", true
+	err = w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+		made, err = w.s.Create(ctx, tx, a)
+		return err
+	})
+	return made, err
+}
+
+func (w world) hourly(t testing.TB, name string) automation.Automation {
+	t.Helper()
+	a, err := w.create(t, automation.Automation{Name: name, Skill: "echo", Cron: "@hourly"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func (w world) due(t testing.TB) (names []string) {
+	t.Helper()
+	var b db.Batch
+	found := w.s.Due(&b, 100)
+	if err := w.DB.Read(t.Context(), w.Workspace, &b); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range *found {
+		names = append(names, d.Name)
+	}
+	return names
+}
+
+func (w world) claim(t testing.TB, id string) (r automation.Run, ok bool) {
+	t.Helper()
+	request := lane.Request{Workspace: w.Workspace, Lane: lane.Automation(id), Holder: "test"}
+	err := w.lanes.Do(t.Context(), request, lane.Wait{}, func(ctx context.Context, hold *lane.Hold) error {
+		return w.lanes.InHold(ctx, hold, func(ctx context.Context, tx lane.Tx) (err error) {
+			r, ok, err = w.s.Claim(ctx, tx, id)
+			tx.Release(w.lanes, hold)
+			return err
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, ok
+}
+
+func (w world) get(t testing.TB, ref string) automation.Automation {
+	t.Helper()
+	a, err := w.s.Get(t.Context(), w.Workspace, ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// tx runs fn in a transaction.
+func (w world) tx(t testing.TB, fn func(context.Context, *db.Tx) error) error {
+	t.Helper()
+	return w.DB.Tx(t.Context(), w.Workspace, fn)
+}
+
+// TestAMissedTimeIsMadeUpForOnce: however many were missed.
+func TestAMissedTimeIsMadeUpForOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		a := w.hourly(t, "digest")
+		if due := w.due(t); len(due) > 0 {
+			t.Fatalf("due at once: %v", due)
+		}
+		if _, ok := w.claim(t, a.ID); ok {
+			t.Fatal("claimed before its time")
+		}
+		w.Skew.Advance(7 * time.Hour)
+		if due := w.due(t); !slices.Equal(due, []string{"digest"}) {
+			t.Fatalf("due: %v", due)
+		}
+		r, ok := w.claim(t, a.ID)
+		if !ok || r.Name != "digest" || r.Skill != "echo" || string(r.Input) != "{}" || r.Event != nil {
+			t.Fatalf("claimed %+v, %v", r, ok)
+		}
+		if _, again := w.claim(t, a.ID); again || len(w.due(t)) > 0 {
+			t.Error("it is due again at once")
+		}
+		next := *w.get(t, a.ID).NextRunAt
+		if ahead := next.Sub(*a.NextRunAt); ahead < 7*time.Hour || ahead > 8*time.Hour || next.Minute() != 0 {
+			t.Errorf("the next time is %v, after %v", next, *a.NextRunAt)
+		}
+	})
+}
+
+// TestAnEventMakesItDue: those that came while it was enabled, however many, once.
+func TestAnEventMakesItDue(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		happens := func(kind, subject string) { w.happens(t, kind, subject) }
+		happens("objective.completed", "before")
+		a, err := w.create(t, automation.Automation{Name: "thanks", Skill: "echo", Event: "objective.completed", Input: json.RawMessage(`{"a":1}`)})
+		if err != nil || a.NextRunAt != nil {
+			t.Fatal(a, err)
+		}
+		if _, ok := w.claim(t, a.ID); ok || len(w.due(t)) > 0 {
+			t.Fatal("an event from before counts")
+		}
+		happens("objective.paused", "other")
+		happens("objective.completed", "one")
+		happens("objective.completed", "two")
+		if due := w.due(t); !slices.Equal(due, []string{"thanks"}) {
+			t.Fatalf("due: %v", due)
+		}
+		r, ok := w.claim(t, a.ID)
+		if !ok || r.Event == nil || r.Event.Count != 2 || r.Event.Subject != "two" || r.Event.Kind != "objective.completed" || string(r.Input) != `{"a":1}` {
+			t.Fatalf("claimed %+v, %v", r, ok)
+		}
+		if _, ok := w.claim(t, a.ID); ok || len(w.due(t)) > 0 {
+			t.Error("it is due again")
+		}
+		a = w.get(t, a.ID)
+		change := func(fn func(context.Context, *db.Tx) (automation.Automation, bool, error)) {
+			t.Helper()
+			if err := w.tx(t, func(ctx context.Context, tx *db.Tx) (err error) { a, _, err = fn(ctx, tx); return err }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		change(func(ctx context.Context, tx *db.Tx) (automation.Automation, bool, error) {
+			return w.s.Disable(ctx, tx, a, skill.Human, "holidays")
+		})
+		happens("objective.completed", "meanwhile")
+		if _, ok := w.claim(t, a.ID); ok || len(w.due(t)) > 0 || a.Enabled || a.DisabledBy != skill.Human || a.DisabledReason != "holidays" || a.DisabledAt == nil {
+			t.Errorf("disabled, it is %+v", a)
+		}
+		change(func(ctx context.Context, tx *db.Tx) (automation.Automation, bool, error) {
+			return w.s.Enable(ctx, tx, a, skill.Human)
+		})
+		if _, ok := w.claim(t, a.ID); ok || len(w.due(t)) > 0 {
+			t.Error("what came while it was disabled counts")
+		}
+		happens("objective.completed", "again")
+		if r, ok := w.claim(t, a.ID); !ok || r.Event.Subject != "again" {
+			t.Errorf("claimed %+v, %v", r, ok)
+		}
+	})
+}
+
+func TestAPositionOfAnotherClusterCountsForNothing(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		if w.DB.Dialect() == db.SQLite {
+			return // has one writer, and no positions of transactions
+		}
+		a, err := w.create(t, automation.Automation{Name: "restored", Skill: "echo", Event: "memory.saved"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.sql(t, func(q *queries) db.Query { return q.Misplace })
+		w.happens(t, "memory.saved", "m")
+		if _, ok := w.claim(t, a.ID); !ok {
+			t.Error("it is mute for ever")
+		}
+	})
+}
+
+func TestSelfHealingGivesBackWhatItTook(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		a, b, other := w.hourly(t, "a"), w.hourly(t, "b"), w.hourly(t, "other")
+		err := w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+			name := "weather"
+			for _, x := range []automation.Automation{a, b} {
+				if _, err := w.s.Patch(ctx, tx, x, automation.Patch{Skill: &name}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ids []string
+		if err := w.tx(t, func(ctx context.Context, tx *db.Tx) (err error) {
+			ids, err = w.s.DisableUsing(ctx, tx, "weather", "3 failures in a row")
+			return err
+		}); err != nil || len(ids) != 2 {
+			t.Fatalf("disabled %v, %v", ids, err)
+		}
+		if got := w.get(t, "a"); got.Enabled || got.DisabledBy != skill.SelfHealing || got.NextRunAt != nil || !w.get(t, other.ID).Enabled {
+			t.Fatalf("it is %+v", got)
+		}
+		b = w.get(t, b.ID)
+		n := 0
+		if err := w.tx(t, func(ctx context.Context, tx *db.Tx) (err error) {
+			if _, _, err := w.s.Disable(ctx, tx, b, skill.Human, "mine"); err != nil {
+				return err
+			}
+			n, err = w.s.EnableAgain(ctx, tx, append(ids, uuid.NewString()))
+			return err
+		}); err != nil || n != 1 {
+			t.Fatalf("gave back %d, %v", n, err)
+		}
+		if got := w.get(t, "a"); !got.Enabled || got.NextRunAt == nil {
+			t.Errorf("a is %+v", got)
+		}
+		if got := w.get(t, "b"); got.Enabled || got.DisabledBy != skill.Human {
+			t.Errorf("b is %+v", got)
+		}
+	})
+}
+
+func TestWhatIsWrongIsSaidAtOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		_, err := w.create(t, automation.Automation{Input: json.RawMessage(`[1]`), Cron: "0 0 30 2 *", TimeZone: "Mars"})
+		wrong, ok := errors.AsType[*invalid.Error](err)
+		if !ok || len(wrong.Fields) != 4 {
+			t.Fatalf("%v", err)
+		}
+		for _, a := range []automation.Automation{
+			{Name: "x", Skill: "s"}, {Name: "x", Skill: "s", Cron: "@daily", Event: "memory.saved"}, {Name: "x", Skill: "s", Event: "nonsense"},
+			{Name: "x", Skill: "s", Event: "memory.saved", TimeZone: "UTC"}, {Name: strings.Repeat("x", 201), Skill: "s", Cron: "@daily"},
+			{Name: "x", Skill: "s", Cron: "@daily", Input: json.RawMessage("null")},
+		} {
+			if _, err := w.create(t, a); err == nil {
+				t.Errorf("%+v was taken", a)
+			} else if _, ok := errors.AsType[*invalid.Error](err); !ok {
+				t.Errorf("%+v: %v", a, err)
+			}
+		}
+		a := w.hourly(t, "one")
+		if _, err := w.create(t, automation.Automation{Name: "one", Skill: "s", Cron: "@daily"}); !errors.Is(err, automation.ErrTaken) {
+			t.Errorf("the name again: %v", err)
+		}
+		zone := "Asia/Tokyo"
+		for i, want := range []error{nil, automation.ErrChanged} {
+			err := w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+				_, err := w.s.Patch(ctx, tx, a, automation.Patch{TimeZone: &zone})
+				return err
+			})
+			if !errors.Is(err, want) {
+				t.Errorf("change %d: %v", i, err)
+			}
+		}
+		if _, err := w.s.Get(t.Context(), dbtest.NewWorkspace(t, w.DB), a.ID); !errors.Is(err, automation.ErrNotFound) {
+			t.Errorf("a neighbour reads it: %v", err)
+		}
+	})
+}
+
+func TestTheListingPagesByName(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		for i := range 5 {
+			w.hourly(t, fmt.Sprint("n", i))
+		}
+		var names []string
+		for after := ""; ; {
+			page, err := w.s.List(t.Context(), w.Workspace, automation.Filter{Skill: "echo", After: after, Limit: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(page) == 0 {
+				break
+			}
+			for _, a := range page {
+				names = append(names, a.Name)
+			}
+			after = page[len(page)-1].Name
+		}
+		if !slices.Equal(names, []string{"n0", "n1", "n2", "n3", "n4"}) {
+			t.Errorf("listed %v", names)
+		}
+	})
+}
+
+func TestAnAgentMakesOne(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		own, err := automation.Skills(w.s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set, err := skill.NewSet(own...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k, _ := set.Find("create_automation")
+		use := func(arguments string) (out any, err error) {
+			err = w.lanes.Do(t.Context(), lane.Request{Workspace: w.Workspace, Lane: "test", Holder: "test"}, lane.Wait{}, func(ctx context.Context, hold *lane.Hold) error {
+				return w.lanes.InHold(ctx, hold, func(ctx context.Context, tx lane.Tx) error {
+					out, err = k.Run(ctx, tx, skill.Call{Workspace: w.Workspace, Agent: "operator", Arguments: []byte(arguments), Offered: set})
+					return err
+				})
+			})
+			return out, err
+		}
+		out, err := use(`{"name": "n", "skill": "create_automation", "input": {"name": "x", "skill": "y"}, "cron": "0 9 * * *", "time_zone": "Europe/Berlin"}`)
+		if err != nil || out.(map[string]any)["automation_id"] != w.get(t, "n").ID || w.get(t, "n").CreatedBy != "operator" {
+			t.Fatalf("%v, %v", out, err)
+		}
+		for _, wrong := range []string{
+			`{"name": "m", "skill": "nothing", "cron": "@daily"}`, `{"name": "m", "skill": "create_automation", "cron": "@daily"}`,
+			`{"name": "m", "skill": "create_automation", "input": {"name": "x", "skill": "y"}, "cron": "0 0 30 2 *"}`,
+			`{"name": "n", "skill": "create_automation", "input": {"name": "x", "skill": "y"}, "cron": "@daily"}`,
+		} {
+			if _, err := use(wrong); skill.ClassOf(err) != skill.Input {
+				t.Errorf("%s: %v", wrong, err)
+			}
+		}
+	})
+}

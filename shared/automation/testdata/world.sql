@@ -1,0 +1,5 @@
+-- name: Happens
+INSERT INTO events (workspace_id, kind, subject, created_at) VALUES ($1, $2, $3, lk_now());
+
+-- name: Misplace
+UPDATE agent_automations SET event_xid = 9000000000000 WHERE workspace_id = $1;
