@@ -1,0 +1,398 @@
+// Package heal takes skills out of use that fail time after time, together with the
+// automations that use them, and gives them back: each time is an entry in a ledger
+// that a person can undo, and after a cool-down the skill is tried again. It also
+// keeps the kill switches, and lets go of what is old.
+package heal
+
+import (
+	"cmp"
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/lanekeeper/lanekeeper/shared/automation"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+//go:embed *.sql
+var files embed.FS
+
+const (
+	// Streak is how many failures in a row disable a skill.
+	Streak = 3
+	// window is how far back failures count.
+	window = 3 * 24 * time.Hour
+	// cooldown is how long a disabled skill rests before it is tried again. Each
+	// try that fails doubles it, up to maxCooldown.
+	cooldown    = 24 * time.Hour
+	maxCooldown = 16 * 24 * time.Hour
+	// maxCool is the most skills that one beat tries again.
+	maxCool = 50
+)
+
+var (
+	// ErrNotFound says that there is no such entry.
+	ErrNotFound = errors.New("there is no such heal")
+	// ErrEnded says that an entry has been undone, or has ended otherwise.
+	ErrEnded = errors.New("the heal has ended already")
+)
+
+// Status is where an entry of the ledger is in its life.
+type Status string
+
+// The statuses.
+const (
+	Active     Status = "active"     // the skill rests
+	Probing    Status = "probing"    // its next call decides
+	Restored   Status = "restored"   // it works again
+	Undone     Status = "undone"     // by a person
+	Superseded Status = "superseded" // a person decided otherwise, or it is gone
+)
+
+// Heal is an entry of the ledger: one time that a skill was taken out of use.
+type Heal struct {
+	ID          string
+	Skill       string
+	Code        string // the class of its errors
+	Failures    int    // in a row
+	Automations []string
+	Status      Status
+	Probes      int // that failed
+	ProbeAt     time.Time
+	Trace       trace.ID
+	EndedBy     string
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
+}
+
+// Finding is a skill that fails, or one whose probe has been decided.
+type Finding struct {
+	Skill    string
+	Failures int
+	Newest   string // success, or the class of the newest error
+	Heal     string // the entry whose probe it is
+}
+
+// Report is what self-healing did, in codes and counts: it goes into prompts, where
+// no text of others has a place.
+type Report struct {
+	Disabled []Change `json:"disabled,omitempty"`
+	Outages  []Change `json:"outages,omitempty"` // of providers: nothing is disabled
+	Probing  []Change `json:"probing,omitempty"`
+	Restored []Change `json:"restored,omitempty"`
+}
+
+// Change is one line of a report.
+type Change struct {
+	Skill       string `json:"skill,omitempty"`
+	Provider    string `json:"provider,omitempty"`
+	Code        string `json:"code,omitempty"`
+	Failures    int    `json:"failures,omitempty"`
+	Skills      int    `json:"skills,omitempty"`
+	Automations int    `json:"automations,omitempty"`
+}
+
+type queries struct {
+	Diagnose, Cool, Get, List, Insert, Supersede, Change db.Query
+	Switch, On, Switches, ListSwitches, Release          db.Query
+	Orphans, Close, PurgeDue, PurgeActivity, PurgeEvents db.Query
+	PurgeExecutions, PurgeOutbox, PurgeApprovals         db.Query
+	PurgeMemories                                        db.Query
+}
+
+// Store heals in all workspaces.
+type Store struct {
+	db          *db.DB
+	q           queries
+	ids         func() string
+	skills      *skill.Registry
+	automations *automation.Store
+}
+
+// New makes a store.
+func New(d *db.DB, ids func() string, skills *skill.Registry, automations *automation.Store) (*Store, error) {
+	s := &Store{db: d, ids: ids, skills: skills, automations: automations}
+	if err := db.Load(files, &s.q); err != nil {
+		return nil, fmt.Errorf("heal: %w", err)
+	}
+	return s, nil
+}
+
+// Look is what there is to heal.
+type Look struct {
+	Findings []Finding
+	Cool     []Heal // their cool-down is over
+}
+
+// Any reports whether there is anything.
+func (l *Look) Any() bool { return len(l.Findings)+len(l.Cool) > 0 }
+
+// Look adds the two statements to a batch that find what there is to heal.
+func (s *Store) Look(b *db.Batch) *Look {
+	l := new(Look)
+	b.Each(func(scan db.Scan) error {
+		var f Finding
+		var heal *string
+		err := scan(&f.Skill, &f.Failures, &f.Newest, &heal)
+		if heal != nil {
+			f.Heal = *heal
+		}
+		l.Findings = append(l.Findings, f)
+		return err
+	}, s.q.Diagnose, Streak, window.Milliseconds())
+	b.Each(collect(&l.Cool), s.q.Cool, maxCool)
+	return l
+}
+
+// Heal does what a look calls for, in one transaction that proves the heartbeat's
+// lane: it decides probes, disables what fails with its automations, and begins the
+// probes of those that have rested. registered are the workspace's skills, to know
+// whose providers they are.
+func (s *Store) Heal(ctx context.Context, tx lane.Tx, ws db.Workspace, l *Look, registered []skill.Definition) (Report, error) {
+	var r Report
+	if err := tx.Proves(lane.Heartbeat); err != nil {
+		return r, fmt.Errorf("heal: %w", err)
+	}
+	failing, outages := byProvider(l.Findings, registered)
+	r.Outages = outages
+	for _, f := range failing {
+		if err := s.decide(ctx, tx, ws, f, &r); err != nil {
+			return r, fmt.Errorf("heal %s: %w", f.Skill, err)
+		}
+	}
+	for _, h := range l.Cool {
+		if err := s.probe(ctx, tx, ws, h, &r); err != nil {
+			return r, fmt.Errorf("probe %s: %w", h.Skill, err)
+		}
+	}
+	return r, nil
+}
+
+// byProvider leaves out what belongs to an outage: when most skills of a provider
+// that has several fail together, it is not theirs.
+func byProvider(found []Finding, registered []skill.Definition) (failing []Finding, outages []Change) {
+	of, all := map[string]string{}, map[string]int{}
+	for _, d := range registered {
+		of[d.Name] = provider(d)
+		if d.Enabled {
+			all[of[d.Name]]++
+		}
+	}
+	down, worst := map[string]int{}, map[string]int{}
+	for _, f := range found {
+		p, known := of[f.Skill]
+		if known && f.Newest != string(success) {
+			down[p]++
+			worst[p] = max(worst[p], f.Failures)
+		}
+	}
+	told := map[string]bool{}
+	for _, f := range found {
+		p, known := of[f.Skill]
+		switch {
+		case !known: // gone, or no skill at all
+		case down[p] < 2 || down[p]*2 <= all[p]:
+			failing = append(failing, f)
+		case !told[p]:
+			told[p] = true
+			outages = append(outages, Change{Provider: p, Code: "provider_outage", Skills: down[p], Failures: worst[p]})
+		}
+	}
+	return failing, outages
+}
+
+const success = "success"
+
+// provider is on whom a skill depends: a host, the cloud's functions, or this
+// program.
+func provider(d skill.Definition) string {
+	var config struct {
+		URL string `json:"url"`
+	}
+	if json.Unmarshal(d.Config, &config) == nil && config.URL != "" {
+		if u, err := url.Parse(config.URL); err == nil {
+			return u.Hostname()
+		}
+	}
+	return string(d.Kind)
+}
+
+// decide ends a probe, or takes a failing skill out of use.
+func (s *Store) decide(ctx context.Context, tx lane.Tx, ws db.Workspace, f Finding, r *Report) error {
+	switch {
+	case f.Heal == "":
+		return s.disable(ctx, tx, ws, f, nil, r)
+	case f.Newest != success:
+		h, err := s.getIn(ctx, tx, f.Heal)
+		if err != nil {
+			return err
+		}
+		return s.disable(ctx, tx, ws, f, &h, r)
+	}
+	h, err := s.getIn(ctx, tx, f.Heal)
+	if err != nil {
+		return err
+	}
+	n, err := s.automations.EnableAgain(ctx, tx, h.Automations)
+	if err != nil {
+		return err
+	}
+	r.Restored = append(r.Restored, Change{Skill: h.Skill, Automations: n})
+	return s.change(ctx, tx, h, Restored, h.Probes, 0, "self_healing")
+}
+
+// disable takes a skill and its automations out of use. again is the entry whose
+// probe has failed.
+func (s *Store) disable(ctx context.Context, tx lane.Tx, ws db.Workspace, f Finding, again *Heal, r *Report) error {
+	reason := fmt.Sprintf("%d failures in a row (%s)", f.Failures, cmp.Or(f.Newest, "unknown"))
+	_, changed, err := s.skills.Disable(ctx, tx, ws, f.Skill, skill.SelfHealing, reason)
+	if errors.Is(err, skill.ErrNotFound) || err == nil && !changed {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	ids, err := s.automations.DisableUsing(ctx, tx, f.Skill, "its skill was disabled: "+reason)
+	if err != nil {
+		return err
+	}
+	r.Disabled = append(r.Disabled, Change{Skill: f.Skill, Code: cmp.Or(f.Newest, "unknown"), Failures: f.Failures, Automations: len(ids)})
+	if again != nil {
+		return s.change(ctx, tx, *again, Active, again.Probes+1, rest(again.Probes+1), "")
+	}
+	raw, err := json.Marshal(ids)
+	if err != nil {
+		return fmt.Errorf("encode the automations: %w", err)
+	}
+	of, _ := trace.From(ctx)
+	tx.Later().Exec(s.q.Supersede, f.Skill)
+	tx.Later().Exec(s.q.Insert, s.ids(), f.Skill, cmp.Or(f.Newest, "unknown"), f.Failures, string(raw), rest(0).Milliseconds(), of)
+	return nil
+}
+
+// rest is the cool-down after so many probes that failed.
+func rest(probes int) time.Duration {
+	return min(cooldown<<min(probes, 10), maxCooldown)
+}
+
+// probe puts a skill that has rested back into use, on probation, with one of its
+// automations: what it does next decides.
+func (s *Store) probe(ctx context.Context, tx lane.Tx, ws db.Workspace, h Heal, r *Report) error {
+	d, _, err := s.skills.Enable(ctx, tx, ws, h.Skill, skill.SelfHealing)
+	if errors.Is(err, skill.ErrByHuman) || errors.Is(err, skill.ErrNotFound) {
+		return s.change(ctx, tx, h, Superseded, h.Probes, 0, "a person")
+	}
+	if err != nil {
+		return err
+	}
+	n, err := s.automations.EnableAgain(ctx, tx, h.Automations[:min(1, len(h.Automations))])
+	if err != nil {
+		return err
+	}
+	r.Probing = append(r.Probing, Change{Skill: d.Name, Automations: n})
+	return s.change(ctx, tx, h, Probing, h.Probes, 0, "")
+}
+
+// Undo gives back at once what a heal took: the skill, and its automations but those
+// that a human has disabled. It answers what it gave back. Errors: [ErrNotFound],
+// [ErrEnded].
+func (s *Store) Undo(ctx context.Context, tx Tx, ws db.Workspace, id, by string) (Heal, int, error) {
+	h, err := s.getIn(ctx, tx, id)
+	if err != nil {
+		return Heal{}, 0, err
+	}
+	if h.Status != Active && h.Status != Probing {
+		return h, 0, ErrEnded
+	}
+	if _, _, err := s.skills.Enable(ctx, tx, ws, h.Skill, skill.Human); err != nil && !errors.Is(err, skill.ErrNotFound) {
+		return h, 0, fmt.Errorf("undo heal %s: %w", id, err)
+	}
+	n, err := s.automations.EnableAgain(ctx, tx, h.Automations)
+	if err != nil {
+		return h, 0, fmt.Errorf("undo heal %s: %w", id, err)
+	}
+	if err := s.change(ctx, tx, h, Undone, h.Probes, 0, by); err != nil {
+		return h, 0, err
+	}
+	h.Status, h.EndedBy = Undone, by
+	return h, n, nil
+}
+
+// Tx is an open transaction: a [db.Tx] or a lane's.
+type Tx = automation.Tx
+
+// change moves an entry on from the status it was read in.
+func (s *Store) change(ctx context.Context, tx Tx, h Heal, to Status, probes int, wait time.Duration, by string) error {
+	n, err := tx.Exec(ctx, s.q.Change, h.ID, h.Status, to, probes, wait.Milliseconds(), db.Null(by))
+	if err != nil {
+		return fmt.Errorf("change heal %s: %w", h.ID, err)
+	}
+	if n == 0 {
+		return ErrEnded
+	}
+	return nil
+}
+
+func (s *Store) getIn(ctx context.Context, tx Tx, id string) (Heal, error) {
+	var found []Heal
+	if err := tx.Each(ctx, collect(&found), s.q.Get, id); err != nil {
+		return Heal{}, fmt.Errorf("read heal %s: %w", id, err)
+	}
+	if len(found) == 0 {
+		return Heal{}, ErrNotFound
+	}
+	return found[0], nil
+}
+
+// Filter narrows a listing; empty fields don't. Before is the last entry of the page
+// before.
+type Filter struct {
+	Status Status
+	Skill  string
+	Before *Heal
+	Limit  int
+}
+
+// List lists the ledger, newest first.
+func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) ([]Heal, error) {
+	at, id := farAhead, uuid.Max.String()
+	if f.Before != nil {
+		at, id = f.Before.CreatedAt, f.Before.ID
+	}
+	var found []Heal
+	if err := s.db.Each(ctx, ws, collect(&found), s.q.List, db.Null(f.Status), db.Null(f.Skill), at, id, f.Limit); err != nil {
+		return nil, fmt.Errorf("list heals: %w", err)
+	}
+	return found, nil
+}
+
+// farAhead is later than any row.
+var farAhead = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func collect(into *[]Heal) func(db.Scan) error {
+	return func(scan db.Scan) error {
+		var h Heal
+		var automations string
+		var by *string
+		if err := scan(&h.ID, &h.Skill, &h.Code, &h.Failures, &automations, &h.Status, &h.Probes, &h.ProbeAt, &h.Trace, &by, &h.CreatedAt, &h.UpdatedAt); err != nil {
+			return err
+		}
+		if by != nil {
+			h.EndedBy = *by
+		}
+		if err := json.Unmarshal([]byte(automations), &h.Automations); err != nil {
+			return fmt.Errorf("read the automations of heal %s: %w", h.ID, err)
+		}
+		*into = append(*into, h)
+		return nil
+	}
+}

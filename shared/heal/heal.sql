@@ -1,0 +1,73 @@
+-- name: Diagnose
+-- Skills whose newest calls failed $2 times or more in a row, and those on probation. A streak counts within $3
+-- milliseconds, and from the last change of the skill on. Names are hopped through along the index, and of each no more
+-- than the newest 20 calls that count are read.
+WITH RECURSIVE names (name) AS (
+  SELECT (SELECT min(skill_name) FROM agent_activity WHERE workspace_id = $1)
+  UNION ALL
+  SELECT (SELECT min(a.skill_name) FROM agent_activity a WHERE a.workspace_id = $1 AND a.skill_name > n.name)
+    FROM names n
+   WHERE n.name IS NOT NULL
+), known AS (
+  SELECT n.name, h.id AS heal,
+         CASE WHEN s.updated_at > lk_plus((SELECT lk_now()), 0 - CAST($3 AS bigint)) THEN s.updated_at
+              ELSE lk_plus((SELECT lk_now()), 0 - CAST($3 AS bigint)) END AS since
+    FROM names n
+    LEFT JOIN agent_skills s ON s.workspace_id = $1 AND s.name = n.name
+    LEFT JOIN heals h ON h.workspace_id = $1 AND h.skill = n.name AND h.status = 'probing'
+   WHERE n.name IS NOT NULL AND n.name NOT LIKE 'heartbeat%' AND (s.enabled IS NULL OR s.enabled)
+), counted AS (
+  SELECT k.name, k.heal,
+         (SELECT count(*) FROM (
+            SELECT c.status, sum(CASE WHEN c.status = 'success' THEN 1 ELSE 0 END) OVER (ORDER BY c.created_at DESC, c.id DESC) AS successes
+              FROM (SELECT id, status, created_at FROM agent_activity a
+                     WHERE a.workspace_id = $1 AND a.skill_name = k.name AND a.created_at > k.since
+                       AND (a.status = 'success' OR a.status = 'error' AND coalesce(a.output ->> 'class', '') IN ('', 'ours', 'theirs'))
+                     ORDER BY a.created_at DESC LIMIT 20) AS c) AS streak
+           WHERE successes = 0) AS failures,
+         (SELECT CASE WHEN a.status = 'success' THEN 'success' ELSE coalesce(a.output ->> 'class', '') END FROM agent_activity a
+           WHERE a.workspace_id = $1 AND a.skill_name = k.name AND a.created_at > k.since
+             AND (a.status = 'success' OR a.status = 'error' AND coalesce(a.output ->> 'class', '') IN ('', 'ours', 'theirs'))
+           ORDER BY a.created_at DESC LIMIT 1) AS newest
+    FROM known k
+)
+SELECT name, failures, newest, heal
+  FROM counted
+ WHERE failures >= $2 OR heal IS NOT NULL AND newest IS NOT NULL
+ ORDER BY name;
+
+-- name: Cool
+-- Heals whose cool-down is over.
+SELECT id, skill, code, failures, automations, status, probes, probe_at, trace_id, ended_by, created_at, updated_at
+  FROM heals
+ WHERE workspace_id = $1 AND status = 'active' AND probe_at <= (SELECT lk_now())
+ ORDER BY probe_at
+ LIMIT $2;
+
+-- name: Get
+SELECT id, skill, code, failures, automations, status, probes, probe_at, trace_id, ended_by, created_at, updated_at
+  FROM heals
+ WHERE workspace_id = $1 AND id = $2;
+
+-- name: List
+SELECT id, skill, code, failures, automations, status, probes, probe_at, trace_id, ended_by, created_at, updated_at
+  FROM heals
+ WHERE workspace_id = $1
+   AND (CAST($2 AS text) IS NULL OR status = $2)
+   AND (CAST($3 AS text) IS NULL OR skill = $3)
+   AND (created_at, id) < ($4, $5)
+ ORDER BY created_at DESC, id DESC
+ LIMIT $6;
+
+-- name: Insert
+INSERT INTO heals (workspace_id, id, skill, code, failures, automations, probe_at, trace_id, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6, lk_plus(lk_now(), $7), $8, lk_now(), lk_now());
+
+-- name: Supersede
+UPDATE heals SET status = 'superseded', ended_by = 'a later failure', updated_at = lk_now()
+ WHERE workspace_id = $1 AND skill = $2 AND status IN ('active', 'probing');
+
+-- name: Change
+-- Of the status that was read.
+UPDATE heals SET status = $4, probes = $5, probe_at = lk_plus(lk_now(), $6), ended_by = $7, updated_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2 AND status = $3;

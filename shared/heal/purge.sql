@@ -1,0 +1,44 @@
+-- name: Orphans
+-- Executions that say they run, though nobody holds their lane and nothing was written for $2 milliseconds.
+SELECT e.id FROM executions e
+ WHERE e.workspace_id = $1 AND e.status = 'running' AND e.surface <> 'hb' AND e.subject IS NOT NULL
+   AND e.updated_at < lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
+   AND NOT EXISTS (SELECT 1 FROM agent_locks l WHERE l.workspace_id = $1 AND l.lane = e.subject AND l.expires_at > (SELECT lk_now()))
+ ORDER BY e.updated_at
+ LIMIT $3;
+
+-- name: Close
+UPDATE executions SET status = 'failed', error = 'it was cut off, and nobody went on with it', updated_at = lk_now(), ended_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2 AND status = 'running';
+
+-- name: PurgeDue
+-- Whether anything is older by an hour than it is kept: a purge each hour is often enough.
+SELECT coalesce((SELECT min(created_at) FROM agent_activity WHERE workspace_id = $1) < lk_plus(lk_now(), 0 - CAST($2 AS bigint) - 3600000), false)
+    OR coalesce((SELECT min(created_at) FROM executions WHERE workspace_id = $1 AND surface = 'hb') < lk_plus(lk_now(), 0 - CAST($2 AS bigint) - 3600000), false)
+    OR coalesce((SELECT created_at FROM events WHERE workspace_id = $1 ORDER BY xid, id LIMIT 1) < lk_plus(lk_now(), 0 - CAST($3 AS bigint) - 3600000), false)
+    OR coalesce((SELECT min(created_at) FROM outbox WHERE workspace_id = $1) < lk_plus(lk_now(), 0 - CAST($4 AS bigint) - 3600000), false);
+
+-- name: PurgeExecutions
+-- Children go before their parents, in a later round.
+DELETE FROM executions WHERE workspace_id = $1 AND id IN (
+  SELECT e.id FROM executions e
+   WHERE e.workspace_id = $1 AND e.surface IN ('hb', 'op', 'ch', 'wh', 'co', 'wk') AND e.status NOT IN ('running', 'waiting', 'parked')
+     AND e.created_at < lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
+     AND NOT EXISTS (SELECT 1 FROM executions c WHERE c.workspace_id = $1 AND c.parent_id = e.id)
+   LIMIT 2000);
+
+-- name: PurgeOutbox
+DELETE FROM outbox WHERE workspace_id = $1 AND id IN (
+  SELECT id FROM outbox
+   WHERE workspace_id = $1 AND status NOT IN ('queued', 'ready', 'sending') AND created_at < lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
+   LIMIT 2000);
+
+-- name: PurgeApprovals
+DELETE FROM approvals WHERE workspace_id = $1 AND id IN (
+  SELECT id FROM approvals
+   WHERE workspace_id = $1 AND status NOT IN ('pending', 'approved') AND requested_at < lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
+   LIMIT 2000);
+
+-- name: PurgeMemories
+-- A month after their end: they are found by nobody any more.
+DELETE FROM agent_memory WHERE workspace_id = $1 AND expires_at < lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint));

@@ -1,0 +1,10 @@
+-- why: there are no roles, and a deletion tells how many rows it deleted.
+-- name: PurgeActivity
+DELETE FROM agent_activity WHERE workspace_id = $1 AND id IN (
+  SELECT id FROM agent_activity WHERE workspace_id = $1 AND created_at < lk_plus((SELECT lk_now()), 0 - $2) ORDER BY created_at LIMIT 2000)
+RETURNING 1;
+
+-- name: PurgeEvents
+DELETE FROM events WHERE workspace_id = $1 AND id IN (
+  SELECT id FROM events WHERE workspace_id = $1 AND created_at < lk_plus((SELECT lk_now()), 0 - $2) ORDER BY created_at LIMIT 2000)
+RETURNING 1;

@@ -1,0 +1,145 @@
+package heal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/invalid"
+)
+
+// Scope is what a kill switch stops.
+type Scope string
+
+// The scopes.
+const (
+	Workspace Scope = "workspace" // every run
+	Agent     Scope = "agent"     // the runs of one
+	Skill     Scope = "skill"     // the calls of one
+	Model     Scope = "model"     // the runs on one
+)
+
+// Switch is one time that a person has stopped something. It stays so until a
+// person releases it.
+type Switch struct {
+	ID         string
+	Scope      Scope
+	Target     string // the name of the agent, skill or model; empty for the workspace
+	Reason     string
+	SetBy      string
+	SetAt      time.Time
+	ReleasedBy string
+	ReleasedAt *time.Time
+}
+
+// MaxSwitches is how many may be on at once.
+const MaxSwitches = 500
+
+// ErrNoSwitch says that no such switch is on.
+var ErrNoSwitch = errors.New("no such kill switch is on")
+
+// Stop sets a switch, and answers it; one that is on already stays as it is. Errors:
+// [invalid.Error].
+func (s *Store) Stop(ctx context.Context, tx Tx, k Switch) (Switch, error) {
+	bad := &invalid.Error{}
+	bad.If(!slices.Contains([]Scope{Workspace, Agent, Skill, Model}, k.Scope), "scope", "must be workspace, agent, skill or model")
+	bad.If((k.Scope == Workspace) != (k.Target == ""), "target", "names an agent, a skill or a model; the workspace needs none")
+	bad.If(len(k.Target) > 255, "target", "may have 255 bytes at most")
+	bad.If(utf8.RuneCountInString(k.Reason) > 500, "reason", "may have 500 characters at most")
+	if err := bad.OrNil(); err != nil {
+		return Switch{}, err
+	}
+	tx.Later().Exec(s.q.Switch, s.ids(), k.Scope, k.Target, db.Null(k.Reason), k.SetBy)
+	var on []Switch
+	if err := tx.Each(ctx, switches(&on), s.q.On, k.Scope, k.Target); err != nil {
+		return Switch{}, fmt.Errorf("set a kill switch: %w", err)
+	}
+	if len(on) == 0 {
+		return Switch{}, errors.New("the kill switch that was set is not there")
+	}
+	return on[0], nil
+}
+
+// Release lets go on what a switch stopped. Errors: [ErrNoSwitch].
+func (s *Store) Release(ctx context.Context, tx Tx, id, by string) (Switch, error) {
+	var released []Switch
+	if err := tx.Each(ctx, switches(&released), s.q.Release, id, by); err != nil {
+		return Switch{}, fmt.Errorf("release a kill switch: %w", err)
+	}
+	if len(released) == 0 {
+		return Switch{}, ErrNoSwitch
+	}
+	return released[0], nil
+}
+
+// Switches is what is stopped now.
+type Switches []Switch
+
+// On adds a look for the switches that are on.
+func (s *Store) On(b *db.Batch) *Switches {
+	on := new(Switches)
+	b.Each(switches((*[]Switch)(on)), s.q.Switches, MaxSwitches)
+	return on
+}
+
+// Run says why no run of the agent on the model goes on; empty: it may.
+func (k Switches) Run(agent, model string) string {
+	for _, on := range k {
+		switch {
+		case on.Scope == Workspace:
+			return "a kill switch stops the workspace"
+		case on.Scope == Agent && on.Target == agent:
+			return "a kill switch stops the agent " + agent
+		case on.Scope == Model && on.Target == model:
+			return "a kill switch stops the model " + model
+		}
+	}
+	return ""
+}
+
+// Skill says why a skill is not called; empty: it may be.
+func (k Switches) Skill(name string) string {
+	for _, on := range k {
+		if on.Scope == Skill && on.Target == name {
+			return "a person has stopped it by a kill switch"
+		}
+	}
+	return ""
+}
+
+// ListSwitches lists switches, also those that were released, the latest first.
+func (s *Store) ListSwitches(ctx context.Context, ws db.Workspace, before *Switch, limit int) ([]Switch, error) {
+	at, id := farAhead, uuid.Max.String()
+	if before != nil {
+		at, id = before.SetAt, before.ID
+	}
+	var found []Switch
+	if err := s.db.Each(ctx, ws, switches(&found), s.q.ListSwitches, at, id, limit); err != nil {
+		return nil, fmt.Errorf("list kill switches: %w", err)
+	}
+	return found, nil
+}
+
+func switches(into *[]Switch) func(db.Scan) error {
+	return func(scan db.Scan) error {
+		var k Switch
+		var reason, by *string
+		if err := scan(&k.ID, &k.Scope, &k.Target, &reason, &k.SetBy, &k.SetAt, &by, &k.ReleasedAt); err != nil {
+			return err
+		}
+		if reason != nil {
+			k.Reason = *reason
+		}
+		if by != nil {
+			k.ReleasedBy = *by
+		}
+		*into = append(*into, k)
+		return nil
+	}
+}
