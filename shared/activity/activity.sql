@@ -27,3 +27,20 @@ SELECT id, agent, surface, skill_name, skill_id, status, input, output, error_me
  WHERE workspace_id = $1 AND trace_id = $2
  ORDER BY created_at, id
  LIMIT $3;
+
+-- name: Used
+-- How each skill did, the heartbeat's own phases left out.
+SELECT skill_name, count(*), count(CASE WHEN status = 'error' THEN 1 END), CAST(coalesce(avg(duration_ms), 0) AS bigint)
+  FROM agent_activity
+ WHERE workspace_id = $1 AND created_at >= $2 AND skill_name IS NOT NULL AND skill_name NOT LIKE 'heartbeat%'
+   AND status IN ('success', 'error')
+ GROUP BY skill_name
+ ORDER BY 2 DESC, 1
+ LIMIT $3;
+
+-- name: Stirred
+-- When a phase was recorded last, and whether a skill was used since.
+SELECT r.at, EXISTS (SELECT 1 FROM agent_activity a
+                      WHERE a.workspace_id = $1 AND a.created_at > coalesce(r.at, lk_plus(lk_now(), 0 - CAST($3 AS bigint)))
+                        AND a.skill_name NOT LIKE 'heartbeat%')
+  FROM (SELECT max(created_at) AS at FROM agent_activity WHERE workspace_id = $1 AND skill_name = $2) AS r;

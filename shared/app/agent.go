@@ -10,7 +10,9 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/approval"
+	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/memory"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
@@ -32,19 +34,22 @@ import (
 // Agent is what thinks and acts, for all surfaces of a process: its stores, its
 // skills, its models, and what sends what it has decided.
 type Agent struct {
-	Lanes      *lane.Store
-	Runs       *run.Store
-	Log        *activity.Log
-	Workspaces *workspace.Store
-	Objectives *objective.Store
-	Secrets    *secret.Store
-	Outbound   *outbound.Client
-	Registry   *skill.Registry
-	Approvals  *approval.Store
-	Outbox     *outbox.Store
-	Sender     *outbox.Sender
-	Reason     *reason.Runner
-	Operate    *operate.Operate
+	Lanes       *lane.Store
+	Runs        *run.Store
+	Log         *activity.Log
+	Workspaces  *workspace.Store
+	Objectives  *objective.Store
+	Automations *automation.Store
+	Memories    *memory.Store
+	Heals       *heal.Store
+	Secrets     *secret.Store
+	Outbound    *outbound.Client
+	Registry    *skill.Registry
+	Approvals   *approval.Store
+	Outbox      *outbox.Store
+	Sender      *outbox.Sender
+	Reason      *reason.Runner
+	Operate     *operate.Operate
 
 	core *Core
 }
@@ -65,8 +70,9 @@ func NewAgent(core *Core, instance string) (*Agent, error) {
 	}
 	a.Reason = &reason.Runner{
 		Models: models, Runs: a.Runs, Lanes: a.Lanes, Log: a.Log, Approvals: waiting{a.Approvals}, Known: core.Config.known(),
-		Queues: queue.New(queue.Options{Lanes: map[string]queue.Limits{reason.Lane: {MaxConcurrent: 4}, "cron": {}, "main": {}}, Slog: core.Log}),
-		Slog:   core.Log, Clock: core.Clock,
+		Queues:   queue.New(queue.Options{Lanes: map[string]queue.Limits{reason.Lane: {MaxConcurrent: 4}, "cron": {}, "main": {}}, Slog: core.Log}),
+		Switches: a.switches,
+		Slog:     core.Log, Clock: core.Clock,
 	}
 	a.Operate = &operate.Operate{
 		DB: core.DB, Lanes: a.Lanes, Runs: a.Runs, Log: a.Log, Outbox: a.Outbox, Workspaces: a.Workspaces, Reason: a.Reason,
@@ -81,7 +87,7 @@ func NewAgent(core *Core, instance string) (*Agent, error) {
 
 func (a *Agent) stores() error {
 	d, ids := a.core.DB, a.core.IDs
-	var errs [8]error
+	var errs [10]error
 	a.Lanes, errs[0] = lane.New(d)
 	a.Runs, errs[1] = run.New(d)
 	a.Log, errs[2] = activity.New(d, ids)
@@ -90,6 +96,8 @@ func (a *Agent) stores() error {
 	a.Secrets, errs[5] = secret.New(d, a.core.keeper())
 	a.Outbox, errs[6] = outbox.New(d, ids, rand.Float64)
 	a.Outbound, errs[7] = outbound.New(outbound.Options{AllowPrivateHosts: a.core.Config.AllowPrivateHosts})
+	a.Automations, errs[8] = automation.New(d, ids)
+	a.Memories, errs[9] = memory.New(d, ids)
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}
@@ -112,23 +120,34 @@ func (a *Agent) skills() error {
 		skill.MCP:    mcp.Kind(mcp.Outbound{Client: a.Outbound.HTTPClient(), Check: a.Outbound.Check, Blocked: blocked, Expand: a.expand, Patience: outbound.WithTimeout}),
 		skill.Lambda: lambda.Kind(a.core.functions()),
 	})
+	if err != nil {
+		return err
+	}
+	a.Heals, err = heal.New(a.core.DB, a.core.IDs, a.Registry, a.Automations)
 	return err
+}
+
+// switches reads what people have switched off in a workspace.
+func (a *Agent) switches(ctx context.Context, ws db.Workspace) (reason.Halts, error) {
+	var b db.Batch
+	on := a.Heals.On(&b)
+	if err := a.core.DB.Read(ctx, ws, &b); err != nil {
+		return nil, fmt.Errorf("read the kill switches: %w", err)
+	}
+	return *on, nil
 }
 
 // builtins are the skills that come with the product.
 func (a *Agent) builtins() (*skill.Set, error) {
-	memories, err := memory.New(a.core.DB, a.core.IDs)
-	if err != nil {
-		return nil, err
-	}
 	all, err1 := objective.Skills(a.Objectives)
-	more, err2 := memory.Skills(memories, a.core.Clock)
+	more, err2 := memory.Skills(a.Memories, a.core.Clock)
 	query, err3 := skill.QueryActivity(a.Log, a.core.Clock)
 	own, err4 := skill.Skills()
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
+	automations, err5 := automation.Skills(a.Automations)
+	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
 		return nil, err
 	}
-	return skill.NewSet(slices.Concat(all, more, own, []skill.Skill{query})...)
+	return skill.NewSet(slices.Concat(all, more, own, automations, []skill.Skill{query})...)
 }
 
 // expand puts secrets in the place of the references to them.

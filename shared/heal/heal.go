@@ -104,7 +104,7 @@ type Change struct {
 type queries struct {
 	Diagnose, Cool, Get, List, Insert, Supersede, Change db.Query
 	Switch, On, Switches, ListSwitches, Release          db.Query
-	Orphans, Close, PurgeDue, PurgeActivity, PurgeEvents db.Query
+	Orphans, Close, Oldest, PurgeActivity, PurgeEvents   db.Query
 	PurgeExecutions, PurgeOutbox, PurgeApprovals         db.Query
 	PurgeMemories                                        db.Query
 }
@@ -116,6 +116,7 @@ type Store struct {
 	ids         func() string
 	skills      *skill.Registry
 	automations *automation.Store
+	builtins    string // their names, as JSON
 }
 
 // New makes a store.
@@ -124,6 +125,11 @@ func New(d *db.DB, ids func() string, skills *skill.Registry, automations *autom
 	if err := db.Load(files, &s.q); err != nil {
 		return nil, fmt.Errorf("heal: %w", err)
 	}
+	names, err := json.Marshal(skills.Builtins())
+	if err != nil {
+		return nil, fmt.Errorf("heal: encode the names of skills: %w", err)
+	}
+	s.builtins = string(names)
 	return s, nil
 }
 
@@ -148,7 +154,7 @@ func (s *Store) Look(b *db.Batch) *Look {
 		}
 		l.Findings = append(l.Findings, f)
 		return err
-	}, s.q.Diagnose, Streak, window.Milliseconds())
+	}, s.q.Diagnose, Streak, window.Milliseconds(), s.builtins)
 	b.Each(collect(&l.Cool), s.q.Cool, maxCool)
 	return l
 }

@@ -1,7 +1,7 @@
 -- name: Diagnose
 -- Skills whose newest calls failed $2 times or more in a row, and those on probation. A streak counts within $3
--- milliseconds, and from the last change of the skill on. Names are hopped through along the index, and of each no more
--- than the newest 20 calls that count are read.
+-- milliseconds, and from the last change of the skill on. $4 are the built-in skills, which need no row. Names are hopped
+-- through along the index, and of each no more than the newest 20 calls that count are read.
 WITH RECURSIVE names (name) AS (
   SELECT (SELECT min(skill_name) FROM agent_activity WHERE workspace_id = $1)
   UNION ALL
@@ -15,7 +15,7 @@ WITH RECURSIVE names (name) AS (
     FROM names n
     LEFT JOIN agent_skills s ON s.workspace_id = $1 AND s.name = n.name
     LEFT JOIN heals h ON h.workspace_id = $1 AND h.skill = n.name AND h.status = 'probing'
-   WHERE n.name IS NOT NULL AND n.name NOT LIKE 'heartbeat%' AND (s.enabled IS NULL OR s.enabled)
+   WHERE n.name IS NOT NULL AND (s.enabled OR s.enabled IS NULL AND CAST($4 AS text) LIKE '%"' || n.name || '"%')
 ), counted AS (
   SELECT k.name, k.heal,
          (SELECT count(*) FROM (

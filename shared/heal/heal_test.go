@@ -383,11 +383,11 @@ func TestWhatIsOldGoes(t *testing.T) {
 		keep := heal.Retention{Activity: 90 * 24 * time.Hour, Events: 7 * 24 * time.Hour, Outbox: 30 * 24 * time.Hour}
 		due := func() bool {
 			var b db.Batch
-			d := w.s.PurgeDue(&b, keep)
+			oldest := w.s.Oldest(&b)
 			if err := w.DB.Read(t.Context(), w.Workspace, &b); err != nil {
 				t.Fatal(err)
 			}
-			return *d
+			return oldest.Due(keep)
 		}
 		counts := func() string {
 			var activities, executions, events int

@@ -21,11 +21,24 @@ const orphaned = time.Hour
 // maxOrphans is the most that are closed at once.
 const maxOrphans = 200
 
-// PurgeDue adds a look for whether anything is old enough to go.
-func (s *Store) PurgeDue(b *db.Batch, keep Retention) *bool {
-	due := new(bool)
-	b.One([]any{due}, s.q.PurgeDue, keep.Activity.Milliseconds(), keep.Events.Milliseconds(), keep.Outbox.Milliseconds())
-	return due
+// Oldest is how old the oldest rows are.
+type Oldest struct {
+	now                      time.Time
+	activity, events, outbox *time.Time
+}
+
+// Oldest adds a look for whether anything is old enough to go.
+func (s *Store) Oldest(b *db.Batch) *Oldest {
+	o := new(Oldest)
+	b.One([]any{&o.now, &o.activity, &o.events, &o.outbox}, s.q.Oldest)
+	return o
+}
+
+// Due reports whether anything is older by an hour than it is kept: a purge each
+// hour is often enough.
+func (o *Oldest) Due(keep Retention) bool {
+	over := func(at *time.Time, keep time.Duration) bool { return at != nil && o.now.Sub(*at) > keep+time.Hour }
+	return over(o.activity, keep.Activity) || over(o.events, keep.Events) || over(o.outbox, keep.Outbox)
 }
 
 // Purge lets go of what is older than it is kept, at most some thousands of rows of

@@ -11,12 +11,10 @@ SELECT e.id FROM executions e
 UPDATE executions SET status = 'failed', error = 'it was cut off, and nobody went on with it', updated_at = lk_now(), ended_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND status = 'running';
 
--- name: PurgeDue
--- Whether anything is older by an hour than it is kept: a purge each hour is often enough.
-SELECT coalesce((SELECT min(created_at) FROM agent_activity WHERE workspace_id = $1) < lk_plus(lk_now(), 0 - CAST($2 AS bigint) - 3600000), false)
-    OR coalesce((SELECT min(created_at) FROM executions WHERE workspace_id = $1 AND surface = 'hb') < lk_plus(lk_now(), 0 - CAST($2 AS bigint) - 3600000), false)
-    OR coalesce((SELECT created_at FROM events WHERE workspace_id = $1 ORDER BY xid, id LIMIT 1) < lk_plus(lk_now(), 0 - CAST($3 AS bigint) - 3600000), false)
-    OR coalesce((SELECT min(created_at) FROM outbox WHERE workspace_id = $1) < lk_plus(lk_now(), 0 - CAST($4 AS bigint) - 3600000), false);
+-- name: Oldest
+SELECT lk_now(), (SELECT min(created_at) FROM agent_activity WHERE workspace_id = $1),
+       (SELECT created_at FROM events WHERE workspace_id = $1 ORDER BY xid, id LIMIT 1),
+       (SELECT min(created_at) FROM outbox WHERE workspace_id = $1 AND status NOT IN ('queued', 'ready', 'sending'));
 
 -- name: PurgeExecutions
 -- Children go before their parents, in a later round.

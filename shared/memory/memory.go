@@ -31,7 +31,7 @@ type Memory struct {
 	CreatedAt  time.Time
 }
 
-type queries struct{ Save, Newest, Search, Forget db.Query }
+type queries struct{ Save, Newest, Relevant, Search, Forget db.Query }
 
 // Store keeps the memories of all workspaces.
 type Store struct {
@@ -71,6 +71,14 @@ func (s *Store) Newest(ctx context.Context, ws db.Workspace, agent string, limit
 		return nil, fmt.Errorf("list memories: %w", err)
 	}
 	return out, nil
+}
+
+// Relevant adds the reading of an agent's most important memories that have not
+// expired, the newest first among equals.
+func (s *Store) Relevant(b *db.Batch, agent string, limit int) *[]Memory {
+	found := new([]Memory)
+	b.Each(collect(found), s.q.Relevant, agent, limit)
+	return found
 }
 
 // Search lists an agent's memories that contain the words, case aside, and are of

@@ -26,3 +26,10 @@ SELECT id, agent, category, content, importance, trace_id, expires_at, created_a
 
 -- name: Forget
 DELETE FROM agent_memory WHERE workspace_id = $1 AND agent = $2 AND id = $3;
+
+-- name: Relevant
+SELECT id, agent, category, content, importance, trace_id, expires_at, created_at
+  FROM agent_memory
+ WHERE workspace_id = $1 AND agent = $2 AND (expires_at IS NULL OR expires_at > lk_now())
+ ORDER BY importance DESC, created_at DESC, id DESC
+ LIMIT $3;

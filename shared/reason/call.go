@@ -301,6 +301,7 @@ type outcome struct {
 	message string // for the model, when it did not succeed
 	err     error  // that it is, for its class
 	outside bool   // what it brings is others' words
+	waits   string // the approval that it waits for
 	took    time.Duration
 }
 

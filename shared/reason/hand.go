@@ -3,7 +3,6 @@ package reason
 import (
 	"context"
 	"encoding/json"
-	"errors"
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/run"
@@ -14,13 +13,24 @@ type Made struct {
 	Status run.StepStatus // succeeded, failed or uncertain
 	Output json.RawMessage
 	Error  string
+	Waits  string // the approval that it waits for; nothing was made then
+	Unmade bool   // the call could not be made, and has no line in the log
 }
 
-// ByHand makes one call that a person asked for, with a journal like any run's: a
-// killed one is not made twice. The caller ends the execution with [Runner.Close].
+// ByHand is Once for a call that a person asks for: it needs no approval.
 func (r *Runner) ByHand(ctx context.Context, job Job, name string, arguments json.RawMessage) (Made, Outcome, error) {
-	ctx = r.discreet(ctx)
 	job.Approved = true
+	made, out, err := r.Once(ctx, job, name, arguments)
+	if err == nil && out.Halted { // whoever asked is told, and asks again
+		made, out.Status = Made{Status: run.Errored, Error: out.Reason}, run.Failed
+	}
+	return made, out, err
+}
+
+// Once makes one call that no model asks for, with a journal like any run's: a
+// killed one is not made twice. The caller ends the execution with [Runner.Close].
+func (r *Runner) Once(ctx context.Context, job Job, name string, arguments json.RawMessage) (Made, Outcome, error) {
+	ctx = r.discreet(ctx)
 	s, err := r.resume(ctx, job)
 	if err != nil {
 		return Made{}, Outcome{}, err
@@ -39,9 +49,9 @@ func (r *Runner) ByHand(ctx context.Context, job Job, name string, arguments jso
 		return Made{}, Outcome{}, err
 	}
 	if s.made.status == "" {
-		return Made{}, Outcome{}, errors.New("the call could not be made: " + s.struck.Told)
+		return Made{Status: run.Errored, Error: s.struck.Told, Unmade: true}, s.outcome(run.Failed, "the call could not be made: "+s.struck.Told), nil
 	}
-	made := Made{Status: s.made.status, Output: s.made.output, Error: s.made.message}
+	made := Made{Status: s.made.status, Output: s.made.output, Error: s.made.message, Waits: s.made.waits}
 	if made.Status != run.Succeeded {
 		return made, s.outcome(run.Failed, made.Error), nil
 	}

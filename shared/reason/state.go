@@ -213,7 +213,7 @@ func (s *facts) foldResult(e run.Entry, b resultBody) error {
 	s.same = sameness{b.Digest, b.Times, b.Skill}
 	s.made = outcome{status: e.Status, message: b.Result.Content}
 	if e.Status == run.Succeeded {
-		s.made = outcome{status: e.Status, output: plainly(b.Result.Content)}
+		s.made = outcome{status: e.Status, output: plainly(b.Result.Content), waits: b.Waits}
 	}
 	switch {
 	case e.Status == run.Uncertain:

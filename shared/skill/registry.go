@@ -75,6 +75,9 @@ func NewRegistry(d *db.DB, ids func() string, builtins *Set, factories map[Kind]
 	return r, nil
 }
 
+// Builtins are the names of the built-in skills.
+func (r *Registry) Builtins() []string { return r.builtins.Names() }
+
 // builtinID is the id of a built-in skill in a workspace, with a row or without.
 func builtinID(ws db.Workspace, name string) string {
 	space, _ := uuid.Parse(string(ws)) // a workspace is one

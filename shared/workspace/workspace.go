@@ -29,11 +29,19 @@ type Settings struct {
 	BeatTokens     int64 `json:"beat_tokens"`      // of one beat
 	SkillTimeout   int   `json:"skill_timeout"`    // seconds
 	ApprovalHours  int   `json:"approval_hours"`   // that a call waits for a person
+
+	DayTokens       int64 `json:"day_tokens"`        // of all beats of a day, by UTC
+	ReflectHours    int   `json:"reflect_hours"`     // between two reflections; 0: there are none
+	MemoriesPerBeat int   `json:"memories_per_beat"` // that a beat remembers by itself
+	ActivityDays    int   `json:"activity_days"`     // that activity, executions and approvals are kept
+	OutboxDays      int   `json:"outbox_days"`       // that what was sent is kept
+	EventDays       int   `json:"event_days"`        // that events are kept
 }
 
 // Defaults are the settings of a workspace that sets none.
 func Defaults() Settings {
-	return Settings{StepsPerRun: 20, ToolRetries: 2, BeatModelCalls: 30, BeatTokens: 60_000, SkillTimeout: 30, ApprovalHours: 72}
+	return Settings{StepsPerRun: 20, ToolRetries: 2, BeatModelCalls: 30, BeatTokens: 60_000, SkillTimeout: 30, ApprovalHours: 72,
+		DayTokens: 500_000, ReflectHours: 24, MemoriesPerBeat: 4, ActivityDays: 90, OutboxDays: 30, EventDays: 7}
 }
 
 // sane gives what makes no sense its default: no step or no time for a skill would
@@ -48,6 +56,15 @@ func (s *Settings) sane() {
 	}
 	if s.ApprovalHours < 1 || s.ApprovalHours > maxApprovalHours {
 		s.ApprovalHours = defaults.ApprovalHours
+	}
+	if s.ActivityDays < 1 {
+		s.ActivityDays = defaults.ActivityDays
+	}
+	if s.OutboxDays < 1 {
+		s.OutboxDays = defaults.OutboxDays
+	}
+	if s.EventDays < 1 {
+		s.EventDays = defaults.EventDays
 	}
 	s.ToolRetries = max(0, s.ToolRetries)
 }

@@ -2,8 +2,10 @@ package heartbeat
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 )
 
@@ -13,6 +15,39 @@ type brief struct {
 	Objective objectiveBrief `json:"objective"`
 	Step      *stepBrief     `json:"step,omitempty"`
 	Skills    []string       `json:"skills,omitempty"` // that a plan may name
+	// Health is what self-healing found in this beat, in codes and counts.
+	Health *heal.Report `json:"health,omitempty"`
+}
+
+// reflectBrief is what a reflection is told: numbers and names.
+type reflectBrief struct {
+	Days             int             `json:"days"`
+	Activity         []activity.Used `json:"activity"`
+	Health           heal.Report     `json:"health"`
+	ActiveObjectives int             `json:"active_objectives"`
+	Waiting          int             `json:"approvals_waiting"`
+}
+
+// rememberBrief is what a run is told that remembers.
+type rememberBrief struct {
+	AtMost     int         `json:"at_most"`
+	Done       []doneBrief `json:"done"`
+	Reflection string      `json:"reflection,omitempty"`
+	Remembered []string    `json:"remembered"`
+}
+
+// doneBrief is one piece of work, and what came of it.
+type doneBrief struct {
+	Work   string `json:"work"`
+	Result string `json:"result"`
+}
+
+// clip cuts a text at n bytes, at the end of a character.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "…"
 }
 
 type objectiveBrief struct {
@@ -41,6 +76,9 @@ func (p *piece) brief() brief {
 	}}
 	for _, st := range o.Plan {
 		b.Objective.Plan = append(b.Objective.Plan, briefOf(st))
+	}
+	if p.look.failing.Any() {
+		b.Health = &p.healed
 	}
 	if p.step != nil {
 		step := briefOf(*p.step)
@@ -89,7 +127,10 @@ func (p Phase) stored() any {
 		Tokens     int64   `json:"tokens"`
 		CostUSD    float64 `json:"cost_usd"`
 		DurationMS int64   `json:"duration_ms"`
-	}{p.Name, p.Considered, p.Done, p.Failed, p.Left, p.ModelCalls, p.Tokens, p.CostUSD, p.DurationMS}
+
+		Healed *heal.Report `json:"healed,omitempty"`
+		Text   string       `json:"text,omitempty"`
+	}{p.Name, p.Considered, p.Done, p.Failed, p.Left, p.ModelCalls, p.Tokens, p.CostUSD, p.DurationMS, p.healed, p.Text}
 }
 
 // usage is what the phase's model calls used; nil when there were none.

@@ -42,8 +42,8 @@ func TestAnIdleBeatCostsTwoRoundTripsWhateverTheLog(t *testing.T) {
 				tick heartbeat.Tick
 				want db.Stats
 			}{
-				"by hand":       {heartbeat.Tick{}, db.Stats{Statements: 12, RoundTrips: 2}},
-				"by a schedule": {slot(i), db.Stats{Statements: 13, RoundTrips: 2}},
+				"by hand":       {heartbeat.Tick{}, db.Stats{Statements: 19, RoundTrips: 2}},
+				"by a schedule": {slot(i), db.Stats{Statements: 20, RoundTrips: 2}},
 			} {
 				before := w.DB.Stats()
 				r := w.beat(t, c.tick)
@@ -159,10 +159,10 @@ func TestAFullBeatRunsEveryPhase(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		w := newWorld(t, e, idle(t))
 		r := w.beat(t, heartbeat.Tick{Full: true})
-		if r.Outcome != heartbeat.Completed || len(r.Phases) != 2 || r.Phases[0].Name != "plan" || r.Phases[1].Name != "advance" {
+		if r.Outcome != heartbeat.Completed || len(r.Phases) != 6 {
 			t.Errorf("it is %+v", r)
 		}
-		if got := w.skills(t, r.TraceID); got != "heartbeat.plan heartbeat.advance heartbeat" {
+		if got := w.skills(t, r.TraceID); got != "heartbeat.heal heartbeat.plan heartbeat.automate heartbeat.advance heartbeat.reflect heartbeat.remember heartbeat" {
 			t.Errorf("the story is %s", got)
 		}
 	})

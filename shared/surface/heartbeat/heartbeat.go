@@ -14,9 +14,12 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/approval"
+	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/fault"
+	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/memory"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
@@ -29,15 +32,20 @@ import (
 // Heartbeat runs beats. It keeps nothing between them and may run several, of
 // different workspaces, at once.
 type Heartbeat struct {
-	DB         *db.DB
-	Lanes      *lane.Store
-	Runs       *run.Store
-	Log        *activity.Log
-	Workspaces *workspace.Store
-	Objectives *objective.Store
-	Reason     *reason.Runner
+	DB          *db.DB
+	Lanes       *lane.Store
+	Runs        *run.Store
+	Log         *activity.Log
+	Workspaces  *workspace.Store
+	Objectives  *objective.Store
+	Automations *automation.Store
+	Heals       *heal.Store
+	Memories    *memory.Store
+	Reason      *reason.Runner
 	// Skills are what the heartbeat of a workspace may use now.
 	Skills func(context.Context, db.Workspace, trace.Surface) (*skill.Set, error)
+	// Registered are the skills of a workspace, the disabled ones among them.
+	Registered func(context.Context, db.Workspace) ([]skill.Definition, error)
 	// Outbox has what was decided and is still to be done, Sender does it.
 	Outbox *outbox.Store
 	Sender *outbox.Sender
@@ -130,9 +138,18 @@ type beat struct {
 	exec     run.Execution
 	settings workspace.Settings
 	skills   *skill.Set
+	look     look
 	caps     caps
+	until    float64 // the share of the beat's time and tokens that may be used by now
+	working  time.Time
 	halted   string // why no further work may begin; empty: it may
 	report   Report
+
+	unlogged   []Phase // that have no line in the log yet
+	healed     heal.Report
+	done       []doneBrief // what was done, for those who come after
+	trust      run.Trust   // whose words it is told in
+	reflection string
 }
 
 func (b *beat) run(ctx context.Context) error {
@@ -158,8 +175,12 @@ func (b *beat) decide(ctx context.Context, look look) error {
 	if b.settings, err = look.settings(); err != nil {
 		return err
 	}
-	b.caps = caps{calls: b.settings.BeatModelCalls, tokens: b.settings.BeatTokens}
+	b.caps = newCaps(b.settings)
+	b.look, b.trust = look, run.Operator
+	off := look.switches.Run(activity.Operator, "")
 	switch {
+	case off != "":
+		return b.skip(ctx, off, lane.Info{})
 	case b.tick.Slot.After(b.hold.Until().Add(maxAhead)):
 		return errors.New("the slot lies in the future: every later tick would count as superseded by it")
 	case look.operate.Held():
@@ -167,7 +188,7 @@ func (b *beat) decide(ctx context.Context, look look) error {
 	case look.slotEnded(b.report.Slot):
 		b.report.Outcome, b.report.Reason = Duplicate, "the slot has run already, or a later one has"
 		return b.Lanes.Release(ctx, b.hold)
-	case len(*look.due) == 0 && len(*look.open) == 0 && *look.unsent == 0 && look.unanswered.Overdue == 0 && !b.tick.Full:
+	case look.quiet(b.settings) && !b.tick.Full:
 		return b.idle(ctx)
 	}
 	inner, cancel := lane.WithInnerDeadline(ctx)
@@ -178,10 +199,7 @@ func (b *beat) decide(ctx context.Context, look look) error {
 	if err := b.begin(inner, look); err != nil {
 		return err
 	}
-	if err := b.send(b.under(inner), look); err != nil {
-		return err
-	}
-	if err := b.phases(b.under(inner), *look.due, look.loose()); err != nil {
+	if err := b.phases(b.under(inner)); err != nil {
 		return err
 	}
 	return b.end(b.under(ctx))
@@ -197,13 +215,40 @@ func (b *beat) under(ctx context.Context) context.Context {
 
 // look is what a beat sees in the round trip in which it takes the lane.
 type look struct {
-	operate    *lane.Info
-	settings   func() (workspace.Settings, error)
-	due        *[]objective.Due
-	slot       *[]run.Execution // of this slot or a later one
-	unsent     *int             // rows of the outbox that are due
-	unanswered *approval.Unanswered
-	open       *[]run.Execution // what beats began and did not end, themselves among it
+	hold        *lane.Hold
+	operate     *lane.Info
+	settings    func() (workspace.Settings, error)
+	due         *[]objective.Due
+	slot        *[]run.Execution // of this slot or a later one
+	unsent      *int             // rows of the outbox that are due
+	unanswered  *approval.Unanswered
+	open        *[]run.Execution // what beats began and did not end, themselves among it
+	automations *[]automation.Due
+	failing     *heal.Look
+	orphans     *[]string // executions that nobody works on
+	oldest      *heal.Oldest
+	switches    *heal.Switches
+	stirred     *activity.Stirred // since the last reflection
+}
+
+// quiet reports whether there is nothing to do, not even to think about.
+func (l look) quiet(s workspace.Settings) bool {
+	return len(*l.due)+len(*l.open)+*l.unsent+l.unanswered.Overdue+len(*l.automations)+len(*l.orphans) == 0 &&
+		!l.failing.Any() && !l.oldest.Due(retention(s)) && !l.reflects(s, false)
+}
+
+// reflects reports whether a reflection is due.
+func (l look) reflects(s workspace.Settings, full bool) bool {
+	rested := l.stirred.At == nil || l.hold.Until().Sub(*l.stirred.At) > time.Duration(s.ReflectHours)*time.Hour
+	return s.ReflectHours > 0 && l.stirred.Since && (rested || full)
+}
+
+// retention is how long the workspace keeps what has ended.
+func retention(s workspace.Settings) heal.Retention {
+	const day = 24 * time.Hour
+	return heal.Retention{
+		Activity: time.Duration(s.ActivityDays) * day, Events: time.Duration(s.EventDays) * day, Outbox: time.Duration(s.OutboxDays) * day,
+	}
 }
 
 // maxDue is the most objectives one beat looks at.
@@ -225,13 +270,20 @@ func (b *beat) enter(ctx context.Context) (look, error) {
 			unsent:     b.Outbox.Due(batch),
 			unanswered: b.Approvals.Pending(batch),
 			slot:       new([]run.Execution),
+
+			automations: b.Automations.Due(batch, maxDue),
+			failing:     b.Heals.Look(batch),
+			orphans:     b.Heals.Orphans(batch),
+			oldest:      b.Heals.Oldest(batch),
+			switches:    b.Heals.On(batch),
+			stirred:     b.Log.Stirred(batch, "heartbeat."+reflecting.name, reflectBack),
 		}
 		if b.report.Slot != "" {
 			l.slot = b.Runs.Slot(batch, trace.Heartbeat, b.report.Slot)
 		}
 	}
 	hold, err := b.Lanes.Take(ctx, request, lane.Wait{Limit: b.tick.Wait}, ask)
-	b.hold = hold
+	b.hold, l.hold = hold, hold
 	return l, err
 }
 
@@ -324,34 +376,6 @@ func (b *beat) begin(ctx context.Context, l look) error {
 	return fault.Point(ctx, "beat.started", b.exec.ID)
 }
 
-// maxSent is the most rows of the outbox that one beat sends.
-const maxSent = 50
-
-// send does what was decided and is still to be done: calls that a person has
-// approved, executions that are to go on. Whoever decided sends at once; a beat
-// finds what got lost. What nobody has answered in time is denied here.
-func (b *beat) send(ctx context.Context, look look) error {
-	if look.unanswered.Overdue > 0 {
-		n, err := b.Approvals.ExpireDue(ctx, b.tick.Workspace)
-		if err != nil {
-			return err
-		}
-		b.Slog.InfoContext(ctx, "approvals expired", "count", n)
-	}
-	if *look.unsent == 0 {
-		return nil
-	}
-	sent, err := b.Sender.Drain(ctx, b.tick.Workspace, maxSent)
-	if err != nil && ctx.Err() == nil {
-		return fmt.Errorf("send what is due: %w", err)
-	}
-	b.Slog.InfoContext(ctx, "outbox sent", "claimed", sent.Claimed, "sent", sent.Sent, "retried", sent.Retried, "failed", sent.Failed, "uncertain", sent.Uncertain)
-	if sent.More {
-		b.report.Left++
-	}
-	return nil
-}
-
 // end writes the report: the execution, the activity and the release are one
 // transaction. It has time of its own, beyond the inner deadline.
 func (b *beat) end(ctx context.Context) error {
@@ -374,6 +398,7 @@ func (b *beat) close(ctx context.Context, tx lane.Tx) error {
 	if b.report.Outcome == Parked {
 		status = run.Parked
 	}
+	b.logPhases(b.under(ctx), tx)
 	b.record(b.under(ctx), tx.Later(), activity.Success, took)
 	if err := b.Runs.Leave(tx, b.exec, status, encode(b.report.stored()), ""); err != nil {
 		return err

@@ -260,7 +260,7 @@ func TestAnObjectiveWhoseLaneIsTakenAwayIsLeft(t *testing.T) {
 		other := w.plan(t, w.addObjective(t, "y", 1), "one")
 		w.think(first("advance", func() { w.force(t, lane.Objective(lost)) }))
 		r := w.beat(t, slot(1))
-		if r.Outcome != heartbeat.Parked || r.Left != 1 || r.Phases[1].Done != 1 {
+		if r.Outcome != heartbeat.Parked || r.Left != 1 || r.Phases[3].Done != 1 {
 			t.Errorf("it is %+v", r)
 		}
 		if w.objective(t, lost).Plan[0].Status != objective.Pending || w.objective(t, other).Plan[0].Status != objective.Done {
@@ -286,7 +286,7 @@ func TestPoisonIsGivenUp(t *testing.T) {
 		}
 		w.think(pilot(obedient))
 		r := w.beat(t, slot(5))
-		if r.Outcome != heartbeat.Completed || r.Phases[1].Failed != 1 || r.Phases[1].Done != 1 {
+		if r.Outcome != heartbeat.Completed || r.Phases[3].Failed != 1 || r.Phases[3].Done != 1 {
 			t.Errorf("it is %+v", r)
 		}
 		piece := w.the(t, lane.Objective(id))

@@ -26,7 +26,8 @@ func TestCapsParkTheBeat(t *testing.T) {
 			reason string
 		}{
 			`{"beat_model_calls": 3}`:                    {3, "the beat's model calls are used up"},
-			`{"beat_tokens": 31}`:                        {3, "the beat's tokens are used up"},
+			`{"beat_tokens": 31}`:                        {2, "the phase's share of the beat's tokens is used up"},
+			`{"beat_tokens": 36}`:                        {3, "the beat's tokens are used up"},
 			`{"beat_tokens": 30}`:                        {2, "the beat's tokens are used up"},
 			`{"beat_model_calls": 0}`:                    {0, "the beat's model calls are used up"},
 			`{"beat_model_calls": 1, "beat_tokens": 15}`: {1, "the beat's model calls are used up"},
@@ -117,7 +118,7 @@ func TestABeatParksAtItsDeadlineAndTheNextGoesOn(t *testing.T) {
 		if r.Left != 2 || piece.Status != run.Parked || len(w.journal(t, piece.ID)) != 3 {
 			t.Errorf("%d are left, the piece is %+v", r.Left, piece)
 		}
-		if got := w.skills(t, r.TraceID); got != "heartbeat.plan query_activity heartbeat.advance heartbeat" {
+		if got := w.skills(t, r.TraceID); got != "query_activity heartbeat.heal heartbeat.plan heartbeat.automate heartbeat.advance heartbeat.reflect heartbeat.remember heartbeat" {
 			t.Errorf("the story is %s", got)
 		}
 		if r := w.beat(t, slot(1)); r.Outcome != heartbeat.Duplicate {
@@ -187,7 +188,7 @@ func TestTimeThatIsUpBetweenTwoPiecesParksTheBeat(t *testing.T) {
 		tick := slot(1)
 		tick.Workspace = w.Workspace
 		r, err := w.Run(ctx, tick)
-		if err != nil || r.Outcome != heartbeat.Parked || r.Reason != "the time was up" || r.Phases[1].Done != 1 || r.Left != 2 {
+		if err != nil || r.Outcome != heartbeat.Parked || r.Reason != "the time was up" || r.Phases[3].Done != 1 || r.Left != 2 {
 			t.Errorf("it is %+v, %v", r, err)
 		}
 		w.mustBeFree(t)
@@ -236,7 +237,7 @@ func TestAPersonWhoComesInMidBeatParksIt(t *testing.T) {
 			last = w.addObjective(t, fmt.Sprint(i), 5)
 		}
 		r := w.beat(t, slot(1))
-		if r.Outcome != heartbeat.Parked || r.Reason != "a person works in operate" || r.Phases[0].Done != 1 || r.Phases[0].Left != 3 || r.Phases[1].Done != 0 {
+		if r.Outcome != heartbeat.Parked || r.Reason != "a person works in operate" || r.Phases[1].Done != 1 || r.Phases[1].Left != 3 || r.Phases[3].Done != 0 {
 			t.Errorf("it is %+v", r)
 		}
 		if got := len(w.executions(t)); got != 2 {

@@ -6,52 +6,105 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
-	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// caps bound what one beat may spend.
-type caps struct {
-	calls  int
-	tokens int64
+// phase is one of a beat's six. Each may use what is left of the beat's time and
+// tokens up to its share of them, counted from the beginning: what one leaves, the
+// next has too.
+type phase struct {
+	name string
+	// until is the part of the beat's time and tokens that may be used by its end.
+	until float64
+	run   func(*beat, context.Context, *Phase) error
 }
 
-func (c *caps) spend(u llm.Usage) {
-	c.calls--
-	c.tokens -= int64(u.TotalTokens())
+// phases are the six in their order.
+func phases() []phase {
+	return []phase{
+		{"heal", 0.1, (*beat).heal},
+		{planning.phase, 0.35, (*beat).plan},
+		{"automate", 0.5, (*beat).automate},
+		{advancing.phase, 0.85, (*beat).advance},
+		{reflecting.name, 0.95, (*beat).reflect},
+		{remembering.name, 1, (*beat).remember},
+	}
 }
 
-// stop parks a run whose beat has spent what it may.
-func (c *caps) stop(context.Context, reason.Progress) *reason.Stopped {
-	switch {
-	case c.calls <= 0:
-		return &reason.Stopped{Status: run.Parked, Reason: "the beat's model calls are used up"}
-	case c.tokens <= 0:
-		return &reason.Stopped{Status: run.Parked, Reason: "the beat's tokens are used up"}
+// phases runs the six, each logged when it ends.
+func (b *beat) phases(ctx context.Context) error {
+	b.working = time.Now() // the deadline is the machine's
+	for _, ph := range phases() {
+		b.until = ph.until
+		if err := b.phase(ctx, ph); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// phases runs plan and advance, each logged when it ends. Work that was left on
-// loose objectives is closed by the latter.
-func (b *beat) phases(ctx context.Context, due, loose []objective.Due) error {
+// phase runs one and records what it did; of one that found nothing to do the line
+// goes with the next.
+func (b *beat) phase(ctx context.Context, ph phase) error {
+	p := Phase{Name: ph.name}
+	begun := b.Clock()
+	if err := ph.run(b, ctx, &p); err != nil {
+		return err
+	}
+	p.DurationMS = b.Clock().Sub(begun).Milliseconds()
+	b.report.Phases = append(b.report.Phases, p)
+	b.report.Tokens += p.Tokens
+	b.report.CostUSD += p.CostUSD
+	b.report.Left += p.Left
+	b.unlogged = append(b.unlogged, p)
+	if p.Considered == 0 {
+		return nil
+	}
+	b.Slog.InfoContext(ctx, "phase ended", "phase", p.Name, "considered", p.Considered, "done", p.Done, "failed", p.Failed,
+		"left", p.Left, "tokens", p.Tokens, "duration_ms", p.DurationMS)
+	last, cancel := lastWrites(ctx)
+	defer cancel()
+	err := b.Lanes.InHold(last, b.hold, func(ctx context.Context, tx lane.Tx) error {
+		b.logPhases(ctx, tx)
+		return nil
+	})
+	b.unlogged = nil
+	return err
+}
+
+// logPhases queues the lines of the phases that have none yet.
+func (b *beat) logPhases(ctx context.Context, tx lane.Tx) {
+	for _, p := range b.unlogged {
+		b.Log.Record(ctx, tx.Later(), activity.Entry{
+			Agent: activity.Operator, Surface: trace.Heartbeat, Skill: "heartbeat." + p.Name, Status: activity.Success,
+			Output: encode(p.stored()), Usage: p.usage(), Duration: time.Duration(p.DurationMS) * time.Millisecond, Attempt: b.exec.Attempt,
+		})
+	}
+}
+
+// plan gives those objectives a plan that have none.
+func (b *beat) plan(ctx context.Context, p *Phase) error {
 	var unplanned []objective.Due
-	for _, d := range due {
+	for _, d := range *b.look.due {
 		if d.NeedsPlan() {
 			unplanned = append(unplanned, d)
 		}
 	}
-	if err := b.phase(ctx, planning, unplanned); err != nil {
-		return err
-	}
-	return b.phase(ctx, advancing, slices.Concat(due, loose))
+	return b.pursue(ctx, p, planning, unplanned)
+}
+
+// advance does the next step of each objective, and closes work that was left on
+// loose ones.
+func (b *beat) advance(ctx context.Context, p *Phase) error {
+	return b.pursue(ctx, p, advancing, slices.Concat(*b.look.due, b.look.loose()))
 }
 
 // kind is one of the two works on an objective.
@@ -62,58 +115,69 @@ type kind struct {
 	skills []string // what it may use; nil: everything internal
 }
 
-// phase does one kind of work on each objective under its lane, the most urgent
+// pursue does one kind of work on each objective under its lane, the most urgent
 // first, until something asks for an end.
-func (b *beat) phase(ctx context.Context, k kind, due []objective.Due) error {
-	p := Phase{Name: k.phase, Considered: len(due)}
-	begun := b.Clock()
+func (b *beat) pursue(ctx context.Context, p *Phase, k kind, due []objective.Due) error {
+	p.Considered = len(due)
 	for i, d := range due {
-		if stop := b.mustStop(ctx); stop != "" {
-			p.Left += len(due) - i
-			b.park(stop)
+		if b.mustStop(ctx, p, len(due)-i) {
 			break
 		}
-		err := b.work(ctx, &p, k, d)
-		switch {
-		case err == nil:
-		case ctx.Err() != nil && !errors.Is(err, lane.ErrLost):
-			b.Slog.WarnContext(ctx, "objective left: interrupted", "phase", p.Name, "objective", d.Title, "error", err)
-			p.Left++
-			b.park("the time was up")
-		default:
+		if err := b.leave(ctx, p, d.Title, b.work(ctx, p, k, d)); err != nil {
 			return err
 		}
 	}
-	took := b.Clock().Sub(begun)
-	p.DurationMS = took.Milliseconds()
-	b.report.Phases = append(b.report.Phases, p)
-	b.report.Tokens += p.Tokens
-	b.report.CostUSD += p.CostUSD
-	b.report.Left += p.Left
-	b.Slog.InfoContext(ctx, "phase ended", "phase", p.Name, "considered", p.Considered, "done", p.Done, "failed", p.Failed,
-		"left", p.Left, "tokens", p.Tokens, "duration_ms", p.DurationMS)
-	last, cancel := lastWrites(ctx)
-	defer cancel()
-	return b.Lanes.InHold(last, b.hold, func(ctx context.Context, tx lane.Tx) error {
-		b.Log.Record(ctx, tx.Later(), activity.Entry{
-			Agent: activity.Operator, Surface: trace.Heartbeat, Skill: "heartbeat." + p.Name, Status: activity.Success,
-			Output: encode(p.stored()), Usage: p.usage(), Duration: took, Attempt: b.exec.Attempt,
-		})
-		return nil
-	})
+	return nil
 }
 
-// mustStop says why no further piece of work may begin.
-func (b *beat) mustStop(ctx context.Context) string {
-	if b.halted != "" {
-		return b.halted
+// leave is the error of a piece of work that ends the beat; one that was only
+// interrupted is left for the next.
+func (b *beat) leave(ctx context.Context, p *Phase, what string, err error) error {
+	if err == nil || ctx.Err() == nil || errors.Is(err, lane.ErrLost) {
+		return err
 	}
-	for _, stop := range []reason.Stop{reason.Deadline(), reason.Wanted(b.hold), b.caps.stop} {
+	b.Slog.WarnContext(ctx, "work left: interrupted", "phase", p.Name, "objective", what, "error", err)
+	p.Left++
+	b.park("the time was up")
+	return nil
+}
+
+// mustStop reports whether no further piece of work may begin, of those that are
+// left.
+func (b *beat) mustStop(ctx context.Context, p *Phase, left int) bool {
+	why := b.halted
+	for _, stop := range b.stops() {
+		if why != "" {
+			break
+		}
 		if s := stop(ctx, reason.Progress{}); s != nil {
-			return s.Reason
+			why = s.Reason
 		}
 	}
-	return ""
+	if why == "" {
+		return false
+	}
+	p.Left += left
+	b.park(why)
+	return true
+}
+
+// stops are what ends a run of this beat, with the further lanes that it holds.
+func (b *beat) stops(holds ...*lane.Hold) []reason.Stop {
+	return []reason.Stop{reason.Deadline(), reason.Wanted(append(holds, b.hold)...), b.share}
+}
+
+// share parks a run when the phase has had its share of the beat's time, or of what
+// the beat may spend.
+func (b *beat) share(ctx context.Context, _ reason.Progress) *reason.Stopped {
+	if why := b.caps.over(b.until); why != "" {
+		return &reason.Stopped{Status: run.Parked, Reason: why}
+	}
+	deadline, ok := ctx.Deadline()
+	if ok && time.Since(b.working) > time.Duration(b.until*float64(deadline.Sub(b.working))) {
+		return &reason.Stopped{Status: run.Parked, Reason: "the phase's share of the beat's time is used up"}
+	}
+	return nil
 }
 
 func (b *beat) park(why string) {
@@ -149,22 +213,22 @@ func (b *beat) work(ctx context.Context, p *Phase, k kind, d objective.Due) erro
 		return nil
 	}
 	if errors.Is(err, lane.ErrLost) {
-		return b.lost(ctx, p, d, err)
+		return b.lost(ctx, p, d.Title, err)
 	}
 	return err
 }
 
 // lost leaves a piece of work whose hold was lost, unless the beat's own is over
 // too.
-func (b *beat) lost(ctx context.Context, p *Phase, d objective.Due, cause error) error {
+func (b *beat) lost(ctx context.Context, p *Phase, what string, cause error) error {
 	last, cancel := lastWrites(ctx)
 	defer cancel()
 	if err := b.Lanes.InHold(last, b.hold, func(context.Context, lane.Tx) error { return nil }); err != nil {
 		return err
 	}
-	b.Slog.WarnContext(ctx, "objective left: its lane is lost", "phase", p.Name, "objective", d.Title, "error", cause)
+	b.Slog.WarnContext(ctx, "work left: its lane is lost", "phase", p.Name, "objective", what, "error", cause)
 	p.Left++
-	b.park("the lane of an objective was lost")
+	b.park("the lane of a piece of work was lost")
 	return nil
 }
 

@@ -230,27 +230,28 @@ func (p *piece) job() reason.Job {
 	}
 	return reason.Job{
 		Execution: p.exec, Hold: p.hold, Outer: []*lane.Hold{p.beat.hold}, Agent: activity.Operator, System: p.kind.prompt,
-		Messages:  []llm.Message{{Role: llm.RoleUser, Text: string(encode(p.brief()))}},
-		Skills:    skills,
-		MaxTokens: answerTokens,
-		Window:    p.Window,
-		Stops: []reason.Stop{
-			reason.Deadline(), reason.Wanted(p.hold, p.beat.hold), p.caps.stop, reason.MaxSteps(p.settings.StepsPerRun),
-		},
+		Messages:     []llm.Message{{Role: llm.RoleUser, Text: string(encode(p.brief()))}},
+		Skills:       skills,
+		MaxTokens:    answerTokens,
+		Window:       p.Window,
+		Stops:        append(p.stops(p.hold), reason.MaxSteps(p.settings.StepsPerRun)),
 		Retries:      p.settings.ToolRetries,
 		SkillTimeout: time.Duration(p.settings.SkillTimeout) * time.Second,
-		Spent:        p.spent,
+		Spent:        p.spender(p.phase),
 	}
 }
 
 // answerTokens bounds one answer of the model.
 const answerTokens = 4096
 
-func (p *piece) spent(u llm.Usage) {
-	p.caps.spend(u)
-	p.phase.ModelCalls++
-	p.phase.Tokens += int64(u.TotalTokens())
-	p.phase.prompt += int64(u.TotalTokens() - u.CompletionTokens)
+// spender counts what a run of a phase uses.
+func (b *beat) spender(p *Phase) func(llm.Usage) {
+	return func(u llm.Usage) {
+		b.caps.spend(u)
+		p.ModelCalls++
+		p.Tokens += int64(u.TotalTokens())
+		p.prompt += int64(u.TotalTokens() - u.CompletionTokens)
+	}
 }
 
 // finish ends the execution and gives the objective's lane back in one
@@ -259,17 +260,9 @@ func (p *piece) finish(ctx context.Context, job reason.Job, out reason.Outcome) 
 	if err := fault.Point(ctx, "objective.ending", p.exec.ID); err != nil {
 		return err
 	}
-	switch out.Status {
-	case run.Completed:
-		p.phase.Done++
-	case run.Parked:
-		p.phase.Left++
-		p.park(out.Reason)
-		if out.Halted { // the next piece of work would end alike
-			p.halted = out.Reason
-		}
-	default:
-		p.phase.Failed++
+	p.count(p.phase, out)
+	if out.Status == run.Completed && p.kind.task == advancing.task {
+		p.did(p.objective.Title+": "+p.stepTitle(), out.Answer, out.Trust)
 	}
 	p.Slog.InfoContext(ctx, "work ended", "phase", p.phase.Name, "objective", p.objective.Title, "step", p.stepTitle(),
 		"status", out.Status, "reason", out.Reason, "answer", out.Answer)

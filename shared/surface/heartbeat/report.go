@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -75,5 +76,9 @@ type Phase struct {
 	CostUSD    float64 `json:"costUsd"`
 	DurationMS int64   `json:"durationMs"`
 
+	// Text is what a reflection came to.
+	Text string `json:"text,omitempty"`
+
+	healed *heal.Report
 	prompt int64 // of Tokens, what went in
 }

@@ -33,7 +33,7 @@ func TestAStepThatNeverAdvancesIsGivenUpAndPlannedAnew(t *testing.T) {
 			t.Fatalf("after three tries the step is %+v", o.Plan[1])
 		}
 		r := w.beat(t, slot(4))
-		if r.Phases[1].Failed != 1 || r.Tokens != 0 {
+		if r.Phases[3].Failed != 1 || r.Tokens != 0 {
 			t.Errorf("the fourth try is %+v", r)
 		}
 		o := w.objective(t, id)
@@ -41,7 +41,7 @@ func TestAStepThatNeverAdvancesIsGivenUpAndPlannedAnew(t *testing.T) {
 			t.Errorf("the plan is %+v", o.Plan)
 		}
 		r = w.beat(t, slot(5))
-		if o := w.objective(t, id); o.PlanVersion != 2 || r.Phases[0].Done != 1 || o.Plan[0].Status != objective.Done {
+		if o := w.objective(t, id); o.PlanVersion != 2 || r.Phases[1].Done != 1 || o.Plan[0].Status != objective.Done {
 			t.Errorf("the next beat left %+v and %+v", r, o)
 		}
 		w.beat(t, slot(6))
@@ -72,7 +72,7 @@ func TestTheLastTryIsResumed(t *testing.T) {
 			t.Fatalf("the third try is %+v after %+v", st, r)
 		}
 		w.set(t, `{}`)
-		if r := w.beat(t, slot(3)); r.Outcome != heartbeat.Completed || r.Phases[1].Done != 1 || w.objective(t, id).Plan[0].Status != objective.Done {
+		if r := w.beat(t, slot(3)); r.Outcome != heartbeat.Completed || r.Phases[3].Done != 1 || w.objective(t, id).Plan[0].Status != objective.Done {
 			t.Errorf("resumed it is %+v", r)
 		}
 	})
@@ -83,7 +83,7 @@ func TestAnObjectiveWithoutAPlanIsPausedForAPerson(t *testing.T) {
 		w := newWorld(t, e, pilot(func(context.Context, task) (llmtest.Step, error) { return llmtest.Say("I don't know how"), nil }))
 		id := w.addObjective(t, "x", 5)
 		for n := range 3 {
-			if r := w.beat(t, slot(n)); r.Outcome != heartbeat.Completed || r.Phases[0].Considered != 1 {
+			if r := w.beat(t, slot(n)); r.Outcome != heartbeat.Completed || r.Phases[1].Considered != 1 {
 				t.Errorf("beat %d is %+v", n, r)
 			}
 		}
@@ -93,7 +93,7 @@ func TestAnObjectiveWithoutAPlanIsPausedForAPerson(t *testing.T) {
 		w.think(idle(t))
 		r := w.beat(t, slot(3))
 		o := w.objective(t, id)
-		if o.Status != objective.Paused || o.StatusReason != "no plan came about: it was tried 3 times" || r.Phases[0].Failed != 1 {
+		if o.Status != objective.Paused || o.StatusReason != "no plan came about: it was tried 3 times" || r.Phases[1].Failed != 1 {
 			t.Errorf("the fourth beat left %+v and %+v", r, o)
 		}
 		if got := w.actions(t, activity.Filter{Status: activity.Error}); len(got) != 1 || got[0].Error != "given up: it was tried 3 times" || got[0].Skill != "heartbeat.plan" {
@@ -133,7 +133,7 @@ func TestARunThatStallsOrFailsIsCountedAndTriedAgain(t *testing.T) {
 		for n, answer := range answers {
 			w.think(answer)
 			r := w.beat(t, slot(n))
-			if r.Outcome != heartbeat.Completed || r.Phases[1].Failed+r.Phases[1].Done != 1 || r.Phases[1].Done == 1 != (n == 2) {
+			if r.Outcome != heartbeat.Completed || r.Phases[3].Failed+r.Phases[3].Done != 1 || r.Phases[3].Done == 1 != (n == 2) {
 				t.Errorf("beat %d is %+v", n, r)
 			}
 		}
@@ -156,7 +156,7 @@ func TestTheStepLimitIsTheWorkspaces(t *testing.T) {
 		w.set(t, `{"steps_per_run": 3}`)
 		id := w.plan(t, w.addObjective(t, "x", 5), "one")
 		r := w.beat(t, slot(1))
-		if e := w.the(t, lane.Objective(id)); e.Status != run.Stalled || e.Error != "stalled: the limit of 3 steps was reached" || r.Phases[1].ModelCalls != 3 {
+		if e := w.the(t, lane.Objective(id)); e.Status != run.Stalled || e.Error != "stalled: the limit of 3 steps was reached" || r.Phases[3].ModelCalls != 3 {
 			t.Errorf("the execution is %+v, the beat %+v", e, r)
 		}
 	})

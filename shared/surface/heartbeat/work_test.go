@@ -27,7 +27,8 @@ func TestABeatTellsItsStory(t *testing.T) {
 		r := w.beat(t, slot(1))
 		cost := w.DB.Stats().Sub(before)
 
-		if got, want := w.skills(t, r.TraceID), "plan_objective heartbeat.plan advance_plan advance_plan complete_objective heartbeat.advance heartbeat"; got != want {
+		if got, want := w.skills(t, r.TraceID), "plan_objective heartbeat.heal heartbeat.plan advance_plan advance_plan complete_objective "+
+			"heartbeat.automate heartbeat.advance heartbeat.reflect heartbeat.remember heartbeat"; got != want {
 			t.Errorf("the story is %s, want %s", got, want)
 		}
 		beat := w.the(t, lane.Heartbeat)
@@ -37,11 +38,12 @@ func TestABeatTellsItsStory(t *testing.T) {
 				t.Errorf("the story has %+v", l)
 			}
 		}
-		if r.Outcome != heartbeat.Completed || r.Tokens != 6*15 || r.Left != 0 || len(r.Phases) != 2 {
+		if r.Outcome != heartbeat.Completed || r.Tokens != 6*15 || r.Left != 0 || len(r.Phases) != 6 {
 			t.Errorf("the report is %+v", r)
 		}
 		for i, want := range []heartbeat.Phase{
-			{Name: "plan", Considered: 1, Done: 1, ModelCalls: 2, Tokens: 30}, {Name: "advance", Considered: 2, Done: 2, ModelCalls: 4, Tokens: 60},
+			{Name: "heal"}, {Name: "plan", Considered: 1, Done: 1, ModelCalls: 2, Tokens: 30}, {Name: "automate"},
+			{Name: "advance", Considered: 2, Done: 2, ModelCalls: 4, Tokens: 60}, {Name: "reflect"}, {Name: "remember"},
 		} {
 			got := r.Phases[i]
 			if got.Name != want.Name || got.Considered != want.Considered || got.Done != want.Done || got.Failed+got.Left != 0 ||
@@ -61,7 +63,7 @@ func TestABeatTellsItsStory(t *testing.T) {
 				t.Errorf("an execution is %+v", e)
 			}
 		}
-		if want := (db.Stats{Statements: 121, RoundTrips: 35}); cost != want {
+		if want := (db.Stats{Statements: 133, RoundTrips: 36}); cost != want {
 			t.Errorf("it takes %+v, want %+v", cost, want)
 		}
 		w.mustBeFree(t)
@@ -102,7 +104,7 @@ func TestWhatOneObjectiveCosts(t *testing.T) {
 		for n := range 2 {
 			before := w.DB.Stats()
 			w.beat(t, slot(n))
-			if got, want := w.DB.Stats().Sub(before), (db.Stats{Statements: 50, RoundTrips: 14}); got != want {
+			if got, want := w.DB.Stats().Sub(before), (db.Stats{Statements: 61, RoundTrips: 14}); got != want {
 				t.Errorf("a step takes %+v, want %+v", got, want)
 			}
 			w.history(t, n*500+1, n*500+500)
@@ -128,7 +130,7 @@ func TestWhatTheLogKeepsOfABeatIsInSnakeCase(t *testing.T) {
 			if err := json.Unmarshal(raw, &got); err != nil {
 				t.Fatal(err)
 			}
-			if got.Outcome != "completed" || got.DurationMS == nil || len(got.Phases) != 2 || got.Phases[1].ModelCalls != 2 || strings.Contains(string(raw), "modelCalls") {
+			if got.Outcome != "completed" || got.DurationMS == nil || len(got.Phases) != 6 || got.Phases[3].ModelCalls != 2 || strings.Contains(string(raw), "modelCalls") {
 				t.Errorf("the %s is %s", name, raw)
 			}
 		}
@@ -165,7 +167,7 @@ func TestAnObjectiveSomebodyElseWorksOnIsLeft(t *testing.T) {
 		other := w.plan(t, w.addObjective(t, "y", 1), "one")
 		h := w.acquire(t, lane.Objective(busy))
 		r := w.beat(t, slot(1))
-		if r.Outcome != heartbeat.Completed || r.Left != 1 || r.Phases[1].Left != 1 || r.Phases[1].Done != 1 {
+		if r.Outcome != heartbeat.Completed || r.Left != 1 || r.Phases[3].Left != 1 || r.Phases[3].Done != 1 {
 			t.Errorf("it is %+v", r)
 		}
 		if w.objective(t, other).Plan[0].Status != objective.Done || w.objective(t, busy).Plan[0].Attempts != 0 {
@@ -194,7 +196,7 @@ func TestAnObjectiveThatChangedSinceTheFirstLookIsLeft(t *testing.T) {
 			}
 		}))
 		r := w.beat(t, slot(1))
-		if r.Outcome != heartbeat.Completed || r.Phases[1].Done != 1 || len(w.ofSubject(t, lane.Objective(paused))) != 0 {
+		if r.Outcome != heartbeat.Completed || r.Phases[3].Done != 1 || len(w.ofSubject(t, lane.Objective(paused))) != 0 {
 			t.Errorf("it is %+v", r)
 		}
 		w.mustBeFree(t)

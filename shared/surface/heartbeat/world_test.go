@@ -19,8 +19,10 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/approval"
+	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
@@ -62,14 +64,22 @@ func newHeartbeat(t testing.TB, d *db.DB, model llm.Model, more ...skill.Skill) 
 	lanes, runs := must(lane.New(d))(t), must(run.New(d))(t)
 	acts, objectives := must(activity.New(d, ids))(t), must(objective.New(d, ids))(t)
 	skills := must(objective.Skills(objectives))(t)
-	skills = append(skills, must(memory.Skills(must(memory.New(d, ids))(t), time.Now))(t)...)
+	memories := must(memory.New(d, ids))(t)
+	skills = append(skills, must(memory.Skills(memories, time.Now))(t)...)
 	skills = append(skills, must(skill.QueryActivity(acts, time.Now))(t))
 	set := must(skill.NewSet(append(skills, more...)...))(t)
-	offered := func(_ context.Context, _ db.Workspace, s trace.Surface) (*skill.Set, error) { return set.For(s), nil }
+	registry := must(skill.NewRegistry(d, ids, set, nil))(t)
+	offered := func(ctx context.Context, ws db.Workspace, s trace.Surface) (*skill.Set, error) {
+		set, _, err := registry.Load(ctx, ws, s)
+		return set, err
+	}
+	automations := must(automation.New(d, ids))(t)
+	heals := must(heal.New(d, ids, registry, automations))(t)
 	workspaces, box := must(workspace.New(d))(t), must(outbox.New(d, ids, mathrand.Float64))(t)
 	approvals := must(approval.New(approval.Deps{DB: d, Workspaces: workspaces, Outbox: box, Log: acts, Skills: offered, IDs: ids}))(t)
 	return &heartbeat.Heartbeat{
 		DB: d, Lanes: lanes, Runs: runs, Log: acts, Workspaces: workspaces, Objectives: objectives,
+		Automations: automations, Heals: heals, Memories: memories, Registered: heartbeat.Registered(registry),
 		Reason: &reason.Runner{Model: model, Runs: runs, Lanes: lanes, Log: acts, Queues: queue.New(queue.Options{}), Slog: log, Clock: time.Now},
 		Skills: offered, Outbox: box, Approvals: approvals,
 		Sender: &outbox.Sender{Store: box, Holder: "test", Slog: log, Handlers: map[string]outbox.Handler{
@@ -92,7 +102,15 @@ type world struct {
 	q         struct{ Executions, Story, PastActivity, PastExecutions, Attempts, Settings db.Query }
 }
 
+// newWorld is one whose beats neither reflect nor remember.
 func newWorld(t testing.TB, e dbtest.Env, model llm.Model, more ...skill.Skill) *world {
+	t.Helper()
+	w := newProcess(t, e, model, more...)
+	w.set(t, `{}`)
+	return w
+}
+
+func newProcess(t testing.TB, e dbtest.Env, model llm.Model, more ...skill.Skill) *world {
 	t.Helper()
 	w := &world{Heartbeat: newHeartbeat(t, e.DB, model, more...), env: e, Workspace: e.Workspace, Skew: e.Skew}
 	if err := db.Load(must(fs.Sub(testdata, "testdata"))(t), &w.q); err != nil {
@@ -114,7 +132,7 @@ func (w *world) another(t testing.TB, model llm.Model, more ...skill.Skill) *wor
 		e.DB, e.Skew = e.Open(t, 0)
 		e.Skew.Advance(w.Skew.Offset())
 	}
-	return newWorld(t, e, model, more...)
+	return newProcess(t, e, model, more...)
 }
 
 // think is the model of the world from now on.
@@ -173,7 +191,11 @@ func (w *world) objective(t testing.TB, id string) objective.Objective {
 
 func (w *world) set(t testing.TB, settings string) {
 	t.Helper()
-	must(w.DB.Exec(t.Context(), "", w.q.Settings, w.Workspace, settings))(t)
+	quiet := `{"memories_per_beat": 0, "reflect_hours": 0`
+	if settings != `{}` {
+		quiet += ","
+	}
+	must(w.DB.Exec(t.Context(), "", w.q.Settings, w.Workspace, strings.Replace(settings, "{", quiet, 1)))(t)
 }
 
 func (w *world) acquire(t testing.TB, name lane.Name) *lane.Hold {

@@ -1,0 +1,49 @@
+package activity
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+)
+
+// Used is how a skill has done.
+type Used struct {
+	Skill     string `json:"skill"`
+	Calls     int    `json:"calls"`
+	Failures  int    `json:"failures"`
+	AverageMS int64  `json:"average_ms"`
+}
+
+// maxUsed is the most skills that are counted.
+const maxUsed = 100
+
+// Used counts the calls of each skill since a time, the most used first.
+func (l *Log) Used(ctx context.Context, ws db.Workspace, since time.Time) ([]Used, error) {
+	out := []Used{}
+	err := l.db.Each(ctx, ws, func(scan db.Scan) error {
+		var u Used
+		err := scan(&u.Skill, &u.Calls, &u.Failures, &u.AverageMS)
+		out = append(out, u)
+		return err
+	}, l.q.Used, since, maxUsed)
+	if err != nil {
+		return nil, fmt.Errorf("count the calls of skills: %w", err)
+	}
+	return out, nil
+}
+
+// Stirred says when something was recorded last, and whether a skill was used since.
+type Stirred struct {
+	At    *time.Time // nil: never
+	Since bool
+}
+
+// Stirred adds a look for whether a skill was used after the last record of another
+// name; where there is none, within back.
+func (l *Log) Stirred(b *db.Batch, name string, back time.Duration) *Stirred {
+	s := new(Stirred)
+	b.One([]any{&s.At, &s.Since}, l.q.Stirred, name, back.Milliseconds())
+	return s
+}

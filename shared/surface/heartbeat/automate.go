@@ -1,0 +1,193 @@
+package heartbeat
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/automation"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/fault"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/queue"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// cron is the queue through which automations run, one after the other.
+const cron = "cron"
+
+// automate runs the automations that are due, and takes up those that were cut off.
+func (b *beat) automate(ctx context.Context, p *Phase) error {
+	due := slices.Clone(*b.look.automations)
+	for _, e := range *b.look.open {
+		id, ok := lane.AutomationOf(e.Subject)
+		if ok && !slices.ContainsFunc(due, func(d automation.Due) bool { return d.ID == id }) {
+			due = append(due, automation.Due{ID: id})
+		}
+	}
+	p.Considered = len(due)
+	for i, d := range due {
+		if b.mustStop(ctx, p, len(due)-i) {
+			break
+		}
+		_, err := queue.Do(ctx, b.Reason.Queues, queue.Job{Lane: cron}, func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, b.runAutomation(ctx, p, d)
+		})
+		if err := b.leave(ctx, p, d.Name, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// automated is an automation while its lane is held.
+type automated struct {
+	*beat
+	phase *Phase
+	hold  *lane.Hold
+	exec  run.Execution
+	asked asked
+}
+
+// asked is what an execution of an automation is about; it is stored, so that a
+// resumed one does the same.
+type asked struct {
+	Automation string            `json:"automation_id"`
+	Name       string            `json:"name"`
+	Skill      string            `json:"skill"`
+	Input      json.RawMessage   `json:"input"`
+	Event      *automation.Event `json:"event,omitempty"`
+}
+
+func (b *beat) runAutomation(ctx context.Context, p *Phase, d automation.Due) error {
+	name := lane.Automation(d.ID)
+	var open *[]run.Execution
+	request := lane.Request{Workspace: b.tick.Workspace, Lane: name, Holder: b.hold.Holder, Under: b.hold}
+	err := b.Lanes.DoAfter(ctx, request, lane.Wait{}, func(batch *db.Batch) {
+		open = b.Runs.Unfinished(batch, name)
+	}, func(ctx context.Context, hold *lane.Hold) error {
+		a := automated{beat: b, phase: p, hold: hold}
+		return a.do(ctx, *open)
+	})
+	if _, busy := errors.AsType[*lane.BusyError](err); busy {
+		p.Left++ // somebody runs it by hand
+		return nil
+	}
+	if errors.Is(err, lane.ErrLost) {
+		return b.lost(ctx, p, d.Name, err)
+	}
+	return err
+}
+
+// do takes up what was begun, or claims what is due, and makes the call.
+func (a *automated) do(ctx context.Context, open []run.Execution) error {
+	begin := a.claim
+	if len(open) > 0 {
+		a.exec = open[0]
+		if err := json.Unmarshal(a.exec.Input, &a.asked); err != nil {
+			return fmt.Errorf("read the input of execution %s: %w", a.exec.ID, err)
+		}
+		begin = a.resume
+	}
+	if err := a.Lanes.InHold(ctx, a.holds(), begin); err != nil || a.exec.ID == "" {
+		return err
+	}
+	if err := fault.Point(ctx, "automation.begun", a.exec.ID); err != nil {
+		return err
+	}
+	job := a.job()
+	ctx = job.Under(ctx)
+	a.Slog.InfoContext(ctx, "automation runs", "automation", a.asked.Name, "skill", a.asked.Skill, "attempt", a.exec.Attempt)
+	if a.exec.Attempt > maxAttempts && a.exec.Status == run.Running {
+		return a.finish(ctx, job, reason.Made{Status: run.Errored, Unmade: true}, reason.Outcome{Status: run.Failed, Reason: fmt.Sprintf("it was cut off in attempt %d", a.exec.Attempt-1)})
+	}
+	made, out, err := a.Reason.Once(ctx, job, a.asked.Skill, a.asked.Input)
+	if err != nil {
+		return err
+	}
+	return a.finish(ctx, job, made, out)
+}
+
+// claim decides whether it is due still, and begins its execution: both or neither.
+func (a *automated) claim(ctx context.Context, tx lane.Tx) error {
+	id, _ := lane.AutomationOf(a.hold.Lane)
+	r, due, err := a.Automations.Claim(ctx, tx, id)
+	if err != nil || !due {
+		return err
+	}
+	a.asked = asked{Automation: r.ID, Name: r.Name, Skill: r.Skill, Input: r.Input, Event: r.Event}
+	e := run.Execution{
+		ID: a.IDs(), Agent: activity.Operator, Surface: trace.Heartbeat, Trace: a.beat.exec.Trace, Parent: a.beat.exec.ID,
+		Subject: a.hold.Lane, Attempt: 1, Input: encode(a.asked),
+	}
+	if err := a.Runs.Start(tx, e); err != nil {
+		return err
+	}
+	a.exec = e
+	return nil
+}
+
+func (a *automated) resume(ctx context.Context, tx lane.Tx) error {
+	return a.Runs.Resume(ctx, tx, &a.exec)
+}
+
+func (a *automated) holds() lane.Holds { return lane.Holds{a.hold, a.beat.hold} }
+
+func (a *automated) job() reason.Job {
+	return reason.Job{
+		Execution: a.exec, Hold: a.hold, Outer: []*lane.Hold{a.beat.hold}, Agent: activity.Operator, Skills: a.skills,
+		SkillTimeout: time.Duration(a.settings.SkillTimeout) * time.Second,
+	}
+}
+
+// finish ends the execution, tells the automation how it went, and gives its lane
+// back, in one transaction.
+func (a *automated) finish(ctx context.Context, job reason.Job, made reason.Made, out reason.Outcome) error {
+	if err := fault.Point(ctx, "automation.ending", a.exec.ID); err != nil {
+		return err
+	}
+	status := activity.Success
+	switch {
+	case out.Status == run.Parked:
+		a.phase.Left++
+		a.park(out.Reason)
+		a.halted = out.Reason
+	case made.Waits != "":
+		status = activity.PendingApproval
+		a.phase.Done++
+	case out.Status == run.Completed:
+		a.phase.Done++
+		a.did(a.asked.Name, string(made.Output), out.Trust)
+	default:
+		status = activity.Error
+		a.phase.Failed++
+	}
+	a.Slog.InfoContext(ctx, "automation ended", "automation", a.asked.Name, "skill", a.asked.Skill, "status", out.Status, "reason", out.Reason)
+	last, cancel := lastWrites(ctx)
+	defer cancel()
+	return a.Lanes.InHold(last, a.holds(), func(ctx context.Context, tx lane.Tx) error {
+		if made.Unmade {
+			// The call was not made at all, and has no line in the log: what is wrong
+			// with the automation is ours.
+			a.Log.Record(ctx, tx.Later(), activity.Entry{
+				Agent: activity.Operator, Surface: trace.Heartbeat, Skill: a.asked.Skill, Status: activity.Error, Input: a.asked.Input,
+				Output: skill.ErrorOutput(skill.Ours), Error: out.Reason, Execution: a.exec.ID, ParentExecution: a.exec.Parent, Attempt: a.exec.Attempt,
+			})
+		}
+		if out.Status != run.Parked {
+			a.Automations.Ended(tx, a.asked.Automation, string(status), a.exec.Trace)
+		}
+		if err := a.Reason.Close(ctx, tx, job, out); err != nil {
+			return err
+		}
+		tx.Release(a.Lanes, a.hold)
+		return nil
+	})
+}

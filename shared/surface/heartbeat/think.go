@@ -1,0 +1,225 @@
+package heartbeat
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/memory"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+//go:embed reflect.md
+var reflectPrompt string
+
+//go:embed remember.md
+var rememberPrompt string
+
+// thought is one of the two kinds of runs that are about the beats themselves.
+type thought struct {
+	name   string // of its phase
+	lane   lane.Name
+	prompt string
+}
+
+var (
+	reflecting  = thought{name: "reflect", lane: "heartbeat:reflect", prompt: reflectPrompt}
+	remembering = thought{name: "remember", lane: "heartbeat:remember", prompt: rememberPrompt}
+)
+
+const (
+	// reflectBack is how far a reflection looks back.
+	reflectBack = 7 * 24 * time.Hour
+	// maxKnown is the most memories that a run is told, so that it saves none twice.
+	maxKnown = 30
+)
+
+// reflect looks back on the last days.
+func (b *beat) reflect(ctx context.Context, p *Phase) error {
+	if !b.look.left(reflecting.lane) && !b.look.reflects(b.settings, b.tick.Full) {
+		return nil
+	}
+	p.Considered = 1
+	if b.mustStop(ctx, p, 1) {
+		return nil
+	}
+	used, err := b.Log.Used(ctx, b.tick.Workspace, b.Clock().Add(-reflectBack))
+	if err != nil {
+		return err
+	}
+	out, err := b.think(ctx, p, reflecting, reflectBrief{
+		Days: int(reflectBack / (24 * time.Hour)), Activity: used, Health: b.healed, ActiveObjectives: len(*b.look.due), Waiting: b.look.unanswered.Count,
+	}, run.Operator, nil)
+	if out.Status == run.Completed {
+		b.reflection = out.Answer
+		p.Text = out.Answer
+	}
+	return b.leave(ctx, p, "", err)
+}
+
+// remember keeps what a later run needs of what this beat did.
+func (b *beat) remember(ctx context.Context, p *Phase) error {
+	if !b.look.left(remembering.lane) && len(b.done) == 0 && b.reflection == "" || b.settings.MemoriesPerBeat < 1 {
+		return nil
+	}
+	p.Considered = 1
+	if b.mustStop(ctx, p, 1) {
+		return nil
+	}
+	var batch db.Batch
+	known := b.Memories.Relevant(&batch, activity.Operator, maxKnown)
+	if err := b.DB.Read(ctx, b.tick.Workspace, &batch); err != nil {
+		return fmt.Errorf("read what is remembered: %w", err)
+	}
+	skills, err := b.saving(b.settings.MemoriesPerBeat)
+	if err != nil {
+		return err
+	}
+	trust := b.trust
+	if len(*known) > 0 {
+		trust = run.Outside // whoever wrote them may have been told by others
+	}
+	_, err = b.think(ctx, p, remembering, rememberBrief{
+		AtMost: b.settings.MemoriesPerBeat, Done: b.done, Reflection: b.reflection, Remembered: contents(*known),
+	}, trust, skills)
+	return b.leave(ctx, p, "", err)
+}
+
+// saving is the one skill of a run that remembers. It saves as many new memories as
+// a beat may.
+func (b *beat) saving(most int) (*skill.Set, error) {
+	saves, ok := b.skills.Find("save_memory")
+	if !ok {
+		return skill.NewSet() // a person has switched it off
+	}
+	limited, saved := *saves, 0
+	limited.Run = func(ctx context.Context, tx lane.Tx, c skill.Call) (any, error) {
+		if saved >= most {
+			return nil, skill.Refuse("a beat saves %d memories at most: that is enough", most)
+		}
+		out, err := saves.Run(ctx, tx, c)
+		if err == nil {
+			saved++
+		}
+		return out, err
+	}
+	return skill.NewSet(limited)
+}
+
+func contents(known []memory.Memory) []string {
+	out := []string{}
+	for _, m := range known {
+		out = append(out, m.Content)
+	}
+	return out
+}
+
+// left reports whether a run under the lane was begun and did not end.
+func (l look) left(name lane.Name) bool {
+	for _, e := range *l.open {
+		if e.Subject == name {
+			return true
+		}
+	}
+	return false
+}
+
+// think is one run about the beats, under its own lane: one that was cut off goes on
+// with what it was told.
+func (b *beat) think(ctx context.Context, p *Phase, t thought, told any, trust run.Trust, skills *skill.Set) (out reason.Outcome, err error) {
+	var open *[]run.Execution
+	request := lane.Request{Workspace: b.tick.Workspace, Lane: t.lane, Holder: b.hold.Holder, Under: b.hold}
+	err = b.Lanes.DoAfter(ctx, request, lane.Wait{}, func(batch *db.Batch) {
+		open = b.Runs.Unfinished(batch, t.lane)
+	}, func(ctx context.Context, hold *lane.Hold) error {
+		job := b.thinking(p, t, hold, told, trust, skills)
+		if len(*open) > 0 {
+			job.Execution = (*open)[0]
+		}
+		begin := func(ctx context.Context, tx lane.Tx) error { return b.Runs.Resume(ctx, tx, &job.Execution) }
+		if len(*open) == 0 {
+			begin = func(_ context.Context, tx lane.Tx) error { return b.Runs.Start(tx, job.Execution) }
+		}
+		holds := lane.Holds{hold, b.hold}
+		if err := b.Lanes.InHold(ctx, holds, begin); err != nil {
+			return err
+		}
+		ctx = job.Under(ctx)
+		if job.Execution.Attempt > maxAttempts {
+			out = reason.Outcome{Status: run.Failed, Reason: fmt.Sprintf("it was tried %d times", job.Execution.Attempt-1)}
+		} else if out, err = b.Reason.Run(ctx, job); err != nil {
+			return err
+		}
+		b.count(p, out)
+		last, cancel := lastWrites(ctx)
+		defer cancel()
+		return b.Lanes.InHold(last, holds, func(ctx context.Context, tx lane.Tx) error {
+			if err := b.Reason.Close(ctx, tx, job, out); err != nil {
+				return err
+			}
+			tx.Release(b.Lanes, hold)
+			return nil
+		})
+	})
+	if _, busy := errors.AsType[*lane.BusyError](err); busy {
+		p.Left++
+		return out, nil
+	}
+	if errors.Is(err, lane.ErrLost) {
+		return out, b.lost(ctx, p, t.name, err)
+	}
+	return out, err
+}
+
+func (b *beat) thinking(p *Phase, t thought, hold *lane.Hold, told any, trust run.Trust, skills *skill.Set) reason.Job {
+	if skills == nil {
+		skills = b.skills.Only()
+	}
+	return reason.Job{
+		Execution: run.Execution{
+			ID: b.IDs(), Agent: activity.Operator, Surface: trace.Heartbeat, Trace: b.exec.Trace, Parent: b.exec.ID,
+			Subject: t.lane, Attempt: 1, Input: encode(map[string]string{"task": t.name}),
+		},
+		Hold: hold, Outer: []*lane.Hold{b.hold}, Agent: activity.Operator, System: t.prompt,
+		Messages: []llm.Message{{Role: llm.RoleUser, Text: string(encode(told))}},
+		Skills:   skills, Trust: trust, MaxTokens: answerTokens, Window: b.Window,
+		Stops:        append(b.stops(hold), reason.MaxSteps(b.settings.StepsPerRun)),
+		Retries:      b.settings.ToolRetries,
+		SkillTimeout: time.Duration(b.settings.SkillTimeout) * time.Second,
+		Spent:        b.spender(p),
+	}
+}
+
+// count adds how a run ended to its phase.
+func (b *beat) count(p *Phase, out reason.Outcome) {
+	switch out.Status {
+	case run.Completed:
+		p.Done++
+	case run.Parked:
+		p.Left++
+		b.park(out.Reason)
+		if out.Halted { // the next piece of work would end alike
+			b.halted = out.Reason
+		}
+	default:
+		p.Failed++
+	}
+}
+
+// did notes what was done, for a run that remembers.
+func (b *beat) did(work, result string, trust run.Trust) {
+	const longest = 500
+	if len(b.done) < maxKnown {
+		b.done = append(b.done, doneBrief{Work: work, Result: clip(result, longest)})
+		b.trust = b.trust.With(trust)
+	}
+}
