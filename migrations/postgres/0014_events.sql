@@ -23,9 +23,16 @@ CALL lk_protect('events', 'append');
 CREATE FUNCTION lk_settled() RETURNS bigint LANGUAGE sql STABLE PARALLEL SAFE AS $$
   SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint
 $$;
-REVOKE ALL ON FUNCTION lk_settled() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION lk_settled() TO lanekeeper_app;
+
+-- lk_begun is beyond every transaction that has begun: a position at or behind it is
+-- of another cluster.
+CREATE FUNCTION lk_begun() RETURNS bigint LANGUAGE sql STABLE PARALLEL SAFE AS $$
+  SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint
+$$;
+REVOKE ALL ON FUNCTION lk_settled(), lk_begun() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION lk_settled(), lk_begun() TO lanekeeper_app;
 
 -- +goose Down
+DROP FUNCTION lk_begun();
 DROP FUNCTION lk_settled();
 DROP TABLE events;

@@ -25,7 +25,7 @@ var files embed.FS
 
 // Limits of a workspace and of an automation.
 const (
-	Max       = 500 // automations of a workspace
+	Max       = 200 // automations of a workspace
 	maxName   = 200
 	maxInput  = 16 << 10
 	maxReason = 500
@@ -69,7 +69,8 @@ type Automation struct {
 	CreatedAt time.Time
 	UpdatedAt time.Time
 
-	now time.Time // the database's, when the row was read
+	now time.Time  // the database's, when the row was read
+	due *time.Time // when it runs next, where that is not to be worked out anew
 }
 
 // Events are the kinds of events that an automation may wait for.
@@ -156,6 +157,7 @@ func (a *Automation) check() error {
 	bad := &invalid.Error{}
 	a.Name = strings.TrimSpace(a.Name)
 	bad.If(a.Name == "" || len([]rune(a.Name)) > maxName, "name", "must have 1 to 200 characters")
+	bad.If(uuid.Validate(a.Name) == nil, "name", "must not look like an id")
 	bad.If(a.Skill == "" || len(a.Skill) > skill.MaxName, "skill", "must be the name of a skill")
 	if len(a.Input) == 0 {
 		a.Input = json.RawMessage("{}")
@@ -185,6 +187,9 @@ func (a *Automation) check() error {
 		}
 		if next, ok := schedule.Next(a.now); ok && a.Enabled {
 			a.NextRunAt = &next
+			if a.due != nil {
+				a.NextRunAt = a.due
+			}
 		}
 	}
 	return bad.OrNil()

@@ -23,8 +23,10 @@ SELECT lk_now(), (SELECT count(*) FROM agent_automations WHERE workspace_id = $1
 INSERT INTO agent_automations (workspace_id, id, name, skill, input, cron, time_zone, event, enabled, disabled_by, disabled_reason, disabled_at,
   next_run_at, event_xid, event_id, created_by, created_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, CASE WHEN $9 THEN NULL ELSE lk_now() END, $12,
-  CASE WHEN CAST($8 AS text) IS NULL THEN NULL ELSE coalesce((SELECT max(xid) FROM events WHERE workspace_id = $1), 0) END,
-  CASE WHEN CAST($8 AS text) IS NULL THEN NULL ELSE coalesce((SELECT max(id) FROM events WHERE workspace_id = $1), 0) END,
+  CASE WHEN CAST($8 AS text) IS NULL THEN NULL
+       ELSE coalesce((SELECT xid FROM events WHERE workspace_id = $1 AND kind = $8 ORDER BY xid DESC, id DESC LIMIT 1), 0) END,
+  CASE WHEN CAST($8 AS text) IS NULL THEN NULL
+       ELSE coalesce((SELECT id FROM events WHERE workspace_id = $1 AND kind = $8 ORDER BY xid DESC, id DESC LIMIT 1), 0) END,
   $13, lk_now(), lk_now())
 RETURNING id, name, skill, input, cron, time_zone, event, enabled, disabled_by, disabled_reason, disabled_at, next_run_at,
           last_run_at, last_status, last_trace_id, version, created_by, created_at, updated_at, lk_now();
@@ -35,9 +37,9 @@ UPDATE agent_automations AS a
    SET name = $4, skill = $5, input = $6, cron = $7, time_zone = $8, event = $9, enabled = $10, disabled_by = $11, disabled_reason = $12,
        disabled_at = CASE WHEN $10 THEN NULL WHEN enabled THEN lk_now() ELSE disabled_at END, next_run_at = $13,
        event_xid = CASE WHEN CAST($9 AS text) IS NULL THEN NULL WHEN a.event = $9 AND a.enabled THEN event_xid
-                        ELSE coalesce((SELECT max(xid) FROM events WHERE workspace_id = $1), 0) END,
+                        ELSE coalesce((SELECT xid FROM events WHERE workspace_id = $1 AND kind = $9 ORDER BY xid DESC, id DESC LIMIT 1), 0) END,
        event_id  = CASE WHEN CAST($9 AS text) IS NULL THEN NULL WHEN a.event = $9 AND a.enabled THEN event_id
-                        ELSE coalesce((SELECT max(id) FROM events WHERE workspace_id = $1), 0) END,
+                        ELSE coalesce((SELECT id FROM events WHERE workspace_id = $1 AND kind = $9 ORDER BY xid DESC, id DESC LIMIT 1), 0) END,
        version = version + 1, updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND version = $3
 RETURNING id, name, skill, input, cron, time_zone, event, enabled, disabled_by, disabled_reason, disabled_at, next_run_at,
@@ -47,16 +49,17 @@ RETURNING id, name, skill, input, cron, time_zone, event, enabled, disabled_by, 
 DELETE FROM agent_automations WHERE workspace_id = $1 AND id = $2;
 
 -- name: Due
--- Those whose time has come, and those whose event has happened. A position beyond all that is settled is another
--- cluster's, from before a restore: it counts for nothing.
+-- Those whose time has come, and those whose event has happened. A position that this cluster has not come to yet is
+-- another's, from before a restore: it counts for nothing.
 SELECT id, name FROM (
   SELECT id, name, next_run_at AS since
     FROM agent_automations
    WHERE workspace_id = $1 AND next_run_at IS NOT NULL AND next_run_at <= (SELECT lk_now())
   UNION ALL
-  SELECT a.id, a.name, (SELECT min(e.created_at) FROM events e
+  SELECT a.id, a.name, (SELECT e.created_at FROM events e
                          WHERE e.workspace_id = $1 AND e.kind = a.event AND e.xid < (SELECT lk_settled())
-                           AND (e.xid, e.id) > (CASE WHEN a.event_xid >= (SELECT lk_settled()) THEN 0 ELSE a.event_xid END, a.event_id))
+                           AND (e.xid, e.id) > (CASE WHEN a.event_xid >= (SELECT lk_begun()) THEN 0 ELSE a.event_xid END, a.event_id)
+                         ORDER BY e.xid, e.id LIMIT 1)
     FROM agent_automations a
    WHERE a.workspace_id = $1 AND a.event IS NOT NULL AND a.enabled
 ) AS due
@@ -69,13 +72,13 @@ SELECT id, name FROM (
 UPDATE agent_automations SET updated_at = updated_at WHERE workspace_id = $1 AND id = $2;
 
 -- name: Claimed
-SELECT name, skill, input, cron, time_zone, event, enabled, next_run_at, event_xid, event_id, lk_now(), lk_settled()
+SELECT name, skill, input, cron, time_zone, event, enabled, next_run_at, event_xid, event_id, lk_now(), lk_begun()
   FROM agent_automations
  WHERE workspace_id = $1 AND id = $2;
 
 -- name: Happened
--- The events of a kind behind a position: how many, and the latest.
-SELECT (SELECT count(*) FROM events WHERE workspace_id = $1 AND kind = $2 AND (xid, id) > ($3, $4) AND xid < lk_settled()),
+-- The events of a kind behind a position: how many, up to a thousand, and the latest.
+SELECT (SELECT count(*) FROM (SELECT 1 FROM events WHERE workspace_id = $1 AND kind = $2 AND (xid, id) > ($3, $4) AND xid < lk_settled() LIMIT 1000) AS counted),
        xid, id, subject, trace_id, data, created_at
   FROM events
  WHERE workspace_id = $1 AND kind = $2 AND (xid, id) > ($3, $4) AND xid < lk_settled()

@@ -52,6 +52,7 @@ type Patch struct {
 // Patch changes an automation as it was read, and answers it as it stands then.
 // Errors: [invalid.Error], [ErrTaken], [ErrChanged].
 func (s *Store) Patch(ctx context.Context, tx Tx, a Automation, p Patch) (Automation, error) {
+	before := a
 	set(&a.Name, p.Name)
 	set(&a.Skill, p.Skill)
 	if p.Input != nil {
@@ -66,6 +67,9 @@ func (s *Store) Patch(ctx context.Context, tx Tx, a Automation, p Patch) (Automa
 	set(&a.Cron, p.Cron)
 	set(&a.TimeZone, p.TimeZone)
 	set(&a.Event, p.Event)
+	if a.Cron == before.Cron && a.TimeZone == before.TimeZone {
+		a.due = before.NextRunAt // what is due stays so
+	}
 	return s.put(ctx, tx, a)
 }
 

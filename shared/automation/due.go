@@ -38,7 +38,7 @@ type Run struct {
 // Event is what has happened, once or more often, since an automation ran last.
 type Event struct {
 	Kind    string          `json:"kind"`
-	Count   int             `json:"count"`
+	Count   int             `json:"count"`             // up to a thousand
 	Subject string          `json:"subject,omitempty"` // of the latest
 	TraceID trace.ID        `json:"trace_id,omitempty"`
 	Data    json.RawMessage `json:"data,omitempty"`
@@ -85,7 +85,7 @@ type claimed struct {
 	next              *time.Time
 	xid, id           int64
 	now               time.Time
-	settled           int64
+	begun             int64
 }
 
 // lock finds nothing where the automation has been deleted: it is not enabled then.
@@ -96,7 +96,7 @@ func (s *Store) lock(ctx context.Context, tx lane.Tx, id string) (claimed, error
 		var input string
 		var cron, zone, event *string
 		var xid, at *int64
-		err := scan(&c.Name, &c.Skill, &input, &cron, &zone, &event, &c.enabled, &c.next, &xid, &at, &c.now, &c.settled)
+		err := scan(&c.Name, &c.Skill, &input, &cron, &zone, &event, &c.enabled, &c.next, &xid, &at, &c.now, &c.begun)
 		c.Input = json.RawMessage(input)
 		set(&c.cron, cron)
 		set(&c.zone, zone)
@@ -105,7 +105,7 @@ func (s *Store) lock(ctx context.Context, tx lane.Tx, id string) (claimed, error
 		set(&c.id, at)
 		return err
 	}, s.q.Claimed, id)
-	if c.xid >= c.settled { // another cluster's, from before a restore
+	if c.xid >= c.begun { // another cluster's, from before a restore
 		c.xid, c.id = 0, 0
 	}
 	return c, err
@@ -138,6 +138,11 @@ func (s *Store) claimEvent(ctx context.Context, tx lane.Tx, c claimed) (Run, boo
 
 // Ended records how a run of an automation ended: success, error, pending_approval
 // or skipped.
-func (s *Store) Ended(tx lane.Tx, id, status string, of trace.ID) {
+// The transaction must prove the automation's lane.
+func (s *Store) Ended(tx lane.Tx, id, status string, of trace.ID) error {
+	if err := tx.Proves(lane.Automation(id)); err != nil {
+		return fmt.Errorf("end the run of an automation: %w", err)
+	}
 	tx.Later().Exec(s.q.Ended, id, status, db.Null(of))
+	return nil
 }

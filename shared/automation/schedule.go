@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"regexp"
 	"strings"
 	"time"
 	_ "time/tzdata" // a function's sandbox need not have it
@@ -39,17 +40,18 @@ func ParseSchedule(expression, zone string) (Schedule, error) {
 	if err != nil {
 		return Schedule{}, err
 	}
-	if len(expression) > maxExpression || strings.ContainsAny(expression, "=") {
-		return Schedule{}, errors.New("is no cron expression")
+	expression = strings.ToLower(strings.TrimSpace(expression))
+	if len(expression) > maxExpression || !strings.HasPrefix(expression, "@") && !wellFormed(expression) {
+		return Schedule{}, errNoCron
 	}
 	parser, err := cron.TryNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.DowOrDom | cron.Descriptor)
 	if err != nil {
 		return Schedule{}, fmt.Errorf("make a parser: %w", err)
 	}
-	parsed, err := parser.Parse(strings.TrimSpace(expression))
+	parsed, err := parser.Parse(expression)
 	spec, ok := parsed.(*cron.SpecSchedule)
 	if err != nil || !ok {
-		return Schedule{}, errors.New("is no cron expression of five fields, nor one of @hourly, @daily, @weekly, @monthly, @yearly")
+		return Schedule{}, errNoCron
 	}
 	s := Schedule{spec: spec, zone: loc, hourly: bits.OnesCount64(spec.Hour&(1<<24-1)) == 24}
 	if _, ok := s.Next(epoch); !ok {
@@ -63,6 +65,32 @@ var epoch = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 
 const maxExpression = 200
 
+var errNoCron = errors.New("is no cron expression of five fields, nor one of @hourly, @daily, @weekly, @monthly, @yearly")
+
+// part is what a field's list may be made of: the parser takes more than it should.
+var part = regexp.MustCompile(`^(\*|[0-9a-z]+(-[0-9a-z]+)?)(/[0-9]+)?$`)
+
+// wellFormed reports whether an expression has five fields of parts. A range of
+// weekdays over the end of the week has no step: Sunday would count twice.
+func wellFormed(expression string) bool {
+	fields := strings.Fields(expression)
+	for i, f := range fields {
+		for p := range strings.SplitSeq(f, ",") {
+			if !part.MatchString(p) || i == 4 && strings.Contains(p, "-") && strings.Contains(p, "/") && !ascends(p) {
+				return false
+			}
+		}
+	}
+	return len(fields) == 5
+}
+
+// ascends reports whether a range of weekdays goes up in numbers.
+func ascends(p string) bool {
+	span, _, _ := strings.Cut(p, "/")
+	low, high, _ := strings.Cut(span, "-")
+	return len(low) == 1 && len(high) == 1 && low <= high && high < "7"
+}
+
 // parseZone reads the name of a time zone. The machine's own is none: it differs
 // from one to the next.
 func parseZone(name string) (*time.Location, error) {
@@ -70,7 +98,7 @@ func parseZone(name string) (*time.Location, error) {
 		return time.UTC, nil
 	}
 	loc, err := time.LoadLocation(name)
-	if err != nil || name == "Local" || len(name) > maxZone {
+	if err != nil || name == "Local" || len(name) > maxZone || !zoneName.MatchString(name) {
 		return nil, ErrZone
 	}
 	return loc, nil
@@ -80,6 +108,9 @@ func parseZone(name string) (*time.Location, error) {
 var ErrZone = errors.New("is no time zone, such as Europe/Berlin")
 
 const maxZone = 64
+
+// zoneName leaves out what only some systems have, such as right/Europe/Berlin.
+var zoneName = regexp.MustCompile(`^[A-Z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$`)
 
 // Next is the first time after t that the schedule names; false: there is none
 // within nine years.

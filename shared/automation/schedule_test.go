@@ -44,6 +44,9 @@ func TestTheWallClockOnChangeoverDays(t *testing.T) {
 		{"0 0 14 * 5", "", "2026-11-13T00:00:00Z", "2026-11-14T00:00:00Z"},
 		{"0 0 29 2 *", "", "2026-01-01T00:00:00Z", "2028-02-29T00:00:00Z"},
 		{"0 0 29 2 *", "", "2096-03-01T00:00:00Z", "2104-02-29T00:00:00Z"},
+		{"0 0 * * THU", "", "2026-11-20T00:00:00Z", "2026-11-26T00:00:00Z"},
+		{"0 0 * JAN Fri-Tue", "", "2026-11-20T00:00:00Z", "2027-01-01T00:00:00Z"},
+		{"@Daily", "", "2026-11-20T00:00:00Z", "2026-11-21T00:00:00Z"},
 		{"59 23 31 12 *", "Asia/Kathmandu", "2026-01-01T00:00:00Z", "2026-12-31T18:14:00Z"},
 	} {
 		s, err := automation.ParseSchedule(c.cron, c.zone)
@@ -196,13 +199,13 @@ func TestWhatIsNoSchedule(t *testing.T) {
 	for _, wrong := range []string{
 		"", " ", "* * * *", "* * * * * *", "60 * * * *", "* 24 * * *", "* * 0 * *", "* * 32 * *", "* * * 13 *", "* * * * 8", "-1 * * * *",
 		"1-0 * * *", "*/0 * * * *", "a * * * *", "@every 1m", "@every 1ns", "@reboot", "@nonsense", "TZ=UTC * * * * *", "CRON_TZ=UTC 0 0 * * *",
-		"0 0 L * *", "0 0 15W * *", "0 0 * * 5#2", "0 0 * * 5L", "H * * * *", "* * * * *\n* * * * *", strings.Repeat("1,", 150) + "1 * * * *",
+		"0 0 L * *", "0 0 15W * *", "0 0 * * 5#2", "0 0 * * 5L", "H * * * *", "*-5 * * * *", "+1 * * * *", "1, * * * *", "0 0 * * fri-tue/2", "0 0 * * 5-7/2", "* * * * *\n* * * * *", strings.Repeat("1,", 150) + "1 * * * *",
 	} {
 		if _, err := automation.ParseSchedule(wrong, ""); err == nil || errors.Is(err, automation.ErrNever) {
 			t.Errorf("%q: %v", wrong, err)
 		}
 	}
-	for _, zone := range []string{"Local", "Europe/Atlantis", "CEST", "../../etc/passwd", "/etc/localtime", " ", strings.Repeat("x", 100)} {
+	for _, zone := range []string{"Local", "Europe/Atlantis", "CEST", "../../etc/passwd", "right/Europe/Berlin", "posix/Europe/Berlin", "posixrules", "/etc/localtime", " ", strings.Repeat("x", 100)} {
 		if _, err := automation.ParseSchedule("* * * * *", zone); !errors.Is(err, automation.ErrZone) {
 			t.Errorf("zone %q: %v", zone, err)
 		}

@@ -32,15 +32,17 @@ func (s *Store) runCreate(ctx context.Context, tx lane.Tx, c skill.Call) (any, e
 	if err := json.Unmarshal(c.Arguments, &args); err != nil {
 		return nil, skill.Refuse("the arguments could not be read")
 	}
-	runs, ok := c.Offered.Find(args.Skill)
-	if !ok || runs.Name != args.Skill {
-		return nil, skill.Refuse("there is no skill of that name")
-	}
 	if args.Input == nil {
 		args.Input = json.RawMessage("{}")
 	}
-	if violations := runs.Check(args.Input); len(violations) > 0 {
-		return nil, skill.Refuse("the input does not fit the skill: %s", violations[0])
+	if c.Offered != nil { // without a run to offer skills, its first use tells
+		runs, ok := c.Offered.Find(args.Skill)
+		if !ok || runs.Name != args.Skill {
+			return nil, skill.Refuse("there is no skill of that name")
+		}
+		if violations := runs.Check(args.Input); len(violations) > 0 {
+			return nil, skill.Refuse("the input does not fit the skill: %s", violations[0])
+		}
 	}
 	a, err := s.Create(ctx, tx, Automation{
 		Name: args.Name, Skill: args.Skill, Input: args.Input, Cron: args.Cron, TimeZone: args.TimeZone, Event: args.Event,

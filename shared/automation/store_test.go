@@ -237,6 +237,87 @@ func TestAPositionOfAnotherClusterCountsForNothing(t *testing.T) {
 	})
 }
 
+// TestAChangeKeepsWhatIsDue, unless it is one of the schedule.
+func TestAChangeKeepsWhatIsDue(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		w.hourly(t, "old")
+		w.Skew.Advance(2 * time.Hour)
+		name, daily := "new", "@daily"
+		for _, c := range []struct {
+			patch automation.Patch
+			due   int
+		}{{automation.Patch{Name: &name}, 1}, {automation.Patch{Cron: &daily}, 0}} {
+			a := w.get(t, w.list(t)[0].ID)
+			if err := w.tx(t, func(ctx context.Context, tx *db.Tx) error { _, err := w.s.Patch(ctx, tx, a, c.patch); return err }); err != nil {
+				t.Fatal(err)
+			}
+			if due := w.due(t); len(due) != c.due {
+				t.Errorf("due are %v", due)
+			}
+		}
+	})
+}
+
+func (w world) list(t testing.TB) []automation.Automation {
+	t.Helper()
+	all, err := w.s.List(t.Context(), w.Workspace, automation.Filter{Limit: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestAnOpenTransactionHidesNothing: an automation that is made while an older
+// transaction is open still starts from its own time.
+func TestAnOpenTransactionHidesNothing(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		w.happens(t, "memory.saved", "before")
+		if w.DB.Dialect() == db.SQLite {
+			return // has one writer
+		}
+		var a automation.Automation
+		err := w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+			slow := automation.Automation{Name: "slow", Skill: "echo", Cron: "@daily", CreatedBy: "test"}
+			if _, err := w.s.Create(ctx, tx, slow); err != nil { // a write: it has an id of its own now
+				return err
+			}
+			w.aside(t, func(w world) {
+				var err error
+				if a, err = w.create(t, automation.Automation{Name: "fresh", Skill: "echo", Event: "memory.saved"}); err != nil {
+					t.Error(err)
+				}
+				if _, ok := w.claim(t, a.ID); ok {
+					t.Error("it was claimed for an event from before")
+				}
+			})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := w.claim(t, a.ID); ok {
+			t.Error("it was claimed for an event from before")
+		}
+		w.happens(t, "memory.saved", "after")
+		if r, ok := w.claim(t, a.ID); !ok || r.Event.Count != 1 {
+			t.Errorf("claimed %+v, %v", r, ok)
+		}
+	})
+}
+
+// aside is the same workspace seen by another process.
+func (w world) aside(t testing.TB, fn func(world)) {
+	t.Helper()
+	w.DB, w.Skew = w.Open(t, 0)
+	var err1, err2 error
+	w.s, err1 = automation.New(w.DB, func() string { return uuid.Must(uuid.NewV7()).String() })
+	w.lanes, err2 = lane.New(w.DB)
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	fn(w)
+}
+
 func TestSelfHealingGivesBackWhatItTook(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		a, b, other := w.hourly(t, "a"), w.hourly(t, "b"), w.hourly(t, "other")
@@ -292,7 +373,7 @@ func TestWhatIsWrongIsSaidAtOnce(t *testing.T) {
 		for _, a := range []automation.Automation{
 			{Name: "x", Skill: "s"}, {Name: "x", Skill: "s", Cron: "@daily", Event: "memory.saved"}, {Name: "x", Skill: "s", Event: "nonsense"},
 			{Name: "x", Skill: "s", Event: "memory.saved", TimeZone: "UTC"}, {Name: strings.Repeat("x", 201), Skill: "s", Cron: "@daily"},
-			{Name: "x", Skill: "s", Cron: "@daily", Input: json.RawMessage("null")},
+			{Name: "x", Skill: "s", Cron: "@daily", Input: json.RawMessage("null")}, {Name: uuid.NewString(), Skill: "s", Cron: "@daily"},
 		} {
 			if _, err := w.create(t, a); err == nil {
 				t.Errorf("%+v was taken", a)

@@ -157,8 +157,10 @@ func register(d *sqlite.Driver, skew *db.Skew) error {
 	}
 	// There is one writer: what can be read is settled.
 	settled := func(*sqlite.FunctionContext, []driver.Value) (driver.Value, error) { return int64(math.MaxInt64), nil }
-	if err := d.RegisterDeterministicScalarFunction("lk_settled", 0, settled); err != nil {
-		return fmt.Errorf("register lk_settled: %w", err)
+	for _, name := range []string{"lk_settled", "lk_begun"} {
+		if err := d.RegisterDeterministicScalarFunction(name, 0, settled); err != nil {
+			return fmt.Errorf("register %s: %w", name, err)
+		}
 	}
 	return nil
 }

@@ -182,7 +182,9 @@ func (a *automated) finish(ctx context.Context, job reason.Job, made reason.Made
 			})
 		}
 		if out.Status != run.Parked {
-			a.Automations.Ended(tx, a.asked.Automation, string(status), a.exec.Trace)
+			if err := a.Automations.Ended(tx, a.asked.Automation, string(status), a.exec.Trace); err != nil {
+				return err
+			}
 		}
 		if err := a.Reason.Close(ctx, tx, job, out); err != nil {
 			return err
