@@ -16,6 +16,13 @@ import (
 // fixtures are values for columns whose checks the builder below cannot satisfy
 // by itself: "table.column" and a SQL expression.
 var fixtures = map[string]string{
+	"agent_automations.event":     "'x'",
+	"agent_automations.event_xid": "0",
+	"agent_automations.event_id":  "0",
+	"kill_switches.scope":         "'agent'",
+	"kill_switches.target":        "'x' || gen_random_uuid()",
+	"usage_budgets.period_end":    "lk_now() + interval '1 day'",
+
 	"agent_skills.name": "'x' || replace(gen_random_uuid()::text, '-', '')",
 	"workspaces.slug":   "'ws-' || gen_random_uuid()",
 }
@@ -56,7 +63,8 @@ func newBuilder(t testing.TB, conn *pgx.Conn) *builder {
 		return err
 	})
 	each(t, conn, `SELECT table_name, column_name, data_type FROM information_schema.columns
-		WHERE table_schema = current_schema() AND is_nullable = 'NO' AND column_default IS NULL AND is_generated = 'NEVER' AND is_identity = 'NO'
+		WHERE table_schema = current_schema() AND is_generated = 'NEVER' AND is_identity = 'NO'
+		  AND (is_nullable = 'NO' AND column_default IS NULL OR table_name || '.' || column_name IN ('`+strings.Join(slices.Collect(maps.Keys(fixtures)), "', '")+`'))
 		ORDER BY table_name, ordinal_position`, func(rows pgx.Rows) error {
 		var name, col, kind string
 		if err := rows.Scan(&name, &col, &kind); err != nil || b.tables[name] == nil {

@@ -85,6 +85,8 @@ func defaultOf(text string) string {
 		return "1"
 	case "lk_now", "lk_now()":
 		return "lk_now"
+	case "pg_current_xact_id": // with one writer all are one
+		return "0"
 	}
 	return text
 }

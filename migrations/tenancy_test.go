@@ -18,7 +18,7 @@ import (
 var global = []string{"users", "workspaces", "model_prices"}
 
 // appendOnly are the tables that nobody changes: what is in them has happened.
-var appendOnly = []string{"agent_activity", "execution_steps"}
+var appendOnly = []string{"agent_activity", "agent_usage_logs", "events", "execution_steps"}
 
 const (
 	app     = "lanekeeper_app"

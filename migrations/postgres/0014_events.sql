@@ -9,14 +9,14 @@ SET LOCAL lock_timeout = '10s';
 CREATE TABLE events (
   workspace_id uuid NOT NULL REFERENCES workspaces (id) ON DELETE CASCADE,
   xid          bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint,
-  id           bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+  id           bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
   kind         text COLLATE "C" NOT NULL CHECK (length(kind) BETWEEN 1 AND 100),
   subject      text CHECK (length(subject) BETWEEN 1 AND 255), -- the id of what it happened to
   trace_id     text,
   data         text NOT NULL DEFAULT '{}' CHECK (length(data) <= 16384), -- a JSON object
-  created_at   timestamptz NOT NULL,
-  PRIMARY KEY (workspace_id, xid, id)
+  created_at   timestamptz NOT NULL
 );
+CREATE INDEX events_newest ON events (workspace_id, xid, id);
 CREATE INDEX events_kind ON events (workspace_id, kind, xid, id);
 CALL lk_protect('events', 'append');
 

@@ -1,0 +1,156 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/live"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// eventBatch is how many events are read at once.
+const eventBatch = 200
+
+// eventItem is one thing that happened. Its id is the cursor behind it.
+type eventItem struct {
+	ID        string          `json:"id"`
+	Kind      string          `json:"kind"`
+	Subject   string          `json:"subject,omitempty"`
+	TraceID   string          `json:"traceId,omitempty"`
+	Data      json.RawMessage `json:"data"`
+	CreatedAt time.Time       `json:"createdAt"`
+}
+
+// eventPage is the answer to those who poll.
+type eventPage struct {
+	Items      []eventItem `json:"items" nullable:"false"`
+	NextCursor string      `json:"nextCursor" doc:"To go on from, also where nothing has happened"`
+	Reset      bool        `json:"reset,omitempty" doc:"The cursor was of another database, as before the restore of a backup: begin anew"`
+}
+
+func eventItemOf(e live.Event) eventItem {
+	return eventItem{
+		ID: e.Cursor.String(), Kind: e.Kind, Subject: e.Subject, TraceID: e.Trace, Data: onTheWire(e.Data), CreatedAt: e.CreatedAt.UTC(),
+	}
+}
+
+// onTheWire writes an event's data as answers have it: keys in camelCase, surfaces
+// by their names.
+func onTheWire(data json.RawMessage) json.RawMessage {
+	var stored map[string]any
+	if json.Unmarshal(data, &stored) != nil {
+		return json.RawMessage("{}")
+	}
+	told := make(map[string]any, len(stored))
+	for key, v := range stored {
+		if prefix, ok := v.(string); ok && key == "surface" {
+			v = surfaceName(trace.Surface(prefix))
+		}
+		told[camelCase(key)] = v
+	}
+	text, err := json.Marshal(told)
+	if err != nil { // it came from JSON
+		return json.RawMessage("{}")
+	}
+	return text
+}
+
+func camelCase(snake string) string {
+	words := strings.Split(snake, "_")
+	for i, w := range words[1:] {
+		if w != "" {
+			words[i+1] = strings.ToUpper(w[:1]) + w[1:]
+		}
+	}
+	return strings.Join(words, "")
+}
+
+// following is what a request for events asks for.
+type following struct {
+	kinds []string
+	after live.Cursor
+	given bool // a cursor; without one it starts now
+	poll  bool // one page of JSON instead of a stream
+}
+
+var eventKind = regexp.MustCompile(`^[a-z_.]{1,100}$`)
+
+// followingOf reads a request. Last-Event-ID counts before the query's cursor,
+// since a browser that comes back sends both.
+func followingOf(r *http.Request) (following, *Problem) {
+	var f following
+	var wrong []FieldError
+	for name, values := range r.URL.Query() {
+		var err error
+		switch name {
+		case "kinds":
+			f.kinds = strings.Split(values[0], ",")
+			if len(f.kinds) > 32 || slices.ContainsFunc(f.kinds, func(k string) bool { return !eventKind.MatchString(k) }) {
+				wrong = append(wrong, FieldError{"query.kinds", "expected up to 32 kinds of events with commas between"})
+			}
+		case "cursor":
+			f.given = true
+			if f.after, err = live.ParseCursor(values[0]); err != nil {
+				wrong = append(wrong, FieldError{"query.cursor", "expected a cursor of this listing"})
+			}
+		default:
+			wrong = append(wrong, FieldError{located("query." + name), "unknown query parameter"})
+		}
+	}
+	if last := r.Header.Get("Last-Event-ID"); last != "" {
+		var err error
+		f.given = true
+		if f.after, err = live.ParseCursor(last); err != nil {
+			wrong = append(wrong, FieldError{"header.Last-Event-ID", "expected the id of an event"})
+		}
+	}
+	accept := r.Header.Get("Accept")
+	f.poll = strings.Contains(accept, "application/json") && !strings.Contains(accept, "text/event-stream")
+	if wrong != nil {
+		return f, invalid(wrong...)
+	}
+	return f, nil
+}
+
+// page is the answer to a poll.
+func (e *eventStream) page(w http.ResponseWriter, events []live.Event, next live.Cursor, reset bool) {
+	p := eventPage{Items: make([]eventItem, 0, len(events)), NextCursor: next.String(), Reset: reset}
+	for _, event := range events {
+		p.Items = append(p.Items, eventItemOf(event))
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = encode(w, p) // it always encodes
+}
+
+// eventLine writes one event of a stream.
+func eventLine(b *bytes.Buffer, id, kind string, data any) {
+	text, err := json.Marshal(data)
+	if err != nil { // it always encodes
+		return
+	}
+	b.WriteString("id: " + id + "\nevent: " + kind + "\ndata: ")
+	b.Write(text)
+	b.WriteString("\n\n")
+}
+
+// write sends what is in b to the caller now, or fails where that takes too long.
+func (e *eventStream) write(w http.ResponseWriter, b *bytes.Buffer) error {
+	control := http.NewResponseController(w)
+	if err := control.SetWriteDeadline(time.Now().Add(writeTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	if _, err := w.Write(b.Bytes()); err != nil {
+		return err
+	}
+	b.Reset()
+	if err := control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,21 @@
+package api
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/lanekeeper/lanekeeper/shared/live"
+)
+
+// NewEventStream is the route of events alone, behind no guard.
+func NewEventStream(d Deps, events *live.Events, streams Streams, keepAlive time.Duration) http.Handler {
+	s := &server{Deps: d, mux: http.NewServeMux()}
+	e := newEventStream(s, events, streams)
+	e.keepAlive = keepAlive
+	a := humago.New(s.mux, s.config())
+	rt := route{method: http.MethodGet, path: "/api/v1/events", id: "follow-events"}
+	e.handler()(s, a, operation(a, rt))
+	return s.mux
+}

@@ -1,0 +1,24 @@
+-- name: ClaimKey
+-- Of several at the same time one gets a row. A key whose time is over is as good as new; one whose worker has not
+-- been heard of until its claim's end is taken over by the same request.
+INSERT INTO idempotency_keys AS k (workspace_id, route, principal, key_hash, request_hash, status, token, claimed_until, created_at, expires_at)
+VALUES ($1, $2, $3, $4, $5, 'running', $6, lk_plus(lk_now(), $7), lk_now(), lk_plus(lk_now(), $8))
+ON CONFLICT (workspace_id, route, principal, key_hash) DO UPDATE SET
+  request_hash = excluded.request_hash, status = excluded.status, token = excluded.token, claimed_until = excluded.claimed_until,
+  response_status = NULL, response_headers = NULL, response_body = NULL, created_at = excluded.created_at, expires_at = excluded.expires_at
+ WHERE k.expires_at <= excluded.created_at
+    OR k.status = 'running' AND k.claimed_until <= excluded.created_at AND k.request_hash = excluded.request_hash
+RETURNING token;
+
+-- name: LookAtKey
+SELECT request_hash, status, response_status, response_headers, response_body
+  FROM idempotency_keys
+ WHERE workspace_id = $1 AND route = $2 AND principal = $3 AND key_hash = $4;
+
+-- name: KeepAnswer
+UPDATE idempotency_keys SET status = 'done', response_status = $6, response_headers = $7, response_body = $8
+ WHERE workspace_id = $1 AND route = $2 AND principal = $3 AND key_hash = $4 AND token = $5 AND status = 'running';
+
+-- name: FreeKey
+DELETE FROM idempotency_keys
+ WHERE workspace_id = $1 AND route = $2 AND principal = $3 AND key_hash = $4 AND token = $5 AND status = 'running';

@@ -1,0 +1,15 @@
+package api
+
+import (
+	"net/http"
+	"time"
+)
+
+// NewIdempotent is a handler whose requests are done once.
+func NewIdempotent(d Deps, route string, sensitive bool, within time.Duration, next http.Handler) (http.Handler, error) {
+	i, err := newIdempotency(&server{Deps: d})
+	if err != nil {
+		return nil, err
+	}
+	return i.once(keyed{route, sensitive, within}, next), nil
+}

@@ -1,0 +1,114 @@
+package api
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+)
+
+//go:embed idempotency*.sql
+var idempotencyFiles embed.FS
+
+const (
+	// keyLife is how long an answer can be had again.
+	keyLife = 24 * time.Hour
+	// keySweep is how many keys whose time is over are deleted at once.
+	keySweep = 64
+)
+
+// keyStore keeps the keys of requests and what was answered to them.
+type keyStore struct {
+	db *db.DB
+	q  struct{ ClaimKey, LookAtKey, KeepAnswer, FreeKey, SweepKeys db.Query }
+}
+
+func newKeyStore(d *db.DB) (*keyStore, error) {
+	s := &keyStore{db: d}
+	if err := db.Load(idempotencyFiles, &s.q); err != nil {
+		return nil, fmt.Errorf("idempotency keys: %w", err)
+	}
+	return s, nil
+}
+
+// keyClaim is a key somebody works under. Its token is the proof.
+type keyClaim struct {
+	ws                                 db.Workspace
+	route, principal, keyHash, request string
+	token                              string
+}
+
+// keyRecord is what is known of a key that another has claimed.
+type keyRecord struct {
+	request string
+	done    bool
+	status  int
+	header  http.Header
+	body    []byte // nil: not kept
+}
+
+// claim takes the key for within, or tells what is known of it. Neither: it was
+// given back between the two looks, and may be claimed again.
+func (s *keyStore) claim(ctx context.Context, c keyClaim, within time.Duration) (mine bool, found *keyRecord, err error) {
+	var b db.Batch
+	b.Each(func(db.Scan) error { mine = true; return nil }, s.q.ClaimKey,
+		c.route, c.principal, c.keyHash, c.request, c.token, within.Milliseconds(), keyLife.Milliseconds())
+	if err := s.db.Do(ctx, c.ws, &b); err != nil || mine {
+		return mine, nil, err
+	}
+	err = s.db.Each(ctx, c.ws, func(scan db.Scan) error {
+		var k keyRecord
+		var state string
+		var status *int64
+		var header *string
+		if err := scan(&k.request, &state, &status, &header, &k.body); err != nil {
+			return err
+		}
+		k.done = state == "done"
+		if status != nil {
+			k.status = int(*status)
+		}
+		if header != nil {
+			if err := json.Unmarshal([]byte(*header), &k.header); err != nil {
+				return fmt.Errorf("headers of a kept answer: %w", err)
+			}
+			if k.body == nil { // an engine may not tell an empty body from none
+				k.body = []byte{}
+			}
+		}
+		found = &k
+		return nil
+	}, s.q.LookAtKey, c.route, c.principal, c.keyHash)
+	return false, found, err
+}
+
+// keep ends a claim with its answer, or without where body is nil, and reports
+// whether it still stood. Now and then it sweeps.
+func (s *keyStore) keep(ctx context.Context, c keyClaim, status int, header http.Header, body []byte) (bool, error) {
+	var kept, content any
+	if body != nil {
+		text, err := db.JSON(header)
+		if err != nil {
+			return false, err
+		}
+		kept, content = text, body
+	}
+	var b db.Batch
+	op := b.Exec(s.q.KeepAnswer, c.route, c.principal, c.keyHash, c.token, status, kept, content)
+	if strings.HasSuffix(c.token, "0") { // one in 16
+		b.Exec(s.q.SweepKeys, keySweep)
+	}
+	err := s.db.Do(ctx, c.ws, &b)
+	return op.Affected() == 1, err
+}
+
+// free ends a claim as if it had never been.
+func (s *keyStore) free(ctx context.Context, c keyClaim) error {
+	_, err := s.db.Exec(ctx, c.ws, s.q.FreeKey, c.route, c.principal, c.keyHash, c.token)
+	return err
+}

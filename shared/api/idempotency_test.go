@@ -1,0 +1,439 @@
+package api_test
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/lanekeeper/lanekeeper/shared/api"
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+)
+
+//go:embed testdata/idempotency
+var idempotencyData embed.FS
+
+// desk is a handler whose requests are done once, and counts them.
+type desk struct {
+	*world
+	http.Handler
+	by   auth.Principal
+	done *atomic.Int64
+}
+
+// serving makes a desk; what does the work is told how often it was asked before.
+func (w *world) serving(t testing.TB, k deskOf, work func(rw http.ResponseWriter, r *http.Request, before int64)) *desk {
+	t.Helper()
+	d := &desk{world: w, by: auth.Principal{Workspace: w.Workspace, Kind: auth.Local, ID: "ada", Role: auth.Admin}, done: new(atomic.Int64)}
+	if k.route == "" {
+		k.route = "create-thing"
+	}
+	deps := w.Deps
+	deps.IDs = func() string { return uuid.NewString()[:35] + "1" } // one that does not sweep
+	if k.sweeping {
+		deps.IDs = func() string { return uuid.NewString()[:35] + "0" }
+	}
+	h, err := api.NewIdempotent(deps, k.route, k.sensitive, k.within, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		work(rw, r, d.done.Add(1)-1)
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Handler = h
+	return d
+}
+
+type deskOf struct {
+	route               string
+	sensitive, sweeping bool
+	within              time.Duration
+}
+
+// post sends a request under a key; none is "".
+func (d *desk) post(t testing.TB, key, path, body string) *httptest.ResponseRecorder {
+	t.Helper()
+	r := request(http.MethodPost, path, "", body)
+	if key != "" {
+		r.Header.Set("Idempotency-Key", key)
+	}
+	return d.send(t, r)
+}
+
+func (d *desk) send(t testing.TB, r *http.Request) *httptest.ResponseRecorder {
+	t.Helper()
+	rec := httptest.NewRecorder()
+	d.ServeHTTP(rec, r.WithContext(auth.With(r.Context(), d.by)))
+	return rec
+}
+
+// is reports how an answer differs from a status and a problem's code.
+func is(rec *httptest.ResponseRecorder, status int, code string) error {
+	if rec.Code != status || code != "" && !strings.Contains(rec.Body.String(), `"code":"`+code+`"`) {
+		return fmt.Errorf("%d %.300s, want %d %s", rec.Code, rec.Body, status, code)
+	}
+	return nil
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// creating answers 201 and how often it was asked.
+func creating(rw http.ResponseWriter, _ *http.Request, before int64) {
+	rw.Header().Set("Content-Type", "application/json")
+	rw.Header().Set("Location", "/things/1")
+	rw.Header().Set("X-Trace-Id", "of this request")
+	rw.WriteHeader(http.StatusCreated)
+	fmt.Fprintf(rw, `{"n":%d}`, before)
+}
+
+func TestTheSameRequestIsDoneOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		d := w.serving(t, deskOf{}, creating)
+		cost := func(fn func()) db.Stats {
+			before := w.Deps.DB.Stats()
+			fn()
+			return w.Deps.DB.Stats().Sub(before)
+		}
+		var first *httptest.ResponseRecorder
+		if got, want := cost(func() { first = d.post(t, "k", "/things?a=1", `{"x":1}`) }), (db.Stats{Statements: 2, RoundTrips: 2}); got != want {
+			t.Errorf("it cost %+v, want %+v", got, want)
+		}
+		check(t, is(first, http.StatusCreated, ""))
+		if first.Header().Get("Idempotency-Replayed") != "" || first.Body.String() != `{"n":0}` {
+			t.Errorf("first: %v %s", first.Header(), first.Body)
+		}
+		for range 2 {
+			again := d.post(t, "k", "/things?a=1", `{"x":1}`)
+			check(t, is(again, http.StatusCreated, ""))
+			h := again.Header()
+			if h.Get("Idempotency-Replayed") != "true" || h.Get("Location") != "/things/1" || h.Get("Content-Type") != "application/json" ||
+				h.Get("X-Trace-Id") != "" || again.Body.String() != `{"n":0}` {
+				t.Errorf("again: %v %s", h, again.Body)
+			}
+		}
+		if n := d.done.Load(); n != 1 {
+			t.Errorf("done %d times", n)
+		}
+		// Another request under the key.
+		check(t, is(d.post(t, "k", "/things?a=1", `{"x":2}`), http.StatusUnprocessableEntity, "key_reused"))
+		check(t, is(d.post(t, "k", "/things?a=2", `{"x":1}`), http.StatusUnprocessableEntity, "key_reused"))
+		check(t, is(d.post(t, "k", "/others?a=1", `{"x":1}`), http.StatusUnprocessableEntity, "key_reused"))
+		// Without a key everything is done, and nothing kept.
+		if got := cost(func() { check(t, is(d.post(t, "", "/things?a=1", `{"x":1}`), http.StatusCreated, "")) }); got != (db.Stats{}) {
+			t.Errorf("without a key it cost %+v", got)
+		}
+	})
+}
+
+// A key is its principal's, for one route of one workspace.
+func TestKeysOfOthers(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		d := w.serving(t, deskOf{}, creating)
+		d.post(t, "k", "/things", `{}`)
+		for name, by := range map[string]auth.Principal{
+			"workspace": {Workspace: dbtest.NewWorkspace(t, w.Deps.DB), Kind: d.by.Kind, ID: d.by.ID},
+			"principal": {Workspace: w.Workspace, Kind: d.by.Kind, ID: "bob"},
+			"kind":      {Workspace: w.Workspace, Kind: "agent", ID: d.by.ID},
+		} {
+			other := *d
+			other.by = by
+			if rec := other.post(t, "k", "/things", `{}`); rec.Header().Get("Idempotency-Replayed") != "" || rec.Code != http.StatusCreated {
+				t.Errorf("of another %s: %d %v", name, rec.Code, rec.Header())
+			}
+		}
+		route := w.serving(t, deskOf{route: "other"}, creating)
+		if rec := route.post(t, "k", "/things", `{}`); rec.Header().Get("Idempotency-Replayed") != "" {
+			t.Error("of another route: replayed")
+		}
+		if rec := d.post(t, "K", "/things", `{}`); rec.Header().Get("Idempotency-Replayed") != "" {
+			t.Error("in another case: replayed")
+		}
+	})
+}
+
+func TestManyOfTheSameRequest(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		release := make(chan struct{})
+		d := w.serving(t, deskOf{}, func(rw http.ResponseWriter, r *http.Request, before int64) {
+			<-release // until another has been refused
+			creating(rw, r, before)
+		})
+		var refused sync.Once
+		var wg sync.WaitGroup
+		for range 50 {
+			wg.Go(func() {
+				rec := d.post(t, "k", "/things", `{}`)
+				switch {
+				case is(rec, http.StatusConflict, "in_progress") == nil:
+					if rec.Header().Get("Retry-After") != "2" {
+						t.Errorf("Retry-After %q", rec.Header().Get("Retry-After"))
+					}
+					refused.Do(func() { close(release) })
+				case is(rec, http.StatusCreated, "") == nil && rec.Body.String() == `{"n":0}`:
+				default:
+					t.Errorf("%d %s", rec.Code, rec.Body)
+				}
+			})
+		}
+		wg.Wait()
+		if n := d.done.Load(); n != 1 {
+			t.Errorf("done %d times", n)
+		}
+		if rec := d.post(t, "k", "/things", `{}`); rec.Header().Get("Idempotency-Replayed") != "true" {
+			t.Errorf("afterwards: %d %s", rec.Code, rec.Body)
+		}
+	})
+}
+
+// Whose process died holds its key until its claim is over; who was only slow does
+// not overwrite what another has answered.
+func TestATakenOverRequest(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		begun, release := make(chan struct{}), make(chan struct{})
+		d := w.serving(t, deskOf{}, func(rw http.ResponseWriter, r *http.Request, before int64) {
+			if before == 0 {
+				close(begun)
+				<-release
+			}
+			creating(rw, r, before)
+		})
+		var wg sync.WaitGroup
+		wg.Go(func() { check(t, is(d.post(t, "k", "/things", `{}`), http.StatusCreated, "")) })
+		<-begun
+		w.Skew.Advance(55 * time.Second)
+		check(t, is(d.post(t, "k", "/things", `{}`), http.StatusConflict, "in_progress"))
+		w.Skew.Advance(6 * time.Second)
+		check(t, is(d.post(t, "k", "/things", `{"other":1}`), http.StatusUnprocessableEntity, "key_reused"))
+		second := d.post(t, "k", "/things", `{}`)
+		if second.Body.String() != `{"n":1}` || second.Header().Get("Idempotency-Replayed") != "" {
+			t.Errorf("taken over: %d %s", second.Code, second.Body)
+		}
+		close(release)
+		wg.Wait()
+		if again := d.post(t, "k", "/things", `{}`); again.Body.String() != `{"n":1}` || again.Header().Get("Idempotency-Replayed") != "true" {
+			t.Errorf("afterwards: %d %s", again.Code, again.Body)
+		}
+		if warned := w.logs.lines(t, "a request took longer than its idempotency key was claimed for, and was done by another too"); len(warned) != 1 {
+			t.Errorf("%d warnings", len(warned))
+		}
+	})
+}
+
+func TestAPatientRouteIsTakenOverLater(t *testing.T) {
+	w := onOne(t)
+	begun, release := make(chan struct{}), make(chan struct{})
+	d := w.serving(t, deskOf{within: 5 * time.Minute}, func(rw http.ResponseWriter, r *http.Request, before int64) {
+		close(begun)
+		<-release
+		creating(rw, r, before)
+	})
+	var wg sync.WaitGroup
+	wg.Go(func() { d.post(t, "k", "/things", `{}`) })
+	<-begun
+	w.Skew.Advance(4 * time.Minute)
+	check(t, is(d.post(t, "k", "/things", `{}`), http.StatusConflict, "in_progress"))
+	close(release)
+	wg.Wait()
+}
+
+// What failed here, or came too soon, can be sent again; what was refused stays
+// refused.
+func TestWhichAnswersAreKept(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		for status, kept := range map[int]bool{
+			200: true, 202: true, 204: true, 400: true, 404: true, 409: true, 422: true, 429: false, 500: false, 503: false,
+		} {
+			d := w.serving(t, deskOf{route: fmt.Sprint(status)}, func(rw http.ResponseWriter, _ *http.Request, _ int64) { rw.WriteHeader(status) })
+			for range 2 {
+				check(t, is(d.post(t, "k", "/things", `{}`), status, ""))
+			}
+			if once := d.done.Load() == 1; once != kept {
+				t.Errorf("%d: done %d times", status, d.done.Load())
+			}
+		}
+		d := w.serving(t, deskOf{route: "silent"}, func(http.ResponseWriter, *http.Request, int64) {})
+		for range 2 {
+			check(t, is(d.post(t, "k", "/things", `{}`), http.StatusOK, ""))
+		}
+		if d.done.Load() != 1 {
+			t.Error("who says nothing says 200")
+		}
+		d = w.serving(t, deskOf{route: "panic"}, func(rw http.ResponseWriter, _ *http.Request, before int64) {
+			rw.WriteHeader(http.StatusOK)
+			if before == 0 {
+				panic(http.ErrAbortHandler)
+			}
+		})
+		func() {
+			defer func() {
+				if recover() != any(http.ErrAbortHandler) {
+					t.Error("it does not panic any more")
+				}
+			}()
+			d.post(t, "k", "/things", `{}`)
+		}()
+		check(t, is(d.post(t, "k", "/things", `{}`), http.StatusOK, ""))
+	})
+}
+
+// What was done but can't be answered again is not done again either.
+func TestAnswersThatAreNotKept(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		large := strings.Repeat("x", 100<<10)
+		for name, c := range map[string]struct {
+			deskOf
+			work func(http.ResponseWriter, *http.Request, int64)
+			want string
+		}{
+			"sensitive": {deskOf{sensitive: true}, func(rw http.ResponseWriter, _ *http.Request, _ int64) { fmt.Fprint(rw, "CANARY") }, "CANARY"},
+			"large": {deskOf{}, func(rw http.ResponseWriter, _ *http.Request, _ int64) {
+				for range 3 {
+					fmt.Fprint(rw, large)
+				}
+			}, large + large + large},
+			"stream": {deskOf{}, func(rw http.ResponseWriter, _ *http.Request, _ int64) {
+				fmt.Fprint(rw, "a")
+				if rec := recorderOf(rw); rec.Body.Len() > 0 {
+					t.Error("it was not held back")
+				}
+				check(t, http.NewResponseController(rw).Flush())
+				if rec := recorderOf(rw); rec.Body.String() != "a" || !rec.Flushed {
+					t.Error("it was held back")
+				}
+				fmt.Fprint(rw, "b")
+			}, "ab"},
+		} {
+			c.route = name
+			d := w.serving(t, c.deskOf, c.work)
+			if rec := d.post(t, "k", "/things", `{}`); rec.Code != http.StatusOK || rec.Body.String() != c.want {
+				t.Errorf("%s: %d, %d bytes", name, rec.Code, rec.Body.Len())
+			}
+			check(t, is(d.post(t, "k", "/things", `{}`), http.StatusConflict, "answer_not_kept"))
+			if n := d.done.Load(); n != 1 {
+				t.Errorf("%s: done %d times", name, n)
+			}
+		}
+		d := w.serving(t, deskOf{route: "refused", sensitive: true}, func(rw http.ResponseWriter, _ *http.Request, _ int64) { rw.WriteHeader(http.StatusNotFound) })
+		for range 2 {
+			check(t, is(d.post(t, "k", "/things", `{}`), http.StatusNotFound, ""))
+		}
+		if rows := w.keptRows(t); strings.Contains(rows, "CANARY") || len(rows) == 0 {
+			t.Errorf("kept: %s", rows)
+		}
+	})
+}
+
+// recorderOf is the writer at the bottom.
+func recorderOf(w http.ResponseWriter) *httptest.ResponseRecorder {
+	for {
+		u, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return w.(*httptest.ResponseRecorder)
+		}
+		w = u.Unwrap()
+	}
+}
+
+func idempotencyQueries(t testing.TB) (q struct{ KeptRows, CountKeys db.Query }) {
+	t.Helper()
+	files, err := fs.Sub(idempotencyData, "testdata/idempotency")
+	if err == nil {
+		err = db.Load(files, &q)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+// keptRows are the answers that are kept.
+func (w *world) keptRows(t testing.TB) (all string) {
+	t.Helper()
+	err := w.Deps.DB.Each(t.Context(), w.Workspace, func(scan db.Scan) error {
+		var status int
+		var body []byte
+		err := scan(&status, &body)
+		all += fmt.Sprintf("%d %s\n", status, body)
+		return err
+	}, idempotencyQueries(t).KeptRows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestKeysLastADay(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		d := w.serving(t, deskOf{}, creating)
+		d.post(t, "k", "/things", `{}`)
+		w.Skew.Advance(24*time.Hour - time.Minute)
+		if rec := d.post(t, "k", "/things", `{}`); rec.Header().Get("Idempotency-Replayed") != "true" {
+			t.Error("forgotten too soon")
+		}
+		w.Skew.Advance(2 * time.Minute)
+		if rec := d.post(t, "k", "/things", `{"another":1}`); rec.Body.String() != `{"n":1}` {
+			t.Errorf("a day later: %d %s", rec.Code, rec.Body)
+		}
+		for n := range 70 {
+			d.post(t, fmt.Sprint("old", n), "/things", `{}`)
+		}
+		w.Skew.Advance(25 * time.Hour)
+		for n, want := range []int{71 - 64 + 1, 2} {
+			w.serving(t, deskOf{sweeping: true}, creating).post(t, fmt.Sprint("new", n), "/things", `{}`)
+			var left int
+			if err := w.Deps.DB.One(t.Context(), w.Workspace, []any{&left}, idempotencyQueries(t).CountKeys); err != nil {
+				t.Fatal(err)
+			}
+			if left != want {
+				t.Errorf("%d keys are left, want %d", left, want)
+			}
+		}
+	})
+}
+
+func TestKeysThatAreNone(t *testing.T) {
+	w := onOne(t)
+	d := w.serving(t, deskOf{}, creating)
+	for _, values := range [][]string{{""}, {" "}, {"a b"}, {"ä"}, {"a\x7f"}, {strings.Repeat("k", 256)}, {"a", "a"}} {
+		r := request(http.MethodPost, "/things", "", `{}`)
+		r.Header["Idempotency-Key"] = values
+		rec := d.send(t, r)
+		check(t, is(rec, http.StatusUnprocessableEntity, "invalid"))
+		if !strings.Contains(rec.Body.String(), `"location":"header.Idempotency-Key"`) {
+			t.Errorf("%q: %s", values, rec.Body)
+		}
+	}
+	if d.done.Load() > 0 {
+		t.Error("something was done")
+	}
+	check(t, is(d.post(t, strings.Repeat("~", 255), "/things", `{}`), http.StatusCreated, ""))
+}
+
+// A key whose fate can't be told: nothing is done.
+func TestKeysWithoutADatabase(t *testing.T) {
+	w := onOne(t)
+	d := w.serving(t, deskOf{}, creating)
+	r := request(http.MethodPost, "/things", "", `{}`)
+	r.Header.Set("Idempotency-Key", "k")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	check(t, is(d.send(t, r.WithContext(ctx)), http.StatusServiceUnavailable, "timeout"))
+	if d.done.Load() > 0 {
+		t.Error("it was done")
+	}
+}

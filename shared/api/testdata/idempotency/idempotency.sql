@@ -1,0 +1,5 @@
+-- name: KeptRows
+SELECT response_status, response_body FROM idempotency_keys WHERE workspace_id = $1 ORDER BY route;
+
+-- name: CountKeys
+SELECT count(*) FROM idempotency_keys WHERE workspace_id = $1;

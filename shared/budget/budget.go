@@ -1,0 +1,200 @@
+// Package budget keeps what may be spent and what was. Who asks a model reserves
+// the most that the call may use in every budget that covers it, all or nothing,
+// and settles what it did use: however many spend at once, a budget is not
+// exceeded. A reservation lives as long as its lease, so that who is killed in
+// between keeps nothing.
+//
+// A decision is made under the locks of the budgets' rows, which are taken in the
+// order of their ids, in a statement that begins after them. Who adds a period locks
+// the workspace's row before, and no budget. What is reserved is never counted up
+// and down: it is the sum of the live reservations, each time.
+//
+// A budget goes on by itself: the first reservation after the end of its period
+// makes the next one, as long and as large.
+package budget
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+	"unicode/utf8"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+)
+
+// Scope is the kind of what a budget covers.
+type Scope string
+
+// The scopes.
+const (
+	Global    Scope = "global"
+	Project   Scope = "project"
+	Milestone Scope = "milestone"
+	Task      Scope = "task"
+	Agent     Scope = "agent"
+	Skill     Scope = "skill"
+)
+
+func (s Scope) known() bool {
+	switch s {
+	case Global, Project, Milestone, Task, Agent, Skill:
+		return true
+	}
+	return false
+}
+
+// Automatic is who makes the budgets of agents' days.
+const Automatic = "lanekeeper"
+
+// Bounds of what a budget may be.
+const (
+	MaxTokens   int64 = 1e15
+	MaxMicroUSD int64 = 1e12 // a million dollars
+	minPeriod         = time.Hour
+	maxScopeID        = 255 // characters
+)
+
+// An Account is what may be used of something in a period and what is.
+type Account struct {
+	Allocated, Consumed int64
+	Reserved            int64 // by those who live
+}
+
+// Remaining is what can still be reserved; it is negative by the overdraft.
+func (a Account) Remaining() int64 { return a.Allocated - a.Consumed - a.Reserved }
+
+// Overdraft is by how much more is used and reserved than there is.
+func (a Account) Overdraft() int64 { return max(0, -a.Remaining()) }
+
+// A Budget is what may be used in one scope and one period.
+type Budget struct {
+	ID      string
+	Scope   Scope
+	ScopeID string // empty for the global scope and for no other
+	Tokens  Account
+	// MicroUSD counts money in millionths of a dollar, and bounds it where it is Capped.
+	MicroUSD             Account
+	Capped               bool
+	Start, End           time.Time // of the period, without its end
+	Version              int       // counts changes by people
+	CreatedBy            string
+	CreatedAt, UpdatedAt time.Time
+
+	lapse *time.Time // when the last of the live reservations ends
+	now   time.Time  // it was read
+}
+
+// active reports whether the budget bound when it was read.
+func (b Budget) active() bool { return !b.now.Before(b.Start) && b.now.Before(b.End) }
+
+func collect(into *[]Budget) func(db.Scan) error {
+	return func(scan db.Scan) error {
+		var b Budget
+		var money *int64
+		if err := scan(&b.ID, &b.Scope, &b.ScopeID, &b.Tokens.Allocated, &b.Tokens.Consumed, &b.Tokens.Reserved,
+			&money, &b.MicroUSD.Consumed, &b.MicroUSD.Reserved,
+			&b.Start, &b.End, &b.Version, &b.CreatedBy, &b.CreatedAt, &b.UpdatedAt, &b.lapse, &b.now); err != nil {
+			return err
+		}
+		if money != nil {
+			b.Capped, b.MicroUSD.Allocated = true, *money
+		}
+		*into = append(*into, b)
+		return nil
+	}
+}
+
+var (
+	// ErrNotFound says that the workspace has no such budget.
+	ErrNotFound = errors.New("no such budget")
+	// ErrChanged says that somebody else has changed the budget meanwhile.
+	ErrChanged = errors.New("the budget has been changed meanwhile")
+)
+
+// A RefusedError says which budget does not have what was asked for, how many
+// tokens more could be had of it, and when there may be enough.
+type RefusedError struct {
+	Scope     Scope
+	ScopeID   string
+	Remaining int64
+	FreesAt   time.Time
+}
+
+func (e *RefusedError) Error() string {
+	name := string(e.Scope)
+	if e.ScopeID != "" {
+		name += " " + e.ScopeID
+	}
+	return fmt.Sprintf("insufficient budget: %s has %d tokens left until %s", name, e.Remaining, e.FreesAt.UTC().Format(time.RFC3339))
+}
+
+// An OverlapError names the budget of the same scope whose period overlaps.
+type OverlapError struct {
+	ID         string
+	Start, End time.Time
+}
+
+func (e *OverlapError) Error() string {
+	return fmt.Sprintf("the period overlaps that of budget %s, %s to %s", e.ID, e.Start.UTC().Format(time.RFC3339), e.End.UTC().Format(time.RFC3339))
+}
+
+// An InvalidError says what is wrong with one field, by its name in JSON.
+type InvalidError struct{ Field, Problem string }
+
+func (e *InvalidError) Error() string { return "invalid budget: " + e.Field + " " + e.Problem }
+
+func (b Budget) check() error {
+	length := utf8.RuneCountInString(b.ScopeID)
+	switch {
+	case !b.Scope.known():
+		return &InvalidError{"scope", "must be global, project, milestone, task, agent or skill"}
+	case (b.Scope == Global) != (b.ScopeID == ""):
+		return &InvalidError{"scopeId", "must name what the scope is of, and be left out for global"}
+	case length > maxScopeID:
+		return &InvalidError{"scopeId", "may have 255 characters at most"}
+	case b.End.Sub(b.Start) < minPeriod:
+		return &InvalidError{"periodEnd", "must be an hour after periodStart at least"}
+	case b.Start.Year() < 2000 || b.End.Year() > 9000:
+		return &InvalidError{"periodStart", "must be within the years 2000 to 9000"}
+	}
+	return cmp.Or(within("allocated", b.Tokens.Allocated, 0, MaxTokens), within("allocatedMicroUsd", b.MicroUSD.Allocated, 0, MaxMicroUSD))
+}
+
+func within(field string, v, least, most int64) error {
+	if v < least || v > most {
+		return &InvalidError{field, fmt.Sprintf("must be %d to %d", least, most)}
+	}
+	return nil
+}
+
+// successor is the period that holds now and repeats [start, end), which is over:
+// calendar months where it is some, the same length otherwise.
+func successor(start, end, now time.Time) (time.Time, time.Time) {
+	start, end = start.UTC(), end.UTC()
+	months := 12*(end.Year()-start.Year()) + int(end.Month()-start.Month())
+	if start.Day() <= 28 && months > 0 && start.AddDate(0, months, 0).Equal(end) {
+		for !now.Before(end) {
+			start, end = end, end.AddDate(0, months, 0)
+		}
+		return start, end
+	}
+	length := end.Sub(start)
+	start = start.Add(now.Sub(start).Truncate(length))
+	return start, start.Add(length)
+}
+
+// day is the calendar day in UTC that holds now.
+func day(now time.Time) (start, end time.Time) {
+	start = now.UTC().Truncate(24 * time.Hour)
+	return start, start.Add(24 * time.Hour)
+}
+
+// sum adds amounts that are not negative, and stays within the type.
+func sum(amounts ...int64) (total int64) {
+	for _, n := range amounts {
+		total += min(n, math.MaxInt64-total)
+	}
+	return total
+}

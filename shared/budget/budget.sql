@@ -1,0 +1,126 @@
+-- name: Look
+-- Of the budgets of the agent, of the skill and of everything the newest that has begun, also where its period is over.
+SELECT b.id, b.scope, b.scope_id, b.allocated, b.consumed, CAST(coalesce(sum(r.tokens), 0) AS bigint),
+       b.allocated_micro_usd, b.consumed_micro_usd, CAST(coalesce(sum(r.micro_usd), 0) AS bigint),
+       b.period_start, b.period_end, b.version, b.created_by, b.created_at, b.updated_at, max(r.expires_at), (SELECT lk_now())
+  FROM usage_budgets b
+  LEFT JOIN usage_reservations r
+         ON r.workspace_id = b.workspace_id AND r.budget_id = b.id AND r.settled_at IS NULL AND r.expires_at > (SELECT lk_now())
+ WHERE b.workspace_id = $1
+   AND (b.scope = 'agent' AND b.scope_id = $2 OR b.scope = 'skill' AND b.scope_id = $3 OR b.scope = 'global')
+   AND b.period_start = (SELECT max(n.period_start) FROM usage_budgets n
+                          WHERE n.workspace_id = $1 AND n.scope = b.scope AND n.scope_id = b.scope_id AND n.period_start <= (SELECT lk_now()))
+ GROUP BY b.workspace_id, b.id
+ ORDER BY b.id;
+
+-- name: Get
+SELECT b.id, b.scope, b.scope_id, b.allocated, b.consumed, CAST(coalesce(sum(r.tokens), 0) AS bigint),
+       b.allocated_micro_usd, b.consumed_micro_usd, CAST(coalesce(sum(r.micro_usd), 0) AS bigint),
+       b.period_start, b.period_end, b.version, b.created_by, b.created_at, b.updated_at, max(r.expires_at), (SELECT lk_now())
+  FROM usage_budgets b
+  LEFT JOIN usage_reservations r
+         ON r.workspace_id = b.workspace_id AND r.budget_id = b.id AND r.settled_at IS NULL AND r.expires_at > (SELECT lk_now())
+ WHERE b.workspace_id = $1 AND b.id IN ($2, $3)
+ GROUP BY b.workspace_id, b.id;
+
+-- name: List
+SELECT b.id, b.scope, b.scope_id, b.allocated, b.consumed, CAST(coalesce(sum(r.tokens), 0) AS bigint),
+       b.allocated_micro_usd, b.consumed_micro_usd, CAST(coalesce(sum(r.micro_usd), 0) AS bigint),
+       b.period_start, b.period_end, b.version, b.created_by, b.created_at, b.updated_at, max(r.expires_at), (SELECT lk_now())
+  FROM usage_budgets b
+  LEFT JOIN usage_reservations r
+         ON r.workspace_id = b.workspace_id AND r.budget_id = b.id AND r.settled_at IS NULL AND r.expires_at > (SELECT lk_now())
+ WHERE b.workspace_id = $1
+   AND (CAST($2 AS text) IS NULL OR b.scope = $2)
+   AND (CAST($3 AS text) IS NULL OR b.scope_id = $3)
+   AND (CAST($4 AS boolean) IS NULL
+     OR $4 = (b.period_start <= (SELECT lk_now()) AND b.period_end > (SELECT lk_now())))
+   AND b.id < $5
+ GROUP BY b.workspace_id, b.id
+ ORDER BY b.id DESC
+ LIMIT $6;
+
+-- name: Hold
+INSERT INTO usage_reservations (workspace_id, id, budget_id, holder, tokens, micro_usd, created_at, expires_at)
+SELECT b.workspace_id, $2, b.id, $3, $4, $5, lk_now(), lk_plus(lk_now(), $6)
+  FROM usage_budgets b
+ WHERE b.workspace_id = $1 AND b.id IN ($7, $8, $9);
+
+-- name: Count
+-- A reservation never overdraws: the table refuses it.
+UPDATE usage_budgets SET
+  reserved = live.tokens, reserved_micro_usd = live.micro_usd, overdraft = 0, overdraft_micro_usd = 0, updated_at = lk_now()
+  FROM (SELECT r.budget_id, CAST(sum(r.tokens) AS bigint) AS tokens, CAST(sum(r.micro_usd) AS bigint) AS micro_usd
+          FROM usage_reservations r
+         WHERE r.workspace_id = $1 AND r.budget_id IN ($2, $3, $4) AND r.settled_at IS NULL AND r.expires_at > (SELECT lk_now())
+         GROUP BY r.budget_id) AS live
+ WHERE workspace_id = $1 AND id = live.budget_id;
+
+-- name: Charge
+-- Once: a reservation whose usage has been logged is left alone.
+UPDATE usage_budgets SET
+  consumed = consumed + $3, consumed_micro_usd = consumed_micro_usd + $4, reserved = live.tokens, reserved_micro_usd = live.micro_usd,
+  overdraft = CASE WHEN consumed + $3 + live.tokens > allocated THEN consumed + $3 + live.tokens - allocated ELSE 0 END,
+  overdraft_micro_usd = CASE WHEN consumed_micro_usd + $4 + live.micro_usd > allocated_micro_usd
+                             THEN consumed_micro_usd + $4 + live.micro_usd - allocated_micro_usd ELSE 0 END,
+  updated_at = lk_now()
+  FROM (SELECT m.budget_id, CAST(coalesce(sum(r.tokens), 0) AS bigint) AS tokens, CAST(coalesce(sum(r.micro_usd), 0) AS bigint) AS micro_usd
+          FROM usage_reservations m
+          LEFT JOIN usage_reservations r
+                 ON r.workspace_id = m.workspace_id AND r.budget_id = m.budget_id AND r.settled_at IS NULL AND r.expires_at > (SELECT lk_now())
+                AND r.id <> m.id
+         WHERE m.workspace_id = $1 AND m.id = $2
+         GROUP BY m.budget_id) AS live
+ WHERE workspace_id = $1 AND id = live.budget_id
+   AND NOT EXISTS (SELECT 1 FROM agent_usage_logs l WHERE l.workspace_id = $1 AND l.id = $2);
+
+-- name: End
+UPDATE usage_reservations SET settled_at = lk_now() WHERE workspace_id = $1 AND id = $2 AND settled_at IS NULL;
+
+-- name: Log
+INSERT INTO agent_usage_logs (workspace_id, id, execution_id, trace_id, session_id, task_id, agent, skill, surface, operation, model,
+  input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_micro_usd, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, lk_now())
+ON CONFLICT (workspace_id, id) DO NOTHING;
+
+-- name: Sweep
+-- What was settled or abandoned at least $2 milliseconds ago.
+DELETE FROM usage_reservations WHERE workspace_id = $1 AND lk_plus(expires_at, $2) <= (SELECT lk_now());
+
+-- name: Overlap
+SELECT id, period_start, period_end
+  FROM usage_budgets
+ WHERE workspace_id = $1 AND scope = $2 AND scope_id = $3 AND period_start < $5 AND period_end > $4
+ ORDER BY period_start
+ LIMIT 1;
+
+-- name: Insert
+INSERT INTO usage_budgets (workspace_id, id, scope, scope_id, allocated, allocated_micro_usd, period_start, period_end, created_by, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, lk_now(), lk_now());
+
+-- name: Allocate
+UPDATE usage_budgets SET
+  allocated = $3, overdraft = CASE WHEN consumed + reserved > $3 THEN consumed + reserved - $3 ELSE 0 END,
+  version = version + 1, updated_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2;
+
+-- name: Burn
+-- What was used in the budget's scope in the last $3 milliseconds.
+SELECT CAST(coalesce(sum(l.total_tokens), 0) AS bigint)
+  FROM usage_budgets b
+  JOIN agent_usage_logs l ON l.workspace_id = b.workspace_id AND l.created_at > lk_plus((SELECT lk_now()), 0 - CAST($3 AS bigint))
+ WHERE b.workspace_id = $1 AND b.id = $2
+   AND CASE b.scope
+       WHEN 'global' THEN ''
+       WHEN 'project' THEN CAST(l.project_id AS text)
+       WHEN 'milestone' THEN CAST(l.milestone_id AS text)
+       WHEN 'task' THEN CAST(l.task_id AS text)
+       WHEN 'agent' THEN l.agent
+       WHEN 'skill' THEN l.skill
+       END = b.scope_id;
+
+-- name: Prices
+-- global: a model costs the same everywhere
+SELECT p.model, p.input, p.output, p.cache_read, p.cache_write
+  FROM model_prices p
+ WHERE p.valid_from = (SELECT max(n.valid_from) FROM model_prices n WHERE n.model = p.model AND n.valid_from <= (SELECT lk_now()));

@@ -1,0 +1,111 @@
+package budget
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+)
+
+// Create makes a budget by its scope, allocation, period and maker, and answers it
+// as it stands. Errors: [InvalidError], [OverlapError].
+func (s *Store) Create(ctx context.Context, tx *db.Tx, n Budget) (Budget, error) {
+	n.Start, n.End = n.Start.UTC().Truncate(time.Microsecond), n.End.UTC().Truncate(time.Microsecond)
+	if err := n.check(); err != nil {
+		return Budget{}, err
+	}
+	var overlap *OverlapError
+	tx.Later().Exec(s.q.LockPeriods)
+	err := tx.Each(ctx, func(scan db.Scan) error {
+		overlap = new(OverlapError)
+		return scan(&overlap.ID, &overlap.Start, &overlap.End)
+	}, s.q.Overlap, n.Scope, n.ScopeID, n.Start, n.End)
+	if err == nil && overlap != nil {
+		return Budget{}, overlap
+	}
+	id := s.ids()
+	s.insert(tx.Later(), id, n)
+	var made []Budget
+	if err == nil {
+		made, err = s.read(ctx, tx, id, nil)
+	}
+	if err != nil {
+		return Budget{}, fmt.Errorf("create a budget: %w", err)
+	}
+	return made[0], nil
+}
+
+// read answers the budgets that there are of one or two.
+func (s *Store) read(ctx context.Context, tx *db.Tx, id, another any) (found []Budget, err error) {
+	err = tx.Each(ctx, collect(&found), s.q.Get, id, another)
+	return found, err
+}
+
+// Patch allocates another number of tokens, not fewer than are consumed already, to a
+// budget of the version, zero being any, and answers it as it stands. What is reserved
+// beyond it is recorded as overdraft and runs out. Errors: [ErrNotFound],
+// [ErrChanged], [InvalidError].
+func (s *Store) Patch(ctx context.Context, tx *db.Tx, id string, version int, allocated int64) (Budget, error) {
+	tx.Later().Exec(s.q.LockThese, id, nil)
+	found, err := s.read(ctx, tx, id, nil)
+	switch {
+	case err != nil:
+		return Budget{}, fmt.Errorf("change a budget: %w", err)
+	case len(found) == 0:
+		return Budget{}, ErrNotFound
+	case version != 0 && version != found[0].Version:
+		return Budget{}, ErrChanged
+	}
+	if err := within("allocated", allocated, found[0].Tokens.Consumed, MaxTokens); err != nil {
+		return Budget{}, err
+	}
+	tx.Later().Exec(s.q.Allocate, id, allocated)
+	if found, err = s.read(ctx, tx, id, nil); err != nil {
+		return Budget{}, fmt.Errorf("change a budget: %w", err)
+	}
+	return found[0], nil
+}
+
+// Reallocate moves tokens that are neither consumed nor reserved from one budget to
+// another and answers both as they stand. Errors: [ErrNotFound], [InvalidError], and
+// a [RefusedError] where the first has fewer.
+func (s *Store) Reallocate(ctx context.Context, tx *db.Tx, from, to string, amount int64) (source, target Budget, err error) {
+	if err := within("amount", amount, 1, MaxTokens); err != nil {
+		return source, target, err
+	}
+	tx.Later().Exec(s.q.LockThese, from, to)
+	found, err := s.read(ctx, tx, from, to)
+	switch {
+	case err != nil:
+		return source, target, fmt.Errorf("reallocate: %w", err)
+	case from == to:
+		return source, target, &InvalidError{"to", "must be another budget"}
+	}
+	if source, target, err = pair(found, from, to); err != nil {
+		return source, target, err
+	}
+	if left := source.Tokens.Remaining(); left < amount {
+		return source, target, &RefusedError{Scope: source.Scope, ScopeID: source.ScopeID, Remaining: max(0, left), FreesAt: source.End}
+	}
+	if err := within("amount", amount, 1, MaxTokens-target.Tokens.Allocated); err != nil {
+		return source, target, err
+	}
+	tx.Later().Exec(s.q.Allocate, from, source.Tokens.Allocated-amount)
+	tx.Later().Exec(s.q.Allocate, to, target.Tokens.Allocated+amount)
+	if found, err = s.read(ctx, tx, from, to); err != nil {
+		return source, target, fmt.Errorf("reallocate: %w", err)
+	}
+	return pair(found, from, to)
+}
+
+// pair finds two budgets by their ids.
+func pair(found []Budget, first, second string) (a, b Budget, err error) {
+	i := slices.IndexFunc(found, func(b Budget) bool { return b.ID == first })
+	j := slices.IndexFunc(found, func(b Budget) bool { return b.ID == second })
+	if i < 0 || j < 0 {
+		return a, b, ErrNotFound
+	}
+	return found[i], found[j], nil
+}

@@ -1,0 +1,144 @@
+package budget_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+
+	"github.com/lanekeeper/lanekeeper/shared/budget"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// the test servers live as long as the process, and one goroutine each awaits their end
+		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))
+}
+
+// world is a fresh workspace on one engine, where it is noon.
+type world struct {
+	dbtest.Env
+	s    *budget.Store
+	noon time.Time
+}
+
+func onEach(t *testing.T, fn func(t *testing.T, w world)) {
+	t.Helper()
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+		noon := time.Now().UTC().Truncate(24 * time.Hour).Add(36 * time.Hour)
+		e.Skew.Advance(time.Until(noon))
+		fn(t, world{Env: e, s: open(t, e.DB), noon: noon})
+	})
+}
+
+func open(t testing.TB, d *db.DB) *budget.Store {
+	t.Helper()
+	ids := func() string { return uuid.Must(uuid.NewV7()).String() }
+	s, err := budget.New(d, ids, time.Now)
+	check(t, err)
+	return s
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// request asks for so many tokens of a model without a price, none of them input.
+func request(agent string, tokens int64) budget.Request {
+	return budget.Request{
+		Agent: agent, Surface: trace.Heartbeat, Execution: uuid.NewString(), Trace: "hb_0mh8c1v2q_a7x2p1k9d4", Model: "demo",
+		Output: tokens, Lease: time.Minute,
+	}
+}
+
+func (w world) reserve(t testing.TB, r budget.Request) budget.Reservation {
+	t.Helper()
+	got, err := w.s.Reserve(t.Context(), w.Workspace, r)
+	check(t, err)
+	return got
+}
+
+// refused asks for what must be refused.
+func (w world) refused(t testing.TB, r budget.Request) budget.RefusedError {
+	t.Helper()
+	got, err := w.s.Reserve(t.Context(), w.Workspace, r)
+	refused, ok := errors.AsType[*budget.RefusedError](err)
+	if !ok {
+		t.Fatalf("reserving %d tokens: %+v, %v; want a refusal", r.Output, got, err)
+	}
+	return *refused
+}
+
+func (w world) settle(t testing.TB, r budget.Reservation, tokens int) {
+	t.Helper()
+	check(t, w.s.Settle(t.Context(), w.Workspace, r, budget.Used{Usage: llm.Usage{CompletionTokens: tokens}}))
+}
+
+// month is a budget of tokens for the 30 days around noon.
+func (w world) month(scope budget.Scope, id string, tokens int64) budget.Budget {
+	return budget.Budget{
+		Scope: scope, ScopeID: id, Tokens: budget.Account{Allocated: tokens},
+		Start: w.noon.AddDate(0, 0, -15), End: w.noon.AddDate(0, 0, 15), CreatedBy: "ann",
+	}
+}
+
+func (w world) tryCreate(b budget.Budget) (made budget.Budget, err error) {
+	err = w.DB.Tx(context.Background(), w.Workspace, func(ctx context.Context, tx *db.Tx) (err error) {
+		made, err = w.s.Create(ctx, tx, b)
+		return err
+	})
+	return made, err
+}
+
+func (w world) create(t testing.TB, b budget.Budget) budget.Budget {
+	t.Helper()
+	made, err := w.tryCreate(b)
+	check(t, err)
+	return made
+}
+
+func (w world) get(t testing.TB, id string) budget.Budget {
+	t.Helper()
+	b, err := w.s.Get(t.Context(), w.Workspace, id)
+	check(t, err)
+	return b
+}
+
+// holds fails unless the budget's tokens are these.
+func (w world) holds(t testing.TB, id string, consumed, reserved int64) {
+	t.Helper()
+	if b := w.get(t, id); b.Tokens.Consumed != consumed || b.Tokens.Reserved != reserved {
+		t.Errorf("of %s %s %d are consumed and %d reserved, want %d and %d", b.Scope, b.ScopeID, b.Tokens.Consumed, b.Tokens.Reserved, consumed, reserved)
+	}
+}
+
+// all are the workspace's budgets, the first made first.
+func (w world) all(t testing.TB) []budget.Budget {
+	t.Helper()
+	items, more, err := w.s.List(t.Context(), w.Workspace, budget.Filter{Limit: 200})
+	check(t, err)
+	if more {
+		t.Fatal("more budgets than a page")
+	}
+	for i, j := 0, len(items)-1; i < j; i, j = i+1, j-1 {
+		items[i], items[j] = items[j], items[i]
+	}
+	return items
+}
+
+// spent is what fn costs.
+func (w world) spent(fn func()) db.Stats {
+	before := w.DB.Stats()
+	fn()
+	return w.DB.Stats().Sub(before)
+}

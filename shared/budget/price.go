@@ -1,0 +1,127 @@
+package budget
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+)
+
+// A price is what a million tokens of each kind cost, in micro-dollars.
+type price struct {
+	model                                string // how the names of its models begin
+	input, output, cacheRead, cacheWrite int64
+}
+
+// million tokens is what a price is for. A price is a thousand dollars at most and
+// a call has at most maxCall tokens of a kind, so that products stay within the type.
+const (
+	million = 1_000_000
+	maxCall = 1_000_000_000
+)
+
+// cost rounds up to whole micro-dollars.
+func (p price) cost(u llm.Usage) int64 {
+	raw := sum(int64(u.PromptTokens)*p.input, int64(u.CompletionTokens)*p.output,
+		int64(u.CacheReadTokens)*p.cacheRead, int64(u.CacheWriteTokens)*p.cacheWrite)
+	return sum(raw, million-1) / million
+}
+
+// prices are those of now, read at most once a minute.
+type prices struct {
+	mu    sync.Mutex
+	list  []price
+	until time.Time
+}
+
+const pricesLast = time.Minute
+
+func (p *prices) stale(now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !now.Before(p.until)
+}
+
+func (p *prices) set(list []price, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.list, p.until = list, now.Add(pricesLast)
+}
+
+// of finds the price with the longest name that a model's name begins with, as
+// whole words: claude-sonnet-4 is for claude-sonnet-4-5 and not for claude-sonnet-45.
+func (p *prices) of(model string) (found price, known bool) {
+	model = plainName(model)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, candidate := range p.list {
+		rest, ok := strings.CutPrefix(model, candidate.model)
+		if ok && (rest == "" || strings.ContainsRune("-:@", rune(rest[0]))) && len(candidate.model) > len(found.model) {
+			found, known = candidate, true
+		}
+	}
+	return found, known
+}
+
+// leads is what stands before a model's name: a path, and the words of a region
+// and of a maker, which have no digits: us.anthropic.
+var leads = regexp.MustCompile(`^(.*/)?([a-z-]+\.)*`)
+
+func plainName(model string) string {
+	model = strings.ToLower(strings.TrimSpace(model))
+	return model[len(leads.FindString(model)):]
+}
+
+// Cost is what a call costs in micro-dollars, rounded up, by the newest price of
+// its model. Of a model without a price nothing is known: it counts as nothing.
+func (s *Store) Cost(ctx context.Context, model string, u llm.Usage) (microUSD int64, known bool, err error) {
+	if err := s.freshPrices(ctx); err != nil {
+		return 0, false, err
+	}
+	p, known := s.prices.of(model)
+	return p.cost(bounded(u)), known, nil
+}
+
+func (s *Store) freshPrices(ctx context.Context) error {
+	var b db.Batch
+	keep := s.stalePrices(&b)
+	if b.Len() == 0 {
+		return nil
+	}
+	if err := s.db.Read(ctx, "", &b); err != nil {
+		return fmt.Errorf("read prices: %w", err)
+	}
+	keep()
+	return nil
+}
+
+// stalePrices adds the reading of prices that are to be read anew to a batch; keep
+// keeps them once it has been sent.
+func (s *Store) stalePrices(b *db.Batch) (keep func()) {
+	now := s.clock()
+	if !s.prices.stale(now) {
+		return func() {}
+	}
+	var list []price
+	b.Each(func(scan db.Scan) error {
+		var p price
+		err := scan(&p.model, &p.input, &p.output, &p.cacheRead, &p.cacheWrite)
+		list = append(list, p)
+		return err
+	}, s.q.Prices)
+	return func() { s.prices.set(list, now) }
+}
+
+// bounded is what a provider says was used, within what a call can have used.
+func bounded(u llm.Usage) llm.Usage {
+	within := func(n int) int { return min(max(0, n), maxCall) }
+	return llm.Usage{
+		PromptTokens: within(u.PromptTokens), CompletionTokens: within(u.CompletionTokens),
+		CacheReadTokens: within(u.CacheReadTokens), CacheWriteTokens: within(u.CacheWriteTokens),
+	}
+}

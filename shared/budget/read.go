@@ -1,0 +1,130 @@
+package budget
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+)
+
+// State is what an agent may use in its present period.
+type State struct {
+	Account
+	FreesAt time.Time // when the period ends; zero while the agent has used nothing in it
+}
+
+// Spent adds a look at an agent's budget to a batch. Until something of it is used,
+// a day is full: day tokens.
+func (s *Store) Spent(b *db.Batch, agent string, day int64) *State {
+	state := &State{Account: Account{Allocated: day}}
+	b.Each(func(scan db.Scan) error {
+		var found []Budget
+		if err := collect(&found)(scan); err != nil {
+			return err
+		}
+		if own := found[0]; own.Scope == Agent && own.active() {
+			*state = State{own.Tokens, own.End}
+		}
+		return nil
+	}, s.q.Look, agent, "")
+	return state
+}
+
+// Get reads one, or answers [ErrNotFound].
+func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Budget, error) {
+	var found []Budget
+	if err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id, nil); err != nil {
+		return Budget{}, fmt.Errorf("read a budget: %w", err)
+	}
+	if len(found) == 0 {
+		return Budget{}, ErrNotFound
+	}
+	return found[0], nil
+}
+
+// Filter narrows a listing; empty fields don't.
+type Filter struct {
+	Scope   Scope
+	ScopeID string
+	Active  *bool  // its period holds now
+	Before  string // the id behind which the listing goes on
+	Limit   int    // at most 200; 50 when zero
+}
+
+const (
+	defaultLimit = 50
+	maxLimit     = 200
+	lastUUID     = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+)
+
+// List reads budgets, the latest made first; more says that there are more.
+func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) (items []Budget, more bool, err error) {
+	if f.Before == "" {
+		f.Before = lastUUID
+	}
+	if f.Limit <= 0 {
+		f.Limit = defaultLimit
+	}
+	f.Limit = min(f.Limit, maxLimit)
+	err = s.db.Each(ctx, ws, collect(&items), s.q.List, db.Null(f.Scope), db.Null(f.ScopeID), f.Active, f.Before, f.Limit+1)
+	if err != nil {
+		return nil, false, fmt.Errorf("list budgets: %w", err)
+	}
+	if len(items) > f.Limit {
+		return items[:f.Limit], true, nil
+	}
+	return items, false, nil
+}
+
+// By is what usage is added up by.
+type By string
+
+// What usage can be added up by.
+const (
+	ByAgent   By = "agent"
+	BySkill   By = "skill"
+	ByModel   By = "model"
+	BySurface By = "surface"
+	ByTask    By = "task"
+	ByDay     By = "day" // of UTC
+)
+
+// Usage is what the calls of one key used.
+type Usage struct {
+	Key                                  string // empty for those without a skill or a task
+	Calls                                int64
+	Input, Output, CacheRead, CacheWrite int64 // tokens
+	MicroUSD                             int64
+	Unpriced                             int64 // calls whose cost is not known, and not counted
+}
+
+// Total is the sum of all tokens.
+func (u Usage) Total() int64 { return u.Input + u.Output + u.CacheRead + u.CacheWrite }
+
+// maxGroups is the most keys of one answer.
+const maxGroups = 400
+
+var endOfTime = time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Usage adds up the calls from since until before until; zero times don't bound.
+// The key with the most tokens comes first, or the last day; beyond 400 keys the
+// rest is left out.
+func (s *Store) Usage(ctx context.Context, ws db.Workspace, by By, since, until time.Time) (out []Usage, err error) {
+	if until.IsZero() {
+		until = endOfTime
+	}
+	if since.IsZero() {
+		since = time.Unix(0, 0)
+	}
+	err = s.db.Each(ctx, ws, func(scan db.Scan) error {
+		var u Usage
+		err := scan(&u.Key, &u.Calls, &u.Input, &u.Output, &u.CacheRead, &u.CacheWrite, &u.MicroUSD, &u.Unpriced)
+		out = append(out, u)
+		return err
+	}, s.q.Usage, by, since, until, maxGroups)
+	if err != nil {
+		return nil, fmt.Errorf("add up usage: %w", err)
+	}
+	return out, nil
+}

@@ -1,0 +1,234 @@
+package budget
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// A Request asks to use a model once.
+type Request struct {
+	Agent     string
+	Skill     string // optional
+	Surface   trace.Surface
+	Execution string
+	Trace     trace.ID
+	Session   string // optional
+	Task      string // optional
+	Model     string // the provider's id, for the price
+
+	Input  int64 // an estimate of the tokens it gets
+	Output int64 // the most tokens it may answer with
+	// Min is the fewest tokens of an answer that are worth the call: where less than
+	// Output is left, what is left is taken. Zero takes all or nothing.
+	Min int64
+	// Lease is how long the reservation lives: longer than the call may take.
+	Lease time.Duration
+	// Day is how many tokens the agent has for a calendar day (UTC) for which nobody
+	// has given it a budget; zero: as many as it likes.
+	Day int64
+}
+
+// A Reservation is a request as it was granted: with the Output that is free.
+type Reservation struct {
+	ID string
+	Request
+}
+
+// MaxLease is the longest a reservation may live.
+const MaxLease = time.Hour
+
+func (r Request) check() error {
+	switch {
+	case r.Input < 0 || r.Input > maxCall || r.Output < 1 || r.Output > maxCall || r.Min < 0 || r.Min > r.Output:
+		return fmt.Errorf("reserve %d tokens and %d, %d at least", r.Input, r.Output, r.Min)
+	case r.Lease < time.Millisecond || r.Lease > MaxLease:
+		return fmt.Errorf("reserve for %s", r.Lease)
+	case r.Day < 0 || r.Day > MaxTokens:
+		return fmt.Errorf("reserve of %d tokens a day", r.Day)
+	}
+	return nil
+}
+
+// errPeriod says that a budget's next period has to be made first.
+var errPeriod = errors.New("a period is over")
+
+// maxRolls is how often periods may end while one reserves.
+const maxRolls = 3
+
+// Reserve takes what a call may use at most from every budget that covers it, those
+// of the agent, the skill and the workspace, or from none: a [RefusedError]. It takes
+// two round trips; more when a period has ended since the last one. After
+// [db.ErrUncertain] something may be reserved until the lease ends.
+func (s *Store) Reserve(ctx context.Context, ws db.Workspace, req Request) (Reservation, error) {
+	err := req.check()
+	for range maxRolls {
+		if err != nil {
+			break
+		}
+		var r Reservation
+		if r, err = s.reserve(ctx, ws, req); err == nil {
+			return r, nil
+		}
+		if errors.Is(err, errPeriod) {
+			err = s.roll(ctx, ws, req)
+		}
+	}
+	if err == nil {
+		err = errPeriod
+	}
+	return Reservation{}, fmt.Errorf("reserve budget: %w", err)
+}
+
+func (s *Store) reserve(ctx context.Context, ws db.Workspace, req Request) (Reservation, error) {
+	r := Reservation{ID: s.ids(), Request: req}
+	err := s.db.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
+		var locked []string
+		var over []Budget
+		tx.Later().Each(func(scan db.Scan) error {
+			locked = append(locked, "")
+			return scan(&locked[len(locked)-1])
+		}, s.q.Lock, req.Agent, req.Skill)
+		keep := s.stalePrices(tx.Later())
+		if err := tx.Each(ctx, collect(&over), s.q.Look, req.Agent, req.Skill); err != nil {
+			return err
+		}
+		keep()
+		due := req.due(over)
+		over = slices.DeleteFunc(over, func(b Budget) bool { return !b.active() })
+		if len(due) > 0 || slices.ContainsFunc(over, func(b Budget) bool { return !slices.Contains(locked, b.ID) }) {
+			return errPeriod
+		}
+		p, _ := s.prices.of(req.Model)
+		var err error
+		if r.Output, err = req.grant(over, p); err != nil || len(over) == 0 {
+			return err
+		}
+		ids := [3]any{}
+		for i, b := range over {
+			ids[i] = b.ID
+		}
+		tx.Later().Exec(s.q.Hold, r.ID, req.Execution, r.Input+r.Output, p.most(r.Input, r.Output), req.Lease.Milliseconds(), ids[0], ids[1], ids[2])
+		tx.Later().Exec(s.q.Count, ids[0], ids[1], ids[2])
+		return nil
+	})
+	return r, err
+}
+
+// most is the most that a call can cost: its input may be written to a cache.
+func (p price) most(input, output int64) int64 {
+	return price{input: max(p.input, p.cacheWrite), output: p.output}.cost(llm.Usage{PromptTokens: int(input), CompletionTokens: int(output)})
+}
+
+// grant is the output that all budgets have left, or a [RefusedError] of the one
+// that has the least.
+func (r Request) grant(over []Budget, p price) (int64, error) {
+	need := r.Output
+	if r.Min > 0 {
+		need = r.Min
+	}
+	output := r.Output
+	var least *Budget
+	for i, b := range over {
+		if left := r.room(b, p, b.Tokens.Remaining(), b.MicroUSD.Remaining()); left < output {
+			output, least = left, &over[i]
+		}
+	}
+	if output >= need {
+		return output, nil
+	}
+	refused := &RefusedError{Scope: least.Scope, ScopeID: least.ScopeID, Remaining: max(0, output+r.Input), FreesAt: least.End}
+	if least.lapse != nil && r.room(*least, p, least.Tokens.Allocated-least.Tokens.Consumed, least.MicroUSD.Allocated-least.MicroUSD.Consumed) >= need {
+		refused.FreesAt = slices.MinFunc([]time.Time{least.End, *least.lapse}, time.Time.Compare) // others only hold it
+	}
+	return 0, refused
+}
+
+// room is the output that a budget has left beside the input. A model without a
+// price is free, as long as there is any money.
+func (r Request) room(b Budget, p price, tokens, microUSD int64) int64 {
+	left := tokens - r.Input
+	if !b.Capped {
+		return left
+	}
+	money := microUSD - p.most(r.Input, 0)
+	switch {
+	case money < 0 || microUSD <= 0:
+		return min(left, -1)
+	case p.output > 0:
+		// what is left is a million dollars at most, so that the product stays within the type
+		left = min(left, money*million/p.output)
+	}
+	return left
+}
+
+// due are the scopes whose next period is to be made.
+func (r Request) due(over []Budget) (due []Budget) {
+	bounded := r.Day == 0
+	for _, b := range over {
+		repeats := b.CreatedBy != Automatic
+		bounded = bounded || b.Scope == Agent && (b.active() || repeats)
+		if !b.active() && repeats {
+			due = append(due, b)
+		}
+	}
+	if !bounded {
+		due = append(due, Budget{Scope: Agent, ScopeID: r.Agent, Tokens: Account{Allocated: r.Day}, CreatedBy: Automatic})
+	}
+	return due
+}
+
+// roll makes the next periods of those that are over, cut where a period begins
+// that was planned. An agent's day gets what the request says, any other what the
+// last period had.
+func (s *Store) roll(ctx context.Context, ws db.Workspace, req Request) error {
+	err := s.db.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
+		var now time.Time
+		var over []Budget
+		tx.Later().One([]any{&now}, s.q.LockPeriods)
+		if err := tx.Each(ctx, collect(&over), s.q.Look, req.Agent, req.Skill); err != nil {
+			return err
+		}
+		due := req.due(over)
+		for i := range due {
+			b := &due[i]
+			if b.CreatedBy == Automatic {
+				b.Start, b.End = day(now)
+			} else {
+				b.Start, b.End = successor(b.Start, b.End, now)
+			}
+			tx.Later().Each(func(scan db.Scan) error {
+				var planned OverlapError
+				err := scan(&planned.ID, &planned.Start, &planned.End)
+				b.End = planned.Start
+				return err
+			}, s.q.Overlap, b.Scope, b.ScopeID, b.Start, b.End)
+		}
+		if err := tx.Flush(ctx); err != nil {
+			return err
+		}
+		for _, b := range due {
+			s.insert(tx.Later(), s.ids(), b)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("begin a period: %w", err)
+	}
+	return nil
+}
+
+// insert adds a budget of which nothing is used to a batch.
+func (s *Store) insert(b *db.Batch, id string, n Budget) {
+	var money any
+	if n.Capped {
+		money = n.MicroUSD.Allocated
+	}
+	b.Exec(s.q.Insert, id, n.Scope, n.ScopeID, n.Tokens.Allocated, money, n.Start, n.End, n.CreatedBy)
+}

@@ -1,0 +1,83 @@
+package budget
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+)
+
+// Used is what a call used.
+type Used struct {
+	llm.Usage
+	Model     string // that answered; empty: the one that was asked
+	Operation string // what for; empty: model_call
+}
+
+const modelCall = "model_call"
+
+// Settle counts what a call used as consumed, logs it and gives back the rest of
+// its reservation, in one transaction of one round trip. It happens once: settling
+// again changes nothing, so that it may be tried again after [db.ErrUncertain]. It
+// counts also when the reservation had ended before; what is used beyond the
+// budget is recorded as its overdraft.
+func (s *Store) Settle(ctx context.Context, ws db.Workspace, r Reservation, u Used) error {
+	if err := s.freshPrices(ctx); err != nil {
+		return fmt.Errorf("settle: %w", err)
+	}
+	var b db.Batch
+	s.SettleIn(&b, r, u)
+	if err := s.db.Do(ctx, ws, &b); err != nil {
+		return fmt.Errorf("settle: %w", err)
+	}
+	return nil
+}
+
+// SettleIn is Settle as part of a batch, such as the one that records the answer,
+// at the prices that this process has read last. It locks budgets.
+func (s *Store) SettleIn(b *db.Batch, r Reservation, u Used) {
+	model := cmp.Or(u.Model, r.Model, "unknown")
+	used := bounded(u.Usage)
+	p, known := s.prices.of(model)
+	if !known {
+		p, known = s.prices.of(r.Model) // the name under which it was asked for
+	}
+	microUSD := p.cost(used)
+	var cost any
+	if known {
+		cost = microUSD
+	}
+	b.Exec(s.q.LockReserved, r.ID)
+	b.Exec(s.q.Charge, r.ID, used.TotalTokens(), microUSD)
+	b.Exec(s.q.End, r.ID)
+	b.Exec(s.q.Log, r.ID, db.Null(r.Execution), r.Trace, db.Null(r.Session), db.Null(r.Task), r.Agent, db.Null(r.Skill), r.Surface,
+		cmp.Or(u.Operation, modelCall), model, used.PromptTokens, used.CompletionTokens, used.CacheReadTokens, used.CacheWriteTokens, cost)
+}
+
+// Release gives a reservation back of which nothing was used. It changes nothing
+// about one that is settled.
+func (s *Store) Release(ctx context.Context, ws db.Workspace, r Reservation) error {
+	var b db.Batch
+	b.Exec(s.q.LockReserved, r.ID)
+	b.Exec(s.q.Charge, r.ID, 0, 0)
+	b.Exec(s.q.End, r.ID)
+	if err := s.db.Do(ctx, ws, &b); err != nil {
+		return fmt.Errorf("release a reservation: %w", err)
+	}
+	return nil
+}
+
+const keepReservations = 7 * 24 * time.Hour
+
+// Sweep deletes reservations whose lease ended a week ago and answers how many rows
+// they had.
+func (s *Store) Sweep(ctx context.Context, ws db.Workspace) (int64, error) {
+	n, err := s.db.Exec(ctx, ws, s.q.Sweep, keepReservations.Milliseconds())
+	if err != nil {
+		return 0, fmt.Errorf("sweep reservations: %w", err)
+	}
+	return n, nil
+}

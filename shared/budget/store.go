@@ -1,0 +1,39 @@
+package budget
+
+import (
+	"embed"
+	"fmt"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+)
+
+//go:embed *.sql
+var files embed.FS
+
+type queries struct {
+	Look, Lock, Hold, Count                     db.Query
+	LockReserved, Charge, End, Log, Sweep       db.Query
+	LockPeriods, Overlap, Insert                db.Query
+	LockThese, Allocate, Get, List, Burn, Usage db.Query
+	Prices                                      db.Query
+}
+
+// Store keeps the budgets of all workspaces. Safe for concurrent use.
+type Store struct {
+	db     *db.DB
+	q      queries
+	ids    func() string
+	clock  func() time.Time
+	prices prices
+}
+
+// New makes a store. ids makes time-ordered ids (UUIDv7); clock says when prices
+// are to be read anew, all other times are the database's.
+func New(d *db.DB, ids func() string, clock func() time.Time) (*Store, error) {
+	s := &Store{db: d, ids: ids, clock: clock}
+	if err := db.Load(files, &s.q); err != nil {
+		return nil, fmt.Errorf("budget: %w", err)
+	}
+	return s, nil
+}

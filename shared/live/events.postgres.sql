@@ -1,0 +1,13 @@
+-- why: transactions of Postgres end in another order than they began in; what can be read without loss is told by the snapshot.
+
+-- name: Read
+-- A row for each event, and one without where there is none, so that the present position is told in any case.
+SELECT p.settled, 0, $2 > p.ceiling, e.xid, e.id, e.kind, e.subject, e.trace_id, e.data, e.created_at
+  FROM (SELECT lk_settled() AS settled, pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS ceiling) p
+  LEFT JOIN LATERAL (SELECT xid, id, kind, subject, trace_id, data, created_at
+          FROM events
+         WHERE workspace_id = $1 AND (xid, id) > ($2, $3) AND xid < p.settled
+           AND ($4::jsonb IS NULL OR kind IN (SELECT jsonb_array_elements_text($4::jsonb)))
+         ORDER BY xid, id
+         LIMIT $5) e ON true
+ ORDER BY e.xid, e.id;

@@ -1,0 +1,13 @@
+-- why: there is one writer, so that ids are in the order of commits, and the last one given is the present position.
+
+-- name: Read
+-- A row for each event, and one without where there is none, so that the present position is told in any case.
+SELECT 0, p.last, $2 > 0 OR $3 > p.last, e.xid, e.id, e.kind, e.subject, e.trace_id, e.data, e.created_at
+  FROM (SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'events'), 0) AS last) p
+  LEFT JOIN (SELECT xid, id, kind, subject, trace_id, data, created_at
+          FROM events
+         WHERE workspace_id = $1 AND (xid, id) > ($2, $3)
+           AND (CAST($4 AS text) IS NULL OR kind IN (SELECT value FROM json_each($4)))
+         ORDER BY xid, id
+         LIMIT $5) e ON true
+ ORDER BY e.xid, e.id;

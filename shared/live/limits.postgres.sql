@@ -1,0 +1,22 @@
+-- why: a sum of a time and microseconds is said differently, and a purge must not wait for those who take.
+
+-- name: Take
+-- $3 is how long the tokens take to come back, $4 how long the others of a full bucket do, both in microseconds.
+-- What is excluded carries the time at which it was asked, full_at less $3, so that both columns are decided by one.
+-- A bucket that owes more than it holds, after its limit was lowered or the clock set back, is just empty;
+-- that goes by the time after the wait for the row, else who waited would give tokens back.
+INSERT INTO rate_limits AS r (workspace_id, key, full_at, granted)
+VALUES ($1, $2, lk_now() + $3 * interval '1 microsecond', true)
+ON CONFLICT (workspace_id, key) DO UPDATE SET
+  granted = r.full_at + $3 * interval '1 microsecond' <= excluded.full_at + $4 * interval '1 microsecond',
+  full_at = CASE WHEN r.full_at + $3 * interval '1 microsecond' <= excluded.full_at + $4 * interval '1 microsecond'
+                 THEN greatest(r.full_at + $3 * interval '1 microsecond', excluded.full_at)
+                 ELSE least(r.full_at, lk_now() + ($3 + $4) * interval '1 microsecond') END
+RETURNING granted, (extract(epoch FROM full_at - lk_now()) * 1000000)::bigint - $4;
+
+-- name: Purge
+WITH idle AS MATERIALIZED (
+  SELECT key FROM rate_limits
+   WHERE workspace_id = $1 AND full_at < (SELECT lk_plus(lk_now(), -3600000))
+   LIMIT $2 FOR UPDATE SKIP LOCKED)
+DELETE FROM rate_limits r USING idle WHERE r.workspace_id = $1 AND r.key = idle.key;

@@ -1,0 +1,133 @@
+package live
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+)
+
+const (
+	// leaseFor is how long tokens are kept here unspent: hoarded longer, those of
+	// many processes would come on top of a burst.
+	leaseFor = 10 * time.Second
+	// storeTime is how long the store may take to answer.
+	storeTime = 500 * time.Millisecond
+	// outage is how long the store is left alone after it failed.
+	outage = time.Second
+	// maxLeases is how many keys are remembered.
+	maxLeases = 10_000
+)
+
+// Local spends tokens that it takes from a [Limiter] several at a time, so that
+// most requests of a busy caller cost no statement. Where a caller has used up what
+// was taken for it, twice as much is taken next, up to a tenth of the burst and
+// what comes back within a second. A store that fails lets everybody pass: limits
+// are there to keep the service up. It is safe for concurrent use.
+type Local struct {
+	store  *Limiter
+	clock  func() time.Time
+	log    *slog.Logger
+	mu     sync.Mutex
+	leases map[leaseKey]*lease
+}
+
+type leaseKey struct {
+	ws  db.Workspace
+	key string
+}
+
+// lease is what is known here of one bucket.
+type lease struct {
+	mu      sync.Mutex
+	left    int // tokens, to be spent by until
+	chunk   int // to take next
+	until   time.Time
+	refused time.Time // there are none before
+	open    time.Time // everybody passes before: the store failed
+}
+
+// NewLocal makes one. The clock is this process's.
+func NewLocal(store *Limiter, clock func() time.Time, log *slog.Logger) *Local {
+	return &Local{store: store, clock: clock, log: log, leases: map[leaseKey]*lease{}}
+}
+
+// Take takes n tokens, 1 to the limit's burst, or none and tells after how long to
+// ask again.
+func (l *Local) Take(ctx context.Context, ws db.Workspace, key string, n int, limit Limit) (ok bool, retryAfter time.Duration) {
+	k := l.lease(leaseKey{ws, key})
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := l.clock()
+	switch {
+	case now.Before(k.open):
+		return true, 0
+	case now.Before(k.refused):
+		return false, k.refused.Sub(now)
+	case !now.Before(k.until):
+		k.left, k.chunk = 0, limit.Burst/100
+	}
+	if k.left >= n {
+		k.left -= n
+		return true, 0
+	}
+	taken := max(n, min(k.chunk, limit.Burst/10, int(limit.PerSecond)))
+	ok, wait, err := l.ask(ctx, ws, key, taken, limit)
+	if err == nil && !ok && taken > n { // not as many, but perhaps these
+		taken = n
+		ok, wait, err = l.ask(ctx, ws, key, taken, limit)
+	}
+	now = l.clock()
+	switch {
+	case ctx.Err() != nil: // the caller has left
+		return true, 0
+	case err != nil:
+		l.log.WarnContext(ctx, "rate limits can't be asked: requests pass", "error", err)
+		k.open = now.Add(outage)
+		return true, 0
+	case !ok:
+		k.refused = now.Add(wait)
+		return false, wait
+	}
+	k.left += taken - n
+	k.chunk = 2 * taken
+	k.until = now.Add(leaseFor)
+	return true, 0
+}
+
+func (l *Local) ask(ctx context.Context, ws db.Workspace, key string, n int, limit Limit) (bool, time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	return l.store.Take(ctx, ws, key, n, limit)
+}
+
+// lease finds a bucket, or begins one. Those that nobody has used of late make room;
+// where that does not help all do, and lose a few tokens.
+func (l *Local) lease(of leaseKey) *lease {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if k, known := l.leases[of]; known {
+		return k
+	}
+	if len(l.leases) >= maxLeases {
+		now := l.clock()
+		maps.DeleteFunc(l.leases, func(_ leaseKey, k *lease) bool { return k.idle(now) })
+	}
+	if len(l.leases) >= maxLeases {
+		clear(l.leases)
+	}
+	k := new(lease)
+	l.leases[of] = k
+	return k
+}
+
+func (k *lease) idle(now time.Time) bool {
+	if !k.mu.TryLock() {
+		return false
+	}
+	defer k.mu.Unlock()
+	return !now.Before(k.until) && !now.Before(k.refused) && !now.Before(k.open)
+}

@@ -1,0 +1,188 @@
+package live_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/live"
+)
+
+// clock is a process's, and the database's with it.
+type clock struct {
+	dbtest.Env
+	mu sync.Mutex
+	at time.Time
+}
+
+func newClock(e dbtest.Env) *clock { return &clock{Env: e, at: time.Unix(1_800_000_000, 0)} }
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *clock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
+	c.Skew.Advance(d)
+}
+
+func newLocal(t testing.TB, e dbtest.Env, c *clock) *live.Local {
+	return live.NewLocal(newTaker(t, e).Limiter, c.now, slog.New(slog.DiscardHandler))
+}
+
+// A busy caller costs few statements, one who comes now and then few tokens.
+func TestMostRequestsCostNoStatement(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+		c := newClock(e)
+		l := newLocal(t, e, c)
+		before := e.DB.Stats().Statements
+		for n := range 800 {
+			if ok, wait := l.Take(t.Context(), e.Workspace, "a", 1, live.API); !ok {
+				t.Fatalf("request %d: after %s", n, wait)
+			}
+		}
+		if cost := e.DB.Stats().Statements - before; cost > 12 {
+			t.Errorf("800 requests cost %d statements", cost)
+		}
+	})
+	t.Run("now and then", func(t *testing.T) {
+		e := dbtest.New(t, dbtest.OnSQLite)
+		c := newClock(e)
+		var many []*live.Local // as many processes
+		for range 50 {
+			many = append(many, newLocal(t, e, c))
+		}
+		for second := range 30 {
+			for n, l := range many {
+				if ok, wait := l.Take(t.Context(), e.Workspace, "a", 1, live.API); !ok {
+					t.Fatalf("second %d, process %d: half of what is allowed is refused for %s", second, n, wait)
+				}
+			}
+			c.advance(time.Second)
+		}
+	})
+}
+
+func TestLocalRefuses(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+		c := newClock(e)
+		l := newLocal(t, e, c)
+		limit := live.Limit{PerSecond: 0.1, Burst: 3}
+		for range 3 {
+			if ok, _ := l.Take(t.Context(), e.Workspace, "a", 1, limit); !ok {
+				t.Fatal("refused")
+			}
+		}
+		before := e.DB.Stats().Statements
+		for range 100 { // a flood costs one statement
+			if ok, wait := l.Take(t.Context(), e.Workspace, "a", 1, limit); ok || wait <= 8*time.Second || wait > 10*time.Second {
+				t.Fatalf("%t, after %s", ok, wait)
+			}
+		}
+		if cost := e.DB.Stats().Statements - before; cost != 1 {
+			t.Errorf("%d statements", cost)
+		}
+		if ok, _ := l.Take(t.Context(), e.Workspace, "b", 1, limit); !ok {
+			t.Error("another key is refused")
+		}
+		c.advance(10 * time.Second)
+		if ok, wait := l.Take(t.Context(), e.Workspace, "a", 1, limit); !ok {
+			t.Errorf("when it is time: after %s", wait)
+		}
+	})
+}
+
+// Tokens that nobody spends are not kept: those of many processes would come on
+// top of a later burst.
+func TestUnspentTokensLapse(t *testing.T) {
+	e := dbtest.New(t, dbtest.OnSQLite)
+	c := newClock(e)
+	l, k := newLocal(t, e, c), newTaker(t, e)
+	l.Take(t.Context(), e.Workspace, "a", 1, live.API)
+	c.advance(time.Minute)
+	k.must(t, true, "a", live.API.Burst, live.API)
+	if ok, _ := l.Take(t.Context(), e.Workspace, "a", 1, live.API); ok {
+		t.Error("it had some left")
+	}
+}
+
+// Many processes and many requests at the same time get no more than they may.
+func TestManyProcesses(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+		limit := live.Limit{PerSecond: 100, Burst: 300}
+		var got atomic.Int64
+		var wg sync.WaitGroup
+		begun := time.Now()
+		for range 5 {
+			l := live.NewLocal(newTaker(t, e).Limiter, time.Now, slog.New(slog.DiscardHandler))
+			for range 20 {
+				wg.Go(func() {
+					for range 20 {
+						if ok, _ := l.Take(t.Context(), e.Workspace, "a", 1, limit); ok {
+							got.Add(1)
+						}
+					}
+				})
+			}
+		}
+		wg.Wait()
+		most := int64(limit.PerSecond*time.Since(begun).Seconds()) + int64(limit.Burst)
+		if got.Load() > most || got.Load() < int64(limit.Burst) {
+			t.Errorf("%d in %s, want %d at most", got.Load(), time.Since(begun), most)
+		}
+	})
+}
+
+// Limits are there to keep the service up: where the store fails everybody passes,
+// and it is left alone for a while.
+func TestLocalWithoutAStore(t *testing.T) {
+	e := dbtest.New(t, dbtest.OnSQLite)
+	nowhere := db.Workspace(uuid.NewString()) // of which the store keeps nothing
+	var out bytes.Buffer
+	c := newClock(e)
+	l := live.NewLocal(newTaker(t, e).Limiter, c.now, slog.New(slog.NewTextHandler(&out, nil)))
+	for range 100 {
+		if ok, _ := l.Take(t.Context(), nowhere, "a", 1, live.API); !ok {
+			t.Fatal("refused")
+		}
+	}
+	c.advance(2 * time.Second)
+	l.Take(t.Context(), nowhere, "a", 1, live.API)
+	if lines := strings.Count(out.String(), "level=WARN"); lines != 2 {
+		t.Errorf("%d lines: %s", lines, out.String())
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	out.Reset()
+	if ok, _ := l.Take(gone, e.Workspace, "b", 1, live.API); !ok || out.Len() > 0 {
+		t.Errorf("a caller that has left: %t, %s", ok, out.String())
+	}
+}
+
+// Keys come from outside: not all are remembered for ever.
+func TestKeysAreForgotten(t *testing.T) {
+	e := dbtest.New(t, dbtest.OnSQLite)
+	l := newLocal(t, e, newClock(e))
+	gone, cancel := context.WithCancel(t.Context())
+	cancel() // so that the store is left out of it
+	for n := range 10_001 {
+		l.Take(gone, e.Workspace, fmt.Sprint(n), 1, live.API)
+	}
+	if n := l.Keys(); n > 10_000 {
+		t.Errorf("%d keys are remembered", n)
+	}
+}

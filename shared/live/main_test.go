@@ -1,0 +1,107 @@
+package live_test
+
+import (
+	"embed"
+	"io/fs"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/live"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// the test servers live as long as the process, and one goroutine each awaits their end
+		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))
+}
+
+//go:embed testdata
+var testdata embed.FS
+
+// load fills the queries from one folder of testdata.
+func load(t testing.TB, folder string, queries any) {
+	t.Helper()
+	files, err := fs.Sub(testdata, "testdata/"+folder)
+	if err == nil {
+		err = db.Load(files, queries)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// world is a fresh workspace on one engine.
+type world struct {
+	dbtest.Env
+	events *live.Events
+	q      struct{ Add db.Query }
+}
+
+func newWorld(t testing.TB, e dbtest.Env) world {
+	t.Helper()
+	w := world{Env: e}
+	load(t, "events", &w.q)
+	var err error
+	if w.events, err = live.NewEvents(e.DB); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func onEach(t *testing.T, fn func(t *testing.T, w world)) {
+	t.Helper()
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) { fn(t, newWorld(t, e)) })
+}
+
+// add appends events of a kind.
+func (w world) add(t testing.TB, kind string, subjects ...string) {
+	t.Helper()
+	for _, s := range subjects {
+		if _, err := w.DB.Exec(t.Context(), w.Workspace, w.q.Add, kind, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (w world) read(t testing.TB, after live.Cursor, kinds []string, limit int) ([]live.Event, live.Cursor) {
+	t.Helper()
+	found, next, err := w.events.Read(t.Context(), w.Workspace, after, kinds, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found, next
+}
+
+func (w world) now(t testing.TB) live.Cursor {
+	t.Helper()
+	c, err := w.events.Now(t.Context(), w.Workspace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// settled reads on until so many events are there: what others have open at this
+// moment holds back ours.
+func (w world) settled(t testing.TB, after live.Cursor, n int) (all []live.Event, next live.Cursor) {
+	t.Helper()
+	for next = after; len(all) < n; {
+		if err := t.Context().Err(); err != nil {
+			t.Fatalf("%d of %d events: %v", len(all), n, err)
+		}
+		var found []live.Event
+		found, next = w.read(t, next, nil, 100)
+		all = append(all, found...)
+	}
+	return all, next
+}
+
+func subjects(events []live.Event) (s []string) {
+	for _, e := range events {
+		s = append(s, e.Subject)
+	}
+	return s
+}

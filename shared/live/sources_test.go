@@ -1,0 +1,163 @@
+package live_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/live"
+)
+
+type changes struct {
+	AddActivity, AddBareActivity               db.Query
+	AddExecution, SetExecution, SpendExecution db.Query
+	AddApproval, SetApproval                   db.Query
+	AddSkill, SetSkill                         db.Query
+	AddAutomation, SetAutomation               db.Query
+	AddObjective, SetObjective                 db.Query
+	SaveMemory, ForgetMemory, DeleteWorkspace  db.Query
+}
+
+// An event is told as its kind, its trace and its data.
+func told(e live.Event) string { return e.Kind + " " + e.Trace + " " + string(e.Data) }
+
+// Each change appends its event, and a change of anything else none.
+func TestChangesAppendEvents(t *testing.T) {
+	const id = "ID" // stands for the row's own
+	type change struct {
+		name string
+		args []any // after the id
+		want string
+	}
+	for name, story := range map[string][]change{
+		"activity": {
+			{"AddActivity", nil, `activity trace {"agent":"ada","surface":"hb","skill":"look","status":"error","duration_ms":12,"execution_id":"ID"}`},
+			{"AddBareActivity", nil, `activity trace {"agent":"ada","surface":"op","status":"success"}`},
+		},
+		"execution": {
+			{"AddExecution", nil, `execution.started trace {"agent":"ada","surface":"hb","subject":"objective:1","status":"running"}`},
+			{"SpendExecution", nil, ""},
+			{"SetExecution", []any{"running"}, ""},
+			{"SetExecution", []any{"parked"}, `execution.parked trace {"agent":"ada","surface":"hb","subject":"objective:1","status":"parked"}`},
+			{"SetExecution", []any{"running"}, `execution.resumed trace {"agent":"ada","surface":"hb","subject":"objective:1","status":"running"}`},
+			{"SetExecution", []any{"waiting"}, `execution.waiting trace {"agent":"ada","surface":"hb","subject":"objective:1","status":"waiting"}`},
+			{"SetExecution", []any{"completed"}, `execution.completed trace {"agent":"ada","surface":"hb","subject":"objective:1","status":"completed"}`},
+		},
+		"approval": {
+			{"AddApproval", nil, `approval.requested trace {"agent":"ada","surface":"hb","skill":"pay","status":"pending","execution_id":"ID"}`},
+			{"SetApproval", []any{"approved"}, `approval.approved trace {"agent":"ada","surface":"hb","skill":"pay","status":"approved","execution_id":"ID","by":"user:bob"}`},
+			{"SetApproval", []any{"executed"}, `approval.executed trace {"agent":"ada","surface":"hb","skill":"pay","status":"executed","execution_id":"ID","by":"user:bob"}`},
+		},
+		"skill": {
+			{"AddSkill", []any{true, nil}, ""},
+			{"SetSkill", []any{true, nil}, ""},
+			{"SetSkill", []any{false, "self_healing"}, `skill.disabled  {"name":"look","by":"self_healing"}`},
+			{"SetSkill", []any{false, "human"}, ""},
+			{"SetSkill", []any{true, nil}, `skill.enabled  {"name":"look"}`},
+		},
+		"built-in skill": {
+			{"AddSkill", []any{false, "human"}, `skill.disabled  {"name":"look","by":"human"}`},
+		},
+		"automation": {
+			{"AddAutomation", nil, ""},
+			{"SetAutomation", []any{false, "human"}, `automation.disabled  {"name":"nightly","by":"human"}`},
+			{"SetAutomation", []any{true, nil}, `automation.enabled  {"name":"nightly"}`},
+		},
+		"objective": {
+			{"AddObjective", nil, `objective.created  {"title":"Grow","status":"active","priority":5}`},
+			{"SetObjective", []any{"paused"}, `objective.paused  {"title":"Grow","status":"paused","priority":5}`},
+			{"SetObjective", []any{"active"}, `objective.resumed  {"title":"Grow","status":"active","priority":5}`},
+			{"SetObjective", []any{"completed"}, `objective.completed  {"title":"Grow","status":"completed","priority":5}`},
+		},
+		"memory": {
+			{"SaveMemory", nil, `memory.saved trace {"agent":"ada","category":"fact","importance":5}`},
+			{"SaveMemory", nil, ""},
+			{"ForgetMemory", nil, `memory.forgotten  {"agent":"ada","category":"fact","importance":9}`},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, w world) {
+				q := changesOf(t)
+				start, own := w.now(t), uuid.NewString()
+				var want []string
+				for _, c := range story {
+					row := own
+					if c.name == "AddBareActivity" {
+						row = uuid.NewString()
+					}
+					n, err := w.DB.Exec(t.Context(), w.Workspace, q[c.name], append([]any{row}, c.args...)...)
+					if err != nil || n != 1 {
+						t.Fatalf("%s %v: %d rows, %v", c.name, c.args, n, err)
+					}
+					if c.want != "" {
+						want = append(want, c.want)
+					}
+				}
+				w.add(t, "end", "end")
+				found, _ := w.settled(t, start, len(want)+1)
+				found = found[:len(found)-1]
+				var got []string
+				for _, e := range found {
+					if uuid.Validate(e.Subject) != nil || time.Since(e.CreatedAt).Abs() > time.Minute {
+						t.Errorf("%s: subject %q, at %s", e.Kind, e.Subject, e.CreatedAt)
+					}
+					got = append(got, strings.ReplaceAll(told(e), own, id))
+				}
+				if diff := cmp.Diff(normal(want), normal(got)); diff != "" {
+					t.Errorf("(- want, + got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// A workspace goes with all its rows, and what it remembered.
+func TestAWorkspaceCanGo(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		q := changesOf(t)
+		if _, err := w.DB.Exec(t.Context(), w.Workspace, q["SaveMemory"], uuid.NewString()); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := w.DB.Exec(t.Context(), w.Workspace, q["DeleteWorkspace"]); err != nil || n != 1 {
+			t.Fatalf("%d rows, %v", n, err)
+		}
+		if found, _ := w.read(t, live.Cursor{}, nil, 10); len(found) > 0 {
+			t.Errorf("left: %v", subjects(found))
+		}
+	})
+}
+
+// changesOf are the statements by name.
+func changesOf(t testing.TB) map[string]db.Query {
+	t.Helper()
+	var c changes
+	load(t, "sources", &c)
+	all := map[string]db.Query{}
+	for _, q := range []db.Query{
+		c.AddActivity, c.AddBareActivity, c.AddExecution, c.SetExecution, c.SpendExecution, c.AddApproval, c.SetApproval, c.AddSkill, c.SetSkill,
+		c.AddAutomation, c.SetAutomation, c.AddObjective, c.SetObjective, c.SaveMemory, c.ForgetMemory, c.DeleteWorkspace,
+	} {
+		_, name, _ := strings.Cut(q.Name(), ".")
+		all[name] = q
+	}
+	return all
+}
+
+// normal has the keys of the data in one order, and one way to write them.
+func normal(events []string) (out []string) {
+	for _, e := range events {
+		head, data, _ := strings.Cut(e, "{")
+		var v map[string]any
+		if err := json.Unmarshal([]byte("{"+data), &v); err != nil {
+			return append(events, err.Error())
+		}
+		text, _ := json.Marshal(v)
+		out = append(out, head+string(text))
+	}
+	return out
+}

@@ -1,0 +1,2 @@
+-- name: CountBuckets
+SELECT count(*) FROM rate_limits WHERE workspace_id = $1;
