@@ -11,6 +11,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/automation"
+	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
@@ -42,6 +43,7 @@ type Agent struct {
 	Automations *automation.Store
 	Memories    *memory.Store
 	Heals       *heal.Store
+	Budgets     *budget.Store
 	Secrets     *secret.Store
 	Outbound    *outbound.Client
 	Registry    *skill.Registry
@@ -71,8 +73,8 @@ func NewAgent(core *Core, instance string) (*Agent, error) {
 	a.Reason = &reason.Runner{
 		Models: models, Runs: a.Runs, Lanes: a.Lanes, Log: a.Log, Approvals: waiting{a.Approvals}, Known: core.Config.known(),
 		Queues:   queue.New(queue.Options{Lanes: map[string]queue.Limits{reason.Lane: {MaxConcurrent: 4}, "cron": {}, "main": {}}, Slog: core.Log}),
-		Switches: a.switches,
-		Slog:     core.Log, Clock: core.Clock,
+		Switches: a.switches, Meter: meter{a.Budgets},
+		Slog: core.Log, Clock: core.Clock,
 	}
 	a.Operate = &operate.Operate{
 		DB: core.DB, Lanes: a.Lanes, Runs: a.Runs, Log: a.Log, Outbox: a.Outbox, Workspaces: a.Workspaces, Reason: a.Reason,
@@ -87,7 +89,7 @@ func NewAgent(core *Core, instance string) (*Agent, error) {
 
 func (a *Agent) stores() error {
 	d, ids := a.core.DB, a.core.IDs
-	var errs [10]error
+	var errs [11]error
 	a.Lanes, errs[0] = lane.New(d)
 	a.Runs, errs[1] = run.New(d)
 	a.Log, errs[2] = activity.New(d, ids)
@@ -98,6 +100,7 @@ func (a *Agent) stores() error {
 	a.Outbound, errs[7] = outbound.New(outbound.Options{AllowPrivateHosts: a.core.Config.AllowPrivateHosts})
 	a.Automations, errs[8] = automation.New(d, ids)
 	a.Memories, errs[9] = memory.New(d, ids)
+	a.Budgets, errs[10] = budget.New(d, ids, a.core.Clock)
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}

@@ -28,9 +28,10 @@ func (nothing) Skill(string) string       { return "" }
 
 // Meter keeps what models use within budgets.
 type Meter interface {
-	// Reserve puts aside what one call may use, and answers how to settle it. A
-	// budget that has not enough left refuses by a [*SpentError].
-	Reserve(ctx context.Context, c Cost) (Settle, error)
+	// Reserve puts aside what one call may use, and answers how long the answer may
+	// be at most and how to settle it. A budget that has not enough left refuses by a
+	// [*SpentError].
+	Reserve(ctx context.Context, c Cost) (output int, settle Settle, err error)
 }
 
 // Cost is what one call of a model may use, and for whom.
@@ -41,7 +42,9 @@ type Cost struct {
 	Execution string
 	Trace     trace.ID
 	Model     string
-	Tokens    int64 // of the prompt, as an estimate, and the most of the answer
+	Input     int   // tokens of the prompt, about
+	Output    int   // the most that the answer may have
+	Day       int64 // tokens that the agent's day has, where it has a budget
 }
 
 // Settle ends a reservation: with what was used, or nil where nothing was.
@@ -82,9 +85,9 @@ func (r *Runner) generate(ctx context.Context, job Job, s *state, request llm.Re
 	settle := func(context.Context, *llm.Response) error { return nil }
 	if r.Meter != nil {
 		var err error
-		settle, err = r.Meter.Reserve(ctx, Cost{
+		request.MaxTokens, settle, err = r.Meter.Reserve(ctx, Cost{
 			Workspace: job.Hold.Workspace, Agent: job.Agent, Surface: job.Execution.Surface, Execution: job.Execution.ID,
-			Trace: job.Execution.Trace, Model: s.model.Name(), Tokens: int64(estimate(request) + request.MaxTokens),
+			Trace: job.Execution.Trace, Model: s.model.Name(), Input: estimate(request), Output: request.MaxTokens, Day: job.Day,
 		})
 		if err != nil {
 			return llm.Response{}, err

@@ -75,6 +75,8 @@ type Job struct {
 	Retries int
 	// SkillTimeout ends a call that takes longer.
 	SkillTimeout time.Duration
+	// Day is how many tokens the agent may use in a day; 0: as many as budgets allow.
+	Day int64
 	// Spent is told what each model call cost.
 	Spent func(llm.Usage)
 }

@@ -237,6 +237,7 @@ func (p *piece) job() reason.Job {
 		Stops:        append(p.stops(p.hold), reason.MaxSteps(p.settings.StepsPerRun)),
 		Retries:      p.settings.ToolRetries,
 		SkillTimeout: time.Duration(p.settings.SkillTimeout) * time.Second,
+		Day:          p.settings.DayTokens,
 		Spent:        p.spender(p.phase),
 	}
 }

@@ -195,6 +195,7 @@ func (b *beat) thinking(p *Phase, t thought, hold *lane.Hold, told any, trust ru
 		Stops:        append(b.stops(hold), reason.MaxSteps(b.settings.StepsPerRun)),
 		Retries:      b.settings.ToolRetries,
 		SkillTimeout: time.Duration(b.settings.SkillTimeout) * time.Second,
+		Day:          b.settings.DayTokens,
 		Spent:        b.spender(p),
 	}
 }

@@ -1,0 +1,46 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/budget"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
+)
+
+// meter has runs reserve in budgets.
+type meter struct{ budgets *budget.Store }
+
+const (
+	// reserved is for how long a model may think: what is not settled then is free
+	// again.
+	reserved = 90 * time.Second
+	// leastAnswer is what an answer must be allowed to have, or it is not asked for.
+	leastAnswer = 256
+)
+
+func (m meter) Reserve(ctx context.Context, c reason.Cost) (int, reason.Settle, error) {
+	r, err := m.budgets.Reserve(ctx, c.Workspace, budget.Request{
+		Agent: c.Agent, Surface: c.Surface, Execution: c.Execution, Trace: c.Trace, Model: c.Model,
+		Input: int64(c.Input), Output: int64(c.Output), Min: min(leastAnswer, int64(c.Output)), Lease: reserved, Day: c.Day,
+	})
+	if refused, ok := errors.AsType[*budget.RefusedError](err); ok {
+		why := fmt.Sprintf("the budget of %s %s is used up", refused.Scope, refused.ScopeID)
+		if !refused.FreesAt.IsZero() {
+			why += " until " + refused.FreesAt.UTC().Format("2006-01-02 15:04 UTC")
+		}
+		return 0, nil, &reason.SpentError{Why: why}
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	return int(r.Output), func(ctx context.Context, used *llm.Response) error {
+		if used == nil {
+			return m.budgets.Release(ctx, c.Workspace, r)
+		}
+		return m.budgets.Settle(ctx, c.Workspace, r, budget.Used{Usage: used.Usage, Model: used.Model, Operation: "reason"})
+	}, nil
+}
