@@ -17,6 +17,8 @@ import (
 // by itself: "table.column" and a SQL expression.
 var fixtures = map[string]string{
 	"agent_automations.event":     "'x'",
+	"api_keys.hash":               "sha256(gen_random_uuid()::text::bytea)",
+	"api_keys.kind":               "'site'",
 	"agent_automations.event_xid": "0",
 	"agent_automations.event_id":  "0",
 	"kill_switches.scope":         "'agent'",

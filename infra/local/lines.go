@@ -121,11 +121,30 @@ var lines = map[string]func(event) line{
 	"work given up": func(e event) line {
 		return detail(yellow, "given up on "+e.text("objective")+": "+e.text("reason"))
 	},
-	"objective left: interrupted": func(e event) line {
+	"work left: interrupted": func(e event) line {
 		return detail(yellow, "left "+e.text("objective")+" for the next beat: "+e.text("error"))
 	},
-	"objective left: its lane is lost": func(e event) line {
+	"work left: its lane is lost": func(e event) line {
 		return detail(yellow, "left "+e.text("objective")+", its lane is lost: "+e.text("error"))
+	},
+	"automation runs": func(e event) line {
+		return line{indent: 1, spans: []span{{bold, "automate "}, {plain, e.text("automation")}, {dim, " → "}, {plain, e.text("skill")}}}
+	},
+	"automation ended": func(e event) line {
+		if status := e.text("status"); status != "completed" {
+			return detail(yellow, status+": "+e.text("reason"))
+		}
+		return detail(green, "completed")
+	},
+	"skills healed": func(e event) line {
+		return detail(yellow, fmt.Sprintf("skills: %d disabled, %d on probation, %d restored, %d providers out",
+			e.number("disabled"), e.number("probing"), e.number("restored"), e.number("outages")))
+	},
+	"orphaned executions closed": func(e event) line {
+		return detail(yellow, "closed what nobody went on with: "+count(e.number("count"), "execution"))
+	},
+	"reservation left to lapse": func(e event) line {
+		return detail(dim, "a reservation of tokens is left to lapse: "+e.text("error"))
 	},
 	"phase ended": func(e event) line {
 		if e.number("considered") == 0 {

@@ -61,7 +61,7 @@ func testVerbs(t *testing.T, h home) {
 			Done int
 		}
 	}](t, h.must(exitDone, "--json", "trigger", "heartbeat").out)
-	if report.Outcome != "completed" || len(report.Phases) != 2 || report.Phases[1].Done < 3 {
+	if report.Outcome != "completed" || len(report.Phases) != 6 || report.Phases[3].Done < 3 {
 		t.Errorf("the second beat: %+v", report)
 	}
 

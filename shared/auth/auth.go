@@ -1,8 +1,18 @@
 // Package auth says who sends a request, and what each may do.
+//
+// A [Verifier] knows one sort of token: the admin token of an installation, a
+// person's token from an issuer or signed with a shared secret, a program's key, an
+// agent's token. An [Authenticator] asks them in turn, takes the session cookie of
+// the pages where there is no token, and settles in which workspace the request
+// takes place. What a route demands is an [Access].
+//
+// Tokens of ours are JSON web tokens of a type of their own, each signed with a key
+// of its own, so that none passes for another.
 package auth
 
 import (
 	"context"
+	"strings"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
@@ -10,8 +20,14 @@ import (
 // Kind says what sort of caller a principal is.
 type Kind string
 
-// Local is whoever has the admin token of this installation.
-const Local Kind = "local"
+// The kinds of callers.
+const (
+	Local Kind = "local" // whoever has the admin token of this installation
+	User  Kind = "user"  // a person
+	Agent Kind = "agent" // a registered agent
+	Key   Kind = "key"   // a program with an API key
+	Site  Kind = "site"  // the visitors of a web site
+)
 
 // Role says what a principal may do in its workspace. A role includes the rights
 // of those below it.
@@ -45,10 +61,44 @@ func (r Role) AtLeast(lowest Role) bool {
 
 // Principal is who sends a request.
 type Principal struct {
-	Workspace db.Workspace
+	Workspace db.Workspace // empty while a person of several has not chosen
 	Kind      Kind
 	ID        string // of its kind
+	Role      Role   // empty for agents and sites
+
+	Email       string       // of a user
+	Memberships []Membership // of a user
+	Scopes      []Scope      // of a key
+	Origins     []string     // of a site: where its pages come from; none is any
+}
+
+// Membership is what a person is in a workspace.
+type Membership struct {
+	Workspace db.Workspace
 	Role      Role
+}
+
+// String names the principal where it is noted who did something: "user:…".
+func (p Principal) String() string { return string(p.Kind) + ":" + p.ID }
+
+// In is the principal in the workspace that the request asks for, or where it asks
+// for none, in the only one there is. It is [ErrForbidden] where the principal does
+// not belong, and [ErrWorkspace] where there are several to choose from.
+func (p Principal) In(asked string) (Principal, error) {
+	asked = strings.ToLower(asked)
+	switch {
+	case p.Workspace != "" && (asked == "" || asked == string(p.Workspace)):
+		return p, nil
+	case asked == "" && len(p.Memberships) > 1:
+		return Principal{}, ErrWorkspace
+	}
+	for _, m := range p.Memberships {
+		if asked == "" || asked == string(m.Workspace) {
+			p.Workspace, p.Role = m.Workspace, m.Role
+			return p, nil
+		}
+	}
+	return Principal{}, ErrForbidden
 }
 
 type principalKey struct{}

@@ -4,25 +4,33 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// Require lets only requests with a valid token pass, the principal in their
-// context; others get 401 as problem+json, which says that the token is missing
-// or invalid and nothing more. unsure answers where a verifier could not tell.
+// Require lets only requests with a valid token or session pass, the principal in
+// their context. Others are refused as problem+json: 401, which says that the token
+// is missing or invalid and nothing more; 403 where the caller does not belong in the
+// workspace, or a page of another origin asks; 400 where it is not said in which
+// workspace. unsure answers where a verifier could not tell.
 func (a *Authenticator) Require(next http.Handler, unsure func(http.ResponseWriter, *http.Request, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p, err := a.principal(r)
-		switch {
-		case err == nil:
-			next.ServeHTTP(w, r.WithContext(With(r.Context(), p)))
-		case errors.Is(err, ErrMissing), errors.Is(err, ErrInvalid):
-			unauthorized(w, r, err)
-		default:
-			unsure(w, r, err)
+		p, renewed, err := a.principal(r)
+		if err != nil {
+			i := slices.IndexFunc(refusals, func(known refusal) bool { return errors.Is(err, known.err) })
+			if i < 0 {
+				unsure(w, r, err)
+				return
+			}
+			refusals[i].write(w, r)
+			return
 		}
+		if renewed != nil {
+			http.SetCookie(w, renewed)
+		}
+		next.ServeHTTP(w, r.WithContext(With(r.Context(), p)))
 	})
 }
 
@@ -30,19 +38,35 @@ func (a *Authenticator) Require(next http.Handler, unsure func(http.ResponseWrit
 // token is valid.
 func (a *Authenticator) Admit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if p, err := a.principal(r); err == nil {
+		if p, _, err := a.principal(r); err == nil {
 			r = r.WithContext(With(r.Context(), p))
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-func (a *Authenticator) principal(r *http.Request) (Principal, error) {
+// principal is who sends a request, and the cookie that goes on with the session
+// where it is time for one.
+func (a *Authenticator) principal(r *http.Request) (p Principal, renewed *http.Cookie, err error) {
 	token, err := bearer(r.Header)
-	if err != nil {
-		return Principal{}, err
+	switch {
+	case err == nil:
+		p, err = a.Authenticate(r.Context(), token)
+	case errors.Is(err, ErrMissing) && a.sessions != nil:
+		p, renewed, err = a.sessions.verify(r)
 	}
-	return a.Authenticate(r.Context(), token)
+	if err != nil {
+		return Principal{}, nil, err
+	}
+	if p.Kind == Site && len(p.Origins) > 0 && !slices.Contains(p.Origins, r.Header.Get("Origin")) {
+		return Principal{}, nil, ErrOrigin
+	}
+	asked := r.Header.Values("X-Workspace-Id")
+	if len(asked) > 1 {
+		return Principal{}, nil, ErrWorkspace
+	}
+	p, err = p.In(strings.Join(asked, ""))
+	return p, renewed, err
 }
 
 // bearer is the token of an Authorization header. Two headers are none we would
@@ -56,17 +80,28 @@ func bearer(h http.Header) (string, error) {
 	if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") {
 		return "", ErrInvalid
 	}
-	return strings.TrimSpace(token), nil
+	return strings.Trim(token, " "), nil
 }
 
-// unauthorized answers 401 in the shape of every problem of the API.
-func unauthorized(w http.ResponseWriter, r *http.Request, err error) {
+// refusal is how an error is answered.
+type refusal struct {
+	err       error
+	status    int
+	code      string
+	challenge string
+}
+
+var refusals = []refusal{
+	{ErrMissing, http.StatusUnauthorized, "missing_token", "Bearer"},
+	{ErrInvalid, http.StatusUnauthorized, "invalid_token", `Bearer error="invalid_token"`},
+	{ErrForbidden, http.StatusForbidden, "forbidden", ""},
+	{ErrOrigin, http.StatusForbidden, "cross_origin", ""},
+	{ErrWorkspace, http.StatusBadRequest, "workspace_required", ""},
+}
+
+// write answers in the shape of every problem of the API.
+func (f refusal) write(w http.ResponseWriter, r *http.Request) {
 	id, _ := trace.From(r.Context())
-	code, challenge := "missing_token", "Bearer"
-	if errors.Is(err, ErrInvalid) {
-		code, challenge = "invalid_token", `Bearer error="invalid_token"`
-		err = ErrInvalid
-	}
 	body, _ := json.Marshal(struct { // strings always encode
 		Type   string   `json:"type"`
 		Title  string   `json:"title"`
@@ -74,9 +109,11 @@ func unauthorized(w http.ResponseWriter, r *http.Request, err error) {
 		Detail string   `json:"detail"`
 		Code   string   `json:"code"`
 		Trace  trace.ID `json:"traceId,omitempty"`
-	}{"urn:lanekeeper:problem:" + code, "Unauthorized", http.StatusUnauthorized, err.Error(), code, id})
-	w.Header().Set("WWW-Authenticate", challenge)
+	}{"urn:lanekeeper:problem:" + f.code, http.StatusText(f.status), f.status, f.err.Error(), f.code, id})
+	if f.challenge != "" {
+		w.Header().Set("WWW-Authenticate", f.challenge)
+	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(http.StatusUnauthorized)
+	w.WriteHeader(f.status)
 	_, _ = w.Write(append(body, '\n'))
 }

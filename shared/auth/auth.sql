@@ -1,0 +1,60 @@
+-- name: LockWorkspace
+-- Of two changes to the members the second decides after the first has ended.
+UPDATE workspaces SET updated_at = updated_at WHERE id = $1;
+
+-- name: Members
+SELECT u.id, u.email, u.name, u.disabled_at, m.role, m.created_by, m.created_at
+  FROM workspace_members m JOIN users u ON u.id = m.user_id
+ WHERE m.workspace_id = $1 AND u.email > $2
+ ORDER BY u.email
+ LIMIT $3;
+
+-- name: MemberByID
+SELECT u.id, u.email, u.name, u.disabled_at, m.role, m.created_by, m.created_at
+  FROM workspace_members m JOIN users u ON u.id = m.user_id
+ WHERE m.workspace_id = $1 AND m.user_id = $2;
+
+-- name: AddMember
+INSERT INTO workspace_members (workspace_id, user_id, role, created_by, created_at)
+VALUES ($1, $2, $3, $4, lk_now());
+
+-- name: SetRole
+-- Another owner must remain.
+UPDATE workspace_members SET role = $3
+ WHERE workspace_id = $1 AND user_id = $2
+   AND (role <> 'OWNER' OR CAST($3 AS text) = 'OWNER' OR EXISTS (
+     SELECT 1 FROM workspace_members o JOIN users u ON u.id = o.user_id
+      WHERE o.workspace_id = $1 AND o.role = 'OWNER' AND o.user_id <> $2 AND u.disabled_at IS NULL));
+
+-- name: RemoveMember
+-- Another owner must remain.
+DELETE FROM workspace_members
+ WHERE workspace_id = $1 AND user_id = $2
+   AND (role <> 'OWNER' OR EXISTS (
+     SELECT 1 FROM workspace_members o JOIN users u ON u.id = o.user_id
+      WHERE o.workspace_id = $1 AND o.role = 'OWNER' AND o.user_id <> $2 AND u.disabled_at IS NULL));
+
+-- name: CountOwners
+SELECT count(*) FROM workspace_members WHERE workspace_id = $1 AND role = 'OWNER';
+
+-- name: AddKey
+INSERT INTO api_keys (workspace_id, id, name, kind, hash, prefix, role, scopes, allowed_origins, created_by, created_at, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, lk_now(), $11)
+RETURNING id, name, kind, prefix, role, scopes, allowed_origins, created_by, created_at, expires_at, last_used_at, revoked_at;
+
+-- name: Keys
+-- The newest first: ids grow with time.
+SELECT id, name, kind, prefix, role, scopes, allowed_origins, created_by, created_at, expires_at, last_used_at, revoked_at
+  FROM api_keys
+ WHERE workspace_id = $1 AND id < $2
+ ORDER BY id DESC
+ LIMIT $3;
+
+-- name: RevokeKey
+UPDATE api_keys SET revoked_at = coalesce(revoked_at, lk_now())
+ WHERE workspace_id = $1 AND id = $2
+RETURNING id, name, kind, prefix, role, scopes, allowed_origins, created_by, created_at, expires_at, last_used_at, revoked_at;
+
+-- name: TouchKey
+UPDATE api_keys SET last_used_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2 AND (last_used_at IS NULL OR last_used_at <= lk_plus((SELECT lk_now()), -3600000));

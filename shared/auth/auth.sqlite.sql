@@ -1,0 +1,33 @@
+-- why: people and keys are looked up before a workspace is known, which row-level security lets only functions do
+
+-- name: Memberships
+-- global: it says to which workspaces somebody belongs
+SELECT u.id, u.email, u.sign_ins, m.workspace_id, m.role
+  FROM users u LEFT JOIN workspace_members m ON m.user_id = u.id
+ WHERE (u.id = $1 OR u.issuer = $2 AND u.subject = $3 OR u.email = $4) AND u.disabled_at IS NULL
+ ORDER BY m.workspace_id
+ LIMIT 1000;
+
+-- name: EnsureUser
+-- global: users is a global table
+INSERT INTO users (id, email, name, created_at, updated_at) VALUES ($1, $2, $3, lk_now(), lk_now())
+ON CONFLICT (email) DO UPDATE SET email = excluded.email
+RETURNING id;
+
+-- name: BindUser
+-- global: users is a global table
+UPDATE users SET issuer = $1, subject = $2, updated_at = lk_now()
+ WHERE email = $3 AND subject IS NULL AND disabled_at IS NULL
+RETURNING id;
+
+-- name: SignIn
+-- global: users is a global table
+UPDATE users SET sign_ins = sign_ins + 1
+ WHERE id = $1 AND sign_ins = $2 AND disabled_at IS NULL
+RETURNING id;
+
+-- name: KeyByHash
+-- global: it says to which workspace a key belongs
+SELECT workspace_id, id, kind, role, scopes, allowed_origins, coalesce(last_used_at <= lk_plus(lk_now(), -3600000), true)
+  FROM api_keys
+ WHERE hash = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > lk_now());

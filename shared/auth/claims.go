@@ -1,0 +1,84 @@
+package auth
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// registered are the claims that are read here.
+var registered = []string{"iss", "sub", "aud", "exp", "nbf", "iat", "email", "email_verified", "ws", "gen", "kind", "auth_time"}
+
+// leeway is by how much an issuer's clock may differ from ours.
+const leeway = time.Minute
+
+// timely refuses a token that has expired, is not yet good, or says that it is from
+// the future. All of ours and of issuers' expire.
+func (m members) timely(now time.Time, leeway time.Duration) error {
+	exp, expires, err := m.number("exp")
+	if err != nil || !expires || !now.Before(time.Unix(exp, 0).Add(leeway)) {
+		return ErrInvalid
+	}
+	for _, name := range []string{"nbf", "iat"} {
+		from, there, err := m.number(name)
+		if err != nil || there && now.Add(leeway).Before(time.Unix(from, 0)) {
+			return ErrInvalid
+		}
+	}
+	return nil
+}
+
+// number is a claim that counts, such as seconds since 1970: digits and nothing else.
+func (m members) number(name string) (n int64, there bool, err error) {
+	raw, there := m[name]
+	if !there {
+		return 0, false, nil
+	}
+	n, err = strconv.ParseInt(string(raw), 10, 64)
+	if err != nil || n < 0 || n > maxNumber {
+		return 0, true, ErrInvalid
+	}
+	return n, true, nil
+}
+
+const maxNumber = 253402300799 // the last second of the year 9999
+
+// addressed refuses a token for another audience. It may name several.
+func (m members) addressed(audience string) error {
+	raw, there := m["aud"]
+	if !there {
+		if audience != "" {
+			return ErrInvalid
+		}
+		return nil
+	}
+	var list []*string
+	if one, err := m.text("aud"); err == nil {
+		list = []*string{&one}
+	} else if json.Unmarshal(raw, &list) != nil || list == nil {
+		return ErrInvalid
+	}
+	if audience != "" && !slices.ContainsFunc(list, func(a *string) bool { return a != nil && *a == audience }) {
+		return ErrInvalid
+	}
+	return nil
+}
+
+// name is a text that identifies: short, and in letters that can be stored.
+func (m members) name(claim string) (string, error) {
+	s, err := m.text(claim)
+	if err != nil || utf8.RuneCountInString(s) > maxName {
+		return "", ErrInvalid
+	}
+	for _, r := range s {
+		if unicode.IsControl(r) || r == utf8.RuneError {
+			return "", ErrInvalid
+		}
+	}
+	return s, nil
+}
+
+const maxName = 255

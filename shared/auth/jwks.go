@@ -1,0 +1,204 @@
+package auth
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// KeySet is the public keys of an issuer, fetched when they are needed and kept. A
+// key that is not known makes them be fetched again, at most every five minutes; so
+// does their age, after an hour. While the issuer can't be reached the old ones hold.
+// It is safe for concurrent use.
+type KeySet struct {
+	url    string
+	client *http.Client
+	clock  func() time.Time
+
+	known atomic.Pointer[keys]
+	turn  chan struct{} // holds one token: whoever has it fetches
+}
+
+// keys are what a fetch has brought.
+type keys struct {
+	list    []jose.JSONWebKey
+	fetched time.Time // the last time it went well
+	tried   time.Time
+	err     error // of the last try
+}
+
+const (
+	maxKeyAge    = time.Hour
+	refetchAfter = 5 * time.Minute  // an unknown key, or a failure while there are keys
+	retryAfter   = 10 * time.Second // a failure while there are none
+	fetchLimit   = 5 * time.Second
+	maxKeySet    = 1 << 20 // bytes
+	maxKeys      = 100
+	minRSA       = 2048 // bits
+)
+
+// NewKeySet makes the set of keys at a URL. The client is the guarded one; nothing is
+// fetched yet.
+func NewKeySet(url string, client *http.Client, clock func() time.Time) *KeySet {
+	k := &KeySet{url: url, client: client, clock: clock, turn: make(chan struct{}, 1)}
+	k.known.Store(&keys{})
+	k.turn <- struct{}{}
+	return k
+}
+
+// verify checks the signature of a token by the key that it names.
+func (k *KeySet) verify(ctx context.Context, t *jws) error {
+	if t.alg != jose.RS256 && t.alg != jose.ES256 {
+		return ErrInvalid
+	}
+	now := k.clock()
+	known := k.known.Load()
+	key, found := known.find(t.kid, t.alg)
+	if known.due(now, found) {
+		var err error
+		if known, err = k.fetched(ctx, now, t, found); err != nil {
+			return err
+		}
+		key, found = known.find(t.kid, t.alg)
+	}
+	switch {
+	case found:
+		return t.verify(t.alg, key.Key)
+	case len(known.list) == 0 && known.err != nil:
+		return known.err
+	}
+	return ErrInvalid
+}
+
+// find is the key of that name for an algorithm. A token that names none has the
+// key of a set of one.
+func (k *keys) find(kid string, alg jose.SignatureAlgorithm) (jose.JSONWebKey, bool) {
+	for _, key := range k.list {
+		if algorithm(key) == alg && (key.KeyID == kid || kid == "" && len(k.list) == 1) {
+			return key, true
+		}
+	}
+	return jose.JSONWebKey{}, false
+}
+
+// due reports whether it is time to fetch the keys.
+func (k *keys) due(now time.Time, found bool) bool {
+	since := now.Sub(k.tried)
+	switch {
+	case k.tried.IsZero(), since < 0:
+		return true
+	case len(k.list) == 0:
+		return since >= retryAfter
+	case !found:
+		return since >= refetchAfter
+	}
+	return now.Sub(k.fetched) >= maxKeyAge && since >= refetchAfter
+}
+
+// fetched is the keys after a fetch, ours or that of another request meanwhile. Who
+// has the key already does not wait for another.
+func (k *KeySet) fetched(ctx context.Context, now time.Time, t *jws, found bool) (*keys, error) {
+	if found {
+		select {
+		case <-k.turn:
+		default:
+			return k.known.Load(), nil
+		}
+	} else {
+		select {
+		case <-k.turn:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("wait for the issuer's keys: %w", context.Cause(ctx))
+		}
+	}
+	defer func() { k.turn <- struct{}{} }()
+	known := k.known.Load()
+	if _, found := known.find(t.kid, t.alg); !known.due(now, found) {
+		return known, nil
+	}
+	// A caller who leaves does not use up the one try.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchLimit)
+	defer cancel()
+	next := &keys{list: known.list, fetched: known.fetched, tried: now}
+	if list, err := k.fetch(ctx); err != nil {
+		next.err = fmt.Errorf("fetch the issuer's keys: %w", err)
+	} else {
+		next.list, next.fetched = list, now
+	}
+	k.known.Store(next)
+	return next, nil
+}
+
+func (k *KeySet) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, k.url, nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Accept", "application/json")
+	response, err := k.client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("the answer is %d", response.StatusCode)
+	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxKeySet+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(body) > maxKeySet {
+		return nil, errors.New("the answer is larger than 1 MiB")
+	}
+	return parseKeys(body)
+}
+
+// parseKeys reads a JWK set and leaves out what can't verify tokens here.
+func parseKeys(body []byte) ([]jose.JSONWebKey, error) {
+	var set struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	if err := json.Unmarshal(body, &set); err != nil {
+		return nil, errors.New("the answer is no JWK set")
+	}
+	var list []jose.JSONWebKey
+	for _, raw := range set.Keys[:min(len(set.Keys), maxKeys)] {
+		var key jose.JSONWebKey
+		if err := json.Unmarshal(raw, &key); err == nil && algorithm(key) != "" {
+			list = append(list, key)
+		}
+	}
+	if len(list) == 0 {
+		return nil, errors.New("the JWK set has no key for RS256 or ES256")
+	}
+	return list, nil
+}
+
+// algorithm is the one that a key is for, or "".
+func algorithm(key jose.JSONWebKey) jose.SignatureAlgorithm {
+	var alg jose.SignatureAlgorithm
+	switch public := key.Key.(type) {
+	case *rsa.PublicKey:
+		if public.N.BitLen() >= minRSA {
+			alg = jose.RS256
+		}
+	case *ecdsa.PublicKey:
+		if public.Curve == elliptic.P256() {
+			alg = jose.ES256
+		}
+	}
+	if key.Use != "" && key.Use != "sig" || key.Algorithm != "" && key.Algorithm != string(alg) {
+		return ""
+	}
+	return alg
+}

@@ -1,0 +1,179 @@
+package auth
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
+)
+
+// APIKey is one row of the keys.
+type APIKey struct {
+	ID         string
+	Name       string
+	Kind       KeyKind
+	Prefix     string // how it begins
+	Role       Role   // of an API key
+	Scopes     []Scope
+	Origins    []string // of a site key; none is any
+	CreatedBy  string
+	CreatedAt  time.Time
+	ExpiresAt  *time.Time
+	LastUsedAt *time.Time // to the hour
+	RevokedAt  *time.Time
+}
+
+// maxList is the most scopes or origins of a key.
+const maxList = 20
+
+// check gives a key what is left out and refuses what can't be.
+func (k *APIKey) check(by Principal) error {
+	if n := utf8.RuneCountInString(strings.TrimSpace(k.Name)); n < 1 || n > 200 || !utf8.ValidString(k.Name) || strings.ContainsRune(k.Name, 0) {
+		return &FieldError{"name", "has 1 to 200 characters"}
+	}
+	switch k.Kind {
+	case APIKind:
+		return k.checkAPI(by)
+	case SiteKind:
+		return k.checkSite()
+	}
+	return &FieldError{"kind", "is api or site"}
+}
+
+func (k *APIKey) checkAPI(by Principal) error {
+	switch {
+	case k.Role.rank() == 0:
+		return &FieldError{"role", "is OWNER, ADMIN or MEMBER"}
+	case !by.Role.AtLeast(k.Role):
+		return &FieldError{"role", "is higher than your own"}
+	case len(k.Scopes) == 0 || len(k.Scopes) > maxList || slices.ContainsFunc(k.Scopes, func(s Scope) bool { return !scopeShape.MatchString(string(s)) }):
+		return &FieldError{"scopes", `are 1 to 20 such as "tasks:read", "*:write" or "*"`}
+	case len(k.Origins) > 0:
+		return &FieldError{"allowedOrigins", "are a site key's"}
+	}
+	return nil
+}
+
+func (k *APIKey) checkSite() error {
+	switch {
+	case k.Role != "":
+		return &FieldError{"role", "is an API key's"}
+	case len(k.Scopes) > 0:
+		return &FieldError{"scopes", "are an API key's"}
+	case len(k.Origins) > maxList || slices.ContainsFunc(k.Origins, func(o string) bool { return !isOrigin(o) }):
+		return &FieldError{"allowedOrigins", "are at most 20 such as https://example.com"}
+	}
+	return nil
+}
+
+// isOrigin reports whether a text is an origin as browsers send it.
+func isOrigin(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && len(text) <= 255 && (u.Scheme == "https" || u.Scheme == "http") && u.Hostname() != "" &&
+		text == u.Scheme+"://"+u.Host && text == strings.ToLower(text) && usable(text) &&
+		!(u.Scheme == "https" && u.Port() == "443" || u.Scheme == "http" && u.Port() == "80")
+}
+
+// CreateKey adds a key of a name, a kind and, as the kind has them, a role, scopes
+// and origins; it may expire. The clear key is answered this once. Only a person or
+// the local admin makes keys, and none above their own role: else [ErrForbidden] or a
+// [FieldError].
+func (s *Store) CreateKey(ctx context.Context, tx *db.Tx, by Principal, k APIKey) (APIKey, secret.Value, error) {
+	if by.Kind != Local && by.Kind != User {
+		return APIKey{}, secret.Value{}, ErrForbidden
+	}
+	if err := k.check(by); err != nil {
+		return APIKey{}, secret.Value{}, err
+	}
+	random := make([]byte, secretSize)
+	if _, err := io.ReadFull(s.random, random); err != nil {
+		return APIKey{}, secret.Value{}, fmt.Errorf("create a key: %w", err)
+	}
+	text, hash := spellKey(k.Kind, random), sha256.Sum256(random)
+	var created []APIKey
+	err := tx.Each(ctx, collectKeys(&created), s.q.AddKey, s.ids(), strings.TrimSpace(k.Name), k.Kind, hash[:],
+		text[:len(k.Kind.prefix())+shownSize], db.Null(k.Role), jsonList(k.Scopes), jsonList(k.Origins), by.String(), k.ExpiresAt)
+	switch {
+	case errors.Is(err, db.ErrCheck): // all else has been checked
+		return APIKey{}, secret.Value{}, &FieldError{"expiresAt", "is over"}
+	case err != nil:
+		return APIKey{}, secret.Value{}, fmt.Errorf("create a key: %w", err)
+	}
+	return created[0], secret.NewValue(text), nil
+}
+
+// Keys lists the keys of a workspace, revoked ones too, the newest first: at most
+// limit, behind the id after.
+func (s *Store) Keys(ctx context.Context, ws db.Workspace, after string, limit int) ([]APIKey, error) {
+	var out []APIKey
+	if err := s.db.Each(ctx, ws, collectKeys(&out), s.q.Keys, cmp.Or(after, uuid.Max.String()), limit); err != nil {
+		return nil, fmt.Errorf("list keys: %w", err)
+	}
+	return out, nil
+}
+
+// RevokeKey takes a key out of use for good, and answers it as it stands then; one
+// that is revoked stays so. Errors: [ErrNotFound].
+func (s *Store) RevokeKey(ctx context.Context, tx *db.Tx, id string) (APIKey, error) {
+	if uuid.Validate(id) != nil {
+		return APIKey{}, ErrNotFound
+	}
+	var revoked []APIKey
+	if err := tx.Each(ctx, collectKeys(&revoked), s.q.RevokeKey, id); err != nil {
+		return APIKey{}, fmt.Errorf("revoke a key: %w", err)
+	}
+	if len(revoked) == 0 {
+		return APIKey{}, ErrNotFound
+	}
+	return revoked[0], nil
+}
+
+func collectKeys(into *[]APIKey) func(db.Scan) error {
+	return func(scan db.Scan) error {
+		var k APIKey
+		var role *Role
+		var scopes, origins json.RawMessage
+		if err := scan(&k.ID, &k.Name, &k.Kind, &k.Prefix, &role, &scopes, &origins,
+			&k.CreatedBy, &k.CreatedAt, &k.ExpiresAt, &k.LastUsedAt, &k.RevokedAt); err != nil {
+			return err
+		}
+		if role != nil {
+			k.Role = *role
+		}
+		err := readLists(scopes, &k.Scopes, origins, &k.Origins)
+		*into = append(*into, k)
+		return err
+	}
+}
+
+func readLists(scopes json.RawMessage, intoScopes *[]Scope, origins json.RawMessage, intoOrigins *[]string) error {
+	if err := json.Unmarshal(scopes, intoScopes); err != nil {
+		return fmt.Errorf("read a key's scopes: %w", err)
+	}
+	if err := json.Unmarshal(origins, intoOrigins); err != nil {
+		return fmt.Errorf("read a key's origins: %w", err)
+	}
+	return nil
+}
+
+// jsonList is a list as JSON; none is an empty one.
+func jsonList[T ~string](items []T) string {
+	if len(items) == 0 {
+		return "[]"
+	}
+	text, _ := json.Marshal(items) // texts always encode
+	return string(text)
+}

@@ -1,0 +1,98 @@
+package auth_test
+
+import (
+	"context"
+	"crypto/rand"
+	"embed"
+	"errors"
+	"io/fs"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// the test servers live as long as the process, and one goroutine each awaits their end
+		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))
+}
+
+//go:embed testdata/raw.sql
+var testdata embed.FS
+
+// world is a fresh workspace on one engine.
+type world struct {
+	dbtest.Env
+	s *auth.Store
+	q struct{ Disable, SeenUsers, DeleteUser, KeyHashes db.Query }
+}
+
+func newWorld(t testing.TB, e dbtest.Env) *world {
+	t.Helper()
+	w := &world{Env: e}
+	files, err := fs.Sub(testdata, "testdata")
+	if err == nil {
+		err = db.Load(files, &w.q)
+	}
+	var err2 error
+	w.s, err2 = auth.NewStore(e.DB, ids, rand.Reader)
+	if err := errors.Join(err, err2); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func onEach(t *testing.T, fn func(t *testing.T, w *world)) {
+	t.Helper()
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) { fn(t, newWorld(t, e)) })
+}
+
+func ids() string { return uuid.Must(uuid.NewV7()).String() }
+
+// admin is who makes members and keys.
+var admin = auth.Principal{Kind: auth.Local, ID: "admin", Role: auth.Owner}
+
+// in runs fn in a transaction of a workspace.
+func (w *world) in(t testing.TB, ws db.Workspace, fn func(context.Context, *db.Tx) error) error {
+	t.Helper()
+	return w.DB.Tx(t.Context(), ws, fn)
+}
+
+// join makes somebody a member.
+func (w *world) join(t testing.TB, ws db.Workspace, email string, role auth.Role) (p auth.Person) {
+	t.Helper()
+	err := w.in(t, ws, func(ctx context.Context, tx *db.Tx) (err error) {
+		p, err = w.s.AddMember(ctx, tx, email, "", role, admin)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// address is an e-mail address that no other test has.
+func address(name string) string { return name + "@" + uuid.NewString() + ".example" }
+
+// key makes one.
+func (w *world) key(t testing.TB, k auth.APIKey) (made auth.APIKey, clear secret.Value) {
+	t.Helper()
+	err := w.in(t, w.Workspace, func(ctx context.Context, tx *db.Tx) (err error) {
+		made, clear, err = w.s.CreateKey(ctx, tx, admin, k)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made, clear
+}
+
+// start is when the tests of tokens take place: a clock that only they move.
+var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

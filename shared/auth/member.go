@@ -1,0 +1,143 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+)
+
+var (
+	// ErrNotFound says that a workspace has no such member, or no such key.
+	ErrNotFound = errors.New("not found")
+	// ErrTaken says that somebody belongs to a workspace already.
+	ErrTaken = errors.New("is a member already")
+	// ErrLastOwner says that a workspace would be left without an owner.
+	ErrLastOwner = errors.New("a workspace has an owner: make somebody else one first")
+)
+
+// Person is a member of a workspace.
+type Person struct {
+	ID         string
+	Email      string
+	Name       string
+	DisabledAt *time.Time // may not sign in since
+	Role       Role
+	CreatedBy  string // who has made them a member
+	CreatedAt  time.Time
+}
+
+// Members lists the members of a workspace by e-mail address: at most limit, behind
+// the address after.
+func (s *Store) Members(ctx context.Context, ws db.Workspace, after string, limit int) ([]Person, error) {
+	var out []Person
+	if err := s.db.Each(ctx, ws, collectPeople(&out), s.q.Members, after, limit); err != nil {
+		return nil, fmt.Errorf("list members: %w", err)
+	}
+	return out, nil
+}
+
+// AddMember makes somebody a member, and known, if nobody has that e-mail address yet;
+// who is known keeps their name. Errors: [FieldError], [ErrTaken].
+func (s *Store) AddMember(ctx context.Context, tx *db.Tx, email, name string, role Role, by Principal) (Person, error) {
+	email, err := Email(email)
+	switch {
+	case err != nil:
+		return Person{}, err
+	case utf8.RuneCountInString(name) > 255:
+		return Person{}, &FieldError{"name", "has at most 255 characters"}
+	case role.rank() == 0:
+		return Person{}, &FieldError{"role", "is OWNER, ADMIN or MEMBER"}
+	}
+	var id string
+	if err := tx.One(ctx, []any{&id}, s.q.EnsureUser, s.ids(), email, name); err != nil {
+		return Person{}, fmt.Errorf("add a member: %w", err)
+	}
+	_, err = tx.Exec(ctx, s.q.AddMember, id, role, by.String())
+	switch {
+	case errors.Is(err, db.ErrUnique):
+		return Person{}, ErrTaken
+	case err != nil:
+		return Person{}, fmt.Errorf("add a member: %w", err)
+	}
+	return s.member(ctx, tx, id)
+}
+
+// FirstOwner makes somebody the owner of the transaction's workspace, unless it has
+// one, and reports whether it did. Errors: [FieldError], and [ErrTaken] where they
+// are a member of another role.
+func (s *Store) FirstOwner(ctx context.Context, tx *db.Tx, email string, by Principal) (bool, error) {
+	var owners int
+	tx.Later().Exec(s.q.LockWorkspace)
+	if err := tx.One(ctx, []any{&owners}, s.q.CountOwners); err != nil {
+		return false, fmt.Errorf("look for an owner: %w", err)
+	}
+	if owners > 0 {
+		return false, nil
+	}
+	_, err := s.AddMember(ctx, tx, email, "", Owner, by)
+	return err == nil, err
+}
+
+// SetRole gives a member another role. Errors: [ErrNotFound], [ErrLastOwner],
+// [FieldError]. That only an owner does this is for the caller to see to.
+func (s *Store) SetRole(ctx context.Context, tx *db.Tx, userID string, role Role) (Person, error) {
+	if role.rank() == 0 {
+		return Person{}, &FieldError{"role", "is OWNER, ADMIN or MEMBER"}
+	}
+	if err := s.change(ctx, tx, userID, s.q.SetRole, role); err != nil {
+		return Person{}, err
+	}
+	return s.member(ctx, tx, userID)
+}
+
+// RemoveMember ends a membership; the person stays known. Errors: [ErrNotFound],
+// [ErrLastOwner].
+func (s *Store) RemoveMember(ctx context.Context, tx *db.Tx, userID string) error {
+	return s.change(ctx, tx, userID, s.q.RemoveMember)
+}
+
+// change runs a statement that leaves the last owner alone. Two at once, each of whom
+// sees the other, would leave none: so they wait at the workspace's row.
+func (s *Store) change(ctx context.Context, tx *db.Tx, userID string, q db.Query, args ...any) error {
+	if uuid.Validate(userID) != nil {
+		return ErrNotFound
+	}
+	tx.Later().Exec(s.q.LockWorkspace)
+	n, err := tx.Exec(ctx, q, append([]any{userID}, args...)...)
+	if err != nil {
+		return fmt.Errorf("change a member: %w", err)
+	}
+	if n > 0 {
+		return nil
+	}
+	if _, err := s.member(ctx, tx, userID); err != nil {
+		return err
+	}
+	return ErrLastOwner
+}
+
+func (s *Store) member(ctx context.Context, tx *db.Tx, userID string) (Person, error) {
+	var found []Person
+	if err := tx.Each(ctx, collectPeople(&found), s.q.MemberByID, userID); err != nil {
+		return Person{}, fmt.Errorf("read a member: %w", err)
+	}
+	if len(found) == 0 {
+		return Person{}, ErrNotFound
+	}
+	return found[0], nil
+}
+
+func collectPeople(into *[]Person) func(db.Scan) error {
+	return func(scan db.Scan) error {
+		var p Person
+		err := scan(&p.ID, &p.Email, &p.Name, &p.DisabledAt, &p.Role, &p.CreatedBy, &p.CreatedAt)
+		*into = append(*into, p)
+		return err
+	}
+}

@@ -1,0 +1,82 @@
+package auth
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+)
+
+//go:embed *.sql
+var files embed.FS
+
+type queries struct {
+	Memberships, EnsureUser, BindUser, SignIn                                         db.Query
+	LockWorkspace, Members, MemberByID, AddMember, SetRole, RemoveMember, CountOwners db.Query
+	KeyByHash, TouchKey, AddKey, Keys, RevokeKey                                      db.Query
+}
+
+// Store keeps the people of all workspaces, and the keys of programs. Safe for
+// concurrent use.
+type Store struct {
+	db     *db.DB
+	q      queries
+	ids    func() string
+	random io.Reader
+}
+
+// NewStore makes a store. What is secret comes from random.
+func NewStore(d *db.DB, ids func() string, random io.Reader) (*Store, error) {
+	s := &Store{db: d, ids: ids, random: random}
+	if err := db.Load(files, &s.q); err != nil {
+		return nil, fmt.Errorf("auth: %w", err)
+	}
+	return s, nil
+}
+
+// who names a person in one of three ways.
+type who struct {
+	id              string
+	issuer, subject string
+	email           string
+}
+
+// person looks up somebody with all memberships, and how often they have used a
+// sign-in link. Nobody, and who is disabled, is [ErrForbidden].
+func (s *Store) person(ctx context.Context, w who) (p Principal, signIns int64, err error) {
+	p.Kind = User
+	err = s.db.Each(ctx, "", func(scan db.Scan) error {
+		var ws *db.Workspace
+		var role *Role
+		if err := scan(&p.ID, &p.Email, &signIns, &ws, &role); err != nil {
+			return err
+		}
+		if ws != nil && role != nil {
+			p.Memberships = append(p.Memberships, Membership{*ws, *role})
+		}
+		return nil
+	}, s.q.Memberships, db.Null(w.id), db.Null(w.issuer), db.Null(w.subject), db.Null(w.email))
+	switch {
+	case err != nil:
+		return Principal{}, 0, fmt.Errorf("look up a person: %w", err)
+	case p.ID == "":
+		return Principal{}, 0, ErrForbidden
+	}
+	return p, signIns, nil
+}
+
+// bind ties the person with an e-mail address to a subject of an issuer, unless they
+// are tied to one already, and looks them up by it.
+func (s *Store) bind(ctx context.Context, w who) (Principal, error) {
+	var b db.Batch
+	b.Each(func(scan db.Scan) error { var id string; return scan(&id) }, s.q.BindUser, w.issuer, w.subject, w.email)
+	if err := s.db.Do(ctx, "", &b); err != nil && !errors.Is(err, db.ErrUnique) { // another of the subject's requests was faster
+		return Principal{}, fmt.Errorf("bind a person to an issuer's subject: %w", err)
+	}
+	w.email = ""
+	p, _, err := s.person(ctx, w)
+	return p, err
+}
