@@ -23,6 +23,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/live"
 	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
@@ -31,13 +32,22 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// Deps is what the API works with. All but Valkey and Version are needed.
+// Deps is what the API works with. All but Valkey, Limits and Version are needed.
 type Deps struct {
 	DB    *db.DB
 	Lanes *lane.Store
 	Runs  *run.Store
 	Log   *activity.Log
 	Auth  *auth.Authenticator
+	// People has the members of workspaces and the keys of programs, Sessions those
+	// who are signed in by a cookie.
+	People   *auth.Store
+	Sessions *auth.Sessions
+	// Limits bounds how often a principal may ask; nil: nobody is bounded.
+	Limits *live.Local
+	// Events is what has happened, Streams how it is told to those who follow.
+	Events  *live.Events
+	Streams *Streams
 	// Secrets may have no keeper: what needs a key is then refused.
 	Secrets *secret.Store
 	// Skills has the built-in skills of all surfaces, and the kinds that can be
@@ -74,7 +84,7 @@ func (d Deps) missing() error {
 	v := reflect.ValueOf(d)
 	for i := range v.NumField() {
 		name := v.Type().Field(i).Name
-		if name != "Valkey" && v.Field(i).Kind() != reflect.String && v.Field(i).IsNil() {
+		if name != "Valkey" && name != "Limits" && v.Field(i).Kind() != reflect.String && v.Field(i).IsNil() {
 			errs = append(errs, fmt.Errorf("%s is missing", name))
 		}
 	}
@@ -86,6 +96,7 @@ type server struct {
 	Deps
 	mux  *http.ServeMux
 	docs documents
+	keys *idempotency
 }
 
 // New makes the handler of all routes. It is served by the function operate and
@@ -95,6 +106,10 @@ func New(d Deps) (http.Handler, error) {
 		return nil, fmt.Errorf("make the API: %w", err)
 	}
 	s := &server{Deps: d, mux: http.NewServeMux()}
+	var err error
+	if s.keys, err = newIdempotency(s); err != nil {
+		return nil, fmt.Errorf("make the API: %w", err)
+	}
 	if err := s.mount(routes(s)); err != nil {
 		return nil, fmt.Errorf("make the API: %w", err)
 	}

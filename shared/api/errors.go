@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
@@ -44,6 +45,11 @@ var answers = []struct {
 	{lane.ErrToken, invalid(FieldError{"body.token", lane.ErrToken.Error()})},
 	{activity.ErrCursor, invalid(FieldError{"query.cursor", "expected a cursor of this listing"})},
 	{trace.ErrInvalid, invalid(FieldError{"path.traceId", trace.ErrInvalid.Error()})},
+	{auth.ErrNotFound, notFound},
+	{auth.ErrTaken, refusal(http.StatusConflict, "taken", auth.ErrTaken.Error())},
+	{auth.ErrLastOwner, refusal(http.StatusConflict, "last_owner", auth.ErrLastOwner.Error())},
+	{auth.ErrInvalid, refusal(http.StatusUnauthorized, "invalid_token", auth.ErrInvalid.Error())},
+	{auth.ErrForbidden, refusal(http.StatusForbidden, "forbidden", auth.ErrForbidden.Error())},
 	{secret.ErrNotFound, notFound},
 	{secret.ErrValue, invalid(FieldError{"body.value", secret.ErrValue.Error()})},
 	{secret.ErrNoKey, noKey},
@@ -100,6 +106,9 @@ func problemOf(err error) *Problem {
 	}
 	if wrong, ok := errors.AsType[*skill.InvalidError](err); ok {
 		return invalidSkill(wrong)
+	}
+	if wrong, ok := errors.AsType[*auth.FieldError](err); ok {
+		return invalid(FieldError{"body." + wrong.Field, wrong.Problem})
 	}
 	for _, a := range answers {
 		if errors.Is(err, a.err) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/live"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -17,7 +18,14 @@ const limit = 10 * time.Second
 // guard lets a request through to a route when its token, its role, its query and
 // its body are what the route asks for.
 func (s *server) guard(rt route, next http.Handler) http.Handler {
-	next = s.intake(next)
+	if rt.method == http.MethodPost {
+		within := time.Duration(0)
+		if rt.patient {
+			within = patience
+		}
+		next = s.keys.once(keyed{route: rt.id, sensitive: rt.sensitive, within: within}, next)
+	}
+	next = s.intake(rt, next)
 	if !rt.patient {
 		next = limited(next)
 	}
@@ -27,16 +35,31 @@ func (s *server) guard(rt route, next http.Handler) http.Handler {
 	if rt.least == public {
 		return s.Auth.Admit(next)
 	}
-	return s.Auth.Require(s.role(rt.least, next), s.fail)
+	return s.Auth.Require(s.allowed(rt, next), s.fail)
 }
 
-// role refuses principals below least.
-func (s *server) role(least auth.Role, next http.Handler) http.Handler {
+// patience is how long a patient route may take: what a function has at most.
+const patience = 15 * time.Minute
+
+// access is what a route asks of its caller.
+func (rt route) access() auth.Access {
+	return auth.Access{Least: rt.least, Resource: tag(rt.path), Write: rt.method != http.MethodGet, Also: rt.kinds}
+}
+
+// allowed refuses principals that may not do what the route does, and those that ask
+// too often.
+func (s *server) allowed(rt route, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p, _ := auth.From(r.Context())
-		if !p.Role.AtLeast(least) {
-			s.refuse(w, r, refusal(http.StatusForbidden, "forbidden", "this needs the role "+string(least)))
+		if !p.Allows(rt.access()) {
+			s.refuse(w, r, refusal(http.StatusForbidden, "forbidden", "this needs the role "+string(rt.least)))
 			return
+		}
+		if s.Limits != nil {
+			if ok, wait := s.Limits.Take(r.Context(), p.Workspace, "api:"+principal(p), 1, live.API); !ok {
+				s.refuse(w, r, refusal(http.StatusTooManyRequests, "rate_limited", "too many requests").later(wait))
+				return
+			}
 		}
 		next.ServeHTTP(w, r.WithContext(trace.WithWorkspace(r.Context(), string(p.Workspace))))
 	})

@@ -19,7 +19,7 @@ const (
 
 // intake refuses what no schema can: bodies that are too large or no JSON, and
 // text that no database takes. What passes is handed on in one form.
-func (s *server) intake(next http.Handler) http.Handler {
+func (s *server) intake(rt route, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		query, p := checkQuery(r.URL)
 		var body []byte
@@ -38,7 +38,9 @@ func (s *server) intake(next http.Handler) http.Handler {
 		to.RawQuery = query
 		r.URL, r.Body = &to, io.NopCloser(bytes.NewReader(body))
 		r.Header = r.Header.Clone()
-		r.Header.Del("Accept") // there is JSON only
+		if !rt.stream {
+			r.Header.Del("Accept") // there is JSON only
+		}
 		r.Header.Set("Content-Type", "application/json")
 		next.ServeHTTP(w, r)
 	})

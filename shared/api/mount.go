@@ -137,7 +137,14 @@ func operation(a huma.API, rt route) huma.Operation {
 	if rt.least != public {
 		op.Description += " Needs the role " + string(rt.least) + "."
 		op.Security = []map[string][]string{{"bearer": {}}}
-		statuses = append(statuses, http.StatusUnauthorized, http.StatusForbidden)
+		statuses = append(statuses, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests)
+	}
+	if rt.method == http.MethodPost {
+		statuses = append(statuses, http.StatusConflict)
+		op.Parameters = append(op.Parameters, &huma.Param{
+			Name: keyHeader, In: "header", Schema: &huma.Schema{Type: huma.TypeString},
+			Description: "Names the request: sent again within a day it is not done again, and gets the first answer",
+		})
 	}
 	if writes(rt.method) {
 		statuses = append(statuses, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)

@@ -23,6 +23,10 @@ type route struct {
 
 	surface trace.Surface // whose traces it starts; empty: operate's
 	patient bool          // it may take longer than the API's time limit
+	stream  bool          // the caller says whether it wants a stream
+
+	kinds     []auth.Kind // of callers without a role that may call it
+	sensitive bool        // its answer shows what is shown once: it is kept for no repetition
 }
 
 // routes is the table of all routes; nothing is served that is not in it.
@@ -96,6 +100,32 @@ func routes(s *server) []route {
 			caller: "the Engine Room, scripts", summary: "Make one call of a skill by hand"},
 		{method: get, path: v1 + "/skills/{id}/health", id: "get-skill-health", least: auth.Member, handler: typed(s.getSkillHealth), refusals: []int{404},
 			caller: "the Engine Room", summary: "How a skill has done lately"},
+
+		{method: get, path: v1 + "/members", id: "list-members", least: auth.Member, handler: typed(s.listMembers),
+			caller: "the Engine Room, scripts", summary: "Who belongs to the workspace"},
+		{method: post, path: v1 + "/members", id: "add-member", least: auth.Owner, handler: created(s.addMember), refusals: []int{409},
+			caller: "the Engine Room, scripts", summary: "Add a person by e-mail"},
+		{method: http.MethodPatch, path: v1 + "/members/{userId}", id: "patch-member", least: auth.Owner, handler: typed(s.patchMember), refusals: []int{404, 409},
+			caller: "the Engine Room, scripts", summary: "Give a member another role"},
+		{method: http.MethodDelete, path: v1 + "/members/{userId}", id: "remove-member", least: auth.Owner, handler: typed(s.removeMember), refusals: []int{404, 409},
+			caller: "the Engine Room, scripts", summary: "Take a member out of the workspace; an owner always remains"},
+
+		{method: get, path: v1 + "/api-keys", id: "list-api-keys", least: auth.Admin, handler: typed(s.listKeys),
+			caller: "the Engine Room, scripts", summary: "The keys of programs and of web sites, without the keys themselves"},
+		{method: post, path: v1 + "/api-keys", id: "create-api-key", least: auth.Admin, handler: created(s.createKey), refusals: []int{409}, sensitive: true,
+			caller: "the Engine Room, scripts", summary: "Make a key; it is shown this once"},
+		{method: http.MethodDelete, path: v1 + "/api-keys/{id}", id: "revoke-api-key", least: auth.Admin, handler: typed(s.revokeKey), refusals: []int{404},
+			caller: "the Engine Room, scripts", summary: "Revoke a key, from the next request on"},
+
+		{method: get, path: v1 + "/me", id: "get-me", least: auth.Member, handler: typed(s.me),
+			caller: "the Engine Room", summary: "Who sends this request, and where it belongs"},
+		{method: post, path: v1 + "/session", id: "start-session", least: public, handler: typed(s.startSession), refusals: []int{401},
+			caller: "the Engine Room's sign-in page", summary: "Sign in with a link's token, or with the admin token, for a cookie"},
+		{method: http.MethodDelete, path: v1 + "/session", id: "end-session", least: public, handler: typed(s.endSession),
+			caller: "the Engine Room", summary: "Sign out"},
+
+		{method: get, path: v1 + "/events", id: "follow-events", least: auth.Member, handler: newEventStream(s, s.Events, *s.Streams).handler(), patient: true, stream: true,
+			caller: "the Engine Room, whoever follows", summary: "What happens, as it happens"},
 
 		{method: get, path: "/openapi.json", id: "get-openapi-json", least: public, handler: file(&s.docs.json),
 			caller: "client generators, the page at /docs", summary: "This description, as JSON"},

@@ -25,6 +25,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/live"
 	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
@@ -105,6 +106,16 @@ func deps(t testing.TB, d *db.DB) api.Deps {
 		Approvals: approvals(t, d, log), Kick: func(db.Workspace) {},
 		Traces: trace.NewSource(time.Now, rand.Reader), IDs: ids, Clock: time.Now, Version: "test",
 	}
+	if all.People, err = auth.NewStore(d, ids, rand.Reader); err != nil {
+		t.Fatal(err)
+	}
+	if all.Sessions, err = all.People.NewSessions("a secret of the tests, long enough for a key", false, time.Now); err != nil {
+		t.Fatal(err)
+	}
+	if all.Events, err = live.NewEvents(d); err != nil {
+		t.Fatal(err)
+	}
+	all.Streams = &api.Streams{Every: 10 * time.Millisecond, For: 50 * time.Millisecond}
 	all.Operate = operated(&all)
 	return all
 }

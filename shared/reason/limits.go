@@ -1,6 +1,7 @@
 package reason
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,7 +88,7 @@ func (r *Runner) generate(ctx context.Context, job Job, s *state, request llm.Re
 		var err error
 		request.MaxTokens, settle, err = r.Meter.Reserve(ctx, Cost{
 			Workspace: job.Hold.Workspace, Agent: job.Agent, Surface: job.Execution.Surface, Execution: job.Execution.ID,
-			Trace: job.Execution.Trace, Model: s.model.Name(), Input: estimate(request), Output: request.MaxTokens, Day: job.Day,
+			Trace: job.Execution.Trace, Model: s.model.Name(), Input: estimate(request), Output: cmp.Or(request.MaxTokens, usualAnswer), Day: job.Day,
 		})
 		if err != nil {
 			return llm.Response{}, err
@@ -105,6 +106,9 @@ func (r *Runner) generate(ctx context.Context, job Job, s *state, request llm.Re
 	}
 	return resp, nil
 }
+
+// usualAnswer is the most tokens of an answer that nothing else bounds.
+const usualAnswer = 4096
 
 // estimate is about how many tokens a request has.
 func estimate(r llm.Request) int {

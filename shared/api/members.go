@@ -1,0 +1,264 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// creation is what a route answers that has made something.
+type creation[T any] struct {
+	Location string `header:"Location"`
+	Body     T
+}
+
+// memberItem is one who belongs to a workspace.
+type memberItem struct {
+	UserID    string    `json:"userId"`
+	Email     string    `json:"email"`
+	Name      string    `json:"name,omitempty"`
+	Role      auth.Role `json:"role" enum:"OWNER,ADMIN,MEMBER"`
+	CreatedAt time.Time `json:"createdAt"`
+}
+
+func memberOf(p auth.Person) memberItem {
+	return memberItem{UserID: p.ID, Email: p.Email, Name: p.Name, Role: p.Role, CreatedAt: p.CreatedAt.UTC()}
+}
+
+// listMembers is called by GET /api/v1/members.
+func (s *server) listMembers(ctx context.Context, in *struct {
+	Cursor string `query:"cursor" maxLength:"500"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
+}) (*answer[page[memberItem]], error) {
+	after, err := parseCursor(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.People.Members(ctx, workspace(ctx), after.key, in.Limit+1)
+	if err != nil {
+		return nil, err
+	}
+	items, next := []memberItem{}, ""
+	for i, one := range found {
+		if i == in.Limit {
+			next = cursor{time.UnixMicro(0), found[i-1].Email}.String()
+			break
+		}
+		items = append(items, memberOf(one))
+	}
+	return listing(items, next), nil
+}
+
+// addMember is called by POST /api/v1/members.
+func (s *server) addMember(ctx context.Context, in *struct {
+	Body struct {
+		Email string    `json:"email" minLength:"3" maxLength:"254"`
+		Name  string    `json:"name,omitempty" maxLength:"200"`
+		Role  auth.Role `json:"role" enum:"OWNER,ADMIN,MEMBER"`
+	}
+}) (*creation[memberItem], error) {
+	by, _ := auth.From(ctx)
+	var p auth.Person
+	err := s.change(ctx, "members.add", func(ctx context.Context, tx *db.Tx) (err error) {
+		p, err = s.People.AddMember(ctx, tx, in.Body.Email, in.Body.Name, in.Body.Role, by)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &creation[memberItem]{Location: "/api/v1/members/" + p.ID, Body: memberOf(p)}, nil
+}
+
+// patchMember is called by PATCH /api/v1/members/{userId}.
+func (s *server) patchMember(ctx context.Context, in *struct {
+	UserID string `path:"userId" format:"uuid"`
+	Body   struct {
+		Role auth.Role `json:"role" enum:"OWNER,ADMIN,MEMBER"`
+	}
+}) (*answer[memberItem], error) {
+	var p auth.Person
+	err := s.change(ctx, "members.patch", func(ctx context.Context, tx *db.Tx) (err error) {
+		p, err = s.People.SetRole(ctx, tx, in.UserID, in.Body.Role)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return answered(memberOf(p)), nil
+}
+
+// removeMember is called by DELETE /api/v1/members/{userId}.
+func (s *server) removeMember(ctx context.Context, in *struct {
+	UserID string `path:"userId" format:"uuid"`
+}) (*struct{}, error) {
+	return nil, s.change(ctx, "members.remove", func(ctx context.Context, tx *db.Tx) error {
+		return s.People.RemoveMember(ctx, tx, in.UserID)
+	})
+}
+
+// change makes a change that a person asks for, with its line in the log, in one
+// transaction.
+func (s *server) change(ctx context.Context, name string, fn func(context.Context, *db.Tx) error) error {
+	by, _ := auth.From(ctx)
+	return s.DB.Tx(ctx, by.Workspace, func(ctx context.Context, tx *db.Tx) error {
+		if err := fn(ctx, tx); err != nil {
+			return err
+		}
+		s.Log.Record(ctx, tx.Later(), activity.Entry{
+			Agent: principal(by), Surface: trace.Operate, Skill: name, Status: activity.Success,
+		})
+		return nil
+	})
+}
+
+// keyItem is a key, without itself.
+type keyItem struct {
+	ID         string       `json:"id"`
+	Name       string       `json:"name"`
+	Kind       auth.KeyKind `json:"kind" enum:"api,site"`
+	Prefix     string       `json:"prefix" doc:"How it begins"`
+	Role       auth.Role    `json:"role,omitempty"`
+	Scopes     []auth.Scope `json:"scopes"`
+	Origins    []string     `json:"origins"`
+	CreatedBy  string       `json:"createdBy"`
+	CreatedAt  time.Time    `json:"createdAt"`
+	ExpiresAt  *time.Time   `json:"expiresAt,omitempty"`
+	LastUsedAt *time.Time   `json:"lastUsedAt,omitempty"`
+	RevokedAt  *time.Time   `json:"revokedAt,omitempty"`
+	// Key is there once, when it is made.
+	Key string `json:"key,omitempty" doc:"The key itself, shown this once"`
+}
+
+func keyOf(k auth.APIKey) keyItem {
+	item := keyItem{
+		ID: k.ID, Name: k.Name, Kind: k.Kind, Prefix: k.Prefix, Role: k.Role, Scopes: k.Scopes, Origins: k.Origins,
+		CreatedBy: k.CreatedBy, CreatedAt: k.CreatedAt.UTC(), ExpiresAt: utc(k.ExpiresAt), LastUsedAt: utc(k.LastUsedAt), RevokedAt: utc(k.RevokedAt),
+	}
+	if item.Scopes == nil {
+		item.Scopes = []auth.Scope{}
+	}
+	if item.Origins == nil {
+		item.Origins = []string{}
+	}
+	return item
+}
+
+// listKeys is called by GET /api/v1/api-keys.
+func (s *server) listKeys(ctx context.Context, in *struct {
+	Cursor string `query:"cursor" maxLength:"500"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
+}) (*answer[page[keyItem]], error) {
+	after, err := parseCursor(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.People.Keys(ctx, workspace(ctx), after.key, in.Limit+1)
+	if err != nil {
+		return nil, err
+	}
+	items, next := []keyItem{}, ""
+	for i, one := range found {
+		if i == in.Limit {
+			next = cursor{time.UnixMicro(0), found[i-1].ID}.String()
+			break
+		}
+		items = append(items, keyOf(one))
+	}
+	return listing(items, next), nil
+}
+
+// createKey is called by POST /api/v1/api-keys.
+func (s *server) createKey(ctx context.Context, in *struct {
+	Body struct {
+		Name      string       `json:"name" minLength:"1" maxLength:"200"`
+		Kind      auth.KeyKind `json:"kind,omitempty" enum:"api,site" default:"api"`
+		Role      auth.Role    `json:"role,omitempty" enum:"OWNER,ADMIN,MEMBER" doc:"Of an api key; at most the caller's"`
+		Scopes    []auth.Scope `json:"scopes,omitempty" maxItems:"50" doc:"Of an api key, such as skills:read or *"`
+		Origins   []string     `json:"origins,omitempty" maxItems:"50" doc:"Of a site key: where its page may stand"`
+		ExpiresAt *time.Time   `json:"expiresAt,omitempty"`
+	}
+}) (*creation[keyItem], error) {
+	by, _ := auth.From(ctx)
+	b := in.Body
+	k := auth.APIKey{Name: b.Name, Kind: b.Kind, Role: b.Role, Scopes: b.Scopes, Origins: b.Origins, ExpiresAt: b.ExpiresAt}
+	if k.Kind == "" {
+		k.Kind = auth.APIKind
+	}
+	var shown string
+	err := s.change(ctx, "api-keys.create", func(ctx context.Context, tx *db.Tx) error {
+		made, key, err := s.People.CreateKey(ctx, tx, by, k)
+		k, shown = made, key.Reveal()
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	item := keyOf(k)
+	item.Key = shown
+	return &creation[keyItem]{Location: "/api/v1/api-keys/" + k.ID, Body: item}, nil
+}
+
+// revokeKey is called by DELETE /api/v1/api-keys/{id}.
+func (s *server) revokeKey(ctx context.Context, in *struct {
+	ID string `path:"id" format:"uuid"`
+}) (*struct{}, error) {
+	return nil, s.change(ctx, "api-keys.revoke", func(ctx context.Context, tx *db.Tx) error {
+		_, err := s.People.RevokeKey(ctx, tx, in.ID)
+		return err
+	})
+}
+
+// meItem is who sends a request.
+type meItem struct {
+	Kind        auth.Kind    `json:"kind"`
+	ID          string       `json:"id"`
+	Email       string       `json:"email,omitempty"`
+	Role        auth.Role    `json:"role,omitempty"`
+	WorkspaceID db.Workspace `json:"workspaceId"`
+	Scopes      []auth.Scope `json:"scopes,omitempty"`
+}
+
+// me is called by GET /api/v1/me.
+func (s *server) me(ctx context.Context, _ *struct{}) (*answer[meItem], error) {
+	p, _ := auth.From(ctx)
+	return answered(meItem{Kind: p.Kind, ID: p.ID, Email: p.Email, Role: p.Role, WorkspaceID: p.Workspace, Scopes: p.Scopes}), nil
+}
+
+// signedIn is an answer that sets a cookie.
+type signedIn struct {
+	SetCookie http.Cookie `header:"Set-Cookie"`
+	Body      meItem
+}
+
+// startSession is called by POST /api/v1/session.
+func (s *server) startSession(ctx context.Context, in *struct {
+	Body struct {
+		Token string `json:"token" minLength:"1" maxLength:"8192" doc:"Of a sign-in link, or the admin token"`
+	}
+}) (*signedIn, error) {
+	p, err := s.Auth.Authenticate(ctx, in.Body.Token)
+	if err != nil || p.Kind != auth.Local {
+		if p, err = s.Sessions.RedeemLink(ctx, in.Body.Token); err != nil {
+			return nil, err
+		}
+	}
+	cookie, err := s.Sessions.Start(p)
+	if err != nil {
+		return nil, err
+	}
+	return &signedIn{SetCookie: *cookie, Body: meItem{Kind: p.Kind, ID: p.ID, Email: p.Email, Role: p.Role, WorkspaceID: p.Workspace}}, nil
+}
+
+// endSession is called by DELETE /api/v1/session.
+func (s *server) endSession(context.Context, *struct{}) (*struct {
+	SetCookie http.Cookie `header:"Set-Cookie"`
+}, error) {
+	return &struct {
+		SetCookie http.Cookie `header:"Set-Cookie"`
+	}{*s.Sessions.End()}, nil
+}
