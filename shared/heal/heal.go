@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -145,28 +146,35 @@ func (l *Look) Any() bool { return len(l.Findings)+len(l.Cool) > 0 }
 // Look adds the two statements to a batch that find what there is to heal.
 func (s *Store) Look(b *db.Batch) *Look {
 	l := new(Look)
-	b.Each(func(scan db.Scan) error {
-		var f Finding
-		var heal *string
-		err := scan(&f.Skill, &f.Failures, &f.Newest, &heal)
-		if heal != nil {
-			f.Heal = *heal
-		}
-		l.Findings = append(l.Findings, f)
-		return err
-	}, s.q.Diagnose, Streak, window.Milliseconds(), s.builtins)
+	b.Each(l.find, s.q.Diagnose, Streak, window.Milliseconds(), s.builtins)
 	b.Each(collect(&l.Cool), s.q.Cool, maxCool)
 	return l
 }
 
+func (l *Look) find(scan db.Scan) error {
+	var f Finding
+	var heal *string
+	err := scan(&f.Skill, &f.Failures, &f.Newest, &heal)
+	if heal != nil {
+		f.Heal = *heal
+	}
+	l.Findings = append(l.Findings, f)
+	return err
+}
+
 // Heal does what a look calls for, in one transaction that proves the heartbeat's
 // lane: it decides probes, disables what fails with its automations, and begins the
-// probes of those that have rested. registered are the workspace's skills, to know
-// whose providers they are.
+// probes of those that have rested. It looks anew: a person may have changed a skill
+// since. registered are the workspace's skills, to know whose providers they are.
 func (s *Store) Heal(ctx context.Context, tx lane.Tx, ws db.Workspace, l *Look, registered []skill.Definition) (Report, error) {
 	var r Report
 	if err := tx.Proves(lane.Heartbeat); err != nil {
 		return r, fmt.Errorf("heal: %w", err)
+	}
+	*l = Look{}
+	tx.Later().Each(l.find, s.q.Diagnose, Streak, window.Milliseconds(), s.builtins)
+	if err := tx.Each(ctx, collect(&l.Cool), s.q.Cool, maxCool); err != nil {
+		return r, fmt.Errorf("heal: look anew: %w", err)
 	}
 	failing, outages := byProvider(l.Findings, registered)
 	r.Outages = outages
@@ -273,16 +281,36 @@ func (s *Store) disable(ctx context.Context, tx lane.Tx, ws db.Workspace, f Find
 	}
 	r.Disabled = append(r.Disabled, Change{Skill: f.Skill, Code: cmp.Or(f.Newest, "unknown"), Failures: f.Failures, Automations: len(ids)})
 	if again != nil {
+		again.Automations = union(again.Automations, ids)
 		return s.change(ctx, tx, *again, Active, again.Probes+1, rest(again.Probes+1), "")
 	}
-	raw, err := json.Marshal(ids)
-	if err != nil {
-		return fmt.Errorf("encode the automations: %w", err)
+	// What an earlier entry took and nobody has given back is this one's to give.
+	var earlier []Heal
+	if err := tx.Each(ctx, collect(&earlier), s.q.Supersede, f.Skill); err != nil {
+		return fmt.Errorf("supersede a heal: %w", err)
+	}
+	for _, h := range earlier {
+		ids = union(h.Automations, ids)
 	}
 	of, _ := trace.From(ctx)
-	tx.Later().Exec(s.q.Supersede, f.Skill)
-	tx.Later().Exec(s.q.Insert, s.ids(), f.Skill, cmp.Or(f.Newest, "unknown"), f.Failures, string(raw), rest(0).Milliseconds(), of)
+	tx.Later().Exec(s.q.Insert, s.ids(), f.Skill, cmp.Or(f.Newest, "unknown"), f.Failures, list(ids), rest(0).Milliseconds(), of)
 	return nil
+}
+
+// union is both lists without what is there twice.
+func union(a, b []string) []string {
+	both := slices.Concat(a, b)
+	slices.Sort(both)
+	return slices.Compact(both)
+}
+
+// list is ids as JSON.
+func list(ids []string) string {
+	if len(ids) == 0 {
+		return "[]"
+	}
+	raw, _ := json.Marshal(ids) // strings always have one
+	return string(raw)
 }
 
 // rest is the cool-down after so many probes that failed.
@@ -310,7 +338,7 @@ func (s *Store) probe(ctx context.Context, tx lane.Tx, ws db.Workspace, h Heal, 
 
 // Undo gives back at once what a heal took: the skill, and its automations but those
 // that a human has disabled. It answers what it gave back. Errors: [ErrNotFound],
-// [ErrEnded].
+// [ErrEnded], and [skill.ErrByHuman] where a human has disabled the skill since.
 func (s *Store) Undo(ctx context.Context, tx Tx, ws db.Workspace, id, by string) (Heal, int, error) {
 	h, err := s.getIn(ctx, tx, id)
 	if err != nil {
@@ -319,7 +347,7 @@ func (s *Store) Undo(ctx context.Context, tx Tx, ws db.Workspace, id, by string)
 	if h.Status != Active && h.Status != Probing {
 		return h, 0, ErrEnded
 	}
-	if _, _, err := s.skills.Enable(ctx, tx, ws, h.Skill, skill.Human); err != nil && !errors.Is(err, skill.ErrNotFound) {
+	if _, _, err := s.skills.Enable(ctx, tx, ws, h.Skill, skill.SelfHealing); err != nil && !errors.Is(err, skill.ErrNotFound) {
 		return h, 0, fmt.Errorf("undo heal %s: %w", id, err)
 	}
 	n, err := s.automations.EnableAgain(ctx, tx, h.Automations)
@@ -338,7 +366,7 @@ type Tx = automation.Tx
 
 // change moves an entry on from the status it was read in.
 func (s *Store) change(ctx context.Context, tx Tx, h Heal, to Status, probes int, wait time.Duration, by string) error {
-	n, err := tx.Exec(ctx, s.q.Change, h.ID, h.Status, to, probes, wait.Milliseconds(), db.Null(by))
+	n, err := tx.Exec(ctx, s.q.Change, h.ID, h.Status, to, probes, wait.Milliseconds(), db.Null(by), list(h.Automations))
 	if err != nil {
 		return fmt.Errorf("change heal %s: %w", h.ID, err)
 	}

@@ -65,9 +65,10 @@ VALUES ($1, $2, $3, $4, $5, $6, lk_plus(lk_now(), $7), $8, lk_now(), lk_now());
 
 -- name: Supersede
 UPDATE heals SET status = 'superseded', ended_by = 'a later failure', updated_at = lk_now()
- WHERE workspace_id = $1 AND skill = $2 AND status IN ('active', 'probing');
+ WHERE workspace_id = $1 AND skill = $2 AND status IN ('active', 'probing')
+RETURNING id, skill, code, failures, automations, status, probes, probe_at, trace_id, ended_by, created_at, updated_at;
 
 -- name: Change
 -- Of the status that was read.
-UPDATE heals SET status = $4, probes = $5, probe_at = lk_plus(lk_now(), $6), ended_by = $7, updated_at = lk_now()
+UPDATE heals SET status = $4, probes = $5, probe_at = lk_plus(lk_now(), $6), ended_by = $7, automations = $8, updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND status = $3;

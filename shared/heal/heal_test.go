@@ -42,7 +42,7 @@ type world struct {
 	q           queries
 }
 
-type queries struct{ Executions, Count, Happens, StatusOf db.Query }
+type queries struct{ Executions, Count, Happens, StatusOf, OldOutbox, OldRun, Outboxes, Touch db.Query }
 
 //go:embed testdata/*.sql
 var statements embed.FS

@@ -70,9 +70,9 @@ func (s *Store) Orphans(b *db.Batch) *[]string {
 	return found
 }
 
-// Close ends orphaned executions.
+// Close ends orphaned executions. One that was taken up since the look stays.
 func (s *Store) Close(b *db.Batch, ids []string) {
 	for _, id := range ids {
-		b.Exec(s.q.Close, id)
+		b.Exec(s.q.Close, id, orphaned.Milliseconds())
 	}
 }

@@ -8,13 +8,15 @@ SELECT e.id FROM executions e
  LIMIT $3;
 
 -- name: Close
+-- What made it an orphan is asked again.
 UPDATE executions SET status = 'failed', error = 'it was cut off, and nobody went on with it', updated_at = lk_now(), ended_at = lk_now()
- WHERE workspace_id = $1 AND id = $2 AND status = 'running';
+ WHERE workspace_id = $1 AND id = $2 AND status = 'running' AND updated_at < lk_plus(lk_now(), 0 - CAST($3 AS bigint))
+   AND NOT EXISTS (SELECT 1 FROM agent_locks l WHERE l.workspace_id = $1 AND l.lane = executions.subject AND l.expires_at > lk_now());
 
 -- name: Oldest
 SELECT lk_now(), (SELECT min(created_at) FROM agent_activity WHERE workspace_id = $1),
        (SELECT created_at FROM events WHERE workspace_id = $1 ORDER BY xid, id LIMIT 1),
-       (SELECT min(created_at) FROM outbox WHERE workspace_id = $1 AND status NOT IN ('queued', 'ready', 'sending'));
+       (SELECT min(created_at) FROM outbox WHERE workspace_id = $1 AND status IN ('sent', 'failed', 'superseded', 'expired', 'dead'));
 
 -- name: PurgeExecutions
 -- Children go before their parents, in a later round.
@@ -22,19 +24,23 @@ DELETE FROM executions WHERE workspace_id = $1 AND id IN (
   SELECT e.id FROM executions e
    WHERE e.workspace_id = $1 AND e.surface IN ('hb', 'op', 'ch', 'wh', 'co', 'wk') AND e.status NOT IN ('running', 'waiting', 'parked')
      AND e.created_at < lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
+     AND coalesce(e.ended_at, e.updated_at) < lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
      AND NOT EXISTS (SELECT 1 FROM executions c WHERE c.workspace_id = $1 AND c.parent_id = e.id)
    LIMIT 2000);
 
 -- name: PurgeOutbox
+-- What is uncertain waits for a person.
 DELETE FROM outbox WHERE workspace_id = $1 AND id IN (
   SELECT id FROM outbox
-   WHERE workspace_id = $1 AND status NOT IN ('queued', 'ready', 'sending') AND created_at < lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
+   WHERE workspace_id = $1 AND status IN ('sent', 'failed', 'superseded', 'expired', 'dead') AND created_at < lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
+     AND updated_at < lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
    LIMIT 2000);
 
 -- name: PurgeApprovals
 DELETE FROM approvals WHERE workspace_id = $1 AND id IN (
   SELECT id FROM approvals
    WHERE workspace_id = $1 AND status NOT IN ('pending', 'approved') AND requested_at < lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
+     AND coalesce(executed_at, decided_at) < lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
    LIMIT 2000);
 
 -- name: PurgeMemories

@@ -38,9 +38,6 @@ type Switch struct {
 	ReleasedAt *time.Time
 }
 
-// MaxSwitches is how many may be on at once.
-const MaxSwitches = 500
-
 // ErrNoSwitch says that no such switch is on.
 var ErrNoSwitch = errors.New("no such kill switch is on")
 
@@ -81,10 +78,11 @@ func (s *Store) Release(ctx context.Context, tx Tx, id, by string) (Switch, erro
 // Switches is what is stopped now.
 type Switches []Switch
 
-// On adds a look for the switches that are on.
+// On adds a look for the switches that are on: for all of them, since one that is not
+// seen stops nothing.
 func (s *Store) On(b *db.Batch) *Switches {
 	on := new(Switches)
-	b.Each(switches((*[]Switch)(on)), s.q.Switches, MaxSwitches)
+	b.Each(switches((*[]Switch)(on)), s.q.Switches)
 	return on
 }
 

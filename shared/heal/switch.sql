@@ -12,8 +12,7 @@ SELECT id, scope, target, reason, set_by, set_at, released_by, released_at
 SELECT id, scope, target, reason, set_by, set_at, released_by, released_at
   FROM kill_switches
  WHERE workspace_id = $1 AND released_at IS NULL
- ORDER BY set_at
- LIMIT $2;
+ ORDER BY set_at;
 
 -- name: ListSwitches
 SELECT id, scope, target, reason, set_by, set_at, released_by, released_at

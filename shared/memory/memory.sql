@@ -6,30 +6,59 @@ ON CONFLICT (workspace_id, agent, content_hash) DO UPDATE SET
   importance = CASE WHEN m.importance < excluded.importance THEN excluded.importance ELSE m.importance END,
   expires_at = CASE WHEN m.expires_at IS NULL OR excluded.expires_at IS NULL THEN NULL
                     WHEN m.expires_at < excluded.expires_at THEN excluded.expires_at ELSE m.expires_at END,
-  updated_at = lk_now()
+  version = m.version + 1, updated_at = lk_now()
 RETURNING id;
 
--- name: Newest
-SELECT id, agent, category, content, importance, trace_id, expires_at, created_at
-  FROM agent_memory
- WHERE workspace_id = $1 AND agent = $2 AND (expires_at IS NULL OR expires_at > lk_now())
- ORDER BY created_at DESC, id DESC
- LIMIT $3;
+-- name: Create
+-- Over one that has expired; where one lives there is no row.
+INSERT INTO agent_memory AS m (workspace_id, id, agent, category, content, content_hash, importance, trace_id, expires_at, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, lk_now(), lk_now())
+ON CONFLICT (workspace_id, agent, content_hash) DO UPDATE SET
+  category = excluded.category, content = excluded.content, importance = excluded.importance, trace_id = excluded.trace_id,
+  expires_at = excluded.expires_at, version = m.version + 1, created_at = excluded.created_at, updated_at = excluded.updated_at
+  WHERE m.expires_at <= lk_now()
+RETURNING id, agent, category, content, importance, trace_id, expires_at, version, created_at, updated_at;
 
--- name: Search
-SELECT id, agent, category, content, importance, trace_id, expires_at, created_at
-  FROM agent_memory
- WHERE workspace_id = $1 AND agent = $2 AND (expires_at IS NULL OR expires_at > lk_now())
-   AND lower(content) LIKE $3 ESCAPE '\' AND (CAST($4 AS text) IS NULL OR category = $4)
- ORDER BY created_at DESC, id DESC
- LIMIT $5;
+-- name: Patch
+-- Of the version that was read, or of none.
+UPDATE agent_memory SET category = $4, content = $5, content_hash = $6, importance = $7, expires_at = $8, version = version + 1, updated_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2 AND version = $3
+RETURNING id, agent, category, content, importance, trace_id, expires_at, version, created_at, updated_at;
+
+-- name: Delete
+DELETE FROM agent_memory WHERE workspace_id = $1 AND id = $2;
 
 -- name: Forget
 DELETE FROM agent_memory WHERE workspace_id = $1 AND agent = $2 AND id = $3;
 
--- name: Relevant
-SELECT id, agent, category, content, importance, trace_id, expires_at, created_at
+-- name: Get
+SELECT id, agent, category, content, importance, trace_id, expires_at, version, created_at, updated_at
   FROM agent_memory
- WHERE workspace_id = $1 AND agent = $2 AND (expires_at IS NULL OR expires_at > lk_now())
+ WHERE workspace_id = $1 AND id = $2;
+
+-- name: List
+SELECT id, agent, category, content, importance, trace_id, expires_at, version, created_at, updated_at
+  FROM agent_memory
+ WHERE workspace_id = $1
+   AND (CAST($2 AS text) IS NULL OR agent = $2)
+   AND (CAST($3 AS text) IS NULL OR category = $3)
+   AND importance >= $4
+   AND (CAST($5 AS boolean) OR expires_at IS NULL OR expires_at > (SELECT lk_now()))
+   AND (created_at, id) < ($6, $7)
+ ORDER BY created_at DESC, id DESC
+ LIMIT $8;
+
+-- name: Relevant
+SELECT id, agent, category, content, importance, trace_id, expires_at, version, created_at, updated_at
+  FROM agent_memory
+ WHERE workspace_id = $1 AND agent = $2 AND (expires_at IS NULL OR expires_at > (SELECT lk_now()))
  ORDER BY importance DESC, created_at DESC, id DESC
+ LIMIT $3;
+
+-- name: Categories
+SELECT category, count(*)
+  FROM agent_memory
+ WHERE workspace_id = $1 AND (CAST($2 AS text) IS NULL OR agent = $2) AND (expires_at IS NULL OR expires_at > (SELECT lk_now()))
+ GROUP BY category
+ ORDER BY count(*) DESC, category
  LIMIT $3;

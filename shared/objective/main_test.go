@@ -12,6 +12,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
+	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
@@ -25,19 +26,23 @@ func TestMain(m *testing.M) {
 type world struct {
 	dbtest.Env
 	s      *objective.Store
+	admin  *objective.Admin
 	lanes  *lane.Store
+	runs   *run.Store
 	skills *skill.Set
 }
 
 func newWorld(t testing.TB, e dbtest.Env) world {
 	t.Helper()
 	w := world{Env: e}
-	var err1, err2, err3 error
+	var err1, err2, err3, err4 error
 	w.s, err1 = objective.New(e.DB, ids)
 	w.lanes, err2 = lane.New(e.DB)
+	w.runs, err4 = run.New(e.DB)
+	w.admin = objective.NewAdmin(w.s, w.lanes, w.runs)
 	all, err := objective.Skills(w.s)
 	w.skills, err3 = skill.NewSet(all...)
-	if err := errors.Join(err, err1, err2, err3); err != nil {
+	if err := errors.Join(err, err1, err2, err3, err4); err != nil {
 		t.Fatal(err)
 	}
 	return w

@@ -60,6 +60,7 @@ type Objective struct {
 	PlanAttempts  int // tries to plan since the last plan
 	Summary       string
 	CreatedBy     string
+	Version       int // counts changes by people
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
 	CompletedAt   *time.Time
@@ -112,6 +113,7 @@ type queries struct {
 	Create, Due, Get, Steps                          db.Query
 	CountPlanning, NewPlan, AddStep                  db.Query
 	CountStep, EndStep, Touch, Complete, Pause, Open db.Query
+	List, Patch, PlanAnew, Resume, TryAgain, Finish  db.Query
 }
 
 // Store keeps the objectives of all workspaces.
@@ -161,17 +163,7 @@ func (s *Store) Due(b *db.Batch, limit int) *[]Due {
 // empty when there is none.
 func (s *Store) GetIn(b *db.Batch, id string) *[]Objective {
 	found := new([]Objective)
-	b.Each(func(scan db.Scan) error {
-		var o Objective
-		var reason, summary *string
-		if err := scan(&o.ID, &o.Title, &o.Description, &o.Priority, &o.DoneCriterion, &o.Status, &reason, &o.PlanVersion, &o.PlanAttempts,
-			&summary, &o.CreatedBy, &o.CreatedAt, &o.UpdatedAt, &o.CompletedAt); err != nil {
-			return err
-		}
-		o.StatusReason, o.Summary = text(reason), text(summary)
-		*found = append(*found, o)
-		return nil
-	}, s.q.Get, id)
+	b.Each(collect(found), s.q.Get, id)
 	b.Each(func(scan db.Scan) error {
 		var st Step
 		var skill, result, execution *string
@@ -186,6 +178,20 @@ func (s *Store) GetIn(b *db.Batch, id string) *[]Objective {
 		return nil
 	}, s.q.Steps, id)
 	return found
+}
+
+func collect(into *[]Objective) func(db.Scan) error {
+	return func(scan db.Scan) error {
+		var o Objective
+		var reason, summary *string
+		if err := scan(&o.ID, &o.Title, &o.Description, &o.Priority, &o.DoneCriterion, &o.Status, &reason, &o.PlanVersion, &o.PlanAttempts,
+			&summary, &o.CreatedBy, &o.Version, &o.CreatedAt, &o.UpdatedAt, &o.CompletedAt); err != nil {
+			return err
+		}
+		o.StatusReason, o.Summary = text(reason), text(summary)
+		*into = append(*into, o)
+		return nil
+	}
 }
 
 // Get reads an objective with its plan; [db.ErrNoRows] when there is none.
@@ -221,13 +227,17 @@ func (s *Store) Plan(ctx context.Context, tx lane.Tx, id string, steps []Step) (
 	if err := tx.One(ctx, []any{&version}, s.q.NewPlan, id); err != nil {
 		return 0, fmt.Errorf("plan objective %s: %w", id, missing(err, ErrNotActive))
 	}
+	s.addSteps(tx.Later(), id, version, steps)
+	return version, nil
+}
+
+func (s *Store) addSteps(b *db.Batch, id string, version int, steps []Step) {
 	for i, st := range steps {
 		if len(st.Inputs) == 0 {
 			st.Inputs = json.RawMessage("{}")
 		}
-		tx.Later().Exec(s.q.AddStep, id, version, i+1, st.Title, db.Null(st.Skill), st.Inputs, st.DoneCriterion)
+		b.Exec(s.q.AddStep, id, version, i+1, st.Title, db.Null(st.Skill), st.Inputs, st.DoneCriterion)
 	}
-	return version, nil
 }
 
 // CountStep queues the count of a try at a step, before the work starts, and

@@ -16,9 +16,21 @@ SELECT o.id, o.title, o.priority, o.plan_version,
 
 -- name: Get
 SELECT id, title, description, priority, done_criterion, status, status_reason, plan_version, plan_attempts, summary, created_by,
-       created_at, updated_at, completed_at
+       version, created_at, updated_at, completed_at
   FROM agent_objectives
  WHERE workspace_id = $1 AND id = $2;
+
+-- name: List
+SELECT id, title, description, priority, done_criterion, status, status_reason, plan_version, plan_attempts, summary, created_by,
+       version, created_at, updated_at, completed_at
+  FROM agent_objectives
+ WHERE workspace_id = $1
+   AND (CAST($2 AS text) IS NULL OR status = $2)
+   AND priority >= $3
+   AND (CAST($4 AS text) IS NULL OR lower(title || ' ' || description) LIKE lower(CAST($4 AS text)) ESCAPE '\')
+   AND (created_at, id) < ($5, $6)
+ ORDER BY created_at DESC, id DESC
+ LIMIT $7;
 
 -- name: Steps
 SELECT s.plan_version, s.number, s.title, s.skill, s.inputs, s.done_criterion, s.status, s.attempts, s.result, s.execution_id, s.ended_at
@@ -68,3 +80,26 @@ SELECT count(*)
   FROM objective_steps s
   JOIN agent_objectives o ON o.workspace_id = s.workspace_id AND o.id = s.objective_id AND o.plan_version = s.plan_version
  WHERE s.workspace_id = $1 AND s.objective_id = $2 AND s.status = 'pending';
+
+-- name: Patch
+-- Of the version that was read, or of none.
+UPDATE agent_objectives SET title = $4, description = $5, priority = $6, done_criterion = $7, version = version + 1, updated_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2 AND version = $3;
+
+-- name: PlanAnew
+UPDATE agent_objectives SET plan_version = plan_version + 1, plan_attempts = 0, version = version + 1, updated_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2 AND version = $3 AND status <> 'completed'
+RETURNING plan_version;
+
+-- name: Resume
+UPDATE agent_objectives SET status = 'active', status_reason = NULL, plan_attempts = 0, updated_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2 AND status = 'paused';
+
+-- name: TryAgain
+UPDATE objective_steps SET attempts = 0
+ WHERE workspace_id = $1 AND objective_id = $2 AND status = 'pending'
+   AND plan_version = (SELECT plan_version FROM agent_objectives WHERE workspace_id = $1 AND id = $2);
+
+-- name: Finish
+UPDATE agent_objectives SET status = 'completed', summary = $3, status_reason = NULL, completed_at = lk_now(), updated_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2 AND status <> 'completed';

@@ -32,7 +32,7 @@ func TestAnObjectiveIsReadBack(t *testing.T) {
 		if time.Since(got.CreatedAt).Abs() > time.Minute || got.UpdatedAt.Before(got.CreatedAt) {
 			t.Errorf("created %s, updated %s", got.CreatedAt, got.UpdatedAt)
 		}
-		o.Status, o.CreatedAt, o.UpdatedAt = objective.Active, got.CreatedAt, got.UpdatedAt
+		o.Status, o.Version, o.CreatedAt, o.UpdatedAt = objective.Active, 1, got.CreatedAt, got.UpdatedAt
 		if diff := cmp.Diff(o, got); diff != "" {
 			t.Error(diff)
 		}

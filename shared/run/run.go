@@ -77,6 +77,7 @@ type queries struct {
 	Append, Journal             db.Query
 	Get, Unfinished, Open       db.Query
 	OfTrace, Slot, LastStep     db.Query
+	List, Children, Cancel      db.Query
 }
 
 // Store keeps the executions of all workspaces.

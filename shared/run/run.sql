@@ -68,3 +68,30 @@ SELECT e.agent, e.status, coalesce(max(s.step), 0)
   LEFT JOIN execution_steps s ON s.workspace_id = e.workspace_id AND s.execution_id = e.id
  WHERE e.workspace_id = $1 AND e.id = $2
  GROUP BY e.agent, e.status;
+
+-- name: List
+SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, input, result, error, prompt_tokens, completion_tokens, cost_usd,
+       created_at, updated_at, ended_at
+  FROM executions
+ WHERE workspace_id = $1
+   AND (CAST($2 AS text) IS NULL OR agent = $2)
+   AND (CAST($3 AS text) IS NULL OR surface = $3)
+   AND (CAST($4 AS text) IS NULL OR status = $4)
+   AND (CAST($5 AS text) IS NULL OR trace_id = $5)
+   AND (CAST($6 AS text) IS NULL OR subject = $6)
+   AND created_at >= $7 AND created_at < $8
+   AND (created_at, id) < ($9, $10)
+ ORDER BY created_at DESC, id DESC
+ LIMIT $11;
+
+-- name: Children
+SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, input, result, error, prompt_tokens, completion_tokens, cost_usd,
+       created_at, updated_at, ended_at
+  FROM executions
+ WHERE workspace_id = $1 AND parent_id = $2
+ ORDER BY created_at, id
+ LIMIT $3;
+
+-- name: Cancel
+UPDATE executions SET status = 'cancelled', error = $3, updated_at = lk_now(), ended_at = lk_now()
+ WHERE workspace_id = $1 AND subject = $2 AND status IN ('running', 'waiting', 'parked');

@@ -20,59 +20,10 @@ const (
 	DefaultSlug string       = "default"
 )
 
-// Settings bound the agents of a workspace. What a workspace does not set has
-// the default.
-type Settings struct {
-	StepsPerRun    int   `json:"steps_per_run"`    // model calls of one run
-	ToolRetries    int   `json:"tool_retries"`     // tries after a call that could not be made
-	BeatModelCalls int   `json:"beat_model_calls"` // of one beat
-	BeatTokens     int64 `json:"beat_tokens"`      // of one beat
-	SkillTimeout   int   `json:"skill_timeout"`    // seconds
-	ApprovalHours  int   `json:"approval_hours"`   // that a call waits for a person
-
-	DayTokens       int64 `json:"day_tokens"`        // of all beats of a day, by UTC
-	ReflectHours    int   `json:"reflect_hours"`     // between two reflections; 0: there are none
-	MemoriesPerBeat int   `json:"memories_per_beat"` // that a beat remembers by itself
-	ActivityDays    int   `json:"activity_days"`     // that activity, executions and approvals are kept
-	OutboxDays      int   `json:"outbox_days"`       // that what was sent is kept
-	EventDays       int   `json:"event_days"`        // that events are kept
+type queries struct {
+	Ensure, All, Settings     db.Query
+	Create, Get, Named, Patch db.Query
 }
-
-// Defaults are the settings of a workspace that sets none.
-func Defaults() Settings {
-	return Settings{StepsPerRun: 20, ToolRetries: 2, BeatModelCalls: 30, BeatTokens: 60_000, SkillTimeout: 30, ApprovalHours: 72,
-		DayTokens: 500_000, ReflectHours: 24, MemoriesPerBeat: 4, ActivityDays: 90, OutboxDays: 30, EventDays: 7}
-}
-
-// sane gives what makes no sense its default: no step or no time for a skill would
-// fail every run, which is not what an off switch does.
-func (s *Settings) sane() {
-	defaults := Defaults()
-	if s.StepsPerRun < 1 {
-		s.StepsPerRun = defaults.StepsPerRun
-	}
-	if s.SkillTimeout < 1 {
-		s.SkillTimeout = defaults.SkillTimeout
-	}
-	if s.ApprovalHours < 1 || s.ApprovalHours > maxApprovalHours {
-		s.ApprovalHours = defaults.ApprovalHours
-	}
-	if s.ActivityDays < 1 {
-		s.ActivityDays = defaults.ActivityDays
-	}
-	if s.OutboxDays < 1 {
-		s.OutboxDays = defaults.OutboxDays
-	}
-	if s.EventDays < 1 {
-		s.EventDays = defaults.EventDays
-	}
-	s.ToolRetries = max(0, s.ToolRetries)
-}
-
-// maxApprovalHours is a year.
-const maxApprovalHours = 366 * 24
-
-type queries struct{ Ensure, All, Settings db.Query }
 
 // Store keeps the workspaces.
 type Store struct {
@@ -122,15 +73,18 @@ func (s *Store) All(ctx context.Context) ([]db.Workspace, error) {
 func (s *Store) Settings(b *db.Batch) func() (Settings, error) {
 	var raw json.RawMessage
 	b.Each(func(scan db.Scan) error { return scan(&raw) }, s.q.Settings)
-	return func() (Settings, error) {
-		settings := Defaults()
-		if len(raw) == 0 {
-			return settings, nil
-		}
-		if err := json.Unmarshal(raw, &settings); err != nil {
-			return Settings{}, fmt.Errorf("read workspace settings: %w", err)
-		}
-		settings.sane()
+	return func() (Settings, error) { return decoded(raw) }
+}
+
+// decoded are the settings that a column holds; none are the defaults.
+func decoded(raw json.RawMessage) (Settings, error) {
+	settings := Defaults()
+	if len(raw) == 0 {
 		return settings, nil
 	}
+	if err := json.Unmarshal(raw, &settings); err != nil {
+		return Settings{}, fmt.Errorf("read workspace settings: %w", err)
+	}
+	settings.sane()
+	return settings, nil
 }

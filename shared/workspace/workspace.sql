@@ -8,3 +8,20 @@ SELECT id FROM workspaces ORDER BY id LIMIT $1;
 
 -- name: Settings
 SELECT settings FROM workspaces WHERE id = $1;
+
+-- name: Create
+INSERT INTO workspaces (id, slug, name) VALUES ($1, $2, $3)
+RETURNING id, slug, name, settings, version, created_at, updated_at;
+
+-- name: Get
+SELECT id, slug, name, settings, version, created_at, updated_at FROM workspaces WHERE id = $1;
+
+-- name: Named
+-- global: a principal may be a member of several
+SELECT id, slug, name, settings, version, created_at, updated_at FROM workspaces WHERE id = $1;
+
+-- name: Patch
+-- Of the version that was read, or of none.
+UPDATE workspaces SET name = $3, settings = $4, version = version + 1, updated_at = lk_now()
+ WHERE id = $1 AND version = $2
+RETURNING id, slug, name, settings, version, created_at, updated_at;

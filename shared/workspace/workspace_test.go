@@ -27,7 +27,7 @@ var testdata embed.FS
 type world struct {
 	dbtest.Env
 	s *workspace.Store
-	q struct{ Set db.Query }
+	q struct{ Set, Unknown db.Query }
 }
 
 func onEach(t *testing.T, fn func(t *testing.T, w world)) {
@@ -85,13 +85,13 @@ func TestSettingsHaveDefaults(t *testing.T) {
 			`{}`:                                    func(*workspace.Settings) {},
 			`{"steps_per_run": 7, "unknown": [1]}`:  func(s *workspace.Settings) { s.StepsPerRun = 7 },
 			`{"beat_tokens": 0, "tool_retries": 0}`: func(s *workspace.Settings) { s.BeatTokens, s.ToolRetries = 0, 0 },
-			`{"beat_model_calls": 1, "skill_timeout": 90}`:            func(s *workspace.Settings) { s.BeatModelCalls, s.SkillTimeout = 1, 90 },
-			`{"steps_per_run": 0, "skill_timeout": -1}`:               func(*workspace.Settings) {}, // would fail every run
-			`{"approval_hours": 1, "steps_per_run": 0}`:               func(s *workspace.Settings) { s.ApprovalHours = 1 },
-			`{"approval_hours": 0}`:                                   func(*workspace.Settings) {}, // would deny every call
-			`{"approval_hours": 100000000}`:                           func(*workspace.Settings) {},
-			`{"tool_retries": -3}`:                                    func(s *workspace.Settings) { s.ToolRetries = 0 },
-			`{"steps_per_run": null, "beat_tokens": 100000000000000}`: func(s *workspace.Settings) { s.BeatTokens = 100_000_000_000_000 },
+			`{"beat_model_calls": 1, "skill_timeout": 90}`:         func(s *workspace.Settings) { s.BeatModelCalls, s.SkillTimeout = 1, 90 },
+			`{"steps_per_run": 0, "skill_timeout": -1}`:            func(*workspace.Settings) {}, // would fail every run
+			`{"approval_hours": 1, "steps_per_run": 0}`:            func(s *workspace.Settings) { s.ApprovalHours = 1 },
+			`{"approval_hours": 0}`:                                func(*workspace.Settings) {}, // would deny every call
+			`{"approval_hours": 100000000}`:                        func(*workspace.Settings) {},
+			`{"tool_retries": -3, "session_queue": 0}`:             func(*workspace.Settings) {},
+			`{"steps_per_run": null, "day_tokens": 1000000000000}`: func(s *workspace.Settings) { s.DayTokens = 1_000_000_000_000 },
 		} {
 			w.set(t, raw)
 			want := workspace.Defaults()

@@ -68,7 +68,7 @@ func (b *beat) reflect(ctx context.Context, p *Phase) error {
 
 // remember keeps what a later run needs of what this beat did.
 func (b *beat) remember(ctx context.Context, p *Phase) error {
-	if !b.look.left(remembering.lane) && len(b.done) == 0 && b.reflection == "" || b.settings.MemoriesPerBeat < 1 {
+	if !b.look.left(remembering.lane) && len(b.done) == 0 && b.reflection == "" || b.settings.BeatMemories < 1 {
 		return nil
 	}
 	p.Considered = 1
@@ -80,7 +80,7 @@ func (b *beat) remember(ctx context.Context, p *Phase) error {
 	if err := b.DB.Read(ctx, b.tick.Workspace, &batch); err != nil {
 		return fmt.Errorf("read what is remembered: %w", err)
 	}
-	skills, err := b.saving(b.settings.MemoriesPerBeat)
+	skills, err := b.saving(b.settings.BeatMemories)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (b *beat) remember(ctx context.Context, p *Phase) error {
 		trust = run.Outside // whoever wrote them may have been told by others
 	}
 	_, err = b.think(ctx, p, remembering, rememberBrief{
-		AtMost: b.settings.MemoriesPerBeat, Done: b.done, Reflection: b.reflection, Remembered: contents(*known),
+		AtMost: b.settings.BeatMemories, Done: b.done, Reflection: b.reflection, Remembered: contents(*known),
 	}, trust, skills)
 	return b.leave(ctx, p, "", err)
 }

@@ -191,7 +191,7 @@ func (w *world) objective(t testing.TB, id string) objective.Objective {
 
 func (w *world) set(t testing.TB, settings string) {
 	t.Helper()
-	quiet := `{"memories_per_beat": 0, "reflect_hours": 0`
+	quiet := `{"beat_memories": 0, "reflect_hours": 0`
 	if settings != `{}` {
 		quiet += ","
 	}

@@ -1,0 +1,190 @@
+package heal_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/automation"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/heal"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+)
+
+func (w world) enable(t testing.TB, name string) {
+	t.Helper()
+	if err := w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+		_, _, err := w.skills.Enable(ctx, tx, w.Workspace, name, skill.Human)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w world) undo(t testing.TB, id string) error {
+	t.Helper()
+	return w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+		_, _, err := w.s.Undo(ctx, tx, w.Workspace, id, "user:7")
+		return err
+	})
+}
+
+func TestALaterHealGivesBackWhatAnEarlierOneTook(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		w.skill(t, "weather", "w.example")
+		w.calls(t, "weather", "theirs", "theirs", "theirs")
+		w.beat(t)
+		w.enable(t, "weather") // the skill alone, by hand
+		w.calls(t, "weather", "theirs", "theirs", "theirs")
+		w.beat(t)
+		if err := w.undo(t, w.ledger(t)[0].ID); err != nil {
+			t.Fatal(err)
+		}
+		w.is(t, "weather", true)
+	})
+}
+
+func TestAFailedProbeRemembersWhatItTook(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		w.skill(t, "weather", "w.example")
+		w.calls(t, "weather", "theirs", "theirs", "theirs")
+		w.beat(t)
+		w.Skew.Advance(25 * time.Hour)
+		w.beat(t)
+		if err := w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+			_, err := w.automations.Create(ctx, tx, automation.Automation{Name: "second", Skill: "weather", Cron: "@hourly", Enabled: true, CreatedBy: "test"})
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		w.calls(t, "weather", "theirs")
+		w.beat(t)
+		if err := w.undo(t, w.ledger(t)[0].ID); err != nil {
+			t.Fatal(err)
+		}
+		w.is(t, "weather", true)
+		if a, err := w.automations.Get(t.Context(), w.Workspace, "second"); err != nil || !a.Enabled {
+			t.Errorf("the second automation was not given back: %+v, %v", a.Enabled, err)
+		}
+	})
+}
+
+func TestUndoKeepsAHumansDisable(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		w.skill(t, "weather", "w.example")
+		w.calls(t, "weather", "theirs", "theirs", "theirs")
+		w.beat(t)
+		if err := w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+			_, _, err := w.skills.Disable(ctx, tx, w.Workspace, "weather", skill.Human, "mine")
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.undo(t, w.ledger(t)[0].ID); !errors.Is(err, skill.ErrByHuman) {
+			t.Errorf("undone: %v", err)
+		}
+		if on, _ := w.enabled(t, "weather"); on {
+			t.Error("undo enabled what a human had disabled afterwards")
+		}
+	})
+}
+
+func TestAnOrphanTakenUpMeanwhileIsLeftAlone(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		id := ids()
+		if _, err := w.DB.Exec(t.Context(), w.Workspace, w.q.Executions, id, "op", "execution:"+id, "running"); err != nil {
+			t.Fatal(err)
+		}
+		w.Skew.Advance(2 * time.Hour)
+		var b db.Batch
+		found := w.s.Orphans(&b)
+		if err := w.DB.Read(t.Context(), w.Workspace, &b); err != nil {
+			t.Fatal(err)
+		}
+		err := w.lanes.Do(t.Context(), lane.Request{Workspace: w.Workspace, Lane: lane.Execution(id), Holder: "test"}, lane.Wait{}, func(context.Context, *lane.Hold) error {
+			_, err := w.DB.Exec(t.Context(), w.Workspace, w.q.Touch, id) // resumed
+			var c db.Batch
+			w.s.Close(&c, *found)
+			return errors.Join(err, w.DB.Do(t.Context(), w.Workspace, &c))
+		})
+		var status string
+		if err := errors.Join(err, w.DB.One(t.Context(), w.Workspace, []any{&status}, w.q.StatusOf, id)); err != nil || status != "running" {
+			t.Errorf("a live execution is %s, %v", status, err)
+		}
+	})
+}
+
+func TestEverySwitchThatIsSetStops(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		set := func(k heal.Switch) error {
+			k.Reason, k.SetBy = "r", "user:1"
+			return w.tx(t, func(ctx context.Context, tx *db.Tx) error { _, err := w.s.Stop(ctx, tx, k); return err })
+		}
+		for i := range 501 {
+			if err := set(heal.Switch{Scope: heal.Skill, Target: fmt.Sprint("s", i)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := set(heal.Switch{Scope: heal.Workspace}); err != nil {
+			t.Fatal(err)
+		}
+		var b db.Batch
+		on := w.s.On(&b)
+		if err := w.DB.Read(t.Context(), w.Workspace, &b); err != nil {
+			t.Fatal(err)
+		}
+		if on.Run("operator", "m") == "" {
+			t.Error("the workspace's switch was set, and stops nothing")
+		}
+	})
+}
+
+func TestPurgeGoesByTheEnd(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		keep := heal.Retention{Activity: 90 * 24 * time.Hour, Events: 7 * 24 * time.Hour, Outbox: 30 * 24 * time.Hour}
+		_, err1 := w.DB.Exec(t.Context(), w.Workspace, w.q.OldOutbox, ids(), "uncertain", ids())
+		_, err2 := w.DB.Exec(t.Context(), w.Workspace, w.q.OldOutbox, ids(), "failed", ids()) // ended right now
+		_, err3 := w.DB.Exec(t.Context(), w.Workspace, w.q.OldRun, ids())                     // ended right now
+		if err := errors.Join(err1, err2, err3, w.s.Purge(t.Context(), w.Workspace, keep)); err != nil {
+			t.Fatal(err)
+		}
+		var outbox, a, runs, e int
+		err := errors.Join(w.DB.One(t.Context(), w.Workspace, []any{&outbox}, w.q.Outboxes), w.DB.One(t.Context(), w.Workspace, []any{&a, &runs, &e}, w.q.Count))
+		if err != nil || outbox != 2 || runs != 1 {
+			t.Errorf("left of 2 outbox rows: %d, of 1 execution that ended just now: %d, %v", outbox, runs, err)
+		}
+	})
+}
+
+func TestASkillChangedAfterTheLookStays(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		w.skill(t, "weather", "w.example")
+		w.calls(t, "weather", "theirs", "theirs", "theirs")
+		var b db.Batch
+		look := w.s.Look(&b)
+		page, err := w.skills.List(t.Context(), w.Workspace, skill.Filter{Limit: 200})
+		if err := errors.Join(err, w.DB.Read(t.Context(), w.Workspace, &b)); err != nil {
+			t.Fatal(err)
+		}
+		d, _ := w.skills.Get(t.Context(), w.Workspace, "weather")
+		fixed := "fixed by a person"
+		if err := w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+			_, err := w.skills.Patch(ctx, tx, w.Workspace, d, skill.Patch{Description: &fixed})
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		err = w.lanes.Do(t.Context(), lane.Request{Workspace: w.Workspace, Lane: lane.Heartbeat, Holder: "test"}, lane.Wait{}, func(ctx context.Context, h *lane.Hold) error {
+			return w.lanes.InHold(ctx, h, func(ctx context.Context, tx lane.Tx) error {
+				_, err := w.s.Heal(ctx, tx, w.Workspace, look, page.Items)
+				return err
+			})
+		})
+		if on, _ := w.enabled(t, "weather"); err != nil || !on {
+			t.Errorf("a skill that was changed after the look is enabled: %v, %v", on, err)
+		}
+	})
+}

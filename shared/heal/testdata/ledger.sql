@@ -1,0 +1,13 @@
+-- name: OldOutbox
+INSERT INTO outbox (workspace_id, id, kind, topic, key, payload, status, max_attempts, due_at, trace_id, created_at, updated_at)
+VALUES ($1, $2, 'kick', 'x', $4, '{}', $3, 1, lk_now(), 'op_test', lk_plus(lk_now(), 0 - CAST(31 AS bigint) * 86400000), lk_now());
+
+-- name: OldRun
+INSERT INTO executions (workspace_id, id, agent, surface, trace_id, status, created_at, updated_at, ended_at)
+VALUES ($1, $2, 'operator', 'op', 'op_test', 'completed', lk_plus(lk_now(), 0 - CAST(91 AS bigint) * 86400000), lk_now(), lk_now());
+
+-- name: Outboxes
+SELECT count(*) FROM outbox WHERE workspace_id = $1;
+
+-- name: Touch
+UPDATE executions SET updated_at = lk_now(), attempt = attempt + 1 WHERE workspace_id = $1 AND id = $2;

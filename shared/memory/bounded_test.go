@@ -1,0 +1,180 @@
+package memory_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/db/sqlite"
+	"github.com/lanekeeper/lanekeeper/shared/memory"
+)
+
+type raw struct{ Fill, FillOthers, Touched db.Query }
+
+func rawQueries(t testing.TB) (q raw) {
+	t.Helper()
+	files, err := fs.Sub(os.DirFS("."), "testdata")
+	if err == nil {
+		err = db.Load(files, &q)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+// crowd fills two workspaces with n memories each; in the other every one has the
+// word that is rare here.
+func crowd(t testing.TB, w world, q raw, n int) {
+	t.Helper()
+	there := dbtest.NewWorkspace(t, w.DB)
+	portion := min(n, 10_000) // well within the time limit of a statement
+	for from := 1; from <= n; from += portion {
+		_, err1 := w.DB.Exec(t.Context(), w.Workspace, q.Fill, from, portion)
+		_, err2 := w.DB.Exec(t.Context(), there, q.FillOthers, from, portion)
+		if err := errors.Join(err1, err2); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// statement is the text of a query of the package.
+func statement(t testing.TB, name string, engine db.Dialect) string {
+	t.Helper()
+	queries, err := db.Parse(os.DirFS("."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return queries[slices.IndexFunc(queries, func(q db.Query) bool { return q.Name() == name })].Text(engine)
+}
+
+// Of 200,000 memories a search reads those that match in its own workspace, found
+// along the index of words, and 10,000 of them at most. What is asked is the
+// application's own statement, as the application's role.
+func TestASearchIsABoundedReadOnPostgres(t *testing.T) {
+	w := newWorld(t, dbtest.New(t, dbtest.OnPostgres))
+	q := rawQueries(t)
+	crowd(t, w, q, 100_000)
+	conn, err := pgx.Connect(t.Context(), w.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	for _, c := range []struct {
+		name, words string
+		prefix      bool
+		found, read int64
+		pages       float64 // of 8 KiB, of tables and indexes together
+	}{
+		{"rare here, in every one there", "rarely", false, 20, 100, 1500},
+		{"its beginning", "everywhere rar", true, 20, 100, 1500},
+		{"in one here and one there", "4711", false, 1, 1, 100},
+		{"none", "absent everywhere", false, 0, 0, 100},
+		{"in every one here and there", "everywhere", false, 20, 10_000, 1500},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tx, err := conn.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := tx.Rollback(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}()
+			var role string
+			if _, err := tx.Exec(t.Context(), "SELECT lk_enter('"+string(w.Workspace)+"')"); err != nil {
+				t.Fatal(err)
+			}
+			if err := tx.QueryRow(t.Context(), "SELECT current_user").Scan(&role); err != nil || role != "lanekeeper_app" {
+				t.Fatalf("it is %s who asks (%v)", role, err)
+			}
+			touched := func() (rows, scans, byWords int64) {
+				if err := tx.QueryRow(t.Context(), q.Touched.Text(db.Postgres), string(w.Workspace)).Scan(&rows, &scans, &byWords); err != nil {
+					t.Fatal(err)
+				}
+				return rows, scans, byWords
+			}
+			rowsBefore, scansBefore, byWordsBefore := touched()
+			var plan json.RawMessage
+			args := []any{string(w.Workspace), c.words, c.prefix, nil, nil, 0, false, 20, 0}
+			if err := tx.QueryRow(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+statement(t, "memory.Search", db.Postgres), args...).Scan(&plan); err != nil {
+				t.Fatal(err)
+			}
+			var explained []struct {
+				Plan struct {
+					Rows float64 `json:"Actual Rows"`
+					Hit  float64 `json:"Shared Hit Blocks"`
+					Read float64 `json:"Shared Read Blocks"`
+				}
+			}
+			if err := json.Unmarshal(plan, &explained); err != nil {
+				t.Fatal(err)
+			}
+			top := explained[0].Plan
+			if int64(top.Rows) != c.found || top.Hit+top.Read > c.pages {
+				t.Errorf("it finds %v memories in %v pages, want %d in %v at most", top.Rows, top.Hit+top.Read, c.found, c.pages)
+			}
+			rows, scans, byWords := touched()
+			rows, scans, byWords = rows-rowsBefore, scans-scansBefore, byWords-byWordsBefore
+			if rows != c.read || scans != 0 || byWords != 1 {
+				t.Errorf("it reads %d rows, want %d, in %d scans of the table and %d of the index of words", rows, c.read, scans, byWords)
+			}
+		})
+	}
+	items, more, err := w.s.List(t.Context(), w.Workspace, memory.Filter{Text: "rarely", Limit: 200})
+	if err != nil || len(items) != 100 || more {
+		t.Errorf("%d memories, and more: %v (%v)", len(items), more, err)
+	}
+}
+
+func TestASearchGoesAlongTheIndexOnSQLite(t *testing.T) {
+	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite))
+	crowd(t, w, rawQueries(t), 3000)
+	items, more, err := w.s.List(t.Context(), w.Workspace, memory.Filter{Text: "rarely", Limit: 200})
+	if err != nil || len(items) != 3 || more {
+		t.Errorf("%d memories, and more: %v (%v)", len(items), more, err)
+	}
+	write, read, err := sqlite.OpenPools(sqlite.Config{Path: w.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer write.Close()
+	defer read.Close()
+	rows, err := read.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+statement(t, "memory.Search", db.SQLite),
+		string(w.Workspace), "rarely", true, nil, nil, 0, false, 20, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var plan []string
+	for rows.Next() {
+		var id, parent, unused int
+		var detail string
+		if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
+			t.Fatal(err)
+		}
+		plan = append(plan, detail)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	all := strings.Join(plan, "\n")
+	for _, part := range []string{"SCAN agent_memory_words VIRTUAL TABLE INDEX", "SEARCH m USING INDEX", "(workspace_id=? AND id=?)"} {
+		if !strings.Contains(all, part) {
+			t.Errorf("%q is not in the plan:\n%s", part, all)
+		}
+	}
+	if strings.Contains(all, "SCAN m") {
+		t.Errorf("it reads the whole table:\n%s", all)
+	}
+}

@@ -1,0 +1,128 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/invalid"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+)
+
+var (
+	// ErrTaken says that the agent remembers that already.
+	ErrTaken = errors.New("the agent remembers that already")
+	// ErrChanged says that the memory was changed, or forgotten, since it was read.
+	ErrChanged = errors.New("the memory has been changed meanwhile")
+)
+
+// Patch is a change by a person; nil leaves a field as it is.
+type Patch struct {
+	Category   *string
+	Content    *string
+	Importance *int
+	ExpiresAt  *time.Time // zero: never
+}
+
+// Create remembers m for a person and answers it as it stands then. Errors:
+// [skill.InvalidError], [ErrTaken].
+func (s *Store) Create(ctx context.Context, tx *db.Tx, m Memory) (Memory, error) {
+	m.ID = s.ids()
+	if err := check(&m); err != nil {
+		return Memory{}, err
+	}
+	var written []Memory
+	err := tx.Each(ctx, collect(&written), s.q.Create,
+		m.ID, m.Agent, m.Category, m.Content, hash(m.Content), m.Importance, db.Null(m.Trace), m.ExpiresAt)
+	if err != nil {
+		return Memory{}, fmt.Errorf("create memory: %w", err)
+	}
+	if len(written) == 0 {
+		return Memory{}, ErrTaken
+	}
+	return written[0], nil
+}
+
+// Patch changes a memory as it was read by [Store.Get], and answers it as it stands
+// then. Errors: [skill.InvalidError], [ErrChanged], and [ErrTaken], after which the
+// transaction is over.
+func (s *Store) Patch(ctx context.Context, tx *db.Tx, m Memory, p Patch) (Memory, error) {
+	set(&m.Category, p.Category)
+	set(&m.Content, p.Content)
+	set(&m.Importance, p.Importance)
+	if p.ExpiresAt != nil {
+		m.ExpiresAt = p.ExpiresAt
+		if p.ExpiresAt.IsZero() {
+			m.ExpiresAt = nil
+		}
+	}
+	if err := check(&m); err != nil {
+		return Memory{}, err
+	}
+	var written []Memory
+	err := tx.Each(ctx, collect(&written), s.q.Patch, m.ID, m.Version, m.Category, m.Content, hash(m.Content), m.Importance, m.ExpiresAt)
+	switch {
+	case errors.Is(err, db.ErrUnique):
+		return Memory{}, ErrTaken
+	case err != nil:
+		return Memory{}, fmt.Errorf("change memory: %w", err)
+	case len(written) == 0:
+		return Memory{}, ErrChanged
+	}
+	return written[0], nil
+}
+
+// Delete deletes a memory, whatever its version; [db.ErrNoRows] when there is none.
+func (s *Store) Delete(ctx context.Context, tx *db.Tx, id string) error {
+	n, err := tx.Exec(ctx, s.q.Delete, id)
+	if err == nil && n == 0 {
+		err = db.ErrNoRows
+	}
+	if err != nil {
+		return fmt.Errorf("delete memory: %w", err)
+	}
+	return nil
+}
+
+// Bounds of a memory, in characters.
+const (
+	MaxAgent    = 255
+	MaxCategory = 100
+	MaxContent  = 8000
+)
+
+// check brings a memory into the form that is stored, and says what is wrong with it.
+func check(m *Memory) error {
+	bad := &skill.InvalidError{}
+	for _, f := range []struct {
+		name  string
+		text  *string
+		limit int
+	}{{"agent", &m.Agent, MaxAgent}, {"category", &m.Category, MaxCategory}, {"content", &m.Content, MaxContent}} {
+		*f.text = strings.TrimSpace(activity.Text(*f.text))
+		if n := utf8.RuneCountInString(*f.text); n < 1 || n > f.limit {
+			bad.Fields = append(bad.Fields, invalid.Field{Field: f.name, Problem: fmt.Sprintf("must have 1 to %d characters", f.limit)})
+		}
+	}
+	if m.Importance < 1 || m.Importance > 10 {
+		bad.Fields = append(bad.Fields, invalid.Field{Field: "importance", Problem: "must be 1 to 10"})
+	}
+	if m.ExpiresAt != nil && (m.ExpiresAt.Year() < 1970 || m.ExpiresAt.Year() > 9999) {
+		bad.Fields = append(bad.Fields, invalid.Field{Field: "expiresAt", Problem: "must be a time in the years 1970 to 9999"})
+	}
+	if len(bad.Fields) > 0 {
+		return bad
+	}
+	return nil
+}
+
+func set[T any](to *T, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}

@@ -1,0 +1,7 @@
+-- why: full-text search is a function of ours on Postgres, for row-level security, and a virtual table on SQLite.
+
+-- name: Search
+SELECT m.id, m.agent, m.category, m.content, m.importance, m.trace_id, m.expires_at, m.version, m.created_at, m.updated_at
+  FROM lk_search_memory($2, $3, $4, $5, $6, $7, $8, $9) f
+  JOIN agent_memory m ON m.workspace_id = $1 AND m.id = f.id
+ ORDER BY f.place;

@@ -1,0 +1,177 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// Filter narrows a listing; empty fields don't.
+type Filter struct {
+	Agent         string
+	Category      string
+	MinImportance int
+	Expired       bool // those that have expired too
+	// Text is words that the content must have, all of them and in any order, the last
+	// one perhaps as a beginning: the best match comes first, then the more important,
+	// then the newer. What is no letter or digit parts words and means nothing else;
+	// a text without any word finds nothing. At most 32 words in 1,000 bytes count.
+	Text   string
+	Before Position // without a text: newest first
+	Offset int      // with one
+	Limit  int      // at most 200; 50 when zero
+}
+
+// Position is a place in a listing, that of a memory; zero is the beginning.
+type Position struct {
+	At time.Time // it was created
+	ID string
+}
+
+const (
+	defaultLimit = 50
+	maxLimit     = 200
+	lastUUID     = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+)
+
+var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// List reads memories; more says that there are more.
+func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) (items []Memory, more bool, err error) {
+	if f.Limit <= 0 {
+		f.Limit = defaultLimit
+	}
+	limit := min(f.Limit, maxLimit)
+	f.Limit = limit + 1
+	q, args, ok := s.find(f)
+	if !ok {
+		return nil, false, nil
+	}
+	if err := s.db.Each(ctx, ws, collect(&items), q, args...); err != nil {
+		return nil, false, fmt.Errorf("list memories: %w", err)
+	}
+	if len(items) > limit {
+		return items[:limit], true, nil
+	}
+	return items, false, nil
+}
+
+// Search lists an agent's memories that have not expired and have the words, as
+// [Filter] says, and are of the category, where one is named. Without a text they are
+// the newest.
+func (s *Store) Search(ctx context.Context, tx lane.Tx, agent, text, category string, limit int) ([]Memory, error) {
+	q, args, ok := s.find(Filter{Agent: agent, Category: category, Text: text, Limit: limit})
+	if !ok {
+		return nil, nil
+	}
+	var out []Memory
+	if err := tx.Each(ctx, collect(&out), q, args...); err != nil {
+		return nil, fmt.Errorf("search memories: %w", err)
+	}
+	return out, nil
+}
+
+// find is the statement that reads what a filter lets through; not ok: nothing.
+func (s *Store) find(f Filter) (q db.Query, args []any, ok bool) {
+	if f.Text == "" {
+		if f.Before.ID == "" {
+			f.Before = Position{endOfTime, lastUUID}
+		}
+		return s.q.List, []any{db.Null(f.Agent), db.Null(f.Category), f.MinImportance, f.Expired, f.Before.At, f.Before.ID, f.Limit}, true
+	}
+	text, prefix := words(f.Text)
+	return s.q.Search, []any{text, prefix, db.Null(f.Agent), db.Null(f.Category), f.MinImportance, f.Expired, f.Limit, max(0, f.Offset)}, text != ""
+}
+
+// Bounds of a query.
+const (
+	maxText  = 1000 // bytes
+	maxWords = 32
+)
+
+// words are the words of a query, one space between them, and whether the last may be
+// a beginning: a single letter of ASCII would find half of all there is.
+func words(text string) (joined string, prefix bool) {
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "")
+	}
+	all := strings.FieldsFunc(strings.ToValidUTF8(text, " "), func(r rune) bool {
+		return !unicode.In(r, unicode.L, unicode.N, unicode.M)
+	})
+	if len(all) == 0 {
+		return "", false
+	}
+	all = all[:min(len(all), maxWords)]
+	return strings.Join(all, " "), len(all[len(all)-1]) > 1
+}
+
+// Newest lists an agent's memories that have not expired, newest first.
+func (s *Store) Newest(ctx context.Context, ws db.Workspace, agent string, limit int) ([]Memory, error) {
+	out, _, err := s.List(ctx, ws, Filter{Agent: agent, Limit: limit})
+	return out, err
+}
+
+// Relevant adds a look at what a prompt should say of an agent's memories to a batch:
+// the most important n that have not expired, of equal ones the newer.
+func (s *Store) Relevant(b *db.Batch, agent string, n int) *[]Memory {
+	found := new([]Memory)
+	b.Each(collect(found), s.q.Relevant, agent, n)
+	return found
+}
+
+// Get reads a memory, also one that has expired; [db.ErrNoRows] when there is none.
+func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Memory, error) {
+	var found []Memory
+	if err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id); err != nil {
+		return Memory{}, fmt.Errorf("read memory: %w", err)
+	}
+	if len(found) == 0 {
+		return Memory{}, fmt.Errorf("read memory: %w", db.ErrNoRows)
+	}
+	return found[0], nil
+}
+
+// Category is a category and how many memories it has.
+type Category struct {
+	Name  string
+	Count int
+}
+
+const maxCategories = 200
+
+// Categories lists the categories of the memories that have not expired, of one agent
+// or, for "", of all: the 200 that have most.
+func (s *Store) Categories(ctx context.Context, ws db.Workspace, agent string) ([]Category, error) {
+	var out []Category
+	err := s.db.Each(ctx, ws, func(scan db.Scan) error {
+		var c Category
+		err := scan(&c.Name, &c.Count)
+		out = append(out, c)
+		return err
+	}, s.q.Categories, db.Null(agent), maxCategories)
+	if err != nil {
+		return nil, fmt.Errorf("list the categories of memories: %w", err)
+	}
+	return out, nil
+}
+
+func collect(into *[]Memory) func(db.Scan) error {
+	return func(scan db.Scan) error {
+		var m Memory
+		var id *trace.ID
+		if err := scan(&m.ID, &m.Agent, &m.Category, &m.Content, &m.Importance, &id, &m.ExpiresAt, &m.Version, &m.CreatedAt, &m.UpdatedAt); err != nil {
+			return err
+		}
+		if id != nil {
+			m.Trace = *id
+		}
+		*into = append(*into, m)
+		return nil
+	}
+}

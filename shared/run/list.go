@@ -1,0 +1,83 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// Filter narrows a listing; empty fields don't.
+type Filter struct {
+	Agent   string
+	Surface trace.Surface
+	Status  Status
+	Trace   trace.ID
+	Subject lane.Name
+	Since   time.Time // inclusive
+	Until   time.Time // exclusive
+	Before  Position
+	Limit   int // at most 200; 50 when zero
+}
+
+// Position is a place in a listing, that of an execution; zero is the beginning.
+type Position struct {
+	At time.Time // it was created
+	ID string
+}
+
+const (
+	defaultLimit = 50
+	maxLimit     = 200
+	lastUUID     = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+)
+
+var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// List reads executions, newest first; more says that there are more.
+func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) (items []Execution, more bool, err error) {
+	if f.Before.ID == "" {
+		f.Before = Position{endOfTime, lastUUID}
+	}
+	if f.Since.IsZero() {
+		f.Since = time.Unix(0, 0)
+	}
+	if f.Until.IsZero() {
+		f.Until = endOfTime
+	}
+	if f.Limit <= 0 {
+		f.Limit = defaultLimit
+	}
+	f.Limit = min(f.Limit, maxLimit)
+	err = s.db.Each(ctx, ws, collect(&items), s.q.List, db.Null(f.Agent), db.Null(f.Surface), db.Null(f.Status), db.Null(f.Trace),
+		db.Null(f.Subject), f.Since, f.Until, f.Before.At, f.Before.ID, f.Limit+1)
+	if err != nil {
+		return nil, false, fmt.Errorf("list executions: %w", err)
+	}
+	if len(items) > f.Limit {
+		return items[:f.Limit], true, nil
+	}
+	return items, false, nil
+}
+
+// maxChildren is the most children that are listed.
+const maxChildren = 500
+
+// Children lists what an execution has begun, oldest first.
+func (s *Store) Children(ctx context.Context, ws db.Workspace, id string) ([]Execution, error) {
+	var out []Execution
+	if err := s.db.Each(ctx, ws, collect(&out), s.q.Children, id, maxChildren); err != nil {
+		return nil, fmt.Errorf("list the children of execution %s: %w", id, err)
+	}
+	return out, nil
+}
+
+// Cancel queues the end of the unfinished execution on a subject, if there is one. It
+// belongs into the transaction that ends the hold under which that works, so that it
+// writes no more.
+func (s *Store) Cancel(b *db.Batch, subject lane.Name, why string) {
+	b.Exec(s.q.Cancel, subject, why)
+}

@@ -1,0 +1,139 @@
+package run_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// names are the subjects of a listing, in its order.
+func (w world) names(t testing.TB, f run.Filter) (out []lane.Name, more bool) {
+	t.Helper()
+	items, more, err := w.runs.List(t.Context(), w.Workspace, f)
+	if err != nil {
+		t.Fatalf("%+v: %v", f, err)
+	}
+	for _, e := range items {
+		out = append(out, e.Subject)
+	}
+	return out, more
+}
+
+func TestExecutionsAreListedNewestFirst(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		var all []run.Execution
+		for i, name := range []lane.Name{"objective:a", "objective:b", "objective:c", "objective:d"} {
+			e := execution(name)
+			if i == 1 {
+				e.Agent, e.Surface = "another", trace.Operate
+			}
+			w.start(t, w.hold(t, name), e)
+			all = append(all, w.get(t, e.ID))
+			w.Skew.Advance(time.Minute)
+		}
+		w.become(t, all[2].ID, run.Parked)
+		for name, c := range map[string]struct {
+			f    run.Filter
+			want string
+		}{
+			"all":     {run.Filter{}, "dcba"},
+			"agent":   {run.Filter{Agent: "another"}, "b"},
+			"surface": {run.Filter{Surface: trace.Heartbeat}, "dca"},
+			"status":  {run.Filter{Status: run.Parked}, "c"},
+			"trace":   {run.Filter{Trace: all[3].Trace}, "d"},
+			"subject": {run.Filter{Subject: "objective:a"}, "a"},
+			"since":   {run.Filter{Since: all[2].CreatedAt}, "dc"},
+			"until":   {run.Filter{Until: all[2].CreatedAt}, "ba"},
+			"both":    {run.Filter{Since: all[1].CreatedAt, Until: all[3].CreatedAt, Agent: "flowpilot"}, "c"},
+			"none":    {run.Filter{Agent: "another", Status: run.Parked}, ""},
+		} {
+			found, more := w.names(t, c.f)
+			got := ""
+			for _, name := range found {
+				got += string(name[len(name)-1:])
+			}
+			if got != c.want || more {
+				t.Errorf("by %s it lists %s, and more: %v", name, got, more)
+			}
+		}
+		var pages [][]lane.Name
+		f := run.Filter{Limit: 3}
+		for more := true; more; {
+			var page []lane.Name
+			page, more = w.names(t, f)
+			pages = append(pages, page)
+			i := slices.IndexFunc(all, func(e run.Execution) bool { return e.Subject == page[len(page)-1] })
+			f.Before = run.Position{At: all[i].CreatedAt, ID: all[i].ID}
+		}
+		if len(pages) != 2 || len(pages[0]) != 3 || !slices.Equal(pages[1], []lane.Name{"objective:a"}) {
+			t.Errorf("the pages are %q", pages)
+		}
+		if found, _ := w.neighbour(t).names(t, run.Filter{}); len(found) > 0 {
+			t.Errorf("a neighbour lists %q", found)
+		}
+	})
+}
+
+func TestChildrenAreInOrder(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		parent := w.start(t, w.hold(t, "heartbeat"), execution("heartbeat"))
+		var want []string
+		for _, name := range []lane.Name{"objective:a", "objective:b"} {
+			e := execution(name)
+			e.Parent = parent.ID
+			want = append(want, w.start(t, w.hold(t, name), e).ID)
+		}
+		w.start(t, w.hold(t, "objective:c"), execution("objective:c"))
+		children := func(w world) (ids []string) {
+			found, err := w.runs.Children(t.Context(), w.Workspace, parent.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range found {
+				ids = append(ids, e.ID)
+			}
+			return ids
+		}
+		if got := children(w); !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+		if got := children(w.neighbour(t)); len(got) > 0 {
+			t.Errorf("a neighbour lists %v", got)
+		}
+	})
+}
+
+func TestWhatIsUnfinishedIsCancelled(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		for _, status := range statuses {
+			name := lane.Name("objective:" + string(status))
+			e := w.start(t, w.hold(t, name), execution(name))
+			w.become(t, e.ID, status)
+			before := w.get(t, e.ID)
+			cancel := func(w world) {
+				var b db.Batch
+				w.runs.Cancel(&b, name, "a person wants it")
+				if err := w.DB.Do(context.Background(), w.Workspace, &b); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cancel(w.neighbour(t))
+			if got := w.get(t, e.ID); got.Status != status {
+				t.Errorf("a neighbour makes it %s", got.Status)
+			}
+			cancel(w)
+			switch got := w.get(t, e.ID); {
+			case status.Ended() && (got.Status != status || got.Error != before.Error):
+				t.Errorf("%s became %+v", status, got)
+			case !status.Ended() && (got.Status != run.Cancelled || got.EndedAt == nil || got.Error != "a person wants it"):
+				t.Errorf("%s became %+v", status, got)
+			}
+		}
+	})
+}

@@ -1,0 +1,197 @@
+package workspace
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+)
+
+var (
+	// ErrTaken says that another workspace has the slug.
+	ErrTaken = errors.New("a workspace of that slug exists")
+	// ErrChanged says that somebody else has changed the workspace since it was read.
+	ErrChanged = errors.New("the workspace has been changed meanwhile")
+)
+
+// Workspace is one row.
+type Workspace struct {
+	ID        db.Workspace
+	Slug      string
+	Name      string
+	Settings  Settings // what is not set has its default
+	Version   int      // counts changes
+	CreatedAt time.Time
+	UpdatedAt time.Time
+
+	set map[string]json.RawMessage // as the column has it, what nobody knows included
+}
+
+// A FieldProblem says what is wrong with a field, never its value.
+type FieldProblem struct {
+	Field   string // "name", "settings.stepsPerRun"
+	Problem string
+}
+
+// An InvalidError lists what is wrong with a workspace.
+type InvalidError struct{ Fields []FieldProblem }
+
+func (e *InvalidError) Error() string {
+	text := "invalid workspace"
+	for i, f := range e.Fields {
+		text += []string{": ", "; "}[min(i, 1)] + f.Field + " " + f.Problem
+	}
+	return text
+}
+
+func (e *InvalidError) refuse(wrong bool, field, problem string) {
+	if wrong {
+		e.Fields = append(e.Fields, FieldProblem{field, problem})
+	}
+}
+
+func (e *InvalidError) orNil() error {
+	if len(e.Fields) == 0 {
+		return nil
+	}
+	return e
+}
+
+// MaxName is how many characters the name of a workspace may have.
+const MaxName = 255
+
+var legalSlug = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
+
+func (e *InvalidError) checkName(name string) {
+	n := utf8.RuneCountInString(name)
+	e.refuse(n < 1 || n > MaxName || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl), "name", "must be one line of 1 to 255 characters")
+}
+
+// Create adds a workspace. The transaction is one of the new workspace, so that its
+// first rows can follow. Errors: [InvalidError], and [ErrTaken], after which the
+// transaction is over.
+func (s *Store) Create(ctx context.Context, tx *db.Tx, slug, name string) (Workspace, error) {
+	name = strings.TrimSpace(name)
+	bad := &InvalidError{}
+	bad.refuse(len(slug) > 63 || !legalSlug.MatchString(slug), "slug", "must be 1 to 63 lower-case letters, digits and - that don't begin with -")
+	bad.checkName(name)
+	if err := bad.orNil(); err != nil {
+		return Workspace{}, err
+	}
+	var made []Workspace
+	err := tx.Each(ctx, collect(&made), s.q.Create, slug, name)
+	switch {
+	case errors.Is(err, db.ErrUnique):
+		return Workspace{}, ErrTaken
+	case err != nil:
+		return Workspace{}, fmt.Errorf("create workspace: %w", err)
+	}
+	return made[0], nil
+}
+
+// Get reads a workspace; [db.ErrNoRows] when there is none.
+func (s *Store) Get(ctx context.Context, ws db.Workspace) (Workspace, error) {
+	var found []Workspace
+	if err := s.db.Each(ctx, ws, collect(&found), s.q.Get); err != nil {
+		return Workspace{}, fmt.Errorf("read workspace: %w", err)
+	}
+	if len(found) == 0 {
+		return Workspace{}, fmt.Errorf("read workspace: %w", db.ErrNoRows)
+	}
+	return found[0], nil
+}
+
+// List reads those of the workspaces that there are, by slug, in one round trip. The
+// caller says which its principal may see.
+func (s *Store) List(ctx context.Context, ids []db.Workspace) ([]Workspace, error) {
+	var found []Workspace
+	var b db.Batch
+	for _, id := range ids {
+		b.Each(collect(&found), s.q.Named, id)
+	}
+	if err := s.db.Read(ctx, "", &b); err != nil {
+		return nil, fmt.Errorf("list workspaces: %w", err)
+	}
+	slices.SortFunc(found, func(a, b Workspace) int { return cmp.Compare(a.Slug, b.Slug) })
+	return found, nil
+}
+
+// Patch is a change of a workspace; nil leaves the name as it is.
+type Patch struct {
+	Name *string
+	// Settings are values by their names on the wire; nil is the default again. Those
+	// that are not named stay as they are.
+	Settings map[string]*int64
+}
+
+// Patch changes a workspace as it was read by [Store.Get], and answers it as it stands
+// then. The transaction is one of this workspace. Errors: [InvalidError],
+// [ErrChanged].
+func (s *Store) Patch(ctx context.Context, tx *db.Tx, w Workspace, p Patch) (Workspace, error) {
+	bad := &InvalidError{}
+	if p.Name != nil {
+		w.Name = strings.TrimSpace(*p.Name)
+		bad.checkName(w.Name)
+	}
+	merged := map[string]json.RawMessage{}
+	maps.Copy(merged, w.set)
+	schema := Schema()
+	for _, name := range slices.Sorted(maps.Keys(p.Settings)) {
+		i := slices.IndexFunc(schema, func(s Setting) bool { return s.Name == name })
+		if i < 0 {
+			bad.refuse(true, "settings."+name, "is none that there is")
+			continue
+		}
+		setting, v := schema[i], p.Settings[name]
+		if v == nil {
+			delete(merged, setting.key)
+			continue
+		}
+		bad.refuse(!setting.admits(*v), "settings."+name, fmt.Sprintf("must be %d to %d", setting.Min, setting.Max))
+		merged[setting.key] = fmt.Appendf(nil, "%d", *v)
+	}
+	if err := bad.orNil(); err != nil {
+		return Workspace{}, err
+	}
+	raw, err := json.Marshal(merged)
+	if err != nil {
+		return Workspace{}, fmt.Errorf("change workspace: %w", err)
+	}
+	var written []Workspace
+	if err := tx.Each(ctx, collect(&written), s.q.Patch, w.Version, w.Name, json.RawMessage(raw)); err != nil {
+		return Workspace{}, fmt.Errorf("change workspace: %w", err)
+	}
+	if len(written) == 0 {
+		return Workspace{}, ErrChanged
+	}
+	return written[0], nil
+}
+
+func collect(into *[]Workspace) func(db.Scan) error {
+	return func(scan db.Scan) error {
+		var w Workspace
+		var raw json.RawMessage
+		if err := scan(&w.ID, &w.Slug, &w.Name, &raw, &w.Version, &w.CreatedAt, &w.UpdatedAt); err != nil {
+			return err
+		}
+		var err error
+		if w.Settings, err = decoded(raw); err != nil {
+			return err
+		}
+		if err := json.Unmarshal(raw, &w.set); err != nil {
+			return fmt.Errorf("read workspace settings: %w", err)
+		}
+		*into = append(*into, w)
+		return nil
+	}
+}
