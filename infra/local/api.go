@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,9 +21,11 @@ import (
 
 // newAPI is the handler of the API over a core. b may be nil where no beat will
 // be asked for.
-func newAPI(core *app.Core, a *app.Agent, who auth.Verifier, b *beats, valkey func(context.Context) error) (http.Handler, error) {
+func newAPI(core *app.Core, a *app.Agent, door *app.Door, b *beats, valkey func(context.Context) error) (http.Handler, error) {
 	return api.New(api.Deps{
-		DB: core.DB, Lanes: a.Lanes, Runs: a.Runs, Log: a.Log, Auth: auth.New(who),
+		DB: core.DB, Lanes: a.Lanes, Runs: a.Runs, Log: a.Log,
+		Auth: door.Auth, People: door.People, Sessions: door.Sessions, Limits: door.Limits,
+		Events: door.Events, Streams: &api.Streams{Drain: b.drained()},
 		Secrets: a.Secrets, Skills: a.Registry, Approvals: a.Approvals, Operate: a.Operate,
 		Kick: func(ws db.Workspace) {
 			b.background(func(ctx context.Context) { drain(ctx, core, a, ws) })
@@ -56,7 +59,12 @@ func newOperator(core *app.Core, ws db.Workspace) (*operator, error) {
 	if err != nil {
 		return nil, err
 	}
-	handler, err := newAPI(core, a, func(context.Context, string) (auth.Principal, error) { return who, nil }, new(beats), nil)
+	door, err := a.Door(rand.Text(), false, func(context.Context, string) (auth.Principal, error) { return who, nil })
+	if err != nil {
+		return nil, err
+	}
+	door.Limits = nil
+	handler, err := newAPI(core, a, door, new(beats), nil)
 	return &operator{handler}, err
 }
 

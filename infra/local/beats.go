@@ -37,6 +37,14 @@ func (b *beats) beat(ctx context.Context, t heartbeat.Tick) (report heartbeat.Re
 	return b.run(ctx, t)
 }
 
+// drained is closed when the process is asked to end; nil where nobody asks.
+func (b *beats) drained() <-chan struct{} {
+	if b.process == nil {
+		return nil
+	}
+	return b.process.Done()
+}
+
 // background runs fn beyond the answer to a request.
 func (b *beats) background(fn func(context.Context)) {
 	b.working.Go(func() { fn(b.process) })

@@ -61,7 +61,11 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 	process, end := context.WithCancel(ctx)
 	defer end()
 	b := &beats{process: process, end: end, run: heart.Run, every: cfg.HeartbeatEvery, log: log}
-	handler, err := newAPI(core, agent, who, b, valkey(cfg))
+	door, err := agent.Door(token, false, who)
+	if err != nil {
+		return err
+	}
+	handler, err := newAPI(core, agent, door, b, valkey(cfg))
 	if err != nil {
 		return err
 	}

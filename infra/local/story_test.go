@@ -78,7 +78,7 @@ func tellAll(s *stage) {
 	s.say(ctx, wrong, "model failed", "step", 5, "class", "rate_limit", "error", "too many requests")
 	s.say(other, info, "skill done", "skill", "of_another_beat", "call", "1.1", "duration_ms", int64(65_000))
 	s.say(ctx, failed, "run interrupted", "step", 5, "error", "context canceled")
-	s.say(ctx, failed, "objective left: its lane is lost", "phase", "advance", "objective", "Write a welcome text", "error", "the hold on the lane is over")
+	s.say(ctx, failed, "work left: its lane is lost", "phase", "advance", "objective", "Write a welcome text", "error", "the hold on the lane is over")
 	s.say(ctx, failed, "work given up", "phase", "advance", "objective", "会議の要約を書く", "step", "読む", "reason", "it was tried 3 times")
 	s.say(ctx, info, "work ended", "phase", "advance", "objective", "会議の要約を書く", "step", "読む", "status", "parked", "reason", "the time was up", "answer", "")
 	s.say(ctx, info, "phase ended", "phase", "advance", "considered", 4, "done", 1, "failed", 1, "left", 2, "tokens", 1234567, "duration_ms", int64(90_000))

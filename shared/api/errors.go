@@ -48,7 +48,7 @@ var answers = []struct {
 	{auth.ErrNotFound, notFound},
 	{auth.ErrTaken, refusal(http.StatusConflict, "taken", auth.ErrTaken.Error())},
 	{auth.ErrLastOwner, refusal(http.StatusConflict, "last_owner", auth.ErrLastOwner.Error())},
-	{auth.ErrInvalid, refusal(http.StatusUnauthorized, "invalid_token", auth.ErrInvalid.Error())},
+	{auth.ErrInvalid, strange()},
 	{auth.ErrForbidden, refusal(http.StatusForbidden, "forbidden", auth.ErrForbidden.Error())},
 	{secret.ErrNotFound, notFound},
 	{secret.ErrValue, invalid(FieldError{"body.value", secret.ErrValue.Error()})},
@@ -119,6 +119,13 @@ func problemOf(err error) *Problem {
 		return unavailable
 	}
 	return internal
+}
+
+// strange says that a token is nobody's.
+func strange() *Problem {
+	p := refusal(http.StatusUnauthorized, "invalid_token", auth.ErrInvalid.Error())
+	p.header = http.Header{"Www-Authenticate": {`Bearer error="invalid_token"`}}
+	return p
 }
 
 // lost says that a hold is over.

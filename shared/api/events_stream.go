@@ -144,6 +144,11 @@ func (e *eventStream) follow(ctx context.Context, w http.ResponseWriter, ws db.W
 	}
 }
 
+// followed serves the route of events.
+func followed(s *server, a huma.API, op huma.Operation) {
+	newEventStream(s, s.Events, *s.Streams).handler()(s, a, op)
+}
+
 // handler puts the stream behind a route.
 func (e *eventStream) handler() handler {
 	return func(_ *server, a huma.API, op huma.Operation) {

@@ -102,7 +102,7 @@ func TestATraceIsReplayed(t *testing.T) {
 		w, id := beatenTrace(t, w)
 		var same replayed
 		w.must(t, 200, http.MethodPost, "/api/v1/traces/"+id+"/replay", `{}`, &same)
-		if len(same.Executions) != 2 || same.Differences != 0 || len(same.Executions[0].Steps) < 2 {
+		if len(same.Executions) != 3 || same.Differences != 0 || len(same.Executions[0].Steps) < 2 {
 			t.Fatalf("the same again is %+v", same)
 		}
 		var other replayed

@@ -124,7 +124,7 @@ func routes(s *server) []route {
 		{method: http.MethodDelete, path: v1 + "/session", id: "end-session", least: public, handler: typed(s.endSession),
 			caller: "the Engine Room", summary: "Sign out"},
 
-		{method: get, path: v1 + "/events", id: "follow-events", least: auth.Member, handler: newEventStream(s, s.Events, *s.Streams).handler(), patient: true, stream: true,
+		{method: get, path: v1 + "/events", id: "follow-events", least: auth.Member, handler: followed, patient: true, stream: true,
 			caller: "the Engine Room, whoever follows", summary: "What happens, as it happens"},
 
 		{method: get, path: "/openapi.json", id: "get-openapi-json", least: public, handler: file(&s.docs.json),

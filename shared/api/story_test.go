@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -11,10 +12,13 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/api"
+	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm/demo"
+	"github.com/lanekeeper/lanekeeper/shared/memory"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
@@ -77,7 +81,14 @@ func realBeat(t testing.TB, d *api.Deps) (*heartbeat.Heartbeat, *objective.Store
 	if err != nil {
 		t.Fatal(err)
 	}
+	memories, err1 := memory.New(d.DB, ids)
+	automations, err2 := automation.New(d.DB, ids)
+	heals, err3 := heal.New(d.DB, ids, d.Skills, automations)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		t.Fatal(err)
+	}
 	return &heartbeat.Heartbeat{
+		Memories: memories, Automations: automations, Heals: heals, Registered: heartbeat.Registered(d.Skills),
 		DB: d.DB, Lanes: d.Lanes, Runs: d.Runs, Log: d.Log, Workspaces: workspaces, Objectives: objectives,
 		Skills:    func(context.Context, db.Workspace, trace.Surface) (*skill.Set, error) { return set, nil },
 		Approvals: d.Approvals, Outbox: d.Approvals.Outbox, Sender: &outbox.Sender{Store: d.Approvals.Outbox, Slog: d.Slog},
