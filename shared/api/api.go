@@ -24,12 +24,15 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/live"
+	"github.com/lanekeeper/lanekeeper/shared/memory"
+	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
+	tenant "github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
 // Deps is what the API works with. All but Valkey, Limits and Version are needed.
@@ -57,7 +60,10 @@ type Deps struct {
 	// Operate is what an admin does with the agent.
 	Operate *operate.Operate
 
-	Approvals *approval.Store
+	Approvals  *approval.Store
+	Objectives *objective.Store
+	Memories   *memory.Store
+	Workspaces *tenant.Store
 	// Kick has this process send what is in a workspace's outbox, and returns at
 	// once. What is not sent then, the next beat finds.
 	Kick func(db.Workspace)

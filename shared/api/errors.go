@@ -13,11 +13,14 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/memory"
+	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
+	tenant "github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
 // retryOutage is after how long to come back when the database is away.
@@ -26,6 +29,9 @@ const retryOutage = 5 * time.Second
 var (
 	notFound = refusal(http.StatusNotFound, "not_found", "there is nothing here")
 	internal = refusal(http.StatusInternalServerError, "internal", "something went wrong here; the log says more under the trace")
+
+	// stale says that If-Match, or what was read, is of another version.
+	stale = refusal(http.StatusPreconditionFailed, "changed", "it has been changed meanwhile: read it again")
 
 	unavailable = refusal(http.StatusServiceUnavailable, "unavailable", "the database can't be reached; nothing was changed").later(retryOutage)
 	uncertain   = refusal(http.StatusServiceUnavailable, "uncertain", "the database went away while it was asked to commit: the change may or may not have happened").later(retryOutage)
@@ -64,6 +70,11 @@ var answers = []struct {
 	{skill.ErrTaken, refusal(http.StatusConflict, "taken", "there is a skill of that name")},
 	{skill.ErrChanged, refusal(http.StatusConflict, "changed", "somebody else has changed the skill meanwhile: read it again")},
 	{skill.ErrFull, refusal(http.StatusConflict, "full", "the workspace has as many skills as it may")},
+	{objective.ErrChanged, stale},
+	{objective.ErrCompleted, refusal(http.StatusConflict, "completed", objective.ErrCompleted.Error())},
+	{memory.ErrChanged, stale},
+	{memory.ErrTaken, refusal(http.StatusConflict, "taken", memory.ErrTaken.Error())},
+	{tenant.ErrChanged, stale},
 	{db.ErrNoRows, notFound},
 	{db.ErrUncertain, uncertain},
 	{context.DeadlineExceeded, tooSlow},

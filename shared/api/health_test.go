@@ -28,6 +28,7 @@ func down(t testing.TB) func(*api.Deps) {
 		to.DB, to.Lanes, to.Runs, to.Log, to.Secrets, to.Skills = from.DB, from.Lanes, from.Runs, from.Log, from.Secrets, from.Skills
 		to.Approvals, to.Operate = from.Approvals, from.Operate
 		to.People, to.Sessions, to.Events = from.People, from.Sessions, from.Events
+		to.Objectives, to.Memories, to.Workspaces = from.Objectives, from.Memories, from.Workspaces
 	}
 }
 
@@ -120,7 +121,7 @@ func TestEveryRouteWithTheDatabaseDown(t *testing.T) {
 		ask := right[route.ID]
 		got := w.call(t, route.Method, ask.path, owner, ask.body)
 		want := http.StatusServiceUnavailable
-		if route.IsFile || slices.Contains([]string{"run-heartbeat", "get-me", "start-session", "end-session"}, route.ID) { // which works behind its answer, or needs none
+		if route.IsFile || slices.Contains([]string{"run-heartbeat", "get-me", "start-session", "end-session", "get-workspace", "patch-workspace"}, route.ID) { // which works behind its answer, or needs none
 			want = ask.status
 		}
 		if got.status != want {

@@ -102,15 +102,17 @@ func (s *server) removeMember(ctx context.Context, in *struct {
 }
 
 // change makes a change that a person asks for, with its line in the log, in one
-// transaction.
-func (s *server) change(ctx context.Context, name string, fn func(context.Context, *db.Tx) error) error {
+// transaction. input are names and values that the line tells.
+func (s *server) change(ctx context.Context, what string, fn func(context.Context, *db.Tx) error, input ...any) error {
 	by, _ := auth.From(ctx)
+	begun := s.Clock()
 	return s.DB.Tx(ctx, by.Workspace, func(ctx context.Context, tx *db.Tx) error {
 		if err := fn(ctx, tx); err != nil {
 			return err
 		}
 		s.Log.Record(ctx, tx.Later(), activity.Entry{
-			Agent: principal(by), Surface: trace.Operate, Skill: name, Status: activity.Success,
+			Agent: activity.Operator, Surface: trace.Operate, Skill: what, Status: activity.Success, Duration: s.Clock().Sub(begun),
+			Input: object(append([]any{"by", principal(by)}, input...)...),
 		})
 		return nil
 	})

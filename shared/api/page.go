@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // page is one page of a listing.
@@ -54,4 +56,13 @@ func parseCursor(s string) (cursor, error) {
 func (c cursor) before(at time.Time, key string) bool {
 	order := c.at.Compare(time.UnixMicro(at.UnixMicro()))
 	return order < 0 || order == 0 && c.key < key
+}
+
+// idInCursor is the id that a cursor ends with.
+func idInCursor(c cursor) (string, error) {
+	id, err := uuid.Parse(c.key)
+	if err != nil {
+		return "", invalid(FieldError{"query.cursor", "expected a cursor of this listing"})
+	}
+	return id.String(), nil
 }

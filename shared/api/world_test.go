@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -26,10 +27,13 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/live"
+	"github.com/lanekeeper/lanekeeper/shared/memory"
+	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
 func TestMain(m *testing.M) {
@@ -113,6 +117,13 @@ func deps(t testing.TB, d *db.DB) api.Deps {
 		t.Fatal(err)
 	}
 	if all.Events, err = live.NewEvents(d); err != nil {
+		t.Fatal(err)
+	}
+	var err1, err2, err3 error
+	all.Objectives, err1 = objective.New(d, ids)
+	all.Memories, err2 = memory.New(d, ids)
+	all.Workspaces, err3 = workspace.New(d)
+	if err := errors.Join(err1, err2, err3); err != nil {
 		t.Fatal(err)
 	}
 	all.Streams = &api.Streams{Every: 10 * time.Millisecond, For: 50 * time.Millisecond}

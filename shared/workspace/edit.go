@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/invalid"
 )
 
 var (
@@ -37,55 +38,25 @@ type Workspace struct {
 	set map[string]json.RawMessage // as the column has it, what nobody knows included
 }
 
-// A FieldProblem says what is wrong with a field, never its value.
-type FieldProblem struct {
-	Field   string // "name", "settings.stepsPerRun"
-	Problem string
-}
-
-// An InvalidError lists what is wrong with a workspace.
-type InvalidError struct{ Fields []FieldProblem }
-
-func (e *InvalidError) Error() string {
-	text := "invalid workspace"
-	for i, f := range e.Fields {
-		text += []string{": ", "; "}[min(i, 1)] + f.Field + " " + f.Problem
-	}
-	return text
-}
-
-func (e *InvalidError) refuse(wrong bool, field, problem string) {
-	if wrong {
-		e.Fields = append(e.Fields, FieldProblem{field, problem})
-	}
-}
-
-func (e *InvalidError) orNil() error {
-	if len(e.Fields) == 0 {
-		return nil
-	}
-	return e
-}
-
 // MaxName is how many characters the name of a workspace may have.
 const MaxName = 255
 
 var legalSlug = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
 
-func (e *InvalidError) checkName(name string) {
+func checkName(bad *invalid.Error, name string) {
 	n := utf8.RuneCountInString(name)
-	e.refuse(n < 1 || n > MaxName || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl), "name", "must be one line of 1 to 255 characters")
+	bad.If(n < 1 || n > MaxName || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl), "name", "must be one line of 1 to 255 characters")
 }
 
 // Create adds a workspace. The transaction is one of the new workspace, so that its
-// first rows can follow. Errors: [InvalidError], and [ErrTaken], after which the
+// first rows can follow. Errors: [invalid.Error], and [ErrTaken], after which the
 // transaction is over.
 func (s *Store) Create(ctx context.Context, tx *db.Tx, slug, name string) (Workspace, error) {
 	name = strings.TrimSpace(name)
-	bad := &InvalidError{}
-	bad.refuse(len(slug) > 63 || !legalSlug.MatchString(slug), "slug", "must be 1 to 63 lower-case letters, digits and - that don't begin with -")
-	bad.checkName(name)
-	if err := bad.orNil(); err != nil {
+	bad := &invalid.Error{}
+	bad.If(len(slug) > 63 || !legalSlug.MatchString(slug), "slug", "must be 1 to 63 lower-case letters, digits and - that don't begin with -")
+	checkName(bad, name)
+	if err := bad.OrNil(); err != nil {
 		return Workspace{}, err
 	}
 	var made []Workspace
@@ -135,13 +106,13 @@ type Patch struct {
 }
 
 // Patch changes a workspace as it was read by [Store.Get], and answers it as it stands
-// then. The transaction is one of this workspace. Errors: [InvalidError],
+// then. The transaction is one of this workspace. Errors: [invalid.Error],
 // [ErrChanged].
 func (s *Store) Patch(ctx context.Context, tx *db.Tx, w Workspace, p Patch) (Workspace, error) {
-	bad := &InvalidError{}
+	bad := &invalid.Error{}
 	if p.Name != nil {
 		w.Name = strings.TrimSpace(*p.Name)
-		bad.checkName(w.Name)
+		checkName(bad, w.Name)
 	}
 	merged := map[string]json.RawMessage{}
 	maps.Copy(merged, w.set)
@@ -149,7 +120,7 @@ func (s *Store) Patch(ctx context.Context, tx *db.Tx, w Workspace, p Patch) (Wor
 	for _, name := range slices.Sorted(maps.Keys(p.Settings)) {
 		i := slices.IndexFunc(schema, func(s Setting) bool { return s.Name == name })
 		if i < 0 {
-			bad.refuse(true, "settings."+name, "is none that there is")
+			bad.If(true, "settings."+name, "is none that there is")
 			continue
 		}
 		setting, v := schema[i], p.Settings[name]
@@ -157,10 +128,10 @@ func (s *Store) Patch(ctx context.Context, tx *db.Tx, w Workspace, p Patch) (Wor
 			delete(merged, setting.key)
 			continue
 		}
-		bad.refuse(!setting.admits(*v), "settings."+name, fmt.Sprintf("must be %d to %d", setting.Min, setting.Max))
+		bad.If(!setting.admits(*v), "settings."+name, fmt.Sprintf("must be %d to %d", setting.Min, setting.Max))
 		merged[setting.key] = fmt.Appendf(nil, "%d", *v)
 	}
-	if err := bad.orNil(); err != nil {
+	if err := bad.OrNil(); err != nil {
 		return Workspace{}, err
 	}
 	raw, err := json.Marshal(merged)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/invalid"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
@@ -48,7 +49,7 @@ func (w world) patch(t testing.TB, read workspace.Workspace, p workspace.Patch) 
 // wrong are the fields that an error names.
 func wrong(t testing.TB, err error) string {
 	t.Helper()
-	invalid, ok := errors.AsType[*workspace.InvalidError](err)
+	invalid, ok := errors.AsType[*invalid.Error](err)
 	if !ok {
 		t.Errorf("got %v", err)
 		return ""

@@ -1,0 +1,184 @@
+package api
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/memory"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// memoryItem is one thing that an agent remembers.
+type memoryItem struct {
+	ID         string     `json:"id"`
+	Agent      string     `json:"agent"`
+	Category   string     `json:"category"`
+	Content    string     `json:"content"`
+	Importance int        `json:"importance"`
+	TraceID    trace.ID   `json:"traceId,omitempty" doc:"In which it was saved"`
+	ExpiresAt  *time.Time `json:"expiresAt,omitempty"`
+	CreatedAt  time.Time  `json:"createdAt"`
+	UpdatedAt  time.Time  `json:"updatedAt"`
+}
+
+func memoryOf(m memory.Memory) memoryItem {
+	return memoryItem{
+		ID: m.ID, Agent: m.Agent, Category: m.Category, Content: m.Content, Importance: m.Importance, TraceID: m.Trace,
+		ExpiresAt: utc(m.ExpiresAt), CreatedAt: m.CreatedAt.UTC(), UpdatedAt: m.UpdatedAt.UTC(),
+	}
+}
+
+func memoryOutput(m memory.Memory) *versioned[memoryItem] {
+	return &versioned[memoryItem]{ETag: tagOf(m.Version), Body: memoryOf(m)}
+}
+
+// listMemories lists the newest first; with a text, the best match first. It is
+// called by the Engine Room and by scripts.
+func (s *server) listMemories(ctx context.Context, in *struct {
+	Agent         string `query:"agent" maxLength:"255"`
+	Category      string `query:"category" maxLength:"100"`
+	MinImportance int    `query:"minImportance" minimum:"1" maximum:"10"`
+	Expired       string `query:"expired" enum:"true,false" doc:"Those that have expired, too"`
+	Q             string `query:"q" maxLength:"1000" doc:"Words that must all be in it; the last may be the beginning of one"`
+	Cursor        string `query:"cursor" maxLength:"200"`
+	Limit         int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
+}) (*answer[page[memoryItem]], error) {
+	from, err := parseCursor(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	f := memory.Filter{
+		Agent: in.Agent, Category: in.Category, MinImportance: in.MinImportance, Expired: in.Expired == "true", Text: in.Q, Limit: in.Limit,
+	}
+	refused := invalid(FieldError{"query.cursor", "expected a cursor of this listing"})
+	switch {
+	case in.Cursor == "":
+	case in.Q != "":
+		if f.Offset, err = strconv.Atoi(from.key); err != nil || f.Offset < 0 || f.Offset > 10_000 {
+			return nil, refused
+		}
+	default:
+		if f.Before.ID, err = idInCursor(from); err != nil {
+			return nil, err
+		}
+		f.Before.At = from.at
+	}
+	found, more, err := s.Memories.List(ctx, workspace(ctx), f)
+	if err != nil {
+		return nil, err
+	}
+	items, next := []memoryItem{}, ""
+	for _, m := range found {
+		items = append(items, memoryOf(m))
+	}
+	switch {
+	case !more:
+	case in.Q != "":
+		next = cursor{time.UnixMicro(0), strconv.Itoa(f.Offset + len(found))}.String()
+	default:
+		last := found[len(found)-1]
+		next = cursor{last.CreatedAt, last.ID}.String()
+	}
+	return listing(items, next), nil
+}
+
+// MemoryPath names a memory.
+type MemoryPath struct {
+	ID string `path:"id" format:"uuid"`
+}
+
+// getMemory is called by the Engine Room and by scripts.
+func (s *server) getMemory(ctx context.Context, in *MemoryPath) (*versioned[memoryItem], error) {
+	m, err := s.Memories.Get(ctx, workspace(ctx), in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return memoryOutput(m), nil
+}
+
+// createMemory is called by the Engine Room and by scripts.
+func (s *server) createMemory(ctx context.Context, in *struct {
+	Body struct {
+		Agent      string     `json:"agent,omitempty" maxLength:"255" doc:"Who remembers it; the operator's agent unless said"`
+		Category   string     `json:"category" minLength:"1" maxLength:"100"`
+		Content    string     `json:"content" minLength:"1" maxLength:"8000"`
+		Importance int        `json:"importance,omitempty" minimum:"1" maximum:"10" default:"5"`
+		ExpiresAt  *time.Time `json:"expiresAt,omitempty"`
+	}
+}) (*createdAt[memoryItem], error) {
+	m := memory.Memory{
+		Agent: in.Body.Agent, Category: in.Body.Category, Content: in.Body.Content, Importance: in.Body.Importance, ExpiresAt: in.Body.ExpiresAt,
+	}
+	if m.Agent == "" {
+		m.Agent = activity.Operator
+	}
+	m.Trace, _ = trace.From(ctx)
+	err := s.change(ctx, "memories.create", func(ctx context.Context, tx *db.Tx) (err error) {
+		m, err = s.Memories.Create(ctx, tx, m)
+		return err
+	}, "category", m.Category)
+	if err != nil {
+		return nil, err
+	}
+	return &createdAt[memoryItem]{"/api/v1/memories/" + m.ID, tagOf(m.Version), memoryOf(m)}, nil
+}
+
+// patchMemory is called by the Engine Room and by scripts.
+func (s *server) patchMemory(ctx context.Context, in *struct {
+	MemoryPath
+	IfMatch
+	Body struct {
+		Category   *string    `json:"category,omitempty" minLength:"1" maxLength:"100"`
+		Content    *string    `json:"content,omitempty" minLength:"1" maxLength:"8000"`
+		Importance *int       `json:"importance,omitempty" minimum:"1" maximum:"10"`
+		ExpiresAt  *time.Time `json:"expiresAt,omitempty"`
+	}
+}) (*versioned[memoryItem], error) {
+	m, err := s.Memories.Get(ctx, workspace(ctx), in.ID)
+	if err == nil {
+		err = in.matches(m.Version)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p := memory.Patch{Category: in.Body.Category, Content: in.Body.Content, Importance: in.Body.Importance, ExpiresAt: in.Body.ExpiresAt}
+	err = s.change(ctx, "memories.update", func(ctx context.Context, tx *db.Tx) (err error) {
+		m, err = s.Memories.Patch(ctx, tx, m, p)
+		return err
+	}, "memory", in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return memoryOutput(m), nil
+}
+
+// deleteMemory is called by the Engine Room and by scripts.
+func (s *server) deleteMemory(ctx context.Context, in *MemoryPath) (*struct{}, error) {
+	return nil, s.change(ctx, "memories.delete", func(ctx context.Context, tx *db.Tx) error {
+		return s.Memories.Delete(ctx, tx, in.ID)
+	}, "memory", in.ID)
+}
+
+// categoryItem is a category of memories.
+type categoryItem struct {
+	Category string `json:"category"`
+	Count    int    `json:"count"`
+}
+
+// listCategories is called by the Engine Room.
+func (s *server) listCategories(ctx context.Context, in *struct {
+	Agent string `query:"agent" maxLength:"255"`
+}) (*answer[page[categoryItem]], error) {
+	found, err := s.Memories.Categories(ctx, workspace(ctx), in.Agent)
+	if err != nil {
+		return nil, err
+	}
+	items := []categoryItem{}
+	for _, c := range found {
+		items = append(items, categoryItem{c.Name, c.Count})
+	}
+	return listing(items, ""), nil
+}

@@ -1,0 +1,300 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/objective"
+)
+
+// objectiveItem is what an agent works towards.
+type objectiveItem struct {
+	ID            string           `json:"id"`
+	Title         string           `json:"title"`
+	Description   string           `json:"description,omitempty"`
+	Priority      int              `json:"priority"`
+	DoneCriterion string           `json:"doneCriterion,omitempty"`
+	Status        objective.Status `json:"status" enum:"active,paused,completed"`
+	StatusReason  string           `json:"statusReason,omitempty"`
+	PlanVersion   int              `json:"planVersion" doc:"0: there is no plan yet"`
+	Summary       string           `json:"summary,omitempty"`
+	CreatedBy     string           `json:"createdBy"`
+	CreatedAt     time.Time        `json:"createdAt"`
+	UpdatedAt     time.Time        `json:"updatedAt"`
+	CompletedAt   *time.Time       `json:"completedAt,omitempty"`
+	Steps         []planStep       `json:"steps,omitempty" doc:"Of the present plan; only of a single objective"`
+}
+
+// planStep is one step of a plan.
+type planStep struct {
+	Number        int                  `json:"number"`
+	Title         string               `json:"title"`
+	Skill         string               `json:"skill,omitempty"`
+	Inputs        json.RawMessage      `json:"inputs,omitempty"`
+	DoneCriterion string               `json:"doneCriterion,omitempty"`
+	Status        objective.StepStatus `json:"status" enum:"pending,done,failed"`
+	Attempts      int                  `json:"attempts"`
+	Result        string               `json:"result,omitempty"`
+	ExecutionID   string               `json:"executionId,omitempty"`
+	EndedAt       *time.Time           `json:"endedAt,omitempty"`
+}
+
+func objectiveOf(o objective.Objective) objectiveItem {
+	item := objectiveItem{
+		ID: o.ID, Title: o.Title, Description: o.Description, Priority: o.Priority, DoneCriterion: o.DoneCriterion,
+		Status: o.Status, StatusReason: o.StatusReason, PlanVersion: o.PlanVersion, Summary: o.Summary, CreatedBy: o.CreatedBy,
+		CreatedAt: o.CreatedAt.UTC(), UpdatedAt: o.UpdatedAt.UTC(), CompletedAt: utc(o.CompletedAt),
+	}
+	for _, st := range o.Plan {
+		item.Steps = append(item.Steps, planStep{
+			Number: st.Number, Title: st.Title, Skill: st.Skill, Inputs: st.Inputs, DoneCriterion: st.DoneCriterion,
+			Status: st.Status, Attempts: st.Attempts, Result: st.Result, ExecutionID: st.Execution, EndedAt: utc(st.EndedAt),
+		})
+	}
+	return item
+}
+
+// versioned is one thing whose ETag is its version, for If-Match.
+type versioned[T any] struct {
+	ETag string `header:"ETag"`
+	Body T
+}
+
+// createdAt is a thing that was made, and where it is.
+type createdAt[T any] struct {
+	Location string `header:"Location"`
+	ETag     string `header:"ETag"`
+	Body     T
+}
+
+// tagOf is the ETag of a version.
+func tagOf(version int) string { return `"` + strconv.Itoa(version) + `"` }
+
+// IfMatch names the version that is to be changed.
+type IfMatch struct {
+	IfMatch string `header:"If-Match" maxLength:"20" doc:"The ETag of what is to be changed; without it, of what is there"`
+}
+
+// matches refuses a change of another version than the one that was named.
+func (m IfMatch) matches(version int) error {
+	if m.IfMatch != "" && m.IfMatch != tagOf(version) {
+		return stale
+	}
+	return nil
+}
+
+func objectiveOutput(o objective.Objective) *versioned[objectiveItem] {
+	return &versioned[objectiveItem]{ETag: tagOf(o.Version), Body: objectiveOf(o)}
+}
+
+// listObjectives is called by the Engine Room and by scripts.
+func (s *server) listObjectives(ctx context.Context, in *struct {
+	Status      objective.Status `query:"status" enum:"active,paused,completed"`
+	MinPriority int              `query:"minPriority" minimum:"1" maximum:"10"`
+	Q           string           `query:"q" maxLength:"200" doc:"Part of the title or the description"`
+	Cursor      string           `query:"cursor" maxLength:"200"`
+	Limit       int              `query:"limit" minimum:"1" maximum:"200" default:"50"`
+}) (*answer[page[objectiveItem]], error) {
+	from, err := parseCursor(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	f := objective.Filter{Status: in.Status, MinPriority: in.MinPriority, Text: in.Q, Limit: in.Limit}
+	if in.Cursor != "" {
+		if f.Before.ID, err = idInCursor(from); err != nil {
+			return nil, err
+		}
+		f.Before.At = from.at
+	}
+	found, more, err := s.Objectives.List(ctx, workspace(ctx), f)
+	if err != nil {
+		return nil, err
+	}
+	items, next := []objectiveItem{}, ""
+	for _, o := range found {
+		items = append(items, objectiveOf(o))
+	}
+	if more {
+		last := found[len(found)-1]
+		next = cursor{last.CreatedAt, last.ID}.String()
+	}
+	return listing(items, next), nil
+}
+
+// ObjectivePath names an objective.
+type ObjectivePath struct {
+	ID string `path:"id" format:"uuid"`
+}
+
+// getObjective is called by the Engine Room and by scripts.
+func (s *server) getObjective(ctx context.Context, in *ObjectivePath) (*versioned[objectiveItem], error) {
+	o, err := s.Objectives.Get(ctx, workspace(ctx), in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return objectiveOutput(o), nil
+}
+
+// createObjective is called by the Engine Room and by scripts.
+func (s *server) createObjective(ctx context.Context, in *struct {
+	Body struct {
+		Title         string `json:"title" minLength:"1" maxLength:"255"`
+		Description   string `json:"description,omitempty" maxLength:"8000"`
+		Priority      int    `json:"priority,omitempty" minimum:"1" maximum:"10" default:"5" doc:"10 comes first"`
+		DoneCriterion string `json:"doneCriterion,omitempty" maxLength:"2000" doc:"How one sees that it is reached"`
+	}
+}) (*createdAt[objectiveItem], error) {
+	by, _ := auth.From(ctx)
+	o := objective.Objective{
+		Title: in.Body.Title, Description: in.Body.Description, Priority: in.Body.Priority, DoneCriterion: in.Body.DoneCriterion, CreatedBy: principal(by),
+	}
+	err := s.change(ctx, "objectives.create", func(ctx context.Context, tx *db.Tx) (err error) {
+		o, err = s.objectives().Create(ctx, tx, o)
+		return err
+	}, "title", in.Body.Title)
+	if err != nil {
+		return nil, err
+	}
+	return &createdAt[objectiveItem]{"/api/v1/objectives/" + o.ID, tagOf(o.Version), objectiveOf(o)}, nil
+}
+
+// objectives is what people do to them.
+func (s *server) objectives() *objective.Admin {
+	return objective.NewAdmin(s.Objectives, s.Lanes, s.Runs)
+}
+
+// patchObjective is called by the Engine Room and by scripts.
+func (s *server) patchObjective(ctx context.Context, in *struct {
+	ObjectivePath
+	IfMatch
+	Body struct {
+		Title         *string `json:"title,omitempty" minLength:"1" maxLength:"255"`
+		Description   *string `json:"description,omitempty" maxLength:"8000"`
+		Priority      *int    `json:"priority,omitempty" minimum:"1" maximum:"10"`
+		DoneCriterion *string `json:"doneCriterion,omitempty" maxLength:"2000"`
+	}
+}) (*versioned[objectiveItem], error) {
+	o, err := s.Objectives.Get(ctx, workspace(ctx), in.ID)
+	if err == nil {
+		err = in.matches(o.Version)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p := objective.Patch{Title: in.Body.Title, Description: in.Body.Description, Priority: in.Body.Priority, DoneCriterion: in.Body.DoneCriterion}
+	err = s.change(ctx, "objectives.update", func(ctx context.Context, tx *db.Tx) (err error) {
+		o, err = s.objectives().Patch(ctx, tx, o, p)
+		return err
+	}, "objective", in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return objectiveOutput(o), nil
+}
+
+// replaceSteps gives an objective another plan. It is called by the Engine Room.
+func (s *server) replaceSteps(ctx context.Context, in *struct {
+	ObjectivePath
+	IfMatch
+	Body struct {
+		Steps []struct {
+			Title         string          `json:"title" minLength:"1" maxLength:"255"`
+			Skill         string          `json:"skill,omitempty" maxLength:"255"`
+			Inputs        json.RawMessage `json:"inputs,omitempty" doc:"What the skill gets: an object"`
+			DoneCriterion string          `json:"doneCriterion,omitempty" maxLength:"2000"`
+		} `json:"steps" minItems:"1" maxItems:"30"`
+	}
+}) (*versioned[objectiveItem], error) {
+	o, err := s.Objectives.Get(ctx, workspace(ctx), in.ID)
+	if err == nil {
+		err = in.matches(o.Version)
+	}
+	if err != nil {
+		return nil, err
+	}
+	steps := make([]objective.Step, len(in.Body.Steps))
+	for i, st := range in.Body.Steps {
+		steps[i] = objective.Step{Title: st.Title, Skill: st.Skill, Inputs: st.Inputs, DoneCriterion: st.DoneCriterion}
+	}
+	err = s.change(ctx, "objectives.plan", func(ctx context.Context, tx *db.Tx) (err error) {
+		o, err = s.objectives().ReplaceSteps(ctx, tx, o, steps)
+		return err
+	}, "objective", in.ID, "steps", len(steps))
+	if err != nil {
+		return nil, err
+	}
+	return objectiveOutput(o), nil
+}
+
+// listSteps is called by the Engine Room and by scripts.
+func (s *server) listSteps(ctx context.Context, in *ObjectivePath) (*answer[page[planStep]], error) {
+	o, err := s.Objectives.Get(ctx, workspace(ctx), in.ID)
+	if err != nil {
+		return nil, err
+	}
+	steps := objectiveOf(o).Steps
+	if steps == nil {
+		steps = []planStep{}
+	}
+	return listing(steps, ""), nil
+}
+
+// become changes the status of an objective, and has whoever works on it stop.
+func (s *server) become(ctx context.Context, what, id, why string, change func(context.Context, *db.Tx) (objective.Objective, bool, error)) (*versioned[objectiveItem], error) {
+	var o objective.Objective
+	err := s.change(ctx, what, func(ctx context.Context, tx *db.Tx) (err error) {
+		o, _, err = change(ctx, tx)
+		return err
+	}, "objective", id, "reason", why)
+	if err != nil {
+		return nil, err
+	}
+	if by, _ := auth.From(ctx); o.Status != objective.Active {
+		if err := s.objectives().Interrupt(ctx, by.Workspace, id, principal(by)); err != nil {
+			s.Slog.WarnContext(ctx, "who works on an objective was not asked to stop", "error", err)
+		}
+	}
+	return objectiveOutput(o), nil
+}
+
+// pauseObjective is called by the Engine Room and by scripts.
+func (s *server) pauseObjective(ctx context.Context, in *struct {
+	ObjectivePath
+	Body struct {
+		Reason string `json:"reason" minLength:"1" maxLength:"500"`
+	}
+}) (*versioned[objectiveItem], error) {
+	return s.become(ctx, "objectives.pause", in.ID, in.Body.Reason, func(ctx context.Context, tx *db.Tx) (objective.Objective, bool, error) {
+		return s.objectives().Pause(ctx, tx, in.ID, in.Body.Reason)
+	})
+}
+
+// resumeObjective is called by the Engine Room and by scripts.
+func (s *server) resumeObjective(ctx context.Context, in *struct {
+	ObjectivePath
+	Body *struct{}
+}) (*versioned[objectiveItem], error) {
+	return s.become(ctx, "objectives.resume", in.ID, "", func(ctx context.Context, tx *db.Tx) (objective.Objective, bool, error) {
+		return s.objectives().Resume(ctx, tx, in.ID)
+	})
+}
+
+// completeObjective is called by the Engine Room and by scripts.
+func (s *server) completeObjective(ctx context.Context, in *struct {
+	ObjectivePath
+	Body *struct {
+		Summary string `json:"summary,omitempty" maxLength:"8000"`
+	}
+}) (*versioned[objectiveItem], error) {
+	summary := ""
+	if in.Body != nil {
+		summary = in.Body.Summary
+	}
+	return s.become(ctx, "objectives.complete", in.ID, "", func(ctx context.Context, tx *db.Tx) (objective.Objective, bool, error) {
+		return s.objectives().Complete(ctx, tx, in.ID, summary)
+	})
+}

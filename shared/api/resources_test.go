@@ -1,0 +1,231 @@
+package api_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/api"
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+)
+
+// objectiveTold and memoryTold are what the tests read of them.
+type objectiveTold struct {
+	ID, Title, Status, StatusReason, Summary string
+	Priority, PlanVersion                    int
+	Steps                                    []struct{ Number int }
+}
+
+// callWith is call with a header.
+func (w *world) callWith(t testing.TB, method, path, token, body, name, value string) result {
+	t.Helper()
+	r := request(method, path, token, body)
+	r.Header.Set(name, value)
+	return w.send(t, r)
+}
+
+// withKeys is the world with the keys that it makes known.
+func withKeys(t testing.TB, w *world) *world {
+	t.Helper()
+	return newWorld(t, w.Env, func(d *api.Deps) {
+		d.Auth = auth.New(tokens(w.Workspace), d.People.VerifyKey)
+	})
+}
+
+func TestAnObjectiveByHTTP(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		var o objectiveTold
+		got := w.must(t, 201, http.MethodPost, "/api/v1/objectives", `{"title":"Sell ice","priority":7,"doneCriterion":"it is sold"}`, &o)
+		path := "/api/v1/objectives/" + o.ID
+		if o.Status != "active" || o.Priority != 7 || got.header.Get("Location") != path || got.header.Get("ETag") != `"1"` {
+			t.Fatalf("created %+v, %v", o, got.header)
+		}
+		w.must(t, 200, http.MethodPut, path+"/steps", `{"steps":[{"title":"one"},{"title":"two","skill":"look","inputs":{}}]}`, &o)
+		if len(o.Steps) != 2 || o.PlanVersion != 1 {
+			t.Errorf("planned %+v", o)
+		}
+		if got := w.callWith(t, http.MethodPatch, path, admin, `{"title":"Sell more ice"}`, "If-Match", `"1"`); got.status != 412 {
+			t.Errorf("a stale If-Match: %d %s", got.status, got.body)
+		}
+		w.must(t, 200, http.MethodPatch, path, `{"title":"Sell more ice"}`, &o)
+		w.must(t, 200, http.MethodPost, path+"/pause", `{"reason":"winter"}`, &o)
+		if o.Title != "Sell more ice" || o.Status != "paused" || o.StatusReason != "winter" {
+			t.Errorf("paused %+v", o)
+		}
+		w.must(t, 200, http.MethodPost, path+"/resume", `{}`, &o)
+		w.must(t, 200, http.MethodPost, path+"/complete", `{"summary":"all of it"}`, &o)
+		if o.Status != "completed" || o.Summary != "all of it" {
+			t.Errorf("completed %+v", o)
+		}
+		w.must(t, 409, http.MethodPost, path+"/pause", `{"reason":"late"}`, nil)
+		for i := range 3 {
+			w.must(t, 201, http.MethodPost, "/api/v1/objectives", fmt.Sprintf(`{"title":"No. %d"}`, i), nil)
+		}
+		var titles []string
+		for next := ""; ; {
+			var list struct {
+				Items      []objectiveTold
+				NextCursor *string
+			}
+			w.must(t, 200, http.MethodGet, "/api/v1/objectives?status=active&limit=2&cursor="+next, "", &list)
+			for _, i := range list.Items {
+				titles = append(titles, i.Title)
+			}
+			if list.NextCursor == nil {
+				break
+			}
+			next = *list.NextCursor
+		}
+		if strings.Join(titles, ",") != "No. 2,No. 1,No. 0" {
+			t.Errorf("listed %v", titles)
+		}
+	})
+}
+
+func TestAMemoryByHTTP(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		type told struct {
+			ID, Agent, Content string
+			Importance         int
+		}
+		var m told
+		w.must(t, 201, http.MethodPost, "/api/v1/memories", `{"category":"fact","content":"The shop opens at nine"}`, &m)
+		w.must(t, 201, http.MethodPost, "/api/v1/memories", `{"category":"fact","content":"The shop sells ice"}`, nil)
+		w.must(t, 409, http.MethodPost, "/api/v1/memories", `{"category":"fact","content":"the SHOP sells ice."}`, nil)
+		if m.Agent != activity.Operator || m.Importance != 5 {
+			t.Errorf("created %+v", m)
+		}
+		w.must(t, 200, http.MethodPatch, "/api/v1/memories/"+m.ID, `{"content":"The shop opens at ten","importance":9}`, &m)
+		var list struct {
+			Items      []told
+			NextCursor *string
+		}
+		w.must(t, 200, http.MethodGet, "/api/v1/memories?q=shop+te", "", &list)
+		if len(list.Items) != 1 || list.Items[0].Importance != 9 {
+			t.Errorf("found %+v", list)
+		}
+		w.must(t, 200, http.MethodGet, "/api/v1/memories?q=shop&limit=1", "", &list)
+		if len(list.Items) != 1 || list.NextCursor == nil {
+			t.Fatalf("the first page is %+v", list)
+		}
+		w.must(t, 200, http.MethodGet, "/api/v1/memories?q=shop&limit=1&cursor="+*list.NextCursor, "", &list)
+		if len(list.Items) != 1 {
+			t.Errorf("the second page is %+v", list)
+		}
+		var categories struct {
+			Items []struct {
+				Category string
+				Count    int
+			}
+		}
+		w.must(t, 200, http.MethodGet, "/api/v1/memory-categories", "", &categories)
+		if len(categories.Items) != 1 || categories.Items[0].Count != 2 {
+			t.Errorf("the categories are %+v", categories)
+		}
+		w.must(t, 204, http.MethodDelete, "/api/v1/memories/"+m.ID, "", nil)
+		w.must(t, 404, http.MethodGet, "/api/v1/memories/"+m.ID, "", nil)
+	})
+}
+
+func TestAWorkspaceByHTTP(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		path := "/api/v1/workspaces/" + string(w.Workspace)
+		var told struct {
+			Name, Role string
+			Settings   map[string]int64
+		}
+		w.must(t, 200, http.MethodGet, path, "", &told)
+		if told.Settings["beatTokens"] != 60_000 {
+			t.Errorf("it is %+v", told)
+		}
+		w.must(t, 200, http.MethodPatch, path, `{"name":"Ice","settings":{"beatTokens":1000}}`, &told)
+		if told.Name != "Ice" || told.Settings["beatTokens"] != 1000 || told.Settings["stepsPerRun"] != 20 {
+			t.Errorf("changed it is %+v", told)
+		}
+		got := w.call(t, http.MethodPatch, path, admin, `{"settings":{"beatTokens":-1,"nonsense":1}}`)
+		if got.status != 422 || !strings.Contains(string(got.body), "body.settings.beatTokens") || !strings.Contains(string(got.body), "body.settings.nonsense") {
+			t.Errorf("%d %s", got.status, got.body)
+		}
+	})
+}
+
+// TestAKeyOpensWhatItsScopesSay, until it is revoked.
+func TestAKeyOpensWhatItsScopesSay(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w = withKeys(t, w)
+		var k struct{ ID, Key, Prefix string }
+		got := w.must(t, 201, http.MethodPost, "/api/v1/api-keys", `{"name":"reader","role":"MEMBER","scopes":["memories:read"]}`, &k)
+		if !strings.HasPrefix(k.Key, k.Prefix) || len(k.Key) < 40 {
+			t.Fatalf("created %s", got.body)
+		}
+		for path, want := range map[string]int{"/api/v1/memories": 200, "/api/v1/objectives": 403} {
+			if got := w.call(t, http.MethodGet, path, k.Key, ""); got.status != want {
+				t.Errorf("%s: %d %s", path, got.status, got.body)
+			}
+		}
+		if got := w.call(t, http.MethodPost, "/api/v1/memories", k.Key, `{"category":"a","content":"b"}`); got.status != 403 {
+			t.Errorf("it writes: %d", got.status)
+		}
+		if list := w.must(t, 200, http.MethodGet, "/api/v1/api-keys", "", nil); strings.Contains(string(list.body), k.Key) {
+			t.Error("the listing shows the key")
+		}
+		w.must(t, 204, http.MethodDelete, "/api/v1/api-keys/"+k.ID, "", nil)
+		if got := w.call(t, http.MethodGet, "/api/v1/memories", k.Key, ""); got.status != 401 {
+			t.Errorf("revoked it opens: %d", got.status)
+		}
+	})
+}
+
+// TestAKeyIsMadeOnce: sent again under its Idempotency-Key, what is shown once is not
+// shown again, and nothing is done twice.
+func TestAKeyIsMadeOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		for _, want := range []int{201, 409} {
+			got := w.callWith(t, http.MethodPost, "/api/v1/api-keys", admin, `{"name":"ci","role":"MEMBER","scopes":["*"]}`, "Idempotency-Key", "one")
+			if got.status != want {
+				t.Errorf("%d, want %d: %s", got.status, want, got.body)
+			}
+		}
+		for i := range 2 {
+			got := w.callWith(t, http.MethodPost, "/api/v1/objectives", admin, `{"title":"once"}`, "Idempotency-Key", "two")
+			if replayed := got.header.Get("Idempotency-Replayed") == "true"; got.status != 201 || replayed != (i == 1) {
+				t.Errorf("%d %v: %s", got.status, got.header, got.body)
+			}
+		}
+		var keys, objectives struct{ Items []struct{ ID string } }
+		w.must(t, 200, http.MethodGet, "/api/v1/api-keys", "", &keys)
+		w.must(t, 200, http.MethodGet, "/api/v1/objectives", "", &objectives)
+		if len(keys.Items) != 1 || len(objectives.Items) != 1 {
+			t.Errorf("%d keys, %d objectives", len(keys.Items), len(objectives.Items))
+		}
+	})
+}
+
+func TestMembersByHTTP(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		var m struct{ UserID, Email, Role string }
+		if got := w.call(t, http.MethodPost, "/api/v1/members", owner, `{"email":"Ann@Example.org","role":"OWNER"}`); got.status != 201 {
+			t.Fatalf("%d %s", got.status, got.body)
+		} else if err := json.Unmarshal(got.body, &m); err != nil {
+			t.Fatal(err)
+		}
+		if m.Email != "ann@example.org" || m.Role != "OWNER" {
+			t.Errorf("added %+v", m)
+		}
+		for what, got := range map[string]result{
+			"again":        w.call(t, http.MethodPost, "/api/v1/members", owner, `{"email":"ann@example.org","role":"MEMBER"}`),
+			"the last one": w.call(t, http.MethodDelete, "/api/v1/members/"+m.UserID, owner, ""),
+			"lowered":      w.call(t, http.MethodPatch, "/api/v1/members/"+m.UserID, owner, `{"role":"MEMBER"}`),
+		} {
+			if got.status != 409 {
+				t.Errorf("%s: %d %s", what, got.status, got.body)
+			}
+		}
+		if got := w.call(t, http.MethodPost, "/api/v1/members", owner, `{"email":"no address","role":"MEMBER"}`); got.status != 422 || !strings.Contains(string(got.body), "body.email") {
+			t.Errorf("%d %s", got.status, got.body)
+		}
+	})
+}
