@@ -51,7 +51,7 @@ var lines = map[string]func(event) line{
 		return l
 	},
 	"work on objective": func(e event) line {
-		spans := []span{{bold, fmt.Sprintf("%-8s", e.text("phase"))}, {plain, e.text("objective")}}
+		spans := []span{{bold, fmt.Sprintf("%-9s", e.text("phase"))}, {plain, e.text("objective")}}
 		if step := e.text("step"); step != "" {
 			spans = append(spans, span{dim, " → "}, span{plain, step})
 		}
@@ -128,7 +128,7 @@ var lines = map[string]func(event) line{
 		return detail(yellow, "left "+e.text("objective")+", its lane is lost: "+e.text("error"))
 	},
 	"automation runs": func(e event) line {
-		return line{indent: 1, spans: []span{{bold, "automate "}, {plain, e.text("automation")}, {dim, " → "}, {plain, e.text("skill")}}}
+		return line{indent: 1, spans: []span{{bold, "automate  "}, {plain, e.text("automation")}, {dim, " → "}, {plain, e.text("skill")}}}
 	},
 	"automation ended": func(e event) line {
 		if status := e.text("status"); status != "completed" {
@@ -148,7 +148,7 @@ var lines = map[string]func(event) line{
 	},
 	"phase ended": func(e event) line {
 		if e.number("considered") == 0 {
-			return line{indent: 1, spans: []span{{bold, fmt.Sprintf("%-8s", e.text("phase"))}, {dim, "nothing to do"}}}
+			return line{indent: 1, spans: []span{{bold, fmt.Sprintf("%-9s", e.text("phase"))}, {dim, "nothing to do"}}}
 		}
 		counts := []string{fmt.Sprintf("%d of %d done", e.number("done"), e.number("considered"))}
 		for _, k := range []string{"failed", "left"} {
@@ -157,7 +157,7 @@ var lines = map[string]func(event) line{
 			}
 		}
 		tail := join(strings.Join(counts, ", "), count(e.number("tokens"), "token"), e.took())
-		return line{indent: 1, spans: []span{{bold, fmt.Sprintf("%-8s", e.text("phase"))}, {dim, tail}}}
+		return line{indent: 1, spans: []span{{bold, fmt.Sprintf("%-9s", e.text("phase"))}, {dim, tail}}}
 	},
 	"beat ended": func(e event) line {
 		outcome := e.text("outcome")

@@ -7,15 +7,43 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/memory"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
 //go:embed demo.json
 var demoContent []byte
+
+// demoWorkspace is what the default workspace is filled with.
+type demoWorkspace struct {
+	Objectives []demoObjective `json:"objectives"`
+	Skills     []struct {
+		Name        string          `json:"name"`
+		Description string          `json:"description"`
+		Parameters  json.RawMessage `json:"parameters"`
+		Config      json.RawMessage `json:"config"`
+	} `json:"skills"`
+	Automations []struct {
+		Name     string          `json:"name"`
+		Skill    string          `json:"skill"`
+		Input    json.RawMessage `json:"input"`
+		Cron     string          `json:"cron"`
+		TimeZone string          `json:"time_zone"`
+		Event    string          `json:"event"`
+	} `json:"automations"`
+	Memories []struct {
+		Category   string `json:"category"`
+		Content    string `json:"content"`
+		Importance int    `json:"importance"`
+	} `json:"memories"`
+}
 
 // demoObjective is an objective of the demo with the plan it may have already.
 type demoObjective struct {
@@ -48,12 +76,12 @@ func Seed(ctx context.Context, core *Core, demo bool) error {
 	if !demo {
 		return nil
 	}
-	var content []demoObjective
+	var content demoWorkspace
 	if err := json.Unmarshal(demoContent, &content); err != nil {
 		return fmt.Errorf("read the demo content: %w", err)
 	}
 	ctx = trace.With(ctx, core.Traces.New(trace.Operate))
-	for _, o := range content {
+	for _, o := range content.Objectives {
 		request := lane.Request{Workspace: workspace.Default, Lane: lane.Objective(o.ID), Holder: "seed"}
 		err := lanes.Do(ctx, request, lane.Wait{}, func(ctx context.Context, hold *lane.Hold) error {
 			return seedObjective(ctx, objectives, lanes, hold, o)
@@ -62,7 +90,57 @@ func Seed(ctx context.Context, core *Core, demo bool) error {
 			return fmt.Errorf("seed the demo: %w", err)
 		}
 	}
+	if err := seedRest(ctx, core, content); err != nil {
+		return fmt.Errorf("seed the demo: %w", err)
+	}
 	return nil
+}
+
+// seedRest adds the skills, automations and memories that are not there yet.
+func seedRest(ctx context.Context, core *Core, content demoWorkspace) error {
+	none, err1 := skill.NewSet()
+	skills, err2 := skill.NewRegistry(core.DB, core.IDs, none, map[skill.Kind]skill.Factory{skill.HTTP: unused})
+	automations, err3 := automation.New(core.DB, core.IDs)
+	memories, err4 := memory.New(core.DB, core.IDs)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
+		return err
+	}
+	add := func(fn func(context.Context, *db.Tx) error) error {
+		err := core.DB.Tx(ctx, workspace.Default, fn)
+		if errors.Is(err, skill.ErrTaken) || errors.Is(err, automation.ErrTaken) || errors.Is(err, memory.ErrTaken) {
+			return nil
+		}
+		return err
+	}
+	var errs []error
+	for _, k := range content.Skills {
+		errs = append(errs, add(func(ctx context.Context, tx *db.Tx) error {
+			_, err := skills.Create(ctx, tx, skill.Definition{
+				Name: k.Name, Kind: skill.HTTP, Description: k.Description, Parameters: k.Parameters, Config: k.Config, Enabled: true, CreatedBy: "demo",
+			})
+			return err
+		}))
+	}
+	for _, a := range content.Automations {
+		errs = append(errs, add(func(ctx context.Context, tx *db.Tx) error {
+			_, err := automations.Create(ctx, tx, automation.Automation{
+				Name: a.Name, Skill: a.Skill, Input: a.Input, Cron: a.Cron, TimeZone: a.TimeZone, Event: a.Event, Enabled: true, CreatedBy: "demo",
+			})
+			return err
+		}))
+	}
+	for _, m := range content.Memories {
+		errs = append(errs, add(func(ctx context.Context, tx *db.Tx) error {
+			_, err := memories.Create(ctx, tx, memory.Memory{Agent: activity.Operator, Category: m.Category, Content: m.Content, Importance: m.Importance})
+			return err
+		}))
+	}
+	return errors.Join(errs...)
+}
+
+// unused makes a skill that is registered here and used elsewhere.
+func unused(d skill.Definition) (skill.Skill, error) {
+	return skill.Skill{Name: d.Name, Do: func(context.Context, skill.Call) (any, error) { return nil, errors.New("not here") }}, nil
 }
 
 func seedObjective(ctx context.Context, objectives *objective.Store, lanes *lane.Store, hold *lane.Hold, o demoObjective) error {

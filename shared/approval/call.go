@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,7 +21,8 @@ import (
 type outcome struct {
 	output    json.RawMessage
 	message   string
-	uncertain bool // it may have had its effect
+	uncertain bool        // it may have had its effect
+	class     skill.Class // whose failure it is; empty: the caller's
 }
 
 const (
@@ -80,6 +82,9 @@ func (e *Executor) record(ctx context.Context, tx lane.Tx, j *job, o outcome) {
 		status, message = activity.Error, activity.Text(o.message)
 	}
 	tx.Later().Exec(e.Store.q.Execute, j.ID, kept(o.output), message)
+	if status == activity.Error && len(o.output) == 0 {
+		o.output = skill.ErrorOutput(cmp.Or(o.class, skill.Input)) // self-healing looks at whose failure it is
+	}
 	e.Store.Log.Record(ctx, tx.Later(), activity.Entry{
 		Agent: j.Agent, Surface: j.Surface, Skill: j.Skill, SkillID: j.SkillID, Status: status, Input: j.Input(), Output: o.output,
 		Error: o.message, Duration: e.Clock().Sub(j.begun), Trace: j.Trace, Execution: j.Execution,

@@ -149,7 +149,7 @@ func (e *Executor) run(ctx context.Context, j *job) error {
 		return err
 	case refused:
 		e.failed(ctx, j, err)
-		return e.finish(ctx, j, outcome{message: cmp.Or(refusal.Reason, "refused")})
+		return e.finish(ctx, j, outcome{class: skill.ClassOf(err), message: cmp.Or(refusal.Reason, "refused")})
 	case errors.Is(err, db.ErrCheck):
 		e.failed(ctx, j, err)
 		return e.finish(ctx, j, outcome{message: "the database refused a value of the call"})

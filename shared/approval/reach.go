@@ -17,7 +17,7 @@ const holdMargin = 5 * time.Second // beyond what a call may take
 // reach makes a call that has its effect outside, in no transaction.
 func (e *Executor) reach(ctx context.Context, j *job) error {
 	if j.StartedAt != nil && !j.skill.Keyed {
-		return e.finish(ctx, j, outcome{uncertain: true, message: "the call was cut off, and may have had its effect"})
+		return e.finish(ctx, j, outcome{uncertain: true, class: skill.Theirs, message: "the call was cut off, and may have had its effect"})
 	}
 	j.open = j.StartedAt != nil
 	if !j.open {
@@ -60,13 +60,13 @@ func (e *Executor) reach(ctx context.Context, j *job) error {
 		if j.skill.Keyed && !j.claimed.Last() {
 			return fmt.Errorf("call of skill %s: %w", j.Skill, open) // again, under its key
 		}
-		return e.finish(ctx, j, outcome{uncertain: true, message: open.Reason})
+		return e.finish(ctx, j, outcome{uncertain: true, class: skill.Theirs, message: open.Reason})
 	}
 	message := "the skill failed"
 	if refusal, ok := errors.AsType[*skill.Refusal](err); ok {
 		message = cmp.Or(refusal.Reason, "refused")
 	}
-	return e.finish(ctx, j, outcome{message: message})
+	return e.finish(ctx, j, outcome{class: skill.ClassOf(err), message: message})
 }
 
 // do runs a skill once. What takes too long or panics may have had its effect.
