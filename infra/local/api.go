@@ -27,6 +27,7 @@ func newAPI(core *app.Core, a *app.Agent, door *app.Door, b *beats, valkey func(
 		Auth: door.Auth, People: door.People, Sessions: door.Sessions, Limits: door.Limits,
 		Events: door.Events, Streams: &api.Streams{Drain: b.drained()},
 		Objectives: a.Objectives, Memories: a.Memories, Workspaces: a.Workspaces,
+		Automations: a.Automations, Heals: a.Heals, Budgets: a.Budgets,
 		Secrets: a.Secrets, Skills: a.Registry, Approvals: a.Approvals, Operate: a.Operate,
 		Kick: func(ws db.Workspace) {
 			b.background(func(ctx context.Context) { drain(ctx, core, a, ws) })

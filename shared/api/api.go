@@ -21,7 +21,10 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/automation"
+	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/live"
 	"github.com/lanekeeper/lanekeeper/shared/memory"
@@ -64,6 +67,10 @@ type Deps struct {
 	Objectives *objective.Store
 	Memories   *memory.Store
 	Workspaces *tenant.Store
+
+	Automations *automation.Store
+	Heals       *heal.Store
+	Budgets     *budget.Store
 	// Kick has this process send what is in a workspace's outbox, and returns at
 	// once. What is not sent then, the next beat finds.
 	Kick func(db.Workspace)

@@ -10,7 +10,11 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/automation"
+	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/heal"
+	wrongs "github.com/lanekeeper/lanekeeper/shared/invalid"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/memory"
@@ -75,6 +79,16 @@ var answers = []struct {
 	{memory.ErrChanged, stale},
 	{memory.ErrTaken, refusal(http.StatusConflict, "taken", memory.ErrTaken.Error())},
 	{tenant.ErrChanged, stale},
+	{skill.ErrByHuman, refusal(http.StatusConflict, "by_human", "a human has disabled the skill since: enable it instead")},
+	{automation.ErrNotFound, notFound},
+	{automation.ErrTaken, refusal(http.StatusConflict, "taken", automation.ErrTaken.Error())},
+	{automation.ErrChanged, stale},
+	{automation.ErrFull, refusal(http.StatusConflict, "full", automation.ErrFull.Error())},
+	{heal.ErrNotFound, notFound},
+	{heal.ErrEnded, refusal(http.StatusConflict, "ended", heal.ErrEnded.Error())},
+	{heal.ErrNoSwitch, notFound},
+	{budget.ErrNotFound, notFound},
+	{budget.ErrChanged, stale},
 	{db.ErrNoRows, notFound},
 	{db.ErrUncertain, uncertain},
 	{context.DeadlineExceeded, tooSlow},
@@ -120,6 +134,16 @@ func problemOf(err error) *Problem {
 	}
 	if wrong, ok := errors.AsType[*auth.FieldError](err); ok {
 		return invalid(FieldError{"body." + wrong.Field, wrong.Problem})
+	}
+	if wrong, ok := errors.AsType[*wrongs.Error](err); ok {
+		p := invalid()
+		for _, f := range wrong.Fields {
+			p.Errors = append(p.Errors, FieldError{located("body." + f.Field), f.Problem})
+		}
+		return p
+	}
+	if p := unbudgeted(err); p != nil {
+		return p
 	}
 	for _, a := range answers {
 		if errors.Is(err, a.err) {

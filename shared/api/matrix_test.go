@@ -70,6 +70,30 @@ var right = map[string]struct {
 	"start-session":           {"/api/v1/session", `{"token":"x"}`, 401},
 	"end-session":             {"/api/v1/session", "", 204},
 	"follow-events":           {"/api/v1/events", "", 200},
+	"list-automations":        {"/api/v1/automations", "", 200},
+	"create-automation":       {"/api/v1/automations", `{"name":"asked","skill":"look","schedule":{"cron":"@daily"}}`, 201},
+	"get-automation":          {"/api/v1/automations/none", "", 404},
+	"patch-automation":        {"/api/v1/automations/none", `{"name":"b"}`, 404},
+	"delete-automation":       {"/api/v1/automations/none", "", 404},
+	"enable-automation":       {"/api/v1/automations/none/enable", `{}`, 404},
+	"disable-automation":      {"/api/v1/automations/none/disable", `{"reason":"test"}`, 404},
+	"run-automation":          {"/api/v1/automations/none/run", `{}`, 404},
+	"list-heals":              {"/api/v1/heals", "", 200},
+	"get-heal":                {"/api/v1/heals/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", "", 404},
+	"undo-heal":               {"/api/v1/heals/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f/undo", `{}`, 404},
+	"list-kill-switches":      {"/api/v1/kill-switches", "", 200},
+	"set-kill-switch":         {"/api/v1/kill-switches", `{"scope":"agent","target":"a","reason":"test"}`, 201},
+	"release-kill-switch":     {"/api/v1/kill-switches/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f/release", `{}`, 404},
+	"delete-kill-switch":      {"/api/v1/kill-switches/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", "", 404},
+	"list-budgets":            {"/api/v1/budgets", "", 200},
+	"create-budget":           {"/api/v1/budgets", `{"scope":"global","allocated":5,"periodStart":"2030-01-01T00:00:00Z","periodEnd":"2030-02-01T00:00:00Z"}`, 201},
+	"reallocate-budgets":      {"/api/v1/budgets/reallocate", `{"from":"8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f","to":"8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4e","amount":1}`, 422},
+	"get-budget":              {"/api/v1/budgets/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", "", 404},
+	"patch-budget":            {"/api/v1/budgets/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", `{"allocated":5}`, 404},
+	"project-budget":          {"/api/v1/budgets/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f/projection", "", 404},
+	"list-usage":              {"/api/v1/usage", "", 200},
+	"list-executions":         {"/api/v1/executions", "", 200},
+	"get-execution":           {"/api/v1/executions/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", "", 404},
 	"get-openapi-json":        {"/openapi.json", "", 200},
 	"get-openapi-yaml":        {"/openapi.yaml", "", 200},
 	"get-docs":                {"/docs", "", 200},
@@ -97,10 +121,10 @@ func TestEveryRouteForEveryPrincipal(t *testing.T) {
 					want = http.StatusUnauthorized
 				case !roles[token].AtLeast(route.Least):
 					want = http.StatusForbidden
-				case (route.ID == "acquire-lane" || route.ID == "create-skill") && token == owner,
+				case (route.ID == "acquire-lane" || route.ID == "create-skill" || route.ID == "create-automation" || route.ID == "create-budget") && token == owner,
 					route.ID == "create-memory" && (token == owner || token == admin):
 					want = http.StatusConflict // the admin has it
-				case route.ID == "put-secret" && token == owner:
+				case (route.ID == "put-secret" || route.ID == "set-kill-switch") && token == owner:
 					want = http.StatusOK // the admin has put it
 				}
 				got := w.call(t, route.Method, ask.path, token, ask.body)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path"
 	"reflect"
 	"slices"
 	"strconv"
@@ -54,8 +55,17 @@ func (s *server) mount(table []route) error {
 			op.Responses[strconv.Itoa(status)] = &usual
 		}
 	}
-	for path, methods := range methodsByPath(table) {
-		s.mux.Handle(path, s.refusal(methodNotAllowed(methods)))
+	for at, allowed := range methodsByPath(table) {
+		refused := s.refusal(methodNotAllowed(allowed))
+		if !covered(at, table) {
+			s.mux.Handle(at, refused)
+			continue
+		}
+		for _, method := range methods { // the mux takes no more general pattern there
+			if !slices.Contains(allowed, method) {
+				s.mux.Handle(method+" "+at, refused)
+			}
+		}
 	}
 	s.mux.Handle("/", s.refusal(notFound))
 	if err := s.docs.describe(a.OpenAPI()); err != nil {
@@ -178,4 +188,12 @@ func methodsByPath(table []route) map[string][]string {
 		}
 	}
 	return methods
+}
+
+// covered reports whether another row has a wildcard where path ends.
+func covered(p string, table []route) bool {
+	return slices.ContainsFunc(table, func(rt route) bool {
+		dir, last := path.Split(rt.path)
+		return rt.path != p && strings.HasPrefix(last, "{") && dir+path.Base(p) == p
+	})
 }

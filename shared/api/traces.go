@@ -28,6 +28,7 @@ type executionItem struct {
 	ErrorMessage      string          `json:"errorMessage,omitempty"`
 	TokenUsage        tokenUsage      `json:"tokenUsage"`
 	CostUSD           float64         `json:"costUsd"`
+	TraceID           trace.ID        `json:"traceId"`
 	CreatedAt         time.Time       `json:"createdAt"`
 	EndedAt           *time.Time      `json:"endedAt,omitempty"`
 }
@@ -144,7 +145,7 @@ func executionItems(executions []run.Execution) []executionItem {
 			ID: e.ID, ParentExecutionID: e.Parent, Agent: e.Agent, Surface: surfaceName(e.Surface), Subject: e.Subject, Slot: e.Slot,
 			Status: e.Status, Attempt: e.Attempt, Input: e.Input, Result: e.Result, ErrorMessage: e.Error, CostUSD: e.CostUSD,
 			TokenUsage: tokenUsage{e.PromptTokens, e.CompletionTokens, e.PromptTokens + e.CompletionTokens},
-			CreatedAt:  e.CreatedAt.UTC(),
+			TraceID:    e.Trace, CreatedAt: e.CreatedAt.UTC(),
 		}
 		if e.EndedAt != nil {
 			ended := e.EndedAt.UTC()

@@ -23,8 +23,11 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/automation"
+	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/live"
 	"github.com/lanekeeper/lanekeeper/shared/memory"
@@ -124,6 +127,13 @@ func deps(t testing.TB, d *db.DB) api.Deps {
 	all.Memories, err2 = memory.New(d, ids)
 	all.Workspaces, err3 = workspace.New(d)
 	if err := errors.Join(err1, err2, err3); err != nil {
+		t.Fatal(err)
+	}
+	var err4, err5, err6 error
+	all.Automations, err4 = automation.New(d, ids)
+	all.Heals, err5 = heal.New(d, ids, all.Skills, all.Automations)
+	all.Budgets, err6 = budget.New(d, ids, time.Now)
+	if err := errors.Join(err4, err5, err6); err != nil {
 		t.Fatal(err)
 	}
 	all.Streams = &api.Streams{Every: 10 * time.Millisecond, For: 50 * time.Millisecond}

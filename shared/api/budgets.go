@@ -1,0 +1,220 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/budget"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+)
+
+// budgetItem is what may be used in one scope and one period, in tokens, and what is.
+type budgetItem struct {
+	ID                string       `json:"id" format:"uuid"`
+	Scope             budget.Scope `json:"scope" enum:"global,project,milestone,task,agent,skill"`
+	ScopeID           string       `json:"scopeId,omitempty" doc:"What it is of; left out for global"`
+	Allocated         int64        `json:"allocated"`
+	Consumed          int64        `json:"consumed"`
+	Reserved          int64        `json:"reserved" doc:"By what runs now"`
+	Remaining         int64        `json:"remaining" doc:"What can still be reserved"`
+	Overdraft         int64        `json:"overdraft" doc:"By how much more is consumed and reserved than is allocated"`
+	AllocatedMicroUSD *int64       `json:"allocatedMicroUsd,omitempty" doc:"Millionths of a dollar; left out where money has no bound"`
+	ConsumedMicroUSD  int64        `json:"consumedMicroUsd"`
+	ReservedMicroUSD  int64        `json:"reservedMicroUsd"`
+	PeriodStart       time.Time    `json:"periodStart"`
+	PeriodEnd         time.Time    `json:"periodEnd" doc:"From then on the next period counts, as long and as large"`
+	CreatedBy         string       `json:"createdBy"`
+	CreatedAt         time.Time    `json:"createdAt"`
+	UpdatedAt         time.Time    `json:"updatedAt"`
+}
+
+func budgetItemOf(b budget.Budget) budgetItem {
+	item := budgetItem{
+		ID: b.ID, Scope: b.Scope, ScopeID: b.ScopeID, Allocated: b.Tokens.Allocated, Consumed: b.Tokens.Consumed, Reserved: b.Tokens.Reserved,
+		Remaining: max(0, b.Tokens.Remaining()), Overdraft: b.Tokens.Overdraft(),
+		ConsumedMicroUSD: b.MicroUSD.Consumed, ReservedMicroUSD: b.MicroUSD.Reserved,
+		PeriodStart: b.Start.UTC(), PeriodEnd: b.End.UTC(), CreatedBy: b.CreatedBy, CreatedAt: b.CreatedAt.UTC(), UpdatedAt: b.UpdatedAt.UTC(),
+	}
+	if b.Capped {
+		item.AllocatedMicroUSD = &b.MicroUSD.Allocated
+	}
+	return item
+}
+
+func budgetOutput(b budget.Budget) *versioned[budgetItem] {
+	return &versioned[budgetItem]{ETag: tagOf(b.Version), Body: budgetItemOf(b)}
+}
+
+type budgetsInput struct {
+	Scope   budget.Scope `query:"scope" enum:"global,project,milestone,task,agent,skill"`
+	ScopeID string       `query:"scopeId" maxLength:"255"`
+	Active  string       `query:"active" enum:"true,false" doc:"Whether the period holds now"`
+	Cursor  string       `query:"cursor" maxLength:"200"`
+	Limit   int          `query:"limit" minimum:"1" maximum:"200" default:"50"`
+}
+
+// listBudgets lists budgets, the latest made first. It is called by the Engine Room
+// and by scripts.
+func (s *server) listBudgets(ctx context.Context, in *budgetsInput) (*answer[page[budgetItem]], error) {
+	from, err := parseCursor(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	f := budget.Filter{Scope: in.Scope, ScopeID: in.ScopeID, Limit: in.Limit}
+	if in.Cursor != "" {
+		if f.Before, err = idInCursor(from); err != nil {
+			return nil, err
+		}
+	}
+	if in.Active != "" {
+		f.Active = new(in.Active == "true")
+	}
+	found, more, err := s.Budgets.List(ctx, workspace(ctx), f)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]budgetItem, len(found))
+	for i, b := range found {
+		items[i] = budgetItemOf(b)
+	}
+	next := ""
+	if more {
+		next = cursor{time.UnixMicro(0), items[len(items)-1].ID}.String()
+	}
+	return listing(items, next), nil
+}
+
+// getBudget tells of one. It is called by the Engine Room and by scripts.
+func (s *server) getBudget(ctx context.Context, in *IDPath) (*versioned[budgetItem], error) {
+	b, err := s.Budgets.Get(ctx, workspace(ctx), in.id())
+	if err != nil {
+		return nil, err
+	}
+	return budgetOutput(b), nil
+}
+
+type createBudgetInput struct {
+	Body struct {
+		Scope             budget.Scope `json:"scope" enum:"global,project,milestone,task,agent,skill"`
+		ScopeID           string       `json:"scopeId,omitempty" maxLength:"255" doc:"The name of the agent or skill, the id of the others; left out for global"`
+		Allocated         int64        `json:"allocated" doc:"Tokens"`
+		AllocatedMicroUSD *int64       `json:"allocatedMicroUsd,omitempty" doc:"Millionths of a dollar; left out: money has no bound"`
+		PeriodStart       time.Time    `json:"periodStart"`
+		PeriodEnd         time.Time    `json:"periodEnd"`
+	}
+}
+
+// createBudget makes a budget. It is called by the Engine Room and by scripts.
+func (s *server) createBudget(ctx context.Context, in *createBudgetInput) (*createdAt[budgetItem], error) {
+	by, _ := auth.From(ctx)
+	n := budget.Budget{
+		Scope: in.Body.Scope, ScopeID: in.Body.ScopeID, Tokens: budget.Account{Allocated: in.Body.Allocated},
+		Start: in.Body.PeriodStart, End: in.Body.PeriodEnd, CreatedBy: principal(by),
+	}
+	if in.Body.AllocatedMicroUSD != nil {
+		n.Capped, n.MicroUSD.Allocated = true, *in.Body.AllocatedMicroUSD
+	}
+	var b budget.Budget
+	err := s.change(ctx, "budgets.create", func(ctx context.Context, tx *db.Tx) (err error) {
+		b, err = s.Budgets.Create(ctx, tx, n)
+		return err
+	}, "id", &b.ID, "scope", n.Scope, "scope_id", n.ScopeID, "allocated", n.Tokens.Allocated)
+	if err != nil {
+		return nil, err
+	}
+	return &createdAt[budgetItem]{"/api/v1/budgets/" + b.ID, tagOf(b.Version), budgetItemOf(b)}, nil
+}
+
+type patchBudgetInput struct {
+	IDPath
+	IfMatch
+	Body struct {
+		Allocated int64 `json:"allocated" doc:"Tokens, not fewer than are consumed"`
+	}
+}
+
+// patchBudget allocates another number of tokens. It is called by the Engine Room and
+// by scripts.
+func (s *server) patchBudget(ctx context.Context, in *patchBudgetInput) (*versioned[budgetItem], error) {
+	read, err := s.Budgets.Get(ctx, workspace(ctx), in.id())
+	if err != nil {
+		return nil, err
+	}
+	if err := in.matches(read.Version); err != nil {
+		return nil, err
+	}
+	version := 0 // any
+	if in.IfMatch.IfMatch != "" {
+		version = read.Version
+	}
+	var b budget.Budget
+	err = s.change(ctx, "budgets.update", func(ctx context.Context, tx *db.Tx) (err error) {
+		b, err = s.Budgets.Patch(ctx, tx, read.ID, version, in.Body.Allocated)
+		return err
+	}, "id", read.ID, "allocated", in.Body.Allocated)
+	if err != nil {
+		return nil, err
+	}
+	return budgetOutput(b), nil
+}
+
+type reallocateInput struct {
+	Body struct {
+		From   string `json:"from" format:"uuid" minLength:"36" maxLength:"36" doc:"The id of a budget"`
+		To     string `json:"to" format:"uuid" minLength:"36" maxLength:"36" doc:"The id of another"`
+		Amount int64  `json:"amount" doc:"Tokens that are neither consumed nor reserved"`
+	}
+}
+
+// reallocation is both budgets after tokens were moved.
+type reallocation struct {
+	From budgetItem `json:"from"`
+	To   budgetItem `json:"to"`
+}
+
+// reallocate moves tokens from one budget to another. It is called by the Engine Room
+// and by scripts.
+func (s *server) reallocate(ctx context.Context, in *reallocateInput) (*answer[reallocation], error) {
+	from, to := strings.ToLower(in.Body.From), strings.ToLower(in.Body.To)
+	for at, id := range map[string]string{"body.from": from, "body.to": to} {
+		_, err := s.Budgets.Get(ctx, workspace(ctx), id)
+		if errors.Is(err, budget.ErrNotFound) {
+			return nil, invalid(FieldError{at, "expected the id of a budget"})
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	var source, target budget.Budget
+	err := s.change(ctx, "budgets.reallocate", func(ctx context.Context, tx *db.Tx) (err error) {
+		source, target, err = s.Budgets.Reallocate(ctx, tx, from, to, in.Body.Amount)
+		return err
+	}, "from", from, "to", to, "amount", in.Body.Amount)
+	if err != nil {
+		return nil, err
+	}
+	return answered(reallocation{budgetItemOf(source), budgetItemOf(target)}), nil
+}
+
+// unbudgeted is why a budget can't be as it was asked for; nil: it was not that.
+func unbudgeted(err error) *Problem {
+	if wrong, ok := errors.AsType[*budget.InvalidError](err); ok {
+		return invalid(FieldError{"body." + wrong.Field, wrong.Problem})
+	}
+	if other, ok := errors.AsType[*budget.OverlapError](err); ok {
+		p := refusal(http.StatusConflict, "overlap", "the scope has a budget for a part of the period already")
+		p.Errors = []FieldError{{"body.periodStart", other.Error()}}
+		return p
+	}
+	if short, ok := errors.AsType[*budget.RefusedError](err); ok {
+		p := refusal(http.StatusConflict, "insufficient", "the budget has not enough left")
+		p.Errors = []FieldError{{"body.amount", fmt.Sprintf("expected at most %d", short.Remaining)}}
+		return p
+	}
+	return nil
+}

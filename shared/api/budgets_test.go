@@ -1,0 +1,200 @@
+package api_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/budget"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+const budgetsPath = "/api/v1/budgets"
+
+type budgetTold struct {
+	ID, Scope, ScopeID                                  string
+	Allocated, Consumed, Reserved, Remaining, Overdraft int64
+	AllocatedMicroUSD                                   *int64
+}
+
+// month is the body of a budget for the 30 days around now.
+func month(scope, id string, tokens int) string {
+	now := time.Now().UTC()
+	return fmt.Sprintf(`{"scope":%q,"scopeId":%q,"allocated":%d,"periodStart":%q,"periodEnd":%q}`, scope, id, tokens,
+		now.AddDate(0, 0, -15).Format(time.RFC3339), now.AddDate(0, 0, 15).Format(time.RFC3339))
+}
+
+func (w *world) budget(t testing.TB, scope, id string, tokens int) (b budgetTold) {
+	t.Helper()
+	got := w.must(t, 201, http.MethodPost, budgetsPath, month(scope, id, tokens), &b)
+	if got.header.Get("Location") != budgetsPath+"/"+b.ID || got.header.Get("ETag") != `"1"` {
+		t.Errorf("created %+v: %v", b, got.header)
+	}
+	return b
+}
+
+// reserves has an agent reserve tokens.
+func (w *world) reserves(t testing.TB, agent string, tokens int64) budget.Reservation {
+	t.Helper()
+	r, err := w.Budgets.Reserve(t.Context(), w.Workspace, budget.Request{
+		Agent: agent, Surface: trace.Heartbeat, Execution: ids(), Trace: w.Traces.New(trace.Heartbeat), Model: "demo", Output: tokens, Lease: time.Minute,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (w *world) uses(t testing.TB, agent string, tokens int) {
+	t.Helper()
+	used := budget.Used{Usage: llm.Usage{CompletionTokens: tokens}, Model: "demo", Operation: "reason"}
+	if err := w.Budgets.Settle(t.Context(), w.Workspace, w.reserves(t, agent, int64(tokens)), used); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestABudgetByHTTP(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		b := w.budget(t, "agent", "ann", 1000)
+		w.refused(t, 409, "overlap", http.MethodPost, budgetsPath, month("agent", "ann", 5))
+		w.uses(t, "ann", 300)
+		w.reserves(t, "ann", 200)
+		path := budgetsPath + "/" + b.ID
+		if w.must(t, 200, http.MethodGet, path, "", &b); b.Allocated != 1000 || b.Consumed != 300 || b.Reserved != 200 || b.Remaining != 500 || b.AllocatedMicroUSD != nil {
+			t.Errorf("it is %+v", b)
+		}
+		got := w.must(t, 200, http.MethodPatch, path, `{"allocated":400}`, &b)
+		if b.Remaining != 0 || b.Overdraft != 100 || got.header.Get("ETag") != `"2"` {
+			t.Errorf("with less it is %+v", b)
+		}
+		for _, other := range []string{`"1"`, `"0"`, `*x`} {
+			if got := w.callWith(t, http.MethodPatch, path, admin, `{"allocated":900}`, "If-Match", other); got.status != http.StatusPreconditionFailed {
+				t.Errorf("If-Match %s: %d %s", other, got.status, got.body)
+			}
+		}
+		if got := w.callWith(t, http.MethodPatch, path, admin, `{"allocated":900}`, "If-Match", `"2"`); got.status != http.StatusOK {
+			t.Errorf("of this version: %d %s", got.status, got.body)
+		}
+		if p := w.refused(t, 422, "invalid", http.MethodPatch, path, `{"allocated":299}`); !p.at("body.allocated") {
+			t.Errorf("less than is consumed: %+v", p.Errors)
+		}
+		var p struct {
+			RemainingTokens, DailyBurnRate int64
+			DaysUntilExhaustion            *float64
+			ProjectedExhaustionDate        *time.Time
+			Recommendation                 string
+		}
+		w.must(t, 200, http.MethodGet, path+"/projection", "", &p)
+		if p.RemainingTokens != 600 || p.DailyBurnRate != 300 || p.DaysUntilExhaustion == nil || *p.DaysUntilExhaustion != 2 || p.ProjectedExhaustionDate == nil || p.Recommendation != "THROTTLE" {
+			t.Errorf("projected %+v", p)
+		}
+		idle := w.budget(t, "agent", "bob", 10)
+		w.must(t, 200, http.MethodGet, budgetsPath+"/"+idle.ID+"/projection", "", &p)
+		if p.DaysUntilExhaustion != nil || p.ProjectedExhaustionDate != nil || p.Recommendation != "CONTINUE" {
+			t.Errorf("projected %+v", p)
+		}
+		want := []string{"budgets.create", "budgets.update", "budgets.update", "budgets.create"}
+		if got := w.changes(t); !slices.Equal(got, want) {
+			t.Errorf("the log says %v", got)
+		}
+	})
+}
+
+func TestTokensAreReallocatedByHTTP(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		a, b := w.budget(t, "agent", "ann", 1000), w.budget(t, "agent", "bob", 10)
+		w.uses(t, "ann", 300)
+		ask := func(from, to string, amount int) string {
+			return fmt.Sprintf(`{"from":%q,"to":%q,"amount":%d}`, from, to, amount)
+		}
+		const path = budgetsPath + "/reallocate"
+		var moved struct{ From, To budgetTold }
+		w.must(t, 200, http.MethodPost, path, ask(strings.ToUpper(a.ID), b.ID, 600), &moved)
+		if moved.From.ID != a.ID || moved.From.Allocated != 400 || moved.To.ID != b.ID || moved.To.Allocated != 610 {
+			t.Errorf("moved %+v", moved)
+		}
+		if p := w.refused(t, 409, "insufficient", http.MethodPost, path, ask(a.ID, b.ID, 101)); !p.at("body.amount") {
+			t.Errorf("more than there is: %+v", p.Errors)
+		}
+		none := ids()
+		for body, at := range map[string]string{
+			ask(a.ID, a.ID, 1): "body.to", ask(a.ID, none, 1): "body.to", ask(none, a.ID, 1): "body.from", ask(a.ID, b.ID, 0): "body.amount", ask("x", b.ID, 1): "body.from",
+		} {
+			if p := w.refused(t, 422, "invalid", http.MethodPost, path, body); !p.at(at) {
+				t.Errorf("%s: %+v, want %s", body, p.Errors, at)
+			}
+		}
+	})
+}
+
+// The path that a wildcard would take too.
+func TestReallocateGoesByPOST(t *testing.T) {
+	w := onOne(t)
+	rec := httptestCall(w, request(http.MethodGet, budgetsPath+"/reallocate", owner, ""))
+	if rec.Code != http.StatusMethodNotAllowed || rec.Header().Get("Allow") != "POST" {
+		t.Errorf("%d, Allow %q", rec.Code, rec.Header().Get("Allow"))
+	}
+}
+
+func TestBudgetsThatAreRefused(t *testing.T) {
+	w := onOne(t)
+	sound := month("agent", "ann", 5)
+	for body, at := range map[string]string{
+		month("agent", "", 5): "body.scopeId", month("global", "x", 5): "body.scopeId", month("world", "", 5): "body.scope", month("agent", "ann", -1): "body.allocated",
+		strings.Replace(sound, `"allocated":5`, `"allocated":5,"allocatedMicroUsd":-1`, 1):                         "body.allocatedMicroUsd",
+		strings.Replace(sound, `"allocated":5,`, ``, 1):                                                            "body",
+		strings.Replace(sound, `"periodEnd"`, `"ends"`, 1):                                                         "body.ends",
+		`{"scope":"global","allocated":1,"periodStart":"2030-01-02T00:00:00Z","periodEnd":"2030-01-01T00:00:00Z"}`: "body.periodEnd",
+		`{"scope":"global","allocated":1,"periodStart":"yesterday","periodEnd":"2030-01-01T00:00:00Z"}`:            "body.periodStart",
+	} {
+		p := w.refused(t, 422, "invalid", http.MethodPost, budgetsPath, body)
+		if !slices.ContainsFunc(p.Errors, func(e struct{ Location, Message string }) bool { return strings.HasPrefix(e.Location, at) }) {
+			t.Errorf("%s: %+v, want %s", body, p.Errors, at)
+		}
+	}
+}
+
+func TestBudgetsAndUsageAreListed(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.budget(t, "agent", "ann", 1000)
+		w.budget(t, "agent", "bob", 1000)
+		w.must(t, 201, http.MethodPost, budgetsPath,
+			`{"scope":"project","scopeId":"p","allocated":1,"allocatedMicroUsd":7,"periodStart":"2010-01-01T00:00:00Z","periodEnd":"2010-02-01T00:00:00Z"}`, nil)
+		for query, want := range map[string][]string{
+			"": {"project p", "agent bob", "agent ann"}, "?limit=2": {"project p", "agent bob", "agent ann"}, "?scope=agent": {"agent bob", "agent ann"},
+			"?scope=agent&scopeId=ann": {"agent ann"}, "?active=false": {"project p"}, "?active=true&limit=1": {"agent bob", "agent ann"},
+		} {
+			got := listed(t, w, budgetsPath+query, func(b budgetTold) string { return strings.TrimSpace(b.Scope + " " + b.ScopeID) })
+			if !slices.Equal(got, want) {
+				t.Errorf("%s lists %v", query, got)
+			}
+		}
+		w.uses(t, "ann", 30)
+		w.uses(t, "ann", 40)
+		w.uses(t, "bob", 50)
+		for query, want := range map[string][]string{
+			"?by=agent": {"ann 2 70", "bob 1 50"}, "?by=model": {"demo 3 120"}, "?by=surface": {"heartbeat 3 120"}, "?by=skill": {" 3 120"}, "?by=task": {" 3 120"},
+			"?by=agent&until=2020-01-01T00:00:00Z": nil, "?by=model&since=2020-01-01T00:00:00Z": {"demo 3 120"},
+		} {
+			got := listed(t, w, "/api/v1/usage"+query, func(u struct {
+				Key                              string
+				Calls, OutputTokens, TotalTokens int64
+			}) string {
+				if u.OutputTokens != u.TotalTokens {
+					t.Errorf("%s: %+v", query, u)
+				}
+				return fmt.Sprint(u.Key, " ", u.Calls, " ", u.TotalTokens)
+			})
+			if !slices.Equal(got, want) {
+				t.Errorf("%s adds up to %q", query, got)
+			}
+		}
+		if p := w.refused(t, 422, "invalid", http.MethodGet, "/api/v1/usage?by=moon", ""); !p.at("query.by") {
+			t.Errorf("%+v", p.Errors)
+		}
+	})
+}

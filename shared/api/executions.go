@@ -1,0 +1,62 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+type executionsInput struct {
+	Agent   string     `query:"agent" maxLength:"255"`
+	Surface string     `query:"surface" enum:"heartbeat,operate,chat,webhook,coordinator,worker,hb,op,ch,wh,co,wk"`
+	Status  run.Status `query:"status" enum:"running,waiting,parked,completed,failed,cancelled,stalled"`
+	TraceID string     `query:"traceId" pattern:"^(hb|op|ch|wh|co|wk)_[0-9a-z]{9}_[0-9a-z]{10}$" patternDescription:"a trace id"`
+	Since   time.Time  `query:"since" doc:"Not before this time (RFC 3339)"`
+	Until   time.Time  `query:"until" doc:"Before this time (RFC 3339)"`
+	Cursor  string     `query:"cursor" maxLength:"200"`
+	Limit   int        `query:"limit" minimum:"1" maximum:"200" default:"50"`
+}
+
+// listExecutions lists executions, newest first, without their inputs and results,
+// which can be large. It is called by the Engine Room and by scripts.
+func (s *server) listExecutions(ctx context.Context, in *executionsInput) (*answer[page[executionItem]], error) {
+	from, err := parseCursor(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	f := run.Filter{
+		Agent: in.Agent, Surface: surfaceOf(in.Surface), Status: in.Status, Trace: trace.ID(in.TraceID),
+		Since: in.Since, Until: in.Until, Limit: in.Limit,
+	}
+	if in.Cursor != "" {
+		if f.Before.ID, err = idInCursor(from); err != nil {
+			return nil, err
+		}
+		f.Before.At = from.at
+	}
+	found, more, err := s.Runs.List(ctx, workspace(ctx), f)
+	if err != nil {
+		return nil, err
+	}
+	items := executionItems(found)
+	for i := range items {
+		items[i].Input, items[i].Result = nil, nil
+	}
+	next := ""
+	if more {
+		last := found[len(found)-1]
+		next = cursor{last.CreatedAt, last.ID}.String()
+	}
+	return listing(items, next), nil
+}
+
+// getExecution tells of one. It is called by the Engine Room and by scripts.
+func (s *server) getExecution(ctx context.Context, in *IDPath) (*answer[executionItem], error) {
+	e, err := s.Runs.Get(ctx, workspace(ctx), in.id())
+	if err != nil {
+		return nil, err
+	}
+	return answered(executionItems([]run.Execution{e})[0]), nil
+}

@@ -1,0 +1,128 @@
+package api
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/heal"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// healItem is one time that self-healing took a skill out of use.
+type healItem struct {
+	ID           string      `json:"id" format:"uuid"`
+	Skill        string      `json:"skill"`
+	Code         string      `json:"code" doc:"The class of its errors"`
+	Failures     int         `json:"failures" doc:"In a row"`
+	Automations  []string    `json:"automations" nullable:"false" doc:"The ids of those that were disabled with it"`
+	Status       heal.Status `json:"status" enum:"active,probing,restored,undone,superseded" doc:"probing: its next call decides"`
+	FailedProbes int         `json:"failedProbes"`
+	ProbeAt      *time.Time  `json:"probeAt,omitempty" doc:"active: when it is tried again"`
+	TraceID      trace.ID    `json:"traceId"`
+	EndedBy      string      `json:"endedBy,omitempty"`
+	CreatedAt    time.Time   `json:"createdAt"`
+	UpdatedAt    time.Time   `json:"updatedAt"`
+}
+
+func healItemOf(h heal.Heal) healItem {
+	item := healItem{
+		ID: h.ID, Skill: h.Skill, Code: h.Code, Failures: h.Failures, Automations: append([]string{}, h.Automations...),
+		Status: h.Status, FailedProbes: h.Probes, TraceID: h.Trace, EndedBy: h.EndedBy,
+		CreatedAt: h.CreatedAt.UTC(), UpdatedAt: h.UpdatedAt.UTC(),
+	}
+	if h.Status == heal.Active {
+		item.ProbeAt = utc(&h.ProbeAt)
+	}
+	return item
+}
+
+type healsInput struct {
+	Status heal.Status `query:"status" enum:"active,probing,restored,undone,superseded"`
+	Skill  string      `query:"skill" maxLength:"64"`
+	Cursor string      `query:"cursor" maxLength:"200"`
+	Limit  int         `query:"limit" minimum:"1" maximum:"200" default:"50"`
+}
+
+// listHeals lists what self-healing took out of use, newest first. It is called by
+// the Engine Room.
+func (s *server) listHeals(ctx context.Context, in *healsInput) (*answer[page[healItem]], error) {
+	from, err := parseCursor(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	f := heal.Filter{Status: in.Status, Skill: in.Skill, Limit: in.Limit + 1}
+	if in.Cursor != "" {
+		id, err := idInCursor(from)
+		if err != nil {
+			return nil, err
+		}
+		f.Before = &heal.Heal{ID: id, CreatedAt: from.at}
+	}
+	found, err := s.Heals.List(ctx, workspace(ctx), f)
+	if err != nil {
+		return nil, err
+	}
+	next := ""
+	if len(found) > in.Limit {
+		found = found[:in.Limit]
+		next = cursor{found[in.Limit-1].CreatedAt, found[in.Limit-1].ID}.String()
+	}
+	items := make([]healItem, len(found))
+	for i, h := range found {
+		items[i] = healItemOf(h)
+	}
+	return listing(items, next), nil
+}
+
+// IDPath names a thing by its id.
+type IDPath struct {
+	ID string `path:"id" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"an id"`
+}
+
+func (in IDPath) id() string { return strings.ToLower(in.ID) }
+
+// maxPage is how much is read at once of what is gone through.
+const maxPage = 200
+
+// getHeal tells of one. It is called by the Engine Room.
+func (s *server) getHeal(ctx context.Context, in *IDPath) (*answer[healItem], error) {
+	f := heal.Filter{Limit: maxPage}
+	for {
+		found, err := s.Heals.List(ctx, workspace(ctx), f)
+		if err != nil {
+			return nil, err
+		}
+		for _, h := range found {
+			if h.ID == in.id() {
+				return answered(healItemOf(h)), nil
+			}
+		}
+		if len(found) < maxPage {
+			return nil, heal.ErrNotFound
+		}
+		f.Before = &found[maxPage-1]
+	}
+}
+
+type undoHealInput struct {
+	IDPath
+	Body *struct{}
+}
+
+// undoHeal gives back at once what a heal took. It is called by the Engine Room.
+func (s *server) undoHeal(ctx context.Context, in *undoHealInput) (*answer[healItem], error) {
+	by, _ := auth.From(ctx)
+	var h heal.Heal
+	var enabled int
+	err := s.change(ctx, "heals.undo", func(ctx context.Context, tx *db.Tx) (err error) {
+		h, enabled, err = s.Heals.Undo(ctx, tx, by.Workspace, in.id(), principal(by))
+		return err
+	}, "id", in.id(), "skill", &h.Skill, "automations", &enabled)
+	if err != nil {
+		return nil, err
+	}
+	return answered(healItemOf(h)), nil
+}

@@ -1,0 +1,148 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/heal"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// fails has a skill fail until self-healing takes it out of use.
+func (w *world) fails(t testing.TB, name string) {
+	t.Helper()
+	of := w.Traces.New(trace.Heartbeat)
+	for range heal.Streak {
+		e := activity.Entry{Agent: activity.Operator, Surface: trace.Heartbeat, Skill: name, Status: activity.Error, Output: json.RawMessage(`{"class":"theirs"}`), Trace: of}
+		if err := w.Log.Write(t.Context(), w.Workspace, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	known, err := w.Skills.List(t.Context(), w.Workspace, skill.Filter{Limit: 200})
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := lane.Request{Workspace: w.Workspace, Lane: lane.Heartbeat, Holder: "test"}
+	err = w.Lanes.Do(trace.With(t.Context(), of), request, lane.Wait{}, func(ctx context.Context, h *lane.Hold) error {
+		return w.Lanes.InHold(ctx, h, func(ctx context.Context, tx lane.Tx) error {
+			var b db.Batch
+			_, err := w.Heals.Heal(ctx, tx, w.Workspace, w.Heals.Look(&b), known.Items)
+			return err
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+type healTold struct {
+	ID, Skill, Code, Status, EndedBy string
+	Failures                         int
+	Automations                      []string
+	ProbeAt                          *time.Time
+}
+
+func TestAHealByHTTP(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		for _, name := range []string{"weather", "tides"} {
+			w.must(t, 201, http.MethodPost, skillsPath, weather(t, `{"name":"`+name+`","config":{"url":"https://`+name+`.example/"},"parameters":{"type":"object"}}`), nil)
+		}
+		var a automationTold
+		w.must(t, 201, http.MethodPost, automationsPath, `{"name":"a","skill":"weather","schedule":{"cron":"@daily"}}`, &a)
+		w.fails(t, "weather")
+		w.fails(t, "tides")
+
+		names := func(query string) []string {
+			return listed(t, w, "/api/v1/heals"+query, func(h healTold) string { return h.Skill })
+		}
+		for query, want := range map[string][]string{
+			"": {"tides", "weather"}, "?limit=1": {"tides", "weather"}, "?skill=weather": {"weather"}, "?status=active": {"tides", "weather"}, "?status=undone": nil,
+		} {
+			if got := names(query); !slices.Equal(got, want) {
+				t.Errorf("%s lists %v", query, got)
+			}
+		}
+		id := listed(t, w, "/api/v1/heals?skill=weather", func(h healTold) string { return h.ID })[0]
+		var h healTold
+		w.must(t, 200, http.MethodGet, "/api/v1/heals/"+strings.ToUpper(id), "", &h)
+		if h.Code != "theirs" || h.Failures != heal.Streak || h.Status != "active" || h.ProbeAt == nil || !slices.Equal(h.Automations, []string{a.ID}) {
+			t.Errorf("it is %+v", h)
+		}
+		var undone healTold
+		w.must(t, 200, http.MethodPost, "/api/v1/heals/"+id+"/undo", "", &undone)
+		if undone.Status != "undone" || undone.EndedBy != "local:owner" || undone.ProbeAt != nil {
+			t.Errorf("undone it is %+v", undone)
+		}
+		var s told
+		if w.must(t, 200, http.MethodGet, skillPath("weather"), "", &s); !s.Enabled {
+			t.Errorf("the skill is %+v", s)
+		}
+		if w.must(t, 200, http.MethodGet, automationsPath+"/a", "", &a); !a.Enabled {
+			t.Errorf("the automation is %+v", a)
+		}
+		w.refused(t, 409, "ended", http.MethodPost, "/api/v1/heals/"+id+"/undo", "")
+
+		other := listed(t, w, "/api/v1/heals?skill=tides", func(h healTold) string { return h.ID })[0]
+		w.must(t, 200, http.MethodPost, skillPath("tides")+"/disable", `{"reason":"by hand"}`, nil)
+		w.refused(t, 409, "by_human", http.MethodPost, "/api/v1/heals/"+other+"/undo", "")
+	})
+}
+
+type switchTold struct {
+	ID, Scope, Target, Reason, SetBy, ReleasedBy string
+	Active                                       bool
+}
+
+func TestAKillSwitchByHTTP(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		const path = "/api/v1/kill-switches"
+		var k switchTold
+		got := w.must(t, 201, http.MethodPost, path, `{"scope":"skill","target":"look","reason":"it runs wild"}`, &k)
+		if !k.Active || k.Target != "look" || k.Reason != "it runs wild" || k.SetBy != "local:owner" || got.header.Get("Location") != path+"/"+k.ID {
+			t.Errorf("set %+v", k)
+		}
+		var same switchTold
+		got = w.must(t, 200, http.MethodPost, path, `{"scope":"skill","target":"look","reason":"again"}`, &same)
+		if same != k || got.header.Get("Location") != "" {
+			t.Errorf("set again: %+v", same)
+		}
+		var all switchTold
+		w.must(t, 201, http.MethodPost, path, `{"scope":"workspace"}`, &all)
+		w.must(t, 200, http.MethodPost, path+"/"+k.ID+"/release", "", &k)
+		if k.Active || k.ReleasedBy != "local:owner" {
+			t.Errorf("released %+v", k)
+		}
+		for query, want := range map[string][]string{
+			"": {"workspace", "skill"}, "?limit=1": {"workspace", "skill"}, "?active=true": {"workspace"}, "?active=false&limit=1": {"skill"},
+		} {
+			if got := listed(t, w, path+query, func(k switchTold) string { return k.Scope }); !slices.Equal(got, want) {
+				t.Errorf("%s lists %v", query, got)
+			}
+		}
+		if w.must(t, 200, http.MethodDelete, path+"/"+all.ID, "", &all); all.Active {
+			t.Errorf("deleted %+v", all)
+		}
+		w.refused(t, 404, "not_found", http.MethodDelete, path+"/"+all.ID, "")
+		w.refused(t, 404, "not_found", http.MethodPost, path+"/"+all.ID+"/release", "")
+		w.must(t, 201, http.MethodPost, path, `{"scope":"skill","target":"look"}`, &k)
+
+		for body, at := range map[string]string{
+			`{"scope":"workspace","target":"x"}`: "body.target", `{"scope":"agent"}`: "body.target", `{"scope":"world"}`: "body.scope", `{}`: "body",
+			`{"scope":"agent","target":"` + strings.Repeat("ä", 200) + `"}`:     "body.target",
+			`{"scope":"workspace","reason":"` + strings.Repeat("x", 501) + `"}`: "body.reason",
+		} {
+			if p := w.refused(t, 422, "invalid", http.MethodPost, path, body); !p.at(at) {
+				t.Errorf("%.60s: %+v, want %s", body, p.Errors, at)
+			}
+		}
+	})
+}

@@ -1,0 +1,135 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/heal"
+)
+
+// switchItem is one time that a person has stopped something.
+type switchItem struct {
+	ID         string     `json:"id" format:"uuid"`
+	Scope      heal.Scope `json:"scope" enum:"workspace,agent,skill,model"`
+	Target     string     `json:"target,omitempty" doc:"The name of the agent, skill or model"`
+	Reason     string     `json:"reason,omitempty"`
+	Active     bool       `json:"active"`
+	SetBy      string     `json:"setBy"`
+	SetAt      time.Time  `json:"setAt"`
+	ReleasedBy string     `json:"releasedBy,omitempty"`
+	ReleasedAt *time.Time `json:"releasedAt,omitempty"`
+}
+
+func switchItemOf(k heal.Switch) switchItem {
+	return switchItem{
+		ID: k.ID, Scope: k.Scope, Target: k.Target, Reason: k.Reason, Active: k.ReleasedAt == nil,
+		SetBy: k.SetBy, SetAt: k.SetAt.UTC(), ReleasedBy: k.ReleasedBy, ReleasedAt: utc(k.ReleasedAt),
+	}
+}
+
+type switchesInput struct {
+	Active string `query:"active" enum:"true,false"`
+	Cursor string `query:"cursor" maxLength:"200"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
+}
+
+// listSwitches lists kill switches, the latest first. It is called by the Engine Room.
+func (s *server) listSwitches(ctx context.Context, in *switchesInput) (*answer[page[switchItem]], error) {
+	from, err := parseCursor(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	var before *heal.Switch
+	if in.Cursor != "" {
+		id, err := idInCursor(from)
+		if err != nil {
+			return nil, err
+		}
+		before = &heal.Switch{ID: id, SetAt: from.at}
+	}
+	items := []switchItem{}
+	for {
+		found, err := s.Heals.ListSwitches(ctx, workspace(ctx), before, maxPage)
+		if err != nil {
+			return nil, err
+		}
+		for _, k := range found {
+			if item := switchItemOf(k); in.Active == "" || item.Active == (in.Active == "true") {
+				items = append(items, item)
+			}
+		}
+		if len(items) > in.Limit {
+			last := items[in.Limit-1]
+			return listing(items[:in.Limit], cursor{last.SetAt, last.ID}.String()), nil
+		}
+		if len(found) < maxPage {
+			return listing(items, ""), nil
+		}
+		before = &found[maxPage-1]
+	}
+}
+
+type setSwitchInput struct {
+	Body struct {
+		Scope  heal.Scope `json:"scope" enum:"workspace,agent,skill,model" doc:"workspace stops every run, agent and model the runs of one and on one, skill its calls"`
+		Target string     `json:"target,omitempty" maxLength:"255" doc:"The name of the agent, skill or model; left out for the workspace"`
+		Reason string     `json:"reason,omitempty" maxLength:"500"`
+	}
+}
+
+type setSwitchOutput struct {
+	Status   int
+	Location string `header:"Location"`
+	Body     switchItem
+}
+
+// setSwitch stops something until a person lets it go on: 201, or 200 where it is
+// stopped already. It is called by the Engine Room and by scripts.
+func (s *server) setSwitch(ctx context.Context, in *setSwitchInput) (*setSwitchOutput, error) {
+	by, _ := auth.From(ctx)
+	var k heal.Switch
+	var was bool
+	err := s.change(ctx, "kill_switches.set", func(ctx context.Context, tx *db.Tx) (err error) {
+		on := s.Heals.On(tx.Later())
+		k, err = s.Heals.Stop(ctx, tx, heal.Switch{Scope: in.Body.Scope, Target: in.Body.Target, Reason: in.Body.Reason, SetBy: principal(by)})
+		was = slices.ContainsFunc(*on, func(other heal.Switch) bool { return other.ID == k.ID })
+		return err
+	}, "id", &k.ID, "scope", in.Body.Scope, "target", in.Body.Target, "reason", in.Body.Reason, "was_on", &was)
+	if err != nil {
+		return nil, err
+	}
+	out := &setSwitchOutput{Status: http.StatusOK, Body: switchItemOf(k)}
+	if !was {
+		out.Status, out.Location = http.StatusCreated, "/api/v1/kill-switches/"+k.ID
+	}
+	return out, nil
+}
+
+type releaseSwitchInput struct {
+	IDPath
+	Body *struct{}
+}
+
+// releaseSwitch lets go on what a switch stopped. It is called by the Engine Room and
+// by scripts.
+func (s *server) releaseSwitch(ctx context.Context, in *releaseSwitchInput) (*answer[switchItem], error) {
+	return s.deleteSwitch(ctx, &in.IDPath)
+}
+
+// deleteSwitch is releaseSwitch: the record of it stays.
+func (s *server) deleteSwitch(ctx context.Context, in *IDPath) (*answer[switchItem], error) {
+	by, _ := auth.From(ctx)
+	var k heal.Switch
+	err := s.change(ctx, "kill_switches.release", func(ctx context.Context, tx *db.Tx) (err error) {
+		k, err = s.Heals.Release(ctx, tx, in.id(), principal(by))
+		return err
+	}, "id", in.id(), "scope", &k.Scope, "target", &k.Target)
+	if err != nil {
+		return nil, err
+	}
+	return answered(switchItemOf(k)), nil
+}
