@@ -62,7 +62,7 @@ func testDev(t *testing.T, h home) {
 	d := h.dev()
 	url, token, first := d.started()
 	says(t, d.out.String(), "Lanekeeper runs.", "with demo objectives", "DEMO: a script, no language model",
-		"beat "+first+" · 4 objectives active", "advance Keep a weekly digest", "beat "+first+" completed")
+		"beat "+first+" · 4 objectives active", "advance  Keep a weekly digest", "beat "+first+" completed")
 
 	if status, body := call(t, "GET", url+"/health", "", ""); status != 200 || !strings.Contains(body, `"healthy"`) {
 		t.Errorf("health: %d %s", status, body)
@@ -144,7 +144,7 @@ func advancedBy(t *testing.T, url, token string) []string {
 // terminal: the lanes are given back, and the next start goes on.
 func TestStoppedInTheMiddleOfABeat(t *testing.T) {
 	for _, mark := range []string{
-		"4 objectives active", "plan    Write", "skill plan_objective", "2 of 2 done", "advance Keep", "skill query_activity",
+		"4 objectives active", "plan     Write", "skill plan_objective", "2 of 2 done", "advance  Keep", "skill query_activity",
 		"skill advance_plan", "Step 1 of objective", "4 of 4 done",
 	} {
 		t.Run(mark, func(t *testing.T) {

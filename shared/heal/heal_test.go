@@ -263,8 +263,9 @@ func TestAfterACoolDownOneCallDecides(t *testing.T) {
 		w.skill(t, "weather", "weather.example")
 		w.calls(t, "weather", "theirs", "theirs", "theirs")
 		w.beat(t)
-		for i, wait := range []time.Duration{24, 48, 96} {
-			w.Skew.Advance(wait*time.Hour - time.Minute)
+		for i, hours := range []int{24, 48, 96} {
+			wait := time.Duration(hours) * time.Hour
+			w.Skew.Advance(wait - time.Minute)
 			if r := w.beat(t); len(r.Probing) > 0 {
 				t.Fatalf("probe %d before its time: %+v", i, r)
 			}
