@@ -316,6 +316,7 @@ func TestAPlanningThatIsPoisonPausesTheObjective(t *testing.T) {
 		for _, planned := range []bool{false, true} {
 			w := newWorld(t, e, nil)
 			w.Workspace = dbtest.NewWorkspace(t, w.DB)
+			w.set(t, `{}`)
 			id := w.addObjective(t, "x", 5)
 			w.think(pilot(func(ctx context.Context, tk task) (llmtest.Step, error) {
 				if tk.Answers == map[bool]int{false: 0, true: 1}[planned] {

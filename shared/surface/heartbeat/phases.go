@@ -65,8 +65,8 @@ func (b *beat) phase(ctx context.Context, ph phase) error {
 	b.report.CostUSD += p.CostUSD
 	b.report.Left += p.Left
 	b.unlogged = append(b.unlogged, p)
-	if p.Considered == 0 {
-		return nil
+	if p.Considered == 0 || p.Name == reflecting.name {
+		return nil // what is remembered of a reflection comes before its line: it is nothing new to reflect on
 	}
 	b.Slog.InfoContext(ctx, "phase ended", "phase", p.Name, "considered", p.Considered, "done", p.Done, "failed", p.Failed,
 		"left", p.Left, "tokens", p.Tokens, "duration_ms", p.DurationMS)

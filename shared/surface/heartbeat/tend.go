@@ -84,12 +84,16 @@ func (b *beat) expire(ctx context.Context, p *Phase) error {
 	return nil
 }
 
-// purge lets go of what is old.
+// purge lets go of what is old, and of the rows of lanes that nobody takes any more.
 func (b *beat) purge(ctx context.Context, _ *Phase) error {
-	if keep := retention(b.settings); b.look.oldest.Due(keep) {
-		return b.Heals.Purge(ctx, b.tick.Workspace, keep)
+	keep := retention(b.settings)
+	if !b.look.oldest.Due(keep) {
+		return nil
 	}
-	return nil
+	if _, err := b.Lanes.Sweep(ctx, b.tick.Workspace); err != nil {
+		return err
+	}
+	return b.Heals.Purge(ctx, b.tick.Workspace, keep)
 }
 
 // send does what was decided and is still to be done: calls that a person has

@@ -16,3 +16,12 @@ UPDATE executions SET attempt = $3 WHERE workspace_id = $1 AND id = $2;
 -- name: Settings
 -- global: workspaces is a global table
 UPDATE workspaces SET settings = $2 WHERE id = $1;
+
+-- name: Rows
+SELECT 'agent_activity', count(*) FROM agent_activity WHERE workspace_id = $1
+UNION ALL SELECT 'executions', count(*) FROM executions WHERE workspace_id = $1
+UNION ALL SELECT 'execution_steps', count(*) FROM execution_steps WHERE workspace_id = $1
+UNION ALL SELECT 'events', count(*) FROM events WHERE workspace_id = $1
+UNION ALL SELECT 'outbox', count(*) FROM outbox WHERE workspace_id = $1
+UNION ALL SELECT 'agent_usage_logs', count(*) FROM agent_usage_logs WHERE workspace_id = $1
+UNION ALL SELECT 'agent_locks', count(*) FROM agent_locks WHERE workspace_id = $1;

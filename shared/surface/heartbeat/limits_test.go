@@ -1,0 +1,268 @@
+package heartbeat_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/approval"
+	"github.com/lanekeeper/lanekeeper/shared/budget"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/heal"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
+	"github.com/lanekeeper/lanekeeper/shared/objective"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
+)
+
+// stop sets a kill switch, and answers what releases it.
+func (w *world) stop(t testing.TB, scope heal.Scope, target string) (release func()) {
+	t.Helper()
+	var on heal.Switch
+	tx := func(fn func(context.Context, *db.Tx) error) {
+		t.Helper()
+		if err := w.DB.Tx(context.Background(), w.Workspace, fn); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tx(func(ctx context.Context, tx *db.Tx) (err error) {
+		on, err = w.Heals.Stop(ctx, tx, heal.Switch{Scope: scope, Target: target, SetBy: "ada"})
+		return err
+	})
+	return func() {
+		tx(func(ctx context.Context, tx *db.Tx) error {
+			_, err := w.Heals.Release(ctx, tx, on.ID, "ada")
+			return err
+		})
+	}
+}
+
+// switched has the world's runs heed kill switches.
+func (w *world) switched() {
+	w.Reason.Switches = func(ctx context.Context, ws db.Workspace) (reason.Halts, error) {
+		var b db.Batch
+		on := w.Heals.On(&b)
+		err := w.DB.Read(ctx, ws, &b)
+		return *on, err
+	}
+}
+
+func TestAKillSwitchSkipsBeats(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		for scope, target := range map[heal.Scope]string{heal.Workspace: "", heal.Agent: activity.Operator} {
+			w := newWorld(t, e, idle(t))
+			w.Workspace = dbtest.NewWorkspace(t, w.DB)
+			w.set(t, `{}`)
+			id := w.plan(t, w.addObjective(t, "x", 5), "one")
+			release := w.stop(t, scope, target)
+			if r := w.beat(t, slot(1)); r.Outcome != heartbeat.Skipped || !strings.HasPrefix(r.Reason, "a kill switch stops the "+string(scope)) {
+				t.Errorf("%s: it is %+v", scope, r)
+			}
+			w.mustBeFree(t)
+			release()
+			w.think(pilot(obedient))
+			if r := w.beat(t, slot(2)); r.Outcome != heartbeat.Completed || w.objective(t, id).Plan[0].Status != objective.Done {
+				t.Errorf("%s: released it is %+v", scope, r)
+			}
+		}
+	})
+}
+
+func TestAModelThatIsStoppedIsNotAskedAgain(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		w := newWorld(t, e, nil)
+		w.switched()
+		id := w.plan(t, w.addObjective(t, "x", 5), "one")
+		asked := 0
+		var release func()
+		w.think(pilot(func(ctx context.Context, tk task) (llmtest.Step, error) {
+			if asked++; asked == 1 {
+				release = w.stop(t, heal.Model, "pilot")
+			}
+			return obedient(ctx, tk)
+		}))
+		r := w.beat(t, slot(1))
+		if r.Outcome != heartbeat.Parked || r.Reason != "a kill switch stops the model pilot" || asked != 1 || w.the(t, lane.Objective(id)).Status != run.Parked {
+			t.Errorf("after %d answers it is %+v", asked, r)
+		}
+		w.mustBeFree(t)
+		release()
+		if r := w.beat(t, slot(2)); r.Outcome != heartbeat.Completed || asked != 2 || w.the(t, lane.Objective(id)).Status != run.Completed {
+			t.Errorf("released, after %d answers, it is %+v", asked, r)
+		}
+	})
+}
+
+func TestASkillThatIsStoppedIsNotCalled(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		k, ran := counting("tidy")
+		w := newWorld(t, e, idle(t), k)
+		w.switched()
+		id := w.automate(t, "tidy up", "tidy", "")
+		release := w.stop(t, heal.Skill, "tidy")
+		w.Skew.Advance(time.Hour)
+		if r := w.beat(t, slot(1)); r.Outcome != heartbeat.Completed || r.Phases[2].Failed != 1 || *ran != 0 || w.automation(t, id).LastStatus != "error" {
+			t.Errorf("after %d runs it is %+v", *ran, r)
+		}
+		release()
+		w.Skew.Advance(time.Hour)
+		if w.beat(t, slot(2)); *ran != 1 || w.automation(t, id).LastStatus != "success" {
+			t.Errorf("released it ran %d times: %+v", *ran, w.automation(t, id))
+		}
+	})
+}
+
+// waiting keeps calls for a person, as package app has it.
+type waiting struct{ *approval.Store }
+
+func (q waiting) Request(ctx context.Context, tx lane.Tx, w reason.Waiting) (string, error) {
+	return q.Store.Request(ctx, tx, approval.Approval{
+		Skill: w.Skill.Name, SkillID: w.Skill.ID, Arguments: w.Call.Arguments, Why: w.Why, Execution: w.Execution.ID, Call: w.CallID,
+		Subject: w.Execution.Subject, Agent: w.Call.Agent, Surface: w.Call.Surface, Trace: w.Execution.Trace,
+	})
+}
+
+func TestAnAutomationWaitsForAPerson(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		k, ran := counting("pay")
+		k.RequiresApproval = true
+		w := newWorld(t, e, idle(t), k)
+		w.Reason.Approvals = waiting{w.Approvals}
+		id := w.automate(t, "pay up", "pay", "")
+		w.Skew.Advance(time.Hour)
+		r := w.beat(t, slot(1))
+		pending, _, err := w.Approvals.List(t.Context(), w.Workspace, approval.Filter{Limit: 5})
+		if r.Phases[2].Done != 1 || *ran != 0 || w.automation(t, id).LastStatus != "pending_approval" {
+			t.Errorf("after %d runs it is %+v", *ran, r)
+		}
+		if got := w.actions(t, activity.Filter{Skill: "pay"}); err != nil || len(pending) != 1 || pending[0].Skill != "pay" || len(got) != 1 || got[0].Status != activity.PendingApproval {
+			t.Errorf("there wait %+v, %v; the log says %+v", pending, err, got)
+		}
+	})
+}
+
+// meter reserves in budgets, as package app has it.
+type meter struct{ *budget.Store }
+
+func (m meter) Reserve(ctx context.Context, c reason.Cost) (int, reason.Settle, error) {
+	r, err := m.Store.Reserve(ctx, c.Workspace, budget.Request{
+		Agent: c.Agent, Surface: c.Surface, Execution: c.Execution, Trace: c.Trace, Model: c.Model,
+		Input: int64(c.Input), Output: int64(c.Output), Min: 256, Lease: time.Minute, Day: c.Day,
+	})
+	if refused, ok := errors.AsType[*budget.RefusedError](err); ok {
+		return 0, nil, &reason.SpentError{Why: fmt.Sprintf("the budget of %s is used up", refused.Scope)}
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	return int(r.Output), func(ctx context.Context, used *llm.Response) error {
+		if used == nil {
+			return m.Release(ctx, c.Workspace, r)
+		}
+		return m.Settle(ctx, c.Workspace, r, budget.Used{Usage: used.Usage, Model: used.Model, Operation: "reason"})
+	}, nil
+}
+
+func (w *world) metered(t testing.TB) {
+	t.Helper()
+	w.Clock = func() time.Time { return time.Now().Add(w.Skew.Offset()) }
+	w.Reason.Clock = w.Clock
+	w.Reason.Meter = meter{must(budget.New(w.DB, ids, w.Clock))(t)}
+}
+
+func TestADayThatIsSpentEndsAtMidnight(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		w := newWorld(t, e, pilot(func(ctx context.Context, tk task) (llmtest.Step, error) {
+			step, err := obedient(ctx, tk)
+			return func(req llm.Request) (llm.Response, error) {
+				resp, err := step(req)
+				resp.Usage.PromptTokens = 9_900
+				return resp, err
+			}, err
+		}))
+		w.metered(t)
+		w.set(t, `{"day_tokens": 10000}`)
+		id := w.plan(t, w.addObjective(t, "x", 5), "one")
+		for n := range 2 {
+			if r := w.beat(t, slot(n)); r.Outcome != heartbeat.Parked || !strings.Contains(r.Reason, "used up") || w.the(t, lane.Objective(id)).Status != run.Parked {
+				t.Errorf("beat %d is %+v", n, r)
+			}
+		}
+		w.Skew.Advance(24 * time.Hour)
+		if r := w.beat(t, slot(3)); r.Outcome != heartbeat.Completed || w.the(t, lane.Objective(id)).Status != run.Completed {
+			t.Errorf("the next day it is %+v", r)
+		}
+	})
+}
+
+// TestWhatAKilledBeatReservedComesBack by itself, when its lease is over.
+func TestWhatAKilledBeatReservedComesBack(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		w := newWorld(t, e, nil)
+		w.metered(t)
+		w.set(t, `{"day_tokens": 5000}`) // one answer's worth
+		meter := w.Reason.Meter
+		id := w.plan(t, w.addObjective(t, "x", 5), "one")
+		w.Reason.Meter = dying{meter, func() {
+			w.force(t, lane.Objective(id))
+			w.force(t, lane.Heartbeat)
+		}}
+		w.think(idle(t))
+		if r := w.beat(t, slot(1)); r.Outcome != heartbeat.Lost {
+			t.Fatalf("it is %+v", r)
+		}
+		w.Reason.Meter = meter
+		w.think(pilot(obedient))
+		if r := w.beat(t, slot(2)); r.Outcome != heartbeat.Parked || !strings.Contains(r.Reason, "used up") {
+			t.Errorf("at once it is %+v", r)
+		}
+		w.Skew.Advance(2 * time.Minute)
+		if r := w.beat(t, slot(3)); r.Outcome != heartbeat.Completed {
+			t.Errorf("later it is %+v", r)
+		}
+	})
+}
+
+// dying is a meter after whose reservation the process writes nothing any more.
+type dying struct {
+	reason.Meter
+	die func()
+}
+
+func (d dying) Reserve(ctx context.Context, c reason.Cost) (int, reason.Settle, error) {
+	if _, _, err := d.Meter.Reserve(ctx, c); err != nil {
+		return 0, nil, err
+	}
+	d.die()
+	return 0, nil, errDied
+}
+
+// TestAPhaseThatHasHadItsShareLeavesTheRest, and the phases after it go on.
+func TestAPhaseThatHasHadItsShareLeavesTheRest(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		w := newWorld(t, e, pilot(obedient))
+		w.set(t, `{"beat_model_calls": 10}`) // of which planning may make 3 or 4
+		planned := w.plan(t, w.addObjective(t, "old", 1), "one")
+		for i := range 4 {
+			w.addObjective(t, fmt.Sprint(i), 5-i)
+		}
+		r := w.beat(t, slot(1))
+		if r.Outcome != heartbeat.Parked || r.Phases[1].Done != 2 || r.Phases[1].Left != 2 || r.Phases[3].Done == 0 {
+			t.Errorf("it is %+v", r)
+		}
+		for n := range 3 {
+			r = w.beat(t, slot(2+n))
+		}
+		if w.objective(t, planned).Plan[0].Status != objective.Done || r.Phases[1].Left != 0 {
+			t.Errorf("the last is %+v", r)
+		}
+	})
+}
