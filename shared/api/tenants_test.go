@@ -1,0 +1,169 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/lanekeeper/lanekeeper/shared/api"
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+)
+
+// tenant is one of three workspaces, whose rows all say whose they are.
+type tenant struct {
+	ws    db.Workspace
+	mark  string            // in every name and text
+	names map[string]string // what a path may name, by its parameter or resource
+}
+
+// TestTenantsNeverMeet asks each route, as each role of each of three workspaces, for
+// the rows of the others by their real ids and names: the answer is the same as for
+// what is nowhere, and no listing, count or error tells of a neighbour.
+func TestTenantsNeverMeet(t *testing.T) {
+	for _, engine := range []string{dbtest.OnSQLite, dbtest.OnPostgres} {
+		t.Run(engine, func(t *testing.T) {
+			w, tenants := threeTenants(t, dbtest.New(t, engine))
+			requests := 0
+			for _, named := range []bool{false, true} { // who asks for a name, has it in the own log from then on
+				for _, me := range tenants {
+					for _, role := range []auth.Role{auth.Owner, auth.Admin, auth.Member} {
+						for _, them := range tenants {
+							if them.mark != me.mark {
+								requests += w.spy(t, me, them, role, named)
+							}
+						}
+					}
+				}
+			}
+			t.Logf("%d requests", requests)
+			if requests < 10_000 {
+				t.Errorf("only %d requests", requests)
+			}
+		})
+	}
+}
+
+// threeTenants is the API over three workspaces, each with a row of everything.
+func threeTenants(t testing.TB, e dbtest.Env) (*world, []tenant) {
+	t.Helper()
+	tenants := make([]tenant, 3)
+	for i := range tenants {
+		tenants[i] = tenant{ws: dbtest.NewWorkspace(t, e.DB), mark: fmt.Sprintf("mark%dof%s", i, uuid.NewString()[:8]), names: map[string]string{}}
+	}
+	w := newWorld(t, e, func(d *api.Deps) {
+		d.Auth = auth.New(func(_ context.Context, token string) (auth.Principal, error) {
+			mark, role, _ := strings.Cut(token, "/")
+			for _, of := range tenants {
+				if of.mark == mark {
+					return auth.Principal{Workspace: of.ws, Kind: auth.Local, ID: "someone", Role: auth.Role(role)}, nil
+				}
+			}
+			return auth.Principal{}, auth.ErrInvalid
+		})
+		d.Streams = &api.Streams{Every: time.Millisecond, For: time.Millisecond}
+	})
+	for _, of := range tenants {
+		w.fill(t, of)
+	}
+	return w, tenants
+}
+
+// fill makes a row of everything.
+func (w *world) fill(t testing.TB, of tenant) {
+	t.Helper()
+	make := func(resource, body string) {
+		t.Helper()
+		got := w.call(t, http.MethodPost, "/api/v1/"+resource, of.mark+"/OWNER", strings.ReplaceAll(body, "MARK", of.mark))
+		if got.status/100 != 2 {
+			t.Fatalf("%s: %d %s", resource, got.status, got.body)
+		}
+		var told struct{ ID, UserID, TraceID string }
+		_ = json.Unmarshal(got.body, &told)
+		of.names[resource] = told.ID + told.UserID
+		of.names["traceId"] = got.header.Get("X-Trace-Id")
+	}
+	make("objectives", `{"title":"MARK","description":"MARK"}`)
+	make("memories", `{"category":"MARK","content":"MARK likes ice"}`)
+	make("skills", `{"name":"MARK","kind":"http","description":"MARK","config":{"url":"https://MARK.example/"}}`)
+	make("automations", `{"name":"MARK","skill":"MARK","schedule":{"cron":"@daily"}}`)
+	make("api-keys", `{"name":"MARK","role":"MEMBER","scopes":["*"]}`)
+	make("members", `{"email":"MARK@example.org","role":"MEMBER"}`)
+	make("secrets", `{"name":"MARK","value":"MARK"}`)
+	make("kill-switches", `{"scope":"skill","target":"MARK","reason":"MARK"}`)
+	make("budgets", `{"scope":"skill","scopeId":"MARK","allocated":1000,"periodStart":"2026-01-01T00:00:00Z","periodEnd":"2027-01-01T00:00:00Z"}`)
+	make("lanes/"+of.mark+"/acquire", `{"holder":"MARK","ttlSeconds":3600}`)
+	of.names["lane"], of.names["name"], of.names["workspaces"] = of.mark, of.mark, string(of.ws)
+}
+
+var (
+	parameter = regexp.MustCompile(`\{([A-Za-z]+)\}`)
+	changing  = regexp.MustCompile(`"(traceId|executionId|token|key|id|prefix)":"[^"]*"`)
+)
+
+// spy sends as one of a workspace everything that could bring what is another's, to
+// the routes that name something or to those that don't, and counts the requests.
+func (w *world) spy(t testing.TB, me, them tenant, role auth.Role, named bool) (n int) {
+	t.Helper()
+	token := me.mark + "/" + string(role)
+	secrets := []string{them.mark}
+	for _, name := range them.names {
+		if name != "" {
+			secrets = append(secrets, name)
+		}
+	}
+	slices.Sort(secrets)
+	secrets = slices.Compact(secrets)
+	ask := func(route api.Route, asked string) result {
+		t.Helper()
+		n++
+		path := parameter.ReplaceAllString(route.Path, asked)
+		got := w.send(t, request(route.Method, path, token, right[route.ID].body))
+		if asked != "" { // what was asked for may stand in the answer
+			got.body = bytes.ReplaceAll(got.body, []byte(asked), []byte("asked"))
+		}
+		for _, s := range secrets {
+			if strings.Contains(string(got.body), s) {
+				t.Errorf("%s %s as %s tells of %s: %s", route.Method, path, role, s, got.body)
+			}
+		}
+		return got
+	}
+	for _, route := range api.Routes() {
+		if route.IsFile || slices.Contains([]string{"run-heartbeat", "acquire-lane"}, route.ID) { // a lane of any name can be one's own
+			continue
+		}
+		if parameter.MatchString(route.Path) != named {
+			continue
+		}
+		if !named {
+			ask(route, "")
+			continue
+		}
+		tried := slices.Concat([]string{"nothing-of-anybody"}, secrets)
+		for _, theirs := range tried {
+			nowhere := uuid.NewString()
+			if uuid.Validate(theirs) != nil {
+				nowhere = "n" + strings.ReplaceAll(nowhere, "-", "")[:len(them.mark)-1]
+			}
+			if theirs == them.names["traceId"] {
+				nowhere = theirs[:len(theirs)-4] + "zzzz"
+			}
+			got, want := ask(route, theirs), ask(route, nowhere)
+			if plain := func(r result) string { return changing.ReplaceAllString(string(r.body), "") }; got.status != want.status || route.Method == http.MethodGet && plain(got) != plain(want) {
+				t.Errorf("%s %s of %s as %s: %d %s, of nothing %d %s", route.Method, route.Path, theirs, role, got.status, got.body, want.status, want.body)
+			}
+		}
+	}
+	return n
+}
