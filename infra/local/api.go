@@ -122,6 +122,9 @@ func (o *operator) ask(ctx context.Context, method, path string, body, into any)
 		}
 		return nil, refused
 	}
+	if w.body.Len() == 0 { // deleted
+		return nil, nil
+	}
 	if err := json.Unmarshal(w.body.Bytes(), into); err != nil {
 		return nil, fmt.Errorf("read the answer of %s: %w", path, err)
 	}

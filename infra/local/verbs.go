@@ -24,11 +24,16 @@ type action func(ctx context.Context, c *console, args []string) error
 
 // verbs are all there are, in the order in which one needs them.
 func verbs() []verb {
-	return []verb{
+	first := []verb{
 		{"dev", "", "run everything in this process, until Ctrl-C", dev},
 		{"trigger", "heartbeat [--payload FILE] [--wait]", "run one beat in this process, and report", trigger},
 		{"trace", "ID", "tell the story of one trace", traceVerb},
 		{"locks", "[release LANE --reason TEXT]", "list who holds which lane, or end a hold by force", locks},
+	}
+	for _, r := range resources() {
+		first = append(first, r.verb())
+	}
+	return append(first, []verb{
 		{"doctor", "", "check every dependency, and say how to mend it", doctor},
 		{"secrets", "rotate [--keep-key]", "seal all secrets anew under a new key, while they are in use", secrets},
 		{"migrate", "", "bring the database's schema up to date", migrateVerb},
@@ -36,7 +41,7 @@ func verbs() []verb {
 		{"token", "", "print the admin token of the local API", token},
 		{"version", "", "print what this build is", version},
 		{"help", "[VERB]", "print this, or more about a verb", help},
-	}
+	}...)
 }
 
 func find(name string) (verb, bool) {
@@ -102,7 +107,7 @@ func helpText() string {
 	var b strings.Builder
 	b.WriteString("Lanekeeper keeps autonomous agents in their lanes.\n\nusage: lanekeeper VERB [--json]\n       go run ./infra/local VERB [--json]\n\n")
 	for _, v := range verbs() {
-		fmt.Fprintf(&b, "  %-9s %s\n", v.name, v.about)
+		fmt.Fprintf(&b, "  %-13s %s\n", v.name, v.about)
 	}
 	b.WriteString("\n`lanekeeper help VERB` tells more about one. The configuration comes from the\n" +
 		"environment: `lanekeeper config` prints what is in force.\n\nexit codes\n")

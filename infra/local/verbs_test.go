@@ -74,6 +74,19 @@ func testVerbs(t *testing.T, h home) {
 	}
 	says(t, h.must(exitFailed, "trace", "hb_000000000_0000000000").err, "nothing is known of trace hb_000000000_0000000000")
 
+	// What the demo came with, by its own verbs.
+	says(t, h.must(exitDone, "automations").out, "NAME", "Is the shop open?", "shop_status")
+	says(t, h.must(exitDone, "memories", "list", "q=ice cream").out, "the shop sells ice cream")
+	made := decode[struct{ ID string }](t, h.must(exitDone, "objectives", "create", `{"title":"Sell ice"}`, "--json").out)
+	says(t, h.must(exitDone, "objectives", "pause", made.ID, `{"reason":"winter"}`).out, `"status": "paused"`)
+	says(t, h.must(exitDone, "objectives", "list", "status=paused").out, "Sell ice")
+	stop := decode[struct{ ID string }](t, h.must(exitDone, "kill-switches", "create", `{"scope":"agent","target":"nobody","reason":"test"}`, "--json").out)
+	says(t, h.must(exitDone, "kill-switches").out, "nobody")
+	h.must(exitDone, "kill-switches", "delete", stop.ID)
+	says(t, h.must(exitDone, "heals").out, "There are no heals.")
+	says(t, h.must(exitUsage, "budgets", "create", "nonsense").err, "expected JSON")
+	says(t, h.must(exitFailed, "objectives", "show", "nonsense").err, "path.id")
+
 	// Secrets are sealed anew; there are none yet.
 	says(t, h.must(exitDone, "secrets", "rotate").out, "0 secrets are sealed under the new key")
 	if did := decode[rotated](t, h.must(exitDone, "secrets", "rotate", "--json", "--keep-key").out); did.Resealed != 0 || did.NewKey != "" {
