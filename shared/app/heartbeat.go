@@ -2,7 +2,10 @@ package app
 
 import (
 	"context"
+	"fmt"
 
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/live"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
 
@@ -23,9 +26,26 @@ func (a *Agent) Heartbeat(instance string, fan func(context.Context, heartbeat.T
 	core := a.core
 	return &heartbeat.Heartbeat{
 		DB: core.DB, Lanes: a.Lanes, Runs: a.Runs, Log: a.Log, Workspaces: a.Workspaces, Objectives: a.Objectives,
-		Automations: a.Automations, Heals: a.Heals, Memories: a.Memories, Registered: heartbeat.Registered(a.Registry),
+		Automations: a.Automations, Heals: a.Heals, Memories: a.Memories, Registered: heartbeat.Registered(a.Registry), Sweep: a.sweep,
 		Reason: a.Reason, Skills: a.Skills, Outbox: a.Outbox, Sender: a.Sender, Approvals: a.Approvals,
 		Traces: core.Traces, IDs: core.IDs, Clock: core.Clock, Slog: core.Log,
 		Instance: instance, Window: core.Config.window(), Fan: fan,
 	}
+}
+
+// sweep lets go of reservations and rate limits that nobody needs any more.
+func (a *Agent) sweep(ctx context.Context, ws db.Workspace) error {
+	if _, err := a.Budgets.Sweep(ctx, ws); err != nil {
+		return err
+	}
+	limits, err := live.NewLimiter(a.core.DB)
+	if err != nil {
+		return err
+	}
+	var b db.Batch
+	limits.Purge(&b)
+	if err := a.core.DB.Do(ctx, ws, &b); err != nil {
+		return fmt.Errorf("sweep rate limits: %w", err)
+	}
+	return nil
 }

@@ -51,10 +51,12 @@ type Heartbeat struct {
 	Sender *outbox.Sender
 	// Approvals are what waits for a person, and expires.
 	Approvals *approval.Store
-	Traces    *trace.Source
-	IDs       func() string
-	Clock     func() time.Time
-	Slog      *slog.Logger
+	// Sweep lets go of what others keep and nobody needs any more; nil: nothing.
+	Sweep  func(context.Context, db.Workspace) error
+	Traces *trace.Source
+	IDs    func() string
+	Clock  func() time.Time
+	Slog   *slog.Logger
 	// Instance names this process in holders.
 	Instance string
 	Window   int // of the model, in tokens; 0: it is not known

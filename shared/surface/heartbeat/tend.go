@@ -93,6 +93,11 @@ func (b *beat) purge(ctx context.Context, _ *Phase) error {
 	if _, err := b.Lanes.Sweep(ctx, b.tick.Workspace); err != nil {
 		return err
 	}
+	if b.Sweep != nil {
+		if err := b.Sweep(ctx, b.tick.Workspace); err != nil {
+			return err
+		}
+	}
 	return b.Heals.Purge(ctx, b.tick.Workspace, keep)
 }
 
