@@ -39,28 +39,39 @@ type world struct {
 //go:embed testdata/*.sql
 var statements embed.FS
 
-// sql runs one of the statements beside the tests.
-func (w world) sql(t testing.TB, pick func(q *queries) db.Query, args ...any) {
+type queries struct{ Happens, Misplace, Unsettled db.Query }
+
+// queries are the statements beside the tests.
+func (w world) queries(t testing.TB) (q queries) {
 	t.Helper()
-	var q queries
 	dir, err := fs.Sub(statements, "testdata")
 	if err == nil {
 		err = db.Load(dir, &q)
 	}
-	if err == nil {
-		_, err = w.DB.Exec(t.Context(), w.Workspace, pick(&q), args...)
-	}
 	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+func (w world) sql(t testing.TB, q db.Query, args ...any) {
+	t.Helper()
+	if _, err := w.DB.Exec(t.Context(), w.Workspace, q, args...); err != nil {
 		t.Fatal(err)
 	}
 }
 
-type queries struct{ Happens, Misplace db.Query }
-
-// happens makes an event happen.
+// happens makes an event happen, and waits until it has settled: what others have
+// open at this moment, in any database of the cluster, holds it back.
 func (w world) happens(t testing.TB, kind, subject string) {
 	t.Helper()
-	w.sql(t, func(q *queries) db.Query { return q.Happens }, kind, subject)
+	q := w.queries(t)
+	w.sql(t, q.Happens, kind, subject)
+	for open := 1; open > 0; {
+		if err := w.DB.One(t.Context(), w.Workspace, []any{&open}, q.Unsettled); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func onEach(t *testing.T, fn func(t *testing.T, w world)) {
@@ -229,7 +240,7 @@ func TestAPositionOfAnotherClusterCountsForNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.sql(t, func(q *queries) db.Query { return q.Misplace })
+		w.sql(t, w.queries(t).Misplace)
 		w.happens(t, "memory.saved", "m")
 		if _, ok := w.claim(t, a.ID); !ok {
 			t.Error("it is mute for ever")

@@ -3,3 +3,6 @@ INSERT INTO events (workspace_id, kind, subject, created_at) VALUES ($1, $2, $3,
 
 -- name: Misplace
 UPDATE agent_automations SET event_xid = 9000000000000 WHERE workspace_id = $1;
+
+-- name: Unsettled
+SELECT count(*) FROM events WHERE workspace_id = $1 AND xid >= lk_settled();
