@@ -25,3 +25,6 @@ UNION ALL SELECT 'events', count(*) FROM events WHERE workspace_id = $1
 UNION ALL SELECT 'outbox', count(*) FROM outbox WHERE workspace_id = $1
 UNION ALL SELECT 'agent_usage_logs', count(*) FROM agent_usage_logs WHERE workspace_id = $1
 UNION ALL SELECT 'agent_locks', count(*) FROM agent_locks WHERE workspace_id = $1;
+
+-- name: Unsettled
+SELECT count(*) FROM events WHERE workspace_id = $1 AND xid >= lk_settled();
