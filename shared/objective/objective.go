@@ -60,6 +60,7 @@ type Objective struct {
 	PlanAttempts  int // tries to plan since the last plan
 	Summary       string
 	CreatedBy     string
+	Outside       bool // a run that had read text from outside wrote of it
 	Version       int // counts changes by people
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
@@ -112,7 +113,7 @@ func (d Due) NeedsPlan() bool { return d.NextStep == 0 }
 type queries struct {
 	Create, Due, Get, Steps                          db.Query
 	CountPlanning, NewPlan, AddStep                  db.Query
-	CountStep, EndStep, Touch, Complete, Pause, Open db.Query
+	CountStep, EndStep, Touch, Distrust, Complete, Pause, Open db.Query
 	List, Patch, PlanAnew, Resume, TryAgain, Finish  db.Query
 }
 
@@ -137,7 +138,7 @@ func (s *Store) Create(b *db.Batch, o Objective) string {
 	if o.ID == "" {
 		o.ID = s.ids()
 	}
-	b.Exec(s.q.Create, o.ID, o.Title, o.Description, o.Priority, o.DoneCriterion, o.CreatedBy)
+	b.Exec(s.q.Create, o.ID, o.Title, o.Description, o.Priority, o.DoneCriterion, o.CreatedBy, o.Outside)
 	return o.ID
 }
 
@@ -185,7 +186,7 @@ func collect(into *[]Objective) func(db.Scan) error {
 		var o Objective
 		var reason, summary *string
 		if err := scan(&o.ID, &o.Title, &o.Description, &o.Priority, &o.DoneCriterion, &o.Status, &reason, &o.PlanVersion, &o.PlanAttempts,
-			&summary, &o.CreatedBy, &o.Version, &o.CreatedAt, &o.UpdatedAt, &o.CompletedAt); err != nil {
+			&summary, &o.CreatedBy, &o.Version, &o.CreatedAt, &o.UpdatedAt, &o.CompletedAt, &o.Outside); err != nil {
 			return err
 		}
 		o.StatusReason, o.Summary = text(reason), text(summary)

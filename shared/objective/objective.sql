@@ -1,6 +1,6 @@
 -- name: Create
-INSERT INTO agent_objectives (workspace_id, id, title, description, priority, done_criterion, created_by, created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, lk_now(), lk_now());
+INSERT INTO agent_objectives (workspace_id, id, title, description, priority, done_criterion, created_by, trust, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, CASE WHEN $8 THEN 'outside' ELSE 'operator' END, lk_now(), lk_now());
 
 -- name: Due
 -- Active objectives by priority, each with the next step of its plan. A plan with a failed step has none: it is stale.
@@ -16,13 +16,13 @@ SELECT o.id, o.title, o.priority, o.plan_version,
 
 -- name: Get
 SELECT id, title, description, priority, done_criterion, status, status_reason, plan_version, plan_attempts, summary, created_by,
-       version, created_at, updated_at, completed_at
+       version, created_at, updated_at, completed_at, trust = 'outside'
   FROM agent_objectives
  WHERE workspace_id = $1 AND id = $2;
 
 -- name: List
 SELECT id, title, description, priority, done_criterion, status, status_reason, plan_version, plan_attempts, summary, created_by,
-       version, created_at, updated_at, completed_at
+       version, created_at, updated_at, completed_at, trust = 'outside'
   FROM agent_objectives
  WHERE workspace_id = $1
    AND (CAST($2 AS text) IS NULL OR status = $2)
@@ -64,6 +64,9 @@ RETURNING number;
 
 -- name: Touch
 UPDATE agent_objectives SET updated_at = lk_now() WHERE workspace_id = $1 AND id = $2;
+
+-- name: Distrust
+UPDATE agent_objectives SET trust = 'outside' WHERE workspace_id = $1 AND id = $2 AND trust <> 'outside';
 
 -- name: Complete
 UPDATE agent_objectives SET status = 'completed', summary = $3, status_reason = NULL, completed_at = lk_now(), updated_at = lk_now()

@@ -52,7 +52,7 @@ func (s *Store) runSet(_ context.Context, tx lane.Tx, c skill.Call) (any, error)
 		return nil, skill.Refuse("the arguments could not be read")
 	}
 	id := s.Create(tx.Later(), Objective{
-		Title: args.Title, Description: args.Description, Priority: args.Priority, DoneCriterion: args.DoneCriterion, CreatedBy: c.Agent,
+		Title: args.Title, Description: args.Description, Priority: args.Priority, DoneCriterion: args.DoneCriterion, CreatedBy: c.Agent, Outside: c.Outside,
 	})
 	return map[string]any{"objective_id": id}, nil
 }
@@ -74,6 +74,7 @@ func (s *Store) runPlan(ctx context.Context, tx lane.Tx, c skill.Call) (any, err
 	for i, st := range args.Steps {
 		steps[i] = Step{Title: st.Title, Skill: st.Skill, Inputs: st.Inputs, DoneCriterion: st.DoneCriterion}
 	}
+	s.distrust(tx, c, args.ObjectiveID)
 	version, err := s.Plan(ctx, tx, args.ObjectiveID.String(), steps)
 	if err != nil {
 		return nil, refused(err)
@@ -90,6 +91,7 @@ func (s *Store) runAdvance(ctx context.Context, tx lane.Tx, c skill.Call) (any, 
 	if err := json.Unmarshal(c.Arguments, &args); err != nil {
 		return nil, skill.Refuse("the arguments could not be read")
 	}
+	s.distrust(tx, c, args.ObjectiveID)
 	if err := s.EndStep(ctx, tx, args.ObjectiveID.String(), args.Step, Done, args.Result); err != nil {
 		return nil, refused(err)
 	}
@@ -115,6 +117,14 @@ func (s *Store) runComplete(ctx context.Context, tx lane.Tx, c skill.Call) (any,
 		return nil, refused(err)
 	}
 	return map[string]any{"status": Completed}, nil
+}
+
+// distrust notes that what a run writes of the objective may be the words of
+// others: later runs are told them.
+func (s *Store) distrust(tx lane.Tx, c skill.Call, id uuid.UUID) {
+	if c.Outside {
+		tx.Later().Exec(s.q.Distrust, id.String())
+	}
 }
 
 func (s *Store) openSteps(ctx context.Context, tx lane.Tx, id string) (n int, err error) {

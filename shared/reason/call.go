@@ -129,16 +129,16 @@ func (r *Runner) commit(ctx context.Context, s *state, holds lane.Holds, fn func
 }
 
 // use is a call as its skill gets it.
-func (j Job) use(v verdict) skill.Call {
+func (j Job) use(s *state, v verdict) skill.Call {
 	return skill.Call{
 		Workspace: j.Hold.Workspace, Agent: j.Agent, Surface: j.Execution.Surface, Subject: j.Execution.Subject,
-		Key: j.Execution.ID + ":" + v.call.id, Arguments: v.arguments, Offered: j.Skills,
+		Key: j.Execution.ID + ":" + v.call.id, Arguments: v.arguments, Outside: s.asked == run.Outside, Offered: j.Skills,
 	}
 }
 
 // make makes one call and records its result.
 func (r *Runner) make(ctx context.Context, job Job, s *state, v verdict) error {
-	call := job.use(v)
+	call := job.use(s, v)
 	if err := fault.Point(ctx, "skill.before", call.Key); err != nil {
 		return err
 	}

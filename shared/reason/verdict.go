@@ -207,7 +207,7 @@ func (r *Runner) refuse(ctx context.Context, tx lane.Tx, job Job, s *state, v ve
 // goes on, or ends, without it.
 func (r *Runner) hold(ctx context.Context, tx lane.Tx, job Job, s *state, v verdict) error {
 	id, err := r.Approvals.Request(ctx, tx, Waiting{
-		Execution: job.Execution, Skill: v.skill, Call: job.use(v), CallID: v.call.id, Why: v.waits,
+		Execution: job.Execution, Skill: v.skill, Call: job.use(s, v), CallID: v.call.id, Why: v.waits,
 	})
 	if err != nil {
 		return err

@@ -61,6 +61,8 @@ type Call struct {
 	// under it twice, has it once.
 	Key       string
 	Arguments json.RawMessage
+	// Outside says that the run had read text from outside when it asked.
+	Outside bool
 	// Offered are the skills that the run may use; nil outside of one.
 	Offered *Set
 }

@@ -228,8 +228,12 @@ func (p *piece) job() reason.Job {
 	if p.kind.skills != nil {
 		skills = skills.Only(p.kind.skills...)
 	}
+	var trust run.Trust // the operator's, unless
+	if p.objective.Outside {
+		trust = run.Outside
+	}
 	return reason.Job{
-		Execution: p.exec, Hold: p.hold, Outer: []*lane.Hold{p.beat.hold}, Agent: activity.Operator, System: p.kind.prompt,
+		Execution: p.exec, Hold: p.hold, Trust: trust, Outer: []*lane.Hold{p.beat.hold}, Agent: activity.Operator, System: p.kind.prompt,
 		Messages:     []llm.Message{{Role: llm.RoleUser, Text: string(encode(p.brief()))}},
 		Skills:       skills,
 		MaxTokens:    answerTokens,
