@@ -22,21 +22,10 @@ type executionsInput struct {
 // listExecutions lists executions, newest first, without their inputs and results,
 // which can be large. It is called by the Engine Room and by scripts.
 func (s *server) listExecutions(ctx context.Context, in *executionsInput) (*answer[page[executionItem]], error) {
-	from, err := parseCursor(in.Cursor)
-	if err != nil {
-		return nil, err
-	}
-	f := run.Filter{
+	found, next, err := s.executions(ctx, run.Filter{
 		Agent: in.Agent, Surface: surfaceOf(in.Surface), Status: in.Status, Trace: trace.ID(in.TraceID),
 		Since: in.Since, Until: in.Until, Limit: in.Limit,
-	}
-	if in.Cursor != "" {
-		if f.Before.ID, err = idInCursor(from); err != nil {
-			return nil, err
-		}
-		f.Before.At = from.at
-	}
-	found, more, err := s.Runs.List(ctx, workspace(ctx), f)
+	}, in.Cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -44,12 +33,27 @@ func (s *server) listExecutions(ctx context.Context, in *executionsInput) (*answ
 	for i := range items {
 		items[i].Input, items[i].Result = nil, nil
 	}
-	next := ""
-	if more {
-		last := found[len(found)-1]
-		next = cursor{last.CreatedAt, last.ID}.String()
-	}
 	return listing(items, next), nil
+}
+
+// executions reads one page, and where the next one begins.
+func (s *server) executions(ctx context.Context, f run.Filter, after string) (found []run.Execution, next string, err error) {
+	from, err := parseCursor(after)
+	if err != nil {
+		return nil, "", err
+	}
+	if after != "" {
+		if f.Before.ID, err = idInCursor(from); err != nil {
+			return nil, "", err
+		}
+		f.Before.At = from.at
+	}
+	found, more, err := s.Runs.List(ctx, workspace(ctx), f)
+	if err != nil || !more {
+		return found, "", err
+	}
+	last := found[len(found)-1]
+	return found, cursor{last.CreatedAt, last.ID}.String(), nil
 }
 
 // getExecution tells of one. It is called by the Engine Room and by scripts.

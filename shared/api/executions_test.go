@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -8,6 +9,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 // httptestCall is a call that is held against nothing.
@@ -52,6 +57,29 @@ func TestExecutionsByHTTP(t *testing.T) {
 			}
 			if !slices.Equal(got, ids) {
 				t.Errorf("%s lists %v, want %v", query, got, ids)
+			}
+		}
+		h, err := w.Lanes.Acquire(t.Context(), lane.Request{Workspace: w.Workspace, Lane: "x", Holder: "someone"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = w.Lanes.InHold(t.Context(), h, func(_ context.Context, tx lane.Tx) error { // a child begins no trace
+			return w.Runs.Start(tx, run.Execution{
+				ID: ids(), Agent: "a", Surface: trace.Operate, Trace: trace.ID(made[0].TraceID), Parent: made[0].ID, Subject: "x",
+			})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var begun []string
+		for _, e := range made {
+			begun = append(begun, e.TraceID)
+		}
+		type traceTold struct{ TraceID, Status, ExecutionID string }
+		for query, want := range map[string][]string{"": begun, "?limit=2": begun, "?surface=heartbeat": nil, "?until=" + from: begun[2:], "?status=failed": nil} {
+			got := listed(t, w, "/api/v1/traces"+query, func(e traceTold) string { return e.TraceID })
+			if !slices.Equal(got, want) {
+				t.Errorf("the traces %s are %v, want %v", query, got, want)
 			}
 		}
 		if p := w.refused(t, 422, "invalid", http.MethodGet, "/api/v1/executions?cursor=MS54", ""); !p.at("query.cursor") {

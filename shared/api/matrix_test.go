@@ -92,6 +92,7 @@ var right = map[string]struct {
 	"patch-budget":            {"/api/v1/budgets/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", `{"allocated":5}`, 404},
 	"project-budget":          {"/api/v1/budgets/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f/projection", "", 404},
 	"list-usage":              {"/api/v1/usage", "", 200},
+	"list-traces":             {"/api/v1/traces", "", 200},
 	"list-executions":         {"/api/v1/executions", "", 200},
 	"get-execution":           {"/api/v1/executions/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", "", 404},
 	"get-openapi-json":        {"/openapi.json", "", 200},

@@ -44,6 +44,8 @@ func routes(s *server) []route {
 			surface: trace.Heartbeat, patient: true,
 			caller: "the Engine Room, lanekeeper trigger heartbeat, scripts", summary: "Run a beat by hand, every phase of it"},
 
+		{method: get, path: v1 + "/traces", id: "list-traces", least: auth.Member, handler: typed(s.listTraces),
+			caller: "the Engine Room, lanekeeper traces, scripts", summary: "The traces in which something was executed, newest first"},
 		{method: get, path: v1 + "/traces/{traceId}", id: "get-trace", least: auth.Member, handler: typed(s.getTrace), refusals: []int{404},
 			caller: "the Engine Room, lanekeeper trace, whoever follows an X-Trace-Id", summary: "The whole story of one trace"},
 		{method: post, path: v1 + "/traces/{traceId}/replay", id: "replay-trace", least: auth.Admin, handler: typed(s.replayTrace), refusals: []int{404, 409, 502}, patient: true,

@@ -48,6 +48,43 @@ type traceAnswer struct {
 	CostUSD    float64         `json:"costUsd"`
 }
 
+type tracesInput struct {
+	Agent   string     `query:"agent" maxLength:"255"`
+	Surface string     `query:"surface" enum:"heartbeat,operate,chat,webhook,coordinator,worker,hb,op,ch,wh,co,wk"`
+	Status  run.Status `query:"status" enum:"running,waiting,parked,completed,failed,cancelled,stalled"`
+	Since   time.Time  `query:"since" doc:"Not before this time (RFC 3339)"`
+	Until   time.Time  `query:"until" doc:"Before this time (RFC 3339)"`
+	Cursor  string     `query:"cursor" maxLength:"200"`
+	Limit   int        `query:"limit" minimum:"1" maximum:"200" default:"50"`
+}
+
+// traceItem is one trace of a listing: what its first execution says.
+type traceItem struct {
+	TraceID     trace.ID   `json:"traceId"`
+	Surface     string     `json:"surface" enum:"heartbeat,operate,chat,webhook,coordinator,worker" doc:"What started it"`
+	Agent       string     `json:"agent"`
+	Status      run.Status `json:"status" enum:"running,waiting,parked,completed,failed,cancelled,stalled" doc:"Of its first execution"`
+	ExecutionID string     `json:"executionId" doc:"The first one"`
+	StartedAt   time.Time  `json:"startedAt"`
+	EndedAt     *time.Time `json:"endedAt,omitempty"`
+}
+
+// listTraces lists the traces in which something was executed, newest first. It is
+// called by the Engine Room, lanekeeper traces and scripts.
+func (s *server) listTraces(ctx context.Context, in *tracesInput) (*answer[page[traceItem]], error) {
+	found, next, err := s.executions(ctx, run.Filter{
+		Agent: in.Agent, Surface: surfaceOf(in.Surface), Status: in.Status, Since: in.Since, Until: in.Until, Limit: in.Limit, Roots: true,
+	}, in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]traceItem, len(found))
+	for i, e := range executionItems(found) {
+		items[i] = traceItem{e.TraceID, e.Surface, e.Agent, e.Status, e.ID, e.CreatedAt, e.EndedAt}
+	}
+	return listing(items, next), nil
+}
+
 type traceInput struct {
 	TraceID string `path:"traceId" pattern:"^(hb|op|ch|wh|co|wk)_[0-9a-z]{9}_[0-9a-z]{10}$" patternDescription:"a trace id"`
 }

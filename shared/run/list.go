@@ -19,6 +19,7 @@ type Filter struct {
 	Subject lane.Name
 	Since   time.Time // inclusive
 	Until   time.Time // exclusive
+	Roots   bool // only those that began their trace
 	Before  Position
 	Limit   int // at most 200; 50 when zero
 }
@@ -53,7 +54,7 @@ func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) (items []Ex
 	}
 	f.Limit = min(f.Limit, maxLimit)
 	err = s.db.Each(ctx, ws, collect(&items), s.q.List, db.Null(f.Agent), db.Null(f.Surface), db.Null(f.Status), db.Null(f.Trace),
-		db.Null(f.Subject), f.Since, f.Until, f.Before.At, f.Before.ID, f.Limit+1)
+		db.Null(f.Subject), f.Since, f.Until, f.Before.At, f.Before.ID, f.Limit+1, f.Roots)
 	if err != nil {
 		return nil, false, fmt.Errorf("list executions: %w", err)
 	}

@@ -79,6 +79,7 @@ SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, 
    AND (CAST($4 AS text) IS NULL OR status = $4)
    AND (CAST($5 AS text) IS NULL OR trace_id = $5)
    AND (CAST($6 AS text) IS NULL OR subject = $6)
+   AND (NOT $12 OR parent_id IS NULL)
    AND created_at >= $7 AND created_at < $8
    AND (created_at, id) < ($9, $10)
  ORDER BY created_at DESC, id DESC
