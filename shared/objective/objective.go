@@ -61,7 +61,7 @@ type Objective struct {
 	Summary       string
 	CreatedBy     string
 	Outside       bool // a run that had read text from outside wrote of it
-	Version       int // counts changes by people
+	Version       int  // counts changes by people
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
 	CompletedAt   *time.Time
@@ -111,10 +111,10 @@ type Due struct {
 func (d Due) NeedsPlan() bool { return d.NextStep == 0 }
 
 type queries struct {
-	Create, Due, Get, Steps                          db.Query
-	CountPlanning, NewPlan, AddStep                  db.Query
+	Create, Due, Get, Steps                                    db.Query
+	CountPlanning, NewPlan, AddStep                            db.Query
 	CountStep, EndStep, Touch, Distrust, Complete, Pause, Open db.Query
-	List, Patch, PlanAnew, Resume, TryAgain, Finish  db.Query
+	List, Patch, PlanAnew, Resume, TryAgain, Finish            db.Query
 }
 
 // Store keeps the objectives of all workspaces.

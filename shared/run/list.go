@@ -19,7 +19,7 @@ type Filter struct {
 	Subject lane.Name
 	Since   time.Time // inclusive
 	Until   time.Time // exclusive
-	Roots   bool // only those that began their trace
+	Roots   bool      // only those that began their trace
 	Before  Position
 	Limit   int // at most 200; 50 when zero
 }
