@@ -213,14 +213,15 @@ func isRefused(err error) bool {
 	return ok && pe.Code == refused
 }
 
-// As one workspace, no row of another can be seen, added, changed or deleted, in
-// no table and by no statement.
+// As one of three workspaces, no row of another can be seen, counted, added, changed
+// or deleted, in no table and no view and by no statement.
 func TestTenantsNeverMeet(t *testing.T) {
 	dsn, owner := newPostgres(t)
 	b := newBuilder(t, owner)
-	ours, theirs := uuid.New(), uuid.New()
-	b.fill(t, ours)
-	b.fill(t, theirs)
+	spaces := []uuid.UUID{uuid.New(), uuid.New(), uuid.New()}
+	for _, ws := range spaces {
+		b.fill(t, ws)
+	}
 	a := tenant{connect(t, dbtest.AsLogin(dsn))}
 
 	for _, name := range tenantTables(t, owner) {
@@ -248,24 +249,31 @@ func TestTenantsNeverMeet(t *testing.T) {
 			}
 			is := func(ws uuid.UUID) string { return fmt.Sprintf("workspace_id = '%s'", ws) }
 
-			us := ours.String()
-			mine := one[int64](t, owner, "SELECT count(*) FROM "+name+" WHERE "+is(ours)) // events come with other rows
-			if mine < 1 {
-				t.Fatal("there is no row of ours, so that the rest means nothing")
+			for _, ours := range spaces {
+				us := ours.String()
+				mine := one[int64](t, owner, "SELECT count(*) FROM "+name+" WHERE "+is(ours)) // events come with other rows
+				if mine < 1 {
+					t.Fatal("there is no row of ours, so that the rest means nothing")
+				}
+				affects(us, "SELECT FROM "+name, mine)
+				affects(us, fmt.Sprintf("SELECT count(*) FROM %s HAVING count(*) = %d AND count(DISTINCT workspace_id) = 1", name, mine), 1)
+				affects(us, "UPDATE "+name+" SET workspace_id = workspace_id", mine)
+				isOff(us, "TRUNCATE "+name)
+				for _, theirs := range spaces {
+					if theirs == ours {
+						continue
+					}
+					affects(us, "SELECT FROM "+name+" WHERE "+is(theirs), 0)
+					affects(us, "UPDATE "+name+" SET workspace_id = workspace_id WHERE "+is(theirs), 0)
+					affects(us, "DELETE FROM "+name+" WHERE "+is(theirs), 0)
+					isOff(us, "UPDATE "+name+" SET "+is(theirs)) // giving a row away
+					isOff(us, b.insert(name, theirs))
+				}
 			}
-			affects(us, "SELECT FROM "+name, mine)
-			affects(us, "SELECT FROM "+name+" WHERE "+is(theirs), 0)
-			affects(us, "UPDATE "+name+" SET workspace_id = workspace_id", mine)
-			affects(us, "UPDATE "+name+" SET workspace_id = workspace_id WHERE "+is(theirs), 0)
-			affects(us, "DELETE FROM "+name+" WHERE "+is(theirs), 0)
-			isOff(us, "UPDATE "+name+" SET "+is(theirs)) // giving a row away
-			isOff(us, b.insert(name, theirs))
-			isOff(us, "TRUNCATE "+name)
-
 			affects("", "SELECT FROM "+name, 0)
 			affects("", "UPDATE "+name+" SET workspace_id = workspace_id", 0)
 			affects("", "DELETE FROM "+name, 0)
-			isOff("", b.insert(name, theirs))
+			isOff("", b.insert(name, spaces[0]))
 
 			// The login itself, without lk_enter, has no more rights than that.
 			if n := one[int](t, a.conn, "SELECT count(*) FROM "+name); n != 0 {
@@ -276,6 +284,16 @@ func TestTenantsNeverMeet(t *testing.T) {
 			}
 		})
 	}
+	each(t, owner, `SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('v', 'm')`, func(rows pgx.Rows) error {
+		var name string
+		err := rows.Scan(&name)
+		for _, ours := range spaces {
+			if n, err := a.in(t, ours.String(), fmt.Sprintf("SELECT FROM %s WHERE workspace_id <> '%s'", name, ours)); err != nil || n != 0 {
+				t.Errorf("view %s shows %d rows of others, %v", name, n, err)
+			}
+		}
+		return err
+	})
 }
 
 // The lane functions decide within the caller's workspace, whatever they are told.

@@ -56,8 +56,8 @@ func (s *server) createAutomation(ctx context.Context, in *createAutomationInput
 	return &createdAt[automationItem]{"/api/v1/automations/" + a.ID, tagOf(a.Version), automationItemOf(a)}, nil
 }
 
-// runnable refuses a skill that the workspace does not have and, where beats can use
-// it now, an input that does not fit it.
+// runnable refuses a skill that the workspace does not have, one that is for visitors
+// only and, where beats can use it now, an input that does not fit it.
 func (s *server) runnable(ctx context.Context, name string, input json.RawMessage) error {
 	ws := workspace(ctx)
 	d, err := s.Skills.Get(ctx, ws, name)
@@ -66,6 +66,9 @@ func (s *server) runnable(ctx context.Context, name string, input json.RawMessag
 	}
 	if err != nil {
 		return err
+	}
+	if d.Scope == skill.External {
+		return invalid(FieldError{"body.skill", "expected a skill whose scope is internal or both"})
 	}
 	usable, _, err := s.Skills.Load(ctx, ws, trace.Heartbeat)
 	if err != nil {

@@ -90,7 +90,9 @@ func (w *world) changes(t testing.TB) (names []string) {
 func TestAutomationsThatAreRefused(t *testing.T) {
 	w := onOne(t)
 	w.must(t, 201, http.MethodPost, skillsPath, weather(t, `{}`), nil)
+	w.must(t, 201, http.MethodPost, skillsPath, `{"name":"hours","kind":"http","scope":"external","description":"for visitors","config":{"url":"https://a.example/"}}`, nil)
 	for body, at := range map[string]string{
+		`{"name":"a","skill":"hours","schedule":{"cron":"@daily"}}`:                                   "body.skill",
 		`{"name":"a","skill":"nope","schedule":{"cron":"@daily"}}`:                                    "body.skill",
 		`{"name":"a","skill":"look","schedule":{}}`:                                                   "body.schedule",
 		`{"name":"a","skill":"look","schedule":{"cron":"@daily","event":"memory.saved"}}`:             "body.schedule",
@@ -112,7 +114,7 @@ func TestAutomationsThatAreRefused(t *testing.T) {
 	}
 	var a automationTold
 	w.must(t, 201, http.MethodPost, automationsPath, `{"name":"a","skill":"look","schedule":{"cron":"@daily"}}`, &a)
-	for body, at := range map[string]string{`{"skill":"nope"}`: "body.skill", `{"skill":"weather"}`: "body.input", `{"input":null}`: "body.input", `{"schedule":{"cron":""}}`: "body.schedule", `{"enabled":true}`: "body.enabled"} {
+	for body, at := range map[string]string{`{"skill":"nope"}`: "body.skill", `{"skill":"hours"}`: "body.skill", `{"skill":"weather"}`: "body.input", `{"input":null}`: "body.input", `{"schedule":{"cron":""}}`: "body.schedule", `{"enabled":true}`: "body.enabled"} {
 		if p := w.refused(t, 422, "invalid", http.MethodPatch, automationsPath+"/a", body); !p.at(at) {
 			t.Errorf("%s: %+v, want %s", body, p.Errors, at)
 		}

@@ -84,27 +84,13 @@ type IDPath struct {
 
 func (in IDPath) id() string { return strings.ToLower(in.ID) }
 
-// maxPage is how much is read at once of what is gone through.
-const maxPage = 200
-
 // getHeal tells of one. It is called by the Engine Room.
 func (s *server) getHeal(ctx context.Context, in *IDPath) (*answer[healItem], error) {
-	f := heal.Filter{Limit: maxPage}
-	for {
-		found, err := s.Heals.List(ctx, workspace(ctx), f)
-		if err != nil {
-			return nil, err
-		}
-		for _, h := range found {
-			if h.ID == in.id() {
-				return answered(healItemOf(h)), nil
-			}
-		}
-		if len(found) < maxPage {
-			return nil, heal.ErrNotFound
-		}
-		f.Before = &found[maxPage-1]
+	h, err := s.Heals.Get(ctx, workspace(ctx), in.id())
+	if err != nil {
+		return nil, err
 	}
+	return answered(healItemOf(h)), nil
 }
 
 type undoHealInput struct {

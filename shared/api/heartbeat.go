@@ -72,8 +72,12 @@ func (s *server) beatLater(ctx context.Context, tick heartbeat.Tick) {
 	}
 }
 
-// skipped says who was in the way of a beat.
+// skipped says why there was no beat: what a person has stopped, or who was in the way.
 func (s *server) skipped(ctx context.Context, ws db.Workspace, report heartbeat.Report) error {
+	why := "the beat was skipped: " + report.Reason
+	if report.Holder == "" {
+		return refusal(http.StatusConflict, "stopped", why)
+	}
 	var b db.Batch
 	lanes := []*lane.Info{s.Lanes.PeekIn(&b, lane.Operate), s.Lanes.PeekIn(&b, lane.Heartbeat)}
 	if err := s.DB.Read(ctx, ws, &b); err != nil {
@@ -86,7 +90,7 @@ func (s *server) skipped(ctx context.Context, ws db.Workspace, report heartbeat.
 		}
 	}
 	p := busy(inTheWay)
-	p.Detail = "the beat was skipped: its lane is taken, or a person works in operate"
+	p.Detail = why
 	if !inTheWay.Held() { // it has been given back meanwhile
 		p.ExpiresAt = nil
 	}

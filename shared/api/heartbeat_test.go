@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -80,7 +81,7 @@ func TestSkippedBeat(t *testing.T) {
 			}
 		})
 		p := w.refused(t, http.StatusConflict, "busy", http.MethodPost, beat, `{"wait":true}`)
-		if p.Holder != "ada" || p.ExpiresAt != nil {
+		if p.Holder != "ada" || p.ExpiresAt != nil || !strings.HasSuffix(p.Detail, "a person works in operate") {
 			t.Errorf("given back meanwhile: %+v", p)
 		}
 		h, err := w.Lanes.Acquire(t.Context(), lane.Request{Workspace: w.Workspace, Lane: lane.Operate, Holder: "ada", TTL: 90 * time.Second})
@@ -94,6 +95,18 @@ func TestSkippedBeat(t *testing.T) {
 		}
 		w.must(t, http.StatusAccepted, http.MethodPost, beat, `{}`, nil) // who does not wait finds it in the log
 	})
+}
+
+func TestABeatUnderAKillSwitchSaysSo(t *testing.T) {
+	w := onOne(t, func(d *api.Deps) {
+		d.Beat = func(context.Context, heartbeat.Tick) (heartbeat.Report, error) {
+			return heartbeat.Report{Outcome: heartbeat.Skipped, Reason: "a kill switch stops the workspace", Phases: []heartbeat.Phase{}}, nil
+		}
+	})
+	p := w.refused(t, http.StatusConflict, "stopped", http.MethodPost, beat, `{"wait":true}`)
+	if !strings.HasSuffix(p.Detail, "a kill switch stops the workspace") || p.Holder != "" || p.ExpiresAt != nil {
+		t.Errorf("%+v", p)
+	}
 }
 
 func TestFailedBeat(t *testing.T) {

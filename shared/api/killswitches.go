@@ -43,34 +43,31 @@ func (s *server) listSwitches(ctx context.Context, in *switchesInput) (*answer[p
 	if err != nil {
 		return nil, err
 	}
-	var before *heal.Switch
+	f := heal.SwitchFilter{Limit: in.Limit + 1}
+	if in.Active != "" {
+		f.Active = new(in.Active == "true")
+	}
 	if in.Cursor != "" {
 		id, err := idInCursor(from)
 		if err != nil {
 			return nil, err
 		}
-		before = &heal.Switch{ID: id, SetAt: from.at}
+		f.Before = &heal.Switch{ID: id, SetAt: from.at}
 	}
-	items := []switchItem{}
-	for {
-		found, err := s.Heals.ListSwitches(ctx, workspace(ctx), before, maxPage)
-		if err != nil {
-			return nil, err
-		}
-		for _, k := range found {
-			if item := switchItemOf(k); in.Active == "" || item.Active == (in.Active == "true") {
-				items = append(items, item)
-			}
-		}
-		if len(items) > in.Limit {
-			last := items[in.Limit-1]
-			return listing(items[:in.Limit], cursor{last.SetAt, last.ID}.String()), nil
-		}
-		if len(found) < maxPage {
-			return listing(items, ""), nil
-		}
-		before = &found[maxPage-1]
+	found, err := s.Heals.ListSwitches(ctx, workspace(ctx), f)
+	if err != nil {
+		return nil, err
 	}
+	next := ""
+	if len(found) > in.Limit {
+		found = found[:in.Limit]
+		next = cursor{found[in.Limit-1].SetAt, found[in.Limit-1].ID}.String()
+	}
+	items := make([]switchItem, len(found))
+	for i, k := range found {
+		items[i] = switchItemOf(k)
+	}
+	return listing(items, next), nil
 }
 
 type setSwitchInput struct {

@@ -73,9 +73,10 @@ func (p *Problem) later(d time.Duration) *Problem {
 	return p
 }
 
-// of is a copy for one request.
+// of is a copy for one request. Of very many errors it names the first.
 func (p Problem) of(id trace.ID) *Problem {
 	p.Trace = id
+	p.Errors = p.Errors[:min(len(p.Errors), maxErrors)]
 	return &p
 }
 

@@ -84,7 +84,7 @@ func Events() []string {
 type queries struct {
 	Get, List, Now, Insert, Update, Delete db.Query
 	Due, Lock, Claimed, Happened, Advance  db.Query
-	Ended, Using                           db.Query
+	Ended, Using, LockHead                 db.Query
 }
 
 // Store keeps the automations of all workspaces. What writes takes a transaction,

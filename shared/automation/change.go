@@ -18,6 +18,7 @@ func (s *Store) Create(ctx context.Context, tx Tx, a Automation) (Automation, er
 	if err := a.check(); err != nil {
 		return Automation{}, err
 	}
+	tx.Later().Exec(s.q.LockHead) // so that two at once don't pass the limit
 	if err := tx.One(ctx, []any{&a.now, &rows}, s.q.Now); err != nil {
 		return Automation{}, fmt.Errorf("create an automation: %w", err)
 	}

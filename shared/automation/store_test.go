@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -287,9 +289,9 @@ func TestAnOpenTransactionHidesNothing(t *testing.T) {
 			return // has one writer
 		}
 		var a automation.Automation
+		slow, hourly := w.hourly(t, "slow"), "@hourly"
 		err := w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
-			slow := automation.Automation{Name: "slow", Skill: "echo", Cron: "@daily", CreatedBy: "test"}
-			if _, err := w.s.Create(ctx, tx, slow); err != nil { // a write: it has an id of its own now
+			if _, err := w.s.Patch(ctx, tx, slow, automation.Patch{Cron: &hourly}); err != nil { // a write: it has an id of its own now
 				return err
 			}
 			w.aside(t, func(w world) {
@@ -408,6 +410,44 @@ func TestWhatIsWrongIsSaidAtOnce(t *testing.T) {
 		}
 		if _, err := w.s.Get(t.Context(), dbtest.NewWorkspace(t, w.DB), a.ID); !errors.Is(err, automation.ErrNotFound) {
 			t.Errorf("a neighbour reads it: %v", err)
+		}
+	})
+}
+
+// TestManyAtOnceDoNotPassTheLimit: whoever counts, counts what others have just made.
+func TestManyAtOnceDoNotPassTheLimit(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		const room, writers = 3, 8
+		create := func(ctx context.Context, tx *db.Tx, name string) error {
+			_, err := w.s.Create(ctx, tx, automation.Automation{Name: name, Skill: "echo", Cron: "@daily", CreatedBy: "test"})
+			return err
+		}
+		if err := w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+			for i := range automation.Max - room {
+				if err := create(ctx, tx, fmt.Sprint("old", i)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		var full atomic.Int32
+		var all sync.WaitGroup
+		for i := range writers {
+			all.Go(func() {
+				err := w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error { return create(ctx, tx, fmt.Sprint("new", i)) })
+				if errors.Is(err, automation.ErrFull) {
+					full.Add(1)
+				} else if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		found, err := w.s.List(t.Context(), w.Workspace, automation.Filter{Limit: 2 * automation.Max})
+		if err != nil || len(found) != automation.Max || full.Load() != writers-room {
+			t.Errorf("there are %d automations, %d were too many, %v", len(found), full.Load(), err)
 		}
 	})
 }

@@ -85,7 +85,8 @@ ON CONFLICT (workspace_id, id) DO NOTHING;
 
 -- name: Sweep
 -- What was settled or abandoned at least $2 milliseconds ago.
-DELETE FROM usage_reservations WHERE workspace_id = $1 AND lk_plus(expires_at, $2) <= (SELECT lk_now());
+DELETE FROM usage_reservations WHERE workspace_id = $1 AND (id, budget_id) IN (
+  SELECT id, budget_id FROM usage_reservations WHERE workspace_id = $1 AND lk_plus(expires_at, $2) <= (SELECT lk_now()) LIMIT $3);
 
 -- name: Overlap
 SELECT id, period_start, period_end

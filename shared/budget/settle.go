@@ -70,14 +70,23 @@ func (s *Store) Release(ctx context.Context, ws db.Workspace, r Reservation) err
 	return nil
 }
 
-const keepReservations = 7 * 24 * time.Hour
+const (
+	keepReservations = 7 * 24 * time.Hour
+	sweepBatch       = 2000
+	maxSweeps        = 10 // batches at once
+)
 
-// Sweep deletes reservations whose lease ended a week ago and answers how many rows
-// they had.
-func (s *Store) Sweep(ctx context.Context, ws db.Workspace) (int64, error) {
-	n, err := s.db.Exec(ctx, ws, s.q.Sweep, keepReservations.Milliseconds())
-	if err != nil {
-		return 0, fmt.Errorf("sweep reservations: %w", err)
+// Sweep deletes reservations whose lease ended a week ago, some thousands at most,
+// and answers how many rows they had.
+func (s *Store) Sweep(ctx context.Context, ws db.Workspace) (swept int64, err error) {
+	for range maxSweeps {
+		n, err := s.db.Exec(ctx, ws, s.q.Sweep, keepReservations.Milliseconds(), sweepBatch)
+		if err != nil {
+			return swept, fmt.Errorf("sweep reservations: %w", err)
+		}
+		if swept += n; n < sweepBatch {
+			break
+		}
 	}
-	return n, nil
+	return swept, nil
 }

@@ -33,7 +33,8 @@ const (
 	// window is how far back failures count.
 	window = 3 * 24 * time.Hour
 	// cooldown is how long a disabled skill rests before it is tried again. Each
-	// try that fails doubles it, up to maxCooldown.
+	// try that fails doubles it, up to maxCooldown; so does a relapse, when a skill
+	// that was given back fails again within maxCooldown.
 	cooldown    = 24 * time.Hour
 	maxCooldown = 16 * 24 * time.Hour
 	// maxCool is the most skills that one beat tries again.
@@ -67,7 +68,7 @@ type Heal struct {
 	Failures    int    // in a row
 	Automations []string
 	Status      Status
-	Probes      int // that failed
+	Probes      int // that failed, a relapse after one that did not among them
 	ProbeAt     time.Time
 	Trace       trace.ID
 	EndedBy     string
@@ -103,11 +104,12 @@ type Change struct {
 }
 
 type queries struct {
-	Diagnose, Cool, Get, List, Insert, Supersede, Change db.Query
-	Switch, On, Switches, ListSwitches, Release          db.Query
-	Orphans, Close, Oldest, PurgeActivity, PurgeEvents   db.Query
-	PurgeExecutions, PurgeOutbox, PurgeApprovals         db.Query
-	PurgeMemories                                        db.Query
+	Diagnose, Used, Cool, Get, List, Insert, Supersede db.Query
+	Relapse, Change                                    db.Query
+	Switch, On, Switches, ListSwitches, Release        db.Query
+	Orphans, Close, Oldest, PurgeActivity, PurgeEvents db.Query
+	PurgeExecutions, PurgeOutbox, PurgeApprovals       db.Query
+	PurgeMemories, PurgeUsage                          db.Query
 }
 
 // Store heals in all workspaces.
@@ -176,7 +178,11 @@ func (s *Store) Heal(ctx context.Context, tx lane.Tx, ws db.Workspace, l *Look, 
 	if err := tx.Each(ctx, collect(&l.Cool), s.q.Cool, maxCool); err != nil {
 		return r, fmt.Errorf("heal: look anew: %w", err)
 	}
-	failing, outages := byProvider(l.Findings, registered)
+	used, err := s.used(ctx, tx, l)
+	if err != nil {
+		return r, err
+	}
+	failing, outages := byProvider(l.Findings, registered, used)
 	r.Outages = outages
 	for _, f := range failing {
 		if err := s.decide(ctx, tx, ws, f, &r); err != nil {
@@ -191,13 +197,32 @@ func (s *Store) Heal(ctx context.Context, tx lane.Tx, ws db.Workspace, l *Look, 
 	return r, nil
 }
 
-// byProvider leaves out what belongs to an outage: when most skills of a provider
-// that has several fail together, it is not theirs.
-func byProvider(found []Finding, registered []skill.Definition) (failing []Finding, outages []Change) {
+// used are the skills that were used lately, where that matters: one that fails alone
+// is no outage.
+func (s *Store) used(ctx context.Context, tx lane.Tx, l *Look) (map[string]bool, error) {
+	used := map[string]bool{}
+	if len(l.Findings) < 2 {
+		return used, nil
+	}
+	err := tx.Each(ctx, func(scan db.Scan) error {
+		var name string
+		err := scan(&name)
+		used[name] = true
+		return err
+	}, s.q.Used, window.Milliseconds())
+	if err != nil {
+		return nil, fmt.Errorf("heal: read what was used: %w", err)
+	}
+	return used, nil
+}
+
+// byProvider leaves out what belongs to an outage: when several skills of a provider
+// fail together, and they are most of those that were used lately, it is not theirs.
+func byProvider(found []Finding, registered []skill.Definition, used map[string]bool) (failing []Finding, outages []Change) {
 	of, all := map[string]string{}, map[string]int{}
 	for _, d := range registered {
 		of[d.Name] = provider(d)
-		if d.Enabled {
+		if d.Enabled && used[d.Name] {
 			all[of[d.Name]]++
 		}
 	}
@@ -292,8 +317,17 @@ func (s *Store) disable(ctx context.Context, tx lane.Tx, ws db.Workspace, f Find
 	for _, h := range earlier {
 		ids = union(h.Automations, ids)
 	}
+	probes := 0
+	err = tx.Each(ctx, func(scan db.Scan) error {
+		err := scan(&probes)
+		probes++
+		return err
+	}, s.q.Relapse, f.Skill, maxCooldown.Milliseconds())
+	if err != nil {
+		return fmt.Errorf("look for a relapse: %w", err)
+	}
 	of, _ := trace.From(ctx)
-	tx.Later().Exec(s.q.Insert, s.ids(), f.Skill, cmp.Or(f.Newest, "unknown"), f.Failures, list(ids), rest(0).Milliseconds(), of)
+	tx.Later().Exec(s.q.Insert, s.ids(), f.Skill, cmp.Or(f.Newest, "unknown"), f.Failures, list(ids), probes, rest(probes).Milliseconds(), of)
 	return nil
 }
 
@@ -379,6 +413,18 @@ func (s *Store) change(ctx context.Context, tx Tx, h Heal, to Status, probes int
 func (s *Store) getIn(ctx context.Context, tx Tx, id string) (Heal, error) {
 	var found []Heal
 	if err := tx.Each(ctx, collect(&found), s.q.Get, id); err != nil {
+		return Heal{}, fmt.Errorf("read heal %s: %w", id, err)
+	}
+	if len(found) == 0 {
+		return Heal{}, ErrNotFound
+	}
+	return found[0], nil
+}
+
+// Get reads an entry, or answers [ErrNotFound].
+func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Heal, error) {
+	var found []Heal
+	if err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id); err != nil {
 		return Heal{}, fmt.Errorf("read heal %s: %w", id, err)
 	}
 	if len(found) == 0 {

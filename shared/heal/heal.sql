@@ -36,6 +36,20 @@ SELECT name, failures, newest, heal
  WHERE failures >= $2 OR heal IS NOT NULL AND newest IS NOT NULL
  ORDER BY name;
 
+-- name: Used
+-- Skills of which a call in the last $2 milliseconds says how they do.
+WITH RECURSIVE names (name) AS (
+  SELECT (SELECT min(skill_name) FROM agent_activity WHERE workspace_id = $1)
+  UNION ALL
+  SELECT (SELECT min(a.skill_name) FROM agent_activity a WHERE a.workspace_id = $1 AND a.skill_name > n.name)
+    FROM names n
+   WHERE n.name IS NOT NULL
+)
+SELECT n.name FROM names n
+ WHERE EXISTS (SELECT 1 FROM agent_activity a
+                WHERE a.workspace_id = $1 AND a.skill_name = n.name AND a.created_at > lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
+                  AND (a.status = 'success' OR a.status = 'error' AND coalesce(a.output ->> 'class', '') IN ('', 'ours', 'theirs')));
+
 -- name: Cool
 -- Heals whose cool-down is over.
 SELECT id, skill, code, failures, automations, status, probes, probe_at, trace_id, ended_by, created_at, updated_at
@@ -60,8 +74,15 @@ SELECT id, skill, code, failures, automations, status, probes, probe_at, trace_i
  LIMIT $6;
 
 -- name: Insert
-INSERT INTO heals (workspace_id, id, skill, code, failures, automations, probe_at, trace_id, created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, lk_plus(lk_now(), $7), $8, lk_now(), lk_now());
+INSERT INTO heals (workspace_id, id, skill, code, failures, automations, probes, probe_at, trace_id, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, lk_plus(lk_now(), $8), $9, lk_now(), lk_now());
+
+-- name: Relapse
+-- How many probes of a skill had failed when it was given back, in the last $3 milliseconds.
+SELECT probes FROM heals
+ WHERE workspace_id = $1 AND skill = $2 AND status = 'restored' AND updated_at > lk_plus((SELECT lk_now()), 0 - CAST($3 AS bigint))
+ ORDER BY updated_at DESC
+ LIMIT 1;
 
 -- name: Supersede
 UPDATE heals SET status = 'superseded', ended_by = 'a later failure', updated_at = lk_now()

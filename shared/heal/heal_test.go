@@ -42,7 +42,10 @@ type world struct {
 	q           queries
 }
 
-type queries struct{ Executions, Count, Happens, StatusOf, OldOutbox, OldRun, Outboxes, Touch db.Query }
+type queries struct {
+	Executions, Count, Happens, StatusOf, OldOutbox, OldRun, Outboxes, Touch db.Query
+	ManyMemories, ManyUsages, Left                                           db.Query
+}
 
 //go:embed testdata/*.sql
 var statements embed.FS
@@ -257,6 +260,56 @@ func TestAnOutageDisablesNothing(t *testing.T) {
 	})
 }
 
+// TestAnOutageIsOfWhatIsInUse: skills that nobody calls neither hide it nor make it up.
+func TestAnOutageIsOfWhatIsInUse(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+			w.skill(t, name, "one.example")
+		}
+		w.calls(t, "f", "success")
+		w.Skew.Advance(4 * 24 * time.Hour) // f is in use no more
+		for _, name := range []string{"a", "b"} {
+			w.calls(t, name, "theirs", "theirs", "theirs")
+		}
+		if r := w.beat(t); len(r.Disabled) > 0 || len(r.Outages) != 1 || r.Outages[0].Skills != 2 {
+			t.Errorf("two of the two in use fail: %+v", r)
+		}
+		w.calls(t, "c", "success")
+		w.calls(t, "d", "input", "success")
+		if r := w.beat(t); len(r.Disabled) != 2 || len(r.Outages) > 0 {
+			t.Errorf("two of the four in use fail: %+v", r)
+		}
+	})
+}
+
+// TestARelapseGoesOnWithTheCoolDown of the entry before, unless that is long ago.
+func TestARelapseGoesOnWithTheCoolDown(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		w.skill(t, "weather", "weather.example")
+		for i, want := range []int{24, 48, 96, 24} {
+			if i == 3 {
+				w.Skew.Advance(17 * 24 * time.Hour)
+			}
+			w.calls(t, "weather", "theirs", "theirs", "theirs")
+			w.beat(t)
+			h := w.ledger(t)[0]
+			got, err := w.s.Get(t.Context(), w.Workspace, h.ID)
+			if rest := got.ProbeAt.Sub(got.CreatedAt).Round(time.Minute); err != nil || got.Status != heal.Active || rest != time.Duration(want)*time.Hour {
+				t.Fatalf("time %d it rests for %v, want %d hours: %+v, %v", i, rest, want, got, err)
+			}
+			w.Skew.Advance(time.Duration(want)*time.Hour + time.Minute)
+			w.beat(t)
+			w.calls(t, "weather", "success")
+			if r := w.beat(t); len(r.Restored) != 1 {
+				t.Fatalf("time %d it is not given back: %+v", i, r)
+			}
+		}
+		if _, err := w.s.Get(t.Context(), w.Workspace, ids()); !errors.Is(err, heal.ErrNotFound) {
+			t.Errorf("nothing is found as %v", err)
+		}
+	})
+}
+
 // TestAfterACoolDownOneCallDecides, and each that fails doubles the time to the next.
 func TestAfterACoolDownOneCallDecides(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
@@ -366,8 +419,14 @@ func TestKillSwitches(t *testing.T) {
 		if err := release(whole.ID); !errors.Is(err, heal.ErrNoSwitch) {
 			t.Errorf("released twice: %v", err)
 		}
-		if all, err := w.s.ListSwitches(t.Context(), w.Workspace, nil, 10); err != nil || len(all) != 4 || all[0].ReleasedBy != "user:2" {
+		if all, err := w.s.ListSwitches(t.Context(), w.Workspace, heal.SwitchFilter{Limit: 10}); err != nil || len(all) != 4 || all[0].ReleasedBy != "user:2" {
 			t.Errorf("listed %+v, %v", all, err)
+		}
+		for _, active := range []bool{true, false} {
+			found, err := w.s.ListSwitches(t.Context(), w.Workspace, heal.SwitchFilter{Active: &active, Limit: 10})
+			if want := map[bool]int{true: 3, false: 1}[active]; err != nil || len(found) != want || (found[0].ReleasedAt == nil) != active {
+				t.Errorf("of those that are on (%v) there are %+v, %v", active, found, err)
+			}
 		}
 		for _, wrong := range []heal.Switch{{Scope: "all"}, {Scope: heal.Agent}, {Scope: heal.Workspace, Target: "x"}, {Scope: heal.Skill, Target: strings.Repeat("x", 256)}} {
 			if _, err := set(wrong.Scope, wrong.Target); err == nil {
@@ -422,8 +481,8 @@ func TestWhatIsOldGoes(t *testing.T) {
 			if !due() {
 				t.Errorf("nothing is due after %v", step.advance)
 			}
-			if err := w.s.Purge(t.Context(), w.Workspace, keep); err != nil {
-				t.Fatal(err)
+			if more, err := w.s.Purge(t.Context(), w.Workspace, keep); err != nil || more {
+				t.Fatal(more, err)
 			}
 			if got := counts(); got != step.want {
 				t.Errorf("left are %s, not %s", got, step.want)
@@ -433,7 +492,7 @@ func TestWhatIsOldGoes(t *testing.T) {
 		if err := other.DB.One(t.Context(), other.Workspace, []any{&n, &ignore, &ignore}, w.q.Count); err != nil || n != 1 {
 			t.Errorf("the neighbour's: %d, %v", n, err)
 		}
-		if err := w.s.Purge(t.Context(), w.Workspace, heal.Retention{Activity: time.Hour, Events: time.Hour}); (err == nil) != (w.DB.Dialect() == db.SQLite) {
+		if _, err := w.s.Purge(t.Context(), w.Workspace, heal.Retention{Activity: time.Hour, Events: time.Hour}); (err == nil) != (w.DB.Dialect() == db.SQLite) {
 			t.Errorf("an hour's retention: %v", err)
 		}
 	})

@@ -148,13 +148,44 @@ func TestPurgeGoesByTheEnd(t *testing.T) {
 		_, err1 := w.DB.Exec(t.Context(), w.Workspace, w.q.OldOutbox, ids(), "uncertain", ids())
 		_, err2 := w.DB.Exec(t.Context(), w.Workspace, w.q.OldOutbox, ids(), "failed", ids()) // ended right now
 		_, err3 := w.DB.Exec(t.Context(), w.Workspace, w.q.OldRun, ids())                     // ended right now
-		if err := errors.Join(err1, err2, err3, w.s.Purge(t.Context(), w.Workspace, keep)); err != nil {
+		_, err4 := w.s.Purge(t.Context(), w.Workspace, keep)
+		if err := errors.Join(err1, err2, err3, err4); err != nil {
 			t.Fatal(err)
 		}
 		var outbox, a, runs, e int
 		err := errors.Join(w.DB.One(t.Context(), w.Workspace, []any{&outbox}, w.q.Outboxes), w.DB.One(t.Context(), w.Workspace, []any{&a, &runs, &e}, w.q.Count))
 		if err != nil || outbox != 2 || runs != 1 {
 			t.Errorf("left of 2 outbox rows: %d, of 1 execution that ended just now: %d, %v", outbox, runs, err)
+		}
+	})
+}
+
+// TestABacklogGoesInRounds: 2,000 rows of a kind at once; of usage, what is older than
+// a month.
+func TestABacklogGoesInRounds(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		keep := heal.Retention{Activity: 4 * 24 * time.Hour, Events: 7 * 24 * time.Hour, Outbox: 30 * 24 * time.Hour}
+		_, err1 := w.DB.Exec(t.Context(), w.Workspace, w.q.ManyMemories, 2_100, 61)
+		_, err2 := w.DB.Exec(t.Context(), w.Workspace, w.q.ManyUsages, 2_000, 32)
+		_, err3 := w.DB.Exec(t.Context(), w.Workspace, w.q.ManyUsages, 5, 30)
+		if err := errors.Join(err1, err2, err3); err != nil {
+			t.Fatal(err)
+		}
+		var b db.Batch
+		oldest := w.s.Oldest(&b)
+		if err := w.DB.Read(t.Context(), w.Workspace, &b); err != nil || !oldest.Due(keep) {
+			t.Errorf("usage of a month ago is not due: %v", err)
+		}
+		for round, want := range []struct {
+			more             bool
+			memories, usages int
+		}{{true, 100, 5}, {false, 0, 5}} {
+			more, err1 := w.s.Purge(t.Context(), w.Workspace, keep)
+			var memories, usages int
+			err2 := w.DB.One(t.Context(), w.Workspace, []any{&memories, &usages}, w.q.Left)
+			if err := errors.Join(err1, err2); err != nil || more != want.more || memories != want.memories || usages != want.usages {
+				t.Errorf("round %d: %d memories and %d usages are left, more: %v, %v", round, memories, usages, more, err)
+			}
 		}
 	})
 }

@@ -16,7 +16,8 @@ UPDATE executions SET status = 'failed', error = 'it was cut off, and nobody wen
 -- name: Oldest
 SELECT lk_now(), (SELECT min(created_at) FROM agent_activity WHERE workspace_id = $1),
        (SELECT created_at FROM events WHERE workspace_id = $1 ORDER BY xid, id LIMIT 1),
-       (SELECT min(created_at) FROM outbox WHERE workspace_id = $1 AND status IN ('sent', 'failed', 'superseded', 'expired', 'dead'));
+       (SELECT min(created_at) FROM outbox WHERE workspace_id = $1 AND status IN ('sent', 'failed', 'superseded', 'expired', 'dead')),
+       (SELECT min(created_at) FROM agent_usage_logs WHERE workspace_id = $1);
 
 -- name: PurgeExecutions
 -- Children go before their parents, in a later round.
@@ -26,7 +27,8 @@ DELETE FROM executions WHERE workspace_id = $1 AND id IN (
      AND e.created_at < lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
      AND coalesce(e.ended_at, e.updated_at) < lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
      AND NOT EXISTS (SELECT 1 FROM executions c WHERE c.workspace_id = $1 AND c.parent_id = e.id)
-   LIMIT 2000);
+   LIMIT 2000)
+RETURNING 1;
 
 -- name: PurgeOutbox
 -- What is uncertain waits for a person.
@@ -34,15 +36,21 @@ DELETE FROM outbox WHERE workspace_id = $1 AND id IN (
   SELECT id FROM outbox
    WHERE workspace_id = $1 AND status IN ('sent', 'failed', 'superseded', 'expired', 'dead') AND created_at < lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
      AND updated_at < lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
-   LIMIT 2000);
+   LIMIT 2000)
+RETURNING 1;
 
 -- name: PurgeApprovals
 DELETE FROM approvals WHERE workspace_id = $1 AND id IN (
   SELECT id FROM approvals
    WHERE workspace_id = $1 AND status NOT IN ('pending', 'approved') AND requested_at < lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
      AND coalesce(executed_at, decided_at) < lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
-   LIMIT 2000);
+   LIMIT 2000)
+RETURNING 1;
 
 -- name: PurgeMemories
 -- A month after their end: they are found by nobody any more.
-DELETE FROM agent_memory WHERE workspace_id = $1 AND expires_at < lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint));
+DELETE FROM agent_memory WHERE workspace_id = $1 AND id IN (
+  SELECT id FROM agent_memory
+   WHERE workspace_id = $1 AND expires_at < lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
+   LIMIT 2000)
+RETURNING 1;

@@ -111,14 +111,22 @@ func (k Switches) Skill(name string) string {
 	return ""
 }
 
+// SwitchFilter narrows a listing; empty fields don't. Before is the last switch of the
+// page before.
+type SwitchFilter struct {
+	Active *bool // on still, or released
+	Before *Switch
+	Limit  int
+}
+
 // ListSwitches lists switches, also those that were released, the latest first.
-func (s *Store) ListSwitches(ctx context.Context, ws db.Workspace, before *Switch, limit int) ([]Switch, error) {
+func (s *Store) ListSwitches(ctx context.Context, ws db.Workspace, f SwitchFilter) ([]Switch, error) {
 	at, id := farAhead, uuid.Max.String()
-	if before != nil {
-		at, id = before.SetAt, before.ID
+	if f.Before != nil {
+		at, id = f.Before.SetAt, f.Before.ID
 	}
 	var found []Switch
-	if err := s.db.Each(ctx, ws, switches(&found), s.q.ListSwitches, at, id, limit); err != nil {
+	if err := s.db.Each(ctx, ws, switches(&found), s.q.ListSwitches, at, id, f.Active, f.Limit); err != nil {
 		return nil, fmt.Errorf("list kill switches: %w", err)
 	}
 	return found, nil

@@ -18,8 +18,9 @@ SELECT id, scope, target, reason, set_by, set_at, released_by, released_at
 SELECT id, scope, target, reason, set_by, set_at, released_by, released_at
   FROM kill_switches
  WHERE workspace_id = $1 AND (set_at, id) < ($2, $3)
+   AND (CAST($4 AS boolean) IS NULL OR (released_at IS NULL) = $4)
  ORDER BY set_at DESC, id DESC
- LIMIT $4;
+ LIMIT $5;
 
 -- name: Release
 UPDATE kill_switches SET released_by = $3, released_at = lk_now()

@@ -56,6 +56,16 @@ type SpentError struct{ Why string }
 
 func (e *SpentError) Error() string { return e.Why }
 
+// meterError is a meter's own failure.
+type meterError struct{ error }
+
+func (e *meterError) Unwrap() error { return e.error }
+
+func isUnmetered(err error) bool {
+	_, ok := errors.AsType[*meterError](err)
+	return ok
+}
+
 // look reads what is switched off. It is asked before each step, so that a switch
 // has its effect within one.
 func (r *Runner) look(ctx context.Context, job Job, s *state) (*Outcome, error) {
@@ -91,7 +101,7 @@ func (r *Runner) generate(ctx context.Context, job Job, s *state, request llm.Re
 			Trace: job.Execution.Trace, Model: s.model.Name(), Input: estimate(request), Output: cmp.Or(request.MaxTokens, usualAnswer), Day: job.Day,
 		})
 		if err != nil {
-			return llm.Response{}, err
+			return llm.Response{}, &meterError{err}
 		}
 	}
 	resp, err := s.model.Generate(ctx, request, nil)
@@ -102,7 +112,7 @@ func (r *Runner) generate(ctx context.Context, job Job, s *state, request llm.Re
 		return resp, err
 	}
 	if failed := settle(context.WithoutCancel(ctx), &resp); failed != nil {
-		return resp, failed
+		return resp, &meterError{failed}
 	}
 	return resp, nil
 }

@@ -262,6 +262,9 @@ func (r *Runner) modelFailed(ctx context.Context, s *state, err error) *Outcome 
 	case ctx.Err() != nil:
 		out = s.outcome(run.Parked, timeUp)
 		return &out
+	case isUnmetered(err):
+		out = s.outcome(run.Parked, "the budgets can't be reached")
+		out.Halted = true
 	case class.Retryable(), class == llm.ClassAuthentication, class == llm.ClassBilling:
 		out = s.outcome(run.Parked, "the model failed: "+string(class))
 		out.Halted = true

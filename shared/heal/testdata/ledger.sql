@@ -11,3 +11,6 @@ SELECT count(*) FROM outbox WHERE workspace_id = $1;
 
 -- name: Touch
 UPDATE executions SET updated_at = lk_now(), attempt = attempt + 1 WHERE workspace_id = $1 AND id = $2;
+
+-- name: Left
+SELECT (SELECT count(*) FROM agent_memory WHERE workspace_id = $1), (SELECT count(*) FROM agent_usage_logs WHERE workspace_id = $1);

@@ -2,10 +2,12 @@ package heartbeat_test
 
 import (
 	"context"
+	"os"
 	"runtime"
 	"testing"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
@@ -14,9 +16,10 @@ import (
 
 // size is how much there is of a world at the end of a day.
 type size struct {
-	heap       uint64
-	goroutines int
-	rows       map[string]int
+	heap        uint64
+	goroutines  int
+	connections int // to Postgres
+	rows        map[string]int
 }
 
 func (w *world) size(t testing.TB) size {
@@ -24,7 +27,10 @@ func (w *world) size(t testing.TB) size {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	s := size{m.HeapAlloc, runtime.NumGoroutine(), map[string]int{}}
+	s := size{heap: m.HeapAlloc, goroutines: runtime.NumGoroutine(), rows: map[string]int{}}
+	if err := w.DB.One(t.Context(), w.Workspace, []any{&s.connections}, w.q.Connections, named(w.env)); err != nil {
+		t.Fatal(err)
+	}
 	err := w.DB.Each(t.Context(), w.Workspace, func(scan db.Scan) error {
 		var table string
 		var n int
@@ -38,47 +44,69 @@ func (w *world) size(t testing.TB) size {
 	return s
 }
 
-// TestSixtyDaysOfBeatsStayFlat: two months of half hours with an hourly automation,
-// a daily reflection and a new objective every five days. Rows that are kept for days
-// level off, and so do memory and goroutines.
+// TestSixtyDaysOfBeatsStayFlat: two months with an hourly automation, a daily
+// reflection, a new objective every five days and 100,000 events of others. Rows that
+// are kept for days level off, and so do memory, goroutines and connections. On SQLite
+// it beats each half hour; on Postgres twice a day, unless LK_FULL=1.
 func TestSixtyDaysOfBeatsStayFlat(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes most of a minute")
 	}
+	t.Run(dbtest.OnSQLite, func(t *testing.T) { staysFlat(t, dbtest.New(t, dbtest.OnSQLite), 48) })
+	t.Run(dbtest.OnPostgres, func(t *testing.T) {
+		e := dbtest.New(t, dbtest.OnPostgres)
+		e.URL += "&application_name=" + named(e)
+		e.DB, e.Skew = e.Open(t, 0)
+		perDay := 2
+		if os.Getenv("LK_FULL") != "" {
+			perDay = 48
+		}
+		staysFlat(t, e, perDay)
+	})
+}
+
+// named is what connections of a test are called by.
+func named(e dbtest.Env) string { return "flat-" + string(e.Workspace[:8]) }
+
+func staysFlat(t *testing.T, e dbtest.Env, perDay int) {
+	t.Helper()
 	k, ran := counting("tidy")
 	reflections := 0
-	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite), pilot(func(ctx context.Context, tk task) (llmtest.Step, error) {
+	w := newWorld(t, e, pilot(func(ctx context.Context, tk task) (llmtest.Step, error) {
 		if tk.Kind == "reflect" {
 			reflections++
 			return llmtest.Say("all is well"), nil
 		}
 		return obedient(ctx, tk)
 	}), k)
+	w.metered(t)
+	budgets := must(budget.New(w.DB, ids, w.Clock))(t)
+	w.Sweep = func(ctx context.Context, ws db.Workspace) error { _, err := budgets.Sweep(ctx, ws); return err }
 	must(w.DB.Exec(t.Context(), "", w.q.Settings, w.Workspace,
 		`{"activity_days": 5, "event_days": 1, "outbox_days": 5, "beat_memories": 0}`))(t)
 	w.automate(t, "tidy up", "tidy", "")
-	w.Clock = func() time.Time { return time.Now().Add(w.Skew.Offset()) }
-	w.Reason.Clock = w.Clock
+	const days, events = 60, 100_000
 	var middle, last size
-	for day := range 60 {
+	for day := range days {
 		if day%5 == 0 {
 			w.plan(t, w.addObjective(t, "x", 5), "work", "close")
 		}
-		for half := range 48 {
-			w.Skew.Advance(30 * time.Minute)
-			if r := w.beat(t, slot(day*48+half)); r.Outcome != heartbeat.Completed && r.Outcome != heartbeat.Idle {
+		must(w.DB.Exec(t.Context(), w.Workspace, w.q.PastEvents, (events+days-1)/days))(t)
+		for n := range perDay {
+			w.Skew.Advance(24 * time.Hour / time.Duration(perDay))
+			if r := w.beat(t, slot(day*perDay+n)); r.Outcome != heartbeat.Completed && r.Outcome != heartbeat.Idle {
 				t.Fatalf("day %d: it is %+v", day, r)
 			}
 		}
 		switch {
-		case day >= 20 && day < 30:
+		case day >= 40 && day < 50: // usage is kept for a month, reservations for a week more
 			middle = middle.most(w.size(t))
 		case day >= 50:
 			last = last.most(w.size(t))
 		}
 	}
-	t.Logf("days 20 to 30: %+v; days 50 to 60: %+v; %d automations, %d reflections", middle, last, *ran, reflections)
-	if *ran < 1_438 || *ran > 1_441 || reflections < 55 || reflections > 61 {
+	t.Logf("%d beats; days 40 to 50: %+v; days 50 to 60: %+v; %d automations, %d reflections", days*perDay, middle, last, *ran, reflections)
+	if due := days * min(perDay, 24); *ran < due-2 || *ran > due+1 || reflections < 55 || reflections > 61 {
 		t.Errorf("%d automations, %d reflections", *ran, reflections)
 	}
 	for table, n := range last.rows {
@@ -86,14 +114,20 @@ func TestSixtyDaysOfBeatsStayFlat(t *testing.T) {
 			t.Errorf("%s grew from %d rows to %d", table, m, n)
 		}
 	}
+	if n := last.rows["agent_usage_logs"]; n == 0 || last.rows["events"] < events/days {
+		t.Errorf("there was nothing to purge: %+v", last.rows)
+	}
 	if last.heap > middle.heap*3/2+1<<20 || last.goroutines > middle.goroutines+2 {
 		t.Errorf("heap or goroutines grew: from %d, %d to %d, %d", middle.heap, middle.goroutines, last.heap, last.goroutines)
+	}
+	if last.connections < 1 || last.connections > middle.connections || last.connections > 4 {
+		t.Errorf("connections grew: from %d to %d", middle.connections, last.connections)
 	}
 }
 
 // most is the greater of two sizes, each in its own.
 func (s size) most(o size) size {
-	out := size{max(s.heap, o.heap), max(s.goroutines, o.goroutines), o.rows}
+	out := size{max(s.heap, o.heap), max(s.goroutines, o.goroutines), max(s.connections, o.connections), o.rows}
 	for table, n := range s.rows {
 		out.rows[table] = max(n, out.rows[table])
 	}

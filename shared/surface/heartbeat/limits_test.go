@@ -231,6 +231,28 @@ func TestWhatAKilledBeatReservedComesBack(t *testing.T) {
 	})
 }
 
+// TestBudgetsThatCannotBeReachedTakeNoTry: the run is parked, and goes on.
+func TestBudgetsThatCannotBeReachedTakeNoTry(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		w := newWorld(t, e, pilot(obedient))
+		w.metered(t)
+		meter := w.Reason.Meter
+		id := w.plan(t, w.addObjective(t, "x", 5), "one")
+		w.Reason.Meter = dying{meter, func() {}}
+		for n := range 4 {
+			r := w.beat(t, slot(n))
+			if r.Outcome != heartbeat.Parked || r.Reason != "the budgets can't be reached" || w.the(t, lane.Objective(id)).Status != run.Parked {
+				t.Fatalf("beat %d is %+v", n, r)
+			}
+		}
+		w.Reason.Meter = meter
+		r := w.beat(t, slot(4))
+		if o := w.objective(t, id); r.Outcome != heartbeat.Completed || o.Plan[0].Status != objective.Done || o.Plan[0].Attempts != 1 {
+			t.Errorf("at last it is %+v, the objective %+v", r, o)
+		}
+	})
+}
+
 // dying is a meter after whose reservation the process writes nothing any more.
 type dying struct {
 	reason.Meter

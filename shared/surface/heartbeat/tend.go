@@ -6,6 +6,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -84,6 +85,10 @@ func (b *beat) expire(ctx context.Context, p *Phase) error {
 	return nil
 }
 
+// maxPurges is the most rounds of a purge that one beat makes. The phase's share of
+// the beat's time bounds them too; what is left goes with the next beats.
+const maxPurges = 20
+
 // purge lets go of what is old, and of the rows of lanes that nobody takes any more.
 func (b *beat) purge(ctx context.Context, _ *Phase) error {
 	keep := retention(b.settings)
@@ -98,7 +103,16 @@ func (b *beat) purge(ctx context.Context, _ *Phase) error {
 			return err
 		}
 	}
-	return b.Heals.Purge(ctx, b.tick.Workspace, keep)
+	for round := 1; ; round++ {
+		more, err := b.Heals.Purge(ctx, b.tick.Workspace, keep)
+		if err != nil {
+			return err
+		}
+		if !more || round == maxPurges || b.share(ctx, reason.Progress{}) != nil {
+			b.Slog.InfoContext(ctx, "purged what is old", "rounds", round, "more", more)
+			return nil
+		}
+	}
 }
 
 // send does what was decided and is still to be done: calls that a person has

@@ -2,6 +2,9 @@ package heartbeat_test
 
 import (
 	"math/rand/v2"
+	"os"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
@@ -12,16 +15,64 @@ import (
 
 // TestDuplicateLateAndShuffledTicks: 2,000 slots, each delivered one to three times
 // and up to ten slots late. A slot that comes after a later one is superseded; every
-// other runs once.
+// other runs once. On Postgres 400 slots, unless LK_FULL=1.
 func TestDuplicateLateAndShuffledTicks(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes half a minute")
 	}
+	for engine, slots := range map[string]int{dbtest.OnSQLite: 2_000, dbtest.OnPostgres: 400} {
+		if os.Getenv("LK_FULL") != "" {
+			slots = 2_000
+		}
+		t.Run(engine, func(t *testing.T) { deliver(t, newWorld(t, dbtest.New(t, engine), idle(t)), slots) })
+	}
+}
+
+// TestTicksDeliveredAtOnce: three deliveries of each slot side by side, and one of the
+// slot before.
+func TestTicksDeliveredAtOnce(t *testing.T) {
+	for _, engine := range []string{dbtest.OnPostgres, dbtest.OnPgBouncer} {
+		t.Run(engine, func(t *testing.T) {
+			w := newWorld(t, dbtest.New(t, engine), idle(t))
+			const slots = 60
+			for n := range slots {
+				var ran atomic.Int32
+				var all sync.WaitGroup
+				for _, s := range []int{n, n, n, n - 1} {
+					all.Go(func() {
+						tick := slot(s)
+						tick.Workspace = w.Workspace
+						r, err := w.Run(t.Context(), tick)
+						if err != nil || r.Outcome != heartbeat.Idle && r.Outcome != heartbeat.Skipped && r.Outcome != heartbeat.Duplicate {
+							t.Errorf("slot %d is %+v, %v", s, r, err)
+						}
+						if r.Outcome == heartbeat.Idle {
+							ran.Add(1)
+						}
+					})
+				}
+				all.Wait()
+				if got := w.beat(t, slot(n)); got.Outcome == heartbeat.Idle { // all were skipped for the slot before
+					ran.Add(1)
+				}
+				if n > 0 && ran.Load() != 1 {
+					t.Errorf("slot %d ran %d times", n, ran.Load())
+				}
+			}
+			if runs := len(w.ofSubject(t, lane.Heartbeat)); runs > slots+1 {
+				t.Errorf("%d runs", runs)
+			}
+			w.mustBeFree(t)
+		})
+	}
+}
+
+func deliver(t *testing.T, w *world, slots int) {
+	t.Helper()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a test that can be run again
-	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite), idle(t))
-	const slots, late = 2_000, 10
+	const late = 10
 	at := make([][]int, slots+late+1) // the slots that are delivered at a time
 	for n := range slots {
 		for range 1 + r.IntN(3) {
@@ -29,9 +80,10 @@ func TestDuplicateLateAndShuffledTicks(t *testing.T) {
 			at[when] = append(at[when], n)
 		}
 	}
-	newest, runs := -1, 0
+	newest, runs, ticks := -1, 0, 0
 	for _, arrived := range at {
 		r.Shuffle(len(arrived), func(i, j int) { arrived[i], arrived[j] = arrived[j], arrived[i] })
+		ticks += len(arrived)
 		for _, n := range arrived {
 			want := heartbeat.Duplicate
 			if n > newest {
@@ -50,6 +102,7 @@ func TestDuplicateLateAndShuffledTicks(t *testing.T) {
 		}
 		once[e.Slot] = true
 	}
+	t.Logf("%d ticks, %d runs", ticks, runs)
 	if len(once) != runs {
 		t.Errorf("%d slots ran, want %d", len(once), runs)
 	}

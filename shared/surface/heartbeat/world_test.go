@@ -99,7 +99,7 @@ type world struct {
 	env       dbtest.Env
 	Workspace db.Workspace
 	Skew      *db.Skew
-	q         struct{ Executions, Story, PastActivity, PastExecutions, Attempts, Settings, Rows, Unsettled db.Query }
+	q         struct{ Executions, Story, PastActivity, PastExecutions, PastEvents, Attempts, Settings, Rows, Connections, Unsettled db.Query }
 }
 
 // newWorld is one whose beats neither reflect nor remember.

@@ -1,4 +1,4 @@
--- why: only Postgres has generate_series and the type uuid.
+-- why: only Postgres has generate_series, connections and the type uuid.
 
 -- name: PastActivity
 INSERT INTO agent_activity (workspace_id, id, agent, surface, skill_name, status, trace_id, created_at)
@@ -10,3 +10,9 @@ INSERT INTO executions (workspace_id, id, agent, surface, trace_id, subject, slo
 SELECT $1, ('00000000-0000-7000-8000-' || lpad(CAST(n AS text), 12, '0'))::uuid, 'flowpilot', 'hb', 'hb_0mh8c1v2q_a7x2p1k9d4', 'heartbeat',
        'heartbeat:!past/' || n, 'completed', lk_now(), lk_now(), lk_now()
   FROM generate_series(CAST($2 AS bigint), $3) n;
+
+-- name: PastEvents
+INSERT INTO events (workspace_id, kind, data, created_at) SELECT $1, 'memory.saved', '{}', lk_now() FROM generate_series(1, CAST($2 AS bigint));
+
+-- name: Connections
+SELECT count(*) FROM pg_stat_activity WHERE application_name = $2 AND CAST($1 AS uuid) IS NOT NULL;

@@ -1,4 +1,4 @@
--- why: only Postgres has generate_series and the type uuid.
+-- why: only Postgres has generate_series, connections and the type uuid.
 
 -- name: PastActivity
 WITH RECURSIVE past (n) AS (SELECT $2 UNION ALL SELECT n + 1 FROM past WHERE n < $3)
@@ -11,3 +11,10 @@ INSERT INTO executions (workspace_id, id, agent, surface, trace_id, subject, slo
 SELECT $1, printf('00000000-0000-7000-8000-%012d', n), 'flowpilot', 'hb', 'hb_0mh8c1v2q_a7x2p1k9d4', 'heartbeat',
        'heartbeat:!past/' || n, 'completed', lk_now(), lk_now(), lk_now()
   FROM past;
+
+-- name: PastEvents
+WITH RECURSIVE past (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM past WHERE n < $2)
+INSERT INTO events (workspace_id, kind, data, created_at) SELECT $1, 'memory.saved', '{}', lk_now() FROM past;
+
+-- name: Connections
+SELECT 1 WHERE length($1 || $2) > 0;

@@ -24,6 +24,10 @@ UNION ALL SELECT 'execution_steps', count(*) FROM execution_steps WHERE workspac
 UNION ALL SELECT 'events', count(*) FROM events WHERE workspace_id = $1
 UNION ALL SELECT 'outbox', count(*) FROM outbox WHERE workspace_id = $1
 UNION ALL SELECT 'agent_usage_logs', count(*) FROM agent_usage_logs WHERE workspace_id = $1
+UNION ALL SELECT 'usage_reservations', count(*) FROM usage_reservations WHERE workspace_id = $1
+UNION ALL SELECT 'heals', count(*) FROM heals WHERE workspace_id = $1
+UNION ALL SELECT 'approvals', count(*) FROM approvals WHERE workspace_id = $1
+UNION ALL SELECT 'agent_memory', count(*) FROM agent_memory WHERE workspace_id = $1
 UNION ALL SELECT 'agent_locks', count(*) FROM agent_locks WHERE workspace_id = $1;
 
 -- name: Unsettled
