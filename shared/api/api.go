@@ -7,6 +7,9 @@
 // (intake.go); huma, which checks fields against the types and hands them to the
 // resource's method; and errors.go, which turns what comes back into a problem.
 // No answer repeats a value that was refused.
+//
+// /mcp is a front (mcp.go): each of its tools (mcptools.go) makes a request to a route
+// and comes the same way.
 package api
 
 import (
@@ -110,6 +113,7 @@ type server struct {
 	mux  *http.ServeMux
 	docs documents
 	keys *idempotency
+	mcp  http.Handler
 }
 
 // New makes the handler of all routes. It is served by the function operate and

@@ -35,7 +35,26 @@ func (s *server) guard(rt route, next http.Handler) http.Handler {
 	if rt.least == public {
 		return s.Auth.Admit(next)
 	}
-	return s.Auth.Require(s.allowed(rt, next), s.fail)
+	next = s.Auth.Require(s.allowed(rt, next), s.fail)
+	if rt.front {
+		next = s.tokensOnly(next)
+	}
+	return next
+}
+
+// tokensOnly keeps out what a browser sends by itself: requests that a page of another
+// origin had it make, and cookies.
+func (s *server) tokensOnly(next http.Handler) http.Handler {
+	foreign := http.NewCrossOriginProtection()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if foreign.Check(r) != nil {
+			s.refuse(w, r, refusal(http.StatusForbidden, "cross_origin", "a page of another origin may not ask"))
+			return
+		}
+		r = r.Clone(r.Context())
+		r.Header.Del("Cookie")
+		next.ServeHTTP(w, r)
+	})
 }
 
 // patience is how long a patient route may take: what a function has at most.
@@ -51,7 +70,7 @@ func (rt route) access() auth.Access {
 func (s *server) allowed(rt route, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p, _ := auth.From(r.Context())
-		if !p.Allows(rt.access()) {
+		if !p.Allows(rt.access()) && !(rt.front && p.Role.AtLeast(rt.least)) {
 			s.refuse(w, r, refusal(http.StatusForbidden, "forbidden", "this needs the role "+string(rt.least)))
 			return
 		}

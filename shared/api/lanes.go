@@ -76,7 +76,7 @@ func (s *server) listLanes(ctx context.Context, in *lanesInput) (*answer[page[la
 
 // LanePath names a lane in the path, where a / in its name is written %2F.
 type LanePath struct {
-	Lane string `path:"lane" pattern:"^[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,199}$" patternDescription:"1 to 200 letters, digits and . _ : @ / + - that begin with a letter or digit" doc:"Its name; a / in it is written %2F"`
+	Lane string `path:"lane" pattern:"^[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,199}$" patternDescription:"1 to 200 letters, digits and . _ : @ / + - that begin with a letter or digit" doc:"Its name; a / in it is %2F in a URL"`
 }
 
 // name is the lane's name.

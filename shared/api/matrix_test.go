@@ -95,6 +95,7 @@ var right = map[string]struct {
 	"list-traces":             {"/api/v1/traces", "", 200},
 	"list-executions":         {"/api/v1/executions", "", 200},
 	"get-execution":           {"/api/v1/executions/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", "", 404},
+	"speak-mcp":               {"/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, 200},
 	"get-openapi-json":        {"/openapi.json", "", 200},
 	"get-openapi-yaml":        {"/openapi.yaml", "", 200},
 	"get-docs":                {"/docs", "", 200},

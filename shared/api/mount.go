@@ -71,7 +71,9 @@ func (s *server) mount(table []route) error {
 	if err := s.docs.describe(a.OpenAPI()); err != nil {
 		return fmt.Errorf("write the OpenAPI document: %w", err)
 	}
-	return nil
+	var err error
+	s.mcp, err = s.newMCP(table)
+	return err
 }
 
 // guarded is the mux as huma sees it: it puts each route's guard before its handler.
@@ -172,6 +174,9 @@ func operation(a huma.API, rt route) huma.Operation {
 // tag groups a route with the others of its resource.
 func tag(path string) string {
 	resource, isAPI := strings.CutPrefix(path, "/api/v1/")
+	if path == mcpPath {
+		return "mcp"
+	}
 	if !isAPI {
 		return "about"
 	}

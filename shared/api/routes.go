@@ -27,6 +27,7 @@ type route struct {
 
 	kinds     []auth.Kind // of callers without a role that may call it
 	sensitive bool        // its answer shows what is shown once: it is kept for no repetition
+	front     bool        // other routes stand behind it and ask for scopes; no page may call it, and no cookie counts
 }
 
 // routes is the table of all routes; nothing is served that is not in it.
@@ -219,6 +220,9 @@ func routes(s *server) []route {
 			caller: "the Engine Room, scripts", summary: "The executions, newest first, without their inputs and results"},
 		{method: get, path: v1 + "/executions/{id}", id: "get-execution", least: auth.Member, handler: typed(s.getExecution), refusals: []int{404},
 			caller: "the Engine Room, scripts", summary: "One execution"},
+
+		{method: post, path: mcpPath, id: "speak-mcp", least: auth.Member, handler: speaksMCP, refusals: []int{404}, patient: true, front: true,
+			caller: "an operator's own coding assistant", summary: "Model Context Protocol, stateless: routes of this API as tools"},
 
 		{method: get, path: "/openapi.json", id: "get-openapi-json", least: public, handler: file(&s.docs.json),
 			caller: "client generators, the page at /docs", summary: "This description, as JSON"},

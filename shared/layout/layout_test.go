@@ -63,7 +63,7 @@ var libraries = []library{
 		"shared/llm/*", "shared/skill/*", "shared/secret/*", "shared/outbox/*", "shared/channel/*", "shared/observe/*",
 		"shared/app", "shared/edge", "functions", "infra",
 	}},
-	{"github.com/modelcontextprotocol/", []string{"shared/skill/mcp"}},
+	{"github.com/modelcontextprotocol/", []string{"shared/skill/mcp", "shared/api"}},
 	{"github.com/netresearch/go-cron", []string{"shared/automation"}},
 	{"github.com/go-jose/go-jose/", []string{"shared/auth"}},
 	// Of the tests alone.

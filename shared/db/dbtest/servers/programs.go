@@ -15,18 +15,20 @@ import (
 // installed, and what to do about it.
 type MissingError struct {
 	Program  string // such as "PgBouncer"
-	Variable string // the TEST_* variable that makes it unnecessary
+	Variable string // the TEST_* variable that makes it unnecessary, if there is one
 	Apt      string // Debian's package
 	Brew     string // Homebrew's package
 	Err      error  // why it is missing
 }
 
 func (e *MissingError) Error() string {
-	return fmt.Sprintf(`%s is missing: %v
+	said := fmt.Sprintf(`%s is missing: %v
 install it   Debian, Ubuntu: sudo apt-get install %s
-             macOS:          brew install %s
-or set       %s to the URL of a running one, for tests only`,
-		e.Program, e.Err, e.Apt, e.Brew, e.Variable)
+             macOS:          brew install %s`, e.Program, e.Err, e.Apt, e.Brew)
+	if e.Variable != "" {
+		said += fmt.Sprintf("\nor set       %s to the URL of a running one, for tests only", e.Variable)
+	}
+	return said
 }
 
 func (e *MissingError) Unwrap() error { return e.Err }

@@ -1,0 +1,273 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// tool is a route as a tool of /mcp. What it takes is what the OpenAPI document says
+// of path, query and body, side by side; what is said here is said to a model.
+type tool struct {
+	name, id    string // its own, and the route's operation id
+	description string
+
+	additive bool // it only adds something, or nothing
+	again    bool // to do it again changes nothing more
+	outside  bool // it reaches the world: models, the hosts that skills call
+
+	route  route
+	schema map[string]any
+	where  map[string]string // where an argument belongs: path or query, else the body
+}
+
+// tools are all of them. What shows secrets, or says who may come in, is none.
+var tools = []tool{
+	{name: "get_health", id: "get-health",
+		description: "Whether Lanekeeper works: database, model circuits, how old the last heartbeat is. Ask this first when something seems stuck."},
+	{name: "get_me", id: "get-me",
+		description: "Whose rights these tools have: person or key, role (OWNER, ADMIN, MEMBER) and workspace. A tool that you miss needs a higher role or another scope."},
+
+	{name: "list_traces", id: "list-executions",
+		description: "Runs of agents, the latest first: agent, surface, status, cost, and the traceId of each. Follow a traceId with get_trace. Filter by status (failed, stalled, waiting, running …) to find what went wrong or hangs."},
+	{name: "get_trace", id: "get-trace",
+		description: "The whole story of one trace: its executions with input, result and error, every activity in order, the lanes it holds now, tokens and cost. Where it is long, texts are cut; list_activity with the traceId pages through it."},
+	{name: "list_activity", id: "list-activity",
+		description: "What agents did, the latest first: one entry for each skill call, phase, decision of a person and model call, with input, output, error and duration. Filter by traceId, skill, status, agent, time or text (q)."},
+	{name: "replay_trace", id: "replay-trace", additive: true, outside: true,
+		description: "Ask the model anew at each recorded step of a trace, optionally with another model or system prompt, and compare with what it said then. No skill is called and nothing changes, but the model calls cost money."},
+	{name: "fork_trace", id: "fork-trace", outside: true,
+		description: "Run a trace on from one of its steps in another way: with a message more, another system prompt or other results of calls. Steps before it are kept and not run again; the new run is real, calls skills and costs money. Answers its traceId at once; follow it with get_trace."},
+
+	{name: "list_lanes", id: "list-lanes",
+		description: "The lanes (locks) that are held now, longest held first: holder, age, time left, who waits."},
+	{name: "why_lane", id: "explain-lane",
+		description: "Why a lane is free or held: by whom, since when, until when, what the holder is at, who waits. Lanes are named heartbeat, operate, objective:{id}, automation:{id} …"},
+	{name: "acquire_lane", id: "acquire-lane",
+		description: "Take a lane to keep agents out of something for a while; operate keeps beats off. Answers a token, which release_lane takes; unreleased, the hold ends after ttlSeconds. Refused as busy while somebody else holds it."},
+	{name: "release_lane", id: "release-lane",
+		description: "Give back a lane that acquire_lane took, by the token that it answered."},
+	{name: "force_release_lane", id: "force-release-lane", again: true,
+		description: "End somebody else's hold on a lane. Whoever held it can no longer write and loses the step it was at, so look at why_lane first: a hold whose holder died ends by itself. Who did it and why is logged."},
+
+	{name: "list_approvals", id: "list-approvals",
+		description: "Calls of skills that wait for a person, or waited; status pending are those to decide on. Each says skill, input, why it waits, and until when: unanswered it is denied."},
+	{name: "get_approval", id: "get-approval",
+		description: "One approval, with the input that would be used; after the call also its result or error."},
+	{name: "approve", id: "approve-approval", outside: true,
+		description: "Have a waiting call made, once, with the input it was asked for or with another. It may have an effect outside that nobody can undo: show the call to the person you work for, and approve only what they have agreed to."},
+	{name: "reject", id: "reject-approval",
+		description: "Deny a waiting call, for good. The agent reads the reason and goes on without."},
+
+	{name: "list_skills", id: "list-skills",
+		description: "The skills (tools of the agents) by name: kind, scope, parameters, whether they need approval, and whether somebody or self-healing disabled them, and why."},
+	{name: "get_skill", id: "get-skill",
+		description: "One skill by name or id, with the JSON Schema of its parameters. Look here before run_skill."},
+	{name: "get_skill_health", id: "get-skill-health",
+		description: "How a skill did over some days: calls, failures, failures in a row, latency, class of the last error."},
+	{name: "run_skill", id: "run-skill", outside: true,
+		description: "Make one call of a skill by hand, now and without approval; input must fit its parameters. What it does is real. Answers output or error, and the traceId."},
+	{name: "enable_skill", id: "enable-skill", again: true,
+		description: "Put a disabled skill back into use, also one that self-healing disabled."},
+	{name: "disable_skill", id: "disable-skill", again: true,
+		description: "Take a skill out of use for all agents until a person enables it."},
+
+	{name: "list_objectives", id: "list-objectives",
+		description: "What agents work towards, the latest first: title, priority, status, reason of the status."},
+	{name: "get_objective", id: "get-objective",
+		description: "One objective with the steps of its plan and how far they are."},
+	{name: "create_objective", id: "create-objective", additive: true,
+		description: "Give the agents something to work towards; the next heartbeat plans it and then takes a step each beat. Say in doneCriterion how to tell that it is reached."},
+	{name: "pause_objective", id: "pause-objective", again: true,
+		description: "Take an objective out of the heartbeats, until resume_objective."},
+	{name: "resume_objective", id: "resume-objective", again: true,
+		description: "Give a paused objective back to the heartbeats."},
+	{name: "complete_objective", id: "complete-objective", again: true,
+		description: "End an objective as reached, for good; what of its plan is left is not done."},
+
+	{name: "list_automations", id: "list-automations",
+		description: "What runs by itself, by name: skill, input, schedule (cron and time zone, or event), next and last run, whether it is enabled."},
+	{name: "create_automation", id: "create-automation", additive: true,
+		description: "Have a skill run by itself: at times (schedule.cron with schedule.timeZone) or when something happens (schedule.event)."},
+	{name: "run_automation", id: "run-automation", outside: true,
+		description: "Make an automation's call now, by hand, even if it is disabled. What it does is real."},
+	{name: "enable_automation", id: "enable-automation", again: true,
+		description: "Let a disabled automation run again, also one that self-healing disabled."},
+	{name: "disable_automation", id: "disable-automation", again: true,
+		description: "Keep an automation from running, until somebody enables it."},
+
+	{name: "search_memories", id: "list-memories",
+		description: "What agents remember: with q the best match first, else the newest first; also by agent, category or importance."},
+	{name: "save_memory", id: "create-memory", additive: true,
+		description: "Have an agent remember something in later runs."},
+	{name: "forget_memory", id: "delete-memory", again: true,
+		description: "Delete one memory, by the id that search_memories tells, for good."},
+
+	{name: "run_heartbeat", id: "run-heartbeat", outside: true,
+		description: "Run a beat by hand: heal, plan, automate, advance, reflect, remember. Agents act and models cost money. With wait it answers the report when the beat has ended, which may take minutes; without, at once, with the traceId to follow."},
+	{name: "list_heals", id: "list-heals",
+		description: "What self-healing took out of use after repeated failures, the latest first: skill, class of error, automations that went with it, when it is tried again."},
+	{name: "undo_heal", id: "undo-heal",
+		description: "Give back at once the skill and the automations that a heal disabled. Without a mended cause they fail again."},
+
+	{name: "list_kill_switches", id: "list-kill-switches",
+		description: "What people have stopped, the latest first; active=true lists what is stopped now."},
+	{name: "set_kill_switch", id: "set-kill-switch", again: true,
+		description: "Stop the workspace, an agent, a skill or a model at once, until somebody releases the switch. Runs under way park or end at their next step."},
+	{name: "release_kill_switch", id: "release-kill-switch", again: true,
+		description: "Let go on what a kill switch stopped, by the id of the switch."},
+
+	{name: "list_budgets", id: "list-budgets",
+		description: "The budgets: scope, period, tokens allocated, consumed, reserved and left."},
+	{name: "project_budget", id: "project-budget",
+		description: "How long a budget lasts at the present pace, and whether to CONTINUE, THROTTLE or STOP."},
+	{name: "get_usage", id: "list-usage",
+		description: "What model calls used, added up by skill, agent, model, surface, task or day: calls, tokens, cost in millionths of a dollar."},
+}
+
+// fewer is how many items a listing answers a model that asks for no number.
+const fewer = 20
+
+// bind finds a tool's route, and makes the schema of its arguments from the OpenAPI
+// document.
+func (t *tool) bind(table []route, doc map[string]any) error {
+	at := slices.IndexFunc(table, func(rt route) bool { return rt.id == t.id })
+	if at < 0 {
+		return fmt.Errorf("tool %s: there is no route %s", t.name, t.id)
+	}
+	t.route, t.where = table[at], map[string]string{}
+	op := within(doc, "paths", t.route.path, strings.ToLower(t.route.method))
+	properties, required := map[string]any{}, []any{}
+	if body, ok := inlined(doc, within(op, "requestBody", "content", "application/json", "schema")).(map[string]any); ok {
+		for name := range within(body, "properties") {
+			field := within(body, "properties", name)
+			if field["type"] == nil { // any JSON to the route, for the skill it is meant for to judge; models would quote it
+				field["type"] = "object"
+			}
+			properties[name] = field
+		}
+		needed, _ := body["required"].([]any)
+		required = append(required, needed...)
+	}
+	parameters, _ := op["parameters"].([]any)
+	for _, p := range parameters {
+		p := p.(map[string]any)
+		name, where := p["name"].(string), p["in"].(string)
+		if where != "path" && where != "query" {
+			continue
+		}
+		if properties[name] != nil {
+			return fmt.Errorf("tool %s: %s stands in the %s and in the body", t.name, name, where)
+		}
+		schema := inlined(doc, p["schema"]).(map[string]any)
+		if name == "limit" {
+			schema["default"] = fewer
+		}
+		properties[name], t.where[name] = schema, where
+		if p["required"] == true {
+			required = append(required, name)
+		}
+	}
+	t.schema = map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
+	return nil
+}
+
+// within is an object inside of another, nil where there is none.
+func within(v map[string]any, path ...string) map[string]any {
+	for _, name := range path {
+		v, _ = v[name].(map[string]any)
+	}
+	return v
+}
+
+// inlined is a copy of a schema with what it refers to in it, as models read it best.
+func inlined(doc map[string]any, v any) any {
+	switch v := v.(type) {
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = inlined(doc, v[i])
+		}
+		return out
+	case map[string]any:
+		if ref, ok := v["$ref"].(string); ok {
+			return inlined(doc, within(doc, strings.Split(strings.TrimPrefix(ref, "#/"), "/")...))
+		}
+		out := make(map[string]any, len(v))
+		for name := range v {
+			out[name] = inlined(doc, v[name])
+		}
+		return out
+	}
+	return v
+}
+
+// described is the tool as a client lists it.
+func (t *tool) described() *mcp.Tool {
+	reads := t.route.method == http.MethodGet
+	return &mcp.Tool{
+		Name: t.name, Title: t.route.summary, Description: t.description, InputSchema: t.schema,
+		Annotations: &mcp.ToolAnnotations{
+			ReadOnlyHint: reads, DestructiveHint: new(!reads && !t.additive), IdempotentHint: reads || t.again, OpenWorldHint: new(t.outside),
+		},
+	}
+}
+
+// request is the request that a call makes. What is unknown goes where the route
+// refuses it.
+func (t *tool) request(ctx context.Context, arguments json.RawMessage) (*http.Request, *Problem) {
+	given := map[string]json.RawMessage{}
+	if len(arguments) > 0 && json.Unmarshal(arguments, &given) != nil {
+		return nil, invalid(FieldError{"body", "expected an object of arguments"})
+	}
+	query, body, at := url.Values{}, map[string]json.RawMessage{}, t.route.path
+	for name, value := range given {
+		where, known := t.where[name]
+		switch {
+		case where == "path":
+			if text := scalar(value); text != "" {
+				at = strings.Replace(at, "{"+name+"}", url.PathEscape(text), 1)
+			}
+		case known && string(value) == "null":
+		case known || t.route.method == http.MethodGet || t.route.method == http.MethodDelete:
+			query.Set(name, scalar(value))
+		default:
+			body[name] = value
+		}
+	}
+	if _, name, missing := strings.Cut(at, "{"); missing {
+		name, _, _ = strings.Cut(name, "}")
+		return nil, invalid(FieldError{"path." + name, "expected required property " + name + " to be present"})
+	}
+	if t.where["limit"] != "" && !query.Has("limit") {
+		query.Set("limit", strconv.Itoa(fewer))
+	}
+	var sent bytes.Buffer
+	if writes(t.route.method) {
+		if err := json.NewEncoder(&sent).Encode(body); err != nil {
+			return nil, invalid(FieldError{"body", "expected JSON"})
+		}
+	}
+	r, err := http.NewRequestWithContext(ctx, t.route.method, "http://localhost"+at+"?"+query.Encode(), &sent)
+	if err != nil {
+		return nil, notFound
+	}
+	return r, nil
+}
+
+// scalar is a value as a path or a query has it.
+func scalar(value json.RawMessage) string {
+	var text string
+	if json.Unmarshal(value, &text) == nil {
+		return text
+	}
+	return string(value)
+}

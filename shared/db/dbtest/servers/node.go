@@ -1,0 +1,42 @@
+package servers
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+)
+
+// NodeJS is a Node.js, with the npm that comes with it.
+type NodeJS struct{ Program, NPM string }
+
+var node = program{name: "Node.js 18 or newer with npm", apt: "npm", brew: "node", find: findNode}
+
+// Node finds Node.js, or installs it. The error is a [*MissingError] where it can't be
+// had. It is no server, and comes the way they come.
+func Node(ctx context.Context) (NodeJS, error) {
+	path, err := node.path(ctx)
+	return NodeJS{path, filepath.Join(filepath.Dir(path), "npm")}, err
+}
+
+// Missing says that something of npm's could not be had.
+func (NodeJS) Missing(err error) error { return node.missing(err) }
+
+// findNode finds a Node.js that is new enough, with npm beside it.
+func findNode(ctx context.Context) (string, error) {
+	path, err := findAny("node")(ctx)
+	if err != nil {
+		return "", err
+	}
+	v, err := version(ctx, path)
+	if err != nil {
+		return "", err
+	}
+	if v[0] < 18 {
+		return "", fmt.Errorf("version %d found at %s", v[0], path)
+	}
+	if _, err := exec.LookPath(filepath.Join(filepath.Dir(path), "npm")); err != nil {
+		return "", fmt.Errorf("no npm beside %s", path)
+	}
+	return path, nil
+}
