@@ -50,8 +50,9 @@ type template struct {
 		NoEcho        bool
 		AllowedValues []any
 	}
-	Mappings  map[string]map[string]map[string]int
-	Resources map[string]resource
+	Mappings   map[string]map[string]map[string]int
+	Conditions map[string]any
+	Resources  map[string]resource
 }
 
 type resource struct {
@@ -305,7 +306,7 @@ func TestMigrationRunsWhenTheSchemaIsNew(t *testing.T) {
 
 func TestWhatIsSecretStaysSo(t *testing.T) {
 	x := load(t)
-	for _, name := range []string{"DatabaseUrl", "AnthropicApiKey", "OpenAiApiKey"} {
+	for _, name := range []string{"DatabaseUrl", "AnthropicApiKey", "OpenAiApiKey", "AdminToken", "JwtSecret"} {
 		if !x.Parameters[name].NoEcho {
 			t.Errorf("%s is shown", name)
 		}
@@ -315,8 +316,32 @@ func TestWhatIsSecretStaysSo(t *testing.T) {
 			t.Errorf("%s is not encrypted", name)
 		}
 	}
+	if m := x.Resources["Migration"]; !is(m.has("OwnerEmail"), ref("OwnerEmail")) {
+		t.Errorf("the first owner is %v", m.has("OwnerEmail"))
+	}
 	if m := x.Resources["Migration"]; strings.Contains(string(encode(t, m.Properties)), "DatabaseUrl") {
 		t.Error("the custom resource has the database's password in its event")
+	}
+}
+
+// Who may sign in is said by the parameters, and what is left out is not set.
+func TestWhoMaySignIn(t *testing.T) {
+	x := load(t)
+	for variable, parameter := range map[string]string{
+		"ADMIN_TOKEN": "AdminToken", "JWT_SECRET": "JwtSecret", "JWKS_URL": "JwksUrl", "JWT_ISSUER": "JwtIssuer", "JWT_AUDIENCE": "JwtAudience",
+	} {
+		if _, there := x.Parameters[parameter]; !there {
+			t.Errorf("there is no parameter %s", parameter)
+		}
+		if !is(x.Conditions["Has"+parameter], map[string]any{"Fn::Not": []any{map[string]any{"Fn::Equals": []any{ref(parameter), ""}}}}) {
+			t.Errorf("Has%s is %v", parameter, x.Conditions["Has"+parameter])
+		}
+		want := map[string]any{"Fn::If": []any{"Has" + parameter, ref(parameter), ref("AWS::NoValue")}}
+		for name, f := range x.of("AWS::Lambda::Function") {
+			if !is(f.has("Environment.Variables."+variable), want) {
+				t.Errorf("%s has %s as %v", name, variable, f.has("Environment.Variables."+variable))
+			}
+		}
 	}
 }
 

@@ -39,7 +39,7 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 	}
 	defer listener.Close() // a second time, when the server has closed it
 	log := c.logger(c.out, cfg.LogLevel)
-	core, did, err := prepare(ctx, cfg, c.logger(c.out, max(cfg.LogLevel, slog.LevelWarn)))
+	core, did, err := prepare(ctx, cfg, c.logger(c.out, max(cfg.LogLevel, slog.LevelWarn)), "")
 	if err != nil {
 		return err
 	}

@@ -78,6 +78,9 @@ func examine(ctx context.Context, environ []string) []finding {
 		return []finding{fail("configuration", "", err)}
 	}
 	findings := []finding{ok("configuration", "every value can be used")}
+	for _, p := range cfg.Warnings() {
+		findings = append(findings, warn("sign-in", p.Do, "%s %s", p.Variable, p.What))
+	}
 	sound := true
 	if !cfg.OnPostgres() {
 		var files []finding

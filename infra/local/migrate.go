@@ -7,13 +7,19 @@ import (
 	"io"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/auth"
 )
 
-// migrateVerb brings the schema up to date and makes the default workspace.
-func migrateVerb(*flag.FlagSet) action {
+// migrateVerb brings the schema up to date and makes the default workspace, and its
+// first owner.
+func migrateVerb(flags *flag.FlagSet) action {
+	owner := flags.String("owner", "", "make the person with this `EMAIL` the owner of the default workspace, unless it has one")
 	return func(ctx context.Context, c *console, args []string) error {
 		if len(args) > 0 {
-			return misused("migrate takes no arguments")
+			return misused("migrate takes no arguments but --owner")
+		}
+		if _, err := auth.Email(*owner); *owner != "" && err != nil {
+			return misused("--owner takes an e-mail address")
 		}
 		cfg, err := app.LoadConfig(c.environ)
 		if err != nil {
@@ -33,7 +39,7 @@ func migrateVerb(*flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		core, made, err := prepare(ctx, cfg, log)
+		core, made, err := prepare(ctx, cfg, log, *owner)
 		if err != nil {
 			return err
 		}
@@ -44,7 +50,8 @@ func migrateVerb(*flag.FlagSet) action {
 			To       int64    `json:"to"`
 			Applied  []string `json:"applied"`
 			Demo     bool     `json:"demo"`
-		}{databaseOf(cfg), did.From, did.To, did.Applied, made.demo}, func(w io.Writer) {
+			Owner    bool     `json:"owner"` // a first one was made
+		}{databaseOf(cfg), did.From, did.To, did.Applied, made.demo, made.owner}, func(w io.Writer) {
 			if len(did.Applied) == 0 {
 				fmt.Fprintf(w, "%s is at version %d: nothing to do.\n", databaseOf(cfg), did.To)
 			} else {
@@ -52,6 +59,12 @@ func migrateVerb(*flag.FlagSet) action {
 			}
 			if made.demo {
 				fmt.Fprintln(w, "The default workspace has demo content.")
+			}
+			switch {
+			case made.owner:
+				fmt.Fprintf(w, "%s is the owner of the default workspace: `%s token --user %s` prints a link to sign in.\n", *owner, c.name, *owner)
+			case *owner != "":
+				fmt.Fprintf(w, "The default workspace has an owner already: nothing changed. `%s members` lists who belongs to it.\n", c.name)
 			}
 		})
 	}

@@ -63,8 +63,9 @@ func unopened(err error, hint string) error {
 
 // prepare makes the database where it is missing, brings its schema up to date
 // and makes the default workspace, with demo content where the configuration asks
-// for it or says nothing and the file is new.
-func prepare(ctx context.Context, cfg app.Config, log *slog.Logger) (*app.Core, prepared, error) {
+// for it or says nothing and the file is new, and with a first owner where an e-mail
+// address is given.
+func prepare(ctx context.Context, cfg app.Config, log *slog.Logger, owner string) (*app.Core, prepared, error) {
 	var did prepared
 	d, err := open(ctx, cfg, migrations.Latest())
 	if _, outdated := errors.AsType[*db.SchemaError](err); outdated {
@@ -78,7 +79,7 @@ func prepare(ctx context.Context, cfg app.Config, log *slog.Logger) (*app.Core, 
 	}
 	core := app.NewCore(d, cfg, log, awsConfig)
 	if did.demo, err = wantsDemo(ctx, cfg, d); err == nil {
-		err = app.Seed(ctx, core, did.demo)
+		did.owner, err = app.Seed(ctx, core, app.Seeds{Demo: did.demo, Owner: owner})
 	}
 	if err != nil {
 		return nil, did, errors.Join(err, d.Close())
@@ -90,6 +91,7 @@ func prepare(ctx context.Context, cfg app.Config, log *slog.Logger) (*app.Core, 
 type prepared struct {
 	migrate.Result
 	migrated, demo bool
+	owner          bool // a first one was made
 }
 
 // bringUp applies the migrations that are missing. A SQLite file must have been

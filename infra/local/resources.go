@@ -38,6 +38,7 @@ func resources() []resource {
 		{"heals", "what self-healing took out of use", []string{"id", "skill", "code", "status", "probeAt"}, []string{"undo"}},
 		{"kill-switches", "what people have stopped", []string{"id", "scope", "target", "reason", "setBy", "releasedBy"}, []string{"release"}},
 		{"budgets", "what may be spent", []string{"id", "scope", "scopeId", "allocated", "remaining"}, []string{"projection"}},
+		{"workspaces", "the tenants", []string{"id", "slug", "name", "role"}, nil},
 		{"members", "who belongs to the workspace", []string{"userId", "email", "role"}, nil},
 		{"api-keys", "the keys of programs and sites", []string{"id", "name", "kind", "role", "prefix", "revokedAt"}, nil},
 	}

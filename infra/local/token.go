@@ -7,37 +7,99 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/url"
+	"strings"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/auth"
 )
 
-// token prints the admin token, for a shell to take; on a terminal also how.
-func token(*flag.FlagSet) action {
-	return func(_ context.Context, c *console, args []string) error {
+// token prints the admin token, for a shell to take; on a terminal also how. With a
+// person's e-mail address it prints a link that signs them in.
+func token(flags *flag.FlagSet) action {
+	email := flags.String("user", "", "print a link that signs the person with this `EMAIL` in, once, within ten minutes")
+	at := flags.String("url", "", "where the pages are, such as https://agents.example.com; left out, at ADDR")
+	return func(ctx context.Context, c *console, args []string) error {
 		if len(args) > 0 {
-			return misused("token takes no arguments")
+			return misused("token takes no arguments but --user and --url")
 		}
 		cfg, err := app.LoadConfig(c.environ)
 		if err != nil {
 			return err
 		}
+		origin := urlOf(cfg.Addr)
+		if *at != "" {
+			u, err := url.Parse(*at)
+			if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" {
+				return misused("--url takes a URL such as https://agents.example.com")
+			}
+			origin = strings.TrimSuffix(*at, "/")
+		}
 		t, err := adminToken(cfg)
-		if errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) && (*email == "" || cfg.JWTSecret == "") {
 			return &hinted{err, "`lanekeeper dev` makes one when it starts; ADMIN_TOKEN sets one."}
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		link := urlOf(cfg.Addr)
+		if *email != "" {
+			return c.userLink(ctx, cfg, t, origin, *email)
+		}
 		return c.answer(struct {
 			Token  string `json:"token"`
 			Header string `json:"header"`
 			URL    string `json:"url"`
-		}{t, "Authorization: Bearer " + t, link}, func(w io.Writer) {
+			Link   string `json:"link"`
+		}{t, "Authorization: Bearer " + t, origin, signInLink(origin, t)}, func(w io.Writer) {
 			fmt.Fprintln(w, t)
 			if isTerminal(w) {
-				fmt.Fprintf(w, "\n  export TOKEN=$(%s token)\n  curl -s -H \"Authorization: Bearer $TOKEN\" %s/api/v1/lanes\n", c.name, link)
+				fmt.Fprintf(w, "\n  export TOKEN=$(%s token)\n  curl -s -H \"Authorization: Bearer $TOKEN\" %s/api/v1/lanes\n\nIn a browser:\n\n  %s\n",
+					c.name, origin, signInLink(origin, t))
 			}
 		})
 	}
+}
+
+// userLink prints a link for a person. The server it leads to must have the same
+// ADMIN_TOKEN and JWT_SECRET: links are signed with a key made of them.
+func (c *console) userLink(ctx context.Context, cfg app.Config, adminToken, origin, email string) error {
+	d, err := connect(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	agent, err := app.NewAgent(app.NewCore(d, cfg, c.logger(c.err, cfg.LogLevel), awsConfig), instance())
+	if err != nil {
+		return err
+	}
+	door, err := agent.Door(adminToken, false)
+	if err != nil {
+		return err
+	}
+	minted, err := door.Sessions.MintLink(ctx, email)
+	if wrong, ok := errors.AsType[*auth.FieldError](err); ok {
+		return misused("--user: %s", wrong)
+	}
+	if errors.Is(err, auth.ErrForbidden) {
+		return &hinted{fmt.Errorf("nobody has the e-mail address %s, or they may not sign in", clean(email)), fmt.Sprintf(
+			"`%s migrate --owner EMAIL` makes the first owner, `%s members create '{\"email\":\"…\",\"role\":\"MEMBER\"}'` further members.", c.name, c.name)}
+	}
+	if err != nil {
+		return err
+	}
+	link := signInLink(origin, minted.Reveal())
+	return c.answer(struct {
+		Link string `json:"link"`
+	}{link}, func(w io.Writer) {
+		fmt.Fprintln(w, link)
+		if isTerminal(w) {
+			fmt.Fprintln(w, "\nIt signs in once, within ten minutes.")
+		}
+	})
+}
+
+// signInLink leads to the page that exchanges a token for a session. The token stands
+// in the fragment, which browsers send to nobody.
+func signInLink(origin, token string) string {
+	return origin + "/sign-in#token=" + url.QueryEscape(token)
 }

@@ -36,9 +36,9 @@ func verbs() []verb {
 	return append(first, []verb{
 		{"doctor", "", "check every dependency, and say how to mend it", doctor},
 		{"secrets", "rotate [--keep-key]", "seal all secrets anew under a new key, while they are in use", secrets},
-		{"migrate", "", "bring the database's schema up to date", migrateVerb},
+		{"migrate", "[--owner EMAIL]", "bring the database's schema up to date", migrateVerb},
 		{"config", "", "print the configuration in force, without its secrets", config},
-		{"token", "", "print the admin token of the local API", token},
+		{"token", "[--user EMAIL] [--url URL]", "print the admin token of the local API, or a link that signs a person in", token},
 		{"version", "", "print what this build is", version},
 		{"help", "[VERB]", "print this, or more about a verb", help},
 	}...)

@@ -50,6 +50,16 @@ func testVerbs(t *testing.T, h home) {
 	}
 	says(t, h.must(exitDone, "migrate").out, "nothing to do", fmt.Sprint("version ", migrations.Latest()))
 
+	// Its first owner, once.
+	says(t, h.must(exitUsage, "migrate", "--owner", "nobody").err, "--owner takes an e-mail address")
+	says(t, h.must(exitDone, "migrate", "--owner", "You@Example.com").out, "You@Example.com is the owner of the default workspace")
+	says(t, h.must(exitDone, "migrate", "--owner", "two@example.com").out, "has an owner already: nothing changed")
+	if again := decode[struct{ Owner bool }](t, h.must(exitDone, "migrate", "--owner", "you@example.com", "--json").out); again.Owner {
+		t.Error("an owner was made twice")
+	}
+	says(t, h.must(exitDone, "members").out, "you@example.com", "OWNER")
+	says(t, h.must(exitDone, "workspaces").out, "default")
+
 	// A beat: what it does on stderr, what came of it on stdout.
 	beat := h.must(exitDone, "trigger", "heartbeat")
 	says(t, beat.err, "4 objectives active", "skill plan_objective", "completed")
@@ -282,6 +292,37 @@ func TestToken(t *testing.T) {
 	}
 }
 
+// The link of a person is good once, at the server that has the same admin token.
+func TestTheLinkOfAPerson(t *testing.T) {
+	h := newHome(t)
+	d := h.dev()
+	url, admin, _ := d.started()
+	says(t, d.out.String(), url+"/sign-in#token="+admin)
+	h.environ = append(h.environ, "ADDR="+strings.TrimPrefix(url, "http://"))
+	says(t, h.must(exitFailed, "token", "--user", "you@example.com").err, "nobody has the e-mail address", "migrate --owner")
+	says(t, h.must(exitUsage, "token", "--user", "you").err, "no e-mail address")
+	says(t, h.must(exitUsage, "token", "--url", "example.com").err, "--url takes a URL")
+	h.must(exitDone, "migrate", "--owner", "you@example.com")
+	link := strings.TrimSpace(h.must(exitDone, "token", "--user", "you@example.com").out)
+	token, ours := strings.CutPrefix(link, url+"/sign-in#token=")
+	if !ours || strings.Contains(token, admin) {
+		t.Fatalf("the link is %s", link)
+	}
+	if status, body := call(t, "GET", url+"/sign-in", "", ""); status != 200 || !strings.Contains(body, "sign-in/sign-in.js") {
+		t.Errorf("the page: %d %s", status, body)
+	}
+	for i, want := range []int{200, 401} {
+		if status, body := call(t, "POST", url+"/api/v1/session", "", `{"token":"`+token+`"}`); status != want || want == 200 && !strings.Contains(body, "you@example.com") {
+			t.Errorf("%d: %d %s", i+1, status, body)
+		}
+	}
+	says(t, h.must(exitDone, "token", "--user", "you@example.com", "--url", "https://agents.example.com/", "--json").out, `"link": "https://agents.example.com/sign-in#token=`)
+	says(t, h.must(exitDone, "workspaces", "create", `{"slug":"second","name":"Second","owner":"you@example.com"}`).out, `"slug": "second"`)
+	if strings.Contains(d.out.String()+d.errs.String(), token) {
+		t.Error("the token stands in the log")
+	}
+}
+
 func TestDemoContent(t *testing.T) {
 	for name, c := range map[string]struct {
 		environ []string
@@ -334,6 +375,10 @@ func TestDoctor(t *testing.T) {
 		defer stranger.Close()
 		h.environ = append(h.environ, "ADDR="+strings.TrimPrefix(stranger.URL, "http://"))
 		says(t, h.must(exitDone, "doctor").out, "warn address")
+	})
+	t.Run("signing in", func(t *testing.T) {
+		h := newHome(t, "JWT_SECRET="+strings.Repeat("x", 32))
+		says(t, h.must(exitDone, "doctor").out, "warn sign-in", "JWT_AUDIENCE is missing")
 	})
 	t.Run("no file", func(t *testing.T) {
 		folder := t.TempDir()

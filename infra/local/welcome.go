@@ -51,6 +51,9 @@ func (c *console) welcome(w welcome) {
 	p.print(true, span{bold, "Lanekeeper runs."})
 	p.print(true)
 	fact("API", "%s (its description: %s/docs)", w.url, w.url)
+	if w.cfg.AdminToken == "" { // who has set it knows it
+		fact("sign in", "%s", signInLink(w.url, w.token))
+	}
 	fact("database", "%s", databaseOf(w.cfg)+w.did.text())
 	fact("model", "%s", modelOf(w.cfg))
 	fact("heartbeat", "one beat now, then one every %s", every(w.cfg.HeartbeatEvery))

@@ -20,7 +20,7 @@ Every answer carries X-Trace-Id: the caller's own, when it is one, or a new one;
 What is refused is answered as application/problem+json, whose code is for programs to decide on; refused values are never repeated.
 Lists answer items and nextCursor. Bodies have 1 MiB at most, and no field that is not described here.`
 
-//go:embed docs
+//go:embed docs signin
 var pages embed.FS
 
 // asset is a file made once and served as it is.
@@ -30,8 +30,9 @@ type asset struct {
 	tag     string
 }
 
-// documents are the OpenAPI document and the page that shows it.
-type documents struct{ json, yaml, page, script, style asset }
+// documents are the OpenAPI document, the page that shows it, and the page that turns
+// the token of a link into a session.
+type documents struct{ json, yaml, page, script, style, signIn, signInScript asset }
 
 // pagePolicy lets the page load what comes from here, and nothing inline.
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " +
@@ -56,6 +57,8 @@ func (d *documents) describe(o *huma.OpenAPI) error {
 		{&d.page, "text/html; charset=utf-8", "docs/index.html"},
 		{&d.script, "text/javascript; charset=utf-8", "docs/docs.js"},
 		{&d.style, "text/css; charset=utf-8", "docs/docs.css"},
+		{&d.signIn, "text/html; charset=utf-8", "signin/index.html"},
+		{&d.signInScript, "text/javascript; charset=utf-8", "signin/signin.js"},
 	} {
 		content, err := pages.ReadFile(f.name)
 		if err != nil {

@@ -79,6 +79,7 @@ var answers = []struct {
 	{memory.ErrChanged, stale},
 	{memory.ErrTaken, refusal(http.StatusConflict, "taken", memory.ErrTaken.Error())},
 	{tenant.ErrChanged, stale},
+	{tenant.ErrTaken, refusal(http.StatusConflict, "taken", tenant.ErrTaken.Error())},
 	{skill.ErrByHuman, refusal(http.StatusConflict, "by_human", "a human has disabled the skill since: enable it instead")},
 	{automation.ErrNotFound, notFound},
 	{automation.ErrTaken, refusal(http.StatusConflict, "taken", automation.ErrTaken.Error())},

@@ -8,13 +8,15 @@ type Route struct {
 	Least            auth.Role
 	Caller, Summary  string
 	IsFile           bool
+	Kinds            []auth.Kind
+	Persons          bool
 }
 
 // Routes is the table.
 func Routes() []Route {
 	var out []Route
 	for _, r := range routes(&server{}) {
-		out = append(out, Route{r.method, r.path, r.id, r.least, r.caller, r.summary, tag(r.path) == "about" && r.path != "/health"})
+		out = append(out, Route{r.method, r.path, r.id, r.least, r.caller, r.summary, tag(r.path) == "about" && r.path != "/health", r.kinds, r.persons})
 	}
 	return out
 }

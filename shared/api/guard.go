@@ -62,7 +62,7 @@ const patience = 15 * time.Minute
 
 // access is what a route asks of its caller.
 func (rt route) access() auth.Access {
-	return auth.Access{Least: rt.least, Resource: tag(rt.path), Write: rt.method != http.MethodGet, Also: rt.kinds}
+	return auth.Access{Least: rt.least, Resource: tag(rt.path), Write: rt.method != http.MethodGet, Also: rt.kinds, Persons: rt.persons}
 }
 
 // allowed refuses principals that may not do what the route does, and those that ask
@@ -71,7 +71,7 @@ func (s *server) allowed(rt route, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p, _ := auth.From(r.Context())
 		if !p.Allows(rt.access()) && !(rt.front && p.Role.AtLeast(rt.least)) {
-			s.refuse(w, r, refusal(http.StatusForbidden, "forbidden", "this needs the role "+string(rt.least)))
+			s.refuse(w, r, rt.forbidden(p))
 			return
 		}
 		if s.Limits != nil {
@@ -82,6 +82,21 @@ func (s *server) allowed(rt route, next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r.WithContext(trace.WithWorkspace(r.Context(), string(p.Workspace))))
 	})
+}
+
+// forbidden says what the principal lacks.
+func (rt route) forbidden(p auth.Principal) *Problem {
+	a, needs := rt.access(), "the role "+string(rt.least)
+	switch {
+	case p.Kind != auth.Key || !p.Role.AtLeast(a.Least):
+	case a.Persons:
+		needs = "a person: no key may do it"
+	case a.Write:
+		needs = "a key with the scope " + a.Resource + ":write"
+	default:
+		needs = "a key with the scope " + a.Resource + ":read"
+	}
+	return refusal(http.StatusForbidden, "forbidden", "this needs "+needs)
 }
 
 func limited(next http.Handler) http.Handler {

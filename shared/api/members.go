@@ -104,9 +104,14 @@ func (s *server) removeMember(ctx context.Context, in *struct {
 // change makes a change that a person asks for, with its line in the log, in one
 // transaction. input are names and values that the line tells.
 func (s *server) change(ctx context.Context, what string, fn func(context.Context, *db.Tx) error, input ...any) error {
+	return s.changeIn(ctx, workspace(ctx), what, fn, input...)
+}
+
+// changeIn is change in a workspace that need not be the request's.
+func (s *server) changeIn(ctx context.Context, ws db.Workspace, what string, fn func(context.Context, *db.Tx) error, input ...any) error {
 	by, _ := auth.From(ctx)
 	begun := s.Clock()
-	return s.DB.Tx(ctx, by.Workspace, func(ctx context.Context, tx *db.Tx) error {
+	return s.DB.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
 		if err := fn(ctx, tx); err != nil {
 			return err
 		}

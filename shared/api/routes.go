@@ -26,6 +26,7 @@ type route struct {
 	stream  bool          // the caller says whether it wants a stream
 
 	kinds     []auth.Kind // of callers without a role that may call it
+	persons   bool        // for people and the local admin: no key may call it, whatever its role
 	sensitive bool        // its answer shows what is shown once: it is kept for no repetition
 	front     bool        // other routes stand behind it and ask for scopes; no page may call it, and no cookie counts
 }
@@ -138,6 +139,8 @@ func routes(s *server) []route {
 
 		{method: get, path: v1 + "/workspaces", id: "list-workspaces", least: auth.Member, handler: typed(s.listWorkspaces),
 			caller: "the Engine Room, scripts", summary: "The workspaces that the caller belongs to"},
+		{method: post, path: v1 + "/workspaces", id: "create-workspace", least: auth.Member, persons: true, handler: created(s.createWorkspace), refusals: []int{409},
+			caller: "the Engine Room, lanekeeper workspaces create", summary: "Make a workspace, whose owner the caller is"},
 		{method: get, path: v1 + "/workspaces/{id}", id: "get-workspace", least: auth.Member, handler: typed(s.getWorkspace), refusals: []int{404},
 			caller: "the Engine Room, scripts", summary: "The workspace, with its settings"},
 		{method: http.MethodPatch, path: v1 + "/workspaces/{id}", id: "patch-workspace", least: auth.Admin, handler: typed(s.patchWorkspace), refusals: []int{404, 412},
@@ -154,7 +157,7 @@ func routes(s *server) []route {
 
 		{method: get, path: v1 + "/api-keys", id: "list-api-keys", least: auth.Admin, handler: typed(s.listKeys),
 			caller: "the Engine Room, scripts", summary: "The keys of programs and of web sites, without the keys themselves"},
-		{method: post, path: v1 + "/api-keys", id: "create-api-key", least: auth.Admin, handler: created(s.createKey), refusals: []int{409}, sensitive: true,
+		{method: post, path: v1 + "/api-keys", id: "create-api-key", least: auth.Admin, persons: true, handler: created(s.createKey), refusals: []int{409}, sensitive: true,
 			caller: "the Engine Room, scripts", summary: "Make a key; it is shown this once"},
 		{method: http.MethodDelete, path: v1 + "/api-keys/{id}", id: "revoke-api-key", least: auth.Admin, handler: typed(s.revokeKey), refusals: []int{404},
 			caller: "the Engine Room, scripts", summary: "Revoke a key, from the next request on"},
@@ -162,7 +165,7 @@ func routes(s *server) []route {
 		{method: get, path: v1 + "/me", id: "get-me", least: auth.Member, handler: typed(s.me),
 			caller: "the Engine Room", summary: "Who sends this request, and where it belongs"},
 		{method: post, path: v1 + "/session", id: "start-session", least: public, handler: typed(s.startSession), refusals: []int{401},
-			caller: "the Engine Room's sign-in page", summary: "Sign in with a link's token, or with the admin token, for a cookie"},
+			caller: "the page at /sign-in", summary: "Sign in with a link's token, or with the admin token, for a cookie"},
 		{method: http.MethodDelete, path: v1 + "/session", id: "end-session", least: public, handler: typed(s.endSession),
 			caller: "the Engine Room", summary: "Sign out"},
 
@@ -233,6 +236,10 @@ func routes(s *server) []route {
 		{method: get, path: "/docs/docs.js", id: "get-docs-script", least: public, handler: file(&s.docs.script),
 			caller: "the page at /docs", summary: "Its script"},
 		{method: get, path: "/docs/docs.css", id: "get-docs-style", least: public, handler: file(&s.docs.style),
-			caller: "the page at /docs", summary: "Its style"},
+			caller: "the pages at /docs and /sign-in", summary: "Its style"},
+		{method: get, path: "/sign-in", id: "get-sign-in", least: public, handler: file(&s.docs.signIn),
+			caller: "people, by a link of lanekeeper token", summary: "The page that exchanges the token of a link for a session"},
+		{method: get, path: "/sign-in/sign-in.js", id: "get-sign-in-script", least: public, handler: file(&s.docs.signInScript),
+			caller: "the page at /sign-in", summary: "Its script"},
 	}
 }

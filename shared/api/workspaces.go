@@ -2,6 +2,9 @@ package api
 
 import (
 	"context"
+	"errors"
+	"net/http"
+	"strings"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
@@ -28,7 +31,14 @@ func workspaceOf(w tenant.Workspace, role auth.Role) workspaceItem {
 
 // listWorkspaces lists those that the caller belongs to. It is called by the Engine
 // Room.
-func (s *server) listWorkspaces(ctx context.Context, _ *struct{}) (*answer[page[workspaceItem]], error) {
+func (s *server) listWorkspaces(ctx context.Context, in *struct {
+	Cursor string `query:"cursor" maxLength:"500"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
+}) (*answer[page[workspaceItem]], error) {
+	after, err := parseCursor(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
 	by, _ := auth.From(ctx)
 	roles := map[db.Workspace]auth.Role{by.Workspace: by.Role}
 	ids := []db.Workspace{by.Workspace}
@@ -42,11 +52,60 @@ func (s *server) listWorkspaces(ctx context.Context, _ *struct{}) (*answer[page[
 	if err != nil {
 		return nil, err
 	}
-	items := []workspaceItem{}
-	for _, w := range found {
+	items, next := []workspaceItem{}, ""
+	for _, w := range found { // by slug
+		if w.Slug <= after.key {
+			continue
+		}
+		if len(items) == in.Limit {
+			next = cursor{time.UnixMicro(0), items[in.Limit-1].Slug}.String()
+			break
+		}
 		items = append(items, workspaceOf(w, roles[w.ID]))
 	}
-	return listing(items, ""), nil
+	return listing(items, next), nil
+}
+
+// maxWorkspaces is to how many workspaces a person may belong who makes another: each
+// has beats of its own.
+const maxWorkspaces = 100
+
+var fullOfWorkspaces = refusal(http.StatusConflict, "full", "you belong to as many workspaces as one may make")
+
+// createWorkspace is called by POST /api/v1/workspaces.
+func (s *server) createWorkspace(ctx context.Context, in *struct {
+	Body struct {
+		Slug  string `json:"slug" minLength:"1" maxLength:"63" doc:"Its name in addresses: lower-case letters, digits and -"`
+		Name  string `json:"name" minLength:"1" maxLength:"255"`
+		Owner string `json:"owner,omitempty" maxLength:"254" doc:"The e-mail address of its owner: the caller's, unless another is given. The local admin gives one"`
+	}
+}) (*creation[workspaceItem], error) {
+	by, _ := auth.From(ctx)
+	owner, role := in.Body.Owner, auth.Role("")
+	if owner == "" || strings.EqualFold(owner, by.Email) {
+		owner, role = by.Email, auth.Owner
+	}
+	switch {
+	case owner == "": // the local admin is no member of a workspace
+		return nil, invalid(FieldError{"body.owner", "expected an e-mail address"})
+	case len(by.Memberships) >= maxWorkspaces:
+		return nil, fullOfWorkspaces
+	}
+	var w tenant.Workspace
+	err := s.changeIn(ctx, db.Workspace(s.IDs()), "workspaces.create", func(ctx context.Context, tx *db.Tx) (err error) {
+		if w, err = s.Workspaces.Create(ctx, tx, in.Body.Slug, in.Body.Name); err != nil {
+			return err
+		}
+		_, err = s.People.AddMember(ctx, tx, owner, "", auth.Owner, by)
+		if wrong, ok := errors.AsType[*auth.FieldError](err); ok { // email, here by another name
+			return invalid(FieldError{"body.owner", wrong.Problem})
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &creation[workspaceItem]{Location: "/api/v1/workspaces/" + string(w.ID), Body: workspaceOf(w, role)}, nil
 }
 
 // WorkspacePath names a workspace: the request's own.

@@ -40,6 +40,7 @@ func (k *checker) check() {
 	k.addr()
 	k.backend()
 	k.model()
+	k.people()
 	k.web("OPENAI_BASE_URL", k.OpenAIBaseURL)
 	k.web("JWKS_URL", k.JWKSURL)
 	k.web("GATEWAY_URL", k.GatewayURL)
@@ -48,9 +49,6 @@ func (k *checker) check() {
 	k.secret("GATEWAY_TOKEN", k.GatewayToken)
 	k.secret("OPENAI_API_KEY", k.OpenAIAPIKey)
 	k.secret("ANTHROPIC_API_KEY", k.AnthropicAPIKey)
-	if k.JWTSecret != "" && len(k.JWTSecret) < minJWTSecret {
-		k.bad("JWT_SECRET", "is too short to sign tokens with", "Use at least 32 characters: `openssl rand -hex 32` makes some.")
-	}
 	if k.HeartbeatEvery < time.Minute {
 		k.bad("HEARTBEAT_EVERY", "is less than a minute", "Slots are whole minutes: set it to 1m or more.")
 	}
@@ -69,6 +67,33 @@ func (k *checker) check() {
 			k.bad("REDIS_URL", "is not a URL of a Redis", "Write it as redis://host:6379, or rediss:// for TLS.")
 		}
 	}
+}
+
+// people holds that nobody signs in by a guess, or by another issuer's word.
+func (k *checker) people() {
+	if k.JWTSecret != "" && len(k.JWTSecret) < minJWTSecret {
+		k.bad("JWT_SECRET", "is too short to sign tokens with", "Use at least 32 characters: `openssl rand -hex 32` makes some.")
+	}
+	if k.JWKSURL != "" && k.JWTIssuer == "" {
+		k.bad("JWT_ISSUER", "is missing", "Set it to what the issuer of JWKS_URL writes into iss: the people that you know are known by it.")
+	}
+	if k.OnLambda() && k.AdminToken != "" && len(k.AdminToken) < minAdminToken {
+		k.bad("ADMIN_TOKEN", "is too short for what the world can reach", "Use at least 16 characters: `openssl rand -hex 32` makes some.")
+	}
+}
+
+// Warnings says what can be used as it is and should not be left so. `lanekeeper
+// doctor` prints it.
+func (c Config) Warnings() []Problem {
+	k := checker{Config: &c}
+	if (c.JWTSecret != "" || c.JWKSURL != "") && c.JWTAudience == "" {
+		k.bad("JWT_AUDIENCE", "is missing: a token that was made for another application is taken here too",
+			"Set it to what your issuer writes into aud for this one.")
+	}
+	if u, err := url.Parse(c.JWKSURL); err == nil && u.Scheme == "http" && !isLoopback(u.Hostname()) {
+		k.bad("JWKS_URL", "is not https: who is between here and there can sign in as anybody", "Write it as https://host/path.")
+	}
+	return k.problems
 }
 
 // addr holds that nobody but this machine can reach an API that a guess opens.

@@ -83,7 +83,7 @@ func TestProblems(t *testing.T) {
 		{"open with a short token", []string{"ADDR=0.0.0.0:8080", "ADMIN_TOKEN=fifteen-letters"}, []string{"ADDR can be reached"}},
 		{"open with a token", []string{"ADDR=0.0.0.0:8080", "ADMIN_TOKEN=sixteen--letters"}, nil},
 		{"open with JWTs", []string{"ADDR=keeper.example.com:80", "JWT_SECRET=" + long}, nil},
-		{"open with JWKS", []string{"ADDR=:80", "JWKS_URL=https://id.example.com/keys"}, nil},
+		{"open with JWKS", []string{"ADDR=:80", "JWKS_URL=https://id.example.com/keys", "JWT_ISSUER=x"}, nil},
 		{"no port", []string{"ADDR=127.0.0.1"}, []string{"ADDR is not host:port"}},
 		{"port too high", []string{"ADDR=127.0.0.1:65536"}, []string{"ADDR is not host:port"}},
 		{"short key", []string{"JWT_SECRET=hunter2hunter2"}, []string{"JWT_SECRET is too short"}},
@@ -100,11 +100,16 @@ func TestProblems(t *testing.T) {
 		{"an empty stand-in", []string{"OPENAI_API_KEY=sk-1", "LLM_MODEL=gpt-4.1,,x"}, []string{"LLM_MODEL is missing"}},
 		{"no such provider", []string{"LLM_PROVIDER=hal"}, []string{"LLM_PROVIDER names no provider"}},
 		{"not URLs", []string{"JWKS_URL=keys", "GATEWAY_URL=ftp://x", "OPENAI_BASE_URL=http://", "LLM_MODEL=x", "OTEL_EXPORTER_OTLP_ENDPOINT=%zz"},
-			[]string{"OPENAI_BASE_URL is not a URL", "JWKS_URL is not a URL", "GATEWAY_URL is not a URL", "OTEL_EXPORTER_OTLP_ENDPOINT is not a URL"}},
+			[]string{"OPENAI_BASE_URL is not a URL", "JWT_ISSUER is missing", "JWKS_URL is not a URL", "GATEWAY_URL is not a URL", "OTEL_EXPORTER_OTLP_ENDPOINT is not a URL"}},
 		{"not a Redis", []string{"REDIS_URL=cache:6379"}, []string{"REDIS_URL is not a URL"}},
 		{"not hosts", []string{"ALLOW_PRIVATE_HOSTS=a,http://b"}, []string{"ALLOW_PRIVATE_HOSTS has an entry"}},
 		{"an empty host", []string{"ALLOW_PRIVATE_HOSTS=a,,b"}, []string{"ALLOW_PRIVATE_HOSTS has an entry"}},
 		{"token with a space", []string{"ADMIN_TOKEN=hunter2 hunter2"}, []string{"ADMIN_TOKEN has characters"}},
+		{"a short JWT secret", []string{"JWT_SECRET=hunter2hunter2"}, []string{"JWT_SECRET is too short"}},
+		{"keys of nobody", []string{"JWKS_URL=https://id.example.com/keys"}, []string{"JWT_ISSUER is missing"}},
+		{"keys and their issuer", []string{"JWKS_URL=https://id.example.com/keys", "JWT_ISSUER=https://id.example.com"}, nil},
+		{"a short admin token on Lambda", []string{aws, pgURL, "ADMIN_TOKEN=hunter2hunter2"}, []string{"ADMIN_TOKEN is too short"}},
+		{"an admin token on Lambda", []string{aws, pgURL, "ADMIN_TOKEN=" + long}, nil},
 		{"all at once, in order", []string{"LOG_LEVEL=loud", "LLM_PROVIDER=hal", "ADDR=x", "STATE_BACKEND=postgres"},
 			[]string{"ADDR is not", "DATABASE_URL is missing", "LLM_PROVIDER names no", "LOG_LEVEL is not"}},
 	} {
@@ -136,10 +141,32 @@ func TestProblems(t *testing.T) {
 }
 
 func TestNotes(t *testing.T) {
-	c := load(t, "OPENAI_API_KEY=sk-1", "LLM_PROVIDER=demo", pgURL)
+	c := load(t, "OPENAI_API_KEY=sk-1", "LLM_PROVIDER=demo", pgURL, "JWT_AUDIENCE=lanekeeper")
 	notes := strings.Join(c.Notes(), "\n")
-	if c.LLMProvider != "demo" || c.OnPostgres() || !strings.Contains(notes, "OPENAI_API_KEY") || !strings.Contains(notes, "DATABASE_URL") {
+	if c.LLMProvider != "demo" || c.OnPostgres() || !strings.Contains(notes, "OPENAI_API_KEY") || !strings.Contains(notes, "DATABASE_URL") || !strings.Contains(notes, "JWT_AUDIENCE") {
 		t.Errorf("provider %s, notes %q", c.LLMProvider, notes)
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	secret := "JWT_SECRET=" + strings.Repeat("x", 32)
+	for name, c := range map[string]struct{ environ, want []string }{
+		"nobody signs in":        {nil, nil},
+		"no audience":            {[]string{secret}, []string{"JWT_AUDIENCE"}},
+		"an audience":            {[]string{secret, "JWT_AUDIENCE=lanekeeper"}, nil},
+		"keys over the open net": {[]string{"JWKS_URL=http://id.example.com/keys", "JWT_ISSUER=x"}, []string{"JWT_AUDIENCE", "JWKS_URL"}},
+		"keys of this machine":   {[]string{"JWKS_URL=http://127.0.0.1:9000/keys", "JWT_ISSUER=x", "JWT_AUDIENCE=y"}, nil},
+	} {
+		var got []string
+		for _, p := range load(t, c.environ...).Warnings() {
+			got = append(got, p.Variable)
+			if p.What == "" || p.Do == "" {
+				t.Errorf("%s: %+v", name, p)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
 	}
 }
 
@@ -147,7 +174,7 @@ func TestNotes(t *testing.T) {
 func TestRedaction(t *testing.T) {
 	c := load(t, pgURL+"?application_name=hunter2", "STATE_BACKEND=postgres", "REDIS_URL=redis://:hunter2@cache:6379/0",
 		"OPENAI_API_KEY=hunter2", "ANTHROPIC_API_KEY=hunter2", "ADMIN_TOKEN=hunter2hunter2", "JWT_SECRET=hunter2"+strings.Repeat("x", 32),
-		"GATEWAY_TOKEN=hunter2", "GATEWAY_URL=https://hunter2@gateway.example.com/?key=hunter2", "JWKS_URL=https://id/keys?t=hunter2")
+		"GATEWAY_TOKEN=hunter2", "GATEWAY_URL=https://hunter2@gateway.example.com/?key=hunter2", "JWKS_URL=https://id/keys?t=hunter2", "JWT_ISSUER=x")
 	asJSON, err := json.Marshal(c)
 	if err != nil {
 		t.Fatal(err)

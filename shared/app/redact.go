@@ -76,6 +76,13 @@ func (c Config) Notes() []string {
 			notes = append(notes, name+" is set and not used: the provider is "+c.LLMProvider+".")
 		}
 	}
+	if c.JWTSecret == "" && c.JWKSURL == "" {
+		for _, name := range []string{"JWT_ISSUER", "JWT_AUDIENCE"} {
+			if c.set[name] {
+				notes = append(notes, name+" is set and not used: there is neither JWT_SECRET nor JWKS_URL.")
+			}
+		}
+	}
 	slices.Sort(notes)
 	return notes
 }

@@ -2,12 +2,14 @@ package app
 
 import (
 	"context"
+	"crypto/rand"
 	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
@@ -60,22 +62,51 @@ type demoObjective struct {
 	} `json:"steps"`
 }
 
-// Seed makes the default workspace and, where demo says so, fills it with
-// objectives that the first beats work on. Running it again changes nothing. It
-// is called after the migrations, by functions/migrate and the local runner.
-func Seed(ctx context.Context, core *Core, demo bool) error {
+// Seeds is what a database is to begin with, beside the default workspace.
+type Seeds struct {
+	Demo  bool   // objectives that the first beats work on
+	Owner string // e-mail address of the default workspace's first owner; "": none
+}
+
+// Seed makes the default workspace, its first owner unless it has one, and fills it
+// with demo content, as seeds say, and reports whether an owner was made. Running it
+// again changes nothing. It is called after the migrations, by functions/migrate and
+// the local runner. What is no e-mail address is an [*auth.FieldError].
+func Seed(ctx context.Context, core *Core, seeds Seeds) (owner bool, err error) {
 	workspaces, err1 := workspace.New(core.DB)
 	objectives, err2 := objective.New(core.DB, core.IDs)
 	lanes, err3 := lane.New(core.DB)
 	if err := errors.Join(err1, err2, err3); err != nil {
-		return fmt.Errorf("seed: %w", err)
+		return false, fmt.Errorf("seed: %w", err)
 	}
 	if err := workspaces.EnsureDefault(ctx); err != nil {
+		return false, err
+	}
+	if seeds.Owner != "" {
+		if owner, err = firstOwner(ctx, core, seeds.Owner); err != nil {
+			return false, err
+		}
+	}
+	if seeds.Demo {
+		err = seedDemo(ctx, core, objectives, lanes)
+	}
+	return owner, err
+}
+
+// firstOwner makes a person the default workspace's owner, unless it has one.
+func firstOwner(ctx context.Context, core *Core, email string) (made bool, err error) {
+	people, err := auth.NewStore(core.DB, core.IDs, rand.Reader)
+	if err != nil {
+		return false, err
+	}
+	err = core.DB.Tx(ctx, workspace.Default, func(ctx context.Context, tx *db.Tx) (err error) {
+		made, err = people.FirstOwner(ctx, tx, email, auth.Principal{Kind: auth.Local, ID: "migrate"})
 		return err
-	}
-	if !demo {
-		return nil
-	}
+	})
+	return made, err
+}
+
+func seedDemo(ctx context.Context, core *Core, objectives *objective.Store, lanes *lane.Store) error {
 	var content demoWorkspace
 	if err := json.Unmarshal(demoContent, &content); err != nil {
 		return fmt.Errorf("read the demo content: %w", err)

@@ -26,6 +26,7 @@ type Access struct {
 	Least    Role   // of people and keys; empty: none of them
 	Resource string // what a key's scope must name
 	Write    bool   // whether the key's scope must include writing
+	Persons  bool   // people and the local admin only: no key, whatever its role
 	Also     []Kind // Agent and Site, where they may call it
 }
 
@@ -36,7 +37,7 @@ func (p Principal) Allows(a Access) bool {
 	case Local, User:
 		return p.Role.AtLeast(a.Least)
 	case Key:
-		return p.Role.AtLeast(a.Least) &&
+		return !a.Persons && p.Role.AtLeast(a.Least) &&
 			slices.ContainsFunc(p.Scopes, func(s Scope) bool { return s.covers(a.Resource, a.Write) })
 	case Agent, Site:
 		return slices.Contains(a.Also, p.Kind)

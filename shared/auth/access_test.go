@@ -16,34 +16,35 @@ func TestAllows(t *testing.T) {
 	chat := auth.Access{Least: auth.Member, Resource: "chat", Write: true, Also: []auth.Kind{auth.Site}}
 	agentsOnly := auth.Access{Also: []auth.Kind{auth.Agent}}
 	nobody := auth.Access{}
-	all := []auth.Access{read, write, manage, beat, chat, agentsOnly, nobody}
+	persons := auth.Access{Least: auth.Member, Resource: "tasks", Write: true, Persons: true}
+	all := []auth.Access{read, write, manage, beat, chat, agentsOnly, nobody, persons}
 	key := func(role auth.Role, scopes ...auth.Scope) auth.Principal {
 		return auth.Principal{Kind: auth.Key, Role: role, Scopes: scopes}
 	}
 	for _, c := range []struct {
 		name string
 		p    auth.Principal
-		want [7]bool // of all
+		want [8]bool // of all
 	}{
-		{"an owner", auth.Principal{Kind: auth.User, Role: auth.Owner}, [7]bool{true, true, true, true, true}},
-		{"the local admin", auth.Principal{Kind: auth.Local, Role: auth.Owner}, [7]bool{true, true, true, true, true}},
-		{"a member", auth.Principal{Kind: auth.User, Role: auth.Member}, [7]bool{true, true, false, false, true}},
-		{"nobody", auth.Principal{}, [7]bool{}},
-		{"a role without a kind", auth.Principal{Role: auth.Owner}, [7]bool{}},
-		{"a made-up role", auth.Principal{Kind: auth.User, Role: "ROOT"}, [7]bool{}},
-		{"an agent", auth.Principal{Kind: auth.Agent}, [7]bool{3: true, 5: true}},
-		{"an agent that has a role", auth.Principal{Kind: auth.Agent, Role: auth.Owner}, [7]bool{3: true, 5: true}},
-		{"a site", auth.Principal{Kind: auth.Site}, [7]bool{4: true}},
-		{"a key for everything", key(auth.Owner, "*"), [7]bool{true, true, true, true, true}},
-		{"a key without scopes", key(auth.Owner), [7]bool{}},
-		{"a key without a role", key("", "*"), [7]bool{}},
-		{"a member's key for everything", key(auth.Member, "*"), [7]bool{true, true, false, false, true}},
-		{"a key that reads", key(auth.Owner, "*:read"), [7]bool{0: true}},
-		{"a key that writes", key(auth.Admin, "*:write"), [7]bool{true, true, true, true, true}},
-		{"a key that reads tasks", key(auth.Owner, "tasks:read"), [7]bool{0: true}},
-		{"a key that writes tasks", key(auth.Owner, "tasks:write"), [7]bool{true, true}},
-		{"a key for two things", key(auth.Owner, "tasks:read", "skills:write"), [7]bool{0: true, 2: true}},
-		{"a scope that says nothing", key(auth.Owner, "tasks", ":write", "", "*:", "tasks:"), [7]bool{}},
+		{"an owner", auth.Principal{Kind: auth.User, Role: auth.Owner}, [8]bool{true, true, true, true, true, 7: true}},
+		{"the local admin", auth.Principal{Kind: auth.Local, Role: auth.Owner}, [8]bool{true, true, true, true, true, 7: true}},
+		{"a member", auth.Principal{Kind: auth.User, Role: auth.Member}, [8]bool{true, true, false, false, true, 7: true}},
+		{"nobody", auth.Principal{}, [8]bool{}},
+		{"a role without a kind", auth.Principal{Role: auth.Owner}, [8]bool{}},
+		{"a made-up role", auth.Principal{Kind: auth.User, Role: "ROOT"}, [8]bool{}},
+		{"an agent", auth.Principal{Kind: auth.Agent}, [8]bool{3: true, 5: true}},
+		{"an agent that has a role", auth.Principal{Kind: auth.Agent, Role: auth.Owner}, [8]bool{3: true, 5: true}},
+		{"a site", auth.Principal{Kind: auth.Site}, [8]bool{4: true}},
+		{"a key for everything", key(auth.Owner, "*"), [8]bool{true, true, true, true, true}},
+		{"a key without scopes", key(auth.Owner), [8]bool{}},
+		{"a key without a role", key("", "*"), [8]bool{}},
+		{"a member's key for everything", key(auth.Member, "*"), [8]bool{true, true, false, false, true}},
+		{"a key that reads", key(auth.Owner, "*:read"), [8]bool{0: true}},
+		{"a key that writes", key(auth.Admin, "*:write"), [8]bool{true, true, true, true, true}},
+		{"a key that reads tasks", key(auth.Owner, "tasks:read"), [8]bool{0: true}},
+		{"a key that writes tasks", key(auth.Owner, "tasks:write"), [8]bool{true, true}},
+		{"a key for two things", key(auth.Owner, "tasks:read", "skills:write"), [8]bool{0: true, 2: true}},
+		{"a scope that says nothing", key(auth.Owner, "tasks", ":write", "", "*:", "tasks:"), [8]bool{}},
 	} {
 		for i, a := range all {
 			if got := c.p.Allows(a); got != c.want[i] {

@@ -28,6 +28,15 @@ RETURNING id;
 
 -- name: KeyByHash
 -- global: it says to which workspace a key belongs
-SELECT workspace_id, id, kind, role, scopes, allowed_origins, coalesce(last_used_at <= lk_plus(lk_now(), -3600000), true)
-  FROM api_keys
- WHERE hash = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > lk_now());
+-- Its role is the lower of its own and of its creator's now: see migration 0024.
+SELECT k.workspace_id, k.id, k.kind,
+       CASE WHEN k.role IS NULL OR k.created_by NOT LIKE 'user:%' THEN k.role
+            WHEN 'MEMBER' IN (k.role, m.role) THEN 'MEMBER'
+            WHEN 'ADMIN' IN (k.role, m.role) THEN 'ADMIN'
+            ELSE k.role END,
+       k.scopes, k.allowed_origins, coalesce(k.last_used_at <= lk_plus(lk_now(), -3600000), true)
+  FROM api_keys k
+  LEFT JOIN users u ON u.id = substr(k.created_by, 6) AND k.created_by LIKE 'user:%' AND u.disabled_at IS NULL
+  LEFT JOIN workspace_members m ON m.workspace_id = k.workspace_id AND m.user_id = u.id
+ WHERE k.hash = $1 AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > lk_now())
+   AND (k.role IS NULL OR k.created_by NOT LIKE 'user:%' OR m.role IS NOT NULL);

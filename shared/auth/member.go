@@ -68,11 +68,15 @@ func (s *Store) AddMember(ctx context.Context, tx *db.Tx, email, name string, ro
 	return s.member(ctx, tx, id)
 }
 
-// FirstOwner makes somebody the owner of the transaction's workspace, unless it has
-// one, and reports whether it did. Errors: [FieldError], and [ErrTaken] where they
-// are a member of another role.
+// FirstOwner makes somebody the owner of the transaction's workspace, a member of
+// another role too, unless it has one, and reports whether it did. Errors: [FieldError].
 func (s *Store) FirstOwner(ctx context.Context, tx *db.Tx, email string, by Principal) (bool, error) {
+	email, err := Email(email)
+	if err != nil {
+		return false, err
+	}
 	var owners int
+	var id string
 	tx.Later().Exec(s.q.LockWorkspace)
 	if err := tx.One(ctx, []any{&owners}, s.q.CountOwners); err != nil {
 		return false, fmt.Errorf("look for an owner: %w", err)
@@ -80,7 +84,13 @@ func (s *Store) FirstOwner(ctx context.Context, tx *db.Tx, email string, by Prin
 	if owners > 0 {
 		return false, nil
 	}
-	_, err := s.AddMember(ctx, tx, email, "", Owner, by)
+	if err := tx.One(ctx, []any{&id}, s.q.EnsureUser, s.ids(), email, ""); err != nil {
+		return false, fmt.Errorf("make the first owner: %w", err)
+	}
+	_, err = s.SetRole(ctx, tx, id, Owner)
+	if errors.Is(err, ErrNotFound) { // no member yet
+		_, err = s.AddMember(ctx, tx, email, "", Owner, by)
+	}
 	return err == nil, err
 }
 

@@ -104,12 +104,17 @@ func TestDeployment(t *testing.T) {
 		t.Fatalf("the stack got %s", answers)
 	}
 	var did struct {
-		From, To int64
-		Applied  []string
+		Schema struct {
+			From, To int64
+			Applied  []string
+		}
 	}
 	again := invoke(t, migrate, event(t, "migrate", "01_invoke"))
-	if err := json.Unmarshal(again.Payload, &did); err != nil || did.To != migrations.Latest() || len(did.Applied) != 0 {
+	if err := json.Unmarshal(again.Payload, &did); err != nil || did.Schema.To != migrations.Latest() || len(did.Schema.Applied) != 0 {
 		t.Errorf("a second migration answered %s, %v", again.Payload, err)
+	}
+	if r := invoke(t, migrate, event(t, "migrate", "04_owner")); !strings.Contains(string(r.Payload), `"owner":"there is one already"`) {
+		t.Errorf("the owner was not made by the deployment: %s %v", r.Payload, r.FunctionError)
 	}
 
 	first := beat(t, heart, event(t, "heartbeat", "01_schedule"))

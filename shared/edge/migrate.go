@@ -14,19 +14,22 @@ import (
 	"github.com/aws/aws-lambda-go/cfn"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 )
 
 // StartMigrate serves the migrate function: up brings the schema of the database
 // at a URL up to date, seed makes what must be in it, with demo content where DEMO
-// says so. A plain {} is answered with what up did. As a custom resource of
-// CloudFormation, Create and Update do the same and Delete does nothing; the stack
-// is told how it went before the time of the invocation is up. It is called by
-// functions/migrate, which alone links the migrations.
+// says so, and with a first owner where the event has an e-mail address. {} or {"owner":
+// "you@example.com"} is answered with what was done. As a custom resource of
+// CloudFormation, where the address is the property OwnerEmail, Create and Update do
+// the same and Delete does nothing; the stack is told how it went before the time of
+// the invocation is up. It is called by functions/migrate, which alone links the
+// migrations.
 func StartMigrate[R any](
 	s *Sandbox,
 	up func(ctx context.Context, url string, log *slog.Logger) (R, error),
-	seed func(ctx context.Context, core *app.Core, demo bool) error,
+	seed func(ctx context.Context, core *app.Core, seeds app.Seeds) (owner bool, err error),
 ) error {
 	return s.start(migrator(s, up, seed))
 }
@@ -34,10 +37,13 @@ func StartMigrate[R any](
 func migrator[R any](
 	s *Sandbox,
 	up func(context.Context, string, *slog.Logger) (R, error),
-	seed func(context.Context, *app.Core, bool) error,
+	seed func(context.Context, *app.Core, app.Seeds) (bool, error),
 ) handler {
 	open := newOpener(s, func(*app.Core) (struct{}, error) { return struct{}{}, nil })
-	migrate := func(ctx context.Context) (any, error) {
+	migrate := func(ctx context.Context, owner string) (any, error) {
+		if _, err := auth.Email(owner); owner != "" && err != nil {
+			return nil, &EventError{Problem: "names an owner whose e-mail address is none"}
+		}
 		ctx, cancel := lane.WithInnerDeadline(ctx) // the rest is for the answer
 		defer cancel()
 		return open.do(ctx, func(o *opened[struct{}]) (any, error) {
@@ -46,39 +52,58 @@ func migrator[R any](
 				return nil, &MigrationError{err}
 			}
 			s.log.InfoContext(ctx, "schema is up to date", "did", did)
-			return did, seed(ctx, o.core, s.cfg.Demo != nil && *s.cfg.Demo)
+			made, err := seed(ctx, o.core, app.Seeds{Demo: s.cfg.Demo != nil && *s.cfg.Demo, Owner: owner})
+			answer := migrated[R]{Schema: did}
+			if owner != "" && err == nil {
+				answer.Owner = "there is one already"
+				if made {
+					answer.Owner = "made"
+				}
+				s.log.InfoContext(ctx, "the default workspace has an owner", "made", made)
+			}
+			return answer, err
 		})
 	}
 	return s.handle(func(ctx context.Context, payload []byte) (any, error) {
-		resource, err := decodeMigrate(payload)
+		resource, owner, err := decodeMigrate(payload)
 		if err != nil {
 			return nil, err
 		}
 		if resource == nil {
-			return migrate(ctx)
+			return migrate(ctx, owner)
 		}
-		return s.serve(ctx, resource, migrate)
+		return s.serve(ctx, resource, func(ctx context.Context) (any, error) { return migrate(ctx, owner) })
 	})
 }
 
-// decodeMigrate reads {}, or the event of a custom resource. A stack waits for the
-// answer to one, so what says where to send it is one, whatever else it holds.
-func decodeMigrate(payload []byte) (*cfn.Event, error) {
+// migrated is the answer to an invocation by hand.
+type migrated[R any] struct {
+	Schema R      `json:"schema"`
+	Owner  string `json:"owner,omitempty"` // what became of the one that was asked for
+}
+
+// decodeMigrate reads {} or {"owner": …}, or the event of a custom resource. A stack
+// waits for the answer to one, so what says where to send it is one, whatever else it
+// holds.
+func decodeMigrate(payload []byte) (resource *cfn.Event, owner string, err error) {
 	if len(payload) > maxEvent {
-		return nil, &EventError{Problem: fmt.Sprintf("is larger than %d bytes", maxEvent)}
+		return nil, "", &EventError{Problem: fmt.Sprintf("is larger than %d bytes", maxEvent)}
 	}
 	all, err := fields(payload)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if _, custom := all["ResponseURL"]; !custom {
-		return nil, (&event{fields: all}).rest()
+		e := &event{fields: all}
+		owner = e.text("owner")
+		return nil, owner, e.rest()
 	}
-	var e cfn.Event
-	if err := json.Unmarshal(payload, &e); err != nil {
-		return nil, &EventError{Problem: "is not that of a custom resource"}
+	resource = &cfn.Event{}
+	if err := json.Unmarshal(payload, resource); err != nil {
+		return nil, "", &EventError{Problem: "is not that of a custom resource"}
 	}
-	return &e, nil
+	owner, _ = resource.ResourceProperties["OwnerEmail"].(string) // CloudFormation sends texts only
+	return resource, owner, nil
 }
 
 // physicalID never changes: were it another after an update, the stack would

@@ -32,7 +32,7 @@ type stack struct {
 
 	up    func(context.Context) error
 	ups   int
-	seeds []bool // with demo content?
+	seeds []app.Seeds
 }
 
 type result struct {
@@ -62,9 +62,9 @@ func newStack(t *testing.T, environ ...string) *stack {
 			return result{}, st.up(ctx)
 		}
 		return result{To: 6}, nil
-	}, func(_ context.Context, _ *app.Core, demo bool) error {
-		st.seeds = append(st.seeds, demo)
-		return nil
+	}, func(_ context.Context, _ *app.Core, seeds app.Seeds) (bool, error) {
+		st.seeds = append(st.seeds, seeds)
+		return seeds.Owner == "you@example.com", nil
 	})
 	return st
 }
@@ -88,7 +88,7 @@ func (st *stack) ask(name string) (answer []byte, err error) {
 func TestMigrateByHand(t *testing.T) {
 	st := newStack(t, nowhere, "DEMO=1")
 	answer, err := st.ask("01_invoke")
-	if err != nil || string(answer) != `{"to":6}` || len(st.seeds) != 1 || !st.seeds[0] || len(st.answers) > 0 {
+	if err != nil || string(answer) != `{"schema":{"to":6}}` || len(st.seeds) != 1 || st.seeds[0] != (app.Seeds{Demo: true}) || len(st.answers) > 0 {
 		t.Errorf("answered %s, %v; seeds %v", answer, err, st.seeds)
 	}
 	st.up = func(context.Context) error { return errors.New("0007_x.sql: permission denied") }
@@ -114,8 +114,35 @@ func TestMigrateForAStack(t *testing.T) {
 			t.Errorf("%s: the stack got %+v", c.event, last)
 		}
 	}
-	if len(st.seeds) != 1 || st.seeds[0] {
+	if len(st.seeds) != 1 || st.seeds[0] != (app.Seeds{Owner: "you@example.com"}) {
 		t.Errorf("seeds %v", st.seeds)
+	}
+}
+
+func TestMigrateMakesTheFirstOwner(t *testing.T) {
+	st := newStack(t, nowhere)
+	for payload, want := range map[string]string{
+		`{"owner":"you@example.com"}`: `{"schema":{"to":6},"owner":"made"}`,
+		`{"owner":"two@example.com"}`: `{"schema":{"to":6},"owner":"there is one already"}`,
+		`{"owner":""}`:                `{"schema":{"to":6}}`,
+		`{"owner":null}`:              `{"schema":{"to":6}}`,
+	} {
+		if answer, err := st.handler(invocation(t), []byte(payload)); err != nil || string(answer) != want {
+			t.Errorf("%s: answered %s, %v", payload, answer, err)
+		}
+	}
+	done := st.ups
+	for _, payload := range []string{`{"owner":"hunter2"}`, `{"owner":1}`, `{"owner":"a@b.example","Owner":""}`} {
+		answer, err := st.handler(invocation(t), []byte(payload))
+		if f := failed(t, answer, err); f.Type != "InvalidEvent" || strings.Contains(f.Message, "hunter2") {
+			t.Errorf("%s: told %+v", payload, f)
+		}
+	}
+	if st.ups != done {
+		t.Error("what was refused was migrated all the same")
+	}
+	if strings.Contains(st.log.String(), "example.com") {
+		t.Errorf("the log has an address: %s", st.log)
 	}
 }
 

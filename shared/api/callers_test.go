@@ -1,0 +1,345 @@
+package api_test
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/api"
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+)
+
+const jwtSecret = "a secret of the tests that people's tokens are signed with"
+
+// caller is one way to come to the API, and what is expected of it.
+type caller struct {
+	name    string
+	with    http.Header
+	kind    auth.Kind    // as which it is let in; "": it is not
+	role    auth.Role    // of people and keys
+	scopes  []auth.Scope // of keys
+	refused int          // as what it is not let in
+	reads   bool         // a page of another origin: it is let in, but for changes
+}
+
+// expected is the status that a caller is refused with, or 0: what the route answers
+// is its own affair then. It is worked out from the table alone.
+func (c caller) expected(r api.Route) int {
+	if r.Least == "" && len(r.Kinds) == 0 {
+		return 0 // for everybody
+	}
+	changes := r.Method != http.MethodGet
+	switch {
+	case c.kind == "":
+		return c.refused
+	case c.reads && changes:
+		return http.StatusForbidden
+	case c.kind == auth.Agent || c.kind == auth.Site:
+		if slices.Contains(r.Kinds, c.kind) {
+			return 0
+		}
+		return http.StatusForbidden
+	case r.Least == "" || !c.role.AtLeast(r.Least):
+		return http.StatusForbidden
+	case c.kind != auth.Key:
+		return 0
+	case r.Persons:
+		return http.StatusForbidden
+	}
+	resource := strings.Split(strings.TrimPrefix(r.Path, "/api/v1/"), "/")[0]
+	may := []auth.Scope{"*", "*:write", auth.Scope(resource + ":write")}
+	if !changes {
+		may = append(may, "*:read", auth.Scope(resource+":read"))
+	}
+	if slices.ContainsFunc(c.scopes, func(s auth.Scope) bool { return slices.Contains(may, s) }) {
+		return 0
+	}
+	return http.StatusForbidden
+}
+
+// TestEveryRouteForEveryCaller asks each route in each way that there is to come here.
+func TestEveryRouteForEveryCaller(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+		g := newGate(t, e)
+		callers := g.callers(t)
+		for _, route := range api.Routes() {
+			ask, ok := right[route.ID]
+			if !ok {
+				t.Errorf("%s %s is not in this test", route.Method, route.Path)
+				continue
+			}
+			for _, c := range callers {
+				r := request(route.Method, ask.path, "", ask.body)
+				for name, values := range c.with {
+					r.Header[name] = values
+				}
+				got := g.send(t, r)
+				want := c.expected(route)
+				if refused := got.status == http.StatusUnauthorized || got.status == http.StatusForbidden; want != 0 && got.status != want ||
+					want == 0 && refused && got.status != ask.status || got.status >= http.StatusInternalServerError {
+					t.Errorf("%s by %s: %d, want %d (0: let in): %s", route.ID, c.name, got.status, want, got.body)
+				}
+			}
+		}
+	})
+}
+
+// gate is a world whose doors are the real ones.
+type gate struct {
+	*world
+	agents auth.AgentTokens
+	past   *auth.Sessions // of yesterday
+}
+
+// agentBook knows the agents' key, and one token of each agent.
+type agentBook struct{}
+
+func (agentBook) AgentKey(context.Context, db.Workspace) ([]byte, error) {
+	return []byte("a key of the tests for agents' tokens"), nil
+}
+
+func (agentBook) Generation(_ context.Context, _ db.Workspace, agent string) (int, error) {
+	if agent == terminated {
+		return 0, auth.ErrInvalid
+	}
+	return 2, nil
+}
+
+const (
+	working    = "0198a2b4-0000-7000-8000-00000000000a"
+	terminated = "0198a2b4-0000-7000-8000-00000000000b"
+)
+
+func newGate(t testing.TB, e dbtest.Env) *gate {
+	t.Helper()
+	g := &gate{agents: auth.AgentTokens{Keys: agentBook{}, Agents: agentBook{}, Clock: time.Now}}
+	g.world = newWorld(t, e, func(d *api.Deps) {
+		people, err := d.People.UserTokens(auth.TokenConfig{Secret: jwtSecret, Issuer: "us", Audience: "lanekeeper"}, time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		yesterday := func() time.Time { return time.Now().Add(-24 * time.Hour) }
+		if g.past, err = d.People.NewSessions("a secret of the tests, long enough for a key", false, yesterday); err != nil {
+			t.Fatal(err)
+		}
+		d.Auth = auth.New(tokens(e.Workspace), people, d.People.VerifyKey, g.agents.Verify).WithSessions(d.Sessions)
+		d.Streams = &api.Streams{Every: time.Millisecond, For: time.Millisecond}
+	})
+	return g
+}
+
+// join makes somebody a member of a workspace.
+func (g *gate) join(t testing.TB, ws db.Workspace, role auth.Role) (p auth.Person) {
+	t.Helper()
+	err := g.Env.DB.Tx(t.Context(), ws, func(ctx context.Context, tx *db.Tx) (err error) {
+		p, err = g.People.AddMember(ctx, tx, ids()+"@example.org", "", role, auth.Principal{Kind: auth.Local, ID: "admin"})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// change is something done in the world's workspace.
+func (g *gate) change(t testing.TB, fn func(context.Context, *db.Tx) error) {
+	t.Helper()
+	if err := g.Env.DB.Tx(t.Context(), g.Workspace, fn); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func bearer(token string, more ...string) http.Header {
+	h := http.Header{"Authorization": {"Bearer " + token}}
+	for i := 0; i < len(more); i += 2 {
+		h.Set(more[i], more[i+1])
+	}
+	return h
+}
+
+// jwt is a person's token, with some claims changed.
+func jwt(subject string, change map[string]any) string {
+	claims := map[string]any{"iss": "us", "aud": "lanekeeper", "sub": subject, "exp": time.Now().Add(time.Hour).Unix()}
+	for name, v := range change {
+		claims[name] = v
+	}
+	payload, _ := json.Marshal(claims) // texts and numbers
+	text := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"HS256","typ":"JWT"}`)) + "." + base64.RawURLEncoding.EncodeToString(payload)
+	mac := hmac.New(sha256.New, []byte(jwtSecret))
+	mac.Write([]byte(text))
+	return text + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// key makes one and answers its id and itself.
+func (g *gate) key(t testing.TB, by auth.Principal, k auth.APIKey) (id, clear string) {
+	t.Helper()
+	k.Name = "k"
+	g.change(t, func(ctx context.Context, tx *db.Tx) error {
+		made, text, err := g.People.CreateKey(ctx, tx, by, k)
+		id, clear = made.ID, text.Reveal()
+		return err
+	})
+	return id, clear
+}
+
+func cookie(t testing.TB, s *auth.Sessions, p auth.Principal, more ...string) http.Header {
+	t.Helper()
+	c, err := s.Start(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := http.Header{"Cookie": {c.Name + "=" + c.Value}}
+	for i := 0; i < len(more); i += 2 {
+		h.Set(more[i], more[i+1])
+	}
+	return h
+}
+
+// callers are all ways to come here.
+func (g *gate) callers(t testing.TB) []caller {
+	t.Helper()
+	const unknown = http.StatusUnauthorized
+	return slices.Concat([]caller{
+		{name: "a stranger", with: http.Header{}, refused: unknown},
+		{name: "a made-up token", with: bearer("nonsense"), refused: unknown},
+		{name: "two tokens", with: http.Header{"Authorization": {"Bearer " + owner, "Bearer " + owner}}, refused: unknown},
+		{name: "another scheme", with: http.Header{"Authorization": {"Basic " + owner}}, refused: unknown},
+		{name: "the local admin", with: bearer(owner), kind: auth.Local, role: auth.Owner},
+	}, g.people(t), g.programs(t), g.others(t))
+}
+
+// people are those with a token or a session of their own.
+func (g *gate) people(t testing.TB) (all []caller) {
+	t.Helper()
+	const same = "same-origin"
+	who := func(p auth.Person) auth.Principal {
+		return auth.Principal{Workspace: g.Workspace, Kind: auth.User, ID: p.ID}
+	}
+	for _, role := range []auth.Role{auth.Owner, auth.Admin, auth.Member} {
+		p := g.join(t, g.Workspace, role)
+		in := func(name string, with http.Header) caller {
+			return caller{name: fmt.Sprint(name, " of role ", role), with: with, kind: auth.User, role: role}
+		}
+		crossing := func(name string, with http.Header) caller {
+			c := in(name, with)
+			c.reads = true
+			return c
+		}
+		all = append(all,
+			in("a person", bearer(jwt(p.ID, nil))),
+			in("a person who names the workspace", bearer(jwt(p.ID, nil), "X-Workspace-Id", string(g.Workspace))),
+			in("a person by a verified address", bearer(jwt("x", map[string]any{"email": p.Email, "email_verified": true}))),
+			in("a session", cookie(t, g.Sessions, who(p), "Sec-Fetch-Site", same)),
+			in("a session that names its origin", cookie(t, g.Sessions, who(p), "Origin", "http://example.com")),
+			crossing("a session that says nothing of its origin", cookie(t, g.Sessions, who(p))),
+			crossing("a session used by another site", cookie(t, g.Sessions, who(p), "Sec-Fetch-Site", "cross-site")),
+			crossing("a session used by another origin", cookie(t, g.Sessions, who(p), "Origin", "https://evil.example")),
+		)
+	}
+	p := g.join(t, g.Workspace, auth.Owner)
+	ended := cookie(t, g.past, who(p), "Sec-Fetch-Site", same)
+	twice := cookie(t, g.Sessions, who(p), "Sec-Fetch-Site", same)
+	twice["Cookie"] = []string{twice.Get("Cookie") + "; " + twice.Get("Cookie")}
+	forged := cookie(t, g.Sessions, who(p), "Sec-Fetch-Site", same)
+	forged.Set("Cookie", forged.Get("Cookie")[:len(forged.Get("Cookie"))-8]+"AAAAAAAA")
+	elsewhere := dbtest.NewWorkspace(t, g.Env.DB)
+	stranger, gone := g.join(t, elsewhere, auth.Owner), g.join(t, g.Workspace, auth.Admin)
+	g.change(t, func(ctx context.Context, tx *db.Tx) error { return g.People.RemoveMember(ctx, tx, gone.ID) })
+	const unknown, denied = http.StatusUnauthorized, http.StatusForbidden
+	return append(all,
+		caller{name: "an owner of another workspace", with: bearer(jwt(stranger.ID, nil), "X-Workspace-Id", string(g.Workspace)), refused: denied},
+		caller{name: "a session of another workspace's owner", refused: denied,
+			with: cookie(t, g.Sessions, auth.Principal{Kind: auth.User, ID: stranger.ID}, "Sec-Fetch-Site", same, "X-Workspace-Id", string(g.Workspace))},
+		caller{name: "the local admin in another workspace", with: bearer(owner, "X-Workspace-Id", string(elsewhere)), refused: denied},
+		caller{name: "who has left", with: bearer(jwt(gone.ID, nil)), refused: denied},
+		caller{name: "the session of who has left", with: cookie(t, g.Sessions, who(gone), "Sec-Fetch-Site", same), refused: denied},
+		caller{name: "nobody's subject", with: bearer(jwt(ids(), nil)), refused: denied},
+		caller{name: "a token that is over", with: bearer(jwt(p.ID, map[string]any{"exp": time.Now().Add(-time.Hour).Unix()})), refused: unknown},
+		caller{name: "another issuer's token", with: bearer(jwt(p.ID, map[string]any{"iss": "them"})), refused: unknown},
+		caller{name: "a token for another application", with: bearer(jwt(p.ID, map[string]any{"aud": "them"})), refused: unknown},
+		caller{name: "a session that is over", with: ended, refused: unknown},
+		caller{name: "two sessions", with: twice, refused: unknown},
+		caller{name: "a forged session", with: forged, refused: unknown},
+		caller{name: "a session's cookie as a token", with: bearer(strings.SplitN(ended.Get("Cookie"), "=", 2)[1]), refused: unknown},
+	)
+}
+
+// programs have keys: of each role, and of each scope.
+func (g *gate) programs(t testing.TB) (all []caller) {
+	t.Helper()
+	admins := auth.Principal{Kind: auth.Local, ID: "admin", Role: auth.Owner}
+	add := func(role auth.Role, scopes ...auth.Scope) {
+		_, clear := g.key(t, admins, auth.APIKey{Kind: auth.APIKind, Role: role, Scopes: scopes})
+		all = append(all, caller{name: fmt.Sprint("a key of ", role, " for ", scopes), with: bearer(clear), kind: auth.Key, role: role, scopes: scopes})
+	}
+	for _, role := range []auth.Role{auth.Owner, auth.Admin, auth.Member} {
+		for _, scope := range []auth.Scope{"*", "*:read", "*:write"} {
+			add(role, scope)
+		}
+	}
+	add(auth.Owner, "lanes:read", "skills:write")
+	resources := map[string]bool{}
+	for _, route := range api.Routes() {
+		if rest, ok := strings.CutPrefix(route.Path, "/api/v1/"); ok {
+			resources[strings.Split(rest, "/")[0]] = true
+		}
+	}
+	if g.Env.DB.Dialect() == db.SQLite { // what a scope covers does not depend on the database
+		for resource := range resources {
+			add(auth.Owner, auth.Scope(resource+":read"))
+			add(auth.Owner, auth.Scope(resource+":write"))
+		}
+	}
+	everything := auth.APIKey{Kind: auth.APIKind, Role: auth.Owner, Scopes: []auth.Scope{"*"}}
+	id, revoked := g.key(t, admins, everything)
+	g.change(t, func(ctx context.Context, tx *db.Tx) error { _, err := g.People.RevokeKey(ctx, tx, id); return err })
+	demoted, gone := g.join(t, g.Workspace, auth.Owner), g.join(t, g.Workspace, auth.Owner)
+	by := func(p auth.Person) auth.Principal { return auth.Principal{Kind: auth.User, ID: p.ID, Role: auth.Owner} }
+	_, theirs := g.key(t, by(demoted), everything)
+	_, left := g.key(t, by(gone), everything)
+	g.change(t, func(ctx context.Context, tx *db.Tx) error {
+		if err := g.People.RemoveMember(ctx, tx, gone.ID); err != nil {
+			return err
+		}
+		_, err := g.People.SetRole(ctx, tx, demoted.ID, auth.Member)
+		return err
+	})
+	return append(all,
+		caller{name: "a revoked key", with: bearer(revoked), refused: http.StatusUnauthorized},
+		caller{name: "a key whose creator is a member now", with: bearer(theirs), kind: auth.Key, role: auth.Member, scopes: everything.Scopes},
+		caller{name: "a key whose creator has left", with: bearer(left), refused: http.StatusUnauthorized},
+		caller{name: "a key in another workspace", with: bearer(theirs, "X-Workspace-Id", ids()), refused: http.StatusForbidden},
+	)
+}
+
+// others are agents and web sites.
+func (g *gate) others(t testing.TB) []caller {
+	t.Helper()
+	token := func(agent string, generation int) string {
+		v, err := g.agents.Mint(t.Context(), g.Workspace, agent, generation)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v.Reveal()
+	}
+	_, site := g.key(t, auth.Principal{Kind: auth.Local, ID: "admin", Role: auth.Owner},
+		auth.APIKey{Kind: auth.SiteKind, Origins: []string{"https://shop.example"}})
+	return []caller{
+		{name: "an agent", with: bearer(token(working, 2)), kind: auth.Agent},
+		{name: "an agent by a token that was replaced", with: bearer(token(working, 1)), refused: http.StatusUnauthorized},
+		{name: "a terminated agent", with: bearer(token(terminated, 2)), refused: http.StatusUnauthorized},
+		{name: "a site", with: bearer(site, "Origin", "https://shop.example"), kind: auth.Site},
+		{name: "a site's key on another site", with: bearer(site, "Origin", "https://evil.example"), refused: http.StatusForbidden},
+		{name: "a site's key without an origin", with: bearer(site), refused: http.StatusForbidden},
+	}
+}
