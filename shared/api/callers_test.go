@@ -39,6 +39,12 @@ func (c caller) expected(r api.Route) int {
 		return 0 // for everybody
 	}
 	changes := r.Method != http.MethodGet
+	if r.Front && c.with.Get("Cookie") != "" { // no cookie counts there, and no page may ask
+		if site, origin := c.with.Get("Sec-Fetch-Site"), c.with.Get("Origin"); site == "cross-site" || strings.HasPrefix(origin, "https:") {
+			return http.StatusForbidden
+		}
+		return http.StatusUnauthorized
+	}
 	switch {
 	case c.kind == "":
 		return c.refused
@@ -51,7 +57,7 @@ func (c caller) expected(r api.Route) int {
 		return http.StatusForbidden
 	case r.Least == "" || !c.role.AtLeast(r.Least):
 		return http.StatusForbidden
-	case c.kind != auth.Key:
+	case c.kind != auth.Key, r.Front: // what stands behind a front asks for scopes
 		return 0
 	case r.Persons:
 		return http.StatusForbidden

@@ -44,6 +44,9 @@ func TestEveryBodyIsHeldToTheLimits(t *testing.T) {
 		if route.Method != http.MethodPost && route.Method != http.MethodPut && route.Method != http.MethodPatch {
 			continue
 		}
+		if route.Front { // its messages are another protocol's, and its tools' arguments are held to the limits by the routes behind it
+			continue
+		}
 		routes++
 		path := right[route.ID].path
 		for _, c := range common {
