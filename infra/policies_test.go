@@ -62,6 +62,8 @@ func TestPoliciesAreNarrow(t *testing.T) {
 		"HeartbeatRole lambda:InvokeFunction":               `{"Fn::Sub":"arn:${AWS::Partition}:lambda:${AWS::Region}:${AWS::AccountId}:function:${AWS::StackName}-heartbeat"}`,
 		"HeartbeatRole logs:CreateLogStream":                `{"Fn::GetAtt":["HeartbeatLog","Arn"]}`,
 		"HeartbeatRole logs:PutLogEvents":                   `{"Fn::GetAtt":["HeartbeatLog","Arn"]}`,
+		"OperateRole logs:CreateLogStream":                  `{"Fn::GetAtt":["OperateLog","Arn"]}`,
+		"OperateRole logs:PutLogEvents":                     `{"Fn::GetAtt":["OperateLog","Arn"]}`,
 		"MigrateRole logs:CreateLogStream":                  `{"Fn::GetAtt":["MigrateLog","Arn"]}`,
 		"MigrateRole logs:PutLogEvents":                     `{"Fn::GetAtt":["MigrateLog","Arn"]}`,
 		"FunctionPolicy sqs:SendMessage":                    deadLetters,

@@ -57,6 +57,7 @@ type template struct {
 
 type resource struct {
 	Type       string
+	Condition  string
 	DependsOn  any // a name or several
 	Metadata   map[string]any
 	Properties map[string]any
@@ -285,6 +286,12 @@ func TestAlarms(t *testing.T) {
 	}
 	if a := x.Resources["DeadLettersArrived"]; a.has("MetricName") != "ApproximateNumberOfMessagesVisible" || !is(a.has("Threshold"), 0) {
 		t.Errorf("dead letters raise no alarm: %v", a.Properties)
+	}
+	if a := x.Resources["OperateErrors"]; a.has("MetricName") != "Errors" || a.has("TreatMissingData") != "notBreaching" {
+		t.Errorf("errors of the API raise no alarm: %v", a.Properties)
+	}
+	if a := x.Resources["OperateUnavailable"]; !is(a.has("MetricName"), map[string]any{"Fn::If": []any{"OnRestApi", "5XXError", "Url5xxCount"}}) {
+		t.Errorf("an API that is away raises no alarm: %v", a.Properties)
 	}
 	for name, a := range x.of("AWS::CloudWatch::Alarm") {
 		if !is(a.has("AlarmActions"), []any{ref("AlarmTopic")}) {

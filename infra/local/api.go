@@ -16,38 +16,14 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
-	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// newAPI is the handler of the API over a core. b may be nil where no beat will
-// be asked for.
-func newAPI(core *app.Core, a *app.Agent, door *app.Door, b *beats, valkey func(context.Context) error) (http.Handler, error) {
-	return api.New(api.Deps{
-		DB: core.DB, Lanes: a.Lanes, Runs: a.Runs, Log: a.Log,
-		Auth: door.Auth, People: door.People, Sessions: door.Sessions, Limits: door.Limits,
-		Events: door.Events, Streams: &api.Streams{Drain: b.drained()},
-		Objectives: a.Objectives, Memories: a.Memories, Workspaces: a.Workspaces,
-		Automations: a.Automations, Heals: a.Heals, Budgets: a.Budgets,
-		Secrets: a.Secrets, Skills: a.Registry, Approvals: a.Approvals, Operate: a.Operate,
-		Kick: func(ws db.Workspace) {
-			b.background(func(ctx context.Context) { drain(ctx, core, a, ws) })
-		},
-		Beat: b.beat, Background: b.background, Valkey: valkey,
-		Traces: core.Traces, IDs: core.IDs, Clock: core.Clock, Slog: core.Log, Version: buildOf().Version,
+// newAPI is the handler of the API over an agent.
+func newAPI(a *app.Agent, door *app.Door, b *beats, valkey func(context.Context) error) (http.Handler, error) {
+	return a.API(door, app.Process{
+		Beat: b.beat, Background: b.background, Drain: b.drained(), Valkey: valkey, Version: buildOf().Version,
 	})
 }
-
-// drain does what was just decided: calls that a person has approved, runs that are
-// to go on. What fails is tried again by the next beat.
-func drain(ctx context.Context, core *app.Core, a *app.Agent, ws db.Workspace) {
-	ctx = trace.WithWorkspace(ctx, string(ws))
-	if _, err := a.Sender.Drain(ctx, ws, maxDrained); err != nil {
-		core.Log.ErrorContext(ctx, "what was decided could not be done yet", "error", err)
-	}
-}
-
-// maxDrained is the most rows of the outbox that one kick sends.
-const maxDrained = 50
 
 // operator asks the API in this process: what a verb prints is what the API
 // answers, and who did it is the user of this machine.
@@ -66,7 +42,7 @@ func newOperator(core *app.Core, ws db.Workspace) (*operator, error) {
 		return nil, err
 	}
 	door.Limits = nil
-	handler, err := newAPI(core, a, door, new(beats), nil)
+	handler, err := newAPI(a, door, new(beats), nil)
 	return &operator{handler}, err
 }
 

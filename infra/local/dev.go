@@ -65,7 +65,7 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 	if err != nil {
 		return err
 	}
-	handler, err := newAPI(core, agent, door, b, valkey(cfg))
+	handler, err := newAPI(agent, door, b, valkey(cfg))
 	if err != nil {
 		return err
 	}

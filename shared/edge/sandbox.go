@@ -18,13 +18,14 @@ import (
 // A Sandbox is what all invocations of one execution environment share. It is safe
 // for concurrent use.
 type Sandbox struct {
-	cfg  app.Config
-	bad  error // what is wrong with the configuration
-	log  *slog.Logger
-	id   string
-	kick kicker
-	read func(ctx context.Context, arn string) (string, error) // a secret
-	open func(url string, cfg app.Config, log *slog.Logger, aws func(context.Context) (aws.Config, error)) (*app.Core, error)
+	cfg    app.Config
+	bad    error // what is wrong with the configuration
+	log    *slog.Logger
+	id     string
+	kick   kicker
+	behind behind
+	read   func(ctx context.Context, arn string) (string, error) // a secret
+	open   func(url string, cfg app.Config, log *slog.Logger, aws func(context.Context) (aws.Config, error)) (*app.Core, error)
 }
 
 // NewSandbox reads the configuration from an environment as os.Environ has it and

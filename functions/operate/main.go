@@ -1,0 +1,26 @@
+// The admin's surface: the API, as a Lambda function behind a REST API or a function
+// URL that stream.
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+
+	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/edge"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "operate:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	sandbox := edge.NewSandbox(os.Environ(), os.Stdout)
+	return sandbox.StartHTTP(func(core *app.Core) (http.Handler, error) {
+		return app.NewOperate(core, sandbox.ID(), sandbox.Background)
+	})
+}

@@ -1,0 +1,81 @@
+package app
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/lanekeeper/lanekeeper/shared/api"
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// NewOperate wires the API with all that stands behind it. instance names this
+// process in holders; background runs what goes on behind an answer. It is called by
+// functions/operate.
+func NewOperate(core *Core, instance string, background func(func(context.Context))) (http.Handler, error) {
+	a, err := NewAgent(core, instance)
+	if err != nil {
+		return nil, err
+	}
+	cfg := core.Config
+	var others []auth.Verifier
+	if cfg.AdminToken != "" {
+		admin, err := auth.AdminToken(cfg.AdminToken)
+		if err != nil {
+			return nil, err
+		}
+		others = append(others, admin)
+	}
+	master := cfg.AdminToken
+	if master == "" && cfg.JWTSecret == "" {
+		master = cfg.DatabaseURL // what all sandboxes have, and nobody else
+	}
+	door, err := a.Door(master, true, others...)
+	if err != nil {
+		return nil, err
+	}
+	return a.API(door, Process{Beat: a.Heartbeat(instance, nil).Run, Background: background})
+}
+
+// Process is what the API needs of the process that serves it. Beat and Background
+// are needed; see [api.Deps].
+type Process struct {
+	Beat       func(context.Context, heartbeat.Tick) (heartbeat.Report, error)
+	Background func(func(context.Context))
+	Drain      <-chan struct{} // ends the streams when it is closed
+	Valkey     func(context.Context) error
+	Version    string
+}
+
+// API is the handler of all routes for those whom the door lets in. It is called by
+// the local runner, whose surfaces share an agent.
+func (a *Agent) API(door *Door, p Process) (http.Handler, error) {
+	core := a.core
+	return api.New(api.Deps{
+		DB: core.DB, Lanes: a.Lanes, Runs: a.Runs, Log: a.Log,
+		Auth: door.Auth, People: door.People, Sessions: door.Sessions, Limits: door.Limits,
+		Events: door.Events, Streams: &api.Streams{Drain: p.Drain},
+		Objectives: a.Objectives, Memories: a.Memories, Workspaces: a.Workspaces,
+		Automations: a.Automations, Heals: a.Heals, Budgets: a.Budgets,
+		Secrets: a.Secrets, Skills: a.Registry, Approvals: a.Approvals, Operate: a.Operate,
+		Kick: func(ws db.Workspace) {
+			p.Background(func(ctx context.Context) { a.drain(ctx, ws) })
+		},
+		Beat: p.Beat, Background: p.Background, Valkey: p.Valkey,
+		Traces: core.Traces, IDs: core.IDs, Clock: core.Clock, Slog: core.Log, Version: p.Version,
+	})
+}
+
+// drain does what was just decided: calls that a person has approved, runs that are
+// to go on. What fails is tried again by the next beat.
+func (a *Agent) drain(ctx context.Context, ws db.Workspace) {
+	ctx = trace.WithWorkspace(ctx, string(ws))
+	if _, err := a.Sender.Drain(ctx, ws, maxDrained); err != nil {
+		a.core.Log.ErrorContext(ctx, "what was decided could not be done yet", "error", err)
+	}
+}
+
+// maxDrained is the most rows of the outbox that one kick sends.
+const maxDrained = 50

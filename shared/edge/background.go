@@ -1,0 +1,38 @@
+package edge
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+)
+
+// behind is what goes on behind the answers of a sandbox.
+type behind struct {
+	mu      sync.Mutex
+	ctx     context.Context //nolint:containedctx // of the invocation that began last
+	working sync.WaitGroup
+}
+
+func (b *behind) enter(ctx context.Context) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ctx = ctx
+}
+
+// Background runs fn behind the answer to a request. A sandbox stands still between
+// invocations: the present one ends when fn has returned, after its caller has had
+// the answer. The context ends shortly before Lambda would end the invocation.
+func (s *Sandbox) Background(fn func(context.Context)) {
+	s.behind.mu.Lock()
+	ctx := s.behind.ctx
+	s.behind.mu.Unlock()
+	s.behind.working.Go(func() {
+		defer func() {
+			if p := recover(); p != nil {
+				s.log.ErrorContext(ctx, "background work panicked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			}
+		}()
+		fn(ctx)
+	})
+}

@@ -1,0 +1,182 @@
+package edge_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/lanekeeper/lanekeeper/infra/rig"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+)
+
+// operated is the built API for the token of the events, over a database whose schema
+// is there. source is where the function has the database from, given its URL.
+func operated(t *testing.T, source func(c *cloud, login string) map[string]string) *rig.Function {
+	t.Helper()
+	c := newCloud(t)
+	migrate := c.start(t, "migrate", map[string]string{"DATABASE_URL": c.owner})
+	if r := invoke(t, migrate, []byte(`{}`)); r.FunctionError != nil {
+		t.Fatalf("%v\n%s", r.FunctionError, r.Logs)
+	}
+	return c.start(t, "operate", rig.Env(source(c, dbtest.AsLogin(c.owner)), map[string]string{"ADMIN_TOKEN": "sesame"}))
+}
+
+func byURL(_ *cloud, login string) map[string]string { return map[string]string{"DATABASE_URL": login} }
+
+// response is an answer as its sender takes it.
+type response struct {
+	StatusCode int
+	Headers    map[string]string
+	Body       string
+}
+
+func streamed(t *testing.T, r *rig.Result) response {
+	t.Helper()
+	prelude, body, ok := bytes.Cut(r.Payload, make([]byte, 8))
+	out := response{Body: string(body)}
+	if !ok || !r.Streamed || r.FunctionError != nil {
+		t.Fatalf("streamed %v, %v: %s\n%s", r.Streamed, r.FunctionError, r.Payload, r.Logs)
+	}
+	if err := json.Unmarshal(prelude, &out); err != nil {
+		t.Fatalf("%s: %v", prelude, err)
+	}
+	out.Body = string(body)
+	return out
+}
+
+// create makes an objective, through the HTTP API's event, and answers its Location.
+func create(t *testing.T, f *rig.Function) string {
+	t.Helper()
+	r := invoke(t, f, event(t, "operate", "03_http_api"))
+	var got response
+	if err := json.Unmarshal(r.Payload, &got); err != nil || r.Streamed || got.StatusCode != http.StatusCreated ||
+		!strings.Contains(got.Body, "Count the geese") {
+		t.Fatalf("%v, %v: %s\n%s", err, r.FunctionError, r.Payload, r.Logs)
+	}
+	return got.Headers["Location"]
+}
+
+// Each shape of event is answered by the built function in the way its sender takes.
+func TestOperate(t *testing.T) {
+	f := operated(t, byURL)
+	health := streamed(t, invoke(t, f, event(t, "operate", "01_rest_stream")))
+	if health.StatusCode != http.StatusOK || health.Headers["X-Content-Type-Options"] != "nosniff" {
+		t.Errorf("health: %+v", health)
+	}
+	if lanes := streamed(t, invoke(t, f, event(t, "operate", "02_function_url"))); lanes.StatusCode != http.StatusOK || !json.Valid([]byte(lanes.Body)) {
+		t.Errorf("lanes: %+v", lanes)
+	}
+	if at := create(t, f); !strings.HasPrefix(at, "/live/api/v1/objectives/") {
+		t.Errorf("the objective is at %s", at)
+	}
+	stranger := bytes.ReplaceAll(event(t, "operate", "02_function_url"), []byte("sesame"), []byte("guess"))
+	if r := streamed(t, invoke(t, f, stranger)); r.StatusCode != http.StatusUnauthorized || r.Headers["Content-Type"] != "application/problem+json" {
+		t.Errorf("a stranger got %+v", r)
+	}
+	kicked := bytes.ReplaceAll(event(t, "operate", "02_function_url"), []byte(`"/api/v1/lanes"`), []byte(`"/api/v1/heartbeat/run"`))
+	kicked = bytes.ReplaceAll(bytes.ReplaceAll(kicked, []byte(`"method": "GET"`), []byte(`"method": "POST"`)), []byte("limit=10"), nil)
+	r := invoke(t, f, kicked)
+	if got := streamed(t, r); got.StatusCode != http.StatusAccepted {
+		t.Errorf("a beat behind the answer: %+v", got)
+	}
+	if !strings.Contains(r.Logs, `"msg":"beat ended"`) {
+		t.Errorf("the invocation ended before the beat: %s", r.Logs)
+	}
+}
+
+// A follower has an event while the stream goes on, and one who left and comes back
+// with the last id misses nothing.
+func TestOperateStreamsEvents(t *testing.T) {
+	f := operated(t, byURL)
+	rest := event(t, "operate", "04_events_stream")
+	atURL := []byte(`{"version":"2.0","rawPath":"/api/v1/events","rawQueryString":"kinds=objective.created",
+		"headers":{"accept":"text/event-stream","authorization":"Bearer sesame"},
+		"requestContext":{"stage":"$default","domainName":"u7x.lambda-url.eu-central-1.on.aws","http":{"method":"GET","sourceIp":"198.51.100.7"}}}`)
+	for name, payload := range map[string][]byte{"REST API": rest, "function URL": atURL} {
+		inv, err := f.Begin(t.Context(), payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		follower := bufio.NewReader(inv.Body())
+		if _, err := follower.ReadString(0); err != nil { // the prelude
+			t.Fatalf("%s: %v", name, err)
+		}
+		if line := next(t, follower, "id: "); line == "" { // it follows from here on
+			t.Fatalf("%s: no position", name)
+		}
+		first := create(t, f)
+		id := next(t, follower, "id: ")
+		data := next(t, follower, "data: ")
+		if !strings.Contains(data, first[strings.LastIndex(first, "/")+1:]) {
+			t.Errorf("%s: while the stream goes on came %s", name, data)
+		}
+		if err := inv.Kill(); err != nil { // it was still going on
+			t.Errorf("%s: %v", name, err)
+		}
+
+		missed := create(t, f)
+		back := bytes.Replace(payload, []byte(`"headers": {`), []byte(`"headers":{`), 1)
+		back = bytes.Replace(back, []byte(`"multiValueHeaders": {`), []byte(`"multiValueHeaders": {"Last-Event-ID": ["`+id+`"], `), 1)
+		back = bytes.Replace(back, []byte(`"headers":{`), []byte(`"headers":{"last-event-id":"`+id+`",`), 1)
+		inv, err = f.Begin(t.Context(), back)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if data := next(t, bufio.NewReader(inv.Body()), "data: "); !strings.Contains(data, missed[strings.LastIndex(missed, "/")+1:]) {
+			t.Errorf("%s: whoever comes back gets %s", name, data)
+		}
+		if err := inv.Kill(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Where the database no longer takes the credentials of a secret, one request is told
+// to come again, and the next is served with the new ones.
+func TestOperateAfterARotation(t *testing.T) {
+	rotate := func() {}
+	f := operated(t, func(c *cloud, login string) map[string]string {
+		old, err := url.Parse(login)
+		if err != nil {
+			t.Fatal(err)
+		}
+		old.User = url.UserPassword("nobody", "hunter2")
+		c.SetSecret(secretID, old.String())
+		rotate = func() { c.SetSecret(secretID, login) }
+		return map[string]string{"DATABASE_SECRET_ARN": secretID}
+	})
+	lanes := event(t, "operate", "02_function_url")
+	ask := func() response { return streamed(t, invoke(t, f, lanes)) }
+	if got := ask(); got.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("with the old credentials: %+v", got)
+	}
+	rotate()
+	if got := ask(); got.StatusCode != http.StatusServiceUnavailable || got.Headers["Content-Type"] != "application/problem+json" {
+		t.Errorf("right after the rotation: %+v", got)
+	}
+	if got := ask(); got.StatusCode != http.StatusOK {
+		t.Errorf("after it: %+v", got)
+	}
+}
+
+// next is the rest of the next line that begins so.
+func next(t *testing.T, r *bufio.Reader, begins string) string {
+	t.Helper()
+	for {
+		line, err := r.ReadString('\n')
+		if rest, ok := strings.CutPrefix(strings.TrimLeft(line, "\x00"), begins); ok {
+			return strings.TrimSpace(rest)
+		}
+		if err == io.EOF {
+			t.Fatalf("the stream ended before a line with %q", begins)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}

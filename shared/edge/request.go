@@ -1,0 +1,147 @@
+package edge
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+)
+
+// maxPayload is what Lambda takes for an event, and for an answer in one piece.
+const maxPayload = 6 << 20
+
+// httpEvent is what is read of the events that carry HTTP requests.
+type httpEvent struct {
+	Version         string
+	Headers         map[string]string
+	Body            string
+	IsBase64Encoded bool
+	RequestContext  struct {
+		Stage      string
+		Path       string // with the stage
+		DomainName string
+		Identity   struct{ SourceIP string }
+		HTTP       struct{ Method, SourceIP string }
+	}
+
+	// Of a REST API.
+	HTTPMethod                      string
+	Path                            string // without the stage
+	MultiValueHeaders               map[string][]string
+	QueryStringParameters           map[string]string
+	MultiValueQueryStringParameters map[string][]string
+
+	// Of an HTTP API or a function URL.
+	RawPath        string // with the stage, unless that is $default
+	RawQueryString string
+	Cookies        []string
+}
+
+// A call is a request and how it is to be answered.
+type call struct {
+	request *http.Request
+	streams bool
+	prefix  string // what clients put before our paths: "/" and the stage, or nothing
+}
+
+// decodeCall reads the event of an HTTP request as it comes from
+//
+//   - a REST API whose integration streams (payload 1.0),
+//   - a function URL that streams (payload 2.0, at a domain of Lambda's),
+//   - an HTTP API (payload 2.0), which takes answers in one piece.
+//
+// Paths come without the stage, and the address is the one that AWS saw, whatever
+// X-Forwarded-For says. Other events are an [EventError].
+func decodeCall(payload []byte) (*call, error) {
+	if len(payload) > maxPayload {
+		return nil, &EventError{Problem: fmt.Sprintf("is larger than %d bytes", maxPayload)}
+	}
+	var e httpEvent
+	if err := json.Unmarshal(payload, &e); err != nil {
+		return nil, &EventError{Problem: "is not the JSON of an HTTP request"}
+	}
+	switch {
+	case e.Version == "2.0" && e.RequestContext.HTTP.Method != "":
+		return e.url()
+	case e.Version == "" && e.HTTPMethod != "" && e.RequestContext.Stage != "":
+		return e.rest()
+	case e.Version == "1.0":
+		return nil, &EventError{Field: "version", Problem: "is 1.0: set the payload format of the HTTP API's integration to 2.0"}
+	}
+	return nil, &EventError{Problem: "is no request by a REST API, an HTTP API or a function URL"}
+}
+
+// rest is the call that a REST API's event asks for.
+func (e *httpEvent) rest() (*call, error) {
+	query := url.Values(e.MultiValueQueryStringParameters)
+	if query == nil {
+		query = url.Values{}
+		for name, value := range e.QueryStringParameters {
+			query.Set(name, value)
+		}
+	}
+	prefix, _ := strings.CutSuffix(e.RequestContext.Path, e.Path)
+	if prefix == e.RequestContext.Path {
+		prefix = ""
+	}
+	return e.call(call{streams: true, prefix: prefix}, "httpMethod", e.HTTPMethod, e.Path, query.Encode(), e.RequestContext.Identity.SourceIP)
+}
+
+// url is the call that the event of a function URL or of an HTTP API asks for. Only
+// the domain tells them apart.
+func (e *httpEvent) url() (*call, error) {
+	at, path, prefix := e.RequestContext, e.RawPath, ""
+	if at.Stage != "" && at.Stage != "$default" {
+		if rest, ok := strings.CutPrefix(path, "/"+at.Stage); ok && (rest == "" || rest[0] == '/') {
+			path, prefix = rest, "/"+at.Stage
+		}
+	}
+	streams := strings.Contains(at.DomainName, ".lambda-url.")
+	return e.call(call{streams: streams, prefix: prefix}, "requestContext.http.method", at.HTTP.Method, path, e.RawQueryString, at.HTTP.SourceIP)
+}
+
+// call completes c. field is where the method stands.
+func (e *httpEvent) call(c call, field, method, path, query, source string) (*call, error) {
+	body := []byte(e.Body)
+	if e.IsBase64Encoded {
+		var err error
+		if body, err = base64.StdEncoding.DecodeString(e.Body); err != nil {
+			return nil, &EventError{Field: "body", Problem: "is not base64"}
+		}
+	}
+	r, err := http.NewRequestWithContext(context.Background(), method, "/", bytes.NewReader(body))
+	if err != nil {
+		return nil, &EventError{Field: field, Problem: "is not the method of a request"}
+	}
+	r.URL = &url.URL{Path: "/" + strings.TrimPrefix(path, "/"), RawQuery: query}
+	if plain, err := url.PathUnescape(r.URL.Path); err == nil { // else it was unescaped before
+		r.URL.RawPath, r.URL.Path = r.URL.Path, plain
+	}
+	r.RequestURI = r.URL.RequestURI()
+	for name, value := range e.Headers {
+		r.Header.Set(name, value)
+	}
+	for name, values := range e.MultiValueHeaders {
+		r.Header.Del(name)
+		for _, value := range values {
+			r.Header.Add(name, value)
+		}
+	}
+	if len(e.Cookies) > 0 {
+		r.Header.Set("Cookie", strings.Join(e.Cookies, "; "))
+	}
+	if r.Host = e.RequestContext.DomainName; r.Host == "" {
+		r.Host = r.Header.Get("Host")
+	}
+	r.Header.Del("Host") // as net/http has it
+	if ip, err := netip.ParseAddr(source); err == nil {
+		r.RemoteAddr = netip.AddrPortFrom(ip, 0).String()
+	}
+	c.request = r
+	return &c, nil
+}
