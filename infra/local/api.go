@@ -29,9 +29,10 @@ func newAPI(a *app.Agent, door *app.Door, b *beats, valkey func(context.Context)
 // answers, and who did it is the user of this machine.
 type operator struct {
 	handler http.Handler
+	beats   *beats
 }
 
-func newOperator(core *app.Core, ws db.Workspace) (*operator, error) {
+func newOperator(ctx context.Context, core *app.Core, ws db.Workspace) (*operator, error) {
 	who := auth.Principal{Workspace: ws, Kind: auth.Local, ID: username(), Role: auth.Owner}
 	a, err := app.NewAgent(core, instance())
 	if err != nil {
@@ -42,8 +43,9 @@ func newOperator(core *app.Core, ws db.Workspace) (*operator, error) {
 		return nil, err
 	}
 	door.Limits = nil
-	handler, err := newAPI(a, door, new(beats), nil)
-	return &operator{handler}, err
+	b := &beats{process: ctx, log: core.Log}
+	handler, err := newAPI(a, door, b, nil)
+	return &operator{handler, b}, err
 }
 
 // operate opens what a verb needs that asks the API: the configured database, as
@@ -58,7 +60,7 @@ func (c *console) operate(ctx context.Context, ws db.Workspace) (*app.Core, *ope
 		return nil, nil, err
 	}
 	core := app.NewCore(d, cfg, c.logger(c.err, slog.LevelError), awsConfig)
-	ask, err := newOperator(core, ws)
+	ask, err := newOperator(ctx, core, ws)
 	if err != nil {
 		return nil, nil, errors.Join(err, d.Close())
 	}
@@ -77,26 +79,12 @@ func username() string {
 // ask sends a request, body as JSON unless it is nil, and reads the answer into
 // into, the whole of which it also returns. A refusal is a [refusedError].
 func (o *operator) ask(ctx context.Context, method, path string, body, into any) (json.RawMessage, error) {
-	var sent bytes.Buffer
-	if body != nil {
-		if err := json.NewEncoder(&sent).Encode(body); err != nil {
-			return nil, fmt.Errorf("ask for %s: %w", path, err)
-		}
-	}
-	r, err := http.NewRequestWithContext(ctx, method, "http://localhost"+path, &sent)
-	if err != nil {
-		return nil, fmt.Errorf("ask for %s: %w", path, err)
-	}
-	r.Header.Set("Authorization", "Bearer local")
-	r.Header.Set("Content-Type", "application/json")
 	w := &answered{header: http.Header{}}
-	o.handler.ServeHTTP(w, r)
-	if w.status >= http.StatusBadRequest {
-		refused := &refusedError{}
-		if err := json.Unmarshal(w.body.Bytes(), &refused.Problem); err != nil {
-			return nil, fmt.Errorf("%s answered %d", path, w.status)
-		}
-		return nil, refused
+	if err := o.send(ctx, method, path, body, w); err != nil {
+		return nil, err
+	}
+	if err := w.refused(); err != nil {
+		return nil, err
 	}
 	if w.body.Len() == 0 { // deleted
 		return nil, nil
@@ -105,6 +93,37 @@ func (o *operator) ask(ctx context.Context, method, path string, body, into any)
 		return nil, fmt.Errorf("read the answer of %s: %w", path, err)
 	}
 	return w.body.Bytes(), nil
+}
+
+// send has a request answered, and what it kicked off come to its end.
+func (o *operator) send(ctx context.Context, method, path string, body any, w http.ResponseWriter) error {
+	var sent bytes.Buffer
+	if body != nil {
+		if err := json.NewEncoder(&sent).Encode(body); err != nil {
+			return fmt.Errorf("ask for %s: %w", path, err)
+		}
+	}
+	r, err := http.NewRequestWithContext(ctx, method, "http://localhost"+path, &sent)
+	if err != nil {
+		return fmt.Errorf("ask for %s: %w", path, err)
+	}
+	r.Header.Set("Authorization", "Bearer local")
+	r.Header.Set("Content-Type", "application/json")
+	o.handler.ServeHTTP(w, r)
+	o.beats.working.Wait()
+	return nil
+}
+
+// refused is the refusal that was answered; nil: there was none.
+func (a *answered) refused() error {
+	if a.status < http.StatusBadRequest {
+		return nil
+	}
+	refused := &refusedError{}
+	if err := json.Unmarshal(a.body.Bytes(), &refused.Problem); err != nil {
+		return fmt.Errorf("it was answered with %d", a.status)
+	}
+	return refused
 }
 
 // A refusedError is a problem that the API answered with.

@@ -141,6 +141,32 @@ func testVerbs(t *testing.T, h home) {
 	}
 	says(t, h.must(exitDone, "locks", "release", "heartbeat", "--reason", "again").out, "Nobody held")
 
+	// A word with the agent, which keeps the beats off for a while.
+	said := h.must(exitDone, "ask", "Please remember that the shop is red")
+	says(t, said.out, "· save_memory started\n· save_memory succeeded\n[demo model] I saved it to memory: the shop is red\n", "Go on: lanekeeper ask --thread ")
+	turn := decode[asked](t, h.must(exitDone, "ask", "--json", "And now?").out)
+	if turn.Status != "completed" || turn.ThreadID == "" {
+		t.Errorf("a turn: %+v", turn)
+	}
+	says(t, h.must(exitDone, "ask", "--thread", turn.ThreadID, "Once more").out, "[demo model]", turn.ThreadID)
+	says(t, h.must(exitFailed, "ask", "--thread", "8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", "Hello").err, "there is nothing here")
+	says(t, h.must(exitUsage, "ask").err, "one message")
+	says(t, h.must(exitDone, "trigger", "heartbeat").out, "outcome  skipped: a person works in operate")
+
+	// A call that waits is approved, and made before the verb ends.
+	h.must(exitDone, "skills", "edit", "save_memory", `{"requiresApproval":true}`)
+	waits := decode[struct {
+		Status      string
+		ExecutionID string
+		Approvals   []string
+	}](t, h.must(exitDone, "ask", "--json", "Remember: the door is blue").out)
+	if waits.Status != "waiting" || len(waits.Approvals) != 1 {
+		t.Fatalf("the turn: %+v", waits)
+	}
+	h.must(exitDone, "approvals", "approve", waits.Approvals[0])
+	says(t, h.must(exitDone, "memories", "list", "q=door").out, "the door is blue")
+	says(t, h.must(exitDone, "executions", "show", waits.ExecutionID).out, `"status": "completed"`)
+
 	checked := decode[struct {
 		Healthy bool
 		Checks  []finding

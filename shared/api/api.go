@@ -37,6 +37,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
+	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	tenant "github.com/lanekeeper/lanekeeper/shared/workspace"
 )
@@ -74,6 +75,10 @@ type Deps struct {
 	Automations *automation.Store
 	Heals       *heal.Store
 	Budgets     *budget.Store
+	Threads     *thread.Store
+	// Reachable says whether a channel has such addresses.
+	Reachable func(channel, address string) error
+
 	// Kick has this process send what is in a workspace's outbox, and returns at
 	// once. What is not sent then, the next beat finds.
 	Kick func(db.Workspace)

@@ -137,7 +137,7 @@ type rejectInput struct {
 	}
 }
 
-// reject denies a call. It is called by the Engine Room.
+// reject denies a call, and has this process go on with what waited for it. It is called by the Engine Room.
 func (s *server) reject(ctx context.Context, in *rejectInput) (*answer[approvalItem], error) {
 	by, _ := auth.From(ctx)
 	a, err := s.Approvals.Reject(ctx, by.Workspace, in.id(), principal(by), in.Body.Reason)
@@ -145,6 +145,7 @@ func (s *server) reject(ctx context.Context, in *rejectInput) (*answer[approvalI
 		return nil, undecided(err)
 	}
 	s.Slog.InfoContext(ctx, "a call was rejected", "approval", a.ID, "skill", a.Skill, "by", by.ID)
+	s.Kick(by.Workspace) // whoever waits for it goes on
 	return answered(approvalItemOf(a)), nil
 }
 

@@ -19,10 +19,13 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/memory"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
+	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	tenant "github.com/lanekeeper/lanekeeper/shared/workspace"
 )
@@ -66,6 +69,8 @@ var answers = []struct {
 	{secret.ErrUnavailable, keysAway},
 	{skill.ErrNotFound, notFound},
 	{operate.ErrNoSkill, notFound},
+	{operate.ErrNoThread, notFound},
+	{operate.ErrNotYours, refusal(http.StatusForbidden, "forbidden", operate.ErrNotYours.Error())},
 	{operate.ErrNoRun, refusal(http.StatusConflict, "no_steps", operate.ErrNoRun.Error())},
 	{operate.ErrSeveral, invalid(FieldError{"body.executionId", operate.ErrSeveral.Error()})},
 	{reason.ErrNoStep, invalid(FieldError{"body.step", reason.ErrNoStep.Error()})},
@@ -90,6 +95,12 @@ var answers = []struct {
 	{heal.ErrNoSwitch, notFound},
 	{budget.ErrNotFound, notFound},
 	{budget.ErrChanged, stale},
+	{run.ErrProtected, refusal(http.StatusConflict, "protected", "the execution works under a lane: only who holds that ends it")},
+	{thread.ErrNotHeld, refusal(http.StatusConflict, "not_held", thread.ErrNotHeld.Error())},
+	{thread.ErrKey, refusal(http.StatusUnprocessableEntity, "other_message", thread.ErrKey.Error())},
+	{thread.ErrFull, refusal(http.StatusConflict, "full", thread.ErrFull.Error())},
+	{thread.ErrCursor, invalid(FieldError{"query.cursor", "expected a cursor of this listing"})},
+	{outbox.ErrCursor, invalid(FieldError{"query.cursor", "expected a cursor of this listing"})},
 	{db.ErrNoRows, notFound},
 	{db.ErrUncertain, uncertain},
 	{context.DeadlineExceeded, tooSlow},
@@ -119,6 +130,16 @@ func problemOf(err error) *Problem {
 	}
 	if b, ok := errors.AsType[*lane.BusyError](err); ok {
 		return busy(b.Info)
+	}
+	if held, ok := errors.AsType[*thread.HeldError](err); ok {
+		p := refusal(http.StatusConflict, "busy", "another execution has the thread").later(held.RetryAfter())
+		p.Holder = held.Lock.Execution()
+		return p
+	}
+	if ended, ok := errors.AsType[*run.EndedError](err); ok {
+		p := refusal(http.StatusConflict, "ended", "the execution has ended")
+		p.PresentStatus = string(ended.Status)
+		return p
 	}
 	if wrong, ok := errors.AsType[*operate.InputError](err); ok {
 		return misfits("body.input", wrong.Violations)

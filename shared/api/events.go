@@ -139,8 +139,8 @@ func eventLine(b *bytes.Buffer, id, kind string, data any) {
 	b.WriteString("\n\n")
 }
 
-// write sends what is in b to the caller now, or fails where that takes too long.
-func (e *eventStream) write(w http.ResponseWriter, b *bytes.Buffer) error {
+// writeNow sends what is in b to the caller now, or fails where that takes too long.
+func writeNow(w http.ResponseWriter, b *bytes.Buffer) error {
 	control := http.NewResponseController(w)
 	if err := control.SetWriteDeadline(time.Now().Add(writeTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err

@@ -112,7 +112,7 @@ func (e *eventStream) follow(ctx context.Context, w http.ResponseWriter, ws db.W
 			eventLine(b, item.ID, item.Kind, item)
 		}
 		if b.Len() > 0 {
-			if e.write(w, b) != nil {
+			if writeNow(w, b) != nil {
 				return
 			}
 			quiet.Reset(e.keepAlive)

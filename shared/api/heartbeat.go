@@ -85,9 +85,13 @@ func (s *server) skipped(ctx context.Context, ws db.Workspace, report heartbeat.
 	}
 	inTheWay := lane.Info{Holder: lane.Holder(report.Holder)}
 	for _, l := range lanes {
-		if l.Held() && l.Holder == inTheWay.Holder {
+		if l.InUse() && l.Holder == inTheWay.Holder {
 			inTheWay = *l
 		}
+	}
+	if left := inTheWay.Lingers(); left > 0 {
+		inTheWay.ExpiresAt = inTheWay.LockedAt.Add(inTheWay.Age + left)
+		inTheWay.Remaining = left
 	}
 	p := busy(inTheWay)
 	p.Detail = why

@@ -15,6 +15,8 @@ var right = map[string]struct {
 }{
 	"get-health":              {"/health", "", 200},
 	"run-heartbeat":           {"/api/v1/heartbeat/run", `{}`, 202},
+	"operate":                 {"/api/v1/operate", `{"message":"Hello."}`, 200},
+	"follow-execution":        {"/api/v1/executions/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f/events", "", 404},
 	"get-trace":               {"/api/v1/traces/hb_0mh8c1v2q_a7x2p1k9d4", "", 404},
 	"list-activity":           {"/api/v1/activity", "", 200},
 	"list-approvals":          {"/api/v1/approvals", "", 200},

@@ -26,10 +26,10 @@ type Problem struct {
 	Trace  trace.ID     `json:"traceId,omitempty" doc:"The trace of the request, as in X-Trace-Id"`
 	Errors []FieldError `json:"errors,omitempty" nullable:"false" doc:"Each field that was refused"`
 
-	Holder    string     `json:"holder,omitempty" doc:"busy: who holds the lane"`
+	Holder    string     `json:"holder,omitempty" doc:"busy: who holds the lane or has the thread"`
 	ExpiresAt *time.Time `json:"expiresAt,omitempty" doc:"busy: when the hold ends at the latest, unless it is renewed"`
 
-	PresentStatus string `json:"presentStatus,omitempty" doc:"decided: what it is now"`
+	PresentStatus string `json:"presentStatus,omitempty" doc:"decided, ended: what it is now"`
 
 	header http.Header
 }

@@ -18,12 +18,18 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
+	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 // operated is what an admin does with the demo model and the skills of the registry.
-func operated(d *api.Deps) *operate.Operate {
+func operated(t testing.TB, d *api.Deps) *operate.Operate {
+	t.Helper()
 	log := slog.New(slog.DiscardHandler)
+	threads, err := thread.New(d.DB, d.Runs, d.Approvals.Outbox, ids, log)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return &operate.Operate{
 		DB: d.DB, Lanes: d.Lanes, Runs: d.Runs, Log: d.Log, Outbox: d.Approvals.Outbox, Workspaces: d.Approvals.Workspaces,
 		Reason: &reason.Runner{Model: demo.New(), Runs: d.Runs, Lanes: d.Lanes, Log: d.Log, Slog: log, Clock: time.Now},
@@ -31,7 +37,7 @@ func operated(d *api.Deps) *operate.Operate {
 			set, _, err := d.Skills.Load(ctx, ws, s)
 			return set, err
 		},
-		IDs: ids, Slog: log, Instance: "test",
+		Threads: threads, Approvals: d.Approvals, IDs: ids, Slog: log, Instance: "test",
 	}
 }
 

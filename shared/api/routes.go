@@ -38,6 +38,7 @@ func routes(s *server) []route {
 		post = http.MethodPost
 		v1   = "/api/v1"
 	)
+	agents := []auth.Kind{auth.Agent}
 	return []route{
 		{method: get, path: "/health", id: "get-health", least: public, handler: typed(s.health), also: []int{503},
 			caller: "load balancers, alarms, lanekeeper doctor; with a token the Engine Room", summary: "Is it working?"},
@@ -45,6 +46,11 @@ func routes(s *server) []route {
 		{method: post, path: v1 + "/heartbeat/run", id: "run-heartbeat", least: auth.Admin, handler: typed(s.runHeartbeat), also: []int{202}, refusals: []int{409},
 			surface: trace.Heartbeat, patient: true,
 			caller: "the Engine Room, lanekeeper trigger heartbeat, scripts", summary: "Run a beat by hand, every phase of it"},
+
+		{method: post, path: v1 + "/operate", id: "operate", least: auth.Member, handler: talked, refusals: []int{404, 409}, patient: true,
+			caller: "the Engine Room's console, lanekeeper ask, scripts", summary: "Talk with the agent: one turn; a member's goes without the skills that need an approval"},
+		{method: get, path: v1 + "/executions/{id}/events", id: "follow-execution", least: auth.Member, handler: runFollowed, refusals: []int{404}, patient: true, stream: true,
+			caller: "the Engine Room, whoever comes back to a stream", summary: "What happens in an execution, as it happens; from any event on"},
 
 		{method: get, path: v1 + "/traces", id: "list-traces", least: auth.Member, handler: typed(s.listTraces),
 			caller: "the Engine Room, lanekeeper traces, scripts", summary: "The traces in which something was executed, newest first"},
@@ -219,6 +225,37 @@ func routes(s *server) []route {
 		{method: get, path: v1 + "/usage", id: "list-usage", least: auth.Member, handler: typed(s.listUsage),
 			caller: "the Engine Room, scripts", summary: "What model calls used, added up; at most 400 keys"},
 
+		{method: post, path: v1 + "/threads", id: "open-thread", least: auth.Admin, kinds: agents, handler: created(s.openThread),
+			caller: "agents, scripts", summary: "The conversation with an address, new or not"},
+		{method: get, path: v1 + "/threads", id: "list-threads", least: auth.Member, handler: typed(s.listThreads),
+			caller: "the Engine Room, scripts", summary: "The conversations, newest first"},
+		{method: get, path: v1 + "/threads/{id}", id: "get-thread", least: auth.Member, kinds: agents, handler: typed(s.getThread), refusals: []int{404},
+			caller: "the Engine Room, agents", summary: "One conversation, and who has it"},
+		{method: get, path: v1 + "/threads/{id}/messages", id: "list-thread-messages", least: auth.Member, kinds: agents, handler: typed(s.listMessages), refusals: []int{404},
+			caller: "the Engine Room, agents", summary: "What was spoken, oldest first"},
+		{method: post, path: v1 + "/threads/{id}/messages", id: "add-thread-message", least: auth.Admin, handler: created(s.addMessage), refusals: []int{404},
+			caller: "what receives messages for a channel", summary: "Store what the person has said; who waits for it goes on"},
+		{method: get, path: v1 + "/threads/{id}/outbox", id: "list-thread-outbox", least: auth.Member, handler: typed(s.listThreadOutbox), refusals: []int{404},
+			caller: "the Engine Room", summary: "What was sent or waits to be, newest first"},
+		{method: post, path: v1 + "/threads/{id}/lock", id: "lock-thread", least: auth.Admin, kinds: agents, handler: typed(s.lockThread), refusals: []int{404, 409},
+			caller: "agents", summary: "Take a conversation for an execution"},
+		{method: post, path: v1 + "/threads/{id}/unlock", id: "unlock-thread", least: auth.Admin, kinds: agents, handler: typed(s.unlockThread), refusals: []int{404, 409},
+			caller: "agents", summary: "Let go of it; its queue goes on"},
+		{method: post, path: v1 + "/threads/{id}/force-unlock", id: "force-unlock-thread", least: auth.Admin, handler: typed(s.forceUnlockThread), refusals: []int{404, 409},
+			caller: "the Engine Room", summary: "Take it from whoever has it"},
+		{method: post, path: v1 + "/threads/{id}/park", id: "park-thread", least: auth.Admin, kinds: agents, handler: typed(s.parkThread), refusals: []int{404, 409},
+			caller: "agents", summary: "Keep it while the execution waits for the person's answer"},
+		{method: post, path: v1 + "/threads/{id}/send", id: "send-message", least: auth.Admin, kinds: agents, handler: typed(s.sendMessage), also: []int{202}, refusals: []int{404, 409},
+			caller: "agents", summary: "Speak, or queue what is to be said"},
+
+		{method: post, path: v1 + "/executions", id: "begin-execution", least: auth.Admin, kinds: agents, handler: created(s.beginExecution), refusals: []int{404, 409}, surface: trace.Worker,
+			caller: "agents", summary: "Begin the execution of an agent elsewhere"},
+		{method: post, path: v1 + "/executions/{id}/complete", id: "complete-execution", least: auth.Admin, kinds: agents, handler: typed(s.completeExecution), refusals: []int{404, 409},
+			caller: "agents", summary: "End it as done; its threads are let go of"},
+		{method: post, path: v1 + "/executions/{id}/fail", id: "fail-execution", least: auth.Admin, kinds: agents, handler: typed(s.failExecution), refusals: []int{404, 409},
+			caller: "agents", summary: "End it as failed; its threads are let go of"},
+		{method: post, path: v1 + "/executions/{id}/cancel", id: "cancel-execution", least: auth.Admin, kinds: agents, handler: typed(s.cancelExecution), refusals: []int{404, 409},
+			caller: "agents, the Engine Room", summary: "Give it up; its threads are let go of"},
 		{method: get, path: v1 + "/executions", id: "list-executions", least: auth.Member, handler: typed(s.listExecutions),
 			caller: "the Engine Room, scripts", summary: "The executions, newest first, without their inputs and results"},
 		{method: get, path: v1 + "/executions/{id}", id: "get-execution", least: auth.Member, handler: typed(s.getExecution), refusals: []int{404},

@@ -137,7 +137,7 @@ func deps(t testing.TB, d *db.DB) api.Deps {
 		t.Fatal(err)
 	}
 	all.Streams = &api.Streams{Every: 10 * time.Millisecond, For: 50 * time.Millisecond}
-	all.Operate = operated(&all)
+	all.Operate = operated(t, &all)
 	return all
 }
 

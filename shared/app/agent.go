@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 
@@ -28,6 +29,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill/mcp"
 	"github.com/lanekeeper/lanekeeper/shared/skill/remote"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
+	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
@@ -49,6 +51,7 @@ type Agent struct {
 	Registry    *skill.Registry
 	Approvals   *approval.Store
 	Outbox      *outbox.Store
+	Threads     *thread.Store
 	Sender      *outbox.Sender
 	Reason      *reason.Runner
 	Operate     *operate.Operate
@@ -78,12 +81,14 @@ func NewAgent(core *Core, instance string) (*Agent, error) {
 	}
 	a.Operate = &operate.Operate{
 		DB: core.DB, Lanes: a.Lanes, Runs: a.Runs, Log: a.Log, Outbox: a.Outbox, Workspaces: a.Workspaces, Reason: a.Reason,
+		Threads: a.Threads, Approvals: a.Approvals,
 		Skills: a.Skills, IDs: core.IDs, Slog: core.Log, Instance: instance, Window: core.Config.window(),
 	}
 	a.Sender = &outbox.Sender{Store: a.Outbox, Holder: "outbox " + instance, Slog: core.Log, Handlers: map[string]outbox.Handler{
 		approval.Topic: &approval.Executor{Store: a.Approvals, Lanes: a.Lanes, Instance: instance, Clock: core.Clock, Slog: core.Log},
 		operate.Topic:  a.Operate,
 	}}
+	maps.Copy(a.Sender.Handlers, a.Threads.Handlers(a.channels()...))
 	return a, nil
 }
 
@@ -105,8 +110,12 @@ func (a *Agent) stores() error {
 		return err
 	}
 	var err error
+	if a.Threads, err = thread.New(d, a.Runs, a.Outbox, ids, a.core.Log); err != nil {
+		return err
+	}
 	a.Approvals, err = approval.New(approval.Deps{
 		DB: d, Workspaces: a.Workspaces, Outbox: a.Outbox, Log: a.Log, Skills: a.Skills, IDs: ids,
+		Settled: func(ctx context.Context, b *db.Batch, of approval.Approval) { a.Operate.Decided(ctx, b, of) },
 	})
 	return err
 }

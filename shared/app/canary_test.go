@@ -277,7 +277,7 @@ func (c canaryRun) approve() {
 		c.t.Fatal(err)
 	}
 	sent, err := c.a.Sender.Drain(c.t.Context(), c.e.Workspace, 10)
-	if err != nil || sent.Claimed != 1 {
+	if err != nil || sent.Claimed != 2 { // the call, and word to the run that asked for it
 		c.t.Fatalf("sent %+v, %v", sent, err)
 	}
 	done, err := c.a.Approvals.Get(c.t.Context(), c.e.Workspace, waiting[0])

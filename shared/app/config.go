@@ -38,6 +38,7 @@ type Config struct {
 	KMSKeyID          string        `env:"KMS_KEY_ID"`
 	GatewayURL        string        `env:"GATEWAY_URL"`
 	GatewayToken      string        `env:"GATEWAY_TOKEN"`
+	EmailFrom         string        `env:"EMAIL_FROM"`
 	HeartbeatEvery    time.Duration `env:"HEARTBEAT_EVERY" envDefault:"30m"`
 	CoordinatorEvery  time.Duration `env:"COORDINATOR_EVERY" envDefault:"30s"`
 	Demo              *bool         `env:"DEMO"` // nil: where the database is new and SQLite

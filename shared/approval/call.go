@@ -89,6 +89,7 @@ func (e *Executor) record(ctx context.Context, tx lane.Tx, j *job, o outcome) {
 		Agent: j.Agent, Surface: j.Surface, Skill: j.Skill, SkillID: j.SkillID, Status: status, Input: j.Input(), Output: o.output,
 		Error: o.message, Duration: e.Clock().Sub(j.begun), Trace: j.Trace, Execution: j.Execution,
 	})
+	e.Store.settled(ctx, tx.Later(), j.Approval)
 }
 
 // kept is a result as it is stored: one that is too long is left out, and says so.

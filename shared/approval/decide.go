@@ -86,6 +86,7 @@ func (s *Store) Reject(ctx context.Context, ws db.Workspace, id, by, reason stri
 		return tx.Each(ctx, collect(decided), s.q.Reject, id, activity.Text(reason), by)
 	}, func(ctx context.Context, tx *db.Tx, a Approval) {
 		s.Log.Record(ctx, tx.Later(), decision(a, "approval.reject", "reason", a.Reason))
+		s.settled(ctx, tx.Later(), a)
 	})
 	if err != nil {
 		return Approval{}, fmt.Errorf("reject %s: %w", id, err)
@@ -159,6 +160,7 @@ func (s *Store) ExpireDue(ctx context.Context, ws db.Workspace) (n int, err erro
 					Agent: a.Agent, Surface: a.Surface, Skill: "approval.expire", Status: activity.Skipped, Trace: a.Trace, Execution: a.Execution,
 					Input: object(map[string]any{"approval": a.ID, "skill": a.Skill, "requested_at": a.RequestedAt.UTC()}),
 				})
+				s.settled(ctx, tx.Later(), a)
 			}
 			return nil
 		})

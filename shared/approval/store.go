@@ -25,7 +25,7 @@ type queries struct {
 	Start, Execute                     db.Query
 }
 
-// Deps is what a store works with; all of it is needed.
+// Deps is what a store works with; all of it but Settled is needed.
 type Deps struct {
 	DB         *db.DB
 	Workspaces *workspace.Store
@@ -34,6 +34,9 @@ type Deps struct {
 	// Skills are those that may be used now: what is disabled is not among them.
 	Skills func(ctx context.Context, ws db.Workspace, surface trace.Surface) (*skill.Set, error)
 	IDs    func() string // time-ordered (UUIDv7)
+	// Settled adds to the transaction in which a call was made, was rejected or
+	// expired: whoever waits for it learns so.
+	Settled func(context.Context, *db.Batch, Approval)
 }
 
 // Store keeps the approvals of all workspaces. Safe for concurrent use.
@@ -151,6 +154,13 @@ func (s *Store) Pending(b *db.Batch) *Unanswered {
 	u := new(Unanswered)
 	b.Each(func(scan db.Scan) error { return scan(&u.Count, &u.Overdue, &u.Oldest) }, s.q.Pending)
 	return u
+}
+
+// settled tells that a call waits no more.
+func (s *Store) settled(ctx context.Context, b *db.Batch, a Approval) {
+	if s.Settled != nil {
+		s.Settled(ctx, b, a)
+	}
 }
 
 // kick is the payload of an approval's row in the outbox, in its first format.

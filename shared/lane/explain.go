@@ -27,7 +27,11 @@ func (s *Store) Explain(ctx context.Context, ws db.Workspace, name Name, doing f
 		return Explanation{}, err
 	}
 	if !info.Held() {
-		return Explanation{Info: info, Summary: fmt.Sprintf("lane %s is free; the last to hold it was %s", name, info.Holder)}, nil
+		e := Explanation{Info: info, Summary: fmt.Sprintf("lane %s is free; the last to hold it was %s", name, info.Holder)}
+		if left := info.Lingers(); left > 0 {
+			e.Summary += fmt.Sprintf("; to heartbeats it counts as held for another %s", left.Round(time.Second))
+		}
+		return e, nil
 	}
 	e := Explanation{Info: info, Held: true}
 	e.Summary = fmt.Sprintf("lane %s is held by %s", name, info.Holder)

@@ -126,6 +126,24 @@ type Info struct {
 // Held reports whether somebody held the lane when the answer was made.
 func (i Info) Held() bool { return i.Remaining > 0 }
 
+// lingering is for how long operate counts as held after a turn: whoever has just
+// talked to the agent is likely to go on.
+const lingering = 2 * time.Minute
+
+// Lingers is for how much longer a lane that is free counts as held: operate does
+// after the turn of a person, unless its hold was ended by force.
+func (i Info) Lingers() time.Duration {
+	if i.Lane != Operate || i.Execution == "" || i.Held() {
+		return 0
+	}
+	now := i.LockedAt.Add(i.Age)
+	return max(0, min(lingering, i.ExpiresAt.Add(lingering).Sub(now)))
+}
+
+// InUse reports whether the lane was held when the answer was made, or counts as
+// held.
+func (i Info) InUse() bool { return i.Held() || i.Lingers() > 0 }
+
 func scanInfo(scan db.Scan, lead ...any) (Info, error) {
 	var i Info
 	var ttl int64

@@ -13,6 +13,10 @@ UPDATE outbox SET status = 'superseded', updated_at = lk_now()
  WHERE workspace_id = $1 AND supersede_key = $3 AND status IN ('queued', 'ready') AND id <> $2
    AND EXISTS (SELECT 1 FROM outbox n WHERE n.workspace_id = $1 AND n.id = $2);
 
+-- name: Withdraw
+UPDATE outbox SET status = 'superseded', updated_at = lk_now()
+ WHERE workspace_id = $1 AND key = $2 AND status IN ('queued', 'ready');
+
 -- name: Ready
 -- The first open row of an order key, if it is queued.
 UPDATE outbox SET status = 'ready', due_at = CASE WHEN due_at > lk_now() THEN due_at ELSE lk_now() END, updated_at = lk_now()

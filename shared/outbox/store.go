@@ -22,6 +22,7 @@ var files embed.FS
 
 type queries struct {
 	Enqueue, Order, Supersede, Ready db.Query
+	Withdraw                         db.Query
 	Due, Claim, End, Resend          db.Query
 	Get, ByKey, List                 db.Query
 }
@@ -80,6 +81,10 @@ func (s *Store) Enqueue(ctx context.Context, b *db.Batch, r Row) (id string) {
 // queues rows and who makes them ready lock the same row of another table first,
 // or a row could be queued just when the last one before it has gone.
 func (s *Store) Ready(b *db.Batch, orderKey string) { b.Exec(s.q.Ready, orderKey) }
+
+// Withdraw ends the row of a key that nobody needs any more, unless it is being
+// sent.
+func (s *Store) Withdraw(b *db.Batch, key string) { b.Exec(s.q.Withdraw, key) }
 
 // maxDue is the most that [Store.Due] counts.
 const maxDue = 100

@@ -124,8 +124,13 @@ func (r *Runner) commit(ctx context.Context, s *state, holds lane.Holds, fn func
 	err := r.Lanes.InHold(ctx, holds, fn)
 	if err != nil {
 		s.facts = before
+		return err
 	}
-	return err
+	if s.recorded != nil && len(s.fresh) > 0 {
+		s.recorded(s.fresh)
+	}
+	s.fresh = nil
+	return nil
 }
 
 // use is a call as its skill gets it.

@@ -58,7 +58,7 @@ func (r *Runner) compact(ctx context.Context, job Job, s *state) (*Outcome, erro
 		System:    compactPrompt,
 		Messages:  []llm.Message{{Role: llm.RoleUser, Text: transcript(s.messages[from:to], s.summary)}},
 		MaxTokens: summaryTokens,
-	})
+	}, nil)
 	if err != nil {
 		return r.modelFailed(ctx, s, err), nil
 	}

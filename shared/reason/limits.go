@@ -92,7 +92,7 @@ func switchedOff(k *skill.Skill, why string) string {
 
 // generate asks the model for one answer within the budgets. What was reserved and
 // could not be settled lapses by itself.
-func (r *Runner) generate(ctx context.Context, job Job, s *state, request llm.Request) (llm.Response, error) {
+func (r *Runner) generate(ctx context.Context, job Job, s *state, request llm.Request, onDelta func(llm.Delta)) (llm.Response, error) {
 	settle := func(context.Context, *llm.Response) error { return nil }
 	if r.Meter != nil {
 		var err error
@@ -104,7 +104,7 @@ func (r *Runner) generate(ctx context.Context, job Job, s *state, request llm.Re
 			return llm.Response{}, &meterError{err}
 		}
 	}
-	resp, err := s.model.Generate(ctx, request, nil)
+	resp, err := s.model.Generate(ctx, request, onDelta)
 	if err != nil {
 		if failed := settle(context.WithoutCancel(ctx), nil); failed != nil {
 			r.Slog.WarnContext(ctx, "reservation left to lapse", "error", failed)

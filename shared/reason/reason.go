@@ -79,6 +79,13 @@ type Job struct {
 	Day int64
 	// Spent is told what each model call cost.
 	Spent func(llm.Usage)
+	// NoApprovals refuses the calls that a person would have to approve.
+	NoApprovals bool
+	// Delta is told each piece of an answer as the model writes it, in order, from the
+	// run's goroutine; nil: answers come whole.
+	Delta func(context.Context, llm.Delta)
+	// Recorded is told what the journal has gained, once that is committed, in order.
+	Recorded func([]run.Entry)
 }
 
 // Outcome is how a run ended.
@@ -94,6 +101,9 @@ type Outcome struct {
 	// Uncertain are the skills of calls of which it is not known whether they had
 	// their effect: a person has to look.
 	Uncertain []string
+	// Waits are the approvals that calls of the run wait for, and of which it was not
+	// told yet what became of them.
+	Waits []string
 	// Struck is the last call that could not be made, where none after it could.
 	Struck Struck
 	Progress
@@ -186,6 +196,7 @@ func (r *Runner) resume(ctx context.Context, job Job) (s *state, err error) {
 	if s, err = foldEntries(entries); err != nil {
 		return &state{}, fmt.Errorf("resume execution %s: %w", job.Execution.ID, err)
 	}
+	s.recorded = job.Recorded
 	if len(entries) > 0 {
 		r.Slog.InfoContext(ctx, "run resumed", "step", s.Steps, "attempt", job.Execution.Attempt, "open_calls", len(s.pending))
 		return s, nil
@@ -209,12 +220,12 @@ func (r *Runner) ask(ctx context.Context, job Job, s *state) (*Outcome, error) {
 			return out, err
 		}
 	}
-	resp, err := r.generate(asking, job, s, job.request(s))
+	resp, err := r.generate(asking, job, s, job.request(s), job.deltas(asking))
 	if llm.ClassOf(err) == llm.ClassContextTooLong && s.compactable() > 0 {
 		if out, err := r.compact(ctx, job, s); out != nil || err != nil {
 			return out, err
 		}
-		resp, err = r.generate(asking, job, s, job.request(s))
+		resp, err = r.generate(asking, job, s, job.request(s), job.deltas(asking))
 	}
 	if err != nil {
 		return r.modelFailed(ctx, s, err), nil
@@ -295,15 +306,24 @@ func (j Job) request(s *state) llm.Request {
 	return llm.Request{System: j.System, Messages: s.messages, Tools: j.Skills.Tools(), MaxTokens: j.MaxTokens}
 }
 
+// deltas hands on the pieces of an answer; nil where nobody listens.
+func (j Job) deltas(ctx context.Context) func(llm.Delta) {
+	if j.Delta == nil {
+		return nil
+	}
+	return func(d llm.Delta) { j.Delta(ctx, d) }
+}
+
 // Close queues the end of a run: the execution's status and result and, for one
 // that did not complete, a line in the activity log that says so.
 func (r *Runner) Close(ctx context.Context, tx lane.Tx, job Job, out Outcome) error {
 	result, err := json.Marshal(struct {
-		Answer  string `json:"answer,omitempty"`
-		Reason  string `json:"reason,omitempty"`
-		Summary string `json:"summary,omitempty"`
-		Steps   int    `json:"steps"`
-	}{out.Answer, out.Reason, out.Summary, out.Steps})
+		Answer  string   `json:"answer,omitempty"`
+		Reason  string   `json:"reason,omitempty"`
+		Summary string   `json:"summary,omitempty"`
+		Steps   int      `json:"steps"`
+		Waits   []string `json:"waits,omitempty"`
+	}{out.Answer, out.Reason, out.Summary, out.Steps, out.Waits})
 	if err != nil {
 		return fmt.Errorf("encode a run's result: %w", err)
 	}

@@ -1,6 +1,7 @@
 package reason
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -22,6 +23,7 @@ type (
 		System   string        `json:"system,omitempty"`
 		Skills   []string      `json:"skills,omitempty"`
 		Messages []llm.Message `json:"messages"`
+		Decided  string        `json:"decided,omitempty"` // the approval of which the messages tell what became
 	}
 	modelBody struct {
 		Message    llm.Message    `json:"message"`
@@ -54,9 +56,10 @@ type (
 
 // state is what the journal's entries add up to.
 type state struct {
-	model llm.Model
-	halts Halts      // that were in force when the step began
-	mu    sync.Mutex // of the facts, while calls run side by side
+	model    llm.Model
+	halts    Halts      // that were in force when the step began
+	mu       sync.Mutex // of the facts, while calls run side by side
+	recorded func([]run.Entry)
 	facts
 }
 
@@ -74,9 +77,12 @@ type facts struct {
 	pending  []pendingCall   // calls of the last answer without a result
 	called   map[string]bool // of them, those that have begun in the world outside
 	results  []llm.ToolResult
-	answered bool // the last answer asked for no call
-	strikes  int  // answers in a row with a call that could not be made, and none since that could
-	missed   int  // the step of the last strike
+	said     string      // the model's last words
+	waits    []string    // approvals that calls wait for, and whose end was not told
+	fresh    []run.Entry // added in this transaction
+	answered bool        // the last answer asked for no call
+	strikes  int         // answers in a row with a call that could not be made, and none since that could
+	missed   int         // the step of the last strike
 	struck   Struck
 	done     []string // skills that succeeded, in order
 	open     []string // skills of which it is not known whether they had their effect
@@ -136,7 +142,11 @@ func (s *facts) add(kind run.Kind, status run.StepStatus, call string, words run
 	if kind == run.Model {
 		e.Step++
 	}
-	return e, s.fold(e)
+	if err := s.fold(e); err != nil {
+		return run.Entry{}, err
+	}
+	s.fresh = append(s.fresh, e)
+	return e, nil
 }
 
 func (s *facts) fold(e run.Entry) error {
@@ -149,6 +159,8 @@ func (s *facts) fold(e run.Entry) error {
 				s.system, s.skills = b.System, b.Skills
 			}
 			s.messages = append(s.messages, b.Messages...)
+			s.answered, s.said = false, "" // they ask for an answer of their own
+			s.waits = slices.DeleteFunc(slices.Clone(s.waits), func(id string) bool { return id == b.Decided })
 			return nil
 		})
 	case run.Model:
@@ -181,7 +193,7 @@ func (s *facts) foldAnswer(step int, b modelBody) error {
 	}
 	s.Steps, s.ModelCalls, s.Usage = step, s.ModelCalls+1, s.Usage.Plus(b.Usage)
 	s.messages = append(s.messages, b.Message)
-	s.answered = len(b.Message.Calls) == 0
+	s.answered, s.said = len(b.Message.Calls) == 0, cmp.Or(b.Message.Text, s.said)
 	s.cut = b.StopReason == llm.StopMaxTokens
 	s.context, s.asked = b.Usage.TotalTokens(), s.trust
 	s.results, s.called = make([]llm.ToolResult, len(b.Message.Calls)), nil
@@ -216,9 +228,11 @@ func (s *facts) foldResult(e run.Entry, b resultBody) error {
 		s.made = outcome{status: e.Status, output: plainly(b.Result.Content), waits: b.Waits}
 	}
 	switch {
+	case b.Waits != "":
+		s.waits = append(slices.Clone(s.waits), b.Waits)
 	case e.Status == run.Uncertain:
 		s.open = append(s.open, b.Skill)
-	case e.Status == run.Succeeded && b.Waits == "":
+	case e.Status == run.Succeeded:
 		s.done = append(s.done, b.Skill)
 	}
 	return nil
@@ -303,11 +317,9 @@ func (s *facts) stop(ctx context.Context, stops []Stop) *Stopped {
 }
 
 func (s *facts) outcome(status run.Status, reason string) Outcome {
-	out := Outcome{Status: status, Reason: reason, Trust: s.trust, Progress: s.Progress, Struck: s.struck, Uncertain: s.open}
-	for _, m := range s.messages {
-		if m.Role == llm.RoleAssistant && m.Text != "" {
-			out.Answer = m.Text
-		}
+	out := Outcome{
+		Status: status, Reason: reason, Answer: s.said, Trust: s.trust, Progress: s.Progress,
+		Struck: s.struck, Uncertain: s.open, Waits: s.waits,
 	}
 	if status != run.Completed {
 		out.Summary = "nothing was done yet"

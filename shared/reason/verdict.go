@@ -89,7 +89,7 @@ func (r *Runner) judge(ctx context.Context, job Job, s *state, c pendingCall) ve
 	case s.asked == run.Outside && k.Outside() && k.Scope != skill.External:
 		v.waits = "text from outside has entered the run, and the skill has an effect outside"
 	}
-	if v.waits != "" && r.Approvals == nil {
+	if v.waits != "" && (r.Approvals == nil || job.NoApprovals) {
 		v.waits, v.refusal = "", fmt.Sprintf("The tool %s may not be used here: it needs an approval, and nobody can give one.", k.Name)
 	}
 	return v

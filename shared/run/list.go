@@ -82,3 +82,12 @@ func (s *Store) Children(ctx context.Context, ws db.Workspace, id string) ([]Exe
 func (s *Store) Cancel(b *db.Batch, subject lane.Name, why string) {
 	b.Exec(s.q.Cancel, subject, why)
 }
+
+// Ahead adds a count of the executions of a surface and a task, which their input
+// names, that began before one and are being worked on. One that has not begun yet
+// is behind them all.
+func (s *Store) Ahead(b *db.Batch, surface trace.Surface, task, id string) *int {
+	n := new(int)
+	b.One([]any{n}, s.q.Ahead, id, surface, task)
+	return n
+}

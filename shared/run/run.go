@@ -78,6 +78,10 @@ type queries struct {
 	Get, Unfinished, Open       db.Query
 	OfTrace, Slot, LastStep     db.Query
 	List, Children, Cancel      db.Query
+	Ahead                       db.Query
+	Begin, Seize, Await         db.Query
+	End, Standing, SeizeParent  db.Query
+	Rejoin, Park, Unpark        db.Query
 }
 
 // Store keeps the executions of all workspaces.

@@ -185,7 +185,7 @@ func (b *beat) decide(ctx context.Context, look look) error {
 		return b.skip(ctx, off, lane.Info{})
 	case b.tick.Slot.After(b.hold.Until().Add(maxAhead)):
 		return errors.New("the slot lies in the future: every later tick would count as superseded by it")
-	case look.operate.Held():
+	case look.operate.InUse():
 		return b.skip(ctx, "a person works in operate", *look.operate)
 	case look.slotEnded(b.report.Slot):
 		b.report.Outcome, b.report.Reason = Duplicate, "the slot has run already, or a later one has"

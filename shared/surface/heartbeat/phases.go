@@ -196,7 +196,7 @@ func (b *beat) work(ctx context.Context, p *Phase, k kind, d objective.Due) erro
 		orphans = b.Runs.Unfinished(batch, name)
 		found = b.Objectives.GetIn(batch, d.ID)
 	}, func(ctx context.Context, hold *lane.Hold) error {
-		if operate.Held() {
+		if operate.InUse() {
 			p.Left++
 			b.halted = "a person works in operate"
 			b.park(b.halted)

@@ -73,41 +73,55 @@ func (o *Operate) Handle(ctx context.Context, c outbox.Claimed) error {
 	if err := json.Unmarshal(c.Payload, &asked); err != nil || asked.Execution == "" {
 		return outbox.Permanently(errors.New("the row names no execution"))
 	}
-	settings, err := o.settings(ctx, c.Workspace)
-	if err != nil {
+	e, err := o.Runs.Get(ctx, c.Workspace, asked.Execution)
+	if err != nil || e.Status.Ended() {
 		return err
 	}
-	e := run.Execution{ID: asked.Execution, Subject: lane.Execution(asked.Execution), Trace: c.Trace}
-	var out reason.Outcome
-	err = o.under(ctx, c.Workspace, e, func(ctx context.Context, hold *lane.Hold) error {
-		e, err := o.Runs.Get(ctx, c.Workspace, e.ID)
-		if err != nil || e.Status.Ended() {
+	ctx = trace.WithExecution(trace.With(ctx, e.Trace), e.ID)
+	goOn := o.goOn
+	if _, ok := askedOf(e); ok {
+		goOn = o.talkOn
+	}
+	var status run.Status
+	err = o.under(ctx, c.Workspace, e, func(ctx context.Context, hold *lane.Hold) (err error) {
+		if e, err = o.Runs.Get(ctx, c.Workspace, e.ID); err != nil || e.Status.Ended() {
 			return err
 		}
-		entries, err := o.Runs.Journal(ctx, c.Workspace, e.ID)
-		if err != nil {
-			return err
-		}
-		skills, err := o.Skills(ctx, c.Workspace, e.Surface)
-		if err != nil {
-			return err
-		}
-		job := o.job(e, hold, skills, settings)
-		var names []string
-		if job.System, names, err = reason.Began(entries); err != nil {
-			return err
-		}
-		job.Skills = skills.Only(names...)
-		if err := o.Lanes.InHold(ctx, hold, func(ctx context.Context, tx lane.Tx) error { return o.Runs.Resume(ctx, tx, &job.Execution) }); err != nil {
-			return err
-		}
-		if out, err = o.Reason.Run(job.Under(ctx), job); err != nil {
-			return err
-		}
-		return o.close(ctx, job, out)
+		status, err = goOn(ctx, e, hold)
+		return err
 	})
-	if err == nil && out.Status == run.Parked {
-		return fmt.Errorf("execution %s parked: %s", e.ID, out.Reason) // it is tried again
+	if err == nil && status == run.Parked {
+		return fmt.Errorf("execution %s parked", e.ID) // it is tried again
 	}
 	return err
+}
+
+// goOn goes on with an execution that is no turn, until it has ended.
+func (o *Operate) goOn(ctx context.Context, e run.Execution, hold *lane.Hold) (run.Status, error) {
+	settings, err := o.settings(ctx, hold.Workspace)
+	if err != nil {
+		return "", err
+	}
+	entries, err := o.Runs.Journal(ctx, hold.Workspace, e.ID)
+	if err != nil {
+		return "", err
+	}
+	skills, err := o.Skills(ctx, hold.Workspace, e.Surface)
+	if err != nil {
+		return "", err
+	}
+	job := o.job(e, hold, skills, settings)
+	var names []string
+	if job.System, names, err = reason.Began(entries); err != nil {
+		return "", err
+	}
+	job.Skills = skills.Only(names...)
+	if err := o.Lanes.InHold(ctx, hold, func(ctx context.Context, tx lane.Tx) error { return o.Runs.Resume(ctx, tx, &job.Execution) }); err != nil {
+		return "", err
+	}
+	out, err := o.Reason.Run(job.Under(ctx), job)
+	if err != nil {
+		return "", err
+	}
+	return out.Status, o.close(ctx, job, out)
 }

@@ -1,5 +1,5 @@
-// Package operate is what an admin does with the agent: run a skill by hand, replay
-// what it did, and fork from a step of it.
+// Package operate is what an admin does with the agent: talk with it, run a skill by
+// hand, replay what it did, and fork from a step of it.
 package operate
 
 import (
@@ -12,12 +12,14 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
@@ -31,6 +33,9 @@ type Operate struct {
 	Outbox     *outbox.Store
 	Workspaces *workspace.Store
 	Reason     *reason.Runner
+	// Threads are the conversations with people, Approvals what waits for them.
+	Threads   *thread.Store
+	Approvals *approval.Store
 	// Skills are those of a surface, with what is switched off left out.
 	Skills   func(ctx context.Context, ws db.Workspace, surface trace.Surface) (*skill.Set, error)
 	IDs      func() string
@@ -120,9 +125,8 @@ const answerTokens = 4096
 
 // close ends an execution and gives its lane back, in time of its own.
 func (o *Operate) close(ctx context.Context, job reason.Job, out reason.Outcome) error {
-	last, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	timer := time.AfterFunc(lastWrites, cancel)
-	defer func() { timer.Stop(); cancel() }()
+	last, cancel := lastly(ctx)
+	defer cancel()
 	return o.Lanes.InHold(last, job.Hold, func(ctx context.Context, tx lane.Tx) error {
 		if err := o.Reason.Close(ctx, tx, job, out); err != nil {
 			return err

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+)
+
+// asked is the end of a turn.
+type asked struct {
+	Answer   string `json:"answer"`
+	Status   string `json:"status"`
+	Reason   string `json:"reason"`
+	TraceID  string `json:"traceId"`
+	ThreadID string `json:"threadId"`
+}
+
+// askVerb has one turn with the agent, in this process: its words come as the model
+// writes them. Ctrl-C leaves the turn to go on by itself.
+func askVerb(flags *flag.FlagSet) action {
+	ws := workspaceFlag(flags)
+	thread := flags.String("thread", "", "go on with the conversation of this `ID`")
+	multitask := flags.String("multitask", "", "what to do about a turn that runs: `HOW`, one of enqueue, reject, interrupt, rollback")
+	return func(ctx context.Context, c *console, args []string) error {
+		if len(args) != 1 {
+			return misused("ask takes one message: ask \"What did you do today?\"")
+		}
+		core, ask, err := c.operate(ctx, db.Workspace(*ws))
+		if err != nil {
+			return err
+		}
+		defer core.DB.Close()
+		body := map[string]any{"message": args[0], "stream": !c.json}
+		for name, value := range map[string]string{"threadId": *thread, "multitask": *multitask} {
+			if value != "" {
+				body[name] = value
+			}
+		}
+		var end asked
+		if c.json {
+			all, err := ask.ask(ctx, http.MethodPost, "/api/v1/operate", body, &end)
+			if err != nil {
+				return err
+			}
+			if err := c.answer(all, nil); err != nil {
+				return err
+			}
+		} else {
+			w := &spoken{answered: answered{header: http.Header{}}, p: newPaper(c.out, c.environ), end: &end}
+			if err := ask.send(ctx, http.MethodPost, "/api/v1/operate", body, w); err != nil {
+				return err
+			}
+			if err := w.refused(); err != nil {
+				return err
+			}
+			w.close(c.name)
+		}
+		if end.Status == "stalled" {
+			return &exitError{code: exitFailed}
+		}
+		return nil
+	}
+}
+
+// spoken prints a stream of events as they come; any other answer it keeps.
+type spoken struct {
+	answered
+	p      paper
+	end    *asked
+	middle bool // of a line
+}
+
+// Write implements [http.ResponseWriter]. A stream comes in whole events.
+func (s *spoken) Write(b []byte) (int, error) {
+	if s.header.Get("Content-Type") != "text/event-stream" {
+		return s.answered.Write(b)
+	}
+	for event := range bytes.SplitSeq(b, []byte("\n\n")) {
+		var kind, data string
+		for line := range strings.Lines(string(event)) {
+			switch name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": "); name {
+			case "event":
+				kind = value
+			case "data":
+				data = value
+			}
+		}
+		s.tell(kind, []byte(data))
+	}
+	return len(b), nil
+}
+
+// Flush implements [http.Flusher].
+func (s *spoken) Flush() {}
+
+func (s *spoken) tell(kind string, data []byte) {
+	switch kind {
+	case "delta":
+		var d struct{ Text string }
+		_ = json.Unmarshal(data, &d) // it is our own
+		for i, line := range strings.Split(d.Text, "\n") {
+			if i > 0 {
+				s.newLine()
+			}
+			fmt.Fprint(s.p.w, clean(line))
+			s.middle = s.middle || line != ""
+		}
+	case "step":
+		var step struct{ Skill, Status, ApprovalID string }
+		_ = json.Unmarshal(data, &step)
+		if s.middle {
+			s.newLine()
+		}
+		s.p.print(true, span{dim, strings.TrimSpace(fmt.Sprintf("· %s %s %s", step.Skill, step.Status, step.ApprovalID))})
+	case "done":
+		_ = json.Unmarshal(data, s.end)
+	}
+}
+
+func (s *spoken) newLine() {
+	fmt.Fprintln(s.p.w)
+	s.middle = false
+}
+
+// close says how the turn ended, and how to go on.
+func (s *spoken) close(name string) {
+	if s.middle {
+		s.newLine()
+	}
+	if s.end.Status != "completed" {
+		s.p.print(true, span{yellow, s.end.Status + ": " + s.end.Reason})
+	}
+	s.p.print(true)
+	s.p.print(true, span{dim, "Go on: " + name + " ask --thread " + s.end.ThreadID + " \"…\"   Its story: " + name + " trace " + s.end.TraceID})
+}

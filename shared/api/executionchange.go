@@ -1,0 +1,102 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// executionBegun names what was begun.
+type executionBegun struct {
+	ID      string   `json:"id" format:"uuid"`
+	TraceID trace.ID `json:"traceId"`
+}
+
+// beginExecution begins that of an agent elsewhere. It is called by agents.
+func (s *server) beginExecution(ctx context.Context, in *struct {
+	Body struct {
+		Agent             string          `json:"agent" minLength:"1" maxLength:"255"`
+		ParentExecutionID string          `json:"parentExecutionId,omitempty" format:"uuid"`
+		WaitForCompletion bool            `json:"waitForCompletion,omitempty" doc:"The parent waits until it has ended, and it may speak in the parent's place"`
+		Input             json.RawMessage `json:"input,omitempty"`
+	}
+}) (*creation[executionBegun], error) {
+	by, _ := auth.From(ctx)
+	if by.Kind == auth.Agent && by.ID != in.Body.Agent {
+		return nil, auth.ErrForbidden
+	}
+	if in.Body.WaitForCompletion && in.Body.ParentExecutionID == "" {
+		return nil, invalid(FieldError{"body.parentExecutionId", "is needed where it is to wait"})
+	}
+	id, _ := trace.From(ctx)
+	e := run.Execution{ID: s.IDs(), Agent: in.Body.Agent, Surface: trace.Worker, Trace: id, Parent: in.Body.ParentExecutionID, Input: in.Body.Input}
+	err := s.DB.Tx(ctx, workspace(ctx), func(ctx context.Context, tx *db.Tx) (err error) {
+		e, err = s.Runs.Begin(ctx, tx, e, in.Body.WaitForCompletion)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &creation[executionBegun]{Location: "/api/v1/executions/" + e.ID, Body: executionBegun{e.ID, e.Trace}}, nil
+}
+
+// ending ends an execution that was begun over HTTP; its threads are let go of, and
+// their queues go on.
+func (s *server) ending(ctx context.Context, id string, as run.Status, result json.RawMessage, message string) (*answer[executionItem], error) {
+	if err := s.mayAct(ctx, id); err != nil {
+		return nil, err
+	}
+	ws := workspace(ctx)
+	err := s.DB.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
+		return s.Threads.End(ctx, tx, id, as, result, message)
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.Kick(ws)
+	return s.getExecution(ctx, &IDPath{id})
+}
+
+// completeExecution is called by agents when they are done.
+func (s *server) completeExecution(ctx context.Context, in *struct {
+	IDPath
+	Body *struct {
+		Result json.RawMessage `json:"result,omitempty"`
+	}
+}) (*answer[executionItem], error) {
+	var result json.RawMessage
+	if in.Body != nil {
+		result = in.Body.Result
+	}
+	return s.ending(ctx, in.id(), run.Completed, result, "")
+}
+
+// Stop says why an execution ends.
+type Stop struct {
+	IDPath
+	Body *struct {
+		Reason string `json:"reason,omitempty" maxLength:"2000"`
+	}
+}
+
+func (in Stop) reason() string {
+	if in.Body == nil {
+		return ""
+	}
+	return in.Body.Reason
+}
+
+// failExecution is called by agents that can't go on.
+func (s *server) failExecution(ctx context.Context, in *Stop) (*answer[executionItem], error) {
+	return s.ending(ctx, in.id(), run.Failed, nil, cmp.Or(in.reason(), "failed"))
+}
+
+// cancelExecution is called by agents, and by the Engine Room.
+func (s *server) cancelExecution(ctx context.Context, in *Stop) (*answer[executionItem], error) {
+	return s.ending(ctx, in.id(), run.Cancelled, nil, in.reason())
+}

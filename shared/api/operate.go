@@ -1,0 +1,289 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+const (
+	// maxMessage is the longest message of a person, in bytes.
+	maxMessage = 16 << 10
+	// longestTurn is how long a turn may take here; then it goes on by itself.
+	longestTurn = 9 * time.Minute
+)
+
+type talkInput struct {
+	Body struct {
+		Message   string            `json:"message" minLength:"1" maxLength:"16384" doc:"At most 16 KiB"`
+		ThreadID  string            `json:"threadId,omitempty" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"the id of a thread" doc:"Left out: a new one"`
+		Stream    bool              `json:"stream,omitempty" doc:"Answer with server-sent events: delta, step and, at the end, done"`
+		Multitask operate.Multitask `json:"multitask,omitempty" enum:"enqueue,reject,interrupt,rollback" doc:"What to do about a turn that runs; left out: enqueue"`
+	}
+}
+
+// talkAnswer is what came of a turn; in a stream it is the data of done.
+type talkAnswer struct {
+	Answer      string         `json:"answer"`
+	Status      operate.Status `json:"status" enum:"completed,stalled,waiting" doc:"waiting: it goes on, after an approval or by itself, and its answer comes into the thread"`
+	Reason      string         `json:"reason,omitempty" doc:"Why it is not completed"`
+	ExecutionID string         `json:"executionId" format:"uuid"`
+	TraceID     trace.ID       `json:"traceId"`
+	ThreadID    string         `json:"threadId,omitempty" format:"uuid"`
+	Usage       tokenUsage     `json:"usage"`
+	Approvals   []string       `json:"approvals,omitempty" doc:"What it waits for"`
+	NotUndone   []effectItem   `json:"notUndone,omitempty" doc:"Effects of the turn that was rolled back which stay"`
+}
+
+type effectItem struct {
+	CallID string `json:"callId"`
+	Skill  string `json:"skill"`
+	Status string `json:"status" enum:"succeeded,uncertain"`
+}
+
+func talkAnswerOf(r operate.Reply) talkAnswer {
+	a := talkAnswer{
+		Answer: r.Answer, Status: r.Status, Reason: r.Reason, ExecutionID: r.Execution, TraceID: r.Trace, ThreadID: r.Thread, Approvals: r.Approvals,
+		Usage: tokenUsage{PromptTokens: r.Prompt, CompletionTokens: r.Completion, TotalTokens: r.Prompt + r.Completion},
+	}
+	for _, e := range r.NotUndone {
+		a.NotUndone = append(a.NotUndone, effectItem{e.Call, e.Skill, e.Status})
+	}
+	return a
+}
+
+// deltaItem is a piece of what the model writes.
+type deltaItem struct {
+	Text string `json:"text"`
+}
+
+// stepItem is where a call is.
+type stepItem struct {
+	CallID     string `json:"callId"`
+	Skill      string `json:"skill"`
+	Status     string `json:"status"` // started, succeeded, failed, uncertain or waiting
+	ApprovalID string `json:"approvalId,omitempty"`
+	Result     string `json:"result,omitempty"`
+}
+
+// streamed describes an answer that is JSON or a stream, or a stream alone.
+func streamed(a huma.API, op *huma.Operation, body reflect.Type) {
+	text := &huma.Schema{Type: huma.TypeString}
+	content := map[string]*huma.MediaType{"text/event-stream": {Schema: text}}
+	if body != nil {
+		content["application/json"] = &huma.MediaType{Schema: a.OpenAPI().Components.Schemas.Schema(body, true, "")}
+	}
+	op.Responses["200"] = &huma.Response{Description: http.StatusText(http.StatusOK), Content: content}
+}
+
+// talked serves the route by which people talk with the agent.
+func talked(s *server, a huma.API, op huma.Operation) {
+	streamed(a, &op, reflect.TypeFor[talkAnswer]())
+	huma.Register(a, op, func(ctx context.Context, in *talkInput) (*huma.StreamResponse, error) {
+		var wrong []FieldError
+		if strings.TrimSpace(in.Body.Message) == "" {
+			wrong = append(wrong, FieldError{"body.message", "expected a message"})
+		}
+		if len(in.Body.Message) > maxMessage {
+			wrong = append(wrong, FieldError{"body.message", "a message has 16 KiB at most"})
+		}
+		if wrong != nil {
+			return nil, invalid(wrong...)
+		}
+		return &huma.StreamResponse{Body: func(hc huma.Context) {
+			r, w := humago.Unwrap(hc)
+			s.talk(w, r, in)
+		}}, nil
+	})
+}
+
+// talk has one turn with the agent. It ends neither the turn nor loses its answer
+// when the caller leaves: what happened is at /api/v1/executions/{id}/events, and
+// the answer in the thread. It is called by the Engine Room's console, by lanekeeper
+// ask and by scripts.
+func (s *server) talk(w http.ResponseWriter, r *http.Request, in *talkInput) {
+	by, _ := auth.From(r.Context())
+	ctx, cancel := s.outlasting(r.Context())
+	defer cancel()
+	turn := operate.Turn{
+		Message: in.Body.Message, Thread: strings.ToLower(in.Body.ThreadID), Multitask: in.Body.Multitask,
+		By: principal(by), Limited: !by.Role.AtLeast(auth.Admin),
+	}
+	out := &telling{w: w}
+	if in.Body.Stream {
+		turn.Begun, turn.Tell = out.begin, out.event
+	}
+	reply, err := s.Operate.Talk(ctx, by.Workspace, turn)
+	switch {
+	case err != nil: // and nothing is written down
+		s.fail(w, r, err)
+	case out.begun:
+		out.done(talkAnswerOf(reply))
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		_ = encode(w, talkAnswerOf(reply)) // it always encodes
+	}
+}
+
+// outlasting is a context that stays when the caller leaves. It ends with the
+// process, or when the invocation does.
+func (s *server) outlasting(ctx context.Context) (context.Context, context.CancelFunc) {
+	until := time.Now().Add(longestTurn)
+	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
+		until = deadline
+	}
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), until)
+	go func() {
+		select {
+		case <-s.Streams.Drain:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// telling writes what happens in a run as server-sent events. A caller who has left
+// is told nothing more.
+type telling struct {
+	w           http.ResponseWriter
+	b           bytes.Buffer
+	last        operate.Position
+	begun, gone bool
+}
+
+// begin begins the answer, so that the caller can come back to it.
+func (t *telling) begin(execution, thread string) {
+	t.begun = true
+	h := t.w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("X-Accel-Buffering", "no")
+	h.Set("X-Execution-Id", execution)
+	if thread != "" {
+		h.Set("X-Thread-Id", thread)
+	}
+	t.w.WriteHeader(http.StatusOK)
+	t.b.WriteString(comeBack + "\n")
+	t.send()
+}
+
+func (t *telling) event(e operate.Event) {
+	t.last = e.Behind
+	if e.Text != "" {
+		eventLine(&t.b, e.Behind.String(), "delta", deltaItem{e.Text})
+	} else {
+		eventLine(&t.b, e.Behind.String(), "step", stepItem{e.Call.ID, e.Call.Skill, e.Call.Status, e.Call.Approval, e.Call.Result})
+	}
+	t.send()
+}
+
+func (t *telling) done(a talkAnswer) {
+	eventLine(&t.b, t.last.String(), "done", a)
+	t.send()
+}
+
+func (t *telling) send() {
+	if t.gone {
+		t.b.Reset()
+		return
+	}
+	t.gone = writeNow(t.w, &t.b) != nil
+}
+
+type runEventsInput struct {
+	IDPath
+	After string `query:"after" maxLength:"32" doc:"Go on behind this event; without it from the beginning"`
+	Last  string `header:"Last-Event-ID" maxLength:"32" doc:"The same, as browsers send it; counts before after"`
+}
+
+// runFollowed serves the route by which a run is followed.
+func runFollowed(s *server, a huma.API, op huma.Operation) {
+	streamed(a, &op, nil)
+	huma.Register(a, op, func(ctx context.Context, in *runEventsInput) (*huma.StreamResponse, error) {
+		var after operate.Position
+		at, id := "query.after", in.After
+		if in.Last != "" {
+			at, id = "header.Last-Event-ID", in.Last
+		}
+		if id != "" {
+			var err error
+			if after, err = operate.ParsePosition(id); err != nil {
+				return nil, invalid(FieldError{at, operate.ErrPosition.Error()})
+			}
+		}
+		return &huma.StreamResponse{Body: func(hc huma.Context) {
+			r, w := humago.Unwrap(hc)
+			s.followRun(w, r, in.id(), after)
+		}}, nil
+	})
+}
+
+// followRun tells what happens in an execution, from its beginning or behind an
+// event, until it has ended or waits: the events of POST /api/v1/operate, read from
+// its journal. Pieces of text come together as they were written down. It is called
+// by the Engine Room, and by whoever comes back to a stream.
+func (s *server) followRun(w http.ResponseWriter, r *http.Request, id string, after operate.Position) {
+	out := &telling{w: w, last: after}
+	ctx := r.Context()
+	var over <-chan time.Time
+	if s.Streams.For > 0 {
+		end := time.NewTimer(s.Streams.For)
+		defer end.Stop()
+		over = end.C
+	}
+	look := time.NewTicker(max(s.Streams.Every, leastLook))
+	defer look.Stop()
+	spoken := time.Now()
+	for {
+		events, next, ended, err := s.Operate.Told(ctx, workspace(ctx), id, after)
+		if err != nil {
+			if !out.begun {
+				s.fail(w, r, err)
+			}
+			return
+		}
+		if !out.begun {
+			out.begin(id, "")
+			if r.Method == http.MethodHead {
+				return
+			}
+		}
+		after = next
+		for _, e := range events {
+			out.event(e)
+		}
+		switch {
+		case ended != nil:
+			out.done(talkAnswerOf(*ended))
+			return
+		case len(events) > 0:
+			spoken = time.Now()
+		case time.Since(spoken) > keepAlive:
+			spoken = time.Now()
+			out.b.WriteString(": still here\n\n")
+			out.send()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-over:
+			return
+		case <-s.Streams.Drain:
+			return
+		case <-look.C:
+		}
+	}
+}
+
+// leastLook is how often the journal is read at most.
+const leastLook = 10 * time.Millisecond

@@ -1,0 +1,174 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/thread"
+)
+
+// threadLock is who has a thread.
+type threadLock struct {
+	State       thread.LockState `json:"state" enum:"active,stale" doc:"stale: the next to ask takes the thread"`
+	ExecutionID string           `json:"executionId" doc:"Who has it, or whose message has it for its own send"`
+	Stack       []string         `json:"stack" nullable:"false" doc:"Who waits below it, and itself last"`
+	LockedAt    time.Time        `json:"lockedAt" doc:"Taken, or refreshed by a send or a step"`
+	AgeMS       int64            `json:"ageMs"`
+	ParkedBy    string           `json:"parkedBy,omitempty" doc:"The execution that waits for the person's answer"`
+	ParkedUntil *time.Time       `json:"parkedUntil,omitempty"`
+}
+
+// threadItem is a conversation.
+type threadItem struct {
+	ID        string            `json:"id" format:"uuid"`
+	Channel   string            `json:"channel"`
+	Address   string            `json:"address"`
+	Policy    thread.Policy     `json:"policy" enum:"queue,supersede,hand_over" doc:"What others may do while its owner waits for the person's answer"`
+	Metadata  map[string]string `json:"metadata"`
+	Lock      *threadLock       `json:"lock" doc:"null: it is free"`
+	Queued    int               `json:"queued" doc:"Messages that wait for the lock"`
+	CreatedAt time.Time         `json:"createdAt"`
+	UpdatedAt time.Time         `json:"updatedAt"`
+}
+
+func threadOf(t thread.Thread) threadItem {
+	item := threadItem{
+		ID: t.ID, Channel: t.Channel, Address: t.Address, Policy: t.Policy, Metadata: t.Metadata, Queued: t.Queued,
+		CreatedAt: t.CreatedAt.UTC(), UpdatedAt: t.UpdatedAt.UTC(),
+	}
+	if l := t.Lock; l.Holder != "" {
+		item.Lock = &threadLock{
+			State: l.State, ExecutionID: l.Execution(), Stack: l.Stack, LockedAt: l.Since.UTC(), AgeMS: l.Age.Milliseconds(),
+			ParkedBy: l.ParkedBy, ParkedUntil: l.ParkedUntil,
+		}
+	}
+	return item
+}
+
+// openThread answers the conversation with an address, new or not. It is called by
+// agents before they speak, and by scripts.
+func (s *server) openThread(ctx context.Context, in *struct {
+	Body struct {
+		Channel  string            `json:"channel" minLength:"1" maxLength:"64" doc:"http, slack, email, sms or log"`
+		Address  string            `json:"address" minLength:"1" maxLength:"512" doc:"Of the person, on the channel"`
+		Policy   thread.Policy     `json:"policy,omitempty" enum:"queue,supersede,hand_over" doc:"What others may do while its owner waits for the person's answer; left out: queue"`
+		Metadata map[string]string `json:"metadata,omitempty" doc:"4 KiB at most"`
+	}
+}) (*creation[threadItem], error) {
+	if err := s.Reachable(in.Body.Channel, in.Body.Address); err != nil {
+		return nil, err
+	}
+	t, err := s.Threads.Open(ctx, workspace(ctx), thread.Thread{
+		Channel: in.Body.Channel, Address: in.Body.Address, Policy: in.Body.Policy, Metadata: in.Body.Metadata,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &creation[threadItem]{Location: "/api/v1/threads/" + t.ID, Body: threadOf(t)}, nil
+}
+
+// listThreads is called by the Engine Room, which shows active and stale locks.
+func (s *server) listThreads(ctx context.Context, in *struct {
+	Channel string           `query:"channel" maxLength:"64"`
+	Address string           `query:"address" maxLength:"512"`
+	Lock    thread.LockState `query:"lock" enum:"active,stale"`
+	Cursor  string           `query:"cursor" maxLength:"200"`
+	Limit   int              `query:"limit" minimum:"1" maximum:"200" default:"50"`
+}) (*answer[page[threadItem]], error) {
+	found, err := s.Threads.List(ctx, workspace(ctx), thread.Filter{
+		Channel: in.Channel, Address: in.Address, Lock: in.Lock, Cursor: in.Cursor, Limit: in.Limit,
+	})
+	if err != nil {
+		return nil, err
+	}
+	items := make([]threadItem, len(found.Items))
+	for i, t := range found.Items {
+		items[i] = threadOf(t)
+	}
+	return listing(items, found.Next), nil
+}
+
+// getThread is called by the Engine Room and by agents.
+func (s *server) getThread(ctx context.Context, in *IDPath) (*answer[threadItem], error) {
+	t, err := s.Threads.Get(ctx, workspace(ctx), in.id())
+	if err != nil {
+		return nil, err
+	}
+	return answered(threadOf(t)), nil
+}
+
+// messageItem is what was spoken.
+type messageItem struct {
+	ID          string      `json:"id" format:"uuid"`
+	Role        thread.Role `json:"role" enum:"user,assistant,system,tool"`
+	Body        string      `json:"body"`
+	ExecutionID string      `json:"executionId,omitempty"`
+	CreatedAt   time.Time   `json:"createdAt"`
+}
+
+// listMessages lists what was spoken in a thread, oldest first. It is called by the
+// Engine Room and by agents.
+func (s *server) listMessages(ctx context.Context, in *struct {
+	IDPath
+	Cursor string `query:"cursor" maxLength:"200"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
+}) (*answer[page[messageItem]], error) {
+	if _, err := s.Threads.Get(ctx, workspace(ctx), in.id()); err != nil {
+		return nil, err
+	}
+	found, next, err := s.Threads.Messages(ctx, workspace(ctx), in.id(), in.Cursor, in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]messageItem, len(found))
+	for i, m := range found {
+		items[i] = messageItem{ID: m.ID, Role: m.Role, Body: m.Body, ExecutionID: m.Execution, CreatedAt: m.CreatedAt.UTC()}
+	}
+	return listing(items, next), nil
+}
+
+// outgoingItem is a message on its way.
+type outgoingItem struct {
+	ID          string        `json:"id" format:"uuid"`
+	Body        string        `json:"body"`
+	Status      outbox.Status `json:"status" enum:"queued,ready,sending,sent,failed,superseded,expired,uncertain,dead"`
+	ExecutionID string        `json:"executionId,omitempty"`
+	Attempts    int           `json:"attempts"`
+	LastError   string        `json:"lastError,omitempty"`
+	DueAt       time.Time     `json:"dueAt"`
+	ExpiresAt   *time.Time    `json:"expiresAt,omitempty"`
+	CreatedAt   time.Time     `json:"createdAt"`
+	SentAt      *time.Time    `json:"sentAt,omitempty"`
+}
+
+// listThreadOutbox lists what was sent in a thread or waits to be, newest first. It
+// is called by the Engine Room.
+func (s *server) listThreadOutbox(ctx context.Context, in *struct {
+	IDPath
+	Status outbox.Status `query:"status" enum:"queued,ready,sending,sent,failed,superseded,expired,uncertain,dead"`
+	Cursor string        `query:"cursor" maxLength:"200"`
+	Limit  int           `query:"limit" minimum:"1" maximum:"200" default:"50"`
+}) (*answer[page[outgoingItem]], error) {
+	if _, err := s.Threads.Get(ctx, workspace(ctx), in.id()); err != nil {
+		return nil, err
+	}
+	found, err := s.Threads.Outbox(ctx, workspace(ctx), in.id(), outbox.Filter{Status: in.Status, Cursor: in.Cursor, Limit: in.Limit})
+	if err != nil {
+		return nil, err
+	}
+	items := make([]outgoingItem, len(found.Items))
+	for i, e := range found.Items {
+		items[i] = outgoingItem{
+			ID: e.ID, Status: e.Status, ExecutionID: e.Execution, Attempts: e.Attempts, LastError: e.LastError,
+			DueAt: e.DueAt.UTC(), ExpiresAt: e.ExpiresAt, CreatedAt: e.CreatedAt.UTC(), SentAt: e.SentAt,
+		}
+		var said struct{ Body string }
+		if err := json.Unmarshal(e.Payload, &said); err != nil {
+			return nil, err
+		}
+		items[i].Body = said.Body
+	}
+	return listing(items, found.Next), nil
+}

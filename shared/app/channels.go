@@ -1,0 +1,51 @@
+package app
+
+import (
+	"context"
+	"errors"
+
+	"github.com/lanekeeper/lanekeeper/shared/channel"
+	"github.com/lanekeeper/lanekeeper/shared/channel/ses"
+	"github.com/lanekeeper/lanekeeper/shared/channel/sns"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/invalid"
+	"github.com/lanekeeper/lanekeeper/shared/outbound"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/thread"
+)
+
+// The secrets of a workspace by which channels prove themselves.
+const (
+	httpSecret  = "channel.http"  // signs what is posted
+	slackSecret = "channel.slack" // the token of a bot
+)
+
+// channels are the ways in which messages leave for people.
+func (a *Agent) channels() []thread.Channel {
+	core := a.core
+	of := func(name string) channel.Secret {
+		return func(ctx context.Context, ws db.Workspace) (secret.Value, error) {
+			return a.Secrets.Resolve(ctx, ws, name)
+		}
+	}
+	return []thread.Channel{
+		&channel.HTTP{Client: a.Outbound, Secret: of(httpSecret), Clock: core.Clock},
+		&channel.Slack{Client: a.Outbound, Token: of(slackSecret)},
+		&ses.Channel{From: core.Config.EmailFrom, Config: core.AWS},
+		&sns.Channel{Config: core.AWS},
+		&channel.Log{Slog: core.Log},
+	}
+}
+
+// Reachable says whether a channel has such addresses, and, of a URL, whether it may
+// be called. The error is an [invalid.Error].
+func (a *Agent) Reachable(name, address string) error {
+	if err := channel.Check(name, address); err != nil || name != channel.NameHTTP {
+		return err
+	}
+	err := a.Outbound.Check(address)
+	if blocked, ok := errors.AsType[*outbound.BlockedError](err); ok {
+		return invalid.New("address", "may not be called from here: rule %s", blocked.Rule)
+	}
+	return err
+}

@@ -1,0 +1,96 @@
+package channel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptrace"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/outbound"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
+)
+
+// Client sends requests, and to it a redirect is the answer: [outbound.Client].
+type Client interface {
+	DoOnce(*http.Request) (*http.Response, error)
+}
+
+// Secret gives what a channel proves itself with. It is asked with every message.
+type Secret func(context.Context, db.Workspace) (secret.Value, error)
+
+// reveal is the text of a secret. One that is not there, or not sound, is an
+// [outbox.PermanentError].
+func (s Secret) reveal(ctx context.Context, ws db.Workspace, what string) (string, error) {
+	v, err := s(ctx, ws)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", what, err)
+		if errors.Is(err, secret.ErrNotFound) || errors.Is(err, secret.ErrDamaged) {
+			return "", outbox.Permanently(err)
+		}
+		return "", err
+	}
+	text := strings.TrimSpace(v.Reveal())
+	if text == "" || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		return "", outbox.Permanently(fmt.Errorf("%s: it must be one word of ASCII", what))
+	}
+	return text, nil
+}
+
+// An AnswerError is an answer by which a receiver has not accepted a message.
+type AnswerError struct {
+	Status int           // of HTTP
+	After  time.Duration // in which it wants to be asked again; 0: it has not said
+}
+
+func (e *AnswerError) Error() string {
+	text := strings.TrimSpace(fmt.Sprintf("the receiver answered %d %s", e.Status, http.StatusText(e.Status)))
+	if e.After > 0 {
+		text += fmt.Sprintf("; try again after %v", e.After)
+	}
+	return text
+}
+
+const longestAfter = time.Hour
+
+// refused is the error of an answer whose status is not good. keyed says that a
+// message may be sent again without harm.
+func refused(resp *http.Response, keyed bool) error {
+	e := &AnswerError{Status: resp.StatusCode}
+	if seconds, err := strconv.ParseUint(resp.Header.Get("Retry-After"), 10, 31); err == nil {
+		e.After = min(time.Duration(seconds)*time.Second, longestAfter)
+	}
+	switch status := resp.StatusCode; {
+	case status == http.StatusRequestTimeout, status == http.StatusConflict, status == http.StatusTooEarly,
+		status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable:
+		return e
+	case status >= 500 && keyed:
+		return e
+	case status >= 500:
+		return outbox.Uncertainly(e)
+	}
+	return outbox.Permanently(e)
+}
+
+// unanswered is the error of a request that brought no answer, which may have left.
+func unanswered(err error, left bool) error {
+	switch {
+	case errors.Is(err, outbound.ErrBlocked):
+		return outbox.Permanently(err)
+	case left:
+		return outbox.Uncertainly(fmt.Errorf("the request was sent, and no answer came: %w", err))
+	}
+	return err
+}
+
+// Watch returns a context under which net/http tells whether a request has left.
+func Watch(ctx context.Context) (_ context.Context, left func() bool) {
+	var wrote atomic.Bool
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { wrote.Store(true) }}), wrote.Load
+}

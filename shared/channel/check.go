@@ -1,0 +1,132 @@
+package channel
+
+import (
+	"net/netip"
+	"net/url"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/lanekeeper/lanekeeper/shared/invalid"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+)
+
+// The names of the channels.
+const (
+	NameHTTP  = "http"
+	NameSlack = "slack"
+	NameEmail = "email"
+	NameSMS   = "sms"
+	NameLog   = "log"
+)
+
+const (
+	maxURL   = 2 << 10 // bytes
+	maxEmail = 254
+	maxLabel = 200
+
+	maxText  = 256 << 10 // bytes of a body on channels that have no limit of their own
+	maxSlack = 40_000    // characters; Slack cuts what is longer
+	maxSMS   = 1_600     // characters; SNS refuses what is longer
+)
+
+var (
+	slackAddress = regexp.MustCompile(`^[CDGU][A-Z0-9]{8,20}(:[0-9]{10}\.[0-9]{6})?$`)
+	phone        = regexp.MustCompile(`^\+[1-9][0-9]{6,14}$`)
+	mailbox      = regexp.MustCompile("^[a-zA-Z0-9!#$%&'*+/=?^_`{|}~-]+(\\.[a-zA-Z0-9!#$%&'*+/=?^_`{|}~-]+)*@([a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?\\.)+[a-zA-Z]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?$")
+)
+
+// Check says whether a channel has such addresses. The error is an [invalid.Error]
+// of channel or address, and does not repeat the address. Whether a URL may be
+// reached, outbound.Client.Check says.
+func Check(channel, address string) error {
+	problem := ""
+	switch channel {
+	case NameHTTP:
+		problem = badURL(address)
+	case NameSlack:
+		if !slackAddress.MatchString(address) {
+			problem = "must be the id of a channel, such as C024BE91L, or of a channel and a thread, C024BE91L:1503435956.000247"
+		}
+	case NameEmail:
+		if name, _, _ := strings.Cut(address, "@"); len(address) > maxEmail || len(name) > 64 || !mailbox.MatchString(address) {
+			problem = "must be an e-mail address without a name, such as ada@example.com"
+		}
+	case NameSMS:
+		if !phone.MatchString(address) {
+			problem = "must be a phone number in international form, such as +4915112345678"
+		}
+	case NameLog:
+		if address == "" || len(address) > maxLabel || !utf8.ValidString(address) || strings.ContainsFunc(address, unicode.IsControl) {
+			problem = "must be a text of 1 to 200 bytes on one line"
+		}
+	default:
+		return invalid.New("channel", "must be http, slack, email, sms or log")
+	}
+	if problem != "" {
+		return invalid.New("address", "%s", problem)
+	}
+	return nil
+}
+
+// badURL says what is wrong with a URL. On the machine itself, which the guarded
+// client reaches only where it is opened, http will do.
+func badURL(address string) string {
+	if len(address) > maxURL {
+		return "may have 2 KiB at most"
+	}
+	u, err := url.Parse(address)
+	switch {
+	case err != nil || u.Hostname() == "" || u.Fragment != "" || strings.ContainsFunc(address, unicode.IsSpace):
+		return "must be a URL, such as https://example.com/messages"
+	case u.User != nil:
+		return "must not have a user or a password"
+	case u.Scheme == "https", u.Scheme == "http" && loopback(u.Hostname()):
+		return ""
+	}
+	return "must begin with https://"
+}
+
+func loopback(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && a.IsLoopback()
+}
+
+// CheckBody says whether a channel takes a text. The error is an [invalid.Error] of
+// body.
+func CheckBody(channel, body string) error {
+	tooLong := ""
+	switch channel {
+	case NameSlack:
+		if utf8.RuneCountInString(markup.Replace(body)) > maxSlack {
+			tooLong = "may have 40,000 characters at most on slack, where & counts as 5, < and > as 4"
+		}
+	case NameSMS:
+		if utf8.RuneCountInString(body) > maxSMS {
+			tooLong = "may have 1,600 characters at most by sms"
+		}
+	default:
+		if len(body) > maxText {
+			tooLong = "may have 256 KiB at most"
+		}
+	}
+	switch {
+	case tooLong != "":
+		return invalid.New("body", "%s", tooLong)
+	case strings.TrimSpace(body) == "" || !utf8.ValidString(body):
+		return invalid.New("body", "must be a text that is not empty")
+	}
+	return nil
+}
+
+// Sendable is [Check] and [CheckBody] for a message that is about to be sent: what is
+// wrong is an [outbox.PermanentError].
+func Sendable(channel string, m Message) error {
+	for _, err := range []error{Check(channel, m.Address), CheckBody(channel, m.Body)} {
+		if err != nil {
+			return outbox.Permanently(err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,4 @@
+package channel
+
+// Sign is sign.
+var Sign = sign

@@ -1,0 +1,31 @@
+package channel
+
+import (
+	"context"
+	"log/slog"
+	"unicode/utf8"
+)
+
+// Log writes messages into the log, for who tries things out on a laptop.
+type Log struct{ Slog *slog.Logger }
+
+const maxLogged = 4 << 10 // bytes of a body
+
+// Name is "log".
+func (*Log) Name() string { return NameLog }
+
+// Send writes one line.
+func (l *Log) Send(ctx context.Context, m Message) error {
+	if err := Sendable(NameLog, m); err != nil {
+		return err
+	}
+	body := m.Body
+	if n := maxLogged; len(body) > n {
+		for !utf8.RuneStart(body[n]) {
+			n--
+		}
+		body = body[:n] + "…"
+	}
+	l.Slog.InfoContext(ctx, "message", "thread", m.Thread, "key", m.Key, "address", m.Address, "body", body, "bytes", len(m.Body))
+	return nil
+}

@@ -1,0 +1,78 @@
+// Package ses sends messages as e-mails over Amazon SES. Of a function's rights it
+// needs ses:SendEmail on the identity of the sender.
+package ses
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sesv2"
+	"github.com/aws/aws-sdk-go-v2/service/sesv2/types"
+
+	"github.com/lanekeeper/lanekeeper/shared/channel"
+	"github.com/lanekeeper/lanekeeper/shared/channel/amazon"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+)
+
+// Channel is the channel email.
+type Channel struct {
+	// From is the sender, who SES has verified: ada@example.com, or Ada <ada@example.com>.
+	From   string
+	Config amazon.Config
+}
+
+// Name is "email".
+func (*Channel) Name() string { return channel.NameEmail }
+
+// Unkeyed reports that a try which was cut off must not be repeated.
+func (*Channel) Unkeyed() bool { return true }
+
+// Send sends a message as plain text. Its subject is the metadatum "subject", or how
+// the body begins.
+func (c *Channel) Send(ctx context.Context, m channel.Message) error {
+	if err := channel.Sendable(channel.NameEmail, m); err != nil {
+		return err
+	}
+	if c.From == "" {
+		return outbox.Permanently(errors.New("no sender of e-mails is set"))
+	}
+	text := func(s string) *types.Content {
+		return &types.Content{Data: aws.String(s), Charset: aws.String("UTF-8")}
+	}
+	return amazon.Once(ctx, "SES", c.Config, func(ctx context.Context, cfg aws.Config) error {
+		_, err := sesv2.NewFromConfig(cfg).SendEmail(ctx, &sesv2.SendEmailInput{
+			FromEmailAddress: aws.String(c.From),
+			Destination:      &types.Destination{ToAddresses: []string{m.Address}},
+			Content: &types.EmailContent{Simple: &types.Message{
+				Subject: text(subject(m)), Body: &types.Body{Text: text(m.Body)},
+			}},
+		})
+		return err
+	})
+}
+
+const maxSubject = 120 // characters
+
+// subject is one line.
+func subject(m channel.Message) string {
+	s := line(m.Metadata["subject"])
+	if s == "" {
+		first, _, _ := strings.Cut(strings.TrimSpace(m.Body), "\n")
+		s = line(first)
+	}
+	if utf8.RuneCountInString(s) > maxSubject {
+		s = strings.TrimSpace(string([]rune(s)[:maxSubject-1])) + "…"
+	}
+	return s
+}
+
+// line is a text with a space in the place of what could begin another header.
+func line(s string) string {
+	return strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "\uFFFD"), func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r)
+	}), " ")
+}

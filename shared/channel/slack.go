@@ -1,0 +1,119 @@
+package channel
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+)
+
+// Slack posts messages into channels and threads of a Slack workspace. Both fields
+// are needed.
+type Slack struct {
+	Client Client
+	Token  Secret // xoxb-…, with the scope chat:write
+}
+
+const (
+	postMessage = "https://slack.com/api/chat.postMessage"
+	maxSlackSay = 2 << 20 // bytes of an answer, which repeats the text
+)
+
+// slackPost is the body of chat.postMessage.
+type slackPost struct {
+	Channel  string `json:"channel"`
+	ThreadTS string `json:"thread_ts,omitempty"`
+	Text     string `json:"text"`
+	// Slack drops a message with an id that it has just seen, but promises nothing.
+	ClientMsgID string `json:"client_msg_id"`
+	// A preview fetches what a link names: text that was injected could carry
+	// something out by it.
+	UnfurlLinks bool `json:"unfurl_links"`
+	UnfurlMedia bool `json:"unfurl_media"`
+}
+
+// markup keeps a text from mentioning everybody, and from showing another link than
+// it leads to.
+var markup = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+
+// Name is "slack".
+func (*Slack) Name() string { return NameSlack }
+
+// Unkeyed reports that a try which was cut off must not be repeated.
+func (*Slack) Unkeyed() bool { return true }
+
+// Send posts a message.
+func (s *Slack) Send(ctx context.Context, m Message) error {
+	if err := Sendable(NameSlack, m); err != nil {
+		return err
+	}
+	token, err := s.Token.reveal(ctx, m.Workspace, "the token for Slack")
+	if err != nil {
+		return err
+	}
+	id, thread, _ := strings.Cut(m.Address, ":")
+	body, err := json.Marshal(slackPost{
+		Channel: id, ThreadTS: thread, Text: markup.Replace(m.Body),
+		ClientMsgID: uuid.NewSHA1(uuid.NameSpaceOID, []byte(m.Key)).String(),
+	})
+	if err != nil {
+		return fmt.Errorf("post to Slack: %w", err)
+	}
+	ctx, left := Watch(ctx)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, postMessage, bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("post to Slack: %w", err)
+	}
+	// Over a connection that was kept, and has died meanwhile, a request leaves and
+	// brings no answer.
+	req.Close = true
+	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("Content-Type", "application/json; charset=utf-8")
+	req.Header.Set("User-Agent", "Lanekeeper")
+	resp, err := s.Client.DoOnce(req)
+	if err != nil {
+		return unanswered(err, left())
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return refused(resp, false)
+	}
+	return slackSaid(resp.Body)
+}
+
+// slackSaid reads Slack's answer of status 200.
+func slackSaid(body io.Reader) error {
+	var said struct {
+		OK    *bool  `json:"ok"`
+		Error string `json:"error"`
+	}
+	if err := json.NewDecoder(io.LimitReader(body, maxSlackSay)).Decode(&said); err != nil || said.OK == nil {
+		return outbox.Uncertainly(errors.New("the request was sent, and Slack's answer could not be read"))
+	}
+	if *said.OK {
+		return nil
+	}
+	code := said.Error
+	if !slackCode.MatchString(code) {
+		code = "unknown"
+	}
+	err := fmt.Errorf("Slack refused the message (%s)", code) //nolint:staticcheck // a name
+	switch code {
+	case "ratelimited", "rate_limited", "service_unavailable", "request_timeout", "team_added_to_org":
+		return err
+	case "internal_error", "fatal_error": // "it's possible some aspect of the operation succeeded"
+		return outbox.Uncertainly(err)
+	}
+	return outbox.Permanently(err)
+}
+
+var slackCode = regexp.MustCompile(`^[a-z0-9_]{1,80}$`)

@@ -1,0 +1,94 @@
+package reason
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+)
+
+// Decided tells a run what became of a call that waited for a person: its answer
+// stands, and the next Run goes on from there. The run must be at rest: its journal
+// ends with an answer. words are whose the text brings in.
+func (r *Runner) Decided(ctx context.Context, job Job, approval, text string, words run.Trust) error {
+	ctx = r.discreet(ctx)
+	s, err := r.resume(ctx, job)
+	if err != nil {
+		return err
+	}
+	if len(s.pending) > 0 {
+		return fmt.Errorf("tell execution %s of approval %s: %d calls have no result yet", job.Execution.ID, approval, len(s.pending))
+	}
+	return r.append(ctx, job, s, run.Input, words, inputBody{
+		Messages: []llm.Message{{Role: llm.RoleUser, Text: shortened(text)}}, Decided: approval,
+	}, nil)
+}
+
+// Told is what an entry of a journal says to those who follow the run.
+type Told struct {
+	Text  string // of the model's answer
+	Calls []ToldCall
+}
+
+// ToldCall is where a call is.
+type ToldCall struct {
+	ID       string // its place in the execution: "3.1"
+	Skill    string // as the model named it, until it was made
+	Status   string // started, succeeded, failed, uncertain or waiting
+	Approval string // that it waits for
+	Result   string // what the model was told, cut short
+}
+
+// maxTold bounds what is told of a result, in bytes.
+const maxTold = 2000
+
+// Tell reads what an entry says; most say nothing.
+func Tell(e run.Entry) (t Told, err error) {
+	switch e.Kind {
+	case run.Model:
+		err = folded(e, func(b modelBody) error {
+			t.Text = b.Message.Text
+			for i, c := range b.Message.Calls {
+				t.Calls = append(t.Calls, ToldCall{ID: fmt.Sprintf("%d.%d", e.Step, i+1), Skill: clip(c.Name, maxName), Status: string(run.Started)})
+			}
+			return nil
+		})
+	case run.Result:
+		err = folded(e, func(b resultBody) error {
+			c := ToldCall{ID: e.Call, Skill: b.Skill, Status: string(e.Status), Approval: b.Waits, Result: clip(b.Result.Content, maxTold)}
+			if c.Skill == "" {
+				c.Skill = clip(b.Call.Name, maxName)
+			}
+			if c.Approval != "" {
+				c.Status = "waiting"
+			}
+			t.Calls = []ToldCall{c}
+			return nil
+		})
+	}
+	if err != nil {
+		return Told{}, fmt.Errorf("read journal entry %d: %w", e.Seq, err)
+	}
+	return t, nil
+}
+
+// Done is what the entries of a journal add up to: the model's last words, and what
+// its calls had come to.
+func Done(entries []run.Entry) (said string, calls []ToldCall, err error) {
+	s, err := foldEntries(entries)
+	if err != nil {
+		return "", nil, err
+	}
+	for _, e := range entries {
+		if e.Kind != run.Result {
+			continue
+		}
+		t, err := Tell(e)
+		if err != nil {
+			return "", nil, err
+		}
+		calls = append(calls, t.Calls...)
+	}
+	return s.said, calls, nil
+}

@@ -1,0 +1,111 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// Tx is a transaction: a [db.Tx], or a [lane.Tx] that proves a hold besides.
+type Tx interface {
+	Later() *db.Batch
+	Exec(ctx context.Context, q db.Query, args ...any) (int64, error)
+	One(ctx context.Context, dest []any, q db.Query, args ...any) error
+	Each(ctx context.Context, row func(db.Scan) error, q db.Query, args ...any) error
+}
+
+// ErrProtected says that an execution works under a lane: only who holds that
+// changes its status.
+var ErrProtected = errors.New("the execution works under a lane")
+
+// An EndedError says that an execution has ended, and how.
+type EndedError struct {
+	ID     string
+	Status Status
+}
+
+func (e *EndedError) Error() string { return fmt.Sprintf("execution %s is %s", e.ID, e.Status) }
+
+// Begin stores an execution without a subject, which no lane protects: that of an
+// agent elsewhere. It begins to run, in its parent's trace when it has one. With
+// await, the parent waits until the child has ended, and the child may speak under
+// its parent's lock on a thread. The parent must live ([EndedError],
+// [db.ErrNoRows]), and one that is to wait must not work under a lane
+// ([ErrProtected]).
+func (s *Store) Begin(ctx context.Context, tx Tx, e Execution, await bool) (Execution, error) {
+	if e.Parent != "" {
+		if err := s.join(ctx, tx, &e, await); err != nil {
+			return e, fmt.Errorf("begin execution under %s: %w", e.Parent, err)
+		}
+	}
+	if len(e.Input) == 0 {
+		e.Input = json.RawMessage("{}")
+	}
+	e.Status, e.Attempt, e.Subject, e.Slot = Running, 1, "", ""
+	tx.Later().Exec(s.q.Begin, e.ID, e.Agent, e.Surface, e.Trace, db.Null(e.Parent), await && e.Parent != "", e.Input)
+	return e, nil
+}
+
+// join has an execution's parent wait for it, where it shall, and takes its trace.
+func (s *Store) join(ctx context.Context, tx Tx, e *Execution, await bool) error {
+	var id trace.ID
+	var subject *lane.Name
+	lives := false
+	err := tx.Each(ctx, func(scan db.Scan) error { lives = true; return scan(&id, &subject) }, s.q.Seize, e.Parent)
+	switch {
+	case err != nil:
+		return err
+	case !lives:
+		return s.standing(ctx, tx, e.Parent)
+	case await && subject != nil:
+		return ErrProtected
+	}
+	e.Trace = id
+	if await {
+		tx.Later().Exec(s.q.Await, e.Parent)
+	}
+	return nil
+}
+
+// End ends an execution that [Store.Begin] has begun, and has its parent go on when
+// that waited for it alone. One that has ended already is an [EndedError].
+func (s *Store) End(ctx context.Context, tx Tx, id string, as Status, result json.RawMessage, message string) error {
+	if !as.Ended() {
+		return fmt.Errorf("end execution %s: %s is no end", id, as)
+	}
+	n, err := tx.Exec(ctx, s.q.End, id, as, result, db.Null(message))
+	if err == nil && n == 0 {
+		err = s.standing(ctx, tx, id)
+	}
+	if err != nil {
+		return fmt.Errorf("end execution: %w", err)
+	}
+	tx.Later().Exec(s.q.SeizeParent, id)
+	tx.Later().Exec(s.q.Rejoin, id)
+	return nil
+}
+
+// standing says why an execution was not changed.
+func (s *Store) standing(ctx context.Context, tx Tx, id string) error {
+	e := &EndedError{ID: id}
+	var subject *lane.Name
+	if err := tx.One(ctx, []any{&e.Status, &subject}, s.q.Standing, id); err != nil {
+		return err
+	}
+	if !e.Status.Ended() {
+		return ErrProtected
+	}
+	return e
+}
+
+// Park queues that a running execution without a subject waits for a person's
+// answer; any other stays as it is.
+func (s *Store) Park(b *db.Batch, id string) { b.Exec(s.q.Park, id) }
+
+// Unpark queues that an execution goes on that [Store.Park] has parked.
+func (s *Store) Unpark(b *db.Batch, id string) { b.Exec(s.q.Unpark, id) }

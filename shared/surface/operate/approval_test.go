@@ -1,0 +1,93 @@
+package operate_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/approval"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
+)
+
+var all = approval.Filter{}
+
+// TestATurnGoesOnHoursLater has a person decide on a call long after the turn: the
+// same execution goes on, and answers into the thread.
+func TestATurnGoesOnHoursLater(t *testing.T) {
+	for name, c := range map[string]struct {
+		decide func(t *testing.T, w *world, id string)
+		told   string
+		paid   int
+	}{
+		"approved": {func(t *testing.T, w *world, id string) {
+			t.Helper()
+			must(w.Approvals.Approve(t.Context(), w.Workspace, id, "user:ada", nil))(t)
+		}, "R-1", 1},
+		"rejected": {func(t *testing.T, w *world, id string) {
+			t.Helper()
+			must(w.Approvals.Reject(t.Context(), w.Workspace, id, "user:ada", "too dear"))(t)
+		}, "rejected, and not made: too dear", 0},
+		"expired": {func(t *testing.T, w *world, _ string) {
+			t.Helper()
+			w.Skew.Advance(100 * time.Hour)
+			must(w.Approvals.ExpireDue(t.Context(), w.Workspace))(t)
+		}, "nobody answered in time", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, w *world) {
+				m := script(t, calls("", "pay", `{}`), says("It waits."), says("That is that."))
+				w.think(m)
+				r := w.said(t, operate.Turn{Message: "Pay."})
+				if r.Status != operate.Waiting || r.Answer != "It waits." || len(r.Approvals) != 1 || w.execution(t, r.Execution).Status != run.Waiting {
+					t.Fatalf("got %+v", r)
+				}
+				w.mustBeFree(t)
+				w.Skew.Advance(20 * time.Hour)
+				if got := w.drain(t); got.Claimed != 0 {
+					t.Errorf("nobody has decided: %+v", got)
+				}
+				c.decide(t, w, r.Approvals[0])
+				if got := w.drain(t); got.Sent != 1+c.paid || got.Retried+got.Failed != 0 {
+					t.Errorf("sent %+v", got)
+				}
+				if e := w.execution(t, r.Execution); e.Status != run.Completed || w.paid != c.paid {
+					t.Errorf("it is %+v, paid %d times", e, w.paid)
+				}
+				told := m.request(2).Messages
+				if last := told[len(told)-1].Text; !strings.Contains(last, c.told) {
+					t.Errorf("the model is told %q", last)
+				}
+				if got := w.spoken(t, r.Thread); !slices.Equal(got, []string{"user: Pay.", "assistant: It waits.", "assistant: That is that."}) {
+					t.Errorf("the thread is %q", got)
+				}
+				w.mustBeFree(t)
+			})
+		})
+	}
+}
+
+// TestOfTwoCallsThatWaitEachIsTold has one decided on after the other.
+func TestOfTwoCallsThatWaitEachIsTold(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.think(script(t, calls("", "pay", `{}`, `{}`), says("Both wait."), says("One is paid."), says("The other is not.")))
+		r := w.said(t, operate.Turn{Message: "Pay twice."})
+		if len(r.Approvals) != 2 {
+			t.Fatalf("got %+v", r)
+		}
+		must(w.Approvals.Approve(t.Context(), w.Workspace, r.Approvals[0], "user:ada", nil))(t)
+		w.drain(t)
+		if e := w.execution(t, r.Execution); e.Status != run.Waiting {
+			t.Errorf("after one it is %s", e.Status)
+		}
+		must(w.Approvals.Reject(t.Context(), w.Workspace, r.Approvals[1], "user:ada", "once is enough"))(t)
+		w.drain(t)
+		if e := w.execution(t, r.Execution); e.Status != run.Completed || w.paid != 1 {
+			t.Errorf("after both it is %s, paid %d times", e.Status, w.paid)
+		}
+		if got := w.spoken(t, r.Thread); len(got) != 4 || got[3] != "assistant: The other is not." {
+			t.Errorf("the thread is %q", got)
+		}
+	})
+}

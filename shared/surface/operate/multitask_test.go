@@ -1,0 +1,223 @@
+package operate_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/approval"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
+)
+
+// thinking is a model's answer that waits for the test.
+type thinking struct{ asked, answer chan struct{} }
+
+func newThinking() thinking { return thinking{make(chan struct{}), make(chan struct{})} }
+
+// then answers, once the test says so.
+func (h thinking) then(said string) step {
+	return func(context.Context, llm.Request, func(string)) (llm.Response, error) {
+		close(h.asked)
+		<-h.answer
+		return text(said), nil
+	}
+}
+
+func TestMessagesWaitForTheirTurnInOrder(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		h := newThinking()
+		w.think(script(t, says("Zero."), h.then("One."), says("Two."), says("Three.")))
+		th := w.said(t, operate.Turn{Message: "0"}).Thread
+		first := w.saying(operate.Turn{Message: "1", Thread: th})
+		<-h.asked
+		second := w.saying(operate.Turn{Message: "2", Thread: th})
+		waits := <-second.begun // it stands in line
+		third := w.saying(operate.Turn{Message: "3", Thread: th})
+		<-third.begun
+		if e := w.execution(t, waits); e.Status != run.Running {
+			t.Errorf("in line it is %s", e.Status)
+		}
+		close(h.answer)
+		if first.end(t).Answer != "One." || second.end(t).Answer != "Two." || third.end(t).Answer != "Three." {
+			t.Errorf("got %q, %q, %q", first.reply.Answer, second.reply.Answer, third.reply.Answer)
+		}
+		want := []string{"user: 0", "assistant: Zero.", "user: 1", "assistant: One.", "user: 2", "assistant: Two.", "user: 3", "assistant: Three."}
+		if got := w.spoken(t, th); !slices.Equal(got, want) {
+			t.Errorf("the thread is %q", got)
+		}
+		w.mustBeFree(t)
+	})
+}
+
+func TestAMessageMayBeRejected(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		h := newThinking()
+		w.think(script(t, h.then("One.")))
+		first := w.saying(operate.Turn{Message: "1"})
+		id := <-first.begun
+		<-h.asked
+		_, err := w.say(operate.Turn{Message: "2", Multitask: operate.Reject})
+		busy, ok := errors.AsType[*lane.BusyError](err)
+		if !ok || busy.Lane != lane.Operate || busy.Execution != id || !strings.HasPrefix(string(busy.Holder), "operate/test/op_") {
+			t.Errorf("got %v", err)
+		}
+		close(h.answer)
+		first.end(t)
+		w.mustBeFree(t)
+	})
+}
+
+// interrupted has a turn that has noted something be ended by another while the
+// model writes, and answers both replies.
+func interrupted(t *testing.T, w *world, mode operate.Multitask) (first, second operate.Reply) {
+	t.Helper()
+	writing, ended := make(chan struct{}), make(chan struct{})
+	m := script(t, calls("I note it.", "note", `{"what":"x"}`), func(ctx context.Context, _ llm.Request, write func(string)) (llm.Response, error) {
+		write("I am about ")
+		close(writing)
+		<-ended
+		w.clock.Advance(2 * time.Second)
+		write("to say ")
+		<-ctx.Done() // the turn has seen that it was ended
+		return llm.Response{}, llm.Interrupted(ctx, "script")
+	}, says("Instead."))
+	w.think(m)
+	begun := w.saying(operate.Turn{Message: "Note x."})
+	<-begun.begun
+	<-writing
+	second = w.said(t, operate.Turn{Message: "Never mind.", Multitask: mode})
+	w.mustBeFree(t)
+	close(ended)
+	first = begun.end(t)
+	if first.Status != operate.Stalled || first.Reason != string(mode)+" by user:ada" || w.execution(t, first.Execution).Status != run.Cancelled {
+		t.Errorf("the first ended as %+v", first)
+	}
+	if second.Status != operate.Completed || second.Answer != "Instead." {
+		t.Errorf("the second ended as %+v", second)
+	}
+	w.mustBeFree(t)
+	if len(w.noted) != 1 {
+		t.Errorf("noted %q", w.noted)
+	}
+	w.Skew.Advance(time.Hour)
+	if got := w.drain(t); got.Claimed != 0 { // nobody goes on with the first
+		t.Errorf("something is left to do: %+v", got)
+	}
+	return first, second
+}
+
+func TestAnInterruptKeepsWhatWasDone(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		first, second := interrupted(t, w, operate.Interrupt)
+		if got := w.spoken(t, first.Thread); !slices.Equal(got, []string{"user: Note x.", "assistant: I note it.\n\n(interrupted) done so far: note"}) {
+			t.Errorf("the thread is %q", got)
+		}
+		if got := w.actions(t, "operate.interrupt"); len(got) != 1 || got[0].Execution != first.Execution || !strings.Contains(string(got[0].Output), `"note"`) {
+			t.Errorf("the log says %+v", got)
+		}
+		if entries := must(w.Runs.Journal(t.Context(), w.Workspace, first.Execution))(t); len(entries) != 3 {
+			t.Errorf("its journal has %d entries", len(entries))
+		}
+		if len(second.NotUndone) != 1 {
+			t.Errorf("the reply lists %+v", second.NotUndone)
+		}
+	})
+}
+
+func TestARollbackTakesBackWhatWasSaid(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		first, second := interrupted(t, w, operate.Rollback)
+		if got := w.spoken(t, first.Thread); len(got) != 0 {
+			t.Errorf("the thread is %q", got)
+		}
+		if got := w.spoken(t, second.Thread); !slices.Equal(got, []string{"user: Never mind.", "assistant: Instead."}) {
+			t.Errorf("the other thread is %q", got)
+		}
+		if got := w.actions(t, "operate.rollback"); len(got) != 1 || got[0].Execution != first.Execution || !strings.Contains(string(got[0].Output), `"note"`) {
+			t.Errorf("the log says %+v", got)
+		}
+		if len(second.NotUndone) != 1 || second.NotUndone[0] != (operate.Effect{Call: "1.1", Skill: "note", Status: "succeeded"}) {
+			t.Errorf("what stays is %+v", second.NotUndone)
+		}
+	})
+}
+
+// TestARollbackDeniesWhatWaits has a turn that is ended before a person has decided.
+func TestARollbackDeniesWhatWaits(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		h := newThinking()
+		w.think(script(t, calls("", "pay", `{}`), h.then("It waits."), says("Instead.")))
+		first := w.saying(operate.Turn{Message: "Pay."})
+		<-h.asked
+		w.said(t, operate.Turn{Message: "Don't.", Multitask: operate.Rollback})
+		close(h.answer)
+		first.end(t)
+		waited, _, err := w.Approvals.List(t.Context(), w.Workspace, all)
+		if err != nil || len(waited) != 1 || waited[0].Status != approval.Rejected || waited[0].Reason != "its turn was rolled back" {
+			t.Errorf("got %+v, %v", waited, err)
+		}
+		w.drain(t)
+		if e := w.execution(t, first.reply.Execution); e.Status != run.Cancelled || w.paid != 0 {
+			t.Errorf("it is %s, paid %d times", e.Status, w.paid)
+		}
+	})
+}
+
+// TestAnInterruptStandsBeforeTheLine has a message wait while another ends the
+// running turn.
+func TestAnInterruptStandsBeforeTheLine(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		h := newThinking()
+		w.think(script(t, h.then("One."), says("Three."), says("Two.")))
+		first := w.saying(operate.Turn{Message: "1"})
+		<-h.asked
+		second := w.saying(operate.Turn{Message: "2"})
+		<-second.begun
+		if third := w.said(t, operate.Turn{Message: "3", Multitask: operate.Interrupt}); third.Answer != "Three." {
+			t.Errorf("got %+v", third)
+		}
+		close(h.answer)
+		if first.end(t).Status != operate.Stalled || second.end(t).Answer != "Two." {
+			t.Errorf("got %+v and %+v", first.reply, second.reply)
+		}
+		w.mustBeFree(t)
+	})
+}
+
+func TestOthersTurnsAreEndedByAdminsAlone(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		h := newThinking()
+		w.think(script(t, h.then("One.")))
+		first := w.saying(operate.Turn{Message: "1"})
+		<-h.asked
+		_, err := w.say(operate.Turn{Message: "2", Multitask: operate.Interrupt, By: "user:bob", Limited: true})
+		if !errors.Is(err, operate.ErrNotYours) {
+			t.Errorf("got %v", err)
+		}
+		close(h.answer)
+		if got := first.end(t); got.Answer != "One." {
+			t.Errorf("the first is %+v", got)
+		}
+	})
+}
+
+func TestAHoldThatIsNoTurnIsNotInterrupted(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		h := must(w.Lanes.Acquire(t.Context(), lane.Request{Workspace: w.Workspace, Lane: lane.Operate, Holder: "ada at her console"}))(t)
+		for _, mode := range []operate.Multitask{operate.Interrupt, operate.Rollback, operate.Reject} {
+			_, err := w.say(operate.Turn{Message: "1", Multitask: mode})
+			if busy, ok := errors.AsType[*lane.BusyError](err); !ok || busy.Holder != "ada at her console" {
+				t.Errorf("%s: %v", mode, err)
+			}
+		}
+		if err := w.Lanes.Release(t.Context(), h); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,113 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+)
+
+// Event is a piece of what happens in a run.
+type Event struct {
+	Behind Position // where whoever has it goes on
+	// Text is a piece of the model's answer; else the event is about Call.
+	Text string
+	Call reason.ToldCall
+}
+
+// Position is a place in what a run tells: behind so many entries of its journal, and
+// a part of the next: bytes of its text, then its calls, each of which counts as one.
+type Position struct{ Seq, Part int }
+
+// String is the position as the id of an event.
+func (p Position) String() string { return fmt.Sprintf("%d.%d", p.Seq, p.Part) }
+
+// ErrPosition says that a text is no position.
+var ErrPosition = errors.New("it is not the id of an event of an execution")
+
+// maxSeq bounds what a position may say.
+const maxSeq = 1 << 30
+
+// ParsePosition reads the id of an event.
+func ParsePosition(id string) (Position, error) {
+	seq, part, ok := strings.Cut(id, ".")
+	s, err1 := strconv.ParseUint(seq, 10, 31)
+	p, err2 := strconv.ParseUint(part, 10, 31)
+	if !ok || errors.Join(err1, err2) != nil || s > maxSeq || p > maxSeq {
+		return Position{}, ErrPosition
+	}
+	return Position{int(s), int(p)}, nil
+}
+
+// teller tells what happens in a run: as it happens, or from its journal. Either way
+// the same comes behind a position.
+type teller struct {
+	Position
+	emit func(Event)
+}
+
+// delta tells a piece of an answer that is not recorded yet.
+func (t *teller) delta(text string) {
+	if text != "" {
+		t.Part += len(text)
+		t.say(Event{Text: text})
+	}
+}
+
+// entries tells what was recorded, but for what was told before.
+func (t *teller) entries(entries []run.Entry) {
+	for _, e := range entries {
+		if e.Seq <= t.Seq {
+			continue
+		}
+		told, err := reason.Tell(e)
+		if err != nil {
+			continue // whoever resumes the run says so
+		}
+		skip := t.Part - len(told.Text)
+		if skip < 0 {
+			t.delta(told.Text[t.Part:])
+			skip = 0
+		}
+		for i, c := range told.Calls {
+			if i >= skip {
+				t.Part = len(told.Text) + i + 1
+				t.say(Event{Call: c})
+			}
+		}
+		t.Position = Position{Seq: e.Seq}
+	}
+}
+
+func (t *teller) say(e Event) {
+	if t.emit != nil {
+		e.Behind = t.Position
+		t.emit(e)
+	}
+}
+
+// Told is what an execution tells behind a position, from its journal, and where it
+// stands. The reply is nil while it is worked on. It is called by GET
+// /api/v1/executions/{id}/events.
+func (o *Operate) Told(ctx context.Context, ws db.Workspace, id string, after Position) (events []Event, next Position, ended *Reply, err error) {
+	e, err := o.Runs.Get(ctx, ws, id)
+	if err != nil {
+		return nil, after, nil, err
+	}
+	entries, err := o.Runs.Journal(ctx, ws, id)
+	if err != nil {
+		return nil, after, nil, err
+	}
+	t := teller{Position: after, emit: func(e Event) { events = append(events, e) }}
+	t.entries(entries)
+	if e.Status != run.Running {
+		r := replyOf(e)
+		ended = &r
+	}
+	return events, t.Position, ended, nil
+}

@@ -1,0 +1,130 @@
+package operate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
+)
+
+// line is an event in short; pieces of text join with those before them.
+func lines(events []operate.Event) string {
+	var b strings.Builder
+	for _, e := range events {
+		if e.Text != "" {
+			b.WriteString(e.Text)
+		} else {
+			fmt.Fprintf(&b, "[%s %s %s]", e.Call.ID, e.Call.Skill, e.Call.Status)
+		}
+	}
+	return b.String()
+}
+
+const whole = "I note it.[1.1 note started][1.2 note started][1.1 note succeeded][1.2 note succeeded]It is noted."
+
+func talkative(t testing.TB) *model {
+	return script(t, calls("I note it.", "note", `{"what":"x"}`, `{"what":"y"}`), says("It ", "is ", "noted."))
+}
+
+// TestTheFirstWordComesBeforeTheLast has the model go on only when what it wrote has
+// been told.
+func TestTheFirstWordComesBeforeTheLast(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		told := make(chan string, 10)
+		w.think(script(t, func(_ context.Context, _ llm.Request, write func(string)) (llm.Response, error) {
+			for _, word := range []string{"One ", "two ", "three"} {
+				write(word)
+				if got := <-told; got != word {
+					t.Errorf("told %q, not %q", got, word)
+				}
+			}
+			return text("One two three"), nil
+		}))
+		w.said(t, operate.Turn{Message: "Count.", Tell: func(e operate.Event) { told <- e.Text }})
+		if len(told) != 0 {
+			t.Errorf("the end is told again: %q", <-told)
+		}
+	})
+}
+
+// TestWhoComesBackLosesNothing resumes behind every event: what comes is the rest of
+// what there was, from the journal.
+func TestWhoComesBackLosesNothing(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.think(talkative(t))
+		var events []operate.Event
+		r := w.said(t, operate.Turn{Message: "Note x and y.", Tell: func(e operate.Event) { events = append(events, e) }})
+		if got := lines(events); got != whole {
+			t.Fatalf("told %q", got)
+		}
+		for i := range len(events) + 1 {
+			var after operate.Position
+			if i > 0 {
+				after = events[i-1].Behind
+			}
+			back, err := operate.ParsePosition(after.String())
+			if err != nil || back != after {
+				t.Fatalf("%s is read as %v, %v", after, back, err)
+			}
+			rest, _, reply, err := w.Told(t.Context(), w.Workspace, r.Execution, after)
+			if err != nil || reply == nil || reply.Answer != r.Answer || reply.Status != operate.Completed {
+				t.Fatalf("behind %s: %+v, %v", after, reply, err)
+			}
+			if got := lines(events[:i]) + lines(rest); got != whole {
+				t.Errorf("behind %s there is %q", after, lines(rest))
+			}
+		}
+	})
+}
+
+// TestARunIsFollowedWhileItWorks reads the journal of a turn that is in the middle of
+// an answer.
+func TestARunIsFollowedWhileItWorks(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		h := newThinking()
+		w.think(script(t, calls("I note it.", "note", `{"what":"x"}`, `{"what":"y"}`), h.then("It is noted.")))
+		first := w.saying(operate.Turn{Message: "Note x and y."})
+		id := <-first.begun
+		<-h.asked
+		before, next, reply, err := w.Told(t.Context(), w.Workspace, id, operate.Position{})
+		if err != nil || reply != nil {
+			t.Fatalf("%+v, %v", reply, err)
+		}
+		close(h.answer)
+		first.end(t)
+		after, _, reply, err := w.Told(t.Context(), w.Workspace, id, next)
+		if err != nil || reply == nil || lines(before)+lines(after) != whole {
+			t.Errorf("told %q and %q, %+v, %v", lines(before), lines(after), reply, err)
+		}
+		if _, _, _, err := w.Told(t.Context(), w.Workspace, ids(), operate.Position{}); !errors.Is(err, db.ErrNoRows) {
+			t.Errorf("of none: %v", err)
+		}
+	})
+}
+
+func TestParsePosition(t *testing.T) {
+	for _, id := range []string{"", "1", ".", "1.", ".1", "-1.0", "1.-1", "1.1.1", "a.b", "99999999999.0", "+1.1", "1.0x"} {
+		if p, err := operate.ParsePosition(id); !errors.Is(err, operate.ErrPosition) {
+			t.Errorf("%q is read as %v", id, p)
+		}
+	}
+}
+
+func FuzzParsePosition(f *testing.F) {
+	f.Add("3.17")
+	f.Add("x")
+	f.Fuzz(func(t *testing.T, id string) {
+		p, err := operate.ParsePosition(id)
+		if err != nil {
+			return
+		}
+		if again, err := operate.ParsePosition(p.String()); err != nil || again != p {
+			t.Errorf("%q is %v, then %v", id, p, again)
+		}
+	})
+}

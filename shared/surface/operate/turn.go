@@ -1,0 +1,307 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/thread"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+//go:embed operate.md
+var prompt string
+
+// Multitask says what a message does that comes while a turn runs.
+type Multitask string
+
+// The ways of a message that comes while a turn runs.
+const (
+	Enqueue   Multitask = "enqueue"   // it waits for its turn, behind those that came before it
+	Reject    Multitask = "reject"    // it is refused with a [lane.BusyError]
+	Interrupt Multitask = "interrupt" // the running turn is cancelled, and what it has done is kept
+	Rollback  Multitask = "rollback"  // the running turn is cancelled, and its messages go
+)
+
+// Channel is that of the threads in which people talk with the agent.
+const Channel = "operate"
+
+// Turn is one message of a person.
+type Turn struct {
+	Message string
+	Thread  string // empty: a new one
+	// Multitask is what to do about a running turn; empty: enqueue.
+	Multitask Multitask
+	By        string // who talks
+	// Limited are those who may use the skills that need no approval, and interrupt no
+	// turn but their own.
+	Limited bool
+	// Begun is told once the turn is written down, and can no longer be lost. It may
+	// be nil, as may Tell, which is told what happens as it happens.
+	Begun func(execution, thread string)
+	Tell  func(Event)
+}
+
+var (
+	// ErrNoThread says that there is no such conversation with the agent.
+	ErrNoThread = errors.New("there is no such thread")
+	// ErrNotYours says that the running turn is somebody else's.
+	ErrNotYours = errors.New("the running turn is another person's: only an admin may end it")
+	// errLater says that the time was up before the turn came to its turn.
+	errLater = errors.New("the time was up, in line")
+)
+
+// talking is the task of an execution that is a turn.
+const talking = "turn"
+
+// asked is the input of such an execution.
+type asked struct {
+	Task    string `json:"task"`
+	Thread  string `json:"thread_id"`
+	Message string `json:"message"`
+	By      string `json:"by"`
+	Limited bool   `json:"limited,omitempty"`
+}
+
+// askedOf is what a turn was asked; false: the execution is none.
+func askedOf(e run.Execution) (a asked, ok bool) {
+	err := json.Unmarshal(e.Input, &a)
+	return a, err == nil && a.Task == talking && e.Surface == trace.Operate
+}
+
+// turn is a turn on its way.
+type turn struct {
+	*Operate
+	asked
+	ws        db.Workspace
+	exec      run.Execution
+	fresh     bool       // its thread is not there yet
+	started   bool       // its execution is
+	hold      *lane.Hold // of the execution
+	operate   *lane.Hold
+	multitask Multitask
+	ended     *ended // the turn that it took the place of
+	begun     func(execution, thread string)
+	tell      teller
+}
+
+// Talk has one turn with the agent: it takes lane operate, writes the message down,
+// works, and writes the answer down. What was written is not lost: a turn that is
+// cut off goes on when its row in the outbox is due. The context should not end
+// because whoever asked has left. It is called by POST /api/v1/operate.
+func (o *Operate) Talk(ctx context.Context, ws db.Workspace, t Turn) (Reply, error) {
+	id, _ := trace.From(ctx)
+	s := &turn{
+		Operate: o, ws: ws, multitask: cmp.Or(t.Multitask, Enqueue), begun: t.Begun, tell: teller{emit: t.Tell}, fresh: t.Thread == "",
+		asked: asked{Task: talking, Thread: t.Thread, Message: t.Message, By: t.By, Limited: t.Limited},
+	}
+	if s.fresh {
+		s.Thread = o.IDs()
+	} else if found, err := o.Threads.Get(ctx, ws, t.Thread); errors.Is(err, db.ErrNoRows) || err == nil && found.Channel != Channel {
+		return Reply{}, ErrNoThread
+	} else if err != nil {
+		return Reply{}, err
+	}
+	s.exec = run.Execution{ID: o.IDs(), Agent: activity.Operator, Surface: trace.Operate, Trace: id, Attempt: 1, Input: encode(s.asked)}
+	s.exec.Subject = lane.Execution(s.exec.ID)
+	ctx = trace.WithExecution(ctx, s.exec.ID)
+	err := o.under(ctx, ws, s.exec, func(ctx context.Context, hold *lane.Hold) error {
+		s.hold = hold
+		defer s.leave(ctx)
+		return s.run(ctx)
+	})
+	return s.reply(ctx, err)
+}
+
+func (s *turn) run(ctx context.Context) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	if err := s.begin(ctx); err != nil {
+		return err
+	}
+	return s.work(ctx)
+}
+
+// start queues the rows of a turn: its thread, its execution, and a kick by which it
+// goes on if it is cut off.
+func (s *turn) start(ctx context.Context, tx lane.Tx) error {
+	if s.started {
+		return nil
+	}
+	if s.fresh {
+		s.Threads.OpenIn(tx.Later(), s.Thread, Channel, s.Thread)
+	}
+	if err := s.Runs.Start(tx, s.exec); err != nil {
+		return err
+	}
+	s.Outbox.Enqueue(ctx, tx.Later(), outbox.Row{
+		Kind: outbox.Kick, Topic: Topic, Key: kickOf(s.exec.ID), Payload: encode(goesOn{s.exec.ID}), MaxAttempts: maxAttempts,
+		Delay: lane.Operate.TTL() + time.Minute, Trace: s.exec.Trace, Execution: s.exec.ID,
+	})
+	return nil
+}
+
+// maxAttempts is how often it is tried to go on with a turn, over an hour and more.
+const maxAttempts = 20
+
+// kickOf is the key of the row by which an execution goes on.
+func kickOf(execution string) string { return "execution:" + execution }
+
+// queue writes the turn down while it waits in line.
+func (s *turn) queue(ctx context.Context) error {
+	if s.started {
+		return nil
+	}
+	if err := s.Lanes.InHold(ctx, s.hold, s.start); err != nil {
+		return err
+	}
+	s.running()
+	return nil
+}
+
+// begin writes down what the person said, and what became of the turn before.
+func (s *turn) begin(ctx context.Context) error {
+	err := s.Lanes.InHold(ctx, s.holds(), func(ctx context.Context, tx lane.Tx) error {
+		if err := s.start(ctx, tx); err != nil {
+			return err
+		}
+		if s.ended != nil {
+			if err := s.closeEnded(ctx, tx); err != nil {
+				return err
+			}
+		}
+		return s.say(ctx, tx, s.Thread, thread.Spoken{Role: thread.User, Body: s.Message, Execution: s.exec.ID, Key: s.exec.ID + ":asked"})
+	})
+	if err != nil {
+		return err
+	}
+	s.running()
+	return nil
+}
+
+// say writes a message into a thread, once.
+func (s *turn) say(ctx context.Context, tx lane.Tx, to string, m thread.Spoken) error {
+	_, err := s.Threads.Append(ctx, tx, to, m)
+	return err
+}
+
+// running notes that the turn is written down.
+func (s *turn) running() {
+	if !s.started && s.begun != nil {
+		s.begun(s.exec.ID, s.Thread)
+	}
+	s.started = true
+}
+
+func (s *turn) holds() lane.Holds { return lane.Holds{s.hold, s.operate} }
+
+// leave gives lane operate back, unless the turn's last transaction did.
+func (s *turn) leave(ctx context.Context) {
+	if s.operate == nil {
+		return
+	}
+	last, cancel := lastly(ctx)
+	defer cancel()
+	if err := s.Lanes.Release(last, s.operate); err != nil && !errors.Is(err, lane.ErrLost) {
+		s.Slog.WarnContext(last, "lane operate is left to expire", "error", err)
+	}
+}
+
+// Reply is what came of a turn so far.
+type Reply struct {
+	Status    Status
+	Answer    string
+	Reason    string // why it is not completed
+	Execution string
+	Trace     trace.ID
+	Thread    string
+	// Prompt and Completion count the tokens of its model calls.
+	Prompt, Completion int64
+	// Approvals are what it waits for.
+	Approvals []string
+	// NotUndone are the effects of a turn that was rolled back which stay.
+	NotUndone []Effect
+}
+
+// Status is where a turn is.
+type Status string
+
+// The statuses of a turn.
+const (
+	Completed Status = "completed"
+	Stalled   Status = "stalled" // it ended without getting there, or was ended
+	Waiting   Status = "waiting" // it goes on: after an approval, or by itself
+)
+
+// replyOf reads how a turn stands.
+func replyOf(e run.Execution) Reply {
+	var result struct {
+		Answer  string   `json:"answer"`
+		Reason  string   `json:"reason"`
+		Summary string   `json:"summary"`
+		Waits   []string `json:"waits"`
+	}
+	_ = json.Unmarshal(e.Result, &result) // none: it has not come that far
+	a, _ := askedOf(e)
+	r := Reply{
+		Status: Stalled, Answer: result.Answer, Reason: cmp.Or(result.Reason, e.Error), Execution: e.ID, Trace: e.Trace, Thread: a.Thread,
+		Prompt: e.PromptTokens, Completion: e.CompletionTokens,
+	}
+	switch e.Status {
+	case run.Completed:
+		r.Status = Completed
+	case run.Waiting:
+		r.Status, r.Approvals, r.Reason = Waiting, result.Waits, "a call waits for a person"
+	case run.Running, run.Parked:
+		r.Status, r.Reason = Waiting, cmp.Or(r.Reason, "it was cut off, and goes on by itself")
+	}
+	if r.Status == Stalled && result.Summary != "" {
+		r.Reason += "; " + result.Summary
+	}
+	return r
+}
+
+// reply reads how the turn stands after it ended with err. One that is written down
+// goes on by itself, whatever has cut it off here.
+func (s *turn) reply(ctx context.Context, err error) (Reply, error) {
+	if !s.started {
+		return Reply{}, err
+	}
+	if err != nil {
+		s.Slog.WarnContext(ctx, "a turn was cut off", "error", err)
+	}
+	last, cancel := lastly(ctx)
+	defer cancel()
+	e, err := s.Runs.Get(last, s.ws, s.exec.ID)
+	if err != nil {
+		s.Slog.ErrorContext(ctx, "how a turn stands can't be read", "error", err)
+		e = s.exec
+		e.Status = run.Running
+	}
+	r := replyOf(e)
+	if s.ended != nil {
+		r.NotUndone = s.ended.effects
+	}
+	return r, nil
+}
+
+// lastly is a context for the last reads and writes, which outlives the work's. It
+// has no deadline, by which a hold that is proven in it would be shortened.
+func lastly(ctx context.Context) (context.Context, context.CancelFunc) {
+	last, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	timer := time.AfterFunc(lastWrites, cancel)
+	return last, func() { timer.Stop(); cancel() }
+}
+
+// stopped is the reason of a turn that was taken another's place of.
+func stopped(mode Multitask, by string) string { return fmt.Sprintf("%s by %s", mode, by) }

@@ -1,0 +1,188 @@
+package operate_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
+)
+
+func TestATurn(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		m := script(t, calls("I note it.", "note", `{"what":"x"}`), says("It is ", "noted."), says("Still here."))
+		w.think(m)
+		r := w.said(t, operate.Turn{Message: "Note x."})
+		if r.Status != operate.Completed || r.Answer != "It is noted." || r.Prompt != 20 || r.Completion != 10 || r.Reason != "" || r.Thread == "" {
+			t.Errorf("got %+v", r)
+		}
+		if e := w.execution(t, r.Execution); e.Status != run.Completed || e.Trace != r.Trace {
+			t.Errorf("its execution is %+v", e)
+		}
+		if got := w.spoken(t, r.Thread); !slices.Equal(got, []string{"user: Note x.", "assistant: It is noted."}) {
+			t.Errorf("the thread is %q", got)
+		}
+		if told := w.actions(t, "operate"); len(told) != 1 || told[0].Execution != r.Execution || told[0].Thread != r.Thread || told[0].Usage.TotalTokens != 30 {
+			t.Errorf("the log says %+v", told)
+		}
+		w.mustBeFree(t)
+
+		again := w.said(t, operate.Turn{Message: "And?", Thread: r.Thread})
+		if again.Answer != "Still here." || again.Thread != r.Thread || again.Execution == r.Execution {
+			t.Errorf("got %+v", again)
+		}
+		var told []string
+		for _, said := range m.request(2).Messages {
+			told = append(told, string(said.Role)+": "+said.Text)
+		}
+		if !slices.Equal(told, []string{"user: Note x.", "assistant: It is noted.", "user: And?"}) {
+			t.Errorf("the model is told %q", told)
+		}
+		if got := w.drain(t); got.Claimed != 0 {
+			t.Errorf("something is left to do: %+v", got)
+		}
+	})
+}
+
+func TestOperateCountsAsHeldAfterATurn(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.think(script(t, says("Hello."), says("Again.")))
+		r := w.said(t, operate.Turn{Message: "Hello."})
+		look := func() lane.Info {
+			t.Helper()
+			return must(w.Lanes.Peek(t.Context(), w.Workspace, lane.Operate))(t)
+		}
+		if i := look(); i.Held() || !i.InUse() || i.Lingers() > 2*time.Minute || i.Lingers() < time.Minute {
+			t.Errorf("held %v, lingers %s", i.Held(), i.Lingers())
+		}
+		w.said(t, operate.Turn{Message: "Hello?", Thread: r.Thread, Multitask: operate.Reject}) // has it at once
+		w.Skew.Advance(2 * time.Minute)
+		if i := look(); i.InUse() {
+			t.Errorf("two minutes later it lingers for %s", i.Lingers())
+		}
+	})
+}
+
+func TestAThreadMustBeThere(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		if _, err := w.say(operate.Turn{Message: "Hello.", Thread: ids()}); !errors.Is(err, operate.ErrNoThread) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestATurnThatGetsNowhereStalls(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.think(script(t, calls("", "note", `{"what":"x"}`), calls("", "fly", `{}`), calls("", "fly", `{}`), calls("", "fly", `{}`)))
+		r := w.said(t, operate.Turn{Message: "Fly."})
+		if r.Status != operate.Stalled || !strings.Contains(r.Reason, "fly") || !strings.Contains(r.Reason, "done so far: note") {
+			t.Errorf("got %+v", r)
+		}
+		if got := w.spoken(t, r.Thread); len(got) != 2 || !strings.HasPrefix(got[1], "assistant: (stopped: ") || !strings.Contains(got[1], "done so far: note") {
+			t.Errorf("the thread is %q", got)
+		}
+		w.mustBeFree(t)
+	})
+}
+
+func TestAModelThatFailsEndsTheTurn(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.think(script(t, func(context.Context, llm.Request, func(string)) (llm.Response, error) {
+			return llm.Response{}, &llm.Error{Class: llm.ClassAuthentication, Provider: "script", Err: errors.New("a secret of theirs")}
+		}))
+		r := w.said(t, operate.Turn{Message: "Hello."})
+		if r.Status != operate.Stalled || !strings.Contains(r.Reason, "authentication") || strings.Contains(r.Reason, "theirs") || w.execution(t, r.Execution).Status != run.Failed {
+			t.Errorf("got %+v", r)
+		}
+		w.mustBeFree(t)
+	})
+}
+
+func TestThoseWhoMayNotApproveGetNoSkillThatNeedsIt(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		m := script(t, calls("", "pay", `{}`), says("I can't."))
+		w.think(m)
+		r := w.said(t, operate.Turn{Message: "Pay.", By: "user:bob", Limited: true})
+		if r.Status != operate.Completed || len(m.request(0).Tools) != 1 || m.request(0).Tools[0].Name != "note" {
+			t.Errorf("got %+v with %+v", r, m.request(0).Tools)
+		}
+		if waits, _, err := w.Approvals.List(t.Context(), w.Workspace, all); err != nil || len(waits) != 0 || w.paid != 0 {
+			t.Errorf("paid %d, waiting %+v, %v", w.paid, waits, err)
+		}
+	})
+}
+
+// TestATurnWhoseTimeEndsGoesOnByItself has the process end in the middle.
+func TestATurnWhoseTimeEndsGoesOnByItself(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		ctx, end := context.WithCancel(t.Context())
+		w.think(script(t, calls("", "note", `{"what":"x"}`), func(ctx context.Context, _ llm.Request, _ func(string)) (llm.Response, error) {
+			end()
+			<-ctx.Done()
+			return llm.Response{}, llm.Interrupted(ctx, "script")
+		}, says("Done.")))
+		r, err := w.Talk(ctx, w.Workspace, operate.Turn{Message: "Note x.", By: "user:ada"})
+		if err != nil || r.Status != operate.Waiting || w.execution(t, r.Execution).Status != run.Parked {
+			t.Fatalf("got %+v, %v", r, err)
+		}
+		w.mustBeFree(t)
+		if got := w.drain(t); got.Claimed != 0 {
+			t.Errorf("it goes on at once: %+v", got)
+		}
+		w.Skew.Advance(10 * time.Minute)
+		if got := w.drain(t); got.Sent != 1 {
+			t.Errorf("sent %+v", got)
+		}
+		if e := w.execution(t, r.Execution); e.Status != run.Completed || e.Attempt != 2 || len(w.noted) != 1 {
+			t.Errorf("it is %+v, noted %q", e, w.noted)
+		}
+		if got := w.spoken(t, r.Thread); !slices.Equal(got, []string{"user: Note x.", "assistant: Done."}) {
+			t.Errorf("the thread is %q", got)
+		}
+		w.mustBeFree(t)
+	})
+}
+
+// TestAKilledTurnIsTakenUp has a process stand still beyond its holds, while another
+// goes on with the turn: the first writes nothing when it wakes up.
+func TestAKilledTurnIsTakenUp(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		asleep, awake := make(chan struct{}), make(chan struct{})
+		w.think(script(t, calls("I note it.", "note", `{"what":"x"}`), func(context.Context, llm.Request, func(string)) (llm.Response, error) {
+			close(asleep)
+			<-awake
+			return text("Too late."), nil
+		}))
+		first := w.saying(operate.Turn{Message: "Note x."})
+		id := <-first.begun
+		<-asleep
+		w.Skew.Advance(10 * time.Minute)
+		other := w.another(t, script(t, says("Done.")))
+		if got := other.drain(t); got.Sent != 1 {
+			t.Fatalf("sent %+v", got)
+		}
+		close(awake)
+		<-first.ended
+		if first.err != nil || first.reply.Status != operate.Completed || first.reply.Answer != "Done." {
+			t.Errorf("the first is told %+v, %v", first.reply, first.err)
+		}
+		e := w.execution(t, id)
+		if e.Status != run.Completed || e.Attempt != 2 || len(w.noted)+len(other.noted) != 1 {
+			t.Errorf("it is %+v, noted %q and %q", e, w.noted, other.noted)
+		}
+		_, _, reply, err := w.Told(t.Context(), w.Workspace, id, operate.Position{})
+		if err != nil || reply == nil {
+			t.Fatal(reply, err)
+		}
+		if got := w.spoken(t, reply.Thread); !slices.Equal(got, []string{"user: Note x.", "assistant: Done."}) {
+			t.Errorf("the thread is %q", got)
+		}
+		w.mustBeFree(t)
+	})
+}

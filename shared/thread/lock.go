@@ -1,0 +1,210 @@
+package thread
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+)
+
+// Outcome is how an execution came to have a thread.
+type Outcome string
+
+// The outcomes of asking for a thread.
+const (
+	Acquired   Outcome = "acquired"
+	Refreshed  Outcome = "refreshed"   // it had it already
+	Inherited  Outcome = "inherited"   // from one that waits for it
+	HandedOver Outcome = "handed_over" // by one that has parked it
+	Cleared    Outcome = "cleared"     // it was stale, or superseded
+)
+
+// ErrNotHeld says that an execution does not have the thread.
+var ErrNotHeld = errors.New("the execution does not have the thread")
+
+// A HeldError says that another has the thread, and who.
+type HeldError struct {
+	Thread string
+	Lock   Lock
+}
+
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("thread %s is held by execution %s", e.Thread, e.Lock.Execution())
+}
+
+// RetryAfter is when the lock is stale unless its holder does something.
+func (e *HeldError) RetryAfter() time.Duration {
+	if e.Lock.ParkedBy == e.Lock.Holder && e.Lock.ParkedUntil != nil {
+		return max(0, e.Lock.ParkedUntil.Sub(e.Lock.Since)-e.Lock.Age)
+	}
+	return max(0, Idle-e.Lock.Age)
+}
+
+// Lock takes a thread for an execution, or refreshes that it has it, in one round
+// trip. It is refused with a [HeldError]; an execution that has ended with a
+// [run.EndedError]; what is not there is [db.ErrNoRows].
+func (s *Store) Lock(ctx context.Context, ws db.Workspace, thread, execution string) (Outcome, error) {
+	var b db.Batch
+	t := s.take(&b, thread, execution)
+	if err := s.db.Do(ctx, ws, &b); err != nil {
+		return "", fmt.Errorf("lock thread: %w", err)
+	}
+	return t.judge(ctx, s.slog)
+}
+
+// taking is an execution's try to take a thread and what became of it.
+type taking struct {
+	thread, execution string
+	asker             run.Status
+	before            Lock
+	after             []Thread
+}
+
+// take adds the try to a batch: the asker and the thread's row are locked, and then
+// one statement decides.
+func (s *Store) take(b *db.Batch, thread, execution string) *taking {
+	t := &taking{thread: thread, execution: execution}
+	b.Each(func(scan db.Scan) error { return scan(&t.asker) }, s.q.Asker, execution)
+	b.Each(t.before.scan, s.q.Head, thread)
+	b.Exec(s.q.Take, thread, execution, -Idle.Milliseconds())
+	b.Exec(s.q.Wake, list(thread), behind)
+	b.Each(collect(&t.after), s.q.Get, thread, -Idle.Milliseconds())
+	return t
+}
+
+// scan reads what the row says of the lock.
+func (l *Lock) scan(scan db.Scan) error {
+	var holder, parkedBy, author *string
+	var stack json.RawMessage
+	if err := scan(&holder, &stack, &parkedBy, &author); err != nil {
+		return err
+	}
+	l.Holder, l.ParkedBy, l.Author = text(holder), text(parkedBy), text(author)
+	return json.Unmarshal(stack, &l.Stack)
+}
+
+// judge says, and logs, what became of it.
+func (t *taking) judge(ctx context.Context, log *slog.Logger) (Outcome, error) {
+	switch {
+	case len(t.after) == 0:
+		return "", fmt.Errorf("lock thread %s: %w", t.thread, db.ErrNoRows)
+	case t.asker == "":
+		return "", fmt.Errorf("lock thread for execution %s: %w", t.execution, db.ErrNoRows)
+	case t.asker.Ended():
+		return "", fmt.Errorf("lock thread: %w", &run.EndedError{ID: t.execution, Status: t.asker})
+	}
+	now := t.after[0].Lock
+	if now.Holder != t.execution {
+		log.InfoContext(ctx, "thread refused", "thread", t.thread, "execution", t.execution, "holder", now.Execution(), "age", now.Age)
+		return "", &HeldError{Thread: t.thread, Lock: now}
+	}
+	was := t.before
+	how, level := Acquired, slog.LevelInfo
+	switch {
+	case was.Holder == t.execution:
+		how, level = Refreshed, slog.LevelDebug
+	case was.Holder == "" || was.Author == t.execution:
+	case len(now.Stack) > 1 && was.Holder == now.Stack[len(now.Stack)-2]:
+		how = Inherited
+		if was.Holder == now.ParkedBy {
+			how = HandedOver
+		}
+	default:
+		how, level = Cleared, slog.LevelWarn
+	}
+	log.Log(ctx, level, "thread "+string(how), "thread", t.thread, "execution", t.execution, "from", was.Execution())
+	return how, nil
+}
+
+// Unlock lets go of a thread: the next of its stack has it, else the head of its
+// queue. An execution that does not have it gets [ErrNotHeld].
+func (s *Store) Unlock(ctx context.Context, tx run.Tx, thread, execution string) error {
+	was, err := s.head(ctx, tx, thread)
+	if err == nil && was.Holder != execution {
+		err = ErrNotHeld
+	}
+	if err != nil {
+		return fmt.Errorf("unlock thread %s: %w", thread, err)
+	}
+	s.settle(tx.Later(), execution, nil, thread)
+	s.slog.InfoContext(ctx, "thread released", "thread", thread, "execution", execution)
+	return nil
+}
+
+// ForceUnlock takes a thread from all of its stack, whatever they do, and answers
+// who had it; nobody is [ErrNotHeld].
+func (s *Store) ForceUnlock(ctx context.Context, tx run.Tx, thread, reason string) (Lock, error) {
+	was, err := s.head(ctx, tx, thread)
+	if err == nil && was.Holder == "" {
+		err = ErrNotHeld
+	}
+	if err != nil {
+		return Lock{}, fmt.Errorf("force thread %s free: %w", thread, err)
+	}
+	tx.Later().Exec(s.q.Unpark, thread)
+	s.settle(tx.Later(), "", 0, thread)
+	s.slog.WarnContext(ctx, "thread released by force", "thread", thread, "from", was.Execution(), "reason", reason)
+	return was, nil
+}
+
+// Release lets go of all threads that an execution has. It belongs into the
+// transaction that ends the execution, behind that.
+func (s *Store) Release(ctx context.Context, tx run.Tx, execution string) (int, error) {
+	var held []string
+	if err := tx.Each(ctx, ids(&held), s.q.Held, execution); err != nil {
+		return 0, fmt.Errorf("release the threads of execution %s: %w", execution, err)
+	}
+	if len(held) > 0 {
+		s.settle(tx.Later(), execution, nil, held...)
+		s.slog.InfoContext(ctx, "threads released", "execution", execution, "released", len(held))
+	}
+	return len(held), nil
+}
+
+// End ends an execution as [run.Store.End] does and lets go of its threads.
+func (s *Store) End(ctx context.Context, tx run.Tx, execution string, as run.Status, result json.RawMessage, message string) error {
+	if err := s.runs.End(ctx, tx, execution, as, result, message); err != nil {
+		return err
+	}
+	_, err := s.Release(ctx, tx, execution)
+	return err
+}
+
+// head locks a thread's row and reads who has it.
+func (s *Store) head(ctx context.Context, tx run.Tx, thread string) (Lock, error) {
+	var l Lock
+	there := false
+	err := tx.Each(ctx, func(scan db.Scan) error { there = true; return l.scan(scan) }, s.q.Head, thread)
+	if err == nil && !there {
+		err = db.ErrNoRows
+	}
+	return l, err
+}
+
+// settle decides anew who has threads, whose rows are locked, when one has let go
+// (empty: nobody) and, with idle in milliseconds from now, who did nothing since is
+// gone; what is theirs then leaves the queue.
+func (s *Store) settle(b *db.Batch, letGo string, idle any, threads ...string) {
+	b.Exec(s.q.Settle, list(threads...), db.Null(letGo), idle)
+	b.Exec(s.q.Wake, list(threads...), behind)
+}
+
+func ids(into *[]string) func(db.Scan) error {
+	return func(scan db.Scan) error {
+		var id string
+		err := scan(&id)
+		*into = append(*into, id)
+		return err
+	}
+}
+
+// list is ids as a JSON argument.
+func list(ids ...string) string {
+	raw, _ := json.Marshal(ids) // strings always have one
+	return string(raw)
+}

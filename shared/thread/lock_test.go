@@ -1,0 +1,210 @@
+package thread_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/thread"
+)
+
+// Who may speak under whom: every hop begun with the parent waiting, everyone on the
+// way alive and waiting, and the holder on top.
+func TestInheritance(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		root := w.begin(t, "", false)
+		child := w.begin(t, root, true)
+		sibling := w.begin(t, root, true)
+		grandchild := w.begin(t, child, true)
+		loose := w.begin(t, child, false)
+		underLoose := w.begin(t, loose, true)
+
+		th := w.open(t, "x")
+		w.mustLock(t, th, root, thread.Acquired)
+		w.mustRefuse(t, th, loose, root)
+		w.mustRefuse(t, th, underLoose, root)
+		w.mustLock(t, th, grandchild, thread.Inherited) // past its parent, which waits
+		w.mustRefuse(t, th, sibling, grandchild)        // awaited siblings take turns
+		w.mustRefuse(t, th, child, grandchild)
+		w.complete(t, grandchild)
+		w.mustHold(t, th, root)
+		w.mustLock(t, th, sibling, thread.Inherited)
+		w.mustLock(t, th, sibling, thread.Refreshed)
+		w.end(t, root, run.Failed) // its end does not free the thread under the child
+		w.mustRefuse(t, th, loose, sibling)
+		w.complete(t, sibling)
+		w.mustHold(t, th)
+		w.mustLock(t, th, child, thread.Acquired)
+	})
+}
+
+func TestAParentThatStoppedWaitingIsNotInheritedFrom(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		root := w.begin(t, "", false)
+		child := w.begin(t, root, true)
+		grandchild := w.begin(t, child, true)
+		th := w.open(t, "x")
+		w.mustLock(t, th, root, thread.Acquired)
+		w.end(t, child, run.Cancelled)
+		w.mustRefuse(t, th, grandchild, root)
+	})
+}
+
+func TestAnEndReleasesAllThreads(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		a, b := w.begin(t, "", false), w.begin(t, "", false)
+		one, two, three := w.open(t, "1"), w.open(t, "2"), w.open(t, "3")
+		for _, th := range []string{one, two, three} {
+			w.mustLock(t, th, a, thread.Acquired)
+		}
+		queued := w.queue(t, two, b, "B", 1)
+		w.end(t, a, run.Failed)
+		w.mustHold(t, one)
+		w.mustHold(t, two, queued) // for its own send
+		w.mustHold(t, three)
+		if got := w.get(t, two).Lock; got.Execution() != b {
+			t.Errorf("%+v", got)
+		}
+		c := w.begin(t, "", false)
+		w.mustRefuse(t, two, c, b)
+		w.mustLock(t, two, b, thread.Acquired) // its own message does not stand in its way
+		w.say(t, two, b, "B again")
+		w.drain(t)
+		w.mustHaveSaid(t, "B", "B again")
+		w.mustHold(t, two, b)
+	})
+}
+
+func TestWhoMayNotAsk(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		th, e := w.open(t, "x"), w.begin(t, "", false)
+		if _, err := w.lock(t, th, ids()); !errors.Is(err, db.ErrNoRows) {
+			t.Errorf("nobody: %v", err)
+		}
+		if _, err := w.lock(t, ids(), e); !errors.Is(err, db.ErrNoRows) {
+			t.Errorf("no thread: %v", err)
+		}
+		w.complete(t, e)
+		_, err := w.lock(t, th, e)
+		if ended, ok := errors.AsType[*run.EndedError](err); !ok || ended.Status != run.Completed {
+			t.Errorf("ended: %v", err)
+		}
+		if _, err := w.trySend(t, thread.Outgoing{Thread: th, Execution: e, Body: "x"}); !errors.As(err, new(*run.EndedError)) {
+			t.Errorf("ended: %v", err)
+		}
+		w.mustHold(t, th)
+	})
+}
+
+func TestUnlock(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		th, a, b := w.open(t, "x"), w.begin(t, "", false), w.begin(t, "", false)
+		unlock := func(e string) error {
+			return w.try(t, func(ctx context.Context, tx *db.Tx) error { return w.threads.Unlock(ctx, tx, th, e) })
+		}
+		if err := unlock(a); !errors.Is(err, thread.ErrNotHeld) {
+			t.Errorf("free: %v", err)
+		}
+		w.mustLock(t, th, a, thread.Acquired)
+		if err := unlock(b); !errors.Is(err, thread.ErrNotHeld) {
+			t.Errorf("another's: %v", err)
+		}
+		w.mustHold(t, th, a)
+		if err := unlock(a); err != nil {
+			t.Error(err)
+		}
+		w.mustHold(t, th)
+	})
+}
+
+func TestForce(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		th, a, b := w.open(t, "x"), w.begin(t, "", false), w.begin(t, "", false)
+		force := func() (was thread.Lock, err error) {
+			err = w.try(t, func(ctx context.Context, tx *db.Tx) error {
+				was, err = w.threads.ForceUnlock(ctx, tx, th, "stuck")
+				return err
+			})
+			return was, err
+		}
+		if _, err := force(); !errors.Is(err, thread.ErrNotHeld) {
+			t.Errorf("free: %v", err)
+		}
+		w.mustLock(t, th, a, thread.Acquired)
+		w.park(t, th, a, 0)
+		w.queue(t, th, b, "B", 1)
+		if was, err := force(); err != nil || was.Execution() != a {
+			t.Errorf("%+v, %v", was, err)
+		}
+		w.drain(t)
+		w.mustHaveSaid(t, "B")
+		w.mustHold(t, th)
+	})
+}
+
+func TestWhatOthersMayDoWhileAThreadIsParked(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		a, b := w.begin(t, "", false), w.begin(t, "", false)
+		parked := func(address string, p thread.Policy) string {
+			th := w.opened(t, thread.Thread{Channel: "ledger", Address: address, Policy: p})
+			w.mustLock(t, th, a, thread.Acquired)
+			w.park(t, th, a, time.Hour)
+			w.Skew.Advance(20 * time.Minute)
+			return th
+		}
+		w.mustRefuse(t, parked("queue", thread.Queue), b, a)
+
+		th := parked("supersede", thread.Supersede)
+		w.mustLock(t, th, b, thread.Cleared)
+		w.mustHold(t, th, b)
+		if resumed := w.answer(t, th, "hello"); resumed != "" {
+			t.Errorf("resumed %s", resumed)
+		}
+
+		th = parked("hand over", thread.HandOver)
+		w.mustLock(t, th, b, thread.HandedOver)
+		w.mustHold(t, th, a, b)
+		w.complete(t, b)
+		w.mustHold(t, th, a)
+		if resumed := w.answer(t, th, "hello"); resumed != a {
+			t.Errorf("resumed %q", resumed)
+		}
+
+		c := w.begin(t, "", false)
+		th = parked("for too long", thread.Queue)
+		w.Skew.Advance(39 * time.Minute)
+		w.mustRefuse(t, th, c, a)
+		w.Skew.Advance(2 * time.Minute)
+		w.mustLock(t, th, c, thread.Cleared)
+	})
+}
+
+// A lock is one round trip, whatever comes of it.
+func TestStatementsAndRoundTrips(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		th, a, b := w.open(t, "x"), w.begin(t, "", false), w.begin(t, "", false)
+		for _, step := range []struct {
+			what string
+			want db.Stats
+			do   func()
+		}{
+			{"lock", db.Stats{Statements: 5, RoundTrips: 1}, func() { w.mustLock(t, th, a, thread.Acquired) }},
+			{"refresh", db.Stats{Statements: 5, RoundTrips: 1}, func() { w.mustLock(t, th, a, thread.Refreshed) }},
+			{"refusal", db.Stats{Statements: 5, RoundTrips: 1}, func() { w.mustRefuse(t, th, b, a) }},
+			{"send", db.Stats{Statements: 8, RoundTrips: 2}, func() { w.say(t, th, a, "A") }},
+			{"queue", db.Stats{Statements: 9, RoundTrips: 3}, func() { w.queue(t, th, b, "B", 1) }},
+			{"end", db.Stats{Statements: 6, RoundTrips: 3}, func() { w.complete(t, a) }},
+			{"two sent", db.Stats{Statements: 2*(1+2+5) + 1, RoundTrips: 2*3 + 1}, func() { w.drain(t) }},
+			{"idle sweep", db.Stats{Statements: 3, RoundTrips: 2}, func() { w.sweep(t) }},
+		} {
+			before := w.DB.Stats()
+			step.do()
+			if got := w.DB.Stats().Sub(before); got != step.want {
+				t.Errorf("%s: %+v, want %+v", step.what, got, step.want)
+			}
+		}
+	})
+}

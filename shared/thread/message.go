@@ -1,0 +1,110 @@
+package thread
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/invalid"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+)
+
+// Role says whose words a message is.
+type Role string
+
+// The roles.
+const (
+	User      Role = "user" // the person outside
+	Assistant Role = "assistant"
+	System    Role = "system"
+	Tool      Role = "tool"
+)
+
+// Spoken is a message of a thread that was spoken.
+type Spoken struct {
+	ID        string // empty: a new one
+	Seq       int64  // given in the order in which messages are stored
+	Role      Role
+	Body      string
+	Execution string
+	// Key makes it one: a thread has one message of a key.
+	Key       string
+	Data      json.RawMessage
+	CreatedAt time.Time
+}
+
+const (
+	maxBody = 64 << 10
+	maxKey  = 200
+)
+
+// storable reports whether the database takes a body.
+func storable(body string) bool {
+	return len(body) <= maxBody && utf8.ValidString(body) && strings.IndexByte(body, 0) < 0
+}
+
+// Append stores a message, unless the thread has one of its key. When the person
+// has spoken the owner of a parked thread is resumed, and answered.
+func (s *Store) Append(ctx context.Context, tx run.Tx, thread string, m Spoken) (resumed string, err error) {
+	var wrong invalid.Error
+	wrong.If(!storable(m.Body), "body", "has at most 65536 bytes of text")
+	wrong.If(len(m.Key) > maxKey, "key", "has at most 200 characters")
+	if err := wrong.OrNil(); err != nil {
+		return "", err
+	}
+	if m.Role == User {
+		if resumed, err = s.Resume(ctx, tx, thread); err != nil {
+			return "", err
+		}
+	}
+	n, err := tx.Exec(ctx, s.q.Bump, thread)
+	if err == nil && n == 0 {
+		err = db.ErrNoRows
+	}
+	if err != nil {
+		return "", fmt.Errorf("append to thread %s: %w", thread, err)
+	}
+	s.say(tx.Later(), thread, m)
+	return resumed, nil
+}
+
+// say stores a message with the number that was just taken.
+func (s *Store) say(b *db.Batch, thread string, m Spoken) {
+	b.Exec(s.q.Say, thread, cmp.Or(m.ID, s.ids()), m.Role, m.Body, db.Null(m.Execution), db.Null(m.Key), m.Data)
+}
+
+// Messages reads what was spoken in a thread, oldest first: at most limit (50 when
+// zero, 200 at most) behind a cursor. next continues the listing; empty at its end.
+func (s *Store) Messages(ctx context.Context, ws db.Workspace, thread, cursor string, limit int) (items []Spoken, next string, err error) {
+	var after int64
+	if cursor != "" {
+		if after, err = strconv.ParseInt(cursor, 10, 64); err != nil || after < 0 {
+			return nil, "", ErrCursor
+		}
+	}
+	limit = bounded(limit)
+	err = s.db.Each(ctx, ws, func(scan db.Scan) error {
+		var m Spoken
+		var execution, key *string
+		if err := scan(&m.ID, &m.Seq, &m.Role, &m.Body, &execution, &key, &m.Data, &m.CreatedAt); err != nil {
+			return err
+		}
+		m.Execution, m.Key = text(execution), text(key)
+		items = append(items, m)
+		return nil
+	}, s.q.Messages, thread, after, limit+1)
+	if err != nil {
+		return nil, "", fmt.Errorf("list the messages of thread %s: %w", thread, err)
+	}
+	if len(items) > limit {
+		items = items[:limit]
+		next = strconv.FormatInt(items[limit-1].Seq, 10)
+	}
+	return items, next, nil
+}

@@ -1,0 +1,450 @@
+package thread_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/thread"
+)
+
+var seed = flag.Uint64("thread.seed", uint64(time.Now().UnixNano()), "of the random execution trees")
+
+// Random trees of executions, up to four deep, do what they like to a thread. A model
+// written down a second time says of each step what comes of it; what the person
+// reads must be in its order, and nothing may stand between the messages of one hold
+// but what was said under it.
+func TestRandomTreesNeverInterleave(t *testing.T) {
+	for _, share := range []struct {
+		engine      string
+		parts, each int
+	}{{dbtest.OnSQLite, 4, 500}, {dbtest.OnPostgres, 1, 40}, {dbtest.OnPgBouncer, 1, 10}} {
+		for part := range share.parts {
+			t.Run(share.engine, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, dbtest.New(t, share.engine))
+				for i := range share.each {
+					tree := uint64(part*share.each + i)
+					m := newModel(t, w, rand.New(rand.NewPCG(*seed, tree)))
+					for n := range 15 {
+						m.step()
+						if n%3 == 2 {
+							m.compare()
+						}
+					}
+					m.finish()
+					if t.Failed() {
+						t.Fatalf("seed %d, tree %d: %q", *seed, tree, m.story)
+					}
+				}
+			})
+		}
+	}
+}
+
+// parking is for not quite half an hour; together with the steps of the clock below
+// no limit is met to the minute.
+const parking = 30*time.Minute + 30*time.Second
+
+type execution struct {
+	id       string
+	parent   *execution
+	inherits bool
+	depth    int
+	status   run.Status
+}
+
+func (e *execution) lives() bool { return !e.status.Ended() }
+
+// above are those under whom it may speak.
+func (e *execution) above() (out []string) {
+	for ; e.inherits && e.parent.status == run.Waiting; e = e.parent {
+		out = append(out, e.parent.id)
+	}
+	return out
+}
+
+// said is a message of the model's.
+type said struct {
+	id, author, body string
+	holds            []int // under which it goes
+}
+
+// held is an entry of the stack: who, and which of its holds.
+type held struct {
+	id   string
+	hold int
+}
+
+type model struct {
+	t          *testing.T
+	w          *world
+	rnd        *rand.Rand
+	story      []string
+	now        time.Duration
+	th         string
+	policy     thread.Policy
+	executions []*execution
+	stack      []held
+	since      time.Duration
+	parkedBy   string
+	parkedTill time.Duration
+	queue, out []*said
+	delivered  int
+	holds, n   int
+}
+
+func newModel(t *testing.T, w *world, rnd *rand.Rand) *model {
+	m := &model{t: t, w: w, rnd: rnd, policy: []thread.Policy{thread.Queue, thread.Queue, thread.Supersede, thread.HandOver}[rnd.IntN(4)]}
+	m.th = w.opened(t, thread.Thread{Channel: "ledger", Address: ids(), Policy: m.policy})
+	w.channel.said = nil
+	return m
+}
+
+func (m *model) top() string {
+	if len(m.stack) == 0 {
+		return ""
+	}
+	return m.stack[len(m.stack)-1].id
+}
+
+func (m *model) find(id string) *execution {
+	i := slices.IndexFunc(m.executions, func(e *execution) bool { return e.id == id })
+	if i < 0 {
+		return nil
+	}
+	return m.executions[i]
+}
+
+// lives reports whether an execution has not ended, or a message has not been spoken.
+func (m *model) lives(id string) bool {
+	if e := m.find(id); e != nil {
+		return e.lives()
+	}
+	return slices.ContainsFunc(m.out[m.delivered:], func(s *said) bool { return s.id == id })
+}
+
+func (m *model) idle() bool { return len(m.stack) > 0 && m.now-m.since >= thread.Idle }
+
+func (m *model) parked() bool { return m.parkedBy != "" && m.parkedTill > m.now }
+
+// living is what is left of the stack.
+func (m *model) living(idle bool, asker *execution) (out []held) {
+	owner := -1
+	if m.parked() {
+		owner = slices.IndexFunc(m.stack, func(h held) bool { return h.id == m.parkedBy })
+	}
+	for i, h := range m.stack {
+		keep := !idle || i <= owner
+		if asker != nil {
+			keep = keep || h.id == asker.id || slices.Contains(asker.above(), h.id)
+			if slices.ContainsFunc(m.out, func(s *said) bool { return s.id == h.id && s.author == asker.id }) {
+				keep = false
+			}
+		}
+		if keep && m.lives(h.id) {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// become gives the thread to the last of a stack, whose queued messages go.
+func (m *model) become(stack []held, refreshed bool) {
+	before := m.top()
+	m.stack = stack
+	if refreshed || m.top() != before {
+		m.since = m.now
+	}
+	if !slices.ContainsFunc(stack, func(h held) bool { return h.id == m.parkedBy }) {
+		m.parkedBy = ""
+	}
+	m.queue = slices.DeleteFunc(m.queue, func(s *said) bool {
+		goes := s.id == m.top() || s.author == m.top()
+		if goes {
+			m.goes(s)
+		}
+		return goes
+	})
+}
+
+func (m *model) goes(s *said) {
+	for _, h := range m.stack {
+		s.holds = append(s.holds, h.hold)
+	}
+	m.out = append(m.out, s)
+}
+
+func (m *model) push(stack []held, id string) []held {
+	m.holds++
+	stack = slices.DeleteFunc(slices.Clone(stack), func(h held) bool { return h.id == id })
+	return append(stack, held{id, m.holds})
+}
+
+// take is the model's verdict on an execution that asks for the thread.
+func (m *model) take(e *execution) bool {
+	stack := m.living(m.idle(), e)
+	top := ""
+	if len(stack) > 0 {
+		top = stack[len(stack)-1].id
+	}
+	owned := m.parked() && m.parkedBy == top && top != ""
+	switch {
+	case top == e.id:
+		mine := stack[len(stack)-1]
+		stack = append(slices.DeleteFunc(stack, func(h held) bool { return h.id == e.id }), mine)
+	case top == "":
+		stack = m.push(nil, e.id)
+	case slices.Contains(e.above(), top), owned && m.policy == thread.HandOver:
+		stack = m.push(stack, e.id)
+	case owned && m.policy == thread.Supersede:
+		stack = m.push(nil, e.id)
+	default:
+		return false
+	}
+	m.become(stack, true)
+	return true
+}
+
+// settle gives the thread on.
+func (m *model) settle(letGo string, idle bool) {
+	if letGo != "" && m.top() != letGo {
+		return
+	}
+	stack := slices.DeleteFunc(m.living(idle, nil), func(h held) bool { return h.id == letGo })
+	if len(stack) == 0 && len(m.queue) > 0 {
+		stack = m.push(nil, m.queue[0].id)
+	}
+	m.become(stack, false)
+}
+
+// step does something to both and compares.
+func (m *model) step() {
+	var alive []*execution
+	for _, e := range m.executions {
+		if e.lives() {
+			alive = append(alive, e)
+		}
+	}
+	if len(alive) == 0 {
+		m.begin(nil)
+		return
+	}
+	e := alive[m.rnd.IntN(len(alive))]
+	if len(m.executions) < 4 && m.rnd.IntN(2) == 0 {
+		m.begin(e)
+		return
+	}
+	switch n := m.rnd.IntN(100); {
+	case n < 5:
+		m.begin(nil)
+	case n < 25:
+		m.begin(e)
+	case n < 35:
+		m.lock(e)
+	case n < 60:
+		m.send(e)
+	case n < 65:
+		m.unlock(e)
+	case n < 78:
+		m.end(e)
+	case n < 82:
+		m.park(e)
+	case n < 85:
+		m.answer()
+	case n < 91:
+		m.drain()
+	case n < 97:
+		by := []time.Duration{3 * time.Minute, 11 * time.Minute}[m.rnd.IntN(2)]
+		m.tell("clock", by.String())
+		m.now += by
+		m.w.Skew.Advance(by)
+	default:
+		m.sweep()
+	}
+}
+
+func (m *model) tell(words ...string) {
+	for i, s := range words {
+		if len(s) == 36 {
+			words[i] = s[28:]
+		}
+	}
+	m.story = append(m.story, words...)
+}
+
+func (m *model) begin(parent *execution) {
+	e := &execution{parent: parent, status: run.Running}
+	if parent != nil {
+		if parent.depth == 4 {
+			return
+		}
+		e.depth, e.inherits = parent.depth+1, m.rnd.IntN(3) > 0
+		e.id = m.w.begin(m.t, parent.id, e.inherits)
+		if e.inherits {
+			parent.status = run.Waiting
+		}
+		m.tell("begin", e.id, "under", parent.id)
+	} else {
+		e.depth, e.id = 1, m.w.begin(m.t, "", false)
+		m.tell("begin", e.id)
+	}
+	m.executions = append(m.executions, e)
+}
+
+func (m *model) lock(e *execution) {
+	m.tell("lock", e.id)
+	want := m.take(e)
+	_, err := m.w.lock(m.t, m.th, e.id)
+	refusal, refused := errors.AsType[*thread.HeldError](err)
+	switch {
+	case want == refused, err != nil && !refused:
+		m.t.Errorf("the lock: %v, want it taken: %t", err, want)
+	case refused && refusal.Lock.Holder != m.top():
+		m.t.Errorf("held by %s, want %s", refusal.Lock.Holder, m.top())
+	}
+}
+
+func (m *model) send(e *execution) {
+	m.n++
+	s := &said{author: e.id, body: numbered(m.n)}
+	m.tell("send", s.body, "by", e.id)
+	want := thread.Sent{}
+	if m.take(e) {
+		m.goes(s)
+	} else {
+		m.queue = append(m.queue, s)
+		want.Queued, want.Position = true, len(m.queue)
+	}
+	got := m.w.send(m.t, m.th, e.id, s.body)
+	s.id, want.ID = got.ID, got.ID
+	if got != want {
+		m.t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+func (m *model) unlock(e *execution) {
+	m.tell("unlock", e.id)
+	var want error
+	if m.top() != e.id {
+		want = thread.ErrNotHeld
+	} else {
+		m.settle(e.id, false)
+	}
+	err := m.w.try(m.t, func(ctx context.Context, tx *db.Tx) error { return m.w.threads.Unlock(ctx, tx, m.th, e.id) })
+	if !errors.Is(err, want) {
+		m.t.Errorf("unlock: %v, want %v", err, want)
+	}
+}
+
+func (m *model) end(e *execution) {
+	as := []run.Status{run.Completed, run.Failed, run.Cancelled}[m.rnd.IntN(3)]
+	m.tell(string(as), e.id)
+	e.status = as
+	if p := e.parent; p != nil && e.inherits && p.status == run.Waiting && !slices.ContainsFunc(m.executions, func(c *execution) bool {
+		return c.parent == p && c.inherits && c.lives()
+	}) {
+		p.status = run.Running
+	}
+	m.settle(e.id, false)
+	m.w.end(m.t, e.id, as)
+}
+
+func (m *model) park(e *execution) {
+	m.tell("park", e.id)
+	var want error
+	if m.top() != e.id {
+		want = thread.ErrNotHeld
+	} else {
+		m.parkedBy, m.parkedTill, m.since = e.id, m.now+parking, m.now
+		if e.status == run.Running {
+			e.status = run.Parked
+		}
+	}
+	err := m.w.try(m.t, func(ctx context.Context, tx *db.Tx) error { return m.w.threads.Park(ctx, tx, m.th, e.id, parking) })
+	if !errors.Is(err, want) {
+		m.t.Errorf("park: %v, want %v", err, want)
+	}
+}
+
+func (m *model) answer() {
+	m.tell("answer")
+	want := m.parkedBy
+	if want != "" {
+		if e := m.find(want); e.status == run.Parked {
+			e.status = run.Running
+		}
+		m.parkedBy, m.since = "", m.now
+	}
+	if got := m.w.answer(m.t, m.th, "yes"); got != want {
+		m.t.Errorf("resumed %q, want %q", got, want)
+	}
+}
+
+func (m *model) drain() {
+	m.tell("drain")
+	for m.delivered < len(m.out) {
+		s := m.out[m.delivered]
+		m.delivered++
+		m.settle(s.id, false)
+	}
+	m.w.drain(m.t)
+}
+
+func (m *model) sweep() {
+	m.tell("sweep")
+	idle := m.idle() && !(m.parked() && m.parkedBy == m.top())
+	if idle || len(m.stack) > 0 && !m.lives(m.top()) || len(m.stack) == 0 && len(m.queue) > 0 {
+		m.settle("", m.idle())
+	}
+	m.w.sweep(m.t)
+}
+
+func (m *model) compare() {
+	var stack []string
+	for _, h := range m.stack {
+		stack = append(stack, h.id)
+	}
+	got := m.w.get(m.t, m.th)
+	if !slices.Equal(got.Lock.Stack, stack) || got.Lock.ParkedBy != m.parkedBy || got.Queued != len(m.queue) {
+		m.t.Fatalf("stack %q, parked by %q, %d queued; want %q, %q, %d; %q", got.Lock.Stack, got.Lock.ParkedBy, got.Queued, stack, m.parkedBy, len(m.queue), m.story)
+	}
+	if len(m.executions) == 0 {
+		return
+	}
+	e := m.executions[m.rnd.IntN(len(m.executions))]
+	if is := m.w.status(m.t, e.id); is != e.status {
+		m.t.Errorf("%s is %s, want %s", e.id, is, e.status)
+	}
+}
+
+// finish ends everything, and compares what the person has read.
+func (m *model) finish() {
+	for _, e := range m.executions {
+		if e.lives() {
+			m.end(e)
+		}
+	}
+	m.drain()
+	m.compare()
+	var want []string
+	last := map[int]int{} // the last message of a hold
+	for i, s := range m.out {
+		want = append(want, s.body)
+		for _, hold := range s.holds {
+			if at, begun := last[hold]; begun && at != i-1 {
+				m.t.Errorf("between messages %d and %d of one hold others were spoken", at, i)
+			}
+			last[hold] = i
+		}
+	}
+	m.w.mustHaveSaid(m.t, want...)
+	m.w.mustHold(m.t, m.th)
+}

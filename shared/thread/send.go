@@ -1,0 +1,141 @@
+package thread
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/invalid"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+)
+
+// Outgoing is what an execution says in a thread.
+type Outgoing struct {
+	Thread    string
+	Execution string
+	Body      string
+	// Key makes it one: a thread sends one message of a key.
+	Key string
+	// SupersedeKey has messages of the same key that are not being sent give way.
+	SupersedeKey string
+	TTL          time.Duration // after which it is not sent any more; 0: never
+}
+
+// Sent says what became of a message.
+type Sent struct {
+	ID string
+	// Queued says that it has not been spoken: another has the thread.
+	Queued   bool
+	Position int // among the queued, from 1
+}
+
+// ErrKey says that a message of the key was sent that says something else.
+var ErrKey = errors.New("another message was sent under the key")
+
+// ErrFull says that as many messages are queued as a thread takes.
+var ErrFull = errors.New("too many messages are queued for the thread")
+
+const (
+	maxQueued = 1000
+	maxTTL    = 30 * 24 * time.Hour
+	// behind is where the numbers of queued messages begin: behind those of all that
+	// went or goes, which therefore passes them.
+	behind int64 = 1 << 40
+)
+
+// payload is what the outbox keeps of a message.
+type payload struct {
+	Thread string `json:"thread"`
+	Body   string `json:"body"`
+}
+
+func (m Outgoing) check() error {
+	var wrong invalid.Error
+	wrong.If(strings.TrimSpace(m.Body) == "" || !storable(m.Body), "body", "has 1 to 65536 bytes of text")
+	wrong.If(len(m.Key) > maxKey, "idempotencyKey", "has at most 200 characters")
+	wrong.If(len(m.SupersedeKey) > maxKey, "supersedeKey", "has at most 200 characters")
+	wrong.If(m.TTL < 0 || m.TTL > maxTTL, "ttlSeconds", "is at most 30 days")
+	return wrong.OrNil()
+}
+
+// Send takes the thread for an execution, which keeps it, and puts the message into
+// the outbox. While another has the thread the message is queued instead. A message
+// whose key was sent is not sent again: the answer tells of the first one, and is
+// [ErrKey] when that says something else. [ErrFull] when too many are queued; else
+// the errors of [Store.Lock], but that a refusal is none.
+func (s *Store) Send(ctx context.Context, tx run.Tx, m Outgoing) (Sent, error) {
+	if err := m.check(); err != nil {
+		return Sent{}, err
+	}
+	id := s.ids()
+	key := orderKey(m.Thread) + ":" + cmp.Or(m.Key, id)
+	t := s.take(tx.Later(), m.Thread, m.Execution)
+	var first string
+	var said payload
+	tx.Later().Each(func(scan db.Scan) error {
+		var raw json.RawMessage
+		if err := scan(&first, &raw); err != nil {
+			return err
+		}
+		return json.Unmarshal(raw, &said)
+	}, s.q.Known, key)
+	var last, lastQueued int64
+	if err := tx.One(ctx, []any{&last, &lastQueued}, s.q.Numbers, orderKey(m.Thread), behind); err != nil {
+		return Sent{}, fmt.Errorf("send in thread %s: %w", m.Thread, err)
+	}
+	_, err := t.judge(ctx, s.slog)
+	_, refused := errors.AsType[*HeldError](err)
+	switch {
+	case err != nil && !refused:
+		return Sent{}, err
+	case first != "" && said.Body != m.Body:
+		return Sent{}, fmt.Errorf("send in thread %s: %w", m.Thread, ErrKey)
+	case first != "":
+		return s.place(ctx, tx, first)
+	case refused && t.after[0].Queued >= maxQueued:
+		return Sent{}, fmt.Errorf("send in thread %s: %w", m.Thread, ErrFull)
+	}
+	seq := last + 1
+	if refused {
+		seq = max(behind, lastQueued) + 1
+	}
+	raw, err := json.Marshal(payload{m.Thread, m.Body})
+	if err != nil {
+		return Sent{}, fmt.Errorf("send in thread %s: %w", m.Thread, err)
+	}
+	row := outbox.Row{
+		ID: id, Kind: outbox.Message, Topic: Topic(t.after[0].Channel), Key: key, OrderKey: orderKey(m.Thread), Seq: seq,
+		Payload: raw, Execution: m.Execution, Queued: refused, TTL: m.TTL,
+	}
+	if m.SupersedeKey != "" {
+		row.SupersedeKey = orderKey(m.Thread) + ":" + m.SupersedeKey
+	}
+	s.outbox.Enqueue(ctx, tx.Later(), row)
+	if !refused {
+		return Sent{ID: id}, nil
+	}
+	if m.SupersedeKey != "" { // maybe what had the thread
+		s.settle(tx.Later(), "", nil, m.Thread)
+	}
+	return s.place(ctx, tx, id)
+}
+
+// place says where a message stands.
+func (s *Store) place(ctx context.Context, tx run.Tx, id string) (Sent, error) {
+	sent := Sent{ID: id}
+	var status outbox.Status
+	if err := tx.One(ctx, []any{&status, &sent.Position}, s.q.Place, id); err != nil {
+		return Sent{}, fmt.Errorf("look where message %s stands: %w", id, err)
+	}
+	sent.Queued = status == outbox.Queued
+	if !sent.Queued {
+		sent.Position = 0
+	}
+	return sent, nil
+}

@@ -1,0 +1,301 @@
+package thread_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/invalid"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/thread"
+)
+
+func TestAMessageOfAKeyIsSentOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		th, a, b := w.open(t, "x"), w.begin(t, "", false), w.begin(t, "", false)
+		send := func(e, body string) (thread.Sent, error) {
+			return w.trySend(t, thread.Outgoing{Thread: th, Execution: e, Body: body, Key: "k" + e})
+		}
+		first, err := send(a, "A")
+		again, err2 := send(a, "A")
+		if err := errors.Join(err, err2); err != nil || first != again {
+			t.Errorf("%+v, then %+v, %v", first, again, err)
+		}
+		if _, err := send(a, "something else"); !errors.Is(err, thread.ErrKey) {
+			t.Errorf("another text: %v", err)
+		}
+		w.queue(t, th, b, "B1", 1)
+		second, err := send(b, "B2")
+		again, err2 = send(b, "B2")
+		if err := errors.Join(err, err2); err != nil || second != again || second.Position != 2 {
+			t.Errorf("%+v, then %+v, %v", second, again, err)
+		}
+		w.complete(t, a)
+		w.drain(t)
+		if again, err := send(b, "B2"); err != nil || again.Queued || again.ID != second.ID {
+			t.Errorf("%+v, %v", again, err)
+		}
+		w.drain(t)
+		w.mustHaveSaid(t, "A", "B1", "B2")
+	})
+}
+
+func TestQueuedMessagesGiveWayAndExpire(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		th, a, b := w.open(t, "x"), w.begin(t, "", false), w.begin(t, "", false)
+		w.mustLock(t, th, a, thread.Acquired)
+		send := func(m thread.Outgoing) thread.Sent {
+			m.Thread, m.Execution = th, b
+			sent, err := w.trySend(t, m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return sent
+		}
+		old := send(thread.Outgoing{Body: "please send your documents", SupersedeKey: "documents"})
+		late := send(thread.Outgoing{Body: "we close in five minutes", TTL: 5 * time.Minute})
+		if sent := send(thread.Outgoing{Body: "please send your passport", SupersedeKey: "documents"}); sent.Position != 2 {
+			t.Errorf("%+v", sent)
+		}
+		w.Skew.Advance(6 * time.Minute)
+		w.complete(t, a)
+		w.drain(t)
+		w.mustHaveSaid(t, "please send your passport")
+		w.sweep(t)
+		w.drain(t)
+		for id, want := range map[string]outbox.Status{old.ID: outbox.Superseded, late.ID: outbox.Expired} {
+			if e := w.message(t, id); e.Status != want {
+				t.Errorf("%s is %s", e.Payload, e.Status)
+			}
+		}
+	})
+}
+
+// What has the thread for its own send gives way, too, and the thread goes on.
+func TestTheHeadOfAQueueGivesWay(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		th, a, b, c := w.open(t, "x"), w.begin(t, "", false), w.begin(t, "", false), w.begin(t, "", false)
+		w.mustLock(t, th, a, thread.Acquired)
+		if _, err := w.trySend(t, thread.Outgoing{Thread: th, Execution: b, Body: "old", SupersedeKey: "k"}); err != nil {
+			t.Fatal(err)
+		}
+		w.complete(t, a)
+		sent, err := w.trySend(t, thread.Outgoing{Thread: th, Execution: c, Body: "new", SupersedeKey: "k"})
+		if err != nil || sent.Queued {
+			t.Fatalf("%+v, %v", sent, err)
+		}
+		w.drain(t)
+		w.mustHaveSaid(t, "new")
+		w.mustHold(t, th)
+	})
+}
+
+// A head that fails is tried again, parked as failed when its tries are spent, and
+// the rest goes on.
+func TestAFailingHead(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		th, a, b, c := w.open(t, "x"), w.begin(t, "", false), w.begin(t, "", false), w.begin(t, "", false)
+		w.mustLock(t, th, a, thread.Acquired)
+		head := w.queue(t, th, b, "B", 1)
+		w.queue(t, th, c, "C", 2)
+		w.complete(t, a)
+		w.channel.err = errors.New("the line is down")
+		for i := range 8 {
+			w.drain(t)
+			if e := w.message(t, head); e.Attempts != i+1 {
+				t.Fatalf("%d tries, want %d", e.Attempts, i+1)
+			}
+			w.Skew.Advance(5 * time.Minute)
+		}
+		if e := w.message(t, head); e.Status != outbox.Failed || e.LastError != "the line is down" {
+			t.Errorf("%+v", e)
+		}
+		w.channel.err = nil
+		w.sweep(t)
+		w.drain(t)
+		w.mustHaveSaid(t, "C")
+		w.must(t, func(ctx context.Context, tx *db.Tx) error { return w.outbox.Resend(ctx, tx, head) })
+		w.drain(t)
+		w.mustHaveSaid(t, "C", "B")
+		w.mustHold(t, th)
+	})
+}
+
+// What the channel says of a message is what becomes of it.
+func TestWhatTheChannelSays(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		th, a := w.open(t, "x"), w.begin(t, "", false)
+		for want, err := range map[outbox.Status]error{
+			outbox.Failed:    outbox.Permanently(errors.New("no such number")),
+			outbox.Uncertain: outbox.Uncertainly(errors.New("no answer")),
+			outbox.Dead:      outbox.Gone(errors.New("blocked us")),
+		} {
+			w.channel.err = err
+			sent := w.send(t, th, a, "hello")
+			w.drain(t)
+			if e := w.message(t, sent.ID); e.Status != want {
+				t.Errorf("%v: the message is %s", err, e.Status)
+			}
+		}
+		items, _, err := w.threads.Messages(t.Context(), w.Workspace, th, "", 0)
+		if err != nil || len(items) != 0 {
+			t.Errorf("%+v, %v", items, err)
+		}
+	})
+}
+
+// keyless is a channel that can't hand a key on.
+type keyless struct{ *ledger }
+
+func (keyless) Unkeyed() bool { return true }
+
+func TestAKeylessChannelSaysSo(t *testing.T) {
+	w := newWorld(t, inSQLite(t))
+	for c, want := range map[thread.Channel]bool{w.channel: false, keyless{w.channel}: true} {
+		h, ok := w.threads.Handlers(c)["message:ledger"].(outbox.Unkeyed)
+		if !ok || h.Unkeyed() != want {
+			t.Errorf("%T: %t", c, !want)
+		}
+	}
+}
+
+func TestOpenIsIdempotent(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		want := thread.Thread{Channel: "ledger", Address: "x", Policy: thread.HandOver, Metadata: map[string]string{"name": "Ö"}}
+		first, err := w.threads.Open(t.Context(), w.Workspace, want)
+		if err != nil || first.Policy != want.Policy || first.Metadata["name"] != "Ö" || first.Lock.State != thread.Free {
+			t.Fatalf("%+v, %v", first, err)
+		}
+		if again := w.open(t, "x"); again != first.ID {
+			t.Error("a second thread was opened")
+		}
+		if other := w.open(t, "y"); other == first.ID {
+			t.Error("two addresses have one thread")
+		}
+	})
+}
+
+func TestListsHavePages(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		var want, got []string
+		for i := range 5 {
+			want = append([]string{w.open(t, numbered(i))}, want...)
+		}
+		for cursor := ""; ; {
+			p, err := w.threads.List(t.Context(), w.Workspace, thread.Filter{Cursor: cursor, Limit: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, th := range p.Items {
+				got = append(got, th.ID)
+			}
+			if cursor = p.Next; cursor == "" {
+				break
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("listed %q, want %q", got, want)
+		}
+		if _, err := w.threads.List(t.Context(), w.Workspace, thread.Filter{Cursor: "x"}); !errors.Is(err, thread.ErrCursor) {
+			t.Errorf("a bad cursor: %v", err)
+		}
+		if _, _, err := w.threads.Messages(t.Context(), w.Workspace, want[0], "x", 0); !errors.Is(err, thread.ErrCursor) {
+			t.Errorf("a bad cursor: %v", err)
+		}
+		e := w.begin(t, "", false)
+		w.say(t, want[0], e, "hello")
+		if p, err := w.threads.Outbox(t.Context(), w.Workspace, want[0], outbox.Filter{}); err != nil || len(p.Items) != 1 || p.Items[0].Execution != e {
+			t.Errorf("%+v, %v", p, err)
+		}
+	})
+}
+
+// What the person says is stored once for each key.
+func TestAppend(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		th := w.open(t, "x")
+		said := func(key, body string) error {
+			return w.try(t, func(ctx context.Context, tx *db.Tx) error {
+				_, err := w.threads.Append(ctx, tx, th, thread.Spoken{Role: thread.User, Body: body, Key: key, Data: []byte(`{"a":1}`)})
+				return err
+			})
+		}
+		if err := errors.Join(said("1", "one"), said("1", "one"), said("", "two"), said("3", "three")); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for cursor, pages := "", 0; pages == 0 || cursor != ""; pages++ {
+			items, next, err := w.threads.Messages(t.Context(), w.Workspace, th, cursor, 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range items {
+				got = append(got, m.Body)
+			}
+			cursor = next
+		}
+		if !slices.Equal(got, []string{"one", "two", "three"}) {
+			t.Errorf("%q", got)
+		}
+		if err := said("", "\x00"); !errors.As(err, new(*invalid.Error)) {
+			t.Errorf("a NUL: %v", err)
+		}
+		th = ids()
+		if err := said("", "nobody"); !errors.Is(err, db.ErrNoRows) {
+			t.Errorf("no thread: %v", err)
+		}
+	})
+}
+
+func TestWhatIsRefused(t *testing.T) {
+	w := newWorld(t, inSQLite(t))
+	th, e := w.open(t, "x"), w.begin(t, "", false)
+	for name, m := range map[string]thread.Outgoing{
+		"nothing": {}, "blank": {Body: " \n"}, "too much": {Body: strings.Repeat("x", 64<<10+1)}, "no text": {Body: "\xff"},
+		"a long key": {Body: "x", Key: strings.Repeat("k", 201)}, "a long supersede key": {Body: "x", SupersedeKey: strings.Repeat("k", 201)},
+		"no time": {Body: "x", TTL: -1}, "too much time": {Body: "x", TTL: 31 * 24 * time.Hour},
+	} {
+		m.Thread, m.Execution = th, e
+		if _, err := w.trySend(t, m); !errors.As(err, new(*invalid.Error)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, th := range map[string]thread.Thread{
+		"no channel": {Address: "x"}, "no address": {Channel: "x"}, "no policy": {Channel: "x", Address: "x", Policy: "?"},
+		"a long address": {Channel: "x", Address: strings.Repeat("x", 513)},
+		"much metadata":  {Channel: "x", Address: "x", Metadata: map[string]string{"x": strings.Repeat("x", 4<<10)}},
+	} {
+		if _, err := w.threads.Open(t.Context(), w.Workspace, th); !errors.As(err, new(*invalid.Error)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := w.try(t, func(ctx context.Context, tx *db.Tx) error {
+		return w.threads.Park(ctx, tx, th, e, 73*time.Hour)
+	}); !errors.As(err, new(*invalid.Error)) {
+		t.Errorf("a long parking: %v", err)
+	}
+	w.mustHold(t, th)
+}
+
+// A queue has an end.
+func TestAFullQueue(t *testing.T) {
+	w := newWorld(t, inSQLite(t))
+	th, a, b := w.open(t, "x"), w.begin(t, "", false), w.begin(t, "", false)
+	w.mustLock(t, th, a, thread.Acquired)
+	w.must(t, func(ctx context.Context, tx *db.Tx) error {
+		for range 1000 {
+			if _, err := w.threads.Send(ctx, tx, thread.Outgoing{Thread: th, Execution: b, Body: "x"}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if _, err := w.trySend(t, thread.Outgoing{Thread: th, Execution: b, Body: "x"}); !errors.Is(err, thread.ErrFull) {
+		t.Errorf("%v", err)
+	}
+	w.say(t, th, a, "the holder's pass")
+}

@@ -1,0 +1,151 @@
+package thread_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/thread"
+)
+
+// Two agents know nothing of one another: B's message waits for A, then goes.
+func TestIndependentAgents(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		th := w.open(t, "+441632960961")
+		a, b := w.begin(t, "", false), w.begin(t, "", false)
+		w.say(t, th, a, "A: your viewing is on Monday")
+		w.queue(t, th, b, "B: your invoice is due", 1)
+		w.drain(t)
+		w.mustHaveSaid(t, "A: your viewing is on Monday")
+
+		w.Skew.Advance(5 * time.Minute)
+		w.mustRefuse(t, th, b, a)
+		w.say(t, th, a, "A: at ten, does that suit you?") // the holder passes the queue
+		w.drain(t)
+		w.complete(t, a)
+		w.drain(t)
+		w.mustHaveSaid(t, "A: your viewing is on Monday", "A: at ten, does that suit you?", "B: your invoice is due")
+		w.mustHold(t, th) // the queued message let go
+
+		w.say(t, th, b, "B: pay by Friday")
+		w.mustHold(t, th, b)
+		w.drain(t)
+		spoken, next, err := w.threads.Messages(t.Context(), w.Workspace, th, "", 0)
+		if err != nil || next != "" || len(spoken) != 4 {
+			t.Fatalf("%d messages, %q, %v", len(spoken), next, err)
+		}
+		for i, by := range []string{a, a, b, b} {
+			if m := spoken[i]; m.Execution != by || m.Role != thread.Assistant || m.Body != w.channel.bodies()[i] {
+				t.Errorf("message %d is %+v", i, m)
+			}
+		}
+	})
+}
+
+// A coordinator starts a collector and waits; the collector speaks under its lock,
+// waits half an hour for the person, and finishes; the coordinator goes on.
+func TestChainedAgentsWithWaiting(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		th := w.open(t, "+441632960961")
+		coordinator := w.begin(t, "", false)
+		w.say(t, th, coordinator, "coordinator: hello")
+		collector := w.begin(t, coordinator, true)
+		if got := w.status(t, coordinator); got != run.Waiting {
+			t.Fatalf("the coordinator is %s", got)
+		}
+		stranger := w.begin(t, coordinator, false) // nobody waits for this one
+		w.mustRefuse(t, th, stranger, coordinator)
+
+		w.say(t, th, collector, "collector: may I have your documents?")
+		w.mustHold(t, th, coordinator, collector)
+		w.mustRefuse(t, th, coordinator, collector) // while the child speaks the parent does not
+		w.park(t, th, collector, 0)
+		w.queue(t, th, stranger, "stranger: an offer for you", 1)
+		w.drain(t)
+
+		w.Skew.Advance(30 * time.Minute)
+		w.sweep(t)
+		w.mustRefuse(t, th, stranger, collector)
+		if got := w.status(t, collector); got != run.Parked {
+			t.Errorf("the collector is %s", got)
+		}
+		if resumed := w.answer(t, th, "here they are"); resumed != collector || w.status(t, collector) != run.Running {
+			t.Errorf("resumed %q, the collector is %s", resumed, w.status(t, collector))
+		}
+		w.say(t, th, collector, "collector: thank you")
+		w.complete(t, collector)
+		w.mustHold(t, th, coordinator)
+		if got := w.status(t, coordinator); got != run.Running {
+			t.Errorf("the coordinator is %s", got)
+		}
+		w.say(t, th, coordinator, "coordinator: all done")
+		w.complete(t, coordinator)
+		w.drain(t)
+		w.mustHaveSaid(t, "coordinator: hello", "collector: may I have your documents?",
+			"collector: thank you", "coordinator: all done", "stranger: an offer for you")
+		w.mustHold(t, th)
+	})
+}
+
+// A hangs: its lock goes stale after ten minutes, and B proceeds at eleven.
+func TestAHungAgent(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		th := w.open(t, "+441632960961")
+		hung, b := w.begin(t, "", false), w.begin(t, "", false)
+		w.say(t, th, hung, "A: one moment")
+		w.drain(t)
+		w.Skew.Advance(5 * time.Minute)
+		w.queue(t, th, b, "B: first", 1)
+		w.Skew.Advance(4*time.Minute + 59*time.Second)
+		w.mustRefuse(t, th, b, hung)
+		if swept := w.sweep(t); swept.Cleared != 0 {
+			t.Fatalf("%+v", swept)
+		}
+		w.mustList(t, thread.Active, th)
+
+		w.Skew.Advance(time.Minute + time.Second)
+		w.mustList(t, thread.Stale, th)
+		w.mustLock(t, th, b, thread.Cleared)
+		w.say(t, th, b, "B: second") // behind what it had queued
+		w.drain(t)
+		w.mustHaveSaid(t, "A: one moment", "B: first", "B: second")
+
+		w.queue(t, th, hung, "A: sorry, I slept", 1) // it lives, and does not have the thread any more
+		w.complete(t, b)
+		w.drain(t)
+		w.mustHaveSaid(t, "A: one moment", "B: first", "B: second", "A: sorry, I slept")
+	})
+}
+
+// Nobody asks after the holder hung: the sweep has the queue go on.
+func TestAnExpiryWakesTheQueue(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		th := w.open(t, "x")
+		hung, b, c := w.begin(t, "", false), w.begin(t, "", false), w.begin(t, "", false)
+		w.mustLock(t, th, hung, thread.Acquired)
+		w.queue(t, th, b, "B", 1)
+		w.queue(t, th, c, "C", 2)
+		w.complete(t, b) // what it said is said all the same
+		w.Skew.Advance(thread.Idle + time.Second)
+		if swept := w.sweep(t); swept.Cleared != 1 || swept.Woken != 0 || swept.More {
+			t.Errorf("%+v", swept)
+		}
+		w.drain(t)
+		w.mustHaveSaid(t, "B", "C")
+		w.mustHold(t, th)
+	})
+}
+
+// mustList checks which threads are listed by the state of their lock.
+func (w *world) mustList(t testing.TB, state thread.LockState, want ...string) {
+	t.Helper()
+	p, err := w.threads.List(t.Context(), w.Workspace, thread.Filter{Lock: state})
+	var got []string
+	for _, th := range p.Items {
+		got = append(got, th.ID)
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("listed %q, %v, want %q", got, err, want)
+	}
+}

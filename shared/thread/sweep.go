@@ -1,0 +1,46 @@
+package thread
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+)
+
+// Swept counts what a sweep did.
+type Swept struct {
+	Cleared int // stale locks: of the dead and the idle
+	Woken   int // free threads whose queue had been forgotten
+	// More says that it ended for its limit.
+	More bool
+}
+
+// Sweep clears stale locks, of at most limit threads, and has queues go on that
+// nobody woke: an expiry releases nothing by itself.
+func (s *Store) Sweep(ctx context.Context, ws db.Workspace, limit int) (Swept, error) {
+	var stale, holders, free []string
+	err := s.db.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
+		tx.Later().Each(func(scan db.Scan) error {
+			var id, holder string
+			err := scan(&id, &holder)
+			stale, holders = append(stale, id), append(holders, holder)
+			return err
+		}, s.q.Left, -Idle.Milliseconds(), limit)
+		if err := tx.Each(ctx, ids(&free), s.q.Forgotten, limit); err != nil {
+			return err
+		}
+		if all := slices.Concat(stale, free); len(all) > 0 {
+			s.settle(tx.Later(), "", -Idle.Milliseconds(), all...)
+		}
+		tx.Later().Exec(s.q.Lapse, limit)
+		return nil
+	})
+	if err != nil {
+		return Swept{}, fmt.Errorf("sweep threads: %w", err)
+	}
+	for i, id := range stale {
+		s.slog.WarnContext(ctx, "stale thread cleared", "thread", id, "from", holders[i])
+	}
+	return Swept{Cleared: len(stale), Woken: len(free), More: len(stale) == limit || len(free) == limit}, nil
+}

@@ -1,0 +1,280 @@
+package thread
+
+import (
+	"context"
+	"embed"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/invalid"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+)
+
+//go:embed *.sql
+var files embed.FS
+
+// Policy is what others may do with a thread while its owner waits for the person's
+// answer.
+type Policy string
+
+// The policies.
+const (
+	Queue     Policy = "queue"     // they wait: their messages are queued
+	Supersede Policy = "supersede" // they take the thread
+	HandOver  Policy = "hand_over" // they have it until they end, then the owner again
+)
+
+// Thread is a conversation with one person over one channel.
+type Thread struct {
+	ID       string
+	Channel  string
+	Address  string // of the person, on the channel
+	Policy   Policy
+	Metadata map[string]string
+	Lock     Lock
+	// Queued is how many messages wait for the lock.
+	Queued    int
+	CreatedAt time.Time
+	UpdatedAt time.Time
+}
+
+// Lock is who has a thread.
+type Lock struct {
+	State LockState
+	// Holder is an execution, or a queued message that has the thread for its own
+	// send; empty: nobody.
+	Holder string
+	// Author is the execution whose message the holder is.
+	Author      string
+	Stack       []string // the holder last
+	Since       time.Time
+	Age         time.Duration // since it was taken or refreshed
+	ParkedBy    string
+	ParkedUntil *time.Time
+}
+
+// Execution is the one that has the thread, or whose message has it.
+func (l Lock) Execution() string {
+	if l.Author != "" {
+		return l.Author
+	}
+	return l.Holder
+}
+
+// LockState says whether a lock still counts.
+type LockState string
+
+// The states of a lock.
+const (
+	Free   LockState = ""
+	Active LockState = "active"
+	Stale  LockState = "stale" // the holder has ended, or was idle for too long: the next to ask takes the thread
+)
+
+const (
+	// Idle is how long a holder may do nothing before its lock is stale.
+	Idle = 10 * time.Minute
+	// Parking is how long a thread is parked at most.
+	Parking = 72 * time.Hour
+)
+
+type queries struct {
+	Open, Get, List, Messages    db.Query
+	Asker, Head, Take            db.Query
+	Settle, Wake                 db.Query
+	Held, Left, Forgotten, Lapse db.Query
+	Park, Unpark, Refresh        db.Query
+	Bump, Say                    db.Query
+	Known, Numbers, Place        db.Query
+	Lately, Forget               db.Query
+}
+
+// Store keeps the threads of all workspaces. Safe for concurrent use.
+type Store struct {
+	db     *db.DB
+	runs   *run.Store
+	outbox *outbox.Store
+	q      queries
+	ids    func() string
+	slog   *slog.Logger
+}
+
+// New makes a store. ids makes time-ordered ids (UUIDv7).
+func New(d *db.DB, runs *run.Store, out *outbox.Store, ids func() string, log *slog.Logger) (*Store, error) {
+	s := &Store{db: d, runs: runs, outbox: out, ids: ids, slog: log}
+	if err := db.Load(files, &s.q); err != nil {
+		return nil, fmt.Errorf("thread: %w", err)
+	}
+	return s, nil
+}
+
+const (
+	maxChannel  = 56
+	maxAddress  = 512
+	maxMetadata = 4 << 10
+)
+
+// Open answers the thread of a channel and an address, and adds it when there is
+// none; then it has the policy (empty: [Queue]) and the metadata.
+func (s *Store) Open(ctx context.Context, ws db.Workspace, t Thread) (Thread, error) {
+	if t.Policy == "" {
+		t.Policy = Queue
+	}
+	if t.Metadata == nil {
+		t.Metadata = map[string]string{}
+	}
+	metadata, err := json.Marshal(t.Metadata)
+	if err != nil {
+		return Thread{}, fmt.Errorf("open thread: %w", err)
+	}
+	var wrong invalid.Error
+	wrong.If(t.Channel == "" || len(t.Channel) > maxChannel, "channel", "has 1 to 56 characters")
+	wrong.If(t.Address == "" || len(t.Address) > maxAddress, "address", "has 1 to 512 characters")
+	wrong.If(len(metadata) > maxMetadata, "metadata", "has at most 4096 bytes")
+	wrong.If(t.Policy != Queue && t.Policy != Supersede && t.Policy != HandOver, "policy", "is queue, supersede or hand_over")
+	if err := wrong.OrNil(); err != nil {
+		return Thread{}, err
+	}
+	var found []Thread
+	var b db.Batch
+	b.Exec(s.q.Open, s.ids(), t.Channel, t.Address, t.Policy, json.RawMessage(metadata))
+	b.Each(collect(&found), s.q.List, -Idle.Milliseconds(), t.Channel, t.Address, nil, endOfTime, lastUUID, 1)
+	if err := s.db.Do(ctx, ws, &b); err != nil {
+		return Thread{}, fmt.Errorf("open thread: %w", err)
+	}
+	if len(found) == 0 {
+		return Thread{}, fmt.Errorf("open thread: %w", db.ErrNoRows)
+	}
+	return found[0], nil
+}
+
+// Get reads a thread; [db.ErrNoRows] when there is none.
+func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Thread, error) {
+	var found []Thread
+	if err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id, -Idle.Milliseconds()); err != nil {
+		return Thread{}, fmt.Errorf("read thread: %w", err)
+	}
+	if len(found) == 0 {
+		return Thread{}, fmt.Errorf("read thread %s: %w", id, db.ErrNoRows)
+	}
+	return found[0], nil
+}
+
+// Filter narrows a listing; empty fields don't.
+type Filter struct {
+	Channel, Address string
+	Lock             LockState
+	Cursor           string
+	Limit            int // at most 200; 50 when zero
+}
+
+// Page is part of a listing, newest first.
+type Page struct {
+	Items []Thread
+	Next  string // continues the listing; empty at its end
+}
+
+const (
+	defaultLimit = 50
+	maxLimit     = 200
+	lastUUID     = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+)
+
+var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// ErrCursor says that a cursor is not one of ours.
+var ErrCursor = errors.New("not a cursor of this listing")
+
+// List reads threads, newest first.
+func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) (Page, error) {
+	before, id, err := parseCursor(f.Cursor)
+	if err != nil {
+		return Page{}, err
+	}
+	limit := bounded(f.Limit)
+	var p Page
+	err = s.db.Each(ctx, ws, collect(&p.Items), s.q.List, -Idle.Milliseconds(), db.Null(f.Channel), db.Null(f.Address), db.Null(f.Lock), before, id, limit+1)
+	if err != nil {
+		return Page{}, fmt.Errorf("list threads: %w", err)
+	}
+	if len(p.Items) > limit {
+		p.Items = p.Items[:limit]
+		last := p.Items[limit-1]
+		p.Next = base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(last.CreatedAt.UnixMicro(), 10) + "." + last.ID))
+	}
+	return p, nil
+}
+
+func bounded(limit int) int {
+	if limit <= 0 {
+		return defaultLimit
+	}
+	return min(limit, maxLimit)
+}
+
+// parseCursor reads the position after which a listing goes on; an empty cursor
+// is its beginning.
+func parseCursor(s string) (time.Time, string, error) {
+	if s == "" {
+		return endOfTime, lastUUID, nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(s)
+	if err != nil {
+		return time.Time{}, "", ErrCursor
+	}
+	micros, id, ok := strings.Cut(string(raw), ".")
+	n, err := strconv.ParseInt(micros, 10, 64)
+	last, err2 := uuid.Parse(id)
+	if !ok || err != nil || err2 != nil || n < 0 || n > endOfTime.UnixMicro() {
+		return time.Time{}, "", ErrCursor
+	}
+	return time.UnixMicro(n).UTC(), last.String(), nil
+}
+
+// Outbox lists what was sent or is to be sent in a thread, newest first.
+func (s *Store) Outbox(ctx context.Context, ws db.Workspace, thread string, f outbox.Filter) (outbox.Page, error) {
+	f.OrderKey = orderKey(thread)
+	return s.outbox.List(ctx, ws, f)
+}
+
+func orderKey(thread string) string { return "thread:" + thread }
+
+func collect(into *[]Thread) func(db.Scan) error {
+	return func(scan db.Scan) error {
+		var t Thread
+		var metadata, stack json.RawMessage
+		var holder, author, parkedBy *string
+		var since *time.Time
+		var now time.Time
+		if err := scan(&t.ID, &t.Channel, &t.Address, &t.Policy, &metadata, &holder, &author, &stack, &since,
+			&parkedBy, &t.Lock.ParkedUntil, &t.CreatedAt, &t.UpdatedAt, &t.Queued, &t.Lock.State, &now); err != nil {
+			return err
+		}
+		if err := errors.Join(json.Unmarshal(metadata, &t.Metadata), json.Unmarshal(stack, &t.Lock.Stack)); err != nil {
+			return fmt.Errorf("thread %s: %w", t.ID, err)
+		}
+		t.Lock.Holder, t.Lock.Author, t.Lock.ParkedBy = text(holder), text(author), text(parkedBy)
+		if since != nil {
+			t.Lock.Since, t.Lock.Age = *since, now.Sub(*since)
+		}
+		*into = append(*into, t)
+		return nil
+	}
+}
+
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

@@ -1,0 +1,141 @@
+-- why: Postgres has writers side by side, which lock a row before they decide, and takes lists apart with functions of its own.
+
+-- name: Asker
+-- It can't end before this transaction does.
+SELECT status FROM executions WHERE workspace_id = $1 AND id = $2 FOR SHARE;
+
+-- name: Head
+-- The thread's row, locked: what is decided about it is decided in a statement behind this one.
+SELECT t.active_execution_id, t.lock_stack, t.parked_by,
+       (SELECT o.execution_id FROM outbox o WHERE o.workspace_id = $1 AND o.id = t.active_execution_id)
+  FROM threads t
+ WHERE t.workspace_id = $1 AND t.id = $2
+   FOR UPDATE;
+
+-- name: Held
+-- The threads that an execution has, locked.
+SELECT id FROM threads
+ WHERE workspace_id = $1 AND active_execution_id = $2
+ ORDER BY id
+   FOR UPDATE;
+
+-- name: Left
+-- Threads, locked, whose lock is stale: who has it has ended, or was idle for too long.
+SELECT t.id, t.active_execution_id FROM threads t
+ WHERE t.workspace_id = $1 AND t.active_execution_id IS NOT NULL
+   AND (t.execution_locked_at <= lk_plus((SELECT lk_now()), $2)
+        AND (t.parked_by IS DISTINCT FROM t.active_execution_id OR t.parked_until <= (SELECT lk_now()))
+     OR NOT EXISTS (SELECT FROM executions e WHERE e.workspace_id = $1 AND e.id = t.active_execution_id AND e.status IN ('running', 'waiting', 'parked'))
+        AND NOT EXISTS (SELECT FROM outbox o WHERE o.workspace_id = $1 AND o.id = t.active_execution_id AND o.status IN ('ready', 'sending')))
+ ORDER BY t.id
+ LIMIT $3
+   FOR UPDATE SKIP LOCKED;
+
+-- name: Forgotten
+-- Free threads, locked, for which something is queued.
+SELECT t.id FROM threads t
+ WHERE t.workspace_id = $1 AND t.active_execution_id IS NULL
+   AND t.id IN (SELECT CAST(substr(q.order_key, 8) AS uuid) FROM outbox q
+                 WHERE q.workspace_id = $1 AND q.status = 'queued' AND q.order_key LIKE 'thread:%')
+ ORDER BY t.id
+ LIMIT $2
+   FOR UPDATE SKIP LOCKED;
+
+-- name: Take
+-- The one place that decides who may have a thread. Of its stack stays who lives, and,
+-- once it was idle for too long, only who has parked it, whom that one speaks under,
+-- the asker and whom it may speak under. What the asker has queued stands in nobody's way.
+WITH RECURSIVE above (id, parent_id, inherits) AS (
+  SELECT p.id, p.parent_id, p.can_inherit_lock
+    FROM executions e
+    JOIN executions p ON p.workspace_id = $1 AND p.id = e.parent_id AND p.status = 'waiting'
+   WHERE e.workspace_id = $1 AND e.id = $3 AND e.can_inherit_lock
+  UNION ALL
+  SELECT p.id, p.parent_id, p.can_inherit_lock
+    FROM above a
+    JOIN executions p ON p.workspace_id = $1 AND p.id = a.parent_id AND p.status = 'waiting'
+   WHERE a.inherits
+), head AS (
+  SELECT t.*, coalesce(t.execution_locked_at <= lk_plus(lk_now(), $4), false) AS idle, t.parked_until > lk_now() AS parked
+    FROM threads t
+   WHERE t.workspace_id = $1 AND t.id = $2
+), stack AS (
+  SELECT CAST(s.id AS uuid) AS id, s.n, h.idle, CASE WHEN h.parked AND CAST(s.id AS uuid) = h.parked_by THEN s.n END AS parked
+    FROM head h CROSS JOIN LATERAL jsonb_array_elements_text(h.lock_stack) WITH ORDINALITY s (id, n)
+), living AS (
+  SELECT s.id, s.n
+    FROM stack s
+   WHERE (EXISTS (SELECT FROM executions e WHERE e.workspace_id = $1 AND e.id = s.id AND e.status IN ('running', 'waiting', 'parked'))
+       OR EXISTS (SELECT FROM outbox o WHERE o.workspace_id = $1 AND o.id = s.id AND o.status IN ('ready', 'sending') AND o.execution_id IS DISTINCT FROM $3))
+     AND (NOT s.idle OR s.id = $3 OR s.n <= (SELECT max(p.parked) FROM stack p) OR s.id IN (SELECT a.id FROM above a))
+), top AS (
+  SELECT (SELECT l.id FROM living l ORDER BY l.n DESC LIMIT 1) AS id
+), found AS (
+  SELECT t.id AS top, h.parked AND h.parked_by = t.id AS owned,
+         coalesce((SELECT jsonb_agg(l.id ORDER BY l.n) FROM living l WHERE l.id <> $3), '[]') AS others
+    FROM head h CROSS JOIN top t
+), verdict AS (
+  SELECT CASE WHEN f.top IS NULL OR f.top = $3 OR f.top IN (SELECT a.id FROM above a) OR f.owned AND h.policy = 'hand_over'
+                THEN f.others || to_jsonb(CAST($3 AS text))
+              WHEN f.owned AND h.policy = 'supersede' THEN jsonb_build_array(CAST($3 AS text))
+          END AS stack
+    FROM head h CROSS JOIN found f
+   WHERE EXISTS (SELECT FROM executions e WHERE e.workspace_id = $1 AND e.id = $3 AND e.status IN ('running', 'waiting', 'parked'))
+)
+UPDATE threads t SET
+  active_execution_id = $3, lock_stack = v.stack, execution_locked_at = lk_now(), updated_at = lk_now(),
+  parked_by = CASE WHEN v.stack @> to_jsonb(t.parked_by) THEN t.parked_by END,
+  parked_until = CASE WHEN v.stack @> to_jsonb(t.parked_by) THEN t.parked_until END
+  FROM verdict v
+ WHERE t.workspace_id = $1 AND t.id = $2 AND v.stack IS NOT NULL;
+
+-- name: Settle
+-- Who has threads when $3 has let go and the dead and the idle are gone: the next of the
+-- stack, else the head of the queue, for its own send, else nobody.
+WITH head AS (
+  SELECT t.*, coalesce(t.execution_locked_at <= lk_plus(lk_now(), $4), false) AS idle, t.parked_until > lk_now() AS parked
+    FROM threads t
+   WHERE t.workspace_id = $1 AND t.id IN (SELECT CAST(i.id AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i (id))
+     AND (CAST($3 AS uuid) IS NULL OR t.active_execution_id = $3)
+), stack AS (
+  SELECT h.id AS thread, CAST(s.id AS uuid) AS id, s.n, h.idle, CASE WHEN h.parked AND CAST(s.id AS uuid) = h.parked_by THEN s.n END AS parked
+    FROM head h CROSS JOIN LATERAL jsonb_array_elements_text(h.lock_stack) WITH ORDINALITY s (id, n)
+), living AS (
+  SELECT s.thread, jsonb_agg(s.id ORDER BY s.n) AS stack
+    FROM stack s
+   WHERE s.id IS DISTINCT FROM $3
+     AND (EXISTS (SELECT FROM executions e WHERE e.workspace_id = $1 AND e.id = s.id AND e.status IN ('running', 'waiting', 'parked'))
+       OR EXISTS (SELECT FROM outbox o WHERE o.workspace_id = $1 AND o.id = s.id AND o.status IN ('ready', 'sending')))
+     AND (NOT s.idle OR s.n <= (SELECT max(p.parked) FROM stack p WHERE p.thread = s.thread))
+   GROUP BY s.thread
+), heads AS (
+  SELECT h.id AS thread,
+         (SELECT q.id FROM outbox q
+           WHERE q.workspace_id = $1 AND q.order_key = 'thread:' || h.id AND q.status = 'queued' AND (q.expires_at IS NULL OR q.expires_at > lk_now())
+           ORDER BY q.seq LIMIT 1) AS id
+    FROM head h
+), verdict AS (
+  SELECT d.thread, coalesce(l.stack, CASE WHEN d.id IS NULL THEN '[]' ELSE jsonb_build_array(d.id) END) AS stack
+    FROM heads d LEFT JOIN living l ON l.thread = d.thread
+)
+UPDATE threads t SET
+  active_execution_id = CAST(v.stack ->> -1 AS uuid), lock_stack = v.stack,
+  execution_locked_at = CASE WHEN v.stack = '[]' THEN NULL
+                             WHEN v.stack ->> -1 = CAST(t.active_execution_id AS text) THEN t.execution_locked_at
+                             ELSE lk_now() END,
+  parked_by = CASE WHEN v.stack @> to_jsonb(t.parked_by) THEN t.parked_by END,
+  parked_until = CASE WHEN v.stack @> to_jsonb(t.parked_by) THEN t.parked_until END,
+  updated_at = lk_now()
+  FROM verdict v
+ WHERE t.workspace_id = $1 AND t.id = v.thread;
+
+-- name: Wake
+-- What is queued by who has the thread now, or has it itself, goes, behind all that went.
+UPDATE outbox o SET status = 'ready', seq = n.seq, due_at = greatest(o.due_at, lk_now()), updated_at = lk_now()
+  FROM (SELECT q.id, row_number() OVER (PARTITION BY t.id ORDER BY q.seq)
+               + coalesce((SELECT max(g.seq) FROM outbox g WHERE g.workspace_id = $1 AND g.order_key = 'thread:' || t.id AND g.seq < $3), 0) AS seq
+          FROM threads t
+          JOIN outbox q ON q.workspace_id = $1 AND q.order_key = 'thread:' || t.id AND q.status = 'queued'
+                       AND (q.id = t.active_execution_id OR q.execution_id = t.active_execution_id)
+         WHERE t.workspace_id = $1 AND t.id IN (SELECT CAST(i.id AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i (id))) n
+ WHERE o.workspace_id = $1 AND o.id = n.id;

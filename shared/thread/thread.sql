@@ -1,0 +1,100 @@
+-- name: Open
+INSERT INTO threads (workspace_id, id, channel, address, policy, metadata, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6, lk_now(), lk_now())
+ON CONFLICT (workspace_id, channel, address) DO NOTHING;
+
+-- name: Get
+SELECT t.id, t.channel, t.address, t.policy, t.metadata, t.active_execution_id, o.execution_id, t.lock_stack, t.execution_locked_at,
+       t.parked_by, t.parked_until, t.created_at, t.updated_at,
+       (SELECT count(*) FROM outbox q WHERE q.workspace_id = $1 AND q.order_key = 'thread:' || t.id AND q.status = 'queued'),
+       CASE WHEN t.active_execution_id IS NULL THEN ''
+            WHEN coalesce(e.status, o.status) NOT IN ('running', 'waiting', 'parked', 'ready', 'sending') THEN 'stale'
+            WHEN t.parked_by = t.active_execution_id AND t.parked_until > lk_now() THEN 'active'
+            WHEN t.execution_locked_at <= lk_plus(lk_now(), $3) THEN 'stale'
+            ELSE 'active' END,
+       lk_now()
+  FROM threads t
+  LEFT JOIN executions e ON e.workspace_id = $1 AND e.id = t.active_execution_id
+  LEFT JOIN outbox o ON o.workspace_id = $1 AND o.id = t.active_execution_id
+ WHERE t.workspace_id = $1 AND t.id = $2;
+
+-- name: List
+-- A lock is stale when who has it has ended, or was idle for too long and has not parked it.
+SELECT l.* FROM (
+  SELECT t.id, t.channel, t.address, t.policy, t.metadata, t.active_execution_id, o.execution_id, t.lock_stack, t.execution_locked_at,
+         t.parked_by, t.parked_until, t.created_at, t.updated_at,
+         (SELECT count(*) FROM outbox q WHERE q.workspace_id = $1 AND q.order_key = 'thread:' || t.id AND q.status = 'queued') AS queued,
+         CASE WHEN t.active_execution_id IS NULL THEN ''
+              WHEN coalesce(e.status, o.status) NOT IN ('running', 'waiting', 'parked', 'ready', 'sending') THEN 'stale'
+              WHEN t.parked_by = t.active_execution_id AND t.parked_until > lk_now() THEN 'active'
+              WHEN t.execution_locked_at <= lk_plus(lk_now(), $2) THEN 'stale'
+              ELSE 'active' END AS lock,
+         lk_now() AS now
+    FROM threads t
+    LEFT JOIN executions e ON e.workspace_id = $1 AND e.id = t.active_execution_id
+    LEFT JOIN outbox o ON o.workspace_id = $1 AND o.id = t.active_execution_id
+   WHERE t.workspace_id = $1
+     AND (CAST($3 AS text) IS NULL OR t.channel = $3)
+     AND (CAST($4 AS text) IS NULL OR t.address = $4)
+     AND (t.created_at, t.id) < ($6, $7)) l
+ WHERE CAST($5 AS text) IS NULL OR l.lock = $5
+ ORDER BY l.created_at DESC, l.id DESC
+ LIMIT $8;
+
+-- name: Bump
+-- Takes the next number of a thread and locks its row.
+UPDATE threads SET next_seq = next_seq + 1, updated_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2;
+
+-- name: Say
+-- What was spoken, with the number just taken. A thread has one message of an id and of a key.
+INSERT INTO messages (workspace_id, id, thread_id, seq, role, body, execution_id, key, data, created_at)
+SELECT t.workspace_id, $3, t.id, t.next_seq - 1, $4, $5, $6, $7, $8, lk_now()
+  FROM threads t
+ WHERE t.workspace_id = $1 AND t.id = $2
+ON CONFLICT DO NOTHING;
+
+-- name: Messages
+SELECT id, seq, role, body, execution_id, key, data, created_at
+  FROM messages
+ WHERE workspace_id = $1 AND thread_id = $2 AND seq > $3
+ ORDER BY seq
+ LIMIT $4;
+
+-- name: Known
+SELECT id, payload FROM outbox WHERE workspace_id = $1 AND key = $2;
+
+-- name: Numbers
+-- The last number of what went or goes, and the last of all.
+SELECT coalesce((SELECT max(seq) FROM outbox WHERE workspace_id = $1 AND order_key = $2 AND seq < $3), 0),
+       coalesce((SELECT max(seq) FROM outbox WHERE workspace_id = $1 AND order_key = $2), 0);
+
+-- name: Place
+-- Where a message stands: its status, and how many are queued up to it.
+SELECT o.status,
+       (SELECT count(*) FROM outbox q
+         WHERE q.workspace_id = $1 AND q.order_key = o.order_key AND q.status = 'queued' AND q.seq <= o.seq)
+  FROM outbox o
+ WHERE o.workspace_id = $1 AND o.id = $2;
+
+-- name: Refresh
+UPDATE threads SET execution_locked_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2 AND active_execution_id = $3;
+
+-- name: Park
+UPDATE threads SET parked_by = $3, parked_until = lk_plus(lk_now(), $4), execution_locked_at = lk_now(), updated_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2 AND active_execution_id = $3;
+
+-- name: Unpark
+UPDATE threads SET parked_by = NULL, parked_until = NULL, updated_at = lk_now(),
+       execution_locked_at = CASE WHEN active_execution_id IS NOT NULL THEN lk_now() END
+ WHERE workspace_id = $1 AND id = $2;
+
+-- name: Lapse
+-- What has waited past its time is let go, and the next claim ends it as expired.
+UPDATE outbox SET status = 'ready', updated_at = lk_now()
+ WHERE workspace_id = $1 AND id IN (
+   SELECT q.id FROM outbox q
+    WHERE q.workspace_id = $1 AND q.status = 'queued' AND q.expires_at <= (SELECT lk_now())
+      AND q.order_key LIKE 'thread:%'
+    LIMIT $2);

@@ -1,0 +1,203 @@
+package thread_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/thread"
+)
+
+// Twenty senders talk in a hundred threads while they and those who deliver are
+// killed: cut off in the middle of a transaction, gone with a claim in hand before or
+// after the channel had the message, gone with a lock. Each message reaches the person
+// once, and those of one sender in its order.
+func TestTrafficUnderKills(t *testing.T) {
+	for engine, messages := range map[string]int{dbtest.OnSQLite: 10_000, dbtest.OnPostgres: 800, dbtest.OnPgBouncer: 300} {
+		t.Run(engine, func(t *testing.T) {
+			tr := &traffic{world: newWorld(t, dbtest.New(t, engine)), t: t, each: messages / senders}
+			for i := range threads {
+				tr.threads = append(tr.threads, tr.open(t, numbered(i)))
+			}
+			tr.run()
+			tr.check()
+		})
+	}
+}
+
+const (
+	senders  = 20
+	threads  = 100
+	carriers = 4
+)
+
+type traffic struct {
+	*world
+	t       *testing.T
+	threads []string
+	each    int // messages of a sender
+	sending atomic.Int32
+	kills   atomic.Int32
+}
+
+func (tr *traffic) run() {
+	tr.sending.Store(senders)
+	var all sync.WaitGroup
+	for i := range senders {
+		all.Go(func() { tr.sender(i) })
+	}
+	for range carriers {
+		all.Go(tr.carry)
+	}
+	all.Wait()
+	// Who is gone with a lock or a claim is found by time alone: within a minute of
+	// the expiry.
+	for range 12 {
+		tr.Skew.Advance(thread.Idle + time.Second)
+		tr.sweep(tr.t)
+		tr.drain(tr.t)
+	}
+}
+
+// sender talks under one execution after the other. Some of them it leaves without a
+// word, with all the threads they have.
+func (tr *traffic) sender(i int) {
+	defer tr.sending.Add(-1)
+	rnd := rand.New(rand.NewPCG(*seed, uint64(i)))
+	e := tr.begin(tr.t, "", false)
+	for n := range tr.each {
+		th := tr.threads[rnd.IntN(threads)]
+		m := thread.Outgoing{Thread: th, Execution: e, Key: fmt.Sprintf("%d.%d", i, n), Body: fmt.Sprintf("%s %d %s", e, i, numbered(n))}
+		for !tr.attempt(m, rnd) {
+			tr.kills.Add(1)
+		}
+		switch k := rnd.IntN(100); {
+		case k < 25:
+			tr.complete(tr.t, e)
+			e = tr.begin(tr.t, "", false)
+		case k < 28:
+			e = tr.begin(tr.t, "", false)
+		}
+	}
+	tr.complete(tr.t, e)
+}
+
+// attempt sends a message, but for one in thirty is cut off on the way.
+func (tr *traffic) attempt(m thread.Outgoing, rnd *rand.Rand) bool {
+	ctx, cut := context.WithCancel(tr.t.Context())
+	defer cut()
+	if rnd.IntN(30) == 0 {
+		after := time.AfterFunc(time.Duration(rnd.IntN(3000))*time.Microsecond, cut)
+		defer after.Stop()
+	}
+	err := tr.DB.Tx(ctx, tr.Workspace, func(ctx context.Context, tx *db.Tx) error {
+		_, err := tr.world.threads.Send(ctx, tx, m)
+		return err
+	})
+	if err != nil && ctx.Err() == nil {
+		tr.t.Errorf("send: %v", err)
+		return true
+	}
+	return err == nil
+}
+
+// carry delivers as long as somebody sends, and is born again when it was killed.
+func (tr *traffic) carry() {
+	for tr.sending.Load() > 0 {
+		died := make(chan bool)
+		go func() {
+			clean := false
+			defer func() { died <- !clean }()
+			s := tr.carrier()
+			_, err := s.Drain(tr.t.Context(), tr.Workspace, 200)
+			if clean = err == nil; err != nil { // the database went away from it: as good as killed
+				tr.t.Log(err)
+			}
+		}()
+		if <-died {
+			tr.kills.Add(1)
+			tr.Skew.Advance(lease) // so that others get what it had claimed
+			tr.sweep(tr.t)
+		}
+	}
+}
+
+const lease = 61 * time.Second
+
+func (tr *traffic) carrier() *outbox.Sender {
+	return &outbox.Sender{
+		Store: tr.outbox, Handlers: tr.world.threads.Handlers(mortal{tr.channel}), Holder: "test", Lease: lease - time.Second, Slog: slog.New(slog.DiscardHandler),
+	}
+}
+
+// mortal is a channel in whose hands a carrier dies now and then: its goroutine ends,
+// before the message is accepted or after.
+type mortal struct{ *ledger }
+
+func (m mortal) Send(ctx context.Context, msg thread.Message) error {
+	if rand.IntN(100) == 0 {
+		runtime.Goexit()
+	}
+	err := m.ledger.Send(ctx, msg)
+	if rand.IntN(100) == 0 {
+		runtime.Goexit()
+	}
+	return err
+}
+
+func (tr *traffic) check() {
+	t := tr.t
+	spoken := map[string][]string{} // by thread
+	last := map[string]string{}     // of a thread and an execution
+	seen := map[string]bool{}
+	for _, m := range tr.channel.said {
+		words := strings.Fields(m.Body)
+		if by := m.Thread + words[0]; last[by] >= words[2] {
+			t.Errorf("%q was spoken behind %s", m.Body, last[by])
+		} else {
+			last[by] = words[2]
+		}
+		if seen[m.Body] {
+			t.Errorf("%q was spoken twice", m.Body)
+		}
+		seen[m.Body] = true
+		spoken[m.Thread] = append(spoken[m.Thread], m.Body)
+	}
+	if want := tr.each * senders; len(seen) != want {
+		t.Errorf("%d messages were spoken, want %d", len(seen), want)
+	}
+	for _, th := range tr.threads {
+		var stored []string
+		for cursor := ""; ; {
+			items, next, err := tr.world.threads.Messages(t.Context(), tr.Workspace, th, cursor, 200)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range items {
+				stored = append(stored, m.Body)
+			}
+			if cursor = next; next == "" {
+				break
+			}
+		}
+		if !slices.Equal(stored, spoken[th]) {
+			t.Errorf("thread %s has stored %d messages, not the %d in the order that the person read", th, len(stored), len(spoken[th]))
+		}
+		tr.mustHold(t, th)
+	}
+	t.Logf("seed %d: %d messages, %d tries, %d kills", *seed, len(seen), tr.channel.tries, tr.kills.Load())
+	if tr.kills.Load() == 0 {
+		t.Error("nobody was killed")
+	}
+}
