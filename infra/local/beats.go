@@ -67,6 +67,20 @@ func (b *beats) keep(first trace.ID) {
 	}
 }
 
+// tend calls fn on a ticker until the process is to end.
+func (b *beats) tend(every time.Duration, fn func(context.Context)) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			fn(b.process)
+		case <-b.process.Done():
+			return
+		}
+	}
+}
+
 // next is the first time after now that the schedule names, which is a slot. The
 // times are the same in every process, so that of two on one database one beats
 // for a slot; those that passed while a beat ran are past.

@@ -20,15 +20,15 @@ type executionBegun struct {
 // beginExecution begins that of an agent elsewhere. It is called by agents.
 func (s *server) beginExecution(ctx context.Context, in *struct {
 	Body struct {
-		Agent             string          `json:"agent" minLength:"1" maxLength:"255"`
+		Agent             string          `json:"agent" minLength:"1" maxLength:"255" doc:"Who works; with an agent's token, that agent"`
 		ParentExecutionID string          `json:"parentExecutionId,omitempty" format:"uuid"`
 		WaitForCompletion bool            `json:"waitForCompletion,omitempty" doc:"The parent waits until it has ended, and it may speak in the parent's place"`
 		Input             json.RawMessage `json:"input,omitempty"`
 	}
 }) (*creation[executionBegun], error) {
 	by, _ := auth.From(ctx)
-	if by.Kind == auth.Agent && by.ID != in.Body.Agent {
-		return nil, auth.ErrForbidden
+	if by.Kind == auth.Agent { // its own
+		in.Body.Agent = by.ID
 	}
 	if in.Body.WaitForCompletion && in.Body.ParentExecutionID == "" {
 		return nil, invalid(FieldError{"body.parentExecutionId", "is needed where it is to wait"})

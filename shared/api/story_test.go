@@ -88,7 +88,7 @@ func realBeat(t testing.TB, d *api.Deps) (*heartbeat.Heartbeat, *objective.Store
 		t.Fatal(err)
 	}
 	return &heartbeat.Heartbeat{
-		Memories: memories, Automations: automations, Heals: heals, Registered: heartbeat.Registered(d.Skills),
+		Memories: memories, Automations: automations, Heals: heals, Threads: d.Threads, Registered: heartbeat.Registered(d.Skills),
 		DB: d.DB, Lanes: d.Lanes, Runs: d.Runs, Log: d.Log, Workspaces: workspaces, Objectives: objectives,
 		Skills:    func(context.Context, db.Workspace, trace.Surface) (*skill.Set, error) { return set, nil },
 		Approvals: d.Approvals, Outbox: d.Approvals.Outbox, Sender: &outbox.Sender{Store: d.Approvals.Outbox, Slog: d.Slog},

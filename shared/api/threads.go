@@ -27,7 +27,7 @@ type threadItem struct {
 	Address   string            `json:"address"`
 	Policy    thread.Policy     `json:"policy" enum:"queue,supersede,hand_over" doc:"What others may do while its owner waits for the person's answer"`
 	Metadata  map[string]string `json:"metadata"`
-	Lock      *threadLock       `json:"lock" doc:"null: it is free"`
+	Lock      *threadLock       `json:"lock,omitempty" doc:"Left out: it is free"`
 	Queued    int               `json:"queued" doc:"Messages that wait for the lock"`
 	CreatedAt time.Time         `json:"createdAt"`
 	UpdatedAt time.Time         `json:"updatedAt"`

@@ -25,6 +25,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/budget"
+	"github.com/lanekeeper/lanekeeper/shared/channel"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/heal"
@@ -137,7 +138,9 @@ func deps(t testing.TB, d *db.DB) api.Deps {
 		t.Fatal(err)
 	}
 	all.Streams = &api.Streams{Every: 10 * time.Millisecond, For: 50 * time.Millisecond}
+	all.Reachable = channel.Check
 	all.Operate = operated(t, &all)
+	all.Threads = all.Operate.Threads
 	return all
 }
 

@@ -61,19 +61,35 @@ func (a *Agent) API(door *Door, p Process) (http.Handler, error) {
 		Automations: a.Automations, Heals: a.Heals, Budgets: a.Budgets, Threads: a.Threads, Reachable: a.Reachable,
 		Secrets: a.Secrets, Skills: a.Registry, Approvals: a.Approvals, Operate: a.Operate,
 		Kick: func(ws db.Workspace) {
-			p.Background(func(ctx context.Context) { a.drain(ctx, ws) })
+			p.Background(func(ctx context.Context) { a.Tend(ctx, ws) })
 		},
 		Beat: p.Beat, Background: p.Background, Valkey: p.Valkey,
 		Traces: core.Traces, IDs: core.IDs, Clock: core.Clock, Slog: core.Log, Version: p.Version,
 	})
 }
 
-// drain does what was just decided: calls that a person has approved, runs that are
-// to go on. What fails is tried again by the next beat.
-func (a *Agent) drain(ctx context.Context, ws db.Workspace) {
+// Tend does what was just decided: calls that a person has approved, runs that are to
+// go on, messages; and clears stale locks of threads. What fails is tried again by the
+// next. It is called behind answers, and on a ticker by the local runner.
+func (a *Agent) Tend(ctx context.Context, ws db.Workspace) {
 	ctx = trace.WithWorkspace(ctx, string(ws))
-	if _, err := a.Sender.Drain(ctx, ws, maxDrained); err != nil {
+	_, err := a.Threads.Sweep(ctx, ws, maxDrained)
+	if err == nil {
+		_, err = a.Sender.Drain(ctx, ws, maxDrained)
+	}
+	if err != nil && ctx.Err() == nil {
 		a.core.Log.ErrorContext(ctx, "what was decided could not be done yet", "error", err)
+	}
+}
+
+// TendAll tends all workspaces.
+func (a *Agent) TendAll(ctx context.Context) {
+	all, err := a.Workspaces.All(ctx)
+	if err != nil && ctx.Err() == nil {
+		a.core.Log.ErrorContext(ctx, "the workspaces could not be listed", "error", err)
+	}
+	for _, ws := range all {
+		a.Tend(ctx, ws)
 	}
 }
 

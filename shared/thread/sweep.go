@@ -16,6 +16,13 @@ type Swept struct {
 	More bool
 }
 
+// Due adds to a batch whether a sweep would find something: 1, or 0.
+func (s *Store) Due(b *db.Batch) *int {
+	due := new(int)
+	b.One([]any{due}, s.q.Due, -Idle.Milliseconds())
+	return due
+}
+
 // Sweep clears stale locks, of at most limit threads, and has queues go on that
 // nobody woke: an expiry releases nothing by itself.
 func (s *Store) Sweep(ctx context.Context, ws db.Workspace, limit int) (Swept, error) {

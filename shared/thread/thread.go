@@ -96,7 +96,7 @@ type queries struct {
 	Park, Unpark, Refresh        db.Query
 	Bump, Say                    db.Query
 	Known, Numbers, Place        db.Query
-	Lately, Forget               db.Query
+	Lately, Forget, Due          db.Query
 }
 
 // Store keeps the threads of all workspaces. Safe for concurrent use.

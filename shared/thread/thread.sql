@@ -98,3 +98,18 @@ UPDATE outbox SET status = 'ready', updated_at = lk_now()
     WHERE q.workspace_id = $1 AND q.status = 'queued' AND q.expires_at <= (SELECT lk_now())
       AND q.order_key LIKE 'thread:%'
     LIMIT $2);
+
+-- name: Due
+-- Whether a sweep would find something: a stale lock, a queue that a free thread has, what has waited past its time.
+SELECT CASE WHEN EXISTS (
+         SELECT 1 FROM threads t
+          WHERE t.workspace_id = $1 AND t.active_execution_id IS NOT NULL
+            AND (t.execution_locked_at <= lk_plus((SELECT lk_now()), $2)
+                 AND (t.parked_by IS NULL OR t.parked_by <> t.active_execution_id OR t.parked_until <= (SELECT lk_now()))
+              OR NOT EXISTS (SELECT 1 FROM executions e WHERE e.workspace_id = $1 AND e.id = t.active_execution_id AND e.status IN ('running', 'waiting', 'parked'))
+                 AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.workspace_id = $1 AND o.id = t.active_execution_id AND o.status IN ('ready', 'sending'))))
+       OR EXISTS (
+         SELECT 1 FROM outbox q
+           JOIN threads t ON t.workspace_id = $1 AND q.order_key = 'thread:' || t.id
+          WHERE q.workspace_id = $1 AND q.status = 'queued' AND (t.active_execution_id IS NULL OR q.expires_at <= (SELECT lk_now())))
+       THEN 1 ELSE 0 END;

@@ -11,8 +11,7 @@ SELECT t.active_execution_id, t.lock_stack, t.parked_by,
 
 -- name: Held
 SELECT id FROM threads
- WHERE workspace_id = $1 AND active_execution_id = $2
- ORDER BY id;
+ WHERE workspace_id = $1 AND active_execution_id = $2;
 
 -- name: Left
 SELECT t.id, t.active_execution_id FROM threads t
@@ -50,7 +49,7 @@ WITH RECURSIVE above (id, parent_id, inherits) AS (
 ), stack AS (
   SELECT s.value AS id, s.key AS n, h.idle, CASE WHEN h.parked AND s.value = h.parked_by THEN s.key END AS parked
     FROM head h, json_each(h.lock_stack) s
-), living AS (
+), living AS MATERIALIZED (
   SELECT s.id, s.n
     FROM stack s
    WHERE (EXISTS (SELECT 1 FROM executions e WHERE e.workspace_id = $1 AND e.id = s.id AND e.status IN ('running', 'waiting', 'parked'))
@@ -58,11 +57,11 @@ WITH RECURSIVE above (id, parent_id, inherits) AS (
      AND (NOT s.idle OR s.id = $3 OR s.n <= (SELECT max(p.parked) FROM stack p) OR s.id IN (SELECT a.id FROM above a))
 ), top AS (
   SELECT (SELECT l.id FROM living l ORDER BY l.n DESC LIMIT 1) AS id
-), found AS (
+), found AS MATERIALIZED (
   SELECT t.id AS top, h.parked AND h.parked_by = t.id AS owned,
          (SELECT json_group_array(l.id ORDER BY l.n) FROM living l WHERE l.id <> $3) AS others
     FROM head h CROSS JOIN top t
-), verdict AS (
+), verdict AS MATERIALIZED (
   SELECT CASE WHEN f.top IS NULL OR f.top = $3 OR f.top IN (SELECT a.id FROM above a) OR f.owned AND h.policy = 'hand_over'
                 THEN json_insert(f.others, '$[#]', $3)
               WHEN f.owned AND h.policy = 'supersede' THEN json_array($3)
@@ -86,7 +85,7 @@ WITH head AS (
 ), stack AS (
   SELECT h.id AS thread, s.value AS id, s.key AS n, h.idle, CASE WHEN h.parked AND s.value = h.parked_by THEN s.key END AS parked
     FROM head h, json_each(h.lock_stack) s
-), living AS (
+), living AS MATERIALIZED (
   SELECT s.thread, json_group_array(s.id ORDER BY s.n) AS stack
     FROM stack s
    WHERE s.id IS NOT $3
@@ -100,7 +99,7 @@ WITH head AS (
            WHERE q.workspace_id = $1 AND q.order_key = 'thread:' || h.id AND q.status = 'queued' AND (q.expires_at IS NULL OR q.expires_at > lk_now())
            ORDER BY q.seq LIMIT 1) AS id
     FROM head h
-), verdict AS (
+), verdict AS MATERIALIZED (
   SELECT d.thread, coalesce(l.stack, CASE WHEN d.id IS NULL THEN json_array() ELSE json_array(d.id) END) AS stack
     FROM heads d LEFT JOIN living l ON l.thread = d.thread
 )
@@ -123,4 +122,5 @@ UPDATE outbox SET status = 'ready', seq = n.seq, due_at = max(due_at, lk_now()),
           JOIN outbox q ON q.workspace_id = $1 AND q.order_key = 'thread:' || t.id AND q.status = 'queued'
                        AND (q.id = t.active_execution_id OR q.execution_id = t.active_execution_id)
          WHERE t.workspace_id = $1 AND t.id IN (SELECT i.value FROM json_each($2) i)) n
- WHERE workspace_id = $1 AND id = n.row_id;
+ WHERE workspace_id = $1 AND id = n.row_id
+   AND status = 'queued' AND order_key IN (SELECT 'thread:' || i.value FROM json_each($2) i); -- an index serves it by that

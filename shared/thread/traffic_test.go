@@ -2,6 +2,7 @@ package thread_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -24,8 +25,11 @@ import (
 // after the channel had the message, gone with a lock. Each message reaches the person
 // once, and those of one sender in its order.
 func TestTrafficUnderKills(t *testing.T) {
-	for engine, messages := range map[string]int{dbtest.OnSQLite: 10_000, dbtest.OnPostgres: 800, dbtest.OnPgBouncer: 300} {
+	for engine, messages := range map[string]int{dbtest.OnSQLite: 1500, dbtest.OnPostgres: 600, dbtest.OnPgBouncer: 200} {
 		t.Run(engine, func(t *testing.T) {
+			if *full {
+				messages = 10_000
+			}
 			tr := &traffic{world: newWorld(t, dbtest.New(t, engine)), t: t, each: messages / senders}
 			for i := range threads {
 				tr.threads = append(tr.threads, tr.open(t, numbered(i)))
@@ -35,6 +39,8 @@ func TestTrafficUnderKills(t *testing.T) {
 		})
 	}
 }
+
+var full = flag.Bool("thread.full", false, "send 10,000 messages on each engine")
 
 const (
 	senders  = 20

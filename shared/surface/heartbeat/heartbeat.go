@@ -25,6 +25,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
@@ -49,6 +50,8 @@ type Heartbeat struct {
 	// Outbox has what was decided and is still to be done, Sender does it.
 	Outbox *outbox.Store
 	Sender *outbox.Sender
+	// Threads are the conversations, whose stale locks a beat clears.
+	Threads *thread.Store
 	// Approvals are what waits for a person, and expires.
 	Approvals *approval.Store
 	// Sweep lets go of what others keep and nobody needs any more; nil: nothing.
@@ -223,6 +226,7 @@ type look struct {
 	due         *[]objective.Due
 	slot        *[]run.Execution // of this slot or a later one
 	unsent      *int             // rows of the outbox that are due
+	stale       *int             // locks and queues of threads that nobody tends
 	unanswered  *approval.Unanswered
 	open        *[]run.Execution // what beats began and did not end, themselves among it
 	automations *[]automation.Due
@@ -235,7 +239,7 @@ type look struct {
 
 // quiet reports whether there is nothing to do, not even to think about.
 func (l look) quiet(s workspace.Settings) bool {
-	return len(*l.due)+len(*l.open)+*l.unsent+l.unanswered.Overdue+len(*l.automations)+len(*l.orphans) == 0 &&
+	return len(*l.due)+len(*l.open)+*l.unsent+*l.stale+l.unanswered.Overdue+len(*l.automations)+len(*l.orphans) == 0 &&
 		!l.failing.Any() && !l.oldest.Due(retention(s)) && !l.reflects(s, false)
 }
 
@@ -270,6 +274,7 @@ func (b *beat) enter(ctx context.Context) (look, error) {
 			due:        b.Objectives.Due(batch, maxDue),
 			open:       b.Runs.Open(batch, trace.Heartbeat),
 			unsent:     b.Outbox.Due(batch),
+			stale:      b.Threads.Due(batch),
 			unanswered: b.Approvals.Pending(batch),
 			slot:       new([]run.Execution),
 

@@ -18,7 +18,7 @@ const maxSent = 50
 // left behind, what is old, and what was decided and is still to be done.
 func (b *beat) heal(ctx context.Context, p *Phase) error {
 	l := b.look
-	p.Considered = len(l.failing.Findings) + len(l.failing.Cool) + len(*l.orphans) + l.unanswered.Overdue + *l.unsent
+	p.Considered = len(l.failing.Findings) + len(l.failing.Cool) + len(*l.orphans) + l.unanswered.Overdue + *l.unsent + *l.stale
 	for _, step := range []func(context.Context, *Phase) error{b.healSkills, b.closeOrphans, b.expire, b.purge, b.send} {
 		if err := step(ctx, p); err != nil {
 			return err
@@ -116,10 +116,17 @@ func (b *beat) purge(ctx context.Context, _ *Phase) error {
 }
 
 // send does what was decided and is still to be done: calls that a person has
-// approved, executions that are to go on. Whoever decided sends at once; a beat
-// finds what got lost.
+// approved, executions that are to go on, messages whose thread is free again. Whoever
+// decided sends at once; a beat finds what got lost.
 func (b *beat) send(ctx context.Context, p *Phase) error {
-	if *b.look.unsent == 0 {
+	if *b.look.stale > 0 {
+		swept, err := b.Threads.Sweep(ctx, b.tick.Workspace, maxSent)
+		if err != nil {
+			return err
+		}
+		p.Done += swept.Cleared + swept.Woken
+	}
+	if *b.look.unsent+*b.look.stale == 0 {
 		return nil
 	}
 	sent, err := b.Sender.Drain(ctx, b.tick.Workspace, maxSent)

@@ -34,6 +34,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
+	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
@@ -77,8 +78,9 @@ func newHeartbeat(t testing.TB, d *db.DB, model llm.Model, more ...skill.Skill) 
 	heals := must(heal.New(d, ids, registry, automations))(t)
 	workspaces, box := must(workspace.New(d))(t), must(outbox.New(d, ids, mathrand.Float64))(t)
 	approvals := must(approval.New(approval.Deps{DB: d, Workspaces: workspaces, Outbox: box, Log: acts, Skills: offered, IDs: ids}))(t)
+	threads := must(thread.New(d, runs, box, ids, log))(t)
 	return &heartbeat.Heartbeat{
-		DB: d, Lanes: lanes, Runs: runs, Log: acts, Workspaces: workspaces, Objectives: objectives,
+		Threads: threads, DB: d, Lanes: lanes, Runs: runs, Log: acts, Workspaces: workspaces, Objectives: objectives,
 		Automations: automations, Heals: heals, Memories: memories, Registered: heartbeat.Registered(registry),
 		Reason: &reason.Runner{Model: model, Runs: runs, Lanes: lanes, Log: acts, Queues: queue.New(queue.Options{}), Slog: log, Clock: time.Now},
 		Skills: offered, Outbox: box, Approvals: approvals,

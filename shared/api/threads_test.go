@@ -1,0 +1,187 @@
+package api_test
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/lanekeeper/lanekeeper/shared/api"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/thread"
+)
+
+// spoken is a channel that notes what it is handed.
+type spoken struct{ bodies []string }
+
+func (*spoken) Name() string { return "log" }
+
+func (s *spoken) Send(_ context.Context, m thread.Message) error {
+	s.bodies = append(s.bodies, m.Body)
+	return nil
+}
+
+type threadTold struct {
+	ID, Channel, Address, Policy string
+	Queued                       int
+	Lock                         *struct{ State, ExecutionID, ParkedBy string }
+}
+
+type begun struct{ ID, TraceID string }
+
+type sentTold struct {
+	Success, Queued bool
+	Position        int
+	MessageID       string
+}
+
+// conversing is a world that sends what is in its outbox when it is told to.
+func conversing(t *testing.T, fn func(t *testing.T, w *world, said *spoken, send func())) {
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+		kicked := 0
+		w := newWorld(t, e, func(d *api.Deps) { d.Kick = func(db.Workspace) { kicked++ } })
+		said := &spoken{}
+		sender := &outbox.Sender{Store: w.Approvals.Outbox, Holder: "test", Slog: w.Slog, Handlers: w.Threads.Handlers(said)}
+		fn(t, w, said, func() {
+			t.Helper()
+			if kicked == 0 {
+				t.Error("nobody was kicked")
+			}
+			kicked = 0
+			if _, err := sender.Drain(t.Context(), w.Workspace, 100); err != nil {
+				t.Fatal(err)
+			}
+		})
+	})
+}
+
+func (w *world) begin(t testing.TB, body string) (e begun) {
+	t.Helper()
+	w.must(t, 201, http.MethodPost, "/api/v1/executions", body, &e)
+	return e
+}
+
+// TestTwoAgentsSpeakOneAfterTheOther is the first story of threads, over HTTP: what
+// the second says waits until the first has ended.
+func TestTwoAgentsSpeakOneAfterTheOther(t *testing.T) {
+	conversing(t, func(t *testing.T, w *world, said *spoken, send func()) {
+		var th threadTold
+		w.must(t, 201, http.MethodPost, "/api/v1/threads", `{"channel":"log","address":"ada","metadata":{"subject":"ice"}}`, &th)
+		var again threadTold
+		w.must(t, 201, http.MethodPost, "/api/v1/threads", `{"channel":"log","address":"ada"}`, &again)
+		if again.ID != th.ID || th.Policy != "queue" || th.Lock != nil {
+			t.Errorf("it is %+v, then %+v", th, again)
+		}
+		path := "/api/v1/threads/" + th.ID
+		a, b := w.begin(t, `{"agent":"a"}`), w.begin(t, `{"agent":"b"}`)
+		w.must(t, 200, http.MethodPost, path+"/lock", `{"executionId":"`+a.ID+`"}`, &th)
+		if th.Lock == nil || th.Lock.ExecutionID != a.ID || th.Lock.State != "active" {
+			t.Errorf("locked, it is %+v", th)
+		}
+		if p := w.refused(t, 409, "busy", http.MethodPost, path+"/lock", `{"executionId":"`+b.ID+`"}`); p.Holder != a.ID {
+			t.Errorf("refused because of %+v", p)
+		}
+		var first, second sentTold
+		w.must(t, 200, http.MethodPost, path+"/send", `{"executionId":"`+a.ID+`","body":"from a"}`, &first)
+		w.must(t, 202, http.MethodPost, path+"/send", `{"executionId":"`+b.ID+`","body":"from b","idempotencyKey":"k"}`, &second)
+		if !first.Success || first.Queued || !second.Success || !second.Queued || second.Position != 1 {
+			t.Errorf("sent %+v and %+v", first, second)
+		}
+		send()
+		if !slices.Equal(said.bodies, []string{"from a"}) {
+			t.Fatalf("said is %q", said.bodies)
+		}
+		for _, stuck := range []string{"active", "stale"} {
+			want := []string{th.ID}
+			if stuck == "stale" {
+				want = nil
+			}
+			if got := listed(t, w, "/api/v1/threads?lock="+stuck, func(th threadTold) string { return th.ID }); !slices.Equal(got, want) {
+				t.Errorf("%s are %v", stuck, got)
+			}
+		}
+		var ended struct{ Status string }
+		w.must(t, 200, http.MethodPost, "/api/v1/executions/"+a.ID+"/complete", `{"result":{"ok":true}}`, &ended)
+		if ended.Status != "completed" {
+			t.Errorf("ended, it is %+v", ended)
+		}
+		send()
+		type messageTold struct{ ID, Role, Body, ExecutionID string }
+		var told []messageTold
+		listed(t, w, path+"/messages", func(m messageTold) string { told = append(told, m); return m.ID })
+		if len(told) != 2 || told[0].Body != "from a" || told[1] != (messageTold{second.MessageID, "assistant", "from b", b.ID}) {
+			t.Errorf("spoken is %+v", told)
+		}
+		waits := listed(t, w, path+"/outbox", func(m struct{ Status, Body string }) string { return m.Status + " " + m.Body })
+		if !slices.Equal(waits, []string{"sent from b", "sent from a"}) {
+			t.Errorf("the outbox has %q", waits)
+		}
+		w.refused(t, 409, "ended", http.MethodPost, path+"/send", `{"executionId":"`+a.ID+`","body":"too late"}`)
+		w.refused(t, 409, "not_held", http.MethodPost, path+"/unlock", `{"executionId":"`+b.ID+`"}`)
+	})
+}
+
+// TestAChildSpeaksInItsParentsPlaceWhileThatWaits is the second: the person answers a
+// parked thread, and everybody goes on.
+func TestAChildSpeaksInItsParentsPlaceWhileThatWaits(t *testing.T) {
+	conversing(t, func(t *testing.T, w *world, said *spoken, send func()) {
+		var th threadTold
+		w.must(t, 201, http.MethodPost, "/api/v1/threads", `{"channel":"log","address":"ada"}`, &th)
+		path := "/api/v1/threads/" + th.ID
+		parent := w.begin(t, `{"agent":"coordinator"}`)
+		w.must(t, 200, http.MethodPost, path+"/lock", `{"executionId":"`+parent.ID+`"}`, nil)
+		child := w.begin(t, `{"agent":"collector","parentExecutionId":"`+parent.ID+`","waitForCompletion":true}`)
+		if child.TraceID != parent.TraceID {
+			t.Errorf("the child's trace is %s, its parent's %s", child.TraceID, parent.TraceID)
+		}
+		stranger := w.begin(t, `{"agent":"other","parentExecutionId":"`+parent.ID+`"}`)
+		w.refused(t, 409, "busy", http.MethodPost, path+"/lock", `{"executionId":"`+stranger.ID+`"}`)
+		w.must(t, 200, http.MethodPost, path+"/send", `{"executionId":"`+child.ID+`","body":"what is your name?"}`, nil)
+		send()
+		w.must(t, 200, http.MethodPost, path+"/park", `{"executionId":"`+child.ID+`","seconds":7200}`, &th)
+		if th.Lock == nil || th.Lock.ParkedBy != child.ID {
+			t.Errorf("parked, it is %+v", th)
+		}
+		var answered struct{ MessageID, ResumedExecutionID string }
+		w.must(t, 201, http.MethodPost, path+"/messages", `{"body":"Ada"}`, &answered)
+		if answered.ResumedExecutionID != child.ID {
+			t.Errorf("answered, %+v", answered)
+		}
+		w.must(t, 200, http.MethodPost, "/api/v1/executions/"+child.ID+"/complete", `{}`, nil)
+		w.must(t, 200, http.MethodGet, path, "", &th)
+		var waited struct{ Status string }
+		w.must(t, 200, http.MethodGet, "/api/v1/executions/"+parent.ID, "", &waited)
+		if th.Lock == nil || th.Lock.ExecutionID != parent.ID || waited.Status != "running" {
+			t.Errorf("then the parent is %s, the thread %+v", waited.Status, th)
+		}
+		w.must(t, 200, http.MethodPost, path+"/force-unlock", `{"reason":"enough"}`, nil)
+		var free threadTold
+		if w.must(t, 200, http.MethodGet, path, "", &free); free.Lock != nil {
+			t.Errorf("forced, it is %+v", free)
+		}
+		w.must(t, 200, http.MethodPost, "/api/v1/executions/"+parent.ID+"/fail", `{"reason":"no"}`, nil)
+		w.refused(t, 409, "ended", http.MethodPost, "/api/v1/executions/"+parent.ID+"/cancel", `{}`)
+	})
+}
+
+func TestWhatIsNoThread(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		for body, field := range map[string]string{
+			`{"channel":"pigeon","address":"ada"}`:              "body.channel",
+			`{"channel":"email","address":"ada"}`:               "body.address",
+			`{"channel":"sms","address":"12"}`:                  "body.address",
+			`{"channel":"log","address":"ada","policy":"none"}`: "body.policy",
+			`{"channel":"log"}`:                                 "body",
+		} {
+			if p := w.refused(t, 422, "invalid", http.MethodPost, "/api/v1/threads", body); !p.at(field) {
+				t.Errorf("%s: %+v", body, p.Errors)
+			}
+		}
+		if p := w.refused(t, 422, "invalid", http.MethodPost, "/api/v1/executions", `{"agent":"a","waitForCompletion":true}`); !p.at("body.parentExecutionId") {
+			t.Errorf("%+v", p.Errors)
+		}
+		w.refused(t, 404, "not_found", http.MethodPost, "/api/v1/executions", `{"agent":"a","parentExecutionId":"8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f"}`)
+	})
+}

@@ -1,0 +1,65 @@
+package heartbeat_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
+	"github.com/lanekeeper/lanekeeper/shared/thread"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// mouth is a channel that counts what it is handed.
+type mouth struct{ said int }
+
+func (*mouth) Name() string { return "log" }
+
+func (m *mouth) Send(context.Context, thread.Message) error { m.said++; return nil }
+
+// TestABeatClearsAStaleThread: who had it hangs, and what another has queued goes.
+func TestABeatClearsAStaleThread(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		w := newWorld(t, e, idle(t))
+		m := &mouth{}
+		w.Sender.Handlers = w.Threads.Handlers(m)
+		th := must(w.Threads.Open(t.Context(), w.Workspace, thread.Thread{Channel: "log", Address: "ada"}))(t)
+		begin := func() (id string) {
+			id = ids()
+			err := w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+				_, err := w.Runs.Begin(ctx, tx, run.Execution{ID: id, Agent: "a", Surface: trace.Worker, Trace: w.Traces.New(trace.Worker)}, false)
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return id
+		}
+		must(w.Threads.Lock(t.Context(), w.Workspace, th.ID, begin()))(t)
+		other := begin()
+		err := w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+			ctx = trace.With(ctx, w.Traces.New(trace.Worker))
+			_, err := w.Threads.Send(ctx, tx, thread.Outgoing{Thread: th.ID, Execution: other, Body: "hello"})
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := w.beat(t, slot(1)); r.Outcome != heartbeat.Idle || m.said != 0 {
+			t.Errorf("a fresh lock: %+v, said %d", r, m.said)
+		}
+		w.Skew.Advance(thread.Idle + time.Minute)
+		w.beat(t, slot(2))
+		entries := must(w.Threads.Outbox(t.Context(), w.Workspace, th.ID, outbox.Filter{}))(t)
+		if m.said != 1 || entries.Items[0].Status != outbox.Sent {
+			t.Errorf("said %d, the outbox has %+v", m.said, entries.Items)
+		}
+		if r := w.beat(t, slot(3)); r.Outcome != heartbeat.Idle {
+			t.Errorf("then %+v", r)
+		}
+	})
+}
