@@ -97,6 +97,9 @@ var lines = map[string]func(event) line{
 	"conversation compacted": func(e event) line {
 		return detail(dim, fmt.Sprintf("conversation compacted: %s messages became notes", e.text("messages")))
 	},
+	"purged what is old": func(e event) line {
+		return detail(dim, "let go of what is old")
+	},
 	"outbox sent": func(e event) line {
 		return detail(plain, fmt.Sprintf("decided before: %s of %s done", e.text("sent"), e.text("claimed")))
 	},
