@@ -30,6 +30,9 @@ func TestRandomTreesNeverInterleave(t *testing.T) {
 			t.Run(share.engine, func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t, dbtest.New(t, share.engine))
+				if testing.Short() {
+					share.each = min(share.each, 10)
+				}
 				for i := range share.each {
 					tree := uint64(part*share.each + i)
 					m := newModel(t, w, rand.New(rand.NewPCG(*seed, tree)))

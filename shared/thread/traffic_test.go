@@ -2,10 +2,10 @@ package thread_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -25,10 +25,13 @@ import (
 // after the channel had the message, gone with a lock. Each message reaches the person
 // once, and those of one sender in its order.
 func TestTrafficUnderKills(t *testing.T) {
-	for engine, messages := range map[string]int{dbtest.OnSQLite: 1500, dbtest.OnPostgres: 600, dbtest.OnPgBouncer: 200} {
+	for engine, messages := range map[string]int{dbtest.OnSQLite: 10_000, dbtest.OnPostgres: 600, dbtest.OnPgBouncer: 200} {
 		t.Run(engine, func(t *testing.T) {
-			if *full {
+			switch {
+			case os.Getenv("LK_FULL") == "1":
 				messages = 10_000
+			case testing.Short():
+				messages = 200
 			}
 			tr := &traffic{world: newWorld(t, dbtest.New(t, engine)), t: t, each: messages / senders}
 			for i := range threads {
@@ -39,8 +42,6 @@ func TestTrafficUnderKills(t *testing.T) {
 		})
 	}
 }
-
-var full = flag.Bool("thread.full", false, "send 10,000 messages on each engine")
 
 const (
 	senders  = 20
