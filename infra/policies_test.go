@@ -72,6 +72,8 @@ func TestPoliciesAreNarrow(t *testing.T) {
 		"FunctionPolicy xray:PutTelemetryRecords":           `"*"`,
 		"AgentPolicy bedrock:InvokeModel":                   models,
 		"AgentPolicy bedrock:InvokeModelWithResponseStream": models,
+		"AgentPolicy ses:SendEmail":                         `"*"`, // from one address
+		"AgentPolicy sns:Publish":                           `"*"`,
 		"AgentPolicy kms:Encrypt":                           `{"Ref":"KmsKeyArn"}`,
 		"AgentPolicy kms:Decrypt":                           `{"Ref":"KmsKeyArn"}`,
 		"AgentPolicy lambda:InvokeFunction":                 `{"Ref":"SkillFunctionArns"}`,

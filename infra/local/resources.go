@@ -35,6 +35,7 @@ func resources() []resource {
 		{"activity", "what agents did", []string{"createdAt", "surface", "skill", "status", "traceId"}, nil},
 		{"executions", "runs, and how they ended", []string{"id", "surface", "status", "subject", "traceId"}, nil},
 		{"traces", "what was begun, newest first", []string{"startedAt", "surface", "agent", "status", "traceId"}, nil},
+		{"threads", "conversations, and who has them", []string{"id", "channel", "address", "queued"}, []string{"force-unlock"}},
 		{"heals", "what self-healing took out of use", []string{"id", "skill", "code", "status", "probeAt"}, []string{"undo"}},
 		{"kill-switches", "what people have stopped", []string{"id", "scope", "target", "reason", "setBy", "releasedBy"}, []string{"release"}},
 		{"budgets", "what may be spent", []string{"id", "scope", "scopeId", "allocated", "remaining"}, []string{"projection"}},

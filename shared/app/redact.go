@@ -48,6 +48,7 @@ func (c Config) Redacted() []Setting {
 		{Variable: "KMS_KEY_ID", Value: c.KMSKeyID},
 		{Variable: "GATEWAY_URL", Value: withoutPassword(c.GatewayURL)},
 		{Variable: "GATEWAY_TOKEN", Value: hidden(c.GatewayToken)},
+		{Variable: "EMAIL_FROM", Value: c.EmailFrom},
 		{Variable: "HEARTBEAT_EVERY", Value: short(c.HeartbeatEvery)},
 		{Variable: "COORDINATOR_EVERY", Value: short(c.CoordinatorEvery)},
 		{Variable: "DEMO", Value: demo},
