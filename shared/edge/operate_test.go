@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -23,7 +25,7 @@ func operated(t *testing.T, source func(c *cloud, login string) map[string]strin
 	if r := invoke(t, migrate, []byte(`{}`)); r.FunctionError != nil {
 		t.Fatalf("%v\n%s", r.FunctionError, r.Logs)
 	}
-	return c.start(t, "operate", rig.Env(source(c, dbtest.AsLogin(c.owner)), map[string]string{"ADMIN_TOKEN": "sesame"}))
+	return c.start(t, "operate", rig.Env(source(c, dbtest.AsLogin(c.owner)), map[string]string{"ADMIN_TOKEN": "open-sesame-open-sesame"}))
 }
 
 func byURL(_ *cloud, login string) map[string]string { return map[string]string{"DATABASE_URL": login} }
@@ -74,7 +76,7 @@ func TestOperate(t *testing.T) {
 	if at := create(t, f); !strings.HasPrefix(at, "/live/api/v1/objectives/") {
 		t.Errorf("the objective is at %s", at)
 	}
-	stranger := bytes.ReplaceAll(event(t, "operate", "02_function_url"), []byte("sesame"), []byte("guess"))
+	stranger := bytes.ReplaceAll(event(t, "operate", "02_function_url"), []byte("open-sesame-open-sesame"), []byte("guess"))
 	if r := streamed(t, invoke(t, f, stranger)); r.StatusCode != http.StatusUnauthorized || r.Headers["Content-Type"] != "application/problem+json" {
 		t.Errorf("a stranger got %+v", r)
 	}
@@ -95,7 +97,7 @@ func TestOperateStreamsEvents(t *testing.T) {
 	f := operated(t, byURL)
 	rest := event(t, "operate", "04_events_stream")
 	atURL := []byte(`{"version":"2.0","rawPath":"/api/v1/events","rawQueryString":"kinds=objective.created",
-		"headers":{"accept":"text/event-stream","authorization":"Bearer sesame"},
+		"headers":{"accept":"text/event-stream","authorization":"Bearer open-sesame-open-sesame"},
 		"requestContext":{"stage":"$default","domainName":"u7x.lambda-url.eu-central-1.on.aws","http":{"method":"GET","sourceIp":"198.51.100.7"}}}`)
 	for name, payload := range map[string][]byte{"REST API": rest, "function URL": atURL} {
 		inv, err := f.Begin(t.Context(), payload)
@@ -131,6 +133,60 @@ func TestOperateStreamsEvents(t *testing.T) {
 			t.Errorf("%s: whoever comes back gets %s", name, data)
 		}
 		if err := inv.Kill(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// goose is a model that says its first word, and the rest once it may.
+func goose(t *testing.T, rest <-chan struct{}) *httptest.Server {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "text/event-stream")
+		say := func(delta, end string) {
+			fmt.Fprintf(w, `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"goose","choices":[{"index":0,"delta":%s,"finish_reason":%s}]}`+"\n\n", delta, end)
+			_ = http.NewResponseController(w).Flush()
+		}
+		say(`{"role":"assistant","content":"Seven"}`, `null`)
+		select {
+		case <-rest:
+		case <-r.Context().Done():
+		}
+		say(`{"content":" geese."}`, `null`)
+		say(`{}`, `"stop"`)
+		fmt.Fprint(w, `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"goose","choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}`+"\n\ndata: [DONE]\n\n")
+	}))
+	t.Cleanup(server.Close)
+	return server
+}
+
+// The model's first word is on its way to the client while the model is still at the
+// second, on each shape of event that streams.
+func TestOperateSpeaksWithTheModel(t *testing.T) {
+	rest := make(chan struct{})
+	model := goose(t, rest)
+	f := operated(t, func(_ *cloud, login string) map[string]string {
+		return map[string]string{"DATABASE_URL": login, "LLM_PROVIDER": "openai", "OPENAI_BASE_URL": model.URL + "/v1", "LLM_MODEL": "goose"}
+	})
+	atURL := []byte(`{"version":"2.0","rawPath":"/api/v1/operate","rawQueryString":"","body":"{\"message\": \"How many?\", \"stream\": true}",
+		"headers":{"accept":"text/event-stream","content-type":"application/json","authorization":"Bearer open-sesame-open-sesame"},
+		"requestContext":{"stage":"$default","domainName":"u7x.lambda-url.eu-central-1.on.aws","http":{"method":"POST","sourceIp":"198.51.100.7"}}}`)
+	for name, payload := range map[string][]byte{"REST API": event(t, "operate", "05_talk_stream"), "function URL": atURL} {
+		inv, err := f.Begin(t.Context(), payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := bufio.NewReader(inv.Body())
+		if first := next(t, client, "data: "); first != `{"text":"Seven"}` {
+			t.Errorf("%s: the first word is %s", name, first)
+		}
+		rest <- struct{}{}
+		next(t, client, "event: done")
+		if done := next(t, client, "data: "); !strings.Contains(done, `"answer":"Seven geese."`) || !strings.Contains(done, `"status":"completed"`) {
+			t.Errorf("%s: done is %s", name, done)
+		}
+		if _, err := io.Copy(io.Discard, client); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
