@@ -32,7 +32,7 @@ const (
 )
 
 var (
-	slackAddress = regexp.MustCompile(`^[CDGU][A-Z0-9]{8,20}(:[0-9]{10}\.[0-9]{6})?$`)
+	slackAddress = regexp.MustCompile(`^[CDGU][A-Z0-9]{2,20}(:[0-9]{10}\.[0-9]{6})?$`)
 	phone        = regexp.MustCompile(`^\+[1-9][0-9]{6,14}$`)
 	mailbox      = regexp.MustCompile("^[a-zA-Z0-9!#$%&'*+/=?^_`{|}~-]+(\\.[a-zA-Z0-9!#$%&'*+/=?^_`{|}~-]+)*@([a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?\\.)+[a-zA-Z]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?$")
 )
