@@ -26,13 +26,13 @@ func TestRandomTreesNeverInterleave(t *testing.T) {
 		engine      string
 		parts, each int
 	}{{dbtest.OnSQLite, 4, 500}, {dbtest.OnPostgres, 1, 40}, {dbtest.OnPgBouncer, 1, 10}} {
+		if testing.Short() {
+			share.each = min(share.each, 10)
+		}
 		for part := range share.parts {
 			t.Run(share.engine, func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t, dbtest.New(t, share.engine))
-				if testing.Short() {
-					share.each = min(share.each, 10)
-				}
 				for i := range share.each {
 					tree := uint64(part*share.each + i)
 					m := newModel(t, w, rand.New(rand.NewPCG(*seed, tree)))
