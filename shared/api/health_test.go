@@ -27,7 +27,7 @@ func down(t testing.TB) func(*api.Deps) {
 		from := deps(t, d)
 		to.DB, to.Lanes, to.Runs, to.Log, to.Secrets, to.Skills = from.DB, from.Lanes, from.Runs, from.Log, from.Secrets, from.Skills
 		to.Approvals, to.Operate = from.Approvals, from.Operate
-		to.Automations, to.Heals, to.Budgets = from.Automations, from.Heals, from.Budgets
+		to.Automations, to.Heals, to.Budgets, to.Threads = from.Automations, from.Heals, from.Budgets, from.Threads
 		to.People, to.Sessions, to.Events = from.People, from.Sessions, from.Events
 		to.Objectives, to.Memories, to.Workspaces = from.Objectives, from.Memories, from.Workspaces
 	}
@@ -102,7 +102,7 @@ func TestADatabaseThatHangs(t *testing.T) {
 		from := deps(t, db.New(stuck{}))
 		d.DB, d.Lanes, d.Runs, d.Log, d.Secrets, d.Skills = from.DB, from.Lanes, from.Runs, from.Log, from.Secrets, from.Skills
 		d.Approvals, d.Operate = from.Approvals, from.Operate
-		d.Automations, d.Heals, d.Budgets = from.Automations, from.Heals, from.Budgets
+		d.Automations, d.Heals, d.Budgets, d.Threads = from.Automations, from.Heals, from.Budgets, from.Threads
 		d.People, d.Sessions, d.Events = from.People, from.Sessions, from.Events
 	})
 	synctest.Test(t, func(t *testing.T) {

@@ -51,17 +51,21 @@ func threadOf(t thread.Thread) threadItem {
 // agents before they speak, and by scripts.
 func (s *server) openThread(ctx context.Context, in *struct {
 	Body struct {
-		Channel  string            `json:"channel" minLength:"1" maxLength:"64" doc:"http, slack, email, sms or log"`
-		Address  string            `json:"address" minLength:"1" maxLength:"512" doc:"Of the person, on the channel"`
-		Policy   thread.Policy     `json:"policy,omitempty" enum:"queue,supersede,hand_over" doc:"What others may do while its owner waits for the person's answer; left out: queue"`
-		Metadata map[string]string `json:"metadata,omitempty" doc:"4 KiB at most"`
+		Channel  string          `json:"channel" minLength:"1" maxLength:"64" doc:"http, slack, email, sms or log"`
+		Address  string          `json:"address" minLength:"1" maxLength:"512" doc:"Of the person, on the channel"`
+		Policy   thread.Policy   `json:"policy,omitempty" enum:"queue,supersede,hand_over" doc:"What others may do while its owner waits for the person's answer; left out: queue"`
+		Metadata json.RawMessage `json:"metadata,omitempty" doc:"An object of texts, 4 KiB at most"`
 	}
 }) (*creation[threadItem], error) {
 	if err := s.Reachable(in.Body.Channel, in.Body.Address); err != nil {
 		return nil, err
 	}
+	var metadata map[string]string
+	if len(in.Body.Metadata) > 0 && json.Unmarshal(in.Body.Metadata, &metadata) != nil {
+		return nil, invalid(FieldError{"body.metadata", "expected an object of texts"}) // its names are the caller's: they are not repeated
+	}
 	t, err := s.Threads.Open(ctx, workspace(ctx), thread.Thread{
-		Channel: in.Body.Channel, Address: in.Body.Address, Policy: in.Body.Policy, Metadata: in.Body.Metadata,
+		Channel: in.Body.Channel, Address: in.Body.Address, Policy: in.Body.Policy, Metadata: metadata,
 	})
 	if err != nil {
 		return nil, err

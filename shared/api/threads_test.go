@@ -169,11 +169,12 @@ func TestAChildSpeaksInItsParentsPlaceWhileThatWaits(t *testing.T) {
 func TestWhatIsNoThread(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		for body, field := range map[string]string{
-			`{"channel":"pigeon","address":"ada"}`:              "body.channel",
-			`{"channel":"email","address":"ada"}`:               "body.address",
-			`{"channel":"sms","address":"12"}`:                  "body.address",
-			`{"channel":"log","address":"ada","policy":"none"}`: "body.policy",
-			`{"channel":"log"}`:                                 "body",
+			`{"channel":"pigeon","address":"ada"}`:               "body.channel",
+			`{"channel":"email","address":"ada"}`:                "body.address",
+			`{"channel":"sms","address":"12"}`:                   "body.address",
+			`{"channel":"log","address":"ada","policy":"none"}`:  "body.policy",
+			`{"channel":"log","address":"a","metadata":{"a":1}}`: "body.metadata",
+			`{"channel":"log"}`:                                  "body",
 		} {
 			if p := w.refused(t, 422, "invalid", http.MethodPost, "/api/v1/threads", body); !p.at(field) {
 				t.Errorf("%s: %+v", body, p.Errors)

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lanekeeper/lanekeeper/infra/rig"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
@@ -95,12 +96,13 @@ func TestOperate(t *testing.T) {
 // with the last id misses nothing.
 func TestOperateStreamsEvents(t *testing.T) {
 	f := operated(t, byURL)
+	patient := rig.WithTimeout(5 * time.Minute) // what other tests have open in the cluster holds events back
 	rest := event(t, "operate", "04_events_stream")
 	atURL := []byte(`{"version":"2.0","rawPath":"/api/v1/events","rawQueryString":"kinds=objective.created",
 		"headers":{"accept":"text/event-stream","authorization":"Bearer open-sesame-open-sesame"},
 		"requestContext":{"stage":"$default","domainName":"u7x.lambda-url.eu-central-1.on.aws","http":{"method":"GET","sourceIp":"198.51.100.7"}}}`)
 	for name, payload := range map[string][]byte{"REST API": rest, "function URL": atURL} {
-		inv, err := f.Begin(t.Context(), payload)
+		inv, err := f.Begin(t.Context(), payload, patient)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +127,7 @@ func TestOperateStreamsEvents(t *testing.T) {
 		back := bytes.Replace(payload, []byte(`"headers": {`), []byte(`"headers":{`), 1)
 		back = bytes.Replace(back, []byte(`"multiValueHeaders": {`), []byte(`"multiValueHeaders": {"Last-Event-ID": ["`+id+`"], `), 1)
 		back = bytes.Replace(back, []byte(`"headers":{`), []byte(`"headers":{"last-event-id":"`+id+`",`), 1)
-		inv, err = f.Begin(t.Context(), back)
+		inv, err = f.Begin(t.Context(), back, patient)
 		if err != nil {
 			t.Fatal(err)
 		}
