@@ -110,12 +110,12 @@ func TestLocalRefuses(t *testing.T) {
 // top of a later burst.
 func TestUnspentTokensLapse(t *testing.T) {
 	e := dbtest.New(t, dbtest.OnSQLite)
-	c := newClock(e)
+	c, slow := newClock(e), live.Limit{PerSecond: 1, Burst: 50} // a token takes longer than the test
 	l, k := newLocal(t, e, c), newTaker(t, e)
-	l.Take(t.Context(), e.Workspace, "a", 1, live.API)
+	l.Take(t.Context(), e.Workspace, "a", 1, slow)
 	c.advance(time.Minute)
-	k.must(t, true, "a", live.API.Burst, live.API)
-	if ok, _ := l.Take(t.Context(), e.Workspace, "a", 1, live.API); ok {
+	k.must(t, true, "a", slow.Burst, slow)
+	if ok, _ := l.Take(t.Context(), e.Workspace, "a", 1, slow); ok {
 		t.Error("it had some left")
 	}
 }
