@@ -83,8 +83,8 @@ func Events() []string {
 
 type queries struct {
 	Get, List, Now, Insert, Update, Delete db.Query
-	Due, Lock, Claimed, Happened, Advance  db.Query
-	Ended, Using, LockHead                 db.Query
+	Uncreate, Due, Lock, Claimed, Happened db.Query
+	Advance, Ended, Using, LockHead        db.Query
 }
 
 // Store keeps the automations of all workspaces. What writes takes a transaction,

@@ -48,6 +48,10 @@ RETURNING id, name, skill, input, cron, time_zone, event, enabled, disabled_by, 
 -- name: Delete
 DELETE FROM agent_automations WHERE workspace_id = $1 AND id = $2;
 
+-- name: Uncreate
+-- As it was created: it has not run, and nobody has changed it.
+DELETE FROM agent_automations WHERE workspace_id = $1 AND id = $2 AND version = 1 AND last_run_at IS NULL;
+
 -- name: Due
 -- Those whose time has come, and those whose event has happened. A position that this cluster has not come to yet is
 -- another's, from before a restore: it counts for nothing.

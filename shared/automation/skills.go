@@ -5,7 +5,9 @@ import (
 	"embed"
 	"encoding/json"
 	"errors"
+	"fmt"
 
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/invalid"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
@@ -16,7 +18,7 @@ var texts embed.FS
 
 // Skills are the built-in skills on automations.
 func Skills(s *Store) ([]skill.Skill, error) {
-	k, err := skill.Define(texts, "create_automation", skill.Skill{Run: s.runCreate})
+	k, err := skill.Define(texts, "create_automation", skill.Skill{Run: s.runCreate, Undo: s.uncreate})
 	return []skill.Skill{k}, err
 }
 
@@ -55,4 +57,19 @@ func (s *Store) runCreate(ctx context.Context, tx lane.Tx, c skill.Call) (any, e
 		return nil, err
 	}
 	return map[string]any{"automation_id": a.ID, "next_run_at": a.NextRunAt}, nil
+}
+
+// uncreate deletes an automation that has not run yet.
+func (s *Store) uncreate(ctx context.Context, tx *db.Tx, _, result json.RawMessage) (bool, error) {
+	var was struct {
+		ID string `json:"automation_id"`
+	}
+	if json.Unmarshal(result, &was) != nil || was.ID == "" {
+		return false, nil
+	}
+	n, err := tx.Exec(ctx, s.q.Uncreate, was.ID)
+	if err != nil {
+		return false, fmt.Errorf("take back automation %s: %w", was.ID, err)
+	}
+	return n > 0, nil
 }

@@ -37,7 +37,7 @@ type Memory struct {
 }
 
 type queries struct {
-	Save, Forget                            db.Query
+	Save, Unsave, Forget                    db.Query
 	Create, Patch, Delete                   db.Query
 	Get, List, Search, Relevant, Categories db.Query
 }

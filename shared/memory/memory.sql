@@ -31,6 +31,10 @@ DELETE FROM agent_memory WHERE workspace_id = $1 AND id = $2;
 -- name: Forget
 DELETE FROM agent_memory WHERE workspace_id = $1 AND agent = $2 AND id = $3;
 
+-- name: Unsave
+-- As it was saved: nobody has said it again, or changed it.
+DELETE FROM agent_memory WHERE workspace_id = $1 AND id = $2 AND version = 1;
+
 -- name: Get
 SELECT id, agent, category, content, importance, trace_id, expires_at, version, created_at, updated_at
   FROM agent_memory

@@ -5,10 +5,12 @@ import (
 	"embed"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -45,12 +47,29 @@ func Skills(s *Store, now func() time.Time) ([]skill.Skill, error) {
 			}
 			return map[string]any{"memory_id": id, "new": isNew}, nil
 		},
+		Undo: s.unsave,
 	})
 	search, err2 := skill.Define(texts, "search_memory", skill.Skill{Scope: skill.Both, Run: s.runSearch})
 	forget, err3 := skill.Define(texts, "forget_memory", skill.Skill{
 		Lanes: func(c skill.Call) []lane.Name { return []lane.Name{lane.Memory(c.Agent)} }, Run: s.runForget,
 	})
 	return []skill.Skill{save, search, forget}, errors.Join(err, err2, err3)
+}
+
+// unsave deletes a memory that a call was the first and only one to save.
+func (s *Store) unsave(ctx context.Context, tx *db.Tx, _, result json.RawMessage) (bool, error) {
+	var was struct {
+		ID  string `json:"memory_id"`
+		New bool   `json:"new"`
+	}
+	if json.Unmarshal(result, &was) != nil || !was.New {
+		return false, nil
+	}
+	n, err := tx.Exec(ctx, s.q.Unsave, was.ID)
+	if err != nil {
+		return false, fmt.Errorf("take back memory %s: %w", was.ID, err)
+	}
+	return n > 0, nil
 }
 
 // runSearch hands memories to the model as words from outside: a run into which

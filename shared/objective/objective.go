@@ -111,7 +111,7 @@ type Due struct {
 func (d Due) NeedsPlan() bool { return d.NextStep == 0 }
 
 type queries struct {
-	Create, Due, Get, Steps                                    db.Query
+	Create, Unset, Gone, Due, Get, Steps                       db.Query
 	CountPlanning, NewPlan, AddStep                            db.Query
 	CountStep, EndStep, Touch, Distrust, Complete, Pause, Open db.Query
 	List, Patch, PlanAnew, Resume, TryAgain, Finish            db.Query

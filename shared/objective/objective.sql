@@ -2,6 +2,15 @@
 INSERT INTO agent_objectives (workspace_id, id, title, description, priority, done_criterion, created_by, trust, created_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, CASE WHEN $8 THEN 'outside' ELSE 'operator' END, lk_now(), lk_now());
 
+-- name: Unset
+-- As it was set: no beat has worked on it, and no person has changed it.
+DELETE FROM agent_objectives
+ WHERE workspace_id = $1 AND id = $2 AND version = 1
+   AND NOT EXISTS (SELECT 1 FROM objective_steps WHERE workspace_id = $1 AND objective_id = $2 AND attempts > 0);
+
+-- name: Gone
+SELECT count(*) = 0 FROM agent_objectives WHERE workspace_id = $1 AND id = $2;
+
 -- name: Due
 -- Active objectives by priority, each with the next step of its plan. A plan with a failed step has none: it is stale.
 SELECT o.id, o.title, o.priority, o.plan_version,

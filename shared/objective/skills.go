@@ -5,9 +5,11 @@ import (
 	"embed"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"github.com/google/uuid"
 
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
@@ -23,22 +25,20 @@ func Skills(s *Store) ([]skill.Skill, error) {
 		k, err := skill.Define(texts, name, k)
 		out, errs = append(out, k), append(errs, err)
 	}
-	define("set_objective", skill.Skill{Run: s.runSet})
-	define("plan_objective", skill.Skill{Run: s.runPlan, Lanes: named})
-	define("advance_plan", skill.Skill{Run: s.runAdvance, Lanes: named})
-	define("complete_objective", skill.Skill{Run: s.runComplete, Lanes: named})
+	define("set_objective", skill.Skill{Run: s.runSet, Undo: s.unset})
+	define("plan_objective", skill.Skill{Run: s.runPlan, Lanes: named, Undo: s.gone})
+	define("advance_plan", skill.Skill{Run: s.runAdvance, Lanes: named, Undo: s.gone})
+	define("complete_objective", skill.Skill{Run: s.runComplete, Lanes: named, Undo: s.gone})
 	return out, errors.Join(errs...)
 }
 
 // named is the lane of the objective that a call names.
 func named(c skill.Call) []lane.Name {
-	var args struct {
-		ObjectiveID uuid.UUID `json:"objective_id"` // its one spelling: a lane is a text
-	}
-	if json.Unmarshal(c.Arguments, &args) != nil {
+	id, ok := idIn(c.Arguments)
+	if !ok {
 		return nil
 	}
-	return []lane.Name{lane.Objective(args.ObjectiveID.String())}
+	return []lane.Name{lane.Objective(id)}
 }
 
 func (s *Store) runSet(_ context.Context, tx lane.Tx, c skill.Call) (any, error) {
@@ -55,6 +55,38 @@ func (s *Store) runSet(_ context.Context, tx lane.Tx, c skill.Call) (any, error)
 		Title: args.Title, Description: args.Description, Priority: args.Priority, DoneCriterion: args.DoneCriterion, CreatedBy: c.Agent, Outside: c.Outside,
 	})
 	return map[string]any{"objective_id": id}, nil
+}
+
+// unset deletes an objective that nobody has worked on yet, with its plan.
+func (s *Store) unset(ctx context.Context, tx *db.Tx, _, result json.RawMessage) (bool, error) {
+	id, ok := idIn(result)
+	if !ok {
+		return false, nil
+	}
+	n, err := tx.Exec(ctx, s.q.Unset, id)
+	if err != nil {
+		return false, fmt.Errorf("take back objective %s: %w", id, err)
+	}
+	return n > 0, nil
+}
+
+// gone reports whether the objective that a call worked on was taken back as a whole.
+func (s *Store) gone(ctx context.Context, tx *db.Tx, arguments, _ json.RawMessage) (gone bool, err error) {
+	id, ok := idIn(arguments)
+	if !ok {
+		return false, nil
+	}
+	return gone, tx.One(ctx, []any{&gone}, s.q.Gone, id)
+}
+
+// idIn is the objective that arguments or a result name, in its one spelling: a lane
+// is a text.
+func idIn(raw json.RawMessage) (string, bool) {
+	var named struct {
+		ObjectiveID uuid.UUID `json:"objective_id"`
+	}
+	err := json.Unmarshal(raw, &named)
+	return named.ObjectiveID.String(), err == nil && named.ObjectiveID != uuid.Nil
 }
 
 func (s *Store) runPlan(ctx context.Context, tx lane.Tx, c skill.Call) (any, error) {

@@ -2,6 +2,7 @@ package reason
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
@@ -38,6 +39,8 @@ type ToldCall struct {
 	Status   string // started, succeeded, failed, uncertain or waiting
 	Approval string // that it waits for
 	Result   string // what the model was told, cut short
+	// Arguments are what it was called with, once it is made.
+	Arguments json.RawMessage
 }
 
 // maxTold bounds what is told of a result, in bytes.
@@ -56,7 +59,7 @@ func Tell(e run.Entry) (t Told, err error) {
 		})
 	case run.Result:
 		err = folded(e, func(b resultBody) error {
-			c := ToldCall{ID: e.Call, Skill: b.Skill, Status: string(e.Status), Approval: b.Waits, Result: clip(b.Result.Content, maxTold)}
+			c := ToldCall{ID: e.Call, Skill: b.Skill, Status: string(e.Status), Approval: b.Waits, Result: clip(b.Result.Content, maxTold), Arguments: json.RawMessage(b.Call.Arguments)}
 			if c.Skill == "" {
 				c.Skill = clip(b.Call.Name, maxName)
 			}

@@ -80,9 +80,25 @@ func (s *Store) Append(tx lane.Tx, e Execution, entry Entry) error {
 }
 
 // Journal reads an execution's entries in order.
-func (s *Store) Journal(ctx context.Context, ws db.Workspace, id string) ([]Entry, error) {
-	var out []Entry
-	err := s.db.Each(ctx, ws, func(scan db.Scan) error {
+func (s *Store) Journal(ctx context.Context, ws db.Workspace, id string) (out []Entry, err error) {
+	return out, reading(id, s.db.Each(ctx, ws, into(&out), s.q.Journal, id))
+}
+
+// JournalIn reads them in a transaction.
+func (s *Store) JournalIn(ctx context.Context, tx *db.Tx, id string) (out []Entry, err error) {
+	return out, reading(id, tx.Each(ctx, into(&out), s.q.Journal, id))
+}
+
+func reading(id string, err error) error {
+	if err != nil {
+		return fmt.Errorf("read the journal of execution %s: %w", id, err)
+	}
+	return nil
+}
+
+// into adds an entry to out with each row.
+func into(out *[]Entry) func(db.Scan) error {
+	return func(scan db.Scan) error {
 		var e Entry
 		var call *string
 		if err := scan(&e.Seq, &e.Step, &e.Kind, &e.Status, &call, &e.Format, &e.Trust, &e.Body, &e.CreatedAt); err != nil {
@@ -92,11 +108,7 @@ func (s *Store) Journal(ctx context.Context, ws db.Workspace, id string) ([]Entr
 			return fmt.Errorf("entry %d has format %d, this build reads up to %d: deploy the newer build", e.Seq, e.Format, Format)
 		}
 		e.Call = text(call)
-		out = append(out, e)
+		*out = append(*out, e)
 		return nil
-	}, s.q.Journal, id)
-	if err != nil {
-		return nil, fmt.Errorf("read the journal of execution %s: %w", id, err)
 	}
-	return out, nil
 }

@@ -89,6 +89,9 @@ type Skill struct {
 	// and the record commit together or not at all. A [Refusal] goes to the model,
 	// and undoes what was written; any other error ends the run.
 	Run func(ctx context.Context, tx lane.Tx, c Call) (any, error)
+	// Undo takes back what a call brought about in the database, where that is still
+	// as the call left it, and reports whether nothing of it stays. It may be nil.
+	Undo func(ctx context.Context, tx *db.Tx, arguments, result json.RawMessage) (bool, error)
 	// Do does it in the world outside, in no transaction: what it brings is text from
 	// outside. That it begins is recorded before, its result after. Every error is
 	// its call's alone: a [Refusal] says what went wrong, an [Uncertain] that it may

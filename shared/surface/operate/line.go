@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -14,6 +15,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -91,14 +93,17 @@ type ended struct {
 	run.Execution
 	asked
 	effects []Effect // that stay
+	undone  []Effect // that were taken back
+	waits   []string // approvals
 	said    string
 	trust   run.Trust
 }
 
-// Effect is a call whose effect stays when its turn is rolled back.
+// Effect is a call that was made in a turn that was ended.
 type Effect struct {
-	Call, Skill string
-	Status      string // succeeded or uncertain
+	Call   string `json:"call"`
+	Skill  string `json:"skill"`
+	Status string `json:"status"` // succeeded or uncertain
 }
 
 // errMoved says that another turn runs by now.
@@ -141,16 +146,20 @@ func (s *turn) takeOver(ctx context.Context) error {
 		case err != nil:
 			return err
 		}
-		return s.look(ctx, e, was)
+		return s.deny(ctx)
 	}
 }
 
-// seize ends a turn's holds and its execution and takes lane operate, in one
-// transaction: whoever worked on it writes nothing any more, and nobody comes
-// between.
+// seize ends a turn's holds and its execution, takes back what can be of one that is
+// rolled back, and takes lane operate, in one transaction: whoever worked on it
+// writes nothing any more, and nobody comes between.
 func (s *turn) seize(ctx context.Context, present lane.Info, e run.Execution, was asked) error {
+	skills, err := s.Skills(ctx, s.ws, trace.Operate)
+	if err != nil {
+		return err
+	}
 	var ticket *lane.Ticket
-	err := s.DB.Tx(ctx, s.ws, func(ctx context.Context, tx *db.Tx) error {
+	err = s.DB.Tx(ctx, s.ws, func(ctx context.Context, tx *db.Tx) error {
 		if _, err := s.Lanes.ForceRelease(ctx, tx, e.Subject); err != nil { // in the order of names, as whoever proves both
 			return err
 		}
@@ -170,43 +179,72 @@ func (s *turn) seize(ctx context.Context, present lane.Info, e run.Execution, wa
 		if s.multitask == Rollback {
 			s.Threads.Forget(tx.Later(), was.Thread, e.ID)
 		}
+		if s.ended, err = s.tally(ctx, tx, skills, e, was); err != nil {
+			return err
+		}
 		request := s.request()
 		request.Under = nil
 		ticket, err = s.Lanes.Ask(ctx, tx.Later(), request)
 		return err
 	})
 	if err != nil {
+		s.ended = nil
 		return err
 	}
 	s.operate, err = s.Lanes.Answer(ctx, ticket)
 	return err
 }
 
-// look reads what the turn that was ended had done, to which nothing is added any
-// more, and denies what waits of one that is rolled back.
-func (s *turn) look(ctx context.Context, e run.Execution, was asked) error {
-	entries, err := s.Runs.Journal(ctx, s.ws, e.ID)
+// tally reads what the turn that was ended had done, to which nothing is added any
+// more, and takes it back where it is rolled back.
+func (s *turn) tally(ctx context.Context, tx *db.Tx, skills *skill.Set, e run.Execution, was asked) (*ended, error) {
+	entries, err := s.Runs.JournalIn(ctx, tx, e.ID)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s.ended = &ended{Execution: e, asked: was, trust: run.Operator}
 	said, calls, err := reason.Done(entries)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s.ended.said = said
+	out := &ended{Execution: e, asked: was, said: said, trust: run.Operator}
 	if len(entries) > 0 {
-		s.ended.trust = entries[len(entries)-1].Trust
+		out.trust = entries[len(entries)-1].Trust
 	}
 	for _, c := range calls {
-		if c.Approval != "" && s.multitask == Rollback {
-			_, err := s.Approvals.Reject(ctx, s.ws, c.Approval, s.By, "its turn was rolled back")
-			if _, decided := errors.AsType[*approval.DecidedError](err); err != nil && !decided {
-				return err
-			}
+		if c.Approval != "" {
+			out.waits = append(out.waits, c.Approval)
 		}
-		if c.Status == string(run.Succeeded) || c.Status == string(run.Uncertain) {
-			s.ended.effects = append(s.ended.effects, Effect{c.ID, c.Skill, c.Status})
+		effect := Effect{c.ID, c.Skill, c.Status}
+		switch undone, err := s.undo(ctx, tx, skills, c); {
+		case err != nil:
+			return nil, err
+		case undone:
+			out.undone = append(out.undone, effect)
+		case c.Status == string(run.Succeeded) || c.Status == string(run.Uncertain):
+			out.effects = append(out.effects, effect)
+		}
+	}
+	return out, nil
+}
+
+// undo takes back what a call of a turn that is rolled back brought about.
+func (s *turn) undo(ctx context.Context, tx *db.Tx, skills *skill.Set, c reason.ToldCall) (bool, error) {
+	k, ok := skills.Find(c.Skill)
+	if s.multitask != Rollback || c.Status != string(run.Succeeded) || !ok || k.Name != c.Skill || k.Undo == nil {
+		return false, nil
+	}
+	return k.Undo(ctx, tx, c.Arguments, json.RawMessage(c.Result))
+}
+
+// deny decides what still waits of a turn that was rolled back.
+func (s *turn) deny(ctx context.Context) error {
+	if s.ended == nil || s.multitask != Rollback {
+		return nil
+	}
+	for _, id := range s.ended.waits {
+		_, err := s.Approvals.Reject(ctx, s.ws, id, s.By, "its turn was rolled back")
+		if _, decided := errors.AsType[*approval.DecidedError](err); err != nil && !decided {
+			return err
 		}
 	}
 	return nil
@@ -216,22 +254,22 @@ func (s *turn) look(ctx context.Context, e run.Execution, was asked) error {
 // done, where that is kept, and in the log in any case.
 func (s *turn) closeEnded(ctx context.Context, tx lane.Tx) error {
 	e := s.ended
-	stays := make([]map[string]string, len(e.effects))
-	done := make([]string, len(e.effects))
-	for i, effect := range e.effects {
-		stays[i] = map[string]string{"call": effect.Call, "skill": effect.Skill, "status": effect.Status}
-		done[i] = effect.Skill
-	}
 	s.Log.Record(ctx, tx.Later(), activity.Entry{
 		Agent: activity.Operator, Surface: trace.Operate, Skill: "operate." + string(s.multitask), Status: activity.Success,
-		Input: encode(map[string]any{"execution": e.ID, "by": s.By, "next": s.exec.ID}), Output: encode(map[string]any{"effects_that_stay": stays}),
+		Input: encode(map[string]any{"execution": e.ID, "by": s.By, "next": s.exec.ID}), Output: encode(map[string]any{
+			"effects_that_stay": append([]Effect{}, e.effects...), "taken_back": append([]Effect{}, e.undone...),
+		}),
 		Trace: e.Trace, Execution: e.ID, Thread: e.Thread,
 	})
 	if s.multitask == Rollback {
 		return nil
 	}
 	body := "(interrupted)"
-	if len(done) > 0 {
+	if len(e.effects) > 0 {
+		done := make([]string, len(e.effects))
+		for i, effect := range e.effects {
+			done[i] = effect.Skill
+		}
 		body += " done so far: " + strings.Join(done, ", ")
 	}
 	if e.said != "" {

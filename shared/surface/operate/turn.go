@@ -29,7 +29,7 @@ const (
 	Enqueue   Multitask = "enqueue"   // it waits for its turn, behind those that came before it
 	Reject    Multitask = "reject"    // it is refused with a [lane.BusyError]
 	Interrupt Multitask = "interrupt" // the running turn is cancelled, and what it has done is kept
-	Rollback  Multitask = "rollback"  // the running turn is cancelled, and its messages go
+	Rollback  Multitask = "rollback"  // the running turn is cancelled, and its messages and records go
 )
 
 // Channel is that of the threads in which people talk with the agent.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,10 +18,13 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/approval"
+	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/memory"
+	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/queue"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
@@ -129,6 +133,10 @@ type world struct {
 	sender *outbox.Sender
 	clock  *clock
 
+	objectives  *objective.Store
+	memories    *memory.Store
+	automations *automation.Store
+
 	mu    sync.Mutex
 	noted []string
 	paid  int
@@ -164,7 +172,9 @@ func newWorld(t testing.TB, e dbtest.Env) *world {
 	d := e.DB
 	lanes, runs, acts := must(lane.New(d))(t), must(run.New(d))(t), must(activity.New(d, ids))(t)
 	box, workspaces := must(outbox.New(d, ids, mathrand.Float64))(t), must(workspace.New(d))(t)
-	set := must(skill.NewSet(w.note(), w.pay()))(t)
+	w.objectives, w.memories, w.automations = must(objective.New(d, ids))(t), must(memory.New(d, ids))(t), must(automation.New(d, ids))(t)
+	builtin := slices.Concat(must(objective.Skills(w.objectives))(t), must(memory.Skills(w.memories, w.clock.Now))(t), must(automation.Skills(w.automations))(t))
+	set := must(skill.NewSet(append(builtin, w.note(), w.pay())...))(t)
 	skills := func(context.Context, db.Workspace, trace.Surface) (*skill.Set, error) { return set, nil }
 	approvals := must(approval.New(approval.Deps{
 		DB: d, Workspaces: workspaces, Outbox: box, Log: acts, Skills: skills, IDs: ids,

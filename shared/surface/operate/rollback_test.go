@@ -1,0 +1,71 @@
+package operate_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/lanekeeper/lanekeeper/shared/automation"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/memory"
+	"github.com/lanekeeper/lanekeeper/shared/objective"
+	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
+)
+
+const geese = `{"category": "fact", "content": "Geese fly in a V."}`
+
+// planned plans the objective that the call before has set.
+func planned(ctx context.Context, req llm.Request, write func(string)) (llm.Response, error) {
+	var set struct {
+		ID string `json:"objective_id"`
+	}
+	for _, m := range req.Messages {
+		for _, r := range m.Results {
+			_ = json.Unmarshal([]byte(r.Content), &set)
+		}
+	}
+	return calls("", "plan_objective", fmt.Sprintf(`{"objective_id": %q, "steps": [{"title": "Look up"}]}`, set.ID))(ctx, req, write)
+}
+
+// TestARollbackTakesBackWhatWasMade has a turn set an objective with a plan, an
+// automation and two memories, one of which was known before, and note something.
+func TestARollbackTakesBackWhatWasMade(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		h := newThinking()
+		w.think(script(t, calls("", "save_memory", geese), says("I know.")))
+		w.said(t, operate.Turn{Message: "Geese fly in a V."})
+		w.think(script(t,
+			calls("", "set_objective", `{"title": "Count the geese"}`), planned,
+			calls("", "save_memory", geese, `{"category": "fact", "content": "Ada likes geese."}`),
+			calls("", "create_automation", `{"name": "count", "skill": "note", "input": {"what": "geese"}, "cron": "0 7 * * *"}`),
+			calls("", "note", `{"what": "x"}`), h.then("Done."), says("Nothing is left.")))
+		first := w.saying(operate.Turn{Message: "Count the geese."})
+		<-h.asked
+		second := w.said(t, operate.Turn{Message: "Never mind.", Multitask: operate.Rollback})
+		close(h.answer)
+		first.end(t)
+
+		var stays []string
+		for _, e := range second.NotUndone {
+			stays = append(stays, e.Call+" "+e.Skill)
+		}
+		if want := []string{"3.1 save_memory", "5.1 note"}; !slices.Equal(stays, want) {
+			t.Errorf("what stays is %q, want %q", stays, want)
+		}
+		left, _, err := w.objectives.List(t.Context(), w.Workspace, objective.Filter{Limit: 10})
+		if err != nil || len(left) != 0 {
+			t.Errorf("objectives %+v, %v", left, err)
+		}
+		automations, err := w.automations.List(t.Context(), w.Workspace, automation.Filter{Limit: 10})
+		if err != nil || len(automations) != 0 {
+			t.Errorf("automations %+v, %v", automations, err)
+		}
+		known, _, err := w.memories.List(t.Context(), w.Workspace, memory.Filter{Limit: 10})
+		if err != nil || len(known) != 1 || known[0].Content != "Geese fly in a V." {
+			t.Errorf("memories %+v, %v", known, err)
+		}
+		w.mustBeFree(t)
+	})
+}
