@@ -98,6 +98,7 @@ var answers = []struct {
 	{run.ErrProtected, refusal(http.StatusConflict, "protected", "the execution works under a lane: only who holds that ends it")},
 	{thread.ErrNotHeld, refusal(http.StatusConflict, "not_held", thread.ErrNotHeld.Error())},
 	{thread.ErrKey, refusal(http.StatusUnprocessableEntity, "other_message", thread.ErrKey.Error())},
+	{operate.ErrLine, refusal(http.StatusTooManyRequests, "full", operate.ErrLine.Error()).later(10 * time.Second)},
 	{thread.ErrFull, refusal(http.StatusConflict, "full", thread.ErrFull.Error())},
 	{thread.ErrCursor, invalid(FieldError{"query.cursor", "expected a cursor of this listing"})},
 	{outbox.ErrCursor, invalid(FieldError{"query.cursor", "expected a cursor of this listing"})},

@@ -82,16 +82,35 @@ func (s *Store) approve(ctx context.Context, ws db.Workspace, a Approval, by str
 // Reject denies a call; reason is for the agent, and for people, to read. Its
 // errors: [DecidedError], [db.ErrNoRows].
 func (s *Store) Reject(ctx context.Context, ws db.Workspace, id, by, reason string) (Approval, error) {
-	a, err := s.decide(ctx, ws, id, func(ctx context.Context, tx *db.Tx, decided *[]Approval) error {
-		return tx.Each(ctx, collect(decided), s.q.Reject, id, activity.Text(reason), by)
-	}, func(ctx context.Context, tx *db.Tx, a Approval) {
-		s.Log.Record(ctx, tx.Later(), decision(a, "approval.reject", "reason", a.Reason))
-		s.settled(ctx, tx.Later(), a)
-	})
+	a, err := s.decide(ctx, ws, id, s.rejecting(id, by, reason), s.rejected)
 	if err != nil {
 		return Approval{}, fmt.Errorf("reject %s: %w", id, err)
 	}
 	return a, nil
+}
+
+// RejectIn denies a call, unless that is decided, and answers how it stands then.
+func (s *Store) RejectIn(ctx context.Context, tx *db.Tx, id, by, reason string) (Approval, error) {
+	var decided []Approval
+	if err := s.rejecting(id, by, reason)(ctx, tx, &decided); err != nil {
+		return Approval{}, fmt.Errorf("reject %s: %w", id, err)
+	}
+	if len(decided) == 0 {
+		return s.GetIn(ctx, tx, id)
+	}
+	s.rejected(ctx, tx, decided[0])
+	return decided[0], nil
+}
+
+func (s *Store) rejecting(id, by, reason string) func(context.Context, *db.Tx, *[]Approval) error {
+	return func(ctx context.Context, tx *db.Tx, decided *[]Approval) error {
+		return tx.Each(ctx, collect(decided), s.q.Reject, id, activity.Text(reason), by)
+	}
+}
+
+func (s *Store) rejected(ctx context.Context, tx *db.Tx, a Approval) {
+	s.Log.Record(ctx, tx.Later(), decision(a, "approval.reject", "reason", a.Reason))
+	s.settled(ctx, tx.Later(), a)
 }
 
 var errNotPending = errors.New("it is not pending")

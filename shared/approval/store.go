@@ -96,6 +96,18 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Approval, 
 	return (*found)[0], nil
 }
 
+// GetIn reads one in a transaction.
+func (s *Store) GetIn(ctx context.Context, tx *db.Tx, id string) (Approval, error) {
+	var found []Approval
+	if err := tx.Each(ctx, collect(&found), s.q.Get, id); err != nil {
+		return Approval{}, fmt.Errorf("read approval: %w", err)
+	}
+	if len(found) == 0 {
+		return Approval{}, fmt.Errorf("read approval: %w", db.ErrNoRows)
+	}
+	return found[0], nil
+}
+
 func (s *Store) getIn(b *db.Batch, id string) *[]Approval {
 	found := new([]Approval)
 	b.Each(collect(found), s.q.Get, id)

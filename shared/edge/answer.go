@@ -8,7 +8,9 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/lanekeeper/lanekeeper/shared/api"
@@ -97,6 +99,32 @@ func (a *answer) Write(p []byte) (int, error) {
 func (a *answer) FlushError() error {
 	a.WriteHeader(http.StatusOK)
 	return a.err
+}
+
+// SetWriteDeadline implements what [http.ResponseController] sets, of an answer that
+// streams.
+func (a *answer) SetWriteDeadline(t time.Time) error {
+	if s, ok := a.out.(*streaming); ok {
+		s.until = t
+		return nil
+	}
+	return http.ErrNotSupported
+}
+
+// streaming is the way out of an answer that streams. What is not taken in time ends
+// it: whoever writes is not to hang on a caller who does not read.
+type streaming struct {
+	*io.PipeWriter
+	reader *io.PipeReader
+	until  time.Time // zero: whenever
+}
+
+func (s *streaming) Write(p []byte) (int, error) {
+	if !s.until.IsZero() {
+		late := time.AfterFunc(time.Until(s.until), func() { _ = s.reader.CloseWithError(os.ErrDeadlineExceeded) }) // never fails
+		defer late.Stop()
+	}
+	return s.PipeWriter.Write(p)
 }
 
 // refuse answers with a problem, and nothing that was to stand in the answer but its

@@ -90,7 +90,8 @@ func (r *reply) Close() error {
 // returns. A caller that leaves ends the request's context and fails the writes.
 func (s *Sandbox) stream(open *opener[http.Handler], c *call, out *reply) {
 	r, w := io.Pipe()
-	a := newAnswer(c, w, func(h head) error { return h.prelude(w) })
+	way := &streaming{PipeWriter: w, reader: r}
+	a := newAnswer(c, way, func(h head) error { return h.prelude(way) })
 	out.body, out.kind = r, streamType
 	out.answering.Go(func() {
 		_ = w.CloseWithError(s.answer(open, a, c.request)) // never fails

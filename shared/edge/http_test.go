@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -309,6 +310,28 @@ func TestCallerThatLeaves(t *testing.T) {
 	}
 	if err := out.(io.Closer).Close(); err != nil || !ended {
 		t.Errorf("closed with %v; the handler had ended: %v", err, ended)
+	}
+}
+
+// A caller that does not read holds nobody up.
+func TestCallerThatDoesNotRead(t *testing.T) {
+	s, _ := sandbox(t, nowhere)
+	failed := make(chan error, 1)
+	out, err := serving(s, func(w http.ResponseWriter, _ *http.Request) {
+		if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Millisecond)); err != nil {
+			t.Error(err)
+		}
+		_, err := io.WriteString(w, "x")
+		failed <- err
+	})(invocation(t), json.RawMessage(urlEvent))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-failed; !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error(err)
+	}
+	if err := out.(io.Closer).Close(); err != nil {
+		t.Error(err)
 	}
 }
 

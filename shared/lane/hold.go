@@ -131,7 +131,7 @@ func (s *Store) DoAfter(ctx context.Context, r Request, wait Wait, reads func(*d
 		return err
 	}
 	defer func() {
-		if err == nil && h.ended() {
+		if err == nil && h.Ended() {
 			return // fn's last transaction released it
 		}
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)

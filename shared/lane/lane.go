@@ -218,7 +218,8 @@ func (h *Hold) end(released bool) {
 	h.released = released
 }
 
-func (h *Hold) ended() bool {
+// Ended reports whether the hold was released.
+func (h *Hold) Ended() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.released

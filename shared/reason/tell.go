@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/run"
@@ -77,21 +78,27 @@ func Tell(e run.Entry) (t Told, err error) {
 }
 
 // Done is what the entries of a journal add up to: the model's last words, and what
-// its calls had come to.
+// its calls had come to. Those outside that began and were cut off are uncertain.
 func Done(entries []run.Entry) (said string, calls []ToldCall, err error) {
 	s, err := foldEntries(entries)
 	if err != nil {
 		return "", nil, err
 	}
 	for _, e := range entries {
-		if e.Kind != run.Result {
-			continue
+		switch e.Kind {
+		case run.Called:
+			err = folded(e, func(b calledBody) error {
+				calls = append(calls, ToldCall{ID: e.Call, Skill: b.Skill, Status: string(run.Uncertain), Arguments: json.RawMessage(b.Call.Arguments)})
+				return nil
+			})
+		case run.Result:
+			var t Told
+			t, err = Tell(e)
+			calls = append(slices.DeleteFunc(calls, func(c ToldCall) bool { return c.ID == e.Call }), t.Calls...)
 		}
-		t, err := Tell(e)
 		if err != nil {
 			return "", nil, err
 		}
-		calls = append(calls, t.Calls...)
 	}
 	return s.said, calls, nil
 }

@@ -50,7 +50,7 @@ assert.equal((await does("why_lane", { lane: held.lane })).holder, "assistant");
 await does("release_lane", { lane: held.lane, token: held.token });
 
 const beat = await does("run_heartbeat", { wait: true });
-const { items: runs } = await does("list_traces", { traceId: beat.traceId });
+const { items: runs } = await does("list_executions", { traceId: beat.traceId });
 assert.ok(runs.some((run) => run.id === beat.executionId));
 assert.equal((await does("get_trace", { traceId: beat.traceId })).surface, "heartbeat");
 

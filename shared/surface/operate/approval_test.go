@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/approval"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 )
@@ -89,5 +90,34 @@ func TestOfTwoCallsThatWaitEachIsTold(t *testing.T) {
 		if got := w.spoken(t, r.Thread); len(got) != 4 || got[3] != "assistant: The other is not." {
 			t.Errorf("the thread is %q", got)
 		}
+	})
+}
+
+// TestAForkWaitsForAPerson forks a turn before its last step, which then asks for a
+// call that waits: the fork is told what was decided.
+func TestAForkWaitsForAPerson(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.think(script(t, calls("", "note", `{"what":"x"}`), says("Noted.")))
+		r := w.said(t, operate.Turn{Message: "Note x."})
+		m := script(t, calls("", "pay", `{}`), says("It waits."), says("Then not."))
+		w.think(m)
+		fork := must(w.Fork(t.Context(), w.Workspace, r.Trace, "", 2, reason.Edits{}))(t)
+		if got := w.drain(t); got.Sent != 1 || got.Retried+got.Failed != 0 {
+			t.Errorf("sent %+v", got)
+		}
+		if e := w.execution(t, fork.ID); e.Status != run.Waiting {
+			t.Fatalf("it is %+v", e)
+		}
+		waits, _, err := w.Approvals.List(t.Context(), w.Workspace, all)
+		if err != nil || len(waits) != 1 {
+			t.Fatalf("%+v, %v", waits, err)
+		}
+		must(w.Approvals.Reject(t.Context(), w.Workspace, waits[0].ID, "user:ada", "too dear"))(t)
+		w.drain(t)
+		told := m.request(2).Messages
+		if e := w.execution(t, fork.ID); e.Status != run.Completed || !strings.Contains(told[len(told)-1].Text, "too dear") {
+			t.Errorf("it is %+v, the model was told %+v", e, told[len(told)-1])
+		}
+		w.mustBeFree(t)
 	})
 }

@@ -54,7 +54,8 @@ func (o *Operate) Fork(ctx context.Context, ws db.Workspace, id trace.ID, execut
 				return err
 			}
 			o.Outbox.Enqueue(ctx, tx.Later(), outbox.Row{
-				Kind: outbox.Kick, Topic: Topic, Key: "execution:" + e.ID, Payload: encode(goesOn{e.ID}), Trace: e.Trace, Execution: e.ID,
+				Kind: outbox.Kick, Topic: Topic, Key: kickOf(e.ID), Payload: encode(goesOn{e.ID}), MaxAttempts: maxAttempts,
+				Trace: e.Trace, Execution: e.ID,
 			})
 			o.Log.Record(ctx, tx.Later(), activity.Entry{
 				Agent: activity.Operator, Surface: trace.Operate, Skill: "traces.fork", Status: activity.Success, Input: e.Input,
@@ -98,6 +99,9 @@ func (o *Operate) Handle(ctx context.Context, c outbox.Claimed) error {
 
 // goOn goes on with an execution that is no turn, until it has ended.
 func (o *Operate) goOn(ctx context.Context, e run.Execution, hold *lane.Hold) (run.Status, error) {
+	if waits, err := o.stillWaits(ctx, hold.Workspace, e); err != nil || waits {
+		return e.Status, err
+	}
 	settings, err := o.settings(ctx, hold.Workspace)
 	if err != nil {
 		return "", err
@@ -119,7 +123,7 @@ func (o *Operate) goOn(ctx context.Context, e run.Execution, hold *lane.Hold) (r
 	if err := o.Lanes.InHold(ctx, hold, func(ctx context.Context, tx lane.Tx) error { return o.Runs.Resume(ctx, tx, &job.Execution) }); err != nil {
 		return "", err
 	}
-	out, err := o.Reason.Run(job.Under(ctx), job)
+	out, err := o.through(job.Under(ctx), job)
 	if err != nil {
 		return "", err
 	}

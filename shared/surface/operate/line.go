@@ -2,21 +2,13 @@ package operate
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
 
-	"github.com/lanekeeper/lanekeeper/shared/activity"
-	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
-	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/run"
-	"github.com/lanekeeper/lanekeeper/shared/skill"
-	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -30,8 +22,11 @@ const (
 // request asks for lane operate. The row of the lane names the execution, so that
 // others can take its place.
 func (s *turn) request() lane.Request {
-	return lane.Request{Workspace: s.ws, Lane: lane.Operate, Holder: s.hold.Holder, Under: s.hold}
+	return lane.Request{Workspace: s.ws, Lane: lane.Operate, Holder: s.hold.Holder, Token: s.token, Under: s.hold}
 }
+
+// ErrLine says that as many messages wait for their turn as may.
+var ErrLine = errors.New("too many messages wait for their turn")
 
 // enter takes lane operate in the turn's way. A turn whose time ends while it waits
 // goes on later.
@@ -39,11 +34,14 @@ func (s *turn) enter(ctx context.Context) (err error) {
 	if s.multitask == Interrupt || s.multitask == Rollback {
 		return s.takeOver(ctx)
 	}
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+	for wait := firstPause; ; wait = min(2*wait, longestPause) {
 		var b db.Batch
 		ahead, present := s.Runs.Ahead(&b, trace.Operate, talking, s.exec.ID), s.Lanes.PeekIn(&b, lane.Operate)
 		if err := s.DB.Read(ctx, s.ws, &b); err != nil {
 			return err
+		}
+		if !present.Held() {
+			*present = lane.Info{Lane: lane.Operate} // who had it last says nothing
 		}
 		var busy error = &lane.BusyError{Info: *present}
 		if *ahead == 0 {
@@ -55,19 +53,27 @@ func (s *turn) enter(ctx context.Context) (err error) {
 		if s.multitask == Reject {
 			return busy
 		}
-		if err := s.queue(ctx); err != nil {
+		if err := s.queue(ctx, *ahead); err != nil {
 			return err
 		}
 		if err := s.Lanes.Ensure(ctx, s.hold, inLine); err != nil {
 			return err
 		}
-		timer := time.NewTimer(pause/2 + rand.N(pause/2+1)) //nolint:gosec // spreads retries, keeps no secret
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !pause(ctx, wait) {
 			return s.park(ctx)
 		}
+	}
+}
+
+// pause waits for about d, and reports whether the context still lives.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d/2 + rand.N(d/2+1)) //nolint:gosec // spreads retries, keeps no secret
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
@@ -88,22 +94,11 @@ func (s *turn) park(ctx context.Context) error {
 	return errLater
 }
 
-// ended is a turn that another took the place of.
-type ended struct {
-	run.Execution
-	asked
-	effects []Effect // that stay
-	undone  []Effect // that were taken back
-	waits   []string // approvals
-	said    string
-	trust   run.Trust
-}
-
 // Effect is a call that was made in a turn that was ended.
 type Effect struct {
 	Call   string `json:"call"`
 	Skill  string `json:"skill"`
-	Status string `json:"status"` // succeeded or uncertain
+	Status string `json:"status"` // succeeded, uncertain, or approved: it will yet be made
 }
 
 // errMoved says that another turn runs by now.
@@ -130,29 +125,34 @@ func (s *turn) takeOver(ctx context.Context) error {
 			return &lane.BusyError{Info: *present}
 		}
 		e, err := s.Runs.Get(ctx, s.ws, present.Execution)
-		if err != nil && !errors.Is(err, db.ErrNoRows) {
+		if errors.Is(err, db.ErrNoRows) { // it begins just now, or was cut off before it did
+			e = run.Execution{ID: present.Execution, Subject: lane.Execution(present.Execution)}
+			switch own, err := s.Lanes.Peek(ctx, s.ws, e.Subject); {
+			case err == nil && own.Held() && pause(ctx, firstPause):
+				continue
+			case ctx.Err() != nil:
+				return &lane.BusyError{Info: *present}
+			}
+		} else if err != nil {
 			return err
 		}
 		was, ok := askedOf(e)
 		switch {
-		case !ok:
+		case !ok && e.Status != "":
 			return &lane.BusyError{Info: *present}
 		case s.Limited && was.By != s.By:
 			return ErrNotYours
 		}
-		switch err := s.seize(ctx, *present, e, was); {
-		case errors.Is(err, errMoved):
-			continue
-		case err != nil:
+		if err := s.seize(ctx, *present, e, was); !errors.Is(err, errMoved) {
 			return err
 		}
-		return s.deny(ctx)
 	}
 }
 
 // seize ends a turn's holds and its execution, takes back what can be of one that is
-// rolled back, and takes lane operate, in one transaction: whoever worked on it
-// writes nothing any more, and nobody comes between.
+// rolled back, writes down what became of it, and takes lane operate, in one
+// transaction: whoever worked on it writes nothing any more, and nobody comes
+// between.
 func (s *turn) seize(ctx context.Context, present lane.Info, e run.Execution, was asked) error {
 	skills, err := s.Skills(ctx, s.ws, trace.Operate)
 	if err != nil {
@@ -174,12 +174,7 @@ func (s *turn) seize(ctx context.Context, present lane.Info, e run.Execution, wa
 		if !held || now.Fence != present.Fence {
 			return errMoved
 		}
-		s.Runs.Cancel(tx.Later(), e.Subject, stopped(s.multitask, s.By))
-		s.Outbox.Withdraw(tx.Later(), kickOf(e.ID))
-		if s.multitask == Rollback {
-			s.Threads.Forget(tx.Later(), was.Thread, e.ID)
-		}
-		if s.ended, err = s.tally(ctx, tx, skills, e, was); err != nil {
+		if err := s.cancel(ctx, tx, skills, e, was); err != nil {
 			return err
 		}
 		request := s.request()
@@ -188,94 +183,9 @@ func (s *turn) seize(ctx context.Context, present lane.Info, e run.Execution, wa
 		return err
 	})
 	if err != nil {
-		s.ended = nil
+		s.stays = nil
 		return err
 	}
 	s.operate, err = s.Lanes.Answer(ctx, ticket)
 	return err
-}
-
-// tally reads what the turn that was ended had done, to which nothing is added any
-// more, and takes it back where it is rolled back.
-func (s *turn) tally(ctx context.Context, tx *db.Tx, skills *skill.Set, e run.Execution, was asked) (*ended, error) {
-	entries, err := s.Runs.JournalIn(ctx, tx, e.ID)
-	if err != nil {
-		return nil, err
-	}
-	said, calls, err := reason.Done(entries)
-	if err != nil {
-		return nil, err
-	}
-	out := &ended{Execution: e, asked: was, said: said, trust: run.Operator}
-	if len(entries) > 0 {
-		out.trust = entries[len(entries)-1].Trust
-	}
-	for _, c := range calls {
-		if c.Approval != "" {
-			out.waits = append(out.waits, c.Approval)
-		}
-		effect := Effect{c.ID, c.Skill, c.Status}
-		switch undone, err := s.undo(ctx, tx, skills, c); {
-		case err != nil:
-			return nil, err
-		case undone:
-			out.undone = append(out.undone, effect)
-		case c.Status == string(run.Succeeded) || c.Status == string(run.Uncertain):
-			out.effects = append(out.effects, effect)
-		}
-	}
-	return out, nil
-}
-
-// undo takes back what a call of a turn that is rolled back brought about.
-func (s *turn) undo(ctx context.Context, tx *db.Tx, skills *skill.Set, c reason.ToldCall) (bool, error) {
-	k, ok := skills.Find(c.Skill)
-	if s.multitask != Rollback || c.Status != string(run.Succeeded) || !ok || k.Name != c.Skill || k.Undo == nil {
-		return false, nil
-	}
-	return k.Undo(ctx, tx, c.Arguments, json.RawMessage(c.Result))
-}
-
-// deny decides what still waits of a turn that was rolled back.
-func (s *turn) deny(ctx context.Context) error {
-	if s.ended == nil || s.multitask != Rollback {
-		return nil
-	}
-	for _, id := range s.ended.waits {
-		_, err := s.Approvals.Reject(ctx, s.ws, id, s.By, "its turn was rolled back")
-		if _, decided := errors.AsType[*approval.DecidedError](err); err != nil && !decided {
-			return err
-		}
-	}
-	return nil
-}
-
-// closeEnded queues what is told of a turn that was ended: in its thread what it had
-// done, where that is kept, and in the log in any case.
-func (s *turn) closeEnded(ctx context.Context, tx lane.Tx) error {
-	e := s.ended
-	s.Log.Record(ctx, tx.Later(), activity.Entry{
-		Agent: activity.Operator, Surface: trace.Operate, Skill: "operate." + string(s.multitask), Status: activity.Success,
-		Input: encode(map[string]any{"execution": e.ID, "by": s.By, "next": s.exec.ID}), Output: encode(map[string]any{
-			"effects_that_stay": append([]Effect{}, e.effects...), "taken_back": append([]Effect{}, e.undone...),
-		}),
-		Trace: e.Trace, Execution: e.ID, Thread: e.Thread,
-	})
-	if s.multitask == Rollback {
-		return nil
-	}
-	body := "(interrupted)"
-	if len(e.effects) > 0 {
-		done := make([]string, len(e.effects))
-		for i, effect := range e.effects {
-			done[i] = effect.Skill
-		}
-		body += " done so far: " + strings.Join(done, ", ")
-	}
-	if e.said != "" {
-		body = fmt.Sprintf("%s\n\n%s", e.said, body)
-	}
-	return s.say(ctx, tx, e.Thread, thread.Spoken{
-		Role: thread.Assistant, Body: clip(activity.Text(body), maxBody), Execution: e.ID, Key: e.ID + ":interrupted", Data: told(e.trust),
-	})
 }

@@ -9,10 +9,13 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/approval"
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
 // thinking is a model's answer that waits for the test.
@@ -219,5 +222,109 @@ func TestAHoldThatIsNoTurnIsNotInterrupted(t *testing.T) {
 		if err := w.Lanes.Release(t.Context(), h); err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// TestAnInterruptEndsWhatHasNotBegun interrupts a turn whose calls outside wait for
+// each other: the first are cut off, and the others not made.
+func TestAnInterruptEndsWhatHasNotBegun(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		const asked = 12
+		w.think(script(t, calls("", "knock", slices.Repeat([]string{`{}`}, asked)...), says("Stopped.")))
+		first := w.saying(operate.Turn{Message: "Knock."})
+		<-w.knocking
+		second := w.said(t, operate.Turn{Message: "Stop.", Multitask: operate.Interrupt})
+		if first.end(t).Status != operate.Stalled {
+			t.Errorf("the first is %+v", first.reply)
+		}
+		if n := 1 + len(w.knocking); n == asked {
+			t.Errorf("all %d calls were made", n)
+		}
+		if len(second.NotUndone) != asked || second.NotUndone[0] != (operate.Effect{Call: "1.1", Skill: "knock", Status: "uncertain"}) {
+			t.Errorf("what stays is %+v", second.NotUndone)
+		}
+		w.mustBeFree(t)
+	})
+}
+
+// TestATurnThatNeverBeganIsTakenOver has a process die between its hold and its row.
+func TestATurnThatNeverBeganIsTakenOver(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.think(script(t, says("Here.")))
+		must(w.Lanes.Acquire(trace.WithExecution(t.Context(), ids()), lane.Request{Workspace: w.Workspace, Lane: lane.Operate, Holder: "operate/gone"}))(t)
+		if got := w.said(t, operate.Turn{Message: "Hello?", Multitask: operate.Interrupt}); got.Answer != "Here." {
+			t.Errorf("got %+v", got)
+		}
+		w.mustBeFree(t)
+	})
+}
+
+func TestTheLineHasAnEnd(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		here := must(w.Workspaces.Get(t.Context(), w.Workspace))(t)
+		err := w.Operate.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+			_, err := w.Workspaces.Patch(ctx, tx, here, workspace.Patch{Settings: map[string]*int64{"sessionQueue": new(int64(1))}})
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := newThinking()
+		w.think(script(t, h.then("One."), says("Two.")))
+		first := w.saying(operate.Turn{Message: "1"})
+		<-h.asked
+		second := w.saying(operate.Turn{Message: "2"})
+		<-second.begun
+		if _, err := w.say(operate.Turn{Message: "3"}); !errors.Is(err, operate.ErrLine) {
+			t.Errorf("the third got %v", err)
+		}
+		close(h.answer)
+		if first.end(t).Answer != "One." || second.end(t).Answer != "Two." {
+			t.Errorf("got %+v and %+v", first.reply, second.reply)
+		}
+		w.mustBeFree(t)
+	})
+}
+
+// TestATurnCanBeGivenUp cancels one turn that works, one that stands in line behind
+// it, and one that waits for a person.
+func TestATurnCanBeGivenUp(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		h := newThinking()
+		w.think(script(t, calls("", "pay", `{}`), says("It waits."), h.then("One.")))
+		waits := w.said(t, operate.Turn{Message: "Pay."})
+		works := w.saying(operate.Turn{Message: "1"})
+		<-h.asked
+		stands := w.saying(operate.Turn{Message: "2"})
+		second := <-stands.begun
+		if err := w.Cancel(t.Context(), w.Workspace, second, "user:bob", true); !errors.Is(err, operate.ErrNotYours) {
+			t.Errorf("another got %v", err)
+		}
+		first := <-works.begun
+		for _, id := range []string{waits.Execution, second, first} {
+			if err := w.Cancel(t.Context(), w.Workspace, id, "user:ada", false); err != nil {
+				t.Error(err)
+			}
+			if err := w.Cancel(t.Context(), w.Workspace, id, "user:ada", false); !errors.Is(err, operate.ErrNoTurn) {
+				t.Errorf("again got %v", err)
+			}
+		}
+		close(h.answer)
+		works.end(t)
+		stands.end(t)
+		for _, id := range []string{waits.Execution, second, first} {
+			if e := w.execution(t, id); e.Status != run.Cancelled || e.Error != "cancel by user:ada" {
+				t.Errorf("it is %s: %s", e.Status, e.Error)
+			}
+		}
+		w.Skew.Advance(time.Hour)
+		if got := w.drain(t); got.Retried+got.Failed != 0 || w.paid != 0 {
+			t.Errorf("went on: %+v, paid %d times", got, w.paid)
+		}
+		denied, _, err := w.Approvals.List(t.Context(), w.Workspace, all)
+		if err != nil || len(denied) != 1 || denied[0].Status != approval.Rejected || denied[0].Reason != "its turn was given up" {
+			t.Errorf("approvals %+v, %v", denied, err)
+		}
+		w.mustBeFree(t)
 	})
 }

@@ -69,3 +69,32 @@ func TestARollbackTakesBackWhatWasMade(t *testing.T) {
 		w.mustBeFree(t)
 	})
 }
+
+// TestARollbackListsWhatWasApproved has a call approved before its turn is rolled
+// back, and made before or not yet.
+func TestARollbackListsWhatWasApproved(t *testing.T) {
+	for status, made := range map[string]bool{"succeeded": true, "approved": false} {
+		t.Run(status, func(t *testing.T) {
+			onEach(t, func(t *testing.T, w *world) {
+				h := newThinking()
+				w.think(script(t, calls("", "pay", `{}`), h.then("It waits."), says("I see.")))
+				first := w.saying(operate.Turn{Message: "Pay."})
+				<-h.asked
+				pending, _, err := w.Approvals.List(t.Context(), w.Workspace, all)
+				if err != nil || len(pending) != 1 {
+					t.Fatalf("%+v, %v", pending, err)
+				}
+				must(w.Approvals.Approve(t.Context(), w.Workspace, pending[0].ID, "user:ada", nil))(t)
+				if made {
+					w.drain(t)
+				}
+				second := w.said(t, operate.Turn{Message: "Don't.", Multitask: operate.Rollback})
+				close(h.answer)
+				first.end(t)
+				if want := []operate.Effect{{Call: "1.1", Skill: "pay", Status: status}}; !slices.Equal(second.NotUndone, want) {
+					t.Errorf("what stays is %+v, want %+v", second.NotUndone, want)
+				}
+			})
+		})
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"strconv"
 	"strings"
 
@@ -22,10 +23,15 @@ type Event struct {
 
 // Position is a place in what a run tells: behind so many entries of its journal, and
 // a part of the next: bytes of its text, then its calls, each of which counts as one.
-type Position struct{ Seq, Part int }
+// Sum is the checksum of that part of the text: a model that was cut off before its
+// answer was recorded answers anew, and something else.
+type Position struct {
+	Seq, Part int
+	Sum       uint32
+}
 
 // String is the position as the id of an event.
-func (p Position) String() string { return fmt.Sprintf("%d.%d", p.Seq, p.Part) }
+func (p Position) String() string { return fmt.Sprintf("%d.%d.%08x", p.Seq, p.Part, p.Sum) }
 
 // ErrPosition says that a text is no position.
 var ErrPosition = errors.New("it is not the id of an event of an execution")
@@ -35,13 +41,17 @@ const maxSeq = 1 << 30
 
 // ParsePosition reads the id of an event.
 func ParsePosition(id string) (Position, error) {
-	seq, part, ok := strings.Cut(id, ".")
-	s, err1 := strconv.ParseUint(seq, 10, 31)
-	p, err2 := strconv.ParseUint(part, 10, 31)
-	if !ok || errors.Join(err1, err2) != nil || s > maxSeq || p > maxSeq {
+	parts := strings.Split(id, ".")
+	if len(parts) != 3 {
 		return Position{}, ErrPosition
 	}
-	return Position{int(s), int(p)}, nil
+	seq, err1 := strconv.ParseUint(parts[0], 10, 31)
+	part, err2 := strconv.ParseUint(parts[1], 10, 31)
+	sum, err3 := strconv.ParseUint(parts[2], 16, 32)
+	if errors.Join(err1, err2, err3) != nil || seq > maxSeq || part > maxSeq {
+		return Position{}, ErrPosition
+	}
+	return Position{int(seq), int(part), uint32(sum)}, nil
 }
 
 // teller tells what happens in a run: as it happens, or from its journal. Either way
@@ -55,6 +65,7 @@ type teller struct {
 func (t *teller) delta(text string) {
 	if text != "" {
 		t.Part += len(text)
+		t.Sum = crc32.Update(t.Sum, crc32.IEEETable, []byte(text))
 		t.say(Event{Text: text})
 	}
 }
@@ -68,6 +79,9 @@ func (t *teller) entries(entries []run.Entry) {
 		told, err := reason.Tell(e)
 		if err != nil {
 			continue // whoever resumes the run says so
+		}
+		if crc32.ChecksumIEEE([]byte(told.Text[:min(t.Part, len(told.Text))])) != t.Sum {
+			t.Position = Position{Seq: t.Seq} // another answer than the one it had begun with
 		}
 		skip := t.Part - len(told.Text)
 		if skip < 0 {

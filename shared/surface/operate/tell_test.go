@@ -107,8 +107,30 @@ func TestARunIsFollowedWhileItWorks(t *testing.T) {
 	})
 }
 
+// TestAnotherAnswerIsToldWhole has a model begin an answer and then give another, as
+// one does that was cut off and is asked anew.
+func TestAnotherAnswerIsToldWhole(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.think(script(t, func(_ context.Context, _ llm.Request, write func(string)) (llm.Response, error) {
+			write("Let me see, ")
+			return text("Seven."), nil
+		}))
+		var events []operate.Event
+		r := w.said(t, operate.Turn{Message: "How many?", Tell: func(e operate.Event) { events = append(events, e) }})
+		if got := lines(events); got != "Let me see, Seven." {
+			t.Errorf("told %q", got)
+		}
+		rest, _, _, err := w.Told(t.Context(), w.Workspace, r.Execution, events[0].Behind)
+		if err != nil || lines(rest) != "Seven." {
+			t.Errorf("behind the beginning: %q, %v", lines(rest), err)
+		}
+	})
+}
+
 func TestParsePosition(t *testing.T) {
-	for _, id := range []string{"", "1", ".", "1.", ".1", "-1.0", "1.-1", "1.1.1", "a.b", "99999999999.0", "+1.1", "1.0x"} {
+	for _, id := range []string{
+		"", "1", "1.1", "..", "1.1.", "1..1", ".1.1", "-1.0.0", "1.-1.0", "1.1.1.1", "a.b.c", "99999999999.0.0", "+1.1.0", "1.0x.0", "1.1.fffffffff",
+	} {
 		if p, err := operate.ParsePosition(id); !errors.Is(err, operate.ErrPosition) {
 			t.Errorf("%q is read as %v", id, p)
 		}
@@ -116,7 +138,7 @@ func TestParsePosition(t *testing.T) {
 }
 
 func FuzzParsePosition(f *testing.F) {
-	f.Add("3.17")
+	f.Add("3.17.cafe")
 	f.Add("x")
 	f.Fuzz(func(t *testing.T, id string) {
 		p, err := operate.ParsePosition(id)

@@ -89,7 +89,8 @@ type turn struct {
 	hold      *lane.Hold // of the execution
 	operate   *lane.Hold
 	multitask Multitask
-	ended     *ended // the turn that it took the place of
+	token     string   // of the hold of lane operate
+	stays     []Effect // of the turn that it took the place of
 	begun     func(execution, thread string)
 	tell      teller
 }
@@ -101,7 +102,7 @@ type turn struct {
 func (o *Operate) Talk(ctx context.Context, ws db.Workspace, t Turn) (Reply, error) {
 	id, _ := trace.From(ctx)
 	s := &turn{
-		Operate: o, ws: ws, multitask: cmp.Or(t.Multitask, Enqueue), begun: t.Begun, tell: teller{emit: t.Tell}, fresh: t.Thread == "",
+		Operate: o, ws: ws, token: o.IDs(), multitask: cmp.Or(t.Multitask, Enqueue), begun: t.Begun, tell: teller{emit: t.Tell}, fresh: t.Thread == "",
 		asked: asked{Task: talking, Thread: t.Thread, Message: t.Message, By: t.By, Limited: t.Limited},
 	}
 	if s.fresh {
@@ -124,6 +125,9 @@ func (o *Operate) Talk(ctx context.Context, ws db.Workspace, t Turn) (Reply, err
 
 func (s *turn) run(ctx context.Context) error {
 	if err := s.enter(ctx); err != nil {
+		if errors.Is(err, db.ErrUncertain) || errors.Is(err, db.ErrUnavailable) {
+			s.operate = &lane.Hold{Workspace: s.ws, Lane: lane.Operate, Token: s.token}
+		}
 		return err
 	}
 	if err := s.begin(ctx); err != nil {
@@ -157,10 +161,17 @@ const maxAttempts = 20
 // kickOf is the key of the row by which an execution goes on.
 func kickOf(execution string) string { return "execution:" + execution }
 
-// queue writes the turn down while it waits in line.
-func (s *turn) queue(ctx context.Context) error {
+// queue writes the turn down while it waits in line, behind so many others.
+func (s *turn) queue(ctx context.Context, ahead int) error {
 	if s.started {
 		return nil
+	}
+	settings, err := s.settings(ctx, s.ws)
+	if err != nil {
+		return err
+	}
+	if ahead > settings.SessionQueue { // one of them works
+		return ErrLine
 	}
 	if err := s.Lanes.InHold(ctx, s.hold, s.start); err != nil {
 		return err
@@ -169,16 +180,11 @@ func (s *turn) queue(ctx context.Context) error {
 	return nil
 }
 
-// begin writes down what the person said, and what became of the turn before.
+// begin writes down what the person said.
 func (s *turn) begin(ctx context.Context) error {
 	err := s.Lanes.InHold(ctx, s.holds(), func(ctx context.Context, tx lane.Tx) error {
 		if err := s.start(ctx, tx); err != nil {
 			return err
-		}
-		if s.ended != nil {
-			if err := s.closeEnded(ctx, tx); err != nil {
-				return err
-			}
 		}
 		return s.say(ctx, tx, s.Thread, thread.Spoken{Role: thread.User, Body: s.Message, Execution: s.exec.ID, Key: s.exec.ID + ":asked"})
 	})
@@ -205,9 +211,10 @@ func (s *turn) running() {
 
 func (s *turn) holds() lane.Holds { return lane.Holds{s.hold, s.operate} }
 
-// leave gives lane operate back, unless the turn's last transaction did.
+// leave gives lane operate back, unless the turn's last transaction did. One that was
+// asked for, and perhaps granted, without an answer is given back by its token.
 func (s *turn) leave(ctx context.Context) {
-	if s.operate == nil {
+	if s.operate == nil || s.operate.Ended() {
 		return
 	}
 	last, cancel := lastly(ctx)
@@ -289,9 +296,7 @@ func (s *turn) reply(ctx context.Context, err error) (Reply, error) {
 		e.Status = run.Running
 	}
 	r := replyOf(e)
-	if s.ended != nil {
-		r.NotUndone = s.ended.effects
-	}
+	r.NotUndone = s.stays
 	return r, nil
 }
 

@@ -109,8 +109,12 @@ func TestThoseWhoMayNotApproveGetNoSkillThatNeedsIt(t *testing.T) {
 		m := script(t, calls("", "pay", `{}`), says("I can't."))
 		w.think(m)
 		r := w.said(t, operate.Turn{Message: "Pay.", By: "user:bob", Limited: true})
-		if r.Status != operate.Completed || len(m.request(0).Tools) != 1 || m.request(0).Tools[0].Name != "note" {
-			t.Errorf("got %+v with %+v", r, m.request(0).Tools)
+		var offered []string
+		for _, tool := range m.request(0).Tools {
+			offered = append(offered, tool.Name)
+		}
+		if r.Status != operate.Completed || slices.Contains(offered, "pay") || !slices.Contains(offered, "note") {
+			t.Errorf("got %+v with %q", r, offered)
 		}
 		if waits, _, err := w.Approvals.List(t.Context(), w.Workspace, all); err != nil || len(waits) != 0 || w.paid != 0 {
 			t.Errorf("paid %d, waiting %+v, %v", w.paid, waits, err)

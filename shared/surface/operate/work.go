@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
@@ -30,42 +31,49 @@ func (s *turn) work(ctx context.Context) error {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(job.Under(ctx))
-	defer cancel(nil)
-	looked := begun
 	job.Recorded = s.tell.entries
-	job.Delta = func(ctx context.Context, d llm.Delta) {
-		s.tell.delta(d.Text)
-		if now := s.Reason.Clock(); now.Sub(looked) >= lookEvery {
-			looked = now
-			s.watch(ctx, cancel)
-		}
+	job.Delta = func(_ context.Context, d llm.Delta) { s.tell.delta(d.Text) }
+	var watching sync.WaitGroup
+	watching.Go(func() { s.watch(ctx, cancel) })
+	defer watching.Wait()
+	defer cancel(nil)
+	out, err := s.through(ctx, job)
+	if err != nil {
+		return err
 	}
+	return s.end(ctx, job, out, s.Reason.Clock().Sub(begun))
+}
+
+// through runs until there is nothing more to do by now, and tells the run meanwhile
+// what people decided of its calls. One of which calls wait is waiting.
+func (o *Operate) through(ctx context.Context, job reason.Job) (reason.Outcome, error) {
 	for {
-		out, err := s.Reason.Run(ctx, job)
+		out, err := o.Reason.Run(ctx, job)
+		if err != nil || out.Status != run.Completed || len(out.Waits) == 0 {
+			return out, err
+		}
+		told, err := o.decisions(ctx, job, out.Waits)
 		if err != nil {
-			return err
+			return out, err
 		}
-		if out.Status == run.Completed {
-			told, err := s.decisions(ctx, job, out.Waits)
-			if err != nil {
-				return err
-			}
-			if told {
-				continue
-			}
+		if !told {
+			out.Status = run.Waiting
+			return out, nil
 		}
-		return s.end(ctx, job, out, s.Reason.Clock().Sub(begun))
 	}
 }
 
-// lookEvery is how often a turn looks, while the model writes, whether it was ended.
+// lookEvery is how often a turn looks whether it was ended.
 const lookEvery = time.Second
 
-// watch cancels the turn when another has taken its lane.
+// watch cancels the turn once another has taken its lane: what it has not begun by
+// then is not done. It only looks; what keeps the hold is the work itself.
 func (s *turn) watch(ctx context.Context, cancel context.CancelCauseFunc) {
-	present, err := s.Lanes.Peek(ctx, s.ws, lane.Operate)
-	if err == nil && (present.Fence != s.operate.Fence || !present.Held()) {
-		cancel(lane.ErrLost)
+	for pause(ctx, lookEvery) {
+		present, err := s.Lanes.Peek(ctx, s.ws, lane.Operate)
+		if err == nil && (present.Fence != s.operate.Fence || !present.Held()) {
+			cancel(lane.ErrLost)
+		}
 	}
 }
 
@@ -174,9 +182,9 @@ func trustOf(data json.RawMessage) run.Trust {
 
 // decisions tells the run what became of the calls that wait, where it is decided,
 // and whether there was any.
-func (s *turn) decisions(ctx context.Context, job reason.Job, waits []string) (told bool, err error) {
+func (o *Operate) decisions(ctx context.Context, job reason.Job, waits []string) (told bool, err error) {
 	for _, id := range waits {
-		a, err := s.Approvals.Get(ctx, s.ws, id)
+		a, err := o.Approvals.Get(ctx, job.Hold.Workspace, id)
 		if err != nil && !errors.Is(err, db.ErrNoRows) {
 			return told, err
 		}
@@ -184,7 +192,7 @@ func (s *turn) decisions(ctx context.Context, job reason.Job, waits []string) (t
 		if text == "" {
 			continue
 		}
-		if err := s.Reason.Decided(ctx, job, id, text, words); err != nil {
+		if err := o.Reason.Decided(ctx, job, id, text, words); err != nil {
 			return told, err
 		}
 		told = true
@@ -216,10 +224,7 @@ func decided(a approval.Approval) (string, run.Trust) {
 // end writes the answer down, ends the execution and gives both lanes back, in one
 // transaction.
 func (s *turn) end(ctx context.Context, job reason.Job, out reason.Outcome, took time.Duration) error {
-	switch {
-	case out.Status == run.Completed && len(out.Waits) > 0:
-		out.Status = run.Waiting
-	case out.Status == run.Parked && out.Halted: // the next run would end alike: the person is told
+	if out.Status == run.Parked && out.Halted { // the next run would end alike: the person is told
 		out.Status = run.Failed
 	}
 	s.exec.Status = out.Status
@@ -288,11 +293,9 @@ const patience = 30 * time.Second
 // talkOn goes on with a turn that was cut off, or that waited for a person.
 func (o *Operate) talkOn(ctx context.Context, e run.Execution, hold *lane.Hold) (run.Status, error) {
 	a, _ := askedOf(e)
-	s := &turn{Operate: o, asked: a, ws: hold.Workspace, exec: e, hold: hold, started: true}
-	if e.Status == run.Waiting {
-		if waits, err := s.stillWaits(ctx); err != nil || waits {
-			return e.Status, err
-		}
+	s := &turn{Operate: o, asked: a, ws: hold.Workspace, token: o.IDs(), exec: e, hold: hold, started: true}
+	if waits, err := o.stillWaits(ctx, hold.Workspace, e); err != nil || waits {
+		return e.Status, err
 	}
 	var err error
 	if s.operate, err = o.Lanes.Take(ctx, s.request(), lane.Wait{Limit: patience}, nil); err != nil {
@@ -310,11 +313,11 @@ func (o *Operate) talkOn(ctx context.Context, e run.Execution, hold *lane.Hold) 
 	return s.exec.Status, err
 }
 
-// stillWaits reports whether nothing was decided of what the turn waits for.
-func (s *turn) stillWaits(ctx context.Context) (bool, error) {
-	waits := replyOf(s.exec).Approvals
+// stillWaits reports whether nothing was decided of what an execution waits for.
+func (o *Operate) stillWaits(ctx context.Context, ws db.Workspace, e run.Execution) (bool, error) {
+	waits := replyOf(e).Approvals // none, unless it is waiting
 	for _, id := range waits {
-		a, err := s.Approvals.Get(ctx, s.ws, id)
+		a, err := o.Approvals.Get(ctx, ws, id)
 		if err != nil && !errors.Is(err, db.ErrNoRows) {
 			return false, err
 		}

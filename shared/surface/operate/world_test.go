@@ -85,7 +85,11 @@ func (m *model) Generate(ctx context.Context, req llm.Request, onDelta func(llm.
 	}
 	next := m.steps[n]
 	m.mu.Unlock()
-	return next(ctx, req, func(text string) { onDelta(llm.Delta{Text: text}) })
+	return next(ctx, req, func(text string) {
+		if onDelta != nil { // somebody listens
+			onDelta(llm.Delta{Text: text})
+		}
+	})
 }
 
 func (m *model) request(n int) llm.Request {
@@ -137,6 +141,9 @@ type world struct {
 	memories    *memory.Store
 	automations *automation.Store
 
+	knocking chan struct{} // a knock at the door outside
+	opened   chan struct{} // lets all in
+
 	mu    sync.Mutex
 	noted []string
 	paid  int
@@ -167,14 +174,14 @@ func onEach(t *testing.T, fn func(t *testing.T, w *world)) {
 
 func newWorld(t testing.TB, e dbtest.Env) *world {
 	t.Helper()
-	w := &world{Env: e, clock: &clock{now: time.Now()}}
+	w := &world{Env: e, clock: &clock{now: time.Now()}, knocking: make(chan struct{}, 100), opened: make(chan struct{})}
 	log := slog.New(trace.NewHandler(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError})))
 	d := e.DB
 	lanes, runs, acts := must(lane.New(d))(t), must(run.New(d))(t), must(activity.New(d, ids))(t)
 	box, workspaces := must(outbox.New(d, ids, mathrand.Float64))(t), must(workspace.New(d))(t)
 	w.objectives, w.memories, w.automations = must(objective.New(d, ids))(t), must(memory.New(d, ids))(t), must(automation.New(d, ids))(t)
 	builtin := slices.Concat(must(objective.Skills(w.objectives))(t), must(memory.Skills(w.memories, w.clock.Now))(t), must(automation.Skills(w.automations))(t))
-	set := must(skill.NewSet(append(builtin, w.note(), w.pay())...))(t)
+	set := must(skill.NewSet(append(builtin, w.note(), w.pay(), w.knock())...))(t)
 	skills := func(context.Context, db.Workspace, trace.Surface) (*skill.Set, error) { return set, nil }
 	approvals := must(approval.New(approval.Deps{
 		DB: d, Workspaces: workspaces, Outbox: box, Log: acts, Skills: skills, IDs: ids,
@@ -230,6 +237,22 @@ func (w *world) pay() skill.Skill {
 			defer w.mu.Unlock()
 			w.paid++
 			return map[string]string{"receipt": "R-1"}, nil
+		},
+	}
+}
+
+// knock has its effect outside, and stands there until it is let in.
+func (w *world) knock() skill.Skill {
+	return skill.Skill{
+		Name: "knock", Kind: skill.HTTP, Scope: skill.Internal, Description: "Knocks.", Parameters: json.RawMessage(`{"type":"object"}`),
+		Do: func(ctx context.Context, _ skill.Call) (any, error) {
+			w.knocking <- struct{}{}
+			select {
+			case <-w.opened:
+				return map[string]bool{"open": true}, nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
 		},
 	}
 }

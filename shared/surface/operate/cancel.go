@@ -1,0 +1,164 @@
+package operate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/approval"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/thread"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// cancelled is the way in which a turn ends that is given up without another.
+const cancelled Multitask = "cancel"
+
+// ErrNoTurn says that an execution is no turn of a conversation with the agent, or has
+// ended.
+var ErrNoTurn = errors.New("there is no such turn under way")
+
+// Cancel gives a turn up, whether it works, stands in line, or waits for a person. What
+// it has done is kept. Errors: [ErrNoTurn], [ErrNotYours]. It is called by POST
+// /api/v1/executions/{id}/cancel.
+func (o *Operate) Cancel(ctx context.Context, ws db.Workspace, id, by string, limited bool) error {
+	e, err := o.Runs.Get(ctx, ws, id)
+	if err != nil {
+		return err
+	}
+	was, ok := askedOf(e)
+	switch {
+	case !ok || e.Status.Ended():
+		return ErrNoTurn
+	case limited && was.By != by:
+		return ErrNotYours
+	}
+	skills, err := o.Skills(ctx, ws, trace.Operate)
+	if err != nil {
+		return err
+	}
+	s := &turn{Operate: o, ws: ws, multitask: cancelled, asked: asked{By: by}}
+	return o.DB.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
+		if _, err := o.Lanes.ForceRelease(ctx, tx, e.Subject); err != nil {
+			return err
+		}
+		present := o.Lanes.PeekIn(tx.Later(), lane.Operate)
+		if err := tx.Flush(ctx); err != nil {
+			return err
+		}
+		if present.Held() && present.Execution == e.ID {
+			if _, err := o.Lanes.ForceRelease(ctx, tx, lane.Operate); err != nil {
+				return err
+			}
+		}
+		return s.cancel(ctx, tx, skills, e, was)
+	})
+}
+
+// cancel ends the execution of a turn whose holds are over, and writes down what it
+// had done: in its thread, where that is kept, and in the log in any case.
+func (s *turn) cancel(ctx context.Context, tx *db.Tx, skills *skill.Set, e run.Execution, was asked) error {
+	s.Runs.Cancel(tx.Later(), e.Subject, stopped(s.multitask, s.By))
+	s.Outbox.Withdraw(tx.Later(), kickOf(e.ID))
+	if s.multitask == Rollback && was.Thread != "" {
+		s.Threads.Forget(tx.Later(), was.Thread, e.ID)
+	}
+	entries, err := s.Runs.JournalIn(ctx, tx, e.ID) // nothing is added to it any more
+	if err != nil {
+		return err
+	}
+	said, calls, err := reason.Done(entries)
+	if err != nil {
+		return err
+	}
+	stays, undone := []Effect{}, []Effect{}
+	for _, c := range calls {
+		effect, there, back, err := s.effect(ctx, tx, skills, c)
+		switch {
+		case err != nil:
+			return err
+		case back:
+			undone = append(undone, effect)
+		case there:
+			stays = append(stays, effect)
+		}
+	}
+	s.stays = stays
+	s.Log.Record(ctx, tx.Later(), activity.Entry{
+		Agent: activity.Operator, Surface: trace.Operate, Skill: "operate." + string(s.multitask), Status: activity.Success,
+		Input:  encode(map[string]any{"execution": e.ID, "by": s.By, "next": s.exec.ID}),
+		Output: encode(map[string]any{"effects_that_stay": stays, "taken_back": undone}),
+		Trace:  e.Trace, Execution: e.ID, Thread: was.Thread,
+	})
+	if s.multitask == Rollback || was.Thread == "" {
+		return nil
+	}
+	trust := run.Operator
+	if len(entries) > 0 {
+		trust = entries[len(entries)-1].Trust
+	}
+	_, err = s.Threads.Append(ctx, tx, was.Thread, thread.Spoken{
+		Role: thread.Assistant, Body: clip(activity.Text(interrupted(said, stays)), maxBody),
+		Execution: e.ID, Key: e.ID + ":interrupted", Data: told(trust),
+	})
+	return err
+}
+
+// interrupted is what the thread keeps of a turn that was interrupted.
+func interrupted(said string, stays []Effect) string {
+	body := "(interrupted)"
+	for i, e := range stays {
+		body += []string{" done so far: ", ", "}[min(i, 1)] + e.Skill
+	}
+	return strings.TrimSpace(said + "\n\n" + body)
+}
+
+// effect says what a call of the ended turn has brought about, and whether that is
+// there, or was taken back. What waits for a person is denied, unless the turn is
+// interrupted.
+func (s *turn) effect(ctx context.Context, tx *db.Tx, skills *skill.Set, c reason.ToldCall) (e Effect, there, back bool, err error) {
+	e = Effect{c.ID, c.Skill, c.Status}
+	if c.Approval != "" {
+		e.Status, err = s.waiting(ctx, tx, c.Approval)
+		return e, e.Status != "", false, err
+	}
+	switch run.StepStatus(c.Status) {
+	case run.Uncertain:
+		return e, true, false, nil
+	case run.Succeeded:
+	default:
+		return e, false, false, nil
+	}
+	k, ok := skills.Find(c.Skill)
+	if s.multitask != Rollback || !ok || k.Name != c.Skill || k.Undo == nil {
+		return e, true, false, nil
+	}
+	back, err = k.Undo(ctx, tx, c.Arguments, json.RawMessage(c.Result))
+	return e, !back, back, err
+}
+
+// waiting is the status of the effect of a call that was asked for; empty: it has none.
+func (s *turn) waiting(ctx context.Context, tx *db.Tx, id string) (string, error) {
+	look := func() (approval.Approval, error) { return s.Approvals.GetIn(ctx, tx, id) }
+	why := map[Multitask]string{Rollback: "its turn was rolled back", cancelled: "its turn was given up"}[s.multitask]
+	if why != "" {
+		look = func() (approval.Approval, error) { return s.Approvals.RejectIn(ctx, tx, id, s.By, why) }
+	}
+	a, err := look()
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("look what became of approval %s: %w", id, err)
+	case a.Status == approval.Approved:
+		return string(approval.Approved), nil
+	case a.Status == approval.Executed && a.Error == "":
+		return string(run.Succeeded), nil
+	}
+	return "", nil
+}
