@@ -50,7 +50,7 @@ var tools = []tool{
 	{name: "list_executions", id: "list-executions",
 		description: "Runs of agents, the latest first: agent, surface, status, cost, and the traceId of each. Filter by status (failed, stalled, waiting, running …) to find what went wrong or hangs."},
 	{name: "get_execution", id: "get-execution",
-		description: "One run, with its input, result and error."},
+		description: "One run of an agent, with its input, its result or error, and what it used."},
 	{name: "cancel_execution", id: "cancel-execution", again: true,
 		description: "Give a run up that hangs, or that nobody wants any more; the threads it has are let go of."},
 
@@ -59,7 +59,7 @@ var tools = []tool{
 	{name: "list_threads", id: "list-threads",
 		description: "The conversations with people, by channel and address, and which run has each of them."},
 	{name: "get_thread", id: "get-thread",
-		description: "One conversation, and which run has it."},
+		description: "One conversation: its channel and address, which run has it, since when and until when."},
 	{name: "list_thread_messages", id: "list-thread-messages",
 		description: "What was spoken in a conversation, oldest first."},
 	{name: "list_thread_outbox", id: "list-thread-outbox",
