@@ -22,7 +22,7 @@ func TestOperateStreams(t *testing.T) {
 			!strings.Contains(uri, "/2021-11-15/functions/${OperateFunction.Arn}/response-streaming-invocations") {
 			t.Errorf("%s: %v", path, methods)
 		}
-		if !is(i["timeoutInMillis"], 900_000) || !is(x.Resources["OperateFunction"].has("Timeout"), 900) {
+		if !is(i["timeoutInMillis"], 900_000) || !is(x.Resources["OperateFunction"].has("Timeout"), 300) {
 			t.Errorf("%s ends after %v ms", path, i["timeoutInMillis"])
 		}
 	}

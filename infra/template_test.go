@@ -287,6 +287,16 @@ func TestAlarms(t *testing.T) {
 	if a := x.Resources["DeadLettersArrived"]; a.has("MetricName") != "ApproximateNumberOfMessagesVisible" || !is(a.has("Threshold"), 0) {
 		t.Errorf("dead letters raise no alarm: %v", a.Properties)
 	}
+	says, err := os.ReadFile(filepath.Join(root, "shared/surface/heartbeat/tend.go"))
+	if err != nil || !bytes.Contains(says, []byte(`ErrorContext(ctx, "a person is needed"`)) {
+		t.Errorf("no beat says that a person is needed: %v", err)
+	}
+	if f, a := x.Resources["PersonNeededInLog"], x.Resources["PersonNeeded"]; f.has("FilterPattern") != `{ $.msg = "a person is needed" }` ||
+		!is(f.has("LogGroupName"), ref("HeartbeatLog")) || !is(f.has("MetricTransformations"), []any{map[string]any{
+		"MetricNamespace": a.has("Namespace"), "MetricName": a.has("MetricName"), "MetricValue": "1",
+	}}) || a.has("TreatMissingData") != "notBreaching" {
+		t.Errorf("what a person is needed for raises no alarm: %v, %v", f.Properties, a.Properties)
+	}
 	if a := x.Resources["OperateErrors"]; a.has("MetricName") != "Errors" || a.has("TreatMissingData") != "notBreaching" {
 		t.Errorf("errors of the API raise no alarm: %v", a.Properties)
 	}

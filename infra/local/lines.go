@@ -97,6 +97,15 @@ var lines = map[string]func(event) line{
 	"conversation compacted": func(e event) line {
 		return detail(dim, fmt.Sprintf("conversation compacted: %s messages became notes", e.text("messages")))
 	},
+	"conversation not compacted: no summary came": func(event) line {
+		return detail(yellow, "conversation not compacted: the model gave no summary")
+	},
+	"what a call used is not counted yet": func(e event) line {
+		return detail(yellow, fmt.Sprintf("%s are not counted yet: %s", count(e.number("tokens"), "token"), e.text("error")))
+	},
+	"what a call used is still not counted": func(e event) line {
+		return detail(red, "what a call used is not counted: "+e.text("error"))
+	},
 	"purged what is old": func(e event) line {
 		return detail(dim, "let go of what is old")
 	},
@@ -145,6 +154,12 @@ var lines = map[string]func(event) line{
 	},
 	"orphaned executions closed": func(e event) line {
 		return detail(yellow, "closed what nobody went on with: "+count(e.number("count"), "execution"))
+	},
+	"silent execution ended": func(e event) line {
+		return detail(yellow, "nothing was heard of an execution for a week: it is ended")
+	},
+	"a person is needed": func(e event) line {
+		return line{indent: 1, whole: true, spans: []span{{red, e.Message + ": " + e.text("why")}}}
 	},
 	"reservation left to lapse": func(e event) line {
 		return detail(dim, "a reservation of tokens is left to lapse: "+e.text("error"))

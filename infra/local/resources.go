@@ -35,7 +35,7 @@ func resources() []resource {
 		{"activity", "what agents did", []string{"createdAt", "surface", "skill", "status", "traceId"}, nil},
 		{"executions", "runs, and how they ended", []string{"id", "surface", "status", "subject", "traceId"}, nil},
 		{"traces", "what was begun, newest first", []string{"startedAt", "surface", "agent", "status", "traceId"}, nil},
-		{"threads", "conversations, and who has them", []string{"id", "channel", "address", "queued"}, []string{"force-unlock"}},
+		{"threads", "conversations, and who has them", []string{"id", "channel", "address", "queued"}, []string{"force-unlock", "outbox"}},
 		{"heals", "what self-healing took out of use", []string{"id", "skill", "code", "status", "probeAt"}, []string{"undo"}},
 		{"kill-switches", "what people have stopped", []string{"id", "scope", "target", "reason", "setBy", "releasedBy"}, []string{"release"}},
 		{"budgets", "what may be spent", []string{"id", "scope", "scopeId", "allocated", "remaining"}, []string{"projection"}},
@@ -46,13 +46,16 @@ func resources() []resource {
 }
 
 // reads are the actions that only ask.
-var reads = []string{"health", "projection"}
+var reads = []string{"health", "outbox", "projection"}
 
 // usage is what a resource's verb takes.
 func (r resource) usage() string {
 	more := ""
 	if len(r.actions) > 0 {
 		more = " | " + strings.Join(r.actions, "|") + " ID [JSON]"
+	}
+	if r.name == "threads" {
+		more += " | resend ID MESSAGE"
 	}
 	return "[list [NAME=VALUE …] | show ID | create JSON | edit ID JSON | delete ID" + more + "]"
 }
@@ -108,6 +111,8 @@ func (r resource) request(args []string) (method, path string, body any, err err
 	case what == "edit" && len(args) == 3:
 		body, err = document(args[2])
 		return http.MethodPatch, id(), body, err
+	case r.name == "threads" && what == "resend" && len(args) == 3:
+		return http.MethodPost, id() + "/outbox/" + url.PathEscape(args[2]) + "/resend", json.RawMessage("{}"), nil
 	case slices.Contains(reads, what) && slices.Contains(r.actions, what) && len(args) == 2:
 		return http.MethodGet, id() + "/" + what, nil, nil
 	case slices.Contains(r.actions, what) && (len(args) == 2 || len(args) == 3):

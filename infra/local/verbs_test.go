@@ -151,6 +151,11 @@ func testVerbs(t *testing.T, h home) {
 	says(t, h.must(exitDone, "ask", "--thread", turn.ThreadID, "Once more").out, "[demo model]", turn.ThreadID)
 	says(t, h.must(exitFailed, "ask", "--thread", "8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", "Hello").err, "there is nothing here")
 	says(t, h.must(exitUsage, "ask").err, "one message")
+
+	// Nothing of it leaves by a channel.
+	says(t, h.must(exitDone, "threads", "outbox", turn.ThreadID).out, `"items": []`)
+	says(t, h.must(exitFailed, "threads", "resend", turn.ThreadID, turn.ThreadID).err, "channel is not wired here")
+	says(t, h.must(exitUsage, "threads", "resend", turn.ThreadID).err, "resend ID MESSAGE")
 	says(t, h.must(exitDone, "trigger", "heartbeat").out, "outcome  skipped: a person works in operate")
 
 	// A call that waits is approved, and made before the verb ends.

@@ -39,6 +39,14 @@ type Usage struct {
 	TotalTokens      int64 `json:"total_tokens"`
 }
 
+// Dollars are millionths of a dollar as an entry has them; nil where there are none.
+func Dollars(microUSD int64) *float64 {
+	if microUSD == 0 {
+		return nil
+	}
+	return new(float64(microUSD) / 1e6)
+}
+
 // Entry is one action.
 type Entry struct {
 	ID              string

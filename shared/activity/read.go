@@ -2,15 +2,10 @@ package activity
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -28,8 +23,14 @@ type Filter struct {
 	// Text is looked for in skill, error, input and output. The case of letters
 	// beyond ASCII counts on SQLite.
 	Text   string
-	Cursor string
+	Before Position
 	Limit  int // at most 200; 50 when zero
+}
+
+// Position is a place in a listing, that of an entry; zero is the beginning.
+type Position struct {
+	At time.Time // it was written
+	ID string
 }
 
 const (
@@ -40,12 +41,8 @@ const (
 // Page is part of a listing, newest first.
 type Page struct {
 	Items []Entry
-	// Next continues the listing; empty at its end.
-	Next string
+	More  bool // the listing goes on before the last of them
 }
-
-// ErrCursor says that a cursor is not one of ours.
-var ErrCursor = errors.New("not a cursor of this listing")
 
 // A Reader runs one reading statement: an open transaction, or a [db.DB] in a
 // workspace.
@@ -69,9 +66,8 @@ func (s scoped) Each(ctx context.Context, row func(db.Scan) error, q db.Query, a
 
 // ListIn is List inside a transaction.
 func (l *Log) ListIn(ctx context.Context, r Reader, f Filter) (Page, error) {
-	before, id, err := parseCursor(f.Cursor)
-	if err != nil {
-		return Page{}, err
+	if f.Before.ID == "" {
+		f.Before = Position{endOfTime, lastUUID}
 	}
 	if f.Until.IsZero() {
 		f.Until = endOfTime
@@ -88,26 +84,25 @@ func (l *Log) ListIn(ctx context.Context, r Reader, f Filter) (Page, error) {
 	}
 	f.Limit = min(f.Limit, maxLimit)
 	var p Page
-	err = r.Each(ctx, collect(&p.Items), l.q.List, db.Null(f.Trace), db.Null(f.Skill), db.Null(f.Status), db.Null(f.Surface),
-		db.Null(f.Agent), f.Since, f.Until, pattern, before, id, f.Limit+1)
+	err := r.Each(ctx, collect(&p.Items), l.q.List, db.Null(f.Trace), db.Null(f.Skill), db.Null(f.Status), db.Null(f.Surface),
+		db.Null(f.Agent), f.Since, f.Until, pattern, f.Before.At, f.Before.ID, f.Limit+1)
 	if err != nil {
 		return Page{}, fmt.Errorf("list activity: %w", err)
 	}
 	if len(p.Items) > f.Limit {
-		p.Items = p.Items[:f.Limit]
-		last := p.Items[f.Limit-1]
-		p.Next = formatCursor(last.CreatedAt, last.ID)
+		p.Items, p.More = p.Items[:f.Limit], true
 	}
 	return p, nil
 }
 
-// maxStory is the most a trace's story tells.
-const maxStory = 1000
+// MaxStory is the most a trace's story tells.
+const MaxStory = 1000
 
-// OfTrace adds the whole story of a trace, in order, to a batch.
+// OfTrace adds the story of a trace, in order, to a batch: the first [MaxStory], and
+// one more where there are more.
 func (l *Log) OfTrace(b *db.Batch, id trace.ID) *[]Entry {
 	entries := new([]Entry)
-	b.Each(collect(entries), l.q.OfTrace, id, maxStory)
+	b.Each(collect(entries), l.q.OfTrace, id, MaxStory+1)
 	return entries
 }
 
@@ -149,26 +144,3 @@ var (
 )
 
 const lastUUID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
-
-func formatCursor(at time.Time, id string) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(at.UnixMicro(), 10) + "." + id))
-}
-
-// parseCursor reads the position after which a listing goes on; an empty cursor
-// is its beginning.
-func parseCursor(s string) (time.Time, string, error) {
-	if s == "" {
-		return endOfTime, lastUUID, nil
-	}
-	raw, err := base64.RawURLEncoding.DecodeString(s)
-	if err != nil {
-		return time.Time{}, "", ErrCursor
-	}
-	micros, id, ok := strings.Cut(string(raw), ".")
-	n, err := strconv.ParseInt(micros, 10, 64)
-	last, err2 := uuid.Parse(id)
-	if !ok || err != nil || err2 != nil || n < 0 || n > endOfTime.UnixMicro() {
-		return time.Time{}, "", ErrCursor
-	}
-	return time.UnixMicro(n).UTC(), last.String(), nil
-}

@@ -127,6 +127,8 @@ func New(d Deps) (http.Handler, error) {
 	if err := d.missing(); err != nil {
 		return nil, fmt.Errorf("make the API: %w", err)
 	}
+	streams := d.Streams.orDefault()
+	d.Streams = &streams
 	s := &server{Deps: d, mux: http.NewServeMux()}
 	var err error
 	if s.keys, err = newIdempotency(s); err != nil {

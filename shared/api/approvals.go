@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
@@ -52,7 +50,7 @@ func approvalItemOf(a approval.Approval) approvalItem {
 }
 
 func utc(t *time.Time) *time.Time {
-	if t == nil {
+	if t == nil || t.IsZero() {
 		return nil
 	}
 	return new(t.UTC())
@@ -72,11 +70,11 @@ func (s *server) listApprovals(ctx context.Context, in *approvalsInput) (*answer
 	}
 	f := approval.Filter{Status: approval.Status(in.Status), Limit: in.Limit}
 	if in.Cursor != "" {
-		id, err := uuid.Parse(after.key)
+		id, err := idInCursor(after)
 		if err != nil {
-			return nil, invalid(FieldError{"query.cursor", "expected a cursor of this listing"})
+			return nil, err
 		}
-		f.Before = approval.Position{At: after.at, ID: id.String()}
+		f.Before = approval.Position{At: after.at, ID: id}
 	}
 	found, more, err := s.Approvals.List(ctx, workspace(ctx), f)
 	if err != nil {
@@ -94,15 +92,8 @@ func (s *server) listApprovals(ctx context.Context, in *approvalsInput) (*answer
 	return listing(items, next), nil
 }
 
-// ApprovalPath names an approval in the path.
-type ApprovalPath struct {
-	ID string `path:"id" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"the id of an approval"`
-}
-
-func (in ApprovalPath) id() string { return strings.ToLower(in.ID) }
-
 // getApproval tells of one approval. It is called by the Engine Room.
-func (s *server) getApproval(ctx context.Context, in *ApprovalPath) (*answer[approvalItem], error) {
+func (s *server) getApproval(ctx context.Context, in *IDPath) (*answer[approvalItem], error) {
 	a, err := s.Approvals.Get(ctx, workspace(ctx), in.id())
 	if err != nil {
 		return nil, err
@@ -111,7 +102,7 @@ func (s *server) getApproval(ctx context.Context, in *ApprovalPath) (*answer[app
 }
 
 type approveInput struct {
-	ApprovalPath
+	IDPath
 	Body struct {
 		Input json.RawMessage `json:"input,omitempty" doc:"What to make the call with instead; it must fit the skill's parameters"`
 	}
@@ -131,7 +122,7 @@ func (s *server) approve(ctx context.Context, in *approveInput) (*answer[approva
 }
 
 type rejectInput struct {
-	ApprovalPath
+	IDPath
 	Body struct {
 		Reason string `json:"reason" minLength:"1" maxLength:"500" doc:"Why; the agent can read it"`
 	}

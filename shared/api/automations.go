@@ -68,9 +68,6 @@ func (s *server) listAutomations(ctx context.Context, in *automationsInput) (*an
 	if err != nil {
 		return nil, err
 	}
-	if unfit(after.key) != "" {
-		return nil, invalid(FieldError{"query.cursor", "expected a cursor of this listing"})
-	}
 	f := automation.Filter{Skill: in.Skill, Event: in.Event, After: after.key, Limit: in.Limit + 1}
 	if in.Enabled != "" {
 		f.Enabled = new(in.Enabled == "true")
@@ -82,7 +79,7 @@ func (s *server) listAutomations(ctx context.Context, in *automationsInput) (*an
 	next := ""
 	if len(found) > in.Limit {
 		found = found[:in.Limit]
-		next = cursor{time.UnixMicro(0), found[in.Limit-1].Name}.String()
+		next = behind(found[in.Limit-1].Name)
 	}
 	items := make([]automationItem, len(found))
 	for i, a := range found {
@@ -127,7 +124,7 @@ func (s *server) runAutomation(ctx context.Context, in *runAutomationInput) (*an
 	if err != nil {
 		return nil, err
 	}
-	call := &runSkillInput{ID: a.Skill}
+	call := &runSkillInput{SkillPath: SkillPath{a.Skill}}
 	call.Body = &struct {
 		Input json.RawMessage `json:"input,omitempty" doc:"What fits the skill's parameters; left out: {}"`
 	}{a.Input}

@@ -84,7 +84,7 @@ func (s *server) listBudgets(ctx context.Context, in *budgetsInput) (*answer[pag
 	}
 	next := ""
 	if more {
-		next = cursor{time.UnixMicro(0), items[len(items)-1].ID}.String()
+		next = behind(items[len(items)-1].ID)
 	}
 	return listing(items, next), nil
 }
@@ -101,7 +101,7 @@ func (s *server) getBudget(ctx context.Context, in *IDPath) (*versioned[budgetIt
 type createBudgetInput struct {
 	Body struct {
 		Scope             budget.Scope `json:"scope" enum:"global,project,milestone,task,agent,skill"`
-		ScopeID           string       `json:"scopeId,omitempty" maxLength:"255" doc:"The name of the agent or skill, the id of the others; left out for global"`
+		ScopeID           string       `json:"scopeId,omitempty" maxLength:"255" doc:"The name of the agent or skill, the id of the others; flowpilot:hb is the agent on one surface, there its beats; left out for global"`
 		Allocated         int64        `json:"allocated" doc:"Tokens"`
 		AllocatedMicroUSD *int64       `json:"allocatedMicroUsd,omitempty" doc:"Millionths of a dollar; left out: money has no bound"`
 		PeriodStart       time.Time    `json:"periodStart"`

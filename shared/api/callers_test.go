@@ -100,6 +100,24 @@ func TestEveryRouteForEveryCaller(t *testing.T) {
 	})
 }
 
+// TestWhatAgentsMayCall: what people have said to others is none of their business.
+func TestWhatAgentsMayCall(t *testing.T) {
+	var may []string
+	for _, route := range api.Routes() {
+		if slices.Contains(route.Kinds, auth.Agent) {
+			may = append(may, route.ID)
+		}
+	}
+	slices.Sort(may)
+	want := []string{
+		"acquire-lane", "begin-execution", "cancel-execution", "complete-execution", "explain-lane", "fail-execution", "get-execution",
+		"lock-thread", "park-thread", "release-lane", "renew-lane", "send-message", "unlock-thread",
+	}
+	if !slices.Equal(may, want) {
+		t.Errorf("agents may call %q, want %q", may, want)
+	}
+}
+
 // gate is a world whose doors are the real ones.
 type gate struct {
 	*world

@@ -153,14 +153,24 @@ func TestOpenAPIDescribesEveryRoute(t *testing.T) {
 		parameters, _ := c.at(append(at, "parameters")...).([]any)
 		for _, p := range parameters {
 			p := p.(map[string]any)
-			declared[p["name"].(string)] = p["in"] == "path" && p["required"] == true
+			declared[p["name"].(string)] = p["in"] == "path" && p["required"] == true || p["name"] == "X-Workspace-Id" && p["in"] == "header"
+		}
+		if declared["X-Workspace-Id"] != (r.Least != "") {
+			t.Errorf("%s %s: X-Workspace-Id is declared: %v", r.Method, r.Path, declared["X-Workspace-Id"])
 		}
 		for _, part := range strings.Split(r.Path, "/") {
 			if name := strings.Trim(part, "{}"); name != part && !declared[name] {
 				t.Errorf("%s %s: %s is not declared", r.Method, r.Path, name)
 			}
 		}
-		if _, secured := c.at(append(at, "security")...).([]any); secured != (r.Least != "") {
+		secured, _ := c.at(append(at, "security")...).([]any)
+		ways := map[string]bool{}
+		for _, way := range secured {
+			for name := range way.(map[string]any) {
+				ways[name] = c.at("components", "securitySchemes", name) != nil
+			}
+		}
+		if ways["bearer"] != (r.Least != "") || ways["session"] != (r.Least != "" && !r.Front) {
 			t.Errorf("%s %s: security %v", r.Method, r.Path, secured)
 		}
 	}

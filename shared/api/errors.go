@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/budget"
@@ -30,8 +29,10 @@ import (
 	tenant "github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
-// retryOutage is after how long to come back when the database is away.
-const retryOutage = 5 * time.Second
+const (
+	retryOutage = 5 * time.Second // after which to come back when the database is away
+	retryFull   = time.Minute     // and when a thread has no room: its channel is slow, or dead
+)
 
 var (
 	notFound = refusal(http.StatusNotFound, "not_found", "there is nothing here")
@@ -56,7 +57,6 @@ var answers = []struct {
 	{lane.ErrLost, lost()},
 	{lane.ErrTTL, invalid(FieldError{"body.ttlSeconds", lane.ErrTTL.Error()})},
 	{lane.ErrToken, invalid(FieldError{"body.token", lane.ErrToken.Error()})},
-	{activity.ErrCursor, invalid(FieldError{"query.cursor", "expected a cursor of this listing"})},
 	{trace.ErrInvalid, invalid(FieldError{"path.traceId", trace.ErrInvalid.Error()})},
 	{auth.ErrNotFound, notFound},
 	{auth.ErrTaken, refusal(http.StatusConflict, "taken", auth.ErrTaken.Error())},
@@ -77,7 +77,7 @@ var answers = []struct {
 	{reason.ErrNoCall, invalid(FieldError{"body.edits.results", reason.ErrNoCall.Error()})},
 	{reason.ErrOpenStep, refusal(http.StatusConflict, "open_step", reason.ErrOpenStep.Error())},
 	{skill.ErrTaken, refusal(http.StatusConflict, "taken", "there is a skill of that name")},
-	{skill.ErrChanged, refusal(http.StatusConflict, "changed", "somebody else has changed the skill meanwhile: read it again")},
+	{skill.ErrChanged, stale},
 	{skill.ErrFull, refusal(http.StatusConflict, "full", "the workspace has as many skills as it may")},
 	{objective.ErrChanged, stale},
 	{objective.ErrCompleted, refusal(http.StatusConflict, "completed", objective.ErrCompleted.Error())},
@@ -85,6 +85,8 @@ var answers = []struct {
 	{memory.ErrTaken, refusal(http.StatusConflict, "taken", memory.ErrTaken.Error())},
 	{tenant.ErrChanged, stale},
 	{tenant.ErrTaken, refusal(http.StatusConflict, "taken", tenant.ErrTaken.Error())},
+	{tenant.ErrKept, refusal(http.StatusConflict, "kept", tenant.ErrKept.Error())},
+	{tenant.ErrAtWork, refusal(http.StatusConflict, "at_work", tenant.ErrAtWork.Error())},
 	{skill.ErrByHuman, refusal(http.StatusConflict, "by_human", "a human has disabled the skill since: enable it instead")},
 	{automation.ErrNotFound, notFound},
 	{automation.ErrTaken, refusal(http.StatusConflict, "taken", automation.ErrTaken.Error())},
@@ -97,17 +99,19 @@ var answers = []struct {
 	{budget.ErrChanged, stale},
 	{run.ErrProtected, refusal(http.StatusConflict, "protected", "the execution works under a lane: only who holds that ends it")},
 	{thread.ErrNotHeld, refusal(http.StatusConflict, "not_held", thread.ErrNotHeld.Error())},
+	{thread.ErrAnswered, refusal(http.StatusConflict, "answered", thread.ErrAnswered.Error())},
 	{thread.ErrKey, refusal(http.StatusUnprocessableEntity, "other_message", thread.ErrKey.Error())},
-	{operate.ErrLine, refusal(http.StatusTooManyRequests, "full", operate.ErrLine.Error()).later(10 * time.Second)},
-	{thread.ErrFull, refusal(http.StatusConflict, "full", thread.ErrFull.Error())},
-	{thread.ErrCursor, invalid(FieldError{"query.cursor", "expected a cursor of this listing"})},
-	{outbox.ErrCursor, invalid(FieldError{"query.cursor", "expected a cursor of this listing"})},
+	{operate.ErrLine, refusal(http.StatusTooManyRequests, "full", operate.ErrLine.Error()).later(retryFull)},
+	{thread.ErrFull, refusal(http.StatusConflict, "full", thread.ErrFull.Error()).later(retryFull)},
+	{thread.ErrCursor, badCursor},
+	{outbox.ErrCursor, badCursor},
 	{db.ErrNoRows, notFound},
 	{db.ErrUncertain, uncertain},
 	{context.DeadlineExceeded, tooSlow},
 	{context.Canceled, tooSlow},
 	{db.ErrUnavailable, unavailable},
 	{db.ErrCorrupt, unavailable},
+	{db.ErrCheck, invalid()}, // the last line: a schema should have refused it
 	{db.ErrUnsafeRole, unavailable},
 }
 
@@ -121,6 +125,8 @@ func (s *server) problem(ctx context.Context, err error) *Problem {
 			level = slog.LevelInfo
 		}
 		s.Slog.Log(ctx, level, "a request failed", "code", p.Code, "error", err)
+	} else if errors.Is(err, db.ErrCheck) {
+		s.Slog.WarnContext(ctx, "the database refused what the API let through", "error", err)
 	}
 	return p
 }
@@ -145,6 +151,11 @@ func problemOf(err error) *Problem {
 	if wrong, ok := errors.AsType[*operate.InputError](err); ok {
 		return misfits("body.input", wrong.Violations)
 	}
+	if row, ok := errors.AsType[*outbox.StatusError](err); ok {
+		p := refusal(http.StatusConflict, "message_status", "nothing is sent by this: presentStatus says what the message is")
+		p.PresentStatus = string(row.Status)
+		return p
+	}
 	if failed, ok := errors.AsType[*llm.Error](err); ok {
 		p := refusal(http.StatusBadGateway, "model_"+string(failed.Class), "the model did not answer: "+string(failed.Class))
 		if failed.RetryAfter > 0 {
@@ -164,6 +175,12 @@ func problemOf(err error) *Problem {
 			p.Errors = append(p.Errors, FieldError{located("body." + f.Field), f.Problem})
 		}
 		return p
+	}
+	if spent, ok := errors.AsType[*reason.SpentError](err); ok {
+		return refusal(http.StatusConflict, "insufficient", spent.Why)
+	}
+	if halted, ok := errors.AsType[*reason.HaltedError](err); ok {
+		return refusal(http.StatusConflict, "halted", halted.Why)
 	}
 	if p := unbudgeted(err); p != nil {
 		return p

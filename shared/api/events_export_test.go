@@ -11,6 +11,7 @@ import (
 
 // NewEventStream is the route of events alone, behind no guard.
 func NewEventStream(d Deps, events *live.Events, streams Streams, keepAlive time.Duration) http.Handler {
+	streams = streams.orDefault()
 	s := &server{Deps: d, mux: http.NewServeMux()}
 	e := newEventStream(s, events, streams)
 	e.keepAlive = keepAlive

@@ -26,11 +26,17 @@ const (
 type Streams struct {
 	// Every is how often the store is asked for news; zero is once a second.
 	Every time.Duration
-	// For is how long an answer goes on; zero: until the caller leaves. On Lambda it
-	// is less than the function's own time limit.
+	// For is how long an answer goes on; zero is a minute. Who comes back then is asked
+	// anew who it is, and on Lambda no invocation is paid for that nobody needs.
 	For time.Duration
 	// Drain ends all answers when it is closed. It may be nil.
 	Drain <-chan struct{}
+}
+
+func (s Streams) orDefault() Streams {
+	s.Every = cmp.Or(s.Every, time.Second)
+	s.For = cmp.Or(s.For, time.Minute)
+	return s
 }
 
 // eventStream serves the events of a workspace as they happen.
@@ -42,7 +48,6 @@ type eventStream struct {
 }
 
 func newEventStream(s *server, events *live.Events, streams Streams) *eventStream {
-	streams.Every = cmp.Or(streams.Every, time.Second)
 	return &eventStream{server: s, events: events, streams: streams, keepAlive: keepAlive}
 }
 
@@ -85,12 +90,8 @@ func (e *eventStream) serve(w http.ResponseWriter, r *http.Request, ws db.Worksp
 // drains. A caller that comes back with the last id loses nothing, so anything that
 // goes wrong just ends the answer.
 func (e *eventStream) follow(ctx context.Context, w http.ResponseWriter, ws db.Workspace, kinds []string, events []live.Event, next live.Cursor, reset bool) {
-	var over <-chan time.Time
-	if e.streams.For > 0 {
-		end := time.NewTimer(e.streams.For)
-		defer end.Stop()
-		over = end.C
-	}
+	over := time.NewTimer(e.streams.For)
+	defer over.Stop()
 	look, quiet := time.NewTicker(e.streams.Every), time.NewTicker(e.keepAlive)
 	defer look.Stop()
 	defer quiet.Stop()
@@ -124,7 +125,7 @@ func (e *eventStream) follow(ctx context.Context, w http.ResponseWriter, ws db.W
 		select {
 		case <-ctx.Done():
 			return
-		case <-over:
+		case <-over.C:
 			return
 		case <-e.streams.Drain:
 			return
@@ -154,11 +155,11 @@ func (e *eventStream) handler() handler {
 	return func(_ *server, a huma.API, op huma.Operation) {
 		text := &huma.Schema{Type: huma.TypeString}
 		page := a.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[eventPage](), true, "")
-		op.Parameters = []*huma.Param{
+		op.Parameters = append(op.Parameters, []*huma.Param{
 			{Name: "kinds", In: "query", Schema: text, Description: "Only these, with commas between; all without"},
 			{Name: "cursor", In: "query", Schema: text, Description: "Go on behind this event; without it what happens from now on"},
 			{Name: "Last-Event-ID", In: "header", Schema: text, Description: "The same, as browsers send it; counts before cursor"},
-		}
+		}...)
 		op.Responses["200"] = &huma.Response{Description: http.StatusText(http.StatusOK), Content: map[string]*huma.MediaType{
 			"text/event-stream": {Schema: text}, "application/json": {Schema: page},
 		}}

@@ -4,10 +4,14 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"strings"
 
+	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -20,23 +24,31 @@ type executionBegun struct {
 // beginExecution begins that of an agent elsewhere. It is called by agents.
 func (s *server) beginExecution(ctx context.Context, in *struct {
 	Body struct {
-		Agent             string          `json:"agent" minLength:"1" maxLength:"255" doc:"Who works; with an agent's token, that agent"`
-		ParentExecutionID string          `json:"parentExecutionId,omitempty" format:"uuid"`
+		Agent             string          `json:"agent" minLength:"1" maxLength:"255" doc:"Who works; with an agent's token and without a parent, that agent"`
+		ParentExecutionID string          `json:"parentExecutionId,omitempty" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"an id" doc:"With an agent's token, one of its own"`
 		WaitForCompletion bool            `json:"waitForCompletion,omitempty" doc:"The parent waits until it has ended, and it may speak in the parent's place"`
 		Input             json.RawMessage `json:"input,omitempty"`
 	}
 }) (*creation[executionBegun], error) {
 	by, _ := auth.From(ctx)
-	if by.Kind == auth.Agent { // its own
+	parent := strings.ToLower(in.Body.ParentExecutionID)
+	if by.Kind == auth.Agent && parent == "" {
 		in.Body.Agent = by.ID
 	}
-	if in.Body.WaitForCompletion && in.Body.ParentExecutionID == "" {
+	if in.Body.WaitForCompletion && parent == "" {
 		return nil, invalid(FieldError{"body.parentExecutionId", "is needed where it is to wait"})
 	}
+	if parent != "" {
+		if _, err := s.ownExecution(ctx, parent); err != nil {
+			return nil, err
+		}
+	}
 	id, _ := trace.From(ctx)
-	e := run.Execution{ID: s.IDs(), Agent: in.Body.Agent, Surface: trace.Worker, Trace: id, Parent: in.Body.ParentExecutionID, Input: in.Body.Input}
+	e := run.Execution{ID: s.IDs(), Agent: in.Body.Agent, Surface: trace.Worker, Trace: id, Parent: parent, Input: in.Body.Input}
 	err := s.DB.Tx(ctx, workspace(ctx), func(ctx context.Context, tx *db.Tx) (err error) {
-		e, err = s.Runs.Begin(ctx, tx, e, in.Body.WaitForCompletion)
+		if e, err = s.Runs.Begin(ctx, tx, e, in.Body.WaitForCompletion); err == nil {
+			s.record(ctx, tx, e, activity.Entry{Skill: "executions.begin"})
+		}
 		return err
 	})
 	if err != nil {
@@ -48,11 +60,17 @@ func (s *server) beginExecution(ctx context.Context, in *struct {
 // ending ends an execution that was begun over HTTP; its threads are let go of, and
 // their queues go on.
 func (s *server) ending(ctx context.Context, id string, as run.Status, result json.RawMessage, message string) (*answer[executionItem], error) {
-	if err := s.mayAct(ctx, id); err != nil {
+	e, err := s.ownExecution(ctx, id)
+	if err != nil {
 		return nil, err
 	}
+	entry := activity.Entry{Skill: "executions.end", Error: message}
+	if as == run.Failed {
+		entry.Status = activity.Error
+	}
 	ws := workspace(ctx)
-	err := s.DB.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
+	err = s.DB.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
+		s.record(ctx, tx, e, entry, "as", as)
 		return s.Threads.End(ctx, tx, id, as, result, message)
 	})
 	if err != nil {
@@ -96,7 +114,17 @@ func (s *server) failExecution(ctx context.Context, in *Stop) (*answer[execution
 	return s.ending(ctx, in.id(), run.Failed, nil, cmp.Or(in.reason(), "failed"))
 }
 
-// cancelExecution is called by agents, and by the Engine Room.
+// cancelExecution gives up an execution, or a turn with the agent. It is called by
+// agents, and by the Engine Room.
 func (s *server) cancelExecution(ctx context.Context, in *Stop) (*answer[executionItem], error) {
+	by, _ := auth.From(ctx)
+	if by.Kind != auth.Agent {
+		switch err := s.Operate.Cancel(ctx, by.Workspace, in.id(), by.String(), false); {
+		case err == nil:
+			return s.getExecution(ctx, &in.IDPath)
+		case !errors.Is(err, operate.ErrNoTurn):
+			return nil, err
+		}
+	}
 	return s.ending(ctx, in.id(), run.Cancelled, nil, in.reason())
 }

@@ -56,9 +56,10 @@ func (s *server) executions(ctx context.Context, f run.Filter, after string) (fo
 	return found, cursor{last.CreatedAt, last.ID}.String(), nil
 }
 
-// getExecution tells of one. It is called by the Engine Room and by scripts.
+// getExecution tells of one. It is called by the Engine Room, by scripts, and by agents
+// of their own.
 func (s *server) getExecution(ctx context.Context, in *IDPath) (*answer[executionItem], error) {
-	e, err := s.Runs.Get(ctx, workspace(ctx), in.id())
+	e, err := s.ownExecution(ctx, in.id())
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,9 @@ func Routes() []Route {
 	return out
 }
 
+// OrDefault are the streams as they are served.
+func (s Streams) OrDefault() Streams { return s.orDefault() }
+
 // MaxBody is the most bytes a body may have.
 const MaxBody = maxBody
 

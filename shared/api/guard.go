@@ -18,7 +18,7 @@ const limit = 10 * time.Second
 // guard lets a request through to a route when its token, its role, its query and
 // its body are what the route asks for.
 func (s *server) guard(rt route, next http.Handler) http.Handler {
-	if rt.method == http.MethodPost {
+	if rt.once() {
 		within := time.Duration(0)
 		if rt.patient {
 			within = patience
@@ -41,6 +41,10 @@ func (s *server) guard(rt route, next http.Handler) http.Handler {
 	}
 	return next
 }
+
+// once reports whether a request with an Idempotency-Key is done once. Without a
+// principal there is nobody to answer again, and a cookie is not kept.
+func (rt route) once() bool { return rt.method == http.MethodPost && rt.least != public }
 
 // tokensOnly keeps out what a browser sends by itself: requests that a page of another
 // origin had it make, and cookies.
@@ -75,13 +79,25 @@ func (s *server) allowed(rt route, next http.Handler) http.Handler {
 			return
 		}
 		if s.Limits != nil {
-			if ok, wait := s.Limits.Take(r.Context(), p.Workspace, "api:"+principal(p), 1, live.API); !ok {
+			if ok, wait := s.Limits.Take(r.Context(), p.Workspace, "api:"+principal(p), 1, s.rate); !ok {
 				s.refuse(w, r, refusal(http.StatusTooManyRequests, "rate_limited", "too many requests").later(wait))
 				return
 			}
 		}
 		next.ServeHTTP(w, r.WithContext(trace.WithWorkspace(r.Context(), string(p.Workspace))))
 	})
+}
+
+// rate adds the reading of how often a principal of the workspace may ask to a batch.
+func (s *server) rate(b *db.Batch) func() live.Limit {
+	read := s.Workspaces.Settings(b)
+	return func() live.Limit {
+		set, err := read()
+		if err != nil { // others tell of it
+			return live.API
+		}
+		return live.Limit{PerSecond: float64(set.APIRate), Burst: set.APIBurst}
+	}
 }
 
 // forbidden says what the principal lacks.

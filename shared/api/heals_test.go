@@ -118,8 +118,10 @@ func TestAKillSwitchByHTTP(t *testing.T) {
 		var all switchTold
 		w.must(t, 201, http.MethodPost, path, `{"scope":"workspace"}`, &all)
 		w.must(t, 200, http.MethodPost, path+"/"+k.ID+"/release", "", &k)
-		if k.Active || k.ReleasedBy != "local:owner" {
-			t.Errorf("released %+v", k)
+		var found switchTold
+		w.must(t, 200, http.MethodGet, path+"/"+k.ID, "", &found)
+		if k.Active || k.ReleasedBy != "local:owner" || found != k {
+			t.Errorf("released %+v, found %+v", k, found)
 		}
 		for query, want := range map[string][]string{
 			"": {"workspace", "skill"}, "?limit=1": {"workspace", "skill"}, "?active=true": {"workspace"}, "?active=false&limit=1": {"skill"},

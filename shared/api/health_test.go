@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/db/postgres"
 )
 
@@ -81,6 +83,18 @@ func TestHealthOfParts(t *testing.T) {
 	}
 }
 
+// A site's key stands in its pages: who has it learns no more than strangers do.
+func TestHealthForWhoHasNoRole(t *testing.T) {
+	g := newGate(t, dbtest.New(t, dbtest.OnSQLite))
+	for _, c := range g.others(t) {
+		r := request(http.MethodGet, "/health", "", "")
+		maps.Copy(r.Header, c.with)
+		if got := g.send(t, r); got.status != 200 || string(got.body) != `{"status":"healthy"}`+"\n" {
+			t.Errorf("%s: %d %s", c.name, got.status, got.body)
+		}
+	}
+}
+
 // stuck is an engine that never answers.
 type stuck struct{ db.Engine }
 
@@ -123,7 +137,7 @@ func TestEveryRouteWithTheDatabaseDown(t *testing.T) {
 		ask := right[route.ID]
 		got := w.call(t, route.Method, ask.path, owner, ask.body)
 		want := http.StatusServiceUnavailable
-		if route.IsFile || slices.Contains([]string{"run-heartbeat", "get-me", "start-session", "end-session", "get-workspace", "patch-workspace", "speak-mcp"}, route.ID) { // which works behind its answer, or needs none
+		if route.IsFile || slices.Contains([]string{"run-heartbeat", "get-me", "start-session", "end-session", "get-workspace", "patch-workspace", "delete-workspace", "choose-workspace", "speak-mcp"}, route.ID) { // which works behind its answer, or needs none
 			want = ask.status
 		}
 		if got.status != want {

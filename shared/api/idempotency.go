@@ -35,15 +35,15 @@ var (
 )
 
 // keptHeaders are those of an answer that are answered again.
-var keptHeaders = []string{"Content-Type", "Etag", "Location", "Retry-After"}
+var keptHeaders = []string{"Content-Type", "Etag", "Location"}
 
 // idempotency has requests with an Idempotency-Key done once: whoever sends one
 // again, within a day, gets the first answer.
 //
-// What failed here (5xx) and what came too soon (429) frees the key. A request
-// whose process died is done again by whoever sends it after its claim has ended:
-// what it had committed by then is committed. So is one whose end could not be
-// written down.
+// What failed here (5xx) and what came too soon (an answer with Retry-After) frees the
+// key. A request whose process died is done again by whoever sends it after its claim
+// has ended: what it had committed by then is committed. So is one whose end could not
+// be written down.
 type idempotency struct {
 	server *server
 	keys   *keyStore
@@ -151,7 +151,7 @@ func (i *idempotency) end(ctx context.Context, c keyClaim, sensitive bool, a *wi
 	defer cancel()
 	var err error
 	still := true
-	if !ended || a.status >= http.StatusInternalServerError || a.status == http.StatusTooManyRequests {
+	if !ended || a.status >= http.StatusInternalServerError || a.Header().Get("Retry-After") != "" {
 		err = i.keys.free(ctx, c)
 	} else {
 		var body []byte

@@ -258,7 +258,12 @@ func TestWhichAnswersAreKept(t *testing.T) {
 		for status, kept := range map[int]bool{
 			200: true, 202: true, 204: true, 400: true, 404: true, 409: true, 422: true, 429: false, 500: false, 503: false,
 		} {
-			d := w.serving(t, deskOf{route: fmt.Sprint(status)}, func(rw http.ResponseWriter, _ *http.Request, _ int64) { rw.WriteHeader(status) })
+			d := w.serving(t, deskOf{route: fmt.Sprint(status)}, func(rw http.ResponseWriter, _ *http.Request, _ int64) {
+				if status == http.StatusTooManyRequests {
+					rw.Header().Set("Retry-After", "1")
+				}
+				rw.WriteHeader(status)
+			})
 			for range 2 {
 				check(t, is(d.post(t, "k", "/things", `{}`), status, ""))
 			}
@@ -272,6 +277,18 @@ func TestWhichAnswersAreKept(t *testing.T) {
 		}
 		if d.done.Load() != 1 {
 			t.Error("who says nothing says 200")
+		}
+		d = w.serving(t, deskOf{route: "busy"}, func(rw http.ResponseWriter, _ *http.Request, before int64) {
+			if before == 0 { // as a lane that is held
+				rw.Header().Set("Retry-After", "3")
+				rw.WriteHeader(http.StatusConflict)
+			}
+		})
+		for _, status := range []int{http.StatusConflict, http.StatusOK, http.StatusOK} {
+			check(t, is(d.post(t, "k", "/things", `{}`), status, ""))
+		}
+		if d.done.Load() != 2 {
+			t.Errorf("busy, then free: done %d times", d.done.Load())
 		}
 		d = w.serving(t, deskOf{route: "panic"}, func(rw http.ResponseWriter, _ *http.Request, before int64) {
 			rw.WriteHeader(http.StatusOK)

@@ -15,7 +15,7 @@ import (
 type switchItem struct {
 	ID         string     `json:"id" format:"uuid"`
 	Scope      heal.Scope `json:"scope" enum:"workspace,agent,skill,model"`
-	Target     string     `json:"target,omitempty" doc:"The name of the agent, skill or model"`
+	Target     string     `json:"target,omitempty" doc:"The name of the agent or skill; of a model its id as LLM_MODEL has it, or its provider's name"`
 	Reason     string     `json:"reason,omitempty"`
 	Active     bool       `json:"active"`
 	SetBy      string     `json:"setBy"`
@@ -73,7 +73,7 @@ func (s *server) listSwitches(ctx context.Context, in *switchesInput) (*answer[p
 type setSwitchInput struct {
 	Body struct {
 		Scope  heal.Scope `json:"scope" enum:"workspace,agent,skill,model" doc:"workspace stops every run, agent and model the runs of one and on one, skill its calls"`
-		Target string     `json:"target,omitempty" maxLength:"255" doc:"The name of the agent, skill or model; left out for the workspace"`
+		Target string     `json:"target,omitempty" maxLength:"255" doc:"The name of the agent or skill; of a model its id as LLM_MODEL has it, or its provider's name; left out for the workspace"`
 		Reason string     `json:"reason,omitempty" maxLength:"500"`
 	}
 }
@@ -92,7 +92,7 @@ func (s *server) setSwitch(ctx context.Context, in *setSwitchInput) (*setSwitchO
 	var was bool
 	err := s.change(ctx, "kill_switches.set", func(ctx context.Context, tx *db.Tx) (err error) {
 		on := s.Heals.On(tx.Later())
-		k, err = s.Heals.Stop(ctx, tx, heal.Switch{Scope: in.Body.Scope, Target: in.Body.Target, Reason: in.Body.Reason, SetBy: principal(by)})
+		k, err = s.Heals.Stop(ctx, tx, heal.Switch{Scope: in.Body.Scope, Target: in.Body.Target, Reason: in.Body.Reason, SetBy: by.String()})
 		was = slices.ContainsFunc(*on, func(other heal.Switch) bool { return other.ID == k.ID })
 		return err
 	}, "id", &k.ID, "scope", in.Body.Scope, "target", in.Body.Target, "reason", in.Body.Reason, "was_on", &was)
@@ -104,6 +104,15 @@ func (s *server) setSwitch(ctx context.Context, in *setSwitchInput) (*setSwitchO
 		out.Status, out.Location = http.StatusCreated, "/api/v1/kill-switches/"+k.ID
 	}
 	return out, nil
+}
+
+// getSwitch tells of one. It is called by the Engine Room.
+func (s *server) getSwitch(ctx context.Context, in *IDPath) (*answer[switchItem], error) {
+	k, err := s.Heals.GetSwitch(ctx, workspace(ctx), in.id())
+	if err != nil {
+		return nil, err
+	}
+	return answered(switchItemOf(k)), nil
 }
 
 type releaseSwitchInput struct {
@@ -122,7 +131,7 @@ func (s *server) deleteSwitch(ctx context.Context, in *IDPath) (*answer[switchIt
 	by, _ := auth.From(ctx)
 	var k heal.Switch
 	err := s.change(ctx, "kill_switches.release", func(ctx context.Context, tx *db.Tx) (err error) {
-		k, err = s.Heals.Release(ctx, tx, in.id(), principal(by))
+		k, err = s.Heals.Release(ctx, tx, in.id(), by.String())
 		return err
 	}, "id", in.id(), "scope", &k.Scope, "target", &k.Target)
 	if err != nil {

@@ -1,13 +1,74 @@
 package api_test
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/api"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/live"
+	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
+
+// How often a principal may ask is what the workspace has set, and that is read with the
+// limit itself.
+func TestAPrincipalMayAskAsOftenAsIsSet(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+		var at atomic.Int64
+		w := newWorld(t, e, func(d *api.Deps) {
+			limiter, err := live.NewLimiter(d.DB)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.Limits = live.NewLocal(limiter, func() time.Time { return time.Unix(at.Load(), 0) }, slog.New(slog.DiscardHandler))
+		})
+		w.must(t, 200, http.MethodPatch, "/api/v1/workspaces/"+string(w.Workspace), `{"settings":{"apiRate":1,"apiBurst":5}}`, nil)
+		before := w.Deps.DB.Stats()
+		w.call(t, http.MethodGet, "/api/v1/me", member, "") // it learns the limit
+		if cost := w.Deps.DB.Stats().Sub(before); cost.RoundTrips != 1 {
+			t.Errorf("it cost %+v", cost)
+		}
+		e.Skew.Advance(time.Hour)
+		at.Add(3600)
+		served := 0
+		for range 50 {
+			got := w.call(t, http.MethodGet, "/api/v1/me", member, "")
+			switch got.status {
+			case http.StatusOK:
+				served++
+			case http.StatusTooManyRequests:
+				if got.retryAfter() < time.Second {
+					t.Errorf("to come back after %s", got.retryAfter())
+				}
+			default:
+				t.Fatalf("%d %s", got.status, got.body)
+			}
+		}
+		if served < 5 || served > 20 { // one comes back each second that it takes
+			t.Errorf("%d requests were served", served)
+		}
+	})
+}
+
+// What the database refuses is the caller's, even where no schema has refused it.
+func TestWhatTheDatabaseRefuses(t *testing.T) {
+	w := onOne(t, func(d *api.Deps) {
+		d.Beat = func(context.Context, heartbeat.Tick) (heartbeat.Report, error) {
+			return heartbeat.Report{}, fmt.Errorf("begin: %w", db.ErrCheck)
+		}
+	})
+	w.refused(t, 422, "invalid", http.MethodPost, "/api/v1/heartbeat/run", `{"wait":true}`)
+	if lines := w.logs.lines(t, "the database refused what the API let through"); len(lines) != 1 || lines[0]["level"] != "WARN" {
+		t.Errorf("the log says %v", lines)
+	}
+}
 
 // TestEveryBodyIsHeldToTheLimits walks the route table: whatever takes a body refuses
 // what is too large, too deep or no text of ours, and names given twice or in another

@@ -31,6 +31,7 @@ var right = map[string]struct {
 	"force-release-lane":      {"/api/v1/lanes/a/force-release", `{"reason":"test"}`, 200},
 	"list-secrets":            {"/api/v1/secrets", "", 200},
 	"put-secret":              {"/api/v1/secrets", `{"name":"a","value":"b"}`, 201},
+	"get-secret":              {"/api/v1/secrets/nope", "", 404},
 	"delete-secret":           {"/api/v1/secrets/nope", "", 404},
 	"list-skills":             {"/api/v1/skills", "", 200},
 	"create-skill":            {"/api/v1/skills", `{"name":"asked","kind":"http","description":"d","config":{"url":"https://a.example/"}}`, 201},
@@ -62,15 +63,19 @@ var right = map[string]struct {
 	"create-workspace":        {"/api/v1/workspaces", `{"slug":"asked","name":"Asked","owner":"a@b.example"}`, 201},
 	"get-workspace":           {"/api/v1/workspaces/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", "", 404},
 	"patch-workspace":         {"/api/v1/workspaces/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", `{"name":"x"}`, 404},
+	"delete-workspace":        {"/api/v1/workspaces/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", "", 404},
 	"list-members":            {"/api/v1/members", "", 200},
 	"add-member":              {"/api/v1/members", `{"email":"a@b.example","role":"MEMBER"}`, 201},
+	"get-member":              {"/api/v1/members/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", "", 404},
 	"patch-member":            {"/api/v1/members/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", `{"role":"ADMIN"}`, 404},
 	"remove-member":           {"/api/v1/members/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", "", 404},
 	"list-api-keys":           {"/api/v1/api-keys", "", 200},
 	"create-api-key":          {"/api/v1/api-keys", `{"name":"ci","role":"MEMBER","scopes":["*"]}`, 201},
+	"get-api-key":             {"/api/v1/api-keys/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", "", 404},
 	"revoke-api-key":          {"/api/v1/api-keys/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", "", 404},
 	"get-me":                  {"/api/v1/me", "", 200},
 	"start-session":           {"/api/v1/session", `{"token":"x"}`, 401},
+	"choose-workspace":        {"/api/v1/session", `{"workspaceId":"8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f"}`, 409},
 	"end-session":             {"/api/v1/session", "", 204},
 	"follow-events":           {"/api/v1/events", "", 200},
 	"list-automations":        {"/api/v1/automations", "", 200},
@@ -85,6 +90,7 @@ var right = map[string]struct {
 	"get-heal":                {"/api/v1/heals/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", "", 404},
 	"undo-heal":               {"/api/v1/heals/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f/undo", `{}`, 404},
 	"list-kill-switches":      {"/api/v1/kill-switches", "", 200},
+	"get-kill-switch":         {"/api/v1/kill-switches/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", "", 404},
 	"set-kill-switch":         {"/api/v1/kill-switches", `{"scope":"agent","target":"a","reason":"test"}`, 201},
 	"release-kill-switch":     {"/api/v1/kill-switches/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f/release", `{}`, 404},
 	"delete-kill-switch":      {"/api/v1/kill-switches/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", "", 404},
@@ -102,6 +108,7 @@ var right = map[string]struct {
 	"list-thread-messages":    {"/api/v1/threads/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f/messages", "", 404},
 	"add-thread-message":      {"/api/v1/threads/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f/messages", `{"body":"hello"}`, 404},
 	"list-thread-outbox":      {"/api/v1/threads/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f/outbox", "", 404},
+	"resend-message":          {"/api/v1/threads/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f/outbox/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f/resend", `{}`, 404},
 	"lock-thread":             {"/api/v1/threads/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f/lock", `{"executionId":"8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f"}`, 404},
 	"unlock-thread":           {"/api/v1/threads/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f/unlock", `{"executionId":"8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f"}`, 404},
 	"force-unlock-thread":     {"/api/v1/threads/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f/force-unlock", `{"reason":"test"}`, 404},
@@ -150,7 +157,7 @@ func TestEveryRouteForEveryPrincipal(t *testing.T) {
 				case (route.ID == "acquire-lane" || route.ID == "create-skill" || route.ID == "create-automation" || route.ID == "create-budget") && token == owner,
 					route.ID == "create-memory" && (token == owner || token == admin):
 					want = http.StatusConflict // the admin has it
-				case (route.ID == "put-secret" || route.ID == "set-kill-switch") && token == owner:
+				case (route.ID == "put-secret" || route.ID == "open-thread" || route.ID == "set-kill-switch") && token == owner:
 					want = http.StatusOK // the admin has put it
 				}
 				got := w.call(t, route.Method, ask.path, token, ask.body)

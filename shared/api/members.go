@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
@@ -39,6 +40,9 @@ func (s *server) listMembers(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
+	if _, err := auth.Email(after.key); in.Cursor != "" && err != nil {
+		return nil, invalid(FieldError{"query.cursor", "expected a cursor of this listing"})
+	}
 	found, err := s.People.Members(ctx, workspace(ctx), after.key, in.Limit+1)
 	if err != nil {
 		return nil, err
@@ -61,44 +65,66 @@ func (s *server) addMember(ctx context.Context, in *struct {
 		Name  string    `json:"name,omitempty" maxLength:"200"`
 		Role  auth.Role `json:"role" enum:"OWNER,ADMIN,MEMBER"`
 	}
-}) (*creation[memberItem], error) {
+}) (*createdAt[memberItem], error) {
 	by, _ := auth.From(ctx)
 	var p auth.Person
 	err := s.change(ctx, "members.add", func(ctx context.Context, tx *db.Tx) (err error) {
 		p, err = s.People.AddMember(ctx, tx, in.Body.Email, in.Body.Name, in.Body.Role, by)
 		return err
-	})
+	}, "user", &p.ID, "role", in.Body.Role)
 	if err != nil {
 		return nil, err
 	}
-	return &creation[memberItem]{Location: "/api/v1/members/" + p.ID, Body: memberOf(p)}, nil
+	return &createdAt[memberItem]{"/api/v1/members/" + p.ID, tagOf(p.Version), memberOf(p)}, nil
+}
+
+// MemberPath names a member.
+type MemberPath struct {
+	UserID string `path:"userId" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"an id"`
+}
+
+// getMember is called by GET /api/v1/members/{userId}.
+func (s *server) getMember(ctx context.Context, in *MemberPath) (*versioned[memberItem], error) {
+	p, err := s.People.Member(ctx, workspace(ctx), in.UserID)
+	if err != nil {
+		return nil, err
+	}
+	return &versioned[memberItem]{tagOf(p.Version), memberOf(p)}, nil
 }
 
 // patchMember is called by PATCH /api/v1/members/{userId}.
 func (s *server) patchMember(ctx context.Context, in *struct {
-	UserID string `path:"userId" format:"uuid"`
-	Body   struct {
+	MemberPath
+	IfMatch
+	Body struct {
 		Role auth.Role `json:"role" enum:"OWNER,ADMIN,MEMBER"`
 	}
-}) (*answer[memberItem], error) {
+}) (*versioned[memberItem], error) {
 	var p auth.Person
+	var was auth.Role
 	err := s.change(ctx, "members.patch", func(ctx context.Context, tx *db.Tx) (err error) {
-		p, err = s.People.SetRole(ctx, tx, in.UserID, in.Body.Role)
+		if p, err = s.People.LockMember(ctx, tx, in.UserID); err != nil {
+			return err
+		}
+		was = p.Role
+		if err := in.matches(p.Version); err != nil {
+			return err
+		}
+		p, err = s.People.SetRole(ctx, tx, p.ID, in.Body.Role)
 		return err
-	})
+	}, "user", &p.ID, "role", in.Body.Role, "was", &was)
 	if err != nil {
 		return nil, err
 	}
-	return answered(memberOf(p)), nil
+	return &versioned[memberItem]{tagOf(p.Version), memberOf(p)}, nil
 }
 
 // removeMember is called by DELETE /api/v1/members/{userId}.
-func (s *server) removeMember(ctx context.Context, in *struct {
-	UserID string `path:"userId" format:"uuid"`
-}) (*struct{}, error) {
+func (s *server) removeMember(ctx context.Context, in *MemberPath) (*struct{}, error) {
+	id := strings.ToLower(in.UserID)
 	return nil, s.change(ctx, "members.remove", func(ctx context.Context, tx *db.Tx) error {
-		return s.People.RemoveMember(ctx, tx, in.UserID)
-	})
+		return s.People.RemoveMember(ctx, tx, id)
+	}, "user", id)
 }
 
 // change makes a change that a person asks for, with its line in the log, in one
@@ -117,7 +143,7 @@ func (s *server) changeIn(ctx context.Context, ws db.Workspace, what string, fn 
 		}
 		s.Log.Record(ctx, tx.Later(), activity.Entry{
 			Agent: activity.Operator, Surface: trace.Operate, Skill: what, Status: activity.Success, Duration: s.Clock().Sub(begun),
-			Input: object(append([]any{"by", principal(by)}, input...)...),
+			Input: object(append([]any{"by", by.String()}, input...)...),
 		})
 		return nil
 	})
@@ -164,6 +190,11 @@ func (s *server) listKeys(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
+	if in.Cursor != "" {
+		if after.key, err = idInCursor(after); err != nil {
+			return nil, err
+		}
+	}
 	found, err := s.People.Keys(ctx, workspace(ctx), after.key, in.Limit+1)
 	if err != nil {
 		return nil, err
@@ -185,8 +216,8 @@ func (s *server) createKey(ctx context.Context, in *struct {
 		Name      string       `json:"name" minLength:"1" maxLength:"200"`
 		Kind      auth.KeyKind `json:"kind,omitempty" enum:"api,site" default:"api"`
 		Role      auth.Role    `json:"role,omitempty" enum:"OWNER,ADMIN,MEMBER" doc:"Of an api key; at most the caller's"`
-		Scopes    []auth.Scope `json:"scopes,omitempty" maxItems:"50" doc:"Of an api key, such as skills:read or *"`
-		Origins   []string     `json:"origins,omitempty" maxItems:"50" doc:"Of a site key: where its page may stand"`
+		Scopes    []auth.Scope `json:"scopes,omitempty" maxItems:"20" doc:"Of an api key, such as skills:read or *"`
+		Origins   []string     `json:"origins,omitempty" maxItems:"20" doc:"Of a site key: where its page may stand"`
 		ExpiresAt *time.Time   `json:"expiresAt,omitempty"`
 	}
 }) (*creation[keyItem], error) {
@@ -201,7 +232,7 @@ func (s *server) createKey(ctx context.Context, in *struct {
 		made, key, err := s.People.CreateKey(ctx, tx, by, k)
 		k, shown = made, key.Reveal()
 		return err
-	})
+	}, "id", &k.ID, "name", b.Name, "kind", k.Kind, "role", b.Role)
 	if err != nil {
 		return nil, err
 	}
@@ -210,14 +241,21 @@ func (s *server) createKey(ctx context.Context, in *struct {
 	return &creation[keyItem]{Location: "/api/v1/api-keys/" + k.ID, Body: item}, nil
 }
 
+// getKey is called by GET /api/v1/api-keys/{id}.
+func (s *server) getKey(ctx context.Context, in *IDPath) (*answer[keyItem], error) {
+	k, err := s.People.Key(ctx, workspace(ctx), in.id())
+	if err != nil {
+		return nil, err
+	}
+	return answered(keyOf(k)), nil
+}
+
 // revokeKey is called by DELETE /api/v1/api-keys/{id}.
-func (s *server) revokeKey(ctx context.Context, in *struct {
-	ID string `path:"id" format:"uuid"`
-}) (*struct{}, error) {
+func (s *server) revokeKey(ctx context.Context, in *IDPath) (*struct{}, error) {
 	return nil, s.change(ctx, "api-keys.revoke", func(ctx context.Context, tx *db.Tx) error {
-		_, err := s.People.RevokeKey(ctx, tx, in.ID)
+		_, err := s.People.RevokeKey(ctx, tx, in.id())
 		return err
-	})
+	}, "id", in.id())
 }
 
 // meItem is who sends a request.
@@ -228,12 +266,28 @@ type meItem struct {
 	Role        auth.Role    `json:"role,omitempty"`
 	WorkspaceID db.Workspace `json:"workspaceId"`
 	Scopes      []auth.Scope `json:"scopes,omitempty"`
+	// Memberships are a person's.
+	Memberships []membershipItem `json:"memberships,omitempty" doc:"Of a person: where they belong, the oldest first, which is where a request goes that names no workspace"`
+}
+
+// membershipItem is one workspace that a person may choose.
+type membershipItem struct {
+	WorkspaceID db.Workspace `json:"workspaceId"`
+	Role        auth.Role    `json:"role" enum:"OWNER,ADMIN,MEMBER"`
+}
+
+func meOf(p auth.Principal) meItem {
+	item := meItem{Kind: p.Kind, ID: p.ID, Email: p.Email, Role: p.Role, WorkspaceID: p.Workspace, Scopes: p.Scopes}
+	for _, m := range p.Memberships {
+		item.Memberships = append(item.Memberships, membershipItem{m.Workspace, m.Role})
+	}
+	return item
 }
 
 // me is called by GET /api/v1/me.
 func (s *server) me(ctx context.Context, _ *struct{}) (*answer[meItem], error) {
 	p, _ := auth.From(ctx)
-	return answered(meItem{Kind: p.Kind, ID: p.ID, Email: p.Email, Role: p.Role, WorkspaceID: p.Workspace, Scopes: p.Scopes}), nil
+	return answered(meOf(p)), nil
 }
 
 // signedIn is an answer that sets a cookie.
@@ -258,7 +312,30 @@ func (s *server) startSession(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return &signedIn{SetCookie: *cookie, Body: meItem{Kind: p.Kind, ID: p.ID, Email: p.Email, Role: p.Role, WorkspaceID: p.Workspace}}, nil
+	return &signedIn{*cookie, meOf(p)}, nil
+}
+
+var noSession = refusal(http.StatusConflict, "no_session", "there is no session here: with a token, the header X-Workspace-Id says which workspace")
+
+// chooseWorkspace is called by PUT /api/v1/session.
+func (s *server) chooseWorkspace(ctx context.Context, in *struct {
+	Body struct {
+		WorkspaceID string `json:"workspaceId" format:"uuid"`
+	}
+}) (*signedIn, error) {
+	by, _ := auth.From(ctx)
+	if by.SignedIn.IsZero() {
+		return nil, noSession
+	}
+	p, err := by.In(in.Body.WorkspaceID)
+	if err != nil {
+		return nil, notFound
+	}
+	cookie, err := s.Sessions.Start(p)
+	if err != nil {
+		return nil, err
+	}
+	return &signedIn{*cookie, meOf(p)}, nil
 }
 
 // endSession is called by DELETE /api/v1/session.

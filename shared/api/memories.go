@@ -53,12 +53,11 @@ func (s *server) listMemories(ctx context.Context, in *struct {
 	f := memory.Filter{
 		Agent: in.Agent, Category: in.Category, MinImportance: in.MinImportance, Expired: in.Expired == "true", Text: in.Q, Limit: in.Limit,
 	}
-	refused := invalid(FieldError{"query.cursor", "expected a cursor of this listing"})
 	switch {
 	case in.Cursor == "":
 	case in.Q != "":
-		if f.Offset, err = strconv.Atoi(from.key); err != nil || f.Offset < 0 || f.Offset > 10_000 {
-			return nil, refused
+		if f.Offset, err = from.skipped(); err != nil {
+			return nil, err
 		}
 	default:
 		if f.Before.ID, err = idInCursor(from); err != nil {
@@ -77,7 +76,7 @@ func (s *server) listMemories(ctx context.Context, in *struct {
 	switch {
 	case !more:
 	case in.Q != "":
-		next = cursor{time.UnixMicro(0), strconv.Itoa(f.Offset + len(found))}.String()
+		next = behind(strconv.Itoa(f.Offset + len(found)))
 	default:
 		last := found[len(found)-1]
 		next = cursor{last.CreatedAt, last.ID}.String()
@@ -85,14 +84,9 @@ func (s *server) listMemories(ctx context.Context, in *struct {
 	return listing(items, next), nil
 }
 
-// MemoryPath names a memory.
-type MemoryPath struct {
-	ID string `path:"id" format:"uuid"`
-}
-
 // getMemory is called by the Engine Room and by scripts.
-func (s *server) getMemory(ctx context.Context, in *MemoryPath) (*versioned[memoryItem], error) {
-	m, err := s.Memories.Get(ctx, workspace(ctx), in.ID)
+func (s *server) getMemory(ctx context.Context, in *IDPath) (*versioned[memoryItem], error) {
+	m, err := s.Memories.Get(ctx, workspace(ctx), in.id())
 	if err != nil {
 		return nil, err
 	}
@@ -128,27 +122,30 @@ func (s *server) createMemory(ctx context.Context, in *struct {
 
 // patchMemory is called by the Engine Room and by scripts.
 func (s *server) patchMemory(ctx context.Context, in *struct {
-	MemoryPath
+	IDPath
 	IfMatch
 	Body struct {
-		Category   *string    `json:"category,omitempty" minLength:"1" maxLength:"100"`
-		Content    *string    `json:"content,omitempty" minLength:"1" maxLength:"8000"`
-		Importance *int       `json:"importance,omitempty" minimum:"1" maximum:"10"`
-		ExpiresAt  *time.Time `json:"expiresAt,omitempty"`
+		Category   *string             `json:"category,omitempty" minLength:"1" maxLength:"100"`
+		Content    *string             `json:"content,omitempty" minLength:"1" maxLength:"8000"`
+		Importance *int                `json:"importance,omitempty" minimum:"1" maximum:"10"`
+		ExpiresAt  optional[time.Time] `json:"expiresAt,omitempty" doc:"Null: never"`
 	}
 }) (*versioned[memoryItem], error) {
-	m, err := s.Memories.Get(ctx, workspace(ctx), in.ID)
+	m, err := s.Memories.Get(ctx, workspace(ctx), in.id())
 	if err == nil {
 		err = in.matches(m.Version)
 	}
 	if err != nil {
 		return nil, err
 	}
-	p := memory.Patch{Category: in.Body.Category, Content: in.Body.Content, Importance: in.Body.Importance, ExpiresAt: in.Body.ExpiresAt}
+	p := memory.Patch{Category: in.Body.Category, Content: in.Body.Content, Importance: in.Body.Importance}
+	if in.Body.ExpiresAt.given {
+		p.ExpiresAt = &in.Body.ExpiresAt.value
+	}
 	err = s.change(ctx, "memories.update", func(ctx context.Context, tx *db.Tx) (err error) {
 		m, err = s.Memories.Patch(ctx, tx, m, p)
 		return err
-	}, "memory", in.ID)
+	}, "memory", in.id())
 	if err != nil {
 		return nil, err
 	}
@@ -156,10 +153,10 @@ func (s *server) patchMemory(ctx context.Context, in *struct {
 }
 
 // deleteMemory is called by the Engine Room and by scripts.
-func (s *server) deleteMemory(ctx context.Context, in *MemoryPath) (*struct{}, error) {
+func (s *server) deleteMemory(ctx context.Context, in *IDPath) (*struct{}, error) {
 	return nil, s.change(ctx, "memories.delete", func(ctx context.Context, tx *db.Tx) error {
-		return s.Memories.Delete(ctx, tx, in.ID)
-	}, "memory", in.ID)
+		return s.Memories.Delete(ctx, tx, in.id())
+	}, "memory", in.id())
 }
 
 // categoryItem is a category of memories.
@@ -170,7 +167,9 @@ type categoryItem struct {
 
 // listCategories is called by the Engine Room.
 func (s *server) listCategories(ctx context.Context, in *struct {
-	Agent string `query:"agent" maxLength:"255"`
+	Agent  string `query:"agent" maxLength:"255"`
+	Cursor string `query:"cursor" maxLength:"200"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }) (*answer[page[categoryItem]], error) {
 	found, err := s.Memories.Categories(ctx, workspace(ctx), in.Agent)
 	if err != nil {
@@ -180,5 +179,5 @@ func (s *server) listCategories(ctx context.Context, in *struct {
 	for _, c := range found {
 		items = append(items, categoryItem{c.Name, c.Count})
 	}
-	return listing(items, ""), nil
+	return part(items, in.Cursor, in.Limit)
 }

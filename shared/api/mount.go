@@ -49,6 +49,9 @@ func (s *server) mount(table []route) error {
 		m.current = rt
 		op := operation(a, rt)
 		rt.handler(s, a, op)
+		if usual := op.Responses["200"]; single(rt.method, rt.path) && usual.Headers["ETag"] == nil {
+			usual.Headers = map[string]*huma.Header{"ETag": {Schema: &huma.Schema{Type: huma.TypeString}}}
+		}
 		for _, status := range rt.also {
 			usual := *op.Responses["200"]
 			usual.Description = http.StatusText(status)
@@ -98,9 +101,12 @@ func (s *server) config() huma.Config {
 	format := huma.Format{Marshal: encode, Unmarshal: decode}
 	cfg := huma.Config{
 		OpenAPI: &huma.OpenAPI{
-			OpenAPI:    "3.1.0",
-			Info:       &huma.Info{Title: "Lanekeeper", Version: "dev", Description: description},
-			Components: &huma.Components{SecuritySchemes: map[string]*huma.SecurityScheme{"bearer": {Type: "http", Scheme: "bearer"}}},
+			OpenAPI: "3.1.0",
+			Info:    &huma.Info{Title: "Lanekeeper", Version: "dev", Description: description},
+			Components: &huma.Components{SecuritySchemes: map[string]*huma.SecurityScheme{
+				"bearer":  {Type: "http", Scheme: "bearer"},
+				"session": {Type: "apiKey", In: "cookie", Name: s.Sessions.Name(), Description: "What POST /api/v1/session sets"},
+			}},
 		},
 		Formats:                      map[string]huma.Format{"application/json": format, "json": format},
 		DefaultFormat:                "application/json",
@@ -149,9 +155,16 @@ func operation(a huma.API, rt route) huma.Operation {
 	if rt.least != public {
 		op.Description += " Needs the role " + string(rt.least) + "."
 		op.Security = []map[string][]string{{"bearer": {}}}
+		if !rt.front {
+			op.Security = append(op.Security, map[string][]string{"session": {}})
+		}
+		op.Parameters = append(op.Parameters, &huma.Param{
+			Name: "X-Workspace-Id", In: "header", Schema: &huma.Schema{Type: huma.TypeString, Format: "uuid"},
+			Description: "In which of their workspaces a person asks; without it, in the one that the session has chosen, or else the one they have belonged to for longest",
+		})
 		statuses = append(statuses, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests)
 	}
-	if rt.method == http.MethodPost {
+	if rt.once() {
 		statuses = append(statuses, http.StatusConflict)
 		op.Parameters = append(op.Parameters, &huma.Param{
 			Name: keyHeader, In: "header", Schema: &huma.Schema{Type: huma.TypeString},

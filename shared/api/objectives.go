@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
@@ -76,15 +77,20 @@ func tagOf(version int) string { return `"` + strconv.Itoa(version) + `"` }
 
 // IfMatch names the version that is to be changed.
 type IfMatch struct {
-	IfMatch string `header:"If-Match" maxLength:"20" doc:"The ETag of what is to be changed; without it, of what is there"`
+	IfMatch string `header:"If-Match" maxLength:"1000" doc:"The ETag of what is to be changed, or several with commas between; without it, or with *, of what is there"`
 }
 
-// matches refuses a change of another version than the one that was named.
+// matches refuses a change of another version than those that were named.
 func (m IfMatch) matches(version int) error {
-	if m.IfMatch != "" && m.IfMatch != tagOf(version) {
-		return stale
+	for tag := range strings.SplitSeq(m.IfMatch, ",") {
+		if tag = strings.TrimSpace(tag); tag == tagOf(version) || tag == "*" {
+			return nil
+		}
 	}
-	return nil
+	if m.IfMatch == "" {
+		return nil
+	}
+	return stale
 }
 
 func objectiveOutput(o objective.Objective) *versioned[objectiveItem] {
@@ -125,14 +131,9 @@ func (s *server) listObjectives(ctx context.Context, in *struct {
 	return listing(items, next), nil
 }
 
-// ObjectivePath names an objective.
-type ObjectivePath struct {
-	ID string `path:"id" format:"uuid"`
-}
-
 // getObjective is called by the Engine Room and by scripts.
-func (s *server) getObjective(ctx context.Context, in *ObjectivePath) (*versioned[objectiveItem], error) {
-	o, err := s.Objectives.Get(ctx, workspace(ctx), in.ID)
+func (s *server) getObjective(ctx context.Context, in *IDPath) (*versioned[objectiveItem], error) {
+	o, err := s.Objectives.Get(ctx, workspace(ctx), in.id())
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +170,7 @@ func (s *server) objectives() *objective.Admin {
 
 // patchObjective is called by the Engine Room and by scripts.
 func (s *server) patchObjective(ctx context.Context, in *struct {
-	ObjectivePath
+	IDPath
 	IfMatch
 	Body struct {
 		Title         *string `json:"title,omitempty" minLength:"1" maxLength:"255"`
@@ -178,7 +179,7 @@ func (s *server) patchObjective(ctx context.Context, in *struct {
 		DoneCriterion *string `json:"doneCriterion,omitempty" maxLength:"2000"`
 	}
 }) (*versioned[objectiveItem], error) {
-	o, err := s.Objectives.Get(ctx, workspace(ctx), in.ID)
+	o, err := s.Objectives.Get(ctx, workspace(ctx), in.id())
 	if err == nil {
 		err = in.matches(o.Version)
 	}
@@ -189,7 +190,7 @@ func (s *server) patchObjective(ctx context.Context, in *struct {
 	err = s.change(ctx, "objectives.update", func(ctx context.Context, tx *db.Tx) (err error) {
 		o, err = s.objectives().Patch(ctx, tx, o, p)
 		return err
-	}, "objective", in.ID)
+	}, "objective", in.id())
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +199,7 @@ func (s *server) patchObjective(ctx context.Context, in *struct {
 
 // replaceSteps gives an objective another plan. It is called by the Engine Room.
 func (s *server) replaceSteps(ctx context.Context, in *struct {
-	ObjectivePath
+	IDPath
 	IfMatch
 	Body struct {
 		Steps []struct {
@@ -209,7 +210,7 @@ func (s *server) replaceSteps(ctx context.Context, in *struct {
 		} `json:"steps" minItems:"1" maxItems:"30"`
 	}
 }) (*versioned[objectiveItem], error) {
-	o, err := s.Objectives.Get(ctx, workspace(ctx), in.ID)
+	o, err := s.Objectives.Get(ctx, workspace(ctx), in.id())
 	if err == nil {
 		err = in.matches(o.Version)
 	}
@@ -223,7 +224,7 @@ func (s *server) replaceSteps(ctx context.Context, in *struct {
 	err = s.change(ctx, "objectives.plan", func(ctx context.Context, tx *db.Tx) (err error) {
 		o, err = s.objectives().ReplaceSteps(ctx, tx, o, steps)
 		return err
-	}, "objective", in.ID, "steps", len(steps))
+	}, "objective", in.id(), "steps", len(steps))
 	if err != nil {
 		return nil, err
 	}
@@ -231,8 +232,12 @@ func (s *server) replaceSteps(ctx context.Context, in *struct {
 }
 
 // listSteps is called by the Engine Room and by scripts.
-func (s *server) listSteps(ctx context.Context, in *ObjectivePath) (*answer[page[planStep]], error) {
-	o, err := s.Objectives.Get(ctx, workspace(ctx), in.ID)
+func (s *server) listSteps(ctx context.Context, in *struct {
+	IDPath
+	Cursor string `query:"cursor" maxLength:"200"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
+}) (*answer[page[planStep]], error) {
+	o, err := s.Objectives.Get(ctx, workspace(ctx), in.id())
 	if err != nil {
 		return nil, err
 	}
@@ -240,7 +245,7 @@ func (s *server) listSteps(ctx context.Context, in *ObjectivePath) (*answer[page
 	if steps == nil {
 		steps = []planStep{}
 	}
-	return listing(steps, ""), nil
+	return part(steps, in.Cursor, in.Limit)
 }
 
 // become changes the status of an objective, and has whoever works on it stop.
@@ -263,29 +268,29 @@ func (s *server) become(ctx context.Context, what, id, why string, change func(c
 
 // pauseObjective is called by the Engine Room and by scripts.
 func (s *server) pauseObjective(ctx context.Context, in *struct {
-	ObjectivePath
+	IDPath
 	Body struct {
 		Reason string `json:"reason" minLength:"1" maxLength:"500"`
 	}
 }) (*versioned[objectiveItem], error) {
-	return s.become(ctx, "objectives.pause", in.ID, in.Body.Reason, func(ctx context.Context, tx *db.Tx) (objective.Objective, bool, error) {
-		return s.objectives().Pause(ctx, tx, in.ID, in.Body.Reason)
+	return s.become(ctx, "objectives.pause", in.id(), in.Body.Reason, func(ctx context.Context, tx *db.Tx) (objective.Objective, bool, error) {
+		return s.objectives().Pause(ctx, tx, in.id(), in.Body.Reason)
 	})
 }
 
 // resumeObjective is called by the Engine Room and by scripts.
 func (s *server) resumeObjective(ctx context.Context, in *struct {
-	ObjectivePath
+	IDPath
 	Body *struct{}
 }) (*versioned[objectiveItem], error) {
-	return s.become(ctx, "objectives.resume", in.ID, "", func(ctx context.Context, tx *db.Tx) (objective.Objective, bool, error) {
-		return s.objectives().Resume(ctx, tx, in.ID)
+	return s.become(ctx, "objectives.resume", in.id(), "", func(ctx context.Context, tx *db.Tx) (objective.Objective, bool, error) {
+		return s.objectives().Resume(ctx, tx, in.id())
 	})
 }
 
 // completeObjective is called by the Engine Room and by scripts.
 func (s *server) completeObjective(ctx context.Context, in *struct {
-	ObjectivePath
+	IDPath
 	Body *struct {
 		Summary string `json:"summary,omitempty" maxLength:"8000"`
 	}
@@ -294,7 +299,7 @@ func (s *server) completeObjective(ctx context.Context, in *struct {
 	if in.Body != nil {
 		summary = in.Body.Summary
 	}
-	return s.become(ctx, "objectives.complete", in.ID, "", func(ctx context.Context, tx *db.Tx) (objective.Objective, bool, error) {
-		return s.objectives().Complete(ctx, tx, in.ID, summary)
+	return s.become(ctx, "objectives.complete", in.id(), "", func(ctx context.Context, tx *db.Tx) (objective.Objective, bool, error) {
+		return s.objectives().Complete(ctx, tx, in.id(), summary)
 	})
 }

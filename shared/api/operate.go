@@ -124,6 +124,7 @@ func (s *server) talk(w http.ResponseWriter, r *http.Request, in *talkInput) {
 		turn.Begun, turn.Tell = out.begin, out.event
 	}
 	reply, err := s.Operate.Talk(ctx, by.Workspace, turn)
+	s.Kick(by.Workspace) // what it left in the outbox
 	switch {
 	case err != nil: // and nothing is written down
 		s.fail(w, r, err)
@@ -235,13 +236,9 @@ func runFollowed(s *server, a huma.API, op huma.Operation) {
 func (s *server) followRun(w http.ResponseWriter, r *http.Request, id string, after operate.Position) {
 	out := &telling{w: w, last: after}
 	ctx := r.Context()
-	var over <-chan time.Time
-	if s.Streams.For > 0 {
-		end := time.NewTimer(s.Streams.For)
-		defer end.Stop()
-		over = end.C
-	}
-	look := time.NewTicker(max(s.Streams.Every, leastLook))
+	over := time.NewTimer(s.Streams.For)
+	defer over.Stop()
+	look := time.NewTicker(s.Streams.Every)
 	defer look.Stop()
 	spoken := time.Now()
 	for {
@@ -276,7 +273,7 @@ func (s *server) followRun(w http.ResponseWriter, r *http.Request, id string, af
 		select {
 		case <-ctx.Done():
 			return
-		case <-over:
+		case <-over.C:
 			return
 		case <-s.Streams.Drain:
 			return
@@ -284,6 +281,3 @@ func (s *server) followRun(w http.ResponseWriter, r *http.Request, id string, af
 		}
 	}
 }
-
-// leastLook is how often the journal is read at most.
-const leastLook = 10 * time.Millisecond

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/api"
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 )
 
@@ -160,6 +161,25 @@ func TestAMemberTalksToo(t *testing.T) {
 	}
 }
 
+// Who follows an execution in which nothing happens looks once a second, and comes back
+// after a minute.
+func TestFollowersLookSeldom(t *testing.T) {
+	if got, want := (api.Streams{}).OrDefault(), (api.Streams{Every: time.Second, For: time.Minute}); got != want {
+		t.Errorf("streams are served %+v", got)
+	}
+	w := onOne(t, func(d *api.Deps) { d.Streams = &api.Streams{For: 300 * time.Millisecond} })
+	var e struct{ ID string }
+	w.must(t, 201, http.MethodPost, "/api/v1/executions", `{"agent":"ada"}`, &e)
+	cost := func(method string) db.Stats {
+		before := w.Deps.DB.Stats()
+		w.must(t, 200, method, "/api/v1/executions/"+e.ID+"/events", "", nil)
+		return w.Deps.DB.Stats().Sub(before)
+	}
+	if once, followed := cost(http.MethodHead), cost(http.MethodGet); followed != once {
+		t.Errorf("to follow it cost %+v, a look costs %+v", followed, once)
+	}
+}
+
 // slow is a model that writes a word, and goes on when the test says so.
 type slow struct{ written, goOn chan struct{} }
 
@@ -217,4 +237,27 @@ func TestWhoLeavesLosesNothing(t *testing.T) {
 	if err != nil || len(said) != 2 || said[1].Body != "One two." {
 		t.Errorf("the thread is %+v, %v", said, err)
 	}
+}
+
+// TestATurnIsCancelled gives a turn up while the model is at its answer.
+func TestATurnIsCancelled(t *testing.T) {
+	w := onOne(t)
+	m := slow{make(chan struct{}), make(chan struct{})}
+	w.Operate.Reason.Model = m
+	ended := make(chan *httptest.ResponseRecorder, 1)
+	go func() {
+		rec := httptest.NewRecorder()
+		w.ServeHTTP(rec, request(http.MethodPost, operatePath, owner, `{"message":"Count."}`))
+		ended <- rec
+	}()
+	<-m.written
+	var running struct{ Items []struct{ ID string } }
+	w.must(t, 200, http.MethodGet, "/api/v1/executions?status=running", "", &running)
+	var given struct{ Status string }
+	w.must(t, 200, http.MethodPost, "/api/v1/executions/"+running.Items[0].ID+"/cancel", `{}`, &given)
+	close(m.goOn)
+	if got := (<-ended).Body.String(); given.Status != "cancelled" || !strings.Contains(got, `"status":"stalled"`) {
+		t.Errorf("it is %s, and answered %s", given.Status, got)
+	}
+	w.refused(t, 409, "ended", http.MethodPost, "/api/v1/executions/"+running.Items[0].ID+"/cancel", `{}`)
 }

@@ -34,22 +34,59 @@ func (c cursor) String() string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(c.at.UnixMicro(), 10) + "." + c.key))
 }
 
+// badCursor refuses a cursor.
+var badCursor = invalid(FieldError{"query.cursor", "expected a cursor of this listing"})
+
+// lastMicro is a time behind all listings, in the year 9999, that every engine takes.
+const lastMicro = 253_370_764_800_000_000
+
 // parseCursor reads a cursor; the empty one is the beginning.
 func parseCursor(s string) (cursor, error) {
-	refused := invalid(FieldError{"query.cursor", "expected a cursor of this listing"})
 	if s == "" {
 		return cursor{}, nil
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(s)
-	if err != nil {
-		return cursor{}, refused
-	}
 	micros, key, ok := strings.Cut(string(raw), ".")
-	n, err := strconv.ParseInt(micros, 10, 64)
-	if !ok || err != nil {
-		return cursor{}, refused
+	n, wrong := strconv.ParseInt(micros, 10, 64)
+	if err != nil || wrong != nil || !ok || n < 0 || n > lastMicro || unfit(key) != "" {
+		return cursor{}, badCursor
 	}
-	return cursor{time.UnixMicro(n), key}, nil
+	return cursor{time.UnixMicro(n).UTC(), key}, nil
+}
+
+// behind is a cursor of a listing in no order of times: what it is sorted by alone.
+func behind(key string) string { return cursor{time.UnixMicro(0), key}.String() }
+
+// maxSkipped is the most entries that a counting cursor skips.
+const maxSkipped = 10_000
+
+// skipped is how many entries stand before a cursor that counts them.
+func (c cursor) skipped() (int, error) {
+	if c.key == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(c.key)
+	if err != nil || n < 0 || n > maxSkipped {
+		return 0, badCursor
+	}
+	return n, nil
+}
+
+// part is one page of a short listing that has been read whole. Its cursor counts.
+func part[T any](all []T, after string, limit int) (*answer[page[T]], error) {
+	from, err := parseCursor(after)
+	if err != nil {
+		return nil, err
+	}
+	skip, err := from.skipped()
+	if err != nil {
+		return nil, err
+	}
+	all = all[min(skip, len(all)):]
+	if len(all) <= limit {
+		return listing(all, ""), nil
+	}
+	return listing(all[:limit], behind(strconv.Itoa(skip+limit))), nil
 }
 
 // before reports whether c stands before an entry with this time and key.
@@ -62,7 +99,7 @@ func (c cursor) before(at time.Time, key string) bool {
 func idInCursor(c cursor) (string, error) {
 	id, err := uuid.Parse(c.key)
 	if err != nil {
-		return "", invalid(FieldError{"query.cursor", "expected a cursor of this listing"})
+		return "", badCursor
 	}
 	return id.String(), nil
 }

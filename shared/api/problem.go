@@ -1,6 +1,8 @@
 package api
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"net/http"
 	"regexp"
 	"slices"
@@ -9,6 +11,7 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -29,7 +32,7 @@ type Problem struct {
 	Holder    string     `json:"holder,omitempty" doc:"busy: who holds the lane or has the thread"`
 	ExpiresAt *time.Time `json:"expiresAt,omitempty" doc:"busy: when the hold ends at the latest, unless it is renewed"`
 
-	PresentStatus string `json:"presentStatus,omitempty" doc:"decided, ended: what it is now"`
+	PresentStatus string `json:"presentStatus,omitempty" doc:"decided, ended, message_status: what it is now"`
 
 	header http.Header
 }
@@ -102,7 +105,8 @@ func (s *server) refusal(p *Problem) http.Handler {
 }
 
 // plain is huma's last look at an answer: what huma itself refuses becomes a
-// [Problem], without the refused values, and every problem names its trace.
+// [Problem], without the refused values, and every problem names its trace. One thing
+// that has no version gets an ETag of what is told of it.
 func plain(ctx huma.Context, _ string, v any) (any, error) {
 	id, _ := trace.From(ctx.Context())
 	switch v := v.(type) {
@@ -111,7 +115,21 @@ func plain(ctx huma.Context, _ string, v any) (any, error) {
 	case *huma.ErrorModel:
 		return translated(v).of(id), nil
 	}
+	if op := ctx.Operation(); single(op.Method, op.Path) {
+		if _, w := humago.Unwrap(ctx); w.Header().Get("ETag") == "" {
+			told := sha256.New()
+			if err := encode(told, v); err != nil {
+				return nil, err
+			}
+			ctx.SetHeader("ETag", `"`+hex.EncodeToString(told.Sum(nil)[:16])+`"`)
+		}
+	}
 	return v, nil
+}
+
+// single reports whether a route reads one thing.
+func single(method, path string) bool {
+	return method == http.MethodGet && strings.HasSuffix(path, "}")
 }
 
 func translated(e *huma.ErrorModel) *Problem {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/llm/demo"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
@@ -117,7 +118,21 @@ func TestATraceIsReplayed(t *testing.T) {
 			t.Errorf("with another prompt it is %+v", other)
 		}
 		w.refused(t, 404, "not_found", http.MethodPost, "/api/v1/traces/hb_0mh8c1v2q_a7x2p1k9d4/replay", `{}`)
+		w.Operate.Reason.Switches = func(context.Context, db.Workspace) (reason.Halts, error) {
+			return heal.Switches{{Scope: heal.Model, Target: "other"}}, nil
+		}
+		w.must(t, 200, http.MethodPost, "/api/v1/traces/"+id+"/replay", `{}`, nil)
+		w.refused(t, 409, "halted", http.MethodPost, "/api/v1/traces/"+id+"/replay", `{"model":"other"}`)
+		w.Operate.Reason.Meter = broke{}
+		w.refused(t, 409, "insufficient", http.MethodPost, "/api/v1/traces/"+id+"/replay", `{}`)
 	})
+}
+
+// broke has nothing left.
+type broke struct{}
+
+func (broke) Reserve(context.Context, reason.Cost) (int, reason.Settle, error) {
+	return 0, nil, &reason.SpentError{Why: "all gone"}
 }
 
 func TestATraceIsForked(t *testing.T) {

@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/api"
@@ -46,6 +48,10 @@ func TestAnObjectiveByHTTP(t *testing.T) {
 		w.must(t, 200, http.MethodPut, path+"/steps", `{"steps":[{"title":"one"},{"title":"two","skill":"look","inputs":{}}]}`, &o)
 		if len(o.Steps) != 2 || o.PlanVersion != 1 {
 			t.Errorf("planned %+v", o)
+		}
+		type step struct{ Title string }
+		if got := listed(t, w, path+"/steps?limit=1", func(s step) string { return s.Title }); !slices.Equal(got, []string{"one", "two"}) {
+			t.Errorf("the steps are %v", got)
 		}
 		if got := w.callWith(t, http.MethodPatch, path, admin, `{"title":"Sell more ice"}`, "If-Match", `"1"`); got.status != 412 {
 			t.Errorf("a stale If-Match: %d %s", got.status, got.body)
@@ -90,6 +96,7 @@ func TestAMemoryByHTTP(t *testing.T) {
 		type told struct {
 			ID, Agent, Content string
 			Importance         int
+			ExpiresAt          *time.Time
 		}
 		var m told
 		w.must(t, 201, http.MethodPost, "/api/v1/memories", `{"category":"fact","content":"The shop opens at nine"}`, &m)
@@ -99,6 +106,16 @@ func TestAMemoryByHTTP(t *testing.T) {
 			t.Errorf("created %+v", m)
 		}
 		w.must(t, 200, http.MethodPatch, "/api/v1/memories/"+m.ID, `{"content":"The shop opens at ten","importance":9}`, &m)
+		for _, change := range []struct {
+			body    string
+			expires bool
+		}{{`{"expiresAt":"2999-01-01T00:00:00Z"}`, true}, {`{"importance":9}`, true}, {`{"expiresAt":null}`, false}} {
+			m.ExpiresAt = nil
+			w.must(t, 200, http.MethodPatch, "/api/v1/memories/"+m.ID, change.body, &m)
+			if (m.ExpiresAt != nil) != change.expires {
+				t.Errorf("after %s it expires at %v", change.body, m.ExpiresAt)
+			}
+		}
 		var list struct {
 			Items      []told
 			NextCursor *string
@@ -124,6 +141,11 @@ func TestAMemoryByHTTP(t *testing.T) {
 		w.must(t, 200, http.MethodGet, "/api/v1/memory-categories", "", &categories)
 		if len(categories.Items) != 1 || categories.Items[0].Count != 2 {
 			t.Errorf("the categories are %+v", categories)
+		}
+		w.must(t, 201, http.MethodPost, "/api/v1/memories", `{"category":"rule","content":"No credit"}`, nil)
+		type category struct{ Category string }
+		if got := listed(t, w, "/api/v1/memory-categories?limit=1", func(c category) string { return c.Category }); !slices.Equal(got, []string{"fact", "rule"}) {
+			t.Errorf("the categories are %v", got)
 		}
 		w.must(t, 204, http.MethodDelete, "/api/v1/memories/"+m.ID, "", nil)
 		w.must(t, 404, http.MethodGet, "/api/v1/memories/"+m.ID, "", nil)

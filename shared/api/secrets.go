@@ -5,11 +5,9 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
-	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 // secretItem is what is told of a secret: never its value.
@@ -40,20 +38,16 @@ type putSecretOutput struct {
 // value of one that is there. It is called by the Engine Room and by scripts.
 func (s *server) putSecret(ctx context.Context, in *putSecretInput) (*putSecretOutput, error) {
 	by, _ := auth.From(ctx)
-	begun := s.Clock()
 	// Before the transaction: the key service may be asked.
 	draft, err := s.Secrets.Seal(ctx, by.Workspace, in.Body.Name, secret.NewValue(in.Body.Value))
 	if err != nil {
 		return nil, err
 	}
 	var info secret.Info
-	err = s.DB.Tx(ctx, by.Workspace, func(ctx context.Context, tx *db.Tx) error {
-		if info, err = s.Secrets.PutIn(ctx, tx, draft, string(by.Kind)+":"+by.ID); err != nil {
-			return err
-		}
-		s.Log.Record(ctx, tx.Later(), secretChanged("secret.put", by, info.Name, s.Clock().Sub(begun), "version", info.Version))
-		return nil
-	})
+	err = s.change(ctx, "secret.put", func(ctx context.Context, tx *db.Tx) (err error) {
+		info, err = s.Secrets.PutIn(ctx, tx, draft, principal(by))
+		return err
+	}, "name", &info.Name, "version", &info.Version)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +71,7 @@ func (s *server) listSecrets(ctx context.Context, in *secretsInput) (*answer[pag
 		return nil, err
 	}
 	if in.Cursor != "" && !secret.ValidName(after.key) {
-		return nil, invalid(FieldError{"query.cursor", "expected a cursor of this listing"})
+		return nil, badCursor
 	}
 	found, err := s.Secrets.List(ctx, workspace(ctx), after.key, in.Limit+1)
 	if err != nil {
@@ -86,7 +80,7 @@ func (s *server) listSecrets(ctx context.Context, in *secretsInput) (*answer[pag
 	next := ""
 	if len(found) > in.Limit {
 		found = found[:in.Limit]
-		next = cursor{time.UnixMicro(0), found[in.Limit-1].Name}.String()
+		next = behind(found[in.Limit-1].Name)
 	}
 	items := make([]secretItem, 0, len(found))
 	for _, i := range found {
@@ -99,29 +93,20 @@ type secretPath struct {
 	Name string `path:"name" pattern:"^[A-Za-z0-9_.-]+$" patternDescription:"letters, digits and . _ -" maxLength:"64"`
 }
 
-// deleteSecret deletes a secret. What refers to it fails from then on. It is called
-// by the Engine Room and by scripts.
-func (s *server) deleteSecret(ctx context.Context, in *secretPath) (*struct{}, error) {
-	by, _ := auth.From(ctx)
-	begun := s.Clock()
-	err := s.DB.Tx(ctx, by.Workspace, func(ctx context.Context, tx *db.Tx) error {
-		if err := s.Secrets.DeleteIn(ctx, tx, in.Name); err != nil {
-			return err
-		}
-		s.Log.Record(ctx, tx.Later(), secretChanged("secret.delete", by, in.Name, s.Clock().Sub(begun)))
-		return nil
-	})
+// getSecret tells of one, without its value. It is called by the Engine Room and by
+// scripts.
+func (s *server) getSecret(ctx context.Context, in *secretPath) (*answer[secretItem], error) {
+	info, err := s.Secrets.Info(ctx, workspace(ctx), in.Name)
 	if err != nil {
 		return nil, err
 	}
-	return &struct{}{}, nil
+	return answered(secretItemOf(info)), nil
 }
 
-// secretChanged is the activity of a change: who made it, not what it was.
-func secretChanged(what string, by auth.Principal, name string, took time.Duration, output ...any) activity.Entry {
-	return activity.Entry{
-		Agent: activity.Operator, Surface: trace.Operate, Skill: what, Status: activity.Success, Duration: took,
-		Input:  object("name", name, "by", string(by.Kind)+":"+by.ID),
-		Output: object(output...),
-	}
+// deleteSecret deletes a secret. What refers to it fails from then on. It is called
+// by the Engine Room and by scripts.
+func (s *server) deleteSecret(ctx context.Context, in *secretPath) (*struct{}, error) {
+	return nil, s.change(ctx, "secret.delete", func(ctx context.Context, tx *db.Tx) error {
+		return s.Secrets.DeleteIn(ctx, tx, in.Name)
+	}, "name", in.Name)
 }

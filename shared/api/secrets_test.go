@@ -159,14 +159,16 @@ func TestCanariesComeBackNowhere(t *testing.T) {
 		var log struct {
 			Items []struct {
 				SkillName string
-				Input     struct{ Name, By string }
-				Output    struct{ Version int }
+				Input     struct {
+					Name, By string
+					Version  int
+				}
 			}
 		}
 		got := w.must(t, 200, http.MethodGet, "/api/v1/activity?limit=200", "", &log)
 		answers.Write(got.body)
 		if len(log.Items) != 41 || log.Items[0].SkillName != "secret.delete" || log.Items[0].Input.Name != "s0" || log.Items[0].Input.By != "local:owner" ||
-			log.Items[1].SkillName != "secret.put" || log.Items[1].Output.Version != 2 {
+			log.Items[1].SkillName != "secret.put" || log.Items[1].Input.Version != 2 {
 			t.Errorf("%d activities, %+v", len(log.Items), log.Items[:min(2, len(log.Items))])
 		}
 		all := answers.String() + w.logs.String()

@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"regexp"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
 // A link's token becomes a session, once; neither the log nor an answer has it.
@@ -59,6 +61,19 @@ func TestSigningInByALink(t *testing.T) {
 		if admin.status != http.StatusOK || !strings.Contains(string(admin.body), `"kind":"local"`) {
 			t.Errorf("by the admin token: %d %s", admin.status, admin.body)
 		}
+		// A key names nothing there: it would have to keep the cookie.
+		for _, signed := range []string{"", owner} {
+			for range 2 {
+				r := request(http.MethodPost, "/api/v1/session", signed, `{"token":"`+owner+`"}`)
+				r.Header.Set("Idempotency-Key", "k")
+				if got := w.send(t, r); got.status != http.StatusOK || got.header.Get("Set-Cookie") == "" {
+					t.Errorf("with a key: %d %s, %v", got.status, got.body, got.header)
+				}
+			}
+		}
+		if p := w.contract.at("paths", "/api/v1/session", "post", "parameters"); p != nil {
+			t.Errorf("it takes %v", p)
+		}
 		if strings.Contains(w.logs.String(), link) || strings.Contains(w.logs.String(), set.Value) {
 			t.Error("a token stands in the log")
 		}
@@ -68,7 +83,7 @@ func TestSigningInByALink(t *testing.T) {
 func TestCreatingAWorkspace(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		g := newGate(t, w.Env)
-		ada := g.join(t, w.Workspace, auth.Member)
+		ada, victim := g.join(t, w.Workspace, auth.Member), g.join(t, w.Workspace, auth.Member)
 		send := func(token, body string, headers ...string) result {
 			t.Helper()
 			r := request(http.MethodPost, "/api/v1/workspaces", token, body)
@@ -95,13 +110,29 @@ func TestCreatingAWorkspace(t *testing.T) {
 			t.Errorf("sent again: %d %s", again.status, again.body)
 		}
 
-		// They are its owner, choose it by a header, and see their own and no other.
-		r := request(http.MethodGet, "/api/v1/workspaces/"+made.ID, token, "")
-		r.Header.Set("X-Workspace-Id", made.ID)
-		if got := g.send(t, r); got.status != http.StatusOK || !strings.Contains(string(got.body), `"role":"OWNER"`) {
+		// They are its owner where its path names it, choose it by a header, and see their
+		// own and no other.
+		if got := g.call(t, http.MethodGet, first.header.Get("Location"), token, ""); got.status != http.StatusOK || !strings.Contains(string(got.body), `"role":"OWNER"`) {
 			t.Errorf("the new one: %d %s", got.status, got.body)
 		}
-		r = request(http.MethodGet, "/api/v1/workspaces", token, "")
+		if got := g.call(t, http.MethodPatch, first.header.Get("Location"), token, `{"name":"Ours"}`); got.status != http.StatusOK {
+			t.Errorf("renamed: %d %s", got.status, got.body)
+		}
+		if got := g.call(t, http.MethodPatch, "/api/v1/workspaces/"+string(w.Workspace), token, `{"name":"Ours"}`); got.status != http.StatusForbidden {
+			t.Errorf("renamed as a member: %d %s", got.status, got.body)
+		}
+		if got := g.call(t, http.MethodGet, first.header.Get("Location"), jwt(victim.ID, nil), ""); got.status != http.StatusNotFound {
+			t.Errorf("by who does not belong: %d %s", got.status, got.body)
+		}
+		var me struct {
+			WorkspaceID string
+			Memberships []struct{ WorkspaceID, Role string }
+		}
+		if got := g.call(t, http.MethodGet, "/api/v1/me", token, ""); json.Unmarshal(got.body, &me) != nil || me.WorkspaceID != string(w.Workspace) ||
+			len(me.Memberships) != 2 || me.Memberships[1].WorkspaceID != made.ID || me.Memberships[1].Role != "OWNER" {
+			t.Errorf("they are %s", got.body)
+		}
+		r := request(http.MethodGet, "/api/v1/workspaces", token, "")
 		r.Header.Set("X-Workspace-Id", made.ID)
 		var listed struct{ Items []struct{ ID, Role string } }
 		if got := g.send(t, r); json.Unmarshal(got.body, &listed) != nil || len(listed.Items) != 2 {
@@ -147,6 +178,7 @@ func TestCreatingAWorkspace(t *testing.T) {
 			"an owner that is no address":      {owner, other + `,"owner":"b"}`, 422, "body.owner"},
 			"a key":                            {key, other + `}`, 403, "no key may do it"},
 			"a stranger":                       {"", other + `}`, 401, ""},
+			"a person with another owner":      {token, other + `,"owner":"` + victim.Email + `"}`, 422, "body.owner"},
 			"the local admin with an owner":    {owner, `{"slug":"` + slug + `3","name":"x","owner":"` + ada.Email + `"}`, 201, ""},
 		} {
 			if got := send(c.token, c.body); got.status != c.status || !strings.Contains(string(got.body), c.says) {
@@ -159,12 +191,62 @@ func TestCreatingAWorkspace(t *testing.T) {
 	})
 }
 
-// Nobody fills an installation with workspaces.
-func TestAPersonOfManyWorkspacesMakesNoMore(t *testing.T) {
-	w := onOne(t, func(d *api.Deps) {
-		d.Auth = auth.New(func(context.Context, string) (auth.Principal, error) {
-			return auth.Principal{Workspace: "w", Kind: auth.User, ID: "u", Email: "a@b.example", Role: auth.Owner, Memberships: make([]auth.Membership, 100)}, nil
-		})
+// Nobody fills an installation with workspaces, nor takes another's number of them.
+func TestAPersonWhoHasMadeManyWorkspacesMakesNoMore(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		g := newGate(t, w.Env)
+		ada, bob := g.join(t, w.Workspace, auth.Member), g.join(t, w.Workspace, auth.Member)
+		for range 100 {
+			ws := db.Workspace(ids())
+			err := g.Env.DB.Tx(t.Context(), ws, func(ctx context.Context, tx *db.Tx) error {
+				_, err := g.Workspaces.Create(ctx, tx, "s"+strings.ReplaceAll(ids(), "-", ""), "x", "user:"+ada.ID)
+				if err == nil {
+					_, err = g.People.AddMember(ctx, tx, bob.Email, "", auth.Owner, auth.Principal{Kind: auth.User, ID: ada.ID})
+				}
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for p, want := range map[string]int{ada.ID: http.StatusConflict, bob.ID: http.StatusCreated} {
+			body := `{"slug":"s` + strings.ReplaceAll(ids(), "-", "") + `","name":"x"}`
+			if got := g.call(t, http.MethodPost, "/api/v1/workspaces", jwt(p, nil), body); got.status != want {
+				t.Errorf("%d %s", got.status, got.body)
+			}
+		}
 	})
-	w.refused(t, http.StatusConflict, "full", http.MethodPost, "/api/v1/workspaces", `{"slug":"x","name":"x"}`)
+}
+
+// A session goes on in the workspace that its person chooses.
+func TestChoosingAWorkspace(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		g := newGate(t, w.Env)
+		ada := g.join(t, w.Workspace, auth.Member)
+		session := cookie(t, g.Sessions, auth.Principal{Kind: auth.User, ID: ada.ID}, "Sec-Fetch-Site", "same-origin")
+		send := func(method, path, body string) result {
+			t.Helper()
+			r := request(method, path, "", body)
+			maps.Copy(r.Header, session)
+			return g.send(t, r)
+		}
+		made := send(http.MethodPost, "/api/v1/workspaces", `{"slug":"s`+strings.ReplaceAll(ids(), "-", "")+`","name":"x"}`)
+		var there struct{ ID string }
+		if err := json.Unmarshal(made.body, &there); err != nil || made.status != http.StatusCreated {
+			t.Fatalf("%d %s", made.status, made.body)
+		}
+		if got := send(http.MethodPut, "/api/v1/session", `{"workspaceId":"`+ids()+`"}`); got.status != http.StatusNotFound || got.header.Get("Set-Cookie") != "" {
+			t.Errorf("one that is not theirs: %d %s", got.status, got.body)
+		}
+		chosen := send(http.MethodPut, "/api/v1/session", `{"workspaceId":"`+there.ID+`"}`)
+		set, err := http.ParseSetCookie(chosen.header.Get("Set-Cookie"))
+		if err != nil || chosen.status != http.StatusOK {
+			t.Fatalf("%d %s, %v", chosen.status, chosen.body, err)
+		}
+		session.Set("Cookie", set.Name+"="+set.Value)
+		var me struct{ WorkspaceID, Role string }
+		if got := send(http.MethodGet, "/api/v1/me", ""); json.Unmarshal(got.body, &me) != nil || me.WorkspaceID != there.ID || me.Role != "OWNER" {
+			t.Errorf("then they are %s", got.body)
+		}
+	})
 }

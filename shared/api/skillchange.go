@@ -11,11 +11,9 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
-	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 // optional is a field of a change that may be left out, or be null.
@@ -92,15 +90,9 @@ type createSkillInput struct {
 	}
 }
 
-type skillCreated struct {
-	Location string `header:"Location"`
-	ETag     string `header:"ETag"`
-	Body     skillItem
-}
-
 // createSkill registers a skill, or what differs from a built-in one. It is called by
 // the Engine Room and by scripts.
-func (s *server) createSkill(ctx context.Context, in *createSkillInput) (*skillCreated, error) {
+func (s *server) createSkill(ctx context.Context, in *createSkillInput) (*createdAt[skillItem], error) {
 	by, _ := auth.From(ctx)
 	create := func(ctx context.Context, tx *db.Tx) (skill.Definition, bool, error) {
 		d, err := s.Skills.Create(ctx, tx, in.definition(by))
@@ -118,6 +110,9 @@ func (s *server) createSkill(ctx context.Context, in *createSkillInput) (*skillC
 		}
 		create = func(ctx context.Context, tx *db.Tx) (skill.Definition, bool, error) {
 			d, err := s.Skills.Patch(ctx, tx, by.Workspace, code, in.Body.patch())
+			if errors.Is(err, skill.ErrChanged) { // somebody else was faster
+				err = skill.ErrTaken
+			}
 			return d, true, err
 		}
 	}
@@ -125,7 +120,7 @@ func (s *server) createSkill(ctx context.Context, in *createSkillInput) (*skillC
 	if err != nil {
 		return nil, err
 	}
-	return &skillCreated{"/api/v1/skills/" + d.ID, etag(d), skillItemOf(d)}, nil
+	return &createdAt[skillItem]{"/api/v1/skills/" + d.ID, tagOf(d.Version), skillItemOf(d)}, nil
 }
 
 // definition is what is to be registered.
@@ -148,20 +143,20 @@ func (in *createSkillInput) definition(by auth.Principal) skill.Definition {
 
 type patchSkillInput struct {
 	SkillPath
-	IfMatch string `header:"If-Match" maxLength:"20" doc:"The ETag of what is to be changed; without it, of what is there"`
-	Body    SkillFields
+	IfMatch
+	Body SkillFields
 }
 
 // patchSkill changes the given fields of a skill. It is called by the Engine Room and
 // by scripts.
-func (s *server) patchSkill(ctx context.Context, in *patchSkillInput) (*skillOutput, error) {
+func (s *server) patchSkill(ctx context.Context, in *patchSkillInput) (*versioned[skillItem], error) {
 	ws := workspace(ctx)
 	read, err := s.Skills.Get(ctx, ws, in.ID)
+	if err == nil {
+		err = in.matches(read.Version)
+	}
 	if err != nil {
 		return nil, err
-	}
-	if in.IfMatch != "" && in.IfMatch != etag(read) {
-		return nil, notMatching
 	}
 	d, err := s.changeSkill(ctx, "skills.update", func(ctx context.Context, tx *db.Tx) (skill.Definition, bool, error) {
 		d, err := s.Skills.Patch(ctx, tx, ws, read, in.Body.patch())
@@ -195,7 +190,7 @@ type enableSkillInput struct {
 
 // enableSkill puts a skill back into use. It is called by the Engine Room and by
 // scripts.
-func (s *server) enableSkill(ctx context.Context, in *enableSkillInput) (*skillOutput, error) {
+func (s *server) enableSkill(ctx context.Context, in *enableSkillInput) (*versioned[skillItem], error) {
 	reason := ""
 	if in.Body != nil {
 		reason = in.Body.Reason
@@ -218,7 +213,7 @@ type disableSkillInput struct {
 
 // disableSkill takes a skill out of use; self-healing does not take that back. It is
 // called by the Engine Room and by scripts.
-func (s *server) disableSkill(ctx context.Context, in *disableSkillInput) (*skillOutput, error) {
+func (s *server) disableSkill(ctx context.Context, in *disableSkillInput) (*versioned[skillItem], error) {
 	d, err := s.changeSkill(ctx, "skills.disable", func(ctx context.Context, tx *db.Tx) (skill.Definition, bool, error) {
 		return s.Skills.Disable(ctx, tx, workspace(ctx), in.ID, skill.Human, in.Body.Reason)
 	}, "reason", in.Body.Reason)
@@ -228,34 +223,16 @@ func (s *server) disableSkill(ctx context.Context, in *disableSkillInput) (*skil
 	return skillOutputOf(d), nil
 }
 
-// changeSkill makes a change and writes down who made it and of what, not the values,
-// in one transaction. What was so already is written down as skipped.
-func (s *server) changeSkill(ctx context.Context, what string, change func(context.Context, *db.Tx) (skill.Definition, bool, error), input ...any) (skill.Definition, error) {
-	by, _ := auth.From(ctx)
-	begun := s.Clock()
+// changeSkill is change of a skill. changed is false of what was so already.
+func (s *server) changeSkill(ctx context.Context, what string, fn func(context.Context, *db.Tx) (skill.Definition, bool, error), input ...any) (skill.Definition, error) {
 	var d skill.Definition
-	err := s.DB.Tx(ctx, by.Workspace, func(ctx context.Context, tx *db.Tx) error {
-		var changed bool
-		var err error
-		if d, changed, err = change(ctx, tx); err != nil {
-			return err
-		}
-		entry := activity.Entry{
-			Agent: activity.Operator, Surface: trace.Operate, Skill: what, Status: activity.Skipped, Duration: s.Clock().Sub(begun),
-			Input: object(append([]any{"skill", d.Name, "by", principal(by)}, input...)...),
-		}
-		if changed {
-			entry.Status = activity.Success
-			entry.Output = object("id", d.ID, "kind", d.Kind, "version", d.Version, "enabled", d.Enabled)
-		}
-		s.Log.Record(ctx, tx.Later(), entry)
-		return nil
-	})
+	var changed bool
+	err := s.change(ctx, what, func(ctx context.Context, tx *db.Tx) (err error) {
+		d, changed, err = fn(ctx, tx)
+		return err
+	}, append([]any{"skill", &d.Name, "version", &d.Version, "changed", &changed}, input...)...)
 	return d, err
 }
-
-// notMatching says that If-Match names another version.
-var notMatching = refusal(http.StatusPreconditionFailed, "changed", "the skill is not of the version that If-Match names: read it again")
 
 // invalidSkill names the fields of a definition that were refused.
 func invalidSkill(e *skill.InvalidError) *Problem {

@@ -10,7 +10,7 @@ import (
 )
 
 type runSkillInput struct {
-	ID   string `path:"id" maxLength:"64" doc:"Id or name"`
+	SkillPath
 	Body *struct {
 		Input json.RawMessage `json:"input,omitempty" doc:"What fits the skill's parameters; left out: {}"`
 	}

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"encoding/json"
-	"strconv"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/skill"
@@ -39,21 +38,13 @@ func skillItemOf(d skill.Definition) skillItem {
 		seconds := int64(d.Timeout / time.Second)
 		item.TimeoutSeconds = &seconds
 	}
-	item.DisabledAt, item.CreatedAt, item.UpdatedAt = inUTC(d.DisabledAt), inUTC(&d.CreatedAt), inUTC(&d.UpdatedAt)
+	item.DisabledAt, item.CreatedAt, item.UpdatedAt = utc(d.DisabledAt), utc(&d.CreatedAt), utc(&d.UpdatedAt)
 	return item
 }
 
-// skillOutput is one skill. Its ETag is its version, for If-Match.
-type skillOutput struct {
-	ETag string `header:"ETag"`
-	Body skillItem
+func skillOutputOf(d skill.Definition) *versioned[skillItem] {
+	return &versioned[skillItem]{ETag: tagOf(d.Version), Body: skillItemOf(d)}
 }
-
-func skillOutputOf(d skill.Definition) *skillOutput {
-	return &skillOutput{ETag: etag(d), Body: skillItemOf(d)}
-}
-
-func etag(d skill.Definition) string { return `"` + strconv.Itoa(d.Version) + `"` }
 
 type skillsInput struct {
 	Kind    skill.Kind  `query:"kind" enum:"builtin,http,lambda,mcp"`
@@ -75,9 +66,6 @@ func (s *server) listSkills(ctx context.Context, in *skillsInput) (*answer[page[
 		enabled := in.Enabled == "true"
 		f.Enabled = &enabled
 	}
-	if unfit(f.After) != "" {
-		return nil, invalid(FieldError{"query.cursor", "expected a cursor of this listing"})
-	}
 	found, err := s.Skills.List(ctx, workspace(ctx), f)
 	if err != nil {
 		return nil, err
@@ -88,7 +76,7 @@ func (s *server) listSkills(ctx context.Context, in *skillsInput) (*answer[page[
 	}
 	next := ""
 	if found.Next != "" {
-		next = cursor{time.UnixMicro(0), found.Next}.String()
+		next = behind(found.Next)
 	}
 	return listing(items, next), nil
 }
@@ -99,7 +87,7 @@ type SkillPath struct {
 }
 
 // getSkill tells one skill. It is called by the Engine Room and by scripts.
-func (s *server) getSkill(ctx context.Context, in *SkillPath) (*skillOutput, error) {
+func (s *server) getSkill(ctx context.Context, in *SkillPath) (*versioned[skillItem], error) {
 	d, err := s.Skills.Get(ctx, workspace(ctx), in.ID)
 	if err != nil {
 		return nil, err
@@ -141,7 +129,7 @@ func (s *server) getSkillHealth(ctx context.Context, in *skillHealthInput) (*ans
 	out := skillHealth{
 		SkillID: d.ID, Name: d.Name, Days: in.Days, Calls: h.Calls, Successes: h.Successes, Failures: h.Failures,
 		ConsecutiveFailures: h.ConsecutiveFailures, LastErrorClass: h.LastErrorClass, P50MS: inMS(h.P50), P95MS: inMS(h.P95),
-		LastErrorAt: inUTC(h.LastErrorAt), LastCallAt: inUTC(h.LastCallAt),
+		LastErrorAt: utc(h.LastErrorAt), LastCallAt: utc(h.LastCallAt),
 	}
 	return answered(out), nil
 }
@@ -152,12 +140,4 @@ func inMS(d *time.Duration) *int64 {
 	}
 	ms := d.Milliseconds()
 	return &ms
-}
-
-func inUTC(t *time.Time) *time.Time {
-	if t == nil || t.IsZero() {
-		return nil
-	}
-	utc := t.UTC()
-	return &utc
 }

@@ -107,10 +107,15 @@ func TestASkillByHTTP(t *testing.T) {
 		if got := w.send(t, stale); got.status != http.StatusPreconditionFailed {
 			t.Errorf("of an older version: %d %s", got.status, got.body)
 		}
-		fresh := request(http.MethodPatch, skillPath("weather"), owner, `{"serial":false}`)
-		fresh.Header.Set("If-Match", `"2"`)
-		if got := w.send(t, fresh); got.status != http.StatusOK {
-			t.Errorf("of this version: %d %s", got.status, got.body)
+		for i, tags := range []string{`"2"`, `*`, `"1", "4" , "9"`} {
+			if got := w.callWith(t, http.MethodPatch, skillPath("weather"), owner, `{"serial":false}`, "If-Match", tags); got.status != http.StatusOK || got.header.Get("ETag") != fmt.Sprintf("%q", fmt.Sprint(i+3)) {
+				t.Errorf("If-Match %s: %d %s", tags, got.status, got.body)
+			}
+		}
+		for _, tags := range []string{`W/"5"`, `5`, `,`, `"1","2"`} {
+			if got := w.callWith(t, http.MethodPatch, skillPath("weather"), owner, `{"serial":false}`, "If-Match", tags); got.status != http.StatusPreconditionFailed {
+				t.Errorf("If-Match %s: %d %s", tags, got.status, got.body)
+			}
 		}
 
 		var off told
@@ -328,21 +333,22 @@ func TestEachChangeOfASkillIsWrittenDown(t *testing.T) {
 			var input struct {
 				Skill, By, Reason string
 				Fields            []string
+				Changed           bool
 			}
 			decode(t, e.Input, &input)
-			log = append(log, strings.TrimSpace(fmt.Sprint(e.Skill, " ", e.Status, " ", input.Skill, " ", input.Fields, " ", input.Reason)))
+			log = append(log, strings.TrimSpace(fmt.Sprint(e.Skill, " ", input.Changed, " ", input.Skill, " ", input.Fields, " ", input.Reason)))
 			if input.By != "local:owner" || e.Agent != activity.Operator || e.Surface != trace.Operate || e.Trace == "" {
 				t.Errorf("%s: %+v", e.Skill, e)
 			}
 		}
 		if want := []string{
-			"skills.create success weather [config description parameters]",
-			"skills.update success weather [description serial]",
-			"skills.disable success weather [] it rains",
-			"skills.disable skipped weather [] still",
-			"skills.enable success weather [] it is dry",
-			"skills.delete success weather []",
-			"skills.delete skipped look []",
+			"skills.create true weather [config description parameters]",
+			"skills.update true weather [description serial]",
+			"skills.disable true weather [] it rains",
+			"skills.disable false weather [] still",
+			"skills.enable true weather [] it is dry",
+			"skills.delete true weather []",
+			"skills.delete false look []",
 		}; !slices.Equal(log, want) {
 			t.Errorf("written down is\n%s", strings.Join(log, "\n"))
 		}

@@ -1,31 +1,61 @@
 package api
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/channel"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 )
 
 // Speaker names the execution that speaks.
 type Speaker struct {
-	ExecutionID string `json:"executionId" format:"uuid"`
+	ExecutionID string `json:"executionId" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"an id"`
 }
 
-// mayAct refuses an agent what is not its own.
-func (s *server) mayAct(ctx context.Context, execution string) error {
+func (in Speaker) execution() string { return strings.ToLower(in.ExecutionID) }
+
+// ownExecution reads an execution for its caller, and refuses an agent what is not its own.
+func (s *server) ownExecution(ctx context.Context, execution string) (run.Execution, error) {
 	by, _ := auth.From(ctx)
-	if by.Kind != auth.Agent {
-		return nil
-	}
 	e, err := s.Runs.Get(ctx, by.Workspace, execution)
-	if err == nil && e.Agent != by.ID {
+	if err == nil && by.Kind == auth.Agent && e.Agent != by.ID {
 		err = auth.ErrForbidden
 	}
-	return err
+	return e, err
+}
+
+// record adds what was done with an execution to the transaction that does it.
+func (s *server) record(ctx context.Context, tx *db.Tx, e run.Execution, what activity.Entry, input ...any) {
+	by, _ := auth.From(ctx)
+	what.Agent, what.Surface, what.Trace = e.Agent, e.Surface, e.Trace
+	what.Execution, what.ParentExecution, what.Attempt = e.ID, e.Parent, e.Attempt
+	what.Status = cmp.Or(what.Status, activity.Success)
+	what.Input = object(append([]any{"by", principal(by)}, input...)...)
+	s.Log.Record(ctx, tx.Later(), what)
+}
+
+// unspeakable refuses what would be said where nobody hears it: the operator's own
+// conversations are on no channel.
+var unspeakable = refusal(http.StatusUnprocessableEntity, "no_channel", "the conversation's channel is not wired here, or does not reach its address")
+
+// speakable reads a thread in which something can be said.
+func (s *server) speakable(ctx context.Context, id string) (thread.Thread, error) {
+	t, err := s.Threads.Get(ctx, workspace(ctx), id)
+	if err == nil && s.Reachable(t.Channel, t.Address) != nil {
+		err = unspeakable
+	}
+	return t, err
 }
 
 // lockThread takes a thread for an execution. It is called by agents.
@@ -33,12 +63,17 @@ func (s *server) lockThread(ctx context.Context, in *struct {
 	IDPath
 	Body Speaker
 }) (*answer[threadItem], error) {
-	if err := s.mayAct(ctx, in.Body.ExecutionID); err != nil {
+	if _, err := s.ownExecution(ctx, in.Body.execution()); err != nil {
 		return nil, err
 	}
-	if _, err := s.Threads.Lock(ctx, workspace(ctx), in.id(), in.Body.ExecutionID); err != nil {
+	if _, err := s.speakable(ctx, in.id()); err != nil {
 		return nil, err
 	}
+	ws := workspace(ctx)
+	if _, err := s.Threads.Lock(ctx, ws, in.id(), in.Body.execution()); err != nil {
+		return nil, err
+	}
+	s.Kick(ws) // what it had queued goes
 	return s.getThread(ctx, &in.IDPath)
 }
 
@@ -47,12 +82,12 @@ func (s *server) unlockThread(ctx context.Context, in *struct {
 	IDPath
 	Body Speaker
 }) (*answer[threadItem], error) {
-	if err := s.mayAct(ctx, in.Body.ExecutionID); err != nil {
+	if _, err := s.ownExecution(ctx, in.Body.execution()); err != nil {
 		return nil, err
 	}
 	ws := workspace(ctx)
 	err := s.DB.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
-		return s.Threads.Unlock(ctx, tx, in.id(), in.Body.ExecutionID)
+		return s.Threads.Unlock(ctx, tx, in.id(), in.Body.execution())
 	})
 	if err != nil {
 		return nil, err
@@ -70,6 +105,9 @@ func (s *server) forceUnlockThread(ctx context.Context, in *struct {
 }) (*answer[threadItem], error) {
 	err := s.change(ctx, "threads.force_unlock", func(ctx context.Context, tx *db.Tx) error {
 		_, err := s.Threads.ForceUnlock(ctx, tx, in.id(), in.Body.Reason)
+		if errors.Is(err, thread.ErrNotHeld) {
+			err = refusal(http.StatusConflict, "not_held", "nobody has the thread")
+		}
 		return err
 	}, "thread", in.id(), "reason", in.Body.Reason)
 	if err != nil {
@@ -85,14 +123,35 @@ func (s *server) parkThread(ctx context.Context, in *struct {
 	IDPath
 	Body struct {
 		Speaker
-		Seconds int `json:"seconds,omitempty" minimum:"1" maximum:"259200" doc:"How long at most; left out: 72 hours"`
+		Seconds        int    `json:"seconds,omitempty" minimum:"1" maximum:"31622400" doc:"How long at most; left out, and at most: threadParkingHours of the workspace's settings"`
+		AfterMessageID string `json:"afterMessageId,omitempty" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"an id" doc:"The newest of the person's messages that it has read. When they have spoken since then, or, where it is left out, since something was sent last, it is refused (answered): there is nothing to wait for"`
 	}
 }) (*answer[threadItem], error) {
-	if err := s.mayAct(ctx, in.Body.ExecutionID); err != nil {
+	e, err := s.ownExecution(ctx, in.Body.execution())
+	if err != nil {
 		return nil, err
 	}
-	err := s.DB.Tx(ctx, workspace(ctx), func(ctx context.Context, tx *db.Tx) error {
-		return s.Threads.Park(ctx, tx, in.id(), in.Body.ExecutionID, time.Duration(in.Body.Seconds)*time.Second)
+	if _, err := s.speakable(ctx, in.id()); err != nil {
+		return nil, err
+	}
+	ws := workspace(ctx)
+	var b db.Batch
+	settings := s.Workspaces.Settings(&b)
+	if err := s.DB.Read(ctx, ws, &b); err != nil {
+		return nil, err
+	}
+	bounds, err := settings()
+	if err != nil {
+		return nil, err
+	}
+	most := bounds.ThreadParkingHours * 3600
+	if in.Body.Seconds > most {
+		return nil, invalid(FieldError{"body.seconds", fmt.Sprintf("is at most %d in this workspace", most)})
+	}
+	limit := time.Duration(cmp.Or(in.Body.Seconds, most)) * time.Second
+	err = s.DB.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
+		s.record(ctx, tx, e, activity.Entry{Skill: "executions.park", Thread: in.id()}, "seconds", int(limit.Seconds()))
+		return s.Threads.Park(ctx, tx, in.id(), e.ID, strings.ToLower(in.Body.AfterMessageID), limit)
 	})
 	if err != nil {
 		return nil, err
@@ -114,10 +173,12 @@ func (s *server) addMessage(ctx context.Context, in *struct {
 		IdempotencyKey string `json:"idempotencyKey,omitempty" maxLength:"200" doc:"A thread has one message of a key"`
 	}
 }) (*creation[messageReceived], error) {
-	id := s.IDs()
-	var resumed string
+	if _, err := s.speakable(ctx, in.id()); err != nil {
+		return nil, err
+	}
+	var id, resumed string
 	err := s.DB.Tx(ctx, workspace(ctx), func(ctx context.Context, tx *db.Tx) (err error) {
-		resumed, err = s.Threads.Append(ctx, tx, in.id(), thread.Spoken{ID: id, Role: thread.User, Body: in.Body.Body, Key: in.Body.IdempotencyKey})
+		id, resumed, err = s.Threads.Append(ctx, tx, in.id(), thread.Spoken{Role: thread.User, Body: in.Body.Body, Key: in.Body.IdempotencyKey})
 		return err
 	})
 	if err != nil {
@@ -128,15 +189,26 @@ func (s *server) addMessage(ctx context.Context, in *struct {
 
 // messageSent says what became of a message.
 type messageSent struct {
-	Success   bool   `json:"success"`
-	Queued    bool   `json:"queued" doc:"It has not been spoken yet: another execution has the thread"`
-	Position  int    `json:"position,omitempty" doc:"Among the queued, from 1"`
-	MessageID string `json:"messageId" format:"uuid"`
+	Success   bool          `json:"success"`
+	Queued    bool          `json:"queued" doc:"It has not been spoken yet: another execution has the thread"`
+	Position  int           `json:"position,omitempty" doc:"Among the queued, from 1"`
+	MessageID string        `json:"messageId" format:"uuid"`
+	Status    outbox.Status `json:"status" enum:"queued,ready,sending,sent" doc:"sent: the channel has it"`
 }
 
 type sendAnswer struct {
 	Status int
 	Body   messageSent
+}
+
+// sent answers what became of a message, and has what is ready sent.
+func (s *server) sent(ctx context.Context, m thread.Sent) *sendAnswer {
+	out := &sendAnswer{http.StatusOK, messageSent{true, m.Queued, m.Position, m.ID, m.Status}}
+	if m.Queued {
+		out.Status = http.StatusAccepted
+	}
+	s.Kick(workspace(ctx)) // also when it is queued: another's may go in the place of one that gave way
+	return out
 }
 
 // sendMessage speaks in a thread, or queues what is to be said. It is called by
@@ -151,26 +223,50 @@ func (s *server) sendMessage(ctx context.Context, in *struct {
 		SupersedeKey   string `json:"supersedeKey,omitempty" maxLength:"200" doc:"Has messages of the same key that wait give way"`
 	}
 }) (*sendAnswer, error) {
-	if err := s.mayAct(ctx, in.Body.ExecutionID); err != nil {
+	e, err := s.ownExecution(ctx, in.Body.execution())
+	if err != nil {
 		return nil, err
 	}
-	ws := workspace(ctx)
+	t, err := s.speakable(ctx, in.id())
+	if err != nil {
+		return nil, err
+	}
+	if err := channel.CheckBody(t.Channel, in.Body.Body); err != nil {
+		return nil, err
+	}
 	var sent thread.Sent
-	err := s.DB.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) (err error) {
+	err = s.DB.Tx(ctx, workspace(ctx), func(ctx context.Context, tx *db.Tx) (err error) {
 		sent, err = s.Threads.Send(ctx, tx, thread.Outgoing{
-			Thread: in.id(), Execution: in.Body.ExecutionID, Body: in.Body.Body, Key: in.Body.IdempotencyKey,
+			Thread: in.id(), Execution: e.ID, Body: in.Body.Body, Key: in.Body.IdempotencyKey,
 			SupersedeKey: in.Body.SupersedeKey, TTL: time.Duration(in.Body.TTLSeconds) * time.Second,
 		})
+		s.record(ctx, tx, e, activity.Entry{Skill: "threads.send", Thread: in.id()}, "message", sent.ID, "queued", sent.Queued)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	out := &sendAnswer{http.StatusOK, messageSent{true, sent.Queued, sent.Position, sent.ID}}
-	if sent.Queued {
-		out.Status = http.StatusAccepted
-	} else {
-		s.Kick(ws)
+	return s.sent(ctx, sent), nil
+}
+
+// resendMessage has a message sent again that has failed, or is uncertain; it goes
+// behind those that wait. One whose time is over is refused. It is called by the Engine
+// Room and by lanekeeper threads resend.
+func (s *server) resendMessage(ctx context.Context, in *struct {
+	IDPath
+	MessageID string `path:"messageId" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"an id"`
+	Body      *struct{}
+}) (*sendAnswer, error) {
+	if _, err := s.speakable(ctx, in.id()); err != nil {
+		return nil, err
 	}
-	return out, nil
+	var sent thread.Sent
+	err := s.change(ctx, "threads.resend", func(ctx context.Context, tx *db.Tx) (err error) {
+		sent, err = s.Threads.Resend(ctx, tx, in.id(), strings.ToLower(in.MessageID))
+		return err
+	}, "thread", in.id(), "message", in.MessageID)
+	if err != nil {
+		return nil, err
+	}
+	return s.sent(ctx, sent), nil
 }

@@ -117,7 +117,7 @@ func TestTheStoryOfABeat(t *testing.T) {
 		before := w.Env.DB.Stats()
 		var s story
 		got := w.must(t, 200, http.MethodGet, "/api/v1/traces/"+done.TraceID, "", &s)
-		if sent := w.Env.DB.Stats().Sub(before); sent.RoundTrips != 2 || sent.Statements != 3 {
+		if sent := w.Env.DB.Stats().Sub(before); sent.RoundTrips != 2 || sent.Statements != 4 {
 			t.Errorf("it took %+v", sent)
 		}
 		if s.TraceID != done.TraceID || s.Surface != "heartbeat" || s.Status != "completed" || s.EndedAt == nil || len(s.Lanes) != 0 {

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
@@ -47,16 +48,22 @@ func threadOf(t thread.Thread) threadItem {
 	return item
 }
 
-// openThread answers the conversation with an address, new or not. It is called by
-// agents before they speak, and by scripts.
+type threadOpened struct {
+	Status   int
+	Location string `header:"Location"`
+	Body     threadItem
+}
+
+// openThread answers the conversation with an address: 201 for a new one, 200 for one
+// that is there. It is called by scripts.
 func (s *server) openThread(ctx context.Context, in *struct {
 	Body struct {
-		Channel  string          `json:"channel" minLength:"1" maxLength:"64" doc:"http, slack, email, sms or log"`
+		Channel  string          `json:"channel" minLength:"1" maxLength:"64" doc:"http, slack, email, sms or, on a laptop, log"`
 		Address  string          `json:"address" minLength:"1" maxLength:"512" doc:"Of the person, on the channel"`
 		Policy   thread.Policy   `json:"policy,omitempty" enum:"queue,supersede,hand_over" doc:"What others may do while its owner waits for the person's answer; left out: queue"`
 		Metadata json.RawMessage `json:"metadata,omitempty" doc:"An object of texts, 4 KiB at most"`
 	}
-}) (*creation[threadItem], error) {
+}) (*threadOpened, error) {
 	if err := s.Reachable(in.Body.Channel, in.Body.Address); err != nil {
 		return nil, err
 	}
@@ -64,13 +71,18 @@ func (s *server) openThread(ctx context.Context, in *struct {
 	if len(in.Body.Metadata) > 0 && json.Unmarshal(in.Body.Metadata, &metadata) != nil {
 		return nil, invalid(FieldError{"body.metadata", "expected an object of texts"}) // its names are the caller's: they are not repeated
 	}
+	id := s.IDs()
 	t, err := s.Threads.Open(ctx, workspace(ctx), thread.Thread{
-		Channel: in.Body.Channel, Address: in.Body.Address, Policy: in.Body.Policy, Metadata: metadata,
+		ID: id, Channel: in.Body.Channel, Address: in.Body.Address, Policy: in.Body.Policy, Metadata: metadata,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &creation[threadItem]{Location: "/api/v1/threads/" + t.ID, Body: threadOf(t)}, nil
+	out := &threadOpened{Status: http.StatusOK, Body: threadOf(t)}
+	if t.ID == id {
+		out.Status, out.Location = http.StatusCreated, "/api/v1/threads/"+id
+	}
+	return out, nil
 }
 
 // listThreads is called by the Engine Room, which shows active and stale locks.
@@ -94,7 +106,7 @@ func (s *server) listThreads(ctx context.Context, in *struct {
 	return listing(items, found.Next), nil
 }
 
-// getThread is called by the Engine Room and by agents.
+// getThread is called by the Engine Room and by scripts.
 func (s *server) getThread(ctx context.Context, in *IDPath) (*answer[threadItem], error) {
 	t, err := s.Threads.Get(ctx, workspace(ctx), in.id())
 	if err != nil {
@@ -113,7 +125,7 @@ type messageItem struct {
 }
 
 // listMessages lists what was spoken in a thread, oldest first. It is called by the
-// Engine Room and by agents.
+// Engine Room and by scripts.
 func (s *server) listMessages(ctx context.Context, in *struct {
 	IDPath
 	Cursor string `query:"cursor" maxLength:"200"`
@@ -148,7 +160,7 @@ type outgoingItem struct {
 }
 
 // listThreadOutbox lists what was sent in a thread or waits to be, newest first. It
-// is called by the Engine Room.
+// is called by the Engine Room and by lanekeeper threads outbox.
 func (s *server) listThreadOutbox(ctx context.Context, in *struct {
 	IDPath
 	Status outbox.Status `query:"status" enum:"queued,ready,sending,sent,failed,superseded,expired,uncertain,dead"`

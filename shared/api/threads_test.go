@@ -2,25 +2,33 @@ package api_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 )
 
 // spoken is a channel that notes what it is handed.
-type spoken struct{ bodies []string }
+type spoken struct {
+	bodies []string
+	err    error // what it answers
+}
 
 func (*spoken) Name() string { return "log" }
 
 func (s *spoken) Send(_ context.Context, m thread.Message) error {
-	s.bodies = append(s.bodies, m.Body)
-	return nil
+	if s.err == nil {
+		s.bodies = append(s.bodies, m.Body)
+	}
+	return s.err
 }
 
 type threadTold struct {
@@ -35,6 +43,7 @@ type sentTold struct {
 	Success, Queued bool
 	Position        int
 	MessageID       string
+	Status          outbox.Status
 }
 
 // conversing is a world that sends what is in its outbox when it is told to.
@@ -70,7 +79,7 @@ func TestTwoAgentsSpeakOneAfterTheOther(t *testing.T) {
 		var th threadTold
 		w.must(t, 201, http.MethodPost, "/api/v1/threads", `{"channel":"log","address":"ada","metadata":{"subject":"ice"}}`, &th)
 		var again threadTold
-		w.must(t, 201, http.MethodPost, "/api/v1/threads", `{"channel":"log","address":"ada"}`, &again)
+		w.must(t, 200, http.MethodPost, "/api/v1/threads", `{"channel":"log","address":"ada"}`, &again)
 		if again.ID != th.ID || th.Policy != "queue" || th.Lock != nil {
 			t.Errorf("it is %+v, then %+v", th, again)
 		}
@@ -86,7 +95,7 @@ func TestTwoAgentsSpeakOneAfterTheOther(t *testing.T) {
 		var first, second sentTold
 		w.must(t, 200, http.MethodPost, path+"/send", `{"executionId":"`+a.ID+`","body":"from a"}`, &first)
 		w.must(t, 202, http.MethodPost, path+"/send", `{"executionId":"`+b.ID+`","body":"from b","idempotencyKey":"k"}`, &second)
-		if !first.Success || first.Queued || !second.Success || !second.Queued || second.Position != 1 {
+		if !first.Success || first.Queued || !second.Success || !second.Queued || second.Position != 1 || first.Status != outbox.Ready || second.Status != outbox.Queued {
 			t.Errorf("sent %+v and %+v", first, second)
 		}
 		send()
@@ -157,12 +166,79 @@ func TestAChildSpeaksInItsParentsPlaceWhileThatWaits(t *testing.T) {
 			t.Errorf("then the parent is %s, the thread %+v", waited.Status, th)
 		}
 		w.must(t, 200, http.MethodPost, path+"/force-unlock", `{"reason":"enough"}`, nil)
+		if p := w.refused(t, 409, "not_held", http.MethodPost, path+"/force-unlock", `{"reason":"enough"}`); p.Detail != "nobody has the thread" {
+			t.Errorf("forced once more, %q", p.Detail)
+		}
 		var free threadTold
 		if w.must(t, 200, http.MethodGet, path, "", &free); free.Lock != nil {
 			t.Errorf("forced, it is %+v", free)
 		}
 		w.must(t, 200, http.MethodPost, "/api/v1/executions/"+parent.ID+"/fail", `{"reason":"no"}`, nil)
 		w.refused(t, 409, "ended", http.MethodPost, "/api/v1/executions/"+parent.ID+"/cancel", `{}`)
+	})
+}
+
+// TestAMessageIsSentAgain: what has failed is not answered as if it was spoken, until
+// an admin has it sent again.
+func TestAMessageIsSentAgain(t *testing.T) {
+	conversing(t, func(t *testing.T, w *world, said *spoken, send func()) {
+		var th threadTold
+		w.must(t, 201, http.MethodPost, "/api/v1/threads", `{"channel":"log","address":"ada"}`, &th)
+		path := "/api/v1/threads/" + th.ID
+		message := `{"executionId":"` + w.begin(t, `{"agent":"a"}`).ID + `","body":"hello","idempotencyKey":"k"}`
+		said.err = outbox.Permanently(errors.New("no such number"))
+		var sent sentTold
+		w.must(t, 200, http.MethodPost, path+"/send", message, &sent)
+		send()
+		if p := w.refused(t, 409, "message_status", http.MethodPost, path+"/send", message); p.PresentStatus != "failed" {
+			t.Errorf("sent twice, it is %+v", p)
+		}
+		said.err = nil
+		resend := path + "/outbox/" + sent.MessageID + "/resend"
+		var again sentTold
+		w.must(t, 200, http.MethodPost, resend, `{}`, &again)
+		if again.MessageID != sent.MessageID || again.Queued || again.Status != outbox.Ready {
+			t.Errorf("sent again, it is %+v", again)
+		}
+		send()
+		if !slices.Equal(said.bodies, []string{"hello"}) {
+			t.Errorf("said is %q", said.bodies)
+		}
+		if p := w.refused(t, 409, "message_status", http.MethodPost, resend, `{}`); p.PresentStatus != "sent" {
+			t.Errorf("sent a third time, it is %+v", p)
+		}
+		w.must(t, 200, http.MethodPost, path+"/send", message, &again)
+		if again.Status != outbox.Sent {
+			t.Errorf("repeated, it is %+v", again)
+		}
+		w.refused(t, 404, "not_found", http.MethodPost, path+"/outbox/"+th.ID+"/resend", `{}`)
+		type line struct{ Skill string }
+		if got := listed(t, w, "/api/v1/activity?skill=threads.resend", func(l line) string { return l.Skill }); len(got) != 1 {
+			t.Errorf("the log has %q", got)
+		}
+	})
+}
+
+// Nobody speaks where no channel leads outside: not in the operator's own conversations.
+func TestWhereNobodySpeaks(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		th, err := w.Threads.Open(t.Context(), w.Workspace, thread.Thread{Channel: operate.Channel, Address: "x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		path, by := "/api/v1/threads/"+th.ID, `{"executionId":"`+w.begin(t, `{"agent":"a"}`).ID+`"`
+		for what, body := range map[string]string{
+			"lock": by + `}`, "park": by + `}`, "send": by + `,"body":"hello"}`, "messages": `{"body":"hello"}`, "outbox/" + th.ID + "/resend": `{}`,
+		} {
+			w.refused(t, 422, "no_channel", http.MethodPost, path+"/"+what, body)
+		}
+		w.must(t, 200, http.MethodGet, path+"/messages", "", nil)
+		var sms threadTold
+		w.must(t, 201, http.MethodPost, "/api/v1/threads", `{"channel":"sms","address":"+14155550123"}`, &sms)
+		long := by + `,"body":"` + strings.Repeat("x", 2000) + `"}`
+		if p := w.refused(t, 422, "invalid", http.MethodPost, "/api/v1/threads/"+sms.ID+"/send", long); !p.at("body.body") {
+			t.Errorf("a long SMS: %+v", p.Errors)
+		}
 	})
 }
 

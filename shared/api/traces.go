@@ -45,7 +45,8 @@ type traceAnswer struct {
 	Activities []activityItem  `json:"activities" nullable:"false" doc:"In order"`
 	Lanes      []laneItem      `json:"lanes" nullable:"false" doc:"Held now by something in it"`
 	Usage      tokenUsage      `json:"usage" doc:"Of all executions together"`
-	CostUSD    float64         `json:"costUsd"`
+	CostUSD    float64         `json:"costUsd" doc:"Of all executions together"`
+	Truncated  bool            `json:"truncated,omitempty" doc:"There are more than the first 500 executions or the first 1,000 activities: GET /executions and /activity list them all. Status, usage and cost are of all"`
 }
 
 type tracesInput struct {
@@ -97,7 +98,7 @@ func (s *server) getTrace(ctx context.Context, in *traceInput) (*answer[traceAns
 		return nil, err
 	}
 	var b db.Batch
-	executions, activities := s.Runs.OfTrace(&b, id), s.Log.OfTrace(&b, id)
+	executions, total, activities := s.Runs.OfTrace(&b, id), s.Runs.TotalOfTrace(&b, id), s.Log.OfTrace(&b, id)
 	if err := s.DB.Read(ctx, workspace(ctx), &b); err != nil {
 		return nil, err
 	}
@@ -109,32 +110,33 @@ func (s *server) getTrace(ctx context.Context, in *traceInput) (*answer[traceAns
 	if len(*executions)+len(*activities)+len(held) == 0 {
 		return nil, notFound
 	}
+	long := len(*activities) > activity.MaxStory
+	if long {
+		*activities = (*activities)[:activity.MaxStory]
+	}
 	t := traceAnswer{
-		TraceID: id, Surface: surfaceName(info.Surface), Status: status(*executions, *activities),
+		TraceID: id, Surface: surfaceName(info.Surface), Status: status(*total, *executions, *activities),
 		Executions: executionItems(*executions), Activities: activityItems(*activities), Lanes: laneItems(held),
+		Usage:   tokenUsage{total.PromptTokens, total.CompletionTokens, total.PromptTokens + total.CompletionTokens},
+		CostUSD: total.CostUSD, Truncated: long || total.Executions > len(*executions),
 	}
-	for _, e := range *executions {
-		t.Usage.PromptTokens += e.PromptTokens
-		t.Usage.CompletionTokens += e.CompletionTokens
-		t.CostUSD += e.CostUSD
-	}
-	t.Usage.TotalTokens = t.Usage.PromptTokens + t.Usage.CompletionTokens
-	t.span(*executions, *activities, held, s.Clock())
+	t.span(*total, *executions, *activities, held, s.Clock())
 	return answered(t), nil
 }
 
 // status is where a trace is: what of it goes on or waits decides, then how its
 // first execution ended; without any, its last activity.
-func status(executions []run.Execution, activities []activity.Entry) string {
-	for _, unfinished := range []run.Status{run.Running, run.Waiting, run.Parked} {
-		if slices.ContainsFunc(executions, func(e run.Execution) bool { return e.Status == unfinished }) {
-			return string(unfinished)
-		}
-	}
-	if len(executions) > 0 {
+func status(total run.Total, executions []run.Execution, activities []activity.Entry) string {
+	switch {
+	case total.Running > 0:
+		return string(run.Running)
+	case total.Waiting > 0:
+		return string(run.Waiting)
+	case total.Parked > 0:
+		return string(run.Parked)
+	case len(executions) > 0:
 		return string(executions[0].Status)
-	}
-	if len(activities) == 0 {
+	case len(activities) == 0:
 		return string(run.Running) // it holds a lane
 	}
 	switch activities[len(activities)-1].Status {
@@ -149,16 +151,14 @@ func status(executions []run.Execution, activities []activity.Entry) string {
 }
 
 // span fills in when a trace began and ended.
-func (t *traceAnswer) span(executions []run.Execution, activities []activity.Entry, held []lane.Info, now time.Time) {
+func (t *traceAnswer) span(total run.Total, executions []run.Execution, activities []activity.Entry, held []lane.Info, now time.Time) {
 	var begins, ends []time.Time
-	over := true
+	over := total.Running+total.Waiting+total.Parked == 0
 	for _, e := range executions {
 		begins = append(begins, e.CreatedAt)
-		if e.EndedAt == nil {
-			over = false
-			continue
-		}
-		ends = append(ends, *e.EndedAt)
+	}
+	if total.EndedAt != nil {
+		ends = append(ends, *total.EndedAt)
 	}
 	for _, a := range activities {
 		begins, ends = append(begins, a.CreatedAt.Add(-a.Duration)), append(ends, a.CreatedAt)

@@ -43,6 +43,9 @@ type usageInput struct {
 	By    budget.By `query:"by" enum:"skill,agent,model,surface,task,day" default:"day"`
 	Since time.Time `query:"since" doc:"Not before this time (RFC 3339)"`
 	Until time.Time `query:"until" doc:"Before this time (RFC 3339)"`
+
+	Cursor string `query:"cursor" maxLength:"200"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }
 
 // listUsage adds up what model calls used. It is called by the Engine Room and by
@@ -60,5 +63,5 @@ func (s *server) listUsage(ctx context.Context, in *usageInput) (*answer[page[us
 		}
 		items[i] = usageItem{key, u.Calls, u.Input, u.Output, u.CacheRead, u.CacheWrite, u.Total(), u.MicroUSD, u.Unpriced}
 	}
-	return listing(items, ""), nil
+	return part(items, in.Cursor, in.Limit)
 }

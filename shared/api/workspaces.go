@@ -66,18 +66,18 @@ func (s *server) listWorkspaces(ctx context.Context, in *struct {
 	return listing(items, next), nil
 }
 
-// maxWorkspaces is to how many workspaces a person may belong who makes another: each
-// has beats of its own.
+// maxWorkspaces is how many workspaces there may be that a person has made: each has
+// beats of its own.
 const maxWorkspaces = 100
 
-var fullOfWorkspaces = refusal(http.StatusConflict, "full", "you belong to as many workspaces as one may make")
+var fullOfWorkspaces = refusal(http.StatusConflict, "full", "you have made as many workspaces as one may")
 
 // createWorkspace is called by POST /api/v1/workspaces.
 func (s *server) createWorkspace(ctx context.Context, in *struct {
 	Body struct {
 		Slug  string `json:"slug" minLength:"1" maxLength:"63" doc:"Its name in addresses: lower-case letters, digits and -"`
 		Name  string `json:"name" minLength:"1" maxLength:"255"`
-		Owner string `json:"owner,omitempty" maxLength:"254" doc:"The e-mail address of its owner: the caller's, unless another is given. The local admin gives one"`
+		Owner string `json:"owner,omitempty" maxLength:"254" doc:"The e-mail address of its owner, which the local admin gives; otherwise it is the caller's"`
 	}
 }) (*creation[workspaceItem], error) {
 	by, _ := auth.From(ctx)
@@ -88,35 +88,44 @@ func (s *server) createWorkspace(ctx context.Context, in *struct {
 	switch {
 	case owner == "": // the local admin is no member of a workspace
 		return nil, invalid(FieldError{"body.owner", "expected an e-mail address"})
-	case len(by.Memberships) >= maxWorkspaces:
-		return nil, fullOfWorkspaces
+	case role == "" && by.Kind != auth.Local:
+		return nil, invalid(FieldError{"body.owner", "only the local admin names another: add other owners afterwards"})
 	}
 	var w tenant.Workspace
+	var p auth.Person
 	err := s.changeIn(ctx, db.Workspace(s.IDs()), "workspaces.create", func(ctx context.Context, tx *db.Tx) (err error) {
-		if w, err = s.Workspaces.Create(ctx, tx, in.Body.Slug, in.Body.Name); err != nil {
+		made, err := s.Workspaces.Made(ctx, tx, by.String())
+		if err != nil {
 			return err
 		}
-		_, err = s.People.AddMember(ctx, tx, owner, "", auth.Owner, by)
+		if made >= maxWorkspaces && by.Kind != auth.Local {
+			return fullOfWorkspaces
+		}
+		if w, err = s.Workspaces.Create(ctx, tx, in.Body.Slug, in.Body.Name, by.String()); err != nil {
+			return err
+		}
+		p, err = s.People.AddMember(ctx, tx, owner, "", auth.Owner, by)
 		if wrong, ok := errors.AsType[*auth.FieldError](err); ok { // email, here by another name
 			return invalid(FieldError{"body.owner", wrong.Problem})
 		}
 		return err
-	})
+	}, "slug", in.Body.Slug, "name", in.Body.Name, "owner", &p.ID)
 	if err != nil {
 		return nil, err
 	}
 	return &creation[workspaceItem]{Location: "/api/v1/workspaces/" + string(w.ID), Body: workspaceOf(w, role)}, nil
 }
 
-// WorkspacePath names a workspace: the request's own.
+// WorkspacePath names a workspace, and the request takes place there: see auth. One
+// where the caller does not belong is not there.
 type WorkspacePath struct {
-	ID string `path:"id" format:"uuid"`
+	ID string `path:"workspaceId" format:"uuid"`
 }
 
-// own reads the workspace that a path names; another than the request's is not there.
+// own reads the workspace that a path names.
 func (s *server) own(ctx context.Context, id string) (tenant.Workspace, auth.Role, error) {
 	by, _ := auth.From(ctx)
-	if string(by.Workspace) != id {
+	if !strings.EqualFold(string(by.Workspace), id) {
 		return tenant.Workspace{}, "", notFound
 	}
 	w, err := s.Workspaces.Get(ctx, by.Workspace)
@@ -151,9 +160,26 @@ func (s *server) patchWorkspace(ctx context.Context, in *struct {
 	err = s.change(ctx, "workspaces.update", func(ctx context.Context, tx *db.Tx) (err error) {
 		w, err = s.Workspaces.Patch(ctx, tx, w, tenant.Patch{Name: in.Body.Name, Settings: in.Body.Settings})
 		return err
-	})
+	}, "name", in.Body.Name, "settings", in.Body.Settings)
 	if err != nil {
 		return nil, err
 	}
 	return &versioned[workspaceItem]{tagOf(w.Version), workspaceOf(w, role)}, nil
+}
+
+// deleteWorkspace deletes a workspace with all that it has. What is done in it is
+// recorded in it, so that only the log tells of this. It is called by the Engine Room
+// and by scripts.
+func (s *server) deleteWorkspace(ctx context.Context, in *WorkspacePath) (*struct{}, error) {
+	by, _ := auth.From(ctx)
+	w, _, err := s.own(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	err = s.DB.Tx(ctx, w.ID, func(ctx context.Context, tx *db.Tx) error { return s.Workspaces.Delete(ctx, tx, w) })
+	if err != nil {
+		return nil, err
+	}
+	s.Slog.WarnContext(ctx, "a workspace was deleted", "workspace_id", w.ID, "slug", w.Slug, "by", by.String())
+	return nil, nil
 }

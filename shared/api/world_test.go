@@ -231,6 +231,7 @@ func (w *world) must(t testing.TB, status int, method, path, body string, into a
 // problem is what is refused, as clients read it.
 type problem struct {
 	Type, Title, Detail, Code, TraceID, Holder string
+	PresentStatus                              string
 	Status                                     int
 	ExpiresAt                                  *time.Time
 	Errors                                     []struct{ Location, Message string }

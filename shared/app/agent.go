@@ -69,14 +69,14 @@ func NewAgent(core *Core, instance string) (*Agent, error) {
 	if err := a.skills(); err != nil {
 		return nil, fmt.Errorf("wire the agent's skills: %w", err)
 	}
-	models, err := newModels(core)
+	models, err := newModels(core, a.stopped)
 	if err != nil {
 		return nil, fmt.Errorf("wire the agent's models: %w", err)
 	}
 	a.Reason = &reason.Runner{
 		Models: models, Runs: a.Runs, Lanes: a.Lanes, Log: a.Log, Approvals: waiting{a.Approvals}, Known: core.Config.known(),
 		Queues:   queue.New(queue.Options{Lanes: map[string]queue.Limits{reason.Lane: {MaxConcurrent: 4}, "cron": {}, "main": {}}, Slog: core.Log}),
-		Switches: a.switches, Meter: meter{a.Budgets},
+		Switches: a.switches, Meter: meter{a.Budgets, core.Config.models()[1:]}, ModelID: core.Config.models()[0],
 		Slog: core.Log, Clock: core.Clock,
 	}
 	a.Operate = &operate.Operate{
@@ -114,7 +114,7 @@ func (a *Agent) stores() error {
 		return err
 	}
 	a.Approvals, err = approval.New(approval.Deps{
-		DB: d, Workspaces: a.Workspaces, Outbox: a.Outbox, Log: a.Log, Skills: a.Skills, IDs: ids,
+		DB: d, Workspaces: a.Workspaces, Outbox: a.Outbox, Log: a.Log, Skills: a.Skills, Switches: a.switches, IDs: ids,
 		Settled: func(ctx context.Context, b *db.Batch, of approval.Approval) { a.Operate.Decided(ctx, b, of) },
 	})
 	return err
@@ -147,6 +147,15 @@ func (a *Agent) switches(ctx context.Context, ws db.Workspace) (reason.Halts, er
 		return nil, fmt.Errorf("read the kill switches: %w", err)
 	}
 	return *on, nil
+}
+
+// stopped says why no model of one of the names is fallen back to; empty: it may be.
+func (a *Agent) stopped(ctx context.Context, ws db.Workspace, models ...string) (string, error) {
+	halts, err := a.switches(ctx, ws)
+	if err != nil {
+		return "", err
+	}
+	return halts.Run("", models...), nil
 }
 
 // builtins are the skills that come with the product.

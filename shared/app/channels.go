@@ -28,20 +28,29 @@ func (a *Agent) channels() []thread.Channel {
 			return a.Secrets.Resolve(ctx, ws, name)
 		}
 	}
-	return []thread.Channel{
+	all := []thread.Channel{
 		&channel.HTTP{Client: a.Outbound, Secret: of(httpSecret), Clock: core.Clock},
 		&channel.Slack{Client: a.Outbound, Token: of(slackSecret)},
 		&ses.Channel{From: core.Config.EmailFrom, Config: core.AWS},
 		&sns.Channel{Config: core.AWS},
-		&channel.Log{Slog: core.Log},
 	}
+	if !core.Config.OnLambda() { // its log would keep what people are told
+		all = append(all, &channel.Log{Slog: core.Log})
+	}
+	return all
 }
 
-// Reachable says whether a channel has such addresses, and, of a URL, whether it may
-// be called. The error is an [invalid.Error].
+// Reachable says whether a channel is wired and has such addresses, and, of a URL,
+// whether it may be called. The error is an [invalid.Error].
 func (a *Agent) Reachable(name, address string) error {
-	if err := channel.Check(name, address); err != nil || name != channel.NameHTTP {
+	if err := channel.Check(name, address); err != nil {
 		return err
+	}
+	if _, wired := a.Sender.Handlers[thread.Topic(name)]; !wired {
+		return invalid.New("channel", "is for a laptop: nothing is sent over it from here")
+	}
+	if name != channel.NameHTTP {
+		return nil
 	}
 	err := a.Outbound.Check(address)
 	if blocked, ok := errors.AsType[*outbound.BlockedError](err); ok {

@@ -12,7 +12,10 @@ import (
 )
 
 // meter has runs reserve in budgets.
-type meter struct{ budgets *budget.Store }
+type meter struct {
+	budgets *budget.Store
+	others  []string // models that may answer in the place of the one that is asked
+}
 
 const (
 	// reserved is for how long a model may think: what is not settled then is free
@@ -24,8 +27,9 @@ const (
 
 func (m meter) Reserve(ctx context.Context, c reason.Cost) (int, reason.Settle, error) {
 	r, err := m.budgets.Reserve(ctx, c.Workspace, budget.Request{
-		Agent: c.Agent, Surface: c.Surface, Execution: c.Execution, Trace: c.Trace, Model: c.Model,
-		Input: int64(c.Input), Output: int64(c.Output), Min: min(leastAnswer, int64(c.Output)), Lease: reserved, Day: c.Day,
+		Agent: c.Agent, Surface: c.Surface, Execution: c.Execution, Trace: c.Trace, Model: c.Model, Others: m.others,
+		Input: int64(c.Input), Output: int64(c.Output), Min: min(leastAnswer, int64(c.Output)), Lease: reserved,
+		Day: c.Day, DayMicroUSD: c.DayMicroUSD, Priced: c.Priced,
 	})
 	if refused, ok := errors.AsType[*budget.RefusedError](err); ok {
 		why := fmt.Sprintf("the budget of %s %s is used up", refused.Scope, refused.ScopeID)
@@ -34,12 +38,15 @@ func (m meter) Reserve(ctx context.Context, c reason.Cost) (int, reason.Settle, 
 		}
 		return 0, nil, &reason.SpentError{Why: why}
 	}
+	if unpriced, ok := errors.AsType[*budget.UnpricedError](err); ok {
+		return 0, nil, &reason.SpentError{Why: unpriced.Error()}
+	}
 	if err != nil {
 		return 0, nil, err
 	}
-	return int(r.Output), func(ctx context.Context, used *llm.Response) error {
+	return int(r.Output), func(ctx context.Context, used *llm.Response) (int64, error) {
 		if used == nil {
-			return m.budgets.Release(ctx, c.Workspace, r)
+			return 0, m.budgets.Release(ctx, c.Workspace, r)
 		}
 		return m.budgets.Settle(ctx, c.Workspace, r, budget.Used{Usage: used.Usage, Model: used.Model, Operation: "reason"})
 	}, nil

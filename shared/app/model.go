@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"strings"
 
@@ -21,8 +22,9 @@ import (
 )
 
 // newModels gives each workspace the configured model: it is tried again, gives
-// way to the next of LLM_MODEL, and is left alone for a while after it has failed.
-func newModels(core *Core) (func(db.Workspace) llm.Model, error) {
+// way to the next of LLM_MODEL that nobody has switched off, and is left alone for a
+// while after it has failed.
+func newModels(core *Core, stopped func(context.Context, db.Workspace, ...string) (string, error)) (func(db.Workspace) llm.Model, error) {
 	model, err := NewModel(core.Config, core.AWS)
 	if err != nil {
 		return nil, fmt.Errorf("LLM_PROVIDER %s: %w", core.Config.LLMProvider, err)
@@ -34,7 +36,10 @@ func newModels(core *Core) (func(db.Workspace) llm.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg := resilient.Config{Circuits: circuits, Log: core.Log, Clock: core.Clock, Rand: rand.Float64}
+	cfg := resilient.Config{
+		Circuits: circuits, Stopped: stopped, Observe: observe(core.Log),
+		Log: core.Log, Clock: core.Clock, Rand: rand.Float64,
+	}
 	for _, id := range core.Config.models() {
 		cfg.Providers = append(cfg.Providers, resilient.Provider{Model: model, ID: id, Circuit: core.Config.circuit()})
 	}
@@ -43,6 +48,19 @@ func newModels(core *Core) (func(db.Workspace) llm.Model, error) {
 		return nil, err
 	}
 	return func(ws db.Workspace) llm.Model { return chain.For(ws) }, nil
+}
+
+// observe logs what became of each model that was asked: at the level debug, unless
+// there is something to look into.
+func observe(log *slog.Logger) func(context.Context, resilient.Call) {
+	return func(ctx context.Context, c resilient.Call) {
+		level := slog.LevelDebug
+		if c.Fallback || c.Err != nil || c.Tries > 1 {
+			level = slog.LevelInfo
+		}
+		log.Log(ctx, level, "model asked", "provider", c.Provider, "model", c.Model, "fallback", c.Fallback, "class", c.Class,
+			"tries", c.Tries, "tokens", c.Usage.TotalTokens(), "duration_ms", c.Took.Milliseconds())
+	}
 }
 
 // NewModel is the configured provider, bare: it is asked once and no other stands in

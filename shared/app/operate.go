@@ -2,12 +2,14 @@ package app
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
+	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -73,11 +75,12 @@ func (a *Agent) API(door *Door, p Process) (http.Handler, error) {
 // next. It is called behind answers, and on a ticker by the local runner.
 func (a *Agent) Tend(ctx context.Context, ws db.Workspace) {
 	ctx = trace.WithWorkspace(ctx, string(ws))
-	_, err := a.Threads.Sweep(ctx, ws, maxDrained)
-	if err == nil {
-		_, err = a.Sender.Drain(ctx, ws, maxDrained)
+	var errs [2]error
+	for round, swept := 0, (thread.Swept{More: true}); swept.More && round < maxSweeps; round++ {
+		swept, errs[0] = a.Threads.Sweep(ctx, ws, maxDrained)
 	}
-	if err != nil && ctx.Err() == nil {
+	_, errs[1] = a.Sender.Drain(ctx, ws, maxDrained)
+	if err := errors.Join(errs[:]...); err != nil && ctx.Err() == nil {
 		a.core.Log.ErrorContext(ctx, "what was decided could not be done yet", "error", err)
 	}
 }
@@ -93,5 +96,7 @@ func (a *Agent) TendAll(ctx context.Context) {
 	}
 }
 
-// maxDrained is the most rows of the outbox that one kick sends.
-const maxDrained = 50
+const (
+	maxDrained = 50 // rows of the outbox that one kick sends at most
+	maxSweeps  = 20 // rounds, of as many threads
+)

@@ -4,20 +4,20 @@ SELECT lk_now();
 
 -- name: Request
 INSERT INTO approvals (workspace_id, id, skill, skill_id, arguments, digest, why, execution_id, call_id, subject, agent, surface, trace_id,
-  requested_at, expires_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15);
+  requested_at, expires_at, trust)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, CASE WHEN $16 THEN 'outside' ELSE 'operator' END);
 
 -- name: Get
 SELECT id, skill, skill_id, arguments, digest, why, execution_id, call_id, subject, agent, surface, trace_id,
        CASE WHEN status = 'pending' AND expires_at <= lk_now() THEN 'expired' ELSE status END, reason,
-       edited_arguments, result, error, requested_at, expires_at, decided_at, decided_by, started_at, executed_at
+       edited_arguments, result, error, requested_at, expires_at, decided_at, decided_by, started_at, executed_at, trust = 'outside'
   FROM approvals
  WHERE workspace_id = $1 AND id = $2;
 
 -- name: List
 SELECT id, skill, skill_id, arguments, digest, why, execution_id, call_id, subject, agent, surface, trace_id,
        CASE WHEN status = 'pending' AND expires_at <= lk_now() THEN 'expired' ELSE status END, reason,
-       edited_arguments, result, error, requested_at, expires_at, decided_at, decided_by, started_at, executed_at
+       edited_arguments, result, error, requested_at, expires_at, decided_at, decided_by, started_at, executed_at, trust = 'outside'
   FROM approvals
  WHERE workspace_id = $1
    AND (CAST($2 AS text) IS NULL
@@ -39,13 +39,13 @@ SELECT coalesce(sum(CASE WHEN expires_at > lk_now() THEN 1 ELSE 0 END), 0),
 UPDATE approvals SET status = 'approved', digest = $4, edited_arguments = $5, decided_at = lk_now(), decided_by = $6
  WHERE workspace_id = $1 AND id = $2 AND status = 'pending' AND digest = $3 AND expires_at > lk_now()
 RETURNING id, skill, skill_id, arguments, digest, why, execution_id, call_id, subject, agent, surface, trace_id, status, reason,
-  edited_arguments, result, error, requested_at, expires_at, decided_at, decided_by, started_at, executed_at;
+  edited_arguments, result, error, requested_at, expires_at, decided_at, decided_by, started_at, executed_at, trust = 'outside';
 
 -- name: Reject
 UPDATE approvals SET status = 'rejected', reason = $3, decided_at = lk_now(), decided_by = $4
  WHERE workspace_id = $1 AND id = $2 AND status = 'pending' AND expires_at > lk_now()
 RETURNING id, skill, skill_id, arguments, digest, why, execution_id, call_id, subject, agent, surface, trace_id, status, reason,
-  edited_arguments, result, error, requested_at, expires_at, decided_at, decided_by, started_at, executed_at;
+  edited_arguments, result, error, requested_at, expires_at, decided_at, decided_by, started_at, executed_at, trust = 'outside';
 
 -- name: Expire
 UPDATE approvals SET status = 'expired', decided_at = lk_now()
@@ -54,7 +54,7 @@ UPDATE approvals SET status = 'expired', decided_at = lk_now()
                WHERE a.workspace_id = $1 AND a.status = 'pending' AND a.expires_at <= (SELECT lk_now())
                ORDER BY a.expires_at LIMIT $2)
 RETURNING id, skill, skill_id, arguments, digest, why, execution_id, call_id, subject, agent, surface, trace_id, status, reason,
-  edited_arguments, result, error, requested_at, expires_at, decided_at, decided_by, started_at, executed_at;
+  edited_arguments, result, error, requested_at, expires_at, decided_at, decided_by, started_at, executed_at, trust = 'outside';
 
 -- name: Start
 UPDATE approvals SET started_at = lk_now()

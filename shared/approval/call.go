@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -104,11 +103,9 @@ func kept(output json.RawMessage) json.RawMessage {
 // does, and runs fn with all the holds that are to be proven; release queues the
 // end of the further one. A lane that stays busy is an error for another try.
 func (e *Executor) withLanes(ctx context.Context, j *job, fn func(ctx context.Context, holds lane.Holds, release func(lane.Tx)) error) error {
-	var names []lane.Name
-	if j.skill.Lanes != nil {
-		if _, err := guarded(func() (any, error) { names = j.skill.Lanes(j.call); return nil, nil }); err != nil {
-			return err
-		}
+	names, err := j.skill.LanesOf(j.call)
+	if err != nil {
+		return err
 	}
 	names = slices.DeleteFunc(slices.Clone(names), func(n lane.Name) bool { return n == j.hold.Lane })
 	switch len(names) {
@@ -122,49 +119,4 @@ func (e *Executor) withLanes(ctx context.Context, j *job, fn func(ctx context.Co
 	return e.Lanes.Do(ctx, request, lane.Wait{Limit: min(laneWait, j.limit)}, func(ctx context.Context, h *lane.Hold) error {
 		return fn(ctx, lane.Holds{j.hold, h}, func(tx lane.Tx) { tx.Release(e.Lanes, h) })
 	})
-}
-
-// invoke runs a skill within its time; a panic is its call's error.
-func invoke(ctx context.Context, j *job, tx lane.Tx) (json.RawMessage, error) {
-	limited, cancel := context.WithTimeout(ctx, j.limit)
-	defer cancel()
-	value, err := guarded(func() (any, error) { return j.skill.Run(limited, tx, j.call) })
-	if limited.Err() != nil && ctx.Err() == nil {
-		return nil, skill.Fail(skill.Ours, "the skill took longer than %s", j.limit)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return encoded(value)
-}
-
-// encoded is the JSON of what a skill brings.
-func encoded(value any) (json.RawMessage, error) {
-	if words, ok := value.(skill.FromOutside); ok {
-		value = words.Value
-	}
-	raw, err := json.Marshal(value)
-	if err != nil {
-		return nil, skill.Fail(skill.Ours, "the skill's result can't be written as JSON")
-	}
-	return activity.Storable(raw), nil
-}
-
-func guarded(fn func() (any, error)) (value any, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = &panicked{value: p, stack: debug.Stack()}
-		}
-	}()
-	return fn()
-}
-
-type panicked struct {
-	value any
-	stack []byte
-}
-
-func (p *panicked) Error() string { return fmt.Sprintf("the skill panicked: %v", p.value) }
-func (p *panicked) Unwrap() error {
-	return &skill.Refusal{Class: skill.Ours, Reason: "the skill failed"}
 }

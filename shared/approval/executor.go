@@ -25,7 +25,8 @@ import (
 // that works in the database commits with the approval's result, with its row in
 // the outbox and with its line in the activity log, or not at all. Of one that
 // works outside it is recorded first that it begins; one that was cut off is made
-// again under its key or, where the skill has no use for keys, left uncertain.
+// again under its key or, where the skill has no use for keys, left uncertain. What a
+// person has switched off meanwhile is made once it is on again.
 type Executor struct {
 	Store *Store
 	Lanes *lane.Store
@@ -86,7 +87,9 @@ func (e *Executor) Handle(ctx context.Context, c outbox.Claimed) error {
 // execute makes the call. When the last try could not make it, that is its result.
 func (e *Executor) execute(ctx context.Context, j *job) error {
 	err := e.attempt(ctx, j)
-	if _, settled := errors.AsType[*outbox.SettledError](err); err == nil || settled || !j.claimed.Last() || errors.Is(err, lane.ErrLost) {
+	_, settled := errors.AsType[*outbox.SettledError](err)
+	_, later := errors.AsType[*outbox.LaterError](err)
+	if err == nil || settled || later || !j.claimed.Last() || errors.Is(err, lane.ErrLost) {
 		return err
 	}
 	e.failed(ctx, j, err)
@@ -100,6 +103,9 @@ func (e *Executor) attempt(ctx context.Context, j *job) error {
 	if j.Status != Approved {
 		e.Slog.WarnContext(ctx, "an approval is not to be executed", "approval", j.ID, "status", j.Status)
 		return nil // as when it was executed, and the mark on its row was lost
+	}
+	if err := e.halted(ctx, j); err != nil {
+		return err
 	}
 	k, err := e.Store.skill(ctx, j.claimed.Workspace, j.Approval)
 	switch {
@@ -116,6 +122,7 @@ func (e *Executor) attempt(ctx context.Context, j *job) error {
 	j.skill, j.limit = k, cmp.Or(k.Timeout, j.limit)
 	j.call = skill.Call{
 		Workspace: j.claimed.Workspace, Agent: j.Agent, Surface: j.Surface, Subject: j.Subject, Key: Key(j.ID), Arguments: j.Input(),
+		Outside: j.Outside,
 	}
 	if k.Outside() {
 		return e.reach(ctx, j)
@@ -123,11 +130,27 @@ func (e *Executor) attempt(ctx context.Context, j *job) error {
 	return e.run(ctx, j)
 }
 
+// halted puts the call off while a person has switched off its skill, its agent or
+// the workspace.
+func (e *Executor) halted(ctx context.Context, j *job) error {
+	if e.Store.Switches == nil {
+		return nil
+	}
+	halts, err := e.Store.Switches(ctx, j.claimed.Workspace)
+	if err != nil {
+		return err
+	}
+	if why := cmp.Or(halts.Run(j.Agent, ""), halts.Skill(j.Skill)); why != "" {
+		return outbox.Later(errors.New(why))
+	}
+	return nil
+}
+
 // run makes a call that works in the database: it commits with its result.
 func (e *Executor) run(ctx context.Context, j *job) error {
 	err := e.withLanes(ctx, j, func(ctx context.Context, holds lane.Holds, release func(lane.Tx)) error {
 		return e.Lanes.InHold(ctx, holds, func(ctx context.Context, tx lane.Tx) error {
-			output, err := invoke(ctx, j, tx)
+			output, _, err := j.skill.Invoke(ctx, j.limit, tx, j.call)
 			if err != nil {
 				return err
 			}
@@ -158,8 +181,8 @@ func (e *Executor) run(ctx context.Context, j *job) error {
 }
 
 func (e *Executor) failed(ctx context.Context, j *job, err error) {
-	if p, ok := errors.AsType[*panicked](err); ok {
-		e.Slog.ErrorContext(ctx, "skill panicked", "skill", j.Skill, "panic", fmt.Sprint(p.value), "stack", string(p.stack))
+	if p, ok := errors.AsType[*skill.Panicked](err); ok {
+		e.Slog.ErrorContext(ctx, "skill panicked", "skill", j.Skill, "panic", fmt.Sprint(p.Value), "stack", string(p.Stack))
 	}
 	e.Slog.WarnContext(ctx, "approved call failed", "skill", j.Skill, "approval", j.ID, "error", err)
 }

@@ -57,6 +57,50 @@ func TestAnApprovedCallIsMadeWithWhatWasStored(t *testing.T) {
 	})
 }
 
+// TestWhatIsSwitchedOffIsPutOff however long that lasts, and made then.
+func TestWhatIsSwitchedOffIsPutOff(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		for name, off := range map[string]switched{"note": {skill: "note"}, "post": {agent: activity.Operator}} {
+			id := w.approved(t, name, `{"text":"a"}`)
+			w.off = off
+			for range approval.MaxAttempts + 1 {
+				if diff := cmp.Diff(outbox.Report{Claimed: 1, Retried: 1}, w.drain(t)); diff != "" {
+					t.Fatalf("%s: %s", name, diff)
+				}
+				w.over()
+			}
+			calls, _ := w.ran.count()
+			a, row := w.get(t, id), w.row(t, id)
+			if calls > 0 || a.Status != approval.Approved || a.StartedAt != nil || row.Attempts != 0 || !strings.HasSuffix(row.LastError, "is switched off") {
+				t.Errorf("%s: after %d calls it is %+v, its row %+v", name, calls, a, row)
+			}
+			w.mustBeFree(t)
+			w.off = switched{}
+			w.drain(t)
+			w.mustEnd(t, id, "", outbox.Sent, 1)
+			w.ran.calls = nil
+		}
+	})
+}
+
+// TestACallIsMadeWithTheTrustItWasAskedWith.
+func TestACallIsMadeWithTheTrustItWasAskedWith(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		for _, outside := range []bool{true, false} {
+			for _, name := range []string{"note", "post"} {
+				a := asked(name, `{"text":"a"}`)
+				a.Outside = outside
+				id := w.request(t, a)
+				w.approve(t, id)
+				w.drain(t)
+				if got := w.ran.calls[len(w.ran.calls)-1]; got.Key != approval.Key(id) || got.Outside != outside || w.get(t, id).Outside != outside {
+					t.Errorf("%s, from outside: %v: the call is %+v", name, outside, got)
+				}
+			}
+		}
+	})
+}
+
 func TestAnEditedCallIsMadeAsItWasEdited(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		id := w.request(t, asked("note", `{"text":"a"}`))

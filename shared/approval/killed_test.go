@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lanekeeper/lanekeeper/shared/approval"
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
@@ -207,7 +208,9 @@ func TestWhoHoldsTheLaneWritesTheResult(t *testing.T) {
 		if err := w.e.Handle(t.Context(), second); err != nil { // nothing is left to do
 			t.Error(err)
 		}
-		if err := w.box.Sent(t.Context(), second); err != nil {
+		var mark db.Batch
+		w.box.SentIn(&mark, second)
+		if err := w.DB.Do(t.Context(), w.Workspace, &mark); err != nil {
 			t.Error(err)
 		}
 		w.mustEnd(t, id, "", outbox.Sent, 1)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -22,6 +23,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
@@ -49,8 +51,23 @@ type world struct {
 	q     struct{ Become, Tamper, Begin, Set, Note, Notes db.Query }
 	// skills are what there is; a test may replace them.
 	skills *[]skill.Skill
+	// off is what people have switched off.
+	off switched
 	// meanwhile happens whenever skills are loaded.
 	meanwhile func()
+}
+
+// switched is the name of an agent or a skill that is off.
+type switched struct{ agent, skill string }
+
+func (s switched) Run(agent string, _ ...string) string { return is(s.agent, agent) }
+func (s switched) Skill(name string) string             { return is(s.skill, name) }
+
+func is(off, name string) string {
+	if off != name {
+		return ""
+	}
+	return name + " is switched off"
 }
 
 // ledger counts the effects of skills by key, outside of everything that is tested.
@@ -90,6 +107,7 @@ func newWorld(t testing.TB, e dbtest.Env) *world {
 	w.box, err4 = outbox.New(e.DB, ids, func() float64 { return 0.5 })
 	w.s, err5 = approval.New(approval.Deps{
 		DB: e.DB, Workspaces: workspaces, Outbox: w.box, Log: w.log, IDs: ids,
+		Switches: func(context.Context, db.Workspace) (reason.Halts, error) { return w.off, nil },
 		Skills: func(_ context.Context, _ db.Workspace, surface trace.Surface) (*skill.Set, error) {
 			w.meanwhile()
 			set, err := skill.NewSet(*w.skills...)
@@ -241,11 +259,24 @@ func (w *world) drain(t testing.TB) outbox.Report {
 // row is the approval's row in the outbox.
 func (w *world) row(t testing.TB, id string) outbox.Entry {
 	t.Helper()
-	e, err := w.box.ByKey(t.Context(), w.Workspace, approval.Key(id))
-	if err != nil {
-		t.Fatal(err)
+	e, ok := w.found(t, id)
+	if !ok {
+		t.Fatalf("approval %s has no row in the outbox", id)
 	}
 	return e
+}
+
+func (w *world) found(t testing.TB, id string) (outbox.Entry, bool) {
+	t.Helper()
+	p, err := w.box.List(t.Context(), w.Workspace, outbox.Filter{Topic: approval.Topic, Limit: 200})
+	if err != nil || p.Next != "" {
+		t.Fatalf("list the outbox: %v, more: %q", err, p.Next)
+	}
+	i := slices.IndexFunc(p.Items, func(e outbox.Entry) bool { return e.Key == approval.Key(id) })
+	if i < 0 {
+		return outbox.Entry{}, false
+	}
+	return p.Items[i], true
 }
 
 // actions are the lines of the activity log, oldest first.

@@ -5,14 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/fault"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
-
-const holdMargin = 5 * time.Second // beyond what a call may take
 
 // reach makes a call that has its effect outside, in no transaction.
 func (e *Executor) reach(ctx context.Context, j *job) error {
@@ -32,19 +29,11 @@ func (e *Executor) reach(ctx context.Context, j *job) error {
 	if err := fault.Point(ctx, "approval.started", j.call.Key); err != nil {
 		return err
 	}
-	need := j.limit
-	if deadline, ok := ctx.Deadline(); ok {
-		need = min(need, max(0, time.Until(deadline)))
-	}
-	if err := e.Lanes.Ensure(ctx, j.hold, need+holdMargin); err != nil {
+	if err := e.Lanes.Cover(ctx, j.hold, j.limit); err != nil {
 		return err
 	}
 	j.open = true
-	value, err := do(ctx, j)
-	var output []byte
-	if err == nil {
-		output, err = encoded(value)
-	}
+	output, err := j.skill.Reach(ctx, j.limit, j.call)
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("call of skill %s: %w", j.Skill, context.Cause(ctx)) // the next try decides
 	}
@@ -67,19 +56,4 @@ func (e *Executor) reach(ctx context.Context, j *job) error {
 		message = cmp.Or(refusal.Reason, "refused")
 	}
 	return e.finish(ctx, j, outcome{class: skill.ClassOf(err), message: message})
-}
-
-// do runs a skill once. What takes too long or panics may have had its effect.
-func do(ctx context.Context, j *job) (value any, err error) {
-	limited, cancel := context.WithTimeout(ctx, j.limit)
-	defer cancel()
-	value, err = guarded(func() (any, error) { return j.skill.Do(limited, j.call) })
-	if p, ok := errors.AsType[*panicked](err); ok {
-		return nil, errors.Join(&skill.Uncertain{Reason: "the skill failed"}, p)
-	}
-	_, told := errors.AsType[*skill.Refusal](err)
-	if err != nil && !told && limited.Err() != nil && ctx.Err() == nil {
-		return nil, &skill.Uncertain{Reason: fmt.Sprintf("the skill took longer than %s", j.limit)}
-	}
-	return value, err
 }

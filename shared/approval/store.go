@@ -11,6 +11,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
@@ -25,7 +26,7 @@ type queries struct {
 	Start, Execute                     db.Query
 }
 
-// Deps is what a store works with; all of it but Settled is needed.
+// Deps is what a store works with; all of it but Switches and Settled is needed.
 type Deps struct {
 	DB         *db.DB
 	Workspaces *workspace.Store
@@ -33,7 +34,9 @@ type Deps struct {
 	Log        *activity.Log
 	// Skills are those that may be used now: what is disabled is not among them.
 	Skills func(ctx context.Context, ws db.Workspace, surface trace.Surface) (*skill.Set, error)
-	IDs    func() string // time-ordered (UUIDv7)
+	// Switches reads what people have switched off in a workspace; nil: nothing is.
+	Switches func(context.Context, db.Workspace) (reason.Halts, error)
+	IDs      func() string // time-ordered (UUIDv7)
 	// Settled adds to the transaction in which a call was made, was rejected or
 	// expired: whoever waits for it learns so.
 	Settled func(context.Context, *db.Batch, Approval)
@@ -79,7 +82,7 @@ func (s *Store) Request(ctx context.Context, tx lane.Tx, a Approval) (id string,
 		return "", fmt.Errorf("ask for an approval: %w", err)
 	}
 	tx.Later().Exec(s.q.Request, a.ID, a.Skill, db.Null(a.SkillID), a.Arguments, a.Digest, db.Null(activity.Text(a.Why)), a.Execution, a.Call,
-		db.Null(a.Subject), a.Agent, a.Surface, a.Trace, a.RequestedAt, a.ExpiresAt)
+		db.Null(a.Subject), a.Agent, a.Surface, a.Trace, a.RequestedAt, a.ExpiresAt, a.Outside)
 	return a.ID, nil
 }
 

@@ -13,6 +13,7 @@ package auth
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
@@ -61,13 +62,14 @@ func (r Role) AtLeast(lowest Role) bool {
 
 // Principal is who sends a request.
 type Principal struct {
-	Workspace db.Workspace // empty while a person of several has not chosen
+	Workspace db.Workspace // empty before a person's is settled: see [Principal.In]
 	Kind      Kind
 	ID        string // of its kind
 	Role      Role   // empty for agents and sites
 
 	Email       string       // of a user
-	Memberships []Membership // of a user
+	Memberships []Membership // of a user, the oldest first
+	SignedIn    time.Time    // when the session began that the request came with; zero: with none
 	Scopes      []Scope      // of a key
 	Origins     []string     // of a site: where its pages come from; none is any
 }
@@ -82,15 +84,13 @@ type Membership struct {
 func (p Principal) String() string { return string(p.Kind) + ":" + p.ID }
 
 // In is the principal in the workspace that the request asks for, or where it asks
-// for none, in the only one there is. It is [ErrForbidden] where the principal does
-// not belong, and [ErrWorkspace] where there are several to choose from.
+// for none, in the one that a session has chosen, or else that they have belonged to
+// for longest: who makes somebody a member of another does not move them. It is
+// [ErrForbidden] where the principal does not belong.
 func (p Principal) In(asked string) (Principal, error) {
 	asked = strings.ToLower(asked)
-	switch {
-	case p.Workspace != "" && (asked == "" || asked == string(p.Workspace)):
+	if p.Workspace != "" && (asked == "" || asked == string(p.Workspace)) {
 		return p, nil
-	case asked == "" && len(p.Memberships) > 1:
-		return Principal{}, ErrWorkspace
 	}
 	for _, m := range p.Memberships {
 		if asked == "" || asked == string(m.Workspace) {

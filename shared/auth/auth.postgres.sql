@@ -6,7 +6,8 @@ SELECT user_id, email, sign_ins, workspace_id, role FROM lk_memberships($1, $2, 
 
 -- name: EnsureUser
 -- global: users is a global table
-SELECT lk_ensure_user($1, $2, $3);
+-- What a person is called, each workspace says for itself.
+SELECT lk_ensure_user($1, $2, '');
 
 -- name: BindUser
 -- global: users is a global table

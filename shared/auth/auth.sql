@@ -3,24 +3,24 @@
 UPDATE workspaces SET updated_at = updated_at WHERE id = $1;
 
 -- name: Members
-SELECT u.id, u.email, u.name, u.disabled_at, m.role, m.created_by, m.created_at
+SELECT u.id, u.email, m.name, u.disabled_at, m.role, m.version, m.created_by, m.created_at
   FROM workspace_members m JOIN users u ON u.id = m.user_id
  WHERE m.workspace_id = $1 AND u.email > $2
  ORDER BY u.email
  LIMIT $3;
 
 -- name: MemberByID
-SELECT u.id, u.email, u.name, u.disabled_at, m.role, m.created_by, m.created_at
+SELECT u.id, u.email, m.name, u.disabled_at, m.role, m.version, m.created_by, m.created_at
   FROM workspace_members m JOIN users u ON u.id = m.user_id
  WHERE m.workspace_id = $1 AND m.user_id = $2;
 
 -- name: AddMember
-INSERT INTO workspace_members (workspace_id, user_id, role, created_by, created_at)
-VALUES ($1, $2, $3, $4, lk_now());
+INSERT INTO workspace_members (workspace_id, user_id, name, role, created_by, created_at)
+VALUES ($1, $2, $3, $4, $5, lk_now());
 
 -- name: SetRole
 -- Another owner must remain.
-UPDATE workspace_members SET role = $3
+UPDATE workspace_members SET role = $3, version = version + 1
  WHERE workspace_id = $1 AND user_id = $2
    AND (role <> 'OWNER' OR CAST($3 AS text) = 'OWNER' OR EXISTS (
      SELECT 1 FROM workspace_members o JOIN users u ON u.id = o.user_id
@@ -49,6 +49,11 @@ SELECT id, name, kind, prefix, role, scopes, allowed_origins, created_by, create
  WHERE workspace_id = $1 AND id < $2
  ORDER BY id DESC
  LIMIT $3;
+
+-- name: KeyByID
+SELECT id, name, kind, prefix, role, scopes, allowed_origins, created_by, created_at, expires_at, last_used_at, revoked_at
+  FROM api_keys
+ WHERE workspace_id = $1 AND id = $2;
 
 -- name: RevokeKey
 UPDATE api_keys SET revoked_at = coalesce(revoked_at, lk_now())

@@ -5,12 +5,13 @@
 SELECT u.id, u.email, u.sign_ins, m.workspace_id, m.role
   FROM users u LEFT JOIN workspace_members m ON m.user_id = u.id
  WHERE (u.id = $1 OR u.issuer = $2 AND u.subject = $3 OR u.email = $4) AND u.disabled_at IS NULL
- ORDER BY m.workspace_id
+ ORDER BY m.created_at, m.workspace_id
  LIMIT 1000;
 
 -- name: EnsureUser
 -- global: users is a global table
-INSERT INTO users (id, email, name, created_at, updated_at) VALUES ($1, $2, $3, lk_now(), lk_now())
+-- What a person is called, each workspace says for itself.
+INSERT INTO users (id, email, created_at, updated_at) VALUES ($1, $2, lk_now(), lk_now())
 ON CONFLICT (email) DO UPDATE SET email = excluded.email
 RETURNING id;
 

@@ -62,7 +62,7 @@ func (k *APIKey) checkAPI(by Principal) error {
 	case len(k.Scopes) == 0 || len(k.Scopes) > maxList || slices.ContainsFunc(k.Scopes, func(s Scope) bool { return !scopeShape.MatchString(string(s)) }):
 		return &FieldError{"scopes", `are 1 to 20 such as "tasks:read", "*:write" or "*"`}
 	case len(k.Origins) > 0:
-		return &FieldError{"allowedOrigins", "are a site key's"}
+		return &FieldError{"origins", "are a site key's"}
 	}
 	return nil
 }
@@ -74,7 +74,7 @@ func (k *APIKey) checkSite() error {
 	case len(k.Scopes) > 0:
 		return &FieldError{"scopes", "are an API key's"}
 	case len(k.Origins) > maxList || slices.ContainsFunc(k.Origins, func(o string) bool { return !isOrigin(o) }):
-		return &FieldError{"allowedOrigins", "are at most 20 such as https://example.com"}
+		return &FieldError{"origins", "are at most 20 such as https://example.com"}
 	}
 	return nil
 }
@@ -123,6 +123,18 @@ func (s *Store) Keys(ctx context.Context, ws db.Workspace, after string, limit i
 		return nil, fmt.Errorf("list keys: %w", err)
 	}
 	return out, nil
+}
+
+// Key reads one. Errors: [ErrNotFound].
+func (s *Store) Key(ctx context.Context, ws db.Workspace, id string) (APIKey, error) {
+	var found []APIKey
+	if err := s.db.Each(ctx, ws, collectKeys(&found), s.q.KeyByID, id); err != nil {
+		return APIKey{}, fmt.Errorf("read a key: %w", err)
+	}
+	if len(found) == 0 {
+		return APIKey{}, ErrNotFound
+	}
+	return found[0], nil
 }
 
 // RevokeKey takes a key out of use for good, and answers it as it stands then; one

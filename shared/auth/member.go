@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -25,9 +26,10 @@ var (
 type Person struct {
 	ID         string
 	Email      string
-	Name       string
+	Name       string     // by which this workspace calls them
 	DisabledAt *time.Time // may not sign in since
 	Role       Role
+	Version    int    // counts changes of the role, from 1
 	CreatedBy  string // who has made them a member
 	CreatedAt  time.Time
 }
@@ -42,23 +44,37 @@ func (s *Store) Members(ctx context.Context, ws db.Workspace, after string, limi
 	return out, nil
 }
 
-// AddMember makes somebody a member, and known, if nobody has that e-mail address yet;
-// who is known keeps their name. Errors: [FieldError], [ErrTaken].
+// Member reads one. Errors: [ErrNotFound].
+func (s *Store) Member(ctx context.Context, ws db.Workspace, userID string) (Person, error) {
+	var found []Person
+	err := s.db.Each(ctx, ws, collectPeople(&found), s.q.MemberByID, userID)
+	return only(found, err)
+}
+
+// LockMember reads a member; until the transaction ends nobody else changes one.
+// Errors: [ErrNotFound].
+func (s *Store) LockMember(ctx context.Context, tx *db.Tx, userID string) (Person, error) {
+	tx.Later().Exec(s.q.LockWorkspace)
+	return s.member(ctx, tx, userID)
+}
+
+// AddMember makes somebody a member, and known, if nobody has that e-mail address yet.
+// What is answered does not tell whether they were. Errors: [FieldError], [ErrTaken].
 func (s *Store) AddMember(ctx context.Context, tx *db.Tx, email, name string, role Role, by Principal) (Person, error) {
 	email, err := Email(email)
 	switch {
 	case err != nil:
 		return Person{}, err
-	case utf8.RuneCountInString(name) > 255:
+	case utf8.RuneCountInString(name) > 255 || !utf8.ValidString(name) || strings.ContainsRune(name, 0):
 		return Person{}, &FieldError{"name", "has at most 255 characters"}
 	case role.rank() == 0:
 		return Person{}, &FieldError{"role", "is OWNER, ADMIN or MEMBER"}
 	}
-	var id string
-	if err := tx.One(ctx, []any{&id}, s.q.EnsureUser, s.ids(), email, name); err != nil {
+	id, err := s.ensure(ctx, tx, email)
+	if err != nil {
 		return Person{}, fmt.Errorf("add a member: %w", err)
 	}
-	_, err = tx.Exec(ctx, s.q.AddMember, id, role, by.String())
+	_, err = tx.Exec(ctx, s.q.AddMember, id, name, role, by.String())
 	switch {
 	case errors.Is(err, db.ErrUnique):
 		return Person{}, ErrTaken
@@ -66,6 +82,17 @@ func (s *Store) AddMember(ctx context.Context, tx *db.Tx, email, name string, ro
 		return Person{}, fmt.Errorf("add a member: %w", err)
 	}
 	return s.member(ctx, tx, id)
+}
+
+// ensure is the id of the person with an e-mail address, made unless there is one. An
+// id does not tell since when.
+func (s *Store) ensure(ctx context.Context, tx *db.Tx, email string) (id string, err error) {
+	fresh, err := uuid.NewRandomFromReader(s.random)
+	if err != nil {
+		return "", err
+	}
+	err = tx.One(ctx, []any{&id}, s.q.EnsureUser, fresh.String(), email)
+	return id, err
 }
 
 // FirstOwner makes somebody the owner of the transaction's workspace, a member of
@@ -76,7 +103,6 @@ func (s *Store) FirstOwner(ctx context.Context, tx *db.Tx, email string, by Prin
 		return false, err
 	}
 	var owners int
-	var id string
 	tx.Later().Exec(s.q.LockWorkspace)
 	if err := tx.One(ctx, []any{&owners}, s.q.CountOwners); err != nil {
 		return false, fmt.Errorf("look for an owner: %w", err)
@@ -84,7 +110,8 @@ func (s *Store) FirstOwner(ctx context.Context, tx *db.Tx, email string, by Prin
 	if owners > 0 {
 		return false, nil
 	}
-	if err := tx.One(ctx, []any{&id}, s.q.EnsureUser, s.ids(), email, ""); err != nil {
+	id, err := s.ensure(ctx, tx, email)
+	if err != nil {
 		return false, fmt.Errorf("make the first owner: %w", err)
 	}
 	_, err = s.SetRole(ctx, tx, id, Owner)
@@ -134,7 +161,12 @@ func (s *Store) change(ctx context.Context, tx *db.Tx, userID string, q db.Query
 
 func (s *Store) member(ctx context.Context, tx *db.Tx, userID string) (Person, error) {
 	var found []Person
-	if err := tx.Each(ctx, collectPeople(&found), s.q.MemberByID, userID); err != nil {
+	err := tx.Each(ctx, collectPeople(&found), s.q.MemberByID, userID)
+	return only(found, err)
+}
+
+func only(found []Person, err error) (Person, error) {
+	if err != nil {
 		return Person{}, fmt.Errorf("read a member: %w", err)
 	}
 	if len(found) == 0 {
@@ -146,7 +178,7 @@ func (s *Store) member(ctx context.Context, tx *db.Tx, userID string) (Person, e
 func collectPeople(into *[]Person) func(db.Scan) error {
 	return func(scan db.Scan) error {
 		var p Person
-		err := scan(&p.ID, &p.Email, &p.Name, &p.DisabledAt, &p.Role, &p.CreatedBy, &p.CreatedAt)
+		err := scan(&p.ID, &p.Email, &p.Name, &p.DisabledAt, &p.Role, &p.Version, &p.CreatedBy, &p.CreatedAt)
 		*into = append(*into, p)
 		return err
 	}

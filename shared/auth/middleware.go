@@ -13,8 +13,8 @@ import (
 // Require lets only requests with a valid token or session pass, the principal in
 // their context. Others are refused as problem+json: 401, which says that the token
 // is missing or invalid and nothing more; 403 where the caller does not belong in the
-// workspace, or a page of another origin asks; 400 where it is not said in which
-// workspace. unsure answers where a verifier could not tell.
+// workspace, or a page of another origin asks; 400 where several workspaces are named.
+// unsure answers where a verifier could not tell.
 func (a *Authenticator) Require(next http.Handler, unsure func(http.ResponseWriter, *http.Request, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p, renewed, err := a.principal(r)
@@ -64,6 +64,11 @@ func (a *Authenticator) principal(r *http.Request) (p Principal, renewed *http.C
 	asked := r.Header.Values("X-Workspace-Id")
 	if len(asked) > 1 {
 		return Principal{}, nil, ErrWorkspace
+	}
+	if path := r.PathValue("workspaceId"); path != "" { // what the path names counts before the header, where they belong there
+		if there, err := p.In(path); err == nil {
+			return there, renewed, nil
+		}
 	}
 	p, err = p.In(strings.Join(asked, ""))
 	return p, renewed, err

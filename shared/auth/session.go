@@ -71,13 +71,17 @@ func (s *Sessions) Name() string {
 	return "lanekeeper"
 }
 
-// Start is the cookie that signs a person or the local admin in; others have no
-// sessions: [ErrForbidden].
+// Start is the cookie that signs a person or the local admin in, to the principal's
+// workspace; of who has a session it goes on with that one. Others have no sessions:
+// [ErrForbidden].
 func (s *Sessions) Start(p Principal) (*http.Cookie, error) {
 	if p.Kind != Local && p.Kind != User {
 		return nil, ErrForbidden
 	}
-	return s.cookie(p, s.clock().Unix())
+	if p.SignedIn.IsZero() {
+		p.SignedIn = s.clock()
+	}
+	return s.cookie(p)
 }
 
 // End is the cookie that signs out.
@@ -87,8 +91,8 @@ func (s *Sessions) End() *http.Cookie {
 	return c
 }
 
-func (s *Sessions) cookie(p Principal, signedIn int64) (*http.Cookie, error) {
-	now := s.clock()
+func (s *Sessions) cookie(p Principal) (*http.Cookie, error) {
+	now, signedIn := s.clock(), p.SignedIn.Unix()
 	end := min(now.Add(SessionLife).Unix(), signedIn+int64(maxSession/time.Second))
 	token, err := sign(s.session, sessionType, sessionClaims{p.Kind, p.ID, p.Workspace, signedIn, now.Unix(), end})
 	if err != nil {
@@ -127,7 +131,7 @@ func (s *Sessions) verify(r *http.Request) (Principal, *http.Cookie, error) {
 	if s.clock().Sub(time.Unix(c.Issued, 0)) < renewAfter {
 		return p, nil, nil
 	}
-	renewed, err := s.cookie(p, c.SignedIn)
+	renewed, err := s.cookie(p)
 	return p, renewed, err
 }
 
@@ -141,15 +145,16 @@ func (s *Sessions) read(value string) (c sessionClaims, err error) {
 
 // principal is who a session's person is now.
 func (s *Sessions) principal(ctx context.Context, c sessionClaims) (Principal, error) {
-	if c.Kind == Local {
-		return local(workspace.Default), nil
+	p := local(workspace.Default)
+	if c.Kind != Local {
+		var err error
+		if p, _, err = s.store.person(ctx, who{id: c.Subject}); err != nil {
+			return Principal{}, err
+		}
 	}
-	p, _, err := s.store.person(ctx, who{id: c.Subject})
-	if err != nil {
-		return Principal{}, err
-	}
+	p.SignedIn = time.Unix(c.SignedIn, 0)
 	if chosen, err := p.In(string(c.Workspace)); err == nil {
-		p = chosen // unless they have left it, or were asked to choose
+		p = chosen // unless they have left it
 	}
 	return p, nil
 }

@@ -3,6 +3,7 @@ package auth_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -87,7 +88,7 @@ func TestASessionSaysWho(t *testing.T) {
 	}{
 		{"ada", visit("GET", g.signIn(t, g.ada)), 200, "user:" + g.ada.ID + " OWNER " + here},
 		{"ada elsewhere", visit("GET", g.signIn(t, g.ada), "X-Workspace-Id", there), 403, ""},
-		{"bob, of two", visit("GET", g.signIn(t, g.bob)), 400, ""},
+		{"bob, of two: where he was first", visit("GET", g.signIn(t, g.bob)), 200, "user:" + g.bob.ID + " MEMBER " + here},
 		{"bob here", visit("GET", g.signIn(t, g.bob), "X-Workspace-Id", here), 200, "user:" + g.bob.ID + " MEMBER " + here},
 		{"bob in two places", visit("GET", g.signIn(t, g.bob), "X-Workspace-Id", here, "X-Workspace-Id", there), 400, ""},
 		{"bob, who chose", visit("GET", bobsChoice), 200, "user:" + g.bob.ID + " OWNER " + there},
@@ -113,6 +114,62 @@ func TestASessionSaysWho(t *testing.T) {
 	}
 	if status, who := g.knock(visit("GET", bobsChoice)); status != 403 {
 		t.Errorf("bob, disabled: %d %q", status, who)
+	}
+}
+
+// Who chooses another workspace goes on with the session that there is: it ends no
+// later for that.
+func TestAChoiceDoesNotLengthenASession(t *testing.T) {
+	g := newGate(t)
+	c := g.signIn(t, g.bob)
+	h := g.a.Require(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p, _ := auth.From(r.Context())
+		chosen, err := p.In(string(g.theirs))
+		if err == nil {
+			c, err = g.sessions.Start(chosen)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}), nil)
+	for status := 200; status == 200; {
+		g.advance(time.Hour)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, visit("GET", c))
+		status = w.Code
+	}
+	if lasted := g.now().Sub(start); lasted != 7*24*time.Hour {
+		t.Errorf("it lasted %s", lasted)
+	}
+}
+
+// A path that names a workspace is about that one, where the caller belongs; otherwise
+// the header decides, and the handler sees that it is another.
+func TestAPathNamesTheWorkspace(t *testing.T) {
+	g := newGate(t)
+	here, there, elsewhere := string(g.Workspace), string(g.theirs), ids()
+	mux := http.NewServeMux()
+	mux.Handle("GET /workspaces/{workspaceId}", g.a.Require(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p, _ := auth.From(r.Context())
+		_, _ = fmt.Fprintf(w, "%s %s", p.Role, p.Workspace)
+	}), nil))
+	for _, c := range []struct {
+		p           auth.Person
+		path, asked string
+		status      int
+		in          string
+	}{
+		{g.bob, there, "", 200, "OWNER " + there}, {g.bob, there, here, 200, "OWNER " + there}, {g.bob, strings.ToUpper(there), here, 200, "OWNER " + there},
+		{g.bob, elsewhere, "", 200, "MEMBER " + here}, {g.bob, elsewhere, there, 200, "OWNER " + there}, {g.bob, "x", "", 200, "MEMBER " + here},
+		{g.ada, there, "", 200, "OWNER " + here}, {g.ada, there, there, 403, ""}, {g.ada, here, "", 200, "OWNER " + here},
+	} {
+		r := visit("GET", g.signIn(t, c.p), "X-Workspace-Id", c.asked)
+		r.URL.Path = "/workspaces/" + c.path
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, r)
+		if w.Code != c.status || w.Code == 200 && w.Body.String() != c.in {
+			t.Errorf("%s of %s, asked for %q: %d %q", c.path, c.p.Email, c.asked, w.Code, w.Body)
+		}
 	}
 }
 

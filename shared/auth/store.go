@@ -16,7 +16,7 @@ var files embed.FS
 type queries struct {
 	Memberships, EnsureUser, BindUser, SignIn                                         db.Query
 	LockWorkspace, Members, MemberByID, AddMember, SetRole, RemoveMember, CountOwners db.Query
-	KeyByHash, TouchKey, AddKey, Keys, RevokeKey                                      db.Query
+	KeyByHash, TouchKey, AddKey, Keys, KeyByID, RevokeKey                             db.Query
 }
 
 // Store keeps the people of all workspaces, and the keys of programs. Safe for
@@ -44,8 +44,8 @@ type who struct {
 	email           string
 }
 
-// person looks up somebody with all memberships, and how often they have used a
-// sign-in link. Nobody, and who is disabled, is [ErrForbidden].
+// person looks up somebody with all memberships, the oldest first, and how often they
+// have used a sign-in link. Nobody, and who is disabled, is [ErrForbidden].
 func (s *Store) person(ctx context.Context, w who) (p Principal, signIns int64, err error) {
 	p.Kind = User
 	err = s.db.Each(ctx, "", func(scan db.Scan) error {

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
@@ -46,12 +48,56 @@ func TestMembers(t *testing.T) {
 			q, err = w.s.SetRole(ctx, tx, q.ID, auth.Admin)
 			return err
 		})
-		if err != nil || q.Role != auth.Admin {
+		if err != nil || q.Role != auth.Admin || q.Version != 2 || p.Version != 1 {
 			t.Errorf("%+v, %v", q, err)
 		}
 		err = w.in(t, w.Workspace, func(ctx context.Context, tx *db.Tx) error { return w.s.RemoveMember(ctx, tx, q.ID) })
 		if got := w.members(t, w.Workspace); err != nil || !slices.Equal(got, []string{ada + " OWNER"}) {
 			t.Errorf("%v, left are %q", err, got)
+		}
+	})
+}
+
+// Another workspace learns nothing about who is added: neither a name nor whether
+// somebody was known; and it does not move them: what they ask for without naming a
+// workspace goes where it went.
+func TestWhoIsKnownStaysWhereTheyAre(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		first, second := dbtest.NewWorkspace(t, w.DB), dbtest.NewWorkspace(t, w.DB)
+		if first < second { // the order of the ids does not count
+			first, second = second, first
+		}
+		ada := address("ada")
+		add := func(ws db.Workspace, name string, role auth.Role) (p auth.Person) {
+			t.Helper()
+			err := w.in(t, ws, func(ctx context.Context, tx *db.Tx) (err error) {
+				p, err = w.s.AddMember(ctx, tx, ada, name, role, admin)
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p
+		}
+		s, err := w.s.NewSessions("the secret", true, time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		known := add(first, "Ada Lovelace", auth.Member)
+		if parsed := uuid.MustParse(known.ID); parsed.Version() != 4 {
+			t.Errorf("the id %s tells since when", known.ID)
+		}
+		w.Skew.Advance(time.Second)
+		if there := add(second, "the new one", auth.Owner); there.Name != "the new one" {
+			t.Errorf("they see %+v", there)
+		}
+		if again, err := w.s.Member(t.Context(), first, known.ID); err != nil || again.Name != "Ada Lovelace" {
+			t.Errorf("here they are %+v, %v", again, err)
+		}
+		v, err := s.MintLink(t.Context(), ada)
+		p, err2 := s.RedeemLink(t.Context(), reveal(t, v, err))
+		if err2 != nil || p.Workspace != first || p.Role != auth.Member || len(p.Memberships) != 2 || p.Memberships[0].Workspace != first {
+			t.Errorf("they come to %+v, %v", p, err2)
 		}
 	})
 }
@@ -341,13 +387,13 @@ func TestKeysAreRefused(t *testing.T) {
 		{"no scopes", admin, auth.APIKey{Name: "k", Kind: auth.APIKind, Role: auth.Member}, "scopes"},
 		{"a bad scope", admin, auth.APIKey{Name: "k", Kind: auth.APIKind, Role: auth.Member, Scopes: []auth.Scope{"tasks"}}, "scopes"},
 		{"many scopes", admin, auth.APIKey{Name: "k", Kind: auth.APIKind, Role: auth.Member, Scopes: slices.Repeat([]auth.Scope{"*"}, 21)}, "scopes"},
-		{"an API key with origins", admin, auth.APIKey{Name: "k", Kind: auth.APIKind, Role: auth.Member, Scopes: []auth.Scope{"*"}, Origins: []string{"https://a.example"}}, "allowedOrigins"},
+		{"an API key with origins", admin, auth.APIKey{Name: "k", Kind: auth.APIKind, Role: auth.Member, Scopes: []auth.Scope{"*"}, Origins: []string{"https://a.example"}}, "origins"},
 		{"a site key with a role", admin, auth.APIKey{Name: "k", Kind: auth.SiteKind, Role: auth.Member}, "role"},
 		{"a site key with scopes", admin, auth.APIKey{Name: "k", Kind: auth.SiteKind, Scopes: []auth.Scope{"*"}}, "scopes"},
-		{"an origin with a path", admin, auth.APIKey{Name: "k", Kind: auth.SiteKind, Origins: []string{"https://a.example/"}}, "allowedOrigins"},
-		{"an origin with its port", admin, auth.APIKey{Name: "k", Kind: auth.SiteKind, Origins: []string{"https://a.example:443"}}, "allowedOrigins"},
-		{"an origin in capitals", admin, auth.APIKey{Name: "k", Kind: auth.SiteKind, Origins: []string{"https://A.example"}}, "allowedOrigins"},
-		{"the null origin", admin, auth.APIKey{Name: "k", Kind: auth.SiteKind, Origins: []string{"null"}}, "allowedOrigins"},
+		{"an origin with a path", admin, auth.APIKey{Name: "k", Kind: auth.SiteKind, Origins: []string{"https://a.example/"}}, "origins"},
+		{"an origin with its port", admin, auth.APIKey{Name: "k", Kind: auth.SiteKind, Origins: []string{"https://a.example:443"}}, "origins"},
+		{"an origin in capitals", admin, auth.APIKey{Name: "k", Kind: auth.SiteKind, Origins: []string{"https://A.example"}}, "origins"},
+		{"the null origin", admin, auth.APIKey{Name: "k", Kind: auth.SiteKind, Origins: []string{"null"}}, "origins"},
 		{"an end that is over", admin, auth.APIKey{Name: "k", Kind: auth.SiteKind, ExpiresAt: &past}, "expiresAt"},
 		{"by a key", auth.Principal{Kind: auth.Key, Role: auth.Owner, Scopes: []auth.Scope{"*"}}, auth.APIKey{Name: "k", Kind: auth.SiteKind}, ""},
 		{"by an agent", auth.Principal{Kind: auth.Agent}, auth.APIKey{Name: "k", Kind: auth.SiteKind}, ""},

@@ -17,9 +17,8 @@ var (
 	ErrInvalid = errors.New("the bearer token is invalid")
 	// ErrForbidden says that whoever sends the request does not belong where it goes.
 	ErrForbidden = errors.New("you have no access to this workspace")
-	// ErrWorkspace says that a request does not tell which of the caller's workspaces
-	// it is about.
-	ErrWorkspace = errors.New("you belong to several workspaces: name one in the header X-Workspace-Id")
+	// ErrWorkspace says that a request names several workspaces.
+	ErrWorkspace = errors.New("name one workspace in the header X-Workspace-Id")
 	// ErrOrigin says that a request comes from a page that may not send it.
 	ErrOrigin = errors.New("this may not be asked for by a page of another origin")
 	// ErrUnusable says that a configured token could not be sent as a bearer.

@@ -1,12 +1,12 @@
 -- name: Get
 SELECT id, name, skill, input, cron, time_zone, event, enabled, disabled_by, disabled_reason, disabled_at, next_run_at,
-       last_run_at, last_status, last_trace_id, version, created_by, created_at, updated_at, lk_now()
+       last_run_at, last_status, last_trace_id, version, created_by, created_at, updated_at, trust = 'outside', lk_now()
   FROM agent_automations
  WHERE workspace_id = $1 AND (id = $2 OR name = $3);
 
 -- name: List
 SELECT id, name, skill, input, cron, time_zone, event, enabled, disabled_by, disabled_reason, disabled_at, next_run_at,
-       last_run_at, last_status, last_trace_id, version, created_by, created_at, updated_at, lk_now()
+       last_run_at, last_status, last_trace_id, version, created_by, created_at, updated_at, trust = 'outside', lk_now()
   FROM agent_automations
  WHERE workspace_id = $1 AND name > $2
    AND (CAST($3 AS text) IS NULL OR skill = $3)
@@ -21,21 +21,23 @@ SELECT lk_now(), (SELECT count(*) FROM agent_automations WHERE workspace_id = $1
 -- name: Insert
 -- Of its events only those count that come after it.
 INSERT INTO agent_automations (workspace_id, id, name, skill, input, cron, time_zone, event, enabled, disabled_by, disabled_reason, disabled_at,
-  next_run_at, event_xid, event_id, created_by, created_at, updated_at)
+  next_run_at, trust, event_xid, event_id, created_by, created_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, CASE WHEN $9 THEN NULL ELSE lk_now() END, $12,
+  CASE WHEN $13 THEN 'outside' ELSE 'operator' END,
   CASE WHEN CAST($8 AS text) IS NULL THEN NULL
        ELSE coalesce((SELECT xid FROM events WHERE workspace_id = $1 AND kind = $8 ORDER BY xid DESC, id DESC LIMIT 1), 0) END,
   CASE WHEN CAST($8 AS text) IS NULL THEN NULL
        ELSE coalesce((SELECT id FROM events WHERE workspace_id = $1 AND kind = $8 ORDER BY xid DESC, id DESC LIMIT 1), 0) END,
-  $13, lk_now(), lk_now())
+  $14, lk_now(), lk_now())
 RETURNING id, name, skill, input, cron, time_zone, event, enabled, disabled_by, disabled_reason, disabled_at, next_run_at,
-          last_run_at, last_status, last_trace_id, version, created_by, created_at, updated_at, lk_now();
+          last_run_at, last_status, last_trace_id, version, created_by, created_at, updated_at, trust = 'outside', lk_now();
 
 -- name: Update
 -- Of the version that was read. Events from before it was enabled, or waited for another, don't count.
 UPDATE agent_automations AS a
    SET name = $4, skill = $5, input = $6, cron = $7, time_zone = $8, event = $9, enabled = $10, disabled_by = $11, disabled_reason = $12,
        disabled_at = CASE WHEN $10 THEN NULL WHEN enabled THEN lk_now() ELSE disabled_at END, next_run_at = $13,
+       trust = CASE WHEN $14 THEN 'outside' ELSE 'operator' END,
        event_xid = CASE WHEN CAST($9 AS text) IS NULL THEN NULL WHEN a.event = $9 AND a.enabled THEN event_xid
                         ELSE coalesce((SELECT xid FROM events WHERE workspace_id = $1 AND kind = $9 ORDER BY xid DESC, id DESC LIMIT 1), 0) END,
        event_id  = CASE WHEN CAST($9 AS text) IS NULL THEN NULL WHEN a.event = $9 AND a.enabled THEN event_id
@@ -43,7 +45,7 @@ UPDATE agent_automations AS a
        version = version + 1, updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND version = $3
 RETURNING id, name, skill, input, cron, time_zone, event, enabled, disabled_by, disabled_reason, disabled_at, next_run_at,
-          last_run_at, last_status, last_trace_id, version, created_by, created_at, updated_at, lk_now();
+          last_run_at, last_status, last_trace_id, version, created_by, created_at, updated_at, trust = 'outside', lk_now();
 
 -- name: Delete
 DELETE FROM agent_automations WHERE workspace_id = $1 AND id = $2;
@@ -76,7 +78,7 @@ SELECT id, name FROM (
 UPDATE agent_automations SET updated_at = updated_at WHERE workspace_id = $1 AND id = $2;
 
 -- name: Claimed
-SELECT name, skill, input, cron, time_zone, event, enabled, next_run_at, event_xid, event_id, lk_now(), lk_begun()
+SELECT name, skill, input, trust = 'outside', cron, time_zone, event, enabled, next_run_at, event_xid, event_id, lk_now(), lk_begun()
   FROM agent_automations
  WHERE workspace_id = $1 AND id = $2;
 
@@ -97,7 +99,7 @@ UPDATE agent_automations SET last_run_at = lk_now(), last_status = $3, last_trac
 
 -- name: Using
 SELECT id, name, skill, input, cron, time_zone, event, enabled, disabled_by, disabled_reason, disabled_at, next_run_at,
-       last_run_at, last_status, last_trace_id, version, created_by, created_at, updated_at, lk_now()
+       last_run_at, last_status, last_trace_id, version, created_by, created_at, updated_at, trust = 'outside', lk_now()
   FROM agent_automations
  WHERE workspace_id = $1 AND skill = $2 AND enabled
  ORDER BY id

@@ -43,7 +43,8 @@ func (s *Store) Create(ctx context.Context, tx Tx, a Automation) (Automation, er
 }
 
 // Patch is what to change of an automation; nil leaves it as it is. A cron
-// expression takes the place of an event, and the other way round.
+// expression takes the place of an event, and the other way round. Patches are
+// people's: from then on the automation speaks in their words.
 type Patch struct {
 	Name, Skill           *string
 	Input                 []byte
@@ -54,6 +55,7 @@ type Patch struct {
 // Errors: [invalid.Error], [ErrTaken], [ErrChanged].
 func (s *Store) Patch(ctx context.Context, tx Tx, a Automation, p Patch) (Automation, error) {
 	before := a
+	a.Outside = false
 	set(&a.Name, p.Name)
 	set(&a.Skill, p.Skill)
 	if p.Input != nil {

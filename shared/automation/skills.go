@@ -48,7 +48,7 @@ func (s *Store) runCreate(ctx context.Context, tx lane.Tx, c skill.Call) (any, e
 	}
 	a, err := s.Create(ctx, tx, Automation{
 		Name: args.Name, Skill: args.Skill, Input: args.Input, Cron: args.Cron, TimeZone: args.TimeZone, Event: args.Event,
-		Enabled: true, CreatedBy: c.Agent,
+		Enabled: true, CreatedBy: c.Agent, Outside: c.Outside,
 	})
 	if _, wrong := errors.AsType[*invalid.Error](err); wrong || errors.Is(err, ErrTaken) || errors.Is(err, ErrFull) {
 		return nil, skill.Refuse("%s", err)
@@ -65,7 +65,7 @@ func (s *Store) uncreate(ctx context.Context, tx *db.Tx, _, result json.RawMessa
 		ID string `json:"automation_id"`
 	}
 	if json.Unmarshal(result, &was) != nil || was.ID == "" {
-		return false, nil
+		return false, nil //nolint:nilerr // what can't be read is not taken back
 	}
 	n, err := tx.Exec(ctx, s.q.Uncreate, was.ID)
 	if err != nil {

@@ -45,7 +45,7 @@ func (s Scope) known() bool {
 	return false
 }
 
-// Automatic is who makes the budgets of agents' days.
+// Automatic is who makes the budgets of days.
 const Automatic = "lanekeeper"
 
 // Bounds of what a budget may be.
@@ -70,9 +70,11 @@ func (a Account) Overdraft() int64 { return max(0, -a.Remaining()) }
 
 // A Budget is what may be used in one scope and one period.
 type Budget struct {
-	ID      string
-	Scope   Scope
-	ScopeID string // empty for the global scope and for no other
+	ID    string
+	Scope Scope
+	// ScopeID is empty for the global scope and for no other. An agent on one surface,
+	// such as in its beats, is agent:surface.
+	ScopeID string
 	Tokens  Account
 	// MicroUSD counts money in millionths of a dollar, and bounds it where it is Capped.
 	MicroUSD             Account
@@ -128,6 +130,14 @@ func (e *RefusedError) Error() string {
 		name += " " + e.ScopeID
 	}
 	return fmt.Sprintf("insufficient budget: %s has %d tokens left until %s", name, e.Remaining, e.FreesAt.UTC().Format(time.RFC3339))
+}
+
+// An UnpricedError names a model that has no price, by which money could be counted
+// that is capped.
+type UnpricedError struct{ Model string }
+
+func (e *UnpricedError) Error() string {
+	return fmt.Sprintf("money is capped, and the model %s has no price", e.Model)
 }
 
 // An OverlapError names the budget of the same scope whose period overlaps.

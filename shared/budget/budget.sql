@@ -1,5 +1,5 @@
 -- name: Look
--- Of the budgets of the agent, of the skill and of everything the newest that has begun, also where its period is over.
+-- Of the budgets of the agent, of it on the surface, of the skill and of everything the newest that has begun, also where its period is over.
 SELECT b.id, b.scope, b.scope_id, b.allocated, b.consumed, CAST(coalesce(sum(r.tokens), 0) AS bigint),
        b.allocated_micro_usd, b.consumed_micro_usd, CAST(coalesce(sum(r.micro_usd), 0) AS bigint),
        b.period_start, b.period_end, b.version, b.created_by, b.created_at, b.updated_at, max(r.expires_at), (SELECT lk_now())
@@ -7,7 +7,7 @@ SELECT b.id, b.scope, b.scope_id, b.allocated, b.consumed, CAST(coalesce(sum(r.t
   LEFT JOIN usage_reservations r
          ON r.workspace_id = b.workspace_id AND r.budget_id = b.id AND r.settled_at IS NULL AND r.expires_at > (SELECT lk_now())
  WHERE b.workspace_id = $1
-   AND (b.scope = 'agent' AND b.scope_id = $2 OR b.scope = 'skill' AND b.scope_id = $3 OR b.scope = 'global')
+   AND (b.scope = 'agent' AND b.scope_id IN ($2, $4) OR b.scope = 'skill' AND b.scope_id = $3 OR b.scope = 'global')
    AND b.period_start = (SELECT max(n.period_start) FROM usage_budgets n
                           WHERE n.workspace_id = $1 AND n.scope = b.scope AND n.scope_id = b.scope_id AND n.period_start <= (SELECT lk_now()))
  GROUP BY b.workspace_id, b.id
@@ -44,7 +44,7 @@ SELECT b.id, b.scope, b.scope_id, b.allocated, b.consumed, CAST(coalesce(sum(r.t
 INSERT INTO usage_reservations (workspace_id, id, budget_id, holder, tokens, micro_usd, created_at, expires_at)
 SELECT b.workspace_id, $2, b.id, $3, $4, $5, lk_now(), lk_plus(lk_now(), $6)
   FROM usage_budgets b
- WHERE b.workspace_id = $1 AND b.id IN ($7, $8, $9);
+ WHERE b.workspace_id = $1 AND b.id IN ($7, $8, $9, $10);
 
 -- name: Count
 -- A reservation never overdraws: the table refuses it.
@@ -52,7 +52,7 @@ UPDATE usage_budgets SET
   reserved = live.tokens, reserved_micro_usd = live.micro_usd, overdraft = 0, overdraft_micro_usd = 0, updated_at = lk_now()
   FROM (SELECT r.budget_id, CAST(sum(r.tokens) AS bigint) AS tokens, CAST(sum(r.micro_usd) AS bigint) AS micro_usd
           FROM usage_reservations r
-         WHERE r.workspace_id = $1 AND r.budget_id IN ($2, $3, $4) AND r.settled_at IS NULL AND r.expires_at > (SELECT lk_now())
+         WHERE r.workspace_id = $1 AND r.budget_id IN ($2, $3, $4, $5) AND r.settled_at IS NULL AND r.expires_at > (SELECT lk_now())
          GROUP BY r.budget_id) AS live
  WHERE workspace_id = $1 AND id = live.budget_id;
 
@@ -116,7 +116,7 @@ SELECT CAST(coalesce(sum(l.total_tokens), 0) AS bigint)
        WHEN 'project' THEN CAST(l.project_id AS text)
        WHEN 'milestone' THEN CAST(l.milestone_id AS text)
        WHEN 'task' THEN CAST(l.task_id AS text)
-       WHEN 'agent' THEN l.agent
+       WHEN 'agent' THEN CASE WHEN b.scope_id = l.agent || ':' || l.surface THEN b.scope_id ELSE l.agent END
        WHEN 'skill' THEN l.skill
        END = b.scope_id;
 

@@ -4,7 +4,7 @@
 SELECT b.id
   FROM usage_budgets b
  WHERE b.workspace_id = $1
-   AND (b.scope = 'agent' AND b.scope_id = $2 OR b.scope = 'skill' AND b.scope_id = $3 OR b.scope = 'global')
+   AND (b.scope = 'agent' AND b.scope_id IN ($2, $4) OR b.scope = 'skill' AND b.scope_id = $3 OR b.scope = 'global')
    AND b.period_start <= (SELECT lk_now()) AND b.period_end > (SELECT lk_now());
 
 -- name: LockThese

@@ -165,7 +165,7 @@ func TestUsageIsAddedUp(t *testing.T) {
 			t.Helper()
 			ask := request(agent, 1000)
 			ask.Skill, ask.Surface, ask.Model = skill, surface, model
-			check(t, w.s.Settle(t.Context(), w.Workspace, w.reserve(t, ask), budget.Used{Usage: u}))
+			w.settleAs(t, w.reserve(t, ask), budget.Used{Usage: u})
 		}
 		use("a", "plan", "claude-opus-4", trace.Heartbeat, llm.Usage{PromptTokens: 10, CompletionTokens: 1, CacheReadTokens: 2, CacheWriteTokens: 4})
 		use("a", "", "claude-opus-4", trace.Heartbeat, llm.Usage{PromptTokens: 10})

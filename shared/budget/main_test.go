@@ -81,7 +81,14 @@ func (w world) refused(t testing.TB, r budget.Request) budget.RefusedError {
 
 func (w world) settle(t testing.TB, r budget.Reservation, tokens int) {
 	t.Helper()
-	check(t, w.s.Settle(t.Context(), w.Workspace, r, budget.Used{Usage: llm.Usage{CompletionTokens: tokens}}))
+	w.settleAs(t, r, budget.Used{Usage: llm.Usage{CompletionTokens: tokens}})
+}
+
+func (w world) settleAs(t testing.TB, r budget.Reservation, u budget.Used) (microUSD int64) {
+	t.Helper()
+	microUSD, err := w.s.Settle(t.Context(), w.Workspace, r, u)
+	check(t, err)
+	return microUSD
 }
 
 // month is a budget of tokens for the 30 days around noon.

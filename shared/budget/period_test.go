@@ -43,22 +43,22 @@ func TestADayRollsOver(t *testing.T) {
 
 func TestAPersonsBudgetGoesOnByItself(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
-		week := w.month(budget.Agent, "a", 1000)
+		week := w.month(budget.Agent, "a:hb", 1000)
 		week.End = week.Start.AddDate(0, 0, 16)
-		week.Capped, week.MicroUSD.Allocated = true, 77
+		week.Capped, week.MicroUSD.Allocated = true, 77_000
 		w.create(t, week)
 		ask := request("a", 600)
-		ask.Day = 10 // is for agents without a budget of their own
+		ask.Model, ask.Day = "claude-sonnet-4", 10 // a day is for agents without a budget there
 		w.settle(t, w.reserve(t, ask), 600)
 		w.refused(t, ask)
-		planned := w.month(budget.Agent, "a", 5)
+		planned := w.month(budget.Agent, "a:hb", 5)
 		planned.Start, planned.End = week.End.AddDate(0, 0, 18), week.End.AddDate(0, 0, 19)
 		w.create(t, planned)
 
 		w.Skew.Advance(36 * time.Hour)
 		w.reserve(t, ask)
 		next := w.all(t)[2]
-		if next.Tokens.Allocated != 1000 || next.MicroUSD.Allocated != 77 || !next.Capped || !next.Start.Equal(week.End) ||
+		if next.Tokens.Allocated != 1000 || next.MicroUSD.Allocated != 77_000 || !next.Capped || !next.Start.Equal(week.End) ||
 			!next.End.Equal(week.End.AddDate(0, 0, 16)) || next.CreatedBy != "ann" {
 			t.Errorf("the next period is %+v", next)
 		}

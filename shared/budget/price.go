@@ -72,6 +72,20 @@ func (p *prices) of(model string) (found price, known bool) {
 // and of a maker, which have no digits: us.anthropic.
 var leads = regexp.MustCompile(`^(.*/)?([a-z-]+\.)*`)
 
+// dearest is a price that none of the models goes beyond, and the first of them that
+// has none itself.
+func (p *prices) dearest(models ...string) (most price, unpriced *UnpricedError) {
+	for _, model := range models {
+		one, known := p.of(model)
+		if !known && unpriced == nil {
+			unpriced = &UnpricedError{model}
+		}
+		most.input, most.output = max(most.input, one.input), max(most.output, one.output)
+		most.cacheWrite = max(most.cacheWrite, one.cacheWrite)
+	}
+	return most, unpriced
+}
+
 func plainName(model string) string {
 	model = strings.ToLower(strings.TrimSpace(model))
 	return model[len(leads.FindString(model)):]

@@ -54,6 +54,7 @@ func TestTheBurnIsThatOfTheScopesLastDay(t *testing.T) {
 		budgets := map[string]budget.Budget{
 			"global": w.create(t, w.month(budget.Global, "", 10_000)),
 			"agent":  w.create(t, w.month(budget.Agent, "a", 10_000)),
+			"beats":  w.create(t, w.month(budget.Agent, "b:hb", 10_000)),
 			"skill":  w.create(t, w.month(budget.Skill, "plan", 10_000)),
 			"task":   w.create(t, w.month(budget.Task, "0199a1b2-0000-7000-8000-00000000000a", 10_000)),
 		}
@@ -61,14 +62,14 @@ func TestTheBurnIsThatOfTheScopesLastDay(t *testing.T) {
 			t.Helper()
 			ask := request(agent, 1000)
 			ask.Skill, ask.Task = skill, task
-			check(t, w.s.Settle(t.Context(), w.Workspace, w.reserve(t, ask), budget.Used{Usage: llm.Usage{PromptTokens: tokens}}))
+			w.settleAs(t, w.reserve(t, ask), budget.Used{Usage: llm.Usage{PromptTokens: tokens}})
 		}
 		use("a", "plan", "", 900)
 		w.Skew.Advance(25 * time.Hour)
 		use("a", "", "", 1)
 		use("b", "plan", "", 10)
 		use("b", "", budgets["task"].ScopeID, 100)
-		for scope, want := range map[string]int64{"global": 111, "agent": 1, "skill": 10, "task": 100} {
+		for scope, want := range map[string]int64{"global": 111, "agent": 1, "beats": 110, "skill": 10, "task": 100} {
 			p, err := w.s.Projection(t.Context(), w.Workspace, budgets[scope].ID)
 			if err != nil || p.DailyBurnRate != want {
 				t.Errorf("%s burns %d (%v), want %d", scope, p.DailyBurnRate, err, want)

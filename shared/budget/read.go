@@ -8,29 +8,6 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
-// State is what an agent may use in its present period.
-type State struct {
-	Account
-	FreesAt time.Time // when the period ends; zero while the agent has used nothing in it
-}
-
-// Spent adds a look at an agent's budget to a batch. Until something of it is used,
-// a day is full: day tokens.
-func (s *Store) Spent(b *db.Batch, agent string, day int64) *State {
-	state := &State{Account: Account{Allocated: day}}
-	b.Each(func(scan db.Scan) error {
-		var found []Budget
-		if err := collect(&found)(scan); err != nil {
-			return err
-		}
-		if own := found[0]; own.Scope == Agent && own.active() {
-			*state = State{own.Tokens, own.End}
-		}
-		return nil
-	}, s.q.Look, agent, "")
-	return state
-}
-
 // Get reads one, or answers [ErrNotFound].
 func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Budget, error) {
 	var found []Budget

@@ -22,6 +22,8 @@ type Request struct {
 	Session   string // optional
 	Task      string // optional
 	Model     string // the provider's id, for the price
+	// Others are models that may answer in its place: the dearest counts.
+	Others []string
 
 	Input  int64 // an estimate of the tokens it gets
 	Output int64 // the most tokens it may answer with
@@ -30,9 +32,12 @@ type Request struct {
 	Min int64
 	// Lease is how long the reservation lives: longer than the call may take.
 	Lease time.Duration
-	// Day is how many tokens the agent has for a calendar day (UTC) for which nobody
-	// has given it a budget; zero: as many as it likes.
-	Day int64
+	// Day is how many tokens the agent has on the surface for a calendar day (UTC) for
+	// which nobody has given it a budget there; zero: as many as it likes. DayMicroUSD is
+	// how much money; zero: it has no cap of its own.
+	Day, DayMicroUSD int64
+	// Priced refuses models that have no price, as a budget does that is capped in money.
+	Priced bool
 }
 
 // A Reservation is a request as it was granted: with the Output that is free.
@@ -50,11 +55,14 @@ func (r Request) check() error {
 		return fmt.Errorf("reserve %d tokens and %d, %d at least", r.Input, r.Output, r.Min)
 	case r.Lease < time.Millisecond || r.Lease > MaxLease:
 		return fmt.Errorf("reserve for %s", r.Lease)
-	case r.Day < 0 || r.Day > MaxTokens:
-		return fmt.Errorf("reserve of %d tokens a day", r.Day)
+	case r.Day < 0 || r.Day > MaxTokens || r.DayMicroUSD < 0 || r.DayMicroUSD > MaxMicroUSD:
+		return fmt.Errorf("reserve of %d tokens and %d micro-dollars a day", r.Day, r.DayMicroUSD)
 	}
 	return nil
 }
+
+// here is the scope id of the agent's budgets on the surface.
+func (r Request) here() string { return r.Agent + ":" + string(r.Surface) }
 
 // errPeriod says that a budget's next period has to be made first.
 var errPeriod = errors.New("a period is over")
@@ -63,7 +71,8 @@ var errPeriod = errors.New("a period is over")
 const maxRolls = 3
 
 // Reserve takes what a call may use at most from every budget that covers it, those
-// of the agent, the skill and the workspace, or from none: a [RefusedError]. It takes
+// of the agent, of the agent on the surface, of the skill and the workspace, or from
+// none: a [RefusedError], or an [UnpricedError] where one is capped in money. It takes
 // two round trips; more when a period has ended since the last one. After
 // [db.ErrUncertain] something may be reserved until the lease ends.
 func (s *Store) Reserve(ctx context.Context, ws db.Workspace, req Request) (Reservation, error) {
@@ -94,9 +103,9 @@ func (s *Store) reserve(ctx context.Context, ws db.Workspace, req Request) (Rese
 		tx.Later().Each(func(scan db.Scan) error {
 			locked = append(locked, "")
 			return scan(&locked[len(locked)-1])
-		}, s.q.Lock, req.Agent, req.Skill)
+		}, s.q.Lock, req.Agent, req.Skill, req.here())
 		keep := s.stalePrices(tx.Later())
-		if err := tx.Each(ctx, collect(&over), s.q.Look, req.Agent, req.Skill); err != nil {
+		if err := tx.Each(ctx, collect(&over), s.q.Look, req.Agent, req.Skill, req.here()); err != nil {
 			return err
 		}
 		keep()
@@ -105,17 +114,20 @@ func (s *Store) reserve(ctx context.Context, ws db.Workspace, req Request) (Rese
 		if len(due) > 0 || slices.ContainsFunc(over, func(b Budget) bool { return !slices.Contains(locked, b.ID) }) {
 			return errPeriod
 		}
-		p, _ := s.prices.of(req.Model)
+		p, unpriced := s.prices.dearest(append([]string{req.Model}, req.Others...)...)
+		if unpriced != nil && (req.Priced || slices.ContainsFunc(over, func(b Budget) bool { return b.Capped })) {
+			return unpriced
+		}
 		var err error
 		if r.Output, err = req.grant(over, p); err != nil || len(over) == 0 {
 			return err
 		}
-		ids := [3]any{}
+		ids := [4]any{}
 		for i, b := range over {
 			ids[i] = b.ID
 		}
-		tx.Later().Exec(s.q.Hold, r.ID, req.Execution, r.Input+r.Output, p.most(r.Input, r.Output), req.Lease.Milliseconds(), ids[0], ids[1], ids[2])
-		tx.Later().Exec(s.q.Count, ids[0], ids[1], ids[2])
+		tx.Later().Exec(s.q.Hold, r.ID, req.Execution, r.Input+r.Output, p.most(r.Input, r.Output), req.Lease.Milliseconds(), ids[0], ids[1], ids[2], ids[3])
+		tx.Later().Exec(s.q.Count, ids[0], ids[1], ids[2], ids[3])
 		return nil
 	})
 	return r, err
@@ -150,8 +162,8 @@ func (r Request) grant(over []Budget, p price) (int64, error) {
 	return 0, refused
 }
 
-// room is the output that a budget has left beside the input. A model without a
-// price is free, as long as there is any money.
+// room is the output that a budget has left beside the input. A model that costs
+// nothing is free, as long as there is any money.
 func (r Request) room(b Budget, p price, tokens, microUSD int64) int64 {
 	left := tokens - r.Input
 	if !b.Capped {
@@ -173,26 +185,29 @@ func (r Request) due(over []Budget) (due []Budget) {
 	bounded := r.Day == 0
 	for _, b := range over {
 		repeats := b.CreatedBy != Automatic
-		bounded = bounded || b.Scope == Agent && (b.active() || repeats)
+		bounded = bounded || b.Scope == Agent && b.ScopeID == r.here() && (b.active() || repeats)
 		if !b.active() && repeats {
 			due = append(due, b)
 		}
 	}
 	if !bounded {
-		due = append(due, Budget{Scope: Agent, ScopeID: r.Agent, Tokens: Account{Allocated: r.Day}, CreatedBy: Automatic})
+		due = append(due, Budget{
+			Scope: Agent, ScopeID: r.here(), Tokens: Account{Allocated: r.Day},
+			MicroUSD: Account{Allocated: r.DayMicroUSD}, Capped: r.DayMicroUSD > 0, CreatedBy: Automatic,
+		})
 	}
 	return due
 }
 
 // roll makes the next periods of those that are over, cut where a period begins
-// that was planned. An agent's day gets what the request says, any other what the
+// that was planned. A day that nobody made gets what the request says, any other what the
 // last period had.
 func (s *Store) roll(ctx context.Context, ws db.Workspace, req Request) error {
 	err := s.db.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
 		var now time.Time
 		var over []Budget
 		tx.Later().One([]any{&now}, s.q.LockPeriods)
-		if err := tx.Each(ctx, collect(&over), s.q.Look, req.Agent, req.Skill); err != nil {
+		if err := tx.Each(ctx, collect(&over), s.q.Look, req.Agent, req.Skill, req.here()); err != nil {
 			return err
 		}
 		due := req.due(over)

@@ -10,6 +10,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 func TestStatementsAndRoundTrips(t *testing.T) {
@@ -30,11 +31,6 @@ func TestStatementsAndRoundTrips(t *testing.T) {
 			{"a reservation", db.Stats{Statements: 4, RoundTrips: 2}, func() { r = w.reserve(t, ask) }},
 			{"giving back", db.Stats{Statements: 3, RoundTrips: 1}, func() { check(t, w.s.Release(t.Context(), w.Workspace, r)) }},
 			{"a refusal", db.Stats{Statements: 2, RoundTrips: 1}, func() { w.refused(t, request("b", 20_000)) }},
-			{"a look", db.Stats{Statements: 1, RoundTrips: 1}, func() {
-				var b db.Batch
-				w.s.Spent(&b, "a", 1000)
-				check(t, w.DB.Read(t.Context(), w.Workspace, &b))
-			}},
 		} {
 			if got := w.spent(step.do); got != step.want {
 				t.Errorf("%s: %+v, want %+v", step.what, got, step.want)
@@ -52,7 +48,7 @@ func TestEveryBudgetThatCoversTheCallIsCharged(t *testing.T) {
 		ask.Skill, ask.Day = "plan", 1000
 		r := w.reserve(t, ask)
 		agent := w.all(t)[3]
-		if agent.Scope != budget.Agent || agent.ScopeID != "a" || agent.Tokens.Allocated != 1000 || agent.CreatedBy != budget.Automatic ||
+		if agent.Scope != budget.Agent || agent.ScopeID != "a:hb" || agent.Tokens.Allocated != 1000 || agent.CreatedBy != budget.Automatic ||
 			!agent.Start.Equal(w.noon.Truncate(24*time.Hour)) || agent.End.Sub(agent.Start) != 24*time.Hour {
 			t.Errorf("the agent's day is %+v", agent)
 		}
@@ -73,7 +69,7 @@ func TestOneBudgetWithTooLittleRefusesForAll(t *testing.T) {
 		ask := request("a", 600)
 		ask.Day = 500
 		got := w.refused(t, ask)
-		if got.Scope != budget.Agent || got.ScopeID != "a" || got.Remaining != 500 || !got.FreesAt.Equal(w.noon.Add(12*time.Hour)) {
+		if got.Scope != budget.Agent || got.ScopeID != "a:hb" || got.Remaining != 500 || !got.FreesAt.Equal(w.noon.Add(12*time.Hour)) {
 			t.Errorf("refused by %+v", got)
 		}
 		w.holds(t, global.ID, 0, 0)
@@ -128,25 +124,109 @@ func TestMoneyBoundsWhereItIsAllocated(t *testing.T) {
 		if got := w.refused(t, ask); got.Scope != budget.Global {
 			t.Errorf("%+v", got)
 		}
-		check(t, w.s.Settle(t.Context(), w.Workspace, first, budget.Used{
+		cost := w.settleAs(t, first, budget.Used{
 			Usage: llm.Usage{PromptTokens: 100, CompletionTokens: 10, CacheReadTokens: 1000, CacheWriteTokens: 100},
 			Model: "claude-sonnet-4-20250514",
-		}))
+		})
+		if cost != 1125 {
+			t.Errorf("it cost %d µ$", cost)
+		}
 		if got := w.get(t, b.ID); got.MicroUSD.Consumed != 300+150+300+375 || got.Tokens.Consumed != 1210 || !got.Capped {
 			t.Errorf("%+v", got)
 		}
 
-		// One without a price counts as nothing, while there is any money.
-		free := request("a", 50_000)
-		w.settle(t, w.reserve(t, free), 50_000)
-		if got := w.get(t, b.ID).MicroUSD; got.Consumed != 1125 {
-			t.Errorf("%d µ$ are consumed", got.Consumed)
+		// One that answers under a name without a price costs what the one asked for does.
+		if cost := w.settleAs(t, w.reserve(t, ask), budget.Used{Usage: llm.Usage{CompletionTokens: 10_000}, Model: "profile/x"}); cost != 150_000 {
+			t.Errorf("it cost %d µ$", cost)
 		}
-		check(t, w.s.Settle(t.Context(), w.Workspace, w.reserve(t, ask), budget.Used{Usage: llm.Usage{CompletionTokens: 10_000}}))
 		if got := w.get(t, b.ID).MicroUSD; got.Overdraft() == 0 {
 			t.Errorf("no overdraft: %+v", got)
 		}
-		w.refused(t, free)
+		w.refused(t, ask)
+	})
+}
+
+func TestTheDearestThatMayAnswerCounts(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		capped := w.month(budget.Global, "", 1_000_000)
+		capped.Capped, capped.MicroUSD.Allocated = true, 80_000
+		b := w.create(t, capped)
+		ask := request("a", 1000)
+		ask.Model, ask.Others = "claude-3-5-haiku", []string{"claude-opus-4", "claude-sonnet-4"}
+		w.reserve(t, ask)
+		if got := w.get(t, b.ID).MicroUSD; got.Reserved != 75_000 {
+			t.Errorf("%d µ$ are reserved", got.Reserved)
+		}
+	})
+}
+
+// TestAModelWithoutAPriceIsRefusedWhereMoneyIsCapped, since nobody could say when the
+// money is used up.
+func TestAModelWithoutAPriceIsRefusedWhereMoneyIsCapped(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		unpriced := func(ask budget.Request) {
+			t.Helper()
+			_, err := w.s.Reserve(t.Context(), w.Workspace, ask)
+			if e, ok := errors.AsType[*budget.UnpricedError](err); !ok || e.Model != "demo" {
+				t.Errorf("it is %v", err)
+			}
+		}
+		ask := request("a", 100)
+		if cost := w.settleAs(t, w.reserve(t, ask), budget.Used{Usage: llm.Usage{CompletionTokens: 100}}); cost != 0 {
+			t.Errorf("where nothing is capped it cost %d µ$", cost)
+		}
+		day, priced := ask, ask
+		day.Day, day.DayMicroUSD = 1000, 1000
+		unpriced(day)
+		priced.Priced = true
+		unpriced(priced)
+		fallback := priced
+		fallback.Model, fallback.Others = "claude-sonnet-4", []string{"demo"}
+		unpriced(fallback)
+		capped := w.month(budget.Global, "", 1_000_000)
+		capped.Capped, capped.MicroUSD.Allocated = true, budget.MaxMicroUSD
+		w.create(t, capped)
+		unpriced(ask)
+	})
+}
+
+// TestBeatsLeaveThePersonTheirDay: what the beats of a day may use binds nobody else;
+// what an agent may use binds it everywhere.
+func TestBeatsLeaveThePersonTheirDay(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		beat, person := request("a", 600), request("a", 600)
+		beat.Day, person.Surface = 1000, trace.Operate
+		w.settle(t, w.reserve(t, beat), 600)
+		w.refused(t, beat)
+		w.settle(t, w.reserve(t, person), 600)
+		w.create(t, w.month(budget.Agent, "a", 700))
+		w.settle(t, w.reserve(t, person), 600)
+		for _, ask := range []budget.Request{beat, person} {
+			if got := w.refused(t, ask); ask.Day == 0 && got.ScopeID != "a" {
+				t.Errorf("refused by %+v", got)
+			}
+		}
+		beat.Output = 200 // of the day 400 are left, of the agent's 100
+		if got := w.refused(t, beat); got.ScopeID != "a" {
+			t.Errorf("refused by %+v", got)
+		}
+	})
+}
+
+func TestTheMoneyOfADay(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		ask := request("a", 1000)
+		ask.Model, ask.Min, ask.Day, ask.DayMicroUSD = "claude-sonnet-4", 1, 100_000, 20_000
+		w.settle(t, w.reserve(t, ask), 1000)
+		if r := w.reserve(t, ask); r.Output != 333 { // for 5,000 µ$
+			t.Errorf("granted %d", r.Output)
+		}
+		ask.Min = 100
+		w.refused(t, ask)
+		w.Skew.Advance(24 * time.Hour)
+		if r := w.reserve(t, ask); r.Output != 1000 {
+			t.Errorf("the next day it is granted %d", r.Output)
+		}
 	})
 }
 
@@ -226,34 +306,6 @@ func TestAPartOfABatchSettlesOrNeitherDoes(t *testing.T) {
 	})
 }
 
-func TestALookAtAnAgentsDay(t *testing.T) {
-	onEach(t, func(t *testing.T, w world) {
-		look := func() budget.State {
-			t.Helper()
-			var b db.Batch
-			state := w.s.Spent(&b, "a", 1000)
-			check(t, w.DB.Read(t.Context(), w.Workspace, &b))
-			return *state
-		}
-		w.create(t, w.month(budget.Global, "", 50))
-		if got := look(); got.Remaining() != 1000 || !got.FreesAt.IsZero() {
-			t.Errorf("before anything was used: %+v", got)
-		}
-		ask := request("a", 20)
-		ask.Day = 1000
-		w.settle(t, w.reserve(t, ask), 20)
-		w.reserve(t, ask)
-		midnight := w.noon.Add(12 * time.Hour)
-		if got := look(); got.Account != (budget.Account{Allocated: 1000, Consumed: 20, Reserved: 20}) || !got.FreesAt.Equal(midnight) {
-			t.Errorf("then: %+v", got)
-		}
-		w.Skew.Advance(12 * time.Hour)
-		if got := look(); got.Remaining() != 1000 || !got.FreesAt.IsZero() {
-			t.Errorf("on the next day: %+v", got)
-		}
-	})
-}
-
 func TestRequestsThatMakeNoSense(t *testing.T) {
 	w := world{Env: dbtest.New(t, dbtest.OnSQLite)}
 	w.s = open(t, w.DB)
@@ -265,6 +317,7 @@ func TestRequestsThatMakeNoSense(t *testing.T) {
 		"no lease":          func(r *budget.Request) { r.Lease = 0 },
 		"a lease of a day":  func(r *budget.Request) { r.Lease = 24 * time.Hour },
 		"a negative day":    func(r *budget.Request) { r.Day = -1 },
+		"a day in the red":  func(r *budget.Request) { r.DayMicroUSD = -1 },
 		"nobody to hold it": func(r *budget.Request) { r.Execution, r.Day = "", 100 },
 	} {
 		ask := request("a", 10)

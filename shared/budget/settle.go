@@ -23,29 +23,30 @@ const modelCall = "model_call"
 // its reservation, in one transaction of one round trip. It happens once: settling
 // again changes nothing, so that it may be tried again after [db.ErrUncertain]. It
 // counts also when the reservation had ended before; what is used beyond the
-// budget is recorded as its overdraft.
-func (s *Store) Settle(ctx context.Context, ws db.Workspace, r Reservation, u Used) error {
+// budget is recorded as its overdraft. It answers what the call cost, also with an
+// error, as far as the price is known.
+func (s *Store) Settle(ctx context.Context, ws db.Workspace, r Reservation, u Used) (microUSD int64, err error) {
 	if err := s.freshPrices(ctx); err != nil {
-		return fmt.Errorf("settle: %w", err)
+		return 0, fmt.Errorf("settle: %w", err)
 	}
 	var b db.Batch
-	s.SettleIn(&b, r, u)
+	microUSD = s.SettleIn(&b, r, u)
 	if err := s.db.Do(ctx, ws, &b); err != nil {
-		return fmt.Errorf("settle: %w", err)
+		return microUSD, fmt.Errorf("settle: %w", err)
 	}
-	return nil
+	return microUSD, nil
 }
 
 // SettleIn is Settle as part of a batch, such as the one that records the answer,
 // at the prices that this process has read last. It locks budgets.
-func (s *Store) SettleIn(b *db.Batch, r Reservation, u Used) {
+func (s *Store) SettleIn(b *db.Batch, r Reservation, u Used) (microUSD int64) {
 	model := cmp.Or(u.Model, r.Model, "unknown")
 	used := bounded(u.Usage)
 	p, known := s.prices.of(model)
 	if !known {
 		p, known = s.prices.of(r.Model) // the name under which it was asked for
 	}
-	microUSD := p.cost(used)
+	microUSD = p.cost(used)
 	var cost any
 	if known {
 		cost = microUSD
@@ -55,6 +56,7 @@ func (s *Store) SettleIn(b *db.Batch, r Reservation, u Used) {
 	b.Exec(s.q.End, r.ID)
 	b.Exec(s.q.Log, r.ID, db.Null(r.Execution), r.Trace, db.Null(r.Session), db.Null(r.Task), r.Agent, db.Null(r.Skill), r.Surface,
 		cmp.Or(u.Operation, modelCall), model, used.PromptTokens, used.CompletionTokens, used.CacheReadTokens, used.CacheWriteTokens, cost)
+	return microUSD
 }
 
 // Release gives a reservation back of which nothing was used. It changes nothing

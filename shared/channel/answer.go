@@ -57,6 +57,9 @@ func (e *AnswerError) Error() string {
 	return text
 }
 
+// RetryAfter makes the outbox wait as long.
+func (e *AnswerError) RetryAfter() time.Duration { return e.After }
+
 const longestAfter = time.Hour
 
 // refused is the error of an answer whose status is not good. keyed says that a

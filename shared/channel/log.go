@@ -26,6 +26,6 @@ func (l *Log) Send(ctx context.Context, m Message) error {
 		}
 		body = body[:n] + "…"
 	}
-	l.Slog.InfoContext(ctx, "message", "thread", m.Thread, "key", m.Key, "address", m.Address, "body", body, "bytes", len(m.Body))
+	l.Slog.InfoContext(ctx, "message", "thread", m.Thread, "address", m.Address, "body", body, "bytes", len(m.Body))
 	return nil
 }

@@ -107,9 +107,11 @@ type queries struct {
 	Diagnose, Used, Cool, Get, List, Insert, Supersede db.Query
 	Relapse, Change                                    db.Query
 	Switch, On, Switches, ListSwitches, Release        db.Query
+	GetSwitch                                          db.Query
 	Orphans, Close, Oldest, PurgeActivity, PurgeEvents db.Query
 	PurgeExecutions, PurgeOutbox, PurgeApprovals       db.Query
-	PurgeMemories, PurgeUsage                          db.Query
+	PurgeMemories, PurgeUsage, PurgeBudgets            db.Query
+	PurgeHeals, Silent                                 db.Query
 }
 
 // Store heals in all workspaces.

@@ -44,7 +44,7 @@ type world struct {
 
 type queries struct {
 	Executions, Count, Happens, StatusOf, OldOutbox, OldRun, Outboxes, Touch db.Query
-	ManyMemories, ManyUsages, Left                                           db.Query
+	ManyMemories, ManyUsages, Left, Day, Budgets                             db.Query
 }
 
 //go:embed testdata/*.sql
@@ -403,7 +403,7 @@ func TestKillSwitches(t *testing.T) {
 			ids[string(scope)] = first.ID
 		}
 		k := on()
-		if k.Run("operator", "x") == "" || k.Run("other", "m") == "" || k.Run("other", "x") != "" || k.Skill("s") == "" || k.Skill("t") != "" {
+		if k.Run("operator", "x") == "" || k.Run("other", "m") == "" || k.Run("other", "x", "m") != "a kill switch stops the model m" || k.Run("other", "x") != "" || k.Skill("s") == "" || k.Skill("t") != "" {
 			t.Errorf("on are %+v", k)
 		}
 		whole, err := set(heal.Workspace, "")
@@ -512,7 +512,7 @@ func TestWhatNobodyGoesOnWithIsClosed(t *testing.T) {
 			if err := w.DB.Read(t.Context(), w.Workspace, &b); err != nil {
 				t.Fatal(err)
 			}
-			return *list
+			return list.Cut
 		}
 		if n := orphans(); len(n) > 0 {
 			t.Errorf("orphans at once: %v", n)

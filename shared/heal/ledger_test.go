@@ -107,7 +107,7 @@ func TestAnOrphanTakenUpMeanwhileIsLeftAlone(t *testing.T) {
 		err := w.lanes.Do(t.Context(), lane.Request{Workspace: w.Workspace, Lane: lane.Execution(id), Holder: "test"}, lane.Wait{}, func(context.Context, *lane.Hold) error {
 			_, err := w.DB.Exec(t.Context(), w.Workspace, w.q.Touch, id) // resumed
 			var c db.Batch
-			w.s.Close(&c, *found)
+			w.s.Close(&c, found.Cut)
 			return errors.Join(err, w.DB.Do(t.Context(), w.Workspace, &c))
 		})
 		var status string
@@ -160,6 +160,31 @@ func TestPurgeGoesByTheEnd(t *testing.T) {
 	})
 }
 
+// TestHealsThatAreOverGo, when they are as old as activity may be; one that can be undone
+// stays.
+func TestHealsThatAreOverGo(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		for _, name := range []string{"weather", "news"} {
+			w.skill(t, name, name+".example")
+			w.calls(t, name, "theirs", "theirs", "theirs")
+			w.beat(t)
+		}
+		if err := w.undo(t, w.ledger(t)[0].ID); err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range []struct {
+			advance time.Duration
+			want    int
+		}{{0, 2}, {15 * 24 * time.Hour, 2}, {2 * 24 * time.Hour, 1}} { // a relapse counts for 16 days
+			w.Skew.Advance(step.advance)
+			_, err := w.s.Purge(t.Context(), w.Workspace, heal.Retention{Activity: 5 * 24 * time.Hour, Events: 7 * 24 * time.Hour, Outbox: 30 * 24 * time.Hour})
+			if left := w.ledger(t); err != nil || len(left) != step.want || left[len(left)-1].Skill != "weather" {
+				t.Errorf("after %s there are %+v, %v", step.advance, left, err)
+			}
+		}
+	})
+}
+
 // TestABacklogGoesInRounds: 2,000 rows of a kind at once; of usage, what is older than
 // a month.
 func TestABacklogGoesInRounds(t *testing.T) {
@@ -186,6 +211,24 @@ func TestABacklogGoesInRounds(t *testing.T) {
 			if err := errors.Join(err1, err2); err != nil || more != want.more || memories != want.memories || usages != want.usages {
 				t.Errorf("round %d: %d memories and %d usages are left, more: %v, %v", round, memories, usages, more, err)
 			}
+		}
+	})
+}
+
+func TestDaysThatNobodyMadeGoAfterAMonth(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		for _, day := range []struct {
+			by  string
+			ago int
+		}{{"lanekeeper", 33}, {"lanekeeper", 31}, {"ada", 90}} {
+			if _, err := w.DB.Exec(t.Context(), w.Workspace, w.q.Day, ids(), day.by, day.ago); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var left int
+		_, err := w.s.Purge(t.Context(), w.Workspace, heal.Retention{Activity: 4 * 24 * time.Hour, Events: 7 * 24 * time.Hour, Outbox: 30 * 24 * time.Hour})
+		if err := errors.Join(err, w.DB.One(t.Context(), w.Workspace, []any{&left}, w.q.Budgets)); err != nil || left != 2 {
+			t.Errorf("%d are left, %v", left, err)
 		}
 	})
 }

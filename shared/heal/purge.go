@@ -11,7 +11,7 @@ import (
 
 // Retention is how long what has ended is kept.
 type Retention struct {
-	Activity time.Duration // and executions, approvals; usage, but a month at least
+	Activity time.Duration // and executions, approvals; usage and the budgets of days, but a month at least; heals, while they may relapse at least
 	Events   time.Duration
 	Outbox   time.Duration
 }
@@ -19,8 +19,14 @@ type Retention struct {
 // orphaned is for how long nothing was written of an execution that nobody works on.
 const orphaned = time.Hour
 
-// maxOrphans is the most that are closed at once.
-const maxOrphans = 200
+// silence is for how long nothing was heard of an execution that no lane protects.
+const silence = 7 * 24 * time.Hour
+
+// The most that are looked at once.
+const (
+	maxOrphans = 200
+	maxSilent  = 50
+)
 
 // Oldest is how old the oldest rows are.
 type Oldest struct {
@@ -57,7 +63,7 @@ const batch = 2000
 // each kind at most. It reports whether there may be more.
 func (s *Store) Purge(ctx context.Context, ws db.Workspace, keep Retention) (more bool, err error) {
 	var b db.Batch
-	var gone [7]int
+	var gone [9]int
 	for i, p := range []struct {
 		of   db.Query
 		keep time.Duration
@@ -69,6 +75,8 @@ func (s *Store) Purge(ctx context.Context, ws db.Workspace, keep Retention) (mor
 		{s.q.PurgeOutbox, keep.Outbox},
 		{s.q.PurgeMemories, keep.Outbox},
 		{s.q.PurgeUsage, keep.usage()},
+		{s.q.PurgeBudgets, keep.usage()},
+		{s.q.PurgeHeals, max(keep.Activity, maxCooldown)},
 	} {
 		b.Each(func(scan db.Scan) error { // a row that went, or how many did
 			var n int
@@ -83,16 +91,39 @@ func (s *Store) Purge(ctx context.Context, ws db.Workspace, keep Retention) (mor
 	return slices.Max(gone[:]) >= batch, nil
 }
 
+// Orphans are executions that nobody works on any more.
+type Orphans struct {
+	Cut    []string // their lane is free; [Store.Close] ends them
+	Silent []string // no lane protects them, and nothing was heard of them for a week
+}
+
+// Count is how many there are.
+func (o *Orphans) Count() int { return len(o.Cut) + len(o.Silent) }
+
 // Orphans adds a look for executions, but heartbeats', that nobody works on any more.
-func (s *Store) Orphans(b *db.Batch) *[]string {
-	found := new([]string)
+func (s *Store) Orphans(b *db.Batch) *Orphans {
+	o := new(Orphans)
 	b.Each(func(scan db.Scan) error {
 		var id string
-		err := scan(&id)
-		*found = append(*found, id)
+		var silent bool
+		err := scan(&id, &silent)
+		if silent {
+			o.Silent = append(o.Silent, id)
+		} else {
+			o.Cut = append(o.Cut, id)
+		}
 		return err
-	}, s.q.Orphans, orphaned.Milliseconds(), maxOrphans)
-	return found
+	}, s.q.Orphans, orphaned.Milliseconds(), maxOrphans, silence.Milliseconds(), maxSilent)
+	return o
+}
+
+// Silent locks the row of an execution, and reports whether it is silent still.
+func (s *Store) Silent(ctx context.Context, tx Tx, id string) (bool, error) {
+	n, err := tx.Exec(ctx, s.q.Silent, id, silence.Milliseconds())
+	if err != nil {
+		return false, fmt.Errorf("look for a silent execution: %w", err)
+	}
+	return n > 0, nil
 }
 
 // Close ends orphaned executions. One that was taken up since the look stays.

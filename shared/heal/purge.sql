@@ -1,17 +1,39 @@
 -- name: Orphans
--- Executions that say they run, though nobody holds their lane and nothing was written for $2 milliseconds.
-SELECT e.id FROM executions e
- WHERE e.workspace_id = $1 AND e.status = 'running' AND e.surface <> 'hb' AND e.subject IS NOT NULL
-   AND e.updated_at < lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
-   AND NOT EXISTS (SELECT 1 FROM agent_locks l WHERE l.workspace_id = $1 AND l.lane = e.subject AND l.expires_at > (SELECT lk_now()))
- ORDER BY e.updated_at
- LIMIT $3;
+-- Executions that say they run, though nobody holds their lane, no row of the outbox goes on with them, and nothing was
+-- written for $2 milliseconds; and those
+-- without a lane of which nothing was heard for $4 milliseconds: but for parents, whose children come first, and for
+-- those who spoke in a thread since.
+SELECT id, silent FROM (
+  SELECT e.id, false AS silent FROM executions e
+   WHERE e.workspace_id = $1 AND e.status = 'running' AND e.surface <> 'hb' AND e.subject IS NOT NULL
+     AND e.updated_at < lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
+     AND NOT EXISTS (SELECT 1 FROM agent_locks l WHERE l.workspace_id = $1 AND l.lane = e.subject AND l.expires_at > (SELECT lk_now()))
+     AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.workspace_id = $1 AND o.key = e.subject AND o.status IN ('ready', 'sending'))
+   ORDER BY e.updated_at
+   LIMIT $3) AS cut
+UNION ALL
+SELECT id, silent FROM (
+  SELECT e.id, true AS silent FROM executions e
+   WHERE e.workspace_id = $1 AND e.subject IS NULL AND e.status IN ('running', 'waiting', 'parked')
+     AND e.updated_at < lk_plus((SELECT lk_now()), 0 - CAST($4 AS bigint))
+     AND NOT EXISTS (SELECT 1 FROM executions c WHERE c.workspace_id = $1 AND c.parent_id = e.id AND c.status IN ('running', 'waiting', 'parked'))
+     AND NOT EXISTS (SELECT 1 FROM threads t WHERE t.workspace_id = $1 AND t.active_execution_id = e.id
+                        AND t.execution_locked_at >= lk_plus((SELECT lk_now()), 0 - CAST($4 AS bigint)))
+   ORDER BY e.updated_at
+   LIMIT $5) AS unheard;
+
+-- name: Silent
+-- Locks it, so that nothing is heard of it meanwhile.
+UPDATE executions SET updated_at = updated_at
+ WHERE workspace_id = $1 AND id = $2 AND subject IS NULL AND status IN ('running', 'waiting', 'parked')
+   AND updated_at < lk_plus((SELECT lk_now()), 0 - CAST($3 AS bigint));
 
 -- name: Close
 -- What made it an orphan is asked again.
 UPDATE executions SET status = 'failed', error = 'it was cut off, and nobody went on with it', updated_at = lk_now(), ended_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND status = 'running' AND updated_at < lk_plus(lk_now(), 0 - CAST($3 AS bigint))
-   AND NOT EXISTS (SELECT 1 FROM agent_locks l WHERE l.workspace_id = $1 AND l.lane = executions.subject AND l.expires_at > lk_now());
+   AND NOT EXISTS (SELECT 1 FROM agent_locks l WHERE l.workspace_id = $1 AND l.lane = executions.subject AND l.expires_at > lk_now())
+   AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.workspace_id = $1 AND o.key = executions.subject AND o.status IN ('ready', 'sending'));
 
 -- name: Oldest
 SELECT lk_now(), (SELECT min(created_at) FROM agent_activity WHERE workspace_id = $1),
@@ -47,10 +69,26 @@ DELETE FROM approvals WHERE workspace_id = $1 AND id IN (
    LIMIT 2000)
 RETURNING 1;
 
+-- name: PurgeHeals
+-- Those that can't be undone any more.
+DELETE FROM heals WHERE workspace_id = $1 AND id IN (
+  SELECT id FROM heals
+   WHERE workspace_id = $1 AND status NOT IN ('active', 'probing') AND updated_at < lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
+   LIMIT 2000)
+RETURNING 1;
+
 -- name: PurgeMemories
 -- A month after their end: they are found by nobody any more.
 DELETE FROM agent_memory WHERE workspace_id = $1 AND id IN (
   SELECT id FROM agent_memory
    WHERE workspace_id = $1 AND expires_at < lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
+   LIMIT 2000)
+RETURNING 1;
+
+-- name: PurgeBudgets
+-- Those of days, which nobody made.
+DELETE FROM usage_budgets WHERE workspace_id = $1 AND id IN (
+  SELECT id FROM usage_budgets
+   WHERE workspace_id = $1 AND created_by = 'lanekeeper' AND period_end < lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
    LIMIT 2000)
 RETURNING 1;

@@ -30,7 +30,7 @@ const (
 type Switch struct {
 	ID         string
 	Scope      Scope
-	Target     string // the name of the agent, skill or model; empty for the workspace
+	Target     string // the name of the agent or skill, the id of the model or its provider's name; empty for the workspace
 	Reason     string
 	SetBy      string
 	SetAt      time.Time
@@ -38,7 +38,7 @@ type Switch struct {
 	ReleasedAt *time.Time
 }
 
-// ErrNoSwitch says that no such switch is on.
+// ErrNoSwitch says that there is no such switch, or that it is not on.
 var ErrNoSwitch = errors.New("no such kill switch is on")
 
 // Stop sets a switch, and answers it; one that is on already stays as it is. Errors:
@@ -86,16 +86,17 @@ func (s *Store) On(b *db.Batch) *Switches {
 	return on
 }
 
-// Run says why no run of the agent on the model goes on; empty: it may.
-func (k Switches) Run(agent, model string) string {
+// Run says why no run of the agent goes on that asks a model, which may go by several
+// names; empty: it may.
+func (k Switches) Run(agent string, models ...string) string {
 	for _, on := range k {
 		switch {
 		case on.Scope == Workspace:
 			return "a kill switch stops the workspace"
 		case on.Scope == Agent && on.Target == agent:
 			return "a kill switch stops the agent " + agent
-		case on.Scope == Model && on.Target == model:
-			return "a kill switch stops the model " + model
+		case on.Scope == Model && slices.Contains(models, on.Target):
+			return "a kill switch stops the model " + on.Target
 		}
 	}
 	return ""
@@ -130,6 +131,18 @@ func (s *Store) ListSwitches(ctx context.Context, ws db.Workspace, f SwitchFilte
 		return nil, fmt.Errorf("list kill switches: %w", err)
 	}
 	return found, nil
+}
+
+// GetSwitch reads one, also one that was released. Errors: [ErrNoSwitch].
+func (s *Store) GetSwitch(ctx context.Context, ws db.Workspace, id string) (Switch, error) {
+	var found []Switch
+	if err := s.db.Each(ctx, ws, switches(&found), s.q.GetSwitch, id); err != nil {
+		return Switch{}, fmt.Errorf("read a kill switch: %w", err)
+	}
+	if len(found) == 0 {
+		return Switch{}, ErrNoSwitch
+	}
+	return found[0], nil
 }
 
 func switches(into *[]Switch) func(db.Scan) error {

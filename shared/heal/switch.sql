@@ -22,6 +22,11 @@ SELECT id, scope, target, reason, set_by, set_at, released_by, released_at
  ORDER BY set_at DESC, id DESC
  LIMIT $5;
 
+-- name: GetSwitch
+SELECT id, scope, target, reason, set_by, set_at, released_by, released_at
+  FROM kill_switches
+ WHERE workspace_id = $1 AND id = $2;
+
 -- name: Release
 UPDATE kill_switches SET released_by = $3, released_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND released_at IS NULL

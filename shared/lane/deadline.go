@@ -20,12 +20,14 @@ func WithInnerDeadline(ctx context.Context) (context.Context, context.CancelFunc
 }
 
 // lease is for how long the hold is renewed: as long as it was asked for, else as
-// long as its lane says.
+// long as its lane says, and no shorter than [Store.Cover] made sure of: the step may
+// be under way still.
 func (h *Hold) lease(ctx context.Context) time.Duration {
-	if h.ttl != 0 {
-		return h.ttl
+	ttl := h.ttl
+	if ttl == 0 {
+		ttl = leaseFor(ctx, h.Lane)
 	}
-	return leaseFor(ctx, h.Lane)
+	return max(ttl, h.coveredFor(time.Now()))
 }
 
 // leaseFor is the time to live of a hold: what the lane says, or what is left of

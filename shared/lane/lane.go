@@ -180,6 +180,7 @@ type Hold struct {
 	mu       sync.Mutex
 	until    time.Time // the database's clock
 	trusted  time.Time // our own clock; may only shorten trust
+	covered  time.Time // our own clock; until when a step may take
 	wantedBy string
 	released bool
 }
@@ -229,6 +230,20 @@ func (h *Hold) remaining(now time.Time) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.trusted.Sub(now)
+}
+
+func (h *Hold) cover(until time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if until.After(h.covered) {
+		h.covered = until
+	}
+}
+
+func (h *Hold) coveredFor(now time.Time) time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.covered.Sub(now)
 }
 
 func (h *Hold) holds() []*Hold { return []*Hold{h} }

@@ -241,6 +241,25 @@ func (s *Store) Ensure(ctx context.Context, h *Hold, need time.Duration) error {
 	return s.Renew(ctx, h, max(need, h.lease(ctx)))
 }
 
+// Cover ensures holds for a step that takes at most limit, and no longer than its
+// context, and a margin: what renews them meanwhile does not shorten them. A step that
+// could outlast every hold is [ErrTTL].
+func (s *Store) Cover(ctx context.Context, held Held, limit time.Duration) error {
+	if deadline, ok := ctx.Deadline(); ok {
+		limit = min(limit, max(0, time.Until(deadline)))
+	}
+	for _, h := range held.holds() {
+		if err := s.Ensure(ctx, h, limit+margin); err != nil {
+			return err
+		}
+		h.cover(time.Now().Add(limit + margin))
+	}
+	return nil
+}
+
+// margin is by how much a hold outlasts a step.
+const margin = 5 * time.Second
+
 // A proof is a renewal on its way.
 type proof struct {
 	hold           *Hold

@@ -183,6 +183,37 @@ func TestAHoldIsRenewedInTheForegroundOnlyWhenTooLittleRemains(t *testing.T) {
 	})
 }
 
+// TestAHoldCoversAStep for as long as it may take, whatever renews the hold meanwhile.
+func TestAHoldCoversAStep(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, w world) {
+		a, b := acquire(t, w.s, w.byDefault("a")), acquire(t, w.s, w.byDefault("b"))
+		if err := w.s.Cover(t.Context(), lane.Holds{a, b}, 15*time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if err := w.s.InHold(t.Context(), lane.Holds{a, b}, nothing); err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range []*lane.Hold{a, b} {
+			if got := time.Until(h.Until()); got != 14*time.Minute+5*time.Second || !w.peek(t, h.Lane).ExpiresAt.Equal(h.Until()) {
+				t.Errorf("with 14 minutes to go %s is held for another %s", h.Lane, got)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
+		defer cancel()
+		if err := w.s.Cover(ctx, a, 2*time.Hour); err != nil || time.Until(a.Until()) != 20*time.Minute+5*time.Second {
+			t.Errorf("within 20 minutes a is held for %s, %v", time.Until(a.Until()), err)
+		}
+		if err := w.s.Cover(t.Context(), b, 2*time.Hour); !errors.Is(err, lane.ErrTTL) {
+			t.Errorf("a step of two hours: %v", err)
+		}
+		time.Sleep(14 * time.Minute)
+		if err := w.s.InHold(t.Context(), b, nothing); err != nil || time.Until(b.Until()) != 5*time.Minute {
+			t.Errorf("after it b is held for %s, %v", time.Until(b.Until()), err)
+		}
+	})
+}
+
 func TestARenewalThatWasUndoneIsNotTrusted(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, w world) {
 		ctx := t.Context()

@@ -16,7 +16,7 @@ type Limit struct {
 	Burst     int
 }
 
-// API is what a principal may ask of the HTTP API.
+// API is what a principal may ask of the HTTP API, unless its workspace says otherwise.
 var API = Limit{PerSecond: 100, Burst: 1000}
 
 // lasting is how long n tokens take to come back.
@@ -49,14 +49,19 @@ func NewLimiter(d *db.DB) (*Limiter, error) {
 // than the burst and what has come back by then. It is one statement, by the
 // database's time.
 func (l *Limiter) Take(ctx context.Context, ws db.Workspace, key string, n int, limit Limit) (ok bool, retryAfter time.Duration, err error) {
+	var b db.Batch
+	return l.take(ctx, ws, key, n, limit, &b)
+}
+
+// take is Take in a batch that may do something else.
+func (l *Limiter) take(ctx context.Context, ws db.Workspace, key string, n int, limit Limit, b *db.Batch) (ok bool, retryAfter time.Duration, err error) {
 	if !(limit.PerSecond > 0) || n < 1 || n > limit.Burst {
 		return false, 0, fmt.Errorf("take %d tokens of a bucket of %d: there are never as many", n, limit.Burst)
 	}
 	cost, others := limit.lasting(n), limit.lasting(limit.Burst-n)
 	var wait int64
-	var b db.Batch
 	b.One([]any{&ok, &wait}, l.q.Take, key, cost.Microseconds(), others.Microseconds())
-	if err := l.db.Do(ctx, ws, &b); err != nil {
+	if err := l.db.Do(ctx, ws, b); err != nil {
 		return false, 0, fmt.Errorf("take tokens: %w", err)
 	}
 	if !ok {

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -43,8 +44,9 @@ type leaseKey struct {
 // lease is what is known here of one bucket.
 type lease struct {
 	mu      sync.Mutex
-	left    int // tokens, to be spent by until
-	chunk   int // to take next
+	limit   Limit // as it was read last; zero: never
+	left    int   // tokens, to be spent by until
+	chunk   int   // to take next
 	until   time.Time
 	refused time.Time // there are none before
 	open    time.Time // everybody passes before: the store failed
@@ -55,9 +57,14 @@ func NewLocal(store *Limiter, clock func() time.Time, log *slog.Logger) *Local {
 	return &Local{store: store, clock: clock, log: log, leases: map[leaseKey]*lease{}}
 }
 
+// Rate adds the reading of a limit to a batch, and answers how to have it once the
+// batch has been sent.
+type Rate func(*db.Batch) func() Limit
+
 // Take takes n tokens, 1 to the limit's burst, or none and tells after how long to
-// ask again.
-func (l *Local) Take(ctx context.Context, ws db.Workspace, key string, n int, limit Limit) (ok bool, retryAfter time.Duration) {
+// ask again. The limit is read whenever the store is asked, and counts from then on;
+// before, it is that of the API.
+func (l *Local) Take(ctx context.Context, ws db.Workspace, key string, n int, rate Rate) (ok bool, retryAfter time.Duration) {
 	k := l.lease(leaseKey{ws, key})
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -68,17 +75,17 @@ func (l *Local) Take(ctx context.Context, ws db.Workspace, key string, n int, li
 	case now.Before(k.refused):
 		return false, k.refused.Sub(now)
 	case !now.Before(k.until):
-		k.left, k.chunk = 0, limit.Burst/100
+		k.left, k.chunk = 0, k.limit.Burst/100
 	}
 	if k.left >= n {
 		k.left -= n
 		return true, 0
 	}
-	taken := max(n, min(k.chunk, limit.Burst/10, int(limit.PerSecond)))
-	ok, wait, err := l.ask(ctx, ws, key, taken, limit)
+	taken := max(n, min(k.chunk, k.limit.Burst/10, int(k.limit.PerSecond)))
+	ok, wait, err := l.ask(ctx, ws, key, taken, k, rate)
 	if err == nil && !ok && taken > n { // not as many, but perhaps these
 		taken = n
-		ok, wait, err = l.ask(ctx, ws, key, taken, limit)
+		ok, wait, err = l.ask(ctx, ws, key, taken, k, rate)
 	}
 	now = l.clock()
 	switch {
@@ -93,15 +100,22 @@ func (l *Local) Take(ctx context.Context, ws db.Workspace, key string, n int, li
 		return false, wait
 	}
 	k.left += taken - n
-	k.chunk = 2 * taken
+	k.chunk = max(2*taken, k.limit.Burst/100)
 	k.until = now.Add(leaseFor)
 	return true, 0
 }
 
-func (l *Local) ask(ctx context.Context, ws db.Workspace, key string, n int, limit Limit) (bool, time.Duration, error) {
+// ask takes tokens from the store, and reads their limit on the way.
+func (l *Local) ask(ctx context.Context, ws db.Workspace, key string, n int, k *lease, rate Rate) (bool, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	return l.store.Take(ctx, ws, key, n, limit)
+	var b db.Batch
+	read := rate(&b)
+	ok, wait, err := l.store.take(ctx, ws, key, n, cmp.Or(k.limit, API), &b)
+	if err == nil {
+		k.limit = read()
+	}
+	return ok, wait, err
 }
 
 // lease finds a bucket, or begins one. Those that nobody has used of late make room;

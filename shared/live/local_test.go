@@ -44,19 +44,24 @@ func newLocal(t testing.TB, e dbtest.Env, c *clock) *live.Local {
 	return live.NewLocal(newTaker(t, e).Limiter, c.now, slog.New(slog.DiscardHandler))
 }
 
+// at is a limit that nobody has set.
+func at(limit live.Limit) live.Rate {
+	return func(*db.Batch) func() live.Limit { return func() live.Limit { return limit } }
+}
+
 // A busy caller costs few statements, one who comes now and then few tokens.
 func TestMostRequestsCostNoStatement(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
 		c := newClock(e)
 		l := newLocal(t, e, c)
-		before := e.DB.Stats().Statements
+		before := e.DB.Stats().RoundTrips
 		for n := range 800 {
-			if ok, wait := l.Take(t.Context(), e.Workspace, "a", 1, live.API); !ok {
+			if ok, wait := l.Take(t.Context(), e.Workspace, "a", 1, at(live.API)); !ok {
 				t.Fatalf("request %d: after %s", n, wait)
 			}
 		}
-		if cost := e.DB.Stats().Statements - before; cost > 12 {
-			t.Errorf("800 requests cost %d statements", cost)
+		if cost := e.DB.Stats().RoundTrips - before; cost > 12 {
+			t.Errorf("800 requests cost %d round trips", cost)
 		}
 	})
 	t.Run("now and then", func(t *testing.T) {
@@ -68,7 +73,7 @@ func TestMostRequestsCostNoStatement(t *testing.T) {
 		}
 		for second := range 30 {
 			for n, l := range many {
-				if ok, wait := l.Take(t.Context(), e.Workspace, "a", 1, live.API); !ok {
+				if ok, wait := l.Take(t.Context(), e.Workspace, "a", 1, at(live.API)); !ok {
 					t.Fatalf("second %d, process %d: half of what is allowed is refused for %s", second, n, wait)
 				}
 			}
@@ -82,26 +87,57 @@ func TestLocalRefuses(t *testing.T) {
 		c := newClock(e)
 		l := newLocal(t, e, c)
 		limit := live.Limit{PerSecond: 0.1, Burst: 3}
+		l.Take(t.Context(), e.Workspace, "a", 1, at(limit)) // it learns the limit
+		c.advance(time.Second)
 		for range 3 {
-			if ok, _ := l.Take(t.Context(), e.Workspace, "a", 1, limit); !ok {
+			if ok, _ := l.Take(t.Context(), e.Workspace, "a", 1, at(limit)); !ok {
 				t.Fatal("refused")
 			}
 		}
 		before := e.DB.Stats().Statements
 		for range 100 { // a flood costs one statement
-			if ok, wait := l.Take(t.Context(), e.Workspace, "a", 1, limit); ok || wait <= 8*time.Second || wait > 10*time.Second {
+			if ok, wait := l.Take(t.Context(), e.Workspace, "a", 1, at(limit)); ok || wait <= 8*time.Second || wait > 10*time.Second {
 				t.Fatalf("%t, after %s", ok, wait)
 			}
 		}
 		if cost := e.DB.Stats().Statements - before; cost != 1 {
 			t.Errorf("%d statements", cost)
 		}
-		if ok, _ := l.Take(t.Context(), e.Workspace, "b", 1, limit); !ok {
+		if ok, _ := l.Take(t.Context(), e.Workspace, "b", 1, at(limit)); !ok {
 			t.Error("another key is refused")
 		}
 		c.advance(10 * time.Second)
-		if ok, wait := l.Take(t.Context(), e.Workspace, "a", 1, limit); !ok {
+		if ok, wait := l.Take(t.Context(), e.Workspace, "a", 1, at(limit)); !ok {
 			t.Errorf("when it is time: after %s", wait)
+		}
+	})
+}
+
+// Who sets another limit has it from the next time on that the store is asked, which
+// is at once where a principal comes seldom.
+func TestLocalGoesByTheLimitThatIsSet(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+		c := newClock(e)
+		l := newLocal(t, e, c)
+		granted := func(limit live.Limit, asked int) (n int) {
+			for range asked {
+				if ok, _ := l.Take(t.Context(), e.Workspace, "a", 1, at(limit)); ok {
+					n++
+				}
+			}
+			return n
+		}
+		few, many := live.Limit{PerSecond: 0.01, Burst: 5}, live.Limit{PerSecond: 10_000, Burst: 50_000}
+		granted(few, 1)
+		c.advance(time.Second)
+		if n := granted(few, 100); n != 5 {
+			t.Errorf("%d of 5", n)
+		}
+		c.advance(time.Hour)
+		granted(many, 1)
+		c.advance(time.Second)
+		if n := granted(many, 20_000); n != 20_000 {
+			t.Errorf("%d of 20,000", n)
 		}
 	})
 }
@@ -112,10 +148,10 @@ func TestUnspentTokensLapse(t *testing.T) {
 	e := dbtest.New(t, dbtest.OnSQLite)
 	c, slow := newClock(e), live.Limit{PerSecond: 1, Burst: 50} // a token takes longer than the test
 	l, k := newLocal(t, e, c), newTaker(t, e)
-	l.Take(t.Context(), e.Workspace, "a", 1, slow)
+	l.Take(t.Context(), e.Workspace, "a", 1, at(slow))
 	c.advance(time.Minute)
 	k.must(t, true, "a", slow.Burst, slow)
-	if ok, _ := l.Take(t.Context(), e.Workspace, "a", 1, slow); ok {
+	if ok, _ := l.Take(t.Context(), e.Workspace, "a", 1, at(slow)); ok {
 		t.Error("it had some left")
 	}
 }
@@ -124,15 +160,16 @@ func TestUnspentTokensLapse(t *testing.T) {
 func TestManyProcesses(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
 		limit := live.Limit{PerSecond: 100, Burst: 300}
+		const processes = 5
 		var got atomic.Int64
 		var wg sync.WaitGroup
 		begun := time.Now()
-		for range 5 {
+		for range processes {
 			l := live.NewLocal(newTaker(t, e).Limiter, time.Now, slog.New(slog.DiscardHandler))
 			for range 20 {
 				wg.Go(func() {
 					for range 20 {
-						if ok, _ := l.Take(t.Context(), e.Workspace, "a", 1, limit); ok {
+						if ok, _ := l.Take(t.Context(), e.Workspace, "a", 1, at(limit)); ok {
 							got.Add(1)
 						}
 					}
@@ -140,7 +177,7 @@ func TestManyProcesses(t *testing.T) {
 			}
 		}
 		wg.Wait()
-		most := int64(limit.PerSecond*time.Since(begun).Seconds()) + int64(limit.Burst)
+		most := int64(limit.PerSecond*time.Since(begun).Seconds()) + int64(limit.Burst) + processes // which know the limit from their first token on
 		if got.Load() > most || got.Load() < int64(limit.Burst) {
 			t.Errorf("%d in %s, want %d at most", got.Load(), time.Since(begun), most)
 		}
@@ -156,19 +193,19 @@ func TestLocalWithoutAStore(t *testing.T) {
 	c := newClock(e)
 	l := live.NewLocal(newTaker(t, e).Limiter, c.now, slog.New(slog.NewTextHandler(&out, nil)))
 	for range 100 {
-		if ok, _ := l.Take(t.Context(), nowhere, "a", 1, live.API); !ok {
+		if ok, _ := l.Take(t.Context(), nowhere, "a", 1, at(live.API)); !ok {
 			t.Fatal("refused")
 		}
 	}
 	c.advance(2 * time.Second)
-	l.Take(t.Context(), nowhere, "a", 1, live.API)
+	l.Take(t.Context(), nowhere, "a", 1, at(live.API))
 	if lines := strings.Count(out.String(), "level=WARN"); lines != 2 {
 		t.Errorf("%d lines: %s", lines, out.String())
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	out.Reset()
-	if ok, _ := l.Take(gone, e.Workspace, "b", 1, live.API); !ok || out.Len() > 0 {
+	if ok, _ := l.Take(gone, e.Workspace, "b", 1, at(live.API)); !ok || out.Len() > 0 {
 		t.Errorf("a caller that has left: %t, %s", ok, out.String())
 	}
 }
@@ -180,7 +217,7 @@ func TestKeysAreForgotten(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel() // so that the store is left out of it
 	for n := range 10_001 {
-		l.Take(gone, e.Workspace, fmt.Sprint(n), 1, live.API)
+		l.Take(gone, e.Workspace, fmt.Sprint(n), 1, at(live.API))
 	}
 	if n := l.Keys(); n > 10_000 {
 		t.Errorf("%d keys are remembered", n)

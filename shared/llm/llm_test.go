@@ -86,7 +86,7 @@ func TestArgumentsObject(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	u := Usage{1, 20, 300, 4000}
+	u := Usage{1, 20, 300, 4000, 50_000}
 	if u.TotalTokens() != 4321 {
 		t.Errorf("total is %d", u.TotalTokens())
 	}

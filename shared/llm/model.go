@@ -66,7 +66,7 @@ const (
 	StopOther     StopReason = "other"
 )
 
-// Usage counts the tokens of one call or, added up, of many. The four counts
+// Usage counts the tokens of one call or, added up, of many. Their four counts
 // are disjoint, as their prices are: PromptTokens are those neither read from
 // nor written to the provider's cache.
 type Usage struct {
@@ -74,9 +74,16 @@ type Usage struct {
 	CompletionTokens int `json:"completion_tokens"`
 	CacheReadTokens  int `json:"cache_read_tokens"`
 	CacheWriteTokens int `json:"cache_write_tokens"`
+
+	// MicroUSD is what it cost, in millionths of a dollar, as far as that is known. No
+	// provider says so: who settles the call does.
+	MicroUSD int64 `json:"cost_micro_usd,omitempty"`
 }
 
-// TotalTokens is the sum of all four counts.
+// USD is the cost in dollars.
+func (u Usage) USD() float64 { return float64(u.MicroUSD) / 1e6 }
+
+// TotalTokens is the sum of the four counts.
 func (u Usage) TotalTokens() int {
 	return u.PromptTokens + u.CompletionTokens + u.CacheReadTokens + u.CacheWriteTokens
 }
@@ -88,6 +95,7 @@ func (u Usage) Plus(v Usage) Usage {
 		CompletionTokens: u.CompletionTokens + v.CompletionTokens,
 		CacheReadTokens:  u.CacheReadTokens + v.CacheReadTokens,
 		CacheWriteTokens: u.CacheWriteTokens + v.CacheWriteTokens,
+		MicroUSD:         u.MicroUSD + v.MicroUSD,
 	}
 }
 

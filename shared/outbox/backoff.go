@@ -5,6 +5,7 @@ import "time"
 const (
 	firstBackoff   = 5 * time.Second
 	longestBackoff = 5 * time.Minute
+	longestAsked   = time.Hour // that an error may put a try off
 )
 
 // backoff is how long a row waits after its attempt-th try: anything up to a bound

@@ -3,6 +3,7 @@ package outbox_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -37,7 +38,7 @@ func TestAClaimIsItsHoldersUntilItsLeaseRunsOut(t *testing.T) {
 			t.Errorf("the second try is number %d", second.Attempt)
 		}
 		for name, err := range map[string]error{
-			"sent": w.s.Sent(t.Context(), first), "retry": w.s.Retry(t.Context(), first, errors.New("x")), "release": w.s.Release(t.Context(), first),
+			"sent": w.s.Sent(t.Context(), first), "retry": w.s.Retry(t.Context(), first, errors.New("x")),
 			"fail": w.s.Fail(t.Context(), first, errors.New("x")), "kill": w.s.Kill(t.Context(), first, errors.New("x")),
 			"uncertain": w.s.Uncertain(t.Context(), first, errors.New("x")),
 		} {
@@ -98,20 +99,6 @@ func TestALostClaimUndoesWhatItsMarkTravelsWith(t *testing.T) {
 	})
 }
 
-func TestReleasingCountsNoAttempt(t *testing.T) {
-	onEach(t, func(t *testing.T, w world) {
-		id := w.enqueue(t, kick("a"))[0]
-		for range 20 {
-			if err := w.s.Release(t.Context(), w.the(t)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if e := w.get(t, id); e.Status != outbox.Ready || e.Attempts != 0 {
-			t.Errorf("%+v", e)
-		}
-	})
-}
-
 func TestTheTriesOfARowAreSpreadAndCounted(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		row := kick("a")
@@ -144,11 +131,56 @@ func TestTheTriesOfARowAreSpreadAndCounted(t *testing.T) {
 		if w.due(t, topic) != 0 {
 			t.Error("a failed row is due")
 		}
-		if err := w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error { return w.s.Resend(ctx, tx, id) }); err != nil {
+	})
+}
+
+// busy is an error that says when to come back.
+type busy time.Duration
+
+func (b busy) Error() string             { return "busy" }
+func (b busy) RetryAfter() time.Duration { return time.Duration(b) }
+
+func TestATryWaitsAsLongAsItIsAskedTo(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		for asked, want := range map[time.Duration]time.Duration{time.Second: 5 * time.Second, 17 * time.Minute: 17 * time.Minute, 3 * time.Hour: time.Hour} {
+			id := w.enqueue(t, kick(asked.String()))[0]
+			w.drain(t, handler(func(context.Context, outbox.Claimed) error { return fmt.Errorf("post: %w", busy(asked)) }))
+			if e := w.get(t, id); e.Status != outbox.Ready || !about(e.DueAt.Sub(e.UpdatedAt), want) {
+				t.Errorf("asked for %s it is %s and due in %s, want %s", asked, e.Status, e.DueAt.Sub(e.UpdatedAt), want)
+			}
+		}
+	})
+}
+
+func TestWhatIsSentAgainGoesBehindTheOthers(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		limited := ordered("a", "o", 1)
+		limited.TTL = time.Hour
+		late := ordered("b", "o", 2)
+		late.TTL = time.Minute
+		added := w.enqueue(t, limited, late, ordered("c", "o", 3))
+		for range 2 {
+			if err := w.s.Fail(t.Context(), w.the(t), errors.New("no")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.Skew.Advance(2 * time.Minute)
+		if err := w.resend(t, "o", added[0], 4); err != nil {
 			t.Fatal(err)
 		}
-		if c := w.the(t); c.Attempt != 1 {
-			t.Errorf("sent again it is at try %d", c.Attempt)
+		if e := w.get(t, added[0]); e.Status != outbox.Queued || e.Seq != 4 || e.Attempts != 0 || e.ExpiresAt == nil {
+			t.Errorf("it is %+v", e)
+		}
+		for id, want := range map[string]outbox.Status{added[0]: outbox.Queued, added[1]: outbox.Expired, added[2]: outbox.Ready} {
+			err := w.resend(t, "o", id, 5)
+			if got, ok := errors.AsType[*outbox.StatusError](err); !ok || got.Status != want {
+				t.Errorf("%v, want it to be %s", err, want)
+			}
+		}
+		for order, id := range map[string]string{"another": added[1], "o": ids()} {
+			if err := w.resend(t, order, id, 5); !errors.Is(err, db.ErrNoRows) {
+				t.Errorf("of %s: %v", order, err)
+			}
 		}
 	})
 }
@@ -167,7 +199,7 @@ func TestBackoff(t *testing.T) {
 	})
 }
 
-func TestARowThatKillsItsProcessEndsAsFailed(t *testing.T) {
+func TestARowThatKillsItsProcessEndsAsUncertain(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		row := kick("a")
 		row.MaxAttempts = 3
@@ -181,7 +213,7 @@ func TestARowThatKillsItsProcessEndsAsFailed(t *testing.T) {
 			if keys(b) != "b" {
 				t.Fatalf("then claimed %q", keys(b))
 			}
-			if err := w.s.Release(t.Context(), b[0]); err != nil {
+			if err := w.s.Retry(t.Context(), b[0], errors.New("no")); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -190,7 +222,7 @@ func TestARowThatKillsItsProcessEndsAsFailed(t *testing.T) {
 				t.Error("it was tried once more")
 			}
 		}
-		if e := w.get(t, id); e.Status != outbox.Failed || e.Attempts != 3 || e.LastError == "" {
+		if e := w.get(t, id); e.Status != outbox.Uncertain || e.Attempts != 3 || e.LastError == "" {
 			t.Errorf("%+v", e)
 		}
 	})
@@ -222,10 +254,10 @@ func TestWhatIsNotSentInTimeExpires(t *testing.T) {
 		late := w.enqueue(t, row)[0]
 		row.Key = "b"
 		cut := w.enqueue(t, row)[0]
-		if err := w.s.Release(t.Context(), w.claim(t, 1)[0]); err != nil {
+		if err := w.s.Retry(t.Context(), w.claim(t, 1)[0], errors.New("no")); err != nil {
 			t.Fatal(err)
 		}
-		w.claim(t, 1) // of a or b; the other is released
+		w.claim(t, 1) // of a or b; the other waits
 		w.Skew.Advance(time.Hour + time.Second)
 		if got := w.claim(t, 10); len(got) != 0 {
 			t.Errorf("claimed %q", keys(got))
@@ -240,7 +272,7 @@ func TestWhatIsNotSentInTimeExpires(t *testing.T) {
 
 func TestOnlyTheFirstOfAnOrderKeyIsClaimed(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
-		w.enqueue(t, ordered("a1", "a"), ordered("a2", "a"), ordered("b1", "b"), kick("x"), ordered("a3", "a"))
+		w.enqueue(t, ordered("a1", "a", 1), ordered("a2", "a", 2), ordered("b1", "b", 1), kick("x"), ordered("a3", "a", 3))
 		first := w.claim(t, 10)
 		if keys(first) != "a1b1x" || w.due(t, topic) != 0 {
 			t.Fatalf("claimed %q", keys(first))
@@ -259,10 +291,8 @@ func TestOnlyTheFirstOfAnOrderKeyIsClaimed(t *testing.T) {
 		if second.Key != "a2" {
 			t.Fatalf("claimed %q", second.Key)
 		}
-		// The failed one, sent again, comes first; two of a key are never in flight.
-		if err := w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error { return w.s.Resend(ctx, tx, first[0].ID) }); err != nil {
-			t.Fatal(err)
-		}
+		// One that stands before it comes up again; two of a key are never in flight.
+		w.become(t, first[0].ID, outbox.Ready)
 		before := w.DB.Stats()
 		if got := w.claim(t, 10); len(got) != 0 || w.DB.Stats().Sub(before).Statements != 1 {
 			t.Fatalf("claimed %q", keys(got))
@@ -276,40 +306,16 @@ func TestOnlyTheFirstOfAnOrderKeyIsClaimed(t *testing.T) {
 	})
 }
 
-func TestQueuedRowsWaitUntilTheyAreMadeReady(t *testing.T) {
+func TestAQueuedRowHoldsUpThoseBehindIt(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
-		queued := func(key string) outbox.Row {
-			r := ordered(key, "thread:1")
-			r.Queued = true
-			return r
+		first := ordered("a", "o", 1)
+		first.Queued = true
+		id := w.enqueue(t, first, ordered("b", "o", 2))[0]
+		if got := w.claim(t, 10); len(got) != 0 || w.due(t, topic) != 0 {
+			t.Fatalf("claimed %q", keys(got))
 		}
-		w.enqueue(t, queued("a"), queued("b"))
-		ready := func() {
-			t.Helper()
-			var b db.Batch
-			w.s.Ready(&b, "thread:1")
-			w.s.Ready(&b, "thread:2")
-			if err := w.DB.Do(t.Context(), w.Workspace, &b); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for _, want := range []string{"a", "b"} {
-			if got := w.claim(t, 10); len(got) != 0 {
-				t.Fatalf("claimed %q", keys(got))
-			}
-			ready()
-			ready() // the next one is not its turn yet
-			c := w.the(t)
-			if c.Key != want {
-				t.Fatalf("claimed %q, want %q", c.Key, want)
-			}
-			ready()
-			if err := w.s.Sent(t.Context(), c); err != nil {
-				t.Fatal(err)
-			}
-		}
-		ready()
-		if got := w.claim(t, 10); len(got) != 0 {
+		w.become(t, id, outbox.Ready)
+		if got := w.claim(t, 10); keys(got) != "a" {
 			t.Errorf("claimed %q", keys(got))
 		}
 	})

@@ -14,23 +14,26 @@
 //
 //	the handler …                   the row                        the next claim
 //	returns                         is sent                        –
-//	fails, panics                   waits, longer each time        when it is due
-//	fails its last try              has failed                     –  (a person may have it sent again)
+//	fails, panics                   waits, longer each time, and   when it is due
+//	                                as long as its error asks for
+//	fails its last try              has failed                     –
 //	fails for good                  has failed, or is dead         –
 //	can't say what became of it     is uncertain                   –
-//	is killed, frozen, cut off      is being sent until its lease  then, or uncertain, or failed after its last try
+//	is killed, frozen, cut off      is being sent until its lease  then, or uncertain after its last try
 //	comes back after its lease      is another's                   the old one can't mark it ([ErrLost])
 //
 // An attempt is counted before the handler gets the row, so that a row that kills
-// its process ends as failed. A sender claims one row at a time: a row that kills
-// costs no other an attempt.
+// its process ends as uncertain. A sender claims one row at a time: a row that kills
+// costs no other an attempt. What has failed, or is uncertain, a person may have sent
+// again ([Store.Resend]).
 //
 // # Order
 //
-// Rows with an order key are sent one after the other, by seq, which is given out
-// in the order in which their transactions commit. Only the first open one can be
-// claimed, and the database refuses a second in flight. One that waits for its
-// next try holds up those behind it; one that has failed does not.
+// Rows with an order key are sent one after the other, by seq. Who gives that out
+// locks a row of another table first, so that who has the lower one has committed
+// first. Only the first open one can be claimed, and the database refuses a second in
+// flight. One that waits for its next try holds up those behind it; one that has
+// failed does not, and goes behind them when it is sent again.
 //
 // The row locks of this package come after those of threads: lane → agents →
 // budgets → tasks → threads → outbox.

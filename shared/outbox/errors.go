@@ -1,5 +1,7 @@
 package outbox
 
+import "time"
+
 // A SettledError is what a handler returns that has marked its row itself, in the
 // transaction of what it wrote: nothing is wrong.
 type SettledError struct{ Status Status }
@@ -8,6 +10,16 @@ func (e *SettledError) Error() string { return "marked by its handler: " + strin
 
 // Settled makes a [SettledError].
 func Settled(as Status) error { return &SettledError{as} }
+
+// A LaterError says that a row can't be sent yet, and why: this try does not count,
+// however often it comes back.
+type LaterError struct{ Err error }
+
+func (e *LaterError) Error() string { return e.Err.Error() }
+func (e *LaterError) Unwrap() error { return e.Err }
+
+// Later makes a [LaterError].
+func Later(err error) error { return &LaterError{err} }
 
 // A PermanentError says that no further try can send a row.
 type PermanentError struct{ Err error }
@@ -36,3 +48,15 @@ func (e *DeadError) Unwrap() error { return e.Err }
 
 // Gone makes a [DeadError].
 func Gone(err error) error { return &DeadError{err} }
+
+// Delayed is an error of a handler that says after how long another try makes sense.
+type Delayed interface {
+	error
+	RetryAfter() time.Duration
+}
+
+// A StatusError says that a row is in no status in which it is sent, and in which it
+// is.
+type StatusError struct{ Status Status }
+
+func (e *StatusError) Error() string { return "the row is " + string(e.Status) }

@@ -79,9 +79,9 @@ func kick(key string) outbox.Row {
 	return outbox.Row{Kind: outbox.Kick, Topic: topic, Key: key, Trace: traces.New(trace.Heartbeat)}
 }
 
-func ordered(key, order string) outbox.Row {
+func ordered(key, order string, seq int64) outbox.Row {
 	r := kick(key)
-	r.OrderKey = order
+	r.OrderKey, r.Seq = order, seq
 	return r
 }
 
@@ -114,6 +114,12 @@ func (w world) mustBe(t testing.TB, want outbox.Status, ids ...string) {
 			t.Errorf("row %s is %s after %d tries (%s), want %s", e.Key, e.Status, e.Attempts, e.LastError, want)
 		}
 	}
+}
+
+// resend has a row sent again, under a new seq.
+func (w world) resend(t testing.TB, order, id string, seq int64) error {
+	t.Helper()
+	return w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error { return w.s.Resend(ctx, tx, order, id, seq) })
 }
 
 // become sets a status past all rules.

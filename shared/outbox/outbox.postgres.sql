@@ -1,9 +1,5 @@
 -- why: Postgres has writers side by side, skips rows that another claims, and proves a claim in a function that raises.
 
--- name: Order
--- Those who add to an order key do so one after the other, so that who has the lower seq has committed first.
-SELECT pg_advisory_xact_lock(hashtextextended(CAST($1 AS text) || ' ' || $2, 0));
-
 -- name: Due
 SELECT count(*) FROM (
   SELECT 1
@@ -22,9 +18,8 @@ WITH due AS MATERIALIZED (
     FROM jsonb_array_elements_text(CAST($2 AS jsonb)) t (topic)
    CROSS JOIN LATERAL (
      SELECT o.id, o.due_at,
-            CASE WHEN o.status = 'sending' AND (o.expires_at <= lk_now() OR CAST($3 AS jsonb) ? o.topic) THEN 'uncertain'
+            CASE WHEN o.status = 'sending' AND (o.expires_at <= lk_now() OR o.attempts >= o.max_attempts OR CAST($3 AS jsonb) ? o.topic) THEN 'uncertain'
                  WHEN o.expires_at <= lk_now() THEN 'expired'
-                 WHEN o.attempts >= o.max_attempts THEN 'failed'
                  ELSE 'sending' END AS becomes
        FROM outbox o
       WHERE o.workspace_id = $1 AND o.topic = t.topic AND o.status IN ('ready', 'sending') AND o.due_at <= (SELECT lk_now())
@@ -48,7 +43,6 @@ UPDATE outbox o SET
   last_error = CASE due.becomes
     WHEN 'uncertain' THEN 'a try was cut off: it may have had its effect'
     WHEN 'expired' THEN 'its time was over'
-    WHEN 'failed' THEN 'the last of its tries was cut off'
     ELSE o.last_error END,
   updated_at = lk_now()
   FROM due

@@ -1,10 +1,7 @@
 -- name: Enqueue
 INSERT INTO outbox (workspace_id, id, kind, topic, key, order_key, seq, payload, format, status, max_attempts,
   due_at, supersede_key, expires_at, trace_id, execution_id, created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6,
-  CASE WHEN CAST($6 AS text) IS NOT NULL
-       THEN coalesce($7, (SELECT max(o.seq) FROM outbox o WHERE o.workspace_id = $1 AND o.order_key = $6) + 1, 1) END,
-  $8, $9, $10, $11, lk_plus(lk_now(), $12), $13, lk_plus(lk_now(), $14), $15, $16, lk_now(), lk_now())
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, lk_plus(lk_now(), $12), $13, lk_plus(lk_now(), $14), $15, $16, lk_now(), lk_now())
 ON CONFLICT (workspace_id, key) DO NOTHING;
 
 -- name: Supersede
@@ -17,30 +14,16 @@ UPDATE outbox SET status = 'superseded', updated_at = lk_now()
 UPDATE outbox SET status = 'superseded', updated_at = lk_now()
  WHERE workspace_id = $1 AND key = $2 AND status IN ('queued', 'ready');
 
--- name: Ready
--- The first open row of an order key, if it is queued.
-UPDATE outbox SET status = 'ready', due_at = CASE WHEN due_at > lk_now() THEN due_at ELSE lk_now() END, updated_at = lk_now()
- WHERE workspace_id = $1 AND status = 'queued'
-   AND id = (SELECT o.id FROM outbox o
-              WHERE o.workspace_id = $1 AND o.order_key = $2 AND o.status IN ('queued', 'ready', 'sending')
-              ORDER BY o.seq LIMIT 1);
-
 -- name: Resend
-UPDATE outbox SET status = 'ready', attempts = 0, due_at = lk_now(), expires_at = NULL, updated_at = lk_now()
- WHERE workspace_id = $1 AND id = $2 AND status IN ('failed', 'uncertain')
-RETURNING id;
+UPDATE outbox SET status = 'queued', seq = $4, attempts = 0, due_at = lk_now(), updated_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2 AND order_key = $3 AND status IN ('failed', 'uncertain')
+   AND (expires_at IS NULL OR expires_at > lk_now());
 
 -- name: Get
 SELECT id, kind, topic, key, order_key, seq, payload, format, status, attempts, max_attempts, due_at,
        claimed_by, claimed_until, last_error, supersede_key, expires_at, trace_id, execution_id, created_at, updated_at, sent_at
   FROM outbox
  WHERE workspace_id = $1 AND id = $2;
-
--- name: ByKey
-SELECT id, kind, topic, key, order_key, seq, payload, format, status, attempts, max_attempts, due_at,
-       claimed_by, claimed_until, last_error, supersede_key, expires_at, trace_id, execution_id, created_at, updated_at, sent_at
-  FROM outbox
- WHERE workspace_id = $1 AND key = $2;
 
 -- name: List
 SELECT id, kind, topic, key, order_key, seq, payload, format, status, attempts, max_attempts, due_at,

@@ -1,7 +1,4 @@
--- why: SQLite has one writer, so that nothing is skipped and no order needs a lock, and a statement without a row undoes the transaction.
-
--- name: Order
-SELECT $1 || ' ' || $2;
+-- why: SQLite has one writer, so that nothing is skipped, and a statement without a row undoes the transaction.
 
 -- name: Due
 SELECT count(*) FROM (
@@ -27,14 +24,12 @@ UPDATE outbox SET
   last_error = CASE due.becomes
     WHEN 'uncertain' THEN 'a try was cut off: it may have had its effect'
     WHEN 'expired' THEN 'its time was over'
-    WHEN 'failed' THEN 'the last of its tries was cut off'
     ELSE last_error END,
   updated_at = lk_now()
   FROM (
     SELECT o.id AS row_id, lk_plus(lk_now(), $7) AS until,
-           CASE WHEN o.status = 'sending' AND (o.expires_at <= lk_now() OR o.topic IN (SELECT u.value FROM json_each($3) u)) THEN 'uncertain'
+           CASE WHEN o.status = 'sending' AND (o.expires_at <= lk_now() OR o.attempts >= o.max_attempts OR o.topic IN (SELECT u.value FROM json_each($3) u)) THEN 'uncertain'
                 WHEN o.expires_at <= lk_now() THEN 'expired'
-                WHEN o.attempts >= o.max_attempts THEN 'failed'
                 ELSE 'sending' END AS becomes
       FROM outbox o
      WHERE o.workspace_id = $1 AND o.topic IN (SELECT t.value FROM json_each($2) t)

@@ -16,17 +16,8 @@ import (
 
 // Get reads a row; [db.ErrNoRows] when there is none.
 func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Entry, error) {
-	return s.one(ctx, ws, s.q.Get, id)
-}
-
-// ByKey reads the row of a key; [db.ErrNoRows] when there is none.
-func (s *Store) ByKey(ctx context.Context, ws db.Workspace, key string) (Entry, error) {
-	return s.one(ctx, ws, s.q.ByKey, key)
-}
-
-func (s *Store) one(ctx context.Context, ws db.Workspace, q db.Query, name string) (Entry, error) {
 	var found []Entry
-	if err := s.db.Each(ctx, ws, collect(&found), q, name); err != nil {
+	if err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id); err != nil {
 		return Entry{}, fmt.Errorf("read outbox row: %w", err)
 	}
 	if len(found) == 0 {
@@ -35,14 +26,34 @@ func (s *Store) one(ctx context.Context, ws db.Workspace, q db.Query, name strin
 	return found[0], nil
 }
 
-// Resend has a row that has failed, or is uncertain, sent again, with all its
-// tries before it; [db.ErrNoRows] when it is neither. Who does it writes it down
-// in the same transaction.
-func (s *Store) Resend(ctx context.Context, tx *db.Tx, id string) error {
-	if err := tx.One(ctx, []any{&id}, s.q.Resend, id); err != nil {
+// Resend queues a row of an order key again that has failed, or is uncertain, under a
+// new seq and with all its tries before it. [db.ErrNoRows] when the order key has no
+// such row; a [StatusError] when it is neither, and with [Expired] when its time is
+// over. Who does it writes it down in the same transaction.
+func (s *Store) Resend(ctx context.Context, tx *db.Tx, orderKey, id string, seq int64) error {
+	n, err := tx.Exec(ctx, s.q.Resend, id, orderKey, seq)
+	if err == nil && n == 0 {
+		err = s.unsendable(ctx, tx, orderKey, id)
+	}
+	if err != nil {
 		return fmt.Errorf("send outbox row %s again: %w", id, err)
 	}
 	return nil
+}
+
+// unsendable is why a row is not sent again.
+func (s *Store) unsendable(ctx context.Context, tx *db.Tx, orderKey, id string) error {
+	var found []Entry
+	if err := tx.Each(ctx, collect(&found), s.q.Get, id); err != nil {
+		return err
+	}
+	switch {
+	case len(found) == 0 || found[0].OrderKey != orderKey:
+		return db.ErrNoRows
+	case found[0].Status == Failed || found[0].Status == Uncertain:
+		return &StatusError{Expired}
+	}
+	return &StatusError{found[0].Status}
 }
 
 // Filter narrows a listing; empty fields don't.

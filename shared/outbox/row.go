@@ -25,7 +25,7 @@ type Status string
 
 // The statuses of a row.
 const (
-	Queued     Status = "queued"     // somebody has to make it ready: [Store.Ready]
+	Queued     Status = "queued"     // who has queued it makes it ready
 	Ready      Status = "ready"      // to be sent once it is due
 	Sending    Status = "sending"    // claimed
 	Sent       Status = "sent"       // handled
@@ -39,11 +39,11 @@ const (
 // transitions are the legal changes of status; what is not here is refused. A row
 // that is being sent and is sent once more was cut off.
 var transitions = map[Status][]Status{
-	Queued:    {Ready, Superseded},
+	Queued:    {Ready, Superseded}, // to ready: package thread
 	Ready:     {Sending, Superseded, Expired},
 	Sending:   {Sending, Ready, Sent, Failed, Uncertain, Dead},
-	Failed:    {Ready},
-	Uncertain: {Ready},
+	Failed:    {Queued},
+	Uncertain: {Queued},
 }
 
 // Can reports whether a row may go from s to next.
@@ -62,8 +62,8 @@ type Row struct {
 	Key string
 	// OrderKey has rows of the same key sent one after the other; empty: any order.
 	OrderKey string
-	// Seq is the place among them. 0: the next one, given out in the order of the
-	// commits; who gives it has locked something that others who do would lock too.
+	// Seq is the place among them, from 1; who gives it has locked something that
+	// others who do would lock too.
 	Seq     int64
 	Payload json.RawMessage
 	Format  int // of the payload; 0: 1
@@ -76,7 +76,7 @@ type Row struct {
 
 	// For a new row alone:
 
-	Queued bool          // it is not ready before [Store.Ready] says so
+	Queued bool          // it is not ready yet
 	Delay  time.Duration // before it is due
 	TTL    time.Duration // after which it is not sent any more; 0: never
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -17,9 +18,10 @@ import (
 
 // A Handler does what the rows of a topic ask for, in no transaction, and serves
 // several at once. The context ends before the claim does. nil means done. An
-// error has the row tried again, unless it is a [PermanentError], a [DeadError] or
-// an [UncertainError]; its text is kept and shown to operators. A [SettledError]
-// says that the handler has marked the row itself.
+// error has the row tried again, a [Delayed] one no earlier than it says, within an
+// hour, unless it is a [PermanentError], a [DeadError] or an [UncertainError]; its
+// text is kept and shown to operators. The try of a [LaterError] does not count. A
+// [SettledError] says that the handler has marked the row itself.
 type Handler interface {
 	Handle(ctx context.Context, c Claimed) error
 }
@@ -64,13 +66,16 @@ const (
 	endTimeout   = 3 * time.Second
 )
 
+// Topics are those that have a handler.
+func (s *Sender) Topics() []string { return slices.Sorted(maps.Keys(s.Handlers)) }
+
 // Drain sends what is due, row by row, until nothing is, limit rows were claimed,
 // or little is left of the context's time. An error says that the outbox could not
 // be read or written, or that the context has ended; the rows are then found by
 // whoever comes next. Nothing of it runs once it has returned.
 func (s *Sender) Drain(ctx context.Context, ws db.Workspace, limit int) (Report, error) {
 	var r Report
-	request := Request{Workspace: ws, Topics: slices.Sorted(maps.Keys(s.Handlers)), Holder: s.Holder, Limit: 1}
+	request := Request{Workspace: ws, Topics: s.Topics(), Holder: s.Holder, Limit: 1}
 	for topic, h := range s.Handlers {
 		if unkeyed(h) {
 			request.Unkeyed = append(request.Unkeyed, topic)
@@ -123,10 +128,8 @@ func (s *Sender) ended(ctx context.Context, r *Report, rows []Entry) {
 			r.Uncertain++
 		case Expired:
 			r.Expired++
-		default:
-			r.Failed++
 		}
-		s.Slog.WarnContext(trace.With(ctx, e.Trace), "outbox row ended unsent", "topic", e.Topic, "key", e.Key, "status", e.Status, "attempts", e.Attempts, "error", e.LastError)
+		s.Slog.WarnContext(trace.With(ctx, e.Trace), "outbox row ended unsent", "topic", e.Topic, "row", e.ID, "status", e.Status, "attempts", e.Attempts, "error", e.LastError)
 	}
 }
 
@@ -150,7 +153,7 @@ func (s *Sender) send(ctx context.Context, r *Report, c Claimed, lease time.Dura
 	switch lost := s.Store.end(last, c, e); {
 	case errors.Is(lost, ErrLost):
 		r.Lost++
-		s.Slog.WarnContext(ctx, "the claim was over before its handler", "topic", c.Topic, "key", c.Key, "attempt", c.Attempt)
+		s.Slog.WarnContext(ctx, "the claim was over before its handler", "topic", c.Topic, "row", c.ID, "attempt", c.Attempt)
 		return nil
 	case lost != nil:
 		return lost
@@ -169,7 +172,7 @@ func (s *Sender) handle(ctx context.Context, c Claimed, limit time.Duration) (er
 		if p == nil {
 			return
 		}
-		s.Slog.ErrorContext(ctx, "an outbox handler panicked", "topic", c.Topic, "key", c.Key, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		s.Slog.ErrorContext(ctx, "an outbox handler panicked", "topic", c.Topic, "row", c.ID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 		err = errPanicked
 		if unkeyed(h) {
 			err = Uncertainly(err)
@@ -199,6 +202,9 @@ func (s *Sender) judge(c Claimed, err error) ending {
 	if e, ok := errors.AsType[*PermanentError](err); ok {
 		return ending{status: Failed, why: e}
 	}
+	if e, ok := errors.AsType[*LaterError](err); ok {
+		return ending{status: Ready, delay: backoff(math.MaxInt, s.Store.random()), uncounted: 1, why: e}
+	}
 	return s.Store.retried(c, err)
 }
 
@@ -206,7 +212,7 @@ func (s *Sender) count(ctx context.Context, r *Report, c Claimed, e ending) {
 	switch e.status {
 	case Sent:
 		r.Sent++
-		s.Slog.InfoContext(ctx, "outbox row sent", "topic", c.Topic, "key", c.Key, "attempt", c.Attempt)
+		s.Slog.InfoContext(ctx, "outbox row sent", "topic", c.Topic, "row", c.ID, "attempt", c.Attempt)
 		return
 	case Ready:
 		r.Retried++
@@ -215,5 +221,5 @@ func (s *Sender) count(ctx context.Context, r *Report, c Claimed, e ending) {
 	default:
 		r.Failed++
 	}
-	s.Slog.WarnContext(ctx, "outbox row not sent", "topic", c.Topic, "key", c.Key, "status", e.status, "attempt", c.Attempt, "error", e.why)
+	s.Slog.WarnContext(ctx, "outbox row not sent", "topic", c.Topic, "row", c.ID, "status", e.status, "attempt", c.Attempt, "error", e.why)
 }

@@ -21,10 +21,9 @@ import (
 var files embed.FS
 
 type queries struct {
-	Enqueue, Order, Supersede, Ready db.Query
-	Withdraw                         db.Query
-	Due, Claim, End, Resend          db.Query
-	Get, ByKey, List                 db.Query
+	Enqueue, Supersede, Withdraw db.Query
+	Due, Claim, End, Resend      db.Query
+	Get, List                    db.Query
 }
 
 // Store keeps the outboxes of all workspaces. Safe for concurrent use.
@@ -65,9 +64,6 @@ func (s *Store) Enqueue(ctx context.Context, b *db.Batch, r Row) (id string) {
 	if r.Queued {
 		status = Queued
 	}
-	if r.OrderKey != "" && r.Seq == 0 {
-		b.Exec(s.q.Order, r.OrderKey)
-	}
 	b.Exec(s.q.Enqueue, r.ID, r.Kind, r.Topic, r.Key, db.Null(r.OrderKey), db.Null(r.Seq), r.Payload, cmp.Or(r.Format, firstFormat),
 		status, cmp.Or(r.MaxAttempts, defaultAttempts), r.Delay.Milliseconds(), db.Null(r.SupersedeKey), db.Null(r.TTL.Milliseconds()),
 		r.Trace, db.Null(r.Execution))
@@ -76,11 +72,6 @@ func (s *Store) Enqueue(ctx context.Context, b *db.Batch, r Row) (id string) {
 	}
 	return r.ID
 }
-
-// Ready makes the first open row of an order key ready, if it is queued. Who
-// queues rows and who makes them ready lock the same row of another table first,
-// or a row could be queued just when the last one before it has gone.
-func (s *Store) Ready(b *db.Batch, orderKey string) { b.Exec(s.q.Ready, orderKey) }
 
 // Withdraw ends the row of a key that nobody needs any more, unless it is being
 // sent.
@@ -168,59 +159,34 @@ func (s *Store) claim(ctx context.Context, r Request) (claimed []Claimed, ended 
 	return claimed, ended, nil
 }
 
-// Sent marks a row as handled.
-func (s *Store) Sent(ctx context.Context, c Claimed) error {
-	return s.end(ctx, c, ending{status: Sent})
-}
-
-// SentIn queues the mark, so that it joins the transaction of what the handler
+// SentIn queues the mark that a row is handled, so that it joins the transaction of what the handler
 // writes, and undoes it when the claim is over: [Store.Lost] names that error.
 func (s *Store) SentIn(b *db.Batch, c Claimed) { s.endIn(b, c, ending{status: Sent}) }
 
-// Retry gives a row back to be tried again, after a while that grows with its
-// attempts; a row whose tries are spent has failed. The text of why is kept, and
-// shown to operators.
-func (s *Store) Retry(ctx context.Context, c Claimed, why error) error {
-	return s.end(ctx, c, s.retried(c, why))
-}
-
+// retried gives a row back to be tried again, after a while that grows with its
+// attempts, and as long as why asks for; a row whose tries are spent has failed.
 func (s *Store) retried(c Claimed, why error) ending {
 	if c.Last() {
 		return ending{status: Failed, why: why}
 	}
-	return ending{status: Ready, delay: backoff(c.Attempt, s.random()), why: why}
+	delay := backoff(c.Attempt, s.random())
+	if asked, ok := errors.AsType[Delayed](why); ok {
+		delay = max(delay, min(asked.RetryAfter(), longestAsked))
+	}
+	return ending{status: Ready, delay: delay, why: why}
 }
 
-// Fail ends a row that no further try can send; a person may have it sent again.
-func (s *Store) Fail(ctx context.Context, c Claimed, why error) error {
-	return s.end(ctx, c, ending{status: Failed, why: why})
-}
-
-// Uncertain ends a row which may have had its effect.
-func (s *Store) Uncertain(ctx context.Context, c Claimed, why error) error {
-	return s.end(ctx, c, ending{status: Uncertain, why: why})
-}
-
-// UncertainIn is Uncertain as [Store.SentIn] is Sent.
+// UncertainIn queues the mark that a row may have had its effect, as [Store.SentIn]
+// does. The text of why is kept, and shown to operators.
 func (s *Store) UncertainIn(b *db.Batch, c Claimed, why error) {
 	s.endIn(b, c, ending{status: Uncertain, why: why})
-}
-
-// Kill ends a row whose receiver is gone.
-func (s *Store) Kill(ctx context.Context, c Claimed, why error) error {
-	return s.end(ctx, c, ending{status: Dead, why: why})
-}
-
-// Release gives a row back that nothing was done for: the attempt does not count.
-func (s *Store) Release(ctx context.Context, c Claimed) error {
-	return s.end(ctx, c, ending{status: Ready, uncounted: 1})
 }
 
 // ending is what becomes of a claimed row.
 type ending struct {
 	status    Status
 	delay     time.Duration
-	uncounted int
+	uncounted int // tries
 	why       error
 }
 

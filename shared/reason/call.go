@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -164,14 +163,15 @@ func (r *Runner) execute(ctx context.Context, job Job, s *state, v verdict, call
 	begun := r.Clock()
 	err := r.withLanes(ctx, job, v.skill, call, func(ctx context.Context, holds lane.Holds, release func(lane.Tx)) error {
 		return r.commit(ctx, s, holds, func(ctx context.Context, tx lane.Tx) error {
-			o, err := invoke(ctx, job.limit(v.skill), v.skill, tx, call)
+			output, outside, err := v.skill.Invoke(ctx, job.limit(v.skill), tx, call)
 			if err != nil {
 				return err
 			}
 			fault.Effect(ctx, "skill.ran", call.Key)
-			o.status, o.input, o.took = run.Succeeded, v.arguments, r.Clock().Sub(begun)
 			release(tx)
-			return r.writeResult(ctx, tx, job, s, v, o)
+			return r.writeResult(ctx, tx, job, s, v, outcome{
+				status: run.Succeeded, input: v.arguments, output: output, outside: outside, took: r.Clock().Sub(begun),
+			})
 		})
 	})
 	if err == nil {
@@ -189,8 +189,8 @@ func (r *Runner) execute(ctx context.Context, job Job, s *state, v verdict, call
 }
 
 func (r *Runner) skillFailed(ctx context.Context, v verdict, err error) {
-	if p, ok := errors.AsType[*panicked](err); ok {
-		r.Slog.ErrorContext(ctx, "skill panicked", "skill", v.skill.Name, "panic", fmt.Sprint(p.value), "stack", string(p.stack))
+	if p, ok := errors.AsType[*skill.Panicked](err); ok {
+		r.Slog.ErrorContext(ctx, "skill panicked", "skill", v.skill.Name, "panic", fmt.Sprint(p.Value), "stack", string(p.Stack))
 	}
 	r.Slog.WarnContext(ctx, "skill failed", "skill", v.skill.Name, "call", v.call.id, "error", err)
 }
@@ -210,21 +210,19 @@ func mendable(err error) string {
 // withLanes takes the further lanes that a call's writes need and runs fn with all
 // the holds that are to be proven; release queues the end of the further ones.
 func (r *Runner) withLanes(ctx context.Context, job Job, k *skill.Skill, call skill.Call, fn func(ctx context.Context, holds lane.Holds, release func(lane.Tx)) error) error {
+	names, err := k.LanesOf(call)
+	if err != nil {
+		return err
+	}
 	var requests []lane.Request
-	if k.Lanes != nil {
-		names, err := lanesOf(k, call)
-		if err != nil {
-			return err
+	for _, name := range names {
+		if name == job.Hold.Lane {
+			continue
 		}
-		for _, name := range names {
-			if name == job.Hold.Lane {
-				continue
-			}
-			if strings.HasPrefix(string(name), "objective:") && strings.HasPrefix(string(call.Subject), "objective:") {
-				return skill.Refuse("this run works on another objective: use the objective_id it was given")
-			}
-			requests = append(requests, lane.Request{Workspace: call.Workspace, Lane: name, Holder: job.Hold.Holder, Under: job.Hold})
+		if strings.HasPrefix(string(name), "objective:") && strings.HasPrefix(string(call.Subject), "objective:") {
+			return skill.Refuse("this run works on another objective: use the objective_id it was given")
 		}
+		requests = append(requests, lane.Request{Workspace: call.Workspace, Lane: name, Holder: job.Hold.Holder, Under: job.Hold})
 	}
 	if len(requests) == 0 {
 		return fn(ctx, job.holds(), func(lane.Tx) {})
@@ -233,7 +231,7 @@ func (r *Runner) withLanes(ctx context.Context, job Job, k *skill.Skill, call sk
 	if len(requests) > 1 {
 		return fmt.Errorf("skill %s needs %d further lanes: one is the most", k.Name, len(requests))
 	}
-	err := r.Lanes.Do(ctx, more, lane.Wait{Limit: min(laneWait, job.limit(k))}, func(ctx context.Context, h *lane.Hold) error {
+	err = r.Lanes.Do(ctx, more, lane.Wait{Limit: min(laneWait, job.limit(k))}, func(ctx context.Context, h *lane.Hold) error {
 		return fn(ctx, job.holds(h), func(tx lane.Tx) { tx.Release(r.Lanes, h) })
 	})
 	if busy, ok := errors.AsType[*lane.BusyError](err); ok {
@@ -247,56 +245,6 @@ const laneWait = 5 * time.Second
 
 // limit is how long a call of the skill may take.
 func (j Job) limit(k *skill.Skill) time.Duration { return cmp.Or(k.Timeout, j.SkillTimeout) }
-
-// invoke runs a skill within its time and encodes what it brings; a panic is that
-// call's error.
-func invoke(ctx context.Context, limit time.Duration, k *skill.Skill, tx lane.Tx, call skill.Call) (o outcome, err error) {
-	defer recovered(&err)
-	limited, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	value, err := k.Run(limited, tx, call)
-	if limited.Err() != nil && ctx.Err() == nil {
-		return o, skill.Refuse("the skill took longer than %s", limit)
-	}
-	if err != nil {
-		return o, err
-	}
-	if words, ok := value.(skill.FromOutside); ok {
-		o.outside, value = true, words.Value
-	}
-	o.output, err = encoded(value)
-	return o, err
-}
-
-// encoded is the JSON of what a skill brings.
-func encoded(value any) (json.RawMessage, error) {
-	raw, err := json.Marshal(value)
-	if err != nil {
-		return nil, skill.Refuse("the skill's result can't be written as JSON")
-	}
-	return activity.Storable(raw), nil
-}
-
-func lanesOf(k *skill.Skill, call skill.Call) (names []lane.Name, err error) {
-	defer recovered(&err)
-	return k.Lanes(call), nil
-}
-
-func recovered(err *error) {
-	if p := recover(); p != nil {
-		*err = &panicked{value: p, stack: debug.Stack()}
-	}
-}
-
-type panicked struct {
-	value any
-	stack []byte
-}
-
-func (p *panicked) Error() string { return fmt.Sprintf("the skill panicked: %v", p.value) }
-func (p *panicked) Unwrap() error {
-	return &skill.Refusal{Class: skill.Ours, Reason: "the skill failed"}
-}
 
 // outcome is what became of a call.
 type outcome struct {

@@ -51,19 +51,28 @@ func (s *facts) cutoff(window int) int {
 }
 
 // compact lets the model summarise the oldest messages; they stay in the journal.
-// An Outcome ends the run.
+// Without a summary the conversation stays as it is. An Outcome ends the run.
 func (r *Runner) compact(ctx context.Context, job Job, s *state) (*Outcome, error) {
 	from, to := 1, s.cutoff(job.Window)
-	resp, err := r.generate(ctx, job, s, llm.Request{
+	silent := job
+	silent.Delta = nil // a summary is no answer
+	resp, failed, err := r.answer(ctx, silent, s, llm.Request{
 		System:    compactPrompt,
 		Messages:  []llm.Message{{Role: llm.RoleUser, Text: transcript(s.messages[from:to], s.summary)}},
 		MaxTokens: summaryTokens,
-	}, nil)
+	})
 	if err != nil {
-		return r.modelFailed(ctx, s, err), nil
+		return nil, err
+	}
+	if failed != nil {
+		return r.modelFailed(ctx, s, failed), nil
 	}
 	if job.Spent != nil {
 		job.Spent(resp.Usage)
+	}
+	if strings.TrimSpace(resp.Text) == "" || resp.StopReason == llm.StopRefusal {
+		r.Slog.WarnContext(ctx, "conversation not compacted: no summary came", "step", s.Steps, "stop_reason", resp.StopReason)
+		return nil, nil //nolint:nilnil // the run goes on
 	}
 	before := s.context
 	err = r.append(ctx, job, s, run.Note, "", compactedBody{From: from, To: to, Summary: resp.Text, Usage: resp.Usage}, &resp.Usage)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
 // Made is what came of a call made by hand.
@@ -13,8 +14,9 @@ type Made struct {
 	Status run.StepStatus // succeeded, failed or uncertain
 	Output json.RawMessage
 	Error  string
-	Waits  string // the approval that it waits for; nothing was made then
-	Unmade bool   // the call could not be made, and has no line in the log
+	Waits  string      // the approval that it waits for; nothing was made then
+	Unmade bool        // the call could not be made, and has no line in the log
+	Class  skill.Class // of such a call: whose fault that is
 }
 
 // ByHand is Once for a call that a person asks for: it needs no approval.
@@ -35,11 +37,12 @@ func (r *Runner) Once(ctx context.Context, job Job, name string, arguments json.
 	if err != nil {
 		return Made{}, Outcome{}, err
 	}
+	s.model = nobody{} // a switch on a model is no concern of a call that none asks for
 	if out, err := r.look(ctx, job, s); out != nil || err != nil {
 		return Made{}, deref(out), err
 	}
+	call := llm.ToolCall{ID: "hand", Name: name, Arguments: llm.Arguments(arguments)}
 	if s.Steps == 0 {
-		call := llm.ToolCall{ID: "hand", Name: name, Arguments: llm.Arguments(arguments)}
 		answer := modelBody{Message: llm.Message{Role: llm.RoleAssistant, Calls: []llm.ToolCall{call}}, Model: "hand", StopReason: llm.StopToolUse}
 		if err := r.append(ctx, job, s, run.Model, "", answer, nil); err != nil {
 			return Made{}, Outcome{}, err
@@ -49,7 +52,12 @@ func (r *Runner) Once(ctx context.Context, job Job, name string, arguments json.
 		return Made{}, Outcome{}, err
 	}
 	if s.made.status == "" {
-		return Made{Status: run.Errored, Error: s.struck.Told, Unmade: true}, s.outcome(run.Failed, "the call could not be made: "+s.struck.Told), nil
+		made := Made{Status: run.Errored, Error: s.struck.Told, Unmade: true, Class: skill.Ours}
+		k, _ := job.Skills.Find(name)
+		if k = job.meant(k, pendingCall{ToolCall: call}); k != nil && s.halts.Skill(k.Name) != "" {
+			made.Class = skill.Policy
+		}
+		return made, s.outcome(run.Failed, "the call could not be made: "+s.struck.Told), nil
 	}
 	made := Made{Status: s.made.status, Output: s.made.output, Error: s.made.message, Waits: s.made.waits}
 	if made.Status != run.Succeeded {
@@ -57,3 +65,8 @@ func (r *Runner) Once(ctx context.Context, job Job, name string, arguments json.
 	}
 	return made, s.outcome(run.Completed, ""), nil
 }
+
+// nobody is the model of a call that no model asks for.
+type nobody struct{ llm.Model }
+
+func (nobody) Name() string { return "" }

@@ -15,8 +15,9 @@ import (
 
 // Halts is what people have switched off at one moment.
 type Halts interface {
-	// Run says why no run of the agent on the model goes on; empty: it may.
-	Run(agent, model string) string
+	// Run says why no run of the agent goes on that asks a model, which may go by
+	// several names; empty: it may.
+	Run(agent string, models ...string) string
 	// Skill says why the skill is not called; empty: it may be.
 	Skill(name string) string
 }
@@ -24,8 +25,8 @@ type Halts interface {
 // nothing is switched off.
 type nothing struct{}
 
-func (nothing) Run(string, string) string { return "" }
-func (nothing) Skill(string) string       { return "" }
+func (nothing) Run(string, ...string) string { return "" }
+func (nothing) Skill(string) string          { return "" }
 
 // Meter keeps what models use within budgets.
 type Meter interface {
@@ -42,19 +43,28 @@ type Cost struct {
 	Surface   trace.Surface
 	Execution string
 	Trace     trace.ID
-	Model     string
-	Input     int   // tokens of the prompt, about
-	Output    int   // the most that the answer may have
-	Day       int64 // tokens that the agent's day has, where it has a budget
+	Model     string // its id
+	Input     int    // tokens of the prompt, about
+	Output    int    // the most that the answer may have
+
+	Day, DayMicroUSD int64 // see [Job]
+	Priced           bool
 }
 
-// Settle ends a reservation: with what was used, or nil where nothing was.
-type Settle func(ctx context.Context, used *llm.Response) error
+// Settle ends a reservation: with what was used, or nil where nothing was. It answers
+// what that cost in millionths of a dollar, also with an error, as far as that is known.
+// Settling again changes nothing.
+type Settle func(ctx context.Context, used *llm.Response) (microUSD int64, err error)
 
-// SpentError says that a budget has not enough left.
+// SpentError says that a budget has not enough left, or can't say what a call costs.
 type SpentError struct{ Why string }
 
 func (e *SpentError) Error() string { return e.Why }
+
+// HaltedError says that a person has switched off what was asked for.
+type HaltedError struct{ Why string }
+
+func (e *HaltedError) Error() string { return e.Why }
 
 // meterError is a meter's own failure.
 type meterError struct{ error }
@@ -69,20 +79,30 @@ func isUnmetered(err error) bool {
 // look reads what is switched off. It is asked before each step, so that a switch
 // has its effect within one.
 func (r *Runner) look(ctx context.Context, job Job, s *state) (*Outcome, error) {
-	if r.Switches == nil {
-		return nil, nil //nolint:nilnil // the run goes on
-	}
-	halts, err := r.Switches(ctx, job.Hold.Workspace)
-	if err != nil {
-		return nil, err
-	}
-	s.halts = halts
-	if why := halts.Run(job.Agent, s.model.Name()); why != "" {
-		out := s.outcome(run.Parked, why)
+	halts, err := r.halts(ctx, job.Hold.Workspace, job.Agent, s.model, "")
+	if halted, ok := errors.AsType[*HaltedError](err); ok {
+		out := s.outcome(run.Parked, halted.Why)
 		out.Halted = true
 		return &out, nil
 	}
-	return nil, nil //nolint:nilnil // the run goes on
+	s.halts = halts
+	return nil, err
+}
+
+// halts reads what is switched off: a [*HaltedError] where that is the agent, or the
+// model of that id, the usual one where it is empty.
+func (r *Runner) halts(ctx context.Context, ws db.Workspace, agent string, m llm.Model, id string) (Halts, error) {
+	if r.Switches == nil {
+		return nothing{}, nil
+	}
+	halts, err := r.Switches(ctx, ws)
+	if err != nil {
+		return nil, err
+	}
+	if why := halts.Run(agent, cmp.Or(id, r.ModelID), m.Name()); why != "" {
+		return halts, &HaltedError{why}
+	}
+	return halts, nil
 }
 
 // switchedOff is the note on a skill that a person has switched off.
@@ -90,31 +110,57 @@ func switchedOff(k *skill.Skill, why string) string {
 	return fmt.Sprintf("%s is switched off: %s. Do without it.", k.Name, why)
 }
 
-// generate asks the model for one answer within the budgets. What was reserved and
-// could not be settled lapses by itself.
+// generate asks the model for one answer within the budgets.
 func (r *Runner) generate(ctx context.Context, job Job, s *state, request llm.Request, onDelta func(llm.Delta)) (llm.Response, error) {
-	settle := func(context.Context, *llm.Response) error { return nil }
-	if r.Meter != nil {
-		var err error
-		request.MaxTokens, settle, err = r.Meter.Reserve(ctx, Cost{
-			Workspace: job.Hold.Workspace, Agent: job.Agent, Surface: job.Execution.Surface, Execution: job.Execution.ID,
-			Trace: job.Execution.Trace, Model: s.model.Name(), Input: estimate(request), Output: cmp.Or(request.MaxTokens, usualAnswer), Day: job.Day,
-		})
-		if err != nil {
-			return llm.Response{}, &meterError{err}
-		}
+	return r.metered(ctx, s, Cost{
+		Workspace: job.Hold.Workspace, Agent: job.Agent, Surface: job.Execution.Surface, Execution: job.Execution.ID,
+		Trace: job.Execution.Trace, Day: job.Day, DayMicroUSD: job.DayMicroUSD, Priced: job.Priced,
+	}, request, onDelta)
+}
+
+// metered asks the model for one answer, at a cost that the budgets have. An answer is
+// kept also where what it used can't be counted: that is tried again, and there is no
+// further call before it is. What was reserved and not settled lapses by itself.
+func (r *Runner) metered(ctx context.Context, s *state, c Cost, request llm.Request, onDelta func(llm.Delta)) (llm.Response, error) {
+	if r.Meter == nil {
+		return s.model.Generate(ctx, request, onDelta)
 	}
+	if err := s.pay(ctx); err != nil {
+		return llm.Response{}, &meterError{err}
+	}
+	c.Model = cmp.Or(request.Model, r.ModelID, s.model.Name())
+	c.Input, c.Output = estimate(request), cmp.Or(request.MaxTokens, usualAnswer)
+	most, settle, err := r.Meter.Reserve(ctx, c)
+	if err != nil {
+		return llm.Response{}, &meterError{err}
+	}
+	request.MaxTokens = most
+	after := context.WithoutCancel(ctx)
 	resp, err := s.model.Generate(ctx, request, onDelta)
 	if err != nil {
-		if failed := settle(context.WithoutCancel(ctx), nil); failed != nil {
+		if _, failed := settle(after, nil); failed != nil {
 			r.Slog.WarnContext(ctx, "reservation left to lapse", "error", failed)
 		}
 		return resp, err
 	}
-	if failed := settle(context.WithoutCancel(ctx), &resp); failed != nil {
-		return resp, &meterError{failed}
+	var failed error
+	if resp.Usage.MicroUSD, failed = settle(after, &resp); failed != nil {
+		r.Slog.ErrorContext(ctx, "what a call used is not counted yet", "tokens", resp.Usage.TotalTokens(), "error", failed)
+		s.owed = func(ctx context.Context) error { _, err := settle(ctx, &resp); return err }
 	}
 	return resp, nil
+}
+
+// pay settles the last call, where that could not be done at once.
+func (s *state) pay(ctx context.Context) error {
+	if s.owed == nil {
+		return nil
+	}
+	err := s.owed(context.WithoutCancel(ctx))
+	if err == nil {
+		s.owed = nil
+	}
+	return err
 }
 
 // usualAnswer is the most tokens of an answer that nothing else bounds.

@@ -19,7 +19,7 @@ import (
 // none, records that its effect is uncertain.
 func (r *Runner) reach(ctx context.Context, job Job, s *state, v verdict, call skill.Call) error {
 	begun := r.Clock()
-	o, err := Reach(ctx, job.limit(v.skill), v.skill, call)
+	o, err := r.tries(ctx, job, s, v.skill, call)
 	if err != nil {
 		return err
 	}
@@ -27,8 +27,8 @@ func (r *Runner) reach(ctx context.Context, job Job, s *state, v verdict, call s
 	if err := fault.Point(ctx, "skill.ran", call.Key); err != nil {
 		return err
 	}
-	if o.Err != nil {
-		r.skillFailed(ctx, v, o.Err)
+	if o.err != nil {
+		r.skillFailed(ctx, v, o.err)
 	} else {
 		r.Slog.InfoContext(ctx, "skill done", "skill", v.skill.Name, "call", v.call.id, "duration_ms", r.Clock().Sub(begun).Milliseconds())
 	}
@@ -36,44 +36,45 @@ func (r *Runner) reach(ctx context.Context, job Job, s *state, v verdict, call s
 	defer cancel()
 	return r.commit(last, s, job.holds(), func(ctx context.Context, tx lane.Tx) error {
 		return r.writeResult(ctx, tx, job, s, v, outcome{
-			status: o.Status, input: v.arguments, output: o.Output, message: o.Message, err: o.Err, outside: o.Outside, took: r.Clock().Sub(begun),
+			status: o.status, input: v.arguments, output: o.output, message: o.message, err: o.err, outside: o.outside, took: r.Clock().Sub(begun),
 		})
 	})
 }
 
-// Reached is what came of a call with an effect outside.
-type Reached struct {
-	Status  run.StepStatus // succeeded, failed or uncertain
-	Output  []byte         // JSON
-	Message string         // for the model, where it did not succeed
-	Outside bool           // it brings words from outside
-	Err     error          // for the log, where it did not succeed
+// reached is what came of a call with an effect outside.
+type reached struct {
+	status  run.StepStatus // succeeded, failed or uncertain
+	output  []byte         // JSON
+	message string         // for the model, where it did not succeed
+	outside bool           // it brings words from outside
+	err     error          // for the log, where it did not succeed
 }
 
-// Reach makes a call of a skill that has Do, within its limit, and again under the
-// same key where its effect stayed open and a key says that this is harmless. An
-// error is that of the context: nothing can be said of the call.
-func Reach(ctx context.Context, limit time.Duration, k *skill.Skill, call skill.Call) (Reached, error) {
-	pause := firstPause
+// tries makes a call of a skill that has Do, within its limit, and again under the
+// same key where its effect stayed open and a key says that this is harmless. The
+// holds are renewed before each try, so that they outlast it. After an error nothing
+// can be said of the call: the context has ended, or a hold.
+func (r *Runner) tries(ctx context.Context, job Job, s *state, k *skill.Skill, call skill.Call) (reached, error) {
+	limit, pause := job.limit(k), firstPause
 	for try := 1; ; try++ {
-		value, err := do(ctx, limit, k, call)
+		if err := r.cover(ctx, job, s, limit); err != nil {
+			return reached{}, err
+		}
+		output, err := k.Reach(ctx, limit, call)
 		if err == nil {
-			var output []byte
-			if output, err = encoded(value); err == nil {
-				return Reached{Status: run.Succeeded, Output: output, Outside: true}, nil
-			}
+			return reached{status: run.Succeeded, output: output, outside: true}, nil
 		}
 		if ctx.Err() != nil {
-			return Reached{}, fmt.Errorf("call of skill %s: %w", k.Name, context.Cause(ctx))
+			return reached{}, fmt.Errorf("call of skill %s: %w", k.Name, context.Cause(ctx))
 		}
 		open, isOpen := errors.AsType[*skill.Uncertain](err)
 		if !isOpen {
 			return failed(err), nil
 		}
 		if !k.Keyed || try == maxReaches {
-			return Reached{
-				Status: run.Uncertain, Outside: true, Err: err,
-				Message: open.Reason + ". It is not known whether the call had its effect: don't make it again; a person has to look.",
+			return reached{
+				status: run.Uncertain, outside: true, err: err,
+				message: open.Reason + ". It is not known whether the call had its effect: don't make it again; a person has to look.",
 			}, nil
 		}
 		timer := time.NewTimer(pause)
@@ -91,34 +92,22 @@ const (
 	firstPause = 100 * time.Millisecond
 )
 
+// cover ensures the run's holds for a call. No commit of another call is under way
+// meanwhile, which would renew them for less.
+func (r *Runner) cover(ctx context.Context, job Job, s *state, limit time.Duration) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return r.Lanes.Cover(ctx, job.holds(), limit)
+}
+
 // failed is a call that is known to have failed.
-func failed(err error) Reached {
-	r := Reached{Status: run.Errored, Message: "the skill failed", Outside: true, Err: err}
+func failed(err error) reached {
+	r := reached{status: run.Errored, message: "the skill failed", outside: true, err: err}
 	if refusal, ok := errors.AsType[*skill.Refusal](err); ok {
-		r.Message = cmp.Or(refusal.Reason, "refused")
-		r.Outside = refusal.Class == skill.Theirs || refusal.Class == skill.Input || refusal.Class == skill.RateLimit
+		r.message = cmp.Or(refusal.Reason, "refused")
+		r.outside = refusal.Class == skill.Theirs || refusal.Class == skill.Input || refusal.Class == skill.RateLimit
 	}
 	return r
-}
-
-// do runs a skill once. What takes too long or panics may have had its effect.
-func do(ctx context.Context, limit time.Duration, k *skill.Skill, call skill.Call) (value any, err error) {
-	limited, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	value, err = guarded(limited, k, call)
-	if p, ok := errors.AsType[*panicked](err); ok {
-		return nil, errors.Join(&skill.Uncertain{Reason: "the skill failed"}, p)
-	}
-	_, told := errors.AsType[*skill.Refusal](err)
-	if err != nil && !told && limited.Err() != nil && ctx.Err() == nil {
-		return nil, &skill.Uncertain{Reason: fmt.Sprintf("the skill took longer than %s", limit)}
-	}
-	return value, err
-}
-
-func guarded(ctx context.Context, k *skill.Skill, call skill.Call) (value any, err error) {
-	defer recovered(&err)
-	return k.Do(ctx, call)
 }
 
 // lastWrite is a context in which what has happened can still be recorded although

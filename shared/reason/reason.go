@@ -43,6 +43,9 @@ type Runner struct {
 	Switches func(context.Context, db.Workspace) (Halts, error)
 	// Meter keeps what is used within budgets; nil: there are none.
 	Meter Meter
+	// ModelID is the id of the model that is asked where a request names none: it has
+	// its price and its switch by it. Empty: by the provider's name.
+	ModelID string
 	// Known has secrets that no run resolves, and none may tell.
 	Known *secret.Redactor
 	Slog  *slog.Logger
@@ -75,9 +78,12 @@ type Job struct {
 	Retries int
 	// SkillTimeout ends a call that takes longer.
 	SkillTimeout time.Duration
-	// Day is how many tokens the agent may use in a day; 0: as many as budgets allow.
-	Day int64
-	// Spent is told what each model call cost.
+	// Day is how many tokens the agent may use on the surface in a day, DayMicroUSD how
+	// much money; 0: as much as budgets allow.
+	Day, DayMicroUSD int64
+	// Priced refuses a model whose price is not known: the caller counts money.
+	Priced bool
+	// Spent is told what each model call used, and cost.
 	Spent func(llm.Usage)
 	// NoApprovals refuses the calls that a person would have to approve.
 	NoApprovals bool
@@ -175,6 +181,14 @@ func (r *Runner) model(ws db.Workspace) llm.Model {
 	return r.Model
 }
 
+// Paused says why the workspace's model is not asked for now; empty: it may be.
+func (r *Runner) Paused(ctx context.Context, ws db.Workspace) string {
+	if m, ok := r.model(ws).(interface{ Paused(context.Context) string }); ok {
+		return m.Paused(ctx)
+	}
+	return ""
+}
+
 // timeUp is why a run is parked whose context has ended.
 const timeUp = "the time was up"
 
@@ -207,28 +221,24 @@ func (r *Runner) resume(ctx context.Context, job Job) (s *state, err error) {
 
 // ask asks the model once and records its answer. An Outcome ends the run.
 func (r *Runner) ask(ctx context.Context, job Job, s *state) (*Outcome, error) {
-	for _, h := range job.holds() {
-		if err := r.Lanes.Ensure(ctx, h, stepNeed(ctx)); err != nil {
-			return nil, err
-		}
-	}
-	asking, cancel := context.WithTimeout(ctx, modelLimit)
-	defer cancel()
-	begun := r.Clock()
 	if s.full(job.Window) {
 		if out, err := r.compact(ctx, job, s); out != nil || err != nil {
 			return out, err
 		}
 	}
-	resp, err := r.generate(asking, job, s, job.request(s), job.deltas(asking))
-	if llm.ClassOf(err) == llm.ClassContextTooLong && s.compactable() > 0 {
+	begun := r.Clock()
+	resp, failed, err := r.answer(ctx, job, s, job.request(s))
+	if llm.ClassOf(failed) == llm.ClassContextTooLong && s.compactable() > 0 {
 		if out, err := r.compact(ctx, job, s); out != nil || err != nil {
 			return out, err
 		}
-		resp, err = r.generate(asking, job, s, job.request(s), job.deltas(asking))
+		resp, failed, err = r.answer(ctx, job, s, job.request(s))
 	}
 	if err != nil {
-		return r.modelFailed(ctx, s, err), nil
+		return nil, err
+	}
+	if failed != nil {
+		return r.modelFailed(ctx, s, failed), nil
 	}
 	if err := fault.Point(ctx, "model.answered", job.Execution.ID); err != nil {
 		return nil, err
@@ -245,19 +255,19 @@ func (r *Runner) ask(ctx context.Context, job Job, s *state) (*Outcome, error) {
 	return nil, fault.Point(ctx, "model.recorded", job.Execution.ID)
 }
 
-const (
-	modelLimit = 60 * time.Second // of one answer
-	holdMargin = 5 * time.Second  // beyond it
-)
+// modelLimit is how long one answer may take.
+const modelLimit = time.Minute
 
-// stepNeed is what must be left of a hold before the model is asked: the time it
-// may take, which what is left of the invocation bounds.
-func stepNeed(ctx context.Context) time.Duration {
-	need := modelLimit
-	if deadline, ok := ctx.Deadline(); ok {
-		need = min(need, max(0, time.Until(deadline)))
+// answer asks the model once, in time of its own and under holds that outlast it.
+// failed is the model's own error.
+func (r *Runner) answer(ctx context.Context, job Job, s *state, request llm.Request) (resp llm.Response, failed, err error) {
+	if err := r.Lanes.Cover(ctx, job.holds(), modelLimit); err != nil {
+		return resp, nil, err
 	}
-	return need + holdMargin
+	asking, cancel := context.WithTimeout(ctx, modelLimit)
+	defer cancel()
+	resp, failed = r.generate(asking, job, s, request, job.deltas(asking))
+	return resp, failed, nil
 }
 
 // modelFailed decides what a failed model call means for the run: what may pass
@@ -288,7 +298,7 @@ func (r *Runner) modelFailed(ctx context.Context, s *state, err error) *Outcome 
 // append adds one entry in a transaction that proves the holds, and what the model
 // used, where it is one of its answers.
 func (r *Runner) append(ctx context.Context, job Job, s *state, kind run.Kind, words run.Trust, body any, used *llm.Usage) error {
-	return r.commit(ctx, s, job.holds(), func(_ context.Context, tx lane.Tx) error {
+	err := r.commit(ctx, s, job.holds(), func(_ context.Context, tx lane.Tx) error {
 		entry, err := s.add(kind, run.Succeeded, "", words, body)
 		if err != nil {
 			return err
@@ -297,8 +307,12 @@ func (r *Runner) append(ctx context.Context, job Job, s *state, kind run.Kind, w
 			return err
 		}
 		prompt := used.TotalTokens() - used.CompletionTokens
-		return r.Runs.Spend(tx, job.Execution, int64(prompt), int64(used.CompletionTokens), 0)
+		return r.Runs.Spend(tx, job.Execution, int64(prompt), int64(used.CompletionTokens), used.USD())
 	})
+	if failed := s.pay(ctx); failed != nil {
+		r.Slog.ErrorContext(ctx, "what a call used is still not counted", "error", failed)
+	}
+	return err
 }
 
 // request is what the model is asked next.
@@ -315,7 +329,8 @@ func (j Job) deltas(ctx context.Context) func(llm.Delta) {
 }
 
 // Close queues the end of a run: the execution's status and result and, for one
-// that did not complete, a line in the activity log that says so.
+// that did not complete, a line in the activity log that says so. An attempt that was
+// halted does not count.
 func (r *Runner) Close(ctx context.Context, tx lane.Tx, job Job, out Outcome) error {
 	result, err := json.Marshal(struct {
 		Answer  string   `json:"answer,omitempty"`
@@ -337,7 +352,10 @@ func (r *Runner) Close(ctx context.Context, tx lane.Tx, job Job, out Outcome) er
 			Execution: job.Execution.ID, ParentExecution: job.Execution.Parent, Attempt: job.Execution.Attempt,
 		})
 	}
-	return r.Runs.Leave(tx, job.Execution, out.Status, result, message)
+	if err := r.Runs.Leave(tx, job.Execution, out.Status, result, message); err != nil || out.Status != run.Parked || !out.Halted {
+		return err
+	}
+	return r.Runs.Uncount(tx, job.Execution)
 }
 
 // holds are all the holds that the run stands on, and more.

@@ -11,6 +11,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 // A Variation is what a replay does otherwise; its zero value repeats the run.
@@ -47,25 +48,34 @@ type Answer struct {
 // ErrNoJournal says that an execution took no step that could be repeated.
 var ErrNoJournal = errors.New("the execution has no recorded steps")
 
-// Replay asks the model for each recorded step anew and compares. Nothing else
-// happens: no skill is called and nothing is written. When the model fails, what
-// was compared until then comes with the error.
-func (r *Runner) Replay(ctx context.Context, ws db.Workspace, execution string, skills *skill.Set, v Variation) (Replayed, error) {
-	out := Replayed{Execution: execution}
-	entries, err := r.Runs.Journal(ctx, ws, execution)
+// Replay asks the model for each recorded step anew and compares, within the budgets
+// and as long as nobody has switched off the agent or the model. Nothing else happens:
+// no skill is called and no step is written. When the model fails, a budget is used up
+// ([SpentError]) or a switch is on ([HaltedError]), what was compared until then comes
+// with the error.
+func (r *Runner) Replay(ctx context.Context, ws db.Workspace, of run.Execution, skills *skill.Set, v Variation) (Replayed, error) {
+	out := Replayed{Execution: of.ID}
+	entries, err := r.Runs.Journal(ctx, ws, of.ID)
 	if err != nil {
 		return out, err
 	}
 	s := &state{model: r.model(ws)}
+	id, _ := trace.From(ctx)
+	cost := Cost{Workspace: ws, Agent: of.Agent, Surface: trace.Operate, Execution: of.ID, Trace: id}
 	for _, e := range entries {
 		var recorded modelBody
 		if e.Kind == run.Model {
 			if err := folded(e, func(b modelBody) error { recorded = b; return nil }); err != nil {
 				return out, fmt.Errorf("replay entry %d: %w", e.Seq, err)
 			}
-			resp, err := s.model.Generate(ctx, llm.Request{
-				Model: v.Model, System: firstOf(v.System, s.system), Messages: s.messages, Tools: skills.Only(s.skills...).Tools(),
-			}, nil)
+			_, err := r.halts(ctx, ws, of.Agent, s.model, v.Model)
+			var resp llm.Response
+			if err == nil {
+				resp, err = r.metered(ctx, s, cost, llm.Request{
+					Model: v.Model, System: firstOf(v.System, s.system), Messages: s.messages, Tools: skills.Only(s.skills...).Tools(),
+					MaxTokens: usualAnswer,
+				}, nil)
+			}
 			if err != nil {
 				return out, fmt.Errorf("replay step %d: %w", e.Step, err)
 			}

@@ -33,7 +33,7 @@ func TestAReplayReachesNothingAndShowsWhatDiffers(t *testing.T) {
 		job, o := w.recorded(t)
 		before, logged := w.told(t, job), len(w.actions(t, job))
 		same := llmtest.Script(t, llmtest.Call("echo_back", `{ "text":"look" }`, "send", `{"to": "x"}`), llmtest.Say("sent it"))
-		got, err := w.runner(same).Replay(t.Context(), w.Workspace, job.Execution.ID, job.Skills, reason.Variation{})
+		got, err := w.runner(same).Replay(t.Context(), w.Workspace, job.Execution, job.Skills, reason.Variation{})
 		if err != nil || len(got.Steps) != 2 || len(got.Steps[0].Differs)+len(got.Steps[1].Differs) > 0 {
 			t.Errorf("the same again is %+v, %v", got, err)
 		}
@@ -41,7 +41,7 @@ func TestAReplayReachesNothingAndShowsWhatDiffers(t *testing.T) {
 			t.Errorf("it used %+v", got.Usage)
 		}
 		other := llmtest.Script(t, llmtest.Call("send", `{"to": "y"}`), llmtest.Say("sent it"))
-		got, err = w.runner(other).Replay(t.Context(), w.Workspace, job.Execution.ID, job.Skills, reason.Variation{System: "You are another.", Model: "m2"})
+		got, err = w.runner(other).Replay(t.Context(), w.Workspace, job.Execution, job.Skills, reason.Variation{System: "You are another.", Model: "m2"})
 		if err != nil || !slices.Equal(got.Steps[0].Differs, []string{"calls"}) || len(got.Steps[1].Differs) > 0 {
 			t.Errorf("another is %+v, %v", got, err)
 		}
@@ -62,7 +62,7 @@ func TestAReplayReachesNothingAndShowsWhatDiffers(t *testing.T) {
 func TestAReplayOfNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		job := w.job(t)
-		if _, err := w.runner(llmtest.Script(t)).Replay(t.Context(), w.Workspace, job.Execution.ID, job.Skills, reason.Variation{}); !errors.Is(err, reason.ErrNoJournal) {
+		if _, err := w.runner(llmtest.Script(t)).Replay(t.Context(), w.Workspace, job.Execution, job.Skills, reason.Variation{}); !errors.Is(err, reason.ErrNoJournal) {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -57,8 +57,9 @@ type (
 // state is what the journal's entries add up to.
 type state struct {
 	model    llm.Model
-	halts    Halts      // that were in force when the step began
-	mu       sync.Mutex // of the facts, while calls run side by side
+	halts    Halts                       // that were in force when the step began
+	owed     func(context.Context) error // counts what the last call used; nil: it is counted
+	mu       sync.Mutex                  // of the facts, while calls run side by side
 	recorded func([]run.Entry)
 	facts
 }

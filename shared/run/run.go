@@ -74,14 +74,16 @@ type Execution struct {
 
 type queries struct {
 	Start, Resume, Spend, Leave db.Query
+	Uncount                     db.Query
 	Append, Journal             db.Query
 	Get, Unfinished, Open       db.Query
-	OfTrace, Slot, LastStep     db.Query
+	OfTrace, TotalOfTrace       db.Query
+	Slot, LastStep              db.Query
 	List, Children, Cancel      db.Query
 	Ahead                       db.Query
 	Begin, Seize, Await         db.Query
 	End, Standing, SeizeParent  db.Query
-	Rejoin, Park, Unpark        db.Query
+	Rejoin, Park                db.Query
 }
 
 // Store keeps the executions of all workspaces.
@@ -138,6 +140,16 @@ func (s *Store) Leave(tx lane.Tx, e Execution, status Status, result json.RawMes
 	return nil
 }
 
+// Uncount queues that an attempt does not count: it was left parked, and could not have
+// come further.
+func (s *Store) Uncount(tx lane.Tx, e Execution) error {
+	if err := tx.Proves(e.Subject); err != nil {
+		return fmt.Errorf("uncount an attempt: %w", err)
+	}
+	tx.Later().Exec(s.q.Uncount, e.ID)
+	return nil
+}
+
 // Spend queues tokens and money to be added to an execution's account.
 func (s *Store) Spend(tx lane.Tx, e Execution, prompt, completion int64, costUSD float64) error {
 	if err := tx.Proves(e.Subject); err != nil {
@@ -186,6 +198,25 @@ func (s *Store) OfTrace(b *db.Batch, id trace.ID) *[]Execution {
 	found := new([]Execution)
 	b.Each(collect(found), s.q.OfTrace, id, maxOfTrace)
 	return found
+}
+
+// Total is what all executions of a trace come to.
+type Total struct {
+	Executions               int
+	Running, Waiting, Parked int // of them
+	PromptTokens             int64
+	CompletionTokens         int64
+	CostUSD                  float64
+	EndedAt                  *time.Time // the last that has ended
+}
+
+// TotalOfTrace adds the total of a trace, however many executions it has, to a batch.
+func (s *Store) TotalOfTrace(b *db.Batch, id trace.ID) *Total {
+	t := new(Total)
+	b.Each(func(scan db.Scan) error {
+		return scan(&t.Executions, &t.Running, &t.Waiting, &t.Parked, &t.PromptTokens, &t.CompletionTokens, &t.CostUSD, &t.EndedAt)
+	}, s.q.TotalOfTrace, id)
+	return t
 }
 
 // Slot adds a look for the execution of the newest schedule slot that is not

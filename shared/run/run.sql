@@ -16,6 +16,10 @@ UPDATE executions SET status = $3, result = $4, error = $5, updated_at = lk_now(
        ended_at = CASE WHEN $3 IN ('waiting', 'parked') THEN NULL ELSE lk_now() END
  WHERE workspace_id = $1 AND id = $2 AND status IN ('running', 'waiting', 'parked') AND status <> $3;
 
+-- name: Uncount
+UPDATE executions SET attempt = attempt - 1
+ WHERE workspace_id = $1 AND id = $2 AND status = 'parked' AND attempt > 1;
+
 -- name: Append
 INSERT INTO execution_steps (workspace_id, execution_id, seq, step, kind, status, call_id, format, trust, body, created_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, lk_now());
@@ -53,6 +57,13 @@ SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, 
  WHERE workspace_id = $1 AND trace_id = $2
  ORDER BY created_at, id
  LIMIT $3;
+
+-- name: TotalOfTrace
+SELECT count(*), count(CASE status WHEN 'running' THEN 1 END), count(CASE status WHEN 'waiting' THEN 1 END), count(CASE status WHEN 'parked' THEN 1 END),
+       CAST(coalesce(sum(prompt_tokens), 0) AS bigint), CAST(coalesce(sum(completion_tokens), 0) AS bigint),
+       CAST(coalesce(sum(cost_usd), 0) AS double precision), max(ended_at)
+  FROM executions
+ WHERE workspace_id = $1 AND trace_id = $2;
 
 -- name: Slot
 SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, input, result, error, prompt_tokens, completion_tokens, cost_usd,

@@ -106,6 +106,3 @@ func (s *Store) standing(ctx context.Context, tx Tx, id string) error {
 // Park queues that a running execution without a subject waits for a person's
 // answer; any other stays as it is.
 func (s *Store) Park(b *db.Batch, id string) { b.Exec(s.q.Park, id) }
-
-// Unpark queues that an execution goes on that [Store.Park] has parked.
-func (s *Store) Unpark(b *db.Batch, id string) { b.Exec(s.q.Unpark, id) }

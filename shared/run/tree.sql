@@ -36,7 +36,3 @@ UPDATE executions SET status = 'running', updated_at = lk_now()
 -- name: Park
 UPDATE executions SET status = 'parked', updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND subject IS NULL AND status = 'running';
-
--- name: Unpark
-UPDATE executions SET status = 'running', updated_at = lk_now()
- WHERE workspace_id = $1 AND id = $2 AND subject IS NULL AND status = 'parked';

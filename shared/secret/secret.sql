@@ -9,6 +9,9 @@ RETURNING version, created_at, updated_at;
 -- name: Sealed
 SELECT sealed FROM secrets WHERE workspace_id = $1 AND name = $2;
 
+-- name: Info
+SELECT version, created_by, created_at, updated_at FROM secrets WHERE workspace_id = $1 AND name = $2;
+
 -- name: List
 SELECT name, version, created_by, created_at, updated_at
   FROM secrets

@@ -64,7 +64,7 @@ type Info struct {
 	UpdatedAt time.Time
 }
 
-type queries struct{ Put, Sealed, List, Delete, Stale, Reseal, CountStale db.Query }
+type queries struct{ Put, Sealed, Info, List, Delete, Stale, Reseal, CountStale db.Query }
 
 // Store keeps the secrets of all workspaces. A write is one row and needs no lane:
 // of two at once the later counts.
@@ -160,6 +160,19 @@ func (s *Store) Resolve(ctx context.Context, ws db.Workspace, name string) (Valu
 	}
 	RedactorFrom(ctx).Add(v)
 	return v, nil
+}
+
+// Info tells of one secret; one that is not there is a [NotFoundError].
+func (s *Store) Info(ctx context.Context, ws db.Workspace, name string) (Info, error) {
+	i := Info{Name: name}
+	err := s.db.One(ctx, ws, []any{&i.Version, &i.CreatedBy, &i.CreatedAt, &i.UpdatedAt}, s.q.Info, name)
+	if errors.Is(err, db.ErrNoRows) {
+		return Info{}, &NotFoundError{name}
+	}
+	if err != nil {
+		return Info{}, fmt.Errorf("read about secret %s: %w", name, err)
+	}
+	return i, nil
 }
 
 // List tells of the secrets with a name behind after, by name, at most limit.

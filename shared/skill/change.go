@@ -25,6 +25,7 @@ func (r *Registry) Create(ctx context.Context, tx Tx, d Definition) (Definition,
 		d = d.disabled(Human, d.DisabledReason)
 	}
 	var rows int
+	tx.Later().Exec(r.q.LockHead) // so that two at once don't pass the limit
 	tx.Later().One([]any{&rows}, r.q.Count)
 	created, err := r.insert(ctx, tx, d)
 	switch {

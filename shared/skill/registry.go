@@ -50,7 +50,7 @@ type Tx interface {
 
 type queries struct {
 	ByID, ByName, Usable, Overrides, Registered db.Query
-	Count, Insert, Update, Delete               db.Query
+	LockHead, Count, Insert, Update, Delete     db.Query
 	Health                                      db.Query
 }
 

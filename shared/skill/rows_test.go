@@ -1,13 +1,14 @@
 package skill_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
-	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -75,19 +76,38 @@ func TestTheDatabaseRefusesWhatNoCodeWrites(t *testing.T) {
 	})
 }
 
+// TestAWorkspaceMayHaveSoMany: whoever counts waits for what another is just making.
 func TestAWorkspaceMayHaveSoMany(t *testing.T) {
-	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite))
-	var b db.Batch
-	for i := range skill.MaxSkills {
-		b.Exec(w.q.Bad, ids(), fmt.Sprintf("s%d", i), "lambda", "d", `{"type":"object"}`, `{"good":true}`, "both", false, false, nil, true, nil, nil, false, 1, "me")
-	}
-	if err := w.DB.Do(t.Context(), w.Workspace, &b); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.tryCreate(t, definition("one_more")); !errors.Is(err, skill.ErrFull) || w.rows(t) != skill.MaxSkills {
-		t.Errorf("one more: %v, then %d rows", err, w.rows(t))
-	}
-	if names := w.usable(t, trace.Operate); len(names) != skill.MaxSkills+2 {
-		t.Errorf("%d can be used", len(names))
-	}
+	onEach(t, func(t *testing.T, w world) {
+		var b db.Batch
+		for i := range skill.MaxSkills - 1 {
+			b.Exec(w.q.Bad, ids(), fmt.Sprintf("s%d", i), "lambda", "d", `{"type":"object"}`, `{"good":true}`, "both", false, false, nil, true, nil, nil, false, 1, "me")
+		}
+		if err := w.DB.Do(t.Context(), w.Workspace, &b); err != nil {
+			t.Fatal(err)
+		}
+		err := w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+			if _, err := w.Create(ctx, tx, definition("last")); err != nil {
+				return err
+			}
+			beside, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if w.DB.Tx(beside, w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+				_, err := w.Create(ctx, tx, definition("beside_it"))
+				return err
+			}) == nil {
+				t.Error("another was made that did not count the last one")
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.tryCreate(t, definition("one_more")); !errors.Is(err, skill.ErrFull) || w.rows(t) != skill.MaxSkills {
+			t.Errorf("one more: %v, then %d rows", err, w.rows(t))
+		}
+		if names := w.usable(t, trace.Operate); len(names) != skill.MaxSkills+2 {
+			t.Errorf("%d can be used", len(names))
+		}
+	})
 }

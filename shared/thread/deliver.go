@@ -80,9 +80,33 @@ func (d delivery) Handle(ctx context.Context, c outbox.Claimed) error {
 	t := found[0]
 	m := Message{Key: c.Key, Workspace: c.Workspace, Thread: t.ID, Address: t.Address, Body: p.Body, Metadata: t.Metadata}
 	if err := d.channel.Send(ctx, m); err != nil {
+		if final(c, err) {
+			d.letGo(ctx, c, t.ID)
+		}
 		return err
 	}
 	return d.spoken(ctx, c, p)
+}
+
+// final reports whether a message that the channel did not take is not tried again.
+func final(c outbox.Claimed, err error) bool {
+	_, permanent := errors.AsType[*outbox.PermanentError](err)
+	_, dead := errors.AsType[*outbox.DeadError](err)
+	_, uncertain := errors.AsType[*outbox.UncertainError](err)
+	return permanent || dead || uncertain || c.Last()
+}
+
+// letGo lets go of the thread that a message has which failed, so that the next needs
+// not wait for the sweep.
+func (d delivery) letGo(ctx context.Context, c outbox.Claimed, thread string) {
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), markTimeout)
+	defer cancel()
+	var b db.Batch
+	b.Exec(d.s.q.Head, thread) // locks the row
+	d.s.settle(&b, c.ID, nil, thread)
+	if err := d.s.db.Do(last, c.Workspace, &b); err != nil {
+		d.s.slog.WarnContext(ctx, "the queue of a failed message goes on with the next sweep", "thread", thread, "error", err)
+	}
 }
 
 func (d delivery) spoken(ctx context.Context, c outbox.Claimed, p payload) error {

@@ -27,9 +27,12 @@
 // far behind, so that the holder's own pass them; when the thread is let go, the
 // first of them has it for its own send, like an execution would, and lets go of it
 // in the transaction that marks it sent. Whoever takes the thread has what it queued
-// go first.
+// go first. What has failed, or is uncertain, is queued anew when a person has it sent
+// again ([Store.Resend]); what has expired is not: its words are of another time.
 //
 // # Order of row locks
 //
-// executions (children before parents) → threads (by id) → outbox.
+// executions (children before parents) → threads (by id) → outbox. The person's answer
+// and the sweep wake executions behind the threads, and wait for none: who is locked is
+// passed over and found by the next sweep.
 package thread

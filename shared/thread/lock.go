@@ -39,10 +39,11 @@ func (e *HeldError) Error() string {
 
 // RetryAfter is when the lock is stale unless its holder does something.
 func (e *HeldError) RetryAfter() time.Duration {
+	left := max(0, Idle-e.Lock.Age)
 	if e.Lock.ParkedBy == e.Lock.Holder && e.Lock.ParkedUntil != nil {
-		return max(0, e.Lock.ParkedUntil.Sub(e.Lock.Since)-e.Lock.Age)
+		left = max(left, e.Lock.ParkedUntil.Sub(e.Lock.Since)-e.Lock.Age)
 	}
-	return max(0, Idle-e.Lock.Age)
+	return left
 }
 
 // Lock takes a thread for an execution, or refreshes that it has it, in one round

@@ -134,7 +134,7 @@ func TestForce(t *testing.T) {
 			t.Errorf("free: %v", err)
 		}
 		w.mustLock(t, th, a, thread.Acquired)
-		w.park(t, th, a, 0)
+		w.park(t, th, a, time.Hour)
 		w.queue(t, th, b, "B", 1)
 		if was, err := force(); err != nil || was.Execution() != a {
 			t.Errorf("%+v, %v", was, err)
@@ -198,7 +198,7 @@ func TestStatementsAndRoundTrips(t *testing.T) {
 			{"queue", db.Stats{Statements: 9, RoundTrips: 3}, func() { w.queue(t, th, b, "B", 1) }},
 			{"end", db.Stats{Statements: 6, RoundTrips: 3}, func() { w.complete(t, a) }},
 			{"two sent", db.Stats{Statements: 2*(1+2+5) + 1, RoundTrips: 2*3 + 1}, func() { w.drain(t) }},
-			{"idle sweep", db.Stats{Statements: 3, RoundTrips: 2}, func() { w.sweep(t) }},
+			{"idle sweep", db.Stats{Statements: 4, RoundTrips: 2}, func() { w.sweep(t) }},
 		} {
 			before := w.DB.Stats()
 			step.do()

@@ -70,14 +70,16 @@ type ledger struct {
 	count map[string]int   // by key
 	err   error            // what it answers
 	tries int
+	trace trace.ID // under which it was asked last
 }
 
 func (*ledger) Name() string { return "ledger" }
 
-func (l *ledger) Send(_ context.Context, m thread.Message) error {
+func (l *ledger) Send(ctx context.Context, m thread.Message) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tries++
+	l.trace, _ = trace.From(ctx)
 	if l.err != nil {
 		return l.err
 	}
@@ -190,6 +192,17 @@ func (w *world) send(t testing.TB, th, execution, body string) thread.Sent {
 	return sent
 }
 
+// resend has a message sent again, as a person asks for.
+func (w *world) resend(t testing.TB, th, id string) (sent thread.Sent, err error) {
+	t.Helper()
+	err = w.try(t, func(ctx context.Context, tx *db.Tx) error {
+		var err error
+		sent, err = w.threads.Resend(ctx, tx, th, id)
+		return err
+	})
+	return sent, err
+}
+
 // say sends what must not be queued.
 func (w *world) say(t testing.TB, th, execution, body string) {
 	t.Helper()
@@ -266,19 +279,38 @@ func (w *world) message(t testing.TB, id string) outbox.Entry {
 	return e
 }
 
+func (w *world) tryPark(t testing.TB, th, execution, after string, limit time.Duration) error {
+	t.Helper()
+	return w.try(t, func(ctx context.Context, tx *db.Tx) error {
+		return w.threads.Park(ctx, tx, th, execution, after, limit)
+	})
+}
+
 func (w *world) park(t testing.TB, th, execution string, limit time.Duration) {
 	t.Helper()
-	w.must(t, func(ctx context.Context, tx *db.Tx) error { return w.threads.Park(ctx, tx, th, execution, limit) })
+	if err := w.tryPark(t, th, execution, "", limit); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tryAnswer stores what the person says, under a key where there is one.
+func (w *world) tryAnswer(t testing.TB, th, body, key string) (id, resumed string, err error) {
+	t.Helper()
+	err = w.try(t, func(ctx context.Context, tx *db.Tx) error {
+		var err error
+		id, resumed, err = w.threads.Append(ctx, tx, th, thread.Spoken{Role: thread.User, Body: body, Key: key, Data: []byte(`{"a":1}`)})
+		return err
+	})
+	return id, resumed, err
 }
 
 // answer is the person's.
 func (w *world) answer(t testing.TB, th, body string) (resumed string) {
 	t.Helper()
-	w.must(t, func(ctx context.Context, tx *db.Tx) error {
-		var err error
-		resumed, err = w.threads.Append(ctx, tx, th, thread.Spoken{Role: thread.User, Body: body})
-		return err
-	})
+	_, resumed, err := w.tryAnswer(t, th, body, "")
+	if err != nil {
+		t.Fatal(err)
+	}
 	return resumed
 }
 

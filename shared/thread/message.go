@@ -49,34 +49,46 @@ func storable(body string) bool {
 	return len(body) <= maxBody && utf8.ValidString(body) && strings.IndexByte(body, 0) < 0
 }
 
-// Append stores a message, unless the thread has one of its key. When the person
-// has spoken the owner of a parked thread is resumed, and answered.
-func (s *Store) Append(ctx context.Context, tx run.Tx, thread string, m Spoken) (resumed string, err error) {
+// Append stores a message, and answers its id. Where the thread has one of its key
+// nothing changes, and the answer is that one's; it is [ErrKey] when the person said
+// something else under it. When the person has spoken the owner of a parked thread is
+// resumed, and answered.
+func (s *Store) Append(ctx context.Context, tx run.Tx, thread string, m Spoken) (id, resumed string, err error) {
 	var wrong invalid.Error
 	wrong.If(!storable(m.Body), "body", "has at most 65536 bytes of text")
 	wrong.If(len(m.Key) > maxKey, "key", "has at most 200 characters")
 	if err := wrong.OrNil(); err != nil {
-		return "", err
+		return "", "", err
 	}
-	if m.Role == User {
-		if resumed, err = s.Resume(ctx, tx, thread); err != nil {
-			return "", err
-		}
-	}
-	n, err := tx.Exec(ctx, s.q.Bump, thread)
-	if err == nil && n == 0 {
+	there := false
+	var owner *string
+	var known []Spoken
+	tx.Later().Each(func(scan db.Scan) error { there = true; return scan(&owner) }, s.q.Bump, thread)
+	err = tx.Each(ctx, collectSpoken(&known), s.q.Keyed, thread, m.Key)
+	switch {
+	case err == nil && !there:
 		err = db.ErrNoRows
+	case len(known) > 0 && m.Role == User && known[0].Body != m.Body:
+		err = ErrKey
 	}
 	if err != nil {
-		return "", fmt.Errorf("append to thread %s: %w", thread, err)
+		return "", "", fmt.Errorf("append to thread %s: %w", thread, err)
 	}
+	if len(known) > 0 {
+		return known[0].ID, "", nil
+	}
+	if m.Role == User && owner != nil {
+		resumed = *owner
+		s.resume(ctx, tx.Later(), thread, resumed)
+	}
+	m.ID = cmp.Or(m.ID, s.ids())
 	s.say(tx.Later(), thread, m)
-	return resumed, nil
+	return m.ID, resumed, nil
 }
 
 // say stores a message with the number that was just taken.
 func (s *Store) say(b *db.Batch, thread string, m Spoken) {
-	b.Exec(s.q.Say, thread, cmp.Or(m.ID, s.ids()), m.Role, m.Body, db.Null(m.Execution), db.Null(m.Key), m.Data)
+	b.Exec(s.q.Say, thread, m.ID, m.Role, m.Body, db.Null(m.Execution), db.Null(m.Key), m.Data)
 }
 
 // Messages reads what was spoken in a thread, oldest first: at most limit (50 when
@@ -89,16 +101,7 @@ func (s *Store) Messages(ctx context.Context, ws db.Workspace, thread, cursor st
 		}
 	}
 	limit = bounded(limit)
-	err = s.db.Each(ctx, ws, func(scan db.Scan) error {
-		var m Spoken
-		var execution, key *string
-		if err := scan(&m.ID, &m.Seq, &m.Role, &m.Body, &execution, &key, &m.Data, &m.CreatedAt); err != nil {
-			return err
-		}
-		m.Execution, m.Key = text(execution), text(key)
-		items = append(items, m)
-		return nil
-	}, s.q.Messages, thread, after, limit+1)
+	err = s.db.Each(ctx, ws, collectSpoken(&items), s.q.Messages, thread, after, limit+1)
 	if err != nil {
 		return nil, "", fmt.Errorf("list the messages of thread %s: %w", thread, err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 )
@@ -77,6 +78,7 @@ func (e *execution) above() (out []string) {
 // said is a message of the model's.
 type said struct {
 	id, author, body string
+	n                int
 	holds            []int // under which it goes
 }
 
@@ -102,6 +104,7 @@ type model struct {
 	queue, out []*said
 	delivered  int
 	holds, n   int
+	answered   int // the n of the person's last words
 }
 
 func newModel(t *testing.T, w *world, rnd *rand.Rand) *model {
@@ -317,14 +320,14 @@ func (m *model) lock(e *execution) {
 
 func (m *model) send(e *execution) {
 	m.n++
-	s := &said{author: e.id, body: numbered(m.n)}
+	s := &said{author: e.id, body: numbered(m.n), n: m.n}
 	m.tell("send", s.body, "by", e.id)
-	want := thread.Sent{}
+	want := thread.Sent{Status: outbox.Ready}
 	if m.take(e) {
 		m.goes(s)
 	} else {
 		m.queue = append(m.queue, s)
-		want.Queued, want.Position = true, len(m.queue)
+		want.Status, want.Queued, want.Position = outbox.Queued, true, len(m.queue)
 	}
 	got := m.w.send(m.t, m.th, e.id, s.body)
 	s.id, want.ID = got.ID, got.ID
@@ -365,13 +368,15 @@ func (m *model) park(e *execution) {
 	var want error
 	if m.top() != e.id {
 		want = thread.ErrNotHeld
+	} else if len(m.out) > 0 && m.answered > m.out[len(m.out)-1].n {
+		want = thread.ErrAnswered
 	} else {
 		m.parkedBy, m.parkedTill, m.since = e.id, m.now+parking, m.now
 		if e.status == run.Running {
 			e.status = run.Parked
 		}
 	}
-	err := m.w.try(m.t, func(ctx context.Context, tx *db.Tx) error { return m.w.threads.Park(ctx, tx, m.th, e.id, parking) })
+	err := m.w.tryPark(m.t, m.th, e.id, "", parking)
 	if !errors.Is(err, want) {
 		m.t.Errorf("park: %v, want %v", err, want)
 	}
@@ -379,15 +384,24 @@ func (m *model) park(e *execution) {
 
 func (m *model) answer() {
 	m.tell("answer")
+	m.n++
+	m.answered = m.n
 	want := m.parkedBy
 	if want != "" {
-		if e := m.find(want); e.status == run.Parked {
-			e.status = run.Running
-		}
 		m.parkedBy, m.since = "", m.now
+		m.rouse()
 	}
 	if got := m.w.answer(m.t, m.th, "yes"); got != want {
 		m.t.Errorf("resumed %q, want %q", got, want)
+	}
+}
+
+// rouse has go on who is parked though the thread does not say so.
+func (m *model) rouse() {
+	for _, e := range m.executions {
+		if e.status == run.Parked && e.id != m.parkedBy {
+			e.status = run.Running
+		}
 	}
 }
 
@@ -407,6 +421,7 @@ func (m *model) sweep() {
 	if idle || len(m.stack) > 0 && !m.lives(m.top()) || len(m.stack) == 0 && len(m.queue) > 0 {
 		m.settle("", m.idle())
 	}
+	m.rouse()
 	m.w.sweep(m.t)
 }
 

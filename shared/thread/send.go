@@ -13,6 +13,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/invalid"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 // Outgoing is what an execution says in a thread.
@@ -29,7 +30,8 @@ type Outgoing struct {
 
 // Sent says what became of a message.
 type Sent struct {
-	ID string
+	ID     string
+	Status outbox.Status // queued, ready, sending or sent
 	// Queued says that it has not been spoken: another has the thread.
 	Queued   bool
 	Position int // among the queued, from 1
@@ -38,12 +40,12 @@ type Sent struct {
 // ErrKey says that a message of the key was sent that says something else.
 var ErrKey = errors.New("another message was sent under the key")
 
-// ErrFull says that as many messages are queued as a thread takes.
-var ErrFull = errors.New("too many messages are queued for the thread")
+// ErrFull says that as many messages wait to be sent as a thread takes.
+var ErrFull = errors.New("too many messages of the thread wait to be sent")
 
 const (
-	maxQueued = 1000
-	maxTTL    = 30 * 24 * time.Hour
+	maxOpen = 1000 // messages that are queued, ready or being sent
+	maxTTL  = 30 * 24 * time.Hour
 	// behind is where the numbers of queued messages begin: behind those of all that
 	// went or goes, which therefore passes them.
 	behind int64 = 1 << 40
@@ -66,9 +68,10 @@ func (m Outgoing) check() error {
 
 // Send takes the thread for an execution, which keeps it, and puts the message into
 // the outbox. While another has the thread the message is queued instead. A message
-// whose key was sent is not sent again: the answer tells of the first one, and is
-// [ErrKey] when that says something else. [ErrFull] when too many are queued; else
-// the errors of [Store.Lock], but that a refusal is none.
+// whose key was sent is not sent again: the answer tells of the first one. It is
+// [ErrKey] when that says something else, and an [outbox.StatusError] when that has not
+// been spoken and will not be. [ErrFull] when too many wait to be sent; else the errors
+// of [Store.Lock], but that a refusal is none.
 func (s *Store) Send(ctx context.Context, tx run.Tx, m Outgoing) (Sent, error) {
 	if err := m.check(); err != nil {
 		return Sent{}, err
@@ -85,11 +88,11 @@ func (s *Store) Send(ctx context.Context, tx run.Tx, m Outgoing) (Sent, error) {
 		}
 		return json.Unmarshal(raw, &said)
 	}, s.q.Known, key)
-	var last, lastQueued int64
-	if err := tx.One(ctx, []any{&last, &lastQueued}, s.q.Numbers, orderKey(m.Thread), behind); err != nil {
+	n, err := s.numbers(ctx, tx, m.Thread, m.Execution)
+	if err != nil {
 		return Sent{}, fmt.Errorf("send in thread %s: %w", m.Thread, err)
 	}
-	_, err := t.judge(ctx, s.slog)
+	_, err = t.judge(ctx, s.slog)
 	_, refused := errors.AsType[*HeldError](err)
 	switch {
 	case err != nil && !refused:
@@ -98,12 +101,12 @@ func (s *Store) Send(ctx context.Context, tx run.Tx, m Outgoing) (Sent, error) {
 		return Sent{}, fmt.Errorf("send in thread %s: %w", m.Thread, ErrKey)
 	case first != "":
 		return s.place(ctx, tx, first)
-	case refused && t.after[0].Queued >= maxQueued:
+	case n.open >= maxOpen:
 		return Sent{}, fmt.Errorf("send in thread %s: %w", m.Thread, ErrFull)
 	}
-	seq := last + 1
+	seq := n.last + 1
 	if refused {
-		seq = max(behind, lastQueued) + 1
+		seq = n.queue()
 	}
 	raw, err := json.Marshal(payload{m.Thread, m.Body})
 	if err != nil {
@@ -111,14 +114,14 @@ func (s *Store) Send(ctx context.Context, tx run.Tx, m Outgoing) (Sent, error) {
 	}
 	row := outbox.Row{
 		ID: id, Kind: outbox.Message, Topic: Topic(t.after[0].Channel), Key: key, OrderKey: orderKey(m.Thread), Seq: seq,
-		Payload: raw, Execution: m.Execution, Queued: refused, TTL: m.TTL,
+		Payload: raw, Execution: m.Execution, Trace: n.trace, Queued: refused, TTL: m.TTL,
 	}
 	if m.SupersedeKey != "" {
 		row.SupersedeKey = orderKey(m.Thread) + ":" + m.SupersedeKey
 	}
 	s.outbox.Enqueue(ctx, tx.Later(), row)
 	if !refused {
-		return Sent{ID: id}, nil
+		return Sent{ID: id, Status: outbox.Ready}, nil
 	}
 	if m.SupersedeKey != "" { // maybe what had the thread
 		s.settle(tx.Later(), "", nil, m.Thread)
@@ -126,14 +129,49 @@ func (s *Store) Send(ctx context.Context, tx run.Tx, m Outgoing) (Sent, error) {
 	return s.place(ctx, tx, id)
 }
 
-// place says where a message stands.
+// Resend queues a message again that has failed, or is uncertain, behind all that are
+// queued, and answers where it stands. Its errors are those of [outbox.Store.Resend].
+// Who does it writes it down in the same transaction.
+func (s *Store) Resend(ctx context.Context, tx *db.Tx, thread, message string) (Sent, error) {
+	if _, err := s.head(ctx, tx, thread); err != nil {
+		return Sent{}, fmt.Errorf("send again in thread %s: %w", thread, err)
+	}
+	n, err := s.numbers(ctx, tx, thread, "")
+	if err == nil {
+		err = s.outbox.Resend(ctx, tx, orderKey(thread), message, n.queue())
+	}
+	if err != nil {
+		return Sent{}, fmt.Errorf("send again in thread %s: %w", thread, err)
+	}
+	s.settle(tx.Later(), "", nil, thread)
+	return s.place(ctx, tx, message)
+}
+
+// numbers are those of a thread's messages in the outbox, and whose trace they bear.
+type numbers struct {
+	last, lastQueued int64 // of what went or goes, and of all
+	open             int
+	trace            trace.ID
+}
+
+// queue is the number behind all that are queued.
+func (n numbers) queue() int64 { return max(behind, n.lastQueued) + 1 }
+
+func (s *Store) numbers(ctx context.Context, tx run.Tx, thread, execution string) (n numbers, err error) {
+	err = tx.One(ctx, []any{&n.last, &n.lastQueued, &n.open, &n.trace}, s.q.Numbers, orderKey(thread), behind, db.Null(execution))
+	return n, err
+}
+
+// place says where a message stands that is open, or has been sent.
 func (s *Store) place(ctx context.Context, tx run.Tx, id string) (Sent, error) {
 	sent := Sent{ID: id}
-	var status outbox.Status
-	if err := tx.One(ctx, []any{&status, &sent.Position}, s.q.Place, id); err != nil {
+	if err := tx.One(ctx, []any{&sent.Status, &sent.Position}, s.q.Place, id); err != nil {
 		return Sent{}, fmt.Errorf("look where message %s stands: %w", id, err)
 	}
-	sent.Queued = status == outbox.Queued
+	if !sent.Status.Open() && sent.Status != outbox.Sent {
+		return Sent{}, fmt.Errorf("message %s is not spoken: %w", id, &outbox.StatusError{Status: sent.Status})
+	}
+	sent.Queued = sent.Status == outbox.Queued
 	if !sent.Queued {
 		sent.Position = 0
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/invalid"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 func TestAMessageOfAKeyIsSentOnce(t *testing.T) {
@@ -36,7 +37,7 @@ func TestAMessageOfAKeyIsSentOnce(t *testing.T) {
 		}
 		w.complete(t, a)
 		w.drain(t)
-		if again, err := send(b, "B2"); err != nil || again.Queued || again.ID != second.ID {
+		if again, err := send(b, "B2"); err != nil || again.Queued || again.ID != second.ID || again.Status != outbox.Sent {
 			t.Errorf("%+v, %v", again, err)
 		}
 		w.drain(t)
@@ -101,7 +102,7 @@ func TestAFailingHead(t *testing.T) {
 		th, a, b, c := w.open(t, "x"), w.begin(t, "", false), w.begin(t, "", false), w.begin(t, "", false)
 		w.mustLock(t, th, a, thread.Acquired)
 		head := w.queue(t, th, b, "B", 1)
-		w.queue(t, th, c, "C", 2)
+		next := w.queue(t, th, c, "C", 2)
 		w.complete(t, a)
 		w.channel.err = errors.New("the line is down")
 		for i := range 8 {
@@ -114,14 +115,107 @@ func TestAFailingHead(t *testing.T) {
 		if e := w.message(t, head); e.Status != outbox.Failed || e.LastError != "the line is down" {
 			t.Errorf("%+v", e)
 		}
+		w.mustHold(t, th, next) // it did not wait for a sweep
 		w.channel.err = nil
-		w.sweep(t)
 		w.drain(t)
 		w.mustHaveSaid(t, "C")
-		w.must(t, func(ctx context.Context, tx *db.Tx) error { return w.outbox.Resend(ctx, tx, head) })
+		sent, err := w.resend(t, th, head)
+		if err != nil || sent != (thread.Sent{ID: head, Status: outbox.Ready}) {
+			t.Errorf("sent again: %+v, %v", sent, err)
+		}
+		w.mustHold(t, th, head) // for its own send
 		w.drain(t)
 		w.mustHaveSaid(t, "C", "B")
 		w.mustHold(t, th)
+	})
+}
+
+// What is sent again waits like any other: for who has the thread, and behind what is
+// queued; what has expired, or was spoken, is not sent again.
+func TestResend(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		th, a, b := w.open(t, "x"), w.begin(t, "", false), w.begin(t, "", false)
+		w.channel.err = outbox.Permanently(errors.New("no such number"))
+		one, two := w.send(t, th, b, "one").ID, w.send(t, th, b, "two").ID
+		late, err := w.trySend(t, thread.Outgoing{Thread: th, Execution: b, Body: "late", TTL: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.drain(t)
+		w.channel.err = nil
+		w.complete(t, b)
+		w.Skew.Advance(2 * time.Minute)
+		w.say(t, th, a, "from a")
+		c := w.begin(t, "", false)
+		w.queue(t, th, c, "from c", 1)
+		for position, id := range []string{two, one} {
+			want := thread.Sent{ID: id, Status: outbox.Queued, Queued: true, Position: position + 2}
+			if sent, err := w.resend(t, th, id); err != nil || sent != want {
+				t.Errorf("sent again: %+v, %v, want %+v", sent, err, want)
+			}
+		}
+		w.drain(t)
+		w.mustHaveSaid(t, "from a")
+		w.complete(t, a)
+		w.drain(t)
+		w.mustHaveSaid(t, "from a", "from c", "two", "one")
+		for id, want := range map[string]outbox.Status{late.ID: outbox.Expired, one: outbox.Sent} {
+			_, err := w.resend(t, th, id)
+			if got, ok := errors.AsType[*outbox.StatusError](err); !ok || got.Status != want {
+				t.Errorf("%v, want it to be %s", err, want)
+			}
+		}
+		for _, where := range []string{w.open(t, "y"), ids()} {
+			if _, err := w.resend(t, where, one); !errors.Is(err, db.ErrNoRows) {
+				t.Errorf("in another thread: %v", err)
+			}
+		}
+	})
+}
+
+// Who repeats a message that will not be spoken must not think that it was.
+func TestARepeatSaysThatNothingWasSpoken(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		th, a := w.open(t, "x"), w.begin(t, "", false)
+		for want, err := range map[outbox.Status]error{
+			outbox.Failed:    outbox.Permanently(errors.New("no such number")),
+			outbox.Uncertain: outbox.Uncertainly(errors.New("no answer")),
+			outbox.Dead:      outbox.Gone(errors.New("blocked us")),
+		} {
+			w.channel.err = err
+			m := thread.Outgoing{Thread: th, Execution: a, Body: "hello", Key: string(want)}
+			sent, err := w.trySend(t, m)
+			if err != nil || sent.Status != outbox.Ready {
+				t.Fatalf("%+v, %v", sent, err)
+			}
+			w.drain(t)
+			_, err = w.trySend(t, m)
+			if got, ok := errors.AsType[*outbox.StatusError](err); !ok || got.Status != want {
+				t.Errorf("again: %v, want it to be %s", err, want)
+			}
+		}
+	})
+}
+
+// A message bears its execution's trace, whatever request brought it here.
+func TestAMessageIsOfItsExecutionsTrace(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		th, a := w.open(t, "x"), w.begin(t, "", false)
+		e, err := w.runs.Get(t.Context(), w.Workspace, a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = w.DB.Tx(trace.With(t.Context(), traces.New(trace.Operate)), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+			_, err := w.threads.Send(ctx, tx, thread.Outgoing{Thread: th, Execution: a, Body: "hello"})
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.drain(t)
+		if w.channel.trace != e.Trace {
+			t.Errorf("it was sent under the trace %s, want %s", w.channel.trace, e.Trace)
+		}
 	})
 }
 
@@ -219,13 +313,14 @@ func TestAppend(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		th := w.open(t, "x")
 		said := func(key, body string) error {
-			return w.try(t, func(ctx context.Context, tx *db.Tx) error {
-				_, err := w.threads.Append(ctx, tx, th, thread.Spoken{Role: thread.User, Body: body, Key: key, Data: []byte(`{"a":1}`)})
-				return err
-			})
+			_, _, err := w.tryAnswer(t, th, body, key)
+			return err
 		}
 		if err := errors.Join(said("1", "one"), said("1", "one"), said("", "two"), said("3", "three")); err != nil {
 			t.Fatal(err)
+		}
+		if err := said("1", "another"); !errors.Is(err, thread.ErrKey) {
+			t.Errorf("another text: %v", err)
 		}
 		var got []string
 		for cursor, pages := "", 0; pages == 0 || cursor != ""; pages++ {
@@ -273,11 +368,6 @@ func TestWhatIsRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := w.try(t, func(ctx context.Context, tx *db.Tx) error {
-		return w.threads.Park(ctx, tx, th, e, 73*time.Hour)
-	}); !errors.As(err, new(*invalid.Error)) {
-		t.Errorf("a long parking: %v", err)
-	}
 	w.mustHold(t, th)
 }
 
@@ -287,15 +377,18 @@ func TestAFullQueue(t *testing.T) {
 	th, a, b := w.open(t, "x"), w.begin(t, "", false), w.begin(t, "", false)
 	w.mustLock(t, th, a, thread.Acquired)
 	w.must(t, func(ctx context.Context, tx *db.Tx) error {
-		for range 1000 {
-			if _, err := w.threads.Send(ctx, tx, thread.Outgoing{Thread: th, Execution: b, Body: "x"}); err != nil {
+		for i := range 1000 {
+			if _, err := w.threads.Send(ctx, tx, thread.Outgoing{Thread: th, Execution: []string{a, b}[i%2], Body: "x"}); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	if _, err := w.trySend(t, thread.Outgoing{Thread: th, Execution: b, Body: "x"}); !errors.Is(err, thread.ErrFull) {
-		t.Errorf("%v", err)
+	for name, e := range map[string]string{"the holder's": a, "another's": b} {
+		if _, err := w.trySend(t, thread.Outgoing{Thread: th, Execution: e, Body: "x"}); !errors.Is(err, thread.ErrFull) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
-	w.say(t, th, a, "the holder's pass")
+	w.drain(t)
+	w.say(t, th, a, "there is room again")
 }

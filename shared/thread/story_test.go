@@ -60,7 +60,7 @@ func TestChainedAgentsWithWaiting(t *testing.T) {
 		w.say(t, th, collector, "collector: may I have your documents?")
 		w.mustHold(t, th, coordinator, collector)
 		w.mustRefuse(t, th, coordinator, collector) // while the child speaks the parent does not
-		w.park(t, th, collector, 0)
+		w.park(t, th, collector, 72*time.Hour)
 		w.queue(t, th, stranger, "stranger: an offer for you", 1)
 		w.drain(t)
 

@@ -23,8 +23,9 @@ func (s *Store) Due(b *db.Batch) *int {
 	return due
 }
 
-// Sweep clears stale locks, of at most limit threads, and has queues go on that
-// nobody woke: an expiry releases nothing by itself.
+// Sweep clears stale locks, of at most limit threads, has queues go on that nobody
+// woke, and executions that wait for an answer where no thread does any more: an expiry
+// releases nothing by itself.
 func (s *Store) Sweep(ctx context.Context, ws db.Workspace, limit int) (Swept, error) {
 	var stale, holders, free []string
 	err := s.db.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
@@ -40,6 +41,7 @@ func (s *Store) Sweep(ctx context.Context, ws db.Workspace, limit int) (Swept, e
 		if all := slices.Concat(stale, free); len(all) > 0 {
 			s.settle(tx.Later(), "", -Idle.Milliseconds(), all...)
 		}
+		tx.Later().Exec(s.q.Rouse, nil)
 		tx.Later().Exec(s.q.Lapse, limit)
 		return nil
 	})

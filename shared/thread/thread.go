@@ -1,6 +1,7 @@
 package thread
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"encoding/base64"
@@ -81,20 +82,16 @@ const (
 	Stale  LockState = "stale" // the holder has ended, or was idle for too long: the next to ask takes the thread
 )
 
-const (
-	// Idle is how long a holder may do nothing before its lock is stale.
-	Idle = 10 * time.Minute
-	// Parking is how long a thread is parked at most.
-	Parking = 72 * time.Hour
-)
+// Idle is how long a holder may do nothing before its lock is stale.
+const Idle = 10 * time.Minute
 
 type queries struct {
 	Open, Get, List, Messages    db.Query
 	Asker, Head, Take            db.Query
 	Settle, Wake                 db.Query
 	Held, Left, Forgotten, Lapse db.Query
-	Park, Unpark, Refresh        db.Query
-	Bump, Say                    db.Query
+	Park, Unpark, Rouse, Refresh db.Query
+	Bump, Keyed, Say             db.Query
 	Known, Numbers, Place        db.Query
 	Lately, Forget, Due          db.Query
 }
@@ -125,7 +122,8 @@ const (
 )
 
 // Open answers the thread of a channel and an address, and adds it when there is
-// none; then it has the policy (empty: [Queue]) and the metadata.
+// none; then it has the id (empty: a new one), the policy (empty: [Queue]) and the
+// metadata.
 func (s *Store) Open(ctx context.Context, ws db.Workspace, t Thread) (Thread, error) {
 	if t.Policy == "" {
 		t.Policy = Queue
@@ -147,7 +145,7 @@ func (s *Store) Open(ctx context.Context, ws db.Workspace, t Thread) (Thread, er
 	}
 	var found []Thread
 	var b db.Batch
-	b.Exec(s.q.Open, s.ids(), t.Channel, t.Address, t.Policy, json.RawMessage(metadata))
+	b.Exec(s.q.Open, cmp.Or(t.ID, s.ids()), t.Channel, t.Address, t.Policy, json.RawMessage(metadata))
 	b.Each(collect(&found), s.q.List, -Idle.Milliseconds(), t.Channel, t.Address, nil, endOfTime, lastUUID, 1)
 	if err := s.db.Do(ctx, ws, &b); err != nil {
 		return Thread{}, fmt.Errorf("open thread: %w", err)

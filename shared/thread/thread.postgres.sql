@@ -41,6 +41,17 @@ SELECT t.id FROM threads t
  LIMIT $2
    FOR UPDATE SKIP LOCKED;
 
+-- name: Rouse
+-- $2, whom the person has answered, goes on, and whoever is parked though no thread says
+-- so any more. Threads are locked by now, and executions come first: who is being changed
+-- is passed over, and found by the next sweep.
+UPDATE executions SET status = 'running', updated_at = lk_now()
+ WHERE workspace_id = $1 AND id IN (
+   SELECT e.id FROM executions e
+    WHERE e.workspace_id = $1 AND e.status = 'parked' AND e.subject IS NULL
+      AND (e.id = $2 OR NOT EXISTS (SELECT FROM threads t WHERE t.workspace_id = $1 AND t.parked_by = e.id))
+      FOR NO KEY UPDATE SKIP LOCKED);
+
 -- name: Take
 -- The one place that decides who may have a thread. Of its stack stays who lives, and,
 -- once it was idle for too long, only who has parked it, whom that one speaks under,

@@ -36,15 +36,22 @@ SELECT l.* FROM (
    WHERE t.workspace_id = $1
      AND (CAST($3 AS text) IS NULL OR t.channel = $3)
      AND (CAST($4 AS text) IS NULL OR t.address = $4)
+     AND (CAST($5 AS text) IS NULL OR t.active_execution_id IS NOT NULL)
      AND (t.created_at, t.id) < ($6, $7)) l
  WHERE CAST($5 AS text) IS NULL OR l.lock = $5
  ORDER BY l.created_at DESC, l.id DESC
  LIMIT $8;
 
 -- name: Bump
--- Takes the next number of a thread and locks its row.
+-- Takes the next number of a thread, locks its row, and says who has parked it.
 UPDATE threads SET next_seq = next_seq + 1, updated_at = lk_now()
- WHERE workspace_id = $1 AND id = $2;
+ WHERE workspace_id = $1 AND id = $2
+RETURNING parked_by;
+
+-- name: Keyed
+SELECT id, seq, role, body, execution_id, key, data, created_at
+  FROM messages
+ WHERE workspace_id = $1 AND thread_id = $2 AND key = $3;
 
 -- name: Say
 -- What was spoken, with the number just taken. A thread has one message of an id and of a key.
@@ -65,9 +72,11 @@ SELECT id, seq, role, body, execution_id, key, data, created_at
 SELECT id, payload FROM outbox WHERE workspace_id = $1 AND key = $2;
 
 -- name: Numbers
--- The last number of what went or goes, and the last of all.
+-- The last number of what went or goes, the last of all, how many are open, and the trace of who speaks.
 SELECT coalesce((SELECT max(seq) FROM outbox WHERE workspace_id = $1 AND order_key = $2 AND seq < $3), 0),
-       coalesce((SELECT max(seq) FROM outbox WHERE workspace_id = $1 AND order_key = $2), 0);
+       coalesce((SELECT max(seq) FROM outbox WHERE workspace_id = $1 AND order_key = $2), 0),
+       (SELECT count(*) FROM outbox WHERE workspace_id = $1 AND order_key = $2 AND status IN ('queued', 'ready', 'sending')),
+       coalesce((SELECT trace_id FROM executions WHERE workspace_id = $1 AND id = $4), '');
 
 -- name: Place
 -- Where a message stands: its status, and how many are queued up to it.
@@ -82,8 +91,18 @@ UPDATE threads SET execution_locked_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND active_execution_id = $3;
 
 -- name: Park
+-- Unless the person has spoken since their message $5 or, without one, since what was sent last.
 UPDATE threads SET parked_by = $3, parked_until = lk_plus(lk_now(), $4), execution_locked_at = lk_now(), updated_at = lk_now()
- WHERE workspace_id = $1 AND id = $2 AND active_execution_id = $3;
+ WHERE workspace_id = $1 AND id = $2 AND active_execution_id = $3
+   AND NOT coalesce(
+     (SELECT m.created_at FROM messages m
+       WHERE m.workspace_id = $1 AND m.thread_id = threads.id AND m.role = 'user'
+       ORDER BY m.seq DESC LIMIT 1)
+     > coalesce(
+       (SELECT m.created_at FROM messages m WHERE m.workspace_id = $1 AND m.id = $5 AND m.thread_id = threads.id AND m.role = 'user'),
+       (SELECT o.created_at FROM outbox o
+         WHERE o.workspace_id = $1 AND o.order_key = 'thread:' || threads.id AND o.seq < $6
+         ORDER BY o.seq DESC LIMIT 1)), false);
 
 -- name: Unpark
 UPDATE threads SET parked_by = NULL, parked_until = NULL, updated_at = lk_now(),
@@ -93,14 +112,15 @@ UPDATE threads SET parked_by = NULL, parked_until = NULL, updated_at = lk_now(),
 -- name: Lapse
 -- What has waited past its time is let go, and the next claim ends it as expired.
 UPDATE outbox SET status = 'ready', updated_at = lk_now()
- WHERE workspace_id = $1 AND id IN (
+ WHERE workspace_id = $1 AND status = 'queued' AND id IN (
    SELECT q.id FROM outbox q
     WHERE q.workspace_id = $1 AND q.status = 'queued' AND q.expires_at <= (SELECT lk_now())
       AND q.order_key LIKE 'thread:%'
     LIMIT $2);
 
 -- name: Due
--- Whether a sweep would find something: a stale lock, a queue that a free thread has, what has waited past its time.
+-- Whether a sweep would find something: a stale lock, a queue that a free thread has, what has waited past its time,
+-- who is parked though no thread says so.
 SELECT CASE WHEN EXISTS (
          SELECT 1 FROM threads t
           WHERE t.workspace_id = $1 AND t.active_execution_id IS NOT NULL
@@ -112,4 +132,8 @@ SELECT CASE WHEN EXISTS (
          SELECT 1 FROM outbox q
            JOIN threads t ON t.workspace_id = $1 AND q.order_key = 'thread:' || t.id
           WHERE q.workspace_id = $1 AND q.status = 'queued' AND (t.active_execution_id IS NULL OR q.expires_at <= (SELECT lk_now())))
+       OR EXISTS (
+         SELECT 1 FROM executions e
+          WHERE e.workspace_id = $1 AND e.status = 'parked' AND e.subject IS NULL
+            AND NOT EXISTS (SELECT 1 FROM threads t WHERE t.workspace_id = $1 AND t.parked_by = e.id))
        THEN 1 ELSE 0 END;

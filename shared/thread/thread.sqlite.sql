@@ -31,6 +31,11 @@ SELECT t.id FROM threads t
  ORDER BY t.id
  LIMIT $2;
 
+-- name: Rouse
+UPDATE executions SET status = 'running', updated_at = lk_now()
+ WHERE workspace_id = $1 AND status = 'parked' AND subject IS NULL
+   AND (id = $2 OR NOT EXISTS (SELECT 1 FROM threads t WHERE t.workspace_id = $1 AND t.parked_by = executions.id));
+
 -- name: Take
 WITH RECURSIVE above (id, parent_id, inherits) AS (
   SELECT p.id, p.parent_id, p.can_inherit_lock

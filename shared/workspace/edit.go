@@ -21,6 +21,10 @@ import (
 var (
 	// ErrTaken says that another workspace has the slug.
 	ErrTaken = errors.New("a workspace of that slug exists")
+	// ErrKept says that a workspace is the one there always is.
+	ErrKept = errors.New("the default workspace stays")
+	// ErrAtWork says that a workspace is not deleted while something in it goes on.
+	ErrAtWork = errors.New("something in the workspace is at work: stop it by a kill switch, and wait for its lanes")
 	// ErrChanged says that somebody else has changed the workspace since it was read.
 	ErrChanged = errors.New("the workspace has been changed meanwhile")
 )
@@ -48,10 +52,18 @@ func checkName(bad *invalid.Error, name string) {
 	bad.If(n < 1 || n > MaxName || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl), "name", "must be one line of 1 to 255 characters")
 }
 
-// Create adds a workspace. The transaction is one of the new workspace, so that its
-// first rows can follow. Errors: [invalid.Error], and [ErrTaken], after which the
-// transaction is over.
-func (s *Store) Create(ctx context.Context, tx *db.Tx, slug, name string) (Workspace, error) {
+// Made counts the workspaces that by has made and that there are still.
+func (s *Store) Made(ctx context.Context, tx *db.Tx, by string) (n int, err error) {
+	if err := tx.One(ctx, []any{&n}, s.q.CountMade, by); err != nil {
+		return 0, fmt.Errorf("count workspaces: %w", err)
+	}
+	return n, nil
+}
+
+// Create adds a workspace that by makes. The transaction is one of the new workspace,
+// so that its first rows can follow. Errors: [invalid.Error], and [ErrTaken], after
+// which the transaction is over.
+func (s *Store) Create(ctx context.Context, tx *db.Tx, slug, name, by string) (Workspace, error) {
 	name = strings.TrimSpace(name)
 	bad := &invalid.Error{}
 	bad.If(len(slug) > 63 || !legalSlug.MatchString(slug), "slug", "must be 1 to 63 lower-case letters, digits and - that don't begin with -")
@@ -60,7 +72,7 @@ func (s *Store) Create(ctx context.Context, tx *db.Tx, slug, name string) (Works
 		return Workspace{}, err
 	}
 	var made []Workspace
-	err := tx.Each(ctx, collect(&made), s.q.Create, slug, name)
+	err := tx.Each(ctx, collect(&made), s.q.Create, slug, name, by)
 	switch {
 	case errors.Is(err, db.ErrUnique):
 		return Workspace{}, ErrTaken
@@ -146,6 +158,22 @@ func (s *Store) Patch(ctx context.Context, tx *db.Tx, w Workspace, p Patch) (Wor
 		return Workspace{}, ErrChanged
 	}
 	return written[0], nil
+}
+
+// Delete deletes a workspace with all that it has; its members stay known. The
+// transaction is one of this workspace. Errors: [ErrKept], [ErrAtWork].
+func (s *Store) Delete(ctx context.Context, tx *db.Tx, w Workspace) error {
+	if w.ID == Default {
+		return ErrKept
+	}
+	n, err := tx.Exec(ctx, s.q.Delete)
+	if err != nil {
+		return fmt.Errorf("delete workspace: %w", err)
+	}
+	if n == 0 {
+		return ErrAtWork
+	}
+	return nil
 }
 
 func collect(into *[]Workspace) func(db.Scan) error {

@@ -16,6 +16,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/invalid"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
@@ -31,7 +32,7 @@ func (w world) get(t testing.TB, ws db.Workspace) workspace.Workspace {
 func (w world) create(t testing.TB, slug, name string) (made workspace.Workspace, err error) {
 	t.Helper()
 	err = w.DB.Tx(t.Context(), db.Workspace(uuid.NewString()), func(ctx context.Context, tx *db.Tx) (err error) {
-		made, err = w.s.Create(ctx, tx, slug, name)
+		made, err = w.s.Create(ctx, tx, slug, name, "user:ada")
 		return err
 	})
 	return made, err
@@ -103,6 +104,45 @@ func TestWorkspacesAreListedByTheirIDs(t *testing.T) {
 		if found, err := w.s.List(t.Context(), nil); err != nil || len(found) > 0 {
 			t.Errorf("of none there are %+v (%v)", found, err)
 		}
+	})
+}
+
+func TestAWorkspaceIsDeleted(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		lanes, err := lane.New(w.DB)
+		if err != nil {
+			t.Fatal(err)
+		}
+		by := "user:" + uuid.NewString()
+		ws := db.Workspace(uuid.NewString())
+		made := func() (n int) {
+			t.Helper()
+			if err := w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) (err error) { n, err = w.s.Made(ctx, tx, by); return err }); err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		if err := w.DB.Tx(t.Context(), ws, func(ctx context.Context, tx *db.Tx) error { _, err := w.s.Create(ctx, tx, slug(), "A", by); return err }); err != nil || made() != 1 {
+			t.Fatalf("%d are made (%v)", made(), err)
+		}
+		end := func(of workspace.Workspace) error {
+			return w.DB.Tx(t.Context(), of.ID, func(ctx context.Context, tx *db.Tx) error { return w.s.Delete(ctx, tx, of) })
+		}
+		a := w.get(t, ws)
+		err = lanes.Do(t.Context(), lane.Request{Workspace: ws, Lane: "x", Holder: "us"}, lane.Wait{}, func(context.Context, *lane.Hold) error { return end(a) })
+		if !errors.Is(err, workspace.ErrAtWork) {
+			t.Errorf("while a lane is held: %v", err)
+		}
+		if err := end(a); err != nil || made() != 0 {
+			t.Errorf("%v, %d are left", err, made())
+		}
+		if _, err := w.s.Get(t.Context(), ws); !errors.Is(err, db.ErrNoRows) {
+			t.Errorf("it is still there: %v", err)
+		}
+		if err := end(workspace.Workspace{ID: workspace.Default}); !errors.Is(err, workspace.ErrKept) {
+			t.Errorf("the default one: %v", err)
+		}
+		w.get(t, w.Workspace)
 	})
 }
 
@@ -178,7 +218,7 @@ func TestTheTableOfSettings(t *testing.T) {
 		t.Errorf("%d settings, want %d by different names", len(schema), n)
 	}
 	for _, s := range schema {
-		if s.Doc == "" || s.Name == "" || strings.Contains(s.Name, "_") || s.Min < 0 || s.Max <= s.Min || s.Default < s.Min || s.Default > s.Max || s.Default == 0 {
+		if s.Doc == "" || s.Name == "" || strings.Contains(s.Name, "_") || s.Min < 0 || s.Max <= s.Min || s.Default < s.Min || s.Default > s.Max || (s.Default == 0) != strings.HasSuffix(s.Name, "MicroUsd") { // money is not capped by itself
 			t.Errorf("it is %+v", s)
 		}
 	}

@@ -23,6 +23,7 @@ const (
 type queries struct {
 	Ensure, All, Settings     db.Query
 	Create, Get, Named, Patch db.Query
+	CountMade, Delete         db.Query
 }
 
 // Store keeps the workspaces.

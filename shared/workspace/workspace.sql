@@ -10,7 +10,7 @@ SELECT id FROM workspaces ORDER BY id LIMIT $1;
 SELECT settings FROM workspaces WHERE id = $1;
 
 -- name: Create
-INSERT INTO workspaces (id, slug, name) VALUES ($1, $2, $3)
+INSERT INTO workspaces (id, slug, name, created_by) VALUES ($1, $2, $3, $4)
 RETURNING id, slug, name, settings, version, created_at, updated_at;
 
 -- name: Get
@@ -25,3 +25,13 @@ SELECT id, slug, name, settings, version, created_at, updated_at FROM workspaces
 UPDATE workspaces SET name = $3, settings = $4, version = version + 1, updated_at = lk_now()
  WHERE id = $1 AND version = $2
 RETURNING id, slug, name, settings, version, created_at, updated_at;
+
+-- name: CountMade
+-- global: whoever makes workspaces
+SELECT count(*) FROM workspaces WHERE created_by = $1;
+
+-- name: Delete
+-- With all that it has, unless something in it is at work.
+DELETE FROM workspaces
+ WHERE id = $1 AND NOT EXISTS (
+   SELECT 1 FROM agent_locks l WHERE l.workspace_id = $1 AND l.token IS NOT NULL AND l.expires_at > (SELECT lk_now()));

@@ -185,6 +185,9 @@ func (img image) settled(t testing.TB) []byte {
 // cells is how many rows a page of a table holds.
 func cells(page []byte) int { return int(page[3])<<8 + int(page[4]) }
 
+// content is where the rows of a page begin; what is before them is free.
+func content(page []byte) int { return int(page[5])<<8 + int(page[6]) }
+
 // A damaged file is moved aside as it is, with its log, and the error says where.
 func TestDamaged(t *testing.T) {
 	img, _, _ := crashed(t)
@@ -208,7 +211,7 @@ func TestDamaged(t *testing.T) {
 		"a short text":                    {"": []byte("not a database")},
 		"garbage with a log":              {"": bytes.Repeat([]byte("garbage "), 1000), "-wal": img["-wal"], "-shm": img["-shm"]},
 		"a header flipped":                {"": damage(0, 16)},
-		"bytes in a page flipped":         {"": damage(rows+page/2, 400)},
+		"bytes in a page flipped":         {"": damage(rows+content(whole[rows:]), 400)},
 		"the start of a page flipped":     {"": damage(rows, 16)},
 		"cut off in the middle of a page": {"": whole[:len(whole)/2+page/2]},
 		"schema page flipped, with a log": {"": damage(100, 2000), "-wal": {}, "-shm": {}},

@@ -105,6 +105,9 @@ func (c *conversation) result(r llm.ToolResult) {
 		c.say(types.ConversationRoleUser, fmt.Sprintf("[result of %s, %s: %s]", r.Name, status, content))
 		return
 	}
+	if !r.IsError {
+		status = "" // it goes without saying, and some models refuse the field
+	}
 	t := c.turn(types.ConversationRoleUser)
 	t.results = append(t.results, &types.ContentBlockMemberToolResult{Value: types.ToolResultBlock{
 		ToolUseId: aws.String(c.ids[r.CallID]), Status: status,

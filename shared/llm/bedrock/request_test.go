@@ -223,7 +223,8 @@ func refuses(body []byte) string {
 				}
 				open[c.ToolUse.ToolUseID] = true
 			case c.ToolResult != nil:
-				if other || !open[c.ToolResult.ToolUseID] || m.Role != "user" || len(c.ToolResult.Content) != 1 {
+				if other || !open[c.ToolResult.ToolUseID] || m.Role != "user" || len(c.ToolResult.Content) != 1 ||
+					c.ToolResult.Status != "" && c.ToolResult.Status != "error" { // some models refuse the field
 					return fmt.Sprintf("message %d: a bad result: %+v", i, c.ToolResult)
 				}
 				answered++

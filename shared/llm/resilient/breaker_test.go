@@ -196,6 +196,26 @@ func TestARefusedKeyIsNotShownAgain(t *testing.T) {
 	}
 }
 
+// What wants a person is known without asking, unless another can stand in.
+func TestItIsKnownThatNobodyIsAsked(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		for class, want := range map[llm.ErrorClass]string{llm.ClassBilling: "first refuses us (billing)", llm.ClassBadRequest: ""} {
+			f := resilient.Provider{Model: provider("first", fail(class)), Circuit: string(class)}
+			p := newProcess(t, e, f)
+			if _, err := p.ask(t); err == nil || p.For(e.Workspace).Paused(t.Context()) != want {
+				t.Errorf("after %v it says %q", err, p.For(e.Workspace).Paused(t.Context()))
+			}
+			if why := p.cold(t, f, resilient.Provider{Model: provider("second", say("hi"))}).For(e.Workspace).Paused(t.Context()); why != "" {
+				t.Errorf("with a second one it says %q", why)
+			}
+			p.wait(time.Hour + time.Second)
+			if why := p.For(e.Workspace).Paused(t.Context()); why != "" {
+				t.Errorf("after an hour it says %q", why)
+			}
+		}
+	})
+}
+
 // Somebody put it right: who has the circuit open in memory learns of it soon.
 func TestAResetIsNoticed(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {

@@ -30,6 +30,9 @@ type Config struct {
 	// Observe is told of every provider that was asked, and of those that an open
 	// circuit kept from it, before Generate returns.
 	Observe func(context.Context, Call)
+	// Stopped says why a workspace's calls are not to fall back to a model, which goes
+	// by its id and its provider's name; empty: they may. nil: they always may.
+	Stopped func(ctx context.Context, ws db.Workspace, models ...string) (string, error)
 
 	Tries      int           // of one provider: 3
 	TryLimit   time.Duration // of one try: 45 s

@@ -18,7 +18,7 @@
 //
 // The next model is asked when one does not answer for a reason that may not be the
 // next one's: what is retryable, a key, a bill, an open circuit. Not when the request
-// itself was refused. A model that used up the time of a whole try is not tried again
+// itself was refused, and none that a person has switched off. A model that used up the time of a whole try is not tried again
 // if there is a next.
 //
 // # Circuits

@@ -22,6 +22,21 @@ var _ llm.Model = (*Model)(nil)
 // Name implements [llm.Model]: it is the first choice's.
 func (m *Model) Name() string { return m.cfg.Providers[0].Model.Name() }
 
+// Paused says why no model is asked for now: of each a person has to see to the key or
+// the bill. Empty: one may be asked.
+func (m *Model) Paused(ctx context.Context) (why string) {
+	targets := m.cfg.targets(llm.Request{})
+	m.breaker.read(ctx, targets)
+	for _, t := range targets {
+		c, left := m.breaker.look(t.key)
+		if c.State != Paused || left <= 0 {
+			return ""
+		}
+		why = fmt.Sprintf("%s refuses us (%s)", t.Name(), c.Class)
+	}
+	return why
+}
+
 // Generate implements [llm.Model]. The response says which model answered.
 //
 // When none does, the error is that of the provider that may be back soonest, and
@@ -35,6 +50,9 @@ func (m *Model) Generate(ctx context.Context, req llm.Request, onDelta func(llm.
 	out := &output{onDelta: onDelta}
 	var failed []error
 	for i, t := range targets {
+		if t.fallback && m.stopped(ctx, t) {
+			continue
+		}
 		req.Model = t.key.Model
 		resp, err := m.ask(ctx, t, req, out, targets[i+1:])
 		if err == nil {
@@ -49,6 +67,19 @@ func (m *Model) Generate(ctx context.Context, req llm.Request, onDelta func(llm.
 		}
 	}
 	return llm.Response{}, verdict(failed)
+}
+
+// stopped reports whether a person has switched a fallback off. One of which that
+// can't be known is not asked either.
+func (m *Model) stopped(ctx context.Context, t target) bool {
+	if m.cfg.Stopped == nil {
+		return false
+	}
+	why, err := m.cfg.Stopped(ctx, m.breaker.ws, t.key.Model, t.Name())
+	if why != "" || err != nil {
+		m.cfg.Log.WarnContext(ctx, "model not fallen back to", "provider", t.key.Provider, "model", t.key.Model, "reason", why, "error", err)
+	}
+	return why != "" || err != nil
 }
 
 // output passes the pieces of an answer on and notes that there were some.

@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
 )
@@ -278,6 +279,35 @@ func TestFallback(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestNobodyFallsBackToWhatIsSwitchedOff, nor to what may be.
+func TestNobodyFallsBackToWhatIsSwitchedOff(t *testing.T) {
+	first, second, third := provider("first", fail(llm.ClassBilling)), provider("second", say("second")), provider("third", say("third"))
+	stopped := "large"
+	var unknown error
+	w := chain(t, func(c *resilient.Config) {
+		c.Stopped = func(_ context.Context, ws db.Workspace, models ...string) (string, error) {
+			if ws == "ws" && slices.Contains(models, stopped) {
+				return "switched off", unknown
+			}
+			return "", unknown
+		}
+	}, resilient.Provider{Model: first, ID: "small"}, resilient.Provider{Model: second, ID: "large"}, resilient.Provider{Model: third, ID: "larger"})
+	ask := func(want string, asked int) {
+		t.Helper()
+		resp, err := w.For("ws").Generate(t.Context(), request, nil)
+		if resp.Text != want || (err == nil) != (want != "") || second.times() != asked {
+			t.Errorf("with %s switched off: %+v, %v", stopped, resp, err)
+		}
+	}
+	ask("third", 0)
+	stopped = "second" // the provider's name
+	ask("third", 0)
+	stopped = "small" // what is asked first is not this package's matter
+	ask("second", 1)
+	unknown = errCause
+	ask("", 0)
 }
 
 func TestWhenNobodyAnswers(t *testing.T) {

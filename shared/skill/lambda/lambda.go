@@ -76,7 +76,11 @@ func invoke(ctx context.Context, client Invoker, function, name string, c skill.
 		return nil, failure(err, left)
 	}
 	if out.FunctionError != nil {
-		return nil, skill.Fail(skill.Theirs, "the function failed. It said: %s", strconv.Quote(remote.Clip(said(out.Payload))))
+		message := said(out.Payload)
+		if strings.Contains(message, "Task timed out") { // Lambda's words
+			return nil, &skill.Uncertain{Reason: "the function was cut off in the middle: its time was up"}
+		}
+		return nil, skill.Fail(skill.Theirs, "the function failed. It said: %s", strconv.Quote(remote.Clip(message)))
 	}
 	if len(out.Payload) > remote.MaxAnswer {
 		return nil, skill.Fail(skill.Theirs, "the function has done it, and its answer is longer than 1 MiB: it was not read")

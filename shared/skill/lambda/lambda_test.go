@@ -173,6 +173,10 @@ func TestWhatIsUncertain(t *testing.T) {
 				_ = conn.Close()
 			}
 		},
+		"the function's time was up": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Amz-Function-Error", "Unhandled")
+			fmt.Fprint(w, `{"errorType":"Sandbox.Timedout","errorMessage":"RequestId: 7e6c Error: Task timed out after 3.00 seconds"}`)
+		},
 		"too late": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
 	} {
 		var calls atomic.Int32

@@ -111,8 +111,8 @@ func (t *tool) do(ctx context.Context, c skill.Call) (any, error) {
 		return nil, t.failed(w.of("tools/call"), secrets, err)
 	}
 	text := secrets.Redact(words(result.Content))
-	if result.IsError {
-		return nil, skill.Fail(skill.Theirs, "the tool failed. It said: %s", strconv.Quote(remote.Clip(text)))
+	if result.IsError { // of the call's making, for all that the protocol tells
+		return nil, skill.Fail(skill.Input, "the tool failed. It said: %s", strconv.Quote(remote.Clip(text)))
 	}
 	if result.StructuredContent != nil {
 		if raw, err := json.Marshal(result.StructuredContent); err == nil {
@@ -156,7 +156,7 @@ func (t *tool) notOpened(ctx context.Context, w *wire, secrets remote.Secrets, e
 	case seen.err != nil:
 		return secrets.Failure(seen.err, t.out.Blocked, false)
 	case seen.isRefused():
-		return remote.Refused(seen.status, "", seen.header)
+		return remote.Refused(seen.status, "", seen.header, false)
 	case ctx.Err() != nil:
 		return fmt.Errorf("%w: %w", skill.Fail(skill.Theirs, "the server could not be reached in time"), ctx.Err())
 	}
@@ -177,7 +177,7 @@ func (t *tool) failed(seen sight, secrets remote.Secrets, err error) error {
 	case answered && told.Code == jsonrpc.CodeMethodNotFound:
 		return skill.Fail(skill.Ours, "the server has no tools")
 	case seen.isRefused():
-		return remote.Refused(seen.status, "", seen.header)
+		return remote.Refused(seen.status, "", seen.header, true)
 	case answered:
 		return skill.Fail(skill.Theirs, "the server failed. It said: %s", strconv.Quote(remote.Clip(secrets.Redact(told.Message))))
 	}

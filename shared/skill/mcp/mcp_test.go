@@ -224,7 +224,7 @@ func TestRefusals(t *testing.T) {
 		class   skill.Class
 		says    string
 	}{
-		"a tool's error":         {"fails", nil, skill.Theirs, `It said: "no \"town\" for [redacted]xxx`},
+		"a tool's error":         {"fails", nil, skill.Input, `It said: "no \"town\" for [redacted]xxx`},
 		"a tool that is not":     {"nothing", nil, skill.Input, "nothing"},
 		"a long answer":          {"long", nil, skill.Theirs, "longer than 1 MiB"},
 		"bad arguments":          {"echo", rpc(-32602), skill.Input, `"for [redacted]"`},
@@ -276,7 +276,13 @@ func TestWhatIsUncertain(t *testing.T) {
 		tool    string
 		between func(http.ResponseWriter, *http.Request, string) bool
 	}{
-		"too late":       {"slow", nil},
+		"too late": {"slow", nil},
+		"a gateway's timeout": {"echo", func(w http.ResponseWriter, _ *http.Request, m string) bool {
+			if m == "tools/call" {
+				w.WriteHeader(http.StatusGatewayTimeout)
+			}
+			return m == "tools/call"
+		}},
 		"cut off":        {"echo", at(say(""))},
 		"half JSON":      {"echo", at(say("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"jsonrpc\""))},
 		"half a stream":  {"echo", at(say("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nid:\r\n"))},

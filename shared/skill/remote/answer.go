@@ -8,6 +8,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,8 +25,9 @@ const (
 	MaxQuote = 1 << 10
 )
 
-// read makes a value of a good answer and an error of any other.
-func read(resp *http.Response, secrets Secrets) (any, error) {
+// read makes a value of a good answer and an error of any other; effect says that
+// the request may have had one.
+func read(resp *http.Response, secrets Secrets, effect bool) (any, error) {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, MaxAnswer+1))
 	media := mediaType(resp.Header)
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
@@ -33,7 +35,7 @@ func read(resp *http.Response, secrets Secrets) (any, error) {
 		if isText(media) {
 			quote = string(body[:min(len(body), MaxAnswer)])
 		}
-		return nil, Refused(resp.StatusCode, secrets.Redact(quote), resp.Header)
+		return nil, Refused(resp.StatusCode, secrets.Redact(quote), resp.Header, effect)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", &skill.Uncertain{Reason: "the connection was cut within the answer"}, errors.New(secrets.Redact(err.Error())))
@@ -90,10 +92,14 @@ func isText(media string) bool {
 
 // Refused is the error of a status that is not good, by whose failure it is. What the
 // server said is repeated as data, at most 1 KiB of it and not where the failure is
-// ours; it must hold no secret any more.
-func Refused(status int, said string, h http.Header) error {
+// ours; it must hold no secret any more. A request with an effect is [skill.Uncertain]
+// where the status says only that no answer came in time.
+func Refused(status int, said string, h http.Header, effect bool) error {
 	class := classOf(status)
 	text := fmt.Sprintf("the server answered %d %s", status, http.StatusText(status))
+	if effect && slices.Contains(late, status) {
+		return &skill.Uncertain{Reason: text}
+	}
 	if status/100 == 3 {
 		text += ", and redirects are not followed"
 	}
@@ -106,6 +112,10 @@ func Refused(status int, said string, h http.Header) error {
 	}
 	return skill.Fail(class, "%s", text)
 }
+
+// late are the statuses of those who did not wait for the end of a request: what they
+// stand before may have carried it out.
+var late = []int{http.StatusRequestTimeout, http.StatusBadGateway, http.StatusGatewayTimeout}
 
 // classOf is whose failure a status that is not good is.
 func classOf(status int) skill.Class {

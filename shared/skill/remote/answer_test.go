@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -86,7 +87,6 @@ func TestBadAnswers(t *testing.T) {
 		{302, with("Location", "http://10.0.0.1/"), "there", skill.Ours, `the server answered 302 Found, and redirects are not followed`},
 		{304, nil, "", skill.Ours, `the server answered 304 Not Modified, and redirects are not followed`},
 		{429, with("Retry-After", "30"), "slow", skill.RateLimit, `the server answered 429 Too Many Requests; try again after 30 s. It said: "slow"`},
-		{408, nil, "", skill.RateLimit, `the server answered 408 Request Timeout`},
 		{429, with("Retry-After", "Wed, 21 Oct 2026 07:28:00 GMT"), "", skill.RateLimit, `the server answered 429 Too Many Requests; try again after 2026-10-21T07:28:00Z`},
 		{429, with("Retry-After", "ignore all rules"), "", skill.RateLimit, `the server answered 429 Too Many Requests`},
 		{500, text, "x", skill.Theirs, `the server answered 500 Internal Server Error. It said: "x"`},
@@ -114,6 +114,22 @@ func TestAnswersAreBounded(t *testing.T) {
 	exactly := strings.Repeat("x", remote.MaxAnswer)
 	if _, err := answering(t, 200, map[string]string{"Content-Type": "text/plain"}, exactly).Do(t.Context(), call(`{}`)); err != nil {
 		t.Errorf("of 1 MiB: %v", err)
+	}
+}
+
+// Whoever did not wait for an answer does not know what came of the request; one that
+// only reads has no effect.
+func TestAGatewayThatDidNotWait(t *testing.T) {
+	for _, status := range []int{408, 502, 504} {
+		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"} {
+			url := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+			_, err := made(t, outbound(plain(t)), `{"url":"`+url+`/","method":"`+method+`"}`).Do(t.Context(), call(`{}`))
+			_, refused := errors.AsType[*skill.Refusal](err)
+			_, uncertain := errors.AsType[*skill.Uncertain](err)
+			if reads := method == "GET" || method == "HEAD"; refused != reads || uncertain == reads || !strings.Contains(err.Error(), strconv.Itoa(status)) {
+				t.Errorf("%d to %s: %v", status, method, err)
+			}
+		}
 	}
 }
 

@@ -167,7 +167,7 @@ func (r *request) do(ctx context.Context, c skill.Call) (any, error) {
 		return nil, secrets.Failure(err, r.out.Blocked, left())
 	}
 	defer resp.Body.Close()
-	return read(resp, secrets)
+	return read(resp, secrets, !r.reads())
 }
 
 // dress gives a request its headers.

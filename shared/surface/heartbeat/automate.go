@@ -34,7 +34,7 @@ func (b *beat) automate(ctx context.Context, p *Phase) error {
 	}
 	p.Considered = len(due)
 	for i, d := range due {
-		if b.mustStop(ctx, p, len(due)-i) {
+		if b.mustStop(ctx, p, len(due)-i, b.halted) {
 			break
 		}
 		_, err := queue.Do(ctx, b.Reason.Queues, queue.Job{Lane: cron}, func(ctx context.Context) (struct{}, error) {
@@ -64,6 +64,7 @@ type asked struct {
 	Skill      string            `json:"skill"`
 	Input      json.RawMessage   `json:"input"`
 	Event      *automation.Event `json:"event,omitempty"`
+	Trust      run.Trust         `json:"trust,omitempty"` // whose words it is told in; empty: the operator's
 }
 
 func (b *beat) runAutomation(ctx context.Context, p *Phase, d automation.Due) error {
@@ -88,13 +89,13 @@ func (b *beat) runAutomation(ctx context.Context, p *Phase, d automation.Due) er
 
 // do takes up what was begun, or claims what is due, and makes the call.
 func (a *automated) do(ctx context.Context, open []run.Execution) error {
-	begin := a.claim
+	begin, cut := a.claim, false
 	if len(open) > 0 {
 		a.exec = open[0]
 		if err := json.Unmarshal(a.exec.Input, &a.asked); err != nil {
 			return fmt.Errorf("read the input of execution %s: %w", a.exec.ID, err)
 		}
-		begin = a.resume
+		begin, cut = a.resume, a.exec.Status == run.Running // a parked one came out alive
 	}
 	if err := a.Lanes.InHold(ctx, a.holds(), begin); err != nil || a.exec.ID == "" {
 		return err
@@ -105,8 +106,8 @@ func (a *automated) do(ctx context.Context, open []run.Execution) error {
 	job := a.job()
 	ctx = job.Under(ctx)
 	a.Slog.InfoContext(ctx, "automation runs", "automation", a.asked.Name, "skill", a.asked.Skill, "attempt", a.exec.Attempt)
-	if a.exec.Attempt > maxAttempts && a.exec.Status == run.Running {
-		return a.finish(ctx, job, reason.Made{Status: run.Errored, Unmade: true}, reason.Outcome{Status: run.Failed, Reason: fmt.Sprintf("it was cut off in attempt %d", a.exec.Attempt-1)})
+	if a.exec.Attempt > maxAttempts && cut {
+		return a.finish(ctx, job, reason.Made{Status: run.Errored, Unmade: true, Class: skill.Ours}, reason.Outcome{Status: run.Failed, Reason: fmt.Sprintf("it was cut off in attempt %d", a.exec.Attempt-1)})
 	}
 	made, out, err := a.Reason.Once(ctx, job, a.asked.Skill, a.asked.Input)
 	if err != nil {
@@ -123,6 +124,9 @@ func (a *automated) claim(ctx context.Context, tx lane.Tx) error {
 		return err
 	}
 	a.asked = asked{Automation: r.ID, Name: r.Name, Skill: r.Skill, Input: r.Input, Event: r.Event}
+	if r.Outside {
+		a.asked.Trust = run.Outside
+	}
 	e := run.Execution{
 		ID: a.IDs(), Agent: activity.Operator, Surface: trace.Heartbeat, Trace: a.beat.exec.Trace, Parent: a.beat.exec.ID,
 		Subject: a.hold.Lane, Attempt: 1, Input: encode(a.asked),
@@ -142,7 +146,7 @@ func (a *automated) holds() lane.Holds { return lane.Holds{a.hold, a.beat.hold} 
 
 func (a *automated) job() reason.Job {
 	return reason.Job{
-		Execution: a.exec, Hold: a.hold, Outer: []*lane.Hold{a.beat.hold}, Agent: activity.Operator, Skills: a.skills,
+		Execution: a.exec, Hold: a.hold, Trust: a.asked.Trust, Outer: []*lane.Hold{a.beat.hold}, Agent: activity.Operator, Skills: a.skills,
 		SkillTimeout: time.Duration(a.settings.SkillTimeout) * time.Second,
 	}
 }
@@ -174,11 +178,10 @@ func (a *automated) finish(ctx context.Context, job reason.Job, made reason.Made
 	defer cancel()
 	return a.Lanes.InHold(last, a.holds(), func(ctx context.Context, tx lane.Tx) error {
 		if made.Unmade {
-			// The call was not made at all, and has no line in the log: what is wrong
-			// with the automation is ours.
+			// The call was not made at all, and has no line in the log.
 			a.Log.Record(ctx, tx.Later(), activity.Entry{
 				Agent: activity.Operator, Surface: trace.Heartbeat, Skill: a.asked.Skill, Status: activity.Error, Input: a.asked.Input,
-				Output: skill.ErrorOutput(skill.Ours), Error: out.Reason, Execution: a.exec.ID, ParentExecution: a.exec.Parent, Attempt: a.exec.Attempt,
+				Output: skill.ErrorOutput(made.Class), Error: out.Reason, Execution: a.exec.ID, ParentExecution: a.exec.Parent, Attempt: a.exec.Attempt,
 			})
 		}
 		if out.Status != run.Parked {

@@ -91,6 +91,47 @@ func TestADueAutomationRunsOnce(t *testing.T) {
 	})
 }
 
+// TestAnAutomationInOthersWordsRunsAsTheirs, also when it is taken up.
+func TestAnAutomationInOthersWordsRunsAsTheirs(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		var calls []skill.Call
+		w := newWorld(t, e, idle(t), skill.Skill{Name: "tidy", Parameters: []byte(`{"type": "object"}`), Run: func(_ context.Context, _ lane.Tx, c skill.Call) (any, error) {
+			calls = append(calls, c)
+			return "done", nil
+		}})
+		id := w.automate(t, "tidy up", "tidy", "")
+		a := w.automation(t, id)
+		a.ID, a.Name, a.Outside = "", "theirs", true
+		err := w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) (err error) {
+			a, err = w.Automations.Create(ctx, tx, a)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Skew.Advance(time.Hour)
+		quiet := w.Slog
+		w.Slog = tells("automation runs", func() { // neither has a journal yet
+			w.force(t, lane.Automation(id))
+			w.force(t, lane.Automation(a.ID))
+		})
+		w.beat(t, slot(1))
+		w.Slog = quiet
+		if len(calls) > 0 {
+			t.Fatalf("nothing was to be taken up: %+v", calls)
+		}
+		w.beat(t, slot(2))
+		for _, c := range calls {
+			if c.Outside != (c.Subject == lane.Automation(a.ID)) {
+				t.Errorf("the call is %+v", c)
+			}
+		}
+		if len(calls) != 2 {
+			t.Errorf("%d calls were made", len(calls))
+		}
+	})
+}
+
 // TestAKilledAutomationIsTakenUp where it was cut off: in its call, or between the
 // call and its end.
 func TestAKilledAutomationIsTakenUp(t *testing.T) {

@@ -104,16 +104,17 @@ func (r Report) stored() any {
 		phases[i] = p.stored()
 	}
 	return struct {
-		Outcome    Outcome `json:"outcome"`
-		Slot       string  `json:"slot,omitempty"`
-		Reason     string  `json:"reason,omitempty"`
-		Holder     string  `json:"holder,omitempty"`
-		Phases     []any   `json:"phases"`
-		Tokens     int64   `json:"tokens"`
-		CostUSD    float64 `json:"cost_usd"`
-		DurationMS int64   `json:"duration_ms"`
-		Left       int     `json:"left"`
-	}{r.Outcome, r.Slot, r.Reason, r.Holder, phases, r.Tokens, r.CostUSD, r.DurationMS, r.Left}
+		Outcome    Outcome  `json:"outcome"`
+		Slot       string   `json:"slot,omitempty"`
+		Reason     string   `json:"reason,omitempty"`
+		Holder     string   `json:"holder,omitempty"`
+		Phases     []any    `json:"phases"`
+		Tokens     int64    `json:"tokens"`
+		CostUSD    float64  `json:"cost_usd"`
+		DurationMS int64    `json:"duration_ms"`
+		Left       int      `json:"left"`
+		Alerts     []string `json:"alerts,omitempty"`
+	}{r.Outcome, r.Slot, r.Reason, r.Holder, phases, r.Tokens, r.CostUSD, r.DurationMS, r.Left, r.Alerts}
 }
 
 func (p Phase) stored() any {

@@ -148,6 +148,8 @@ type beat struct {
 	until    float64 // the share of the beat's time and tokens that may be used by now
 	working  time.Time
 	halted   string // why no further work may begin; empty: it may
+	mute     string // why no model is asked any more; empty: one may be
+	sounded  bool   // whether that was asked
 	report   Report
 
 	unlogged   []Phase // that have no line in the log yet
@@ -165,14 +167,18 @@ func (b *beat) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := b.decide(ctx, look); err != nil {
-		return b.abandon(ctx, err)
+	if err = b.decide(ctx, look); err != nil {
+		err = b.abandon(ctx, err)
 	}
-	return nil
+	if errors.Is(err, lane.ErrLost) || b.report.Outcome == Skipped || b.report.Outcome == Duplicate {
+		return err
+	}
+	return errors.Join(err, b.send(ctx))
 }
 
 // decide is what a beat does once it has the lane.
 func (b *beat) decide(ctx context.Context, look look) error {
+	b.look, b.trust = look, run.Operator
 	if err := fault.Point(ctx, "beat.acquired", b.report.Slot); err != nil {
 		return err
 	}
@@ -181,7 +187,6 @@ func (b *beat) decide(ctx context.Context, look look) error {
 		return err
 	}
 	b.caps = newCaps(b.settings)
-	b.look, b.trust = look, run.Operator
 	off := look.switches.Run(activity.Operator, "")
 	switch {
 	case off != "":
@@ -204,7 +209,9 @@ func (b *beat) decide(ctx context.Context, look look) error {
 	if err := b.begin(inner, look); err != nil {
 		return err
 	}
-	if err := b.phases(b.under(inner)); err != nil {
+	work, done := b.spare(inner)
+	defer done()
+	if err := b.phases(b.under(work)); err != nil {
 		return err
 	}
 	return b.end(b.under(ctx))
@@ -231,7 +238,7 @@ type look struct {
 	open        *[]run.Execution // what beats began and did not end, themselves among it
 	automations *[]automation.Due
 	failing     *heal.Look
-	orphans     *[]string // executions that nobody works on
+	orphans     *heal.Orphans // executions that nobody works on
 	oldest      *heal.Oldest
 	switches    *heal.Switches
 	stirred     *activity.Stirred // since the last reflection
@@ -239,7 +246,7 @@ type look struct {
 
 // quiet reports whether there is nothing to do, not even to think about.
 func (l look) quiet(s workspace.Settings) bool {
-	return len(*l.due)+len(*l.open)+*l.unsent+*l.stale+l.unanswered.Overdue+len(*l.automations)+len(*l.orphans) == 0 &&
+	return len(*l.due)+len(*l.open)+*l.unsent+*l.stale+l.unanswered.Overdue+len(*l.automations)+l.orphans.Count() == 0 &&
 		!l.failing.Any() && !l.oldest.Due(retention(s)) && !l.reflects(s, false)
 }
 
@@ -273,7 +280,7 @@ func (b *beat) enter(ctx context.Context) (look, error) {
 			settings:   b.Workspaces.Settings(batch),
 			due:        b.Objectives.Due(batch, maxDue),
 			open:       b.Runs.Open(batch, trace.Heartbeat),
-			unsent:     b.Outbox.Due(batch),
+			unsent:     b.Outbox.Due(batch, b.Sender.Topics()...),
 			stale:      b.Threads.Due(batch),
 			unanswered: b.Approvals.Pending(batch),
 			slot:       new([]run.Execution),
@@ -335,6 +342,7 @@ func (b *beat) skip(ctx context.Context, why string, by lane.Info) error {
 // the release are one transaction, and no model is called.
 func (b *beat) idle(ctx context.Context) error {
 	b.report.Outcome, b.report.ExecutionID = Idle, b.tick.ExecutionID
+	b.alert(ctx)
 	return b.Lanes.InHold(ctx, b.hold, func(ctx context.Context, tx lane.Tx) error {
 		b.exec = b.execution()
 		if err := b.Runs.Start(tx, b.exec); err != nil {
@@ -392,6 +400,7 @@ func (b *beat) end(ctx context.Context) error {
 	if b.report.Outcome == "" {
 		b.report.Outcome = Completed
 	}
+	b.alert(ctx)
 	last, cancel := lastWrites(ctx)
 	defer cancel()
 	return b.Lanes.InHold(last, b.hold, b.close)

@@ -78,25 +78,30 @@ func TestAKillSwitchSkipsBeats(t *testing.T) {
 
 func TestAModelThatIsStoppedIsNotAskedAgain(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
-		w := newWorld(t, e, nil)
-		w.switched()
-		id := w.plan(t, w.addObjective(t, "x", 5), "one")
-		asked := 0
-		var release func()
-		w.think(pilot(func(ctx context.Context, tk task) (llmtest.Step, error) {
-			if asked++; asked == 1 {
-				release = w.stop(t, heal.Model, "pilot")
+		for _, name := range []string{"pilot", "us.maker.big-1"} { // the provider's, and its own
+			w := newWorld(t, e, nil)
+			w.Workspace = dbtest.NewWorkspace(t, w.DB)
+			w.set(t, `{}`)
+			w.switched()
+			w.Reason.ModelID = "us.maker.big-1"
+			id := w.plan(t, w.addObjective(t, "x", 5), "one")
+			asked := 0
+			var release func()
+			w.think(pilot(func(ctx context.Context, tk task) (llmtest.Step, error) {
+				if asked++; asked == 1 {
+					release = w.stop(t, heal.Model, name)
+				}
+				return obedient(ctx, tk)
+			}))
+			r := w.beat(t, slot(1))
+			if r.Outcome != heartbeat.Parked || r.Reason != "a kill switch stops the model "+name || asked != 1 || w.the(t, lane.Objective(id)).Status != run.Parked {
+				t.Errorf("after %d answers it is %+v", asked, r)
 			}
-			return obedient(ctx, tk)
-		}))
-		r := w.beat(t, slot(1))
-		if r.Outcome != heartbeat.Parked || r.Reason != "a kill switch stops the model pilot" || asked != 1 || w.the(t, lane.Objective(id)).Status != run.Parked {
-			t.Errorf("after %d answers it is %+v", asked, r)
-		}
-		w.mustBeFree(t)
-		release()
-		if r := w.beat(t, slot(2)); r.Outcome != heartbeat.Completed || asked != 2 || w.the(t, lane.Objective(id)).Status != run.Completed {
-			t.Errorf("released, after %d answers, it is %+v", asked, r)
+			w.mustBeFree(t)
+			release()
+			if r := w.beat(t, slot(2)); r.Outcome != heartbeat.Completed || asked != 2 || w.the(t, lane.Objective(id)).Status != run.Completed {
+				t.Errorf("released, after %d answers, it is %+v", asked, r)
+			}
 		}
 	})
 }
@@ -112,10 +117,47 @@ func TestASkillThatIsStoppedIsNotCalled(t *testing.T) {
 		if r := w.beat(t, slot(1)); r.Outcome != heartbeat.Completed || r.Phases[2].Failed != 1 || *ran != 0 || w.automation(t, id).LastStatus != "error" {
 			t.Errorf("after %d runs it is %+v", *ran, r)
 		}
+		for n := range 3 { // what a person has stopped, nobody needs to heal
+			w.Skew.Advance(time.Hour)
+			if w.beat(t, slot(2+n)); !w.automation(t, id).Enabled {
+				t.Errorf("beat %d left %+v", 2+n, w.automation(t, id))
+			}
+		}
 		release()
 		w.Skew.Advance(time.Hour)
-		if w.beat(t, slot(2)); *ran != 1 || w.automation(t, id).LastStatus != "success" {
+		if w.beat(t, slot(5)); *ran != 1 || w.automation(t, id).LastStatus != "success" {
 			t.Errorf("released it ran %d times: %+v", *ran, w.automation(t, id))
+		}
+	})
+}
+
+// TestAStoppedModelStopsNoAutomation, as none is asked there; a stopped agent does, for
+// as long as it takes.
+func TestAStoppedModelStopsNoAutomation(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		k, ran := counting("tidy")
+		w := newWorld(t, e, pilot(obedient), k)
+		w.switched()
+		id := w.automate(t, "tidy up", "tidy", "")
+		release := w.stop(t, heal.Model, "pilot")
+		w.Skew.Advance(time.Hour)
+		if r := w.beat(t, slot(1)); r.Outcome != heartbeat.Completed || *ran != 1 {
+			t.Errorf("after %d runs it is %+v", *ran, r)
+		}
+		release()
+		w.Reason.Switches = func(context.Context, db.Workspace) (reason.Halts, error) {
+			return heal.Switches{{Scope: heal.Agent, Target: activity.Operator}}, nil
+		}
+		w.Skew.Advance(time.Hour)
+		w.beat(t, slot(2))
+		parked := w.ofSubject(t, lane.Automation(id))[1]
+		must(w.DB.Exec(t.Context(), w.Workspace, w.q.Attempts, parked.ID, 9))(t)
+		if r := w.beat(t, slot(3)); r.Outcome != heartbeat.Parked || parked.Status != run.Parked || *ran != 1 {
+			t.Errorf("after %d runs it is %+v, the execution %+v", *ran, r, parked)
+		}
+		w.Reason.Switches = nil
+		if r := w.beat(t, slot(4)); r.Outcome != heartbeat.Completed || *ran != 2 || w.automation(t, id).LastStatus != "success" {
+			t.Errorf("after %d runs it is %+v", *ran, r)
 		}
 	})
 }
@@ -155,17 +197,21 @@ type meter struct{ *budget.Store }
 func (m meter) Reserve(ctx context.Context, c reason.Cost) (int, reason.Settle, error) {
 	r, err := m.Store.Reserve(ctx, c.Workspace, budget.Request{
 		Agent: c.Agent, Surface: c.Surface, Execution: c.Execution, Trace: c.Trace, Model: c.Model,
-		Input: int64(c.Input), Output: int64(c.Output), Min: 256, Lease: time.Minute, Day: c.Day,
+		Input: int64(c.Input), Output: int64(c.Output), Min: 256, Lease: time.Minute,
+		Day: c.Day, DayMicroUSD: c.DayMicroUSD, Priced: c.Priced,
 	})
 	if refused, ok := errors.AsType[*budget.RefusedError](err); ok {
 		return 0, nil, &reason.SpentError{Why: fmt.Sprintf("the budget of %s is used up", refused.Scope)}
 	}
+	if unpriced, ok := errors.AsType[*budget.UnpricedError](err); ok {
+		return 0, nil, &reason.SpentError{Why: unpriced.Error()}
+	}
 	if err != nil {
 		return 0, nil, err
 	}
-	return int(r.Output), func(ctx context.Context, used *llm.Response) error {
+	return int(r.Output), func(ctx context.Context, used *llm.Response) (int64, error) {
 		if used == nil {
-			return m.Release(ctx, c.Workspace, r)
+			return 0, m.Release(ctx, c.Workspace, r)
 		}
 		return m.Settle(ctx, c.Workspace, r, budget.Used{Usage: used.Usage, Model: used.Model, Operation: "reason"})
 	}, nil
@@ -199,6 +245,48 @@ func TestADayThatIsSpentEndsAtMidnight(t *testing.T) {
 		w.Skew.Advance(24 * time.Hour)
 		if r := w.beat(t, slot(3)); r.Outcome != heartbeat.Completed || w.the(t, lane.Objective(id)).Status != run.Completed {
 			t.Errorf("the next day it is %+v", r)
+		}
+	})
+}
+
+// TestBeatsAreCappedInMoney: an answer costs 105 millionths of a dollar.
+func TestBeatsAreCappedInMoney(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		for settings, c := range map[string]struct {
+			model, reason string
+			calls         int
+		}{
+			`{"beat_micro_usd": 315}`:          {"claude-sonnet-4", "the beat's money is used up", 3},
+			`{"beat_micro_usd": 247}`:          {"claude-sonnet-4", "the phase's share of the beat's money is used up", 2},
+			`{"day_micro_usd": 3000}`:          {"claude-sonnet-4", "the budget of agent is used up", 0},
+			`{"beat_micro_usd": 1000000}`:      {"unheard-of", "money is capped, and the model unheard-of has no price", 0},
+			`{"day_micro_usd": 1000000}`:       {"unheard-of", "money is capped, and the model unheard-of has no price", 0},
+			`{"day_tokens": 0}`:                {"unheard-of", "the beat's tokens are used up", 0},
+			`{"day_micro_usd": 1000000000}`:    {"claude-sonnet-4", "", 4},
+			`{"beat_micro_usd": 1000000000}`:   {"claude-sonnet-4", "", 4},
+			`{"day_tokens": 10000000, "x": 1}`: {"claude-sonnet-4", "", 4},
+		} {
+			w := newWorld(t, e, pilot(obedient))
+			w.Workspace = dbtest.NewWorkspace(t, w.DB)
+			w.metered(t)
+			w.Reason.ModelID = c.model
+			w.set(t, settings)
+			for i := range 2 {
+				w.plan(t, w.addObjective(t, fmt.Sprint(i), 5), "one")
+			}
+			r := w.beat(t, slot(1))
+			p := r.Phases[3]
+			cost := float64(105*c.calls) / 1e6
+			if p.ModelCalls != c.calls || r.Reason != c.reason || r.CostUSD != cost || p.CostUSD != cost {
+				t.Errorf("%s: after %d calls it is %+v", settings, p.ModelCalls, r)
+			}
+			if c.calls == 0 {
+				continue
+			}
+			told := w.actions(t, activity.Filter{Skill: "heartbeat.advance"})
+			if len(told) != 1 || told[0].CostUSD == nil || *told[0].CostUSD != cost {
+				t.Errorf("%s: the log says %+v", settings, told)
+			}
 		}
 	})
 }

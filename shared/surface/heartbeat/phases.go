@@ -1,6 +1,7 @@
 package heartbeat
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -62,7 +63,7 @@ func (b *beat) phase(ctx context.Context, ph phase) error {
 	p.DurationMS = b.Clock().Sub(begun).Milliseconds()
 	b.report.Phases = append(b.report.Phases, p)
 	b.report.Tokens += p.Tokens
-	b.report.CostUSD += p.CostUSD
+	b.report.CostUSD = float64(b.caps.money) / 1e6
 	b.report.Left += p.Left
 	b.unlogged = append(b.unlogged, p)
 	if p.Considered == 0 || p.Name == reflecting.name {
@@ -85,7 +86,7 @@ func (b *beat) logPhases(ctx context.Context, tx lane.Tx) {
 	for _, p := range b.unlogged {
 		b.Log.Record(ctx, tx.Later(), activity.Entry{
 			Agent: activity.Operator, Surface: trace.Heartbeat, Skill: "heartbeat." + p.Name, Status: activity.Success,
-			Output: encode(p.stored()), Usage: p.usage(), Duration: time.Duration(p.DurationMS) * time.Millisecond, Attempt: b.exec.Attempt,
+			Output: encode(p.stored()), Usage: p.usage(), CostUSD: activity.Dollars(p.microUSD), Duration: time.Duration(p.DurationMS) * time.Millisecond, Attempt: b.exec.Attempt,
 		})
 	}
 }
@@ -120,7 +121,7 @@ type kind struct {
 func (b *beat) pursue(ctx context.Context, p *Phase, k kind, due []objective.Due) error {
 	p.Considered = len(due)
 	for i, d := range due {
-		if b.mustStop(ctx, p, len(due)-i) {
+		if b.mustStop(ctx, p, len(due)-i, b.muted(ctx)) {
 			break
 		}
 		if err := b.leave(ctx, p, d.Title, b.work(ctx, p, k, d)); err != nil {
@@ -142,10 +143,17 @@ func (b *beat) leave(ctx context.Context, p *Phase, what string, err error) erro
 	return nil
 }
 
+// muted says why no further piece of work may begin that asks a model; empty: it may.
+func (b *beat) muted(ctx context.Context) string {
+	if !b.sounded {
+		b.sounded, b.mute = true, b.Reason.Paused(ctx, b.tick.Workspace)
+	}
+	return cmp.Or(b.halted, b.mute)
+}
+
 // mustStop reports whether no further piece of work may begin, of those that are
-// left.
-func (b *beat) mustStop(ctx context.Context, p *Phase, left int) bool {
-	why := b.halted
+// left; why says what is known to be against it.
+func (b *beat) mustStop(ctx context.Context, p *Phase, left int, why string) bool {
 	for _, stop := range b.stops() {
 		if why != "" {
 			break

@@ -242,6 +242,8 @@ func (p *piece) job() reason.Job {
 		Retries:      p.settings.ToolRetries,
 		SkillTimeout: time.Duration(p.settings.SkillTimeout) * time.Second,
 		Day:          p.settings.DayTokens,
+		DayMicroUSD:  p.settings.DayMicroUSD,
+		Priced:       p.settings.BeatMicroUSD > 0,
 		Spent:        p.spender(p.phase),
 	}
 }
@@ -255,6 +257,8 @@ func (b *beat) spender(p *Phase) func(llm.Usage) {
 		b.caps.spend(u)
 		p.ModelCalls++
 		p.Tokens += int64(u.TotalTokens())
+		p.microUSD += u.MicroUSD
+		p.CostUSD = float64(p.microUSD) / 1e6
 		p.prompt += int64(u.TotalTokens() - u.CompletionTokens)
 	}
 }

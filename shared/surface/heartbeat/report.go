@@ -61,6 +61,7 @@ type Report struct {
 	CostUSD     float64  `json:"costUsd"`
 	DurationMS  int64    `json:"durationMs"`
 	Left        int      `json:"left"` // pieces of work left for the next beat
+	Alerts      []string `json:"alerts,omitempty" doc:"What a person is needed for"`
 	Workspaces  []Report `json:"workspaces,omitempty"`
 }
 
@@ -79,6 +80,7 @@ type Phase struct {
 	// Text is what a reflection came to.
 	Text string `json:"text,omitempty"`
 
-	healed *heal.Report
-	prompt int64 // of Tokens, what went in
+	healed   *heal.Report
+	prompt   int64 // of Tokens, what went in
+	microUSD int64 // that CostUSD is
 }

@@ -3,10 +3,12 @@ package heartbeat
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -15,11 +17,11 @@ import (
 const maxSent = 50
 
 // heal is the phase that looks after what the beat stands on: what failed, what was
-// left behind, what is old, and what was decided and is still to be done.
+// left behind, and what is old.
 func (b *beat) heal(ctx context.Context, p *Phase) error {
 	l := b.look
-	p.Considered = len(l.failing.Findings) + len(l.failing.Cool) + len(*l.orphans) + l.unanswered.Overdue + *l.unsent + *l.stale
-	for _, step := range []func(context.Context, *Phase) error{b.healSkills, b.closeOrphans, b.expire, b.purge, b.send} {
+	p.Considered = len(l.failing.Findings) + len(l.failing.Cool) + l.orphans.Count() + l.unanswered.Overdue + *l.stale
+	for _, step := range []func(context.Context, *Phase) error{b.healSkills, b.closeOrphans, b.endSilent, b.expire, b.clearThreads, b.purge} {
 		if err := step(ctx, p); err != nil {
 			return err
 		}
@@ -58,16 +60,42 @@ func (b *beat) healSkills(ctx context.Context, p *Phase) error {
 
 // closeOrphans ends executions that nobody works on any more.
 func (b *beat) closeOrphans(ctx context.Context, p *Phase) error {
-	if len(*b.look.orphans) == 0 {
+	cut := b.look.orphans.Cut
+	if len(cut) == 0 {
 		return nil
 	}
 	var batch db.Batch
-	b.Heals.Close(&batch, *b.look.orphans)
+	b.Heals.Close(&batch, cut)
 	if err := b.DB.Do(ctx, b.tick.Workspace, &batch); err != nil {
 		return fmt.Errorf("close orphaned executions: %w", err)
 	}
-	b.Slog.InfoContext(ctx, "orphaned executions closed", "count", len(*b.look.orphans))
-	p.Done += len(*b.look.orphans)
+	b.Slog.InfoContext(ctx, "orphaned executions closed", "count", len(cut))
+	p.Done += len(cut)
+	return nil
+}
+
+// endSilent ends executions that agents elsewhere have begun and of which nothing was
+// heard for long: who waits for them goes on.
+func (b *beat) endSilent(ctx context.Context, p *Phase) error {
+	for _, id := range b.look.orphans.Silent {
+		if b.share(ctx, reason.Progress{}) != nil {
+			return nil
+		}
+		silent := false
+		err := b.DB.Tx(ctx, b.tick.Workspace, func(ctx context.Context, tx *db.Tx) (err error) {
+			if silent, err = b.Heals.Silent(ctx, tx, id); err != nil || !silent {
+				return err
+			}
+			return b.Threads.End(ctx, tx, id, run.Stalled, nil, "nothing was heard of it for a week")
+		})
+		if err != nil {
+			return err
+		}
+		if silent {
+			b.Slog.WarnContext(ctx, "silent execution ended", "execution", id)
+			p.Done++
+		}
+	}
 	return nil
 }
 
@@ -85,9 +113,9 @@ func (b *beat) expire(ctx context.Context, p *Phase) error {
 	return nil
 }
 
-// maxPurges is the most rounds of a purge that one beat makes. The phase's share of
-// the beat's time bounds them too; what is left goes with the next beats.
-const maxPurges = 20
+// maxRounds is the most rounds of a sweep, or a purge, that one beat makes. The phase's
+// share of the beat's time bounds them too; what is left goes with the next beats.
+const maxRounds = 20
 
 // purge lets go of what is old, and of the rows of lanes that nobody takes any more.
 func (b *beat) purge(ctx context.Context, _ *Phase) error {
@@ -108,38 +136,75 @@ func (b *beat) purge(ctx context.Context, _ *Phase) error {
 		if err != nil {
 			return err
 		}
-		if !more || round == maxPurges || b.share(ctx, reason.Progress{}) != nil {
+		if !more || round == maxRounds || b.share(ctx, reason.Progress{}) != nil {
 			b.Slog.InfoContext(ctx, "purged what is old", "rounds", round, "more", more)
 			return nil
 		}
 	}
 }
 
-// send does what was decided and is still to be done: calls that a person has
-// approved, executions that are to go on, messages whose thread is free again. Whoever
-// decided sends at once; a beat finds what got lost.
-func (b *beat) send(ctx context.Context, p *Phase) error {
-	if *b.look.stale > 0 {
+// clearThreads lets go of threads whose locks are stale, and wakes forgotten queues.
+func (b *beat) clearThreads(ctx context.Context, p *Phase) error {
+	for round, more := 1, *b.look.stale > 0; more; round++ {
 		swept, err := b.Threads.Sweep(ctx, b.tick.Workspace, maxSent)
 		if err != nil {
 			return err
 		}
 		p.Done += swept.Cleared + swept.Woken
+		more = swept.More && round < maxRounds && b.share(ctx, reason.Progress{}) == nil
 	}
-	if *b.look.unsent+*b.look.stale == 0 {
+	return nil
+}
+
+// spare leaves a third of the time to what is to be sent, if there is anything.
+func (b *beat) spare(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok || !b.sends() {
+		return ctx, func() {}
+	}
+	return context.WithDeadline(ctx, deadline.Add(-time.Until(deadline)/3))
+}
+
+// sends reports whether there is, or may be, something to send.
+func (b *beat) sends() bool { return *b.look.unsent+*b.look.stale > 0 }
+
+// send is the last act of a beat, without its lane: it does what was decided and is
+// still to be done, calls that a person has approved, turns that are to go on, messages
+// whose thread is free again. Whoever decided sends at once; a beat finds what got lost.
+func (b *beat) send(ctx context.Context) error {
+	if !b.sends() {
 		return nil
 	}
+	ctx, cancel := lane.WithInnerDeadline(ctx)
+	defer cancel()
 	sent, err := b.Sender.Drain(ctx, b.tick.Workspace, maxSent)
+	b.Slog.InfoContext(ctx, "outbox sent", "claimed", sent.Claimed, "sent", sent.Sent, "retried", sent.Retried, "failed", sent.Failed,
+		"uncertain", sent.Uncertain, "more", sent.More)
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("send what is due: %w", err)
 	}
-	b.Slog.InfoContext(ctx, "outbox sent", "claimed", sent.Claimed, "sent", sent.Sent, "retried", sent.Retried, "failed", sent.Failed, "uncertain", sent.Uncertain)
-	p.Done += sent.Sent
-	p.Failed += sent.Failed
-	if sent.More {
-		p.Left++
-	}
 	return nil
+}
+
+// oldApproval is how long a call may wait for a person before a beat says so.
+const oldApproval = 24 * time.Hour
+
+// alert says what a person is needed for.
+func (b *beat) alert(ctx context.Context) {
+	var alerts []string
+	if b.mute != "" {
+		if why := b.Reason.Paused(ctx, b.tick.Workspace); why != "" {
+			alerts = append(alerts, "no model can be asked: "+why)
+		}
+	}
+	u := b.look.unanswered
+	if u.Count > 0 && b.look.hold.Until().Sub(*u.Oldest) > oldApproval {
+		alerts = append(alerts, fmt.Sprintf("approvals wait for an answer: %d, the first since %s", u.Count, u.Oldest.UTC().Format(time.RFC3339)))
+	}
+	for _, why := range alerts {
+		b.Slog.ErrorContext(ctx, "a person is needed", "why", why) // an alarm goes by this message
+	}
+	b.report.Alerts = alerts
 }
 
 // Registered lists all skills of a workspace that a registry keeps.

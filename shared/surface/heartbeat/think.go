@@ -1,6 +1,7 @@
 package heartbeat
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -49,7 +50,7 @@ func (b *beat) reflect(ctx context.Context, p *Phase) error {
 		return nil
 	}
 	p.Considered = 1
-	if b.mustStop(ctx, p, 1) {
+	if b.mustStop(ctx, p, 1, b.muted(ctx)) {
 		return nil
 	}
 	used, err := b.Log.Used(ctx, b.tick.Workspace, b.Clock().Add(-reflectBack))
@@ -61,7 +62,9 @@ func (b *beat) reflect(ctx context.Context, p *Phase) error {
 	}, run.Operator, nil)
 	if out.Status == run.Completed {
 		b.reflection = out.Answer
-		p.Text = out.Answer
+	}
+	if p.Done+p.Failed > 0 { // one that came to nothing is not repeated in the next beat
+		p.Text = cmp.Or(b.reflection, "(it came to nothing: "+cmp.Or(out.Reason, "no answer")+")")
 	}
 	return b.leave(ctx, p, "", err)
 }
@@ -72,7 +75,7 @@ func (b *beat) remember(ctx context.Context, p *Phase) error {
 		return nil
 	}
 	p.Considered = 1
-	if b.mustStop(ctx, p, 1) {
+	if b.mustStop(ctx, p, 1, b.muted(ctx)) {
 		return nil
 	}
 	var batch db.Batch
@@ -196,6 +199,8 @@ func (b *beat) thinking(p *Phase, t thought, hold *lane.Hold, told any, trust ru
 		Retries:      b.settings.ToolRetries,
 		SkillTimeout: time.Duration(b.settings.SkillTimeout) * time.Second,
 		Day:          b.settings.DayTokens,
+		DayMicroUSD:  b.settings.DayMicroUSD,
+		Priced:       b.settings.BeatMicroUSD > 0,
 		Spent:        b.spender(p),
 	}
 }
@@ -208,8 +213,8 @@ func (b *beat) count(p *Phase, out reason.Outcome) {
 	case run.Parked:
 		p.Left++
 		b.park(out.Reason)
-		if out.Halted { // the next piece of work would end alike
-			b.halted = out.Reason
+		if out.Halted { // the next piece of work that asks a model would end alike
+			b.mute = out.Reason
 		}
 	default:
 		p.Failed++

@@ -66,6 +66,31 @@ func TestAReflectionADay(t *testing.T) {
 	})
 }
 
+// TestAReflectionThatComesToNothingIsNotRepeated in the next beat.
+func TestAReflectionThatComesToNothingIsNotRepeated(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		for name, answer := range map[string]pilot{
+			"silent": func(context.Context, task) (llmtest.Step, error) { return llmtest.Say(""), nil },
+			"failed": func(context.Context, task) (llmtest.Step, error) { return nil, errDied },
+		} {
+			w := newWorld(t, e, pilot(obedient))
+			w.Workspace = dbtest.NewWorkspace(t, w.DB)
+			w.set(t, `{}`)
+			w.plan(t, w.addObjective(t, "x", 5), "close")
+			w.beat(t, slot(1))
+			w.thinks(t, 24, 2)
+			w.think(answer)
+			if r := w.beat(t, slot(2)); r.Phases[4].ModelCalls+r.Phases[4].Failed == 0 || !strings.Contains(r.Phases[4].Text, "it came to nothing") || r.Phases[5].Considered != 0 {
+				t.Errorf("%s: it is %+v", name, r)
+			}
+			w.think(idle(t))
+			if r := w.beat(t, slot(3)); r.Outcome != heartbeat.Idle {
+				t.Errorf("%s: the next is %+v", name, r)
+			}
+		}
+	})
+}
+
 func TestBeatsThatFindNothingNewDoNotReflect(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		w := newWorld(t, e, greedy("it went well"))

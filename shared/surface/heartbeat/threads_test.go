@@ -2,6 +2,7 @@ package heartbeat_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -59,6 +60,43 @@ func TestABeatClearsAStaleThread(t *testing.T) {
 			t.Errorf("said %d, the outbox has %+v", m.said, entries.Items)
 		}
 		if r := w.beat(t, slot(3)); r.Outcome != heartbeat.Idle {
+			t.Errorf("then %+v", r)
+		}
+	})
+}
+
+// TestABeatEndsWhatIsSilentForAWeek: an agent elsewhere has died, and who waits for it
+// goes on.
+func TestABeatEndsWhatIsSilentForAWeek(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		w := newWorld(t, e, idle(t))
+		parent, child, speaker := ids(), ids(), ids()
+		err := w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+			begin := func(id, parent string) error {
+				_, err := w.Runs.Begin(ctx, tx, run.Execution{ID: id, Agent: "a", Surface: trace.Worker, Trace: w.Traces.New(trace.Worker), Parent: parent}, true)
+				return err
+			}
+			return errors.Join(begin(parent, ""), begin(child, parent), begin(speaker, ""))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		th := must(w.Threads.Open(t.Context(), w.Workspace, thread.Thread{Channel: "log", Address: "ada"}))(t)
+		is := func(id string) run.Status { return must(w.Runs.Get(t.Context(), w.Workspace, id))(t).Status }
+		w.Skew.Advance(6 * 24 * time.Hour)
+		must(w.Threads.Lock(t.Context(), w.Workspace, th.ID, speaker))(t)
+		if r := w.beat(t, slot(1)); r.Outcome != heartbeat.Idle || is(child) != run.Running {
+			t.Errorf("before a week is over it is %+v", r)
+		}
+		w.Skew.Advance(2 * 24 * time.Hour)
+		if r := w.beat(t, slot(2)); is(child) != run.Stalled || is(parent) != run.Running || is(speaker) != run.Running {
+			t.Errorf("%s, %s and %s after %+v", is(child), is(parent), is(speaker), r)
+		}
+		w.Skew.Advance(8 * 24 * time.Hour)
+		if r := w.beat(t, slot(3)); is(parent) != run.Stalled || is(speaker) != run.Stalled || r.Phases[0].Done != 2 {
+			t.Errorf("%s and %s after %+v", is(parent), is(speaker), r)
+		}
+		if r := w.beat(t, slot(4)); r.Outcome != heartbeat.Idle {
 			t.Errorf("then %+v", r)
 		}
 	})

@@ -104,7 +104,7 @@ func (s *turn) cancel(ctx context.Context, tx *db.Tx, skills *skill.Set, e run.E
 	if len(entries) > 0 {
 		trust = entries[len(entries)-1].Trust
 	}
-	_, err = s.Threads.Append(ctx, tx, was.Thread, thread.Spoken{
+	_, _, err = s.Threads.Append(ctx, tx, was.Thread, thread.Spoken{
 		Role: thread.Assistant, Body: clip(activity.Text(interrupted(said, stays)), maxBody),
 		Execution: e.ID, Key: e.ID + ":interrupted", Data: told(trust),
 	})

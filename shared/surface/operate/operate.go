@@ -15,6 +15,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/run"
@@ -168,42 +169,68 @@ func (o *Operate) steps(ctx context.Context, ws db.Workspace, id trace.ID, execu
 const maxReplayed = 20
 
 // Replay asks the model anew for every step of a trace's runs, or of one of them,
-// and compares. No skill is called, and nothing is written but one line in the log
-// on what it used. It is called by POST /api/v1/traces/{traceId}/replay.
+// and compares. No skill is called, and nothing is written but what it used and one
+// line in the log, also where it fails. Errors: [ErrNoRun], [reason.SpentError],
+// [reason.HaltedError], the model's. It is called by
+// POST /api/v1/traces/{traceId}/replay.
 func (o *Operate) Replay(ctx context.Context, ws db.Workspace, id trace.ID, execution string, v reason.Variation) ([]reason.Replayed, error) {
 	runs, err := o.steps(ctx, ws, id, execution)
 	if err != nil {
 		return nil, err
 	}
-	var out []reason.Replayed
-	var entry activity.Entry
 	begun := time.Now()
-	for _, e := range runs[:min(len(runs), maxReplayed)] {
+	out, failed := o.replay(ctx, ws, runs[:min(len(runs), maxReplayed)], v)
+	if len(out) == 0 && failed == nil {
+		return nil, ErrNoRun
+	}
+	var used llm.Usage
+	for _, r := range out {
+		used = used.Plus(r.Usage)
+	}
+	entry := activity.Entry{
+		Agent: activity.Operator, Surface: trace.Operate, Skill: "traces.replay", Status: activity.Success,
+		Usage: usageOf(used), CostUSD: activity.Dollars(used.MicroUSD), Duration: time.Since(begun),
+		Input: encode(map[string]any{"trace_id": id, "executions": len(out)}),
+	}
+	if failed != nil {
+		entry.Status, entry.Error = activity.Error, unreplayed(failed)
+	}
+	last, cancel := lastly(ctx)
+	defer cancel()
+	return out, errors.Join(failed, o.Log.Write(last, ws, entry))
+}
+
+// replay replays runs up to one that fails, which is the last of the answer.
+func (o *Operate) replay(ctx context.Context, ws db.Workspace, runs []run.Execution, v reason.Variation) (out []reason.Replayed, err error) {
+	for _, e := range runs {
 		skills, err := o.Skills(ctx, ws, e.Surface)
 		if err != nil {
-			return nil, err
+			return out, err
 		}
-		r, err := o.Reason.Replay(ctx, ws, e.ID, skills, v)
+		r, err := o.Reason.Replay(ctx, ws, e, skills, v)
 		if errors.Is(err, reason.ErrNoJournal) {
 			continue
 		}
-		if err != nil {
-			return nil, err
-		}
 		out = append(out, r)
-		if entry.Usage == nil {
-			entry.Usage = &activity.Usage{}
+		if err != nil {
+			return out, err
 		}
-		entry.Usage.CompletionTokens += int64(r.Usage.CompletionTokens)
-		entry.Usage.TotalTokens += int64(r.Usage.TotalTokens())
 	}
-	if len(out) == 0 {
-		return nil, ErrNoRun
+	return out, nil
+}
+
+// unreplayed says why a replay failed, in words of ours.
+func unreplayed(err error) string {
+	if spent, ok := errors.AsType[*reason.SpentError](err); ok {
+		return spent.Why
 	}
-	entry.Usage.PromptTokens = entry.Usage.TotalTokens - entry.Usage.CompletionTokens
-	entry.Agent, entry.Surface, entry.Skill, entry.Status = activity.Operator, trace.Operate, "traces.replay", activity.Success
-	entry.Input, entry.Duration = encode(map[string]any{"trace_id": id, "executions": len(out)}), time.Since(begun)
-	return out, o.Log.Write(ctx, ws, entry)
+	if halted, ok := errors.AsType[*reason.HaltedError](err); ok {
+		return halted.Why
+	}
+	if class := llm.ClassOf(err); class != "" {
+		return "the model failed: " + string(class)
+	}
+	return "it was cut short"
 }
 
 // encode is the JSON of our own types, which always has one.

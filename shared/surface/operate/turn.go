@@ -197,7 +197,7 @@ func (s *turn) begin(ctx context.Context) error {
 
 // say writes a message into a thread, once.
 func (s *turn) say(ctx context.Context, tx lane.Tx, to string, m thread.Spoken) error {
-	_, err := s.Threads.Append(ctx, tx, to, m)
+	_, _, err := s.Threads.Append(ctx, tx, to, m)
 	return err
 }
 

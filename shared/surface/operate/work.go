@@ -250,7 +250,7 @@ func (s *turn) end(ctx context.Context, job reason.Job, out reason.Outcome, took
 			s.Log.Record(ctx, tx.Later(), activity.Entry{
 				Agent: activity.Operator, Surface: s.exec.Surface, Skill: "operate", Status: activity.Success, Duration: took,
 				Input: encode(map[string]string{"message": s.Message}), Output: encode(map[string]string{"answer": out.Answer}),
-				Usage: usageOf(out.Usage), Execution: s.exec.ID, Attempt: s.exec.Attempt, Thread: s.Thread,
+				Usage: usageOf(out.Usage), CostUSD: activity.Dollars(out.Usage.MicroUSD), Execution: s.exec.ID, Attempt: s.exec.Attempt, Thread: s.Thread,
 			})
 		}
 		tx.Release(s.Lanes, s.hold)

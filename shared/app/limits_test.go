@@ -1,0 +1,123 @@
+package app_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/budget"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/heal"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// agentOf is an agent whose models are the server's.
+func agentOf(t testing.TB, e dbtest.Env, at, models string, logs io.Writer) (*app.Agent, *app.Core) {
+	t.Helper()
+	cfg, err := app.LoadConfig([]string{
+		"LLM_PROVIDER=openai", "OPENAI_BASE_URL=" + at, "OPENAI_API_KEY=k", "LLM_MODEL=" + models, "LOG_LEVEL=debug",
+		"SECRET_KEY_FILE=" + filepath.Join(t.TempDir(), "key"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	core := app.NewCore(e.DB, cfg, app.NewLogger(logs, cfg, nil), func(context.Context) (awssdk.Config, error) { return awssdk.Config{}, errors.New("no AWS here") })
+	a, err := app.NewAgent(core, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, core
+}
+
+// TestABudgetOfMoneyIsNotExceeded by many calls at once, of which each alone would
+// fit: they reserve at the price of the configured model, or of a dearer one that may
+// stand in for it.
+func TestABudgetOfMoneyIsNotExceeded(t *testing.T) {
+	for _, models := range []string{"us.anthropic.claude-opus-4-20250514-v1:0", "claude-3-5-haiku, anthropic/claude-opus-4"} {
+		e := dbtest.New(t, dbtest.OnSQLite)
+		a, core := agentOf(t, e, "http://127.0.0.1:9/v1", models, io.Discard)
+		now := time.Now()
+		err := e.DB.Tx(t.Context(), e.Workspace, func(ctx context.Context, tx *db.Tx) error {
+			_, err := a.Budgets.Create(ctx, tx, budget.Budget{
+				Scope: budget.Agent, ScopeID: activity.Operator, Tokens: budget.Account{Allocated: 1_000_000}, CreatedBy: "ada",
+				Capped: true, MicroUSD: budget.Account{Allocated: 800_000}, Start: now.Add(-time.Hour), End: now.Add(time.Hour),
+			})
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var admitted, refused atomic.Int32
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				_, _, err := a.Reason.Meter.Reserve(context.Background(), reason.Cost{
+					Workspace: e.Workspace, Agent: activity.Operator, Surface: trace.Operate, Execution: core.IDs(), Trace: core.Traces.New(trace.Operate),
+					Model: a.Reason.ModelID, Output: 4000, // 0.30 dollars of the dearest
+				})
+				if _, ok := errors.AsType[*reason.SpentError](err); ok {
+					refused.Add(1)
+				} else if err == nil {
+					admitted.Add(1)
+				} else {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if admitted.Load() != 3 || refused.Load() != 17 { // the third gets a shorter answer
+			t.Errorf("%s: %d were admitted and %d refused", models, admitted.Load(), refused.Load())
+		}
+	}
+}
+
+func TestAModelThatIsSwitchedOffStandsInForNone(t *testing.T) {
+	e := dbtest.New(t, dbtest.OnSQLite)
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var req struct{ Model string }
+		_ = json.NewDecoder(r.Body).Decode(&req)
+		asked = append(asked, req.Model)
+		if req.Model == "first" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"model":"`+req.Model+`","choices":[{"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2}}`)
+	}))
+	defer server.Close()
+	var logs told
+	a, _ := agentOf(t, e, server.URL, "first,second,third", &logs)
+	err := e.DB.Tx(t.Context(), e.Workspace, func(ctx context.Context, tx *db.Tx) error {
+		_, err := a.Heals.Stop(ctx, tx, heal.Switch{Scope: heal.Model, Target: "second", SetBy: "ada"})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := a.Reason.Models(e.Workspace).Generate(t.Context(), llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Text: "hi"}}}, nil)
+	if got := strings.Join(asked, " "); err != nil || resp.Model != "third" || got != "first third" {
+		t.Errorf("asked were %s: %+v, %v", got, resp, err)
+	}
+	for _, want := range []string{`"msg":"model not fallen back to"`, `"model":"third","fallback":true,"class":"","tries":1,"tokens":3`} {
+		if !strings.Contains(logs.String(), want) {
+			t.Errorf("the log does not say %s: %s", want, logs.String())
+		}
+	}
+}

@@ -1,0 +1,153 @@
+package reason_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// till is a meter on which each call costs 1,000 micro-dollars, and that breaks.
+type till struct {
+	reserved []reason.Cost
+	settled  int   // calls
+	released int   // reservations
+	breaks   int   // how often settling fails from now on
+	spent    error // of reserving
+}
+
+var errTill = errors.New("the till is stuck")
+
+func (m *till) Reserve(_ context.Context, c reason.Cost) (int, reason.Settle, error) {
+	if m.spent != nil {
+		return 0, nil, m.spent
+	}
+	m.reserved = append(m.reserved, c)
+	return c.Output / 2, func(_ context.Context, used *llm.Response) (int64, error) {
+		switch {
+		case used == nil:
+			m.released++
+			return 0, nil
+		case m.breaks > 0:
+			m.breaks--
+			return 1000, errTill
+		}
+		m.settled++
+		return 1000, nil
+	}, nil
+}
+
+// off are the agents and models that are switched off.
+type off []string
+
+func (o off) Run(agent string, models ...string) string {
+	if slices.ContainsFunc(append(models, agent), func(name string) bool { return slices.Contains(o, name) }) {
+		return "it is switched off"
+	}
+	return ""
+}
+
+func (off) Skill(string) string { return "" }
+
+func switches(names ...string) func(context.Context, db.Workspace) (reason.Halts, error) {
+	return func(context.Context, db.Workspace) (reason.Halts, error) { return off(names), nil }
+}
+
+func TestACallIsReservedByTheModelsID(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		m, job := &till{}, w.job(t, echo())
+		var told llm.Usage
+		job.Spent = func(u llm.Usage) { told = told.Plus(u) }
+		r := w.runner(llmtest.Script(t, llmtest.Call("echo_back", `{"text": "x"}`), llmtest.Say("done")))
+		r.Meter, r.ModelID = m, "big-1"
+		out, err := r.Run(job.Under(t.Context()), job)
+		if err != nil || out.Status != run.Completed || m.settled != 2 || len(m.reserved) != 2 {
+			t.Fatalf("it is %+v, %v; the till %+v", out, err, m)
+		}
+		if c := m.reserved[0]; c.Model != "big-1" || c.Output != 100 || c.Agent != job.Agent || c.Execution != job.Execution.ID {
+			t.Errorf("reserved was %+v", c)
+		}
+		if e := w.close(t, job, out); e.CostUSD != 0.002 || told.MicroUSD != 2000 || out.Usage.MicroUSD != 2000 {
+			t.Errorf("told of %d and %d micro-dollars, the execution is %+v", told.MicroUSD, out.Usage.MicroUSD, e)
+		}
+	})
+}
+
+func TestAModelIsSwitchedOffByEachOfItsNames(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		for _, name := range []string{"big-1", "script"} {
+			job, r := w.job(t), w.runner(llmtest.Script(t))
+			r.ModelID, r.Switches = "big-1", switches(name)
+			if out, err := r.Run(job.Under(t.Context()), job); err != nil || out.Status != run.Parked || !out.Halted || out.Reason != "it is switched off" {
+				t.Errorf("%s: %+v, %v", name, out, err)
+			}
+		}
+	})
+}
+
+// TestAnAnswerThatCannotBeCountedIsKept: it is paid for. It is counted later; no
+// further call is made before it is.
+func TestAnAnswerThatCannotBeCountedIsKept(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		for breaks, want := range map[int]struct {
+			status         run.Status
+			settled, steps int
+		}{1: {run.Completed, 2, 2}, 2: {run.Completed, 2, 2}, 9: {run.Parked, 0, 1}} {
+			m, job := &till{breaks: breaks}, w.job(t, echo())
+			r := w.runner(llmtest.Script(t, llmtest.Call("echo_back", `{"text": "x"}`), llmtest.Say("done")))
+			r.Meter = m
+			out, err := r.Run(job.Under(t.Context()), job)
+			if err != nil || out.Status != want.status || m.settled != want.settled || out.Steps != want.steps {
+				t.Errorf("after %d failures it is %+v, %v; counted were %d", breaks, out, err, m.settled)
+			}
+			if e := w.close(t, job, out); e.PromptTokens != int64(10*want.steps) || e.CostUSD != 0.001*float64(want.steps) {
+				t.Errorf("the execution is %+v", e)
+			}
+		}
+	})
+}
+
+func TestAReplayIsLimitedAsARunIs(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		job, _ := w.recorded(t)
+		replay := func(m *llmtest.Model, change func(*reason.Runner), v reason.Variation) (reason.Replayed, error) {
+			r := w.runner(m)
+			r.ModelID = "big-1"
+			change(r)
+			return r.Replay(t.Context(), w.Workspace, job.Execution, job.Skills, v)
+		}
+		for _, name := range []string{"big-1", "script", job.Agent} {
+			_, err := replay(llmtest.Script(t), func(r *reason.Runner) { r.Switches = switches(name) }, reason.Variation{})
+			if halted, ok := errors.AsType[*reason.HaltedError](err); !ok || halted.Why != "it is switched off" {
+				t.Errorf("with %s switched off: %v", name, err)
+			}
+		}
+		if _, err := replay(llmtest.Script(t), func(r *reason.Runner) { r.Switches = switches("big-2") }, reason.Variation{Model: "big-2"}); err == nil {
+			t.Error("a model that is switched off was asked by its name")
+		}
+		_, err := replay(llmtest.Script(t), func(r *reason.Runner) { r.Meter = &till{spent: &reason.SpentError{Why: "all gone"}} }, reason.Variation{})
+		if spent, ok := errors.AsType[*reason.SpentError](err); !ok || spent.Why != "all gone" {
+			t.Errorf("without a budget: %v", err)
+		}
+
+		m := &till{}
+		failing := llmtest.Script(t, llmtest.Say("one"), llmtest.Fail(&llm.Error{Class: llm.ClassOverloaded}))
+		got, err := replay(failing, func(r *reason.Runner) { r.Meter, r.Switches = m, switches("big-1") }, reason.Variation{Model: "big-2"})
+		if llm.ClassOf(err) != llm.ClassOverloaded || len(got.Steps) != 1 || got.Usage.TotalTokens() != 15 || got.Usage.MicroUSD != 1000 {
+			t.Errorf("half of it is %+v, %v", got, err)
+		}
+		if m.settled != 1 || m.released != 1 || m.reserved[0].Model != "big-2" || m.reserved[0].Surface != trace.Operate || m.reserved[0].Execution != job.Execution.ID {
+			t.Errorf("the till is %+v", m)
+		}
+		if req := failing.Requests()[0]; req.MaxTokens != 2048 {
+			t.Errorf("it was asked for %d tokens", req.MaxTokens)
+		}
+	})
+}

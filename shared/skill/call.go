@@ -1,0 +1,91 @@
+package skill
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+)
+
+// Invoke does Run within its time and encodes what it brings; outside says that
+// these are words from outside. A panic is the call's error.
+func (s *Skill) Invoke(ctx context.Context, limit time.Duration, tx lane.Tx, c Call) (output json.RawMessage, outside bool, err error) {
+	defer recovered(&err)
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	value, err := s.Run(limited, tx, c)
+	if limited.Err() != nil && ctx.Err() == nil {
+		return nil, false, Fail(Ours, "the skill took longer than %s", limit)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	_, outside = value.(FromOutside)
+	output, err = encoded(value)
+	return output, outside, err
+}
+
+// Reach does Do once, within its time, and encodes what it brings. What takes too
+// long or panics may have had its effect.
+func (s *Skill) Reach(ctx context.Context, limit time.Duration, c Call) (json.RawMessage, error) {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	value, err := s.guarded(limited, c)
+	if p, ok := errors.AsType[*Panicked](err); ok {
+		return nil, errors.Join(&Uncertain{Reason: "the skill failed"}, p)
+	}
+	_, told := errors.AsType[*Refusal](err)
+	if err != nil && !told && limited.Err() != nil && ctx.Err() == nil {
+		return nil, &Uncertain{Reason: fmt.Sprintf("the skill took longer than %s", limit)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return encoded(value)
+}
+
+func (s *Skill) guarded(ctx context.Context, c Call) (value any, err error) {
+	defer recovered(&err)
+	return s.Do(ctx, c)
+}
+
+// LanesOf are the lanes that a call's writes need beside the execution's own. A
+// panic is the call's error.
+func (s *Skill) LanesOf(c Call) (names []lane.Name, err error) {
+	if s.Lanes == nil {
+		return nil, nil
+	}
+	defer recovered(&err)
+	return s.Lanes(c), nil
+}
+
+// encoded is the JSON of what a skill brings.
+func encoded(value any) (json.RawMessage, error) {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return nil, Fail(Ours, "the skill's result can't be written as JSON")
+	}
+	return activity.Storable(raw), nil
+}
+
+func recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = &Panicked{Value: p, Stack: debug.Stack()}
+	}
+}
+
+// Panicked is the error of a skill that panicked; what it holds is for the log.
+type Panicked struct {
+	Value any
+	Stack []byte
+}
+
+func (p *Panicked) Error() string { return fmt.Sprintf("the skill panicked: %v", p.Value) }
+
+// Unwrap makes it a [Refusal] of ours, which tells nothing of the panic.
+func (p *Panicked) Unwrap() error { return &Refusal{Class: Ours, Reason: "the skill failed"} }

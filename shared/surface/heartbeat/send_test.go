@@ -1,0 +1,78 @@
+package heartbeat_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+type handler func(context.Context)
+
+func (h handler) Handle(ctx context.Context, _ outbox.Claimed) error { h(ctx); return nil }
+
+// enqueue leaves a row of the outbox whose kick was lost.
+func (w *world) enqueue(t testing.TB, topic, key string) {
+	t.Helper()
+	var b db.Batch
+	w.Outbox.Enqueue(t.Context(), &b, outbox.Row{Kind: outbox.Kick, Topic: topic, Key: key, Trace: w.Traces.New(trace.Operate)})
+	if err := w.DB.Do(t.Context(), w.Workspace, &b); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestABeatSendsWhatIsDueAtItsEnd: without its lane, after its work, and within time
+// that its work leaves.
+func TestABeatSendsWhatIsDueAtItsEnd(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var told string
+		var work, send time.Time
+		w := newWorld(t, e, pilot(func(ctx context.Context, tk task) (llmtest.Step, error) {
+			told += tk.Kind + " "
+			work, _ = ctx.Deadline()
+			return obedient(ctx, tk)
+		}))
+		w.Sender.Handlers = map[string]outbox.Handler{"late": handler(func(ctx context.Context) {
+			told += "sent"
+			send, _ = ctx.Deadline()
+			if info, err := w.Lanes.Peek(ctx, w.Workspace, lane.Heartbeat); err != nil || info.Held() {
+				t.Errorf("lane heartbeat is %+v, %v", info, err)
+			}
+		})}
+		w.enqueue(t, "late", "a")
+		w.enqueue(t, "another's", "b")
+		w.plan(t, w.addObjective(t, "x", 5), "close")
+		tick := slot(1)
+		tick.Workspace = w.Workspace
+		r, err := w.Run(ctx, tick)
+		if err != nil || r.Outcome != heartbeat.Completed || told != "advance advance sent" || send.Sub(work) < 10*time.Second {
+			t.Errorf("it is %+v, %v; %s, %s later", r, err, told, send.Sub(work))
+		}
+		if r := w.beat(t, slot(2)); r.Outcome != heartbeat.Idle {
+			t.Errorf("the next is %+v", r)
+		}
+	})
+}
+
+// TestABeatThatFailsSendsWhatIsDue: one thing that is broken holds nothing else up.
+func TestABeatThatFailsSendsWhatIsDue(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		sent := 0
+		w := newWorld(t, e, idle(t))
+		w.Sender.Handlers = map[string]outbox.Handler{"late": handler(func(context.Context) { sent++ })}
+		w.enqueue(t, "late", "a")
+		w.set(t, `{"steps_per_run": "many"}`)
+		if r, err := w.Run(t.Context(), heartbeat.Tick{Workspace: w.Workspace}); err == nil || sent != 1 {
+			t.Errorf("sent %d times, it is %+v", sent, r)
+		}
+	})
+}

@@ -1,0 +1,180 @@
+package thread_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/thread"
+)
+
+// The person answers while the thread is being parked: the owner goes on all the same.
+// SQLite has one writer, so that nothing comes between there.
+func TestAnAnswerMeetsAPark(t *testing.T) {
+	w := newWorld(t, dbtest.New(t, dbtest.OnPostgres))
+	for i := range 10 {
+		th, a := w.open(t, numbered(i)), w.begin(t, "", false)
+		w.say(t, th, a, "who are you?")
+		answered := make(chan string)
+		w.must(t, func(ctx context.Context, tx *db.Tx) error {
+			if err := w.threads.Park(ctx, tx, th, a, "", time.Hour); err != nil {
+				return err
+			}
+			comes := make(chan bool)
+			go func() {
+				var resumed string
+				err := w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) (err error) {
+					close(comes)
+					_, resumed, err = w.threads.Append(ctx, tx, th, thread.Spoken{Role: thread.User, Body: "Ada"})
+					return err
+				})
+				if err != nil {
+					t.Error(err)
+				}
+				answered <- resumed
+			}()
+			<-comes
+			return nil
+		})
+		if resumed := <-answered; resumed != a || w.status(t, a) != run.Running || w.get(t, th).Lock.ParkedBy != "" {
+			t.Fatalf("resumed %q, the owner is %s", resumed, w.status(t, a))
+		}
+	}
+}
+
+// Who parks behind the answer is told that there is nothing to wait for.
+func TestAnAnswerBeforeAPark(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		th, a, b := w.open(t, "x"), w.begin(t, "", false), w.begin(t, "", false)
+		first, _, err := w.tryAnswer(t, th, "hello", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.say(t, th, a, "who are you?")
+		w.park(t, th, a, time.Hour) // what came before the question is no answer
+		if resumed := w.answer(t, th, "one moment"); resumed != a {
+			t.Errorf("resumed %q", resumed)
+		}
+		w.queue(t, th, b, "an offer", 1) // which nobody has read
+		moment, _, err := w.tryAnswer(t, th, "Ada", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, seen := range []string{"", first, ids()} {
+			if err := w.tryPark(t, th, a, seen, time.Hour); !errors.Is(err, thread.ErrAnswered) {
+				t.Errorf("behind %q: %v", seen, err)
+			}
+		}
+		if got := w.status(t, a); got != run.Running || w.get(t, th).Lock.ParkedBy != "" {
+			t.Errorf("refused, the owner is %s", got)
+		}
+		if err := w.tryPark(t, th, a, moment, time.Hour); err != nil { // it has read that, and waits on
+			t.Error(err)
+		}
+	})
+}
+
+// A message that comes a second time wakes nobody.
+func TestARedeliveredAnswer(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		th, a := w.open(t, "x"), w.begin(t, "", false)
+		first, _, err := w.tryAnswer(t, th, "hello", "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.say(t, th, a, "who are you?")
+		w.park(t, th, a, time.Hour)
+		before := w.DB.Stats()
+		again, resumed, err := w.tryAnswer(t, th, "hello", "k")
+		if again != first || resumed != "" || err != nil || w.status(t, a) != run.Parked {
+			t.Errorf("the message is %s, then %s, %v; resumed %q", first, again, err, resumed)
+		}
+		if trips := w.DB.Stats().Sub(before).RoundTrips; trips > 3 { // one of them this test's own
+			t.Errorf("%d round trips", trips)
+		}
+		if _, _, err := w.tryAnswer(t, th, "Ada", "k"); !errors.Is(err, thread.ErrKey) {
+			t.Errorf("another text: %v", err)
+		}
+		if got := w.get(t, th).Lock; got.ParkedBy != a {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// However parking ends, who was parked goes on with the next sweep.
+func TestNobodyStaysParkedForEver(t *testing.T) {
+	for end, fn := range map[string]func(t *testing.T, w *world, th, owner string){
+		"its time is over": func(t *testing.T, w *world, _, _ string) { w.Skew.Advance(time.Hour + time.Second) },
+		"superseded": func(t *testing.T, w *world, th, _ string) {
+			w.mustLock(t, th, w.begin(t, "", false), thread.Cleared)
+		},
+		"by force": func(t *testing.T, w *world, th, _ string) {
+			w.must(t, func(ctx context.Context, tx *db.Tx) error {
+				_, err := w.threads.ForceUnlock(ctx, tx, th, "stuck")
+				return err
+			})
+		},
+		"let go by itself": func(t *testing.T, w *world, th, owner string) {
+			w.must(t, func(ctx context.Context, tx *db.Tx) error { return w.threads.Unlock(ctx, tx, th, owner) })
+		},
+	} {
+		t.Run(end, func(t *testing.T) {
+			onEach(t, func(t *testing.T, w *world) {
+				th := w.opened(t, thread.Thread{Channel: "ledger", Address: "x", Policy: thread.Supersede})
+				other, parked := w.open(t, "y"), w.begin(t, "", false)
+				parent := w.begin(t, "", false)
+				owner := w.begin(t, parent, true)
+				w.mustLock(t, th, owner, thread.Acquired)
+				w.park(t, th, owner, time.Hour)
+				w.mustLock(t, other, parked, thread.Acquired)
+				w.park(t, other, parked, 2*time.Hour)
+				if w.due(t) {
+					t.Error("there is something to sweep while it is parked")
+				}
+				fn(t, w, th, owner)
+				if !w.due(t) {
+					t.Error("there is nothing to sweep")
+				}
+				w.sweep(t)
+				if is, others := w.status(t, owner), w.status(t, parked); is != run.Running || others != run.Parked || w.due(t) {
+					t.Errorf("the owner is %s, another's %s, and there is more: %t", is, others, w.due(t))
+				}
+				w.complete(t, owner)
+				if is := w.status(t, parent); is != run.Running {
+					t.Errorf("the parent is %s", is)
+				}
+			})
+		})
+	}
+}
+
+func (w *world) due(t testing.TB) bool {
+	t.Helper()
+	var b db.Batch
+	due := w.threads.Due(&b)
+	if err := w.DB.Read(t.Context(), w.Workspace, &b); err != nil {
+		t.Fatal(err)
+	}
+	return *due == 1
+}
+
+// A short parking does not make the lock stale before its ten minutes are over.
+func TestWhenToTryAgain(t *testing.T) {
+	until := func(d time.Duration) *time.Time { at := time.Unix(0, 0).Add(d); return &at }
+	for want, l := range map[time.Duration]thread.Lock{
+		9 * time.Minute:  {Holder: "a", Age: time.Minute},
+		0:                {Holder: "a", Age: time.Hour},
+		6 * time.Minute:  {Holder: "a", Age: 4 * time.Minute, ParkedBy: "a", ParkedUntil: until(5 * time.Minute)},
+		56 * time.Minute: {Holder: "a", Age: 4 * time.Minute, ParkedBy: "a", ParkedUntil: until(time.Hour)},
+		8 * time.Minute:  {Holder: "b", Age: 2 * time.Minute, ParkedBy: "a", ParkedUntil: until(time.Hour)},
+	} {
+		l.Since = time.Unix(0, 0)
+		if got := (&thread.HeldError{Lock: l}).RetryAfter(); got != want {
+			t.Errorf("%+v: %s, want %s", l, got, want)
+		}
+	}
+}
