@@ -111,12 +111,13 @@ UPDATE threads SET parked_by = NULL, parked_until = NULL, updated_at = lk_now(),
 
 -- name: Lapse
 -- What has waited past its time is let go, and the next claim ends it as expired.
+WITH late AS MATERIALIZED (
+  SELECT q.id FROM outbox q
+   WHERE q.workspace_id = $1 AND q.status = 'queued' AND q.expires_at <= (SELECT lk_now())
+     AND q.order_key LIKE 'thread:%'
+   LIMIT $2)
 UPDATE outbox SET status = 'ready', updated_at = lk_now()
- WHERE workspace_id = $1 AND status = 'queued' AND id IN (
-   SELECT q.id FROM outbox q
-    WHERE q.workspace_id = $1 AND q.status = 'queued' AND q.expires_at <= (SELECT lk_now())
-      AND q.order_key LIKE 'thread:%'
-    LIMIT $2);
+ WHERE workspace_id = $1 AND status = 'queued' AND id IN (SELECT id FROM late);
 
 -- name: Due
 -- Whether a sweep would find something: a stale lock, a queue that a free thread has, what has waited past its time,
