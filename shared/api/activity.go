@@ -75,19 +75,13 @@ type activityInput struct {
 // listActivity lists what agents did, newest first. It is called by the Engine
 // Room's feed and by scripts.
 func (s *server) listActivity(ctx context.Context, in *activityInput) (*answer[page[activityItem]], error) {
-	from, err := parseCursor(in.Cursor)
+	at, id, err := place(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	before := activity.Position{At: from.at}
-	if in.Cursor != "" {
-		if before.ID, err = idInCursor(from); err != nil {
-			return nil, err
-		}
-	}
 	found, err := s.Log.List(ctx, workspace(ctx), activity.Filter{
 		Trace: trace.ID(in.TraceID), Skill: in.Skill, Status: activity.Status(in.Status), Surface: surfaceOf(in.Surface),
-		Agent: in.Agent, Since: in.Since, Until: in.Until, Text: in.Text, Before: before, Limit: in.Limit,
+		Agent: in.Agent, Since: in.Since, Until: in.Until, Text: in.Text, Before: activity.Position{At: at, ID: id}, Limit: in.Limit,
 	})
 	if err != nil {
 		return nil, err

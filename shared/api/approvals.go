@@ -64,19 +64,13 @@ type approvalsInput struct {
 
 // listApprovals lists approvals, the latest first. It is called by the Engine Room.
 func (s *server) listApprovals(ctx context.Context, in *approvalsInput) (*answer[page[approvalItem]], error) {
-	after, err := parseCursor(in.Cursor)
+	at, id, err := place(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	f := approval.Filter{Status: approval.Status(in.Status), Limit: in.Limit}
-	if in.Cursor != "" {
-		id, err := idInCursor(after)
-		if err != nil {
-			return nil, err
-		}
-		f.Before = approval.Position{At: after.at, ID: id}
-	}
-	found, more, err := s.Approvals.List(ctx, workspace(ctx), f)
+	found, more, err := s.Approvals.List(ctx, workspace(ctx), approval.Filter{
+		Status: approval.Status(in.Status), Before: approval.Position{At: at, ID: id}, Limit: in.Limit,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -61,16 +61,11 @@ type budgetsInput struct {
 // listBudgets lists budgets, the latest made first. It is called by the Engine Room
 // and by scripts.
 func (s *server) listBudgets(ctx context.Context, in *budgetsInput) (*answer[page[budgetItem]], error) {
-	from, err := parseCursor(in.Cursor)
+	_, before, err := place(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	f := budget.Filter{Scope: in.Scope, ScopeID: in.ScopeID, Limit: in.Limit}
-	if in.Cursor != "" {
-		if f.Before, err = idInCursor(from); err != nil {
-			return nil, err
-		}
-	}
+	f := budget.Filter{Scope: in.Scope, ScopeID: in.ScopeID, Before: before, Limit: in.Limit}
 	if in.Active != "" {
 		f.Active = new(in.Active == "true")
 	}

@@ -103,8 +103,6 @@ var answers = []struct {
 	{thread.ErrKey, refusal(http.StatusUnprocessableEntity, "other_message", thread.ErrKey.Error())},
 	{operate.ErrLine, refusal(http.StatusTooManyRequests, "full", operate.ErrLine.Error()).later(retryFull)},
 	{thread.ErrFull, refusal(http.StatusConflict, "full", thread.ErrFull.Error()).later(retryFull)},
-	{thread.ErrCursor, badCursor},
-	{outbox.ErrCursor, badCursor},
 	{db.ErrNoRows, notFound},
 	{db.ErrUncertain, uncertain},
 	{context.DeadlineExceeded, tooSlow},

@@ -38,15 +38,8 @@ func (s *server) listExecutions(ctx context.Context, in *executionsInput) (*answ
 
 // executions reads one page, and where the next one begins.
 func (s *server) executions(ctx context.Context, f run.Filter, after string) (found []run.Execution, next string, err error) {
-	from, err := parseCursor(after)
-	if err != nil {
+	if f.Before.At, f.Before.ID, err = place(after); err != nil {
 		return nil, "", err
-	}
-	if after != "" {
-		if f.Before.ID, err = idInCursor(from); err != nil {
-			return nil, "", err
-		}
-		f.Before.At = from.at
 	}
 	found, more, err := s.Runs.List(ctx, workspace(ctx), f)
 	if err != nil || !more {

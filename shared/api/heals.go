@@ -49,17 +49,13 @@ type healsInput struct {
 // listHeals lists what self-healing took out of use, newest first. It is called by
 // the Engine Room.
 func (s *server) listHeals(ctx context.Context, in *healsInput) (*answer[page[healItem]], error) {
-	from, err := parseCursor(in.Cursor)
+	at, id, err := place(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
 	f := heal.Filter{Status: in.Status, Skill: in.Skill, Limit: in.Limit + 1}
-	if in.Cursor != "" {
-		id, err := idInCursor(from)
-		if err != nil {
-			return nil, err
-		}
-		f.Before = &heal.Heal{ID: id, CreatedAt: from.at}
+	if id != "" {
+		f.Before = &heal.Heal{ID: id, CreatedAt: at}
 	}
 	found, err := s.Heals.List(ctx, workspace(ctx), f)
 	if err != nil {

@@ -39,7 +39,7 @@ type switchesInput struct {
 
 // listSwitches lists kill switches, the latest first. It is called by the Engine Room.
 func (s *server) listSwitches(ctx context.Context, in *switchesInput) (*answer[page[switchItem]], error) {
-	from, err := parseCursor(in.Cursor)
+	at, id, err := place(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -47,12 +47,8 @@ func (s *server) listSwitches(ctx context.Context, in *switchesInput) (*answer[p
 	if in.Active != "" {
 		f.Active = new(in.Active == "true")
 	}
-	if in.Cursor != "" {
-		id, err := idInCursor(from)
-		if err != nil {
-			return nil, err
-		}
-		f.Before = &heal.Switch{ID: id, SetAt: from.at}
+	if id != "" {
+		f.Before = &heal.Switch{ID: id, SetAt: at}
 	}
 	found, err := s.Heals.ListSwitches(ctx, workspace(ctx), f)
 	if err != nil {

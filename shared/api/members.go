@@ -186,16 +186,11 @@ func (s *server) listKeys(ctx context.Context, in *struct {
 	Cursor string `query:"cursor" maxLength:"500"`
 	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }) (*answer[page[keyItem]], error) {
-	after, err := parseCursor(in.Cursor)
+	_, after, err := place(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	if in.Cursor != "" {
-		if after.key, err = idInCursor(after); err != nil {
-			return nil, err
-		}
-	}
-	found, err := s.People.Keys(ctx, workspace(ctx), after.key, in.Limit+1)
+	found, err := s.People.Keys(ctx, workspace(ctx), after, in.Limit+1)
 	if err != nil {
 		return nil, err
 	}

@@ -60,10 +60,9 @@ func (s *server) listMemories(ctx context.Context, in *struct {
 			return nil, err
 		}
 	default:
-		if f.Before.ID, err = idInCursor(from); err != nil {
+		if f.Before.At, f.Before.ID, err = place(in.Cursor); err != nil {
 			return nil, err
 		}
-		f.Before.At = from.at
 	}
 	found, more, err := s.Memories.List(ctx, workspace(ctx), f)
 	if err != nil {

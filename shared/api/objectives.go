@@ -105,17 +105,11 @@ func (s *server) listObjectives(ctx context.Context, in *struct {
 	Cursor      string           `query:"cursor" maxLength:"200"`
 	Limit       int              `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }) (*answer[page[objectiveItem]], error) {
-	from, err := parseCursor(in.Cursor)
+	at, id, err := place(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	f := objective.Filter{Status: in.Status, MinPriority: in.MinPriority, Text: in.Q, Limit: in.Limit}
-	if in.Cursor != "" {
-		if f.Before.ID, err = idInCursor(from); err != nil {
-			return nil, err
-		}
-		f.Before.At = from.at
-	}
+	f := objective.Filter{Status: in.Status, MinPriority: in.MinPriority, Text: in.Q, Before: objective.Position{At: at, ID: id}, Limit: in.Limit}
 	found, more, err := s.Objectives.List(ctx, workspace(ctx), f)
 	if err != nil {
 		return nil, err

@@ -95,11 +95,16 @@ func (c cursor) before(at time.Time, key string) bool {
 	return order < 0 || order == 0 && c.key < key
 }
 
-// idInCursor is the id that a cursor ends with.
-func idInCursor(c cursor) (string, error) {
-	id, err := uuid.Parse(c.key)
-	if err != nil {
-		return "", badCursor
+// place reads the cursor of a listing sorted by time and id; the empty one is the
+// beginning, and has neither.
+func place(s string) (at time.Time, id string, err error) {
+	c, err := parseCursor(s)
+	if err != nil || s == "" {
+		return time.Time{}, "", err
 	}
-	return id.String(), nil
+	key, err := uuid.Parse(c.key)
+	if err != nil {
+		return time.Time{}, "", badCursor
+	}
+	return c.at, key.String(), nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
@@ -93,17 +94,24 @@ func (s *server) listThreads(ctx context.Context, in *struct {
 	Cursor  string           `query:"cursor" maxLength:"200"`
 	Limit   int              `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }) (*answer[page[threadItem]], error) {
-	found, err := s.Threads.List(ctx, workspace(ctx), thread.Filter{
-		Channel: in.Channel, Address: in.Address, Lock: in.Lock, Cursor: in.Cursor, Limit: in.Limit,
+	at, id, err := place(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	found, more, err := s.Threads.List(ctx, workspace(ctx), thread.Filter{
+		Channel: in.Channel, Address: in.Address, Lock: in.Lock, Before: thread.Position{At: at, ID: id}, Limit: in.Limit,
 	})
 	if err != nil {
 		return nil, err
 	}
-	items := make([]threadItem, len(found.Items))
-	for i, t := range found.Items {
+	items, next := make([]threadItem, len(found)), ""
+	for i, t := range found {
 		items[i] = threadOf(t)
+		if more {
+			next = cursor{t.CreatedAt, t.ID}.String()
+		}
 	}
-	return listing(items, found.Next), nil
+	return listing(items, next), nil
 }
 
 // getThread is called by the Engine Room and by scripts.
@@ -131,15 +139,28 @@ func (s *server) listMessages(ctx context.Context, in *struct {
 	Cursor string `query:"cursor" maxLength:"200"`
 	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }) (*answer[page[messageItem]], error) {
-	if _, err := s.Threads.Get(ctx, workspace(ctx), in.id()); err != nil {
-		return nil, err
-	}
-	found, next, err := s.Threads.Messages(ctx, workspace(ctx), in.id(), in.Cursor, in.Limit)
+	from, err := parseCursor(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	items := make([]messageItem, len(found))
+	if _, err := s.Threads.Get(ctx, workspace(ctx), in.id()); err != nil {
+		return nil, err
+	}
+	var after int64
+	if from.key != "" {
+		if after, err = strconv.ParseInt(from.key, 10, 64); err != nil || after < 0 {
+			return nil, badCursor
+		}
+	}
+	found, more, err := s.Threads.Messages(ctx, workspace(ctx), in.id(), after, in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	items, next := make([]messageItem, len(found)), ""
 	for i, m := range found {
+		if more {
+			next = behind(strconv.FormatInt(m.Seq, 10))
+		}
 		items[i] = messageItem{ID: m.ID, Role: m.Role, Body: m.Body, ExecutionID: m.Execution, CreatedAt: m.CreatedAt.UTC()}
 	}
 	return listing(items, next), nil
@@ -167,15 +188,22 @@ func (s *server) listThreadOutbox(ctx context.Context, in *struct {
 	Cursor string        `query:"cursor" maxLength:"200"`
 	Limit  int           `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }) (*answer[page[outgoingItem]], error) {
-	if _, err := s.Threads.Get(ctx, workspace(ctx), in.id()); err != nil {
-		return nil, err
-	}
-	found, err := s.Threads.Outbox(ctx, workspace(ctx), in.id(), outbox.Filter{Status: in.Status, Cursor: in.Cursor, Limit: in.Limit})
+	at, id, err := place(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	items := make([]outgoingItem, len(found.Items))
-	for i, e := range found.Items {
+	if _, err := s.Threads.Get(ctx, workspace(ctx), in.id()); err != nil {
+		return nil, err
+	}
+	found, more, err := s.Threads.Outbox(ctx, workspace(ctx), in.id(), outbox.Filter{Status: in.Status, Before: outbox.Position{At: at, ID: id}, Limit: in.Limit})
+	if err != nil {
+		return nil, err
+	}
+	items, next := make([]outgoingItem, len(found)), ""
+	for i, e := range found {
+		if more {
+			next = cursor{e.CreatedAt, e.ID}.String()
+		}
 		items[i] = outgoingItem{
 			ID: e.ID, Status: e.Status, ExecutionID: e.Execution, Attempts: e.Attempts, LastError: e.LastError,
 			DueAt: e.DueAt.UTC(), ExpiresAt: e.ExpiresAt, CreatedAt: e.CreatedAt.UTC(), SentAt: e.SentAt,
@@ -186,5 +214,5 @@ func (s *server) listThreadOutbox(ctx context.Context, in *struct {
 		}
 		items[i].Body = said.Body
 	}
-	return listing(items, found.Next), nil
+	return listing(items, next), nil
 }

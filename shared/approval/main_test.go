@@ -268,15 +268,15 @@ func (w *world) row(t testing.TB, id string) outbox.Entry {
 
 func (w *world) found(t testing.TB, id string) (outbox.Entry, bool) {
 	t.Helper()
-	p, err := w.box.List(t.Context(), w.Workspace, outbox.Filter{Topic: approval.Topic, Limit: 200})
-	if err != nil || p.Next != "" {
-		t.Fatalf("list the outbox: %v, more: %q", err, p.Next)
+	rows, more, err := w.box.List(t.Context(), w.Workspace, outbox.Filter{Topic: approval.Topic, Limit: 200})
+	if err != nil || more {
+		t.Fatalf("list the outbox: %v, more: %v", err, more)
 	}
-	i := slices.IndexFunc(p.Items, func(e outbox.Entry) bool { return e.Key == approval.Key(id) })
+	i := slices.IndexFunc(rows, func(e outbox.Entry) bool { return e.Key == approval.Key(id) })
 	if i < 0 {
 		return outbox.Entry{}, false
 	}
-	return p.Items[i], true
+	return rows[i], true
 }
 
 // actions are the lines of the activity log, oldest first.

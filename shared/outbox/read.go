@@ -2,14 +2,8 @@ package outbox
 
 import (
 	"context"
-	"encoding/base64"
-	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
@@ -61,7 +55,7 @@ type Filter struct {
 	Status   Status
 	Topic    string
 	OrderKey string
-	Cursor   string
+	Before   Position
 	Limit    int // at most 200; 50 when zero
 }
 
@@ -70,57 +64,28 @@ const (
 	maxLimit     = 200
 )
 
-// Page is part of a listing, newest first.
-type Page struct {
-	Items []Entry
-	Next  string // continues the listing; empty at its end
+// Position is a place in a listing, that of a row; zero is the beginning.
+type Position struct {
+	At time.Time // it was queued
+	ID string
 }
 
-// ErrCursor says that a cursor is not one of ours.
-var ErrCursor = errors.New("not a cursor of this listing")
-
-// List reads rows, newest first.
-func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) (Page, error) {
-	before, id, err := parseCursor(f.Cursor)
-	if err != nil {
-		return Page{}, err
-	}
+// List reads rows, newest first; more says that there are more.
+func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) (items []Entry, more bool, err error) {
 	if f.Limit <= 0 {
 		f.Limit = defaultLimit
 	}
 	f.Limit = min(f.Limit, maxLimit)
-	var p Page
-	err = s.db.Each(ctx, ws, collect(&p.Items), s.q.List, db.Null(f.Status), db.Null(f.Topic), db.Null(f.OrderKey), before, id, f.Limit+1)
+	if f.Before.ID == "" {
+		f.Before = Position{endOfTime, lastUUID}
+	}
+	err = s.db.Each(ctx, ws, collect(&items), s.q.List, db.Null(f.Status), db.Null(f.Topic), db.Null(f.OrderKey), f.Before.At, f.Before.ID, f.Limit+1)
 	if err != nil {
-		return Page{}, fmt.Errorf("list outbox rows: %w", err)
+		return nil, false, fmt.Errorf("list outbox rows: %w", err)
 	}
-	if len(p.Items) > f.Limit {
-		p.Items = p.Items[:f.Limit]
-		last := p.Items[f.Limit-1]
-		p.Next = base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(last.CreatedAt.UnixMicro(), 10) + "." + last.ID))
-	}
-	return p, nil
+	return items[:min(len(items), f.Limit)], len(items) > f.Limit, nil
 }
 
 var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 const lastUUID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
-
-// parseCursor reads the position after which a listing goes on; an empty cursor
-// is its beginning.
-func parseCursor(s string) (time.Time, string, error) {
-	if s == "" {
-		return endOfTime, lastUUID, nil
-	}
-	raw, err := base64.RawURLEncoding.DecodeString(s)
-	if err != nil {
-		return time.Time{}, "", ErrCursor
-	}
-	micros, id, ok := strings.Cut(string(raw), ".")
-	n, err := strconv.ParseInt(micros, 10, 64)
-	last, err2 := uuid.Parse(id)
-	if !ok || err != nil || err2 != nil || n < 0 || n > endOfTime.UnixMicro() {
-		return time.Time{}, "", ErrCursor
-	}
-	return time.UnixMicro(n).UTC(), last.String(), nil
-}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -91,23 +90,13 @@ func (s *Store) say(b *db.Batch, thread string, m Spoken) {
 	b.Exec(s.q.Say, thread, m.ID, m.Role, m.Body, db.Null(m.Execution), db.Null(m.Key), m.Data)
 }
 
-// Messages reads what was spoken in a thread, oldest first: at most limit (50 when
-// zero, 200 at most) behind a cursor. next continues the listing; empty at its end.
-func (s *Store) Messages(ctx context.Context, ws db.Workspace, thread, cursor string, limit int) (items []Spoken, next string, err error) {
-	var after int64
-	if cursor != "" {
-		if after, err = strconv.ParseInt(cursor, 10, 64); err != nil || after < 0 {
-			return nil, "", ErrCursor
-		}
-	}
+// Messages reads what was spoken in a thread behind a message's number, oldest first:
+// at most limit (50 when zero, 200 at most). more says that there are more.
+func (s *Store) Messages(ctx context.Context, ws db.Workspace, thread string, after int64, limit int) (items []Spoken, more bool, err error) {
 	limit = bounded(limit)
 	err = s.db.Each(ctx, ws, collectSpoken(&items), s.q.Messages, thread, after, limit+1)
 	if err != nil {
-		return nil, "", fmt.Errorf("list the messages of thread %s: %w", thread, err)
+		return nil, false, fmt.Errorf("list the messages of thread %s: %w", thread, err)
 	}
-	if len(items) > limit {
-		items = items[:limit]
-		next = strconv.FormatInt(items[limit-1].Seq, 10)
-	}
-	return items, next, nil
+	return items[:min(len(items), limit)], len(items) > limit, nil
 }

@@ -235,7 +235,7 @@ func TestWhatTheChannelSays(t *testing.T) {
 				t.Errorf("%v: the message is %s", err, e.Status)
 			}
 		}
-		items, _, err := w.threads.Messages(t.Context(), w.Workspace, th, "", 0)
+		items, _, err := w.threads.Messages(t.Context(), w.Workspace, th, 0, 0)
 		if err != nil || len(items) != 0 {
 			t.Errorf("%+v, %v", items, err)
 		}
@@ -279,30 +279,22 @@ func TestListsHavePages(t *testing.T) {
 		for i := range 5 {
 			want = append([]string{w.open(t, numbered(i))}, want...)
 		}
-		for cursor := ""; ; {
-			p, err := w.threads.List(t.Context(), w.Workspace, thread.Filter{Cursor: cursor, Limit: 2})
-			if err != nil {
+		for before, more := (thread.Position{}), true; more; {
+			var page []thread.Thread
+			var err error
+			if page, more, err = w.threads.List(t.Context(), w.Workspace, thread.Filter{Before: before, Limit: 2}); err != nil {
 				t.Fatal(err)
 			}
-			for _, th := range p.Items {
-				got = append(got, th.ID)
-			}
-			if cursor = p.Next; cursor == "" {
-				break
+			for _, th := range page {
+				got, before = append(got, th.ID), thread.Position{At: th.CreatedAt, ID: th.ID}
 			}
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("listed %q, want %q", got, want)
 		}
-		if _, err := w.threads.List(t.Context(), w.Workspace, thread.Filter{Cursor: "x"}); !errors.Is(err, thread.ErrCursor) {
-			t.Errorf("a bad cursor: %v", err)
-		}
-		if _, _, err := w.threads.Messages(t.Context(), w.Workspace, want[0], "x", 0); !errors.Is(err, thread.ErrCursor) {
-			t.Errorf("a bad cursor: %v", err)
-		}
 		e := w.begin(t, "", false)
 		w.say(t, want[0], e, "hello")
-		if p, err := w.threads.Outbox(t.Context(), w.Workspace, want[0], outbox.Filter{}); err != nil || len(p.Items) != 1 || p.Items[0].Execution != e {
+		if p, _, err := w.threads.Outbox(t.Context(), w.Workspace, want[0], outbox.Filter{}); err != nil || len(p) != 1 || p[0].Execution != e {
 			t.Errorf("%+v, %v", p, err)
 		}
 	})
@@ -323,15 +315,15 @@ func TestAppend(t *testing.T) {
 			t.Errorf("another text: %v", err)
 		}
 		var got []string
-		for cursor, pages := "", 0; pages == 0 || cursor != ""; pages++ {
-			items, next, err := w.threads.Messages(t.Context(), w.Workspace, th, cursor, 2)
-			if err != nil {
+		for after, more := int64(0), true; more; {
+			var page []thread.Spoken
+			var err error
+			if page, more, err = w.threads.Messages(t.Context(), w.Workspace, th, after, 2); err != nil {
 				t.Fatal(err)
 			}
-			for _, m := range items {
-				got = append(got, m.Body)
+			for _, m := range page {
+				got, after = append(got, m.Body), m.Seq
 			}
-			cursor = next
 		}
 		if !slices.Equal(got, []string{"one", "two", "three"}) {
 			t.Errorf("%q", got)

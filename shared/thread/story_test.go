@@ -31,9 +31,9 @@ func TestIndependentAgents(t *testing.T) {
 		w.say(t, th, b, "B: pay by Friday")
 		w.mustHold(t, th, b)
 		w.drain(t)
-		spoken, next, err := w.threads.Messages(t.Context(), w.Workspace, th, "", 0)
-		if err != nil || next != "" || len(spoken) != 4 {
-			t.Fatalf("%d messages, %q, %v", len(spoken), next, err)
+		spoken, more, err := w.threads.Messages(t.Context(), w.Workspace, th, 0, 0)
+		if err != nil || more || len(spoken) != 4 {
+			t.Fatalf("%d messages, more: %v, %v", len(spoken), more, err)
 		}
 		for i, by := range []string{a, a, b, b} {
 			if m := spoken[i]; m.Execution != by || m.Role != thread.Assistant || m.Body != w.channel.bodies()[i] {
@@ -140,9 +140,9 @@ func TestAnExpiryWakesTheQueue(t *testing.T) {
 // mustList checks which threads are listed by the state of their lock.
 func (w *world) mustList(t testing.TB, state thread.LockState, want ...string) {
 	t.Helper()
-	p, err := w.threads.List(t.Context(), w.Workspace, thread.Filter{Lock: state})
+	found, _, err := w.threads.List(t.Context(), w.Workspace, thread.Filter{Lock: state})
 	var got []string
-	for _, th := range p.Items {
+	for _, th := range found {
 		got = append(got, th.ID)
 	}
 	if err != nil || !slices.Equal(got, want) {

@@ -4,16 +4,11 @@ import (
 	"cmp"
 	"context"
 	"embed"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
-	"strings"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/invalid"
@@ -172,14 +167,14 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Thread, er
 type Filter struct {
 	Channel, Address string
 	Lock             LockState
-	Cursor           string
+	Before           Position
 	Limit            int // at most 200; 50 when zero
 }
 
-// Page is part of a listing, newest first.
-type Page struct {
-	Items []Thread
-	Next  string // continues the listing; empty at its end
+// Position is a place in a listing, that of a thread; zero is the beginning.
+type Position struct {
+	At time.Time // it was opened
+	ID string
 }
 
 const (
@@ -190,27 +185,18 @@ const (
 
 var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// ErrCursor says that a cursor is not one of ours.
-var ErrCursor = errors.New("not a cursor of this listing")
-
-// List reads threads, newest first.
-func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) (Page, error) {
-	before, id, err := parseCursor(f.Cursor)
-	if err != nil {
-		return Page{}, err
-	}
+// List reads threads, newest first; more says that there are more.
+func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) (items []Thread, more bool, err error) {
 	limit := bounded(f.Limit)
-	var p Page
-	err = s.db.Each(ctx, ws, collect(&p.Items), s.q.List, -Idle.Milliseconds(), db.Null(f.Channel), db.Null(f.Address), db.Null(f.Lock), before, id, limit+1)
+	if f.Before.ID == "" {
+		f.Before = Position{endOfTime, lastUUID}
+	}
+	err = s.db.Each(ctx, ws, collect(&items), s.q.List, -Idle.Milliseconds(), db.Null(f.Channel), db.Null(f.Address), db.Null(f.Lock),
+		f.Before.At, f.Before.ID, limit+1)
 	if err != nil {
-		return Page{}, fmt.Errorf("list threads: %w", err)
+		return nil, false, fmt.Errorf("list threads: %w", err)
 	}
-	if len(p.Items) > limit {
-		p.Items = p.Items[:limit]
-		last := p.Items[limit-1]
-		p.Next = base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(last.CreatedAt.UnixMicro(), 10) + "." + last.ID))
-	}
-	return p, nil
+	return items[:min(len(items), limit)], len(items) > limit, nil
 }
 
 func bounded(limit int) int {
@@ -220,27 +206,8 @@ func bounded(limit int) int {
 	return min(limit, maxLimit)
 }
 
-// parseCursor reads the position after which a listing goes on; an empty cursor
-// is its beginning.
-func parseCursor(s string) (time.Time, string, error) {
-	if s == "" {
-		return endOfTime, lastUUID, nil
-	}
-	raw, err := base64.RawURLEncoding.DecodeString(s)
-	if err != nil {
-		return time.Time{}, "", ErrCursor
-	}
-	micros, id, ok := strings.Cut(string(raw), ".")
-	n, err := strconv.ParseInt(micros, 10, 64)
-	last, err2 := uuid.Parse(id)
-	if !ok || err != nil || err2 != nil || n < 0 || n > endOfTime.UnixMicro() {
-		return time.Time{}, "", ErrCursor
-	}
-	return time.UnixMicro(n).UTC(), last.String(), nil
-}
-
 // Outbox lists what was sent or is to be sent in a thread, newest first.
-func (s *Store) Outbox(ctx context.Context, ws db.Workspace, thread string, f outbox.Filter) (outbox.Page, error) {
+func (s *Store) Outbox(ctx context.Context, ws db.Workspace, thread string, f outbox.Filter) (items []outbox.Entry, more bool, err error) {
 	f.OrderKey = orderKey(thread)
 	return s.outbox.List(ctx, ws, f)
 }

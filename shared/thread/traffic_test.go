@@ -186,16 +186,14 @@ func (tr *traffic) check() {
 	}
 	for _, th := range tr.threads {
 		var stored []string
-		for cursor := ""; ; {
-			items, next, err := tr.world.threads.Messages(t.Context(), tr.Workspace, th, cursor, 200)
-			if err != nil {
+		for after, more := int64(0), true; more; {
+			var page []thread.Spoken
+			var err error
+			if page, more, err = tr.world.threads.Messages(t.Context(), tr.Workspace, th, after, 200); err != nil {
 				t.Fatal(err)
 			}
-			for _, m := range items {
-				stored = append(stored, m.Body)
-			}
-			if cursor = next; next == "" {
-				break
+			for _, m := range page {
+				stored, after = append(stored, m.Body), m.Seq
 			}
 		}
 		if !slices.Equal(stored, spoken[th]) {

@@ -55,9 +55,9 @@ func TestABeatClearsAStaleThread(t *testing.T) {
 		}
 		w.Skew.Advance(thread.Idle + time.Minute)
 		w.beat(t, slot(2))
-		entries := must(w.Threads.Outbox(t.Context(), w.Workspace, th.ID, outbox.Filter{}))(t)
-		if m.said != 1 || entries.Items[0].Status != outbox.Sent {
-			t.Errorf("said %d, the outbox has %+v", m.said, entries.Items)
+		rows, _, err := w.Threads.Outbox(t.Context(), w.Workspace, th.ID, outbox.Filter{})
+		if err != nil || m.said != 1 || rows[0].Status != outbox.Sent {
+			t.Errorf("said %d, the outbox has %+v, %v", m.said, rows, err)
 		}
 		if r := w.beat(t, slot(3)); r.Outcome != heartbeat.Idle {
 			t.Errorf("then %+v", r)
