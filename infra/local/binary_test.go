@@ -39,6 +39,32 @@ func TestTheRealBinary(t *testing.T) {
 			}
 		})
 	}
+	t.Run("nobody reads", func(t *testing.T) {
+		home := newHome(t).environ
+		verb := func(args ...string) *exec.Cmd {
+			cmd := exec.CommandContext(t.Context(), binary, args...)
+			cmd.Env = append(cmd.Environ(), home...)
+			return cmd
+		}
+		if out, err := verb("migrate").CombinedOutput(); err != nil {
+			t.Fatalf("migrate: %v\n%s", err, out)
+		}
+		ask := verb("ask", "Please remember that the shop is red")
+		out, err := ask.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := ask.Start(); err != nil {
+			t.Fatal(err)
+		}
+		_ = out.Close()
+		if err := ask.Wait(); err != nil {
+			t.Errorf("it ended with %v", err)
+		}
+		if held, err := verb("locks", "--json").Output(); err != nil || strings.Contains(string(held), `"operate"`) {
+			t.Errorf("lanes: %v\n%s", err, held)
+		}
+	})
 	t.Run("twice", func(t *testing.T) {
 		cmd, d := start(t, binary)
 		url, token, _ := d.started()

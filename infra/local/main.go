@@ -7,6 +7,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 )
 
@@ -16,6 +17,9 @@ func main() {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	if !signal.Ignored(syscall.SIGHUP) { // as nohup does; else the terminal was closed
 		signal.Notify(signals, syscall.SIGHUP)
+	}
+	if len(os.Args) > 1 && slices.Contains([]string{"dev", "ask", "trigger"}, os.Args[1]) {
+		signal.Ignore(syscall.SIGPIPE) // whoever reads may leave: what holds a lane goes on to its end
 	}
 	go func() {
 		<-signals

@@ -150,7 +150,7 @@ func problemOf(err error) *Problem {
 		return misfits("body.input", wrong.Violations)
 	}
 	if row, ok := errors.AsType[*outbox.StatusError](err); ok {
-		p := refusal(http.StatusConflict, "message_status", "nothing is sent by this: presentStatus says what the message is")
+		p := refusal(http.StatusConflict, "message_status", "nothing is sent by this: the message is "+string(row.Status))
 		p.PresentStatus = string(row.Status)
 		return p
 	}
