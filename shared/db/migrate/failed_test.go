@@ -1,13 +1,13 @@
 package migrate
 
 import (
+	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
-
-	"github.com/pressly/goose/v3"
 
 	"github.com/lanekeeper/lanekeeper/shared/db/sqlite"
 )
@@ -24,7 +24,7 @@ func TestAFailedMigration(t *testing.T) {
 		"0001_good.sql": {Data: []byte("-- +goose Up\nCREATE TABLE good (id TEXT);\n")},
 		"0002_bad.sql":  {Data: []byte("-- +goose Up\nCREATE TABLE half (id TEXT);\nCREATE TABLE good (id TEXT);\n")},
 	}
-	res, err := up(t.Context(), goose.DialectSQLite3, write, files, slog.New(slog.DiscardHandler))
+	res, err := file(t.Context(), write, files, slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), "0002_bad.sql") {
 		t.Errorf("got %v", err)
 	}
@@ -35,4 +35,43 @@ func TestAFailedMigration(t *testing.T) {
 	if err := write.QueryRowContext(t.Context(), "SELECT count(*) FROM sqlite_master WHERE name = 'half'").Scan(&tables); err != nil || tables != 0 {
 		t.Errorf("%d tables of the failed one are left, %v", tables, err)
 	}
+}
+
+// Of two runs at once the one that comes second to a migration notes nothing, also
+// where nothing in it fails when it is done again.
+func TestRepeatableMigrationIsNotedOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	run := func(files fs.FS) Result {
+		write, read, err := sqlite.OpenPools(sqlite.Config{Path: path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer write.Close()
+		defer read.Close()
+		res, err := file(t.Context(), write, files, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
+	files := fstest.MapFS{"0001_nothing.sql": {Data: []byte("-- +goose Up\nSELECT 1;\n")}}
+	var other Result
+	res := run(racedFS{files, sync.OnceFunc(func() { other = run(files) })})
+	if len(other.Applied) != 1 || len(res.Applied) != 0 || res.From != 1 || res.To != 1 {
+		t.Errorf("the first run: %+v, the second: %+v", other, res)
+	}
+}
+
+// racedFS is read by a run that finds a migration missing; before it gets to
+// read the file, another run has gone ahead.
+type racedFS struct {
+	fs.FS
+	other func()
+}
+
+func (f racedFS) Open(name string) (fs.File, error) {
+	if strings.HasSuffix(name, ".sql") {
+		f.other()
+	}
+	return f.FS.Open(name)
 }

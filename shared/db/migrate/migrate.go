@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/database"
 	"github.com/pressly/goose/v3/lock"
 
 	"github.com/lanekeeper/lanekeeper/migrations"
@@ -57,7 +58,7 @@ func Postgres(ctx context.Context, url string, log *slog.Logger) (Result, error)
 	if err != nil {
 		return Result{}, fmt.Errorf("prepare the migration lock: %w", err)
 	}
-	return up(ctx, goose.DialectPostgres, pool, migrations.Postgres(), log, goose.WithLocker(locker))
+	return up(ctx, goose.DialectPostgres, pool, migrations.Postgres(), log, goose.WithTableName(VersionTable), goose.WithLocker(locker))
 }
 
 // A run waits two minutes for the others: longer than the 30 s for which a killed
@@ -70,12 +71,36 @@ const (
 // SQLite migrates a file opened by the SQLite engine's OpenPools. Runs at the
 // same time race for each migration, and who loses one looks again.
 func SQLite(ctx context.Context, pool *sql.DB, log *slog.Logger) (Result, error) {
-	return up(ctx, goose.DialectSQLite3, pool, migrations.SQLite(), log)
+	return file(ctx, pool, migrations.SQLite(), log)
+}
+
+func file(ctx context.Context, pool *sql.DB, files fs.FS, log *slog.Logger) (Result, error) {
+	store, err := database.NewStore(goose.DialectSQLite3, VersionTable)
+	if err != nil {
+		return Result{}, fmt.Errorf("prepare the schema's versions: %w", err)
+	}
+	return up(ctx, goose.DialectCustom, pool, files, log, goose.WithStore(onceStore{store}))
+}
+
+// onceStore refuses to note a version twice. It is told of one in the transaction
+// that applied it, which on SQLite holds the file alone: who lost the race takes its
+// changes back, also where nothing in the file would have failed the second time.
+type onceStore struct{ database.Store }
+
+// Insert notes a version, or fails when it is noted already.
+func (s onceStore) Insert(ctx context.Context, conn database.DBTxConn, req database.InsertRequest) error {
+	_, err := s.GetMigration(ctx, conn, req.Version)
+	switch {
+	case err == nil:
+		return fmt.Errorf("version %d was applied by another run", req.Version)
+	case !errors.Is(err, database.ErrVersionNotFound):
+		return fmt.Errorf("look for version %d: %w", req.Version, err)
+	}
+	return s.Store.Insert(ctx, conn, req)
 }
 
 func up(ctx context.Context, dialect goose.Dialect, pool *sql.DB, files fs.FS, log *slog.Logger, opts ...goose.ProviderOption) (Result, error) {
 	opts = append(opts,
-		goose.WithTableName(VersionTable),
 		goose.WithDisableGlobalRegistry(true),
 		goose.WithLogger(goose.NopLogger()),
 	)
