@@ -74,7 +74,9 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 		cfg: cfg, url: urlOf(listener.Addr().String()), token: token, first: first, did: did, log: log,
 	})
 	b.working.Go(func() { b.keep(first) })
-	b.working.Go(func() { b.tend(cfg.CoordinatorEvery, agent.TendAll) })
+	b.working.Go(func() {
+		b.tend(cfg.CoordinatorEvery, func(ctx context.Context) { agent.TendAll(ctx, b.background) })
+	})
 	return serve(ctx, newServer(handler, log), listener, b)
 }
 

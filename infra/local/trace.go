@@ -35,10 +35,10 @@ type told struct {
 		ExecutionID  string    `json:"executionId"`
 		CreatedAt    time.Time `json:"createdAt"`
 	} `json:"activities"`
-	Lanes []struct {
+	Holds []struct {
 		Lane      string    `json:"lane"`
 		ExpiresAt time.Time `json:"expiresAt"`
-	} `json:"lanes"`
+	} `json:"holds"`
 	Usage usage `json:"usage"`
 }
 
@@ -170,7 +170,7 @@ func (t told) print(p paper, titles map[string]string) {
 	for _, e := range entries {
 		e.print(p)
 	}
-	for _, l := range t.Lanes {
+	for _, l := range t.Holds {
 		p.print(true, span{yellow, "holds lane " + l.Lane}, span{plain, " until " + l.ExpiresAt.Local().Format(time.TimeOnly) + " at the latest"})
 	}
 }

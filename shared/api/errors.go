@@ -213,8 +213,9 @@ func busy(held lane.Info) *Problem {
 	p := refusal(http.StatusConflict, "busy", "the lane is held").later(held.Remaining)
 	p.Title = "Busy"
 	p.Holder = string(held.Holder)
-	until := held.ExpiresAt.UTC()
-	p.ExpiresAt = &until
+	if until := held.ExpiresAt.UTC(); !until.IsZero() { // it is not: somebody is next in line
+		p.ExpiresAt = &until
+	}
 	return p
 }
 

@@ -2,7 +2,6 @@ package api
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
@@ -10,11 +9,10 @@ import (
 )
 
 // NewEventStream is the route of events alone, behind no guard.
-func NewEventStream(d Deps, events *live.Events, streams Streams, keepAlive time.Duration) http.Handler {
+func NewEventStream(d Deps, events *live.Events, streams Streams) http.Handler {
 	streams = streams.orDefault()
 	s := &server{Deps: d, mux: http.NewServeMux()}
 	e := newEventStream(s, events, streams)
-	e.keepAlive = keepAlive
 	a := humago.New(s.mux, s.config())
 	rt := route{method: http.MethodGet, path: "/api/v1/events", id: "follow-events"}
 	e.handler()(s, a, operation(a, rt))

@@ -18,7 +18,6 @@ import (
 
 const (
 	writeTime = 10 * time.Second // for a caller to take what is sent
-	keepAlive = 15 * time.Second // after so long without a word there is one
 	comeBack  = "retry: 2000\n"  // milliseconds
 )
 
@@ -29,6 +28,9 @@ type Streams struct {
 	// For is how long an answer goes on; zero is a minute. Who comes back then is asked
 	// anew who it is, and on Lambda no invocation is paid for that nobody needs.
 	For time.Duration
+	// Quiet is after how long without a word there is one, so that nobody on the way
+	// takes the answer for dead; zero is a quarter of a minute.
+	Quiet time.Duration
 	// Drain ends all answers when it is closed. It may be nil.
 	Drain <-chan struct{}
 }
@@ -36,19 +38,19 @@ type Streams struct {
 func (s Streams) orDefault() Streams {
 	s.Every = cmp.Or(s.Every, time.Second)
 	s.For = cmp.Or(s.For, time.Minute)
+	s.Quiet = cmp.Or(s.Quiet, 15*time.Second)
 	return s
 }
 
 // eventStream serves the events of a workspace as they happen.
 type eventStream struct {
-	server    *server
-	events    *live.Events
-	streams   Streams
-	keepAlive time.Duration
+	server  *server
+	events  *live.Events
+	streams Streams
 }
 
 func newEventStream(s *server, events *live.Events, streams Streams) *eventStream {
-	return &eventStream{server: s, events: events, streams: streams, keepAlive: keepAlive}
+	return &eventStream{server: s, events: events, streams: streams}
 }
 
 // serve answers with server-sent events, each of which can be resumed behind: first
@@ -92,7 +94,7 @@ func (e *eventStream) serve(w http.ResponseWriter, r *http.Request, ws db.Worksp
 func (e *eventStream) follow(ctx context.Context, w http.ResponseWriter, ws db.Workspace, kinds []string, events []live.Event, next live.Cursor, reset bool) {
 	over := time.NewTimer(e.streams.For)
 	defer over.Stop()
-	look, quiet := time.NewTicker(e.streams.Every), time.NewTicker(e.keepAlive)
+	look, quiet := time.NewTicker(e.streams.Every), time.NewTicker(e.streams.Quiet)
 	defer look.Stop()
 	defer quiet.Stop()
 
@@ -116,7 +118,7 @@ func (e *eventStream) follow(ctx context.Context, w http.ResponseWriter, ws db.W
 			if writeNow(w, b) != nil {
 				return
 			}
-			quiet.Reset(e.keepAlive)
+			quiet.Reset(e.streams.Quiet)
 		}
 		news := look.C
 		if len(events) == eventBatch { // there is more to read

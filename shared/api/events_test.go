@@ -33,14 +33,14 @@ type station struct {
 
 const often = 2 * time.Millisecond
 
-func newStation(t testing.TB, w *world, streams api.Streams, keepAlive time.Duration) *station {
+func newStation(t testing.TB, w *world, streams api.Streams) *station {
 	t.Helper()
 	events, err := live.NewEvents(w.Deps.DB)
 	if err != nil {
 		t.Fatal(err)
 	}
 	streams.Every = often
-	h := api.NewEventStream(w.Deps, events, streams, keepAlive)
+	h := api.NewEventStream(w.Deps, events, streams)
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		h.ServeHTTP(rw, r.WithContext(auth.With(r.Context(), auth.Principal{Workspace: w.Workspace, Role: auth.Member})))
 	}))
@@ -130,7 +130,7 @@ func (s *tuned) event() block {
 
 func TestStreamOfEvents(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		s := newStation(t, w, api.Streams{}, time.Minute)
+		s := newStation(t, w, api.Streams{})
 		s.happen(t, "before")
 		stream := s.tune(t, "", "")
 		opening := stream.next()
@@ -166,7 +166,7 @@ func TestStreamOfEvents(t *testing.T) {
 // everything once, whatever goes on meanwhile.
 func TestResumingLosesNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		s := newStation(t, w, api.Streams{}, time.Minute)
+		s := newStation(t, w, api.Streams{})
 		seed := uint64(time.Now().UnixNano())
 		t.Logf("seed %d", seed)
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -213,7 +213,7 @@ func TestResumingLosesNothing(t *testing.T) {
 }
 
 func TestStreamOfSomeKinds(t *testing.T) {
-	s := newStation(t, onOne(t), api.Streams{}, time.Minute)
+	s := newStation(t, onOne(t), api.Streams{})
 	stream := s.tune(t, "?kinds=skill.disabled,skill.enabled", "")
 	s.happen(t, "look")
 	s.must(t, http.StatusOK, http.MethodPost, "/api/v1/skills/look/disable", `{"reason":"test"}`, nil)
@@ -224,7 +224,7 @@ func TestStreamOfSomeKinds(t *testing.T) {
 
 func TestStreamOfACursorFromElsewhere(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		s := newStation(t, w, api.Streams{}, time.Minute)
+		s := newStation(t, w, api.Streams{})
 		stream := s.tune(t, "", "9000000000000000000-1")
 		b := stream.next()
 		var reset struct{ Cursor string }
@@ -240,7 +240,7 @@ func TestStreamOfACursorFromElsewhere(t *testing.T) {
 }
 
 func TestQuietStreamsAreKeptOpen(t *testing.T) {
-	s := newStation(t, onOne(t), api.Streams{}, 3*often)
+	s := newStation(t, onOne(t), api.Streams{Quiet: 3 * often})
 	stream := s.tune(t, "", "")
 	stream.next()
 	if b := stream.next(); b["comment"] == "" || b["id"] == "" || b["data"] != "" {
@@ -250,14 +250,14 @@ func TestQuietStreamsAreKeptOpen(t *testing.T) {
 
 func TestStreamsEnd(t *testing.T) {
 	t.Run("after their time", func(t *testing.T) {
-		s := newStation(t, onOne(t), api.Streams{For: 20 * time.Millisecond}, time.Minute)
+		s := newStation(t, onOne(t), api.Streams{For: 20 * time.Millisecond})
 		if b := s.tune(t, "", "").event(); b != nil {
 			t.Errorf("%v", b)
 		}
 	})
 	t.Run("when the server drains", func(t *testing.T) {
 		drain := make(chan struct{})
-		s := newStation(t, onOne(t), api.Streams{Drain: drain}, time.Minute)
+		s := newStation(t, onOne(t), api.Streams{Drain: drain})
 		stream := s.tune(t, "", "")
 		stream.next()
 		close(drain)
@@ -266,7 +266,7 @@ func TestStreamsEnd(t *testing.T) {
 		}
 	})
 	t.Run("when the caller leaves", func(t *testing.T) {
-		s := newStation(t, onOne(t), api.Streams{}, time.Minute)
+		s := newStation(t, onOne(t), api.Streams{})
 		stream := s.tune(t, "", "")
 		stream.next()
 		stream.leave() // closing the server waits for the answer to end
@@ -292,7 +292,7 @@ func TestCallersThatTakeNothingAreLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := api.NewEventStream(w.Deps, events, api.Streams{}, time.Minute)
+	h := api.NewEventStream(w.Deps, events, api.Streams{})
 	r := httptest.NewRequest(http.MethodGet, "/api/v1/events", nil)
 	caller := &deaf{ResponseRecorder: httptest.NewRecorder()}
 	h.ServeHTTP(caller, r.WithContext(auth.With(r.Context(), auth.Principal{Workspace: w.Workspace})))
@@ -323,7 +323,7 @@ func (s *station) ask(t testing.TB, method, query string, header http.Header) (i
 
 func TestPollingEvents(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		s := newStation(t, w, api.Streams{}, time.Minute)
+		s := newStation(t, w, api.Streams{})
 		type answer struct {
 			Items []struct {
 				ID   string
@@ -368,7 +368,7 @@ func TestPollingEvents(t *testing.T) {
 }
 
 func TestRequestsForEventsThatAreRefused(t *testing.T) {
-	s := newStation(t, onOne(t), api.Streams{}, time.Minute)
+	s := newStation(t, onOne(t), api.Streams{})
 	for query, at := range map[string]string{
 		"?cursor=x": "query.cursor", "?cursor=": "query.cursor", "?kinds=": "query.kinds", "?kinds=A": "query.kinds", "?kinds=a,,b": "query.kinds",
 		"?kinds=" + strings.Repeat("a,", 32) + "a": "query.kinds", "?limit=1": "query.limit",

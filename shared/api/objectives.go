@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strconv"
@@ -263,12 +264,16 @@ func (s *server) become(ctx context.Context, what, id, why string, change func(c
 // pauseObjective is called by the Engine Room and by scripts.
 func (s *server) pauseObjective(ctx context.Context, in *struct {
 	IDPath
-	Body struct {
-		Reason string `json:"reason" minLength:"1" maxLength:"500"`
+	Body *struct {
+		Reason string `json:"reason,omitempty" maxLength:"500"`
 	}
 }) (*versioned[objectiveItem], error) {
-	return s.become(ctx, "objectives.pause", in.id(), in.Body.Reason, func(ctx context.Context, tx *db.Tx) (objective.Objective, bool, error) {
-		return s.objectives().Pause(ctx, tx, in.id(), in.Body.Reason)
+	reason := "paused by hand"
+	if in.Body != nil {
+		reason = cmp.Or(in.Body.Reason, reason)
+	}
+	return s.become(ctx, "objectives.pause", in.id(), reason, func(ctx context.Context, tx *db.Tx) (objective.Objective, bool, error) {
+		return s.objectives().Pause(ctx, tx, in.id(), reason)
 	})
 }
 

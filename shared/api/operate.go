@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -48,7 +49,7 @@ type talkAnswer struct {
 type effectItem struct {
 	CallID string `json:"callId"`
 	Skill  string `json:"skill"`
-	Status string `json:"status" enum:"succeeded,uncertain"`
+	Status string `json:"status" enum:"succeeded,uncertain,approved"`
 }
 
 func talkAnswerOf(r operate.Reply) talkAnswer {
@@ -123,7 +124,9 @@ func (s *server) talk(w http.ResponseWriter, r *http.Request, in *talkInput) {
 	if in.Body.Stream {
 		turn.Begun, turn.Tell = out.begin, out.event
 	}
+	stop := out.keep(s.Streams.Quiet)
 	reply, err := s.Operate.Talk(ctx, by.Workspace, turn)
+	stop()
 	s.Kick(by.Workspace) // what it left in the outbox
 	switch {
 	case err != nil: // and nothing is written down
@@ -158,6 +161,7 @@ func (s *server) outlasting(ctx context.Context) (context.Context, context.Cance
 // is told nothing more.
 type telling struct {
 	w           http.ResponseWriter
+	mu          sync.Mutex // guards what follows
 	b           bytes.Buffer
 	last        operate.Position
 	begun, gone bool
@@ -165,6 +169,8 @@ type telling struct {
 
 // begin begins the answer, so that the caller can come back to it.
 func (t *telling) begin(execution, thread string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.begun = true
 	h := t.w.Header()
 	h.Set("Content-Type", "text/event-stream")
@@ -179,6 +185,8 @@ func (t *telling) begin(execution, thread string) {
 }
 
 func (t *telling) event(e operate.Event) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.last = e.Behind
 	if e.Text != "" {
 		eventLine(&t.b, e.Behind.String(), "delta", deltaItem{e.Text})
@@ -189,8 +197,42 @@ func (t *telling) event(e operate.Event) {
 }
 
 func (t *telling) done(a talkAnswer) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	eventLine(&t.b, t.last.String(), "done", a)
 	t.send()
+}
+
+// still says that the answer goes on, once it has begun.
+func (t *telling) still() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.begun {
+		t.b.WriteString(": still here\n\n")
+		t.send()
+	}
+}
+
+// keep says so again and again, until it is stopped.
+func (t *telling) keep(every time.Duration) (stop func()) {
+	ended := make(chan struct{})
+	var telling sync.WaitGroup
+	telling.Go(func() {
+		quiet := time.NewTicker(every)
+		defer quiet.Stop()
+		for {
+			select {
+			case <-quiet.C:
+				t.still()
+			case <-ended:
+				return
+			}
+		}
+	})
+	return func() {
+		close(ended)
+		telling.Wait()
+	}
 }
 
 func (t *telling) send() {
@@ -265,10 +307,9 @@ func (s *server) followRun(w http.ResponseWriter, r *http.Request, id string, af
 			return
 		case len(events) > 0:
 			spoken = time.Now()
-		case time.Since(spoken) > keepAlive:
+		case time.Since(spoken) > s.Streams.Quiet:
 			spoken = time.Now()
-			out.b.WriteString(": still here\n\n")
-			out.send()
+			out.still()
 		}
 		select {
 		case <-ctx.Done():

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -164,7 +165,7 @@ func TestAMemberTalksToo(t *testing.T) {
 // Who follows an execution in which nothing happens looks once a second, and comes back
 // after a minute.
 func TestFollowersLookSeldom(t *testing.T) {
-	if got, want := (api.Streams{}).OrDefault(), (api.Streams{Every: time.Second, For: time.Minute}); got != want {
+	if got, want := (api.Streams{}).OrDefault(), (api.Streams{Every: time.Second, For: time.Minute, Quiet: 15 * time.Second}); got != want {
 		t.Errorf("streams are served %+v", got)
 	}
 	w := onOne(t, func(d *api.Deps) { d.Streams = &api.Streams{For: 300 * time.Millisecond} })
@@ -191,6 +192,40 @@ func (m slow) Generate(_ context.Context, _ llm.Request, onDelta func(llm.Delta)
 	<-m.goOn
 	onDelta(llm.Delta{Text: "two."})
 	return llm.Response{Message: llm.Message{Role: llm.RoleAssistant, Text: "One two."}, StopReason: llm.StopEndTurn, Model: "slow"}, nil
+}
+
+// Nobody on the way takes a turn that is slow for dead.
+func TestASlowTurnSaysThatItGoesOn(t *testing.T) {
+	w := onOne(t, func(d *api.Deps) { d.Streams.Quiet = 5 * time.Millisecond })
+	m := slow{make(chan struct{}), make(chan struct{})}
+	w.Operate.Reason.Model = m
+	srv := httptest.NewServer(w)
+	defer srv.Close()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+operatePath, strings.NewReader(`{"message":"Count.","stream":true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+owner)
+	r.Header.Set("Content-Type", "application/json")
+	resp, err := srv.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	lines, still := bufio.NewScanner(resp.Body), 0
+	for lines.Scan() && still < 3 {
+		if lines.Text() == ": still here" {
+			still++
+		}
+	}
+	close(m.goOn)
+	rest := []string{lines.Text()}
+	for lines.Scan() {
+		rest = append(rest, lines.Text())
+	}
+	if all := strings.Join(rest, "\n"); lines.Err() != nil || !strings.Contains(all, "event: done") {
+		t.Errorf("it ends with %q, %v", all, lines.Err())
+	}
 }
 
 // TestWhoLeavesLosesNothing has a caller go away in the middle of an answer, after its

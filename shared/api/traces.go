@@ -43,7 +43,7 @@ type traceAnswer struct {
 	DurationMS int64           `json:"durationMs" doc:"Until its end, or until now"`
 	Executions []executionItem `json:"executions" nullable:"false" doc:"Oldest first"`
 	Activities []activityItem  `json:"activities" nullable:"false" doc:"In order"`
-	Lanes      []laneItem      `json:"lanes" nullable:"false" doc:"Held now by something in it"`
+	Holds      []laneItem      `json:"holds" nullable:"false" doc:"Held now by something in it"`
 	Usage      tokenUsage      `json:"usage" doc:"Of all executions together"`
 	CostUSD    float64         `json:"costUsd" doc:"Of all executions together"`
 	Truncated  bool            `json:"truncated,omitempty" doc:"There are more than the first 500 executions or the first 1,000 activities: GET /executions and /activity list them all. Status, usage and cost are of all"`
@@ -116,7 +116,7 @@ func (s *server) getTrace(ctx context.Context, in *traceInput) (*answer[traceAns
 	}
 	t := traceAnswer{
 		TraceID: id, Surface: surfaceName(info.Surface), Status: status(*total, *executions, *activities),
-		Executions: executionItems(*executions), Activities: activityItems(*activities), Lanes: laneItems(held),
+		Executions: executionItems(*executions), Activities: activityItems(*activities), Holds: laneItems(held),
 		Usage:   tokenUsage{total.PromptTokens, total.CompletionTokens, total.PromptTokens + total.CompletionTokens},
 		CostUSD: total.CostUSD, Truncated: long || total.Executions > len(*executions),
 	}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"sync"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/approval"
@@ -56,7 +57,8 @@ type Agent struct {
 	Reason      *reason.Runner
 	Operate     *operate.Operate
 
-	core *Core
+	core    *Core
+	sending sync.Map // by workspace: whether what is due there is being sent
 }
 
 // NewAgent wires an agent. instance names the process in holders. It is called by

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"net/http"
 
 	"github.com/lanekeeper/lanekeeper/shared/api"
@@ -75,28 +74,57 @@ func (a *Agent) API(door *Door, p Process) (http.Handler, error) {
 // next. It is called behind answers, and on a ticker by the local runner.
 func (a *Agent) Tend(ctx context.Context, ws db.Workspace) {
 	ctx = trace.WithWorkspace(ctx, string(ws))
-	var errs [2]error
+	a.sweepThreads(ctx, ws)
+	a.sendDue(ctx, ws)
+}
+
+func (a *Agent) sweepThreads(ctx context.Context, ws db.Workspace) {
+	var err error
 	for round, swept := 0, (thread.Swept{More: true}); swept.More && round < maxSweeps; round++ {
-		swept, errs[0] = a.Threads.Sweep(ctx, ws, maxDrained)
+		swept, err = a.Threads.Sweep(ctx, ws, maxDrained)
 	}
-	_, errs[1] = a.Sender.Drain(ctx, ws, maxDrained)
-	if err := errors.Join(errs[:]...); err != nil && ctx.Err() == nil {
+	a.later(ctx, err)
+}
+
+// sendDue sends what is due. Where a row has ended unsent, the one behind it can go only
+// after a sweep.
+func (a *Agent) sendDue(ctx context.Context, ws db.Workspace) {
+	for range maxSweeps {
+		sent, err := a.Sender.Drain(ctx, ws, maxDrained)
+		a.later(ctx, err)
+		if err != nil || sent.Expired+sent.Uncertain == 0 {
+			return
+		}
+		a.sweepThreads(ctx, ws)
+	}
+}
+
+func (a *Agent) later(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil {
 		a.core.Log.ErrorContext(ctx, "what was decided could not be done yet", "error", err)
 	}
 }
 
-// TendAll tends all workspaces.
-func (a *Agent) TendAll(ctx context.Context) {
+// TendAll tends all workspaces. It sends in the background, in each at its own pace:
+// where a receiver hangs, the others need not wait, nor does the next call.
+func (a *Agent) TendAll(ctx context.Context, background func(func(context.Context))) {
 	all, err := a.Workspaces.All(ctx)
 	if err != nil && ctx.Err() == nil {
 		a.core.Log.ErrorContext(ctx, "the workspaces could not be listed", "error", err)
 	}
 	for _, ws := range all {
-		a.Tend(ctx, ws)
+		a.sweepThreads(trace.WithWorkspace(ctx, string(ws)), ws)
+		if _, busy := a.sending.LoadOrStore(ws, true); busy {
+			continue
+		}
+		background(func(ctx context.Context) {
+			defer a.sending.Delete(ws)
+			a.sendDue(trace.WithWorkspace(ctx, string(ws)), ws)
+		})
 	}
 }
 
 const (
 	maxDrained = 50 // rows of the outbox that one kick sends at most
-	maxSweeps  = 20 // rounds, of as many threads
+	maxSweeps  = 20 // rounds, of as many threads or rows
 )

@@ -21,6 +21,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/invalid"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -500,11 +501,20 @@ func TestWhatIsOldGoes(t *testing.T) {
 
 func TestWhatNobodyGoesOnWithIsClosed(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
-		held, orphan, beats := ids(), ids(), ids()
-		for id, surface := range map[string]string{held: "op", orphan: "op", beats: "hb"} {
+		held, orphan, beats, decided := ids(), ids(), ids(), ids()
+		for id, surface := range map[string]string{held: "op", orphan: "op", beats: "hb", decided: "op"} {
 			if _, err := w.DB.Exec(t.Context(), w.Workspace, w.q.Executions, id, surface, "execution:"+id, "running"); err != nil {
 				t.Fatal(err)
 			}
+		}
+		rows, err := outbox.New(w.DB, ids, func() float64 { return 0 })
+		if err != nil {
+			t.Fatal(err)
+		}
+		var due db.Batch // somebody approved a call of it
+		rows.Enqueue(t.Context(), &due, outbox.Row{Kind: outbox.Kick, Topic: "execution", Key: "execution:" + decided + ":" + ids(), Execution: decided, Trace: "op_0mh8c1v2q_a7x2p1k9d4"})
+		if err := w.DB.Do(t.Context(), w.Workspace, &due); err != nil {
+			t.Fatal(err)
 		}
 		orphans := func() (found []string) {
 			var b db.Batch
@@ -518,18 +528,21 @@ func TestWhatNobodyGoesOnWithIsClosed(t *testing.T) {
 			t.Errorf("orphans at once: %v", n)
 		}
 		w.Skew.Advance(2 * time.Hour)
-		err := w.lanes.Do(t.Context(), lane.Request{Workspace: w.Workspace, Lane: lane.Execution(held), Holder: "test"}, lane.Wait{}, func(context.Context, *lane.Hold) error {
+		err = w.lanes.Do(t.Context(), lane.Request{Workspace: w.Workspace, Lane: lane.Execution(held), Holder: "test"}, lane.Wait{}, func(context.Context, *lane.Hold) error {
 			found := orphans()
 			if len(found) != 1 || found[0] != orphan {
 				t.Errorf("orphans are %v", found)
 			}
 			var b db.Batch
-			w.s.Close(&b, found)
+			w.s.Close(&b, []string{orphan, decided})
 			return w.DB.Do(t.Context(), w.Workspace, &b)
 		})
 		var status string
 		if err := errors.Join(err, w.DB.One(t.Context(), w.Workspace, []any{&status}, w.q.StatusOf, orphan)); err != nil || status != "failed" {
 			t.Errorf("it is %s, %v", status, err)
+		}
+		if err := w.DB.One(t.Context(), w.Workspace, []any{&status}, w.q.StatusOf, decided); err != nil || status != "running" {
+			t.Errorf("what goes on soon is %s, %v", status, err)
 		}
 	})
 }

@@ -8,7 +8,7 @@ SELECT id, silent FROM (
    WHERE e.workspace_id = $1 AND e.status = 'running' AND e.surface <> 'hb' AND e.subject IS NOT NULL
      AND e.updated_at < lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
      AND NOT EXISTS (SELECT 1 FROM agent_locks l WHERE l.workspace_id = $1 AND l.lane = e.subject AND l.expires_at > (SELECT lk_now()))
-     AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.workspace_id = $1 AND o.key = e.subject AND o.status IN ('ready', 'sending'))
+     AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.workspace_id = $1 AND o.execution_id = e.id AND o.topic = 'execution' AND o.status IN ('ready', 'sending'))
    ORDER BY e.updated_at
    LIMIT $3) AS cut
 UNION ALL
@@ -33,7 +33,7 @@ UPDATE executions SET updated_at = updated_at
 UPDATE executions SET status = 'failed', error = 'it was cut off, and nobody went on with it', updated_at = lk_now(), ended_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND status = 'running' AND updated_at < lk_plus(lk_now(), 0 - CAST($3 AS bigint))
    AND NOT EXISTS (SELECT 1 FROM agent_locks l WHERE l.workspace_id = $1 AND l.lane = executions.subject AND l.expires_at > lk_now())
-   AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.workspace_id = $1 AND o.key = executions.subject AND o.status IN ('ready', 'sending'));
+   AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.workspace_id = $1 AND o.execution_id = executions.id AND o.topic = 'execution' AND o.status IN ('ready', 'sending'));
 
 -- name: Oldest
 SELECT lk_now(), (SELECT min(created_at) FROM agent_activity WHERE workspace_id = $1),

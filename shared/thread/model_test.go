@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -27,8 +28,11 @@ func TestRandomTreesNeverInterleave(t *testing.T) {
 		engine      string
 		parts, each int
 	}{{dbtest.OnSQLite, 4, 500}, {dbtest.OnPostgres, 1, 40}, {dbtest.OnPgBouncer, 1, 10}} {
-		if testing.Short() {
+		switch {
+		case testing.Short():
 			share.each = min(share.each, 10)
+		case os.Getenv("LK_FULL") == "1":
+			share.each = 2000 / share.parts
 		}
 		for part := range share.parts {
 			t.Run(share.engine, func(t *testing.T) {

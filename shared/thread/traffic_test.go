@@ -68,12 +68,20 @@ func (tr *traffic) run() {
 		all.Go(tr.carry)
 	}
 	all.Wait()
-	// Who is gone with a lock or a claim is found by time alone: within a minute of
-	// the expiry.
+	// Who is gone with a lock or a claim is found by time alone: by the first sweep
+	// behind the expiry.
 	for range 12 {
 		tr.Skew.Advance(thread.Idle + time.Second)
 		tr.sweep(tr.t)
 		tr.drain(tr.t)
+		for _, th := range tr.threads {
+			switch got := tr.get(tr.t, th); {
+			case got.Lock.State == thread.Stale:
+				tr.t.Errorf("thread %s is still held by %s, which is gone", th, got.Lock.Holder)
+			case got.Lock.State == thread.Free && got.Queued > 0:
+				tr.t.Errorf("%d messages wait for thread %s, which nobody holds", got.Queued, th)
+			}
+		}
 	}
 }
 

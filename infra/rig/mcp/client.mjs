@@ -49,6 +49,11 @@ const held = await does("acquire_lane", { lane: "objective:of/a-test", holder: "
 assert.equal((await does("why_lane", { lane: held.lane })).holder, "assistant");
 await does("release_lane", { lane: held.lane, token: held.token });
 
+const { items: skills } = await does("list_skills");
+assert.ok(skills.some((skill) => skill.name === "save_memory"));
+await does("run_skill", { id: "save_memory", input: { category: "world_fact", content: "Ice melts.", importance: 5 } });
+assert.ok((await does("search_memories", { q: "ice" })).items.some((memory) => memory.content === "Ice melts."));
+
 const beat = await does("run_heartbeat", { wait: true });
 const { items: runs } = await does("list_executions", { traceId: beat.traceId });
 assert.ok(runs.some((run) => run.id === beat.executionId));

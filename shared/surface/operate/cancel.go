@@ -49,9 +49,12 @@ func (o *Operate) Cancel(ctx context.Context, ws db.Workspace, id, by string, li
 		if _, err := o.Lanes.ForceRelease(ctx, tx, e.Subject); err != nil {
 			return err
 		}
-		present := o.Lanes.PeekIn(tx.Later(), lane.Operate)
+		present, open := o.Lanes.PeekIn(tx.Later(), lane.Operate), o.Runs.Unfinished(tx.Later(), e.Subject)
 		if err := tx.Flush(ctx); err != nil {
 			return err
+		}
+		if len(*open) == 0 { // it has ended since it was read
+			return ErrNoTurn
 		}
 		if present.Held() && present.Execution == e.ID {
 			if _, err := o.Lanes.ForceRelease(ctx, tx, lane.Operate); err != nil {

@@ -34,6 +34,7 @@ func (s *turn) enter(ctx context.Context) (err error) {
 	if s.multitask == Interrupt || s.multitask == Rollback {
 		return s.takeOver(ctx)
 	}
+	var asked bool
 	for wait := firstPause; ; wait = min(2*wait, longestPause) {
 		var b db.Batch
 		ahead, present := s.Runs.Ahead(&b, trace.Operate, talking, s.exec.ID), s.Lanes.PeekIn(&b, lane.Operate)
@@ -52,6 +53,12 @@ func (s *turn) enter(ctx context.Context) (err error) {
 		}
 		if s.multitask == Reject {
 			return busy
+		}
+		if held, ok := errors.AsType[*lane.BusyError](busy); ok && *ahead == 0 && !asked {
+			asked = true // who holds it, and is no turn, learns so at its next step
+			if err := s.Lanes.Want(ctx, s.ws, held.Info, string(s.hold.Holder)); err != nil {
+				return err
+			}
 		}
 		if err := s.queue(ctx, *ahead); err != nil {
 			return err

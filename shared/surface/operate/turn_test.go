@@ -104,6 +104,29 @@ func TestAModelThatFailsEndsTheTurn(t *testing.T) {
 	})
 }
 
+// Where nobody hears the pieces, a model that breaks off can be asked again.
+func TestATurnThatNobodyHearsIsNotTold(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		m := heard{heard: make(chan bool, 2)}
+		w.think(m)
+		w.said(t, operate.Turn{Message: "Hello."})
+		w.said(t, operate.Turn{Message: "Hello.", Tell: func(operate.Event) {}})
+		if first, second := <-m.heard, <-m.heard; first || !second {
+			t.Errorf("pieces were asked for: %t by one nobody hears, %t by one that is told", first, second)
+		}
+	})
+}
+
+// heard is a model that says whether its pieces are listened to.
+type heard struct{ heard chan bool }
+
+func (heard) Name() string { return "heard" }
+
+func (m heard) Generate(_ context.Context, _ llm.Request, onDelta func(llm.Delta)) (llm.Response, error) {
+	m.heard <- onDelta != nil
+	return text("Hello."), nil
+}
+
 func TestThoseWhoMayNotApproveGetNoSkillThatNeedsIt(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		m := script(t, calls("", "pay", `{}`), says("I can't."))

@@ -32,7 +32,9 @@ func (s *turn) work(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancelCause(job.Under(ctx))
 	job.Recorded = s.tell.entries
-	job.Delta = func(_ context.Context, d llm.Delta) { s.tell.delta(d.Text) }
+	if s.tell.emit != nil { // else a model that breaks off may be asked again
+		job.Delta = func(_ context.Context, d llm.Delta) { s.tell.delta(d.Text) }
+	}
 	var watching sync.WaitGroup
 	watching.Go(func() { s.watch(ctx, cancel) })
 	defer watching.Wait()
