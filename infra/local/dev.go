@@ -57,6 +57,7 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, agent.Close(ctx)) }() // before the database is
 	heart := agent.Heartbeat(instance(), nil)
 	process, end := context.WithCancel(ctx)
 	defer end()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/queue"
 )
 
 // laneItem is a lane held now.
@@ -43,6 +44,46 @@ func laneItems(held []lane.Info) []laneItem {
 	return items
 }
 
+// queueItem is what waits in this process for its turn.
+type queueItem struct {
+	Lane      string       `json:"lane" doc:"Empty: all that have no counts of their own"`
+	Depth     int          `json:"depth" doc:"Jobs that wait"`
+	Active    int          `json:"active"`
+	OldestMS  int64        `json:"oldestMs" doc:"How long the first of them has waited"`
+	Completed int64        `json:"completed"`
+	Failed    int64        `json:"failed"`
+	Refused   int64        `json:"refused" doc:"The lane was full, or it was a circle"`
+	GaveUp    int64        `json:"gaveUp"`
+	Waited    []waitedItem `json:"waited" nullable:"false" doc:"How long those completed and failed had waited"`
+}
+
+// waitedItem is one bucket of a histogram.
+type waitedItem struct {
+	UntilMS int64 `json:"untilMs,omitempty" doc:"Left out: no end"`
+	Jobs    int64 `json:"jobs"`
+}
+
+func queueItems(stats []queue.Stats) []queueItem {
+	items := make([]queueItem, len(stats))
+	for i, s := range stats {
+		items[i] = queueItem{
+			Lane: s.Lane, Depth: s.Depth, Active: s.Active, OldestMS: s.Oldest.Milliseconds(),
+			Completed: s.Completed, Failed: s.Failed, Refused: s.Refused, GaveUp: s.GaveUp, Waited: make([]waitedItem, len(s.Waited)),
+		}
+		for j, b := range s.Waited {
+			items[i].Waited[j] = waitedItem{b.Until.Milliseconds(), b.Jobs}
+		}
+	}
+	return items
+}
+
+// lanesPage is a page of holds, with the queues of the process that answers.
+type lanesPage struct {
+	Items      []laneItem  `json:"items" nullable:"false"`
+	NextCursor *string     `json:"nextCursor" doc:"Continues the listing; null at its end"`
+	Queues     []queueItem `json:"queues" nullable:"false" doc:"Of the process that answers, for all workspaces: who waits there for its turn"`
+}
+
 // maxLanes is the most live holds that are looked through.
 const maxLanes = 10_000
 
@@ -51,9 +92,9 @@ type lanesInput struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }
 
-// listLanes lists the lanes held now, longest held first. It is called by the
+// listLanes lists the lanes held now, longest held first, and the queues. It is called by the
 // Engine Room and by lanekeeper locks.
-func (s *server) listLanes(ctx context.Context, in *lanesInput) (*answer[page[laneItem]], error) {
+func (s *server) listLanes(ctx context.Context, in *lanesInput) (*answer[lanesPage], error) {
 	after, err := parseCursor(in.Cursor)
 	if err != nil {
 		return nil, err
@@ -71,7 +112,8 @@ func (s *server) listLanes(ctx context.Context, in *lanesInput) (*answer[page[la
 		last := held[in.Limit-1]
 		next = cursor{last.LockedAt, string(last.Lane)}.String()
 	}
-	return listing(laneItems(held), next), nil
+	holds := listing(laneItems(held), next).Body
+	return answered(lanesPage{holds.Items, holds.NextCursor, queueItems(s.Operate.Reason.Queues.Stats())}), nil
 }
 
 // LanePath names a lane in the path, where a / in its name is written %2F.

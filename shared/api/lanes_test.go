@@ -1,7 +1,9 @@
 package api_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/queue"
 )
 
 type held struct {
@@ -151,10 +154,26 @@ func TestListLanes(t *testing.T) {
 				WantedAt                                     *time.Time
 			}
 			NextCursor *string
+			Queues     []struct {
+				Depth, Active, OldestMS, Completed, Failed int
+				Waited                                     []struct{ UntilMS, Jobs int }
+			}
 		}
 		var empty list
-		if got := w.must(t, 200, http.MethodGet, "/api/v1/lanes", "", &empty); string(got.body) != `{"items":[],"nextCursor":null}`+"\n" {
+		got := w.must(t, 200, http.MethodGet, "/api/v1/lanes", "", &empty)
+		if !strings.HasPrefix(string(got.body), `{"items":[],"nextCursor":null,"queues":[{`) || len(empty.Queues) != 1 {
 			t.Errorf("none: %s", got.body)
+		}
+		_, _ = queue.Do(t.Context(), w.Operate.Reason.Queues, queue.Job{}, func(context.Context) (int, error) {
+			w.must(t, 200, http.MethodGet, "/api/v1/lanes", "", &empty)
+			return 0, errors.New("failed")
+		})
+		if q := empty.Queues[0]; q.Active != 1 || q.Failed != 0 || len(q.Waited) == 0 {
+			t.Errorf("while a job is at work: %+v", q)
+		}
+		w.must(t, 200, http.MethodGet, "/api/v1/lanes", "", &empty)
+		if q := empty.Queues[0]; q.Active != 0 || q.Failed != 1 || q.Waited[0].Jobs != 1 || q.Waited[0].UntilMS != 1 {
+			t.Errorf("when it has failed: %+v", q)
 		}
 		r := request(http.MethodPost, lanes("l0", "acquire"), owner, `{"holder":"h0"}`)
 		mine := string(w.Traces.New("ch"))

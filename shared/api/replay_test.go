@@ -15,6 +15,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm/demo"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/queue"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
@@ -33,7 +34,7 @@ func operated(t testing.TB, d *api.Deps) *operate.Operate {
 	}
 	return &operate.Operate{
 		DB: d.DB, Lanes: d.Lanes, Runs: d.Runs, Log: d.Log, Outbox: d.Approvals.Outbox, Workspaces: d.Approvals.Workspaces,
-		Reason: &reason.Runner{Model: demo.New(), Runs: d.Runs, Lanes: d.Lanes, Log: d.Log, Slog: log, Clock: time.Now},
+		Reason: &reason.Runner{Model: demo.New(), Runs: d.Runs, Lanes: d.Lanes, Log: d.Log, Queues: queue.New(queue.Options{}), Slog: log, Clock: time.Now},
 		Skills: func(ctx context.Context, ws db.Workspace, s trace.Surface) (*skill.Set, error) {
 			set, _, err := d.Skills.Load(ctx, ws, s)
 			return set, err

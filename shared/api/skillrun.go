@@ -42,6 +42,7 @@ func (s *server) runSkill(ctx context.Context, in *runSkillInput) (*answer[runSk
 	if err != nil {
 		return nil, err
 	}
+	s.Kick(workspace(ctx)) // what it left in the outbox
 	return answered(runSkillAnswer{
 		Status: used.Status, Output: used.Output, Error: used.Error, ExecutionID: used.Execution, TraceID: used.Trace,
 	}), nil

@@ -17,6 +17,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/live"
 	"github.com/lanekeeper/lanekeeper/shared/memory"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/outbound"
@@ -55,6 +56,7 @@ type Agent struct {
 	Threads     *thread.Store
 	Sender      *outbox.Sender
 	Reason      *reason.Runner
+	Events      *live.Events
 	Operate     *operate.Operate
 
 	core    *Core
@@ -77,7 +79,13 @@ func NewAgent(core *Core, instance string) (*Agent, error) {
 	}
 	a.Reason = &reason.Runner{
 		Models: models, Runs: a.Runs, Lanes: a.Lanes, Log: a.Log, Approvals: waiting{a.Approvals}, Known: core.Config.known(),
-		Queues:   queue.New(queue.Options{Lanes: map[string]queue.Limits{reason.Lane: {MaxConcurrent: 4}, "cron": {}, "main": {}}, Slog: core.Log}),
+		Queues: queue.New(queue.Options{
+			Lanes: map[string]queue.Limits{reason.Lane: {MaxConcurrent: 4}, "cron": {}, "main": {}}, Slog: core.Log, Warn: a.waits,
+		}),
+		Release: func(ctx context.Context, tx lane.Tx, execution string) error {
+			_, err := a.Threads.Release(ctx, tx, execution)
+			return err
+		},
 		Switches: a.switches, Meter: meter{a.Budgets, core.Config.models()[1:]}, ModelID: core.Config.models()[0],
 		Slog: core.Log, Clock: core.Clock,
 	}
@@ -96,7 +104,7 @@ func NewAgent(core *Core, instance string) (*Agent, error) {
 
 func (a *Agent) stores() error {
 	d, ids := a.core.DB, a.core.IDs
-	var errs [11]error
+	var errs [12]error
 	a.Lanes, errs[0] = lane.New(d)
 	a.Runs, errs[1] = run.New(d)
 	a.Log, errs[2] = activity.New(d, ids)
@@ -108,6 +116,7 @@ func (a *Agent) stores() error {
 	a.Automations, errs[8] = automation.New(d, ids)
 	a.Memories, errs[9] = memory.New(d, ids)
 	a.Budgets, errs[10] = budget.New(d, ids, a.core.Clock)
+	a.Events, errs[11] = live.NewEvents(d)
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}
@@ -167,10 +176,11 @@ func (a *Agent) builtins() (*skill.Set, error) {
 	query, err3 := skill.QueryActivity(a.Log, a.core.Clock)
 	own, err4 := skill.Skills()
 	automations, err5 := automation.Skills(a.Automations)
-	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
+	threads, err6 := thread.Skills(a.Threads, a.deliverable)
+	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
 		return nil, err
 	}
-	return skill.NewSet(slices.Concat(all, more, own, automations, []skill.Skill{query})...)
+	return skill.NewSet(slices.Concat(all, more, own, automations, threads, []skill.Skill{query})...)
 }
 
 // expand puts secrets in the place of the references to them.

@@ -40,6 +40,14 @@ func (a *Agent) channels() []thread.Channel {
 	return all
 }
 
+// deliverable says whether a text reaches an address. The error is an [invalid.Error].
+func (a *Agent) deliverable(name, address, body string) error {
+	if err := a.Reachable(name, address); err != nil {
+		return err
+	}
+	return channel.CheckBody(name, body)
+}
+
 // Reachable says whether a channel is wired and has such addresses, and, of a URL,
 // whether it may be called. The error is an [invalid.Error].
 func (a *Agent) Reachable(name, address string) error {

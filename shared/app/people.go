@@ -55,12 +55,8 @@ func (a *Agent) Door(master string, secure bool, others ...auth.Verifier) (*Door
 	if err != nil {
 		return nil, err
 	}
-	events, err := live.NewEvents(core.DB)
-	if err != nil {
-		return nil, err
-	}
 	return &Door{
 		Auth: auth.New(verifiers...).WithSessions(sessions), People: people, Sessions: sessions,
-		Limits: live.NewLocal(limiter, core.Clock, core.Log), Events: events,
+		Limits: live.NewLocal(limiter, core.Clock, core.Log), Events: a.Events,
 	}, nil
 }

@@ -40,13 +40,13 @@ type Event struct {
 	CreatedAt time.Time
 }
 
-//go:embed events.*.sql
+//go:embed events*.sql
 var eventFiles embed.FS
 
 // Events reads what happened. It is safe for concurrent use.
 type Events struct {
 	db *db.DB
-	q  struct{ Read db.Query }
+	q  struct{ Read, Tell db.Query }
 }
 
 // NewEvents makes a reader.
@@ -97,6 +97,15 @@ func (e *Events) Read(ctx context.Context, ws db.Workspace, after Cursor, kinds 
 		return found, after, nil
 	}
 	return found, present, nil
+}
+
+// Tell adds an event that is of no row that a trigger watches.
+func (e *Events) Tell(ctx context.Context, ws db.Workspace, happened Event) error {
+	_, err := e.db.Exec(ctx, ws, e.q.Tell, happened.Kind, db.Null(happened.Subject), db.Null(happened.Trace), string(happened.Data))
+	if err != nil {
+		return fmt.Errorf("tell event %s: %w", happened.Kind, err)
+	}
+	return nil
 }
 
 // Now is the present position: behind everything that has settled.

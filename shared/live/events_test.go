@@ -49,6 +49,21 @@ func TestRead(t *testing.T) {
 	})
 }
 
+func TestTell(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		start := w.now(t)
+		told := live.Event{Kind: "queue.waiting", Subject: "subagent", Trace: "op_0mh8c1v2q_a7x2p1k9d4", Data: []byte(`{"ahead":1}`)}
+		if err := w.events.Tell(t.Context(), w.Workspace, told); err != nil {
+			t.Fatal(err)
+		}
+		all, _ := w.settled(t, start, 1)
+		told.Cursor, told.CreatedAt = all[0].Cursor, all[0].CreatedAt
+		if diff := cmp.Diff(told, all[0], cmp.AllowUnexported(live.Cursor{})); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 func TestReadIsOneStatement(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		before := w.DB.Stats()

@@ -25,6 +25,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 // settle brings the pending calls their results: at once those that are not made,
@@ -79,7 +80,7 @@ func (r *Runner) perform(ctx context.Context, job Job, s *state, group []verdict
 // enqueue makes a call in its turn: the process makes a few at once, for all runs
 // together.
 func (r *Runner) enqueue(ctx context.Context, job Job, s *state, v verdict) error {
-	_, err := queue.Do(ctx, r.Queues, queue.Job{Lane: Lane}, func(ctx context.Context) (struct{}, error) {
+	_, err := queue.Do(ctx, r.Queues, queue.Job{Lane: Lane, Class: classOf(job.Execution.Surface)}, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, r.make(ctx, job, s, v)
 	})
 	return err
@@ -87,6 +88,14 @@ func (r *Runner) enqueue(ctx context.Context, job Job, s *state, v verdict) erro
 
 // Lane is the queue through which the calls of one step go.
 const Lane = "subagent"
+
+// classOf says who waits for the calls of a surface.
+func classOf(s trace.Surface) queue.Class {
+	if s == trace.Operate || s == trace.Chat {
+		return queue.User
+	}
+	return queue.Background
+}
 
 // begin records that calls with an effect outside begin: were they cut off, nobody
 // would know otherwise.

@@ -12,11 +12,14 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
+	"github.com/lanekeeper/lanekeeper/shared/queue"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 // sends is a skill with an effect outside.
@@ -233,4 +236,29 @@ func TestASecretErrorStaysOutOfThePrompt(t *testing.T) {
 			t.Errorf("the result is %+v", got)
 		}
 	})
+}
+
+// TestAPersonsCallsGoFirst: the calls of those who wait for the answer are of class
+// user, also where the beat's stand in the same queue.
+func TestAPersonsCallsGoFirst(t *testing.T) {
+	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite))
+	for surface, want := range map[trace.Surface]queue.Class{
+		trace.Operate: queue.User, trace.Chat: queue.User, trace.Heartbeat: queue.Background, trace.Webhook: queue.Background,
+	} {
+		var mu sync.Mutex
+		var seen []queue.Class
+		send := sends("send", func(context.Context, skill.Call) (any, error) { return "sent", nil })
+		send.Scope = skill.External // so that trust asks for nothing
+		job := w.job(t, send)
+		job.Execution.Surface = surface
+		r := w.runner(llmtest.Script(t, llmtest.Call("send", `{"to": "a"}`, "send", `{"to": "b"}`), llmtest.Say("done")))
+		r.Queues = queue.New(queue.Options{Observe: func(_ context.Context, d queue.Done) {
+			mu.Lock()
+			defer mu.Unlock()
+			seen = append(seen, d.Class)
+		}})
+		if _, err := r.Run(job.Under(t.Context()), job); err != nil || !slices.Equal(seen, []queue.Class{want, want}) {
+			t.Errorf("%s: the calls are %v, want %s, %v", surface, seen, want, err)
+		}
+	}
 }

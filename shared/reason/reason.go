@@ -41,6 +41,8 @@ type Runner struct {
 	Approvals Approvals
 	// Switches reads what people have switched off in a workspace; nil: nothing is.
 	Switches func(context.Context, db.Workspace) (Halts, error)
+	// Release lets go of the threads of an execution that has ended; nil: it has none.
+	Release func(ctx context.Context, tx lane.Tx, execution string) error
 	// Meter keeps what is used within budgets; nil: there are none.
 	Meter Meter
 	// ModelID is the id of the model that is asked where a request names none: it has
@@ -352,10 +354,16 @@ func (r *Runner) Close(ctx context.Context, tx lane.Tx, job Job, out Outcome) er
 			Execution: job.Execution.ID, ParentExecution: job.Execution.Parent, Attempt: job.Execution.Attempt,
 		})
 	}
-	if err := r.Runs.Leave(tx, job.Execution, out.Status, result, message); err != nil || out.Status != run.Parked || !out.Halted {
+	if err := r.Runs.Leave(tx, job.Execution, out.Status, result, message); err != nil {
 		return err
 	}
-	return r.Runs.Uncount(tx, job.Execution)
+	switch {
+	case out.Status.Ended() && r.Release != nil:
+		return r.Release(ctx, tx, job.Execution.ID)
+	case out.Status == run.Parked && out.Halted:
+		return r.Runs.Uncount(tx, job.Execution)
+	}
+	return nil
 }
 
 // holds are all the holds that the run stands on, and more.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
@@ -138,4 +139,19 @@ func TestByHandACallIsMadeOnceAndNeedsNoApproval(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestWhatIsSentLaterNeedsTrustToo: a skill that writes what leaves the house later has
+// its effect outside, too.
+func TestWhatIsSentLaterNeedsTrustToo(t *testing.T) {
+	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite))
+	say := does("say", anything, fineSkill)
+	say.Sends = true
+	for trust, want := range map[run.Trust]int{run.Operator: 0, run.Outside: 1} {
+		job := w.job(t, say)
+		job.Trust = trust
+		if q, _ := w.runWaiting(t, job, llmtest.Call("say", `{}`), llmtest.Say("done")); len(q.asked) != want {
+			t.Errorf("%s: asked for %+v", trust, q.asked)
+		}
+	}
 }

@@ -86,7 +86,7 @@ func (r *Runner) judge(ctx context.Context, job Job, s *state, c pendingCall) ve
 	case job.Approved:
 	case k.RequiresApproval:
 		v.waits = "the skill requires approval"
-	case s.asked == run.Outside && k.Outside() && k.Scope != skill.External:
+	case s.asked == run.Outside && (k.Outside() || k.Sends) && k.Scope != skill.External:
 		v.waits = "text from outside has entered the run, and the skill has an effect outside"
 	}
 	if v.waits != "" && (r.Approvals == nil || job.NoApprovals) {

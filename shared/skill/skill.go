@@ -89,6 +89,9 @@ type Skill struct {
 	// and the record commit together or not at all. A [Refusal] goes to the model,
 	// and undoes what was written; any other error ends the run.
 	Run func(ctx context.Context, tx lane.Tx, c Call) (any, error)
+	// Sends says that what Run writes leaves the house later: it asks for the trust
+	// that a skill which works outside does.
+	Sends bool
 	// Undo takes back what a call brought about in the database, where that is still
 	// as the call left it, and reports whether nothing of it stays. It may be nil.
 	Undo func(ctx context.Context, tx *db.Tx, arguments, result json.RawMessage) (bool, error)

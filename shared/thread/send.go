@@ -26,6 +26,8 @@ type Outgoing struct {
 	// SupersedeKey has messages of the same key that are not being sent give way.
 	SupersedeKey string
 	TTL          time.Duration // after which it is not sent any more; 0: never
+	// Late has it queued although the execution has ended: a person approved it late.
+	Late bool
 }
 
 // Sent says what became of a message.
@@ -70,8 +72,9 @@ func (m Outgoing) check() error {
 // the outbox. While another has the thread the message is queued instead. A message
 // whose key was sent is not sent again: the answer tells of the first one. It is
 // [ErrKey] when that says something else, and an [outbox.StatusError] when that has not
-// been spoken and will not be. [ErrFull] when too many wait to be sent; else the errors
-// of [Store.Lock], but that a refusal is none.
+// been spoken and will not be. An execution that has ended has no thread any more: what
+// comes late is queued, and goes once nobody has it. [ErrFull] when too many wait to be
+// sent; else the errors of [Store.Lock], but that a refusal is none.
 func (s *Store) Send(ctx context.Context, tx run.Tx, m Outgoing) (Sent, error) {
 	if err := m.check(); err != nil {
 		return Sent{}, err
@@ -93,9 +96,12 @@ func (s *Store) Send(ctx context.Context, tx run.Tx, m Outgoing) (Sent, error) {
 		return Sent{}, fmt.Errorf("send in thread %s: %w", m.Thread, err)
 	}
 	_, err = t.judge(ctx, s.slog)
-	_, refused := errors.AsType[*HeldError](err)
+	_, held := errors.AsType[*HeldError](err)
+	_, ended := errors.AsType[*run.EndedError](err)
+	late := ended && m.Late
+	queued := held || late
 	switch {
-	case err != nil && !refused:
+	case err != nil && !queued:
 		return Sent{}, err
 	case first != "" && said.Body != m.Body:
 		return Sent{}, fmt.Errorf("send in thread %s: %w", m.Thread, ErrKey)
@@ -105,7 +111,7 @@ func (s *Store) Send(ctx context.Context, tx run.Tx, m Outgoing) (Sent, error) {
 		return Sent{}, fmt.Errorf("send in thread %s: %w", m.Thread, ErrFull)
 	}
 	seq := n.last + 1
-	if refused {
+	if queued {
 		seq = n.queue()
 	}
 	raw, err := json.Marshal(payload{m.Thread, m.Body})
@@ -114,16 +120,16 @@ func (s *Store) Send(ctx context.Context, tx run.Tx, m Outgoing) (Sent, error) {
 	}
 	row := outbox.Row{
 		ID: id, Kind: outbox.Message, Topic: Topic(t.after[0].Channel), Key: key, OrderKey: orderKey(m.Thread), Seq: seq,
-		Payload: raw, Execution: m.Execution, Trace: n.trace, Queued: refused, TTL: m.TTL,
+		Payload: raw, Execution: m.Execution, Trace: n.trace, Queued: queued, TTL: m.TTL,
 	}
 	if m.SupersedeKey != "" {
 		row.SupersedeKey = orderKey(m.Thread) + ":" + m.SupersedeKey
 	}
 	s.outbox.Enqueue(ctx, tx.Later(), row)
-	if !refused {
+	if !queued {
 		return Sent{ID: id, Status: outbox.Ready}, nil
 	}
-	if m.SupersedeKey != "" { // maybe what had the thread
+	if late || m.SupersedeKey != "" { // a free thread is for it; what gave way may have had it
 		s.settle(tx.Later(), "", nil, m.Thread)
 	}
 	return s.place(ctx, tx, id)

@@ -86,7 +86,7 @@ type queries struct {
 	Settle, Wake                 db.Query
 	Held, Left, Forgotten, Lapse db.Query
 	Park, Unpark, Rouse, Refresh db.Query
-	Bump, Keyed, Say             db.Query
+	Bump, Keyed, Say, Unsend     db.Query
 	Known, Numbers, Place        db.Query
 	Lately, Forget, Due          db.Query
 }

@@ -86,6 +86,11 @@ SELECT o.status,
   FROM outbox o
  WHERE o.workspace_id = $1 AND o.id = $2;
 
+-- name: Unsend
+-- Takes back a message that nobody has tried to send.
+UPDATE outbox SET status = 'superseded', updated_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2 AND order_key = 'thread:' || $3 AND status IN ('queued', 'ready') AND attempts = 0;
+
 -- name: Refresh
 UPDATE threads SET execution_locked_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND active_execution_id = $3;

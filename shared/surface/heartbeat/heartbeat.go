@@ -403,7 +403,15 @@ func (b *beat) end(ctx context.Context) error {
 	b.alert(ctx)
 	last, cancel := lastWrites(ctx)
 	defer cancel()
-	return b.Lanes.InHold(last, b.hold, b.close)
+	var unsent *int
+	err := b.Lanes.InHold(last, b.hold, func(ctx context.Context, tx lane.Tx) error {
+		unsent = b.Outbox.Due(tx.Later(), b.Sender.Topics()...)
+		return b.close(ctx, tx)
+	})
+	if err == nil {
+		b.look.unsent = unsent // with what was said in the beat
+	}
+	return err
 }
 
 // close queues the beat's last writes.

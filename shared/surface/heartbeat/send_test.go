@@ -63,6 +63,20 @@ func TestABeatSendsWhatIsDueAtItsEnd(t *testing.T) {
 	})
 }
 
+// TestABeatSendsWhatItSays: what is put into the outbox in a beat is not left to the next.
+func TestABeatSendsWhatItSays(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		sent := 0
+		var w *world
+		w = newWorld(t, e, first("advance", func() { w.enqueue(t, "said", "a") }))
+		w.Sender.Handlers = map[string]outbox.Handler{"said": handler(func(context.Context) { sent++ })}
+		w.plan(t, w.addObjective(t, "x", 5), "close")
+		if r := w.beat(t, slot(1)); r.Outcome != heartbeat.Completed || sent != 1 {
+			t.Errorf("sent %d times, it is %+v", sent, r)
+		}
+	})
+}
+
 // TestABeatThatFailsSendsWhatIsDue: one thing that is broken holds nothing else up.
 func TestABeatThatFailsSendsWhatIsDue(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {

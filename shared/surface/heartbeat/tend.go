@@ -170,7 +170,8 @@ func (b *beat) sends() bool { return *b.look.unsent+*b.look.stale > 0 }
 
 // send is the last act of a beat, without its lane: it does what was decided and is
 // still to be done, calls that a person has approved, turns that are to go on, messages
-// whose thread is free again. Whoever decided sends at once; a beat finds what got lost.
+// whose thread is free again, and what was said in the beat itself. Whoever decided
+// sends at once; a beat finds what got lost.
 func (b *beat) send(ctx context.Context) error {
 	if !b.sends() {
 		return nil

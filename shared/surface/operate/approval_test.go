@@ -1,15 +1,18 @@
 package operate_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/approval"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
+	"github.com/lanekeeper/lanekeeper/shared/thread"
 )
 
 var all = approval.Filter{}
@@ -119,5 +122,31 @@ func TestAForkWaitsForAPerson(t *testing.T) {
 			t.Errorf("it is %+v, the model was told %+v", e, told[len(told)-1])
 		}
 		w.mustBeFree(t)
+	})
+}
+
+// TestWhatIsSaidAfterWordsFromOutsideIsApproved: a run that has read them says nothing to
+// people before a person has looked; then it does, as the execution that asked.
+func TestWhatIsSaidAfterWordsFromOutsideIsApproved(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		to := must(w.Threads.Open(t.Context(), w.Workspace, thread.Thread{Channel: "log", Address: "grace"}))(t).ID
+		w.think(script(t, calls("", "save_memory", geese), calls("", "search_memory", `{"words": "geese"}`),
+			calls("", "send_message", fmt.Sprintf(`{"thread_id": %q, "body": "Geese fly in a V."}`, to)), says("It waits."), says("She knows.")))
+		r := w.said(t, operate.Turn{Message: "Tell Grace what you know of geese."})
+		sent := func() []outbox.Entry {
+			entries, _, err := w.Threads.Outbox(t.Context(), w.Workspace, to, outbox.Filter{Limit: 10})
+			return must(entries, err)(t)
+		}
+		if r.Status != operate.Waiting || len(r.Approvals) != 1 || len(sent()) != 0 {
+			t.Fatalf("got %+v, said %+v", r, sent())
+		}
+		must(w.Approvals.Approve(t.Context(), w.Workspace, r.Approvals[0], "user:ada", nil))(t)
+		w.drain(t)
+		if got := sent(); len(got) != 1 || got[0].Status != outbox.Ready || got[0].Execution != r.Execution {
+			t.Errorf("said %+v", got)
+		}
+		if e := w.execution(t, r.Execution); e.Status != run.Completed {
+			t.Errorf("it is %+v", e)
+		}
 	})
 }

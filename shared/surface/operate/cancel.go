@@ -93,6 +93,9 @@ func (s *turn) cancel(ctx context.Context, tx *db.Tx, skills *skill.Set, e run.E
 			stays = append(stays, effect)
 		}
 	}
+	if _, err := s.Threads.Release(ctx, tx, e.ID); err != nil {
+		return err
+	}
 	s.stays = stays
 	s.Log.Record(ctx, tx.Later(), activity.Entry{
 		Agent: activity.Operator, Surface: trace.Operate, Skill: "operate." + string(s.multitask), Status: activity.Success,

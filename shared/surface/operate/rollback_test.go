@@ -11,7 +11,9 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/memory"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
+	"github.com/lanekeeper/lanekeeper/shared/thread"
 )
 
 const geese = `{"category": "fact", "content": "Geese fly in a V."}`
@@ -93,6 +95,41 @@ func TestARollbackListsWhatWasApproved(t *testing.T) {
 				first.end(t)
 				if want := []operate.Effect{{Call: "1.1", Skill: "pay", Status: status}}; !slices.Equal(second.NotUndone, want) {
 					t.Errorf("what stays is %+v, want %+v", second.NotUndone, want)
+				}
+			})
+		})
+	}
+}
+
+// TestATurnSpeaksAndLetsGo has a turn say something to a person, which is said once it
+// has ended, or been interrupted; its thread is free then. A rollback takes it back.
+func TestATurnSpeaksAndLetsGo(t *testing.T) {
+	for _, mode := range []operate.Multitask{operate.Enqueue, operate.Interrupt, operate.Rollback} {
+		t.Run(string(mode), func(t *testing.T) {
+			onEach(t, func(t *testing.T, w *world) {
+				to := must(w.Threads.Open(t.Context(), w.Workspace, thread.Thread{Channel: "log", Address: "grace"}))(t).ID
+				h := newThinking()
+				w.think(script(t, calls("", "send_message", fmt.Sprintf(`{"thread_id": %q, "body": "Hello"}`, to)), h.then("Said."), says("Fine.")))
+				first := w.saying(operate.Turn{Message: "Greet Grace."})
+				<-h.asked
+				if got := must(w.Threads.Get(t.Context(), w.Workspace, to))(t).Lock.Holder; got != <-first.begun {
+					t.Errorf("the thread is %s's", got)
+				}
+				if mode != operate.Enqueue {
+					w.said(t, operate.Turn{Message: "Wait.", Multitask: mode})
+				}
+				close(h.answer)
+				first.end(t)
+				if got := must(w.Threads.Get(t.Context(), w.Workspace, to))(t).Lock; got.Holder != "" {
+					t.Errorf("the thread is held: %+v", got)
+				}
+				sent, _, err := w.Threads.Outbox(t.Context(), w.Workspace, to, outbox.Filter{Limit: 10})
+				want := outbox.Ready
+				if mode == operate.Rollback {
+					want = outbox.Superseded
+				}
+				if err != nil || len(sent) != 1 || sent[0].Status != want {
+					t.Errorf("the message is %+v, %v", sent, err)
 				}
 			})
 		})

@@ -181,6 +181,8 @@ func newWorld(t testing.TB, e dbtest.Env) *world {
 	box, workspaces := must(outbox.New(d, ids, mathrand.Float64))(t), must(workspace.New(d))(t)
 	w.objectives, w.memories, w.automations = must(objective.New(d, ids))(t), must(memory.New(d, ids))(t), must(automation.New(d, ids))(t)
 	builtin := slices.Concat(must(objective.Skills(w.objectives))(t), must(memory.Skills(w.memories, w.clock.Now))(t), must(automation.Skills(w.automations))(t))
+	threads := must(thread.New(d, runs, box, ids, log))(t)
+	builtin = append(builtin, must(thread.Skills(threads, func(_, _, _ string) error { return nil }))(t)...)
 	set := must(skill.NewSet(append(builtin, w.note(), w.pay(), w.knock())...))(t)
 	skills := func(context.Context, db.Workspace, trace.Surface) (*skill.Set, error) { return set, nil }
 	approvals := must(approval.New(approval.Deps{
@@ -188,9 +190,13 @@ func newWorld(t testing.TB, e dbtest.Env) *world {
 		Settled: func(ctx context.Context, b *db.Batch, a approval.Approval) { w.Decided(ctx, b, a) },
 	}))(t)
 	w.Operate = &operate.Operate{
-		DB: d, Lanes: lanes, Runs: runs, Log: acts, Outbox: box, Workspaces: workspaces, Threads: must(thread.New(d, runs, box, ids, log))(t), Approvals: approvals,
+		DB: d, Lanes: lanes, Runs: runs, Log: acts, Outbox: box, Workspaces: workspaces, Threads: threads, Approvals: approvals,
 		Reason: &reason.Runner{
 			Runs: runs, Lanes: lanes, Log: acts, Approvals: waiting{approvals}, Queues: queue.New(queue.Options{}), Slog: log, Clock: w.clock.Now,
+			Release: func(ctx context.Context, tx lane.Tx, execution string) error {
+				_, err := threads.Release(ctx, tx, execution)
+				return err
+			},
 		},
 		Skills: skills, IDs: ids, Slog: log, Instance: "test",
 	}

@@ -1,0 +1,96 @@
+package app_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/live"
+	"github.com/lanekeeper/lanekeeper/shared/queue"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/thread"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// agentOn is an agent of a laptop's.
+func agentOn(t testing.TB, e dbtest.Env) *app.Agent {
+	t.Helper()
+	core := app.NewCore(e.DB, app.Config{LLMProvider: "demo"}, slog.New(slog.DiscardHandler), func(context.Context) (awssdk.Config, error) {
+		return awssdk.Config{}, errors.New("no AWS here")
+	})
+	a, err := app.NewAgent(core, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// TestALongWaitIsTold: whoever follows the workspace sees it. Once the agent is closed
+// nothing more is let in.
+func TestALongWaitIsTold(t *testing.T) {
+	e := dbtest.New(t, dbtest.OnSQLite)
+	a := agentOn(t, e)
+	ctx, cancel := context.WithTimeout(trace.WithWorkspace(t.Context(), string(e.Workspace)), 2500*time.Millisecond)
+	defer cancel()
+	never := func(context.Context) (int, error) { return 0, errors.New("it has the lane's only place") }
+	_, err := queue.Do(t.Context(), a.Reason.Queues, queue.Job{Lane: "cron"}, func(context.Context) (int, error) {
+		_, err := queue.Do(ctx, a.Reason.Queues, queue.Job{Lane: "cron", Class: queue.User}, never) // of another chain
+		return 0, err
+	})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+	told, _, err := a.Events.Read(t.Context(), e.Workspace, live.Cursor{}, []string{"queue.waiting"}, 10)
+	if err != nil || len(told) != 1 || told[0].Subject != "cron" {
+		t.Errorf("told %+v, %v", told, err)
+	}
+	if err := a.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := queue.Do(t.Context(), a.Reason.Queues, queue.Job{}, never); !errors.Is(err, queue.ErrClosed) {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+// TestTheAgentSpeaks: over a channel that is wired, as an execution that lets go of the
+// thread when it ends.
+func TestTheAgentSpeaks(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+		a := agentOn(t, e)
+		say := func(channel, address string) (string, run.StepStatus) {
+			t.Helper()
+			th, err := a.Threads.Open(t.Context(), e.Workspace, thread.Thread{Channel: channel, Address: address})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx := trace.With(t.Context(), "op_0mh8c1v2q_a7x2p1k9d4")
+			used, err := a.Operate.RunSkill(ctx, e.Workspace, "send_message", fmt.Appendf(nil, `{"thread_id": %q, "body": "Hello"}`, th.ID))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return th.ID, used.Status
+		}
+		if _, status := say("operate", "ada"); status != run.Errored {
+			t.Errorf("where nobody hears it: %s", status)
+		}
+		th, status := say("log", "ada")
+		if status != run.Succeeded {
+			t.Fatal(status)
+		}
+		if held, err := a.Threads.Get(t.Context(), e.Workspace, th); err != nil || held.Lock.Holder != "" {
+			t.Errorf("the thread is %+v, %v", held, err)
+		}
+		a.Tend(t.Context(), e.Workspace)
+		spoken, _, err := a.Threads.Messages(t.Context(), e.Workspace, th, 0, 10)
+		if err != nil || len(spoken) != 1 || spoken[0].Body != "Hello" || spoken[0].Role != thread.Assistant {
+			t.Errorf("said %+v, %v", spoken, err)
+		}
+	})
+}

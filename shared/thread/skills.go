@@ -1,0 +1,105 @@
+package thread
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/invalid"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+//go:embed *.md
+var texts embed.FS
+
+// Skills are the built-in skills on threads. deliverable says what keeps a text from a
+// person, with an [invalid.Error].
+func Skills(s *Store, deliverable func(channel, address, body string) error) ([]skill.Skill, error) {
+	k, err := skill.Define(texts, "send_message", skill.Skill{
+		Sends: true, Undo: s.unsend,
+		Run: func(ctx context.Context, tx lane.Tx, c skill.Call) (any, error) {
+			sent, err := s.speak(ctx, tx, c, deliverable)
+			if err != nil {
+				return nil, refused(err)
+			}
+			out := map[string]any{"success": true, "queued": sent.Queued, "message_id": sent.ID}
+			if sent.Queued {
+				out["position"] = sent.Position
+			}
+			return out, nil
+		},
+	})
+	return []skill.Skill{k}, err
+}
+
+// speak sends what a call says, as the execution that made the call: that has the
+// thread from then on until it ends. One that has ended when a person approves its
+// call has no thread any more; its message is queued.
+func (s *Store) speak(ctx context.Context, tx lane.Tx, c skill.Call, deliverable func(channel, address, body string) error) (Sent, error) {
+	var args struct {
+		Thread uuid.UUID `json:"thread_id"`
+		Body   string    `json:"body"`
+	}
+	if err := json.Unmarshal(c.Arguments, &args); err != nil {
+		return Sent{}, skill.Refuse("the arguments could not be read")
+	}
+	var found []Thread
+	if err := tx.Each(ctx, collect(&found), s.q.Get, args.Thread.String(), -Idle.Milliseconds()); err != nil {
+		return Sent{}, fmt.Errorf("read thread: %w", err)
+	}
+	if len(found) == 0 {
+		return Sent{}, skill.Refuse("there is no such thread")
+	}
+	if err := deliverable(found[0].Channel, found[0].Address, args.Body); err != nil {
+		return Sent{}, err
+	}
+	return s.Send(ctx, tx, Outgoing{Thread: found[0].ID, Execution: trace.Execution(ctx), Body: secret.RedactorFrom(ctx).Text(args.Body), Key: c.Key, Late: true})
+}
+
+// refused turns what the model can mend, or is to know, into a [skill.Refusal].
+func refused(err error) error {
+	if wrong, ok := errors.AsType[*invalid.Error](err); ok {
+		return skill.Refuse("it can't be said in this thread: %s", wrong)
+	}
+	if unsent, ok := errors.AsType[*outbox.StatusError](err); ok {
+		return skill.Refuse("the message was not said: %s", unsent)
+	}
+	for _, mendable := range []error{ErrFull, ErrKey} {
+		if errors.Is(err, mendable) {
+			return skill.Refuse("%s", mendable)
+		}
+	}
+	return err
+}
+
+// unsend takes back a message that nobody has tried to send.
+func (s *Store) unsend(ctx context.Context, tx *db.Tx, arguments, result json.RawMessage) (bool, error) {
+	var args struct {
+		Thread uuid.UUID `json:"thread_id"`
+	}
+	var was struct {
+		ID uuid.UUID `json:"message_id"`
+	}
+	if errors.Join(json.Unmarshal(arguments, &args), json.Unmarshal(result, &was)) != nil {
+		return false, nil //nolint:nilerr // what can't be read is not taken back
+	}
+	thread := args.Thread.String()
+	if _, err := s.head(ctx, tx, thread); err != nil {
+		return false, fmt.Errorf("take back a message of thread %s: %w", thread, err)
+	}
+	n, err := tx.Exec(ctx, s.q.Unsend, was.ID.String(), thread)
+	if err != nil {
+		return false, fmt.Errorf("take back message %s: %w", was.ID, err)
+	}
+	s.settle(tx.Later(), "", nil, thread) // it may have had the thread
+	return n > 0, nil
+}
