@@ -104,20 +104,21 @@ func (e *Executor) attempt(ctx context.Context, j *job) error {
 		e.Slog.WarnContext(ctx, "an approval is not to be executed", "approval", j.ID, "status", j.Status)
 		return nil // as when it was executed, and the mark on its row was lost
 	}
+	j.open = j.StartedAt != nil
 	if err := e.halted(ctx, j); err != nil {
 		return err
 	}
 	k, err := e.Store.skill(ctx, j.claimed.Workspace, j.Approval)
 	switch {
 	case errors.Is(err, ErrSkillGone):
-		return e.finish(ctx, j, outcome{message: ErrSkillGone.Error()})
+		return e.unmade(ctx, j, ErrSkillGone.Error())
 	case err != nil:
 		return err
 	case !j.intact():
-		return e.finish(ctx, j, outcome{message: "the stored call is not the one that was approved"})
+		return e.unmade(ctx, j, "the stored call is not the one that was approved")
 	}
 	if violations := k.Check(j.Input()); len(violations) > 0 {
-		return e.finish(ctx, j, outcome{message: "the arguments don't fit the skill's parameters any more: " + violations[0].String()})
+		return e.unmade(ctx, j, "the arguments don't fit the skill's parameters any more: "+violations[0].String())
 	}
 	j.skill, j.limit = k, cmp.Or(k.Timeout, j.limit)
 	j.call = skill.Call{
@@ -128,6 +129,16 @@ func (e *Executor) attempt(ctx context.Context, j *job) error {
 		return e.reach(ctx, j)
 	}
 	return e.run(ctx, j)
+}
+
+const cutOff = "the call was cut off, and may have had its effect"
+
+// unmade records why the call is not made, or not made again.
+func (e *Executor) unmade(ctx context.Context, j *job, why string) error {
+	if j.open {
+		why = cutOff + "; it is not made again: " + why
+	}
+	return e.finish(ctx, j, outcome{message: why, uncertain: j.open})
 }
 
 // halted puts the call off while a person has switched off its skill, its agent or

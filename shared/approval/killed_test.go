@@ -101,6 +101,50 @@ func TestKilledBetweenTheStartAndTheResult(t *testing.T) {
 	})
 }
 
+// TestACallThatWasBegunAndCantBeMadeAgainIsUncertain whatever has become of its skill
+// meanwhile, and also where that can't be read any more. One that was not begun fails.
+func TestACallThatWasBegunAndCantBeMadeAgainIsUncertain(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		for name, c := range map[string]struct {
+			change func(w *world, id string)
+			why    string
+		}{
+			"gone":     {func(w *world, _ string) { *w.skills = nil }, approval.ErrSkillGone.Error()},
+			"tampered": {func(w *world, id string) { w.exec(t, w.q.Tamper, id, `{"text":"b"}`) }, "the stored call is not the one that was approved"},
+			"changed": {func(w *world, _ string) {
+				k := w.post(true)
+				k.Parameters = []byte(`{"type": "object", "required": ["to"]}`)
+				*w.skills = []skill.Skill{k}
+			}, "the arguments don't fit the skill's parameters any more: missing property 'to'"},
+			"unreadable": {func(w *world, _ string) { *w.skills = []skill.Skill{{Name: "post"}, {Name: "post"}} }, "the call could not be made in 20 tries"},
+		} {
+			for _, begun := range []bool{true, false} {
+				w := newWorld(t, w.fresh(t))
+				id := w.approved(t, "post", `{"text":"a"}`)
+				calls := 0
+				if begun {
+					w.interrupt(w.over) // its result can't be written
+					w.drain(t)
+					calls = 1
+				}
+				c.change(w, id)
+				for range approval.MaxAttempts {
+					w.over()
+					w.drain(t)
+				}
+				message, row := c.why, outbox.Sent
+				switch {
+				case begun && name == "unreadable":
+					message, row = "uncertain: "+c.why, outbox.Uncertain
+				case begun:
+					message, row = cutOff+"; it is not made again: "+c.why, outbox.Uncertain
+				}
+				w.mustEnd(t, id, message, row, calls)
+			}
+		}
+	})
+}
+
 // The call is made, and its result can't be written: for all that the next one
 // knows, the process was killed there.
 func TestKilledBetweenTheCallAndItsResult(t *testing.T) {

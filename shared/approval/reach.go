@@ -13,10 +13,9 @@ import (
 
 // reach makes a call that has its effect outside, in no transaction.
 func (e *Executor) reach(ctx context.Context, j *job) error {
-	if j.StartedAt != nil && !j.skill.Keyed {
-		return e.finish(ctx, j, outcome{uncertain: true, class: skill.Theirs, message: "the call was cut off, and may have had its effect"})
+	if j.open && !j.skill.Keyed {
+		return e.finish(ctx, j, outcome{uncertain: true, class: skill.Theirs, message: cutOff})
 	}
-	j.open = j.StartedAt != nil
 	if !j.open {
 		err := e.Lanes.InHold(ctx, j.hold, func(_ context.Context, tx lane.Tx) error {
 			tx.Later().Exec(e.Store.q.Start, j.ID)

@@ -34,7 +34,7 @@ import (
 func (r *Runner) settle(ctx context.Context, job Job, s *state) error {
 	for len(s.pending) > 0 {
 		group := r.group(ctx, job, s)
-		if err := r.decline(ctx, job, s, group); err != nil || s.strikes > job.Retries {
+		if err := r.decline(ctx, job, s, group); err != nil || s.beyond(job.Retries) != "" {
 			return err // beyond its tries nothing more is made
 		}
 		if err := r.perform(ctx, job, s, group); err != nil {
@@ -53,9 +53,6 @@ func (r *Runner) perform(ctx context.Context, job Job, s *state, group []verdict
 		if v.runs() {
 			calls = append(calls, v)
 		}
-	}
-	if err := r.begin(ctx, job, s, calls); err != nil {
-		return err
 	}
 	if len(calls) == 1 {
 		return r.make(ctx, job, s, calls[0])
@@ -97,29 +94,18 @@ func classOf(s trace.Surface) queue.Class {
 	return queue.Background
 }
 
-// begin records that calls with an effect outside begin: were they cut off, nobody
+// begin records that a call with an effect outside begins: were it cut off, nobody
 // would know otherwise.
-func (r *Runner) begin(ctx context.Context, job Job, s *state, calls []verdict) error {
-	var fresh []verdict
-	for _, v := range calls {
-		if v.skill.Outside() && !s.called[v.call.id] {
-			fresh = append(fresh, v)
-		}
-	}
-	if len(fresh) == 0 {
+func (r *Runner) begin(ctx context.Context, job Job, s *state, v verdict) error {
+	if v.begun {
 		return nil
 	}
 	return r.commit(ctx, s, job.holds(), func(_ context.Context, tx lane.Tx) error {
-		for _, v := range fresh {
-			entry, err := s.add(run.Called, run.Started, v.call.id, "", calledBody{Call: v.call.ToolCall, Skill: v.skill.Name})
-			if err != nil {
-				return err
-			}
-			if err := r.Runs.Append(tx, job.Execution, entry); err != nil {
-				return err
-			}
+		entry, err := s.add(run.Called, run.Started, v.call.id, "", calledBody{Call: v.call.ToolCall, Skill: v.skill.Name})
+		if err != nil {
+			return err
 		}
-		return nil
+		return r.Runs.Append(tx, job.Execution, entry)
 	})
 }
 
@@ -276,7 +262,7 @@ func (r *Runner) writeResult(ctx context.Context, tx lane.Tx, job Job, s *state,
 		o.output = known.JSON(o.output)
 	}
 	entry := activity.Entry{
-		Agent: job.Agent, Surface: job.Execution.Surface, Skill: v.call.Name, Status: activity.Success,
+		Agent: job.Agent, Surface: job.Execution.Surface, Skill: cmp.Or(s.called[v.call.id], v.call.Name), Status: activity.Success,
 		Input: o.input, Output: o.output, Duration: o.took,
 		Execution: job.Execution.ID, ParentExecution: job.Execution.Parent, Attempt: job.Execution.Attempt,
 	}
@@ -298,12 +284,10 @@ func (r *Runner) writeResult(ctx context.Context, tx lane.Tx, job Job, s *state,
 		content = fromOutside + content
 	}
 	body := resultBody{
-		Call: v.call.ToolCall, Skill: entry.Skill, Digest: digest(entry.Skill, o.input, content), Times: 1,
+		Call: v.call.ToolCall, Skill: entry.Skill, Digest: digest(entry.Skill, o.input, content),
 		Result: llm.ToolResult{CallID: v.call.ID, Name: v.call.Name, Content: shortened(content), IsError: o.status != run.Succeeded},
 	}
-	if body.Digest == s.same.digest {
-		body.Times = s.same.times + 1
-	}
+	body.Times = s.before[body.Digest] + 1
 	if body.Times >= maxSame {
 		body.Result.Content += fmt.Sprintf("\n(This same call has brought this same result %d times in a row. Do something else, or answer.)", body.Times)
 	}

@@ -44,7 +44,7 @@ func (m *till) Reserve(_ context.Context, c reason.Cost) (int, reason.Settle, er
 	}, nil
 }
 
-// off are the agents and models that are switched off.
+// off are the agents, models and skills ("skill:pay") that are switched off.
 type off []string
 
 func (o off) Run(agent string, models ...string) string {
@@ -54,7 +54,7 @@ func (o off) Run(agent string, models ...string) string {
 	return ""
 }
 
-func (off) Skill(string) string { return "" }
+func (o off) Skill(name string) string { return o.Run("skill:" + name) }
 
 func switches(names ...string) func(context.Context, db.Workspace) (reason.Halts, error) {
 	return func(context.Context, db.Workspace) (reason.Halts, error) { return off(names), nil }

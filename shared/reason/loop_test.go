@@ -286,23 +286,41 @@ func TestTheMistakesOfOneAnswerAreOneStrike(t *testing.T) {
 	})
 }
 
-func TestASuccessResetsTheStrikes(t *testing.T) {
+// TestATurnOfGoodCallsResetsTheStrikesOfTheirTools and of no other: a good call beside
+// a bad one, or another tool's, changes nothing.
+func TestATurnOfGoodCallsResetsTheStrikesOfTheirTools(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		job := w.job(t, echo())
-		job.Retries = 1
-		bad := llmtest.Call("nothing", `{}`)
-		m := llmtest.Script(t, bad, llmtest.Call("echo_back", `{"text": "a"}`), bad, llmtest.Call("echo_back", `{"text": "b"}`), bad, llmtest.Call("nothing", `{}`, "echo_back", `{"text": "x"}`))
-		if out := w.run(t, m, job); out.Status != run.Stalled || out.ModelCalls != 6 {
-			t.Errorf("got %+v", out)
-		}
-		job = w.job(t, echo())
-		job.Retries = 1
-		both := func(text string) llmtest.Step {
-			return llmtest.Call("echo_back", `{"text": "`+text+`"}`, "nothing", `{}`)
-		}
-		m = llmtest.Script(t, both("a"), both("b"), both("c"), both("d"), llmtest.Say("done"))
-		if out := w.run(t, m, job); out.Status != run.Completed {
-			t.Errorf("got %+v", out)
+		alone := echo()
+		alone.Name, alone.Serial = "alone", true
+		text := func(n int) string { return fmt.Sprintf(`{"text": "%d"}`, n) }
+		for name, c := range map[string]struct {
+			answer func(n int) []string // from 0
+			stalls int                  // after so many; 0: never
+		}{
+			"a bad call in each":             {func(int) []string { return []string{"echo_back", `{}`} }, 3},
+			"beside one of another tool":     {func(n int) []string { return []string{"alone", text(n), "echo_back", `{}`} }, 3},
+			"beside one of the same tool":    {func(n int) []string { return []string{"echo_back", `{}`, "echo_back", text(n)} }, 3},
+			"behind one of the same tool":    {func(n int) []string { return []string{"alone", text(n), "alone", `{}`} }, 3},
+			"other arguments each time":      {func(n int) []string { return []string{"alone", text(n), "echo_back", fmt.Sprintf(`{"x": %d}`, n)} }, 3},
+			"between those of another":       {func(n int) []string { return [][]string{{"nothing", `{}`}, {"echo_back", text(n)}}[n%2] }, 5},
+			"between those of the same":      {func(n int) []string { return [][]string{{"echo_back", `{}`}, {"echo_back", text(n)}}[n%2] }, 0},
+			"another tool that is not there": {func(n int) []string { return []string{fmt.Sprint("nothing", n), `{}`} }, 3},
+		} {
+			job := w.job(t, echo(), alone)
+			steps := []llmtest.Step{}
+			want, last := run.Stalled, c.stalls
+			if c.stalls == 0 {
+				want, last = run.Completed, 8
+			}
+			for n := range last {
+				steps = append(steps, llmtest.Call(c.answer(n)...))
+			}
+			if want == run.Completed {
+				steps = append(steps, llmtest.Say("done"))
+			}
+			if out := w.run(t, llmtest.Script(t, steps...), job); out.Status != want || out.ModelCalls != len(steps) {
+				t.Errorf("%s: %+v", name, out)
+			}
 		}
 	})
 }

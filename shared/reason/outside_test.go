@@ -165,6 +165,92 @@ func TestAnUnkeyedCallThatWasCutOffIsUncertainAndNotMadeAgain(t *testing.T) {
 	})
 }
 
+// TestACallThatWasCutOffAndMeetsAnotherWorldIsUncertain: it is not said that it was not
+// made, and no person is asked to make it under another key.
+func TestACallThatWasCutOffAndMeetsAnotherWorldIsUncertain(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		for name, change := range map[string]func(*reason.Runner, *skill.Skill){
+			"it is switched off": func(r *reason.Runner, _ *skill.Skill) {
+				r.Switches = switches("skill:pay")
+			},
+			"it requires approval": func(_ *reason.Runner, k *skill.Skill) { k.RequiresApproval = true },
+			"it is gone":           func(_ *reason.Runner, k *skill.Skill) { k.Name = "other" },
+			"its parameters are others": func(_ *reason.Runner, k *skill.Skill) {
+				k.Parameters = json.RawMessage(`{"type": "object", "required": ["sum"]}`)
+			},
+			"it is keyed no more":      func(_ *reason.Runner, k *skill.Skill) { k.Keyed = false },
+			"it works in the database": func(_ *reason.Runner, k *skill.Skill) { *k = does("pay", anything, fineSkill) },
+		} {
+			var o outside
+			pay := sends("pay", func(_ context.Context, c skill.Call) (any, error) { o.reached(c); return "paid", nil })
+			pay.Keyed = true
+			job := w.cutOff(t, pay)
+			r := w.runner(llmtest.Script(t, llmtest.Say("a person has to look")))
+			q := &waiting{}
+			r.Approvals = q
+			change(r, &pay)
+			job.Skills = set(t, pay)
+			out, err := r.Run(job.Under(t.Context()), job)
+			if err != nil || out.Status != run.Completed || len(o.keys) != 1 || len(q.asked) > 0 || !slices.Equal(out.Uncertain, []string{"pay"}) {
+				t.Errorf("%s: made %d times, asked for %v, the run is %+v, %v", name, len(o.keys), q.asked, out, err)
+			}
+			if got := w.results(t, job)[0]; !got.IsError || !strings.Contains(got.Content, "not known") {
+				t.Errorf("%s: the result is %+v", name, got)
+			}
+			if got := w.actions(t, job); len(got) != 1 || got[0].Skill != "pay" || !strings.HasPrefix(got[0].Error, "uncertain: ") {
+				t.Errorf("%s: the log says %+v", name, got)
+			}
+		}
+	})
+}
+
+// TestACallThatWasCutOffIsUncertainInARunThatStallsBeforeIt.
+func TestACallThatWasCutOffIsUncertainInARunThatStallsBeforeIt(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		s := &stage{world: w, ran: &counts{}}
+		entry := func(seq int, kind run.Kind, call, body string) run.Entry {
+			return run.Entry{Seq: seq, Step: 1, Kind: kind, Status: run.Succeeded, Call: call, Body: json.RawMessage(body)}
+		}
+		job := s.cutAt(t, play{steps: 20}, []run.Entry{
+			entry(1, run.Input, "", `{"messages": []}`),
+			entry(2, run.Model, "", `{"message": {"role": "assistant", "calls": [{"id": "a", "name": "pay", "arguments": "{}"}, {"id": "b", "name": "gone", "arguments": "{}"}]}}`),
+			entry(3, run.Called, "1.1", `{"skill": "pay"}`),
+		})
+		pay := sends("pay", func(context.Context, skill.Call) (any, error) { return nil, errors.New("made again") })
+		pay.Keyed = true
+		job.Skills = set(t, pay)
+		if out := w.run(t, llmtest.Script(t), job); out.Status != run.Stalled || !slices.Equal(out.Uncertain, []string{"pay"}) {
+			t.Errorf("the run is %+v", out)
+		}
+	})
+}
+
+// TestACallThatHadNoTurnWasNotMade: the time ends while it waits, and it is made later,
+// key or not.
+func TestACallThatHadNoTurnWasNotMade(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		var o outside
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		slow := sends("slow", func(_ context.Context, c skill.Call) (any, error) {
+			o.reached(c)
+			cancel()
+			return "done", nil
+		})
+		job := w.job(t, slow)
+		r := w.runner(llmtest.Script(t, llmtest.Call("slow", `{"n": 1}`, "slow", `{"n": 2}`, "slow", `{"n": 3}`)))
+		r.Queues = queue.New(queue.Options{Lanes: map[string]queue.Limits{reason.Lane: {MaxConcurrent: 1}}})
+		out, err := r.Run(job.Under(ctx), job)
+		if err != nil || out.Status != run.Parked || len(o.keys) != 1 {
+			t.Errorf("after %d calls it is %+v, %v", len(o.keys), out, err)
+		}
+		out = w.run(t, llmtest.Script(t, llmtest.Say("done")), job)
+		if out.Status != run.Completed || len(o.keys) != 3 || len(out.Uncertain) > 0 {
+			t.Errorf("after %d calls it is %+v", len(o.keys), out)
+		}
+	})
+}
+
 // TestACallWhoseAnswerIsLostIsMadeAgainOnlyUnderAKey: at most three times, and then
 // its effect is uncertain.
 func TestACallWhoseAnswerIsLostIsMadeAgainOnlyUnderAKey(t *testing.T) {

@@ -19,6 +19,9 @@ import (
 // none, records that its effect is uncertain.
 func (r *Runner) reach(ctx context.Context, job Job, s *state, v verdict, call skill.Call) error {
 	begun := r.Clock()
+	if err := r.begin(ctx, job, s, v); err != nil {
+		return err
+	}
 	o, err := r.tries(ctx, job, s, v.skill, call)
 	if err != nil {
 		return err

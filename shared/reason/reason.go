@@ -99,7 +99,7 @@ type Job struct {
 // Outcome is how a run ended.
 type Outcome struct {
 	Status  run.Status // completed, parked, stalled or failed
-	Reason  string     // why it did not complete
+	Reason  string     // why it did not complete, or what its answer lacks
 	Answer  string     // the model's last words
 	Summary string     // what was accomplished, for a run that did not complete
 	// Halted says that the next run would end alike: the model fails, its budget is
@@ -150,7 +150,7 @@ func (r *Runner) loop(ctx context.Context, job Job, s *state) (Outcome, error) {
 				return s.outcome(run.Stalled, why), nil
 			}
 			if s.answered {
-				return s.outcome(run.Completed, ""), nil
+				return s.ended(), nil
 			}
 			if stop := s.stop(ctx, job.Stops); stop != nil {
 				return s.outcome(stop.Status, stop.Reason), nil

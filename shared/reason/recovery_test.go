@@ -250,6 +250,41 @@ func TestScriptedRunsOfBadCalls(t *testing.T) {
 	})
 }
 
+// TestTheLastCallOfAnAnswerThatWasCutOffIsNotMade however whole its arguments look:
+// a provider leaves out what did not come. Those before it are.
+func TestTheLastCallOfAnAnswerThatWasCutOffIsNotMade(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		b := &bench{}
+		for i, scope := range []string{"database", "outside"} {
+			k := skill.Skill{Name: "purge_" + scope, Scope: skill.External, Parameters: json.RawMessage(`{"type": "object", "properties": {"before": {"type": "string"}}}`)}
+			if i == 0 {
+				k.Run = func(_ context.Context, _ lane.Tx, c skill.Call) (any, error) { return b.use(k.Name, c) }
+			} else {
+				k.Do = func(_ context.Context, c skill.Call) (any, error) { return b.use(k.Name, c) }
+			}
+			b.skills = append(b.skills, k)
+		}
+		for _, k := range b.skills {
+			for _, stop := range []llm.StopReason{llm.StopMaxTokens, llm.StopRefusal} {
+				for _, arguments := range []string{``, ` `, `{}`, `{ }`, `{`, `{"bef`, `{"before": "20`, `{"before": "2020"}`} {
+					cut := func(req llm.Request) (llm.Response, error) {
+						resp, err := llmtest.Call(k.Name, `{"before": "first"}`, k.Name, arguments)(req)
+						resp.StopReason = stop
+						return resp, err
+					}
+					job := w.job(t, b.skills...)
+					out := w.run(t, llmtest.Script(t, cut, llmtest.Call(k.Name, `{"before": "again"}`), llmtest.Say("done")), job)
+					want := []made{{k.Name, `{"before":"first"}`}, {k.Name, `{"before":"again"}`}}
+					if r := w.results(t, job); out.Status != run.Completed || !slices.Equal(b.made, want) || !r[1].IsError || !strings.Contains(r[1].Content, "cut off") {
+						t.Errorf("%s after %q of %s: made %v, told %+v, ended %s", stop, arguments, k.Name, b.made, r, out.Status)
+					}
+					b.made = nil
+				}
+			}
+		}
+	})
+}
+
 // differ holds that the model is told different things of an unknown name and of
 // bad arguments.
 func differ(t testing.TB, notes map[string]string) {

@@ -2,6 +2,7 @@ package reason_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,6 +32,36 @@ func TestTheSameCallWithTheSameResultIsALoop(t *testing.T) {
 			if told := strings.Contains(r.Content, "3 times in a row"); told != (i == 2) {
 				t.Errorf("result %d is %q", i+1, r.Content)
 			}
+		}
+	})
+}
+
+// TestALoopOfCallsSideBySideIsSeen in whatever order they stand.
+func TestALoopOfCallsSideBySideIsSeen(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		n := 0
+		counts := does("counts", anything, func(context.Context, lane.Tx, skill.Call) (any, error) { n++; return n, nil })
+		a, b, other := []string{"echo_back", `{"text": "a"}`}, []string{"echo_back", `{"text": "b"}`}, []string{"counts", `{}`}
+		for name, answers := range map[string][][]string{
+			"two":                 {slices.Concat(a, b), slices.Concat(b, a), slices.Concat(a, b), slices.Concat(b, a)},
+			"beside another":      {slices.Concat(a, other), slices.Concat(other, a), slices.Concat(a, other), slices.Concat(a, other)},
+			"beside a bad one":    {a, slices.Concat(a, []string{"nothing", `{}`}), slices.Concat([]string{"nothing", `{}`}, a), a},
+			"twice in one answer": {slices.Concat(a, a), a, a, a},
+		} {
+			var steps []llmtest.Step
+			for _, calls := range answers {
+				steps = append(steps, llmtest.Call(calls...))
+			}
+			job := w.job(t, echo(), counts)
+			out := w.run(t, llmtest.Script(t, steps...), job)
+			if out.Status != run.Stalled || out.Steps != 4 || !strings.Contains(out.Reason, "echo_back brought the same result 4 times in a row") {
+				t.Errorf("%s: the run is %+v", name, out)
+			}
+		}
+		job := w.job(t, echo())
+		many := slices.Concat(a, a, a, a, a) // in one answer it is no loop yet
+		if out := w.run(t, llmtest.Script(t, llmtest.Call(many...), llmtest.Say("done")), job); out.Status != run.Completed {
+			t.Errorf("the run is %+v", out)
 		}
 	})
 }

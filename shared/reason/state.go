@@ -72,23 +72,26 @@ type facts struct {
 	messages []llm.Message
 	summary  string // of earlier ones, at the end of the first
 	trust    run.Trust
-	asked    run.Trust       // when the last answer was given: what its calls go by
-	cut      bool            // the last answer hit its limit
-	context  int             // tokens that the messages take, about
-	pending  []pendingCall   // calls of the last answer without a result
-	called   map[string]bool // of them, those that have begun in the world outside
+	asked    run.Trust         // when the last answer was given: what its calls go by
+	ending   llm.StopReason    // why the last answer ended
+	context  int               // tokens that the messages take, about
+	pending  []pendingCall     // calls of the last answer without a result
+	called   map[string]string // of them, those that have begun in the world outside: their skill
 	results  []llm.ToolResult
-	said     string      // the model's last words
-	waits    []string    // approvals that calls wait for, and whose end was not told
-	fresh    []run.Entry // added in this transaction
-	answered bool        // the last answer asked for no call
-	strikes  int         // answers in a row with a call that could not be made, and none since that could
-	missed   int         // the step of the last strike
+	said     string          // the model's last words
+	waits    []string        // approvals that calls wait for, and whose end was not told
+	fresh    []run.Entry     // added in this transaction
+	answered bool            // the last answer asked for no call
+	strikes  int             // answers in a row with a call that could not be made, and none since that could
+	missed   int             // the step of the last strike
+	misses   map[string]miss // by tool
 	struck   Struck
-	done     []string // skills that succeeded, in order
-	open     []string // skills of which it is not known whether they had their effect
-	same     sameness
-	made     outcome // of the call that ran last
+	done     []string       // skills that succeeded, in order
+	open     []string       // skills of which it is not known whether they had their effect
+	same     map[string]int // how often in a row the calls of the last answer brought the same, by digest
+	before   map[string]int // those of the answer before it
+	looped   sameness       // beyond what is allowed
+	made     outcome        // of the call that ran last
 }
 
 // Struck is a call that could not be made, and what the model was told of it.
@@ -104,9 +107,16 @@ func (s Struck) tried() json.RawMessage {
 
 // sameness is how often in a row a call brought the same.
 type sameness struct {
-	digest string
-	times  int
-	skill  string
+	skill string
+	times int
+}
+
+// miss counts the answers with a call of a tool that could not be made. Another
+// tool's success changes nothing of it, one of its own does, in an answer without
+// such a call.
+type miss struct {
+	times int
+	step  int // of the last one
 }
 
 // pendingCall is a call with its place in the execution.
@@ -167,17 +177,25 @@ func (s *facts) fold(e run.Entry) error {
 	case run.Model:
 		return folded(e, func(b modelBody) error { return s.foldAnswer(e.Step, b) })
 	case run.Called:
-		s.called = maps.Clone(s.called) // it may be undone
-		if s.called == nil {
-			s.called = map[string]bool{}
-		}
-		s.called[e.Call] = true
+		return folded(e, func(b calledBody) error {
+			s.called = with(s.called, e.Call, b.Skill)
+			return nil
+		})
 	case run.Result:
 		return folded(e, func(b resultBody) error { return s.foldResult(e, b) })
 	case run.Note:
 		return folded(e, s.foldCompacted)
 	}
 	return nil
+}
+
+// with is a copy of m with one more: what a transaction adds may be undone.
+func with[V any](m map[string]V, key string, v V) map[string]V {
+	if m = maps.Clone(m); m == nil {
+		m = map[string]V{}
+	}
+	m[key] = v
+	return m
 }
 
 func folded[B any](e run.Entry, fold func(B) error) error {
@@ -195,7 +213,10 @@ func (s *facts) foldAnswer(step int, b modelBody) error {
 	s.Steps, s.ModelCalls, s.Usage = step, s.ModelCalls+1, s.Usage.Plus(b.Usage)
 	s.messages = append(s.messages, b.Message)
 	s.answered, s.said = len(b.Message.Calls) == 0, cmp.Or(b.Message.Text, s.said)
-	s.cut = b.StopReason == llm.StopMaxTokens
+	s.ending = b.StopReason
+	if len(s.same) > 0 {
+		s.before, s.same = s.same, nil
+	}
 	s.context, s.asked = b.Usage.TotalTokens(), s.trust
 	s.results, s.called = make([]llm.ToolResult, len(b.Message.Calls)), nil
 	for i, c := range b.Message.Calls {
@@ -214,8 +235,12 @@ func (s *facts) foldResult(e run.Entry, b resultBody) error {
 	s.context += tokens(b.Result.Content)
 	if len(s.pending) == 0 {
 		s.messages = append(s.messages, llm.Message{Role: llm.RoleTool, Results: slices.Clone(s.results)})
+		defer s.forgive()
 	}
 	if b.Skill == "" {
+		if m := s.misses[b.Call.Name]; m.step != s.Steps {
+			s.misses = with(s.misses, b.Call.Name, miss{m.times + 1, s.Steps})
+		}
 		if s.missed != s.Steps { // the model learns of an answer's mistakes all at once
 			s.strikes++
 		}
@@ -223,7 +248,12 @@ func (s *facts) foldResult(e run.Entry, b resultBody) error {
 		return nil
 	}
 	s.strikes, s.missed, s.struck = 0, 0, Struck{}
-	s.same = sameness{b.Digest, b.Times, b.Skill}
+	if b.Digest != "" {
+		s.same = with(s.same, b.Digest, b.Times)
+	}
+	if b.Times > maxSame {
+		s.looped = sameness{b.Skill, b.Times}
+	}
 	s.made = outcome{status: e.Status, message: b.Result.Content}
 	if e.Status == run.Succeeded {
 		s.made = outcome{status: e.Status, output: plainly(b.Result.Content), waits: b.Waits}
@@ -237,6 +267,16 @@ func (s *facts) foldResult(e run.Entry, b resultBody) error {
 		s.done = append(s.done, b.Skill)
 	}
 	return nil
+}
+
+// forgive forgets the misses of the tools of which the last answer has right calls
+// only.
+func (s *facts) forgive() {
+	for _, r := range s.results {
+		if m := s.misses[r.Name]; m.times > 0 && !r.IsError && m.step != s.Steps {
+			s.misses = with(s.misses, r.Name, miss{})
+		}
+	}
 }
 
 // foldCompacted lets a summary stand for messages; it joins the one before them,
@@ -293,21 +333,6 @@ func size(messages []llm.Message) int {
 	return n
 }
 
-// stalled says why a run gets nowhere; empty: it does.
-func (s *facts) stalled(job Job) string {
-	switch {
-	case s.strikes > job.Retries:
-		return fmt.Sprintf("%d answers in a row asked for calls that could not be made, the last to %s", s.strikes, clip(s.struck.Tool, maxName))
-	case s.same.times > maxSame:
-		return fmt.Sprintf("the same call of %s brought the same result %d times in a row", s.same.skill, s.same.times)
-	}
-	return ""
-}
-
-// maxSame is how often in a row the same call may bring the same result: then the
-// model is told so, and its next repetition ends the run.
-const maxSame = 3
-
 func (s *facts) stop(ctx context.Context, stops []Stop) *Stopped {
 	for _, stop := range stops {
 		if st := stop(ctx, s.Progress); st != nil {
@@ -321,6 +346,11 @@ func (s *facts) outcome(status run.Status, reason string) Outcome {
 	out := Outcome{
 		Status: status, Reason: reason, Answer: s.said, Trust: s.trust, Progress: s.Progress,
 		Struck: s.struck, Uncertain: s.open, Waits: s.waits,
+	}
+	for _, c := range s.pending {
+		if name, begun := s.called[c.id]; begun && status != run.Parked { // nobody resumes it
+			out.Uncertain = append(slices.Clone(out.Uncertain), name)
+		}
 	}
 	if status != run.Completed {
 		out.Summary = "nothing was done yet"

@@ -135,6 +135,46 @@ func TestWhatTheModelsErrorMeansForTheRun(t *testing.T) {
 	})
 }
 
+// TestHowTheAnswerEndedIsHowTheRunDoes: what broke off, or was declined, is no answer.
+func TestHowTheAnswerEndedIsHowTheRunDoes(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		for _, c := range []struct {
+			stop   llm.StopReason
+			text   string
+			want   run.Status
+			reason string
+		}{
+			{llm.StopEndTurn, "done", run.Completed, ""},
+			{llm.StopEndTurn, "", run.Completed, ""},
+			{llm.StopSequence, "done", run.Completed, ""},
+			{"", "done", run.Completed, ""}, // of an old journal
+			{llm.StopMaxTokens, "It was", run.Completed, "cut off"},
+			{llm.StopMaxTokens, " \n", run.Stalled, "before it had said anything"},
+			{llm.StopRefusal, "", run.Failed, "declined"},
+			{llm.StopRefusal, "I can't help with that.", run.Failed, "declined"},
+			{llm.StopOther, "", run.Failed, "broke off"},
+			{llm.StopOther, "It is so.", run.Completed, ""}, // some servers have names of their own for an end
+		} {
+			job := w.job(t, echo())
+			last := func(req llm.Request) (llm.Response, error) {
+				resp, err := llmtest.Say(c.text)(req)
+				resp.StopReason = c.stop
+				return resp, err
+			}
+			out := w.run(t, llmtest.Script(t, llmtest.Call("echo_back", `{"text": "x"}`), last), job)
+			if out.Status != c.want || (c.reason == "") != (out.Reason == "") || !strings.Contains(out.Reason, c.reason) || out.Answer != c.text {
+				t.Errorf("%s, %q: %+v", c.stop, c.text, out)
+			}
+			if again := w.run(t, llmtest.Script(t), job); again.Status != out.Status || again.Reason != out.Reason {
+				t.Errorf("%s, %q: resumed it is %+v", c.stop, c.text, again)
+			}
+			if flagged := len(w.actions(t, job)); (w.close(t, job, out).Error != "") != (c.want != run.Completed) || flagged != 1 {
+				t.Errorf("%s, %q: %d lines in the log", c.stop, c.text, flagged)
+			}
+		}
+	})
+}
+
 func TestTheEndOfTheContextParksTheRun(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		for _, where := range []string{"before", "model", "answered", "skill", "between"} {

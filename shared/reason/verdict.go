@@ -36,22 +36,31 @@ type verdict struct {
 	arguments json.RawMessage // as the skill gets them
 	refusal   string          // for the model: it can't be made
 	waits     string          // why a person must approve it
-	uncertain bool            // it was begun and cut off, and can't be made again
+	begun     bool            // it was begun before, and cut off
+	uncertain bool            // it was, and can't be made again
 }
 
 // runs reports whether the call is to be made now.
 func (v verdict) runs() bool { return v.refusal == "" && v.waits == "" && !v.uncertain }
 
-// judge decides on a call. Nothing runs here.
+// judge decides on a call. Nothing runs here. One that was begun is made again under
+// its key, or it is uncertain, whatever has become of its skill meanwhile.
 func (r *Runner) judge(ctx context.Context, job Job, s *state, c pendingCall) verdict {
-	v := verdict{call: c}
-	k, ok := job.Skills.Find(c.Name)
-	if s.called[c.id] {
-		if meant := job.meant(k, c); meant == nil || !meant.Keyed {
-			v.skill, v.uncertain = meant, true
-			return v
-		}
+	v := r.weigh(ctx, job, s, c)
+	if _, v.begun = s.called[c.id]; v.begun && !(v.runs() && v.skill.Keyed) {
+		v.refusal, v.waits, v.uncertain = "", "", true
 	}
+	return v
+}
+
+// weigh decides on a call that is made for the first time.
+func (r *Runner) weigh(ctx context.Context, job Job, s *state, c pendingCall) verdict {
+	v := verdict{call: c}
+	if s.cut() && c.index == len(s.results)-1 {
+		v.refusal = "Your answer was cut off in this call, and nothing was done. Make the call again, whole, in a shorter answer."
+		return v
+	}
+	k, ok := job.Skills.Find(c.Name)
 	if !ok {
 		v.refusal = unknownTool(job.Skills, c.Name)
 		return v
@@ -62,7 +71,7 @@ func (r *Runner) judge(ctx context.Context, job Job, s *state, c pendingCall) ve
 	}
 	arguments, ok := c.Arguments.Object()
 	if !ok {
-		if arguments, ok = repair.Object(string(c.Arguments), s.cut); !ok {
+		if arguments, ok = repair.Object(string(c.Arguments), s.cut()); !ok {
 			v.refusal = badArguments(k, []skill.Violation{{Problem: "not a JSON object"}})
 			return v
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
@@ -71,6 +72,13 @@ func TestAReflectionThatComesToNothingIsNotRepeated(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		for name, answer := range map[string]pilot{
 			"silent": func(context.Context, task) (llmtest.Step, error) { return llmtest.Say(""), nil },
+			"declined": func(context.Context, task) (llmtest.Step, error) {
+				return func(req llm.Request) (llm.Response, error) {
+					resp, err := llmtest.Say("I can't help with that.")(req)
+					resp.StopReason = llm.StopRefusal
+					return resp, err
+				}, nil
+			},
 			"failed": func(context.Context, task) (llmtest.Step, error) { return nil, errDied },
 		} {
 			w := newWorld(t, e, pilot(obedient))

@@ -228,7 +228,7 @@ func (s *turn) leave(ctx context.Context) {
 type Reply struct {
 	Status    Status
 	Answer    string
-	Reason    string // why it is not completed
+	Reason    string // why it is not completed, or what its answer lacks
 	Execution string
 	Trace     trace.ID
 	Thread    string

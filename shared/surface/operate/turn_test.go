@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/run"
@@ -101,6 +102,41 @@ func TestAModelThatFailsEndsTheTurn(t *testing.T) {
 			t.Errorf("got %+v", r)
 		}
 		w.mustBeFree(t)
+	})
+}
+
+// TestATurnIsNeverWithoutAWord: who asked is told what became of it.
+func TestATurnIsNeverWithoutAWord(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		for _, c := range []struct {
+			stop         llm.StopReason
+			text         string
+			want         operate.Status
+			reply, spoke string
+		}{
+			{llm.StopEndTurn, "", operate.Completed, "has said nothing", "has said nothing"},
+			{llm.StopRefusal, "", operate.Stalled, "declined", "(stopped: the model declined"},
+			{llm.StopOther, "", operate.Stalled, "broke off", "(stopped: the model broke off"},
+			{llm.StopMaxTokens, "", operate.Stalled, "before it had said anything", "(stopped: the model reached the limit"},
+			{llm.StopMaxTokens, "It was", operate.Completed, "cut off", "It was\n\n(the answer was cut off"},
+		} {
+			w.think(script(t, func(context.Context, llm.Request, func(string)) (llm.Response, error) {
+				r := text(c.text)
+				r.StopReason = c.stop
+				return r, nil
+			}))
+			r := w.said(t, operate.Turn{Message: "Hello."})
+			if r.Status != c.want || !strings.Contains(r.Answer+r.Reason, c.reply) {
+				t.Errorf("%s, %q: got %+v", c.stop, c.text, r)
+			}
+			if got := w.spoken(t, r.Thread); len(got) != 2 || !strings.Contains(got[1], c.spoke) {
+				t.Errorf("%s, %q: the thread is %q", c.stop, c.text, got)
+			}
+			logged := slices.ContainsFunc(w.actions(t, "operate"), func(e activity.Entry) bool { return e.Execution == r.Execution })
+			if logged != (c.want == operate.Completed) {
+				t.Errorf("%s, %q: logged as done: %v", c.stop, c.text, logged)
+			}
+		}
 	})
 }
 

@@ -229,6 +229,9 @@ func (s *turn) end(ctx context.Context, job reason.Job, out reason.Outcome, took
 	if out.Status == run.Parked && out.Halted { // the next run would end alike: the person is told
 		out.Status = run.Failed
 	}
+	if out.Status == run.Completed && strings.TrimSpace(out.Answer) == "" {
+		out.Answer = "(The agent is done, and has said nothing.)"
+	}
 	s.exec.Status = out.Status
 	last, cancel := lastly(ctx)
 	defer cancel()
@@ -279,8 +282,11 @@ func clip(s string, n int) string {
 
 // answerOf is what the thread keeps of how a run ended.
 func answerOf(out reason.Outcome) string {
-	if out.Status == run.Completed || out.Status == run.Waiting {
+	switch {
+	case out.Status == run.Waiting, out.Status == run.Completed && out.Reason == "":
 		return out.Answer
+	case out.Status == run.Completed:
+		return out.Answer + "\n\n(" + out.Reason + ")"
 	}
 	stopped := fmt.Sprintf("(stopped: %s; %s)", out.Reason, out.Summary)
 	if out.Answer == "" {

@@ -1,0 +1,57 @@
+package reason
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+)
+
+// stalled says why a run gets nowhere; empty: it does.
+func (s *facts) stalled(job Job) string {
+	why := s.beyond(job.Retries)
+	if why == "" && s.looped.times > 0 {
+		why = fmt.Sprintf("the same call of %s brought the same result %d times in a row", s.looped.skill, s.looped.times)
+	}
+	return why
+}
+
+// beyond says which calls that can't be made were tried too often; empty: none was.
+func (s *facts) beyond(retries int) string {
+	if s.strikes > retries {
+		return fmt.Sprintf("%d answers in a row asked for calls that could not be made, the last to %s", s.strikes, clip(s.struck.Tool, maxName))
+	}
+	for _, tool := range slices.Sorted(maps.Keys(s.misses)) {
+		if n := s.misses[tool].times; n > retries {
+			return fmt.Sprintf("%d answers asked for calls of %s that could not be made", n, clip(tool, maxName))
+		}
+	}
+	return ""
+}
+
+// cut reports whether the last answer broke off: its last call is not what the model
+// meant, even where it looks whole.
+func (s *facts) cut() bool { return s.ending == llm.StopMaxTokens || s.ending == llm.StopRefusal }
+
+// ended is the end of a run whose last answer asks for no call.
+func (s *facts) ended() Outcome {
+	silent := strings.TrimSpace(s.messages[len(s.messages)-1].Text) == ""
+	switch {
+	case s.ending == llm.StopRefusal:
+		return s.outcome(run.Failed, "the model declined to answer")
+	case s.ending == llm.StopOther && silent: // with words it is a server with names of its own
+		return s.outcome(run.Failed, "the model broke off its answer, and did not say why")
+	case s.ending == llm.StopMaxTokens && silent:
+		return s.outcome(run.Stalled, "the model reached the limit of an answer's length before it had said anything")
+	case s.ending == llm.StopMaxTokens:
+		return s.outcome(run.Completed, "the answer was cut off at the limit of its length")
+	}
+	return s.outcome(run.Completed, "")
+}
+
+// maxSame is how often in a row the same call may bring the same result: then the
+// model is told so, and its next repetition ends the run.
+const maxSame = 3
