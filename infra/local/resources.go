@@ -38,6 +38,7 @@ func resources() []resource {
 		{"threads", "conversations, and who has them", []string{"id", "channel", "address", "queued"}, []string{"force-unlock", "outbox"}},
 		{"heals", "what self-healing took out of use", []string{"id", "skill", "code", "status", "probeAt"}, []string{"undo"}},
 		{"kill-switches", "what people have stopped", []string{"id", "scope", "target", "reason", "setBy", "releasedBy"}, []string{"release"}},
+		{"circuits", "models that are not asked for now; delete resets one", []string{"name", "state", "reason", "until"}, nil},
 		{"budgets", "what may be spent", []string{"id", "scope", "scopeId", "allocated", "remaining"}, []string{"projection"}},
 		{"workspaces", "the tenants", []string{"id", "slug", "name", "role"}, nil},
 		{"members", "who belongs to the workspace", []string{"userId", "email", "role"}, nil},

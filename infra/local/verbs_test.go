@@ -94,6 +94,8 @@ func testVerbs(t *testing.T, h home) {
 	says(t, h.must(exitDone, "kill-switches").out, "nobody")
 	h.must(exitDone, "kill-switches", "delete", stop.ID)
 	says(t, h.must(exitDone, "heals").out, "There are no heals.")
+	says(t, h.must(exitDone, "circuits").out, "There are no circuits.")
+	says(t, h.must(exitFailed, "circuits", "delete", "openai:1a2b3c4d/org/small").err, "there is nothing here")
 	says(t, h.must(exitUsage, "budgets", "create", "nonsense").err, "expected JSON")
 	says(t, h.must(exitFailed, "objectives", "show", "nonsense").err, "path.id")
 

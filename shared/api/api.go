@@ -30,6 +30,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/live"
+	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
 	"github.com/lanekeeper/lanekeeper/shared/memory"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/run"
@@ -76,6 +77,8 @@ type Deps struct {
 	Heals       *heal.Store
 	Budgets     *budget.Store
 	Threads     *thread.Store
+	// Circuits are of the models of all workspaces.
+	Circuits *resilient.Store
 	// Reachable says whether a channel has such addresses.
 	Reachable func(channel, address string) error
 

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 // checkLimit is how long a part may take to say that it is there.
@@ -18,6 +21,17 @@ type healthAnswer struct {
 	Database string `json:"database,omitempty" enum:"connected,down"`
 	Valkey   string `json:"valkey,omitempty" enum:"connected,down,disabled"`
 	Gateway  string `json:"gateway,omitempty" enum:"reachable,unreachable,disabled"`
+
+	Circuits      []circuitItem `json:"circuits,omitempty" doc:"Models that are not asked for now, or on trial; left out: every one is asked"`
+	LastHeartbeat *lastBeat     `json:"lastHeartbeat,omitempty" doc:"The beat that began last, skipped ones don't count; left out: there was none"`
+}
+
+// lastBeat is the beat of the workspace that began last.
+type lastBeat struct {
+	At         time.Time  `json:"at"`
+	AgeSeconds int        `json:"ageSeconds" minimum:"0"`
+	Status     run.Status `json:"status"`
+	TraceID    trace.ID   `json:"traceId"`
 }
 
 type healthOutput struct {
@@ -53,9 +67,28 @@ func (s *server) health(ctx context.Context, _ *struct{}) (*healthOutput, error)
 	}
 	if by, _ := auth.From(ctx); by.Role == "" { // a stranger, an agent, or a site, whose key everybody can read
 		h = healthAnswer{Status: h.Status}
+	} else if h.Database == "connected" {
+		s.there(ctx, "agent", func(ctx context.Context) error { return s.pulse(ctx, &h) })
 	}
 	out.Body = h
 	return out, nil
+}
+
+// shownCircuits is how many circuits the health tells of.
+const shownCircuits = 50
+
+// pulse tells how the workspace's agent is.
+func (s *server) pulse(ctx context.Context, h *healthAnswer) (err error) {
+	if h.Circuits, err = s.circuits(ctx, shownCircuits); err != nil {
+		return err
+	}
+	beats, _, err := s.Runs.List(ctx, workspace(ctx), run.Filter{Surface: trace.Heartbeat, Subject: lane.Heartbeat, Limit: 1})
+	if err != nil || len(beats) == 0 {
+		return err
+	}
+	at := beats[0].CreatedAt.UTC()
+	h.LastHeartbeat = &lastBeat{at, int(max(0, s.Clock().Sub(at)).Seconds()), beats[0].Status, beats[0].Trace}
+	return nil
 }
 
 func (s *server) there(ctx context.Context, part string, check func(context.Context) error) bool {

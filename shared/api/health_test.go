@@ -6,15 +6,23 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/db/postgres"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 // down makes the API work over a Postgres that is not there.
@@ -29,7 +37,7 @@ func down(t testing.TB) func(*api.Deps) {
 		from := deps(t, d)
 		to.DB, to.Lanes, to.Runs, to.Log, to.Secrets, to.Skills = from.DB, from.Lanes, from.Runs, from.Log, from.Secrets, from.Skills
 		to.Approvals, to.Operate = from.Approvals, from.Operate
-		to.Automations, to.Heals, to.Budgets, to.Threads = from.Automations, from.Heals, from.Budgets, from.Threads
+		to.Automations, to.Heals, to.Budgets, to.Threads, to.Circuits = from.Automations, from.Heals, from.Budgets, from.Threads, from.Circuits
 		to.People, to.Sessions, to.Events = from.People, from.Sessions, from.Events
 		to.Objectives, to.Memories, to.Workspaces = from.Objectives, from.Memories, from.Workspaces
 	}
@@ -81,6 +89,72 @@ func TestHealthOfParts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestHealthOfTheAgent: who works here sees which models are left alone, and that the
+// heart beats; an admin has a model asked again.
+func TestHealthOfTheAgent(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		key := resilient.Key{Provider: "openai:1a2b3c4d", Model: "org/small"}
+		if _, err := w.Circuits.Failed(t.Context(), w.Workspace, key, llm.ClassBilling, 0); err != nil {
+			t.Fatal(err)
+		}
+		beat := run.Execution{ID: ids(), Agent: activity.Operator, Surface: trace.Heartbeat, Trace: w.Traces.New(trace.Heartbeat), Subject: lane.Heartbeat, Attempt: 1}
+		hold, err := w.Lanes.Acquire(t.Context(), lane.Request{Workspace: w.Workspace, Lane: lane.Heartbeat, Holder: "someone"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Lanes.InHold(t.Context(), hold, func(_ context.Context, tx lane.Tx) error { return w.Runs.Start(tx, beat) }); err != nil {
+			t.Fatal(err)
+		}
+		type circuit struct {
+			Name, State, Reason string
+			Until               time.Time
+		}
+		var h struct {
+			Circuits      []circuit
+			LastHeartbeat struct {
+				At              time.Time
+				AgeSeconds      int
+				Status, TraceID string
+			}
+		}
+		got := w.call(t, http.MethodGet, "/health", member, "")
+		if err := json.Unmarshal(got.body, &h); err != nil || got.status != 200 {
+			t.Fatalf("%d %s", got.status, got.body)
+		}
+		if len(h.Circuits) != 1 || h.Circuits[0].Name != "openai:1a2b3c4d/org/small" || h.Circuits[0].State != "paused" || h.Circuits[0].Reason != "billing" ||
+			time.Until(h.Circuits[0].Until).Round(time.Minute) != time.Hour {
+			t.Errorf("the circuits: %s", got.body)
+		}
+		if b := h.LastHeartbeat; b.Status != "running" || b.TraceID != string(beat.Trace) || b.AgeSeconds > 60 || time.Since(b.At) > time.Minute {
+			t.Errorf("the last beat: %s", got.body)
+		}
+		if got := w.call(t, http.MethodGet, "/health", "", ""); string(got.body) != `{"status":"healthy"}`+"\n" {
+			t.Errorf("without a token: %s", got.body)
+		}
+		var page struct{ Items []circuit }
+		if got := w.call(t, http.MethodGet, "/api/v1/circuits", member, ""); json.Unmarshal(got.body, &page) != nil || !slices.Equal(page.Items, h.Circuits) {
+			t.Errorf("the listing: %s", got.body)
+		}
+
+		path := "/api/v1/circuits/" + url.PathEscape(h.Circuits[0].Name)
+		if got := w.call(t, http.MethodDelete, path, member, ""); got.status != 403 {
+			t.Errorf("a member resets it: %d", got.status)
+		}
+		if got := w.call(t, http.MethodDelete, path, admin, ""); got.status != 204 {
+			t.Errorf("an admin resets it: %d %s", got.status, got.body)
+		}
+		if got := w.call(t, http.MethodDelete, path, admin, ""); got.status != 404 {
+			t.Errorf("again: %d %s", got.status, got.body)
+		}
+		if got := w.call(t, http.MethodGet, "/api/v1/circuits", member, ""); !strings.Contains(string(got.body), `"items":[]`) {
+			t.Errorf("afterwards: %s", got.body)
+		}
+		if got := w.call(t, http.MethodGet, "/api/v1/activity?skill=circuits.reset", member, ""); strings.Count(string(got.body), key.String()) != 1 {
+			t.Errorf("the log: %s", got.body)
+		}
+	})
 }
 
 // A site's key stands in its pages: who has it learns no more than strangers do.

@@ -94,6 +94,8 @@ var right = map[string]struct {
 	"set-kill-switch":         {"/api/v1/kill-switches", `{"scope":"agent","target":"a","reason":"test"}`, 201},
 	"release-kill-switch":     {"/api/v1/kill-switches/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f/release", `{}`, 404},
 	"delete-kill-switch":      {"/api/v1/kill-switches/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", "", 404},
+	"list-circuits":           {"/api/v1/circuits", "", 200},
+	"reset-circuit":           {"/api/v1/circuits/openai:0%2Fsmall", "", 404},
 	"list-budgets":            {"/api/v1/budgets", "", 200},
 	"create-budget":           {"/api/v1/budgets", `{"scope":"global","allocated":5,"periodStart":"2030-01-01T00:00:00Z","periodEnd":"2030-02-01T00:00:00Z"}`, 201},
 	"reallocate-budgets":      {"/api/v1/budgets/reallocate", `{"from":"8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f","to":"8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4e","amount":1}`, 422},

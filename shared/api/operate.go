@@ -37,7 +37,7 @@ type talkInput struct {
 type talkAnswer struct {
 	Answer      string         `json:"answer"`
 	Status      operate.Status `json:"status" enum:"completed,stalled,waiting" doc:"waiting: it goes on, after an approval or by itself, and its answer comes into the thread"`
-	Reason      string         `json:"reason,omitempty" doc:"Why it is not completed"`
+	Reason      string         `json:"reason,omitempty" doc:"Why it is not completed, or what its answer lacks"`
 	ExecutionID string         `json:"executionId" format:"uuid"`
 	TraceID     trace.ID       `json:"traceId"`
 	ThreadID    string         `json:"threadId,omitempty" format:"uuid"`

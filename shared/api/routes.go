@@ -222,6 +222,11 @@ func routes(s *server) []route {
 		{method: http.MethodDelete, path: v1 + "/kill-switches/{id}", id: "delete-kill-switch", least: auth.Admin, handler: typed(s.deleteSwitch), refusals: []int{404},
 			caller: "the Engine Room, scripts", summary: "Release a switch; the record of it stays"},
 
+		{method: get, path: v1 + "/circuits", id: "list-circuits", least: auth.Member, handler: typed(s.listCircuits),
+			caller: "lanekeeper circuits, scripts", summary: "The models that are not asked for now, or on trial, and why"},
+		{method: http.MethodDelete, path: v1 + "/circuits/{name}", id: "reset-circuit", least: auth.Admin, handler: typed(s.resetCircuit), refusals: []int{404},
+			caller: "lanekeeper circuits, scripts", summary: "Have a model asked again at once: what was wrong is put right"},
+
 		{method: get, path: v1 + "/budgets", id: "list-budgets", least: auth.Member, handler: typed(s.listBudgets),
 			caller: "the Engine Room, scripts", summary: "The budgets, the latest made first"},
 		{method: post, path: v1 + "/budgets", id: "create-budget", least: auth.Admin, handler: created(s.createBudget), refusals: []int{409},

@@ -31,6 +31,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/live"
+	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
 	"github.com/lanekeeper/lanekeeper/shared/memory"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/run"
@@ -130,11 +131,12 @@ func deps(t testing.TB, d *db.DB) api.Deps {
 	if err := errors.Join(err1, err2, err3); err != nil {
 		t.Fatal(err)
 	}
-	var err4, err5, err6 error
+	var err4, err5, err6, err7 error
 	all.Automations, err4 = automation.New(d, ids)
 	all.Heals, err5 = heal.New(d, ids, all.Skills, all.Automations)
 	all.Budgets, err6 = budget.New(d, ids, time.Now)
-	if err := errors.Join(err4, err5, err6); err != nil {
+	all.Circuits, err7 = resilient.NewStore(d, resilient.Policy{})
+	if err := errors.Join(err4, err5, err6, err7); err != nil {
 		t.Fatal(err)
 	}
 	all.Streams = &api.Streams{Every: 10 * time.Millisecond, For: 50 * time.Millisecond}

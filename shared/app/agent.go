@@ -18,6 +18,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/live"
+	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
 	"github.com/lanekeeper/lanekeeper/shared/memory"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/outbound"
@@ -48,6 +49,7 @@ type Agent struct {
 	Memories    *memory.Store
 	Heals       *heal.Store
 	Budgets     *budget.Store
+	Circuits    *resilient.Store
 	Secrets     *secret.Store
 	Outbound    *outbound.Client
 	Registry    *skill.Registry
@@ -73,7 +75,7 @@ func NewAgent(core *Core, instance string) (*Agent, error) {
 	if err := a.skills(); err != nil {
 		return nil, fmt.Errorf("wire the agent's skills: %w", err)
 	}
-	models, err := newModels(core, a.stopped)
+	models, err := newModels(core, a.Circuits, a.stopped)
 	if err != nil {
 		return nil, fmt.Errorf("wire the agent's models: %w", err)
 	}
@@ -104,7 +106,7 @@ func NewAgent(core *Core, instance string) (*Agent, error) {
 
 func (a *Agent) stores() error {
 	d, ids := a.core.DB, a.core.IDs
-	var errs [12]error
+	var errs [13]error
 	a.Lanes, errs[0] = lane.New(d)
 	a.Runs, errs[1] = run.New(d)
 	a.Log, errs[2] = activity.New(d, ids)
@@ -117,6 +119,7 @@ func (a *Agent) stores() error {
 	a.Memories, errs[9] = memory.New(d, ids)
 	a.Budgets, errs[10] = budget.New(d, ids, a.core.Clock)
 	a.Events, errs[11] = live.NewEvents(d)
+	a.Circuits, errs[12] = resilient.NewStore(d, resilient.Policy{})
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}

@@ -18,9 +18,9 @@ type meter struct {
 }
 
 const (
-	// reserved is for how long a model may think: what is not settled then is free
-	// again.
-	reserved = 90 * time.Second
+	// reserved is longer than a model may take for an answer: what is not settled then is
+	// free again.
+	reserved = 6 * time.Minute
 	// leastAnswer is what an answer must be allowed to have, or it is not asked for.
 	leastAnswer = 256
 )

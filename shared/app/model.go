@@ -24,17 +24,13 @@ import (
 // newModels gives each workspace the configured model: it is tried again, gives
 // way to the next of LLM_MODEL that nobody has switched off, and is left alone for a
 // while after it has failed.
-func newModels(core *Core, stopped func(context.Context, db.Workspace, ...string) (string, error)) (func(db.Workspace) llm.Model, error) {
+func newModels(core *Core, circuits *resilient.Store, stopped func(context.Context, db.Workspace, ...string) (string, error)) (func(db.Workspace) llm.Model, error) {
 	model, err := NewModel(core.Config, core.AWS)
 	if err != nil {
 		return nil, fmt.Errorf("LLM_PROVIDER %s: %w", core.Config.LLMProvider, err)
 	}
 	if core.Config.LLMProvider == demo.Name {
 		return func(db.Workspace) llm.Model { return model }, nil
-	}
-	circuits, err := resilient.NewStore(core.DB, resilient.Policy{})
-	if err != nil {
-		return nil, err
 	}
 	cfg := resilient.Config{
 		Circuits: circuits, Stopped: stopped, Observe: observe(core.Log),

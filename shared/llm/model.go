@@ -16,7 +16,8 @@ type Model interface {
 	// When onDelta is not nil the answer is streamed: onDelta is called in
 	// order, from the calling goroutine, before Generate returns, and what it
 	// gets adds up to the response's text and calls. The response is complete
-	// either way. When Generate fails half-way, what was streamed is void.
+	// either way. An empty delta says only that the model is at work. When Generate
+	// fails half-way, what was streamed is void.
 	//
 	// An error is an *Error; a refusal in the answer itself is no error but
 	// the stop reason StopRefusal. The request is not changed or kept.

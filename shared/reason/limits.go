@@ -138,7 +138,11 @@ func (r *Runner) metered(ctx context.Context, s *state, c Cost, request llm.Requ
 	after := context.WithoutCancel(ctx)
 	resp, err := s.model.Generate(ctx, request, onDelta)
 	if err != nil {
-		if _, failed := settle(after, nil); failed != nil {
+		var used *llm.Response // where an answer was cut off, which is paid for
+		if resp.Usage != (llm.Usage{}) {
+			used = &resp
+		}
+		if _, failed := settle(after, used); failed != nil {
 			r.Slog.WarnContext(ctx, "reservation left to lapse", "error", failed)
 		}
 		return resp, err

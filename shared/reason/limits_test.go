@@ -151,3 +151,22 @@ func TestAReplayIsLimitedAsARunIs(t *testing.T) {
 		}
 	})
 }
+
+// cut is a model whose answer was cut off on the way.
+type cut struct{ llm.Model }
+
+func (cut) Generate(context.Context, llm.Request, func(llm.Delta)) (llm.Response, error) {
+	return llm.Response{Usage: llm.Usage{PromptTokens: 10, CompletionTokens: 5}}, &llm.Error{Class: llm.ClassTimeout, Provider: "script"}
+}
+
+// TestWhatWasCutOffIsPaidFor, as far as it had come.
+func TestWhatWasCutOffIsPaidFor(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		m, job := &till{}, w.job(t, echo())
+		r := w.runner(llmtest.Script(t))
+		r.Model, r.Meter = cut{r.Model}, m
+		if out, err := r.Run(job.Under(t.Context()), job); err != nil || out.Status != run.Parked || m.settled != 1 || m.released != 0 {
+			t.Errorf("%+v, %v; settled %d, released %d", out, err, m.settled, m.released)
+		}
+	})
+}

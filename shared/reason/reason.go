@@ -257,8 +257,9 @@ func (r *Runner) ask(ctx context.Context, job Job, s *state) (*Outcome, error) {
 	return nil, fault.Point(ctx, "model.recorded", job.Execution.ID)
 }
 
-// modelLimit is how long one answer may take.
-const modelLimit = time.Minute
+// modelLimit is how long one answer may take, silence ends it before: as long as it can
+// be within a lease, so that none has to be renewed for it alone.
+const modelLimit = 4*time.Minute + 30*time.Second
 
 // answer asks the model once, in time of its own and under holds that outlast it.
 // failed is the model's own error.

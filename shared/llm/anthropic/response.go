@@ -112,6 +112,7 @@ func (a *answer) Event(e sse.Event) (last bool, err error) {
 		if in.Delta.Type == "text_delta" {
 			return false, a.AddText(in.Delta.Text)
 		}
+		a.Think()
 	case "content_block_stop":
 		return false, a.end(in.Index)
 	case "message_delta":

@@ -45,6 +45,18 @@ func streamed(t testing.TB, in io.Reader) (llm.Response, error) {
 	return resp, nil
 }
 
+// Who thinks is not silent.
+func TestAThoughtIsAnEmptyDelta(t *testing.T) {
+	var got []llm.Delta
+	stream := ended("end_turn", start(0, `{"type":"thinking","thinking":""}`), delta(0, `{"type":"thinking_delta","thinking":"hm"}`), stop(0),
+		event("ping", ""), start(1, `{"type":"text","text":""}`), delta(1, `{"type":"text_delta","text":"yes"}`), stop(1))
+	m := model(t, "http://host.invalid", answering("text/event-stream", strings.NewReader(stream)))
+	_, err := m.Generate(t.Context(), user("go"), func(d llm.Delta) { got = append(got, d) })
+	if diff := cmp.Diff([]llm.Delta{{}, {Text: "yes"}}, got); err != nil || diff != "" {
+		t.Errorf("%v (- want, + got)\n%s", err, diff)
+	}
+}
+
 func start(index int, block string) string {
 	return event("content_block_start", fmt.Sprintf(`,"index":%d,"content_block":%s`, index, block))
 }

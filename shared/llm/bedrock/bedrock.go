@@ -9,7 +9,7 @@
 // that are none travel as {"_raw": "…"}, so that the model sees what it wrote. Names
 // and ids that Bedrock would refuse, of made-up tools and of other providers, are
 // replaced by ones it takes. Calls without any tool on offer are refused; there
-// they are told as text.
+// they are told as text. A model that refuses to stream is asked for the whole.
 //
 // # Failures
 //
@@ -23,11 +23,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime"
 	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime/schemas"
+	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime/types"
 	"github.com/aws/smithy-go/transport/http/protocol/restjson1"
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
@@ -79,16 +81,35 @@ func (m *Model) Generate(ctx context.Context, req llm.Request, onDelta func(llm.
 		return llm.Response{}, failure(ctx, &setupError{err})
 	}
 	var resp llm.Response
-	if onDelta == nil {
-		resp, err = converse(ctx, client, in, callsOf(req.Messages))
-	} else {
+	if onDelta != nil {
 		resp, err = stream(ctx, client, in, callsOf(req.Messages), onDelta)
+	}
+	if onDelta == nil || unstreamed(err) {
+		resp, err = converse(ctx, client, in, callsOf(req.Messages))
+		if onDelta != nil && err == nil {
+			tell(resp, onDelta)
+		}
 	}
 	if err != nil {
 		return llm.Response{}, failure(ctx, err)
 	}
 	resp.Model = cmp.Or(resp.Model, *in.ModelId)
 	return resp, nil
+}
+
+// unstreamed reports whether the model does not stream, or not where there are tools,
+// as some don't that answer in one piece.
+func unstreamed(err error) bool {
+	e, ok := errors.AsType[*types.ValidationException](err)
+	return ok && strings.Contains(e.ErrorMessage(), "streaming")
+}
+
+// tell passes an answer on that has come in one piece.
+func tell(resp llm.Response, onDelta func(llm.Delta)) {
+	onDelta(llm.Delta{Text: resp.Text})
+	for i, c := range resp.Calls {
+		onDelta(llm.Delta{Call: &llm.CallDelta{Index: i, ID: c.ID, Name: c.Name, Arguments: c.Arguments}})
+	}
 }
 
 // connect is the client, made when first needed.

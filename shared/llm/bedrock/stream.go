@@ -100,6 +100,8 @@ func (a *answer) grow(block int32, delta types.ContentBlockDelta) error {
 			c.arguments.WriteString(piece)
 			a.onDelta(llm.Delta{Call: &llm.CallDelta{Index: c.index, Arguments: llm.Arguments(piece)}})
 		}
+	default: // a thought
+		a.onDelta(llm.Delta{})
 	}
 	return nil
 }

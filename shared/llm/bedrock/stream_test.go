@@ -76,6 +76,34 @@ func TestUnknownEvents(t *testing.T) {
 	s.streams(t, llm.Response{Message: llm.Message{Role: llm.RoleAssistant, Text: "hi"}, StopReason: llm.StopEndTurn, Usage: allUsage, Model: model})
 }
 
+// Who thinks is not silent.
+func TestAThoughtIsAnEmptyDelta(t *testing.T) {
+	s := serve(t, streaming(messageStart(), event("contentBlockDelta", `{"contentBlockIndex":0,"delta":{"reasoningContent":{"text":"hm"}}}`),
+		text(1, "hi"), messageStop("end_turn"), metadata()))
+	var got []llm.Delta
+	if _, err := s.model.Generate(t.Context(), say("go"), func(d llm.Delta) { got = append(got, d) }); err != nil || !slices.Equal(got, []llm.Delta{{}, {Text: "hi"}}) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+// Of a model that does not stream where there are tools, or not at all, the whole
+// answer is passed on.
+func TestAModelThatDoesNotStream(t *testing.T) {
+	for _, why := range []string{"This model doesn't support tool use in streaming mode.", "The model is unsupported for streaming."} {
+		s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/converse-stream") {
+				refusal(400, "ValidationException", why)(w, r)
+				return
+			}
+			whole(answerJSON("tool_use", `{"text":"I look."}`, `{"toolUse":{"toolUseId":"A","name":"look","input":{}}}`))(w, r)
+		})
+		s.streams(t, llm.Response{
+			Message:    llm.Message{Role: llm.RoleAssistant, Text: "I look.", Calls: []llm.ToolCall{{ID: "A", Name: "look", Arguments: `{}`}}},
+			StopReason: llm.StopToolUse, Usage: allUsage, Model: model,
+		})
+	}
+}
+
 func TestARoutedPromptSaysWhichModelAnswered(t *testing.T) {
 	s := serve(t, streaming(text(0, "hi"), messageStop("end_turn"),
 		event("metadata", `{"usage":{"inputTokens":1,"outputTokens":2,"totalTokens":3},"trace":{"promptRouter":{"invokedModelId":"chosen"}}}`)))

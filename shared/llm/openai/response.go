@@ -110,6 +110,9 @@ func (a *answer) say(one choice) error {
 		return nil
 	}
 	a.refused = a.refused || said.Refusal != ""
+	if said.Content == "" && said.Refusal == "" && len(said.ToolCalls) == 0 {
+		a.Think()
+	}
 	if err := a.AddText(string(said.Content) + said.Refusal); err != nil {
 		return err
 	}

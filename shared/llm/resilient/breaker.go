@@ -15,7 +15,7 @@ const (
 	fresh = 30 * time.Second
 	// databaseLimit ends a statement about a circuit: no call is to wait for it long.
 	databaseLimit = 2 * time.Second
-	// leaseMargin is how much longer than its try a probe may be silent.
+	// leaseMargin is how much longer than a try a probe may be silent.
 	leaseMargin = 15 * time.Second
 )
 
@@ -104,7 +104,7 @@ func (b *breaker) admit(ctx context.Context, t target) (probe bool, err error) {
 	case left > 0:
 		return false, c.refusal(t.Name(), left)
 	}
-	lease := b.cfg.TryLimit + leaseMargin
+	lease := b.cfg.Silence + leaseMargin
 	limited, cancel := context.WithTimeout(ctx, databaseLimit)
 	defer cancel()
 	claimed, err := b.cfg.Circuits.Claim(limited, b.ws, t.key, lease)

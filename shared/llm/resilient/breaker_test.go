@@ -151,7 +151,7 @@ func TestTwoProcessesAndOneProbe(t *testing.T) {
 			}()
 		}
 		<-asked // by one of them, while the other is refused
-		refused(t, <-results, llm.ClassUnavailable, time.Minute)
+		refused(t, <-results, llm.ClassUnavailable, 105*time.Second)
 		lucky := p.cold(t, resilient.Provider{Model: f}, resilient.Provider{Model: second})
 		if resp, err := lucky.ask(t); err != nil || resp.Text != "second" {
 			t.Errorf("with a second choice: %+v, %v", resp, err)
@@ -199,7 +199,7 @@ func TestARefusedKeyIsNotShownAgain(t *testing.T) {
 // What wants a person is known without asking, unless another can stand in.
 func TestItIsKnownThatNobodyIsAsked(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
-		for class, want := range map[llm.ErrorClass]string{llm.ClassBilling: "first refuses us (billing)", llm.ClassBadRequest: ""} {
+		for class, want := range map[llm.ErrorClass]string{llm.ClassBilling: "first refuses us (billing); once that is put right: lanekeeper circuits delete 'billing/'", llm.ClassBadRequest: ""} {
 			f := resilient.Provider{Model: provider("first", fail(class)), Circuit: string(class)}
 			p := newProcess(t, e, f)
 			if _, err := p.ask(t); err == nil || p.For(e.Workspace).Paused(t.Context()) != want {
@@ -223,10 +223,13 @@ func TestAResetIsNoticed(t *testing.T) {
 		p := newProcess(t, e, resilient.Provider{Model: f})
 		m := p.For(e.Workspace)
 		_, _ = m.Generate(t.Context(), request, nil)
-		if was, err := p.store.Reset(t.Context(), e.Workspace, resilient.Key{Provider: "first"}); err != nil || !was {
-			t.Fatalf("reset: %v, %v", was, err)
+		err := p.DB.Tx(t.Context(), e.Workspace, func(ctx context.Context, tx *db.Tx) error {
+			return p.store.Reset(ctx, tx, resilient.Key{Provider: "first"})
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-		_, err := m.Generate(t.Context(), request, nil)
+		_, err = m.Generate(t.Context(), request, nil)
 		refused(t, err, llm.ClassBilling, time.Hour)
 		p.later.Add(int64(31 * time.Second))
 		if resp, err := m.Generate(t.Context(), request, nil); err != nil || resp.Text != "hi" {
@@ -324,7 +327,7 @@ func TestSilenceOpensACircuit(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		f := provider("first", hang)
 		store := newStore(t, e.DB)
-		w := chain(t, func(c *resilient.Config) { c.Circuits, c.TryLimit = store, time.Millisecond }, resilient.Provider{Model: f})
+		w := chain(t, func(c *resilient.Config) { c.Circuits, c.Silence = store, time.Millisecond }, resilient.Provider{Model: f})
 		m := w.For(e.Workspace)
 		for range 2 {
 			if _, err := m.Generate(t.Context(), request, nil); llm.ClassOf(err) != llm.ClassTimeout {

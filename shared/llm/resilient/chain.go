@@ -35,7 +35,7 @@ type Config struct {
 	Stopped func(ctx context.Context, ws db.Workspace, models ...string) (string, error)
 
 	Tries      int           // of one provider: 3
-	TryLimit   time.Duration // of one try: 45 s
+	Silence    time.Duration // that ends a try, at its beginning or between two pieces of the answer: 90 s
 	Backoff    time.Duration // up to so long before the second try, and twice as long before the next: 500 ms
 	MaxBackoff time.Duration // 8 s
 	MaxWait    time.Duration // what asks for more is not waited for: 30 s
@@ -70,7 +70,7 @@ func New(cfg Config) (*Chain, error) {
 		return nil, errors.New("a chain of models needs a clock, a source of randomness and a log")
 	}
 	cfg.Tries = cmp.Or(cfg.Tries, 3)
-	cfg.TryLimit = cmp.Or(cfg.TryLimit, 45*time.Second)
+	cfg.Silence = cmp.Or(cfg.Silence, 90*time.Second)
 	cfg.Backoff = cmp.Or(cfg.Backoff, 500*time.Millisecond)
 	cfg.MaxBackoff = cmp.Or(cfg.MaxBackoff, 8*time.Second)
 	cfg.MaxWait = cmp.Or(cfg.MaxWait, 30*time.Second)

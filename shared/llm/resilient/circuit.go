@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -42,6 +43,15 @@ func (s State) Can(next State) bool { return slices.Contains(transitions[s], nex
 type Key struct {
 	Provider string
 	Model    string // as it is asked for; empty: the provider's default
+}
+
+// String is the key in one piece, which [ParseKey] reads.
+func (k Key) String() string { return k.Provider + "/" + k.Model }
+
+// ParseKey reads a key: no provider's name has a slash.
+func ParseKey(s string) Key {
+	provider, model, _ := strings.Cut(s, "/")
+	return Key{provider, model}
 }
 
 // Circuit is what is known of one.

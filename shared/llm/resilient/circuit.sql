@@ -6,7 +6,7 @@ SELECT provider, model, state, failures, last_class, opened_at, retry_at, lk_now
 -- name: List
 SELECT provider, model, state, failures, last_class, opened_at, retry_at, lk_now()
   FROM provider_circuits
- WHERE workspace_id = $1
+ WHERE workspace_id = $1 AND state <> 'closed'
  ORDER BY provider, model
  LIMIT $2;
 

@@ -14,12 +14,16 @@
 // the failure is returned at once. Once a piece of an answer was streamed to the
 // caller, nothing is tried again, nowhere: the caller would get it twice.
 //
+// A try may take as long as the caller's context lets it, if something comes all the
+// time: providers are always asked to stream, and 90 s of silence end it. What came by
+// then is void and was paid for: the response beside the error says about how much.
+//
 // # Fallbacks
 //
 // The next model is asked when one does not answer for a reason that may not be the
 // next one's: what is retryable, a key, a bill, an open circuit. Not when the request
-// itself was refused, and none that a person has switched off. A model that used up the time of a whole try is not tried again
-// if there is a next.
+// itself was refused, and none that a person has switched off. A model that fell silent
+// is not tried again if there is a next.
 //
 // # Circuits
 //

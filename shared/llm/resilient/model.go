@@ -3,9 +3,11 @@ package resilient
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
@@ -22,25 +24,26 @@ var _ llm.Model = (*Model)(nil)
 // Name implements [llm.Model]: it is the first choice's.
 func (m *Model) Name() string { return m.cfg.Providers[0].Model.Name() }
 
-// Paused says why no model is asked for now: of each a person has to see to the key or
-// the bill. Empty: one may be asked.
-func (m *Model) Paused(ctx context.Context) (why string) {
+// Paused says why no model is asked for now, and how to have it asked again: of each a
+// person has to see to the key or the bill. Empty: one may be asked.
+func (m *Model) Paused(ctx context.Context) string {
 	targets := m.cfg.targets(llm.Request{})
 	m.breaker.read(ctx, targets)
+	var why []string
 	for _, t := range targets {
 		c, left := m.breaker.look(t.key)
 		if c.State != Paused || left <= 0 {
 			return ""
 		}
-		why = fmt.Sprintf("%s refuses us (%s)", t.Name(), c.Class)
+		why = append(why, fmt.Sprintf("%s refuses us (%s); once that is put right: lanekeeper circuits delete '%s'", t.Name(), c.Class, t.key))
 	}
-	return why
+	return strings.Join(why, "; ")
 }
 
 // Generate implements [llm.Model]. The response says which model answered.
 //
 // When none does, the error is that of the provider that may be back soonest, and
-// its cause names all.
+// its cause names all; the response has about what answers used that were cut off.
 func (m *Model) Generate(ctx context.Context, req llm.Request, onDelta func(llm.Delta)) (llm.Response, error) {
 	if err := llm.Interrupted(ctx, m.Name()); err != nil {
 		return llm.Response{}, err
@@ -60,13 +63,13 @@ func (m *Model) Generate(ctx context.Context, req llm.Request, onDelta func(llm.
 		}
 		failed = append(failed, err)
 		if ctx.Err() != nil || out.begun {
-			return llm.Response{}, err
+			return llm.Response{Usage: out.lost}, err
 		}
 		if class := llm.ClassOf(err); !class.Retryable() && !lasting(class) {
 			break
 		}
 	}
-	return llm.Response{}, verdict(failed)
+	return llm.Response{Usage: out.lost}, verdict(failed)
 }
 
 // stopped reports whether a person has switched a fallback off. One of which that
@@ -84,18 +87,17 @@ func (m *Model) stopped(ctx context.Context, t target) bool {
 
 // output passes the pieces of an answer on and notes that there were some.
 type output struct {
-	onDelta func(llm.Delta)
-	begun   bool
+	onDelta func(llm.Delta) // nil: the caller waits for the whole
+	begun   bool            // the caller has got a piece
+	lost    llm.Usage       // about what answers used that were cut off
 }
 
-func (o *output) sink() func(llm.Delta) {
-	if o.onDelta == nil {
-		return nil
+func (o *output) pass(d llm.Delta) {
+	if o.onDelta == nil || d == (llm.Delta{}) {
+		return
 	}
-	return func(d llm.Delta) {
-		o.begun = true
-		o.onDelta(d)
-	}
+	o.begun = true
+	o.onDelta(d)
 }
 
 // ask asks one provider, up to a few times. rest are those that could be asked
@@ -137,11 +139,41 @@ func (m *Model) ask(ctx context.Context, t target, req llm.Request, out *output,
 	}
 }
 
-// try asks once, within the time of a try.
+// try asks once. The answer is streamed also where the caller waits for the whole: a
+// model that has much to say is told by that from one that has fallen silent, which
+// alone ends the try before ctx does.
 func (m *Model) try(ctx context.Context, t target, req llm.Request, out *output) (llm.Response, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, m.cfg.TryLimit, fmt.Errorf("no answer within %s", m.cfg.TryLimit))
-	defer cancel()
-	return t.Generate(ctx, req, out.sink())
+	trying, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silent := &llm.Error{Class: llm.ClassTimeout, Provider: t.Name(), Err: fmt.Errorf("nothing came for %s", m.cfg.Silence)}
+	timer := time.AfterFunc(m.cfg.Silence, func() { cancel(silent) })
+	defer timer.Stop()
+	flowed, size := false, 0
+	resp, err := t.Generate(trying, req, func(d llm.Delta) {
+		timer.Reset(m.cfg.Silence)
+		flowed, size = true, size+len(d.Text)
+		if d.Call != nil {
+			size += len(d.Call.Name) + len(d.Call.Arguments)
+		}
+		out.pass(d)
+	})
+	if err != nil && ctx.Err() == nil && trying.Err() != nil {
+		err = silent
+	}
+	switch {
+	case err != nil && flowed:
+		out.lost = out.lost.Plus(guess(req, size))
+	case err == nil && resp.Usage == (llm.Usage{}):
+		resp.Usage = guess(req, size)
+	}
+	return resp, err
+}
+
+// guess is about what a call used of which the provider does not say so, at four bytes
+// a token.
+func guess(req llm.Request, answered int) llm.Usage {
+	asked, _ := json.Marshal(req) // requests can be encoded
+	return llm.Usage{PromptTokens: len(asked) / 4, CompletionTokens: (answered + 3) / 4}
 }
 
 const (

@@ -64,7 +64,7 @@ func (s *Store) Load(ctx context.Context, ws db.Workspace, keys []Key) ([]Circui
 	return out, nil
 }
 
-// List gives the circuits that the workspace has had, at most limit, by provider
+// List gives the workspace's circuits that are not closed, at most limit, by provider
 // and model.
 func (s *Store) List(ctx context.Context, ws db.Workspace, limit int) ([]Circuit, error) {
 	var out []Circuit
@@ -116,18 +116,24 @@ func (s *Store) Failed(ctx context.Context, ws db.Workspace, key Key, class llm.
 
 // Succeeded implements [Circuits].
 func (s *Store) Succeeded(ctx context.Context, ws db.Workspace, key Key) error {
-	_, err := s.Reset(ctx, ws, key)
-	return err
+	if _, err := s.db.Exec(ctx, ws, s.q.Close, key.Provider, key.Model); err != nil {
+		return fmt.Errorf("close the circuit of %s: %w", key.Provider, err)
+	}
+	return nil
 }
 
-// Reset closes a circuit for a person who has put right what was wrong, and reports
-// whether there was anything to forget.
-func (s *Store) Reset(ctx context.Context, ws db.Workspace, key Key) (bool, error) {
-	n, err := s.db.Exec(ctx, ws, s.q.Close, key.Provider, key.Model)
-	if err != nil {
-		return false, fmt.Errorf("close the circuit of %s: %w", key.Provider, err)
+// Reset closes a circuit for a person who has put right what was wrong;
+// [db.ErrNoRows] where there is nothing to forget. Who has read it before learns of it
+// within half a minute.
+func (s *Store) Reset(ctx context.Context, tx *db.Tx, key Key) error {
+	n, err := tx.Exec(ctx, s.q.Close, key.Provider, key.Model)
+	if err == nil && n == 0 {
+		err = db.ErrNoRows
 	}
-	return n > 0, nil
+	if err != nil {
+		return fmt.Errorf("reset the circuit of %s: %w", key.Provider, err)
+	}
+	return nil
 }
 
 // Claim implements [Circuits].

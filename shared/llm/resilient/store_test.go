@@ -1,6 +1,7 @@
 package resilient_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -44,6 +45,14 @@ func (s shelf) look(t testing.TB) resilient.Circuit {
 		t.Fatalf("got %v, %v", got, err)
 	}
 	return got[0]
+}
+
+// reset is what a person does.
+func (s shelf) reset(t testing.TB) error {
+	t.Helper()
+	return s.DB.Tx(t.Context(), s.Workspace, func(ctx context.Context, tx *db.Tx) error {
+		return s.Reset(ctx, tx, resilient.ParseKey(key.String()))
+	})
 }
 
 // fails reports failures, and gives the last outcome.
@@ -184,11 +193,14 @@ func TestAKeyThatIsRefusedPausesIt(t *testing.T) {
 			if c := s.fails(t, 1, class, 0); c.State != resilient.Paused || !about(c.RetryIn, time.Hour) {
 				t.Errorf("after a probe it is %+v", c)
 			}
-			if was, err := s.Reset(t.Context(), s.Workspace, key); err != nil || !was || s.look(t).State != resilient.Closed {
-				t.Errorf("reset: %v, %v", was, err)
+			if err := s.reset(t); err != nil || s.look(t).State != resilient.Closed {
+				t.Errorf("reset: %v", err)
 			}
-			if was, err := s.Reset(t.Context(), s.Workspace, key); err != nil || was {
-				t.Errorf("reset again: %v, %v", was, err)
+			if all, err := s.List(t.Context(), s.Workspace, 10); err != nil || len(all) != 0 {
+				t.Errorf("it is still listed: %+v, %v", all, err)
+			}
+			if err := s.reset(t); !errors.Is(err, db.ErrNoRows) {
+				t.Errorf("reset again: %v", err)
 			}
 		})
 	}

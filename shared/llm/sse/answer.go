@@ -44,6 +44,9 @@ func NewAnswer(req llm.Request, onDelta func(llm.Delta)) Answer {
 	return a
 }
 
+// Think passes on that a piece has come which is not for us, such as of a thought.
+func (a *Answer) Think() { a.onDelta(llm.Delta{}) }
+
 // AddText adds to the text.
 func (a *Answer) AddText(piece string) error {
 	if piece == "" {

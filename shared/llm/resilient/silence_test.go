@@ -1,0 +1,154 @@
+package resilient_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/llm/openai"
+	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
+)
+
+// slow is the body of an answer of which a piece comes every while.
+type slow struct {
+	ctx    context.Context
+	pieces []string
+	every  time.Duration
+	hangs  bool // it has no end
+	rest   string
+}
+
+func (s *slow) Read(p []byte) (int, error) {
+	if s.rest == "" && len(s.pieces) == 0 && s.hangs {
+		<-s.ctx.Done()
+	}
+	if s.rest == "" && len(s.pieces) > 0 {
+		select {
+		case <-s.ctx.Done():
+		case <-time.After(s.every):
+			s.rest, s.pieces = s.pieces[0], s.pieces[1:]
+		}
+	}
+	if err := s.ctx.Err(); err != nil {
+		return 0, err
+	}
+	if s.rest == "" {
+		return 0, io.EOF
+	}
+	n := copy(p, s.rest)
+	s.rest = s.rest[n:]
+	return n, nil
+}
+
+func (s *slow) Close() error { return nil }
+
+type doer func(*http.Request) (*http.Response, error)
+
+func (d doer) Do(r *http.Request) (*http.Response, error) { return d(r) }
+
+// slowly is a model over the wire that streams so many pieces, of a thought and then of
+// the answer, one every while.
+func slowly(t *testing.T, every time.Duration, thoughts, words int, hangs bool) (m llm.Model, asked *int) {
+	t.Helper()
+	asked = new(int)
+	m, err := openai.New(openai.Options{BaseURL: "http://model.test/v1", Model: "slow", HTTP: doer(func(r *http.Request) (*http.Response, error) {
+		*asked++
+		body := &slow{ctx: r.Context(), every: every, hangs: hangs}
+		say := func(delta string) {
+			body.pieces = append(body.pieces, fmt.Sprintf("data: {\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":%s}]}\n\n", delta))
+		}
+		for range thoughts {
+			say(`{"reasoning_content":"hm"}`)
+		}
+		for range words {
+			say(`{"content":"word"}`)
+		}
+		if !hangs {
+			body.pieces = append(body.pieces, "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
+		}
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: body}, nil
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, asked
+}
+
+// TestWhoHasMuchToSayHasTheTime: also to think, and also where nobody listens.
+func TestWhoHasMuchToSayHasTheTime(t *testing.T) {
+	for name, listens := range map[string]bool{"streamed": true, "whole": false} {
+		bubble(t, name, func(t *testing.T) {
+			p, asked := slowly(t, time.Second, 100, 200, false)
+			var streamed strings.Builder
+			var listener func(llm.Delta)
+			if listens {
+				listener = func(d llm.Delta) {
+					if d == (llm.Delta{}) {
+						t.Error("a thought was passed on")
+					}
+					streamed.WriteString(d.Text)
+				}
+			}
+			var resp llm.Response
+			var err error
+			d := took(func() {
+				resp, err = chain(t, nil, resilient.Provider{Model: p}).For("ws").Generate(t.Context(), request, listener)
+			})
+			want := strings.Repeat("word", 200)
+			if err != nil || resp.Text != want || listens && streamed.String() != want || *asked != 1 || d != 301*time.Second {
+				t.Errorf("asked %d times, after %s: %d characters, %v", *asked, d, len(resp.Text), err)
+			}
+			if u := resp.Usage; u.CompletionTokens != 200 || u.PromptTokens == 0 { // it did not say so itself
+				t.Errorf("it used %+v", u)
+			}
+		})
+	}
+}
+
+// TestSilenceEndsATry, and what was said by then is paid for.
+func TestSilenceEndsATry(t *testing.T) {
+	for name, c := range map[string]struct {
+		listens bool
+		tries   int
+	}{"streamed": {true, 1}, "whole": {false, 3}} {
+		bubble(t, name, func(t *testing.T) {
+			p, asked := slowly(t, time.Second, 0, 100, true)
+			var listener func(llm.Delta)
+			if c.listens {
+				listener = func(llm.Delta) {}
+			}
+			var resp llm.Response
+			var err error
+			d := took(func() {
+				resp, err = chain(t, nil, resilient.Provider{Model: p}).For("ws").Generate(t.Context(), request, listener)
+			})
+			if llm.ClassOf(err) != llm.ClassTimeout || !strings.Contains(err.Error(), "nothing came for 1m30s") || *asked != c.tries || d != time.Duration(c.tries)*190*time.Second {
+				t.Errorf("asked %d times, after %s: %v", *asked, d, err)
+			}
+			if u := resp.Usage; u.CompletionTokens != c.tries*100 || u.PromptTokens == 0 || resp.Text != "" {
+				t.Errorf("beside the error: %+v", resp)
+			}
+		})
+	}
+}
+
+// TestTheCallersTimeEndsASlowAnswer all the same.
+func TestTheCallersTimeEndsASlowAnswer(t *testing.T) {
+	bubble(t, "slow", func(t *testing.T) {
+		p, asked := slowly(t, time.Second, 0, 1000, false)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		w := chain(t, nil, resilient.Provider{Model: p})
+		var resp llm.Response
+		var err error
+		d := took(func() { resp, err = w.For("ws").Generate(ctx, request, nil) })
+		if llm.ClassOf(err) != llm.ClassTimeout || d != time.Minute || *asked != 1 || resp.Usage.CompletionTokens == 0 {
+			t.Errorf("asked %d times, after %s: %+v, %v", *asked, d, resp, err)
+		}
+	})
+}
