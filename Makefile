@@ -16,7 +16,7 @@ RACE ?= $(patsubst %,./%/...,$(wildcard shared/db shared/lane shared/queue share
 
 # What `make test` tests, and how.
 PKGS       ?= ./...
-TEST_FLAGS ?= -timeout 12m
+TEST_FLAGS ?= -timeout 30m
 
 FUNCTIONS  := $(patsubst functions/%/main.go,%,$(wildcard functions/*/main.go))
 GO_BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w'

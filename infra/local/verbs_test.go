@@ -107,8 +107,8 @@ func testVerbs(t *testing.T, h home) {
 
 	// A slot runs once.
 	payload := filepath.Join(t.TempDir(), "event.json")
-	write(t, payload, `{"source": "lanekeeper.schedule", "slot": "2026-11-20T10:30:00Z"}`)
-	says(t, h.must(exitDone, "trigger", "heartbeat", "--payload", payload).out, "outcome  completed", "2026-11-20T10:30Z")
+	write(t, payload, `{"source": "lanekeeper.schedule", "slot": "2026-01-05T10:30:00Z"}`)
+	says(t, h.must(exitDone, "trigger", "heartbeat", "--payload", payload).out, "outcome  completed", "2026-01-05T10:30Z")
 	says(t, h.must(exitDone, "trigger", "heartbeat", "--payload="+payload).out, "outcome  duplicate")
 	if r := h.feed(`{"full": true}`, "trigger", "--payload", "-", "heartbeat"); r.code != exitDone {
 		t.Errorf("an event on stdin: %+v", r)

@@ -136,8 +136,9 @@ func controlOne(t *testing.T, f *rig.Function, l *rig.Ledger, key string, how in
 	case 0, 1:
 		killed = inv.Kill() == nil
 	case 2:
-		for inv.Freeze() == nil { // until it comes too late
+		for pause := time.Duration(0); inv.Freeze() == nil; pause += time.Millisecond { // until it comes too late
 			inv.Thaw()
+			time.Sleep(pause) // else it is stopped again before it gets the processor
 		}
 	}
 	result, err := inv.Wait(t.Context())

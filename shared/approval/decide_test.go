@@ -409,7 +409,7 @@ func TestListing(t *testing.T) {
 		var all []string
 		for range 5 {
 			all = append([]string{w.request(t, asked("note", `{"text":"a"}`))}, all...)
-			w.Skew.Advance(time.Second)
+			w.Skew.Advance(time.Minute)
 		}
 		w.exec(t, w.q.Become, all[1], approval.Rejected)
 		list := func(f approval.Filter) (ids []string, more bool) {
@@ -447,7 +447,7 @@ func TestListing(t *testing.T) {
 			f.Before = approval.Position{At: last.RequestedAt, ID: last.ID}
 		}
 		same("page by page", walked, all)
-		w.Skew.Advance(72*time.Hour - 4500*time.Millisecond) // the first's time is over
+		w.Skew.Advance(72*time.Hour - 4*time.Minute - 30*time.Second) // the first's time is over
 		got, _ = list(approval.Filter{Status: approval.Expired})
 		same("expired, not noted", got, all[4:])
 		got, _ = list(approval.Filter{Status: approval.Pending})

@@ -165,7 +165,7 @@ func TestFanOut(t *testing.T) {
 		t.Errorf("%d kicks, %d dead letters", len(kicks), len(dead))
 	}
 	for _, ws := range []string{"00000000-0000-7000-8000-000000000001", second} {
-		payload := []byte(`{"workspace":"` + ws + `","slot":"2026-11-20T10:30:00Z"}`)
+		payload := []byte(`{"workspace":"` + ws + `","slot":"2026-01-05T10:30:00Z"}`)
 		if r := beat(t, heart, payload); r.Outcome != heartbeat.Duplicate || r.Workspace != ws {
 			t.Errorf("workspace %s has not had its beat: %+v", ws, r)
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
-func at(hour, minute int) time.Time { return time.Date(2026, 11, 20, hour, minute, 0, 0, time.UTC) }
+func at(hour, minute int) time.Time { return time.Date(2026, 1, 5, hour, minute, 0, 0, time.UTC) }
 
 // The events that are shipped are the ticks they say.
 func TestDecodeShippedEvents(t *testing.T) {
@@ -41,10 +41,10 @@ func TestDecodeTick(t *testing.T) {
 		` {"full":true} `:           {Full: true},
 		`{"by":"hand","slot":null}`: {},
 		`{"by":"hand","workspace":"` + ws + `","full":true}`:                                                      {Workspace: ws, Full: true},
-		`{"workspace":"` + strings.ToUpper(ws) + `","slot":"2026-11-20T11:30:59.9+01:00"}`:                        {Workspace: ws, Slot: at(10, 30)},
-		`{"source":"lanekeeper.schedule","slot":"2026-11-20T10:30:41Z"}`:                                          {Slot: at(10, 30)},
-		`{"source":"aws.events","detail-type":"Scheduled Event","time":"2026-11-20T10:30:00Z"}`:                   {Slot: at(10, 30)},
-		`{"time":"2026-11-20T10:30:00Z","detail-type":"Scheduled Event","source":"aws.events","replay-name":"x"}`: {Slot: at(10, 30)},
+		`{"workspace":"` + strings.ToUpper(ws) + `","slot":"2026-01-05T11:30:59.9+01:00"}`:                        {Workspace: ws, Slot: at(10, 30)},
+		`{"source":"lanekeeper.schedule","slot":"2026-01-05T10:30:41Z"}`:                                          {Slot: at(10, 30)},
+		`{"source":"aws.events","detail-type":"Scheduled Event","time":"2026-01-05T10:30:00Z"}`:                   {Slot: at(10, 30)},
+		`{"time":"2026-01-05T10:30:00Z","detail-type":"Scheduled Event","source":"aws.events","replay-name":"x"}`: {Slot: at(10, 30)},
 	} {
 		got, err := DecodeTick([]byte(payload))
 		if err != nil || got != want {
@@ -78,20 +78,20 @@ func TestDecodeTickRefuses(t *testing.T) {
 		`{"workspace":"{` + ws + `}"}`: "workspace",
 		`{"workspace":["` + ws + `"]}`: "workspace",
 		`{"workspace":"00000000-0000-0000-0000-000000000000"}`:                                             "workspace",
-		`{"slot":"2026-11-20T10:30:00Z"}`:                                                                  "workspace",
-		`{"slot":"2026-11-20T10:30:00Z","by":"hand","workspace":"` + ws + `"}`:                             "slot",
+		`{"slot":"2026-01-05T10:30:00Z"}`:                                                                  "workspace",
+		`{"slot":"2026-01-05T10:30:00Z","by":"hand","workspace":"` + ws + `"}`:                             "slot",
 		`{"workspace":"` + ws + `","slot":"hunter2"}`:                                                      "slot",
 		`{"workspace":"` + ws + `","slot":1795170600}`:                                                     "slot",
 		`{"workspace":"` + ws + `","slot":"0001-01-01T00:00:00Z"}`:                                         "slot",
 		`{"workspace":"` + ws + `","slot":"9999-12-31T23:59:00-23:00"}`:                                    "slot",
 		`{"workspace":"` + ws + `","wait":1}`:                                                              "wait",
-		`{"source":"hunter2","slot":"2026-11-20T10:30:00Z"}`:                                               "source",
+		`{"source":"hunter2","slot":"2026-01-05T10:30:00Z"}`:                                               "source",
 		`{"source":"lanekeeper.schedule"}`:                                                                 "slot",
 		`{"source":"lanekeeper.schedule","slot":"<aws.scheduler.scheduled-time>"}`:                         "slot",
-		`{"source":"lanekeeper.schedule","slot":"2026-11-20T10:30:00Z","workspace":"x"}`:                   "workspace",
-		`{"source":"aws.events","time":"2026-11-20T10:30:00Z"}`:                                            "detail-type",
+		`{"source":"lanekeeper.schedule","slot":"2026-01-05T10:30:00Z","workspace":"x"}`:                   "workspace",
+		`{"source":"aws.events","time":"2026-01-05T10:30:00Z"}`:                                            "detail-type",
 		`{"source":"aws.events","detail-type":"Scheduled Event"}`:                                          "time",
-		`{"source":"aws.events","detail-type":"Scheduled Event","time":"2026-11-20T10:30:00Z","slot":"x"}`: "slot",
+		`{"source":"aws.events","detail-type":"Scheduled Event","time":"2026-01-05T10:30:00Z","slot":"x"}`: "slot",
 		`{"` + strings.Repeat("é", 100) + `":1}`:                                                           strings.Repeat("?", 40) + "…",
 		`{"by":"` + strings.Repeat("x", maxEvent) + `"}`:                                                   "",
 		strings.Repeat(`{"a":`, 20_000):                                                                    "",
@@ -126,7 +126,7 @@ func FuzzDecodeTick(f *testing.F) {
 	for _, c := range events.All() {
 		f.Add(c.Payload)
 	}
-	f.Add([]byte(`{"workspace":"` + ws + `","slot":"2026-11-20T10:30:00Z","full":true}`))
+	f.Add([]byte(`{"workspace":"` + ws + `","slot":"2026-01-05T10:30:00Z","full":true}`))
 	f.Add([]byte(`{"by":"hand","by":null}`))
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		tick, err := DecodeTick(payload)

@@ -173,6 +173,9 @@ func TestTheCheckerRejectsBrokenLocks(t *testing.T) {
 				if w.Engine == dbtest.OnSQLite && name == "looks at the hold beside the write" {
 					t.Skip("with a single writer that is no mistake")
 				}
+				if w.Engine == dbtest.OnPgBouncer && name == "looks at the hold beside the write" {
+					t.Skip("the write and whoever takes the lane over seldom have both server connections at once; it shows on Postgres")
+				}
 				before := number
 				if !rejected(t, enough, of) {
 					t.Errorf("accepted in %d histories", enough)

@@ -90,7 +90,7 @@ func TestAWorkspaceMayHaveSoMany(t *testing.T) {
 			if _, err := w.Create(ctx, tx, definition("last")); err != nil {
 				return err
 			}
-			beside, cancel := context.WithTimeout(t.Context(), time.Second)
+			beside, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer cancel()
 			if w.DB.Tx(beside, w.Workspace, func(ctx context.Context, tx *db.Tx) error {
 				_, err := w.Create(ctx, tx, definition("beside_it"))

@@ -217,7 +217,7 @@ func TestSeveralWorkspacesFanOut(t *testing.T) {
 		all[i][0], all[i][1] = w.workspace(t)
 	}
 	aws.Forward("heartbeat", w.fn)
-	slot := time.Date(2026, 11, 20, 10, 30, 0, 0, time.UTC).Format(time.RFC3339)
+	slot := time.Date(2026, 1, 5, 10, 30, 0, 0, time.UTC).Format(time.RFC3339)
 	res, err := w.fn.Invoke(t.Context(), []byte(`{"source":"lanekeeper.schedule","slot":"`+slot+`"}`))
 	if r := report(t, res, err); r.Outcome != heartbeat.Fanned {
 		t.Fatalf("the tick was %s (%s)", r.Outcome, r.Reason)

@@ -158,7 +158,7 @@ func (w *world) workspace(t *testing.T) (ws, objective string) {
 
 // tick is the event of a workspace's next slot, as the fan-out sends it.
 func (w *world) tick(ws string) []byte {
-	slot := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC).Add(time.Duration(w.minute.Add(1)) * time.Minute)
+	slot := time.Date(2026, 1, 5, 10, 0, 0, 0, time.UTC).Add(time.Duration(w.minute.Add(1)) * time.Minute)
 	raw, _ := json.Marshal(map[string]string{"workspace": ws, "slot": slot.Format(time.RFC3339)})
 	return raw
 }

@@ -163,7 +163,7 @@ BEGIN
     CREATE ROLE lanekeeper_app NOLOGIN;
   END IF;
   IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '%[1]s') THEN
-    CREATE ROLE %[1]s LOGIN CREATEROLE;
+    CREATE ROLE %[1]s LOGIN CREATEROLE IN ROLE lanekeeper_app; -- else migrations at once race to make it so
     CREATE ROLE %[2]s LOGIN IN ROLE lanekeeper_app;
   END IF;
 END $$`, ownerRole, loginRole))

@@ -123,7 +123,7 @@ func up(ctx context.Context, dialect goose.Dialect, pool *sql.DB, files fs.FS, l
 }
 
 const (
-	maxTries = 50
+	maxTries = 500
 	pause    = 20 * time.Millisecond
 )
 

@@ -2,9 +2,12 @@ package sqlite_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -47,6 +50,51 @@ func TestNoUpdateIsLost(t *testing.T) {
 	})
 	wg.Wait()
 	w.counts(t, w.DB, id, (handles+processes+1)*each)
+}
+
+// Several open a file that none has set up, all at once.
+func TestAFreshFileOpenedAtOnce(t *testing.T) {
+	folder := t.TempDir()
+	for round := range 200 {
+		path := filepath.Join(folder, strconv.Itoa(round))
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				d, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
+				if err == nil {
+					err = d.Close()
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+}
+
+// Who opens a file waits for another that is about to set it up, until the caller's
+// end.
+func TestAFreshFileThatIsHeld(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	other, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	other.SetMaxOpenConns(1)
+	if _, err := other.ExecContext(t.Context(), "BEGIN IMMEDIATE; CREATE TABLE x (y)"); err != nil {
+		t.Fatal(err)
+	}
+	soon, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := sqlite.Open(soon, sqlite.Config{Path: path}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("while it is held: %v", err)
+	}
+	if _, err := other.ExecContext(t.Context(), "COMMIT"); err != nil {
+		t.Fatal(err)
+	}
+	open(t, sqlite.Config{Path: path})
 }
 
 // A file that is opened once more keeps the locks it has: another process that

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
@@ -44,11 +45,39 @@ type engine struct {
 }
 
 // Open opens the file and checks that it is sound. A damaged one is moved aside,
-// never deleted, and reported as a [CorruptError].
+// never deleted, and reported as a [CorruptError]. It waits up to 10 s for another
+// that sets the file up.
 func Open(ctx context.Context, cfg Config) (*db.DB, error) {
 	if err := ensureFile(cfg.Path); err != nil {
 		return nil, err
 	}
+	for until := time.Now().Add(setUpLimit); ; {
+		d, err := open(ctx, cfg)
+		if !busy(err) || time.Now().After(until) {
+			return d, err
+		}
+		select {
+		case <-time.After(setUpPause):
+		case <-ctx.Done():
+			return nil, errors.Join(ctx.Err(), err)
+		}
+	}
+}
+
+const (
+	setUpLimit = 10 * time.Second
+	setUpPause = 20 * time.Millisecond
+)
+
+// busy reports whether SQLite gave up on a lock. Where waiting might never end, as while
+// another connection switches the file to its log, it does so at once, whatever
+// time-out is set.
+func busy(err error) bool {
+	se, ok := errors.AsType[*sqlite.Error](err)
+	return ok && se.Code()&0xff == lib.SQLITE_BUSY
+}
+
+func open(ctx context.Context, cfg Config) (*db.DB, error) {
 	if err := check(ctx, cfg); errors.Is(err, db.ErrCorrupt) {
 		return nil, moveAside(cfg.Path, err)
 	} else if err != nil {

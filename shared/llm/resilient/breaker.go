@@ -51,12 +51,16 @@ func (b *breaker) shut(k Key) bool {
 	return c.State != Closed && left > 0
 }
 
-func (b *breaker) note(circuits ...Circuit) {
+// note keeps circuits as they were at some time after asked. What another call has
+// noted since then with more failures is newer.
+func (b *breaker) note(asked time.Time, circuits ...Circuit) {
 	now := b.cfg.Clock()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, c := range circuits {
-		b.seen[c.Key] = sighting{c, now}
+		if s := b.seen[c.Key]; !s.at.After(asked) || s.Failures <= c.Failures {
+			b.seen[c.Key] = sighting{c, now}
+		}
 	}
 }
 
@@ -81,6 +85,7 @@ func (b *breaker) read(ctx context.Context, targets []target) {
 }
 
 func (b *breaker) load(ctx context.Context, keys []Key) {
+	asked := b.cfg.Clock()
 	ctx, cancel := context.WithTimeout(ctx, databaseLimit)
 	defer cancel()
 	circuits, err := b.cfg.Circuits.Load(ctx, b.ws, keys)
@@ -92,7 +97,7 @@ func (b *breaker) load(ctx context.Context, keys []Key) {
 			circuits = append(circuits, c)
 		}
 	}
-	b.note(circuits...)
+	b.note(asked, circuits...)
 }
 
 // admit lets a call through, perhaps as a probe, or says why not.
@@ -105,7 +110,9 @@ func (b *breaker) admit(ctx context.Context, t target) (probe bool, err error) {
 		return false, c.refusal(t.Name(), left)
 	}
 	lease := b.cfg.Silence + leaseMargin
-	limited, cancel := context.WithTimeout(ctx, databaseLimit)
+	// The caller's end does not cut this off: whether the probe is ours would be open,
+	// and nobody would give it back.
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), databaseLimit)
 	defer cancel()
 	claimed, err := b.cfg.Circuits.Claim(limited, b.ws, t.key, lease)
 	if err != nil {
@@ -114,7 +121,7 @@ func (b *breaker) admit(ctx context.Context, t target) (probe bool, err error) {
 	}
 	if claimed {
 		c.State, c.RetryIn = HalfOpen, lease
-		b.note(c)
+		b.note(b.cfg.Clock(), c)
 		b.cfg.Log.InfoContext(ctx, "circuit probed", "provider", t.key.Provider, "model", t.key.Model)
 		return true, nil
 	}
@@ -148,7 +155,7 @@ func (b *breaker) learn(ctx context.Context, t target, probe bool, err error) {
 		}
 		c, _ := b.look(t.key)
 		c.State, c.RetryIn = Open, 0
-		b.note(c)
+		b.note(b.cfg.Clock(), c)
 	}
 }
 
@@ -164,17 +171,18 @@ func (b *breaker) succeeded(ctx context.Context, t target, probe bool) {
 	if c.State != Closed {
 		b.cfg.Log.InfoContext(ctx, "circuit closed", "provider", t.key.Provider, "model", t.key.Model)
 	}
-	b.note(Circuit{Key: t.key, State: Closed})
+	b.note(b.cfg.Clock(), Circuit{Key: t.key, State: Closed})
 }
 
 func (b *breaker) failed(ctx context.Context, t target, err error) {
+	asked := b.cfg.Clock()
 	before, _ := b.look(t.key)
 	c, err := b.cfg.Circuits.Failed(ctx, b.ws, t.key, llm.ClassOf(err), retryAfter(err))
 	if err != nil {
 		b.complain(ctx, err)
 		return
 	}
-	b.note(c)
+	b.note(asked, c)
 	if c.State != Closed && c.State != before.State {
 		b.cfg.Log.WarnContext(ctx, "circuit opened", "provider", t.key.Provider, "model", t.key.Model, "state", c.State,
 			"failures", c.Failures, "class", c.Class, "retry_in_ms", c.RetryIn.Milliseconds())

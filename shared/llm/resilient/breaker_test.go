@@ -284,11 +284,14 @@ func TestASuccessEndsTheRow(t *testing.T) {
 // off is made again.
 func TestTheCallersEndIsNoFailure(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
-		f := provider("first", hang)
+		f := provider("first")
 		p := newProcess(t, e, resilient.Provider{Model: f})
 		cut := func(m *resilient.Model) error {
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-			defer cancel()
+			ctx := deadline{t.Context(), make(chan struct{})}
+			f.does(func(try context.Context, onDelta func(llm.Delta)) (llm.Response, error) {
+				close(ctx.past)
+				return hang(try, onDelta)
+			})
 			_, err := m.Generate(ctx, request, nil)
 			return err
 		}
@@ -303,7 +306,6 @@ func TestTheCallersEndIsNoFailure(t *testing.T) {
 			_, _ = p.ask(t)
 		}
 		p.wait(31 * time.Second)
-		f.does(hang)
 		m = p.For(e.Workspace)
 		for range 2 {
 			for _, m := range []*resilient.Model{m, p.For(e.Workspace)} {
@@ -320,6 +322,118 @@ func TestTheCallersEndIsNoFailure(t *testing.T) {
 			t.Errorf("the next probe: %+v, %v", resp, err)
 		}
 	})
+}
+
+// deadline is a context whose deadline is past when somebody says so.
+type deadline struct {
+	context.Context
+	past chan struct{}
+}
+
+func (d deadline) Done() <-chan struct{} { return d.past }
+
+func (d deadline) Err() error {
+	select {
+	case <-d.past:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
+// between does something once a statement about a circuit is done and before its
+// answer is there.
+type between struct {
+	resilient.Circuits
+	loaded, claimed func()
+	failed          func(resilient.Circuit)
+}
+
+func (b *between) Load(ctx context.Context, ws db.Workspace, keys []resilient.Key) ([]resilient.Circuit, error) {
+	c, err := b.Circuits.Load(ctx, ws, keys)
+	if b.loaded != nil {
+		b.loaded()
+	}
+	return c, err
+}
+
+func (b *between) Failed(ctx context.Context, ws db.Workspace, k resilient.Key, class llm.ErrorClass, wait time.Duration) (resilient.Circuit, error) {
+	c, err := b.Circuits.Failed(ctx, ws, k, class, wait)
+	if b.failed != nil {
+		b.failed(c)
+	}
+	return c, err
+}
+
+func (b *between) Claim(ctx context.Context, ws db.Workspace, k resilient.Key, lease time.Duration) (bool, error) {
+	claimed, err := b.Circuits.Claim(ctx, ws, k, lease)
+	if b.claimed != nil {
+		b.claimed()
+	}
+	if ctx.Err() != nil { // who was cut off learns nothing
+		return false, ctx.Err()
+	}
+	return claimed, err
+}
+
+// A caller whose time ends while the probe is claimed for it leaves the probe to the
+// next one.
+func TestTheCallersEndWhileItClaimsTheProbe(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		f := provider("first", fail(llm.ClassUnavailable))
+		b := &between{Circuits: newStore(t, e.DB)}
+		clock := func() time.Time { return time.Now().Add(e.Skew.Offset()) }
+		m := chain(t, func(c *resilient.Config) { c.Circuits, c.Clock = b, clock }, resilient.Provider{Model: f}).For(e.Workspace)
+		for range 2 {
+			_, _ = m.Generate(t.Context(), request, nil)
+		}
+		e.Skew.Advance(31 * time.Second)
+		f.does(say("hi"))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		b.claimed = cancel
+		if _, err := m.Generate(ctx, request, nil); llm.ClassOf(err) != llm.ClassCanceled {
+			t.Errorf("cut off it got %v", err)
+		}
+		if resp, err := m.Generate(t.Context(), request, nil); err != nil || resp.Text != "hi" {
+			t.Errorf("the next probe: %+v, %v", resp, err)
+		}
+	})
+}
+
+// What a call learns of its circuit late does not close one that another has seen open.
+func TestAnAnswerThatComesLate(t *testing.T) {
+	for name, hold := range map[string]func(b *between, late func()){
+		"of a load":      func(b *between, late func()) { b.loaded = late },
+		"of the failure": func(b *between, late func()) { b.failed = func(resilient.Circuit) { late() } },
+	} {
+		onEach(t, func(t *testing.T, e dbtest.Env) {
+			f := provider("first", fail(llm.ClassUnavailable))
+			b := &between{Circuits: newStore(t, e.DB)}
+			m := chain(t, func(c *resilient.Config) { c.Circuits = b }, resilient.Provider{Model: f}).For(e.Workspace)
+			begun, others, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+			var first atomic.Bool
+			hold(b, func() {
+				if first.CompareAndSwap(false, true) {
+					close(begun)
+					<-others
+				}
+			})
+			go func() {
+				defer close(ended)
+				_, _ = m.Generate(t.Context(), request, nil)
+			}()
+			<-begun
+			for range 2 {
+				_, _ = m.Generate(t.Context(), request, nil)
+			}
+			close(others)
+			<-ended
+			if n := f.times(); n != 5 {
+				t.Errorf("an answer late %s: asked %d times", name, n)
+			}
+		})
+	}
 }
 
 // A provider that is silent for the time of a try has failed, too.

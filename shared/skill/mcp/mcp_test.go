@@ -297,7 +297,11 @@ func TestWhatIsUncertain(t *testing.T) {
 	} {
 		for how, options := range servers {
 			s := serve(t, options, c.between)
-			out, err := do(t, s.url, c.tool, 500*time.Millisecond)
+			limit := enough
+			if c.tool == "slow" {
+				limit = 2 * time.Second
+			}
+			out, err := do(t, s.url, c.tool, limit)
 			if _, ok := errors.AsType[*skill.Uncertain](err); !ok {
 				t.Errorf("%s, %s: %v, %v", name, how, out, err)
 			}

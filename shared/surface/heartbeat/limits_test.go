@@ -226,6 +226,7 @@ func (w *world) metered(t testing.TB) {
 
 func TestADayThatIsSpentEndsAtMidnight(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
+		e.Skew.Advance(time.Until(time.Now().UTC().Truncate(24 * time.Hour).Add(36 * time.Hour))) // noon
 		w := newWorld(t, e, pilot(func(ctx context.Context, tk task) (llmtest.Step, error) {
 			step, err := obedient(ctx, tk)
 			return func(req llm.Request) (llm.Response, error) {
