@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -146,19 +148,23 @@ func (s *Store) DisableUsing(ctx context.Context, tx Tx, name, reason string) ([
 	return ids, nil
 }
 
-// EnableAgain enables what self-healing has disabled, and answers how many of the
-// automations that were. What a human has disabled meanwhile stays so.
-func (s *Store) EnableAgain(ctx context.Context, tx Tx, ids []string) (int, error) {
-	n := 0
+// EnableAgain enables what self-healing has disabled, at most so many of the
+// automations, and answers how many: those with a cron expression before those that wait
+// for an event. What a human has disabled meanwhile stays so.
+func (s *Store) EnableAgain(ctx context.Context, tx Tx, ids []string, most int) (int, error) {
+	var found []Automation // but those that were deleted since
 	for _, id := range ids {
-		var found []Automation
 		if err := tx.Each(ctx, collect(&found), s.q.Get, id, ""); err != nil {
-			return n, fmt.Errorf("read an automation: %w", err)
+			return 0, fmt.Errorf("read an automation: %w", err)
 		}
-		if len(found) == 0 {
-			continue // deleted since
+	}
+	slices.SortStableFunc(found, func(a, b Automation) int { return strings.Compare(a.Event, b.Event) })
+	n := 0
+	for _, a := range found {
+		if n == most {
+			break
 		}
-		_, changed, err := s.Enable(ctx, tx, found[0], skill.SelfHealing)
+		_, changed, err := s.Enable(ctx, tx, a, skill.SelfHealing)
 		if err != nil && !errors.Is(err, ErrByHuman) {
 			return n, err
 		}

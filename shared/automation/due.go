@@ -79,6 +79,15 @@ func (s *Store) Claim(ctx context.Context, tx lane.Tx, id string) (Run, bool, er
 	return c.Run, true, nil
 }
 
+// Enabled locks an automation, and reports whether it is there still, and enabled.
+func (s *Store) Enabled(ctx context.Context, tx lane.Tx, id string) (bool, error) {
+	c, err := s.lock(ctx, tx, id)
+	if err != nil {
+		return false, fmt.Errorf("look whether an automation is enabled: %w", err)
+	}
+	return c.enabled, nil
+}
+
 // claimed is an automation while its row is locked.
 type claimed struct {
 	Run
@@ -86,7 +95,7 @@ type claimed struct {
 	enabled           bool
 	next              *time.Time
 	xid, id           int64
-	now               time.Time
+	made, now         time.Time
 	begun             int64
 }
 
@@ -98,7 +107,7 @@ func (s *Store) lock(ctx context.Context, tx lane.Tx, id string) (claimed, error
 		var input string
 		var cron, zone, event *string
 		var xid, at *int64
-		err := scan(&c.Name, &c.Skill, &input, &c.Outside, &cron, &zone, &event, &c.enabled, &c.next, &xid, &at, &c.now, &c.begun)
+		err := scan(&c.Name, &c.Skill, &input, &c.Outside, &cron, &zone, &event, &c.enabled, &c.next, &xid, &at, &c.made, &c.now, &c.begun)
 		c.Input = json.RawMessage(input)
 		set(&c.cron, cron)
 		set(&c.zone, zone)
@@ -126,7 +135,7 @@ func (s *Store) claimEvent(ctx context.Context, tx lane.Tx, c claimed) (Run, boo
 			e.Data = json.RawMessage(*data)
 		}
 		return err
-	}, s.q.Happened, c.event, c.xid, c.id)
+	}, s.q.Happened, c.event, c.xid, c.id, c.made)
 	if err != nil {
 		return Run{}, false, fmt.Errorf("read the events of automation %s: %w", c.ID, err)
 	}

@@ -280,39 +280,65 @@ func (w world) list(t testing.TB) []automation.Automation {
 	return all
 }
 
-// TestAnOpenTransactionHidesNothing: an automation that is made while an older
-// transaction is open still starts from its own time.
+// TestAnOpenTransactionHidesNothing: an automation that is made, or enabled, while an
+// older transaction is open still starts from its own time, and learns what that one
+// brings.
 func TestAnOpenTransactionHidesNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		w.happens(t, "memory.saved", "before")
 		if w.DB.Dialect() == db.SQLite {
 			return // has one writer
 		}
-		var a automation.Automation
-		slow, hourly := w.hourly(t, "slow"), "@hourly"
-		err := w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+		old, err := w.create(t, automation.Automation{Name: "old", Skill: "echo", Event: "memory.saved"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var fresh automation.Automation
+		slow, hourly, q := w.hourly(t, "slow"), "@hourly", w.queries(t)
+		err = w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
 			if _, err := w.s.Patch(ctx, tx, slow, automation.Patch{Cron: &hourly}); err != nil { // a write: it has an id of its own now
 				return err
 			}
 			w.aside(t, func(w world) {
-				var err error
-				if a, err = w.create(t, automation.Automation{Name: "fresh", Skill: "echo", Event: "memory.saved"}); err != nil {
+				w.sql(t, q.Happens, "memory.saved", "just before")
+				err1 := w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+					off, _, err := w.s.Disable(ctx, tx, old, skill.Human, "")
+					if err == nil {
+						_, _, err = w.s.Enable(ctx, tx, off, skill.Human)
+					}
+					return err
+				})
+				var err2 error
+				fresh, err2 = w.create(t, automation.Automation{Name: "fresh", Skill: "echo", Event: "memory.saved"})
+				if err := errors.Join(err1, err2); err != nil {
 					t.Error(err)
 				}
-				if _, ok := w.claim(t, a.ID); ok {
+				if _, ok := w.claim(t, fresh.ID); ok {
 					t.Error("it was claimed for an event from before")
 				}
 			})
-			return nil
+			_, err := tx.Exec(ctx, q.Happens, "memory.saved", "late")
+			return err
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, ok := w.claim(t, a.ID); ok {
-			t.Error("it was claimed for an event from before")
+		for open := 1; open > 0; {
+			if err := w.DB.One(t.Context(), w.Workspace, []any{&open}, q.Unsettled); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if due := w.due(t); !slices.Contains(due, "fresh") || !slices.Contains(due, "old") {
+			t.Errorf("due are %v", due)
+		}
+		if r, ok := w.claim(t, fresh.ID); !ok || r.Event.Count != 1 || r.Event.Subject != "late" {
+			t.Errorf("what was just made claims %+v of %+v, %v", r.Event, r, ok)
+		}
+		if _, ok := w.claim(t, old.ID); !ok {
+			t.Error("what was just enabled is not claimed")
 		}
 		w.happens(t, "memory.saved", "after")
-		if r, ok := w.claim(t, a.ID); !ok || r.Event.Count != 1 {
+		if r, ok := w.claim(t, fresh.ID); !ok || r.Event.Count != 1 {
 			t.Errorf("claimed %+v, %v", r, ok)
 		}
 	})
@@ -362,7 +388,7 @@ func TestSelfHealingGivesBackWhatItTook(t *testing.T) {
 			if _, _, err := w.s.Disable(ctx, tx, b, skill.Human, "mine"); err != nil {
 				return err
 			}
-			n, err = w.s.EnableAgain(ctx, tx, append(ids, uuid.NewString()))
+			n, err = w.s.EnableAgain(ctx, tx, append(ids, uuid.NewString()), 3)
 			return err
 		}); err != nil || n != 1 {
 			t.Fatalf("gave back %d, %v", n, err)

@@ -37,6 +37,9 @@ const (
 	// that was given back fails again within maxCooldown.
 	cooldown    = 24 * time.Hour
 	maxCooldown = 16 * 24 * time.Hour
+	// patience is how long a probe may take to be decided: a daily automation runs in
+	// it, and a beat sees how.
+	patience = cooldown + 2*time.Hour
 	// maxCool is the most skills that one beat tries again.
 	maxCool = 50
 )
@@ -68,8 +71,8 @@ type Heal struct {
 	Failures    int    // in a row
 	Automations []string
 	Status      Status
-	Probes      int // that failed, a relapse after one that did not among them
-	ProbeAt     time.Time
+	Probes      int       // that failed, a relapse after one that did not among them
+	ProbeAt     time.Time // the end of its cool-down, or of the time for its probe
 	Trace       trace.ID
 	EndedBy     string
 	CreatedAt   time.Time
@@ -141,7 +144,7 @@ func New(d *db.DB, ids func() string, skills *skill.Registry, automations *autom
 // Look is what there is to heal.
 type Look struct {
 	Findings []Finding
-	Cool     []Heal // their cool-down is over
+	Cool     []Heal // their cool-down is over, or the time for their probe
 }
 
 // Any reports whether there is anything.
@@ -192,6 +195,9 @@ func (s *Store) Heal(ctx context.Context, tx lane.Tx, ws db.Workspace, l *Look, 
 		}
 	}
 	for _, h := range l.Cool {
+		if slices.ContainsFunc(l.Findings, func(f Finding) bool { return f.Skill == h.Skill }) {
+			continue // that was decided, or belongs to an outage
+		}
 		if err := s.probe(ctx, tx, ws, h, &r); err != nil {
 			return r, fmt.Errorf("probe %s: %w", h.Skill, err)
 		}
@@ -199,17 +205,17 @@ func (s *Store) Heal(ctx context.Context, tx lane.Tx, ws db.Workspace, l *Look, 
 	return r, nil
 }
 
-// used are the skills that were used lately, where that matters: one that fails alone
-// is no outage.
+// used are the skills that were used lately, and whether their newest call has failed.
 func (s *Store) used(ctx context.Context, tx lane.Tx, l *Look) (map[string]bool, error) {
 	used := map[string]bool{}
-	if len(l.Findings) < 2 {
+	if len(l.Findings) == 0 {
 		return used, nil
 	}
 	err := tx.Each(ctx, func(scan db.Scan) error {
 		var name string
-		err := scan(&name)
-		used[name] = true
+		var failed bool
+		err := scan(&name, &failed)
+		used[name] = failed
 		return err
 	}, s.q.Used, window.Milliseconds())
 	if err != nil {
@@ -218,21 +224,25 @@ func (s *Store) used(ctx context.Context, tx lane.Tx, l *Look) (map[string]bool,
 	return used, nil
 }
 
-// byProvider leaves out what belongs to an outage: when several skills of a provider
-// fail together, and they are most of those that were used lately, it is not theirs.
+// byProvider leaves out what belongs to an outage: when the newest calls of several
+// skills of a provider have failed, and they are most of those that were used lately, it
+// is not theirs. Those count too that fail, but not often enough yet, and those that rest
+// because they failed.
 func byProvider(found []Finding, registered []skill.Definition, used map[string]bool) (failing []Finding, outages []Change) {
-	of, all := map[string]string{}, map[string]int{}
+	of, all, down, worst := map[string]string{}, map[string]int{}, map[string]int{}, map[string]int{}
 	for _, d := range registered {
-		of[d.Name] = provider(d)
-		if d.Enabled && used[d.Name] {
-			all[of[d.Name]]++
+		p := provider(d)
+		of[d.Name] = p
+		if failed, ok := used[d.Name]; ok && (d.Enabled || d.DisabledBy == skill.SelfHealing) {
+			all[p]++
+			if failed {
+				down[p]++
+			}
 		}
 	}
-	down, worst := map[string]int{}, map[string]int{}
 	for _, f := range found {
-		p, known := of[f.Skill]
-		if known && f.Newest != string(success) {
-			down[p]++
+		if f.Newest != success {
+			p := of[f.Skill]
 			worst[p] = max(worst[p], f.Failures)
 		}
 	}
@@ -241,7 +251,7 @@ func byProvider(found []Finding, registered []skill.Definition, used map[string]
 		p, known := of[f.Skill]
 		switch {
 		case !known: // gone, or no skill at all
-		case down[p] < 2 || down[p]*2 <= all[p]:
+		case f.Newest == success, down[p] < 2, down[p]*2 <= all[p]:
 			failing = append(failing, f)
 		case !told[p]:
 			told[p] = true
@@ -283,7 +293,7 @@ func (s *Store) decide(ctx context.Context, tx lane.Tx, ws db.Workspace, f Findi
 	if err != nil {
 		return err
 	}
-	n, err := s.automations.EnableAgain(ctx, tx, h.Automations)
+	n, err := s.automations.EnableAgain(ctx, tx, h.Automations, len(h.Automations))
 	if err != nil {
 		return err
 	}
@@ -355,7 +365,9 @@ func rest(probes int) time.Duration {
 }
 
 // probe puts a skill that has rested back into use, on probation, with one of its
-// automations: what it does next decides.
+// automations: what it does next decides. Where it does nothing for long, because that
+// automation waits for a rare event, or a person has taken it away, the others come back
+// too; when there are none, and still nothing was done, its probation ends.
 func (s *Store) probe(ctx context.Context, tx lane.Tx, ws db.Workspace, h Heal, r *Report) error {
 	d, _, err := s.skills.Enable(ctx, tx, ws, h.Skill, skill.SelfHealing)
 	if errors.Is(err, skill.ErrByHuman) || errors.Is(err, skill.ErrNotFound) {
@@ -364,12 +376,20 @@ func (s *Store) probe(ctx context.Context, tx lane.Tx, ws db.Workspace, h Heal, 
 	if err != nil {
 		return err
 	}
-	n, err := s.automations.EnableAgain(ctx, tx, h.Automations[:min(1, len(h.Automations))])
+	most := 1
+	if h.Status == Probing {
+		most = len(h.Automations)
+	}
+	n, err := s.automations.EnableAgain(ctx, tx, h.Automations, most)
 	if err != nil {
 		return err
 	}
+	if h.Status == Probing && n == 0 {
+		r.Restored = append(r.Restored, Change{Skill: d.Name})
+		return s.change(ctx, tx, h, Restored, h.Probes, 0, "self_healing")
+	}
 	r.Probing = append(r.Probing, Change{Skill: d.Name, Automations: n})
-	return s.change(ctx, tx, h, Probing, h.Probes, 0, "")
+	return s.change(ctx, tx, h, Probing, h.Probes, patience, "")
 }
 
 // Undo gives back at once what a heal took: the skill, and its automations but those
@@ -386,7 +406,7 @@ func (s *Store) Undo(ctx context.Context, tx Tx, ws db.Workspace, id, by string)
 	if _, _, err := s.skills.Enable(ctx, tx, ws, h.Skill, skill.SelfHealing); err != nil && !errors.Is(err, skill.ErrNotFound) {
 		return h, 0, fmt.Errorf("undo heal %s: %w", id, err)
 	}
-	n, err := s.automations.EnableAgain(ctx, tx, h.Automations)
+	n, err := s.automations.EnableAgain(ctx, tx, h.Automations, len(h.Automations))
 	if err != nil {
 		return h, 0, fmt.Errorf("undo heal %s: %w", id, err)
 	}

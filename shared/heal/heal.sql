@@ -37,7 +37,7 @@ SELECT name, failures, newest, heal
  ORDER BY name;
 
 -- name: Used
--- Skills of which a call in the last $2 milliseconds says how they do.
+-- Skills of which a call in the last $2 milliseconds says how they do, and whether the newest such call has failed.
 WITH RECURSIVE names (name) AS (
   SELECT (SELECT min(skill_name) FROM agent_activity WHERE workspace_id = $1)
   UNION ALL
@@ -45,16 +45,19 @@ WITH RECURSIVE names (name) AS (
     FROM names n
    WHERE n.name IS NOT NULL
 )
-SELECT n.name FROM names n
- WHERE EXISTS (SELECT 1 FROM agent_activity a
-                WHERE a.workspace_id = $1 AND a.skill_name = n.name AND a.created_at > lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
-                  AND (a.status = 'success' OR a.status = 'error' AND coalesce(a.output ->> 'class', '') IN ('', 'ours', 'theirs')));
+SELECT name, newest = 'error' FROM (
+  SELECT n.name, (SELECT a.status FROM agent_activity a
+                   WHERE a.workspace_id = $1 AND a.skill_name = n.name AND a.created_at > lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
+                     AND (a.status = 'success' OR a.status = 'error' AND coalesce(a.output ->> 'class', '') IN ('', 'ours', 'theirs'))
+                   ORDER BY a.created_at DESC LIMIT 1) AS newest
+    FROM names n) AS used
+ WHERE newest IS NOT NULL;
 
 -- name: Cool
--- Heals whose cool-down is over.
+-- Heals whose cool-down is over, or the time for their probe.
 SELECT id, skill, code, failures, automations, status, probes, probe_at, trace_id, ended_by, created_at, updated_at
   FROM heals
- WHERE workspace_id = $1 AND status = 'active' AND probe_at <= (SELECT lk_now())
+ WHERE workspace_id = $1 AND status IN ('active', 'probing') AND probe_at <= (SELECT lk_now())
  ORDER BY probe_at
  LIMIT $2;
 

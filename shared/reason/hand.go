@@ -52,8 +52,11 @@ func (r *Runner) Once(ctx context.Context, job Job, name string, arguments json.
 		return Made{}, Outcome{}, err
 	}
 	if s.made.status == "" {
-		made := Made{Status: run.Errored, Error: s.struck.Told, Unmade: true, Class: skill.Ours}
-		k, _ := job.Skills.Find(name)
+		made := Made{Status: run.Errored, Error: s.struck.Told, Unmade: true, Class: skill.Input}
+		k, found := job.Skills.Find(name)
+		if !found {
+			made.Class = skill.Ours
+		}
 		if k = job.meant(k, pendingCall{ToolCall: call}); k != nil && s.halts.Skill(k.Name) != "" {
 			made.Class = skill.Policy
 		}

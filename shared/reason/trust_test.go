@@ -141,6 +141,7 @@ func TestByHandACallIsMadeOnceAndNeedsNoApproval(t *testing.T) {
 	})
 }
 
+<<<<<<< ours
 // TestWhatIsSentLaterNeedsTrustToo: a skill that writes what leaves the house later has
 // its effect outside, too.
 func TestWhatIsSentLaterNeedsTrustToo(t *testing.T) {
@@ -154,4 +155,26 @@ func TestWhatIsSentLaterNeedsTrustToo(t *testing.T) {
 			t.Errorf("%s: asked for %+v", trust, q.asked)
 		}
 	}
+=======
+// TestACallThatCouldNotBeMadeIsTheCallersFault, but where the skill is not there at all.
+func TestACallThatCouldNotBeMadeIsTheCallersFault(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		for _, c := range []struct {
+			skill, arguments string
+			class            skill.Class
+		}{
+			{"echo_back", `{"text": 1}`, skill.Input},
+			{"run_skill", `{}`, skill.Input},
+			{"run_skill", `{"skill": "nothing"}`, skill.Input},
+			{"run_skill", `{"skill": "echo_back", "input": {}}`, skill.Input},
+			{"nothing", `{}`, skill.Ours},
+		} {
+			job := w.job(t, own(t, echo())...)
+			made, out, err := w.runner(nil).Once(job.Under(t.Context()), job, c.skill, []byte(c.arguments))
+			if err != nil || !made.Unmade || made.Class != c.class || out.Status != run.Failed {
+				t.Errorf("%s with %s: %+v, %+v, %v", c.skill, c.arguments, made, out, err)
+			}
+		}
+	})
+>>>>>>> theirs
 }

@@ -54,6 +54,8 @@ type automated struct {
 	hold  *lane.Hold
 	exec  run.Execution
 	asked asked
+	// journal is of an execution that is taken up.
+	journal []run.Entry
 }
 
 // asked is what an execution of an automation is about; it is stored, so that a
@@ -94,6 +96,10 @@ func (a *automated) do(ctx context.Context, open []run.Execution) error {
 		a.exec = open[0]
 		if err := json.Unmarshal(a.exec.Input, &a.asked); err != nil {
 			return fmt.Errorf("read the input of execution %s: %w", a.exec.ID, err)
+		}
+		var err error
+		if a.journal, err = a.Runs.Journal(ctx, a.tick.Workspace, a.exec.ID); err != nil {
+			return err
 		}
 		begin, cut = a.resume, a.exec.Status == run.Running // a parked one came out alive
 	}
@@ -138,8 +144,51 @@ func (a *automated) claim(ctx context.Context, tx lane.Tx) error {
 	return nil
 }
 
+// resume takes up an execution. Where its automation was disabled or deleted since, it
+// is cancelled; where its call has a result, only its end is left to do.
 func (a *automated) resume(ctx context.Context, tx lane.Tx) error {
+	enabled, err := a.Automations.Enabled(ctx, tx, a.asked.Automation)
+	if err != nil {
+		return err
+	}
+	if !enabled && a.reached() != run.Result {
+		return a.cancel(ctx, tx)
+	}
 	return a.Runs.Resume(ctx, tx, &a.exec)
+}
+
+// reached is the last thing that the journal tells of the call.
+func (a *automated) reached() (last run.Kind) {
+	for _, e := range a.journal {
+		last = e.Kind
+	}
+	return last
+}
+
+// cancel ends an execution whose call is not made any more. Of one that was begun
+// nobody knows whether it had its effect.
+func (a *automated) cancel(ctx context.Context, tx lane.Tx) error {
+	why := "its automation was disabled or deleted"
+	entry := activity.Entry{
+		Agent: activity.Operator, Surface: trace.Heartbeat, Skill: a.asked.Skill, Status: activity.Skipped, Input: a.asked.Input,
+		Output: encode(map[string]string{"reason": why}), Trace: a.exec.Trace, Execution: a.exec.ID, ParentExecution: a.exec.Parent, Attempt: a.exec.Attempt,
+	}
+	if a.reached() == run.Called {
+		_, calls, err := reason.Done(a.journal)
+		if err != nil {
+			return fmt.Errorf("read the journal of execution %s: %w", a.exec.ID, err)
+		}
+		why = "uncertain: the call was cut off, and " + why + ". It is not known whether it had its effect: a person has to look"
+		entry.Skill, entry.Status, entry.Output, entry.Error = calls[0].Skill, activity.Error, skill.ErrorOutput(skill.Theirs), why
+		a.phase.Failed++
+	}
+	a.Slog.InfoContext(ctx, "automation cancelled", "automation", a.asked.Name, "skill", a.asked.Skill, "execution", a.exec.ID, "reason", why)
+	a.Log.Record(ctx, tx.Later(), entry)
+	if err := a.Runs.Leave(tx, a.exec, run.Cancelled, encode(map[string]string{"reason": why}), ""); err != nil {
+		return err
+	}
+	a.exec.ID = "" // there is nothing to go on with
+	return a.Automations.Ended(tx, a.asked.Automation, string(entry.Status), a.beat.exec.Trace)
 }
 
 func (a *automated) holds() lane.Holds { return lane.Holds{a.hold, a.beat.hold} }

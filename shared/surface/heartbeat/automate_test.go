@@ -169,6 +169,97 @@ func TestAKilledAutomationIsTakenUp(t *testing.T) {
 	})
 }
 
+// TestNoCallIsMadeForAnAutomationThatIsNoMore: one that was cut off is not taken up when
+// its automation was disabled or deleted since, but for what it had done already.
+func TestNoCallIsMadeForAnAutomationThatIsNoMore(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		for _, c := range []struct {
+			cut     string // the message with which the process dies; empty: in the call
+			deleted bool
+			status  run.Status
+			log     activity.Status
+			of      string // the automation's last status
+			calls   int
+		}{
+			{cut: "automation runs", status: run.Cancelled, log: activity.Skipped, of: "skipped"},
+			{cut: "automation runs", deleted: true, status: run.Cancelled, log: activity.Skipped},
+			{cut: "", status: run.Cancelled, log: activity.Error, of: "error", calls: 1},
+			{cut: "automation ended", status: run.Completed, log: activity.Success, of: "success", calls: 1},
+		} {
+			ran, die := 0, func() {}
+			w := newWorld(t, e, idle(t), skill.Skill{Name: "tidy", Parameters: []byte(`{"type": "object"}`), Do: func(context.Context, skill.Call) (any, error) {
+				if ran++; c.cut == "" {
+					die()
+				}
+				return "done", nil
+			}})
+			w.Workspace = dbtest.NewWorkspace(t, w.DB)
+			w.set(t, `{}`)
+			id := w.automate(t, "tidy up", "tidy", "")
+			w.Skew.Advance(time.Hour)
+			die = func() { // from now on this process writes nothing
+				w.force(t, lane.Automation(id))
+				w.force(t, lane.Heartbeat)
+			}
+			quiet := w.Slog
+			if c.cut != "" {
+				w.Slog = tells(c.cut, die)
+			}
+			if r := w.beat(t, slot(1)); r.Outcome != heartbeat.Lost {
+				t.Fatalf("%+v: it is %+v", c, r)
+			}
+			w.Slog = quiet
+			a := w.automation(t, id)
+			err := w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) (err error) {
+				if c.deleted {
+					_, err = w.Automations.Delete(ctx, tx, id)
+				} else {
+					_, _, err = w.Automations.Disable(ctx, tx, a, skill.Human, "enough")
+				}
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := w.beat(t, slot(2))
+			got, of := w.actions(t, activity.Filter{Skill: "tidy"}), w.the(t, lane.Automation(id))
+			if r.Outcome != heartbeat.Completed || ran != c.calls || of.Status != c.status || len(got) != 1 || got[0].Status != c.log || got[0].Execution != of.ID {
+				t.Errorf("%+v: after %d calls the beat is %+v, the execution %+v, the log says %+v", c, ran, r, of, got)
+			}
+			if c.log == activity.Error && !strings.HasPrefix(got[0].Error, "uncertain: ") {
+				t.Errorf("%+v: the log says %s", c, got[0].Error)
+			}
+			if !c.deleted && w.automation(t, id).LastStatus != c.of {
+				t.Errorf("%+v: the automation is %+v", c, w.automation(t, id))
+			}
+			if r := w.beat(t, slot(3)); r.Outcome != heartbeat.Idle {
+				t.Errorf("%+v: the next is %+v", c, r)
+			}
+			w.mustBeFree(t)
+		}
+	})
+}
+
+// TestInputThatDoesNotFitDisablesNothing: the skill is healthy, and so are the others
+// that use it.
+func TestInputThatDoesNotFitDisablesNothing(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		k, ran := counting("tidy")
+		k.Parameters = []byte(`{"type": "object", "required": ["room"]}`)
+		w := newWorld(t, e, idle(t), k)
+		bad, other := w.automate(t, "tidy up", "tidy", ""), w.automate(t, "other", "tidy", "memory.saved")
+		for n := range 4 {
+			w.Skew.Advance(time.Hour)
+			if r := w.beat(t, slot(n)); r.Phases[2].Failed != 1 || w.automation(t, bad).LastStatus != "error" {
+				t.Fatalf("beat %d is %+v", n, r)
+			}
+		}
+		if *ran != 0 || !w.automation(t, bad).Enabled || !w.automation(t, other).Enabled {
+			t.Errorf("after %d runs they are %+v and %+v", *ran, w.automation(t, bad), w.automation(t, other))
+		}
+	})
+}
+
 // TestAnAutomationWhoseSkillIsGoneSaysSo: that is ours to mend.
 func TestAnAutomationWhoseSkillIsGoneSaysSo(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
