@@ -38,7 +38,14 @@ func newOperator(ctx context.Context, core *app.Core, ws db.Workspace) (*operato
 	if err != nil {
 		return nil, err
 	}
-	door, err := a.Door(rand.Text(), false, func(context.Context, string) (auth.Principal, error) { return who, nil })
+	door, err := a.Door(rand.Text(), false, func(ctx context.Context, _ string) (auth.Principal, error) {
+		who := who
+		all, err := a.Workspaces.All(ctx)
+		for _, ws := range all { // a path names another than the flag does
+			who.Memberships = append(who.Memberships, auth.Membership{Workspace: ws, Role: auth.Owner})
+		}
+		return who, err
+	})
 	if err != nil {
 		return nil, err
 	}

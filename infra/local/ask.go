@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"flag"
@@ -81,17 +80,8 @@ func (s *spoken) Write(b []byte) (int, error) {
 	if s.header.Get("Content-Type") != "text/event-stream" {
 		return s.answered.Write(b)
 	}
-	for event := range bytes.SplitSeq(b, []byte("\n\n")) {
-		var kind, data string
-		for line := range strings.Lines(string(event)) {
-			switch name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": "); name {
-			case "event":
-				kind = value
-			case "data":
-				data = value
-			}
-		}
-		s.tell(kind, []byte(data))
+	for event := range eventsOf(b) {
+		s.tell(event.kind, event.data)
 	}
 	return len(b), nil
 }

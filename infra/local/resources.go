@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
@@ -8,7 +10,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -21,55 +22,72 @@ type resource struct {
 	name    string
 	about   string
 	columns []string // of a listing
-	actions []string // POST /{id}/{action}
+	does    []string // to all of them or one: the first is what the verb does by itself
+	actions []string // /{id}/{action}: POST, but for reads
 }
 
 // resources are those with a verb of their own.
 func resources() []resource {
+	words := strings.Fields
 	return []resource{
-		{"objectives", "what agents work towards", []string{"id", "priority", "status", "title"}, []string{"pause", "resume", "complete"}},
-		{"skills", "what agents can do", []string{"name", "kind", "scope", "enabled", "disabledReason"}, []string{"enable", "disable", "run", "health"}},
-		{"automations", "skills that run by themselves", []string{"id", "name", "skill", "enabled", "nextRunAt", "lastStatus"}, []string{"enable", "disable", "run"}},
-		{"memories", "what agents remember", []string{"id", "category", "importance", "content"}, nil},
-		{"approvals", "calls that wait for a person", []string{"id", "skill", "status", "requestedAt"}, []string{"approve", "reject"}},
-		{"activity", "what agents did", []string{"createdAt", "surface", "skill", "status", "traceId"}, nil},
-		{"executions", "runs, and how they ended", []string{"id", "surface", "status", "subject", "traceId"}, nil},
-		{"traces", "what was begun, newest first", []string{"startedAt", "surface", "agent", "status", "traceId"}, nil},
-		{"threads", "conversations, and who has them", []string{"id", "channel", "address", "queued"}, []string{"force-unlock", "outbox"}},
-		{"heals", "what self-healing took out of use", []string{"id", "skill", "code", "status", "probeAt"}, []string{"undo"}},
-		{"kill-switches", "what people have stopped", []string{"id", "scope", "target", "reason", "setBy", "releasedBy"}, []string{"release"}},
-		{"circuits", "models that are not asked for now; delete resets one", []string{"name", "state", "reason", "until"}, nil},
-		{"budgets", "what may be spent", []string{"id", "scope", "scopeId", "allocated", "remaining"}, []string{"projection"}},
-		{"workspaces", "the tenants", []string{"id", "slug", "name", "role"}, nil},
-		{"members", "who belongs to the workspace", []string{"userId", "email", "role"}, nil},
-		{"api-keys", "the keys of programs and sites", []string{"id", "name", "kind", "role", "prefix", "revokedAt"}, nil},
+		{"objectives", "what agents work towards", words("id priority status title"), words("list show create edit"), words("pause resume complete steps")},
+		{"skills", "what agents can do", words("name kind scope enabled disabledReason"), words("list show create edit delete"), words("enable disable run health")},
+		{"automations", "skills that run by themselves", words("id name skill enabled nextRunAt lastStatus"), words("list show create edit delete"), words("enable disable run")},
+		{"memories", "what agents remember", words("id category importance content"), words("list show create edit delete"), nil},
+		{"memory-categories", "what kinds of things they remember", words("category count"), words("list"), nil},
+		{"approvals", "calls that wait for a person", words("id skill status requestedAt"), words("list show"), words("approve reject")},
+		{"activity", "what agents did", words("createdAt surface skillName status traceId"), words("list"), nil},
+		{"events", "what happens, as it happens, until Ctrl-C", nil, words("follow"), nil},
+		{"executions", "runs, and how they ended", words("id surface status subject traceId"), words("list show create"), words("events complete fail cancel")},
+		{"traces", "what was begun, newest first", words("startedAt surface agent status traceId"), words("list show"), words("replay fork")},
+		{"threads", "conversations, and who has them", words("id channel address queued"), words("list show create resend"), words("messages outbox lock unlock park send force-unlock")},
+		{"lanes", "lanes, as programs without a database take them", words("lane holder expiresAt wantedBy"), words("list"), words("why acquire renew release force-release")},
+		{"heals", "what self-healing took out of use", words("id skill code status probeAt"), words("list show"), words("undo")},
+		{"kill-switches", "what people have stopped", words("id scope target reason setBy releasedBy"), words("list show create delete"), words("release")},
+		{"circuits", "models that are not asked for now; delete resets one", words("name state reason until"), words("list delete"), nil},
+		{"budgets", "what may be spent", words("id scope scopeId allocated remaining"), words("list show create edit reallocate"), words("projection")},
+		{"usage", "what model calls used", words("key calls inputTokens outputTokens totalTokens costMicroUsd"), words("list"), nil},
+		{"secrets", "keys and passwords of skills and channels", words("name createdAt updatedAt"), words("list show set delete rotate"), nil},
+		{"workspaces", "the tenants", words("id slug name role"), words("list show create edit delete"), nil},
+		{"members", "who belongs to the workspace", words("userId email role"), words("list show create edit delete"), nil},
+		{"api-keys", "the keys of programs and sites", words("id name kind role prefix revokedAt"), words("list show create delete"), nil},
 	}
 }
 
-// reads are the actions that only ask.
-var reads = []string{"health", "outbox", "projection"}
+// reads are the actions that only ask, unless they are given JSON where written says
+// by what method that is sent.
+var (
+	reads   = []string{"health", "outbox", "projection", "why", "events", "messages", "steps"}
+	written = map[string]string{"messages": http.MethodPost, "steps": http.MethodPut}
+)
+
+// taken is what the words of a resource take.
+var taken = map[string]string{
+	"list": "[NAME=VALUE …]", "follow": "[NAME=VALUE …]", "show": "ID", "create": "JSON", "edit": "ID JSON", "delete": "ID",
+	"reallocate": "JSON", "resend": "ID MESSAGE", "set": "NAME <FILE", "rotate": "[--keep-key]",
+}
 
 // usage is what a resource's verb takes.
 func (r resource) usage() string {
-	more := ""
+	var each []string
+	for _, word := range r.does {
+		each = append(each, word+" "+taken[word])
+	}
 	if len(r.actions) > 0 {
-		more = " | " + strings.Join(r.actions, "|") + " ID [JSON]"
+		each = append(each, strings.Join(r.actions, "|")+" ID [JSON]")
 	}
-	if r.name == "threads" {
-		more += " | resend ID MESSAGE"
-	}
-	return "[list [NAME=VALUE …] | show ID | create JSON | edit ID JSON | delete ID" + more + "]"
+	return "[" + strings.Join(each, " | ") + "]"
 }
 
 // verb is how the command does it: through the API's own handler, in this process.
 func (r resource) verb() verb {
-	return verb{r.name, r.usage(), r.about, func(flags *flag.FlagSet) action {
+	setup := func(flags *flag.FlagSet) action {
 		ws := workspaceFlag(flags)
 		return func(ctx context.Context, c *console, args []string) error {
 			if len(args) == 0 {
-				args = []string{"list"}
+				args = r.does[:1]
 			}
-			method, path, body, err := r.request(args)
+			method, path, body, err := r.request(c, args)
 			if err != nil {
 				return err
 			}
@@ -78,68 +96,108 @@ func (r resource) verb() verb {
 				return err
 			}
 			defer core.DB.Close()
+			if args[0] == "follow" || args[0] == "events" {
+				return c.follow(ctx, ask, path)
+			}
 			var all json.RawMessage
 			if _, err = ask.ask(ctx, method, path, body, &all); err != nil {
 				return err
 			}
 			return c.answer(all, func(w io.Writer) { r.print(w, args[0], all) })
 		}
-	}}
+	}
+	if r.name == "secrets" {
+		setup = orRotate(setup)
+	}
+	return verb{r.name, r.usage(), r.about, setup}
 }
 
 // request is what arguments ask the API for.
-func (r resource) request(args []string) (method, path string, body any, err error) {
-	path = "/api/v1/" + r.name
-	id := func() string { return path + "/" + url.PathEscape(args[1]) }
-	switch what := args[0]; {
+func (r resource) request(c *console, args []string) (method, path string, body any, err error) {
+	what, given := args[0], args[1:]
+	at := func(parts ...string) string {
+		path := "/api/v1/" + r.name
+		for _, part := range parts {
+			path += "/" + url.PathEscape(part)
+		}
+		return path
+	}
+	n, asks := len(given), slices.Contains(reads, what)
+	if slices.Contains(r.actions, what) {
+		switch {
+		case n == 1 && asks:
+			return http.MethodGet, at(given[0], what), nil, nil
+		case n == 1:
+			return http.MethodPost, at(given[0], what), json.RawMessage("{}"), nil
+		case n == 2 && (!asks || written[what] != ""):
+			body, err = c.document(given[1])
+			return cmp.Or(written[what], http.MethodPost), at(given[0], what), body, err
+		}
+	}
+	switch known := slices.Contains(r.does, what); {
+	case !known:
 	case what == "list":
-		query := url.Values{"limit": {"200"}}
-		for _, a := range args[1:] {
-			name, value, ok := strings.Cut(a, "=")
-			if !ok {
-				return "", "", nil, misused("%s list takes filters such as status=active", r.name)
-			}
-			query.Set(name, value)
-		}
-		return http.MethodGet, path + "?" + query.Encode(), nil, nil
-	case what == "show" && len(args) == 2:
-		return http.MethodGet, id(), nil, nil
-	case what == "delete" && len(args) == 2:
-		return http.MethodDelete, id(), nil, nil
-	case what == "create" && len(args) == 2:
-		body, err = document(args[1])
-		return http.MethodPost, path, body, err
-	case what == "edit" && len(args) == 3:
-		body, err = document(args[2])
-		return http.MethodPatch, id(), body, err
-	case r.name == "threads" && what == "resend" && len(args) == 3:
-		return http.MethodPost, id() + "/outbox/" + url.PathEscape(args[2]) + "/resend", json.RawMessage("{}"), nil
-	case slices.Contains(reads, what) && slices.Contains(r.actions, what) && len(args) == 2:
-		return http.MethodGet, id() + "/" + what, nil, nil
-	case slices.Contains(r.actions, what) && (len(args) == 2 || len(args) == 3):
-		body = json.RawMessage("{}")
-		if len(args) == 3 {
-			body, err = document(args[2])
-		}
-		return http.MethodPost, id() + "/" + what, body, err
+		query, err := r.filters(what, given, url.Values{"limit": {"200"}})
+		return http.MethodGet, at() + "?" + query, nil, err
+	case what == "follow":
+		query, err := r.filters(what, given, url.Values{})
+		return http.MethodGet, at() + "?" + query, nil, err
+	case what == "show" && n == 1:
+		return http.MethodGet, at(given[0]), nil, nil
+	case what == "delete" && n == 1:
+		return http.MethodDelete, at(given[0]), nil, nil
+	case what == "create" && n == 1:
+		body, err = c.document(given[0])
+		return http.MethodPost, at(), body, err
+	case what == "reallocate" && n == 1:
+		body, err = c.document(given[0])
+		return http.MethodPost, at(what), body, err
+	case what == "edit" && n == 2:
+		body, err = c.document(given[1])
+		return http.MethodPatch, at(given[0]), body, err
+	case what == "set" && n == 1:
+		body, err = c.secret(given[0])
+		return http.MethodPost, at(), body, err
+	case what == "resend" && n == 2:
+		return http.MethodPost, at(given[0], "outbox", given[1], what), json.RawMessage("{}"), nil
 	}
 	return "", "", nil, misused("%s takes %s", r.name, r.usage())
 }
 
-// document is JSON from the command line, or from standard input for "-".
-func document(text string) (json.RawMessage, error) {
-	if text == "-" {
-		const most = 1 << 20
-		raw, err := io.ReadAll(io.LimitReader(os.Stdin, most+1))
-		if err != nil {
-			return nil, fmt.Errorf("read standard input: %w", err)
+// filters are the query of what a listing is asked for.
+func (r resource) filters(what string, given []string, query url.Values) (string, error) {
+	for _, a := range given {
+		name, value, ok := strings.Cut(a, "=")
+		if !ok {
+			return "", misused("%s %s takes filters such as status=active", r.name, what)
 		}
-		text = string(raw)
+		query.Set(name, value)
+	}
+	return query.Encode(), nil
+}
+
+// document is JSON from the command line, or from standard input for "-".
+func (c *console) document(text string) (json.RawMessage, error) {
+	if text == "-" {
+		var err error
+		if text, err = c.input(); err != nil {
+			return nil, err
+		}
 	}
 	if !json.Valid([]byte(text)) {
 		return nil, misused("expected JSON, such as '{\"reason\": \"…\"}', or - for standard input")
 	}
 	return json.RawMessage(text), nil
+}
+
+// input is standard input, to its end. What is too long for a request is refused there.
+func (c *console) input() (string, error) {
+	const most = 1 << 20
+	raw, err := io.ReadAll(io.LimitReader(c.in, most+1))
+	if err != nil {
+		return "", fmt.Errorf("read standard input: %w", err)
+	}
+	return string(raw), nil
 }
 
 // print tells an answer to a person: a listing as a table, the rest as it is.
@@ -148,10 +206,12 @@ func (r resource) print(w io.Writer, what string, answer json.RawMessage) {
 		Items      []map[string]any `json:"items"`
 		NextCursor *string          `json:"nextCursor"`
 	}
+	decode := json.NewDecoder(bytes.NewReader(answer))
+	decode.UseNumber() // as they are written
 	switch {
 	case len(answer) == 0:
 		fmt.Fprintln(w, "Done.")
-	case what != "list" || json.Unmarshal(answer, &page) != nil:
+	case what != "list" || decode.Decode(&page) != nil:
 		var indented strings.Builder
 		enc := json.NewEncoder(&indented)
 		enc.SetEscapeHTML(false)

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -18,52 +19,74 @@ type rotated struct {
 	Failed   []string `json:"failed"`
 }
 
-// secrets seals all secrets anew under another key, while they are in use.
-func secrets(flags *flag.FlagSet) action {
-	keep := flags.Bool("keep-key", false, "make no new key: finish what was begun, or follow a new alias in KMS")
-	return func(ctx context.Context, c *console, args []string) error {
-		if len(args) != 1 || args[0] != "rotate" {
-			return misused("the one thing to do with secrets here is rotate; the API keeps them")
-		}
-		cfg, err := app.LoadConfig(c.environ)
-		if err != nil {
-			return err
-		}
-		d, err := connect(ctx, cfg)
-		if err != nil {
-			return err
-		}
-		defer d.Close()
-		agent, err := app.NewAgent(app.NewCore(d, cfg, c.logger(c.err, cfg.LogLevel), awsConfig), instance())
-		if err != nil {
-			return err
-		}
-		did := rotated{Failed: []string{}}
-		if cfg.KMSKeyID == "" && !*keep {
-			if did.NewKey, err = secret.NewKeyFile(cfg.SecretKeyFile).AddKey(); err != nil {
-				return err
+// secret is a secret to keep under a name. Its value comes from standard input: an
+// argument stands in the shell's history, and in the list of processes.
+func (c *console) secret(name string) (any, error) {
+	if isTerminal(c.in) {
+		fmt.Fprintln(c.err, "Type the value, which is shown, and end it with Enter and Ctrl-D. Or: secrets set NAME <FILE")
+	}
+	value, err := c.input()
+	if err != nil {
+		return nil, err
+	}
+	return map[string]string{"name": name, "value": strings.TrimSuffix(strings.TrimSuffix(value, "\n"), "\r")}, nil
+}
+
+// orRotate is a verb that also seals all secrets anew under another key, while they
+// are in use.
+func orRotate(others func(*flag.FlagSet) action) func(*flag.FlagSet) action {
+	return func(flags *flag.FlagSet) action {
+		keep := flags.Bool("keep-key", false, "make no new key: finish what was begun, or follow a new alias in KMS")
+		other := others(flags)
+		return func(ctx context.Context, c *console, args []string) error {
+			if len(args) == 1 && args[0] == "rotate" {
+				return c.rotate(ctx, *keep)
 			}
+			return other(ctx, c, args)
 		}
-		all, err := agent.Workspaces.All(ctx)
-		if err != nil {
-			return err
-		}
-		for _, ws := range all {
-			if err := rotate(ctx, agent, ws, &did); err != nil {
-				return fmt.Errorf("after %d secrets: %w\nRun it again with --keep-key: it goes on where it was", did.Resealed, err)
-			}
-		}
-		err = c.answer(did, func(w io.Writer) {
-			fmt.Fprintf(w, "%d secrets are sealed under the new key.\n", did.Resealed)
-			for _, name := range did.Failed {
-				fmt.Fprintf(w, "%s could not be opened, and stays as it is: store it anew.\n", name)
-			}
-		})
-		if err == nil && len(did.Failed) > 0 {
-			err = fmt.Errorf("%d secrets could not be opened", len(did.Failed))
-		}
+	}
+}
+
+// rotate seals the secrets of all workspaces anew.
+func (c *console) rotate(ctx context.Context, keep bool) error {
+	cfg, err := app.LoadConfig(c.environ)
+	if err != nil {
 		return err
 	}
+	d, err := connect(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	agent, err := app.NewAgent(app.NewCore(d, cfg, c.logger(c.err, cfg.LogLevel), awsConfig), instance())
+	if err != nil {
+		return err
+	}
+	did := rotated{Failed: []string{}}
+	if cfg.KMSKeyID == "" && !keep {
+		if did.NewKey, err = secret.NewKeyFile(cfg.SecretKeyFile).AddKey(); err != nil {
+			return err
+		}
+	}
+	all, err := agent.Workspaces.All(ctx)
+	if err != nil {
+		return err
+	}
+	for _, ws := range all {
+		if err := rotate(ctx, agent, ws, &did); err != nil {
+			return fmt.Errorf("after %d secrets: %w\nRun it again with --keep-key: it goes on where it was", did.Resealed, err)
+		}
+	}
+	err = c.answer(did, func(w io.Writer) {
+		fmt.Fprintf(w, "%d secrets are sealed under the new key.\n", did.Resealed)
+		for _, name := range did.Failed {
+			fmt.Fprintf(w, "%s could not be opened, and stays as it is: store it anew.\n", name)
+		}
+	})
+	if err == nil && len(did.Failed) > 0 {
+		err = fmt.Errorf("%d secrets could not be opened", len(did.Failed))
+	}
+	return err
 }
 
 // rotate seals a workspace's secrets anew, some at a time.

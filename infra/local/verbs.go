@@ -36,7 +36,6 @@ func verbs() []verb {
 	}
 	return append(first, []verb{
 		{"doctor", "", "check every dependency, and say how to mend it", doctor},
-		{"secrets", "rotate [--keep-key]", "seal all secrets anew under a new key, while they are in use", secrets},
 		{"migrate", "[--owner EMAIL]", "bring the database's schema up to date", migrateVerb},
 		{"config", "", "print the configuration in force, without its secrets", config},
 		{"token", "[--user EMAIL] [--url URL]", "print the admin token of the local API, or a link that signs a person in", token},
@@ -108,7 +107,7 @@ func helpText() string {
 	var b strings.Builder
 	b.WriteString("Lanekeeper keeps autonomous agents in their lanes.\n\nusage: lanekeeper VERB [--json]\n       go run ./infra/local VERB [--json]\n\n")
 	for _, v := range verbs() {
-		fmt.Fprintf(&b, "  %-13s %s\n", v.name, v.about)
+		fmt.Fprintf(&b, "  %-17s %s\n", v.name, v.about)
 	}
 	b.WriteString("\n`lanekeeper help VERB` tells more about one. The configuration comes from the\n" +
 		"environment: `lanekeeper config` prints what is in force.\n\nexit codes\n")

@@ -6,26 +6,21 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
-//go:embed idempotency*.sql
+//go:embed idempotency.sql
 var idempotencyFiles embed.FS
 
-const (
-	// keyLife is how long an answer can be had again.
-	keyLife = 24 * time.Hour
-	// keySweep is how many keys whose time is over are deleted at once.
-	keySweep = 64
-)
+// keyLife is how long an answer can be had again. The beats' purge lets go of it then.
+const keyLife = 24 * time.Hour
 
 // keyStore keeps the keys of requests and what was answered to them.
 type keyStore struct {
 	db *db.DB
-	q  struct{ ClaimKey, LookAtKey, KeepAnswer, FreeKey, SweepKeys db.Query }
+	q  struct{ ClaimKey, LookAtKey, KeepAnswer, FreeKey db.Query }
 }
 
 func newKeyStore(d *db.DB) (*keyStore, error) {
@@ -88,7 +83,7 @@ func (s *keyStore) claim(ctx context.Context, c keyClaim, within time.Duration) 
 }
 
 // keep ends a claim with its answer, or without where body is nil, and reports
-// whether it still stood. Now and then it sweeps.
+// whether it still stood.
 func (s *keyStore) keep(ctx context.Context, c keyClaim, status int, header http.Header, body []byte) (bool, error) {
 	var kept, content any
 	if body != nil {
@@ -100,9 +95,6 @@ func (s *keyStore) keep(ctx context.Context, c keyClaim, status int, header http
 	}
 	var b db.Batch
 	op := b.Exec(s.q.KeepAnswer, c.route, c.principal, c.keyHash, c.token, status, kept, content)
-	if strings.HasSuffix(c.token, "0") { // one in 16
-		b.Exec(s.q.SweepKeys, keySweep)
-	}
 	err := s.db.Do(ctx, c.ws, &b)
 	return op.Affected() == 1, err
 }

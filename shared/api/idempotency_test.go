@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
@@ -13,12 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/heal"
 )
 
 //go:embed testdata/idempotency
@@ -40,10 +40,6 @@ func (w *world) serving(t testing.TB, k deskOf, work func(rw http.ResponseWriter
 		k.route = "create-thing"
 	}
 	deps := w.Deps
-	deps.IDs = func() string { return uuid.NewString()[:35] + "1" } // one that does not sweep
-	if k.sweeping {
-		deps.IDs = func() string { return uuid.NewString()[:35] + "0" }
-	}
 	h, err := api.NewIdempotent(deps, k.route, k.sensitive, k.within, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		work(rw, r, d.done.Add(1)-1)
 	}))
@@ -55,9 +51,9 @@ func (w *world) serving(t testing.TB, k deskOf, work func(rw http.ResponseWriter
 }
 
 type deskOf struct {
-	route               string
-	sensitive, sweeping bool
-	within              time.Duration
+	route     string
+	sensitive bool
+	within    time.Duration
 }
 
 // post sends a request under a key; none is "".
@@ -406,19 +402,23 @@ func TestKeysLastADay(t *testing.T) {
 		if rec := d.post(t, "k", "/things", `{"another":1}`); rec.Body.String() != `{"n":1}` {
 			t.Errorf("a day later: %d %s", rec.Code, rec.Body)
 		}
-		for n := range 70 {
-			d.post(t, fmt.Sprint("old", n), "/things", `{}`)
+		d.post(t, "old", "/things", `{}`)
+		keep := heal.Retention{Activity: 90 * 24 * time.Hour, Events: 7 * 24 * time.Hour, Outbox: 30 * 24 * time.Hour}
+		for _, due := range []bool{false, true} {
+			d.post(t, "new", "/things", `{}`)
+			var b db.Batch
+			oldest := w.Heals.Oldest(&b)
+			if err := w.Deps.DB.Read(t.Context(), w.Workspace, &b); err != nil || oldest.Due(keep) != due {
+				t.Errorf("a purge is due: %v, %v", !due, err)
+			}
+			if !due {
+				w.Skew.Advance(26 * time.Hour)
+			}
 		}
-		w.Skew.Advance(25 * time.Hour)
-		for n, want := range []int{71 - 64 + 1, 2} {
-			w.serving(t, deskOf{sweeping: true}, creating).post(t, fmt.Sprint("new", n), "/things", `{}`)
-			var left int
-			if err := w.Deps.DB.One(t.Context(), w.Workspace, []any{&left}, idempotencyQueries(t).CountKeys); err != nil {
-				t.Fatal(err)
-			}
-			if left != want {
-				t.Errorf("%d keys are left, want %d", left, want)
-			}
+		var left int
+		_, err := w.Heals.Purge(t.Context(), w.Workspace, keep)
+		if err := errors.Join(err, w.Deps.DB.One(t.Context(), w.Workspace, []any{&left}, idempotencyQueries(t).CountKeys)); err != nil || left != 1 {
+			t.Errorf("%d keys are left, want the new one: %v", left, err)
 		}
 	})
 }

@@ -27,12 +27,29 @@ func typed[I, O any](fn func(context.Context, *I) (*O, error)) handler {
 	return func(s *server, a huma.API, op huma.Operation) {
 		huma.Register(a, op, func(ctx context.Context, in *I) (*O, error) {
 			out, err := fn(ctx, in)
+			for try := 1; try < maxTries && raced(err); try++ {
+				out, err = fn(ctx, in)
+			}
 			if err != nil {
 				return nil, s.problem(ctx, err)
 			}
 			return out, nil
 		})
 	}
+}
+
+// maxTries is how often a change is made anew that another came between.
+const maxTries = 100
+
+// raced reports whether what was read has been changed before it was written. It is
+// read and changed anew then: what an If-Match names is found to be another by that.
+func raced(err error) bool {
+	for _, a := range answers {
+		if a.problem == stale && errors.Is(err, a.err) {
+			return true
+		}
+	}
+	return false
 }
 
 // answer is what a typed route answers with its usual status.

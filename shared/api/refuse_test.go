@@ -48,6 +48,8 @@ func TestBodies(t *testing.T) {
 		{"invalid UTF-8", "{\"holder\":\"a\xff\"}", 422, "invalid", "body"},
 		{"deep", `{"holder":` + deep + `}`, 422, "invalid", "body"},
 		{"very deep", strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000), 400, "malformed", ""},
+		{"1,000 names", `{"x":[` + strings.Repeat(`{"x":1},`, 998) + `{"x":1}]}`, 422, "invalid", "body.x"},
+		{"1,001 names", `{"x":[` + strings.Repeat(`{"x":1},`, 999) + `{"x":1}]}`, 422, "invalid", "body"},
 		{"huge number", `{"holder":"h","ttlSeconds":1e999}`, 422, "invalid", "body.ttlSeconds"},
 		{"integer written as a float", `{"holder":"h","ttlSeconds":1e2}`, 422, "invalid", "body"},
 		{"no JSON", `{"holder":`, 400, "malformed", ""},

@@ -147,7 +147,7 @@ func routes(s *server) []route {
 
 		{method: get, path: v1 + "/workspaces", id: "list-workspaces", least: auth.Member, handler: typed(s.listWorkspaces),
 			caller: "the Engine Room, scripts", summary: "The workspaces that the caller belongs to"},
-		{method: post, path: v1 + "/workspaces", id: "create-workspace", least: auth.Member, persons: true, handler: created(s.createWorkspace), refusals: []int{409},
+		{method: post, path: v1 + "/workspaces", id: "create-workspace", least: auth.Admin, persons: true, handler: created(s.createWorkspace), refusals: []int{409},
 			caller: "the Engine Room, lanekeeper workspaces create", summary: "Make a workspace, whose owner the caller is"},
 		{method: get, path: v1 + "/workspaces/{workspaceId}", id: "get-workspace", least: auth.Member, handler: typed(s.getWorkspace), refusals: []int{404},
 			caller: "the Engine Room, scripts", summary: "The workspace, with its settings"},
@@ -167,11 +167,11 @@ func routes(s *server) []route {
 		{method: http.MethodDelete, path: v1 + "/members/{userId}", id: "remove-member", least: auth.Owner, handler: typed(s.removeMember), refusals: []int{404, 409},
 			caller: "the Engine Room, scripts", summary: "Take a member out of the workspace; an owner always remains"},
 
-		{method: get, path: v1 + "/api-keys", id: "list-api-keys", least: auth.Admin, handler: typed(s.listKeys),
+		{method: get, path: v1 + "/api-keys", id: "list-api-keys", least: auth.Member, handler: typed(s.listKeys),
 			caller: "the Engine Room, scripts", summary: "The keys of programs and of web sites, without the keys themselves"},
 		{method: post, path: v1 + "/api-keys", id: "create-api-key", least: auth.Admin, persons: true, handler: created(s.createKey), refusals: []int{409}, sensitive: true,
 			caller: "the Engine Room, scripts", summary: "Make a key; it is shown this once"},
-		{method: get, path: v1 + "/api-keys/{id}", id: "get-api-key", least: auth.Admin, handler: typed(s.getKey), refusals: []int{404},
+		{method: get, path: v1 + "/api-keys/{id}", id: "get-api-key", least: auth.Member, handler: typed(s.getKey), refusals: []int{404},
 			caller: "the Engine Room, scripts", summary: "One of them"},
 		{method: http.MethodDelete, path: v1 + "/api-keys/{id}", id: "revoke-api-key", least: auth.Admin, handler: typed(s.revokeKey), refusals: []int{404},
 			caller: "the Engine Room, scripts", summary: "Revoke a key, from the next request on"},

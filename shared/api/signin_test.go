@@ -83,7 +83,7 @@ func TestSigningInByALink(t *testing.T) {
 func TestCreatingAWorkspace(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		g := newGate(t, w.Env)
-		ada, victim := g.join(t, w.Workspace, auth.Member), g.join(t, w.Workspace, auth.Member)
+		ada, victim := g.join(t, w.Workspace, auth.Admin), g.join(t, w.Workspace, auth.Member)
 		send := func(token, body string, headers ...string) result {
 			t.Helper()
 			r := request(http.MethodPost, "/api/v1/workspaces", token, body)
@@ -118,7 +118,7 @@ func TestCreatingAWorkspace(t *testing.T) {
 		if got := g.call(t, http.MethodPatch, first.header.Get("Location"), token, `{"name":"Ours"}`); got.status != http.StatusOK {
 			t.Errorf("renamed: %d %s", got.status, got.body)
 		}
-		if got := g.call(t, http.MethodPatch, "/api/v1/workspaces/"+string(w.Workspace), token, `{"name":"Ours"}`); got.status != http.StatusForbidden {
+		if got := g.call(t, http.MethodPatch, "/api/v1/workspaces/"+string(w.Workspace), jwt(victim.ID, nil), `{"name":"Ours"}`); got.status != http.StatusForbidden {
 			t.Errorf("renamed as a member: %d %s", got.status, got.body)
 		}
 		if got := g.call(t, http.MethodGet, first.header.Get("Location"), jwt(victim.ID, nil), ""); got.status != http.StatusNotFound {
@@ -156,7 +156,7 @@ func TestCreatingAWorkspace(t *testing.T) {
 			t.Errorf("the pages: %v, then %q", seen, one.NextCursor)
 		}
 		for _, of := range listed.Items {
-			if role := map[string]string{made.ID: "OWNER", string(w.Workspace): "MEMBER"}[of.ID]; of.Role != role {
+			if role := map[string]string{made.ID: "OWNER", string(w.Workspace): "ADMIN"}[of.ID]; of.Role != role {
 				t.Errorf("in %s they are %s, not %q", of.ID, of.Role, role)
 			}
 		}
@@ -177,6 +177,7 @@ func TestCreatingAWorkspace(t *testing.T) {
 			"the local admin without an owner": {owner, other + `}`, 422, "body.owner"},
 			"an owner that is no address":      {owner, other + `,"owner":"b"}`, 422, "body.owner"},
 			"a key":                            {key, other + `}`, 403, "no key may do it"},
+			"a member":                         {jwt(victim.ID, nil), other + `}`, 403, "ADMIN"},
 			"a stranger":                       {"", other + `}`, 401, ""},
 			"a person with another owner":      {token, other + `,"owner":"` + victim.Email + `"}`, 422, "body.owner"},
 			"the local admin with an owner":    {owner, `{"slug":"` + slug + `3","name":"x","owner":"` + ada.Email + `"}`, 201, ""},
@@ -195,7 +196,7 @@ func TestCreatingAWorkspace(t *testing.T) {
 func TestAPersonWhoHasMadeManyWorkspacesMakesNoMore(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		g := newGate(t, w.Env)
-		ada, bob := g.join(t, w.Workspace, auth.Member), g.join(t, w.Workspace, auth.Member)
+		ada, bob := g.join(t, w.Workspace, auth.Admin), g.join(t, w.Workspace, auth.Admin)
 		for range 100 {
 			ws := db.Workspace(ids())
 			err := g.Env.DB.Tx(t.Context(), ws, func(ctx context.Context, tx *db.Tx) error {
@@ -222,7 +223,7 @@ func TestAPersonWhoHasMadeManyWorkspacesMakesNoMore(t *testing.T) {
 func TestChoosingAWorkspace(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		g := newGate(t, w.Env)
-		ada := g.join(t, w.Workspace, auth.Member)
+		ada := g.join(t, w.Workspace, auth.Admin)
 		session := cookie(t, g.Sessions, auth.Principal{Kind: auth.User, ID: ada.ID}, "Sec-Fetch-Site", "same-origin")
 		send := func(method, path, body string) result {
 			t.Helper()

@@ -10,8 +10,9 @@ import (
 )
 
 const (
-	maxDepth  = 32 // of nesting
-	maxErrors = 32 // named in one answer
+	maxDepth  = 32   // of nesting
+	maxNames  = 1000 // of fields, in a whole body
+	maxErrors = 32   // named in one answer
 )
 
 // unfit says why a database would not take a text.
@@ -27,7 +28,7 @@ func unfit(s string) string {
 
 // checkBody refuses what is no JSON, and what JSON allows and we don't: names
 // given twice, of which readers take different ones, NUL characters, numbers
-// beyond any type, and deep nesting.
+// beyond any type, deep nesting and very many names.
 func checkBody(body []byte) *Problem {
 	if body == nil {
 		return nil
@@ -51,6 +52,7 @@ func checkBody(body []byte) *Problem {
 type checker struct {
 	d      *json.Decoder
 	fields []FieldError
+	names  int // read so far
 	ended  bool
 }
 
@@ -98,6 +100,11 @@ func (c *checker) object(at string, depth int) {
 	seen := map[string]bool{}
 	for !c.ended && c.d.More() {
 		name, _ := c.token().(string)
+		if c.names++; c.names > maxNames {
+			c.refuse("body", fmt.Sprintf("expected at most %d fields", maxNames))
+			c.ended = true
+			return
+		}
 		of := located(at + "." + name)
 		if seen[name] {
 			c.refuse(of, "given more than once")

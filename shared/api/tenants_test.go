@@ -88,9 +88,9 @@ func (w *world) fill(t testing.TB, of tenant) {
 		if got.status/100 != 2 {
 			t.Fatalf("%s: %d %s", resource, got.status, got.body)
 		}
-		var told struct{ ID, UserID, TraceID string }
+		var told struct{ ID, UserID, MessageID string }
 		_ = json.Unmarshal(got.body, &told)
-		of.names[resource] = told.ID + told.UserID
+		of.names[resource] = told.ID + told.UserID + told.MessageID
 		of.names["traceId"] = got.header.Get("X-Trace-Id")
 	}
 	make("objectives", `{"title":"MARK","description":"MARK"}`)
@@ -103,8 +103,26 @@ func (w *world) fill(t testing.TB, of tenant) {
 	make("kill-switches", `{"scope":"skill","target":"MARK","reason":"MARK"}`)
 	make("budgets", `{"scope":"skill","scopeId":"MARK","allocated":1000,"periodStart":"2026-01-01T00:00:00Z","periodEnd":"2027-01-01T00:00:00Z"}`)
 	make("lanes/"+of.mark+"/acquire", `{"holder":"MARK","ttlSeconds":3600}`)
+	make("threads", `{"channel":"log","address":"MARK","metadata":{"a":"MARK"}}`)
+	make("executions", `{"agent":"MARK"}`)
+	in := "threads/" + of.names["threads"] + "/"
+	make(in+"messages", `{"body":"MARK"}`)
+	make(in+"send", `{"executionId":"`+of.names["executions"]+`","body":"MARK"}`)
+	of.names["messageId"] = of.names[in+"send"]
+	own := *w
+	own.Workspace = of.ws
+	of.names["approvals"] = own.waits(t, of.mark)
+	own.fails(t, of.mark)
+	var heals struct{ Items []struct{ ID string } }
+	if got := w.call(t, http.MethodGet, "/api/v1/heals", of.mark+"/OWNER", ""); json.Unmarshal(got.body, &heals) != nil || len(heals.Items) != 1 {
+		t.Fatalf("heals: %s", got.body)
+	}
+	of.names["heals"] = heals.Items[0].ID
 	of.names["lane"], of.names["name"], of.names["workspaces"] = of.mark, of.mark, string(of.ws)
 }
+
+// somebody is who is named in the right bodies.
+const somebody = "8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f"
 
 var (
 	parameter = regexp.MustCompile(`\{([A-Za-z]+)\}`)
@@ -124,11 +142,19 @@ func (w *world) spy(t testing.TB, me, them tenant, role auth.Role, named bool) (
 	}
 	slices.Sort(secrets)
 	secrets = slices.Compact(secrets)
-	ask := func(route api.Route, asked string) result {
+	ask := func(route api.Route, of, asked string) result { // of stands in the path, asked in what is inside of that
 		t.Helper()
 		n++
-		path := parameter.ReplaceAllString(route.Path, asked)
-		got := w.send(t, request(route.Method, path, token, right[route.ID].body))
+		message := asked
+		if of == them.names["threads"] {
+			message = them.names["messageId"]
+		}
+		path := parameter.ReplaceAllString(strings.Replace(route.Path, "{messageId}", message, 1), of)
+		body := right[route.ID].body
+		if uuid.Validate(asked) == nil {
+			body = strings.ReplaceAll(body, somebody, asked)
+		}
+		got := w.send(t, request(route.Method, path, token, body))
 		if asked != "" { // what was asked for may stand in the answer
 			got.body = bytes.ReplaceAll(got.body, []byte(asked), []byte("asked"))
 		}
@@ -146,22 +172,37 @@ func (w *world) spy(t testing.TB, me, them tenant, role auth.Role, named bool) (
 		if parameter.MatchString(route.Path) != named {
 			continue
 		}
-		if !named {
-			ask(route, "")
+		inside := strings.Contains(right[route.ID].body, somebody) || strings.Contains(route.Path, "{messageId}")
+		if !named && !inside {
+			ask(route, "", "")
 			continue
 		}
 		tried := slices.Concat([]string{"nothing-of-anybody"}, secrets)
+		nothing := map[string]result{} // what is answered of what is nowhere, by what it looks like
 		for _, theirs := range tried {
-			nowhere := uuid.NewString()
+			like, nowhere := "uuid", uuid.NewString()
 			if uuid.Validate(theirs) != nil {
-				nowhere = "n" + strings.ReplaceAll(nowhere, "-", "")[:len(them.mark)-1]
+				like, nowhere = "name", "n"+strings.ReplaceAll(nowhere, "-", "")[:len(them.mark)-1]
 			}
 			if theirs == them.names["traceId"] {
-				nowhere = theirs[:len(theirs)-4] + "zzzz"
+				like, nowhere = "trace", theirs[:len(theirs)-4]+"zzzz"
 			}
-			got, want := ask(route, theirs), ask(route, nowhere)
-			if plain := func(r result) string { return changing.ReplaceAllString(string(r.body), "") }; got.status != want.status || route.Method == http.MethodGet && plain(got) != plain(want) {
-				t.Errorf("%s %s of %s as %s: %d %s, of nothing %d %s", route.Method, route.Path, theirs, role, got.status, got.body, want.status, want.body)
+			compare := func(where, of, instead string) {
+				t.Helper()
+				want, known := nothing[where+like]
+				if !known {
+					want = ask(route, instead, nowhere)
+					nothing[where+like] = want
+				}
+				got := ask(route, of, theirs)
+				plain := func(r result) string { return changing.ReplaceAllString(string(r.body), "") }
+				if got.status != want.status || route.Method == http.MethodGet && plain(got) != plain(want) {
+					t.Errorf("%s %s of %s as %s: %d %s, of nothing %d %s", route.Method, route.Path, theirs, role, got.status, got.body, want.status, want.body)
+				}
+			}
+			compare("theirs ", theirs, nowhere)
+			if own := me.names["threads"]; inside {
+				compare("own ", own, own)
 			}
 		}
 	}

@@ -72,7 +72,9 @@ const maxWorkspaces = 100
 
 var fullOfWorkspaces = refusal(http.StatusConflict, "full", "you have made as many workspaces as one may")
 
-// createWorkspace is called by POST /api/v1/workspaces.
+// createWorkspace is called by POST /api/v1/workspaces. Who makes one is an admin
+// already, of the workspace of the request: as an owner they spend what the
+// installation pays for.
 func (s *server) createWorkspace(ctx context.Context, in *struct {
 	Body struct {
 		Slug  string `json:"slug" minLength:"1" maxLength:"63" doc:"Its name in addresses: lower-case letters, digits and -"`

@@ -32,12 +32,13 @@ const (
 type Oldest struct {
 	now                             time.Time
 	activity, events, outbox, usage *time.Time
+	keys                            *time.Time // when the first of them lapsed, or will
 }
 
 // Oldest adds a look for whether anything is old enough to go.
 func (s *Store) Oldest(b *db.Batch) *Oldest {
 	o := new(Oldest)
-	b.One([]any{&o.now, &o.activity, &o.events, &o.outbox, &o.usage}, s.q.Oldest)
+	b.One([]any{&o.now, &o.activity, &o.events, &o.outbox, &o.usage, &o.keys}, s.q.Oldest)
 	return o
 }
 
@@ -46,7 +47,7 @@ func (s *Store) Oldest(b *db.Batch) *Oldest {
 func (o *Oldest) Due(keep Retention) bool {
 	over := func(at *time.Time, keep time.Duration) bool { return at != nil && o.now.Sub(*at) > keep+time.Hour }
 	return over(o.activity, keep.Activity) || over(o.events, keep.Events) || over(o.outbox, keep.Outbox) ||
-		over(o.usage, keep.usage())
+		over(o.usage, keep.usage()) || over(o.keys, 0)
 }
 
 // usageKept is how long usage is kept at least: for the budgets of a month, and for
@@ -63,7 +64,7 @@ const batch = 2000
 // each kind at most. It reports whether there may be more.
 func (s *Store) Purge(ctx context.Context, ws db.Workspace, keep Retention) (more bool, err error) {
 	var b db.Batch
-	var gone [9]int
+	var gone [10]int
 	for i, p := range []struct {
 		of   db.Query
 		keep time.Duration
@@ -77,6 +78,7 @@ func (s *Store) Purge(ctx context.Context, ws db.Workspace, keep Retention) (mor
 		{s.q.PurgeUsage, keep.usage()},
 		{s.q.PurgeBudgets, keep.usage()},
 		{s.q.PurgeHeals, max(keep.Activity, maxCooldown)},
+		{s.q.PurgeKeys, 0},
 	} {
 		b.Each(func(scan db.Scan) error { // a row that went, or how many did
 			var n int

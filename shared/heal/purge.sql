@@ -39,7 +39,8 @@ UPDATE executions SET status = 'failed', error = 'it was cut off, and nobody wen
 SELECT lk_now(), (SELECT min(created_at) FROM agent_activity WHERE workspace_id = $1),
        (SELECT created_at FROM events WHERE workspace_id = $1 ORDER BY xid, id LIMIT 1),
        (SELECT min(created_at) FROM outbox WHERE workspace_id = $1 AND status IN ('sent', 'failed', 'superseded', 'expired', 'dead')),
-       (SELECT min(created_at) FROM agent_usage_logs WHERE workspace_id = $1);
+       (SELECT min(created_at) FROM agent_usage_logs WHERE workspace_id = $1),
+       (SELECT min(expires_at) FROM idempotency_keys WHERE workspace_id = $1);
 
 -- name: PurgeExecutions
 -- Children go before their parents, in a later round.
@@ -91,4 +92,12 @@ DELETE FROM usage_budgets WHERE workspace_id = $1 AND id IN (
   SELECT id FROM usage_budgets
    WHERE workspace_id = $1 AND created_by = 'lanekeeper' AND period_end < lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
    LIMIT 2000)
+RETURNING 1;
+
+-- name: PurgeKeys
+-- Their end is asked for once more, since a key that has lapsed may be taken anew meanwhile.
+DELETE FROM idempotency_keys WHERE workspace_id = $1 AND expires_at <= lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
+   AND (route, principal, key_hash) IN (
+  SELECT k.route, k.principal, k.key_hash FROM idempotency_keys k
+   WHERE k.workspace_id = $1 AND k.expires_at <= lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint)) ORDER BY k.expires_at LIMIT 2000)
 RETURNING 1;

@@ -141,7 +141,6 @@ func TestByHandACallIsMadeOnceAndNeedsNoApproval(t *testing.T) {
 	})
 }
 
-<<<<<<< ours
 // TestWhatIsSentLaterNeedsTrustToo: a skill that writes what leaves the house later has
 // its effect outside, too.
 func TestWhatIsSentLaterNeedsTrustToo(t *testing.T) {
@@ -155,7 +154,8 @@ func TestWhatIsSentLaterNeedsTrustToo(t *testing.T) {
 			t.Errorf("%s: asked for %+v", trust, q.asked)
 		}
 	}
-=======
+}
+
 // TestACallThatCouldNotBeMadeIsTheCallersFault, but where the skill is not there at all.
 func TestACallThatCouldNotBeMadeIsTheCallersFault(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
@@ -176,5 +176,4 @@ func TestACallThatCouldNotBeMadeIsTheCallersFault(t *testing.T) {
 			}
 		}
 	})
->>>>>>> theirs
 }

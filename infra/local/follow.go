@@ -1,0 +1,104 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// streamed is an event of a stream. Without data it says where to go on.
+type streamed struct {
+	id, kind string
+	data     []byte
+}
+
+// eventsOf reads a piece of a stream, which comes in whole events.
+func eventsOf(b []byte) iter.Seq[streamed] {
+	return func(yield func(streamed) bool) {
+		for event := range bytes.SplitSeq(b, []byte("\n\n")) {
+			var s streamed
+			for line := range strings.Lines(string(event)) {
+				switch name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": "); name {
+				case "id":
+					s.id = value
+				case "event":
+					s.kind = value
+				case "data":
+					s.data = []byte(value)
+				}
+			}
+			if !yield(s) {
+				return
+			}
+		}
+	}
+}
+
+// follow prints what happens, in one line each, until it is over or ctx ends. What
+// comes in turns, each of which goes on behind the last, is one.
+func (c *console) follow(ctx context.Context, ask *operator, path string) error {
+	w := &follower{c: c}
+	path, given, _ := strings.Cut(path, "?")
+	query, err := url.ParseQuery(given)
+	if err != nil {
+		return err
+	}
+	for ctx.Err() == nil && !w.over {
+		w.answered = answered{header: http.Header{}}
+		if err := ask.send(ctx, http.MethodGet, path+"?"+query.Encode(), nil, w); err != nil {
+			return err
+		}
+		if err := w.refused(); err != nil && ctx.Err() == nil {
+			return err
+		}
+		query.Set(w.behind(path), w.last)
+	}
+	return nil
+}
+
+// follower prints a stream as it comes; any other answer it keeps.
+type follower struct {
+	answered
+	c    *console
+	last string // the id of the last event
+	over bool
+}
+
+// behind is what names the event to go on behind.
+func (f *follower) behind(path string) string {
+	if strings.HasSuffix(path, "/api/v1/events") {
+		return "cursor"
+	}
+	return "after"
+}
+
+// Write implements [http.ResponseWriter].
+func (f *follower) Write(b []byte) (int, error) {
+	if f.header.Get("Content-Type") != "text/event-stream" {
+		return f.answered.Write(b)
+	}
+	for e := range eventsOf(b) {
+		if e.id != "" {
+			f.last = e.id
+		}
+		if e.kind == "" {
+			continue
+		}
+		f.over = f.over || e.kind == "done"
+		if f.c.json {
+			raw, _ := json.Marshal(map[string]any{"id": e.id, "event": e.kind, "data": json.RawMessage(e.data)}) // it was JSON before
+			fmt.Fprintf(f.c.out, "%s\n", raw)
+		} else {
+			fmt.Fprintf(f.c.out, "%s %s\n", clean(e.kind), clean(string(e.data)))
+		}
+	}
+	return len(b), nil
+}
+
+// Flush implements [http.Flusher].
+func (f *follower) Flush() {}
