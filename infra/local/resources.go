@@ -40,7 +40,7 @@ func resources() []resource {
 		{"events", "what happens, as it happens, until Ctrl-C", nil, words("follow"), nil},
 		{"executions", "runs, and how they ended", words("id surface status subject traceId"), words("list show create"), words("events complete fail cancel")},
 		{"traces", "what was begun, newest first", words("startedAt surface agent status traceId"), words("list show"), words("replay fork")},
-		{"threads", "conversations, and who has them", words("id channel address queued"), words("list show create resend"), words("messages outbox lock unlock park send force-unlock")},
+		{"threads", "conversations, and who has them", words("id channel address queued"), words("list show create resend"), words("why messages outbox lock unlock park send force-unlock")},
 		{"lanes", "lanes, as programs without a database take them", words("lane holder expiresAt wantedBy"), words("list"), words("why acquire renew release force-release")},
 		{"heals", "what self-healing took out of use", words("id skill code status probeAt"), words("list show"), words("undo")},
 		{"kill-switches", "what people have stopped", words("id scope target reason setBy releasedBy"), words("list show create delete"), words("release")},

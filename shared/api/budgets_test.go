@@ -59,6 +59,9 @@ func (w *world) uses(t testing.TB, agent string, tokens int) {
 
 func TestABudgetByHTTP(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
+		if p := w.refused(t, 422, "invalid", http.MethodPost, budgetsPath, month("skill", "look", 5)); !p.at("body.scope") {
+			t.Errorf("a budget that binds nothing: %+v", p.Errors)
+		}
 		b := w.budget(t, "agent", "ann", 1000)
 		w.refused(t, 409, "overlap", http.MethodPost, budgetsPath, month("agent", "ann", 5))
 		w.uses(t, "ann", 300)

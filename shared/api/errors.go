@@ -69,6 +69,7 @@ var answers = []struct {
 	{secret.ErrUnavailable, keysAway},
 	{skill.ErrNotFound, notFound},
 	{operate.ErrNoSkill, notFound},
+	{operate.ErrNeedsApproval, refusal(http.StatusConflict, "needs_approval", operate.ErrNeedsApproval.Error())},
 	{operate.ErrNoThread, notFound},
 	{operate.ErrNotYours, refusal(http.StatusForbidden, "forbidden", operate.ErrNotYours.Error())},
 	{operate.ErrNoRun, refusal(http.StatusConflict, "no_steps", operate.ErrNoRun.Error())},

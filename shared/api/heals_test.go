@@ -49,6 +49,7 @@ type healTold struct {
 	Failures                         int
 	Automations                      []string
 	ProbeAt                          *time.Time
+	UpdatedAt                        time.Time
 }
 
 func TestAHealByHTTP(t *testing.T) {
@@ -81,6 +82,9 @@ func TestAHealByHTTP(t *testing.T) {
 		w.must(t, 200, http.MethodPost, "/api/v1/heals/"+id+"/undo", "", &undone)
 		if undone.Status != "undone" || undone.EndedBy != "local:owner" || undone.ProbeAt != nil {
 			t.Errorf("undone it is %+v", undone)
+		}
+		if w.must(t, 200, http.MethodGet, "/api/v1/heals/"+id, "", &h); !h.UpdatedAt.Equal(undone.UpdatedAt) {
+			t.Errorf("changed at %s, then at %s", undone.UpdatedAt, h.UpdatedAt)
 		}
 		var s told
 		if w.must(t, 200, http.MethodGet, skillPath("weather"), "", &s); !s.Enabled {

@@ -36,14 +36,26 @@ type beatOutput struct {
 }
 
 // runHeartbeat runs a beat by hand, every phase of it: 200 with the report for
-// callers that wait, else 202 while it goes on behind the answer. It is called by
-// the Engine Room, by lanekeeper trigger heartbeat and by scripts.
+// callers that wait, who wait for its lane too; else 202 once it has begun, while it
+// goes on behind the answer. It is called by the Engine Room, by lanekeeper trigger
+// heartbeat and by scripts.
 func (s *server) runHeartbeat(ctx context.Context, in *beatInput) (*beatOutput, error) {
 	id, _ := trace.From(ctx)
 	tick := heartbeat.Tick{Workspace: workspace(ctx), Full: true, Wait: beatWait, ExecutionID: s.IDs(), Trace: id}
 	named := beatAnswer{ExecutionID: tick.ExecutionID, TraceID: tick.Trace}
 	if in.Body == nil || !in.Body.Wait {
-		s.Background(func(ctx context.Context) { s.beatLater(ctx, tick) })
+		tick.Wait, tick.Begun = 0, make(chan struct{})
+		ended := make(chan error, 1)
+		s.Background(func(ctx context.Context) { ended <- s.beatLater(ctx, tick) })
+		select {
+		case <-tick.Begun:
+		case err := <-ended:
+			if err != nil {
+				return nil, err
+			}
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 		return &beatOutput{http.StatusAccepted, named}, nil
 	}
 	report, err := s.Beat(ctx, tick)
@@ -59,17 +71,25 @@ func (s *server) runHeartbeat(ctx context.Context, in *beatInput) (*beatOutput, 
 	return &beatOutput{http.StatusOK, named}, nil
 }
 
-// beatLater runs a beat nobody waits for; how it ends stands in the log.
-func (s *server) beatLater(ctx context.Context, tick heartbeat.Tick) {
+// beatLater runs a beat nobody waits for; how it ends stands in the log. The error is
+// why there was none.
+func (s *server) beatLater(ctx context.Context, tick heartbeat.Tick) (err error) {
 	ctx = trace.WithWorkspace(trace.With(ctx, tick.Trace), string(tick.Workspace))
 	defer func() {
 		if thrown := recover(); thrown != nil {
 			s.Slog.ErrorContext(ctx, "a beat by hand panicked", "panic", fmt.Sprint(thrown), "stack", string(debug.Stack()))
+			err = internal
 		}
 	}()
-	if _, err := s.Beat(ctx, tick); err != nil {
+	report, err := s.Beat(ctx, tick)
+	if err != nil {
 		s.Slog.ErrorContext(ctx, "a beat by hand failed", "error", err)
+		return err
 	}
+	if report.Outcome == heartbeat.Skipped {
+		return s.skipped(ctx, tick.Workspace, report)
+	}
+	return nil
 }
 
 // skipped says why there was no beat: what a person has stopped, or who was in the way.

@@ -29,6 +29,7 @@ func TestBeatByHand(t *testing.T) {
 		d.Beat = func(ctx context.Context, tick heartbeat.Tick) (heartbeat.Report, error) {
 			ticks = append(ticks, tick)
 			if len(ticks) == 1 {
+				close(tick.Begun)
 				<-release // the first one goes on behind the answer
 			}
 			return answer(ctx, tick)
@@ -50,6 +51,9 @@ func TestBeatByHand(t *testing.T) {
 	for i, b := range []beaten{now, done} {
 		want := heartbeat.Tick{
 			Workspace: w.Workspace, Full: true, Wait: time.Minute, ExecutionID: b.ExecutionID, Trace: trace.ID(b.TraceID),
+		}
+		if i == 0 {
+			want.Wait, want.Begun = 0, ticks[0].Begun
 		}
 		if ticks[i] != want {
 			t.Errorf("tick %d is %+v, want %+v", i, ticks[i], want)
@@ -93,7 +97,9 @@ func TestSkippedBeat(t *testing.T) {
 		if q.Holder != "ada" || q.ExpiresAt == nil || !q.ExpiresAt.Equal(h.Until()) || !about(got.retryAfter(), 90*time.Second) {
 			t.Errorf("%+v, Retry-After %s", q, got.header.Get("Retry-After"))
 		}
-		w.must(t, http.StatusAccepted, http.MethodPost, beat, `{}`, nil) // who does not wait finds it in the log
+		if p := w.refused(t, http.StatusConflict, "busy", http.MethodPost, beat, `{}`); p.Holder != "ada" {
+			t.Errorf("who does not wait: %+v", p)
+		}
 	})
 }
 
@@ -123,16 +129,18 @@ func TestFailedBeat(t *testing.T) {
 	if p.Detail == "" || len(p.Errors) > 0 {
 		t.Errorf("%+v", p)
 	}
-	w.must(t, http.StatusAccepted, http.MethodPost, beat, `{"wait":false}`, nil)
+	w.refused(t, http.StatusInternalServerError, "internal", http.MethodPost, beat, `{"wait":false}`)
 	w.later.Wait()
 	thrown = true
-	var named beaten
-	w.must(t, http.StatusAccepted, http.MethodPost, beat, ``, &named)
+	named := w.call(t, http.MethodPost, beat, owner, ``)
+	if named.status != http.StatusInternalServerError {
+		t.Errorf("after a panic: %d %s", named.status, named.body)
+	}
 	w.later.Wait()
 	if failed := w.logs.lines(t, "a beat by hand failed"); len(failed) != 1 {
 		t.Errorf("log: %v", failed)
 	}
-	if panicked := w.logs.lines(t, "a beat by hand panicked"); len(panicked) != 1 || panicked[0]["trace_id"] != named.TraceID {
+	if panicked := w.logs.lines(t, "a beat by hand panicked"); len(panicked) != 1 || panicked[0]["trace_id"] != named.header.Get("X-Trace-Id") {
 		t.Errorf("log: %v", panicked)
 	}
 }

@@ -153,6 +153,15 @@ type explanation struct {
 	Waiting     []waiter    `json:"waiting" nullable:"false" doc:"The first to have said that it waits"`
 }
 
+// doing is what an execution is at, for an explanation.
+func (s *server) doing(ctx context.Context, execution string) string {
+	at, err := s.Runs.Doing(ctx, workspace(ctx), execution)
+	if err != nil { // the rest can be told without
+		s.Slog.WarnContext(ctx, "could not read what a holder is at", "error", err)
+	}
+	return at
+}
+
 // explainLane says why a lane is free or not. It is called by the Engine Room and
 // by agents that were refused the lane.
 func (s *server) explainLane(ctx context.Context, in *LanePath) (*answer[explanation], error) {
@@ -162,12 +171,8 @@ func (s *server) explainLane(ctx context.Context, in *LanePath) (*answer[explana
 	}
 	var doing string
 	told, err := s.Lanes.Explain(ctx, workspace(ctx), name, func(execution string) string {
-		at, err := s.Runs.Doing(ctx, workspace(ctx), execution)
-		if err != nil { // the rest can be told without
-			s.Slog.WarnContext(ctx, "could not read what a lane's holder is at", "error", err)
-		}
-		doing = at
-		return at
+		doing = s.doing(ctx, execution)
+		return doing
 	})
 	if err != nil {
 		return nil, err

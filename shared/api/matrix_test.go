@@ -24,6 +24,7 @@ var right = map[string]struct {
 	"approve-approval":        {"/api/v1/approvals/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f/approve", `{"input":{}}`, 404},
 	"reject-approval":         {"/api/v1/approvals/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f/reject", `{"reason":"test"}`, 404},
 	"list-lanes":              {"/api/v1/lanes", "", 200},
+	"explain-thread":          {"/api/v1/threads/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f/why", "", 404},
 	"explain-lane":            {"/api/v1/lanes/a/why", "", 200},
 	"acquire-lane":            {"/api/v1/lanes/a/acquire", `{"holder":"me"}`, 200},
 	"renew-lane":              {"/api/v1/lanes/b/renew", `{"token":"8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f"}`, 409},

@@ -397,7 +397,8 @@ func TestMessagesOfTheProtocol(t *testing.T) {
 		`{"jsonrpc":"2.0","id":1,"method":"ping"}`:               200,
 		`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`:             200, // as of 2025-03-26
 		`{"jsonrpc":"2.0","method":"notifications/initialized"}`: 202,
-		`{"jsonrpc":"2.0","id":1,"method":"nope"}`:               400,
+		`{"jsonrpc":"2.0","id":1,"method":"nope"}`:               200, // with an error
+		`{"jsonrpc":"2.0","method":"nope"}`:                      400,
 		`{"jsonrpc":"1.0","id":1,"method":"ping"}`:               400,
 		`{"jsonrpc":"2.0","id":1}`:                               202,
 		`{"jsonrpc":`:                                            400,
@@ -412,6 +413,16 @@ func TestMessagesOfTheProtocol(t *testing.T) {
 		w.ServeHTTP(rec, r)
 		if rec.Code != status || status >= 400 && rec.Header().Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%.80s: %d %s %.200s", body, rec.Code, rec.Header().Get("Content-Type"), rec.Body)
+		}
+	}
+	for _, id := range []string{`1`, `"a\"b"`, `0`} {
+		var told struct {
+			ID    json.RawMessage
+			Error struct{ Code int }
+		}
+		w.must(t, 200, http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":`+id+`,"method":"no\"pe","params":{}}`, &told)
+		if told.Error.Code != -32601 || string(told.ID) != id {
+			t.Errorf("an unknown method, called as %s: %+v", id, told)
 		}
 	}
 	listen := `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -82,9 +83,11 @@ type IfMatch struct {
 }
 
 // matches refuses a change of another version than those that were named.
-func (m IfMatch) matches(version int) error {
+func (m IfMatch) matches(version int) error { return m.matchesTag(tagOf(version)) }
+
+func (m IfMatch) matchesTag(present string) error {
 	for tag := range strings.SplitSeq(m.IfMatch, ",") {
-		if tag = strings.TrimSpace(tag); tag == tagOf(version) || tag == "*" {
+		if tag = strings.TrimSpace(tag); tag == present || tag == "*" {
 			return nil
 		}
 	}
@@ -94,8 +97,14 @@ func (m IfMatch) matches(version int) error {
 	return stale
 }
 
+// objectiveTag is the ETag of an objective: beats change it too, which its version does
+// not count.
+func objectiveTag(o objective.Objective) string {
+	return fmt.Sprintf(`"%d-%d"`, o.Version, o.UpdatedAt.UnixMicro())
+}
+
 func objectiveOutput(o objective.Objective) *versioned[objectiveItem] {
-	return &versioned[objectiveItem]{ETag: tagOf(o.Version), Body: objectiveOf(o)}
+	return &versioned[objectiveItem]{ETag: objectiveTag(o), Body: objectiveOf(o)}
 }
 
 // listObjectives is called by the Engine Room and by scripts.
@@ -155,7 +164,7 @@ func (s *server) createObjective(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return &createdAt[objectiveItem]{"/api/v1/objectives/" + o.ID, tagOf(o.Version), objectiveOf(o)}, nil
+	return &createdAt[objectiveItem]{"/api/v1/objectives/" + o.ID, objectiveTag(o), objectiveOf(o)}, nil
 }
 
 // objectives is what people do to them.
@@ -176,7 +185,7 @@ func (s *server) patchObjective(ctx context.Context, in *struct {
 }) (*versioned[objectiveItem], error) {
 	o, err := s.Objectives.Get(ctx, workspace(ctx), in.id())
 	if err == nil {
-		err = in.matches(o.Version)
+		err = in.matchesTag(objectiveTag(o))
 	}
 	if err != nil {
 		return nil, err
@@ -207,7 +216,7 @@ func (s *server) replaceSteps(ctx context.Context, in *struct {
 }) (*versioned[objectiveItem], error) {
 	o, err := s.Objectives.Get(ctx, workspace(ctx), in.id())
 	if err == nil {
-		err = in.matches(o.Version)
+		err = in.matchesTag(objectiveTag(o))
 	}
 	if err != nil {
 		return nil, err

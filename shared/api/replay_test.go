@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/api"
+	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/llm/demo"
@@ -59,12 +61,50 @@ func TestASkillIsRunByHand(t *testing.T) {
 			t.Errorf("its story is %+v", s)
 		}
 		w.refused(t, 404, "not_found", http.MethodPost, "/api/v1/skills/nothing/run", `{}`)
+		w.asksByKey(t)
 		if p := w.refused(t, 422, "invalid", http.MethodPost, "/api/v1/skills/look/run", `{"input":[1]}`); !p.at("body.input") {
 			t.Errorf("got %+v", p)
 		}
 		w.must(t, 200, http.MethodPost, "/api/v1/skills/look/disable", `{"reason":"broken"}`, nil)
 		w.refused(t, 409, "disabled", http.MethodPost, "/api/v1/skills/look/run", `{}`)
 	})
+}
+
+// asksByKey has a program ask for a skill that requires approval, in each way that
+// there is, which changes nothing; a person's word is their approval.
+func (w *world) asksByKey(t *testing.T) {
+	t.Helper()
+	w.must(t, 201, http.MethodPost, automationsPath, `{"name":"guarded","skill":"look","schedule":{"cron":"@daily"}}`, nil)
+	more, err := skill.Skills() // run_skill is one
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyed := newWorld(t, w.Env, func(d *api.Deps) {
+		d.Auth = auth.New(tokens(w.Workspace), d.People.VerifyKey)
+		d.Skills = registry(t, d.DB, more...)
+		d.Operate = operated(t, d)
+	})
+	var key struct{ Key string }
+	if err := json.Unmarshal(keyed.call(t, http.MethodPost, "/api/v1/api-keys", admin, `{"name":"ci","role":"ADMIN","scopes":["*"]}`).body, &key); err != nil {
+		t.Fatal(err)
+	}
+	calls := map[string]string{
+		"/api/v1/skills/look/run": `{}`, "/api/v1/skills/run_skill/run": `{"input":{"skill":"look"}}`, automationsPath + "/guarded/run": "",
+	}
+	for _, require := range []bool{true, false} {
+		w.must(t, 200, http.MethodPatch, "/api/v1/skills/look", fmt.Sprintf(`{"requiresApproval":%v}`, require), nil)
+		for path, body := range calls {
+			var p problem
+			got := keyed.call(t, http.MethodPost, path, key.Key, body)
+			_ = json.Unmarshal(got.body, &p)
+			if require && (got.status != 409 || p.Code != "needs_approval") || !require && got.status != 200 {
+				t.Errorf("%s by a key, requiring approval %v: %d %s", path, require, got.status, got.body)
+			}
+			if got := keyed.call(t, http.MethodPost, path, admin, body); require && got.status != 200 {
+				t.Errorf("%s by a person: %d %s", path, got.status, got.body)
+			}
+		}
+	}
 }
 
 // beatenTrace is the trace of a beat that made a plan and took its first step.

@@ -42,10 +42,19 @@ func TestAnObjectiveByHTTP(t *testing.T) {
 		var o objectiveTold
 		got := w.must(t, 201, http.MethodPost, "/api/v1/objectives", `{"title":"Sell ice","priority":7,"doneCriterion":"it is sold"}`, &o)
 		path := "/api/v1/objectives/" + o.ID
-		if o.Status != "active" || o.Priority != 7 || got.header.Get("Location") != path || got.header.Get("ETag") != `"1"` {
+		if o.Status != "active" || o.Priority != 7 || got.header.Get("Location") != path {
 			t.Fatalf("created %+v, %v", o, got.header)
 		}
-		w.must(t, 200, http.MethodPut, path+"/steps", `{"steps":[{"title":"one"},{"title":"two","skill":"look","inputs":{}}]}`, &o)
+		tags := []string{got.header.Get("ETag")} // each is of one state
+		tagged := func(got result) {
+			t.Helper()
+			tag := got.header.Get("ETag")
+			if now := w.must(t, 200, http.MethodGet, path, "", nil).header.Get("ETag"); slices.Contains(tags, tag) || now != tag {
+				t.Errorf("its ETag is %s, then %s; before, it had %q", tag, now, tags)
+			}
+			tags = append(tags, tag)
+		}
+		tagged(w.must(t, 200, http.MethodPut, path+"/steps", `{"steps":[{"title":"one"},{"title":"two","skill":"look","inputs":{}}]}`, &o))
 		if len(o.Steps) != 2 || o.PlanVersion != 1 {
 			t.Errorf("planned %+v", o)
 		}
@@ -53,16 +62,20 @@ func TestAnObjectiveByHTTP(t *testing.T) {
 		if got := listed(t, w, path+"/steps?limit=1", func(s step) string { return s.Title }); !slices.Equal(got, []string{"one", "two"}) {
 			t.Errorf("the steps are %v", got)
 		}
-		if got := w.callWith(t, http.MethodPatch, path, admin, `{"title":"Sell more ice"}`, "If-Match", `"1"`); got.status != 412 {
+		if got := w.callWith(t, http.MethodPatch, path, admin, `{"title":"Sell more ice"}`, "If-Match", tags[0]); got.status != 412 {
 			t.Errorf("a stale If-Match: %d %s", got.status, got.body)
 		}
-		w.must(t, 200, http.MethodPatch, path, `{"title":"Sell more ice"}`, &o)
-		w.must(t, 200, http.MethodPost, path+"/pause", `{"reason":"winter"}`, &o)
+		now := w.callWith(t, http.MethodPatch, path, admin, `{"title":"Sell more ice"}`, "If-Match", tags[1])
+		if now.status != 200 {
+			t.Fatalf("a fresh If-Match: %d %s", now.status, now.body)
+		}
+		tagged(now)
+		tagged(w.must(t, 200, http.MethodPost, path+"/pause", `{"reason":"winter"}`, &o))
 		if o.Title != "Sell more ice" || o.Status != "paused" || o.StatusReason != "winter" {
 			t.Errorf("paused %+v", o)
 		}
-		w.must(t, 200, http.MethodPost, path+"/resume", `{}`, &o)
-		w.must(t, 200, http.MethodPost, path+"/complete", `{"summary":"all of it"}`, &o)
+		tagged(w.must(t, 200, http.MethodPost, path+"/resume", `{}`, &o))
+		tagged(w.must(t, 200, http.MethodPost, path+"/complete", `{"summary":"all of it"}`, &o))
 		if o.Status != "completed" || o.Summary != "all of it" {
 			t.Errorf("completed %+v", o)
 		}

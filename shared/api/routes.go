@@ -248,6 +248,8 @@ func routes(s *server) []route {
 			caller: "the Engine Room, scripts", summary: "The conversations, newest first"},
 		{method: get, path: v1 + "/threads/{id}", id: "get-thread", least: auth.Member, handler: typed(s.getThread), refusals: []int{404},
 			caller: "the Engine Room, scripts", summary: "One conversation, and who has it"},
+		{method: get, path: v1 + "/threads/{id}/why", id: "explain-thread", least: auth.Member, handler: typed(s.explainThread), refusals: []int{404},
+			caller: "the Engine Room, lanekeeper threads why", summary: "Why a conversation is free or not, and who waits for it"},
 		{method: get, path: v1 + "/threads/{id}/messages", id: "list-thread-messages", least: auth.Member, handler: typed(s.listMessages), refusals: []int{404},
 			caller: "the Engine Room, scripts", summary: "What was spoken, oldest first"},
 		{method: post, path: v1 + "/threads/{id}/messages", id: "add-thread-message", least: auth.Admin, handler: created(s.addMessage), refusals: []int{404},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -24,8 +25,8 @@ type runSkillAnswer struct {
 	TraceID     trace.ID        `json:"traceId"`
 }
 
-// runSkill makes one call of a skill by hand, which needs no approval. It is called
-// by the Engine Room, to try a skill, and by scripts.
+// runSkill makes one call of a skill by hand, which needs no approval where a person
+// asks for it. It is called by the Engine Room, to try a skill, and by scripts.
 func (s *server) runSkill(ctx context.Context, in *runSkillInput) (*answer[runSkillAnswer], error) {
 	d, err := s.Skills.Get(ctx, workspace(ctx), in.ID)
 	if err != nil {
@@ -38,7 +39,8 @@ func (s *server) runSkill(ctx context.Context, in *runSkillInput) (*answer[runSk
 	if in.Body != nil && len(in.Body.Input) > 0 {
 		input = in.Body.Input
 	}
-	used, err := s.Operate.RunSkill(ctx, workspace(ctx), d.Name, input)
+	by, _ := auth.From(ctx)
+	used, err := s.Operate.RunSkill(ctx, by.Workspace, d.Name, input, by.Kind == auth.Local || by.Kind == auth.User)
 	if err != nil {
 		return nil, err
 	}

@@ -21,13 +21,13 @@ import (
 )
 
 // registry has the built-in skill look and the kind http, which may not call
-// private.example.
-func registry(t testing.TB, d *db.DB) *skill.Registry {
+// private.example, and more built-in skills.
+func registry(t testing.TB, d *db.DB, more ...skill.Skill) *skill.Registry {
 	t.Helper()
-	builtins, err := skill.NewSet(skill.Skill{
+	builtins, err := skill.NewSet(append(more, skill.Skill{
 		Name: "look", Kind: skill.Builtin, Description: "Looks.", Parameters: json.RawMessage(`{"type":"object"}`), Scope: skill.Both,
 		Run: func(context.Context, lane.Tx, skill.Call) (any, error) { return nil, nil },
-	})
+	})...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -123,6 +123,48 @@ func (s *server) getThread(ctx context.Context, in *IDPath) (*answer[threadItem]
 	return answered(threadOf(t)), nil
 }
 
+// threadWaiter is a message that waits for a thread's lock.
+type threadWaiter struct {
+	MessageID   string     `json:"messageId" format:"uuid"`
+	ExecutionID string     `json:"executionId,omitempty"`
+	Since       time.Time  `json:"since"`
+	AgeMS       int64      `json:"ageMs"`
+	ExpiresAt   *time.Time `json:"expiresAt,omitempty" doc:"From then on it is not sent any more"`
+}
+
+// threadExplanation says why a thread is free or not, in words and as data.
+type threadExplanation struct {
+	ThreadID string         `json:"threadId" format:"uuid"`
+	Held     bool           `json:"held"`
+	Summary  string         `json:"summary"`
+	Lock     *threadLock    `json:"lock,omitempty" doc:"Left out: it is free"`
+	Doing    string         `json:"doing,omitempty" doc:"What the holder is at"`
+	FreesAt  *time.Time     `json:"freesAt,omitempty" doc:"When the lock ends by itself, should nobody refresh it: it was idle for too long, or parked"`
+	Queued   int            `json:"queued"`
+	Waiting  []threadWaiter `json:"waiting" nullable:"false" doc:"The messages that wait, the first to go first, 50 at most"`
+}
+
+// explainThread says why a thread is free or not, and who waits for it. It is called
+// by the Engine Room and by lanekeeper threads why.
+func (s *server) explainThread(ctx context.Context, in *IDPath) (*answer[threadExplanation], error) {
+	var doing string
+	told, err := s.Threads.Explain(ctx, workspace(ctx), in.id(), func(execution string) string {
+		doing = s.doing(ctx, execution)
+		return doing
+	})
+	if err != nil {
+		return nil, err
+	}
+	e := threadExplanation{
+		ThreadID: told.ID, Held: told.Lock.State == thread.Active, Summary: told.Summary, Lock: threadOf(told.Thread).Lock, Doing: doing,
+		FreesAt: utc(told.Frees), Queued: told.Queued, Waiting: make([]threadWaiter, len(told.Waiting)),
+	}
+	for i, w := range told.Waiting {
+		e.Waiting[i] = threadWaiter{w.Message, w.Execution, w.Since.UTC(), w.Age.Milliseconds(), utc(w.Expires)}
+	}
+	return answered(e), nil
+}
+
 // messageItem is what was spoken.
 type messageItem struct {
 	ID          string      `json:"id" format:"uuid"`

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -98,6 +99,25 @@ func TestTwoAgentsSpeakOneAfterTheOther(t *testing.T) {
 		if !first.Success || first.Queued || !second.Success || !second.Queued || second.Position != 1 || first.Status != outbox.Ready || second.Status != outbox.Queued {
 			t.Errorf("sent %+v and %+v", first, second)
 		}
+		type explained struct {
+			Held           bool
+			Summary, Doing string
+			FreesAt        *time.Time
+			Lock           *struct{ ExecutionID string }
+			Queued         int
+			Waiting        []struct{ MessageID, ExecutionID string }
+		}
+		var why explained
+		w.must(t, 200, http.MethodGet, path+"/why", "", &why)
+		if !why.Held || why.Lock == nil || why.Lock.ExecutionID != a.ID || !strings.Contains(why.Doing, "agent a") || why.Queued != 1 ||
+			len(why.Waiting) != 1 || why.Waiting[0].MessageID != second.MessageID || why.Waiting[0].ExecutionID != b.ID ||
+			why.FreesAt == nil || !about(time.Until(*why.FreesAt), thread.Idle) || !strings.Contains(why.Summary, a.ID) || !strings.Contains(why.Summary, b.ID) {
+			t.Errorf("held, because %+v", why)
+		}
+		w.must(t, 200, http.MethodPost, path+"/park", `{"executionId":"`+a.ID+`","seconds":7200}`, nil)
+		if w.must(t, 200, http.MethodGet, path+"/why", "", &why); why.FreesAt == nil || !about(time.Until(*why.FreesAt), 2*time.Hour) {
+			t.Errorf("parked, because %+v", why)
+		}
 		send()
 		if !slices.Equal(said.bodies, []string{"from a"}) {
 			t.Fatalf("said is %q", said.bodies)
@@ -117,6 +137,10 @@ func TestTwoAgentsSpeakOneAfterTheOther(t *testing.T) {
 			t.Errorf("ended, it is %+v", ended)
 		}
 		send()
+		why = explained{}
+		if w.must(t, 200, http.MethodGet, path+"/why", "", &why); why.Held || why.FreesAt != nil || why.Lock != nil || len(why.Waiting) > 0 {
+			t.Errorf("free, because %+v", why)
+		}
 		type messageTold struct{ ID, Role, Body, ExecutionID string }
 		var told []messageTold
 		listed(t, w, path+"/messages", func(m messageTold) string { told = append(told, m); return m.ID })

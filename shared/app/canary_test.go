@@ -129,7 +129,7 @@ func TestTwentyCanariesAppearNowhere(t *testing.T) {
 	paths := []string{"plain", "text", "encoded", "error", "denied", "redirect", "cut"}
 	for i, path := range paths {
 		define(t, a, e, path, fmt.Sprintf(`{"url": %q, "headers": {"X-Canary": {"$secret": "canary-%d"}}}`, server.URL+"/"+path, 2*i), false)
-		if _, err := a.Operate.RunSkill(trace.With(ctx, core.Traces.New(trace.Operate)), e.Workspace, path, []byte(`{}`)); err != nil {
+		if _, err := a.Operate.RunSkill(trace.With(ctx, core.Traces.New(trace.Operate)), e.Workspace, path, []byte(`{}`), true); err != nil {
 			t.Fatal(err)
 		}
 	}

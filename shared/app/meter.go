@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/budget"
@@ -32,7 +33,7 @@ func (m meter) Reserve(ctx context.Context, c reason.Cost) (int, reason.Settle, 
 		Day: c.Day, DayMicroUSD: c.DayMicroUSD, Priced: c.Priced,
 	})
 	if refused, ok := errors.AsType[*budget.RefusedError](err); ok {
-		why := fmt.Sprintf("the budget of %s %s is used up", refused.Scope, refused.ScopeID)
+		why := fmt.Sprintf("the budget of %s is used up", strings.TrimSpace(string(refused.Scope)+" "+refused.ScopeID))
 		if !refused.FreesAt.IsZero() {
 			why += " until " + refused.FreesAt.UTC().Format("2006-01-02 15:04 UTC")
 		}

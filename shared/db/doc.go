@@ -19,7 +19,8 @@
 // query; a query that is not about one workspace says so with a line
 // "-- global: why" and has no such parameter. On Postgres lk_enter(workspace)
 // additionally takes the application role and sets app.workspace_id, so that
-// row-level security enforces the same again.
+// row-level security enforces the same again. The context's trace goes along, for the
+// events that the transaction makes.
 //
 // # Round trips
 //

@@ -413,8 +413,8 @@ func (s *Store) Undo(ctx context.Context, tx Tx, ws db.Workspace, id, by string)
 	if err := s.change(ctx, tx, h, Undone, h.Probes, 0, by); err != nil {
 		return h, 0, err
 	}
-	h.Status, h.EndedBy = Undone, by
-	return h, n, nil
+	h, err = s.getIn(ctx, tx, id)
+	return h, n, err
 }
 
 // Tx is an open transaction: a [db.Tx] or a lane's.

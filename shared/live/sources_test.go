@@ -1,6 +1,7 @@
 package live_test
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/live"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 type changes struct {
@@ -26,7 +28,8 @@ type changes struct {
 // An event is told as its kind, its trace and its data.
 func told(e live.Event) string { return e.Kind + " " + e.Trace + " " + string(e.Data) }
 
-// Each change appends its event, and a change of anything else none.
+// Each change appends its event, and a change of anything else none. What has no trace
+// of its own bears that of the transaction.
 func TestChangesAppendEvents(t *testing.T) {
 	const id = "ID" // stands for the row's own
 	type change struct {
@@ -56,28 +59,28 @@ func TestChangesAppendEvents(t *testing.T) {
 		"skill": {
 			{"AddSkill", []any{true, nil}, ""},
 			{"SetSkill", []any{true, nil}, ""},
-			{"SetSkill", []any{false, "self_healing"}, `skill.disabled  {"name":"look","by":"self_healing"}`},
+			{"SetSkill", []any{false, "self_healing"}, `skill.disabled mine {"name":"look","by":"self_healing"}`},
 			{"SetSkill", []any{false, "human"}, ""},
-			{"SetSkill", []any{true, nil}, `skill.enabled  {"name":"look"}`},
+			{"SetSkill", []any{true, nil}, `skill.enabled mine {"name":"look"}`},
 		},
 		"built-in skill": {
-			{"AddSkill", []any{false, "human"}, `skill.disabled  {"name":"look","by":"human"}`},
+			{"AddSkill", []any{false, "human"}, `skill.disabled mine {"name":"look","by":"human"}`},
 		},
 		"automation": {
 			{"AddAutomation", nil, ""},
-			{"SetAutomation", []any{false, "human"}, `automation.disabled  {"name":"nightly","by":"human"}`},
-			{"SetAutomation", []any{true, nil}, `automation.enabled  {"name":"nightly"}`},
+			{"SetAutomation", []any{false, "human"}, `automation.disabled mine {"name":"nightly","by":"human"}`},
+			{"SetAutomation", []any{true, nil}, `automation.enabled mine {"name":"nightly"}`},
 		},
 		"objective": {
-			{"AddObjective", nil, `objective.created  {"title":"Grow","status":"active","priority":5}`},
-			{"SetObjective", []any{"paused"}, `objective.paused  {"title":"Grow","status":"paused","priority":5}`},
-			{"SetObjective", []any{"active"}, `objective.resumed  {"title":"Grow","status":"active","priority":5}`},
-			{"SetObjective", []any{"completed"}, `objective.completed  {"title":"Grow","status":"completed","priority":5}`},
+			{"AddObjective", nil, `objective.created mine {"title":"Grow","status":"active","priority":5}`},
+			{"SetObjective", []any{"paused"}, `objective.paused mine {"title":"Grow","status":"paused","priority":5}`},
+			{"SetObjective", []any{"active"}, `objective.resumed mine {"title":"Grow","status":"active","priority":5}`},
+			{"SetObjective", []any{"completed"}, `objective.completed mine {"title":"Grow","status":"completed","priority":5}`},
 		},
 		"memory": {
 			{"SaveMemory", nil, `memory.saved trace {"agent":"ada","category":"fact","importance":5}`},
 			{"SaveMemory", nil, ""},
-			{"ForgetMemory", nil, `memory.forgotten  {"agent":"ada","category":"fact","importance":9}`},
+			{"ForgetMemory", nil, `memory.forgotten mine {"agent":"ada","category":"fact","importance":9}`},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -90,7 +93,11 @@ func TestChangesAppendEvents(t *testing.T) {
 					if c.name == "AddBareActivity" {
 						row = uuid.NewString()
 					}
-					n, err := w.DB.Exec(t.Context(), w.Workspace, q[c.name], append([]any{row}, c.args...)...)
+					var n int64
+					err := w.DB.Tx(trace.With(t.Context(), "mine"), w.Workspace, func(ctx context.Context, tx *db.Tx) (err error) {
+						n, err = tx.Exec(ctx, q[c.name], append([]any{row}, c.args...)...)
+						return err
+					})
 					if err != nil || n != 1 {
 						t.Fatalf("%s %v: %d rows, %v", c.name, c.args, n, err)
 					}
@@ -100,7 +107,10 @@ func TestChangesAppendEvents(t *testing.T) {
 				}
 				w.add(t, "end", "end")
 				found, _ := w.settled(t, start, len(want)+1)
-				found = found[:len(found)-1]
+				if end := found[len(want)]; end.Trace != "" {
+					t.Errorf("an event of no trace bears %s", end.Trace)
+				}
+				found = found[:len(want)]
 				var got []string
 				for _, e := range found {
 					if uuid.Validate(e.Subject) != nil || time.Since(e.CreatedAt).Abs() > time.Minute {

@@ -248,6 +248,7 @@ func (s *Store) CountStep(tx lane.Tx, id string, st Step, execution string) erro
 		return fmt.Errorf("count a step's try: %w", err)
 	}
 	tx.Later().Exec(s.q.CountStep, id, st.PlanVersion, st.Number, execution)
+	tx.Later().Exec(s.q.Touch, id)
 	return nil
 }
 

@@ -167,7 +167,11 @@ func TestTriesAreCounted(t *testing.T) {
 		execution := ids()
 		first := w.get(t, id).Plan[0]
 		count := func() {
+			before := w.get(t, id).UpdatedAt
 			w.must(t, id, func(_ context.Context, tx lane.Tx) error { return w.s.CountStep(tx, id, first, execution) })
+			if !w.get(t, id).UpdatedAt.After(before) {
+				t.Error("a try at a step is no change")
+			}
 		}
 		count()
 		count()

@@ -91,6 +91,14 @@ SELECT o.status,
 UPDATE outbox SET status = 'superseded', updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND order_key = 'thread:' || $3 AND status IN ('queued', 'ready') AND attempts = 0;
 
+-- name: Waiting
+-- What is queued, the first to go first.
+SELECT id, execution_id, created_at, expires_at, lk_now()
+  FROM outbox
+ WHERE workspace_id = $1 AND order_key = $2 AND status = 'queued'
+ ORDER BY seq
+ LIMIT $3;
+
 -- name: Refresh
 UPDATE threads SET execution_locked_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND active_execution_id = $3;

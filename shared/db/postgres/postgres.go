@@ -20,6 +20,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 // Config says how to reach the database.
@@ -225,7 +226,7 @@ func (e *engine) Do(ctx context.Context, ws db.Workspace, readOnly bool, ops []*
 		err = func() error {
 			defer e.release(c) // a panic of who reads the rows included
 			var b pgx.Batch
-			e.enter(&b, ws)
+			e.enter(ctx, &b, ws)
 			return pipeline(ctx, c.Conn(), &b, ws, ops, ending{changes: !readOnly})
 		}()
 		if _, dead := errors.AsType[*deadError](err); dead && reused && ctx.Err() == nil {
@@ -235,12 +236,13 @@ func (e *engine) Do(ctx context.Context, ws db.Workspace, readOnly bool, ops []*
 	}
 }
 
-func (e *engine) enter(b *pgx.Batch, ws db.Workspace) {
+func (e *engine) enter(ctx context.Context, b *pgx.Batch, ws db.Workspace) {
+	id, _ := trace.From(ctx)
 	if skew := e.skew.Offset(); skew != 0 {
-		b.Queue("SELECT lk_enter($1, $2)", db.Null(string(ws)), skew.Microseconds())
+		b.Queue("SELECT lk_enter($1, $2), set_config('app.trace_id', $3, true)", db.Null(string(ws)), skew.Microseconds(), string(id))
 		return
 	}
-	b.Queue("SELECT lk_enter($1)", db.Null(string(ws)))
+	b.Queue("SELECT lk_enter($1), set_config('app.trace_id', $2, true)", db.Null(string(ws)), string(id))
 }
 
 func (e *engine) Begin(_ context.Context, ws db.Workspace) (db.Transaction, error) {
@@ -278,7 +280,7 @@ func (t *transaction) begin(ctx context.Context, ops []*db.Op) error {
 		t.conn = c // Rollback returns it, whatever happens
 		var b pgx.Batch
 		b.Queue("BEGIN")
-		t.engine.enter(&b, t.ws)
+		t.engine.enter(ctx, &b, t.ws)
 		err = pipeline(ctx, c.Conn(), &b, t.ws, ops, ending{})
 		if _, dead := errors.AsType[*deadError](err); dead && reused && ctx.Err() == nil {
 			t.release()

@@ -14,12 +14,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"modernc.org/sqlite"
 	lib "modernc.org/sqlite/lib"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 // Config says where the file is.
@@ -41,6 +43,7 @@ type engine struct {
 	turn   chan struct{} // holds one token: whoever has it writes
 	write  *sql.DB
 	read   *sql.DB
+	trace  atomic.Value // a text, of who has the turn
 	need   int64
 }
 
@@ -83,11 +86,11 @@ func open(ctx context.Context, cfg Config) (*db.DB, error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("open %s: %w", cfg.Path, err)
 	}
-	write, read, err := OpenPools(cfg)
-	if err != nil {
+	e := &engine{turn: make(chan struct{}, 1), need: cfg.Schema}
+	var err error
+	if e.write, e.read, err = openPools(cfg, &e.trace); err != nil {
 		return nil, err
 	}
-	e := &engine{write: write, read: read, turn: make(chan struct{}, 1), need: cfg.Schema}
 	if err := e.start(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", cfg.Path, err), e.Close())
 	}
@@ -97,11 +100,15 @@ func open(ctx context.Context, cfg Config) (*db.DB, error) {
 // OpenPools opens the bare pools: a single writing connection and several that
 // only read. The migrations need the first.
 func OpenPools(cfg Config) (write, read *sql.DB, err error) {
+	return openPools(cfg, new(atomic.Value))
+}
+
+func openPools(cfg Config, id *atomic.Value) (write, read *sql.DB, err error) {
 	if err := ensureFile(cfg.Path); err != nil {
 		return nil, nil, err
 	}
 	d := &sqlite.Driver{}
-	if err := register(d, cfg.Skew); err != nil {
+	if err := register(d, cfg.Skew, id); err != nil {
 		return nil, nil, err
 	}
 	write = sql.OpenDB(connector{d, dsn(cfg.Path, "synchronous(FULL)")})
@@ -132,7 +139,7 @@ func ensureFile(path string) error {
 // neither the file nor its write-ahead log, which may be wanted for a rescue.
 func check(ctx context.Context, cfg Config) (err error) {
 	d := &sqlite.Driver{}
-	if err := register(d, cfg.Skew); err != nil {
+	if err := register(d, cfg.Skew, new(atomic.Value)); err != nil {
 		return err
 	}
 	pool := sql.OpenDB(connector{d, uri(cfg.Path, url.Values{"mode": {"ro"}, "_pragma": {busyTimeout}})})
@@ -165,8 +172,9 @@ type connector struct {
 func (c connector) Connect(context.Context) (driver.Conn, error) { return c.driver.Open(c.dsn) }
 func (c connector) Driver() driver.Driver                        { return c.driver }
 
-// register gives SQL the functions that the Postgres migrations define there.
-func register(d *sqlite.Driver, skew *db.Skew) error {
+// register gives SQL the functions that the Postgres migrations define there, and the
+// trace of the transaction that writes, empty where it has none.
+func register(d *sqlite.Driver, skew *db.Skew, id *atomic.Value) error {
 	now := func(*sqlite.FunctionContext, []driver.Value) (driver.Value, error) {
 		return time.Now().Add(skew.Offset()).UnixMicro(), nil
 	}
@@ -183,6 +191,10 @@ func register(d *sqlite.Driver, skew *db.Skew) error {
 	}
 	if err := d.RegisterDeterministicScalarFunction("lk_plus", 2, plus); err != nil {
 		return fmt.Errorf("register lk_plus: %w", err)
+	}
+	traced := func(*sqlite.FunctionContext, []driver.Value) (driver.Value, error) { return id.Load(), nil }
+	if err := d.RegisterScalarFunction("lk_trace", 0, traced); err != nil {
+		return fmt.Errorf("register lk_trace: %w", err)
 	}
 	// There is one writer: what can be read is settled.
 	settled := func(*sqlite.FunctionContext, []driver.Value) (driver.Value, error) { return int64(math.MaxInt64), nil }
@@ -302,6 +314,8 @@ func (t *transaction) Send(ctx context.Context, ops []*db.Op, commit bool) error
 			return mapError(err)
 		}
 		t.begun = true
+		id, _ := trace.From(ctx)
+		t.engine.trace.Store(string(id))
 	}
 	if err := w.run(ctx, t.ws, ops); err != nil {
 		return err

@@ -386,6 +386,9 @@ func (b *beat) begin(ctx context.Context, l look) error {
 	if err != nil {
 		return err
 	}
+	if b.tick.Begun != nil {
+		close(b.tick.Begun)
+	}
 	b.report.ExecutionID, b.report.TraceID = b.exec.ID, string(b.exec.Trace)
 	b.Slog.InfoContext(b.under(ctx), "beat started", "slot", b.report.Slot, "objectives", len(*l.due), "attempt", b.exec.Attempt)
 	return fault.Point(ctx, "beat.started", b.exec.ID)

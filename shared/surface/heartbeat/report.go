@@ -23,6 +23,8 @@ type Tick struct {
 	// answer first; empty ones are made.
 	ExecutionID string
 	Trace       trace.ID
+	// Begun is closed once the execution stands in the database; nil: nobody waits for it.
+	Begun chan struct{} `json:"-"`
 }
 
 // Outcome says how a tick ended.

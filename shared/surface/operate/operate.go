@@ -55,14 +55,18 @@ type Used struct {
 // ErrNoSkill says that there is no such skill, or that it is switched off.
 var ErrNoSkill = errors.New("there is no such skill, or it is disabled")
 
+// ErrNeedsApproval says that a program asked for a call which a person must approve.
+var ErrNeedsApproval = errors.New("the skill requires approval: a person runs it, or the agent asks for it in a run, where its call waits under approvals")
+
 // InputError lists everything that is wrong with the input of a skill.
 type InputError struct{ Violations []skill.Violation }
 
 func (e *InputError) Error() string { return fmt.Sprintf("the input has %d faults", len(e.Violations)) }
 
-// RunSkill makes one call by hand: no approval is needed, as a person asks for it.
-// It is called by POST /api/v1/skills/{id}/run.
-func (o *Operate) RunSkill(ctx context.Context, ws db.Workspace, name string, input json.RawMessage) (Used, error) {
+// RunSkill makes one call by hand. No approval is needed where a person asks for it;
+// whoever else does gets [ErrNeedsApproval] for a skill that requires one. It is called
+// by POST /api/v1/skills/{id}/run.
+func (o *Operate) RunSkill(ctx context.Context, ws db.Workspace, name string, input json.RawMessage, person bool) (Used, error) {
 	id, _ := trace.From(ctx)
 	e := run.Execution{
 		ID: o.IDs(), Agent: activity.Operator, Surface: trace.Operate, Trace: id, Attempt: 1, Input: encode(map[string]any{"skill": name}),
@@ -80,6 +84,9 @@ func (o *Operate) RunSkill(ctx context.Context, ws db.Workspace, name string, in
 	if violations := k.Check(input); len(violations) > 0 {
 		return used, &InputError{violations}
 	}
+	if !person && requiresApproval(skills, k, input) {
+		return used, ErrNeedsApproval
+	}
 	settings, err := o.settings(ctx, ws)
 	if err != nil {
 		return used, err
@@ -96,6 +103,16 @@ func (o *Operate) RunSkill(ctx context.Context, ws db.Workspace, name string, in
 		used.Made = made
 		return o.close(ctx, job, out)
 	})
+}
+
+// requiresApproval reports whether a call does, or the one that it stands for.
+func requiresApproval(skills *skill.Set, k *skill.Skill, input json.RawMessage) bool {
+	if k.Through {
+		if name, _, err := skill.Inner(input); err == nil {
+			k, _ = skills.Find(name)
+		}
+	}
+	return k != nil && k.RequiresApproval
 }
 
 // under runs fn while it holds the lane of an execution.

@@ -1,0 +1,100 @@
+package thread
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+)
+
+// An Explanation says why a thread is or isn't free, as data and as one sentence.
+type Explanation struct {
+	Thread
+	Summary string
+	// Frees is when the lock ends by itself at the latest, should nobody refresh it;
+	// nil: it is free or stale, so that the next to ask has the thread.
+	Frees   *time.Time
+	Waiting []Waiter // the first to go first, [maxWaiters] at most
+}
+
+// A Waiter is a message that waits for the lock.
+type Waiter struct {
+	Message   string
+	Execution string
+	Since     time.Time
+	Age       time.Duration
+	Expires   *time.Time
+}
+
+const maxWaiters = 50
+
+// Explain tells who has a thread, since when, what would free it and when, and who
+// waits; [db.ErrNoRows] when there is none. doing adds what the holder is at.
+func (s *Store) Explain(ctx context.Context, ws db.Workspace, id string, doing func(execution string) string) (Explanation, error) {
+	var found []Thread
+	var e Explanation
+	var b db.Batch
+	b.Each(collect(&found), s.q.Get, id, -Idle.Milliseconds())
+	b.Each(func(scan db.Scan) error {
+		var w Waiter
+		var execution *string
+		var now time.Time
+		err := scan(&w.Message, &execution, &w.Since, &w.Expires, &now)
+		w.Execution, w.Age = text(execution), now.Sub(w.Since)
+		e.Waiting = append(e.Waiting, w)
+		return err
+	}, s.q.Waiting, orderKey(id), maxWaiters)
+	if err := s.db.Read(ctx, ws, &b); err != nil {
+		return e, fmt.Errorf("explain thread: %w", err)
+	}
+	if len(found) == 0 {
+		return e, fmt.Errorf("explain thread %s: %w", id, db.ErrNoRows)
+	}
+	e.Thread = found[0]
+	e.Summary = e.summary(doing)
+	return e, nil
+}
+
+// summary is the sentence; it also finds out when the lock ends.
+func (e *Explanation) summary(doing func(string) string) string {
+	var out strings.Builder
+	l := e.Lock
+	if l.Holder == "" {
+		fmt.Fprintf(&out, "thread %s is free", e.ID)
+	} else {
+		fmt.Fprintf(&out, "thread %s is held by execution %s", e.ID, l.Execution())
+		if at := doing(l.Execution()); at != "" {
+			fmt.Fprintf(&out, ", %s", at)
+		}
+		fmt.Fprintf(&out, ", last heard of %s ago", l.Age.Round(time.Second))
+	}
+	switch now := l.Since.Add(l.Age); {
+	case l.Holder == "":
+	case l.State == Stale:
+		out.WriteString("; the lock is stale: the next to ask has the thread")
+	default:
+		frees := l.Since.Add(Idle)
+		if l.ParkedBy == l.Holder && l.ParkedUntil != nil {
+			out.WriteString("; it is parked until the person answers")
+			switch e.Policy {
+			case Supersede:
+				out.WriteString(" or another asks")
+			case HandOver:
+				out.WriteString(", and others have it meanwhile")
+			case Queue:
+			}
+			if l.ParkedUntil.After(frees) {
+				frees = *l.ParkedUntil
+			}
+		}
+		e.Frees = &frees
+		fmt.Fprintf(&out, "; it ends with the execution, and in %s at the latest unless refreshed", frees.Sub(now).Round(time.Second))
+	}
+	if len(e.Waiting) > 0 {
+		first := e.Waiting[0]
+		fmt.Fprintf(&out, "; %d queued behind it, the first of execution %s since %s", e.Queued, first.Execution, first.Age.Round(time.Second))
+	}
+	return out.String()
+}
