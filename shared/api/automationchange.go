@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,7 +25,8 @@ type createAutomationInput struct {
 		Name     string          `json:"name" minLength:"1" maxLength:"200"`
 		Skill    string          `json:"skill" minLength:"1" maxLength:"64" doc:"The name of a skill"`
 		Input    json.RawMessage `json:"input,omitempty" doc:"What fits the skill's parameters, at most 16 KiB; left out: {}"`
-		Schedule scheduleFields  `json:"schedule"`
+		Schedule scheduleFields  `json:"schedule,omitempty" doc:"When it runs: by cron or by event"`
+		Event    *string         `json:"event,omitempty" maxLength:"100" doc:"Short for schedule.event"`
 		Enabled  *bool           `json:"enabled,omitempty" default:"true"`
 	}
 }
@@ -37,7 +39,7 @@ func (s *server) createAutomation(ctx context.Context, in *createAutomationInput
 	n := automation.Automation{
 		Name: b.Name, Skill: b.Skill, Input: b.Input, Enabled: b.Enabled == nil || *b.Enabled, CreatedBy: principal(by),
 	}
-	for to, from := range map[*string]*string{&n.Cron: b.Schedule.Cron, &n.TimeZone: b.Schedule.TimeZone, &n.Event: b.Schedule.Event} {
+	for to, from := range map[*string]*string{&n.Cron: b.Schedule.Cron, &n.TimeZone: b.Schedule.TimeZone, &n.Event: cmp.Or(b.Schedule.Event, b.Event)} {
 		if from != nil {
 			*to = *from
 		}
@@ -93,6 +95,8 @@ type patchAutomationInput struct {
 		Skill    *string         `json:"skill,omitempty" minLength:"1" maxLength:"64"`
 		Input    json.RawMessage `json:"input,omitempty"`
 		Schedule *scheduleFields `json:"schedule,omitempty" doc:"cron takes the place of event, and the other way round"`
+		Event    *string         `json:"event,omitempty" maxLength:"100" doc:"Short for schedule.event"`
+		Enabled  *bool           `json:"enabled,omitempty" doc:"As by /enable and /disable"`
 	}
 }
 
@@ -110,6 +114,7 @@ func (s *server) patchAutomation(ctx context.Context, in *patchAutomationInput) 
 	if f := in.Body.Schedule; f != nil {
 		p.Cron, p.TimeZone, p.Event = f.Cron, f.TimeZone, f.Event
 	}
+	p.Event = cmp.Or(p.Event, in.Body.Event)
 	if p.Skill != nil || p.Input != nil {
 		name, input := read.Skill, read.Input
 		if p.Skill != nil {
@@ -125,6 +130,14 @@ func (s *server) patchAutomation(ctx context.Context, in *patchAutomationInput) 
 	var a automation.Automation
 	err = s.change(ctx, "automations.update", func(ctx context.Context, tx *db.Tx) (err error) {
 		a, err = s.Automations.Patch(ctx, tx, read, p)
+		on := in.Body.Enabled
+		switch {
+		case err != nil || on == nil || *on == a.Enabled:
+		case *on:
+			a, _, err = s.Automations.Enable(ctx, tx, a, skill.Human)
+		default:
+			a, _, err = s.Automations.Disable(ctx, tx, a, skill.Human, byHand)
+		}
 		return err
 	}, "id", read.ID, "name", &a.Name, "version", &a.Version)
 	if err != nil {
@@ -164,16 +177,23 @@ func (s *server) enableAutomation(ctx context.Context, in *enableAutomationInput
 
 type disableAutomationInput struct {
 	AutomationPath
-	Body struct {
-		Reason string `json:"reason" minLength:"1" maxLength:"500" doc:"Why; it stands with the automation"`
+	Body *struct {
+		Reason string `json:"reason,omitempty" maxLength:"500" doc:"Why; it stands with the automation"`
 	}
 }
+
+// byHand is why something is disabled for which nobody gave a reason.
+const byHand = "disabled by hand"
 
 // disableAutomation keeps an automation from running; self-healing does not take that
 // back. It is called by the Engine Room and by scripts.
 func (s *server) disableAutomation(ctx context.Context, in *disableAutomationInput) (*versioned[automationItem], error) {
-	return s.switchAutomation(ctx, "automations.disable", in.AutomationPath, in.Body.Reason, func(ctx context.Context, tx *db.Tx, a automation.Automation) (automation.Automation, bool, error) {
-		return s.Automations.Disable(ctx, tx, a, skill.Human, in.Body.Reason)
+	why := byHand
+	if in.Body != nil {
+		why = cmp.Or(in.Body.Reason, why)
+	}
+	return s.switchAutomation(ctx, "automations.disable", in.AutomationPath, why, func(ctx context.Context, tx *db.Tx, a automation.Automation) (automation.Automation, bool, error) {
+		return s.Automations.Disable(ctx, tx, a, skill.Human, why)
 	})
 }
 

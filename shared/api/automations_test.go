@@ -52,6 +52,14 @@ func TestAnAutomationByHTTP(t *testing.T) {
 			t.Errorf("of this version: %d %s", got.status, got.body)
 		}
 
+		var off, again automationTold
+		w.must(t, 200, http.MethodPatch, path, `{"enabled":false,"event":"memory.saved"}`, &off)
+		w.must(t, 200, http.MethodPatch, path, `{"enabled":true,"schedule":{"cron":"@hourly"}}`, &again)
+		if off.Enabled || off.DisabledBy != "human" || off.DisabledReason == "" || off.Schedule.Event != "memory.saved" || !again.Enabled || again.DisabledBy != "" || again.NextRunAt == nil {
+			t.Errorf("switched by a patch: %+v, then %+v", off, again)
+		}
+		w.must(t, 200, http.MethodPost, path+"/disable", "", nil)
+		w.must(t, 200, http.MethodPost, path+"/enable", "", nil)
 		w.must(t, 200, http.MethodPost, path+"/disable", `{"reason":"it rains"}`, &a)
 		if a.Enabled || a.DisabledBy != "human" || a.DisabledReason != "it rains" || a.DisabledAt == nil {
 			t.Errorf("disabled %+v", a)
@@ -114,7 +122,7 @@ func TestAutomationsThatAreRefused(t *testing.T) {
 	}
 	var a automationTold
 	w.must(t, 201, http.MethodPost, automationsPath, `{"name":"a","skill":"look","schedule":{"cron":"@daily"}}`, &a)
-	for body, at := range map[string]string{`{"skill":"nope"}`: "body.skill", `{"skill":"hours"}`: "body.skill", `{"skill":"weather"}`: "body.input", `{"input":null}`: "body.input", `{"schedule":{"cron":""}}`: "body.schedule", `{"enabled":true}`: "body.enabled"} {
+	for body, at := range map[string]string{`{"skill":"nope"}`: "body.skill", `{"skill":"hours"}`: "body.skill", `{"skill":"weather"}`: "body.input", `{"input":null}`: "body.input", `{"schedule":{"cron":""}}`: "body.schedule", `{"enabled":"yes"}`: "body.enabled"} {
 		if p := w.refused(t, 422, "invalid", http.MethodPatch, automationsPath+"/a", body); !p.at(at) {
 			t.Errorf("%s: %+v, want %s", body, p.Errors, at)
 		}

@@ -80,7 +80,7 @@ func aboutClaims(good object, now int64, make func(claims string) string) map[st
 		out[fmt.Sprintf("%s is %v", name, v)] = make(good.with(object{name: v}).text())
 	}
 	odd := []any{raw("null"), "", "x", raw("true"), raw("{}"), raw("[]"), []int{1}, fmt.Sprint(now + 600), raw("-1"), raw("1e400"), raw("1e10"),
-		raw(fmt.Sprintf("%d.5", now+600)), raw(fmt.Sprintf("%d.0", now+600)), raw(fmt.Sprint(uint64(math.MaxUint64))), raw("99999999999999999999999"), raw(fmt.Sprint(int64(math.MaxInt64)))}
+		raw(fmt.Sprintf("%d.5e1", now+600)), raw(fmt.Sprint(uint64(math.MaxUint64))), raw("99999999999999999999999"), raw(fmt.Sprint(int64(math.MaxInt64)))}
 	for _, v := range odd {
 		change("exp", v)
 		if _, there := good["nbf"]; there {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -18,12 +19,12 @@ const leeway = time.Minute
 // timely refuses a token that has expired, is not yet good, or says that it is from
 // the future. All of ours and of issuers' expire.
 func (m members) timely(now time.Time, leeway time.Duration) error {
-	exp, expires, err := m.number("exp")
+	exp, expires, err := m.time("exp")
 	if err != nil || !expires || !now.Before(time.Unix(exp, 0).Add(leeway)) {
 		return ErrInvalid
 	}
 	for _, name := range []string{"nbf", "iat"} {
-		from, there, err := m.number(name)
+		from, there, err := m.time(name)
 		if err != nil || there && now.Add(leeway).Before(time.Unix(from, 0)) {
 			return ErrInvalid
 		}
@@ -31,7 +32,21 @@ func (m members) timely(now time.Time, leeway time.Duration) error {
 	return nil
 }
 
-// number is a claim that counts, such as seconds since 1970: digits and nothing else.
+// time is a claim that counts seconds since 1970, as RFC 7519 has it: a fraction is
+// left out.
+func (m members) time(name string) (n int64, there bool, err error) {
+	raw, there := m[name]
+	if !there {
+		return 0, false, nil
+	}
+	whole, fraction, _ := strings.Cut(string(raw), ".")
+	if strings.Trim(fraction, "0123456789") != "" {
+		return 0, true, ErrInvalid
+	}
+	return members{name: json.RawMessage(whole)}.number(name)
+}
+
+// number is a claim that counts: digits and nothing else.
 func (m members) number(name string) (n int64, there bool, err error) {
 	raw, there := m[name]
 	if !there {

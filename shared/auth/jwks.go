@@ -17,8 +17,9 @@ import (
 )
 
 // KeySet is the public keys of an issuer, fetched when they are needed and kept. A
-// key that is not known makes them be fetched again, at most every five minutes; so
-// does their age, after an hour. While the issuer can't be reached the old ones hold.
+// token that none of them signed makes them be fetched again, as the issuer may have a
+// new one; where that was in vain, not for half a minute. So does their age, after an
+// hour. While the issuer can't be reached the old ones hold.
 // It is safe for concurrent use.
 type KeySet struct {
 	url    string
@@ -34,13 +35,15 @@ type keys struct {
 	list    []jose.JSONWebKey
 	fetched time.Time // the last time it went well
 	tried   time.Time
-	err     error // of the last try
+	missed  time.Time // the last try for a token that none of them had signed after it either
+	err     error     // of the last try
 }
 
 const (
 	maxKeyAge    = time.Hour
-	refetchAfter = 5 * time.Minute  // an unknown key, or a failure while there are keys
-	retryAfter   = 10 * time.Second // a failure while there are none
+	missedAfter  = 30 * time.Second // between two tries for tokens that no key signed
+	refetchAfter = 5 * time.Minute  // a failure while there are keys
+	retryAfter   = 10 * time.Second // a failure while there are none, or not the one
 	fetchLimit   = 5 * time.Second
 	maxKeySet    = 1 << 20 // bytes
 	maxKeys      = 100
@@ -63,21 +66,27 @@ func (k *KeySet) verify(ctx context.Context, t *jws) error {
 	}
 	now := k.clock()
 	known := k.known.Load()
-	key, found := known.find(t.kid, t.alg)
-	if known.due(now, found) {
+	good := known.signed(t)
+	if known.due(now, good) {
 		var err error
-		if known, err = k.fetched(ctx, now, t, found); err != nil {
+		if known, err = k.fetched(ctx, now, t, good); err != nil {
 			return err
 		}
-		key, found = known.find(t.kid, t.alg)
+		good = known.signed(t)
 	}
 	switch {
-	case found:
-		return t.verify(t.alg, key.Key)
+	case good:
+		return nil
 	case len(known.list) == 0 && known.err != nil:
 		return known.err
 	}
 	return ErrInvalid
+}
+
+// signed reports whether a token was, by the key that it names.
+func (k *keys) signed(t *jws) bool {
+	key, found := k.find(t.kid, t.alg)
+	return found && t.verify(t.alg, key.Key) == nil
 }
 
 // find is the key of that name for an algorithm. A token that names none has the
@@ -91,24 +100,24 @@ func (k *keys) find(kid string, alg jose.SignatureAlgorithm) (jose.JSONWebKey, b
 	return jose.JSONWebKey{}, false
 }
 
-// due reports whether it is time to fetch the keys.
-func (k *keys) due(now time.Time, found bool) bool {
+// due reports whether it is time to fetch the keys, for a token that is good or not.
+func (k *keys) due(now time.Time, good bool) bool {
 	since := now.Sub(k.tried)
 	switch {
 	case k.tried.IsZero(), since < 0:
 		return true
 	case len(k.list) == 0:
 		return since >= retryAfter
-	case !found:
-		return since >= refetchAfter
+	case !good:
+		return now.Sub(k.missed) >= missedAfter && (k.err == nil || since >= retryAfter)
 	}
 	return now.Sub(k.fetched) >= maxKeyAge && since >= refetchAfter
 }
 
 // fetched is the keys after a fetch, ours or that of another request meanwhile. Who
 // has the key already does not wait for another.
-func (k *KeySet) fetched(ctx context.Context, now time.Time, t *jws, found bool) (*keys, error) {
-	if found {
+func (k *KeySet) fetched(ctx context.Context, now time.Time, t *jws, good bool) (*keys, error) {
+	if good {
 		select {
 		case <-k.turn:
 		default:
@@ -123,17 +132,20 @@ func (k *KeySet) fetched(ctx context.Context, now time.Time, t *jws, found bool)
 	}
 	defer func() { k.turn <- struct{}{} }()
 	known := k.known.Load()
-	if _, found := known.find(t.kid, t.alg); !known.due(now, found) {
+	if !known.due(now, known.signed(t)) {
 		return known, nil
 	}
 	// A caller who leaves does not use up the one try.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchLimit)
 	defer cancel()
-	next := &keys{list: known.list, fetched: known.fetched, tried: now}
+	next := &keys{list: known.list, fetched: known.fetched, tried: now, missed: known.missed}
 	if list, err := k.fetch(ctx); err != nil {
 		next.err = fmt.Errorf("fetch the issuer's keys: %w", err)
 	} else {
 		next.list, next.fetched = list, now
+	}
+	if !next.signed(t) {
+		next.missed = now
 	}
 	k.known.Store(next)
 	return next, nil

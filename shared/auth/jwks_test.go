@@ -43,7 +43,7 @@ func newRotation(t testing.TB, keys ...jose.JSONWebKey) *rotation {
 // token is one of ada's, by a key of that name.
 func (r *rotation) token(kid string) string {
 	key, _ := keyPairs()
-	claims := object{"iss": iss, "sub": "ada", "email": "ada@example.com", "email_verified": true, "exp": r.now().Unix() + 600}
+	claims := object{"iss": iss, "sub": "ada", "email": "ada@example.com", "email_verified": true, "exp": float64(r.now().Unix()) + 600.5} // a NumericDate may have a fraction
 	return forge(object{"alg": "RS256", "kid": kid}.text(), claims.text(), rs256(key))
 }
 
@@ -63,14 +63,34 @@ func TestKeysRotate(t *testing.T) {
 	r.expect(t, "the first", "one", nil, 1)
 	r.expect(t, "again", "one", nil, 1)
 	r.publish(publicRSA("one"), publicRSA("two"))
-	r.expect(t, "a new key at once", "two", auth.ErrInvalid, 1)
-	r.advance(5 * time.Minute)
-	r.expect(t, "a new key after five minutes", "two", nil, 2)
+	r.expect(t, "a new key at once", "two", nil, 2)
+	r.expect(t, "one that the issuer does not have", "three", auth.ErrInvalid, 3)
+	r.publish(publicRSA("two"), publicRSA("three"))
+	r.expect(t, "a new key within half a minute", "three", auth.ErrInvalid, 3)
+	r.advance(30 * time.Second)
+	r.expect(t, "after half a minute", "three", nil, 4)
 	r.publish(publicRSA("two"))
-	r.expect(t, "a key that is gone, kept for an hour", "one", nil, 2)
+	r.expect(t, "a key that is gone, kept for an hour", "three", nil, 4)
 	r.advance(time.Hour)
-	r.expect(t, "after an hour", "two", nil, 3)
-	r.expect(t, "a key that is gone", "one", auth.ErrInvalid, 3)
+	r.expect(t, "after an hour", "two", nil, 5)
+	r.expect(t, "a key that is gone", "three", auth.ErrInvalid, 6)
+	r.expect(t, "and does not have them fetched each time", "three", auth.ErrInvalid, 6)
+}
+
+// An issuer may put another key in the place of one.
+func TestAKeyIsReplacedUnderItsName(t *testing.T) {
+	old, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := jose.JSONWebKey{Key: old.Public(), KeyID: "one", Use: "sig", Algorithm: "RS256"}
+	r := newRotation(t, before, publicRSA("two"))
+	r.expect(t, "the first to ask", "two", nil, 1)
+	r.expect(t, "of another key", "one", auth.ErrInvalid, 2)
+	r.publish(publicRSA("one"))
+	r.expect(t, "within half a minute", "one", auth.ErrInvalid, 2)
+	r.advance(30 * time.Second)
+	r.expect(t, "of the new one", "one", nil, 3)
 }
 
 func TestOldKeysHoldWhileTheIssuerIsDown(t *testing.T) {
