@@ -178,7 +178,7 @@ func (s *server) enableAutomation(ctx context.Context, in *enableAutomationInput
 type disableAutomationInput struct {
 	AutomationPath
 	Body *struct {
-		Reason string `json:"reason,omitempty" maxLength:"500" doc:"Why; it stands with the automation"`
+		Reason string `json:"reason,omitempty" minLength:"1" maxLength:"500" doc:"Why; it stands with the automation"`
 	}
 }
 

@@ -274,7 +274,7 @@ func (s *server) become(ctx context.Context, what, id, why string, change func(c
 func (s *server) pauseObjective(ctx context.Context, in *struct {
 	IDPath
 	Body *struct {
-		Reason string `json:"reason,omitempty" maxLength:"500"`
+		Reason string `json:"reason,omitempty" minLength:"1" maxLength:"500"`
 	}
 }) (*versioned[objectiveItem], error) {
 	reason := "paused by hand"
