@@ -142,6 +142,9 @@ var lines = map[string]func(event) line{
 	"automation runs": func(e event) line {
 		return line{indent: 1, spans: []span{{bold, "automate  "}, {plain, e.text("automation")}, {dim, " → "}, {plain, e.text("skill")}}}
 	},
+	"automation cancelled": func(e event) line {
+		return line{indent: 1, spans: []span{{bold, "automate  "}, {plain, e.text("automation")}, {dim, " is not gone on with: " + e.text("reason")}}}
+	},
 	"automation ended": func(e event) line {
 		if status := e.text("status"); status != "completed" {
 			return detail(yellow, status+": "+e.text("reason"))
