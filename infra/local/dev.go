@@ -57,7 +57,11 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, agent.Close(ctx)) }() // before the database is
+	defer func() { // before the database is closed
+		if cut := agent.Close(ctx); err == nil { // else that is why
+			err = cut
+		}
+	}()
 	heart := agent.Heartbeat(instance(), nil)
 	process, end := context.WithCancel(ctx)
 	defer end()

@@ -105,7 +105,13 @@ func (h home) devUntil(mark string, args ...string) *running {
 		r.out.end()
 		r.errs.end()
 	}()
-	h.t.Cleanup(func() { stop(); <-r.out.ended })
+	h.t.Cleanup(func() {
+		stop()
+		<-r.out.ended
+		if h.t.Failed() {
+			h.t.Log(r)
+		}
+	})
 	return r
 }
 

@@ -132,7 +132,7 @@ func (s *server) patchAutomation(ctx context.Context, in *patchAutomationInput) 
 		a, err = s.Automations.Patch(ctx, tx, read, p)
 		on := in.Body.Enabled
 		switch {
-		case err != nil || on == nil || *on == a.Enabled:
+		case err != nil || on == nil:
 		case *on:
 			a, _, err = s.Automations.Enable(ctx, tx, a, skill.Human)
 		default:

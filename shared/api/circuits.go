@@ -50,7 +50,8 @@ type circuitPath struct {
 	Name string `path:"name" maxLength:"600" doc:"Its name; a / in it is %2F in a URL"`
 }
 
-// resetCircuit closes a circuit: the model is asked again. It is called by a person who
+// resetCircuit closes a circuit: the model is asked again, once what processes know of
+// it is half a minute old. It is called by a person who
 // has put right what was wrong, through lanekeeper circuits.
 func (s *server) resetCircuit(ctx context.Context, in *circuitPath) (*struct{}, error) {
 	return nil, s.change(ctx, "circuits.reset", func(ctx context.Context, tx *db.Tx) error {

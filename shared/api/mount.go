@@ -39,7 +39,7 @@ func typed[I, O any](fn func(context.Context, *I) (*O, error)) handler {
 }
 
 // maxTries is how often a change is made anew that another came between.
-const maxTries = 100
+const maxTries = 20
 
 // raced reports whether what was read has been changed before it was written. It is
 // read and changed anew then: what an If-Match names is found to be another by that.

@@ -120,11 +120,12 @@ func (s *server) talk(w http.ResponseWriter, r *http.Request, in *talkInput) {
 		Message: in.Body.Message, Thread: strings.ToLower(in.Body.ThreadID), Multitask: in.Body.Multitask,
 		By: principal(by), Limited: !by.Role.AtLeast(auth.Admin),
 	}
-	out := &telling{w: w}
+	out, stop := &telling{w: w}, func() {}
 	if in.Body.Stream {
 		turn.Begun, turn.Tell = out.begin, out.event
+		stop = sync.OnceFunc(out.keep(s.Streams.Quiet))
 	}
-	stop := out.keep(s.Streams.Quiet)
+	defer stop()
 	reply, err := s.Operate.Talk(ctx, by.Workspace, turn)
 	stop()
 	s.Kick(by.Workspace) // what it left in the outbox

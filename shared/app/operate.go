@@ -125,6 +125,6 @@ func (a *Agent) TendAll(ctx context.Context, background func(func(context.Contex
 }
 
 const (
-	maxDrained = 50 // rows of the outbox that one kick sends at most
+	maxDrained = 50 // rows of the outbox in a round
 	maxSweeps  = 20 // rounds, of as many threads or rows
 )

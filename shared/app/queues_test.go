@@ -19,12 +19,17 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
+// coreOn is what agents of a laptop stand on.
+func coreOn(e dbtest.Env) *app.Core {
+	return app.NewCore(e.DB, app.Config{LLMProvider: "demo"}, slog.New(slog.DiscardHandler), func(context.Context) (awssdk.Config, error) {
+		return awssdk.Config{}, errors.New("no AWS here")
+	})
+}
+
 // agentOn is an agent of a laptop's.
 func agentOn(t testing.TB, e dbtest.Env) *app.Agent {
 	t.Helper()
-	core := app.NewCore(e.DB, app.Config{LLMProvider: "demo"}, slog.New(slog.DiscardHandler), func(context.Context) (awssdk.Config, error) {
-		return awssdk.Config{}, errors.New("no AWS here")
-	})
+	core := coreOn(e)
 	a, err := app.NewAgent(core, "test")
 	if err != nil {
 		t.Fatal(err)

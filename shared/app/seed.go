@@ -117,7 +117,7 @@ func seedDemo(ctx context.Context, core *Core, objectives *objective.Store, lane
 		err := lanes.Do(ctx, request, lane.Wait{}, func(ctx context.Context, hold *lane.Hold) error {
 			return seedObjective(ctx, objectives, lanes, hold, o)
 		})
-		if err != nil {
+		if _, busy := errors.AsType[*lane.BusyError](err); err != nil && !busy { // who works on it has it
 			return fmt.Errorf("seed the demo: %w", err)
 		}
 	}

@@ -39,7 +39,7 @@ func (e *Executor) finish(ctx context.Context, j *job, o outcome) error {
 		defer cancel()
 	}
 	if o.uncertain {
-		o.message = "uncertain: " + o.message
+		o.message, o.class = "uncertain: "+o.message, skill.Theirs
 	}
 	write := func(mark func(lane.Tx)) error {
 		return e.Lanes.InHold(ctx, j.hold, func(ctx context.Context, tx lane.Tx) error {

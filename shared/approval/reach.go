@@ -14,7 +14,7 @@ import (
 // reach makes a call that has its effect outside, in no transaction.
 func (e *Executor) reach(ctx context.Context, j *job) error {
 	if j.open && !j.skill.Keyed {
-		return e.finish(ctx, j, outcome{uncertain: true, class: skill.Theirs, message: cutOff})
+		return e.finish(ctx, j, outcome{uncertain: true, message: cutOff})
 	}
 	if !j.open {
 		err := e.Lanes.InHold(ctx, j.hold, func(_ context.Context, tx lane.Tx) error {
@@ -48,7 +48,7 @@ func (e *Executor) reach(ctx context.Context, j *job) error {
 		if j.skill.Keyed && !j.claimed.Last() {
 			return fmt.Errorf("call of skill %s: %w", j.Skill, open) // again, under its key
 		}
-		return e.finish(ctx, j, outcome{uncertain: true, class: skill.Theirs, message: open.Reason})
+		return e.finish(ctx, j, outcome{uncertain: true, message: open.Reason})
 	}
 	message := "the skill failed"
 	if refusal, ok := errors.AsType[*skill.Refusal](err); ok {

@@ -15,7 +15,7 @@ const (
 	fresh = 30 * time.Second
 	// databaseLimit ends a statement about a circuit: no call is to wait for it long.
 	databaseLimit = 2 * time.Second
-	// leaseMargin is how much longer than a try a probe may be silent.
+	// leaseMargin is how much longer than a try may be silent a probe is ours alone.
 	leaseMargin = 15 * time.Second
 )
 
