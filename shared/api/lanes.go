@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/queue"
 )
@@ -81,7 +82,7 @@ func queueItems(stats []queue.Stats) []queueItem {
 type lanesPage struct {
 	Items      []laneItem  `json:"items" nullable:"false"`
 	NextCursor *string     `json:"nextCursor" doc:"Continues the listing; null at its end"`
-	Queues     []queueItem `json:"queues" nullable:"false" doc:"Of the process that answers, for all workspaces: who waits there for its turn"`
+	Queues     []queueItem `json:"queues,omitempty" doc:"What waits in the process that answers for its turn. It is of all workspaces, so the local admin alone is told"`
 }
 
 // maxLanes is the most live holds that are looked through.
@@ -113,7 +114,11 @@ func (s *server) listLanes(ctx context.Context, in *lanesInput) (*answer[lanesPa
 		next = cursor{last.LockedAt, string(last.Lane)}.String()
 	}
 	holds := listing(laneItems(held), next).Body
-	return answered(lanesPage{holds.Items, holds.NextCursor, queueItems(s.Operate.Reason.Queues.Stats())}), nil
+	page := lanesPage{Items: holds.Items, NextCursor: holds.NextCursor}
+	if by, _ := auth.From(ctx); by.Kind == auth.Local {
+		page.Queues = queueItems(s.Operate.Reason.Queues.Stats())
+	}
+	return answered(page), nil
 }
 
 // LanePath names a lane in the path, where a / in its name is written %2F.

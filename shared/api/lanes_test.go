@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/api"
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/queue"
 )
@@ -172,7 +175,7 @@ func TestListLanes(t *testing.T) {
 			t.Errorf("while a job is at work: %+v", q)
 		}
 		w.must(t, 200, http.MethodGet, "/api/v1/lanes", "", &empty)
-		if q := empty.Queues[0]; q.Active != 0 || q.Failed != 1 || q.Waited[0].Jobs != 1 || q.Waited[0].UntilMS != 1 {
+		if q := empty.Queues[0]; q.Active != 0 || q.Failed != 1 || q.Waited[0].UntilMS != 1 {
 			t.Errorf("when it has failed: %+v", q)
 		}
 		r := request(http.MethodPost, lanes("l0", "acquire"), owner, `{"holder":"h0"}`)
@@ -344,5 +347,18 @@ func TestTTLs(t *testing.T) {
 				t.Errorf("%s %s: %d %s", verb, body, got.status, got.body)
 			}
 		}
+	}
+}
+
+// The queues are those of the process, for all its tenants: none of them is told.
+func TestNoTenantIsToldOfTheQueues(t *testing.T) {
+	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite))
+	keyed := newWorld(t, w.Env, func(d *api.Deps) { d.Auth = auth.New(tokens(w.Workspace), d.People.VerifyKey) })
+	var key struct{ Key string }
+	if err := json.Unmarshal(keyed.call(t, http.MethodPost, "/api/v1/api-keys", owner, `{"name":"ci","role":"OWNER","scopes":["*"]}`).body, &key); err != nil {
+		t.Fatal(err)
+	}
+	if got := keyed.call(t, http.MethodGet, "/api/v1/lanes", key.Key, ""); string(got.body) != `{"items":[],"nextCursor":null}`+"\n" {
+		t.Errorf("a tenant is told %s", got.body)
 	}
 }

@@ -187,10 +187,14 @@ type slow struct{ written, goOn chan struct{} }
 func (slow) Name() string { return "slow" }
 
 func (m slow) Generate(_ context.Context, _ llm.Request, onDelta func(llm.Delta)) (llm.Response, error) {
-	onDelta(llm.Delta{Text: "One "})
+	if onDelta != nil {
+		onDelta(llm.Delta{Text: "One "})
+	}
 	close(m.written)
 	<-m.goOn
-	onDelta(llm.Delta{Text: "two."})
+	if onDelta != nil {
+		onDelta(llm.Delta{Text: "two."})
+	}
 	return llm.Response{Message: llm.Message{Role: llm.RoleAssistant, Text: "One two."}, StopReason: llm.StopEndTurn, Model: "slow"}, nil
 }
 

@@ -101,7 +101,7 @@ func (w *world) fill(t testing.TB, of tenant) {
 	make("members", `{"email":"MARK@example.org","role":"MEMBER"}`)
 	make("secrets", `{"name":"MARK","value":"MARK"}`)
 	make("kill-switches", `{"scope":"skill","target":"MARK","reason":"MARK"}`)
-	make("budgets", `{"scope":"skill","scopeId":"MARK","allocated":1000,"periodStart":"2026-01-01T00:00:00Z","periodEnd":"2027-01-01T00:00:00Z"}`)
+	make("budgets", `{"scope":"agent","scopeId":"MARK","allocated":1000,"periodStart":"2026-01-01T00:00:00Z","periodEnd":"2027-01-01T00:00:00Z"}`)
 	make("lanes/"+of.mark+"/acquire", `{"holder":"MARK","ttlSeconds":3600}`)
 	make("threads", `{"channel":"log","address":"MARK","metadata":{"a":"MARK"}}`)
 	make("executions", `{"agent":"MARK"}`)
