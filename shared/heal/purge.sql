@@ -6,7 +6,7 @@
 SELECT id, silent FROM (
   SELECT e.id, false AS silent FROM executions e
    WHERE e.workspace_id = $1 AND e.status = 'running' AND e.surface <> 'hb' AND e.subject IS NOT NULL
-     AND e.updated_at < lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
+     AND e.updated_at < (SELECT lk_plus(lk_now(), 0 - CAST($2 AS bigint)))
      AND NOT EXISTS (SELECT 1 FROM agent_locks l WHERE l.workspace_id = $1 AND l.lane = e.subject AND l.expires_at > (SELECT lk_now()))
      AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.workspace_id = $1 AND o.execution_id = e.id AND o.topic = 'execution' AND o.status IN ('ready', 'sending'))
    ORDER BY e.updated_at
@@ -15,10 +15,10 @@ UNION ALL
 SELECT id, silent FROM (
   SELECT e.id, true AS silent FROM executions e
    WHERE e.workspace_id = $1 AND e.subject IS NULL AND e.status IN ('running', 'waiting', 'parked')
-     AND e.updated_at < lk_plus((SELECT lk_now()), 0 - CAST($4 AS bigint))
+     AND e.updated_at < (SELECT lk_plus(lk_now(), 0 - CAST($4 AS bigint)))
      AND NOT EXISTS (SELECT 1 FROM executions c WHERE c.workspace_id = $1 AND c.parent_id = e.id AND c.status IN ('running', 'waiting', 'parked'))
      AND NOT EXISTS (SELECT 1 FROM threads t WHERE t.workspace_id = $1 AND t.active_execution_id = e.id
-                        AND t.execution_locked_at >= lk_plus((SELECT lk_now()), 0 - CAST($4 AS bigint)))
+                        AND t.execution_locked_at >= (SELECT lk_plus(lk_now(), 0 - CAST($4 AS bigint))))
    ORDER BY e.updated_at
    LIMIT $5) AS unheard;
 
@@ -26,7 +26,7 @@ SELECT id, silent FROM (
 -- Locks it, so that nothing is heard of it meanwhile.
 UPDATE executions SET updated_at = updated_at
  WHERE workspace_id = $1 AND id = $2 AND subject IS NULL AND status IN ('running', 'waiting', 'parked')
-   AND updated_at < lk_plus((SELECT lk_now()), 0 - CAST($3 AS bigint));
+   AND updated_at < (SELECT lk_plus(lk_now(), 0 - CAST($3 AS bigint)));
 
 -- name: Close
 -- What made it an orphan is asked again.
@@ -44,60 +44,67 @@ SELECT lk_now(), (SELECT min(created_at) FROM agent_activity WHERE workspace_id 
 
 -- name: PurgeExecutions
 -- Children go before their parents, in a later round.
-DELETE FROM executions WHERE workspace_id = $1 AND id IN (
+WITH gone AS MATERIALIZED (
   SELECT e.id FROM executions e
    WHERE e.workspace_id = $1 AND e.surface IN ('hb', 'op', 'ch', 'wh', 'co', 'wk') AND e.status NOT IN ('running', 'waiting', 'parked')
-     AND e.created_at < lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
-     AND coalesce(e.ended_at, e.updated_at) < lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
+     AND e.created_at < (SELECT lk_plus(lk_now(), 0 - CAST($2 AS bigint)))
+     AND coalesce(e.ended_at, e.updated_at) < (SELECT lk_plus(lk_now(), 0 - CAST($2 AS bigint)))
      AND NOT EXISTS (SELECT 1 FROM executions c WHERE c.workspace_id = $1 AND c.parent_id = e.id)
    LIMIT 2000)
+DELETE FROM executions WHERE workspace_id = $1 AND id IN (SELECT id FROM gone)
 RETURNING 1;
 
 -- name: PurgeOutbox
 -- What is uncertain waits for a person.
-DELETE FROM outbox WHERE workspace_id = $1 AND id IN (
+WITH gone AS MATERIALIZED (
   SELECT id FROM outbox
-   WHERE workspace_id = $1 AND status IN ('sent', 'failed', 'superseded', 'expired', 'dead') AND created_at < lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
-     AND updated_at < lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
+   WHERE workspace_id = $1 AND status IN ('sent', 'failed', 'superseded', 'expired', 'dead') AND created_at < (SELECT lk_plus(lk_now(), 0 - CAST($2 AS bigint)))
+     AND updated_at < (SELECT lk_plus(lk_now(), 0 - CAST($2 AS bigint)))
    LIMIT 2000)
+DELETE FROM outbox WHERE workspace_id = $1 AND id IN (SELECT id FROM gone)
 RETURNING 1;
 
 -- name: PurgeApprovals
-DELETE FROM approvals WHERE workspace_id = $1 AND id IN (
+WITH gone AS MATERIALIZED (
   SELECT id FROM approvals
-   WHERE workspace_id = $1 AND status NOT IN ('pending', 'approved') AND requested_at < lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
-     AND coalesce(executed_at, decided_at) < lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
+   WHERE workspace_id = $1 AND status NOT IN ('pending', 'approved') AND requested_at < (SELECT lk_plus(lk_now(), 0 - CAST($2 AS bigint)))
+     AND coalesce(executed_at, decided_at) < (SELECT lk_plus(lk_now(), 0 - CAST($2 AS bigint)))
    LIMIT 2000)
+DELETE FROM approvals WHERE workspace_id = $1 AND id IN (SELECT id FROM gone)
 RETURNING 1;
 
 -- name: PurgeHeals
 -- Those that can't be undone any more.
-DELETE FROM heals WHERE workspace_id = $1 AND id IN (
+WITH gone AS MATERIALIZED (
   SELECT id FROM heals
-   WHERE workspace_id = $1 AND status NOT IN ('active', 'probing') AND updated_at < lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
+   WHERE workspace_id = $1 AND status NOT IN ('active', 'probing') AND updated_at < (SELECT lk_plus(lk_now(), 0 - CAST($2 AS bigint)))
    LIMIT 2000)
+DELETE FROM heals WHERE workspace_id = $1 AND id IN (SELECT id FROM gone)
 RETURNING 1;
 
 -- name: PurgeMemories
 -- A month after their end: they are found by nobody any more.
-DELETE FROM agent_memory WHERE workspace_id = $1 AND id IN (
+WITH gone AS MATERIALIZED (
   SELECT id FROM agent_memory
-   WHERE workspace_id = $1 AND expires_at < lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
+   WHERE workspace_id = $1 AND expires_at < (SELECT lk_plus(lk_now(), 0 - CAST($2 AS bigint)))
    LIMIT 2000)
+DELETE FROM agent_memory WHERE workspace_id = $1 AND id IN (SELECT id FROM gone)
 RETURNING 1;
 
 -- name: PurgeBudgets
 -- Those of days, which nobody made.
-DELETE FROM usage_budgets WHERE workspace_id = $1 AND id IN (
+WITH gone AS MATERIALIZED (
   SELECT id FROM usage_budgets
-   WHERE workspace_id = $1 AND created_by = 'lanekeeper' AND period_end < lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
+   WHERE workspace_id = $1 AND created_by = 'lanekeeper' AND period_end < (SELECT lk_plus(lk_now(), 0 - CAST($2 AS bigint)))
    LIMIT 2000)
+DELETE FROM usage_budgets WHERE workspace_id = $1 AND id IN (SELECT id FROM gone)
 RETURNING 1;
 
 -- name: PurgeKeys
 -- Their end is asked for once more, since a key that has lapsed may be taken anew meanwhile.
-DELETE FROM idempotency_keys WHERE workspace_id = $1 AND expires_at <= lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint))
-   AND (route, principal, key_hash) IN (
+WITH lapsed AS MATERIALIZED (
   SELECT k.route, k.principal, k.key_hash FROM idempotency_keys k
-   WHERE k.workspace_id = $1 AND k.expires_at <= lk_plus((SELECT lk_now()), 0 - CAST($2 AS bigint)) ORDER BY k.expires_at LIMIT 2000)
+   WHERE k.workspace_id = $1 AND k.expires_at <= (SELECT lk_plus(lk_now(), 0 - CAST($2 AS bigint))) ORDER BY k.expires_at LIMIT 2000)
+DELETE FROM idempotency_keys WHERE workspace_id = $1 AND expires_at <= (SELECT lk_plus(lk_now(), 0 - CAST($2 AS bigint)))
+   AND (route, principal, key_hash) IN (SELECT route, principal, key_hash FROM lapsed)
 RETURNING 1;
