@@ -28,8 +28,8 @@ func TestBudgetsAreNeverOverspent(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	onEach(t, func(t *testing.T, w world) {
-		// A call uses 250 tokens on average: each budget ends before the calls do.
-		total := int64(calls) * 250
+		// A call uses about 120 tokens on average: each budget ends well before the calls do.
+		total := int64(calls) * 120
 		global := w.create(t, w.month(budget.Global, "", total/2))
 		plan := w.create(t, w.month(budget.Skill, "plan", total/8))
 		var settled, killed, released, refused atomic.Int64
