@@ -198,14 +198,12 @@ func (m slow) Generate(_ context.Context, _ llm.Request, onDelta func(llm.Delta)
 	return llm.Response{Message: llm.Message{Role: llm.RoleAssistant, Text: "One two."}, StopReason: llm.StopEndTurn, Model: "slow"}, nil
 }
 
-// Nobody on the way takes a turn that is slow for dead.
-func TestASlowTurnSaysThatItGoesOn(t *testing.T) {
-	w := onOne(t, func(d *api.Deps) { d.Streams.Quiet = 5 * time.Millisecond })
-	m := slow{make(chan struct{}), make(chan struct{})}
-	w.Operate.Reason.Model = m
+// streams begins a turn over a connection, and answers what is told of it.
+func (w *world) streams(ctx context.Context, t *testing.T) *http.Response {
+	t.Helper()
 	srv := httptest.NewServer(w)
-	defer srv.Close()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+operatePath, strings.NewReader(`{"message":"Count.","stream":true}`))
+	t.Cleanup(srv.Close)
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, srv.URL+operatePath, strings.NewReader(`{"message":"Count.","stream":true}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +213,16 @@ func TestASlowTurnSaysThatItGoesOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close()
+	t.Cleanup(func() { _ = resp.Body.Close() })
+	return resp
+}
+
+// Nobody on the way takes a turn that is slow for dead.
+func TestASlowTurnSaysThatItGoesOn(t *testing.T) {
+	w := onOne(t, func(d *api.Deps) { d.Streams.Quiet = 5 * time.Millisecond })
+	m := slow{make(chan struct{}), make(chan struct{})}
+	w.Operate.Reason.Model = m
+	resp := w.streams(t.Context(), t)
 	lines, still := bufio.NewScanner(resp.Body), 0
 	for lines.Scan() && still < 3 {
 		if lines.Text() == ": still here" {
@@ -238,20 +245,8 @@ func TestWhoLeavesLosesNothing(t *testing.T) {
 	w := onOne(t, func(d *api.Deps) { d.Streams.For = time.Minute })
 	m := slow{make(chan struct{}), make(chan struct{})}
 	w.Operate.Reason.Model = m
-	srv := httptest.NewServer(w)
-	defer srv.Close()
 	ctx, leave := context.WithCancel(t.Context())
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, srv.URL+operatePath, strings.NewReader(`{"message":"Count.","stream":true}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Authorization", "Bearer "+owner)
-	r.Header.Set("Content-Type", "application/json")
-	resp, err := srv.Client().Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
+	resp := w.streams(ctx, t)
 	first := make([]byte, 1<<10)
 	for !strings.Contains(string(first), `"One "`) { // it comes before the model has ended
 		if _, err := resp.Body.Read(first); err != nil {
