@@ -118,6 +118,24 @@ func TestWhatAgentsMayCall(t *testing.T) {
 	}
 }
 
+// TestWhatIsForPersonsAlone: whoever steals a key must neither decide what an agent may do nor outlive the key.
+func TestWhatIsForPersonsAlone(t *testing.T) {
+	var persons []string
+	for _, route := range api.Routes() {
+		if route.Persons {
+			persons = append(persons, route.ID)
+		}
+	}
+	slices.Sort(persons)
+	want := []string{
+		"add-member", "approve-approval", "choose-workspace", "create-api-key", "create-workspace", "delete-workspace",
+		"patch-member", "reject-approval", "remove-member",
+	}
+	if !slices.Equal(persons, want) {
+		t.Errorf("only persons may call %q, want %q", persons, want)
+	}
+}
+
 // gate is a world whose doors are the real ones.
 type gate struct {
 	*world

@@ -235,9 +235,10 @@ func TestArgumentsAreTheRoutesToJudge(t *testing.T) {
 func TestEachIsOfferedWhatItMayUse(t *testing.T) {
 	principals := map[string]auth.Principal{
 		owner: {Role: auth.Owner}, member: {Role: auth.Member},
-		"reads":  {Kind: auth.Key, Role: auth.Admin, Scopes: []auth.Scope{"*:read"}},
-		"lanes":  {Kind: auth.Key, Role: auth.Admin, Scopes: []auth.Scope{"lanes:write"}},
-		"nobody": {Kind: auth.Site},
+		"reads":   {Kind: auth.Key, Role: auth.Admin, Scopes: []auth.Scope{"*:read"}},
+		"lanes":   {Kind: auth.Key, Role: auth.Admin, Scopes: []auth.Scope{"lanes:write"}},
+		"program": {Kind: auth.Key, Role: auth.Owner, Scopes: []auth.Scope{"*"}},
+		"nobody":  {Kind: auth.Site},
 	}
 	w := onOne(t)
 	w = newWorld(t, w.Env, func(d *api.Deps) {
@@ -287,6 +288,13 @@ func TestEachIsOfferedWhatItMayUse(t *testing.T) {
 		for _, tool := range strings.Fields(want) {
 			if !slices.Contains(offered[token], tool) {
 				t.Errorf("%s is not offered to %s", tool, token)
+			}
+		}
+	}
+	for token, tools := range offered { // only persons decide
+		for _, tool := range []string{"approve", "reject"} {
+			if want := token == owner; slices.Contains(tools, tool) != want {
+				t.Errorf("%s is offered to %s: %t, want %t", tool, token, !want, want)
 			}
 		}
 	}

@@ -171,6 +171,9 @@ func operation(a huma.API, rt route) huma.Operation {
 	})
 	if rt.least != public {
 		op.Description += " Needs the role " + string(rt.least) + "."
+		if rt.persons {
+			op.Description += " Only a person may call it, no API key."
+		}
 		op.Security = []map[string][]string{{"bearer": {}}}
 		if !rt.front {
 			op.Security = append(op.Security, map[string][]string{"session": {}})

@@ -67,9 +67,9 @@ func routes(s *server) []route {
 			caller: "the Engine Room", summary: "Calls that wait for a person, or waited, the latest first"},
 		{method: get, path: v1 + "/approvals/{id}", id: "get-approval", least: auth.Member, handler: typed(s.getApproval), refusals: []int{404},
 			caller: "the Engine Room", summary: "One of them"},
-		{method: post, path: v1 + "/approvals/{id}/approve", id: "approve-approval", least: auth.Admin, handler: typed(s.approve), refusals: []int{404, 409},
+		{method: post, path: v1 + "/approvals/{id}/approve", id: "approve-approval", least: auth.Admin, persons: true, handler: typed(s.approve), refusals: []int{404, 409},
 			caller: "the Engine Room", summary: "Have the call made, once, as it was asked for or edited"},
-		{method: post, path: v1 + "/approvals/{id}/reject", id: "reject-approval", least: auth.Admin, handler: typed(s.reject), refusals: []int{404, 409},
+		{method: post, path: v1 + "/approvals/{id}/reject", id: "reject-approval", least: auth.Admin, persons: true, handler: typed(s.reject), refusals: []int{404, 409},
 			caller: "the Engine Room", summary: "Deny the call"},
 
 		{method: get, path: v1 + "/lanes", id: "list-lanes", least: auth.Member, handler: typed(s.listLanes),
@@ -158,13 +158,13 @@ func routes(s *server) []route {
 
 		{method: get, path: v1 + "/members", id: "list-members", least: auth.Member, handler: typed(s.listMembers),
 			caller: "the Engine Room, scripts", summary: "Who belongs to the workspace"},
-		{method: post, path: v1 + "/members", id: "add-member", least: auth.Owner, handler: created(s.addMember), refusals: []int{409},
+		{method: post, path: v1 + "/members", id: "add-member", least: auth.Owner, persons: true, handler: created(s.addMember), refusals: []int{409},
 			caller: "the Engine Room, scripts", summary: "Add a person by e-mail"},
 		{method: get, path: v1 + "/members/{userId}", id: "get-member", least: auth.Member, handler: typed(s.getMember), refusals: []int{404},
 			caller: "the Engine Room, scripts", summary: "One of them"},
-		{method: http.MethodPatch, path: v1 + "/members/{userId}", id: "patch-member", least: auth.Owner, handler: typed(s.patchMember), refusals: []int{404, 409, 412},
+		{method: http.MethodPatch, path: v1 + "/members/{userId}", id: "patch-member", least: auth.Owner, persons: true, handler: typed(s.patchMember), refusals: []int{404, 409, 412},
 			caller: "the Engine Room, scripts", summary: "Give a member another role"},
-		{method: http.MethodDelete, path: v1 + "/members/{userId}", id: "remove-member", least: auth.Owner, handler: typed(s.removeMember), refusals: []int{404, 409},
+		{method: http.MethodDelete, path: v1 + "/members/{userId}", id: "remove-member", least: auth.Owner, persons: true, handler: typed(s.removeMember), refusals: []int{404, 409},
 			caller: "the Engine Room, scripts", summary: "Take a member out of the workspace; an owner always remains"},
 
 		{method: get, path: v1 + "/api-keys", id: "list-api-keys", least: auth.Member, handler: typed(s.listKeys),
