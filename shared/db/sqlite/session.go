@@ -39,7 +39,12 @@ func (s *session) prepare(ctx context.Context, text string) (*sql.Stmt, error) {
 	return stmt, nil
 }
 
-func (s *session) exec(ctx context.Context, text string) error {
+// whole runs a statement that begins or ends a transaction, also when ctx has ended.
+// The driver answers the end of a context even when the statement was done, which would
+// leave it unknown whether a transaction is open. What it waits for is bounded by the
+// busy time-out; the caller looks at ctx before or behind it.
+func (s *session) whole(ctx context.Context, text string) error {
+	ctx = context.WithoutCancel(ctx)
 	stmt, err := s.prepare(ctx, text) //nolint:sqlclosecheck // the session closes it
 	if err != nil {
 		return err
@@ -49,6 +54,9 @@ func (s *session) exec(ctx context.Context, text string) error {
 }
 
 func (s *session) run(ctx context.Context, ws db.Workspace, ops []*db.Op) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	for _, op := range ops {
 		args, err := op.Arguments(ws)
 		if err != nil {

@@ -283,10 +283,10 @@ func (e *engine) look(ctx context.Context, ws db.Workspace, ops []*db.Op) (err e
 	}
 	s := newSession(c)
 	defer func() { err = errors.Join(err, s.close()) }()
-	if err := s.exec(ctx, "BEGIN DEFERRED"); err != nil {
+	if err := s.whole(ctx, "BEGIN DEFERRED"); err != nil {
 		return mapError(err)
 	}
-	defer func() { err = errors.Join(err, mapError(s.exec(context.WithoutCancel(ctx), "COMMIT"))) }()
+	defer func() { err = errors.Join(err, mapError(s.whole(ctx, "COMMIT"))) }()
 	return s.run(ctx, ws, ops)
 }
 
@@ -310,7 +310,7 @@ type transaction struct {
 func (t *transaction) Send(ctx context.Context, ops []*db.Op, commit bool) error {
 	w := t.engine.writer
 	if !t.begun {
-		if err := w.exec(ctx, "BEGIN IMMEDIATE"); err != nil {
+		if err := w.whole(ctx, "BEGIN IMMEDIATE"); err != nil {
 			return mapError(err)
 		}
 		t.begun = true
@@ -323,11 +323,10 @@ func (t *transaction) Send(ctx context.Context, ops []*db.Op, commit bool) error
 	if !commit {
 		return nil
 	}
-	// A commit that is under way is not interrupted: its outcome would be open.
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := w.exec(context.WithoutCancel(ctx), "COMMIT"); err != nil {
+	if err := w.whole(ctx, "COMMIT"); err != nil {
 		return mapError(err)
 	}
 	t.end()
@@ -342,7 +341,7 @@ func (t *transaction) Rollback(ctx context.Context) error {
 	if !t.begun {
 		return nil
 	}
-	err := t.engine.writer.exec(context.WithoutCancel(ctx), "ROLLBACK")
+	err := t.engine.writer.whole(ctx, "ROLLBACK")
 	if err != nil && strings.Contains(err.Error(), "no transaction is active") {
 		return nil // SQLite undid it by itself, as it does when a write is interrupted
 	}
