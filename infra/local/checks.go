@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,17 +11,15 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"modernc.org/sqlite"
-	sqlitelib "modernc.org/sqlite/lib"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/sqlite"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/demo"
@@ -48,36 +45,17 @@ func checkFiles(ctx context.Context, cfg app.Config) ([]finding, bool) {
 	if open := info.Mode().Perm() & 0o077; open != 0 {
 		findings[0] = warn(name, "chmod 600 "+cfg.SQLitePath, "%s has mode %o: others on this machine may read it", cfg.SQLitePath, info.Mode().Perm())
 	}
-	err = integrity(ctx, cfg.SQLitePath)
-	if err != nil && !errors.Is(err, db.ErrCorrupt) {
+	err = sqlite.Inspect(ctx, cfg.SQLitePath, true)
+	_, foreign := errors.AsType[*sqlite.ForeignError](err)
+	switch {
+	case foreign:
+		return []finding{fail(name, "point SQLITE_PATH to another file, which is made when it is missing", err)}, false
+	case errors.Is(err, db.ErrCorrupt):
+		return append(findings, fail("integrity", "keep the file, restore a backup in its place; `lanekeeper dev` would move it aside and begin anew", err)), false
+	case err != nil:
 		return []finding{fail(name, "give this user the right to it, or point SQLITE_PATH elsewhere", fmt.Errorf("read %s: %w", cfg.SQLitePath, err))}, false
 	}
-	if err != nil {
-		return append(findings, fail("integrity", "keep the file, restore a backup in its place; `lanekeeper dev` would move it aside and begin anew", err)), false
-	}
 	return append(findings, ok("integrity", "SQLite finds no damage")), true
-}
-
-// integrity is [db.ErrCorrupt] when the file is damaged; any other error means that
-// it could not be looked at.
-func integrity(ctx context.Context, path string) error {
-	pool, err := sql.Open("sqlite", "file:"+url.PathEscape(path)+"?mode=ro&_pragma=busy_timeout(5000)")
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	var verdict string
-	err = pool.QueryRowContext(ctx, "PRAGMA integrity_check(1)").Scan(&verdict)
-	if e, is := errors.AsType[*sqlite.Error](err); is {
-		switch e.Code() & 0xff {
-		case sqlitelib.SQLITE_CORRUPT, sqlitelib.SQLITE_NOTADB:
-			return fmt.Errorf("%w: %w", db.ErrCorrupt, err)
-		}
-	}
-	if err == nil && verdict != "ok" {
-		return fmt.Errorf("%w: %s", db.ErrCorrupt, verdict)
-	}
-	return err
 }
 
 // checkLanes takes a lane and gives it back, and compares the clocks on the way.

@@ -180,8 +180,9 @@ func TestDevSaysWhatIsInItsWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	damaged := newHome(t)
-	write(t, damaged.file(), strings.Repeat("this is no database. ", 1000))
+	damaged, image := newHome(t), newHome(t)
+	damage(t, damaged)
+	write(t, image.file(), "\x89PNG\r\n\x1a\n")
 	folder := filepath.Join(t.TempDir(), "file")
 	write(t, folder, "a file where a folder should be")
 	shortToken := newHome(t)
@@ -198,6 +199,7 @@ func TestDevSaysWhatIsInItsWay(t *testing.T) {
 		"bad configuration": {newHome(t, "LOG_LEVEL=loud", "HEARTBEAT_EVERY=often", "STATE_BACKEND=mysql"), exitUsage,
 			[]string{"configuration is wrong", "LOG_LEVEL", "HEARTBEAT_EVERY", "STATE_BACKEND"}},
 		"damaged file":   {damaged, exitDatabase, []string{"is damaged and was moved to", "nothing was deleted", "restore a backup"}},
+		"an image":       {image, exitDatabase, []string{image.file() + " is not a SQLite database: it was left as it is", "point it to another"}},
 		"no folder":      {newHome(t, "SQLITE_PATH="+filepath.Join(folder, "lk.db")), exitDatabase, []string{"can't be used", folder}},
 		"no Postgres":    {newHome(t, "STATE_BACKEND=postgres", "DATABASE_URL=postgres://me@127.0.0.1:1/none"), exitDatabase, []string{"Is the server that DATABASE_URL names up"}},
 		"a broken token": {shortToken, exitFailed, []string{"holds no token", "remove it"}},
@@ -214,10 +216,9 @@ func TestDevSaysWhatIsInItsWay(t *testing.T) {
 
 func TestADamagedFileIsKept(t *testing.T) {
 	h := newHome(t)
-	content := strings.Repeat("this is no database. ", 1000)
-	write(t, h.file(), content)
+	content := damage(t, h)
 	h.must(exitDatabase, "dev")
-	kept, err := filepath.Glob(h.file() + ".corrupt-*")
+	kept, err := filepath.Glob(h.file() + ".corrupt-*[0-9]") // its log has a name of letters
 	if err != nil || len(kept) != 1 {
 		t.Fatalf("kept: %v, %v", kept, err)
 	}
@@ -225,6 +226,42 @@ func TestADamagedFileIsKept(t *testing.T) {
 		t.Errorf("it was changed: %v", err)
 	}
 	h.dev().started() // begins anew
+}
+
+// damage makes a database and damages it; it answers what is in the file then.
+func damage(t testing.TB, h home) string {
+	t.Helper()
+	h.must(exitDone, "migrate")
+	content, err := os.ReadFile(h.file())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 4096; i < 40_000; i++ {
+		content[i] ^= 0xff
+	}
+	write(t, h.file(), string(content))
+	return string(content)
+}
+
+// A wrong path costs nobody a file.
+func TestAFileOfAnotherProgramIsLeftAlone(t *testing.T) {
+	const content = "\x89PNG\r\n\x1a\n a photo"
+	h := newHome(t)
+	write(t, h.file(), content)
+	for _, verb := range []string{"migrate", "dev", "locks", "ask hello", "doctor"} {
+		code := exitDatabase
+		if verb == "doctor" {
+			code = exitFailed
+		}
+		r := h.must(code, strings.Fields(verb)...)
+		says(t, r.out+r.err, h.file()+" is not a SQLite database: it was left as it is", "SQLITE_PATH")
+	}
+	if text, err := os.ReadFile(h.file()); err != nil || string(text) != content {
+		t.Errorf("the file was changed: %v", err)
+	}
+	if entries, err := os.ReadDir(filepath.Dir(h.file())); err != nil || len(entries) != 1 {
+		t.Errorf("the folder holds %v, %v", entries, err)
+	}
 }
 
 func TestDevStoppedBeforeItRuns(t *testing.T) {

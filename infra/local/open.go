@@ -50,6 +50,10 @@ const unreachable = "Is the server that DATABASE_URL names up, and may this user
 
 // unopened names the failure to open a database, and what to do about it.
 func unopened(err error, hint string) error {
+	if foreign, ok := errors.AsType[*sqlite.ForeignError](err); ok {
+		return &hinted{fmt.Errorf("%w: %w", errDatabase, foreign),
+			"SQLITE_PATH names the file that Lanekeeper keeps its data in: point it to another, which is made when it is missing."}
+	}
 	switch {
 	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, db.ErrCorrupt):
 		return err

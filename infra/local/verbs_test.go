@@ -434,17 +434,9 @@ func TestDoctor(t *testing.T) {
 	})
 	t.Run("damage", func(t *testing.T) {
 		h := newHome(t)
-		h.must(exitDone, "migrate")
-		content, err := os.ReadFile(h.file())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := 4096; i < 40_000; i++ {
-			content[i] ^= 0xff
-		}
-		write(t, h.file(), string(content))
+		content := damage(t, h)
 		says(t, h.must(exitFailed, "doctor").out, "fail integrity", "restore a backup")
-		if now, err := os.ReadFile(h.file()); err != nil || string(now) != string(content) {
+		if now, err := os.ReadFile(h.file()); err != nil || string(now) != content {
 			t.Errorf("doctor changed or moved the damaged file: %v", err)
 		}
 	})

@@ -83,7 +83,7 @@ func TestAFreshFileThatIsHeld(t *testing.T) {
 	}
 	defer other.Close()
 	other.SetMaxOpenConns(1)
-	if _, err := other.ExecContext(t.Context(), "BEGIN IMMEDIATE; CREATE TABLE x (y)"); err != nil {
+	if _, err := other.ExecContext(t.Context(), "BEGIN IMMEDIATE; CREATE TABLE lk_schema_version (version_id)"); err != nil {
 		t.Fatal(err)
 	}
 	soon, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)

@@ -47,8 +47,9 @@ type engine struct {
 	need   int64
 }
 
-// Open opens the file and checks that it is sound. A damaged one is moved aside,
-// never deleted, and reported as a [CorruptError]. It waits up to 10 s for another
+// Open opens the file and checks that it is sound. A damaged database of Lanekeeper is
+// moved aside, never deleted, and reported as a [CorruptError]; a file that is something
+// else is left as it is, and reported as a [ForeignError]. It waits up to 10 s for another
 // that sets the file up.
 func Open(ctx context.Context, cfg Config) (*db.DB, error) {
 	if err := ensureFile(cfg.Path); err != nil {
@@ -81,13 +82,17 @@ func busy(err error) bool {
 }
 
 func open(ctx context.Context, cfg Config) (*db.DB, error) {
-	if err := check(ctx, cfg); errors.Is(err, db.ErrCorrupt) {
+	err := Inspect(ctx, cfg.Path, false)
+	if _, foreign := errors.AsType[*ForeignError](err); foreign {
+		return nil, err
+	}
+	if errors.Is(err, db.ErrCorrupt) {
 		return nil, moveAside(cfg.Path, err)
-	} else if err != nil {
+	}
+	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", cfg.Path, err)
 	}
 	e := &engine{turn: make(chan struct{}, 1), need: cfg.Schema}
-	var err error
 	if e.write, e.read, err = openPools(cfg, &e.trace); err != nil {
 		return nil, err
 	}
@@ -133,25 +138,6 @@ func ensureFile(path string) error {
 		return fmt.Errorf("make the database file: %w", err)
 	}
 	return f.Close()
-}
-
-// check looks for damage on a connection that cannot write: closing it changes
-// neither the file nor its write-ahead log, which may be wanted for a rescue.
-func check(ctx context.Context, cfg Config) (err error) {
-	d := &sqlite.Driver{}
-	if err := register(d, cfg.Skew, new(atomic.Value)); err != nil {
-		return err
-	}
-	pool := sql.OpenDB(connector{d, uri(cfg.Path, url.Values{"mode": {"ro"}, "_pragma": {busyTimeout}})})
-	defer func() { err = errors.Join(err, pool.Close()) }()
-	var verdict string
-	if err := pool.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&verdict); err != nil {
-		return mapError(err)
-	}
-	if verdict != "ok" {
-		return fmt.Errorf("%w: %s", db.ErrCorrupt, verdict)
-	}
-	return nil
 }
 
 const busyTimeout = "busy_timeout(5000)"
