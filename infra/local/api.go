@@ -58,7 +58,7 @@ func newOperator(ctx context.Context, core *app.Core, ws db.Workspace) (*operato
 // operate opens what a verb needs that asks the API: the configured database, as
 // it is. The caller closes it.
 func (c *console) operate(ctx context.Context, ws db.Workspace) (*app.Core, *operator, error) {
-	cfg, err := app.LoadConfig(c.environ)
+	cfg, err := c.load()
 	if err != nil {
 		return nil, nil, err
 	}

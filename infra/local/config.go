@@ -5,8 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-
-	"github.com/lanekeeper/lanekeeper/shared/app"
 )
 
 // config prints what is in force. A configuration that can't be used is printed
@@ -16,7 +14,7 @@ func config(*flag.FlagSet) action {
 		if len(args) > 0 {
 			return misused("config takes no arguments")
 		}
-		cfg, wrong := app.LoadConfig(c.environ)
+		cfg, wrong := c.load()
 		settings := cfg.Redacted()
 		err := c.answer(settings, func(w io.Writer) {
 			for _, s := range settings {

@@ -20,11 +20,13 @@ func dev(*flag.FlagSet) action {
 		if len(args) > 0 {
 			return misused("dev takes no arguments; the configuration comes from the environment")
 		}
-		cfg, err := app.LoadConfig(c.environ)
-		if err != nil {
-			return err
+		cfg, err := c.load()
+		if err == nil {
+			cfg, err = c.offer(ctx, cfg)
 		}
-		err = c.dev(ctx, cfg)
+		if err == nil {
+			err = c.dev(ctx, cfg)
+		}
 		if stopped := ctx.Err() != nil && errors.Is(err, context.Canceled); stopped { // before it ran
 			err = nil
 		}

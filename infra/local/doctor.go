@@ -38,7 +38,7 @@ func doctor(*flag.FlagSet) action {
 		if len(args) > 0 {
 			return misused("doctor takes no arguments")
 		}
-		findings := examine(ctx, c.environ)
+		findings := c.examine(ctx)
 		failed := 0
 		for _, f := range findings {
 			if f.Status == "fail" {
@@ -65,8 +65,8 @@ func doctor(*flag.FlagSet) action {
 }
 
 // examine makes the checks. What a failed one makes meaningless is left out.
-func examine(ctx context.Context, environ []string) []finding {
-	cfg, err := app.LoadConfig(environ)
+func (c *console) examine(ctx context.Context) []finding {
+	cfg, err := c.load()
 	if problems, bad := errors.AsType[*app.ConfigError](err); bad {
 		var findings []finding
 		for _, p := range problems.Problems {
@@ -78,6 +78,9 @@ func examine(ctx context.Context, environ []string) []finding {
 		return []finding{fail("configuration", "", err)}
 	}
 	findings := []finding{ok("configuration", "every value can be used")}
+	for _, note := range cfg.Notes() {
+		findings = append(findings, warn("configuration", "", "%s", note))
+	}
 	for _, p := range cfg.Warnings() {
 		findings = append(findings, warn("sign-in", p.Do, "%s %s", p.Variable, p.What))
 	}

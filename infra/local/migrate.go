@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 )
 
@@ -21,7 +20,7 @@ func migrateVerb(flags *flag.FlagSet) action {
 		if _, err := auth.Email(*owner); *owner != "" && err != nil {
 			return misused("--owner takes an e-mail address")
 		}
-		cfg, err := app.LoadConfig(c.environ)
+		cfg, err := c.load()
 		if err != nil {
 			return err
 		}

@@ -20,13 +20,18 @@ type console struct {
 	out     io.Writer // answers
 	err     io.Writer // errors, and the log of verbs that answer
 	json    bool      // answers for programs
+
+	terminal bool // a person can be asked: in and out are a terminal
 }
 
 // run carries out one command line, the program's name first, and answers the
 // exit code. The end of ctx is the wish to stop: what runs parks, and what is open
 // is closed.
 func run(ctx context.Context, args, environ []string, in io.Reader, out, errs io.Writer) int {
-	c := &console{name: calledAs(args[0]), environ: environ, in: in, out: out, err: errs}
+	c := &console{
+		name: calledAs(args[0]), environ: environ, in: in, out: out, err: errs,
+		terminal: isTerminal(in) && isTerminal(out),
+	}
 	return c.code(c.run(ctx, args[1:]))
 }
 

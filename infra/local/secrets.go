@@ -49,7 +49,7 @@ func orRotate(others func(*flag.FlagSet) action) func(*flag.FlagSet) action {
 
 // rotate seals the secrets of all workspaces anew.
 func (c *console) rotate(ctx context.Context, keep bool) error {
-	cfg, err := app.LoadConfig(c.environ)
+	cfg, err := c.load()
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ func token(flags *flag.FlagSet) action {
 		if len(args) > 0 {
 			return misused("token takes no arguments but --user and --url")
 		}
-		cfg, err := app.LoadConfig(c.environ)
+		cfg, err := c.load()
 		if err != nil {
 			return err
 		}

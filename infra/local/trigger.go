@@ -32,7 +32,7 @@ func trigger(flags *flag.FlagSet) action {
 		if *wait {
 			tick.Wait = time.Minute
 		}
-		cfg, err := app.LoadConfig(c.environ)
+		cfg, err := c.load()
 		if err != nil {
 			return err
 		}

@@ -240,7 +240,7 @@ func TestExitCodes(t *testing.T) {
 	ready.must(exitDone, "migrate")
 	payload := filepath.Join(t.TempDir(), "event.json")
 	write(t, payload, `{"source": "a stranger"}`)
-	nowhere := newHome(t, "STATE_BACKEND=postgres", "DATABASE_URL=postgres://me:a-secret@127.0.0.1:1/none")
+	nowhere := newHome(t, "DATABASE_URL=postgres://me:a-secret@127.0.0.1:1/none")
 
 	for _, c := range []struct {
 		line string

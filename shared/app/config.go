@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"reflect"
@@ -18,12 +19,12 @@ import (
 // PG*). Printed or logged as a whole it shows no secret.
 type Config struct {
 	Addr              string        `env:"ADDR" envDefault:"127.0.0.1:8080"`
-	StateBackend      db.Dialect    `env:"STATE_BACKEND"` // SQLite, on Lambda Postgres
+	StateBackend      db.Dialect    `env:"STATE_BACKEND"` // Postgres on Lambda and with DATABASE_URL, else SQLite
 	SQLitePath        string        `env:"SQLITE_PATH" envDefault:".lanekeeper/lanekeeper.db"`
 	DatabaseURL       string        `env:"DATABASE_URL"`
 	DatabaseSecretARN string        `env:"DATABASE_SECRET_ARN"`
 	RedisURL          string        `env:"REDIS_URL"`
-	LLMProvider       string        `env:"LLM_PROVIDER"` // empty: what the rest suggests
+	LLMProvider       string        `env:"LLM_PROVIDER"` // empty: the demo, on Lambda what the rest suggests
 	LLMModel          string        `env:"LLM_MODEL"`
 	OpenAIBaseURL     string        `env:"OPENAI_BASE_URL"`
 	OpenAIAPIKey      string        `env:"OPENAI_API_KEY"`
@@ -50,7 +51,8 @@ type Config struct {
 	Function  string `env:"AWS_LAMBDA_FUNCTION_NAME"`
 	LogStream string `env:"AWS_LAMBDA_LOG_STREAM_NAME"`
 
-	set map[string]bool // the variables that came from the environment
+	set     map[string]bool // the variables that came from the environment
+	offered string          // the provider that a key suggests, and nobody has chosen
 }
 
 // OnLambda reports whether the process is a Lambda function.
@@ -76,12 +78,15 @@ func LoadConfig(environ []string) (Config, error) {
 	k.unreadable(env.ParseWithOptions(&c, env.Options{Environment: values}))
 	if c.StateBackend == "" {
 		c.StateBackend = db.SQLite
-		if c.OnLambda() {
+		if c.OnLambda() || c.DatabaseURL != "" {
 			c.StateBackend = db.Postgres
 		}
 	}
 	if c.LLMProvider == "" {
 		c.LLMProvider = c.suggested()
+		if !c.OnLambda() && c.LLMProvider != "demo" { // it costs money: a person decides
+			c.offered, c.LLMProvider = c.LLMProvider, "demo"
+		}
 	}
 	if c.LLMModel == "" && c.OpenAIBaseURL == "" {
 		c.LLMModel = usual[c.LLMProvider]
@@ -98,6 +103,16 @@ func LoadConfig(environ []string) (Config, error) {
 
 // usual are the models that are asked where none is named.
 var usual = map[string]string{"anthropic": "claude-sonnet-4-5", "openai": "gpt-4.1-mini"}
+
+// Offered is the provider whose key or address is in the environment of the local runner
+// while LLM_PROVIDER is not, and the model it would be asked for; empty where there is none.
+// It is not asked unless LLM_PROVIDER names it, since that costs money.
+func (c Config) Offered() (provider, model string) {
+	if c.offered == "" {
+		return "", ""
+	}
+	return c.offered, cmp.Or(c.LLMModel, usual[c.offered])
+}
 
 // suggested is the provider that a key in the environment belongs to; on Lambda,
 // where a model is named, Bedrock, which needs none; else the demo.

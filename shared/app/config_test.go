@@ -58,6 +58,23 @@ func TestValues(t *testing.T) {
 	if c := load(t, "STATE_BACKEND=postgres", pgURL); !c.OnPostgres() {
 		t.Error("STATE_BACKEND=postgres has no effect")
 	}
+	for _, of := range []struct {
+		environ []string
+		want    db.Dialect
+	}{
+		{nil, db.SQLite},
+		{[]string{pgURL}, db.Postgres},
+		{[]string{pgURL, "STATE_BACKEND=postgres"}, db.Postgres},
+		{[]string{pgURL, "STATE_BACKEND=sqlite"}, db.SQLite},
+		{[]string{pgURL, "STATE_BACKEND= "}, db.Postgres},
+		{[]string{pgURL, "SQLITE_PATH=x.db"}, db.Postgres},
+		{[]string{arn}, db.SQLite},
+		{[]string{aws, arn}, db.Postgres},
+	} {
+		if c := load(t, of.environ...); c.StateBackend != of.want {
+			t.Errorf("%q: the state is in %s, want %s", of.environ, c.StateBackend, of.want)
+		}
+	}
 	load(t, aws, arn)
 	load(t, aws, arn, "DATABASE_URL=postgres://db.example.com/lanekeeper")
 }
@@ -71,6 +88,7 @@ func TestProblems(t *testing.T) {
 	}{
 		{"SQLite on Lambda", []string{aws, pgURL, "STATE_BACKEND=sqlite"}, []string{"STATE_BACKEND can't work on Lambda"}},
 		{"no database on Lambda", []string{aws}, []string{"DATABASE_URL is missing"}},
+		{"another database, alone", []string{"DATABASE_URL=mysql://root:hunter2hunter2@h/x"}, []string{"DATABASE_URL can't be used"}},
 		{"no database", []string{"STATE_BACKEND=postgres"}, []string{"DATABASE_URL is missing"}},
 		{"secret, but not on Lambda", []string{"STATE_BACKEND=postgres", arn}, []string{"DATABASE_URL is missing"}},
 		{"not an ARN", []string{aws, "DATABASE_SECRET_ARN=hunter2hunter2"}, []string{"DATABASE_SECRET_ARN is not the ARN"}},
@@ -94,10 +112,10 @@ func TestProblems(t *testing.T) {
 		{"between levels", []string{"LOG_LEVEL=info+1"}, []string{"LOG_LEVEL is not a log level"}},
 		{"no key", []string{"LLM_PROVIDER=anthropic"}, []string{"ANTHROPIC_API_KEY is missing"}},
 		{"no key for OpenAI", []string{"LLM_PROVIDER=openai"}, []string{"OPENAI_API_KEY is missing"}},
-		{"a server whose models are not known", []string{"OPENAI_BASE_URL=http://localhost:11434/v1"}, []string{"LLM_MODEL is missing"}},
+		{"a server whose models are not known", []string{"LLM_PROVIDER=openai", "OPENAI_BASE_URL=http://localhost:11434/v1"}, []string{"LLM_MODEL is missing"}},
 		{"a server and its model", []string{"OPENAI_BASE_URL=http://localhost:11434/v1", "LLM_MODEL=llama3.1"}, nil},
 		{"Bedrock nowhere", []string{"LLM_PROVIDER=bedrock", "LLM_MODEL=x"}, []string{"AWS_REGION is missing"}},
-		{"an empty stand-in", []string{"OPENAI_API_KEY=sk-1", "LLM_MODEL=gpt-4.1,,x"}, []string{"LLM_MODEL is missing"}},
+		{"an empty stand-in", []string{"LLM_PROVIDER=openai", "OPENAI_API_KEY=sk-1", "LLM_MODEL=gpt-4.1,,x"}, []string{"LLM_MODEL is missing"}},
 		{"no such provider", []string{"LLM_PROVIDER=hal"}, []string{"LLM_PROVIDER names no provider"}},
 		{"not URLs", []string{"JWKS_URL=keys", "GATEWAY_URL=ftp://x", "OPENAI_BASE_URL=http://", "LLM_MODEL=x", "OTEL_EXPORTER_OTLP_ENDPOINT=%zz"},
 			[]string{"OPENAI_BASE_URL is not a URL", "JWT_ISSUER is missing", "JWKS_URL is not a URL", "GATEWAY_URL is not a URL", "OTEL_EXPORTER_OTLP_ENDPOINT is not a URL"}},
@@ -141,10 +159,35 @@ func TestProblems(t *testing.T) {
 }
 
 func TestNotes(t *testing.T) {
-	c := load(t, "OPENAI_API_KEY=sk-1", "LLM_PROVIDER=demo", pgURL, "JWT_AUDIENCE=lanekeeper")
+	c := load(t, "OPENAI_API_KEY=sk-1", "LLM_PROVIDER=demo", pgURL, "STATE_BACKEND=sqlite", "JWT_AUDIENCE=lanekeeper")
 	notes := strings.Join(c.Notes(), "\n")
 	if c.LLMProvider != "demo" || c.OnPostgres() || !strings.Contains(notes, "OPENAI_API_KEY") || !strings.Contains(notes, "DATABASE_URL") || !strings.Contains(notes, "JWT_AUDIENCE") {
 		t.Errorf("provider %s, notes %q", c.LLMProvider, notes)
+	}
+}
+
+// A key alone has no model asked on a laptop: it is offered.
+func TestAKeyOffersItsModel(t *testing.T) {
+	for _, of := range []struct {
+		environ                  []string
+		uses, offered, askingFor string
+	}{
+		{nil, "demo", "", ""},
+		{[]string{"ANTHROPIC_API_KEY=k"}, "demo", "anthropic", "claude-sonnet-4-5"},
+		{[]string{"OPENAI_API_KEY=k", "LLM_MODEL=gpt-5"}, "demo", "openai", "gpt-5"},
+		{[]string{"OPENAI_BASE_URL=http://localhost:11434/v1", "LLM_MODEL=llama3.1"}, "demo", "openai", "llama3.1"},
+		{[]string{"ANTHROPIC_API_KEY=k", "LLM_PROVIDER=demo"}, "demo", "", ""},
+		{[]string{"ANTHROPIC_API_KEY=k", "LLM_PROVIDER=anthropic"}, "anthropic", "", ""},
+		{[]string{aws, pgURL, "ANTHROPIC_API_KEY=k"}, "anthropic", "", ""},
+	} {
+		c := load(t, of.environ...)
+		if provider, model := c.Offered(); c.LLMProvider != of.uses || provider != of.offered || model != of.askingFor {
+			t.Errorf("%q: uses %s, offers %q and %q", of.environ, c.LLMProvider, provider, model)
+		}
+	}
+	notes := strings.Join(load(t, "ANTHROPIC_API_KEY=k").Notes(), "\n")
+	if !strings.Contains(notes, "ANTHROPIC_API_KEY is set and not used: the provider is demo. LLM_PROVIDER=anthropic has") {
+		t.Errorf("notes %q", notes)
 	}
 }
 

@@ -66,16 +66,22 @@ func (c Config) Redacted() []Setting {
 func (c Config) Notes() []string {
 	var notes []string
 	if c.StateBackend == db.SQLite {
-		for _, name := range []string{"DATABASE_URL", "DATABASE_SECRET_ARN"} {
-			if c.set[name] {
-				notes = append(notes, name+" is set and not used: STATE_BACKEND is sqlite. Set it to postgres to use that database.")
-			}
+		if c.set["DATABASE_URL"] {
+			notes = append(notes, "DATABASE_URL is set and not used: STATE_BACKEND is sqlite. Leave STATE_BACKEND out to use that database.")
+		}
+		if c.set["DATABASE_SECRET_ARN"] {
+			notes = append(notes, "DATABASE_SECRET_ARN is set and not used: functions on Lambda alone read it. Set DATABASE_URL to use that database.")
 		}
 	}
-	for name, provider := range map[string]string{"ANTHROPIC_API_KEY": "anthropic", "OPENAI_API_KEY": "openai"} {
-		if c.set[name] && c.LLMProvider != provider {
-			notes = append(notes, name+" is set and not used: the provider is "+c.LLMProvider+".")
+	for name, provider := range map[string]string{"ANTHROPIC_API_KEY": "anthropic", "OPENAI_API_KEY": "openai", "OPENAI_BASE_URL": "openai"} {
+		if !c.set[name] || c.LLMProvider == provider {
+			continue
 		}
+		note := name + " is set and not used: the provider is " + c.LLMProvider + "."
+		if c.offered == provider {
+			note += " LLM_PROVIDER=" + provider + " has the agent ask that one, which may cost money."
+		}
+		notes = append(notes, note)
 	}
 	if c.JWTSecret == "" && c.JWKSURL == "" {
 		for _, name := range []string{"JWT_ISSUER", "JWT_AUDIENCE"} {
