@@ -32,8 +32,8 @@ run: bin/lanekeeper ## Start everything in one process on SQLite, until Ctrl-C
 	bin/lanekeeper dev
 
 .PHONY: migrate
-migrate: ## Bring the database in DATABASE_URL or SQLITE_PATH up to date
-	go run ./infra/local migrate
+migrate: bin/lanekeeper ## Bring the database in DATABASE_URL or SQLITE_PATH up to date
+	bin/lanekeeper migrate
 
 .PHONY: build
 build: $(FUNCTIONS:%=bin/%/bootstrap) bin/lanekeeper ## Build bin/<function>/bootstrap (ARCH=arm64 or amd64) and bin/lanekeeper

@@ -44,7 +44,7 @@ func call(t testing.TB, method, url, token, body string) (int, string) {
 // started is a dev whose first beat has ended: its address, token and first trace.
 func (r *running) started() (url, token, first string) {
 	r.t.Helper()
-	url, token = r.after("API        "), r.after("export TOKEN=")
+	url, token = r.after("API        "), r.after("export LANEKEEPER_TOKEN=")
 	first = r.after("/api/v1/traces/")
 	r.out.wait(r.t, "next beat at")
 	return url, token, first

@@ -53,7 +53,7 @@ func token(flags *flag.FlagSet) action {
 		}{t, "Authorization: Bearer " + t, origin, signInLink(origin, t)}, func(w io.Writer) {
 			fmt.Fprintln(w, t)
 			if isTerminal(w) {
-				fmt.Fprintf(w, "\n  export TOKEN=$(%s token)\n  curl -s -H \"Authorization: Bearer $TOKEN\" %s/api/v1/lanes\n\nIn a browser:\n\n  %s\n",
+				fmt.Fprintf(w, "\n  export LANEKEEPER_TOKEN=$(%s token)\n  curl -s -H \"Authorization: Bearer $LANEKEEPER_TOKEN\" %s/api/v1/lanes\n\nIn a browser:\n\n  %s\n",
 					c.name, origin, signInLink(origin, t))
 			}
 		})

@@ -67,8 +67,8 @@ func (c *console) welcome(w welcome) {
 	if w.cfg.AdminToken != "" {
 		token = `"$ADMIN_TOKEN"` // who has set it knows it
 	}
-	auth := `-H "Authorization: Bearer $TOKEN" `
-	copied("export TOKEN="+token, "the token of the admin")
+	auth := `-H "Authorization: Bearer $LANEKEEPER_TOKEN" `
+	copied("export LANEKEEPER_TOKEN="+token, "the token of the admin")
 	copied("curl -s "+auth+w.url+"/health", "")
 	copied("curl -s "+auth+"'"+w.url+"/api/v1/activity?limit=5'", "what agents did last")
 	copied("curl -s "+auth+w.url+"/api/v1/traces/"+string(w.first), "the first beat from beginning to end, as data and to read")

@@ -1,0 +1,222 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers"
+)
+
+// notInTheTour are the blocks of README that nothing is pasted of, and why.
+var notInTheTour = map[string]string{
+	"make run\n":                         "the test runs what it runs, over a folder of its own",
+	"make test\n":                        "runs this test",
+	"sam build && sam deploy --guided\n": "needs an account of AWS",
+}
+
+// tour is what README has one type, block by block, and what must come of each: texts that
+// appear, in this order.
+var tour = []struct {
+	begins string
+	says   []string
+}{
+	{"export LANEKEEPER_TOKEN=", []string{`"status":"healthy"`, `"items":[{`}},
+	{"bin/lanekeeper trace", []string{"trace hb_", "completed", "advance: ", `"traceId":"hb_`}},
+	{"json 'localhost:8080/api/v1/lanes/operate/acquire'", []string{`"token":"`, "skipped: a person works in operate", "operate", "me", "Lane operate is free"}},
+	{"bin/lanekeeper ask", []string{"I saved it to memory: the shop is red", `"status":"completed"`, "event: delta", "event: done"}},
+	{"EXECUTION=", []string{"event: step", "save_memory", "event: done"}},
+	{"THREAD=", []string{`"queued":false`, `"queued":true`, `"position":1`, `"held": true`, `"status":"completed"`, "Which documents do you have?", "See you on Monday."}},
+	{"json 'localhost:8080/api/v1/secrets'", []string{`"name":"mine"`, `"name":"am_i_well"`, "healthy", `"successes"`}},
+	{"TURN=", []string{`"steps":[`, `"executionId":"`}},
+	{"bin/lanekeeper automations", []string{"Is the shop open?", "each morning", "the shop sells ice cream", "flowpilot", "releasedBy", `"key":"`}},
+	{"bin/lanekeeper migrate", []string{"you@example.com is the owner", "/sign-in#token="}},
+	{"json 'localhost:8080/api/v1/api-keys'", []string{`"name":"assistant"`}},
+}
+
+// TestTheTourOfREADME pastes each block of README into the shells that people have, beside a
+// runner that runs, and sees that it does what README says.
+func TestTheTourOfREADME(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the command")
+	}
+	folder := t.TempDir()
+	binary := filepath.Join(folder, "lanekeeper")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	blocks := blocksOfREADME(t)
+	t.Run("bash", func(t *testing.T) {
+		t.Parallel()
+		takeTour(t, binary, blocks, "bash", "--norc", "--noprofile", "--noediting", "-i")
+	})
+	t.Run("zsh", func(t *testing.T) {
+		t.Parallel()
+		zsh, err := servers.Zsh(t.Context())
+		if err != nil && !dbtest.InCI() {
+			t.Skipf("NOT RUN: %v", err)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		takeTour(t, binary, blocks, zsh, "-f", "-i")
+	})
+}
+
+// blocksOfREADME are the blocks of commands of the tour, in order.
+func blocksOfREADME(t *testing.T) (blocks []string) {
+	t.Helper()
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, found := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(readme), -1) {
+		if _, out := notInTheTour[found[1]]; !out {
+			blocks = append(blocks, found[1])
+		}
+	}
+	if len(blocks) != len(tour) {
+		t.Fatalf("README has %d blocks of commands, the tour %d", len(blocks), len(tour))
+	}
+	for i, stop := range tour {
+		if !strings.HasPrefix(blocks[i], stop.begins) {
+			t.Fatalf("block %d of README begins otherwise than %q:\n%s", i, stop.begins, blocks[i])
+		}
+		for line := range strings.Lines(blocks[i]) {
+			if strings.Contains(line, "#") && !strings.Contains(line, "://") || strings.Contains(line, "…") {
+				t.Errorf("a line of README can't be pasted: %s", line)
+			}
+		}
+	}
+	return blocks
+}
+
+// takeTour pastes the blocks into one shell, one after the other.
+func takeTour(t *testing.T, binary string, blocks []string, shell string, args ...string) {
+	folder := t.TempDir()
+	link(t, binary, filepath.Join(folder, "bin", "lanekeeper"))
+	addr := freeAddr(t)
+	environ := []string{
+		"PATH=" + onlyThese(t, "curl", "sed"), "HOME=" + folder, "TERM=dumb", "PS1=", "PS2=",
+		"ADDR=" + addr, "ALLOW_PRIVATE_HOSTS=" + addr, "HEARTBEAT_EVERY=24h", // no slot comes into the tour
+	}
+	dev := exec.CommandContext(t.Context(), filepath.Join(folder, "bin", "lanekeeper"), "dev")
+	dev.Dir, dev.Env = folder, environ
+	d := &running{t: t, out: newWatched(), errs: newWatched()}
+	dev.Stdout, dev.Stderr = d.out, d.errs
+	if err := dev.Start(); err != nil {
+		t.Fatal(err)
+	}
+	d.out.wait(t, "next beat at") // the first beat has ended
+
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, shell, args...)
+	cmd.Dir, cmd.Env = folder, environ
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // not at the terminal of whoever tests
+	said := newWatched()
+	cmd.Stdout, cmd.Stderr = said, said
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprint(in, "trap 'echo \"@failed with $?\"' ERR\nfalse\necho @ready\n")
+	said.wait(t, "@ready")
+	says(t, said.String(), "@failed with 1")
+	seen := len(said.String())
+	for i, block := range blocks {
+		block = strings.NewReplacer("localhost:8080", addr, "127.0.0.1:8080", addr).Replace(block)
+		mark := fmt.Sprintf("@block-%d-", i)
+		fmt.Fprintf(in, "%secho %sended\n", block, mark)
+		said.wait(t, mark)
+		text := said.String()[seen:]
+		seen += len(text)
+		if wrong := failure.FindString(text); wrong != "" {
+			t.Errorf("block %d: %q\n%s\ncame to:\n%s", i, wrong, block, text)
+		}
+		rest := text
+		for _, want := range tour[i].says {
+			_, after, found := strings.Cut(rest, want)
+			if !found {
+				t.Errorf("block %d: %q is missing, or comes too early\n%s\ncame to:\n%s", i, want, block, text)
+				break
+			}
+			rest = after
+		}
+	}
+	in.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%s: %v", shell, err)
+	}
+	kill(t, dev, syscall.SIGTERM)
+	if err := dev.Wait(); err != nil || d.errs.String() != "" {
+		t.Errorf("the runner: %v\n%s", err, d)
+	}
+}
+
+// failure is what a command that failed leaves: the trap's word, a problem of the API, or a
+// complaint of the shell's or of the command's.
+var failure = regexp.MustCompile(`@failed with \d+|"status":[45]\d\d|not found: .*|command not found|no matches found|parse error.*|syntax error.*|bad substitution|lanekeeper: .*`)
+
+// link makes the binary one of a folder.
+func link(t testing.TB, from, to string) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.Link(from, to)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// onlyThese is a folder that has these programs, and no others.
+func onlyThese(t testing.TB, programs ...string) (folder string) {
+	t.Helper()
+	folder = t.TempDir()
+	for _, name := range programs {
+		path, err := exec.LookPath(name)
+		if err == nil {
+			err = os.Symlink(path, filepath.Join(folder, name))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return folder
+}
+
+// freeAddr is an address on which nobody listens.
+func freeAddr(t testing.TB) string {
+	t.Helper()
+	l, err := listen(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// What the tour doesn't run is what make would run.
+func TestMakeRunsTheCommandOfTheTour(t *testing.T) {
+	for target, want := range map[string]string{"run": "bin/lanekeeper dev", "migrate": "bin/lanekeeper migrate"} {
+		out, err := exec.CommandContext(t.Context(), "make", "-C", "../..", "-n", target).CombinedOutput()
+		if err != nil {
+			t.Fatalf("make -n %s: %v\n%s", target, err, out)
+		}
+		if lines := strings.Split(string(out), "\n"); !slices.Contains(lines, want) {
+			t.Errorf("make %s does not run %s:\n%s", target, want, out)
+		}
+	}
+}
