@@ -37,20 +37,24 @@ func (optional[T]) Schema(r huma.Registry) *huma.Schema {
 
 // SkillFields are what may be changed of a skill.
 type SkillFields struct {
-	Description      *string         `json:"description,omitempty" minLength:"1" maxLength:"4000" doc:"For the model: what it does, and when to use it"`
-	Parameters       json.RawMessage `json:"parameters,omitempty" doc:"JSON Schema of an object, at most 32 KiB; none: it takes no arguments"`
-	Scope            *skill.Scope    `json:"scope,omitempty" enum:"internal,external,both" doc:"Whom it is for: admin and heartbeat (internal, the default), visitors, or both"`
-	RequiresApproval *bool           `json:"requiresApproval,omitempty" doc:"Hold each call for a person to approve"`
-	TimeoutSeconds   optional[int64] `json:"timeoutSeconds,omitempty" minimum:"1" maximum:"900" doc:"Null: the workspace's default"`
-	Serial           *bool           `json:"serial,omitempty" doc:"Not beside another skill in one step"`
-	Enabled          *bool           `json:"enabled,omitempty"`
-	Config           json.RawMessage `json:"config,omitempty" doc:"http: {url, method, headers, idempotencyKeyHeader}; lambda: {functionName}; mcp: {url, tool, headers}; values of headers may be {$secret: name}"`
+	Description      *string                `json:"description,omitempty" minLength:"1" maxLength:"4000" doc:"For the model: what it does, and when to use it"`
+	Parameters       json.RawMessage        `json:"parameters,omitempty" doc:"JSON Schema of an object, at most 32 KiB; none: it takes no arguments"`
+	Scope            *skill.Scope           `json:"scope,omitempty" enum:"internal,external,both" doc:"Whom it is for: admin and heartbeat (internal, the default), visitors, or both"`
+	Effect           optional[skill.Effect] `json:"effect,omitempty" enum:"read,write" doc:"Whether it changes anything. Null, the default: read for http with GET or HEAD, else write. A run that has read text from outside needs an approval for write"`
+	RequiresApproval *bool                  `json:"requiresApproval,omitempty" doc:"Hold each call for a person to approve"`
+	TimeoutSeconds   optional[int64]        `json:"timeoutSeconds,omitempty" minimum:"1" maximum:"900" doc:"Null: the workspace's default"`
+	Serial           *bool                  `json:"serial,omitempty" doc:"Not beside another skill in one step"`
+	Enabled          *bool                  `json:"enabled,omitempty"`
+	Config           json.RawMessage        `json:"config,omitempty" doc:"http: {url, method, headers, idempotencyKeyHeader}; lambda: {functionName}; mcp: {url, tool, headers}; values of headers may be {$secret: name}"`
 }
 
 func (f SkillFields) patch() skill.Patch {
 	p := skill.Patch{
 		Description: f.Description, Parameters: f.Parameters, Config: f.Config, Scope: f.Scope,
 		RequiresApproval: f.RequiresApproval, Serial: f.Serial, Enabled: f.Enabled,
+	}
+	if f.Effect.given {
+		p.Effect = &f.Effect.value
 	}
 	if f.TimeoutSeconds.given {
 		limit := time.Duration(f.TimeoutSeconds.value) * time.Second
@@ -63,7 +67,7 @@ func (f SkillFields) patch() skill.Patch {
 func (f SkillFields) names() []string {
 	names := []string{}
 	for name, given := range map[string]bool{
-		"description": f.Description != nil, "parameters": f.Parameters != nil, "scope": f.Scope != nil, "requiresApproval": f.RequiresApproval != nil,
+		"description": f.Description != nil, "parameters": f.Parameters != nil, "scope": f.Scope != nil, "effect": f.Effect.given, "requiresApproval": f.RequiresApproval != nil,
 		"timeoutSeconds": f.TimeoutSeconds.given, "serial": f.Serial != nil, "enabled": f.Enabled != nil, "config": f.Config != nil,
 	} {
 		if given {
@@ -120,7 +124,7 @@ func (s *server) createSkill(ctx context.Context, in *createSkillInput) (*create
 	if err != nil {
 		return nil, err
 	}
-	return &createdAt[skillItem]{"/api/v1/skills/" + d.ID, tagOf(d.Version), skillItemOf(d)}, nil
+	return &createdAt[skillItem]{"/api/v1/skills/" + d.ID, tagOf(d.Version), s.skillItemOf(d)}, nil
 }
 
 // definition is what is to be registered.
@@ -136,6 +140,7 @@ func (in *createSkillInput) definition(by auth.Principal) skill.Definition {
 	if f.Scope != nil {
 		d.Scope = *f.Scope
 	}
+	d.Effect = f.Effect.value
 	d.RequiresApproval = f.RequiresApproval != nil && *f.RequiresApproval
 	d.Serial = f.Serial != nil && *f.Serial
 	return d
@@ -165,7 +170,7 @@ func (s *server) patchSkill(ctx context.Context, in *patchSkillInput) (*versione
 	if err != nil {
 		return nil, err
 	}
-	return skillOutputOf(d), nil
+	return s.skillOutputOf(d), nil
 }
 
 // deleteSkill deletes a skill; of a built-in one, what was changed of it. It is called
@@ -201,7 +206,7 @@ func (s *server) enableSkill(ctx context.Context, in *enableSkillInput) (*versio
 	if err != nil {
 		return nil, err
 	}
-	return skillOutputOf(d), nil
+	return s.skillOutputOf(d), nil
 }
 
 type disableSkillInput struct {
@@ -220,7 +225,7 @@ func (s *server) disableSkill(ctx context.Context, in *disableSkillInput) (*vers
 	if err != nil {
 		return nil, err
 	}
-	return skillOutputOf(d), nil
+	return s.skillOutputOf(d), nil
 }
 
 // changeSkill is change of a skill. changed is false of what was so already.

@@ -16,6 +16,7 @@ type skillItem struct {
 	Parameters       json.RawMessage `json:"parameters" doc:"JSON Schema of an object"`
 	Kind             skill.Kind      `json:"kind" enum:"builtin,http,lambda,mcp"`
 	Scope            skill.Scope     `json:"scope" enum:"internal,external,both"`
+	Effect           skill.Effect    `json:"effect" enum:"read,write" doc:"read: it changes nothing, so that a run which has read text from outside may go on calling it"`
 	RequiresApproval bool            `json:"requiresApproval"`
 	TimeoutSeconds   *int64          `json:"timeoutSeconds" doc:"Null: the workspace's default"`
 	Serial           bool            `json:"serial"`
@@ -28,10 +29,10 @@ type skillItem struct {
 	UpdatedAt        *time.Time      `json:"updatedAt,omitempty"`
 }
 
-func skillItemOf(d skill.Definition) skillItem {
+func (s *server) skillItemOf(d skill.Definition) skillItem {
 	item := skillItem{
 		ID: d.ID, Name: d.Name, Description: d.Description, Parameters: d.Parameters, Kind: d.Kind, Scope: d.Scope,
-		RequiresApproval: d.RequiresApproval, Serial: d.Serial, Enabled: d.Enabled,
+		Effect: s.Skills.EffectOf(d), RequiresApproval: d.RequiresApproval, Serial: d.Serial, Enabled: d.Enabled,
 		DisabledBy: d.DisabledBy, DisabledReason: d.DisabledReason, Config: d.PublicConfig(),
 	}
 	if d.Timeout > 0 {
@@ -42,8 +43,8 @@ func skillItemOf(d skill.Definition) skillItem {
 	return item
 }
 
-func skillOutputOf(d skill.Definition) *versioned[skillItem] {
-	return &versioned[skillItem]{ETag: tagOf(d.Version), Body: skillItemOf(d)}
+func (s *server) skillOutputOf(d skill.Definition) *versioned[skillItem] {
+	return &versioned[skillItem]{ETag: tagOf(d.Version), Body: s.skillItemOf(d)}
 }
 
 type skillsInput struct {
@@ -72,7 +73,7 @@ func (s *server) listSkills(ctx context.Context, in *skillsInput) (*answer[page[
 	}
 	items := make([]skillItem, 0, len(found.Items))
 	for _, d := range found.Items {
-		items = append(items, skillItemOf(d))
+		items = append(items, s.skillItemOf(d))
 	}
 	next := ""
 	if found.Next != "" {
@@ -92,7 +93,7 @@ func (s *server) getSkill(ctx context.Context, in *SkillPath) (*versioned[skillI
 	if err != nil {
 		return nil, err
 	}
-	return skillOutputOf(d), nil
+	return s.skillOutputOf(d), nil
 }
 
 type skillHealthInput struct {

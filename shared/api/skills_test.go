@@ -50,11 +50,11 @@ func skillPath(ref string) string { return skillsPath + "/" + ref }
 
 // told is a skill as clients read it.
 type told struct {
-	ID, Name, Description, Kind, Scope, DisabledBy, DisabledReason string
-	Parameters, Config                                             json.RawMessage
-	RequiresApproval, Serial, Enabled                              bool
-	TimeoutSeconds                                                 *int
-	DisabledAt, CreatedAt, UpdatedAt                               *time.Time
+	ID, Name, Description, Kind, Scope, Effect, DisabledBy, DisabledReason string
+	Parameters, Config                                                     json.RawMessage
+	RequiresApproval, Serial, Enabled                                      bool
+	TimeoutSeconds                                                         *int
+	DisabledAt, CreatedAt, UpdatedAt                                       *time.Time
 }
 
 // weather is the body of a sound registration with some fields changed; null leaves
@@ -172,6 +172,45 @@ func TestABuiltInSkillByHTTP(t *testing.T) {
 		var again told
 		if w.must(t, 200, http.MethodGet, skillPath(code.ID), "", &again); !again.Enabled || again.RequiresApproval || again.ID != code.ID {
 			t.Errorf("without it, it is %+v", again)
+		}
+	})
+}
+
+// TestTheEffectOfASkillByHTTP: it is its kind's, unless somebody says otherwise.
+func TestTheEffectOfASkillByHTTP(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		effect := func(want, method, path, body string) {
+			t.Helper()
+			status := map[string]int{http.MethodPost: 201, http.MethodPatch: 200, http.MethodGet: 200}[method]
+			var s told
+			if w.must(t, status, method, path, body, &s); s.Effect != want {
+				t.Errorf("%s %s %.60s: its effect is %q, want %s", method, path, body, s.Effect, want)
+			}
+		}
+		const posts = `{"config":{"url":"https://api.example/v1/{town}"}}`
+		effect("read", http.MethodPost, skillsPath, weather(t, `{}`))
+		effect("read", http.MethodPost, skillsPath, weather(t, `{"name":"head","config":{"url":"https://api.example/","method":"HEAD"}}`))
+		effect("write", http.MethodPost, skillsPath, weather(t, `{"name":"writes","effect":"write"}`))
+		effect("write", http.MethodPost, skillsPath, weather(t, `{"name":"posts","config":{"url":"https://api.example/"}}`))
+		effect("read", http.MethodPost, skillsPath, weather(t, `{"name":"searches","effect":"read","config":{"url":"https://api.example/"}}`))
+		effect("write", http.MethodPatch, skillPath("weather"), posts)
+		effect("read", http.MethodPatch, skillPath("weather"), `{"effect":"read"}`)
+		effect("read", http.MethodPatch, skillPath("weather"), `{"serial":true}`)
+		effect("read", http.MethodGet, skillPath("weather"), "")
+		effect("write", http.MethodPatch, skillPath("weather"), `{"effect":null}`)
+		effect("write", http.MethodGet, skillPath("look"), "")
+		// What comes from arguments may not be the host, so that a GET always reads where its definition says.
+		for body, at := range map[string]string{
+			weather(t, `{"name":"a","effect":"none"}`):                                                         "body.effect",
+			weather(t, `{"name":"a","config":{"url":"https://{town}/","method":"GET"}}`):                       "body.config.url",
+			weather(t, `{"name":"a","config":{"url":"https://{town}.example/","method":"GET"}}`):               "body.config.url",
+			weather(t, `{"name":"a","config":{"url":"https://api.example{town}/","method":"GET"}}`):            "body.config.url",
+			weather(t, `{"name":"a","config":{"url":"https://api.example:{town}/x?y={town}","method":"GET"}}`): "body.config.url",
+			`{"name":"look","kind":"builtin","effect":"read"}`:                                                 "body.effect",
+		} {
+			if p := w.refused(t, 422, "invalid", http.MethodPost, skillsPath, body); !p.at(at) {
+				t.Errorf("%s: %+v does not name %s", body, p, at)
+			}
 		}
 	})
 }

@@ -1,6 +1,7 @@
--- name: Clock
--- global: the time is everybody's
-SELECT lk_now();
+-- name: Open
+SELECT lk_now(), count(*)
+  FROM approvals
+ WHERE workspace_id = $1 AND execution_id = $2 AND status = 'pending' AND expires_at > (SELECT lk_now());
 
 -- name: Request
 INSERT INTO approvals (workspace_id, id, skill, skill_id, arguments, digest, why, execution_id, call_id, subject, agent, surface, trace_id,

@@ -21,9 +21,9 @@ import (
 var files embed.FS
 
 type queries struct {
-	Clock, Request, Get, List, Pending db.Query
-	Approve, Reject, Expire            db.Query
-	Start, Execute                     db.Query
+	Open, Request, Get, List, Pending db.Query
+	Approve, Reject, Expire           db.Query
+	Start, Execute                    db.Query
 }
 
 // Deps is what a store works with; all of it but Switches and Settled is needed.
@@ -60,7 +60,8 @@ func New(d Deps) (*Store, error) {
 // Request queues a call that waits, and answers its id. It belongs into the
 // transaction that records that the call waits, which proves the execution's
 // subject. Skill, arguments, execution, call, agent, surface and trace must be
-// given; how long it waits is the workspace's to say.
+// given; how long it waits is the workspace's to say. Where [reason.MaxWaits] of the
+// execution wait already, nothing is queued, and the error is [reason.ErrManyWait].
 func (s *Store) Request(ctx context.Context, tx lane.Tx, a Approval) (id string, err error) {
 	if a.Subject != "" {
 		if err := tx.Proves(a.Subject); err != nil {
@@ -68,8 +69,12 @@ func (s *Store) Request(ctx context.Context, tx lane.Tx, a Approval) (id string,
 		}
 	}
 	settings := s.Workspaces.Settings(tx.Later())
-	if err := tx.One(ctx, []any{&a.RequestedAt}, s.q.Clock); err != nil {
+	open := 0
+	if err := tx.One(ctx, []any{&a.RequestedAt, &open}, s.q.Open, a.Execution); err != nil {
 		return "", fmt.Errorf("ask for an approval: %w", err)
+	}
+	if open >= reason.MaxWaits {
+		return "", reason.ErrManyWait
 	}
 	set, err := settings()
 	if err != nil {
@@ -84,6 +89,15 @@ func (s *Store) Request(ctx context.Context, tx lane.Tx, a Approval) (id string,
 	tx.Later().Exec(s.q.Request, a.ID, a.Skill, db.Null(a.SkillID), a.Arguments, a.Digest, db.Null(activity.Text(a.Why)), a.Execution, a.Call,
 		db.Null(a.Subject), a.Agent, a.Surface, a.Trace, a.RequestedAt, a.ExpiresAt, a.Outside)
 	return a.ID, nil
+}
+
+// Open counts the approvals of an execution that can still be decided on.
+func (s *Store) Open(ctx context.Context, ws db.Workspace, execution string) (n int, err error) {
+	var at time.Time
+	if err := s.DB.One(ctx, ws, []any{&at, &n}, s.q.Open, execution); err != nil {
+		return 0, fmt.Errorf("count the approvals of execution %s: %w", execution, err)
+	}
+	return n, nil
 }
 
 // Get reads one; [db.ErrNoRows] when there is none.

@@ -49,7 +49,7 @@ func Skills(s *Store, now func() time.Time) ([]skill.Skill, error) {
 		},
 		Undo: s.unsave,
 	})
-	search, err2 := skill.Define(texts, "search_memory", skill.Skill{Scope: skill.Both, Run: s.runSearch})
+	search, err2 := skill.Define(texts, "search_memory", skill.Skill{Scope: skill.Both, Effect: skill.Read, Run: s.runSearch})
 	forget, err3 := skill.Define(texts, "forget_memory", skill.Skill{
 		Lanes: func(c skill.Call) []lane.Name { return []lane.Name{lane.Memory(c.Agent)} }, Run: s.runForget,
 	})

@@ -89,6 +89,8 @@ type Job struct {
 	Spent func(llm.Usage)
 	// NoApprovals refuses the calls that a person would have to approve.
 	NoApprovals bool
+	// Told says that the caller tells the run what people decide, by [Runner.Decided].
+	Told bool
 	// Delta is told each piece of an answer as the model writes it, in order, from the
 	// run's goroutine; nil: answers come whole.
 	Delta func(context.Context, llm.Delta)
@@ -98,7 +100,7 @@ type Job struct {
 
 // Outcome is how a run ended.
 type Outcome struct {
-	Status  run.Status // completed, parked, stalled or failed
+	Status  run.Status // completed, waiting, parked, stalled or failed
 	Reason  string     // why it did not complete, or what its answer lacks
 	Answer  string     // the model's last words
 	Summary string     // what was accomplished, for a run that did not complete
@@ -148,6 +150,9 @@ func (r *Runner) loop(ctx context.Context, job Job, s *state) (Outcome, error) {
 		if len(s.pending) == 0 {
 			if why := s.stalled(job); why != "" {
 				return s.outcome(run.Stalled, why), nil
+			}
+			if out, err := r.waitsOn(ctx, job, s); out != nil || err != nil {
+				return deref(out), err
 			}
 			if s.answered {
 				return s.ended(), nil
@@ -361,7 +366,7 @@ func (r *Runner) Close(ctx context.Context, tx lane.Tx, job Job, out Outcome) er
 	switch {
 	case out.Status.Ended() && r.Release != nil:
 		return r.Release(ctx, tx, job.Execution.ID)
-	case out.Status == run.Parked && out.Halted:
+	case !out.Status.Ended() && out.Halted:
 		return r.Runs.Uncount(tx, job.Execution)
 	}
 	return nil

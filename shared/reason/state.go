@@ -36,10 +36,12 @@ type (
 		Skill string       `json:"skill"`
 	}
 	resultBody struct {
-		Call   llm.ToolCall   `json:"call"`
-		Skill  string         `json:"skill,omitempty"`    // the skill that ran, or waits; empty: none does
-		Waits  string         `json:"approval,omitempty"` // the approval that it waits for
-		Result llm.ToolResult `json:"result"`
+		Call  llm.ToolCall `json:"call"`
+		Skill string       `json:"skill,omitempty"`    // the skill that ran, or waits; empty: none does
+		Waits string       `json:"approval,omitempty"` // the approval that it waits for
+		// Crowded says that it does not wait, since too many others do.
+		Crowded bool           `json:"crowded,omitempty"`
+		Result  llm.ToolResult `json:"result"`
 		// Digest is of skill, arguments and result; Times says how often in a row it
 		// has been the same.
 		Digest string `json:"digest,omitempty"`
@@ -81,6 +83,7 @@ type facts struct {
 	said     string          // the model's last words
 	waits    []string        // approvals that calls wait for, and whose end was not told
 	fresh    []run.Entry     // added in this transaction
+	crowded  bool            // a call could not even wait, since too many do
 	answered bool            // the last answer asked for no call
 	strikes  int             // answers in a row with a call that could not be made, and none since that could
 	missed   int             // the step of the last strike
@@ -170,7 +173,7 @@ func (s *facts) fold(e run.Entry) error {
 				s.system, s.skills = b.System, b.Skills
 			}
 			s.messages = append(s.messages, b.Messages...)
-			s.answered, s.said = false, "" // they ask for an answer of their own
+			s.answered, s.said, s.crowded = false, "", false // they ask for an answer of their own
 			s.waits = slices.DeleteFunc(slices.Clone(s.waits), func(id string) bool { return id == b.Decided })
 			return nil
 		})
@@ -248,6 +251,7 @@ func (s *facts) foldResult(e run.Entry, b resultBody) error {
 		return nil
 	}
 	s.strikes, s.missed, s.struck = 0, 0, Struck{}
+	s.crowded = s.crowded || b.Crowded
 	if b.Digest != "" {
 		s.same = with(s.same, b.Digest, b.Times)
 	}

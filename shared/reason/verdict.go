@@ -3,10 +3,12 @@ package reason
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/repair"
@@ -16,9 +18,17 @@ import (
 
 // Approvals keeps the calls that wait for a person.
 type Approvals interface {
-	// Request queues the row of a call that waits and answers its id.
+	// Request queues the row of a call that waits and answers its id, or [ErrManyWait].
 	Request(ctx context.Context, tx lane.Tx, w Waiting) (id string, err error)
+	// Open counts the calls of an execution that nobody has decided on yet.
+	Open(ctx context.Context, ws db.Workspace, execution string) (int, error)
 }
+
+// MaxWaits is how many calls of an execution may wait for a person.
+const MaxWaits = 10
+
+// ErrManyWait says that [MaxWaits] calls of the execution wait already.
+var ErrManyWait = errors.New("as many calls of the execution wait for a person as may")
 
 // Waiting is a call that is not made before a person has approved it.
 type Waiting struct {
@@ -95,7 +105,7 @@ func (r *Runner) weigh(ctx context.Context, job Job, s *state, c pendingCall) ve
 	case job.Approved:
 	case k.RequiresApproval:
 		v.waits = "the skill requires approval"
-	case s.asked == run.Outside && (k.Outside() || k.Sends) && k.Scope != skill.External:
+	case s.asked == run.Outside && k.WritesOutside() && k.Scope != skill.External:
 		v.waits = "text from outside has entered the run, and the skill has an effect outside"
 	}
 	if v.waits != "" && (r.Approvals == nil || job.NoApprovals) {
@@ -218,6 +228,9 @@ func (r *Runner) hold(ctx context.Context, tx lane.Tx, job Job, s *state, v verd
 	id, err := r.Approvals.Request(ctx, tx, Waiting{
 		Execution: job.Execution, Skill: v.skill, Call: job.use(s, v), CallID: v.call.id, Why: v.waits,
 	})
+	if errors.Is(err, ErrManyWait) {
+		return r.crowd(ctx, tx, job, s, v)
+	}
 	if err != nil {
 		return err
 	}
@@ -236,6 +249,39 @@ func (r *Runner) hold(ctx context.Context, tx lane.Tx, job Job, s *state, v verd
 		Execution: job.Execution.ID, ParentExecution: job.Execution.Parent, Attempt: job.Execution.Attempt,
 	})
 	return r.Runs.Append(tx, job.Execution, entry)
+}
+
+// crowd records that a call does not even wait: the run waits for a decision on those
+// that do.
+func (r *Runner) crowd(ctx context.Context, tx lane.Tx, job Job, s *state, v verdict) error {
+	r.Slog.WarnContext(ctx, "call does not wait for approval", "skill", v.skill.Name, "call", v.call.id, "error", ErrManyWait)
+	content := fmt.Sprintf("This call of %s was not made: it needs an approval, and %d calls of this run wait for one already.", v.skill.Name, MaxWaits)
+	entry, err := s.add(run.Result, run.Errored, v.call.id, "", resultBody{
+		Call: v.call.ToolCall, Skill: v.skill.Name, Crowded: true,
+		Result: llm.ToolResult{CallID: v.call.ID, Name: v.call.Name, Content: content, IsError: true},
+	})
+	if err != nil {
+		return err
+	}
+	return r.Runs.Append(tx, job.Execution, entry)
+}
+
+// waitsOn is the end of a run that has asked for more approvals than may be open, until
+// it is told of a decision, or where nobody tells it, there was one; nil: it goes on.
+func (r *Runner) waitsOn(ctx context.Context, job Job, s *state) (*Outcome, error) {
+	if s.crowded && !job.Told {
+		open, err := r.Approvals.Open(ctx, job.Hold.Workspace, job.Execution.ID)
+		if err != nil {
+			return nil, err
+		}
+		s.crowded = open >= MaxWaits
+	}
+	if !s.crowded {
+		return nil, nil //nolint:nilnil // the run goes on
+	}
+	out := s.outcome(run.Waiting, fmt.Sprintf("%d calls wait for a person to approve them", MaxWaits))
+	out.Halted = true
+	return &out, nil
 }
 
 // encode is the JSON of texts, which always has one.

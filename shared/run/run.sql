@@ -18,7 +18,7 @@ UPDATE executions SET status = $3, result = $4, error = $5, updated_at = lk_now(
 
 -- name: Uncount
 UPDATE executions SET attempt = attempt - 1
- WHERE workspace_id = $1 AND id = $2 AND status = 'parked' AND attempt > 1;
+ WHERE workspace_id = $1 AND id = $2 AND status IN ('waiting', 'parked') AND attempt > 1;
 
 -- name: Append
 INSERT INTO execution_steps (workspace_id, execution_id, seq, step, kind, status, call_id, format, trust, body, created_at)

@@ -40,8 +40,8 @@ func (r *Registry) Create(ctx context.Context, tx Tx, d Definition) (Definition,
 }
 
 // Patch changes a skill as it was read by [Registry.Get], and answers it as it
-// stands then. Of a built-in one, description, parameters and config can't be
-// changed. Errors: [InvalidError], [ErrChanged]. The transaction sends nothing
+// stands then. Of a built-in one, description, parameters, config and effect can't
+// be changed. Errors: [InvalidError], [ErrChanged]. The transaction sends nothing
 // before the change is found valid.
 func (r *Registry) Patch(ctx context.Context, tx Tx, ws db.Workspace, d Definition, p Patch) (Definition, error) {
 	d = d.with(p)
@@ -56,6 +56,7 @@ func (r *Registry) Patch(ctx context.Context, tx Tx, ws db.Workspace, d Definiti
 	bad.If(p.Description != nil, "description", fixed)
 	bad.If(p.Parameters != nil, "parameters", fixed)
 	bad.If(p.Config != nil, "config", fixed)
+	bad.If(p.Effect != nil, "effect", fixed)
 	checkCommon(bad, &d)
 	if err := bad.OrNil(); err != nil {
 		return Definition{}, err
@@ -147,12 +148,12 @@ func (r *Registry) insert(ctx context.Context, tx Tx, d Definition) (Definition,
 
 // values are what a row says, in the order of the statements that write it.
 func values(d Definition) []any {
-	out := []any{d.Description, string(d.Parameters), d.Config, d.Scope, d.RequiresApproval, d.Serial, seconds(d.Timeout)}
+	out := []any{d.Description, string(d.Parameters), d.Config, d.Scope, db.Null(d.Effect), d.RequiresApproval, d.Serial, seconds(d.Timeout)}
 	if d.Kind == Builtin {
 		c := d.changes
-		out = []any{nil, nil, nil, c.scope, c.approval, c.serial, nil}
+		out = []any{nil, nil, nil, c.scope, nil, c.approval, c.serial, nil}
 		if c.timeout != nil {
-			out[6] = seconds(*c.timeout)
+			out[7] = seconds(*c.timeout)
 		}
 	}
 	return append(out, d.Enabled, db.Null(d.DisabledBy), db.Null(d.DisabledReason))

@@ -28,6 +28,7 @@ type Definition struct {
 	// secrets in clear: [Definition.PublicConfig] is for others to read.
 	Config           json.RawMessage
 	Scope            Scope
+	Effect           Effect // empty: the kind's own, which [Registry.EffectOf] tells
 	RequiresApproval bool
 	Serial           bool
 	Timeout          time.Duration // whole seconds; 0: the workspace's default
@@ -68,6 +69,7 @@ type Patch struct {
 	Parameters       json.RawMessage
 	Config           json.RawMessage
 	Scope            *Scope
+	Effect           *Effect // empty: the kind's own
 	RequiresApproval *bool
 	Serial           *bool
 	Timeout          *time.Duration // 0: the workspace's default
@@ -127,6 +129,7 @@ func (r *Registry) check(d *Definition) error {
 // checkCommon is for what a built-in skill's row may say too.
 func checkCommon(bad *InvalidError, d *Definition) {
 	bad.If(!slices.Contains([]Scope{Internal, External, Both}, d.Scope), "scope", "must be internal, external or both")
+	bad.If(!slices.Contains([]Effect{"", Read, Write}, d.Effect), "effect", "must be read or write")
 	bad.If(d.Timeout < 0 || d.Timeout > MaxTimeout || d.Timeout%time.Second != 0, "timeoutSeconds", "must be 1 to 900")
 	bad.If(utf8.RuneCountInString(d.DisabledReason) > MaxReason, "reason", "may have 500 characters at most")
 }
@@ -213,6 +216,7 @@ func compact(raw json.RawMessage) json.RawMessage {
 func (d Definition) with(p Patch) Definition {
 	set(&d.Description, p.Description)
 	set(&d.Scope, p.Scope)
+	set(&d.Effect, p.Effect)
 	set(&d.RequiresApproval, p.RequiresApproval)
 	set(&d.Serial, p.Serial)
 	set(&d.Timeout, p.Timeout)

@@ -18,7 +18,7 @@ var texts embed.FS
 // the clock that "the last n hours" counts back from.
 func QueryActivity(log *activity.Log, now func() time.Time) (Skill, error) {
 	return Define(texts, "query_activity", Skill{
-		Scope: Internal,
+		Scope: Internal, Effect: Read,
 		Run: func(ctx context.Context, tx lane.Tx, c Call) (any, error) {
 			args := struct {
 				Skill   string          `json:"skill"`

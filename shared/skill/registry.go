@@ -1,6 +1,7 @@
 package skill
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"encoding/json"
@@ -117,6 +118,17 @@ func (r *Registry) GetIn(ctx context.Context, reader Reader, ws db.Workspace, re
 	return overridden(ws, code, nil), nil
 }
 
+// EffectOf is the effect of a skill: what its definition says, else its kind's. One that
+// can't be used counts as [Write].
+func (r *Registry) EffectOf(d Definition) Effect {
+	if d.Effect == "" && d.Kind != Builtin {
+		if k, err := r.make(d); err == nil {
+			d.Effect = k.Effect
+		}
+	}
+	return cmp.Or(d.Effect, Write)
+}
+
 // scoped is a database in a workspace.
 type scoped struct {
 	db *db.DB
@@ -131,7 +143,7 @@ func (s scoped) Each(ctx context.Context, row func(db.Scan) error, q db.Query, a
 func overridden(ws db.Workspace, code *Skill, row *Definition) Definition {
 	d := Definition{
 		ID: builtinID(ws, code.Name), Name: code.Name, Kind: Builtin, Description: code.Description, Parameters: code.Parameters,
-		Scope: code.Scope, RequiresApproval: code.RequiresApproval, Serial: code.Serial, Timeout: code.Timeout, Enabled: true,
+		Scope: code.Scope, Effect: code.Effect, RequiresApproval: code.RequiresApproval, Serial: code.Serial, Timeout: code.Timeout, Enabled: true,
 	}
 	if row == nil {
 		return d
@@ -223,9 +235,10 @@ func collect(into *[]Definition) func(db.Scan) error {
 		var d Definition
 		var description, parameters, reason *string
 		var by *Actor
+		var effect *Effect
 		var seconds *int
-		if err := scan(&d.ID, &d.Name, &d.Kind, &description, &parameters, &d.Config, &d.changes.scope, &d.changes.approval, &d.changes.serial, &seconds,
-			&d.Enabled, &by, &reason, &d.DisabledAt, &d.Version, &d.CreatedBy, &d.CreatedAt, &d.UpdatedAt); err != nil {
+		if err := scan(&d.ID, &d.Name, &d.Kind, &description, &parameters, &d.Config, &d.changes.scope, &effect, &d.changes.approval,
+			&d.changes.serial, &seconds, &d.Enabled, &by, &reason, &d.DisabledAt, &d.Version, &d.CreatedBy, &d.CreatedAt, &d.UpdatedAt); err != nil {
 			return err
 		}
 		set(&d.Description, description)
@@ -233,6 +246,7 @@ func collect(into *[]Definition) func(db.Scan) error {
 			d.Parameters = json.RawMessage(*parameters)
 		}
 		set(&d.Scope, d.changes.scope)
+		set(&d.Effect, effect)
 		set(&d.RequiresApproval, d.changes.approval)
 		set(&d.Serial, d.changes.serial)
 		set(&d.DisabledBy, by)

@@ -50,6 +50,15 @@ const (
 	MCP     Kind = "mcp"     // by a tool of a Model Context Protocol server
 )
 
+// Effect says whether a skill changes anything.
+type Effect string
+
+// The effects of a skill.
+const (
+	Read  Effect = "read"  // it looks, and changes nothing
+	Write Effect = "write" // it may change something
+)
+
 // A Call is a skill being used.
 type Call struct {
 	Workspace db.Workspace
@@ -75,6 +84,7 @@ type Skill struct {
 	Parameters  json.RawMessage // JSON Schema of an object
 	Scope       Scope
 	Kind        Kind
+	Effect      Effect // empty: Write
 	// RequiresApproval holds each call for a person to approve.
 	RequiresApproval bool
 	// Through says that a call stands for one of another skill: see [Inner].
@@ -109,6 +119,11 @@ type Skill struct {
 
 // Outside reports whether the skill works outside the database.
 func (s *Skill) Outside() bool { return s.Do != nil }
+
+// WritesOutside reports whether the skill may change something outside the database, at
+// once or with what it sends later. A run that has read text from outside needs a
+// person's approval for such a skill, unless its scope is external.
+func (s *Skill) WritesOutside() bool { return (s.Outside() || s.Sends) && s.Effect != Read }
 
 // FromOutside is what a Run returns where it brings words that are not the
 // operator's: they are data to the model, and the run's trust falls.
@@ -169,7 +184,7 @@ func Define(texts fs.FS, name string, s Skill) (Skill, error) {
 	s.Name = name
 	s.Description = strings.TrimSpace(description)
 	s.Parameters = json.RawMessage(schema)
-	s.Scope, s.Kind = cmp.Or(s.Scope, Internal), cmp.Or(s.Kind, Builtin)
+	s.Scope, s.Kind, s.Effect = cmp.Or(s.Scope, Internal), cmp.Or(s.Kind, Builtin), cmp.Or(s.Effect, Write)
 	return s, nil
 }
 

@@ -12,7 +12,7 @@ import (
 
 // Skills are the built-in skills on skills.
 func Skills() ([]Skill, error) {
-	list, err1 := Define(texts, "list_skills", Skill{Scope: Both, Run: listSkills})
+	list, err1 := Define(texts, "list_skills", Skill{Scope: Both, Effect: Read, Run: listSkills})
 	through, err2 := Define(texts, "run_skill", Skill{Scope: Both, Through: true, Run: func(context.Context, lane.Tx, Call) (any, error) {
 		return nil, Refuse("a skill is run in its own right, not here")
 	}})

@@ -76,7 +76,11 @@ func Kind(out Outbound) skill.Factory {
 		if err != nil {
 			return skill.Skill{}, err
 		}
-		return skill.Skill{Do: r.do, Keyed: r.keyHeader != "" || r.reads()}, nil
+		k := skill.Skill{Do: r.do, Keyed: r.keyHeader != "" || r.reads()}
+		if r.reads() { // of its definition's host: arguments have no place there
+			k.Effect = skill.Read
+		}
+		return k, nil
 	}
 }
 

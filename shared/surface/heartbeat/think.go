@@ -210,6 +210,8 @@ func (b *beat) count(p *Phase, out reason.Outcome) {
 	switch out.Status {
 	case run.Completed:
 		p.Done++
+	case run.Waiting:
+		p.Left++
 	case run.Parked:
 		p.Left++
 		b.park(out.Reason)

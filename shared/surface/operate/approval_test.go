@@ -1,6 +1,7 @@
 package operate_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,11 +9,14 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/approval"
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 var all = approval.Filter{}
@@ -147,6 +151,65 @@ func TestWhatIsSaidAfterWordsFromOutsideIsApproved(t *testing.T) {
 		}
 		if e := w.execution(t, r.Execution); e.Status != run.Completed {
 			t.Errorf("it is %+v", e)
+		}
+	})
+}
+
+// TestAnEleventhCallDoesNotWaitToo: the turn waits with ten, and goes on when one of them
+// is decided on.
+func TestAnEleventhCallDoesNotWaitToo(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		m := script(t, calls("I pay.", "pay", slices.Repeat([]string{`{}`}, 7)...), calls("And again.", "pay", slices.Repeat([]string{`{}`}, 4)...),
+			calls("", "pay", `{}`), says("Enough."))
+		w.think(m)
+		r := w.said(t, operate.Turn{Message: "Pay eleven times."})
+		if r.Status != operate.Waiting || len(r.Approvals) != 10 || w.execution(t, r.Execution).Status != run.Waiting {
+			t.Fatalf("got %+v", r)
+		}
+		if filed, _, err := w.Approvals.List(t.Context(), w.Workspace, all); err != nil || len(filed) != 10 {
+			t.Errorf("filed %d, %v", len(filed), err)
+		}
+		w.mustBeFree(t)
+		must(w.Approvals.Reject(t.Context(), w.Workspace, r.Approvals[0], "user:ada", "too dear"))(t)
+		w.drain(t)
+		told := m.request(2).Messages
+		results := told[len(told)-2].Results
+		if last := results[3]; len(results) != 4 || !last.IsError || !strings.Contains(last.Content, "10 calls") || results[2].IsError {
+			t.Errorf("the model is told %+v", results)
+		}
+		if e := w.execution(t, r.Execution); e.Status != run.Waiting {
+			t.Errorf("it is %+v", e)
+		}
+		if filed, _, err := w.Approvals.List(t.Context(), w.Workspace, approval.Filter{Status: approval.Pending}); err != nil || len(filed) != 10 {
+			t.Errorf("pending are %d, %v", len(filed), err)
+		}
+	})
+}
+
+// TestALookupLeadsToAnother: no person is needed for what only reads, and those who may
+// approve nothing have it, too.
+func TestALookupLeadsToAnother(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		var found []string
+		lookup := skill.Skill{
+			Name: "lookup", Kind: skill.HTTP, Effect: skill.Read, Description: "Looks up.", Parameters: []byte(`{"type":"object"}`),
+			Do: func(_ context.Context, c skill.Call) (any, error) {
+				found = append(found, string(c.Arguments))
+				return "more on the next page", nil
+			},
+		}
+		set := must(skill.NewSet(lookup))(t)
+		w.Skills = func(context.Context, db.Workspace, trace.Surface) (*skill.Set, error) { return set, nil }
+		for by, limited := range map[string]bool{"user:owner": false, "user:member": true} {
+			found = nil
+			w.think(script(t, calls("", "lookup", `{"page":1}`), calls("", "lookup", `{"page":2}`), says("Found.")))
+			r := w.said(t, operate.Turn{Message: "Look it up.", By: by, Limited: limited})
+			if r.Status != operate.Completed || r.Answer != "Found." || !slices.Equal(found, []string{`{"page":1}`, `{"page":2}`}) {
+				t.Errorf("%s: got %+v, looked up %q", by, r, found)
+			}
+		}
+		if filed, _, err := w.Approvals.List(t.Context(), w.Workspace, all); err != nil || len(filed) != 0 {
+			t.Errorf("filed %+v, %v", filed, err)
 		}
 	})
 }

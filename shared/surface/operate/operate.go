@@ -132,7 +132,7 @@ func (o *Operate) settings(ctx context.Context, ws db.Workspace) (workspace.Sett
 
 func (o *Operate) job(e run.Execution, hold *lane.Hold, skills *skill.Set, settings workspace.Settings) reason.Job {
 	return reason.Job{
-		Execution: e, Hold: hold, Agent: e.Agent, Skills: skills, MaxTokens: answerTokens, Window: o.Window,
+		Execution: e, Hold: hold, Agent: e.Agent, Skills: skills, MaxTokens: answerTokens, Window: o.Window, Told: true,
 		Stops:   []reason.Stop{reason.Deadline(), reason.Wanted(hold), reason.MaxSteps(settings.StepsPerRun)},
 		Retries: settings.ToolRetries, SkillTimeout: time.Duration(settings.SkillTimeout) * time.Second,
 	}

@@ -51,7 +51,7 @@ func (s *turn) work(ctx context.Context) error {
 func (o *Operate) through(ctx context.Context, job reason.Job) (reason.Outcome, error) {
 	for {
 		out, err := o.Reason.Run(ctx, job)
-		if err != nil || out.Status != run.Completed || len(out.Waits) == 0 {
+		if err != nil || out.Status != run.Completed && out.Status != run.Waiting || len(out.Waits) == 0 {
 			return out, err
 		}
 		told, err := o.decisions(ctx, job, out.Waits)

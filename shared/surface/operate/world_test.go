@@ -264,10 +264,10 @@ func (w *world) knock() skill.Skill {
 }
 
 // waiting keeps calls as package app does.
-type waiting struct{ store *approval.Store }
+type waiting struct{ *approval.Store }
 
 func (a waiting) Request(ctx context.Context, tx lane.Tx, w reason.Waiting) (string, error) {
-	return a.store.Request(ctx, tx, approval.Approval{
+	return a.Store.Request(ctx, tx, approval.Approval{
 		Skill: w.Skill.Name, SkillID: w.Skill.ID, Arguments: w.Call.Arguments, Why: w.Why, Execution: w.Execution.ID, Call: w.CallID,
 		Subject: w.Execution.Subject, Agent: w.Call.Agent, Surface: w.Execution.Surface, Trace: w.Execution.Trace,
 	})
