@@ -29,6 +29,26 @@ type Message struct {
 	Text    string       `json:"text,omitempty"`
 	Calls   []ToolCall   `json:"calls,omitempty"`   // assistant only
 	Results []ToolResult `json:"results,omitempty"` // tool only, in the order of the calls
+	Opaque  *Opaque      `json:"opaque,omitempty"`  // assistant only
+}
+
+// Opaque is what a provider wants back with an answer and its calls, such as what its
+// model thought, and signatures of that. The adapter that made it is the only reader.
+type Opaque struct {
+	Provider string `json:"provider"` // and its host, where there may be several
+	Model    string `json:"model"`    // that was asked
+	// Data is JSON of the adapter's. It is a string so that it comes back as it is, byte
+	// by byte.
+	Data string `json:"data"`
+}
+
+// OpaqueFor is the data of what the message keeps for a provider's model; empty: none,
+// or that of another, whom it does not concern.
+func (m Message) OpaqueFor(provider, model string) string {
+	if o := m.Opaque; o != nil && o.Provider == provider && o.Model == model {
+		return o.Data
+	}
+	return ""
 }
 
 // ToolCall is a model's wish to use a tool.

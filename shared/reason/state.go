@@ -327,6 +327,9 @@ func size(messages []llm.Message) int {
 	n := 0
 	for _, m := range messages {
 		n += tokens(m.Text)
+		if m.Opaque != nil {
+			n += tokens(m.Opaque.Data)
+		}
 		for _, c := range m.Calls {
 			n += tokens(c.Name + string(c.Arguments))
 		}

@@ -14,6 +14,7 @@ type callPiece struct {
 		Name      string `json:"name"`
 		Arguments text   `json:"arguments"`
 	} `json:"function"`
+	ExtraContent json.RawMessage `json:"extra_content"`
 }
 
 // openCall is a call of which pieces have come.
@@ -23,6 +24,7 @@ type openCall struct {
 	at        int    // its index in the answer; -1: its name has not come
 	chunk     int    // the chunk that last had a piece of it
 	arguments strings.Builder
+	extra     json.RawMessage // what the server wants back with it
 }
 
 // callPiece finds the call that a piece belongs to, the i-th of n in a list, or
@@ -42,6 +44,12 @@ func (a *answer) callPiece(p callPiece, i, n int, whole bool) error {
 	}
 	if c.name == "" {
 		c.name = p.Function.Name
+	}
+	if given(p.ExtraContent) {
+		if err := a.Keep(len(p.ExtraContent)); err != nil {
+			return err
+		}
+		c.extra = p.ExtraContent
 	}
 	piece := string(p.Function.Arguments)
 	c.arguments.WriteString(piece)

@@ -15,6 +15,13 @@
 // replaced by ones that are taken. The protocol has no mark for the error of a tool:
 // the content of such a result begins with "Error: ".
 //
+// # What is kept and sent back
+//
+// Servers of models that think refuse a conversation that lacks what they gave beside
+// a call: reasoning_content, reasoning, reasoning_details, extra_content (thought
+// signatures of Gemini's). It is kept as [llm.Opaque] and goes back to the same host
+// and model alone.
+//
 // # When an answer is complete
 //
 // A stream is complete when it has said why it ends and then [DONE]; or has said why
@@ -51,7 +58,8 @@ type Options struct {
 type Model struct {
 	endpoint *sse.Endpoint
 	model    string
-	own      bool // the provider is OpenAI
+	own      bool   // the provider is OpenAI
+	from     string // whose opaque data it reads: several servers speak this protocol
 }
 
 var _ llm.Model = (*Model)(nil)
@@ -80,7 +88,7 @@ func New(o Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Model{endpoint, o.Model, own}, nil
+	return &Model{endpoint, o.Model, own, Name + " " + base.Host}, nil
 }
 
 // Name implements [llm.Model].
@@ -98,7 +106,7 @@ func (m *Model) Generate(ctx context.Context, req llm.Request, onDelta func(llm.
 	if err != nil {
 		return llm.Response{}, &llm.Error{Class: llm.ClassBadRequest, Provider: Name, Err: err}
 	}
-	a := answer{Answer: sse.NewAnswer(req, onDelta), model: req.Model}
+	a := answer{Answer: sse.NewAnswer(req, onDelta), model: req.Model, from: m.from, asked: req.Model}
 	if err := m.endpoint.Ask(ctx, body, onDelta != nil, &a); err != nil {
 		return llm.Response{}, err
 	}

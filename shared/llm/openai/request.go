@@ -28,12 +28,15 @@ type message struct {
 	Content    *string  `json:"content,omitempty"`
 	ToolCalls  []call   `json:"tool_calls,omitempty"`
 	ToolCallID string   `json:"tool_call_id,omitempty"`
+	extras
 }
 
 type call struct {
 	ID       string   `json:"id"`
 	Type     string   `json:"type"`
 	Function function `json:"function"`
+
+	ExtraContent json.RawMessage `json:"extra_content,omitempty"`
 }
 
 type function struct {
@@ -97,12 +100,16 @@ func (m *Model) messages(req llm.Request) []message {
 			if in.Text == "" && len(in.Calls) == 0 {
 				continue // it said nothing, and some refuse a message that says nothing
 			}
-			said := message{Role: llm.RoleAssistant}
+			back := m.keptIn(in, req.Model)
+			said := message{Role: llm.RoleAssistant, extras: back.extras}
 			if in.Text != "" {
 				said.Content = &in.Text
 			}
 			for _, c := range in.Calls {
-				said.ToolCalls = append(said.ToolCalls, call{m.callID(c.ID), "function", function{sse.ToolName(c.Name), string(sse.Object(c.Arguments))}})
+				said.ToolCalls = append(said.ToolCalls, call{
+					ID: m.callID(c.ID), Type: "function", Function: function{sse.ToolName(c.Name), string(sse.Object(c.Arguments))},
+					ExtraContent: back.Calls[c.ID],
+				})
 			}
 			out = append(out, said)
 		default:

@@ -31,6 +31,7 @@ type piece struct {
 	Content   content     `json:"content"`
 	Refusal   string      `json:"refusal"`
 	ToolCalls []callPiece `json:"tool_calls"`
+	extras
 }
 
 // answer adds up what comes. It is a [sse.Receiver].
@@ -42,6 +43,9 @@ type answer struct {
 	finish  string // empty: it has not said why it ends
 	refused bool
 	usage   llm.Usage
+	extras  gathered
+	from    string // the provider and its host
+	asked   string // the model that was asked
 }
 
 // Whole implements [sse.Receiver].
@@ -113,6 +117,10 @@ func (a *answer) say(one choice) error {
 	if said.Content == "" && said.Refusal == "" && len(said.ToolCalls) == 0 {
 		a.Think()
 	}
+	if err := a.Keep(said.size()); err != nil {
+		return err
+	}
+	a.extras.add(said.extras)
 	if err := a.AddText(string(said.Content) + said.Refusal); err != nil {
 		return err
 	}
@@ -125,7 +133,9 @@ func (a *answer) say(one choice) error {
 }
 
 func (a *answer) response() llm.Response {
-	return llm.Response{Message: a.Message(), StopReason: a.stopReason(), Usage: a.usage, Model: a.model}
+	message := a.Message()
+	message.Opaque = a.opaque(message)
+	return llm.Response{Message: message, StopReason: a.stopReason(), Usage: a.usage, Model: a.model}
 }
 
 func (a *answer) stopReason() llm.StopReason {

@@ -52,7 +52,7 @@ func (a *Answer) AddText(piece string) error {
 	if piece == "" {
 		return nil
 	}
-	if err := a.keep(len(piece)); err != nil {
+	if err := a.Keep(len(piece)); err != nil {
 		return err
 	}
 	a.text.WriteString(piece)
@@ -66,7 +66,7 @@ func (a *Answer) Begin(id, name string) (int, error) {
 	if name == "" {
 		return 0, errors.New("a call without a name")
 	}
-	if err := a.keep(len(id) + len(name) + callSize); err != nil {
+	if err := a.Keep(len(id) + len(name) + callSize); err != nil {
 		return 0, err
 	}
 	index := len(a.calls)
@@ -91,7 +91,7 @@ func (a *Answer) Extend(index int, piece string) error {
 	if piece == "" {
 		return nil
 	}
-	if err := a.keep(len(piece)); err != nil {
+	if err := a.Keep(len(piece)); err != nil {
 		return err
 	}
 	a.calls[index].arguments.WriteString(piece)
@@ -100,9 +100,10 @@ func (a *Answer) Extend(index int, piece string) error {
 }
 
 // Hold counts n bytes of a call that waits for its name.
-func (a *Answer) Hold(n int) error { return a.keep(n + callSize) }
+func (a *Answer) Hold(n int) error { return a.Keep(n + callSize) }
 
-func (a *Answer) keep(n int) error {
+// Keep counts n bytes that are kept of the answer.
+func (a *Answer) Keep(n int) error {
 	if a.kept += n; a.kept > MaxKept {
 		return fmt.Errorf("%w: over %d bytes", ErrTooMuch, MaxKept)
 	}

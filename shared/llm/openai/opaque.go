@@ -1,0 +1,158 @@
+package openai
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/llm/sse"
+)
+
+// extras are the fields beside an assistant's words and calls that servers want back:
+// what their model thought, as a text or in details, and signatures of it.
+type extras struct {
+	ReasoningContent thought         `json:"reasoning_content,omitempty"` // of DeepSeek, Kimi, GLM, Qwen, vLLM
+	Reasoning        thought         `json:"reasoning,omitempty"`         // of OpenRouter, vLLM
+	ReasoningDetails details         `json:"reasoning_details,omitempty"` // of OpenRouter, MiniMax
+	ExtraContent     json.RawMessage `json:"extra_content,omitempty"`     // of Gemini
+}
+
+// thought is a text; what is none is passed over.
+type thought string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *thought) UnmarshalJSON(raw []byte) error {
+	if json.Unmarshal(raw, (*string)(t)) != nil {
+		*t = ""
+	}
+	return nil
+}
+
+// details are a list; what is none is passed over.
+type details []json.RawMessage
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (d *details) UnmarshalJSON(raw []byte) error {
+	if json.Unmarshal(raw, (*[]json.RawMessage)(d)) != nil {
+		*d = nil
+	}
+	return nil
+}
+
+// size is how many bytes they have.
+func (e extras) size() int {
+	n := len(e.ReasoningContent) + len(e.Reasoning) + len(e.ExtraContent)
+	for _, d := range e.ReasoningDetails {
+		n += len(d)
+	}
+	return n
+}
+
+// gathered adds up the extras of an answer.
+type gathered struct {
+	content, reasoning strings.Builder
+	details            []*detail
+	extra              json.RawMessage
+}
+
+// detail is one of the details, whose texts come in pieces.
+type detail struct {
+	fields map[string]json.RawMessage
+	texts  map[string]*strings.Builder
+}
+
+func (g *gathered) add(e extras) {
+	g.content.WriteString(string(e.ReasoningContent))
+	g.reasoning.WriteString(string(e.Reasoning))
+	for _, raw := range e.ReasoningDetails {
+		var fields map[string]json.RawMessage
+		if json.Unmarshal(raw, &fields) != nil || fields == nil {
+			continue // a detail is an object
+		}
+		n := len(g.details)
+		if n == 0 || !g.details[n-1].goesOn(fields) {
+			g.details = append(g.details, &detail{map[string]json.RawMessage{}, map[string]*strings.Builder{}})
+			n++
+		}
+		g.details[n-1].add(fields)
+	}
+	if given(e.ExtraContent) {
+		g.extra = e.ExtraContent
+	}
+}
+
+// goesOn reports whether fields are the detail's next piece: its type and index are
+// the same, and there is an index.
+func (d *detail) goesOn(fields map[string]json.RawMessage) bool {
+	return given(fields["index"]) && string(d.fields["index"]) == string(fields["index"]) && string(d.fields["type"]) == string(fields["type"])
+}
+
+func (d *detail) add(fields map[string]json.RawMessage) {
+	for name, value := range fields {
+		switch name {
+		case "text", "summary", "data", "signature":
+			var piece string
+			if given(value) && json.Unmarshal(value, &piece) == nil {
+				if d.texts[name] == nil {
+					d.texts[name] = &strings.Builder{}
+				}
+				d.texts[name].WriteString(piece)
+				continue
+			}
+		}
+		if given(value) || d.fields[name] == nil {
+			d.fields[name] = value
+		}
+	}
+}
+
+// extras are what has been added up.
+func (g *gathered) extras() extras {
+	e := extras{ReasoningContent: thought(g.content.String()), Reasoning: thought(g.reasoning.String()), ExtraContent: g.extra}
+	for _, d := range g.details {
+		for name, text := range d.texts {
+			d.fields[name], _ = sse.Encode(text.String()) // texts can be encoded
+		}
+		raw, _ := sse.Encode(d.fields) // they have been read
+		e.ReasoningDetails = append(e.ReasoningDetails, raw)
+	}
+	return e
+}
+
+func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+
+// kept is what a message keeps for the server: its extras, and those of its calls by
+// their ids.
+type kept struct {
+	extras
+	Calls map[string]json.RawMessage `json:"calls,omitempty"`
+}
+
+// opaque is what the answer keeps; nil: nothing.
+func (a *answer) opaque(m llm.Message) *llm.Opaque {
+	k := kept{extras: a.extras.extras()}
+	for _, c := range a.calls {
+		if c.at >= 0 && given(c.extra) {
+			if k.Calls == nil {
+				k.Calls = map[string]json.RawMessage{}
+			}
+			k.Calls[m.Calls[c.at].ID] = c.extra
+		}
+	}
+	if k.size() == 0 && k.Calls == nil {
+		return nil
+	}
+	data, err := sse.Encode(k)
+	if err != nil {
+		return nil // what is read as JSON can be written
+	}
+	return &llm.Opaque{Provider: a.from, Model: a.asked, Data: string(data)}
+}
+
+// keptIn is what a message keeps for a model of this server.
+func (m *Model) keptIn(in llm.Message, model string) (k kept) {
+	if data := in.OpaqueFor(m.from, model); data != "" {
+		_ = json.Unmarshal([]byte(data), &k) // one's own
+	}
+	return k
+}
