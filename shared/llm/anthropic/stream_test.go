@@ -266,7 +266,7 @@ func TestHugeEvent(t *testing.T) {
 		"an event":    ended("end_turn", text(huge)),
 		"many events": ended("end_turn", strings.Repeat(text(huge[:1<<20]), 9)),
 	} {
-		if _, err := streamed(t, strings.NewReader(stream)); llm.ClassOf(err) != llm.ClassUnavailable {
+		if _, err := streamed(t, strings.NewReader(stream)); llm.ClassOf(err) != llm.ClassBadRequest {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

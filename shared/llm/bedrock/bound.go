@@ -2,6 +2,7 @@ package bedrock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -39,6 +40,9 @@ func (b bounded) Do(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
+// errTooLong is the error of a body beyond its limit.
+var errTooLong = errors.New("the body is too long")
+
 type body struct {
 	io.ReadCloser
 	left, limit int64
@@ -52,7 +56,7 @@ func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if int64(n) > b.left {
 		n, b.left = int(b.left), 0
-		return n, fmt.Errorf("the body is longer than %d bytes", b.limit)
+		return n, fmt.Errorf("%w: over %d bytes", errTooLong, b.limit)
 	}
 	b.left -= int64(n)
 	return n, err

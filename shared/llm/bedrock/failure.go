@@ -62,7 +62,11 @@ func classOf(err error) llm.ErrorClass {
 			return class
 		}
 	}
-	if resp, ok := errors.AsType[*smithyhttp.ResponseError](err); ok {
+	resp, answered := errors.AsType[*smithyhttp.ResponseError](err)
+	if errors.Is(err, errTooLong) && (!answered || resp.HTTPStatusCode() < http.StatusBadRequest) {
+		return llm.ClassBadRequest // it would come again, and is paid for each time
+	}
+	if answered {
 		return classOfStatus(resp.HTTPStatusCode())
 	}
 	if isAPI && api.ErrorFault() == smithy.FaultClient || badInput(err) {

@@ -214,11 +214,11 @@ func TestAnEndlessStreamIsGivenUp(t *testing.T) {
 	}
 	streamed := 0
 	_, err := through(canned(io.MultiReader(pieces...)), "http://bedrock.test").Generate(t.Context(), say("go"), func(d llm.Delta) { streamed += len(d.Text) })
-	if llm.ClassOf(err) != llm.ClassUnavailable || streamed > 17<<20 {
+	if llm.ClassOf(err) != llm.ClassBadRequest || streamed > 17<<20 {
 		t.Errorf("after %d bytes: %v", streamed, err)
 	}
 	_, err = through(canned(endless{[]byte(" ")}), "http://bedrock.test").Generate(t.Context(), say("go"), nil)
-	if llm.ClassOf(err) != llm.ClassUnavailable || !strings.Contains(err.Error(), "longer than") {
+	if llm.ClassOf(err) != llm.ClassBadRequest || !strings.Contains(err.Error(), "the body is too long") {
 		t.Errorf("without a stream: %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package sse_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -167,11 +168,11 @@ func TestAnswersAreBounded(t *testing.T) {
 		"an event": {"text/event-stream", "data: " + strings.Repeat("x", 1000) + "\n"},
 		"a line":   {"text/event-stream", "x"},
 	} {
-		in := &counting{in: endless(test.text)}
+		in := &counting{in: bufio.NewReaderSize(endless(test.text), 1<<16)} // which gives any part of a piece
 		e := endpoint(t, "http://host.invalid", doer(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {test.media}}, Body: io.NopCloser(in)}, nil
 		}))
-		if err := e.Ask(t.Context(), nil, false, &receiver{}); llm.ClassOf(err) != llm.ClassUnavailable || in.n > sse.MaxStream+4096 {
+		if err := e.Ask(t.Context(), nil, false, &receiver{}); llm.ClassOf(err) != llm.ClassBadRequest || in.n > sse.MaxStream+4096 {
 			t.Errorf("%s: %v after %d bytes", name, err, in.n)
 		}
 	}

@@ -99,6 +99,9 @@ func classOf(err error) llm.ErrorClass {
 	if f, ok := errors.AsType[*Failure](err); ok {
 		return f.class()
 	}
+	if _, over := errors.AsType[*http.MaxBytesError](err); over || errors.Is(err, ErrTooLong) || errors.Is(err, ErrTooMuch) {
+		return llm.ClassBadRequest // it would come again, and is paid for each time
+	}
 	var late interface{ Timeout() bool }
 	if errors.As(err, &late) && late.Timeout() {
 		return llm.ClassTimeout

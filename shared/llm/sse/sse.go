@@ -6,8 +6,9 @@
 // # Bounds
 //
 // A provider is believed no more than needed: its answer, one event of it, what is
-// kept of it, and what is repeated of its errors are bounded, and an answer that is
-// malformed or ends before its end is [llm.ClassUnavailable].
+// kept of it, and what is repeated of its errors are bounded. An answer that is
+// malformed or ends before its end is [llm.ClassUnavailable]; one beyond a bound is
+// [llm.ClassBadRequest], for it would only be paid for again.
 //
 // # The key
 //
