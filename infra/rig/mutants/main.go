@@ -1,0 +1,89 @@
+// Command mutants breaks the shipped code and the shipped SQL on purpose, one
+// mistake at a time, and runs the tests that must notice:
+//
+//	go run ./infra/rig/mutants                 # all of them
+//	go run ./infra/rig/mutants -only 'fence'   # those whose name or file matches
+//
+// The folder table lists the mutants. The command changes no file: the go
+// command builds each mutant from an overlay. It exits with 1 where a mutant
+// survives, does not build, or names a test that fails without it.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"regexp"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
+	root := flags.String("root", ".", "the repository's folder")
+	only := flags.String("only", "", "a regular expression for names and files of mutants")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	wanted, err := regexp.Compile(*only)
+	if err != nil {
+		return fmt.Errorf("read -only: %w", err)
+	}
+	all, err := load(table)
+	if err != nil {
+		return err
+	}
+	var chosen []mutant
+	for _, m := range all {
+		if wanted.MatchString(m.Name) || wanted.MatchString(m.File) {
+			chosen = append(chosen, m)
+		}
+	}
+	if len(chosen) == 0 {
+		return errors.New("no mutant matches -only")
+	}
+	return hunt(ctx, *root, chosen, out)
+}
+
+// hunt runs the named tests as they are, then each mutant, and returns an error
+// that counts what must not be.
+func hunt(ctx context.Context, root string, mutants []mutant, out io.Writer) error {
+	began := time.Now()
+	fmt.Fprintf(out, "the tests of %d mutants, without a mutant:\n", len(mutants))
+	if err := healthy(ctx, root, mutants, out); err != nil {
+		return err
+	}
+	counts := map[verdict]int{}
+	for i, m := range mutants {
+		since := time.Now()
+		v, output := try(ctx, root, m)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		counts[v]++
+		fmt.Fprintf(out, "%3d/%d %-9s %5.1f s  %s (%s)\n",
+			i+1, len(mutants), v, time.Since(since).Seconds(), m.Name, m.File)
+		if v == invalid {
+			fmt.Fprintln(out, output)
+		}
+	}
+	fmt.Fprintf(out, "%d mutants, %d survivors, %d invalid, %.0f s\n",
+		len(mutants), counts[survived], counts[invalid], time.Since(began).Seconds())
+	if n := counts[survived] + counts[invalid]; n > 0 {
+		return fmt.Errorf("%d mutants survived or could not be tried", n)
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const root = "../../.."
+
+// promises are those of the design that have mutants: which parts of the product
+// hold them is seen in the table.
+var promises = []string{
+	"R1", "R2", "R3", "R5", "R7", "R13", "R14", "R18", "R21", "R22", "R24", "R26", "R27", "R28",
+	"S1", "S2", "S3", "S5", "S6", "S7", "S8",
+}
+
+func TestEveryMutantCanBeTried(t *testing.T) {
+	all, err := load(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, held := map[string]bool{}, map[string]int{}
+	for _, m := range all {
+		if names[m.Name] {
+			t.Errorf("two mutants have the name %q", m.Name)
+		}
+		names[m.Name] = true
+		for _, p := range m.Promises {
+			held[p]++
+		}
+		if len(m.Promises) == 0 || len(m.Tests) == 0 {
+			t.Errorf("mutant %q lacks a promise or a test", m.Name)
+		}
+		text, err := os.ReadFile(filepath.Join(root, m.File))
+		if err != nil {
+			t.Errorf("mutant %q: %v", m.Name, err)
+			continue
+		}
+		if _, err := m.mutate(string(text)); err != nil {
+			t.Error(err)
+		}
+		tests := testsOf(t, m.Package)
+		for _, name := range m.Tests {
+			if !strings.Contains(tests, "func "+name+"(") {
+				t.Errorf("mutant %q: %s has no test %s", m.Name, m.Package, name)
+			}
+		}
+	}
+	for _, p := range promises {
+		if held[p] == 0 {
+			t.Errorf("promise %s has no mutant", p)
+		}
+	}
+	for p := range held {
+		if !slices.Contains(promises, p) {
+			t.Errorf("a mutant names promise %s, which is not in the list", p)
+		}
+	}
+}
+
+// testsOf returns the text of a package's test files.
+func testsOf(t *testing.T, pkg string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, pkg, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	return all.String()
+}
+
+// A test that looks at one constant kills the mutant of that constant, does not
+// notice a mutant elsewhere, and is not asked about one that does not build.
+func TestWhatBecomesOfAMutant(t *testing.T) {
+	own := mutant{
+		File:    "infra/rig/mutants/try.go",
+		Package: "./infra/rig/mutants",
+		Tests:   []string{"TestAHungMutantEndsInTime"},
+		Before:  "const patience = 4 * time.Minute",
+	}
+	for want, after := range map[verdict]string{
+		killed:   "const patience = 4 * time.Hour",
+		survived: "const patience = 3 * time.Minute",
+		invalid:  "const patience = 4 * time.Century",
+	} {
+		m := own
+		m.Name, m.After = string(want), after
+		if got, out := try(t.Context(), root, m); got != want {
+			t.Errorf("the mutant %q was %s, want %s:\n%s", after, got, want, out)
+		}
+	}
+	missing := own
+	missing.Before = "no such text"
+	if got, _ := try(t.Context(), root, missing); got != invalid {
+		t.Errorf("a mutant whose text is gone was %s, want %s", got, invalid)
+	}
+}
+
+func TestAHungMutantEndsInTime(t *testing.T) {
+	if patience.Minutes() > 10 {
+		t.Errorf("a mutant may take %s", patience)
+	}
+}
+
+func TestATestThatFailsAnywayIsToldOf(t *testing.T) {
+	gone := mutant{Package: "./infra/rig/mutants", Tests: []string{"TestAHungMutantEndsInTime", "TestThatIsNotThere"}}
+	err := healthy(t.Context(), root, []mutant{gone}, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "TestThatIsNotThere did not run") {
+		t.Errorf("got %v, want that TestThatIsNotThere did not run", err)
+	}
+}
