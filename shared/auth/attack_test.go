@@ -117,6 +117,14 @@ func aboutClaims(good object, now int64, make func(claims string) string) map[st
 	return out
 }
 
+// spelled names a value in the name of an attack: nil is a member that is not there.
+func spelled(v any) string {
+	if v == nil {
+		return "missing"
+	}
+	return object{"v": v}.text()
+}
+
 // aboutIssuers are attacks on where a token comes from and where it goes.
 func aboutIssuers(good object, make func(claims string) string) map[string]string {
 	out := map[string]string{}
@@ -125,7 +133,7 @@ func aboutIssuers(good object, make func(claims string) string) map[string]strin
 		"aud": {nil, raw("null"), "", "Lanekeeper", "lanekeeper2", "other", raw("1"), raw("[]"), raw("[null]"), []string{"other"}, []string{"lanekeeper "}, []any{aud, 1}, object{aud: true}, [][]string{{aud}}},
 	} {
 		for _, v := range values {
-			out[fmt.Sprintf("%s is %s", name, object{"v": v}.text())] = make(good.with(object{name: v}).text())
+			out[fmt.Sprintf("%s is %s", name, spelled(v))] = make(good.with(object{name: v}).text())
 		}
 	}
 	out["aud twice"] = make(good.add(`"aud":"lanekeeper"`))
@@ -156,7 +164,7 @@ func aboutHeaders(good object, claims string, sign signature) map[string]string 
 		out[fmt.Sprintf("%s, with a signature", none)] = forge(header, claims, sign)
 	}
 	for _, v := range []any{nil, raw("null"), "", raw("1"), []string{alg}, strings.ToLower(alg), alg + " ", "HS384", "HS512", "RS384", "RS512", "PS256", "ES384", "ES512", "EdDSA", "dir", "RSA-OAEP", "A128KW"} {
-		out[fmt.Sprintf("alg is %s", object{"v": v}.text())] = forge(good.with(object{"alg": v}).text(), claims, sign)
+		out[fmt.Sprintf("alg is %s", spelled(v))] = forge(good.with(object{"alg": v}).text(), claims, sign)
 	}
 	for what, member := range map[string]string{
 		"alg twice": `"alg":"none"`, "alg twice, the same": `"alg":"` + alg + `"`, "Alg beside alg": `"Alg":"none"`, "ALG beside alg": `"ALG":"` + alg + `"`, "alg twice, escaped": `"\u0061lg":"none"`,
@@ -168,7 +176,7 @@ func aboutHeaders(good object, claims string, sign signature) map[string]string 
 		out[what] = forge(good.add(member), claims, sign)
 	}
 	for _, typ := range []any{"lk-session+jwt", "lk-link+jwt", "LK-Session+JWT", "lk-agent", "JWE", "dpop+jwt", "logout+jwt", "", raw("null"), raw("1"), []string{"JWT"}} {
-		out[fmt.Sprintf("typ is %s", object{"v": typ}.text())] = forge(good.with(object{"typ": typ}).text(), claims, sign)
+		out[fmt.Sprintf("typ is %s", spelled(typ))] = forge(good.with(object{"typ": typ}).text(), claims, sign)
 	}
 	for what, header := range map[string]string{
 		"a header that is a list": "[" + good.text() + "]", "a header that is null": "null", "a header that is empty": "{}", "a header that is no JSON": "x",

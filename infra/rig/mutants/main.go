@@ -3,6 +3,7 @@
 //
 //	go run ./infra/rig/mutants                 # all of them
 //	go run ./infra/rig/mutants -only 'fence'   # those whose name or file matches
+//	go run ./infra/rig/mutants -wide -only …   # by all tests of their packages
 //
 // The folder table lists the mutants. The command changes no file: the go
 // command builds each mutant from an overlay. It exits with 1 where a mutant
@@ -18,6 +19,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"strings"
 	"time"
 )
 
@@ -35,6 +37,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
 	root := flags.String("root", ".", "the repository's folder")
 	only := flags.String("only", "", "a regular expression for names and files of mutants")
+	wide := flags.Bool("wide", false, "run all tests of a mutant's package, and tell which of them notice")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -54,6 +57,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	if len(chosen) == 0 {
 		return errors.New("no mutant matches -only")
+	}
+	if *wide {
+		return widely(ctx, *root, chosen, out)
 	}
 	return hunt(ctx, *root, chosen, out)
 }
@@ -84,6 +90,24 @@ func hunt(ctx context.Context, root string, mutants []mutant, out io.Writer) err
 		len(mutants), counts[survived], counts[invalid], time.Since(began).Seconds())
 	if n := counts[survived] + counts[invalid]; n > 0 {
 		return fmt.Errorf("%d mutants survived or could not be tried", n)
+	}
+	return nil
+}
+
+// widely tells of each mutant which of all tests of its package notice it.
+func widely(ctx context.Context, root string, mutants []mutant, out io.Writer) error {
+	for _, m := range mutants {
+		m.Tests = []string{".*"}
+		v, output := try(ctx, root, m)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		fmt.Fprintf(out, "%-9s %s (%s)\n", v, m.Name, m.File)
+		for line := range strings.Lines(output) {
+			if strings.HasPrefix(line, "--- FAIL: ") {
+				fmt.Fprint(out, "  ", line)
+			}
+		}
 	}
 	return nil
 }

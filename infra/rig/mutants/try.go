@@ -39,7 +39,7 @@ func try(ctx context.Context, root string, m mutant) (verdict, string) {
 	if err != nil {
 		return invalid, err.Error()
 	}
-	out, err := test(ctx, root, m.Package, m.Tests, append([]string{"-overlay", overlay, "-failfast"}, m.Flags...))
+	out, err := test(ctx, root, m.Package, m.Tests, append([]string{"-overlay", overlay}, m.Flags...))
 	switch {
 	case err == nil:
 		return survived, out
