@@ -59,6 +59,10 @@ endif
 bench: ## Measure the figures of the design beside their limits and rivals
 	go run ./infra/rig/bench
 
+.PHONY: mutants
+mutants: bin/withservers ## Break the shipped code and SQL on purpose, and see that the tests notice
+	bin/withservers -- go run ./infra/rig/mutants
+
 .PHONY: check
 check: format-check vet lint tidy-check template-check ## Check form: gofmt, vet, lint, go.mod, template
 

@@ -267,6 +267,18 @@ func TestWhatCantBeApproved(t *testing.T) {
 	})
 }
 
+// What is approved is the call that was looked at: one that is edited between the look
+// and the decision is not approved.
+func TestACallThatChangesWhileItIsApprovedIsNotApproved(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		id := w.request(t, asked("note", `{"text":"a"}`))
+		w.meanwhile = func() { w.exec(t, w.q.Rebind, id, "another digest") }
+		if a, err := w.s.Approve(t.Context(), w.Workspace, id, ada, nil); !errors.Is(err, approval.ErrChanged) {
+			t.Errorf("approved %+v, %v, want %v", a, err, approval.ErrChanged)
+		}
+	})
+}
+
 func isInvalid(err error) bool {
 	_, ok := errors.AsType[*approval.InvalidError](err)
 	return ok

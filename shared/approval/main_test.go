@@ -48,7 +48,7 @@ type world struct {
 	log   *activity.Log
 	lanes *lane.Store
 	ran   *ledger
-	q     struct{ Become, Tamper, Begin, Set, Note, Notes db.Query }
+	q     struct{ Become, Tamper, Rebind, Begin, Set, Note, Notes db.Query }
 	// skills are what there is; a test may replace them.
 	skills *[]skill.Skill
 	// off is what people have switched off.

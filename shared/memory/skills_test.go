@@ -71,5 +71,13 @@ func TestAMemoryIsForgotten(t *testing.T) {
 		if _, refused := errors.AsType[*skill.Refusal](err); !refused {
 			t.Errorf("again: %v", err)
 		}
+		other, _ := w.save(t, memory.Memory{Agent: "another", Category: "fact", Content: "theirs", Importance: 5})
+		_, _, err = w.use(t, "forget_memory", `{"memory_id": "`+other+`"}`)
+		if _, refused := errors.AsType[*skill.Refusal](err); !refused {
+			t.Errorf("what another agent remembers: %v", err)
+		}
+		if m := w.get(t, other); m.Content != "theirs" {
+			t.Errorf("another agent's memory is %+v", m)
+		}
 	})
 }

@@ -6,6 +6,9 @@ UPDATE approvals SET status = $3, decided_at = CASE WHEN $3 = 'pending' THEN NUL
 -- name: Tamper
 UPDATE approvals SET arguments = $3 WHERE workspace_id = $1 AND id = $2;
 
+-- name: Rebind
+UPDATE approvals SET digest = $3 WHERE workspace_id = $1 AND id = $2;
+
 -- name: Begin
 UPDATE approvals SET started_at = lk_now() WHERE workspace_id = $1 AND id = $2;
 
