@@ -23,11 +23,13 @@ func (s *server) intake(rt route, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		query, p := checkQuery(r.URL)
 		var body []byte
-		if p == nil && writes(r.Method) {
+		if p == nil {
 			body, p = readBody(w, r)
-			if p == nil {
-				p = checkBody(body)
-			}
+		}
+		if !writes(r.Method) {
+			body = nil // it says nothing
+		} else if p == nil {
+			p = checkBody(body)
 		}
 		if p != nil {
 			s.refuse(w, r, p)
@@ -75,6 +77,14 @@ func checkQuery(u *url.URL) (string, *Problem) {
 	return query.Encode(), nil
 }
 
+// expectBody gives the body of a request its time to arrive. The deadline stands until
+// all of the body has been read: net/http reads the rest before it answers who is refused.
+func expectBody(w http.ResponseWriter, r *http.Request) {
+	if r.Body != nil && r.Body != http.NoBody {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // where there is a connection
+	}
+}
+
 // readBody is the body, or an empty object where there is none.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *Problem) {
 	if r.Body == nil {
@@ -84,24 +94,23 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *Problem) {
 	if r.ContentLength > maxBody {
 		return nil, tooLarge
 	}
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(bodyTime)) // where there is a connection
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	// Left standing, the deadline would end the request's context when it passes.
-	_ = control.SetReadDeadline(time.Time{})
 	if _, over := errors.AsType[*http.MaxBytesError](err); over {
 		return nil, tooLarge
 	}
 	if slow, ok := errors.AsType[net.Error](err); ok && slow.Timeout() {
+		w.Header().Set("Connection", "close") // the rest of the body is not waited for
 		return nil, refusal(http.StatusRequestTimeout, "timeout", "the body did not arrive in time")
 	}
 	if err != nil {
 		return nil, refusal(http.StatusBadRequest, "malformed", "the body can't be read")
 	}
+	// Left standing, the deadline would end the request's context when it passes.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	if len(body) == 0 {
 		return []byte("{}"), nil
 	}
-	if !isJSON(r.Header) {
+	if writes(r.Method) && !isJSON(r.Header) {
 		return nil, refusal(http.StatusUnsupportedMediaType, "unsupported_media_type", "a body is application/json in UTF-8, not encoded")
 	}
 	return body, nil

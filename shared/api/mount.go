@@ -167,7 +167,7 @@ func operation(a huma.API, rt route) huma.Operation {
 		Responses: map[string]*huma.Response{},
 	}
 	statuses := slices.Concat(rt.refusals, []int{
-		http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusInternalServerError, http.StatusServiceUnavailable,
+		http.StatusBadRequest, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity, http.StatusInternalServerError, http.StatusServiceUnavailable,
 	})
 	if rt.least != public {
 		op.Description += " Needs the role " + string(rt.least) + "."
@@ -192,7 +192,7 @@ func operation(a huma.API, rt route) huma.Operation {
 		})
 	}
 	if writes(rt.method) {
-		statuses = append(statuses, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
+		statuses = append(statuses, http.StatusUnsupportedMediaType)
 	}
 	schema := a.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Problem](), true, "Problem")
 	for _, status := range statuses {

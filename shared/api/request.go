@@ -23,6 +23,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	setHeaders(a.Header(), id)
 	r = r.WithContext(trace.With(r.Context(), id))
 	defer s.finish(a, r, s.Clock())
+	expectBody(a, r)
 	if !clean(r.URL.EscapedPath()) { // the mux would redirect, and repeat the path
 		s.refuse(a, r, notFound)
 		return
