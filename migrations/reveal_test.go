@@ -64,7 +64,7 @@ var harmless = map[string]string{
 	"lk_settled": "a number of a transaction", "lk_begun": "a number of a transaction",
 	"lk_enter":       "it chooses the workspace; what a login may enter, the program decides",
 	"lk_memberships": "sign-in: where a person belongs", "lk_ensure_user": "users are global", "lk_bind_user": "users are global",
-	"lk_sign_in": "users are global", "lk_api_key": "sign-in: it takes the hash of the key",
+	"lk_sign_in": "users are global", "lk_end_sessions": "users are global", "lk_api_key": "sign-in: it takes the hash of the key",
 }
 
 // probes call the other functions for what is a neighbour's: their workspace, lane,

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,7 +37,7 @@ func newOperator(ctx context.Context, core *app.Core, ws db.Workspace) (*operato
 	if err != nil {
 		return nil, err
 	}
-	door, err := a.Door(rand.Text(), false, func(ctx context.Context, _ string) (auth.Principal, error) {
+	door, err := a.Door("", false, func(ctx context.Context, _ string) (auth.Principal, error) {
 		who := who
 		all, err := a.Workspaces.All(ctx)
 		for _, ws := range all { // a path names another than the flag does

@@ -49,7 +49,7 @@ func resources() []resource {
 		{"usage", "what model calls used", words("key calls inputTokens outputTokens totalTokens costMicroUsd"), words("list"), nil},
 		{"secrets", "keys and passwords of skills and channels", words("name createdAt updatedAt"), words("list show set delete rotate"), nil},
 		{"workspaces", "the tenants", words("id slug name role"), words("list show create edit delete"), nil},
-		{"members", "who belongs to the workspace", words("userId email role"), words("list show create edit delete"), nil},
+		{"members", "who belongs to the workspace", words("userId email role"), words("list show create edit delete"), words("sign-out")},
 		{"api-keys", "the keys of programs and sites", words("id name kind role prefix revokedAt"), words("list show create delete"), nil},
 	}
 }

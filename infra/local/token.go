@@ -60,8 +60,8 @@ func token(flags *flag.FlagSet) action {
 	}
 }
 
-// userLink prints a link for a person. The server it leads to must have the same
-// ADMIN_TOKEN and JWT_SECRET: links are signed with a key made of them.
+// userLink prints a link for a person. The server it leads to must have the same database
+// and the same key of secrets: links are signed with a key that is kept there.
 func (c *console) userLink(ctx context.Context, cfg app.Config, adminToken, origin, email string) error {
 	d, err := connect(ctx, cfg)
 	if err != nil {

@@ -70,6 +70,7 @@ var right = map[string]struct {
 	"get-member":              {"/api/v1/members/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", "", 404},
 	"patch-member":            {"/api/v1/members/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", `{"role":"ADMIN"}`, 404},
 	"remove-member":           {"/api/v1/members/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", "", 404},
+	"sign-out-member":         {"/api/v1/members/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f/sign-out", `{}`, 404},
 	"list-api-keys":           {"/api/v1/api-keys", "", 200},
 	"create-api-key":          {"/api/v1/api-keys", `{"name":"ci","role":"MEMBER","scopes":["*"]}`, 201},
 	"get-api-key":             {"/api/v1/api-keys/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", "", 404},

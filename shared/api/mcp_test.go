@@ -353,7 +353,10 @@ func TestToolsAreDescribedForModels(t *testing.T) {
 func TestMCPIsForTokens(t *testing.T) {
 	w := onOne(t)
 	w = newWorld(t, w.Env, func(d *api.Deps) { d.Auth = auth.New(tokens(w.Workspace)).WithSessions(d.Sessions) })
-	cookie, err := w.Sessions.Start(auth.Principal{Kind: auth.Local, ID: "local"})
+	if err := w.Workspaces.EnsureDefault(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	cookie, err := w.Sessions.Start(t.Context(), auth.Principal{Kind: auth.Local, ID: "local"})
 	if err != nil {
 		t.Fatal(err)
 	}

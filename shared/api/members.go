@@ -127,6 +127,22 @@ func (s *server) removeMember(ctx context.Context, in *MemberPath) (*struct{}, e
 	}, "user", id)
 }
 
+// signOutMember is called by POST /api/v1/members/{userId}/sign-out.
+func (s *server) signOutMember(ctx context.Context, in *struct {
+	MemberPath
+	Body *struct{}
+}) (*versioned[memberItem], error) {
+	var p auth.Person
+	err := s.change(ctx, "member.sign_out", func(ctx context.Context, tx *db.Tx) (err error) {
+		p, err = s.People.EndSessions(ctx, tx, in.UserID)
+		return err
+	}, "user", &p.ID)
+	if err != nil {
+		return nil, err
+	}
+	return &versioned[memberItem]{tagOf(p.Version), memberOf(p)}, nil
+}
+
 // change makes a change that a person asks for, with its line in the log, in one
 // transaction. input are names and values that the line tells.
 func (s *server) change(ctx context.Context, what string, fn func(context.Context, *db.Tx) error, input ...any) error {
@@ -303,7 +319,7 @@ func (s *server) startSession(ctx context.Context, in *struct {
 			return nil, err
 		}
 	}
-	cookie, err := s.Sessions.Start(p)
+	cookie, err := s.Sessions.Start(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -326,7 +342,7 @@ func (s *server) chooseWorkspace(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, notFound
 	}
-	cookie, err := s.Sessions.Start(p)
+	cookie, err := s.Sessions.Start(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -334,10 +350,15 @@ func (s *server) chooseWorkspace(ctx context.Context, in *struct {
 }
 
 // endSession is called by DELETE /api/v1/session.
-func (s *server) endSession(context.Context, *struct{}) (*struct {
+func (s *server) endSession(ctx context.Context, _ *struct{}) (*struct {
 	SetCookie http.Cookie `header:"Set-Cookie"`
 }, error) {
+	by, _ := auth.From(ctx)
+	cookie, err := s.Sessions.End(ctx, by)
+	if err != nil {
+		return nil, err
+	}
 	return &struct {
 		SetCookie http.Cookie `header:"Set-Cookie"`
-	}{*s.Sessions.End()}, nil
+	}{*cookie}, nil
 }

@@ -166,6 +166,8 @@ func routes(s *server) []route {
 			caller: "the Engine Room, scripts", summary: "Give a member another role"},
 		{method: http.MethodDelete, path: v1 + "/members/{userId}", id: "remove-member", least: auth.Owner, persons: true, handler: typed(s.removeMember), refusals: []int{404, 409},
 			caller: "the Engine Room, scripts", summary: "Take a member out of the workspace; an owner always remains"},
+		{method: post, path: v1 + "/members/{userId}/sign-out", id: "sign-out-member", least: auth.Owner, persons: true, handler: typed(s.signOutMember), refusals: []int{404},
+			caller: "the Engine Room, lanekeeper members sign-out", summary: "End all sessions of a member, on every device and in every workspace"},
 
 		{method: get, path: v1 + "/api-keys", id: "list-api-keys", least: auth.Member, handler: typed(s.listKeys),
 			caller: "the Engine Room, scripts", summary: "The keys of programs and of web sites, without the keys themselves"},
@@ -183,7 +185,7 @@ func routes(s *server) []route {
 		{method: http.MethodPut, path: v1 + "/session", id: "choose-workspace", least: auth.Member, persons: true, handler: typed(s.chooseWorkspace), refusals: []int{404, 409},
 			caller: "the Engine Room", summary: "Go on with the session in another workspace"},
 		{method: http.MethodDelete, path: v1 + "/session", id: "end-session", least: public, handler: typed(s.endSession),
-			caller: "the Engine Room", summary: "Sign out"},
+			caller: "the Engine Room", summary: "Sign out: all sessions of who is signed in by the cookie end"},
 
 		{method: get, path: v1 + "/events", id: "follow-events", least: auth.Member, handler: followed, patient: true, stream: true,
 			caller: "the Engine Room, whoever follows", summary: "What happens, as it happens"},

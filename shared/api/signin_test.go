@@ -18,6 +18,9 @@ import (
 func TestSigningInByALink(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		g := &gate{world: w}
+		if err := w.Workspaces.EnsureDefault(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		ada := g.join(t, w.Workspace, auth.Admin)
 		w.Deps.Auth = auth.New(tokens(w.Workspace)).WithSessions(w.Sessions)
 		handler, err := api.New(w.Deps)
@@ -77,6 +80,36 @@ func TestSigningInByALink(t *testing.T) {
 		if strings.Contains(w.logs.String(), link) || strings.Contains(w.logs.String(), set.Value) {
 			t.Error("a token stands in the log")
 		}
+	})
+}
+
+// Signing out ends the copies of a cookie too: by a page of ours, or by an owner.
+func TestSigningOutEndsTheSession(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		g := newGate(t, w.Env)
+		ada := g.join(t, w.Workspace, auth.Member)
+		var session http.Header
+		use := func(site, method, path string, want int) {
+			t.Helper()
+			r := request(method, path, "", "")
+			r.Header.Set("Cookie", session.Get("Cookie"))
+			r.Header.Set("Sec-Fetch-Site", site)
+			if got := g.send(t, r); got.status != want {
+				t.Errorf("%s %s from %s: %d, want %d: %s", method, path, site, got.status, want, got.body)
+			}
+		}
+		session = cookie(t, g.Sessions, auth.Principal{Kind: auth.User, ID: ada.ID})
+		use("same-origin", http.MethodGet, "/api/v1/me", 200)
+		use("cross-site", http.MethodDelete, "/api/v1/session", 204)
+		use("same-origin", http.MethodGet, "/api/v1/me", 200)
+		use("same-origin", http.MethodDelete, "/api/v1/session", 204)
+		use("same-origin", http.MethodGet, "/api/v1/me", 401)
+
+		session = cookie(t, g.Sessions, auth.Principal{Kind: auth.User, ID: ada.ID})
+		use("same-origin", http.MethodGet, "/api/v1/me", 200)
+		use("same-origin", http.MethodPost, "/api/v1/members/"+ada.ID+"/sign-out", 403)
+		g.must(t, 200, http.MethodPost, "/api/v1/members/"+ada.ID+"/sign-out", `{}`, nil)
+		use("same-origin", http.MethodGet, "/api/v1/me", 401)
 	})
 }
 

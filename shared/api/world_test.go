@@ -118,7 +118,7 @@ func deps(t testing.TB, d *db.DB) api.Deps {
 	if all.People, err = auth.NewStore(d, ids, rand.Reader); err != nil {
 		t.Fatal(err)
 	}
-	if all.Sessions, err = all.People.NewSessions("a secret of the tests, long enough for a key", false, time.Now); err != nil {
+	if all.Sessions, err = all.People.NewSessions(auth.SessionConfig{Key: sessionKey, AdminToken: owner, Clock: time.Now}); err != nil {
 		t.Fatal(err)
 	}
 	if all.Events, err = live.NewEvents(d); err != nil {
@@ -144,6 +144,11 @@ func deps(t testing.TB, d *db.DB) api.Deps {
 	all.Operate = operated(t, &all)
 	all.Threads = all.Operate.Threads
 	return all
+}
+
+// sessionKey is what the sessions of a world are signed with.
+func sessionKey(context.Context) ([]byte, error) {
+	return []byte("a key of the tests, which has 32 bytes or more"), nil
 }
 
 func tokens(ws db.Workspace) auth.Verifier {

@@ -29,11 +29,7 @@ func NewOperate(core *Core, instance string, background func(func(context.Contex
 		}
 		others = append(others, admin)
 	}
-	master := cfg.AdminToken
-	if master == "" && cfg.JWTSecret == "" {
-		master = cfg.DatabaseURL // what all sandboxes have, and nobody else
-	}
-	door, err := a.Door(master, true, others...)
+	door, err := a.Door(cfg.AdminToken, true, others...)
 	if err != nil {
 		return nil, err
 	}

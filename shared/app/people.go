@@ -1,11 +1,16 @@
 package app
 
 import (
+	"context"
+	"crypto/hkdf"
 	"crypto/rand"
+	"crypto/sha256"
 	"fmt"
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/live"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
 // Door is who may come in: whose tokens, keys and sessions are known, and how often
@@ -19,8 +24,9 @@ type Door struct {
 }
 
 // Door knows those whom the configuration tells, the keys that were made here, and
-// who else the verifiers know. Sessions end early when master changes.
-func (a *Agent) Door(master string, secure bool, others ...auth.Verifier) (*Door, error) {
+// who else the verifiers know. adminToken is the installation's; without one the local
+// admin has no sessions. secure says that the pages are served over https.
+func (a *Agent) Door(adminToken string, secure bool, others ...auth.Verifier) (*Door, error) {
 	core := a.core
 	people, err := auth.NewStore(core.DB, core.IDs, rand.Reader)
 	if err != nil {
@@ -47,7 +53,9 @@ func (a *Agent) Door(master string, secure bool, others ...auth.Verifier) (*Door
 		}
 		verifiers = append(verifiers, verify)
 	}
-	sessions, err := people.NewSessions(master+cfg.JWTSecret, secure, core.Clock)
+	sessions, err := people.NewSessions(auth.SessionConfig{
+		Key: a.sessionKey, AdminToken: adminToken, Secure: secure, Clock: core.Clock,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -59,4 +67,18 @@ func (a *Agent) Door(master string, secure bool, others ...auth.Verifier) (*Door
 		Auth: auth.New(verifiers...).WithSessions(sessions), People: people, Sessions: sessions,
 		Limits: live.NewLocal(limiter, core.Clock, core.Log), Events: a.Events,
 	}, nil
+}
+
+// sessionKey is what sessions are signed with: random, kept sealed in the default workspace.
+// On Lambda without a key of KMS nothing can be sealed: there it is derived from what may
+// sign people in anyway, and where nothing may, there are no sessions.
+func (a *Agent) sessionKey(ctx context.Context) ([]byte, error) {
+	cfg := a.core.Config
+	if !cfg.OnLambda() || cfg.KMSKeyID != "" {
+		return a.Secrets.Key(ctx, workspace.Default, "session")
+	}
+	if cfg.AdminToken == "" && cfg.JWTSecret == "" {
+		return nil, fmt.Errorf("KMS_KEY_ID is missing: %w", secret.ErrNoKey)
+	}
+	return hkdf.Key(sha256.New, []byte(cfg.AdminToken), []byte(cfg.JWTSecret), "lanekeeper sessions", sha256.Size)
 }

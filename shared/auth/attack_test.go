@@ -436,7 +436,7 @@ func TestTokensDoNotPassForOthers(t *testing.T) {
 	_, site := g.key(t, auth.APIKey{Name: "s", Kind: auth.SiteKind})
 	v, err := g.sessions.MintLink(t.Context(), g.ada.Email)
 	link := reveal(t, v, err)
-	cookie, err := g.sessions.Start(auth.Principal{Kind: auth.User, ID: g.ada.ID})
+	cookie, err := g.sessions.Start(t.Context(), auth.Principal{Kind: auth.User, ID: g.ada.ID})
 	if err != nil {
 		t.Fatal(err)
 	}

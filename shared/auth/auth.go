@@ -70,6 +70,7 @@ type Principal struct {
 	Email       string       // of a user
 	Memberships []Membership // of a user, the oldest first
 	SignedIn    time.Time    // when the session began that the request came with; zero: with none
+	Generation  int64        // of a person's sessions, or the local admin's
 	Scopes      []Scope      // of a key
 	Origins     []string     // of a site: where its pages come from; none is any
 }

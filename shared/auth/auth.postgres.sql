@@ -2,7 +2,7 @@
 
 -- name: Memberships
 -- global: it says to which workspaces somebody belongs
-SELECT user_id, email, sign_ins, workspace_id, role FROM lk_memberships($1, $2, $3, $4);
+SELECT user_id, email, sign_ins, session_generation, workspace_id, role FROM lk_memberships($1, $2, $3, $4);
 
 -- name: EnsureUser
 -- global: users is a global table
@@ -16,6 +16,10 @@ SELECT id FROM lk_bind_user($1, $2, $3) AS id;
 -- name: SignIn
 -- global: users is a global table
 SELECT id FROM lk_sign_in($1, $2) AS id;
+
+-- name: EndSessions
+-- global: users is a global table
+SELECT lk_end_sessions($1);
 
 -- name: KeyByHash
 -- global: it says to which workspace a key belongs

@@ -1,3 +1,9 @@
+-- name: LocalGeneration
+SELECT session_generation FROM workspaces WHERE id = $1;
+
+-- name: EndLocalSessions
+UPDATE workspaces SET session_generation = session_generation + 1 WHERE id = $1;
+
 -- name: LockWorkspace
 -- Of two changes to the members the second decides after the first has ended.
 UPDATE workspaces SET updated_at = updated_at WHERE id = $1;

@@ -2,7 +2,7 @@
 
 -- name: Memberships
 -- global: it says to which workspaces somebody belongs
-SELECT u.id, u.email, u.sign_ins, m.workspace_id, m.role
+SELECT u.id, u.email, u.sign_ins, u.session_generation, m.workspace_id, m.role
   FROM users u LEFT JOIN workspace_members m ON m.user_id = u.id
  WHERE (u.id = $1 OR u.issuer = $2 AND u.subject = $3 OR u.email = $4) AND u.disabled_at IS NULL
  ORDER BY m.created_at, m.workspace_id
@@ -26,6 +26,10 @@ RETURNING id;
 UPDATE users SET sign_ins = sign_ins + 1
  WHERE id = $1 AND sign_ins = $2 AND disabled_at IS NULL
 RETURNING id;
+
+-- name: EndSessions
+-- global: users is a global table
+UPDATE users SET session_generation = session_generation + 1 WHERE id = $1;
 
 -- name: KeyByHash
 -- global: it says to which workspace a key belongs

@@ -218,7 +218,7 @@ func (g *gate) Generation(_ context.Context, ws db.Workspace, agent string) (int
 
 func newGate(t testing.TB) *gate {
 	t.Helper()
-	g := &gate{world: newWorld(t, dbtest.New(t, dbtest.OnSQLite)), clock: newClock(), agent: ids()}
+	g := &gate{world: newWorld(t, dbtest.New(t, dbtest.OnSQLite)).withDefault(t), clock: newClock(), agent: ids()}
 	g.theirs = dbtest.NewWorkspace(t, g.DB)
 	g.ada = g.join(t, g.Workspace, "ada@example.com", auth.Owner)
 	g.bob = g.join(t, g.Workspace, "bob@example.com", auth.Member)
@@ -233,7 +233,7 @@ func newGate(t testing.TB) *gate {
 	rs, err2 := g.s.UserTokens(auth.TokenConfig{Keys: auth.NewKeySet(g.issuer.URL, g.issuer.Client(), g.now), Issuer: iss, Audience: aud}, g.now)
 	local, err3 := auth.AdminToken(adminToken)
 	var err4 error
-	g.sessions, err4 = g.s.NewSessions(adminToken+hsSecret, true, g.now)
+	g.sessions, err4 = g.s.NewSessions(signedWith("ours", g.now))
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		t.Fatal(err)
 	}

@@ -35,14 +35,25 @@ func (s *Sessions) MintLink(ctx context.Context, email string) (secret.Value, er
 	if err != nil {
 		return secret.Value{}, err
 	}
-	return sign(s.linkKey, linkType, linkClaims{p.ID, signIns, s.clock().Add(LinkLife).Unix()})
+	keys, err := s.derived(ctx)
+	if err != nil {
+		return secret.Value{}, err
+	}
+	return sign(keys.link, linkType, linkClaims{p.ID, signIns, s.Clock().Add(LinkLife).Unix()})
 }
 
 // RedeemLink uses up a link's token, and all others of its person, and answers whom
 // to start a session for. What is no good link, or was used, is [ErrInvalid].
 func (s *Sessions) RedeemLink(ctx context.Context, token string) (Principal, error) {
 	t, err := parseJWS(token)
-	if err != nil || t.typ != linkType || t.verify(jose.HS256, s.linkKey) != nil || t.claims.timely(s.clock(), 0) != nil {
+	if err != nil || t.typ != linkType {
+		return Principal{}, ErrInvalid
+	}
+	keys, err := s.derived(ctx)
+	if err != nil {
+		return Principal{}, err
+	}
+	if t.verify(jose.HS256, keys.link) != nil || t.claims.timely(s.Clock(), 0) != nil {
 		return Principal{}, ErrInvalid
 	}
 	var c linkClaims

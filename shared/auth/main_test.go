@@ -3,6 +3,7 @@ package auth_test
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"embed"
 	"errors"
 	"io/fs"
@@ -16,6 +17,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
 func TestMain(m *testing.M) {
@@ -76,6 +78,28 @@ func (w *world) join(t testing.TB, ws db.Workspace, email string, role auth.Role
 		t.Fatal(err)
 	}
 	return p
+}
+
+// signedWith is a configuration of sessions over https whose key is derived from a text.
+func signedWith(text string, clock func() time.Time) auth.SessionConfig {
+	key := sha256.Sum256([]byte(text))
+	return auth.SessionConfig{
+		Key:        func(context.Context) ([]byte, error) { return key[:], nil },
+		AdminToken: adminToken, Secure: true, Clock: clock,
+	}
+}
+
+// withDefault makes the workspace that the local admin belongs to.
+func (w *world) withDefault(t testing.TB) *world {
+	t.Helper()
+	all, err := workspace.New(w.DB)
+	if err == nil {
+		err = all.EnsureDefault(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
 }
 
 // address is an e-mail address that no other test has.

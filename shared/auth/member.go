@@ -139,6 +139,18 @@ func (s *Store) RemoveMember(ctx context.Context, tx *db.Tx, userID string) erro
 	return s.change(ctx, tx, userID, s.q.RemoveMember)
 }
 
+// EndSessions ends all sessions of a member, in every workspace. Errors: [ErrNotFound].
+func (s *Store) EndSessions(ctx context.Context, tx *db.Tx, userID string) (Person, error) {
+	p, err := s.member(ctx, tx, userID)
+	if err != nil {
+		return Person{}, err
+	}
+	if _, err := tx.Exec(ctx, s.q.EndSessions, p.ID); err != nil {
+		return Person{}, fmt.Errorf("end the sessions of a member: %w", err)
+	}
+	return p, nil
+}
+
 // change runs a statement that leaves the last owner alone. Two at once, each of whom
 // sees the other, would leave none: so they wait at the workspace's row.
 func (s *Store) change(ctx context.Context, tx *db.Tx, userID string, q db.Query, args ...any) error {

@@ -20,7 +20,7 @@ import (
 // signIn is the cookie of a person's session.
 func (g *gate) signIn(t testing.TB, p auth.Person) *http.Cookie {
 	t.Helper()
-	c, err := g.sessions.Start(auth.Principal{Kind: auth.User, ID: p.ID})
+	c, err := g.sessions.Start(t.Context(), auth.Principal{Kind: auth.User, ID: p.ID})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,35 +48,46 @@ func TestTheCookie(t *testing.T) {
 	if strings.Contains(c.Value, adminToken) || strings.Contains(c.Value, hsSecret) {
 		t.Error("it holds a secret")
 	}
-	loopback, err := g.s.NewSessions(adminToken, false, g.now)
+	overHTTP := signedWith("ours", g.now)
+	overHTTP.Secure = false
+	loopback, err := g.s.NewSessions(overHTTP)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err = loopback.Start(admin)
+	c, err = loopback.Start(t.Context(), admin)
 	if err != nil || c.Name != "lanekeeper" || c.Secure || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode {
 		t.Errorf("on loopback it is %+v, %v", c, err)
 	}
-	if end := g.sessions.End(); end.MaxAge >= 0 || end.Value != "" || end.Name != g.sessions.Name() || !end.Secure || end.Path != "/" {
+	if end, err := g.sessions.End(t.Context(), auth.Principal{}); err != nil || end.MaxAge >= 0 || end.Value != "" || end.Name != g.sessions.Name() || !end.Secure || end.Path != "/" {
 		t.Errorf("signing out is %+v", end)
 	}
 	for _, kind := range []auth.Kind{auth.Agent, auth.Key, auth.Site, ""} {
-		if _, err := g.sessions.Start(auth.Principal{Kind: kind, ID: "x"}); !errors.Is(err, auth.ErrForbidden) {
+		if _, err := g.sessions.Start(t.Context(), auth.Principal{Kind: kind, ID: "x"}); !errors.Is(err, auth.ErrForbidden) {
 			t.Errorf("%q gets a session: %v", kind, err)
 		}
 	}
-	if _, err := g.s.NewSessions("", true, g.now); err == nil {
-		t.Error("sessions without a secret")
+	if _, err := g.s.NewSessions(auth.SessionConfig{Clock: g.now}); err == nil {
+		t.Error("sessions without a key")
+	}
+	short := signedWith("ours", g.now)
+	short.Key = func(context.Context) ([]byte, error) { return []byte("short"), nil }
+	weak, err := g.s.NewSessions(short)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := weak.Start(t.Context(), admin); err == nil {
+		t.Error("a session under a key of five bytes")
 	}
 }
 
 func TestASessionSaysWho(t *testing.T) {
 	g := newGate(t)
-	local, err := g.sessions.Start(admin)
+	local, err := g.sessions.Start(t.Context(), admin)
 	if err != nil {
 		t.Fatal(err)
 	}
 	here, there := string(g.Workspace), string(g.theirs)
-	bobsChoice, err := g.sessions.Start(auth.Principal{Kind: auth.User, ID: g.bob.ID, Workspace: g.theirs})
+	bobsChoice, err := g.sessions.Start(t.Context(), auth.Principal{Kind: auth.User, ID: g.bob.ID, Workspace: g.theirs})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +137,7 @@ func TestAChoiceDoesNotLengthenASession(t *testing.T) {
 		p, _ := auth.From(r.Context())
 		chosen, err := p.In(string(g.theirs))
 		if err == nil {
-			c, err = g.sessions.Start(chosen)
+			c, err = g.sessions.Start(t.Context(), chosen)
 		}
 		if err != nil {
 			t.Error(err)
@@ -176,15 +187,15 @@ func TestAPathNamesTheWorkspace(t *testing.T) {
 func TestSessionAttacks(t *testing.T) {
 	g := newGate(t)
 	good := g.signIn(t, g.ada)
-	others, err := g.s.NewSessions("another installation's secret", true, g.now)
+	others, err := g.s.NewSessions(signedWith("another installation's", g.now))
 	if err != nil {
 		t.Fatal(err)
 	}
-	stolen, err := others.Start(auth.Principal{Kind: auth.User, ID: g.ada.ID})
+	stolen, err := others.Start(t.Context(), auth.Principal{Kind: auth.User, ID: g.ada.ID})
 	if err != nil {
 		t.Fatal(err)
 	}
-	header, claims := object{"alg": "HS256", "typ": "lk-session+jwt"}, object{"kind": "local", "sub": "admin", "exp": g.now().Unix() + 600}
+	header, claims := object{"alg": "HS256", "typ": "lk-local-session+jwt"}, object{"sub": "admin", "exp": g.now().Unix() + 600}
 	values := aboutSpelling(good.Value)
 	for _, none := range []string{"none", "None", "NONE"} {
 		values[none] = forge(header.with(object{"alg": none}).text(), claims.text(), unsigned)
@@ -323,7 +334,7 @@ func TestALinkSignsInOnce(t *testing.T) {
 		c := newClock()
 		email := address("ada")
 		ada := w.join(t, w.Workspace, email, auth.Admin)
-		s, err := w.s.NewSessions("the secret", true, c.now)
+		s, err := w.s.NewSessions(signedWith("ours", c.now))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -396,5 +407,106 @@ func TestADatabaseThatIsDownIsNoVerdict(t *testing.T) {
 	}
 	if _, err := auth.New(s.VerifyKey).Authenticate(gone, "lk_x"); !errors.Is(err, auth.ErrInvalid) {
 		t.Errorf("what is no key needs no asking: %v", err)
+	}
+}
+
+// Signing out ends each copy of the cookie, a renewed one too, and nobody else's.
+func TestSigningOutEndsTheSession(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		c := newClock()
+		w.withDefault(t)
+		s, err := w.s.NewSessions(signedWith("ours", c.now))
+		if err != nil {
+			t.Fatal(err)
+		}
+		asks := auth.New().WithSessions(s)
+		who := func(cookie *http.Cookie) (p auth.Principal, status int) {
+			t.Helper()
+			rec := httptest.NewRecorder()
+			asks.Require(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { p, _ = auth.From(r.Context()) }),
+				func(_ http.ResponseWriter, _ *http.Request, err error) { t.Error(err) }).ServeHTTP(rec, visit("GET", cookie))
+			return p, rec.Code
+		}
+		start := func(p auth.Principal) *http.Cookie {
+			t.Helper()
+			cookie, err := s.Start(t.Context(), p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return cookie
+		}
+		ada, bob := w.join(t, w.Workspace, address("ada"), auth.Owner), w.join(t, w.Workspace, address("bob"), auth.Member)
+		adas, bobs := start(auth.Principal{Kind: auth.User, ID: ada.ID}), start(auth.Principal{Kind: auth.User, ID: bob.ID})
+		locals := start(admin)
+		for _, leaves := range []*http.Cookie{adas, locals} {
+			p, status := who(leaves)
+			again := start(p) // as who chooses another workspace does
+			if status != http.StatusOK {
+				t.Fatal(status)
+			}
+			if end, err := s.End(t.Context(), p); err != nil || end.MaxAge >= 0 {
+				t.Fatal(end, err)
+			}
+			for _, copied := range []*http.Cookie{leaves, again, start(p)} {
+				if _, status := who(copied); status != http.StatusUnauthorized {
+					t.Errorf("a copy of a cookie of %s, who has signed out: %d", p, status)
+				}
+			}
+			if _, status := who(bobs); status != http.StatusOK {
+				t.Errorf("bob, when %s has left: %d", p, status)
+			}
+			p.SignedIn = time.Time{}
+			if _, status := who(start(p)); status != http.StatusOK {
+				t.Errorf("%s, who signs in again: %d", p, status)
+			}
+		}
+		if err := w.in(t, w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+			_, err := w.s.EndSessions(ctx, tx, bob.ID)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if _, status := who(bobs); status != http.StatusUnauthorized {
+			t.Errorf("bob, whom an owner has signed out: %d", status)
+		}
+		elsewhere := dbtest.NewWorkspace(t, w.DB)
+		if err := w.in(t, elsewhere, func(ctx context.Context, tx *db.Tx) error {
+			_, err := w.s.EndSessions(ctx, tx, ada.ID)
+			return err
+		}); !errors.Is(err, auth.ErrNotFound) {
+			t.Errorf("by an owner of another workspace: %v", err)
+		}
+	})
+}
+
+// Another admin token ends the local admin's sessions, and without one there are none.
+func TestSessionsOfTheLocalAdminNeedTheToken(t *testing.T) {
+	g := newGate(t)
+	of := func(token string) *auth.Sessions {
+		t.Helper()
+		c := signedWith("ours", g.now)
+		c.AdminToken = token
+		s, err := g.s.NewSessions(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	old, err := of("the old token of the admin").Start(t.Context(), admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, _ := g.knock(visit("GET", old)); status != 401 {
+		t.Errorf("a session under another admin token: %d", status)
+	}
+	if _, err := of("").Start(t.Context(), admin); !errors.Is(err, auth.ErrForbidden) {
+		t.Errorf("a local session where there is no admin token: %v", err)
+	}
+	adas, err := of("").Start(t.Context(), auth.Principal{Kind: auth.User, ID: g.ada.ID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, _ := g.knock(visit("GET", adas)); status != 200 {
+		t.Errorf("a person's session depends on the admin token: %d", status)
 	}
 }

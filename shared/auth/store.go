@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
 //go:embed *.sql
@@ -15,6 +16,7 @@ var files embed.FS
 
 type queries struct {
 	Memberships, EnsureUser, BindUser, SignIn                                         db.Query
+	EndSessions, EndLocalSessions, LocalGeneration                                    db.Query
 	LockWorkspace, Members, MemberByID, AddMember, SetRole, RemoveMember, CountOwners db.Query
 	KeyByHash, TouchKey, AddKey, Keys, KeyByID, RevokeKey                             db.Query
 }
@@ -51,7 +53,7 @@ func (s *Store) person(ctx context.Context, w who) (p Principal, signIns int64, 
 	err = s.db.Each(ctx, "", func(scan db.Scan) error {
 		var ws *db.Workspace
 		var role *Role
-		if err := scan(&p.ID, &p.Email, &signIns, &ws, &role); err != nil {
+		if err := scan(&p.ID, &p.Email, &signIns, &p.Generation, &ws, &role); err != nil {
 			return err
 		}
 		if ws != nil && role != nil {
@@ -79,4 +81,15 @@ func (s *Store) bind(ctx context.Context, w who) (Principal, error) {
 	w.email = ""
 	p, _, err := s.person(ctx, w)
 	return p, err
+}
+
+// endSessions ends all sessions of a person or of the local admin.
+func (s *Store) endSessions(ctx context.Context, p Principal) error {
+	var b db.Batch
+	if p.Kind == Local {
+		b.Exec(s.q.EndLocalSessions)
+		return s.db.Do(ctx, workspace.Default, &b)
+	}
+	b.Exec(s.q.EndSessions, p.ID)
+	return s.db.Do(ctx, "", &b)
 }

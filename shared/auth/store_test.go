@@ -79,7 +79,7 @@ func TestWhoIsKnownStaysWhereTheyAre(t *testing.T) {
 			}
 			return p
 		}
-		s, err := w.s.NewSessions("the secret", true, time.Now)
+		s, err := w.s.NewSessions(signedWith("ours", time.Now))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -84,7 +84,7 @@ func (s *Store) reseal(ctx context.Context, ws db.Workspace, old stale, r *Rotat
 	if err != nil {
 		return err
 	}
-	d, err := s.Seal(ctx, ws, old.name, v)
+	d, err := s.seal(ctx, ws, old.name, v)
 	if err != nil {
 		return err
 	}

@@ -12,10 +12,16 @@ SELECT sealed FROM secrets WHERE workspace_id = $1 AND name = $2;
 -- name: Info
 SELECT version, created_by, created_at, updated_at FROM secrets WHERE workspace_id = $1 AND name = $2;
 
+-- name: Make
+INSERT INTO secrets (workspace_id, name, sealed, key_id, created_by, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, lk_now(), lk_now())
+ON CONFLICT (workspace_id, name) DO NOTHING;
+
 -- name: List
+-- The names of our own keys begin with "lanekeeper.".
 SELECT name, version, created_by, created_at, updated_at
   FROM secrets
- WHERE workspace_id = $1 AND name > $2
+ WHERE workspace_id = $1 AND name > $2 AND substr(name, 1, 11) <> 'lanekeeper.'
  ORDER BY name
  LIMIT $3;
 

@@ -5,6 +5,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -25,7 +26,7 @@ var (
 	// ErrNotFound says that there is no secret of that name; a [NotFoundError] names it.
 	ErrNotFound = errors.New("no such secret")
 	// ErrName says that a text is no name of a secret.
-	ErrName = errors.New("a secret's name has 1 to 64 letters, digits and . _ -")
+	ErrName = errors.New("a secret's name has 1 to 64 letters, digits and . _ - and doesn't begin with lanekeeper.")
 	// ErrValue says that a text can't be kept as a secret.
 	ErrValue = errors.New("a secret has 1 to 65536 bytes of UTF-8 text")
 )
@@ -38,9 +39,12 @@ func (e *NotFoundError) Error() string { return "no secret named " + e.Name }
 // Is makes it [ErrNotFound].
 func (e *NotFoundError) Is(target error) bool { return target == ErrNotFound }
 
+// ownPrefix begins the names of the keys that are made here: nobody else reads or writes them.
+const ownPrefix = "lanekeeper."
+
 // ValidName reports whether a secret may have this name.
 func ValidName(name string) bool {
-	if len(name) == 0 || len(name) > MaxName {
+	if len(name) == 0 || len(name) > MaxName || strings.HasPrefix(name, ownPrefix) {
 		return false
 	}
 	for i := range len(name) {
@@ -64,7 +68,7 @@ type Info struct {
 	UpdatedAt time.Time
 }
 
-type queries struct{ Put, Sealed, Info, List, Delete, Stale, Reseal, CountStale db.Query }
+type queries struct{ Put, Make, Sealed, Info, List, Delete, Stale, Reseal, CountStale db.Query }
 
 // Store keeps the secrets of all workspaces. A write is one row and needs no lane:
 // of two at once the later counts.
@@ -101,6 +105,10 @@ func (s *Store) Seal(ctx context.Context, ws db.Workspace, name string, v Value)
 	if !ValidName(name) {
 		return Draft{}, ErrName
 	}
+	return s.seal(ctx, ws, name, v)
+}
+
+func (s *Store) seal(ctx context.Context, ws db.Workspace, name string, v Value) (Draft, error) {
 	if text := v.Reveal(); text == "" || len(text) > MaxValue || !utf8.ValidString(text) {
 		return Draft{}, ErrValue
 	}
@@ -146,24 +154,34 @@ func (s *Store) Resolve(ctx context.Context, ws db.Workspace, name string) (Valu
 	if !ValidName(name) {
 		return Value{}, ErrName
 	}
-	var sealed []byte
-	err := s.db.One(ctx, ws, []any{&sealed}, s.q.Sealed, name)
-	if errors.Is(err, db.ErrNoRows) {
-		return Value{}, &NotFoundError{name}
-	}
+	v, _, err := s.open(ctx, ws, name)
 	if err != nil {
-		return Value{}, fmt.Errorf("resolve secret %s: %w", name, err)
-	}
-	v, err := s.sealer.Open(ctx, place(ws, name), sealed)
-	if err != nil {
-		return Value{}, fmt.Errorf("resolve secret %s: %w", name, err)
+		return Value{}, err
 	}
 	RedactorFrom(ctx).Add(v)
 	return v, nil
 }
 
+// open reads a secret, also as it is sealed.
+func (s *Store) open(ctx context.Context, ws db.Workspace, name string) (v Value, sealed []byte, err error) {
+	err = s.db.One(ctx, ws, []any{&sealed}, s.q.Sealed, name)
+	if errors.Is(err, db.ErrNoRows) {
+		return Value{}, nil, &NotFoundError{name}
+	}
+	if err == nil {
+		v, err = s.sealer.Open(ctx, place(ws, name), sealed)
+	}
+	if err != nil {
+		return Value{}, sealed, fmt.Errorf("resolve secret %s: %w", name, err)
+	}
+	return v, sealed, nil
+}
+
 // Info tells of one secret; one that is not there is a [NotFoundError].
 func (s *Store) Info(ctx context.Context, ws db.Workspace, name string) (Info, error) {
+	if !ValidName(name) {
+		return Info{}, &NotFoundError{name}
+	}
 	i := Info{Name: name}
 	err := s.db.One(ctx, ws, []any{&i.Version, &i.CreatedBy, &i.CreatedAt, &i.UpdatedAt}, s.q.Info, name)
 	if errors.Is(err, db.ErrNoRows) {
