@@ -29,6 +29,12 @@ const (
 	Skipped         Status = "skipped"
 )
 
+// Names of actions that are no skill's. No skill can be called so.
+const (
+	ModelCall   = "(model)"   // a model was asked: what it said and used
+	UnknownTool = "(unknown)" // a model asked for a tool that does not exist
+)
+
 // Operator is the name of the operator's own agent.
 const Operator = "flowpilot"
 

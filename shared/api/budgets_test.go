@@ -180,7 +180,7 @@ func TestBudgetsAndUsageAreListed(t *testing.T) {
 		w.uses(t, "ann", 40)
 		w.uses(t, "bob", 50)
 		for query, want := range map[string][]string{
-			"?by=agent": {"ann 2 70", "bob 1 50"}, "?by=model": {"demo 3 120"}, "?by=surface": {"heartbeat 3 120"}, "?by=skill": {" 3 120"}, "?by=task": {" 3 120"},
+			"?by=agent": {"ann 2 70", "bob 1 50"}, "?by=model": {"demo 3 120"}, "?by=surface": {"heartbeat 3 120"}, "?by=skill": {"(answer) 3 120"}, "?by=task": {" 3 120"},
 			"?by=agent&until=2020-01-01T00:00:00Z": nil, "?by=model&since=2020-01-01T00:00:00Z": {"demo 3 120"}, "?by=agent&limit=1": {"ann 2 70", "bob 1 50"},
 		} {
 			got := listed(t, w, "/api/v1/usage"+query, func(u struct {

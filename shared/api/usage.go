@@ -28,7 +28,7 @@ func (s *server) projectBudget(ctx context.Context, in *IDPath) (*answer[project
 
 // usageItem is what the model calls of one key used.
 type usageItem struct {
-	Key              string `json:"key" doc:"The agent, skill, model, surface or task, or the day in UTC; empty for calls without one"`
+	Key              string `json:"key" doc:"The agent, skill, model, surface or task, or the day in UTC; empty for calls without a task. A call counts for each skill that its answer asks for, with an equal share of its tokens, and for (answer) where it asks for none"`
 	Calls            int64  `json:"calls"`
 	InputTokens      int64  `json:"inputTokens"`
 	OutputTokens     int64  `json:"outputTokens"`

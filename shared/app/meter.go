@@ -45,10 +45,10 @@ func (m meter) Reserve(ctx context.Context, c reason.Cost) (int, reason.Settle, 
 	if err != nil {
 		return 0, nil, err
 	}
-	return int(r.Output), func(ctx context.Context, used *llm.Response) (int64, error) {
+	return int(r.Output), func(ctx context.Context, used *llm.Response, skills []string) (int64, error) {
 		if used == nil {
 			return 0, m.budgets.Release(ctx, c.Workspace, r)
 		}
-		return m.budgets.Settle(ctx, c.Workspace, r, budget.Used{Usage: used.Usage, Model: used.Model, Operation: "reason"})
+		return m.budgets.Settle(ctx, c.Workspace, r, budget.Used{Usage: used.Usage, Model: used.Model, Operation: "reason", Skills: skills})
 	}, nil
 }

@@ -25,7 +25,7 @@ SELECT lk_now() FROM workspaces WHERE id = $1 FOR NO KEY UPDATE;
 -- name: Usage
 SELECT k.key, count(*), CAST(sum(k.input_tokens) AS bigint), CAST(sum(k.output_tokens) AS bigint), CAST(sum(k.cache_read_tokens) AS bigint),
        CAST(sum(k.cache_write_tokens) AS bigint), CAST(coalesce(sum(k.cost_micro_usd), 0) AS bigint), count(*) - count(k.cost_micro_usd)
-  FROM (SELECT coalesce(CASE $2 WHEN 'agent' THEN l.agent WHEN 'skill' THEN l.skill WHEN 'model' THEN l.model WHEN 'surface' THEN l.surface
+  FROM (SELECT coalesce(CASE $2 WHEN 'agent' THEN l.agent WHEN 'model' THEN l.model WHEN 'surface' THEN l.surface
                                 WHEN 'task' THEN CAST(l.task_id AS text)
                                 WHEN 'day' THEN to_char(l.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD') END, '') AS key, l.*
           FROM agent_usage_logs l

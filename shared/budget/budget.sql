@@ -79,8 +79,8 @@ UPDATE usage_reservations SET settled_at = lk_now() WHERE workspace_id = $1 AND 
 
 -- name: Log
 INSERT INTO agent_usage_logs (workspace_id, id, execution_id, trace_id, session_id, task_id, agent, skill, surface, operation, model,
-  input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_micro_usd, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, lk_now())
+  input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_micro_usd, skills, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, lk_now())
 ON CONFLICT (workspace_id, id) DO NOTHING;
 
 -- name: Sweep
@@ -119,6 +119,15 @@ SELECT CAST(coalesce(sum(l.total_tokens), 0) AS bigint)
        WHEN 'agent' THEN CASE WHEN b.scope_id = l.agent || ':' || l.surface THEN b.scope_id ELSE l.agent END
        WHEN 'skill' THEN l.skill
        END = b.scope_id;
+
+-- name: UsageBySkill
+SELECT skill_name, count(*), CAST(sum(input_tokens) AS bigint), CAST(sum(output_tokens) AS bigint), CAST(sum(cache_read_tokens) AS bigint),
+       CAST(sum(cache_write_tokens) AS bigint), CAST(coalesce(sum(cost_micro_usd), 0) AS bigint), count(*) - count(cost_micro_usd)
+  FROM agent_usage_by_skill
+ WHERE workspace_id = $1 AND created_at >= $2 AND created_at < $3
+ GROUP BY skill_name
+ ORDER BY sum(input_tokens + output_tokens + cache_read_tokens + cache_write_tokens) DESC, skill_name
+ LIMIT $4;
 
 -- name: Prices
 -- global: a model costs the same everywhere

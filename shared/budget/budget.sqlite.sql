@@ -19,7 +19,7 @@ SELECT lk_now() FROM workspaces WHERE id = $1;
 -- name: Usage
 SELECT k.key, count(*), sum(k.input_tokens), sum(k.output_tokens), sum(k.cache_read_tokens),
        sum(k.cache_write_tokens), coalesce(sum(k.cost_micro_usd), 0), count(*) - count(k.cost_micro_usd)
-  FROM (SELECT coalesce(CASE $2 WHEN 'agent' THEN l.agent WHEN 'skill' THEN l.skill WHEN 'model' THEN l.model WHEN 'surface' THEN l.surface
+  FROM (SELECT coalesce(CASE $2 WHEN 'agent' THEN l.agent WHEN 'model' THEN l.model WHEN 'surface' THEN l.surface
                                 WHEN 'task' THEN l.task_id
                                 WHEN 'day' THEN strftime('%Y-%m-%d', l.created_at / 1000000, 'unixepoch') END, '') AS key, l.*
           FROM agent_usage_logs l

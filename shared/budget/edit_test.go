@@ -182,7 +182,7 @@ func TestUsageIsAddedUp(t *testing.T) {
 			budget.ByDay:     {as(demo, tomorrow), as(opus, today)},
 			budget.BySkill: {
 				{Key: "plan", Calls: 2, Input: 10, Output: 501, CacheRead: 2, CacheWrite: 4, MicroUSD: 150 + 75 + 3 + 75, Unpriced: 1},
-				{Key: "", Calls: 1, Input: 10, MicroUSD: 150},
+				{Key: "(answer)", Calls: 1, Input: 10, MicroUSD: 150},
 			},
 			budget.ByTask: {{Key: "", Calls: 3, Input: 20, Output: 501, CacheRead: 2, CacheWrite: 4, MicroUSD: 453, Unpriced: 1}},
 		} {

@@ -69,7 +69,7 @@ const (
 
 // Usage is what the calls of one key used.
 type Usage struct {
-	Key                                  string // empty for those without a skill or a task
+	Key                                  string // empty for those without a task
 	Calls                                int64
 	Input, Output, CacheRead, CacheWrite int64 // tokens
 	MicroUSD                             int64
@@ -86,7 +86,8 @@ var endOfTime = time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Usage adds up the calls from since until before until; zero times don't bound.
 // The key with the most tokens comes first, or the last day; beyond 400 keys the
-// rest is left out.
+// rest is left out. By skill a call counts for each skill that its answer asks for,
+// with an equal share of what it used, and for (answer) where it asks for none.
 func (s *Store) Usage(ctx context.Context, ws db.Workspace, by By, since, until time.Time) (out []Usage, err error) {
 	if until.IsZero() {
 		until = endOfTime
@@ -94,12 +95,17 @@ func (s *Store) Usage(ctx context.Context, ws db.Workspace, by By, since, until 
 	if since.IsZero() {
 		since = time.Unix(0, 0)
 	}
-	err = s.db.Each(ctx, ws, func(scan db.Scan) error {
+	add := func(scan db.Scan) error {
 		var u Usage
 		err := scan(&u.Key, &u.Calls, &u.Input, &u.Output, &u.CacheRead, &u.CacheWrite, &u.MicroUSD, &u.Unpriced)
 		out = append(out, u)
 		return err
-	}, s.q.Usage, by, since, until, maxGroups)
+	}
+	if by == BySkill {
+		err = s.db.Each(ctx, ws, add, s.q.UsageBySkill, since, until, maxGroups)
+	} else {
+		err = s.db.Each(ctx, ws, add, s.q.Usage, by, since, until, maxGroups)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("add up usage: %w", err)
 	}

@@ -3,6 +3,7 @@ package budget
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -15,6 +16,9 @@ type Used struct {
 	llm.Usage
 	Model     string // that answered; empty: the one that was asked
 	Operation string // what for; empty: model_call
+	// Skills are those that the answer asks for, each once: its usage is shared among
+	// them in equal parts, and the last takes the rest.
+	Skills []string
 }
 
 const modelCall = "model_call"
@@ -51,11 +55,16 @@ func (s *Store) SettleIn(b *db.Batch, r Reservation, u Used) (microUSD int64) {
 	if known {
 		cost = microUSD
 	}
+	var skills any
+	if len(u.Skills) > 0 {
+		raw, _ := json.Marshal(u.Skills) // texts have a JSON
+		skills = string(raw)
+	}
 	b.Exec(s.q.LockReserved, r.ID)
 	b.Exec(s.q.Charge, r.ID, used.TotalTokens(), microUSD)
 	b.Exec(s.q.End, r.ID)
 	b.Exec(s.q.Log, r.ID, db.Null(r.Execution), r.Trace, db.Null(r.Session), db.Null(r.Task), r.Agent, db.Null(r.Skill), r.Surface,
-		cmp.Or(u.Operation, modelCall), model, used.PromptTokens, used.CompletionTokens, used.CacheReadTokens, used.CacheWriteTokens, cost)
+		cmp.Or(u.Operation, modelCall), model, used.PromptTokens, used.CompletionTokens, used.CacheReadTokens, used.CacheWriteTokens, cost, skills)
 	return microUSD
 }
 

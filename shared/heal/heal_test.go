@@ -180,6 +180,21 @@ func (w world) ledger(t testing.TB) []heal.Heal {
 	return all
 }
 
+// TestWhatIsNoSkillDisablesNothing: a model that fails, tools that do not exist, and
+// calls that could not be made.
+func TestWhatIsNoSkillDisablesNothing(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		w.skill(t, "shop", "shop.example")
+		w.calls(t, activity.ModelCall, "overloaded", "", "theirs", "ours")
+		w.calls(t, activity.UnknownTool, "input", "input", "input")
+		w.calls(t, "shop", "input", "input", "input", "policy", "policy", "policy")
+		if r := w.beat(t); len(r.Disabled)+len(r.Outages) > 0 {
+			t.Errorf("the report is %+v", r)
+		}
+		w.is(t, "shop", true)
+	})
+}
+
 // TestThreeFailuresInARowDisableASkill, and its automations; undoing gives both back,
 // and the old failures count no more.
 func TestThreeFailuresInARowDisableASkill(t *testing.T) {

@@ -60,7 +60,7 @@ func (r *Runner) compact(ctx context.Context, job Job, s *state) (*Outcome, erro
 		System:    compactPrompt,
 		Messages:  []llm.Message{{Role: llm.RoleUser, Text: transcript(s.messages[from:to], s.summary)}},
 		MaxTokens: summaryTokens,
-	})
+	}, summarising)
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ func (r *Runner) Once(ctx context.Context, job Job, name string, arguments json.
 	if err != nil {
 		return Made{}, Outcome{}, err
 	}
-	s.model = nobody{} // a switch on a model is no concern of a call that none asks for
+	s.model, s.byHand = nobody{}, true // a switch on a model is no concern of a call that none asks for
 	if out, err := r.look(ctx, job, s); out != nil || err != nil {
 		return Made{}, deref(out), err
 	}
@@ -53,11 +53,10 @@ func (r *Runner) Once(ctx context.Context, job Job, name string, arguments json.
 	}
 	if s.made.status == "" {
 		made := Made{Status: run.Errored, Error: s.struck.Told, Unmade: true, Class: skill.Input}
-		k, found := job.Skills.Find(name)
-		if !found {
+		if _, found := job.Skills.Find(name); !found {
 			made.Class = skill.Ours
 		}
-		if k = job.meant(k, pendingCall{ToolCall: call}); k != nil && s.halts.Skill(k.Name) != "" {
+		if k := meant(job.Skills, call); k != nil && s.halts.Skill(k.Name) != "" {
 			made.Class = skill.Policy
 		}
 		return made, s.outcome(run.Failed, "the call could not be made: "+s.struck.Told), nil

@@ -51,10 +51,10 @@ type Cost struct {
 	Priced           bool
 }
 
-// Settle ends a reservation: with what was used, or nil where nothing was. It answers
-// what that cost in millionths of a dollar, also with an error, as far as that is known.
-// Settling again changes nothing.
-type Settle func(ctx context.Context, used *llm.Response) (microUSD int64, err error)
+// Settle ends a reservation: with what was used and the skills that the answer asks
+// for, or nil where nothing was used. It answers what that cost in millionths of a
+// dollar, also with an error, as far as that is known. Settling again changes nothing.
+type Settle func(ctx context.Context, used *llm.Response, skills []string) (microUSD int64, err error)
 
 // SpentError says that a budget has not enough left, or can't say what a call costs.
 type SpentError struct{ Why string }
@@ -74,6 +74,12 @@ func (e *meterError) Unwrap() error { return e.error }
 func isUnmetered(err error) bool {
 	_, ok := errors.AsType[*meterError](err)
 	return ok
+}
+
+// unasked reports whether a call failed before the model was asked.
+func unasked(err error) bool {
+	_, spent := errors.AsType[*SpentError](err)
+	return spent || isUnmetered(err)
 }
 
 // look reads what is switched off. It is asked before each step, so that a switch
@@ -115,13 +121,13 @@ func (r *Runner) generate(ctx context.Context, job Job, s *state, request llm.Re
 	return r.metered(ctx, s, Cost{
 		Workspace: job.Hold.Workspace, Agent: job.Agent, Surface: job.Execution.Surface, Execution: job.Execution.ID,
 		Trace: job.Execution.Trace, Day: job.Day, DayMicroUSD: job.DayMicroUSD, Priced: job.Priced,
-	}, request, onDelta)
+	}, job.Skills, request, onDelta)
 }
 
 // metered asks the model for one answer, at a cost that the budgets have. An answer is
 // kept also where what it used can't be counted: that is tried again, and there is no
 // further call before it is. What was reserved and not settled lapses by itself.
-func (r *Runner) metered(ctx context.Context, s *state, c Cost, request llm.Request, onDelta func(llm.Delta)) (llm.Response, error) {
+func (r *Runner) metered(ctx context.Context, s *state, c Cost, skills *skill.Set, request llm.Request, onDelta func(llm.Delta)) (llm.Response, error) {
 	if r.Meter == nil {
 		return s.model.Generate(ctx, request, onDelta)
 	}
@@ -142,15 +148,17 @@ func (r *Runner) metered(ctx context.Context, s *state, c Cost, request llm.Requ
 		if resp.Usage != (llm.Usage{}) {
 			used = &resp
 		}
-		if _, failed := settle(after, used); failed != nil {
+		var failed error
+		if resp.Usage.MicroUSD, failed = settle(after, used, nil); failed != nil {
 			r.Slog.WarnContext(ctx, "reservation left to lapse", "error", failed)
 		}
 		return resp, err
 	}
+	asked := askedFor(skills, resp.Calls)
 	var failed error
-	if resp.Usage.MicroUSD, failed = settle(after, &resp); failed != nil {
+	if resp.Usage.MicroUSD, failed = settle(after, &resp, asked); failed != nil {
 		r.Slog.ErrorContext(ctx, "what a call used is not counted yet", "tokens", resp.Usage.TotalTokens(), "error", failed)
-		s.owed = func(ctx context.Context) error { _, err := settle(ctx, &resp); return err }
+		s.owed = func(ctx context.Context) error { _, err := settle(ctx, &resp, asked); return err }
 	}
 	return resp, nil
 }

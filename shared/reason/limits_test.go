@@ -30,7 +30,7 @@ func (m *till) Reserve(_ context.Context, c reason.Cost) (int, reason.Settle, er
 		return 0, nil, m.spent
 	}
 	m.reserved = append(m.reserved, c)
-	return c.Output / 2, func(_ context.Context, used *llm.Response) (int64, error) {
+	return c.Output / 2, func(_ context.Context, used *llm.Response, _ []string) (int64, error) {
 		switch {
 		case used == nil:
 			m.released++

@@ -218,8 +218,16 @@ func (w *world) results(t testing.TB, job reason.Job) []llm.ToolResult {
 	return out
 }
 
-// actions are the lines of the activity log of a job's trace, in order.
+// actions are the lines of the activity log on calls that were made, in order.
 func (w *world) actions(t testing.TB, job reason.Job) []activity.Entry {
+	t.Helper()
+	return slices.DeleteFunc(w.story(t, job), func(e activity.Entry) bool {
+		return e.Skill == activity.ModelCall || bytes.Contains(e.Output, []byte(`"refused"`))
+	})
+}
+
+// story is the activity log of a job's trace, in order.
+func (w *world) story(t testing.TB, job reason.Job) []activity.Entry {
 	t.Helper()
 	var b db.Batch
 	story := w.log.OfTrace(&b, job.Execution.Trace)

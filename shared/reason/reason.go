@@ -117,6 +117,8 @@ type Outcome struct {
 	// Struck is the last call that could not be made, where none after it could.
 	Struck Struck
 	Progress
+	// Unlogged are lines of model calls that [Runner.Close] writes to the activity log.
+	Unlogged []activity.Entry
 }
 
 // Run works until the model answers or a stop condition holds. The caller ends
@@ -133,8 +135,9 @@ func (r *Runner) Run(ctx context.Context, job Job) (Outcome, error) {
 	}
 	if err != nil && ctx.Err() != nil && !isLost(err) {
 		r.Slog.WarnContext(ctx, "run interrupted", "step", s.Steps, "error", err)
-		return s.outcome(run.Parked, timeUp), nil
+		out, err = s.outcome(run.Parked, timeUp), nil
 	}
+	out.Unlogged = s.lines
 	return out, err
 }
 
@@ -234,12 +237,12 @@ func (r *Runner) ask(ctx context.Context, job Job, s *state) (*Outcome, error) {
 		}
 	}
 	begun := r.Clock()
-	resp, failed, err := r.answer(ctx, job, s, job.request(s))
+	resp, failed, err := r.answer(ctx, job, s, job.request(s), "")
 	if llm.ClassOf(failed) == llm.ClassContextTooLong && s.compactable() > 0 {
 		if out, err := r.compact(ctx, job, s); out != nil || err != nil {
 			return out, err
 		}
-		resp, failed, err = r.answer(ctx, job, s, job.request(s))
+		resp, failed, err = r.answer(ctx, job, s, job.request(s), "")
 	}
 	if err != nil {
 		return nil, err
@@ -266,15 +269,20 @@ func (r *Runner) ask(ctx context.Context, job Job, s *state) (*Outcome, error) {
 // be within a lease, so that none has to be renewed for it alone.
 const modelLimit = 4*time.Minute + 30*time.Second
 
-// answer asks the model once, in time of its own and under holds that outlast it.
-// failed is the model's own error.
-func (r *Runner) answer(ctx context.Context, job Job, s *state, request llm.Request) (resp llm.Response, failed, err error) {
+// answer asks the model once, in time of its own and under holds that outlast it. The
+// line of the call in the activity log is written with the next entry of the journal,
+// or at the end of the run. failed is the model's own error.
+func (r *Runner) answer(ctx context.Context, job Job, s *state, request llm.Request, purpose string) (resp llm.Response, failed, err error) {
 	if err := r.Lanes.Cover(ctx, job.holds(), modelLimit); err != nil {
 		return resp, nil, err
 	}
 	asking, cancel := context.WithTimeout(ctx, modelLimit)
 	defer cancel()
+	begun := r.Clock()
 	resp, failed = r.generate(asking, job, s, request, job.deltas(asking))
+	if !unasked(failed) {
+		s.lines = append(s.lines, r.modelLine(job, s, purpose, resp, failed, r.Clock().Sub(begun)))
+	}
 	return resp, failed, nil
 }
 
@@ -295,10 +303,10 @@ func (r *Runner) modelFailed(ctx context.Context, s *state, err error) *Outcome 
 		out = s.outcome(run.Parked, "the budgets can't be reached")
 		out.Halted = true
 	case class.Retryable(), class == llm.ClassAuthentication, class == llm.ClassBilling:
-		out = s.outcome(run.Parked, "the model failed: "+string(class))
+		out = s.outcome(run.Parked, failureOf(err))
 		out.Halted = true
 	default:
-		out = s.outcome(run.Failed, "the model failed: "+cmp.Or(string(class), "unknown error"))
+		out = s.outcome(run.Failed, failureOf(err))
 	}
 	return &out
 }
@@ -306,10 +314,13 @@ func (r *Runner) modelFailed(ctx context.Context, s *state, err error) *Outcome 
 // append adds one entry in a transaction that proves the holds, and what the model
 // used, where it is one of its answers.
 func (r *Runner) append(ctx context.Context, job Job, s *state, kind run.Kind, words run.Trust, body any, used *llm.Usage) error {
-	err := r.commit(ctx, s, job.holds(), func(_ context.Context, tx lane.Tx) error {
+	err := r.commit(ctx, s, job.holds(), func(ctx context.Context, tx lane.Tx) error {
 		entry, err := s.add(kind, run.Succeeded, "", words, body)
 		if err != nil {
 			return err
+		}
+		for _, line := range s.lines {
+			r.Log.Record(ctx, tx.Later(), line)
 		}
 		if err := r.Runs.Append(tx, job.Execution, entry); err != nil || used == nil {
 			return err
@@ -317,6 +328,9 @@ func (r *Runner) append(ctx context.Context, job Job, s *state, kind run.Kind, w
 		prompt := used.TotalTokens() - used.CompletionTokens
 		return r.Runs.Spend(tx, job.Execution, int64(prompt), int64(used.CompletionTokens), used.USD())
 	})
+	if err == nil {
+		s.lines = nil
+	}
 	if failed := s.pay(ctx); failed != nil {
 		r.Slog.ErrorContext(ctx, "what a call used is still not counted", "error", failed)
 	}
@@ -351,6 +365,9 @@ func (r *Runner) Close(ctx context.Context, tx lane.Tx, job Job, out Outcome) er
 		return fmt.Errorf("encode a run's result: %w", err)
 	}
 	result = activity.Storable(result)
+	for _, line := range out.Unlogged {
+		r.Log.Record(ctx, tx.Later(), line)
+	}
 	message := ""
 	if out.Status == run.Stalled || out.Status == run.Failed {
 		message = fmt.Sprintf("%s: %s", out.Status, out.Reason)

@@ -68,11 +68,12 @@ func (r *Runner) Replay(ctx context.Context, ws db.Workspace, of run.Execution, 
 			if err := folded(e, func(b modelBody) error { recorded = b; return nil }); err != nil {
 				return out, fmt.Errorf("replay entry %d: %w", e.Seq, err)
 			}
+			offered := skills.Only(s.skills...)
 			_, err := r.halts(ctx, ws, of.Agent, s.model, v.Model)
 			var resp llm.Response
 			if err == nil {
-				resp, err = r.metered(ctx, s, cost, llm.Request{
-					Model: v.Model, System: firstOf(v.System, s.system), Messages: s.messages, Tools: skills.Only(s.skills...).Tools(),
+				resp, err = r.metered(ctx, s, cost, offered, llm.Request{
+					Model: v.Model, System: firstOf(v.System, s.system), Messages: s.messages, Tools: offered.Tools(),
 					MaxTokens: usualAnswer,
 				}, nil)
 			}

@@ -63,6 +63,8 @@ type state struct {
 	owed     func(context.Context) error // counts what the last call used; nil: it is counted
 	mu       sync.Mutex                  // of the facts, while calls run side by side
 	recorded func([]run.Entry)
+	lines    []activity.Entry // of model calls, that are not in the activity log yet
+	byHand   bool             // no model asks for the calls
 	facts
 }
 

@@ -115,8 +115,9 @@ func (r *Runner) weigh(ctx context.Context, job Job, s *state, c pendingCall) ve
 }
 
 // meant is the skill that a call is of in the end; nil: there is none.
-func (j Job) meant(k *skill.Skill, c pendingCall) *skill.Skill {
-	if k == nil || !k.Through {
+func meant(offered *skill.Set, c llm.ToolCall) *skill.Skill {
+	k, ok := offered.Find(c.Name)
+	if !ok || !k.Through {
 		return k
 	}
 	arguments, ok := c.Arguments.Object()
@@ -127,7 +128,7 @@ func (j Job) meant(k *skill.Skill, c pendingCall) *skill.Skill {
 	if err != nil {
 		return nil
 	}
-	k, _ = j.Skills.Find(name)
+	k, _ = offered.Find(name)
 	return k
 }
 
@@ -209,7 +210,8 @@ func (r *Runner) decline(ctx context.Context, job Job, s *state, group []verdict
 	})
 }
 
-// refuse records the result of a call that could not be made: nothing ran.
+// refuse records the result of a call that could not be made, and its line in the
+// activity log: nothing ran.
 func (r *Runner) refuse(ctx context.Context, tx lane.Tx, job Job, s *state, v verdict) error {
 	r.Slog.WarnContext(ctx, "call refused", "tool", clip(v.call.Name, maxName), "call", v.call.id, "arguments", string(v.call.Arguments), "note", v.refusal)
 	entry, err := s.add(run.Result, run.Errored, v.call.id, "", resultBody{
@@ -218,6 +220,9 @@ func (r *Runner) refuse(ctx context.Context, tx lane.Tx, job Job, s *state, v ve
 	})
 	if err != nil {
 		return err
+	}
+	if !s.byHand { // whoever called by hand is told, and writes the line
+		r.Log.Record(ctx, tx.Later(), job.refusedLine(s, v))
 	}
 	return r.Runs.Append(tx, job.Execution, entry)
 }

@@ -63,12 +63,12 @@ RETURNING id, name, kind, description, parameters, config, scope, effect, requir
 DELETE FROM agent_skills WHERE workspace_id = $1 AND id = $2;
 
 -- name: Health
--- The newest $4 calls of the last $3 milliseconds. A percentile is the nearest rank. Failures that count are not the
+-- The newest $4 calls of the last $3 milliseconds, without those that could not be made. A percentile is the nearest rank. Failures that count are not the
 -- caller's: they have no class, or that of ours or theirs.
 WITH calls AS (
   SELECT status, duration_ms, created_at, CASE WHEN status = 'error' THEN coalesce(output ->> 'class', '') END AS class
     FROM agent_activity
-   WHERE workspace_id = $1 AND skill_name = $2 AND status IN ('success', 'error')
+   WHERE workspace_id = $1 AND skill_name = $2 AND status IN ('success', 'error') AND output ->> 'refused' IS NULL
      AND created_at >= lk_plus((SELECT lk_now()), 0 - CAST($3 AS bigint))
    ORDER BY created_at DESC
    LIMIT $4

@@ -133,11 +133,3 @@ func (p Phase) stored() any {
 		Text   string       `json:"text,omitempty"`
 	}{p.Name, p.Considered, p.Done, p.Failed, p.Left, p.ModelCalls, p.Tokens, p.CostUSD, p.DurationMS, p.healed, p.Text}
 }
-
-// usage is what the phase's model calls used; nil when there were none.
-func (p Phase) usage() *activity.Usage {
-	if p.ModelCalls == 0 {
-		return nil
-	}
-	return &activity.Usage{PromptTokens: p.prompt, CompletionTokens: p.Tokens - p.prompt, TotalTokens: p.Tokens}
-}

@@ -86,7 +86,7 @@ func (b *beat) logPhases(ctx context.Context, tx lane.Tx) {
 	for _, p := range b.unlogged {
 		b.Log.Record(ctx, tx.Later(), activity.Entry{
 			Agent: activity.Operator, Surface: trace.Heartbeat, Skill: "heartbeat." + p.Name, Status: activity.Success,
-			Output: encode(p.stored()), Usage: p.usage(), CostUSD: activity.Dollars(p.microUSD), Duration: time.Duration(p.DurationMS) * time.Millisecond, Attempt: b.exec.Attempt,
+			Output: encode(p.stored()), Duration: time.Duration(p.DurationMS) * time.Millisecond, Attempt: b.exec.Attempt,
 		})
 	}
 }

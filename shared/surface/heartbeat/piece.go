@@ -259,7 +259,6 @@ func (b *beat) spender(p *Phase) func(llm.Usage) {
 		p.Tokens += int64(u.TotalTokens())
 		p.microUSD += u.MicroUSD
 		p.CostUSD = float64(p.microUSD) / 1e6
-		p.prompt += int64(u.TotalTokens() - u.CompletionTokens)
 	}
 }
 

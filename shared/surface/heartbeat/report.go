@@ -83,6 +83,5 @@ type Phase struct {
 	Text string `json:"text,omitempty"`
 
 	healed   *heal.Report
-	prompt   int64 // of Tokens, what went in
 	microUSD int64 // that CostUSD is
 }

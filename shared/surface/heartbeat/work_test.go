@@ -63,15 +63,15 @@ func TestABeatTellsItsStory(t *testing.T) {
 				t.Errorf("an execution is %+v", e)
 			}
 		}
-		if want := (db.Stats{Statements: 137, RoundTrips: 36}); cost != want {
+		if want := (db.Stats{Statements: 143, RoundTrips: 36}); cost != want {
 			t.Errorf("it takes %+v, want %+v", cost, want)
 		}
 		w.mustBeFree(t)
 	})
 }
 
-// countedOnce fails unless the tokens of a beat stand in its phases' lines only,
-// and add up to the executions'.
+// countedOnce fails unless the tokens of a beat stand in the lines of its model calls
+// only, and add up to the report's and the executions'.
 func (w *world) countedOnce(t testing.TB, r heartbeat.Report) {
 	t.Helper()
 	var logged, spent int64
@@ -79,7 +79,7 @@ func (w *world) countedOnce(t testing.TB, r heartbeat.Report) {
 		if a.Usage == nil {
 			continue
 		}
-		if !strings.HasPrefix(a.Skill, "heartbeat.") {
+		if a.Skill != activity.ModelCall {
 			t.Errorf("%s counts tokens", a.Skill)
 		}
 		if a.Usage.PromptTokens+a.Usage.CompletionTokens != a.Usage.TotalTokens || a.Usage.CompletionTokens*3 != a.Usage.TotalTokens {
@@ -104,7 +104,7 @@ func TestWhatOneObjectiveCosts(t *testing.T) {
 		for n := range 2 {
 			before := w.DB.Stats()
 			w.beat(t, slot(n))
-			if got, want := w.DB.Stats().Sub(before), (db.Stats{Statements: 64, RoundTrips: 14}); got != want {
+			if got, want := w.DB.Stats().Sub(before), (db.Stats{Statements: 66, RoundTrips: 14}); got != want {
 				t.Errorf("a step takes %+v, want %+v", got, want)
 			}
 			w.history(t, n*500+1, n*500+500)

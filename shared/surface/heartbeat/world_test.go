@@ -309,14 +309,16 @@ func (w *world) story(t testing.TB, id string) (out []told) {
 	return out
 }
 
-// skills are a story's skills in order.
+// skills are a story's skills in order, without the model calls between them.
 func (w *world) skills(t testing.TB, id string) string {
 	t.Helper()
-	var out []string
+	var names []string
 	for _, l := range w.story(t, id) {
-		out = append(out, l.Skill)
+		if l.Skill != activity.ModelCall {
+			names = append(names, l.Skill)
+		}
 	}
-	return strings.Join(out, " ")
+	return strings.Join(names, " ")
 }
 
 func (w *world) actions(t testing.TB, f activity.Filter) []activity.Entry {

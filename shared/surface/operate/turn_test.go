@@ -29,8 +29,15 @@ func TestATurn(t *testing.T) {
 		if got := w.spoken(t, r.Thread); !slices.Equal(got, []string{"user: Note x.", "assistant: It is noted."}) {
 			t.Errorf("the thread is %q", got)
 		}
-		if told := w.actions(t, "operate"); len(told) != 1 || told[0].Execution != r.Execution || told[0].Thread != r.Thread || told[0].Usage.TotalTokens != 30 {
+		if told := w.actions(t, "operate"); len(told) != 1 || told[0].Execution != r.Execution || told[0].Thread != r.Thread || told[0].Usage != nil {
 			t.Errorf("the log says %+v", told)
+		}
+		used := int64(0)
+		for _, call := range w.actions(t, activity.ModelCall) {
+			used += call.Usage.TotalTokens
+		}
+		if used != 30 {
+			t.Errorf("the log counts %d tokens of model calls", used)
 		}
 		w.mustBeFree(t)
 

@@ -32,8 +32,8 @@ func (s *turn) work(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancelCause(job.Under(ctx))
 	job.Recorded = s.tell.entries
-	if s.tell.emit != nil {
-		job.Delta = func(_ context.Context, d llm.Delta) { s.tell.streamed(d) }
+	if s.tell.emit != nil { // else a model that breaks off may be asked again
+		job.Delta = func(_ context.Context, d llm.Delta) { s.tell.delta(d.Text) }
 	}
 	var watching sync.WaitGroup
 	watching.Go(func() { s.watch(ctx, cancel) })
@@ -255,7 +255,7 @@ func (s *turn) end(ctx context.Context, job reason.Job, out reason.Outcome, took
 			s.Log.Record(ctx, tx.Later(), activity.Entry{
 				Agent: activity.Operator, Surface: s.exec.Surface, Skill: "operate", Status: activity.Success, Duration: took,
 				Input: encode(map[string]string{"message": s.Message}), Output: encode(map[string]string{"answer": out.Answer}),
-				Usage: usageOf(out.Usage), CostUSD: activity.Dollars(out.Usage.MicroUSD), Execution: s.exec.ID, Attempt: s.exec.Attempt, Thread: s.Thread,
+				Execution: s.exec.ID, Attempt: s.exec.Attempt, Thread: s.Thread,
 			})
 		}
 		tx.Release(s.Lanes, s.hold)

@@ -1,0 +1,34 @@
+-- Which skills cost most: what a model call used is shared among the skills that its
+-- answer asks for.
+
+-- +goose Up
+SET LOCAL lock_timeout = '10s';
+ALTER TABLE agent_usage_logs ADD COLUMN skills jsonb; -- names, each once; null: none
+
+-- A row for each call and skill, in equal shares: the last takes the rest. A report
+-- that names its skill counts for it, an answer without a call for "(answer)".
+CREATE VIEW agent_usage_by_skill WITH (security_invoker = true) AS
+SELECT l.workspace_id, l.created_at, s.skill_name,
+       l.input_tokens / n.n + s.last * (l.input_tokens % n.n) AS input_tokens,
+       l.output_tokens / n.n + s.last * (l.output_tokens % n.n) AS output_tokens,
+       l.cache_read_tokens / n.n + s.last * (l.cache_read_tokens % n.n) AS cache_read_tokens,
+       l.cache_write_tokens / n.n + s.last * (l.cache_write_tokens % n.n) AS cache_write_tokens,
+       l.cost_micro_usd / n.n + s.last * (l.cost_micro_usd % n.n) AS cost_micro_usd
+  FROM agent_usage_logs l
+ CROSS JOIN LATERAL (SELECT coalesce(nullif(l.skills, '[]'), jsonb_build_array(coalesce(l.skill, '(answer)'))) AS names) a
+ CROSS JOIN LATERAL (SELECT jsonb_array_length(a.names) AS n) n
+ CROSS JOIN LATERAL (SELECT e.name AS skill_name, CASE WHEN e.place = n.n THEN 1 ELSE 0 END AS last
+                       FROM jsonb_array_elements_text(a.names) WITH ORDINALITY AS e (name, place)) s;
+
+CREATE VIEW agent_tokens_by_skill WITH (security_invoker = true) AS
+SELECT workspace_id, CAST(created_at AT TIME ZONE 'UTC' AS date) AS day, skill_name,
+       CAST(sum(input_tokens + output_tokens + cache_read_tokens + cache_write_tokens) AS bigint) AS tokens,
+       CAST(coalesce(sum(cost_micro_usd), 0) AS bigint) AS cost_micro_usd
+  FROM agent_usage_by_skill
+ GROUP BY workspace_id, CAST(created_at AT TIME ZONE 'UTC' AS date), skill_name;
+GRANT SELECT ON agent_usage_by_skill, agent_tokens_by_skill TO lanekeeper_app;
+
+-- +goose Down
+DROP VIEW agent_tokens_by_skill;
+DROP VIEW agent_usage_by_skill;
+ALTER TABLE agent_usage_logs DROP COLUMN skills;
