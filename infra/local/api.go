@@ -11,10 +11,13 @@ import (
 	"os/user"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
 // newAPI is the handler of the API over an agent.
@@ -57,6 +60,9 @@ func newOperator(ctx context.Context, core *app.Core, ws db.Workspace) (*operato
 // operate opens what a verb needs that asks the API: the configured database, as
 // it is. The caller closes it.
 func (c *console) operate(ctx context.Context, ws db.Workspace) (*app.Core, *operator, error) {
+	if uuid.Validate(string(ws)) != nil || len(ws) != len(workspace.Default) {
+		return nil, nil, misused("--workspace takes the id of a workspace, which %q is not: `%s workspaces` lists them", clean(string(ws)), c.name)
+	}
 	cfg, err := c.load()
 	if err != nil {
 		return nil, nil, err
@@ -67,10 +73,26 @@ func (c *console) operate(ctx context.Context, ws db.Workspace) (*app.Core, *ope
 	}
 	core := app.NewCore(d, cfg, c.logger(c.err, slog.LevelError), awsConfig)
 	ask, err := newOperator(ctx, core, ws)
+	if err == nil {
+		err = c.mustExist(ctx, core, ws)
+	}
 	if err != nil {
 		return nil, nil, errors.Join(err, d.Close())
 	}
 	return core, ask, nil
+}
+
+// mustExist reports a workspace that is not there, which would otherwise look empty.
+func (c *console) mustExist(ctx context.Context, core *app.Core, ws db.Workspace) error {
+	workspaces, err := workspace.New(core.DB)
+	if err != nil {
+		return err
+	}
+	_, err = workspaces.Get(ctx, ws)
+	if errors.Is(err, db.ErrNoRows) {
+		return &hinted{fmt.Errorf("there is no workspace %s", ws), fmt.Sprintf("`%s workspaces` lists those that there are.", c.name)}
+	}
+	return err
 }
 
 // username is the user's name on this machine.

@@ -300,6 +300,33 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
+// A workspace that is not there looks in no verb as if it were empty.
+func TestNoSuchWorkspace(t *testing.T) {
+	h := newHome(t)
+	h.must(exitDone, "migrate")
+	lines := []string{"ask hello", "trace hb_000000000_0000000000", "locks", "locks release operate --reason x"}
+	for _, r := range resources() {
+		line := r.name + " " + r.does[0]
+		if r.does[0] == "follow" {
+			line = r.name
+		}
+		lines = append(lines, line)
+	}
+	for _, line := range lines {
+		for ws, code := range map[string]int{"nope": exitUsage, "": exitUsage, "00000000-0000-7000-8000-00000000000f": exitFailed} {
+			r := h.must(code, append(strings.Fields(line), "--workspace="+ws)...)
+			want := "there is no workspace " + ws
+			if code == exitUsage {
+				want = "--workspace takes the id of a workspace"
+			}
+			says(t, r.err, want, "lanekeeper workspaces` lists")
+			if r.out != "" {
+				t.Errorf("%s --workspace=%s answers\n%s", line, ws, r.out)
+			}
+		}
+	}
+}
+
 func TestErrorsForPrograms(t *testing.T) {
 	r := newHome(t).must(exitDatabase, "locks", "--json")
 	e := decode[struct {
