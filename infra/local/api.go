@@ -167,6 +167,9 @@ func (e *refusedError) Error() string {
 
 // Unwrap names the failures that have an exit code of their own.
 func (e *refusedError) Unwrap() error {
+	if e.Code == "disk_full" {
+		return db.ErrFull
+	}
 	if e.Status == http.StatusServiceUnavailable {
 		return db.ErrUnavailable
 	}

@@ -77,7 +77,7 @@ func checkLanes(ctx context.Context, d *db.DB) []finding {
 		err = lanes.Release(ctx, hold)
 	}
 	if err != nil {
-		return []finding{fail("lanes", "", err)}
+		return []finding{fail("lanes", hintFor(err), err)}
 	}
 	findings := []finding{ok("lanes", "one was taken and given back in %s", took(time.Since(asked)))}
 	there := hold.Until().Add(-request.TTL)

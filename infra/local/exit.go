@@ -130,6 +130,8 @@ func hintFor(err error) string {
 		return h.hint
 	}
 	switch {
+	case errors.Is(err, db.ErrFull):
+		return "Make room on the disk that holds the database: what was stored before is still there."
 	case errors.Is(err, db.ErrUnsafeRole):
 		return "The rows of one workspace would be open to another. As a superuser run:\n" +
 			"  ALTER ROLE lanekeeper_app NOSUPERUSER NOBYPASSRLS"

@@ -57,6 +57,8 @@ func unopened(err error, hint string) error {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, db.ErrCorrupt):
 		return err
+	case errors.Is(err, db.ErrFull):
+		return err
 	case errors.Is(err, db.ErrUnavailable):
 		return &hinted{err, hint}
 	case codeOf(err) != exitDatabase:

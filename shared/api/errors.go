@@ -31,7 +31,7 @@ import (
 
 const (
 	retryOutage = 5 * time.Second // after which to come back when the database is away
-	retryFull   = time.Minute     // and when a thread has no room: its channel is slow, or dead
+	retryFull   = time.Minute     // and when there is no room: on a disk, or in a thread whose channel is slow, or dead
 )
 
 var (
@@ -42,6 +42,7 @@ var (
 	stale = refusal(http.StatusPreconditionFailed, "changed", "it has been changed meanwhile: read it again")
 
 	unavailable = refusal(http.StatusServiceUnavailable, "unavailable", "the database can't be reached; nothing was changed").later(retryOutage)
+	full        = refusal(http.StatusServiceUnavailable, "disk_full", noSpace+"; nothing was changed").later(retryFull)
 	uncertain   = refusal(http.StatusServiceUnavailable, "uncertain", "the database went away while it was asked to commit: the change may or may not have happened").later(retryOutage)
 	noKey       = refusal(http.StatusServiceUnavailable, "no_key", "there is no key to encrypt with, or it can't be used; the log says more under the trace")
 	keysAway    = refusal(http.StatusServiceUnavailable, "unavailable", "the key service can't be reached; nothing was changed").later(retryOutage)
@@ -108,6 +109,7 @@ var answers = []struct {
 	{db.ErrUncertain, uncertain},
 	{context.DeadlineExceeded, tooSlow},
 	{context.Canceled, tooSlow},
+	{db.ErrFull, full},
 	{db.ErrUnavailable, unavailable},
 	{db.ErrCorrupt, unavailable},
 	{db.ErrCheck, invalid()}, // the last line: a schema should have refused it

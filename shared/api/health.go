@@ -10,7 +10,11 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
+	tenant "github.com/lanekeeper/lanekeeper/shared/workspace"
 )
+
+// noSpace is why nothing can be written.
+const noSpace = "no space is left on the disk of the database"
 
 // checkLimit is how long a part may take to say that it is there.
 const checkLimit = 2 * time.Second
@@ -21,6 +25,7 @@ type healthAnswer struct {
 	Database string `json:"database,omitempty" enum:"connected,down"`
 	Valkey   string `json:"valkey,omitempty" enum:"connected,down,disabled"`
 	Gateway  string `json:"gateway,omitempty" enum:"reachable,unreachable,disabled"`
+	Reason   string `json:"reason,omitempty" doc:"Why it is unhealthy though the database is connected: nothing can be written"`
 
 	Circuits      []circuitItem `json:"circuits,omitempty" doc:"Models that are not asked for now, or on trial; left out: every one is asked"`
 	LastHeartbeat *lastBeat     `json:"lastHeartbeat,omitempty" doc:"The beat that began last, skipped ones don't count; left out: there was none"`
@@ -62,6 +67,8 @@ func (s *server) health(ctx context.Context, _ *struct{}) (*healthOutput, error)
 	switch {
 	case h.Database == "down": // nothing works without it
 		h.Status, out.Status = "unhealthy", http.StatusServiceUnavailable
+	case s.full(ctx):
+		h.Status, h.Reason, out.Status = "unhealthy", noSpace, http.StatusServiceUnavailable
 	case h.Valkey == "down":
 		h.Status = "degraded"
 	}
@@ -72,6 +79,22 @@ func (s *server) health(ctx context.Context, _ *struct{}) (*healthOutput, error)
 	}
 	out.Body = h
 	return out, nil
+}
+
+// full reports whether writes fail because the disk of the database is full. Once one has,
+// each question tries another: space may have been made since.
+func (s *server) full(ctx context.Context) bool {
+	if !s.DB.Full() {
+		return false
+	}
+	s.there(ctx, "disk", func(ctx context.Context) error {
+		hold, err := s.Lanes.Acquire(ctx, lane.Request{Workspace: tenant.Default, Lane: "health", Holder: "health", TTL: checkLimit})
+		if err != nil {
+			return err
+		}
+		return s.Lanes.Release(ctx, hold)
+	})
+	return s.DB.Full()
 }
 
 // shownCircuits is how many circuits the health tells of.

@@ -40,6 +40,7 @@ type Transaction interface {
 type DB struct {
 	engine Engine
 	stats  counters
+	full   atomic.Bool // the last write found no space
 }
 
 // New makes a DB of an engine.
@@ -82,7 +83,23 @@ func (d *DB) do(ctx context.Context, ws Workspace, b *Batch, readOnly bool) erro
 		return ErrNested
 	}
 	d.stats.add(len(b.ops))
-	return wrap(b.ops, d.engine.Do(ctx, ws, readOnly, b.ops))
+	err := d.engine.Do(ctx, ws, readOnly, b.ops)
+	d.noteSpace(err, !readOnly)
+	return wrap(b.ops, err)
+}
+
+// Full reports whether the last write failed because no space was left on the database's
+// disk. The next write that succeeds ends that.
+func (d *DB) Full() bool { return d.full.Load() }
+
+// noteSpace remembers whether there is space, by what came of a write.
+func (d *DB) noteSpace(err error, committed bool) {
+	switch {
+	case errors.Is(err, ErrFull):
+		d.full.Store(true)
+	case err == nil && committed:
+		d.full.Store(false)
+	}
 }
 
 // Exec runs one statement as a transaction and answers the rows it affected.
@@ -192,7 +209,9 @@ func (tx *Tx) send(ctx context.Context, commit bool) error {
 	}
 	tx.sent = true
 	tx.db.stats.add(len(ops))
-	if err := tx.t.Send(ctx, ops, commit); err != nil {
+	err := tx.t.Send(ctx, ops, commit)
+	tx.db.noteSpace(err, commit)
+	if err != nil {
 		tx.failed = wrap(ops, err)
 		return tx.failed
 	}

@@ -13,6 +13,8 @@ var (
 	// ErrUnavailable says that the database could not be reached, or went away
 	// before it was asked to commit: nothing was changed.
 	ErrUnavailable = errors.New("database unavailable")
+	// ErrFull is an ErrUnavailable: a write found no space left on the database's disk.
+	ErrFull = fmt.Errorf("%w: no space is left on its disk", ErrUnavailable)
 	// ErrUncertain says that the connection broke after a commit was asked for
 	// and before its answer came: the change may or may not have happened.
 	ErrUncertain = errors.New("commit outcome unknown")

@@ -19,7 +19,6 @@ import (
 	"github.com/pressly/goose/v3/lock"
 
 	"github.com/lanekeeper/lanekeeper/migrations"
-	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/postgres"
 )
 
@@ -49,7 +48,7 @@ func Postgres(ctx context.Context, url string, log *slog.Logger) (Result, error)
 	pool := stdlib.OpenDB(*cfg)
 	defer pool.Close()
 	if err := pool.PingContext(ctx); err != nil {
-		return Result{}, fmt.Errorf("connect to Postgres: %w: %w", db.ErrUnavailable, err)
+		return Result{}, postgres.Unreachable(err)
 	}
 	locker, err := lock.NewPostgresTableLocker(
 		lock.WithTableName("lk_schema_lock"),

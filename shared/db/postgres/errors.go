@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -36,6 +38,27 @@ func mapError(err error, closed, changes bool) error {
 	}
 	return fmt.Errorf("%w: %w", db.ErrUnavailable, err)
 }
+
+// Unreachable is a failure to connect, a [db.ErrUnavailable]. pgx says the same once for each
+// way that it has tried, with TLS and without; here it is said once, in one line.
+func Unreachable(err error) error {
+	return fmt.Errorf("connect to Postgres: %w: %w", db.ErrUnavailable, &once{err})
+}
+
+// once is an error that says no line twice.
+type once struct{ err error }
+
+func (e *once) Error() string {
+	var lines []string
+	for line := range strings.Lines(e.err.Error()) {
+		if line = strings.TrimSpace(line); !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, " ")
+}
+
+func (e *once) Unwrap() error { return e.err }
 
 // unsent reports whether nothing went to the server. pgx says so too when a
 // connection breaks before the first answer ([pgconn.ErrConnClosed]): pipeline has
@@ -100,6 +123,8 @@ func byCode(pe *pgconn.PgError) error {
 		return db.ErrReference
 	case "23514", "23502", "22P02", "22003", "22001", "22007", "22023", "22P05", "22021":
 		return db.ErrCheck
+	case "53100":
+		return db.ErrFull
 	case "57P03", "53300", "25P03", "40001", "40P01", "55P03":
 		return db.ErrUnavailable
 	}

@@ -207,7 +207,7 @@ func (e *engine) acquire(ctx context.Context) (c *pgxpool.Conn, reused bool, err
 	if ctx.Err() != nil {
 		return nil, false, fmt.Errorf("connect to Postgres: %w", ctx.Err())
 	}
-	return nil, false, fmt.Errorf("connect to Postgres: %w: %w", db.ErrUnavailable, err)
+	return nil, false, Unreachable(err)
 }
 
 func (e *engine) release(c *pgxpool.Conn) {

@@ -40,11 +40,15 @@ func byCode(code int) error {
 		return db.ErrReference
 	case lib.SQLITE_CONSTRAINT_CHECK, lib.SQLITE_CONSTRAINT_NOTNULL, lib.SQLITE_CONSTRAINT_DATATYPE:
 		return db.ErrCheck
+	case lib.SQLITE_IOERR_SHMSIZE: // the index of the log can't grow
+		return db.ErrFull
 	}
 	switch code & 0xff {
+	case lib.SQLITE_FULL:
+		return db.ErrFull
 	case lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB:
 		return db.ErrCorrupt
-	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED, lib.SQLITE_FULL, lib.SQLITE_IOERR, lib.SQLITE_CANTOPEN, lib.SQLITE_READONLY:
+	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED, lib.SQLITE_IOERR, lib.SQLITE_CANTOPEN, lib.SQLITE_READONLY:
 		return db.ErrUnavailable
 	}
 	return nil

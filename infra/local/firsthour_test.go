@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// transcript writes down what a person types in a folder of their own, and what they see.
+type transcript struct {
+	t       *testing.T
+	from    string // where the test was before
+	folder  string
+	environ []string // what stays the same throughout, and is not shown
+	text    strings.Builder
+}
+
+// newTranscript is one in a new folder, which is the working directory from now on.
+func newTranscript(t *testing.T, environ ...string) *transcript {
+	t.Helper()
+	from, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	t.Chdir(folder)
+	return &transcript{t: t, from: from, folder: folder, environ: append([]string{"ADDR=127.0.0.1:0", "HEARTBEAT_EVERY=24h"}, environ...)}
+}
+
+// types runs a line such as `SQLITE_PATH=x lanekeeper migrate` to its end.
+func (s *transcript) types(line string) {
+	s.t.Helper()
+	var out strings.Builder
+	environ, args := s.split(line)
+	code := run(s.t.Context(), args, environ, strings.NewReader(""), &out, &out)
+	fmt.Fprintf(&s.text, "$ %s\n%s[exit code %d]\n\n", line, out.String(), code)
+}
+
+// starts runs a line whose program goes on, until it has said mark, and then stops it. What
+// it logs from the first beat on is left out.
+func (s *transcript) starts(line, in, mark string) {
+	s.t.Helper()
+	environ, args := s.split(line)
+	ctx, stop := context.WithCancel(s.t.Context())
+	defer stop()
+	out := newWatched()
+	c := &console{name: args[0], environ: environ, in: strings.NewReader(in), out: out, err: out, terminal: in != ""}
+	code := make(chan int)
+	go func() {
+		code <- c.code(c.run(ctx, args[1:]))
+		out.end()
+	}()
+	out.wait(s.t, mark)
+	stop()
+	<-code
+	before, _, _ := strings.Cut(out.String(), mark)
+	fmt.Fprintf(&s.text, "$ %s\n%s…\n\n", line, before)
+}
+
+// split takes a command line apart.
+func (s *transcript) split(line string) (environ, args []string) {
+	environ = append(environ, s.environ...)
+	args = strings.Fields(line)
+	for strings.Contains(args[0], "=") {
+		environ, args = append(environ, args[0]), args[1:]
+	}
+	return environ, args
+}
+
+// says adds a sentence of what a person sees elsewhere.
+func (s *transcript) says(format string, args ...any) { fmt.Fprintf(&s.text, format+"\n\n", args...) }
+
+// what differs each time
+var differing = []struct {
+	what *regexp.Regexp
+	is   string
+}{
+	{regexp.MustCompile(`127\.0\.0\.1:\d{4,5}`), "127.0.0.1:8080"},
+	{regexp.MustCompile(`(#token=|LANEKEEPER_TOKEN=)\w+`), "${1}TOKEN"},
+	{regexp.MustCompile(`\b(hb|op|wk)_\w{9}_\w{10}\b`), "${1}_0mwpsn9ll_vbajku4yo5"},
+	{regexp.MustCompile(`\d+(\.\d+)?(ms|µs)`), "1ms"},
+	{regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d `), "10:30:00 "},
+	{regexp.MustCompile(`\b01[0-9a-f]{6}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b`), "01a203f9-9c2d-7078-8578-3917691c92fa"},
+	{regexp.MustCompile(`"traceId":"\w+"`), `"traceId":"op_0mwpsn9ll_vbajku4yo5"`},
+}
+
+// ends compares it with a file.
+func (s *transcript) ends(name string) {
+	s.t.Helper()
+	folder, err := filepath.EvalSymlinks(s.folder)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	text := strings.ReplaceAll(strings.ReplaceAll(s.text.String(), folder, "/home/you"), s.folder, "/home/you")
+	for _, d := range differing {
+		text = d.what.ReplaceAllString(text, d.is)
+	}
+	s.t.Chdir(s.from)
+	golden(s.t, name, text)
+}
+
+// TestTheFirstHour is what goes wrong in the first hour of a new user, as they see it.
+func TestTheFirstHour(t *testing.T) {
+	s := newTranscript(t)
+	if err := os.WriteFile("photo.png", []byte("\x89PNG\r\n\x1a\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	s.says("## A wrong path: a photo")
+	s.types("SQLITE_PATH=photo.png lanekeeper dev")
+	s.types("SQLITE_PATH=photo.png lanekeeper migrate")
+
+	s.says("## DATABASE_URL alone, and nobody listens there")
+	s.types("DATABASE_URL=postgres://me@127.0.0.1:1/mine lanekeeper migrate")
+	s.types("DATABASE_URL=postgres://me@127.0.0.1:1/mine lanekeeper locks")
+
+	s.says("## The key of a model in the environment, without a terminal")
+	s.starts("ANTHROPIC_API_KEY=sk-1 lanekeeper dev", "", "In another terminal:")
+	s.says("## … and on one, where the answer is no")
+	s.starts("ANTHROPIC_API_KEY=sk-1 lanekeeper dev", "n\n", "In another terminal:")
+
+	s.says("## A workspace that is not there")
+	s.types("lanekeeper objectives --workspace nope")
+	s.types("lanekeeper objectives --workspace 00000000-0000-7000-8000-00000000000f")
+
+	s.ends("first_hour.golden")
+}
