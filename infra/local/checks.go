@@ -11,7 +11,9 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -197,8 +199,9 @@ func checkToken(cfg app.Config) finding {
 	return ok(name, "in %s, for its owner alone", path)
 }
 
-// checkAddress tells whether the local runner could listen, or does already.
-func checkAddress(ctx context.Context, cfg app.Config) finding {
+// checkAddress tells whether the local runner could listen, or does already, and whether it
+// is one over the database d, nil where that can't be opened.
+func checkAddress(ctx context.Context, cfg app.Config, d *db.DB) finding {
 	const name = "address"
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.Addr)
 	if err == nil {
@@ -208,9 +211,61 @@ func checkAddress(ctx context.Context, cfg app.Config) finding {
 	ctx, cancel := context.WithTimeout(ctx, checkLimit)
 	defer cancel()
 	if status, herr := health(ctx, cfg.Addr); herr == nil {
-		return ok(name, "a Lanekeeper answers at http://%s: %s", cfg.Addr, status)
+		if d == nil {
+			return ok(name, "a Lanekeeper answers at http://%s: %s", cfg.Addr, status)
+		}
+		same, err := sharesDatabase(ctx, cfg, d)
+		if err != nil {
+			return fail(name, hintFor(err), fmt.Errorf("compare the database with the one of http://%s: %w", cfg.Addr, err))
+		}
+		if same {
+			return ok(name, "a Lanekeeper answers at http://%s, over this database: %s", cfg.Addr, status)
+		}
+		return warn(name, "start this one elsewhere, with ADDR="+neighbour(cfg.Addr)+", or give both the same configuration",
+			"a Lanekeeper answers at http://%s, but not over this database, or with another admin token", cfg.Addr)
 	}
 	return warn(name, "ADDR="+neighbour(cfg.Addr), "%s", err)
+}
+
+// sharesDatabase takes a lane here, and asks the server at ADDR who holds it.
+func sharesDatabase(ctx context.Context, cfg app.Config, d *db.DB) (bool, error) {
+	token, err := adminToken(cfg)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil // that one has made its own elsewhere
+	}
+	if err != nil {
+		return false, err
+	}
+	lanes, err := lane.New(d)
+	if err != nil {
+		return false, err
+	}
+	request := lane.Request{
+		Workspace: workspace.Default, Lane: lane.Name("doctor:" + rand.Text()), Holder: lane.Holder("doctor " + rand.Text()), TTL: 30 * time.Second,
+	}
+	hold, err := lanes.Acquire(ctx, request)
+	if err != nil {
+		return false, err
+	}
+	said, err := get(ctx, "http://"+cfg.Addr+"/api/v1/lanes/"+url.PathEscape(string(request.Lane))+"/why", token)
+	return strings.Contains(said, string(request.Holder)), errors.Join(err, lanes.Release(ctx, hold))
+}
+
+// get is what a server answers, whatever its status.
+func get(ctx context.Context, address, token string) (string, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return "", err
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := client.Do(r)
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, 64<<10))
+	return string(body), err
 }
 
 // health asks a server whether it is a Lanekeeper, and how it is.

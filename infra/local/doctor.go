@@ -90,25 +90,30 @@ func (c *console) examine(ctx context.Context) []finding {
 		files, sound = checkFiles(ctx, cfg)
 		findings = append(findings, files...)
 	}
+	var d *db.DB
 	if sound {
-		findings = append(findings, checkDatabase(ctx, cfg)...)
+		var found []finding
+		if d, found = checkDatabase(ctx, cfg); d != nil {
+			defer d.Close()
+		}
+		findings = append(findings, found...)
 	}
-	return append(findings, checkRedis(ctx, cfg), checkModel(ctx, cfg), checkKey(cfg), checkToken(cfg), checkAddress(ctx, cfg))
+	return append(findings, checkRedis(ctx, cfg), checkModel(ctx, cfg), checkKey(cfg), checkToken(cfg), checkAddress(ctx, cfg, d))
 }
 
-func checkDatabase(ctx context.Context, cfg app.Config) []finding {
+// checkDatabase opens the database, and leaves it open where it can be used.
+func checkDatabase(ctx context.Context, cfg app.Config) (*db.DB, []finding) {
 	d, err := connect(ctx, cfg)
 	if err != nil {
 		fix := hintFor(err)
 		if _, outdated := errors.AsType[*db.SchemaError](err); outdated {
 			fix = "lanekeeper migrate"
 		}
-		return []finding{fail("database", fix, err)}
+		return nil, []finding{fail("database", fix, err)}
 	}
-	defer d.Close()
 	found := ok("database", "%s answers; its schema is what this build needs (%d)", databaseOf(cfg), buildOf().Schema)
 	if cfg.OnPostgres() {
 		found.Found += "; the role lanekeeper_app can't bypass row-level security"
 	}
-	return append([]finding{found}, checkLanes(ctx, d)...)
+	return d, append([]finding{found}, checkLanes(ctx, d)...)
 }

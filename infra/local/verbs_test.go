@@ -429,7 +429,22 @@ func TestDoctor(t *testing.T) {
 		h := newHome(t)
 		url, _, _ := h.dev().started()
 		h.environ = append(h.environ, "ADDR="+strings.TrimPrefix(url, "http://"))
-		says(t, h.must(exitDone, "doctor").out, "a Lanekeeper answers at "+url+": healthy")
+		says(t, h.must(exitDone, "doctor").out, "a Lanekeeper answers at "+url+", over this database: healthy")
+
+		other := newHome(t, "ADDR="+strings.TrimPrefix(url, "http://"))
+		other.must(exitDone, "migrate")
+		for _, token := range []string{"", "ADMIN_TOKEN=a-token-of-the-users-own"} { // none, and another
+			if token != "" {
+				other.environ = append(other.environ, token)
+			}
+			says(t, other.must(exitDone, "doctor").out, "warn address", "a Lanekeeper answers at "+url+", but not over this database")
+		}
+		shown, err := os.ReadFile(tokenPath(h)) // the same token does not make it the same
+		if err != nil {
+			t.Fatal(err)
+		}
+		other.environ = append(other.environ, "ADMIN_TOKEN="+strings.TrimSpace(string(shown)))
+		says(t, other.must(exitDone, "doctor").out, "but not over this database")
 
 		stranger := httptest.NewServer(http.NotFoundHandler())
 		defer stranger.Close()

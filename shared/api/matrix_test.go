@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/lanekeeper/lanekeeper/shared/api"
@@ -184,7 +185,7 @@ func TestEveryRouteForEveryPrincipal(t *testing.T) {
 func TestWhatIsNotInTheTable(t *testing.T) {
 	w := onOne(t)
 	for _, path := range []string{
-		"/", "/nope", "/api", "/api/v1", "/api/v1/lanes/", "/api/v1/lanes/a/b/acquire", "/health/", "//health", "/api/../health",
+		"/nope", "/api", "/api/v1", "/api/v1/lanes/", "/api/v1/lanes/a/b/acquire", "/health/", "//health", "/api/../health",
 		"/docs/", "/docs/index.html", "/docs/docs.js/", "/api/v1/./lanes", "/api/v1/lanes//acquire",
 	} {
 		for _, token := range []string{"", owner} {
@@ -193,6 +194,16 @@ func TestWhatIsNotInTheTable(t *testing.T) {
 				t.Errorf("%s: %d", path, got.status)
 			}
 		}
+	}
+	for _, token := range []string{"", owner} {
+		rec := httptest.NewRecorder() // a browser's, which is led to the documentation
+		w.ServeHTTP(rec, request(http.MethodGet, "/", token, ""))
+		if rec.Code != http.StatusFound || rec.Header().Get("Location") != "docs" {
+			t.Errorf("/: %d to %q", rec.Code, rec.Header().Get("Location"))
+		}
+	}
+	if got := w.call(t, http.MethodPost, "/", owner, "{}"); got.status != http.StatusNotFound {
+		t.Errorf("POST /: %d", got.status)
 	}
 	for path, allow := range map[string]string{
 		"/health": "GET, HEAD", "/api/v1/lanes": "GET, HEAD", "/api/v1/lanes/a/acquire": "POST", "/api/v1/heartbeat/run": "POST",

@@ -88,12 +88,20 @@ func (s *server) mount(table []route) error {
 		}
 	}
 	s.mux.Handle("/", s.refusal(notFound))
+	s.mux.HandleFunc("GET /{$}", toTheDocs)
 	if err := s.docs.describe(a.OpenAPI()); err != nil {
 		return fmt.Errorf("write the OpenAPI document: %w", err)
 	}
 	var err error
 	s.mcp, err = s.newMCP(table)
 	return err
+}
+
+// toTheDocs leads a browser that asks for nothing in particular to the documentation, also
+// below the path of a stage. It is called by GET /.
+func toTheDocs(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Location", "docs")
+	w.WriteHeader(http.StatusFound)
 }
 
 // guarded is the mux as huma sees it: it puts each route's guard before its handler.
