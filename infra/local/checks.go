@@ -97,14 +97,14 @@ const maxSkew = 2 * time.Second
 
 func checkRedis(ctx context.Context, cfg app.Config) finding {
 	if cfg.RedisURL == "" {
-		return ok("redis", "none is configured; it is optional")
+		return ok("valkey", "none is configured; it is optional")
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkLimit)
 	defer cancel()
 	if err := pingRedis(ctx, cfg.RedisURL); err != nil {
-		return fail("redis", "start the server that REDIS_URL names, or unset REDIS_URL: nothing is lost without it", err)
+		return fail("valkey", "start the server that REDIS_URL names, or unset REDIS_URL: nothing is lost without it", err)
 	}
-	return ok("redis", "answers")
+	return ok("valkey", "answers")
 }
 
 func pingRedis(ctx context.Context, address string) (err error) {

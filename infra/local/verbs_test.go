@@ -420,7 +420,7 @@ func TestDoctor(t *testing.T) {
 		h := newHome(t, "REDIS_URL="+dbtest.Servers(t).RedisURL)
 		h.dev().started()
 		out := h.must(exitDone, "doctor").out
-		says(t, out, "SQLite finds no damage", "one was taken and given back", "redis         answers", "the demo model answers", "for its owner alone")
+		says(t, out, "SQLite finds no damage", "one was taken and given back", "valkey        answers", "the demo model answers", "for its owner alone")
 		if strings.Contains(out, "warn") {
 			t.Errorf("warnings:\n%s", out)
 		}

@@ -102,7 +102,7 @@ func TestTwentyCanariesAppearNowhere(t *testing.T) {
 	}
 	environ := []string{
 		"ALLOW_PRIVATE_HOSTS=" + at.Host, "SECRET_KEY_FILE=" + filepath.Join(t.TempDir(), "key"), "LLM_PROVIDER=demo", "LOG_LEVEL=debug",
-		"GATEWAY_TOKEN=canary-of-the-configuration", "ADMIN_TOKEN=canary-of-the-administrator",
+		"ANTHROPIC_API_KEY=canary-of-the-configuration", "ADMIN_TOKEN=canary-of-the-administrator",
 	}
 	cfg, err := app.LoadConfig(environ)
 	if err != nil {

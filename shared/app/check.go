@@ -43,10 +43,7 @@ func (k *checker) check() {
 	k.people()
 	k.web("OPENAI_BASE_URL", k.OpenAIBaseURL)
 	k.web("JWKS_URL", k.JWKSURL)
-	k.web("GATEWAY_URL", k.GatewayURL)
-	k.web("OTEL_EXPORTER_OTLP_ENDPOINT", k.OTLPEndpoint)
 	k.secret("ADMIN_TOKEN", k.AdminToken)
-	k.secret("GATEWAY_TOKEN", k.GatewayToken)
 	k.secret("OPENAI_API_KEY", k.OpenAIAPIKey)
 	k.secret("ANTHROPIC_API_KEY", k.AnthropicAPIKey)
 	if k.HeartbeatEvery < time.Minute {

@@ -37,15 +37,12 @@ type Config struct {
 	JWKSURL           string        `env:"JWKS_URL"`
 	SecretKeyFile     string        `env:"SECRET_KEY_FILE" envDefault:".lanekeeper/key"`
 	KMSKeyID          string        `env:"KMS_KEY_ID"`
-	GatewayURL        string        `env:"GATEWAY_URL"`
-	GatewayToken      string        `env:"GATEWAY_TOKEN"`
 	EmailFrom         string        `env:"EMAIL_FROM"`
 	HeartbeatEvery    time.Duration `env:"HEARTBEAT_EVERY" envDefault:"30m"`
 	CoordinatorEvery  time.Duration `env:"COORDINATOR_EVERY" envDefault:"30s"`
 	Demo              *bool         `env:"DEMO"` // nil: where the database is new and SQLite
 	AllowPrivateHosts []string      `env:"ALLOW_PRIVATE_HOSTS"`
 	LogLevel          slog.Level    `env:"LOG_LEVEL" envDefault:"info"`
-	OTLPEndpoint      string        `env:"OTEL_EXPORTER_OTLP_ENDPOINT"`
 
 	// What Lambda says about itself.
 	Function  string `env:"AWS_LAMBDA_FUNCTION_NAME"`

@@ -4,12 +4,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -117,8 +123,8 @@ func TestProblems(t *testing.T) {
 		{"Bedrock nowhere", []string{"LLM_PROVIDER=bedrock", "LLM_MODEL=x"}, []string{"AWS_REGION is missing"}},
 		{"an empty stand-in", []string{"LLM_PROVIDER=openai", "OPENAI_API_KEY=sk-1", "LLM_MODEL=gpt-4.1,,x"}, []string{"LLM_MODEL is missing"}},
 		{"no such provider", []string{"LLM_PROVIDER=hal"}, []string{"LLM_PROVIDER names no provider"}},
-		{"not URLs", []string{"JWKS_URL=keys", "GATEWAY_URL=ftp://x", "OPENAI_BASE_URL=http://", "LLM_MODEL=x", "OTEL_EXPORTER_OTLP_ENDPOINT=%zz"},
-			[]string{"OPENAI_BASE_URL is not a URL", "JWT_ISSUER is missing", "JWKS_URL is not a URL", "GATEWAY_URL is not a URL", "OTEL_EXPORTER_OTLP_ENDPOINT is not a URL"}},
+		{"not URLs", []string{"JWKS_URL=keys", "OPENAI_BASE_URL=http://", "LLM_MODEL=x"},
+			[]string{"OPENAI_BASE_URL is not a URL", "JWT_ISSUER is missing", "JWKS_URL is not a URL"}},
 		{"not a Redis", []string{"REDIS_URL=cache:6379"}, []string{"REDIS_URL is not a URL"}},
 		{"not hosts", []string{"ALLOW_PRIVATE_HOSTS=a,http://b"}, []string{"ALLOW_PRIVATE_HOSTS has an entry"}},
 		{"an empty host", []string{"ALLOW_PRIVATE_HOSTS=a,,b"}, []string{"ALLOW_PRIVATE_HOSTS has an entry"}},
@@ -217,7 +223,7 @@ func TestWarnings(t *testing.T) {
 func TestRedaction(t *testing.T) {
 	c := load(t, pgURL+"?application_name=hunter2", "STATE_BACKEND=postgres", "REDIS_URL=redis://:hunter2@cache:6379/0",
 		"OPENAI_API_KEY=hunter2", "ANTHROPIC_API_KEY=hunter2", "ADMIN_TOKEN=hunter2hunter2", "JWT_SECRET=hunter2"+strings.Repeat("x", 32),
-		"GATEWAY_TOKEN=hunter2", "GATEWAY_URL=https://hunter2@gateway.example.com/?key=hunter2", "JWKS_URL=https://id/keys?t=hunter2", "JWT_ISSUER=x")
+		"OPENAI_BASE_URL=https://hunter2@models.example.com/?key=hunter2", "JWKS_URL=https://id/keys?t=hunter2", "JWT_ISSUER=x")
 	asJSON, err := json.Marshal(c)
 	if err != nil {
 		t.Fatal(err)
@@ -243,7 +249,7 @@ func TestRedaction(t *testing.T) {
 		"DATABASE_URL":    {Value: "postgres://keeper@db.example.com:5432/lanekeeper", Set: true},
 		"REDIS_URL":       {Value: "redis://cache:6379/0", Set: true},
 		"JWT_SECRET":      {Value: "set", Set: true},
-		"GATEWAY_URL":     {Value: "https://gateway.example.com/", Set: true},
+		"OPENAI_BASE_URL": {Value: "https://models.example.com/", Set: true},
 		"HEARTBEAT_EVERY": {Value: "30m"},
 		"DEMO":            {Value: "1 on a new file"},
 	} {
@@ -257,30 +263,70 @@ func TestRedaction(t *testing.T) {
 	}
 }
 
-// The documentation of the variables and the code agree.
-func TestEveryVariableIsListed(t *testing.T) {
+// The variables of the code, of `lanekeeper config` and of README are the same, and each has
+// an effect.
+func TestEveryVariableIsListedAndUsed(t *testing.T) {
 	readme, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	listed := map[string]bool{}
+	var listed, described []string
 	for _, s := range load(t).Redacted() {
-		listed[s.Variable] = true
-	}
-	if len(listed) != 28 {
-		t.Errorf("%d variables are listed", len(listed))
+		listed = append(listed, s.Variable)
 	}
 	_, section, _ := strings.Cut(string(readme), "\n## Configuration\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	for line := range strings.Lines(section) {
 		cells := strings.Split(line, "|")
-		if len(cells) < 3 || !strings.Contains(cells[1], "`") {
+		if len(cells) < 3 {
 			continue
 		}
 		for i, name := range strings.Split(cells[1], "`") {
-			if i%2 == 1 && !listed[name] {
-				t.Errorf("the README describes %s, which is not read", name)
+			if i%2 == 1 {
+				described = append(described, name)
 			}
 		}
 	}
+	var read []string
+	code := theCode(t)
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[app.Config]()) {
+		name := f.Tag.Get("env")
+		if name == "" || strings.HasPrefix(name, "AWS_LAMBDA_") { // Lambda itself says those
+			continue
+		}
+		read = append(read, name)
+		if name != "STATE_BACKEND" && !regexp.MustCompile(`\.`+f.Name+`\b`).MatchString(code) {
+			t.Errorf("%s has no effect", name)
+		}
+	}
+	for _, list := range [][]string{listed, described, read} {
+		slices.Sort(list)
+	}
+	if diff := cmp.Diff(read, listed); diff != "" {
+		t.Errorf("read and listed:\n%s", diff)
+	}
+	if diff := cmp.Diff(read, described); diff != "" {
+		t.Errorf("read and described in README:\n%s", diff)
+	}
+}
+
+// theCode is what could use a configuration: all but its own files and tests.
+func theCode(t *testing.T) string {
+	t.Helper()
+	var all strings.Builder
+	for _, root := range []string{"..", "../../infra", "../../functions"} {
+		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") ||
+				slices.Contains([]string{"../app/config.go", "../app/redact.go", "../app/check.go"}, path) {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			all.Write(text)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all.String()
 }

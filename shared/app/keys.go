@@ -27,7 +27,7 @@ func (c *Core) keeper() secret.Keeper {
 // known is what of the configuration nobody may be told.
 func (c Config) known() *secret.Redactor {
 	r := secret.NewRedactor(nil)
-	all := []string{c.AdminToken, c.JWTSecret, c.OpenAIAPIKey, c.AnthropicAPIKey, c.GatewayToken}
+	all := []string{c.AdminToken, c.JWTSecret, c.OpenAIAPIKey, c.AnthropicAPIKey}
 	for _, raw := range []string{c.DatabaseURL, c.RedisURL} {
 		if u, err := url.Parse(raw); err == nil {
 			password, _ := u.User.Password()

@@ -46,15 +46,12 @@ func (c Config) Redacted() []Setting {
 		{Variable: "JWKS_URL", Value: withoutPassword(c.JWKSURL)},
 		{Variable: "SECRET_KEY_FILE", Value: c.SecretKeyFile},
 		{Variable: "KMS_KEY_ID", Value: c.KMSKeyID},
-		{Variable: "GATEWAY_URL", Value: withoutPassword(c.GatewayURL)},
-		{Variable: "GATEWAY_TOKEN", Value: hidden(c.GatewayToken)},
 		{Variable: "EMAIL_FROM", Value: c.EmailFrom},
 		{Variable: "HEARTBEAT_EVERY", Value: short(c.HeartbeatEvery)},
 		{Variable: "COORDINATOR_EVERY", Value: short(c.CoordinatorEvery)},
 		{Variable: "DEMO", Value: demo},
 		{Variable: "ALLOW_PRIVATE_HOSTS", Value: strings.Join(c.AllowPrivateHosts, ",")},
 		{Variable: "LOG_LEVEL", Value: strings.ToLower(c.LogLevel.String())},
-		{Variable: "OTEL_EXPORTER_OTLP_ENDPOINT", Value: withoutPassword(c.OTLPEndpoint)},
 	}
 	for i := range all {
 		all[i].Set = c.set[all[i].Variable]
