@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -108,6 +109,9 @@ func codeOf(err error) int {
 		return exitUsage
 	}
 	if _, ok := errors.AsType[*app.ConfigError](err); ok {
+		return exitUsage
+	}
+	if refused, ok := errors.AsType[*refusedError](err); ok && refused.Status == http.StatusUnprocessableEntity {
 		return exitUsage
 	}
 	if _, ok := errors.AsType[*db.SchemaError](err); ok {

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -84,8 +85,8 @@ func (r resource) verb() verb {
 	setup := func(flags *flag.FlagSet) action {
 		ws := workspaceFlag(flags)
 		return func(ctx context.Context, c *console, args []string) error {
-			if len(args) == 0 {
-				args = r.does[:1]
+			if len(args) == 0 || strings.Contains(args[0], "=") { // filters of the listing
+				args = append(r.does[:1:1], args...)
 			}
 			method, path, body, err := r.request(c, args)
 			if err != nil {
@@ -101,7 +102,7 @@ func (r resource) verb() verb {
 			}
 			var all json.RawMessage
 			if _, err = ask.ask(ctx, method, path, body, &all); err != nil {
-				return err
+				return r.named(args, err)
 			}
 			return c.answer(all, func(w io.Writer) { r.print(w, args[0], all) })
 		}
@@ -110,6 +111,15 @@ func (r resource) verb() verb {
 		setup = orRotate(setup)
 	}
 	return verb{r.name, r.usage(), r.about, setup}
+}
+
+// named is a failure that says of what it is, where the API says only that it is not there.
+func (r resource) named(args []string, err error) error {
+	refused, ok := errors.AsType[*refusedError](err)
+	if ok && refused.Status == http.StatusNotFound && len(args) > 1 {
+		return fmt.Errorf("%s %s %s: %w", r.name, args[0], clean(args[1]), err)
+	}
+	return err
 }
 
 // request is what arguments ask the API for.
@@ -219,7 +229,11 @@ func (r resource) print(w io.Writer, what string, answer json.RawMessage) {
 		_ = enc.Encode(answer) // it was decoded before
 		fmt.Fprint(w, indented.String())
 	case len(page.Items) == 0:
-		fmt.Fprintf(w, "There are no %s.\n", r.name)
+		are := "are"
+		if r.name == "activity" || r.name == "usage" {
+			are = "is"
+		}
+		fmt.Fprintf(w, "There %s no %s.\n", are, strings.ReplaceAll(r.name, "-", " "))
 	default:
 		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(table, strings.ToUpper(strings.Join(r.columns, "\t")))

@@ -176,7 +176,7 @@ func TestTheOperatorsOtherVerbs(t *testing.T) {
 	}
 	says(t, h.must(exitDone, "objectives", "steps", o.ID).out, "Make it")
 	says(t, h.must(exitDone, "memory-categories").out, "fact      1")
-	says(t, h.must(exitDone, "usage").out, "There are no usage.")
+	says(t, h.must(exitDone, "usage").out, "There is no usage.")
 
 	// What has happened, and what happens.
 	ran := decode[struct{ ExecutionID string }](t, h.must(exitDone, "ask", "--json", "Hello").out)

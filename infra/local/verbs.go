@@ -39,6 +39,7 @@ func verbs() []verb {
 		{"migrate", "[--owner EMAIL]", "bring the database's schema up to date", migrateVerb},
 		{"config", "", "print the configuration in force, without its secrets", config},
 		{"token", "[--user EMAIL] [--url URL]", "print the admin token of the local API, or a link that signs a person in", token},
+		{"completion", "bash|zsh", "print a script that has the shell complete verbs", completion},
 		{"version", "", "print what this build is", version},
 		{"help", "[VERB]", "print this, or more about a verb", help},
 	}...)
@@ -119,7 +120,7 @@ func helpText() string {
 
 // unknown complains about a verb that does not exist and names the nearest.
 func unknown(name string) error {
-	err := &usageError{problem: fmt.Sprintf("there is no verb %q", clean(name)), text: helpText()}
+	err := &usageError{problem: fmt.Sprintf("there is no verb %q", clean(name)), text: "`lanekeeper help` lists the verbs.\n"}
 	best := 1 + len(name)/2
 	for _, v := range verbs() {
 		d := skill.Distance(name, v.name)

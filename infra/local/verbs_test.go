@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers"
 	"github.com/lanekeeper/lanekeeper/shared/db/sqlite"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
@@ -97,7 +99,7 @@ func testVerbs(t *testing.T, h home) {
 	says(t, h.must(exitDone, "circuits").out, "There are no circuits.")
 	says(t, h.must(exitFailed, "circuits", "delete", "openai:1a2b3c4d/org/small").err, "there is nothing here")
 	says(t, h.must(exitUsage, "budgets", "create", "nonsense").err, "expected JSON")
-	says(t, h.must(exitFailed, "objectives", "show", "nonsense").err, "path.id")
+	says(t, h.must(exitUsage, "objectives", "show", "nonsense").err, "path.id")
 
 	// Secrets are sealed anew; there are none yet.
 	says(t, h.must(exitDone, "secrets", "rotate").out, "0 secrets are sealed under the new key")
@@ -260,7 +262,17 @@ func TestExitCodes(t *testing.T) {
 		{"tigger", ready, exitUsage, `there is no verb "tigger"; did you mean "trigger"?`},
 		{"lock", ready, exitUsage, `did you mean "locks"?`},
 		{"conf", ready, exitUsage, `did you mean "config"?`},
-		{"xyzzy", ready, exitUsage, "there is no verb \"xyzzy\"\n"},
+		{"xyzzy", ready, exitUsage, "lanekeeper: there is no verb \"xyzzy\"\n\n`lanekeeper help` lists the verbs.\n"},
+		{"objectives limit=2", ready, exitDone, "… and more: objectives list cursor="},
+		{"objectives list limit=2", ready, exitDone, "… and more: objectives list cursor="},
+		{"objectives status=completed", ready, exitDone, "There are no objectives."},
+		{"activity", newHomeWith(t, "DEMO=0"), exitDone, "There is no activity."},
+		{"kill-switches", ready, exitDone, "There are no kill switches."},
+		{"objectives show 01a203f9-9c2d-7078-8578-3917691c92fa", ready, exitFailed, "objectives show 01a203f9-9c2d-7078-8578-3917691c92fa: there is nothing here"},
+		{`objectives create {"titel":"x"}`, ready, exitUsage, "titel"},
+		{"objectives create {", ready, exitUsage, "expected JSON"},
+		{"objectives what=2", ready, exitUsage, "what"},
+		{"completion", ready, exitUsage, "bash or zsh"},
 		{"help tigger", ready, exitUsage, `did you mean "trigger"?`},
 		{"locks --colour", ready, exitUsage, "flag provided but not defined: -colour"},
 		{"locks release", ready, exitUsage, "usage: lanekeeper locks"},
@@ -298,6 +310,40 @@ func TestExitCodes(t *testing.T) {
 	if _, err := os.Stat(empty.file()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a verb that looks made a file: %v", err)
 	}
+}
+
+// newHomeWith is a home whose database is there.
+func newHomeWith(t testing.TB, environ ...string) home {
+	h := newHome(t, environ...)
+	h.must(exitDone, "migrate")
+	return h
+}
+
+// The script of each shell completes verbs and their words.
+func TestCompletion(t *testing.T) {
+	script := newHome(t).must(exitDone, "completion", "bash").out
+	for words, want := range map[string]string{"tri": "trigger", "objectives pau": "pause", "completion z": "zsh", "locks ": "release"} {
+		ask := script + "\nCOMP_WORDS=(lanekeeper " + words + ")\nCOMP_CWORD=" + fmt.Sprint(strings.Count(words, " ")+1) + "\n_lanekeeper\necho \"${COMPREPLY[*]}\"\n"
+		out, err := exec.CommandContext(t.Context(), "bash", "--norc", "-c", ask).CombinedOutput()
+		if err != nil || string(out) != want+"\n" {
+			t.Errorf("%q: %q, %v; want %s", words, out, err, want)
+		}
+	}
+	zsh, err := servers.Zsh(t.Context())
+	if err != nil && !dbtest.InCI() {
+		t.Skipf("NOT RUN in zsh: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	script = newHome(t).must(exitDone, "completion", "zsh").out + "\nwhence -w _lanekeeper; echo ${_comps[lanekeeper]}\n"
+	cmd := exec.CommandContext(t.Context(), zsh, "-f", "-c", script)
+	cmd.Env = append(cmd.Environ(), "ZDOTDIR="+t.TempDir(), "HOME="+t.TempDir())
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("zsh: %v\n%s", err, out)
+	}
+	says(t, string(out), "_lanekeeper: function", "_bash_complete")
 }
 
 // A workspace that is not there looks in no verb as if it were empty.
