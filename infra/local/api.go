@@ -72,10 +72,10 @@ func (c *console) operate(ctx context.Context, ws db.Workspace) (*app.Core, *ope
 		return nil, nil, err
 	}
 	core := app.NewCore(d, cfg, c.logger(c.err, slog.LevelError), awsConfig)
-	ask, err := newOperator(ctx, core, ws)
-	if err == nil {
-		err = c.mustExist(ctx, core, ws)
+	if err := c.mustExist(ctx, core, ws); err != nil {
+		return nil, nil, errors.Join(err, d.Close())
 	}
+	ask, err := newOperator(ctx, core, ws)
 	if err != nil {
 		return nil, nil, errors.Join(err, d.Close())
 	}

@@ -112,6 +112,9 @@ var lines = map[string]func(event) line{
 	"outbox sent": func(e event) line {
 		return detail(plain, fmt.Sprintf("decided before: %s of %s done", e.text("sent"), e.text("claimed")))
 	},
+	"call does not wait for approval": func(e event) line {
+		return detail(yellow, fmt.Sprintf("call of %s is refused: too many wait for a person", e.text("skill")))
+	},
 	"approvals expired": func(e event) line {
 		return detail(yellow, fmt.Sprintf("%s approvals expired unanswered", e.text("count")))
 	},
