@@ -19,6 +19,7 @@ type acquireInput struct {
 	Body struct {
 		Holder string `json:"holder" minLength:"1" maxLength:"255" doc:"Readable, for people; it identifies nobody"`
 		TTL    int    `json:"ttlSeconds,omitempty" minimum:"1" maximum:"3600" default:"300" doc:"How long the hold lives unless renewed"`
+		Token  string `json:"token,omitempty" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"a UUID" doc:"A random UUID of the caller's own. The same request with the same token may be repeated when its answer was lost: it is one hold"`
 	}
 }
 
@@ -39,7 +40,8 @@ func (s *server) acquireLane(ctx context.Context, in *acquireInput) (*answer[hol
 		return nil, err
 	}
 	h, err := s.Lanes.Acquire(ctx, lane.Request{
-		Workspace: workspace(ctx), Lane: name, Holder: lane.Holder(in.Body.Holder), TTL: time.Duration(in.Body.TTL) * time.Second,
+		Workspace: workspace(ctx), Lane: name, Holder: lane.Holder(in.Body.Holder), Token: in.Body.Token,
+		TTL: time.Duration(in.Body.TTL) * time.Second,
 	})
 	if err != nil {
 		return nil, err

@@ -362,3 +362,25 @@ func TestNoTenantIsToldOfTheQueues(t *testing.T) {
 		t.Errorf("a tenant is told %s", got.body)
 	}
 }
+
+// A caller whose answer was lost repeats its request with the same token, and has the
+// hold it took; without a token nobody could.
+func TestAnAcquireIsRepeatedByItsToken(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		const token = "6BA7B810-9dad-11d1-80b4-00c04fd430c8"
+		body := fmt.Sprintf(`{"holder":"agent-7","token":%q}`, token)
+		var lost, again held
+		w.must(t, 200, http.MethodPost, lanes("build", "acquire"), body, &lost)
+		w.must(t, 200, http.MethodPost, lanes("build", "acquire"), body, &again)
+		if again.Token != strings.ToLower(token) || again.Fence != lost.Fence || again.Fence == 0 {
+			t.Errorf("repeated: %+v, at first %+v", again, lost)
+		}
+		w.refused(t, 409, "busy", http.MethodPost, lanes("build", "acquire"), `{"holder":"agent-7"}`)
+		w.refused(t, 409, "busy", http.MethodPost, lanes("build", "acquire"),
+			`{"holder":"agent-7","token":"7ba7b810-9dad-11d1-80b4-00c04fd430c8"}`)
+		if p := w.refused(t, 422, "invalid", http.MethodPost, lanes("build", "acquire"), `{"holder":"h","token":"x"}`); !p.at("body.token") {
+			t.Errorf("%+v", p)
+		}
+		w.must(t, 200, http.MethodPost, lanes("build", "release"), proof(again.Token), nil)
+	})
+}

@@ -130,12 +130,23 @@ func (s *Store) Answer(ctx context.Context, t *Ticket) (*Hold, error) {
 
 // Acquire takes a lane in one statement and one round trip. A lane that another
 // lives on is a [BusyError]; any other error means that nothing is known of the
-// lane, and the same request with its Token may be repeated.
+// lane, and the same request with its Token may be repeated. A request whose answer is
+// lost is repeated by Acquire itself; without an answer in the end, a hold under a token
+// that only Acquire knows is released.
 func (s *Store) Acquire(ctx context.Context, r Request) (*Hold, error) {
 	return s.acquire(ctx, r, nil)
 }
 
-func (s *Store) acquire(ctx context.Context, r Request, reads func(*db.Batch)) (*Hold, error) {
+func (s *Store) acquire(ctx context.Context, r Request, reads func(*db.Batch)) (h *Hold, err error) {
+	requests := []Request{r}
+	err = s.settle(ctx, requests, func() error {
+		h, err = s.try(ctx, requests[0], reads)
+		return err
+	})
+	return h, err
+}
+
+func (s *Store) try(ctx context.Context, r Request, reads func(*db.Batch)) (*Hold, error) {
 	var b db.Batch
 	var under *proof
 	if r.Under != nil {
@@ -162,9 +173,8 @@ func (s *Store) acquire(ctx context.Context, r Request, reads func(*db.Batch)) (
 
 // AcquireAll takes several lanes of one workspace, all or none, in sorted order.
 func (s *Store) AcquireAll(ctx context.Context, requests ...Request) (Holds, error) {
-	var held Holds
 	if len(requests) == 0 {
-		return held, nil
+		return nil, nil
 	}
 	requests = slices.Clone(requests)
 	slices.SortFunc(requests, func(a, b Request) int { return cmp.Compare(a.Lane, b.Lane) })
@@ -173,6 +183,16 @@ func (s *Store) AcquireAll(ctx context.Context, requests ...Request) (Holds, err
 			return nil, fmt.Errorf("acquire %d lanes: %s is among them twice", len(requests), r.Lane)
 		}
 	}
+	var held Holds
+	err := s.settle(ctx, requests, func() (err error) {
+		held, err = s.tryAll(ctx, requests)
+		return err
+	})
+	return held, err
+}
+
+func (s *Store) tryAll(ctx context.Context, requests []Request) (Holds, error) {
+	var held Holds
 	var refused *Ticket
 	err := s.db.Tx(ctx, requests[0].Workspace, func(ctx context.Context, tx *db.Tx) error {
 		for _, r := range requests {

@@ -1,0 +1,179 @@
+package lane_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/infra/rig/proxy"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+)
+
+// acquireText stands in every acquire on its way to Postgres.
+const acquireText = "lk_lane_acquire"
+
+// behindAProxy runs fn in a world whose handle goes through a proxy, on the engines that
+// are reached over a network, and with the same world seen past the proxy.
+func behindAProxy(t *testing.T, fn func(t *testing.T, w, direct world, p *proxy.Proxy)) {
+	t.Helper()
+	for _, engine := range []string{dbtest.OnPostgres, dbtest.OnPgBouncer} {
+		t.Run(engine, func(t *testing.T) {
+			direct := newWorld(t, dbtest.New(t, engine))
+			p, err := proxy.Start(direct.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(p.Close)
+			w := direct
+			w.URL = p.URL
+			fn(t, w.another(t), direct, p)
+		})
+	}
+}
+
+// ways are all the ways to take lane x.
+var ways = map[string]func(ctx context.Context, w world, r lane.Request) (token string, err error){
+	"Acquire": func(ctx context.Context, w world, r lane.Request) (string, error) {
+		h, err := w.s.Acquire(ctx, r)
+		return token(h), err
+	},
+	"AcquireAll": func(ctx context.Context, w world, r lane.Request) (string, error) {
+		other := r
+		other.Lane = "y"
+		hs, err := w.s.AcquireAll(ctx, r, other)
+		if err != nil {
+			return "", err
+		}
+		return hs[0].Token, nil
+	},
+	"Do": func(ctx context.Context, w world, r lane.Request) (token string, err error) {
+		err = w.s.Do(ctx, r, lane.Wait{}, func(_ context.Context, h *lane.Hold) error {
+			token = h.Token
+			return nil
+		})
+		return token, err
+	},
+}
+
+func token(h *lane.Hold) string {
+	if h == nil {
+		return ""
+	}
+	return h.Token
+}
+
+// The answer of an acquire is lost: the caller has the lane all the same.
+func TestALostAnswerDoesNotCostTheLane(t *testing.T) {
+	behindAProxy(t, func(t *testing.T, w, direct world, p *proxy.Proxy) {
+		for name, take := range ways {
+			for kind, lost := range map[string]string{"the acquire": acquireText, "the commit": "COMMIT"} {
+				if lost == "COMMIT" && name != "AcquireAll" {
+					continue // it travels with the acquire
+				}
+				t.Run(name+", "+kind, func(t *testing.T) {
+					if err := w.DB.Check(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					hit := p.At(lost, proxy.Fault{Kind: proxy.CutAnswer})
+					got, err := take(t.Context(), w, w.request("x"))
+					if err != nil || got == "" {
+						t.Errorf("got %q, %v", got, err)
+					}
+					used(t, hit)
+					direct.force(t, "x")
+					direct.force(t, "y")
+				})
+			}
+		}
+	})
+}
+
+// No answer ever comes: the lane is not left to a hold that nobody knows of.
+func TestAnAcquireWithoutAnAnswerLeavesNoHold(t *testing.T) {
+	behindAProxy(t, func(t *testing.T, w, direct world, p *proxy.Proxy) {
+		for name, take := range ways {
+			t.Run(name, func(t *testing.T) {
+				if err := w.DB.Check(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				var hits []<-chan struct{}
+				for range 4 { // the request and all that repeat it
+					lost := acquireText
+					if name == "AcquireAll" {
+						lost = "COMMIT"
+					}
+					hits = append(hits, p.At(lost, proxy.Fault{Kind: proxy.CutAnswer}))
+				}
+				if got, err := take(t.Context(), w, w.request("x")); !errors.Is(err, db.ErrUncertain) {
+					t.Errorf("got %q, %v", got, err)
+				}
+				used(t, hits...)
+				direct.mustBeFree(t, "x", "y")
+			})
+		}
+	})
+}
+
+// A caller that leaves while the answer is on its way leaves no hold, unless it knows the
+// token: then it can repeat the request.
+func TestACallerThatLeavesItsAcquireLeavesNoHold(t *testing.T) {
+	behindAProxy(t, func(t *testing.T, w, direct world, p *proxy.Proxy) {
+		for name, known := range map[string]string{"token of its own": "6ba7b810-9dad-11d1-80b4-00c04fd430c8", "no token": ""} {
+			t.Run(name, func(t *testing.T) {
+				if err := w.DB.Check(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				p.At(acquireText, proxy.Fault{Kind: proxy.SwallowAnswers})
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				r := w.request("x")
+				r.Token = known
+				left := make(chan error, 1)
+				go func() {
+					_, err := w.s.Acquire(ctx, r)
+					left <- err
+				}()
+				direct.awaitHold(t, "x")
+				cancel()
+				if err := <-left; !errors.Is(err, context.Canceled) {
+					t.Errorf("got %v", err)
+				}
+				if known == "" {
+					direct.mustBeFree(t, "x")
+				} else if h := acquire(t, direct.s, r); h.Token != known {
+					t.Errorf("repeated: %+v", h)
+				}
+				direct.force(t, "x")
+			})
+		}
+	})
+}
+
+// awaitHold returns when somebody holds the lane.
+func (w world) awaitHold(t testing.TB, name lane.Name) {
+	t.Helper()
+	for until := time.Now().Add(time.Minute); ; {
+		i, err := w.s.Peek(t.Context(), w.Workspace, name)
+		if err == nil && i.Held() {
+			return
+		}
+		if err != nil && !errors.Is(err, db.ErrNoRows) || time.Now().After(until) {
+			t.Fatalf("nobody takes lane %s: %v", name, err)
+		}
+	}
+}
+
+// used fails unless all faults have come to pass.
+func used(t *testing.T, hits ...<-chan struct{}) {
+	t.Helper()
+	for i, hit := range hits {
+		select {
+		case <-hit:
+		default:
+			t.Fatalf("fault %d of %d did not come to pass", i+1, len(hits))
+		}
+	}
+}

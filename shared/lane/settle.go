@@ -1,0 +1,59 @@
+package lane
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+)
+
+const (
+	repeats     = 3 // of a request whose answer was lost
+	repeatPause = 50 * time.Millisecond
+)
+
+// settle sends requests until their outcome is known. It fixes their tokens first, so
+// that repeating them finds the holds they have taken already. When the outcome stays
+// unknown, or the caller leaves, the holds under tokens made here are released: nobody
+// else could ever do so.
+func (s *Store) settle(ctx context.Context, requests []Request, send func() error) error {
+	var made []Request
+	for i := range requests {
+		token, err := tokenOf(requests[i])
+		if err != nil {
+			return err
+		}
+		if requests[i].Token == "" {
+			requests[i].Token = token
+			made = append(made, requests[i])
+		}
+	}
+	err := send()
+	if !errors.Is(err, db.ErrUncertain) {
+		return err
+	}
+	pause := repeatPause
+	for range repeats {
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		if err = send(); !errors.Is(err, db.ErrUncertain) && !errors.Is(err, db.ErrUnavailable) {
+			return err
+		}
+		pause *= 2
+	}
+	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	defer cancel()
+	for _, r := range made {
+		rerr := s.Release(clean, &Hold{Lane: r.Lane, Workspace: r.Workspace, Token: r.Token})
+		if rerr != nil && !errors.Is(rerr, ErrLost) {
+			return errors.Join(err, rerr)
+		}
+	}
+	return err
+}
