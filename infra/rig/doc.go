@@ -22,6 +22,9 @@
 // reports to its [Ledger] every effect it has. The ledger is outside the
 // product, so its counts are evidence where the product's own log is not.
 //
+// Package proxy of this folder stands between a client and a server, Postgres among
+// them, and fails as networks do.
+//
 // # AWS
 //
 // [StartAWS] answers the few AWS calls the functions make themselves: Lambda

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
@@ -141,8 +142,9 @@ func (r *Runner) metered(ctx context.Context, s *state, c Cost, skills *skill.Se
 		return llm.Response{}, &meterError{err}
 	}
 	request.MaxTokens = most
-	after := context.WithoutCancel(ctx)
 	resp, err := s.model.Generate(ctx, request, onDelta)
+	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleLimit)
+	defer cancel()
 	if err != nil {
 		var used *llm.Response // where an answer was cut off, which is paid for
 		if resp.Usage != (llm.Usage{}) {
@@ -163,12 +165,17 @@ func (r *Runner) metered(ctx context.Context, s *state, c Cost, skills *skill.Se
 	return resp, nil
 }
 
+// settleLimit bounds how long a settle may outlive its run.
+const settleLimit = 4 * time.Second
+
 // pay settles the last call, where that could not be done at once.
 func (s *state) pay(ctx context.Context) error {
 	if s.owed == nil {
 		return nil
 	}
-	err := s.owed(context.WithoutCancel(ctx))
+	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleLimit)
+	defer cancel()
+	err := s.owed(after)
 	if err == nil {
 		s.owed = nil
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
@@ -17,10 +18,20 @@ import (
 // till is a meter on which each call costs 1,000 micro-dollars, and that breaks.
 type till struct {
 	reserved []reason.Cost
-	settled  int   // calls
-	released int   // reservations
-	breaks   int   // how often settling fails from now on
-	spent    error // of reserving
+	settled  int             // calls
+	released int             // reservations
+	breaks   int             // how often settling fails from now on
+	spent    error           // of reserving
+	limits   []time.Duration // of settling
+}
+
+// limitOf is how long a context lasts at most, in whole seconds; negative: for ever.
+func limitOf(ctx context.Context) time.Duration {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return -1
+	}
+	return time.Until(end).Round(time.Second)
 }
 
 var errTill = errors.New("the till is stuck")
@@ -30,7 +41,8 @@ func (m *till) Reserve(_ context.Context, c reason.Cost) (int, reason.Settle, er
 		return 0, nil, m.spent
 	}
 	m.reserved = append(m.reserved, c)
-	return c.Output / 2, func(_ context.Context, used *llm.Response, _ []string) (int64, error) {
+	return c.Output / 2, func(ctx context.Context, used *llm.Response, _ []string) (int64, error) {
+		m.limits = append(m.limits, limitOf(ctx))
 		switch {
 		case used == nil:
 			m.released++
@@ -167,6 +179,23 @@ func TestWhatWasCutOffIsPaidFor(t *testing.T) {
 		r.Model, r.Meter = cut{r.Model}, m
 		if out, err := r.Run(job.Under(t.Context()), job); err != nil || out.Status != run.Parked || m.settled != 1 || m.released != 0 {
 			t.Errorf("%+v, %v; settled %d, released %d", out, err, m.settled, m.released)
+		}
+	})
+}
+
+// A settle lives a few seconds beyond its run, and no longer: the database may be silent.
+func TestASettleEnds(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		m, job := &till{breaks: 1}, w.job(t, echo())
+		r := w.runner(llmtest.Script(t, llmtest.Call("echo_back", `{"text": "x"}`), llmtest.Say("done")))
+		r.Meter = m
+		if _, err := r.Run(job.Under(t.Context()), job); err != nil || len(m.limits) != 3 {
+			t.Fatalf("it settled %d times, %v", len(m.limits), err)
+		}
+		for _, limit := range m.limits {
+			if limit <= 0 || limit > 5*time.Second {
+				t.Errorf("a settle may take %s", limit)
+			}
 		}
 	})
 }

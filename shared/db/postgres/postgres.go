@@ -35,17 +35,23 @@ type Config struct {
 	Schema int64
 	// Skew shifts the database's clock for this handle (tests).
 	Skew *db.Skew
+	// Silence is how long an answer is awaited at most, however long the caller would
+	// wait; 25 s when zero.
+	Silence time.Duration
 }
 
 const (
 	connectTimeout = 5 * time.Second
 	idleSuspect    = time.Second // an idler connection is looked at before use
+	// silence is the statement_timeout of lk_enter, after which a server answers, and 5 s.
+	silence = 25 * time.Second
 )
 
 type engine struct {
-	pool *pgxpool.Pool
-	skew *db.Skew
-	used sync.Map // *pgx.Conn → time.Time of last use
+	pool    *pgxpool.Pool
+	skew    *db.Skew
+	silence time.Duration
+	used    sync.Map // *pgx.Conn → time.Time of last use
 }
 
 // Open makes an engine. It connects on first use: a database that is away does
@@ -60,10 +66,15 @@ func Open(cfg Config) (*db.DB, error) {
 		// pgx's message may quote the string, password included.
 		return nil, errors.New("DATABASE_URL is not a Postgres URL")
 	}
-	e := &engine{skew: cfg.Skew}
+	e := &engine{skew: cfg.Skew, silence: cfg.Silence}
+	if e.silence == 0 {
+		e.silence = silence
+	}
 	pc.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	pc.ConnConfig.ConnectTimeout = connectTimeout
-	pc.ConnConfig.DialFunc = (&net.Dialer{Timeout: connectTimeout, KeepAlive: 15 * time.Second}).DialContext
+	// Keepalives find a peer that has gone while nothing is under way, the limit on
+	// unacknowledged data finds it while something is.
+	pc.ConnConfig.DialFunc = (&net.Dialer{Timeout: connectTimeout, KeepAlive: 15 * time.Second, Control: limitUnacknowledged}).DialContext
 	pc.MaxConns = cfg.MaxConns
 	if pc.MaxConns == 0 {
 		pc.MaxConns = 2
@@ -77,7 +88,9 @@ func Open(cfg Config) (*db.DB, error) {
 			Name: "timestamptz", OID: pgtype.TimestamptzOID,
 			Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC},
 		})
-		return checkSchema(ctx, c, cfg.Schema)
+		limited, cancel := context.WithTimeout(ctx, e.silence)
+		defer cancel()
+		return checkSchema(limited, c, cfg.Schema)
 	}
 	e.pool, err = pgxpool.NewWithConfig(context.Background(), pc)
 	if err != nil {
@@ -210,9 +223,40 @@ func (e *engine) acquire(ctx context.Context) (c *pgxpool.Conn, reused bool, err
 	return nil, false, Unreachable(err)
 }
 
+// release gives a connection back. One that is closed leaves the pool at once: saying
+// goodbye to a server that does not answer takes pgx 15 s, in which nobody should wait
+// for its place.
 func (e *engine) release(c *pgxpool.Conn) {
+	if c.Conn().IsClosed() {
+		e.used.Delete(c.Conn())
+		c.Hijack()
+		return
+	}
 	e.used.Store(c.Conn(), time.Now())
 	c.Release()
+}
+
+// forget drops all idle connections, after one has gone silent: the others lead to the
+// same place. It does not say goodbye.
+func (e *engine) forget(ctx context.Context) {
+	for _, c := range e.pool.AcquireAllIdle(ctx) {
+		conn := c.Hijack()
+		e.used.Delete(conn)
+		_ = conn.PgConn().Conn().Close() // nobody uses it any more
+	}
+}
+
+// again reports whether what failed had nothing to commit and its connection was used
+// before, so that a fresh one may do it.
+func (e *engine) again(ctx context.Context, err error, reused bool) bool {
+	dead, ok := errors.AsType[*deadError](err)
+	if !ok || !reused || ctx.Err() != nil {
+		return false
+	}
+	if errors.Is(dead, errSilent) {
+		e.forget(ctx)
+	}
+	return true
 }
 
 // Do sends the statements as one pipeline, which Postgres takes for one
@@ -227,12 +271,11 @@ func (e *engine) Do(ctx context.Context, ws db.Workspace, readOnly bool, ops []*
 			defer e.release(c) // a panic of who reads the rows included
 			var b pgx.Batch
 			e.enter(ctx, &b, ws)
-			return pipeline(ctx, c.Conn(), &b, ws, ops, ending{changes: !readOnly})
+			return e.pipeline(ctx, c.Conn(), &b, ws, ops, ending{changes: !readOnly})
 		}()
-		if _, dead := errors.AsType[*deadError](err); dead && reused && ctx.Err() == nil {
-			continue // until the pool gives a fresh one
+		if !e.again(ctx, err, reused) {
+			return err
 		}
-		return err
 	}
 }
 
@@ -264,7 +307,7 @@ func (t *transaction) Send(ctx context.Context, ops []*db.Op, commit bool) error
 		}
 		return t.begin(ctx, ops)
 	}
-	err := pipeline(ctx, t.conn.Conn(), new(pgx.Batch), t.ws, ops, ending{commit: commit, changes: commit})
+	err := t.engine.pipeline(ctx, t.conn.Conn(), new(pgx.Batch), t.ws, ops, ending{commit: commit, changes: commit})
 	if err == nil && commit {
 		t.release()
 	}
@@ -281,12 +324,11 @@ func (t *transaction) begin(ctx context.Context, ops []*db.Op) error {
 		var b pgx.Batch
 		b.Queue("BEGIN")
 		t.engine.enter(ctx, &b, t.ws)
-		err = pipeline(ctx, c.Conn(), &b, t.ws, ops, ending{})
-		if _, dead := errors.AsType[*deadError](err); dead && reused && ctx.Err() == nil {
-			t.release()
-			continue
+		err = t.engine.pipeline(ctx, c.Conn(), &b, t.ws, ops, ending{})
+		if !t.engine.again(ctx, err, reused) {
+			return err
 		}
-		return err
+		t.release()
 	}
 }
 
@@ -313,9 +355,18 @@ type ending struct {
 	changes bool // when its end has come, something has changed for good
 }
 
+// errSilent says that a server did not answer for longer than a statement may take.
+var errSilent = errors.New("the database server did not answer in time")
+
 // pipeline sends b, whose statements belong to the seam, with ops behind them,
-// and reads all answers.
-func pipeline(ctx context.Context, conn *pgx.Conn, b *pgx.Batch, ws db.Workspace, ops []*db.Op, end ending) error {
+// and reads all answers, for as long as answers are awaited.
+func (e *engine) pipeline(ctx context.Context, conn *pgx.Conn, b *pgx.Batch, ws db.Workspace, ops []*db.Op, end ending) error {
+	limited, cancel := context.WithTimeoutCause(ctx, e.silence, errSilent)
+	defer cancel()
+	return send(limited, conn, b, ws, ops, end)
+}
+
+func send(ctx context.Context, conn *pgx.Conn, b *pgx.Batch, ws db.Workspace, ops []*db.Op, end ending) error {
 	lead := b.Len()
 	for _, op := range ops {
 		args, err := op.Arguments(ws)
@@ -331,27 +382,36 @@ func pipeline(ctx context.Context, conn *pgx.Conn, b *pgx.Batch, ws db.Workspace
 		return &deadError{fmt.Errorf("%w: %w", db.ErrUnavailable, pgconn.ErrConnClosed)}
 	}
 	res := conn.SendBatch(ctx, b)
-	err := read(res, conn, lead, ops, end)
+	err := read(ctx, res, conn, lead, ops, end)
 	if cerr := res.Close(); err == nil {
-		err = mapError(cerr, conn.IsClosed(), end.changes)
+		err = mapError(cause(ctx, cerr), conn.IsClosed(), end.changes)
 	}
 	return err
 }
 
-func read(res pgx.BatchResults, conn *pgx.Conn, lead int, ops []*db.Op, end ending) error {
+// cause names the silence where that, and not the caller, ended ctx.
+func cause(ctx context.Context, err error) error {
+	if err != nil && context.Cause(ctx) == errSilent && errors.Is(err, context.DeadlineExceeded) {
+		return errSilent
+	}
+	return err
+}
+
+func read(ctx context.Context, res pgx.BatchResults, conn *pgx.Conn, lead int, ops []*db.Op, end ending) error {
 	for range lead {
 		if _, err := res.Exec(); err != nil {
-			return leadError(err, conn.IsClosed(), end.changes)
+			return leadError(cause(ctx, err), conn.IsClosed(), end.changes)
 		}
 	}
 	for _, op := range ops {
 		if err := readOp(res, op); err != nil {
+			err = cause(ctx, err)
 			return &db.OpError{Query: op.Query.Name(), Err: mapError(err, conn.IsClosed(), end.changes && !ended(err))}
 		}
 	}
 	if end.commit {
 		if _, err := res.Exec(); err != nil {
-			return mapError(err, conn.IsClosed(), true)
+			return mapError(cause(ctx, err), conn.IsClosed(), true)
 		}
 	}
 	return nil

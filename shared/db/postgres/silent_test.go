@@ -1,0 +1,140 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	network "github.com/lanekeeper/lanekeeper/infra/rig/proxy"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/db/postgres"
+)
+
+// quickly is far more than a call takes that waits for nobody, and less than pgx takes to
+// say goodbye to a server that does not answer.
+const quickly = 10 * time.Second
+
+// silentWorld is a world with conns open connections through a proxy.
+func silentWorld(t *testing.T, conns int32) (world, *network.Proxy) {
+	t.Helper()
+	w := newWorld(t, dbtest.OnPostgres, conns)
+	p, err := network.Start(w.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	w.DB = open(t, postgres.Config{URL: p.URL, MaxConns: conns, Silence: 300 * time.Millisecond})
+	w.fill(t, int(conns))
+	return w, p
+}
+
+// hush makes the peer of each open connection silent; new ones are heard.
+func hush(p *network.Proxy) {
+	p.Set(network.Fault{Kind: network.Swallow})
+	p.Set(network.Fault{})
+}
+
+// What had nothing to commit is done on a fresh connection when the peers of all open
+// ones have gone silent; a write tells within its own limit that its outcome is unknown.
+// Nobody waits for the place of a silent connection.
+func TestSilentPeers(t *testing.T) {
+	const conns = 2
+	w, p := silentWorld(t, conns)
+	id := w.add(t, "a")
+	for name, c := range map[string]struct {
+		use  func(ctx context.Context) error
+		want error
+	}{
+		"a write": {func(ctx context.Context) error {
+			_, err := w.DB.Exec(ctx, w.Workspace, w.q.Rename, id, "a")
+			return err
+		}, db.ErrUncertain},
+		"a read": {func(ctx context.Context) error {
+			return w.DB.One(ctx, w.Workspace, []any{new(string)}, w.q.Agent, id)
+		}, nil},
+		"a transaction that begins": {func(ctx context.Context) error {
+			return w.DB.Tx(ctx, w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+				_, err := tx.Exec(ctx, w.q.Rename, id, "a")
+				return err
+			})
+		}, nil},
+		"a transaction that goes on": {func(ctx context.Context) error {
+			return w.DB.Tx(ctx, w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+				if err := tx.One(ctx, []any{new(string)}, w.q.Agent, id); err != nil {
+					return err
+				}
+				hush(p)
+				_, err := tx.Exec(ctx, w.q.Rename, id, "b")
+				return err
+			})
+		}, db.ErrUnavailable},
+		"a transaction that ends": {func(ctx context.Context) error {
+			return w.DB.Tx(ctx, w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+				if err := tx.One(ctx, []any{new(string)}, w.q.Agent, id); err != nil {
+					return err
+				}
+				hush(p)
+				tx.Later().Exec(w.q.Rename, id, "a")
+				return nil
+			})
+		}, db.ErrUncertain},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.fill(t, conns)
+			hush(p)
+			ctx, cancel := context.WithTimeout(t.Context(), quickly)
+			defer cancel()
+			if err := c.use(ctx); !errors.Is(err, c.want) || errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v, want %v", err, c.want)
+			}
+			w.fillWithin(t, conns)
+		})
+	}
+	w.is(t, id, "a")
+}
+
+// fillWithin is fill for callers who don't wait long.
+func (w world) fillWithin(t *testing.T, conns int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), quickly)
+	defer cancel()
+	for range conns {
+		if err := w.DB.Check(ctx); err != nil {
+			t.Errorf("afterwards: %v", err)
+		}
+	}
+}
+
+// A caller whose own time is shorter is told so, and keeps nobody waiting either.
+func TestACallersDeadlineOnASilentPeer(t *testing.T) {
+	w, p := silentWorld(t, 1)
+	id := w.add(t, "a")
+	hush(p)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := w.DB.Exec(ctx, w.Workspace, w.q.Rename, id, "b"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	w.fillWithin(t, 1)
+	w.is(t, id, "a")
+}
+
+// A server that goes silent while a connection is being made does not keep its place.
+func TestASilentPeerOfANewConnection(t *testing.T) {
+	w := newWorld(t, dbtest.OnPostgres, 1)
+	p, err := network.Start(w.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	w.DB = open(t, postgres.Config{URL: p.URL, MaxConns: 1, Schema: 1, Silence: 300 * time.Millisecond})
+	p.At("lk_schema()", network.Fault{Kind: network.SwallowAnswers})
+	ctx, cancel := context.WithTimeout(t.Context(), quickly)
+	defer cancel()
+	if err := w.DB.Check(ctx); !errors.Is(err, db.ErrUnavailable) || ctx.Err() != nil {
+		t.Errorf("got %v", err)
+	}
+	w.fillWithin(t, 1)
+}
