@@ -101,6 +101,11 @@ func (s *spoken) tell(kind string, data []byte) {
 			fmt.Fprint(s.p.w, clean(line))
 			s.middle = s.middle || line != ""
 		}
+	case "restart":
+		if s.middle {
+			s.newLine()
+		}
+		s.p.print(true, span{dim, "· the answer broke off and begins anew"})
 	case "step":
 		var step struct{ Skill, Status, ApprovalID string }
 		_ = json.Unmarshal(data, &step)

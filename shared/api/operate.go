@@ -28,7 +28,7 @@ type talkInput struct {
 	Body struct {
 		Message   string            `json:"message" minLength:"1" maxLength:"16384" doc:"At most 16 KiB"`
 		ThreadID  string            `json:"threadId,omitempty" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"the id of a thread" doc:"Left out: a new one"`
-		Stream    bool              `json:"stream,omitempty" doc:"Answer with server-sent events: delta, step and, at the end, done"`
+		Stream    bool              `json:"stream,omitempty" doc:"Answer with server-sent events: delta, step, restart (drop the text of the deltas whose id begins with the same number: that answer begins anew) and, at the end, done"`
 		Multitask operate.Multitask `json:"multitask,omitempty" enum:"enqueue,reject,interrupt,rollback" doc:"What to do about a turn that runs; left out: enqueue"`
 	}
 }
@@ -189,10 +189,13 @@ func (t *telling) event(e operate.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.last = e.Behind
-	if e.Text != "" {
-		eventLine(&t.b, e.Behind.String(), "delta", deltaItem{e.Text})
-	} else {
-		eventLine(&t.b, e.Behind.String(), "step", stepItem{e.Call.ID, e.Call.Skill, e.Call.Status, e.Call.Approval, e.Call.Result})
+	switch id := e.Behind.String(); {
+	case e.Restart:
+		eventLine(&t.b, id, "restart", struct{}{})
+	case e.Text != "":
+		eventLine(&t.b, id, "delta", deltaItem{e.Text})
+	default:
+		eventLine(&t.b, id, "step", stepItem{e.Call.ID, e.Call.Skill, e.Call.Status, e.Call.Approval, e.Call.Result})
 	}
 	t.send()
 }

@@ -16,7 +16,8 @@ type Model interface {
 	// When onDelta is not nil the answer is streamed: onDelta is called in
 	// order, from the calling goroutine, before Generate returns, and what it
 	// gets adds up to the response's text and calls. The response is complete
-	// either way. An empty delta says only that the model is at work. When Generate
+	// either way. An empty delta says only that the model is at work. One that says
+	// Restart voids those before it; a provider's own model gives none. When Generate
 	// fails half-way, what was streamed is void.
 	//
 	// An error is an *Error; a refusal in the answer itself is no error but
@@ -103,6 +104,9 @@ func (u Usage) Plus(v Usage) Usage {
 // Delta is a piece of an answer that is being streamed: some text, or a piece
 // of a call, or both.
 type Delta struct {
+	// Restart says that all pieces so far are void: the answer begins anew.
+	Restart bool `json:"restart,omitempty"`
+
 	Text string     `json:"text,omitempty"`
 	Call *CallDelta `json:"call,omitempty"`
 }

@@ -76,6 +76,9 @@ func play(turn llmtest.Turn) http.HandlerFunc {
 		if in.Stream {
 			pieces, kind = events(turn.Answer), "text/event-stream; charset=utf-8"
 		}
+		if turn.Break {
+			pieces = append(pieces[:len(pieces)/2:len(pieces)/2], "event: error\ndata: "+failures[llm.ClassOverloaded].body+"\n\n")
+		}
 		end := llmtest.EndWell
 		if turn.Cut || turn.Hang {
 			all := strings.Join(pieces, "")

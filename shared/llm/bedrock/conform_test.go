@@ -69,6 +69,10 @@ func play(turn llmtest.Turn) http.HandlerFunc {
 		if turn.Cut || turn.Hang {
 			pieces = pieces[:len(pieces)-1]
 		}
+		if turn.Break {
+			failure := frame("exception", "serviceUnavailableException", `{"message":"Try again."}`)
+			pieces = []string{string(slices.Concat(begunOf(turn.Answer), failure))}
+		}
 		llmtest.Speak(http.StatusOK, end, pieces, "Content-Type", kind)(w, r)
 	}
 }
@@ -100,6 +104,18 @@ func converseOf(r llm.Response) []string {
 }
 
 func streamOf(r llm.Response) []string {
+	stream := begunOf(r)
+	stream = append(stream, messageStop(stopOf(r))...)
+	stream = append(stream, event("metadata", `{"usage":`+usageOf(r)+`}`)...)
+	var pieces []string // across the events' bounds
+	for p := range slices.Chunk(stream, max(len(stream)/30, 1)) {
+		pieces = append(pieces, string(p))
+	}
+	return pieces
+}
+
+// begunOf is a stream without its end.
+func begunOf(r llm.Response) []byte {
 	stream := messageStart()
 	block := 0
 	for _, piece := range llmtest.Pieces(r.Text, 20) {
@@ -113,11 +129,5 @@ func streamOf(r llm.Response) []string {
 		}
 		stream = append(stream, blockStop(block)...)
 	}
-	stream = append(stream, messageStop(stopOf(r))...)
-	stream = append(stream, event("metadata", `{"usage":`+usageOf(r)+`}`)...)
-	var pieces []string // across the events' bounds
-	for p := range slices.Chunk(stream, max(len(stream)/30, 1)) {
-		pieces = append(pieces, string(p))
-	}
-	return pieces
+	return stream
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
 )
 
 // said is an answer as a turn gives it.
@@ -148,6 +150,52 @@ func cutOff(t testing.TB, p Provider) {
 		_, err := ask(t, m, hello(), mode)
 		fails(t, m, mode, err, llm.ClassUnavailable)
 	}
+}
+
+// An answer that breaks off in the stream is asked for again, or another model is: who
+// listens is told that what came is void, and gets one whole answer.
+func begunAnew(t testing.TB, p Provider) {
+	words, long := strings.Repeat("one more word ", 50), `{"all":"`+strings.Repeat("word ", 200)+`"}`
+	want := said("Whole.", called("c1", "look", `{"at":2}`))
+	for name, broken := range map[string]Turn{
+		"cut off after text":   {Answer: said(words), Cut: true},
+		"cut off in a call":    {Answer: said("", called("b1", "look", long)), Cut: true},
+		"an error after text":  {Answer: said(words), Break: true},
+		"an error in a call":   {Answer: said("", called("b1", "look", long)), Break: true},
+		"an error after calls": {Answer: said(words, called("b1", "look", `{}`), called("b2", "look", long)), Break: true},
+	} {
+		for mode, models := range map[string][]llm.Model{
+			"tried again": {p.Play(t, broken, Turn{Answer: want})},
+			"fallen back": {p.Play(t, broken), p.Play(t, Turn{Answer: want})},
+		} {
+			var d Deltas
+			resp, err := chainOf(t, models).Generate(t.Context(), hello(), d.Add)
+			if err != nil {
+				t.Errorf("%s, %s: %v", name, mode, err)
+				continue
+			}
+			streamed, problem := d.Message()
+			if diff := differ(streamed, resp.Message); problem != nil || diff != "" || resp.Text != want.Text || len(resp.Calls) != 1 || d.Restarts != 1 {
+				t.Errorf("%s, %s: %d restarts, %v %s", name, mode, d.Restarts, problem, diff)
+			}
+		}
+	}
+}
+
+// chainOf asks the models in turn: one alone twice, the first of several once.
+func chainOf(t testing.TB, models []llm.Model) llm.Model {
+	cfg := resilient.Config{Clock: time.Now, Rand: func() float64 { return 0 }, Log: slog.New(slog.DiscardHandler), Tries: 2}
+	if len(models) > 1 {
+		cfg.Tries = 1
+	}
+	for i, m := range models {
+		cfg.Providers = append(cfg.Providers, resilient.Provider{Model: m, Circuit: fmt.Sprint(i)})
+	}
+	chain, err := resilient.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return chain.For("")
 }
 
 func deadline(t testing.TB, p Provider) {

@@ -15,8 +15,9 @@ type Turn struct {
 	Fail       llm.ErrorClass // it gives an error that means this
 	RetryAfter time.Duration  // and asks to wait for so long; full seconds
 
-	Cut  bool // it gives the beginning of the answer, and the connection ends
-	Hang bool // it gives the beginning of the answer, and then nothing until the request ends
+	Cut   bool // it gives the beginning of the answer, and the connection ends
+	Break bool // it streams the beginning of the answer, and then an error that may pass
+	Hang  bool // it gives the beginning of the answer, and then nothing until the request ends
 }
 
 // Provider is a provider under test, together with a fake of its other end that
@@ -54,6 +55,7 @@ func conformance() []conformCheck {
 		{"errors", errorClasses},
 		{"no retries", noRetries},
 		{"cut off", cutOff},
+		{"begun anew", begunAnew},
 		{"deadline", deadline},
 		{"canceled", canceled},
 		{"canceled before", canceledBefore},

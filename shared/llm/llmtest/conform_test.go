@@ -81,6 +81,12 @@ func (m playedFor) Generate(ctx context.Context, req llm.Request, onDelta func(l
 	if resp.Text != "" {
 		onDelta(llm.Delta{Text: resp.Text[:1]})
 	}
+	if turn.Break || turn.Cut && resp.Text == "" {
+		m.stream(resp, onDelta)
+	}
+	if turn.Break && m.fault != "takes an error for the end" {
+		return failed(llm.ClassOverloaded, 0)
+	}
 	if turn.Cut && m.fault != "takes a half for the whole" {
 		return failed(llm.ClassUnavailable, 0)
 	}
@@ -160,6 +166,7 @@ func TestConformFindsFaults(t *testing.T) {
 		"one class for all":          "errors",
 		"retries":                    "no retries",
 		"takes a half for the whole": "cut off",
+		"takes an error for the end": "begun anew",
 		"hides the deadline":         "deadline",
 		"hides the cause":            "canceled",
 		"asks although canceled":     "canceled before",

@@ -11,10 +11,16 @@ type Deltas struct {
 	text  string
 	calls []llm.ToolCall
 	err   error
+	// Restarts counts how often the answer began anew.
+	Restarts int
 }
 
 // Add is an onDelta.
 func (d *Deltas) Add(delta llm.Delta) {
+	if delta.Restart {
+		d.text, d.calls = "", nil
+		d.Restarts++
+	}
 	d.text += delta.Text
 	switch c := delta.Call; {
 	case c == nil:

@@ -11,8 +11,9 @@
 // What is retryable ([llm.ErrorClass.Retryable]) is tried again, three times in all,
 // after a wait that doubles, is drawn at random and is never shorter than what the
 // provider asked for. A wait that would not leave time for another try is not begun:
-// the failure is returned at once. Once a piece of an answer was streamed to the
-// caller, nothing is tried again, nowhere: the caller would get it twice.
+// the failure is returned at once. An answer that breaks off after pieces of it were
+// streamed is tried again as well, and falls back: before the next try the caller gets
+// a delta that says Restart, which voids those pieces.
 //
 // A try may take as long as the caller's context lets it, if something comes all the
 // time: providers are always asked to stream, and 90 s of silence end it. What came by

@@ -62,7 +62,7 @@ func (m *Model) Generate(ctx context.Context, req llm.Request, onDelta func(llm.
 			return resp, nil
 		}
 		failed = append(failed, err)
-		if ctx.Err() != nil || out.begun {
+		if ctx.Err() != nil {
 			return llm.Response{Usage: out.lost}, err
 		}
 		if class := llm.ClassOf(err); !class.Retryable() && !lasting(class) {
@@ -85,10 +85,10 @@ func (m *Model) stopped(ctx context.Context, t target) bool {
 	return why != "" || err != nil
 }
 
-// output passes the pieces of an answer on and notes that there were some.
+// output passes the pieces of an answer on, as those of one answer.
 type output struct {
 	onDelta func(llm.Delta) // nil: the caller waits for the whole
-	begun   bool            // the caller has got a piece
+	begun   bool            // the caller has got a piece of this try
 	lost    llm.Usage       // about what answers used that were cut off
 }
 
@@ -98,6 +98,14 @@ func (o *output) pass(d llm.Delta) {
 	}
 	o.begun = true
 	o.onDelta(d)
+}
+
+// restart voids what the caller got of the try before.
+func (o *output) restart() {
+	if o.begun {
+		o.begun = false
+		o.onDelta(llm.Delta{Restart: true})
+	}
 }
 
 // ask asks one provider, up to a few times. rest are those that could be asked
@@ -124,7 +132,7 @@ func (m *Model) ask(ctx context.Context, t target, req llm.Request, out *output,
 			}
 			return resp, nil
 		}
-		if call.Tries >= m.cfg.Tries || out.begun || ctx.Err() != nil {
+		if call.Tries >= m.cfg.Tries || ctx.Err() != nil {
 			return llm.Response{}, err
 		}
 		wait, again := m.wait(ctx, t, err, call.Tries, rest)
@@ -148,6 +156,7 @@ func (m *Model) try(ctx context.Context, t target, req llm.Request, out *output)
 	silent := &llm.Error{Class: llm.ClassTimeout, Provider: t.Name(), Err: fmt.Errorf("nothing came for %s", m.cfg.Silence)}
 	timer := time.AfterFunc(m.cfg.Silence, func() { cancel(silent) })
 	defer timer.Stop()
+	out.restart()
 	flowed, size := false, 0
 	resp, err := t.Generate(trying, req, func(d llm.Delta) {
 		timer.Reset(m.cfg.Silence)

@@ -3,6 +3,7 @@ package resilient_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -335,26 +336,57 @@ func TestWhenNobodyAnswers(t *testing.T) {
 	}
 }
 
-// After the first piece nothing is tried again, not even elsewhere.
-func TestNothingIsStreamedTwice(t *testing.T) {
-	for _, class := range slices.Concat(retryable, lasting) {
+// reader is who listens to an answer: a restart voids what came.
+type reader struct {
+	text     string
+	restarts int
+}
+
+func (r *reader) read(d llm.Delta) {
+	if d.Restart {
+		r.text, r.restarts = "", r.restarts+1
+	}
+	r.text += d.Text
+}
+
+// An answer that breaks off is asked for again, or another model is, and who listens
+// gets the whole of one.
+func TestAnAnswerThatBreaksOffBeginsAnew(t *testing.T) {
+	ask := func(t *testing.T, restarts int, want string, providers ...*fake) {
+		t.Helper()
+		var chained []resilient.Provider
+		for i, p := range providers {
+			chained = append(chained, resilient.Provider{Model: p, Circuit: fmt.Sprint(i)})
+		}
+		var r reader
+		resp, err := chain(t, nil, chained...).For("ws").Generate(t.Context(), request, r.read)
+		if err != nil || r.text != want || resp.Text != want || r.restarts != restarts {
+			t.Errorf("streamed %q with %d restarts, answered %q, %v", r.text, r.restarts, resp.Text, err)
+		}
+	}
+	for _, class := range retryable {
 		bubble(t, string(class), func(t *testing.T) {
-			p, q := provider("first", breakOff(class), say("hi")), provider("second", say("hi"))
-			w := chain(t, nil, resilient.Provider{Model: p}, resilient.Provider{Model: q})
-			streamed := ""
-			_, err := w.For("ws").Generate(t.Context(), request, func(d llm.Delta) { streamed += d.Text })
-			if llm.ClassOf(err) != class || streamed != "half" || p.times() != 1 || q.times() != 0 {
-				t.Errorf("streamed %q: %v", streamed, err)
+			ask(t, 2, "whole", provider("first", breakOff(class), breakOff(class), say("whole")))
+			ask(t, 1, "whole", provider("first", fail(class), breakOff(class), say("whole")))
+		})
+	}
+	for _, class := range slices.Concat(retryable, lasting) {
+		bubble(t, "fallback, "+string(class), func(t *testing.T) {
+			tries := 3
+			if !class.Retryable() || class == llm.ClassTimeout { // then the next is asked at once
+				tries = 1
 			}
-			p.does(fail(class), say("whole")) // nothing was streamed yet
-			q.does(say("whole"))
-			streamed = ""
-			if _, err = w.For("ws").Generate(t.Context(), request, func(d llm.Delta) { streamed += d.Text }); err != nil || streamed != "whole" {
-				t.Errorf("streamed %q: %v", streamed, err)
-			}
-			p.does(breakOff(class), say("whole")) // nobody listens
-			if resp, err := w.For("ws").Generate(t.Context(), request, nil); err != nil || resp.Text != "whole" {
-				t.Errorf("got %+v, %v", resp, err)
+			ask(t, tries, "whole", provider("first", breakOff(class)), provider("second", say("whole")))
+			ask(t, 0, "whole", provider("first", fail(class)), provider("second", say("whole")))
+		})
+	}
+	for _, class := range final {
+		bubble(t, "final, "+string(class), func(t *testing.T) {
+			p, q := provider("first", breakOff(class)), provider("second", say("whole"))
+			var r reader
+			_, err := chain(t, nil, resilient.Provider{Model: p}, resilient.Provider{Model: q}).For("ws").Generate(t.Context(), request, r.read)
+			if llm.ClassOf(err) != class || r.restarts != 0 || p.times() != 1 || q.times() != 0 {
+				t.Errorf("streamed %q with %d restarts: %v", r.text, r.restarts, err)
 			}
 		})
 	}
@@ -382,9 +414,9 @@ func TestPromises(t *testing.T) {
 			defer cancel()
 			w := chain(t, func(c *resilient.Config) { c.Rand = random.Float64 }, providers...)
 			var onDelta func(llm.Delta)
-			streamed := ""
+			var r reader
 			if rapid.Bool().Draw(rt, "streams") {
-				onDelta = func(d llm.Delta) { streamed += d.Text }
+				onDelta = r.read
 			}
 			var resp llm.Response
 			var err error
@@ -397,9 +429,9 @@ func TestPromises(t *testing.T) {
 					rt.Errorf("one was asked %d times", n)
 				}
 			}
-			if _, ok := errors.AsType[*llm.Error](err); err != nil && !ok || err == nil && (resp.Text != "whole" || onDelta != nil && streamed != "whole") ||
-				err != nil && streamed != "" && streamed != "half" {
-				rt.Errorf("got %+v, %v, streamed %q", resp, err, streamed)
+			if _, ok := errors.AsType[*llm.Error](err); err != nil && !ok || err == nil && (resp.Text != "whole" || onDelta != nil && r.text != "whole") ||
+				err != nil && r.text != "" && r.text != "half" {
+				rt.Errorf("got %+v, %v, streamed %q", resp, err, r.text)
 			}
 			tries := 0
 			for _, c := range w.observed() {

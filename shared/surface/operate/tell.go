@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/run"
 )
@@ -16,6 +17,9 @@ import (
 // Event is a piece of what happens in a run.
 type Event struct {
 	Behind Position // where whoever has it goes on
+	// Restart says that the answer begins anew: the pieces of text whose Behind has the
+	// same Seq are void.
+	Restart bool
 	// Text is a piece of the model's answer; else the event is about Call.
 	Text string
 	Call reason.ToldCall
@@ -61,7 +65,24 @@ type teller struct {
 	emit func(Event)
 }
 
-// delta tells a piece of an answer that is not recorded yet.
+// streamed tells a piece of an answer that is not recorded yet.
+func (t *teller) streamed(d llm.Delta) {
+	if d.Restart {
+		t.restart()
+	}
+	t.delta(d.Text)
+}
+
+// restart takes back what was told of an answer that is not recorded. A listener who
+// was told nothing of it learns nothing.
+func (t *teller) restart() {
+	if t.Part > 0 {
+		t.Position = Position{Seq: t.Seq}
+		t.say(Event{Restart: true})
+	}
+}
+
+// delta tells a piece of an answer's text.
 func (t *teller) delta(text string) {
 	if text != "" {
 		t.Part += len(text)
@@ -81,7 +102,7 @@ func (t *teller) entries(entries []run.Entry) {
 			continue // whoever resumes the run says so
 		}
 		if crc32.ChecksumIEEE([]byte(told.Text[:min(t.Part, len(told.Text))])) != t.Sum {
-			t.Position = Position{Seq: t.Seq} // another answer than the one it had begun with
+			t.restart() // another answer than the one it had begun with
 		}
 		skip := t.Part - len(told.Text)
 		if skip < 0 {
@@ -120,6 +141,7 @@ func (o *Operate) Told(ctx context.Context, ws db.Workspace, id string, after Po
 	t := teller{Position: after, emit: func(e Event) { events = append(events, e) }}
 	t.entries(entries)
 	if e.Status != run.Running {
+		t.restart()
 		r := replyOf(e)
 		ended = &r
 	}

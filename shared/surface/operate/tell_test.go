@@ -16,9 +16,12 @@ import (
 func lines(events []operate.Event) string {
 	var b strings.Builder
 	for _, e := range events {
-		if e.Text != "" {
+		switch {
+		case e.Restart:
+			b.WriteString("[restart]")
+		case e.Text != "":
 			b.WriteString(e.Text)
-		} else {
+		default:
 			fmt.Fprintf(&b, "[%s %s %s]", e.Call.ID, e.Call.Skill, e.Call.Status)
 		}
 	}
@@ -117,12 +120,36 @@ func TestAnotherAnswerIsToldWhole(t *testing.T) {
 		}))
 		var events []operate.Event
 		r := w.said(t, operate.Turn{Message: "How many?", Tell: func(e operate.Event) { events = append(events, e) }})
-		if got := lines(events); got != "Let me see, Seven." {
+		if got := lines(events); got != "Let me see, [restart]Seven." {
 			t.Errorf("told %q", got)
 		}
-		rest, _, _, err := w.Told(t.Context(), w.Workspace, r.Execution, events[0].Behind)
-		if err != nil || lines(rest) != "Seven." {
-			t.Errorf("behind the beginning: %q, %v", lines(rest), err)
+		for i, want := range []string{"[restart]Seven.", "Seven."} {
+			rest, _, _, err := w.Told(t.Context(), w.Workspace, r.Execution, events[i].Behind)
+			if err != nil || lines(rest) != want {
+				t.Errorf("behind event %d: %q, %v", i, lines(rest), err)
+			}
+		}
+	})
+}
+
+// TestWordsOfNoAnswerAreTakenBack has a model break off for good: what it had begun to
+// say is void, also for who comes back behind it.
+func TestWordsOfNoAnswerAreTakenBack(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.think(script(t, func(_ context.Context, _ llm.Request, write func(string)) (llm.Response, error) {
+			write("Let me see, ")
+			return llm.Response{}, &llm.Error{Class: llm.ClassBadRequest, Provider: "script"}
+		}))
+		var events []operate.Event
+		r := w.said(t, operate.Turn{Message: "How many?", Tell: func(e operate.Event) { events = append(events, e) }})
+		if got := lines(events); got != "Let me see, [restart]" {
+			t.Errorf("told %q", got)
+		}
+		for i, want := range []string{"[restart]", ""} {
+			rest, _, _, err := w.Told(t.Context(), w.Workspace, r.Execution, events[i].Behind)
+			if err != nil || lines(rest) != want {
+				t.Errorf("behind event %d: %q, %v", i, lines(rest), err)
+			}
 		}
 	})
 }

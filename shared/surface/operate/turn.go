@@ -120,6 +120,7 @@ func (o *Operate) Talk(ctx context.Context, ws db.Workspace, t Turn) (Reply, err
 		defer s.leave(ctx)
 		return s.run(ctx)
 	})
+	s.tell.restart() // what is not recorded by now is no answer
 	return s.reply(ctx, err)
 }
 

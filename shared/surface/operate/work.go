@@ -32,8 +32,8 @@ func (s *turn) work(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancelCause(job.Under(ctx))
 	job.Recorded = s.tell.entries
-	if s.tell.emit != nil { // else a model that breaks off may be asked again
-		job.Delta = func(_ context.Context, d llm.Delta) { s.tell.delta(d.Text) }
+	if s.tell.emit != nil {
+		job.Delta = func(_ context.Context, d llm.Delta) { s.tell.streamed(d) }
 	}
 	var watching sync.WaitGroup
 	watching.Go(func() { s.watch(ctx, cancel) })
