@@ -223,16 +223,53 @@ func (m *model) take(e *execution) bool {
 	return true
 }
 
-// settle gives the thread on.
+// settle gives the thread on. Of those whose messages are queued and who may speak under
+// one that waits, the first has the thread next; what that one has queued itself before
+// goes first.
 func (m *model) settle(letGo string, idle bool) {
-	if letGo != "" && m.top() != letGo {
+	spoken := m.find(letGo) == nil // a message
+	if letGo != "" && m.top() != letGo && !(spoken && m.waits(m.top())) {
 		return
 	}
 	stack := slices.DeleteFunc(m.living(idle, nil), func(h held) bool { return h.id == letGo })
 	if len(stack) == 0 && len(m.queue) > 0 {
 		stack = m.push(nil, m.queue[0].id)
+	} else if len(stack) > 0 {
+		if heir := m.heir(stack[len(stack)-1].id); heir != nil && heir.id != stack[len(stack)-1].id {
+			stack = m.push(stack, heir.id)
+		}
 	}
 	m.become(stack, false)
+}
+
+func (m *model) waits(id string) bool {
+	e := m.find(id)
+	return e != nil && e.status == run.Waiting
+}
+
+// heir is the first who has something queued and may speak under one that waits, or that
+// one itself.
+func (m *model) heir(top string) *execution {
+	if !m.waits(top) {
+		return nil
+	}
+	for _, s := range m.queue {
+		if e := m.find(s.author); e.id == top || e.lives() && slices.Contains(e.above(), top) {
+			return e
+		}
+	}
+	return nil
+}
+
+// mustMove is the oracle of the queue: where all that went has been spoken, a sweep leaves
+// nothing queued by one who may speak under a top that waits.
+func (m *model) mustMove() {
+	if m.delivered < len(m.out) {
+		return
+	}
+	if e := m.heir(m.top()); e != nil {
+		m.t.Errorf("a message of %s is queued, though %s waits for it; %q", e.id, m.top(), m.story)
+	}
 }
 
 // step does something to both and compares.
@@ -422,11 +459,13 @@ func (m *model) drain() {
 func (m *model) sweep() {
 	m.tell("sweep")
 	idle := m.idle() && !(m.parked() && m.parkedBy == m.top())
-	if idle || len(m.stack) > 0 && !m.lives(m.top()) || len(m.stack) == 0 && len(m.queue) > 0 {
+	heir := m.delivered == len(m.out) && m.heir(m.top()) != nil
+	if idle || len(m.stack) > 0 && !m.lives(m.top()) || len(m.stack) == 0 && len(m.queue) > 0 || heir {
 		m.settle("", m.idle())
 	}
 	m.rouse()
 	m.w.sweep(m.t)
+	m.mustMove()
 }
 
 func (m *model) compare() {

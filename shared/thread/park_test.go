@@ -178,3 +178,30 @@ func TestWhenToTryAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestASiblingsMessageGoesWhenTheThreadComesBackToTheirParent: two children that are
+// waited for speak one after the other, and their parent behind them.
+func TestASiblingsMessageGoesWhenTheThreadComesBackToTheirParent(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		th, a := w.open(t, "anna"), w.begin(t, "", false)
+		w.say(t, th, a, "a1")
+		b1, b2 := w.begin(t, a, true), w.begin(t, a, true)
+		w.say(t, th, b1, "b1")
+		w.queue(t, th, b2, "b2", 1)
+		grandchild := w.begin(t, b2, true)
+		w.queue(t, th, grandchild, "c", 2)
+		w.queue(t, th, a, "a2", 3)
+		w.complete(t, b1)
+		w.drain(t)
+		w.mustHaveSaid(t, "a1", "b1", "b2", "c")
+		if got := w.get(t, th); got.Lock.Holder != grandchild || got.Queued != 1 {
+			t.Errorf("it is held by %s, %d queued", got.Lock.Holder, got.Queued)
+		}
+		w.complete(t, grandchild)
+		w.complete(t, b2)
+		w.drain(t)
+		w.mustHaveSaid(t, "a1", "b1", "b2", "c", "a2")
+		w.complete(t, a)
+		w.mustHold(t, th)
+	})
+}

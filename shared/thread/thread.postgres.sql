@@ -32,11 +32,28 @@ SELECT t.id, t.active_execution_id FROM threads t
    FOR UPDATE SKIP LOCKED;
 
 -- name: Forgotten
--- Free threads, locked, for which something is queued.
+-- Threads, locked, for which something is queued and that are free, or whose holder waits
+-- and has nothing on its way, while one who may speak under it has.
+WITH RECURSIVE queued AS (
+  SELECT DISTINCT CAST(substr(q.order_key, 8) AS uuid) AS thread, q.execution_id AS asker
+    FROM outbox q
+   WHERE q.workspace_id = $1 AND q.status = 'queued' AND q.order_key LIKE 'thread:%'
+), above (asker, id, parent_id, inherits) AS (
+  SELECT a.asker, p.id, p.parent_id, p.can_inherit_lock
+    FROM (SELECT DISTINCT asker FROM queued) a
+    JOIN executions e ON e.workspace_id = $1 AND e.id = a.asker AND e.can_inherit_lock AND e.status IN ('running', 'waiting', 'parked')
+    JOIN executions p ON p.workspace_id = $1 AND p.id = e.parent_id AND p.status = 'waiting'
+  UNION ALL
+  SELECT a.asker, p.id, p.parent_id, p.can_inherit_lock
+    FROM above a
+    JOIN executions p ON p.workspace_id = $1 AND p.id = a.parent_id AND p.status = 'waiting'
+   WHERE a.inherits
+)
 SELECT t.id FROM threads t
- WHERE t.workspace_id = $1 AND t.active_execution_id IS NULL
-   AND t.id IN (SELECT CAST(substr(q.order_key, 8) AS uuid) FROM outbox q
-                 WHERE q.workspace_id = $1 AND q.status = 'queued' AND q.order_key LIKE 'thread:%')
+ WHERE t.workspace_id = $1
+   AND (t.active_execution_id IS NULL AND t.id IN (SELECT q.thread FROM queued q)
+     OR t.id IN (SELECT q.thread FROM queued q JOIN above a ON a.asker = q.asker AND a.id = t.active_execution_id)
+        AND NOT EXISTS (SELECT FROM outbox o WHERE o.workspace_id = $1 AND o.order_key = 'thread:' || t.id AND o.status IN ('ready', 'sending')))
  ORDER BY t.id
  LIMIT $2
    FOR UPDATE SKIP LOCKED;
@@ -102,12 +119,15 @@ UPDATE threads t SET
 
 -- name: Settle
 -- Who has threads when $3 has let go and the dead and the idle are gone: the next of the
--- stack, else the head of the queue, for its own send, else nobody.
-WITH head AS (
+-- stack, else the head of the queue, for its own send, else nobody. Where the next of the
+-- stack waits, the first who may speak under it (the rule of Take) and has something
+-- queued has the thread, unless what that one has queued itself comes before.
+WITH RECURSIVE head AS (
   SELECT t.*, coalesce(t.execution_locked_at <= lk_plus(lk_now(), $4), false) AS idle, t.parked_until > lk_now() AS parked
     FROM threads t
    WHERE t.workspace_id = $1 AND t.id IN (SELECT CAST(i.id AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i (id))
-     AND (CAST($3 AS uuid) IS NULL OR t.active_execution_id = $3)
+     AND (CAST($3 AS uuid) IS NULL OR t.active_execution_id = $3
+       OR EXISTS (SELECT FROM executions e WHERE e.workspace_id = $1 AND e.id = t.active_execution_id AND e.status = 'waiting'))
 ), stack AS (
   SELECT h.id AS thread, CAST(s.id AS uuid) AS id, s.n, h.idle, CASE WHEN h.parked AND CAST(s.id AS uuid) = h.parked_by THEN s.n END AS parked
     FROM head h CROSS JOIN LATERAL jsonb_array_elements_text(h.lock_stack) WITH ORDINALITY s (id, n)
@@ -125,9 +145,33 @@ WITH head AS (
            WHERE q.workspace_id = $1 AND q.order_key = 'thread:' || h.id AND q.status = 'queued' AND (q.expires_at IS NULL OR q.expires_at > lk_now())
            ORDER BY q.seq LIMIT 1) AS id
     FROM head h
+), asks AS (
+  SELECT l.thread, w.id AS top, q.execution_id AS asker, q.seq
+    FROM living l
+    JOIN executions w ON w.workspace_id = $1 AND w.id = CAST(l.stack ->> -1 AS uuid) AND w.status = 'waiting'
+    JOIN outbox q ON q.workspace_id = $1 AND q.order_key = 'thread:' || l.thread AND q.status = 'queued'
+                 AND (q.expires_at IS NULL OR q.expires_at > lk_now())
+), above (asker, id, parent_id, inherits) AS (
+  SELECT a.asker, p.id, p.parent_id, p.can_inherit_lock
+    FROM (SELECT DISTINCT asker FROM asks) a
+    JOIN executions e ON e.workspace_id = $1 AND e.id = a.asker AND e.can_inherit_lock AND e.status IN ('running', 'waiting', 'parked')
+    JOIN executions p ON p.workspace_id = $1 AND p.id = e.parent_id AND p.status = 'waiting'
+  UNION ALL
+  SELECT a.asker, p.id, p.parent_id, p.can_inherit_lock
+    FROM above a
+    JOIN executions p ON p.workspace_id = $1 AND p.id = a.parent_id AND p.status = 'waiting'
+   WHERE a.inherits
+), heirs AS (
+  SELECT DISTINCT ON (a.thread) a.thread, nullif(a.asker, a.top) AS id
+    FROM asks a
+   WHERE a.asker = a.top OR EXISTS (SELECT FROM above b WHERE b.asker = a.asker AND b.id = a.top)
+   ORDER BY a.thread, a.seq
 ), verdict AS (
-  SELECT d.thread, coalesce(l.stack, CASE WHEN d.id IS NULL THEN '[]' ELSE jsonb_build_array(d.id) END) AS stack
-    FROM heads d LEFT JOIN living l ON l.thread = d.thread
+  SELECT d.thread, CASE WHEN l.stack IS NULL AND d.id IS NULL THEN '[]'
+                        WHEN l.stack IS NULL THEN jsonb_build_array(d.id)
+                        WHEN h.id IS NULL THEN l.stack
+                        ELSE (l.stack - CAST(h.id AS text)) || to_jsonb(CAST(h.id AS text)) END AS stack
+    FROM heads d LEFT JOIN living l ON l.thread = d.thread LEFT JOIN heirs h ON h.thread = d.thread
 )
 UPDATE threads t SET
   active_execution_id = CAST(v.stack ->> -1 AS uuid), lock_stack = v.stack,

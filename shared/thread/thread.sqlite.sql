@@ -24,10 +24,26 @@ SELECT t.id, t.active_execution_id FROM threads t
  LIMIT $3;
 
 -- name: Forgotten
+WITH RECURSIVE queued AS MATERIALIZED (
+  SELECT DISTINCT substr(q.order_key, 8) AS thread, q.execution_id AS asker
+    FROM outbox q
+   WHERE q.workspace_id = $1 AND q.status = 'queued' AND q.order_key LIKE 'thread:%'
+), above (asker, id, parent_id, inherits) AS (
+  SELECT a.asker, p.id, p.parent_id, p.can_inherit_lock
+    FROM (SELECT DISTINCT asker FROM queued) a
+    JOIN executions e ON e.workspace_id = $1 AND e.id = a.asker AND e.can_inherit_lock AND e.status IN ('running', 'waiting', 'parked')
+    JOIN executions p ON p.workspace_id = $1 AND p.id = e.parent_id AND p.status = 'waiting'
+  UNION ALL
+  SELECT a.asker, p.id, p.parent_id, p.can_inherit_lock
+    FROM above a
+    JOIN executions p ON p.workspace_id = $1 AND p.id = a.parent_id AND p.status = 'waiting'
+   WHERE a.inherits
+)
 SELECT t.id FROM threads t
- WHERE t.workspace_id = $1 AND t.active_execution_id IS NULL
-   AND t.id IN (SELECT substr(q.order_key, 8) FROM outbox q
-                 WHERE q.workspace_id = $1 AND q.status = 'queued' AND q.order_key LIKE 'thread:%')
+ WHERE t.workspace_id = $1
+   AND (t.active_execution_id IS NULL AND t.id IN (SELECT q.thread FROM queued q)
+     OR t.id IN (SELECT q.thread FROM queued q JOIN above a ON a.asker = q.asker AND a.id = t.active_execution_id)
+        AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.workspace_id = $1 AND o.order_key = 'thread:' || t.id AND o.status IN ('ready', 'sending')))
  ORDER BY t.id
  LIMIT $2;
 
@@ -82,11 +98,12 @@ UPDATE threads SET
  WHERE workspace_id = $1 AND id = $2 AND v.stack IS NOT NULL;
 
 -- name: Settle
-WITH head AS (
+WITH RECURSIVE head AS (
   SELECT t.*, coalesce(t.execution_locked_at <= lk_plus(lk_now(), $4), false) AS idle, t.parked_until > lk_now() AS parked
     FROM threads t
    WHERE t.workspace_id = $1 AND t.id IN (SELECT i.value FROM json_each($2) i)
-     AND ($3 IS NULL OR t.active_execution_id = $3)
+     AND ($3 IS NULL OR t.active_execution_id = $3
+       OR EXISTS (SELECT 1 FROM executions e WHERE e.workspace_id = $1 AND e.id = t.active_execution_id AND e.status = 'waiting'))
 ), stack AS (
   SELECT h.id AS thread, s.value AS id, s.key AS n, h.idle, CASE WHEN h.parked AND s.value = h.parked_by THEN s.key END AS parked
     FROM head h, json_each(h.lock_stack) s
@@ -104,9 +121,34 @@ WITH head AS (
            WHERE q.workspace_id = $1 AND q.order_key = 'thread:' || h.id AND q.status = 'queued' AND (q.expires_at IS NULL OR q.expires_at > lk_now())
            ORDER BY q.seq LIMIT 1) AS id
     FROM head h
+), asks AS MATERIALIZED (
+  SELECT l.thread, w.id AS top, q.execution_id AS asker, q.seq
+    FROM living l
+    JOIN executions w ON w.workspace_id = $1 AND w.id = json_extract(l.stack, '$[#-1]') AND w.status = 'waiting'
+    JOIN outbox q ON q.workspace_id = $1 AND q.order_key = 'thread:' || l.thread AND q.status = 'queued'
+                 AND (q.expires_at IS NULL OR q.expires_at > lk_now())
+), above (asker, id, parent_id, inherits) AS (
+  SELECT a.asker, p.id, p.parent_id, p.can_inherit_lock
+    FROM (SELECT DISTINCT asker FROM asks) a
+    JOIN executions e ON e.workspace_id = $1 AND e.id = a.asker AND e.can_inherit_lock AND e.status IN ('running', 'waiting', 'parked')
+    JOIN executions p ON p.workspace_id = $1 AND p.id = e.parent_id AND p.status = 'waiting'
+  UNION ALL
+  SELECT a.asker, p.id, p.parent_id, p.can_inherit_lock
+    FROM above a
+    JOIN executions p ON p.workspace_id = $1 AND p.id = a.parent_id AND p.status = 'waiting'
+   WHERE a.inherits
+), heirs AS MATERIALIZED (
+  SELECT a.thread, nullif(a.asker, a.top) AS id, min(a.seq)
+    FROM asks a
+   WHERE a.asker = a.top OR EXISTS (SELECT 1 FROM above b WHERE b.asker = a.asker AND b.id = a.top)
+   GROUP BY a.thread
 ), verdict AS MATERIALIZED (
-  SELECT d.thread, coalesce(l.stack, CASE WHEN d.id IS NULL THEN json_array() ELSE json_array(d.id) END) AS stack
-    FROM heads d LEFT JOIN living l ON l.thread = d.thread
+  SELECT d.thread, CASE WHEN l.stack IS NULL AND d.id IS NULL THEN json_array()
+                        WHEN l.stack IS NULL THEN json_array(d.id)
+                        WHEN h.id IS NULL THEN l.stack
+                        ELSE json_insert((SELECT json_group_array(j.value ORDER BY j.key) FROM json_each(l.stack) j WHERE j.value <> h.id), '$[#]', h.id)
+                   END AS stack
+    FROM heads d LEFT JOIN living l ON l.thread = d.thread LEFT JOIN heirs h ON h.thread = d.thread
 )
 UPDATE threads SET
   active_execution_id = json_extract(v.stack, '$[#-1]'), lock_stack = v.stack,
