@@ -117,13 +117,24 @@ func (s *turn) cancel(ctx context.Context, tx *db.Tx, skills *skill.Set, e run.E
 	return err
 }
 
-// interrupted is what the thread keeps of a turn that was interrupted.
+// interrupted is what the thread keeps of a turn that was interrupted: what is done, what
+// may be, and what people have approved that is not made yet.
 func interrupted(said string, stays []Effect) string {
-	body := "(interrupted)"
-	for i, e := range stays {
-		body += []string{" done so far: ", ", "}[min(i, 1)] + e.Skill
+	skills := map[string][]string{}
+	for _, e := range stays {
+		skills[e.Status] = append(skills[e.Status], e.Skill)
 	}
-	return strings.TrimSpace(said + "\n\n" + body)
+	var lists []string
+	for _, list := range []struct{ status, head string }{
+		{string(run.Succeeded), "done so far"},
+		{string(run.Uncertain), "not known whether done"},
+		{string(approval.Approved), "approved, not made yet"},
+	} {
+		if of := skills[list.status]; len(of) > 0 {
+			lists = append(lists, list.head+": "+strings.Join(of, ", "))
+		}
+	}
+	return strings.TrimSpace(said + "\n\n(interrupted) " + strings.Join(lists, "; "))
 }
 
 // effect says what a call of the ended turn has brought about, and whether that is

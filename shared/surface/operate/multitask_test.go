@@ -98,10 +98,10 @@ func interrupted(t *testing.T, w *world, mode operate.Multitask) (first, second 
 	w.mustBeFree(t)
 	close(ended)
 	first = begun.end(t)
-	if first.Status != operate.Stalled || first.Reason != string(mode)+" by user:ada" || w.execution(t, first.Execution).Status != run.Cancelled {
+	if first.Status != run.Cancelled || first.Reason != string(mode)+" by user:ada" || w.execution(t, first.Execution).Status != run.Cancelled {
 		t.Errorf("the first ended as %+v", first)
 	}
-	if second.Status != operate.Completed || second.Answer != "Instead." {
+	if second.Status != run.Completed || second.Answer != "Instead." {
 		t.Errorf("the second ended as %+v", second)
 	}
 	w.mustBeFree(t)
@@ -186,7 +186,7 @@ func TestAnInterruptStandsBeforeTheLine(t *testing.T) {
 			t.Errorf("got %+v", third)
 		}
 		close(h.answer)
-		if first.end(t).Status != operate.Stalled || second.end(t).Answer != "Two." {
+		if first.end(t).Status != run.Cancelled || second.end(t).Answer != "Two." {
 			t.Errorf("got %+v and %+v", first.reply, second.reply)
 		}
 		w.mustBeFree(t)
@@ -234,7 +234,7 @@ func TestAnInterruptEndsWhatHasNotBegun(t *testing.T) {
 		first := w.saying(operate.Turn{Message: "Knock."})
 		<-w.knocking
 		second := w.said(t, operate.Turn{Message: "Stop.", Multitask: operate.Interrupt})
-		if first.end(t).Status != operate.Stalled {
+		if first.end(t).Status != run.Cancelled {
 			t.Errorf("the first is %+v", first.reply)
 		}
 		if n := 1 + len(w.knocking); n != 1 || len(second.NotUndone) != n || second.NotUndone[0].Skill != "knock" || second.NotUndone[0].Status != "uncertain" {
@@ -323,5 +323,28 @@ func TestATurnCanBeGivenUp(t *testing.T) {
 			t.Errorf("approvals %+v, %v", denied, err)
 		}
 		w.mustBeFree(t)
+	})
+}
+
+// TestTheNoteOfAnInterruptedTurnTellsWhatIsKnown interrupts a turn of which one call is
+// made, one is approved and not made yet, and one is under way.
+func TestTheNoteOfAnInterruptedTurnTellsWhatIsKnown(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.think(script(t, calls("", "note", `{"what":"x"}`), calls("", "pay", `{}`), calls("", "knock", `{}`), says("Stopped.")))
+		first := w.saying(operate.Turn{Message: "Do it."})
+		<-w.knocking
+		pending, _, err := w.Approvals.List(t.Context(), w.Workspace, all)
+		if err != nil || len(pending) != 1 {
+			t.Fatal(pending, err)
+		}
+		must(w.Approvals.Approve(t.Context(), w.Workspace, pending[0].ID, "user:ada", nil))(t)
+		w.said(t, operate.Turn{Message: "Stop.", Multitask: operate.Interrupt})
+		if got := first.end(t); got.Status != run.Cancelled {
+			t.Errorf("the first is %+v", got)
+		}
+		want := "assistant: (interrupted) done so far: note; not known whether done: knock; approved, not made yet: pay"
+		if got := w.spoken(t, first.reply.Thread); len(got) != 2 || got[1] != want {
+			t.Errorf("the thread is %q", got)
+		}
 	})
 }
