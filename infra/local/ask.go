@@ -60,7 +60,8 @@ func askVerb(flags *flag.FlagSet) action {
 			}
 			w.close(c.name)
 		}
-		if end.Status == "stalled" {
+		switch end.Status {
+		case "stalled", "failed", "cancelled":
 			return &exitError{code: exitFailed}
 		}
 		return nil

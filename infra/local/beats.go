@@ -50,6 +50,21 @@ func (b *beats) background(fn func(context.Context)) {
 	b.working.Go(func() { fn(b.process) })
 }
 
+// firstPatience is how long the first beat waits for what was taken up at the start:
+// a turn that goes on comes before it.
+const firstPatience = time.Minute
+
+// await waits until done is closed, for so long, or until the process is to end.
+func (b *beats) await(done <-chan struct{}) {
+	timer := time.NewTimer(firstPatience)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	case <-b.process.Done():
+	}
+}
+
 // keep beats at once and then on the schedule, until the process is to end. The
 // first beat is nobody's slot: it runs after each start and takes up what was left.
 func (b *beats) keep(first trace.ID) {

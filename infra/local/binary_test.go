@@ -92,9 +92,15 @@ func TestTheRealBinary(t *testing.T) {
 // start starts a dev of the binary in a home of its own.
 func start(t *testing.T, binary string) (*exec.Cmd, *running) {
 	t.Helper()
+	return startIn(t, binary, newHome(t))
+}
+
+// startIn starts a dev of the binary in a home.
+func startIn(t *testing.T, binary string, h home) (*exec.Cmd, *running) {
+	t.Helper()
 	d := &running{t: t, out: newWatched(), errs: newWatched()}
 	cmd := exec.CommandContext(t.Context(), binary, "dev")
-	cmd.Env = append(cmd.Environ(), newHome(t).environ...)
+	cmd.Env = append(cmd.Environ(), h.environ...)
 	cmd.Stdout, cmd.Stderr = d.out, d.errs
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"log/slog"
-	"os"
+	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -65,8 +65,10 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 		}
 	}()
 	heart := agent.Heartbeat(instance(), nil)
-	process, end := context.WithCancel(ctx)
+	process, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	end := func() { stop(reason.ErrStopped) }
 	defer end()
+	defer context.AfterFunc(ctx, end)()
 	b := &beats{process: process, end: end, run: heart.Run, every: cfg.HeartbeatEvery, log: log}
 	door, err := agent.Door(token, false, who)
 	if err != nil {
@@ -80,21 +82,48 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 	c.welcome(welcome{
 		cfg: cfg, url: urlOf(listener.Addr().String()), token: token, first: first, did: did, log: log,
 	})
-	b.working.Go(func() { b.keep(first) })
+	given, taken, err := agent.TakeUp(ctx, self().dead, b.background)
+	if err != nil {
+		return err
+	}
+	tellGiven(ctx, log, given)
+	b.working.Go(func() {
+		b.await(taken)
+		b.keep(first)
+	})
 	b.working.Go(func() {
 		b.tend(cfg.CoordinatorEvery, func(ctx context.Context) { agent.TendAll(ctx, b.background) })
+	})
+	b.working.Go(func() {
+		b.tend(lookForDead, func(ctx context.Context) { b.giveBack(ctx, agent) })
 	})
 	return serve(ctx, newServer(handler, log), listener, b)
 }
 
-// instance names this process in the holders of lanes.
-func instance() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "local"
+// lookForDead is how often it is looked whether another process of this host has died,
+// a verb for example, whose turn then goes on here.
+const lookForDead = 10 * time.Second
+
+// giveBack takes from processes that have died what they had, and goes on with it.
+func (b *beats) giveBack(ctx context.Context, agent *app.Agent) {
+	given, err := agent.GiveBack(ctx, self().dead)
+	tellGiven(ctx, b.log, given)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		b.log.WarnContext(ctx, "what dead processes had is left to expire", "error", err)
+	case given != (app.GivenBack{}):
+		agent.TendAll(ctx, b.background)
 	}
-	return fmt.Sprintf("%.60s-%d", host, os.Getpid())
 }
+
+func tellGiven(ctx context.Context, log *slog.Logger, given app.GivenBack) {
+	if given != (app.GivenBack{}) {
+		log.InfoContext(ctx, "taken over from a dead process", "lanes", given.Lanes, "rows", given.Rows, "turns", given.Turns)
+	}
+}
+
+// instance names this process in the holders of lanes.
+func instance() string { return self().String() }
 
 // valkey asks the live view whether it is there; nil where none is configured.
 func valkey(cfg app.Config) func(context.Context) error {

@@ -43,6 +43,13 @@ type line struct {
 
 // lines tell the events of a beat. What is not here is told as it is.
 var lines = map[string]func(event) line{
+	"taken over from a dead process": func(e event) line {
+		return line{spans: []span{{bold, "taken over "}, {plain, "from a process of this host that has died: " + join(
+			count(e.number("lanes"), "lane")+" freed", count(e.number("rows"), "claim")+" given back", count(e.number("turns"), "turn")+" to go on with")}}}
+	},
+	"turn goes on": func(e event) line {
+		return line{opens: true, spans: []span{{bold, "turn "}, {cyan, e.text("trace_id")}, {plain, fmt.Sprintf(" goes on, attempt %d", e.number("attempt"))}}}
+	},
 	"beat started": func(e event) line {
 		l := line{opens: true, spans: []span{{bold, "beat "}, {cyan, e.text("trace_id")}, {plain, " · " + count(e.number("objectives"), "objective") + " active"}}}
 		if attempt := e.number("attempt"); attempt > 1 {

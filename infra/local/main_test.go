@@ -195,3 +195,13 @@ func (w *watched) wait(t testing.TB, mark string) string {
 var _ io.Writer = (*watched)(nil)
 
 func (r *running) String() string { return fmt.Sprintf("stdout:\n%s\nstderr:\n%s", r.out, r.errs) }
+
+// eventually waits until something is so.
+func eventually(t testing.TB, so func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !so(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it is not so after a minute")
+		}
+	}
+}

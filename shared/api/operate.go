@@ -13,6 +13,8 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -35,15 +37,15 @@ type talkInput struct {
 
 // talkAnswer is what came of a turn; in a stream it is the data of done.
 type talkAnswer struct {
-	Answer      string         `json:"answer"`
-	Status      operate.Status `json:"status" enum:"completed,stalled,waiting" doc:"waiting: it goes on, after an approval or by itself, and its answer comes into the thread"`
-	Reason      string         `json:"reason,omitempty" doc:"Why it is not completed, or what its answer lacks"`
-	ExecutionID string         `json:"executionId" format:"uuid"`
-	TraceID     trace.ID       `json:"traceId"`
-	ThreadID    string         `json:"threadId,omitempty" format:"uuid"`
-	Usage       tokenUsage     `json:"usage"`
-	Approvals   []string       `json:"approvals,omitempty" doc:"What it waits for"`
-	NotUndone   []effectItem   `json:"notUndone,omitempty" doc:"Effects of the turn that was rolled back which stay"`
+	Answer      string       `json:"answer"`
+	Status      run.Status   `json:"status" enum:"completed,stalled,failed,waiting,parked,cancelled" doc:"Of its execution. waiting: it goes on after an approval; parked: by itself. Then its answer comes into the thread"`
+	Reason      string       `json:"reason,omitempty" doc:"Why it is not completed, or what its answer lacks"`
+	ExecutionID string       `json:"executionId" format:"uuid"`
+	TraceID     trace.ID     `json:"traceId"`
+	ThreadID    string       `json:"threadId,omitempty" format:"uuid"`
+	Usage       tokenUsage   `json:"usage"`
+	Approvals   []string     `json:"approvals,omitempty" doc:"What it waits for"`
+	NotUndone   []effectItem `json:"notUndone,omitempty" doc:"Effects of the turn that was rolled back which stay"`
 }
 
 type effectItem struct {
@@ -147,11 +149,12 @@ func (s *server) outlasting(ctx context.Context) (context.Context, context.Cance
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
 		until = deadline
 	}
-	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), until)
+	stoppable, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	ctx, cancel := context.WithDeadline(stoppable, until)
 	go func() {
 		select {
 		case <-s.Streams.Drain:
-			cancel()
+			stop(reason.ErrStopped)
 		case <-ctx.Done():
 		}
 	}()

@@ -290,7 +290,7 @@ func TestATurnIsCancelled(t *testing.T) {
 	var given struct{ Status string }
 	w.must(t, 200, http.MethodPost, "/api/v1/executions/"+running.Items[0].ID+"/cancel", `{}`, &given)
 	close(m.goOn)
-	if got := (<-ended).Body.String(); given.Status != "cancelled" || !strings.Contains(got, `"status":"stalled"`) {
+	if got := (<-ended).Body.String(); given.Status != "cancelled" || !strings.Contains(got, `"status":"cancelled"`) {
 		t.Errorf("it is %s, and answered %s", given.Status, got)
 	}
 	w.refused(t, 409, "ended", http.MethodPost, "/api/v1/executions/"+running.Items[0].ID+"/cancel", `{}`)

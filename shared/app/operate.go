@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"net/http"
+	"sync"
 
 	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
@@ -102,8 +103,10 @@ func (a *Agent) later(ctx context.Context, err error) {
 }
 
 // TendAll tends all workspaces. It sends in the background, in each at its own pace:
-// where a receiver hangs, the others need not wait, nor does the next call.
-func (a *Agent) TendAll(ctx context.Context, background func(func(context.Context))) {
+// where a receiver hangs, the others need not wait, nor does the next call. What it
+// answers is closed when all that it has begun has ended.
+func (a *Agent) TendAll(ctx context.Context, background func(func(context.Context))) <-chan struct{} {
+	var begun sync.WaitGroup
 	all, err := a.Workspaces.All(ctx)
 	if err != nil && ctx.Err() == nil {
 		a.core.Log.ErrorContext(ctx, "the workspaces could not be listed", "error", err)
@@ -113,11 +116,16 @@ func (a *Agent) TendAll(ctx context.Context, background func(func(context.Contex
 		if _, busy := a.sending.LoadOrStore(ws, true); busy {
 			continue
 		}
+		begun.Add(1)
 		background(func(ctx context.Context) {
+			defer begun.Done()
 			defer a.sending.Delete(ws)
 			a.sendDue(trace.WithWorkspace(ctx, string(ws)), ws)
 		})
 	}
+	ended := make(chan struct{})
+	background(func(context.Context) { begun.Wait(); close(ended) })
+	return ended
 }
 
 const (

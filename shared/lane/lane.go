@@ -43,7 +43,14 @@ func AutomationOf(n Name) (id string, ok bool) {
 const automations Name = "automation:"
 
 // Execution is the lane of whoever works on an execution that stands for itself.
-func Execution(id string) Name { return Name("execution:" + id) }
+func Execution(id string) Name { return executions + Name(id) }
+
+// ExecutionOf is the id of the execution whose lane it is; false: none's.
+func ExecutionOf(n Name) (id string, ok bool) {
+	return strings.CutPrefix(string(n), string(executions))
+}
+
+const executions Name = "execution:"
 
 // Memory is the lane of whoever writes an agent's memories.
 func Memory(agent string) Name { return Name("memory:" + agent) }

@@ -21,6 +21,11 @@ UPDATE agent_locks SET wanted_at = lk_now(), wanted_by = $4
 UPDATE agent_locks SET token = NULL, expires_at = lk_now(), wanted_at = NULL, wanted_by = NULL, execution_id = NULL
  WHERE workspace_id = $1 AND lane = $2 AND token IS NOT NULL AND expires_at > lk_now();
 
+-- name: ReleaseOf
+UPDATE agent_locks SET token = NULL, expires_at = lk_now(), wanted_at = NULL, wanted_by = NULL, execution_id = NULL
+ WHERE workspace_id = $1 AND lane = $2 AND locked_by = $3 AND token IS NOT NULL AND expires_at > lk_now()
+RETURNING lane;
+
 -- name: Sweep
 DELETE FROM agent_locks
  WHERE workspace_id = $1 AND expires_at < lk_plus((SELECT lk_now()), $2);

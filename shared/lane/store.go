@@ -21,6 +21,7 @@ var files embed.FS
 type queries struct {
 	Acquire, Renew, Release        db.Query
 	Peek, List, Want, Force, Sweep db.Query
+	ReleaseOf                      db.Query
 }
 
 // Store keeps the lanes of all workspaces.
@@ -397,6 +398,15 @@ func (s *Store) ForceRelease(ctx context.Context, tx *db.Tx, name Name) (bool, e
 		return false, fmt.Errorf("force the release of lane %s: %w", name, err)
 	}
 	return n > 0, nil
+}
+
+// ReleaseOf adds to a batch the end of a holder's hold on a lane: one that is known to
+// be dead, and whose name no other holder bears. It answers whether there was one, once
+// the batch is done.
+func (s *Store) ReleaseOf(b *db.Batch, name Name, dead Holder) *bool {
+	released := new(bool)
+	b.Each(func(db.Scan) error { *released = true; return nil }, s.q.ReleaseOf, name, dead)
+	return released
 }
 
 // idleKept is how long the row of an idle lane stays.

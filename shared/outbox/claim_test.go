@@ -344,3 +344,105 @@ func TestTopicsAreTheClaimants(t *testing.T) {
 		}
 	})
 }
+
+// The claim of a row whose handler ends by itself lives a few seconds longer than that,
+// and 35 seconds at most; another's as long as the sender says.
+func TestAClaimLivesForItsHandlersLimit(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		for limit, want := range map[time.Duration]time.Duration{10 * time.Second: 15 * time.Second, time.Hour: 35 * time.Second} {
+			id := w.enqueue(t, kick(limit.String()))[0]
+			w.drain(t, limited{limit, func(context.Context, outbox.Claimed) error {
+				e := w.get(t, id)
+				if lives := e.ClaimedUntil.Sub(e.UpdatedAt); lives < want || lives > want+time.Second {
+					t.Errorf("limit %s: the claim lives for %s, want %s", limit, lives, want)
+				}
+				return nil
+			}})
+		}
+		id := w.enqueue(t, kick("long"))[0]
+		w.drain(t, handler(func(context.Context, outbox.Claimed) error {
+			if e := w.get(t, id); e.ClaimedUntil.Sub(e.UpdatedAt) < lease {
+				t.Errorf("the claim of another lives until %s", e.ClaimedUntil)
+			}
+			return nil
+		}))
+	})
+}
+
+// limited is a handler whose tries end by themselves.
+type limited struct {
+	limit time.Duration
+	handler
+}
+
+func (l limited) Limit() time.Duration { return l.limit }
+
+func TestTheClaimsOfTheDeadAreGivenBack(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		ids := w.enqueue(t, kick("a"), kick("b"), kick("c"))
+		r := w.request(2)
+		r.Holder = "outbox gone"
+		got, err := w.s.Claim(t.Context(), r)
+		if err != nil || len(got) != 2 {
+			t.Fatal(got, err)
+		}
+		c := w.the(t) // another has it
+		var look, change db.Batch
+		by := w.s.Claimants(&look)
+		if err := w.DB.Read(t.Context(), w.Workspace, &look); err != nil || len(*by) != 2 {
+			t.Fatal(*by, err)
+		}
+		n := w.s.GiveBack(&change, "outbox gone")
+		if err := w.DB.Do(t.Context(), w.Workspace, &change); err != nil || *n != 2 {
+			t.Fatalf("given back %d: %v", *n, err)
+		}
+		w.mustBe(t, outbox.Sending, ids...)
+		again := w.claim(t, 10)
+		if len(again) != 2 || again[0].Attempt != 2 || again[1].Attempt != 2 {
+			t.Errorf("claimed again: %+v", again)
+		}
+		if err := w.s.Sent(t.Context(), c); err != nil {
+			t.Errorf("the other's claim: %v", err)
+		}
+		if err := w.s.Sent(t.Context(), got[0]); !errors.Is(err, outbox.ErrLost) {
+			t.Errorf("the old claim: %v", err)
+		}
+	})
+}
+
+func TestARowMayBeDueNow(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		row := kick("a")
+		row.Delay = time.Hour
+		w.enqueue(t, row)
+		if got := w.claim(t, 1); len(got) != 0 {
+			t.Fatal("it was due")
+		}
+		var b db.Batch
+		w.s.DueNow(&b, "a")
+		if err := w.DB.Do(t.Context(), w.Workspace, &b); err != nil {
+			t.Fatal(err)
+		}
+		w.the(t)
+	})
+}
+
+// A try that was put off for a known time is due then, and one that was left unfinished
+// at once; the first does not count.
+func TestWhenARowIsDueAgain(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		boom := errors.New("boom")
+		put := w.enqueue(t, kick("put off"))[0]
+		w.drain(t, handler(func(context.Context, outbox.Claimed) error { return outbox.LaterIn(10*time.Second, boom) }))
+		if e := w.get(t, put); e.Status != outbox.Ready || e.Attempts != 0 || e.DueAt.Sub(e.UpdatedAt) < 9*time.Second || e.DueAt.Sub(e.UpdatedAt) > 11*time.Second {
+			t.Errorf("put off: %+v", e)
+		}
+		row := kick("unfinished")
+		row.MaxAttempts = 3
+		id, tries := w.enqueue(t, row)[0], 0
+		got := w.drain(t, handler(func(context.Context, outbox.Claimed) error { tries++; return outbox.Unfinished(boom) }))
+		if e := w.get(t, id); e.Status != outbox.Failed || tries != 3 || got.Retried != 2 {
+			t.Errorf("%d tries, %+v, %+v", tries, got, e)
+		}
+	})
+}

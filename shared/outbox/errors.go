@@ -13,13 +13,29 @@ func Settled(as Status) error { return &SettledError{as} }
 
 // A LaterError says that a row can't be sent yet, and why: this try does not count,
 // however often it comes back.
-type LaterError struct{ Err error }
+type LaterError struct {
+	Err error
+	In  time.Duration // after which it is tried again; 0: up to five minutes
+}
 
 func (e *LaterError) Error() string { return e.Err.Error() }
 func (e *LaterError) Unwrap() error { return e.Err }
 
 // Later makes a [LaterError].
-func Later(err error) error { return &LaterError{err} }
+func Later(err error) error { return &LaterError{Err: err} }
+
+// LaterIn makes a [LaterError] of a row that can be sent after a known time.
+func LaterIn(d time.Duration, err error) error { return &LaterError{err, max(d, time.Millisecond)} }
+
+// An UnfinishedError says that a try came to its end before its work did: the row is
+// tried again at once, and the try counts.
+type UnfinishedError struct{ Err error }
+
+func (e *UnfinishedError) Error() string { return e.Err.Error() }
+func (e *UnfinishedError) Unwrap() error { return e.Err }
+
+// Unfinished makes an [UnfinishedError].
+func Unfinished(err error) error { return &UnfinishedError{err} }
 
 // A PermanentError says that no further try can send a row.
 type PermanentError struct{ Err error }

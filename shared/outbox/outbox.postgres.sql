@@ -14,10 +14,10 @@ SELECT count(*) FROM (
 -- name: Claim
 -- What can't be sent any more is ended instead.
 WITH due AS MATERIALIZED (
-  SELECT c.id, c.becomes, lk_plus(lk_now(), $7) AS until
+  SELECT c.id, c.becomes, lk_plus(lk_now(), coalesce(CAST(CAST($8 AS jsonb) ->> c.topic AS bigint), $7)) AS until
     FROM jsonb_array_elements_text(CAST($2 AS jsonb)) t (topic)
    CROSS JOIN LATERAL (
-     SELECT o.id, o.due_at,
+     SELECT o.id, o.topic, o.due_at,
             CASE WHEN o.status = 'sending' AND (o.expires_at <= lk_now() OR o.attempts >= o.max_attempts OR CAST($3 AS jsonb) ? o.topic) THEN 'uncertain'
                  WHEN o.expires_at <= lk_now() THEN 'expired'
                  ELSE 'sending' END AS becomes

@@ -14,6 +14,24 @@ UPDATE outbox SET status = 'superseded', updated_at = lk_now()
 UPDATE outbox SET status = 'superseded', updated_at = lk_now()
  WHERE workspace_id = $1 AND key = $2 AND status IN ('queued', 'ready');
 
+-- name: DueNow
+UPDATE outbox SET due_at = lk_now(), updated_at = lk_now()
+ WHERE workspace_id = $1 AND key = $2 AND status = 'ready' AND due_at > lk_now();
+
+-- name: DueAnew
+UPDATE outbox SET due_at = lk_now(), updated_at = lk_now()
+ WHERE workspace_id = $1 AND topic = $2 AND status = 'ready' AND due_at <= (SELECT lk_now());
+
+-- name: Claimants
+SELECT DISTINCT claimed_by FROM outbox
+ WHERE workspace_id = $1 AND status = 'sending' AND due_at > (SELECT lk_now());
+
+-- name: GiveBack
+-- The rows stay claimed until the next claim judges them: it knows what a try that was cut off may have done.
+UPDATE outbox SET due_at = lk_now(), claimed_until = lk_now(), updated_at = lk_now()
+ WHERE workspace_id = $1 AND claimed_by = $2 AND status = 'sending' AND due_at > lk_now()
+RETURNING id;
+
 -- name: Resend
 UPDATE outbox SET status = 'queued', seq = $4, attempts = 0, due_at = lk_now(), updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND order_key = $3 AND status IN ('failed', 'uncertain')

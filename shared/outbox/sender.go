@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,14 +34,23 @@ type Unkeyed interface {
 	Unkeyed() bool
 }
 
+// Limited is a handler whose tries end by themselves after so long: a row of its topic
+// is claimed for that and a few seconds, so that others have it soon where its sender
+// dies.
+type Limited interface {
+	Handler
+	Limit() time.Duration
+}
+
 // Sender hands rows to their handlers. It keeps nothing between runs and serves
 // several at once.
 type Sender struct {
 	Store    *Store
 	Handlers map[string]Handler // by topic
 	Holder   string             // who claims, readably
-	// Lease is how long a row is claimed for, a few seconds more than its handler
-	// has; 0: 5 minutes. What is left of the invocation shortens it.
+	// Lease is how long a row is claimed for whose handler is not [Limited], a few
+	// seconds more than that has; 0: 5 minutes. What is left of the invocation
+	// shortens both.
 	Lease time.Duration
 	Slog  *slog.Logger
 }
@@ -61,8 +71,9 @@ type Report struct {
 
 const (
 	defaultLease = 5 * time.Minute
-	leaseMargin  = 5 * time.Second // between a handler's end and its claim's, in which the row is marked
-	minLeft      = 5 * time.Second // of the invocation, for another row
+	longestBrief = 35 * time.Second // claim of a row whose handler is limited
+	leaseMargin  = 5 * time.Second  // between a handler's end and its claim's, in which the row is marked
+	minLeft      = 5 * time.Second  // of the invocation, for another row
 	endTimeout   = 3 * time.Second
 )
 
@@ -96,7 +107,7 @@ func (s *Sender) Drain(ctx context.Context, ws db.Workspace, limit int) (Report,
 		}
 		for _, c := range claimed {
 			r.Claimed++
-			if err := s.send(ctx, &r, c, request.Lease); err != nil {
+			if err := s.send(ctx, &r, c, cmp.Or(request.Leases[c.Topic], request.Lease)); err != nil {
 				return r, fmt.Errorf("send outbox row %s: %w", c.ID, err)
 			}
 		}
@@ -106,16 +117,19 @@ func (s *Sender) Drain(ctx context.Context, ws db.Workspace, limit int) (Report,
 // time sets how long the next row may take, and reports whether there is time for
 // one.
 func (s *Sender) time(ctx context.Context, r *Request) bool {
-	r.Lease = s.Lease
-	if r.Lease == 0 {
-		r.Lease = defaultLease
-	}
+	longest := MaxLease
 	if deadline, ok := ctx.Deadline(); ok {
 		left := time.Until(deadline)
 		if left < minLeft {
 			return false
 		}
-		r.Lease = min(r.Lease, left+leaseMargin)
+		longest = left + leaseMargin
+	}
+	r.Lease, r.Leases = min(cmp.Or(s.Lease, defaultLease), longest), map[string]time.Duration{}
+	for topic, h := range s.Handlers {
+		if l, ok := h.(Limited); ok {
+			r.Leases[topic] = min(l.Limit()+leaseMargin, longestBrief, longest)
+		}
 	}
 	return ctx.Err() == nil
 }
@@ -203,7 +217,7 @@ func (s *Sender) judge(c Claimed, err error) ending {
 		return ending{status: Failed, why: e}
 	}
 	if e, ok := errors.AsType[*LaterError](err); ok {
-		return ending{status: Ready, delay: backoff(math.MaxInt, s.Store.random()), uncounted: 1, why: e}
+		return ending{status: Ready, delay: cmp.Or(e.In, backoff(math.MaxInt, s.Store.random())), uncounted: 1, why: e}
 	}
 	return s.Store.retried(c, err)
 }
@@ -216,6 +230,10 @@ func (s *Sender) count(ctx context.Context, r *Report, c Claimed, e ending) {
 		return
 	case Ready:
 		r.Retried++
+		if later, ok := errors.AsType[*LaterError](e.why); ok {
+			s.Slog.DebugContext(ctx, "outbox row put off", "topic", c.Topic, "row", c.ID, "why", later)
+			return
+		}
 	case Uncertain:
 		r.Uncertain++
 	default:

@@ -23,6 +23,8 @@ var files embed.FS
 type queries struct {
 	Enqueue, Supersede, Withdraw db.Query
 	Due, Claim, End, Resend      db.Query
+	DueNow, DueAnew              db.Query
+	Claimants, GiveBack          db.Query
 	Get, List                    db.Query
 }
 
@@ -77,6 +79,34 @@ func (s *Store) Enqueue(ctx context.Context, b *db.Batch, r Row) (id string) {
 // sent.
 func (s *Store) Withdraw(b *db.Batch, key string) { b.Exec(s.q.Withdraw, key) }
 
+// DueNow queues that the row of a key, which waits for its time, is due at once.
+func (s *Store) DueNow(b *db.Batch, key string) { b.Exec(s.q.DueNow, key) }
+
+// DueAnew queues that the rows of a topic which are due, and were not claimed, are due
+// as of now.
+func (s *Store) DueAnew(b *db.Batch, topic string) { b.Exec(s.q.DueAnew, topic) }
+
+// Claimants adds to a batch a look at who has claimed rows that are being sent.
+func (s *Store) Claimants(b *db.Batch) *[]string {
+	found := new([]string)
+	b.Each(func(scan db.Scan) error {
+		var by string
+		err := scan(&by)
+		*found = append(*found, by)
+		return err
+	}, s.q.Claimants)
+	return found
+}
+
+// GiveBack queues the end of all claims of a claimant that is known to be dead: its
+// rows are found by the next claim, as if their leases had run out. It answers how
+// many there were, once the batch is done.
+func (s *Store) GiveBack(b *db.Batch, claimant string) *int {
+	n := new(int)
+	b.Each(func(db.Scan) error { *n++; return nil }, s.q.GiveBack, claimant)
+	return n
+}
+
 // maxDue is the most that [Store.Due] counts.
 const maxDue = 100
 
@@ -108,6 +138,19 @@ type Request struct {
 	Limit   int    // of rows
 	// Lease is how long the rows are the holder's; then others may have them.
 	Lease time.Duration
+	// Leases are those of topics that have one of their own.
+	Leases map[string]time.Duration
+}
+
+// leases is how long the rows of topics are claimed for, in milliseconds, as a JSON
+// argument.
+func (r Request) leases() string {
+	ms := make(map[string]int64, len(r.Leases))
+	for topic, d := range r.Leases {
+		ms[topic] = d.Milliseconds()
+	}
+	raw, _ := json.Marshal(ms) // numbers always have one
+	return string(raw)
 }
 
 const (
@@ -137,7 +180,7 @@ func (s *Store) claim(ctx context.Context, r Request) (claimed []Claimed, ended 
 		}
 		var rows []Entry
 		var b db.Batch
-		b.Each(collect(&rows), s.q.Claim, list(r.Topics), list(r.Unkeyed), min(r.Limit, maxClaim), clip(r.Holder, maxHolder), token.String(), r.Lease.Milliseconds())
+		b.Each(collect(&rows), s.q.Claim, list(r.Topics), list(r.Unkeyed), min(r.Limit, maxClaim), clip(r.Holder, maxHolder), token.String(), r.Lease.Milliseconds(), r.leases())
 		switch err := s.db.Do(ctx, r.Workspace, &b); {
 		case errors.Is(err, db.ErrUnique):
 			continue // another of an order key was sent again at this very moment
@@ -168,6 +211,9 @@ func (s *Store) SentIn(b *db.Batch, c Claimed) { s.endIn(b, c, ending{status: Se
 func (s *Store) retried(c Claimed, why error) ending {
 	if c.Last() {
 		return ending{status: Failed, why: why}
+	}
+	if _, ok := errors.AsType[*UnfinishedError](why); ok {
+		return ending{status: Ready, why: why}
 	}
 	delay := backoff(c.Attempt, s.random())
 	if asked, ok := errors.AsType[Delayed](why); ok {

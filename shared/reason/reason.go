@@ -135,7 +135,7 @@ func (r *Runner) Run(ctx context.Context, job Job) (Outcome, error) {
 	}
 	if err != nil && ctx.Err() != nil && !isLost(err) {
 		r.Slog.WarnContext(ctx, "run interrupted", "step", s.Steps, "error", err)
-		out, err = s.outcome(run.Parked, timeUp), nil
+		out, err = s.outcome(run.Parked, endOf(ctx)), nil
 	}
 	out.Unlogged = s.lines
 	return out, err
@@ -199,8 +199,16 @@ func (r *Runner) Paused(ctx context.Context, ws db.Workspace) string {
 	return ""
 }
 
-// timeUp is why a run is parked whose context has ended.
-const timeUp = "the time was up"
+// ErrStopped is the cause of a context that ends because its process is told to.
+var ErrStopped = errors.New("the server was stopped")
+
+// endOf is why a run is parked whose context has ended, or is about to.
+func endOf(ctx context.Context) string {
+	if errors.Is(context.Cause(ctx), ErrStopped) {
+		return ErrStopped.Error()
+	}
+	return "the time was up"
+}
 
 func deref(o *Outcome) (v Outcome) {
 	if o != nil {
@@ -297,7 +305,7 @@ func (r *Runner) modelFailed(ctx context.Context, s *state, err error) *Outcome 
 	var out Outcome
 	switch {
 	case ctx.Err() != nil:
-		out = s.outcome(run.Parked, timeUp)
+		out = s.outcome(run.Parked, endOf(ctx))
 		return &out
 	case isUnmetered(err):
 		out = s.outcome(run.Parked, "the budgets can't be reached")

@@ -45,7 +45,7 @@ func Deadline() Stop {
 		if ctx.Err() == nil && (!ok || time.Until(deadline) > p.LongestStep*3/2) {
 			return nil
 		}
-		return &Stopped{run.Parked, timeUp}
+		return &Stopped{run.Parked, endOf(ctx)}
 	}
 }
 

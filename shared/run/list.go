@@ -84,10 +84,15 @@ func (s *Store) Cancel(b *db.Batch, subject lane.Name, why string) {
 }
 
 // Ahead adds a count of the executions of a surface and a task, which their input
-// names, that began before one and are being worked on. One that has not begun yet
-// is behind them all.
+// names, that began before one and are being worked on, or were cut off and are about
+// to go on: a row of the outbox under the name of their subject is due within [Place]
+// of now. One that has not begun yet is behind them all.
 func (s *Store) Ahead(b *db.Batch, surface trace.Surface, task, id string) *int {
 	n := new(int)
-	b.One([]any{n}, s.q.Ahead, id, surface, task)
+	b.One([]any{n}, s.q.Ahead, id, surface, task, -Place.Milliseconds(), Place.Milliseconds())
 	return n
 }
+
+// Place is for how long an execution that was cut off keeps its place in line, should
+// nobody go on with it.
+const Place = 20 * time.Second

@@ -109,9 +109,16 @@ UPDATE executions SET status = 'cancelled', error = $3, updated_at = lk_now(), e
  WHERE workspace_id = $1 AND subject = $2 AND status IN ('running', 'waiting', 'parked');
 
 -- name: Ahead
--- What its lane shows to be worked on, of those that began before $2; where there is no such row yet, of all.
+-- What its lane shows to be worked on, or its row in the outbox to go on about now, of those that began before $2; where
+-- there is no such row yet, of all.
 SELECT count(*)
   FROM executions e
-  JOIN agent_locks l ON l.workspace_id = e.workspace_id AND l.lane = e.subject AND l.token IS NOT NULL AND l.expires_at > (SELECT lk_now())
- WHERE e.workspace_id = $1 AND e.surface = $3 AND e.subject IS NOT NULL AND e.status = 'running' AND e.input ->> 'task' = $4 AND e.id <> $2
+ WHERE e.workspace_id = $1 AND e.surface = $3 AND e.subject IS NOT NULL AND e.status IN ('running', 'parked')
+   AND e.input ->> 'task' = $4 AND e.id <> $2
+   AND (EXISTS (SELECT 1 FROM agent_locks l
+                 WHERE l.workspace_id = $1 AND l.lane = e.subject AND l.token IS NOT NULL AND l.expires_at > (SELECT lk_now()))
+     OR EXISTS (SELECT 1 FROM outbox k
+                 WHERE k.workspace_id = $1 AND k.key = e.subject
+                   AND (k.status = 'ready' AND k.due_at BETWEEN lk_plus(lk_now(), $5) AND lk_plus(lk_now(), $6)
+                     OR k.status = 'sending' AND k.updated_at > lk_plus(lk_now(), $5))))
    AND (e.created_at, e.id) < (coalesce((SELECT m.created_at FROM executions m WHERE m.workspace_id = $1 AND m.id = $2), lk_now()), $2);

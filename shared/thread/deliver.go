@@ -25,7 +25,8 @@ type Message struct {
 
 // Channel is a way to people outside. nil means that it took the message over; its
 // errors are those of an [outbox.Handler]. A channel that can't hand a message's key
-// on says so with a method Unkeyed() bool, as [outbox.Unkeyed] does. Safe for
+// on says so with a method Unkeyed() bool, as [outbox.Unkeyed] does; one whose calls
+// end sooner than after 30 seconds with a method Limit() time.Duration. Safe for
 // concurrent use.
 type Channel interface {
 	Name() string
@@ -57,6 +58,17 @@ type delivery struct {
 func (d delivery) Unkeyed() bool {
 	u, ok := d.channel.(interface{ Unkeyed() bool })
 	return ok && u.Unkeyed()
+}
+
+// deliveryLimit is how long a delivery may take over a channel that names no limit.
+const deliveryLimit = 30 * time.Second
+
+// Limit implements [outbox.Limited].
+func (d delivery) Limit() time.Duration {
+	if l, ok := d.channel.(interface{ Limit() time.Duration }); ok {
+		return l.Limit()
+	}
+	return deliveryLimit
 }
 
 // Handle sends a message. Once the channel has it, one transaction stores it among

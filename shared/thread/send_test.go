@@ -3,6 +3,7 @@ package thread_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -384,3 +385,34 @@ func TestAFullQueue(t *testing.T) {
 	w.drain(t)
 	w.say(t, th, a, "there is room again")
 }
+
+// TestADeliveryThatIsKilledIsRepeatedWithinAMinute has the sender die while the channel
+// has the message: the next one sends it within a minute, and the same again behind it.
+func TestADeliveryThatIsKilledIsRepeatedWithinAMinute(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		th, e := w.open(t, "anna"), w.begin(t, "", false)
+		w.say(t, th, e, "one")
+		w.say(t, th, e, "two")
+		died := make(chan struct{})
+		mortal := sends(func(context.Context, thread.Message) error { runtime.Goexit(); return nil })
+		go func() {
+			defer close(died)
+			s := w.sender()
+			s.Lease, s.Handlers = 0, w.threads.Handlers(mortal)
+			_, _ = s.Drain(t.Context(), w.Workspace, 10)
+		}()
+		<-died
+		w.Skew.Advance(25 * time.Second)
+		w.drain(t)
+		w.mustHaveSaid(t) // R5: not before the claim ends
+		w.Skew.Advance(35 * time.Second)
+		w.drain(t)
+		w.mustHaveSaid(t, "one", "two")
+	})
+}
+
+// sends is a channel of the ledger's name.
+type sends func(context.Context, thread.Message) error
+
+func (sends) Name() string                                       { return "ledger" }
+func (s sends) Send(ctx context.Context, m thread.Message) error { return s(ctx, m) }

@@ -23,8 +23,8 @@ import (
 // Config is asked with every call, so that nothing of AWS is before it is needed.
 type Config func(context.Context) (aws.Config, error)
 
-// callTime ends a call: a VPC without a way to the service would hang it.
-const callTime = 15 * time.Second
+// CallTime ends a call: a VPC without a way to the service would hang it.
+const CallTime = 15 * time.Second
 
 // Once makes one call to a service. Its error is classed as package channel says; of
 // what the service has said its text has the code alone.
@@ -39,7 +39,7 @@ func Once(ctx context.Context, service string, config Config, call func(context.
 	if c, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok {
 		cfg.HTTPClient = c.WithTransportOptions(func(t *http.Transport) { t.DisableKeepAlives = true })
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTime)
+	ctx, cancel := context.WithTimeout(ctx, CallTime)
 	defer cancel()
 	ctx, left := channel.Watch(ctx)
 	if err := call(ctx, cfg); err != nil {

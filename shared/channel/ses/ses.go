@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -30,6 +31,9 @@ func (*Channel) Name() string { return channel.NameEmail }
 
 // Unkeyed reports that a try which was cut off must not be repeated.
 func (*Channel) Unkeyed() bool { return true }
+
+// Limit is how long a try takes at most.
+func (*Channel) Limit() time.Duration { return amazon.CallTime }
 
 // Send sends a message as plain text. Its subject is the metadatum "subject", or how
 // the body begins.

@@ -4,6 +4,7 @@ package sns
 
 import (
 	"context"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sns"
@@ -21,6 +22,9 @@ func (*Channel) Name() string { return channel.NameSMS }
 
 // Unkeyed reports that a try which was cut off must not be repeated.
 func (*Channel) Unkeyed() bool { return true }
+
+// Limit is how long a try takes at most.
+func (*Channel) Limit() time.Duration { return amazon.CallTime }
 
 // Send sends a message, as several SMS if it is long.
 func (c *Channel) Send(ctx context.Context, m channel.Message) error {

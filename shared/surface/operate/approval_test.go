@@ -48,7 +48,7 @@ func TestATurnGoesOnHoursLater(t *testing.T) {
 				m := script(t, calls("", "pay", `{}`), says("It waits."), says("That is that."))
 				w.think(m)
 				r := w.said(t, operate.Turn{Message: "Pay."})
-				if r.Status != operate.Waiting || r.Answer != "It waits." || len(r.Approvals) != 1 || w.execution(t, r.Execution).Status != run.Waiting {
+				if r.Status != run.Waiting || r.Answer != "It waits." || len(r.Approvals) != 1 || w.execution(t, r.Execution).Status != run.Waiting {
 					t.Fatalf("got %+v", r)
 				}
 				w.mustBeFree(t)
@@ -141,7 +141,7 @@ func TestWhatIsSaidAfterWordsFromOutsideIsApproved(t *testing.T) {
 			entries, _, err := w.Threads.Outbox(t.Context(), w.Workspace, to, outbox.Filter{Limit: 10})
 			return must(entries, err)(t)
 		}
-		if r.Status != operate.Waiting || len(r.Approvals) != 1 || len(sent()) != 0 {
+		if r.Status != run.Waiting || len(r.Approvals) != 1 || len(sent()) != 0 {
 			t.Fatalf("got %+v, said %+v", r, sent())
 		}
 		must(w.Approvals.Approve(t.Context(), w.Workspace, r.Approvals[0], "user:ada", nil))(t)

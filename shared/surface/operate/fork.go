@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -92,10 +93,16 @@ func (o *Operate) Handle(ctx context.Context, c outbox.Claimed) error {
 		return err
 	})
 	if err == nil && status == run.Parked {
-		return fmt.Errorf("execution %s parked", e.ID) // it is tried again
+		return outbox.Unfinished(fmt.Errorf("execution %s parked", e.ID))
+	}
+	if busy, ok := errors.AsType[*lane.BusyError](err); ok { // whoever holds the lane works on it, or is dead
+		return outbox.LaterIn(max(time.Second, min(busy.Remaining, lookAgain)), err)
 	}
 	return err
 }
+
+// lookAgain is after how long it is looked again whether an execution is worked on.
+const lookAgain = 10 * time.Second
 
 // goOn goes on with an execution that is no turn, until it has ended.
 func (o *Operate) goOn(ctx context.Context, e run.Execution, hold *lane.Hold) (run.Status, error) {

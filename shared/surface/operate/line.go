@@ -34,42 +34,76 @@ func (s *turn) enter(ctx context.Context) (err error) {
 	if s.multitask == Interrupt || s.multitask == Rollback {
 		return s.takeOver(ctx)
 	}
-	var asked bool
-	for wait := firstPause; ; wait = min(2*wait, longestPause) {
-		var b db.Batch
-		ahead, present := s.Runs.Ahead(&b, trace.Operate, talking, s.exec.ID), s.Lanes.PeekIn(&b, lane.Operate)
-		if err := s.DB.Read(ctx, s.ws, &b); err != nil {
-			return err
-		}
-		if !present.Held() {
-			*present = lane.Info{Lane: lane.Operate} // who had it last says nothing
-		}
-		var busy error = &lane.BusyError{Info: *present}
-		if *ahead == 0 {
-			s.operate, busy = s.Lanes.Acquire(ctx, s.request())
-			if _, is := errors.AsType[*lane.BusyError](busy); !is {
-				return busy
-			}
-		}
+	busy, err := s.stand(ctx, func(ahead int, busy *lane.BusyError) error {
 		if s.multitask == Reject {
 			return busy
 		}
-		if held, ok := errors.AsType[*lane.BusyError](busy); ok && *ahead == 0 && !asked {
+		return s.queue(ctx, ahead)
+	})
+	if busy != nil {
+		return s.park(ctx)
+	}
+	return err
+}
+
+// follow takes lane operate for a turn that goes on, behind those that began before it.
+// A [lane.BusyError] says that it was not its turn for a while.
+func (s *turn) follow(ctx context.Context) error {
+	patient, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	busy, err := s.stand(patient, func(int, *lane.BusyError) error { return nil })
+	if busy != nil {
+		return busy
+	}
+	return err
+}
+
+// stand stands in line for lane operate until the turn has it. waits is told each time
+// that it does not, how many turns come before it, and may end that. busy is who has the
+// lane when the context ends.
+func (s *turn) stand(ctx context.Context, waits func(ahead int, busy *lane.BusyError) error) (busy *lane.BusyError, err error) {
+	var asked bool
+	for wait := firstPause; ; wait = min(2*wait, longestPause) {
+		ahead, busy, err := s.next(ctx)
+		if busy == nil {
+			return nil, err
+		}
+		if err := waits(ahead, busy); err != nil {
+			return nil, err
+		}
+		if ahead == 0 && !asked {
 			asked = true // who holds it, and is no turn, learns so at its next step
-			if err := s.Lanes.Want(ctx, s.ws, held.Info, string(s.hold.Holder)); err != nil {
-				return err
+			if err := s.Lanes.Want(ctx, s.ws, busy.Info, string(s.hold.Holder)); err != nil {
+				return nil, err
 			}
 		}
-		if err := s.queue(ctx, *ahead); err != nil {
-			return err
-		}
 		if err := s.Lanes.Ensure(ctx, s.hold, inLine); err != nil {
-			return err
+			return nil, err
 		}
 		if !pause(ctx, wait) {
-			return s.park(ctx)
+			return busy, nil
 		}
 	}
+}
+
+// next takes lane operate when no turn comes before this one. busy says who has it.
+func (s *turn) next(ctx context.Context) (ahead int, busy *lane.BusyError, err error) {
+	var b db.Batch
+	before, present := s.Runs.Ahead(&b, trace.Operate, talking, s.exec.ID), s.Lanes.PeekIn(&b, lane.Operate)
+	if err := s.DB.Read(ctx, s.ws, &b); err != nil {
+		return 0, nil, err
+	}
+	if !present.Held() {
+		*present = lane.Info{Lane: lane.Operate} // who had it last says nothing
+	}
+	if *before > 0 {
+		return *before, &lane.BusyError{Info: *present}, nil
+	}
+	s.operate, err = s.Lanes.Acquire(ctx, s.request())
+	if busy, is := errors.AsType[*lane.BusyError](err); is {
+		return 0, busy, nil
+	}
+	return 0, nil, err
 }
 
 // pause waits for about d, and reports whether the context still lives.
@@ -92,6 +126,7 @@ func (s *turn) park(ctx context.Context) error {
 		if err := s.Runs.Leave(tx, s.exec, run.Parked, encode(map[string]string{"reason": "it waits for the turns before it"}), ""); err != nil {
 			return err
 		}
+		s.Outbox.DueNow(tx.Later(), kickOf(s.exec.ID))
 		tx.Release(s.Lanes, s.hold)
 		return nil
 	})

@@ -125,16 +125,22 @@ func (o *Operate) Talk(ctx context.Context, ws db.Workspace, t Turn) (Reply, err
 }
 
 func (s *turn) run(ctx context.Context) error {
-	if err := s.enter(ctx); err != nil {
-		if errors.Is(err, db.ErrUncertain) || errors.Is(err, db.ErrUnavailable) {
-			s.operate = &lane.Hold{Workspace: s.ws, Lane: lane.Operate, Token: s.token}
-		}
+	if err := s.entered(s.enter(ctx)); err != nil {
 		return err
 	}
 	if err := s.begin(ctx); err != nil {
 		return err
 	}
 	return s.work(ctx)
+}
+
+// entered notes the hold that may have been granted without an answer, so that it is
+// given back.
+func (s *turn) entered(err error) error {
+	if errors.Is(err, db.ErrUncertain) || errors.Is(err, db.ErrUnavailable) {
+		s.operate = &lane.Hold{Workspace: s.ws, Lane: lane.Operate, Token: s.token}
+	}
+	return err
 }
 
 // start queues the rows of a turn: its thread, its execution, and a kick by which it
@@ -151,10 +157,15 @@ func (s *turn) start(ctx context.Context, tx lane.Tx) error {
 	}
 	s.Outbox.Enqueue(ctx, tx.Later(), outbox.Row{
 		Kind: outbox.Kick, Topic: Topic, Key: kickOf(s.exec.ID), Payload: encode(goesOn{s.exec.ID}), MaxAttempts: maxAttempts,
-		Delay: lane.Operate.TTL() + time.Minute, Trace: s.exec.Trace, Execution: s.exec.ID,
+		Delay: lookAfter, Trace: s.exec.Trace, Execution: s.exec.ID,
 	})
 	return nil
 }
+
+// lookAfter is when a turn's row in the outbox is due for the first time. Whoever has it
+// then looks whether the turn is still worked on, as its lane says, and after a while
+// again.
+const lookAfter = 30 * time.Second
 
 // maxAttempts is how often it is tried to go on with a turn, over an hour and more.
 const maxAttempts = 20
@@ -227,7 +238,7 @@ func (s *turn) leave(ctx context.Context) {
 
 // Reply is what came of a turn so far.
 type Reply struct {
-	Status    Status
+	Status    run.Status // of its execution; parked: it goes on by itself
 	Answer    string
 	Reason    string // why it is not completed, or what its answer lacks
 	Execution string
@@ -241,16 +252,6 @@ type Reply struct {
 	NotUndone []Effect
 }
 
-// Status is where a turn is.
-type Status string
-
-// The statuses of a turn.
-const (
-	Completed Status = "completed"
-	Stalled   Status = "stalled" // it ended without getting there, or was ended
-	Waiting   Status = "waiting" // it goes on: after an approval, or by itself
-)
-
 // replyOf reads how a turn stands.
 func replyOf(e run.Execution) Reply {
 	var result struct {
@@ -262,19 +263,19 @@ func replyOf(e run.Execution) Reply {
 	_ = json.Unmarshal(e.Result, &result) // none: it has not come that far
 	a, _ := askedOf(e)
 	r := Reply{
-		Status: Stalled, Answer: result.Answer, Reason: cmp.Or(result.Reason, e.Error), Execution: e.ID, Trace: e.Trace, Thread: a.Thread,
+		Status: e.Status, Answer: result.Answer, Reason: cmp.Or(result.Reason, e.Error), Execution: e.ID, Trace: e.Trace, Thread: a.Thread,
 		Prompt: e.PromptTokens, Completion: e.CompletionTokens,
 	}
 	switch e.Status {
-	case run.Completed:
-		r.Status = Completed
 	case run.Waiting:
-		r.Status, r.Approvals, r.Reason = Waiting, result.Waits, "a call waits for a person"
-	case run.Running, run.Parked:
-		r.Status, r.Reason = Waiting, cmp.Or(r.Reason, "it was cut off, and goes on by itself")
-	}
-	if r.Status == Stalled && result.Summary != "" {
-		r.Reason += "; " + result.Summary
+		r.Approvals, r.Reason = result.Waits, "a call waits for a person"
+	case run.Running, run.Parked: // one that was cut off runs no more
+		r.Status, r.Reason = run.Parked, cmp.Or(r.Reason, "it was cut off")+"; it goes on by itself"
+	case run.Stalled, run.Failed, run.Cancelled:
+		if result.Summary != "" {
+			r.Reason += "; " + result.Summary
+		}
+	case run.Completed:
 	}
 	return r
 }

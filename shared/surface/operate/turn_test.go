@@ -11,6 +11,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 )
@@ -20,7 +21,7 @@ func TestATurn(t *testing.T) {
 		m := script(t, calls("I note it.", "note", `{"what":"x"}`), says("It is ", "noted."), says("Still here."))
 		w.think(m)
 		r := w.said(t, operate.Turn{Message: "Note x."})
-		if r.Status != operate.Completed || r.Answer != "It is noted." || r.Prompt != 20 || r.Completion != 10 || r.Reason != "" || r.Thread == "" {
+		if r.Status != run.Completed || r.Answer != "It is noted." || r.Prompt != 20 || r.Completion != 10 || r.Reason != "" || r.Thread == "" {
 			t.Errorf("got %+v", r)
 		}
 		if e := w.execution(t, r.Execution); e.Status != run.Completed || e.Trace != r.Trace {
@@ -89,7 +90,7 @@ func TestATurnThatGetsNowhereStalls(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.think(script(t, calls("", "note", `{"what":"x"}`), calls("", "fly", `{}`), calls("", "fly", `{}`), calls("", "fly", `{}`)))
 		r := w.said(t, operate.Turn{Message: "Fly."})
-		if r.Status != operate.Stalled || !strings.Contains(r.Reason, "fly") || !strings.Contains(r.Reason, "done so far: note") {
+		if r.Status != run.Stalled || !strings.Contains(r.Reason, "fly") || !strings.Contains(r.Reason, "done so far: note") {
 			t.Errorf("got %+v", r)
 		}
 		if got := w.spoken(t, r.Thread); len(got) != 2 || !strings.HasPrefix(got[1], "assistant: (stopped: ") || !strings.Contains(got[1], "done so far: note") {
@@ -105,7 +106,7 @@ func TestAModelThatFailsEndsTheTurn(t *testing.T) {
 			return llm.Response{}, &llm.Error{Class: llm.ClassAuthentication, Provider: "script", Err: errors.New("a secret of theirs")}
 		}))
 		r := w.said(t, operate.Turn{Message: "Hello."})
-		if r.Status != operate.Stalled || !strings.Contains(r.Reason, "authentication") || strings.Contains(r.Reason, "theirs") || w.execution(t, r.Execution).Status != run.Failed {
+		if r.Status != run.Failed || !strings.Contains(r.Reason, "authentication") || strings.Contains(r.Reason, "theirs") || w.execution(t, r.Execution).Status != run.Failed {
 			t.Errorf("got %+v", r)
 		}
 		w.mustBeFree(t)
@@ -118,14 +119,14 @@ func TestATurnIsNeverWithoutAWord(t *testing.T) {
 		for _, c := range []struct {
 			stop         llm.StopReason
 			text         string
-			want         operate.Status
+			want         run.Status
 			reply, spoke string
 		}{
-			{llm.StopEndTurn, "", operate.Completed, "has said nothing", "has said nothing"},
-			{llm.StopRefusal, "", operate.Stalled, "declined", "(stopped: the model declined"},
-			{llm.StopOther, "", operate.Stalled, "broke off", "(stopped: the model broke off"},
-			{llm.StopMaxTokens, "", operate.Stalled, "before it had said anything", "(stopped: the model reached the limit"},
-			{llm.StopMaxTokens, "It was", operate.Completed, "cut off", "It was\n\n(the answer was cut off"},
+			{llm.StopEndTurn, "", run.Completed, "has said nothing", "has said nothing"},
+			{llm.StopRefusal, "", run.Failed, "declined", "(stopped: the model declined"},
+			{llm.StopOther, "", run.Failed, "broke off", "(stopped: the model broke off"},
+			{llm.StopMaxTokens, "", run.Stalled, "before it had said anything", "(stopped: the model reached the limit"},
+			{llm.StopMaxTokens, "It was", run.Completed, "cut off", "It was\n\n(the answer was cut off"},
 		} {
 			w.think(script(t, func(context.Context, llm.Request, func(string)) (llm.Response, error) {
 				r := text(c.text)
@@ -140,7 +141,7 @@ func TestATurnIsNeverWithoutAWord(t *testing.T) {
 				t.Errorf("%s, %q: the thread is %q", c.stop, c.text, got)
 			}
 			logged := slices.ContainsFunc(w.actions(t, "operate"), func(e activity.Entry) bool { return e.Execution == r.Execution })
-			if logged != (c.want == operate.Completed) {
+			if logged != (c.want == run.Completed) {
 				t.Errorf("%s, %q: logged as done: %v", c.stop, c.text, logged)
 			}
 		}
@@ -179,7 +180,7 @@ func TestThoseWhoMayNotApproveGetNoSkillThatNeedsIt(t *testing.T) {
 		for _, tool := range m.request(0).Tools {
 			offered = append(offered, tool.Name)
 		}
-		if r.Status != operate.Completed || slices.Contains(offered, "pay") || !slices.Contains(offered, "note") {
+		if r.Status != run.Completed || slices.Contains(offered, "pay") || !slices.Contains(offered, "note") {
 			t.Errorf("got %+v with %q", r, offered)
 		}
 		if waits, _, err := w.Approvals.List(t.Context(), w.Workspace, all); err != nil || len(waits) != 0 || w.paid != 0 {
@@ -198,22 +199,99 @@ func TestATurnWhoseTimeEndsGoesOnByItself(t *testing.T) {
 			return llm.Response{}, llm.Interrupted(ctx, "script")
 		}, says("Done.")))
 		r, err := w.Talk(ctx, w.Workspace, operate.Turn{Message: "Note x.", By: "user:ada"})
-		if err != nil || r.Status != operate.Waiting || w.execution(t, r.Execution).Status != run.Parked {
+		if err != nil || r.Status != run.Parked || w.execution(t, r.Execution).Status != run.Parked {
 			t.Fatalf("got %+v, %v", r, err)
 		}
 		w.mustBeFree(t)
-		if got := w.drain(t); got.Claimed != 0 {
-			t.Errorf("it goes on at once: %+v", got)
-		}
-		w.Skew.Advance(10 * time.Minute)
 		if got := w.drain(t); got.Sent != 1 {
-			t.Errorf("sent %+v", got)
+			t.Errorf("at once it sent %+v", got)
 		}
 		if e := w.execution(t, r.Execution); e.Status != run.Completed || e.Attempt != 2 || len(w.noted) != 1 {
 			t.Errorf("it is %+v, noted %q", e, w.noted)
 		}
 		if got := w.spoken(t, r.Thread); !slices.Equal(got, []string{"user: Note x.", "assistant: Done."}) {
 			t.Errorf("the thread is %q", got)
+		}
+		w.mustBeFree(t)
+	})
+}
+
+// TestATurnThatWasCutOffGoesOnBeforeALaterMessage has a message come before anybody went
+// on with a turn whose process had ended: it stands in line behind that.
+func TestATurnThatWasCutOffGoesOnBeforeALaterMessage(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		ctx, end := context.WithCancel(t.Context())
+		w.think(script(t, func(ctx context.Context, _ llm.Request, _ func(string)) (llm.Response, error) {
+			end()
+			<-ctx.Done()
+			return llm.Response{}, llm.Interrupted(ctx, "script")
+		}, says("One."), says("Two.")))
+		first, err := w.Talk(ctx, w.Workspace, operate.Turn{Message: "1", By: "user:ada"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		second := w.saying(operate.Turn{Message: "2", Thread: first.Thread})
+		<-second.begun // it stands in line
+		if got := w.drain(t); got.Sent != 1 {
+			t.Errorf("sent %+v", got)
+		}
+		if got := second.end(t); got.Answer != "Two." {
+			t.Errorf("the second got %+v", got)
+		}
+		want := []string{"user: 1", "assistant: One.", "user: 2", "assistant: Two."}
+		if got := w.spoken(t, first.Thread); !slices.Equal(got, want) {
+			t.Errorf("the thread is %q", got)
+		}
+		w.mustBeFree(t)
+	})
+}
+
+// TestALaterMessageDoesNotWaitForATurnThatNobodyTakesUp: the place in line of a turn that
+// was cut off is kept for a while only.
+func TestALaterMessageDoesNotWaitForATurnThatNobodyTakesUp(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		ctx, end := context.WithCancel(t.Context())
+		w.think(script(t, func(ctx context.Context, _ llm.Request, _ func(string)) (llm.Response, error) {
+			end()
+			<-ctx.Done()
+			return llm.Response{}, llm.Interrupted(ctx, "script")
+		}, says("Two."), says("One.")))
+		first, err := w.Talk(ctx, w.Workspace, operate.Turn{Message: "1", By: "user:ada"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Skew.Advance(run.Place + time.Second)
+		if got := w.said(t, operate.Turn{Message: "2"}); got.Answer != "Two." {
+			t.Errorf("the second got %+v", got)
+		}
+		if got := w.drain(t); got.Sent != 1 || w.execution(t, first.Execution).Status != run.Completed {
+			t.Errorf("sent %+v", got)
+		}
+		w.mustBeFree(t)
+	})
+}
+
+// TestATurnThatIsWorkedOnIsLeftToWhoDoes: whoever finds its row due looks again later,
+// as often as it takes, and no try counts.
+func TestATurnThatIsWorkedOnIsLeftToWhoDoes(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		h := newThinking()
+		w.think(script(t, h.then("One.")))
+		first := w.saying(operate.Turn{Message: "1"})
+		<-h.asked
+		for range 30 {
+			w.Skew.Advance(31 * time.Second / 4)
+			if got := w.drain(t); got.Sent+got.Failed > 0 {
+				t.Fatalf("sent %+v", got)
+			}
+		}
+		close(h.answer)
+		if got := first.end(t); got.Answer != "One." {
+			t.Errorf("got %+v", got)
+		}
+		w.Skew.Advance(time.Minute)
+		if got := w.drain(t); got != (outbox.Report{}) {
+			t.Errorf("then %+v", got)
 		}
 		w.mustBeFree(t)
 	})
@@ -239,7 +317,7 @@ func TestAKilledTurnIsTakenUp(t *testing.T) {
 		}
 		close(awake)
 		<-first.ended
-		if first.err != nil || first.reply.Status != operate.Completed || first.reply.Answer != "Done." {
+		if first.err != nil || first.reply.Status != run.Completed || first.reply.Answer != "Done." {
 			t.Errorf("the first is told %+v, %v", first.reply, first.err)
 		}
 		e := w.execution(t, id)

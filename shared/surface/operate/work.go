@@ -239,7 +239,9 @@ func (s *turn) end(ctx context.Context, job reason.Job, out reason.Outcome, took
 		if err := s.Reason.Close(ctx, tx, job, out); err != nil {
 			return err
 		}
-		if out.Status != run.Parked {
+		if out.Status == run.Parked {
+			s.Outbox.DueNow(tx.Later(), kickOf(s.exec.ID))
+		} else {
 			s.Outbox.Withdraw(tx.Later(), kickOf(s.exec.ID))
 			if body := answerOf(out); body != "" {
 				err := s.say(ctx, tx, s.Thread, thread.Spoken{
@@ -305,18 +307,18 @@ func (o *Operate) talkOn(ctx context.Context, e run.Execution, hold *lane.Hold) 
 	if waits, err := o.stillWaits(ctx, hold.Workspace, e); err != nil || waits {
 		return e.Status, err
 	}
-	var err error
-	if s.operate, err = o.Lanes.Take(ctx, s.request(), lane.Wait{Limit: patience}, nil); err != nil {
+	defer s.leave(ctx)
+	if err := s.entered(s.follow(ctx)); err != nil {
 		return "", err
 	}
-	defer s.leave(ctx)
-	err = o.Lanes.InHold(ctx, s.holds(), func(ctx context.Context, tx lane.Tx) error { return o.Runs.Resume(ctx, tx, &s.exec) })
+	err := o.Lanes.InHold(ctx, s.holds(), func(ctx context.Context, tx lane.Tx) error { return o.Runs.Resume(ctx, tx, &s.exec) })
 	if err != nil {
 		return "", err
 	}
 	if err := s.begin(ctx); err != nil {
 		return "", err
 	}
+	s.Slog.InfoContext(ctx, "turn goes on", "attempt", s.exec.Attempt, "thread", s.Thread)
 	err = s.work(ctx)
 	return s.exec.Status, err
 }

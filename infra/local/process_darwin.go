@@ -1,0 +1,33 @@
+package main
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// place is the host's present start. All processes of a Mac are counted in one space.
+func place() (boot, space string, ok bool) {
+	id, err := unix.Sysctl("kern.bootsessionuuid")
+	boot = strings.ToLower(strings.ReplaceAll(id, "-", ""))
+	return boot, "0", err == nil && boot != ""
+}
+
+// look says whether a process runs, and when it was started.
+func look(pid int) (started string, s state) {
+	if err := unix.Kill(pid, 0); errors.Is(err, unix.ESRCH) {
+		return "", gone
+	}
+	found, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
+	if err != nil || int(found.Proc.P_pid) != pid {
+		return "", hidden
+	}
+	const stopped = 5 // SZOMB: it has died, and whoever started it has not asked after it
+	if found.Proc.P_stat == stopped {
+		return "", gone
+	}
+	at := found.Proc.P_starttime
+	return strconv.FormatInt(at.Sec*1_000_000+int64(at.Usec), 36), alive
+}

@@ -1,0 +1,108 @@
+package app
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// GivenBack counts what was taken from processes that have died.
+type GivenBack struct {
+	Lanes int // holds that were ended
+	Rows  int // of the outbox, whose claims were ended
+	Turns int // of conversations, which go on
+}
+
+// maxHolds is how many live holds of a workspace are looked through.
+const maxHolds = 10_000
+
+// GiveBack ends the holds and the claims of processes that have died, in all workspaces,
+// so that what they worked on goes on at once and not when their leases end. dead must
+// be sure: what it answers true for can't write any more, and its name, as it stands in
+// holders, is no other process's. It is called by the local runner, which can know that
+// of processes of its own host.
+func (a *Agent) GiveBack(ctx context.Context, dead func(holder string) bool) (all GivenBack, err error) {
+	workspaces, err := a.Workspaces.All(ctx)
+	if err != nil {
+		return all, err
+	}
+	for _, ws := range workspaces {
+		one, err := a.giveBack(trace.WithWorkspace(ctx, string(ws)), ws, dead)
+		if err != nil {
+			return all, fmt.Errorf("give back what a dead process had: %w", err)
+		}
+		all.Lanes, all.Rows, all.Turns = all.Lanes+one.Lanes, all.Rows+one.Rows, all.Turns+one.Turns
+	}
+	return all, nil
+}
+
+func (a *Agent) giveBack(ctx context.Context, ws db.Workspace, dead func(string) bool) (done GivenBack, err error) {
+	held, err := a.Lanes.List(ctx, ws, maxHolds)
+	if err != nil {
+		return done, err
+	}
+	var look, change db.Batch
+	claimants := a.Outbox.Claimants(&look)
+	if err := a.core.DB.Read(ctx, ws, &look); err != nil {
+		return done, err
+	}
+	released := map[lane.Name]*bool{}
+	for _, h := range held {
+		if dead(string(h.Holder)) {
+			released[h.Lane] = a.Lanes.ReleaseOf(&change, h.Lane, h.Holder)
+			if id, ok := lane.ExecutionOf(h.Lane); ok {
+				a.Operate.GoOn(&change, id)
+			}
+		}
+	}
+	var rows []*int
+	for _, by := range *claimants {
+		if dead(by) {
+			rows = append(rows, a.Outbox.GiveBack(&change, by))
+		}
+	}
+	if len(released)+len(rows) == 0 {
+		return done, nil
+	}
+	if err := a.core.DB.Do(ctx, ws, &change); err != nil {
+		return done, err
+	}
+	for name, was := range released {
+		if *was {
+			done.Lanes++
+			if _, ok := lane.ExecutionOf(name); ok {
+				done.Turns++
+			}
+		}
+	}
+	for _, n := range rows {
+		done.Rows += *n
+	}
+	return done, nil
+}
+
+// TakeUp takes up what an earlier process has left: turns of conversations before
+// whatever comes now, messages, calls that were approved. It answers a channel that is
+// closed when all of that was tried once. What dead says is as for [Agent.GiveBack]. It
+// is called by the local runner before it serves.
+func (a *Agent) TakeUp(ctx context.Context, dead func(holder string) bool, background func(func(context.Context))) (GivenBack, <-chan struct{}, error) {
+	given, err := a.GiveBack(ctx, dead)
+	if err != nil {
+		return given, nil, err
+	}
+	workspaces, err := a.Workspaces.All(ctx)
+	if err != nil {
+		return given, nil, err
+	}
+	for _, ws := range workspaces {
+		var b db.Batch
+		a.Operate.KeepPlaces(&b)
+		if err := a.core.DB.Do(ctx, ws, &b); err != nil {
+			return given, nil, fmt.Errorf("keep the places of turns in line: %w", err)
+		}
+	}
+	return given, a.TendAll(ctx, background), nil
+}
