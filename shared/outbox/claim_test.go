@@ -353,7 +353,7 @@ func TestAClaimLivesForItsHandlersLimit(t *testing.T) {
 			id := w.enqueue(t, kick(limit.String()))[0]
 			w.drain(t, limited{limit, func(context.Context, outbox.Claimed) error {
 				e := w.get(t, id)
-				if lives := e.ClaimedUntil.Sub(e.UpdatedAt); lives < want || lives > want+time.Second {
+				if lives := e.ClaimedUntil.Sub(e.UpdatedAt); !about(lives, want) {
 					t.Errorf("limit %s: the claim lives for %s, want %s", limit, lives, want)
 				}
 				return nil
@@ -361,7 +361,7 @@ func TestAClaimLivesForItsHandlersLimit(t *testing.T) {
 		}
 		id := w.enqueue(t, kick("long"))[0]
 		w.drain(t, handler(func(context.Context, outbox.Claimed) error {
-			if e := w.get(t, id); e.ClaimedUntil.Sub(e.UpdatedAt) < lease {
+			if e := w.get(t, id); !about(e.ClaimedUntil.Sub(e.UpdatedAt), lease) {
 				t.Errorf("the claim of another lives until %s", e.ClaimedUntil)
 			}
 			return nil
@@ -434,7 +434,7 @@ func TestWhenARowIsDueAgain(t *testing.T) {
 		boom := errors.New("boom")
 		put := w.enqueue(t, kick("put off"))[0]
 		w.drain(t, handler(func(context.Context, outbox.Claimed) error { return outbox.LaterIn(10*time.Second, boom) }))
-		if e := w.get(t, put); e.Status != outbox.Ready || e.Attempts != 0 || e.DueAt.Sub(e.UpdatedAt) < 9*time.Second || e.DueAt.Sub(e.UpdatedAt) > 11*time.Second {
+		if e := w.get(t, put); e.Status != outbox.Ready || e.Attempts != 0 || !about(e.DueAt.Sub(e.UpdatedAt), 10*time.Second) {
 			t.Errorf("put off: %+v", e)
 		}
 		row := kick("unfinished")

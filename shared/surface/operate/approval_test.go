@@ -163,7 +163,7 @@ func TestAnEleventhCallDoesNotWaitToo(t *testing.T) {
 			calls("", "pay", `{}`), says("Enough."))
 		w.think(m)
 		r := w.said(t, operate.Turn{Message: "Pay eleven times."})
-		if r.Status != operate.Waiting || len(r.Approvals) != 10 || w.execution(t, r.Execution).Status != run.Waiting {
+		if r.Status != run.Waiting || len(r.Approvals) != 10 || w.execution(t, r.Execution).Status != run.Waiting {
 			t.Fatalf("got %+v", r)
 		}
 		if filed, _, err := w.Approvals.List(t.Context(), w.Workspace, all); err != nil || len(filed) != 10 {
@@ -204,7 +204,7 @@ func TestALookupLeadsToAnother(t *testing.T) {
 			found = nil
 			w.think(script(t, calls("", "lookup", `{"page":1}`), calls("", "lookup", `{"page":2}`), says("Found.")))
 			r := w.said(t, operate.Turn{Message: "Look it up.", By: by, Limited: limited})
-			if r.Status != operate.Completed || r.Answer != "Found." || !slices.Equal(found, []string{`{"page":1}`, `{"page":2}`}) {
+			if r.Status != run.Completed || r.Answer != "Found." || !slices.Equal(found, []string{`{"page":1}`, `{"page":2}`}) {
 				t.Errorf("%s: got %+v, looked up %q", by, r, found)
 			}
 		}
