@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os/user"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -159,6 +160,12 @@ type refusedError struct{ api.Problem }
 
 func (e *refusedError) Error() string {
 	said := []string{e.Detail}
+	if e.Holder != "" {
+		said[0] += " by " + e.Holder
+		if e.ExpiresAt != nil {
+			said[0] += ", until " + e.ExpiresAt.Local().Format(time.TimeOnly) + " at the latest"
+		}
+	}
 	for _, f := range e.Errors {
 		said = append(said, f.Location+": "+f.Message)
 	}

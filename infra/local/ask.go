@@ -51,6 +51,9 @@ func askVerb(flags *flag.FlagSet) action {
 				return err
 			}
 		} else {
+			if err := c.sayWhoHasIt(ctx, ask, *multitask); err != nil {
+				return err
+			}
 			w := &spoken{answered: answered{header: http.Header{}}, p: newPaper(c.out, c.environ), end: &end}
 			if err := ask.send(ctx, http.MethodPost, "/api/v1/operate", body, w); err != nil {
 				return err
@@ -66,6 +69,23 @@ func askVerb(flags *flag.FlagSet) action {
 		}
 		return nil
 	}
+}
+
+// sayWhoHasIt tells a person at once what their message waits for, if it does.
+func (c *console) sayWhoHasIt(ctx context.Context, ask *operator, multitask string) error {
+	if multitask != "" && multitask != "enqueue" {
+		return nil
+	}
+	var why struct {
+		Held    bool   `json:"held"`
+		Summary string `json:"summary"`
+	}
+	if _, err := ask.ask(ctx, http.MethodGet, "/api/v1/lanes/operate/why", nil, &why); err != nil || !why.Held {
+		return err
+	}
+	p := newPaper(c.out, c.environ)
+	p.print(true, span{dim, "Your message waits for its turn: " + why.Summary + "."})
+	return nil
 }
 
 // spoken prints a stream of events as they come; any other answer it keeps.

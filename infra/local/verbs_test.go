@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -540,4 +542,27 @@ func TestDoctor(t *testing.T) {
 	t.Run("configuration", func(t *testing.T) {
 		says(t, newHome(t, "LOG_LEVEL=loud", "DEMO=perhaps").must(exitFailed, "doctor").out, "LOG_LEVEL", "DEMO")
 	})
+}
+
+// TestAskSaysWhatItWaitsFor: a message behind another's turn says at once who has the
+// lane; one that is not to wait is refused with the same.
+func TestAskSaysWhatItWaitsFor(t *testing.T) {
+	h := newHome(t)
+	h.must(exitDone, "migrate")
+	hold(t, h, lane.Operate, "operate/another/op_x")
+	refused := h.must(exitFailed, "ask", "--multitask", "reject", "Hello")
+	says(t, refused.err, "the lane is held by operate/another/op_x, until ")
+	ctx, stop := context.WithCancel(t.Context())
+	out := newWatched()
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, []string{"lanekeeper", "ask", "Hello"}, h.environ, strings.NewReader(""), out, io.Discard)
+		out.end()
+	}()
+	says(t, out.wait(t, "Your message waits for its turn: "), "lane operate is held by operate/another/op_x", "it ends in")
+	h.must(exitDone, "locks", "release", "operate", "--reason", "test")
+	if code := <-ended; code != exitDone {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+	stop()
 }
