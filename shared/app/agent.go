@@ -8,7 +8,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"sync"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/approval"
@@ -61,8 +60,7 @@ type Agent struct {
 	Events      *live.Events
 	Operate     *operate.Operate
 
-	core    *Core
-	sending sync.Map // by workspace: whether what is due there is being sent
+	core *Core
 }
 
 // NewAgent wires an agent. instance names the process in holders. It is called by

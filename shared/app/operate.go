@@ -113,13 +113,9 @@ func (a *Agent) TendAll(ctx context.Context, background func(func(context.Contex
 	}
 	for _, ws := range all {
 		a.sweepThreads(trace.WithWorkspace(ctx, string(ws)), ws)
-		if _, busy := a.sending.LoadOrStore(ws, true); busy {
-			continue
-		}
 		begun.Add(1)
 		background(func(ctx context.Context) {
 			defer begun.Done()
-			defer a.sending.Delete(ws)
 			a.sendDue(trace.WithWorkspace(ctx, string(ws)), ws)
 		})
 	}

@@ -33,7 +33,7 @@ func TestStatementsAndRoundTrips(t *testing.T) {
 					t.Error(err)
 				}
 			}},
-			{"drain of one row", db.Stats{Statements: 3, RoundTrips: 3}, func() { w.drain(t, done) }}, // and the look that finds no other
+			{"drain of one row", db.Stats{Statements: 3, RoundTrips: 3}, func() { w.drain(t, done) }}, // and the look for the next of its order
 			{"idle drain", db.Stats{Statements: 1, RoundTrips: 1}, func() { w.drain(t, done) }},
 		} {
 			before := w.DB.Stats()
@@ -65,7 +65,7 @@ func TestClaimsAreServedByAnIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, args := range map[string][]any{
-		"outbox.Claim": {string(w.Workspace), `["test"]`, `[]`, 1, "me", "00000000-0000-7000-8000-000000000001", 1000, "{}"},
+		"outbox.Claim": {string(w.Workspace), `["test"]`, `[]`, 1, "me", "00000000-0000-7000-8000-000000000001", 1000, "{}", "[]"},
 		"outbox.Due":   {string(w.Workspace), `["test"]`, 100},
 	} {
 		q := queries[slices.IndexFunc(queries, func(q db.Query) bool { return q.Name() == name })]

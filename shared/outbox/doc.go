@@ -23,8 +23,8 @@
 //	comes back after its lease      is another's                   the old one can't mark it ([ErrLost])
 //
 // An attempt is counted before the handler gets the row, so that a row that kills
-// its process ends as uncertain. A sender claims one row at a time: a row that kills
-// costs no other an attempt. What has failed, or is uncertain, a person may have sent
+// its process ends as uncertain. A sender has up to eight rows in hand: a row that
+// kills costs those an attempt, too. What has failed, or is uncertain, a person may have sent
 // again ([Store.Resend]).
 //
 // # Order

@@ -27,6 +27,7 @@ WITH due AS MATERIALIZED (
           OR NOT EXISTS (SELECT FROM outbox e
                           WHERE e.workspace_id = $1 AND e.order_key = o.order_key AND e.status IN ('queued', 'ready', 'sending')
                             AND e.id <> o.id AND (e.seq < o.seq OR e.status = 'sending')))
+        AND NOT (CAST($9 AS jsonb) ? coalesce(o.receiver, o.topic))
       ORDER BY o.due_at, o.id
       LIMIT $4
         FOR UPDATE OF o SKIP LOCKED) c
@@ -49,7 +50,7 @@ UPDATE outbox o SET
  WHERE o.workspace_id = $1 AND o.id = due.id
 RETURNING o.id, o.kind, o.topic, o.key, o.order_key, o.seq, o.payload, o.format, o.status, o.attempts, o.max_attempts, o.due_at,
           o.claimed_by, o.claimed_until, o.last_error, o.supersede_key, o.expires_at, o.trace_id, o.execution_id,
-          o.created_at, o.updated_at, o.sent_at;
+          o.created_at, o.updated_at, o.sent_at, o.receiver;
 
 -- name: End
 SELECT 'ended' FROM lk_outbox_end($1, $2, $3, $4, $5, $6, $7);

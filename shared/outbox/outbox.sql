@@ -1,7 +1,7 @@
 -- name: Enqueue
 INSERT INTO outbox (workspace_id, id, kind, topic, key, order_key, seq, payload, format, status, max_attempts,
-  due_at, supersede_key, expires_at, trace_id, execution_id, created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, lk_plus(lk_now(), $12), $13, lk_plus(lk_now(), $14), $15, $16, lk_now(), lk_now())
+  due_at, supersede_key, expires_at, trace_id, execution_id, receiver, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, lk_plus(lk_now(), $12), $13, lk_plus(lk_now(), $14), $15, $16, $17, lk_now(), lk_now())
 ON CONFLICT (workspace_id, key) DO NOTHING;
 
 -- name: Supersede
@@ -39,13 +39,13 @@ UPDATE outbox SET status = 'queued', seq = $4, attempts = 0, due_at = lk_now(), 
 
 -- name: Get
 SELECT id, kind, topic, key, order_key, seq, payload, format, status, attempts, max_attempts, due_at,
-       claimed_by, claimed_until, last_error, supersede_key, expires_at, trace_id, execution_id, created_at, updated_at, sent_at
+       claimed_by, claimed_until, last_error, supersede_key, expires_at, trace_id, execution_id, created_at, updated_at, sent_at, receiver
   FROM outbox
  WHERE workspace_id = $1 AND id = $2;
 
 -- name: List
 SELECT id, kind, topic, key, order_key, seq, payload, format, status, attempts, max_attempts, due_at,
-       claimed_by, claimed_until, last_error, supersede_key, expires_at, trace_id, execution_id, created_at, updated_at, sent_at
+       claimed_by, claimed_until, last_error, supersede_key, expires_at, trace_id, execution_id, created_at, updated_at, sent_at, receiver
   FROM outbox
  WHERE workspace_id = $1
    AND (CAST($2 AS text) IS NULL OR status = $2)

@@ -38,11 +38,12 @@ UPDATE outbox SET
          OR NOT EXISTS (SELECT 1 FROM outbox e
                          WHERE e.workspace_id = $1 AND e.order_key = o.order_key AND e.status IN ('queued', 'ready', 'sending')
                            AND e.id <> o.id AND (e.seq < o.seq OR e.status = 'sending')))
+       AND coalesce(o.receiver, o.topic) NOT IN (SELECT f.value FROM json_each($9) f)
      ORDER BY o.due_at, o.id
      LIMIT $4) AS due
  WHERE workspace_id = $1 AND id = due.row_id
 RETURNING id, kind, topic, key, order_key, seq, payload, format, status, attempts, max_attempts, due_at,
-          claimed_by, claimed_until, last_error, supersede_key, expires_at, trace_id, execution_id, created_at, updated_at, sent_at;
+          claimed_by, claimed_until, last_error, supersede_key, expires_at, trace_id, execution_id, created_at, updated_at, sent_at, receiver;
 
 -- name: End
 UPDATE outbox SET

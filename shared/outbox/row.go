@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"time"
@@ -64,9 +65,12 @@ type Row struct {
 	OrderKey string
 	// Seq is the place among them, from 1; who gives it has locked something that
 	// others who do would lock too.
-	Seq     int64
-	Payload json.RawMessage
-	Format  int // of the payload; 0: 1
+	Seq int64
+	// Receiver is who gets it, so that one that is slow does not hold up others; empty:
+	// the same for all of its topic.
+	Receiver string
+	Payload  json.RawMessage
+	Format   int // of the payload; 0: 1
 	// MaxAttempts is how often it is tried; 0: 8.
 	MaxAttempts int
 	// SupersedeKey has open rows of the same key that are not being sent give way.
@@ -112,20 +116,24 @@ type Claimed struct {
 	token string
 }
 
+// receiver is whose place among those that are sent at once the row takes.
+func (c Claimed) receiver() string { return cmp.Or(c.Receiver, c.Topic) }
+
 // Last reports whether this is the last try.
 func (c Claimed) Last() bool { return c.Attempt >= c.MaxAttempts }
 
 func collect(into *[]Entry) func(db.Scan) error {
 	return func(scan db.Scan) error {
 		var e Entry
-		var order, by, message, supersede, execution *string
+		var order, by, message, supersede, execution, receiver *string
 		var seq *int64
 		if err := scan(&e.ID, &e.Kind, &e.Topic, &e.Key, &order, &seq, &e.Payload, &e.Format, &e.Status, &e.Attempts, &e.MaxAttempts, &e.DueAt,
-			&by, &e.ClaimedUntil, &message, &supersede, &e.ExpiresAt, &e.Trace, &execution, &e.CreatedAt, &e.UpdatedAt, &e.SentAt); err != nil {
+			&by, &e.ClaimedUntil, &message, &supersede, &e.ExpiresAt, &e.Trace, &execution, &e.CreatedAt, &e.UpdatedAt, &e.SentAt, &receiver); err != nil {
 			return err
 		}
 		e.OrderKey, e.Seq, e.ClaimedBy, e.LastError = value(order), value(seq), value(by), value(message)
 		e.SupersedeKey, e.Execution = value(supersede), value(execution)
+		e.Receiver = value(receiver)
 		*into = append(*into, e)
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"math"
 	"runtime/debug"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -42,8 +43,8 @@ type Limited interface {
 	Limit() time.Duration
 }
 
-// Sender hands rows to their handlers. It keeps nothing between runs and serves
-// several at once.
+// Sender hands rows to their handlers. It serves several runs at once, which share the
+// places of a workspace, and must not be copied.
 type Sender struct {
 	Store    *Store
 	Handlers map[string]Handler // by topic
@@ -53,6 +54,17 @@ type Sender struct {
 	// shortens both.
 	Lease time.Duration
 	Slog  *slog.Logger
+
+	mu     sync.Mutex
+	places map[db.Workspace]*places // those that have some
+}
+
+// plus is two reports as one.
+func (r Report) plus(o Report) Report {
+	return Report{
+		Claimed: r.Claimed + o.Claimed, Sent: r.Sent + o.Sent, Retried: r.Retried + o.Retried, Failed: r.Failed + o.Failed,
+		Uncertain: r.Uncertain + o.Uncertain, Expired: r.Expired + o.Expired, Lost: r.Lost + o.Lost, More: r.More || o.More,
+	}
 }
 
 // Report counts what became of rows.
@@ -79,40 +91,6 @@ const (
 
 // Topics are those that have a handler.
 func (s *Sender) Topics() []string { return slices.Sorted(maps.Keys(s.Handlers)) }
-
-// Drain sends what is due, row by row, until nothing is, limit rows were claimed,
-// or little is left of the context's time. An error says that the outbox could not
-// be read or written, or that the context has ended; the rows are then found by
-// whoever comes next. Nothing of it runs once it has returned.
-func (s *Sender) Drain(ctx context.Context, ws db.Workspace, limit int) (Report, error) {
-	var r Report
-	request := Request{Workspace: ws, Topics: s.Topics(), Holder: s.Holder, Limit: 1}
-	for topic, h := range s.Handlers {
-		if unkeyed(h) {
-			request.Unkeyed = append(request.Unkeyed, topic)
-		}
-	}
-	if len(request.Topics) == 0 {
-		return r, nil
-	}
-	for {
-		if r.Claimed >= limit || !s.time(ctx, &request) {
-			r.More = true
-			return r, ctx.Err()
-		}
-		claimed, ended, err := s.Store.claim(ctx, request)
-		s.ended(ctx, &r, ended)
-		if err != nil || len(claimed) == 0 {
-			return r, err
-		}
-		for _, c := range claimed {
-			r.Claimed++
-			if err := s.send(ctx, &r, c, cmp.Or(request.Leases[c.Topic], request.Lease)); err != nil {
-				return r, fmt.Errorf("send outbox row %s: %w", c.ID, err)
-			}
-		}
-	}
-}
 
 // time sets how long the next row may take, and reports whether there is time for
 // one.

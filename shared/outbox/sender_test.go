@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -150,6 +151,7 @@ func TestADrainEndsAtItsLimit(t *testing.T) {
 		var l ledger
 		h := handler(func(_ context.Context, c outbox.Claimed) error { l.effect(c.Key); return nil })
 		r, err := w.sender(h).Drain(t.Context(), w.Workspace, 2)
+		slices.Sort(l.keys)
 		if want := (outbox.Report{Claimed: 2, Sent: 2, More: true}); err != nil || r != want || strings.Join(l.keys, "") != "ab" {
 			t.Errorf("%+v, %v: %v", r, err, l.keys)
 		}
@@ -160,7 +162,7 @@ func TestADrainEndsAtItsLimit(t *testing.T) {
 func TestADrainEndsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, dbtest.New(t, dbtest.OnSQLite))
-		w.enqueue(t, kick("a"), kick("b"), kick("c"), kick("d"))
+		w.enqueue(t, ordered("a", "o", 1), ordered("b", "o", 2), ordered("c", "o", 3), ordered("d", "o", 4))
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
 		var had []time.Duration
@@ -183,7 +185,7 @@ func TestADrainEndsInTime(t *testing.T) {
 
 func TestAHandlerThatIsCutOffIsWrittenDown(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
-		id := w.enqueue(t, kick("a"), kick("b"))[0]
+		id := w.enqueue(t, ordered("a", "o", 1), ordered("b", "o", 2))[0]
 		ctx, cancel := context.WithCancel(t.Context())
 		h := handler(func(ctx context.Context, _ outbox.Claimed) error {
 			cancel()
@@ -329,4 +331,82 @@ func TestTheLogSaysWhatBecameOfARow(t *testing.T) {
 	if strings.Contains(b.String(), "caller") {
 		t.Errorf("the key is logged: %s", b.String())
 	}
+}
+
+// A receiver that is slow holds up neither others nor more places than its share, and
+// rows of one order key go one after the other all the same.
+func TestASlowReceiverHoldsNobodyUp(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		for i := range 15 {
+			row := ordered(numbered(i), "slow"+numbered(i), 1)
+			row.Receiver = "slow.example"
+			w.enqueue(t, row)
+		}
+		for i := range 3 {
+			row := ordered("fast"+numbered(i), "fast", int64(i+1))
+			row.Receiver = "fast.example"
+			w.enqueue(t, row)
+		}
+		var l ledger
+		let, begun, fast := make(chan struct{}), make(chan struct{}, 20), make(chan struct{}, 3)
+		ended := make(chan outbox.Report)
+		go func() {
+			ended <- w.drain(t, handler(func(_ context.Context, c outbox.Claimed) error {
+				if c.Receiver == "slow.example" {
+					begun <- struct{}{}
+					<-let
+				} else {
+					l.effect(c.Key)
+					fast <- struct{}{}
+				}
+				return nil
+			}))
+		}()
+		for range 3 {
+			<-fast // while the others stand
+		}
+		for range 4 {
+			<-begun
+		}
+		if n := len(begun); n > 3 {
+			t.Errorf("%d rows of the slow one are in hand", 4+n)
+		}
+		close(let)
+		if r := <-ended; r.Sent != 18 {
+			t.Errorf("sent %+v", r)
+		}
+		want := []string{"fast" + numbered(0), "fast" + numbered(1), "fast" + numbered(2)}
+		if diff := cmp.Diff(want, l.keys); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// What is queued while a row is being handled goes with the next run, which does not wait.
+func TestTwoRunsShareThePlaces(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		w.enqueue(t, kick("long"))
+		let, begun := make(chan struct{}), make(chan string, 2)
+		s := w.sender(handler(func(_ context.Context, c outbox.Claimed) error {
+			begun <- c.Key
+			if c.Key == "long" {
+				<-let
+			}
+			return nil
+		}))
+		ended := make(chan error)
+		go func() {
+			_, err := s.Drain(t.Context(), w.Workspace, 10)
+			ended <- err
+		}()
+		<-begun
+		w.enqueue(t, kick("short"))
+		if r, err := s.Drain(t.Context(), w.Workspace, 10); err != nil || r.Sent != 1 || <-begun != "short" {
+			t.Errorf("the second run: %+v, %v", r, err)
+		}
+		close(let)
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 }

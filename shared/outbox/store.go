@@ -68,7 +68,7 @@ func (s *Store) Enqueue(ctx context.Context, b *db.Batch, r Row) (id string) {
 	}
 	b.Exec(s.q.Enqueue, r.ID, r.Kind, r.Topic, r.Key, db.Null(r.OrderKey), db.Null(r.Seq), r.Payload, cmp.Or(r.Format, firstFormat),
 		status, cmp.Or(r.MaxAttempts, defaultAttempts), r.Delay.Milliseconds(), db.Null(r.SupersedeKey), db.Null(r.TTL.Milliseconds()),
-		r.Trace, db.Null(r.Execution))
+		r.Trace, db.Null(r.Execution), db.Null(r.Receiver))
 	if r.SupersedeKey != "" {
 		b.Exec(s.q.Supersede, r.ID, r.SupersedeKey)
 	}
@@ -140,6 +140,8 @@ type Request struct {
 	Lease time.Duration
 	// Leases are those of topics that have one of their own.
 	Leases map[string]time.Duration
+	// Full are receivers whose rows are passed over.
+	Full []string
 }
 
 // leases is how long the rows of topics are claimed for, in milliseconds, as a JSON
@@ -180,7 +182,7 @@ func (s *Store) claim(ctx context.Context, r Request) (claimed []Claimed, ended 
 		}
 		var rows []Entry
 		var b db.Batch
-		b.Each(collect(&rows), s.q.Claim, list(r.Topics), list(r.Unkeyed), min(r.Limit, maxClaim), clip(r.Holder, maxHolder), token.String(), r.Lease.Milliseconds(), r.leases())
+		b.Each(collect(&rows), s.q.Claim, list(r.Topics), list(r.Unkeyed), min(r.Limit, maxClaim), clip(r.Holder, maxHolder), token.String(), r.Lease.Milliseconds(), r.leases(), list(r.Full))
 		switch err := s.db.Do(ctx, r.Workspace, &b); {
 		case errors.Is(err, db.ErrUnique):
 			continue // another of an order key was sent again at this very moment

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 
@@ -120,7 +121,7 @@ func (s *Store) Send(ctx context.Context, tx run.Tx, m Outgoing) (Sent, error) {
 	}
 	row := outbox.Row{
 		ID: id, Kind: outbox.Message, Topic: Topic(t.after[0].Channel), Key: key, OrderKey: orderKey(m.Thread), Seq: seq,
-		Payload: raw, Execution: m.Execution, Trace: n.trace, Queued: queued, TTL: m.TTL,
+		Payload: raw, Receiver: receiver(t.after[0]), Execution: m.Execution, Trace: n.trace, Queued: queued, TTL: m.TTL,
 	}
 	if m.SupersedeKey != "" {
 		row.SupersedeKey = orderKey(m.Thread) + ":" + m.SupersedeKey
@@ -133,6 +134,15 @@ func (s *Store) Send(ctx context.Context, tx run.Tx, m Outgoing) (Sent, error) {
 		s.settle(tx.Later(), "", nil, m.Thread)
 	}
 	return s.place(ctx, tx, id)
+}
+
+// receiver is who gets a thread's messages: the host of a URL, else whoever serves the
+// channel.
+func receiver(t Thread) string {
+	if u, err := url.Parse(t.Address); err == nil && u.Host != "" {
+		return Topic(t.Channel) + ":" + strings.ToLower(u.Host)
+	}
+	return ""
 }
 
 // Resend queues a message again that has failed, or is uncertain, behind all that are

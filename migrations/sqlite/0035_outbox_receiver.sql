@@ -1,0 +1,7 @@
+-- Whom a row of the outbox is for, so that a receiver that is slow does not hold up others.
+
+-- +goose Up
+ALTER TABLE outbox ADD COLUMN receiver TEXT; -- null: the same for all of its topic
+
+-- +goose Down
+ALTER TABLE outbox DROP COLUMN receiver;
