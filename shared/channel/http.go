@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -38,7 +39,10 @@ type posted struct {
 	Metadata map[string]string `json:"metadata"`
 }
 
-const maxPosted = 2 << 20 // bytes
+const (
+	maxPosted = 2 << 20  // bytes
+	maxAnswer = 64 << 10 // bytes of an answer that are read
+)
 
 // Name is "http".
 func (*HTTP) Name() string { return NameHTTP }
@@ -76,6 +80,7 @@ func (h *HTTP) Send(ctx context.Context, m Message) error {
 		return unanswered(err, false) // again, under the same id
 	}
 	defer resp.Body.Close()
+	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer) // else the connection is reset and can't be used again
 	switch {
 	case resp.StatusCode >= 200 && resp.StatusCode <= 299:
 		return nil

@@ -9,10 +9,13 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -249,5 +252,30 @@ func TestAnErrorShowsNeitherSecretNorAddress(t *testing.T) {
 	})
 	if err := overHTTP(t, is(canary), cut).Send(t.Context(), message(cut.URL+"/canary-of-a-path")); err == nil || strings.Contains(err.Error(), "canary") {
 		t.Errorf("%v", err)
+	}
+}
+
+func TestTwoDeliveriesUseOneConnection(t *testing.T) {
+	var opened atomic.Int32
+	s := httptest.NewUnstartedServer(read(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"ok":true}`) }))
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			opened.Add(1)
+		}
+	}
+	s.Start()
+	t.Cleanup(s.Close)
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &channel.HTTP{Client: guarded(t, outbound.Options{AllowPrivateHosts: []string{u.Host}}), Secret: is("key"), Clock: time.Now}
+	for _, key := range []string{"a", "b"} {
+		if err := h.Send(t.Context(), channel.Message{Key: key, Address: s.URL, Body: "Hello"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := opened.Load(); n != 1 {
+		t.Errorf("%d connections were opened", n)
 	}
 }

@@ -33,7 +33,7 @@ func TestStatementsAndRoundTrips(t *testing.T) {
 					t.Error(err)
 				}
 			}},
-			{"drain of one row", db.Stats{Statements: 3, RoundTrips: 3}, func() { w.drain(t, done) }}, // and the look for the next of its order
+			{"drain of one row", db.Stats{Statements: 3, RoundTrips: 3}, func() { w.drain(t, done) }}, // and the look that finds no other
 			{"idle drain", db.Stats{Statements: 1, RoundTrips: 1}, func() { w.drain(t, done) }},
 		} {
 			before := w.DB.Stats()

@@ -69,9 +69,8 @@ func (s *Sender) Drain(ctx context.Context, ws db.Workspace, limit int) (Report,
 		flying--
 		r = r.plus(h.report)
 		failed = cmp.Or(failed, h.err)
-		if s.vacate(h.row) {
-			more = !r.More
-		}
+		s.vacate(h.row)
+		more = !r.More // the next of its order, what its handler has left, and itself may be due by now
 	}
 }
 
@@ -126,19 +125,16 @@ func (s *Sender) occupy(r Request, claimed []Claimed) {
 	s.forget(r.Workspace)
 }
 
-// vacate gives a place back, and reports whether there may be a row that could not be
-// claimed before.
-func (s *Sender) vacate(c Claimed) bool {
+// vacate gives a place back.
+func (s *Sender) vacate(c Claimed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p, receiver := s.places[c.Workspace], c.receiver()
-	full := p.taken >= atOnce || p.of[receiver] >= share
 	p.taken--
 	if p.of[receiver]--; p.of[receiver] == 0 {
 		delete(p.of, receiver)
 	}
 	s.forget(c.Workspace)
-	return full || c.OrderKey != ""
 }
 
 // forget drops the places of a workspace of which none is taken.
