@@ -103,7 +103,7 @@ func TestATurnGoesOnAfterARestart(t *testing.T) {
 
 				begun := time.Now()
 				cmd, d = startIn(t, binary, h)
-				url, token = d.after("API        "), d.after("export TOKEN=")
+				url, token = d.after("API        "), d.after("export LANEKEEPER_TOKEN=")
 				second := make(chan string, 1)
 				go func() {
 					answer, err := post(url, token, `{"message":"second"}`)
