@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/http"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -26,7 +25,7 @@ var exits = []struct {
 }{
 	{exitDone, "done; a beat that was skipped, had nothing to do, or left work to the next one, is done too"},
 	{exitFailed, "failed, or a check of doctor's did"},
-	{exitUsage, "the command line or the configuration is wrong"},
+	{exitUsage, "the command line, a field of what it sends, or the configuration is wrong"},
 	{exitDatabase, "the database is unreachable, damaged or outdated"},
 }
 
@@ -111,7 +110,7 @@ func codeOf(err error) int {
 	if _, ok := errors.AsType[*app.ConfigError](err); ok {
 		return exitUsage
 	}
-	if refused, ok := errors.AsType[*refusedError](err); ok && refused.Status == http.StatusUnprocessableEntity {
+	if refused, ok := errors.AsType[*refusedError](err); ok && refused.Code == "invalid" && len(refused.Errors) > 0 {
 		return exitUsage
 	}
 	if _, ok := errors.AsType[*db.SchemaError](err); ok {
