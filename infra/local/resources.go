@@ -39,7 +39,7 @@ func resources() []resource {
 		{"approvals", "calls that wait for a person", words("id skill status requestedAt"), words("list show"), words("approve reject")},
 		{"activity", "what agents did", words("createdAt surface skillName status traceId"), words("list"), nil},
 		{"events", "what happens, as it happens, until Ctrl-C", nil, words("follow"), nil},
-		{"executions", "runs, and how they ended", words("id surface status subject traceId"), words("list show create"), words("events complete fail cancel")},
+		{"executions", "runs, and how they ended", words("id surface status title traceId"), words("list show create"), words("events complete fail cancel")},
 		{"traces", "what was begun, newest first", words("startedAt surface agent status traceId"), words("list show"), words("replay fork")},
 		{"threads", "conversations, and who has them", words("id channel address queued"), words("list show create resend"), words("why messages outbox lock unlock park send force-unlock")},
 		{"lanes", "lanes, as programs without a database take them", words("lane holder expiresAt wantedBy"), words("list"), words("why acquire renew release force-release")},

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
@@ -26,24 +28,32 @@ type told struct {
 	StartedAt  time.Time   `json:"startedAt"`
 	DurationMS int64       `json:"durationMs"`
 	Executions []execution `json:"executions"`
-	Activities []struct {
-		SkillName    string    `json:"skillName"`
-		Status       string    `json:"status"`
-		ErrorMessage string    `json:"errorMessage"`
-		TokenUsage   *usage    `json:"tokenUsage"`
-		DurationMS   int64     `json:"durationMs"`
-		ExecutionID  string    `json:"executionId"`
-		CreatedAt    time.Time `json:"createdAt"`
-	} `json:"activities"`
-	Holds []struct {
+	Activities []act       `json:"activities"`
+	Steps      []step      `json:"steps"`
+	Holds      []struct {
 		Lane      string    `json:"lane"`
 		ExpiresAt time.Time `json:"expiresAt"`
 	} `json:"holds"`
 	Usage usage `json:"usage"`
 }
 
+// act is an activity as it is printed.
+type act struct {
+	SkillName    string          `json:"skillName"`
+	Status       string          `json:"status"`
+	ErrorMessage string          `json:"errorMessage"`
+	TokenUsage   *usage          `json:"tokenUsage"`
+	Model        string          `json:"model"`
+	Input        json.RawMessage `json:"input"`
+	Output       json.RawMessage `json:"output"`
+	DurationMS   int64           `json:"durationMs"`
+	ExecutionID  string          `json:"executionId"`
+	CreatedAt    time.Time       `json:"createdAt"`
+}
+
 type execution struct {
 	ID      string `json:"id"`
+	Title   string `json:"title"`
 	Parent  string `json:"parentExecutionId"`
 	Subject string `json:"subject"`
 	Status  string `json:"status"`
@@ -63,6 +73,7 @@ type usage struct {
 
 func traceVerb(flags *flag.FlagSet) action {
 	ws := workspaceFlag(flags)
+	full := flags.Bool("full", false, "show the system prompts and all messages too")
 	return func(ctx context.Context, c *console, args []string) error {
 		if len(args) != 1 {
 			return misused("trace takes the id of one trace, such as hb_0mwpsn9ll_vbajku4yo5")
@@ -77,7 +88,11 @@ func traceVerb(flags *flag.FlagSet) action {
 		}
 		defer core.DB.Close()
 		var t told
-		all, err := ask.ask(ctx, http.MethodGet, "/api/v1/traces/"+string(id), nil, &t)
+		path := "/api/v1/traces/" + string(id)
+		if *full {
+			path += "?include=steps"
+		}
+		all, err := ask.ask(ctx, http.MethodGet, path, nil, &t)
 		if refused, ok := errors.AsType[*refusedError](err); ok && refused.Status == http.StatusNotFound {
 			return fmt.Errorf("nothing is known of trace %s in workspace %s", id, *ws)
 		}
@@ -133,6 +148,7 @@ type entry struct {
 	depth   int
 	what    string
 	message string
+	step    *step // of a journal; nil: an activity or an execution
 }
 
 // print tells the story in the order in which it happened, what belongs to an
@@ -154,8 +170,8 @@ func (t told) print(p paper, titles map[string]string) {
 	}
 	for _, a := range t.Activities {
 		e := entry{
-			at: a.CreatedAt, status: a.Status, took: time.Duration(a.DurationMS) * time.Millisecond,
-			what: cmp.Or(a.SkillName, "activity"), message: a.ErrorMessage,
+			at: a.CreatedAt, status: statusWord(a.Status), took: time.Duration(a.DurationMS) * time.Millisecond,
+			what: a.what(), message: a.message(),
 		}
 		if depth, known := depths[a.ExecutionID]; known {
 			e.depth = depth + 1
@@ -164,6 +180,9 @@ func (t told) print(p paper, titles map[string]string) {
 			e.tokens = a.TokenUsage.TotalTokens
 		}
 		entries = append(entries, e)
+	}
+	for _, s := range t.Steps {
+		entries = append(entries, entry{at: s.CreatedAt, depth: depths[s.ExecutionID] + 1, step: &s})
 	}
 	slices.SortStableFunc(entries, func(a, b entry) int { return a.at.Compare(b.at) })
 	p.print(true, span{dim, fmt.Sprintf("%-12s  %-9s  %8s  %7s  %s", "at", "status", "took", "tokens", "what")})
@@ -176,7 +195,7 @@ func (t told) print(p paper, titles map[string]string) {
 }
 
 func (e execution) entry(depth int, titles map[string]string) entry {
-	what := e.Subject
+	what := cmp.Or(e.Title, e.Subject)
 	if title := titles[e.Subject]; title != "" {
 		what = title
 	}
@@ -194,6 +213,10 @@ func (e execution) entry(depth int, titles map[string]string) entry {
 }
 
 func (e entry) print(p paper) {
+	if e.step != nil {
+		e.step.print(p, 44+2*e.depth)
+		return
+	}
 	tokens := ""
 	if e.tokens > 0 {
 		tokens = thousands(e.tokens)
@@ -203,6 +226,14 @@ func (e entry) print(p paper) {
 	if e.message != "" {
 		p.print(true, span{yellow, strings.Repeat(" ", 44+2*e.depth) + e.message})
 	}
+}
+
+// statusWord is a status as the story shows it, in a column that is narrow.
+func statusWord(status string) string {
+	if status == string(activity.PendingApproval) {
+		return "waiting"
+	}
+	return status
 }
 
 func statusSpan(status string) span {

@@ -28,7 +28,7 @@ func verbs() []verb {
 		{"dev", "", "run everything in this process, until Ctrl-C", dev},
 		{"trigger", "heartbeat [--payload FILE] [--wait]", "run one beat in this process, and report", trigger},
 		{"ask", "MESSAGE [--thread ID]", "talk with the agent, in this process", askVerb},
-		{"trace", "ID", "tell the story of one trace", traceVerb},
+		{"trace", "ID [--full]", "tell the story of one trace", traceVerb},
 		{"locks", "[release LANE --reason TEXT]", "list who holds which lane, or end a hold by force", locks},
 	}
 	for _, r := range resources() {

@@ -82,6 +82,8 @@ func testVerbs(t *testing.T, h home) {
 	// Its story.
 	says(t, h.must(exitDone, "trace", report.TraceID).out, "trace "+report.TraceID+" completed",
 		"advance: Keep a weekly digest of what the agent did", "  save_memory", "heartbeat.advance")
+	says(t, h.must(exitDone, "trace", report.TraceID).out, "  model demo", " asks for ")
+	says(t, h.must(exitDone, "trace", "--full", report.TraceID).out, "system    ", "user      ", "calls     ", "result    ")
 	story := decode[told](t, h.must(exitDone, "trace", report.TraceID, "--json").out)
 	if story.TraceID != report.TraceID || len(story.Executions) < 4 || len(story.Activities) < 8 {
 		t.Errorf("the story: %+v", story)
@@ -254,7 +256,7 @@ func TestExitCodes(t *testing.T) {
 	}{
 		{"help", ready, exitDone, "exit codes"},
 		{"--help", ready, exitDone, "exit codes"},
-		{"help --json", ready, exitDone, `"usage": "lanekeeper trace ID"`},
+		{"help --json", ready, exitDone, `"usage": "lanekeeper trace ID [--full]"`},
 		{"help trace", ready, exitDone, "usage: lanekeeper trace ID"},
 		{"trace -h", ready, exitDone, "--workspace ID"},
 		{"version", ready, exitDone, "database schema"},

@@ -39,7 +39,7 @@ var tools = []tool{
 	{name: "list_traces", id: "list-traces",
 		description: "The traces, the latest first: each is all that one request, beat or message set off. Follow a traceId with get_trace."},
 	{name: "get_trace", id: "get-trace",
-		description: "The whole story of one trace: its executions with input, result and error, every activity in order, the lanes it holds now, tokens and cost. Where it is long, texts are cut; list_activity with the traceId pages through it."},
+		description: "The whole story of one trace: its executions with input, result and error, every activity in order, model calls and calls that could not be made among them, the lanes it holds now, tokens and cost. Where it is long, texts are cut; list_activity with the traceId pages through it. With include=steps also the system prompts and all messages, which is much."},
 	{name: "list_activity", id: "list-activity",
 		description: "What agents did, the latest first: one entry for each skill call, phase, decision of a person and model call, with input, output, error and duration. Filter by traceId, skill, status, agent, time or text (q)."},
 	{name: "replay_trace", id: "replay-trace", additive: true, outside: true,

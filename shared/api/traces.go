@@ -20,6 +20,7 @@ type executionItem struct {
 	Agent             string          `json:"agent"`
 	Surface           string          `json:"surface" enum:"heartbeat,operate,chat,webhook,coordinator,worker"`
 	Subject           lane.Name       `json:"subject,omitempty" doc:"What it works on, and the lane that protects it"`
+	Title             string          `json:"title,omitempty" doc:"The title or the first words of what it works on"`
 	Slot              string          `json:"slot,omitempty"`
 	Status            run.Status      `json:"status" enum:"running,waiting,parked,completed,failed,cancelled,stalled"`
 	Attempt           int             `json:"attempt"`
@@ -46,7 +47,8 @@ type traceAnswer struct {
 	Holds      []laneItem      `json:"holds" nullable:"false" doc:"Held now by something in it"`
 	Usage      tokenUsage      `json:"usage" doc:"Of all executions together"`
 	CostUSD    float64         `json:"costUsd" doc:"Of all executions together"`
-	Truncated  bool            `json:"truncated,omitempty" doc:"There are more than the first 500 executions or the first 1,000 activities: GET /executions and /activity list them all. Status, usage and cost are of all"`
+	Steps      *[]traceStep    `json:"steps,omitempty" doc:"With include=steps: the system prompts and messages of the executions, in order"`
+	Truncated  bool            `json:"truncated,omitempty" doc:"There are more than the first 500 executions, the first 1,000 activities or steps, or the first 4 MB of steps: GET /executions and /activity list them all. Status, usage and cost are of all"`
 }
 
 type tracesInput struct {
@@ -88,6 +90,7 @@ func (s *server) listTraces(ctx context.Context, in *tracesInput) (*answer[page[
 
 type traceInput struct {
 	TraceID string `path:"traceId" pattern:"^(hb|op|ch|wh|co|wk)_[0-9a-z]{9}_[0-9a-z]{10}$" patternDescription:"a trace id"`
+	Include string `query:"include" enum:"steps" doc:"steps: with the system prompt and the messages of each step"`
 }
 
 // getTrace tells the whole story of a trace. It is called by the Engine Room, by
@@ -99,6 +102,10 @@ func (s *server) getTrace(ctx context.Context, in *traceInput) (*answer[traceAns
 	}
 	var b db.Batch
 	executions, total, activities := s.Runs.OfTrace(&b, id), s.Runs.TotalOfTrace(&b, id), s.Log.OfTrace(&b, id)
+	var entries *[]run.TraceEntry
+	if in.Include == "steps" {
+		entries = s.Runs.StepsOfTrace(&b, id, maxSteps+1)
+	}
 	if err := s.DB.Read(ctx, workspace(ctx), &b); err != nil {
 		return nil, err
 	}
@@ -119,6 +126,13 @@ func (s *server) getTrace(ctx context.Context, in *traceInput) (*answer[traceAns
 		Executions: executionItems(*executions), Activities: activityItems(*activities), Holds: laneItems(held),
 		Usage:   tokenUsage{total.PromptTokens, total.CompletionTokens, total.PromptTokens + total.CompletionTokens},
 		CostUSD: total.CostUSD, Truncated: long || total.Executions > len(*executions),
+	}
+	if entries != nil {
+		steps, whole, err := traceSteps(*entries, s.Operate.Reason.Known)
+		if err != nil {
+			return nil, err
+		}
+		t.Steps, t.Truncated = &steps, t.Truncated || !whole
 	}
 	t.span(*total, *executions, *activities, held, s.Clock())
 	return answered(t), nil
@@ -179,8 +193,8 @@ func executionItems(executions []run.Execution) []executionItem {
 	items := make([]executionItem, 0, len(executions))
 	for _, e := range executions {
 		item := executionItem{
-			ID: e.ID, ParentExecutionID: e.Parent, Agent: e.Agent, Surface: surfaceName(e.Surface), Subject: e.Subject, Slot: e.Slot,
-			Status: e.Status, Attempt: e.Attempt, Input: e.Input, Result: e.Result, ErrorMessage: e.Error, CostUSD: e.CostUSD,
+			ID: e.ID, ParentExecutionID: e.Parent, Agent: e.Agent, Surface: surfaceName(e.Surface), Subject: e.Subject, Title: titleOf(e), Slot: e.Slot,
+			Status: e.Status, Attempt: e.Attempt, Input: inputOf(e), Result: e.Result, ErrorMessage: e.Error, CostUSD: e.CostUSD,
 			TokenUsage: tokenUsage{e.PromptTokens, e.CompletionTokens, e.PromptTokens + e.CompletionTokens},
 			TraceID:    e.Trace, CreatedAt: e.CreatedAt.UTC(),
 		}

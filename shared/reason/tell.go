@@ -77,6 +77,34 @@ func Tell(e run.Entry) (t Told, err error) {
 	return t, nil
 }
 
+// Spoken is what an entry adds to the conversation with the model: the system prompt
+// and the messages that a run begins with, an answer, the result of a call, or the
+// summary that takes the place of older messages. Other entries add nothing.
+func Spoken(e run.Entry) (system string, messages []llm.Message, err error) {
+	switch e.Kind {
+	case run.Input:
+		err = folded(e, func(b inputBody) error { system, messages = b.System, b.Messages; return nil })
+	case run.Model:
+		err = folded(e, func(b modelBody) error { messages = []llm.Message{b.Message}; return nil })
+	case run.Result:
+		err = folded(e, func(b resultBody) error {
+			messages = []llm.Message{{Role: llm.RoleTool, Results: []llm.ToolResult{b.Result}}}
+			return nil
+		})
+	case run.Note:
+		err = folded(e, func(b compactedBody) error {
+			if b.To > 0 {
+				messages = []llm.Message{{Role: llm.RoleSystem, Text: summarised + b.Summary}}
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return "", nil, fmt.Errorf("read journal entry %d: %w", e.Seq, err)
+	}
+	return system, messages, nil
+}
+
 // Done is what the entries of a journal add up to: the model's last words, and what
 // its calls had come to. Those outside that began and were cut off are uncertain.
 func Done(entries []run.Entry) (said string, calls []ToldCall, err error) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 // Kind says what an entry of a journal is.
@@ -87,6 +88,29 @@ func (s *Store) Journal(ctx context.Context, ws db.Workspace, id string) (out []
 // JournalIn reads them in a transaction.
 func (s *Store) JournalIn(ctx context.Context, tx *db.Tx, id string) (out []Entry, err error) {
 	return out, reading(id, tx.Each(ctx, into(&out), s.q.Journal, id))
+}
+
+// TraceEntry is an entry of the journal of one of a trace's executions.
+type TraceEntry struct {
+	Execution string
+	Entry
+}
+
+// StepsOfTrace queues the reading of the first limit entries of all journals of a
+// trace, in order.
+func (s *Store) StepsOfTrace(b *db.Batch, id trace.ID, limit int) *[]TraceEntry {
+	found := new([]TraceEntry)
+	b.Each(func(scan db.Scan) error {
+		var of string
+		var one []Entry
+		err := into(&one)(func(to ...any) error { return scan(append([]any{&of}, to...)...) })
+		if err != nil {
+			return err
+		}
+		*found = append(*found, TraceEntry{of, one[0]})
+		return nil
+	}, s.q.StepsOfTrace, id, limit)
+	return found
 }
 
 func reading(id string, err error) error {

@@ -80,7 +80,7 @@ type queries struct {
 	OfTrace, TotalOfTrace       db.Query
 	Slot, LastStep              db.Query
 	List, Children, Cancel      db.Query
-	Ahead                       db.Query
+	Ahead, StepsOfTrace         db.Query
 	Begin, Seize, Await         db.Query
 	End, Standing, SeizeParent  db.Query
 	Rejoin, Park                db.Query

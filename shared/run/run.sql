@@ -58,6 +58,14 @@ SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, 
  ORDER BY created_at, id
  LIMIT $3;
 
+-- name: StepsOfTrace
+SELECT s.execution_id, s.seq, s.step, s.kind, s.status, s.call_id, s.format, s.trust, s.body, s.created_at
+  FROM executions e
+  JOIN execution_steps s ON s.workspace_id = e.workspace_id AND s.execution_id = e.id
+ WHERE e.workspace_id = $1 AND e.trace_id = $2
+ ORDER BY e.created_at, e.id, s.seq
+ LIMIT $3;
+
 -- name: TotalOfTrace
 SELECT count(*), count(CASE status WHEN 'running' THEN 1 END), count(CASE status WHEN 'waiting' THEN 1 END), count(CASE status WHEN 'parked' THEN 1 END),
        CAST(coalesce(sum(prompt_tokens), 0) AS bigint), CAST(coalesce(sum(completion_tokens), 0) AS bigint),

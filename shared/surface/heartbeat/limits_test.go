@@ -284,8 +284,8 @@ func TestBeatsAreCappedInMoney(t *testing.T) {
 			if c.calls == 0 {
 				continue
 			}
-			told := w.actions(t, activity.Filter{Skill: "heartbeat.advance"})
-			if len(told) != 1 || told[0].CostUSD == nil || *told[0].CostUSD != cost {
+			told := w.actions(t, activity.Filter{Skill: activity.ModelCall})
+			if len(told) != c.calls || told[0].CostUSD == nil || *told[0].CostUSD != 105.0/1e6 {
 				t.Errorf("%s: the log says %+v", settings, told)
 			}
 		}

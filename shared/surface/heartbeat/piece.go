@@ -53,6 +53,7 @@ type piece struct {
 // on with the same.
 type input struct {
 	Task        string `json:"task"`
+	Title       string `json:"title,omitempty"` // the objective's, for people
 	ObjectiveID string `json:"objective_id"`
 	PlanVersion int    `json:"plan_version,omitempty"`
 	Step        int    `json:"step,omitempty"`
@@ -216,7 +217,7 @@ func (p *piece) resume(ctx context.Context, tx lane.Tx) error { return p.Runs.Re
 func (p *piece) holds() lane.Holds { return lane.Holds{p.hold, p.beat.hold} }
 
 func (p *piece) input() input {
-	in := input{Task: p.kind.task, ObjectiveID: p.objective.ID}
+	in := input{Task: p.kind.task, Title: p.objective.Title, ObjectiveID: p.objective.ID}
 	if p.step != nil {
 		in.PlanVersion, in.Step = p.step.PlanVersion, p.step.Number
 	}

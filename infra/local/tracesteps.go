@@ -1,0 +1,88 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+)
+
+// step is what an entry of a journal adds to the conversation with a model.
+type step struct {
+	ExecutionID string    `json:"executionId"`
+	Call        string    `json:"call"`
+	System      string    `json:"system"`
+	CreatedAt   time.Time `json:"createdAt"`
+	Messages    []struct {
+		Role  string `json:"role"`
+		Text  string `json:"text"`
+		Calls []struct {
+			Name      string `json:"name"`
+			Arguments string `json:"arguments"`
+		} `json:"calls"`
+		Results []struct {
+			Name    string `json:"name"`
+			Content string `json:"content"`
+		} `json:"results"`
+	} `json:"messages"`
+}
+
+// print shows all of a step's texts, line by line.
+func (s step) print(p paper, indent int) {
+	tell := func(who, text string) {
+		for i, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
+			head := ""
+			if i == 0 {
+				head = who
+			}
+			p.print(true, span{dim, strings.Repeat(" ", indent) + fmt.Sprintf("%-10s", head)}, span{plain, line})
+		}
+	}
+	if s.System != "" {
+		tell("system", s.System)
+	}
+	for _, m := range s.Messages {
+		if m.Text != "" {
+			tell(m.Role, m.Text)
+		}
+		for _, c := range m.Calls {
+			tell("calls", c.Name+" "+c.Arguments)
+		}
+		for _, r := range m.Results {
+			tell("result", strings.TrimSpace(s.Call+" "+r.Name)+": "+r.Content)
+		}
+	}
+}
+
+// what names an activity: the skill, the model with the calls it asked for, or the tool
+// that does not exist.
+func (a act) what() string {
+	switch a.SkillName {
+	case activity.ModelCall:
+		var said struct{ Calls []string }
+		_ = json.Unmarshal(a.Output, &said) // without it there is only less to tell
+		what := "model " + a.Model
+		if len(said.Calls) > 0 {
+			what += " asks for " + strings.Join(said.Calls, ", ")
+		}
+		return what
+	case activity.UnknownTool:
+		var asked struct{ Tool string }
+		_ = json.Unmarshal(a.Input, &asked)
+		return "unknown tool " + asked.Tool
+	}
+	return cmp.Or(a.SkillName, "activity")
+}
+
+// message is why an activity failed, or the words of a model.
+func (a act) message() string {
+	var said struct{ Text string }
+	if a.ErrorMessage == "" && a.SkillName == activity.ModelCall {
+		_ = json.Unmarshal(a.Output, &said)
+	}
+	first, _, _ := strings.Cut(cmp.Or(a.ErrorMessage, said.Text), "\n")
+	return first
+}

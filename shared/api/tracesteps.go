@@ -1,0 +1,86 @@
+package api
+
+import (
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
+)
+
+// traceStep is what one entry of a journal adds to a conversation with a model.
+type traceStep struct {
+	ExecutionID string         `json:"executionId" format:"uuid"`
+	Step        int            `json:"step" doc:"Counts the model's answers; 0 is what the execution began with"`
+	Kind        run.Kind       `json:"kind" enum:"input,model,result,note" doc:"What the execution was told, an answer of the model, the result of a call, or a summary of older messages"`
+	Status      run.StepStatus `json:"status" enum:"started,succeeded,failed,uncertain"`
+	Call        string         `json:"call,omitempty" doc:"The call of which this is the result: 3.1 is the first of step 3"`
+	System      string         `json:"system,omitempty" doc:"The system prompt"`
+	Messages    []stepMessage  `json:"messages" nullable:"false"`
+	CreatedAt   time.Time      `json:"createdAt"`
+}
+
+// stepMessage is one message, as the model gets it or wrote it, without secrets.
+type stepMessage struct {
+	Role    llm.Role     `json:"role" enum:"user,assistant,tool,system"`
+	Text    string       `json:"text,omitempty"`
+	Calls   []stepCall   `json:"calls,omitempty"`
+	Results []stepResult `json:"results,omitempty"`
+}
+
+type stepCall struct {
+	ID        string `json:"id"`
+	Name      string `json:"name"`
+	Arguments string `json:"arguments" doc:"As the model wrote them: meant as JSON"`
+}
+
+type stepResult struct {
+	CallID  string `json:"callId"`
+	Name    string `json:"name"`
+	Content string `json:"content"`
+	IsError bool   `json:"isError,omitempty"`
+}
+
+const (
+	maxSteps     = 1000
+	maxStepBytes = 4 << 20 // an answer of a function has 6 MB at most
+)
+
+// stepItems are the entries that say something; whole reports that none was left out.
+func traceSteps(entries []run.TraceEntry, known *secret.Redactor) (items []traceStep, whole bool, err error) {
+	size := 0
+	items = []traceStep{}
+	for i, e := range entries {
+		if size += len(e.Body); i == maxSteps || size > maxStepBytes {
+			return items, false, nil
+		}
+		system, messages, err := reason.Spoken(e.Entry)
+		if err != nil {
+			return nil, false, err
+		}
+		if system == "" && len(messages) == 0 {
+			continue
+		}
+		item := traceStep{
+			ExecutionID: e.Execution, Step: e.Step, Kind: e.Kind, Status: e.Status, Call: e.Call,
+			System: known.Text(system), Messages: []stepMessage{}, CreatedAt: e.CreatedAt.UTC(),
+		}
+		for _, m := range messages {
+			item.Messages = append(item.Messages, stepMessageOf(m, known))
+		}
+		items = append(items, item)
+	}
+	return items, true, nil
+}
+
+func stepMessageOf(m llm.Message, known *secret.Redactor) stepMessage {
+	out := stepMessage{Role: m.Role, Text: known.Text(m.Text)}
+	for _, c := range m.Calls {
+		out.Calls = append(out.Calls, stepCall{c.ID, known.Text(c.Name), known.Text(string(c.Arguments))})
+	}
+	for _, r := range m.Results {
+		out.Results = append(out.Results, stepResult{r.CallID, known.Text(r.Name), known.Text(r.Content), r.IsError})
+	}
+	return out
+}

@@ -1,0 +1,121 @@
+package api_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lanekeeper/lanekeeper/shared/api"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
+	"github.com/lanekeeper/lanekeeper/shared/objective"
+)
+
+type toldStep struct {
+	ExecutionID, Kind, Status, Call, System string
+	Step                                    int
+	Messages                                []struct {
+		Role, Text string
+		Calls      []struct{ Name, Arguments string }
+		Results    []struct {
+			Name, Content string
+			IsError       bool
+		}
+	}
+}
+
+// A call with a wrong field and one of a tool that does not exist stand in the trace,
+// and on request the prompt and every message, without what looks like a secret.
+func TestTheTraceTellsAll(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		const token = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
+		said := func(text string, step llmtest.Step) llmtest.Step {
+			return func(req llm.Request) (llm.Response, error) {
+				resp, err := step(req)
+				resp.Text = text
+				return resp, err
+			}
+		}
+		var objectives *objective.Store
+		w = newWorld(t, w.Env, func(d *api.Deps) {
+			h, o := realBeat(t, d)
+			h.Reason.Model = llmtest.Script(t,
+				said("I plan it. "+token, llmtest.Call("plan_objective", `{"wrong_field": 1}`)),
+				llmtest.Call("no_such_tool", `{}`),
+				llmtest.Say("I give up."))
+			objectives, d.Beat = o, h.Run
+		})
+		var b db.Batch
+		objectives.Create(&b, objective.Objective{Title: "Write a welcome text", Priority: 5, DoneCriterion: "it is there", CreatedBy: "test"})
+		if err := w.Env.DB.Do(t.Context(), w.Workspace, &b); err != nil {
+			t.Fatal(err)
+		}
+		var done struct{ TraceID string }
+		w.must(t, 200, http.MethodPost, beat, `{"wait":true}`, &done)
+		var plain struct {
+			Activities []item
+			Executions []struct {
+				Title string
+				Input map[string]any
+			}
+			Steps []toldStep
+		}
+		path := "/api/v1/traces/" + done.TraceID
+		w.must(t, 200, http.MethodGet, path, "", &plain)
+		var told []string
+		for _, a := range plain.Activities {
+			if !strings.HasPrefix(a.SkillName, "heartbeat") {
+				told = append(told, fmt.Sprint(a.SkillName, " ", a.Status, " ", a.Output["refused"]))
+			}
+			for _, phase := range phasesOf(a) {
+				if _, snake := phase["model_calls"]; snake || phase["modelCalls"] == nil {
+					t.Errorf("a phase is told as %v", phase)
+				}
+			}
+		}
+		want := []string{
+			"(model) success <nil>", "plan_objective error arguments",
+			"(model) success <nil>", "(unknown) error unknown_tool", "(model) success <nil>",
+		}
+		if len(told) < len(want) || !slices.Equal(told[:len(want)], want) {
+			t.Errorf("the trace tells %q", told)
+		}
+		if plain.Steps != nil {
+			t.Error("steps are told unasked")
+		}
+		if e := plain.Executions[1]; e.Title != "Write a welcome text" || e.Input["objectiveId"] == nil || e.Input["objective_id"] != nil {
+			t.Errorf("the execution is %+v", e)
+		}
+		var full struct{ Steps []toldStep }
+		got := w.must(t, 200, http.MethodGet, path+"?include=steps", "", &full)
+		if len(full.Steps) < 6 {
+			t.Fatalf("steps: %+v", full.Steps)
+		}
+		first, answer, refused := full.Steps[0], full.Steps[1], full.Steps[2]
+		if first.Kind != "input" || first.System == "" || len(first.Messages) == 0 || !strings.Contains(first.Messages[0].Text, "welcome text") {
+			t.Errorf("it begins with %+v", first)
+		}
+		if answer.Kind != "model" || answer.Step != 1 || !strings.HasPrefix(answer.Messages[0].Text, "I plan it.") ||
+			answer.Messages[0].Calls[0].Name != "plan_objective" {
+			t.Errorf("the answer is %+v", answer)
+		}
+		if refused.Call != "1.1" || refused.Status != "failed" || !refused.Messages[0].Results[0].IsError {
+			t.Errorf("the result is %+v", refused)
+		}
+		if strings.Contains(string(got.body), token) {
+			t.Error("a token is told")
+		}
+		w.refused(t, 422, "invalid", http.MethodGet, path+"?include=all", "")
+	})
+}
+
+func phasesOf(a item) (phases []map[string]any) {
+	list, _ := a.Output["phases"].([]any)
+	for _, p := range list {
+		phases = append(phases, p.(map[string]any))
+	}
+	return phases
+}

@@ -1,0 +1,86 @@
+package api
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"strings"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// maxTitle bounds a title that is the beginning of a message, in characters.
+const maxTitle = 80
+
+// titleOf says for people what an execution works on: the title of its objective, the
+// name of its automation, the first words of what it was told.
+func titleOf(e run.Execution) string {
+	var about struct{ Title, Name, Message string }
+	if json.Unmarshal(e.Input, &about) != nil {
+		return ""
+	}
+	title := strings.Join(strings.Fields(cmp.Or(about.Title, about.Name, about.Message)), " ")
+	if r := []rune(title); len(r) > maxTitle {
+		return string(r[:maxTitle-1]) + "…"
+	}
+	return title
+}
+
+// inputOf is an execution's input with our own keys in camelCase. What a caller gave
+// comes back as it was given: the whole input of executions that others begin, and what
+// stands within one of ours.
+func inputOf(e run.Execution) json.RawMessage {
+	if e.Surface != trace.Heartbeat && e.Surface != trace.Operate {
+		return e.Input
+	}
+	return camelKeys(e.Input, false)
+}
+
+// outputOf is the output of an activity; a beat's own reports have their keys in
+// camelCase, results of skills are as the skills gave them.
+func outputOf(e activity.Entry) json.RawMessage {
+	if e.SkillID != "" || e.Skill != "heartbeat" && !strings.HasPrefix(e.Skill, "heartbeat.") {
+		return e.Output
+	}
+	return camelKeys(e.Output, true)
+}
+
+// camelKeys writes the keys of an object in camelCase, of those within it too where
+// deep is true. What is no object stays as it is.
+func camelKeys(raw json.RawMessage, deep bool) json.RawMessage {
+	if !bytes.Contains(raw, []byte("_")) {
+		return raw
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var stored map[string]any
+	if d.Decode(&stored) != nil {
+		return raw
+	}
+	told, err := json.Marshal(renamed(stored, deep))
+	if err != nil { // it came from JSON
+		return raw
+	}
+	return told
+}
+
+func renamed(v any, deep bool) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for key, value := range v {
+			if deep {
+				value = renamed(value, deep)
+			}
+			out[camelCase(key)] = value
+		}
+		return out
+	case []any:
+		for i := range v {
+			v[i] = renamed(v[i], deep)
+		}
+	}
+	return v
+}
