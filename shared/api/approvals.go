@@ -185,7 +185,7 @@ func dotted(pointer string) string {
 var tellable = []string{
 	"missing propert", "got ", "value must be ", "minLength: ", "maxLength: ", "minItems: ", "maxItems: ", "minProperties: ", "maxProperties: ",
 	"items at ", "last ", "min ", "max ", "no items match ", "'anyOf' failed", "'oneOf' failed", "'allOf' failed", "'not' failed",
-	"not a JSON object", "nested too deeply", "a number too large or too small to keep", "the skill can't be used",
+	"not a JSON object", "nested too deeply", "a number too large or too small to keep", "the skill can't be used", "the value takes too long to check", "the check was cut off",
 }
 
 var bounded = regexp.MustCompile(`^(minimum|maximum|exclusiveMinimum|exclusiveMaximum|multipleOf): got .+, (want .+)$`)

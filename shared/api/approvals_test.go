@@ -265,7 +265,7 @@ func FuzzMisfits(f *testing.F) {
 			t.Fatal(err)
 		}
 		k, _ := set.Find("greet")
-		for _, v := range k.Check(input) {
+		for _, v := range k.Check(t.Context(), input) {
 			if told := api.Misfit(v.Problem); strings.Contains(told, canary) {
 				t.Errorf("%q is told as %q", v.Problem, told)
 			}

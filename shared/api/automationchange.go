@@ -80,7 +80,7 @@ func (s *server) runnable(ctx context.Context, name string, input json.RawMessag
 		input = json.RawMessage("{}")
 	}
 	if k, ok := usable.Find(name); ok && k.Name == name {
-		if violations := k.Check(input); len(violations) > 0 {
+		if violations := k.Check(ctx, input); len(violations) > 0 {
 			return misfits("body.input", violations)
 		}
 	}

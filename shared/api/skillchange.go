@@ -38,7 +38,7 @@ func (optional[T]) Schema(r huma.Registry) *huma.Schema {
 // SkillFields are what may be changed of a skill.
 type SkillFields struct {
 	Description      *string                `json:"description,omitempty" minLength:"1" maxLength:"4000" doc:"For the model: what it does, and when to use it"`
-	Parameters       json.RawMessage        `json:"parameters,omitempty" doc:"JSON Schema of an object, at most 32 KiB; none: it takes no arguments"`
+	Parameters       json.RawMessage        `json:"parameters,omitempty" doc:"JSON Schema of an object, at most 16 KiB; none: it takes no arguments"`
 	Scope            *skill.Scope           `json:"scope,omitempty" enum:"internal,external,both" doc:"Whom it is for: admin and heartbeat (internal, the default), visitors, or both"`
 	Effect           optional[skill.Effect] `json:"effect,omitempty" enum:"read,write" doc:"Whether it changes anything. Null, the default: read for http with GET or HEAD, else write. A run that has read text from outside needs an approval for write"`
 	RequiresApproval *bool                  `json:"requiresApproval,omitempty" doc:"Hold each call for a person to approve"`

@@ -281,7 +281,7 @@ func TestSkillsThatAreRefused(t *testing.T) {
 		`{"parameters":{"type":"string"}}`:                                                                              "body.parameters",
 		`{"parameters":"canary"}`:                                                                                       "body.parameters",
 		`{"parameters":{"type":"object","properties":{"town":{"type":"canary"}},"required":["town"]}}`:                  "body.parameters.properties.town.type",
-		`{"parameters":{"type":"object","properties":{"town":{"$ref":"http://127.0.0.1/canary"}},"required":["town"]}}`: "body.parameters",
+		`{"parameters":{"type":"object","properties":{"town":{"$ref":"http://127.0.0.1/canary"}},"required":["town"]}}`: "body.parameters.properties.town.$ref",
 		`{"parameters":{"type":"object","required":[]}}`:                                                                "body.config.url",
 	} {
 		p := w.refused(t, 422, "invalid", http.MethodPost, skillsPath, weather(t, change))

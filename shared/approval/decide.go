@@ -60,7 +60,7 @@ func (s *Store) approve(ctx context.Context, ws db.Workspace, a Approval, by str
 		return a, err
 	}
 	a.Edited = edited
-	if violations := k.Check(a.Input()); len(violations) > 0 {
+	if violations := k.Check(ctx, a.Input()); len(violations) > 0 {
 		return a, &InvalidError{violations}
 	}
 	if len(edited) > 0 {

@@ -117,7 +117,9 @@ func (e *Executor) attempt(ctx context.Context, j *job) error {
 	case !j.intact():
 		return e.unmade(ctx, j, "the stored call is not the one that was approved")
 	}
-	if violations := k.Check(j.Input()); len(violations) > 0 {
+	if violations := k.Check(ctx, j.Input()); ctx.Err() != nil {
+		return ctx.Err()
+	} else if len(violations) > 0 {
 		return e.unmade(ctx, j, "the arguments don't fit the skill's parameters any more: "+violations[0].String())
 	}
 	j.skill, j.limit = k, cmp.Or(k.Timeout, j.limit)

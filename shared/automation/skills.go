@@ -42,7 +42,7 @@ func (s *Store) runCreate(ctx context.Context, tx lane.Tx, c skill.Call) (any, e
 		if !ok || runs.Name != args.Skill {
 			return nil, skill.Refuse("there is no skill of that name")
 		}
-		if violations := runs.Check(args.Input); len(violations) > 0 {
+		if violations := runs.Check(ctx, args.Input); len(violations) > 0 {
 			return nil, skill.Refuse("the input does not fit the skill: %s", violations[0])
 		}
 	}

@@ -29,7 +29,7 @@ var tiers = [][]string{
 	{"trace", "db", "lane", "queue"},
 	{"workspace", "secret", "outbound", "outbox"},
 	{"run", "activity"},
-	{"llm", "skill", "reason"},
+	{"llm", "schema", "skill", "reason"},
 	{"objective", "automation", "memory", "approval", "heal"},
 	{"task", "agent", "coordinate", "budget"},
 	{"thread", "channel", "inbox"},
@@ -70,6 +70,7 @@ var libraries = []library{
 	{"pgregory.net/rapid", []string{"infra/rig"}},
 	{"github.com/anishathalye/porcupine", []string{"infra/rig"}},
 	{"github.com/alicebob/miniredis/", []string{"infra/rig"}},
+	{"github.com/santhosh-tekuri/jsonschema/", nil},
 	{"go.uber.org/goleak", nil},
 	{"github.com/google/go-cmp/", nil},
 }

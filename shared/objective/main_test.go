@@ -144,7 +144,7 @@ func (w world) use(t testing.TB, name, arguments string) (any, error) {
 	if !ok {
 		t.Fatalf("there is no skill %s", name)
 	}
-	if v := k.Check([]byte(arguments)); len(v) > 0 {
+	if v := k.Check(t.Context(), []byte(arguments)); len(v) > 0 {
 		t.Fatalf("the arguments of %s: %v", name, v)
 	}
 	call := skill.Call{Workspace: w.Workspace, Agent: "flowpilot", Arguments: []byte(arguments)}

@@ -87,12 +87,12 @@ func (r *Runner) weigh(ctx context.Context, job Job, s *state, c pendingCall) ve
 		}
 		r.Slog.InfoContext(ctx, "arguments repaired", "skill", k.Name, "call", c.id)
 	}
-	if violations := k.Check(arguments); len(violations) > 0 {
+	if violations := k.Check(ctx, arguments); len(violations) > 0 {
 		v.refusal = badArguments(k, violations)
 		return v
 	}
 	if k.Through {
-		if k, arguments = job.inner(arguments, &v); v.refusal != "" {
+		if k, arguments = job.inner(ctx, arguments, &v); v.refusal != "" {
 			return v
 		}
 	}
@@ -133,7 +133,7 @@ func meant(offered *skill.Set, c llm.ToolCall) *skill.Skill {
 }
 
 // inner is the skill and the arguments that a call stands for which runs another.
-func (j Job) inner(arguments json.RawMessage, v *verdict) (*skill.Skill, json.RawMessage) {
+func (j Job) inner(ctx context.Context, arguments json.RawMessage, v *verdict) (*skill.Skill, json.RawMessage) {
 	name, input, err := skill.Inner(arguments)
 	if err != nil {
 		v.refusal = err.Error()
@@ -146,7 +146,7 @@ func (j Job) inner(arguments json.RawMessage, v *verdict) (*skill.Skill, json.Ra
 	case k.Through:
 		v.refusal = fmt.Sprintf("%s does not run itself: name the skill that is meant.", k.Name)
 	default:
-		if violations := k.Check(input); len(violations) > 0 {
+		if violations := k.Check(ctx, input); len(violations) > 0 {
 			v.refusal = badArguments(k, violations)
 		}
 	}

@@ -2,12 +2,15 @@ package skill_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 const schema = `{
@@ -45,7 +48,7 @@ func TestCheckAcceptsWhatFits(t *testing.T) {
 		`{"title": "a", "id": "01234567-89ab-7def-8123-456789abcdef"}`,
 		`{"title": "\u0000\ud800"}`,
 	} {
-		if v := k.Check([]byte(arguments)); len(v) > 0 {
+		if v := k.Check(t.Context(), []byte(arguments)); len(v) > 0 {
 			t.Errorf("%s: %v", arguments, v)
 		}
 	}
@@ -53,7 +56,7 @@ func TestCheckAcceptsWhatFits(t *testing.T) {
 
 func TestCheckListsEverythingAtOnceByPointer(t *testing.T) {
 	k := withSchema(t, schema)
-	v := k.Check([]byte(`{"title": "too long", "priority": 11, "kind": "c", "id": "1", "more": 1,
+	v := k.Check(t.Context(), []byte(`{"title": "too long", "priority": 11, "kind": "c", "id": "1", "more": 1,
 	  "steps": [{"name": "x"}, {"a/b~c": "1"}, {"name": 1, "other": true}]}`))
 	want := []string{"", "/id", "/kind", "/priority", "/steps/1", "/steps/1/a~1b~0c", "/steps/2", "/steps/2/name", "/title"}
 	if got := paths(v); !slices.Equal(got, want) {
@@ -69,9 +72,9 @@ func TestCheckListsEverythingAtOnceByPointer(t *testing.T) {
 func TestCheckSaysTheSameEachTime(t *testing.T) {
 	k := withSchema(t, schema)
 	bad := []byte(`{"priority": 0, "kind": 1, "id": 2, "w": 1, "x": 2, "y": 3, "z": 4, "steps": [1, 2, 3, 4]}`)
-	first := k.Check(bad)
+	first := k.Check(t.Context(), bad)
 	for range 50 {
-		if again := k.Check(bad); !slices.Equal(again, first) {
+		if again := k.Check(t.Context(), bad); !slices.Equal(again, first) {
 			t.Fatalf("first %v, then %v", first, again)
 		}
 	}
@@ -80,7 +83,7 @@ func TestCheckSaysTheSameEachTime(t *testing.T) {
 func TestCheckRefusesWhatIsNotAnObject(t *testing.T) {
 	k := withSchema(t, schema)
 	for _, arguments := range []string{``, `{`, `{"title": "a"} {}`, `[]`, `null`, `1`, `"x"`} {
-		if v := k.Check([]byte(arguments)); len(v) == 0 {
+		if v := k.Check(t.Context(), []byte(arguments)); len(v) == 0 {
 			t.Errorf("%q was accepted", arguments)
 		}
 	}
@@ -90,15 +93,15 @@ func TestCheckRefusesNumbersNothingCanHold(t *testing.T) {
 	k := withSchema(t, schema)
 	free := withSchema(t, `{"type": "object"}`)
 	for _, number := range []string{"1e9999999", "-1e9999999", "1e-9999999", "1E400", "0.1e-400", "1" + strings.Repeat("0", 400)} {
-		if v := k.Check([]byte(`{"title": "a", "priority": ` + number + `}`)); !slices.Equal(paths(v), []string{"/priority"}) {
+		if v := k.Check(t.Context(), []byte(`{"title": "a", "priority": `+number+`}`)); !slices.Equal(paths(v), []string{"/priority"}) {
 			t.Errorf("%s: %v", number, v)
 		}
-		if v := free.Check([]byte(`{"a": [{"b/c": ` + number + `}]}`)); !slices.Equal(paths(v), []string{"/a/0/b~1c"}) {
+		if v := free.Check(t.Context(), []byte(`{"a": [{"b/c": `+number+`}]}`)); !slices.Equal(paths(v), []string{"/a/0/b~1c"}) {
 			t.Errorf("%s: %v", number, v)
 		}
 	}
 	for _, number := range []string{"0e9999999", "0.0", "-0", "1.7e308", "4.9e-324"} {
-		if v := free.Check([]byte(`{"a": ` + number + `}`)); len(v) > 0 {
+		if v := free.Check(t.Context(), []byte(`{"a": `+number+`}`)); len(v) > 0 {
 			t.Errorf("%s: %v", number, v)
 		}
 	}
@@ -109,11 +112,11 @@ func TestCheckRefusesDeepNesting(t *testing.T) {
 	nested := func(n int) []byte {
 		return []byte(`{"a": ` + strings.Repeat("[", n) + strings.Repeat("]", n) + `}`)
 	}
-	if v := k.Check(nested(99)); len(v) > 0 {
+	if v := k.Check(t.Context(), nested(99)); len(v) > 0 {
 		t.Errorf("nested 99 deep: %v", v)
 	}
 	for _, n := range []int{101, 9_000, 1_000_000} {
-		if v := k.Check(nested(n)); len(v) != 1 || len(v[0].Path) > 500 {
+		if v := k.Check(t.Context(), nested(n)); len(v) != 1 || len(v[0].Path) > 500 {
 			t.Errorf("nested %d deep: %v", n, v)
 		}
 	}
@@ -128,7 +131,7 @@ func FuzzCheck(f *testing.F) {
 	}
 	k := withSchema(f, schema)
 	f.Fuzz(func(t *testing.T, arguments []byte) {
-		v := k.Check(arguments)
+		v := k.Check(t.Context(), arguments)
 		if len(v) == 0 {
 			var read struct {
 				Title    *string
@@ -142,6 +145,48 @@ func FuzzCheck(f *testing.F) {
 		for _, violation := range v {
 			if violation.Problem == "" || violation.Path != "" && violation.Path[0] != '/' {
 				t.Errorf("the violation %+v says nothing", violation)
+			}
+		}
+	})
+}
+
+// bomb is a schema by which the parameter a has to be looked at 4 times more often
+// with each level.
+func bomb(levels int) []byte {
+	defs := fmt.Sprintf(`"a%d":{"type":"integer"}`, levels)
+	for i := range levels {
+		next := fmt.Sprintf(`{"$ref":"#/$defs/a%d"}`, i+1)
+		defs += fmt.Sprintf(`,"a%d":{"anyOf":[{"allOf":[%s,%s]},{"allOf":[%s,%s]}]}`, i, next, next, next, next)
+	}
+	return fmt.Appendf(nil, `{"type":"object","properties":{"a":{"$ref":"#/$defs/a0"}},"$defs":{%s}}`, defs)
+}
+
+// TestAStoredBombIsDefused puts schemas behind the API that no registration takes: a
+// call ends at once, in little memory, however deep they are.
+func TestAStoredBombIsDefused(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		for i, levels := range []int{9, 10, 14, 100} {
+			_, err := w.DB.Exec(t.Context(), w.Workspace, w.q.Bad, ids(), fmt.Sprintf("bomb_%d", i), "lambda", "d",
+				string(bomb(levels)), `{"good":true}`, "both", false, false, nil, true, nil, nil, false, 1, "me")
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		set, _, err := w.Load(t.Context(), w.Workspace, trace.Operate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 4 {
+			k, ok := set.Find(fmt.Sprintf("bomb_%d", i))
+			if !ok {
+				t.Fatalf("there is no skill of bomb %d", i)
+			}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			v := k.Check(t.Context(), []byte(`{"a":"x"}`))
+			runtime.ReadMemStats(&after)
+			if used := after.TotalAlloc - before.TotalAlloc; len(v) == 0 || used > 16<<20 {
+				t.Errorf("bomb %d: %v after %d bytes", i, v, used)
 			}
 		}
 	})

@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/invalid"
+	"github.com/lanekeeper/lanekeeper/shared/schema"
 )
 
 // A Definition is a skill as a workspace has it: a row, a built-in skill, or a
@@ -81,7 +81,7 @@ const (
 	MaxName        = 64
 	MaxDescription = 4000 // characters
 	MaxReason      = 500  // characters
-	MaxParameters  = 32 << 10
+	MaxParameters  = 16 << 10
 	MaxConfig      = 16 << 10
 	MaxTimeout     = 900 * time.Second
 	// MaxSkills is how many rows a workspace may have.
@@ -146,13 +146,16 @@ func checkParameters(d *Definition) (field, problem string) {
 	}
 	d.Parameters = compact(d.Parameters)
 	if len(d.Parameters) > MaxParameters {
-		return "parameters", "may have 32 KiB at most"
+		return "parameters", "may have 16 KiB at most"
 	}
 	if problem := objectSchema(d.Parameters); problem != "" {
 		return "parameters", problem
 	}
-	if _, err := compile("parameters", d.Parameters); err != nil {
-		return "parameters" + schemaPath(err), "is no JSON Schema (draft 2020-12)"
+	if _, err := schema.Compile(d.Parameters); err != nil {
+		if wrong, ok := errors.AsType[*schema.Error](err); ok {
+			return "parameters" + dotted(wrong.Path), wrong.Problem
+		}
+		return "parameters", err.Error()
 	}
 	return "", ""
 }
@@ -184,24 +187,9 @@ func objectSchema(raw json.RawMessage) string {
 	return ""
 }
 
-// schemaPath is where in a schema the first thing is wrong, as ".properties.a".
-func schemaPath(err error) string {
-	schema, ok := errors.AsType[*jsonschema.SchemaValidationError](err)
-	if !ok {
-		return ""
-	}
-	invalid, ok := errors.AsType[*jsonschema.ValidationError](schema.Err)
-	if !ok {
-		return ""
-	}
-	for len(invalid.Causes) > 0 {
-		invalid = invalid.Causes[0]
-	}
-	path := ""
-	for _, token := range invalid.InstanceLocation {
-		path += "." + token
-	}
-	return path
+// dotted is a JSON pointer as fields are named: ".properties.a".
+func dotted(pointer string) string {
+	return strings.NewReplacer("/", ".", "~1", "/", "~0", "~").Replace(pointer)
 }
 
 func compact(raw json.RawMessage) json.RawMessage {

@@ -79,12 +79,22 @@ func TestRegistrationRefuses(t *testing.T) {
 		}, "parameters.properties.a.pattern"},
 		"a schema from elsewhere": {func(d *skill.Definition) {
 			d.Parameters = []byte(`{"type":"object","properties":{"a":{"$ref":"http://127.0.0.1/canary"}}}`)
-		}, "parameters"},
+		}, "parameters.properties.a.$ref"},
 		"a schema from a file": {func(d *skill.Definition) {
 			d.Parameters = []byte(`{"type":"object","properties":{"a":{"$ref":"file:///etc/passwd"}}}`)
+		}, "parameters.properties.a.$ref"},
+		"a keyword that is not supported": {func(d *skill.Definition) {
+			d.Parameters = []byte(`{"type":"object","properties":{"a":{"type":"object","unevaluatedProperties":false}}}`)
+		}, "parameters.properties.a.unevaluatedProperties"},
+		"alternatives of alternatives": {func(d *skill.Definition) { d.Parameters = bomb(9) }, "parameters"},
+		"recursion that branches": {func(d *skill.Definition) {
+			d.Parameters = []byte(`{"type":"object","properties":{"a":{"$ref":"#/$defs/n"}},"$defs":{"n":{"allOf":[{"items":{"$ref":"#/$defs/n"}},{"items":{"$ref":"#/$defs/n"}}]}}}`)
 		}, "parameters"},
+		"a pattern that takes long": {func(d *skill.Definition) {
+			d.Parameters = []byte(`{"type":"object","properties":{"a":{"pattern":"((((a{1,10}){1,10}){1,10}b){0,9}){0,9}$"}}}`)
+		}, "parameters.properties.a.pattern"},
 		"large parameters": {func(d *skill.Definition) {
-			d.Parameters = fmt.Appendf(nil, `{"type":"object","title":%q}`, strings.Repeat("x", 32<<10))
+			d.Parameters = fmt.Appendf(nil, `{"type":"object","title":%q}`, strings.Repeat("x", 16<<10))
 		}, "parameters"},
 	} {
 		t.Run(what, func(t *testing.T) {

@@ -64,7 +64,7 @@ func TestALoadedSkillIsAsItWasRegistered(t *testing.T) {
 		if look.ID != w.get(t, "look").ID || !look.RequiresApproval || look.Timeout != 5*time.Second || look.Outside() || look.Run == nil {
 			t.Errorf("got %+v", look)
 		}
-		if v := look.Check([]byte(`{}`)); len(v) > 0 {
+		if v := look.Check(t.Context(), []byte(`{}`)); len(v) > 0 {
 			t.Errorf("its arguments: %v", v)
 		}
 		var b db.Batch // in a round trip that is made anyway

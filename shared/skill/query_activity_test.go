@@ -48,7 +48,7 @@ func TestQueryActivityReadsItsOwnWorkspace(t *testing.T) {
 
 		actions := func(arguments string) []string {
 			t.Helper()
-			if v := k.Check([]byte(arguments)); len(v) > 0 {
+			if v := k.Check(t.Context(), []byte(arguments)); len(v) > 0 {
 				t.Fatal(v)
 			}
 			var out any

@@ -200,7 +200,7 @@ func NewSet(skills ...Skill) (*Set, error) {
 		if _, taken := s.exact(k.Name); taken {
 			errs = append(errs, fmt.Errorf("two skills named %s", k.Name))
 		}
-		k.check = newChecker(k.Name, k.Parameters)
+		k.check = newChecker(k.Parameters)
 		s.skills = append(s.skills, &k)
 	}
 	return s, errors.Join(errs...)
@@ -210,8 +210,9 @@ func NewSet(skills ...Skill) (*Set, error) {
 func (s *Set) Sound() error {
 	var errs []error
 	for _, k := range s.skills {
-		_, err := k.check.compiled()
-		errs = append(errs, err)
+		if _, err := k.check.compiled(); err != nil {
+			errs = append(errs, fmt.Errorf("schema of skill %s: %w", k.Name, err))
+		}
 		if (k.Run == nil) == (k.Do == nil) {
 			errs = append(errs, fmt.Errorf("skill %s needs either Run or Do", k.Name))
 		}

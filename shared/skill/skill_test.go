@@ -80,7 +80,7 @@ func TestSoundNamesEveryBrokenSchema(t *testing.T) {
 		t.Errorf("a sound schema is named in: %v", err)
 	}
 	k, _ := set.Find("broken")
-	if v := k.Check([]byte(`{}`)); len(v) != 1 {
+	if v := k.Check(t.Context(), []byte(`{}`)); len(v) != 1 {
 		t.Errorf("a call of a broken skill has the violations %v", v)
 	}
 }
@@ -201,7 +201,7 @@ func TestBuiltinSkillsBoundTheirTexts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if v := k.Check(raw); len(v) != 1 {
+		if v := k.Check(t.Context(), raw); len(v) != 1 {
 			t.Errorf("%s: %v", name, v)
 		}
 	}
@@ -215,7 +215,7 @@ func TestBuiltinSkillsWantRealIDs(t *testing.T) {
 		"plan_objective":     `{"objective_id": "{01234567-89ab-7def-8123-456789abcdef}", "steps": [{"title": "t"}]}`,
 	} {
 		k, _ := set.Find(name)
-		if v := k.Check([]byte(arguments)); len(v) != 1 || v[0].Path != "/objective_id" {
+		if v := k.Check(t.Context(), []byte(arguments)); len(v) != 1 || v[0].Path != "/objective_id" {
 			t.Errorf("%s: %v", name, v)
 		}
 	}
@@ -228,15 +228,15 @@ func TestPlanSchemaAgreesWithTheLongestPlan(t *testing.T) {
 		return []byte(`{"objective_id": "01234567-89ab-7def-8123-456789abcdef", "steps": [` +
 			strings.TrimSuffix(strings.Repeat(`{"title": "t"},`, n), ",") + `]}`)
 	}
-	if v := plan.Check(steps(objective.MaxSteps)); len(v) > 0 {
+	if v := plan.Check(t.Context(), steps(objective.MaxSteps)); len(v) > 0 {
 		t.Errorf("the longest plan: %v", v)
 	}
-	if v := plan.Check(steps(objective.MaxSteps + 1)); len(v) != 1 {
+	if v := plan.Check(t.Context(), steps(objective.MaxSteps+1)); len(v) != 1 {
 		t.Errorf("a plan that is too long: %v", v)
 	}
 	advance, _ := set.Find("advance_plan")
 	last := `{"objective_id": "01234567-89ab-7def-8123-456789abcdef", "step": 31, "result": "r"}`
-	if v := advance.Check([]byte(last)); len(v) != 1 || v[0].Path != "/step" {
+	if v := advance.Check(t.Context(), []byte(last)); len(v) != 1 || v[0].Path != "/step" {
 		t.Errorf("a step no plan can have: %v", v)
 	}
 }

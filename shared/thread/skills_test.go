@@ -53,7 +53,7 @@ func (w *world) says(t testing.TB, execution, key, th, body string) (out told, e
 	}
 	arguments, _ := json.Marshal(map[string]string{"thread_id": th, "body": body})
 	checked, _ := set.Find("send_message")
-	if v := checked.Check(arguments); len(v) > 0 {
+	if v := checked.Check(t.Context(), arguments); len(v) > 0 {
 		t.Fatal(v)
 	}
 	lanes, err := lane.New(w.DB)

@@ -81,7 +81,7 @@ func (o *Operate) RunSkill(ctx context.Context, ws db.Workspace, name string, in
 	if !ok || k.Name != name {
 		return used, ErrNoSkill
 	}
-	if violations := k.Check(input); len(violations) > 0 {
+	if violations := k.Check(ctx, input); len(violations) > 0 {
 		return used, &InputError{violations}
 	}
 	if !person && requiresApproval(skills, k, input) {

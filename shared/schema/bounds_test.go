@@ -1,0 +1,198 @@
+package schema
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+func read(t testing.TB, raw string) any {
+	t.Helper()
+	v, err := Decode([]byte(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func compiled(t testing.TB, raw string) *Schema {
+	t.Helper()
+	s, err := Compile([]byte(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// unbounded reads a schema that Compile refuses as one that takes too long.
+func unbounded(t testing.TB, raw string) *Schema {
+	t.Helper()
+	c := &compiler{doc: read(t, raw), words: wordsOf(), nodes: map[string]*node{}, formats: true}
+	s := &Schema{c.node("", c.doc, 0)}
+	if c.err != nil {
+		t.Fatal(c.err)
+	}
+	return s
+}
+
+// alternatives are levels of alternatives, each of four references to the next.
+func alternatives(levels int) string {
+	defs := fmt.Sprintf(`"a%d":{"type":"integer"}`, levels)
+	for i := range levels {
+		next := fmt.Sprintf(`{"$ref":"#/$defs/a%d"}`, i+1)
+		defs += fmt.Sprintf(`,"a%d":{"anyOf":[{"allOf":[%s,%s]},{"allOf":[%s,%s]}]}`, i, next, next, next, next)
+	}
+	return `{"$ref":"#/$defs/a0","$defs":{` + defs + `}}`
+}
+
+// A check ends at its bound, in little memory, also by a schema that no one should
+// have compiled; and where its context ends.
+func TestChecksAreBounded(t *testing.T) {
+	long := strings.Repeat("a", 100_000)
+	many := "[" + strings.TrimSuffix(strings.Repeat(`{"x":1.5},`, 100_000), ",") + "]"
+	var distinct []string
+	for i := range 100_000 {
+		distinct = append(distinct, fmt.Sprintf(`{"x":%d.5}`, i))
+	}
+	doubling := `{"$ref":"#/$defs/n","$defs":{"n":{"allOf":[{"items":{"$ref":"#/$defs/n"}},{"items":{"$ref":"#/$defs/n"}}]}}}`
+	for name, c := range map[string]struct {
+		schema *Schema
+		value  string
+	}{
+		"alternatives":          {unbounded(t, alternatives(10)), `"x"`},
+		"more alternatives":     {unbounded(t, alternatives(14)), `"x"`},
+		"doubling":              {unbounded(t, doubling), strings.Repeat("[", 60) + strings.Repeat("]", 60)},
+		"a loop":                {unbounded(t, `{"$ref":"#"}`), `1`},
+		"a long loop":           {unbounded(t, `{"allOf":[{"anyOf":[{"$ref":"#"}]}]}`), `1`},
+		"a pattern":             {compiled(t, `{"pattern":"(((a{1,10}){1,10}){1,10})$"}`), `"` + long + `b"`},
+		"patterns of names":     {compiled(t, `{"patternProperties":{"(((a{1,10}){1,10}){1,10})$":{}}}`), `{"` + long + `b":1}`},
+		"many values":           {compiled(t, `{"items":{"type":"integer"}}`), many},
+		"comparisons":           {compiled(t, `{"uniqueItems":true}`), "[" + strings.Join(distinct, ",") + "]"},
+		"values of enumeration": {compiled(t, `{"enum":[1]}`), many},
+		"a format":              {compiled(t, `{"format":"uri"}`), `"http://x/` + strings.Repeat(long, 20) + `"`},
+		"long names":            {compiled(t, `{"additionalProperties":{"type":"integer"}}`), `{"` + strings.Repeat(long, 101) + `":""}`},
+	} {
+		v := read(t, c.value)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := c.schema.Check(t.Context(), v)
+		runtime.ReadMemStats(&after)
+		if used := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, ErrTooMuch) || used > 64<<20 {
+			t.Errorf("%s: %v after %d MiB", name, err, used>>20)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := unbounded(t, alternatives(10)).Check(ended, "x"); !errors.Is(err, context.Canceled) {
+		t.Errorf("a check whose context has ended: %v", err)
+	}
+}
+
+// What is wrong is told of so many places at most.
+func TestViolationsAreBounded(t *testing.T) {
+	s := compiled(t, `{"items":{"type":"integer"}}`)
+	wrong, err := s.Check(t.Context(), read(t, "["+strings.TrimSuffix(strings.Repeat(`"x",`, 2000), ",")+"]"))
+	if err != nil || len(wrong) != MaxViolations {
+		t.Errorf("%d violations, %v", len(wrong), err)
+	}
+}
+
+// What could exceed the bound is refused when it is read; what can't is not.
+func TestCompileRefusesWhatMayTakeTooLong(t *testing.T) {
+	tree := `{"type":"object","properties":{"left":{"$ref":"#/$defs/tree"},"right":{"$ref":"#/$defs/tree"},"sons":{"items":{"$ref":"#/$defs/tree"}}}}`
+	options := strings.TrimSuffix(strings.Repeat(`{"$ref":"#/$defs/one"},`, 200), ",")
+	for name, c := range map[string]struct {
+		schema  string
+		refused bool
+	}{
+		"alternatives":               {alternatives(10), true},
+		"many alternatives":          {alternatives(200), true},
+		"few alternatives":           {alternatives(4), false},
+		"a loop":                     {`{"$ref":"#"}`, true},
+		"a loop by way of others":    {`{"allOf":[{"$ref":"#/$defs/a"}],"$defs":{"a":{"not":{"$ref":"#"}}}}`, true},
+		"a loop nobody asks for":     {`{"$defs":{"a":{"$ref":"#/$defs/a"}}}`, true},
+		"items twice":                {`{"allOf":[{"items":{"$ref":"#"}},{"items":{"$ref":"#"}}]}`, true},
+		"items and contains":         {`{"items":{"$ref":"#"},"contains":{"$ref":"#"}}`, true},
+		"a name and its pattern":     {`{"properties":{"a":{"$ref":"#"}},"patternProperties":{"^a":{"$ref":"#"}}}`, true},
+		"two patterns of one name":   {`{"patternProperties":{"^a":{"$ref":"#"},"b$":{"$ref":"#"}}}`, true},
+		"alternatives of properties": {`{"anyOf":[{"properties":{"a":{"$ref":"#"}}},{"properties":{"a":{"$ref":"#"}}}]}`, true},
+		"a tree":                     {`{"$ref":"#/$defs/tree","$defs":{"tree":` + tree + `}}`, false},
+		"an expression":              {`{"anyOf":[{"type":"integer"},{"type":"array","items":{"$ref":"#"}},{"type":"object","additionalProperties":{"$ref":"#"}}]}`, false},
+		"names of their own":         {`{"oneOf":[{"properties":{"and":{"$ref":"#"}}},{"properties":{"or":{"$ref":"#"}}},{"properties":{"not":{"$ref":"#"}}}]}`, false},
+		"a pattern beside a name":    {`{"properties":{"a":{"$ref":"#"}},"patternProperties":{"^x-":{"type":"string"}},"additionalProperties":{"$ref":"#"}}`, false},
+		"many options":               {`{"oneOf":[` + options + `],"$defs":{"one":{"type":"object","properties":{"a":{"type":"string"}}}}}`, false},
+		"a pattern":                  {`{"pattern":"(a{1,100}){1,100}"}`, true},
+		"patterns":                   {`{"allOf":[` + strings.TrimSuffix(strings.Repeat(`{"pattern":"(a{1,60}){1,60}"},`, 20), ",") + `]}`, true},
+		"classes":                    {`{"pattern":"` + strings.Repeat(`\\p{L}`, 100) + `"}`, true},
+		"nesting":                    {strings.Repeat(`{"not":`, 300) + `true` + strings.Repeat(`}`, 300), true},
+		"size":                       {`{"title":"` + strings.Repeat("x", MaxSize) + `"}`, true},
+		"a number":                   {`{"minimum":1e9999999}`, true},
+		"a long number":              {`{"enum":[1` + strings.Repeat("0", 2000) + `]}`, true},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := Compile([]byte(c.schema))
+		runtime.ReadMemStats(&after)
+		if used := after.TotalAlloc - before.TotalAlloc; (err != nil) != c.refused || used > 64<<20 {
+			t.Errorf("%s: %v after %d MiB", name, err, used>>20)
+		}
+	}
+}
+
+// What is not a schema is refused, and where.
+func TestCompileSaysWhatIsWrong(t *testing.T) {
+	for schema, want := range map[string]string{
+		``:                                        "",
+		`{} {}`:                                   "",
+		`[]`:                                      "",
+		`{"type":"text"}`:                         "/type",
+		`{"type":[]}`:                             "/type",
+		`{"type":["string","string"]}`:            "/type",
+		`{"properties":[]}`:                       "/properties",
+		`{"properties":{"a/b":{"type":1}}}`:       "/properties/a~1b/type",
+		`{"items":[{}]}`:                          "/items",
+		`{"allOf":[]}`:                            "/allOf",
+		`{"anyOf":{}}`:                            "/anyOf",
+		`{"oneOf":[1]}`:                           "/oneOf/0",
+		`{"required":"a"}`:                        "/required",
+		`{"required":[1]}`:                        "/required/0",
+		`{"minLength":-1}`:                        "/minLength",
+		`{"maxItems":1.5}`:                        "/maxItems",
+		`{"minimum":"1"}`:                         "/minimum",
+		`{"multipleOf":0}`:                        "/multipleOf",
+		`{"exclusiveMinimum":true}`:               "/exclusiveMinimum",
+		`{"uniqueItems":1}`:                       "/uniqueItems",
+		`{"pattern":"("}`:                         "/pattern",
+		`{"patternProperties":{"(":{}}}`:          "/patternProperties/(",
+		`{"enum":1}`:                              "/enum",
+		`{"format":1}`:                            "/format",
+		`{"dependentRequired":{"a":"b"}}`:         "/dependentRequired/a",
+		`{"$ref":1}`:                              "/$ref",
+		`{"$ref":"#/$defs/a"}`:                    "/$ref",
+		`{"$ref":"#/enum/01","enum":[1,{}]}`:      "/$ref",
+		`{"$ref":"#a"}`:                           "/$ref",
+		`{"$ref":"#/%"}`:                          "/$ref",
+		`{"$defs":{"a":{"$id":"x"}}}`:             "/$defs/a/$id",
+		`{"$ref":"#/x/y","x":{"y":{}}}`:           "none",
+		`{"$ref":"#/x/y","x":{"$id":"z","y":{}}}`: "/$ref",
+		`{"unevaluatedItems":false}`:              "/unevaluatedItems",
+		`{"$schema":"http://json-schema.org/draft-04/schema#"}`:                                             "/$schema",
+		`{"$schema":"http://json-schema.org/draft-07/schema#","type":"object"}`:                             "none",
+		`{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"a":{"$ref":"#","minimum":1}}}`: "/properties/a/$ref",
+		`{"$schema":"https://json-schema.org/draft/2020-12/schema","$id":"http://x/y","x-mine":{"type":1}}`: "none",
+		`{"contentEncoding":"base64","default":1,"examples":[{"type":1}],"title":"t","$comment":"c"}`:       "none",
+		`{"dependencies":{"a":["b"]}}`: "/dependencies",
+	} {
+		_, err := Compile([]byte(schema))
+		got := "none"
+		if wrong, ok := errors.AsType[*Error](err); ok {
+			got = wrong.Path
+		}
+		if got != want {
+			t.Errorf("%s: %v, want %q", schema, err, want)
+		}
+	}
+}

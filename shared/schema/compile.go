@@ -1,0 +1,316 @@
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"math/big"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// An Error says what about a schema is wrong or not supported, and where.
+type Error struct {
+	Path    string // JSON pointer into the schema; empty is the whole
+	Problem string
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	if e.Path == "" {
+		return e.Problem
+	}
+	return e.Path + ": " + e.Problem
+}
+
+// Schema is a compiled schema. It is safe for concurrent use.
+type Schema struct{ root *node }
+
+// node is a schema or a part of one.
+type node struct {
+	path        string
+	never       bool // the schema false
+	kinds       []string
+	enums       []*options
+	bounds      []bound
+	sizes       []size
+	pattern     *pattern
+	format      *format
+	unique      bool
+	required    []string
+	needs       map[string][]string
+	props       map[string]*node
+	patterns    []patternNode
+	more, names *node // of properties
+	prefix      []*node
+	items       *node
+	contains    *node
+	least, most int // that contains matches; most < 0: as many as there are
+
+	ref, not, cond, then, otherwise *node
+	all, any, one                   []*node
+	with                            map[string]*node // dependentSchemas
+}
+
+// options are the values of enum and const.
+type options struct {
+	values map[string]bool // canonical
+	told   string
+}
+
+// bound is a demand on a number, size one on a length.
+type bound struct {
+	word string
+	want *big.Rat
+}
+
+type size struct {
+	word, kind string
+	want       int
+	most       bool
+}
+
+type patternNode struct {
+	*pattern
+	node *node
+}
+
+// Compile reads a schema. An error is an [*Error].
+func Compile(raw []byte) (*Schema, error) { return compile(raw, true) }
+
+func compile(raw []byte, formats bool) (*Schema, error) {
+	if len(raw) > MaxSize {
+		return nil, &Error{"", fmt.Sprintf("has more than %d KiB", MaxSize>>10)}
+	}
+	doc, err := Decode(raw)
+	if err != nil {
+		return nil, &Error{"", "is not JSON"}
+	}
+	c := &compiler{doc: doc, words: wordsOf(), nodes: map[string]*node{}, formats: formats}
+	root := c.node("", doc, 0)
+	if c.err == nil {
+		c.bounded(root)
+	}
+	if c.err != nil {
+		return nil, c.err
+	}
+	return &Schema{root}, nil
+}
+
+// Decode reads one JSON value, its numbers as they are written.
+func Decode(raw []byte) (v any, err error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("more than one value")
+	}
+	return v, nil
+}
+
+// compiler keeps the first error; what comes behind it is void.
+type compiler struct {
+	doc     any
+	words   map[string]reader
+	nodes   map[string]*node // by pointer
+	formats bool
+	program int // size of all patterns
+	legacy  bool
+	err     error
+}
+
+func (c *compiler) refuse(path, format string, args ...any) {
+	if c.err == nil {
+		c.err = &Error{path, fmt.Sprintf(format, args...)}
+	}
+}
+
+var escapes, unescapes = strings.NewReplacer("~", "~0", "/", "~1"), strings.NewReplacer("~1", "/", "~0", "~")
+
+func below(path, token string) string { return path + "/" + escapes.Replace(token) }
+
+// node compiles the schema at a path, once.
+func (c *compiler) node(path string, v any, depth int) *node {
+	if n := c.nodes[path]; n != nil {
+		return n
+	}
+	n := &node{path: path, least: 1, most: -1}
+	if c.nodes[path] = n; c.err != nil {
+		return n
+	}
+	if depth > maxNesting {
+		c.refuse("", "is nested too deeply")
+		return n
+	}
+	switch v := v.(type) {
+	case bool:
+		n.never = !v
+	case map[string]any:
+		if path == "" {
+			c.dialect(v)
+		}
+		for _, word := range slices.Sorted(maps.Keys(v)) {
+			if read := c.words[word]; read != nil {
+				read(c, n, below(path, word), v[word], depth+1)
+			} else if unsupported[word] && (word != "$id" || path != "") {
+				c.refuse(below(path, word), "is not supported")
+			}
+		}
+		if c.legacy && n.ref != nil && len(v) > 1 {
+			c.refuse(below(path, "$ref"), "stands beside other keywords, which its draft passes over: leave $schema out")
+		}
+	default:
+		c.refuse(path, "must be an object or a boolean")
+	}
+	return n
+}
+
+// dialect refuses drafts in which a schema may mean something else.
+func (c *compiler) dialect(top map[string]any) {
+	said, there := top["$schema"]
+	text, _ := said.(string)
+	switch strings.TrimPrefix(strings.TrimPrefix(strings.TrimSuffix(text, "#"), "https:"), "http:") {
+	case "//json-schema.org/draft/2020-12/schema", "//json-schema.org/draft/2019-09/schema":
+	case "//json-schema.org/draft-07/schema", "//json-schema.org/draft-06/schema":
+		c.legacy = true
+	default:
+		if there {
+			c.refuse("/$schema", "must be https://json-schema.org/draft/2020-12/schema")
+		}
+	}
+}
+
+// unsupported are keywords that are not passed over in silence.
+var unsupported = map[string]bool{
+	"$id": true, "$anchor": true, "$dynamicRef": true, "$dynamicAnchor": true, "$recursiveRef": true, "$recursiveAnchor": true, "$vocabulary": true,
+	"unevaluatedItems": true, "unevaluatedProperties": true, "additionalItems": true, "dependencies": true,
+}
+
+// resolve is the schema that a reference names.
+func (c *compiler) resolve(path string, v any, depth int) *node {
+	text, ok := v.(string)
+	pointer, local := strings.CutPrefix(text, "#")
+	pointer, err := url.PathUnescape(pointer)
+	if !ok || !local || err != nil || pointer != "" && pointer[0] != '/' {
+		c.refuse(path, "must be a pointer into this schema, such as #/$defs/name")
+		return &node{}
+	}
+	at, clean := c.doc, ""
+	for _, token := range strings.Split(pointer, "/")[1:] {
+		token = unescapes.Replace(token)
+		clean = below(clean, token)
+		switch v := at.(type) {
+		case map[string]any:
+			if at, ok = v[token]; ok {
+				if inner, _ := at.(map[string]any); inner["$id"] != nil {
+					c.refuse(path, "leads through an $id, which is not supported")
+				}
+				continue
+			}
+		case []any:
+			if i, err := strconv.Atoi(token); err == nil && i >= 0 && i < len(v) && strconv.Itoa(i) == token {
+				at = v[i]
+				continue
+			}
+		}
+		c.refuse(path, "leads to nothing")
+		return &node{}
+	}
+	return c.node(clean, at, depth)
+}
+
+func (c *compiler) list(path string, v any) []any {
+	list, ok := v.([]any)
+	if !ok {
+		c.refuse(path, "must be an array")
+	}
+	return list
+}
+
+func (c *compiler) object(path string, v any) map[string]any {
+	object, ok := v.(map[string]any)
+	if !ok {
+		c.refuse(path, "must be an object")
+	}
+	return object
+}
+
+func (c *compiler) nodesOf(path string, v any, depth int) (out []*node) {
+	for i, sub := range c.list(path, v) {
+		out = append(out, c.node(below(path, strconv.Itoa(i)), sub, depth))
+	}
+	if len(out) == 0 {
+		c.refuse(path, "must have a schema")
+	}
+	return out
+}
+
+func (c *compiler) named(path string, v any, depth int) map[string]*node {
+	out := map[string]*node{}
+	object := c.object(path, v)
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		out[name] = c.node(below(path, name), object[name], depth)
+	}
+	return out
+}
+
+func (c *compiler) text(path string, v any) string {
+	text, ok := v.(string)
+	if !ok {
+		c.refuse(path, "must be a string")
+	}
+	return text
+}
+
+func (c *compiler) texts(path string, v any) (out []string) {
+	for i, v := range c.list(path, v) {
+		text := c.text(below(path, strconv.Itoa(i)), v)
+		if slices.Contains(out, text) {
+			c.refuse(path, "must not name one twice")
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+func (c *compiler) flag(path string, v any) bool {
+	flag, ok := v.(bool)
+	if !ok {
+		c.refuse(path, "must be true or false")
+	}
+	return flag
+}
+
+func (c *compiler) number(path string, v any) *big.Rat {
+	text, ok := v.(json.Number)
+	if !ok {
+		c.refuse(path, "must be a number")
+		return new(big.Rat)
+	}
+	n, ok := rat(text)
+	if !ok {
+		c.refuse(path, "is a number too large or too small")
+		return new(big.Rat)
+	}
+	return n
+}
+
+func (c *compiler) count(path string, v any) int {
+	n := c.number(path, v)
+	if !n.IsInt() || n.Sign() < 0 {
+		c.refuse(path, "must be a whole number from 0")
+		return 0
+	}
+	if !n.Num().IsInt64() || n.Num().Int64() > math.MaxInt32 {
+		return math.MaxInt32
+	}
+	return int(n.Num().Int64())
+}

@@ -1,0 +1,128 @@
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// maxDigits bounds numbers: how many digits they have, and their exponent.
+const maxDigits = 1000
+
+// rat is a number's value; false: it is too large or too small to work with.
+func rat(n json.Number) (*big.Rat, bool) {
+	text := string(n)
+	if len(text) > maxDigits {
+		return nil, false
+	}
+	if i := strings.IndexAny(text, "eE"); i >= 0 {
+		if strings.Trim(text[:i], "-0.") == "" {
+			return new(big.Rat), true
+		}
+		if exponent, err := strconv.Atoi(text[i+1:]); err != nil || exponent > maxDigits || exponent < -maxDigits {
+			return nil, false
+		}
+	}
+	return new(big.Rat).SetString(text)
+}
+
+// integral reports whether a number is whole.
+func integral(n json.Number) bool {
+	if !strings.ContainsAny(string(n), ".eE") {
+		return true
+	}
+	r, ok := rat(n)
+	return ok && r.IsInt()
+}
+
+// canonical is the same text for equal values alone. step is asked before each piece
+// of work, so many steps; false: the work is given up, or there is a number that can't
+// be worked with.
+func canonical(v any, step func(int) bool) (string, bool) {
+	var b strings.Builder
+	ok := writeCanonical(&b, v, step)
+	return b.String(), ok
+}
+
+func writeCanonical(b *strings.Builder, v any, step func(int) bool) bool {
+	if !step(1) {
+		return false
+	}
+	switch v := v.(type) {
+	case json.Number:
+		return writeNumber(b, v, step)
+	case string:
+		fmt.Fprintf(b, "%d:%s", len(v), v)
+		return step(len(v) / stepBytes)
+	case []any:
+		b.WriteByte('[')
+		for _, e := range v {
+			if !writeCanonical(b, e, step) {
+				return false
+			}
+		}
+		b.WriteByte(']')
+	case map[string]any:
+		if !step(len(v)) {
+			return false
+		}
+		b.WriteByte('{')
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if !writeCanonical(b, name, step) || !writeCanonical(b, v[name], step) {
+				return false
+			}
+		}
+		b.WriteByte('}')
+	default: // null, true, false
+		fmt.Fprintf(b, "<%v>", v)
+	}
+	return true
+}
+
+func writeNumber(b *strings.Builder, n json.Number, step func(int) bool) bool {
+	if i, err := strconv.ParseInt(string(n), 10, 64); err == nil {
+		fmt.Fprintf(b, "#%d,", i)
+		return true
+	}
+	r, ok := rat(n)
+	if !ok || !step(numberSteps) {
+		return false
+	}
+	fmt.Fprintf(b, "#%s,", r.RatString())
+	return true
+}
+
+// quote is a text as violations say it.
+func quote(s string) string {
+	s = strings.ReplaceAll(strconv.Quote(s), `\"`, `"`)
+	return "'" + strings.ReplaceAll(s[1:len(s)-1], "'", `\'`) + "'"
+}
+
+func quoted(list []string) string {
+	var out []string
+	for _, s := range list {
+		out = append(out, quote(s))
+	}
+	return strings.Join(out, ", ")
+}
+
+// display is a simple value as violations say it; empty: it is none.
+func display(v any) string {
+	switch v := v.(type) {
+	case string:
+		return quote(v)
+	case []any, map[string]any:
+		return ""
+	}
+	return fmt.Sprint(v)
+}
+
+// shown is a number as violations say it.
+func shown(r *big.Rat) string {
+	f, _ := r.Float64()
+	return fmt.Sprint(f)
+}
