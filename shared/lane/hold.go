@@ -167,10 +167,7 @@ func (s *Store) Take(ctx context.Context, r Request, wait Wait, reads func(*db.B
 		if left <= 0 {
 			return nil, err
 		}
-		if marked != busy.Fence {
-			if err := s.Want(ctx, r.Workspace, busy.Info, string(r.Holder)); err != nil {
-				return nil, err
-			}
+		if marked != busy.Fence && s.mark(ctx, r, busy.Info, left) {
 			marked = busy.Fence
 		}
 		jittered := pause/2 + rand.N(pause/2+1) //nolint:gosec // spreads retries, keeps no secret
@@ -182,4 +179,12 @@ func (s *Store) Take(ctx context.Context, r Request, wait Wait, reads func(*db.B
 			return nil, fmt.Errorf("wait for lane %s: %w", r.Lane, ctx.Err())
 		}
 	}
+}
+
+// mark tells the holder of a lane that somebody waits, within what is left of the wait.
+// One that fails is none: the next try to acquire tells what is wrong.
+func (s *Store) mark(ctx context.Context, r Request, present Info, left time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, left)
+	defer cancel()
+	return s.Want(ctx, r.Workspace, present, string(r.Holder)) == nil
 }

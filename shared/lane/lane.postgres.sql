@@ -10,3 +10,9 @@ SELECT r.fence, r.expires_at, r.wanted_by FROM lk_lane_renew($1, $2, $3, $4) r;
 
 -- name: Release
 SELECT 'released' FROM lk_lane_release($1, $2, $3);
+
+-- name: Want
+-- Marks the hold with this fence once; a mark of an earlier waiter stays. A row that its holder works under is passed over.
+UPDATE agent_locks SET wanted_at = lk_now(), wanted_by = $4
+ WHERE workspace_id = $1 AND lane = $2 AND fence = $3 AND token IS NOT NULL AND wanted_at IS NULL
+   AND lane IN (SELECT o.lane FROM agent_locks o WHERE o.workspace_id = $1 AND o.lane = $2 FOR NO KEY UPDATE SKIP LOCKED);

@@ -12,11 +12,6 @@ SELECT lane, locked_by, fence, ttl_ms, locked_at, expires_at, wanted_at, wanted_
  ORDER BY locked_at, lane
  LIMIT $2;
 
--- name: Want
--- Marks the hold with this fence once; a mark of an earlier waiter stays.
-UPDATE agent_locks SET wanted_at = lk_now(), wanted_by = $4
- WHERE workspace_id = $1 AND lane = $2 AND fence = $3 AND token IS NOT NULL AND wanted_at IS NULL;
-
 -- name: Force
 UPDATE agent_locks SET token = NULL, expires_at = lk_now(), wanted_at = NULL, wanted_by = NULL, execution_id = NULL
  WHERE workspace_id = $1 AND lane = $2 AND token IS NOT NULL AND expires_at > lk_now();

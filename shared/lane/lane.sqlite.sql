@@ -25,3 +25,7 @@ RETURNING fence, expires_at, wanted_by;
 UPDATE agent_locks SET expires_at = lk_now(), token = NULL, wanted_at = NULL, wanted_by = NULL
  WHERE workspace_id = $1 AND lane = $2 AND token = $3 AND expires_at > lk_now()
 RETURNING 'released';
+
+-- name: Want
+UPDATE agent_locks SET wanted_at = lk_now(), wanted_by = $4
+ WHERE workspace_id = $1 AND lane = $2 AND fence = $3 AND token IS NOT NULL AND wanted_at IS NULL;

@@ -381,7 +381,8 @@ func (s *Store) List(ctx context.Context, ws db.Workspace, limit int) ([]Info, e
 }
 
 // Want notes on the present hold, once, that somebody waits for the lane. Its
-// holder learns so at its next renewal or proof.
+// holder learns so at its next renewal or proof. A hold under which a transaction works
+// at this moment is not marked.
 func (s *Store) Want(ctx context.Context, ws db.Workspace, present Info, by string) error {
 	if _, err := s.db.Exec(ctx, ws, s.q.Want, present.Lane, present.Fence, by); err != nil {
 		return fmt.Errorf("ask for lane %s: %w", present.Lane, err)
