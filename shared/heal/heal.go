@@ -107,14 +107,14 @@ type Change struct {
 }
 
 type queries struct {
-	Diagnose, Used, Cool, Get, List, Insert, Supersede db.Query
-	Relapse, Change                                    db.Query
-	Switch, On, Switches, ListSwitches, Release        db.Query
-	GetSwitch                                          db.Query
-	Orphans, Close, Oldest, PurgeActivity, PurgeEvents db.Query
-	PurgeExecutions, PurgeOutbox, PurgeApprovals       db.Query
-	PurgeMemories, PurgeUsage, PurgeBudgets            db.Query
-	PurgeHeals, PurgeKeys, Silent                      db.Query
+	Diagnose, Used, Cool, Get, List, Insert, Supersede       db.Query
+	Relapse, Change                                          db.Query
+	Switch, On, Switches, ListSwitches, Release              db.Query
+	GetSwitch                                                db.Query
+	Orphans, Lock, Close, Oldest, PurgeActivity, PurgeEvents db.Query
+	PurgeExecutions, PurgeOutbox, PurgeApprovals             db.Query
+	PurgeMemories, PurgeUsage, PurgeBudgets                  db.Query
+	PurgeHeals, PurgeKeys, Silent                            db.Query
 }
 
 // Store heals in all workspaces.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
 )
 
 // Retention is how long what has ended is kept.
@@ -95,8 +96,14 @@ func (s *Store) Purge(ctx context.Context, ws db.Workspace, keep Retention) (mor
 
 // Orphans are executions that nobody works on any more.
 type Orphans struct {
-	Cut    []string // their lane is free; [Store.Close] ends them
+	Cut    []Orphan // their lane is free; [Store.Close] ends them
 	Silent []string // no lane protects them, and nothing was heard of them for a week
+}
+
+// Orphan is an execution and the lane that protects it.
+type Orphan struct {
+	ID   string
+	Lane lane.Name
 }
 
 // Count is how many there are.
@@ -107,12 +114,13 @@ func (s *Store) Orphans(b *db.Batch) *Orphans {
 	o := new(Orphans)
 	b.Each(func(scan db.Scan) error {
 		var id string
+		var subject *string
 		var silent bool
-		err := scan(&id, &silent)
+		err := scan(&id, &subject, &silent)
 		if silent {
 			o.Silent = append(o.Silent, id)
-		} else {
-			o.Cut = append(o.Cut, id)
+		} else if subject != nil {
+			o.Cut = append(o.Cut, Orphan{id, lane.Name(*subject)})
 		}
 		return err
 	}, s.q.Orphans, orphaned.Milliseconds(), maxOrphans, silence.Milliseconds(), maxSilent)
@@ -128,9 +136,16 @@ func (s *Store) Silent(ctx context.Context, tx Tx, id string) (bool, error) {
 	return n > 0, nil
 }
 
-// Close ends orphaned executions. One that was taken up since the look stays.
-func (s *Store) Close(b *db.Batch, ids []string) {
-	for _, id := range ids {
-		b.Exec(s.q.Close, id, orphaned.Milliseconds())
+// Close ends an orphaned execution, and reports whether it did: one that was taken up
+// since the look stays. The transaction must prove the execution's lane.
+func (s *Store) Close(ctx context.Context, tx lane.Tx, o Orphan) (bool, error) {
+	if err := tx.Proves(o.Lane); err != nil {
+		return false, fmt.Errorf("close an orphaned execution: %w", err)
 	}
+	tx.Later().Exec(s.q.Lock, o.ID)
+	n, err := tx.Exec(ctx, s.q.Close, o.ID, orphaned.Milliseconds())
+	if err != nil {
+		return false, fmt.Errorf("close an orphaned execution: %w", err)
+	}
+	return n > 0, nil
 }

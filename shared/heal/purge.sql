@@ -3,8 +3,8 @@
 -- written for $2 milliseconds; and those
 -- without a lane of which nothing was heard for $4 milliseconds: but for parents, whose children come first, and for
 -- those who spoke in a thread since.
-SELECT id, silent FROM (
-  SELECT e.id, false AS silent FROM executions e
+SELECT id, subject, silent FROM (
+  SELECT e.id, e.subject, false AS silent FROM executions e
    WHERE e.workspace_id = $1 AND e.status = 'running' AND e.surface <> 'hb' AND e.subject IS NOT NULL
      AND e.updated_at < (SELECT lk_plus(lk_now(), 0 - CAST($2 AS bigint)))
      AND NOT EXISTS (SELECT 1 FROM agent_locks l WHERE l.workspace_id = $1 AND l.lane = e.subject AND l.expires_at > (SELECT lk_now()))
@@ -12,8 +12,8 @@ SELECT id, silent FROM (
    ORDER BY e.updated_at
    LIMIT $3) AS cut
 UNION ALL
-SELECT id, silent FROM (
-  SELECT e.id, true AS silent FROM executions e
+SELECT id, subject, silent FROM (
+  SELECT e.id, e.subject, true AS silent FROM executions e
    WHERE e.workspace_id = $1 AND e.subject IS NULL AND e.status IN ('running', 'waiting', 'parked')
      AND e.updated_at < (SELECT lk_plus(lk_now(), 0 - CAST($4 AS bigint)))
      AND NOT EXISTS (SELECT 1 FROM executions c WHERE c.workspace_id = $1 AND c.parent_id = e.id AND c.status IN ('running', 'waiting', 'parked'))
@@ -28,11 +28,14 @@ UPDATE executions SET updated_at = updated_at
  WHERE workspace_id = $1 AND id = $2 AND subject IS NULL AND status IN ('running', 'waiting', 'parked')
    AND updated_at < (SELECT lk_plus(lk_now(), 0 - CAST($3 AS bigint)));
 
+-- name: Lock
+-- The row itself, changed by nothing, so that what is decided next stands.
+UPDATE executions SET updated_at = updated_at WHERE workspace_id = $1 AND id = $2;
+
 -- name: Close
--- What made it an orphan is asked again.
+-- What made it an orphan is asked again; its lane is held by who asks.
 UPDATE executions SET status = 'failed', error = 'it was cut off, and nobody went on with it', updated_at = lk_now(), ended_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND status = 'running' AND updated_at < lk_plus(lk_now(), 0 - CAST($3 AS bigint))
-   AND NOT EXISTS (SELECT 1 FROM agent_locks l WHERE l.workspace_id = $1 AND l.lane = executions.subject AND l.expires_at > lk_now())
    AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.workspace_id = $1 AND o.execution_id = executions.id AND o.topic = 'execution' AND o.status IN ('ready', 'sending'));
 
 -- name: Oldest

@@ -2,6 +2,7 @@ package heartbeat
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -58,19 +59,37 @@ func (b *beat) healSkills(ctx context.Context, p *Phase) error {
 	return err
 }
 
-// closeOrphans ends executions that nobody works on any more.
+// closeOrphans ends executions that nobody works on any more, each under its lane: one
+// whose lane is taken is worked on again.
 func (b *beat) closeOrphans(ctx context.Context, p *Phase) error {
-	cut := b.look.orphans.Cut
-	if len(cut) == 0 {
-		return nil
+	count := 0
+	for _, o := range b.look.orphans.Cut {
+		if b.share(ctx, reason.Progress{}) != nil {
+			break
+		}
+		request := lane.Request{Workspace: b.tick.Workspace, Lane: o.Lane, Holder: b.hold.Holder, Under: b.hold}
+		closed := false
+		err := b.Lanes.Do(ctx, request, lane.Wait{}, func(ctx context.Context, h *lane.Hold) error {
+			return b.Lanes.InHold(ctx, h, func(ctx context.Context, tx lane.Tx) (err error) {
+				closed, err = b.Heals.Close(ctx, tx, o)
+				tx.Release(b.Lanes, h)
+				return err
+			})
+		})
+		if _, busy := errors.AsType[*lane.BusyError](err); busy {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if closed {
+			count++
+		}
 	}
-	var batch db.Batch
-	b.Heals.Close(&batch, cut)
-	if err := b.DB.Do(ctx, b.tick.Workspace, &batch); err != nil {
-		return fmt.Errorf("close orphaned executions: %w", err)
+	if count > 0 {
+		b.Slog.InfoContext(ctx, "orphaned executions closed", "count", count)
+		p.Done += count
 	}
-	b.Slog.InfoContext(ctx, "orphaned executions closed", "count", len(cut))
-	p.Done += len(cut)
 	return nil
 }
 

@@ -1,0 +1,83 @@
+package heartbeat_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+)
+
+const orphanSource = `
+-- name: Orphan
+INSERT INTO executions (workspace_id, id, agent, surface, trace_id, status, subject, attempt, created_at, updated_at)
+VALUES ($1, $2, 'operator', 'op', 'op_test', 'running', $3, 1, lk_now(), lk_now());
+
+-- name: Keep
+UPDATE executions SET updated_at = updated_at WHERE workspace_id = $1 AND id = $2;
+`
+
+// A beat that finds an orphan and has to wait for its row never ends it under the hold of
+// a worker who takes it up meanwhile: either the beat has its lane or the worker has.
+func TestAnOrphanIsNotEndedUnderALiveHold(t *testing.T) {
+	for _, engine := range []string{dbtest.OnPostgres, dbtest.OnPgBouncer} {
+		t.Run(engine, func(t *testing.T) {
+			w := newWorld(t, dbtest.New(t, engine), idle(t))
+			id := uuid.NewString()
+			var q struct{ Orphan, Keep db.Query }
+			if err := db.Load(fstest.MapFS{"orphan.sql": {Data: []byte(orphanSource)}}, &q); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.DB.Exec(t.Context(), w.Workspace, q.Orphan, id, lane.Execution(id)); err != nil {
+				t.Fatal(err)
+			}
+			w.Skew.Advance(2 * time.Hour)
+			// Past the pooler, whose two connections the beat and the transaction need.
+			direct := dbtest.New(t, dbtest.OnPostgres)
+			direct.Skew.Advance(2 * time.Hour)
+			lanes := must(lane.New(direct.DB))(t)
+			done := make(chan struct{})
+			var beat sync.WaitGroup
+			var h *lane.Hold
+			err := direct.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+				if _, err := tx.Exec(ctx, q.Keep, id); err != nil {
+					return err
+				}
+				beat.Go(func() {
+					defer close(done)
+					tick := slot(0)
+					tick.Workspace = w.Workspace
+					if _, err := w.Run(t.Context(), tick); err != nil {
+						t.Error(err)
+					}
+				})
+				dbtest.AwaitBlocked(ctx, t, w.DB.Dialect(), tx, done)
+				var err error
+				h, err = lanes.Acquire(t.Context(), lane.Request{Workspace: w.Workspace, Lane: lane.Execution(id), Holder: "worker"})
+				if _, busy := errors.AsType[*lane.BusyError](err); busy {
+					return nil
+				}
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			beat.Wait()
+			e, err := w.Runs.Get(t.Context(), w.Workspace, id)
+			if err != nil || h != nil && e.Status != run.Running {
+				t.Errorf("the worker has %+v, and the execution is %s, %v", h, e.Status, err)
+			}
+			if h == nil && e.Status != run.Failed {
+				t.Errorf("nobody works on it, and it is %s", e.Status)
+			}
+		})
+	}
+}
