@@ -265,7 +265,7 @@ func TestSaveMemoryRemembersForTheAgentThatCalls(t *testing.T) {
 		}
 		use := func(arguments string) map[string]any {
 			call := skill.Call{Workspace: w.Workspace, Agent: agent, Arguments: []byte(arguments)}
-			if v := k.Check(call.Arguments); len(v) > 0 {
+			if v := k.Check(t.Context(), call.Arguments); len(v) > 0 {
 				t.Fatal(v)
 			}
 			var value any

@@ -28,7 +28,7 @@ func (w world) use(t testing.TB, name, arguments string) (out string, outside bo
 	}
 	k, _ := set.Find(name)
 	call := skill.Call{Workspace: w.Workspace, Agent: agent, Arguments: []byte(arguments)}
-	if v := k.Check(call.Arguments); len(v) > 0 {
+	if v := k.Check(t.Context(), call.Arguments); len(v) > 0 {
 		t.Fatal(v)
 	}
 	err = w.in(t.Context(), lane.Memory(agent), func(ctx context.Context, tx lane.Tx) error {
