@@ -15,6 +15,7 @@ type parser struct {
 	at       int
 	closing  bool // brackets that are missing at the end may be added
 	unclosed bool // some were: the text is over
+	broke    bool // the last space had a line break in it
 	out      bytes.Buffer
 }
 
@@ -26,13 +27,18 @@ func (p *parser) peek() rune {
 // over reports whether nothing is left.
 func (p *parser) over() bool { return p.at >= len(p.text) }
 
-// space skips what is nothing, comments included.
+// space skips what is nothing, comments and escaped line breaks included.
 func (p *parser) space() bool {
+	p.broke = false
 	for !p.over() {
 		r, n := utf8.DecodeRuneInString(p.text[p.at:])
 		switch {
 		case isSpace(r):
+			p.broke = p.broke || r == '\n' || r == '\r'
 			p.at += n
+		case r == '\\' && p.at+1 < len(p.text) && strings.IndexByte("nrt", p.text[p.at+1]) >= 0:
+			p.broke = p.broke || p.text[p.at+1] != 't'
+			p.at += 2
 		case strings.HasPrefix(p.text[p.at:], "//"):
 			end := strings.IndexByte(p.text[p.at:], '\n')
 			if end < 0 {
@@ -71,6 +77,11 @@ func (p *parser) list(depth int, open, end byte, element func() bool) bool {
 	}
 	p.at++ // the opening bracket
 	p.out.WriteByte(open)
+	if open == '{' && p.space() && !p.over() && p.text[p.at] == ',' { // one before the first
+		if p.at++; !p.space() || p.over() || p.text[p.at] == end {
+			return false
+		}
+	}
 	for first := true; ; first = false {
 		if !p.space() {
 			return false
@@ -101,10 +112,20 @@ func (p *parser) list(depth int, open, end byte, element func() bool) bool {
 			return p.close(end, false)
 		case p.text[p.at] == ',':
 			p.at++
-		case p.text[p.at] != end:
+		case p.text[p.at] != end && !p.missing(open):
 			return false
 		}
 	}
+}
+
+// missing reports whether a comma is missing here: at a line break, before a name or,
+// in a list, before an object or a list. Two strings in a list may have been meant as
+// one, and two numbers.
+func (p *parser) missing(open byte) bool {
+	if open == '{' {
+		return p.broke && closer(p.peek()) != 0
+	}
+	return p.broke && (p.text[p.at] == '{' || p.text[p.at] == '[')
 }
 
 // close adds a bracket that is missing at the end. An empty list may have been to
@@ -147,12 +168,18 @@ func closer(r rune) rune {
 	return 0
 }
 
-// key reads a member's name: a string, or bare.
+// key reads a member's name: a string, a whole number, or bare.
 func (p *parser) key() bool {
 	if closer(p.peek()) != 0 {
 		return p.string()
 	}
 	from := p.at
+	for !p.over() && p.text[p.at] >= '0' && p.text[p.at] <= '9' {
+		p.at++
+	}
+	if digits := p.text[from:p.at]; digits != "" {
+		return (digits == "0" || digits[0] != '0') && p.write(digits)
+	}
 	for !p.over() {
 		r, n := utf8.DecodeRuneInString(p.text[p.at:])
 		if r != '_' && r != '$' && !unicode.IsLetter(r) && (p.at == from || r != '-' && !unicode.IsDigit(r)) {
@@ -193,8 +220,8 @@ func (p *parser) string() bool {
 
 // ends reports whether what follows a closing quote may follow a string.
 func (p *parser) ends() bool {
-	rest := strings.TrimLeftFunc(p.text[p.at:], isSpace)
-	return rest == "" || strings.ContainsRune(",:}]", rune(rest[0])) || strings.HasPrefix(rest, "//") || strings.HasPrefix(rest, "/*")
+	next := parser{text: p.text, at: p.at}
+	return next.space() && (next.over() || strings.IndexByte(",:}]", p.text[next.at]) >= 0 || next.missing('{'))
 }
 
 // escape reads what follows a backslash.
@@ -226,15 +253,16 @@ func (p *parser) escape(b *strings.Builder) bool {
 	return false
 }
 
-// literals are the words that stand for values, here and in Python.
+// literals are the words that stand for values, here and in other languages.
 var literals = map[string]string{
 	"true": "true", "false": "false", "null": "null", "True": "true", "False": "false", "None": "null",
+	"TRUE": "true", "FALSE": "false", "NULL": "null", "NONE": "null", "Null": "null",
 }
 
 // literal reads a number or a word. One that the text ends with may go on.
 func (p *parser) literal() bool {
 	from := p.at
-	for !p.over() && !strings.ContainsRune(",:}]{[ \t\r\n/\"'", rune(p.text[p.at])) {
+	for !p.over() && !strings.ContainsRune(",:}]{[ \t\r\n/\\\"'", rune(p.text[p.at])) {
 		p.at++
 	}
 	word := p.text[from:p.at]

@@ -3,11 +3,14 @@
 // did not mean is worse than none.
 //
 // Mended are a fence or prose around one object, an object within a JSON string,
-// equal objects in a row, comments, trailing commas, keys and strings in single or
-// typographic quotes, bare keys, raw line breaks in strings, the literals of Python,
-// and, where the answer was not cut off, brackets that are missing at the very end.
+// an object whose every quote is escaped, equal objects in a row, an empty object
+// before the arguments, comments, trailing commas, one before the first member or
+// missing at a line break, escaped line breaks between the parts, keys and strings in
+// single or typographic quotes, bare keys and numbers for keys, raw line breaks in
+// strings, the literals of Python and in capitals, and, where the answer was not cut
+// off, brackets that are missing at the very end.
 // Refused is whatever ends within a value, numbers that are none of JSON's, a key
-// that has two values, and anything else.
+// that has two values, an empty object in prose, and anything else.
 package repair
 
 import (
@@ -49,6 +52,10 @@ func object(broken string, cut bool, nested int) (json.RawMessage, bool) {
 	if inner, ok := quoted(text); ok {
 		return object(inner, cut, nested-1)
 	}
+	if inner, ok := unescaped(text); ok {
+		return object(inner, cut, nested-1)
+	}
+	bare := alone(text)
 	text, ok := unfenced(text)
 	if !ok {
 		return nil, false
@@ -64,8 +71,15 @@ func object(broken string, cut bool, nested int) (json.RawMessage, bool) {
 	if p.unclosed {
 		return checked(p.out.Bytes())
 	}
-	return behind(p, cut, nested-1)
+	out, ok := behind(p, cut, nested-1)
+	if !ok || string(out) == empty && !bare {
+		return nil, false
+	}
+	return out, true
 }
+
+// empty is an object that says nothing.
+const empty = "{}"
 
 // behind looks at what follows an object: prose, a closing bracket too many, or the
 // same object again.
@@ -80,7 +94,11 @@ func behind(p *parser, cut bool, nested int) (json.RawMessage, bool) {
 		return out, true
 	}
 	if strings.HasPrefix(rest, "{") {
-		if again, ok := object(rest, cut, nested); ok && same(again, out) {
+		again, ok := object(rest, cut, nested)
+		switch {
+		case ok && string(out) == empty: // it was there before the arguments came
+			return again, true
+		case ok && same(again, out):
 			return out, true
 		}
 		return nil, false
@@ -112,6 +130,25 @@ func checked(raw []byte) (json.RawMessage, bool) {
 // quoted is the text within a JSON string, where the whole is one.
 func quoted(text string) (inner string, ok bool) {
 	return inner, text[0] == '"' && json.Unmarshal([]byte(text), &inner) == nil
+}
+
+// unescaped is an object of which all was escaped as in a string, without the quotes.
+func unescaped(text string) (inner string, ok bool) {
+	p := parser{text: text, at: 1}
+	if text[0] != '{' || !p.space() || !strings.HasPrefix(text[p.at:], `\"`) {
+		return "", false
+	}
+	text = strings.NewReplacer("\\\n", "\n", "\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(text) // an escaped raw break stays, and is refused
+	return inner, json.Unmarshal([]byte(`"`+text+`"`), &inner) == nil
+}
+
+// alone reports whether nothing but a fence stands around the braces of a text: no
+// prose, in which an object may only be spoken of.
+func alone(text string) bool {
+	before, _, _ := strings.Cut(text, "{")
+	after := text[strings.LastIndexByte(text, '}')+1:]
+	around := strings.NewReplacer("```json", "", "```JSON", "", "```", "").Replace(before + after)
+	return strings.TrimFunc(around, func(r rune) bool { return isSpace(r) || r == ';' }) == ""
 }
 
 // unfenced takes a Markdown fence off; false where there are several.
