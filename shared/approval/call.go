@@ -7,11 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
@@ -24,20 +24,14 @@ type outcome struct {
 	class     skill.Class // whose failure it is; empty: the caller's
 }
 
-const (
-	lastWriteLimit = 3 * time.Second
-	maxResult      = 256 << 10
-)
+const maxResult = 256 << 10
 
 // finish records what became of a call, in one transaction, also when the time of
 // the call is over. The claim on the row in the outbox may be, too: then the
 // approval is what counts, and whoever has the row finds it executed.
 func (e *Executor) finish(ctx context.Context, j *job, o outcome) error {
-	if ctx.Err() != nil {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), lastWriteLimit)
-		defer cancel()
-	}
+	ctx, cancel := reason.LastWrite(ctx)
+	defer cancel()
 	if o.uncertain {
 		o.message, o.class = "uncertain: "+o.message, skill.Theirs
 	}

@@ -33,7 +33,8 @@ func (e *Executor) reach(ctx context.Context, j *job) error {
 	}
 	j.open = true
 	output, err := j.skill.Reach(ctx, j.limit, j.call)
-	if err != nil && ctx.Err() != nil {
+	_, told := errors.AsType[*skill.Refusal](err)
+	if err != nil && !told && ctx.Err() != nil {
 		return fmt.Errorf("call of skill %s: %w", j.Skill, context.Cause(ctx)) // the next try decides
 	}
 	fault.Effect(ctx, "skill.ran", j.call.Key)

@@ -137,7 +137,7 @@ func (j Job) use(s *state, v verdict) skill.Call {
 
 // make makes one call and records its result.
 func (r *Runner) make(ctx context.Context, job Job, s *state, v verdict) error {
-	call := job.use(s, v)
+	call := v.use
 	if err := fault.Point(ctx, "skill.before", call.Key); err != nil {
 		return err
 	}

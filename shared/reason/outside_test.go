@@ -8,12 +8,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/queue"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
@@ -347,4 +349,112 @@ func TestAPersonsCallsGoFirst(t *testing.T) {
 			t.Errorf("%s: the calls are %v, want %s, %v", surface, seen, want, err)
 		}
 	}
+}
+
+// TestCallsSideBySideShareNoState: the lane is lost while they are made, and what the run
+// knows changes under them.
+func TestCallsSideBySideShareNoState(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		var begun atomic.Int32
+		met := make(chan struct{})
+		var job reason.Job
+		lose := sync.OnceFunc(func() { w.release(t, job.Hold) })
+		k := sends("send", func(context.Context, skill.Call) (any, error) {
+			if begun.Add(1) == 4 { // as many as go at once
+				close(met)
+			}
+			<-met
+			lose()
+			return "sent", nil
+		})
+		job = w.job(t, k)
+		var calls []string
+		for i := range 8 {
+			calls = append(calls, "send", fmt.Sprintf(`{"n":%d}`, i))
+		}
+		r := w.runner(llmtest.Script(t, llmtest.Call(calls...)))
+		if _, err := r.Run(job.Under(t.Context()), job); !errors.Is(err, lane.ErrLost) {
+			t.Errorf("without its lane the run ended with %v", err)
+		}
+	})
+}
+
+// ending is a clock that ends a run when it is asked for the n-th time after it was set.
+type ending struct {
+	mu   sync.Mutex
+	left int
+	end  context.CancelFunc
+}
+
+func (e *ending) set(n int, end context.CancelFunc) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.left, e.end = n, end
+}
+
+func (e *ending) now() time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.left--; e.left == 0 {
+		e.end()
+	}
+	return time.Now()
+}
+
+// TestWhatHappenedLastIsRecorded: the run's time ends between what an unkeyed call did and
+// the record of it, at whatever point.
+func TestWhatHappenedLastIsRecorded(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		for name, c := range map[string]struct {
+			err    error
+			status run.StepStatus
+		}{"done": {nil, run.Succeeded}, "refused": {skill.Fail(skill.Theirs, "status 503"), run.Errored}} {
+			for at := range 4 {
+				ctx, end := context.WithCancel(t.Context())
+				e := &ending{}
+				var o outside
+				k := sends("send", func(_ context.Context, call skill.Call) (any, error) {
+					o.reached(call)
+					if at == 0 {
+						end()
+					}
+					e.set(at, end)
+					return "sent", c.err
+				})
+				job := w.job(t, k)
+				r := w.runner(llmtest.Script(t, llmtest.Call("send", `{}`), llmtest.Say("done")))
+				r.Clock = e.now
+				if _, err := r.Run(job.Under(ctx), job); err != nil {
+					t.Fatal(err)
+				}
+				end()
+				last := w.journal(t, job)
+				if len(last) < 4 || last[3].Status != c.status {
+					t.Errorf("%s, cut off at %d: the journal says %+v", name, at, last[len(last)-1])
+				}
+				if out := w.run(t, llmtest.Script(t, slices.Repeat([]llmtest.Step{llmtest.Say("done")}, 5-len(last))...), job); out.Status != run.Completed || len(out.Uncertain) > 0 || len(o.keys) != 1 {
+					t.Errorf("%s, cut off at %d: made %d times, the run is %+v", name, at, len(o.keys), out)
+				}
+			}
+		}
+	})
+}
+
+// TestAnAnswerThatIsPaidForIsRecorded: the run's time ends between the answer and its
+// record.
+func TestAnAnswerThatIsPaidForIsRecorded(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		job := w.job(t)
+		ctx, end := context.WithCancel(t.Context())
+		defer end()
+		ending := job
+		ending.Spent = func(llm.Usage) { end() }
+		out, err := w.runner(llmtest.Script(t, llmtest.Say("done"))).Run(job.Under(ctx), ending)
+		if err != nil || len(w.journal(t, job)) != 2 {
+			t.Errorf("the run is %+v, %v, its journal has %d entries", out, err, len(w.journal(t, job)))
+		}
+		if out := w.run(t, llmtest.Script(t), job); out.Status != run.Completed || out.Answer != "done" {
+			t.Errorf("resumed it is %+v", out)
+		}
+	})
 }

@@ -35,7 +35,7 @@ func (r *Runner) reach(ctx context.Context, job Job, s *state, v verdict, call s
 	} else {
 		r.Slog.InfoContext(ctx, "skill done", "skill", v.skill.Name, "call", v.call.id, "duration_ms", r.Clock().Sub(begun).Milliseconds())
 	}
-	last, cancel := lastWrite(ctx)
+	last, cancel := LastWrite(ctx)
 	defer cancel()
 	return r.commit(last, s, job.holds(), func(ctx context.Context, tx lane.Tx) error {
 		return r.writeResult(ctx, tx, job, s, v, outcome{
@@ -67,7 +67,8 @@ func (r *Runner) tries(ctx context.Context, job Job, s *state, k *skill.Skill, c
 		if err == nil {
 			return reached{status: run.Succeeded, output: output, outside: true}, nil
 		}
-		if ctx.Err() != nil {
+		_, told := errors.AsType[*skill.Refusal](err)
+		if ctx.Err() != nil && !told {
 			return reached{}, fmt.Errorf("call of skill %s: %w", k.Name, context.Cause(ctx))
 		}
 		open, isOpen := errors.AsType[*skill.Uncertain](err)
@@ -113,13 +114,23 @@ func failed(err error) reached {
 	return r
 }
 
-// lastWrite is a context in which what has happened can still be recorded although
-// the run's own has ended.
-func lastWrite(ctx context.Context) (context.Context, context.CancelFunc) {
-	if ctx.Err() == nil {
-		return ctx, func() {}
+// LastWrite is a context in which what has happened is recorded: it outlives ctx by some
+// seconds, whenever that ends. It must be cancelled.
+func LastWrite(ctx context.Context) (context.Context, context.CancelFunc) {
+	last, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	if deadline, ok := ctx.Deadline(); ok {
+		last, cancel = context.WithDeadline(context.WithoutCancel(ctx), deadline.Add(lastWriteLimit))
 	}
-	return context.WithTimeout(context.WithoutCancel(ctx), lastWriteLimit)
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.NewTimer(lastWriteLimit)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			cancel()
+		case <-last.Done():
+		}
+	})
+	return last, func() { stop(); cancel() }
 }
 
 const lastWriteLimit = 3 * time.Second

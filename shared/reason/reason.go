@@ -322,7 +322,9 @@ func (r *Runner) modelFailed(ctx context.Context, s *state, err error) *Outcome 
 // append adds one entry in a transaction that proves the holds, and what the model
 // used, where it is one of its answers.
 func (r *Runner) append(ctx context.Context, job Job, s *state, kind run.Kind, words run.Trust, body any, used *llm.Usage) error {
-	err := r.commit(ctx, s, job.holds(), func(ctx context.Context, tx lane.Tx) error {
+	last, cancel := LastWrite(ctx) // an answer is paid for
+	defer cancel()
+	err := r.commit(last, s, job.holds(), func(ctx context.Context, tx lane.Tx) error {
 		entry, err := s.add(kind, run.Succeeded, "", words, body)
 		if err != nil {
 			return err

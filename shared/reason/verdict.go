@@ -44,6 +44,7 @@ type verdict struct {
 	call      pendingCall
 	skill     *skill.Skill    // nil: there is none
 	arguments json.RawMessage // as the skill gets them
+	use       skill.Call      // as the skill gets it: calls side by side read nothing of the run's state
 	refusal   string          // for the model: it can't be made
 	waits     string          // why a person must approve it
 	begun     bool            // it was begun before, and cut off
@@ -60,6 +61,7 @@ func (r *Runner) judge(ctx context.Context, job Job, s *state, c pendingCall) ve
 	if _, v.begun = s.called[c.id]; v.begun && !(v.runs() && v.skill.Keyed) {
 		v.refusal, v.waits, v.uncertain = "", "", true
 	}
+	v.use = job.use(s, v)
 	return v
 }
 
@@ -231,7 +233,7 @@ func (r *Runner) refuse(ctx context.Context, tx lane.Tx, job Job, s *state, v ve
 // goes on, or ends, without it.
 func (r *Runner) hold(ctx context.Context, tx lane.Tx, job Job, s *state, v verdict) error {
 	id, err := r.Approvals.Request(ctx, tx, Waiting{
-		Execution: job.Execution, Skill: v.skill, Call: job.use(s, v), CallID: v.call.id, Why: v.waits,
+		Execution: job.Execution, Skill: v.skill, Call: v.use, CallID: v.call.id, Why: v.waits,
 	})
 	if errors.Is(err, ErrManyWait) {
 		return r.crowd(ctx, tx, job, s, v)
