@@ -36,10 +36,24 @@ func (s *facts) beyond(retries int) string {
 // meant, even where it looks whole.
 func (s *facts) cut() bool { return s.ending == llm.StopMaxTokens || s.ending == llm.StopRefusal }
 
+// saysNothing reports whether an answer without calls is none: it ends in silence, or
+// announces a call and has none.
+func (s *facts) saysNothing() bool {
+	silent := strings.TrimSpace(s.messages[len(s.messages)-1].Text) == ""
+	return s.ending == llm.StopToolUse || silent && !s.cut() && s.ending != llm.StopOther
+}
+
+// askedAgain is what the model is told of such an answer, once.
+const askedAgain = "(A note of Lanekeeper's, not of the person.) Your answer was empty, or announced a call of a tool and had none. Make the call, or say what came of the work."
+
 // ended is the end of a run whose last answer asks for no call.
 func (s *facts) ended() Outcome {
 	silent := strings.TrimSpace(s.messages[len(s.messages)-1].Text) == ""
 	switch {
+	case s.silences > 0 && s.ending == llm.StopToolUse:
+		return s.outcome(run.Stalled, "the model announced a call, asked again, and named none")
+	case s.silences > 0:
+		return s.outcome(run.Stalled, "the model ended its answer without a word, asked again")
 	case s.ending == llm.StopRefusal:
 		return s.outcome(run.Failed, "the model declined to answer")
 	case s.ending == llm.StopOther && silent: // with words it is a server with names of its own

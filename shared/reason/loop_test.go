@@ -324,3 +324,48 @@ func TestATurnOfGoodCallsResetsTheStrikesOfTheirTools(t *testing.T) {
 		}
 	})
 }
+
+// ends is an answer with this text that ends so.
+func ends(text string, why llm.StopReason) llmtest.Step {
+	return func(req llm.Request) (llm.Response, error) {
+		resp, err := llmtest.Say(text)(req)
+		resp.StopReason = why
+		return resp, err
+	}
+}
+
+// TestWhoSaysNothingIsAskedOnceMore: an empty answer is none, nor is one that announces a
+// call and has none.
+func TestWhoSaysNothingIsAskedOnceMore(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		good := llmtest.Call("echo_back", `{"text": "x"}`)
+		for name, nothing := range map[string]llmtest.Step{
+			"an empty answer":     ends(" \n", llm.StopEndTurn),
+			"a call that is none": ends("I look it up.", llm.StopToolUse),
+			"both, and no words":  ends("", llm.StopToolUse),
+		} {
+			for _, c := range []struct {
+				steps  []llmtest.Step
+				status run.Status
+			}{
+				{[]llmtest.Step{good, nothing, llmtest.Say("done")}, run.Completed},
+				{[]llmtest.Step{nothing, good, nothing, llmtest.Say("done")}, run.Completed}, // each time anew
+				{[]llmtest.Step{good, nothing, nothing}, run.Stalled},
+			} {
+				job := w.job(t, echo())
+				m := llmtest.Script(t, c.steps...)
+				out := w.run(t, m, job)
+				if out.Status != c.status || out.ModelCalls != len(c.steps) || c.status == run.Completed && out.Answer != "done" {
+					t.Errorf("%s, in %d answers: %+v", name, len(c.steps), out)
+				}
+				last := m.Requests()[len(c.steps)-1].Messages
+				if text := last[len(last)-1].Text; !strings.Contains(text, "answer was empty") {
+					t.Errorf("%s: the model is told %q", name, text)
+				}
+				if again := w.run(t, llmtest.Script(t), job); again.Status != out.Status || again.Reason != out.Reason || again.Answer != out.Answer {
+					t.Errorf("%s: resumed it is %+v, and was %+v", name, again, out)
+				}
+			}
+		}
+	})
+}

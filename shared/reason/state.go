@@ -93,6 +93,7 @@ type facts struct {
 	struck   Struck
 	done     []string       // skills that succeeded, in order
 	open     []string       // skills of which it is not known whether they had their effect
+	silences int             // answers in a row that said nothing, and asked for no call
 	same     map[string]int // how often in a row the calls of the last answer brought the same, by digest
 	before   map[string]int // those of the answer before it
 	looped   sameness       // beyond what is allowed
@@ -175,7 +176,8 @@ func (s *facts) fold(e run.Entry) error {
 				s.system, s.skills = b.System, b.Skills
 			}
 			s.messages = append(s.messages, b.Messages...)
-			s.answered, s.said, s.crowded = false, "", false // they ask for an answer of their own
+			s.added += size(b.Messages)
+			s.answered, s.said, s.crowded, s.silences = false, "", false, 0 // they ask for an answer of their own
 			s.waits = slices.DeleteFunc(slices.Clone(s.waits), func(id string) bool { return id == b.Decided })
 			return nil
 		})
@@ -228,6 +230,15 @@ func (s *facts) foldAnswer(step int, b modelBody) error {
 		s.pending = append(s.pending, pendingCall{fmt.Sprintf("%d.%d", step, i+1), i, c})
 	}
 	return nil
+	if s.answered && s.saysNothing() {
+		s.silences++
+	} else {
+		s.silences = 0
+	}
+	if s.silences == 1 {
+		s.answered = false
+		s.messages = append(s.messages, llm.Message{Role: llm.RoleUser, Text: askedAgain})
+	}
 }
 
 func (s *facts) foldResult(e run.Entry, b resultBody) error {

@@ -145,7 +145,8 @@ func TestHowTheAnswerEndedIsHowTheRunDoes(t *testing.T) {
 			reason string
 		}{
 			{llm.StopEndTurn, "done", run.Completed, ""},
-			{llm.StopEndTurn, "", run.Completed, ""},
+			{llm.StopEndTurn, "", run.Stalled, "without a word"},
+			{"", "", run.Stalled, "without a word"},
 			{llm.StopSequence, "done", run.Completed, ""},
 			{"", "done", run.Completed, ""}, // of an old journal
 			{llm.StopMaxTokens, "It was", run.Completed, "cut off"},
@@ -161,7 +162,7 @@ func TestHowTheAnswerEndedIsHowTheRunDoes(t *testing.T) {
 				resp.StopReason = c.stop
 				return resp, err
 			}
-			out := w.run(t, llmtest.Script(t, llmtest.Call("echo_back", `{"text": "x"}`), last), job)
+			out := w.run(t, llmtest.Script(t, llmtest.Call("echo_back", `{"text": "x"}`), last, last), job)
 			if out.Status != c.want || (c.reason == "") != (out.Reason == "") || !strings.Contains(out.Reason, c.reason) || out.Answer != c.text {
 				t.Errorf("%s, %q: %+v", c.stop, c.text, out)
 			}
@@ -212,7 +213,7 @@ func TestTheEndOfTheContextParksTheRun(t *testing.T) {
 			}
 			before := len(w.journal(t, job))
 			steps := []llmtest.Step{answer, llmtest.Say("done")}
-			if where == "skill" { // its answer is recorded
+			if where == "skill" || where == "answered" || where == "between" { // the answer is recorded
 				steps = steps[1:]
 			}
 			if out := w.run(t, llmtest.Script(t, steps...), job); out.Status != run.Completed {

@@ -122,17 +122,18 @@ func TestATurnIsNeverWithoutAWord(t *testing.T) {
 			want         run.Status
 			reply, spoke string
 		}{
-			{llm.StopEndTurn, "", run.Completed, "has said nothing", "has said nothing"},
+			{llm.StopEndTurn, "", run.Stalled, "without a word", "(stopped: the model ended its answer without a word"},
 			{llm.StopRefusal, "", run.Failed, "declined", "(stopped: the model declined"},
 			{llm.StopOther, "", run.Failed, "broke off", "(stopped: the model broke off"},
 			{llm.StopMaxTokens, "", run.Stalled, "before it had said anything", "(stopped: the model reached the limit"},
 			{llm.StopMaxTokens, "It was", run.Completed, "cut off", "It was\n\n(the answer was cut off"},
 		} {
-			w.think(script(t, func(context.Context, llm.Request, func(string)) (llm.Response, error) {
+			answer := func(context.Context, llm.Request, func(string)) (llm.Response, error) {
 				r := text(c.text)
 				r.StopReason = c.stop
 				return r, nil
-			}))
+			}
+			w.think(script(t, answer, answer)) // who says nothing is asked again
 			r := w.said(t, operate.Turn{Message: "Hello."})
 			if r.Status != c.want || !strings.Contains(r.Answer+r.Reason, c.reply) {
 				t.Errorf("%s, %q: got %+v", c.stop, c.text, r)

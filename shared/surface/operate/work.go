@@ -229,9 +229,6 @@ func (s *turn) end(ctx context.Context, job reason.Job, out reason.Outcome, took
 	if out.Status == run.Parked && out.Halted { // the next run would end alike: the person is told
 		out.Status = run.Failed
 	}
-	if out.Status == run.Completed && strings.TrimSpace(out.Answer) == "" {
-		out.Answer = "(The agent is done, and has said nothing.)"
-	}
 	s.exec.Status = out.Status
 	last, cancel := lastly(ctx)
 	defer cancel()
