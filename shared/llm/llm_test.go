@@ -86,16 +86,23 @@ func TestArgumentsObject(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	u := Usage{1, 20, 300, 4000, 50_000}
+	u := Usage{PromptTokens: 1, CompletionTokens: 20, CacheReadTokens: 300, CacheWriteTokens: 4000, MicroUSD: 50_000}
 	if u.TotalTokens() != 4321 {
 		t.Errorf("total is %d", u.TotalTokens())
 	}
 	// By reflection, so that a count added later is not forgotten in Plus.
 	sum := reflect.ValueOf(u.Plus(u))
 	for i := range sum.NumField() {
+		if sum.Field(i).Kind() == reflect.Bool {
+			continue
+		}
 		if got, once := sum.Field(i).Int(), reflect.ValueOf(u).Field(i).Int(); got != 2*once {
 			t.Errorf("%s: twice %d is %d", sum.Type().Field(i).Name, once, got)
 		}
+	}
+	guessed := Usage{Estimated: true}
+	if !u.Plus(guessed).Estimated || !guessed.Plus(u).Estimated || u.Plus(u).Estimated {
+		t.Error("a sum is an estimate where a part of it is")
 	}
 }
 

@@ -80,6 +80,10 @@ type Usage struct {
 	// MicroUSD is what it cost, in millionths of a dollar, as far as that is known. No
 	// provider says so: who settles the call does.
 	MicroUSD int64 `json:"cost_micro_usd,omitempty"`
+
+	// Estimated says that the provider did not report all of the counts, and that what it
+	// left out is about what it was.
+	Estimated bool `json:"estimated,omitempty"`
 }
 
 // USD is the cost in dollars.
@@ -98,6 +102,7 @@ func (u Usage) Plus(v Usage) Usage {
 		CacheReadTokens:  u.CacheReadTokens + v.CacheReadTokens,
 		CacheWriteTokens: u.CacheWriteTokens + v.CacheWriteTokens,
 		MicroUSD:         u.MicroUSD + v.MicroUSD,
+		Estimated:        u.Estimated || v.Estimated,
 	}
 }
 

@@ -285,11 +285,11 @@ func (r *Runner) writeResult(ctx context.Context, tx lane.Tx, job Job, s *state,
 	}
 	body := resultBody{
 		Call: v.call.ToolCall, Skill: entry.Skill, Digest: digest(entry.Skill, o.input, content),
-		Result: llm.ToolResult{CallID: v.call.ID, Name: v.call.Name, Content: shortened(content), IsError: o.status != run.Succeeded},
+		Result: llm.ToolResult{CallID: v.call.ID, Name: v.call.Name, Content: bounded(content), IsError: o.status != run.Succeeded},
 	}
 	body.Times = s.before[body.Digest] + 1
 	if body.Times >= maxSame {
-		body.Result.Content += fmt.Sprintf("\n(This same call has brought this same result %d times in a row. Do something else, or answer.)", body.Times)
+		body.Result.Content = fmt.Sprintf("(This same call has brought this same result %d times in a row. Do something else, or answer.)\n%s", body.Times, body.Result.Content)
 	}
 	result, err := s.add(run.Result, o.status, v.call.id, words, body)
 	if err != nil {
@@ -321,12 +321,12 @@ const (
 	maxContent    = 32 << 10
 )
 
-// shortened is a result as a model gets it: one that is too long is cut, and says so.
-func shortened(content string) string {
+// bounded is a result as it is kept: one that is too long is cut, and says so.
+func bounded(content string) string {
 	if len(content) <= maxContent {
 		return content
 	}
-	return fmt.Sprintf("%s\n(cut: this is the beginning of %d bytes)", clip(content, maxContent), len(content))
+	return shortened(content, clip(content, maxContent))
 }
 
 // clip is at most n bytes of s, whole characters.

@@ -3,7 +3,6 @@ package reason
 import (
 	"context"
 	_ "embed"
-	"fmt"
 	"strings"
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
@@ -14,18 +13,12 @@ import (
 var compactPrompt string
 
 const (
-	// compactAt is the part of the model's window from which on a conversation is
-	// compacted, kept the part that its newest messages may take afterwards.
-	compactAt = 0.75
-	kept      = 0.25
+	// kept is the part of what a request may weigh that a conversation's newest messages
+	// may take after it was compacted.
+	kept = 0.33
 	// summaryTokens bounds a summary.
 	summaryTokens = 1024
 )
-
-// full reports whether the conversation nears the end of the model's window.
-func (s *facts) full(window int) bool {
-	return window > 0 && float64(s.context) > compactAt*float64(window) && s.compactable() > 0
-}
 
 // compactable is the number of messages behind the first that can give way to a
 // summary: all but the last answer and its results.
@@ -40,10 +33,10 @@ func (s *facts) compactable() int {
 
 // cutoff is the index of the first message that is kept: an answer, so that every
 // call stays with its result, behind as many as it takes for the rest to be small.
-func (s *facts) cutoff(window int) int {
+func (s *facts) cutoff(limit int) int {
 	last := s.compactable() + 1
 	for i := 2; i < last; i++ {
-		if s.messages[i].Role == llm.RoleAssistant && float64(size(s.messages[i:])) <= kept*float64(window) {
+		if s.messages[i].Role == llm.RoleAssistant && float64(s.dense(size(s.messages[i:]))) <= kept*float64(limit) {
 			return i
 		}
 	}
@@ -52,14 +45,14 @@ func (s *facts) cutoff(window int) int {
 
 // compact lets the model summarise the oldest messages; they stay in the journal.
 // Without a summary the conversation stays as it is. An Outcome ends the run.
-func (r *Runner) compact(ctx context.Context, job Job, s *state) (*Outcome, error) {
-	from, to := 1, s.cutoff(job.Window)
+func (r *Runner) compact(ctx context.Context, job Job, s *state, limit int) (*Outcome, error) {
+	from, to := 1, s.cutoff(limit)
 	silent := job
 	silent.Delta = nil // a summary is no answer
 	resp, failed, err := r.answer(ctx, silent, s, llm.Request{
 		System:    compactPrompt,
-		Messages:  []llm.Message{{Role: llm.RoleUser, Text: transcript(s.messages[from:to], s.summary)}},
-		MaxTokens: summaryTokens,
+		Messages:  []llm.Message{{Role: llm.RoleUser, Text: transcript(s.messages[from:to], s.summary, limit/2)}},
+		MaxTokens: min(summaryTokens, max(limit/4, 1)),
 	}, summarising)
 	if err != nil {
 		return nil, err
@@ -74,35 +67,50 @@ func (r *Runner) compact(ctx context.Context, job Job, s *state) (*Outcome, erro
 		r.Slog.WarnContext(ctx, "conversation not compacted: no summary came", "step", s.Steps, "stop_reason", resp.StopReason)
 		return nil, nil //nolint:nilnil // the run goes on
 	}
-	before := s.context
-	err = r.append(ctx, job, s, run.Note, "", compactedBody{From: from, To: to, Summary: resp.Text, Usage: resp.Usage}, &resp.Usage)
+	before := s.weight()
+	err = r.append(ctx, job, s, run.Note, "", noteBody{From: from, To: to, Summary: resp.Text, Usage: resp.Usage}, &resp.Usage)
 	if err != nil {
 		return nil, err
 	}
-	r.Slog.InfoContext(ctx, "conversation compacted", "step", s.Steps, "messages", to-from, "tokens_before", before, "tokens_after", s.context)
+	r.Slog.InfoContext(ctx, "conversation compacted", "step", s.Steps, "messages", to-from, "tokens_before", before, "tokens_after", s.weight())
 	return nil, nil //nolint:nilnil // the run goes on
 }
 
-// transcript is a part of a conversation as text, each piece cut to what a summary
-// can use.
-func transcript(messages []llm.Message, earlier string) string {
-	var b strings.Builder
+// transcript is a part of a conversation as text, of so many tokens at most: each piece is
+// cut to what a summary can use, the longest first.
+func transcript(messages []llm.Message, earlier string, limit int) string {
+	var labels, texts []string
+	add := func(label, text string) { labels, texts = append(labels, label), append(texts, text) }
 	if earlier != "" {
-		fmt.Fprintf(&b, "notes so far:\n%s\n", earlier)
+		add("notes so far:\n", earlier)
 	}
 	for _, m := range messages {
 		if m.Text != "" {
-			fmt.Fprintf(&b, "%s: %s\n", m.Role, clip(m.Text, maxPiece))
+			add(string(m.Role)+": ", m.Text)
 		}
 		for _, c := range m.Calls {
-			fmt.Fprintf(&b, "call of %s: %s\n", c.Name, clip(string(c.Arguments), maxPiece))
+			add("call of "+c.Name+": ", string(c.Arguments))
 		}
 		for _, res := range m.Results {
-			fmt.Fprintf(&b, "result of %s: %s\n", res.Name, clip(res.Content, maxPiece))
+			add("result of "+res.Name+": ", res.Content)
 		}
+	}
+	var sizes []int
+	for i, text := range texts {
+		sizes = append(sizes, min(tokens(text), maxPiece))
+		limit -= tokens(labels[i])
+	}
+	level := min(levelOf(sizes, max(limit, 0)), maxPiece)
+	var b strings.Builder
+	for i, text := range texts {
+		b.WriteString(labels[i])
+		if beginning := head(text, level); beginning != text {
+			text = beginning + "…"
+		}
+		b.WriteString(text + "\n")
 	}
 	return b.String()
 }
 
-// maxPiece bounds one text of a transcript, in bytes.
-const maxPiece = 2000
+// maxPiece bounds one text of a transcript, in tokens.
+const maxPiece = 500

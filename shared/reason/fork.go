@@ -100,7 +100,7 @@ func (r *Runner) Fork(tx lane.Tx, e run.Execution, kept []run.Entry) error {
 // Began is what a recorded run began with: for whoever takes it up without having
 // begun it.
 func Began(entries []run.Entry) (system string, skills []string, err error) {
-	s, err := foldEntries(entries)
+	s, err := foldEntries(entries, 0)
 	if err != nil {
 		return "", nil, err
 	}

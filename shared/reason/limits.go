@@ -130,7 +130,11 @@ func (r *Runner) generate(ctx context.Context, job Job, s *state, request llm.Re
 // further call before it is. What was reserved and not settled lapses by itself.
 func (r *Runner) metered(ctx context.Context, s *state, c Cost, skills *skill.Set, request llm.Request, onDelta func(llm.Delta)) (llm.Response, error) {
 	if r.Meter == nil {
-		return s.model.Generate(ctx, request, onDelta)
+		resp, err := s.model.Generate(ctx, request, onDelta)
+		if err == nil {
+			resp.Usage = measured(request, resp)
+		}
+		return resp, err
 	}
 	if err := s.pay(ctx); err != nil {
 		return llm.Response{}, &meterError{err}
@@ -156,6 +160,7 @@ func (r *Runner) metered(ctx context.Context, s *state, c Cost, skills *skill.Se
 		}
 		return resp, err
 	}
+	resp.Usage = measured(request, resp)
 	asked := askedFor(skills, resp.Calls)
 	var failed error
 	if resp.Usage.MicroUSD, failed = settle(after, &resp, asked); failed != nil {
@@ -184,15 +189,6 @@ func (s *state) pay(ctx context.Context) error {
 
 // usualAnswer is the most tokens of an answer that nothing else bounds.
 const usualAnswer = 4096
-
-// estimate is about how many tokens a request has.
-func estimate(r llm.Request) int {
-	n := tokens(r.System) + size(r.Messages)
-	for _, t := range r.Tools {
-		n += tokens(t.Name + t.Description + string(t.Parameters))
-	}
-	return n
-}
 
 // spent is the end of a run whose budget is used up; nil: the error is another.
 func (s *state) spent(err error) *Outcome {

@@ -25,7 +25,9 @@ type answerLine struct {
 	Text    string         `json:"text,omitempty"`
 	Calls   []string       `json:"calls,omitempty"` // the tools it asks for, as the model named them
 	Stop    llm.StopReason `json:"stop,omitempty"`
-	Class   llm.ErrorClass `json:"class,omitempty"` // of its failure
+	// Estimated says that the provider did not report all of what it used.
+	Estimated bool           `json:"estimated,omitempty"`
+	Class     llm.ErrorClass `json:"class,omitempty"` // of its failure
 }
 
 // modelLine is the line of a model call in the activity log: what it said, which calls
@@ -33,7 +35,7 @@ type answerLine struct {
 func (r *Runner) modelLine(
 	job Job, s *state, purpose string, resp llm.Response, failed error, took time.Duration,
 ) activity.Entry {
-	said := answerLine{Step: s.Steps + 1, Purpose: purpose, Text: clip(resp.Text, maxSaid), Stop: resp.StopReason}
+	said := answerLine{Step: s.Steps + 1, Purpose: purpose, Text: clip(resp.Text, maxSaid), Stop: resp.StopReason, Estimated: resp.Usage.Estimated}
 	for _, c := range resp.Calls {
 		said.Calls = append(said.Calls, clip(c.Name, maxName))
 	}

@@ -225,7 +225,8 @@ func (r *Runner) resume(ctx context.Context, job Job) (s *state, err error) {
 	if err != nil {
 		return &state{}, err
 	}
-	if s, err = foldEntries(entries); err != nil {
+	base := estimate(job.request(&state{}))
+	if s, err = foldEntries(entries, base); err != nil {
 		return &state{}, fmt.Errorf("resume execution %s: %w", job.Execution.ID, err)
 	}
 	s.recorded = job.Recorded
@@ -239,18 +240,20 @@ func (r *Runner) resume(ctx context.Context, job Job) (s *state, err error) {
 
 // ask asks the model once and records its answer. An Outcome ends the run.
 func (r *Runner) ask(ctx context.Context, job Job, s *state) (*Outcome, error) {
-	if s.full(job.Window) {
-		if out, err := r.compact(ctx, job, s); out != nil || err != nil {
-			return out, err
-		}
+	if out, err := r.fit(ctx, job, s, cmp.Or(s.limit, job.promptLimit()), false); out != nil || err != nil {
+		return out, err
 	}
 	begun := r.Clock()
 	resp, failed, err := r.answer(ctx, job, s, job.request(s), "")
-	if llm.ClassOf(failed) == llm.ClassContextTooLong && s.compactable() > 0 {
-		if out, err := r.compact(ctx, job, s); out != nil || err != nil {
+	if llm.ClassOf(failed) == llm.ClassContextTooLong { // it holds less than was thought
+		before := s.seq
+		s.limit = s.weight() / 2
+		if out, err := r.fit(ctx, job, s, s.limit, true); out != nil || err != nil {
 			return out, err
 		}
-		resp, failed, err = r.answer(ctx, job, s, job.request(s), "")
+		if s.seq > before {
+			resp, failed, err = r.answer(ctx, job, s, job.request(s), "")
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -269,7 +272,7 @@ func (r *Runner) ask(ctx context.Context, job Job, s *state) (*Outcome, error) {
 		return nil, err
 	}
 	r.Slog.InfoContext(ctx, "model answered", "step", s.Steps, "model", resp.Model, "calls", len(resp.Calls),
-		"tokens", resp.Usage.TotalTokens(), "duration_ms", r.Clock().Sub(begun).Milliseconds())
+		"tokens", resp.Usage.TotalTokens(), "estimated", resp.Usage.Estimated, "duration_ms", r.Clock().Sub(begun).Milliseconds())
 	return nil, fault.Point(ctx, "model.recorded", job.Execution.ID)
 }
 
@@ -349,7 +352,7 @@ func (r *Runner) append(ctx context.Context, job Job, s *state, kind run.Kind, w
 
 // request is what the model is asked next.
 func (j Job) request(s *state) llm.Request {
-	return llm.Request{System: j.System, Messages: s.messages, Tools: j.Skills.Tools(), MaxTokens: j.MaxTokens}
+	return llm.Request{System: j.System, Messages: s.messages, Tools: offer(j.Skills, j.Window, s.done), MaxTokens: j.answerLimit()}
 }
 
 // deltas hands on the pieces of an answer; nil where nobody listens.

@@ -18,6 +18,7 @@ import (
 type Variation struct {
 	Model  string // another model of the provider's
 	System string // another system prompt
+	Window int    // of the model, in tokens; 0: it is not known
 }
 
 // Replayed is a run beside what a model would answer now. Each step is asked with
@@ -73,7 +74,7 @@ func (r *Runner) Replay(ctx context.Context, ws db.Workspace, of run.Execution, 
 			var resp llm.Response
 			if err == nil {
 				resp, err = r.metered(ctx, s, cost, offered, llm.Request{
-					Model: v.Model, System: firstOf(v.System, s.system), Messages: s.messages, Tools: offered.Tools(),
+					Model: v.Model, System: firstOf(v.System, s.system), Messages: s.messages, Tools: offer(offered, v.Window, s.done),
 					MaxTokens: usualAnswer,
 				}, nil)
 			}

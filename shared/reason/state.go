@@ -47,12 +47,14 @@ type (
 		Digest string `json:"digest,omitempty"`
 		Times  int    `json:"times,omitempty"`
 	}
-	// compactedBody says that messages From up to To gave way to a summary.
-	compactedBody struct {
-		From    int       `json:"from"`
-		To      int       `json:"to"`
-		Summary string    `json:"summary"`
-		Usage   llm.Usage `json:"usage"`
+	// noteBody says that messages From up to To gave way to a summary, or that each of
+	// the last results was cut to Share tokens.
+	noteBody struct {
+		From    int       `json:"from,omitempty"`
+		To      int       `json:"to,omitempty"`
+		Summary string    `json:"summary,omitempty"`
+		Usage   llm.Usage `json:"usage,omitzero"`
+		Share   int       `json:"share,omitempty"`
 	}
 )
 
@@ -65,6 +67,7 @@ type state struct {
 	recorded func([]run.Entry)
 	lines    []activity.Entry // of model calls, that are not in the activity log yet
 	byHand   bool             // no model asks for the calls
+	limit    int              // of what a request may weigh, since the model found one too long; 0: it found none
 	facts
 }
 
@@ -78,7 +81,10 @@ type facts struct {
 	trust    run.Trust
 	asked    run.Trust         // when the last answer was given: what its calls go by
 	ending   llm.StopReason    // why the last answer ended
-	context  int               // tokens that the messages take, about
+	base     int               // tokens that the system prompt and the tools take, about
+	density  float64           // how many times more than estimated the provider counts
+	known    int               // tokens up to the last answer, as the provider counted them; 0: it is not known
+	added    int               // tokens that have come since, about
 	pending  []pendingCall     // calls of the last answer without a result
 	called   map[string]string // of them, those that have begun in the world outside: their skill
 	results  []llm.ToolResult
@@ -87,13 +93,13 @@ type facts struct {
 	fresh    []run.Entry     // added in this transaction
 	crowded  bool            // a call could not even wait, since too many do
 	answered bool            // the last answer asked for no call
+	silences int             // answers in a row that said nothing, and asked for no call
 	strikes  int             // answers in a row with a call that could not be made, and none since that could
 	missed   int             // the step of the last strike
 	misses   map[string]miss // by tool
 	struck   Struck
 	done     []string       // skills that succeeded, in order
 	open     []string       // skills of which it is not known whether they had their effect
-	silences int             // answers in a row that said nothing, and asked for no call
 	same     map[string]int // how often in a row the calls of the last answer brought the same, by digest
 	before   map[string]int // those of the answer before it
 	looped   sameness       // beyond what is allowed
@@ -132,8 +138,10 @@ type pendingCall struct {
 	llm.ToolCall
 }
 
-func foldEntries(entries []run.Entry) (*state, error) {
-	s := &state{}
+// foldEntries folds a journal; base is about how many tokens all requests have beside
+// their messages.
+func foldEntries(entries []run.Entry, base int) (*state, error) {
+	s := &state{facts: facts{base: base}}
 	for _, e := range entries {
 		if e.Seq != s.seq+1 {
 			return nil, fmt.Errorf("the journal goes from entry %d to %d", s.seq, e.Seq)
@@ -218,18 +226,10 @@ func (s *facts) foldAnswer(step int, b modelBody) error {
 		return fmt.Errorf("an answer while %d calls have no result", len(s.pending))
 	}
 	s.Steps, s.ModelCalls, s.Usage = step, s.ModelCalls+1, s.Usage.Plus(b.Usage)
+	s.learn(b.Usage)
 	s.messages = append(s.messages, b.Message)
 	s.answered, s.said = len(b.Message.Calls) == 0, cmp.Or(b.Message.Text, s.said)
 	s.ending = b.StopReason
-	if len(s.same) > 0 {
-		s.before, s.same = s.same, nil
-	}
-	s.context, s.asked = b.Usage.TotalTokens(), s.trust
-	s.results, s.called = make([]llm.ToolResult, len(b.Message.Calls)), nil
-	for i, c := range b.Message.Calls {
-		s.pending = append(s.pending, pendingCall{fmt.Sprintf("%d.%d", step, i+1), i, c})
-	}
-	return nil
 	if s.answered && s.saysNothing() {
 		s.silences++
 	} else {
@@ -239,6 +239,15 @@ func (s *facts) foldAnswer(step int, b modelBody) error {
 		s.answered = false
 		s.messages = append(s.messages, llm.Message{Role: llm.RoleUser, Text: askedAgain})
 	}
+	if len(s.same) > 0 {
+		s.before, s.same = s.same, nil
+	}
+	s.asked = s.trust
+	s.results, s.called = make([]llm.ToolResult, len(b.Message.Calls)), nil
+	for i, c := range b.Message.Calls {
+		s.pending = append(s.pending, pendingCall{fmt.Sprintf("%d.%d", step, i+1), i, c})
+	}
+	return nil
 }
 
 func (s *facts) foldResult(e run.Entry, b resultBody) error {
@@ -248,7 +257,7 @@ func (s *facts) foldResult(e run.Entry, b resultBody) error {
 	}
 	s.results[s.pending[at].index] = b.Result
 	s.pending = slices.Concat(s.pending[:at], s.pending[at+1:])
-	s.context += tokens(b.Result.Content)
+	s.added += tokens(b.Result.Content)
 	if len(s.pending) == 0 {
 		s.messages = append(s.messages, llm.Message{Role: llm.RoleTool, Results: slices.Clone(s.results)})
 		defer s.forgive()
@@ -298,9 +307,12 @@ func (s *facts) forgive() {
 
 // foldCompacted lets a summary stand for messages; it joins the one before them,
 // so that the roles go on alternating, and takes an earlier summary's place.
-func (s *facts) foldCompacted(b compactedBody) error {
+func (s *facts) foldCompacted(b noteBody) error {
+	if b.Share > 0 {
+		s.foldShare(b.Share)
+	}
 	if b.To == 0 {
-		return nil // a note on something else
+		return nil
 	}
 	if b.From < 1 || b.To <= b.From || b.To > len(s.messages) {
 		return fmt.Errorf("a summary of messages %d to %d of %d", b.From, b.To, len(s.messages))
@@ -315,7 +327,7 @@ func (s *facts) foldCompacted(b compactedBody) error {
 	s.messages = slices.Concat(head, s.messages[b.To:])
 	s.Usage = s.Usage.Plus(b.Usage)
 	s.ModelCalls++
-	s.context = size(s.messages)
+	s.known = 0
 	return nil
 }
 
@@ -330,27 +342,6 @@ func plainly(content string) json.RawMessage {
 	}
 	raw, _ := json.Marshal(content)
 	return raw
-}
-
-// tokens is about how many a text takes.
-func tokens(text string) int { return len(text)/4 + 1 }
-
-// size is about how many tokens messages take.
-func size(messages []llm.Message) int {
-	n := 0
-	for _, m := range messages {
-		n += tokens(m.Text)
-		if m.Opaque != nil {
-			n += tokens(m.Opaque.Data)
-		}
-		for _, c := range m.Calls {
-			n += tokens(c.Name + string(c.Arguments))
-		}
-		for _, r := range m.Results {
-			n += tokens(r.Content)
-		}
-	}
-	return n
 }
 
 func (s *facts) stop(ctx context.Context, stops []Stop) *Stopped {

@@ -23,7 +23,7 @@ func (r *Runner) Decided(ctx context.Context, job Job, approval, text string, wo
 		return fmt.Errorf("tell execution %s of approval %s: %d calls have no result yet", job.Execution.ID, approval, len(s.pending))
 	}
 	return r.append(ctx, job, s, run.Input, words, inputBody{
-		Messages: []llm.Message{{Role: llm.RoleUser, Text: shortened(text)}}, Decided: approval,
+		Messages: []llm.Message{{Role: llm.RoleUser, Text: bounded(text)}}, Decided: approval,
 	}, nil)
 }
 
@@ -92,9 +92,12 @@ func Spoken(e run.Entry) (system string, messages []llm.Message, err error) {
 			return nil
 		})
 	case run.Note:
-		err = folded(e, func(b compactedBody) error {
-			if b.To > 0 {
+		err = folded(e, func(b noteBody) error {
+			switch {
+			case b.To > 0:
 				messages = []llm.Message{{Role: llm.RoleSystem, Text: summarised + b.Summary}}
+			case b.Share > 0:
+				messages = []llm.Message{{Role: llm.RoleSystem, Text: fmt.Sprintf("[The results before were cut to about %d tokens each.]", b.Share)}}
 			}
 			return nil
 		})
@@ -108,7 +111,7 @@ func Spoken(e run.Entry) (system string, messages []llm.Message, err error) {
 // Done is what the entries of a journal add up to: the model's last words, and what
 // its calls had come to. Those outside that began and were cut off are uncertain.
 func Done(entries []run.Entry) (said string, calls []ToldCall, err error) {
-	s, err := foldEntries(entries)
+	s, err := foldEntries(entries, 0)
 	if err != nil {
 		return "", nil, err
 	}

@@ -262,14 +262,15 @@ func (r *Runner) hold(ctx context.Context, tx lane.Tx, job Job, s *state, v verd
 // that do.
 func (r *Runner) crowd(ctx context.Context, tx lane.Tx, job Job, s *state, v verdict) error {
 	r.Slog.WarnContext(ctx, "call does not wait for approval", "skill", v.skill.Name, "call", v.call.id, "error", ErrManyWait)
-	content := fmt.Sprintf("This call of %s was not made: it needs an approval, and %d calls of this run wait for one already.", v.skill.Name, MaxWaits)
+	v.refusal = fmt.Sprintf("This call of %s was not made: it needs an approval, and %d calls of this run wait for one already.", v.skill.Name, MaxWaits)
 	entry, err := s.add(run.Result, run.Errored, v.call.id, "", resultBody{
 		Call: v.call.ToolCall, Skill: v.skill.Name, Crowded: true,
-		Result: llm.ToolResult{CallID: v.call.ID, Name: v.call.Name, Content: content, IsError: true},
+		Result: llm.ToolResult{CallID: v.call.ID, Name: v.call.Name, Content: v.refusal, IsError: true},
 	})
 	if err != nil {
 		return err
 	}
+	r.Log.Record(ctx, tx.Later(), job.refusedLine(s, v))
 	return r.Runs.Append(tx, job.Execution, entry)
 }
 

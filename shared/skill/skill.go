@@ -261,11 +261,16 @@ func (s *Set) Names() []string {
 
 // Tools are the skills as a model sees them.
 func (s *Set) Tools() []llm.Tool {
-	tools := make([]llm.Tool, len(s.skills))
-	for i, k := range s.skills {
-		tools[i] = llm.Tool{Name: k.Name, Description: k.Description, Parameters: k.Parameters}
+	var tools []llm.Tool
+	for _, k := range s.All() {
+		tools = append(tools, k.Tool())
 	}
 	return tools
+}
+
+// Tool is the skill as a model sees it.
+func (s *Skill) Tool() llm.Tool {
+	return llm.Tool{Name: s.Name, Description: s.Description, Parameters: s.Parameters}
 }
 
 func (s *Set) exact(name string) (*Skill, bool) {

@@ -10,9 +10,12 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 )
 
+// ListSkills is the name of the built-in skill that tells which there are.
+const ListSkills = "list_skills"
+
 // Skills are the built-in skills on skills.
 func Skills() ([]Skill, error) {
-	list, err1 := Define(texts, "list_skills", Skill{Scope: Both, Effect: Read, Run: listSkills})
+	list, err1 := Define(texts, ListSkills, Skill{Scope: Both, Effect: Read, Run: listSkills})
 	through, err2 := Define(texts, "run_skill", Skill{Scope: Both, Through: true, Run: func(context.Context, lane.Tx, Call) (any, error) {
 		return nil, Refuse("a skill is run in its own right, not here")
 	}})
@@ -31,17 +34,27 @@ func listSkills(_ context.Context, _ lane.Tx, c Call) (any, error) {
 	type item struct {
 		Name             string          `json:"name"`
 		Description      string          `json:"description"`
+		Effect           Effect          `json:"effect,omitempty"`
 		RequiresApproval bool            `json:"requires_approval,omitempty"`
 		Parameters       json.RawMessage `json:"parameters,omitempty"`
 	}
 	out := struct {
 		Skills []item `json:"skills"`
-	}{[]item{}}
+		More   int    `json:"more,omitempty"`
+	}{Skills: []item{}}
+	most := maxListed
+	if args.Parameters {
+		most = maxDescribed
+	}
 	for _, k := range c.Offered.All() {
 		if !strings.Contains(strings.ToLower(k.Name+" "+k.Description), strings.ToLower(args.Words)) {
 			continue
 		}
-		i := item{Name: k.Name, Description: k.Description, RequiresApproval: k.RequiresApproval}
+		if len(out.Skills) == most {
+			out.More++
+			continue
+		}
+		i := item{Name: k.Name, Description: k.Description, Effect: k.Effect, RequiresApproval: k.RequiresApproval}
 		if args.Parameters {
 			i.Parameters = k.Parameters
 		}
@@ -49,6 +62,12 @@ func listSkills(_ context.Context, _ lane.Tx, c Call) (any, error) {
 	}
 	return out, nil
 }
+
+// The most skills that are told of at once, without and with their parameters.
+const (
+	maxListed    = 50
+	maxDescribed = 10
+)
 
 // Inner is the call that a call of a skill with Through stands for.
 func Inner(arguments json.RawMessage) (name string, input json.RawMessage, err error) {

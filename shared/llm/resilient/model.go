@@ -169,20 +169,16 @@ func (m *Model) try(ctx context.Context, t target, req llm.Request, out *output)
 	if err != nil && ctx.Err() == nil && trying.Err() != nil {
 		err = silent
 	}
-	switch {
-	case err != nil && flowed:
+	if err != nil && flowed {
 		out.lost = out.lost.Plus(guess(req, size))
-	case err == nil && resp.Usage == (llm.Usage{}):
-		resp.Usage = guess(req, size)
 	}
 	return resp, err
 }
 
-// guess is about what a call used of which the provider does not say so, at four bytes
-// a token.
+// guess is about what an answer used that was cut off, at four bytes a token.
 func guess(req llm.Request, answered int) llm.Usage {
 	asked, _ := json.Marshal(req) // requests can be encoded
-	return llm.Usage{PromptTokens: len(asked) / 4, CompletionTokens: (answered + 3) / 4}
+	return llm.Usage{PromptTokens: len(asked) / 4, CompletionTokens: (answered + 3) / 4, Estimated: true}
 }
 
 const (

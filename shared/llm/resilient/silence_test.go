@@ -103,8 +103,8 @@ func TestWhoHasMuchToSayHasTheTime(t *testing.T) {
 			if err != nil || resp.Text != want || listens && streamed.String() != want || *asked != 1 || d != 301*time.Second {
 				t.Errorf("asked %d times, after %s: %d characters, %v", *asked, d, len(resp.Text), err)
 			}
-			if u := resp.Usage; u.CompletionTokens != 200 || u.PromptTokens == 0 { // it did not say so itself
-				t.Errorf("it used %+v", u)
+			if resp.Usage != (llm.Usage{}) { // what a model does not say is for the loop to estimate
+				t.Errorf("it used %+v", resp.Usage)
 			}
 		})
 	}

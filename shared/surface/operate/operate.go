@@ -195,6 +195,7 @@ func (o *Operate) Replay(ctx context.Context, ws db.Workspace, id trace.ID, exec
 	if err != nil {
 		return nil, err
 	}
+	v.Window = o.Window
 	begun := time.Now()
 	out, failed := o.replay(ctx, ws, runs[:min(len(runs), maxReplayed)], v)
 	if len(out) == 0 && failed == nil {
