@@ -35,6 +35,7 @@ type automationItem struct {
 	LastRunAt      *time.Time      `json:"lastRunAt,omitempty" doc:"By itself; runs by hand don't count"`
 	LastStatus     string          `json:"lastStatus,omitempty" enum:"success,error,pending_approval,skipped"`
 	LastTraceID    trace.ID        `json:"lastTraceId,omitempty"`
+	Outside        bool            `json:"outside" doc:"A run that had read text from outside made it, and no person has edited it since"`
 	CreatedBy      string          `json:"createdBy"`
 	CreatedAt      time.Time       `json:"createdAt"`
 	UpdatedAt      time.Time       `json:"updatedAt"`
@@ -45,7 +46,7 @@ func automationItemOf(a automation.Automation) automationItem {
 		ID: a.ID, Name: a.Name, Skill: a.Skill, Input: a.Input, Schedule: schedule{a.Cron, a.TimeZone, a.Event},
 		Enabled: a.Enabled, DisabledBy: a.DisabledBy, DisabledReason: a.DisabledReason, DisabledAt: utc(a.DisabledAt),
 		NextRunAt: utc(a.NextRunAt), LastRunAt: utc(a.LastRunAt), LastStatus: a.LastStatus, LastTraceID: a.LastTrace,
-		CreatedBy: a.CreatedBy, CreatedAt: a.CreatedAt.UTC(), UpdatedAt: a.UpdatedAt.UTC(),
+		Outside: a.Outside, CreatedBy: a.CreatedBy, CreatedAt: a.CreatedAt.UTC(), UpdatedAt: a.UpdatedAt.UTC(),
 	}
 }
 
@@ -128,7 +129,7 @@ func (s *server) runAutomation(ctx context.Context, in *runAutomationInput) (*an
 	call.Body = &struct {
 		Input json.RawMessage `json:"input,omitempty" doc:"What fits the skill's parameters; left out: {}"`
 	}{a.Input}
-	out, err := s.runSkill(ctx, call)
+	out, err := s.runByHand(ctx, call, a.Outside)
 	if _, wrong := errors.AsType[*operate.InputError](err); wrong {
 		return nil, notFitting
 	}

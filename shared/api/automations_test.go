@@ -1,13 +1,21 @@
 package api_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/api"
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/automation"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
 const automationsPath = "/api/v1/automations"
@@ -19,6 +27,52 @@ type automationTold struct {
 	Schedule                                               struct{ Cron, TimeZone, Event string }
 	Enabled                                                bool
 	DisabledAt, NextRunAt, LastRunAt                       *time.Time
+}
+
+// What a run that had read text from outside has made, no program runs where it changes
+// something outside: by hand a person does.
+func TestAProgramRunsNoWordsOfOthers(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		made := map[string]int{}
+		outside := func(name string, effect skill.Effect) skill.Skill {
+			return skill.Skill{
+				Name: name, Kind: skill.HTTP, Scope: skill.Internal, Effect: effect, Description: "Calls.", Parameters: json.RawMessage(`{"type":"object"}`),
+				Do: func(context.Context, skill.Call) (any, error) { made[name]++; return "done", nil },
+			}
+		}
+		w = newWorld(t, w.Env, func(d *api.Deps) {
+			d.Auth = auth.New(tokens(w.Workspace), d.People.VerifyKey)
+			d.Skills = registry(t, d.DB, outside("post", skill.Write), outside("fetch", skill.Read))
+			d.Operate = operated(t, d)
+		})
+		var key struct{ Key string }
+		w.must(t, 201, http.MethodPost, "/api/v1/api-keys", `{"name":"ci","role":"ADMIN","scopes":["*"]}`, &key)
+		for _, c := range []struct {
+			skill   string
+			outside bool
+			byKey   int
+		}{{"post", true, 409}, {"post", false, 200}, {"fetch", true, 200}, {"look", true, 200}} {
+			var a automation.Automation
+			if err := w.Env.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) (err error) {
+				a, err = w.Automations.Create(ctx, tx, automation.Automation{
+					Name: fmt.Sprint(c.skill, c.outside), Skill: c.skill, Input: json.RawMessage(`{}`), Event: "objective.created", CreatedBy: "scout", Outside: c.outside,
+				})
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			var item struct{ Outside bool }
+			if w.must(t, 200, http.MethodGet, automationsPath+"/"+a.ID, "", &item); item.Outside != c.outside {
+				t.Errorf("%s shows outside %t", a.Name, item.Outside)
+			}
+			before := made[c.skill]
+			got := w.call(t, http.MethodPost, automationsPath+"/"+a.ID+"/run", key.Key, `{}`)
+			if got.status != c.byKey || c.byKey == 409 && (!strings.Contains(string(got.body), "needs_approval") || made[c.skill] != before) {
+				t.Errorf("%s by a key: %d %s, made %d times", a.Name, got.status, got.body, made[c.skill]-before)
+			}
+			w.must(t, 200, http.MethodPost, automationsPath+"/"+a.ID+"/run", `{}`, nil)
+		}
+	})
 }
 
 func TestAnAutomationByHTTP(t *testing.T) {

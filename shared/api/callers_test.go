@@ -36,12 +36,17 @@ type caller struct {
 // expected is the status that a caller is refused with, or 0: what the route answers
 // is its own affair then. It is worked out from the table alone.
 func (c caller) expected(r api.Route) int {
+	site, origin := c.with.Get("Sec-Fetch-Site"), c.with.Get("Origin")
+	foreign := site == "cross-site" || strings.HasPrefix(origin, "https:")
+	if r.Ours && foreign {
+		return http.StatusForbidden
+	}
 	if r.Least == "" && len(r.Kinds) == 0 {
 		return 0 // for everybody
 	}
 	changes := r.Method != http.MethodGet
 	if r.Front && c.with.Get("Cookie") != "" { // no cookie counts there, and no page may ask
-		if site, origin := c.with.Get("Sec-Fetch-Site"), c.with.Get("Origin"); site == "cross-site" || strings.HasPrefix(origin, "https:") {
+		if foreign {
 			return http.StatusForbidden
 		}
 		return http.StatusUnauthorized

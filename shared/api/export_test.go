@@ -11,13 +11,14 @@ type Route struct {
 	Kinds            []auth.Kind
 	Persons          bool
 	Front            bool
+	Ours             bool
 }
 
 // Routes is the table.
 func Routes() []Route {
 	var out []Route
 	for _, r := range routes(&server{}) {
-		out = append(out, Route{r.method, r.path, r.id, r.least, r.caller, r.summary, tag(r.path) == "about" && r.path != "/health", r.kinds, r.persons, r.front})
+		out = append(out, Route{r.method, r.path, r.id, r.least, r.caller, r.summary, tag(r.path) == "about" && r.path != "/health", r.kinds, r.persons, r.front, r.ours})
 	}
 	return out
 }

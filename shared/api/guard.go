@@ -33,11 +33,15 @@ func (s *server) guard(rt route, next http.Handler) http.Handler {
 		next = s.started(rt.surface, next)
 	}
 	if rt.least == public {
-		return s.Auth.Admit(next)
+		next = s.Auth.Admit(next)
+	} else {
+		next = s.Auth.Require(s.allowed(rt, next), s.fail)
 	}
-	next = s.Auth.Require(s.allowed(rt, next), s.fail)
 	if rt.front {
-		next = s.tokensOnly(next)
+		next = tokensOnly(next)
+	}
+	if rt.front || rt.ours {
+		next = s.sameOrigin(next)
 	}
 	return next
 }
@@ -46,17 +50,23 @@ func (s *server) guard(rt route, next http.Handler) http.Handler {
 // principal there is nobody to answer again, and a cookie is not kept.
 func (rt route) once() bool { return rt.method == http.MethodPost && rt.least != public }
 
-// tokensOnly keeps out what a browser sends by itself: requests that a page of another
-// origin had it make, and cookies.
-func (s *server) tokensOnly(next http.Handler) http.Handler {
+// tokensOnly keeps out what a browser sends by itself: cookies.
+func tokensOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r = r.Clone(r.Context())
+		r.Header.Del("Cookie")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// sameOrigin keeps out what a page of another origin has a browser ask for.
+func (s *server) sameOrigin(next http.Handler) http.Handler {
 	foreign := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if foreign.Check(r) != nil {
 			s.refuse(w, r, refusal(http.StatusForbidden, "cross_origin", "a page of another origin may not ask"))
 			return
 		}
-		r = r.Clone(r.Context())
-		r.Header.Del("Cookie")
 		next.ServeHTTP(w, r)
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
@@ -33,6 +34,9 @@ var (
 		"the request with this Idempotency-Key was done, and is not done again; its answer was not kept: it was shown once, streamed or too large")
 	badKey = invalid(FieldError{"header." + keyHeader, "expected one of 1 to 255 visible ASCII characters"})
 )
+
+// executionHeader names the execution of a streamed answer.
+const executionHeader = "X-Execution-Id"
 
 // keptHeaders are those of an answer that are answered again.
 var keptHeaders = []string{"Content-Type", "Etag", "Location"}
@@ -158,7 +162,11 @@ func (i *idempotency) end(ctx context.Context, c keyClaim, sensitive bool, a *wi
 		if !a.passed && (!sensitive || a.status >= http.StatusBadRequest) {
 			body = append([]byte{}, a.body.Bytes()...)
 		}
-		still, err = i.keys.keep(ctx, c, a.status, a.kept(), body)
+		status, header := a.status, a.kept()
+		if execution := a.Header().Get(executionHeader); body == nil && execution != "" {
+			status, header, body = followable(execution)
+		}
+		still, err = i.keys.keep(ctx, c, status, header, body)
 	}
 	switch {
 	case err != nil:
@@ -169,6 +177,14 @@ func (i *idempotency) end(ctx context.Context, c keyClaim, sensitive bool, a *wi
 	if ended {
 		_ = a.pass() // the caller may have left
 	}
+}
+
+// followable is kept in the place of a streamed answer: it names the execution to follow.
+func followable(execution string) (status int, header http.Header, body []byte) {
+	p := *notKept
+	p.ExecutionID = execution
+	body, _ = json.Marshal(&p) // texts and numbers always encode
+	return p.Status, http.Header{"Content-Type": {problemType}}, body
 }
 
 // replay answers what was answered first.

@@ -70,6 +70,23 @@ func TestWhatTheDatabaseRefuses(t *testing.T) {
 	}
 }
 
+// What escapes a whole character is taken, and what only looks like half of one.
+func TestWholeCharactersAreTaken(t *testing.T) {
+	w := onOne(t)
+	for title, want := range map[string]string{
+		`\ud83e\udd9c`: "🦜", `a\ud83e\udd9c\ud83e\udd9cb`: "a🦜🦜b", `\\ud800`: `\ud800`, `\u00fc\\`: `ü\`, `\ufffd`: "\ufffd",
+	} {
+		var made struct{ Title string }
+		w.must(t, 201, http.MethodPost, "/api/v1/objectives", `{"title":"`+title+`"}`, &made)
+		if made.Title != want {
+			t.Errorf("%s became %q", title, made.Title)
+		}
+	}
+	if p := w.refused(t, 422, "invalid", http.MethodPost, "/api/v1/secrets", `{"name":"a","value":"x\ud83e"}`); !p.at("body.value") {
+		t.Errorf("%+v", p)
+	}
+}
+
 // TestEveryBodyIsHeldToTheLimits walks the route table: whatever takes a body refuses
 // what is too large, too deep or no text of ours, and names given twice or in another
 // case.
@@ -92,6 +109,10 @@ func TestEveryBodyIsHeldToTheLimits(t *testing.T) {
 		{"raw NUL", "{\"x\":\"\x00\"}", 422, "invalid"},
 		{"escaped NUL", `{"x":"\u0000"}`, 422, "invalid"},
 		{"NUL in a name", `{"\u0000":1}`, 422, "invalid"},
+		{"half of a surrogate pair", `{"x":"\ud800"}`, 422, "invalid"},
+		{"the other half alone", `{"x":"\udc00"}`, 422, "invalid"},
+		{"two first halves", `{"x":"\ud800\ud800"}`, 422, "invalid"},
+		{"half of a surrogate pair in a name", `{"\udfff":1}`, 422, "invalid"},
 		{"invalid UTF-8", "{\"x\":\"\xff\"}", 422, "invalid"},
 		{"invalid UTF-8 in a name", "{\"\xff\":1}", 422, "invalid"},
 		{"huge number", `{"x":1e999}`, 422, "invalid"},

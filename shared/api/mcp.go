@@ -125,7 +125,7 @@ func (s *server) serveMCP(w http.ResponseWriter, r *http.Request) {
 		told = &buffered{header: http.Header{"Content-Type": {"application/json"}}, status: http.StatusOK}
 		_, _ = told.Write(unknown)
 	case told.status == http.StatusForbidden:
-		s.refuse(w, r, refusal(told.status, "wrong_host", "the Host header names another machine than this one, on which the request arrived"))
+		s.refuse(w, r, wrongHost)
 		return
 	case told.status >= http.StatusBadRequest && told.header.Get("Content-Type") != "application/json":
 		s.refuse(w, r, refusal(told.status, "malformed", "this is no message of a version of the protocol that is served here"))

@@ -397,6 +397,47 @@ func TestMCPIsForTokens(t *testing.T) {
 	}
 }
 
+// A page elsewhere neither signs a browser in here nor passes for this machine.
+func TestPagesElsewhereAreKeptOut(t *testing.T) {
+	w := onOne(t)
+	w = newWorld(t, w.Env, func(d *api.Deps) { d.Auth = auth.New(tokens(w.Workspace)).WithSessions(d.Sessions) })
+	if err := w.Workspaces.EnsureDefault(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for header, want := range map[string]int{"": 200, "same-origin": 200, "none": 200, "cross-site": 403, "same-site": 403} {
+		r := request(http.MethodPost, "/api/v1/session", "", `{"token":"`+owner+`"}`)
+		r.Header.Del("Content-Type")
+		if header != "" {
+			r.Header.Set("Sec-Fetch-Site", header)
+		}
+		if got := w.send(t, r); got.status != want || want != 200 && got.header.Get("Set-Cookie") != "" {
+			t.Errorf("signing in from %q: %d %s", header, got.status, got.body)
+		}
+	}
+	for host, want := range map[string]int{
+		"localhost:8080": 200, "127.0.0.1": 200, "[::1]:8080": 200, "app.localhost": 200, "LOCALHOST": 200,
+		"evil.example": 403, "evil.example:8080": 403, "127.0.0.1.evil.example": 403, "10.0.0.7": 403, "": 403,
+	} {
+		for path, token := range map[string]string{"/api/v1/me": owner, "/sign-in": ""} {
+			r := request(http.MethodGet, path, token, "")
+			arrivedAt(r, "127.0.0.1")
+			r.Host = host
+			rec := httptest.NewRecorder()
+			w.ServeHTTP(rec, r)
+			if rec.Code != want {
+				t.Errorf("%s as %q: %d %s", path, host, rec.Code, rec.Body)
+			}
+			r = request(http.MethodGet, path, token, "")
+			r.Host = host
+			arrivedAt(r, "10.0.0.7")
+			rec = httptest.NewRecorder()
+			if w.ServeHTTP(rec, r); rec.Code != 200 {
+				t.Errorf("%s as %q, on another address: %d", path, host, rec.Code)
+			}
+		}
+	}
+}
+
 // arrivedAt says on which address of ours a request came in.
 func arrivedAt(r *http.Request, ip string) {
 	*r = *r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, net.Addr(&net.TCPAddr{IP: net.ParseIP(ip), Port: 8080})))

@@ -25,6 +25,7 @@ type objectiveItem struct {
 	StatusReason  string           `json:"statusReason,omitempty"`
 	PlanVersion   int              `json:"planVersion" doc:"0: there is no plan yet"`
 	Summary       string           `json:"summary,omitempty"`
+	Outside       bool             `json:"outside" doc:"A run that had read text from outside wrote of it"`
 	CreatedBy     string           `json:"createdBy"`
 	CreatedAt     time.Time        `json:"createdAt"`
 	UpdatedAt     time.Time        `json:"updatedAt"`
@@ -49,7 +50,7 @@ type planStep struct {
 func objectiveOf(o objective.Objective) objectiveItem {
 	item := objectiveItem{
 		ID: o.ID, Title: o.Title, Description: o.Description, Priority: o.Priority, DoneCriterion: o.DoneCriterion,
-		Status: o.Status, StatusReason: o.StatusReason, PlanVersion: o.PlanVersion, Summary: o.Summary, CreatedBy: o.CreatedBy,
+		Status: o.Status, StatusReason: o.StatusReason, PlanVersion: o.PlanVersion, Summary: o.Summary, Outside: o.Outside, CreatedBy: o.CreatedBy,
 		CreatedAt: o.CreatedAt.UTC(), UpdatedAt: o.UpdatedAt.UTC(), CompletedAt: utc(o.CompletedAt),
 	}
 	for _, st := range o.Plan {

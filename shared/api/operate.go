@@ -179,7 +179,7 @@ func (t *telling) begin(execution, thread string) {
 	h := t.w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no")
-	h.Set("X-Execution-Id", execution)
+	h.Set(executionHeader, execution)
 	if thread != "" {
 		h.Set("X-Thread-Id", thread)
 	}

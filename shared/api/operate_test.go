@@ -198,6 +198,29 @@ func (m slow) Generate(_ context.Context, _ llm.Request, onDelta func(llm.Delta)
 	return llm.Response{Message: llm.Message{Role: llm.RoleAssistant, Text: "One two."}, StopReason: llm.StopEndTurn, Model: "slow"}, nil
 }
 
+// Who sends a streamed turn again is told which execution to follow.
+func TestAStreamedTurnThatIsSentAgain(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		send := func() result {
+			t.Helper()
+			r := request(http.MethodPost, operatePath, owner, `{"message":"Hello.","stream":true}`)
+			r.Header.Set("Idempotency-Key", "k")
+			return w.send(t, r)
+		}
+		first := send()
+		again := send()
+		var p struct{ Code, ExecutionID string }
+		if err := json.Unmarshal(again.body, &p); err != nil || again.status != 409 || p.Code != "answer_not_kept" ||
+			p.ExecutionID == "" || p.ExecutionID != first.header.Get("X-Execution-Id") {
+			t.Errorf("%d %s, %v", again.status, again.body, err)
+		}
+		followed := w.call(t, http.MethodGet, "/api/v1/executions/"+p.ExecutionID+"/events", owner, "")
+		if !strings.Contains(string(followed.body), "event: done") {
+			t.Errorf("%d %s", followed.status, followed.body)
+		}
+	})
+}
+
 // streams begins a turn over a connection, and answers what is told of it.
 func (w *world) streams(ctx context.Context, t *testing.T) *http.Response {
 	t.Helper()

@@ -32,6 +32,8 @@ type Problem struct {
 	Holder    string     `json:"holder,omitempty" doc:"busy: who holds the lane or has the thread"`
 	ExpiresAt *time.Time `json:"expiresAt,omitempty" doc:"busy: when the hold ends at the latest, unless it is renewed"`
 
+	ExecutionID string `json:"executionId,omitempty" doc:"answer_not_kept: the execution that the request began; follow it at GET /api/v1/executions/{id}/events"`
+
 	PresentStatus string `json:"presentStatus,omitempty" doc:"decided, ended, message_status: what it is now"`
 
 	header http.Header

@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"path"
 	"runtime/debug"
@@ -24,6 +25,10 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(trace.With(r.Context(), id))
 	defer s.finish(a, r, s.Clock())
 	expectBody(a, r)
+	if rebound(r) {
+		s.refuse(a, r, wrongHost)
+		return
+	}
 	if !clean(r.URL.EscapedPath()) { // the mux would redirect, and repeat the path
 		s.refuse(a, r, notFound)
 		return
@@ -37,6 +42,24 @@ func (s *server) traceOf(r *http.Request) trace.ID {
 		return id
 	}
 	return s.Traces.New(trace.Operate)
+}
+
+var wrongHost = refusal(http.StatusForbidden, "wrong_host", "the Host header names another machine than this one, on which the request arrived")
+
+// rebound reports whether a request that arrived on loopback names another machine: a page
+// elsewhere has had its own name lead here, so as to count as a page of ours.
+func rebound(r *http.Request) bool {
+	at, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	if !ok || !at.IP.IsLoopback() {
+		return false
+	}
+	host := r.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.ToLower(strings.Trim(host, "[]"))
+	ip := net.ParseIP(host)
+	return host != "localhost" && !strings.HasSuffix(host, ".localhost") && (ip == nil || !ip.IsLoopback())
 }
 
 // clean reports whether a path needs no tidying.

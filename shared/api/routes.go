@@ -28,6 +28,7 @@ type route struct {
 	kinds     []auth.Kind // of callers without a role that may call it
 	persons   bool        // for people and the local admin: no key may call it, whatever its role
 	sensitive bool        // its answer shows what is shown once: it is kept for no repetition
+	ours      bool        // no page of another origin may call it
 	front     bool        // other routes stand behind it and ask for scopes; no page may call it, and no cookie counts
 }
 
@@ -180,7 +181,7 @@ func routes(s *server) []route {
 
 		{method: get, path: v1 + "/me", id: "get-me", least: auth.Member, handler: typed(s.me),
 			caller: "the Engine Room", summary: "Who sends this request, and where it belongs"},
-		{method: post, path: v1 + "/session", id: "start-session", least: public, handler: typed(s.startSession), refusals: []int{401},
+		{method: post, path: v1 + "/session", id: "start-session", least: public, ours: true, handler: typed(s.startSession), refusals: []int{401},
 			caller: "the page at /sign-in", summary: "Sign in with a link's token, or with the admin token, for a cookie"},
 		{method: http.MethodPut, path: v1 + "/session", id: "choose-workspace", least: auth.Member, persons: true, handler: typed(s.chooseWorkspace), refusals: []int{404, 409},
 			caller: "the Engine Room", summary: "Go on with the session in another workspace"},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -28,6 +29,11 @@ type runSkillAnswer struct {
 // runSkill makes one call of a skill by hand, which needs no approval where a person
 // asks for it. It is called by the Engine Room, to try a skill, and by scripts.
 func (s *server) runSkill(ctx context.Context, in *runSkillInput) (*answer[runSkillAnswer], error) {
+	return s.runByHand(ctx, in, false)
+}
+
+// runByHand makes a call; outside says that its input may be in the words of others.
+func (s *server) runByHand(ctx context.Context, in *runSkillInput, outside bool) (*answer[runSkillAnswer], error) {
 	d, err := s.Skills.Get(ctx, workspace(ctx), in.ID)
 	if err != nil {
 		return nil, err
@@ -40,7 +46,9 @@ func (s *server) runSkill(ctx context.Context, in *runSkillInput) (*answer[runSk
 		input = in.Body.Input
 	}
 	by, _ := auth.From(ctx)
-	used, err := s.Operate.RunSkill(ctx, by.Workspace, d.Name, input, by.Kind == auth.Local || by.Kind == auth.User)
+	used, err := s.Operate.RunSkill(ctx, by.Workspace, d.Name, input, operate.ByHand{
+		By: principal(by), Person: by.Kind == auth.Local || by.Kind == auth.User, Outside: outside,
+	})
 	if err != nil {
 		return nil, err
 	}

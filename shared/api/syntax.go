@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -39,7 +41,7 @@ func checkBody(body []byte) *Problem {
 	if !json.Valid(body) {
 		return refusal(http.StatusBadRequest, "malformed", "the body is not valid JSON")
 	}
-	c := checker{d: json.NewDecoder(bytes.NewReader(body))}
+	c := checker{d: json.NewDecoder(bytes.NewReader(body)), body: body}
 	c.d.UseNumber()
 	c.value("body", 0)
 	if c.fields != nil {
@@ -51,6 +53,8 @@ func checkBody(body []byte) *Problem {
 // checker walks a valid JSON text.
 type checker struct {
 	d      *json.Decoder
+	body   []byte
+	halved bool // the token read last has half of a surrogate pair
 	fields []FieldError
 	names  int // read so far
 	ended  bool
@@ -62,12 +66,49 @@ func (c *checker) refuse(at, why string) {
 }
 
 func (c *checker) token() json.Token {
+	begins := c.d.InputOffset()
 	t, err := c.d.Token()
+	c.halved = halved(c.body[begins:c.d.InputOffset()])
 	if err != nil {
 		c.refuse("body", "expected JSON")
 		c.ended = true
 	}
 	return t
+}
+
+// unfit says why a database would not take the text that was read last.
+func (c *checker) unfit(text string) string {
+	if c.halved { // the decoder has put U+FFFD in its place
+		return "expected no half of a surrogate pair"
+	}
+	return unfit(text)
+}
+
+// halved reports whether a JSON text escapes half of a surrogate pair without the other.
+func halved(raw []byte) bool {
+	unit := func(i int) rune { // the UTF-16 unit that is escaped at i, or -1
+		if i+6 > len(raw) || raw[i] != '\\' || raw[i+1] != 'u' {
+			return -1
+		}
+		n, err := strconv.ParseUint(string(raw[i+2:i+6]), 16, 16)
+		if err != nil {
+			return -1
+		}
+		return rune(n)
+	}
+	for i := 0; i < len(raw); i++ {
+		if raw[i] != '\\' {
+			continue
+		}
+		if u := unit(i); utf16.IsSurrogate(u) {
+			if utf16.DecodeRune(u, unit(i+6)) == utf8.RuneError {
+				return true
+			}
+			i += 10 // the pair's last escape is skipped below
+		}
+		i++ // what is escaped
+	}
+	return false
 }
 
 func (c *checker) value(at string, depth int) {
@@ -86,7 +127,7 @@ func (c *checker) value(at string, depth int) {
 			c.array(at, depth)
 		}
 	case string:
-		if why := unfit(t); why != "" {
+		if why := c.unfit(t); why != "" {
 			c.refuse(at, why)
 		}
 	case json.Number:
@@ -110,7 +151,7 @@ func (c *checker) object(at string, depth int) {
 			c.refuse(of, "given more than once")
 		}
 		seen[name] = true
-		if why := unfit(name); why != "" {
+		if why := c.unfit(name); why != "" {
 			c.refuse(of, why)
 		}
 		c.value(of, depth+1)

@@ -34,6 +34,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -129,7 +130,7 @@ func TestTwentyCanariesAppearNowhere(t *testing.T) {
 	paths := []string{"plain", "text", "encoded", "error", "denied", "redirect", "cut"}
 	for i, path := range paths {
 		define(t, a, e, path, fmt.Sprintf(`{"url": %q, "headers": {"X-Canary": {"$secret": "canary-%d"}}}`, server.URL+"/"+path, 2*i), false)
-		if _, err := a.Operate.RunSkill(trace.With(ctx, core.Traces.New(trace.Operate)), e.Workspace, path, []byte(`{}`), true); err != nil {
+		if _, err := a.Operate.RunSkill(trace.With(ctx, core.Traces.New(trace.Operate)), e.Workspace, path, []byte(`{}`), operate.ByHand{Person: true}); err != nil {
 			t.Fatal(err)
 		}
 	}

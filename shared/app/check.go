@@ -32,7 +32,7 @@ const (
 	badLevel = "is not a log level"
 	levels   = "Set it to debug, info, warn or error."
 
-	minAdminToken = 16 // characters, where others than this machine can reach the API
+	minAdminToken = 16 // characters
 	minJWTSecret  = 32 // characters: the key of HS256 must be as long as its hash
 )
 
@@ -71,11 +71,14 @@ func (k *checker) people() {
 	if k.JWTSecret != "" && len(k.JWTSecret) < minJWTSecret {
 		k.bad("JWT_SECRET", "is too short to sign tokens with", "Use at least 32 characters: `openssl rand -hex 32` makes some.")
 	}
+	if k.JWTMaxLife <= 0 {
+		k.bad("JWT_MAX_LIFE", "is no duration above zero", "Set it to the longest that a person's token may be good for, such as 24h.")
+	}
 	if k.JWKSURL != "" && k.JWTIssuer == "" {
 		k.bad("JWT_ISSUER", "is missing", "Set it to what the issuer of JWKS_URL writes into iss: the people that you know are known by it.")
 	}
-	if k.OnLambda() && k.AdminToken != "" && len(k.AdminToken) < minAdminToken {
-		k.bad("ADMIN_TOKEN", "is too short for what the world can reach", "Use at least 16 characters: `openssl rand -hex 32` makes some.")
+	if k.AdminToken != "" && len(k.AdminToken) < minAdminToken {
+		k.bad("ADMIN_TOKEN", "is too short: it can be guessed", "Use at least 16 characters: `openssl rand -hex 32` makes some.")
 	}
 }
 

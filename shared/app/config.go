@@ -34,6 +34,7 @@ type Config struct {
 	JWTSecret         string        `env:"JWT_SECRET"`
 	JWTIssuer         string        `env:"JWT_ISSUER"`
 	JWTAudience       string        `env:"JWT_AUDIENCE"`
+	JWTMaxLife        time.Duration `env:"JWT_MAX_LIFE" envDefault:"720h"`
 	JWKSURL           string        `env:"JWKS_URL"`
 	SecretKeyFile     string        `env:"SECRET_KEY_FILE" envDefault:".lanekeeper/key"`
 	KMSKeyID          string        `env:"KMS_KEY_ID"`

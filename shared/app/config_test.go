@@ -51,7 +51,7 @@ func TestDefaults(t *testing.T) {
 
 func TestValues(t *testing.T) {
 	c := load(t, "HEARTBEAT_EVERY=90m", "DEMO=0", "ALLOW_PRIVATE_HOSTS=Wiki.internal, 10.0.0.7,::1", "LOG_LEVEL=Warn",
-		"ADDR=[::1]:0", "ADMIN_TOKEN=short", "REDIS_URL=rediss://:pw@cache:6380", "ADDR=localhost:9000")
+		"ADDR=[::1]:0", "ADMIN_TOKEN=sixteen--letters", "REDIS_URL=rediss://:pw@cache:6380", "ADDR=localhost:9000")
 	if c.HeartbeatEvery != 90*time.Minute || c.Demo == nil || *c.Demo || c.LogLevel != slog.LevelWarn || c.Addr != "localhost:9000" {
 		t.Errorf("values are\n%v", c)
 	}
@@ -104,7 +104,7 @@ func TestProblems(t *testing.T) {
 		{"unknown backend", []string{"STATE_BACKEND=mysql"}, []string{"STATE_BACKEND is neither"}},
 		{"open to all", []string{"ADDR=0.0.0.0:8080"}, []string{"ADDR can be reached"}},
 		{"open to all by leaving out", []string{"ADDR=:8080"}, []string{"ADDR can be reached"}},
-		{"open with a short token", []string{"ADDR=0.0.0.0:8080", "ADMIN_TOKEN=fifteen-letters"}, []string{"ADDR can be reached"}},
+		{"open with a short token", []string{"ADDR=0.0.0.0:8080", "ADMIN_TOKEN=fifteen-letters"}, []string{"ADDR can be reached", "ADMIN_TOKEN is too short"}},
 		{"open with a token", []string{"ADDR=0.0.0.0:8080", "ADMIN_TOKEN=sixteen--letters"}, nil},
 		{"open with JWTs", []string{"ADDR=keeper.example.com:80", "JWT_SECRET=" + long}, nil},
 		{"open with JWKS", []string{"ADDR=:80", "JWKS_URL=https://id.example.com/keys", "JWT_ISSUER=x"}, nil},
@@ -128,10 +128,12 @@ func TestProblems(t *testing.T) {
 		{"not a Redis", []string{"REDIS_URL=cache:6379"}, []string{"REDIS_URL is not a URL"}},
 		{"not hosts", []string{"ALLOW_PRIVATE_HOSTS=a,http://b"}, []string{"ALLOW_PRIVATE_HOSTS has an entry"}},
 		{"an empty host", []string{"ALLOW_PRIVATE_HOSTS=a,,b"}, []string{"ALLOW_PRIVATE_HOSTS has an entry"}},
-		{"token with a space", []string{"ADMIN_TOKEN=hunter2 hunter2"}, []string{"ADMIN_TOKEN has characters"}},
+		{"token with a space", []string{"ADMIN_TOKEN=hunter2 hunter2 hunter2"}, []string{"ADMIN_TOKEN has characters"}},
 		{"a short JWT secret", []string{"JWT_SECRET=hunter2hunter2"}, []string{"JWT_SECRET is too short"}},
 		{"keys of nobody", []string{"JWKS_URL=https://id.example.com/keys"}, []string{"JWT_ISSUER is missing"}},
 		{"keys and their issuer", []string{"JWKS_URL=https://id.example.com/keys", "JWT_ISSUER=https://id.example.com"}, nil},
+		{"a short admin token", []string{"ADMIN_TOKEN=fifteen-letters"}, []string{"ADMIN_TOKEN is too short"}},
+		{"tokens of no life", []string{"JWT_MAX_LIFE=0s"}, []string{"JWT_MAX_LIFE is no duration"}},
 		{"a short admin token on Lambda", []string{aws, pgURL, "ADMIN_TOKEN=hunter2hunter2"}, []string{"ADMIN_TOKEN is too short"}},
 		{"an admin token on Lambda", []string{aws, pgURL, "ADMIN_TOKEN=" + long}, nil},
 		{"all at once, in order", []string{"LOG_LEVEL=loud", "LLM_PROVIDER=hal", "ADDR=x", "STATE_BACKEND=postgres"},
@@ -222,7 +224,7 @@ func TestWarnings(t *testing.T) {
 // No way to print a configuration shows a secret of it.
 func TestRedaction(t *testing.T) {
 	c := load(t, pgURL+"?application_name=hunter2", "STATE_BACKEND=postgres", "REDIS_URL=redis://:hunter2@cache:6379/0",
-		"OPENAI_API_KEY=hunter2", "ANTHROPIC_API_KEY=hunter2", "ADMIN_TOKEN=hunter2hunter2", "JWT_SECRET=hunter2"+strings.Repeat("x", 32),
+		"OPENAI_API_KEY=hunter2", "ANTHROPIC_API_KEY=hunter2", "ADMIN_TOKEN=hunter2hunter2hunter2", "JWT_SECRET=hunter2"+strings.Repeat("x", 32),
 		"OPENAI_BASE_URL=https://hunter2@models.example.com/?key=hunter2", "JWKS_URL=https://id/keys?t=hunter2", "JWT_ISSUER=x")
 	asJSON, err := json.Marshal(c)
 	if err != nil {

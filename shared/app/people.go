@@ -34,7 +34,7 @@ func (a *Agent) Door(adminToken string, secure bool, others ...auth.Verifier) (*
 	}
 	verifiers := append(others, people.VerifyKey)
 	cfg := core.Config
-	tokens := auth.TokenConfig{Issuer: cfg.JWTIssuer, Audience: cfg.JWTAudience}
+	tokens := auth.TokenConfig{Issuer: cfg.JWTIssuer, Audience: cfg.JWTAudience, MaxLife: cfg.JWTMaxLife}
 	if cfg.JWTSecret != "" {
 		shared := tokens
 		shared.Secret = cfg.JWTSecret

@@ -43,6 +43,7 @@ func (c Config) Redacted() []Setting {
 		{Variable: "JWT_SECRET", Value: hidden(c.JWTSecret)},
 		{Variable: "JWT_ISSUER", Value: c.JWTIssuer},
 		{Variable: "JWT_AUDIENCE", Value: c.JWTAudience},
+		{Variable: "JWT_MAX_LIFE", Value: c.JWTMaxLife.String()},
 		{Variable: "JWKS_URL", Value: withoutPassword(c.JWKSURL)},
 		{Variable: "SECRET_KEY_FILE", Value: c.SecretKeyFile},
 		{Variable: "KMS_KEY_ID", Value: c.KMSKeyID},

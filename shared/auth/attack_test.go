@@ -248,12 +248,17 @@ func (g *gate) sharedSecret() assault {
 	make := func(claims string) string { return forge(header.text(), claims, sign) }
 	good := make(g.claims().text())
 	others := map[string]string{
-		"another's secret": forge(header.text(), g.claims().text(), hs256([]byte("another secret that is long enough for it"))),
-		"no secret":        forge(header.text(), g.claims().text(), hs256(nil)),
-		"HS384":            forge(header.with(object{"alg": "HS384"}).text(), g.claims().text(), hs384([]byte(hsSecret))),
-		"HS384 as HS256":   forge(header.text(), g.claims().text(), hs384([]byte(hsSecret))),
-		"an agent's type":  forge(header.with(object{"typ": "lk-agent+jwt"}).text(), g.claims().text(), sign),
-		"of nobody's id":   make(g.claims().with(object{"sub": uuid.NewString(), "email_verified": false}).text()),
+		"another's secret":     forge(header.text(), g.claims().text(), hs256([]byte("another secret that is long enough for it"))),
+		"no secret":            forge(header.text(), g.claims().text(), hs256(nil)),
+		"HS384":                forge(header.with(object{"alg": "HS384"}).text(), g.claims().text(), hs384([]byte(hsSecret))),
+		"HS384 as HS256":       forge(header.text(), g.claims().text(), hs384([]byte(hsSecret))),
+		"an agent's type":      forge(header.with(object{"typ": "lk-agent+jwt"}).text(), g.claims().text(), sign),
+		"ada's id in braces":   make(g.claims().with(object{"sub": "{" + g.ada.ID + "}", "email_verified": false}).text()),
+		"ada's id as a URN":    make(g.claims().with(object{"sub": "urn:uuid:" + g.ada.ID, "email_verified": false}).text()),
+		"ada's id in capitals": make(g.claims().with(object{"sub": strings.ToUpper(g.ada.ID), "email_verified": false}).text()),
+		"good until 9999":      make(g.claims().with(object{"exp": 253402300799}).text()),
+		"good for 31 days":     make(g.claims().with(object{"exp": g.now().Unix() + 31*24*3600}).text()),
+		"of nobody's id":       make(g.claims().with(object{"sub": uuid.NewString(), "email_verified": false}).text()),
 	}
 	return assault{"/", good, all(aboutClaims(g.claims(), g.now().Unix(), make), aboutIssuers(g.claims(), make), aboutHeaders(header, g.claims().text(), sign), aboutSpelling(good), others)}
 }

@@ -32,6 +32,15 @@ func (m members) timely(now time.Time, leeway time.Duration) error {
 	return nil
 }
 
+// within refuses a token that is good beyond a time.
+func (m members) within(latest time.Time) error {
+	exp, _, err := m.time("exp")
+	if err != nil || time.Unix(exp, 0).After(latest) {
+		return ErrInvalid
+	}
+	return nil
+}
+
 // time is a claim that counts seconds since 1970, as RFC 7519 has it: a fraction is
 // left out.
 func (m members) time(name string) (n int64, there bool, err error) {

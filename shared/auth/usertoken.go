@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,8 @@ type TokenConfig struct {
 	Keys     *KeySet // of an issuer, for RS256 and ES256
 	Issuer   string  // that iss must be; needed with Keys, for a subject is its issuer's
 	Audience string  // that must be among aud
+	// MaxLife is the longest that a token may still be good for; 0: 30 days.
+	MaxLife time.Duration
 }
 
 // UserTokens verifies the tokens of people. With Keys a person is whom the issuer's
@@ -44,6 +47,10 @@ type userTokens struct {
 	clock func() time.Time
 }
 
+// maxTokenLife is the longest that a person's token may still be good for, unless it is
+// configured.
+const maxTokenLife = 30 * 24 * time.Hour
+
 // userTypes are what the type of a person's token may be, if it has one.
 var userTypes = []string{"", "jwt", "at+jwt", "application/at+jwt"}
 
@@ -60,7 +67,8 @@ func (v *userTokens) verify(ctx context.Context, token string) (Principal, error
 	if err != nil || subject == "" {
 		return Principal{}, ErrInvalid
 	}
-	if err := errors.Join(t.claims.timely(v.clock(), leeway), t.claims.addressed(v.Audience)); err != nil {
+	longest := cmp.Or(v.MaxLife, maxTokenLife)
+	if err := errors.Join(t.claims.timely(v.clock(), leeway), t.claims.within(v.clock().Add(longest+leeway)), t.claims.addressed(v.Audience)); err != nil {
 		return Principal{}, ErrInvalid
 	}
 	if v.Keys == nil {
@@ -79,7 +87,7 @@ func (v *userTokens) person(ctx context.Context, issuer, subject, email string) 
 	names := []who{{issuer: issuer, subject: subject}}
 	if v.Keys == nil {
 		names = nil
-		if id, err := uuid.Parse(subject); err == nil {
+		if id, err := uuid.Parse(subject); err == nil && id.String() == subject { // one spelling
 			names = append(names, who{id: id.String()})
 		}
 		if email != "" {

@@ -1,6 +1,7 @@
 package automation
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"encoding/json"
@@ -18,7 +19,7 @@ var texts embed.FS
 
 // Skills are the built-in skills on automations.
 func Skills(s *Store) ([]skill.Skill, error) {
-	k, err := skill.Define(texts, "create_automation", skill.Skill{Run: s.runCreate, Undo: s.uncreate})
+	k, err := skill.Define(texts, "create_automation", skill.Skill{Admins: true, Run: s.runCreate, Undo: s.uncreate})
 	return []skill.Skill{k}, err
 }
 
@@ -48,7 +49,7 @@ func (s *Store) runCreate(ctx context.Context, tx lane.Tx, c skill.Call) (any, e
 	}
 	a, err := s.Create(ctx, tx, Automation{
 		Name: args.Name, Skill: args.Skill, Input: args.Input, Cron: args.Cron, TimeZone: args.TimeZone, Event: args.Event,
-		Enabled: true, CreatedBy: c.Agent, Outside: c.Outside,
+		Enabled: true, CreatedBy: cmp.Or(c.By, c.Agent), Outside: c.Outside,
 	})
 	if _, wrong := errors.AsType[*invalid.Error](err); wrong || errors.Is(err, ErrTaken) || errors.Is(err, ErrFull) {
 		return nil, skill.Refuse("%s", err)

@@ -1,6 +1,7 @@
 package objective
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"encoding/json"
@@ -52,7 +53,7 @@ func (s *Store) runSet(_ context.Context, tx lane.Tx, c skill.Call) (any, error)
 		return nil, skill.Refuse("the arguments could not be read")
 	}
 	id := s.Create(tx.Later(), Objective{
-		Title: args.Title, Description: args.Description, Priority: args.Priority, DoneCriterion: args.DoneCriterion, CreatedBy: c.Agent, Outside: c.Outside,
+		Title: args.Title, Description: args.Description, Priority: args.Priority, DoneCriterion: args.DoneCriterion, CreatedBy: cmp.Or(c.By, c.Agent), Outside: c.Outside,
 	})
 	return map[string]any{"objective_id": id}, nil
 }

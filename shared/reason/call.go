@@ -130,7 +130,7 @@ func (r *Runner) commit(ctx context.Context, s *state, holds lane.Holds, fn func
 // use is a call as its skill gets it.
 func (j Job) use(s *state, v verdict) skill.Call {
 	return skill.Call{
-		Workspace: j.Hold.Workspace, Agent: j.Agent, Surface: j.Execution.Surface, Subject: j.Execution.Subject,
+		Workspace: j.Hold.Workspace, Agent: j.Agent, By: j.By, Surface: j.Execution.Surface, Subject: j.Execution.Subject,
 		Key: j.Execution.ID + ":" + v.call.id, Arguments: v.arguments, Outside: s.asked == run.Outside, Offered: j.Skills,
 	}
 }

@@ -63,6 +63,7 @@ type Job struct {
 	// every write proves and renews them too, and learns who waits for them.
 	Outer    []*lane.Hold
 	Agent    string
+	By       string // the person whose turn it is, such as user:…; empty: nobody's
 	System   string
 	Messages []llm.Message // what a run that has no journal yet starts from
 	Skills   *skill.Set

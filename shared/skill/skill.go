@@ -70,6 +70,8 @@ type Call struct {
 	// under it twice, has it once.
 	Key       string
 	Arguments json.RawMessage
+	// By is the person whose turn makes the call, such as user:…; empty: nobody's does.
+	By string
 	// Outside says that the run had read text from outside when it asked.
 	Outside bool
 	// Offered are the skills that the run may use; nil outside of one.
@@ -87,6 +89,9 @@ type Skill struct {
 	Effect      Effect // empty: Write
 	// RequiresApproval holds each call for a person to approve.
 	RequiresApproval bool
+	// Admins keeps the skill from the turns of those who are no admins, as the API keeps
+	// them from what it does.
+	Admins bool
 	// Through says that a call stands for one of another skill: see [Inner].
 	Through bool
 	// Serial keeps the skill from being used beside another in one step.

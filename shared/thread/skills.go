@@ -25,7 +25,7 @@ var texts embed.FS
 // person, with an [invalid.Error].
 func Skills(s *Store, deliverable func(channel, address, body string) error) ([]skill.Skill, error) {
 	k, err := skill.Define(texts, "send_message", skill.Skill{
-		Sends: true, Undo: s.unsend,
+		Admins: true, Sends: true, Undo: s.unsend,
 		Run: func(ctx context.Context, tx lane.Tx, c skill.Call) (any, error) {
 			sent, err := s.speak(ctx, tx, c, deliverable)
 			if err != nil {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/run"
@@ -210,6 +212,41 @@ func TestALookupLeadsToAnother(t *testing.T) {
 		}
 		if filed, _, err := w.Approvals.List(t.Context(), w.Workspace, all); err != nil || len(filed) != 0 {
 			t.Errorf("filed %+v, %v", filed, err)
+		}
+	})
+}
+
+// A member's turn goes without what the API keeps from members, by whichever name, and what
+// a turn makes is its person's.
+func TestAMemberTalksAgentIntoNothingTheyMayNotDo(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		var by []string
+		publish := skill.Skill{
+			Name: "publish", Kind: skill.Builtin, Scope: skill.Internal, Admins: true, Description: "Publishes.", Parameters: []byte(`{"type":"object"}`),
+			Run: func(_ context.Context, _ lane.Tx, c skill.Call) (any, error) {
+				by = append(by, c.By)
+				return "published", nil
+			},
+		}
+		own, err := skill.Skills() // run_skill is one
+		if err != nil {
+			t.Fatal(err)
+		}
+		set := must(skill.NewSet(append(own, publish, w.note())...))(t)
+		w.Skills = func(context.Context, db.Workspace, trace.Surface) (*skill.Set, error) { return set, nil }
+		for _, person := range []struct {
+			by      string
+			limited bool
+			made    []string
+		}{{"user:bob", true, nil}, {"user:ada", false, []string{"user:ada", "user:ada"}}} {
+			by = nil
+			m := script(t, calls("", "publish", `{}`), calls("", "run_skill", `{"skill":"publish","input":{}}`), says("So be it."))
+			w.think(m)
+			w.said(t, operate.Turn{Message: "Publish.", By: person.by, Limited: person.limited})
+			offered := slices.ContainsFunc(m.request(0).Tools, func(tool llm.Tool) bool { return tool.Name == "publish" })
+			if !slices.Equal(by, person.made) || offered == person.limited {
+				t.Errorf("%s: published by %q, offered %t", person.by, by, offered)
+			}
 		}
 	})
 }

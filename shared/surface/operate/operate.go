@@ -55,18 +55,28 @@ type Used struct {
 // ErrNoSkill says that there is no such skill, or that it is switched off.
 var ErrNoSkill = errors.New("there is no such skill, or it is disabled")
 
-// ErrNeedsApproval says that a program asked for a call which a person must approve.
-var ErrNeedsApproval = errors.New("the skill requires approval: a person runs it, or the agent asks for it in a run, where its call waits under approvals")
+// ErrNeedsApproval says that a program asked for a call that a person must approve.
+var ErrNeedsApproval = errors.New("the call requires approval: a person runs it, or the agent asks for it in a run, where its call waits under approvals")
 
 // InputError lists everything that is wrong with the input of a skill.
 type InputError struct{ Violations []skill.Violation }
 
 func (e *InputError) Error() string { return fmt.Sprintf("the input has %d faults", len(e.Violations)) }
 
+// ByHand says who has a call made by hand, and in whose words.
+type ByHand struct {
+	By     string // such as user:…
+	Person bool   // a person asks, not a program
+	// Outside says that the input may be in the words of others: a run that had read text
+	// from outside wrote it.
+	Outside bool
+}
+
 // RunSkill makes one call by hand. No approval is needed where a person asks for it;
-// whoever else does gets [ErrNeedsApproval] for a skill that requires one. It is called
-// by POST /api/v1/skills/{id}/run.
-func (o *Operate) RunSkill(ctx context.Context, ws db.Workspace, name string, input json.RawMessage, person bool) (Used, error) {
+// whoever else does gets [ErrNeedsApproval] for a skill that requires one, and, where the
+// input may be in the words of others, for one that may change something outside. It is
+// called by POST /api/v1/skills/{id}/run.
+func (o *Operate) RunSkill(ctx context.Context, ws db.Workspace, name string, input json.RawMessage, by ByHand) (Used, error) {
 	id, _ := trace.From(ctx)
 	e := run.Execution{
 		ID: o.IDs(), Agent: activity.Operator, Surface: trace.Operate, Trace: id, Attempt: 1, Input: encode(map[string]any{"skill": name}),
@@ -84,7 +94,7 @@ func (o *Operate) RunSkill(ctx context.Context, ws db.Workspace, name string, in
 	if violations := k.Check(ctx, input); len(violations) > 0 {
 		return used, &InputError{violations}
 	}
-	if !person && requiresApproval(skills, k, input) {
+	if !by.Person && requiresApproval(skills, k, input, by.Outside) {
 		return used, ErrNeedsApproval
 	}
 	settings, err := o.settings(ctx, ws)
@@ -96,6 +106,7 @@ func (o *Operate) RunSkill(ctx context.Context, ws db.Workspace, name string, in
 			return err
 		}
 		job := o.job(e, hold, skills, settings)
+		job.By = by.By
 		made, out, err := o.Reason.ByHand(job.Under(ctx), job, k.Name, input)
 		if err != nil {
 			return err
@@ -105,14 +116,14 @@ func (o *Operate) RunSkill(ctx context.Context, ws db.Workspace, name string, in
 	})
 }
 
-// requiresApproval reports whether a call does, or the one that it stands for.
-func requiresApproval(skills *skill.Set, k *skill.Skill, input json.RawMessage) bool {
+// requiresApproval reports whether a program's call does, or the one that it stands for.
+func requiresApproval(skills *skill.Set, k *skill.Skill, input json.RawMessage, outside bool) bool {
 	if k.Through {
 		if name, _, err := skill.Inner(input); err == nil {
 			k, _ = skills.Find(name)
 		}
 	}
-	return k != nil && k.RequiresApproval
+	return k != nil && (k.RequiresApproval || outside && k.WritesOutside() && k.Scope != skill.External)
 }
 
 // under runs fn while it holds the lane of an execution.

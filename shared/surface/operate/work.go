@@ -94,7 +94,7 @@ func (s *turn) job(ctx context.Context) (reason.Job, error) {
 		return reason.Job{}, err
 	}
 	job := s.Operate.job(s.exec, s.hold, skills, settings)
-	job.Outer, job.System, job.NoApprovals = []*lane.Hold{s.operate}, prompt, s.Limited
+	job.Outer, job.By, job.System, job.NoApprovals = []*lane.Hold{s.operate}, s.By, prompt, s.Limited
 	var names []string
 	if len(entries) > 0 {
 		if job.System, names, err = reason.Began(entries); err != nil {
@@ -116,7 +116,7 @@ func (s *turn) allowed(skills *skill.Set, names []string) *skill.Set {
 	}
 	return skills.Only(slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		k, ok := skills.Find(name)
-		return !ok || s.Limited && k.RequiresApproval
+		return !ok || s.Limited && (k.RequiresApproval || k.Admins)
 	})...)
 }
 

@@ -1,0 +1,53 @@
+package api_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/api"
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/automation"
+	"github.com/lanekeeper/lanekeeper/shared/memory"
+	"github.com/lanekeeper/lanekeeper/shared/objective"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/thread"
+)
+
+// routeOf is the route that does what a built-in skill does; "" is none: its calls are those
+// of other skills.
+var routeOf = map[string]string{
+	"set_objective": "create-objective", "plan_objective": "replace-objective-steps", "advance_plan": "replace-objective-steps",
+	"complete_objective": "complete-objective",
+	"save_memory":        "create-memory", "search_memory": "list-memories", "forget_memory": "delete-memory",
+	"create_automation": "create-automation", "send_message": "send-message",
+	"query_activity": "list-activity", "list_skills": "list-skills", "run_skill": "",
+}
+
+// By talking nobody does what the route refuses them.
+func TestABuiltInSkillNeedsTheRoleOfItsRoute(t *testing.T) {
+	w := onOne(t)
+	objectives, err1 := objective.Skills(w.Objectives)
+	memories, err2 := memory.Skills(w.Memories, time.Now)
+	automations, err3 := automation.Skills(w.Automations)
+	threads, err4 := thread.Skills(w.Threads, nil)
+	query, err5 := skill.QueryActivity(w.Log, time.Now)
+	own, err6 := skill.Skills()
+	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
+		t.Fatal(err)
+	}
+	least := map[string]auth.Role{"": auth.Member}
+	for _, r := range api.Routes() {
+		least[r.ID] = r.Least
+	}
+	for _, k := range slices.Concat(objectives, memories, automations, threads, own, []skill.Skill{query}) {
+		route, known := routeOf[k.Name]
+		role, there := least[route]
+		if !known || !there {
+			t.Errorf("which route does what %s does?", k.Name)
+		} else if k.Admins != (role != auth.Member) {
+			t.Errorf("%s is kept from members: %t; %s needs %s", k.Name, k.Admins, route, role)
+		}
+	}
+}
