@@ -55,7 +55,7 @@ func (c *console) offer(ctx context.Context, cfg app.Config) (app.Config, error)
 	}
 	chosen, err := c.choose(provider)
 	if err != nil { // such as a server whose model nobody has named
-		return cfg, nil
+		return cfg, nil //nolint:nilerr // it is not offered then
 	}
 	fmt.Fprintf(c.out, "A key for %s is in the environment. May the agent ask %s, which costs money?\n"+
 		"Each beat asks it. Without a yes the demo model works, a script that costs nothing. [y/N] ", provider, clean(model))

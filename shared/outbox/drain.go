@@ -46,7 +46,7 @@ func (s *Sender) Drain(ctx context.Context, ws db.Workspace, limit int) (Report,
 	for more := true; ; {
 		if more && failed == nil {
 			if r.Claimed >= limit || !s.time(ctx, &request) {
-				r.More, more, failed = true, false, ctx.Err()
+				r.More, failed = true, ctx.Err()
 			} else if s.reserve(&request, limit-r.Claimed); request.Limit > 0 {
 				claimed, over, err := s.Store.claim(ctx, request)
 				s.occupy(request, claimed)
@@ -59,7 +59,7 @@ func (s *Sender) Drain(ctx context.Context, ws db.Workspace, limit int) (Report,
 					continue
 				}
 			} else if flying == 0 { // others of this process send
-				r.More, more = true, false
+				r.More = true
 			}
 		}
 		if flying == 0 {

@@ -26,7 +26,7 @@ var (
 	// ErrNotFound says that there is no secret of that name; a [NotFoundError] names it.
 	ErrNotFound = errors.New("no such secret")
 	// ErrName says that a text is no name of a secret.
-	ErrName = errors.New("a secret's name has 1 to 64 letters, digits and . _ - and doesn't begin with lanekeeper.")
+	ErrName = errors.New("a secret's name has 1 to 64 letters, digits and . _ - and doesn't begin with \"lanekeeper.\"")
 	// ErrValue says that a text can't be kept as a secret.
 	ErrValue = errors.New("a secret has 1 to 65536 bytes of UTF-8 text")
 )

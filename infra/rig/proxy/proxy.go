@@ -131,7 +131,8 @@ func (p *Proxy) serve(client net.Conn) {
 		return
 	}
 	defer p.leave(l)
-	server, err := net.DialTimeout("tcp", p.target, 5*time.Second)
+	dialer := net.Dialer{Timeout: 5 * time.Second}
+	server, err := dialer.DialContext(context.Background(), "tcp", p.target)
 	if err != nil || !l.connected(server) {
 		return
 	}

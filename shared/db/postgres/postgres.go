@@ -391,7 +391,7 @@ func send(ctx context.Context, conn *pgx.Conn, b *pgx.Batch, ws db.Workspace, op
 
 // cause names the silence where that, and not the caller, ended ctx.
 func cause(ctx context.Context, err error) error {
-	if err != nil && context.Cause(ctx) == errSilent && errors.Is(err, context.DeadlineExceeded) {
+	if err != nil && errors.Is(context.Cause(ctx), errSilent) && errors.Is(err, context.DeadlineExceeded) {
 		return errSilent
 	}
 	return err
