@@ -79,6 +79,8 @@ func TestPoliciesAreNarrow(t *testing.T) {
 		"AgentPolicy lambda:InvokeFunction":                 `{"Ref":"SkillFunctionArns"}`,
 		"HeartbeatFunctionBeatRole lambda:InvokeFunction":   `{"Fn::GetAtt":["HeartbeatFunction","Arn"]}`,
 		"HeartbeatFunctionBeatRole sqs:SendMessage":         deadLetters,
+		"OperateFunctionTendRole lambda:InvokeFunction":     `{"Fn::GetAtt":["OperateFunction","Arn"]}`,
+		"OperateFunctionTendRole sqs:SendMessage":           deadLetters,
 	}
 	got := map[string]string{}
 	x := load(t)

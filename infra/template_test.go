@@ -241,10 +241,17 @@ func TestMakefileBuildsWhatTheTemplateNames(t *testing.T) {
 func TestSchedule(t *testing.T) {
 	x := load(t)
 	schedules := x.of("AWS::Scheduler::Schedule")
-	if len(schedules) != 1 {
+	if len(schedules) != 2 {
 		t.Fatalf("%d schedules", len(schedules))
 	}
 	for _, s := range schedules {
+		if is(s.has("Target.Arn"), getAtt("OperateFunction", "Arn")) {
+			if s.has("ScheduleExpression") != "rate(1 minute)" || s.has("Target.Input") != `{"source":"lanekeeper.tend"}` ||
+				!is(s.has("Target.DeadLetterConfig.Arn"), getAtt("DeadLetters", "Arn")) || !is(s.has("Name"), map[string]any{"Fn::Sub": "${AWS::StackName}-tend"}) {
+				t.Errorf("what is due between beats is done by %v", s.Properties)
+			}
+			continue
+		}
 		if !is(s.has("Target.Arn"), getAtt("HeartbeatFunction", "Arn")) {
 			t.Errorf("the schedule is of %v", s.has("Target.Arn"))
 		}

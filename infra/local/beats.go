@@ -111,7 +111,7 @@ func (b *beats) tell(t heartbeat.Tick) {
 		b.log.InfoContext(b.process, "beat cut short: the next one goes on where it was")
 	case err != nil:
 		b.log.ErrorContext(b.process, "beat failed", "error", err)
-	case report.Outcome == heartbeat.Skipped && report.Holder != "":
+	case report.Outcome == heartbeat.Skipped && report.Holder != "" && report.PutOffTo == nil:
 		b.log.InfoContext(b.process, "lane taken", "holder", report.Holder)
 	}
 }

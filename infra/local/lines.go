@@ -31,6 +31,15 @@ func (e event) number(key string) int64 {
 	return n
 }
 
+func (e event) time(key string) (time.Time, bool) {
+	for _, a := range e.attrs {
+		if a.Key == key && a.Value.Kind() == slog.KindTime {
+			return a.Value.Time(), true
+		}
+	}
+	return time.Time{}, false
+}
+
 func (e event) took() string { return took(time.Duration(e.number("duration_ms")) * time.Millisecond) }
 
 // line is how an event is told.
@@ -196,6 +205,9 @@ var lines = map[string]func(event) line{
 		if reason := e.text("reason"); reason != "" {
 			spans = append(spans, span{plain, ": " + reason})
 		}
+		if at, ok := e.time("put_off_to"); ok {
+			spans = append(spans, span{plain, "; put off to " + timeOfDay(at)})
+		}
 		var facts []string
 		if n := e.number("left"); n > 0 {
 			facts = append(facts, fmt.Sprintf("%d left for the next", n))
@@ -267,6 +279,9 @@ func other(e event) line {
 	}
 	return l
 }
+
+// timeOfDay is a time of today as a person here reads it.
+func timeOfDay(at time.Time) string { return at.Local().Format("15:04:05") }
 
 func join(facts ...string) string { return strings.Join(facts, ", ") }
 

@@ -110,6 +110,9 @@ func printReport(p paper, name string, r heartbeat.Report) {
 		}
 	}
 	fact("holder", r.Holder)
+	if r.PutOffTo != nil {
+		fact("put off", "to "+timeOfDay(*r.PutOffTo))
+	}
 	fact("trace", r.TraceID)
 	fact("slot", r.Slot)
 	for _, ph := range r.Phases {

@@ -14,7 +14,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// beatWait is how long a beat by hand waits for its lane.
+// beatWait is how long a beat by hand waits for its lane, and for the end of a turn.
 const beatWait = time.Minute
 
 type beatInput struct {
@@ -105,13 +105,9 @@ func (s *server) skipped(ctx context.Context, ws db.Workspace, report heartbeat.
 	}
 	inTheWay := lane.Info{Holder: lane.Holder(report.Holder)}
 	for _, l := range lanes {
-		if l.InUse() && l.Holder == inTheWay.Holder {
+		if l.Held() && l.Holder == inTheWay.Holder {
 			inTheWay = *l
 		}
-	}
-	if left := inTheWay.Lingers(); left > 0 {
-		inTheWay.ExpiresAt = inTheWay.LockedAt.Add(inTheWay.Age + left)
-		inTheWay.Remaining = left
 	}
 	p := busy(inTheWay)
 	p.Detail = why

@@ -30,6 +30,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill/lambda"
 	"github.com/lanekeeper/lanekeeper/shared/skill/mcp"
 	"github.com/lanekeeper/lanekeeper/shared/skill/remote"
+	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -99,6 +100,7 @@ func NewAgent(core *Core, instance string) (*Agent, error) {
 		operate.Topic:  a.Operate,
 	}}
 	maps.Copy(a.Sender.Handlers, a.Threads.Handlers(a.channels()...))
+	a.Sender.Handlers[heartbeat.Topic] = a.Heartbeat(instance, nil) // runs the beats that were put off
 	return a, nil
 }
 

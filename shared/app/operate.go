@@ -13,6 +13,16 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
+// Operate is what functions/operate serves: the API, and on a schedule what waits
+// between requests and beats.
+type Operate struct {
+	http.Handler
+	tend func(context.Context)
+}
+
+// Tend does what is due in all workspaces, in the background.
+func (o *Operate) Tend(ctx context.Context) { o.tend(ctx) }
+
 // NewOperate wires the API with all that stands behind it. instance names this
 // process in holders; background runs what goes on behind an answer. It is called by
 // functions/operate.
@@ -34,7 +44,11 @@ func NewOperate(core *Core, instance string, background func(func(context.Contex
 	if err != nil {
 		return nil, err
 	}
-	return a.API(door, Process{Beat: a.Heartbeat(instance, nil).Run, Background: background})
+	handler, err := a.API(door, Process{Beat: a.Heartbeat(instance, nil).Run, Background: background})
+	if err != nil {
+		return nil, err
+	}
+	return &Operate{Handler: handler, tend: func(ctx context.Context) { a.TendAll(ctx, background) }}, nil
 }
 
 // Process is what the API needs of the process that serves it. Beat and Background

@@ -23,8 +23,8 @@ const reserve = 2 * time.Second
 
 // StartHTTP serves HTTP requests with the handler that build makes of the core. What
 // a REST API and a function URL send is answered as a stream, what an HTTP API sends
-// in one piece. It is called by the functions that have an
-// address.
+// in one piece. A handler that is a [Tender] also takes {"source": "lanekeeper.tend"},
+// which a schedule sends. It is called by the functions that have an address.
 func (s *Sandbox) StartHTTP(build func(*app.Core) (http.Handler, error)) error {
 	return s.start(lambda.NewHandler(s.web(build)))
 }
@@ -34,6 +34,9 @@ func (s *Sandbox) StartHTTP(build func(*app.Core) (http.Handler, error)) error {
 func (s *Sandbox) web(build func(*app.Core) (http.Handler, error)) func(context.Context, json.RawMessage) (io.Reader, error) {
 	open := newOpener(s, build)
 	return func(ctx context.Context, payload json.RawMessage) (io.Reader, error) {
+		if isTend(payload) {
+			return s.tend(ctx, open)
+		}
 		c, err := decodeCall(payload)
 		if err != nil {
 			s.log.ErrorContext(ctx, "invocation failed", "error", err)

@@ -126,25 +126,15 @@ func TestTheBeatKeepsOffWhileAPersonWorks(t *testing.T) {
 	})
 }
 
-// TestTheBeatKeepsOffForAWhileAfterATurn has a person go away, who may come back.
-func TestTheBeatKeepsOffForAWhileAfterATurn(t *testing.T) {
+// TestAnOperatorSaysThatNobodyWorks: where a turn's hold was ended by force, there is no
+// grace.
+func TestAnOperatorSaysThatNobodyWorks(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		w := newWorld(t, e, idle(t))
-		turn := func() *lane.Hold {
-			request := lane.Request{Workspace: w.Workspace, Lane: lane.Operate, Holder: "ada at her console"}
-			return must(w.Lanes.Acquire(trace.WithExecution(t.Context(), ids()), request))(t)
-		}
-		w.release(t, turn())
-		w.mustBeFree(t)
-		w.wasSkipped(t, w.beat(t, slot(1)), "a person works in operate")
-		w.Skew.Advance(2 * time.Minute)
-		if r := w.beat(t, slot(1)); r.Outcome == heartbeat.Skipped {
-			t.Errorf("later it is %+v", r)
-		}
-		turn()
-		w.force(t, lane.Operate) // an operator says that nobody works there
-		if r := w.beat(t, slot(2)); r.Outcome == heartbeat.Skipped {
-			t.Errorf("after the hold was ended by force it is %+v", r)
+		w.turn(t)
+		w.force(t, lane.Operate)
+		if r := w.beat(t, slot(2)); r.Outcome != heartbeat.Idle {
+			t.Errorf("it is %+v", r)
 		}
 	})
 }

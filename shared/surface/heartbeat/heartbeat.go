@@ -121,8 +121,12 @@ func (h *Heartbeat) beat(ctx context.Context, t Tick) (report Report, err error)
 	if err != nil {
 		return b.report, fmt.Errorf("beat of workspace %s: %w", t.Workspace, err)
 	}
-	h.Slog.InfoContext(ctx, "beat ended", "outcome", b.report.Outcome, "reason", b.report.Reason, "left", b.report.Left,
-		"tokens", b.report.Tokens, "duration_ms", b.report.DurationMS)
+	facts := []any{"outcome", b.report.Outcome, "reason", b.report.Reason, "left", b.report.Left,
+		"tokens", b.report.Tokens, "duration_ms", b.report.DurationMS}
+	if b.report.PutOffTo != nil {
+		facts = append(facts, "put_off_to", *b.report.PutOffTo)
+	}
+	h.Slog.InfoContext(ctx, "beat ended", facts...)
 	return b.report, nil
 }
 
@@ -160,7 +164,7 @@ type beat struct {
 }
 
 func (b *beat) run(ctx context.Context) error {
-	look, err := b.enter(ctx)
+	look, err := b.enter(ctx, time.Now().Add(b.tick.Wait))
 	if busy, ok := errors.AsType[*lane.BusyError](err); ok {
 		return b.skip(ctx, "the lane is taken", busy.Info)
 	}
@@ -193,11 +197,11 @@ func (b *beat) decide(ctx context.Context, look look) error {
 		return b.skip(ctx, off, lane.Info{})
 	case b.tick.Slot.After(b.hold.Until().Add(maxAhead)):
 		return errors.New("the slot lies in the future: every later tick would count as superseded by it")
-	case look.operate.InUse():
-		return b.skip(ctx, "a person works in operate", *look.operate)
 	case look.slotEnded(b.report.Slot):
 		b.report.Outcome, b.report.Reason = Duplicate, "the slot has run already, or a later one has"
 		return b.Lanes.Release(ctx, b.hold)
+	case b.inTheWay(look.operate):
+		return b.later(ctx, *look.operate)
 	case look.quiet(b.settings) && !b.tick.Full:
 		return b.idle(ctx)
 	}
@@ -267,9 +271,9 @@ func retention(s workspace.Settings) heal.Retention {
 // maxDue is the most objectives one beat looks at.
 const maxDue = 200
 
-// enter takes the lane and looks around, in one round trip, and waits for the
-// lane where the tick says so.
-func (b *beat) enter(ctx context.Context) (look, error) {
+// enter takes the lane and looks around, in one round trip. It waits until then, at
+// most, for the lane, and for the end of a turn.
+func (b *beat) enter(ctx context.Context, until time.Time) (look, error) {
 	request := lane.Request{
 		Workspace: b.tick.Workspace, Lane: lane.Heartbeat, Holder: lane.NewHolder("heartbeat", b.Instance, b.tick.Trace),
 	}
@@ -296,9 +300,19 @@ func (b *beat) enter(ctx context.Context) (look, error) {
 			l.slot = b.Runs.Slot(batch, trace.Heartbeat, b.report.Slot)
 		}
 	}
-	hold, err := b.Lanes.Take(ctx, request, lane.Wait{Limit: b.tick.Wait}, ask)
-	b.hold, l.hold = hold, hold
-	return l, err
+	for {
+		hold, err := b.Lanes.Take(ctx, request, lane.Wait{Limit: time.Until(until)}, ask)
+		b.hold, l.hold = hold, hold
+		if err != nil || !b.tick.byHand() || !l.operate.Held() || time.Until(until) <= 0 {
+			return l, err
+		}
+		if err := b.Lanes.Release(ctx, hold); err != nil { // nobody waits for a beat that waits
+			return l, err
+		}
+		if err := b.await(ctx, until); err != nil {
+			return l, err
+		}
+	}
 }
 
 // slotEnded reports whether this slot has been run, or one after it. A beat of
@@ -322,20 +336,6 @@ func (l look) loose() []objective.Due {
 		}
 	}
 	return found
-}
-
-// skip leaves politely: one line in the log that names who is in the way.
-func (b *beat) skip(ctx context.Context, why string, by lane.Info) error {
-	b.report.Outcome, b.report.Reason, b.report.Holder = Skipped, why, string(by.Holder)
-	var batch db.Batch
-	b.record(ctx, &batch, activity.Skipped, b.Clock().Sub(b.begun))
-	if b.hold != nil {
-		b.Lanes.ReleaseIn(&batch, b.hold)
-	}
-	if err := b.DB.Do(ctx, b.tick.Workspace, &batch); err != nil {
-		return fmt.Errorf("record the skipped beat: %w", err)
-	}
-	return nil
 }
 
 // idle ends a beat that has nothing to do: its execution, its line in the log and

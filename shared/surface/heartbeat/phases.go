@@ -204,9 +204,9 @@ func (b *beat) work(ctx context.Context, p *Phase, k kind, d objective.Due) erro
 		orphans = b.Runs.Unfinished(batch, name)
 		found = b.Objectives.GetIn(batch, d.ID)
 	}, func(ctx context.Context, hold *lane.Hold) error {
-		if operate.InUse() {
+		if b.inTheWay(operate) {
 			p.Left++
-			b.halted = "a person works in operate"
+			b.halted = atWork
 			b.park(b.halted)
 			return nil
 		}

@@ -17,7 +17,8 @@ type Tick struct {
 	Slot time.Time
 	// Full runs every phase even when there is nothing to do.
 	Full bool
-	// Wait is how long a beat by hand waits for its lane; zero skips at once.
+	// Wait is how long a beat by hand waits for its lane, and for the end of a turn in
+	// operate; zero skips at once.
 	Wait time.Duration
 	// ExecutionID and Trace name the beat before it begins, for callers that
 	// answer first; empty ones are made.
@@ -39,7 +40,8 @@ const (
 	// Parked: the deadline, a cap, or a person who needs the lane ended the beat
 	// early; the next one goes on.
 	Parked Outcome = "parked"
-	// Skipped: the lane is taken, or a person works in operate.
+	// Skipped: the lane is taken, or a person works in operate; PutOffTo says when a
+	// scheduled beat is tried again.
 	Skipped Outcome = "skipped"
 	// Duplicate: the slot has been run, or a later one has.
 	Duplicate Outcome = "duplicate"
@@ -51,20 +53,21 @@ const (
 
 // A Report is the answer of a beat and the output of its activity.
 type Report struct {
-	Outcome     Outcome  `json:"outcome"`
-	Workspace   string   `json:"workspace,omitempty"`
-	ExecutionID string   `json:"executionId,omitempty"`
-	TraceID     string   `json:"traceId,omitempty"`
-	Slot        string   `json:"slot,omitempty"`
-	Reason      string   `json:"reason,omitempty"` // of a skip, a duplicate or a parking
-	Holder      string   `json:"holder,omitempty"` // who holds the lane, when skipped
-	Phases      []Phase  `json:"phases"`
-	Tokens      int64    `json:"tokens"`
-	CostUSD     float64  `json:"costUsd"`
-	DurationMS  int64    `json:"durationMs"`
-	Left        int      `json:"left"` // pieces of work left for the next beat
-	Alerts      []string `json:"alerts,omitempty" doc:"What a person is needed for"`
-	Workspaces  []Report `json:"workspaces,omitempty"`
+	Outcome     Outcome    `json:"outcome"`
+	Workspace   string     `json:"workspace,omitempty"`
+	ExecutionID string     `json:"executionId,omitempty"`
+	TraceID     string     `json:"traceId,omitempty"`
+	Slot        string     `json:"slot,omitempty"`
+	Reason      string     `json:"reason,omitempty"` // of a skip, a duplicate or a parking
+	Holder      string     `json:"holder,omitempty"` // who holds the lane, when skipped
+	PutOffTo    *time.Time `json:"putOffTo,omitempty" doc:"When the beat is tried again, where a person's turn was in its way"`
+	Phases      []Phase    `json:"phases"`
+	Tokens      int64      `json:"tokens"`
+	CostUSD     float64    `json:"costUsd"`
+	DurationMS  int64      `json:"durationMs"`
+	Left        int        `json:"left"` // pieces of work left for the next beat
+	Alerts      []string   `json:"alerts,omitempty" doc:"What a person is needed for"`
+	Workspaces  []Report   `json:"workspaces,omitempty"`
 }
 
 // A Phase counts what one phase of a beat did.

@@ -79,7 +79,7 @@ func newHeartbeat(t testing.TB, d *db.DB, model llm.Model, more ...skill.Skill) 
 	workspaces, box := must(workspace.New(d))(t), must(outbox.New(d, ids, mathrand.Float64))(t)
 	approvals := must(approval.New(approval.Deps{DB: d, Workspaces: workspaces, Outbox: box, Log: acts, Skills: offered, IDs: ids}))(t)
 	threads := must(thread.New(d, runs, box, ids, log))(t)
-	return &heartbeat.Heartbeat{
+	h := &heartbeat.Heartbeat{
 		Threads: threads, DB: d, Lanes: lanes, Runs: runs, Log: acts, Workspaces: workspaces, Objectives: objectives,
 		Automations: automations, Heals: heals, Memories: memories, Registered: heartbeat.Registered(registry),
 		Reason: &reason.Runner{Model: model, Runs: runs, Lanes: lanes, Log: acts, Queues: queue.New(queue.Options{}), Slog: log, Clock: time.Now},
@@ -90,6 +90,8 @@ func newHeartbeat(t testing.TB, d *db.DB, model llm.Model, more ...skill.Skill) 
 		Traces: trace.NewSource(time.Now, rand.Reader),
 		IDs:    ids, Clock: time.Now, Slog: log, Instance: "test",
 	}
+	h.Sender.Handlers[heartbeat.Topic] = h
+	return h
 }
 
 //go:embed testdata/*.sql

@@ -1,0 +1,44 @@
+package edge_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/lanekeeper/lanekeeper/infra/rig"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+)
+
+// Between the beats the schedule's event has the built function do what is due: a beat
+// that was put off runs under its slot, before the invocation ends.
+func TestTend(t *testing.T) {
+	c := newCloud(t)
+	migrate := c.start(t, "migrate", map[string]string{"DATABASE_URL": c.owner})
+	if r := invoke(t, migrate, []byte(`{}`)); r.FunctionError != nil {
+		t.Fatalf("%v\n%s", r.FunctionError, r.Logs)
+	}
+	owner, err := pgx.Connect(t.Context(), c.owner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer owner.Close(t.Context())
+	const trace = "hb_0mh8c1v2q_a7x2p1k9d4"
+	_, err = owner.Exec(t.Context(), `INSERT INTO outbox (workspace_id, id, kind, topic, key, payload, format, status, max_attempts, due_at, trace_id, created_at, updated_at)
+		SELECT id, gen_random_uuid(), 'kick', 'heartbeat', 'a', '{"slot": "2026-01-05T10:30:00Z"}', 1, 'ready', 3, lk_now(), $1, lk_now(), lk_now() FROM workspaces`, trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := c.start(t, "operate", rig.Env(map[string]string{"DATABASE_URL": dbtest.AsLogin(c.owner)}, map[string]string{"ADMIN_TOKEN": "open-sesame-open-sesame"}))
+	r := invoke(t, f, event(t, "operate", "06_tend"))
+	if r.FunctionError != nil || strings.TrimSpace(string(r.Payload)) != "{}" {
+		t.Fatalf("%v: %s\n%s", r.FunctionError, r.Payload, r.Logs)
+	}
+	var slot, id string
+	if err := owner.QueryRow(t.Context(), `SELECT slot, trace_id FROM executions WHERE surface = 'hb'`).Scan(&slot, &id); err != nil {
+		t.Fatalf("%v\n%s", err, r.Logs)
+	}
+	if !strings.HasSuffix(slot, ":2026-01-05T10:30Z") || id != trace {
+		t.Errorf("the beat is of %s, in %s", slot, id)
+	}
+}

@@ -1,0 +1,149 @@
+package heartbeat_test
+
+import (
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// turn takes lane operate as a turn of a person does.
+func (w *world) turn(t testing.TB) *lane.Hold {
+	t.Helper()
+	request := lane.Request{Workspace: w.Workspace, Lane: lane.Operate, Holder: "ada at her console"}
+	return must(w.Lanes.Acquire(trace.WithExecution(t.Context(), ids()), request))(t)
+}
+
+// drain sends what is due, as every process does between beats.
+func (w *world) drain(t testing.TB) int {
+	t.Helper()
+	r, err := w.Sender.Drain(t.Context(), w.Workspace, 50)
+	if err != nil || r.Failed+r.Uncertain+r.Retried > 0 {
+		t.Fatalf("drained %+v, %v", r, err)
+	}
+	return r.Sent
+}
+
+// TestABeatIsPutOffToTheEndOfAPersonsTurn: a slot that falls into a turn, or into the
+// two minutes after one, runs once, under its slot, when they are over.
+func TestABeatIsPutOffToTheEndOfAPersonsTurn(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		w := newWorld(t, e, pilot(obedient))
+		w.plan(t, w.addObjective(t, "x", 5), "work")
+		person := w.turn(t)
+		first := w.beat(t, slot(1))
+		w.wasSkipped(t, first, "a person works in operate")
+		w.release(t, person)
+		again := w.beat(t, slot(1)) // delivered twice, by now in the grace
+		w.wasSkipped(t, again, "a person works in operate")
+		end := w.lingersUntil(t)
+		if again.PutOffTo == nil || again.PutOffTo.Before(end) || again.PutOffTo.After(end.Add(time.Second)) || first.PutOffTo == nil {
+			t.Errorf("put off to %v, then %v; the grace ends at %s", first.PutOffTo, again.PutOffTo, end)
+		}
+		if n := w.drain(t); n != 0 {
+			t.Errorf("%d kicks are due in the grace", n)
+		}
+		w.Skew.Advance(2*time.Minute + time.Second)
+		if n := w.drain(t); n != 1 {
+			t.Errorf("%d kicks are due at its end", n)
+		}
+		ran := w.the(t, lane.Heartbeat)
+		if ran.Slot != again.Slot || string(ran.Trace) != again.TraceID {
+			t.Errorf("what ran is %+v, put off was %+v", ran, again)
+		}
+		if got := w.actions(t, activity.Filter{Skill: "advance_plan"}); len(got) != 1 {
+			t.Errorf("%d steps were advanced", len(got))
+		}
+		w.Skew.Advance(time.Hour)
+		if n := w.drain(t); n != 0 || len(w.ofSubject(t, lane.Heartbeat)) != 1 {
+			t.Errorf("later %d kicks are due, and %d beats have run", n, len(w.ofSubject(t, lane.Heartbeat)))
+		}
+		w.mustBeFree(t)
+	})
+}
+
+// lingersUntil is when the grace after the last turn ends.
+func (w *world) lingersUntil(t testing.TB) time.Time {
+	t.Helper()
+	i := must(w.Lanes.Peek(t.Context(), w.Workspace, lane.Operate))(t)
+	return i.LockedAt.Add(i.Age + i.Lingers())
+}
+
+// TestABeatThatIsPutOffTwice: the person is back when the grace was to end.
+func TestABeatThatIsPutOffTwice(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		w := newWorld(t, e, idle(t))
+		w.release(t, w.turn(t))
+		w.beat(t, slot(1))
+		w.Skew.Advance(2*time.Minute + time.Second)
+		w.release(t, w.turn(t))
+		if n := w.drain(t); n != 1 || len(w.ofSubject(t, lane.Heartbeat)) != 0 {
+			t.Errorf("in the next grace %d kicks were due, and %d beats ran", n, len(w.ofSubject(t, lane.Heartbeat)))
+		}
+		w.Skew.Advance(2*time.Minute + time.Second)
+		if n := w.drain(t); n != 1 || len(w.ofSubject(t, lane.Heartbeat)) != 1 {
+			t.Errorf("at its end %d kicks were due, and %d beats ran", n, len(w.ofSubject(t, lane.Heartbeat)))
+		}
+	})
+}
+
+// TestALaterSlotEndsOneThatWasPutOff: nothing runs twice, and nothing late.
+func TestALaterSlotEndsOneThatWasPutOff(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		w := newWorld(t, e, idle(t))
+		w.release(t, w.turn(t))
+		w.beat(t, slot(1))
+		w.Skew.Advance(30 * time.Minute)
+		w.beat(t, slot(2)) // and sends what is due
+		if n := w.drain(t); n != 0 {
+			t.Errorf("%d kicks are left", n)
+		}
+		if e := w.the(t, lane.Heartbeat); e.Slot != w.beat(t, slot(2)).Slot {
+			t.Errorf("it ran %+v", e)
+		}
+	})
+}
+
+// TestABeatByHandRunsRightAfterATurn, and waits for one that runs.
+func TestABeatByHandRunsRightAfterATurn(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		w := newWorld(t, e, pilot(obedient))
+		w.plan(t, w.addObjective(t, "x", 5), "work", "more")
+		w.release(t, w.turn(t))
+		if r := w.beat(t, heartbeat.Tick{Full: true}); r.Outcome != heartbeat.Completed || r.Left != 0 {
+			t.Errorf("right after a turn it is %+v", r)
+		}
+		person := w.turn(t)
+		w.wasSkipped(t, w.beat(t, heartbeat.Tick{Full: true}), "a person works in operate")
+		w.wasSkipped(t, w.beat(t, heartbeat.Tick{Full: true, Wait: 10 * time.Millisecond}), "a person works in operate")
+
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		ended := make(chan heartbeat.Report, 1)
+		before := w.DB.Stats()
+		wg.Go(func() {
+			r, err := w.Run(t.Context(), heartbeat.Tick{Workspace: w.Workspace, Full: true, Wait: time.Minute})
+			if err != nil {
+				t.Error(err)
+			}
+			ended <- r
+		})
+		for len(ended) == 0 && w.DB.Stats().RoundTrips < before.RoundTrips+5 { // until it has looked and waits
+			runtime.Gosched()
+		}
+		if len(ended) > 0 {
+			t.Errorf("while the turn runs it has ended")
+		}
+		w.release(t, person)
+		if r := <-ended; r.Outcome != heartbeat.Completed {
+			t.Errorf("after the turn it is %+v", r)
+		}
+		w.mustBeFree(t)
+	})
+}
