@@ -155,6 +155,9 @@ var lines = map[string]func(event) line{
 	"work left: interrupted": func(e event) line {
 		return detail(yellow, "left "+e.text("objective")+" for the next beat: "+e.text("error"))
 	},
+	"work left: it can't be read": func(e event) line {
+		return detail(red, "left "+e.text("objective")+": "+e.text("error"))
+	},
 	"work left: its lane is lost": func(e event) line {
 		return detail(yellow, "left "+e.text("objective")+", its lane is lost: "+e.text("error"))
 	},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -55,6 +56,10 @@ func (t Trust) With(other Trust) Trust {
 // Format is the version of the bodies this build writes; it reads all up to it.
 // In format 1 the results of a step stand in the order of its calls.
 const Format = 2
+
+// ErrUnreadable says that what is stored of an execution can't be read by this build:
+// a newer one wrote it, or it is damaged.
+var ErrUnreadable = errors.New("this build can't read the execution")
 
 // Entry is one row of an execution's journal.
 type Entry struct {
@@ -129,7 +134,7 @@ func into(out *[]Entry) func(db.Scan) error {
 			return err
 		}
 		if e.Format > Format {
-			return fmt.Errorf("entry %d has format %d, this build reads up to %d: deploy the newer build", e.Seq, e.Format, Format)
+			return fmt.Errorf("%w: entry %d has format %d, this build reads up to %d: deploy the newer build", ErrUnreadable, e.Seq, e.Format, Format)
 		}
 		e.Call = text(call)
 		*out = append(*out, e)

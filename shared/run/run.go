@@ -171,6 +171,14 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Execution,
 	return found[0], nil
 }
 
+// Asked decodes what the execution is about; [ErrUnreadable] where that has another form.
+func (e Execution) Asked(into any) error {
+	if err := json.Unmarshal(e.Input, into); err != nil {
+		return fmt.Errorf("%w: read the input of execution %s: %w", ErrUnreadable, e.ID, err)
+	}
+	return nil
+}
+
 // Unfinished adds a look for the execution that works, or worked when it was
 // killed, on subject.
 func (s *Store) Unfinished(b *db.Batch, subject lane.Name) *[]Execution {
@@ -179,11 +187,20 @@ func (s *Store) Unfinished(b *db.Batch, subject lane.Name) *[]Execution {
 	return found
 }
 
+// UnfinishedIn reads the execution that works, or worked when it was killed, on
+// subject in a transaction that proves its lane.
+func (s *Store) UnfinishedIn(ctx context.Context, tx lane.Tx, subject lane.Name) (found []Execution, err error) {
+	if err := tx.Each(ctx, collect(&found), s.q.Unfinished, subject); err != nil {
+		return nil, fmt.Errorf("read the unfinished execution on %s: %w", subject, err)
+	}
+	return found, nil
+}
+
 // maxOpen is the most unfinished executions that one look lists.
 const maxOpen = 500
 
-// Open adds a look for all unfinished executions of a surface that have
-// a subject, the oldest first.
+// Open adds a look for the 500 oldest unfinished executions of a surface that have a
+// subject; the one on a certain subject is found by [Store.Unfinished].
 func (s *Store) Open(b *db.Batch, surface trace.Surface) *[]Execution {
 	found := new([]Execution)
 	b.Each(collect(found), s.q.Open, surface, maxOpen)

@@ -91,17 +91,20 @@ func (b *beat) runAutomation(ctx context.Context, p *Phase, d automation.Due) er
 
 // do takes up what was begun, or claims what is due, and makes the call.
 func (a *automated) do(ctx context.Context, open []run.Execution) error {
-	begin, cut := a.claim, false
+	begin, cut := a.claim, ""
+	var unreadable error
 	if len(open) > 0 {
-		a.exec = open[0]
-		if err := json.Unmarshal(a.exec.Input, &a.asked); err != nil {
-			return fmt.Errorf("read the input of execution %s: %w", a.exec.ID, err)
+		begin, a.exec = a.resume, open[0]
+		if a.exec.Status == run.Running { // a parked one came out alive
+			cut = fmt.Sprintf("it was cut off in attempt %d", a.exec.Attempt)
 		}
-		var err error
-		if a.journal, err = a.Runs.Journal(ctx, a.tick.Workspace, a.exec.ID); err != nil {
-			return err
+		unreadable = a.read(ctx)
+		switch {
+		case errors.Is(unreadable, run.ErrUnreadable):
+			begin, cut = a.count, unreadable.Error()
+		case unreadable != nil:
+			return unreadable
 		}
-		begin, cut = a.resume, a.exec.Status == run.Running // a parked one came out alive
 	}
 	if err := a.Lanes.InHold(ctx, a.holds(), begin); err != nil || a.exec.ID == "" {
 		return err
@@ -112,14 +115,33 @@ func (a *automated) do(ctx context.Context, open []run.Execution) error {
 	job := a.job()
 	ctx = job.Under(ctx)
 	a.Slog.InfoContext(ctx, "automation runs", "automation", a.asked.Name, "skill", a.asked.Skill, "attempt", a.exec.Attempt)
-	if a.exec.Attempt > maxAttempts && cut {
-		return a.finish(ctx, job, reason.Made{Status: run.Errored, Unmade: true, Class: skill.Ours}, reason.Outcome{Status: run.Failed, Reason: fmt.Sprintf("it was cut off in attempt %d", a.exec.Attempt-1)})
+	if a.exec.Attempt > maxAttempts && cut != "" {
+		return a.finish(ctx, job, reason.Made{Status: run.Errored, Unmade: true, Class: skill.Ours}, reason.Outcome{Status: run.Failed, Reason: cut})
+	}
+	if unreadable != nil {
+		return unreadable
 	}
 	made, out, err := a.Reason.Once(ctx, job, a.asked.Skill, a.asked.Input)
 	if err != nil {
 		return err
 	}
 	return a.finish(ctx, job, made, out)
+}
+
+// read reads what the execution is about, and how far it came.
+func (a *automated) read(ctx context.Context) (err error) {
+	a.asked.Automation, _ = lane.AutomationOf(a.exec.Subject)
+	a.asked.Input = json.RawMessage("{}")
+	if err := a.exec.Asked(&a.asked); err != nil {
+		return err
+	}
+	a.journal, err = a.Runs.Journal(ctx, a.tick.Workspace, a.exec.ID)
+	return err
+}
+
+// count takes up an execution that can't be read: the attempt counts.
+func (a *automated) count(ctx context.Context, tx lane.Tx) error {
+	return a.Runs.Resume(ctx, tx, &a.exec)
 }
 
 // claim decides whether it is due still, and begins its execution: both or neither.

@@ -210,7 +210,7 @@ func (b *beat) decide(ctx context.Context, look look) error {
 	if b.skills, err = b.Skills(ctx, b.tick.Workspace, trace.Heartbeat); err != nil {
 		return err
 	}
-	if err := b.begin(inner, look); err != nil {
+	if err := b.begin(inner); err != nil {
 		return err
 	}
 	work, done := b.spare(inner)
@@ -362,12 +362,13 @@ func (b *beat) execution() run.Execution {
 // begin starts the beat's execution, or takes up the one of this slot that was
 // killed. A beat of an earlier slot that did not end is closed: its work goes on
 // in this one.
-func (b *beat) begin(ctx context.Context, l look) error {
+func (b *beat) begin(ctx context.Context) error {
 	err := b.Lanes.InHold(ctx, b.hold, func(ctx context.Context, tx lane.Tx) error {
-		for _, old := range *l.open {
-			if old.Subject != lane.Heartbeat {
-				continue // a piece of work: it is for the phases
-			}
+		own, err := b.Runs.UnfinishedIn(ctx, tx, lane.Heartbeat)
+		if err != nil {
+			return err
+		}
+		for _, old := range own {
 			if old.Slot != "" && old.Slot == b.report.Slot {
 				b.exec = old
 				return b.Runs.Resume(ctx, tx, &b.exec)
@@ -390,7 +391,7 @@ func (b *beat) begin(ctx context.Context, l look) error {
 		close(b.tick.Begun)
 	}
 	b.report.ExecutionID, b.report.TraceID = b.exec.ID, string(b.exec.Trace)
-	b.Slog.InfoContext(b.under(ctx), "beat started", "slot", b.report.Slot, "objectives", len(*l.due), "attempt", b.exec.Attempt)
+	b.Slog.InfoContext(b.under(ctx), "beat started", "slot", b.report.Slot, "objectives", len(*b.look.due), "attempt", b.exec.Attempt)
 	return fault.Point(ctx, "beat.started", b.exec.ID)
 }
 

@@ -132,8 +132,13 @@ func (b *beat) pursue(ctx context.Context, p *Phase, k kind, due []objective.Due
 }
 
 // leave is the error of a piece of work that ends the beat; one that was only
-// interrupted is left for the next.
+// interrupted, or that this build can't read, is left for the next.
 func (b *beat) leave(ctx context.Context, p *Phase, what string, err error) error {
+	if errors.Is(err, run.ErrUnreadable) {
+		b.Slog.ErrorContext(ctx, "work left: it can't be read", "phase", p.Name, "objective", what, "error", err)
+		p.Left++
+		return nil
+	}
 	if err == nil || ctx.Err() == nil || errors.Is(err, lane.ErrLost) {
 		return err
 	}

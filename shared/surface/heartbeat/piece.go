@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	_ "embed"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -65,19 +65,19 @@ func (p *piece) do(ctx context.Context, open []run.Execution) error {
 		return p.drop(ctx, open, "its objective is "+cmp.Or(string(p.objective.Status), "gone"))
 	}
 	fresh, err := p.choose(ctx, open)
-	if err != nil || (!fresh && p.exec.ID == "") {
+	unreadable := errors.Is(err, run.ErrUnreadable)
+	if err != nil && !unreadable || !fresh && p.exec.ID == "" {
 		return err
 	}
-	exhausted, err := p.exhausted(ctx, fresh)
-	if err != nil || exhausted {
-		return err
+	if exhausted, failed := p.exhausted(ctx, fresh, unreadable); failed != nil || exhausted {
+		return failed
 	}
 	begin := p.resume
 	if fresh {
 		begin = p.start
 	}
-	if err := p.Lanes.InHold(ctx, p.holds(), begin); err != nil {
-		return err
+	if failed := p.Lanes.InHold(ctx, p.holds(), begin); failed != nil || unreadable {
+		return cmp.Or(failed, err)
 	}
 	if err := fault.Point(ctx, "objective.begun", p.exec.ID); err != nil {
 		return err
@@ -99,8 +99,9 @@ func (p *piece) do(ctx context.Context, open []run.Execution) error {
 func (p *piece) choose(ctx context.Context, open []run.Execution) (fresh bool, err error) {
 	if len(open) > 0 {
 		var in input
-		if err := json.Unmarshal(open[0].Input, &in); err != nil {
-			return false, fmt.Errorf("read the input of execution %s: %w", open[0].ID, err)
+		if err := open[0].Asked(&in); err != nil {
+			p.exec = open[0]
+			return false, err
 		}
 		switch {
 		case in.PlanVersion != 0 && in.PlanVersion != p.objective.PlanVersion:
@@ -159,9 +160,11 @@ func (p *piece) drop(ctx context.Context, open []run.Execution, why string) erro
 // exhausted gives up what has been tried too often, so that it can't eat every
 // beat: a step fails and the objective is planned anew, at last it is paused for
 // a person.
-func (p *piece) exhausted(ctx context.Context, fresh bool) (bool, error) {
+func (p *piece) exhausted(ctx context.Context, fresh, unreadable bool) (bool, error) {
 	var why string
 	switch {
+	case unreadable && p.exec.Attempt >= maxAttempts:
+		why = fmt.Sprintf("it could not be read %d times", p.exec.Attempt)
 	case p.exec.Status == run.Running && p.exec.Attempt >= maxAttempts: // a parked one came out alive
 		why = fmt.Sprintf("it was cut off in attempt %d", p.exec.Attempt)
 	case p.exec.Attempt >= maxParked:

@@ -11,6 +11,12 @@ SELECT $1, ('00000000-0000-7000-8000-' || lpad(CAST(n AS text), 12, '0'))::uuid,
        'heartbeat:!past/' || n, 'completed', lk_now(), lk_now(), lk_now()
   FROM generate_series(CAST($2 AS bigint), $3) n;
 
+-- name: PastOpen
+INSERT INTO executions (workspace_id, id, agent, surface, trace_id, subject, status, created_at, updated_at)
+SELECT $1, ('00000000-0000-7000-8000-' || lpad(CAST(n AS text), 12, '0'))::uuid, 'flowpilot', 'hb', 'hb_0mh8c1v2q_a7x2p1k9d4', 'other:' || n,
+       'parked', lk_plus(lk_now(), -86400000), lk_now()
+  FROM generate_series(1, CAST($2 AS bigint)) n;
+
 -- name: PastEvents
 INSERT INTO events (workspace_id, kind, data, created_at) SELECT $1, 'memory.saved', '{}', lk_now() FROM generate_series(1, CAST($2 AS bigint));
 

@@ -13,6 +13,13 @@ SELECT skill_name, status, coalesce(error_message, ''), coalesce(CAST(execution_
 -- name: Attempts
 UPDATE executions SET attempt = $3 WHERE workspace_id = $1 AND id = $2;
 
+-- name: FutureInput
+UPDATE executions SET input = '"of a format of the future"' WHERE workspace_id = $1 AND id = $2;
+
+-- name: FutureStep
+INSERT INTO execution_steps (workspace_id, execution_id, seq, step, kind, status, format, trust, body, created_at)
+VALUES ($1, $2, 900, 90, 'note', 'succeeded', 99, 'operator', '{}', lk_now());
+
 -- name: Settings
 -- global: workspaces is a global table
 UPDATE workspaces SET settings = $2 WHERE id = $1;
