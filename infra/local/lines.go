@@ -181,7 +181,7 @@ var lines = map[string]func(event) line{
 		return detail(yellow, "closed what nobody went on with: "+count(e.number("count"), "execution"))
 	},
 	"silent execution ended": func(e event) line {
-		return detail(yellow, "nothing was heard of an execution for a week: it is ended")
+		return detail(yellow, "nothing was heard of an execution in its time: it is ended")
 	},
 	"a person is needed": func(e event) line {
 		return line{indent: 1, whole: true, spans: []span{{red, e.Message + ": " + e.text("why")}}}
@@ -219,6 +219,9 @@ var lines = map[string]func(event) line{
 			facts = append(facts, count(n, "token"))
 		}
 		return line{opens: true, spans: append(spans, span{dim, " · " + join(append(facts, e.took())...)})}
+	},
+	"a beat panicked": func(e event) line {
+		return line{spans: []span{{red, "a beat panicked: " + e.text("panic")}}}
 	},
 	"beat failed": func(e event) line {
 		return line{spans: []span{{red, "beat failed: " + e.text("error")}}}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
@@ -28,6 +29,7 @@ func (s *server) beginExecution(ctx context.Context, in *struct {
 		ParentExecutionID string          `json:"parentExecutionId,omitempty" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"an id" doc:"With an agent's token, one of its own"`
 		WaitForCompletion bool            `json:"waitForCompletion,omitempty" doc:"The parent waits until it has ended, and it may speak in the parent's place"`
 		Input             json.RawMessage `json:"input,omitempty"`
+		TimeoutSeconds    int             `json:"timeoutSeconds,omitempty" minimum:"1" maximum:"604800" doc:"It is ended when nothing was heard of it, nor of what it waits for, for so long, and who waits for it goes on; left out: a week"`
 	}
 }) (*creation[executionBegun], error) {
 	by, _ := auth.From(ctx)
@@ -44,7 +46,8 @@ func (s *server) beginExecution(ctx context.Context, in *struct {
 		}
 	}
 	id, _ := trace.From(ctx)
-	e := run.Execution{ID: s.IDs(), Agent: in.Body.Agent, Surface: trace.Worker, Trace: id, Parent: parent, Input: in.Body.Input}
+	e := run.Execution{ID: s.IDs(), Agent: in.Body.Agent, Surface: trace.Worker, Trace: id, Parent: parent, Input: in.Body.Input,
+		Timeout: time.Duration(in.Body.TimeoutSeconds) * time.Second}
 	err := s.DB.Tx(ctx, workspace(ctx), func(ctx context.Context, tx *db.Tx) (err error) {
 		if e, err = s.Runs.Begin(ctx, tx, e, in.Body.WaitForCompletion); err == nil {
 			s.record(ctx, tx, e, activity.Entry{Skill: "executions.begin"})

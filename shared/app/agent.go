@@ -61,7 +61,8 @@ type Agent struct {
 	Events      *live.Events
 	Operate     *operate.Operate
 
-	core *Core
+	core  *Core
+	heart *heartbeat.Heartbeat
 }
 
 // NewAgent wires an agent. instance names the process in holders. It is called by
@@ -100,7 +101,8 @@ func NewAgent(core *Core, instance string) (*Agent, error) {
 		operate.Topic:  a.Operate,
 	}}
 	maps.Copy(a.Sender.Handlers, a.Threads.Handlers(a.channels()...))
-	a.Sender.Handlers[heartbeat.Topic] = a.Heartbeat(instance, nil) // runs the beats that were put off
+	a.heart = a.Heartbeat(instance, nil)
+	a.Sender.Handlers[heartbeat.Topic] = a.heart // runs the beats that were put off
 	return a, nil
 }
 

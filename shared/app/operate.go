@@ -116,17 +116,21 @@ func (a *Agent) later(ctx context.Context, err error) {
 	}
 }
 
-// TendAll tends all workspaces. It sends in the background, in each at its own pace:
-// where a receiver hangs, the others need not wait, nor does the next call. What it
-// answers is closed when all that it has begun has ended.
+// TendAll tends all workspaces in which something may be due: one look tells which. It
+// expires what nobody has answered, ends what nothing was heard of, and sends in the
+// background, in each at its own pace: where a receiver hangs, the others need not
+// wait, nor does the next call. What it answers is closed when all that it has begun
+// has ended.
 func (a *Agent) TendAll(ctx context.Context, background func(func(context.Context))) <-chan struct{} {
 	var begun sync.WaitGroup
-	all, err := a.Workspaces.All(ctx)
+	all, err := a.Workspaces.Due(ctx)
 	if err != nil && ctx.Err() == nil {
 		a.core.Log.ErrorContext(ctx, "the workspaces could not be listed", "error", err)
 	}
 	for _, ws := range all {
-		a.sweepThreads(trace.WithWorkspace(ctx, string(ws)), ws)
+		ctx := trace.WithWorkspace(ctx, string(ws))
+		a.later(ctx, a.heart.Tend(ctx, ws))
+		a.sweepThreads(ctx, ws)
 		begun.Add(1)
 		background(func(ctx context.Context) {
 			defer begun.Done()

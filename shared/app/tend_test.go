@@ -2,19 +2,28 @@ package app_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/google/uuid"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 // A receiver that hangs stops neither the ticker nor another workspace.
@@ -82,6 +91,117 @@ func TestThreadsThatCannotBeSweptHoldNothingUp(t *testing.T) {
 	if c.handled != 1 || !strings.Contains(logs.String(), "sweep threads") {
 		t.Errorf("handled %d times, the log says %s", c.handled, logs)
 	}
+}
+
+// tendAll is a cycle, with all that it does in the background.
+func tendAll(t *testing.T, a *app.Agent) {
+	t.Helper()
+	var working sync.WaitGroup
+	a.TendAll(t.Context(), func(fn func(context.Context)) { working.Go(func() { fn(t.Context()) }) })
+	working.Wait()
+}
+
+// TestACycleExpiresAnApprovalAndItsRunGoesOn: nobody answers in time, and no beat runs.
+func TestACycleExpiresAnApprovalAndItsRunGoesOn(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+		a, _ := newAgent(t, e)
+		var goesOn counter
+		a.Sender.Handlers[operate.Topic] = &goesOn
+		exec := uuid.NewString()
+		request := lane.Request{Workspace: e.Workspace, Lane: lane.Execution(exec), Holder: "test"}
+		err := a.Lanes.Do(t.Context(), request, lane.Wait{}, func(ctx context.Context, h *lane.Hold) error {
+			return a.Lanes.InHold(ctx, h, func(ctx context.Context, tx lane.Tx) error {
+				_, err := a.Approvals.Request(ctx, tx, approval.Approval{
+					Skill: "note", Arguments: json.RawMessage(`{}`), Execution: exec, Call: "1.1", Subject: lane.Execution(exec),
+					Agent: "flowpilot", Surface: trace.Operate, Trace: "op_0mh8c1v2q_a7x2p1k9d4",
+				})
+				return err
+			})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tendAll(t, a); goesOn.handled != 0 {
+			t.Error("it goes on before its time")
+		}
+		e.Skew.Advance(73 * time.Hour)
+		if tendAll(t, a); goesOn.handled != 1 {
+			t.Errorf("after its time it goes on %d times", goesOn.handled)
+		}
+		if tendAll(t, a); goesOn.handled != 1 {
+			t.Errorf("it goes on %d times", goesOn.handled)
+		}
+	})
+}
+
+// TestAParentGoesOnWhenItsChildHasDied within the child's time, and ends in its own.
+func TestAParentGoesOnWhenItsChildHasDied(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+		a, _ := newAgent(t, e)
+		begin := func(parent string, timeout time.Duration) string {
+			t.Helper()
+			x := run.Execution{ID: uuid.NewString(), Agent: "a", Surface: trace.Worker, Trace: "wk_0mh8c1v2q_a7x2p1k9d4", Parent: parent, Timeout: timeout}
+			err := e.DB.Tx(t.Context(), e.Workspace, func(ctx context.Context, tx *db.Tx) error {
+				_, err := a.Runs.Begin(ctx, tx, x, parent != "")
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return x.ID
+		}
+		is := func(id string) run.Status {
+			t.Helper()
+			x, err := a.Runs.Get(t.Context(), e.Workspace, id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return x.Status
+		}
+		parent := begin("", 0)
+		child := begin(parent, 10*time.Minute)
+		impatient := begin("", 20*time.Minute)
+		forgotten := begin(impatient, 0)
+
+		e.Skew.Advance(9 * time.Minute)
+		if tendAll(t, a); is(child) != run.Running || is(parent) != run.Waiting {
+			t.Errorf("in its time the child is %s, the parent %s", is(child), is(parent))
+		}
+		e.Skew.Advance(2 * time.Minute)
+		if tendAll(t, a); is(child) != run.Stalled || is(parent) != run.Running || is(impatient) != run.Waiting {
+			t.Errorf("after it the child is %s, the parent %s, another %s", is(child), is(parent), is(impatient))
+		}
+		e.Skew.Advance(10 * time.Minute)
+		if tendAll(t, a); is(impatient) != run.Stalled || is(forgotten) != run.Running || is(parent) != run.Running {
+			t.Errorf("a parent with a time of its own is %s, its child %s, the first parent %s", is(impatient), is(forgotten), is(parent))
+		}
+	})
+}
+
+// TestAnIdleCycleCostsTheSame for any number of workspaces.
+func TestAnIdleCycleCostsTheSame(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+		a, _ := newAgent(t, e)
+		a.Sender.Handlers = map[string]outbox.Handler{"none": &counter{}} // what else is due in a shared database is not ours
+		var cost []db.Stats
+		for range 2 {
+			before := e.DB.Stats()
+			due, err := a.Workspaces.Due(t.Context())
+			if err != nil || slices.Contains(due, e.Workspace) {
+				t.Fatalf("%v, %v", due, err)
+			}
+			if e.Engine == dbtest.OnSQLite { // nobody else's workspaces
+				tendAll(t, a)
+			}
+			cost = append(cost, e.DB.Stats().Sub(before))
+			for range 20 {
+				dbtest.NewWorkspace(t, e.DB)
+			}
+		}
+		if cost[0] != cost[1] || cost[0].Statements > 2 {
+			t.Errorf("it costs %+v, with 20 workspaces more %+v", cost[0], cost[1])
+		}
+	})
 }
 
 func newAgent(t *testing.T, e dbtest.Env) (*app.Agent, *told) {

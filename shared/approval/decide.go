@@ -50,6 +50,11 @@ func (s *Store) Approve(ctx context.Context, ws db.Workspace, id, by string, edi
 func (s *Store) approve(ctx context.Context, ws db.Workspace, a Approval, by string, edited json.RawMessage) (Approval, error) {
 	asked := a.Digest
 	switch {
+	case a.Status == Expired: // its run, which may wait still, learns so
+		if _, err := s.ExpireDue(ctx, ws); err != nil {
+			return a, err
+		}
+		return a, &DecidedError{a.Status}
 	case a.Status != Pending:
 		return a, &DecidedError{a.Status}
 	case !a.intact():
@@ -143,6 +148,10 @@ func (s *Store) decide(ctx context.Context, ws db.Workspace, id string,
 		return Approval{}, err
 	case a.Status == Pending:
 		return Approval{}, ErrChanged
+	case a.Status == Expired: // its run, which may wait still, learns so
+		if _, err := s.ExpireDue(ctx, ws); err != nil {
+			return Approval{}, err
+		}
 	}
 	return Approval{}, &DecidedError{a.Status}
 }

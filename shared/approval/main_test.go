@@ -55,6 +55,7 @@ type world struct {
 	off switched
 	// meanwhile happens whenever skills are loaded.
 	meanwhile func()
+	settled   int // how often whoever waits was told
 }
 
 // switched is the name of an agent or a skill that is off.
@@ -108,6 +109,7 @@ func newWorld(t testing.TB, e dbtest.Env) *world {
 	w.s, err5 = approval.New(approval.Deps{
 		DB: e.DB, Workspaces: workspaces, Outbox: w.box, Log: w.log, IDs: ids,
 		Switches: func(context.Context, db.Workspace) (reason.Halts, error) { return w.off, nil },
+		Settled:  func(context.Context, *db.Batch, approval.Approval) { w.settled++ },
 		Skills: func(_ context.Context, _ db.Workspace, surface trace.Surface) (*skill.Set, error) {
 			w.meanwhile()
 			set, err := skill.NewSet(*w.skills...)

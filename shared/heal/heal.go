@@ -114,7 +114,7 @@ type queries struct {
 	Orphans, Lock, Close, Oldest, PurgeActivity, PurgeEvents db.Query
 	PurgeExecutions, PurgeOutbox, PurgeApprovals             db.Query
 	PurgeMemories, PurgeUsage, PurgeBudgets                  db.Query
-	PurgeHeals, PurgeKeys, Silent                            db.Query
+	PurgeHeals, PurgeKeys, Silent, SilentNow                 db.Query
 }
 
 // Store heals in all workspaces.

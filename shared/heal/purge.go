@@ -20,7 +20,8 @@ type Retention struct {
 // orphaned is for how long nothing was written of an execution that nobody works on.
 const orphaned = time.Hour
 
-// silence is for how long nothing was heard of an execution that no lane protects.
+// silence is for how long nothing was heard of an execution that no lane protects, where
+// it has no time of its own.
 const silence = 7 * 24 * time.Hour
 
 // The most that are looked at once.
@@ -97,7 +98,7 @@ func (s *Store) Purge(ctx context.Context, ws db.Workspace, keep Retention) (mor
 // Orphans are executions that nobody works on any more.
 type Orphans struct {
 	Cut    []Orphan // their lane is free; [Store.Close] ends them
-	Silent []string // no lane protects them, and nothing was heard of them for a week
+	Silent []string // no lane protects them, and nothing was heard of them in their time, a week where they have none
 }
 
 // Orphan is an execution and the lane that protects it.
@@ -125,6 +126,19 @@ func (s *Store) Orphans(b *db.Batch) *Orphans {
 		return err
 	}, s.q.Orphans, orphaned.Milliseconds(), maxOrphans, silence.Milliseconds(), maxSilent)
 	return o
+}
+
+// SilentNow adds a look for the executions that have a time of their own in which
+// nothing was heard of them, to a batch.
+func (s *Store) SilentNow(b *db.Batch) *[]string {
+	found := new([]string)
+	b.Each(func(scan db.Scan) error {
+		var id string
+		err := scan(&id)
+		*found = append(*found, id)
+		return err
+	}, s.q.SilentNow, maxSilent)
+	return found
 }
 
 // Silent locks the row of an execution, and reports whether it is silent still.

@@ -1,7 +1,7 @@
 -- name: Orphans
 -- Executions that say they run, though nobody holds their lane, no row of the outbox goes on with them, and nothing was
 -- written for $2 milliseconds; and those
--- without a lane of which nothing was heard for $4 milliseconds: but for parents, whose children come first, and for
+-- without a lane of which nothing was heard in their own time, else for $4 milliseconds: but for parents, whose children come first, and for
 -- those who spoke in a thread since.
 SELECT id, subject, silent FROM (
   SELECT e.id, e.subject, false AS silent FROM executions e
@@ -15,10 +15,10 @@ UNION ALL
 SELECT id, subject, silent FROM (
   SELECT e.id, e.subject, true AS silent FROM executions e
    WHERE e.workspace_id = $1 AND e.subject IS NULL AND e.status IN ('running', 'waiting', 'parked')
-     AND e.updated_at < (SELECT lk_plus(lk_now(), 0 - CAST($4 AS bigint)))
+     AND e.updated_at < lk_plus((SELECT lk_now()), 0 - coalesce(e.timeout_seconds * CAST(1000 AS bigint), CAST($4 AS bigint)))
      AND NOT EXISTS (SELECT 1 FROM executions c WHERE c.workspace_id = $1 AND c.parent_id = e.id AND c.status IN ('running', 'waiting', 'parked'))
      AND NOT EXISTS (SELECT 1 FROM threads t WHERE t.workspace_id = $1 AND t.active_execution_id = e.id
-                        AND t.execution_locked_at >= (SELECT lk_plus(lk_now(), 0 - CAST($4 AS bigint))))
+                        AND t.execution_locked_at >= lk_plus((SELECT lk_now()), 0 - coalesce(e.timeout_seconds * CAST(1000 AS bigint), CAST($4 AS bigint))))
    ORDER BY e.updated_at
    LIMIT $5) AS unheard;
 
@@ -26,7 +26,20 @@ SELECT id, subject, silent FROM (
 -- Locks it, so that nothing is heard of it meanwhile.
 UPDATE executions SET updated_at = updated_at
  WHERE workspace_id = $1 AND id = $2 AND subject IS NULL AND status IN ('running', 'waiting', 'parked')
-   AND updated_at < (SELECT lk_plus(lk_now(), 0 - CAST($3 AS bigint)));
+   AND updated_at < lk_plus((SELECT lk_now()), 0 - coalesce(timeout_seconds * CAST(1000 AS bigint), CAST($3 AS bigint)));
+
+-- name: SilentNow
+-- The executions that no lane protects and that have a time of their own, in which nothing was heard of them, nor of
+-- their children.
+SELECT e.id FROM executions e
+ WHERE e.workspace_id = $1 AND e.subject IS NULL AND e.status IN ('running', 'waiting', 'parked')
+   AND e.updated_at < lk_plus((SELECT lk_now()), 0 - e.timeout_seconds * CAST(1000 AS bigint))
+   AND NOT EXISTS (SELECT 1 FROM executions c WHERE c.workspace_id = $1 AND c.parent_id = e.id AND c.status IN ('running', 'waiting', 'parked')
+                      AND c.updated_at >= lk_plus((SELECT lk_now()), 0 - e.timeout_seconds * CAST(1000 AS bigint)))
+   AND NOT EXISTS (SELECT 1 FROM threads t WHERE t.workspace_id = $1 AND t.active_execution_id = e.id
+                      AND t.execution_locked_at >= lk_plus((SELECT lk_now()), 0 - e.timeout_seconds * CAST(1000 AS bigint)))
+ ORDER BY e.updated_at
+ LIMIT $2;
 
 -- name: Lock
 -- The row itself, changed by nothing, so that what is decided next stands.

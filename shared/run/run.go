@@ -58,7 +58,10 @@ type Execution struct {
 	// it. A subject has one unfinished execution at most.
 	Subject lane.Name
 	// Slot is the schedule slot it is the one run of.
-	Slot             string
+	Slot string
+	// Timeout has an execution without a subject end when nothing was heard of it for so
+	// long, in whole seconds; zero: a week. It is set when it begins.
+	Timeout          time.Duration
 	Status           Status
 	Attempt          int
 	Input            json.RawMessage

@@ -1,6 +1,6 @@
 -- name: Begin
-INSERT INTO executions (workspace_id, id, agent, surface, trace_id, parent_id, status, can_inherit_lock, input, created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, 'running', $7, $8, lk_now(), lk_now());
+INSERT INTO executions (workspace_id, id, agent, surface, trace_id, parent_id, status, can_inherit_lock, input, timeout_seconds, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6, 'running', $7, $8, $9, lk_now(), lk_now());
 
 -- name: Seize
 -- Locks the row, so that it can't end meanwhile.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 //go:embed *.sql
@@ -22,6 +23,7 @@ const (
 
 type queries struct {
 	Ensure, All, Settings     db.Query
+	Unserved, Due             db.Query
 	Create, Get, Named, Patch db.Query
 	CountMade, Delete         db.Query
 }
@@ -53,14 +55,35 @@ func (s *Store) EnsureDefault(ctx context.Context) error {
 const maxAll = 10_000
 
 // All lists the workspaces.
-func (s *Store) All(ctx context.Context) ([]db.Workspace, error) {
-	var out []db.Workspace
-	err := s.db.Each(ctx, "", func(scan db.Scan) error {
+func (s *Store) All(ctx context.Context) ([]db.Workspace, error) { return s.list(ctx, s.q.All) }
+
+// Schedule is what a slot is of: its executions are of a surface, their slots are
+// prefix, workspace, ":" and time, and they run under a lane.
+type Schedule struct {
+	Surface trace.Surface
+	Prefix  string
+	Lane    string
+}
+
+// Unserved lists the workspaces in which a schedule's slot, the time as it stands in
+// its key, was not run, nor a later one, and is not being run; for an empty slot all.
+// Those whose last run is the longest ago come first.
+func (s *Store) Unserved(ctx context.Context, of Schedule, slot string) ([]db.Workspace, error) {
+	return s.list(ctx, s.q.Unserved, of.Surface, of.Prefix, of.Lane, db.Null(slot))
+}
+
+// Due lists the workspaces in which something may wait to be tended: what is to be
+// sent, threads that are held, approvals that nobody answered, executions that nothing
+// was heard of.
+func (s *Store) Due(ctx context.Context) ([]db.Workspace, error) { return s.list(ctx, s.q.Due) }
+
+func (s *Store) list(ctx context.Context, q db.Query, args ...any) (out []db.Workspace, err error) {
+	err = s.db.Each(ctx, "", func(scan db.Scan) error {
 		var id db.Workspace
 		err := scan(&id)
 		out = append(out, id)
 		return err
-	}, s.q.All, maxAll)
+	}, q, append(args, maxAll)...)
 	if err != nil {
 		return nil, fmt.Errorf("list workspaces: %w", err)
 	}

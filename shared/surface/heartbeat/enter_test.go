@@ -334,7 +334,10 @@ func TestATickIsHandedOnOnceAWorkspace(t *testing.T) {
 				want[dbtest.NewWorkspace(t, w.DB)] = 1
 			}
 			got := map[db.Workspace]int{}
+			var mu sync.Mutex // several are handed on at once
 			w.Fan = func(_ context.Context, tick heartbeat.Tick) error {
+				mu.Lock()
+				defer mu.Unlock()
 				got[tick.Workspace]++
 				if !tick.Slot.Equal(slot(1).Slot) || tick.ExecutionID != "" || tick.Trace != "" {
 					t.Errorf("handed on is %+v", tick)

@@ -63,39 +63,9 @@ type Heartbeat struct {
 	// Instance names this process in holders.
 	Instance string
 	Window   int // of the model, in tokens; 0: it is not known
-	// Fan hands a workspace's beat to an invocation of its own; nil beats for one
-	// workspace after the other here.
+	// Fan hands a workspace's beat to an invocation of its own; nil beats here. Several
+	// are called at once.
 	Fan func(context.Context, Tick) error
-}
-
-// Run beats. It is called by the schedule through package edge, by the local
-// runner's ticker, and by POST /api/v1/heartbeat/run. A lane that is taken, a
-// person at work and a slot that has run already are successes.
-func (h *Heartbeat) Run(ctx context.Context, t Tick) (Report, error) {
-	if t.Workspace != "" {
-		return h.beat(ctx, t)
-	}
-	all, err := h.Workspaces.All(ctx)
-	if err != nil {
-		return Report{}, err
-	}
-	if len(all) == 1 {
-		t.Workspace = all[0]
-		return h.beat(ctx, t)
-	}
-	report := Report{Outcome: Fanned, Phases: []Phase{}, Workspaces: []Report{}}
-	var errs []error
-	for _, ws := range all {
-		one := t
-		one.Workspace = ws
-		if h.Fan != nil {
-			errs = append(errs, h.Fan(ctx, one))
-			continue
-		}
-		r, err := h.beat(ctx, one)
-		report.Workspaces, errs = append(report.Workspaces, r), append(errs, err)
-	}
-	return report, errors.Join(errs...)
 }
 
 // beat is one workspace's beat: look and take the lane in one round trip, decide,
@@ -135,7 +105,7 @@ func slotKey(t Tick) string {
 	if t.Slot.IsZero() {
 		return ""
 	}
-	return fmt.Sprintf("heartbeat:%s:%s", t.Workspace, t.Slot.UTC().Truncate(time.Minute).Format("2006-01-02T15:04Z"))
+	return slotPrefix + string(t.Workspace) + ":" + slotTime(t)
 }
 
 // beat is the state of one beat.
@@ -198,7 +168,7 @@ func (b *beat) decide(ctx context.Context, look look) error {
 	case b.tick.Slot.After(b.hold.Until().Add(maxAhead)):
 		return errors.New("the slot lies in the future: every later tick would count as superseded by it")
 	case look.slotEnded(b.report.Slot):
-		b.report.Outcome, b.report.Reason = Duplicate, "the slot has run already, or a later one has"
+		b.report.Outcome, b.report.Reason = Duplicate, alreadyRun
 		return b.Lanes.Release(ctx, b.hold)
 	case b.inTheWay(look.operate):
 		return b.later(ctx, *look.operate)

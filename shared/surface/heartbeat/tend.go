@@ -96,26 +96,33 @@ func (b *beat) closeOrphans(ctx context.Context, p *Phase) error {
 // endSilent ends executions that agents elsewhere have begun and of which nothing was
 // heard for long: who waits for them goes on.
 func (b *beat) endSilent(ctx context.Context, p *Phase) error {
-	for _, id := range b.look.orphans.Silent {
-		if b.share(ctx, reason.Progress{}) != nil {
-			return nil
+	n, err := b.silenced(ctx, b.tick.Workspace, b.look.orphans.Silent, func() bool { return b.share(ctx, reason.Progress{}) == nil })
+	p.Done += n
+	return err
+}
+
+// silenced ends those of the executions that are silent still, while more says so.
+func (h *Heartbeat) silenced(ctx context.Context, ws db.Workspace, ids []string, more func() bool) (n int, err error) {
+	for _, id := range ids {
+		if !more() {
+			return n, nil
 		}
 		silent := false
-		err := b.DB.Tx(ctx, b.tick.Workspace, func(ctx context.Context, tx *db.Tx) (err error) {
-			if silent, err = b.Heals.Silent(ctx, tx, id); err != nil || !silent {
+		err := h.DB.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) (err error) {
+			if silent, err = h.Heals.Silent(ctx, tx, id); err != nil || !silent {
 				return err
 			}
-			return b.Threads.End(ctx, tx, id, run.Stalled, nil, "nothing was heard of it for a week")
+			return h.Threads.End(ctx, tx, id, run.Stalled, nil, "nothing was heard of it in its time")
 		})
 		if err != nil {
-			return err
+			return n, fmt.Errorf("end a silent execution: %w", err)
 		}
 		if silent {
-			b.Slog.WarnContext(ctx, "silent execution ended", "execution", id)
-			p.Done++
+			h.Slog.WarnContext(ctx, "silent execution ended", "execution", id)
+			n++
 		}
 	}
-	return nil
+	return n, nil
 }
 
 // expire denies what nobody has answered in time.
@@ -123,13 +130,34 @@ func (b *beat) expire(ctx context.Context, p *Phase) error {
 	if b.look.unanswered.Overdue == 0 {
 		return nil
 	}
-	n, err := b.Approvals.ExpireDue(ctx, b.tick.Workspace)
-	if err != nil {
-		return err
-	}
-	b.Slog.InfoContext(ctx, "approvals expired", "count", n)
+	n, err := b.expired(ctx, b.tick.Workspace)
 	p.Done += n
-	return nil
+	return err
+}
+
+func (h *Heartbeat) expired(ctx context.Context, ws db.Workspace) (int, error) {
+	n, err := h.Approvals.ExpireDue(ctx, ws)
+	if err == nil && n > 0 {
+		h.Slog.InfoContext(ctx, "approvals expired", "count", n)
+	}
+	return n, err
+}
+
+// Tend does what of a beat's heal phase others wait for: it denies approvals that
+// nobody has answered in time, and ends executions of which nothing was heard in
+// theirs. It is called between beats.
+func (h *Heartbeat) Tend(ctx context.Context, ws db.Workspace) error {
+	var b db.Batch
+	silent, unanswered := h.Heals.SilentNow(&b), h.Approvals.Pending(&b)
+	if err := h.DB.Read(ctx, ws, &b); err != nil {
+		return fmt.Errorf("look for what is overdue: %w", err)
+	}
+	_, err := h.silenced(ctx, ws, *silent, func() bool { return ctx.Err() == nil })
+	if unanswered.Overdue > 0 {
+		_, failed := h.expired(ctx, ws)
+		err = errors.Join(err, failed)
+	}
+	return err
 }
 
 // maxRounds is the most rounds of a sweep, or a purge, that one beat makes. The phase's

@@ -103,7 +103,7 @@ type world struct {
 	env       dbtest.Env
 	Workspace db.Workspace
 	Skew      *db.Skew
-	q         struct{ Executions, Story, PastActivity, PastExecutions, PastEvents, PastOpen, FutureInput, FutureStep, Attempts, Settings, Rows, Connections, Unsettled db.Query }
+	q         struct{ Executions, Story, PastActivity, PastExecutions, PastEvents, PastOpen, ManyWorkspaces, Served, FutureInput, FutureStep, Attempts, Settings, Rows, Connections, Unsettled db.Query }
 }
 
 // newWorld is one whose beats neither reflect nor remember.

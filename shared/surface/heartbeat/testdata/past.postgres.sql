@@ -17,6 +17,11 @@ SELECT $1, ('00000000-0000-7000-8000-' || lpad(CAST(n AS text), 12, '0'))::uuid,
        'parked', lk_plus(lk_now(), -86400000), lk_now()
   FROM generate_series(1, CAST($2 AS bigint)) n;
 
+-- name: ManyWorkspaces
+-- global: workspaces is a global table
+INSERT INTO workspaces (id, slug, name)
+SELECT ('00000000-0000-7000-9000-' || lpad(CAST(n AS text), 12, '0'))::uuid, 'many-' || n, 'Many' FROM generate_series(1, CAST($1 AS bigint)) n;
+
 -- name: PastEvents
 INSERT INTO events (workspace_id, kind, data, created_at) SELECT $1, 'memory.saved', '{}', lk_now() FROM generate_series(1, CAST($2 AS bigint));
 

@@ -20,6 +20,10 @@ UPDATE executions SET input = '"of a format of the future"' WHERE workspace_id =
 INSERT INTO execution_steps (workspace_id, execution_id, seq, step, kind, status, format, trust, body, created_at)
 VALUES ($1, $2, 900, 90, 'note', 'succeeded', 99, 'operator', '{}', lk_now());
 
+-- name: Served
+INSERT INTO executions (workspace_id, id, agent, surface, trace_id, subject, slot, status, created_at, updated_at, ended_at)
+VALUES ($1, $2, 'flowpilot', 'hb', 'hb_0mh8c1v2q_a7x2p1k9d4', 'heartbeat', $3, 'completed', lk_now(), lk_now(), lk_now());
+
 -- name: Settings
 -- global: workspaces is a global table
 UPDATE workspaces SET settings = $2 WHERE id = $1;

@@ -1,0 +1,160 @@
+package heartbeat_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
+)
+
+// handed is an invocation service that runs what it is handed, and fails for one
+// workspace.
+type handed struct {
+	*world
+	t     *testing.T
+	fails db.Workspace
+	stop  func(n int) // is told how many were handed on
+
+	mu      sync.Mutex
+	order   []db.Workspace
+	atOnce  int
+	most    int
+	waiting chan struct{} // is closed when a second one has come
+}
+
+func (h *handed) hand(ctx context.Context, t heartbeat.Tick) error {
+	h.mu.Lock()
+	h.order = append(h.order, t.Workspace)
+	n := len(h.order)
+	h.atOnce++
+	h.most = max(h.most, h.atOnce)
+	if h.atOnce == 2 && h.most == 2 {
+		close(h.waiting)
+	}
+	h.mu.Unlock()
+	if n == 1 { // the first one takes until another has begun
+		select {
+		case <-h.waiting:
+		case <-ctx.Done():
+		}
+	}
+	h.stop(n)
+	defer func() { h.mu.Lock(); h.atOnce--; h.mu.Unlock() }()
+	if t.Workspace == h.fails {
+		return errDied
+	}
+	slot := fmt.Sprintf("heartbeat:%s:%s", t.Workspace, t.Slot.UTC().Format("2006-01-02T15:04Z"))
+	if _, err := h.DB.Exec(context.WithoutCancel(ctx), t.Workspace, h.q.Served, ids(), slot); err != nil {
+		h.t.Error(err)
+	}
+	return nil
+}
+
+// TestATickReachesAThousandWorkspaces: several at once, and where its time is up the
+// next delivery goes on with those that it did not reach. A failure repeats its own
+// beat alone, and the next slot begins with it.
+func TestATickReachesAThousandWorkspaces(t *testing.T) {
+	for _, engine := range []string{dbtest.OnSQLite, dbtest.OnPostgres} {
+		t.Run(engine, func(t *testing.T) {
+			const all, cut = 1_000, 300
+			w := newWorld(t, alone(t, engine), idle(t))
+			must(w.DB.Exec(t.Context(), "", w.q.ManyWorkspaces, all-1))(t)
+			h := &handed{world: w, t: t, fails: "00000000-0000-7000-9000-000000000007", stop: func(int) {}, waiting: make(chan struct{})}
+			w.Fan = h.hand
+
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			h.stop = func(n int) {
+				if n == cut {
+					cancel()
+				}
+			}
+			r, err := w.Run(ctx, slot(1))
+			first := h.order
+			if err == nil || r.Outcome != heartbeat.Fanned || r.Left != all-len(first) || len(first) < cut || len(first) > cut+50 || h.most < 2 {
+				t.Fatalf("with little time %d were handed on, %d at once: %+v, %v", len(first), h.most, r, err)
+			}
+			h.order, h.stop = nil, func(int) {}
+			r, err = w.Run(t.Context(), slot(1))
+			if err == nil || r.Left != 0 || len(h.order) != all-len(first)+1 { // and the one that failed
+				t.Errorf("delivered again, %d were handed on: %+v, %v", len(h.order), r, err)
+			}
+			seen := map[db.Workspace]int{}
+			for _, ws := range append(first, h.order...) {
+				seen[ws]++
+			}
+			if len(seen) != all || seen[h.fails] != 2 {
+				t.Errorf("%d workspaces were reached, the one that fails %d times", len(seen), seen[h.fails])
+			}
+			h.order = nil
+			r, err = w.Run(t.Context(), slot(1)) // it is the only one left: it beats here
+			if err != nil || len(h.order) != 0 || r.Workspace != string(h.fails) || r.Outcome != heartbeat.Idle {
+				t.Errorf("delivered a third time: %v, %+v, %v", h.order, r, err)
+			}
+			if r, err = w.Run(t.Context(), slot(1)); err != nil || r.Outcome != heartbeat.Duplicate || len(h.order) != 0 {
+				t.Errorf("delivered a fourth time: %v, %+v, %v", h.order, r, err)
+			}
+
+			h.fails = "00000000-0000-7000-9000-000000000999"
+			for n := 2; n < 4; n++ {
+				h.order = nil
+				_, _ = w.Run(t.Context(), slot(n))
+			}
+			if at := index(h.order, h.fails); len(h.order) != all || at > 16 {
+				t.Errorf("of %d, the one that failed comes as the %dth", len(h.order), at)
+			}
+		})
+	}
+}
+
+func index(order []db.Workspace, of db.Workspace) int {
+	for i, ws := range order {
+		if ws == of {
+			return i
+		}
+	}
+	return len(order)
+}
+
+// TestABeatThatRunsIsNotHandedOnAgain: a tick that comes again leaves alone what is at
+// work for it.
+func TestABeatThatRunsIsNotHandedOnAgain(t *testing.T) {
+	for _, engine := range []string{dbtest.OnSQLite, dbtest.OnPostgres} {
+		t.Run(engine, func(t *testing.T) {
+			k, _ := mortal(1)
+			w := newWorld(t, alone(t, engine), pilot(risky), k)
+			there := *w
+			there.Workspace = dbtest.NewWorkspace(t, w.DB)
+			w.plan(t, w.addObjective(t, "x", 5), "one", "two")
+			w.dies(t, slot(1))
+			there.beat(t, slot(1))
+			held := w.acquire(t, "heartbeat")
+			if r, err := w.Run(t.Context(), slot(1)); err != nil || r.Outcome != heartbeat.Duplicate {
+				t.Errorf("while it runs: %+v, %v", r, err)
+			}
+			w.release(t, held)
+			if r, err := w.Run(t.Context(), slot(1)); err != nil || r.Workspace != string(w.Workspace) || r.Outcome != heartbeat.Completed {
+				t.Errorf("when it was cut off: %+v, %v", r, err)
+			}
+		})
+	}
+}
+
+// TestAPanicOfOneWorkspacesBeatIsItsError: the others beat.
+func TestAPanicOfOneWorkspacesBeatIsItsError(t *testing.T) {
+	w := newWorld(t, alone(t, dbtest.OnSQLite), pilot(obedient))
+	there := *w
+	there.Workspace = dbtest.NewWorkspace(t, w.DB)
+	there.set(t, `{}`)
+	w.plan(t, w.addObjective(t, "x", 5), "one")
+	w.think(pilot(nil)) // a model that is none
+	r, err := w.Run(t.Context(), slot(1))
+	if err == nil || len(r.Workspaces) != 2 {
+		t.Errorf("it is %+v, %v", r, err)
+	}
+	there.mustBeFree(t)
+}

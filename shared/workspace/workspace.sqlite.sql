@@ -1,0 +1,29 @@
+-- why: row-level security shows one workspace; only a function of the owner's looks into all.
+
+-- name: Unserved
+-- global: the schedule's tick serves every workspace
+SELECT w.id
+  FROM workspaces w
+  LEFT JOIN executions n ON n.workspace_id = w.id AND n.surface = $1 AND n.slot =
+       (SELECT max(e.slot) FROM executions e WHERE e.workspace_id = w.id AND e.surface = $1 AND e.slot IS NOT NULL)
+ WHERE $4 IS NULL OR n.slot IS NULL OR n.slot < $2 || w.id || ':' || $4
+    OR n.slot = $2 || w.id || ':' || $4 AND n.status = 'running'
+       AND NOT EXISTS (SELECT 1 FROM agent_locks l
+                        WHERE l.workspace_id = w.id AND l.lane = $3 AND l.token IS NOT NULL AND l.expires_at > (SELECT lk_now()))
+ ORDER BY substr(n.slot, -17) NULLS FIRST, w.id
+ LIMIT $5;
+
+-- name: Due
+-- global: whoever tends looks into every workspace
+SELECT w.id
+  FROM workspaces w
+ WHERE EXISTS (SELECT 1 FROM outbox o WHERE o.workspace_id = w.id AND o.status IN ('ready', 'sending') AND o.due_at <= (SELECT lk_now()))
+    OR EXISTS (SELECT 1 FROM outbox o WHERE o.workspace_id = w.id AND o.status = 'queued')
+    OR EXISTS (SELECT 1 FROM threads t WHERE t.workspace_id = w.id AND t.active_execution_id IS NOT NULL)
+    OR EXISTS (SELECT 1 FROM approvals a WHERE a.workspace_id = w.id AND a.status = 'pending' AND a.expires_at <= (SELECT lk_now()))
+    OR EXISTS (SELECT 1 FROM executions e WHERE e.workspace_id = w.id AND e.subject IS NULL AND e.status = 'parked')
+    OR EXISTS (SELECT 1 FROM executions e
+                WHERE e.workspace_id = w.id AND e.subject IS NULL AND e.status IN ('running', 'waiting', 'parked')
+                  AND e.updated_at < lk_plus((SELECT lk_now()), e.timeout_seconds * -1000))
+ ORDER BY w.id
+ LIMIT $1;
