@@ -39,6 +39,9 @@ type demoWorkspace struct {
 		Cron     string          `json:"cron"`
 		TimeZone string          `json:"time_zone"`
 		Event    string          `json:"event"`
+		// Failures is how often its skill has failed already: it is due at once, and one
+		// more failure and self-healing disables the skill.
+		Failures int `json:"failures"`
 	} `json:"automations"`
 	Memories []struct {
 		Category   string `json:"category"`
@@ -133,7 +136,8 @@ func seedRest(ctx context.Context, core *Core, content demoWorkspace) error {
 	skills, err2 := skill.NewRegistry(core.DB, core.IDs, none, map[skill.Kind]skill.Factory{skill.HTTP: unused})
 	automations, err3 := automation.New(core.DB, core.IDs)
 	memories, err4 := memory.New(core.DB, core.IDs)
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
+	log, err5 := activity.New(core.DB, core.IDs)
+	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
 		return err
 	}
 	add := func(fn func(context.Context, *db.Tx) error) error {
@@ -154,9 +158,20 @@ func seedRest(ctx context.Context, core *Core, content demoWorkspace) error {
 	}
 	for _, a := range content.Automations {
 		errs = append(errs, add(func(ctx context.Context, tx *db.Tx) error {
-			_, err := automations.Create(ctx, tx, automation.Automation{
+			made := automation.Automation{
 				Name: a.Name, Skill: a.Skill, Input: a.Input, Cron: a.Cron, TimeZone: a.TimeZone, Event: a.Event, Enabled: true, CreatedBy: "demo",
-			})
+			}
+			if a.Failures > 0 {
+				now := core.Clock()
+				made.NextRunAt = &now
+			}
+			_, err := automations.Create(ctx, tx, made)
+			for range a.Failures {
+				log.Record(ctx, tx.Later(), activity.Entry{
+					Agent: activity.Operator, Surface: trace.Heartbeat, Skill: a.Skill, Status: activity.Error, Input: a.Input,
+					Output: skill.ErrorOutput(skill.Theirs), Error: "Demo: the shop did not answer.",
+				})
+			}
 			return err
 		}))
 	}

@@ -12,10 +12,12 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
-// Create makes an automation and answers it as it stands then. Errors:
-// [invalid.Error], [ErrTaken], [ErrFull].
+// Create makes an automation and answers it as it stands then. NextRunAt, where it is
+// given, takes the place of the schedule's first time. Errors: [invalid.Error],
+// [ErrTaken], [ErrFull].
 func (s *Store) Create(ctx context.Context, tx Tx, a Automation) (Automation, error) {
 	var rows int
+	a.due = a.NextRunAt
 	a.now = time.Now() // the schedule is worked out below, by the database's clock
 	if err := a.check(); err != nil {
 		return Automation{}, err

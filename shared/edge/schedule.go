@@ -41,6 +41,7 @@ const (
 // DecodeTick reads an event of the heartbeat:
 //
 //	{"source": "lanekeeper.schedule", "slot": "2026-11-20T10:30:00Z"}      EventBridge Scheduler, as the template sets it up
+//	{"source": "aws.scheduler", "detail-type": "Scheduled Event", "time": …}  EventBridge Scheduler without an Input
 //	{"source": "aws.events", "detail-type": "Scheduled Event", "time": …}  a rule of EventBridge
 //	{"workspace": "…", "slot": "…"}                                        the heartbeat's own fan-out
 //	{"by": "hand"}, {}                                                     a person, who may name a workspace, and ask for "full": true
@@ -61,10 +62,10 @@ func DecodeTick(payload []byte) (heartbeat.Tick, error) {
 		e.ours(&t)
 	case scheduleSource:
 		t.Slot = e.slot("slot", true)
-	case "aws.events":
+	case "aws.events", "aws.scheduler":
 		e.rule(&t)
 	default:
-		e.fail("source", "is unknown: "+scheduleSource+" and aws.events are known")
+		e.fail("source", "is unknown: "+scheduleSource+", aws.scheduler and aws.events are known")
 	}
 	if err := e.rest(); err != nil {
 		return heartbeat.Tick{}, err
@@ -87,7 +88,8 @@ func (e *event) ours(t *heartbeat.Tick) {
 	}
 }
 
-// rule reads an event of a rule of EventBridge.
+// rule reads an event of a rule of EventBridge, or what its Scheduler sends where a
+// schedule says nothing else.
 func (e *event) rule(t *heartbeat.Tick) {
 	if e.text("detail-type") != "Scheduled Event" {
 		e.fail("detail-type", "is not Scheduled Event")

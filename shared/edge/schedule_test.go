@@ -21,6 +21,7 @@ func TestDecodeShippedEvents(t *testing.T) {
 		"02_fanout":                  {Workspace: workspace.Default, Slot: at(11, 0)},
 		"03_classic_scheduled_event": {Slot: at(11, 30)},
 		"04_by_hand":                 {},
+		"05_scheduler_default":       {Slot: at(12, 0)},
 	}
 	cases := events.For("heartbeat")
 	if len(cases) != len(want) {
@@ -89,6 +90,7 @@ func TestDecodeTickRefuses(t *testing.T) {
 		`{"source":"lanekeeper.schedule"}`:                                                                 "slot",
 		`{"source":"lanekeeper.schedule","slot":"<aws.scheduler.scheduled-time>"}`:                         "slot",
 		`{"source":"lanekeeper.schedule","slot":"2026-01-05T10:30:00Z","workspace":"x"}`:                   "workspace",
+		`{"source":"aws.scheduler","detail-type":"Scheduled Event","detail":"{}"}`:                         "time",
 		`{"source":"aws.events","time":"2026-01-05T10:30:00Z"}`:                                            "detail-type",
 		`{"source":"aws.events","detail-type":"Scheduled Event"}`:                                          "time",
 		`{"source":"aws.events","detail-type":"Scheduled Event","time":"2026-01-05T10:30:00Z","slot":"x"}`: "slot",

@@ -190,23 +190,14 @@ func (s *Store) Unfinished(b *db.Batch, subject lane.Name) *[]Execution {
 	return found
 }
 
-// UnfinishedIn reads the execution that works, or worked when it was killed, on
-// subject in a transaction that proves its lane.
-func (s *Store) UnfinishedIn(ctx context.Context, tx lane.Tx, subject lane.Name) (found []Execution, err error) {
-	if err := tx.Each(ctx, collect(&found), s.q.Unfinished, subject); err != nil {
-		return nil, fmt.Errorf("read the unfinished execution on %s: %w", subject, err)
-	}
-	return found, nil
-}
-
 // maxOpen is the most unfinished executions that one look lists.
 const maxOpen = 500
 
-// Open adds a look for the 500 oldest unfinished executions of a surface that have a
-// subject; the one on a certain subject is found by [Store.Unfinished].
-func (s *Store) Open(b *db.Batch, surface trace.Surface) *[]Execution {
+// Open adds a look for the unfinished executions of a surface that have a subject: the
+// one on first, where there is one, then the oldest; 500 at most.
+func (s *Store) Open(b *db.Batch, surface trace.Surface, first lane.Name) *[]Execution {
 	found := new([]Execution)
-	b.Each(collect(found), s.q.Open, surface, maxOpen)
+	b.Each(collect(found), s.q.Open, surface, maxOpen, first)
 	return found
 }
 

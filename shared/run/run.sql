@@ -47,7 +47,7 @@ SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, 
        created_at, updated_at, ended_at
   FROM executions
  WHERE workspace_id = $1 AND surface = $2 AND subject IS NOT NULL AND status IN ('running', 'waiting', 'parked')
- ORDER BY created_at, id
+ ORDER BY CASE subject WHEN $4 THEN 0 ELSE 1 END, created_at, id
  LIMIT $3;
 
 -- name: OfTrace

@@ -24,6 +24,7 @@ type handed struct {
 	atOnce  int
 	most    int
 	waiting chan struct{} // is closed when a second one has come
+	two     sync.Once
 }
 
 func (h *handed) hand(ctx context.Context, t heartbeat.Tick) error {
@@ -32,8 +33,8 @@ func (h *handed) hand(ctx context.Context, t heartbeat.Tick) error {
 	n := len(h.order)
 	h.atOnce++
 	h.most = max(h.most, h.atOnce)
-	if h.atOnce == 2 && h.most == 2 {
-		close(h.waiting)
+	if h.atOnce == 2 {
+		h.two.Do(func() { close(h.waiting) })
 	}
 	h.mu.Unlock()
 	if n == 1 { // the first one takes until another has begun

@@ -253,7 +253,7 @@ func (b *beat) enter(ctx context.Context, until time.Time) (look, error) {
 			operate:    b.Lanes.PeekIn(batch, lane.Operate),
 			settings:   b.Workspaces.Settings(batch),
 			due:        b.Objectives.Due(batch, maxDue),
-			open:       b.Runs.Open(batch, trace.Heartbeat),
+			open:       b.Runs.Open(batch, trace.Heartbeat, lane.Heartbeat),
 			unsent:     b.Outbox.Due(batch, b.Sender.Topics()...),
 			stale:      b.Threads.Due(batch),
 			unanswered: b.Approvals.Pending(batch),
@@ -334,11 +334,10 @@ func (b *beat) execution() run.Execution {
 // in this one.
 func (b *beat) begin(ctx context.Context) error {
 	err := b.Lanes.InHold(ctx, b.hold, func(ctx context.Context, tx lane.Tx) error {
-		own, err := b.Runs.UnfinishedIn(ctx, tx, lane.Heartbeat)
-		if err != nil {
-			return err
-		}
-		for _, old := range own {
+		for _, old := range *b.look.open {
+			if old.Subject != lane.Heartbeat {
+				continue // a piece of work: it is for the phases
+			}
 			if old.Slot != "" && old.Slot == b.report.Slot {
 				b.exec = old
 				return b.Runs.Resume(ctx, tx, &b.exec)

@@ -69,51 +69,69 @@ func TestCapsParkTheBeat(t *testing.T) {
 	})
 }
 
-// inTime runs a tick under a deadline, in fresh workspaces and with more and more
-// time, until it came as far as the test wants before the time was up.
-func (w *world) inTime(t *testing.T, prepare func(), reached func() bool) heartbeat.Report {
-	t.Helper()
-	const kept = 2 * time.Second // for the last writes
-	for left := 250 * time.Millisecond; left < time.Minute; left *= 2 {
-		w.Workspace = dbtest.NewWorkspace(t, w.DB)
-		prepare()
-		ctx, cancel := context.WithTimeout(t.Context(), kept+left)
-		tick := slot(1)
-		tick.Workspace = w.Workspace
-		r, err := w.Run(ctx, tick)
-		late := ctx.Err()
-		cancel()
-		if !reached() {
-			continue
-		}
-		if err != nil || late != nil || r.Outcome != heartbeat.Parked || r.Reason != "the time was up" {
-			t.Errorf("it is %+v, %v (%v)", r, err, late)
-		}
-		w.mustBeFree(t)
-		return r
+// invocation is the context of one whose time is up when the test says so, an hour
+// away by its deadline.
+type invocation struct {
+	context.Context
+	deadline time.Time
+	over     chan struct{}
+}
+
+func newInvocation(t testing.TB) *invocation {
+	return &invocation{t.Context(), time.Now().Add(time.Hour), make(chan struct{})}
+}
+
+func (i *invocation) Deadline() (time.Time, bool) { return i.deadline, true }
+func (i *invocation) Done() <-chan struct{}       { return i.over }
+
+func (i *invocation) Err() error {
+	select {
+	case <-i.over:
+		return context.DeadlineExceeded
+	default:
+		return nil
 	}
-	t.Fatal("a minute is not enough")
-	return heartbeat.Report{}
+}
+
+// end has the time be up, and waits until whoever works under ctx learns so. What works
+// has less time than the invocation, so that something is left for the last writes.
+func (i *invocation) end(t testing.TB, ctx context.Context) {
+	t.Helper()
+	if d, ok := ctx.Deadline(); !ok || i.deadline.Sub(d) < 6*time.Minute-time.Second {
+		t.Errorf("the work may go on until %s, the invocation until %s", d, i.deadline)
+	}
+	close(i.over)
+	<-ctx.Done()
+}
+
+// parksIn runs a tick in an invocation whose time is up on the way.
+func (w *world) parksIn(t *testing.T, i *invocation) heartbeat.Report {
+	t.Helper()
+	tick := slot(1)
+	tick.Workspace = w.Workspace
+	r, err := w.Run(i, tick)
+	if err != nil || i.Err() == nil || r.Outcome != heartbeat.Parked || r.Reason != "the time was up" {
+		t.Errorf("it is %+v, %v (%v)", r, err, i.Err())
+	}
+	w.mustBeFree(t)
+	return r
 }
 
 // TestABeatParksAtItsDeadlineAndTheNextGoesOn: the model hangs until the time of
 // the invocation is nearly up.
 func TestABeatParksAtItsDeadlineAndTheNextGoesOn(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
-		hung := false
+		invoked := newInvocation(t)
 		w := newWorld(t, e, pilot(func(ctx context.Context, tk task) (llmtest.Step, error) {
 			if tk.Answers == 1 {
-				hung = true
-				<-ctx.Done()
+				invoked.end(t, ctx)
 				return nil, llm.Interrupted(ctx, "pilot")
 			}
 			return llmtest.Call("query_activity", `{}`), nil
 		}))
-		var id string
-		r := w.inTime(t, func() {
-			id = w.plan(t, w.addObjective(t, "x", 9), "one", "two")
-			w.plan(t, w.addObjective(t, "y", 1), "one")
-		}, func() bool { return hung })
+		id := w.plan(t, w.addObjective(t, "x", 9), "one", "two")
+		w.plan(t, w.addObjective(t, "y", 1), "one")
+		r := w.parksIn(t, invoked)
 		piece := w.the(t, lane.Objective(id))
 		if r.Left != 2 || piece.Status != run.Parked || len(w.journal(t, piece.ID)) != 3 {
 			t.Errorf("%d are left, the piece is %+v", r.Left, piece)
@@ -149,19 +167,21 @@ func TestABeatParksAtItsDeadlineAndTheNextGoesOn(t *testing.T) {
 // the next beat.
 func TestAHangingSkillDoesNotOutliveTheDeadline(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
+		invoked := newInvocation(t)
 		hang, ran := mortal(0)
 		inner := hang.Run
 		hang.Run = func(ctx context.Context, tx lane.Tx, c skill.Call) (any, error) {
 			value, err := inner(ctx, tx, c)
 			if *ran == 1 {
+				close(invoked.over)
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}
 			return value, err
 		}
 		w := newWorld(t, e, pilot(risky), hang)
-		var id string
-		w.inTime(t, func() { id = w.plan(t, w.addObjective(t, "x", 9), "one", "two") }, func() bool { return *ran == 1 })
+		id := w.plan(t, w.addObjective(t, "x", 9), "one", "two")
+		w.parksIn(t, invoked)
 		if r := w.beat(t, slot(2)); r.Outcome != heartbeat.Completed || w.objective(t, id).Plan[0].Status != objective.Done || *ran != 2 {
 			t.Errorf("the next is %+v after %d runs", r, *ran)
 		}
