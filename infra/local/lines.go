@@ -113,6 +113,9 @@ var lines = map[string]func(event) line{
 	"conversation compacted": func(e event) line {
 		return detail(dim, fmt.Sprintf("conversation compacted: %s messages became notes", e.text("messages")))
 	},
+	"results cut": func(e event) line {
+		return detail(dim, fmt.Sprintf("results cut to %s each: the model's window is full", count(e.number("tokens_each"), "token")))
+	},
 	"conversation not compacted: no summary came": func(event) line {
 		return detail(yellow, "conversation not compacted: the model gave no summary")
 	},
