@@ -71,14 +71,16 @@ func (a *Agent) Door(adminToken string, secure bool, others ...auth.Verifier) (*
 
 // sessionKey is what sessions are signed with: random, kept sealed in the default workspace.
 // On Lambda without a key of KMS nothing can be sealed: there it is derived from what may
-// sign people in anyway, and where nothing may, there are no sessions.
+// sign people in anyway, and where nothing may, there are no sessions. A command beside such
+// functions, which has their database and their secrets in its environment, has their key.
 func (a *Agent) sessionKey(ctx context.Context) ([]byte, error) {
 	cfg := a.core.Config
-	if !cfg.OnLambda() || cfg.KMSKeyID != "" {
+	derived := cfg.KMSKeyID == "" && (cfg.OnLambda() || cfg.OnPostgres() && cfg.AdminToken+cfg.JWTSecret != "")
+	if !derived {
 		return a.Secrets.Key(ctx, workspace.Default, "session")
 	}
 	if cfg.AdminToken == "" && cfg.JWTSecret == "" {
-		return nil, fmt.Errorf("KMS_KEY_ID is missing: %w", secret.ErrNoKey)
+		return nil, fmt.Errorf("KMS_KEY_ID is missing: %w: %w", auth.ErrNoSessions, secret.ErrNoKey)
 	}
 	return hkdf.Key(sha256.New, []byte(cfg.AdminToken), []byte(cfg.JWTSecret), "lanekeeper sessions", sha256.Size)
 }

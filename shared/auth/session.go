@@ -16,6 +16,9 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
+// ErrNoSessions says that there is nothing to sign sessions with.
+var ErrNoSessions = errors.New("there is nothing to sign sessions with")
+
 const (
 	sessionType = "lk-session+jwt"       // of a person's session
 	localType   = "lk-local-session+jwt" // of the local admin's
@@ -199,6 +202,9 @@ func (s *Sessions) read(ctx context.Context, value string) (kind Kind, c session
 		return "", c, ErrInvalid
 	}
 	keys, err := s.derived(ctx)
+	if errors.Is(err, ErrNoSessions) {
+		return "", c, ErrInvalid
+	}
 	if err != nil {
 		return "", c, err
 	}

@@ -41,7 +41,9 @@ func (e *KeyFileError) Is(target error) bool { return target == ErrNoKey }
 const (
 	keyFileHead  = "# Lanekeeper's keys: lose this file and every secret is lost. The last key is in use.\n"
 	keyFileLabel = "lanekeeper key file"
-	maxKeyFile   = 1 << 20
+	// fileKeyPrefix begins the ids of keys that stand in a file.
+	fileKeyPrefix = "file-"
+	maxKeyFile    = 1 << 20
 )
 
 // fileKey is a line of the file.
@@ -54,7 +56,7 @@ type fileKey struct {
 // a line was altered.
 func newFileKey(key []byte) fileKey {
 	sum := sha256.Sum256(append([]byte("lanekeeper key id\x00"), key...))
-	return fileKey{"file-" + hex.EncodeToString(sum[:8]), key}
+	return fileKey{fileKeyPrefix + hex.EncodeToString(sum[:8]), key}
 }
 
 func randomFileKey() fileKey {

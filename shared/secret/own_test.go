@@ -2,8 +2,11 @@ package secret_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"io/fs"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -69,30 +72,71 @@ func TestAKeyOfOursIsOneForAll(t *testing.T) {
 	})
 }
 
-// What can't be opened any more is of no use to anybody: it is made anew.
-func TestAKeyWhoseOwnKeyIsLostIsMadeAnew(t *testing.T) {
+// A key that can't be opened stays as it is: another process may open it.
+func TestAKeyThatCannotBeOpenedStays(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		old, err := w.Key(t.Context(), w.Workspace, "session")
 		if err != nil {
 			t.Fatal(err)
 		}
-		elsewhere, err := secret.New(w.DB, secret.NewKeyFile(filepath.Join(t.TempDir(), "key")))
+		for what, keeper := range map[string]secret.Keeper{
+			"another key file": secret.NewKeyFile(filepath.Join(t.TempDir(), "key")), "no keeper": nil,
+		} {
+			elsewhere, err := secret.New(w.DB, keeper)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := elsewhere.Key(t.Context(), w.Workspace, "session"); !errors.Is(err, secret.ErrNoKey) {
+				t.Errorf("with %s: %v, want %v", what, err, secret.ErrNoKey)
+			}
+		}
+		if again, err := w.Key(t.Context(), w.Workspace, "session"); err != nil || !bytes.Equal(again, old) {
+			t.Errorf("afterwards it is the same: %t, %v", bytes.Equal(again, old), err)
+		}
+	})
+}
+
+// service is a key service whose keys are in a file.
+type service struct{ *secret.KeyFile }
+
+func (s service) Current(ctx context.Context) (string, error) {
+	id, err := s.KeyFile.Current(ctx)
+	if errors.Is(err, fs.ErrNotExist) {
+		id, err = "file-none", nil
+	}
+	return strings.Replace(id, "file-", "service-", 1), err
+}
+
+func (s service) Wrap(ctx context.Context, dataKey []byte, at secret.Place) (string, []byte, error) {
+	id, wrapped, err := s.KeyFile.Wrap(ctx, dataKey, at)
+	return strings.Replace(id, "file-", "service-", 1), wrapped, err
+}
+
+func (s service) Unwrap(ctx context.Context, keyID string, wrapped []byte, at secret.Place) ([]byte, error) {
+	return s.KeyFile.Unwrap(ctx, strings.Replace(keyID, "service-", "file-", 1), wrapped, at)
+}
+
+// A command that is run with a key file beside functions whose keys are in a key service
+// does not keep them from their own.
+func TestAKeyServiceOutranksAKeyFile(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		ofFile, err := w.Key(t.Context(), w.Workspace, "session")
 		if err != nil {
 			t.Fatal(err)
 		}
-		fresh, err := elsewhere.Key(t.Context(), w.Workspace, "session")
-		if err != nil || bytes.Equal(fresh, old) {
-			t.Errorf("the same %t, %v", bytes.Equal(fresh, old), err)
-		}
-		if again, err := elsewhere.Key(t.Context(), w.Workspace, "session"); err != nil || !bytes.Equal(again, fresh) {
-			t.Errorf("the next time: %v", err)
-		}
-		sealless, err := secret.New(w.DB, nil)
+		functions, err := secret.New(w.DB, service{secret.NewKeyFile(filepath.Join(t.TempDir(), "key"))})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := sealless.Key(t.Context(), w.Workspace, "session"); !errors.Is(err, secret.ErrNoKey) {
-			t.Errorf("without a keeper: %v", err)
+		theirs, err := functions.Key(t.Context(), w.Workspace, "session")
+		if err != nil || bytes.Equal(theirs, ofFile) {
+			t.Fatalf("the functions' key is that of the file: %t, %v", bytes.Equal(theirs, ofFile), err)
+		}
+		if _, err := w.Key(t.Context(), w.Workspace, "session"); !errors.Is(err, secret.ErrNoKey) {
+			t.Errorf("with the key file again: %v, want %v", err, secret.ErrNoKey)
+		}
+		if again, err := functions.Key(t.Context(), w.Workspace, "session"); err != nil || !bytes.Equal(again, theirs) {
+			t.Errorf("the functions' key is the same: %t, %v", bytes.Equal(again, theirs), err)
 		}
 	})
 }
