@@ -156,7 +156,6 @@ const (
 // for anew at each try.
 func (s *Store) Take(ctx context.Context, r Request, wait Wait, reads func(*db.Batch)) (*Hold, error) {
 	until := time.Now().Add(wait.Limit)
-	var marked int64
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		h, err := s.acquire(ctx, r, reads)
 		busy, isBusy := errors.AsType[*BusyError](err)
@@ -167,8 +166,8 @@ func (s *Store) Take(ctx context.Context, r Request, wait Wait, reads func(*db.B
 		if left <= 0 {
 			return nil, err
 		}
-		if marked != busy.Fence && s.mark(ctx, r, busy.Info, left) {
-			marked = busy.Fence
+		if busy.WantedAt == nil { // also where an earlier mark has missed, for a transaction worked under the hold
+			s.mark(ctx, r, busy.Info, left)
 		}
 		jittered := pause/2 + rand.N(pause/2+1) //nolint:gosec // spreads retries, keeps no secret
 		timer := time.NewTimer(min(jittered, left))
@@ -183,8 +182,8 @@ func (s *Store) Take(ctx context.Context, r Request, wait Wait, reads func(*db.B
 
 // mark tells the holder of a lane that somebody waits, within what is left of the wait.
 // One that fails is none: the next try to acquire tells what is wrong.
-func (s *Store) mark(ctx context.Context, r Request, present Info, left time.Duration) bool {
+func (s *Store) mark(ctx context.Context, r Request, present Info, left time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
-	return s.Want(ctx, r.Workspace, present, string(r.Holder)) == nil
+	_ = s.Want(ctx, r.Workspace, present, string(r.Holder))
 }

@@ -42,8 +42,12 @@ func (s *Store) settle(ctx context.Context, requests []Request, send func() erro
 		if ctx.Err() != nil {
 			break
 		}
-		if err = send(); !errors.Is(err, db.ErrUncertain) && !errors.Is(err, db.ErrUnavailable) {
+		err = send()
+		if _, busy := errors.AsType[*BusyError](err); busy || err == nil {
 			return err
+		}
+		if !errors.Is(err, db.ErrUncertain) && !errors.Is(err, db.ErrUnavailable) {
+			break // the first request may still have taken the lane
 		}
 		pause *= 2
 	}
@@ -52,7 +56,7 @@ func (s *Store) settle(ctx context.Context, requests []Request, send func() erro
 	for _, r := range made {
 		rerr := s.Release(clean, &Hold{Lane: r.Lane, Workspace: r.Workspace, Token: r.Token})
 		if rerr != nil && !errors.Is(rerr, ErrLost) {
-			return errors.Join(err, rerr)
+			err = errors.Join(err, rerr)
 		}
 	}
 	return err

@@ -62,7 +62,6 @@ func (s *turn) follow(ctx context.Context) error {
 // that it does not, how many turns come before it, and may end that. busy is who has the
 // lane when the context ends.
 func (s *turn) stand(ctx context.Context, waits func(ahead int, busy *lane.BusyError) error) (busy *lane.BusyError, err error) {
-	var asked bool
 	for wait := firstPause; ; wait = min(2*wait, longestPause) {
 		ahead, busy, err := s.next(ctx)
 		if busy == nil {
@@ -71,8 +70,7 @@ func (s *turn) stand(ctx context.Context, waits func(ahead int, busy *lane.BusyE
 		if err := waits(ahead, busy); err != nil {
 			return nil, err
 		}
-		if ahead == 0 && !asked {
-			asked = true // who holds it, and is no turn, learns so at its next step
+		if ahead == 0 && busy.WantedAt == nil { // whoever holds it, and is no turn, learns so at its next step
 			if err := s.Lanes.Want(ctx, s.ws, busy.Info, string(s.hold.Holder)); err != nil {
 				return nil, err
 			}
