@@ -37,8 +37,11 @@ func (s *facts) beyond(retries int) string {
 func (s *facts) cut() bool { return s.ending == llm.StopMaxTokens || s.ending == llm.StopRefusal }
 
 // saysNothing reports whether an answer without calls is none: it ends in silence, or
-// announces a call and has none.
+// announces a call and has none. While calls wait for a person there is nothing to say.
 func (s *facts) saysNothing() bool {
+	if len(s.waits) > 0 {
+		return false
+	}
 	silent := strings.TrimSpace(s.messages[len(s.messages)-1].Text) == ""
 	return s.ending == llm.StopToolUse || silent && !s.cut() && s.ending != llm.StopOther
 }

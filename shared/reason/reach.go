@@ -115,8 +115,11 @@ func failed(err error) reached {
 }
 
 // LastWrite is a context in which what has happened is recorded: it outlives ctx by some
-// seconds, whenever that ends. It must be cancelled.
+// seconds, whenever that ends or has ended. It must be cancelled.
 func LastWrite(ctx context.Context) (context.Context, context.CancelFunc) {
+	if ctx.Err() != nil {
+		return context.WithTimeout(context.WithoutCancel(ctx), lastWriteLimit)
+	}
 	last, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	if deadline, ok := ctx.Deadline(); ok {
 		last, cancel = context.WithDeadline(context.WithoutCancel(ctx), deadline.Add(lastWriteLimit))
