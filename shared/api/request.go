@@ -44,7 +44,7 @@ func (s *server) traceOf(r *http.Request) trace.ID {
 	return s.Traces.New(trace.Operate)
 }
 
-var wrongHost = refusal(http.StatusForbidden, "wrong_host", "the Host header names another machine than this one, on which the request arrived")
+var wrongHost = refusal(http.StatusForbidden, "wrong_host", "the Host header names another machine than this one, on which the request arrived: use 127.0.0.1 or localhost, and let a proxy on this machine send that as Host")
 
 // rebound reports whether a request that arrived on loopback names another machine: a page
 // elsewhere has had its own name lead here, so as to count as a page of ours.
@@ -57,9 +57,9 @@ func rebound(r *http.Request) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
-	host = strings.ToLower(strings.Trim(host, "[]"))
+	host = strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
 	ip := net.ParseIP(host)
-	return host != "localhost" && !strings.HasSuffix(host, ".localhost") && (ip == nil || !ip.IsLoopback())
+	return host != "" && host != "localhost" && !strings.HasSuffix(host, ".localhost") && (ip == nil || !ip.IsLoopback())
 }
 
 // clean reports whether a path needs no tidying.

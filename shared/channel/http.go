@@ -42,6 +42,8 @@ type posted struct {
 const (
 	maxPosted = 2 << 20  // bytes
 	maxAnswer = 64 << 10 // bytes of an answer that are read
+	// answerTime is how long they are read, from the answer's status on.
+	answerTime = time.Second
 )
 
 // Name is "http".
@@ -80,7 +82,10 @@ func (h *HTTP) Send(ctx context.Context, m Message) error {
 		return unanswered(err, false) // again, under the same id
 	}
 	defer resp.Body.Close()
-	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer) // else the connection is reset and can't be used again
+	// Unread, the connection is reset and can't be used again; but nobody waits long for it.
+	enough := time.AfterFunc(answerTime, func() { _ = resp.Body.Close() })
+	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer)
+	enough.Stop()
 	switch {
 	case resp.StatusCode >= 200 && resp.StatusCode <= 299:
 		return nil

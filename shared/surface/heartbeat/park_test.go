@@ -95,7 +95,7 @@ func (i *invocation) Err() error {
 
 // end has the time be up, and waits until whoever works under ctx learns so. What works
 // has less time than the invocation, so that something is left for the last writes.
-func (i *invocation) end(t testing.TB, ctx context.Context) {
+func (i *invocation) end(ctx context.Context, t testing.TB) {
 	t.Helper()
 	if d, ok := ctx.Deadline(); !ok || i.deadline.Sub(d) < 6*time.Minute-time.Second {
 		t.Errorf("the work may go on until %s, the invocation until %s", d, i.deadline)
@@ -124,7 +124,7 @@ func TestABeatParksAtItsDeadlineAndTheNextGoesOn(t *testing.T) {
 		invoked := newInvocation(t)
 		w := newWorld(t, e, pilot(func(ctx context.Context, tk task) (llmtest.Step, error) {
 			if tk.Answers == 1 {
-				invoked.end(t, ctx)
+				invoked.end(ctx, t)
 				return nil, llm.Interrupted(ctx, "pilot")
 			}
 			return llmtest.Call("query_activity", `{}`), nil

@@ -134,5 +134,11 @@ func (o *Operate) goOn(ctx context.Context, e run.Execution, hold *lane.Hold) (r
 	if err != nil {
 		return "", err
 	}
-	return out.Status, o.close(ctx, job, out)
+	if err := o.close(ctx, job, out); err != nil {
+		return "", err
+	}
+	if out.Halted { // tried again later: what halts it does not end at once
+		return out.Status, fmt.Errorf("execution %s is halted: %s", e.ID, out.Reason)
+	}
+	return out.Status, nil
 }
