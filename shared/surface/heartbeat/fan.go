@@ -39,6 +39,8 @@ func (h *Heartbeat) Run(ctx context.Context, t Tick) (Report, error) {
 	switch {
 	case err != nil:
 		return Report{}, err
+	case len(due) == 0 && t.Slot.IsZero(): // there is no workspace
+		return Report{Outcome: Fanned, Phases: []Phase{}, Workspaces: []Report{}}, nil
 	case len(due) == 0:
 		return Report{Outcome: Duplicate, Reason: alreadyRun, Slot: slotTime(t), Phases: []Phase{}}, nil
 	case len(due) == 1:
