@@ -416,7 +416,7 @@ func TestPagesElsewhereAreKeptOut(t *testing.T) {
 	}
 	for host, want := range map[string]int{
 		"localhost:8080": 200, "127.0.0.1": 200, "[::1]:8080": 200, "app.localhost": 200, "LOCALHOST": 200, "localhost.": 200,
-		"": 200, // of a probe that speaks HTTP/1.0: every browser sends one
+		"":             200, // of a probe that speaks HTTP/1.0: every browser sends one
 		"evil.example": 403, "evil.example:8080": 403, "127.0.0.1.evil.example": 403, "10.0.0.7": 403,
 	} {
 		for path, token := range map[string]string{"/api/v1/me": owner, "/sign-in": ""} {
