@@ -441,7 +441,7 @@ func TestSilenceOpensACircuit(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		f := provider("first", hang)
 		store := newStore(t, e.DB)
-		w := chain(t, func(c *resilient.Config) { c.Circuits, c.Silence = store, time.Millisecond }, resilient.Provider{Model: f})
+		w := chain(t, func(c *resilient.Config) { c.Circuits, c.Silence = store, 250*time.Millisecond }, resilient.Provider{Model: f})
 		m := w.For(e.Workspace)
 		for range 2 {
 			if _, err := m.Generate(t.Context(), request, nil); llm.ClassOf(err) != llm.ClassTimeout {
