@@ -38,7 +38,8 @@ var tour = []struct {
 	{"json 'localhost:8080/api/v1/lanes/operate/acquire'", []string{`"token":"`, "skipped: a person works in operate", "operate", "me", "Lane operate is free"}},
 	{"bin/lanekeeper ask", []string{"I saved it to memory: the shop is red", `"status":"completed"`, "event: delta", "event: done"}},
 	{"EXECUTION=", []string{"event: step", "save_memory", "event: done"}},
-	{"THREAD=", []string{`"queued":false`, `"queued":true`, `"position":1`, `"held": true`, `"status":"completed"`, "Which documents do you have?", "See you on Monday."}},
+	{"THREAD=", []string{`"queued":false`, `"queued":true`, `"position":1`, `"held": true`, `"status":"completed"`}},
+	{`json "localhost:8080/api/v1/threads/$THREAD/messages"`, []string{"Which documents do you have?", "See you on Monday."}},
 	{"json 'localhost:8080/api/v1/secrets'", []string{`"name":"mine"`, `"name":"am_i_well"`, "healthy", `"successes"`}},
 	{"TURN=", []string{`"steps":[`, `"executionId":"`}},
 	{"bin/lanekeeper automations", []string{"Is the shop open?", "each morning", "completed", "shop_status", "the shop sells ice cream", "flowpilot", "releasedBy", `"key":"`}},
@@ -141,11 +142,14 @@ func takeTour(t *testing.T, binary string, blocks []string, shell string, args .
 	seen := len(said.String())
 	for i, block := range blocks {
 		block = strings.NewReplacer("localhost:8080", addr, "127.0.0.1:8080", addr).Replace(block)
-		mark := fmt.Sprintf("@block-%d-", i)
-		fmt.Fprintf(in, "%secho %sended\n", block, mark)
-		said.wait(t, mark)
-		text := said.String()[seen:]
-		seen += len(text)
+		var text string
+		for try, begun := 0, time.Now(); try == 0 || late(block, text, tour[i].says) && time.Since(begun) < time.Minute; try++ {
+			mark := fmt.Sprintf("@block-%d-%d-", i, try)
+			fmt.Fprintf(in, "%secho %sended\n", block, mark)
+			said.wait(t, mark)
+			text = said.String()[seen:]
+			seen += len(text)
+		}
 		if wrong := failure.FindString(text); wrong != "" {
 			t.Errorf("block %d: %q\n%s\ncame to:\n%s", i, wrong, block, text)
 		}
@@ -167,6 +171,12 @@ func takeTour(t *testing.T, binary string, blocks []string, shell string, args .
 	if err := dev.Wait(); err != nil || d.errs.String() != "" {
 		t.Errorf("the runner: %v\n%s", err, d)
 	}
+}
+
+// late reports whether a block that only looks, at what comes a moment later, is pasted once more.
+func late(block, text string, says []string) bool {
+	return strings.HasSuffix(block, "/messages\"\n") && strings.Count(block, "\n") == 1 &&
+		!strings.Contains(text, says[len(says)-1])
 }
 
 // failure is what a command that failed leaves: the trap's word, a problem of the API, or a
