@@ -97,16 +97,18 @@ func (a *Agent) sweepThreads(ctx context.Context, ws db.Workspace) {
 	a.later(ctx, err)
 }
 
-// sendDue sends what is due. Where a row has ended unsent, the one behind it can go only
-// after a sweep.
+// sendDue sends what is due, in rounds. Where a row has ended unsent, the one behind it
+// can go only after a sweep.
 func (a *Agent) sendDue(ctx context.Context, ws db.Workspace) {
 	for range maxSweeps {
 		sent, err := a.Sender.Drain(ctx, ws, maxDrained)
 		a.later(ctx, err)
-		if err != nil || sent.Expired+sent.Uncertain == 0 {
+		switch ended := sent.Expired + sent.Uncertain; {
+		case err != nil, ended == 0 && (!sent.More || sent.Claimed == 0):
 			return
+		case ended > 0:
+			a.sweepThreads(ctx, ws)
 		}
-		a.sweepThreads(ctx, ws)
 	}
 }
 

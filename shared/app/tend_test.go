@@ -6,6 +6,7 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -71,6 +72,30 @@ func (h hanging) Handle(_ context.Context, c outbox.Claimed) error {
 type counter struct{ handled int }
 
 func (c *counter) Handle(context.Context, outbox.Claimed) error { c.handled++; return nil }
+
+// TestMoreThanARoundIsSent by one look after what is due.
+func TestMoreThanARoundIsSent(t *testing.T) {
+	e := dbtest.New(t, dbtest.OnSQLite)
+	a, _ := newAgent(t, e)
+	const rows = 120
+	for i := range rows {
+		var b db.Batch
+		a.Outbox.Enqueue(t.Context(), &b, outbox.Row{Kind: outbox.Kick, Topic: "late", Key: strconv.Itoa(i), Trace: "op_0mh8c1v2q_a7x2p1k9d4"})
+		if err := e.DB.Do(t.Context(), e.Workspace, &b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sent := make(chan struct{}, rows)
+	a.Sender.Handlers["late"] = handler(func() { sent <- struct{}{} })
+	a.Tend(t.Context(), e.Workspace)
+	if n := len(sent); n != rows {
+		t.Errorf("%d of %d rows were sent", n, rows)
+	}
+}
+
+type handler func()
+
+func (h handler) Handle(context.Context, outbox.Claimed) error { h(); return nil }
 
 // TestThreadsThatCannotBeSweptHoldNothingUp: what is due is sent all the same.
 func TestThreadsThatCannotBeSweptHoldNothingUp(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 
 const (
 	atOnce = 8          // rows of a workspace that a sender has in hand
-	share  = atOnce / 2 // of them those of one receiver, before others come first
+	share  = atOnce / 2 // the most of them of one receiver
 )
 
 // errCut says that a handler has ended its goroutine.
@@ -41,25 +41,25 @@ func (s *Sender) Drain(ctx context.Context, ws db.Workspace, limit int) (Report,
 	if len(request.Topics) == 0 {
 		return r, nil
 	}
+	p := s.enter(ws)
+	defer s.leave(ws, p)
 	var failed error
 	ended, flying := make(chan handled), 0
 	for more := true; ; {
 		if more && failed == nil {
 			if r.Claimed >= limit || !s.time(ctx, &request) {
 				r.More, failed = true, ctx.Err()
-			} else if s.reserve(&request, limit-r.Claimed); request.Limit > 0 {
-				claimed, over, err := s.Store.claim(ctx, request)
-				s.occupy(request, claimed)
+			} else {
+				claimed, over, err := s.take(ctx, p, &request, limit-r.Claimed)
 				s.ended(ctx, &r, over)
 				for _, c := range claimed {
 					go s.fly(ctx, c, cmp.Or(request.Leases[c.Topic], request.Lease), ended)
 				}
 				r.Claimed, flying = r.Claimed+len(claimed), flying+len(claimed)
-				if failed, more = err, len(claimed) == request.Limit; more {
+				if failed, more = err, len(claimed) == request.Limit; more && request.Limit > 0 {
 					continue
 				}
-			} else if flying == 0 { // others of this process send
-				r.More = true
+				r.More = r.More || request.Limit == 0 && flying == 0 // others of this process send
 			}
 		}
 		if flying == 0 {
@@ -69,7 +69,7 @@ func (s *Sender) Drain(ctx context.Context, ws db.Workspace, limit int) (Report,
 		flying--
 		r = r.plus(h.report)
 		failed = cmp.Or(failed, h.err)
-		s.vacate(h.row)
+		s.vacate(p, h.row)
 		more = !r.More // the next of its order, what its handler has left, and itself may be due by now
 	}
 }
@@ -86,60 +86,89 @@ func (s *Sender) fly(ctx context.Context, c Claimed, lease time.Duration, ended 
 	h.err = s.send(ctx, &h.report, c, lease)
 }
 
-// places are those of a workspace that a sender has in hand, by receiver.
+// places are those of a workspace that a sender has in hand. The sender's mutex guards
+// the numbers.
 type places struct {
+	runs  int
 	taken int
-	of    map[string]int
+	of    map[string]int // by receiver
+	// looking is a semaphore: one run at a time looks for rows and takes places for
+	// what it finds. So no receiver gets more than its share, and a run that finds no
+	// place free leaves its rows to runs that will look again.
+	looking chan struct{}
 }
 
-// reserve sets how many rows may be claimed, and whose are passed over.
-func (s *Sender) reserve(r *Request, most int) {
+// enter begins a run in a workspace.
+func (s *Sender) enter(ws db.Workspace) *places {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.places[r.Workspace]
+	p := s.places[ws]
 	if p == nil {
-		p = &places{of: map[string]int{}}
+		p = &places{of: map[string]int{}, looking: make(chan struct{}, 1)}
 		if s.places == nil {
 			s.places = map[db.Workspace]*places{}
 		}
-		s.places[r.Workspace] = p
+		s.places[ws] = p
 	}
-	r.Limit, r.Full = min(share, atOnce-p.taken, most), nil
-	p.taken += r.Limit
-	for receiver, n := range p.of {
-		if n >= share {
-			r.Full = append(r.Full, receiver)
-		}
+	p.runs++
+	return p
+}
+
+// leave ends a run. The last one forgets the places of the workspace.
+func (s *Sender) leave(ws db.Workspace, p *places) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.runs--; p.runs == 0 {
+		delete(s.places, ws)
 	}
 }
 
-// occupy keeps the places of what was claimed, and gives the others back.
-func (s *Sender) occupy(r Request, claimed []Claimed) {
+// take claims at most so many rows, each of which takes a place. A Limit of 0 says that
+// no place was free.
+func (s *Sender) take(ctx context.Context, p *places, r *Request, most int) (claimed []Claimed, over []Entry, err error) {
+	select {
+	case p.looking <- struct{}{}:
+		defer func() { <-p.looking }()
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
+	if s.free(p, r, most); r.Limit == 0 {
+		return nil, nil, nil
+	}
+	claimed, over, err = s.Store.claim(ctx, *r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.places[r.Workspace]
-	p.taken -= r.Limit - len(claimed)
+	p.taken += len(claimed)
 	for _, c := range claimed {
 		p.of[c.receiver()]++
 	}
-	s.forget(r.Workspace)
+	return claimed, over, err
+}
+
+// free sets how many rows may be claimed, and whose are passed over. Should all of the
+// rows be of one receiver, it has no more than its share.
+func (s *Sender) free(p *places, r *Request, most int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	busiest := 0 // of those that are not passed over
+	r.Full = nil
+	for receiver, n := range p.of {
+		if n >= share {
+			r.Full = append(r.Full, receiver)
+		} else {
+			busiest = max(busiest, n)
+		}
+	}
+	r.Limit = min(atOnce-p.taken, share-busiest, most)
 }
 
 // vacate gives a place back.
-func (s *Sender) vacate(c Claimed) {
+func (s *Sender) vacate(p *places, c Claimed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p, receiver := s.places[c.Workspace], c.receiver()
+	receiver := c.receiver()
 	p.taken--
 	if p.of[receiver]--; p.of[receiver] == 0 {
 		delete(p.of, receiver)
-	}
-	s.forget(c.Workspace)
-}
-
-// forget drops the places of a workspace of which none is taken.
-func (s *Sender) forget(ws db.Workspace) {
-	if s.places[ws].taken == 0 {
-		delete(s.places, ws)
 	}
 }

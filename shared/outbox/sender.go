@@ -76,8 +76,8 @@ type Report struct {
 	Uncertain int
 	Expired   int
 	Lost      int // were another's when their handler came back
-	// More says that it ended for its limit or for want of time, so that there may
-	// be more to send.
+	// More says that it ended for its limit, for want of time, or because other runs of
+	// the sender have all places, so that there may be more to send.
 	More bool
 }
 
