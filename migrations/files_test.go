@@ -12,6 +12,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -107,10 +108,32 @@ var (
 	concurrently = regexp.MustCompile(`(?i)\bconcurrently\b`)
 )
 
+// statesOldest is the first file that states the oldest build that may run on its version.
+const statesOldest = "0038"
+
+var oldestLine = regexp.MustCompile(`(?m)^-- oldest: (\d+)$`)
+
+// oldestOf is the oldest build that may run on the version of a file.
+func oldestOf(t *testing.T, path, text, version string) int64 {
+	t.Helper()
+	lines := oldestLine.FindAllStringSubmatch(text, -1)
+	if len(lines) != 1 {
+		t.Errorf("%s: one line says \"-- oldest: N\": builds whose newest migration is N may run on this schema. "+
+			"N is the version before where the file only adds, and %s where older builds would break", path, version)
+		return 0
+	}
+	build, err1 := strconv.ParseInt(lines[0][1], 10, 64)
+	own, err2 := strconv.ParseInt(version, 10, 64)
+	if err1 != nil || err2 != nil || build < 1 || build > own {
+		t.Errorf("%s: the oldest build is %s", path, lines[0][1])
+	}
+	return build
+}
+
 // The files of both engines have the same numbers and names, without a gap, and
 // say how to go back.
 func TestFiles(t *testing.T) {
-	names := map[string][]string{}
+	names, oldest := map[string][]string{}, map[string][]int64{}
 	all := sources(t)
 	for _, path := range slices.Sorted(maps.Keys(all)) {
 		dir, name, _ := strings.Cut(path, "/")
@@ -132,12 +155,20 @@ func TestFiles(t *testing.T) {
 				t.Errorf("%s: %q must be there once", path, strings.TrimSpace(part))
 			}
 		}
+		if m[1] >= statesOldest {
+			oldest[name] = append(oldest[name], oldestOf(t, path, text, m[1]))
+		}
 		if concurrently.MatchString(text) && !strings.Contains(text, "\n-- +goose NO TRANSACTION\n") {
 			t.Errorf("%s: what runs concurrently stands in a file with -- +goose NO TRANSACTION", path)
 		}
 	}
 	if !slices.Equal(names["postgres"], names["sqlite"]) {
 		t.Errorf("the files differ:\npostgres %q\nsqlite   %q", names["postgres"], names["sqlite"])
+	}
+	for name, both := range oldest {
+		if len(slices.Compact(both)) != 1 {
+			t.Errorf("%s: the oldest builds differ: %d", name, both)
+		}
 	}
 	if got, want := migrations.Latest(), int64(len(names["postgres"])); got != want {
 		t.Errorf("Latest is %d, want %d", got, want)

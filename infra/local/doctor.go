@@ -109,9 +109,20 @@ func checkDatabase(ctx context.Context, cfg app.Config) (*db.DB, []finding) {
 		if _, outdated := errors.AsType[*db.SchemaError](err); outdated {
 			fix = "lanekeeper migrate"
 		}
+		if newer, ok := errors.AsType[*db.NewerSchemaError](err); ok {
+			fix = fmt.Sprintf("run the build that migrated it, or any of schema %d or later: `lanekeeper version` prints a build's schema", newer.Oldest)
+		}
 		return nil, []finding{fail("database", fix, err)}
 	}
+	version, err := d.Schema(ctx)
+	if err != nil {
+		return nil, []finding{fail("database", hintFor(err), errors.Join(err, d.Close()))}
+	}
 	found := ok("database", "%s answers; its schema is what this build needs (%d)", databaseOf(cfg), buildOf().Schema)
+	if version > buildOf().Schema {
+		found = warn("database", "run the newer build here too",
+			"%s answers; its schema is at version %d, newer than this build's %d and open to it", databaseOf(cfg), version, buildOf().Schema)
+	}
 	if cfg.OnPostgres() {
 		found.Found += "; the role lanekeeper_app can't bypass row-level security"
 	}

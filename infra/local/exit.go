@@ -26,7 +26,7 @@ var exits = []struct {
 	{exitDone, "done; a beat that was skipped, had nothing to do, or left work to the next one, is done too"},
 	{exitFailed, "failed, or a check of doctor's did"},
 	{exitUsage, "the command line, a field of what it sends, or the configuration is wrong"},
-	{exitDatabase, "the database is unreachable, damaged or outdated"},
+	{exitDatabase, "the database is unreachable or damaged, or its schema is not for this build"},
 }
 
 // A usageError says what is wrong with the command line.
@@ -114,6 +114,9 @@ func codeOf(err error) int {
 		return exitUsage
 	}
 	if _, ok := errors.AsType[*db.SchemaError](err); ok {
+		return exitDatabase
+	}
+	if _, ok := errors.AsType[*db.NewerSchemaError](err); ok {
 		return exitDatabase
 	}
 	for _, of := range []error{db.ErrUnavailable, db.ErrCorrupt, db.ErrUnsafeRole, errDatabase} {

@@ -85,6 +85,7 @@ var differing = []struct {
 	{regexp.MustCompile(`\d+(\.\d+)?(ms|µs)`), "1ms"},
 	{regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d `), "10:30:00 "},
 	{regexp.MustCompile(`\b01[0-9a-f]{6}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b`), "01a203f9-9c2d-7078-8578-3917691c92fa"},
+	{regexp.MustCompile(`this build has \d+`), "this build has 38"},
 	{regexp.MustCompile(`"traceId":"\w+"`), `"traceId":"op_0mwpsn9ll_vbajku4yo5"`},
 }
 
@@ -126,6 +127,12 @@ func TestTheFirstHour(t *testing.T) {
 	s.says("## A workspace that is not there")
 	s.types("lanekeeper objectives --workspace nope")
 	s.types("lanekeeper objectives --workspace 00000000-0000-7000-8000-00000000000f")
+
+	s.says("## A schema from the future: a newer build has migrated the file")
+	upgradeFile(t, ".lanekeeper/lanekeeper.db", 999, 998)
+	for _, verb := range []string{"dev", "migrate", "objectives", "doctor"} {
+		s.types("lanekeeper " + verb)
+	}
 
 	s.ends("first_hour.golden")
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/lanekeeper/lanekeeper/migrations"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 )
 
@@ -51,9 +52,13 @@ func migrateVerb(flags *flag.FlagSet) action {
 			Demo     bool     `json:"demo"`
 			Owner    bool     `json:"owner"` // a first one was made
 		}{databaseOf(cfg), did.From, did.To, did.Applied, made.demo, made.owner}, func(w io.Writer) {
-			if len(did.Applied) == 0 {
+			switch {
+			case did.To > migrations.Latest():
+				fmt.Fprintf(w, "%s is at version %d, newer than this build's %d and open to it: nothing to do.\n",
+					databaseOf(cfg), did.To, migrations.Latest())
+			case len(did.Applied) == 0:
 				fmt.Fprintf(w, "%s is at version %d: nothing to do.\n", databaseOf(cfg), did.To)
-			} else {
+			default:
 				fmt.Fprintf(w, "%s went from version %d to %d.\n", databaseOf(cfg), did.From, did.To)
 			}
 			if made.demo {

@@ -30,13 +30,13 @@ func connect(ctx context.Context, cfg app.Config) (*db.DB, error) {
 	return open(ctx, cfg, migrations.Latest())
 }
 
-// open opens the configured database at any schema version from least on.
-func open(ctx context.Context, cfg app.Config, least int64) (*db.DB, error) {
+// open opens the configured database for a build of a schema version, or at any (0).
+func open(ctx context.Context, cfg app.Config, build int64) (*db.DB, error) {
 	if !cfg.OnPostgres() {
-		d, err := sqlite.Open(ctx, sqlite.Config{Path: cfg.SQLitePath, Schema: least})
+		d, err := sqlite.Open(ctx, sqlite.Config{Path: cfg.SQLitePath, Schema: build})
 		return d, unopened(err, "Is SQLITE_PATH a file that this user may read and write, in a folder where it may make others?")
 	}
-	d, err := postgres.Open(postgres.Config{URL: cfg.DatabaseURL, Schema: least})
+	d, err := postgres.Open(postgres.Config{URL: cfg.DatabaseURL, Schema: build})
 	if err != nil {
 		return nil, unopened(err, "")
 	}

@@ -194,6 +194,9 @@ func problemOf(err error) *Problem {
 	if _, old := errors.AsType[*db.SchemaError](err); old {
 		return unavailable
 	}
+	if _, newer := errors.AsType[*db.NewerSchemaError](err); newer {
+		return unavailable
+	}
 	return internal
 }
 

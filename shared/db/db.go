@@ -22,8 +22,11 @@ type Engine interface {
 	Begin(ctx context.Context, ws Workspace) (Transaction, error)
 	// Prepare asks the engine whether it understands a statement.
 	Prepare(ctx context.Context, text string) error
-	// Check reports an unreachable, damaged or outdated database.
+	// Check reports an unreachable or damaged database, and one whose schema the program
+	// can't work with.
 	Check(ctx context.Context) error
+	// Schema answers the version of the database's schema.
+	Schema(ctx context.Context) (int64, error)
 	Close() error
 }
 
@@ -52,12 +55,22 @@ func (d *DB) Dialect() Dialect { return d.engine.Dialect() }
 // Close closes all connections.
 func (d *DB) Close() error { return d.engine.Close() }
 
-// Check reports an unreachable, damaged or outdated database.
+// Check reports an unreachable or damaged database, and one whose schema the program
+// can't work with: [SchemaError], [NewerSchemaError].
 func (d *DB) Check(ctx context.Context) error {
 	if inTransaction(ctx) {
 		return ErrNested
 	}
 	return d.engine.Check(ctx)
+}
+
+// Schema answers the version of the database's schema, which may be newer than the program
+// was built for.
+func (d *DB) Schema(ctx context.Context) (int64, error) {
+	if inTransaction(ctx) {
+		return 0, ErrNested
+	}
+	return d.engine.Schema(ctx)
 }
 
 // Prepare asks the engine whether it understands q.

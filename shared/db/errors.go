@@ -33,6 +33,18 @@ var (
 	ErrUnsafeRole = errors.New("the role lanekeeper_app may bypass row-level security")
 )
 
+// A NewerSchemaError says that the database's schema is newer than the program and closed
+// to it.
+type NewerSchemaError struct {
+	Have, Build int64 // the schema's version, and the one the program was built for
+	Oldest      int64 // the program must be built for this version at least
+}
+
+func (e *NewerSchemaError) Error() string {
+	return fmt.Sprintf("the database schema is at version %d, which needs a build of version %d or later, and this build has %d: "+
+		"run a newer build", e.Have, e.Oldest, e.Build)
+}
+
 // A SchemaError says that the database's schema is older than the program needs.
 type SchemaError struct {
 	Have, Need int64

@@ -62,6 +62,9 @@ func told(ctx context.Context, err error) *failure {
 	if e, ok := errors.AsType[*db.SchemaError](err); ok {
 		return say("SchemaOutdated", e.Error()+", or invoke the migrate function")
 	}
+	if e, ok := errors.AsType[*db.NewerSchemaError](err); ok {
+		return say("SchemaNewer", e.Error())
+	}
 	switch {
 	case errors.Is(err, db.ErrUnsafeRole):
 		return say("UnsafeRole", db.ErrUnsafeRole.Error())

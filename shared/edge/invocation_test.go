@@ -63,6 +63,7 @@ func TestErrorsAreToldWithoutInternals(t *testing.T) {
 		text string
 	}{
 		{&db.SchemaError{Have: 3, Need: 6}, "SchemaOutdated", "version 3, this build needs 6"},
+		{&db.NewerSchemaError{Have: 9, Build: 6, Oldest: 8}, "SchemaNewer", "version 9, which needs a build of version 8"},
 		{fmt.Errorf("beat hunter2: %w: hunter2", db.ErrUnavailable), "DatabaseUnavailable", "request-1"},
 		{fmt.Errorf("%w: %w hunter2", db.ErrUnavailable, context.DeadlineExceeded), "DatabaseUnavailable", "can't be reached"},
 		{refused, "CredentialsRefused", "refused"},

@@ -35,7 +35,13 @@ type Result struct {
 // Postgres migrates the database at url, as the role the url names, which will
 // own the tables. Runs at the same time wait for each other by a lease row, which
 // a transaction pooler does not disturb.
+// A schema that is newer than this build's is left as it is, and closed to this build it is
+// a [db.NewerSchemaError].
 func Postgres(ctx context.Context, url string, log *slog.Logger) (Result, error) {
+	return server(ctx, url, migrations.Postgres(), log)
+}
+
+func server(ctx context.Context, url string, files fs.FS, log *slog.Logger) (Result, error) {
 	dsn, err := postgres.VerifiedURL(url)
 	if err != nil {
 		return Result{}, err
@@ -57,7 +63,7 @@ func Postgres(ctx context.Context, url string, log *slog.Logger) (Result, error)
 	if err != nil {
 		return Result{}, fmt.Errorf("prepare the migration lock: %w", err)
 	}
-	return up(ctx, goose.DialectPostgres, pool, migrations.Postgres(), log, goose.WithTableName(VersionTable), goose.WithLocker(locker))
+	return up(ctx, goose.DialectPostgres, pool, files, log, goose.WithLocker(locker))
 }
 
 // A run waits two minutes for the others: longer than the 30 s for which a killed
@@ -68,42 +74,27 @@ const (
 )
 
 // SQLite migrates a file opened by the SQLite engine's OpenPools. Runs at the
-// same time race for each migration, and who loses one looks again.
+// same time race for each migration, and who loses one looks again. A newer schema is
+// treated as by [Postgres].
 func SQLite(ctx context.Context, pool *sql.DB, log *slog.Logger) (Result, error) {
 	return file(ctx, pool, migrations.SQLite(), log)
 }
 
 func file(ctx context.Context, pool *sql.DB, files fs.FS, log *slog.Logger) (Result, error) {
-	store, err := database.NewStore(goose.DialectSQLite3, VersionTable)
-	if err != nil {
-		return Result{}, fmt.Errorf("prepare the schema's versions: %w", err)
-	}
-	return up(ctx, goose.DialectCustom, pool, files, log, goose.WithStore(onceStore{store}))
-}
-
-// onceStore refuses to note a version twice. It is told of one in the transaction
-// that applied it, which on SQLite holds the file alone: who lost the race takes its
-// changes back, also where nothing in the file would have failed the second time.
-type onceStore struct{ database.Store }
-
-// Insert notes a version, or fails when it is noted already.
-func (s onceStore) Insert(ctx context.Context, conn database.DBTxConn, req database.InsertRequest) error {
-	_, err := s.GetMigration(ctx, conn, req.Version)
-	switch {
-	case err == nil:
-		return fmt.Errorf("version %d was applied by another run", req.Version)
-	case !errors.Is(err, database.ErrVersionNotFound):
-		return fmt.Errorf("look for version %d: %w", req.Version, err)
-	}
-	return s.Store.Insert(ctx, conn, req)
+	return up(ctx, goose.DialectSQLite3, pool, files, log)
 }
 
 func up(ctx context.Context, dialect goose.Dialect, pool *sql.DB, files fs.FS, log *slog.Logger, opts ...goose.ProviderOption) (Result, error) {
+	versions, err := database.NewStore(dialect, VersionTable)
+	if err != nil {
+		return Result{}, fmt.Errorf("prepare the schema's versions: %w", err)
+	}
 	opts = append(opts,
+		goose.WithStore(store{versions, files}),
 		goose.WithDisableGlobalRegistry(true),
 		goose.WithLogger(goose.NopLogger()),
 	)
-	p, err := goose.NewProvider(dialect, pool, files, opts...)
+	p, err := goose.NewProvider(goose.DialectCustom, pool, files, opts...)
 	if err != nil {
 		return Result{}, fmt.Errorf("read migrations: %w", err)
 	}
@@ -112,7 +103,7 @@ func up(ctx context.Context, dialect goose.Dialect, pool *sql.DB, files fs.FS, l
 		failed, err := attempt(ctx, p, log, &res)
 		switch {
 		case err == nil:
-			return res, nil
+			return res, open(ctx, pool, p, res.To)
 		case failed == 0 && busy(err) && try < maxTries && ctx.Err() == nil:
 			time.Sleep(pause) // another process sets the file up
 		case failed == 0 || res.To < failed:

@@ -30,8 +30,8 @@ type Config struct {
 	URL string
 	// MaxConns is the size of the pool, 2 when zero.
 	MaxConns int32
-	// Schema is the lowest schema version the program can work with; zero asks
-	// for none.
+	// Schema is the schema version the program was built for: an older one is refused, and
+	// a newer one unless it is open to this build. Zero takes any.
 	Schema int64
 	// Skew shifts the database's clock for this handle (tests).
 	Skew *db.Skew
@@ -181,6 +181,15 @@ func checkSchema(ctx context.Context, c *pgx.Conn, need int64) error {
 		return &db.SchemaError{Have: have, Need: need}
 	case !safe:
 		return db.ErrUnsafeRole
+	case have == need:
+		return nil
+	}
+	newer := db.NewerSchemaError{Have: have, Build: need}
+	if err := c.QueryRow(ctx, "SELECT lk_schema_oldest($1)", need).Scan(&newer.Oldest); err != nil {
+		return fmt.Errorf("read for which builds the schema is: %w", err)
+	}
+	if newer.Oldest > need {
+		return &newer
 	}
 	return nil
 }
@@ -191,6 +200,16 @@ func (e *engine) Close() error { e.pool.Close(); return nil }
 
 func (e *engine) Check(ctx context.Context) error {
 	return e.Do(ctx, "", true, nil)
+}
+
+func (e *engine) Schema(ctx context.Context) (version int64, err error) {
+	c, _, err := e.acquire(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer e.release(c)
+	err = c.QueryRow(ctx, "SELECT version FROM lk_schema()").Scan(&version)
+	return version, mapError(err, c.Conn().IsClosed(), false)
 }
 
 func (e *engine) Prepare(ctx context.Context, text string) error {
@@ -213,6 +232,9 @@ func (e *engine) acquire(ctx context.Context) (c *pgxpool.Conn, reused bool, err
 	}
 	if se, ok := errors.AsType[*db.SchemaError](err); ok {
 		return nil, false, se
+	}
+	if newer, ok := errors.AsType[*db.NewerSchemaError](err); ok {
+		return nil, false, newer
 	}
 	if errors.Is(err, db.ErrUnsafeRole) {
 		return nil, false, db.ErrUnsafeRole

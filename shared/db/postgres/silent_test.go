@@ -7,6 +7,7 @@ import (
 	"time"
 
 	network "github.com/lanekeeper/lanekeeper/infra/rig/proxy"
+	"github.com/lanekeeper/lanekeeper/migrations"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/db/postgres"
@@ -129,7 +130,7 @@ func TestASilentPeerOfANewConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Close)
-	w.DB = open(t, postgres.Config{URL: p.URL, MaxConns: 1, Schema: 1, Silence: 300 * time.Millisecond})
+	w.DB = open(t, postgres.Config{URL: p.URL, MaxConns: 1, Schema: migrations.Latest(), Silence: 300 * time.Millisecond})
 	p.At("lk_schema()", network.Fault{Kind: network.SwallowAnswers})
 	ctx, cancel := context.WithTimeout(t.Context(), quickly)
 	defer cancel()

@@ -28,8 +28,8 @@ import (
 type Config struct {
 	// Path of the file; it and its folder are made when missing (modes 600, 700).
 	Path string
-	// Schema is the lowest schema version the program can work with; zero asks
-	// for none.
+	// Schema is the schema version the program was built for: an older one is refused, and
+	// a newer one unless it is open to this build. Zero takes any.
 	Schema int64
 	// Skew shifts the database's clock for this handle (tests).
 	Skew *db.Skew
@@ -216,19 +216,36 @@ func (e *engine) Check(ctx context.Context) error {
 	if e.need == 0 {
 		return nil
 	}
-	var have sql.NullInt64
-	err := e.read.QueryRowContext(ctx,
-		"SELECT (SELECT max(version_id) FROM lk_schema_version) FROM sqlite_master WHERE name = 'lk_schema_version'").Scan(&have)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		if missingTable(err) {
-			return &db.SchemaError{Need: e.need}
-		}
-		return mapError(err)
+	have, err := e.Schema(ctx)
+	switch {
+	case err != nil:
+		return err
+	case have < e.need:
+		return &db.SchemaError{Have: have, Need: e.need}
+	case have == e.need:
+		return nil
 	}
-	if have.Int64 < e.need {
-		return &db.SchemaError{Have: have.Int64, Need: e.need}
+	newer := db.NewerSchemaError{Have: have, Build: e.need}
+	err = e.read.QueryRowContext(ctx,
+		"SELECT max(coalesce(oldest, version_id)) FROM lk_schema_version WHERE version_id > $1", e.need).Scan(&newer.Oldest)
+	if err != nil {
+		return fmt.Errorf("read for which builds the schema is: %w", mapError(err))
+	}
+	if newer.Oldest > e.need {
+		return &newer
 	}
 	return nil
+}
+
+// Schema answers zero where there is none.
+func (e *engine) Schema(ctx context.Context) (int64, error) {
+	var version sql.NullInt64
+	err := e.read.QueryRowContext(ctx,
+		"SELECT (SELECT max(version_id) FROM lk_schema_version) FROM sqlite_master WHERE name = 'lk_schema_version'").Scan(&version)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) && !missingTable(err) {
+		return 0, mapError(err)
+	}
+	return version.Int64, nil
 }
 
 func (e *engine) Prepare(ctx context.Context, text string) (err error) {

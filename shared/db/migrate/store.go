@@ -1,0 +1,91 @@
+package migrate
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"strconv"
+
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/database"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+)
+
+// store notes the versions. It is told of one in the transaction that applied it.
+type store struct {
+	database.Store
+	files fs.FS
+}
+
+// Insert notes a version, and the oldest build that may run on it. It fails when the
+// version is noted already: on SQLite, whose file the transaction holds alone, who lost
+// the race takes its changes back, also where nothing in the file would have failed the
+// second time.
+func (s store) Insert(ctx context.Context, conn database.DBTxConn, req database.InsertRequest) error {
+	_, err := s.GetMigration(ctx, conn, req.Version)
+	switch {
+	case err == nil:
+		return fmt.Errorf("version %d was applied by another run", req.Version)
+	case !errors.Is(err, database.ErrVersionNotFound):
+		return fmt.Errorf("look for version %d: %w", req.Version, err)
+	}
+	if err := s.Store.Insert(ctx, conn, req); err != nil {
+		return err
+	}
+	build, err := s.oldest(req.Version)
+	if err != nil || build == 0 {
+		return err
+	}
+	if _, err := conn.ExecContext(ctx, "UPDATE "+VersionTable+" SET oldest = $1 WHERE version_id = $2", build, req.Version); err != nil {
+		return fmt.Errorf("note the oldest build for version %d: %w", req.Version, err)
+	}
+	return nil
+}
+
+var oldestLine = regexp.MustCompile(`(?m)^-- oldest: (\d+)$`)
+
+// oldest is the oldest build that may run on a version, as its file states it: zero where
+// it states none.
+func (s store) oldest(version int64) (int64, error) {
+	names, err := fs.Glob(s.files, fmt.Sprintf("%04d_*.sql", version))
+	if err != nil || len(names) == 0 {
+		return 0, err
+	}
+	text, err := fs.ReadFile(s.files, names[0])
+	if err != nil {
+		return 0, fmt.Errorf("read migration: %w", err)
+	}
+	line := oldestLine.FindSubmatch(text)
+	if line == nil {
+		return 0, nil
+	}
+	build, err := strconv.ParseInt(string(line[1]), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%s: oldest build: %w", names[0], err)
+	}
+	return build, nil
+}
+
+// open reports whether a schema of a version that is newer than the migrations is open to
+// their build, as a [db.NewerSchemaError] where it is not.
+func open(ctx context.Context, pool *sql.DB, p *goose.Provider, version int64) error {
+	sources := p.ListSources()
+	build := sources[len(sources)-1].Version
+	if version <= build {
+		return nil
+	}
+	newer := db.NewerSchemaError{Have: version, Build: build}
+	err := pool.QueryRowContext(ctx,
+		"SELECT max(coalesce(oldest, version_id)) FROM "+VersionTable+" WHERE version_id > $1", build).Scan(&newer.Oldest)
+	if err != nil {
+		return fmt.Errorf("read for which builds the schema is: %w", err)
+	}
+	if newer.Oldest > build {
+		return &newer
+	}
+	return nil
+}
