@@ -166,12 +166,20 @@ func (s *Store) Delete(ctx context.Context, tx *db.Tx, w Workspace) error {
 	if w.ID == Default {
 		return ErrKept
 	}
-	n, err := tx.Exec(ctx, s.q.Delete)
-	if err != nil {
-		return fmt.Errorf("delete workspace: %w", err)
+	// Lanes come first in the order of locks. One that was added meanwhile is locked behind
+	// the workspace, which lets no further one be added.
+	for _, q := range []db.Query{s.q.LockLanes, s.q.LockHead, s.q.LockLanes} {
+		tx.Later().Exec(q)
 	}
-	if n == 0 {
+	var atWork bool
+	if err := tx.One(ctx, []any{&atWork}, s.q.AtWork); err != nil {
+		return fmt.Errorf("look whether a workspace is at work: %w", err)
+	}
+	if atWork {
 		return ErrAtWork
+	}
+	if _, err := tx.Exec(ctx, s.q.Delete); err != nil {
+		return fmt.Errorf("delete workspace: %w", err)
 	}
 	return nil
 }

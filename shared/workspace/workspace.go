@@ -26,6 +26,8 @@ type queries struct {
 	Unserved, Due             db.Query
 	Create, Get, Named, Patch db.Query
 	CountMade, Delete         db.Query
+	LockLanes, LockHead       db.Query
+	AtWork                    db.Query
 }
 
 // Store keeps the workspaces.

@@ -1,4 +1,5 @@
--- why: row-level security shows one workspace; only a function of the owner's looks into all.
+-- why: row-level security shows one workspace, so that only a function of the owner's looks into all; and writers work
+-- side by side, so that who decides locks first.
 
 -- name: Unserved
 -- global: the schedule's tick serves every workspace
@@ -7,3 +8,10 @@ SELECT * FROM lk_workspaces_unserved($1, $2, $3, $4, $5);
 -- name: Due
 -- global: whoever tends looks into every workspace
 SELECT * FROM lk_workspaces_due($1);
+
+-- name: LockLanes
+SELECT 1 FROM agent_locks WHERE workspace_id = $1 ORDER BY lane FOR UPDATE;
+
+-- name: LockHead
+-- Who adds a row to the workspace, a lane among them, waits.
+SELECT 1 FROM workspaces WHERE id = $1 FOR UPDATE;

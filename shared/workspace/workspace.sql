@@ -30,8 +30,9 @@ RETURNING id, slug, name, settings, version, created_at, updated_at;
 -- global: whoever makes workspaces
 SELECT count(*) FROM workspaces WHERE created_by = $1;
 
+-- name: AtWork
+SELECT EXISTS (SELECT 1 FROM agent_locks WHERE workspace_id = $1 AND token IS NOT NULL AND expires_at > (SELECT lk_now()));
+
 -- name: Delete
--- With all that it has, unless something in it is at work.
-DELETE FROM workspaces
- WHERE id = $1 AND NOT EXISTS (
-   SELECT 1 FROM agent_locks l WHERE l.workspace_id = $1 AND l.token IS NOT NULL AND l.expires_at > (SELECT lk_now()));
+-- With all that it has.
+DELETE FROM workspaces WHERE id = $1;

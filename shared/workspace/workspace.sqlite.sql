@@ -1,4 +1,4 @@
--- why: row-level security shows one workspace; only a function of the owner's looks into all.
+-- why: row-level security shows one workspace there, and writers work side by side; here is one writer.
 
 -- name: Unserved
 -- global: the schedule's tick serves every workspace
@@ -27,3 +27,9 @@ SELECT w.id
                   AND e.updated_at < lk_plus((SELECT lk_now()), e.timeout_seconds * -1000))
  ORDER BY w.id
  LIMIT $1;
+
+-- name: LockLanes
+SELECT 1 FROM agent_locks WHERE workspace_id = $1;
+
+-- name: LockHead
+SELECT 1 FROM workspaces WHERE id = $1;

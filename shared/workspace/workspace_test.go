@@ -27,7 +27,7 @@ var testdata embed.FS
 type world struct {
 	dbtest.Env
 	s *workspace.Store
-	q struct{ Set, Unknown db.Query }
+	q struct{ Set, Unknown, Acquire db.Query }
 }
 
 func onEach(t *testing.T, fn func(t *testing.T, w world)) {

@@ -1,0 +1,91 @@
+package workspace_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
+)
+
+// Who takes a lane while a workspace is being deleted keeps the workspace, if their
+// acquire was first: be the lane new, or one that was held before.
+func TestALaneThatIsTakenMeanwhileKeepsTheWorkspace(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		lanes, err := lane.New(w.DB)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, known := range map[string]bool{"a new lane": false, "a lane that was held before": true} {
+			t.Run(name, func(t *testing.T) {
+				ws := dbtest.NewWorkspace(t, w.DB)
+				if known {
+					x := lane.Request{Workspace: ws, Lane: "x", Holder: "us"}
+					if err := lanes.Do(t.Context(), x, lane.Wait{}, func(context.Context, *lane.Hold) error { return nil }); err != nil {
+						t.Fatal(err)
+					}
+				}
+				a := w.get(t, ws)
+				done, deleted := make(chan struct{}), error(nil)
+				err := w.DB.Tx(t.Context(), ws, func(ctx context.Context, tx *db.Tx) error {
+					var acquired bool
+					if err := tx.One(ctx, []any{&acquired}, w.q.Acquire); err != nil || !acquired {
+						t.Errorf("the lane: %v, %v", acquired, err)
+					}
+					go func() {
+						defer close(done)
+						deleted = w.DB.Tx(t.Context(), ws, func(ctx context.Context, tx *db.Tx) error { return w.s.Delete(ctx, tx, a) })
+					}()
+					dbtest.AwaitBlocked(ctx, t, w.DB.Dialect(), tx, done)
+					return nil
+				})
+				<-done
+				if err != nil || !errors.Is(deleted, workspace.ErrAtWork) {
+					t.Errorf("deleting: %v, want %v (%v)", deleted, workspace.ErrAtWork, err)
+				}
+				w.get(t, ws)
+			})
+		}
+	})
+}
+
+// Who wants a lane of a workspace that is being deleted waits, and finds it gone.
+func TestALaneOfADeletedWorkspaceIsNotTaken(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		lanes, err := lane.New(w.DB)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []lane.Name{"new", "known"} {
+			ws := dbtest.NewWorkspace(t, w.DB)
+			request := lane.Request{Workspace: ws, Lane: "known", Holder: "us"}
+			if err := lanes.Do(t.Context(), request, lane.Wait{}, func(context.Context, *lane.Hold) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+			request.Lane = name
+			a := w.get(t, ws)
+			done, acquired := make(chan struct{}), error(nil)
+			err := w.DB.Tx(t.Context(), ws, func(ctx context.Context, tx *db.Tx) error {
+				if err := w.s.Delete(ctx, tx, a); err != nil {
+					return err
+				}
+				go func() {
+					defer close(done)
+					_, acquired = lanes.Acquire(t.Context(), request)
+				}()
+				dbtest.AwaitBlocked(ctx, t, w.DB.Dialect(), tx, done)
+				return nil
+			})
+			<-done
+			if err != nil || !errors.Is(acquired, db.ErrReference) {
+				t.Errorf("lane %s: %v, want %v (%v)", name, acquired, db.ErrReference, err)
+			}
+			if _, err := w.s.Get(t.Context(), ws); !errors.Is(err, db.ErrNoRows) {
+				t.Errorf("lane %s: the workspace is still there: %v", name, err)
+			}
+		}
+	})
+}
