@@ -108,7 +108,7 @@ type Change struct {
 
 type queries struct {
 	Diagnose, Used, Cool, Get, List, Insert, Supersede       db.Query
-	Relapse, Change                                          db.Query
+	Relapse, Change, LockOpen                                db.Query
 	Switch, On, Switches, ListSwitches, Release              db.Query
 	GetSwitch                                                db.Query
 	Orphans, Lock, Close, Oldest, PurgeActivity, PurgeEvents db.Query
@@ -179,6 +179,7 @@ func (s *Store) Heal(ctx context.Context, tx lane.Tx, ws db.Workspace, l *Look, 
 		return r, fmt.Errorf("heal: %w", err)
 	}
 	*l = Look{}
+	tx.Later().Exec(s.q.LockOpen)
 	tx.Later().Each(l.find, s.q.Diagnose, Streak, window.Milliseconds(), s.builtins)
 	if err := tx.Each(ctx, collect(&l.Cool), s.q.Cool, maxCool); err != nil {
 		return r, fmt.Errorf("heal: look anew: %w", err)
@@ -396,6 +397,7 @@ func (s *Store) probe(ctx context.Context, tx lane.Tx, ws db.Workspace, h Heal, 
 // that a human has disabled. It answers what it gave back. Errors: [ErrNotFound],
 // [ErrEnded], and [skill.ErrByHuman] where a human has disabled the skill since.
 func (s *Store) Undo(ctx context.Context, tx Tx, ws db.Workspace, id, by string) (Heal, int, error) {
+	tx.Later().Exec(s.q.LockOpen)
 	h, err := s.getIn(ctx, tx, id)
 	if err != nil {
 		return Heal{}, 0, err
@@ -420,14 +422,10 @@ func (s *Store) Undo(ctx context.Context, tx Tx, ws db.Workspace, id, by string)
 // Tx is an open transaction: a [db.Tx] or a lane's.
 type Tx = automation.Tx
 
-// change moves an entry on from the status it was read in.
+// change moves an entry on, which was read behind the lock on those that are open.
 func (s *Store) change(ctx context.Context, tx Tx, h Heal, to Status, probes int, wait time.Duration, by string) error {
-	n, err := tx.Exec(ctx, s.q.Change, h.ID, h.Status, to, probes, wait.Milliseconds(), db.Null(by), list(h.Automations))
-	if err != nil {
+	if _, err := tx.Exec(ctx, s.q.Change, h.ID, to, probes, wait.Milliseconds(), db.Null(by), list(h.Automations)); err != nil {
 		return fmt.Errorf("change heal %s: %w", h.ID, err)
-	}
-	if n == 0 {
-		return ErrEnded
 	}
 	return nil
 }

@@ -61,6 +61,10 @@ SELECT id, skill, code, failures, automations, status, probes, probe_at, trace_i
  ORDER BY probe_at
  LIMIT $2;
 
+-- name: LockOpen
+-- The rows themselves, changed by nothing, before anything that they stand for: who decides on them next decides alone.
+UPDATE heals SET updated_at = updated_at WHERE workspace_id = $1 AND status IN ('active', 'probing');
+
 -- name: Get
 SELECT id, skill, code, failures, automations, status, probes, probe_at, trace_id, ended_by, created_at, updated_at
   FROM heals
@@ -93,6 +97,5 @@ UPDATE heals SET status = 'superseded', ended_by = 'a later failure', updated_at
 RETURNING id, skill, code, failures, automations, status, probes, probe_at, trace_id, ended_by, created_at, updated_at;
 
 -- name: Change
--- Of the status that was read.
-UPDATE heals SET status = $4, probes = $5, probe_at = lk_plus(lk_now(), $6), ended_by = $7, automations = $8, updated_at = lk_now()
- WHERE workspace_id = $1 AND id = $2 AND status = $3;
+UPDATE heals SET status = $3, probes = $4, probe_at = lk_plus(lk_now(), $5), ended_by = $6, automations = $7, updated_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2;
