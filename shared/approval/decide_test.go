@@ -370,6 +370,21 @@ func TestAnApprovalThatExpiresWhileItIsApproved(t *testing.T) {
 	})
 }
 
+// Nobody has noted yet that its time is over.
+func TestWhatHasExpiredIsNotRejected(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		id := w.request(t, asked("note", `{"text":"a"}`))
+		w.Skew.Advance(73 * time.Hour)
+		_, err := w.s.Reject(t.Context(), w.Workspace, id, ada, "no")
+		if d, ok := errors.AsType[*approval.DecidedError](err); !ok || d.Status != approval.Expired {
+			t.Errorf("got %v", err)
+		}
+		if a := w.get(t, id); a.Status != approval.Expired || a.DecidedBy != "" {
+			t.Errorf("%+v", a)
+		}
+	})
+}
+
 func TestManyExpireInBatches(t *testing.T) {
 	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite))
 	for range 101 {

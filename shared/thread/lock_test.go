@@ -44,6 +44,7 @@ func TestInheritance(t *testing.T) {
 func TestAParentThatStoppedWaitingIsNotInheritedFrom(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		root := w.begin(t, "", false)
+		w.begin(t, root, true) // whom the root goes on waiting for
 		child := w.begin(t, root, true)
 		grandchild := w.begin(t, child, true)
 		th := w.open(t, "x")

@@ -3,8 +3,10 @@ package thread_test
 import (
 	"slices"
 	"testing"
+	"testing/fstest"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 )
@@ -134,6 +136,45 @@ func TestAnExpiryWakesTheQueue(t *testing.T) {
 		w.drain(t)
 		w.mustHaveSaid(t, "B", "C")
 		w.mustHold(t, th)
+	})
+}
+
+// What one execution has queued goes in its order, also where all of it may go at once.
+func TestWhatIsQueuedTogetherGoesInItsOrder(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		th, a := w.open(t, "x"), w.begin(t, "", false)
+		w.say(t, th, a, "a")
+		b, c := w.begin(t, a, true), w.begin(t, a, true)
+		w.say(t, th, b, "b")
+		for i, body := range []string{"c1", "c2", "c3"} {
+			w.queue(t, th, c, body, i+1)
+		}
+		w.complete(t, b)
+		w.drain(t)
+		w.mustHaveSaid(t, "a", "b", "c1", "c2", "c3")
+	})
+}
+
+const free = "-- name: Free\n" +
+	"UPDATE threads SET active_execution_id = NULL, lock_stack = '[]', execution_locked_at = NULL WHERE workspace_id = $1 AND id = $2;\n"
+
+// A thread that is free though something is queued for it, as a backup may bring it
+// back, is found by the sweep.
+func TestAQueueThatWasForgottenGoes(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		th, a, b := w.open(t, "x"), w.begin(t, "", false), w.begin(t, "", false)
+		w.mustLock(t, th, a, thread.Acquired)
+		w.queue(t, th, b, "B", 1)
+		var q struct{ Free db.Query }
+		if err := db.Load(fstest.MapFS{"raw.sql": {Data: []byte(free)}}, &q); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.DB.Exec(t.Context(), w.Workspace, q.Free, th); err != nil {
+			t.Fatal(err)
+		}
+		w.sweep(t)
+		w.drain(t)
+		w.mustHaveSaid(t, "B")
 	})
 }
 
