@@ -45,7 +45,7 @@ type world struct {
 
 type queries struct {
 	Executions, Count, Happens, StatusOf, OldOutbox, OldRun, Outboxes, Touch db.Query
-	ManyMemories, ManyUsages, Left, Day, Budgets                             db.Query
+	ManyMemories, ManyUsages, Left, Day, Budgets, Approval, Approvals        db.Query
 }
 
 //go:embed testdata/*.sql

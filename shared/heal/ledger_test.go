@@ -159,6 +159,33 @@ func TestPurgeGoesByTheEnd(t *testing.T) {
 	})
 }
 
+// What is uncertain is a person's to judge, and what is approved is yet to be made,
+// however old it is.
+func TestWhatAPersonHasToLookAtStays(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		for _, status := range []string{"uncertain", "failed"} {
+			if _, err := w.DB.Exec(t.Context(), w.Workspace, w.q.OldOutbox, ids(), status, ids()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, status := range []string{"approved", "rejected"} {
+			if _, err := w.DB.Exec(t.Context(), w.Workspace, w.q.Approval, ids(), status); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.Skew.Advance(100 * 24 * time.Hour)
+		if _, err := w.s.Purge(t.Context(), w.Workspace, heal.Retention{Activity: 90 * 24 * time.Hour, Events: 7 * 24 * time.Hour, Outbox: 30 * 24 * time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		var rows, approvals int
+		err := errors.Join(
+			w.DB.One(t.Context(), w.Workspace, []any{&rows}, w.q.Outboxes), w.DB.One(t.Context(), w.Workspace, []any{&approvals}, w.q.Approvals))
+		if err != nil || rows != 1 || approvals != 1 {
+			t.Errorf("left of 2 outbox rows: %d, of 2 approvals: %d, %v", rows, approvals, err)
+		}
+	})
+}
+
 // TestHealsThatAreOverGo, when they are as old as activity may be; one that can be undone
 // stays.
 func TestHealsThatAreOverGo(t *testing.T) {

@@ -22,3 +22,10 @@ VALUES ($1, $2, 'agent', 'a', 1, lk_plus(lk_now(), 0 - CAST($4 AS bigint) * 8640
 
 -- name: Budgets
 SELECT count(*) FROM usage_budgets WHERE workspace_id = $1;
+
+-- name: Approval
+INSERT INTO approvals (workspace_id, id, skill, arguments, digest, execution_id, call_id, agent, surface, trace_id, status, requested_at, expires_at, decided_at)
+VALUES ($1, $2, 'pay', '{}', 'd', $2, '1.1', 'operator', 'op', 'op_test', $3, lk_now(), lk_now(), lk_now());
+
+-- name: Approvals
+SELECT count(*) FROM approvals WHERE workspace_id = $1;
