@@ -30,7 +30,7 @@ func compiled(t testing.TB, raw string) *Schema {
 // unbounded reads a schema that Compile refuses as one that takes too long.
 func unbounded(t testing.TB, raw string) *Schema {
 	t.Helper()
-	c := &compiler{doc: read(t, raw), words: wordsOf(), nodes: map[string]*node{}, formats: true}
+	c := newCompiler(read(t, raw), true)
 	s := &Schema{c.node("", c.doc, 0)}
 	if c.err != nil {
 		t.Fatal(c.err)
@@ -100,6 +100,54 @@ func TestViolationsAreBounded(t *testing.T) {
 	}
 }
 
+// subsets are schemas of which each subset may meet at one value, beside so many names
+// and patterns that each of these sets has to be compared with.
+func subsets(schemas, names int, properties, patterns string) string {
+	var defs, list []string
+	for i := range schemas {
+		next := fmt.Sprintf(`{"$ref":"#/$defs/q%d"}`, i+1)
+		defs = append(defs, fmt.Sprintf(`"q%d":{"properties":{"a":%s,"b":%s}}`, i, next, next))
+	}
+	defs[0] = `"q0":{"properties":{"a":{"$ref":"#/$defs/q0"},"b":{"allOf":[{"$ref":"#/$defs/q0"},{"$ref":"#/$defs/q1"}]}}}`
+	defs = append(defs, fmt.Sprintf(`"q%d":{}`, schemas))
+	for i := range names {
+		list = append(list, fmt.Sprintf(`"n%d":{%s}`, i, properties))
+	}
+	wide := `"properties":{` + strings.Join(list, ",") + `}`
+	if patterns != "" {
+		list = nil
+		for i := range names {
+			list = append(list, fmt.Sprintf(`"%s%d":{}`, patterns, i))
+		}
+		wide += `,"patternProperties":{` + strings.Join(list, ",") + `}`
+	}
+	defs[0] = strings.TrimSuffix(defs[0], "}") + `,"allOf":[{` + wide + `}]}`
+	return `{"$ref":"#/$defs/q0","$defs":{` + strings.Join(defs, ",") + `}}`
+}
+
+// kinds are kinds of objects that hold each other, as of the parts of a program.
+func kinds(of, properties int) string {
+	var defs, options []string
+	for i := range of {
+		props := []string{fmt.Sprintf(`"kind":{"const":"k%d"}`, i)}
+		for j := range properties {
+			props = append(props, fmt.Sprintf(`"p%d_%d":{"$ref":"#/$defs/any"}`, i, j))
+		}
+		defs = append(defs, fmt.Sprintf(`"k%d":{"type":"object","additionalProperties":false,"properties":{%s}}`, i, strings.Join(props, ",")))
+		options = append(options, fmt.Sprintf(`{"$ref":"#/$defs/k%d"}`, i))
+	}
+	return `{"$ref":"#/$defs/any","$defs":{"any":{"oneOf":[` + strings.Join(options, ",") + `]},` + strings.Join(defs, ",") + `}}`
+}
+
+// list joins what is made of each number.
+func list(n int, format string) string {
+	var out []string
+	for i := range n {
+		out = append(out, fmt.Sprintf(format, i))
+	}
+	return strings.Join(out, ",")
+}
+
 // What could exceed the bound is refused when it is read; what can't is not.
 func TestCompileRefusesWhatMayTakeTooLong(t *testing.T) {
 	tree := `{"type":"object","properties":{"left":{"$ref":"#/$defs/tree"},"right":{"$ref":"#/$defs/tree"},"sons":{"items":{"$ref":"#/$defs/tree"}}}}`
@@ -123,6 +171,18 @@ func TestCompileRefusesWhatMayTakeTooLong(t *testing.T) {
 		"an expression":              {`{"anyOf":[{"type":"integer"},{"type":"array","items":{"$ref":"#"}},{"type":"object","additionalProperties":{"$ref":"#"}}]}`, false},
 		"names of their own":         {`{"oneOf":[{"properties":{"and":{"$ref":"#"}}},{"properties":{"or":{"$ref":"#"}}},{"properties":{"not":{"$ref":"#"}}}]}`, false},
 		"a pattern beside a name":    {`{"properties":{"a":{"$ref":"#"}},"patternProperties":{"^x-":{"type":"string"}},"additionalProperties":{"$ref":"#"}}`, false},
+		"subsets":                    {subsets(12, 700, ``, ``), true},
+		"subsets and patterns":       {subsets(12, 400, `"type":"string"`, `^y`), true},
+		"few subsets":                {subsets(4, 100, ``, `^x`), false},
+		"names and patterns":         {`{"properties":{` + list(900, `"aaaaaaaaaaaaaaaa%d":{}`) + `},"patternProperties":{` + list(900, `"^c%d$":{}`) + `}}`, true},
+		"a pattern of a long name":   {`{"properties":{"` + strings.Repeat("a", 30_000) + `":{}},"patternProperties":{"(a{1,30}){1,30}$":{}}}`, true},
+		"a long name above many":     {`{"properties":{"` + strings.Repeat("a", 30_000) + `":{"allOf":[` + `true` + strings.Repeat(`,true`, 5000) + `]}}}`, true},
+		"a long name of many":        {`{"dependentRequired":{"` + strings.Repeat("a", 30_000) + `":[` + list(4000, `"%d"`) + `]}}`, true},
+		"many at once":               {`{"allOf":[` + `{}` + strings.Repeat(`,{}`, 20_000) + `]}`, true},
+		"many required":              {`{"required":[` + list(9000, `"%d"`) + `]}`, false},
+		"many properties":            {`{"properties":{` + list(1500, `"p%d":{"type":"string"}`) + `},"additionalProperties":{"type":"string"}}`, false},
+		"kinds of objects":           {kinds(60, 15), false},
+		"prefixes":                   {`{"allOf":[` + `{"contains":{}}` + strings.Repeat(`,{"contains":{}}`, 150) + `],"prefixItems":[` + `{}` + strings.Repeat(`,{}`, 15_000) + `]}`, true},
 		"many options":               {`{"oneOf":[` + options + `],"$defs":{"one":{"type":"object","properties":{"a":{"type":"string"}}}}}`, false},
 		"a pattern":                  {`{"pattern":"(a{1,100}){1,100}"}`, true},
 		"patterns":                   {`{"allOf":[` + strings.TrimSuffix(strings.Repeat(`{"pattern":"(a{1,60}){1,60}"},`, 20), ",") + `]}`, true},

@@ -92,7 +92,7 @@ func compile(raw []byte, formats bool) (*Schema, error) {
 	if err != nil {
 		return nil, &Error{"", "is not JSON"}
 	}
-	c := &compiler{doc: doc, words: wordsOf(), nodes: map[string]*node{}, formats: formats}
+	c := newCompiler(doc, formats)
 	root := c.node("", doc, 0)
 	if c.err == nil {
 		c.bounded(root)
@@ -124,7 +124,27 @@ type compiler struct {
 	formats bool
 	program int // size of all patterns
 	legacy  bool
+	work    int // steps taken
 	err     error
+}
+
+func newCompiler(doc any, formats bool) *compiler {
+	return &compiler{doc: doc, words: wordsOf(), nodes: map[string]*node{}, formats: formats}
+}
+
+// What a step of the compiler is, and what takes more than one.
+const (
+	pathBytes  = 16 // of a path that is written out
+	matchSteps = 10 // of a pattern's instructions, for each byte of a name
+	setSteps   = 10 // to make a set
+)
+
+// step takes n steps and reports whether there were so many and nothing is wrong.
+func (c *compiler) step(n int) bool {
+	if c.work += n; c.work > maxWork {
+		c.refuse("", "takes too long to read: fewer schemas that apply to the same names, fewer patterns, shorter names")
+	}
+	return c.err == nil
 }
 
 func (c *compiler) refuse(path, format string, args ...any) {
@@ -143,7 +163,7 @@ func (c *compiler) node(path string, v any, depth int) *node {
 		return n
 	}
 	n := &node{path: path, least: 1, most: -1}
-	if c.nodes[path] = n; c.err != nil {
+	if c.nodes[path] = n; !c.step(1 + len(path)/pathBytes) {
 		return n
 	}
 	if depth > maxNesting {
@@ -158,6 +178,9 @@ func (c *compiler) node(path string, v any, depth int) *node {
 			c.dialect(v)
 		}
 		for _, word := range slices.Sorted(maps.Keys(v)) {
+			if c.err != nil {
+				break
+			}
 			if read := c.words[word]; read != nil {
 				read(c, n, below(path, word), v[word], depth+1)
 			} else if unsupported[word] && (word != "$id" || path != "") {
@@ -245,7 +268,9 @@ func (c *compiler) object(path string, v any) map[string]any {
 
 func (c *compiler) nodesOf(path string, v any, depth int) (out []*node) {
 	for i, sub := range c.list(path, v) {
-		out = append(out, c.node(below(path, strconv.Itoa(i)), sub, depth))
+		if out = append(out, c.node(below(path, strconv.Itoa(i)), sub, depth)); c.err != nil {
+			break
+		}
 	}
 	if len(out) == 0 {
 		c.refuse(path, "must have a schema")
@@ -257,7 +282,9 @@ func (c *compiler) named(path string, v any, depth int) map[string]*node {
 	out := map[string]*node{}
 	object := c.object(path, v)
 	for _, name := range slices.Sorted(maps.Keys(object)) {
-		out[name] = c.node(below(path, name), object[name], depth)
+		if out[name] = c.node(below(path, name), object[name], depth); c.err != nil {
+			break
+		}
 	}
 	return out
 }
@@ -271,12 +298,15 @@ func (c *compiler) text(path string, v any) string {
 }
 
 func (c *compiler) texts(path string, v any) (out []string) {
+	seen := map[string]bool{}
 	for i, v := range c.list(path, v) {
 		text := c.text(below(path, strconv.Itoa(i)), v)
-		if slices.Contains(out, text) {
+		if seen[text] {
 			c.refuse(path, "must not name one twice")
 		}
-		out = append(out, text)
+		if out, seen[text] = append(out, text), true; !c.step(1 + len(path)/pathBytes) {
+			break
+		}
 	}
 	return out
 }

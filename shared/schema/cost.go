@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"cmp"
 	"encoding/binary"
 	"maps"
 	"slices"
@@ -18,12 +17,19 @@ func (n *node) atOnce() []*node {
 	return slices.AppendSeq(out, maps.Values(n.with))
 }
 
+// hasParts reports whether a schema applies others to parts of a value.
+func (n *node) hasParts() bool {
+	return n.props != nil || n.patterns != nil || n.more != nil || n.names != nil ||
+		n.prefix != nil || n.items != nil || n.contains != nil
+}
+
 // bounded refuses a schema that applies itself to the same value again, and one by
 // which a value may have to be looked at too often. It follows which schemas may meet
-// at one value, and how often each, from the whole down into its parts; what it has
-// seen before leads to nothing new.
+// at one value, and how often each, from the whole down into its parts. Schemas that
+// it has seen together before lead to nothing new. A schema that takes too many steps
+// to follow is refused, too.
 func (c *compiler) bounded(root *node) {
-	w := &walk{place: map[*node]int{}}
+	w := &walk{place: map[*node]int{}, matched: map[match]bool{}, step: c.step}
 	for _, path := range slices.Sorted(maps.Keys(c.nodes)) {
 		if n := c.nodes[path]; !w.sort(n, map[*node]bool{}) {
 			c.refuse(n.path, "applies itself to the same value, without an end")
@@ -35,35 +41,57 @@ func (c *compiler) bounded(root *node) {
 		w.place[n] = i
 	}
 	seen := map[string]bool{}
-	next := []visits{{root: 1}}
-	for len(next) > 0 {
-		now := next[len(next)-1]
-		next = next[:len(next)-1]
-		key := w.key(now)
-		if seen[key] {
-			continue
+	next, found := []visits(nil), []visits{{root: 1}}
+	for {
+		for _, v := range found {
+			if !w.expand(v) {
+				c.refuse("", "may take too long to check: fewer alternatives within alternatives, less recursion that branches")
+				return
+			}
+			if key := w.key(v); key != "" && !seen[key] {
+				seen[key] = true
+				next = append(next, v)
+			}
 		}
-		if seen[key] = true; len(seen) > maxStates || !w.expand(now) {
-			c.refuse("", "may take too long to check: fewer alternatives within alternatives, less recursion that branches")
+		if len(next) == 0 || c.err != nil {
 			return
 		}
-		next = append(next, parts(now)...)
+		found, next = w.parts(next[len(next)-1]), next[:len(next)-1]
 	}
 }
 
 // visits are schemas that meet at one value, and how often each is asked.
 type visits map[*node]int
 
-func (v visits) add(n *node, times int) {
-	if n != nil {
-		v[n] = min(v[n]+times, MaxVisits+1)
-	}
+// walk knows the order in which schemas apply one another to the same value, and which
+// patterns match which names. Each of its steps takes about a tenth of a microsecond.
+type walk struct {
+	order   []*node
+	place   map[*node]int
+	matched map[match]bool
+	step    func(n int) bool // takes steps, and reports whether there were so many
 }
 
-// walk knows the order in which schemas apply one another to the same value.
-type walk struct {
-	order []*node
-	place map[*node]int
+type match struct {
+	pattern *pattern
+	name    string
+}
+
+func (w *walk) matches(p *pattern, name string) bool {
+	key := match{p, name}
+	matches, known := w.matched[key]
+	if !known && w.step(len(name)*p.size/matchSteps) {
+		matches = p.re.MatchString(name)
+		w.matched[key] = matches
+	}
+	return matches
+}
+
+// add has a schema asked so many times more.
+func (w *walk) add(v visits, n *node, times int) {
+	if n != nil && w.step(1) {
+		v[n] = min(v[n]+times, MaxVisits+1)
+	}
 }
 
 // sort puts a schema behind those that it applies; false: it applies itself.
@@ -86,85 +114,126 @@ func (w *walk) sort(n *node, under map[*node]bool) bool {
 	return true
 }
 
-func (w *walk) sorted(v visits) []*node {
-	return slices.SortedFunc(maps.Keys(v), func(a, b *node) int { return cmp.Compare(w.place[a], w.place[b]) })
+func (w *walk) places(v visits) []int {
+	places := make([]int, 0, len(v))
+	for n := range v {
+		places = append(places, w.place[n])
+	}
+	slices.Sort(places)
+	return places
 }
 
+// key names those schemas that look at parts, and how often each is asked; empty: none
+// does.
 func (w *walk) key(v visits) string {
 	var key []byte
-	for _, n := range w.sorted(v) {
-		key = binary.AppendUvarint(binary.AppendUvarint(key, uint64(w.place[n])), uint64(v[n])) //nolint:gosec // neither is negative
+	for _, at := range w.places(v) {
+		if n := w.order[at]; n.hasParts() {
+			key = binary.AppendUvarint(binary.AppendUvarint(key, uint64(at)), uint64(v[n])) //nolint:gosec // neither is negative
+		}
 	}
 	return string(key)
 }
 
 // expand adds the schemas that those apply to the same value; false: they are asked
-// too often.
+// too often, or the steps are used up.
 func (w *walk) expand(v visits) bool {
-	waiting, total := w.sorted(v), 0
+	waiting, total := w.places(v), 0
 	for len(waiting) > 0 {
-		n := waiting[0]
+		n := w.order[waiting[0]]
 		waiting = waiting[1:]
-		if total += v[n]; total > MaxVisits {
+		if total += v[n]; total+len(waiting) > MaxVisits || !w.step(1) {
 			return false
 		}
 		for _, s := range n.atOnce() {
 			if _, there := v[s]; !there {
-				at, _ := slices.BinarySearchFunc(waiting, s, func(a, b *node) int { return cmp.Compare(w.place[a], w.place[b]) })
-				waiting = slices.Insert(waiting, at, s)
+				at, _ := slices.BinarySearch(waiting, w.place[s])
+				waiting = slices.Insert(waiting, at, w.place[s])
 			}
-			v.add(s, v[n])
+			if w.add(v, s, v[n]); total+len(waiting) > MaxVisits {
+				return false
+			}
 		}
 	}
 	return true
 }
 
 // parts are the schemas that may meet at each kind of part of a value.
-func parts(v visits) (out []visits) {
-	names, prefixes := map[string]bool{"": true}, 0
-	for n := range v {
-		for name := range n.props {
-			names[name] = true
-		}
-		prefixes = max(prefixes, len(n.prefix))
+func (w *walk) parts(v visits) []visits {
+	out := append(w.properties(v), w.elements(v)...)
+	names := visits{}
+	for n, times := range v {
+		w.add(names, n.names, times)
 	}
-	for name := range names { // "" stands for all others too: whatever pattern may match it
-		at, other := visits{}, visits{}
-		for n, times := range v {
-			at.add(n.props[name], times)
+	return append(out, names)
+}
+
+// properties are the schemas that may meet at each name that one of them names, and at
+// any other, whatever patterns match that.
+func (w *walk) properties(v visits) []visits {
+	named, other := map[string]visits{}, visits{}
+	for n, times := range v {
+		for name, s := range n.props {
+			if named[name] == nil && w.step(setSteps) {
+				named[name] = visits{}
+			}
+			w.add(named[name], s, times)
+		}
+	}
+	for n, times := range v {
+		more := n.more
+		if more != nil && more.never {
+			more = nil // what it refuses is not looked at
+		}
+		for _, r := range n.patterns {
+			w.add(other, r.node, times)
+		}
+		if w.add(other, more, times); more == nil && n.patterns == nil {
+			continue
+		}
+		for name, at := range named {
 			matched := n.props[name] != nil
 			for _, r := range n.patterns {
-				other.add(r.node, times)
-				if r.re.MatchString(name) {
+				if !w.step(1) {
+					return nil
+				}
+				if w.matches(r.pattern, name) {
 					matched = true
-					at.add(r.node, times)
+					w.add(at, r.node, times)
 				}
 			}
-			other.add(n.more, times)
 			if !matched {
-				at.add(n.more, times)
+				w.add(at, more, times)
 			}
 		}
-		out = append(out, at)
-		if name == "" {
-			out = append(out, other)
+	}
+	return append(slices.Collect(maps.Values(named)), other)
+}
+
+// elements are the schemas that may meet at each place of an array that one of them
+// names, and at any place behind those.
+func (w *walk) elements(v visits) (out []visits) {
+	prefixes := 0
+	for n := range v {
+		prefixes = max(prefixes, len(n.prefix))
+	}
+	for range prefixes + 1 {
+		if w.step(setSteps) {
+			out = append(out, visits{})
 		}
 	}
-	for i := range prefixes + 1 {
-		at := visits{}
-		for n, times := range v {
-			if i < len(n.prefix) {
-				at.add(n.prefix[i], times)
-			} else {
-				at.add(n.items, times)
-			}
-			at.add(n.contains, times)
-		}
-		out = append(out, at)
-	}
-	name := visits{}
 	for n, times := range v {
-		name.add(n.names, times)
+		for i, at := range out {
+			if n.items == nil && n.contains == nil && i >= len(n.prefix) || !w.step(1) {
+				break
+			}
+			s := n.items
+			if i < len(n.prefix) {
+				s = n.prefix[i]
+			}
+			w.add(at, s, times)
+			w.add(at, n.contains, times)
+		}
 	}
-	return slices.DeleteFunc(append(out, name), func(v visits) bool { return len(v) == 0 })
+	return out
 }
