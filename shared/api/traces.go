@@ -48,7 +48,7 @@ type traceAnswer struct {
 	Usage      tokenUsage      `json:"usage" doc:"Of all executions together"`
 	CostUSD    float64         `json:"costUsd" doc:"Of all executions together"`
 	Steps      *[]traceStep    `json:"steps,omitempty" doc:"With include=steps: the system prompts and messages of the executions, in order"`
-	Truncated  bool            `json:"truncated,omitempty" doc:"There are more than the first 500 executions, the first 1,000 activities or steps, or the first 4 MB of steps: GET /executions and /activity list them all. Status, usage and cost are of all"`
+	Truncated  bool            `json:"truncated,omitempty" doc:"There are more than the first 500 executions, the first 1,000 activities or steps, or the first 4 MB of steps, or a step that can't be read: GET /executions and /activity list them all. Status, usage and cost are of all"`
 }
 
 type tracesInput struct {
@@ -104,7 +104,7 @@ func (s *server) getTrace(ctx context.Context, in *traceInput) (*answer[traceAns
 	executions, total, activities := s.Runs.OfTrace(&b, id), s.Runs.TotalOfTrace(&b, id), s.Log.OfTrace(&b, id)
 	var entries *[]run.TraceEntry
 	if in.Include == "steps" {
-		entries = s.Runs.StepsOfTrace(&b, id, maxSteps+1)
+		entries = s.Runs.StepsOfTrace(&b, id, maxSteps+1, maxStepBytes)
 	}
 	if err := s.DB.Read(ctx, workspace(ctx), &b); err != nil {
 		return nil, err
@@ -128,10 +128,7 @@ func (s *server) getTrace(ctx context.Context, in *traceInput) (*answer[traceAns
 		CostUSD: total.CostUSD, Truncated: long || total.Executions > len(*executions),
 	}
 	if entries != nil {
-		steps, whole, err := traceSteps(*entries, s.Operate.Reason.Known)
-		if err != nil {
-			return nil, err
-		}
+		steps, whole := traceSteps(*entries, s.Operate.Reason.Known)
 		t.Steps, t.Truncated = &steps, t.Truncated || !whole
 	}
 	t.span(*total, *executions, *activities, held, s.Clock())

@@ -47,17 +47,18 @@ const (
 	maxStepBytes = 4 << 20 // an answer of a function has 6 MB at most
 )
 
-// stepItems are the entries that say something; whole reports that none was left out.
-func traceSteps(entries []run.TraceEntry, known *secret.Redactor) (items []traceStep, whole bool, err error) {
-	size := 0
-	items = []traceStep{}
+// traceSteps are the entries that say something; whole reports that none was left out,
+// as are those that this build can't read.
+func traceSteps(entries []run.TraceEntry, known *secret.Redactor) (items []traceStep, whole bool) {
+	items, whole = []traceStep{}, true
 	for i, e := range entries {
-		if size += len(e.Body); i == maxSteps || size > maxStepBytes {
-			return items, false, nil
+		if i == maxSteps || e.Body == nil {
+			return items, false
 		}
 		system, messages, err := reason.Spoken(e.Entry)
 		if err != nil {
-			return nil, false, err
+			whole = false
+			continue
 		}
 		if system == "" && len(messages) == 0 {
 			continue
@@ -71,7 +72,7 @@ func traceSteps(entries []run.TraceEntry, known *secret.Redactor) (items []trace
 		}
 		items = append(items, item)
 	}
-	return items, true, nil
+	return items, whole
 }
 
 func stepMessageOf(m llm.Message, known *secret.Redactor) stepMessage {

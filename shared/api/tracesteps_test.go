@@ -1,6 +1,9 @@
 package api_test
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -9,9 +12,12 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 type toldStep struct {
@@ -118,4 +124,52 @@ func phasesOf(a item) (phases []map[string]any) {
 		phases = append(phases, p.(map[string]any))
 	}
 	return phases
+}
+
+// Steps that are too long together, and what this build can't read, are left out, and
+// the trace says that something is missing.
+func TestTheStepsOfATraceMayBeTruncated(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		step := func(seq int, kind run.Kind, body string) run.Entry {
+			return run.Entry{Seq: seq, Step: seq, Kind: kind, Status: run.Succeeded, Body: json.RawMessage(body)}
+		}
+		answer := func(seq int, text string) run.Entry {
+			return step(seq, run.Model, `{"message":{"role":"assistant","text":"`+text+`"}}`)
+		}
+		for name, c := range map[string]struct {
+			entries []run.Entry
+			want    []int
+		}{
+			"damaged":  {[]run.Entry{answer(1, "a"), step(2, run.Model, `{"message":[]}`), answer(3, "b")}, []int{1, 3}},
+			"too long": {[]run.Entry{answer(1, strings.Repeat("a", 3<<20)), answer(2, strings.Repeat("b", 2<<20)), answer(3, "c")}, []int{1}},
+		} {
+			e := run.Execution{ID: ids(), Agent: "a", Surface: trace.Operate, Trace: w.Traces.New(trace.Operate), Subject: lane.Name(strings.ReplaceAll(name, " ", "-"))}
+			h, err := w.Lanes.Acquire(t.Context(), lane.Request{Workspace: w.Workspace, Lane: e.Subject, Holder: "someone"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = w.Lanes.InHold(t.Context(), h, func(_ context.Context, tx lane.Tx) error {
+				err := w.Runs.Start(tx, e)
+				for _, entry := range c.entries {
+					err = errors.Join(err, w.Runs.Append(tx, e, entry))
+				}
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var told struct {
+				Steps     []toldStep
+				Truncated bool
+			}
+			w.must(t, 200, http.MethodGet, "/api/v1/traces/"+string(e.Trace)+"?include=steps", "", &told)
+			var got []int
+			for _, s := range told.Steps {
+				got = append(got, s.Step)
+			}
+			if !slices.Equal(got, c.want) || !told.Truncated {
+				t.Errorf("%s: steps %v, truncated: %v", name, got, told.Truncated)
+			}
+		}
+	})
 }

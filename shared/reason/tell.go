@@ -79,8 +79,12 @@ func Tell(e run.Entry) (t Told, err error) {
 
 // Spoken is what an entry adds to the conversation with the model: the system prompt
 // and the messages that a run begins with, an answer, the result of a call, or the
-// summary that takes the place of older messages. Other entries add nothing.
+// summary that takes the place of older messages. Other entries add nothing. An entry
+// that this build can't read is an error.
 func Spoken(e run.Entry) (system string, messages []llm.Message, err error) {
+	if err := e.Readable(); err != nil {
+		return "", nil, err
+	}
 	switch e.Kind {
 	case run.Input:
 		err = folded(e, func(b inputBody) error { system, messages = b.System, b.Messages; return nil })

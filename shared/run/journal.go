@@ -95,26 +95,24 @@ func (s *Store) JournalIn(ctx context.Context, tx *db.Tx, id string) (out []Entr
 	return out, reading(id, tx.Each(ctx, into(&out), s.q.Journal, id))
 }
 
-// TraceEntry is an entry of the journal of one of a trace's executions.
+// TraceEntry is an entry of the journal of one of a trace's executions. It may be one
+// that this build can't read, see [Entry.Readable].
 type TraceEntry struct {
 	Execution string
 	Entry
 }
 
 // StepsOfTrace queues the reading of the first limit entries of all journals of a
-// trace, in order.
-func (s *Store) StepsOfTrace(b *db.Batch, id trace.ID, limit int) *[]TraceEntry {
+// trace, in order, as far as their bodies have size bytes together. The entry with which
+// they have more is the last one, and comes without its body.
+func (s *Store) StepsOfTrace(b *db.Batch, id trace.ID, limit, size int) *[]TraceEntry {
 	found := new([]TraceEntry)
 	b.Each(func(scan db.Scan) error {
 		var of string
-		var one []Entry
-		err := into(&one)(func(to ...any) error { return scan(append([]any{&of}, to...)...) })
-		if err != nil {
-			return err
-		}
-		*found = append(*found, TraceEntry{of, one[0]})
-		return nil
-	}, s.q.StepsOfTrace, id, limit)
+		e, err := scanned(func(to ...any) error { return scan(append([]any{&of}, to...)...) })
+		*found = append(*found, TraceEntry{of, e})
+		return err
+	}, s.q.StepsOfTrace, id, limit, size)
 	return found
 }
 
@@ -128,16 +126,28 @@ func reading(id string, err error) error {
 // into adds an entry to out with each row.
 func into(out *[]Entry) func(db.Scan) error {
 	return func(scan db.Scan) error {
-		var e Entry
-		var call *string
-		if err := scan(&e.Seq, &e.Step, &e.Kind, &e.Status, &call, &e.Format, &e.Trust, &e.Body, &e.CreatedAt); err != nil {
-			return err
+		e, err := scanned(scan)
+		if err == nil {
+			err = e.Readable()
 		}
-		if e.Format > Format {
-			return fmt.Errorf("%w: entry %d has format %d, this build reads up to %d: deploy the newer build", ErrUnreadable, e.Seq, e.Format, Format)
+		if err == nil {
+			*out = append(*out, e)
 		}
-		e.Call = text(call)
-		*out = append(*out, e)
-		return nil
+		return err
 	}
+}
+
+func scanned(scan db.Scan) (e Entry, err error) {
+	var call *string
+	err = scan(&e.Seq, &e.Step, &e.Kind, &e.Status, &call, &e.Format, &e.Trust, &e.Body, &e.CreatedAt)
+	e.Call = text(call)
+	return e, err
+}
+
+// Readable is an [ErrUnreadable] where a newer build wrote the entry in another form.
+func (e Entry) Readable() error {
+	if e.Format > Format {
+		return fmt.Errorf("%w: entry %d has format %d, this build reads up to %d: deploy the newer build", ErrUnreadable, e.Seq, e.Format, Format)
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -132,6 +133,55 @@ func TestANewerFormatIsRefusedWithAClearMessage(t *testing.T) {
 		for _, part := range []string{e.ID, "entry 2 has format 99", fmt.Sprintf("reads up to %d", run.Format), "deploy the newer build"} {
 			if !strings.Contains(err.Error(), part) {
 				t.Errorf("%q is not in: %v", part, err)
+			}
+		}
+	})
+}
+
+// The steps of a trace are read as far as a number of bytes goes, and by an older build.
+func TestTheStepsOfATraceAreBounded(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		h := w.hold(t, subject)
+		e := w.start(t, h, execution(subject))
+		big := func(seq int) run.Entry {
+			entry := note(seq)
+			entry.Body = json.RawMessage(`{"text":"` + strings.Repeat("ä", 50_000) + `"}`)
+			return entry
+		}
+		if err := w.append(t, h, e, big(1), big(2), note(4), big(5), note(6)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.DB.Exec(t.Context(), w.Workspace, w.q.FromTheFuture, e.ID, 3); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			limit, size int
+			want        []int // the last one is without its body, where more is true
+			more        bool
+		}{
+			{10, 1 << 20, []int{1, 2, 3, 4, 5, 6}, false},
+			{3, 1 << 20, []int{1, 2, 3}, false},
+			{10, 250_000, []int{1, 2, 3, 4, 5}, true},
+			{10, 150_000, []int{1, 2}, true},
+			{10, 10, []int{1}, true},
+		} {
+			var b db.Batch
+			found := w.runs.StepsOfTrace(&b, e.Trace, c.limit, c.size)
+			if err := w.DB.Read(t.Context(), w.Workspace, &b); err != nil {
+				t.Fatal(err)
+			}
+			var got []int
+			for i, entry := range *found {
+				got = append(got, entry.Seq)
+				if last := i == len(*found)-1; entry.Execution != e.ID || (entry.Body == nil) != (c.more && last) {
+					t.Errorf("%d bytes: entry %d has a body of %d bytes", c.size, entry.Seq, len(entry.Body))
+				}
+				if err := entry.Readable(); (err != nil) != (entry.Seq == 3) || err != nil && !errors.Is(err, run.ErrUnreadable) {
+					t.Errorf("entry %d is readable: %v", entry.Seq, err)
+				}
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("%d entries of %d bytes: %v, want %v", c.limit, c.size, got, c.want)
 			}
 		}
 	})

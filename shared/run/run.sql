@@ -59,12 +59,26 @@ SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, 
  LIMIT $3;
 
 -- name: StepsOfTrace
-SELECT s.execution_id, s.seq, s.step, s.kind, s.status, s.call_id, s.format, s.trust, s.body, s.created_at
-  FROM executions e
-  JOIN execution_steps s ON s.workspace_id = e.workspace_id AND s.execution_id = e.id
- WHERE e.workspace_id = $1 AND e.trace_id = $2
- ORDER BY e.created_at, e.id, s.seq
- LIMIT $3;
+-- The first $3 entries, as far as their bodies have $4 bytes together; of the one with which they have more, all but its body.
+WITH first AS MATERIALIZED (
+  SELECT e.created_at, s.execution_id, s.seq
+    FROM executions e
+    JOIN execution_steps s ON s.workspace_id = e.workspace_id AND s.execution_id = e.id
+   WHERE e.workspace_id = $1 AND e.trace_id = $2
+   ORDER BY e.created_at, e.id, s.seq
+   LIMIT $3),
+sized AS MATERIALIZED (
+  SELECT f.created_at, f.execution_id, f.seq, octet_length(CAST(s.body AS text)) AS bytes
+    FROM first f
+    JOIN execution_steps s ON s.workspace_id = $1 AND s.execution_id = f.execution_id AND s.seq = f.seq),
+summed AS (
+  SELECT execution_id, seq, bytes, sum(bytes) OVER (ORDER BY created_at, execution_id, seq ROWS UNBOUNDED PRECEDING) AS together
+    FROM sized)
+SELECT s.execution_id, s.seq, s.step, s.kind, s.status, s.call_id, s.format, s.trust, CASE WHEN f.together <= $4 THEN s.body END, s.created_at
+  FROM summed f
+  JOIN execution_steps s ON s.workspace_id = $1 AND s.execution_id = f.execution_id AND s.seq = f.seq
+ WHERE f.together - f.bytes <= $4
+ ORDER BY f.together;
 
 -- name: TotalOfTrace
 SELECT count(*), count(CASE status WHEN 'running' THEN 1 END), count(CASE status WHEN 'waiting' THEN 1 END), count(CASE status WHEN 'parked' THEN 1 END),
