@@ -129,7 +129,7 @@ func (s *Store) Orphans(b *db.Batch) *Orphans {
 }
 
 // SilentNow adds a look for the executions that have a time of their own in which
-// nothing was heard of them, to a batch.
+// nothing was heard of them nor of any execution below them, to a batch.
 func (s *Store) SilentNow(b *db.Batch) *[]string {
 	found := new([]string)
 	b.Each(func(scan db.Scan) error {
@@ -141,13 +141,14 @@ func (s *Store) SilentNow(b *db.Batch) *[]string {
 	return found
 }
 
-// Silent locks the row of an execution, and reports whether it is silent still.
-func (s *Store) Silent(ctx context.Context, tx Tx, id string) (bool, error) {
-	n, err := tx.Exec(ctx, s.q.Silent, id, silence.Milliseconds())
-	if err != nil {
+// Silent locks the row of an execution, and reports whether it is silent still, with
+// all below it.
+func (s *Store) Silent(ctx context.Context, tx Tx, id string) (silent bool, err error) {
+	tx.Later().Exec(s.q.Lock, id)
+	if err := tx.Each(ctx, func(db.Scan) error { silent = true; return nil }, s.q.Silent, id, silence.Milliseconds()); err != nil {
 		return false, fmt.Errorf("look for a silent execution: %w", err)
 	}
-	return n > 0, nil
+	return silent, nil
 }
 
 // Close ends an orphaned execution, and reports whether it did: one that was taken up

@@ -22,24 +22,41 @@ SELECT id, subject, silent FROM (
    ORDER BY e.updated_at
    LIMIT $5) AS unheard;
 
--- name: Silent
--- Locks it, so that nothing is heard of it meanwhile.
-UPDATE executions SET updated_at = updated_at
- WHERE workspace_id = $1 AND id = $2 AND subject IS NULL AND status IN ('running', 'waiting', 'parked')
-   AND updated_at < lk_plus((SELECT lk_now()), 0 - coalesce(timeout_seconds * CAST(1000 AS bigint), CAST($3 AS bigint)));
-
 -- name: SilentNow
--- The executions that no lane protects and that have a time of their own, in which nothing was heard of them, nor of
--- their children.
+-- The executions that no lane protects and that have a time of their own, in which nothing was heard of them nor of any
+-- execution below them.
 SELECT e.id FROM executions e
  WHERE e.workspace_id = $1 AND e.subject IS NULL AND e.status IN ('running', 'waiting', 'parked')
    AND e.updated_at < lk_plus((SELECT lk_now()), 0 - e.timeout_seconds * CAST(1000 AS bigint))
-   AND NOT EXISTS (SELECT 1 FROM executions c WHERE c.workspace_id = $1 AND c.parent_id = e.id AND c.status IN ('running', 'waiting', 'parked')
-                      AND c.updated_at >= lk_plus((SELECT lk_now()), 0 - e.timeout_seconds * CAST(1000 AS bigint)))
-   AND NOT EXISTS (SELECT 1 FROM threads t WHERE t.workspace_id = $1 AND t.active_execution_id = e.id
-                      AND t.execution_locked_at >= lk_plus((SELECT lk_now()), 0 - e.timeout_seconds * CAST(1000 AS bigint)))
+   AND NOT EXISTS (
+         WITH RECURSIVE tree (id, status, updated_at) AS (
+           SELECT e.id, e.status, e.updated_at
+           UNION ALL
+           SELECT c.id, c.status, c.updated_at FROM tree p JOIN executions c ON c.workspace_id = $1 AND c.parent_id = p.id)
+         SELECT 1 FROM tree d
+          WHERE d.status IN ('running', 'waiting', 'parked')
+            AND (d.updated_at >= lk_plus((SELECT lk_now()), 0 - e.timeout_seconds * CAST(1000 AS bigint))
+              OR EXISTS (SELECT 1 FROM threads t WHERE t.workspace_id = $1 AND t.active_execution_id = d.id
+                            AND t.execution_locked_at >= lk_plus((SELECT lk_now()), 0 - e.timeout_seconds * CAST(1000 AS bigint)))))
  ORDER BY e.updated_at
  LIMIT $2;
+
+-- name: Silent
+-- Whether one, whose row is locked, is silent still, for $3 milliseconds where it has no time of its own.
+WITH RECURSIVE tree (id, status, updated_at) AS (
+  SELECT id, status, updated_at FROM executions WHERE workspace_id = $1 AND id = $2
+  UNION ALL
+  SELECT c.id, c.status, c.updated_at FROM tree p JOIN executions c ON c.workspace_id = $1 AND c.parent_id = p.id),
+since (at) AS (
+  SELECT lk_plus(lk_now(), 0 - coalesce(timeout_seconds * CAST(1000 AS bigint), CAST($3 AS bigint)))
+    FROM executions
+   WHERE workspace_id = $1 AND id = $2 AND subject IS NULL AND status IN ('running', 'waiting', 'parked'))
+SELECT 1 FROM since
+ WHERE NOT EXISTS (
+         SELECT 1 FROM tree d
+          WHERE d.status IN ('running', 'waiting', 'parked')
+            AND (d.updated_at >= since.at
+              OR EXISTS (SELECT 1 FROM threads t WHERE t.workspace_id = $1 AND t.active_execution_id = d.id AND t.execution_locked_at >= since.at)));
 
 -- name: Lock
 -- The row itself, changed by nothing, so that what is decided next stands.
