@@ -383,9 +383,40 @@ var errSilent = errors.New("the database server did not answer in time")
 // pipeline sends b, whose statements belong to the seam, with ops behind them,
 // and reads all answers, for as long as answers are awaited.
 func (e *engine) pipeline(ctx context.Context, conn *pgx.Conn, b *pgx.Batch, ws db.Workspace, ops []*db.Op, end ending) error {
-	limited, cancel := context.WithTimeoutCause(ctx, e.silence, errSilent)
+	awaited := ctx
+	if end.changes {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		var stay context.CancelFunc
+		awaited, stay = outlive(ctx)
+		defer stay()
+	}
+	limited, cancel := context.WithTimeoutCause(awaited, e.silence, errSilent)
 	defer cancel()
-	return send(limited, conn, b, ws, ops, end)
+	err := send(limited, conn, b, ws, ops, end)
+	if left := ctx.Err(); left != nil && errors.Is(err, errSilent) {
+		return fmt.Errorf("%w: %w", err, left)
+	}
+	return err
+}
+
+// goodbye is how much longer than its caller a change is awaited.
+const goodbye = time.Second
+
+// outlive is ctx for a change that is under way when its caller leaves: its outcome is
+// awaited for a moment more, and told. Else a server that has not begun by then would do
+// it behind what the caller does next, such as a release of what it had asked for.
+func outlive(ctx context.Context) (context.Context, context.CancelFunc) {
+	longer, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	timer := make(chan *time.Timer, 1)
+	stop := context.AfterFunc(ctx, func() { timer <- time.AfterFunc(goodbye, func() { end(ctx.Err()) }) })
+	return longer, func() {
+		if !stop() {
+			(<-timer).Stop()
+		}
+		end(nil)
+	}
 }
 
 func send(ctx context.Context, conn *pgx.Conn, b *pgx.Batch, ws db.Workspace, ops []*db.Op, end ending) error {
@@ -411,10 +442,12 @@ func send(ctx context.Context, conn *pgx.Conn, b *pgx.Batch, ws db.Workspace, op
 	return err
 }
 
-// cause names the silence where that, and not the caller, ended ctx.
+// cause names what ended ctx, where that is why err came: the silence, or the deadline of
+// a change's caller.
 func cause(ctx context.Context, err error) error {
-	if err != nil && errors.Is(context.Cause(ctx), errSilent) && errors.Is(err, context.DeadlineExceeded) {
-		return errSilent
+	why := context.Cause(ctx)
+	if err != nil && (why == errSilent || why == context.DeadlineExceeded) && errors.Is(err, ctx.Err()) { //nolint:errorlint // as set here
+		return why
 	}
 	return err
 }

@@ -1,0 +1,332 @@
+package lane_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/infra/rig/promise"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+)
+
+const (
+	leavers  = 8
+	ofLeaver = 4 // connections that they share
+)
+
+// R36: callers leave at random instants of their reads, writes, transactions and holds.
+// The others work on, nobody has what another has, what an error says of a write is true,
+// and nothing is left behind.
+func TestCallersLeaveAtRandom(t *testing.T) {
+	calls := promise.Figure(2_400, 100_000)
+	if testing.Short() && !promise.Full() {
+		calls = 400
+	}
+	seed := promise.Seed(t)
+	onEach(t, func(t *testing.T, w world) {
+		proof := promise.Of(t, "R36", "calls left at random instants, on "+w.Engine, "0 connections, lanes, goroutines, transactions left")
+		goroutines := runtime.NumGoroutine()
+		l := &leaving{world: w, direct: w, name: "leave-" + string(w.Workspace[:8])}
+		if w.Engine != dbtest.OnSQLite { // one file is one handle's
+			l.URL += "&application_name=" + l.name
+			l.DB, l.Skew = l.Open(t, ofLeaver)
+			l.s = open(t, l.DB)
+		}
+		load(t, "left", &l.queries)
+		l.usual = make([]atomic.Int64, len(waysToLeave))
+		for way := range l.usual {
+			l.usual[way].Store(int64(10 * time.Millisecond))
+		}
+		var wg sync.WaitGroup
+		for i := range leavers {
+			c := l.caller(seed, i)
+			wg.Go(func() {
+				for range calls / leavers {
+					if c.call(t); t.Failed() {
+						return
+					}
+				}
+				c.settled(t)
+			})
+		}
+		wg.Wait()
+		l.nothingLeft(t, goroutines)
+		proof.Tell("%d calls, %d left, %d of them with an unknown outcome; nothing left behind", calls, l.left.Load(), l.unknown.Load())
+		if left := int(l.left.Load()); left < calls/10 || left > calls*9/10 {
+			t.Errorf("%d of %d calls were left: the instants are not those of the calls", left, calls)
+		}
+	})
+}
+
+// leaving is what all callers share.
+type leaving struct {
+	world
+	direct  world // past the handle whose callers leave
+	name    string
+	queries struct{ Left db.Query }
+
+	usual         []atomic.Int64  // by way, in nanoseconds: about half of its calls take longer
+	inside        [2]atomic.Int32 // how many think that they have a lane
+	left, unknown atomic.Int64
+}
+
+var left = [2]lane.Name{"x", "y"}
+
+// caller is one that leaves, with a register of its own.
+type caller struct {
+	*leaving
+	random   *rand.Rand
+	register string
+	last     int             // the value that was written last
+	stands   string          // what the register holds
+	maybe    map[string]bool // what it may hold too
+}
+
+func (l *leaving) caller(seed uint64, i int) *caller {
+	return &caller{
+		leaving: l, random: rand.New(rand.NewPCG(seed, uint64(i))), register: fmt.Sprintf("%s-%d", register, i), maybe: map[string]bool{},
+	}
+}
+
+var waysToLeave = []func(*caller, context.Context) error{
+	(*caller).read, (*caller).write, (*caller).transact, (*caller).hold, (*caller).do, (*caller).all,
+}
+
+// call is one call that the caller may leave: by a deadline, or by its own will.
+func (c *caller) call(t *testing.T) {
+	way := c.random.IntN(len(waysToLeave))
+	instant := time.Duration(c.random.Int64N(2 * c.usual[way].Load()))
+	ctx, cancel := context.WithTimeout(t.Context(), instant)
+	if c.random.IntN(2) == 0 {
+		cancel()
+		ctx, cancel = context.WithCancel(t.Context())
+		defer time.AfterFunc(instant, cancel).Stop()
+	}
+	defer cancel()
+	err := waysToLeave[way](c, ctx)
+	if _, busy := errors.AsType[*lane.BusyError](err); busy {
+		err = nil
+	}
+	if err == nil {
+		c.shift(way, 4, 5)
+		return
+	}
+	c.left.Add(1)
+	c.shift(way, 5, 4)
+	_, limited := ctx.Deadline() // work under a lane ends before its deadline
+	if ctx.Err() == nil && !limited || !errors.Is(err, ctx.Err()) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, db.ErrUncertain) {
+		t.Errorf("way %d: a caller whose end is %v got %v", way, ctx.Err(), err)
+	}
+}
+
+// shift makes what is usual longer or shorter.
+func (c *caller) shift(way int, times, of int64) {
+	usual := &c.usual[way]
+	usual.Store(min(int64(time.Second), max(int64(time.Microsecond), usual.Load()*times/of)))
+}
+
+func (c *caller) read(ctx context.Context) error {
+	var fence int64
+	var value string
+	err := c.DB.One(ctx, c.Workspace, []any{&fence, &value}, c.q.Get, c.register)
+	if errors.Is(err, db.ErrNoRows) {
+		err = nil
+	}
+	if err == nil {
+		return c.is(value)
+	}
+	return err
+}
+
+// is compares what was read with what may be there.
+func (c *caller) is(value string) error {
+	if value != c.stands && !c.maybe[value] {
+		return fmt.Errorf("%s holds %q, want %q or one of %d", c.register, value, c.stands, len(c.maybe))
+	}
+	return nil
+}
+
+// wrote notes what came of writing a value.
+func (c *caller) wrote(value string, err error) error {
+	switch {
+	case err == nil:
+		c.stands = value
+	case errors.Is(err, db.ErrUncertain):
+		c.unknown.Add(1)
+		c.maybe[value] = true // it may yet be done, behind what is written next
+	}
+	return err
+}
+
+func (c *caller) next() string {
+	c.last++
+	return fmt.Sprint(c.last)
+}
+
+func (c *caller) write(ctx context.Context) error {
+	value := c.next()
+	_, err := c.DB.Exec(ctx, c.Workspace, c.q.Put, c.register, 1, value)
+	return c.wrote(value, err)
+}
+
+func (c *caller) transact(ctx context.Context) error {
+	value := c.next()
+	undone := errors.New("undone")
+	undo := c.random.IntN(4) == 0
+	err := c.DB.Tx(ctx, c.Workspace, func(ctx context.Context, tx *db.Tx) error {
+		if err := tx.Each(ctx, func(scan db.Scan) error {
+			var fence int64
+			var value string
+			if err := scan(&fence, &value); err != nil {
+				return err
+			}
+			return c.is(value)
+		}, c.q.Get, c.register); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, c.q.Put, c.register, 1, value); err != nil || !undo {
+			return err
+		}
+		return undone
+	})
+	if errors.Is(err, undone) {
+		return nil
+	}
+	return c.wrote(value, err)
+}
+
+// hold takes a lane and gives it back. A release that was left is repeated: its outcome
+// is not known.
+func (c *caller) hold(ctx context.Context) error {
+	i := c.random.IntN(len(left))
+	h, err := c.s.Acquire(ctx, c.request(left[i]))
+	if err != nil {
+		return err
+	}
+	err = c.within(i)
+	c.inside[i].Add(-1)
+	rerr := c.s.Release(ctx, h)
+	if rerr != nil {
+		again := c.s.Release(context.WithoutCancel(ctx), h)
+		if again != nil && !errors.Is(again, lane.ErrLost) {
+			return fmt.Errorf("the release once more: %w", again)
+		}
+	}
+	return errors.Join(err, rerr)
+}
+
+// within enters a lane that nobody else may be in.
+func (c *caller) within(lanes ...int) (err error) {
+	for _, i := range lanes {
+		if n := c.inside[i].Add(1); n != 1 {
+			err = fmt.Errorf("%d have lane %s", n, left[i])
+		}
+	}
+	return err
+}
+
+func (c *caller) do(ctx context.Context) error {
+	i := c.random.IntN(len(left))
+	value := c.next()
+	return c.s.Do(ctx, c.request(left[i]), lane.Wait{Limit: 5 * time.Millisecond}, func(ctx context.Context, h *lane.Hold) error {
+		defer c.inside[i].Add(-1)
+		if err := c.within(i); err != nil {
+			return err
+		}
+		return c.wrote(value, c.s.InHold(ctx, h, func(_ context.Context, tx lane.Tx) error {
+			tx.Later().Exec(c.q.Put, c.register, h.Fence, value)
+			return nil
+		}))
+	})
+}
+
+func (c *caller) all(ctx context.Context) error {
+	held, err := c.s.AcquireAll(ctx, c.request(left[0]), c.request(left[1]))
+	if err != nil {
+		return err
+	}
+	err = c.within(0, 1)
+	for i, h := range held {
+		c.inside[i].Add(-1)
+		if rerr := c.s.Release(context.WithoutCancel(ctx), h); rerr != nil {
+			err = errors.Join(err, rerr)
+		}
+	}
+	return err
+}
+
+// settled holds that the register has what the last answers said.
+func (c *caller) settled(t *testing.T) {
+	if err := c.read(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// nothingLeft fails unless the lanes are free, all connections serve at once, no
+// transaction is open, and no goroutine goes on.
+func (l *leaving) nothingLeft(t *testing.T, goroutines int) {
+	t.Helper()
+	l.mustBeFree(t, left[:]...)
+	soon, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var together, wg sync.WaitGroup
+	together.Add(ofLeaver)
+	for range ofLeaver {
+		wg.Go(func() {
+			err := l.DB.Each(soon, l.Workspace, func(db.Scan) error {
+				together.Done()
+				return meet(soon, &together)
+			}, l.q.Get, register+"-0")
+			if err != nil {
+				t.Errorf("a read afterwards: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	if _, err := l.DB.Exec(soon, l.Workspace, l.q.Put, register, 1, "afterwards"); err != nil {
+		t.Errorf("a write afterwards: %v", err)
+	}
+	l.eventually(t, "transactions", func() (string, bool) {
+		var conns, busy int
+		err := l.direct.DB.One(soon, "", []any{&conns, &busy}, l.queries.Left, l.name)
+		return fmt.Sprintf("%d connections, %d of them in a transaction, %v", conns, busy, err), err == nil && busy == 0 && conns <= ofLeaver
+	})
+	l.eventually(t, "goroutines", func() (string, bool) {
+		now := runtime.NumGoroutine()
+		return fmt.Sprintf("%d, and before %d", now, goroutines), now <= goroutines+2*ofLeaver
+	})
+}
+
+// meet waits for all others of a group, as long as ctx lasts.
+func meet(ctx context.Context, group *sync.WaitGroup) error {
+	met := make(chan struct{})
+	go func() { group.Wait(); close(met) }()
+	select {
+	case <-met:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (l *leaving) eventually(t *testing.T, what string, look func() (string, bool)) {
+	t.Helper()
+	for until := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		said, ok := look()
+		if ok {
+			return
+		}
+		if time.Now().After(until) {
+			t.Errorf("%s left behind: %s", what, said)
+			return
+		}
+	}
+}
