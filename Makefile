@@ -59,6 +59,10 @@ endif
 bench: ## Measure the figures of the design beside their limits and rivals
 	go run ./infra/rig/bench
 
+.PHONY: chaos
+chaos: bin/withservers ## Prove the promises at their full figures: hours (ONLY='R3[456]' proves some)
+	bin/withservers -- go run ./infra/rig/promise/prove -only '$(ONLY)'
+
 .PHONY: mutants
 mutants: bin/withservers ## Break the shipped code and SQL on purpose, and see that the tests notice
 	bin/withservers -- go run ./infra/rig/mutants

@@ -3,7 +3,6 @@ package budget_test
 import (
 	"errors"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -11,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/infra/rig/promise"
 	"github.com/lanekeeper/lanekeeper/shared/budget"
 )
 
@@ -22,12 +22,13 @@ func TestBudgetsAreNeverOverspent(t *testing.T) {
 	if testing.Short() {
 		spenders, calls = 40, 200
 	}
-	if os.Getenv("LK_FULL") != "" {
+	if promise.Full() {
 		calls = 10_000
 	}
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	onEach(t, func(t *testing.T, w world) {
+		proof := promise.Of(t, "R18", "spenders at once, killed between reserve and settle, on "+w.Engine, "consumed = logged <= allocated, nothing kept by the dead")
 		// A call uses about 120 tokens on average: each budget ends well before the calls do.
 		total := int64(calls) * 120
 		global := w.create(t, w.month(budget.Global, "", total/2))
@@ -83,6 +84,7 @@ func TestBudgetsAreNeverOverspent(t *testing.T) {
 			w.Skew.Advance(budget.MaxLease)
 		}
 		t.Logf("settled %d, killed %d, released %d, refused %d", settled.Load(), killed.Load(), released.Load(), refused.Load())
+		proof.Tell("%d calls of %d, %d killed, none overspent", calls, spenders, killed.Load())
 		if settled.Load() == 0 || killed.Load() == 0 || refused.Load() == 0 {
 			t.Error("the test has not tried what it is about")
 		}

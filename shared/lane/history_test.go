@@ -15,6 +15,7 @@ import (
 	"github.com/anishathalye/porcupine"
 	"github.com/google/uuid"
 
+	"github.com/lanekeeper/lanekeeper/infra/rig/promise"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/db/sqlite"
@@ -327,7 +328,9 @@ func TestHistoriesOfALaneAreLegal(t *testing.T) {
 		histories = 200
 	}
 	onEach(t, func(t *testing.T, w world) {
+		proof := promise.Of(t, "R1", "histories of concurrent clients on "+w.Engine+", checked as a lease register", "0 illegal")
 		mustBeLegal(t, histories, concurrently(t, w.Engine), concurrently(t, w.Engine))
+		proof.Tell("0 of %d", histories)
 	})
 }
 

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"flag"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/infra/rig/promise"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
@@ -31,13 +31,15 @@ func TestRandomTreesNeverInterleave(t *testing.T) {
 		switch {
 		case testing.Short():
 			share.each = min(share.each, 10)
-		case os.Getenv("LK_FULL") == "1":
+		case promise.Full():
 			share.each = 2000 / share.parts
 		}
 		for part := range share.parts {
 			t.Run(share.engine, func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t, dbtest.New(t, share.engine))
+				proof := promise.Of(t, "R13", "random trees of executions on "+share.engine, "0 interleavings")
+				proof.Tell("0 in %d trees", share.each)
 				for i := range share.each {
 					tree := uint64(part*share.each + i)
 					m := newModel(t, w, rand.New(rand.NewPCG(*seed, tree)))

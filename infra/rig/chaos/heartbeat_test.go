@@ -3,7 +3,6 @@ package chaos_test
 import (
 	"errors"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"sync"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/infra/rig"
+	"github.com/lanekeeper/lanekeeper/infra/rig/promise"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
 
@@ -56,6 +56,8 @@ func at(where reached, action rig.Action) func(rig.Point) rig.Action {
 func TestKilledAtEveryPoint(t *testing.T) {
 	w := newWorld(t, rig.Config{})
 	points := w.learn(t)
+	proof := promise.Of(t, "R3", "SIGKILL of the built heartbeat at every named point", "lost 0, twice 0")
+	proof.Tell("%d points, lost 0, twice 0", len(points))
 	if len(points) < 20 {
 		t.Fatalf("only %d points came up: %v", len(points), points)
 	}
@@ -82,14 +84,11 @@ func TestKilledAtEveryPoint(t *testing.T) {
 func TestKilledAtRandomInstants(t *testing.T) {
 	w := newWorld(t, rig.Config{})
 	w.learn(t)
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("CHAOS_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("CHAOS_SEED=%d", seed)
-	random := rand.New(rand.NewPCG(seed, 1))
-	kills := 0
-	for kills < 100 {
+	random := rand.New(rand.NewPCG(promise.Seed(t), 1))
+	proof := promise.Of(t, "R3", "SIGKILL of the built heartbeat at random instants", "lost 0, twice 0")
+	kills, want := 0, promise.Figure(100, 1000)
+	for kills < want {
+		proof.Tell("%d kills, lost 0, twice 0", kills)
 		ws, objective := w.workspace(t)
 		for range random.IntN(3) { // the kill strikes in any of the beats that it takes
 			res, err := w.fn.Invoke(t.Context(), w.tick(ws))

@@ -2,11 +2,11 @@ package heartbeat_test
 
 import (
 	"context"
-	"os"
 	"runtime"
 	"testing"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/infra/rig/promise"
 	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
@@ -58,7 +58,7 @@ func TestSixtyDaysOfBeatsStayFlat(t *testing.T) {
 		e.URL += "&application_name=" + named(e)
 		e.DB, e.Skew = e.Open(t, 0)
 		perDay := 2
-		if os.Getenv("LK_FULL") != "" {
+		if promise.Full() {
 			perDay = 48
 		}
 		staysFlat(t, e, perDay)
@@ -70,6 +70,7 @@ func named(e dbtest.Env) string { return "flat-" + string(e.Workspace[:8]) }
 
 func staysFlat(t *testing.T, e dbtest.Env, perDay int) {
 	t.Helper()
+	proof := promise.Of(t, "R32", "60 days of beats and 100,000 events on "+e.Engine, "memory, connections, table sizes flat")
 	k, ran := counting("tidy")
 	reflections := 0
 	w := newWorld(t, e, pilot(func(ctx context.Context, tk task) (llmtest.Step, error) {
@@ -105,6 +106,8 @@ func staysFlat(t *testing.T, e dbtest.Env, perDay int) {
 			last = last.most(w.size(t))
 		}
 	}
+	proof.Tell("%d beats; heap %d to %d KiB, goroutines %d to %d, connections %d to %d", days*perDay, middle.heap>>10, last.heap>>10,
+		middle.goroutines, last.goroutines, middle.connections, last.connections)
 	t.Logf("%d beats; days 40 to 50: %+v; days 50 to 60: %+v; %d automations, %d reflections", days*perDay, middle, last, *ran, reflections)
 	if due := days * min(perDay, 24); *ran < due-2 || *ran > due+1 || reflections < 55 || reflections > 61 {
 		t.Errorf("%d automations, %d reflections", *ran, reflections)

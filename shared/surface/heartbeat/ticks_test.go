@@ -2,11 +2,11 @@ package heartbeat_test
 
 import (
 	"math/rand/v2"
-	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
 
+	"github.com/lanekeeper/lanekeeper/infra/rig/promise"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/run"
@@ -21,10 +21,10 @@ func TestDuplicateLateAndShuffledTicks(t *testing.T) {
 		t.Skip("it takes half a minute")
 	}
 	for engine, slots := range map[string]int{dbtest.OnSQLite: 2_000, dbtest.OnPostgres: 400} {
-		if os.Getenv("LK_FULL") != "" {
+		if promise.Full() {
 			slots = 2_000
 		}
-		t.Run(engine, func(t *testing.T) { deliver(t, newWorld(t, dbtest.New(t, engine), idle(t)), slots) })
+		t.Run(engine, func(t *testing.T) { deliver(t, newWorld(t, dbtest.New(t, engine), idle(t)), engine, slots) })
 	}
 }
 
@@ -67,10 +67,10 @@ func TestTicksDeliveredAtOnce(t *testing.T) {
 	}
 }
 
-func deliver(t *testing.T, w *world, slots int) {
+func deliver(t *testing.T, w *world, engine string, slots int) {
 	t.Helper()
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	proof := promise.Of(t, "R7", "slots delivered one to three times, late, shuffled, on "+engine, "one run per slot")
+	seed := promise.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a test that can be run again
 	const late = 10
 	at := make([][]int, slots+late+1) // the slots that are delivered at a time
@@ -102,7 +102,7 @@ func deliver(t *testing.T, w *world, slots int) {
 		}
 		once[e.Slot] = true
 	}
-	t.Logf("%d ticks, %d runs", ticks, runs)
+	proof.Tell("%d slots in %d ticks, %d runs", slots, ticks, runs)
 	if len(once) != runs {
 		t.Errorf("%d slots ran, want %d", len(once), runs)
 	}

@@ -1,0 +1,20 @@
+package main
+
+// run is a run of go test that proves promises.
+type run struct {
+	promises []string
+	pkg      string
+	tests    string // a regular expression
+}
+
+// runs are those of `make chaos`, the short ones first.
+var runs = []run{
+	{[]string{"R36"}, "./shared/lane", "^TestCallersLeaveAtRandom$"},
+	{[]string{"R1"}, "./shared/lane", "^TestHistoriesOfALaneAreLegal$"},
+	{[]string{"R18"}, "./shared/budget", "^TestBudgetsAreNeverOverspent$"},
+	{[]string{"R13"}, "./shared/thread", "^TestRandomTreesNeverInterleave$"},
+	{[]string{"R14"}, "./shared/thread", "^TestTrafficUnderKills$"},
+	{[]string{"R7"}, "./shared/surface/heartbeat", "^TestDuplicateLateAndShuffledTicks$"},
+	{[]string{"R3"}, "./infra/rig/chaos", "^TestKilledAt"},
+	{[]string{"R32"}, "./shared/surface/heartbeat", "^TestSixtyDaysOfBeatsStayFlat$"},
+}
