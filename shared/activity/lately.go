@@ -13,7 +13,7 @@ type Used struct {
 	Skill     string `json:"skill"`
 	Calls     int    `json:"calls"`
 	Failures  int    `json:"failures"`
-	AverageMS int64  `json:"average_ms"`
+	AverageMS int64  `json:"averageMs"`
 }
 
 // maxUsed is the most skills that are counted.

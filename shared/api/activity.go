@@ -45,7 +45,7 @@ func activityItems(entries []activity.Entry) []activityItem {
 	for _, e := range entries {
 		item := activityItem{
 			ID: e.ID, Agent: e.Agent, Surface: surfaceName(e.Surface), SkillName: e.Skill, SkillID: e.SkillID, Status: e.Status,
-			Input: e.Input, Output: outputOf(e), ErrorMessage: e.Error, Model: e.Model, CostUSD: e.CostUSD,
+			Input: askedOf(e), Output: outputOf(e), ErrorMessage: e.Error, Model: e.Model, CostUSD: e.CostUSD,
 			DurationMS: e.Duration.Milliseconds(), TraceID: e.Trace, ConversationID: e.Trace,
 			ExecutionID: e.Execution, ParentExecutionID: e.ParentExecution, Attempt: e.Attempt, ThreadID: e.Thread,
 			CreatedAt: e.CreatedAt.UTC(),

@@ -48,7 +48,7 @@ func (s *server) createAutomation(ctx context.Context, in *createAutomationInput
 		return nil, err
 	}
 	var a automation.Automation
-	err := s.change(ctx, "automations.create", func(ctx context.Context, tx *db.Tx) (err error) {
+	err := s.change(ctx, "automation.create", func(ctx context.Context, tx *db.Tx) (err error) {
 		a, err = s.Automations.Create(ctx, tx, n)
 		return err
 	}, "id", &a.ID, "name", b.Name, "skill", b.Skill)
@@ -128,7 +128,7 @@ func (s *server) patchAutomation(ctx context.Context, in *patchAutomationInput) 
 		}
 	}
 	var a automation.Automation
-	err = s.change(ctx, "automations.update", func(ctx context.Context, tx *db.Tx) (err error) {
+	err = s.change(ctx, "automation.update", func(ctx context.Context, tx *db.Tx) (err error) {
 		a, err = s.Automations.Patch(ctx, tx, read, p)
 		on := in.Body.Enabled
 		switch {
@@ -153,7 +153,7 @@ func (s *server) deleteAutomation(ctx context.Context, in *AutomationPath) (*str
 	if err != nil {
 		return nil, err
 	}
-	return nil, s.change(ctx, "automations.delete", func(ctx context.Context, tx *db.Tx) error {
+	return nil, s.change(ctx, "automation.delete", func(ctx context.Context, tx *db.Tx) error {
 		there, err := s.Automations.Delete(ctx, tx, a.ID)
 		if err == nil && !there {
 			return automation.ErrNotFound
@@ -170,7 +170,7 @@ type enableAutomationInput struct {
 // enableAutomation lets an automation run again, from now on. It is called by the
 // Engine Room and by scripts.
 func (s *server) enableAutomation(ctx context.Context, in *enableAutomationInput) (*versioned[automationItem], error) {
-	return s.switchAutomation(ctx, "automations.enable", in.AutomationPath, "", func(ctx context.Context, tx *db.Tx, a automation.Automation) (automation.Automation, bool, error) {
+	return s.switchAutomation(ctx, "automation.enable", in.AutomationPath, "", func(ctx context.Context, tx *db.Tx, a automation.Automation) (automation.Automation, bool, error) {
 		return s.Automations.Enable(ctx, tx, a, skill.Human)
 	})
 }
@@ -192,7 +192,7 @@ func (s *server) disableAutomation(ctx context.Context, in *disableAutomationInp
 	if in.Body != nil {
 		why = cmp.Or(in.Body.Reason, why)
 	}
-	return s.switchAutomation(ctx, "automations.disable", in.AutomationPath, why, func(ctx context.Context, tx *db.Tx, a automation.Automation) (automation.Automation, bool, error) {
+	return s.switchAutomation(ctx, "automation.disable", in.AutomationPath, why, func(ctx context.Context, tx *db.Tx, a automation.Automation) (automation.Automation, bool, error) {
 		return s.Automations.Disable(ctx, tx, a, skill.Human, why)
 	})
 }

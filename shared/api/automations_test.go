@@ -131,8 +131,8 @@ func TestAnAutomationByHTTP(t *testing.T) {
 			w.refused(t, 404, "not_found", http.MethodPost, automationsPath+"/"+ref+"/enable", "")
 			w.refused(t, 404, "not_found", http.MethodPost, automationsPath+"/"+ref+"/run", "")
 		}
-		want := []string{"automations.create", "automations.update", "automations.update", "automations.update", "automations.update",
-			"automations.disable", "automations.enable", "automations.disable", "automations.enable", "automations.delete"}
+		want := []string{"automation.create", "automation.update", "automation.update", "automation.update", "automation.update",
+			"automation.disable", "automation.enable", "automation.disable", "automation.enable", "automation.delete"}
 		if got := w.changes(t); !slices.Equal(got, want) {
 			t.Errorf("the log says %v", got)
 		}

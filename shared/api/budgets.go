@@ -118,7 +118,7 @@ func (s *server) createBudget(ctx context.Context, in *createBudgetInput) (*crea
 		n.Capped, n.MicroUSD.Allocated = true, *in.Body.AllocatedMicroUSD
 	}
 	var b budget.Budget
-	err := s.change(ctx, "budgets.create", func(ctx context.Context, tx *db.Tx) (err error) {
+	err := s.change(ctx, "budget.create", func(ctx context.Context, tx *db.Tx) (err error) {
 		b, err = s.Budgets.Create(ctx, tx, n)
 		return err
 	}, "id", &b.ID, "scope", n.Scope, "scope_id", n.ScopeID, "allocated", n.Tokens.Allocated)
@@ -151,7 +151,7 @@ func (s *server) patchBudget(ctx context.Context, in *patchBudgetInput) (*versio
 		version = read.Version
 	}
 	var b budget.Budget
-	err = s.change(ctx, "budgets.update", func(ctx context.Context, tx *db.Tx) (err error) {
+	err = s.change(ctx, "budget.update", func(ctx context.Context, tx *db.Tx) (err error) {
 		b, err = s.Budgets.Patch(ctx, tx, read.ID, version, in.Body.Allocated)
 		return err
 	}, "id", read.ID, "allocated", in.Body.Allocated)
@@ -189,7 +189,7 @@ func (s *server) reallocate(ctx context.Context, in *reallocateInput) (*answer[r
 		}
 	}
 	var source, target budget.Budget
-	err := s.change(ctx, "budgets.reallocate", func(ctx context.Context, tx *db.Tx) (err error) {
+	err := s.change(ctx, "budget.reallocate", func(ctx context.Context, tx *db.Tx) (err error) {
 		source, target, err = s.Budgets.Reallocate(ctx, tx, from, to, in.Body.Amount)
 		return err
 	}, "from", from, "to", to, "amount", in.Body.Amount)

@@ -100,7 +100,7 @@ func TestABudgetByHTTP(t *testing.T) {
 		if p.DaysUntilExhaustion != nil || p.ProjectedExhaustionDate != nil || p.Recommendation != "CONTINUE" {
 			t.Errorf("projected %+v", p)
 		}
-		want := []string{"budgets.create", "budgets.update", "budgets.update", "budgets.create"}
+		want := []string{"budget.create", "budget.update", "budget.update", "budget.create"}
 		if got := w.changes(t); !slices.Equal(got, want) {
 			t.Errorf("the log says %v", got)
 		}

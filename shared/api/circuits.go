@@ -54,7 +54,7 @@ type circuitPath struct {
 // it is half a minute old. It is called by a person who
 // has put right what was wrong, through lanekeeper circuits.
 func (s *server) resetCircuit(ctx context.Context, in *circuitPath) (*struct{}, error) {
-	return nil, s.change(ctx, "circuits.reset", func(ctx context.Context, tx *db.Tx) error {
+	return nil, s.change(ctx, "circuit.reset", func(ctx context.Context, tx *db.Tx) error {
 		return s.Circuits.Reset(ctx, tx, resilient.ParseKey(in.Name))
 	}, "name", in.Name)
 }

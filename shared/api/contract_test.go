@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -131,6 +132,29 @@ func (c *contract) check(t testing.TB, r *http.Request, got result) {
 	if err := compiled.Validate(body); err != nil {
 		t.Errorf("%s: %v in %s", at, err, got.body)
 	}
+	for _, name := range snakes(body) {
+		t.Errorf("%s with the name %s, which is in snake case: %s", at, name, got.body)
+	}
+}
+
+// snakes are the names in snake case of a value, without those that a caller chose.
+func snakes(v any) (found []string) {
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			found = append(found, snakes(e)...)
+		}
+	case map[string]any:
+		for name, value := range v {
+			if strings.Contains(name, "_") {
+				found = append(found, name)
+			}
+			if !slices.Contains([]string{"input", "editedInput", "inputs", "output", "result", "metadata", "config", "parameters"}, name) {
+				found = append(found, snakes(value)...)
+			}
+		}
+	}
+	return found
 }
 
 func TestOpenAPIDescribesEveryRoute(t *testing.T) {

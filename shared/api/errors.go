@@ -167,6 +167,9 @@ func problemOf(err error) *Problem {
 	if wrong, ok := errors.AsType[*skill.InvalidError](err); ok {
 		return invalidSkill(wrong)
 	}
+	if alike, ok := errors.AsType[*skill.AlikeError](err); ok {
+		return refusal(http.StatusConflict, "taken", alike.Error())
+	}
 	if wrong, ok := errors.AsType[*auth.FieldError](err); ok {
 		return invalid(FieldError{"body." + wrong.Field, wrong.Problem})
 	}

@@ -50,7 +50,7 @@ func (s *server) beginExecution(ctx context.Context, in *struct {
 		Timeout: time.Duration(in.Body.TimeoutSeconds) * time.Second}
 	err := s.DB.Tx(ctx, workspace(ctx), func(ctx context.Context, tx *db.Tx) (err error) {
 		if e, err = s.Runs.Begin(ctx, tx, e, in.Body.WaitForCompletion); err == nil {
-			s.record(ctx, tx, e, activity.Entry{Skill: "executions.begin"})
+			s.record(ctx, tx, e, activity.Entry{Skill: "execution.begin"})
 		}
 		return err
 	})
@@ -67,7 +67,7 @@ func (s *server) ending(ctx context.Context, id string, as run.Status, result js
 	if err != nil {
 		return nil, err
 	}
-	entry := activity.Entry{Skill: "executions.end", Error: message}
+	entry := activity.Entry{Skill: "execution.end", Error: message}
 	if as == run.Failed {
 		entry.Status = activity.Error
 	}

@@ -99,7 +99,7 @@ func (s *server) undoHeal(ctx context.Context, in *undoHealInput) (*answer[healI
 	by, _ := auth.From(ctx)
 	var h heal.Heal
 	var enabled int
-	err := s.change(ctx, "heals.undo", func(ctx context.Context, tx *db.Tx) (err error) {
+	err := s.change(ctx, "heal.undo", func(ctx context.Context, tx *db.Tx) (err error) {
 		h, enabled, err = s.Heals.Undo(ctx, tx, by.Workspace, in.id(), principal(by))
 		return err
 	}, "id", in.id(), "skill", &h.Skill, "automations", &enabled)

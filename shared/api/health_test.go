@@ -151,7 +151,7 @@ func TestHealthOfTheAgent(t *testing.T) {
 		if got := w.call(t, http.MethodGet, "/api/v1/circuits", member, ""); !strings.Contains(string(got.body), `"items":[]`) {
 			t.Errorf("afterwards: %s", got.body)
 		}
-		if got := w.call(t, http.MethodGet, "/api/v1/activity?skill=circuits.reset", member, ""); strings.Count(string(got.body), key.String()) != 1 {
+		if got := w.call(t, http.MethodGet, "/api/v1/activity?skill=circuit.reset", member, ""); strings.Count(string(got.body), key.String()) != 1 {
 			t.Errorf("the log: %s", got.body)
 		}
 	})

@@ -86,7 +86,7 @@ func (s *server) setSwitch(ctx context.Context, in *setSwitchInput) (*setSwitchO
 	by, _ := auth.From(ctx)
 	var k heal.Switch
 	var was bool
-	err := s.change(ctx, "kill_switches.set", func(ctx context.Context, tx *db.Tx) (err error) {
+	err := s.change(ctx, "kill_switch.set", func(ctx context.Context, tx *db.Tx) (err error) {
 		on := s.Heals.On(tx.Later())
 		k, err = s.Heals.Stop(ctx, tx, heal.Switch{Scope: in.Body.Scope, Target: in.Body.Target, Reason: in.Body.Reason, SetBy: by.String()})
 		was = slices.ContainsFunc(*on, func(other heal.Switch) bool { return other.ID == k.ID })
@@ -126,7 +126,7 @@ func (s *server) releaseSwitch(ctx context.Context, in *releaseSwitchInput) (*an
 func (s *server) deleteSwitch(ctx context.Context, in *IDPath) (*answer[switchItem], error) {
 	by, _ := auth.From(ctx)
 	var k heal.Switch
-	err := s.change(ctx, "kill_switches.release", func(ctx context.Context, tx *db.Tx) (err error) {
+	err := s.change(ctx, "kill_switch.release", func(ctx context.Context, tx *db.Tx) (err error) {
 		k, err = s.Heals.Release(ctx, tx, in.id(), by.String())
 		return err
 	}, "id", in.id(), "scope", &k.Scope, "target", &k.Target)

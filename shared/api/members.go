@@ -68,7 +68,7 @@ func (s *server) addMember(ctx context.Context, in *struct {
 }) (*createdAt[memberItem], error) {
 	by, _ := auth.From(ctx)
 	var p auth.Person
-	err := s.change(ctx, "members.add", func(ctx context.Context, tx *db.Tx) (err error) {
+	err := s.change(ctx, "member.add", func(ctx context.Context, tx *db.Tx) (err error) {
 		p, err = s.People.AddMember(ctx, tx, in.Body.Email, in.Body.Name, in.Body.Role, by)
 		return err
 	}, "user", &p.ID, "role", in.Body.Role)
@@ -102,7 +102,7 @@ func (s *server) patchMember(ctx context.Context, in *struct {
 }) (*versioned[memberItem], error) {
 	var p auth.Person
 	var was auth.Role
-	err := s.change(ctx, "members.patch", func(ctx context.Context, tx *db.Tx) (err error) {
+	err := s.change(ctx, "member.update", func(ctx context.Context, tx *db.Tx) (err error) {
 		if p, err = s.People.LockMember(ctx, tx, in.UserID); err != nil {
 			return err
 		}
@@ -122,7 +122,7 @@ func (s *server) patchMember(ctx context.Context, in *struct {
 // removeMember is called by DELETE /api/v1/members/{userId}.
 func (s *server) removeMember(ctx context.Context, in *MemberPath) (*struct{}, error) {
 	id := strings.ToLower(in.UserID)
-	return nil, s.change(ctx, "members.remove", func(ctx context.Context, tx *db.Tx) error {
+	return nil, s.change(ctx, "member.remove", func(ctx context.Context, tx *db.Tx) error {
 		return s.People.RemoveMember(ctx, tx, id)
 	}, "user", id)
 }
@@ -239,7 +239,7 @@ func (s *server) createKey(ctx context.Context, in *struct {
 		k.Kind = auth.APIKind
 	}
 	var shown string
-	err := s.change(ctx, "api-keys.create", func(ctx context.Context, tx *db.Tx) error {
+	err := s.change(ctx, "api_key.create", func(ctx context.Context, tx *db.Tx) error {
 		made, key, err := s.People.CreateKey(ctx, tx, by, k)
 		k, shown = made, key.Reveal()
 		return err
@@ -263,7 +263,7 @@ func (s *server) getKey(ctx context.Context, in *IDPath) (*answer[keyItem], erro
 
 // revokeKey is called by DELETE /api/v1/api-keys/{id}.
 func (s *server) revokeKey(ctx context.Context, in *IDPath) (*struct{}, error) {
-	return nil, s.change(ctx, "api-keys.revoke", func(ctx context.Context, tx *db.Tx) error {
+	return nil, s.change(ctx, "api_key.revoke", func(ctx context.Context, tx *db.Tx) error {
 		_, err := s.People.RevokeKey(ctx, tx, in.id())
 		return err
 	}, "id", in.id())

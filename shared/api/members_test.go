@@ -32,7 +32,7 @@ func TestAMemberByHTTP(t *testing.T) {
 		email := ids() + "@example.org"
 		made := w.must(t, 201, http.MethodPost, "/api/v1/members", `{"email":"`+email+`","name":"Ada","role":"ADMIN"}`, &m)
 		at := made.header.Get("Location")
-		if in := w.recorded(t, "members.add"); in["user"] != m.UserID || in["role"] != "ADMIN" || in["by"] != "local:owner" {
+		if in := w.recorded(t, "member.add"); in["user"] != m.UserID || in["role"] != "ADMIN" || in["by"] != "local:owner" {
 			t.Errorf("recorded is %v", in)
 		}
 		got := w.must(t, 200, http.MethodGet, at, "", &same)
@@ -44,7 +44,7 @@ func TestAMemberByHTTP(t *testing.T) {
 		if err := json.Unmarshal(got.body, &m); err != nil || got.status != 200 || m.Role != "MEMBER" || got.header.Get("ETag") == first {
 			t.Errorf("%d %s, %v", got.status, got.body, got.header)
 		}
-		if in := w.recorded(t, "members.patch"); in["user"] != m.UserID || in["role"] != "MEMBER" || in["was"] != "ADMIN" {
+		if in := w.recorded(t, "member.update"); in["user"] != m.UserID || in["role"] != "MEMBER" || in["was"] != "ADMIN" {
 			t.Errorf("recorded is %v", in)
 		}
 		if got := w.callWith(t, http.MethodPatch, at, owner, `{"role":"OWNER"}`, "If-Match", first); got.status != http.StatusPreconditionFailed {
@@ -52,7 +52,7 @@ func TestAMemberByHTTP(t *testing.T) {
 		}
 		w.must(t, 200, http.MethodPatch, at, `{"role":"ADMIN"}`, &m)
 		w.must(t, 204, http.MethodDelete, at, "", nil)
-		if in := w.recorded(t, "members.remove"); in["user"] != m.UserID {
+		if in := w.recorded(t, "member.remove"); in["user"] != m.UserID {
 			t.Errorf("recorded is %v", in)
 		}
 		w.refused(t, 404, "not_found", http.MethodGet, at, "")
@@ -67,11 +67,11 @@ func TestAKeyByHTTP(t *testing.T) {
 		if same.ID != k.ID || same.Prefix != k.Prefix || same.Role != "MEMBER" || strings.Contains(string(got.body), k.Key) || strings.Contains(string(got.body), `"key"`) {
 			t.Errorf("found %s", got.body)
 		}
-		if in := w.recorded(t, "api-keys.create"); in["id"] != k.ID || in["role"] != "MEMBER" || in["name"] != "ci" {
+		if in := w.recorded(t, "api_key.create"); in["id"] != k.ID || in["role"] != "MEMBER" || in["name"] != "ci" {
 			t.Errorf("recorded is %v", in)
 		}
 		w.must(t, 204, http.MethodDelete, made.header.Get("Location"), "", nil)
-		if in := w.recorded(t, "api-keys.revoke"); in["id"] != k.ID {
+		if in := w.recorded(t, "api_key.revoke"); in["id"] != k.ID {
 			t.Errorf("recorded is %v", in)
 		}
 		scopes := strings.TrimSuffix(strings.Repeat(`"*",`, 21), ",")

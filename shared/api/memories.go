@@ -109,7 +109,7 @@ func (s *server) createMemory(ctx context.Context, in *struct {
 		m.Agent = activity.Operator
 	}
 	m.Trace, _ = trace.From(ctx)
-	err := s.change(ctx, "memories.create", func(ctx context.Context, tx *db.Tx) (err error) {
+	err := s.change(ctx, "memory.create", func(ctx context.Context, tx *db.Tx) (err error) {
 		m, err = s.Memories.Create(ctx, tx, m)
 		return err
 	}, "category", m.Category)
@@ -141,7 +141,7 @@ func (s *server) patchMemory(ctx context.Context, in *struct {
 	if in.Body.ExpiresAt.given {
 		p.ExpiresAt = &in.Body.ExpiresAt.value
 	}
-	err = s.change(ctx, "memories.update", func(ctx context.Context, tx *db.Tx) (err error) {
+	err = s.change(ctx, "memory.update", func(ctx context.Context, tx *db.Tx) (err error) {
 		m, err = s.Memories.Patch(ctx, tx, m, p)
 		return err
 	}, "memory", in.id())
@@ -153,7 +153,7 @@ func (s *server) patchMemory(ctx context.Context, in *struct {
 
 // deleteMemory is called by the Engine Room and by scripts.
 func (s *server) deleteMemory(ctx context.Context, in *IDPath) (*struct{}, error) {
-	return nil, s.change(ctx, "memories.delete", func(ctx context.Context, tx *db.Tx) error {
+	return nil, s.change(ctx, "memory.delete", func(ctx context.Context, tx *db.Tx) error {
 		return s.Memories.Delete(ctx, tx, in.id())
 	}, "memory", in.id())
 }

@@ -158,7 +158,7 @@ func (s *server) createObjective(ctx context.Context, in *struct {
 	o := objective.Objective{
 		Title: in.Body.Title, Description: in.Body.Description, Priority: in.Body.Priority, DoneCriterion: in.Body.DoneCriterion, CreatedBy: principal(by),
 	}
-	err := s.change(ctx, "objectives.create", func(ctx context.Context, tx *db.Tx) (err error) {
+	err := s.change(ctx, "objective.create", func(ctx context.Context, tx *db.Tx) (err error) {
 		o, err = s.objectives().Create(ctx, tx, o)
 		return err
 	}, "title", in.Body.Title)
@@ -192,7 +192,7 @@ func (s *server) patchObjective(ctx context.Context, in *struct {
 		return nil, err
 	}
 	p := objective.Patch{Title: in.Body.Title, Description: in.Body.Description, Priority: in.Body.Priority, DoneCriterion: in.Body.DoneCriterion}
-	err = s.change(ctx, "objectives.update", func(ctx context.Context, tx *db.Tx) (err error) {
+	err = s.change(ctx, "objective.update", func(ctx context.Context, tx *db.Tx) (err error) {
 		o, err = s.objectives().Patch(ctx, tx, o, p)
 		return err
 	}, "objective", in.id())
@@ -226,7 +226,7 @@ func (s *server) replaceSteps(ctx context.Context, in *struct {
 	for i, st := range in.Body.Steps {
 		steps[i] = objective.Step{Title: st.Title, Skill: st.Skill, Inputs: st.Inputs, DoneCriterion: st.DoneCriterion}
 	}
-	err = s.change(ctx, "objectives.plan", func(ctx context.Context, tx *db.Tx) (err error) {
+	err = s.change(ctx, "objective.plan", func(ctx context.Context, tx *db.Tx) (err error) {
 		o, err = s.objectives().ReplaceSteps(ctx, tx, o, steps)
 		return err
 	}, "objective", in.id(), "steps", len(steps))
@@ -282,7 +282,7 @@ func (s *server) pauseObjective(ctx context.Context, in *struct {
 	if in.Body != nil {
 		reason = cmp.Or(in.Body.Reason, reason)
 	}
-	return s.become(ctx, "objectives.pause", in.id(), reason, func(ctx context.Context, tx *db.Tx) (objective.Objective, bool, error) {
+	return s.become(ctx, "objective.pause", in.id(), reason, func(ctx context.Context, tx *db.Tx) (objective.Objective, bool, error) {
 		return s.objectives().Pause(ctx, tx, in.id(), reason)
 	})
 }
@@ -292,7 +292,7 @@ func (s *server) resumeObjective(ctx context.Context, in *struct {
 	IDPath
 	Body *struct{}
 }) (*versioned[objectiveItem], error) {
-	return s.become(ctx, "objectives.resume", in.id(), "", func(ctx context.Context, tx *db.Tx) (objective.Objective, bool, error) {
+	return s.become(ctx, "objective.resume", in.id(), "", func(ctx context.Context, tx *db.Tx) (objective.Objective, bool, error) {
 		return s.objectives().Resume(ctx, tx, in.id())
 	})
 }
@@ -308,7 +308,7 @@ func (s *server) completeObjective(ctx context.Context, in *struct {
 	if in.Body != nil {
 		summary = in.Body.Summary
 	}
-	return s.become(ctx, "objectives.complete", in.id(), "", func(ctx context.Context, tx *db.Tx) (objective.Objective, bool, error) {
+	return s.become(ctx, "objective.complete", in.id(), "", func(ctx context.Context, tx *db.Tx) (objective.Objective, bool, error) {
 		return s.objectives().Complete(ctx, tx, in.id(), summary)
 	})
 }

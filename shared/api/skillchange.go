@@ -88,7 +88,7 @@ func created[I, O any](fn func(context.Context, *I) (*O, error)) handler {
 
 type createSkillInput struct {
 	Body struct {
-		Name string     `json:"name" minLength:"1" maxLength:"64" pattern:"^[a-z][a-z0-9_]*$" patternDescription:"lower-case letters, digits and _ that begin with a letter"`
+		Name string     `json:"name" minLength:"1" maxLength:"64" pattern:"^[A-Za-z][A-Za-z0-9_-]*$" patternDescription:"letters, digits, - and _ that begin with a letter" doc:"Unique without regard to case, - and _"`
 		Kind skill.Kind `json:"kind" enum:"builtin,http,lambda,mcp" doc:"builtin: what differs from the code of the built-in skill of that name"`
 		SkillFields
 	}
@@ -120,7 +120,7 @@ func (s *server) createSkill(ctx context.Context, in *createSkillInput) (*create
 			return d, true, err
 		}
 	}
-	d, err := s.changeSkill(ctx, "skills.create", create, "fields", in.Body.names())
+	d, err := s.changeSkill(ctx, "skill.create", create, "fields", in.Body.names())
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +163,7 @@ func (s *server) patchSkill(ctx context.Context, in *patchSkillInput) (*versione
 	if err != nil {
 		return nil, err
 	}
-	d, err := s.changeSkill(ctx, "skills.update", func(ctx context.Context, tx *db.Tx) (skill.Definition, bool, error) {
+	d, err := s.changeSkill(ctx, "skill.update", func(ctx context.Context, tx *db.Tx) (skill.Definition, bool, error) {
 		d, err := s.Skills.Patch(ctx, tx, ws, read, in.Body.patch())
 		return d, true, err
 	}, "fields", in.Body.names())
@@ -176,7 +176,7 @@ func (s *server) patchSkill(ctx context.Context, in *patchSkillInput) (*versione
 // deleteSkill deletes a skill; of a built-in one, what was changed of it. It is called
 // by the Engine Room and by scripts.
 func (s *server) deleteSkill(ctx context.Context, in *SkillPath) (*struct{}, error) {
-	_, err := s.changeSkill(ctx, "skills.delete", func(ctx context.Context, tx *db.Tx) (skill.Definition, bool, error) {
+	_, err := s.changeSkill(ctx, "skill.delete", func(ctx context.Context, tx *db.Tx) (skill.Definition, bool, error) {
 		d, err := s.Skills.Delete(ctx, tx, workspace(ctx), in.ID)
 		return d, d.Version > 0, err
 	})
@@ -200,7 +200,7 @@ func (s *server) enableSkill(ctx context.Context, in *enableSkillInput) (*versio
 	if in.Body != nil {
 		reason = in.Body.Reason
 	}
-	d, err := s.changeSkill(ctx, "skills.enable", func(ctx context.Context, tx *db.Tx) (skill.Definition, bool, error) {
+	d, err := s.changeSkill(ctx, "skill.enable", func(ctx context.Context, tx *db.Tx) (skill.Definition, bool, error) {
 		return s.Skills.Enable(ctx, tx, workspace(ctx), in.ID, skill.Human)
 	}, "reason", reason)
 	if err != nil {
@@ -219,7 +219,7 @@ type disableSkillInput struct {
 // disableSkill takes a skill out of use; self-healing does not take that back. It is
 // called by the Engine Room and by scripts.
 func (s *server) disableSkill(ctx context.Context, in *disableSkillInput) (*versioned[skillItem], error) {
-	d, err := s.changeSkill(ctx, "skills.disable", func(ctx context.Context, tx *db.Tx) (skill.Definition, bool, error) {
+	d, err := s.changeSkill(ctx, "skill.disable", func(ctx context.Context, tx *db.Tx) (skill.Definition, bool, error) {
 		return s.Skills.Disable(ctx, tx, workspace(ctx), in.ID, skill.Human, in.Body.Reason)
 	}, "reason", in.Body.Reason)
 	if err != nil {

@@ -256,8 +256,8 @@ func TestListingSkills(t *testing.T) {
 func TestSkillsThatAreRefused(t *testing.T) {
 	w := onOne(t)
 	for change, at := range map[string]string{
-		`{"name":"Weather"}`:          "body.name",
-		`{"name":"a-b"}`:              "body.name",
+		`{"name":"a.b"}`:              "body.name",
+		`{"name":"_a"}`:               "body.name",
 		`{"name":"` + long(65) + `"}`: "body.name",
 		`{"kind":"magic"}`:            "body.kind",
 		`{"kind":"lambda"}`:           "body.kind",
@@ -295,6 +295,9 @@ func TestSkillsThatAreRefused(t *testing.T) {
 		}
 	}
 	w.must(t, 201, http.MethodPost, skillsPath, weather(t, `{"timeoutSeconds":null}`), nil)
+	if p := w.refused(t, 409, "taken", http.MethodPost, skillsPath, weather(t, `{"name":"Wea-Ther"}`)); !strings.Contains(p.Detail, "skill weather in case, - and _ alone") {
+		t.Errorf("%+v", p)
+	}
 	for body, at := range map[string]string{
 		`{"name":"other"}`: "body.name", `{"kind":"http"}`: "body.kind", `{"timeoutSeconds":901}`: "body.timeoutSeconds", `{"description":""}`: "body.description",
 		`{"config":{"url":"https://private.example/"}}`: "body.config.url", `{"parameters":{"type":"object"}}`: "body.config.url", `{"canary":1}`: "body.canary",
@@ -381,13 +384,13 @@ func TestEachChangeOfASkillIsWrittenDown(t *testing.T) {
 			}
 		}
 		if want := []string{
-			"skills.create true weather [config description parameters]",
-			"skills.update true weather [description serial]",
-			"skills.disable true weather [] it rains",
-			"skills.disable false weather [] still",
-			"skills.enable true weather [] it is dry",
-			"skills.delete true weather []",
-			"skills.delete false look []",
+			"skill.create true weather [config description parameters]",
+			"skill.update true weather [description serial]",
+			"skill.disable true weather [] it rains",
+			"skill.disable false weather [] still",
+			"skill.enable true weather [] it is dry",
+			"skill.delete true weather []",
+			"skill.delete false look []",
 		}; !slices.Equal(log, want) {
 			t.Errorf("written down is\n%s", strings.Join(log, "\n"))
 		}

@@ -103,7 +103,7 @@ func (s *server) forceUnlockThread(ctx context.Context, in *struct {
 		Reason string `json:"reason" minLength:"1" maxLength:"500"`
 	}
 }) (*answer[threadItem], error) {
-	err := s.change(ctx, "threads.force_unlock", func(ctx context.Context, tx *db.Tx) error {
+	err := s.change(ctx, "thread.force_unlock", func(ctx context.Context, tx *db.Tx) error {
 		_, err := s.Threads.ForceUnlock(ctx, tx, in.id(), in.Body.Reason)
 		if errors.Is(err, thread.ErrNotHeld) {
 			err = refusal(http.StatusConflict, "not_held", "nobody has the thread")
@@ -150,7 +150,7 @@ func (s *server) parkThread(ctx context.Context, in *struct {
 	}
 	limit := time.Duration(cmp.Or(in.Body.Seconds, most)) * time.Second
 	err = s.DB.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
-		s.record(ctx, tx, e, activity.Entry{Skill: "executions.park", Thread: in.id()}, "seconds", int(limit.Seconds()))
+		s.record(ctx, tx, e, activity.Entry{Skill: "execution.park", Thread: in.id()}, "seconds", int(limit.Seconds()))
 		return s.Threads.Park(ctx, tx, in.id(), e.ID, strings.ToLower(in.Body.AfterMessageID), limit)
 	})
 	if err != nil {
@@ -240,7 +240,7 @@ func (s *server) sendMessage(ctx context.Context, in *struct {
 			Thread: in.id(), Execution: e.ID, Body: in.Body.Body, Key: in.Body.IdempotencyKey,
 			SupersedeKey: in.Body.SupersedeKey, TTL: time.Duration(in.Body.TTLSeconds) * time.Second,
 		})
-		s.record(ctx, tx, e, activity.Entry{Skill: "threads.send", Thread: in.id()}, "message", sent.ID, "queued", sent.Queued)
+		s.record(ctx, tx, e, activity.Entry{Skill: "thread.send", Thread: in.id()}, "message", sent.ID, "queued", sent.Queued)
 		return err
 	})
 	if err != nil {
@@ -261,7 +261,7 @@ func (s *server) resendMessage(ctx context.Context, in *struct {
 		return nil, err
 	}
 	var sent thread.Sent
-	err := s.change(ctx, "threads.resend", func(ctx context.Context, tx *db.Tx) (err error) {
+	err := s.change(ctx, "thread.resend", func(ctx context.Context, tx *db.Tx) (err error) {
 		sent, err = s.Threads.Resend(ctx, tx, in.id(), strings.ToLower(in.MessageID))
 		return err
 	}, "thread", in.id(), "message", in.MessageID)

@@ -167,16 +167,16 @@ func TestTheLogTellsWhatExecutionsDid(t *testing.T) {
 			return rows
 		}
 		if got, want := told(e), []row{
-			{"scout", "worker", "executions.begin", "success", "", e.ID, ""},
-			{"scout", "worker", "threads.send", "success", "", e.ID, th.ID},
-			{"scout", "worker", "executions.park", "success", "", e.ID, th.ID},
-			{"scout", "worker", "executions.end", "error", "no rain", e.ID, ""},
+			{"scout", "worker", "execution.begin", "success", "", e.ID, ""},
+			{"scout", "worker", "thread.send", "success", "", e.ID, th.ID},
+			{"scout", "worker", "execution.park", "success", "", e.ID, th.ID},
+			{"scout", "worker", "execution.end", "error", "no rain", e.ID, ""},
 		}; !slices.Equal(got, want) {
 			t.Errorf("told is %+v", got)
 		}
 		if got, want := told(other), []row{
-			{"other", "worker", "executions.begin", "success", "", other.ID, ""},
-			{"other", "worker", "executions.end", "success", "too many", other.ID, ""},
+			{"other", "worker", "execution.begin", "success", "", other.ID, ""},
+			{"other", "worker", "execution.end", "success", "too many", other.ID, ""},
 		}; !slices.Equal(got, want) {
 			t.Errorf("told is %+v", got)
 		}

@@ -237,7 +237,7 @@ func TestAMessageIsSentAgain(t *testing.T) {
 		}
 		w.refused(t, 404, "not_found", http.MethodPost, path+"/outbox/"+th.ID+"/resend", `{}`)
 		type line struct{ Skill string }
-		if got := listed(t, w, "/api/v1/activity?skill=threads.resend", func(l line) string { return l.Skill }); len(got) != 1 {
+		if got := listed(t, w, "/api/v1/activity?skill=thread.resend", func(l line) string { return l.Skill }); len(got) != 1 {
 			t.Errorf("the log has %q", got)
 		}
 	})

@@ -32,24 +32,52 @@ func titleOf(e run.Execution) string {
 // comes back as it was given: the whole input of executions that others begin, and what
 // stands within one of ours.
 func inputOf(e run.Execution) json.RawMessage {
-	if e.Surface != trace.Heartbeat && e.Surface != trace.Operate {
+	if !ours(e) {
 		return e.Input
 	}
-	return camelKeys(e.Input, false)
+	return camelKeys(e.Input, func(key string) bool { return key == "event" })
 }
 
-// outputOf is the output of an activity; a beat's own reports have their keys in
-// camelCase, results of skills are as the skills gave them.
-func outputOf(e activity.Entry) json.RawMessage {
-	if e.SkillID != "" || e.Skill != "heartbeat" && !strings.HasPrefix(e.Skill, "heartbeat.") {
-		return e.Output
+// resultOf is an execution's result, in the same way.
+func resultOf(e run.Execution) json.RawMessage {
+	if !ours(e) {
+		return e.Result
 	}
-	return camelKeys(e.Output, true)
+	return camelKeys(e.Result, everywhere)
 }
 
-// camelKeys writes the keys of an object in camelCase, of those within it too where
-// deep is true. What is no object stays as it is.
-func camelKeys(raw json.RawMessage, deep bool) json.RawMessage {
+// ours reports whether an execution is of the agent's own surfaces.
+func ours(e run.Execution) bool { return e.Surface == trace.Heartbeat || e.Surface == trace.Operate }
+
+// askedOf is the input of an activity; what people did has our own keys, those of a call
+// are as they were given.
+func askedOf(e activity.Entry) json.RawMessage {
+	if e.SkillID != "" || !strings.Contains(e.Skill, ".") {
+		return e.Input
+	}
+	return camelKeys(e.Input, nil)
+}
+
+// outputOf is the output of an activity; a beat's own reports and what people did have
+// their keys in camelCase, results of skills are as the skills gave them.
+func outputOf(e activity.Entry) json.RawMessage {
+	switch {
+	case e.SkillID != "":
+		return e.Output
+	case e.Skill == "heartbeat" || strings.HasPrefix(e.Skill, "heartbeat."):
+		return camelKeys(e.Output, everywhere)
+	case strings.Contains(e.Skill, "."): // no skill's name has a dot
+		return camelKeys(e.Output, nil)
+	}
+	return e.Output
+}
+
+// everywhere has [camelKeys] go into every value.
+func everywhere(string) bool { return true }
+
+// camelKeys writes the keys of an object in camelCase, and all keys within the values of
+// those for which deep is true; nil: of none. What is no object stays as it is.
+func camelKeys(raw json.RawMessage, deep func(key string) bool) json.RawMessage {
 	if !bytes.Contains(raw, []byte("_")) {
 		return raw
 	}
@@ -66,13 +94,13 @@ func camelKeys(raw json.RawMessage, deep bool) json.RawMessage {
 	return told
 }
 
-func renamed(v any, deep bool) any {
+func renamed(v any, deep func(key string) bool) any {
 	switch v := v.(type) {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for key, value := range v {
-			if deep {
-				value = renamed(value, deep)
+			if deep != nil && deep(key) {
+				value = renamed(value, everywhere)
 			}
 			out[camelCase(key)] = value
 		}

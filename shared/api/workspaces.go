@@ -95,7 +95,7 @@ func (s *server) createWorkspace(ctx context.Context, in *struct {
 	}
 	var w tenant.Workspace
 	var p auth.Person
-	err := s.changeIn(ctx, db.Workspace(s.IDs()), "workspaces.create", func(ctx context.Context, tx *db.Tx) (err error) {
+	err := s.changeIn(ctx, db.Workspace(s.IDs()), "workspace.create", func(ctx context.Context, tx *db.Tx) (err error) {
 		made, err := s.Workspaces.Made(ctx, tx, by.String())
 		if err != nil {
 			return err
@@ -159,7 +159,7 @@ func (s *server) patchWorkspace(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	err = s.change(ctx, "workspaces.update", func(ctx context.Context, tx *db.Tx) (err error) {
+	err = s.change(ctx, "workspace.update", func(ctx context.Context, tx *db.Tx) (err error) {
 		w, err = s.Workspaces.Patch(ctx, tx, w, tenant.Patch{Name: in.Body.Name, Settings: in.Body.Settings})
 		return err
 	}, "name", in.Body.Name, "settings", in.Body.Settings)

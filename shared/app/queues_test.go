@@ -77,7 +77,7 @@ func TestTheAgentSpeaks(t *testing.T) {
 				t.Fatal(err)
 			}
 			ctx := trace.With(t.Context(), "op_0mh8c1v2q_a7x2p1k9d4")
-			used, err := a.Operate.RunSkill(ctx, e.Workspace, "send_message", fmt.Appendf(nil, `{"thread_id": %q, "body": "Hello"}`, th.ID), operate.ByHand{Person: true})
+			used, err := a.Operate.RunSkill(ctx, e.Workspace, "send_message", fmt.Appendf(nil, `{"threadId": %q, "body": "Hello"}`, th.ID), operate.ByHand{Person: true})
 			if err != nil {
 				t.Fatal(err)
 			}

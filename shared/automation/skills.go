@@ -29,7 +29,7 @@ func (s *Store) runCreate(ctx context.Context, tx lane.Tx, c skill.Call) (any, e
 		Skill    string          `json:"skill"`
 		Input    json.RawMessage `json:"input"`
 		Cron     string          `json:"cron"`
-		TimeZone string          `json:"time_zone"`
+		TimeZone string          `json:"timeZone"`
 		Event    string          `json:"event"`
 	}
 	if err := json.Unmarshal(c.Arguments, &args); err != nil {
@@ -57,13 +57,13 @@ func (s *Store) runCreate(ctx context.Context, tx lane.Tx, c skill.Call) (any, e
 	if err != nil {
 		return nil, err
 	}
-	return map[string]any{"automation_id": a.ID, "next_run_at": a.NextRunAt}, nil
+	return map[string]any{"automationId": a.ID, "nextRunAt": a.NextRunAt}, nil
 }
 
 // uncreate deletes an automation that has not run yet.
 func (s *Store) uncreate(ctx context.Context, tx *db.Tx, _, result json.RawMessage) (bool, error) {
 	var was struct {
-		ID string `json:"automation_id"`
+		ID string `json:"automationId"`
 	}
 	if json.Unmarshal(result, &was) != nil || was.ID == "" {
 		return false, nil //nolint:nilerr // what can't be read is not taken back

@@ -547,8 +547,8 @@ func TestAnAgentMakesOne(t *testing.T) {
 			})
 			return out, err
 		}
-		out, err := use(`{"name": "n", "skill": "create_automation", "input": {"name": "x", "skill": "y"}, "cron": "0 9 * * *", "time_zone": "Europe/Berlin"}`)
-		if err != nil || out.(map[string]any)["automation_id"] != w.get(t, "n").ID || w.get(t, "n").CreatedBy != "operator" {
+		out, err := use(`{"name": "n", "skill": "create_automation", "input": {"name": "x", "skill": "y"}, "cron": "0 9 * * *", "timeZone": "Europe/Berlin"}`)
+		if err != nil || out.(map[string]any)["automationId"] != w.get(t, "n").ID || w.get(t, "n").CreatedBy != "operator" {
 			t.Fatalf("%v, %v", out, err)
 		}
 		w.Skew.Advance(25 * time.Hour)

@@ -128,7 +128,7 @@ func TestAnAgentIsFaster(t *testing.T) {
 		if read.Importance != 8 {
 			t.Errorf("it is %+v", read)
 		}
-		if _, _, err := w.use(t, "forget_memory", `{"memory_id": "`+id+`"}`); err != nil {
+		if _, _, err := w.use(t, "forget_memory", `{"memoryId": "`+id+`"}`); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := w.tryPatch(t, read, memory.Patch{Importance: &one}); !errors.Is(err, memory.ErrChanged) {

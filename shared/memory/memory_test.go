@@ -281,7 +281,7 @@ func TestSaveMemoryRemembersForTheAgentThatCalls(t *testing.T) {
 		}
 		first := use(`{"category": "fact", "content": "x"}`)
 		again := use(`{"category": "fact", "content": "X", "importance": 9}`)
-		if first["new"] != true || again["new"] != false || first["memory_id"] != again["memory_id"] {
+		if first["new"] != true || again["new"] != false || first["memoryId"] != again["memoryId"] {
 			t.Errorf("first %v, again %v", first, again)
 		}
 		if m := w.newest(t, 1)[0]; m.Importance != 9 || m.Trace != "hb_0mh8c1v2q_a7x2p1k9d4" || m.ExpiresAt != nil {

@@ -45,7 +45,7 @@ func Skills(s *Store, now func() time.Time) ([]skill.Skill, error) {
 			if err != nil {
 				return nil, err
 			}
-			return map[string]any{"memory_id": id, "new": isNew}, nil
+			return map[string]any{"memoryId": id, "new": isNew}, nil
 		},
 		Undo: s.unsave,
 	})
@@ -59,7 +59,7 @@ func Skills(s *Store, now func() time.Time) ([]skill.Skill, error) {
 // unsave deletes a memory that a call was the first and only one to save.
 func (s *Store) unsave(ctx context.Context, tx *db.Tx, _, result json.RawMessage) (bool, error) {
 	var was struct {
-		ID  string `json:"memory_id"`
+		ID  string `json:"memoryId"`
 		New bool   `json:"new"`
 	}
 	if json.Unmarshal(result, &was) != nil || !was.New {
@@ -76,19 +76,19 @@ func (s *Store) unsave(ctx context.Context, tx *db.Tx, _, result json.RawMessage
 // such had come may have written them.
 func (s *Store) runSearch(ctx context.Context, tx lane.Tx, c skill.Call) (any, error) {
 	args := struct {
-		Words    string `json:"words"`
+		Query    string `json:"q"`
 		Category string `json:"category"`
 		Limit    int    `json:"limit"`
 	}{Limit: 10}
 	if err := json.Unmarshal(c.Arguments, &args); err != nil {
 		return nil, skill.Refuse("the arguments could not be read")
 	}
-	found, err := s.Search(ctx, tx, c.Agent, args.Words, args.Category, args.Limit)
+	found, err := s.Search(ctx, tx, c.Agent, args.Query, args.Category, args.Limit)
 	if err != nil {
 		return nil, err
 	}
 	type memory struct {
-		ID         string    `json:"memory_id"`
+		ID         string    `json:"memoryId"`
 		Category   string    `json:"category"`
 		Content    string    `json:"content"`
 		Importance int       `json:"importance"`
@@ -108,7 +108,7 @@ func (s *Store) runSearch(ctx context.Context, tx lane.Tx, c skill.Call) (any, e
 
 func (s *Store) runForget(ctx context.Context, tx lane.Tx, c skill.Call) (any, error) {
 	var args struct {
-		ID uuid.UUID `json:"memory_id"`
+		ID uuid.UUID `json:"memoryId"`
 	}
 	if err := json.Unmarshal(c.Arguments, &args); err != nil {
 		return nil, skill.Refuse("the arguments could not be read")

@@ -47,12 +47,12 @@ func TestMemoriesAreFoundByTheirWords(t *testing.T) {
 			w.save(t, memory.Memory{Agent: agent, Category: []string{"fact", "count"}[i%2], Content: content, Importance: 5})
 		}
 		for words, want := range map[string]int{"INVOICES": 2, "100% inv": 1, "%": 0, "_": 0, `\`: 0, "nothing": 0, "": 4} {
-			out, outside, err := w.use(t, "search_memory", fmt.Sprintf(`{"words": %q}`, words))
-			if n := strings.Count(out, `"memory_id"`); err != nil || n != want || outside != (want > 0) {
+			out, outside, err := w.use(t, "search_memory", fmt.Sprintf(`{"q": %q}`, words))
+			if n := strings.Count(out, `"memoryId"`); err != nil || n != want || outside != (want > 0) {
 				t.Errorf("%q finds %d, from outside: %v, %v", words, n, outside, err)
 			}
 		}
-		if out, _, _ := w.use(t, "search_memory", `{"category": "count", "limit": 1}`); strings.Count(out, `"memory_id"`) != 1 || !strings.Contains(out, `back`) {
+		if out, _, _ := w.use(t, "search_memory", `{"category": "count", "limit": 1}`); strings.Count(out, `"memoryId"`) != 1 || !strings.Contains(out, `back`) {
 			t.Errorf("the newest of a category is %s", out)
 		}
 	})
@@ -61,18 +61,18 @@ func TestMemoriesAreFoundByTheirWords(t *testing.T) {
 func TestAMemoryIsForgotten(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		id, _ := w.save(t, memory.Memory{Agent: agent, Category: "fact", Content: "wrong", Importance: 5})
-		if _, _, err := w.use(t, "forget_memory", `{"memory_id": "`+id+`"}`); err != nil {
+		if _, _, err := w.use(t, "forget_memory", `{"memoryId": "`+id+`"}`); err != nil {
 			t.Fatal(err)
 		}
 		if got := w.contents(t); len(got) > 0 {
 			t.Errorf("remembered %q", got)
 		}
-		_, _, err := w.use(t, "forget_memory", `{"memory_id": "`+id+`"}`)
+		_, _, err := w.use(t, "forget_memory", `{"memoryId": "`+id+`"}`)
 		if _, refused := errors.AsType[*skill.Refusal](err); !refused {
 			t.Errorf("again: %v", err)
 		}
 		other, _ := w.save(t, memory.Memory{Agent: "another", Category: "fact", Content: "theirs", Importance: 5})
-		_, _, err = w.use(t, "forget_memory", `{"memory_id": "`+other+`"}`)
+		_, _, err = w.use(t, "forget_memory", `{"memoryId": "`+other+`"}`)
 		if _, refused := errors.AsType[*skill.Refusal](err); !refused {
 			t.Errorf("what another agent remembers: %v", err)
 		}

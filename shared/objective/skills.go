@@ -47,7 +47,7 @@ func (s *Store) runSet(_ context.Context, tx lane.Tx, c skill.Call) (any, error)
 		Title         string `json:"title"`
 		Description   string `json:"description"`
 		Priority      int    `json:"priority"`
-		DoneCriterion string `json:"done_criterion"`
+		DoneCriterion string `json:"doneCriterion"`
 	}{Priority: 5}
 	if err := json.Unmarshal(c.Arguments, &args); err != nil {
 		return nil, skill.Refuse("the arguments could not be read")
@@ -55,7 +55,7 @@ func (s *Store) runSet(_ context.Context, tx lane.Tx, c skill.Call) (any, error)
 	id := s.Create(tx.Later(), Objective{
 		Title: args.Title, Description: args.Description, Priority: args.Priority, DoneCriterion: args.DoneCriterion, CreatedBy: cmp.Or(c.By, c.Agent), Outside: c.Outside,
 	})
-	return map[string]any{"objective_id": id}, nil
+	return map[string]any{"objectiveId": id}, nil
 }
 
 // unset deletes an objective that nobody has worked on yet, with its plan.
@@ -84,7 +84,7 @@ func (s *Store) gone(ctx context.Context, tx *db.Tx, arguments, _ json.RawMessag
 // is a text.
 func idIn(raw json.RawMessage) (string, bool) {
 	var named struct {
-		ObjectiveID uuid.UUID `json:"objective_id"`
+		ObjectiveID uuid.UUID `json:"objectiveId"`
 	}
 	err := json.Unmarshal(raw, &named)
 	return named.ObjectiveID.String(), err == nil && named.ObjectiveID != uuid.Nil
@@ -92,12 +92,12 @@ func idIn(raw json.RawMessage) (string, bool) {
 
 func (s *Store) runPlan(ctx context.Context, tx lane.Tx, c skill.Call) (any, error) {
 	var args struct {
-		ObjectiveID uuid.UUID `json:"objective_id"`
+		ObjectiveID uuid.UUID `json:"objectiveId"`
 		Steps       []struct {
 			Title         string          `json:"title"`
 			Skill         string          `json:"skill"`
 			Inputs        json.RawMessage `json:"inputs"`
-			DoneCriterion string          `json:"done_criterion"`
+			DoneCriterion string          `json:"doneCriterion"`
 		} `json:"steps"`
 	}
 	if err := json.Unmarshal(c.Arguments, &args); err != nil {
@@ -112,12 +112,12 @@ func (s *Store) runPlan(ctx context.Context, tx lane.Tx, c skill.Call) (any, err
 	if err != nil {
 		return nil, refused(err)
 	}
-	return map[string]any{"plan_version": version, "steps": len(steps)}, nil
+	return map[string]any{"planVersion": version, "steps": len(steps)}, nil
 }
 
 func (s *Store) runAdvance(ctx context.Context, tx lane.Tx, c skill.Call) (any, error) {
 	var args struct {
-		ObjectiveID uuid.UUID `json:"objective_id"`
+		ObjectiveID uuid.UUID `json:"objectiveId"`
 		Step        int       `json:"step"`
 		Result      string    `json:"result"`
 	}
@@ -133,7 +133,7 @@ func (s *Store) runAdvance(ctx context.Context, tx lane.Tx, c skill.Call) (any, 
 
 func (s *Store) runComplete(ctx context.Context, tx lane.Tx, c skill.Call) (any, error) {
 	var args struct {
-		ObjectiveID uuid.UUID `json:"objective_id"`
+		ObjectiveID uuid.UUID `json:"objectiveId"`
 		Summary     string    `json:"summary"`
 	}
 	if err := json.Unmarshal(c.Arguments, &args); err != nil {

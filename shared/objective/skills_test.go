@@ -33,27 +33,27 @@ func (w world) done(t testing.TB, name, arguments string) map[string]any {
 
 func TestSkillsBringAnObjectiveToItsEnd(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
-		id := w.done(t, "set_objective", `{"title": "t", "description": "d", "done_criterion": "c"}`)["objective_id"].(string)
+		id := w.done(t, "set_objective", `{"title": "t", "description": "d", "doneCriterion": "c"}`)["objectiveId"].(string)
 		if o := w.get(t, id); o.Priority != 5 || o.CreatedBy != "flowpilot" || o.Description != "d" || o.DoneCriterion != "c" {
 			t.Errorf("it is %+v", o)
 		}
-		w.done(t, "plan_objective", fmt.Sprintf(`{"objective_id": %q, "steps": [{"title": "a", "skill": "save_memory", "inputs": {"x": 1}}, {"title": "b"}]}`, id))
-		if why := w.refused(t, "complete_objective", fmt.Sprintf(`{"objective_id": %q, "summary": "s"}`, id)); !strings.Contains(why, "2 steps") {
+		w.done(t, "plan_objective", fmt.Sprintf(`{"objectiveId": %q, "steps": [{"title": "a", "skill": "save_memory", "inputs": {"x": 1}}, {"title": "b"}]}`, id))
+		if why := w.refused(t, "complete_objective", fmt.Sprintf(`{"objectiveId": %q, "summary": "s"}`, id)); !strings.Contains(why, "2 steps") {
 			t.Errorf("refused because %s", why)
 		}
-		w.done(t, "advance_plan", fmt.Sprintf(`{"objective_id": %q, "step": 1, "result": "r"}`, id))
-		if why := w.refused(t, "advance_plan", fmt.Sprintf(`{"objective_id": %q, "step": 1, "result": "r"}`, id)); why != objective.ErrNotPending.Error() {
+		w.done(t, "advance_plan", fmt.Sprintf(`{"objectiveId": %q, "step": 1, "result": "r"}`, id))
+		if why := w.refused(t, "advance_plan", fmt.Sprintf(`{"objectiveId": %q, "step": 1, "result": "r"}`, id)); why != objective.ErrNotPending.Error() {
 			t.Errorf("refused because %s", why)
 		}
-		w.refused(t, "complete_objective", fmt.Sprintf(`{"objective_id": %q, "summary": "s"}`, id))
-		w.done(t, "advance_plan", fmt.Sprintf(`{"objective_id": %q, "step": 2, "result": "r"}`, id))
-		w.done(t, "complete_objective", fmt.Sprintf(`{"objective_id": %q, "summary": "s"}`, id))
+		w.refused(t, "complete_objective", fmt.Sprintf(`{"objectiveId": %q, "summary": "s"}`, id))
+		w.done(t, "advance_plan", fmt.Sprintf(`{"objectiveId": %q, "step": 2, "result": "r"}`, id))
+		w.done(t, "complete_objective", fmt.Sprintf(`{"objectiveId": %q, "summary": "s"}`, id))
 		if o := w.get(t, id); o.Status != objective.Completed || o.Summary != "s" || o.Plan[1].Result != "r" {
 			t.Errorf("it is %+v", o)
 		}
 		for name, arguments := range map[string]string{
-			"complete_objective": `{"objective_id": %q, "summary": "s"}`,
-			"plan_objective":     `{"objective_id": %q, "steps": [{"title": "a"}]}`,
+			"complete_objective": `{"objectiveId": %q, "summary": "s"}`,
+			"plan_objective":     `{"objectiveId": %q, "steps": [{"title": "a"}]}`,
 		} {
 			if why := w.refused(t, name, fmt.Sprintf(arguments, id)); why != objective.ErrNotActive.Error() {
 				t.Errorf("%s is refused because %s", name, why)
@@ -64,7 +64,7 @@ func TestSkillsBringAnObjectiveToItsEnd(t *testing.T) {
 
 func TestPlanningWhatIsNotThereIsRefused(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
-		if why := w.refused(t, "plan_objective", fmt.Sprintf(`{"objective_id": %q, "steps": [{"title": "a"}]}`, ids())); why != objective.ErrNotActive.Error() {
+		if why := w.refused(t, "plan_objective", fmt.Sprintf(`{"objectiveId": %q, "steps": [{"title": "a"}]}`, ids())); why != objective.ErrNotActive.Error() {
 			t.Errorf("refused because %s", why)
 		}
 	})
@@ -78,9 +78,9 @@ func TestOneObjectiveHasOneLane(t *testing.T) {
 		w.plan(t, id, "a")
 		w.hold(t, lane.Objective(id))
 		for name, arguments := range map[string]string{
-			"plan_objective":     `{"objective_id": %q, "steps": [{"title": "stolen"}]}`,
-			"advance_plan":       `{"objective_id": %q, "step": 1, "result": "stolen"}`,
-			"complete_objective": `{"objective_id": %q, "summary": "stolen"}`,
+			"plan_objective":     `{"objectiveId": %q, "steps": [{"title": "stolen"}]}`,
+			"advance_plan":       `{"objectiveId": %q, "step": 1, "result": "stolen"}`,
+			"complete_objective": `{"objectiveId": %q, "summary": "stolen"}`,
 		} {
 			_, err := w.use(t, name, fmt.Sprintf(arguments, strings.ToUpper(id)))
 			if _, busy := errors.AsType[*lane.BusyError](err); !busy {

@@ -215,7 +215,7 @@ func (r *Runner) withLanes(ctx context.Context, job Job, k *skill.Skill, call sk
 			continue
 		}
 		if strings.HasPrefix(string(name), "objective:") && strings.HasPrefix(string(call.Subject), "objective:") {
-			return skill.Refuse("this run works on another objective: use the objective_id it was given")
+			return skill.Refuse("this run works on another objective: use the objectiveId it was given")
 		}
 		requests = append(requests, lane.Request{Workspace: call.Workspace, Lane: name, Holder: job.Hold.Holder, Under: job.Hold})
 	}

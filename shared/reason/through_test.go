@@ -63,7 +63,7 @@ func TestNoApprovalIsGoneRound(t *testing.T) {
 func TestAListOfSkillsIsOfTheRunsOwn(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		job := w.job(t, own(t, echo())...)
-		out := w.run(t, llmtest.Script(t, llmtest.Call("list_skills", `{}`, "list_skills", `{"words": "ECHO", "parameters": true}`), llmtest.Say("done")), job)
+		out := w.run(t, llmtest.Script(t, llmtest.Call("list_skills", `{}`, "list_skills", `{"q": "ECHO", "parameters": true}`), llmtest.Say("done")), job)
 		all, one := w.results(t, job)[0].Content, w.results(t, job)[1].Content
 		if out.Status != run.Completed || strings.Count(all, `"name"`) != 3 || strings.Contains(all, `"parameters"`) {
 			t.Errorf("all are %s", all)

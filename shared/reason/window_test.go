@@ -258,7 +258,7 @@ func TestMoreSkillsThanAModelCanBeTold(t *testing.T) {
 		}
 		job := w.job(t, skills...)
 		job.Window = 8_192
-		m := llmtest.Script(t, llmtest.Call("list_skills", `{}`), llmtest.Call("list_skills", `{"words": "do_77", "parameters": true}`),
+		m := llmtest.Script(t, llmtest.Call("list_skills", `{}`), llmtest.Call("list_skills", `{"q": "do_77", "parameters": true}`),
 			llmtest.Call("run_skill", `{"skill": "do_777"}`), llmtest.Call("do_778", `{}`), llmtest.Say("done"))
 		out := w.run(t, &narrow{window: 8_192, bytes: 3, next: m}, job)
 		if out.Status != run.Completed || !slices.Equal(ran, []string{"777", "778"}) {

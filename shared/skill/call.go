@@ -18,6 +18,7 @@ func (s *Skill) Invoke(ctx context.Context, limit time.Duration, tx lane.Tx, c C
 	defer recovered(&err)
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	c.Arguments = s.current(c.Arguments)
 	value, err := s.Run(limited, tx, c)
 	if limited.Err() != nil && ctx.Err() == nil {
 		return nil, false, Fail(Ours, "the skill took longer than %s", limit)
@@ -61,6 +62,7 @@ func (s *Skill) LanesOf(c Call) (names []lane.Name, err error) {
 		return nil, nil
 	}
 	defer recovered(&err)
+	c.Arguments = s.current(c.Arguments)
 	return s.Lanes(c), nil
 }
 

@@ -11,32 +11,44 @@ import (
 )
 
 // Create registers a skill that is not built in, and answers it as it stands then.
-// Errors: [InvalidError], [ErrTaken], [ErrFull]. The transaction sends nothing
+// Errors: [InvalidError], [ErrTaken], [AlikeError], [ErrFull]. The transaction sends nothing
 // before the definition is found valid.
 func (r *Registry) Create(ctx context.Context, tx Tx, d Definition) (Definition, error) {
 	d.ID, d.Scope = r.ids(), cmp.Or(d.Scope, Internal)
 	if err := r.check(&d); err != nil {
 		return Definition{}, err
 	}
-	if _, taken := r.builtins.exact(d.Name); taken {
-		return Definition{}, ErrTaken
+	if code, taken := r.builtins.Find(d.Name); taken {
+		return Definition{}, clash(d.Name, code.Name)
 	}
 	if !d.Enabled {
 		d = d.disabled(Human, d.DisabledReason)
 	}
 	var rows int
-	tx.Later().Exec(r.q.LockHead) // so that two at once don't pass the limit
+	alike := ""
+	tx.Later().Exec(r.q.LockHead) // so that two at once don't pass the limit, or have names that are alike
 	tx.Later().One([]any{&rows}, r.q.Count)
+	tx.Later().Each(func(scan db.Scan) error { return scan(&alike) }, r.q.Alike, fold(d.Name))
 	created, err := r.insert(ctx, tx, d)
 	switch {
 	case errors.Is(err, db.ErrUnique):
 		return Definition{}, ErrTaken
 	case err != nil:
 		return Definition{}, fmt.Errorf("create skill %s: %w", d.Name, err)
+	case alike != "":
+		return Definition{}, clash(d.Name, alike) // and the transaction is undone
 	case rows >= MaxSkills:
-		return Definition{}, ErrFull // and the transaction is undone
+		return Definition{}, ErrFull
 	}
 	return created, nil
+}
+
+// clash is the refusal of a name beside that of another skill.
+func clash(name, other string) error {
+	if name == other {
+		return ErrTaken
+	}
+	return &AlikeError{name, other}
 }
 
 // Patch changes a skill as it was read by [Registry.Get], and answers it as it

@@ -21,7 +21,7 @@ type Violation = schema.Violation
 // Check lists everything that is wrong with a call's arguments, or nothing. What could
 // not be checked to its end, within the bounds of [schema] and the context, is wrong.
 func (s *Skill) Check(ctx context.Context, arguments json.RawMessage) []Violation {
-	return s.check.check(ctx, arguments)
+	return s.check.check(ctx, s.current(arguments))
 }
 
 // A checker compiles its schema when it is first used: most invocations use few

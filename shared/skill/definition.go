@@ -11,6 +11,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/google/uuid"
+
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/invalid"
 	"github.com/lanekeeper/lanekeeper/shared/schema"
@@ -95,7 +97,7 @@ type InvalidError = invalid.Error
 func Invalid(field, format string, args ...any) error { return invalid.New(field, format, args...) }
 
 var (
-	legalName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+	legalName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`)
 	// what every provider takes as the name of a parameter
 	legalParameter = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 )
@@ -104,7 +106,9 @@ var (
 // [InvalidError], and brings it into the form that is stored.
 func (r *Registry) check(d *Definition) error {
 	bad := &InvalidError{}
-	bad.If(len(d.Name) > MaxName || !legalName.MatchString(d.Name), "name", "must be 1 to 64 lower-case letters, digits and _ that begin with a letter")
+	bad.If(len(d.Name) > MaxName || !legalName.MatchString(d.Name), "name", "must be 1 to 64 letters, digits, - and _ that begin with a letter")
+	_, notID := uuid.Parse(d.Name) // a route takes either
+	bad.If(notID == nil, "name", "must not look like an id")
 	length := utf8.RuneCountInString(d.Description)
 	bad.If(length < 1 || length > MaxDescription, "description", "must have 1 to 4000 characters")
 	checkCommon(bad, d)

@@ -37,8 +37,9 @@ func TestRegistrationRefuses(t *testing.T) {
 		field  string
 	}{
 		"no name":                 {func(d *skill.Definition) { d.Name = "" }, "name"},
-		"a name in capitals":      {func(d *skill.Definition) { d.Name = "Ask" }, "name"},
-		"a name with a dash":      {func(d *skill.Definition) { d.Name = "a-b" }, "name"},
+		"a name with a dot":       {func(d *skill.Definition) { d.Name = "a.b" }, "name"},
+		"a name with an umlaut":   {func(d *skill.Definition) { d.Name = "äsk" }, "name"},
+		"a name like an id":       {func(d *skill.Definition) { d.Name = "a1a203f9-9c2d-7078-8578-3917691c92fa" }, "name"},
 		"a name with a line feed": {func(d *skill.Definition) { d.Name = "ask\n" }, "name"},
 		"a name with a digit":     {func(d *skill.Definition) { d.Name = "1ask" }, "name"},
 		"a long name":             {func(d *skill.Definition) { d.Name = strings.Repeat("a", 65) }, "name"},

@@ -23,7 +23,7 @@ func QueryActivity(log *activity.Log, now func() time.Time) (Skill, error) {
 			args := struct {
 				Skill   string          `json:"skill"`
 				Status  activity.Status `json:"status"`
-				TraceID trace.ID        `json:"trace_id"`
+				TraceID trace.ID        `json:"traceId"`
 				Hours   int             `json:"hours"`
 				Limit   int             `json:"limit"`
 			}{Hours: 72, Limit: 20}
@@ -42,7 +42,7 @@ func QueryActivity(log *activity.Log, now func() time.Time) (Skill, error) {
 				Skill   string          `json:"skill"`
 				Status  activity.Status `json:"status"`
 				Error   string          `json:"error,omitempty"`
-				TraceID trace.ID        `json:"trace_id"`
+				TraceID trace.ID        `json:"traceId"`
 			}
 			out := struct {
 				Actions []action `json:"actions"`

@@ -74,7 +74,7 @@ func TestQueryActivityReadsItsOwnWorkspace(t *testing.T) {
 					At      time.Time
 					Skill   string
 					Status  string
-					TraceID string `json:"trace_id"`
+					TraceID string `json:"traceId"`
 				}
 			}
 			if err := json.Unmarshal(raw, &read); err != nil || read.Actions == nil {
@@ -91,7 +91,7 @@ func TestQueryActivityReadsItsOwnWorkspace(t *testing.T) {
 		}
 		for arguments, want := range map[string]int{
 			`{}`: 20, `{"limit": 3}`: 3, `{"limit": 50}`: 25, `{"skill": "s1"}`: 5, `{"status": "error"}`: 12,
-			`{"skill": "s1", "status": "error"}`: 3, `{"skill": "nothing"}`: 0, `{"trace_id": "` + string(id) + `", "limit": 50}`: 25, `{"trace_id": "x"}`: 0,
+			`{"skill": "s1", "status": "error"}`: 3, `{"skill": "nothing"}`: 0, `{"traceId": "` + string(id) + `", "limit": 50}`: 25, `{"traceId": "x"}`: 0,
 		} {
 			if got := actions(arguments); len(got) != want {
 				t.Errorf("%s tells %d actions, want %d", arguments, len(got), want)

@@ -22,7 +22,8 @@ var statements embed.FS
 var (
 	// ErrNotFound says that a workspace has no such skill.
 	ErrNotFound = errors.New("no such skill")
-	// ErrTaken says that a workspace has a skill of that name already.
+	// ErrTaken says that a workspace has a skill of that name already, or with [AlikeError]
+	// of one that is the same to a model.
 	ErrTaken = errors.New("a skill of that name exists")
 	// ErrChanged says that somebody else has changed the skill meanwhile.
 	ErrChanged = errors.New("the skill has been changed meanwhile")
@@ -31,6 +32,17 @@ var (
 	// ErrByHuman says that a human has disabled the skill, and only one enables it.
 	ErrByHuman = errors.New("a human has disabled the skill")
 )
+
+// An AlikeError says that two names differ in case and separators alone: a model's calls
+// are matched without these. It is [ErrTaken].
+type AlikeError struct{ Name, Other string }
+
+func (e *AlikeError) Error() string {
+	return fmt.Sprintf("the name %s differs from that of skill %s in case, - and _ alone: choose another", e.Name, e.Other)
+}
+
+// Unwrap makes it [ErrTaken].
+func (e *AlikeError) Unwrap() error { return ErrTaken }
 
 // A Factory makes the skill that a definition describes, or says with an
 // [InvalidError] what is wrong with its config. It is called at registration and
@@ -51,7 +63,8 @@ type Tx interface {
 
 type queries struct {
 	ByID, ByName, Usable, Overrides, Registered db.Query
-	LockHead, Count, Insert, Update, Delete     db.Query
+	LockHead, Count, Alike                      db.Query
+	Insert, Update, Delete                      db.Query
 	Health                                      db.Query
 }
 

@@ -41,6 +41,13 @@ SELECT id, name, kind, description, parameters, config, scope, effect, requires_
 -- name: Count
 SELECT count(*) FROM agent_skills WHERE workspace_id = $1;
 
+-- name: Alike
+-- The names that differ from one in case and separators alone; $2 is without these.
+SELECT name FROM agent_skills
+ WHERE workspace_id = $1 AND lower(replace(replace(name, '_', ''), '-', '')) = $2
+ ORDER BY name
+ LIMIT 1;
+
 -- name: Insert
 INSERT INTO agent_skills (workspace_id, id, name, kind, description, parameters, config, scope, effect, requires_approval, serial, timeout_seconds,
   enabled, disabled_by, disabled_reason, disabled_at, created_by, created_at, updated_at)

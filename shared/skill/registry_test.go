@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -242,6 +243,52 @@ func TestANameIsTakenOnce(t *testing.T) {
 	})
 }
 
+// Names have the styles that programs have, and are told apart by more than style.
+func TestNamesOfAllStyles(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		names := []string{"Ask2", "askWeather", "send-mail", "snake_case"}
+		for _, name := range names {
+			if d := w.create(t, definition(name)); d.Name != name || w.get(t, name).ID != d.ID {
+				t.Errorf("%s became %+v", name, d)
+			}
+		}
+		for name, other := range map[string]string{
+			"ask_weather": "askWeather", "AskWeather": "askWeather", "sendMail": "send-mail", "send_mail": "send-mail", "SNAKECASE": "snake_case", "ASK_2": "Ask2",
+			"Look": "look", "guard-ed": "guarded",
+		} {
+			_, err := w.tryCreate(t, definition(name))
+			alike, ok := errors.AsType[*skill.AlikeError](err)
+			if !ok || alike.Name != name || alike.Other != other || !errors.Is(err, skill.ErrTaken) {
+				t.Errorf("%s beside %s: %v", name, other, err)
+			}
+		}
+		if got := w.usable(t, trace.Operate); !slices.Equal(got, append([]string{"look", "guarded"}, names...)) {
+			t.Errorf("usable are %q", got)
+		}
+		set, _, err := w.Load(t.Context(), w.Workspace, trace.Operate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for asked, want := range map[string]string{"ask_weather": "askWeather", "SendMail": "send-mail", "snakeCase": "snake_case"} {
+			if k, ok := set.Find(asked); !ok || k.Name != want {
+				t.Errorf("%s is not taken for %s", asked, want)
+			}
+		}
+		// Rows that an earlier release let be are used under their own names.
+		if _, err := w.DB.Exec(t.Context(), w.Workspace, w.q.Rename, "Ask2", "ask_weather"); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"ask_weather", "askWeather"} {
+			if set, _, err = w.Load(t.Context(), w.Workspace, trace.Operate); err != nil {
+				t.Fatal(err)
+			}
+			if k, ok := set.Find(name); !ok || k.Name != name {
+				t.Errorf("%s is not found beside its like", name)
+			}
+		}
+	})
+}
+
 func TestABuiltInSkillHasARowOnlyWhereItDiffers(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		code := w.get(t, "guarded")
@@ -350,6 +397,12 @@ func TestAtOnce(t *testing.T) {
 		}
 		atOnce(skill.ErrTaken, func(ctx context.Context, tx *db.Tx) error {
 			_, err := w.Create(ctx, tx, definition("one"))
+			return err
+		})
+		var turn atomic.Int64
+		atOnce(skill.ErrTaken, func(ctx context.Context, tx *db.Tx) error { // each spells it otherwise
+			n := int(turn.Add(1)) % 8
+			_, err := w.Create(ctx, tx, definition("two"+strings.Repeat("_", n)+"words"))
 			return err
 		})
 		for _, ref := range []string{"one", "look"} {

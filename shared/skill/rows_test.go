@@ -28,9 +28,9 @@ func TestTheDatabaseRefusesWhatNoCodeWrites(t *testing.T) {
 		const name, kind, description, parameters, config, scope, approval, serial, seconds, enabled, by, reason, at, version, creator = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14
 		for what, change := range map[string]map[int]any{
 			"no name":                         {name: ""},
-			"a name in capitals":              {name: "One"},
+			"a name with a dot":               {name: "on.e"},
 			"a name that begins with a digit": {name: "1one"},
-			"a name with a dash":              {name: "on-e"},
+			"a name that begins with a dash":  {name: "-one"},
 			"a name of other letters":         {name: "öne"},
 			"a long name":                     {name: strings.Repeat("a", 65)},
 			"another kind":                    {kind: "magic"},

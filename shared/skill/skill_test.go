@@ -188,9 +188,9 @@ func TestBuiltinSkillsBoundTheirTexts(t *testing.T) {
 	for name, arguments := range map[string]any{
 		"save_memory":        map[string]any{"category": "fact", "content": long},
 		"set_objective":      map[string]any{"title": "t", "description": long},
-		"advance_plan":       map[string]any{"objective_id": id, "step": 1, "result": long},
-		"complete_objective": map[string]any{"objective_id": id, "summary": long},
-		"plan_objective":     map[string]any{"objective_id": id, "steps": []any{map[string]any{"title": long}}},
+		"advance_plan":       map[string]any{"objectiveId": id, "step": 1, "result": long},
+		"complete_objective": map[string]any{"objectiveId": id, "summary": long},
+		"plan_objective":     map[string]any{"objectiveId": id, "steps": []any{map[string]any{"title": long}}},
 		"query_activity":     map[string]any{"limit": 51},
 	} {
 		k, ok := set.Find(name)
@@ -210,12 +210,12 @@ func TestBuiltinSkillsBoundTheirTexts(t *testing.T) {
 func TestBuiltinSkillsWantRealIDs(t *testing.T) {
 	set := builtins(t)
 	for name, arguments := range map[string]string{
-		"advance_plan":       `{"objective_id": "obj-1", "step": 1, "result": "r"}`,
-		"complete_objective": `{"objective_id": "", "summary": "s"}`,
-		"plan_objective":     `{"objective_id": "{01234567-89ab-7def-8123-456789abcdef}", "steps": [{"title": "t"}]}`,
+		"advance_plan":       `{"objectiveId": "obj-1", "step": 1, "result": "r"}`,
+		"complete_objective": `{"objectiveId": "", "summary": "s"}`,
+		"plan_objective":     `{"objectiveId": "{01234567-89ab-7def-8123-456789abcdef}", "steps": [{"title": "t"}]}`,
 	} {
 		k, _ := set.Find(name)
-		if v := k.Check(t.Context(), []byte(arguments)); len(v) != 1 || v[0].Path != "/objective_id" {
+		if v := k.Check(t.Context(), []byte(arguments)); len(v) != 1 || v[0].Path != "/objectiveId" {
 			t.Errorf("%s: %v", name, v)
 		}
 	}
@@ -225,7 +225,7 @@ func TestPlanSchemaAgreesWithTheLongestPlan(t *testing.T) {
 	set := builtins(t)
 	plan, _ := set.Find("plan_objective")
 	steps := func(n int) []byte {
-		return []byte(`{"objective_id": "01234567-89ab-7def-8123-456789abcdef", "steps": [` +
+		return []byte(`{"objectiveId": "01234567-89ab-7def-8123-456789abcdef", "steps": [` +
 			strings.TrimSuffix(strings.Repeat(`{"title": "t"},`, n), ",") + `]}`)
 	}
 	if v := plan.Check(t.Context(), steps(objective.MaxSteps)); len(v) > 0 {
@@ -235,7 +235,7 @@ func TestPlanSchemaAgreesWithTheLongestPlan(t *testing.T) {
 		t.Errorf("a plan that is too long: %v", v)
 	}
 	advance, _ := set.Find("advance_plan")
-	last := `{"objective_id": "01234567-89ab-7def-8123-456789abcdef", "step": 31, "result": "r"}`
+	last := `{"objectiveId": "01234567-89ab-7def-8123-456789abcdef", "step": 31, "result": "r"}`
 	if v := advance.Check(t.Context(), []byte(last)); len(v) != 1 || v[0].Path != "/step" {
 		t.Errorf("a step no plan can have: %v", v)
 	}

@@ -25,7 +25,7 @@ func Skills() ([]Skill, error) {
 // listSkills tells what the run may use.
 func listSkills(_ context.Context, _ lane.Tx, c Call) (any, error) {
 	var args struct {
-		Words      string `json:"words"`
+		Query      string `json:"q"`
 		Parameters bool   `json:"parameters"`
 	}
 	if err := json.Unmarshal(c.Arguments, &args); err != nil {
@@ -35,7 +35,7 @@ func listSkills(_ context.Context, _ lane.Tx, c Call) (any, error) {
 		Name             string          `json:"name"`
 		Description      string          `json:"description"`
 		Effect           Effect          `json:"effect,omitempty"`
-		RequiresApproval bool            `json:"requires_approval,omitempty"`
+		RequiresApproval bool            `json:"requiresApproval,omitempty"`
 		Parameters       json.RawMessage `json:"parameters,omitempty"`
 	}
 	out := struct {
@@ -47,7 +47,7 @@ func listSkills(_ context.Context, _ lane.Tx, c Call) (any, error) {
 		most = maxDescribed
 	}
 	for _, k := range c.Offered.All() {
-		if !strings.Contains(strings.ToLower(k.Name+" "+k.Description), strings.ToLower(args.Words)) {
+		if !strings.Contains(strings.ToLower(k.Name+" "+k.Description), strings.ToLower(args.Query)) {
 			continue
 		}
 		if len(out.Skills) == most {

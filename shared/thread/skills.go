@@ -31,7 +31,7 @@ func Skills(s *Store, deliverable func(channel, address, body string) error) ([]
 			if err != nil {
 				return nil, refused(err)
 			}
-			out := map[string]any{"success": true, "queued": sent.Queued, "message_id": sent.ID}
+			out := map[string]any{"success": true, "queued": sent.Queued, "messageId": sent.ID}
 			if sent.Queued {
 				out["position"] = sent.Position
 			}
@@ -46,7 +46,7 @@ func Skills(s *Store, deliverable func(channel, address, body string) error) ([]
 // call has no thread any more; its message is queued.
 func (s *Store) speak(ctx context.Context, tx lane.Tx, c skill.Call, deliverable func(channel, address, body string) error) (Sent, error) {
 	var args struct {
-		Thread uuid.UUID `json:"thread_id"`
+		Thread uuid.UUID `json:"threadId"`
 		Body   string    `json:"body"`
 	}
 	if err := json.Unmarshal(c.Arguments, &args); err != nil {
@@ -84,10 +84,10 @@ func refused(err error) error {
 // unsend takes back a message that nobody has tried to send.
 func (s *Store) unsend(ctx context.Context, tx *db.Tx, arguments, result json.RawMessage) (bool, error) {
 	var args struct {
-		Thread uuid.UUID `json:"thread_id"`
+		Thread uuid.UUID `json:"threadId"`
 	}
 	var was struct {
-		ID uuid.UUID `json:"message_id"`
+		ID uuid.UUID `json:"messageId"`
 	}
 	if errors.Join(json.Unmarshal(arguments, &args), json.Unmarshal(result, &was)) != nil {
 		return false, nil //nolint:nilerr // what can't be read is not taken back

@@ -25,7 +25,7 @@ type told struct {
 	Success  bool   `json:"success"`
 	Queued   bool   `json:"queued"`
 	Position int    `json:"position"`
-	Message  string `json:"message_id"`
+	Message  string `json:"messageId"`
 }
 
 // sends is the skill; what is said to "deaf" is not deliverable.
@@ -51,7 +51,7 @@ func (w *world) says(t testing.TB, execution, key, th, body string) (out told, e
 	if err != nil {
 		t.Fatal(err)
 	}
-	arguments, _ := json.Marshal(map[string]string{"thread_id": th, "body": body})
+	arguments, _ := json.Marshal(map[string]string{"threadId": th, "body": body})
 	checked, _ := set.Find("send_message")
 	if v := checked.Check(t.Context(), arguments); len(v) > 0 {
 		t.Fatal(v)
@@ -77,7 +77,7 @@ func (w *world) says(t testing.TB, execution, key, th, body string) (out told, e
 // undo takes back what a call has said, and reports whether that worked.
 func (w *world) undo(t testing.TB, th string, s told) (back bool) {
 	t.Helper()
-	arguments, _ := json.Marshal(map[string]string{"thread_id": th})
+	arguments, _ := json.Marshal(map[string]string{"threadId": th})
 	result, _ := json.Marshal(s)
 	w.must(t, func(ctx context.Context, tx *db.Tx) (err error) {
 		back, err = w.sends(t).Undo(ctx, tx, arguments, result)

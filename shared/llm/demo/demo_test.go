@@ -15,15 +15,15 @@ import (
 
 // The tools as a heartbeat offers them.
 var tools = []llm.Tool{
-	tool("plan_objective", `{"type":"object","additionalProperties":false,"required":["objective_id","steps"],"properties":{
-		"objective_id":{"type":"string"},
+	tool("plan_objective", `{"type":"object","additionalProperties":false,"required":["objectiveId","steps"],"properties":{
+		"objectiveId":{"type":"string"},
 		"steps":{"type":"array","minItems":1,"maxItems":20,"items":{"type":"object","required":["title","skill"],"properties":{
 			"title":{"type":"string","minLength":1,"maxLength":200},"skill":{"type":"string"},
-			"inputs":{"type":"object"},"done_criterion":{"type":"string"}}}}}}`),
-	tool("advance_plan", `{"type":"object","additionalProperties":false,"required":["objective_id","step","result"],"properties":{
-		"objective_id":{"type":"string"},"step":{"type":"integer","minimum":1},"result":{"type":"string"}}}`),
-	tool("complete_objective", `{"type":"object","additionalProperties":false,"required":["objective_id","summary"],"properties":{
-		"objective_id":{"type":"string"},"summary":{"type":"string"}}}`),
+			"inputs":{"type":"object"},"doneCriterion":{"type":"string"}}}}}}`),
+	tool("advance_plan", `{"type":"object","additionalProperties":false,"required":["objectiveId","step","result"],"properties":{
+		"objectiveId":{"type":"string"},"step":{"type":"integer","minimum":1},"result":{"type":"string"}}}`),
+	tool("complete_objective", `{"type":"object","additionalProperties":false,"required":["objectiveId","summary"],"properties":{
+		"objectiveId":{"type":"string"},"summary":{"type":"string"}}}`),
 	tool("save_memory", `{"type":"object","additionalProperties":false,"required":["category","content"],"properties":{
 		"category":{"type":"string","enum":["fact","preference","note"]},"content":{"type":"string","minLength":1,"maxLength":4000},
 		"importance":{"type":"integer","minimum":1,"maximum":10},"expires_at":{"type":"string"}}}`),
@@ -37,7 +37,7 @@ func tool(name, parameters string) llm.Tool {
 	return llm.Tool{Name: name, Parameters: json.RawMessage(parameters)}
 }
 
-const theObjective = `{"id":"o1","title":"Weekly report","description":"Say what the agents did.","done_criterion":"A report exists.","priority":5`
+const theObjective = `{"id":"o1","title":"Weekly report","description":"Say what the agents did.","doneCriterion":"A report exists.","priority":5`
 
 func planRequest(skills string) llm.Request {
 	return llm.Request{
@@ -48,7 +48,7 @@ func planRequest(skills string) llm.Request {
 }
 
 func advanceRequest(step string) llm.Request {
-	plan := `,"plan":[{"number":1,"title":"Look","skill":"query_activity","inputs":{},"done_criterion":"","status":"done"}]}`
+	plan := `,"plan":[{"number":1,"title":"Look","skill":"query_activity","inputs":{},"doneCriterion":"","status":"done"}]}`
 	return llm.Request{
 		System:   "You work.\ntask: advance",
 		Messages: []llm.Message{{Role: llm.RoleUser, Text: `{"objective":` + theObjective + plan + `,"step":` + step + `}`}},

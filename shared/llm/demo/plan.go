@@ -85,7 +85,7 @@ func (b brief) inputs(skill, text string) map[string]any {
 	case "query_activity":
 		return map[string]any{"limit": number(10)}
 	case "search_memory":
-		return map[string]any{"query": b.Objective.fill("{title}")}
+		return map[string]any{"q": b.Objective.fill("{title}")}
 	case "save_memory":
 		return map[string]any{"category": "note", "content": text}
 	}

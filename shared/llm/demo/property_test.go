@@ -39,7 +39,7 @@ func sane(depth int) *rapid.Generator[map[string]any] {
 
 func object(depth int) *rapid.Generator[map[string]any] {
 	return rapid.Custom(func(t *rapid.T) map[string]any {
-		names := []string{"a", "b", "limit", "importance", "category", "content", "objective_id", "steps"}
+		names := []string{"a", "b", "limit", "importance", "category", "content", "objectiveId", "steps"}
 		properties := rapid.MapOfN(rapid.SampledFrom(names), sane(depth), 0, 4).Draw(t, "properties")
 		required := []any{}
 		for _, name := range names {

@@ -38,10 +38,10 @@ func (s situation) plan() move {
 	list := make([]any, len(steps))
 	for i, st := range steps {
 		list[i] = map[string]any{
-			"title": st.Title, "skill": st.Skill, "inputs": st.Inputs, "done_criterion": st.DoneCriterion,
+			"title": st.Title, "skill": st.Skill, "inputs": st.Inputs, "doneCriterion": st.DoneCriterion,
 		}
 	}
-	next, _ := s.pursue(act{"plan_objective", map[string]any{"objective_id": s.brief.Objective.ID, "steps": list}})
+	next, _ := s.pursue(act{"plan_objective", map[string]any{"objectiveId": s.brief.Objective.ID, "steps": list}})
 	if next != nil {
 		return *next
 	}
@@ -79,8 +79,8 @@ func (s situation) complete() move {
 		summary += " To be judged by: " + c
 	}
 	next, _ := s.pursue(act{"complete_objective", map[string]any{
-		"objective_id": s.brief.Objective.ID,
-		"summary":      mark + summary,
+		"objectiveId": s.brief.Objective.ID,
+		"summary":     mark + summary,
 	}})
 	if next != nil {
 		return *next
@@ -90,9 +90,9 @@ func (s situation) complete() move {
 
 func (s situation) advancePlan(result string) act {
 	return act{"advance_plan", map[string]any{
-		"objective_id": s.brief.Objective.ID,
-		"step":         number(s.brief.Step.Number),
-		"result":       mark + result,
+		"objectiveId": s.brief.Objective.ID,
+		"step":        number(s.brief.Step.Number),
+		"result":      mark + result,
 	}}
 }
 

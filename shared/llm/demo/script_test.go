@@ -23,13 +23,13 @@ func TestPlan(t *testing.T) {
 				t.Fatalf("called %s", names(calls))
 			}
 			args := arguments(t, calls[0])
-			if args["objective_id"] != "o1" {
-				t.Errorf("objective is %v", args["objective_id"])
+			if args["objectiveId"] != "o1" {
+				t.Errorf("objective is %v", args["objectiveId"])
 			}
 			var skills []string
 			for _, s := range args["steps"].([]any) {
 				st := s.(map[string]any)
-				if st["title"] == "" || st["done_criterion"] == "" || st["inputs"] == nil {
+				if st["title"] == "" || st["doneCriterion"] == "" || st["inputs"] == nil {
 					t.Errorf("incomplete step %v", st)
 				}
 				skills = append(skills, st["skill"].(string))
@@ -118,13 +118,13 @@ func TestAdvanceArguments(t *testing.T) {
 	if memory["content"] != "x" || memory["category"] != "fact" || memory["importance"] != 6.0 {
 		t.Errorf("saved %v", memory)
 	}
-	if advance["objective_id"] != "o1" || advance["step"] != 2.0 || !strings.HasPrefix(advance["result"].(string), mark) {
+	if advance["objectiveId"] != "o1" || advance["step"] != 2.0 || !strings.HasPrefix(advance["result"].(string), mark) {
 		t.Errorf("advanced by %v", advance)
 	}
 
 	calls, _ = converse(t, advanceRequest(`{"number":4,"title":"Close","skill":"complete_objective"}`))
 	complete := arguments(t, calls[1])
-	if complete["objective_id"] != "o1" || !strings.Contains(complete["summary"].(string), "did not judge") {
+	if complete["objectiveId"] != "o1" || !strings.Contains(complete["summary"].(string), "did not judge") {
 		t.Errorf("completed by %v", complete)
 	}
 }

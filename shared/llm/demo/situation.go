@@ -46,7 +46,7 @@ type objective struct {
 	ID            string `json:"id"`
 	Title         string `json:"title"`
 	Description   string `json:"description"`
-	DoneCriterion string `json:"done_criterion"`
+	DoneCriterion string `json:"doneCriterion"`
 }
 
 type step struct {
@@ -54,7 +54,7 @@ type step struct {
 	Title         string         `json:"title"`
 	Skill         string         `json:"skill"`
 	Inputs        map[string]any `json:"inputs"`
-	DoneCriterion string         `json:"done_criterion"`
+	DoneCriterion string         `json:"doneCriterion"`
 }
 
 // exchange is a call and what came of it.

@@ -24,13 +24,13 @@ type reflectBrief struct {
 	Days             int             `json:"days"`
 	Activity         []activity.Used `json:"activity"`
 	Health           heal.Report     `json:"health"`
-	ActiveObjectives int             `json:"active_objectives"`
-	Waiting          int             `json:"approvals_waiting"`
+	ActiveObjectives int             `json:"activeObjectives"`
+	Waiting          int             `json:"approvalsWaiting"`
 }
 
 // rememberBrief is what a run is told that remembers.
 type rememberBrief struct {
-	AtMost     int         `json:"at_most"`
+	AtMost     int         `json:"atMost"`
 	Done       []doneBrief `json:"done"`
 	Reflection string      `json:"reflection,omitempty"`
 	Remembered []string    `json:"remembered"`
@@ -54,7 +54,7 @@ type objectiveBrief struct {
 	ID            string      `json:"id"`
 	Title         string      `json:"title"`
 	Description   string      `json:"description,omitempty"`
-	DoneCriterion string      `json:"done_criterion,omitempty"`
+	DoneCriterion string      `json:"doneCriterion,omitempty"`
 	Priority      int         `json:"priority"`
 	Plan          []stepBrief `json:"plan,omitempty"`
 }
@@ -64,7 +64,7 @@ type stepBrief struct {
 	Title         string               `json:"title"`
 	Skill         string               `json:"skill,omitempty"`
 	Inputs        json.RawMessage      `json:"inputs,omitempty"`
-	DoneCriterion string               `json:"done_criterion,omitempty"`
+	DoneCriterion string               `json:"doneCriterion,omitempty"`
 	Status        objective.StepStatus `json:"status,omitempty"`
 	Result        string               `json:"result,omitempty"`
 }

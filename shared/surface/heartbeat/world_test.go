@@ -377,12 +377,12 @@ func obedient(_ context.Context, tk task) (llmtest.Step, error) {
 	case tk.Answers > 0:
 		return llmtest.Say("done"), nil
 	case tk.Kind == "plan":
-		return llmtest.Call("plan_objective", fmt.Sprintf(`{"objective_id": %q, "steps": [{"title": "work"}, {"title": "close"}]}`, id)), nil
+		return llmtest.Call("plan_objective", fmt.Sprintf(`{"objectiveId": %q, "steps": [{"title": "work"}, {"title": "close"}]}`, id)), nil
 	case tk.Step.Title == "close":
-		return llmtest.Call("advance_plan", fmt.Sprintf(`{"objective_id": %q, "step": %d, "result": "r"}`, id, tk.Step.Number),
-			"complete_objective", fmt.Sprintf(`{"objective_id": %q, "summary": "s"}`, id)), nil
+		return llmtest.Call("advance_plan", fmt.Sprintf(`{"objectiveId": %q, "step": %d, "result": "r"}`, id, tk.Step.Number),
+			"complete_objective", fmt.Sprintf(`{"objectiveId": %q, "summary": "s"}`, id)), nil
 	}
-	return llmtest.Call("advance_plan", fmt.Sprintf(`{"objective_id": %q, "step": %d, "result": "r"}`, id, tk.Step.Number)), nil
+	return llmtest.Call("advance_plan", fmt.Sprintf(`{"objectiveId": %q, "step": %d, "result": "r"}`, id, tk.Step.Number)), nil
 }
 
 // first lets something happen before a model's first answer to a kind of task.

@@ -136,8 +136,8 @@ func TestAForkWaitsForAPerson(t *testing.T) {
 func TestWhatIsSaidAfterWordsFromOutsideIsApproved(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		to := must(w.Threads.Open(t.Context(), w.Workspace, thread.Thread{Channel: "log", Address: "grace"}))(t).ID
-		w.think(script(t, calls("", "save_memory", geese), calls("", "search_memory", `{"words": "geese"}`),
-			calls("", "send_message", fmt.Sprintf(`{"thread_id": %q, "body": "Geese fly in a V."}`, to)), says("It waits."), says("She knows.")))
+		w.think(script(t, calls("", "save_memory", geese), calls("", "search_memory", `{"q": "geese"}`),
+			calls("", "send_message", fmt.Sprintf(`{"threadId": %q, "body": "Geese fly in a V."}`, to)), says("It waits."), says("She knows.")))
 		r := w.said(t, operate.Turn{Message: "Tell Grace what you know of geese."})
 		sent := func() []outbox.Entry {
 			entries, _, err := w.Threads.Outbox(t.Context(), w.Workspace, to, outbox.Filter{Limit: 10})

@@ -157,7 +157,7 @@ func (s *turn) effect(ctx context.Context, tx *db.Tx, skills *skill.Set, c reaso
 	if s.multitask != Rollback || !ok || k.Name != c.Skill || k.Undo == nil {
 		return e, true, false, nil
 	}
-	back, err = k.Undo(ctx, tx, c.Arguments, json.RawMessage(c.Result))
+	back, err = k.TakeBack(ctx, tx, c.Arguments, json.RawMessage(c.Result))
 	return e, !back, back, err
 }
 

@@ -59,7 +59,7 @@ func (o *Operate) Fork(ctx context.Context, ws db.Workspace, id trace.ID, execut
 				Trace: e.Trace, Execution: e.ID,
 			})
 			o.Log.Record(ctx, tx.Later(), activity.Entry{
-				Agent: activity.Operator, Surface: trace.Operate, Skill: "traces.fork", Status: activity.Success, Input: e.Input,
+				Agent: activity.Operator, Surface: trace.Operate, Skill: "trace.fork", Status: activity.Success, Input: e.Input,
 				Trace: e.Trace, Execution: e.ID, ParentExecution: of.ID,
 			})
 			tx.Release(o.Lanes, hold)

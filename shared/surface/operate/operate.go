@@ -217,7 +217,7 @@ func (o *Operate) Replay(ctx context.Context, ws db.Workspace, id trace.ID, exec
 		used = used.Plus(r.Usage)
 	}
 	entry := activity.Entry{
-		Agent: activity.Operator, Surface: trace.Operate, Skill: "traces.replay", Status: activity.Success,
+		Agent: activity.Operator, Surface: trace.Operate, Skill: "trace.replay", Status: activity.Success,
 		Usage: usageOf(used), CostUSD: activity.Dollars(used.MicroUSD), Duration: time.Since(begun),
 		Input: encode(map[string]any{"trace_id": id, "executions": len(out)}),
 	}

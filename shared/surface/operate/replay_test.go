@@ -25,7 +25,7 @@ func TestAReplayThatFailsHalfWaySaysWhatItUsed(t *testing.T) {
 		if _, err := w.Replay(t.Context(), w.Workspace, r.Trace, "", reason.Variation{}); llm.ClassOf(err) != llm.ClassOverloaded {
 			t.Errorf("it is %v", err)
 		}
-		told := w.actions(t, "traces.replay")
+		told := w.actions(t, "trace.replay")
 		if len(told) != 1 || told[0].Status != activity.Error || told[0].Error != "the model failed: overloaded" || told[0].Usage.TotalTokens != 15 {
 			t.Errorf("the log says %+v", told)
 		}
@@ -33,7 +33,7 @@ func TestAReplayThatFailsHalfWaySaysWhatItUsed(t *testing.T) {
 		if _, err := w.Replay(t.Context(), w.Workspace, r.Trace, "", reason.Variation{}); err == nil {
 			t.Error("what is switched off was asked")
 		}
-		if told = w.actions(t, "traces.replay"); len(told) != 2 || told[0].Error != "it is stopped" || told[0].Usage.TotalTokens != 0 {
+		if told = w.actions(t, "trace.replay"); len(told) != 2 || told[0].Error != "it is stopped" || told[0].Usage.TotalTokens != 0 {
 			t.Errorf("then the log says %+v", told)
 		}
 	})

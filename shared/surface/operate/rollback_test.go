@@ -21,14 +21,14 @@ const geese = `{"category": "fact", "content": "Geese fly in a V."}`
 // planned plans the objective that the call before has set.
 func planned(ctx context.Context, req llm.Request, write func(string)) (llm.Response, error) {
 	var set struct {
-		ID string `json:"objective_id"`
+		ID string `json:"objectiveId"`
 	}
 	for _, m := range req.Messages {
 		for _, r := range m.Results {
 			_ = json.Unmarshal([]byte(r.Content), &set)
 		}
 	}
-	return calls("", "plan_objective", fmt.Sprintf(`{"objective_id": %q, "steps": [{"title": "Look up"}]}`, set.ID))(ctx, req, write)
+	return calls("", "plan_objective", fmt.Sprintf(`{"objectiveId": %q, "steps": [{"title": "Look up"}]}`, set.ID))(ctx, req, write)
 }
 
 // TestARollbackTakesBackWhatWasMade has a turn set an objective with a plan, an
@@ -109,7 +109,7 @@ func TestATurnSpeaksAndLetsGo(t *testing.T) {
 			onEach(t, func(t *testing.T, w *world) {
 				to := must(w.Threads.Open(t.Context(), w.Workspace, thread.Thread{Channel: "log", Address: "grace"}))(t).ID
 				h := newThinking()
-				w.think(script(t, calls("", "send_message", fmt.Sprintf(`{"thread_id": %q, "body": "Hello"}`, to)), h.then("Said."), says("Fine.")))
+				w.think(script(t, calls("", "send_message", fmt.Sprintf(`{"threadId": %q, "body": "Hello"}`, to)), h.then("Said."), says("Fine.")))
 				first := w.saying(operate.Turn{Message: "Greet Grace."})
 				<-h.asked
 				if got := must(w.Threads.Get(t.Context(), w.Workspace, to))(t).Lock.Holder; got != <-first.begun {

@@ -1,0 +1,92 @@
+package skill
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+)
+
+// renamed are arguments that have another name now, beside those that were in snake case.
+var renamed = map[string]string{"words": "q"}
+
+// shape is what a schema says of names.
+type shape struct {
+	Properties map[string]shape `json:"properties"`
+	Items      *shape           `json:"items"`
+}
+
+// current are the arguments of a call under the names of now. Journals, plans, approvals
+// and automations of an earlier release have those of a built-in skill in snake case.
+func (s *Skill) current(arguments json.RawMessage) json.RawMessage {
+	if s.Kind != Builtin || !bytes.ContainsRune(arguments, '_') && !bytes.Contains(arguments, []byte(`"words"`)) {
+		return arguments
+	}
+	var of shape
+	var given map[string]any
+	d := json.NewDecoder(bytes.NewReader(arguments))
+	d.UseNumber()
+	if json.Unmarshal(s.Parameters, &of) != nil || d.Decode(&given) != nil || !of.rename(given) {
+		return arguments
+	}
+	raw, err := json.Marshal(given)
+	if err != nil { // it came from JSON
+		return arguments
+	}
+	return raw
+}
+
+// rename gives names that the schema does not know their present one where it knows that,
+// and reports whether there was any.
+func (s shape) rename(v any) (changed bool) {
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			changed = s.Items != nil && s.Items.rename(e) || changed
+		}
+	case map[string]any:
+		for name, value := range v {
+			now := name
+			if _, known := s.Properties[name]; !known {
+				now = nameOfNow(name)
+			}
+			of, known := s.Properties[now]
+			if _, twice := v[now]; known && now != name && !twice {
+				v[now], changed = value, true
+				delete(v, name)
+			}
+			changed = known && of.rename(value) || changed
+		}
+	}
+	return changed
+}
+
+func nameOfNow(name string) string {
+	if now, ok := renamed[name]; ok {
+		return now
+	}
+	head, rest, _ := strings.Cut(name, "_")
+	for part := range strings.SplitSeq(rest, "_") {
+		if part != "" {
+			head += strings.ToUpper(part[:1]) + part[1:]
+		}
+	}
+	return head
+}
+
+// TakeBack does Undo of a call that was made, by this release or an earlier one.
+func (s *Skill) TakeBack(ctx context.Context, tx *db.Tx, arguments, result json.RawMessage) (bool, error) {
+	var was map[string]json.RawMessage
+	if json.Unmarshal(result, &was) == nil {
+		now := make(map[string]json.RawMessage, len(was))
+		for name, value := range was {
+			now[nameOfNow(name)] = value
+		}
+		if raw, err := json.Marshal(now); err == nil {
+			result = raw
+		}
+	}
+	return s.Undo(ctx, tx, s.current(arguments), result)
+}
