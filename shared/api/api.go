@@ -61,6 +61,8 @@ type Deps struct {
 	Streams *Streams
 	// Secrets may have no keeper: what needs a key is then refused.
 	Secrets *secret.Store
+	// Guard knows what nobody may be told; nil: nothing is known.
+	Guard *secret.Guard
 	// Skills has the built-in skills of all surfaces, and the kinds that can be
 	// registered here.
 	Skills *skill.Registry
@@ -108,7 +110,7 @@ func (d Deps) missing() error {
 	v := reflect.ValueOf(d)
 	for i := range v.NumField() {
 		name := v.Type().Field(i).Name
-		if name != "Valkey" && name != "Limits" && v.Field(i).Kind() != reflect.String && v.Field(i).IsNil() {
+		if name != "Valkey" && name != "Limits" && name != "Guard" && v.Field(i).Kind() != reflect.String && v.Field(i).IsNil() {
 			errs = append(errs, fmt.Errorf("%s is missing", name))
 		}
 	}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -12,6 +13,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -48,6 +50,9 @@ func (s *server) beginExecution(ctx context.Context, in *struct {
 	id, _ := trace.From(ctx)
 	e := run.Execution{ID: s.IDs(), Agent: in.Body.Agent, Surface: trace.Worker, Trace: id, Parent: parent, Input: in.Body.Input,
 		Timeout: time.Duration(in.Body.TimeoutSeconds) * time.Second}
+	if err := s.sealInput(ctx, &e); err != nil {
+		return nil, err
+	}
 	err := s.DB.Tx(ctx, workspace(ctx), func(ctx context.Context, tx *db.Tx) (err error) {
 		if e, err = s.Runs.Begin(ctx, tx, e, in.Body.WaitForCompletion); err == nil {
 			s.record(ctx, tx, e, activity.Entry{Skill: "execution.begin"})
@@ -60,6 +65,21 @@ func (s *server) beginExecution(ctx context.Context, in *struct {
 	return &creation[executionBegun]{Location: "/api/v1/executions/" + e.ID, Body: executionBegun{e.ID, e.Trace}}, nil
 }
 
+// sealInput leaves the secrets out of an execution's input, and seals it as it was given.
+func (s *server) sealInput(ctx context.Context, e *run.Execution) (err error) {
+	shown := secret.RedactorFrom(ctx).JSON(e.Input)
+	if bytes.Equal(shown, e.Input) {
+		return nil
+	}
+	e.Sealed, err = s.Secrets.SealAt(ctx, inputPlace(workspace(ctx), e.ID), secret.NewValue(string(e.Input)))
+	e.Input = shown
+	return err
+}
+
+func inputPlace(ws db.Workspace, id string) secret.Place {
+	return secret.Place{Workspace: ws, Table: "executions", Column: "sealed_input", Row: id}
+}
+
 // ending ends an execution that was begun over HTTP; its threads are let go of, and
 // their queues go on.
 func (s *server) ending(ctx context.Context, id string, as run.Status, result json.RawMessage, message string) (*answer[executionItem], error) {
@@ -67,6 +87,8 @@ func (s *server) ending(ctx context.Context, id string, as run.Status, result js
 	if err != nil {
 		return nil, err
 	}
+	known := secret.RedactorFrom(ctx).Values()
+	result, message = known.JSON(result), known.Text(message)
 	entry := activity.Entry{Skill: "execution.end", Error: message}
 	if as == run.Failed {
 		entry.Status = activity.Error

@@ -2,8 +2,10 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -49,6 +51,17 @@ func (s *server) executions(ctx context.Context, f run.Filter, after string) (fo
 	return found, cursor{last.CreatedAt, last.ID}.String(), nil
 }
 
+// givenInput is an execution's input as it was given, for the agent whose execution it is.
+func (s *server) givenInput(ctx context.Context, e run.Execution) (json.RawMessage, error) {
+	ws := workspace(ctx)
+	sealed, err := s.Runs.SealedInput(ctx, ws, e.ID)
+	if err != nil || sealed == nil {
+		return e.Input, err
+	}
+	given, err := s.Secrets.OpenAt(ctx, inputPlace(ws, e.ID), sealed)
+	return json.RawMessage(given.Reveal()), err
+}
+
 // getExecution tells of one. It is called by the Engine Room, by scripts, and by agents
 // of their own.
 func (s *server) getExecution(ctx context.Context, in *IDPath) (*answer[executionItem], error) {
@@ -56,5 +69,12 @@ func (s *server) getExecution(ctx context.Context, in *IDPath) (*answer[executio
 	if err != nil {
 		return nil, err
 	}
-	return answered(executionItems([]run.Execution{e})[0]), nil
+	item := executionItems([]run.Execution{e})[0]
+	if by, _ := auth.From(ctx); by.Kind == auth.Agent {
+		if item.Input, err = s.givenInput(ctx, e); err != nil {
+			return nil, err
+		}
+		item.Result = e.Result
+	}
+	return answered(item), nil
 }

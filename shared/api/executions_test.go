@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/api"
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -84,6 +87,61 @@ func TestExecutionsByHTTP(t *testing.T) {
 		}
 		if p := w.refused(t, 422, "invalid", http.MethodGet, "/api/v1/executions?cursor=MS54", ""); !p.at("query.cursor") {
 			t.Errorf("a wrong cursor: %+v", p.Errors)
+		}
+	})
+}
+
+// Fields that hold secrets are shown to nobody but the execution's own agent.
+func TestSecretsOfAnInputAreItsAgentsAlone(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+		agents := map[string]string{"token-of-ada": "ada", "token-of-eve": "eve"}
+		w := newWorld(t, e, func(d *api.Deps) {
+			d.Auth = auth.New(tokens(e.Workspace), func(_ context.Context, token string) (auth.Principal, error) {
+				if id := agents[token]; id != "" {
+					return auth.Principal{Workspace: e.Workspace, Kind: auth.Agent, ID: id}, nil
+				}
+				return auth.Principal{}, auth.ErrInvalid
+			})
+		})
+		const given = `{"n":1,"password":"hunter2","steps":[{"apiToken":"xyzzy"}]}`
+		var begun struct{ ID, TraceID string }
+		w.must(t, 201, http.MethodPost, "/api/v1/executions", `{"agent":"ada","input":`+given+`}`, &begun)
+		path := "/api/v1/executions/" + begun.ID
+		input := func(token string) string {
+			t.Helper()
+			var item struct{ Input map[string]any }
+			got := w.call(t, http.MethodGet, path, token, "")
+			if got.status != 200 {
+				t.Fatalf("%s: %d %s", token, got.status, got.body)
+			}
+			decode(t, got.body, &item)
+			raw, err := json.Marshal(item.Input)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(raw)
+		}
+		const shown = `{"n":1,"password":"[redacted]","steps":[{"apiToken":"[redacted]"}]}`
+		for _, token := range []string{owner, member} {
+			if got := input(token); got != shown {
+				t.Errorf("%s is shown %s", token, got)
+			}
+		}
+		if got := input("token-of-ada"); got != given {
+			t.Errorf("the agent is given %s", got)
+		}
+		if got := w.call(t, http.MethodGet, path, "token-of-eve", ""); got.status != 403 {
+			t.Errorf("another agent: %d %s", got.status, got.body)
+		}
+		if got := w.call(t, http.MethodGet, "/api/v1/traces/"+begun.TraceID, owner, ""); strings.Contains(string(got.body), "hunter2") {
+			t.Errorf("the trace is %s", got.body)
+		}
+		w.must(t, 200, http.MethodPost, path+"/complete", `{"result":{"session_token":"plugh"}}`, nil)
+		if got := input("token-of-ada"); got != shown {
+			t.Errorf("at the end the agent is given %s", got)
+		}
+		if got := w.call(t, http.MethodGet, path, member, ""); strings.Contains(string(got.body), "plugh") {
+			t.Errorf("the result is shown: %s", got.body)
 		}
 	})
 }

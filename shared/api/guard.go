@@ -8,6 +8,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/live"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -94,7 +95,11 @@ func (s *server) allowed(rt route, next http.Handler) http.Handler {
 				return
 			}
 		}
-		next.ServeHTTP(w, r.WithContext(trace.WithWorkspace(r.Context(), string(p.Workspace))))
+		ctx := trace.WithWorkspace(r.Context(), string(p.Workspace))
+		if writes(r.Method) && tag(rt.path) != "lanes" { // in which nobody writes a text
+			ctx = secret.WithRedactor(ctx, secret.NewRedactor(s.Guard.Redactor(ctx, p.Workspace)))
+		}
+		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 
@@ -144,6 +149,11 @@ func (s *server) started(surface trace.Surface, next http.Handler) http.Handler 
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// discreet is a text that a person or an agent gave, without the secrets that are known.
+func discreet(ctx context.Context, text string) string {
+	return secret.RedactorFrom(ctx).Values().Text(text)
 }
 
 // workspace is whose data a guarded route may see.

@@ -119,7 +119,7 @@ func (s *server) talk(w http.ResponseWriter, r *http.Request, in *talkInput) {
 	ctx, cancel := s.outlasting(r.Context())
 	defer cancel()
 	turn := operate.Turn{
-		Message: in.Body.Message, Thread: strings.ToLower(in.Body.ThreadID), Multitask: in.Body.Multitask,
+		Message: discreet(ctx, in.Body.Message), Thread: strings.ToLower(in.Body.ThreadID), Multitask: in.Body.Multitask,
 		By: principal(by), Limited: !by.Role.AtLeast(auth.Admin),
 	}
 	out, stop := &telling{w: w}, func() {}

@@ -135,9 +135,9 @@ func (s *server) forkTrace(ctx context.Context, in *forkInput) (*forkOutput, err
 	if err != nil {
 		return nil, err
 	}
-	edits := reason.Edits{System: in.Body.Edits.System, Message: in.Body.Edits.Message, Results: map[string]string{}}
+	edits := reason.Edits{System: discreet(ctx, in.Body.Edits.System), Message: discreet(ctx, in.Body.Edits.Message), Results: map[string]string{}}
 	for _, r := range in.Body.Edits.Results {
-		edits.Results[r.Call] = r.Content
+		edits.Results[r.Call] = discreet(ctx, r.Content)
 	}
 	forked, err := s.Operate.Fork(ctx, workspace(ctx), id, in.Body.ExecutionID, in.Body.Step, edits)
 	if err != nil {

@@ -39,10 +39,12 @@ type putSecretOutput struct {
 func (s *server) putSecret(ctx context.Context, in *putSecretInput) (*putSecretOutput, error) {
 	by, _ := auth.From(ctx)
 	// Before the transaction: the key service may be asked.
-	draft, err := s.Secrets.Seal(ctx, by.Workspace, in.Body.Name, secret.NewValue(in.Body.Value))
+	value := secret.NewValue(in.Body.Value)
+	draft, err := s.Secrets.Seal(ctx, by.Workspace, in.Body.Name, value)
 	if err != nil {
 		return nil, err
 	}
+	s.Guard.Learn(by.Workspace, value)
 	var info secret.Info
 	err = s.change(ctx, "secret.put", func(ctx context.Context, tx *db.Tx) (err error) {
 		info, err = s.Secrets.PutIn(ctx, tx, draft, principal(by))

@@ -178,7 +178,7 @@ func (s *server) addMessage(ctx context.Context, in *struct {
 	}
 	var id, resumed string
 	err := s.DB.Tx(ctx, workspace(ctx), func(ctx context.Context, tx *db.Tx) (err error) {
-		id, resumed, err = s.Threads.Append(ctx, tx, in.id(), thread.Spoken{Role: thread.User, Body: in.Body.Body, Key: in.Body.IdempotencyKey})
+		id, resumed, err = s.Threads.Append(ctx, tx, in.id(), thread.Spoken{Role: thread.User, Body: discreet(ctx, in.Body.Body), Key: in.Body.IdempotencyKey})
 		return err
 	})
 	if err != nil {
@@ -237,7 +237,7 @@ func (s *server) sendMessage(ctx context.Context, in *struct {
 	var sent thread.Sent
 	err = s.DB.Tx(ctx, workspace(ctx), func(ctx context.Context, tx *db.Tx) (err error) {
 		sent, err = s.Threads.Send(ctx, tx, thread.Outgoing{
-			Thread: in.id(), Execution: e.ID, Body: in.Body.Body, Key: in.Body.IdempotencyKey,
+			Thread: in.id(), Execution: e.ID, Body: discreet(ctx, in.Body.Body), Key: in.Body.IdempotencyKey,
 			SupersedeKey: in.Body.SupersedeKey, TTL: time.Duration(in.Body.TTLSeconds) * time.Second,
 		})
 		s.record(ctx, tx, e, activity.Entry{Skill: "thread.send", Thread: in.id()}, "message", sent.ID, "queued", sent.Queued)

@@ -10,6 +10,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -128,7 +129,7 @@ func (s *server) getTrace(ctx context.Context, in *traceInput) (*answer[traceAns
 		CostUSD: total.CostUSD, Truncated: long || total.Executions > len(*executions),
 	}
 	if entries != nil {
-		steps, whole := traceSteps(*entries, s.Operate.Reason.Known)
+		steps, whole := traceSteps(*entries, s.Guard.Redactor(ctx, workspace(ctx)))
 		t.Steps, t.Truncated = &steps, t.Truncated || !whole
 	}
 	t.span(*total, *executions, *activities, held, s.Clock())
@@ -187,11 +188,12 @@ func (t *traceAnswer) span(total run.Total, executions []run.Execution, activiti
 }
 
 func executionItems(executions []run.Execution) []executionItem {
+	var shown *secret.Redactor // hides what stands under a telling name; known values were never stored
 	items := make([]executionItem, 0, len(executions))
 	for _, e := range executions {
 		item := executionItem{
 			ID: e.ID, ParentExecutionID: e.Parent, Agent: e.Agent, Surface: surfaceName(e.Surface), Subject: e.Subject, Title: titleOf(e), Slot: e.Slot,
-			Status: e.Status, Attempt: e.Attempt, Input: inputOf(e), Result: resultOf(e), ErrorMessage: e.Error, CostUSD: e.CostUSD,
+			Status: e.Status, Attempt: e.Attempt, Input: shown.JSON(inputOf(e)), Result: shown.JSON(resultOf(e)), ErrorMessage: e.Error, CostUSD: e.CostUSD,
 			TokenUsage: tokenUsage{e.PromptTokens, e.CompletionTokens, e.PromptTokens + e.CompletionTokens},
 			TraceID:    e.Trace, CreatedAt: e.CreatedAt.UTC(),
 		}

@@ -51,6 +51,7 @@ type Agent struct {
 	Budgets     *budget.Store
 	Circuits    *resilient.Store
 	Secrets     *secret.Store
+	Guard       *secret.Guard // knows what nobody may be told
 	Outbound    *outbound.Client
 	Registry    *skill.Registry
 	Approvals   *approval.Store
@@ -80,7 +81,7 @@ func NewAgent(core *Core, instance string) (*Agent, error) {
 		return nil, fmt.Errorf("wire the agent's models: %w", err)
 	}
 	a.Reason = &reason.Runner{
-		Models: models, Runs: a.Runs, Lanes: a.Lanes, Log: a.Log, Approvals: waiting{a.Approvals}, Known: core.Config.known(),
+		Models: models, Runs: a.Runs, Lanes: a.Lanes, Log: a.Log, Approvals: waiting{a.Approvals}, Known: a.Guard.Redactor,
 		Queues: queue.New(queue.Options{
 			Lanes: map[string]queue.Limits{reason.Lane: {MaxConcurrent: 4}, "cron": {}, "main": {}}, Slog: core.Log, Warn: a.waits,
 		}),
@@ -97,7 +98,7 @@ func NewAgent(core *Core, instance string) (*Agent, error) {
 		Skills: a.Skills, IDs: core.IDs, Slog: core.Log, Instance: instance, Window: core.Config.window(),
 	}
 	a.Sender = &outbox.Sender{Store: a.Outbox, Holder: "outbox " + instance, Slog: core.Log, Handlers: map[string]outbox.Handler{
-		approval.Topic: &approval.Executor{Store: a.Approvals, Lanes: a.Lanes, Instance: instance, Clock: core.Clock, Slog: core.Log},
+		approval.Topic: &approval.Executor{Store: a.Approvals, Lanes: a.Lanes, Instance: instance, Known: a.Guard.Redactor, Clock: core.Clock, Slog: core.Log},
 		operate.Topic:  a.Operate,
 	}}
 	maps.Copy(a.Sender.Handlers, a.Threads.Handlers(a.channels()...))
@@ -125,6 +126,7 @@ func (a *Agent) stores() error {
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}
+	a.Guard = secret.NewGuard(a.Secrets, a.core.Config.known(), a.core.Clock, a.core.Log)
 	var err error
 	if a.Threads, err = thread.New(d, a.Runs, a.Outbox, ids, a.core.Log); err != nil {
 		return err

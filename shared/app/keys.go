@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"net/url"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	lambdasdk "github.com/aws/aws-sdk-go-v2/service/lambda"
@@ -28,11 +29,8 @@ func (c *Core) keeper() secret.Keeper {
 func (c Config) known() *secret.Redactor {
 	r := secret.NewRedactor(nil)
 	all := []string{c.AdminToken, c.JWTSecret, c.OpenAIAPIKey, c.AnthropicAPIKey}
-	for _, raw := range []string{c.DatabaseURL, c.RedisURL} {
-		if u, err := url.Parse(raw); err == nil {
-			password, _ := u.User.Password()
-			all = append(all, password)
-		}
+	for _, raw := range []string{c.DatabaseURL, c.RedisURL, c.OpenAIBaseURL, c.JWKSURL} {
+		all = append(all, passwords(raw)...)
 	}
 	for _, s := range all {
 		if s != "" {
@@ -40,6 +38,21 @@ func (c Config) known() *secret.Redactor {
 		}
 	}
 	return r
+}
+
+// passwords are those of a URL, or of a list of key=value as Postgres takes it.
+func passwords(raw string) (all []string) {
+	u, err := url.Parse(raw)
+	if err != nil || u.Scheme == "" {
+		for _, field := range strings.Fields(raw) {
+			if password, ok := strings.CutPrefix(field, "password="); ok {
+				all = append(all, strings.Trim(password, "'"))
+			}
+		}
+		return all
+	}
+	password, _ := u.User.Password()
+	return append(all, password, u.Query().Get("password"))
 }
 
 // functions invokes the Lambda functions of skills. Its client is made when one is.

@@ -32,8 +32,11 @@ type Executor struct {
 	Lanes *lane.Store
 	// Instance names this process in holders.
 	Instance string
-	Clock    func() time.Time
-	Slog     *slog.Logger
+	// Known has the secrets of the configuration and of a workspace, which no call may tell;
+	// nil: there are none.
+	Known func(context.Context, db.Workspace) *secret.Redactor
+	Clock func() time.Time
+	Slog  *slog.Logger
 }
 
 // job is one approved call on its way.
@@ -53,7 +56,11 @@ const laneWait = 5 * time.Second
 
 // Handle implements [outbox.Handler].
 func (e *Executor) Handle(ctx context.Context, c outbox.Claimed) error {
-	ctx = secret.WithRedactor(ctx, secret.NewRedactor(secret.RedactorFrom(ctx)))
+	known := secret.RedactorFrom(ctx)
+	if e.Known != nil {
+		known = e.Known(ctx, c.Workspace)
+	}
+	ctx = secret.WithRedactor(ctx, secret.NewRedactor(known))
 	var k kick
 	if err := json.Unmarshal(c.Payload, &k); err != nil || k.Approval == "" {
 		return outbox.Permanently(errors.New("the kick names no approval"))

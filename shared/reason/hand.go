@@ -1,6 +1,7 @@
 package reason
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 
@@ -32,7 +33,7 @@ func (r *Runner) ByHand(ctx context.Context, job Job, name string, arguments jso
 // Once makes one call that no model asks for, with a journal like any run's: a
 // killed one is not made twice. The caller ends the execution with [Runner.Close].
 func (r *Runner) Once(ctx context.Context, job Job, name string, arguments json.RawMessage) (Made, Outcome, error) {
-	ctx = r.discreet(ctx)
+	ctx = r.discreet(ctx, job.Hold.Workspace)
 	s, err := r.resume(ctx, job)
 	if err != nil {
 		return Made{}, Outcome{}, err
@@ -43,6 +44,9 @@ func (r *Runner) Once(ctx context.Context, job Job, name string, arguments json.
 	}
 	call := llm.ToolCall{ID: "hand", Name: name, Arguments: llm.Arguments(arguments)}
 	if s.Steps == 0 {
+		if !bytes.Equal(s.known.JSON(arguments), arguments) {
+			return Made{Status: run.Errored, Error: tellsSecret, Unmade: true, Class: skill.Input}, s.outcome(run.Failed, "the call could not be made: "+tellsSecret), nil
+		}
 		answer := modelBody{Message: llm.Message{Role: llm.RoleAssistant, Calls: []llm.ToolCall{call}}, Model: "hand", StopReason: llm.StopToolUse}
 		if err := r.append(ctx, job, s, run.Model, "", answer, nil); err != nil {
 			return Made{}, Outcome{}, err
@@ -67,6 +71,9 @@ func (r *Runner) Once(ctx context.Context, job Job, name string, arguments json.
 	}
 	return made, s.outcome(run.Completed, ""), nil
 }
+
+// tellsSecret refuses arguments that would be stored and shown.
+const tellsSecret = `the arguments hold the value of a secret: leave it out, and have the skill's configuration name it, {"$secret": name}`
 
 // nobody is the model of a call that no model asks for.
 type nobody struct{ llm.Model }

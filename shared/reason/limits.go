@@ -129,6 +129,7 @@ func (r *Runner) generate(ctx context.Context, job Job, s *state, request llm.Re
 // kept also where what it used can't be counted: that is tried again, and there is no
 // further call before it is. What was reserved and not settled lapses by itself.
 func (r *Runner) metered(ctx context.Context, s *state, c Cost, skills *skill.Set, request llm.Request, onDelta func(llm.Delta)) (llm.Response, error) {
+	request.System, request.Messages = discreetText(s.known, request.System), discreetMessages(s.known, request.Messages)
 	if r.Meter == nil {
 		resp, err := s.model.Generate(ctx, request, onDelta)
 		if err == nil {

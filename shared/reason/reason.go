@@ -48,8 +48,9 @@ type Runner struct {
 	// ModelID is the id of the model that is asked where a request names none: it has
 	// its price and its switch by it. Empty: by the provider's name.
 	ModelID string
-	// Known has secrets that no run resolves, and none may tell.
-	Known *secret.Redactor
+	// Known has the secrets of the configuration and of a workspace, which no run may tell,
+	// whether it resolves them or not; nil: there are none.
+	Known func(context.Context, db.Workspace) *secret.Redactor
 	Slog  *slog.Logger
 	Clock func() time.Time
 }
@@ -128,7 +129,7 @@ type Outcome struct {
 // the work: [lane.ErrLost], a database that is away; the execution stays as it is
 // and is resumed by whoever comes next.
 func (r *Runner) Run(ctx context.Context, job Job) (Outcome, error) {
-	ctx = r.discreet(ctx)
+	ctx = r.discreet(ctx, job.Hold.Workspace)
 	s, err := r.resume(ctx, job)
 	var out Outcome
 	if err == nil {
@@ -178,10 +179,14 @@ func (r *Runner) loop(ctx context.Context, job Job, s *state) (Outcome, error) {
 	}
 }
 
-// discreet gives a run a redactor of its own: what secrets it resolves are taken
-// out of all it tells.
-func (r *Runner) discreet(ctx context.Context) context.Context {
-	return secret.WithRedactor(ctx, secret.NewRedactor(r.Known))
+// discreet gives a run a redactor of its own: the secrets of its workspace, and those it
+// resolves, are taken out of all it tells.
+func (r *Runner) discreet(ctx context.Context, ws db.Workspace) context.Context {
+	var known *secret.Redactor
+	if r.Known != nil {
+		known = r.Known(ctx, ws)
+	}
+	return secret.WithRedactor(ctx, secret.NewRedactor(known))
 }
 
 // model is the workspace's.
@@ -230,7 +235,7 @@ func (r *Runner) resume(ctx context.Context, job Job) (s *state, err error) {
 	if s, err = foldEntries(entries, base); err != nil {
 		return &state{}, fmt.Errorf("resume execution %s: %w", job.Execution.ID, err)
 	}
-	s.recorded = job.Recorded
+	s.recorded, s.known = job.Recorded, secret.RedactorFrom(ctx).Values()
 	if len(entries) > 0 {
 		r.Slog.InfoContext(ctx, "run resumed", "step", s.Steps, "attempt", job.Execution.Attempt, "open_calls", len(s.pending))
 		return s, nil

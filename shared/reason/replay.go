@@ -10,6 +10,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -60,7 +61,8 @@ func (r *Runner) Replay(ctx context.Context, ws db.Workspace, of run.Execution, 
 	if err != nil {
 		return out, err
 	}
-	s := &state{model: r.model(ws)}
+	ctx = r.discreet(ctx, ws)
+	s := &state{model: r.model(ws), known: secret.RedactorFrom(ctx).Values()}
 	id, _ := trace.From(ctx)
 	cost := Cost{Workspace: ws, Agent: of.Agent, Surface: trace.Operate, Execution: of.ID, Trace: id}
 	for _, e := range entries {

@@ -13,6 +13,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -67,6 +68,7 @@ type state struct {
 	recorded func([]run.Entry)
 	lines    []activity.Entry // of model calls, that are not in the activity log yet
 	byHand   bool             // no model asks for the calls
+	known    *secret.Redactor // takes out the values that nobody may be told; nil: there are none
 	limit    int              // of what a request may weigh, since the model found one too long; 0: it found none
 	facts
 }
@@ -154,9 +156,9 @@ func foldEntries(entries []run.Entry, base int) (*state, error) {
 }
 
 // add makes the next entry and folds it in, exactly as a resumed run would. words
-// are whose words it brings in.
-func (s *facts) add(kind run.Kind, status run.StepStatus, call string, words run.Trust, body any) (run.Entry, error) {
-	raw, err := json.Marshal(body)
+// are whose words it brings in. Secrets are left out.
+func (s *state) add(kind run.Kind, status run.StepStatus, call string, words run.Trust, body any) (run.Entry, error) {
+	raw, err := json.Marshal(discreetBody(s.known, body))
 	if err != nil {
 		return run.Entry{}, fmt.Errorf("encode a journal entry: %w", err)
 	}

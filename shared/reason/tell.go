@@ -14,7 +14,7 @@ import (
 // stands, and the next Run goes on from there. The run must be at rest: its journal
 // ends with an answer. words are whose the text brings in.
 func (r *Runner) Decided(ctx context.Context, job Job, approval, text string, words run.Trust) error {
-	ctx = r.discreet(ctx)
+	ctx = r.discreet(ctx, job.Hold.Workspace)
 	s, err := r.resume(ctx, job)
 	if err != nil {
 		return err

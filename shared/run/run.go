@@ -65,6 +65,7 @@ type Execution struct {
 	Status           Status
 	Attempt          int
 	Input            json.RawMessage
+	Sealed           []byte // the input as it was given, encrypted, where Input leaves out secrets; written, and read by SealedInput alone
 	Result           json.RawMessage
 	Error            string
 	PromptTokens     int64
@@ -85,6 +86,7 @@ type queries struct {
 	List, Children, Cancel      db.Query
 	Ahead, StepsOfTrace         db.Query
 	Begin, Seize, Await         db.Query
+	SealedInput                 db.Query
 	End, Standing, SeizeParent  db.Query
 	Rejoin, Park                db.Query
 }
@@ -172,6 +174,15 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Execution,
 		return Execution{}, fmt.Errorf("read execution: %w", db.ErrNoRows)
 	}
 	return found[0], nil
+}
+
+// SealedInput is the input of an unfinished execution as it was sealed; nil where nothing was.
+func (s *Store) SealedInput(ctx context.Context, ws db.Workspace, id string) (sealed []byte, err error) {
+	err = s.db.Each(ctx, ws, func(scan db.Scan) error { return scan(&sealed) }, s.q.SealedInput, id)
+	if err != nil {
+		return nil, fmt.Errorf("read the sealed input of execution %s: %w", id, err)
+	}
+	return sealed, nil
 }
 
 // Asked decodes what the execution is about; [ErrUnreadable] where that has another form.

@@ -48,8 +48,16 @@ func (s *Store) Begin(ctx context.Context, tx Tx, e Execution, await bool) (Exec
 		e.Input = json.RawMessage("{}")
 	}
 	e.Status, e.Attempt, e.Subject, e.Slot = Running, 1, "", ""
-	tx.Later().Exec(s.q.Begin, e.ID, e.Agent, e.Surface, e.Trace, db.Null(e.Parent), await && e.Parent != "", e.Input, db.Null(int(e.Timeout/time.Second)))
+	tx.Later().Exec(s.q.Begin, e.ID, e.Agent, e.Surface, e.Trace, db.Null(e.Parent), await && e.Parent != "", e.Input, db.Null(int(e.Timeout/time.Second)), sealed(e))
 	return e, nil
+}
+
+// sealed is what an execution's column takes.
+func sealed(e Execution) any {
+	if len(e.Sealed) == 0 {
+		return nil
+	}
+	return e.Sealed
 }
 
 // join has an execution's parent wait for it, where it shall, and takes its trace.

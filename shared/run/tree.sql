@@ -1,6 +1,9 @@
 -- name: Begin
-INSERT INTO executions (workspace_id, id, agent, surface, trace_id, parent_id, status, can_inherit_lock, input, timeout_seconds, created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, 'running', $7, $8, $9, lk_now(), lk_now());
+INSERT INTO executions (workspace_id, id, agent, surface, trace_id, parent_id, status, can_inherit_lock, input, timeout_seconds, sealed_input, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6, 'running', $7, $8, $9, $10, lk_now(), lk_now());
+
+-- name: SealedInput
+SELECT sealed_input FROM executions WHERE workspace_id = $1 AND id = $2 AND sealed_input IS NOT NULL;
 
 -- name: Seize
 -- Locks the row, so that it can't end meanwhile.
@@ -13,7 +16,7 @@ UPDATE executions SET status = 'waiting', updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2;
 
 -- name: End
-UPDATE executions SET status = $3, result = $4, error = $5, updated_at = lk_now(), ended_at = lk_now()
+UPDATE executions SET status = $3, result = $4, error = $5, sealed_input = NULL, updated_at = lk_now(), ended_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND subject IS NULL AND status IN ('running', 'waiting', 'parked');
 
 -- name: Standing

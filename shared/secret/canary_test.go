@@ -57,6 +57,21 @@ func everyByte(s string) string {
 	return b.String()
 }
 
+// entities is a text of which each character is written as an HTML entity.
+func entities(form, s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		fmt.Fprintf(&b, form, r)
+	}
+	return b.String()
+}
+
+// named has the entities with names that HTML knows for what stands in secrets.
+func named(s string) string {
+	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&apos;", "/", "&sol;", "+", "&plus;", "=", "&equals;",
+		":", "&colon;", "ä", "&auml;").Replace(s)
+}
+
 // forms are the encodings in which a secret travels.
 var forms = map[string]func(string) string{
 	"as it is":              func(s string) string { return s },
@@ -76,6 +91,15 @@ var forms = map[string]func(string) string{
 	"hex":                   func(s string) string { return hex.EncodeToString([]byte(s)) },
 	"HEX":                   func(s string) string { return strings.ToUpper(hex.EncodeToString([]byte(s))) },
 	"HTML":                  html.EscapeString,
+	"HTML in decimal":       func(s string) string { return entities("&#%d;", s) },
+	"HTML in hex":           func(s string) string { return entities("&#x%x;", s) },
+	"HTML in HEX":           func(s string) string { return entities("&#X%04X;", s) },
+	"HTML with zeros":       func(s string) string { return entities("&#%07d;", s) },
+	"HTML without ;":        func(s string) string { return entities("&#%d", s) },
+	"HTML by name":          named,
+	"HTML twice":            func(s string) string { return html.EscapeString(entities("&#%d;", s)) },
+	"JSON of HTML":          func(s string) string { return quote(entities("&#x%x;", quotePlain(s))) },
+	"query of HTML":         func(s string) string { return url.QueryEscape(entities("&#%d;", s)) },
 	"base64":                func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) },
 	"base64 for URLs":       func(s string) string { return base64.URLEncoding.EncodeToString([]byte(s)) },
 	"base64 unpadded":       func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) },
@@ -119,6 +143,18 @@ func TestCanariesAreFoundNowhere(t *testing.T) {
 					}
 					clean(t, fmt.Sprintf("%s, %s, by JSON", name, place), canary, said, string(out))
 				}
+			}
+		}
+	}
+}
+
+// Each form by itself, so that a form that is not looked for is always noticed.
+func TestAKnownValueIsFoundInEachForm(t *testing.T) {
+	for name, form := range forms {
+		for _, value := range []string{"Correct-Horse:9/Battery+Staple=<&>", "plain0123456789word", "mit Umlauten äöü \"und\" mehr"} {
+			said := form(value)
+			if out := knowing(value).Text("before " + said + " after"); strings.Contains(out, said) || !strings.Contains(out, secret.Redacted) {
+				t.Errorf("%s: %q is %q", name, said, out)
 			}
 		}
 	}

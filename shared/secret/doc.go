@@ -18,5 +18,5 @@
 //
 // A [Redactor] takes secrets out of texts and JSON: first the values it knows, in
 // the encodings they travel in, then what stands under a telling name, then what
-// looks like a token. [NewHandler] does the same to everything that is logged.
+// looks like a token. A [Guard] knows all secrets of a workspace. [NewHandler] does the same to everything that is logged.
 package secret

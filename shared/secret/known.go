@@ -3,7 +3,6 @@ package secret
 import (
 	"encoding/base64"
 	"encoding/hex"
-	"html"
 	"maps"
 	"strings"
 )
@@ -71,7 +70,6 @@ func (k *known) with(value string) *known {
 func (k *known) add(value string) {
 	k.spaces = k.spaces || strings.Contains(value, " ")
 	k.put(needle{text: value})
-	k.put(needle{text: html.EscapeString(value)})
 	k.put(needle{text: hex.EncodeToString([]byte(value))})
 	k.put(needle{text: strings.ToUpper(hex.EncodeToString([]byte(value)))})
 	if len(value) < minBase64 {
@@ -127,6 +125,9 @@ func (k *known) look(v view, layers int, spans []span) []span {
 		spans = k.look(under, layers-1, spans)
 	}
 	if under, ok := v.unpercented(); ok {
+		spans = k.look(under, layers-1, spans)
+	}
+	if under, ok := v.unentitied(); ok {
 		spans = k.look(under, layers-1, spans)
 	}
 	if k.spaces {

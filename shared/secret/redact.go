@@ -27,6 +27,7 @@ const (
 // everywhere. It is safe for concurrent use.
 type Redactor struct {
 	parent *Redactor
+	values bool       // neither names nor shapes are looked at
 	mu     sync.Mutex // of those who add
 	known  atomic.Pointer[known]
 }
@@ -49,6 +50,13 @@ func (r *Redactor) Add(values ...Value) {
 	}
 	r.known.Store(k)
 }
+
+// Values is a redactor that takes out what r knows, and leaves alone what only has the name
+// or the shape of a secret: for texts that must go on meaning the same, however long.
+func (r *Redactor) Values() *Redactor { return &Redactor{parent: r, values: true} }
+
+// bare reports whether names and shapes are left alone.
+func (r *Redactor) bare() bool { return r != nil && r.values }
 
 type redactorKey struct{}
 
@@ -76,7 +84,7 @@ func (r *Redactor) JSON(raw json.RawMessage) json.RawMessage {
 	switch {
 	case len(raw) == 0:
 		return raw
-	case len(raw) > MaxText:
+	case len(raw) > MaxText && !r.bare():
 		return json.RawMessage(quoted(tooLarge(len(raw))))
 	case !json.Valid(raw):
 		return json.RawMessage(quoted(r.flat(string(raw))))
@@ -98,7 +106,7 @@ func (r *Redactor) text(s string, nested int) string {
 	if len(s) < minKnown {
 		return s
 	}
-	if len(s) > MaxText {
+	if len(s) > MaxText && !r.bare() {
 		return tooLarge(len(s))
 	}
 	if nested > 0 && isDocument(s) {
@@ -123,7 +131,9 @@ func (r *Redactor) flat(s string) string {
 	for at := r; at != nil; at = at.parent {
 		spans = at.known.Load().find(s, spans)
 	}
-	spans = shaped(s, spans)
+	if !r.bare() {
+		spans = shaped(s, spans)
+	}
 	if spans == nil {
 		return s
 	}
@@ -161,7 +171,7 @@ func (r *Redactor) document(s string, nested int) (string, bool) {
 		hide := hidden > 0 || member
 		if t.name {
 			text := sc.decoded(t)
-			member = sensitive(text)
+			member = !r.bare() && sensitive(text)
 			if clean := r.flat(text); clean != text {
 				replace(t, quoted(clean))
 			}

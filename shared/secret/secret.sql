@@ -41,3 +41,14 @@ UPDATE secrets SET sealed = $3, key_id = $4
 
 -- name: CountStale
 SELECT count(*) FROM secrets WHERE workspace_id = $1 AND key_id <> $2;
+
+-- name: Mark
+-- What changes whenever a secret is put or deleted.
+SELECT count(*), CAST(coalesce(sum(version), 0) AS bigint), max(updated_at) FROM secrets WHERE workspace_id = $1;
+
+-- name: Known
+SELECT name, sealed
+  FROM secrets
+ WHERE workspace_id = $1 AND substr(name, 1, 11) <> 'lanekeeper.' AND length(sealed) <= $2
+ ORDER BY updated_at DESC, name
+ LIMIT $3;

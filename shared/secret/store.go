@@ -68,7 +68,7 @@ type Info struct {
 	UpdatedAt time.Time
 }
 
-type queries struct{ Put, Make, Sealed, Info, List, Delete, Stale, Reseal, CountStale db.Query }
+type queries struct{ Put, Make, Sealed, Info, List, Delete, Stale, Reseal, CountStale, Mark, Known db.Query }
 
 // Store keeps the secrets of all workspaces. A write is one row and needs no lane:
 // of two at once the later counts.
@@ -90,6 +90,17 @@ func New(d *db.DB, k Keeper) (*Store, error) {
 
 func place(ws db.Workspace, name string) Place {
 	return Place{Workspace: ws, Table: "secrets", Column: "sealed", Row: name}
+}
+
+// SealAt seals a value that is kept elsewhere than in the table secrets; [Store.OpenAt] opens
+// it there. Both may ask the key service: don't call them in a transaction.
+func (s *Store) SealAt(ctx context.Context, at Place, v Value) ([]byte, error) {
+	return s.sealer.Seal(ctx, at, v)
+}
+
+// OpenAt opens what [Store.SealAt] has sealed for the place.
+func (s *Store) OpenAt(ctx context.Context, at Place, sealed []byte) (Value, error) {
+	return s.sealer.Open(ctx, at, sealed)
 }
 
 // Draft is a value that is sealed and not yet written.

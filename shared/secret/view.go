@@ -1,6 +1,7 @@
 package secret
 
 import (
+	"html"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -64,6 +65,11 @@ func (v view) unpercented() (view, bool) {
 	return v.undone(strings.IndexByte(v.text, '%'), percentEscape)
 }
 
+// unentitied undoes the entities of HTML.
+func (v view) unentitied() (view, bool) {
+	return v.undone(strings.IndexByte(v.text, '&'), entity)
+}
+
 // unplussed undoes the escapes of URLs' queries, where a + is a space.
 func (v view) unplussed() (view, bool) {
 	if strings.IndexByte(v.text, '+') < 0 {
@@ -118,3 +124,40 @@ func percentEscape(s string, i int) (string, int) {
 	}
 	return string([]byte{byte(n)}), 3
 }
+
+// entity reads an entity of HTML: one by name, &amp;, or a character's number in decimal or
+// hexadecimal, whose ; may be missing.
+func entity(s string, i int) (string, int) {
+	if s[i] != '&' || i+2 >= len(s) {
+		return "", 0
+	}
+	if s[i+1] != '#' {
+		end := run(s[:min(len(s), i+maxEntity)], i+1, alphanumeric)
+		if end == len(s) || s[end] != ';' {
+			return "", 0
+		}
+		text := html.UnescapeString(s[i : end+1])
+		if text == s[i:end+1] {
+			return "", 0
+		}
+		return text, end + 1 - i
+	}
+	base, start, of := 10, i+2, digitByte
+	if s[start]|0x20 == 'x' {
+		base, start, of = 16, start+1, hexByte
+	}
+	end := run(s[:min(len(s), i+maxEntity)], start, of)
+	n, err := strconv.ParseUint(s[start:end], base, 32)
+	if err != nil || n > utf8.MaxRune {
+		return "", 0
+	}
+	if end < len(s) && s[end] == ';' {
+		end++
+	}
+	return string(rune(n)), end - i
+}
+
+// maxEntity is how far an entity is read, in bytes.
+const maxEntity = 40
+
+func hexByte(c byte) bool { return digitByte(c) || 'a' <= c|0x20 && c|0x20 <= 'f' }

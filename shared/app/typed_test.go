@@ -1,0 +1,148 @@
+package app_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
+)
+
+// What people and agents type is told to a model, stored and shown without the secrets of
+// the configuration and of the workspace, whatever form they have.
+func TestSecretsThatPeopleTypeAreNotKept(t *testing.T) {
+	e := dbtest.New(t, dbtest.OnSQLite)
+	var logs, asked told
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body json.RawMessage
+		_ = json.NewDecoder(r.Body).Decode(&body)
+		_, _ = asked.Write(body)
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"id":"1","model":"m","choices":[{"finish_reason":"stop","message":{"role":"assistant","content":"Done."}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`)
+	}))
+	defer model.Close()
+	at, err := url.Parse(model.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := app.LoadConfig([]string{
+		"LLM_PROVIDER=openai", "LLM_MODEL=m", "OPENAI_BASE_URL=" + model.URL, "ALLOW_PRIVATE_HOSTS=" + at.Host,
+		"SECRET_KEY_FILE=" + filepath.Join(t.TempDir(), "key"), "ADMIN_TOKEN=canary-of-the-administrator", "JWT_SECRET=canary-which-signs-the-tokens-of-all",
+		"JWT_AUDIENCE=keeper", "ANTHROPIC_API_KEY=canary-of-a-model-provider", "OPENAI_API_KEY=canary-of-another-provider",
+		"REDIS_URL=redis://u:canary-of-the-live-view@redis.example:6379",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.DatabaseURL = "postgres://u:canary-of-the-database@db.example/lk"
+	core := app.NewCore(e.DB, cfg, app.NewLogger(&logs, cfg, nil), func(context.Context) (awssdk.Config, error) { return awssdk.Config{}, errors.New("no AWS here") })
+	all, err := workspace.New(e.DB)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := all.EnsureDefault(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var behind sync.WaitGroup
+	h, err := app.NewOperate(core, "test", func(fn func(context.Context)) { behind.Go(func() { fn(context.Background()) }) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := typed{t, h}
+
+	w.do(http.MethodPost, "/api/v1/secrets", `{"name":"theirs","value":"canary-of-the-workspace"}`, nil)
+	canaries := []string{
+		"canary-of-the-administrator", "canary-which-signs-the-tokens-of-all", "canary-of-a-model-provider", "canary-of-another-provider",
+		"canary-of-the-live-view", "canary-of-the-database", "canary-of-the-workspace",
+	}
+	typedIn := strings.Join(canaries, " ")
+	for i, form := range []string{"&#%d;", "&#x%x;", "%%%02X", `\u%04x`} {
+		var b strings.Builder
+		for _, r := range canaries[(i+6)%len(canaries)] {
+			fmt.Fprintf(&b, form, r)
+		}
+		typedIn += " " + b.String()
+	}
+	body := func(keep map[string]any) string {
+		raw, err := json.Marshal(keep)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	var turn, run, thread struct{ ID, TraceID, ThreadID, ExecutionID, Answer string }
+	w.do(http.MethodPost, "/api/v1/operate", body(map[string]any{"message": "Look at " + typedIn}), &turn)
+	input := map[string]any{"note": typedIn, "password": "canary-under-a-name", "deep": map[string]any{"apiToken": []string{"canary-under-a-name"}}}
+	w.do(http.MethodPost, "/api/v1/executions", body(map[string]any{"agent": "ada", "input": input}), &run)
+	w.do(http.MethodPost, "/api/v1/threads", `{"channel":"log","address":"ada"}`, &thread)
+	w.do(http.MethodPost, "/api/v1/threads/"+thread.ID+"/messages", body(map[string]any{"body": "I say " + typedIn}), nil)
+	w.do(http.MethodPost, "/api/v1/threads/"+thread.ID+"/send", body(map[string]any{"executionId": run.ID, "body": "I hear " + typedIn}), nil)
+	w.do(http.MethodPost, "/api/v1/executions/"+run.ID+"/complete", body(map[string]any{"result": map[string]any{"told": typedIn}}), nil)
+	behind.Wait()
+
+	everywhere := map[string]string{"the log": logs.String(), "a prompt": asked.String(), "the database": stored(t, e)}
+	for name, path := range map[string]string{
+		"the activity": "/api/v1/activity", "the trace": "/api/v1/traces/" + turn.TraceID + "?include=steps", "the run": "/api/v1/executions/" + run.ID,
+		"the conversation": "/api/v1/threads/" + turn.ThreadID + "/messages", "the thread": "/api/v1/threads/" + thread.ID + "/messages",
+		"the outbox": "/api/v1/threads/" + thread.ID + "/outbox",
+	} {
+		everywhere[name] = w.do(http.MethodGet, path, "", nil)
+	}
+	if turn.Answer != "Done." || !strings.Contains(everywhere["a prompt"], "Look at [redacted]") {
+		t.Fatalf("the model was not asked: %q, %s", turn.Answer, everywhere["a prompt"])
+	}
+	for where, text := range everywhere {
+		for _, form := range []string{text, html.UnescapeString(text), unescaped(text)} {
+			for _, canary := range append(canaries, "canary-under-a-name") {
+				if i := strings.Index(form, canary); i >= 0 {
+					t.Errorf("%s holds a canary: …%s…", where, form[max(0, i-100):i+len(canary)])
+				}
+			}
+		}
+	}
+}
+
+// unescaped undoes the escapes of URLs and of JSON.
+func unescaped(text string) string {
+	if out, err := url.PathUnescape(text); err == nil {
+		return out
+	}
+	var out string
+	_ = json.Unmarshal([]byte(`"`+strings.ReplaceAll(text, `"`, `\"`)+`"`), &out)
+	return out
+}
+
+// typed asks the API as the local admin.
+type typed struct {
+	t *testing.T
+	http.Handler
+}
+
+func (w typed) do(method, path, body string, into any) string {
+	w.t.Helper()
+	r := httptest.NewRequest(method, "https://keeper.example"+path, strings.NewReader(body))
+	r.Header.Set("Authorization", "Bearer canary-of-the-administrator")
+	got := answered(w, r)
+	if got.Code >= 300 {
+		w.t.Fatalf("%s %s: %d %s", method, path, got.Code, got.Body)
+	}
+	if into != nil {
+		if err := json.Unmarshal(got.Body.Bytes(), into); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	return got.Body.String()
+}

@@ -1,0 +1,146 @@
+package secret_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
+)
+
+// What is a secret of the workspace is known without being resolved; what was one is not.
+func TestAGuardKnowsTheSecretsOfAWorkspace(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		clock := &steps{now: time.Unix(1_800_000_000, 0)}
+		guard := secret.NewGuard(w.Store, knowing("of-the-configuration"), clock.Now, slog.New(slog.DiscardHandler))
+		ctx := t.Context()
+		w.put(t, "first", "hunter2-hunter2")
+		w.put(t, "short", "common")
+		text := "hunter2-hunter2 second-second common of-the-configuration &#104;unter2&#45;hunter2 "
+		look := func(want ...string) {
+			t.Helper()
+			got := strings.Fields(guard.Redactor(ctx, w.Workspace).Text(text))
+			for i := range want {
+				if want[i] == "-" {
+					want[i] = secret.Redacted
+				}
+				if got[i] != want[i] {
+					t.Errorf("word %d is %s, want %s", i, got[i], want[i])
+				}
+			}
+		}
+		look("-", "second-second", "common", "-", "-")
+		w.put(t, "second", "second-second")
+		look("-", "second-second", "common", "-")
+		clock.Advance(5 * time.Second)
+		look("-", "-", "common", "-")
+		guard.Learn(w.Workspace, secret.NewValue("common-no-more"))
+		if got := guard.Redactor(ctx, w.Workspace).Text("common-no-more"); got != secret.Redacted {
+			t.Errorf("what was learnt is %q", got)
+		}
+		if err := w.Delete(ctx, w.Workspace, "first"); err != nil {
+			t.Fatal(err)
+		}
+		w.put(t, "second", "another-value")
+		clock.Advance(time.Hour)
+		look("hunter2-hunter2", "second-second", "common", "-")
+		if got := guard.Redactor(ctx, dbtest.NewWorkspace(t, w.DB)).Text("another-value of-the-configuration"); got != "another-value "+secret.Redacted {
+			t.Errorf("in another workspace it is %q", got)
+		}
+	})
+}
+
+// Many secrets are opened once each, and only so many; what can't be opened is left out.
+func TestAGuardIsBounded(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		keeper := &counting{Keeper: w.keys}
+		store, err := secret.New(w.DB, keeper)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var texts []string
+		for i := range 120 {
+			texts = append(texts, fmt.Sprintf("the-secret-of-number-%03d", i))
+			w.put(t, fmt.Sprintf("s%03d", i), texts[i])
+		}
+		w.put(t, "large", strings.Repeat("x", 20<<10))
+		clock := &steps{now: time.Unix(1_800_000_000, 0)}
+		guard := secret.NewGuard(store, nil, clock.Now, slog.New(slog.DiscardHandler))
+		var all sync.WaitGroup
+		for range 10 {
+			all.Go(func() { guard.Redactor(context.Background(), w.Workspace) })
+		}
+		all.Wait()
+		clock.Advance(time.Minute)
+		r := guard.Redactor(t.Context(), w.Workspace)
+		known := 0
+		for _, text := range texts {
+			if r.Text(text) == secret.Redacted {
+				known++
+			}
+		}
+		if known != 100 || keeper.opened.Load() != 100 {
+			t.Errorf("%d are known, %d were opened", known, keeper.opened.Load())
+		}
+
+		broken := &counting{Keeper: w.keys, fails: true}
+		if store, err = secret.New(w.DB, broken); err != nil {
+			t.Fatal(err)
+		}
+		guard = secret.NewGuard(store, knowing("of-the-configuration"), clock.Now, slog.New(slog.DiscardHandler))
+		if got := guard.Redactor(t.Context(), w.Workspace).Text("of-the-configuration"); got != secret.Redacted {
+			t.Errorf("without a key it is %q", got)
+		}
+	})
+}
+
+// What only has the name or the shape of a secret goes on meaning the same.
+func TestValuesAloneAreTakenOut(t *testing.T) {
+	r := knowing("hunter2-hunter2").Values()
+	in := `{"password":"abc","note":"token=xyz of hunter2-hunter2","n":5.0}`
+	if got, want := string(r.JSON([]byte(in))), `{"password":"abc","note":"token=xyz of [redacted]","n":5.0}`; got != want {
+		t.Errorf("it is %s", got)
+	}
+	if got := r.Text("password=abc ghp_0123456789abcdefghij"); got != "password=abc ghp_0123456789abcdefghij" {
+		t.Errorf("it is %s", got)
+	}
+}
+
+// steps is a clock that a test moves.
+type steps struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (s *steps) Now() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now
+}
+
+func (s *steps) Advance(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now = s.now.Add(d)
+}
+
+// counting counts the keys that are unwrapped.
+type counting struct {
+	secret.Keeper
+	opened atomic.Int64
+	fails  bool
+}
+
+func (c *counting) Unwrap(ctx context.Context, keyID string, wrapped []byte, at secret.Place) ([]byte, error) {
+	c.opened.Add(1)
+	if c.fails {
+		return nil, secret.ErrUnavailable
+	}
+	return c.Keeper.Unwrap(ctx, keyID, wrapped, at)
+}
