@@ -1,6 +1,6 @@
 -- The input of an execution as it was given, where it has secrets: sealed, for its own agent
 -- alone, and until the end. The column input leaves them out.
--- oldest: 39
+-- oldest: 37
 
 -- +goose Up
 SET LOCAL lock_timeout = '10s';

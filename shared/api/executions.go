@@ -74,7 +74,7 @@ func (s *server) getExecution(ctx context.Context, in *IDPath) (*answer[executio
 		if item.Input, err = s.givenInput(ctx, e); err != nil {
 			return nil, err
 		}
-		item.Result = e.Result
+		item.Result = resultOf(e)
 	}
 	return answered(item), nil
 }
