@@ -124,6 +124,7 @@ type server struct {
 	docs documents
 	keys *idempotency
 	mcp  http.Handler
+	runs *runHub
 }
 
 // New makes the handler of all routes. It is served by the function operate and
@@ -135,6 +136,7 @@ func New(d Deps) (http.Handler, error) {
 	streams := d.Streams.orDefault()
 	d.Streams = &streams
 	s := &server{Deps: d, mux: http.NewServeMux()}
+	s.runs = s.newRunHub()
 	var err error
 	if s.keys, err = newIdempotency(s); err != nil {
 		return nil, fmt.Errorf("make the API: %w", err)

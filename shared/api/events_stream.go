@@ -7,12 +7,14 @@ import (
 	"errors"
 	"net/http"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/follow"
 	"github.com/lanekeeper/lanekeeper/shared/live"
 )
 
@@ -33,6 +35,13 @@ type Streams struct {
 	Quiet time.Duration
 	// Drain ends all answers when it is closed. It may be nil.
 	Drain <-chan struct{}
+
+	clock clock // of tests; nil: the system's
+}
+
+// clock says when the store is asked.
+type clock interface {
+	ticks(every time.Duration) (ticks <-chan time.Time, stop func())
 }
 
 func (s Streams) orDefault() Streams {
@@ -42,15 +51,70 @@ func (s Streams) orDefault() Streams {
 	return s
 }
 
+// ticks are the times at which a reader looks for all who share it.
+func (s Streams) ticks() (<-chan time.Time, func()) {
+	if s.clock != nil {
+		return s.clock.ticks(s.Every)
+	}
+	look := time.NewTicker(s.Every)
+	return look.C, look.Stop
+}
+
+// sitting is an answer that goes on: its time and its pauses.
+type sitting struct {
+	streams Streams
+	over    *time.Timer
+	quiet   *time.Ticker
+}
+
+func (s Streams) sit() *sitting {
+	return &sitting{s, time.NewTimer(s.For), time.NewTicker(s.Quiet)}
+}
+
+func (s *sitting) end() {
+	s.over.Stop()
+	s.quiet.Stop()
+}
+
+// spoke puts the next word off that is said only to be heard.
+func (s *sitting) spoke() { s.quiet.Reset(s.streams.Quiet) }
+
+// wait waits for news; quiet says that there was none for long. false: the answer ends.
+func (s *sitting) wait(ctx context.Context, news <-chan struct{}) (quiet, on bool) {
+	select {
+	case <-ctx.Done():
+	case <-s.over.C:
+	case <-s.streams.Drain:
+	case <-s.quiet.C:
+		return true, true
+	case <-news:
+		return false, true
+	}
+	return false, false
+}
+
 // eventStream serves the events of a workspace as they happen.
 type eventStream struct {
 	server  *server
 	events  *live.Events
 	streams Streams
+	shared  *follow.Hub[db.Workspace, live.Cursor, live.Event]
 }
 
 func newEventStream(s *server, events *live.Events, streams Streams) *eventStream {
-	return &eventStream{server: s, events: events, streams: streams}
+	e := &eventStream{server: s, events: events, streams: streams}
+	e.shared = &follow.Hub[db.Workspace, live.Cursor, live.Event]{Look: e.look, Compare: live.Cursor.Compare, Ticks: streams.ticks}
+	return e
+}
+
+// look reads for all who follow a workspace.
+func (e *eventStream) look(ctx context.Context, ws db.Workspace, after live.Cursor) (page follow.Page[live.Cursor, live.Event], err error) {
+	events, next, err := e.read(ctx, ws, after, nil, eventBatch)
+	page.Next, page.More = next, len(events) == eventBatch
+	for _, event := range events {
+		page.Items = append(page.Items, follow.Item[live.Cursor, live.Event]{Behind: event.Cursor, What: event})
+	}
+	return page, err
 }
 
 // serve answers with server-sent events, each of which can be resumed behind: first
@@ -90,15 +154,20 @@ func (e *eventStream) serve(w http.ResponseWriter, r *http.Request, ws db.Worksp
 
 // follow sends events until the caller leaves, the time is over or the server
 // drains. A caller that comes back with the last id loses nothing, so anything that
-// goes wrong just ends the answer.
+// goes wrong just ends the answer. One that has caught up shares a reader with all who
+// follow the workspace here.
 func (e *eventStream) follow(ctx context.Context, w http.ResponseWriter, ws db.Workspace, kinds []string, events []live.Event, next live.Cursor, reset bool) {
-	over := time.NewTimer(e.streams.For)
-	defer over.Stop()
-	look, quiet := time.NewTicker(e.streams.Every), time.NewTicker(e.streams.Quiet)
-	defer look.Stop()
-	defer quiet.Stop()
-
-	more := make(chan time.Time)
+	sitting := e.streams.sit()
+	defer sitting.end()
+	var f *follow.Follower[db.Workspace, live.Cursor, live.Event]
+	leave := func() {
+		if f != nil {
+			f.Leave(ctx)
+		}
+		f = nil
+	}
+	defer func() { leave() }()
+	more := make(chan struct{})
 	close(more)
 
 	// An id without data is kept by clients and shown to nobody.
@@ -118,25 +187,32 @@ func (e *eventStream) follow(ctx context.Context, w http.ResponseWriter, ws db.W
 			if writeNow(w, b) != nil {
 				return
 			}
-			quiet.Reset(e.streams.Quiet)
+			sitting.spoke()
 		}
-		news := look.C
-		if len(events) == eventBatch { // there is more to read
-			news = more
+		if f == nil && len(events) < eventBatch { // it has caught up
+			f = e.shared.Follow(ctx, ws, next)
 		}
-		select {
-		case <-ctx.Done():
+		var news <-chan struct{} = more
+		if f != nil {
+			news = f.News()
+		}
+		quiet, on := sitting.wait(ctx, news)
+		if !on {
 			return
-		case <-over.C:
-			return
-		case <-e.streams.Drain:
-			return
-		case <-quiet.C:
+		}
+		if quiet {
 			b.WriteString(": still here\nid: " + next.String() + "\n\n")
-		case <-news:
 		}
-		var err error
-		events, next, err = e.read(ctx, ws, next, kinds, eventBatch)
+		err := follow.ErrMissed
+		if f != nil {
+			var page follow.Page[live.Cursor, live.Event]
+			page, err = f.Next()
+			events, next = ofKinds(page.Items, kinds), page.Next
+		}
+		if errors.Is(err, follow.ErrMissed) || errors.Is(err, live.ErrReset) { // it looks for itself
+			leave()
+			events, next, err = e.read(ctx, ws, next, kinds, eventBatch)
+		}
 		reset = errors.Is(err, live.ErrReset)
 		if err != nil && !reset {
 			if ctx.Err() == nil {
@@ -145,6 +221,17 @@ func (e *eventStream) follow(ctx context.Context, w http.ResponseWriter, ws db.W
 			return
 		}
 	}
+}
+
+// ofKinds are the events of the kinds asked for; none asked for are all.
+func ofKinds(items []follow.Item[live.Cursor, live.Event], kinds []string) []live.Event {
+	var events []live.Event
+	for _, i := range items {
+		if len(kinds) == 0 || slices.Contains(kinds, i.What.Kind) {
+			events = append(events, i.What)
+		}
+	}
+	return events
 }
 
 // followed serves the route of events.

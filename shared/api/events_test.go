@@ -28,6 +28,7 @@ import (
 type station struct {
 	*world
 	url    string
+	as     string // whose token it asks with; empty: it stands in front of the door
 	events *live.Events
 }
 
@@ -45,7 +46,7 @@ func newStation(t testing.TB, w *world, streams api.Streams) *station {
 		h.ServeHTTP(rw, r.WithContext(auth.With(r.Context(), auth.Principal{Workspace: w.Workspace, Role: auth.Member})))
 	}))
 	t.Cleanup(server.Close) // waits for all answers to end
-	return &station{w, server.URL + "/api/v1/events", events}
+	return &station{world: w, url: server.URL + "/api/v1/events", events: events}
 }
 
 // happen writes activities, each of which is an event.
@@ -87,6 +88,9 @@ func (s *station) tune(t testing.TB, query, id string) *tuned {
 		t.Fatal(err)
 	}
 	r.Header.Set("Accept", "text/event-stream")
+	if s.as != "" {
+		r.Header.Set("Authorization", "Bearer "+s.as)
+	}
 	if id != "" {
 		r.Header.Set("Last-Event-ID", id)
 	}
@@ -95,7 +99,7 @@ func (s *station) tune(t testing.TB, query, id string) *tuned {
 		t.Fatal(err)
 	}
 	if got.StatusCode != http.StatusOK || got.Header.Get("Content-Type") != "text/event-stream" ||
-		got.Header.Get("Cache-Control") != "no-store" || got.Header.Get("X-Accel-Buffering") != "no" {
+		s.as == "" && got.Header.Get("Cache-Control") != "no-store" || got.Header.Get("X-Accel-Buffering") != "no" {
 		t.Fatalf("%s %v", got.Status, got.Header)
 	}
 	t.Cleanup(func() { got.Body.Close() })

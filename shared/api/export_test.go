@@ -1,6 +1,10 @@
 package api
 
-import "github.com/lanekeeper/lanekeeper/shared/auth"
+import (
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+)
 
 // Route is a row of the table, as tests see it.
 type Route struct {
@@ -25,6 +29,17 @@ func Routes() []Route {
 
 // OrDefault are the streams as they are served.
 func (s Streams) OrDefault() Streams { return s.orDefault() }
+
+// Clock ticks when a test says so.
+type Clock chan time.Time
+
+func (c Clock) ticks(time.Duration) (<-chan time.Time, func()) { return c, func() {} }
+
+// By are the streams with a clock of the test's.
+func (s Streams) By(c Clock) Streams {
+	s.clock = c
+	return s
+}
 
 // MaxBody is the most bytes a body may have.
 const MaxBody = maxBody

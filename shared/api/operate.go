@@ -2,7 +2,9 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"reflect"
 	"strings"
@@ -13,6 +15,8 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/follow"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
@@ -278,54 +282,131 @@ func runFollowed(s *server, a huma.API, op huma.Operation) {
 	})
 }
 
+// followedRun is an execution that is followed.
+type followedRun struct {
+	ws db.Workspace
+	id string
+}
+
+// runPlace is a place in what is heard of a run: behind an entry of its journal, or
+// behind that and the word how the run stands.
+type runPlace struct {
+	seq  int
+	over bool
+}
+
+func (p runPlace) compare(q runPlace) int {
+	switch {
+	case p.seq == q.seq && !p.over && q.over:
+		return -1
+	case p.seq == q.seq && p.over && !q.over:
+		return 1
+	}
+	return cmp.Compare(p.seq, q.seq)
+}
+
+// runNews is what a journal says, or how its execution stands.
+type runNews struct {
+	operate.Heard
+	ended *operate.Reply
+}
+
+type (
+	runHub  = follow.Hub[followedRun, runPlace, runNews]
+	runPage = follow.Page[runPlace, runNews]
+)
+
+func (s *server) newRunHub() *runHub {
+	return &runHub{Look: s.lookAtRun, Compare: runPlace.compare, Ticks: s.Streams.ticks}
+}
+
+// lookAtRun reads for all who follow an execution.
+func (s *server) lookAtRun(ctx context.Context, of followedRun, after runPlace) (page runPage, err error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	all, ended, err := s.Operate.Since(ctx, of.ws, of.id, after.seq)
+	page.Next = after
+	for _, h := range all {
+		page.Next = runPlace{seq: h.Seq}
+		page.Items = append(page.Items, follow.Item[runPlace, runNews]{Behind: page.Next, What: runNews{Heard: h}})
+	}
+	if ended != nil {
+		page.Next.over, page.End = true, true
+		page.Items = append(page.Items, follow.Item[runPlace, runNews]{Behind: page.Next, What: runNews{ended: ended}})
+	}
+	return page, err
+}
+
+// heardOf are the news of a page.
+func heardOf(page runPage) (all []operate.Heard, ended *operate.Reply) {
+	for _, i := range page.Items {
+		if i.What.ended != nil {
+			return all, i.What.ended
+		}
+		all = append(all, i.What.Heard)
+	}
+	return all, nil
+}
+
 // followRun tells what happens in an execution, from its beginning or behind an
 // event, until it has ended or waits: the events of POST /api/v1/operate, read from
-// its journal. Pieces of text come together as they were written down. It is called
-// by the Engine Room, and by whoever comes back to a stream.
+// its journal. Pieces of text come together as they were written down. All who follow
+// it here share a reader, once they have caught up. It is called by the Engine Room,
+// and by whoever comes back to a stream.
 func (s *server) followRun(w http.ResponseWriter, r *http.Request, id string, after operate.Position) {
 	out := &telling{w: w, last: after}
 	ctx := r.Context()
-	over := time.NewTimer(s.Streams.For)
-	defer over.Stop()
-	look := time.NewTicker(s.Streams.Every)
-	defer look.Stop()
-	spoken := time.Now()
+	of := followedRun{workspace(ctx), id}
+	sitting := s.Streams.sit()
+	defer sitting.end()
+	events, after, ended, err := s.Operate.Told(ctx, of.ws, id, after)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	out.begin(id, "")
+	if r.Method == http.MethodHead {
+		return
+	}
+	var f *follow.Follower[followedRun, runPlace, runNews]
+	leave := func() {
+		if f != nil {
+			f.Leave(ctx)
+		}
+		f = nil
+	}
+	defer func() { leave() }()
 	for {
-		events, next, ended, err := s.Operate.Told(ctx, workspace(ctx), id, after)
-		if err != nil {
-			if !out.begun {
-				s.fail(w, r, err)
-			}
-			return
-		}
-		if !out.begun {
-			out.begin(id, "")
-			if r.Method == http.MethodHead {
-				return
-			}
-		}
-		after = next
 		for _, e := range events {
 			out.event(e)
 		}
-		switch {
-		case ended != nil:
+		if ended != nil {
 			out.done(talkAnswerOf(*ended))
 			return
-		case len(events) > 0:
-			spoken = time.Now()
-		case time.Since(spoken) > s.Streams.Quiet:
-			spoken = time.Now()
+		}
+		if len(events) > 0 {
+			sitting.spoke()
+		}
+		if f == nil {
+			f = s.runs.Follow(ctx, of, runPlace{seq: after.Seq})
+		}
+		quiet, on := sitting.wait(ctx, f.News())
+		if !on {
+			return
+		}
+		if quiet {
 			out.still()
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-over.C:
-			return
-		case <-s.Streams.Drain:
-			return
-		case <-look.C:
+		page, err := f.Next()
+		var all []operate.Heard
+		all, ended = heardOf(page)
+		if errors.Is(err, follow.ErrMissed) { // it looks for itself
+			leave()
+			all, ended, err = s.Operate.Since(ctx, of.ws, id, after.Seq)
 		}
+		if err != nil {
+			return
+		}
+		events, after = operate.Tell(after, all, ended != nil)
 	}
 }

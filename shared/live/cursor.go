@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"errors"
 	"strconv"
 	"strings"
@@ -34,7 +35,7 @@ func ParseCursor(text string) (Cursor, error) {
 	return c, nil
 }
 
-// before reports whether c stands before d.
-func (c Cursor) before(d Cursor) bool {
-	return c.xid < d.xid || c.xid == d.xid && c.id < d.id
+// Compare is negative where c stands before d, positive where behind it.
+func (c Cursor) Compare(d Cursor) int {
+	return cmp.Or(cmp.Compare(c.xid, d.xid), cmp.Compare(c.id, d.id))
 }

@@ -93,7 +93,7 @@ func (e *Events) Read(ctx context.Context, ws db.Workspace, after Cursor, kinds 
 		return nil, present, ErrReset
 	case len(found) > 0 && len(found) == limit:
 		return found, found[limit-1].Cursor, nil
-	case present.before(after):
+	case present.Compare(after) < 0:
 		return found, after, nil
 	}
 	return found, present, nil

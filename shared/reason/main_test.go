@@ -174,7 +174,7 @@ func (w *world) close(t testing.TB, job reason.Job, out reason.Outcome) run.Exec
 
 func (w *world) journal(t testing.TB, job reason.Job) []run.Entry {
 	t.Helper()
-	entries, err := w.runs.Journal(context.Background(), w.Workspace, job.Execution.ID)
+	entries, err := w.runs.Journal(context.Background(), w.Workspace, job.Execution.ID, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

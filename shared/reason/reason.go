@@ -227,7 +227,7 @@ func deref(o *Outcome) (v Outcome) {
 // There is always a state, empty with an error.
 func (r *Runner) resume(ctx context.Context, job Job) (s *state, err error) {
 	defer func() { s.model, s.halts = r.model(job.Hold.Workspace), nothing{} }()
-	entries, err := r.Runs.Journal(ctx, job.Hold.Workspace, job.Execution.ID)
+	entries, err := r.Runs.Journal(ctx, job.Hold.Workspace, job.Execution.ID, 0)
 	if err != nil {
 		return &state{}, err
 	}

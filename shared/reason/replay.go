@@ -57,7 +57,7 @@ var ErrNoJournal = errors.New("the execution has no recorded steps")
 // with the error.
 func (r *Runner) Replay(ctx context.Context, ws db.Workspace, of run.Execution, skills *skill.Set, v Variation) (Replayed, error) {
 	out := Replayed{Execution: of.ID}
-	entries, err := r.Runs.Journal(ctx, ws, of.ID)
+	entries, err := r.Runs.Journal(ctx, ws, of.ID, 0)
 	if err != nil {
 		return out, err
 	}

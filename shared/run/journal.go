@@ -85,14 +85,32 @@ func (s *Store) Append(tx lane.Tx, e Execution, entry Entry) error {
 	return nil
 }
 
-// Journal reads an execution's entries in order.
-func (s *Store) Journal(ctx context.Context, ws db.Workspace, id string) (out []Entry, err error) {
-	return out, reading(id, s.db.Each(ctx, ws, into(&out), s.q.Journal, id))
+// Journal reads an execution's entries behind the one numbered after, in order; behind 0
+// are all.
+func (s *Store) Journal(ctx context.Context, ws db.Workspace, id string, after int) (out []Entry, err error) {
+	return out, reading(id, s.db.Each(ctx, ws, into(&out), s.q.Journal, id, after))
+}
+
+// Since reads an execution and its entries behind the one numbered after, in one round
+// trip; [db.ErrNoRows] when there is no such execution. The execution is read first: one
+// that has ended has no entries that are not among these.
+func (s *Store) Since(ctx context.Context, ws db.Workspace, id string, after int) (e Execution, entries []Entry, err error) {
+	var found []Execution
+	var b db.Batch
+	b.Each(collect(&found), s.q.Get, id)
+	b.Each(into(&entries), s.q.Journal, id, after)
+	if err := s.db.Read(ctx, ws, &b); err != nil {
+		return Execution{}, nil, reading(id, err)
+	}
+	if len(found) == 0 {
+		return Execution{}, nil, reading(id, db.ErrNoRows)
+	}
+	return found[0], entries, nil
 }
 
 // JournalIn reads them in a transaction.
 func (s *Store) JournalIn(ctx context.Context, tx *db.Tx, id string) (out []Entry, err error) {
-	return out, reading(id, tx.Each(ctx, into(&out), s.q.Journal, id))
+	return out, reading(id, tx.Each(ctx, into(&out), s.q.Journal, id, 0))
 }
 
 // TraceEntry is an entry of the journal of one of a trace's executions. It may be one

@@ -14,7 +14,7 @@ import (
 
 func (w world) journal(t testing.TB, id string) []run.Entry {
 	t.Helper()
-	entries, err := w.runs.Journal(t.Context(), w.Workspace, id)
+	entries, err := w.runs.Journal(t.Context(), w.Workspace, id, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestANewerFormatIsRefusedWithAClearMessage(t *testing.T) {
 		if _, err := w.DB.Exec(t.Context(), w.Workspace, w.q.FromTheFuture, e.ID, 2); err != nil {
 			t.Fatal(err)
 		}
-		_, err := w.runs.Journal(t.Context(), w.Workspace, e.ID)
+		_, err := w.runs.Journal(t.Context(), w.Workspace, e.ID, 0)
 		if err == nil {
 			t.Fatal("it was read")
 		}
@@ -222,6 +222,34 @@ func TestDoingNamesTheStep(t *testing.T) {
 		}
 		if s, err := w.runs.Doing(t.Context(), w.Workspace, ids()); err != nil || s != "" {
 			t.Errorf("one that is not there does %q (%v)", s, err)
+		}
+	})
+}
+
+func TestAJournalIsReadBehindAnEntry(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		h := w.hold(t, subject)
+		e := w.start(t, h, execution(subject))
+		if err := w.append(t, h, e, note(1), note(2), note(3)); err != nil {
+			t.Fatal(err)
+		}
+		for after := range 5 {
+			want := max(0, 3-after)
+			entries, err := w.runs.Journal(t.Context(), w.Workspace, e.ID, after)
+			if err != nil || len(entries) != want || want > 0 && entries[0].Seq != after+1 {
+				t.Errorf("behind %d: %+v, %v", after, entries, err)
+			}
+			before := w.DB.Stats()
+			found, entries, err := w.runs.Since(t.Context(), w.Workspace, e.ID, after)
+			if err != nil || found.ID != e.ID || found.Status != run.Running || len(entries) != want || want > 0 && entries[0].Seq != after+1 {
+				t.Errorf("since %d: %+v, %+v, %v", after, found, entries, err)
+			}
+			if got, want := w.DB.Stats().Sub(before), (db.Stats{Statements: 2, RoundTrips: 1}); got != want {
+				t.Errorf("it costs %+v, want %+v", got, want)
+			}
+		}
+		if _, _, err := w.runs.Since(t.Context(), w.Workspace, ids(), 0); !errors.Is(err, db.ErrNoRows) {
+			t.Errorf("of none: %v", err)
 		}
 	})
 }

@@ -27,7 +27,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, lk_now());
 -- name: Journal
 SELECT seq, step, kind, status, call_id, format, trust, body, created_at
   FROM execution_steps
- WHERE workspace_id = $1 AND execution_id = $2
+ WHERE workspace_id = $1 AND execution_id = $2 AND seq > $3
  ORDER BY seq;
 
 -- name: Get

@@ -246,7 +246,7 @@ func TestTheWrongLaneProvesNothing(t *testing.T) {
 				t.Errorf("%s changed it: %s", name, diff)
 			}
 		}
-		if found, err := w.runs.Journal(t.Context(), w.Workspace, e.ID); err != nil || len(found) > 0 {
+		if found, err := w.runs.Journal(t.Context(), w.Workspace, e.ID, 0); err != nil || len(found) > 0 {
 			t.Errorf("the journal has %d entries (%v)", len(found), err)
 		}
 	})

@@ -56,6 +56,7 @@ func run(ctx context.Context, rounds int, out string) error {
 		{"lanes on Postgres", lanesOnPostgres},
 		{"lanes on SQLite", lanesOnSQLite},
 		{"heartbeat", heartbeats},
+		{"followers", followers},
 		{"cold starts and sizes", coldStarts},
 	} {
 		fmt.Fprintf(os.Stderr, "measuring %s …\n", part.name)

@@ -135,7 +135,7 @@ func (a *automated) read(ctx context.Context) (err error) {
 	if err := a.exec.Asked(&a.asked); err != nil {
 		return err
 	}
-	a.journal, err = a.Runs.Journal(ctx, a.tick.Workspace, a.exec.ID)
+	a.journal, err = a.Runs.Journal(ctx, a.tick.Workspace, a.exec.ID, 0)
 	return err
 }
 

@@ -331,7 +331,7 @@ func (w *world) actions(t testing.TB, f activity.Filter) []activity.Entry {
 
 func (w *world) journal(t testing.TB, id string) []run.Entry {
 	t.Helper()
-	return must(w.Runs.Journal(context.Background(), w.Workspace, id))(t)
+	return must(w.Runs.Journal(context.Background(), w.Workspace, id, 0))(t)
 }
 
 // A pilot is a model that answers by a function.

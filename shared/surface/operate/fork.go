@@ -36,7 +36,7 @@ func (o *Operate) Fork(ctx context.Context, ws db.Workspace, id trace.ID, execut
 		return run.Execution{}, ErrSeveral
 	}
 	of := runs[0]
-	entries, err := o.Runs.Journal(ctx, ws, of.ID)
+	entries, err := o.Runs.Journal(ctx, ws, of.ID, 0)
 	if err != nil {
 		return run.Execution{}, err
 	}
@@ -113,7 +113,7 @@ func (o *Operate) goOn(ctx context.Context, e run.Execution, hold *lane.Hold) (r
 	if err != nil {
 		return "", err
 	}
-	entries, err := o.Runs.Journal(ctx, hold.Workspace, e.ID)
+	entries, err := o.Runs.Journal(ctx, hold.Workspace, e.ID, 0)
 	if err != nil {
 		return "", err
 	}

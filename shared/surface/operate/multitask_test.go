@@ -124,7 +124,7 @@ func TestAnInterruptKeepsWhatWasDone(t *testing.T) {
 		if got := w.actions(t, "operate.interrupt"); len(got) != 1 || got[0].Execution != first.Execution || !strings.Contains(string(got[0].Output), `"note"`) {
 			t.Errorf("the log says %+v", got)
 		}
-		if entries := must(w.Runs.Journal(t.Context(), w.Workspace, first.Execution))(t); len(entries) != 3 {
+		if entries := must(w.Runs.Journal(t.Context(), w.Workspace, first.Execution, 0))(t); len(entries) != 3 {
 			t.Errorf("its journal has %d entries", len(entries))
 		}
 		if len(second.NotUndone) != 1 {

@@ -93,30 +93,30 @@ func (t *teller) delta(text string) {
 
 // entries tells what was recorded, but for what was told before.
 func (t *teller) entries(entries []run.Entry) {
-	for _, e := range entries {
-		if e.Seq <= t.Seq {
-			continue
-		}
-		told, err := reason.Tell(e)
-		if err != nil {
-			continue // whoever resumes the run says so
-		}
-		if crc32.ChecksumIEEE([]byte(told.Text[:min(t.Part, len(told.Text))])) != t.Sum {
-			t.restart() // another answer than the one it had begun with
-		}
-		skip := t.Part - len(told.Text)
-		if skip < 0 {
-			t.delta(told.Text[t.Part:])
-			skip = 0
-		}
-		for i, c := range told.Calls {
-			if i >= skip {
-				t.Part = len(told.Text) + i + 1
-				t.say(Event{Call: c})
-			}
-		}
-		t.Position = Position{Seq: e.Seq}
+	for _, h := range heard(entries) {
+		t.entry(h)
 	}
+}
+
+func (t *teller) entry(h Heard) {
+	if h.Seq <= t.Seq {
+		return
+	}
+	if crc32.ChecksumIEEE([]byte(h.Text[:min(t.Part, len(h.Text))])) != t.Sum {
+		t.restart() // another answer than the one it had begun with
+	}
+	skip := t.Part - len(h.Text)
+	if skip < 0 {
+		t.delta(h.Text[t.Part:])
+		skip = 0
+	}
+	for i, c := range h.Calls {
+		if i >= skip {
+			t.Part = len(h.Text) + i + 1
+			t.say(Event{Call: c})
+		}
+	}
+	t.Position = Position{Seq: h.Seq}
 }
 
 func (t *teller) say(e Event) {
@@ -126,24 +126,61 @@ func (t *teller) say(e Event) {
 	}
 }
 
+// Heard is what an entry of a journal says, read once for all who follow: without the
+// arguments of calls, which may be long.
+type Heard struct {
+	Seq int
+	reason.Told
+}
+
+// heard reads what entries say; most say nothing.
+func heard(entries []run.Entry) []Heard {
+	out := make([]Heard, 0, len(entries))
+	for _, e := range entries {
+		told, err := reason.Tell(e)
+		if err != nil {
+			continue // whoever resumes the run says so
+		}
+		for i := range told.Calls {
+			told.Calls[i].Arguments = nil
+		}
+		out = append(out, Heard{e.Seq, told})
+	}
+	return out
+}
+
+// Since is what the journal of an execution says behind the entry numbered after, and
+// how the execution stands: nil while it is worked on. It is one round trip.
+func (o *Operate) Since(ctx context.Context, ws db.Workspace, id string, after int) ([]Heard, *Reply, error) {
+	e, entries, err := o.Runs.Since(ctx, ws, id, after)
+	if err != nil || e.Status == run.Running {
+		return heard(entries), nil, err
+	}
+	r := replyOf(e)
+	return heard(entries), &r, nil
+}
+
+// Tell is what was heard of an execution, told to one who follows it and stands at a
+// position; ended says that nothing more comes of it for now.
+func Tell(after Position, all []Heard, ended bool) (events []Event, next Position) {
+	t := teller{Position: after, emit: func(e Event) { events = append(events, e) }}
+	for _, h := range all {
+		t.entry(h)
+	}
+	if ended {
+		t.restart()
+	}
+	return events, t.Position
+}
+
 // Told is what an execution tells behind a position, from its journal, and where it
 // stands. The reply is nil while it is worked on. It is called by GET
 // /api/v1/executions/{id}/events.
 func (o *Operate) Told(ctx context.Context, ws db.Workspace, id string, after Position) (events []Event, next Position, ended *Reply, err error) {
-	e, err := o.Runs.Get(ctx, ws, id)
+	all, ended, err := o.Since(ctx, ws, id, after.Seq)
 	if err != nil {
 		return nil, after, nil, err
 	}
-	entries, err := o.Runs.Journal(ctx, ws, id)
-	if err != nil {
-		return nil, after, nil, err
-	}
-	t := teller{Position: after, emit: func(e Event) { events = append(events, e) }}
-	t.entries(entries)
-	if e.Status != run.Running {
-		t.restart()
-		r := replyOf(e)
-		ended = &r
-	}
-	return events, t.Position, ended, nil
+	events, next = Tell(after, all, ended != nil)
+	return events, next, ended, nil
 }

@@ -89,7 +89,7 @@ func (s *turn) job(ctx context.Context) (reason.Job, error) {
 	if err != nil {
 		return reason.Job{}, err
 	}
-	entries, err := s.Runs.Journal(ctx, s.ws, s.exec.ID)
+	entries, err := s.Runs.Journal(ctx, s.ws, s.exec.ID, 0)
 	if err != nil {
 		return reason.Job{}, err
 	}

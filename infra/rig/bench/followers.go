@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	runs "github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
+)
+
+const (
+	manyFollowers = 200
+	benchToken    = "admin-token-of-the-benchmark"
+	measured      = 5 * time.Second
+)
+
+// followers counts what those who follow what happens cost the database while nothing
+// does: the events of a workspace, and a run with journals of two sizes.
+func followers(ctx context.Context, _ int) ([]Row, error) {
+	d, _, stop, err := database(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	core := app.NewCore(d, app.Config{AdminToken: benchToken}, slog.New(slog.DiscardHandler), nil)
+	handler, err := app.NewOperate(core, "bench", func(f func(context.Context)) { go f(ctx) })
+	if err != nil {
+		return nil, err
+	}
+	srv := httptest.NewServer(handler)
+	defer srv.Close()
+	rows := []Row{}
+	measure := func(name, path string) error {
+		perSecond, err := followed(ctx, d, srv.URL+path)
+		rows = append(rows, Row{Name: name, Value: perSecond, Unit: "/s", Limit: 10, Detail: fmt.Sprintf("with %d followers", manyFollowers)})
+		return err
+	}
+	if err := measure("followers of events: statements", "/api/v1/events"); err != nil {
+		return rows, err
+	}
+	for _, entries := range []int{1, 40} {
+		id, size, err := journalOf(ctx, core, entries)
+		if err != nil {
+			return rows, err
+		}
+		name := fmt.Sprintf("followers of a run, journal of %d KB: statements", size>>10)
+		if err := measure(name, "/api/v1/executions/"+id+"/events"); err != nil {
+			return rows, err
+		}
+	}
+	return rows, nil
+}
+
+// followed opens many streams, and answers the statements per second once all are open.
+func followed(ctx context.Context, d *db.DB, url string) (perSecond float64, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var listening sync.WaitGroup
+	defer listening.Wait()
+	defer cancel()
+	for range manyFollowers { // one after the other: the first look of each is not what is measured
+		open := make(chan error, 2)
+		listening.Go(func() {
+			open <- listen(ctx, url, func() { open <- nil })
+		})
+		if err := <-open; err != nil {
+			return 0, err
+		}
+	}
+	before, begun := d.Stats().Statements, time.Now()
+	select {
+	case <-time.After(measured):
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	return float64(d.Stats().Statements-before) / time.Since(begun).Seconds(), nil
+}
+
+// listen reads a stream; opened is called at its first line.
+func listen(ctx context.Context, url string, opened func()) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Authorization", "Bearer "+benchToken)
+	r.Header.Set("Accept", "text/event-stream")
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("follow %s: %s", url, resp.Status)
+	}
+	lines := bufio.NewReader(resp.Body)
+	for first := true; ; first = false {
+		if _, err := lines.ReadString('\n'); err != nil {
+			return err
+		}
+		if first {
+			opened()
+		}
+	}
+}
+
+// journalOf is a running execution with so many results of 32 KB in its journal.
+func journalOf(ctx context.Context, core *app.Core, entries int) (id string, size int, err error) {
+	a, err := app.NewAgent(core, "bench")
+	if err != nil {
+		return "", 0, err
+	}
+	e := runs.Execution{ID: core.IDs(), Agent: activity.Operator, Surface: trace.Operate, Trace: core.Traces.New(trace.Operate), Attempt: 1}
+	e.Subject = lane.Execution(e.ID)
+	hold, err := a.Lanes.Acquire(ctx, lane.Request{Workspace: workspace.Default, Lane: e.Subject, Holder: "bench"})
+	if err != nil {
+		return "", 0, err
+	}
+	text, err := json.Marshal(strings.Repeat("x", 32<<10))
+	if err != nil {
+		return "", 0, err
+	}
+	body := json.RawMessage(`{"skill":"read","result":{"content":` + string(text) + `}}`)
+	err = a.Lanes.InHold(ctx, hold, func(_ context.Context, tx lane.Tx) error {
+		failed := a.Runs.Start(tx, e)
+		for seq := range entries {
+			failed = errors.Join(failed, a.Runs.Append(tx, e, runs.Entry{
+				Seq: seq + 1, Step: seq + 1, Kind: runs.Result, Call: fmt.Sprintf("%d.1", seq+1), Status: runs.Succeeded, Body: body,
+			}))
+		}
+		return failed
+	})
+	return e.ID, entries * len(body), err
+}
