@@ -125,6 +125,7 @@ func (a *Agent) later(ctx context.Context, err error) {
 // has ended.
 func (a *Agent) TendAll(ctx context.Context, background func(func(context.Context))) <-chan struct{} {
 	var begun sync.WaitGroup
+	a.settle(ctx)
 	all, err := a.Workspaces.Due(ctx)
 	if err != nil && ctx.Err() == nil {
 		a.core.Log.ErrorContext(ctx, "the workspaces could not be listed", "error", err)

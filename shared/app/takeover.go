@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -25,6 +26,7 @@ const maxHolds = 10_000
 // holders, is no other process's. It is called by the local runner, which can know that
 // of processes of its own host.
 func (a *Agent) GiveBack(ctx context.Context, dead func(holder string) bool) (all GivenBack, err error) {
+	a.settle(ctx)
 	workspaces, err := a.Workspaces.All(ctx)
 	if err != nil {
 		return all, err
@@ -105,4 +107,19 @@ func (a *Agent) TakeUp(ctx context.Context, dead func(holder string) bool, backg
 		}
 	}
 	return given, a.TendAll(ctx, background), nil
+}
+
+// settle gives back the lanes that this process could not give back when it was done with
+// them, and has the turns go on that were cut off then.
+func (a *Agent) settle(ctx context.Context) {
+	released, err := a.Lanes.Settle(ctx)
+	for _, h := range released {
+		a.core.Log.InfoContext(ctx, "lane given back late", "lane", h.Lane)
+		if id, ok := lane.ExecutionOf(h.Lane); ok {
+			var b db.Batch
+			a.Operate.GoOn(&b, id)
+			err = errors.Join(err, a.core.DB.Do(ctx, h.Workspace, &b))
+		}
+	}
+	a.later(ctx, err)
 }

@@ -152,6 +152,31 @@ func TestACallerThatLeavesItsAcquireLeavesNoHold(t *testing.T) {
 	})
 }
 
+// The database is away when a hold is given back: it is given back later, and does not
+// stand until it expires.
+func TestAReleaseThatFailedIsMadeUpFor(t *testing.T) {
+	behindAProxy(t, func(t *testing.T, w, direct world, p *proxy.Proxy) {
+		h := acquire(t, w.s, w.request("x"))
+		p.Set(proxy.Fault{Kind: proxy.Cut})
+		if err := w.s.Release(t.Context(), h); err == nil || errors.Is(err, lane.ErrLost) {
+			t.Fatalf("released without a database: %v", err)
+		}
+		if got, err := w.s.Settle(t.Context()); err == nil || len(got) != 0 {
+			t.Errorf("settled without a database: %v, %v", got, err)
+		}
+		p.Set(proxy.Fault{})
+		if got, err := w.s.Settle(t.Context()); err != nil || len(got) != 1 || got[0].Lane != "x" {
+			t.Errorf("settled: %v, %v", got, err)
+		}
+		direct.mustBeFree(t, "x")
+		other := acquire(t, direct.s, direct.request("x"))
+		if got, err := w.s.Settle(t.Context()); err != nil || len(got) != 0 {
+			t.Errorf("settled twice: %v, %v", got, err)
+		}
+		direct.release(t, other)
+	})
+}
+
 // awaitHold returns when somebody holds the lane.
 func (w world) awaitHold(t testing.TB, name lane.Name) {
 	t.Helper()

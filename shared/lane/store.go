@@ -26,8 +26,9 @@ type queries struct {
 
 // Store keeps the lanes of all workspaces.
 type Store struct {
-	db *db.DB
-	q  queries
+	db   *db.DB
+	q    queries
+	owed owed
 }
 
 // New makes a store.
@@ -307,11 +308,14 @@ func (s *Store) prove(b *db.Batch, h *Hold, ttl time.Duration) *proof {
 	return p
 }
 
-// Release ends a hold, or reports [ErrLost] and changes nothing.
+// Release ends a hold, or reports [ErrLost] and changes nothing. One that fails otherwise
+// is made up for by [Store.Settle].
 func (s *Store) Release(ctx context.Context, h *Hold) error {
 	var b db.Batch
 	s.ReleaseIn(&b, h)
-	return s.lost(s.db.Do(ctx, h.Workspace, &b), h.Lane)
+	err := s.lost(s.db.Do(ctx, h.Workspace, &b), h.Lane)
+	s.owed.note(h, err)
+	return err
 }
 
 // ReleaseIn adds the release of a hold to a batch, so that it joins a run's last

@@ -1,0 +1,62 @@
+package lane
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// owed are the holds that nobody needs any more and that could not be released: the
+// database was away, or its answer. They would stand until they expire.
+type owed struct {
+	mu    sync.Mutex
+	holds map[string]debt // by token
+}
+
+type debt struct {
+	hold  *Hold
+	until time.Time // it has expired by then
+}
+
+// note remembers h, whose release came to err, or forgets it where the outcome is known.
+func (o *owed) note(h *Hold, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err == nil || errors.Is(err, ErrLost) {
+		delete(o.holds, h.Token)
+		return
+	}
+	if o.holds == nil {
+		o.holds = map[string]debt{}
+	}
+	o.holds[h.Token] = debt{&Hold{Workspace: h.Workspace, Lane: h.Lane, Token: h.Token}, time.Now().Add(MaxTTL)}
+}
+
+func (o *owed) all() (all []*Hold) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for token, d := range o.holds {
+		if time.Now().After(d.until) {
+			delete(o.holds, token)
+			continue
+		}
+		all = append(all, d.hold)
+	}
+	return all
+}
+
+// Settle releases the holds whose release failed before, and answers those that stood
+// still. What fails now is tried again by the next. It is called on a ticker, and behind
+// what people ask for.
+func (s *Store) Settle(ctx context.Context) (released []*Hold, err error) {
+	for _, h := range s.owed.all() {
+		switch rerr := s.Release(ctx, h); {
+		case rerr == nil:
+			released = append(released, h)
+		case !errors.Is(rerr, ErrLost):
+			return released, rerr // the others would fail alike
+		}
+	}
+	return released, nil
+}
