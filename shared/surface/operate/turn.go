@@ -286,11 +286,16 @@ func (s *turn) reply(ctx context.Context, err error) (Reply, error) {
 	if !s.started {
 		return Reply{}, err
 	}
-	if err != nil {
-		s.Slog.WarnContext(ctx, "a turn was cut off", "error", err)
-	}
 	last, cancel := lastly(ctx)
 	defer cancel()
+	if err != nil {
+		s.Slog.WarnContext(ctx, "a turn was cut off", "error", err)
+		var b db.Batch
+		s.GoOn(&b, s.exec.ID)
+		if err := s.DB.Do(last, s.ws, &b); err != nil {
+			s.Slog.WarnContext(ctx, "a turn that was cut off is left to its row in the outbox", "error", err)
+		}
+	}
 	e, err := s.Runs.Get(last, s.ws, s.exec.ID)
 	if err != nil {
 		s.Slog.ErrorContext(ctx, "how a turn stands can't be read", "error", err)

@@ -14,6 +14,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 func TestATurn(t *testing.T) {
@@ -333,5 +334,25 @@ func TestAKilledTurnIsTakenUp(t *testing.T) {
 			t.Errorf("the thread is %q", got)
 		}
 		w.mustBeFree(t)
+	})
+}
+
+// A turn whose time ends in the middle of a look at the line goes on as soon as it can.
+func TestATurnThatIsCutOffInLineGoesOnAtOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.think(script(t, says("Here I am.")))
+		other := must(w.Lanes.Acquire(t.Context(), lane.Request{Workspace: w.Workspace, Lane: lane.Operate, Holder: "a person"}))(t)
+		ctx, leave := context.WithCancel(trace.With(t.Context(), traces.New(trace.Operate)))
+		defer leave()
+		r := must(w.Talk(ctx, w.Workspace, operate.Turn{Message: "Where are you?", By: "user:ada", Begun: func(string, string) { leave() }}))(t)
+		if r.Status != run.Parked {
+			t.Fatalf("cut off, it is %+v", r)
+		}
+		if err := w.Lanes.Release(t.Context(), other); err != nil {
+			t.Fatal(err)
+		}
+		if sent := w.drain(t); sent.Sent != 1 || w.execution(t, r.Execution).Status != run.Completed {
+			t.Errorf("%+v was due, and the turn is %s", sent, w.execution(t, r.Execution).Status)
+		}
 	})
 }
