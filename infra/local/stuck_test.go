@@ -1,0 +1,448 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/infra/rig/promise"
+	"github.com/lanekeeper/lanekeeper/infra/rig/proxy"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+)
+
+const (
+	// aHost is the time within which all moves whose process has died on one host.
+	aHost = 20 * time.Second
+	// afterACut is that time where a connection was cut, and nobody has died.
+	afterACut = time.Minute
+)
+
+// R34: the built runner is killed, drained, and cut off from its database, its model and
+// its receiver, at random instants, and started again: all that it had accepted moves
+// again by itself. What was accepted is counted from the answers that the callers got,
+// what came of it by what the receiver got.
+func TestNothingStaysStuck(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the command")
+	}
+	binary := filepath.Join(t.TempDir(), "lanekeeper")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	seed := promise.Seed(t)
+	for _, engine := range []string{"sqlite", "postgres"} {
+		t.Run(engine, func(t *testing.T) {
+			proof := promise.Of(t, "R34", "SIGKILL, SIGTERM and cut connections of the built runner on "+engine,
+				fmt.Sprintf("0 stuck; all moves within %s, %s where the process died", afterACut, aHost))
+			c := newChaos(t, binary, engine, seed)
+			for range promise.Figure(6, 150) {
+				if c.round(t); t.Failed() {
+					t.Fatalf("in round %d, %s\n%s", c.rounds, c.struck, c.runner)
+				}
+				proof.Tell("%d strikes, %d accepted, 0 stuck, the slowest %s after the restart, %s after a cut",
+					c.rounds, len(c.accepted), c.slowest[true].Round(time.Millisecond), c.slowest[false].Round(time.Millisecond))
+			}
+			if len(c.accepted) < c.rounds {
+				t.Errorf("only %d pieces of work were accepted in %d rounds", len(c.accepted), c.rounds)
+			}
+		})
+	}
+}
+
+// chaos is a runner whose network is in the test's hand, and what it has accepted.
+type chaos struct {
+	home
+	binary  string
+	random  *rand.Rand
+	world   *outsideWorld
+	proxies []*proxy.Proxy // to the model, the receiver and, where there is one, the database
+
+	cmd    *exec.Cmd
+	runner *running
+
+	rounds     int
+	moved      int    // how many of those accepted first
+	automation string // of this round
+	deck       []int  // of strikes
+	struck     string
+	slowest    map[bool]time.Duration // of those whose process died, and of the others
+	mu         sync.Mutex
+	url, token string
+	accepted   []piece
+	threads    []string
+}
+
+// piece is something that the runner has accepted, by the key under which its effect
+// comes to the receiver.
+// of an execution that may also end otherwise, and say why.
+type piece struct{ what, key, execution string }
+
+func newChaos(t *testing.T, binary, engine string, seed uint64) *chaos {
+	t.Helper()
+	c := &chaos{binary: binary, random: rand.New(rand.NewPCG(seed, 34)), world: newOutsideWorld(t), slowest: map[bool]time.Duration{}}
+	through := func(rawURL string) string {
+		p, err := proxy.Start(rawURL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(p.Close)
+		c.proxies = append(c.proxies, p)
+		return p.URL
+	}
+	model, receiver := through(c.world.URL+"/model"), through(c.world.URL)
+	at, err := url.Parse(receiver)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.home = newHome(t, "LLM_PROVIDER=openai", "LLM_MODEL=x", "OPENAI_API_KEY=x", "OPENAI_BASE_URL="+model, "DEMO=0", "HEARTBEAT_EVERY=1m", "COORDINATOR_EVERY=2s",
+		"ALLOW_PRIVATE_HOSTS="+at.Host)
+	if engine == "postgres" {
+		c.environ = append(c.environ, "STATE_BACKEND=postgres", "DATABASE_URL="+through(dbtest.NewDatabase(t)))
+	}
+	c.start(t)
+	t.Cleanup(func() {
+		kill(t, c.cmd, syscall.SIGKILL)
+		_ = c.cmd.Wait()
+	})
+	for name, more := range map[string]string{"note": "", "pay": `"requiresApproval":true,`} {
+		c.must(t, "POST", "/skills", `{"name":"`+name+`","kind":"http","description":"Does it.",`+more+`
+			"parameters":{"type":"object","properties":{"key":{"type":"string"}},"required":["key"]},
+			"config":{"url":"`+receiver+`/`+name+`","idempotencyKeyHeader":"Idempotency-Key"}}`, nil)
+	}
+	c.must(t, "POST", "/secrets", `{"name":"channel.http","value":"a-text-that-signs-what-is-said"}`, nil)
+	for i := range 3 {
+		var thread struct{ ID string }
+		c.must(t, "POST", "/threads", fmt.Sprintf(`{"channel":"http","address":"%s/said/%d"}`, receiver, i), &thread)
+		c.threads = append(c.threads, thread.ID)
+	}
+	return c
+}
+
+func (c *chaos) start(t *testing.T) {
+	t.Helper()
+	c.cmd, c.runner = startIn(t, c.binary, c.home)
+	url, token := c.runner.after("API        "), c.runner.after("export LANEKEEPER_TOKEN=")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.url, c.token = url, token
+}
+
+// ask asks the API; false: it has not answered.
+func (c *chaos) ask(method, path, body string, into any) (status int, ok bool) {
+	c.mu.Lock()
+	url, token := c.url, c.token
+	c.mu.Unlock()
+	r, err := http.NewRequest(method, url+"/api/v1"+path, strings.NewReader(body)) //nolint:noctx // it ends with the process
+	if err != nil {
+		return 0, false
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer "+token)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 2 * time.Minute}
+	answer, err := client.Do(r)
+	if err != nil {
+		return 0, false
+	}
+	defer answer.Body.Close()
+	if begun, ok := into.(func(string)); ok {
+		if answer.StatusCode == http.StatusOK {
+			begun(answer.Header.Get("X-Execution-Id"))
+		}
+		_, err = io.Copy(io.Discard, answer.Body)
+		return answer.StatusCode, err == nil
+	}
+	if into == nil {
+		return answer.StatusCode, true
+	}
+	err = json.NewDecoder(answer.Body).Decode(into)
+	return answer.StatusCode, err == nil
+}
+
+func (c *chaos) must(t *testing.T, method, path, body string, into any) {
+	t.Helper()
+	if status, ok := c.ask(method, path, body, into); !ok || status >= 300 {
+		t.Fatalf("%s %s: %d, %v\n%s", method, path, status, ok, c.runner)
+	}
+}
+
+func (c *chaos) accept(what, key, execution string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.accepted = append(c.accepted, piece{what, key, execution})
+}
+
+// callers ask for one of each, and accept what they are told was accepted.
+func (c *chaos) callers(round int) []func() {
+	key := func(what string) string { return fmt.Sprintf("%s-%d", what, round) }
+	return []func(){
+		func() { // the answer begins when the turn is written down
+			c.ask("POST", "/operate", `{"message":"note `+key("turn")+`","stream":true}`, func(execution string) {
+				c.accept("a turn", key("turn"), execution)
+			})
+		},
+		func() {
+			var turn struct{ ExecutionID string }
+			if status, ok := c.ask("POST", "/operate", `{"message":"pay `+key("approval")+`"}`, &turn); ok && status == http.StatusOK {
+				c.accept("a turn that asks for an approval", key("approval"), turn.ExecutionID)
+			}
+		},
+		func() {
+			thread := c.threads[round%len(c.threads)]
+			var e struct{ ID string }
+			if status, ok := c.ask("POST", "/executions", `{"agent":"speaker"}`, &e); !ok || status >= 300 {
+				return
+			}
+			status, ok := c.ask("POST", "/threads/"+thread+"/send", `{"executionId":"`+e.ID+`","body":"`+key("message")+`"}`, nil)
+			if ok && status < 300 {
+				c.accept("a message", key("message"), "")
+			}
+			status, ok = c.ask("POST", "/executions/"+e.ID+"/complete", `{}`, nil)
+			for until := time.Now().Add(afterACut); (!ok || status >= 500) && time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
+				status, ok = c.ask("POST", "/executions/"+e.ID+"/complete", `{}`, nil) // at its next start
+			}
+		},
+		func() {
+			var a, o struct{ ID string }
+			status, ok := c.ask("POST", "/automations", `{"name":"`+key("automation")+`","skill":"note","input":{"key":"`+key("automation")+`"},
+				"schedule":{"event":"objective.created"}}`, &a)
+			waits := ok && status < 300
+			if waits {
+				c.automation = a.ID
+			}
+			status, ok = c.ask("POST", "/objectives", `{"title":"Do `+key("objective")+`","doneCriterion":"it is done"}`, &o)
+			if !ok || status >= 300 {
+				return
+			}
+			if waits {
+				c.accept("an automation whose event came", key("automation"), "")
+			}
+			status, ok = c.ask("PUT", "/objectives/"+o.ID+"/steps", `{"steps":[{"title":"Do it","skill":"note","inputs":{"key":"`+key("objective")+`"}}]}`, nil)
+			if ok && status < 300 {
+				c.accept("an objective", key("objective"), "")
+			}
+			c.ask("POST", "/heartbeat/run", "", nil)
+		},
+	}
+}
+
+// round asks for everything, strikes at a random instant, starts the runner again where
+// it has ended, and waits until all that was accepted has moved.
+func (c *chaos) round(t *testing.T) {
+	t.Helper()
+	c.rounds++
+	var calling sync.WaitGroup
+	for _, call := range c.callers(c.rounds) {
+		calling.Go(call)
+	}
+	instant := time.NewTimer(time.Duration(c.random.Int64N(int64(1500 * time.Millisecond))))
+	<-instant.C
+	died := c.strike(t)
+	begun := time.Now()
+	beat := begun
+	limit := afterACut
+	if died {
+		limit = aHost
+	}
+	for until := begun.Add(limit); ; time.Sleep(20 * time.Millisecond) {
+		c.approve()
+		if time.Now().After(beat) { // slots come; those of the schedule keep off for minutes after a turn
+			c.ask("POST", "/heartbeat/run", "", nil)
+			beat = time.Now().Add(time.Second)
+		}
+		stuck := c.stuck()
+		if len(stuck) == 0 {
+			break
+		}
+		if time.Now().After(until) {
+			t.Errorf("%s after %s, %v has not moved", limit, c.struck, stuck)
+			break
+		}
+	}
+	c.slowest[died] = max(c.slowest[died], time.Since(begun))
+	calling.Wait()
+	if c.automation != "" { // it would run for the next round's event too
+		c.must(t, "DELETE", "/automations/"+c.automation, "", nil)
+		c.automation = ""
+	}
+}
+
+// strikes are dealt like cards: all come, in any order.
+var strikes = []string{"SIGKILL", "SIGKILL", "SIGTERM", "its model", "its receiver", "its database"}
+
+// strike does one thing to the runner, and reports whether it had to be started again.
+func (c *chaos) strike(t *testing.T) (died bool) {
+	t.Helper()
+	if len(c.deck) == 0 {
+		c.deck = c.random.Perm(3 + len(c.proxies))
+	}
+	card := c.deck[0]
+	c.deck, c.struck = c.deck[1:], strikes[card]
+	if i := card - 3; i >= 0 {
+		kind := []proxy.Kind{proxy.Cut, proxy.CutAnswer, proxy.HalfAnswer}[c.random.IntN(3)]
+		c.struck = fmt.Sprintf("fault %d between the runner and %s", kind, strikes[card])
+		c.proxies[i].Set(proxy.Fault{Kind: kind})
+		held := time.NewTimer(time.Duration(c.random.Int64N(int64(500 * time.Millisecond))))
+		<-held.C
+		c.proxies[i].Set(proxy.Fault{})
+		return false
+	}
+	signal := map[string]syscall.Signal{"SIGKILL": syscall.SIGKILL, "SIGTERM": syscall.SIGTERM}[strikes[card]]
+	kill(t, c.cmd, signal)
+	if err := c.cmd.Wait(); signal == syscall.SIGTERM && err != nil {
+		t.Errorf("drained, it ended with %v\n%s", err, c.runner)
+	}
+	c.start(t)
+	return true
+}
+
+// approve approves what waits.
+func (c *chaos) approve() {
+	var waiting struct {
+		Items []struct{ ID string }
+	}
+	if _, ok := c.ask("GET", "/approvals?status=pending", "", &waiting); ok {
+		for _, a := range waiting.Items {
+			c.ask("POST", "/approvals/"+a.ID+"/approve", `{}`, nil)
+		}
+	}
+}
+
+// stuck is what was accepted and has neither come to the receiver nor come to an end.
+func (c *chaos) stuck() (all []string) {
+	c.mu.Lock()
+	accepted := slices.Clone(c.accepted)
+	c.mu.Unlock()
+	for _, p := range accepted[c.moved:] {
+		if c.world.came(p.key) == 0 && !c.ended(p.execution) {
+			all = append(all, p.what+" "+p.key)
+		}
+	}
+	if len(all) == 0 {
+		c.moved = len(accepted)
+	}
+	return all
+}
+
+// ended reports whether an execution has come to an end.
+func (c *chaos) ended(execution string) bool {
+	if execution == "" {
+		return false
+	}
+	var e struct{ Status string }
+	_, ok := c.ask("GET", "/executions/"+execution, "", &e)
+	return ok && slices.Contains([]string{"completed", "failed", "stalled", "cancelled"}, e.Status)
+}
+
+// outsideWorld is a model that does what it is told, and a receiver that keeps what comes.
+type outsideWorld struct {
+	*httptest.Server
+	mu   sync.Mutex
+	keys map[string]int
+}
+
+func newOutsideWorld(t *testing.T) *outsideWorld {
+	w := &outsideWorld{keys: map[string]int{}}
+	w.Server = httptest.NewServer(w)
+	t.Cleanup(w.Close)
+	return w
+}
+
+func (w *outsideWorld) came(key string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.keys[key]
+}
+
+func (w *outsideWorld) ServeHTTP(out http.ResponseWriter, r *http.Request) {
+	raw, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
+	if err != nil {
+		return
+	}
+	out.Header().Set("Content-Type", "application/json")
+	if strings.HasPrefix(r.URL.Path, "/model") {
+		_ = json.NewEncoder(out).Encode(obey(raw))
+		return
+	}
+	var came struct{ Key, Body string }
+	_ = json.Unmarshal(raw, &came)
+	w.mu.Lock()
+	w.keys[came.Key+came.Body]++
+	w.mu.Unlock()
+	_, _ = io.WriteString(out, `{"ok":true}`)
+}
+
+// obey answers as a model does. A person's "note key" and "pay key" are calls of these
+// skills; of a step it makes the call, and writes down that the step, and all, is done.
+func obey(raw []byte) any {
+	var asked struct {
+		Messages []struct{ Role, Content string }
+	}
+	_ = json.Unmarshal(raw, &asked)
+	var system, said string
+	made := 0
+	for _, m := range asked.Messages {
+		switch m.Role {
+		case "system":
+			system = m.Content
+		case "user":
+			said, made = m.Content, 0
+		case "tool":
+			made++
+		}
+	}
+	name, arguments := "", ""
+	if strings.Contains(system, "task: advance") {
+		name, arguments = nextOf(said, made)
+	} else if skill, key, _ := strings.Cut(said, " "); made == 0 && (skill == "note" || skill == "pay") {
+		name, arguments = skill, `{"key":"`+key+`"}`
+	}
+	message, reason := map[string]any{"role": "assistant", "content": "Done."}, "stop"
+	if name != "" {
+		reason = "tool_calls"
+		message = map[string]any{"role": "assistant", "content": "", "tool_calls": []any{map[string]any{
+			"id": fmt.Sprintf("call-%d-%d", len(said), made), "type": "function", "function": map[string]string{"name": name, "arguments": arguments},
+		}}}
+	}
+	return map[string]any{
+		"id": "x", "model": "x", "usage": map[string]int{"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
+		"choices": []any{map[string]any{"index": 0, "finish_reason": reason, "message": message}},
+	}
+}
+
+// nextOf is the call that is next of a step, when so many were made.
+func nextOf(brief string, made int) (name, arguments string) {
+	var b struct {
+		Objective struct{ ID string }
+		Step      struct {
+			Number int
+			Skill  string
+			Inputs json.RawMessage
+		}
+	}
+	if err := json.Unmarshal([]byte(brief[max(0, strings.Index(brief, "{")):]), &b); err != nil {
+		return "", ""
+	}
+	switch made {
+	case 0:
+		return b.Step.Skill, string(b.Step.Inputs)
+	case 1:
+		return "advance_plan", fmt.Sprintf(`{"objectiveId":%q,"step":%d,"result":"done"}`, b.Objective.ID, b.Step.Number)
+	case 2:
+		return "complete_objective", fmt.Sprintf(`{"objectiveId":%q,"summary":"done"}`, b.Objective.ID)
+	}
+	return "", ""
+}
