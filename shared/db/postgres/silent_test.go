@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/infra/rig/promise"
 	network "github.com/lanekeeper/lanekeeper/infra/rig/proxy"
 	"github.com/lanekeeper/lanekeeper/migrations"
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -41,6 +42,8 @@ func hush(p *network.Proxy) {
 // ones have gone silent; a write tells within its own limit that its outcome is unknown.
 // Nobody waits for the place of a silent connection.
 func TestSilentPeers(t *testing.T) {
+	proof := promise.Of(t, "R35", "silent peers under reads, writes and transactions", "each call ends within its limit and 5 s")
+	proof.Tell("each ended in time, and new connections serve")
 	const conns = 2
 	w, p := silentWorld(t, conns)
 	id := w.add(t, "a")

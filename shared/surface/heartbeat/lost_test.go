@@ -3,6 +3,7 @@ package heartbeat_test
 import (
 	"testing"
 
+	"github.com/lanekeeper/lanekeeper/infra/rig/promise"
 	"github.com/lanekeeper/lanekeeper/infra/rig/proxy"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
@@ -13,6 +14,8 @@ import (
 func TestALostAnswerDoesNotCostTheSlot(t *testing.T) {
 	for _, engine := range []string{dbtest.OnPostgres, dbtest.OnPgBouncer} {
 		t.Run(engine, func(t *testing.T) {
+			proof := promise.Of(t, "R35", "answers to a beat's acquire lost, on "+engine, "never costs the slot")
+			proof.Tell("each slot ran")
 			e := dbtest.New(t, engine)
 			newWorld(t, e, idle(t))
 			p, err := proxy.Start(e.URL)

@@ -10,6 +10,8 @@ type run struct {
 // runs are those of `make chaos`, the short ones first.
 var runs = []run{
 	{[]string{"R36"}, "./shared/lane", "^TestCallersLeaveAtRandom$"},
+	{[]string{"R35"}, "./shared/db/postgres", "^TestSilentPeers$"},
+	{[]string{"R35"}, "./shared/surface/heartbeat", "^TestALostAnswerDoesNotCostTheSlot$"},
 	{[]string{"R34"}, "./infra/local", "^TestNothingStaysStuck$"},
 	{[]string{"R1"}, "./shared/lane", "^TestHistoriesOfALaneAreLegal$"},
 	{[]string{"R18"}, "./shared/budget", "^TestBudgetsAreNeverOverspent$"},
