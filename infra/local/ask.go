@@ -3,10 +3,13 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"net/http"
 	"strings"
+
+	"github.com/google/uuid"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
@@ -45,7 +48,7 @@ func askVerb(flags *flag.FlagSet) action {
 		if c.json {
 			all, err := ask.ask(ctx, http.MethodPost, "/api/v1/operate", body, &end)
 			if err != nil {
-				return err
+				return c.noThread(*thread, err)
 			}
 			if err := c.answer(all, nil); err != nil {
 				return err
@@ -59,7 +62,7 @@ func askVerb(flags *flag.FlagSet) action {
 				return err
 			}
 			if err := w.refused(); err != nil {
-				return err
+				return c.noThread(*thread, err)
 			}
 			w.close(c.name)
 		}
@@ -68,6 +71,18 @@ func askVerb(flags *flag.FlagSet) action {
 			return &exitError{code: exitFailed}
 		}
 		return nil
+	}
+}
+
+// noThread names the conversation that a message was meant for and that is not there.
+func (c *console) noThread(id string, err error) error {
+	refused, ok := errors.AsType[*refusedError](err)
+	if !ok || id == "" || refused.Status != http.StatusNotFound && uuid.Validate(id) == nil {
+		return err
+	}
+	return &hinted{
+		fmt.Errorf("there is no conversation %s with the agent", clean(id)),
+		fmt.Sprintf("Without --thread the message begins a new one. `%s threads list channel=operate` lists those that there are.", c.name),
 	}
 }
 

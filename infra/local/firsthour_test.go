@@ -3,10 +3,16 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -61,6 +67,64 @@ func (s *transcript) starts(line, in, mark string) {
 	fmt.Fprintf(&s.text, "$ %s\n%s…\n\n", line, before)
 }
 
+// restarts ends a runner in the middle of a beat, by Ctrl-C and by kill -9, and starts it again.
+func (s *transcript) restarts() {
+	s.t.Helper()
+	var hangs atomic.Bool
+	asked := make(chan struct{}, 100)
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // else nobody sees that the client leaves
+		if hangs.Load() {
+			asked <- struct{}{}
+			<-r.Context().Done()
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"id": "x", "model": "slow", "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
+			"choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "I can't."}}]}`)
+	}))
+	defer model.Close()
+	before := s.environ
+	defer func() { s.environ = before }()
+	prepared := func(path string) home { // what the one leaves says nothing of the other
+		s.environ = append(slices.Clone(before), "SQLITE_PATH="+path, "DEMO=0",
+			"LLM_PROVIDER=openai", "LLM_MODEL=slow", "OPENAI_API_KEY=x", "OPENAI_BASE_URL="+model.URL)
+		h := home{s.t, s.environ}
+		h.must(exitDone, "migrate")
+		h.must(exitDone, "objectives", "create", `{"title":"Sell ice"}`)
+		hangs.Store(true)
+		return h
+	}
+
+	s.says("## Ctrl-C while a beat works, and the next start")
+	d := prepared("stopped/lk.db").dev()
+	<-asked
+	if code := d.end(); code != exitDone {
+		s.t.Errorf("exit code %d\n%s", code, d)
+	}
+	hangs.Store(false)
+	s.starts("lanekeeper dev", "", "model slow")
+
+	s.says("## kill -9 while a beat works, and the next start")
+	prepared("killed/lk.db")
+	self, err := os.Executable()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cmd := exec.CommandContext(s.t.Context(), self, "dev")
+	cmd.Env = append(append(cmd.Environ(), s.environ...), asLanekeeper+"=1")
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	<-asked
+	if err := cmd.Process.Kill(); err != nil {
+		s.t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	hangs.Store(false)
+	s.starts("lanekeeper dev", "", "model slow")
+}
+
 // split takes a command line apart.
 func (s *transcript) split(line string) (environ, args []string) {
 	environ = append(environ, s.environ...)
@@ -83,6 +147,7 @@ var differing = []struct {
 	{regexp.MustCompile(`(#token=|LANEKEEPER_TOKEN=)\w+`), "${1}TOKEN"},
 	{regexp.MustCompile(`\b(hb|op|wk)_\w{9}_\w{10}\b`), "${1}_0mwpsn9ll_vbajku4yo5"},
 	{regexp.MustCompile(`\d+(\.\d+)?(ms|µs)`), "1ms"},
+	{regexp.MustCompile(`[<0-9.]+ (ms|s)\b`), "1 ms"},
 	{regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d `), "10:30:00 "},
 	{regexp.MustCompile(`\b01[0-9a-f]{6}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b`), "01a203f9-9c2d-7078-8578-3917691c92fa"},
 	{regexp.MustCompile(`this build has \d+`), "this build has 38"},
@@ -127,6 +192,11 @@ func TestTheFirstHour(t *testing.T) {
 	s.says("## A workspace that is not there")
 	s.types("lanekeeper objectives --workspace nope")
 	s.types("lanekeeper objectives --workspace 00000000-0000-7000-8000-00000000000f")
+
+	s.says("## A conversation that is not there")
+	s.types("lanekeeper ask --thread 00000000-0000-7000-8000-00000000000f hello")
+
+	s.restarts()
 
 	s.says("## A schema from the future: a newer build has migrated the file")
 	upgradeFile(t, ".lanekeeper/lanekeeper.db", 999, 998)

@@ -192,17 +192,12 @@ var lines = map[string]func(event) line{
 	"reservation left to lapse": func(e event) line {
 		return detail(dim, "a reservation of tokens is left to lapse: "+e.text("error"))
 	},
+	"looks at the beats": func(e event) line {
+		return line{indent: 1, spans: []span{{bold, fmt.Sprintf("%-9s", e.text("phase"))}, {plain, e.text("about")}}}
+	},
 	"phase ended": func(e event) line {
-		if e.number("considered") == 0 {
-			return line{indent: 1, spans: []span{{bold, fmt.Sprintf("%-9s", e.text("phase"))}, {dim, "nothing to do"}}}
-		}
-		counts := []string{fmt.Sprintf("%d of %d done", e.number("done"), e.number("considered"))}
-		for _, k := range []string{"failed", "left"} {
-			if n := e.number(k); n > 0 {
-				counts = append(counts, fmt.Sprintf("%d %s", n, k))
-			}
-		}
-		tail := join(strings.Join(counts, ", "), count(e.number("tokens"), "token"), e.took())
+		tail := phaseText(e.number("considered"), e.number("done"), e.number("failed"), e.number("left"), e.number("tokens"),
+			time.Duration(e.number("duration_ms"))*time.Millisecond)
 		return line{indent: 1, spans: []span{{bold, fmt.Sprintf("%-9s", e.text("phase"))}, {dim, tail}}}
 	},
 	"beat ended": func(e event) line {
@@ -241,6 +236,21 @@ var lines = map[string]func(event) line{
 	"beat lost the lane and changed nothing after that": func(e event) line {
 		return line{opens: true, spans: []span{{red, e.Message}}}
 	},
+}
+
+// phaseText is what a phase did, without the counts that say nothing.
+func phaseText(considered, done, failed, left, tokens int64, d time.Duration) string {
+	if considered == 0 {
+		return "nothing to do"
+	}
+	facts := []string{fmt.Sprintf("%d of %d done", done, considered)}
+	if failed > 0 {
+		facts = append(facts, fmt.Sprintf("%d failed", failed))
+	}
+	if left > 0 {
+		facts = append(facts, fmt.Sprintf("%d left", left))
+	}
+	return join(append(facts, count(tokens, "token"), took(d))...)
 }
 
 // outcomeStyle marks the outcomes after which somebody may want to look.

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"text/tabwriter"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -56,13 +55,13 @@ func (c *console) listLocks(ctx context.Context, ws db.Workspace) error {
 			fmt.Fprintln(w, "No lane is held.")
 			return
 		}
-		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(table, "LANE\tHELD BY\tSINCE\tENDS IN\tWAITING")
+		listing := table{columns: heads("LANE", "HELD BY", "SINCE", "ENDS IN", "WAITING")}
 		for _, l := range held.Items {
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", clean(l.Lane), clean(l.Holder),
-				seconds(l.AgeMS), seconds(l.RemainingMS), clean(l.WantedBy))
+			listing.rows = append(listing.rows, []string{
+				clean(l.Lane), clean(l.Holder), seconds(l.AgeMS).String(), seconds(l.RemainingMS).String(), clean(l.WantedBy),
+			})
 		}
-		_ = table.Flush() // as with Fprint, nobody is left to tell
+		listing.print(newPaper(w, c.environ))
 		if held.NextCursor != nil {
 			fmt.Fprintln(w, "… and more: GET /api/v1/lanes pages through all of them.")
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -14,7 +15,13 @@ import (
 	"go.uber.org/goleak"
 )
 
+// asLanekeeper has the test's own binary be the command, so that it can be killed.
+const asLanekeeper = "TEST_BINARY_AS_LANEKEEPER"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(asLanekeeper) != "" {
+		main()
+	}
 	goleak.VerifyTestMain(m,
 		// the test servers live as long as the process, and someone waits for their end
 		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))

@@ -79,6 +79,30 @@ func (p paper) print(whole bool, spans ...span) {
 	fmt.Fprintln(p.w, strings.TrimRight(b.String(), " "))
 }
 
+// paragraph writes a text in lines that are broken between words and begin in the same
+// column, which head comes before in the first.
+func (p paper) paragraph(indent int, s style, text string, head ...span) {
+	text = clean(text)
+	used := 0
+	for _, h := range head {
+		used += columnsOf(h.text)
+	}
+	head = append(head, span{plain, strings.Repeat(" ", max(0, indent-used))})
+	for room := p.width() - indent; room >= leastRoom && columnsOf(text) > room; {
+		line := strings.TrimSuffix(cut(text, room+1), "…")
+		if end := strings.LastIndexByte(line, ' '); end > 0 && text[len(line)] != ' ' {
+			line = line[:end]
+		}
+		p.print(true, append(head, span{s, line})...)
+		text = strings.TrimLeft(text[len(line):], " ")
+		head = []span{{plain, strings.Repeat(" ", indent)}}
+	}
+	p.print(true, append(head, span{s, text})...)
+}
+
+// leastRoom is how many columns a paragraph needs: with less the terminal breaks it.
+const leastRoom = 20
+
 // clean makes one line of a text and takes from it what could steer a terminal.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {

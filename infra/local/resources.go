@@ -13,7 +13,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"text/tabwriter"
+	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
@@ -22,7 +22,7 @@ import (
 type resource struct {
 	name    string
 	about   string
-	columns []string // of a listing
+	columns []column // of a listing
 	does    []string // to all of them or one: the first is what the verb does by itself
 	actions []string // /{id}/{action}: POST, but for reads
 }
@@ -31,27 +31,46 @@ type resource struct {
 func resources() []resource {
 	words := strings.Fields
 	return []resource{
-		{"objectives", "what agents work towards", words("id priority status title"), words("list show create edit"), words("pause resume complete steps")},
-		{"skills", "what agents can do", words("name kind scope enabled disabledReason"), words("list show create edit delete"), words("enable disable run health")},
-		{"automations", "skills that run by themselves", words("id name skill enabled nextRunAt lastStatus"), words("list show create edit delete"), words("enable disable run")},
-		{"memories", "what agents remember", words("id category importance content"), words("list show create edit delete"), nil},
-		{"memory-categories", "what kinds of things they remember", words("category count"), words("list"), nil},
-		{"approvals", "calls that wait for a person", words("id skill status requestedAt"), words("list show"), words("approve reject")},
-		{"activity", "what agents did", words("createdAt surface skillName status traceId"), words("list"), nil},
+		{"objectives", "what agents work towards", heads("PRIORITY=priority", "STATUS=status", "TITLE=title", "ID=id:id"),
+			words("list show create edit"), words("pause resume complete steps")},
+		{"skills", "what agents can do", heads("NAME=name", "KIND=kind", "FOR=scope", "IN USE=enabled:yes", "WHY NOT=disabledReason"),
+			words("list show create edit delete"), words("enable disable run health")},
+		{"automations", "skills that run by themselves",
+			heads("NAME=name", "SKILL=skill", "IN USE=enabled:yes", "NEXT RUN=nextRunAt:time", "LAST RUN=lastStatus", "ID=id:id"),
+			words("list show create edit delete"), words("enable disable run")},
+		{"memories", "what agents remember", heads("CATEGORY=category", "IMPORTANCE=importance", "CONTENT=content", "ID=id:id"),
+			words("list show create edit delete"), nil},
+		{"memory-categories", "what kinds of things they remember", heads("CATEGORY=category", "MEMORIES=count:count"), words("list"), nil},
+		{"approvals", "calls that wait for a person", heads("SKILL=skill", "INPUT=input:data", "STATUS=status", "ASKED=requestedAt:time", "ID=id:id"),
+			words("list show"), words("approve reject")},
+		{"activity", "what agents did", heads("WHEN=createdAt:time", "SURFACE=surface", "WHAT=skillName", "STATUS=status", "TRACE=traceId:id"), words("list"), nil},
 		{"events", "what happens, as it happens, until Ctrl-C", nil, words("follow"), nil},
-		{"executions", "runs, and how they ended", words("id surface status title traceId"), words("list show create"), words("events complete fail cancel")},
-		{"traces", "what was begun, newest first", words("startedAt surface agent status traceId"), words("list show"), words("replay fork")},
-		{"threads", "conversations, and who has them", words("id channel address queued"), words("list show create resend"), words("why messages outbox lock unlock park send force-unlock")},
-		{"lanes", "lanes, as programs without a database take them", words("lane holder expiresAt wantedBy"), words("list"), words("why acquire renew release force-release")},
-		{"heals", "what self-healing took out of use", words("id skill code status probeAt"), words("list show"), words("undo")},
-		{"kill-switches", "what people have stopped", words("id scope target reason setBy releasedBy"), words("list show create delete"), words("release")},
-		{"circuits", "models that are not asked for now; delete resets one", words("name state reason until"), words("list delete"), nil},
-		{"budgets", "what may be spent", words("id scope scopeId allocated remaining"), words("list show create edit reallocate"), words("projection")},
-		{"usage", "what model calls used", words("key calls inputTokens outputTokens totalTokens costMicroUsd"), words("list"), nil},
-		{"secrets", "keys and passwords of skills and channels", words("name createdAt updatedAt"), words("list show set delete rotate"), nil},
-		{"workspaces", "the tenants", words("id slug name role"), words("list show create edit delete"), nil},
-		{"members", "who belongs to the workspace", words("userId email role"), words("list show create edit delete"), words("sign-out")},
-		{"api-keys", "the keys of programs and sites", words("id name kind role prefix revokedAt"), words("list show create delete"), nil},
+		{"executions", "runs, and how they ended",
+			heads("BEGUN=createdAt:time", "SURFACE=surface", "STATUS=status", "TITLE=title:about", "TRACE=traceId:id", "ID=id:id"),
+			words("list show create"), words("events complete fail cancel")},
+		{"traces", "what was begun, newest first", heads("BEGUN=startedAt:time", "SURFACE=surface", "AGENT=agent", "STATUS=status", "TRACE=traceId:id"),
+			words("list show"), words("replay fork")},
+		{"threads", "conversations, and who has them", heads("CHANNEL=channel", "ADDRESS=address", "QUEUED=queued", "ID=id:id"),
+			words("list show create resend"), words("why messages outbox lock unlock park send force-unlock")},
+		{"lanes", "lanes, as programs without a database take them", heads("LANE=lane", "HELD BY=holder", "ENDS=expiresAt:time", "WANTED BY=wantedBy"),
+			words("list"), words("why acquire renew release force-release")},
+		{"heals", "what self-healing took out of use", heads("SKILL=skill", "WHY=code", "STATUS=status", "NEXT PROBE=probeAt:time", "ID=id:id"),
+			words("list show"), words("undo")},
+		{"kill-switches", "what people have stopped",
+			heads("SCOPE=scope", "TARGET=target", "REASON=reason", "SET BY=setBy", "RELEASED BY=releasedBy", "ID=id:id"),
+			words("list show create delete"), words("release")},
+		{"circuits", "models that are not asked for now; delete resets one", heads("MODEL=name", "STATE=state", "WHY=reason", "UNTIL=until:time"), words("list delete"), nil},
+		{"budgets", "what may be spent", heads("SCOPE=scope", "OF=scopeId", "ALLOCATED=allocated:count", "REMAINING=remaining:count", "ID=id:id"),
+			words("list show create edit reallocate"), words("projection")},
+		{"usage", "what model calls used",
+			heads("WHAT=key", "CALLS=calls:count", "TOKENS IN=inputTokens:count", "TOKENS OUT=outputTokens:count", "TOKENS=totalTokens:count", "COST=costMicroUsd:money"),
+			words("list"), nil},
+		{"secrets", "keys and passwords of skills and channels", heads("NAME=name", "MADE=createdAt:time", "CHANGED=updatedAt:time"),
+			words("list show set delete rotate"), nil},
+		{"workspaces", "the tenants", heads("NAME=name", "SLUG=slug", "YOUR ROLE=role", "ID=id:id"), words("list show create edit delete"), nil},
+		{"members", "who belongs to the workspace", heads("E-MAIL=email", "ROLE=role", "ID=userId:id"), words("list show create edit delete"), words("sign-out")},
+		{"api-keys", "the keys of programs and sites", heads("NAME=name", "KIND=kind", "ROLE=role", "BEGINS WITH=prefix", "REVOKED=revokedAt:time", "ID=id:id"),
+			words("list show create delete"), nil},
 	}
 }
 
@@ -104,7 +123,7 @@ func (r resource) verb() verb {
 			if _, err = ask.ask(ctx, method, path, body, &all); err != nil {
 				return r.named(args, err)
 			}
-			return c.answer(all, func(w io.Writer) { r.print(w, args[0], all) })
+			return c.answer(all, func(w io.Writer) { r.print(newPaper(w, c.environ), args[0], all, time.Now()) })
 		}
 	}
 	if r.name == "secrets" {
@@ -211,7 +230,8 @@ func (c *console) input() (string, error) {
 }
 
 // print tells an answer to a person: a listing as a table, the rest as it is.
-func (r resource) print(w io.Writer, what string, answer json.RawMessage) {
+func (r resource) print(p paper, what string, answer json.RawMessage, now time.Time) {
+	w := p.w
 	var page struct {
 		Items      []map[string]any `json:"items"`
 		NextCursor *string          `json:"nextCursor"`
@@ -235,29 +255,17 @@ func (r resource) print(w io.Writer, what string, answer json.RawMessage) {
 		}
 		fmt.Fprintf(w, "There %s no %s.\n", are, strings.ReplaceAll(r.name, "-", " "))
 	default:
-		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(table, strings.ToUpper(strings.Join(r.columns, "\t")))
+		listing := table{columns: r.columns}
 		for _, item := range page.Items {
 			cells := make([]string, len(r.columns))
-			for i, column := range r.columns {
-				if v := item[column]; v != nil {
-					cells[i] = clip(clean(fmt.Sprint(v)))
-				}
+			for i, c := range r.columns {
+				cells[i] = c.cell(item, now)
 			}
-			fmt.Fprintln(table, strings.Join(cells, "\t"))
+			listing.rows = append(listing.rows, cells)
 		}
-		_ = table.Flush() // as with Fprint, nobody is left to tell
+		listing.print(p)
 		if page.NextCursor != nil {
 			fmt.Fprintf(w, "… and more: %s list cursor=%s\n", r.name, *page.NextCursor)
 		}
 	}
-}
-
-// clip keeps a cell of a table short.
-func clip(s string) string {
-	const most = 60
-	if r := []rune(s); len(r) > most {
-		return string(r[:most-1]) + "…"
-	}
-	return s
 }

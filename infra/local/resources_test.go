@@ -125,7 +125,7 @@ func TestColumnsAreFieldsOfTheListing(t *testing.T) {
 			continue
 		}
 		for _, column := range r.columns {
-			if _, there := d.of(*items).Properties[column]; !there {
+			if _, there := d.of(*items).Properties[column.field]; !there {
 				t.Errorf("%s has no %s", r.name, column)
 			}
 		}
@@ -136,9 +136,9 @@ func TestTheOperatorsOtherVerbs(t *testing.T) {
 	h := newHome(t, "DEMO=0")
 	h.must(exitDone, "migrate")
 
-	// Numbers stand as the API has them.
+	// Numbers are not rounded.
 	h.must(exitDone, "budgets", "create", `{"scope":"global","allocated":1000000,"periodStart":"2026-01-01T00:00:00Z","periodEnd":"2099-01-01T00:00:00Z"}`)
-	says(t, h.must(exitDone, "budgets").out, "1000000    1000000")
+	says(t, h.must(exitDone, "budgets").out, "1,000,000  1,000,000")
 	h.must(exitDone, "skills", "run", "save_memory", `{"input":{"category":"fact","content":"it rains"}}`)
 	says(t, h.must(exitDone, "activity").out, "save_memory")
 

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -53,6 +55,7 @@ type act struct {
 
 type execution struct {
 	ID      string `json:"id"`
+	Agent   string `json:"agent"`
 	Title   string `json:"title"`
 	Parent  string `json:"parentExecutionId"`
 	Subject string `json:"subject"`
@@ -185,7 +188,11 @@ func (t told) print(p paper, titles map[string]string) {
 		entries = append(entries, entry{at: s.CreatedAt, depth: depths[s.ExecutionID] + 1, step: &s})
 	}
 	slices.SortStableFunc(entries, func(a, b entry) int { return a.at.Compare(b.at) })
-	p.print(true, span{dim, fmt.Sprintf("%-12s  %-9s  %8s  %7s  %s", "at", "status", "took", "tokens", "what")})
+	if p.narrow() {
+		p.print(true, span{dim, fmt.Sprintf("%-8s  %-9s  %s", "at", "status", "what")})
+	} else {
+		p.print(true, span{dim, fmt.Sprintf("%-12s  %-9s  %8s  %7s  %s", "at", "status", "took", "tokens", "what")})
+	}
 	for _, e := range entries {
 		e.print(p)
 	}
@@ -195,36 +202,63 @@ func (t told) print(p paper, titles map[string]string) {
 }
 
 func (e execution) entry(depth int, titles map[string]string) entry {
-	what := cmp.Or(e.Title, e.Subject)
-	if title := titles[e.Subject]; title != "" {
-		what = title
-	}
-	if e.Input.Task != "" {
+	what := cmp.Or(titles[e.Subject], aboutOf(e.Title, e.Subject, e.Agent))
+	if e.Input.Task != "" && e.Input.Task != what {
 		what = e.Input.Task + ": " + what
 	}
 	if e.Attempt > 1 {
 		what += fmt.Sprintf(" (attempt %d)", e.Attempt)
 	}
-	line := entry{at: e.CreatedAt, status: e.Status, depth: depth, tokens: e.TokenUsage.TotalTokens, what: cmp.Or(what, "execution"), message: e.ErrorMessage}
+	line := entry{at: e.CreatedAt, status: e.Status, depth: depth, tokens: e.TokenUsage.TotalTokens, what: what, message: e.ErrorMessage}
 	if e.EndedAt != nil {
 		line.took = e.EndedAt.Sub(e.CreatedAt)
 	}
 	return line
 }
 
+// aboutOf says what an execution works on: its title, or what kind of thing its subject is.
+// An id says nothing to a person.
+func aboutOf(title, subject, agent string) string {
+	if kind, id, ok := strings.Cut(subject, ":"); ok && uuid.Validate(id) == nil {
+		subject = kind
+	}
+	if title == "" && (subject == "" || subject == "execution") {
+		if agent != "" {
+			return "execution of " + agent
+		}
+		return "execution"
+	}
+	return cmp.Or(title, subject)
+}
+
+// wide is from how many columns on a trace shows how long things took.
+const wide = 90
+
+func (p paper) narrow() bool { n := p.width(); return n > 0 && n < wide }
+
 func (e entry) print(p paper) {
+	indent := 44 + 2*e.depth
+	if p.narrow() {
+		indent = 21 + 2*min(e.depth, 3)
+	}
 	if e.step != nil {
-		e.step.print(p, 44+2*e.depth)
+		e.step.print(p, indent)
 		return
 	}
 	tokens := ""
 	if e.tokens > 0 {
 		tokens = thousands(e.tokens)
 	}
-	p.print(false, span{dim, e.at.Local().Format("15:04:05.000") + "  "}, statusSpan(fmt.Sprintf("%-9s", e.status)),
-		span{dim, fmt.Sprintf("  %8s  %7s  ", took(e.took), tokens)}, span{plain, strings.Repeat("  ", e.depth) + e.what})
+	head := []span{
+		{dim, e.at.Local().Format("15:04:05.000") + "  "}, statusSpan(fmt.Sprintf("%-9s", e.status)),
+		{dim, fmt.Sprintf("  %8s  %7s  ", took(e.took), tokens)},
+	}
+	if p.narrow() {
+		head = []span{{dim, e.at.Local().Format(time.TimeOnly) + "  "}, statusSpan(fmt.Sprintf("%-9s", e.status)), {plain, "  "}}
+	}
+	p.paragraph(indent, plain, e.what, head...)
 	if e.message != "" {
-		p.print(true, span{yellow, strings.Repeat(" ", 44+2*e.depth) + e.message})
+		p.paragraph(indent, yellow, e.message)
 	}
 }
 

@@ -38,7 +38,7 @@ func (s step) print(p paper, indent int) {
 			if i == 0 {
 				head = who
 			}
-			p.print(true, span{dim, strings.Repeat(" ", indent) + fmt.Sprintf("%-10s", head)}, span{plain, line})
+			p.paragraph(indent+10, plain, line, span{dim, strings.Repeat(" ", indent) + fmt.Sprintf("%-10s", head)})
 		}
 	}
 	if s.System != "" {

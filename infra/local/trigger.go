@@ -99,6 +99,10 @@ func printReport(p paper, name string, r heartbeat.Report) {
 		}
 		return
 	}
+	if r.Outcome == "" {
+		p.print(true, span{plain, "There was nothing to run."})
+		return
+	}
 	head := []span{{bold, "outcome  "}, {outcomeStyle(string(r.Outcome)), string(r.Outcome)}}
 	if r.Reason != "" {
 		head = append(head, span{plain, ": " + r.Reason})
@@ -115,10 +119,15 @@ func printReport(p paper, name string, r heartbeat.Report) {
 	}
 	fact("trace", r.TraceID)
 	fact("slot", r.Slot)
+	idle := true
 	for _, ph := range r.Phases {
-		fact(ph.Name, join(
-			fmt.Sprintf("%d considered", ph.Considered), fmt.Sprintf("%d done", ph.Done), fmt.Sprintf("%d failed", ph.Failed),
-			fmt.Sprintf("%d left", ph.Left), count(ph.Tokens, "token"), took(time.Duration(ph.DurationMS)*time.Millisecond)))
+		idle = idle && ph.Considered == 0
+	}
+	for _, ph := range r.Phases {
+		if !idle {
+			fact(ph.Name, phaseText(int64(ph.Considered), int64(ph.Done), int64(ph.Failed), int64(ph.Left), ph.Tokens,
+				time.Duration(ph.DurationMS)*time.Millisecond))
+		}
 	}
 	fact("total", join(count(r.Tokens, "token"), took(time.Duration(r.DurationMS)*time.Millisecond)))
 	switch {

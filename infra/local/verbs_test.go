@@ -67,7 +67,7 @@ func testVerbs(t *testing.T, h home) {
 	// A beat: what it does on stderr, what came of it on stdout.
 	beat := h.must(exitDone, "trigger", "heartbeat")
 	says(t, beat.err, "4 objectives active", "skill plan_objective", "completed")
-	says(t, beat.out, "outcome  completed", "advance  4 considered, 4 done")
+	says(t, beat.out, "outcome  completed", "advance  4 of 4 done")
 	report := decode[struct {
 		Outcome, TraceID, ExecutionID string
 		Phases                        []struct {
@@ -157,7 +157,8 @@ func testVerbs(t *testing.T, h home) {
 		t.Errorf("a turn: %+v", turn)
 	}
 	says(t, h.must(exitDone, "ask", "--thread", turn.ThreadID, "Once more").out, "[demo model]", turn.ThreadID)
-	says(t, h.must(exitFailed, "ask", "--thread", "8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", "Hello").err, "there is nothing here")
+	says(t, h.must(exitFailed, "ask", "--thread", "8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", "Hello").err,
+		"no conversation 8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", "threads list channel=operate")
 	says(t, h.must(exitUsage, "ask").err, "one message")
 
 	// Nothing of it leaves by a channel.

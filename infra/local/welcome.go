@@ -42,12 +42,7 @@ func (c *console) welcome(w welcome) {
 	fact := func(name, format string, args ...any) {
 		p.print(true, span{bold, fmt.Sprintf("  %-10s ", name)}, span{plain, fmt.Sprintf(format, args...)})
 	}
-	copied := func(command, comment string) {
-		if comment != "" {
-			p.print(true, span{dim, "  # " + comment})
-		}
-		p.print(true, span{cyan, "  " + command})
-	}
+	copied := func(command string) { p.print(true, span{cyan, "  " + command}) }
 	p.print(true, span{bold, "Lanekeeper runs."})
 	p.print(true)
 	fact("API", "%s (its description: %s/docs)", w.url, w.url)
@@ -68,12 +63,15 @@ func (c *console) welcome(w welcome) {
 		token = `"$ADMIN_TOKEN"` // who has set it knows it
 	}
 	auth := `-H "Authorization: Bearer $LANEKEEPER_TOKEN" `
-	copied("export LANEKEEPER_TOKEN="+token, "the token of the admin")
-	copied("curl -s "+auth+w.url+"/health", "")
-	copied("curl -s "+auth+"'"+w.url+"/api/v1/activity?limit=5'", "what agents did last")
-	copied("curl -s "+auth+w.url+"/api/v1/traces/"+string(w.first), "the first beat from beginning to end, as data and to read")
-	copied(c.name+" trace "+string(w.first), "")
-	copied("curl -s "+auth+"-H 'Content-Type: application/json' -d '{\"wait\":true}' "+w.url+"/api/v1/heartbeat/run", "one more beat, by hand")
+	copied("export LANEKEEPER_TOKEN=" + token)
+	copied("curl -s " + auth + w.url + "/health")
+	copied("curl -s " + auth + "'" + w.url + "/api/v1/activity?limit=5'")
+	copied("curl -s " + auth + w.url + "/api/v1/traces/" + string(w.first))
+	copied(c.name + " trace " + string(w.first))
+	copied("curl -s " + auth + "-H 'Content-Type: application/json' -d '{\"wait\":true}' " + w.url + "/api/v1/heartbeat/run")
+	p.print(true)
+	p.print(true, span{plain, "They show whether all is well, what agents did last, the first beat from beginning"})
+	p.print(true, span{plain, "to end (as data, and to read), and run one more beat."})
 	p.print(true)
 	p.print(true, span{plain, "Ctrl-C ends it. What a beat was at then goes on at the next start."})
 	p.print(true)

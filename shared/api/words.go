@@ -15,13 +15,14 @@ import (
 const maxTitle = 80
 
 // titleOf says for people what an execution works on: the title of its objective, the
-// name of its automation, the first words of what it was told.
+// name of its automation, the first words of what it was told; else the skill that it
+// runs, or its task.
 func titleOf(e run.Execution) string {
-	var about struct{ Title, Name, Message string }
+	var about struct{ Title, Name, Message, Skill, Task string }
 	if json.Unmarshal(e.Input, &about) != nil {
 		return ""
 	}
-	title := strings.Join(strings.Fields(cmp.Or(about.Title, about.Name, about.Message)), " ")
+	title := strings.Join(strings.Fields(cmp.Or(about.Title, about.Name, about.Message, about.Skill, about.Task)), " ")
 	if r := []rune(title); len(r) > maxTitle {
 		return string(r[:maxTitle-1]) + "…"
 	}

@@ -66,11 +66,14 @@ func (b *beat) phase(ctx context.Context, ph phase) error {
 	b.report.CostUSD = float64(b.caps.money) / 1e6
 	b.report.Left += p.Left
 	b.unlogged = append(b.unlogged, p)
-	if p.Considered == 0 || p.Name == reflecting.name {
-		return nil // what is remembered of a reflection comes before its line: it is nothing new to reflect on
+	if p.Considered == 0 {
+		return nil
 	}
 	b.Slog.InfoContext(ctx, "phase ended", "phase", p.Name, "considered", p.Considered, "done", p.Done, "failed", p.Failed,
 		"left", p.Left, "tokens", p.Tokens, "duration_ms", p.DurationMS)
+	if p.Name == reflecting.name {
+		return nil // what is remembered of a reflection comes before its line: it is nothing new to reflect on
+	}
 	last, cancel := lastWrites(ctx)
 	defer cancel()
 	err := b.Lanes.InHold(last, b.hold, func(ctx context.Context, tx lane.Tx) error {

@@ -28,13 +28,14 @@ var rememberPrompt string
 // thought is one of the two kinds of runs that are about the beats themselves.
 type thought struct {
 	name   string // of its phase
+	about  string // what it looks at, for people
 	lane   lane.Name
 	prompt string
 }
 
 var (
-	reflecting  = thought{name: "reflect", lane: "heartbeat:reflect", prompt: reflectPrompt}
-	remembering = thought{name: "remember", lane: "heartbeat:remember", prompt: rememberPrompt}
+	reflecting  = thought{name: "reflect", about: "what was done lately", lane: "heartbeat:reflect", prompt: reflectPrompt}
+	remembering = thought{name: "remember", about: "what this beat did", lane: "heartbeat:remember", prompt: rememberPrompt}
 )
 
 const (
@@ -157,6 +158,7 @@ func (b *beat) think(ctx context.Context, p *Phase, t thought, told any, trust r
 			return err
 		}
 		ctx = job.Under(ctx)
+		b.Slog.InfoContext(ctx, "looks at the beats", "phase", t.name, "about", t.about)
 		if job.Execution.Attempt > maxAttempts {
 			out = reason.Outcome{Status: run.Failed, Reason: fmt.Sprintf("it was tried %d times", job.Execution.Attempt-1)}
 		} else if out, err = b.Reason.Run(ctx, job); err != nil {
