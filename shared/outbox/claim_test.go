@@ -446,3 +446,30 @@ func TestWhenARowIsDueAgain(t *testing.T) {
 		}
 	})
 }
+
+// That a row is due at once holds also for one which somebody has claimed and gives back,
+// and for that time alone.
+func TestARowThatIsWantedWhileClaimedIsDueAgain(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		w.enqueue(t, kick("a"))
+		for _, want := range []int{1, 0} {
+			c := w.the(t)
+			if want == 1 {
+				var b db.Batch
+				w.s.DueNow(&b, "a")
+				if err := w.DB.Do(t.Context(), w.Workspace, &b); err != nil {
+					t.Fatal(err)
+				}
+				if n := w.due(t, topic); n != 0 {
+					t.Error("it is due while it is claimed")
+				}
+			}
+			if err := w.s.Retry(t.Context(), c, errors.New("not yet")); err != nil {
+				t.Fatal(err)
+			}
+			if n := w.due(t, topic); n != want {
+				t.Errorf("given back, %d rows are due, want %d", n, want)
+			}
+		}
+	})
+}

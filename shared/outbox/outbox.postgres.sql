@@ -38,6 +38,7 @@ UPDATE outbox o SET
   status = due.becomes,
   attempts = o.attempts + CASE due.becomes WHEN 'sending' THEN 1 ELSE 0 END,
   due_at = CASE due.becomes WHEN 'sending' THEN due.until ELSE o.due_at END,
+  due_again = false,
   claimed_by = CASE due.becomes WHEN 'sending' THEN $5 ELSE o.claimed_by END,
   claim_token = CASE due.becomes WHEN 'sending' THEN CAST($6 AS uuid) END,
   claimed_until = CASE due.becomes WHEN 'sending' THEN due.until END,

@@ -15,8 +15,9 @@ UPDATE outbox SET status = 'superseded', updated_at = lk_now()
  WHERE workspace_id = $1 AND key = $2 AND status IN ('queued', 'ready');
 
 -- name: DueNow
-UPDATE outbox SET due_at = lk_now(), updated_at = lk_now()
- WHERE workspace_id = $1 AND key = $2 AND status = 'ready' AND due_at > lk_now();
+UPDATE outbox SET due_at = CASE status WHEN 'ready' THEN lk_now() ELSE due_at END, due_again = (status = 'sending'),
+       updated_at = CASE status WHEN 'ready' THEN lk_now() ELSE updated_at END
+ WHERE workspace_id = $1 AND key = $2 AND (status = 'ready' AND due_at > lk_now() OR status = 'sending');
 
 -- name: DueAnew
 UPDATE outbox SET due_at = lk_now(), updated_at = lk_now()

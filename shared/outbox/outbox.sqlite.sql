@@ -18,6 +18,7 @@ UPDATE outbox SET
   status = due.becomes,
   attempts = attempts + CASE due.becomes WHEN 'sending' THEN 1 ELSE 0 END,
   due_at = CASE due.becomes WHEN 'sending' THEN due.until ELSE due_at END,
+  due_again = false,
   claimed_by = CASE due.becomes WHEN 'sending' THEN $5 ELSE claimed_by END,
   claim_token = CASE due.becomes WHEN 'sending' THEN $6 END,
   claimed_until = CASE due.becomes WHEN 'sending' THEN due.until END,
@@ -47,7 +48,7 @@ RETURNING id, kind, topic, key, order_key, seq, payload, format, status, attempt
 
 -- name: End
 UPDATE outbox SET
-  status = $4, attempts = attempts - $6, due_at = lk_plus(lk_now(), $5),
+  status = $4, attempts = attempts - $6, due_at = CASE WHEN due_again THEN lk_now() ELSE lk_plus(lk_now(), $5) END,
   claim_token = NULL, claimed_until = NULL, last_error = coalesce($7, last_error),
   sent_at = CASE WHEN $4 = 'sent' THEN lk_now() END, updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND claim_token = $3

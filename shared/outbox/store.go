@@ -79,7 +79,8 @@ func (s *Store) Enqueue(ctx context.Context, b *db.Batch, r Row) (id string) {
 // sent.
 func (s *Store) Withdraw(b *db.Batch, key string) { b.Exec(s.q.Withdraw, key) }
 
-// DueNow queues that the row of a key, which waits for its time, is due at once.
+// DueNow queues that the row of a key is due at once: now, where it waits for its time, or
+// as soon as it is given back, where somebody has claimed it.
 func (s *Store) DueNow(b *db.Batch, key string) { b.Exec(s.q.DueNow, key) }
 
 // DueAnew queues that the rows of a topic which are due, and were not claimed, are due

@@ -83,14 +83,26 @@ func (s *Store) Cancel(b *db.Batch, subject lane.Name, why string) {
 	b.Exec(s.q.Cancel, subject, why)
 }
 
-// Ahead adds a count of the executions of a surface and a task, which their input
-// names, that began before one and are being worked on, or were cut off and are about
-// to go on: a row of the outbox under the name of their subject is due within [Place]
-// of now. One that has not begun yet is behind them all.
-func (s *Store) Ahead(b *db.Batch, surface trace.Surface, task, id string) *int {
+// A Line is executions that go one after the other, as they began.
+type Line struct {
+	Surface trace.Surface
+	Task    string // as their input names it
+	Topic   string // of the rows of the outbox by which they go on
+}
+
+// Ahead adds a count of the executions of a line that began before one and are being
+// worked on, or are about to go on: their row in the outbox is due within [Place] of now.
+// One that has not begun yet is behind them all.
+func (s *Store) Ahead(b *db.Batch, l Line, id string) *int {
 	n := new(int)
-	b.One([]any{n}, s.q.Ahead, id, surface, task, -Place.Milliseconds(), Place.Milliseconds())
+	b.One([]any{n}, s.q.Ahead, id, l.Surface, l.Task, -Place.Milliseconds(), Place.Milliseconds(), l.Topic)
 	return n
+}
+
+// Wake queues that the first of a line goes on at once, if it waits for its row in the
+// outbox. It belongs into the transaction in which another of the line ends.
+func (s *Store) Wake(b *db.Batch, l Line) {
+	b.Exec(s.q.Wake, l.Surface, l.Task, -Place.Milliseconds(), Place.Milliseconds(), l.Topic)
 }
 
 // Place is for how long an execution that was cut off keeps its place in line, should

@@ -84,7 +84,7 @@ type queries struct {
 	OfTrace, TotalOfTrace       db.Query
 	Slot, LastStep              db.Query
 	List, Children, Cancel      db.Query
-	Ahead, StepsOfTrace         db.Query
+	Ahead, Wake, StepsOfTrace   db.Query
 	Begin, Seize, Await         db.Query
 	SealedInput                 db.Query
 	End, Standing, SeizeParent  db.Query

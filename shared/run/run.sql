@@ -135,12 +135,30 @@ UPDATE executions SET status = 'cancelled', error = $3, updated_at = lk_now(), e
 -- there is no such row yet, of all.
 SELECT count(*)
   FROM executions e
- WHERE e.workspace_id = $1 AND e.surface = $3 AND e.subject IS NOT NULL AND e.status IN ('running', 'parked')
+ WHERE e.workspace_id = $1 AND e.surface = $3 AND e.subject IS NOT NULL AND e.status IN ('running', 'waiting', 'parked')
    AND e.input ->> 'task' = $4 AND e.id <> $2
    AND (EXISTS (SELECT 1 FROM agent_locks l
                  WHERE l.workspace_id = $1 AND l.lane = e.subject AND l.token IS NOT NULL AND l.expires_at > (SELECT lk_now()))
      OR EXISTS (SELECT 1 FROM outbox k
-                 WHERE k.workspace_id = $1 AND k.key = e.subject
+                 WHERE k.workspace_id = $1 AND k.topic = $7 AND k.execution_id = e.id AND k.status IN ('ready', 'sending')
                    AND (k.status = 'ready' AND k.due_at BETWEEN lk_plus(lk_now(), $5) AND lk_plus(lk_now(), $6)
                      OR k.status = 'sending' AND k.updated_at > lk_plus(lk_now(), $5))))
    AND (e.created_at, e.id) < (coalesce((SELECT m.created_at FROM executions m WHERE m.workspace_id = $1 AND m.id = $2), lk_now()), $2);
+
+-- name: Wake
+-- The first of those that are to go on, and that nobody works on, is due now; where somebody looks at it at this moment,
+-- and may have looked too early, it is due again.
+UPDATE outbox SET due_at = CASE status WHEN 'ready' THEN lk_now() ELSE due_at END, due_again = (status = 'sending')
+ WHERE workspace_id = $1 AND topic = $6 AND status IN ('ready', 'sending') AND (status = 'sending' OR due_at > lk_now())
+   AND execution_id = (
+     SELECT e.id
+       FROM outbox k
+       JOIN executions e ON e.workspace_id = $1 AND e.id = k.execution_id
+      WHERE k.workspace_id = $1 AND k.topic = $6 AND k.status IN ('ready', 'sending')
+        AND e.surface = $2 AND e.subject IS NOT NULL AND e.status IN ('running', 'waiting', 'parked') AND e.input ->> 'task' = $3
+        AND (k.status = 'sending' AND k.updated_at > lk_plus(lk_now(), $4)
+          OR k.status = 'ready' AND k.due_at <= lk_plus(lk_now(), $5)
+             AND NOT EXISTS (SELECT 1 FROM agent_locks l
+                              WHERE l.workspace_id = $1 AND l.lane = e.subject AND l.token IS NOT NULL AND l.expires_at > (SELECT lk_now())))
+      ORDER BY e.created_at, e.id
+      LIMIT 1);

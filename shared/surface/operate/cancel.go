@@ -45,6 +45,7 @@ func (o *Operate) Cancel(ctx context.Context, ws db.Workspace, id, by string, li
 		return err
 	}
 	s := &turn{Operate: o, ws: ws, multitask: cancelled, asked: asked{By: by}}
+	defer o.ends.signal(ws)
 	return o.DB.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
 		if _, err := o.Lanes.ForceRelease(ctx, tx, e.Subject); err != nil {
 			return err
@@ -61,7 +62,11 @@ func (o *Operate) Cancel(ctx context.Context, ws db.Workspace, id, by string, li
 				return err
 			}
 		}
-		return s.cancel(ctx, tx, skills, e, was)
+		if err := s.cancel(ctx, tx, skills, e, was); err != nil {
+			return err
+		}
+		o.Runs.Wake(tx.Later(), line)
+		return nil
 	})
 }
 

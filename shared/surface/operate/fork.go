@@ -95,6 +95,9 @@ func (o *Operate) Handle(ctx context.Context, c outbox.Claimed) error {
 	if err == nil && status == run.Parked {
 		return outbox.Unfinished(fmt.Errorf("execution %s parked", e.ID))
 	}
+	if err != nil && ctx.Err() != nil { // the process ends: the next one need not wait
+		return outbox.Unfinished(err)
+	}
 	if busy, ok := errors.AsType[*lane.BusyError](err); ok { // whoever holds the lane works on it, or is dead
 		return outbox.LaterIn(max(time.Second, min(busy.Remaining, lookAgain)), err)
 	}

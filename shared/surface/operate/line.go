@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -13,11 +14,14 @@ import (
 )
 
 const (
-	firstPause   = 50 * time.Millisecond
-	longestPause = time.Second
+	firstPause = 50 * time.Millisecond
+	poll       = time.Second
 	// inLine is for how long the hold of a turn that waits in line stands at least.
 	inLine = time.Minute
 )
+
+// line is that of the turns.
+var line = run.Line{Surface: trace.Operate, Task: talking, Topic: Topic}
 
 // request asks for lane operate. The row of the lane names the execution, so that
 // others can take its place.
@@ -28,8 +32,7 @@ func (s *turn) request() lane.Request {
 // ErrLine says that as many messages wait for their turn as may.
 var ErrLine = errors.New("too many messages wait for their turn")
 
-// enter takes lane operate in the turn's way. A turn whose time ends while it waits
-// goes on later.
+// enter takes lane operate in the turn's way.
 func (s *turn) enter(ctx context.Context) (err error) {
 	if s.multitask == Interrupt || s.multitask == Rollback {
 		return s.takeOver(ctx)
@@ -41,28 +44,37 @@ func (s *turn) enter(ctx context.Context) (err error) {
 		return s.queue(ctx, ahead)
 	})
 	if busy != nil {
-		return s.park(ctx)
+		return errLater
 	}
 	return err
 }
 
-// follow takes lane operate for a turn that goes on, behind those that began before it.
-// A [lane.BusyError] says that it was not its turn for a while.
+// follow takes lane operate for a turn that goes on. A [lane.BusyError] says that others
+// which began before it come first, or that the lane was taken for a while: whoever
+// stands here has a place of the outbox's sender, which the first in line may need.
 func (s *turn) follow(ctx context.Context) error {
 	patient, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	busy, err := s.stand(patient, func(int, *lane.BusyError) error { return nil })
+	busy, err := s.stand(patient, func(ahead int, busy *lane.BusyError) error {
+		if ahead > 0 {
+			return busy
+		}
+		return nil
+	})
 	if busy != nil {
 		return busy
 	}
 	return err
 }
 
-// stand stands in line for lane operate until the turn has it. waits is told each time
-// that it does not, how many turns come before it, and may end that. busy is who has the
-// lane when the context ends.
+// stand stands in line for lane operate until the turn has it. It looks when a turn of
+// this process ends, and now and then for those of others. waits is told each time that
+// it is not its turn, how many turns come before it, and may end that. busy is who has
+// the lane when the context ends.
 func (s *turn) stand(ctx context.Context, waits func(ahead int, busy *lane.BusyError) error) (busy *lane.BusyError, err error) {
-	for wait := firstPause; ; wait = min(2*wait, longestPause) {
+	longest := cmp.Or(s.Poll, poll)
+	for wait := longest / 20; ; wait = min(2*wait, longest) {
+		ended := s.ends.next(s.ws)
 		ahead, busy, err := s.next(ctx)
 		if busy == nil {
 			return nil, err
@@ -78,7 +90,7 @@ func (s *turn) stand(ctx context.Context, waits func(ahead int, busy *lane.BusyE
 		if err := s.Lanes.Ensure(ctx, s.hold, inLine); err != nil {
 			return nil, err
 		}
-		if !pause(ctx, wait) {
+		if !await(ctx, wait, ended) {
 			return busy, nil
 		}
 	}
@@ -87,7 +99,7 @@ func (s *turn) stand(ctx context.Context, waits func(ahead int, busy *lane.BusyE
 // next takes lane operate when no turn comes before this one. busy says who has it.
 func (s *turn) next(ctx context.Context) (ahead int, busy *lane.BusyError, err error) {
 	var b db.Batch
-	before, present := s.Runs.Ahead(&b, trace.Operate, talking, s.exec.ID), s.Lanes.PeekIn(&b, lane.Operate)
+	before, present := s.Runs.Ahead(&b, line, s.exec.ID), s.Lanes.PeekIn(&b, lane.Operate)
 	if err := s.DB.Read(ctx, s.ws, &b); err != nil {
 		return 0, nil, err
 	}
@@ -105,10 +117,16 @@ func (s *turn) next(ctx context.Context) (ahead int, busy *lane.BusyError, err e
 }
 
 // pause waits for about d, and reports whether the context still lives.
-func pause(ctx context.Context, d time.Duration) bool {
+func pause(ctx context.Context, d time.Duration) bool { return await(ctx, d, nil) }
+
+// await waits until a signal comes, for about d at most, and reports whether the context
+// still lives.
+func await(ctx context.Context, d time.Duration, signal <-chan struct{}) bool {
 	timer := time.NewTimer(d/2 + rand.N(d/2+1)) //nolint:gosec // spreads retries, keeps no secret
 	defer timer.Stop()
 	select {
+	case <-signal:
+		return true
 	case <-timer.C:
 		return true
 	case <-ctx.Done():
@@ -116,22 +134,26 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// park leaves a turn that did not get its turn in time to its kick.
-func (s *turn) park(ctx context.Context) error {
+// park leaves a turn whose time has ended to its kick: it goes on at once, where somebody
+// has time for it.
+func (s *turn) park(ctx context.Context, why error) error {
+	if !s.started || s.hold.Ended() {
+		return nil
+	}
+	reason := "its time was up"
+	if errors.Is(why, errLater) {
+		reason = "it waits for the turns before it"
+	}
 	last, cancel := lastly(ctx)
 	defer cancel()
-	err := s.Lanes.InHold(last, s.hold, func(_ context.Context, tx lane.Tx) error {
-		if err := s.Runs.Leave(tx, s.exec, run.Parked, encode(map[string]string{"reason": "it waits for the turns before it"}), ""); err != nil {
+	return s.Lanes.InHold(last, s.hold, func(_ context.Context, tx lane.Tx) error {
+		if err := s.Runs.Leave(tx, s.exec, run.Parked, encode(map[string]string{"reason": reason}), ""); err != nil {
 			return err
 		}
 		s.Outbox.DueNow(tx.Later(), kickOf(s.exec.ID))
 		tx.Release(s.Lanes, s.hold)
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	return errLater
 }
 
 // Effect is a call that was made in a turn that was ended.

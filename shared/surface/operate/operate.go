@@ -25,7 +25,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
-// Operate serves an admin. It keeps nothing between requests.
+// Operate serves an admin. Between requests it keeps nothing but who waits for another's
+// end; it must not be copied.
 type Operate struct {
 	DB         *db.DB
 	Lanes      *lane.Store
@@ -43,6 +44,11 @@ type Operate struct {
 	Slog     *slog.Logger
 	Instance string // names this process in holders
 	Window   int    // of the model, in tokens
+	// Poll is how often a turn that stands in line looks whether it comes next, should the
+	// one before it work in another process; 0: each second.
+	Poll time.Duration
+
+	ends ends
 }
 
 // Used is what came of a skill that was run by hand.
@@ -126,8 +132,9 @@ func requiresApproval(skills *skill.Set, k *skill.Skill, input json.RawMessage, 
 	return k != nil && (k.RequiresApproval || outside && k.WritesOutside() && k.Scope != skill.External)
 }
 
-// under runs fn while it holds the lane of an execution.
+// under runs fn while it holds the lane of an execution, and signals its end.
 func (o *Operate) under(ctx context.Context, ws db.Workspace, e run.Execution, fn func(context.Context, *lane.Hold) error) error {
+	defer o.ends.signal(ws)
 	request := lane.Request{Workspace: ws, Lane: e.Subject, Holder: lane.NewHolder("operate", o.Instance, e.Trace)}
 	return o.Lanes.Do(ctx, request, lane.Wait{}, fn)
 }

@@ -118,7 +118,11 @@ func (o *Operate) Talk(ctx context.Context, ws db.Workspace, t Turn) (Reply, err
 	err := o.under(ctx, ws, s.exec, func(ctx context.Context, hold *lane.Hold) error {
 		s.hold = hold
 		defer s.leave(ctx)
-		return s.run(ctx)
+		err := s.run(ctx)
+		if err != nil && ctx.Err() != nil {
+			err = errors.Join(err, s.park(ctx, err))
+		}
+		return err
 	})
 	s.tell.restart() // what is not recorded by now is no answer
 	return s.reply(ctx, err)

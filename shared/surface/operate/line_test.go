@@ -1,0 +1,213 @@
+package operate_test
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
+)
+
+// until answers when the context of whoever asks has ended.
+func until(asked chan struct{}) step {
+	return func(ctx context.Context, _ llm.Request, _ func(string)) (llm.Response, error) {
+		close(asked)
+		<-ctx.Done()
+		return llm.Response{}, llm.Interrupted(ctx, "script")
+	}
+}
+
+// sayingIn is a turn under a context, and whether it stands in line by now.
+func (w *world) sayingIn(ctx context.Context, turn operate.Turn) *saying {
+	s := &saying{begun: make(chan string, 1), ended: make(chan struct{})}
+	turn.By, turn.Begun = "user:ada", func(execution, _ string) { s.begun <- execution }
+	go func() {
+		defer close(s.ended)
+		s.reply, s.err = w.Talk(ctx, w.Workspace, turn)
+	}()
+	return s
+}
+
+// TestParkedTurnsGoOnInOrder has a process stop in which one turn works and five wait:
+// the one that works parks last, and so is due last. One look after what is due has all
+// go on, as they began.
+func TestParkedTurnsGoOnInOrder(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		const turns = 6
+		asked := make(chan struct{})
+		steps := []step{says("Zero."), until(asked)}
+		want := []string{"user: 0", "assistant: Zero."}
+		for i := range turns {
+			n := strconv.Itoa(i + 1)
+			steps = append(steps, says("Answer "+n+"."))
+			want = append(want, "user: "+n, "assistant: Answer "+n+".")
+		}
+		w.think(script(t, steps...))
+		th := w.said(t, operate.Turn{Message: "0"}).Thread
+		var all []*saying
+		var stops []context.CancelFunc
+		for i := range turns {
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			stops = append(stops, stop)
+			all = append(all, w.sayingIn(ctx, operate.Turn{Message: strconv.Itoa(i + 1), Thread: th}))
+			if <-all[i].begun; i == 0 {
+				<-asked
+			}
+		}
+		for i, stop := range slices.Backward(stops) {
+			stop()
+			if r := all[i].end(t); r.Status != run.Parked {
+				t.Fatalf("turn %d is %+v", i+1, r)
+			}
+		}
+		begun := time.Now()
+		if got := must(w.sender.Drain(t.Context(), w.Workspace, 1000))(t); got.Sent != turns || got.Failed > 0 {
+			t.Errorf("sent %+v", got)
+		}
+		t.Logf("%d turns in %s", turns, time.Since(begun).Round(time.Millisecond))
+		if got := w.spoken(t, th); !slices.Equal(got, want) {
+			t.Errorf("the thread is %q", got)
+		}
+		w.mustBeFree(t)
+	})
+}
+
+// TestTheEndOfATurnWakesTheNext that stands in line in the same process, and would not
+// look for itself for hours.
+func TestTheEndOfATurnWakesTheNext(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.Poll = 100 * time.Hour
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // they would park
+		defer cancel()
+		h := newThinking()
+		var begins time.Time
+		second := func(context.Context, llm.Request, func(string)) (llm.Response, error) {
+			begins = time.Now()
+			return text("Two."), nil
+		}
+		w.think(script(t, h.then("One."), second, says("Three.")))
+		first := w.saying(operate.Turn{Message: "1"})
+		<-h.asked
+		var line [2]*saying
+		for i, m := range []string{"2", "3"} {
+			line[i] = w.sayingIn(ctx, operate.Turn{Message: m})
+			<-line[i].begun
+		}
+		answers := time.Now()
+		close(h.answer)
+		first.end(t)
+		if line[0].end(t).Answer != "Two." || line[1].end(t).Answer != "Three." {
+			t.Errorf("got %+v and %+v", line[0].reply, line[1].reply)
+		}
+		t.Logf("%s from one turn's answer to the next turn's question", begins.Sub(answers).Round(time.Millisecond))
+		w.mustBeFree(t)
+	})
+}
+
+// TestTheEndOfATurnWakesTheNextOneThatIsParked: its row, which was looked at too early and
+// put off, is due at once.
+func TestTheEndOfATurnWakesTheNextOneThatIsParked(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		h := newThinking()
+		w.think(script(t, h.then("One."), says("Two."), says("Three.")))
+		first := w.saying(operate.Turn{Message: "1"})
+		<-h.asked
+		var parked [2]*saying
+		for i, m := range []string{"2", "3"} {
+			ctx, stop := context.WithCancel(t.Context())
+			parked[i] = w.sayingIn(ctx, operate.Turn{Message: m})
+			<-parked[i].begun
+			stop()
+			parked[i].end(t)
+		}
+		if got := w.drain(t); got.Retried < 2 || got.Retried != got.Claimed {
+			t.Errorf("while another works: %+v", got)
+		}
+		close(h.answer)
+		first.end(t)
+		if got := w.drain(t); got.Sent != 2 {
+			t.Errorf("then %+v", got)
+		}
+		for i, s := range []string{"assistant: Two.", "assistant: Three."} {
+			if got := w.spoken(t, parked[i].reply.Thread); len(got) != 2 || got[1] != s {
+				t.Errorf("thread %d is %q", i, got)
+			}
+		}
+		w.mustBeFree(t)
+	})
+}
+
+// TestATurnThatAPersonHadGoOnKeepsItsPlace: it was cut off again, and a later message
+// comes before anybody goes on with it.
+func TestATurnThatAPersonHadGoOnKeepsItsPlace(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		asked := make(chan struct{})
+		w.think(script(t, calls("", "pay", `{}`), says("It waits."), until(asked), says("Paid."), says("Two.")))
+		first := w.said(t, operate.Turn{Message: "Pay."})
+		must(w.Approvals.Approve(t.Context(), w.Workspace, first.Approvals[0], "user:ada", nil))(t)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() {
+			_, err := w.sender.Drain(ctx, w.Workspace, 20)
+			ended <- err
+		}()
+		<-asked
+		stop()
+		if err := <-ended; err == nil {
+			t.Error("the drain was not cut off")
+		}
+		if e := w.execution(t, first.Execution); e.Status != run.Parked || w.paid != 1 {
+			t.Fatalf("it is %s, paid %d times", e.Status, w.paid)
+		}
+		second := w.saying(operate.Turn{Message: "2", Thread: first.Thread})
+		<-second.begun
+		if got := w.drain(t); got.Sent != 1 {
+			t.Errorf("sent %+v", got)
+		}
+		second.end(t)
+		want := []string{"user: Pay.", "assistant: It waits.", "assistant: Paid.", "user: 2", "assistant: Two."}
+		if got := w.spoken(t, first.Thread); !slices.Equal(got, want) {
+			t.Errorf("the thread is %q", got)
+		}
+		w.mustBeFree(t)
+	})
+}
+
+// TestATurnThatIsStoppedInLineIsDueAtOnce for the next process, also where it was to go on
+// and somebody else has the lane.
+func TestATurnThatIsStoppedInLineIsDueAtOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		asked := make(chan struct{})
+		w.think(script(t, until(asked), says("One.")))
+		turn, stopTurn := context.WithCancel(t.Context())
+		s := w.sayingIn(turn, operate.Turn{Message: "1"})
+		<-asked
+		stopTurn()
+		s.end(t)
+		h := must(w.Lanes.Acquire(t.Context(), lane.Request{Workspace: w.Workspace, Lane: lane.Operate, Holder: "ada at her console"}))(t)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() {
+			_, err := w.sender.Drain(ctx, w.Workspace, 20)
+			ended <- err
+		}()
+		for must(w.Lanes.Peek(t.Context(), w.Workspace, lane.Operate))(t).WantedAt == nil { // it stands in line
+			time.Sleep(time.Millisecond)
+		}
+		stop()
+		<-ended
+		if err := w.Lanes.Release(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.drain(t); got.Sent != 1 || w.execution(t, s.reply.Execution).Status != run.Completed {
+			t.Errorf("sent %+v", got)
+		}
+		w.mustBeFree(t)
+	})
+}
