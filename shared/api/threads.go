@@ -142,6 +142,15 @@ type threadExplanation struct {
 	FreesAt  *time.Time     `json:"freesAt,omitempty" doc:"When the lock ends by itself, should nobody refresh it: it was idle for too long, or parked"`
 	Queued   int            `json:"queued"`
 	Waiting  []threadWaiter `json:"waiting" nullable:"false" doc:"The messages that wait, the first to go first, 50 at most"`
+	Blocking []threadBlock  `json:"blocking" nullable:"false" doc:"For whom the holder waits, for whom that one waits, and so on, 50 at most"`
+	Circle   []string       `json:"circle,omitempty" doc:"Executions each of which waits for the next, and the last for the first"`
+}
+
+// threadBlock is an execution that waits for another.
+type threadBlock struct {
+	ExecutionID string `json:"executionId" format:"uuid"`
+	ThreadID    string `json:"threadId,omitempty" doc:"It has a message queued in this thread; left out: it waits for the end of an execution that it has begun"`
+	Holder      string `json:"holder" format:"uuid" doc:"The execution that it waits for"`
 }
 
 // explainThread says why a thread is free or not, and who waits for it. It is called
@@ -158,6 +167,10 @@ func (s *server) explainThread(ctx context.Context, in *IDPath) (*answer[threadE
 	e := threadExplanation{
 		ThreadID: told.ID, Held: told.Lock.State == thread.Active, Summary: told.Summary, Lock: threadOf(told.Thread).Lock, Doing: doing,
 		FreesAt: utc(told.Frees), Queued: told.Queued, Waiting: make([]threadWaiter, len(told.Waiting)),
+		Blocking: make([]threadBlock, len(told.Blocking)), Circle: told.Circle,
+	}
+	for i, b := range told.Blocking {
+		e.Blocking[i] = threadBlock{b.Execution, b.Thread, b.Holder}
 	}
 	for i, w := range told.Waiting {
 		e.Waiting[i] = threadWaiter{w.Message, w.Execution, w.Since.UTC(), w.Age.Milliseconds(), utc(w.Expires)}

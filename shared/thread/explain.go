@@ -17,6 +17,11 @@ type Explanation struct {
 	// nil: it is free or stale, so that the next to ask has the thread.
 	Frees   *time.Time
 	Waiting []Waiter // the first to go first, [maxWaiters] at most
+	// Blocking is what the holder itself waits for, what that waits for, and so on,
+	// [maxBlocking] at most. Circle are executions of it each of which waits for the next,
+	// and the last for the first; empty: there are none.
+	Blocking []Blocked
+	Circle   []string
 }
 
 // A Waiter is a message that waits for the lock.
@@ -30,8 +35,9 @@ type Waiter struct {
 
 const maxWaiters = 50
 
-// Explain tells who has a thread, since when, what would free it and when, and who
-// waits; [db.ErrNoRows] when there is none. doing adds what the holder is at.
+// Explain tells who has a thread, since when, what would free it and when, who waits, and
+// for whom the holder waits; [db.ErrNoRows] when there is none. doing adds what the holder
+// is at.
 func (s *Store) Explain(ctx context.Context, ws db.Workspace, id string, doing func(execution string) string) (Explanation, error) {
 	var found []Thread
 	var e Explanation
@@ -46,6 +52,8 @@ func (s *Store) Explain(ctx context.Context, ws db.Workspace, id string, doing f
 		e.Waiting = append(e.Waiting, w)
 		return err
 	}, s.q.Waiting, orderKey(id), maxWaiters)
+	var links []Blocked
+	b.Each(collectBlocked(&links), s.q.Blocking, id, maxBlocking)
 	if err := s.db.Read(ctx, ws, &b); err != nil {
 		return e, fmt.Errorf("explain thread: %w", err)
 	}
@@ -53,6 +61,9 @@ func (s *Store) Explain(ctx context.Context, ws db.Workspace, id string, doing f
 		return e, fmt.Errorf("explain thread %s: %w", id, db.ErrNoRows)
 	}
 	e.Thread = found[0]
+	if e.Lock.State == Active {
+		e.Blocking, e.Circle = chainFrom(e.Lock.Execution(), links)
+	}
 	e.Summary = e.summary(doing)
 	return e, nil
 }
@@ -96,5 +107,6 @@ func (e *Explanation) summary(doing func(string) string) string {
 		first := e.Waiting[0]
 		fmt.Fprintf(&out, "; %d queued behind it, the first of execution %s since %s", e.Queued, first.Execution, first.Age.Round(time.Second))
 	}
+	e.tellBlocking(&out)
 	return out.String()
 }

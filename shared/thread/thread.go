@@ -89,7 +89,7 @@ type queries struct {
 	Bump, Keyed, Say, Unsend     db.Query
 	Known, Numbers, Place        db.Query
 	Lately, Forget, Due          db.Query
-	Waiting                      db.Query
+	Waiting, Blocking            db.Query
 }
 
 // Store keeps the threads of all workspaces. Safe for concurrent use.

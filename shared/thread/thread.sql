@@ -99,6 +99,33 @@ SELECT id, execution_id, created_at, expires_at, lk_now()
  ORDER BY seq
  LIMIT $3;
 
+-- name: Blocking
+-- For whom the holder of a thread waits, for whom that one does, and so on: who has a thread in which it has something
+-- queued, or an execution that it has begun and awaits.
+WITH RECURSIVE blocked (execution, thread, holder) AS (
+  SELECT DISTINCT q.execution_id, t.id, coalesce(o.execution_id, t.active_execution_id)
+    FROM outbox q
+    JOIN threads t ON t.workspace_id = $1 AND q.order_key = 'thread:' || t.id AND t.active_execution_id IS NOT NULL
+    LEFT JOIN outbox o ON o.workspace_id = $1 AND o.id = t.active_execution_id
+   WHERE q.workspace_id = $1 AND q.status = 'queued' AND q.execution_id <> coalesce(o.execution_id, t.active_execution_id)
+  UNION ALL
+  SELECT p.id, NULL, c.id
+    FROM executions p
+    JOIN executions c ON c.workspace_id = $1 AND c.parent_id = p.id AND c.can_inherit_lock AND c.status IN ('running', 'waiting', 'parked')
+   WHERE p.workspace_id = $1 AND p.status = 'waiting'
+), chain (execution, thread, holder) AS (
+  SELECT b.execution, b.thread, b.holder
+    FROM threads t
+    LEFT JOIN outbox o ON o.workspace_id = $1 AND o.id = t.active_execution_id
+    JOIN blocked b ON b.execution = coalesce(o.execution_id, t.active_execution_id)
+   WHERE t.workspace_id = $1 AND t.id = $2
+  UNION
+  SELECT b.execution, b.thread, b.holder
+    FROM chain c
+    JOIN blocked b ON b.execution = c.holder
+)
+SELECT execution, thread, holder FROM chain LIMIT $3;
+
 -- name: Refresh
 UPDATE threads SET execution_locked_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND active_execution_id = $3;
