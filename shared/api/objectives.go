@@ -264,9 +264,13 @@ func (s *server) become(ctx context.Context, what, id, why string, change func(c
 		return nil, err
 	}
 	if by, _ := auth.From(ctx); o.Status != objective.Active {
-		if err := s.objectives().Interrupt(ctx, by.Workspace, id, principal(by)); err != nil {
-			s.Slog.WarnContext(ctx, "who works on an objective was not asked to stop", "error", err)
-		}
+		s.Background(func(ctx context.Context) { // it may have to wait for a transaction of theirs
+			ctx, cancel := context.WithTimeout(ctx, longestTurn)
+			defer cancel()
+			if err := s.objectives().Interrupt(ctx, by.Workspace, id, principal(by)); err != nil {
+				s.Slog.WarnContext(ctx, "who works on an objective was not asked to stop", "objective", id, "error", err)
+			}
+		})
 	}
 	return objectiveOutput(o), nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
@@ -175,18 +176,36 @@ func (a *Admin) become(ctx context.Context, tx *db.Tx, want Status, id string, q
 	return o, n > 0, err
 }
 
-// Interrupt asks whoever works on an objective to stop at its next step. It is a wish
-// that nothing depends on, for after the transaction that pauses or completes it.
+const (
+	firstLook   = 20 * time.Millisecond
+	longestLook = time.Second
+)
+
+// Interrupt asks whoever works on an objective to stop at its next step, and returns when
+// the hold is marked, or over. A hold under which a transaction works can't be marked
+// meanwhile: that is tried until the context ends. It is for after the transaction that
+// pauses or completes the objective.
 func (a *Admin) Interrupt(ctx context.Context, ws db.Workspace, id, by string) error {
-	var b db.Batch
-	info := a.lanes.PeekIn(&b, lane.Objective(id))
-	if err := a.db.Read(ctx, ws, &b); err != nil {
-		return fmt.Errorf("look who works on objective %s: %w", id, err)
+	for pause := firstLook; ; pause = min(2*pause, longestLook) {
+		var b db.Batch
+		info := a.lanes.PeekIn(&b, lane.Objective(id))
+		if err := a.db.Read(ctx, ws, &b); err != nil {
+			return fmt.Errorf("look who works on objective %s: %w", id, err)
+		}
+		if !info.Held() || info.WantedAt != nil {
+			return nil
+		}
+		if err := a.lanes.Want(ctx, ws, *info, by); err != nil && !errors.Is(err, db.ErrUnavailable) {
+			return err
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("ask whoever works on objective %s to stop: %w", id, ctx.Err())
+		}
 	}
-	if !info.Held() {
-		return nil
-	}
-	return a.lanes.Want(ctx, ws, *info, by)
 }
 
 // read is an objective as the transaction has made it.

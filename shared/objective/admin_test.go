@@ -290,6 +290,34 @@ func TestABeatAtWorkOnAPausedObjective(t *testing.T) {
 	})
 }
 
+// An interrupt that comes while the beat writes, and so has its lane locked, arrives when
+// it has written.
+func TestAnInterruptArrivesBehindATransaction(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		id := w.create(t, "x", 5)
+		w.plan(t, id, "one")
+		h, _ := w.beat(t, id)
+		ended := make(chan error, 1)
+		err := w.lanes.InHold(t.Context(), h, func(ctx context.Context, tx lane.Tx) error {
+			if err := w.s.EndStep(ctx, tx, id, 1, objective.Done, "done"); err != nil {
+				return err
+			}
+			before := w.DB.Stats().Statements
+			go func() { ended <- w.admin.Interrupt(t.Context(), w.Workspace, id, "ada") }()
+			for w.Engine != dbtest.OnSQLite && len(ended) == 0 && w.DB.Stats().Statements < before+4 { // it has tried and looks again
+				time.Sleep(time.Millisecond)
+			}
+			return ctx.Err()
+		})
+		if err := errors.Join(err, <-ended); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.lanes.Renew(t.Context(), h, time.Minute); err != nil || h.WantedBy() != "ada" {
+			t.Errorf("the hold: %v, wanted by %q", err, h.WantedBy())
+		}
+	})
+}
+
 // A beat at work on what is planned anew writes nothing more: its step would be
 // another's.
 func TestABeatAtWorkOnAReplacedPlan(t *testing.T) {
