@@ -179,12 +179,27 @@ func (m *model) become(stack []held, refreshed bool) {
 		m.parkedBy = ""
 	}
 	m.queue = slices.DeleteFunc(m.queue, func(s *said) bool {
-		goes := s.id == m.top() || s.author == m.top()
+		goes := s.id == m.top() || s.author == m.top() || m.left(s)
 		if goes {
 			m.goes(s)
 		}
 		return goes
 	})
+}
+
+// left reports whether a message is of one that has ended and was begun, by who has the
+// thread or under it, to be waited for.
+func (m *model) left(s *said) bool {
+	e := m.find(s.author)
+	if e.lives() {
+		return false
+	}
+	for ; e.inherits; e = e.parent {
+		if e.parent.id == m.top() {
+			return true
+		}
+	}
+	return false
 }
 
 func (m *model) goes(s *said) {
@@ -231,16 +246,21 @@ func (m *model) take(e *execution) bool {
 func (m *model) settle(letGo string, idle bool) {
 	spoken := m.find(letGo) == nil // a message
 	if letGo != "" && m.top() != letGo && !(spoken && m.waits(m.top())) {
+		if spoken {
+			m.become(m.stack, false)
+		}
 		return
 	}
 	stack := slices.DeleteFunc(m.living(idle, nil), func(h held) bool { return h.id == letGo })
 	if len(stack) == 0 && len(m.queue) > 0 {
 		stack = m.push(nil, m.queue[0].id)
-	} else if len(stack) > 0 {
-		if heir := m.heir(stack[len(stack)-1].id); heir != nil && heir.id != stack[len(stack)-1].id {
-			stack = m.push(stack, heir.id)
-		}
 	}
+	before := m.stack
+	m.stack = stack
+	if heir := m.heir(); heir != nil && heir.id != m.top() {
+		stack = m.push(stack, heir.id)
+	}
+	m.stack = before
 	m.become(stack, false)
 }
 
@@ -249,14 +269,17 @@ func (m *model) waits(id string) bool {
 	return e != nil && e.status == run.Waiting
 }
 
-// heir is the first who has something queued and may speak under one that waits, or that
-// one itself.
-func (m *model) heir(top string) *execution {
-	if !m.waits(top) {
+// heir is the first who has something queued and may speak under the top, which waits; or
+// the top itself, where that has, or one that has ended and might have spoken under it.
+func (m *model) heir() *execution {
+	if !m.waits(m.top()) {
 		return nil
 	}
 	for _, s := range m.queue {
-		if e := m.find(s.author); e.id == top || e.lives() && slices.Contains(e.above(), top) {
+		switch e := m.find(s.author); {
+		case e.id == m.top() || m.left(s):
+			return m.find(m.top())
+		case e.lives() && slices.Contains(e.above(), m.top()):
 			return e
 		}
 	}
@@ -264,13 +287,16 @@ func (m *model) heir(top string) *execution {
 }
 
 // mustMove is the oracle of the queue: where all that went has been spoken, a sweep leaves
-// nothing queued by one who may speak under a top that waits.
+// nothing queued by one who may speak under a top that waits, or might have until it ended.
 func (m *model) mustMove() {
 	if m.delivered < len(m.out) {
 		return
 	}
-	if e := m.heir(m.top()); e != nil {
+	if e := m.heir(); e != nil {
 		m.t.Errorf("a message of %s is queued, though %s waits for it; %q", e.id, m.top(), m.story)
+	}
+	if slices.ContainsFunc(m.queue, m.left) {
+		m.t.Errorf("a message of one that has ended is queued under %s; %q", m.top(), m.story)
 	}
 }
 
@@ -461,7 +487,7 @@ func (m *model) drain() {
 func (m *model) sweep() {
 	m.tell("sweep")
 	idle := m.idle() && !(m.parked() && m.parkedBy == m.top())
-	heir := m.delivered == len(m.out) && m.heir(m.top()) != nil
+	heir := m.delivered == len(m.out) && (m.heir() != nil || slices.ContainsFunc(m.queue, m.left))
 	if idle || len(m.stack) > 0 && !m.lives(m.top()) || len(m.stack) == 0 && len(m.queue) > 0 || heir {
 		m.settle("", m.idle())
 	}

@@ -416,3 +416,36 @@ type sends func(context.Context, thread.Message) error
 
 func (sends) Name() string                                       { return "ledger" }
 func (s sends) Send(ctx context.Context, m thread.Message) error { return s(ctx, m) }
+
+// TestAnEndedSiblingIsNotOvertaken: what it has queued goes once its parent, or a sister,
+// has the thread again, before these speak.
+func TestAnEndedSiblingIsNotOvertaken(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		for name, letGo := range map[string]func(th, first string){
+			"the first ends": func(_, first string) { w.complete(t, first) },
+			"the first lets go": func(th, first string) {
+				w.must(t, func(ctx context.Context, tx *db.Tx) error { return w.threads.Unlock(ctx, tx, th, first) })
+				w.complete(t, first)
+			},
+		} {
+			w.channel.said = nil
+			parent := w.begin(t, "", false)
+			th := w.open(t, name)
+			w.mustLock(t, th, parent, thread.Acquired)
+			first, second := w.begin(t, parent, true), w.begin(t, parent, true)
+			grandchild := w.begin(t, second, true)
+			w.say(t, th, first, "first")
+			w.queue(t, th, grandchild, "grandchild", 1)
+			w.complete(t, grandchild)
+			w.queue(t, th, second, "second", 2)
+			w.complete(t, second)
+			letGo(th, first)
+			w.mustHold(t, th, parent)
+			w.say(t, th, parent, "parent")
+			w.drain(t)
+			w.mustHaveSaid(t, "first", "grandchild", "second", "parent")
+			w.complete(t, parent)
+			w.mustHold(t, th)
+		}
+	})
+}

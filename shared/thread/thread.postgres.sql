@@ -32,8 +32,9 @@ SELECT t.id, t.active_execution_id FROM threads t
    FOR UPDATE SKIP LOCKED;
 
 -- name: Forgotten
--- Threads, locked, for which something is queued and that are free, or whose holder waits
--- and has nothing on its way, while one who may speak under it has.
+-- Threads, locked, for which something is queued and that are free, or that have nothing on
+-- its way, while one who may speak under their holder, which waits, has, or might have
+-- until it ended.
 WITH RECURSIVE queued AS (
   SELECT DISTINCT CAST(substr(q.order_key, 8) AS uuid) AS thread, q.execution_id AS asker
     FROM outbox q
@@ -48,11 +49,20 @@ WITH RECURSIVE queued AS (
     FROM above a
     JOIN executions p ON p.workspace_id = $1 AND p.id = a.parent_id AND p.status = 'waiting'
    WHERE a.inherits
+), gone (asker, id) AS (
+  SELECT e.id, e.parent_id
+    FROM (SELECT DISTINCT asker FROM queued) a
+    JOIN executions e ON e.workspace_id = $1 AND e.id = a.asker AND e.can_inherit_lock AND e.status NOT IN ('running', 'waiting', 'parked')
+  UNION ALL
+  SELECT g.asker, p.parent_id
+    FROM gone g
+    JOIN executions p ON p.workspace_id = $1 AND p.id = g.id AND p.can_inherit_lock
 )
 SELECT t.id FROM threads t
  WHERE t.workspace_id = $1
    AND (t.active_execution_id IS NULL AND t.id IN (SELECT q.thread FROM queued q)
-     OR t.id IN (SELECT q.thread FROM queued q JOIN above a ON a.asker = q.asker AND a.id = t.active_execution_id)
+     OR (t.id IN (SELECT q.thread FROM queued q JOIN above a ON a.asker = q.asker AND a.id = t.active_execution_id)
+       OR t.id IN (SELECT q.thread FROM queued q JOIN gone g ON g.asker = q.asker AND g.id = t.active_execution_id))
         AND NOT EXISTS (SELECT FROM outbox o WHERE o.workspace_id = $1 AND o.order_key = 'thread:' || t.id AND o.status IN ('ready', 'sending')))
  ORDER BY t.id
  LIMIT $2
@@ -121,7 +131,8 @@ UPDATE threads t SET
 -- Who has threads when $3 has let go and the dead and the idle are gone: the next of the
 -- stack, else the head of the queue, for its own send, else nobody. Where the next of the
 -- stack waits, the first who may speak under it (the rule of Take) and has something
--- queued has the thread, unless what that one has queued itself comes before.
+-- queued has the thread, unless what that one has queued itself comes before, or what
+-- one that has ended has queued who might have spoken under it.
 WITH RECURSIVE head AS (
   SELECT t.*, coalesce(t.execution_locked_at <= lk_plus(lk_now(), $4), false) AS idle, t.parked_until > lk_now() AS parked
     FROM threads t
@@ -161,10 +172,20 @@ WITH RECURSIVE head AS (
     FROM above a
     JOIN executions p ON p.workspace_id = $1 AND p.id = a.parent_id AND p.status = 'waiting'
    WHERE a.inherits
+), gone (asker, id) AS (
+  SELECT e.id, e.parent_id
+    FROM (SELECT DISTINCT asker FROM asks) a
+    JOIN executions e ON e.workspace_id = $1 AND e.id = a.asker AND e.can_inherit_lock AND e.status NOT IN ('running', 'waiting', 'parked')
+  UNION ALL
+  SELECT g.asker, p.parent_id
+    FROM gone g
+    JOIN executions p ON p.workspace_id = $1 AND p.id = g.id AND p.can_inherit_lock
 ), heirs AS (
-  SELECT DISTINCT ON (a.thread) a.thread, nullif(a.asker, a.top) AS id
+  SELECT DISTINCT ON (a.thread) a.thread, CASE WHEN EXISTS (SELECT FROM above b WHERE b.asker = a.asker AND b.id = a.top) THEN a.asker END AS id
     FROM asks a
-   WHERE a.asker = a.top OR EXISTS (SELECT FROM above b WHERE b.asker = a.asker AND b.id = a.top)
+   WHERE a.asker = a.top
+      OR EXISTS (SELECT FROM above b WHERE b.asker = a.asker AND b.id = a.top)
+      OR EXISTS (SELECT FROM gone g WHERE g.asker = a.asker AND g.id = a.top)
    ORDER BY a.thread, a.seq
 ), verdict AS (
   SELECT d.thread, CASE WHEN l.stack IS NULL AND d.id IS NULL THEN '[]'
@@ -185,12 +206,28 @@ UPDATE threads t SET
  WHERE t.workspace_id = $1 AND t.id = v.thread;
 
 -- name: Wake
--- What is queued by who has the thread now, or has it itself, goes, behind all that went.
+-- What is queued by who has the thread now, or has it itself, goes, behind all that went; so
+-- does what is left of those who have ended and were begun, by it or under it, to be waited for.
+WITH RECURSIVE queued AS (
+  SELECT q.execution_id AS asker
+    FROM threads t
+    JOIN outbox q ON q.workspace_id = $1 AND q.order_key = 'thread:' || t.id AND q.status = 'queued'
+   WHERE t.workspace_id = $1 AND t.id IN (SELECT CAST(i.id AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i (id))
+), gone (asker, id) AS (
+  SELECT e.id, e.parent_id
+    FROM (SELECT DISTINCT asker FROM queued) a
+    JOIN executions e ON e.workspace_id = $1 AND e.id = a.asker AND e.can_inherit_lock AND e.status NOT IN ('running', 'waiting', 'parked')
+  UNION ALL
+  SELECT g.asker, p.parent_id
+    FROM gone g
+    JOIN executions p ON p.workspace_id = $1 AND p.id = g.id AND p.can_inherit_lock
+)
 UPDATE outbox o SET status = 'ready', seq = n.seq, due_at = greatest(o.due_at, lk_now()), updated_at = lk_now()
   FROM (SELECT q.id, row_number() OVER (PARTITION BY t.id ORDER BY q.seq)
                + coalesce((SELECT max(g.seq) FROM outbox g WHERE g.workspace_id = $1 AND g.order_key = 'thread:' || t.id AND g.seq < $3), 0) AS seq
           FROM threads t
           JOIN outbox q ON q.workspace_id = $1 AND q.order_key = 'thread:' || t.id AND q.status = 'queued'
-                       AND (q.id = t.active_execution_id OR q.execution_id = t.active_execution_id)
+                       AND (q.id = t.active_execution_id OR q.execution_id = t.active_execution_id
+                         OR EXISTS (SELECT FROM gone g WHERE g.asker = q.execution_id AND g.id = t.active_execution_id))
          WHERE t.workspace_id = $1 AND t.id IN (SELECT CAST(i.id AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i (id))) n
  WHERE o.workspace_id = $1 AND o.id = n.id;

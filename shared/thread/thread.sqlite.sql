@@ -38,11 +38,20 @@ WITH RECURSIVE queued AS MATERIALIZED (
     FROM above a
     JOIN executions p ON p.workspace_id = $1 AND p.id = a.parent_id AND p.status = 'waiting'
    WHERE a.inherits
+), gone (asker, id) AS (
+  SELECT e.id, e.parent_id
+    FROM (SELECT DISTINCT asker FROM queued) a
+    JOIN executions e ON e.workspace_id = $1 AND e.id = a.asker AND e.can_inherit_lock AND e.status NOT IN ('running', 'waiting', 'parked')
+  UNION ALL
+  SELECT g.asker, p.parent_id
+    FROM gone g
+    JOIN executions p ON p.workspace_id = $1 AND p.id = g.id AND p.can_inherit_lock
 )
 SELECT t.id FROM threads t
  WHERE t.workspace_id = $1
    AND (t.active_execution_id IS NULL AND t.id IN (SELECT q.thread FROM queued q)
-     OR t.id IN (SELECT q.thread FROM queued q JOIN above a ON a.asker = q.asker AND a.id = t.active_execution_id)
+     OR (t.id IN (SELECT q.thread FROM queued q JOIN above a ON a.asker = q.asker AND a.id = t.active_execution_id)
+       OR t.id IN (SELECT q.thread FROM queued q JOIN gone g ON g.asker = q.asker AND g.id = t.active_execution_id))
         AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.workspace_id = $1 AND o.order_key = 'thread:' || t.id AND o.status IN ('ready', 'sending')))
  ORDER BY t.id
  LIMIT $2;
@@ -137,11 +146,24 @@ WITH RECURSIVE head AS (
     FROM above a
     JOIN executions p ON p.workspace_id = $1 AND p.id = a.parent_id AND p.status = 'waiting'
    WHERE a.inherits
-), heirs AS MATERIALIZED (
-  SELECT a.thread, nullif(a.asker, a.top) AS id, min(a.seq)
+), gone (asker, id) AS (
+  SELECT e.id, e.parent_id
+    FROM (SELECT DISTINCT asker FROM asks) a
+    JOIN executions e ON e.workspace_id = $1 AND e.id = a.asker AND e.can_inherit_lock AND e.status NOT IN ('running', 'waiting', 'parked')
+  UNION ALL
+  SELECT g.asker, p.parent_id
+    FROM gone g
+    JOIN executions p ON p.workspace_id = $1 AND p.id = g.id AND p.can_inherit_lock
+), goes AS MATERIALIZED (
+  SELECT a.thread, a.seq, CASE WHEN EXISTS (SELECT 1 FROM above b WHERE b.asker = a.asker AND b.id = a.top) THEN a.asker END AS heir
     FROM asks a
-   WHERE a.asker = a.top OR EXISTS (SELECT 1 FROM above b WHERE b.asker = a.asker AND b.id = a.top)
-   GROUP BY a.thread
+   WHERE a.asker = a.top
+      OR EXISTS (SELECT 1 FROM above b WHERE b.asker = a.asker AND b.id = a.top)
+      OR EXISTS (SELECT 1 FROM gone g WHERE g.asker = a.asker AND g.id = a.top)
+), heirs AS MATERIALIZED (
+  SELECT g.thread, g.heir AS id, min(g.seq)
+    FROM goes g
+   GROUP BY g.thread
 ), verdict AS MATERIALIZED (
   SELECT d.thread, CASE WHEN l.stack IS NULL AND d.id IS NULL THEN json_array()
                         WHEN l.stack IS NULL THEN json_array(d.id)
@@ -162,12 +184,26 @@ UPDATE threads SET
  WHERE workspace_id = $1 AND id = v.thread;
 
 -- name: Wake
+WITH RECURSIVE queued AS MATERIALIZED (
+  SELECT q.execution_id AS asker
+    FROM outbox q
+   WHERE q.workspace_id = $1 AND q.status = 'queued' AND q.order_key IN (SELECT 'thread:' || i.value FROM json_each($2) i)
+), gone (asker, id) AS (
+  SELECT e.id, e.parent_id
+    FROM (SELECT DISTINCT asker FROM queued) a
+    JOIN executions e ON e.workspace_id = $1 AND e.id = a.asker AND e.can_inherit_lock AND e.status NOT IN ('running', 'waiting', 'parked')
+  UNION ALL
+  SELECT g.asker, p.parent_id
+    FROM gone g
+    JOIN executions p ON p.workspace_id = $1 AND p.id = g.id AND p.can_inherit_lock
+)
 UPDATE outbox SET status = 'ready', seq = n.seq, due_at = max(due_at, lk_now()), updated_at = lk_now()
   FROM (SELECT q.id AS row_id, row_number() OVER (PARTITION BY t.id ORDER BY q.seq)
                + coalesce((SELECT max(g.seq) FROM outbox g WHERE g.workspace_id = $1 AND g.order_key = 'thread:' || t.id AND g.seq < $3), 0) AS seq
           FROM threads t
           JOIN outbox q ON q.workspace_id = $1 AND q.order_key = 'thread:' || t.id AND q.status = 'queued'
-                       AND (q.id = t.active_execution_id OR q.execution_id = t.active_execution_id)
+                       AND (q.id = t.active_execution_id OR q.execution_id = t.active_execution_id
+                         OR EXISTS (SELECT 1 FROM gone g WHERE g.asker = q.execution_id AND g.id = t.active_execution_id))
          WHERE t.workspace_id = $1 AND t.id IN (SELECT i.value FROM json_each($2) i)) n
  WHERE workspace_id = $1 AND id = n.row_id
    AND status = 'queued' AND order_key IN (SELECT 'thread:' || i.value FROM json_each($2) i); -- an index serves it by that

@@ -201,7 +201,9 @@ func TestATurnThatIsStoppedInLineIsDueAtOnce(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		stop()
-		<-ended
+		if err := <-ended; err == nil {
+			t.Error("the drain was not cut off")
+		}
 		if err := w.Lanes.Release(t.Context(), h); err != nil {
 			t.Fatal(err)
 		}
