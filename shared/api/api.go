@@ -19,6 +19,7 @@ import (
 	"log/slog"
 	"net/http"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
@@ -59,6 +60,8 @@ type Deps struct {
 	// Events is what has happened, Streams how it is told to those who follow.
 	Events  *live.Events
 	Streams *Streams
+	// Failures counts bad credentials; nil: they may come as often as they like.
+	Failures *live.Failures
 	// Secrets may have no keeper: what needs a key is then refused.
 	Secrets *secret.Store
 	// Guard knows what nobody may be told; nil: nothing is known.
@@ -104,13 +107,16 @@ type Deps struct {
 	Version string
 }
 
+// optionalDeps are the fields of [Deps] that may be nil.
+var optionalDeps = []string{"Valkey", "Limits", "Guard", "Failures"}
+
 // missing names the needed fields that are not there.
 func (d Deps) missing() error {
 	var errs []error
 	v := reflect.ValueOf(d)
 	for i := range v.NumField() {
 		name := v.Type().Field(i).Name
-		if name != "Valkey" && name != "Limits" && name != "Guard" && v.Field(i).Kind() != reflect.String && v.Field(i).IsNil() {
+		if !slices.Contains(optionalDeps, name) && v.Field(i).Kind() != reflect.String && v.Field(i).IsNil() {
 			errs = append(errs, fmt.Errorf("%s is missing", name))
 		}
 	}
@@ -125,6 +131,7 @@ type server struct {
 	keys *idempotency
 	mcp  http.Handler
 	runs *runHub
+	open followers
 }
 
 // New makes the handler of all routes. It is served by the function operate and

@@ -11,6 +11,7 @@ import (
 // NewEventStream is the route of events alone, behind no guard.
 func NewEventStream(d Deps, events *live.Events, streams Streams) http.Handler {
 	streams = streams.orDefault()
+	d.Streams = &streams
 	s := &server{Deps: d, mux: http.NewServeMux()}
 	e := newEventStream(s, events, streams)
 	a := humago.New(s.mux, s.config())

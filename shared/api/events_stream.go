@@ -33,6 +33,8 @@ type Streams struct {
 	// Quiet is after how long without a word there is one, so that nobody on the way
 	// takes the answer for dead; zero is a quarter of a minute.
 	Quiet time.Duration
+	// Most is how many a principal may have open at once; zero is 20.
+	Most int
 	// Drain ends all answers when it is closed. It may be nil.
 	Drain <-chan struct{}
 
@@ -48,6 +50,7 @@ func (s Streams) orDefault() Streams {
 	s.Every = cmp.Or(s.Every, time.Second)
 	s.For = cmp.Or(s.For, time.Minute)
 	s.Quiet = cmp.Or(s.Quiet, 15*time.Second)
+	s.Most = cmp.Or(s.Most, 20)
 	return s
 }
 
@@ -126,6 +129,13 @@ func (e *eventStream) serve(w http.ResponseWriter, r *http.Request, ws db.Worksp
 	if p != nil {
 		e.server.refuse(w, r, p)
 		return
+	}
+	if !f.poll {
+		closed, ok := e.server.stream(w, r)
+		if !ok {
+			return
+		}
+		defer closed()
 	}
 	most := eventBatch
 	if !f.given {

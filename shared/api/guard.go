@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -34,9 +35,9 @@ func (s *server) guard(rt route, next http.Handler) http.Handler {
 		next = s.started(rt.surface, next)
 	}
 	if rt.least == public {
-		next = s.Auth.Admit(next)
+		next = s.Auth.Admit(fromAddress(next))
 	} else {
-		next = s.Auth.Require(s.allowed(rt, next), s.fail)
+		next = s.Auth.RequireOr(s.allowed(rt, next), s.stranger)
 	}
 	if rt.front {
 		next = tokensOnly(next)
@@ -45,6 +46,36 @@ func (s *server) guard(rt route, next http.Handler) http.Handler {
 		next = s.sameOrigin(next)
 	}
 	return next
+}
+
+// stranger answers who has no principal. Those who bring bad credentials too often are told
+// to wait; good ones are never refused for them.
+func (s *server) stranger(w http.ResponseWriter, r *http.Request, err error) {
+	if p := s.tooMany(r.RemoteAddr, err); p != nil {
+		s.refuse(w, r, p)
+	} else if !auth.Refuse(w, r, err) {
+		s.fail(w, r, err)
+	}
+}
+
+// tooMany counts bad credentials, and refuses those beyond what an address may bring.
+func (s *server) tooMany(address string, err error) *Problem {
+	if !errors.Is(err, auth.ErrInvalid) {
+		return nil
+	}
+	if over, wait := s.Failures.Count(address); over {
+		return refusal(http.StatusTooManyRequests, "rate_limited", "too many bad credentials came from this address: wait, and check the token").later(wait)
+	}
+	return nil
+}
+
+type addressKey struct{}
+
+// fromAddress puts where a request comes from into its context.
+func fromAddress(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), addressKey{}, r.RemoteAddr)))
+	})
 }
 
 // once reports whether a request with an Idempotency-Key is done once. Without a

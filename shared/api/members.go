@@ -316,6 +316,10 @@ func (s *server) startSession(ctx context.Context, in *struct {
 	p, err := s.Auth.Authenticate(ctx, in.Body.Token)
 	if err != nil || p.Kind != auth.Local {
 		if p, err = s.Sessions.RedeemLink(ctx, in.Body.Token); err != nil {
+			address, _ := ctx.Value(addressKey{}).(string)
+			if p := s.tooMany(address, err); p != nil {
+				return nil, p
+			}
 			return nil, err
 		}
 	}

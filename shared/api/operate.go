@@ -120,6 +120,13 @@ func talked(s *server, a huma.API, op huma.Operation) {
 // ask and by scripts.
 func (s *server) talk(w http.ResponseWriter, r *http.Request, in *talkInput) {
 	by, _ := auth.From(r.Context())
+	if in.Body.Stream {
+		closed, ok := s.stream(w, r)
+		if !ok {
+			return
+		}
+		defer closed()
+	}
 	ctx, cancel := s.outlasting(r.Context())
 	defer cancel()
 	turn := operate.Turn{
@@ -354,6 +361,11 @@ func heardOf(page runPage) (all []operate.Heard, ended *operate.Reply) {
 // it here share a reader, once they have caught up. It is called by the Engine Room,
 // and by whoever comes back to a stream.
 func (s *server) followRun(w http.ResponseWriter, r *http.Request, id string, after operate.Position) {
+	closed, ok := s.stream(w, r)
+	if !ok {
+		return
+	}
+	defer closed()
 	out := &telling{w: w, last: after}
 	ctx := r.Context()
 	of := followedRun{workspace(ctx), id}

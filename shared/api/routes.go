@@ -181,7 +181,7 @@ func routes(s *server) []route {
 
 		{method: get, path: v1 + "/me", id: "get-me", least: auth.Member, handler: typed(s.me),
 			caller: "the Engine Room", summary: "Who sends this request, and where it belongs"},
-		{method: post, path: v1 + "/session", id: "start-session", least: public, ours: true, handler: typed(s.startSession), refusals: []int{401},
+		{method: post, path: v1 + "/session", id: "start-session", least: public, ours: true, handler: typed(s.startSession), refusals: []int{401, 429},
 			caller: "the page at /sign-in", summary: "Sign in with a link's token, or with the admin token, for a cookie"},
 		{method: http.MethodPut, path: v1 + "/session", id: "choose-workspace", least: auth.Member, persons: true, handler: typed(s.chooseWorkspace), refusals: []int{404, 409},
 			caller: "the Engine Room", summary: "Go on with the session in another workspace"},

@@ -124,7 +124,7 @@ func (s *server) createSkill(ctx context.Context, in *createSkillInput) (*create
 	if err != nil {
 		return nil, err
 	}
-	return &createdAt[skillItem]{"/api/v1/skills/" + d.ID, tagOf(d.Version), s.skillItemOf(d)}, nil
+	return &createdAt[skillItem]{"/api/v1/skills/" + d.ID, tagOf(d.Version), s.skillItemOf(ctx, d)}, nil
 }
 
 // definition is what is to be registered.
@@ -170,7 +170,7 @@ func (s *server) patchSkill(ctx context.Context, in *patchSkillInput) (*versione
 	if err != nil {
 		return nil, err
 	}
-	return s.skillOutputOf(d), nil
+	return s.skillOutputOf(ctx, d), nil
 }
 
 // deleteSkill deletes a skill; of a built-in one, what was changed of it. It is called
@@ -206,7 +206,7 @@ func (s *server) enableSkill(ctx context.Context, in *enableSkillInput) (*versio
 	if err != nil {
 		return nil, err
 	}
-	return s.skillOutputOf(d), nil
+	return s.skillOutputOf(ctx, d), nil
 }
 
 type disableSkillInput struct {
@@ -225,7 +225,7 @@ func (s *server) disableSkill(ctx context.Context, in *disableSkillInput) (*vers
 	if err != nil {
 		return nil, err
 	}
-	return s.skillOutputOf(d), nil
+	return s.skillOutputOf(ctx, d), nil
 }
 
 // changeSkill is change of a skill. changed is false of what was so already.

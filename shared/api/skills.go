@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
@@ -24,16 +25,17 @@ type skillItem struct {
 	DisabledBy       skill.Actor     `json:"disabledBy,omitempty" enum:"human,self_healing"`
 	DisabledReason   string          `json:"disabledReason,omitempty"`
 	DisabledAt       *time.Time      `json:"disabledAt,omitempty"`
-	Config           json.RawMessage `json:"config,omitempty" doc:"Without what looks like a secret in clear"`
+	Config           json.RawMessage `json:"config,omitempty" doc:"Without what looks like a secret in clear; plain values of headers are shown to admins"`
 	CreatedAt        *time.Time      `json:"createdAt,omitempty" doc:"Left out of a built-in skill that is as it came"`
 	UpdatedAt        *time.Time      `json:"updatedAt,omitempty"`
 }
 
-func (s *server) skillItemOf(d skill.Definition) skillItem {
+func (s *server) skillItemOf(ctx context.Context, d skill.Definition) skillItem {
+	by, _ := auth.From(ctx)
 	item := skillItem{
 		ID: d.ID, Name: d.Name, Description: d.Description, Parameters: d.Parameters, Kind: d.Kind, Scope: d.Scope,
 		Effect: s.Skills.EffectOf(d), RequiresApproval: d.RequiresApproval, Serial: d.Serial, Enabled: d.Enabled,
-		DisabledBy: d.DisabledBy, DisabledReason: d.DisabledReason, Config: d.PublicConfig(),
+		DisabledBy: d.DisabledBy, DisabledReason: d.DisabledReason, Config: d.PublicConfig(by.Role.AtLeast(auth.Admin)),
 	}
 	if d.Timeout > 0 {
 		seconds := int64(d.Timeout / time.Second)
@@ -43,8 +45,8 @@ func (s *server) skillItemOf(d skill.Definition) skillItem {
 	return item
 }
 
-func (s *server) skillOutputOf(d skill.Definition) *versioned[skillItem] {
-	return &versioned[skillItem]{ETag: tagOf(d.Version), Body: s.skillItemOf(d)}
+func (s *server) skillOutputOf(ctx context.Context, d skill.Definition) *versioned[skillItem] {
+	return &versioned[skillItem]{ETag: tagOf(d.Version), Body: s.skillItemOf(ctx, d)}
 }
 
 type skillsInput struct {
@@ -73,7 +75,7 @@ func (s *server) listSkills(ctx context.Context, in *skillsInput) (*answer[page[
 	}
 	items := make([]skillItem, 0, len(found.Items))
 	for _, d := range found.Items {
-		items = append(items, s.skillItemOf(d))
+		items = append(items, s.skillItemOf(ctx, d))
 	}
 	next := ""
 	if found.Next != "" {
@@ -93,7 +95,7 @@ func (s *server) getSkill(ctx context.Context, in *SkillPath) (*versioned[skillI
 	if err != nil {
 		return nil, err
 	}
-	return s.skillOutputOf(d), nil
+	return s.skillOutputOf(ctx, d), nil
 }
 
 type skillHealthInput struct {

@@ -67,7 +67,7 @@ func (a *Agent) API(door *Door, p Process) (http.Handler, error) {
 	core := a.core
 	return api.New(api.Deps{
 		DB: core.DB, Lanes: a.Lanes, Runs: a.Runs, Log: a.Log,
-		Auth: door.Auth, People: door.People, Sessions: door.Sessions, Limits: door.Limits,
+		Auth: door.Auth, People: door.People, Sessions: door.Sessions, Limits: door.Limits, Failures: door.Failures,
 		Events: door.Events, Streams: &api.Streams{Drain: p.Drain},
 		Objectives: a.Objectives, Memories: a.Memories, Workspaces: a.Workspaces,
 		Automations: a.Automations, Heals: a.Heals, Budgets: a.Budgets, Circuits: a.Circuits, Threads: a.Threads, Reachable: a.Reachable,

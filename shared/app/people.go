@@ -20,6 +20,7 @@ type Door struct {
 	People   *auth.Store
 	Sessions *auth.Sessions
 	Limits   *live.Local
+	Failures *live.Failures
 	Events   *live.Events
 }
 
@@ -65,7 +66,7 @@ func (a *Agent) Door(adminToken string, secure bool, others ...auth.Verifier) (*
 	}
 	return &Door{
 		Auth: auth.New(verifiers...).WithSessions(sessions), People: people, Sessions: sessions,
-		Limits: live.NewLocal(limiter, core.Clock, core.Log), Events: a.Events,
+		Limits: live.NewLocal(limiter, core.Clock, core.Log), Failures: live.NewFailures(live.BadCredentials, core.Clock), Events: a.Events,
 	}, nil
 }
 

@@ -16,15 +16,28 @@ import (
 // workspace, or a page of another origin asks; 400 where several workspaces are named.
 // unsure answers where a verifier could not tell.
 func (a *Authenticator) Require(next http.Handler, unsure func(http.ResponseWriter, *http.Request, error)) http.Handler {
+	return a.RequireOr(next, func(w http.ResponseWriter, r *http.Request, err error) {
+		if !Refuse(w, r, err) {
+			unsure(w, r, err)
+		}
+	})
+}
+
+// Refuse answers why a request has no principal, where err says so.
+func Refuse(w http.ResponseWriter, r *http.Request, err error) bool {
+	i := slices.IndexFunc(refusals, func(known refusal) bool { return errors.Is(err, known.err) })
+	if i >= 0 {
+		refusals[i].write(w, r)
+	}
+	return i >= 0
+}
+
+// RequireOr is Require where otherwise answers all that do not pass.
+func (a *Authenticator) RequireOr(next http.Handler, otherwise func(http.ResponseWriter, *http.Request, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p, renewed, err := a.principal(r)
 		if err != nil {
-			i := slices.IndexFunc(refusals, func(known refusal) bool { return errors.Is(err, known.err) })
-			if i < 0 {
-				unsure(w, r, err)
-				return
-			}
-			refusals[i].write(w, r)
+			otherwise(w, r, err)
 			return
 		}
 		if renewed != nil {

@@ -6,3 +6,10 @@ func (l *Local) Keys() int {
 	defer l.mu.Unlock()
 	return len(l.leases)
 }
+
+// Known is how many addresses are remembered.
+func (f *Failures) Known() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.of)
+}

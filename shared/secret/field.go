@@ -5,6 +5,9 @@ import (
 	"strings"
 )
 
+// Tells reports whether a field, header or parameter of this name holds a secret.
+func Tells(name string) bool { return sensitive(name) }
+
 // sensitive reports whether a field of this name holds a secret. Names are taken
 // apart into words, whether written like_this, like-this or likeThis. What only
 // speaks of a secret is none: prompt_tokens, token_usage, secretName.

@@ -3,6 +3,7 @@ package skill
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -15,7 +16,7 @@ import (
 // before the definition is found valid.
 func (r *Registry) Create(ctx context.Context, tx Tx, d Definition) (Definition, error) {
 	d.ID, d.Scope = r.ids(), cmp.Or(d.Scope, Internal)
-	if err := r.check(&d); err != nil {
+	if err := r.checkGiven(&d, d.Config); err != nil {
 		return Definition{}, err
 	}
 	if code, taken := r.builtins.Find(d.Name); taken {
@@ -58,7 +59,7 @@ func clash(name, other string) error {
 func (r *Registry) Patch(ctx context.Context, tx Tx, ws db.Workspace, d Definition, p Patch) (Definition, error) {
 	d = d.with(p)
 	if d.Kind != Builtin {
-		if err := r.check(&d); err != nil {
+		if err := r.checkGiven(&d, p.Config); err != nil {
 			return Definition{}, err
 		}
 		return r.put(ctx, tx, ws, d)
@@ -74,6 +75,16 @@ func (r *Registry) Patch(ctx context.Context, tx Tx, ws db.Workspace, d Definiti
 		return Definition{}, err
 	}
 	return r.put(ctx, tx, ws, d)
+}
+
+// checkGiven checks a definition, and the config that was given with it.
+func (r *Registry) checkGiven(d *Definition, config json.RawMessage) error {
+	if err := r.check(d); err != nil {
+		return err
+	}
+	bad := &InvalidError{}
+	checkClear(bad, config)
+	return bad.OrNil()
 }
 
 // Delete takes a skill away, or what was changed of a built-in one, and answers

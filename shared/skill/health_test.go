@@ -140,7 +140,7 @@ func TestPublicConfigShowsNoSecrets(t *testing.T) {
 		`null`: ``,
 		``:     ``,
 	} {
-		got := string(skill.Definition{Config: []byte(given)}.PublicConfig())
+		got := string(skill.Definition{Config: []byte(given)}.PublicConfig(true))
 		if got != want {
 			t.Errorf("%s is shown as %s, want %s", given, got, want)
 		}

@@ -13,8 +13,8 @@ const Redacted = "[redacted]"
 
 // PublicConfig is the config without what looks like a secret in clear: values of
 // headers and of the URL's parameters, and who the URL logs in as. References to
-// secrets are shown as they are.
-func (d Definition) PublicConfig() json.RawMessage {
+// secrets are shown as they are, other values of headers to admins alone.
+func (d Definition) PublicConfig(admin bool) json.RawMessage {
 	var config map[string]any
 	if json.Unmarshal(d.Config, &config) != nil || config == nil {
 		return nil
@@ -23,7 +23,7 @@ func (d Definition) PublicConfig() json.RawMessage {
 		switch value := value.(type) {
 		case map[string]any:
 			for name, v := range value {
-				if text, plain := v.(string); plain && Sensitive(name, text) {
+				if text, plain := v.(string); plain && (!admin || Sensitive(name, text)) {
 					value[name] = Redacted
 				}
 			}

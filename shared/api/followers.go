@@ -1,0 +1,41 @@
+package api
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+)
+
+// followers counts the streams that each principal has open in this process. On Lambda an
+// environment serves one at a time: there the function's concurrency bounds them.
+type followers struct {
+	mu sync.Mutex
+	of map[string]int
+}
+
+// stream lets a principal have one stream more, up to as many as one may have, until it is
+// closed; else it answers, and ok is false.
+func (s *server) stream(w http.ResponseWriter, r *http.Request) (closed func(), ok bool) {
+	by, _ := auth.From(r.Context())
+	who := string(by.Workspace) + " " + principal(by)
+	f := &s.open
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.of[who] >= s.Streams.Most {
+		s.refuse(w, r, refusal(http.StatusTooManyRequests, "too_many_streams", "too many streams are open already: close one").later(2*time.Second))
+		return nil, false
+	}
+	if f.of == nil {
+		f.of = map[string]int{}
+	}
+	f.of[who]++
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.of[who]--; f.of[who] == 0 {
+			delete(f.of, who)
+		}
+	}, true
+}

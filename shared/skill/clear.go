@@ -1,0 +1,51 @@
+package skill
+
+import (
+	"encoding/json"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/lanekeeper/lanekeeper/shared/secret"
+)
+
+// checkClear refuses a config that holds credentials in the clear: what is stored of it is not
+// encrypted. Rows that are there go on as they are.
+func checkClear(bad *InvalidError, raw json.RawMessage) {
+	var config struct {
+		URL     string                     `json:"url"`
+		Headers map[string]json.RawMessage `json:"headers"`
+	}
+	_ = json.Unmarshal(raw, &config) // the kind has checked it
+	for name, raw := range config.Headers {
+		var value string
+		if json.Unmarshal(raw, &value) == nil {
+			bad.If(credential(name, value) || value != "" && keyed.MatchString(name), "config.headers."+name,
+				`holds a credential in the clear: use {"$secret": name}`)
+		}
+	}
+	head, query, _ := strings.Cut(config.URL, "?")
+	if u, err := url.Parse(head); err == nil {
+		bad.If(u.User != nil, "config.url", `logs in, in the clear: send the credential in a header, and use {"$secret": name} there`)
+	}
+	for pair := range strings.SplitSeq(query, "&") {
+		name, value, _ := strings.Cut(pair, "=")
+		if plain, err := url.QueryUnescape(value); err == nil {
+			value = plain
+		}
+		bad.If(!strings.HasPrefix(value, "{") && credential(name, value), "config.url",
+			`holds a credential in the clear, in a parameter: send it in a header, and use {"$secret": name} there`)
+	}
+}
+
+// keyed are headers whose last word says that they open something.
+var keyed = regexp.MustCompile(`(?i)(^|[-_])(key|token|auth|signature)$`)
+
+// credential reports whether a value is one, by its name or its look.
+func credential(name, value string) bool {
+	if value == "" || value == Redacted {
+		return false
+	}
+	var anybodys *secret.Redactor
+	return secret.Tells(name) || secretValues.MatchString(value) || anybodys.Text(value) != value
+}
