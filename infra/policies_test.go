@@ -8,10 +8,11 @@ import (
 
 // statement is one of a policy, conditions resolved to where they hold.
 type statement struct {
-	owner    string
-	Effect   string
-	Action   any
-	Resource any
+	owner     string
+	Effect    string
+	Action    any
+	Resource  any // or, in an object, all but the resource
+	Condition any
 }
 
 func (s statement) actions() []string {
@@ -37,7 +38,11 @@ func statements(x template) []statement {
 				s, _ = branches[1].(map[string]any)
 			}
 			effect, _ := s["Effect"].(string)
-			out = append(out, statement{owner, effect, s["Action"], s["Resource"]})
+			resource := s["Resource"]
+			if but, ok := s["NotResource"]; ok {
+				resource = map[string]any{"Not": but}
+			}
+			out = append(out, statement{owner, effect, s["Action"], resource, s["Condition"]})
 		}
 	}
 	for name, r := range x.of("AWS::IAM::Role") {
@@ -56,8 +61,15 @@ func statements(x template) []statement {
 // A function may do what is listed here and nothing else.
 func TestPoliciesAreNarrow(t *testing.T) {
 	const deadLetters = `{"Fn::GetAtt":["DeadLetters","Arn"]}`
-	const models = `[{"Fn::Sub":"arn:${AWS::Partition}:bedrock:*::foundation-model/*"},` +
-		`{"Fn::Sub":"arn:${AWS::Partition}:bedrock:${AWS::Region}:${AWS::AccountId}:inference-profile/*"}]`
+	named := func(prefix string) string {
+		return `{"Fn::Split":[",",{"Fn::Sub":["` + prefix + `${Models}",{"Models":{"Fn::Join":[",` + prefix + `",{"Fn::Split":[",",{"Ref":"LlmModel"}]}]}}]}]}`
+	}
+	profiles := named("arn:*:bedrock:*:*:inference-profile/")
+	models := strings.Join([]string{
+		named("arn:*:bedrock:*::foundation-model/"), profiles,
+		`{"Fn::Sub":"arn:${AWS::Partition}:bedrock:*::foundation-model/*"} if {"ArnLike":{"bedrock:InferenceProfileArn":` + profiles + `}}`,
+	}, " and ")
+	const sealed = `{"Ref":"KmsKeyArn"} if {"StringEquals":{"kms:EncryptionContext:table":["secrets","executions"]}}`
 	want := map[string]string{ // owner and action: resource
 		"HeartbeatRole lambda:InvokeFunction":               `{"Fn::Sub":"arn:${AWS::Partition}:lambda:${AWS::Region}:${AWS::AccountId}:function:${AWS::StackName}-heartbeat"}`,
 		"HeartbeatRole logs:CreateLogStream":                `{"Fn::GetAtt":["HeartbeatLog","Arn"]}`,
@@ -72,10 +84,10 @@ func TestPoliciesAreNarrow(t *testing.T) {
 		"FunctionPolicy xray:PutTelemetryRecords":           `"*"`,
 		"AgentPolicy bedrock:InvokeModel":                   models,
 		"AgentPolicy bedrock:InvokeModelWithResponseStream": models,
-		"AgentPolicy ses:SendEmail":                         `"*"`, // from one address
-		"AgentPolicy sns:Publish":                           `"*"`,
-		"AgentPolicy kms:Encrypt":                           `{"Ref":"KmsKeyArn"}`,
-		"AgentPolicy kms:Decrypt":                           `{"Ref":"KmsKeyArn"}`,
+		"AgentPolicy ses:SendEmail":                         `"*" if {"StringEquals":{"ses:FromAddress":{"Ref":"EmailFrom"}}}`,
+		"AgentPolicy sns:Publish":                           `{"Not":{"Fn::Sub":"arn:${AWS::Partition}:sns:*:*:*"}}`, // no topic
+		"AgentPolicy kms:Encrypt":                           sealed,
+		"AgentPolicy kms:Decrypt":                           sealed,
 		"AgentPolicy lambda:InvokeFunction":                 `{"Ref":"SkillFunctionArns"}`,
 		"HeartbeatFunctionBeatRole lambda:InvokeFunction":   `{"Fn::GetAtt":["HeartbeatFunction","Arn"]}`,
 		"HeartbeatFunctionBeatRole sqs:SendMessage":         deadLetters,
@@ -89,7 +101,14 @@ func TestPoliciesAreNarrow(t *testing.T) {
 			t.Errorf("%s: effect %q", s.owner, s.Effect)
 		}
 		for _, action := range s.actions() {
-			got[s.owner+" "+action] = string(encode(t, s.Resource))
+			on := string(encode(t, s.Resource))
+			if s.Condition != nil {
+				on += " if " + string(encode(t, s.Condition))
+			}
+			if before, ok := got[s.owner+" "+action]; ok {
+				on = before + " and " + on
+			}
+			got[s.owner+" "+action] = on
 		}
 	}
 	for k, resource := range got {

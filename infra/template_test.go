@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,6 +50,7 @@ type template struct {
 	Parameters map[string]struct {
 		NoEcho        bool
 		AllowedValues []any
+		Default       any
 	}
 	Mappings   map[string]map[string]map[string]int
 	Conditions map[string]any
@@ -361,11 +363,77 @@ func TestWhoMaySignIn(t *testing.T) {
 			t.Errorf("Has%s is %v", parameter, x.Conditions["Has"+parameter])
 		}
 		want := map[string]any{"Fn::If": []any{"Has" + parameter, ref(parameter), ref("AWS::NoValue")}}
-		for name, f := range x.of("AWS::Lambda::Function") {
-			if !is(f.has("Environment.Variables."+variable), want) {
-				t.Errorf("%s has %s as %v", name, variable, f.has("Environment.Variables."+variable))
-			}
+		if f := x.Resources["OperateFunction"]; !is(f.has("Environment.Variables."+variable), want) {
+			t.Errorf("operate has %s as %v", variable, f.has("Environment.Variables."+variable))
 		}
+	}
+}
+
+// A function has the secrets that it needs, and none of another's.
+func TestAFunctionHasItsOwnSecretsAlone(t *testing.T) {
+	x := load(t)
+	people := []string{"ADMIN_TOKEN", "JWT_SECRET", "JWKS_URL", "JWT_ISSUER", "JWT_AUDIENCE"}
+	agent := []string{"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL", "LLM_PROVIDER", "LLM_MODEL", "KMS_KEY_ID", "EMAIL_FROM", "ALLOW_PRIVATE_HOSTS"}
+	everyone := []string{"DATABASE_URL", "DATABASE_SECRET_ARN", "LOG_LEVEL"}
+	for name, want := range map[string][]string{
+		"MigrateFunction": append([]string{"DEMO"}, everyone...), "HeartbeatFunction": slices.Concat(agent, everyone),
+		"OperateFunction": slices.Concat(people, agent, everyone),
+	} {
+		variables, _ := x.Resources[name].has("Environment.Variables").(map[string]any)
+		got := slices.Sorted(maps.Keys(variables))
+		if slices.Sort(want); !slices.Equal(got, want) {
+			t.Errorf("%s has %v, want %v", name, got, want)
+		}
+	}
+}
+
+// A flood reaches neither the other functions nor the account's limits, and what came is
+// known; who has a firewall or keys names them.
+func TestWhatComesInIsBounded(t *testing.T) {
+	x := load(t)
+	for name, want := range map[string]float64{"OperateConcurrency": 50, "ThrottleRate": 100, "ThrottleBurst": 200} {
+		if got := x.Parameters[name].Default; got != want {
+			t.Errorf("%s is %v by default", name, got)
+		}
+	}
+	unless := func(condition, parameter string) map[string]any {
+		return map[string]any{"Fn::If": []any{condition, ref(parameter), ref("AWS::NoValue")}}
+	}
+	if got := x.Resources["OperateFunction"].has("ReservedConcurrentExecutions"); !is(got, unless("HasOperateConcurrency", "OperateConcurrency")) {
+		t.Errorf("operate has %v for itself", got)
+	}
+	stages := x.of("AWS::ApiGateway::Stage")
+	if len(stages) != 1 {
+		t.Fatalf("%d stages", len(stages))
+	}
+	for name, s := range stages {
+		if got := s.has("MethodSettings"); !is(got, []any{map[string]any{
+			"HttpMethod": "*", "ResourcePath": "/*", "ThrottlingRateLimit": ref("ThrottleRate"), "ThrottlingBurstLimit": ref("ThrottleBurst"),
+		}}) {
+			t.Errorf("the stage takes %v", got)
+		}
+		branches, _ := s.has("AccessLogSetting.Fn::If").([]any)
+		if len(branches) != 3 || branches[0] != "HasAccessLog" || x.Parameters["WriteAccessLog"].Default != "true" {
+			t.Fatalf("the access log is %v", s.has("AccessLogSetting"))
+		}
+		log := resource{}
+		log.Properties, _ = branches[1].(map[string]any)
+		format, _ := log.has("Format").(string)
+		if !json.Valid([]byte(format)) || strings.Contains(format, "header") || strings.Contains(format, "querystring") ||
+			!is(log.has("DestinationArn"), getAtt("AccessLog", "Arn")) {
+			t.Errorf("the access log is %v", log.Properties)
+		}
+		if f := x.Resources["OperateApiFirewall"]; f.Condition != "HasWebAcl" || !f.dependsOn(name) || !is(f.has("WebACLArn"), ref("WebAclArn")) {
+			t.Errorf("the firewall is %v", f)
+		}
+	}
+	for name, g := range x.of("AWS::Logs::LogGroup") {
+		if !is(g.has("KmsKeyId"), unless("HasLogKey", "LogKmsKeyArn")) || !is(g.has("RetentionInDays"), ref("LogRetentionDays")) {
+			t.Errorf("%s is %v", name, g.Properties)
+		}
+	}
+	if got := x.Resources["AlarmTopic"].has("KmsMasterKeyId"); !is(got, unless("HasAlarmKey", "AlarmKmsKeyArn")) {
+		t.Errorf("alarms are encrypted by %v", got)
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -34,6 +35,9 @@ func modelOf(cfg app.Config) string {
 // the token is printed; programs find it in its file.
 func (c *console) welcome(w welcome) {
 	if c.json {
+		for _, problem := range w.cfg.Warnings() {
+			w.log.Warn("a setting should not be left so", "variable", problem.Variable, "problem", problem.What, "do", problem.Do)
+		}
 		w.log.Info("lanekeeper runs", "url", w.url, "database", databaseOf(w.cfg), "model", modelOf(w.cfg),
 			"heartbeat_every", w.cfg.HeartbeatEvery.String(), "first_trace_id", string(w.first))
 		return
@@ -46,7 +50,12 @@ func (c *console) welcome(w welcome) {
 	p.print(true, span{bold, "Lanekeeper runs."})
 	p.print(true)
 	fact("API", "%s (its description: %s/docs)", w.url, w.url)
-	if w.cfg.AdminToken == "" { // who has set it knows it
+	kept := isFile(c.out) // what is printed stays for whoever reads the file
+	switch {
+	case w.cfg.AdminToken != "": // who has set it knows it
+	case kept:
+		fact("sign in", "with the link that `%s token` prints on a terminal", c.name)
+	default:
 		fact("sign in", "%s", signInLink(w.url, w.token))
 	}
 	fact("database", "%s", databaseOf(w.cfg)+w.did.text())
@@ -55,12 +64,17 @@ func (c *console) welcome(w welcome) {
 	for _, note := range w.cfg.Notes() {
 		p.print(true, span{yellow, "  " + note})
 	}
+	for _, problem := range w.cfg.Warnings() {
+		p.print(true, span{yellow, "  " + problem.String()})
+	}
 	p.print(true)
 	p.print(true, span{plain, "In another terminal:"})
 	p.print(true)
 	token := w.token
 	if w.cfg.AdminToken != "" {
 		token = `"$ADMIN_TOKEN"` // who has set it knows it
+	} else if kept {
+		token = "$(" + c.name + " token)"
 	}
 	auth := `-H "Authorization: Bearer $LANEKEEPER_TOKEN" `
 	copied("export LANEKEEPER_TOKEN=" + token)
@@ -75,6 +89,16 @@ func (c *console) welcome(w welcome) {
 	p.print(true)
 	p.print(true, span{plain, "Ctrl-C ends it. What a beat was at then goes on at the next start."})
 	p.print(true)
+}
+
+// isFile reports whether a stream is a file, such as a log, and neither a terminal nor a pipe.
+func isFile(stream any) bool {
+	f, ok := stream.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode().IsRegular()
 }
 
 // every is a duration without the zeros at its end: "30m" for "30m0s".
