@@ -40,7 +40,7 @@ func newStation(t testing.TB, w *world, streams api.Streams) *station {
 	if err != nil {
 		t.Fatal(err)
 	}
-	streams.Every = often
+	streams.Every, streams.Most = often, 1000
 	h := api.NewEventStream(w.Deps, events, streams)
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		h.ServeHTTP(rw, r.WithContext(auth.With(r.Context(), auth.Principal{Workspace: w.Workspace, Role: auth.Member})))

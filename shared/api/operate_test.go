@@ -165,7 +165,7 @@ func TestAMemberTalksToo(t *testing.T) {
 // Who follows an execution in which nothing happens looks once a second, and comes back
 // after a minute.
 func TestFollowersLookSeldom(t *testing.T) {
-	if got, want := (api.Streams{}).OrDefault(), (api.Streams{Every: time.Second, For: time.Minute, Quiet: 15 * time.Second}); got != want {
+	if got, want := (api.Streams{}).OrDefault(), (api.Streams{Every: time.Second, For: time.Minute, Quiet: 15 * time.Second, Most: 20}); got != want {
 		t.Errorf("streams are served %+v", got)
 	}
 	w := onOne(t, func(d *api.Deps) { d.Streams = &api.Streams{For: 300 * time.Millisecond} })

@@ -47,7 +47,7 @@ func TestLooksAtARunAreConstantInFollowers(t *testing.T) {
 		for _, n := range []int{1, 50} {
 			clock := api.Clock(make(chan time.Time))
 			w := newWorld(t, w.Env, func(d *api.Deps) {
-				streams := api.Streams{For: time.Minute}.By(clock)
+				streams := api.Streams{For: time.Minute, Most: 1000}.By(clock)
 				d.Streams = &streams
 			})
 			server := httptest.NewServer(w)
