@@ -33,7 +33,7 @@ SELECT id, agent, surface, skill_name, skill_id, status, input, output, error_me
 SELECT skill_name, count(*), count(CASE WHEN status = 'error' THEN 1 END), CAST(coalesce(avg(duration_ms), 0) AS bigint)
   FROM agent_activity
  WHERE workspace_id = $1 AND created_at >= $2 AND skill_name IS NOT NULL AND skill_name NOT LIKE 'heartbeat%'
-   AND skill_name NOT LIKE '(%' AND status IN ('success', 'error') AND output ->> 'refused' IS NULL
+   AND skill_name NOT LIKE '(%' AND (status = 'success' OR status = 'error' AND output ->> 'refused' IS NULL)
  GROUP BY skill_name
  ORDER BY 2 DESC, 1
  LIMIT $3;

@@ -1,6 +1,7 @@
 package activity_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -72,6 +73,22 @@ func (w world) putAt(t testing.TB, skill string, at time.Time) (id string) {
 		t.Fatal(err)
 	}
 	return id
+}
+
+// TestWhatWasUsedIsWhatWasCalled: calls that could not be made are none, whatever those
+// that succeeded answered.
+func TestWhatWasUsedIsWhatWasCalled(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		answered, failed, refused := entry("ask", newTrace()), entry("ask", newTrace()), entry("ask", newTrace())
+		answered.Output = json.RawMessage(`{"refused": 3}`)
+		failed.Status, failed.Output = activity.Error, json.RawMessage(`{"class": "theirs"}`)
+		refused.Status, refused.Output = activity.Error, json.RawMessage(`{"class": "input", "refused": "arguments"}`)
+		w.write(t, answered, failed, refused)
+		got, err := w.log.Used(t.Context(), w.Workspace, time.Time{})
+		if err != nil || len(got) != 1 || got[0].Calls != 2 || got[0].Failures != 1 {
+			t.Errorf("used were %+v, %v", got, err)
+		}
+	})
 }
 
 func TestTextIsFoundLiterallyAnywhere(t *testing.T) {

@@ -85,6 +85,23 @@ func TestHealthCounts(t *testing.T) {
 	})
 }
 
+// TestAnAnswerWithAFieldOfThatNameCounts: only a call that failed may be one that could
+// not be made.
+func TestAnAnswerWithAFieldOfThatNameCounts(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		var b db.Batch
+		for status, output := range map[string]string{"success": `{"refused": 3}`, "error": `{"class": "input", "refused": "arguments"}`} {
+			b.Exec(w.q.PutActivity, ids(), "ask", status, output, 10, "hb_0mh8c1v2q_a7x2p1k9d4", 0)
+		}
+		if err := w.DB.Do(t.Context(), w.Workspace, &b); err != nil {
+			t.Fatal(err)
+		}
+		if h := w.health(t, "ask", 7); h.Calls != 1 || h.Successes != 1 {
+			t.Errorf("got %+v", h)
+		}
+	})
+}
+
 func TestPercentilesAreTheNearestRank(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		for n, want := range map[int][2]int{1: {1, 1}, 2: {1, 2}, 3: {2, 3}, 10: {5, 10}, 20: {10, 19}, 100: {50, 95}, 101: {51, 96}} {

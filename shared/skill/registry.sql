@@ -75,7 +75,7 @@ DELETE FROM agent_skills WHERE workspace_id = $1 AND id = $2;
 WITH calls AS (
   SELECT status, duration_ms, created_at, CASE WHEN status = 'error' THEN coalesce(output ->> 'class', '') END AS class
     FROM agent_activity
-   WHERE workspace_id = $1 AND skill_name = $2 AND status IN ('success', 'error') AND output ->> 'refused' IS NULL
+   WHERE workspace_id = $1 AND skill_name = $2 AND (status = 'success' OR status = 'error' AND output ->> 'refused' IS NULL)
      AND created_at >= lk_plus((SELECT lk_now()), 0 - CAST($3 AS bigint))
    ORDER BY created_at DESC
    LIMIT $4
