@@ -18,7 +18,7 @@ type Model interface {
 	// gets adds up to the response's text and calls. The response is complete
 	// either way. An empty delta says only that the model is at work. One that says
 	// Restart voids those before it; a provider's own model gives none. When Generate
-	// fails half-way, what was streamed is void.
+	// fails half-way, what was streamed is void; the response may say what was Lost.
 	//
 	// An error is an *Error; a refusal in the answer itself is no error but
 	// the stop reason StopRefusal. The request is not changed or kept.
@@ -53,7 +53,14 @@ type Response struct {
 	StopReason StopReason `json:"stop_reason"`
 	Usage      Usage      `json:"usage"`
 	Model      string     `json:"model"` // which model answered, as the provider names it
+
+	// Lost is about what tries used that broke off, before this answer or instead of one.
+	// It is no part of Usage.
+	Lost Usage `json:"lost,omitzero"`
 }
+
+// Used is what the answer and the tries that broke off used together.
+func (r Response) Used() Usage { return r.Usage.Plus(r.Lost) }
 
 // StopReason says why an answer ended.
 type StopReason string

@@ -60,16 +60,13 @@ func (r *Runner) compact(ctx context.Context, job Job, s *state, limit int) (*Ou
 	if failed != nil {
 		return r.modelFailed(ctx, s, failed), nil
 	}
-	if job.Spent != nil {
-		job.Spent(resp.Usage)
-	}
 	if strings.TrimSpace(resp.Text) == "" || resp.StopReason == llm.StopRefusal {
+		s.lost = s.lost.Plus(resp.Used())
 		r.Slog.WarnContext(ctx, "conversation not compacted: no summary came", "step", s.Steps, "stop_reason", resp.StopReason)
 		return nil, nil //nolint:nilnil // the run goes on
 	}
-	before := s.weight()
-	err = r.append(ctx, job, s, run.Note, "", noteBody{From: from, To: to, Summary: resp.Text, Usage: resp.Usage}, &resp.Usage)
-	if err != nil {
+	before, used := s.weight(), resp.Used().Plus(s.lost)
+	if err := r.append(ctx, job, s, run.Note, "", noteBody{From: from, To: to, Summary: resp.Text, Usage: used}, &used); err != nil {
 		return nil, err
 	}
 	r.Slog.InfoContext(ctx, "conversation compacted", "step", s.Steps, "messages", to-from, "tokens_before", before, "tokens_after", s.weight())

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
@@ -148,38 +147,35 @@ func (r *Runner) metered(ctx context.Context, s *state, c Cost, skills *skill.Se
 	}
 	request.MaxTokens = most
 	resp, err := s.model.Generate(ctx, request, onDelta)
-	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleLimit)
+	var asked []string
+	if err == nil {
+		resp.Usage, asked = measured(request, resp), askedFor(skills, resp.Calls)
+	}
+	after, cancel := lastSettle(ctx)
 	defer cancel()
-	if err != nil {
-		var used *llm.Response // where an answer was cut off, which is paid for
-		if resp.Usage != (llm.Usage{}) {
-			used = &resp
-		}
-		var failed error
-		if resp.Usage.MicroUSD, failed = settle(after, used, nil); failed != nil {
+	used := &llm.Response{Message: resp.Message, Model: resp.Model, Usage: resp.Used()} // what broke off is paid for, too
+	if err != nil && used.Usage == (llm.Usage{}) {
+		if _, failed := settle(after, nil, nil); failed != nil {
 			r.Slog.WarnContext(ctx, "reservation left to lapse", "error", failed)
 		}
 		return resp, err
 	}
-	resp.Usage = measured(request, resp)
-	asked := askedFor(skills, resp.Calls)
 	var failed error
-	if resp.Usage.MicroUSD, failed = settle(after, &resp, asked); failed != nil {
-		r.Slog.ErrorContext(ctx, "what a call used is not counted yet", "tokens", resp.Usage.TotalTokens(), "error", failed)
-		s.owed = func(ctx context.Context) error { _, err := settle(ctx, &resp, asked); return err }
+	if resp.Usage.MicroUSD, failed = settle(after, used, asked); failed != nil {
+		r.Slog.ErrorContext(ctx, "what a call used is not counted yet", "tokens", used.Usage.TotalTokens(), "error", failed)
+		s.owed = func(ctx context.Context) error { _, err := settle(ctx, used, asked); return err }
 	}
-	return resp, nil
+	return resp, err
 }
-
-// settleLimit bounds how long a settle may outlive its run.
-const settleLimit = 4 * time.Second
 
 // pay settles the last call, where that could not be done at once.
 func (s *state) pay(ctx context.Context) error {
 	if s.owed == nil {
 		return nil
 	}
-	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleLimit)
+	last, cancel := LastWrite(ctx)
+	defer cancel()
+	after, cancel := context.WithTimeout(last, settleLimit)
 	defer cancel()
 	err := s.owed(after)
 	if err == nil {

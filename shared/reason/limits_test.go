@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
@@ -19,6 +23,8 @@ import (
 type till struct {
 	reserved []reason.Cost
 	settled  int             // calls
+	used     llm.Usage       // by them
+	hangs    bool            // settling lasts as long as it may
 	released int             // reservations
 	breaks   int             // how often settling fails from now on
 	spent    error           // of reserving
@@ -44,6 +50,9 @@ func (m *till) Reserve(_ context.Context, c reason.Cost) (int, reason.Settle, er
 	return c.Output / 2, func(ctx context.Context, used *llm.Response, _ []string) (int64, error) {
 		m.limits = append(m.limits, limitOf(ctx))
 		switch {
+		case m.hangs:
+			<-ctx.Done()
+			return 1000, ctx.Err()
 		case used == nil:
 			m.released++
 			return 0, nil
@@ -52,6 +61,7 @@ func (m *till) Reserve(_ context.Context, c reason.Cost) (int, reason.Settle, er
 			return 1000, errTill
 		}
 		m.settled++
+		m.used = m.used.Plus(used.Used())
 		return 1000, nil
 	}, nil
 }
@@ -168,7 +178,7 @@ func TestAReplayIsLimitedAsARunIs(t *testing.T) {
 type cut struct{ llm.Model }
 
 func (cut) Generate(context.Context, llm.Request, func(llm.Delta)) (llm.Response, error) {
-	return llm.Response{Usage: llm.Usage{PromptTokens: 10, CompletionTokens: 5}}, &llm.Error{Class: llm.ClassTimeout, Provider: "script"}
+	return llm.Response{Lost: llm.Usage{PromptTokens: 10, CompletionTokens: 5, Estimated: true}}, &llm.Error{Class: llm.ClassTimeout, Provider: "script"}
 }
 
 // TestWhatWasCutOffIsPaidFor, as far as it had come.
@@ -198,4 +208,86 @@ func TestASettleEnds(t *testing.T) {
 			}
 		}
 	})
+}
+
+// lossy is a model that breaks off a few times before each answer, and before it fails.
+type lossy struct{ llm.Model }
+
+var lost = llm.Usage{PromptTokens: 6000, CompletionTokens: 7, Estimated: true}
+
+func (m lossy) Generate(ctx context.Context, req llm.Request, onDelta func(llm.Delta)) (llm.Response, error) {
+	resp, err := m.Model.Generate(ctx, req, onDelta)
+	resp.Lost = lost
+	return resp, err
+}
+
+// TestWhatBrokeOffIsCountedOnce in budgets, caps, the log and the execution, and does not
+// make the conversation longer.
+func TestWhatBrokeOffIsCountedOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		m, job := &till{}, w.job(t, echo())
+		job.Window = 8192
+		var told llm.Usage
+		job.Spent = func(u llm.Usage) { told = told.Plus(u) }
+		r := w.runner(lossy{llmtest.Script(t, llmtest.Call("echo_back", `{"text": "x"}`),
+			llmtest.Fail(&llm.Error{Class: llm.ClassOverloaded}), llmtest.Say("done"))})
+		r.Meter = m
+		want, answer := llm.Usage{}, llm.Usage{PromptTokens: 10, CompletionTokens: 5}
+		counted := func(status run.Status) {
+			t.Helper()
+			out, err := r.Run(job.Under(t.Context()), job)
+			if err != nil || out.Status != status || !out.Usage.Estimated {
+				t.Fatalf("it is %+v, %v", out, err)
+			}
+			e, sum := w.close(t, job, out), llm.Usage{}
+			page, err := w.log.List(t.Context(), w.Workspace, activity.Filter{Trace: job.Execution.Trace, Skill: activity.ModelCall, Limit: 10})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, line := range page.Items {
+				sum = sum.Plus(llm.Usage{PromptTokens: int(line.Usage.PromptTokens), CompletionTokens: int(line.Usage.CompletionTokens)})
+				if !strings.Contains(string(line.Output), `"estimated"`) {
+					t.Errorf("the log says %s", line.Output)
+				}
+			}
+			for name, got := range map[string]llm.Usage{
+				"budgets": m.used, "caps": told, "log": sum,
+				"execution": {PromptTokens: int(e.PromptTokens), CompletionTokens: int(e.CompletionTokens)},
+			} {
+				if got.PromptTokens != want.PromptTokens || got.CompletionTokens != want.CompletionTokens {
+					t.Errorf("%s: %+v, want %+v", name, got, want)
+				}
+			}
+			if e.CostUSD != float64(m.settled)/1000 || told.MicroUSD != int64(m.settled)*1000 {
+				t.Errorf("it costs %f, caps have %d, %d calls are settled", e.CostUSD, told.MicroUSD, m.settled)
+			}
+		}
+		want = answer.Plus(lost).Plus(lost)
+		counted(run.Parked)
+		err := w.lanes.InHold(t.Context(), job.Hold, func(ctx context.Context, tx lane.Tx) error { return w.runs.Resume(ctx, tx, &job.Execution) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = want.Plus(answer).Plus(lost)
+		counted(run.Completed)
+	})
+}
+
+// TestAnEndHasOneLimit: however often it is tried to count what an answer used, a run does
+// not outlive its context for long.
+func TestAnEndHasOneLimit(t *testing.T) {
+	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite))
+	ctx, cancel := context.WithCancel(t.Context())
+	m, job := &till{hangs: true}, w.job(t, echo())
+	var ended time.Time
+	r := w.runner(llmtest.Script(t, func(req llm.Request) (llm.Response, error) {
+		ended = time.Now()
+		cancel()
+		return llmtest.Say("done")(req)
+	}))
+	r.Meter = m
+	_, err := r.Run(job.Under(ctx), job)
+	if took := time.Since(ended); err != nil || len(m.limits) < 2 || took > 6*time.Second {
+		t.Errorf("it ended after %s and %d settles, %v", took, len(m.limits), err)
+	}
 }

@@ -31,11 +31,12 @@ type answerLine struct {
 }
 
 // modelLine is the line of a model call in the activity log: what it said, which calls
-// it asks for, and what it used. A call that failed has used what was cut off.
+// it asks for, and what it used. What tries used that broke off is in it.
 func (r *Runner) modelLine(
 	job Job, s *state, purpose string, resp llm.Response, failed error, took time.Duration,
 ) activity.Entry {
-	said := answerLine{Step: s.Steps + 1, Purpose: purpose, Text: clip(resp.Text, maxSaid), Stop: resp.StopReason, Estimated: resp.Usage.Estimated}
+	used := resp.Used()
+	said := answerLine{Step: s.Steps + 1, Purpose: purpose, Text: clip(resp.Text, maxSaid), Stop: resp.StopReason, Estimated: used.Estimated}
 	for _, c := range resp.Calls {
 		said.Calls = append(said.Calls, clip(c.Name, maxName))
 	}
@@ -45,8 +46,8 @@ func (r *Runner) modelLine(
 		said.Class = llm.ClassOf(failed) // the text of its error may be the provider's
 		line.Status, line.Error = activity.Error, failureOf(failed)
 	}
-	if resp.Usage != (llm.Usage{}) {
-		line.Usage, line.CostUSD = usageOf(resp.Usage), activity.Dollars(resp.Usage.MicroUSD)
+	if used != (llm.Usage{}) {
+		line.Usage, line.CostUSD = usageOf(used), activity.Dollars(used.MicroUSD)
 	}
 	line.Output, _ = json.Marshal(said) // texts and numbers have a JSON
 	return line

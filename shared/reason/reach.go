@@ -113,27 +113,3 @@ func failed(err error) reached {
 	}
 	return r
 }
-
-// LastWrite is a context in which what has happened is recorded: it outlives ctx by some
-// seconds, whenever that ends or has ended. It must be cancelled.
-func LastWrite(ctx context.Context) (context.Context, context.CancelFunc) {
-	if ctx.Err() != nil {
-		return context.WithTimeout(context.WithoutCancel(ctx), lastWriteLimit)
-	}
-	last, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	if deadline, ok := ctx.Deadline(); ok {
-		last, cancel = context.WithDeadline(context.WithoutCancel(ctx), deadline.Add(lastWriteLimit))
-	}
-	stop := context.AfterFunc(ctx, func() {
-		timer := time.NewTimer(lastWriteLimit)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			cancel()
-		case <-last.Done():
-		}
-	})
-	return last, func() { stop(); cancel() }
-}
-
-const lastWriteLimit = 3 * time.Second

@@ -121,6 +121,8 @@ type Outcome struct {
 	Progress
 	// Unlogged are lines of model calls that [Runner.Close] writes to the activity log.
 	Unlogged []activity.Entry
+	// Unspent is what model calls without an answer used, which [Runner.Close] counts.
+	Unspent llm.Usage
 }
 
 // Run works until the model answers or a stop condition holds. The caller ends
@@ -129,7 +131,8 @@ type Outcome struct {
 // the work: [lane.ErrLost], a database that is away; the execution stays as it is
 // and is resumed by whoever comes next.
 func (r *Runner) Run(ctx context.Context, job Job) (Outcome, error) {
-	ctx = r.discreet(ctx, job.Hold.Workspace)
+	ctx, cancel := withEnds(r.discreet(ctx, job.Hold.Workspace))
+	defer cancel()
 	s, err := r.resume(ctx, job)
 	var out Outcome
 	if err == nil {
@@ -139,7 +142,9 @@ func (r *Runner) Run(ctx context.Context, job Job) (Outcome, error) {
 		r.Slog.WarnContext(ctx, "run interrupted", "step", s.Steps, "error", err)
 		out, err = s.outcome(run.Parked, endOf(ctx)), nil
 	}
-	out.Unlogged = s.lines
+	r.pay(ctx, s)
+	out.Unlogged, out.Unspent = s.lines, s.lost
+	out.Usage = out.Usage.Plus(s.lost)
 	return out, err
 }
 
@@ -270,15 +275,13 @@ func (r *Runner) ask(ctx context.Context, job Job, s *state) (*Outcome, error) {
 	if err := fault.Point(ctx, "model.answered", job.Execution.ID); err != nil {
 		return nil, err
 	}
-	if job.Spent != nil {
-		job.Spent(resp.Usage)
-	}
-	err = r.append(ctx, job, s, run.Model, "", modelBody{Message: resp.Message, Usage: resp.Usage, Model: resp.Model, StopReason: resp.StopReason}, &resp.Usage)
-	if err != nil {
+	body := modelBody{Message: resp.Message, Usage: resp.Usage, Lost: resp.Lost.Plus(s.lost), Model: resp.Model, StopReason: resp.StopReason}
+	used := body.Usage.Plus(body.Lost)
+	if err := r.append(ctx, job, s, run.Model, "", body, &used); err != nil {
 		return nil, err
 	}
 	r.Slog.InfoContext(ctx, "model answered", "step", s.Steps, "model", resp.Model, "calls", len(resp.Calls),
-		"tokens", resp.Usage.TotalTokens(), "estimated", resp.Usage.Estimated, "duration_ms", r.Clock().Sub(begun).Milliseconds())
+		"tokens", used.TotalTokens(), "estimated", used.Estimated, "duration_ms", r.Clock().Sub(begun).Milliseconds())
 	return nil, fault.Point(ctx, "model.recorded", job.Execution.ID)
 }
 
@@ -299,6 +302,13 @@ func (r *Runner) answer(ctx context.Context, job Job, s *state, request llm.Requ
 	resp, failed = r.generate(asking, job, s, request, job.deltas(asking))
 	if !unasked(failed) {
 		s.lines = append(s.lines, r.modelLine(job, s, purpose, resp, failed, r.Clock().Sub(begun)))
+	}
+	used := resp.Used()
+	if failed != nil {
+		s.lost = s.lost.Plus(used)
+	}
+	if job.Spent != nil && (failed == nil || used != (llm.Usage{})) {
+		job.Spent(used)
 	}
 	return resp, failed, nil
 }
@@ -329,7 +339,7 @@ func (r *Runner) modelFailed(ctx context.Context, s *state, err error) *Outcome 
 }
 
 // append adds one entry in a transaction that proves the holds, and what the model
-// used, where it is one of its answers.
+// used, where it is one of its answers: with what calls before it used for nothing.
 func (r *Runner) append(ctx context.Context, job Job, s *state, kind run.Kind, words run.Trust, body any, used *llm.Usage) error {
 	last, cancel := LastWrite(ctx) // an answer is paid for
 	defer cancel()
@@ -344,21 +354,34 @@ func (r *Runner) append(ctx context.Context, job Job, s *state, kind run.Kind, w
 		if err := r.Runs.Append(tx, job.Execution, entry); err != nil || used == nil {
 			return err
 		}
-		prompt := used.TotalTokens() - used.CompletionTokens
-		return r.Runs.Spend(tx, job.Execution, int64(prompt), int64(used.CompletionTokens), used.USD())
+		return r.spend(tx, job, *used)
 	})
 	if err == nil {
 		s.lines = nil
 	}
-	if failed := s.pay(ctx); failed != nil {
-		r.Slog.ErrorContext(ctx, "what a call used is still not counted", "error", failed)
+	if used != nil && (err == nil || errors.Is(err, db.ErrUncertain)) { // it may be counted
+		s.lost = llm.Usage{}
 	}
+	r.pay(ctx, s)
 	return err
+}
+
+// spend queues what models used for the execution.
+func (r *Runner) spend(tx lane.Tx, job Job, used llm.Usage) error {
+	prompt := used.TotalTokens() - used.CompletionTokens
+	return r.Runs.Spend(tx, job.Execution, int64(prompt), int64(used.CompletionTokens), used.USD())
+}
+
+// pay counts what the last call used, where that could not be done at once.
+func (r *Runner) pay(ctx context.Context, s *state) {
+	if err := s.pay(ctx); err != nil {
+		r.Slog.ErrorContext(ctx, "what a call used is still not counted", "error", err)
+	}
 }
 
 // request is what the model is asked next.
 func (j Job) request(s *state) llm.Request {
-	return llm.Request{System: j.System, Messages: s.messages, Tools: offer(j.Skills, j.Window, s.done), MaxTokens: j.answerLimit()}
+	return llm.Request{System: j.System, Messages: s.conversation(), Tools: offer(j.Skills, j.Window, s.done), MaxTokens: j.answerLimit()}
 }
 
 // deltas hands on the pieces of an answer; nil where nobody listens.
@@ -386,6 +409,11 @@ func (r *Runner) Close(ctx context.Context, tx lane.Tx, job Job, out Outcome) er
 	result = activity.Storable(result)
 	for _, line := range out.Unlogged {
 		r.Log.Record(ctx, tx.Later(), line)
+	}
+	if out.Unspent != (llm.Usage{}) {
+		if err := r.spend(tx, job, out.Unspent); err != nil {
+			return err
+		}
 	}
 	message := ""
 	if out.Status == run.Stalled || out.Status == run.Failed {

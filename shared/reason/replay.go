@@ -76,14 +76,14 @@ func (r *Runner) Replay(ctx context.Context, ws db.Workspace, of run.Execution, 
 			var resp llm.Response
 			if err == nil {
 				resp, err = r.metered(ctx, s, cost, offered, llm.Request{
-					Model: v.Model, System: firstOf(v.System, s.system), Messages: s.messages, Tools: offer(offered, v.Window, s.done),
+					Model: v.Model, System: firstOf(v.System, s.system), Messages: s.conversation(), Tools: offer(offered, v.Window, s.done),
 					MaxTokens: usualAnswer,
 				}, nil)
 			}
 			if err != nil {
 				return out, fmt.Errorf("replay step %d: %w", e.Step, err)
 			}
-			out.Usage = out.Usage.Plus(resp.Usage)
+			out.Usage = out.Usage.Plus(resp.Used())
 			out.Steps = append(out.Steps, compare(e.Step, recorded, resp))
 		}
 		if err := s.fold(e); err != nil {

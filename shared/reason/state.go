@@ -29,6 +29,7 @@ type (
 	modelBody struct {
 		Message    llm.Message    `json:"message"`
 		Usage      llm.Usage      `json:"usage"`
+		Lost       llm.Usage      `json:"lost,omitzero"` // by tries before it that broke off; Usage may have what they cost
 		Model      string         `json:"model"`
 		StopReason llm.StopReason `json:"stop_reason"`
 	}
@@ -67,6 +68,7 @@ type state struct {
 	mu       sync.Mutex                  // of the facts, while calls run side by side
 	recorded func([]run.Entry)
 	lines    []activity.Entry // of model calls, that are not in the activity log yet
+	lost     llm.Usage        // by calls without an answer, that the journal does not have yet
 	byHand   bool             // no model asks for the calls
 	known    *secret.Redactor // takes out the values that nobody may be told; nil: there are none
 	limit    int              // of what a request may weigh, since the model found one too long; 0: it found none
@@ -96,6 +98,7 @@ type facts struct {
 	crowded  bool            // a call could not even wait, since too many do
 	answered bool            // the last answer asked for no call
 	silences int             // answers in a row that said nothing, and asked for no call
+	nudged   bool            // the next request asks again, after such an answer
 	strikes  int             // answers in a row with a call that could not be made, and none since that could
 	missed   int             // the step of the last strike
 	misses   map[string]miss // by tool
@@ -187,7 +190,7 @@ func (s *facts) fold(e run.Entry) error {
 			}
 			s.messages = append(s.messages, b.Messages...)
 			s.added += size(b.Messages)
-			s.answered, s.said, s.crowded, s.silences = false, "", false, 0 // they ask for an answer of their own
+			s.answered, s.said, s.crowded, s.silences, s.nudged = false, "", false, 0, false // they ask for an answer of their own
 			s.waits = slices.DeleteFunc(slices.Clone(s.waits), func(id string) bool { return id == b.Decided })
 			return nil
 		})
@@ -227,9 +230,9 @@ func (s *facts) foldAnswer(step int, b modelBody) error {
 	if len(s.pending) > 0 {
 		return fmt.Errorf("an answer while %d calls have no result", len(s.pending))
 	}
-	s.Steps, s.ModelCalls, s.Usage = step, s.ModelCalls+1, s.Usage.Plus(b.Usage)
+	s.Steps, s.ModelCalls, s.Usage = step, s.ModelCalls+1, s.Usage.Plus(b.Usage).Plus(b.Lost)
 	s.learn(b.Usage)
-	s.messages = append(s.messages, b.Message)
+	s.messages, s.nudged = append(s.conversation(), b.Message), false
 	s.answered, s.said = len(b.Message.Calls) == 0, cmp.Or(b.Message.Text, s.said)
 	s.ending = b.StopReason
 	if s.answered && s.saysNothing() {
@@ -238,8 +241,7 @@ func (s *facts) foldAnswer(step int, b modelBody) error {
 		s.silences = 0
 	}
 	if s.silences == 1 {
-		s.answered = false
-		s.messages = append(s.messages, llm.Message{Role: llm.RoleUser, Text: askedAgain})
+		s.answered, s.nudged = false, true
 	}
 	if len(s.same) > 0 {
 		s.before, s.same = s.same, nil
@@ -250,6 +252,16 @@ func (s *facts) foldAnswer(step int, b modelBody) error {
 		s.pending = append(s.pending, pendingCall{fmt.Sprintf("%d.%d", step, i+1), i, c})
 	}
 	return nil
+}
+
+// conversation is what the model is asked with next. That it is asked again joins the
+// messages with its answer only: in journals of builds that did not ask again, the
+// summaries count messages without it.
+func (s *facts) conversation() []llm.Message {
+	if !s.nudged {
+		return s.messages
+	}
+	return append(slices.Clip(s.messages), llm.Message{Role: llm.RoleUser, Text: askedAgain})
 }
 
 func (s *facts) foldResult(e run.Entry, b resultBody) error {

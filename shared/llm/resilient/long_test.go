@@ -35,7 +35,7 @@ func TestAnAnswerThatIsTooLongIsPaidForOnce(t *testing.T) {
 	}
 	q := provider("second", say("hi"))
 	resp, err := chain(t, nil, resilient.Provider{Model: p}, resilient.Provider{Model: q}).For("ws").Generate(t.Context(), request, nil)
-	if llm.ClassOf(err) != llm.ClassBadRequest || asked != 1 || q.times() != 0 || resp.Usage.CompletionTokens < 1<<20 {
-		t.Errorf("asked %d times, used %+v: %v", asked, resp.Usage, err)
+	if llm.ClassOf(err) != llm.ClassBadRequest || asked != 1 || q.times() != 0 || resp.Lost.CompletionTokens < 1<<20 {
+		t.Errorf("asked %d times, used %+v: %v", asked, resp.Lost, err)
 	}
 }

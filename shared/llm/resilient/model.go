@@ -40,10 +40,9 @@ func (m *Model) Paused(ctx context.Context) string {
 	return strings.Join(why, "; ")
 }
 
-// Generate implements [llm.Model]. The response says which model answered.
-//
-// When none does, the error is that of the provider that may be back soonest, and
-// its cause names all; the response has about what answers used that were cut off.
+// Generate implements [llm.Model]. The response says which model answered, and about
+// what tries used that broke off, also when none answers. Then the error is that of the
+// provider that may be back soonest, and its cause names all.
 func (m *Model) Generate(ctx context.Context, req llm.Request, onDelta func(llm.Delta)) (llm.Response, error) {
 	if err := llm.Interrupted(ctx, m.Name()); err != nil {
 		return llm.Response{}, err
@@ -59,17 +58,18 @@ func (m *Model) Generate(ctx context.Context, req llm.Request, onDelta func(llm.
 		req.Model = t.key.Model
 		resp, err := m.ask(ctx, t, req, out, targets[i+1:])
 		if err == nil {
+			resp.Lost = out.lost
 			return resp, nil
 		}
 		failed = append(failed, err)
 		if ctx.Err() != nil {
-			return llm.Response{Usage: out.lost}, err
+			return llm.Response{Lost: out.lost}, err
 		}
 		if class := llm.ClassOf(err); !class.Retryable() && !lasting(class) {
 			break
 		}
 	}
-	return llm.Response{Usage: out.lost}, verdict(failed)
+	return llm.Response{Lost: out.lost}, verdict(failed)
 }
 
 // stopped reports whether a person has switched a fallback off. One of which that
@@ -89,7 +89,7 @@ func (m *Model) stopped(ctx context.Context, t target) bool {
 type output struct {
 	onDelta func(llm.Delta) // nil: the caller waits for the whole
 	begun   bool            // the caller has got a piece of this try
-	lost    llm.Usage       // about what answers used that were cut off
+	lost    llm.Usage       // about what tries used that broke off
 }
 
 func (o *output) pass(d llm.Delta) {
@@ -175,7 +175,7 @@ func (m *Model) try(ctx context.Context, t target, req llm.Request, out *output)
 	return resp, err
 }
 
-// guess is about what an answer used that was cut off, at four bytes a token.
+// guess is about what a try used that broke off, at four bytes a token.
 func guess(req llm.Request, answered int) llm.Usage {
 	asked, _ := json.Marshal(req) // requests can be encoded
 	return llm.Usage{PromptTokens: len(asked) / 4, CompletionTokens: (answered + 3) / 4, Estimated: true}

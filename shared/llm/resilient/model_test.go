@@ -392,6 +392,32 @@ func TestAnAnswerThatBreaksOffBeginsAnew(t *testing.T) {
 	}
 }
 
+// TestWhatBrokeOffIsToldApart from what the answer used, whoever gives that.
+func TestWhatBrokeOffIsToldApart(t *testing.T) {
+	for name, c := range map[string]struct {
+		first *fake
+		broke int
+	}{
+		"nothing":  {provider("first", fail(llm.ClassOverloaded), say("whole")), 0},
+		"retry":    {provider("first", breakOff(llm.ClassOverloaded), breakOff(llm.ClassOverloaded), say("whole")), 2},
+		"fallback": {provider("first", breakOff(llm.ClassTimeout)), 1},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			resp, err := chain(t, nil, resilient.Provider{Model: c.first, Circuit: "1"}, resilient.Provider{Model: provider("second", say("whole"))}).
+				For("ws").Generate(t.Context(), request, nil)
+			if err != nil || resp.Usage != (llm.Usage{PromptTokens: 3, CompletionTokens: 2}) {
+				t.Errorf("the answer used %+v, %v", resp.Usage, err)
+			}
+			if lost := resp.Lost; lost.CompletionTokens != c.broke || lost.Estimated != (c.broke > 0) || (lost.PromptTokens > 0) != (c.broke > 0) {
+				t.Errorf("what broke off used %+v", lost)
+			}
+			if used := resp.Used(); used.TotalTokens() != resp.Usage.TotalTokens()+resp.Lost.TotalTokens() || used.Estimated != resp.Lost.Estimated {
+				t.Errorf("together they used %+v", used)
+			}
+		})
+	}
+}
+
 // Whatever the providers do, a call keeps its promises.
 func TestPromises(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {

@@ -127,7 +127,7 @@ func TestSilenceEndsATry(t *testing.T) {
 			if llm.ClassOf(err) != llm.ClassTimeout || !strings.Contains(err.Error(), "nothing came for 1m30s") || *asked != 3 || d != 3*190*time.Second {
 				t.Errorf("asked %d times, after %s: %v", *asked, d, err)
 			}
-			if u := resp.Usage; u.CompletionTokens != 3*100 || u.PromptTokens == 0 || resp.Text != "" {
+			if u := resp.Lost; u.CompletionTokens != 3*100 || u.PromptTokens == 0 || resp.Text != "" {
 				t.Errorf("beside the error: %+v", resp)
 			}
 		})
@@ -144,7 +144,7 @@ func TestTheCallersTimeEndsASlowAnswer(t *testing.T) {
 		var resp llm.Response
 		var err error
 		d := took(func() { resp, err = w.For("ws").Generate(ctx, request, nil) })
-		if llm.ClassOf(err) != llm.ClassTimeout || d != time.Minute || *asked != 1 || resp.Usage.CompletionTokens == 0 {
+		if llm.ClassOf(err) != llm.ClassTimeout || d != time.Minute || *asked != 1 || resp.Lost.CompletionTokens == 0 {
 			t.Errorf("asked %d times, after %s: %+v, %v", *asked, d, resp, err)
 		}
 	})
