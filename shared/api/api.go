@@ -132,6 +132,8 @@ type server struct {
 	mcp  http.Handler
 	runs *runHub
 	open followers
+	// checked is what strangers are told of the health.
+	checked *checked
 }
 
 // New makes the handler of all routes. It is served by the function operate and
@@ -142,7 +144,7 @@ func New(d Deps) (http.Handler, error) {
 	}
 	streams := d.Streams.orDefault()
 	d.Streams = &streams
-	s := &server{Deps: d, mux: http.NewServeMux()}
+	s := &server{Deps: d, mux: http.NewServeMux(), checked: newChecked()}
 	s.runs = s.newRunHub()
 	var err error
 	if s.keys, err = newIdempotency(s); err != nil {

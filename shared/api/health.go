@@ -45,8 +45,22 @@ type healthOutput struct {
 }
 
 // health asks each part whether it is there. It is called by load balancers,
-// alarms and lanekeeper doctor, and with a token by the Engine Room.
+// alarms and lanekeeper doctor, and with a token by the Engine Room. Who has no role is
+// told what was found within the last second: anybody may ask, and often.
 func (s *server) health(ctx context.Context, _ *struct{}) (*healthOutput, error) {
+	if by, _ := auth.From(ctx); by.Role == "" { // a stranger, an agent, or a site, whose key everybody can read
+		out, err := s.checked.get(ctx, s.Clock, s.parts)
+		return &healthOutput{out.Status, healthAnswer{Status: out.Body.Status}}, err
+	}
+	out := s.parts(ctx)
+	if out.Body.Database == "connected" {
+		s.there(ctx, "agent", func(ctx context.Context) error { return s.pulse(ctx, &out.Body) })
+	}
+	return &out, nil
+}
+
+// parts asks each part whether it is there.
+func (s *server) parts(ctx context.Context) (out healthOutput) {
 	h := healthAnswer{Status: "healthy", Database: "connected", Valkey: "disabled", Gateway: "disabled"}
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -63,7 +77,7 @@ func (s *server) health(ctx context.Context, _ *struct{}) (*healthOutput, error)
 		})
 	}
 	wg.Wait()
-	out := &healthOutput{Status: http.StatusOK}
+	out.Status = http.StatusOK
 	switch {
 	case h.Database == "down": // nothing works without it
 		h.Status, out.Status = "unhealthy", http.StatusServiceUnavailable
@@ -72,13 +86,36 @@ func (s *server) health(ctx context.Context, _ *struct{}) (*healthOutput, error)
 	case h.Valkey == "down":
 		h.Status = "degraded"
 	}
-	if by, _ := auth.From(ctx); by.Role == "" { // a stranger, an agent, or a site, whose key everybody can read
-		h = healthAnswer{Status: h.Status}
-	} else if h.Database == "connected" {
-		s.there(ctx, "agent", func(ctx context.Context) error { return s.pulse(ctx, &h) })
-	}
 	out.Body = h
-	return out, nil
+	return out
+}
+
+// checkKept is how long a check of the parts is told to those who have no role.
+const checkKept = time.Second
+
+// checked keeps the last check of the parts. Requests that come during one share it.
+type checked struct {
+	busy chan struct{} // binary semaphore that guards the state below
+	at   time.Time
+	last healthOutput
+}
+
+func newChecked() *checked { return &checked{busy: make(chan struct{}, 1)} }
+
+// get is the last check, or a new one where that is too old. A caller who leaves does
+// not end it for the others.
+func (c *checked) get(ctx context.Context, clock func() time.Time, check func(context.Context) healthOutput) (healthOutput, error) {
+	select {
+	case c.busy <- struct{}{}:
+	case <-ctx.Done():
+		return healthOutput{}, ctx.Err()
+	}
+	defer func() { <-c.busy }()
+	if age := clock().Sub(c.at); age < 0 || age >= checkKept {
+		c.last = check(context.WithoutCancel(ctx))
+		c.at = clock()
+	}
+	return c.last, nil
 }
 
 // full reports whether writes fail because the disk of the database is full. Once one has,

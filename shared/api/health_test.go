@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -167,6 +169,59 @@ func TestHealthForWhoHasNoRole(t *testing.T) {
 			t.Errorf("%s: %d %s", c.name, got.status, got.body)
 		}
 	}
+}
+
+// TestStrangersShareACheck: a hundred requests without a token, one after the other or at
+// once, ask the parts once in a second.
+func TestStrangersShareACheck(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		var asked atomic.Int32
+		var later atomic.Int64
+		began, answer := make(chan struct{}, 1), make(chan struct{})
+		w = newWorld(t, w.Env, func(d *api.Deps) {
+			d.Clock = func() time.Time { return time.Unix(1_800_000_000+later.Load(), 0) }
+			d.Valkey = func(context.Context) error {
+				asked.Add(1)
+				select {
+				case began <- struct{}{}:
+				default:
+				}
+				<-answer
+				return nil
+			}
+		})
+		ask := func() {
+			if got := w.call(t, http.MethodGet, "/health", "", ""); got.status != 200 || string(got.body) != `{"status":"healthy"}`+"\n" {
+				t.Errorf("%d %s", got.status, got.body)
+			}
+		}
+		var all sync.WaitGroup
+		all.Go(ask)
+		<-began
+		for range 50 {
+			all.Go(ask)
+		}
+		close(answer)
+		all.Wait()
+		before := w.Env.DB.Stats()
+		for range 50 {
+			ask()
+		}
+		if cost := w.Env.DB.Stats().Sub(before); asked.Load() != 1 || cost.Statements != 0 {
+			t.Errorf("101 requests asked %d times; the last 50 made %d statements", asked.Load(), cost.Statements)
+		}
+		w.call(t, http.MethodGet, "/health", member, "")
+		if asked.Load() != 2 {
+			t.Errorf("a member is told what is %d checks old", asked.Load())
+		}
+		later.Add(1)
+		ask()
+		later.Add(-10) // the clock was put back
+		ask()
+		if asked.Load() != 4 {
+			t.Errorf("then it asked %d times", asked.Load())
+		}
+	})
 }
 
 // stuck is an engine that never answers.

@@ -91,6 +91,15 @@ func (p *Proxy) Set(f Fault) {
 	}
 }
 
+// HangUp ends all connections that are open, as a peer does that has nothing more to say.
+func (p *Proxy) HangUp() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		l.hangUp()
+	}
+}
+
 // At makes f the fault of the first connection whose client sends text, from the request
 // with the text on. The channel is closed once that has happened. The text must not be
 // longer than 1 KiB; it is used once.

@@ -45,12 +45,16 @@ SELECT current_setting($1);
 -- global: about the connection
 SELECT set_config($1, $2, true);
 
+-- name: Sleep
+-- global: about the connection
+SELECT pg_sleep($1);
+
 -- name: User
 -- global: about the connection
 SELECT current_user;
 `
 
-type queries struct{ Add, Rename, Agent, Pid, Setting, Set, User db.Query }
+type queries struct{ Add, Rename, Agent, Pid, Setting, Set, Sleep, User db.Query }
 
 // world is a workspace on Postgres, a handle that other tests don't share, and a
 // superuser's connection beside it.

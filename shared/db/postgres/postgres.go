@@ -35,8 +35,8 @@ type Config struct {
 	Schema int64
 	// Skew shifts the database's clock for this handle (tests).
 	Skew *db.Skew
-	// Silence is how long an answer is awaited at most, however long the caller would
-	// wait; 25 s when zero.
+	// Silence is how long the answer to one statement is awaited at most, however long
+	// the caller would wait; 25 s when zero.
 	Silence time.Duration
 }
 
@@ -271,14 +271,8 @@ func (e *engine) forget(ctx context.Context) {
 // again reports whether what failed had nothing to commit and its connection was used
 // before, so that a fresh one may do it.
 func (e *engine) again(ctx context.Context, err error, reused bool) bool {
-	dead, ok := errors.AsType[*deadError](err)
-	if !ok || !reused || ctx.Err() != nil {
-		return false
-	}
-	if errors.Is(dead, errSilent) {
-		e.forget(ctx)
-	}
-	return true
+	_, ok := errors.AsType[*deadError](err)
+	return ok && reused && ctx.Err() == nil
 }
 
 // Do sends the statements as one pipeline, which Postgres takes for one
@@ -381,7 +375,8 @@ type ending struct {
 var errSilent = errors.New("the database server did not answer in time")
 
 // pipeline sends b, whose statements belong to the seam, with ops behind them,
-// and reads all answers, for as long as answers are awaited.
+// and reads all answers, for as long as answers are awaited. When none came, the other
+// connections are not trusted either.
 func (e *engine) pipeline(ctx context.Context, conn *pgx.Conn, b *pgx.Batch, ws db.Workspace, ops []*db.Op, end ending) error {
 	awaited := ctx
 	if end.changes {
@@ -392,11 +387,14 @@ func (e *engine) pipeline(ctx context.Context, conn *pgx.Conn, b *pgx.Batch, ws 
 		awaited, stay = outlive(ctx)
 		defer stay()
 	}
-	limited, cancel := context.WithTimeoutCause(awaited, e.silence, errSilent)
+	limited, cancel := context.WithTimeoutCause(awaited, e.patience(ops, end), errSilent)
 	defer cancel()
 	err := send(limited, conn, b, ws, ops, end)
-	if left := ctx.Err(); left != nil && errors.Is(err, errSilent) {
-		return fmt.Errorf("%w: %w", err, left)
+	if errors.Is(err, errSilent) {
+		e.forget(context.WithoutCancel(ctx))
+		if left := ctx.Err(); left != nil {
+			err = fmt.Errorf("%w: %w", err, left)
+		}
 	}
 	return err
 }
@@ -417,6 +415,16 @@ func outlive(ctx context.Context) (context.Context, context.CancelFunc) {
 		}
 		end(nil)
 	}
+}
+
+// patience is how long the answers of a pipeline are awaited. A server tells them when it
+// is done with all statements, each of which may take its time: who gave up changes
+// before would not know what became of them. What changes nothing is done anew instead.
+func (e *engine) patience(ops []*db.Op, end ending) time.Duration {
+	if !end.changes {
+		return e.silence
+	}
+	return e.silence * time.Duration(max(len(ops), 1))
 }
 
 func send(ctx context.Context, conn *pgx.Conn, b *pgx.Batch, ws db.Workspace, ops []*db.Op, end ending) error {

@@ -142,3 +142,63 @@ func TestASilentPeerOfANewConnection(t *testing.T) {
 	}
 	w.fillWithin(t, 1)
 }
+
+// After a write to a silent peer, no other connection is trusted that was open then: each
+// further write would wait in vain, and not know its outcome.
+func TestASilentWriteIsTheLast(t *testing.T) {
+	const conns = 3
+	w, p := silentWorld(t, conns)
+	id := w.add(t, "a")
+	w.fill(t, conns)
+	hush(p)
+	rename := func(to string) error {
+		ctx, cancel := context.WithTimeout(t.Context(), quickly)
+		defer cancel()
+		_, err := w.DB.Exec(ctx, w.Workspace, w.q.Rename, id, to)
+		return err
+	}
+	if err := rename("b"); !errors.Is(err, db.ErrUncertain) {
+		t.Errorf("got %v", err)
+	}
+	for range conns {
+		if err := rename("c"); err != nil {
+			t.Errorf("afterwards: %v", err)
+		}
+	}
+	w.is(t, id, "c")
+}
+
+// Statements that change something have their time each, however many are sent at once.
+func TestEachStatementHasItsTime(t *testing.T) {
+	w := newWorld(t, dbtest.OnPostgres, 1)
+	d := open(t, postgres.Config{URL: w.URL, MaxConns: 1, Silence: 4 * time.Second})
+	id := w.add(t, "a")
+	var b db.Batch
+	for range 3 {
+		b.Exec(w.q.Sleep, 2)
+	}
+	b.Exec(w.q.Rename, id, "b")
+	if err := d.Do(t.Context(), w.Workspace, &b); err != nil {
+		t.Error(err)
+	}
+	w.is(t, id, "b")
+}
+
+// A connection that was closed while nobody used it is noticed before a write goes out on
+// it, of which nobody would know the outcome.
+func TestAnIdleConnectionThatWasClosed(t *testing.T) {
+	w := newWorld(t, dbtest.OnPostgres, 1)
+	p, err := network.Start(w.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	w.DB = open(t, postgres.Config{URL: p.URL, MaxConns: 1})
+	id := w.add(t, "a")
+	p.HangUp()
+	time.Sleep(1100 * time.Millisecond) // so long it must have been idle
+	if _, err := w.DB.Exec(t.Context(), w.Workspace, w.q.Rename, id, "b"); err != nil {
+		t.Error(err)
+	}
+	w.is(t, id, "b")
+}
