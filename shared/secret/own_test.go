@@ -48,11 +48,15 @@ func TestAKeyOfOursIsOneForAll(t *testing.T) {
 			t.Errorf("for another purpose: the same %t, %v", bytes.Equal(other, all[0]), err)
 		}
 
-		const name = "lanekeeper.session-key"
-		w.put(t, "lanekeepers", "hunter2")
-		if listed, err := w.List(t.Context(), w.Workspace, "", 10); err != nil || len(listed) != 1 || listed[0].Name != "lanekeepers" {
+		const name, theirs = ":session-key", "lanekeeper.session-key"
+		w.put(t, theirs, "hunter2") // as any other name
+		if listed, err := w.List(t.Context(), w.Workspace, "", 10); err != nil || len(listed) != 1 || listed[0].Name != theirs {
 			t.Errorf("listed are %+v, %v", listed, err)
 		}
+		if v, err := w.Resolve(t.Context(), w.Workspace, theirs); err != nil || v.Reveal() != "hunter2" {
+			t.Errorf("a secret of the user's: %v", err)
+		}
+		same("beside a secret of the user's")
 		for what, err := range map[string]error{
 			"resolve": second(w.Resolve(t.Context(), w.Workspace, name)), "delete": w.Delete(t.Context(), w.Workspace, name),
 			"put": second(w.Put(t.Context(), w.Workspace, name, secret.NewValue("mine"), "local:test")),

@@ -18,10 +18,10 @@ VALUES ($1, $2, $3, $4, $5, lk_now(), lk_now())
 ON CONFLICT (workspace_id, name) DO NOTHING;
 
 -- name: List
--- The names of our own keys begin with "lanekeeper.".
+-- The names of our own keys begin with a colon.
 SELECT name, version, created_by, created_at, updated_at
   FROM secrets
- WHERE workspace_id = $1 AND name > $2 AND substr(name, 1, 11) <> 'lanekeeper.'
+ WHERE workspace_id = $1 AND name > $2 AND substr(name, 1, 1) <> ':'
  ORDER BY name
  LIMIT $3;
 

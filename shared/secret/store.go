@@ -5,7 +5,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -26,7 +25,7 @@ var (
 	// ErrNotFound says that there is no secret of that name; a [NotFoundError] names it.
 	ErrNotFound = errors.New("no such secret")
 	// ErrName says that a text is no name of a secret.
-	ErrName = errors.New("a secret's name has 1 to 64 letters, digits and . _ - and doesn't begin with \"lanekeeper.\"")
+	ErrName = errors.New("a secret's name has 1 to 64 letters, digits and . _ -")
 	// ErrValue says that a text can't be kept as a secret.
 	ErrValue = errors.New("a secret has 1 to 65536 bytes of UTF-8 text")
 )
@@ -39,12 +38,12 @@ func (e *NotFoundError) Error() string { return "no secret named " + e.Name }
 // Is makes it [ErrNotFound].
 func (e *NotFoundError) Is(target error) bool { return target == ErrNotFound }
 
-// ownPrefix begins the names of the keys that are made here: nobody else reads or writes them.
-const ownPrefix = "lanekeeper."
+// ownPrefix begins the names of the keys that are made here: no name of a secret does.
+const ownPrefix = ":"
 
 // ValidName reports whether a secret may have this name.
 func ValidName(name string) bool {
-	if len(name) == 0 || len(name) > MaxName || strings.HasPrefix(name, ownPrefix) {
+	if len(name) == 0 || len(name) > MaxName {
 		return false
 	}
 	for i := range len(name) {
