@@ -29,7 +29,7 @@ var routeOf = map[string]string{
 func TestABuiltInSkillNeedsTheRoleOfItsRoute(t *testing.T) {
 	w := onOne(t)
 	objectives, err1 := objective.Skills(w.Objectives)
-	memories, err2 := memory.Skills(w.Memories, time.Now)
+	memories, err2 := memory.Skills(w.Memories)
 	automations, err3 := automation.Skills(w.Automations)
 	threads, err4 := thread.Skills(w.Threads, nil)
 	query, err5 := skill.QueryActivity(w.Log, time.Now)

@@ -62,8 +62,9 @@ type Agent struct {
 	Events      *live.Events
 	Operate     *operate.Operate
 
-	core  *Core
-	heart *heartbeat.Heartbeat
+	core   *Core
+	heart  *heartbeat.Heartbeat
+	tended rounds
 }
 
 // NewAgent wires an agent. instance names the process in holders. It is called by
@@ -179,7 +180,7 @@ func (a *Agent) stopped(ctx context.Context, ws db.Workspace, models ...string) 
 // builtins are the skills that come with the product.
 func (a *Agent) builtins() (*skill.Set, error) {
 	all, err1 := objective.Skills(a.Objectives)
-	more, err2 := memory.Skills(a.Memories, a.core.Clock)
+	more, err2 := memory.Skills(a.Memories)
 	query, err3 := skill.QueryActivity(a.Log, a.core.Clock)
 	own, err4 := skill.Skills()
 	automations, err5 := automation.Skills(a.Automations)

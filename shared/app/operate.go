@@ -2,12 +2,15 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"runtime/debug"
 	"sync"
 
 	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -67,7 +70,8 @@ func (a *Agent) API(door *Door, p Process) (http.Handler, error) {
 	core := a.core
 	return api.New(api.Deps{
 		DB: core.DB, Lanes: a.Lanes, Runs: a.Runs, Log: a.Log,
-		Auth: door.Auth, People: door.People, Sessions: door.Sessions, Limits: door.Limits, Failures: door.Failures,
+		Hosts: core.Config.AllowedHosts,
+		Auth:  door.Auth, People: door.People, Sessions: door.Sessions, Limits: door.Limits, Failures: door.Failures,
 		Events: door.Events, Streams: &api.Streams{Drain: p.Drain},
 		Objectives: a.Objectives, Memories: a.Memories, Workspaces: a.Workspaces,
 		Automations: a.Automations, Heals: a.Heals, Budgets: a.Budgets, Circuits: a.Circuits, Threads: a.Threads, Reachable: a.Reachable,
@@ -121,31 +125,52 @@ func (a *Agent) later(ctx context.Context, err error) {
 // TendAll tends all workspaces in which something may be due: one look tells which. It
 // expires what nobody has answered, ends what nothing was heard of, and sends in the
 // background, in each at its own pace: where a receiver hangs, the others need not
-// wait, nor does the next call. What it answers is closed when all that it has begun
-// has ended.
+// wait, nor does the next call. Several are tended at once, until the time of ctx is up;
+// the next call begins behind the last that was reached. What it answers is closed when
+// all that it has begun has ended.
 func (a *Agent) TendAll(ctx context.Context, background func(func(context.Context))) <-chan struct{} {
-	var begun sync.WaitGroup
+	var begun, working sync.WaitGroup
 	a.settle(ctx)
 	all, err := a.Workspaces.Due(ctx)
 	if err != nil && ctx.Err() == nil {
 		a.core.Log.ErrorContext(ctx, "the workspaces could not be listed", "error", err)
 	}
-	for _, ws := range all {
-		ctx := trace.WithWorkspace(ctx, string(ws))
-		a.later(ctx, a.heart.Tend(ctx, ws))
-		a.sweepThreads(ctx, ws)
-		begun.Add(1)
-		background(func(ctx context.Context) {
-			defer begun.Done()
-			a.sendDue(trace.WithWorkspace(ctx, string(ws)), ws)
+	inner, cancel := lane.WithInnerDeadline(ctx)
+	defer cancel()
+	next := a.tended.from(inner, all)
+	for range min(tendedAtOnce, len(all)) {
+		working.Go(func() {
+			for ws, ok := next(); ok; ws, ok = next() {
+				a.tendOne(trace.WithWorkspace(inner, string(ws)), ws)
+				begun.Add(1)
+				background(func(ctx context.Context) {
+					defer begun.Done()
+					a.sendDue(trace.WithWorkspace(ctx, string(ws)), ws)
+				})
+			}
 		})
 	}
+	working.Wait()
 	ended := make(chan struct{})
 	background(func(context.Context) { begun.Wait(); close(ended) })
 	return ended
 }
 
+// tendOne tends a workspace, but for what it sends. A panic is told in the log, and the
+// other workspaces are tended all the same.
+func (a *Agent) tendOne(ctx context.Context, ws db.Workspace) {
+	defer func() {
+		if p := recover(); p != nil {
+			a.core.Log.ErrorContext(ctx, "what was decided could not be done yet", "error", fmt.Sprint(p), "stack", string(debug.Stack()))
+		}
+	}()
+	a.later(ctx, a.heart.Tend(ctx, ws))
+	a.sweepThreads(ctx, ws)
+}
+
 const (
+	tendedAtOnce = 4 // workspaces
+
 	maxDrained = 50 // rows of the outbox in a round
 	maxSweeps  = 20 // rounds, of as many threads or rows
 )

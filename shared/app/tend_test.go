@@ -69,6 +69,75 @@ func (h hanging) Handle(_ context.Context, c outbox.Claimed) error {
 	return nil
 }
 
+// recorder notes for which workspaces rows were sent, and has them tried again a minute
+// later. The first waits until a second one has come.
+type recorder struct {
+	mu   sync.Mutex
+	sent []db.Workspace
+	two  chan struct{}
+	stop func(n int)
+}
+
+func (r *recorder) Handle(ctx context.Context, c outbox.Claimed) error {
+	r.mu.Lock()
+	r.sent = append(r.sent, c.Workspace)
+	n := len(r.sent)
+	if n == 2 {
+		close(r.two)
+	}
+	r.mu.Unlock()
+	if n == 1 {
+		select {
+		case <-r.two:
+		case <-ctx.Done():
+		}
+	}
+	r.stop(n)
+	return outbox.LaterIn(time.Minute, errors.New("not yet"))
+}
+
+// TestARoundBeginsBehindTheLast: several workspaces are tended at once, until the time is
+// up, and the next round begins with those that this one did not reach.
+func TestARoundBeginsBehindTheLast(t *testing.T) {
+	e := dbtest.New(t, dbtest.OnSQLite)
+	a, _ := newAgent(t, e)
+	const all, cut, atOnce = 20, 6, 4
+	for range all {
+		var b db.Batch
+		a.Outbox.Enqueue(t.Context(), &b, outbox.Row{Kind: outbox.Kick, Topic: "late", Key: "a", Trace: "op_0mh8c1v2q_a7x2p1k9d4"})
+		if err := e.DB.Do(t.Context(), dbtest.NewWorkspace(t, e.DB), &b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	round := func(ctx context.Context, stop func(n int)) []db.Workspace {
+		t.Helper()
+		e.Skew.Advance(2 * time.Minute)
+		r := &recorder{two: make(chan struct{}), stop: stop}
+		a.Sender.Handlers["late"] = r
+		a.TendAll(ctx, func(fn func(context.Context)) { fn(t.Context()) })
+		return r.sent
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	first := round(ctx, func(n int) {
+		if n == cut {
+			cancel()
+		}
+	})
+	if len(first) < cut || len(first) >= cut+atOnce {
+		t.Errorf("when the time was up %d workspaces had been reached", len(first))
+	}
+	second := round(t.Context(), func(int) {})
+	if len(second) != all {
+		t.Fatalf("the next round reached %d workspaces", len(second))
+	}
+	for i, ws := range second[:all-len(first)-atOnce] {
+		if slices.Contains(first, ws) {
+			t.Errorf("the next round's workspace %d is one of the last round's", i)
+		}
+	}
+}
+
 // counter counts rows; those of one workspace, where it names one: others test in the same
 // database.
 type counter struct {

@@ -60,13 +60,15 @@ func New(d *db.DB, ids func() string) (*Store, error) {
 
 // Save remembers m and answers its id, and whether it was new: the same content is
 // remembered once, whatever its case and spacing and whether it ends in a full stop.
-// The transaction must prove the lane of the agent's memory.
-func (s *Store) Save(ctx context.Context, tx lane.Tx, m Memory) (id string, isNew bool, err error) {
+// It lives for life from the database's now on, for ever where that is zero. The
+// transaction must prove the lane of the agent's memory.
+func (s *Store) Save(ctx context.Context, tx lane.Tx, m Memory, life time.Duration) (id string, isNew bool, err error) {
 	if err := tx.Proves(lane.Memory(m.Agent)); err != nil {
 		return "", false, fmt.Errorf("save memory: %w", err)
 	}
 	fresh := s.ids()
-	err = tx.One(ctx, []any{&id}, s.q.Save, fresh, m.Agent, m.Category, m.Content, hash(m.Content), m.Importance, db.Null(m.Trace), m.ExpiresAt)
+	err = tx.One(ctx, []any{&id}, s.q.Save, fresh, m.Agent, m.Category, m.Content, hash(m.Content), m.Importance, db.Null(m.Trace),
+		db.Null(life.Milliseconds()))
 	if err != nil {
 		return "", false, fmt.Errorf("save memory: %w", err)
 	}

@@ -1,7 +1,7 @@
 -- name: Save
 -- The same thing is remembered once: saying it again raises its importance and keeps it longer.
 INSERT INTO agent_memory AS m (workspace_id, id, agent, category, content, content_hash, importance, trace_id, expires_at, created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, lk_now(), lk_now())
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, lk_plus(lk_now(), $9), lk_now(), lk_now())
 ON CONFLICT (workspace_id, agent, content_hash) DO UPDATE SET
   importance = CASE WHEN m.importance < excluded.importance THEN excluded.importance ELSE m.importance END,
   expires_at = CASE WHEN m.expires_at IS NULL OR excluded.expires_at IS NULL THEN NULL

@@ -138,7 +138,7 @@ func TestASearchIsNarrowed(t *testing.T) {
 		w.save(t, memory.Memory{Content: "tea one"})
 		w.save(t, memory.Memory{Content: "tea two", Agent: "it's \\another"})
 		w.save(t, memory.Memory{Content: "tea three", Category: "count", Importance: 8})
-		w.save(t, memory.Memory{Content: "tea four", ExpiresAt: w.in24h()})
+		w.save(t, memory.Memory{Content: "tea four"}, 24*time.Hour)
 		w.save(t, memory.Memory{Content: "coffee"})
 		w.Skew.Advance(25 * time.Hour)
 		for want, f := range map[string]memory.Filter{
@@ -257,7 +257,7 @@ func TestRelevantIsWhatMattersMost(t *testing.T) {
 		for i, importance := range []int{5, 10, 5, 7} {
 			w.save(t, memory.Memory{Content: fmt.Sprint(i), Importance: importance})
 		}
-		w.save(t, memory.Memory{Content: "gone", Importance: 10, ExpiresAt: w.in24h()})
+		w.save(t, memory.Memory{Content: "gone", Importance: 10}, 24*time.Hour)
 		w.save(t, memory.Memory{Content: "theirs", Importance: 10, Agent: "another"})
 		w.Skew.Advance(25 * time.Hour)
 		relevant := func(w world, n int) (out []string) {
@@ -288,7 +288,7 @@ func TestCategoriesAreCounted(t *testing.T) {
 		for i, category := range []string{"fact", "draft", "fact", "fact", "draft", "wish"} {
 			w.save(t, memory.Memory{Content: fmt.Sprint(i), Category: category, Agent: []string{agent, "another"}[i/4]})
 		}
-		w.save(t, memory.Memory{Content: "gone", Category: "fact", ExpiresAt: w.in24h()})
+		w.save(t, memory.Memory{Content: "gone", Category: "fact"}, 24*time.Hour)
 		w.Skew.Advance(25 * time.Hour)
 		for who, want := range map[string][]memory.Category{
 			"":       {{Name: "fact", Count: 3}, {Name: "draft", Count: 2}, {Name: "wish", Count: 1}},

@@ -19,9 +19,8 @@ import (
 //go:embed *.md
 var texts embed.FS
 
-// Skills are the built-in skills on memories. now is the clock that expiry
-// counts from.
-func Skills(s *Store, now func() time.Time) ([]skill.Skill, error) {
+// Skills are the built-in skills on memories.
+func Skills(s *Store) ([]skill.Skill, error) {
 	save, err := skill.Define(texts, "save_memory", skill.Skill{
 		Scope: skill.Both,
 		Lanes: func(c skill.Call) []lane.Name { return []lane.Name{lane.Memory(c.Agent)} },
@@ -37,11 +36,7 @@ func Skills(s *Store, now func() time.Time) ([]skill.Skill, error) {
 			}
 			m := Memory{Agent: c.Agent, Category: args.Category, Content: args.Content, Importance: args.Importance}
 			m.Trace, _ = trace.From(ctx)
-			if args.Days > 0 {
-				end := now().AddDate(0, 0, args.Days)
-				m.ExpiresAt = &end
-			}
-			id, isNew, err := s.Save(ctx, tx, m)
+			id, isNew, err := s.Save(ctx, tx, m, time.Duration(args.Days)*24*time.Hour)
 			if err != nil {
 				return nil, err
 			}

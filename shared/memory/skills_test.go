@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/memory"
@@ -18,7 +17,7 @@ import (
 // brings words from outside.
 func (w world) use(t testing.TB, name, arguments string) (out string, outside bool, err error) {
 	t.Helper()
-	all, err := memory.Skills(w.s, time.Now)
+	all, err := memory.Skills(w.s)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -291,7 +291,7 @@ func echo() skill.Skill {
 // remember saves a memory under its lane and ends as then says.
 func (w *world) remember(name string, then func() error) skill.Skill {
 	k := does(name, anything, func(ctx context.Context, tx lane.Tx, c skill.Call) (any, error) {
-		_, _, err := w.memories.Save(ctx, tx, memory.Memory{Agent: c.Agent, Category: "test", Content: c.Key, Importance: 5})
+		_, _, err := w.memories.Save(ctx, tx, memory.Memory{Agent: c.Agent, Category: "test", Content: c.Key, Importance: 5}, 0)
 		if err != nil {
 			return nil, err
 		}

@@ -144,7 +144,7 @@ func TestRefusalIsTheReason(t *testing.T) {
 func builtins(t testing.TB) *skill.Set {
 	t.Helper()
 	all, err1 := objective.Skills(&objective.Store{})
-	more, err2 := memory.Skills(&memory.Store{}, time.Now)
+	more, err2 := memory.Skills(&memory.Store{})
 	query, err3 := skill.QueryActivity(&activity.Log{}, time.Now)
 	if err := errors.Join(err1, err2, err3); err != nil {
 		t.Fatal(err)

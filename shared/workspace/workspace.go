@@ -69,7 +69,8 @@ type Schedule struct {
 
 // Unserved lists the workspaces in which a schedule's slot, the time as it stands in
 // its key, was not run, nor a later one, and is not being run; for an empty slot all.
-// Those whose last run is the longest ago come first.
+// Those whose last run is the longest ago come first, and last those whose beats a kill
+// switch stops.
 func (s *Store) Unserved(ctx context.Context, of Schedule, slot string) ([]db.Workspace, error) {
 	return s.list(ctx, s.q.Unserved, of.Surface, of.Prefix, of.Lane, db.Null(slot))
 }

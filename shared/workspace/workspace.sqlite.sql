@@ -10,7 +10,10 @@ SELECT w.id
     OR n.slot = $2 || w.id || ':' || $4 AND n.status = 'running'
        AND NOT EXISTS (SELECT 1 FROM agent_locks l
                         WHERE l.workspace_id = w.id AND l.lane = $3 AND l.token IS NOT NULL AND l.expires_at > (SELECT lk_now()))
- ORDER BY substr(n.slot, -17) NULLS FIRST, w.id
+ ORDER BY EXISTS (SELECT 1 FROM kill_switches k
+                   WHERE k.workspace_id = w.id AND k.released_at IS NULL
+                     AND (k.scope = 'workspace' OR k.scope = 'agent' AND k.target = 'flowpilot')),
+          substr(n.slot, -17) NULLS FIRST, w.id
  LIMIT $5;
 
 -- name: Due

@@ -3,12 +3,18 @@ package heartbeat_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 
+	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/heal"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
 // handed is an invocation service that runs what it is handed, and fails for one
@@ -158,4 +164,50 @@ func TestAPanicOfOneWorkspacesBeatIsItsError(t *testing.T) {
 		t.Errorf("it is %+v, %v", r, err)
 	}
 	there.mustBeFree(t)
+}
+
+// TestWhatIsStoppedComesLast: workspaces whose beats a kill switch stops never run a slot,
+// and keep no other from its own.
+func TestWhatIsStoppedComesLast(t *testing.T) {
+	for _, engine := range []string{dbtest.OnSQLite, dbtest.OnPostgres} {
+		t.Run(engine, func(t *testing.T) {
+			w := newWorld(t, alone(t, engine), idle(t))
+			must(w.DB.Exec(t.Context(), "", w.q.ManyWorkspaces, 9))(t)
+			schedule := workspace.Schedule{Surface: trace.Heartbeat, Prefix: "heartbeat:", Lane: string(lane.Heartbeat)}
+			order := func() []db.Workspace {
+				t.Helper()
+				return must(w.Workspaces.Unserved(t.Context(), schedule, slot(1).Slot.UTC().Format("2006-01-02T15:04Z")))(t)
+			}
+			all := order()
+			whole, agent, skill, released := all[0], all[1], all[2], all[3]
+			stop := func(ws db.Workspace, k heal.Switch) (id string) {
+				t.Helper()
+				k.SetBy = "test"
+				err := w.DB.Tx(t.Context(), ws, func(ctx context.Context, tx *db.Tx) error {
+					on, err := w.Heals.Stop(ctx, tx, k)
+					id = on.ID
+					return err
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return id
+			}
+			stop(whole, heal.Switch{Scope: heal.Workspace})
+			stop(agent, heal.Switch{Scope: heal.Agent, Target: activity.Operator})
+			stop(skill, heal.Switch{Scope: heal.Skill, Target: "x"})
+			id := stop(released, heal.Switch{Scope: heal.Workspace})
+			err := w.DB.Tx(t.Context(), released, func(ctx context.Context, tx *db.Tx) error {
+				_, err := w.Heals.Release(ctx, tx, id, "test")
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := append(slices.Clone(all[2:]), whole, agent)
+			if got := order(); !slices.Equal(got, want) {
+				t.Errorf("the order is %v, want %v", got, want)
+			}
+		})
+	}
 }

@@ -19,6 +19,8 @@ const Topic = "heartbeat"
 const (
 	// turnEnds is after how long a beat looks again for which a turn is in the way.
 	turnEnds = 2 * time.Minute
+	// minBeat is the least time in which a beat that was put off is worth beginning.
+	minBeat = time.Minute
 	// maxKicks is how often a beat that was put off is tried where it fails.
 	maxKicks = 3
 
@@ -60,12 +62,16 @@ func (b *beat) later(ctx context.Context, operate lane.Info) error {
 	})
 }
 
-// Handle runs a beat that was put off, under its slot and its trace. It makes a
-// Heartbeat an [outbox.Handler].
+// Handle runs a beat that was put off, under its slot and its trace. Where too little time
+// is left for one, it is put off once more; the next slot ends it. It makes a Heartbeat an
+// [outbox.Handler].
 func (h *Heartbeat) Handle(ctx context.Context, c outbox.Claimed) error {
 	var p putOff
 	if err := json.Unmarshal(c.Payload, &p); err != nil || p.Slot.IsZero() {
 		return outbox.Permanently(fmt.Errorf("read which slot was put off: %s", c.Payload))
+	}
+	if end, ok := ctx.Deadline(); ok && time.Until(end) < minBeat {
+		return outbox.LaterIn(minBeat, fmt.Errorf("begin a beat that was put off: less than %s is left of the invocation", minBeat))
 	}
 	_, err := h.Run(ctx, Tick{Workspace: c.Workspace, Slot: p.Slot, Trace: c.Trace})
 	return err

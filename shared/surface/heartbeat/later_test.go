@@ -1,6 +1,7 @@
 package heartbeat_test
 
 import (
+	"context"
 	"runtime"
 	"sync"
 	"testing"
@@ -145,5 +146,34 @@ func TestABeatByHandRunsRightAfterATurn(t *testing.T) {
 			t.Errorf("after the turn it is %+v", r)
 		}
 		w.mustBeFree(t)
+	})
+}
+
+// TestABeatThatIsPutOffBeginsWithTimeLeft: at the end of an invocation it waits for the
+// next.
+func TestABeatThatIsPutOffBeginsWithTimeLeft(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		w := newWorld(t, e, pilot(obedient))
+		w.plan(t, w.addObjective(t, "x", 5), "work")
+		person := w.turn(t)
+		w.wasSkipped(t, w.beat(t, slot(1)), "a person works in operate")
+		w.release(t, person)
+		w.Skew.Advance(2*time.Minute + time.Second)
+
+		ending, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		if r, err := w.Sender.Drain(ending, w.Workspace, 50); err != nil || r.Claimed != 1 || r.Sent != 0 {
+			t.Errorf("at the end of an invocation: %+v, %v", r, err)
+		}
+		if got := w.actions(t, activity.Filter{Skill: "advance_plan"}); len(got) != 0 {
+			t.Errorf("it began: %+v", got)
+		}
+		w.Skew.Advance(time.Minute + time.Second)
+		if n := w.drain(t); n != 1 {
+			t.Errorf("a minute later %d kicks are due", n)
+		}
+		if got := w.actions(t, activity.Filter{Skill: "advance_plan"}); len(got) != 1 {
+			t.Errorf("it ran %d times", len(got))
+		}
 	})
 }

@@ -180,7 +180,7 @@ func newWorld(t testing.TB, e dbtest.Env) *world {
 	lanes, runs, acts := must(lane.New(d))(t), must(run.New(d))(t), must(activity.New(d, ids))(t)
 	box, workspaces := must(outbox.New(d, ids, mathrand.Float64))(t), must(workspace.New(d))(t)
 	w.objectives, w.memories, w.automations = must(objective.New(d, ids))(t), must(memory.New(d, ids))(t), must(automation.New(d, ids))(t)
-	builtin := slices.Concat(must(objective.Skills(w.objectives))(t), must(memory.Skills(w.memories, w.clock.Now))(t), must(automation.Skills(w.automations))(t))
+	builtin := slices.Concat(must(objective.Skills(w.objectives))(t), must(memory.Skills(w.memories))(t), must(automation.Skills(w.automations))(t))
 	threads := must(thread.New(d, runs, box, ids, log))(t)
 	builtin = append(builtin, must(thread.Skills(threads, func(_, _, _ string) error { return nil }))(t)...)
 	set := must(skill.NewSet(append(builtin, w.note(), w.pay(), w.knock())...))(t)

@@ -1,6 +1,6 @@
 -- The names of keys that the program makes begin with a colon, which no name of a user's
 -- secret can: "lanekeeper." is a user's like any other again.
--- oldest: 39
+-- oldest: 40
 
 -- +goose Up
 SET LOCAL lock_timeout = '10s';

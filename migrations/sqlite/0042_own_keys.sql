@@ -1,6 +1,6 @@
 -- The names of keys that the program makes begin with a colon, which no name of a user's
 -- secret can: "lanekeeper." is a user's like any other again.
--- oldest: 39
+-- oldest: 40
 
 -- +goose Up
 -- A key that was made under its old name is made anew: people sign in once more.
