@@ -55,6 +55,9 @@ type Deps struct {
 	// who are signed in by a cookie.
 	People   *auth.Store
 	Sessions *auth.Sessions
+	// Hosts are names, in lower case, that requests may have in their Host header beside
+	// those of loopback where they arrive on it: those of a proxy on this machine.
+	Hosts []string
 	// Limits bounds how often a principal may ask; nil: nobody is bounded.
 	Limits *live.Local
 	// Events is what has happened, Streams how it is told to those who follow.
@@ -108,7 +111,7 @@ type Deps struct {
 }
 
 // optionalDeps are the fields of [Deps] that may be nil.
-var optionalDeps = []string{"Valkey", "Limits", "Guard", "Failures"}
+var optionalDeps = []string{"Valkey", "Limits", "Guard", "Failures", "Hosts"}
 
 // missing names the needed fields that are not there.
 func (d Deps) missing() error {

@@ -102,7 +102,10 @@ func (s *server) newMCP(table []route) (http.Handler, error) {
 			return result, err
 		}
 	})
-	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true}), nil
+	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, &mcp.StreamableHTTPOptions{
+		Stateless: true, JSONResponse: true,
+		DisableLocalhostProtection: true, // every route has ours, which knows of a proxy on this machine
+	}), nil
 }
 
 type outerKey struct{}

@@ -352,7 +352,10 @@ func TestToolsAreDescribedForModels(t *testing.T) {
 // another name of this machine.
 func TestMCPIsForTokens(t *testing.T) {
 	w := onOne(t)
-	w = newWorld(t, w.Env, func(d *api.Deps) { d.Auth = auth.New(tokens(w.Workspace)).WithSessions(d.Sessions) })
+	w = newWorld(t, w.Env, func(d *api.Deps) {
+		d.Auth = auth.New(tokens(w.Workspace)).WithSessions(d.Sessions)
+		d.Hosts = []string{"agents.example"} // of a proxy on this machine
+	})
 	if err := w.Workspaces.EnsureDefault(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -374,6 +377,7 @@ func TestMCPIsForTokens(t *testing.T) {
 		"another site":    {admin, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }, 403, "cross_origin"},
 		"this origin":     {admin, func(r *http.Request) { r.Header.Set("Origin", "http://example.com") }, 200, ""},
 		"a rebound name":  {admin, func(r *http.Request) { arrivedAt(r, "127.0.0.1"); r.Host = "evil.example:8080" }, 403, "wrong_host"},
+		"a proxy's name":  {admin, func(r *http.Request) { arrivedAt(r, "127.0.0.1"); r.Host = "agents.example" }, 200, ""},
 		"this machine":    {admin, func(r *http.Request) { arrivedAt(r, "127.0.0.1"); r.Host = "localhost:8080" }, 200, ""},
 		"another version": {admin, func(r *http.Request) { r.Header.Set("Mcp-Protocol-Version", "1999-01-01") }, 400, "malformed"},
 		"an event id":     {admin, func(r *http.Request) { r.Header.Set("Last-Event-Id", "x_1") }, 400, "malformed"},
@@ -400,7 +404,10 @@ func TestMCPIsForTokens(t *testing.T) {
 // A page elsewhere neither signs a browser in here nor passes for this machine.
 func TestPagesElsewhereAreKeptOut(t *testing.T) {
 	w := onOne(t)
-	w = newWorld(t, w.Env, func(d *api.Deps) { d.Auth = auth.New(tokens(w.Workspace)).WithSessions(d.Sessions) })
+	w = newWorld(t, w.Env, func(d *api.Deps) {
+		d.Auth = auth.New(tokens(w.Workspace)).WithSessions(d.Sessions)
+		d.Hosts = []string{"agents.example"} // of a proxy on this machine
+	})
 	if err := w.Workspaces.EnsureDefault(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -416,7 +423,8 @@ func TestPagesElsewhereAreKeptOut(t *testing.T) {
 	}
 	for host, want := range map[string]int{
 		"localhost:8080": 200, "127.0.0.1": 200, "[::1]:8080": 200, "app.localhost": 200, "LOCALHOST": 200, "localhost.": 200,
-		"":             200, // of a probe that speaks HTTP/1.0: every browser sends one
+		"":               200, // of a probe that speaks HTTP/1.0: every browser sends one
+		"agents.example": 200, "Agents.Example:8443": 200, "agents.example.": 200, "x.agents.example": 403,
 		"evil.example": 403, "evil.example:8080": 403, "127.0.0.1.evil.example": 403, "10.0.0.7": 403,
 	} {
 		for path, token := range map[string]string{"/api/v1/me": owner, "/sign-in": ""} {

@@ -25,7 +25,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(trace.With(r.Context(), id))
 	defer s.finish(a, r, s.Clock())
 	expectBody(a, r)
-	if rebound(r) {
+	if s.rebound(r) {
 		s.refuse(a, r, wrongHost)
 		return
 	}
@@ -44,11 +44,12 @@ func (s *server) traceOf(r *http.Request) trace.ID {
 	return s.Traces.New(trace.Operate)
 }
 
-var wrongHost = refusal(http.StatusForbidden, "wrong_host", "the Host header names another machine than this one, on which the request arrived: use 127.0.0.1 or localhost, and let a proxy on this machine send that as Host")
+var wrongHost = refusal(http.StatusForbidden, "wrong_host", "the Host header names another machine than this one, on which the request arrived: use 127.0.0.1 or localhost, or list the name in ALLOWED_HOSTS where a proxy on this machine serves it")
 
-// rebound reports whether a request that arrived on loopback names another machine: a page
-// elsewhere has had its own name lead here, so as to count as a page of ours.
-func rebound(r *http.Request) bool {
+// rebound reports whether a request that arrived on loopback names another machine, and none
+// that a proxy on this one serves: a page elsewhere has had its own name lead here, so as to
+// count as a page of ours.
+func (s *server) rebound(r *http.Request) bool {
 	at, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	if !ok || !at.IP.IsLoopback() {
 		return false
@@ -58,6 +59,9 @@ func rebound(r *http.Request) bool {
 		host = name
 	}
 	host = strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
+	if slices.Contains(s.Hosts, host) {
+		return false
+	}
 	ip := net.ParseIP(host)
 	return host != "" && host != "localhost" && !strings.HasSuffix(host, ".localhost") && (ip == nil || !ip.IsLoopback())
 }

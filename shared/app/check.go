@@ -58,6 +58,9 @@ func (k *checker) check() {
 	if _, err := outbound.New(outbound.Options{AllowPrivateHosts: k.AllowPrivateHosts}); err != nil {
 		k.bad("ALLOW_PRIVATE_HOSTS", "has an entry that is not a host", "List names, IP addresses or prefixes, each perhaps with a port, separated by commas.")
 	}
+	if slices.ContainsFunc(k.AllowedHosts, func(host string) bool { return !isHost(host) }) {
+		k.bad("ALLOWED_HOSTS", "has an entry that is not a host", "List names or IP addresses without a port, separated by commas.")
+	}
 	if k.RedisURL != "" {
 		u, err := url.Parse(k.RedisURL)
 		if err != nil || u.Scheme != "redis" && u.Scheme != "rediss" || u.Hostname() == "" {

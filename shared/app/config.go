@@ -43,6 +43,7 @@ type Config struct {
 	CoordinatorEvery  time.Duration `env:"COORDINATOR_EVERY" envDefault:"30s"`
 	Demo              *bool         `env:"DEMO"` // nil: where the database is new and SQLite
 	AllowPrivateHosts []string      `env:"ALLOW_PRIVATE_HOSTS"`
+	AllowedHosts      []string      `env:"ALLOWED_HOSTS"` // as a Host header names them, without a port
 	LogLevel          slog.Level    `env:"LOG_LEVEL" envDefault:"info"`
 
 	// What Lambda says about itself.
@@ -89,8 +90,10 @@ func LoadConfig(environ []string) (Config, error) {
 	if c.LLMModel == "" && c.OpenAIBaseURL == "" {
 		c.LLMModel = usual[c.LLMProvider]
 	}
-	for i, host := range c.AllowPrivateHosts {
-		c.AllowPrivateHosts[i] = strings.ToLower(strings.TrimSpace(host))
+	for _, hosts := range [][]string{c.AllowPrivateHosts, c.AllowedHosts} {
+		for i, host := range hosts {
+			hosts[i] = strings.ToLower(strings.TrimSpace(host))
+		}
 	}
 	k.check()
 	if len(k.problems) > 0 {

@@ -50,10 +50,13 @@ func TestDefaults(t *testing.T) {
 }
 
 func TestValues(t *testing.T) {
-	c := load(t, "HEARTBEAT_EVERY=90m", "DEMO=0", "ALLOW_PRIVATE_HOSTS=Wiki.internal, 10.0.0.7,::1", "LOG_LEVEL=Warn",
+	c := load(t, "HEARTBEAT_EVERY=90m", "DEMO=0", "ALLOW_PRIVATE_HOSTS=Wiki.internal, 10.0.0.7,::1", "ALLOWED_HOSTS=Agents.example, b.example", "LOG_LEVEL=Warn",
 		"ADDR=[::1]:0", "ADMIN_TOKEN=sixteen--letters", "REDIS_URL=rediss://:pw@cache:6380", "ADDR=localhost:9000")
 	if c.HeartbeatEvery != 90*time.Minute || c.Demo == nil || *c.Demo || c.LogLevel != slog.LevelWarn || c.Addr != "localhost:9000" {
 		t.Errorf("values are\n%v", c)
+	}
+	if want := []string{"agents.example", "b.example"}; !slices.Equal(c.AllowedHosts, want) {
+		t.Errorf("hosts to be called by %q", c.AllowedHosts)
 	}
 	if want := []string{"wiki.internal", "10.0.0.7", "::1"}; !slices.Equal(c.AllowPrivateHosts, want) {
 		t.Errorf("hosts %q", c.AllowPrivateHosts)
@@ -127,6 +130,7 @@ func TestProblems(t *testing.T) {
 			[]string{"OPENAI_BASE_URL is not a URL", "JWT_ISSUER is missing", "JWKS_URL is not a URL"}},
 		{"not a Redis", []string{"REDIS_URL=cache:6379"}, []string{"REDIS_URL is not a URL"}},
 		{"not hosts", []string{"ALLOW_PRIVATE_HOSTS=a,http://b"}, []string{"ALLOW_PRIVATE_HOSTS has an entry"}},
+		{"not hosts to be called by", []string{"ALLOWED_HOSTS=agents.example:443"}, []string{"ALLOWED_HOSTS has an entry"}},
 		{"an empty host", []string{"ALLOW_PRIVATE_HOSTS=a,,b"}, []string{"ALLOW_PRIVATE_HOSTS has an entry"}},
 		{"token with a space", []string{"ADMIN_TOKEN=hunter2 hunter2 hunter2"}, []string{"ADMIN_TOKEN has characters"}},
 		{"a short JWT secret", []string{"JWT_SECRET=hunter2hunter2"}, []string{"JWT_SECRET is too short"}},

@@ -52,6 +52,7 @@ func (c Config) Redacted() []Setting {
 		{Variable: "COORDINATOR_EVERY", Value: short(c.CoordinatorEvery)},
 		{Variable: "DEMO", Value: demo},
 		{Variable: "ALLOW_PRIVATE_HOSTS", Value: strings.Join(c.AllowPrivateHosts, ",")},
+		{Variable: "ALLOWED_HOSTS", Value: strings.Join(c.AllowedHosts, ",")},
 		{Variable: "LOG_LEVEL", Value: strings.ToLower(c.LogLevel.String())},
 	}
 	for i := range all {
