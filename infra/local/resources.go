@@ -32,7 +32,7 @@ func resources() []resource {
 	words := strings.Fields
 	return []resource{
 		{"objectives", "what agents work towards", heads("PRIORITY=priority", "STATUS=status", "TITLE=title", "ID=id:id"),
-			words("list show create edit"), words("pause resume complete steps")},
+			words("list show create edit delete"), words("pause resume complete steps")},
 		{"skills", "what agents can do", heads("NAME=name", "KIND=kind", "FOR=scope", "IN USE=enabled:yes", "WHY NOT=disabledReason"),
 			words("list show create edit delete"), words("enable disable run health")},
 		{"automations", "skills that run by themselves",

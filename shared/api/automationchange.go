@@ -17,7 +17,7 @@ import (
 type scheduleFields struct {
 	Cron     *string `json:"cron,omitempty" maxLength:"200" doc:"Five fields, or one of @hourly, @daily, @weekly, @monthly and @yearly"`
 	TimeZone *string `json:"timeZone,omitempty" maxLength:"64" doc:"Of the expression; UTC when left out"`
-	Event    *string `json:"event,omitempty" maxLength:"100" doc:"Instead of cron: the kind of event it waits for, such as objective.completed"`
+	Event    *string `json:"event,omitempty" enum:"approval.approved,approval.expired,approval.rejected,approval.requested,execution.failed,memory.saved,objective.completed,objective.created,objective.paused,objective.resumed,skill.disabled,skill.enabled" doc:"Instead of cron: the kind of event it waits for"`
 }
 
 type createAutomationInput struct {
@@ -26,7 +26,7 @@ type createAutomationInput struct {
 		Skill    string          `json:"skill" minLength:"1" maxLength:"64" doc:"The name of a skill"`
 		Input    json.RawMessage `json:"input,omitempty" doc:"What fits the skill's parameters, at most 16 KiB; left out: {}"`
 		Schedule scheduleFields  `json:"schedule,omitempty" doc:"When it runs: by cron or by event"`
-		Event    *string         `json:"event,omitempty" maxLength:"100" doc:"Short for schedule.event"`
+		Event    *string         `json:"event,omitempty" enum:"approval.approved,approval.expired,approval.rejected,approval.requested,execution.failed,memory.saved,objective.completed,objective.created,objective.paused,objective.resumed,skill.disabled,skill.enabled" doc:"Short for schedule.event"`
 		Enabled  *bool           `json:"enabled,omitempty" default:"true"`
 	}
 }
@@ -95,7 +95,7 @@ type patchAutomationInput struct {
 		Skill    *string         `json:"skill,omitempty" minLength:"1" maxLength:"64"`
 		Input    json.RawMessage `json:"input,omitempty"`
 		Schedule *scheduleFields `json:"schedule,omitempty" doc:"cron takes the place of event, and the other way round"`
-		Event    *string         `json:"event,omitempty" maxLength:"100" doc:"Short for schedule.event"`
+		Event    *string         `json:"event,omitempty" enum:"approval.approved,approval.expired,approval.rejected,approval.requested,execution.failed,memory.saved,objective.completed,objective.created,objective.paused,objective.resumed,skill.disabled,skill.enabled" doc:"Short for schedule.event"`
 		Enabled  *bool           `json:"enabled,omitempty" doc:"As by /enable and /disable"`
 	}
 }

@@ -17,7 +17,7 @@ import (
 type schedule struct {
 	Cron     string `json:"cron,omitempty"`
 	TimeZone string `json:"timeZone,omitempty"`
-	Event    string `json:"event,omitempty"`
+	Event    string `json:"event,omitempty" enum:"approval.approved,approval.expired,approval.rejected,approval.requested,execution.failed,memory.saved,objective.completed,objective.created,objective.paused,objective.resumed,skill.disabled,skill.enabled"`
 }
 
 // automationItem is a skill that runs by itself.

@@ -18,6 +18,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
 const jwtSecret = "a secret of the tests that people's tokens are signed with"
@@ -159,11 +160,22 @@ type gate struct {
 	past   *auth.Sessions // of yesterday
 }
 
-// agentBook knows the agents' key, and one token of each agent.
-type agentBook struct{}
+// agentBook has the agents' keys in the store of secrets, one a workspace, and knows one
+// token of each agent. It stands in for the register of agents.
+type agentBook struct{ secrets *secret.Store }
 
-func (agentBook) AgentKey(context.Context, db.Workspace) ([]byte, error) {
-	return []byte("a key of the tests for agents' tokens"), nil
+func (b agentBook) AgentKey(ctx context.Context, ws db.Workspace) ([]byte, error) {
+	return b.secrets.Key(ctx, ws, "agent")
+}
+
+// keyOf gives the key of one workspace for each.
+type keyOf struct {
+	agentBook
+	ws db.Workspace
+}
+
+func (k keyOf) AgentKey(ctx context.Context, _ db.Workspace) ([]byte, error) {
+	return k.agentBook.AgentKey(ctx, k.ws)
 }
 
 func (agentBook) Generation(_ context.Context, _ db.Workspace, agent string) (int, error) {
@@ -180,8 +192,9 @@ const (
 
 func newGate(t testing.TB, e dbtest.Env) *gate {
 	t.Helper()
-	g := &gate{agents: auth.AgentTokens{Keys: agentBook{}, Agents: agentBook{}, Clock: time.Now}}
+	g := &gate{}
 	g.world = newWorld(t, e, func(d *api.Deps) {
+		g.agents = auth.AgentTokens{Keys: agentBook{d.Secrets}, Agents: agentBook{}, Clock: time.Now}
 		people, err := d.People.UserTokens(auth.TokenConfig{Secret: jwtSecret, Issuer: "us", Audience: "lanekeeper"}, time.Now)
 		if err != nil {
 			t.Fatal(err)
@@ -383,18 +396,24 @@ func (g *gate) programs(t testing.TB) (all []caller) {
 // others are agents and web sites.
 func (g *gate) others(t testing.TB) []caller {
 	t.Helper()
-	token := func(agent string, generation int) string {
-		v, err := g.agents.Mint(t.Context(), g.Workspace, agent, generation)
+	mint := func(by auth.AgentTokens, ws db.Workspace, agent string, generation int) string {
+		v, err := by.Mint(t.Context(), ws, agent, generation)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return v.Reveal()
 	}
+	token := func(agent string, generation int) string { return mint(g.agents, g.Workspace, agent, generation) }
+	elsewhere := dbtest.NewWorkspace(t, g.Env.DB)
+	thief := auth.AgentTokens{Keys: keyOf{agentBook{g.Secrets}, elsewhere}, Clock: time.Now}
 	_, site := g.key(t, auth.Principal{Kind: auth.Local, ID: "admin", Role: auth.Owner},
 		auth.APIKey{Kind: auth.SiteKind, Origins: []string{"https://shop.example"}})
 	return []caller{
 		{name: "an agent", with: bearer(token(working, 2)), kind: auth.Agent},
 		{name: "an agent by a token that was replaced", with: bearer(token(working, 1)), refused: http.StatusUnauthorized},
+		{name: "an agent of another workspace", with: bearer(mint(g.agents, elsewhere, working, 2), "X-Workspace-Id", string(g.Workspace)),
+			refused: http.StatusForbidden},
+		{name: "an agent by another workspace's key", with: bearer(mint(thief, g.Workspace, working, 2)), refused: http.StatusUnauthorized},
 		{name: "a terminated agent", with: bearer(token(terminated, 2)), refused: http.StatusUnauthorized},
 		{name: "a site", with: bearer(site, "Origin", "https://shop.example"), kind: auth.Site},
 		{name: "a site's key on another site", with: bearer(site, "Origin", "https://evil.example"), refused: http.StatusForbidden},

@@ -15,6 +15,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/lanekeeper/lanekeeper/shared/api"
+	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -223,6 +224,47 @@ func TestOpenAPIDescribesEveryRoute(t *testing.T) {
 		if c.at("components", "schemas", strings.TrimPrefix(ref, "#/components/schemas/"), "additionalProperties") != false {
 			t.Errorf("%s %s: unknown fields are let through", r.Method, r.Path)
 		}
+	}
+}
+
+// TestClosedSetsAreInTheDocument: what an automation may wait for, and that a thread's
+// metadata are texts.
+func TestClosedSetsAreInTheDocument(t *testing.T) {
+	c := onOne(t).contract
+	schemas, _ := c.at("components", "schemas").(map[string]any)
+	found := 0
+	for name := range schemas {
+		kinds, ok := c.at("components", "schemas", name, "properties", "event", "enum").([]any)
+		if !ok {
+			continue
+		}
+		found++
+		var listed []string
+		for _, k := range kinds {
+			listed = append(listed, k.(string))
+		}
+		if !slices.Equal(listed, automation.Events()) {
+			t.Errorf("%s: the document lists the events %q", name, listed)
+		}
+	}
+	if found != 4 { // of a schedule that is sent, and of one that is shown; and its short form in two bodies
+		t.Errorf("%d schemas list the events", found)
+	}
+	metadata := 0
+	for name := range schemas {
+		of, ok := c.at("components", "schemas", name, "properties", "metadata").(map[string]any)
+		if !ok {
+			continue
+		}
+		metadata++
+		values, _ := of["additionalProperties"].(map[string]any)
+		said, _ := of["description"].(string)
+		if values["type"] != "string" && !strings.Contains(said, "texts") {
+			t.Errorf("%s: the document says %v of a thread's metadata", name, of)
+		}
+	}
+	if metadata != 2 {
+		t.Errorf("%d schemas have metadata", metadata)
 	}
 }
 

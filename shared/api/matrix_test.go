@@ -50,6 +50,7 @@ var right = map[string]struct {
 	"create-objective":        {"/api/v1/objectives", `{"title":"x"}`, 201},
 	"get-objective":           {"/api/v1/objectives/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", "", 404},
 	"patch-objective":         {"/api/v1/objectives/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", `{"title":"y"}`, 404},
+	"delete-objective":        {"/api/v1/objectives/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", "", 404},
 	"list-objective-steps":    {"/api/v1/objectives/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f/steps", "", 404},
 	"replace-objective-steps": {"/api/v1/objectives/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f/steps", `{"steps":[{"title":"a"}]}`, 404},
 	"pause-objective":         {"/api/v1/objectives/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f/pause", `{"reason":"test"}`, 404},

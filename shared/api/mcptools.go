@@ -112,6 +112,8 @@ var tools = []tool{
 		description: "Give a paused objective back to the heartbeats."},
 	{name: "complete_objective", id: "complete-objective", again: true,
 		description: "End an objective as reached, for good; what of its plan is left is not done."},
+	{name: "delete_objective", id: "delete-objective", again: true,
+		description: "Take an objective away with its plan, for good; complete_objective keeps it as reached, pause_objective for later."},
 
 	{name: "list_automations", id: "list-automations",
 		description: "What runs by itself, by name: skill, input, schedule (cron and time zone, or event), next and last run, whether it is enabled."},

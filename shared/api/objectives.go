@@ -301,6 +301,13 @@ func (s *server) resumeObjective(ctx context.Context, in *struct {
 	})
 }
 
+// deleteObjective is called by the Engine Room and by scripts.
+func (s *server) deleteObjective(ctx context.Context, in *IDPath) (*struct{}, error) {
+	return nil, s.change(ctx, "objective.delete", func(ctx context.Context, tx *db.Tx) error {
+		return s.objectives().Delete(ctx, tx, in.id())
+	}, "objective", in.id())
+}
+
 // completeObjective is called by the Engine Room and by scripts.
 func (s *server) completeObjective(ctx context.Context, in *struct {
 	IDPath

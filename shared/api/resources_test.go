@@ -101,6 +101,10 @@ func TestAnObjectiveByHTTP(t *testing.T) {
 		if strings.Join(titles, ",") != "No. 2,No. 1,No. 0" {
 			t.Errorf("listed %v", titles)
 		}
+		w.must(t, 204, http.MethodDelete, "/api/v1/objectives/"+o.ID, "", nil)
+		for _, method := range []string{http.MethodGet, http.MethodDelete} {
+			w.must(t, 404, method, "/api/v1/objectives/"+o.ID, "", nil)
+		}
 	})
 }
 

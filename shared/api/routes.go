@@ -122,6 +122,8 @@ func routes(s *server) []route {
 			caller: "the Engine Room, scripts", summary: "One objective, with its plan"},
 		{method: http.MethodPatch, path: v1 + "/objectives/{id}", id: "patch-objective", least: auth.Member, handler: typed(s.patchObjective), refusals: []int{404, 412},
 			caller: "the Engine Room, scripts", summary: "Change the given fields of an objective"},
+		{method: http.MethodDelete, path: v1 + "/objectives/{id}", id: "delete-objective", least: auth.Member, handler: typed(s.deleteObjective), refusals: []int{404},
+			caller: "the Engine Room, scripts", summary: "Take an objective away, with its plan; who works on it stops"},
 		{method: get, path: v1 + "/objectives/{id}/steps", id: "list-objective-steps", least: auth.Member, handler: typed(s.listSteps), refusals: []int{404},
 			caller: "the Engine Room, scripts", summary: "The steps of its plan"},
 		{method: http.MethodPut, path: v1 + "/objectives/{id}/steps", id: "replace-objective-steps", least: auth.Member, handler: typed(s.replaceSteps), refusals: []int{404, 409, 412},

@@ -25,8 +25,9 @@ var (
 // the agents' statements: under an objective that was paused or completed the run at
 // work may still end its step, the call it is in the middle of is recorded, and
 // whatever needs an active objective is refused to it; [Admin.Interrupt] has it stop
-// at its next step. A plan that was replaced leaves nothing that could be recorded:
-// [Admin.ReplaceSteps] ends the hold and the run.
+// at its next step. A plan that was replaced leaves nothing that could be recorded,
+// nor does an objective that was deleted: [Admin.ReplaceSteps] and [Admin.Delete] end the
+// hold and the run.
 type Admin struct {
 	*Store
 	lanes *lane.Store
@@ -103,6 +104,25 @@ func (a *Admin) ReplaceSteps(ctx context.Context, tx *db.Tx, o Objective, steps 
 	a.runs.Cancel(tx.Later(), hold.Lane, "a person replaced the plan")
 	a.lanes.ReleaseIn(tx.Later(), hold)
 	return a.read(ctx, tx, o.ID)
+}
+
+// Delete takes an objective away, with its plan. What works on it loses its hold and is
+// cancelled. Errors: [db.ErrNoRows].
+func (a *Admin) Delete(ctx context.Context, tx *db.Tx, id string) error {
+	hold, err := a.seize(ctx, tx, id)
+	if err != nil {
+		return fmt.Errorf("take the lane of objective %s: %w", id, err)
+	}
+	n, err := tx.Exec(ctx, a.q.Delete, id)
+	if err == nil && n == 0 {
+		err = db.ErrNoRows
+	}
+	if err != nil {
+		return fmt.Errorf("delete objective %s: %w", id, err)
+	}
+	a.runs.Cancel(tx.Later(), hold.Lane, "its objective was deleted")
+	a.lanes.ReleaseIn(tx.Later(), hold)
+	return nil
 }
 
 // seize ends whatever hold there is on an objective's lane and holds it itself, which

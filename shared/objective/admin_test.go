@@ -366,6 +366,43 @@ func TestABeatAtWorkOnAReplacedPlan(t *testing.T) {
 	})
 }
 
+func TestABeatAtWorkOnADeletedObjective(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		id := w.create(t, "x", 5)
+		w.plan(t, id, "one", "two")
+		h, e := w.beat(t, id)
+		drop := func(w world) error {
+			return w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error { return w.admin.Delete(ctx, tx, id) })
+		}
+		there := w
+		there.Workspace = dbtest.NewWorkspace(t, w.DB)
+		if err := drop(there); !errors.Is(err, db.ErrNoRows) {
+			t.Errorf("by a neighbour: %v", err)
+		}
+		if err := w.lanes.InHold(t.Context(), h, func(context.Context, lane.Tx) error { return nil }); err != nil {
+			t.Fatalf("what a neighbour was refused ended the hold: %v", err)
+		}
+		if err := drop(w); err != nil {
+			t.Fatal(err)
+		}
+		err := w.lanes.InHold(t.Context(), h, func(ctx context.Context, tx lane.Tx) error {
+			return w.s.EndStep(ctx, tx, id, 1, objective.Done, "x")
+		})
+		if !errors.Is(err, lane.ErrLost) {
+			t.Errorf("the beat's step: %v", err)
+		}
+		if _, err := w.s.Get(t.Context(), w.Workspace, id); !errors.Is(err, db.ErrNoRows) {
+			t.Errorf("it is still there: %v", err)
+		}
+		if got, err := w.runs.Get(t.Context(), w.Workspace, e.ID); err != nil || got.Status != run.Cancelled {
+			t.Errorf("the run is %+v (%v)", got, err)
+		}
+		if err := drop(w); !errors.Is(err, db.ErrNoRows) {
+			t.Errorf("once more: %v", err)
+		}
+	})
+}
+
 // A beat that asks for the lane while a person's change is under way gets it behind
 // the change, and sees it.
 func TestABeatThatBeginsWhileThePlanIsReplaced(t *testing.T) {

@@ -114,7 +114,7 @@ type queries struct {
 	Create, Unset, Gone, Due, Get, Steps                       db.Query
 	CountPlanning, NewPlan, AddStep                            db.Query
 	CountStep, EndStep, Touch, Distrust, Complete, Pause, Open db.Query
-	List, Patch, PlanAnew, Resume, TryAgain, Finish            db.Query
+	List, Patch, PlanAnew, Resume, TryAgain, Finish, Delete    db.Query
 }
 
 // Store keeps the objectives of all workspaces.

@@ -115,3 +115,7 @@ UPDATE objective_steps SET attempts = 0
 -- name: Finish
 UPDATE agent_objectives SET status = 'completed', summary = $3, status_reason = NULL, completed_at = lk_now(), updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND status <> 'completed';
+
+-- name: Delete
+-- With its plan.
+DELETE FROM agent_objectives WHERE workspace_id = $1 AND id = $2;
