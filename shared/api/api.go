@@ -90,9 +90,10 @@ type Deps struct {
 	// Reachable says whether a channel has such addresses.
 	Reachable func(channel, address string) error
 
-	// Kick has this process send what is in a workspace's outbox, and returns at
-	// once. What is not sent then, the next beat finds.
-	Kick func(db.Workspace)
+	// Kick has this process clear stale locks of a workspace's threads and send what is
+	// in its outbox, and returns at once. What is not sent then, the next beat finds.
+	// Send is Kick without the locks, for what a request has made ready; nil: Kick.
+	Kick, Send func(db.Workspace)
 
 	// Beat runs one heartbeat.
 	Beat func(context.Context, heartbeat.Tick) (heartbeat.Report, error)
@@ -142,6 +143,9 @@ type server struct {
 // New makes the handler of all routes. It is served by the function operate and
 // by the local runner. It touches neither network nor database.
 func New(d Deps) (http.Handler, error) {
+	if d.Send == nil {
+		d.Send = d.Kick
+	}
 	if err := d.missing(); err != nil {
 		return nil, fmt.Errorf("make the API: %w", err)
 	}

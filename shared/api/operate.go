@@ -141,7 +141,7 @@ func (s *server) talk(w http.ResponseWriter, r *http.Request, in *talkInput) {
 	defer stop()
 	reply, err := s.Operate.Talk(ctx, by.Workspace, turn)
 	stop()
-	s.Kick(by.Workspace) // what it left in the outbox
+	s.Send(by.Workspace) // what it left in the outbox
 	switch {
 	case err != nil: // and nothing is written down
 		s.fail(w, r, err)

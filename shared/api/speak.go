@@ -29,10 +29,17 @@ func (in Speaker) execution() string { return strings.ToLower(in.ExecutionID) }
 func (s *server) ownExecution(ctx context.Context, execution string) (run.Execution, error) {
 	by, _ := auth.From(ctx)
 	e, err := s.Runs.Get(ctx, by.Workspace, execution)
-	if err == nil && by.Kind == auth.Agent && e.Agent != by.ID {
-		err = auth.ErrForbidden
+	if err == nil {
+		err = own(by, e)
 	}
 	return e, err
+}
+
+func own(by auth.Principal, e run.Execution) error {
+	if by.Kind == auth.Agent && e.Agent != by.ID {
+		return auth.ErrForbidden
+	}
+	return nil
 }
 
 // record adds what was done with an execution to the transaction that does it.
@@ -52,10 +59,38 @@ var unspeakable = refusal(http.StatusUnprocessableEntity, "no_channel", "the con
 // speakable reads a thread in which something can be said.
 func (s *server) speakable(ctx context.Context, id string) (thread.Thread, error) {
 	t, err := s.Threads.Get(ctx, workspace(ctx), id)
-	if err == nil && s.Reachable(t.Channel, t.Address) != nil {
-		err = unspeakable
+	if err == nil {
+		err = s.reaches(t)
 	}
 	return t, err
+}
+
+func (s *server) reaches(t thread.Thread) error {
+	if s.Reachable(t.Channel, t.Address) != nil {
+		return unspeakable
+	}
+	return nil
+}
+
+// speaks reads an execution for its caller, as ownExecution does, and a thread in which
+// it can speak, in one round trip.
+func (s *server) speaks(ctx context.Context, execution, id string) (e run.Execution, t thread.Thread, err error) {
+	by, _ := auth.From(ctx)
+	var b db.Batch
+	es, ts := s.Runs.GetIn(&b, execution), s.Threads.GetIn(&b, id)
+	if err := s.DB.Read(ctx, by.Workspace, &b); err != nil {
+		return e, t, fmt.Errorf("read who speaks, and where: %w", err)
+	}
+	if len(*es) == 0 {
+		return e, t, fmt.Errorf("read execution: %w", db.ErrNoRows)
+	}
+	if err := own(by, (*es)[0]); err != nil {
+		return e, t, err
+	}
+	if len(*ts) == 0 {
+		return e, t, fmt.Errorf("read thread %s: %w", id, db.ErrNoRows)
+	}
+	return (*es)[0], (*ts)[0], s.reaches((*ts)[0])
 }
 
 // lockThread takes a thread for an execution. It is called by agents.
@@ -201,13 +236,12 @@ type sendAnswer struct {
 	Body   messageSent
 }
 
-// sent answers what became of a message, and has what is ready sent.
-func (s *server) sent(ctx context.Context, m thread.Sent) *sendAnswer {
+// sent answers what became of a message.
+func (s *server) sent(m thread.Sent) *sendAnswer {
 	out := &sendAnswer{http.StatusOK, messageSent{true, m.Queued, m.Position, m.ID, m.Status}}
 	if m.Queued {
 		out.Status = http.StatusAccepted
 	}
-	s.Kick(workspace(ctx)) // also when it is queued: another's may go in the place of one that gave way
 	return out
 }
 
@@ -223,11 +257,7 @@ func (s *server) sendMessage(ctx context.Context, in *struct {
 		SupersedeKey   string `json:"supersedeKey,omitempty" maxLength:"200" doc:"Has messages of the same key that wait give way"`
 	}
 }) (*sendAnswer, error) {
-	e, err := s.ownExecution(ctx, in.Body.execution())
-	if err != nil {
-		return nil, err
-	}
-	t, err := s.speakable(ctx, in.id())
+	e, t, err := s.speaks(ctx, in.Body.execution(), in.id())
 	if err != nil {
 		return nil, err
 	}
@@ -246,7 +276,10 @@ func (s *server) sendMessage(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return s.sent(ctx, sent), nil
+	if sent.Status == outbox.Ready || in.Body.SupersedeKey != "" { // another's may go in the place of one that gave way
+		s.Send(workspace(ctx))
+	}
+	return s.sent(sent), nil
 }
 
 // resendMessage has a message sent again that has failed, or is uncertain; it goes
@@ -268,5 +301,6 @@ func (s *server) resendMessage(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return s.sent(ctx, sent), nil
+	s.Kick(workspace(ctx)) // another's may have been waiting for it
+	return s.sent(sent), nil
 }

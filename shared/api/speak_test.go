@@ -129,7 +129,7 @@ func TestParkingLastsAsLongAsTheWorkspaceSays(t *testing.T) {
 	})
 }
 
-// TestWhatIsReadyIsSentAtOnce: whoever may have made messages ready kicks.
+// TestWhatIsReadyIsSentAtOnce: whoever may have made messages ready kicks, and nobody else.
 func TestWhatIsReadyIsSentAtOnce(t *testing.T) {
 	conversing(t, func(t *testing.T, w *world, said *spoken, send func()) {
 		var th threadTold
@@ -137,8 +137,7 @@ func TestWhatIsReadyIsSentAtOnce(t *testing.T) {
 		path, a, b := "/api/v1/threads/"+th.ID, w.begin(t, `{"agent":"a"}`), w.begin(t, `{"agent":"b"}`)
 		w.must(t, 200, http.MethodPost, path+"/lock", `{"executionId":"`+a.ID+`"}`, nil)
 		send()
-		w.must(t, 202, http.MethodPost, path+"/send", `{"executionId":"`+b.ID+`","body":"from b"}`, nil)
-		send()
+		w.must(t, 202, http.MethodPost, path+"/send", `{"executionId":"`+b.ID+`","body":"from b"}`, nil) // it is queued: there is nothing to send
 		w.Skew.Advance(thread.Idle + time.Second)
 		w.must(t, 200, http.MethodPost, path+"/lock", `{"executionId":"`+b.ID+`"}`, nil)
 		send()

@@ -79,6 +79,9 @@ func (a *Agent) API(door *Door, p Process) (http.Handler, error) {
 		Kick: func(ws db.Workspace) {
 			p.Background(func(ctx context.Context) { a.Tend(ctx, ws) })
 		},
+		Send: func(ws db.Workspace) {
+			p.Background(func(ctx context.Context) { a.sendDue(trace.WithWorkspace(ctx, string(ws)), ws) })
+		},
 		Beat: p.Beat, Background: p.Background, Valkey: p.Valkey,
 		Traces: core.Traces, IDs: core.IDs, Clock: core.Clock, Slog: core.Log, Version: p.Version,
 	})

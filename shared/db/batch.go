@@ -11,7 +11,7 @@ type Op struct {
 	Args  []any // without the workspace
 
 	rows     func(Scan) error // nil: rows are ignored
-	mustFind bool
+	least    int64            // rows
 	affected int64
 }
 
@@ -34,7 +34,7 @@ func (op *Op) WantsRows() bool { return op.rows != nil }
 // it affected or returned.
 func (op *Op) Done(affected int64) error {
 	op.affected = affected
-	if op.mustFind && affected == 0 {
+	if affected < op.least {
 		return ErrNoRows
 	}
 	return nil
@@ -45,8 +45,11 @@ func (op *Op) Done(affected int64) error {
 // statement that travels with the commit, in [DB.Do] or as the last of
 // [Tx.Later]: what travelled with it has been committed by then. Such a statement
 // must raise in SQL.
-func (op *Op) MustFind() *Op {
-	op.mustFind = true
+func (op *Op) MustFind() *Op { return op.MustFindAll(1) }
+
+// MustFindAll is MustFind of a statement that affects or yields n rows at least.
+func (op *Op) MustFindAll(n int) *Op {
+	op.least = int64(n)
 	return op
 }
 

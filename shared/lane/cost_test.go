@@ -75,7 +75,7 @@ func TestStatementsAndRoundTrips(t *testing.T) {
 				holds, err = w.s.AcquireAll(ctx, w.requests("a", "b", "c")...)
 				return err
 			}},
-			{"three proofs and a write", db.Stats{Statements: 4, RoundTrips: 1}, func() error {
+			{"three proofs and a write", db.Stats{Statements: 2, RoundTrips: 1}, func() error {
 				return w.s.InHold(ctx, holds, func(_ context.Context, tx lane.Tx) error {
 					w.put(tx, holds[0], "x")
 					return nil

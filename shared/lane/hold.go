@@ -84,9 +84,7 @@ func (s *Store) InHold(ctx context.Context, held Held, fn func(context.Context, 
 	p := &proving{s: s}
 	defer p.undo() // also when fn panics
 	err := s.db.Tx(ctx, holds[0].Workspace, func(ctx context.Context, tx *db.Tx) error {
-		for _, h := range holds {
-			p.proofs = append(p.proofs, s.prove(tx.Later(), h, h.lease(ctx)))
-		}
+		p.proofs = s.proveAll(ctx, tx.Later(), holds)
 		return fn(ctx, Tx{tx, p})
 	})
 	if err = p.judge(err); err != nil {

@@ -8,6 +8,12 @@ SELECT a.acquired, a.lane, a.locked_by, a.fence, a.ttl_ms, a.locked_at, a.expire
 -- name: Renew
 SELECT r.fence, r.expires_at, r.wanted_by FROM lk_lane_renew($1, $2, $3, $4) r;
 
+-- name: RenewAll
+-- In the order of the list, which is that of row locks.
+SELECT h.lane, r.fence, r.expires_at, r.wanted_by
+  FROM jsonb_to_recordset(CAST($2 AS jsonb)) h (lane text, token uuid, ttl_ms bigint)
+ CROSS JOIN LATERAL lk_lane_renew($1, h.lane, h.token, h.ttl_ms) r;
+
 -- name: Release
 SELECT 'released' FROM lk_lane_release($1, $2, $3);
 

@@ -21,6 +21,12 @@ UPDATE agent_locks SET expires_at = lk_plus(lk_now(), $4), ttl_ms = $4
  WHERE workspace_id = $1 AND lane = $2 AND token = $3 AND expires_at > lk_now()
 RETURNING fence, expires_at, wanted_by;
 
+-- name: RenewAll
+UPDATE agent_locks SET expires_at = lk_plus(lk_now(), h.ttl), ttl_ms = h.ttl
+  FROM (SELECT value ->> 'lane' AS held, value ->> 'token' AS proof, value ->> 'ttl_ms' AS ttl FROM json_each($2)) h
+ WHERE workspace_id = $1 AND lane = h.held AND token = h.proof AND expires_at > lk_now()
+RETURNING lane, fence, expires_at, wanted_by;
+
 -- name: Release
 UPDATE agent_locks SET expires_at = lk_now(), token = NULL, wanted_at = NULL, wanted_by = NULL
  WHERE workspace_id = $1 AND lane = $2 AND token = $3 AND expires_at > lk_now()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,6 +21,7 @@ var files embed.FS
 
 type queries struct {
 	Acquire, Renew, Release        db.Query
+	RenewAll                       db.Query
 	Peek, List, Want, Force, Sweep db.Query
 	ReleaseOf                      db.Query
 }
@@ -308,6 +310,45 @@ func (s *Store) prove(b *db.Batch, h *Hold, ttl time.Duration) *proof {
 	return p
 }
 
+// proveAll proves holds in the order given, in one statement.
+func (s *Store) proveAll(ctx context.Context, b *db.Batch, holds []*Hold) []*proof {
+	if len(holds) == 1 {
+		return []*proof{s.prove(b, holds[0], holds[0].lease(ctx))}
+	}
+	type claim struct {
+		Lane  Name   `json:"lane"`
+		Token string `json:"token"`
+		TTL   int64  `json:"ttl_ms"`
+	}
+	type named struct {
+		lane  Name
+		token string
+	}
+	proofs, claims, different := make([]*proof, len(holds)), make([]claim, len(holds)), map[named]bool{}
+	for i, h := range holds {
+		ttl := h.lease(ctx)
+		proofs[i], claims[i] = &proof{hold: h, trusted: time.Now().Add(ttl)}, claim{h.Lane, h.Token, ttl.Milliseconds()}
+		different[named{h.Lane, h.Token}] = true
+	}
+	list, _ := json.Marshal(claims) // it always encodes
+	b.Each(func(scan db.Scan) error {
+		var of Name
+		var found proof
+		var wantedBy *string
+		if err := scan(&of, &found.fence, &found.until, &wantedBy); err != nil {
+			return err
+		}
+		for _, p := range proofs {
+			if p.hold.Lane == of {
+				p.fence, p.until, p.answered = found.fence, found.until, true
+				p.hold.wanted(text(wantedBy))
+			}
+		}
+		return nil
+	}, s.q.RenewAll, string(list)).MustFindAll(len(different))
+	return proofs
+}
+
 // Release ends a hold, or reports [ErrLost] and changes nothing. One that fails otherwise
 // is made up for by [Store.Settle].
 func (s *Store) Release(ctx context.Context, h *Hold) error {
@@ -342,7 +383,7 @@ func lostLane(lane Name) error { return fmt.Errorf("lane %s: %w", lane, ErrLost)
 // a malformed one).
 func (s *Store) over(err error) bool {
 	op, ok := errors.AsType[*db.OpError](err)
-	return ok && (op.Query == s.q.Renew.Name() || op.Query == s.q.Release.Name()) &&
+	return ok && (op.Query == s.q.Renew.Name() || op.Query == s.q.RenewAll.Name() || op.Query == s.q.Release.Name()) &&
 		(errors.Is(op, db.ErrNoRows) || errors.Is(op, db.ErrCheck))
 }
 

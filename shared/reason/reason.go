@@ -98,6 +98,9 @@ type Job struct {
 	Delta func(context.Context, llm.Delta)
 	// Recorded is told what the journal has gained, once that is committed, in order.
 	Recorded func([]run.Entry)
+	// Journal is the execution's, where the caller has read it under the hold, and not nil
+	// where it knows that there is none; nil: the run reads it.
+	Journal []run.Entry
 }
 
 // Outcome is how a run ended.
@@ -154,8 +157,10 @@ func (r *Runner) Run(ctx context.Context, job Job) (Outcome, error) {
 func (r *Runner) loop(ctx context.Context, job Job, s *state) (Outcome, error) {
 	for {
 		begun := r.Clock()
-		if out, err := r.look(ctx, job, s); out != nil || err != nil {
-			return deref(out), err
+		if over := s.answered && len(s.pending)+len(s.waits) == 0; !over {
+			if out, err := r.look(ctx, job, s); out != nil || err != nil {
+				return deref(out), err
+			}
 		}
 		if len(s.pending) == 0 {
 			if why := s.stalled(job); why != "" {
@@ -232,9 +237,11 @@ func deref(o *Outcome) (v Outcome) {
 // There is always a state, empty with an error.
 func (r *Runner) resume(ctx context.Context, job Job) (s *state, err error) {
 	defer func() { s.model, s.halts = r.model(job.Hold.Workspace), nothing{} }()
-	entries, err := r.Runs.Journal(ctx, job.Hold.Workspace, job.Execution.ID, 0)
-	if err != nil {
-		return &state{}, err
+	entries := job.Journal
+	if entries == nil {
+		if entries, err = r.Runs.Journal(ctx, job.Hold.Workspace, job.Execution.ID, 0); err != nil {
+			return &state{}, err
+		}
 	}
 	base := estimate(job.request(&state{}))
 	if s, err = foldEntries(entries, base); err != nil {

@@ -185,6 +185,13 @@ func (s *Store) SealedInput(ctx context.Context, ws db.Workspace, id string) (se
 	return sealed, nil
 }
 
+// GetIn adds a look at an execution to a batch; empty when there is none.
+func (s *Store) GetIn(b *db.Batch, id string) *[]Execution {
+	found := new([]Execution)
+	b.Each(collect(found), s.q.Get, id)
+	return found
+}
+
 // Asked decodes what the execution is about; [ErrUnreadable] where that has another form.
 func (e Execution) Asked(into any) error {
 	if err := json.Unmarshal(e.Input, into); err != nil {

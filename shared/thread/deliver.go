@@ -79,17 +79,16 @@ func (d delivery) Handle(ctx context.Context, c outbox.Claimed) error {
 	if err := json.Unmarshal(c.Payload, &p); err != nil {
 		return outbox.Permanently(fmt.Errorf("read message %s: %w", c.ID, err))
 	}
-	var found []Thread
-	var b db.Batch
-	b.Exec(d.s.q.Refresh, p.Thread, c.ID) // a message's hold lasts as long as it is tried
-	b.Each(collect(&found), d.s.q.Get, p.Thread, -Idle.Milliseconds())
-	if err := d.s.db.Do(ctx, c.Workspace, &b); err != nil {
-		return fmt.Errorf("read the thread of message %s: %w", c.ID, err)
-	}
-	if len(found) == 0 {
+	t, err := d.s.Get(ctx, c.Workspace, p.Thread)
+	if errors.Is(err, db.ErrNoRows) {
 		return outbox.Gone(errors.New("the thread is gone"))
 	}
-	t := found[0]
+	if err == nil && t.Lock.Holder == c.ID { // a message's hold lasts as long as it is tried
+		_, err = d.s.db.Exec(ctx, c.Workspace, d.s.q.Refresh, p.Thread, c.ID)
+	}
+	if err != nil {
+		return fmt.Errorf("read the thread of message %s: %w", c.ID, err)
+	}
 	m := Message{Key: c.Key, Workspace: c.Workspace, Thread: t.ID, Address: t.Address, Body: p.Body, Metadata: t.Metadata}
 	if err := d.channel.Send(ctx, m); err != nil {
 		if final(c, err) {

@@ -198,7 +198,7 @@ func TestStatementsAndRoundTrips(t *testing.T) {
 			{"send", db.Stats{Statements: 8, RoundTrips: 2}, func() { w.say(t, th, a, "A") }},
 			{"queue", db.Stats{Statements: 9, RoundTrips: 3}, func() { w.queue(t, th, b, "B", 1) }},
 			{"end", db.Stats{Statements: 6, RoundTrips: 3}, func() { w.complete(t, a) }},
-			{"two sent", db.Stats{Statements: 2*(1+2+5) + 1, RoundTrips: 2*3 + 1}, func() { w.drain(t) }},
+			{"two sent", db.Stats{Statements: 2*(1+1+5) + 2, RoundTrips: 2*3 + 2}, func() { w.drain(t) }},
 			{"idle sweep", db.Stats{Statements: 4, RoundTrips: 2}, func() { w.sweep(t) }},
 		} {
 			before := w.DB.Stats()

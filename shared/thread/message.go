@@ -33,7 +33,9 @@ type Spoken struct {
 	Body      string
 	Execution string
 	// Key makes it one: a thread has one message of a key.
-	Key       string
+	Key string
+	// First says that nobody can have said it before: the key is not looked up.
+	First     bool
 	Data      json.RawMessage
 	CreatedAt time.Time
 }
@@ -62,8 +64,13 @@ func (s *Store) Append(ctx context.Context, tx run.Tx, thread string, m Spoken) 
 	there := false
 	var owner *string
 	var known []Spoken
-	tx.Later().Each(func(scan db.Scan) error { there = true; return scan(&owner) }, s.q.Bump, thread)
-	err = tx.Each(ctx, collectSpoken(&known), s.q.Keyed, thread, m.Key)
+	bumped := func(scan db.Scan) error { there = true; return scan(&owner) }
+	if m.First {
+		err = tx.Each(ctx, bumped, s.q.Bump, thread)
+	} else {
+		tx.Later().Each(bumped, s.q.Bump, thread)
+		err = tx.Each(ctx, collectSpoken(&known), s.q.Keyed, thread, m.Key)
+	}
 	switch {
 	case err == nil && !there:
 		err = db.ErrNoRows

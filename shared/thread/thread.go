@@ -164,6 +164,13 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Thread, er
 	return found[0], nil
 }
 
+// GetIn adds a look at a thread to a batch; empty when there is none.
+func (s *Store) GetIn(b *db.Batch, id string) *[]Thread {
+	found := new([]Thread)
+	b.Each(collect(found), s.q.Get, id, -Idle.Milliseconds())
+	return found
+}
+
 // Filter narrows a listing; empty fields don't.
 type Filter struct {
 	Channel, Address string

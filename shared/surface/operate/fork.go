@@ -129,7 +129,7 @@ func (o *Operate) goOn(ctx context.Context, e run.Execution, hold *lane.Hold) (r
 	if job.System, names, err = reason.Began(entries); err != nil {
 		return "", err
 	}
-	job.Skills = skills.Only(names...)
+	job.Skills, job.Journal = skills.Only(names...), entries
 	if err := o.Lanes.InHold(ctx, hold, func(ctx context.Context, tx lane.Tx) error { return o.Runs.Resume(ctx, tx, &job.Execution) }); err != nil {
 		return "", err
 	}

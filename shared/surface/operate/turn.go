@@ -84,9 +84,11 @@ type turn struct {
 	asked
 	ws        db.Workspace
 	exec      run.Execution
-	fresh     bool       // its thread is not there yet
-	started   bool       // its execution is
-	hold      *lane.Hold // of the execution
+	fresh     bool           // its thread is not there yet
+	started   bool           // its execution is
+	resumed   bool           // it was begun before
+	ended     *run.Execution // as its last transaction has left it
+	hold      *lane.Hold     // of the execution
 	operate   *lane.Hold
 	multitask Multitask
 	token     string   // of the hold of lane operate
@@ -202,7 +204,7 @@ func (s *turn) begin(ctx context.Context) error {
 		if err := s.start(ctx, tx); err != nil {
 			return err
 		}
-		return s.say(ctx, tx, s.Thread, thread.Spoken{Role: thread.User, Body: s.Message, Execution: s.exec.ID, Key: s.exec.ID + ":asked"})
+		return s.say(ctx, tx, s.Thread, thread.Spoken{Role: thread.User, Body: s.Message, Execution: s.exec.ID, Key: s.exec.ID + ":asked", First: !s.resumed})
 	})
 	if err != nil {
 		return err
@@ -290,25 +292,35 @@ func (s *turn) reply(ctx context.Context, err error) (Reply, error) {
 	if !s.started {
 		return Reply{}, err
 	}
-	last, cancel := lastly(ctx)
-	defer cancel()
 	if err != nil {
 		s.Slog.WarnContext(ctx, "a turn was cut off", "error", err)
+		last, cancel := lastly(ctx)
+		defer cancel()
 		var b db.Batch
 		s.GoOn(&b, s.exec.ID)
 		if err := s.DB.Do(last, s.ws, &b); err != nil {
 			s.Slog.WarnContext(ctx, "a turn that was cut off is left to its row in the outbox", "error", err)
 		}
 	}
+	r := replyOf(s.stands(ctx))
+	r.NotUndone = s.stays
+	return r, nil
+}
+
+// stands is the turn's execution as it is now.
+func (s *turn) stands(ctx context.Context) run.Execution {
+	if s.ended != nil {
+		return *s.ended
+	}
+	last, cancel := lastly(ctx)
+	defer cancel()
 	e, err := s.Runs.Get(last, s.ws, s.exec.ID)
 	if err != nil {
 		s.Slog.ErrorContext(ctx, "how a turn stands can't be read", "error", err)
 		e = s.exec
 		e.Status = run.Running
 	}
-	r := replyOf(e)
-	r.NotUndone = s.stays
-	return r, nil
+	return e
 }
 
 // lastly is a context for the last reads and writes, which outlives the work's. It

@@ -51,6 +51,7 @@ func (s *turn) work(ctx context.Context) error {
 func (o *Operate) through(ctx context.Context, job reason.Job) (reason.Outcome, error) {
 	for {
 		out, err := o.Reason.Run(ctx, job)
+		job.Journal = nil // it has grown
 		if err != nil || out.Status != run.Completed && out.Status != run.Waiting || len(out.Waits) == 0 {
 			return out, err
 		}
@@ -89,12 +90,15 @@ func (s *turn) job(ctx context.Context) (reason.Job, error) {
 	if err != nil {
 		return reason.Job{}, err
 	}
-	entries, err := s.Runs.Journal(ctx, s.ws, s.exec.ID, 0)
-	if err != nil {
-		return reason.Job{}, err
+	entries := []run.Entry{} // of an execution that begins
+	if s.resumed {
+		if entries, err = s.Runs.Journal(ctx, s.ws, s.exec.ID, 0); err != nil {
+			return reason.Job{}, err
+		}
 	}
 	job := s.Operate.job(s.exec, s.hold, skills, settings)
 	job.Outer, job.By, job.System, job.NoApprovals = []*lane.Hold{s.operate}, s.By, prompt, s.Limited
+	job.Journal = slices.Clip(entries)
 	var names []string
 	if len(entries) > 0 {
 		if job.System, names, err = reason.Began(entries); err != nil {
@@ -131,9 +135,12 @@ const (
 // history is what was spoken in the thread, with the turn's message at its end, and
 // whose words are in it.
 func (s *turn) history(ctx context.Context) ([]llm.Message, run.Trust, error) {
-	spoken, err := s.Threads.Lately(ctx, s.ws, s.Thread, maxHistory)
-	if err != nil {
-		return nil, "", err
+	var spoken []thread.Spoken
+	if !s.fresh {
+		var err error
+		if spoken, err = s.Threads.Lately(ctx, s.ws, s.Thread, maxHistory); err != nil {
+			return nil, "", err
+		}
 	}
 	left := s.Window * bytesPerToken / 2
 	var said []llm.Message // the latest first
@@ -230,9 +237,10 @@ func (s *turn) end(ctx context.Context, job reason.Job, out reason.Outcome, took
 		out.Status = run.Failed
 	}
 	s.exec.Status = out.Status
+	var ended *[]run.Execution
 	last, cancel := lastly(ctx)
 	defer cancel()
-	return s.Lanes.InHold(last, s.holds(), func(ctx context.Context, tx lane.Tx) error {
+	err := s.Lanes.InHold(last, s.holds(), func(ctx context.Context, tx lane.Tx) error {
 		if err := s.Reason.Close(ctx, tx, job, out); err != nil {
 			return err
 		}
@@ -244,7 +252,7 @@ func (s *turn) end(ctx context.Context, job reason.Job, out reason.Outcome, took
 			if body := answerOf(out); body != "" {
 				err := s.say(ctx, tx, s.Thread, thread.Spoken{
 					Role: thread.Assistant, Body: clip(activity.Text(body), maxBody),
-					Execution: s.exec.ID, Key: fmt.Sprintf("%s:%d", s.exec.ID, out.Steps), Data: told(out.Trust),
+					Execution: s.exec.ID, Key: fmt.Sprintf("%s:%d", s.exec.ID, out.Steps), First: !s.resumed, Data: told(out.Trust),
 				})
 				if err != nil {
 					return err
@@ -258,10 +266,15 @@ func (s *turn) end(ctx context.Context, job reason.Job, out reason.Outcome, took
 				Execution: s.exec.ID, Attempt: s.exec.Attempt, Thread: s.Thread,
 			})
 		}
+		ended = s.Runs.GetIn(tx.Later(), s.exec.ID)
 		tx.Release(s.Lanes, s.hold)
 		tx.Release(s.Lanes, s.operate)
 		return nil
 	})
+	if err == nil && len(*ended) > 0 {
+		s.ended = &(*ended)[0]
+	}
+	return err
 }
 
 func usageOf(u llm.Usage) *activity.Usage {
@@ -301,7 +314,7 @@ const patience = 30 * time.Second
 // talkOn goes on with a turn that was cut off, or that waited for a person.
 func (o *Operate) talkOn(ctx context.Context, e run.Execution, hold *lane.Hold) (run.Status, error) {
 	a, _ := askedOf(e)
-	s := &turn{Operate: o, asked: a, ws: hold.Workspace, token: o.IDs(), exec: e, hold: hold, started: true}
+	s := &turn{Operate: o, asked: a, ws: hold.Workspace, token: o.IDs(), exec: e, hold: hold, started: true, resumed: true}
 	if waits, err := o.stillWaits(ctx, hold.Workspace, e); err != nil || waits {
 		return e.Status, err
 	}

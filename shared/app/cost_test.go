@@ -1,0 +1,108 @@
+package app_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+)
+
+// served is the API as functions serve it, for an owner whom no limit counts.
+type served struct {
+	dbtest.Env
+	http.Handler
+	working *sync.WaitGroup // what goes on behind answers
+}
+
+func serve(t *testing.T, e dbtest.Env) *served {
+	t.Helper()
+	a, _ := newAgent(t, e)
+	door, err := a.Door("", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	door.Limits = nil
+	door.Auth = auth.New(func(context.Context, string) (auth.Principal, error) {
+		return auth.Principal{Workspace: e.Workspace, Kind: auth.Local, ID: "ada", Role: auth.Owner}, nil
+	})
+	s := &served{Env: e, working: &sync.WaitGroup{}}
+	t.Cleanup(s.working.Wait)
+	background := func(fn func(context.Context)) { s.working.Go(func() { fn(context.Background()) }) }
+	s.Handler, err = a.API(door, app.Process{Beat: a.Heartbeat("test", nil).Run, Background: background})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// post answers what came of a request, and what it cost with all that went on behind the
+// answer.
+func (s *served) post(t *testing.T, path, body string, into any) db.Stats {
+	t.Helper()
+	before := s.DB.Stats()
+	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+	r.Header.Set("Authorization", "Bearer token")
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	s.working.Wait()
+	if w.Code >= 300 {
+		t.Fatalf("%s: %d %s", path, w.Code, w.Body)
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), into); err != nil {
+		t.Fatal(err)
+	}
+	return s.DB.Stats().Sub(before)
+}
+
+// TestWhatAnAnswerCosts counts the statements of a turn in which the agent only answers:
+// the first of a thread, and those that follow.
+func TestWhatAnAnswerCosts(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+		s := serve(t, e)
+		var first, then struct{ Status, ThreadID string }
+		s.post(t, "/api/v1/operate", `{"message":"Hello."}`, &first) // reads the prices
+		if got, want := s.post(t, "/api/v1/operate", `{"message":"Hello."}`, &first), (db.Stats{Statements: 37, RoundTrips: 17}); got != want {
+			t.Errorf("the first answer of a thread costs %+v, want %+v", got, want)
+		}
+		if got, want := s.post(t, "/api/v1/operate", `{"message":"Again.","threadId":"`+first.ThreadID+`"}`, &then), (db.Stats{Statements: 38, RoundTrips: 19}); got != want {
+			t.Errorf("the next costs %+v, want %+v", got, want)
+		}
+		if first.Status != "completed" || then.Status != "completed" || then.ThreadID != first.ThreadID {
+			t.Errorf("%+v, %+v", first, then)
+		}
+	})
+}
+
+// TestWhatASendCosts counts the statements of a message, with its delivery.
+func TestWhatASendCosts(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+		s := serve(t, e)
+		var execution, other, thread struct{ ID string }
+		s.post(t, "/api/v1/executions", `{"agent":"ada"}`, &execution)
+		s.post(t, "/api/v1/executions", `{"agent":"ada"}`, &other)
+		s.post(t, "/api/v1/threads", `{"channel":"log","address":"someone"}`, &thread)
+		send := func(by string) (cost db.Stats, queued bool) {
+			var sent struct{ Queued bool }
+			cost = s.post(t, "/api/v1/threads/"+thread.ID+"/send", `{"executionId":"`+by+`","body":"Hello."}`, &sent)
+			return cost, sent.Queued
+		}
+		for range 2 {
+			if got, queued := send(execution.ID); got != (db.Stats{Statements: 19, RoundTrips: 7}) || queued {
+				t.Errorf("it costs %+v, queued: %v", got, queued)
+			}
+		}
+		// Nothing is sent behind one that is queued.
+		if got, queued := send(other.ID); got != (db.Stats{Statements: 12, RoundTrips: 4}) || !queued {
+			t.Errorf("one that is queued costs %+v, queued: %v", got, queued)
+		}
+	})
+}
