@@ -1,6 +1,6 @@
 -- Workspaces whose beats a kill switch stops come last in the order of a tick, so that they
 -- keep no other from its beat.
--- oldest: 40
+-- oldest: 41
 
 -- +goose Up
 -- lk_workspaces_unserved are those in which a schedule slot has not been run, nor a later
