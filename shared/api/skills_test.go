@@ -295,7 +295,7 @@ func TestSkillsThatAreRefused(t *testing.T) {
 		}
 	}
 	w.must(t, 201, http.MethodPost, skillsPath, weather(t, `{"timeoutSeconds":null}`), nil)
-	if p := w.refused(t, 409, "taken", http.MethodPost, skillsPath, weather(t, `{"name":"WEA-ther"}`)); !strings.Contains(p.Detail, "skill weather in case, - and _ alone") {
+	if p := w.refused(t, 409, "taken", http.MethodPost, skillsPath, weather(t, `{"name":"W-E_ATHER"}`)); !strings.Contains(p.Detail, "skill weather in case, - and _ alone") {
 		t.Errorf("%+v", p)
 	}
 	for body, at := range map[string]string{
