@@ -43,8 +43,8 @@ SELECT count(*) FROM executions WHERE workspace_id = $1;
 		_, err := d.Exec(t.Context(), w.Workspace, q, args...)
 		return err
 	}
-	add := func() error {
-		return exec(q.Add, uuid.NewString(), json.RawMessage(`{"x":"`+strings.Repeat("x", 20_000)+`"}`))
+	add := func() error { // more than the pages that are free since the migrations
+		return exec(q.Add, uuid.NewString(), json.RawMessage(`{"x":"`+strings.Repeat("x", 1_000_000)+`"}`))
 	}
 	if err := exec(q.Limit); err != nil {
 		t.Fatal(err)
