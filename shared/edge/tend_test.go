@@ -3,6 +3,7 @@ package edge_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -30,7 +31,10 @@ func TestTend(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := c.start(t, "operate", rig.Env(map[string]string{"DATABASE_URL": dbtest.AsLogin(c.owner)}, map[string]string{"ADMIN_TOKEN": "open-sesame-open-sesame"}))
-	r := invoke(t, f, event(t, "operate", "06_tend"))
+	r, err := f.Invoke(t.Context(), event(t, "operate", "06_tend"), rig.WithTimeout(5*time.Minute)) // that of the template: a beat needs a minute of it
+	if err != nil {
+		t.Fatal(err)
+	}
 	if r.FunctionError != nil || strings.TrimSpace(string(r.Payload)) != "{}" {
 		t.Fatalf("%v: %s\n%s", r.FunctionError, r.Payload, r.Logs)
 	}
