@@ -15,13 +15,7 @@ import (
 
 // TestTheRealBinary builds the command and stops it by signals.
 func TestTheRealBinary(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the command")
-	}
-	binary := filepath.Join(t.TempDir(), "lanekeeper")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
+	binary := built(t)
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		t.Run(signal.String(), func(t *testing.T) {
 			cmd, d := start(t, binary)
@@ -113,4 +107,18 @@ func kill(t *testing.T, cmd *exec.Cmd, signal syscall.Signal) {
 	if err := cmd.Process.Signal(signal); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// built is the path of the command, which is built for the test. A short run has no such
+// tests.
+func built(t *testing.T) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("builds the command")
+	}
+	binary := filepath.Join(t.TempDir(), "lanekeeper")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return binary
 }

@@ -110,7 +110,8 @@ func checkDatabase(ctx context.Context, cfg app.Config) (*db.DB, []finding) {
 			fix = "lanekeeper migrate"
 		}
 		if newer, ok := errors.AsType[*db.NewerSchemaError](err); ok {
-			fix = fmt.Sprintf("run the build that migrated it, or any of schema %d or later: `lanekeeper version` prints a build's schema", newer.Oldest)
+			fix = fmt.Sprintf("run the build that migrated it, or any of schema %d or later: "+
+				"`lanekeeper version` prints a build's schema", newer.Oldest)
 		}
 		return nil, []finding{fail("database", fix, err)}
 	}

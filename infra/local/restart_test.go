@@ -8,8 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -67,13 +65,7 @@ const moves = 20 * time.Second
 // lets it park and by one that doesn't, and starts the next: the turn goes on before a
 // message that comes then.
 func TestATurnGoesOnAfterARestart(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the command")
-	}
-	binary := filepath.Join(t.TempDir(), "lanekeeper")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
+	binary := built(t)
 	for _, engine := range []string{"sqlite", "postgres"} {
 		for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 			t.Run(engine+"/"+signal.String(), func(t *testing.T) {

@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -36,13 +35,7 @@ const (
 // again by itself. What was accepted is counted from the answers that the callers got,
 // what came of it by what the receiver got.
 func TestNothingStaysStuck(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the command")
-	}
-	binary := filepath.Join(t.TempDir(), "lanekeeper")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
+	binary := built(t)
 	seed := promise.Seed(t)
 	for _, engine := range []string{"sqlite", "postgres"} {
 		t.Run(engine, func(t *testing.T) {

@@ -50,14 +50,7 @@ var tour = []struct {
 // TestTheTourOfREADME pastes each block of README into the shells that people have, beside a
 // runner that runs, and sees that it does what README says.
 func TestTheTourOfREADME(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the command")
-	}
-	folder := t.TempDir()
-	binary := filepath.Join(folder, "lanekeeper")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
+	binary := built(t)
 	blocks := blocksOfREADME(t)
 	t.Run("bash", func(t *testing.T) {
 		t.Parallel()

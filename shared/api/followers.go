@@ -24,7 +24,8 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) (closed func(), 
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.of[who] >= s.Streams.Most {
-		s.refuse(w, r, refusal(http.StatusTooManyRequests, "too_many_streams", "too many streams are open already: close one").later(2*time.Second))
+		s.refuse(w, r, refusal(http.StatusTooManyRequests, "too_many_streams",
+			"too many streams are open already: close one").later(2*time.Second))
 		return nil, false
 	}
 	if f.of == nil {

@@ -64,7 +64,8 @@ func (s *server) tooMany(address string, err error) *Problem {
 		return nil
 	}
 	if over, wait := s.Failures.Count(address); over {
-		return refusal(http.StatusTooManyRequests, "rate_limited", "too many bad credentials came from this address: wait, and check the token").later(wait)
+		return refusal(http.StatusTooManyRequests, "rate_limited",
+			"too many bad credentials came from this address: wait, and check the token").later(wait)
 	}
 	return nil
 }

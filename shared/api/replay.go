@@ -135,7 +135,9 @@ func (s *server) forkTrace(ctx context.Context, in *forkInput) (*forkOutput, err
 	if err != nil {
 		return nil, err
 	}
-	edits := reason.Edits{System: discreet(ctx, in.Body.Edits.System), Message: discreet(ctx, in.Body.Edits.Message), Results: map[string]string{}}
+	edits := reason.Edits{
+		System: discreet(ctx, in.Body.Edits.System), Message: discreet(ctx, in.Body.Edits.Message), Results: map[string]string{},
+	}
 	for _, r := range in.Body.Edits.Results {
 		edits.Results[r.Call] = discreet(ctx, r.Content)
 	}

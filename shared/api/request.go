@@ -44,7 +44,9 @@ func (s *server) traceOf(r *http.Request) trace.ID {
 	return s.Traces.New(trace.Operate)
 }
 
-var wrongHost = refusal(http.StatusForbidden, "wrong_host", "the Host header names another machine than this one, on which the request arrived: use 127.0.0.1 or localhost, or list the name in ALLOWED_HOSTS where a proxy on this machine serves it")
+var wrongHost = refusal(http.StatusForbidden, "wrong_host",
+	"the Host header names another machine than this one, on which the request arrived: "+
+		"use 127.0.0.1 or localhost, or list the name in ALLOWED_HOSTS where a proxy on this machine serves it")
 
 // rebound reports whether a request that arrived on loopback names another machine, and none
 // that a proxy on this one serves: a page elsewhere has had its own name lead here, so as to

@@ -213,7 +213,8 @@ func (s *server) addMessage(ctx context.Context, in *struct {
 	}
 	var id, resumed string
 	err := s.DB.Tx(ctx, workspace(ctx), func(ctx context.Context, tx *db.Tx) (err error) {
-		id, resumed, err = s.Threads.Append(ctx, tx, in.id(), thread.Spoken{Role: thread.User, Body: discreet(ctx, in.Body.Body), Key: in.Body.IdempotencyKey})
+		id, resumed, err = s.Threads.Append(ctx, tx, in.id(),
+			thread.Spoken{Role: thread.User, Body: discreet(ctx, in.Body.Body), Key: in.Body.IdempotencyKey})
 		return err
 	})
 	if err != nil {

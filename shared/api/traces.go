@@ -193,7 +193,8 @@ func executionItems(executions []run.Execution) []executionItem {
 	for _, e := range executions {
 		item := executionItem{
 			ID: e.ID, ParentExecutionID: e.Parent, Agent: e.Agent, Surface: surfaceName(e.Surface), Subject: e.Subject, Title: titleOf(e), Slot: e.Slot,
-			Status: e.Status, Attempt: e.Attempt, Input: shown.JSON(inputOf(e)), Result: shown.JSON(resultOf(e)), ErrorMessage: e.Error, CostUSD: e.CostUSD,
+			Status: e.Status, Attempt: e.Attempt, Input: shown.JSON(inputOf(e)), Result: shown.JSON(resultOf(e)),
+			ErrorMessage: e.Error, CostUSD: e.CostUSD,
 			TokenUsage: tokenUsage{e.PromptTokens, e.CompletionTokens, e.PromptTokens + e.CompletionTokens},
 			TraceID:    e.Trace, CreatedAt: e.CreatedAt.UTC(),
 		}

@@ -99,8 +99,9 @@ func NewAgent(core *Core, instance string) (*Agent, error) {
 		Skills: a.Skills, IDs: core.IDs, Slog: core.Log, Instance: instance, Window: core.Config.window(),
 	}
 	a.Sender = &outbox.Sender{Store: a.Outbox, Holder: "outbox " + instance, Slog: core.Log, Handlers: map[string]outbox.Handler{
-		approval.Topic: &approval.Executor{Store: a.Approvals, Lanes: a.Lanes, Instance: instance, Known: a.Guard.Redactor, Clock: core.Clock, Slog: core.Log},
-		operate.Topic:  a.Operate,
+		approval.Topic: &approval.Executor{Store: a.Approvals, Lanes: a.Lanes, Instance: instance,
+			Known: a.Guard.Redactor, Clock: core.Clock, Slog: core.Log},
+		operate.Topic: a.Operate,
 	}}
 	maps.Copy(a.Sender.Handlers, a.Threads.Handlers(a.channels()...))
 	a.heart = a.Heartbeat(instance, nil)

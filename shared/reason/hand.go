@@ -45,7 +45,8 @@ func (r *Runner) Once(ctx context.Context, job Job, name string, arguments json.
 	call := llm.ToolCall{ID: "hand", Name: name, Arguments: llm.Arguments(arguments)}
 	if s.Steps == 0 {
 		if !bytes.Equal(s.known.JSON(arguments), arguments) {
-			return Made{Status: run.Errored, Error: tellsSecret, Unmade: true, Class: skill.Input}, s.outcome(run.Failed, "the call could not be made: "+tellsSecret), nil
+			return Made{Status: run.Errored, Error: tellsSecret, Unmade: true, Class: skill.Input},
+				s.outcome(run.Failed, "the call could not be made: "+tellsSecret), nil
 		}
 		answer := modelBody{Message: llm.Message{Role: llm.RoleAssistant, Calls: []llm.ToolCall{call}}, Model: "hand", StopReason: llm.StopToolUse}
 		if err := r.append(ctx, job, s, run.Model, "", answer, nil); err != nil {

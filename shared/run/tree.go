@@ -48,7 +48,8 @@ func (s *Store) Begin(ctx context.Context, tx Tx, e Execution, await bool) (Exec
 		e.Input = json.RawMessage("{}")
 	}
 	e.Status, e.Attempt, e.Subject, e.Slot = Running, 1, "", ""
-	tx.Later().Exec(s.q.Begin, e.ID, e.Agent, e.Surface, e.Trace, db.Null(e.Parent), await && e.Parent != "", e.Input, db.Null(int(e.Timeout/time.Second)), sealed(e))
+	tx.Later().Exec(s.q.Begin, e.ID, e.Agent, e.Surface, e.Trace, db.Null(e.Parent), await && e.Parent != "",
+		e.Input, db.Null(int(e.Timeout/time.Second)), sealed(e))
 	return e, nil
 }
 

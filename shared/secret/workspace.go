@@ -157,7 +157,9 @@ func (g *Guard) sealed(ctx context.Context, ws db.Workspace) (map[string]string,
 }
 
 // open opens what was not open before. Of those that don't open it answers the last error.
-func (g *Guard) open(ctx context.Context, ws db.Workspace, found map[string]string, before map[string]opened) (all map[string]opened, failed error) {
+func (g *Guard) open(ctx context.Context, ws db.Workspace, found map[string]string, before map[string]opened) (
+	all map[string]opened, failed error,
+) {
 	all = map[string]opened{}
 	var mu sync.Mutex
 	var busy sync.WaitGroup

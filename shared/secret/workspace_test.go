@@ -100,7 +100,8 @@ func TestAGuardIsBounded(t *testing.T) {
 	})
 }
 
-// What only has the name or the shape of a secret goes on meaning the same.
+// Text that has only the name or the shape of a secret stays as it is: it goes on meaning
+// the same.
 func TestValuesAloneAreTakenOut(t *testing.T) {
 	r := knowing("hunter2-hunter2").Values()
 	in := `{"password":"abc","note":"token=xyz of hunter2-hunter2","n":5.0}`

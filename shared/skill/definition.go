@@ -106,7 +106,8 @@ var (
 // [InvalidError], and brings it into the form that is stored.
 func (r *Registry) check(d *Definition) error {
 	bad := &InvalidError{}
-	bad.If(len(d.Name) > MaxName || !legalName.MatchString(d.Name), "name", "must be 1 to 64 letters, digits, - and _ that begin with a letter")
+	bad.If(len(d.Name) > MaxName || !legalName.MatchString(d.Name), "name",
+		"must be 1 to 64 letters, digits, - and _ that begin with a letter")
 	_, notID := uuid.Parse(d.Name) // a route takes either
 	bad.If(notID == nil, "name", "must not look like an id")
 	length := utf8.RuneCountInString(d.Description)

@@ -73,6 +73,8 @@ func (l *link) end(reset bool) {
 		if tcp, ok := c.(*net.TCPConn); ok {
 			if reset {
 				_ = tcp.SetLinger(0) // fails only for one that has ended
+			} else {
+				_ = tcp.CloseWrite() // Close alone waits for whoever reads: the other side hears of it later
 			}
 			_ = tcp.Close()
 		}

@@ -6,6 +6,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,11 +39,13 @@ type Config struct {
 	// Silence is how long the answer to one statement is awaited at most, however long
 	// the caller would wait; 25 s when zero.
 	Silence time.Duration
+	// Idle is for how long a connection may be unused before it is looked at; 1 s when zero.
+	Idle time.Duration
 }
 
 const (
 	connectTimeout = 5 * time.Second
-	idleSuspect    = time.Second // an idler connection is looked at before use
+	idle           = time.Second
 	// silence is the statement_timeout of lk_enter, after which a server answers, and 5 s.
 	silence = 25 * time.Second
 )
@@ -51,6 +54,7 @@ type engine struct {
 	pool    *pgxpool.Pool
 	skew    *db.Skew
 	silence time.Duration
+	idle    time.Duration
 	used    sync.Map // *pgx.Conn → time.Time of last use
 }
 
@@ -66,10 +70,7 @@ func Open(cfg Config) (*db.DB, error) {
 		// pgx's message may quote the string, password included.
 		return nil, errors.New("DATABASE_URL is not a Postgres URL")
 	}
-	e := &engine{skew: cfg.Skew, silence: cfg.Silence}
-	if e.silence == 0 {
-		e.silence = silence
-	}
+	e := &engine{skew: cfg.Skew, silence: cmp.Or(cfg.Silence, silence), idle: cmp.Or(cfg.Idle, idle)}
 	pc.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	pc.ConnConfig.ConnectTimeout = connectTimeout
 	// Keepalives find a peer that has gone while nothing is under way, the limit on
@@ -157,7 +158,7 @@ func isLocal(host string) bool {
 // prepare looks at a connection that has idled: a sandbox that was frozen wakes
 // with connections the server has closed meanwhile.
 func (e *engine) prepare(_ context.Context, c *pgx.Conn) (bool, error) {
-	if last, ok := e.used.Load(c); ok && time.Since(last.(time.Time)) < idleSuspect {
+	if last, ok := e.used.Load(c); ok && time.Since(last.(time.Time)) < e.idle {
 		return true, nil
 	}
 	//nolint:staticcheck // Ping would cost the round trip that this saves; what it misses, SafeToRetry catches.

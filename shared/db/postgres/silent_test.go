@@ -193,10 +193,9 @@ func TestAnIdleConnectionThatWasClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Close)
-	w.DB = open(t, postgres.Config{URL: p.URL, MaxConns: 1})
+	w.DB = open(t, postgres.Config{URL: p.URL, MaxConns: 1, Idle: time.Nanosecond})
 	id := w.add(t, "a")
 	p.HangUp()
-	time.Sleep(1100 * time.Millisecond) // so long it must have been idle
 	if _, err := w.DB.Exec(t.Context(), w.Workspace, w.q.Rename, id, "b"); err != nil {
 		t.Error(err)
 	}

@@ -204,7 +204,8 @@ func (s *turn) begin(ctx context.Context) error {
 		if err := s.start(ctx, tx); err != nil {
 			return err
 		}
-		return s.say(ctx, tx, s.Thread, thread.Spoken{Role: thread.User, Body: s.Message, Execution: s.exec.ID, Key: s.exec.ID + ":asked", First: !s.resumed})
+		return s.say(ctx, tx, s.Thread, thread.Spoken{Role: thread.User, Body: s.Message, Execution: s.exec.ID,
+			Key: s.exec.ID + ":asked", First: !s.resumed})
 	})
 	if err != nil {
 		return err
