@@ -77,7 +77,8 @@ func askVerb(flags *flag.FlagSet) action {
 // noThread names the conversation that a message was meant for and that is not there.
 func (c *console) noThread(id string, err error) error {
 	refused, ok := errors.AsType[*refusedError](err)
-	if !ok || id == "" || refused.Status != http.StatusNotFound && uuid.Validate(id) == nil {
+	malformed := ok && refused.Status == http.StatusUnprocessableEntity && uuid.Validate(id) != nil
+	if !ok || id == "" || refused.Status != http.StatusNotFound && !malformed {
 		return err
 	}
 	return &hinted{

@@ -55,7 +55,7 @@ func (c *console) listLocks(ctx context.Context, ws db.Workspace) error {
 			fmt.Fprintln(w, "No lane is held.")
 			return
 		}
-		listing := table{columns: heads("LANE", "HELD BY", "SINCE", "ENDS IN", "WAITING")}
+		listing := table{columns: heads("LANE=:name", "HELD BY", "SINCE", "ENDS IN", "WAITING")}
 		for _, l := range held.Items {
 			listing.rows = append(listing.rows, []string{
 				clean(l.Lane), clean(l.Holder), seconds(l.AgeMS).String(), seconds(l.RemainingMS).String(), clean(l.WantedBy),

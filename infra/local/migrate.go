@@ -54,7 +54,7 @@ func migrateVerb(flags *flag.FlagSet) action {
 		}{databaseOf(cfg), did.From, did.To, did.Applied, made.demo, made.owner}, func(w io.Writer) {
 			switch {
 			case did.To > migrations.Latest():
-				fmt.Fprintf(w, "%s is at version %d, newer than this build's %d and open to it: nothing to do.\n",
+				fmt.Fprintf(w, "%s is at version %d, newer than this build's %d, which can still use it: nothing to do.\n",
 					databaseOf(cfg), did.To, migrations.Latest())
 			case len(did.Applied) == 0:
 				fmt.Fprintf(w, "%s is at version %d: nothing to do.\n", databaseOf(cfg), did.To)

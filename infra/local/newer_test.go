@@ -43,7 +43,7 @@ func upgradeServer(t testing.TB, url string, version, oldest int64) {
 	}
 }
 
-// A schema that is newer than the build is used where it is open to it. Where it is not,
+// A schema that is newer than the build is used where this can still use it. Where it is not,
 // whatever opens the database refuses it, and names both versions.
 func TestASchemaFromTheFuture(t *testing.T) {
 	build := migrations.Latest()
@@ -61,7 +61,7 @@ func TestASchemaFromTheFuture(t *testing.T) {
 			h.t = t
 			h.must(exitDone, "migrate")
 			c.upgrade(build+1, build)
-			open := fmt.Sprintf("at version %d, newer than this build's %d and open to it", build+1, build)
+			open := fmt.Sprintf("at version %d, newer than this build's %d, which can still use it", build+1, build)
 			says(t, h.must(exitDone, "migrate").out, open, "nothing to do")
 			h.must(exitDone, "objectives")
 			says(t, h.must(exitDone, "doctor").out, "warn database", open)

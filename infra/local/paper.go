@@ -80,16 +80,16 @@ func (p paper) print(whole bool, spans ...span) {
 }
 
 // paragraph writes a text in lines that are broken between words and begin in the same
-// column, which head comes before in the first.
+// column. Head stands before the text in the first line.
 func (p paper) paragraph(indent int, s style, text string, head ...span) {
-	text = clean(text)
+	text = strings.TrimSpace(clean(text))
 	used := 0
 	for _, h := range head {
 		used += columnsOf(h.text)
 	}
 	head = append(head, span{plain, strings.Repeat(" ", max(0, indent-used))})
 	for room := p.width() - indent; room >= leastRoom && columnsOf(text) > room; {
-		line := strings.TrimSuffix(cut(text, room+1), "…")
+		line := prefix(text, room) // shorter than the text
 		if end := strings.LastIndexByte(line, ' '); end > 0 && text[len(line)] != ' ' {
 			line = line[:end]
 		}
@@ -118,18 +118,22 @@ func clean(s string) string {
 
 // cut shortens s to n columns; what was longer ends in an ellipsis.
 func cut(s string, n int) string {
-	if columnsOf(s) <= n {
+	switch {
+	case columnsOf(s) <= n:
 		return s
+	case n < 1:
+		return ""
 	}
+	return prefix(s, n-1) + "…"
+}
+
+// prefix is as much of s as n columns have room for.
+func prefix(s string, n int) string {
 	used := 0
 	for i, r := range s {
-		if used+columnsOfRune(r) > n-1 {
-			if n < 1 {
-				return ""
-			}
-			return s[:i] + "…"
+		if used += columnsOfRune(r); used > n {
+			return s[:i]
 		}
-		used += columnsOfRune(r)
 	}
 	return s
 }

@@ -13,8 +13,11 @@ import (
 type column struct {
 	head  string
 	field string // of an item
-	kind  string // how it is told: time, count, money, yes, data, about, id; empty: as it is
+	kind  string // how it is told: time, count, money, yes, data, about, name, id; empty: as it is
 }
+
+// whole reports whether people type what stands in the column, so that it is never cut.
+func (c column) whole() bool { return c.kind == "id" || c.kind == "name" }
 
 // heads reads columns such as "LAST RUN=lastRunAt:time".
 func heads(all ...string) []column {
@@ -98,8 +101,8 @@ func dollars(micro int64) string {
 	return "$" + strings.TrimRight(fmt.Sprintf("%.6f", float64(micro)/1e6), "0")
 }
 
-// A table is printed in lines that fit: where they don't, cells are cut, and ids, which
-// one copies, go on lines of their own.
+// A table is printed in lines that fit: where they don't, cells are cut, but for names,
+// and ids go on lines of their own.
 type table struct {
 	columns []column
 	rows    [][]string
@@ -119,7 +122,7 @@ func (t table) print(p paper) {
 		for _, row := range t.rows {
 			widths[i] = max(widths[i], columnsOf(row[i]))
 		}
-		if c.kind != "id" {
+		if !c.whole() {
 			widths[i] = min(widths[i], longestCell)
 		}
 		line += widths[i] + gap
@@ -174,7 +177,7 @@ func (t table) narrow(widths []int, line, width, least int) int {
 	for line > width {
 		widest := -1
 		for i, c := range t.columns {
-			if c.kind != "id" && widths[i] > least && (widest < 0 || widths[i] > widths[widest]) {
+			if !c.whole() && widths[i] > least && (widest < 0 || widths[i] > widths[widest]) {
 				widest = i
 			}
 		}

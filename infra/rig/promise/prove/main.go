@@ -46,6 +46,7 @@ func prove(ctx context.Context, args []string) error {
 		return fmt.Errorf("-only: %w", err)
 	}
 	var all []promise.Proof
+	var failed error
 	for _, r := range runs {
 		if ctx.Err() != nil {
 			break
@@ -56,16 +57,26 @@ func prove(ctx context.Context, args []string) error {
 		begun := time.Now()
 		fmt.Printf("%s  %s -run '%s'\n", strings.Join(r.promises, " "), r.pkg, r.tests)
 		proofs, err := r.prove(ctx, *timeout)
+		all = append(all, proofs...)
 		if err != nil {
-			return err
+			failed = fmt.Errorf("%s: %w", r.pkg, err)
+			break
 		}
 		fmt.Printf("    %s\n", time.Since(begun).Round(time.Second))
-		all = append(all, proofs...)
 	}
-	if err := print(os.Stdout, all); err != nil {
-		return err
+	if len(all) == 0 && failed == nil && ctx.Err() == nil {
+		return fmt.Errorf("-only %s is no promise that is proven here; there are %s", *only, strings.Join(proven(), " "))
 	}
-	return errors.Join(ctx.Err(), broken(all))
+	return errors.Join(print(os.Stdout, all), failed, ctx.Err(), broken(all))
+}
+
+// proven are the promises that the runs prove.
+func proven() (all []string) {
+	for _, r := range runs {
+		all = append(all, r.promises...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // prove runs the tests, and answers what they say.
