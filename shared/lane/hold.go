@@ -134,7 +134,7 @@ func (s *Store) DoAfter(ctx context.Context, r Request, wait Wait, reads func(*d
 		}
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 		defer cancel()
-		if rerr := s.Release(clean, h); rerr != nil && (err == nil || !errors.Is(rerr, ErrLost)) {
+		if rerr := s.Drop(clean, h); rerr != nil && (err == nil || !errors.Is(rerr, ErrLost)) {
 			err = errors.Join(err, rerr)
 		}
 	}()

@@ -158,7 +158,7 @@ func TestAReleaseThatFailedIsMadeUpFor(t *testing.T) {
 	behindAProxy(t, func(t *testing.T, w, direct world, p *proxy.Proxy) {
 		h := acquire(t, w.s, w.request("x"))
 		p.Set(proxy.Fault{Kind: proxy.Cut})
-		if err := w.s.Release(t.Context(), h); err == nil || errors.Is(err, lane.ErrLost) {
+		if err := w.s.Drop(t.Context(), h); err == nil || errors.Is(err, lane.ErrLost) {
 			t.Fatalf("released without a database: %v", err)
 		}
 		if got, err := w.s.Settle(t.Context()); err == nil || len(got) != 0 {
@@ -174,6 +174,22 @@ func TestAReleaseThatFailedIsMadeUpFor(t *testing.T) {
 			t.Errorf("settled twice: %v, %v", got, err)
 		}
 		direct.release(t, other)
+	})
+}
+
+// Who has the token may go on with a hold whose release failed: nobody takes it from them.
+func TestAReleaseThatFailedIsTheCallersToRepeat(t *testing.T) {
+	behindAProxy(t, func(t *testing.T, w, _ world, p *proxy.Proxy) {
+		h := acquire(t, w.s, w.request("x"))
+		p.Set(proxy.Fault{Kind: proxy.Cut})
+		if err := w.s.Release(t.Context(), h); err == nil {
+			t.Fatal("released without a database")
+		}
+		p.Set(proxy.Fault{})
+		if got, err := w.s.Settle(t.Context()); err != nil || len(got) != 0 {
+			t.Errorf("settled: %v, %v", got, err)
+		}
+		w.release(t, h)
 	})
 }
 

@@ -51,7 +51,7 @@ func (o *owed) all() (all []*Hold) {
 // what people ask for.
 func (s *Store) Settle(ctx context.Context) (released []*Hold, err error) {
 	for _, h := range s.owed.all() {
-		switch rerr := s.Release(ctx, h); {
+		switch rerr := s.Drop(ctx, h); {
 		case rerr == nil:
 			released = append(released, h)
 		case !errors.Is(rerr, ErrLost):

@@ -54,7 +54,7 @@ func (s *Store) settle(ctx context.Context, requests []Request, send func() erro
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
 	for _, r := range made {
-		rerr := s.Release(clean, &Hold{Lane: r.Lane, Workspace: r.Workspace, Token: r.Token})
+		rerr := s.Drop(clean, &Hold{Lane: r.Lane, Workspace: r.Workspace, Token: r.Token})
 		if rerr != nil && !errors.Is(rerr, ErrLost) {
 			err = errors.Join(err, rerr)
 		}

@@ -349,12 +349,17 @@ func (s *Store) proveAll(ctx context.Context, b *db.Batch, holds []*Hold) []*pro
 	return proofs
 }
 
-// Release ends a hold, or reports [ErrLost] and changes nothing. One that fails otherwise
-// is made up for by [Store.Settle].
+// Release ends a hold, or reports [ErrLost] and changes nothing.
 func (s *Store) Release(ctx context.Context, h *Hold) error {
 	var b db.Batch
 	s.ReleaseIn(&b, h)
-	err := s.lost(s.db.Do(ctx, h.Workspace, &b), h.Lane)
+	return s.lost(s.db.Do(ctx, h.Workspace, &b), h.Lane)
+}
+
+// Drop is Release for a hold whose token nobody will use again: a release that fails
+// otherwise is made up for by [Store.Settle].
+func (s *Store) Drop(ctx context.Context, h *Hold) error {
+	err := s.Release(ctx, h)
 	s.owed.note(h, err)
 	return err
 }

@@ -169,7 +169,7 @@ func (b *beat) decide(ctx context.Context, look look) error {
 		return errors.New("the slot lies in the future: every later tick would count as superseded by it")
 	case look.slotEnded(b.report.Slot):
 		b.report.Outcome, b.report.Reason = Duplicate, alreadyRun
-		return b.Lanes.Release(ctx, b.hold)
+		return b.Lanes.Drop(ctx, b.hold)
 	case b.inTheWay(look.operate):
 		return b.later(ctx, *look.operate)
 	case look.quiet(b.settings) && !b.tick.Full:
@@ -276,7 +276,7 @@ func (b *beat) enter(ctx context.Context, until time.Time) (look, error) {
 		if err != nil || !b.tick.byHand() || !l.operate.Held() || time.Until(until) <= 0 {
 			return l, err
 		}
-		if err := b.Lanes.Release(ctx, hold); err != nil { // nobody waits for a beat that waits
+		if err := b.Lanes.Drop(ctx, hold); err != nil { // nobody waits for a beat that waits
 			return l, err
 		}
 		if err := b.await(ctx, until); err != nil {
@@ -409,7 +409,7 @@ func (b *beat) close(ctx context.Context, tx lane.Tx) error {
 func (b *beat) abandon(ctx context.Context, cause error) error {
 	last, cancel := lastWrites(ctx)
 	defer cancel()
-	if err := b.Lanes.Release(last, b.hold); err != nil && !errors.Is(err, lane.ErrLost) {
+	if err := b.Lanes.Drop(last, b.hold); err != nil && !errors.Is(err, lane.ErrLost) {
 		return errors.Join(cause, err)
 	}
 	return cause

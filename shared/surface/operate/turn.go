@@ -238,7 +238,7 @@ func (s *turn) leave(ctx context.Context) {
 	}
 	last, cancel := lastly(ctx)
 	defer cancel()
-	if err := s.Lanes.Release(last, s.operate); err != nil && !errors.Is(err, lane.ErrLost) {
+	if err := s.Lanes.Drop(last, s.operate); err != nil && !errors.Is(err, lane.ErrLost) {
 		s.Slog.WarnContext(last, "lane operate is left to expire", "error", err)
 	}
 }
