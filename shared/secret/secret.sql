@@ -49,6 +49,6 @@ SELECT count(*), CAST(coalesce(sum(version), 0) AS bigint), max(updated_at) FROM
 -- name: Known
 SELECT name, sealed
   FROM secrets
- WHERE workspace_id = $1 AND substr(name, 1, 11) <> 'lanekeeper.' AND length(sealed) <= $2
+ WHERE workspace_id = $1 AND substr(name, 1, 1) <> ':' AND length(sealed) <= $2
  ORDER BY updated_at DESC, name
  LIMIT $3;

@@ -20,8 +20,10 @@ const (
 	minWorkspace = 8
 	// maxWorkspaces is of how many workspaces a process keeps them.
 	maxWorkspaces = 200
-	// fresh is how long they count as known, and reading the limit of one look for them.
+	// fresh is how long they count as known, soon after how long it is looked again where
+	// nothing is, and reading the limit of one look for them.
 	fresh   = 5 * time.Second
+	soon    = 500 * time.Millisecond
 	reading = 3 * time.Second
 	// opening is how many are opened at once.
 	opening = 8
@@ -43,6 +45,7 @@ type Guard struct {
 type guarded struct {
 	mu       sync.Mutex // of those who look
 	looked   time.Time
+	known    bool // they have been read
 	mark     mark
 	opened   map[string]opened // by name
 	redactor *Redactor
@@ -78,12 +81,17 @@ func (g *Guard) Redactor(ctx context.Context, ws db.Workspace) *Redactor {
 	defer at.mu.Unlock()
 	now := g.clock()
 	if age := now.Sub(at.looked); at.looked.IsZero() || age < 0 || age >= fresh {
-		ctx, cancel := context.WithTimeout(ctx, reading)
+		// Whoever asks may leave: what is known is for all.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reading)
 		defer cancel()
-		if err := g.look(ctx, ws, at); err != nil {
+		err := g.look(ctx, ws, at)
+		if err != nil {
 			g.log.WarnContext(ctx, "secrets of the workspace are not known", "error", err)
 		}
 		at.looked = now
+		if err != nil && !at.known { // nothing at all
+			at.looked = now.Add(soon - fresh)
+		}
 	}
 	return at.redactor
 }
@@ -137,7 +145,7 @@ func (g *Guard) look(ctx context.Context, ws db.Workspace, at *guarded) error {
 			redactor.Add(o.value)
 		}
 	}
-	at.opened, at.redactor = all, redactor
+	at.opened, at.redactor, at.known = all, redactor, true
 	if failed == nil {
 		at.mark = now
 	}
@@ -156,7 +164,8 @@ func (g *Guard) sealed(ctx context.Context, ws db.Workspace) (map[string]string,
 	return found, err
 }
 
-// open opens what was not open before. Of those that don't open it answers the last error.
+// open opens what was not open before. Of those that don't open it answers the last error,
+// and what they were before.
 func (g *Guard) open(ctx context.Context, ws db.Workspace, found map[string]string, before map[string]opened) (
 	all map[string]opened, failed error,
 ) {
@@ -177,6 +186,9 @@ func (g *Guard) open(ctx context.Context, ws db.Workspace, found map[string]stri
 			defer mu.Unlock()
 			if err != nil {
 				failed = err
+				if o, ok := before[name]; ok {
+					all[name] = o
+				}
 				return
 			}
 			all[name] = opened{sealed, v}

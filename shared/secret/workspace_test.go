@@ -56,6 +56,19 @@ func TestAGuardKnowsTheSecretsOfAWorkspace(t *testing.T) {
 	})
 }
 
+// Whoever asks first may have left, and a secret may have any name that a person can give.
+func TestAGuardKnowsThoughItsFirstCallerHasLeft(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		guard := secret.NewGuard(w.Store, nil, time.Now, slog.New(slog.DiscardHandler))
+		w.put(t, "lanekeeper.stripe", "hunter2-hunter2")
+		gone, leave := context.WithCancel(t.Context())
+		leave()
+		if got := guard.Redactor(gone, w.Workspace).Text("hunter2-hunter2"); got != secret.Redacted {
+			t.Errorf("it is %q", got)
+		}
+	})
+}
+
 // Many secrets are opened once each, and only so many; what can't be opened is left out.
 func TestAGuardIsBounded(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {

@@ -60,7 +60,7 @@ func (k *Keeper) kms() (*kms.Client, error) {
 // Current implements [secret.Keeper]. What an alias stands for may change at any
 // time, and only a use of it tells: KMS is asked to encrypt a text that nobody needs.
 func (k *Keeper) Current(ctx context.Context) (string, error) {
-	id, _, err := k.encrypt(ctx, []byte("which key is it?"), map[string]string{"purpose": "probe"})
+	id, _, err := k.encrypt(ctx, []byte("which key is it?"), map[string]string{"purpose": "probe", "table": "secrets"}) // policies name tables
 	return id, err
 }
 
