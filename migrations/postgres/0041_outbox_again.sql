@@ -12,7 +12,7 @@ CREATE OR REPLACE FUNCTION lk_outbox_end(
 BEGIN
   UPDATE outbox o SET
     status = p_status, attempts = o.attempts - p_uncounted,
-    due_at = CASE WHEN o.due_again THEN lk_now() ELSE lk_plus(lk_now(), p_delay_ms) END,
+    due_at = CASE WHEN o.due_again THEN lk_now() ELSE lk_plus(lk_now(), p_delay_ms) END, due_again = false,
     claim_token = NULL, claimed_until = NULL, last_error = coalesce(p_error, o.last_error),
     sent_at = CASE WHEN p_status = 'sent' THEN lk_now() END, updated_at = lk_now()
    WHERE o.workspace_id = p_workspace AND o.id = p_id AND o.claim_token = p_token;

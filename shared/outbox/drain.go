@@ -132,6 +132,10 @@ func (s *Sender) take(ctx context.Context, p *places, r *Request, most int) (cla
 	case <-ctx.Done():
 		return nil, nil, ctx.Err()
 	}
+	if !s.time(ctx, r) { // some of it went by meanwhile
+		r.Limit = 0
+		return nil, nil, ctx.Err()
+	}
 	if s.free(p, r, most); r.Limit == 0 {
 		return nil, nil, nil
 	}

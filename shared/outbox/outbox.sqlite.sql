@@ -48,7 +48,7 @@ RETURNING id, kind, topic, key, order_key, seq, payload, format, status, attempt
 
 -- name: End
 UPDATE outbox SET
-  status = $4, attempts = attempts - $6, due_at = CASE WHEN due_again THEN lk_now() ELSE lk_plus(lk_now(), $5) END,
+  status = $4, attempts = attempts - $6, due_at = CASE WHEN due_again THEN lk_now() ELSE lk_plus(lk_now(), $5) END, due_again = 0,
   claim_token = NULL, claimed_until = NULL, last_error = coalesce($7, last_error),
   sent_at = CASE WHEN $4 = 'sent' THEN lk_now() END, updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND claim_token = $3

@@ -99,10 +99,10 @@ func (s *Store) Ahead(b *db.Batch, l Line, id string) *int {
 	return n
 }
 
-// Wake queues that the first of a line goes on at once, if it waits for its row in the
-// outbox. It belongs into the transaction in which another of the line ends.
-func (s *Store) Wake(b *db.Batch, l Line) {
-	b.Exec(s.q.Wake, l.Surface, l.Task, -Place.Milliseconds(), Place.Milliseconds(), l.Topic)
+// Wake queues that the first of a line but id goes on at once, if it waits for its row in
+// the outbox. It belongs into the transaction in which id ends.
+func (s *Store) Wake(b *db.Batch, l Line, id string) {
+	b.Exec(s.q.Wake, l.Surface, l.Task, -Place.Milliseconds(), Place.Milliseconds(), l.Topic, id)
 }
 
 // Place is for how long an execution that was cut off keeps its place in line, should

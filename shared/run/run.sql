@@ -146,16 +146,17 @@ SELECT count(*)
    AND (e.created_at, e.id) < (coalesce((SELECT m.created_at FROM executions m WHERE m.workspace_id = $1 AND m.id = $2), lk_now()), $2);
 
 -- name: Wake
--- The first of those that are to go on, and that nobody works on, is due now; where somebody looks at it at this moment,
--- and may have looked too early, it is due again.
-UPDATE outbox SET due_at = CASE status WHEN 'ready' THEN lk_now() ELSE due_at END, due_again = (status = 'sending')
- WHERE workspace_id = $1 AND topic = $6 AND status IN ('ready', 'sending') AND (status = 'sending' OR due_at > lk_now())
+-- The first of those that are to go on, but for $7, and that nobody works on, is due now; where somebody looks at it at
+-- this moment, and may have looked too early, it is due again. A row that is due is locked all the same: who claims it
+-- behind this finds what this transaction has done.
+UPDATE outbox SET due_at = CASE WHEN status = 'ready' AND due_at > lk_now() THEN lk_now() ELSE due_at END, due_again = (status = 'sending')
+ WHERE workspace_id = $1 AND topic = $6 AND status IN ('ready', 'sending')
    AND execution_id = (
      SELECT e.id
        FROM outbox k
        JOIN executions e ON e.workspace_id = $1 AND e.id = k.execution_id
       WHERE k.workspace_id = $1 AND k.topic = $6 AND k.status IN ('ready', 'sending')
-        AND e.surface = $2 AND e.subject IS NOT NULL AND e.status IN ('running', 'waiting', 'parked') AND e.input ->> 'task' = $3
+        AND e.surface = $2 AND e.subject IS NOT NULL AND e.status IN ('running', 'waiting', 'parked') AND e.input ->> 'task' = $3 AND e.id <> $7
         AND (k.status = 'sending' AND k.updated_at > lk_plus(lk_now(), $4)
           OR k.status = 'ready' AND k.due_at <= lk_plus(lk_now(), $5)
              AND NOT EXISTS (SELECT 1 FROM agent_locks l

@@ -65,7 +65,7 @@ func (o *Operate) Cancel(ctx context.Context, ws db.Workspace, id, by string, li
 		if err := s.cancel(ctx, tx, skills, e, was); err != nil {
 			return err
 		}
-		o.Runs.Wake(tx.Later(), line)
+		o.Runs.Wake(tx.Later(), line, e.ID)
 		return nil
 	})
 }

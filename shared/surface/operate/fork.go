@@ -95,11 +95,14 @@ func (o *Operate) Handle(ctx context.Context, c outbox.Claimed) error {
 	if err == nil && status == run.Parked {
 		return outbox.Unfinished(fmt.Errorf("execution %s parked", e.ID))
 	}
-	if err != nil && ctx.Err() != nil { // the process ends: the next one need not wait
-		return outbox.Unfinished(err)
-	}
 	if busy, ok := errors.AsType[*lane.BusyError](err); ok { // whoever holds the lane works on it, or is dead
+		if ctx.Err() != nil { // the process ends: the next one need not wait
+			return outbox.LaterIn(time.Millisecond, err)
+		}
 		return outbox.LaterIn(max(time.Second, min(busy.Remaining, lookAgain)), err)
+	}
+	if err != nil && ctx.Err() != nil {
+		return outbox.Unfinished(err)
 	}
 	return err
 }

@@ -248,7 +248,7 @@ func (s *turn) end(ctx context.Context, job reason.Job, out reason.Outcome, took
 			s.Outbox.DueNow(tx.Later(), kickOf(s.exec.ID))
 		} else {
 			s.Outbox.Withdraw(tx.Later(), kickOf(s.exec.ID))
-			s.Runs.Wake(tx.Later(), line)
+			s.Runs.Wake(tx.Later(), line, s.exec.ID)
 			if body := answerOf(out); body != "" {
 				err := s.say(ctx, tx, s.Thread, thread.Spoken{
 					Role: thread.Assistant, Body: clip(activity.Text(body), maxBody),
