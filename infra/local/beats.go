@@ -65,10 +65,27 @@ func (b *beats) await(done <-chan struct{}) {
 	}
 }
 
+// The first beat is tried again after so long, each time twice as long, where it is skipped.
+const (
+	firstAgain   = 5 * time.Second
+	longestAgain = 40 * time.Second
+)
+
 // keep beats at once and then on the schedule, until the process is to end. The
-// first beat is nobody's slot: it runs after each start and takes up what was left.
+// first beat is nobody's slot: it runs after each start and takes up what was left. Should
+// a turn that goes on be in its way, it comes behind that.
 func (b *beats) keep(first trace.ID) {
-	b.tell(heartbeat.Tick{Trace: first})
+	skipped := b.tell(heartbeat.Tick{Trace: first})
+	for again, at := firstAgain, next(time.Now(), b.every); skipped && time.Now().Add(again).Before(at); again = min(2*again, longestAgain) {
+		timer := time.NewTimer(again)
+		select {
+		case <-timer.C:
+			skipped = b.tell(heartbeat.Tick{})
+		case <-b.process.Done():
+			timer.Stop()
+			return
+		}
+	}
 	for b.process.Err() == nil {
 		at := next(time.Now(), b.every)
 		b.log.InfoContext(b.process, "next beat", "at", at.Format("15:04"))
@@ -103,8 +120,8 @@ func next(now time.Time, every time.Duration) time.Time {
 	return now.Truncate(every).Add(every)
 }
 
-// tell beats, and says what the beat itself does not.
-func (b *beats) tell(t heartbeat.Tick) {
+// tell beats, says what the beat itself does not, and reports whether it was skipped.
+func (b *beats) tell(t heartbeat.Tick) (skipped bool) {
 	report, err := b.beat(b.process, t)
 	switch {
 	case err != nil && b.process.Err() != nil:
@@ -114,4 +131,5 @@ func (b *beats) tell(t heartbeat.Tick) {
 	case report.Outcome == heartbeat.Skipped && report.Holder != "" && report.PutOffTo == nil:
 		b.log.InfoContext(b.process, "lane taken", "holder", report.Holder)
 	}
+	return err == nil && report.Outcome == heartbeat.Skipped
 }

@@ -20,6 +20,7 @@ type schedule struct {
 	end   context.CancelFunc
 	takes time.Duration
 	fails error
+	skips int // so many of the first
 	mu    sync.Mutex
 	ticks []string // when, and for which slot
 }
@@ -40,7 +41,11 @@ func (s *schedule) tick(ctx context.Context, t heartbeat.Tick) (heartbeat.Report
 	}
 	s.mu.Lock()
 	s.ticks = append(s.ticks, time.Now().UTC().Format(clock)+" "+slot)
+	skipped := len(s.ticks) <= s.skips
 	s.mu.Unlock()
+	if skipped {
+		return heartbeat.Report{Outcome: heartbeat.Skipped}, nil
+	}
 	select {
 	case <-time.After(s.takes):
 		return heartbeat.Report{Outcome: heartbeat.Completed}, s.fails
@@ -61,6 +66,25 @@ func TestABeatAtOnceThenOneASlot(t *testing.T) {
 		s.end()
 		s.working.Wait()
 		want := []string{"00:10:00 by hand", "00:30:00 00:30:00", "01:00:00 01:00:00"}
+		if diff := cmp.Diff(want, s.ticks); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// What a dead process has left is taken up though a turn, which is taken up first, is in
+// the way of the first beat.
+func TestTheFirstBeatIsTriedAgainWhereItIsSkipped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSchedule(30 * time.Minute)
+		s.skips = 3
+		s.working.Go(func() { s.keep("") })
+		time.Sleep(time.Hour)
+		s.end()
+		s.working.Wait()
+		want := []string{
+			"00:00:00 by hand", "00:00:05 by hand", "00:00:15 by hand", "00:00:35 by hand", "00:30:00 00:30:00", "01:00:00 01:00:00",
+		}
 		if diff := cmp.Diff(want, s.ticks); diff != "" {
 			t.Error(diff)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -48,6 +49,12 @@ func (a *Agent) giveBack(ctx context.Context, ws db.Workspace, dead func(string)
 	}
 	var look, change db.Batch
 	claimants := a.Outbox.Claimants(&look)
+	begun := map[lane.Name]*[]run.Execution{} // of those that stood at the door nothing is written
+	for _, h := range held {
+		if id, ok := lane.ExecutionOf(h.Lane); ok && dead(string(h.Holder)) {
+			begun[h.Lane] = a.Runs.GetIn(&look, id)
+		}
+	}
 	if err := a.core.DB.Read(ctx, ws, &look); err != nil {
 		return done, err
 	}
@@ -75,7 +82,7 @@ func (a *Agent) giveBack(ctx context.Context, ws db.Workspace, dead func(string)
 	for name, was := range released {
 		if *was {
 			done.Lanes++
-			if _, ok := lane.ExecutionOf(name); ok {
+			if found := begun[name]; found != nil && len(*found) > 0 {
 				done.Turns++
 			}
 		}

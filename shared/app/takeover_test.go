@@ -12,6 +12,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 // What a dead process had is given back at once, in all workspaces, and what a live one
@@ -24,11 +26,20 @@ func TestWhatADeadProcessHadIsGivenBack(t *testing.T) {
 		execution := "0193a1f0-0000-7000-8000-000000000001"
 		for _, ws := range []db.Workspace{e.Workspace, other} {
 			for name, holder := range map[lane.Name]lane.Holder{
-				lane.Operate: "operate/gone-1/op_x", lane.Execution(execution): "operate/gone-1/op_x", lane.Heartbeat: "heartbeat/here-2/hb_x",
+				lane.Operate: "operate/gone-1/op_x", lane.Execution(execution): "operate/gone-1/op_x",
+				lane.Execution("0193a1f0-0000-7000-8000-000000000002"): "operate/gone-1/op_y", // had only stood at the door
+				lane.Heartbeat: "heartbeat/here-2/hb_x",
 			} {
 				if _, err := a.Lanes.Acquire(t.Context(), lane.Request{Workspace: ws, Lane: name, Holder: holder}); err != nil {
 					t.Fatal(err)
 				}
+			}
+			begun := run.Execution{ID: execution, Agent: "operator", Surface: trace.Operate, Trace: "op_0mh8c1v2q_a7x2p1k9d4"}
+			if err := e.DB.Tx(t.Context(), ws, func(ctx context.Context, tx *db.Tx) error {
+				_, err := a.Runs.Begin(ctx, tx, begun, false)
+				return err
+			}); err != nil {
+				t.Fatal(err)
 			}
 			var b db.Batch
 			for _, key := range []string{"a", "b"} {
@@ -54,7 +65,7 @@ func TestWhatADeadProcessHadIsGivenBack(t *testing.T) {
 			}()
 		}
 		got, err := a.GiveBack(t.Context(), dead)
-		if want := (app.GivenBack{Lanes: 4, Rows: 2, Turns: 2}); err != nil || got != want {
+		if want := (app.GivenBack{Lanes: 6, Rows: 2, Turns: 2}); err != nil || got != want {
 			t.Fatalf("given back %+v, want %+v: %v", got, want, err)
 		}
 		for _, ws := range []db.Workspace{e.Workspace, other} {

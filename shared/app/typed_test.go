@@ -10,6 +10,8 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -117,12 +119,21 @@ func TestSecretsThatPeopleTypeAreNotKept(t *testing.T) {
 
 // unescaped undoes the escapes of URLs and of JSON.
 func unescaped(text string) string {
-	if out, err := url.PathUnescape(text); err == nil {
-		return out
+	return escape.ReplaceAllStringFunc(text, func(s string) string {
+		code, err := strconv.ParseUint(s[strings.LastIndexAny(s, "%u")+1:], 16, 32)
+		if err != nil {
+			return s
+		}
+		return string(rune(code))
+	})
+}
+
+var escape = regexp.MustCompile(`%[0-9A-Fa-f]{2}|\\+u[0-9A-Fa-f]{4}`)
+
+func TestEscapesAreUndone(t *testing.T) {
+	if got := unescaped("a % \n " + `\u0063an\\u0061ry %63`); got != "a % \n canary c" {
+		t.Errorf("it is %q", got)
 	}
-	var out string
-	_ = json.Unmarshal([]byte(`"`+strings.ReplaceAll(text, `"`, `\"`)+`"`), &out)
-	return out
 }
 
 // typed asks the API as the local admin.
