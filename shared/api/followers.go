@@ -20,23 +20,32 @@ type followers struct {
 func (s *server) stream(w http.ResponseWriter, r *http.Request) (closed func(), ok bool) {
 	by, _ := auth.From(r.Context())
 	who := string(by.Workspace) + " " + principal(by)
-	f := &s.open
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.of[who] >= s.Streams.Most {
+	if !s.open.enter(who, s.Streams.Most) {
 		s.refuse(w, r, refusal(http.StatusTooManyRequests, "too_many_streams",
 			"too many streams are open already: close one").later(2*time.Second))
 		return nil, false
+	}
+	return func() { s.open.leave(who) }, true
+}
+
+// enter counts one more, unless there are as many as may be.
+func (f *followers) enter(who string, most int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.of[who] >= most {
+		return false
 	}
 	if f.of == nil {
 		f.of = map[string]int{}
 	}
 	f.of[who]++
-	return func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		if f.of[who]--; f.of[who] == 0 {
-			delete(f.of, who)
-		}
-	}, true
+	return true
+}
+
+func (f *followers) leave(who string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.of[who]--; f.of[who] == 0 {
+		delete(f.of, who)
+	}
 }

@@ -206,15 +206,17 @@ const (
 // meanwhile: that is tried until the context ends. It is for after the transaction that
 // pauses or completes the objective.
 func (a *Admin) Interrupt(ctx context.Context, ws db.Workspace, id, by string) error {
+	var met int64 // the fence of the hold that is meant
 	for pause := firstLook; ; pause = min(2*pause, longestLook) {
 		var b db.Batch
 		info := a.lanes.PeekIn(&b, lane.Objective(id))
 		if err := a.db.Read(ctx, ws, &b); err != nil {
 			return fmt.Errorf("look who works on objective %s: %w", id, err)
 		}
-		if !info.Held() || info.WantedAt != nil {
+		if !info.Held() || info.WantedAt != nil || met != 0 && info.Fence != met {
 			return nil
 		}
+		met = info.Fence
 		if err := a.lanes.Want(ctx, ws, *info, by); err != nil && !errors.Is(err, db.ErrUnavailable) {
 			return err
 		}

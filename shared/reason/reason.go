@@ -366,8 +366,12 @@ func (r *Runner) append(ctx context.Context, job Job, s *state, kind run.Kind, w
 	if err == nil {
 		s.lines = nil
 	}
-	if used != nil && (err == nil || errors.Is(err, db.ErrUncertain)) { // it may be counted
+	switch {
+	case used == nil:
+	case err == nil || errors.Is(err, db.ErrUncertain): // it may be counted
 		s.lost = llm.Usage{}
+	default:
+		s.lost = *used
 	}
 	r.pay(ctx, s)
 	return err

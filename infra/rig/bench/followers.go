@@ -24,6 +24,7 @@ import (
 
 const (
 	manyFollowers = 200
+	ofEach        = 20 // principal: the most that one may have
 	benchToken    = "admin-token-of-the-benchmark"
 	measured      = 5 * time.Second
 )
@@ -44,8 +45,12 @@ func followers(ctx context.Context, _ int) ([]Row, error) {
 	srv := httptest.NewServer(handler)
 	defer srv.Close()
 	rows := []Row{}
+	tokens, err := keys(ctx, srv.URL, manyFollowers/ofEach)
+	if err != nil {
+		return nil, err
+	}
 	measure := func(name, path string) error {
-		perSecond, err := followed(ctx, d, srv.URL+path)
+		perSecond, err := followed(ctx, d, srv.URL+path, tokens)
 		rows = append(rows, Row{Name: name, Value: perSecond, Unit: "/s", Limit: 10, Detail: fmt.Sprintf("with %d followers", manyFollowers)})
 		return err
 	}
@@ -65,16 +70,41 @@ func followers(ctx context.Context, _ int) ([]Row, error) {
 	return rows, nil
 }
 
+// keys makes so many keys, each of which is a principal of its own.
+func keys(ctx context.Context, url string, n int) (tokens []string, err error) {
+	for i := range n {
+		body := fmt.Sprintf(`{"name":"follower %d","role":"MEMBER","scopes":["*:read"]}`, i)
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/api/v1/api-keys", strings.NewReader(body))
+		if err != nil {
+			return nil, err
+		}
+		r.Header.Set("Authorization", "Bearer "+benchToken)
+		r.Header.Set("Content-Type", "application/json")
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return nil, err
+		}
+		var made struct{ Key string }
+		err = json.NewDecoder(resp.Body).Decode(&made)
+		_ = resp.Body.Close() // it was read
+		if err != nil || resp.StatusCode != http.StatusCreated {
+			return nil, errors.Join(fmt.Errorf("make a key: %s", resp.Status), err)
+		}
+		tokens = append(tokens, made.Key)
+	}
+	return tokens, nil
+}
+
 // followed opens many streams, and answers the statements per second once all are open.
-func followed(ctx context.Context, d *db.DB, url string) (perSecond float64, err error) {
+func followed(ctx context.Context, d *db.DB, url string, tokens []string) (perSecond float64, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var listening sync.WaitGroup
 	defer listening.Wait()
 	defer cancel()
-	for range manyFollowers { // one after the other: the first look of each is not what is measured
+	for i := range manyFollowers { // one after the other: the first look of each is not what is measured
 		open := make(chan error, 2)
 		listening.Go(func() {
-			open <- listen(ctx, url, func() { open <- nil })
+			open <- listen(ctx, url, tokens[i%len(tokens)], func() { open <- nil })
 		})
 		if err := <-open; err != nil {
 			return 0, err
@@ -90,12 +120,12 @@ func followed(ctx context.Context, d *db.DB, url string) (perSecond float64, err
 }
 
 // listen reads a stream; opened is called at its first line.
-func listen(ctx context.Context, url string, opened func()) error {
+func listen(ctx context.Context, url, token string, opened func()) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
 	}
-	r.Header.Set("Authorization", "Bearer "+benchToken)
+	r.Header.Set("Authorization", "Bearer "+token)
 	r.Header.Set("Accept", "text/event-stream")
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
