@@ -12,7 +12,7 @@ ARCH ?= $(shell go env GOARCH)
 # The packages whose tests run a second time, short, under the race detector.
 # Empty skips that pass.
 RACE ?= $(patsubst %,./%/...,$(wildcard shared/db shared/lane shared/queue shared/live \
-	shared/outbox shared/task shared/coordinate shared/budget shared/thread shared/reason shared/edge))
+	shared/outbox shared/follow shared/secret shared/task shared/coordinate shared/budget shared/thread shared/reason shared/edge))
 
 # What `make test` tests, and how.
 PKGS       ?= ./...

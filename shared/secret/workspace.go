@@ -173,11 +173,13 @@ func (g *Guard) open(ctx context.Context, ws db.Workspace, found map[string]stri
 	var mu sync.Mutex
 	var busy sync.WaitGroup
 	slots := make(chan struct{}, opening)
-	for name, sealed := range found {
+	for name, sealed := range found { // what is there, before others write beside
 		if o, ok := before[name]; ok && o.sealed == sealed {
 			all[name] = o
-			continue
+			delete(found, name)
 		}
+	}
+	for name, sealed := range found {
 		slots <- struct{}{}
 		busy.Go(func() {
 			defer func() { <-slots }()
