@@ -12,6 +12,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/heal"
 	wrongs "github.com/lanekeeper/lanekeeper/shared/invalid"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
@@ -20,7 +21,6 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
@@ -99,7 +99,7 @@ var answers = []struct {
 	{heal.ErrNoSwitch, notFound},
 	{budget.ErrNotFound, notFound},
 	{budget.ErrChanged, stale},
-	{run.ErrProtected, refusal(http.StatusConflict, "protected", "the execution works under a lane: only who holds that ends it")},
+	{execution.ErrProtected, refusal(http.StatusConflict, "protected", "the execution works under a lane: only who holds that ends it")},
 	{thread.ErrNotHeld, refusal(http.StatusConflict, "not_held", thread.ErrNotHeld.Error())},
 	{thread.ErrAnswered, refusal(http.StatusConflict, "answered", thread.ErrAnswered.Error())},
 	{thread.ErrKey, refusal(http.StatusUnprocessableEntity, "other_message", thread.ErrKey.Error())},
@@ -144,7 +144,7 @@ func problemOf(err error) *Problem {
 		p.Holder = held.Lock.Execution()
 		return p
 	}
-	if ended, ok := errors.AsType[*run.EndedError](err); ok {
+	if ended, ok := errors.AsType[*execution.EndedError](err); ok {
 		p := refusal(http.StatusConflict, "ended", "the execution has ended")
 		p.PresentStatus = string(ended.Status)
 		return p

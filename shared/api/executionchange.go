@@ -12,7 +12,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
-	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -48,7 +48,7 @@ func (s *server) beginExecution(ctx context.Context, in *struct {
 		}
 	}
 	id, _ := trace.From(ctx)
-	e := run.Execution{ID: s.IDs(), Agent: in.Body.Agent, Surface: trace.Worker, Trace: id, Parent: parent, Input: in.Body.Input,
+	e := execution.Execution{ID: s.IDs(), Agent: in.Body.Agent, Surface: trace.Worker, Trace: id, Parent: parent, Input: in.Body.Input,
 		Timeout: time.Duration(in.Body.TimeoutSeconds) * time.Second}
 	if err := s.sealInput(ctx, &e); err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func (s *server) beginExecution(ctx context.Context, in *struct {
 }
 
 // sealInput leaves the secrets out of an execution's input, and seals it as it was given.
-func (s *server) sealInput(ctx context.Context, e *run.Execution) (err error) {
+func (s *server) sealInput(ctx context.Context, e *execution.Execution) (err error) {
 	shown := secret.RedactorFrom(ctx).JSON(e.Input)
 	if bytes.Equal(shown, e.Input) {
 		return nil
@@ -82,7 +82,7 @@ func inputPlace(ws db.Workspace, id string) secret.Place {
 
 // ending ends an execution that was begun over HTTP; its threads are let go of, and
 // their queues go on.
-func (s *server) ending(ctx context.Context, id string, as run.Status, result json.RawMessage, message string) (*answer[executionItem], error) {
+func (s *server) ending(ctx context.Context, id string, as execution.Status, result json.RawMessage, message string) (*answer[executionItem], error) {
 	e, err := s.ownExecution(ctx, id)
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (s *server) ending(ctx context.Context, id string, as run.Status, result js
 	known := secret.RedactorFrom(ctx).Values()
 	result, message = known.JSON(result), known.Text(message)
 	entry := activity.Entry{Skill: "execution.end", Error: message}
-	if as == run.Failed {
+	if as == execution.Failed {
 		entry.Status = activity.Error
 	}
 	ws := workspace(ctx)
@@ -116,7 +116,7 @@ func (s *server) completeExecution(ctx context.Context, in *struct {
 	if in.Body != nil {
 		result = in.Body.Result
 	}
-	return s.ending(ctx, in.id(), run.Completed, result, "")
+	return s.ending(ctx, in.id(), execution.Completed, result, "")
 }
 
 // Stop says why an execution ends.
@@ -136,7 +136,7 @@ func (in Stop) reason() string {
 
 // failExecution is called by agents that can't go on.
 func (s *server) failExecution(ctx context.Context, in *Stop) (*answer[executionItem], error) {
-	return s.ending(ctx, in.id(), run.Failed, nil, cmp.Or(in.reason(), "failed"))
+	return s.ending(ctx, in.id(), execution.Failed, nil, cmp.Or(in.reason(), "failed"))
 }
 
 // cancelExecution gives up an execution, or a turn with the agent. It is called by
@@ -151,5 +151,5 @@ func (s *server) cancelExecution(ctx context.Context, in *Stop) (*answer[executi
 			return nil, err
 		}
 	}
-	return s.ending(ctx, in.id(), run.Cancelled, nil, in.reason())
+	return s.ending(ctx, in.id(), execution.Cancelled, nil, in.reason())
 }

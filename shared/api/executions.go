@@ -6,25 +6,25 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
-	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 type executionsInput struct {
-	Agent   string     `query:"agent" maxLength:"255"`
-	Surface string     `query:"surface" enum:"heartbeat,operate,chat,webhook,coordinator,worker,hb,op,ch,wh,co,wk"`
-	Status  run.Status `query:"status" enum:"running,waiting,parked,completed,failed,cancelled,stalled"`
-	TraceID string     `query:"traceId" pattern:"^(hb|op|ch|wh|co|wk)_[0-9a-z]{9}_[0-9a-z]{10}$" patternDescription:"a trace id"`
-	Since   time.Time  `query:"since" doc:"Not before this time (RFC 3339)"`
-	Until   time.Time  `query:"until" doc:"Before this time (RFC 3339)"`
-	Cursor  string     `query:"cursor" maxLength:"200"`
-	Limit   int        `query:"limit" minimum:"1" maximum:"200" default:"50"`
+	Agent   string           `query:"agent" maxLength:"255"`
+	Surface string           `query:"surface" enum:"heartbeat,operate,chat,webhook,coordinator,worker,hb,op,ch,wh,co,wk"`
+	Status  execution.Status `query:"status" enum:"running,waiting,parked,completed,failed,cancelled,stalled"`
+	TraceID string           `query:"traceId" pattern:"^(hb|op|ch|wh|co|wk)_[0-9a-z]{9}_[0-9a-z]{10}$" patternDescription:"a trace id"`
+	Since   time.Time        `query:"since" doc:"Not before this time (RFC 3339)"`
+	Until   time.Time        `query:"until" doc:"Before this time (RFC 3339)"`
+	Cursor  string           `query:"cursor" maxLength:"200"`
+	Limit   int              `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }
 
 // listExecutions lists executions, newest first, without their inputs and results,
 // which can be large. It is called by the Engine Room and by scripts.
 func (s *server) listExecutions(ctx context.Context, in *executionsInput) (*answer[page[executionItem]], error) {
-	found, next, err := s.executions(ctx, run.Filter{
+	found, next, err := s.executions(ctx, execution.Filter{
 		Agent: in.Agent, Surface: surfaceOf(in.Surface), Status: in.Status, Trace: trace.ID(in.TraceID),
 		Since: in.Since, Until: in.Until, Limit: in.Limit,
 	}, in.Cursor)
@@ -39,7 +39,7 @@ func (s *server) listExecutions(ctx context.Context, in *executionsInput) (*answ
 }
 
 // executions reads one page, and where the next one begins.
-func (s *server) executions(ctx context.Context, f run.Filter, after string) (found []run.Execution, next string, err error) {
+func (s *server) executions(ctx context.Context, f execution.Filter, after string) (found []execution.Execution, next string, err error) {
 	if f.Before.At, f.Before.ID, err = place(after); err != nil {
 		return nil, "", err
 	}
@@ -52,7 +52,7 @@ func (s *server) executions(ctx context.Context, f run.Filter, after string) (fo
 }
 
 // givenInput is an execution's input as it was given, for the agent whose execution it is.
-func (s *server) givenInput(ctx context.Context, e run.Execution) (json.RawMessage, error) {
+func (s *server) givenInput(ctx context.Context, e execution.Execution) (json.RawMessage, error) {
 	ws := workspace(ctx)
 	sealed, err := s.Runs.SealedInput(ctx, ws, e.ID)
 	if err != nil || sealed == nil {
@@ -69,7 +69,7 @@ func (s *server) getExecution(ctx context.Context, in *IDPath) (*answer[executio
 	if err != nil {
 		return nil, err
 	}
-	item := executionItems([]run.Execution{e})[0]
+	item := executionItems([]execution.Execution{e})[0]
 	if by, _ := auth.From(ctx); by.Kind == auth.Agent {
 		if item.Input, err = s.givenInput(ctx, e); err != nil {
 			return nil, err

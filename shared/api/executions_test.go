@@ -13,8 +13,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -67,7 +67,7 @@ func TestExecutionsByHTTP(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = w.Lanes.InHold(t.Context(), h, func(_ context.Context, tx lane.Tx) error { // a child begins no trace
-			return w.Runs.Start(tx, run.Execution{
+			return w.Runs.Start(tx, execution.Execution{
 				ID: ids(), Agent: "a", Surface: trace.Operate, Trace: trace.ID(made[0].TraceID), Parent: made[0].ID, Subject: "x",
 			})
 		})

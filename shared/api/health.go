@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	tenant "github.com/lanekeeper/lanekeeper/shared/workspace"
 )
@@ -33,10 +33,10 @@ type healthAnswer struct {
 
 // lastBeat is the beat of the workspace that began last.
 type lastBeat struct {
-	At         time.Time  `json:"at"`
-	AgeSeconds int        `json:"ageSeconds" minimum:"0"`
-	Status     run.Status `json:"status"`
-	TraceID    trace.ID   `json:"traceId"`
+	At         time.Time        `json:"at"`
+	AgeSeconds int              `json:"ageSeconds" minimum:"0"`
+	Status     execution.Status `json:"status"`
+	TraceID    trace.ID         `json:"traceId"`
 }
 
 type healthOutput struct {
@@ -142,7 +142,7 @@ func (s *server) pulse(ctx context.Context, h *healthAnswer) (err error) {
 	if h.Circuits, err = s.circuits(ctx, shownCircuits); err != nil {
 		return err
 	}
-	beats, _, err := s.Runs.List(ctx, workspace(ctx), run.Filter{Surface: trace.Heartbeat, Subject: lane.Heartbeat, Limit: 1})
+	beats, _, err := s.Runs.List(ctx, workspace(ctx), execution.Filter{Surface: trace.Heartbeat, Subject: lane.Heartbeat, Limit: 1})
 	if err != nil || len(beats) == 0 {
 		return err
 	}

@@ -20,10 +20,10 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/db/postgres"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -101,7 +101,7 @@ func TestHealthOfTheAgent(t *testing.T) {
 		if _, err := w.Circuits.Failed(t.Context(), w.Workspace, key, llm.ClassBilling, 0); err != nil {
 			t.Fatal(err)
 		}
-		beat := run.Execution{ID: ids(), Agent: activity.Operator, Surface: trace.Heartbeat, Trace: w.Traces.New(trace.Heartbeat), Subject: lane.Heartbeat, Attempt: 1}
+		beat := execution.Execution{ID: ids(), Agent: activity.Operator, Surface: trace.Heartbeat, Trace: w.Traces.New(trace.Heartbeat), Subject: lane.Heartbeat, Attempt: 1}
 		hold, err := w.Lanes.Acquire(t.Context(), lane.Request{Workspace: w.Workspace, Lane: lane.Heartbeat, Holder: "someone"})
 		if err != nil {
 			t.Fatal(err)

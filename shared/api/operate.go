@@ -16,9 +16,9 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/follow"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -41,15 +41,15 @@ type talkInput struct {
 
 // talkAnswer is what came of a turn; in a stream it is the data of done.
 type talkAnswer struct {
-	Answer      string       `json:"answer"`
-	Status      run.Status   `json:"status" enum:"completed,stalled,failed,waiting,parked,cancelled" doc:"Of its execution. waiting: it goes on after an approval; parked: by itself. Then its answer comes into the thread"`
-	Reason      string       `json:"reason,omitempty" doc:"Why it is not completed, or what its answer lacks"`
-	ExecutionID string       `json:"executionId" format:"uuid"`
-	TraceID     trace.ID     `json:"traceId"`
-	ThreadID    string       `json:"threadId,omitempty" format:"uuid"`
-	Usage       tokenUsage   `json:"usage"`
-	Approvals   []string     `json:"approvals,omitempty" doc:"What it waits for"`
-	NotUndone   []effectItem `json:"notUndone,omitempty" doc:"Effects of the turn that was rolled back which stay"`
+	Answer      string           `json:"answer"`
+	Status      execution.Status `json:"status" enum:"completed,stalled,failed,waiting,parked,cancelled" doc:"Of its execution. waiting: it goes on after an approval; parked: by itself. Then its answer comes into the thread"`
+	Reason      string           `json:"reason,omitempty" doc:"Why it is not completed, or what its answer lacks"`
+	ExecutionID string           `json:"executionId" format:"uuid"`
+	TraceID     trace.ID         `json:"traceId"`
+	ThreadID    string           `json:"threadId,omitempty" format:"uuid"`
+	Usage       tokenUsage       `json:"usage"`
+	Approvals   []string         `json:"approvals,omitempty" doc:"What it waits for"`
+	NotUndone   []effectItem     `json:"notUndone,omitempty" doc:"Effects of the turn that was rolled back which stay"`
 }
 
 type effectItem struct {

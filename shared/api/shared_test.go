@@ -11,8 +11,8 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/api"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -111,7 +111,7 @@ func hear(t *testing.T, clock api.Clock, all []*tuned, heard func(*tuned) bool) 
 // journal is an execution of which a test writes the journal.
 type journal struct {
 	*world
-	exec run.Execution
+	exec execution.Execution
 	hold *lane.Hold
 	seq  int
 }
@@ -119,7 +119,7 @@ type journal struct {
 func (w *world) journal(t testing.TB) *journal {
 	t.Helper()
 	id := ids()
-	j := &journal{world: w, exec: run.Execution{
+	j := &journal{world: w, exec: execution.Execution{
 		ID: id, Agent: activity.Operator, Surface: trace.Operate, Trace: w.Traces.New(trace.Operate), Subject: lane.Execution(id), Attempt: 1,
 	}}
 	var err error
@@ -143,13 +143,15 @@ func (j *journal) says(t testing.TB, text string) {
 	t.Helper()
 	j.seq++
 	j.write(t, func(tx lane.Tx) error {
-		return j.Runs.Append(tx, j.exec, run.Entry{
-			Seq: j.seq, Step: j.seq, Kind: run.Model, Status: run.Succeeded, Body: json.RawMessage(`{"message":{"role":"assistant","text":"` + text + `"}}`),
+		return j.Runs.Append(tx, j.exec, execution.Entry{
+			Seq: j.seq, Step: j.seq, Kind: execution.Model, Status: execution.Succeeded, Body: json.RawMessage(`{"message":{"role":"assistant","text":"` + text + `"}}`),
 		})
 	})
 }
 
 func (j *journal) end(t testing.TB) {
 	t.Helper()
-	j.write(t, func(tx lane.Tx) error { return j.Runs.Leave(tx, j.exec, run.Completed, json.RawMessage(`{}`), "") })
+	j.write(t, func(tx lane.Tx) error {
+		return j.Runs.Leave(tx, j.exec, execution.Completed, json.RawMessage(`{}`), "")
+	})
 }

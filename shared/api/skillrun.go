@@ -6,7 +6,7 @@ import (
 	"net/http"
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
-	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -19,11 +19,11 @@ type runSkillInput struct {
 }
 
 type runSkillAnswer struct {
-	Status      run.StepStatus  `json:"status" enum:"succeeded,failed,uncertain" doc:"uncertain: it may have had its effect, and nobody knows"`
-	Output      json.RawMessage `json:"output,omitempty"`
-	Error       string          `json:"error,omitempty"`
-	ExecutionID string          `json:"executionId"`
-	TraceID     trace.ID        `json:"traceId"`
+	Status      execution.StepStatus `json:"status" enum:"succeeded,failed,uncertain" doc:"uncertain: it may have had its effect, and nobody knows"`
+	Output      json.RawMessage      `json:"output,omitempty"`
+	Error       string               `json:"error,omitempty"`
+	ExecutionID string               `json:"executionId"`
+	TraceID     trace.ID             `json:"traceId"`
 }
 
 // runSkill makes one call of a skill by hand, which needs no approval where a person

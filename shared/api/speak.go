@@ -13,8 +13,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/channel"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 )
 
@@ -26,7 +26,7 @@ type Speaker struct {
 func (in Speaker) execution() string { return strings.ToLower(in.ExecutionID) }
 
 // ownExecution reads an execution for its caller, and refuses an agent what is not its own.
-func (s *server) ownExecution(ctx context.Context, execution string) (run.Execution, error) {
+func (s *server) ownExecution(ctx context.Context, execution string) (execution.Execution, error) {
 	by, _ := auth.From(ctx)
 	e, err := s.Runs.Get(ctx, by.Workspace, execution)
 	if err == nil {
@@ -35,7 +35,7 @@ func (s *server) ownExecution(ctx context.Context, execution string) (run.Execut
 	return e, err
 }
 
-func own(by auth.Principal, e run.Execution) error {
+func own(by auth.Principal, e execution.Execution) error {
 	if by.Kind == auth.Agent && e.Agent != by.ID {
 		return auth.ErrForbidden
 	}
@@ -43,7 +43,7 @@ func own(by auth.Principal, e run.Execution) error {
 }
 
 // record adds what was done with an execution to the transaction that does it.
-func (s *server) record(ctx context.Context, tx *db.Tx, e run.Execution, what activity.Entry, input ...any) {
+func (s *server) record(ctx context.Context, tx *db.Tx, e execution.Execution, what activity.Entry, input ...any) {
 	by, _ := auth.From(ctx)
 	what.Agent, what.Surface, what.Trace = e.Agent, e.Surface, e.Trace
 	what.Execution, what.ParentExecution, what.Attempt = e.ID, e.Parent, e.Attempt
@@ -74,7 +74,7 @@ func (s *server) reaches(t thread.Thread) error {
 
 // speaks reads an execution for its caller, as ownExecution does, and a thread in which
 // it can speak, in one round trip.
-func (s *server) speaks(ctx context.Context, execution, id string) (e run.Execution, t thread.Thread, err error) {
+func (s *server) speaks(ctx context.Context, execution, id string) (e execution.Execution, t thread.Thread, err error) {
 	by, _ := auth.From(ctx)
 	var b db.Batch
 	es, ts := s.Runs.GetIn(&b, execution), s.Threads.GetIn(&b, id)

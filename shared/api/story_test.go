@@ -15,6 +15,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm/demo"
@@ -22,7 +23,6 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -170,7 +170,7 @@ func TestTracesThatAreNoBeats(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 		// An execution that works, then waits, then ends.
-		e := run.Execution{ID: ids(), Agent: "a", Surface: trace.Webhook, Trace: id, Subject: "x"}
+		e := execution.Execution{ID: ids(), Agent: "a", Surface: trace.Webhook, Trace: id, Subject: "x"}
 		step := func(fn func(lane.Tx) error) {
 			t.Helper()
 			if err := w.Lanes.InHold(ctx, h, func(_ context.Context, tx lane.Tx) error { return fn(tx) }); err != nil {
@@ -182,11 +182,11 @@ func TestTracesThatAreNoBeats(t *testing.T) {
 		if s.Status != "running" || s.EndedAt != nil || len(s.Executions) != 1 {
 			t.Errorf("%+v", s)
 		}
-		step(func(tx lane.Tx) error { return w.Runs.Leave(tx, e, run.Parked, nil, "") })
+		step(func(tx lane.Tx) error { return w.Runs.Leave(tx, e, execution.Parked, nil, "") })
 		if s.Status != "parked" || s.EndedAt != nil {
 			t.Errorf("%+v", s)
 		}
-		step(func(tx lane.Tx) error { return w.Runs.Leave(tx, e, run.Failed, nil, "it broke") })
+		step(func(tx lane.Tx) error { return w.Runs.Leave(tx, e, execution.Failed, nil, "it broke") })
 		if s.Status != "failed" || s.EndedAt == nil {
 			t.Errorf("%+v", s)
 		}

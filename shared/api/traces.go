@@ -8,31 +8,31 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 // executionItem is one surface or agent working on one thing until it stops.
 type executionItem struct {
-	ID                string          `json:"id" format:"uuid"`
-	ParentExecutionID string          `json:"parentExecutionId,omitempty" format:"uuid"`
-	Agent             string          `json:"agent"`
-	Surface           string          `json:"surface" enum:"heartbeat,operate,chat,webhook,coordinator,worker"`
-	Subject           lane.Name       `json:"subject,omitempty" doc:"What it works on, and the lane that protects it"`
-	Title             string          `json:"title,omitempty" doc:"The title or the first words of what it works on"`
-	Slot              string          `json:"slot,omitempty"`
-	Status            run.Status      `json:"status" enum:"running,waiting,parked,completed,failed,cancelled,stalled"`
-	Attempt           int             `json:"attempt"`
-	Input             json.RawMessage `json:"input,omitempty"`
-	Result            json.RawMessage `json:"result,omitempty"`
-	ErrorMessage      string          `json:"errorMessage,omitempty"`
-	TokenUsage        tokenUsage      `json:"tokenUsage"`
-	CostUSD           float64         `json:"costUsd"`
-	TraceID           trace.ID        `json:"traceId"`
-	CreatedAt         time.Time       `json:"createdAt"`
-	EndedAt           *time.Time      `json:"endedAt,omitempty"`
+	ID                string           `json:"id" format:"uuid"`
+	ParentExecutionID string           `json:"parentExecutionId,omitempty" format:"uuid"`
+	Agent             string           `json:"agent"`
+	Surface           string           `json:"surface" enum:"heartbeat,operate,chat,webhook,coordinator,worker"`
+	Subject           lane.Name        `json:"subject,omitempty" doc:"What it works on, and the lane that protects it"`
+	Title             string           `json:"title,omitempty" doc:"The title or the first words of what it works on"`
+	Slot              string           `json:"slot,omitempty"`
+	Status            execution.Status `json:"status" enum:"running,waiting,parked,completed,failed,cancelled,stalled"`
+	Attempt           int              `json:"attempt"`
+	Input             json.RawMessage  `json:"input,omitempty"`
+	Result            json.RawMessage  `json:"result,omitempty"`
+	ErrorMessage      string           `json:"errorMessage,omitempty"`
+	TokenUsage        tokenUsage       `json:"tokenUsage"`
+	CostUSD           float64          `json:"costUsd"`
+	TraceID           trace.ID         `json:"traceId"`
+	CreatedAt         time.Time        `json:"createdAt"`
+	EndedAt           *time.Time       `json:"endedAt,omitempty"`
 }
 
 // traceAnswer is the story of one trace.
@@ -53,30 +53,30 @@ type traceAnswer struct {
 }
 
 type tracesInput struct {
-	Agent   string     `query:"agent" maxLength:"255"`
-	Surface string     `query:"surface" enum:"heartbeat,operate,chat,webhook,coordinator,worker,hb,op,ch,wh,co,wk"`
-	Status  run.Status `query:"status" enum:"running,waiting,parked,completed,failed,cancelled,stalled"`
-	Since   time.Time  `query:"since" doc:"Not before this time (RFC 3339)"`
-	Until   time.Time  `query:"until" doc:"Before this time (RFC 3339)"`
-	Cursor  string     `query:"cursor" maxLength:"200"`
-	Limit   int        `query:"limit" minimum:"1" maximum:"200" default:"50"`
+	Agent   string           `query:"agent" maxLength:"255"`
+	Surface string           `query:"surface" enum:"heartbeat,operate,chat,webhook,coordinator,worker,hb,op,ch,wh,co,wk"`
+	Status  execution.Status `query:"status" enum:"running,waiting,parked,completed,failed,cancelled,stalled"`
+	Since   time.Time        `query:"since" doc:"Not before this time (RFC 3339)"`
+	Until   time.Time        `query:"until" doc:"Before this time (RFC 3339)"`
+	Cursor  string           `query:"cursor" maxLength:"200"`
+	Limit   int              `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }
 
 // traceItem is one trace of a listing: what its first execution says.
 type traceItem struct {
-	TraceID     trace.ID   `json:"traceId"`
-	Surface     string     `json:"surface" enum:"heartbeat,operate,chat,webhook,coordinator,worker" doc:"What started it"`
-	Agent       string     `json:"agent"`
-	Status      run.Status `json:"status" enum:"running,waiting,parked,completed,failed,cancelled,stalled" doc:"Of its first execution"`
-	ExecutionID string     `json:"executionId" doc:"The first one"`
-	StartedAt   time.Time  `json:"startedAt"`
-	EndedAt     *time.Time `json:"endedAt,omitempty"`
+	TraceID     trace.ID         `json:"traceId"`
+	Surface     string           `json:"surface" enum:"heartbeat,operate,chat,webhook,coordinator,worker" doc:"What started it"`
+	Agent       string           `json:"agent"`
+	Status      execution.Status `json:"status" enum:"running,waiting,parked,completed,failed,cancelled,stalled" doc:"Of its first execution"`
+	ExecutionID string           `json:"executionId" doc:"The first one"`
+	StartedAt   time.Time        `json:"startedAt"`
+	EndedAt     *time.Time       `json:"endedAt,omitempty"`
 }
 
 // listTraces lists the traces in which something was executed, newest first. It is
 // called by the Engine Room, lanekeeper traces and scripts.
 func (s *server) listTraces(ctx context.Context, in *tracesInput) (*answer[page[traceItem]], error) {
-	found, next, err := s.executions(ctx, run.Filter{
+	found, next, err := s.executions(ctx, execution.Filter{
 		Agent: in.Agent, Surface: surfaceOf(in.Surface), Status: in.Status, Since: in.Since, Until: in.Until, Limit: in.Limit, Roots: true,
 	}, in.Cursor)
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *server) getTrace(ctx context.Context, in *traceInput) (*answer[traceAns
 	}
 	var b db.Batch
 	executions, total, activities := s.Runs.OfTrace(&b, id), s.Runs.TotalOfTrace(&b, id), s.Log.OfTrace(&b, id)
-	var entries *[]run.TraceEntry
+	var entries *[]execution.TraceEntry
 	if in.Include == "steps" {
 		entries = s.Runs.StepsOfTrace(&b, id, maxSteps+1, maxStepBytes)
 	}
@@ -138,32 +138,32 @@ func (s *server) getTrace(ctx context.Context, in *traceInput) (*answer[traceAns
 
 // status is where a trace is: what of it goes on or waits decides, then how its
 // first execution ended; without any, its last activity.
-func status(total run.Total, executions []run.Execution, activities []activity.Entry) string {
+func status(total execution.Total, executions []execution.Execution, activities []activity.Entry) string {
 	switch {
 	case total.Running > 0:
-		return string(run.Running)
+		return string(execution.Running)
 	case total.Waiting > 0:
-		return string(run.Waiting)
+		return string(execution.Waiting)
 	case total.Parked > 0:
-		return string(run.Parked)
+		return string(execution.Parked)
 	case len(executions) > 0:
 		return string(executions[0].Status)
 	case len(activities) == 0:
-		return string(run.Running) // it holds a lane
+		return string(execution.Running) // it holds a lane
 	}
 	switch activities[len(activities)-1].Status {
 	case activity.Skipped:
 		return "skipped"
 	case activity.Error:
-		return string(run.Failed)
+		return string(execution.Failed)
 	case activity.PendingApproval:
-		return string(run.Waiting)
+		return string(execution.Waiting)
 	}
-	return string(run.Completed)
+	return string(execution.Completed)
 }
 
 // span fills in when a trace began and ended.
-func (t *traceAnswer) span(total run.Total, executions []run.Execution, activities []activity.Entry, held []lane.Info, now time.Time) {
+func (t *traceAnswer) span(total execution.Total, executions []execution.Execution, activities []activity.Entry, held []lane.Info, now time.Time) {
 	var begins, ends []time.Time
 	over := total.Running+total.Waiting+total.Parked == 0
 	for _, e := range executions {
@@ -187,7 +187,7 @@ func (t *traceAnswer) span(total run.Total, executions []run.Execution, activiti
 	t.DurationMS = max(0, end.Sub(t.StartedAt).Milliseconds())
 }
 
-func executionItems(executions []run.Execution) []executionItem {
+func executionItems(executions []execution.Execution) []executionItem {
 	var shown *secret.Redactor // hides what stands under a telling name; known values were never stored
 	items := make([]executionItem, 0, len(executions))
 	for _, e := range executions {

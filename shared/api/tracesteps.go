@@ -3,22 +3,22 @@ package api
 import (
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
 // traceStep is what one entry of a journal adds to a conversation with a model.
 type traceStep struct {
-	ExecutionID string         `json:"executionId" format:"uuid"`
-	Step        int            `json:"step" doc:"Counts the model's answers; 0 is what the execution began with"`
-	Kind        run.Kind       `json:"kind" enum:"input,model,result,note" doc:"What the execution was told, an answer of the model, the result of a call, or a summary of older messages"`
-	Status      run.StepStatus `json:"status" enum:"started,succeeded,failed,uncertain"`
-	Call        string         `json:"call,omitempty" doc:"The call of which this is the result: 3.1 is the first of step 3"`
-	System      string         `json:"system,omitempty" doc:"The system prompt"`
-	Messages    []stepMessage  `json:"messages" nullable:"false"`
-	CreatedAt   time.Time      `json:"createdAt"`
+	ExecutionID string               `json:"executionId" format:"uuid"`
+	Step        int                  `json:"step" doc:"Counts the model's answers; 0 is what the execution began with"`
+	Kind        execution.Kind       `json:"kind" enum:"input,model,result,note" doc:"What the execution was told, an answer of the model, the result of a call, or a summary of older messages"`
+	Status      execution.StepStatus `json:"status" enum:"started,succeeded,failed,uncertain"`
+	Call        string               `json:"call,omitempty" doc:"The call of which this is the result: 3.1 is the first of step 3"`
+	System      string               `json:"system,omitempty" doc:"The system prompt"`
+	Messages    []stepMessage        `json:"messages" nullable:"false"`
+	CreatedAt   time.Time            `json:"createdAt"`
 }
 
 // stepMessage is one message, as the model gets it or wrote it, without secrets.
@@ -49,7 +49,7 @@ const (
 
 // traceSteps are the entries that say something; whole reports that none was left out,
 // as are those that this build can't read.
-func traceSteps(entries []run.TraceEntry, known *secret.Redactor) (items []traceStep, whole bool) {
+func traceSteps(entries []execution.TraceEntry, known *secret.Redactor) (items []traceStep, whole bool) {
 	items, whole = []traceStep{}, true
 	for i, e := range entries {
 		if i == maxSteps || e.Body == nil {

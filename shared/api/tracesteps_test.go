@@ -12,11 +12,11 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -130,20 +130,20 @@ func phasesOf(a item) (phases []map[string]any) {
 // the trace says that something is missing.
 func TestTheStepsOfATraceMayBeTruncated(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		step := func(seq int, kind run.Kind, body string) run.Entry {
-			return run.Entry{Seq: seq, Step: seq, Kind: kind, Status: run.Succeeded, Body: json.RawMessage(body)}
+		step := func(seq int, kind execution.Kind, body string) execution.Entry {
+			return execution.Entry{Seq: seq, Step: seq, Kind: kind, Status: execution.Succeeded, Body: json.RawMessage(body)}
 		}
-		answer := func(seq int, text string) run.Entry {
-			return step(seq, run.Model, `{"message":{"role":"assistant","text":"`+text+`"}}`)
+		answer := func(seq int, text string) execution.Entry {
+			return step(seq, execution.Model, `{"message":{"role":"assistant","text":"`+text+`"}}`)
 		}
 		for name, c := range map[string]struct {
-			entries []run.Entry
+			entries []execution.Entry
 			want    []int
 		}{
-			"damaged":  {[]run.Entry{answer(1, "a"), step(2, run.Model, `{"message":[]}`), answer(3, "b")}, []int{1, 3}},
-			"too long": {[]run.Entry{answer(1, strings.Repeat("a", 3<<20)), answer(2, strings.Repeat("b", 2<<20)), answer(3, "c")}, []int{1}},
+			"damaged":  {[]execution.Entry{answer(1, "a"), step(2, execution.Model, `{"message":[]}`), answer(3, "b")}, []int{1, 3}},
+			"too long": {[]execution.Entry{answer(1, strings.Repeat("a", 3<<20)), answer(2, strings.Repeat("b", 2<<20)), answer(3, "c")}, []int{1}},
 		} {
-			e := run.Execution{ID: ids(), Agent: "a", Surface: trace.Operate, Trace: w.Traces.New(trace.Operate), Subject: lane.Name(strings.ReplaceAll(name, " ", "-"))}
+			e := execution.Execution{ID: ids(), Agent: "a", Surface: trace.Operate, Trace: w.Traces.New(trace.Operate), Subject: lane.Name(strings.ReplaceAll(name, " ", "-"))}
 			h, err := w.Lanes.Acquire(t.Context(), lane.Request{Workspace: w.Workspace, Lane: e.Subject, Holder: "someone"})
 			if err != nil {
 				t.Fatal(err)

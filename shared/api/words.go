@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
-	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -17,7 +17,7 @@ const maxTitle = 80
 // titleOf says for people what an execution works on: the title of its objective, the
 // name of its automation, the first words of what it was told; else the skill that it
 // runs, or its task.
-func titleOf(e run.Execution) string {
+func titleOf(e execution.Execution) string {
 	var about struct{ Title, Name, Message, Skill, Task string }
 	if json.Unmarshal(e.Input, &about) != nil {
 		return ""
@@ -32,7 +32,7 @@ func titleOf(e run.Execution) string {
 // inputOf is an execution's input with our own keys in camelCase. What a caller gave
 // comes back as it was given: the whole input of executions that others begin, and what
 // stands within one of ours.
-func inputOf(e run.Execution) json.RawMessage {
+func inputOf(e execution.Execution) json.RawMessage {
 	if !ours(e) {
 		return e.Input
 	}
@@ -40,7 +40,7 @@ func inputOf(e run.Execution) json.RawMessage {
 }
 
 // resultOf is an execution's result, in the same way.
-func resultOf(e run.Execution) json.RawMessage {
+func resultOf(e execution.Execution) json.RawMessage {
 	if !ours(e) {
 		return e.Result
 	}
@@ -48,7 +48,9 @@ func resultOf(e run.Execution) json.RawMessage {
 }
 
 // ours reports whether an execution is of the agent's own surfaces.
-func ours(e run.Execution) bool { return e.Surface == trace.Heartbeat || e.Surface == trace.Operate }
+func ours(e execution.Execution) bool {
+	return e.Surface == trace.Heartbeat || e.Surface == trace.Operate
+}
 
 // askedOf is the input of an activity; what people did has our own keys, those of a call
 // are as they were given.

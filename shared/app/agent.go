@@ -14,6 +14,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/live"
@@ -24,7 +25,6 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/queue"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/skill/lambda"
@@ -41,7 +41,7 @@ import (
 // skills, its models, and what sends what it has decided.
 type Agent struct {
 	Lanes       *lane.Store
-	Runs        *run.Store
+	Runs        *execution.Store
 	Log         *activity.Log
 	Workspaces  *workspace.Store
 	Objectives  *objective.Store
@@ -113,7 +113,7 @@ func (a *Agent) stores() error {
 	d, ids := a.core.DB, a.core.IDs
 	var errs [13]error
 	a.Lanes, errs[0] = lane.New(d)
-	a.Runs, errs[1] = run.New(d)
+	a.Runs, errs[1] = execution.New(d)
 	a.Log, errs[2] = activity.New(d, ids)
 	a.Workspaces, errs[3] = workspace.New(d)
 	a.Objectives, errs[4] = objective.New(d, ids)

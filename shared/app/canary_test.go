@@ -27,11 +27,11 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
@@ -234,22 +234,22 @@ func (c canaryRun) run() {
 			return llmtest.Say("done")(req)
 		})
 	id := c.core.IDs()
-	execution := run.Execution{
+	e := execution.Execution{
 		ID: id, Agent: activity.Operator, Surface: trace.Heartbeat, Trace: c.core.Traces.New(trace.Heartbeat), Subject: lane.Execution(id), Attempt: 1,
 	}
-	ctx := trace.With(c.t.Context(), execution.Trace)
+	ctx := trace.With(c.t.Context(), e.Trace)
 	runner := *c.a.Reason
 	runner.Model, runner.Models = model, nil
-	err = c.a.Lanes.Do(ctx, lane.Request{Workspace: c.e.Workspace, Lane: execution.Subject, Holder: "test"}, lane.Wait{}, func(ctx context.Context, h *lane.Hold) error {
-		if err := c.a.Lanes.InHold(ctx, h, func(_ context.Context, tx lane.Tx) error { return c.a.Runs.Start(tx, execution) }); err != nil {
+	err = c.a.Lanes.Do(ctx, lane.Request{Workspace: c.e.Workspace, Lane: e.Subject, Holder: "test"}, lane.Wait{}, func(ctx context.Context, h *lane.Hold) error {
+		if err := c.a.Lanes.InHold(ctx, h, func(_ context.Context, tx lane.Tx) error { return c.a.Runs.Start(tx, e) }); err != nil {
 			return err
 		}
 		job := reason.Job{
-			Execution: execution, Hold: h, Agent: activity.Operator, System: strings.Repeat("You work. ", 100), Skills: set,
+			Execution: e, Hold: h, Agent: activity.Operator, System: strings.Repeat("You work. ", 100), Skills: set,
 			Messages: []llm.Message{{Role: llm.RoleUser, Text: "Begin."}}, Stops: []reason.Stop{reason.MaxSteps(5)}, Retries: 2, SkillTimeout: 10 * time.Second,
 		}
 		out, err := runner.Run(ctx, job)
-		if err != nil || out.Status != run.Completed {
+		if err != nil || out.Status != execution.Completed {
 			return fmt.Errorf("it ended %s: %w", out.Status, err)
 		}
 		return c.a.Lanes.InHold(ctx, h, func(ctx context.Context, tx lane.Tx) error { return runner.Close(ctx, tx, job, out) })

@@ -12,9 +12,9 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/live"
 	"github.com/lanekeeper/lanekeeper/shared/queue"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -70,7 +70,7 @@ func TestALongWaitIsTold(t *testing.T) {
 func TestTheAgentSpeaks(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
 		a := agentOn(t, e)
-		say := func(channel, address string) (string, run.StepStatus) {
+		say := func(channel, address string) (string, execution.StepStatus) {
 			t.Helper()
 			th, err := a.Threads.Open(t.Context(), e.Workspace, thread.Thread{Channel: channel, Address: address})
 			if err != nil {
@@ -83,11 +83,11 @@ func TestTheAgentSpeaks(t *testing.T) {
 			}
 			return th.ID, used.Status
 		}
-		if _, status := say("operate", "ada"); status != run.Errored {
+		if _, status := say("operate", "ada"); status != execution.Errored {
 			t.Errorf("where nobody hears it: %s", status)
 		}
 		th, status := say("log", "ada")
-		if status != run.Succeeded {
+		if status != execution.Succeeded {
 			t.Fatal(status)
 		}
 		if held, err := a.Threads.Get(t.Context(), e.Workspace, th); err != nil || held.Lock.Holder != "" {

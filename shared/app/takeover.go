@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -49,7 +49,7 @@ func (a *Agent) giveBack(ctx context.Context, ws db.Workspace, dead func(string)
 	}
 	var look, change db.Batch
 	claimants := a.Outbox.Claimants(&look)
-	begun := map[lane.Name]*[]run.Execution{} // of those that stood at the door nothing is written
+	begun := map[lane.Name]*[]execution.Execution{} // of those that stood at the door nothing is written
 	for _, h := range held {
 		if id, ok := lane.ExecutionOf(h.Lane); ok && dead(string(h.Holder)) {
 			begun[h.Lane] = a.Runs.GetIn(&look, id)

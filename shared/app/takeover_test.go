@@ -10,9 +10,9 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -23,10 +23,10 @@ func TestWhatADeadProcessHadIsGivenBack(t *testing.T) {
 		a, _ := newAgent(t, e)
 		other := dbtest.NewWorkspace(t, e.DB)
 		dead := func(holder string) bool { return strings.Contains(holder, "gone-1") }
-		execution := "0193a1f0-0000-7000-8000-000000000001"
+		turnID := "0193a1f0-0000-7000-8000-000000000001"
 		for _, ws := range []db.Workspace{e.Workspace, other} {
 			for name, holder := range map[lane.Name]lane.Holder{
-				lane.Operate: "operate/gone-1/op_x", lane.Execution(execution): "operate/gone-1/op_x",
+				lane.Operate: "operate/gone-1/op_x", lane.Execution(turnID): "operate/gone-1/op_x",
 				lane.Execution("0193a1f0-0000-7000-8000-000000000002"): "operate/gone-1/op_y", // had only stood at the door
 				lane.Heartbeat: "heartbeat/here-2/hb_x",
 			} {
@@ -34,7 +34,7 @@ func TestWhatADeadProcessHadIsGivenBack(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			begun := run.Execution{ID: execution, Agent: "operator", Surface: trace.Operate, Trace: "op_0mh8c1v2q_a7x2p1k9d4"}
+			begun := execution.Execution{ID: turnID, Agent: "operator", Surface: trace.Operate, Trace: "op_0mh8c1v2q_a7x2p1k9d4"}
 			if err := e.DB.Tx(t.Context(), ws, func(ctx context.Context, tx *db.Tx) error {
 				_, err := a.Runs.Begin(ctx, tx, begun, false)
 				return err
@@ -46,7 +46,7 @@ func TestWhatADeadProcessHadIsGivenBack(t *testing.T) {
 				a.Outbox.Enqueue(t.Context(), &b, outbox.Row{Kind: outbox.Kick, Topic: "late", Key: key, Trace: "op_0mh8c1v2q_a7x2p1k9d4"})
 			}
 			later := a.Outbox.Enqueue(t.Context(), &b, outbox.Row{
-				Kind: outbox.Kick, Topic: "turn", Key: "execution:" + execution, Trace: "op_0mh8c1v2q_a7x2p1k9d4", Delay: time.Hour,
+				Kind: outbox.Kick, Topic: "turn", Key: "execution:" + turnID, Trace: "op_0mh8c1v2q_a7x2p1k9d4", Delay: time.Hour,
 			})
 			if err := e.DB.Do(t.Context(), ws, &b); err != nil {
 				t.Fatal(err)

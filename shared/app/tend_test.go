@@ -20,9 +20,9 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -244,7 +244,7 @@ func TestAParentGoesOnWhenItsChildHasDied(t *testing.T) {
 		a, _ := newAgent(t, e)
 		begin := func(parent string, timeout time.Duration) string {
 			t.Helper()
-			x := run.Execution{ID: uuid.NewString(), Agent: "a", Surface: trace.Worker, Trace: "wk_0mh8c1v2q_a7x2p1k9d4", Parent: parent, Timeout: timeout}
+			x := execution.Execution{ID: uuid.NewString(), Agent: "a", Surface: trace.Worker, Trace: "wk_0mh8c1v2q_a7x2p1k9d4", Parent: parent, Timeout: timeout}
 			err := e.DB.Tx(t.Context(), e.Workspace, func(ctx context.Context, tx *db.Tx) error {
 				_, err := a.Runs.Begin(ctx, tx, x, parent != "")
 				return err
@@ -254,7 +254,7 @@ func TestAParentGoesOnWhenItsChildHasDied(t *testing.T) {
 			}
 			return x.ID
 		}
-		is := func(id string) run.Status {
+		is := func(id string) execution.Status {
 			t.Helper()
 			x, err := a.Runs.Get(t.Context(), e.Workspace, id)
 			if err != nil {
@@ -268,15 +268,15 @@ func TestAParentGoesOnWhenItsChildHasDied(t *testing.T) {
 		forgotten := begin(impatient, 0)
 
 		e.Skew.Advance(9 * time.Minute)
-		if tendAll(t, a); is(child) != run.Running || is(parent) != run.Waiting {
+		if tendAll(t, a); is(child) != execution.Running || is(parent) != execution.Waiting {
 			t.Errorf("in its time the child is %s, the parent %s", is(child), is(parent))
 		}
 		e.Skew.Advance(2 * time.Minute)
-		if tendAll(t, a); is(child) != run.Stalled || is(parent) != run.Running || is(impatient) != run.Waiting {
+		if tendAll(t, a); is(child) != execution.Stalled || is(parent) != execution.Running || is(impatient) != execution.Waiting {
 			t.Errorf("after it the child is %s, the parent %s, another %s", is(child), is(parent), is(impatient))
 		}
 		e.Skew.Advance(10 * time.Minute)
-		if tendAll(t, a); is(impatient) != run.Stalled || is(forgotten) != run.Running || is(parent) != run.Running {
+		if tendAll(t, a); is(impatient) != execution.Stalled || is(forgotten) != execution.Running || is(parent) != execution.Running {
 			t.Errorf("a parent with a time of its own is %s, its child %s, the first parent %s", is(impatient), is(forgotten), is(parent))
 		}
 	})

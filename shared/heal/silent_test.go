@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -18,7 +18,7 @@ import (
 // below, in a thread neither.
 func TestAGrandchildThatWorksKeepsItsElders(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
-		runs, err := run.New(w.DB)
+		runs, err := execution.New(w.DB)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,7 +32,7 @@ func TestAGrandchildThatWorksKeepsItsElders(t *testing.T) {
 		}
 		begin := func(parent string, timeout time.Duration) string {
 			t.Helper()
-			e := run.Execution{ID: ids(), Agent: "a", Surface: trace.Worker, Trace: "wk_0mh8c1v2q_a7x2p1k9d4", Parent: parent, Timeout: timeout}
+			e := execution.Execution{ID: ids(), Agent: "a", Surface: trace.Worker, Trace: "wk_0mh8c1v2q_a7x2p1k9d4", Parent: parent, Timeout: timeout}
 			if err := w.tx(t, func(ctx context.Context, tx *db.Tx) error { _, err := runs.Begin(ctx, tx, e, parent != ""); return err }); err != nil {
 				t.Fatal(err)
 			}
@@ -82,7 +82,7 @@ func TestAGrandchildThatWorksKeepsItsElders(t *testing.T) {
 		works(grandchild)
 		is("a grandchild works again", false)
 		err = w.tx(t, func(ctx context.Context, tx *db.Tx) error {
-			return threads.End(ctx, tx, grandchild, run.Completed, nil, "")
+			return threads.End(ctx, tx, grandchild, execution.Completed, nil, "")
 		})
 		if err != nil {
 			t.Fatal(err)

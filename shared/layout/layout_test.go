@@ -28,7 +28,7 @@ const module = "github.com/lanekeeper/lanekeeper/"
 var tiers = [][]string{
 	{"trace", "db", "lane", "queue"},
 	{"workspace", "secret", "outbound", "outbox"},
-	{"run", "activity"},
+	{"execution", "activity"},
 	{"llm", "schema", "skill", "reason"},
 	{"objective", "automation", "memory", "approval", "heal"},
 	{"task", "agent", "coordinate", "budget"},

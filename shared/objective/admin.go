@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 )
 
 var (
@@ -31,11 +31,13 @@ var (
 type Admin struct {
 	*Store
 	lanes *lane.Store
-	runs  *run.Store
+	runs  *execution.Store
 }
 
 // NewAdmin makes an Admin of the stores.
-func NewAdmin(s *Store, lanes *lane.Store, runs *run.Store) *Admin { return &Admin{s, lanes, runs} }
+func NewAdmin(s *Store, lanes *lane.Store, runs *execution.Store) *Admin {
+	return &Admin{s, lanes, runs}
+}
 
 // Patch is a change of an objective; nil leaves a field as it is.
 type Patch struct {

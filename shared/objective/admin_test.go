@@ -13,10 +13,10 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/invalid"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -230,10 +230,10 @@ func TestResumeGivesAllTriesBack(t *testing.T) {
 func (world) step(n int) objective.Step { return objective.Step{PlanVersion: 1, Number: n} }
 
 // beat begins work on the first step of an objective, as a heartbeat does.
-func (w world) beat(t testing.TB, id string) (*lane.Hold, run.Execution) {
+func (w world) beat(t testing.TB, id string) (*lane.Hold, execution.Execution) {
 	t.Helper()
 	h := w.hold(t, lane.Objective(id))
-	e := run.Execution{ID: ids(), Agent: "flowpilot", Surface: trace.Heartbeat, Trace: "hb_0mh8c1v2q_a7x2p1k9d4", Subject: h.Lane}
+	e := execution.Execution{ID: ids(), Agent: "flowpilot", Surface: trace.Heartbeat, Trace: "hb_0mh8c1v2q_a7x2p1k9d4", Subject: h.Lane}
 	err := w.lanes.InHold(t.Context(), h, func(_ context.Context, tx lane.Tx) error {
 		return errors.Join(w.runs.Start(tx, e), w.s.CountStep(tx, id, w.step(1), e.ID))
 	})
@@ -277,7 +277,7 @@ func TestABeatAtWorkOnAPausedObjective(t *testing.T) {
 					return err
 				}
 				tx.Release(w.lanes, h)
-				return w.runs.Leave(tx, e, run.Completed, nil, "")
+				return w.runs.Leave(tx, e, execution.Completed, nil, "")
 			})
 			o := w.get(t, id)
 			if err != nil || o.Plan[0].Status != objective.Done || string(o.Status) != name || o.Summary == "x" || o.StatusReason == "x" {
@@ -347,7 +347,7 @@ func TestABeatAtWorkOnAReplacedPlan(t *testing.T) {
 				return err
 			},
 			"halt":  func(_ context.Context, tx lane.Tx) error { return w.s.Halt(tx, id, "x") },
-			"leave": func(_ context.Context, tx lane.Tx) error { return w.runs.Leave(tx, e, run.Completed, nil, "") },
+			"leave": func(_ context.Context, tx lane.Tx) error { return w.runs.Leave(tx, e, execution.Completed, nil, "") },
 		} {
 			if err := w.lanes.InHold(t.Context(), h, write); !errors.Is(err, lane.ErrLost) {
 				t.Errorf("%s by the beat: %v", what, err)
@@ -356,7 +356,7 @@ func TestABeatAtWorkOnAReplacedPlan(t *testing.T) {
 		if diff := cmp.Diff(o, w.get(t, id)); diff != "" {
 			t.Errorf("it changed: %s", diff)
 		}
-		if got, err := w.runs.Get(t.Context(), w.Workspace, e.ID); err != nil || got.Status != run.Cancelled {
+		if got, err := w.runs.Get(t.Context(), w.Workspace, e.ID); err != nil || got.Status != execution.Cancelled {
 			t.Errorf("the run is %+v (%v)", got, err)
 		}
 		next, _ := w.beat(t, id) // the lane is free, and the subject has no unfinished run
@@ -394,7 +394,7 @@ func TestABeatAtWorkOnADeletedObjective(t *testing.T) {
 		if _, err := w.s.Get(t.Context(), w.Workspace, id); !errors.Is(err, db.ErrNoRows) {
 			t.Errorf("it is still there: %v", err)
 		}
-		if got, err := w.runs.Get(t.Context(), w.Workspace, e.ID); err != nil || got.Status != run.Cancelled {
+		if got, err := w.runs.Get(t.Context(), w.Workspace, e.ID); err != nil || got.Status != execution.Cancelled {
 			t.Errorf("the run is %+v (%v)", got, err)
 		}
 		if err := drop(w); !errors.Is(err, db.ErrNoRows) {

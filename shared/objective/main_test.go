@@ -10,9 +10,9 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
@@ -28,7 +28,7 @@ type world struct {
 	s      *objective.Store
 	admin  *objective.Admin
 	lanes  *lane.Store
-	runs   *run.Store
+	runs   *execution.Store
 	skills *skill.Set
 }
 
@@ -38,7 +38,7 @@ func newWorld(t testing.TB, e dbtest.Env) world {
 	var err1, err2, err3, err4 error
 	w.s, err1 = objective.New(e.DB, ids)
 	w.lanes, err2 = lane.New(e.DB)
-	w.runs, err4 = run.New(e.DB)
+	w.runs, err4 = execution.New(e.DB)
 	w.admin = objective.NewAdmin(w.s, w.lanes, w.runs)
 	all, err := objective.Skills(w.s)
 	w.skills, err3 = skill.NewSet(all...)

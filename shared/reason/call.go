@@ -18,11 +18,11 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/fault"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/queue"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -101,7 +101,7 @@ func (r *Runner) begin(ctx context.Context, job Job, s *state, v verdict) error 
 		return nil
 	}
 	return r.commit(ctx, s, job.holds(), func(_ context.Context, tx lane.Tx) error {
-		entry, err := s.add(run.Called, run.Started, v.call.id, "", calledBody{Call: v.call.ToolCall, Skill: v.skill.Name})
+		entry, err := s.add(execution.Called, execution.Started, v.call.id, "", calledBody{Call: v.call.ToolCall, Skill: v.skill.Name})
 		if err != nil {
 			return err
 		}
@@ -131,7 +131,7 @@ func (r *Runner) commit(ctx context.Context, s *state, holds lane.Holds, fn func
 func (j Job) use(s *state, v verdict) skill.Call {
 	return skill.Call{
 		Workspace: j.Hold.Workspace, Agent: j.Agent, By: j.By, Surface: j.Execution.Surface, Subject: j.Execution.Subject,
-		Key: j.Execution.ID + ":" + v.call.id, Arguments: v.arguments, Outside: s.asked == run.Outside, Offered: j.Skills,
+		Key: j.Execution.ID + ":" + v.call.id, Arguments: v.arguments, Outside: s.asked == execution.Outside, Offered: j.Skills,
 	}
 }
 
@@ -165,7 +165,7 @@ func (r *Runner) execute(ctx context.Context, job Job, s *state, v verdict, call
 			fault.Effect(ctx, "skill.ran", call.Key)
 			release(tx)
 			return r.writeResult(ctx, tx, job, s, v, outcome{
-				status: run.Succeeded, input: v.arguments, output: output, outside: outside, took: r.Clock().Sub(begun),
+				status: execution.Succeeded, input: v.arguments, output: output, outside: outside, took: r.Clock().Sub(begun),
 			})
 		})
 	})
@@ -179,7 +179,7 @@ func (r *Runner) execute(ctx context.Context, job Job, s *state, v verdict, call
 	}
 	r.skillFailed(ctx, v, err)
 	return r.commit(ctx, s, job.holds(), func(ctx context.Context, tx lane.Tx) error {
-		return r.writeResult(ctx, tx, job, s, v, outcome{status: run.Errored, input: v.arguments, message: reason, err: err, took: r.Clock().Sub(begun)})
+		return r.writeResult(ctx, tx, job, s, v, outcome{status: execution.Errored, input: v.arguments, message: reason, err: err, took: r.Clock().Sub(begun)})
 	})
 }
 
@@ -243,7 +243,7 @@ func (j Job) limit(k *skill.Skill) time.Duration { return cmp.Or(k.Timeout, j.Sk
 
 // outcome is what became of a call.
 type outcome struct {
-	status  run.StepStatus
+	status  execution.StepStatus
 	input   json.RawMessage
 	output  json.RawMessage
 	message string // for the model, when it did not succeed
@@ -271,27 +271,27 @@ func (r *Runner) writeResult(ctx context.Context, tx lane.Tx, job Job, s *state,
 	}
 	content := string(o.output)
 	switch o.status {
-	case run.Errored:
+	case execution.Errored:
 		entry.Status, entry.Error, content = activity.Error, o.message, o.message
 		entry.Output = skill.ErrorOutput(skill.ClassOf(o.err))
-	case run.Uncertain:
+	case execution.Uncertain:
 		entry.Status, entry.Error, content = activity.Error, "uncertain: "+o.message, o.message
 		entry.Output = skill.ErrorOutput(skill.Theirs)
 	}
-	words := run.Operator
+	words := execution.Operator
 	if o.outside {
-		words = run.Outside
+		words = execution.Outside
 		content = fromOutside + content
 	}
 	body := resultBody{
 		Call: v.call.ToolCall, Skill: entry.Skill, Digest: digest(entry.Skill, o.input, content),
-		Result: llm.ToolResult{CallID: v.call.ID, Name: v.call.Name, Content: bounded(content), IsError: o.status != run.Succeeded},
+		Result: llm.ToolResult{CallID: v.call.ID, Name: v.call.Name, Content: bounded(content), IsError: o.status != execution.Succeeded},
 	}
 	body.Times = s.before[body.Digest] + 1
 	if body.Times >= maxSame {
 		body.Result.Content = fmt.Sprintf("(This same call has brought this same result %d times in a row. Do something else, or answer.)\n%s", body.Times, body.Result.Content)
 	}
-	result, err := s.add(run.Result, o.status, v.call.id, words, body)
+	result, err := s.add(execution.Result, o.status, v.call.id, words, body)
 	if err != nil {
 		return err
 	}

@@ -5,8 +5,8 @@ import (
 	_ "embed"
 	"strings"
 
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 )
 
 //go:embed compact.md
@@ -66,7 +66,7 @@ func (r *Runner) compact(ctx context.Context, job Job, s *state, limit int) (*Ou
 		return nil, nil //nolint:nilnil // the run goes on
 	}
 	before, used := s.weight(), resp.Used().Plus(s.lost)
-	if err := r.append(ctx, job, s, run.Note, "", noteBody{From: from, To: to, Summary: resp.Text, Usage: used}, &used); err != nil {
+	if err := r.append(ctx, job, s, execution.Note, "", noteBody{From: from, To: to, Summary: resp.Text, Usage: used}, &used); err != nil {
 		return nil, err
 	}
 	r.Slog.InfoContext(ctx, "conversation compacted", "step", s.Steps, "messages", to-from, "tokens_before", before, "tokens_after", s.weight())

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/skill/remote"
 )
@@ -83,7 +83,7 @@ func TestLookingUpTwiceNeedsNobody(t *testing.T) {
 			for range len(asked) {
 				got = append(got, <-asked)
 			}
-			if want := []string{"GET /find", "HEAD /look", "GET /find"}; !slices.Equal(got, want) || out.Status != run.Completed || out.Trust != run.Outside {
+			if want := []string{"GET /find", "HEAD /look", "GET /find"}; !slices.Equal(got, want) || out.Status != execution.Completed || out.Trust != execution.Outside {
 				t.Errorf("%s: the server was asked for %q, want %q; the run is %+v", name, got, want, out)
 			}
 			if limited {

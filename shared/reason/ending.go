@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 )
 
 // stalled says why a run gets nowhere; empty: it does.
@@ -54,19 +54,19 @@ func (s *facts) ended() Outcome {
 	silent := strings.TrimSpace(s.messages[len(s.messages)-1].Text) == ""
 	switch {
 	case s.silences > 0 && s.ending == llm.StopToolUse:
-		return s.outcome(run.Stalled, "the model announced a call, asked again, and named none")
+		return s.outcome(execution.Stalled, "the model announced a call, asked again, and named none")
 	case s.silences > 0:
-		return s.outcome(run.Stalled, "the model ended its answer without a word, asked again")
+		return s.outcome(execution.Stalled, "the model ended its answer without a word, asked again")
 	case s.ending == llm.StopRefusal:
-		return s.outcome(run.Failed, "the model declined to answer")
+		return s.outcome(execution.Failed, "the model declined to answer")
 	case s.ending == llm.StopOther && silent: // with words it is a server with names of its own
-		return s.outcome(run.Failed, "the model broke off its answer, and did not say why")
+		return s.outcome(execution.Failed, "the model broke off its answer, and did not say why")
 	case s.ending == llm.StopMaxTokens && silent:
-		return s.outcome(run.Stalled, "the model reached the limit of an answer's length before it had said anything")
+		return s.outcome(execution.Stalled, "the model reached the limit of an answer's length before it had said anything")
 	case s.ending == llm.StopMaxTokens:
-		return s.outcome(run.Completed, "the answer was cut off at the limit of its length")
+		return s.outcome(execution.Completed, "the answer was cut off at the limit of its length")
 	}
-	return s.outcome(run.Completed, "")
+	return s.outcome(execution.Completed, "")
 }
 
 // maxSame is how often in a row the same call may bring the same result: then the

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 )
 
 // Edits are what a fork changes in the part it keeps.
@@ -26,22 +26,22 @@ var (
 
 // Prefix is the part of a journal that a fork at a step keeps, edited: what stands
 // before the step, which is asked for anew.
-func Prefix(entries []run.Entry, step int, edits Edits) ([]run.Entry, error) {
+func Prefix(entries []execution.Entry, step int, edits Edits) ([]execution.Entry, error) {
 	if step < 1 || len(entries) == 0 || step > entries[len(entries)-1].Step+1 {
 		return nil, fmt.Errorf("fork at step %d: %w", step, ErrNoStep)
 	}
 	s := &state{}
-	var kept []run.Entry
+	var kept []execution.Entry
 	found := 0
 	for _, e := range entries {
-		if e.Step >= step && e.Kind != run.Input {
+		if e.Step >= step && e.Kind != execution.Input {
 			break
 		}
 		var err error
 		switch e.Kind {
-		case run.Input:
+		case execution.Input:
 			e.Body, err = edited(e.Body, func(b *inputBody) { b.System = firstOf(edits.System, b.System) })
-		case run.Result:
+		case execution.Result:
 			content, ok := edits.Results[e.Call]
 			if !ok {
 				break
@@ -65,7 +65,7 @@ func Prefix(entries []run.Entry, step int, edits Edits) ([]run.Entry, error) {
 		return nil, fmt.Errorf("fork at step %d: %w", step, ErrOpenStep)
 	}
 	if edits.Message != "" {
-		e, err := s.add(run.Input, run.Succeeded, "", "", inputBody{Messages: []llm.Message{{Role: llm.RoleUser, Text: edits.Message}}})
+		e, err := s.add(execution.Input, execution.Succeeded, "", "", inputBody{Messages: []llm.Message{{Role: llm.RoleUser, Text: edits.Message}}})
 		if err != nil {
 			return nil, err
 		}
@@ -85,7 +85,7 @@ func edited[B any](raw json.RawMessage, edit func(*B)) (json.RawMessage, error) 
 
 // Fork queues an execution that goes on from a kept part of another's journal.
 // The transaction must prove the lane of its subject.
-func (r *Runner) Fork(tx lane.Tx, e run.Execution, kept []run.Entry) error {
+func (r *Runner) Fork(tx lane.Tx, e execution.Execution, kept []execution.Entry) error {
 	if err := r.Runs.Start(tx, e); err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (r *Runner) Fork(tx lane.Tx, e run.Execution, kept []run.Entry) error {
 
 // Began is what a recorded run began with: for whoever takes it up without having
 // begun it.
-func Began(entries []run.Entry) (system string, skills []string, err error) {
+func Began(entries []execution.Entry) (system string, skills []string, err error) {
 	s, err := foldEntries(entries, 0)
 	if err != nil {
 		return "", nil, err

@@ -5,14 +5,14 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
 // Made is what came of a call made by hand.
 type Made struct {
-	Status run.StepStatus // succeeded, failed or uncertain
+	Status execution.StepStatus // succeeded, failed or uncertain
 	Output json.RawMessage
 	Error  string
 	Waits  string      // the approval that it waits for; nothing was made then
@@ -25,7 +25,7 @@ func (r *Runner) ByHand(ctx context.Context, job Job, name string, arguments jso
 	job.Approved = true
 	made, out, err := r.Once(ctx, job, name, arguments)
 	if err == nil && out.Halted { // whoever asked is told, and asks again
-		made, out.Status = Made{Status: run.Errored, Error: out.Reason}, run.Failed
+		made, out.Status = Made{Status: execution.Errored, Error: out.Reason}, execution.Failed
 	}
 	return made, out, err
 }
@@ -45,11 +45,11 @@ func (r *Runner) Once(ctx context.Context, job Job, name string, arguments json.
 	call := llm.ToolCall{ID: "hand", Name: name, Arguments: llm.Arguments(arguments)}
 	if s.Steps == 0 {
 		if !bytes.Equal(s.known.JSON(arguments), arguments) {
-			return Made{Status: run.Errored, Error: tellsSecret, Unmade: true, Class: skill.Input},
-				s.outcome(run.Failed, "the call could not be made: "+tellsSecret), nil
+			return Made{Status: execution.Errored, Error: tellsSecret, Unmade: true, Class: skill.Input},
+				s.outcome(execution.Failed, "the call could not be made: "+tellsSecret), nil
 		}
 		answer := modelBody{Message: llm.Message{Role: llm.RoleAssistant, Calls: []llm.ToolCall{call}}, Model: "hand", StopReason: llm.StopToolUse}
-		if err := r.append(ctx, job, s, run.Model, "", answer, nil); err != nil {
+		if err := r.append(ctx, job, s, execution.Model, "", answer, nil); err != nil {
 			return Made{}, Outcome{}, err
 		}
 	}
@@ -57,20 +57,20 @@ func (r *Runner) Once(ctx context.Context, job Job, name string, arguments json.
 		return Made{}, Outcome{}, err
 	}
 	if s.made.status == "" {
-		made := Made{Status: run.Errored, Error: s.struck.Told, Unmade: true, Class: skill.Input}
+		made := Made{Status: execution.Errored, Error: s.struck.Told, Unmade: true, Class: skill.Input}
 		if _, found := job.Skills.Find(name); !found {
 			made.Class = skill.Ours
 		}
 		if k := meant(job.Skills, call); k != nil && s.halts.Skill(k.Name) != "" {
 			made.Class = skill.Policy
 		}
-		return made, s.outcome(run.Failed, "the call could not be made: "+s.struck.Told), nil
+		return made, s.outcome(execution.Failed, "the call could not be made: "+s.struck.Told), nil
 	}
 	made := Made{Status: s.made.status, Output: s.made.output, Error: s.made.message, Waits: s.made.waits}
-	if made.Status != run.Succeeded {
-		return made, s.outcome(run.Failed, made.Error), nil
+	if made.Status != execution.Succeeded {
+		return made, s.outcome(execution.Failed, made.Error), nil
 	}
-	return made, s.outcome(run.Completed, ""), nil
+	return made, s.outcome(execution.Completed, ""), nil
 }
 
 // tellsSecret refuses arguments that would be stored and shown.

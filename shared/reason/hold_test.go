@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
@@ -46,7 +46,7 @@ func TestTheHoldsOutlastALongCall(t *testing.T) {
 		job := w.job(t, slow, quick)
 		job.Outer = []*lane.Hold{outer}
 		out := w.run(t, llmtest.Script(t, llmtest.Call("slow", `{}`, "quick", `{}`), llmtest.Say("done")), job)
-		if out.Status != run.Completed || len(o.keys) != 3 || w.results(t, job)[0].IsError {
+		if out.Status != execution.Completed || len(o.keys) != 3 || w.results(t, job)[0].IsError {
 			t.Errorf("after %d tries the run is %+v", len(o.keys), out)
 		}
 	})
@@ -74,7 +74,7 @@ func TestASummaryHasItsOwnTime(t *testing.T) {
 		job.Window = 2000
 		tooLong := llmtest.Fail(&llm.Error{Class: llm.ClassContextTooLong, Provider: "script"})
 		m := &timed{Model: llmtest.Script(t, reads(700), reads(1600), llmtest.Say("a summary"), reads(10), tooLong, llmtest.Say("a shorter one"), llmtest.Say("done"))}
-		if out := w.run(t, m, job); out.Status != run.Completed || len(m.left) != 7 {
+		if out := w.run(t, m, job); out.Status != execution.Completed || len(m.left) != 7 {
 			t.Errorf("after %d calls the run is %+v", len(m.left), out)
 		}
 		for i, left := range m.left {
@@ -101,13 +101,13 @@ func TestWithoutASummaryNothingIsForgotten(t *testing.T) {
 				last = req
 				return llmtest.Say("done")(req)
 			})
-			if out := w.run(t, m, job); out.Status != run.Completed || len(last.Messages) != 5 || strings.Contains(last.Messages[0].Text, "Summary") {
+			if out := w.run(t, m, job); out.Status != execution.Completed || len(last.Messages) != 5 || strings.Contains(last.Messages[0].Text, "Summary") {
 				t.Errorf("%s: the run is %+v, and went on from %d messages, the first %q", what, out, len(last.Messages), last.Messages[0].Text)
 			}
 			tooLong := llmtest.Fail(&llm.Error{Class: llm.ClassContextTooLong, Provider: "script"})
 			job = w.job(t, long())
 			out := w.run(t, llmtest.Script(t, reads(10), reads(10), tooLong, summary, tooLong), job)
-			if out.Status != run.Failed || !strings.Contains(out.Reason, string(llm.ClassContextTooLong)) {
+			if out.Status != execution.Failed || !strings.Contains(out.Reason, string(llm.ClassContextTooLong)) {
 				t.Errorf("%s, and the conversation is too long: the run is %+v", what, out)
 			}
 		}

@@ -7,8 +7,8 @@ import (
 	"fmt"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -87,7 +87,7 @@ func unasked(err error) bool {
 func (r *Runner) look(ctx context.Context, job Job, s *state) (*Outcome, error) {
 	halts, err := r.halts(ctx, job.Hold.Workspace, job.Agent, s.model, "")
 	if halted, ok := errors.AsType[*HaltedError](err); ok {
-		out := s.outcome(run.Parked, halted.Why)
+		out := s.outcome(execution.Parked, halted.Why)
 		out.Halted = true
 		return &out, nil
 	}
@@ -193,7 +193,7 @@ func (s *state) spent(err error) *Outcome {
 	if !ok {
 		return nil
 	}
-	out := s.outcome(run.Parked, over.Why)
+	out := s.outcome(execution.Parked, over.Why)
 	out.Halted = true
 	return &out
 }

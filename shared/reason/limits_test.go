@@ -11,11 +11,11 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -90,7 +90,7 @@ func TestACallIsReservedByTheModelsID(t *testing.T) {
 		r := w.runner(llmtest.Script(t, llmtest.Call("echo_back", `{"text": "x"}`), llmtest.Say("done")))
 		r.Meter, r.ModelID = m, "big-1"
 		out, err := r.Run(job.Under(t.Context()), job)
-		if err != nil || out.Status != run.Completed || m.settled != 2 || len(m.reserved) != 2 {
+		if err != nil || out.Status != execution.Completed || m.settled != 2 || len(m.reserved) != 2 {
 			t.Fatalf("it is %+v, %v; the till %+v", out, err, m)
 		}
 		if c := m.reserved[0]; c.Model != "big-1" || c.Output != 100 || c.Agent != job.Agent || c.Execution != job.Execution.ID {
@@ -107,7 +107,7 @@ func TestAModelIsSwitchedOffByEachOfItsNames(t *testing.T) {
 		for _, name := range []string{"big-1", "script"} {
 			job, r := w.job(t), w.runner(llmtest.Script(t))
 			r.ModelID, r.Switches = "big-1", switches(name)
-			if out, err := r.Run(job.Under(t.Context()), job); err != nil || out.Status != run.Parked || !out.Halted || out.Reason != "it is switched off" {
+			if out, err := r.Run(job.Under(t.Context()), job); err != nil || out.Status != execution.Parked || !out.Halted || out.Reason != "it is switched off" {
 				t.Errorf("%s: %+v, %v", name, out, err)
 			}
 		}
@@ -119,9 +119,9 @@ func TestAModelIsSwitchedOffByEachOfItsNames(t *testing.T) {
 func TestAnAnswerThatCannotBeCountedIsKept(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		for breaks, want := range map[int]struct {
-			status         run.Status
+			status         execution.Status
 			settled, steps int
-		}{1: {run.Completed, 2, 2}, 2: {run.Completed, 2, 2}, 9: {run.Parked, 0, 1}} {
+		}{1: {execution.Completed, 2, 2}, 2: {execution.Completed, 2, 2}, 9: {execution.Parked, 0, 1}} {
 			m, job := &till{breaks: breaks}, w.job(t, echo())
 			r := w.runner(llmtest.Script(t, llmtest.Call("echo_back", `{"text": "x"}`), llmtest.Say("done")))
 			r.Meter = m
@@ -187,7 +187,7 @@ func TestWhatWasCutOffIsPaidFor(t *testing.T) {
 		m, job := &till{}, w.job(t, echo())
 		r := w.runner(llmtest.Script(t))
 		r.Model, r.Meter = cut{r.Model}, m
-		if out, err := r.Run(job.Under(t.Context()), job); err != nil || out.Status != run.Parked || m.settled != 1 || m.released != 0 {
+		if out, err := r.Run(job.Under(t.Context()), job); err != nil || out.Status != execution.Parked || m.settled != 1 || m.released != 0 {
 			t.Errorf("%+v, %v; settled %d, released %d", out, err, m.settled, m.released)
 		}
 	})
@@ -233,7 +233,7 @@ func TestWhatBrokeOffIsCountedOnce(t *testing.T) {
 			llmtest.Fail(&llm.Error{Class: llm.ClassOverloaded}), llmtest.Say("done"))})
 		r.Meter = m
 		want, answer := llm.Usage{}, llm.Usage{PromptTokens: 10, CompletionTokens: 5}
-		counted := func(status run.Status) {
+		counted := func(status execution.Status) {
 			t.Helper()
 			out, err := r.Run(job.Under(t.Context()), job)
 			if err != nil || out.Status != status || !out.Usage.Estimated {
@@ -263,13 +263,13 @@ func TestWhatBrokeOffIsCountedOnce(t *testing.T) {
 			}
 		}
 		want = answer.Plus(lost).Plus(lost)
-		counted(run.Parked)
+		counted(execution.Parked)
 		err := w.lanes.InHold(t.Context(), job.Hold, func(ctx context.Context, tx lane.Tx) error { return w.runs.Resume(ctx, tx, &job.Execution) })
 		if err != nil {
 			t.Fatal(err)
 		}
 		want = want.Plus(answer).Plus(lost)
-		counted(run.Completed)
+		counted(execution.Completed)
 	})
 }
 

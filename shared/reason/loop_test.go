@@ -10,10 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 )
 
 func TestAnAnswerEndsTheRun(t *testing.T) {
@@ -23,7 +23,7 @@ func TestAnAnswerEndsTheRun(t *testing.T) {
 		job.Spent = func(u llm.Usage) { spent = spent.Plus(u) }
 		m := llmtest.Script(t, llmtest.Say("done"))
 		out := w.run(t, m, job)
-		want := reason.Outcome{Status: run.Completed, Answer: "done", Trust: run.Operator}
+		want := reason.Outcome{Status: execution.Completed, Answer: "done", Trust: execution.Operator}
 		want.Steps, want.ModelCalls, want.Usage, want.LongestStep = 1, 1, llm.Usage{PromptTokens: 10, CompletionTokens: 5}, out.LongestStep
 		if diff := cmp.Diff(want, out); diff != "" {
 			t.Error(diff)
@@ -35,11 +35,11 @@ func TestAnAnswerEndsTheRun(t *testing.T) {
 		if req.System != job.System || req.MaxTokens != 100 || len(req.Tools) != 1 || !cmp.Equal(req.Messages, job.Messages) {
 			t.Errorf("the model was told %+v", req)
 		}
-		if got := w.journal(t, job); len(got) != 2 || got[0].Kind != run.Input || got[1].Kind != run.Model || got[1].Step != 1 {
+		if got := w.journal(t, job); len(got) != 2 || got[0].Kind != execution.Input || got[1].Kind != execution.Model || got[1].Step != 1 {
 			t.Errorf("the journal is %+v", got)
 		}
 		e := w.close(t, job, out)
-		if e.Status != run.Completed || e.PromptTokens != 10 || e.CompletionTokens != 5 || e.Error != "" || e.EndedAt == nil {
+		if e.Status != execution.Completed || e.PromptTokens != 10 || e.CompletionTokens != 5 || e.Error != "" || e.EndedAt == nil {
 			t.Errorf("the execution is %+v", e)
 		}
 		if got := w.actions(t, job); len(got) != 0 {
@@ -52,7 +52,7 @@ func TestACallGoesThroughTheSkillAndBack(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		job := w.job(t, echo())
 		m := llmtest.Script(t, llmtest.Call("echo_back", `{"text": "hi <b>"}`), llmtest.Say("done"))
-		if out := w.run(t, m, job); out.Status != run.Completed || out.Steps != 2 {
+		if out := w.run(t, m, job); out.Status != execution.Completed || out.Steps != 2 {
 			t.Errorf("got %+v", out)
 		}
 		messages := m.Requests()[1].Messages
@@ -118,7 +118,7 @@ func TestAnUnknownToolIsMendedByTheModel(t *testing.T) {
 		job := w.job(t, echo(), w.remember("save_memory", fine))
 		long := strings.Repeat("x", 500)
 		m := llmtest.Script(t, llmtest.Call("save_memories", `{}`), llmtest.Call(long, `{}`), llmtest.Call("echo_back", `{"text": "ok"}`), llmtest.Say("done"))
-		if out := w.run(t, m, job); out.Status != run.Completed {
+		if out := w.run(t, m, job); out.Status != execution.Completed {
 			t.Fatalf("got %+v", out)
 		}
 		results := w.results(t, job)
@@ -142,7 +142,7 @@ func TestWrongArgumentsAreAnsweredWithEverythingAndTheSchema(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		job := w.job(t, echo())
 		m := llmtest.Script(t, llmtest.Call("echo_back", `{"n": 0, "more": 1}`), llmtest.Call("echo_back", `{"text": "ok"}`), llmtest.Say("done"))
-		if out := w.run(t, m, job); out.Status != run.Completed {
+		if out := w.run(t, m, job); out.Status != execution.Completed {
 			t.Fatalf("got %+v", out)
 		}
 		note := w.results(t, job)[0]
@@ -166,7 +166,7 @@ func TestBrokenArgumentsAreMended(t *testing.T) {
 		for _, arguments := range []string{`{"text": "x`, `not JSON`, `["x"]`, `null`, "{\"text\": \"x\"\x00}", strings.Repeat("[", 20_000)} {
 			job := w.job(t, echo())
 			m := llmtest.Script(t, llmtest.Call("echo_back", arguments), llmtest.Call("echo_back", `{"text": "ok"}`), llmtest.Say("done"))
-			if out := w.run(t, m, job); out.Status != run.Completed {
+			if out := w.run(t, m, job); out.Status != execution.Completed {
 				t.Fatalf("%.40q: %+v", arguments, out)
 			}
 			if r := w.results(t, job); !r[0].IsError || !strings.Contains(r[0].Content, "not a JSON object") || r[1].IsError {
@@ -231,7 +231,7 @@ func TestRetriesEndExactlyThen(t *testing.T) {
 				good := llmtest.Call("echo_back", `{"text": "x"}`)
 				m := llmtest.Script(t, append([]llmtest.Step{good}, slices.Repeat([]llmtest.Step{step}, retries+1)...)...)
 				out := w.run(t, m, job)
-				if out.Status != run.Stalled || out.ModelCalls != retries+2 {
+				if out.Status != execution.Stalled || out.ModelCalls != retries+2 {
 					t.Fatalf("%s with %d retries: %+v", name, retries, out)
 				}
 				if out.Summary != "done so far: echo_back" || !strings.Contains(out.Reason, fmt.Sprintf("%d answers in a row", retries+1)) {
@@ -240,7 +240,7 @@ func TestRetriesEndExactlyThen(t *testing.T) {
 				mended := w.job(t, echo())
 				mended.Retries = retries
 				m = llmtest.Script(t, append(slices.Repeat([]llmtest.Step{step}, retries), good, llmtest.Say("done"))...)
-				if out := w.run(t, m, mended); out.Status != run.Completed {
+				if out := w.run(t, m, mended); out.Status != execution.Completed {
 					t.Errorf("%s mended in %d tries: %+v", name, retries, out)
 				}
 			}
@@ -255,7 +255,7 @@ func TestAStallIsFlaggedInTheLog(t *testing.T) {
 		m := llmtest.Script(t, llmtest.Call("echo_back", `{"text": "x"}`), llmtest.Call(strings.Repeat("ü", 3_000), `{}`))
 		out := w.run(t, m, job)
 		e := w.close(t, job, out)
-		if e.Status != run.Stalled || !strings.HasPrefix(e.Error, "stalled: ") || len(e.Error) > 300 {
+		if e.Status != execution.Stalled || !strings.HasPrefix(e.Error, "stalled: ") || len(e.Error) > 300 {
 			t.Errorf("the execution is %s: %s", e.Status, e.Error)
 		}
 		actions := w.actions(t, job)
@@ -277,7 +277,7 @@ func TestTheMistakesOfOneAnswerAreOneStrike(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		job := w.job(t, echo())
 		m := llmtest.Script(t, llmtest.Call("a", `{}`, "b", `{}`, "echo_back", `{}`, "c", `{`), llmtest.Call("echo_back", `{"text": "x"}`), llmtest.Say("done"))
-		if out := w.run(t, m, job); out.Status != run.Completed {
+		if out := w.run(t, m, job); out.Status != execution.Completed {
 			t.Errorf("got %+v", out)
 		}
 		if r := w.results(t, job); len(r) != 5 || !r[0].IsError || !r[3].IsError || r[4].IsError {
@@ -308,14 +308,14 @@ func TestATurnOfGoodCallsResetsTheStrikesOfTheirTools(t *testing.T) {
 		} {
 			job := w.job(t, echo(), alone)
 			steps := []llmtest.Step{}
-			want, last := run.Stalled, c.stalls
+			want, last := execution.Stalled, c.stalls
 			if c.stalls == 0 {
-				want, last = run.Completed, 8
+				want, last = execution.Completed, 8
 			}
 			for n := range last {
 				steps = append(steps, llmtest.Call(c.answer(n)...))
 			}
-			if want == run.Completed {
+			if want == execution.Completed {
 				steps = append(steps, llmtest.Say("done"))
 			}
 			if out := w.run(t, llmtest.Script(t, steps...), job); out.Status != want || out.ModelCalls != len(steps) {
@@ -346,16 +346,16 @@ func TestWhoSaysNothingIsAskedOnceMore(t *testing.T) {
 		} {
 			for _, c := range []struct {
 				steps  []llmtest.Step
-				status run.Status
+				status execution.Status
 			}{
-				{[]llmtest.Step{good, nothing, llmtest.Say("done")}, run.Completed},
-				{[]llmtest.Step{nothing, good, nothing, llmtest.Say("done")}, run.Completed}, // each time anew
-				{[]llmtest.Step{good, nothing, nothing}, run.Stalled},
+				{[]llmtest.Step{good, nothing, llmtest.Say("done")}, execution.Completed},
+				{[]llmtest.Step{nothing, good, nothing, llmtest.Say("done")}, execution.Completed}, // each time anew
+				{[]llmtest.Step{good, nothing, nothing}, execution.Stalled},
 			} {
 				job := w.job(t, echo())
 				m := llmtest.Script(t, c.steps...)
 				out := w.run(t, m, job)
-				if out.Status != c.status || out.ModelCalls != len(c.steps) || c.status == run.Completed && out.Answer != "done" {
+				if out.Status != c.status || out.ModelCalls != len(c.steps) || c.status == execution.Completed && out.Answer != "done" {
 					t.Errorf("%s, in %d answers: %+v", name, len(c.steps), out)
 				}
 				last := m.Requests()[len(c.steps)-1].Messages

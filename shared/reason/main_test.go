@@ -21,12 +21,12 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/memory"
 	"github.com/lanekeeper/lanekeeper/shared/queue"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 // world is a fresh workspace on one engine with what the loop stands on.
 type world struct {
 	dbtest.Env
-	runs     *run.Store
+	runs     *execution.Store
 	lanes    *lane.Store
 	log      *activity.Log
 	memories *memory.Store
@@ -51,7 +51,7 @@ func newWorld(t testing.TB, e dbtest.Env) *world {
 	t.Helper()
 	w := &world{Env: e, logged: &logged{}}
 	var err1, err2, err3, err4 error
-	w.runs, err1 = run.New(e.DB)
+	w.runs, err1 = execution.New(e.DB)
 	w.lanes, err2 = lane.New(e.DB)
 	w.log, err3 = activity.New(e.DB, ids)
 	w.memories, err4 = memory.New(e.DB, ids)
@@ -129,7 +129,7 @@ func (w *world) job(t testing.TB, skills ...skill.Skill) reason.Job {
 	t.Helper()
 	id := ids()
 	h := w.acquire(t, lane.Name("work:"+id))
-	e := run.Execution{
+	e := execution.Execution{
 		ID: id, Agent: activity.Operator, Surface: trace.Heartbeat, Trace: traces.New(trace.Heartbeat), Subject: h.Lane, Attempt: 1,
 	}
 	err := w.lanes.InHold(context.Background(), h, func(_ context.Context, tx lane.Tx) error { return w.runs.Start(tx, e) })
@@ -157,7 +157,7 @@ func (w *world) run(t testing.TB, m llm.Model, job reason.Job) reason.Outcome {
 }
 
 // close ends a job's execution as its caller does.
-func (w *world) close(t testing.TB, job reason.Job, out reason.Outcome) run.Execution {
+func (w *world) close(t testing.TB, job reason.Job, out reason.Outcome) execution.Execution {
 	t.Helper()
 	err := w.lanes.InHold(job.Under(t.Context()), job.Hold, func(ctx context.Context, tx lane.Tx) error {
 		return w.runner(nil).Close(ctx, tx, job, out)
@@ -172,7 +172,7 @@ func (w *world) close(t testing.TB, job reason.Job, out reason.Outcome) run.Exec
 	return e
 }
 
-func (w *world) journal(t testing.TB, job reason.Job) []run.Entry {
+func (w *world) journal(t testing.TB, job reason.Job) []execution.Entry {
 	t.Helper()
 	entries, err := w.runs.Journal(context.Background(), w.Workspace, job.Execution.ID, 0)
 	if err != nil {
@@ -203,14 +203,14 @@ func (w *world) told(t testing.TB, job reason.Job) []string {
 func (w *world) results(t testing.TB, job reason.Job) []llm.ToolResult {
 	t.Helper()
 	var out []llm.ToolResult
-	entries := slices.DeleteFunc(w.journal(t, job), func(e run.Entry) bool { return e.Kind != run.Result })
-	slices.SortFunc(entries, func(a, b run.Entry) int { return strings.Compare(a.Call, b.Call) })
+	entries := slices.DeleteFunc(w.journal(t, job), func(e execution.Entry) bool { return e.Kind != execution.Result })
+	slices.SortFunc(entries, func(a, b execution.Entry) int { return strings.Compare(a.Call, b.Call) })
 	for _, e := range entries {
 		var body struct{ Result llm.ToolResult }
 		if err := json.Unmarshal(e.Body, &body); err != nil {
 			t.Fatal(err)
 		}
-		if body.Result.IsError != (e.Status != run.Succeeded) {
+		if body.Result.IsError != (e.Status != execution.Succeeded) {
 			t.Errorf("entry %d is %s and its result an error: %v", e.Seq, e.Status, body.Result.IsError)
 		}
 		out = append(out, body.Result)

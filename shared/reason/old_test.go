@@ -8,11 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 )
 
 // A summary takes the place of the messages that it was made of, whether or not the build
@@ -34,28 +34,28 @@ func TestAJournalWithAnEmptyAnswerFoldsAsItWasWritten(t *testing.T) {
 			return fmt.Sprintf(`{"messages":[{"role":"user","text":%q}],"skills":["echo_back"]}`, text)
 		}
 		type entry struct {
-			kind       run.Kind
+			kind       execution.Kind
 			step       int
 			call, body string
 		}
 		worked := []entry{
-			{run.Model, 2, "", model("", "c1")}, {run.Result, 2, "2.1", result("c1")},
-			{run.Model, 3, "", model("", "c2")}, {run.Result, 3, "3.1", result("c2")},
-			{run.Note, 3, "", `{"from":1,"to":5,"summary":"S"}`},
-			{run.Model, 4, "", model("done", "")},
+			{execution.Model, 2, "", model("", "c1")}, {execution.Result, 2, "2.1", result("c1")},
+			{execution.Model, 3, "", model("", "c2")}, {execution.Result, 3, "3.1", result("c2")},
+			{execution.Note, 3, "", `{"from":1,"to":5,"summary":"S"}`},
+			{execution.Model, 4, "", model("done", "")},
 		}
-		begun := []entry{{run.Input, 0, "", input("Begin.")}, {run.Model, 1, "", model("", "")}}
+		begun := []entry{{execution.Input, 0, "", input("Begin.")}, {execution.Model, 1, "", model("", "")}}
 		for name, c := range map[string]struct {
 			entries []entry
 			note    bool // the second request asks again
 		}{
-			"by a build that did not ask again": {slices.Concat(begun, []entry{{run.Input, 1, "", input("Go on.")}}, worked), false},
+			"by a build that did not ask again": {slices.Concat(begun, []entry{{execution.Input, 1, "", input("Go on.")}}, worked), false},
 			"by one that did":                   {slices.Concat(begun, worked), true},
 		} {
 			job := w.job(t, echo())
 			err := w.lanes.InHold(t.Context(), job.Hold, func(_ context.Context, tx lane.Tx) error {
 				for i, e := range c.entries {
-					entry := run.Entry{Seq: i + 1, Step: e.step, Kind: e.kind, Status: run.Succeeded, Call: e.call, Body: json.RawMessage(e.body)}
+					entry := execution.Entry{Seq: i + 1, Step: e.step, Kind: e.kind, Status: execution.Succeeded, Call: e.call, Body: json.RawMessage(e.body)}
 					if err := w.runs.Append(tx, job.Execution, entry); err != nil {
 						return err
 					}

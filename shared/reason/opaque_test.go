@@ -6,10 +6,10 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/llm/openai"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 )
 
 // TestAModelThatThinksGetsItsThoughtsBack has a server refuse a conversation that lacks
@@ -40,7 +40,7 @@ func TestAModelThatThinksGetsItsThoughtsBack(t *testing.T) {
 		first := job
 		first.Stops = []reason.Stop{reason.MaxSteps(1)}
 		w.run(t, m, first)
-		if out := w.run(t, m, job); out.Status != run.Completed || out.Answer != "Noted." {
+		if out := w.run(t, m, job); out.Status != execution.Completed || out.Answer != "Noted." {
 			t.Errorf("it is %s: %s", out.Status, out.Reason)
 		}
 	})

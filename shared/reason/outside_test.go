@@ -14,12 +14,12 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/queue"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -60,7 +60,7 @@ func TestCallsIntoTheWorldGoSideBySide(t *testing.T) {
 		})
 		job := w.job(t, meet)
 		out := w.run(t, llmtest.Script(t, llmtest.Call("meet", `{"n": 1}`, "meet", `{"n": 2}`, "meet", `{"n": 3}`, "meet", `{"n": 4}`), llmtest.Say("done")), job)
-		if out.Status != run.Completed {
+		if out.Status != execution.Completed {
 			t.Fatalf("the run is %+v", out)
 		}
 		for i, r := range w.results(t, job) {
@@ -137,7 +137,7 @@ func TestAKeyedCallThatWasCutOffIsMadeAgainUnderItsKey(t *testing.T) {
 		pay.Keyed = true
 		job := w.cutOff(t, pay)
 		out := w.run(t, llmtest.Script(t, llmtest.Say("paid")), job)
-		if out.Status != run.Completed || len(o.keys) != 2 || o.keys[0] != o.keys[1] {
+		if out.Status != execution.Completed || len(o.keys) != 2 || o.keys[0] != o.keys[1] {
 			t.Errorf("the run is %+v, the keys are %v", out, o.keys)
 		}
 		if got := w.results(t, job)[0]; got.IsError || !strings.HasSuffix(got.Content, `{"time":2}`) {
@@ -158,7 +158,7 @@ func TestAnUnkeyedCallThatWasCutOffIsUncertainAndNotMadeAgain(t *testing.T) {
 			t.Errorf("the result is %+v", got)
 		}
 		last := w.journal(t, job)[3]
-		if last.Kind != run.Result || last.Status != run.Uncertain {
+		if last.Kind != execution.Result || last.Status != execution.Uncertain {
 			t.Errorf("the journal says %+v", last)
 		}
 		if got := w.actions(t, job); len(got) != 1 || got[0].Status != activity.Error || !strings.HasPrefix(got[0].Error, "uncertain: ") {
@@ -193,7 +193,7 @@ func TestACallThatWasCutOffAndMeetsAnotherWorldIsUncertain(t *testing.T) {
 			change(r, &pay)
 			job.Skills = set(t, pay)
 			out, err := r.Run(job.Under(t.Context()), job)
-			if err != nil || out.Status != run.Completed || len(o.keys) != 1 || len(q.asked) > 0 || !slices.Equal(out.Uncertain, []string{"pay"}) {
+			if err != nil || out.Status != execution.Completed || len(o.keys) != 1 || len(q.asked) > 0 || !slices.Equal(out.Uncertain, []string{"pay"}) {
 				t.Errorf("%s: made %d times, asked for %v, the run is %+v, %v", name, len(o.keys), q.asked, out, err)
 			}
 			if got := w.results(t, job)[0]; !got.IsError || !strings.Contains(got.Content, "not known") {
@@ -210,18 +210,18 @@ func TestACallThatWasCutOffAndMeetsAnotherWorldIsUncertain(t *testing.T) {
 func TestACallThatWasCutOffIsUncertainInARunThatStallsBeforeIt(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		s := &stage{world: w, ran: &counts{}}
-		entry := func(seq int, kind run.Kind, call, body string) run.Entry {
-			return run.Entry{Seq: seq, Step: 1, Kind: kind, Status: run.Succeeded, Call: call, Body: json.RawMessage(body)}
+		entry := func(seq int, kind execution.Kind, call, body string) execution.Entry {
+			return execution.Entry{Seq: seq, Step: 1, Kind: kind, Status: execution.Succeeded, Call: call, Body: json.RawMessage(body)}
 		}
-		job := s.cutAt(t, play{steps: 20}, []run.Entry{
-			entry(1, run.Input, "", `{"messages": []}`),
-			entry(2, run.Model, "", `{"message": {"role": "assistant", "calls": [{"id": "a", "name": "pay", "arguments": "{}"}, {"id": "b", "name": "gone", "arguments": "{}"}]}}`),
-			entry(3, run.Called, "1.1", `{"skill": "pay"}`),
+		job := s.cutAt(t, play{steps: 20}, []execution.Entry{
+			entry(1, execution.Input, "", `{"messages": []}`),
+			entry(2, execution.Model, "", `{"message": {"role": "assistant", "calls": [{"id": "a", "name": "pay", "arguments": "{}"}, {"id": "b", "name": "gone", "arguments": "{}"}]}}`),
+			entry(3, execution.Called, "1.1", `{"skill": "pay"}`),
 		})
 		pay := sends("pay", func(context.Context, skill.Call) (any, error) { return nil, errors.New("made again") })
 		pay.Keyed = true
 		job.Skills = set(t, pay)
-		if out := w.run(t, llmtest.Script(t), job); out.Status != run.Stalled || !slices.Equal(out.Uncertain, []string{"pay"}) {
+		if out := w.run(t, llmtest.Script(t), job); out.Status != execution.Stalled || !slices.Equal(out.Uncertain, []string{"pay"}) {
 			t.Errorf("the run is %+v", out)
 		}
 	})
@@ -243,11 +243,11 @@ func TestACallThatHadNoTurnWasNotMade(t *testing.T) {
 		r := w.runner(llmtest.Script(t, llmtest.Call("slow", `{"n": 1}`, "slow", `{"n": 2}`, "slow", `{"n": 3}`)))
 		r.Queues = queue.New(queue.Options{Lanes: map[string]queue.Limits{reason.Lane: {MaxConcurrent: 1}}})
 		out, err := r.Run(job.Under(ctx), job)
-		if err != nil || out.Status != run.Parked || len(o.keys) != 1 {
+		if err != nil || out.Status != execution.Parked || len(o.keys) != 1 {
 			t.Errorf("after %d calls it is %+v, %v", len(o.keys), out, err)
 		}
 		out = w.run(t, llmtest.Script(t, llmtest.Say("done")), job)
-		if out.Status != run.Completed || len(o.keys) != 3 || len(out.Uncertain) > 0 {
+		if out.Status != execution.Completed || len(o.keys) != 3 || len(out.Uncertain) > 0 {
 			t.Errorf("after %d calls it is %+v", len(o.keys), out)
 		}
 	})
@@ -261,13 +261,13 @@ func TestACallWhoseAnswerIsLostIsMadeAgainOnlyUnderAKey(t *testing.T) {
 			keyed   bool
 			lost    int // answers
 			times   int
-			status  run.StepStatus
+			status  execution.StepStatus
 			isError bool
 		}{
-			{false, 1, 1, run.Uncertain, true},
-			{true, 1, 2, run.Succeeded, false},
-			{true, 2, 3, run.Succeeded, false},
-			{true, 9, 3, run.Uncertain, true},
+			{false, 1, 1, execution.Uncertain, true},
+			{true, 1, 2, execution.Succeeded, false},
+			{true, 2, 3, execution.Succeeded, false},
+			{true, 9, 3, execution.Uncertain, true},
 		} {
 			var o outside
 			k := sends("send", func(_ context.Context, call skill.Call) (any, error) {
@@ -297,7 +297,7 @@ func TestASlowOrPanickingCallIntoTheWorldIsUncertain(t *testing.T) {
 			k.Timeout = 20 * time.Millisecond
 			job := w.job(t, k)
 			out := w.run(t, llmtest.Script(t, llmtest.Call("odd", `{}`), llmtest.Say("done")), job)
-			if got := w.journal(t, job)[3]; out.Status != run.Completed || got.Status != run.Uncertain {
+			if got := w.journal(t, job)[3]; out.Status != execution.Completed || got.Status != execution.Uncertain {
 				t.Errorf("%s: the run is %s, the call %s", name, out.Status, got.Status)
 			}
 		}
@@ -308,7 +308,7 @@ func TestARefusalFromTheWorldGoesToTheModel(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		job := w.job(t, sends("ask", func(context.Context, skill.Call) (any, error) { return nil, skill.Fail(skill.Theirs, "status 503") }))
 		out := w.run(t, llmtest.Script(t, llmtest.Call("ask", `{}`), llmtest.Say("done")), job)
-		if got := w.results(t, job)[0]; out.Status != run.Completed || !got.IsError || !strings.Contains(got.Content, "status 503") {
+		if got := w.results(t, job)[0]; out.Status != execution.Completed || !got.IsError || !strings.Contains(got.Content, "status 503") {
 			t.Errorf("the run is %s, the result %+v", out.Status, got)
 		}
 	})
@@ -407,8 +407,8 @@ func TestWhatHappenedLastIsRecorded(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		for name, c := range map[string]struct {
 			err    error
-			status run.StepStatus
-		}{"done": {nil, run.Succeeded}, "refused": {skill.Fail(skill.Theirs, "status 503"), run.Errored}} {
+			status execution.StepStatus
+		}{"done": {nil, execution.Succeeded}, "refused": {skill.Fail(skill.Theirs, "status 503"), execution.Errored}} {
 			for at := range 4 {
 				ctx, end := context.WithCancel(t.Context())
 				e := &ending{}
@@ -432,7 +432,7 @@ func TestWhatHappenedLastIsRecorded(t *testing.T) {
 				if len(last) < 4 || last[3].Status != c.status {
 					t.Errorf("%s, cut off at %d: the journal says %+v", name, at, last[len(last)-1])
 				}
-				if out := w.run(t, llmtest.Script(t, slices.Repeat([]llmtest.Step{llmtest.Say("done")}, 5-len(last))...), job); out.Status != run.Completed || len(out.Uncertain) > 0 || len(o.keys) != 1 {
+				if out := w.run(t, llmtest.Script(t, slices.Repeat([]llmtest.Step{llmtest.Say("done")}, 5-len(last))...), job); out.Status != execution.Completed || len(out.Uncertain) > 0 || len(o.keys) != 1 {
 					t.Errorf("%s, cut off at %d: made %d times, the run is %+v", name, at, len(o.keys), out)
 				}
 			}
@@ -453,7 +453,7 @@ func TestAnAnswerThatIsPaidForIsRecorded(t *testing.T) {
 		if err != nil || len(w.journal(t, job)) != 2 {
 			t.Errorf("the run is %+v, %v, its journal has %d entries", out, err, len(w.journal(t, job)))
 		}
-		if out := w.run(t, llmtest.Script(t), job); out.Status != run.Completed || out.Answer != "done" {
+		if out := w.run(t, llmtest.Script(t), job); out.Status != execution.Completed || out.Answer != "done" {
 			t.Errorf("resumed it is %+v", out)
 		}
 	})

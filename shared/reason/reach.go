@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/fault"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
@@ -46,11 +46,11 @@ func (r *Runner) reach(ctx context.Context, job Job, s *state, v verdict, call s
 
 // reached is what came of a call with an effect outside.
 type reached struct {
-	status  run.StepStatus // succeeded, failed or uncertain
-	output  []byte         // JSON
-	message string         // for the model, where it did not succeed
-	outside bool           // it brings words from outside
-	err     error          // for the log, where it did not succeed
+	status  execution.StepStatus // succeeded, failed or uncertain
+	output  []byte               // JSON
+	message string               // for the model, where it did not succeed
+	outside bool                 // it brings words from outside
+	err     error                // for the log, where it did not succeed
 }
 
 // tries makes a call of a skill that has Do, within its limit, and again under the
@@ -65,7 +65,7 @@ func (r *Runner) tries(ctx context.Context, job Job, s *state, k *skill.Skill, c
 		}
 		output, err := k.Reach(ctx, limit, call)
 		if err == nil {
-			return reached{status: run.Succeeded, output: output, outside: true}, nil
+			return reached{status: execution.Succeeded, output: output, outside: true}, nil
 		}
 		_, told := errors.AsType[*skill.Refusal](err)
 		if ctx.Err() != nil && !told {
@@ -77,7 +77,7 @@ func (r *Runner) tries(ctx context.Context, job Job, s *state, k *skill.Skill, c
 		}
 		if !k.Keyed || try == maxReaches {
 			return reached{
-				status: run.Uncertain, outside: true, err: err,
+				status: execution.Uncertain, outside: true, err: err,
 				message: open.Reason + ". It is not known whether the call had its effect: don't make it again; a person has to look.",
 			}, nil
 		}
@@ -106,7 +106,7 @@ func (r *Runner) cover(ctx context.Context, job Job, s *state, limit time.Durati
 
 // failed is a call that is known to have failed.
 func failed(err error) reached {
-	r := reached{status: run.Errored, message: "the skill failed", outside: true, err: err}
+	r := reached{status: execution.Errored, message: "the skill failed", outside: true, err: err}
 	if refusal, ok := errors.AsType[*skill.Refusal](err); ok {
 		r.message = cmp.Or(refusal.Reason, "refused")
 		r.outside = refusal.Class == skill.Theirs || refusal.Class == skill.Input || refusal.Class == skill.RateLimit

@@ -17,11 +17,11 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/fault"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/queue"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -32,7 +32,7 @@ type Runner struct {
 	Model llm.Model
 	// Models is a workspace's model; where it is set, Model is not asked.
 	Models func(db.Workspace) llm.Model
-	Runs   *run.Store
+	Runs   *execution.Store
 	Lanes  *lane.Store
 	Log    *activity.Log
 	// Queues has the lane through which the calls of a step go side by side.
@@ -57,7 +57,7 @@ type Runner struct {
 
 // A Job is one run of the loop.
 type Job struct {
-	Execution run.Execution
+	Execution execution.Execution
 	// Hold protects the execution; every write proves it.
 	Hold *lane.Hold
 	// Outer are the further holds that the run depends on, such as a beat's own:
@@ -70,7 +70,7 @@ type Job struct {
 	Skills   *skill.Set
 	// Trust is whose words the run begins with; empty: the operator's, but for the
 	// surfaces of others.
-	Trust run.Trust
+	Trust execution.Trust
 	// Approved lets every call be made: a person asked for it.
 	Approved  bool
 	MaxTokens int // of one answer
@@ -97,22 +97,22 @@ type Job struct {
 	// run's goroutine; nil: answers come whole.
 	Delta func(context.Context, llm.Delta)
 	// Recorded is told what the journal has gained, once that is committed, in order.
-	Recorded func([]run.Entry)
+	Recorded func([]execution.Entry)
 	// Journal is the execution's, where the caller has read it under the hold, and not nil
 	// where it knows that there is none; nil: the run reads it.
-	Journal []run.Entry
+	Journal []execution.Entry
 }
 
 // Outcome is how a run ended.
 type Outcome struct {
-	Status  run.Status // completed, waiting, parked, stalled or failed
-	Reason  string     // why it did not complete, or what its answer lacks
-	Answer  string     // the model's last words
-	Summary string     // what was accomplished, for a run that did not complete
+	Status  execution.Status // completed, waiting, parked, stalled or failed
+	Reason  string           // why it did not complete, or what its answer lacks
+	Answer  string           // the model's last words
+	Summary string           // what was accomplished, for a run that did not complete
 	// Halted says that the next run would end alike: the model fails, its budget is
 	// used up, or a person has switched it off.
 	Halted bool
-	Trust  run.Trust // that was left at the end
+	Trust  execution.Trust // that was left at the end
 	// Uncertain are the skills of calls of which it is not known whether they had
 	// their effect: a person has to look.
 	Uncertain []string
@@ -143,7 +143,7 @@ func (r *Runner) Run(ctx context.Context, job Job) (Outcome, error) {
 	}
 	if err != nil && ctx.Err() != nil && !isLost(err) {
 		r.Slog.WarnContext(ctx, "run interrupted", "step", s.Steps, "error", err)
-		out, err = s.outcome(run.Parked, endOf(ctx)), nil
+		out, err = s.outcome(execution.Parked, endOf(ctx)), nil
 	}
 	r.pay(ctx, s)
 	out.Unlogged, out.Unspent = s.lines, s.lost
@@ -164,7 +164,7 @@ func (r *Runner) loop(ctx context.Context, job Job, s *state) (Outcome, error) {
 		}
 		if len(s.pending) == 0 {
 			if why := s.stalled(job); why != "" {
-				return s.outcome(run.Stalled, why), nil
+				return s.outcome(execution.Stalled, why), nil
 			}
 			if out, err := r.waitsOn(ctx, job, s); out != nil || err != nil {
 				return deref(out), err
@@ -183,7 +183,7 @@ func (r *Runner) loop(ctx context.Context, job Job, s *state) (Outcome, error) {
 			return Outcome{}, err
 		}
 		if why := s.stalled(job); why != "" {
-			return s.outcome(run.Stalled, why), nil
+			return s.outcome(execution.Stalled, why), nil
 		}
 		s.LongestStep = max(s.LongestStep, r.Clock().Sub(begun))
 	}
@@ -252,7 +252,7 @@ func (r *Runner) resume(ctx context.Context, job Job) (s *state, err error) {
 		r.Slog.InfoContext(ctx, "run resumed", "step", s.Steps, "attempt", job.Execution.Attempt, "open_calls", len(s.pending))
 		return s, nil
 	}
-	return s, r.append(ctx, job, s, run.Input, cmp.Or(job.Trust, wordsOf(job.Execution.Surface)),
+	return s, r.append(ctx, job, s, execution.Input, cmp.Or(job.Trust, wordsOf(job.Execution.Surface)),
 		inputBody{System: job.System, Skills: job.Skills.Names(), Messages: job.Messages}, nil)
 }
 
@@ -284,7 +284,7 @@ func (r *Runner) ask(ctx context.Context, job Job, s *state) (*Outcome, error) {
 	}
 	body := modelBody{Message: resp.Message, Usage: resp.Usage, Lost: resp.Lost.Plus(s.lost), Model: resp.Model, StopReason: resp.StopReason}
 	used := body.Usage.Plus(body.Lost)
-	if err := r.append(ctx, job, s, run.Model, "", body, &used); err != nil {
+	if err := r.append(ctx, job, s, execution.Model, "", body, &used); err != nil {
 		return nil, err
 	}
 	r.Slog.InfoContext(ctx, "model answered", "step", s.Steps, "model", resp.Model, "calls", len(resp.Calls),
@@ -331,27 +331,27 @@ func (r *Runner) modelFailed(ctx context.Context, s *state, err error) *Outcome 
 	var out Outcome
 	switch {
 	case ctx.Err() != nil:
-		out = s.outcome(run.Parked, endOf(ctx))
+		out = s.outcome(execution.Parked, endOf(ctx))
 		return &out
 	case isUnmetered(err):
-		out = s.outcome(run.Parked, "the budgets can't be reached")
+		out = s.outcome(execution.Parked, "the budgets can't be reached")
 		out.Halted = true
 	case class.Retryable(), class == llm.ClassAuthentication, class == llm.ClassBilling:
-		out = s.outcome(run.Parked, failureOf(err))
+		out = s.outcome(execution.Parked, failureOf(err))
 		out.Halted = true
 	default:
-		out = s.outcome(run.Failed, failureOf(err))
+		out = s.outcome(execution.Failed, failureOf(err))
 	}
 	return &out
 }
 
 // append adds one entry in a transaction that proves the holds, and what the model
 // used, where it is one of its answers: with what calls before it used for nothing.
-func (r *Runner) append(ctx context.Context, job Job, s *state, kind run.Kind, words run.Trust, body any, used *llm.Usage) error {
+func (r *Runner) append(ctx context.Context, job Job, s *state, kind execution.Kind, words execution.Trust, body any, used *llm.Usage) error {
 	last, cancel := LastWrite(ctx) // an answer is paid for
 	defer cancel()
 	err := r.commit(last, s, job.holds(), func(ctx context.Context, tx lane.Tx) error {
-		entry, err := s.add(kind, run.Succeeded, "", words, body)
+		entry, err := s.add(kind, execution.Succeeded, "", words, body)
 		if err != nil {
 			return err
 		}
@@ -427,7 +427,7 @@ func (r *Runner) Close(ctx context.Context, tx lane.Tx, job Job, out Outcome) er
 		}
 	}
 	message := ""
-	if out.Status == run.Stalled || out.Status == run.Failed {
+	if out.Status == execution.Stalled || out.Status == execution.Failed {
 		message = fmt.Sprintf("%s: %s", out.Status, out.Reason)
 		r.Log.Record(ctx, tx.Later(), activity.Entry{
 			Agent: job.Agent, Surface: job.Execution.Surface, Skill: "reason", Status: activity.Error,

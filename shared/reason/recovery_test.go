@@ -14,11 +14,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
@@ -208,13 +208,13 @@ func TestScriptedRunsOfBadCalls(t *testing.T) {
 				j := job()
 				out := w.run(t, llmtest.Script(t, llmtest.Call(wrong[0], wrong[1]), right, llmtest.Say("done")), j)
 				b.mustHaveMade(t, what, g)
-				if out.Status != run.Completed {
+				if out.Status != execution.Completed {
 					t.Errorf("%s of %s ended %s: %s", what, g.name, out.Status, out.Reason)
 				}
 				notes[what] = w.results(t, j)[0].Content
 
 				stubborn := w.run(t, llmtest.Script(t, llmtest.Call(wrong[0], wrong[1]), llmtest.Call(wrong[0], wrong[1]), llmtest.Call(wrong[0], wrong[1])), job())
-				if stubborn.Status != run.Stalled || stubborn.Summary == "" || len(b.made) > 0 {
+				if stubborn.Status != execution.Stalled || stubborn.Summary == "" || len(b.made) > 0 {
 					t.Errorf("%s of %s again and again ended %s (%q) and made %v", what, g.name, stubborn.Status, stubborn.Summary, b.made)
 				}
 			}
@@ -239,7 +239,7 @@ func TestScriptedRunsOfBadCalls(t *testing.T) {
 			}, llmtest.Say("done"))
 			out := w.run(t, model, j)
 			b.mustHaveMade(t, "broken JSON, "+way.name, g)
-			if out.Status != run.Completed {
+			if out.Status != execution.Completed {
 				t.Errorf("broken JSON (%s) of %s ended %s: %s", way.name, g.name, out.Status, out.Reason)
 			}
 		}
@@ -275,7 +275,7 @@ func TestTheLastCallOfAnAnswerThatWasCutOffIsNotMade(t *testing.T) {
 					job := w.job(t, b.skills...)
 					out := w.run(t, llmtest.Script(t, cut, llmtest.Call(k.Name, `{"before": "again"}`), llmtest.Say("done")), job)
 					want := []made{{k.Name, `{"before":"first"}`}, {k.Name, `{"before":"again"}`}}
-					if r := w.results(t, job); out.Status != run.Completed || !slices.Equal(b.made, want) || !r[1].IsError || !strings.Contains(r[1].Content, "cut off") {
+					if r := w.results(t, job); out.Status != execution.Completed || !slices.Equal(b.made, want) || !r[1].IsError || !strings.Contains(r[1].Content, "cut off") {
 						t.Errorf("%s after %q of %s: made %v, told %+v, ended %s", stop, arguments, k.Name, b.made, r, out.Status)
 					}
 					b.made = nil

@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -55,7 +55,7 @@ var ErrNoJournal = errors.New("the execution has no recorded steps")
 // no skill is called and no step is written. When the model fails, a budget is used up
 // ([SpentError]) or a switch is on ([HaltedError]), what was compared until then comes
 // with the error.
-func (r *Runner) Replay(ctx context.Context, ws db.Workspace, of run.Execution, skills *skill.Set, v Variation) (Replayed, error) {
+func (r *Runner) Replay(ctx context.Context, ws db.Workspace, of execution.Execution, skills *skill.Set, v Variation) (Replayed, error) {
 	out := Replayed{Execution: of.ID}
 	entries, err := r.Runs.Journal(ctx, ws, of.ID, 0)
 	if err != nil {
@@ -67,7 +67,7 @@ func (r *Runner) Replay(ctx context.Context, ws db.Workspace, of run.Execution, 
 	cost := Cost{Workspace: ws, Agent: of.Agent, Surface: trace.Operate, Execution: of.ID, Trace: id}
 	for _, e := range entries {
 		var recorded modelBody
-		if e.Kind == run.Model {
+		if e.Kind == execution.Model {
 			if err := folded(e, func(b modelBody) error { recorded = b; return nil }); err != nil {
 				return out, fmt.Errorf("replay entry %d: %w", e.Seq, err)
 			}

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
@@ -21,7 +21,7 @@ func (w *world) recorded(t testing.TB) (reason.Job, *outside) {
 	send := sends("send", func(_ context.Context, c skill.Call) (any, error) { o.reached(c); return "sent", nil })
 	job := w.job(t, echo(), send)
 	out := w.run(t, llmtest.Script(t, llmtest.Call("echo_back", `{"text": "look"}`, "send", `{"to": "x"}`), llmtest.Say("sent it")), job)
-	if out.Status != run.Completed || len(o.keys) != 1 {
+	if out.Status != execution.Completed || len(o.keys) != 1 {
 		t.Fatalf("the run is %+v", out)
 	}
 	return job, o
@@ -98,14 +98,14 @@ func TestAForkDoesNotRunTheFinishedPrefixAgain(t *testing.T) {
 		}
 		m := llmtest.Script(t, llmtest.Say("c'est fait"))
 		out := w.run(t, m, forked)
-		if out.Status != run.Completed || out.Answer != "c'est fait" || len(o.keys) != 1 {
+		if out.Status != execution.Completed || out.Answer != "c'est fait" || len(o.keys) != 1 {
 			t.Errorf("the fork is %+v; reached %v", out, o.keys)
 		}
 		req := m.Requests()[0]
 		if n := len(req.Messages); req.System != "You are another." || n != 4 || req.Messages[n-1].Text != "Say it in French." || req.Messages[n-2].Results[1].Content != "not sent" {
 			t.Errorf("it was asked %+v", req)
 		}
-		if got := w.journal(t, forked); got[len(got)-1].Trust != run.Outside {
+		if got := w.journal(t, forked); got[len(got)-1].Trust != execution.Outside {
 			t.Errorf("its trust rose: %+v", got[len(got)-1])
 		}
 		again, err := w.fork(t, job, 1, reason.Edits{}) // from the start

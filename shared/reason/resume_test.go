@@ -13,11 +13,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
@@ -92,7 +92,7 @@ func (s *stage) job(t testing.TB, p play) reason.Job {
 
 // cutAt begins a job whose journal has the entries that another run had written
 // when it was killed.
-func (s *stage) cutAt(t testing.TB, p play, entries []run.Entry) reason.Job {
+func (s *stage) cutAt(t testing.TB, p play, entries []execution.Entry) reason.Job {
 	t.Helper()
 	job := s.job(t, p)
 	err := s.lanes.InHold(context.Background(), job.Hold, func(_ context.Context, tx lane.Tx) error {
@@ -115,9 +115,9 @@ func end(out reason.Outcome) reason.Outcome {
 	return out
 }
 
-func answersIn(entries []run.Entry) (n int) {
+func answersIn(entries []execution.Entry) (n int) {
 	for _, e := range entries {
-		if e.Kind == run.Model {
+		if e.Kind == execution.Model {
 			n++
 		}
 	}
@@ -137,7 +137,7 @@ func (s *stage) resumesFromEverywhere(t testing.TB, p play) {
 		job := s.cutAt(t, p, entries[:n])
 		recorded := map[string]bool{}
 		for _, e := range entries[:n] {
-			if e.Kind == run.Result {
+			if e.Kind == execution.Result {
 				recorded[e.Call] = true
 			}
 		}
@@ -324,18 +324,18 @@ func (s *stage) effects(t testing.TB, job reason.Job) (out []string) {
 
 func TestABrokenJournalIsNotResumed(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		entry := func(seq int, kind run.Kind, call, body string) run.Entry {
-			return run.Entry{Seq: seq, Step: 1, Kind: kind, Status: run.Succeeded, Call: call, Body: json.RawMessage(body)}
+		entry := func(seq int, kind execution.Kind, call, body string) execution.Entry {
+			return execution.Entry{Seq: seq, Step: 1, Kind: kind, Status: execution.Succeeded, Call: call, Body: json.RawMessage(body)}
 		}
-		input := entry(1, run.Input, "", `{"messages": []}`)
-		answer := entry(2, run.Model, "", `{"message": {"role": "assistant", "calls": [{"id": "a", "name": "echo_back", "arguments": "{}"}]}}`)
-		for name, entries := range map[string][]run.Entry{
-			"a gap":             {input, entry(3, run.Note, "", `{}`)},
-			"an early result":   {input, entry(2, run.Result, "1.1", `{}`)},
-			"the wrong result":  {input, answer, entry(3, run.Result, "1.2", `{}`)},
-			"an early answer":   {input, answer, entry(3, run.Model, "", `{}`)},
-			"an unknown answer": {input, entry(2, run.Model, "", `{"message": 1}`)},
-			"an unknown input":  {entry(1, run.Input, "", `{"messages": 1}`)},
+		input := entry(1, execution.Input, "", `{"messages": []}`)
+		answer := entry(2, execution.Model, "", `{"message": {"role": "assistant", "calls": [{"id": "a", "name": "echo_back", "arguments": "{}"}]}}`)
+		for name, entries := range map[string][]execution.Entry{
+			"a gap":             {input, entry(3, execution.Note, "", `{}`)},
+			"an early result":   {input, entry(2, execution.Result, "1.1", `{}`)},
+			"the wrong result":  {input, answer, entry(3, execution.Result, "1.2", `{}`)},
+			"an early answer":   {input, answer, entry(3, execution.Model, "", `{}`)},
+			"an unknown answer": {input, entry(2, execution.Model, "", `{"message": 1}`)},
+			"an unknown input":  {entry(1, execution.Input, "", `{"messages": 1}`)},
 		} {
 			s := &stage{world: w, ran: &counts{}}
 			job := s.cutAt(t, play{steps: 20}, entries)
@@ -348,8 +348,8 @@ func TestABrokenJournalIsNotResumed(t *testing.T) {
 			}
 		}
 		s := &stage{world: w, ran: &counts{}}
-		noted := s.cutAt(t, play{steps: 20}, []run.Entry{input, entry(2, run.Note, "", `{"x": 1}`), entry(3, run.Called, "1.1", `{}`)})
-		if out := w.run(t, llmtest.Script(t, llmtest.Say("done")), noted); out.Status != run.Completed {
+		noted := s.cutAt(t, play{steps: 20}, []execution.Entry{input, entry(2, execution.Note, "", `{"x": 1}`), entry(3, execution.Called, "1.1", `{}`)})
+		if out := w.run(t, llmtest.Script(t, llmtest.Say("done")), noted); out.Status != execution.Completed {
 			t.Errorf("with notes: %+v", out)
 		}
 	})

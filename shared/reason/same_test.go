@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
@@ -25,7 +25,7 @@ func TestTheSameCallWithTheSameResultIsALoop(t *testing.T) {
 		}
 		job := w.job(t, echo())
 		out := w.run(t, llmtest.Script(t, steps...), job)
-		if out.Status != run.Stalled || out.Steps != 4 || !strings.Contains(out.Reason, "4 times in a row") {
+		if out.Status != execution.Stalled || out.Steps != 4 || !strings.Contains(out.Reason, "4 times in a row") {
 			t.Errorf("the run is %+v", out)
 		}
 		for i, r := range w.results(t, job) {
@@ -54,13 +54,13 @@ func TestALoopOfCallsSideBySideIsSeen(t *testing.T) {
 			}
 			job := w.job(t, echo(), counts)
 			out := w.run(t, llmtest.Script(t, steps...), job)
-			if out.Status != run.Stalled || out.Steps != 4 || !strings.Contains(out.Reason, "echo_back brought the same result 4 times in a row") {
+			if out.Status != execution.Stalled || out.Steps != 4 || !strings.Contains(out.Reason, "echo_back brought the same result 4 times in a row") {
 				t.Errorf("%s: the run is %+v", name, out)
 			}
 		}
 		job := w.job(t, echo())
 		many := slices.Concat(a, a, a, a, a) // in one answer it is no loop yet
-		if out := w.run(t, llmtest.Script(t, llmtest.Call(many...), llmtest.Say("done")), job); out.Status != run.Completed {
+		if out := w.run(t, llmtest.Script(t, llmtest.Call(many...), llmtest.Say("done")), job); out.Status != execution.Completed {
 			t.Errorf("the run is %+v", out)
 		}
 	})
@@ -76,7 +76,7 @@ func TestAnotherCallOrAnotherResultIsNoLoop(t *testing.T) {
 			"other results":        {llmtest.Call("counts", `{}`), llmtest.Call("counts", `{}`), llmtest.Call("counts", `{}`), llmtest.Call("counts", `{}`), llmtest.Call("counts", `{}`)},
 			"other arguments":      {same, same, llmtest.Call("echo_back", `{"text": "y"}`), same, same, llmtest.Call("echo_back", `{"text": "y"}`)},
 		} {
-			if out := w.run(t, llmtest.Script(t, append(steps, llmtest.Say("done"))...), w.job(t, echo(), counts)); out.Status != run.Completed {
+			if out := w.run(t, llmtest.Script(t, append(steps, llmtest.Say("done"))...), w.job(t, echo(), counts)); out.Status != execution.Completed {
 				t.Errorf("%s: %+v", name, out)
 			}
 		}
@@ -119,7 +119,7 @@ func TestALongConversationIsCompacted(t *testing.T) {
 		}
 		m := llmtest.Script(t, reads(700), reads(1400), reads(2100), reads(2800), summary, after)
 		out := w.run(t, m, job)
-		if out.Status != run.Completed || out.ModelCalls != 6 || len(asked) != 2 {
+		if out.Status != execution.Completed || out.ModelCalls != 6 || len(asked) != 2 {
 			t.Fatalf("the run is %+v, asked %d times", out, len(asked))
 		}
 		if text := asked[0].Messages[0].Text; len(asked[0].Tools) > 0 || !strings.Contains(text, `"page":1`) {
@@ -164,7 +164,7 @@ func TestTwiceCompactedThereIsOneSummary(t *testing.T) {
 		var last llm.Request
 		m := llmtest.Script(t, reads(700), reads(1600), llmtest.Say("first summary"), reads(1600), llmtest.Say("second summary"),
 			func(req llm.Request) (llm.Response, error) { last = req; return llmtest.Say("done")(req) })
-		if out := w.run(t, m, job); out.Status != run.Completed {
+		if out := w.run(t, m, job); out.Status != execution.Completed {
 			t.Fatalf("the run is %+v", out)
 		}
 		text := last.Messages[0].Text
@@ -181,12 +181,12 @@ func TestAConversationTheModelFindsTooLongIsCompacted(t *testing.T) {
 		tooLong := llmtest.Fail(&llm.Error{Class: llm.ClassContextTooLong, Provider: "script"})
 		job := w.job(t, long())
 		out := w.run(t, llmtest.Script(t, reads(10), reads(10), tooLong, llmtest.Say("a summary"), llmtest.Say("done")), job)
-		if out.Status != run.Completed || out.Answer != "done" {
+		if out.Status != execution.Completed || out.Answer != "done" {
 			t.Errorf("the run is %+v", out)
 		}
 		job = w.job(t, long())
 		out = w.run(t, llmtest.Script(t, tooLong), job) // there is nothing to compact
-		if out.Status != run.Failed || !strings.Contains(out.Reason, string(llm.ClassContextTooLong)) {
+		if out.Status != execution.Failed || !strings.Contains(out.Reason, string(llm.ClassContextTooLong)) {
 			t.Errorf("the run is %+v", out)
 		}
 	})

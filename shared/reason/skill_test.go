@@ -12,10 +12,10 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
@@ -25,7 +25,7 @@ func (w *world) useOnce(t testing.TB, k skill.Skill, arguments string) (string, 
 	job := w.job(t, k)
 	job.SkillTimeout = 200 * time.Millisecond
 	m := llmtest.Script(t, llmtest.Call(k.Name, arguments), llmtest.Say("done"))
-	if out := w.run(t, m, job); out.Status != run.Completed {
+	if out := w.run(t, m, job); out.Status != execution.Completed {
 		t.Fatalf("got %+v", out)
 	}
 	r := w.results(t, job)[0]
@@ -245,7 +245,7 @@ func TestAnotherErrorEndsTheRunAndLeavesItToBeResumed(t *testing.T) {
 		if got := w.journal(t, job); len(got) != 2 || len(w.remembered(t)) != 0 || len(w.actions(t, job)) != 0 {
 			t.Errorf("the journal has %d entries, remembered %q", len(got), w.remembered(t))
 		}
-		if out := w.run(t, llmtest.Script(t, llmtest.Say("done")), job); out.Status != run.Completed || tries != 2 || len(w.remembered(t)) != 1 {
+		if out := w.run(t, llmtest.Script(t, llmtest.Say("done")), job); out.Status != execution.Completed || tries != 2 || len(w.remembered(t)) != 1 {
 			t.Errorf("resumed it is %+v after %d tries, remembered %q", out, tries, w.remembered(t))
 		}
 	})
@@ -305,7 +305,7 @@ func TestNothingAModelWritesBreaksTheRecord(t *testing.T) {
 				call(llmtest.Call("free", `{"a": `+nasty)),
 				call(llmtest.Say("done")))
 			out := w.run(t, m, job)
-			if e := w.close(t, job, out); e.Status != run.Completed {
+			if e := w.close(t, job, out); e.Status != execution.Completed {
 				t.Errorf("%.20q: the execution is %+v", nasty, e)
 			}
 			var failed []bool
@@ -324,7 +324,7 @@ func TestAStallOnNastyNamesCanBeRecorded(t *testing.T) {
 		job := w.job(t, echo())
 		job.Retries = 0
 		out := w.run(t, llmtest.Script(t, llmtest.Call("a\x00\xff", "\x00")), job)
-		if e := w.close(t, job, out); e.Status != run.Stalled || e.Error == "" {
+		if e := w.close(t, job, out); e.Status != execution.Stalled || e.Error == "" {
 			t.Errorf("the execution is %+v", e)
 		}
 	})

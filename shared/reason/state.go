@@ -11,8 +11,8 @@ import (
 	"sync"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -66,7 +66,7 @@ type state struct {
 	halts    Halts                       // that were in force when the step began
 	owed     func(context.Context) error // counts what the last call used; nil: it is counted
 	mu       sync.Mutex                  // of the facts, while calls run side by side
-	recorded func([]run.Entry)
+	recorded func([]execution.Entry)
 	lines    []activity.Entry // of model calls, that are not in the activity log yet
 	lost     llm.Usage        // by calls without an answer, that the journal does not have yet
 	byHand   bool             // no model asks for the calls
@@ -82,8 +82,8 @@ type facts struct {
 	skills   []string
 	messages []llm.Message
 	summary  string // of earlier ones, at the end of the first
-	trust    run.Trust
-	asked    run.Trust         // when the last answer was given: what its calls go by
+	trust    execution.Trust
+	asked    execution.Trust   // when the last answer was given: what its calls go by
 	ending   llm.StopReason    // why the last answer ended
 	base     int               // tokens that the system prompt and the tools take, about
 	density  float64           // how many times more than estimated the provider counts
@@ -92,16 +92,16 @@ type facts struct {
 	pending  []pendingCall     // calls of the last answer without a result
 	called   map[string]string // of them, those that have begun in the world outside: their skill
 	results  []llm.ToolResult
-	said     string          // the model's last words
-	waits    []string        // approvals that calls wait for, and whose end was not told
-	fresh    []run.Entry     // added in this transaction
-	crowded  bool            // a call could not even wait, since too many do
-	answered bool            // the last answer asked for no call
-	silences int             // answers in a row that said nothing, and asked for no call
-	nudged   bool            // the next request asks again, after such an answer
-	strikes  int             // answers in a row with a call that could not be made, and none since that could
-	missed   int             // the step of the last strike
-	misses   map[string]miss // by tool
+	said     string            // the model's last words
+	waits    []string          // approvals that calls wait for, and whose end was not told
+	fresh    []execution.Entry // added in this transaction
+	crowded  bool              // a call could not even wait, since too many do
+	answered bool              // the last answer asked for no call
+	silences int               // answers in a row that said nothing, and asked for no call
+	nudged   bool              // the next request asks again, after such an answer
+	strikes  int               // answers in a row with a call that could not be made, and none since that could
+	missed   int               // the step of the last strike
+	misses   map[string]miss   // by tool
 	struck   Struck
 	done     []string       // skills that succeeded, in order
 	open     []string       // skills of which it is not known whether they had their effect
@@ -145,7 +145,7 @@ type pendingCall struct {
 
 // foldEntries folds a journal; base is about how many tokens all requests have beside
 // their messages.
-func foldEntries(entries []run.Entry, base int) (*state, error) {
+func foldEntries(entries []execution.Entry, base int) (*state, error) {
 	s := &state{facts: facts{base: base}}
 	for _, e := range entries {
 		if e.Seq != s.seq+1 {
@@ -160,30 +160,30 @@ func foldEntries(entries []run.Entry, base int) (*state, error) {
 
 // add makes the next entry and folds it in, exactly as a resumed run would. words
 // are whose words it brings in. Secrets are left out.
-func (s *state) add(kind run.Kind, status run.StepStatus, call string, words run.Trust, body any) (run.Entry, error) {
+func (s *state) add(kind execution.Kind, status execution.StepStatus, call string, words execution.Trust, body any) (execution.Entry, error) {
 	raw, err := json.Marshal(discreetBody(s.known, body))
 	if err != nil {
-		return run.Entry{}, fmt.Errorf("encode a journal entry: %w", err)
+		return execution.Entry{}, fmt.Errorf("encode a journal entry: %w", err)
 	}
-	e := run.Entry{
-		Seq: s.seq + 1, Step: s.Steps, Kind: kind, Status: status, Call: call, Format: run.Format,
+	e := execution.Entry{
+		Seq: s.seq + 1, Step: s.Steps, Kind: kind, Status: status, Call: call, Format: execution.Format,
 		Trust: s.trust.With(words), Body: activity.Storable(raw),
 	}
-	if kind == run.Model {
+	if kind == execution.Model {
 		e.Step++
 	}
 	if err := s.fold(e); err != nil {
-		return run.Entry{}, err
+		return execution.Entry{}, err
 	}
 	s.fresh = append(s.fresh, e)
 	return e, nil
 }
 
-func (s *facts) fold(e run.Entry) error {
+func (s *facts) fold(e execution.Entry) error {
 	s.seq = e.Seq
 	s.trust = s.trust.With(e.Trust)
 	switch e.Kind {
-	case run.Input:
+	case execution.Input:
 		return folded(e, func(b inputBody) error {
 			if s.seq == 1 {
 				s.system, s.skills = b.System, b.Skills
@@ -194,16 +194,16 @@ func (s *facts) fold(e run.Entry) error {
 			s.waits = slices.DeleteFunc(slices.Clone(s.waits), func(id string) bool { return id == b.Decided })
 			return nil
 		})
-	case run.Model:
+	case execution.Model:
 		return folded(e, func(b modelBody) error { return s.foldAnswer(e.Step, b) })
-	case run.Called:
+	case execution.Called:
 		return folded(e, func(b calledBody) error {
 			s.called = with(s.called, e.Call, b.Skill)
 			return nil
 		})
-	case run.Result:
+	case execution.Result:
 		return folded(e, func(b resultBody) error { return s.foldResult(e, b) })
-	case run.Note:
+	case execution.Note:
 		return folded(e, s.foldCompacted)
 	}
 	return nil
@@ -218,7 +218,7 @@ func with[V any](m map[string]V, key string, v V) map[string]V {
 	return m
 }
 
-func folded[B any](e run.Entry, fold func(B) error) error {
+func folded[B any](e execution.Entry, fold func(B) error) error {
 	var b B
 	if err := json.Unmarshal(e.Body, &b); err != nil {
 		return err
@@ -264,7 +264,7 @@ func (s *facts) conversation() []llm.Message {
 	return append(slices.Clip(s.messages), llm.Message{Role: llm.RoleUser, Text: askedAgain})
 }
 
-func (s *facts) foldResult(e run.Entry, b resultBody) error {
+func (s *facts) foldResult(e execution.Entry, b resultBody) error {
 	at := slices.IndexFunc(s.pending, func(c pendingCall) bool { return c.id == e.Call })
 	if at < 0 {
 		return fmt.Errorf("a result of call %s that is not awaited", e.Call)
@@ -295,15 +295,15 @@ func (s *facts) foldResult(e run.Entry, b resultBody) error {
 		s.looped = sameness{b.Skill, b.Times}
 	}
 	s.made = outcome{status: e.Status, message: b.Result.Content}
-	if e.Status == run.Succeeded {
+	if e.Status == execution.Succeeded {
 		s.made = outcome{status: e.Status, output: plainly(b.Result.Content), waits: b.Waits}
 	}
 	switch {
 	case b.Waits != "":
 		s.waits = append(slices.Clone(s.waits), b.Waits)
-	case e.Status == run.Uncertain:
+	case e.Status == execution.Uncertain:
 		s.open = append(s.open, b.Skill)
-	case e.Status == run.Succeeded:
+	case e.Status == execution.Succeeded:
 		s.done = append(s.done, b.Skill)
 	}
 	return nil
@@ -367,17 +367,17 @@ func (s *facts) stop(ctx context.Context, stops []Stop) *Stopped {
 	return nil
 }
 
-func (s *facts) outcome(status run.Status, reason string) Outcome {
+func (s *facts) outcome(status execution.Status, reason string) Outcome {
 	out := Outcome{
 		Status: status, Reason: reason, Answer: s.said, Trust: s.trust, Progress: s.Progress,
 		Struck: s.struck, Uncertain: s.open, Waits: s.waits,
 	}
 	for _, c := range s.pending {
-		if name, begun := s.called[c.id]; begun && status != run.Parked { // nobody resumes it
+		if name, begun := s.called[c.id]; begun && status != execution.Parked { // nobody resumes it
 			out.Uncertain = append(slices.Clone(out.Uncertain), name)
 		}
 	}
-	if status != run.Completed {
+	if status != execution.Completed {
 		out.Summary = "nothing was done yet"
 		if len(s.done) > 0 {
 			out.Summary = "done so far: " + strings.Join(s.done, ", ")
@@ -387,9 +387,9 @@ func (s *facts) outcome(status run.Status, reason string) Outcome {
 }
 
 // wordsOf are whose words reach a run through its surface.
-func wordsOf(s trace.Surface) run.Trust {
+func wordsOf(s trace.Surface) execution.Trust {
 	if s == trace.Chat || s == trace.Webhook {
-		return run.Outside
+		return execution.Outside
 	}
-	return run.Operator
+	return execution.Operator
 }

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 )
 
 // Progress is what stop conditions decide on.
@@ -20,7 +20,7 @@ type Progress struct {
 
 // Stopped says that a run ends here.
 type Stopped struct {
-	Status run.Status
+	Status execution.Status
 	Reason string
 }
 
@@ -33,7 +33,7 @@ func MaxSteps(n int) Stop {
 		if p.Steps < n {
 			return nil
 		}
-		return &Stopped{run.Stalled, fmt.Sprintf("the limit of %d steps was reached", n)}
+		return &Stopped{execution.Stalled, fmt.Sprintf("the limit of %d steps was reached", n)}
 	}
 }
 
@@ -45,7 +45,7 @@ func Deadline() Stop {
 		if ctx.Err() == nil && (!ok || time.Until(deadline) > p.LongestStep*3/2) {
 			return nil
 		}
-		return &Stopped{run.Parked, endOf(ctx)}
+		return &Stopped{execution.Parked, endOf(ctx)}
 	}
 }
 
@@ -54,7 +54,7 @@ func Wanted(holds ...*lane.Hold) Stop {
 	return func(context.Context, Progress) *Stopped {
 		for _, h := range holds {
 			if by := h.WantedBy(); by != "" {
-				return &Stopped{run.Parked, fmt.Sprintf("%s waits for lane %s", by, h.Lane)}
+				return &Stopped{execution.Parked, fmt.Sprintf("%s waits for lane %s", by, h.Lane)}
 			}
 		}
 		return nil

@@ -9,11 +9,11 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
@@ -23,12 +23,12 @@ func TestTheStepLimitStalls(t *testing.T) {
 		job.Stops = []reason.Stop{reason.MaxSteps(2)}
 		call := llmtest.Call("echo_back", `{"text": "x"}`)
 		out := w.run(t, llmtest.Script(t, call, call), job)
-		if out.Status != run.Stalled || out.Reason != "the limit of 2 steps was reached" || out.Summary != "done so far: echo_back, echo_back" {
+		if out.Status != execution.Stalled || out.Reason != "the limit of 2 steps was reached" || out.Summary != "done so far: echo_back, echo_back" {
 			t.Errorf("got %+v", out)
 		}
 		job = w.job(t, echo())
 		job.Stops = []reason.Stop{reason.MaxSteps(2)}
-		if out := w.run(t, llmtest.Script(t, call, llmtest.Say("just in time")), job); out.Status != run.Completed {
+		if out := w.run(t, llmtest.Script(t, call, llmtest.Say("just in time")), job); out.Status != execution.Completed {
 			t.Errorf("got %+v", out)
 		}
 	})
@@ -38,14 +38,14 @@ func TestStopsAreAskedInTurn(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		job := w.job(t, echo())
 		park := func(context.Context, reason.Progress) *reason.Stopped {
-			return &reason.Stopped{Status: run.Parked, Reason: "enough"}
+			return &reason.Stopped{Status: execution.Parked, Reason: "enough"}
 		}
 		job.Stops = []reason.Stop{reason.MaxSteps(1), park, reason.MaxSteps(0)}
 		out := w.run(t, llmtest.Script(t), job)
-		if out.Status != run.Parked || out.Reason != "enough" || out.Summary != "nothing was done yet" || out.Answer != "" {
+		if out.Status != execution.Parked || out.Reason != "enough" || out.Summary != "nothing was done yet" || out.Answer != "" {
 			t.Errorf("got %+v", out)
 		}
-		if e := w.close(t, job, out); e.Status != run.Parked || e.EndedAt != nil || e.Error != "" || len(w.actions(t, job)) != 0 {
+		if e := w.close(t, job, out); e.Status != execution.Parked || e.EndedAt != nil || e.Error != "" || len(w.actions(t, job)) != 0 {
 			t.Errorf("the execution is %+v", e)
 		}
 	})
@@ -73,7 +73,7 @@ func TestDeadlineLeavesRoomForAnotherStep(t *testing.T) {
 		"over, by a deadline": {in(-time.Second), 0, true},
 	} {
 		got := stop(c.ctx, reason.Progress{LongestStep: c.longest})
-		if (got != nil) != c.parks || got != nil && got.Status != run.Parked {
+		if (got != nil) != c.parks || got != nil && got.Status != execution.Parked {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -96,7 +96,7 @@ func TestSomebodyWhoWaitsParksTheRunAtItsNextStep(t *testing.T) {
 				return resp, err
 			}
 			out := w.run(t, llmtest.Script(t, want), job)
-			if out.Status != run.Parked || out.Steps != 1 || !strings.Contains(out.Reason, "ada waits for lane "+string(wanted.Lane)) {
+			if out.Status != execution.Parked || out.Steps != 1 || !strings.Contains(out.Reason, "ada waits for lane "+string(wanted.Lane)) {
 				t.Errorf("%s lane wanted: %+v", which, out)
 			}
 			if r := w.results(t, job); len(r) != 1 || r[0].IsError {
@@ -108,10 +108,10 @@ func TestSomebodyWhoWaitsParksTheRunAtItsNextStep(t *testing.T) {
 
 func TestWhatTheModelsErrorMeansForTheRun(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		for class, want := range map[llm.ErrorClass]run.Status{
-			llm.ClassRateLimit: run.Parked, llm.ClassOverloaded: run.Parked, llm.ClassUnavailable: run.Parked, llm.ClassTimeout: run.Parked,
-			llm.ClassAuthentication: run.Parked, llm.ClassBilling: run.Parked, // the work is not to blame
-			llm.ClassBadRequest: run.Failed, llm.ClassContextTooLong: run.Failed, llm.ClassRefused: run.Failed, llm.ClassCanceled: run.Failed, "": run.Failed,
+		for class, want := range map[llm.ErrorClass]execution.Status{
+			llm.ClassRateLimit: execution.Parked, llm.ClassOverloaded: execution.Parked, llm.ClassUnavailable: execution.Parked, llm.ClassTimeout: execution.Parked,
+			llm.ClassAuthentication: execution.Parked, llm.ClassBilling: execution.Parked, // the work is not to blame
+			llm.ClassBadRequest: execution.Failed, llm.ClassContextTooLong: execution.Failed, llm.ClassRefused: execution.Failed, llm.ClassCanceled: execution.Failed, "": execution.Failed,
 		} {
 			job := w.job(t, echo())
 			var failure error = &llm.Error{Class: class, Provider: "script", Err: errors.New("their secret text")}
@@ -120,15 +120,15 @@ func TestWhatTheModelsErrorMeansForTheRun(t *testing.T) {
 			}
 			m := llmtest.Script(t, llmtest.Call("echo_back", `{"text": "x"}`), llmtest.Fail(failure))
 			out := w.run(t, m, job)
-			if out.Status != want || out.Halted != (want == run.Parked) || !strings.Contains(out.Reason, string(class)) || out.Summary != "done so far: echo_back" {
+			if out.Status != want || out.Halted != (want == execution.Parked) || !strings.Contains(out.Reason, string(class)) || out.Summary != "done so far: echo_back" {
 				t.Errorf("%s: %+v", class, out)
 			}
 			e := w.close(t, job, out)
 			flagged := len(w.actions(t, job)) == 2
-			if e.Status != want || flagged != (want == run.Failed) || strings.Contains(e.Error+string(e.Result), "secret") {
+			if e.Status != want || flagged != (want == execution.Failed) || strings.Contains(e.Error+string(e.Result), "secret") {
 				t.Errorf("%s: the execution is %+v", class, e)
 			}
-			if want == run.Failed && (e.Error != "failed: "+out.Reason || w.actions(t, job)[1].Status != activity.Error) {
+			if want == execution.Failed && (e.Error != "failed: "+out.Reason || w.actions(t, job)[1].Status != activity.Error) {
 				t.Errorf("%s: the error is %q", class, e.Error)
 			}
 		}
@@ -141,20 +141,20 @@ func TestHowTheAnswerEndedIsHowTheRunDoes(t *testing.T) {
 		for _, c := range []struct {
 			stop   llm.StopReason
 			text   string
-			want   run.Status
+			want   execution.Status
 			reason string
 		}{
-			{llm.StopEndTurn, "done", run.Completed, ""},
-			{llm.StopEndTurn, "", run.Stalled, "without a word"},
-			{"", "", run.Stalled, "without a word"},
-			{llm.StopSequence, "done", run.Completed, ""},
-			{"", "done", run.Completed, ""}, // of an old journal
-			{llm.StopMaxTokens, "It was", run.Completed, "cut off"},
-			{llm.StopMaxTokens, " \n", run.Stalled, "before it had said anything"},
-			{llm.StopRefusal, "", run.Failed, "declined"},
-			{llm.StopRefusal, "I can't help with that.", run.Failed, "declined"},
-			{llm.StopOther, "", run.Failed, "broke off"},
-			{llm.StopOther, "It is so.", run.Completed, ""}, // some servers have names of their own for an end
+			{llm.StopEndTurn, "done", execution.Completed, ""},
+			{llm.StopEndTurn, "", execution.Stalled, "without a word"},
+			{"", "", execution.Stalled, "without a word"},
+			{llm.StopSequence, "done", execution.Completed, ""},
+			{"", "done", execution.Completed, ""}, // of an old journal
+			{llm.StopMaxTokens, "It was", execution.Completed, "cut off"},
+			{llm.StopMaxTokens, " \n", execution.Stalled, "before it had said anything"},
+			{llm.StopRefusal, "", execution.Failed, "declined"},
+			{llm.StopRefusal, "I can't help with that.", execution.Failed, "declined"},
+			{llm.StopOther, "", execution.Failed, "broke off"},
+			{llm.StopOther, "It is so.", execution.Completed, ""}, // some servers have names of their own for an end
 		} {
 			job := w.job(t, echo())
 			last := func(req llm.Request) (llm.Response, error) {
@@ -169,7 +169,7 @@ func TestHowTheAnswerEndedIsHowTheRunDoes(t *testing.T) {
 			if again := w.run(t, llmtest.Script(t), job); again.Status != out.Status || again.Reason != out.Reason {
 				t.Errorf("%s, %q: resumed it is %+v", c.stop, c.text, again)
 			}
-			if flagged := len(w.actions(t, job)); (w.close(t, job, out).Error != "") != (c.want != run.Completed) || flagged != 1 {
+			if flagged := len(w.actions(t, job)); (w.close(t, job, out).Error != "") != (c.want != execution.Completed) || flagged != 1 {
 				t.Errorf("%s, %q: %d lines in the log", c.stop, c.text, flagged)
 			}
 		}
@@ -205,10 +205,10 @@ func TestTheEndOfTheContextParksTheRun(t *testing.T) {
 			job.Spent = func(llm.Usage) { end("between") }
 			end("before")
 			out, err := w.runner(llmtest.Script(t, model, llmtest.Say("done"))).Run(ctx, job)
-			if err != nil || out.Status != run.Parked || out.Reason != "the time was up" || out.Halted {
+			if err != nil || out.Status != execution.Parked || out.Reason != "the time was up" || out.Halted {
 				t.Fatalf("%s: %+v, %v", where, out, err)
 			}
-			if e := w.close(t, job, out); e.Status != run.Parked {
+			if e := w.close(t, job, out); e.Status != execution.Parked {
 				t.Errorf("%s: the execution is %+v", where, e)
 			}
 			before := len(w.journal(t, job))
@@ -216,7 +216,7 @@ func TestTheEndOfTheContextParksTheRun(t *testing.T) {
 			if where == "skill" || where == "answered" || where == "between" { // the answer is recorded
 				steps = steps[1:]
 			}
-			if out := w.run(t, llmtest.Script(t, steps...), job); out.Status != run.Completed {
+			if out := w.run(t, llmtest.Script(t, steps...), job); out.Status != execution.Completed {
 				t.Errorf("%s: resumed after %d entries it is %+v", where, before, out)
 			}
 			if got := w.told(t, job); len(got) != 5 {
@@ -284,9 +284,9 @@ func TestALostHoldEndsTheRunAndNothingIsWrittenAfter(t *testing.T) {
 					t.Errorf("%s lost at the %s: the log has %d actions", which, at, got)
 				}
 				err = w.lanes.InHold(t.Context(), lane.Holds{job.Hold, job.Outer[0]}, func(ctx context.Context, tx lane.Tx) error {
-					return runner.Close(ctx, tx, job, reason.Outcome{Status: run.Completed})
+					return runner.Close(ctx, tx, job, reason.Outcome{Status: execution.Completed})
 				})
-				if e, gerr := w.runs.Get(t.Context(), w.Workspace, job.Execution.ID); !errors.Is(err, lane.ErrLost) || gerr != nil || e.Status != run.Running {
+				if e, gerr := w.runs.Get(t.Context(), w.Workspace, job.Execution.ID); !errors.Is(err, lane.ErrLost) || gerr != nil || e.Status != execution.Running {
 					t.Errorf("%s lost at the %s: closed as %s (%v)", which, at, e.Status, err)
 				}
 			}
@@ -317,7 +317,7 @@ func TestTheHoldsLiveAsLongAsTheRun(t *testing.T) {
 			return llmtest.Call("echo_back", `{"text": "x"}`)(req)
 		}
 		out := w.run(t, llmtest.Script(t, step, step, step, llmtest.Say("done")), job)
-		if out.Status != run.Completed {
+		if out.Status != execution.Completed {
 			t.Errorf("got %+v", out)
 		}
 	})

@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 )
 
 // Decided tells a run what became of a call that waited for a person: its answer
 // stands, and the next Run goes on from there. The run must be at rest: its journal
 // ends with an answer. words are whose the text brings in.
-func (r *Runner) Decided(ctx context.Context, job Job, approval, text string, words run.Trust) error {
+func (r *Runner) Decided(ctx context.Context, job Job, approval, text string, words execution.Trust) error {
 	ctx = r.discreet(ctx, job.Hold.Workspace)
 	s, err := r.resume(ctx, job)
 	if err != nil {
@@ -22,7 +22,7 @@ func (r *Runner) Decided(ctx context.Context, job Job, approval, text string, wo
 	if len(s.pending) > 0 {
 		return fmt.Errorf("tell execution %s of approval %s: %d calls have no result yet", job.Execution.ID, approval, len(s.pending))
 	}
-	return r.append(ctx, job, s, run.Input, words, inputBody{
+	return r.append(ctx, job, s, execution.Input, words, inputBody{
 		Messages: []llm.Message{{Role: llm.RoleUser, Text: bounded(text)}}, Decided: approval,
 	}, nil)
 }
@@ -48,17 +48,17 @@ type ToldCall struct {
 const maxTold = 2000
 
 // Tell reads what an entry says; most say nothing.
-func Tell(e run.Entry) (t Told, err error) {
+func Tell(e execution.Entry) (t Told, err error) {
 	switch e.Kind {
-	case run.Model:
+	case execution.Model:
 		err = folded(e, func(b modelBody) error {
 			t.Text = b.Message.Text
 			for i, c := range b.Message.Calls {
-				t.Calls = append(t.Calls, ToldCall{ID: fmt.Sprintf("%d.%d", e.Step, i+1), Skill: clip(c.Name, maxName), Status: string(run.Started)})
+				t.Calls = append(t.Calls, ToldCall{ID: fmt.Sprintf("%d.%d", e.Step, i+1), Skill: clip(c.Name, maxName), Status: string(execution.Started)})
 			}
 			return nil
 		})
-	case run.Result:
+	case execution.Result:
 		err = folded(e, func(b resultBody) error {
 			c := ToldCall{ID: e.Call, Skill: b.Skill, Status: string(e.Status), Approval: b.Waits, Result: clip(b.Result.Content, maxTold), Arguments: json.RawMessage(b.Call.Arguments)}
 			if c.Skill == "" {
@@ -81,21 +81,21 @@ func Tell(e run.Entry) (t Told, err error) {
 // and the messages that a run begins with, an answer, the result of a call, or the
 // summary that takes the place of older messages. Other entries add nothing. An entry
 // that this build can't read is an error.
-func Spoken(e run.Entry) (system string, messages []llm.Message, err error) {
+func Spoken(e execution.Entry) (system string, messages []llm.Message, err error) {
 	if err := e.Readable(); err != nil {
 		return "", nil, err
 	}
 	switch e.Kind {
-	case run.Input:
+	case execution.Input:
 		err = folded(e, func(b inputBody) error { system, messages = b.System, b.Messages; return nil })
-	case run.Model:
+	case execution.Model:
 		err = folded(e, func(b modelBody) error { messages = []llm.Message{b.Message}; return nil })
-	case run.Result:
+	case execution.Result:
 		err = folded(e, func(b resultBody) error {
 			messages = []llm.Message{{Role: llm.RoleTool, Results: []llm.ToolResult{b.Result}}}
 			return nil
 		})
-	case run.Note:
+	case execution.Note:
 		err = folded(e, func(b noteBody) error {
 			switch {
 			case b.To > 0:
@@ -114,19 +114,19 @@ func Spoken(e run.Entry) (system string, messages []llm.Message, err error) {
 
 // Done is what the entries of a journal add up to: the model's last words, and what
 // its calls had come to. Those outside that began and were cut off are uncertain.
-func Done(entries []run.Entry) (said string, calls []ToldCall, err error) {
+func Done(entries []execution.Entry) (said string, calls []ToldCall, err error) {
 	s, err := foldEntries(entries, 0)
 	if err != nil {
 		return "", nil, err
 	}
 	for _, e := range entries {
 		switch e.Kind {
-		case run.Called:
+		case execution.Called:
 			err = folded(e, func(b calledBody) error {
-				calls = append(calls, ToldCall{ID: e.Call, Skill: b.Skill, Status: string(run.Uncertain), Arguments: json.RawMessage(b.Call.Arguments)})
+				calls = append(calls, ToldCall{ID: e.Call, Skill: b.Skill, Status: string(execution.Uncertain), Arguments: json.RawMessage(b.Call.Arguments)})
 				return nil
 			})
-		case run.Result:
+		case execution.Result:
 			var t Told
 			t, err = Tell(e)
 			calls = append(slices.DeleteFunc(calls, func(c ToldCall) bool { return c.ID == e.Call }), t.Calls...)

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
@@ -65,7 +65,7 @@ func TestAListOfSkillsIsOfTheRunsOwn(t *testing.T) {
 		job := w.job(t, own(t, echo())...)
 		out := w.run(t, llmtest.Script(t, llmtest.Call("list_skills", `{}`, "list_skills", `{"q": "ECHO", "parameters": true}`), llmtest.Say("done")), job)
 		all, one := w.results(t, job)[0].Content, w.results(t, job)[1].Content
-		if out.Status != run.Completed || strings.Count(all, `"name"`) != 3 || strings.Contains(all, `"parameters"`) {
+		if out.Status != execution.Completed || strings.Count(all, `"name"`) != 3 || strings.Contains(all, `"parameters"`) {
 			t.Errorf("all are %s", all)
 		}
 		if strings.Count(one, `"name"`) != 1 || !strings.Contains(one, `"parameters"`) {

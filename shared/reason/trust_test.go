@@ -8,10 +8,10 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -53,7 +53,7 @@ func TestACallThatNeedsApprovalWaits(t *testing.T) {
 		k.RequiresApproval = true
 		job := w.job(t, k, does("fine", anything, fineSkill))
 		q, out := w.runWaiting(t, job, llmtest.Call("fine", `{}`, "pay", `{"to": "x"}`), llmtest.Say("it waits"))
-		if out.Status != run.Completed || len(o.keys) > 0 || len(q.asked) != 1 {
+		if out.Status != execution.Completed || len(o.keys) > 0 || len(q.asked) != 1 {
 			t.Fatalf("the run is %+v; made %v, asked %v", out, o.keys, q.asked)
 		}
 		asked := q.asked[0]
@@ -112,15 +112,15 @@ func TestTrustOnlyFalls(t *testing.T) {
 			q, out := w.runWaiting(t, job, llmtest.Call(c.first, `{}`), llmtest.Call("fine", `{}`), llmtest.Call("reply", `{}`, "fine", `{}`),
 				llmtest.Call("send", `{}`), llmtest.Say("done"))
 			// reply itself brings words from outside, so that send, behind it, always waits
-			if len(q.asked) != 1 || q.asked[0].Skill.Name != "send" || out.Trust != run.Outside {
+			if len(q.asked) != 1 || q.asked[0].Skill.Name != "send" || out.Trust != execution.Outside {
 				t.Errorf("%s: asked for %+v, trust %s", c.name, q.asked, out.Trust)
 			}
 			fell := false
 			for _, e := range w.journal(t, job) {
-				if fell && e.Trust != run.Outside {
+				if fell && e.Trust != execution.Outside {
 					t.Errorf("%s: trust rises at entry %d", c.name, e.Seq)
 				}
-				fell = e.Trust == run.Outside
+				fell = e.Trust == execution.Outside
 			}
 			direct := w.job(t, send, reply, read, does("fine", anything, fineSkill))
 			direct.Execution.Surface = c.surface
@@ -143,7 +143,7 @@ func TestByHandACallIsMadeOnceAndNeedsNoApproval(t *testing.T) {
 		job := w.job(t, k)
 		for range 2 { // as if the first had been killed before its end
 			made, out, err := w.runner(nil).ByHand(job.Under(t.Context()), job, "pay", []byte(`{"to": "x"}`))
-			if err != nil || out.Status != run.Completed && made.Status != run.Succeeded {
+			if err != nil || out.Status != execution.Completed && made.Status != execution.Succeeded {
 				t.Fatalf("%+v, %+v, %v", made, out, err)
 			}
 			if len(o.keys) != 1 {
@@ -159,7 +159,7 @@ func TestWhatIsSentLaterNeedsTrustToo(t *testing.T) {
 	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite))
 	say := does("say", anything, fineSkill)
 	say.Sends = true
-	for trust, want := range map[run.Trust]int{run.Operator: 0, run.Outside: 1} {
+	for trust, want := range map[execution.Trust]int{execution.Operator: 0, execution.Outside: 1} {
 		job := w.job(t, say)
 		job.Trust = trust
 		if q, _ := w.runWaiting(t, job, llmtest.Call("say", `{}`), llmtest.Say("done")); len(q.asked) != want {
@@ -183,7 +183,7 @@ func TestACallThatCouldNotBeMadeIsTheCallersFault(t *testing.T) {
 		} {
 			job := w.job(t, own(t, echo())...)
 			made, out, err := w.runner(nil).Once(job.Under(t.Context()), job, c.skill, []byte(c.arguments))
-			if err != nil || !made.Unmade || made.Class != c.class || out.Status != run.Failed {
+			if err != nil || !made.Unmade || made.Class != c.class || out.Status != execution.Failed {
 				t.Errorf("%s with %s: %+v, %+v, %v", c.skill, c.arguments, made, out, err)
 			}
 		}
@@ -233,17 +233,17 @@ func TestWhoIsToldOfNothingWaitsUntilOneIsDecided(t *testing.T) {
 		for range reason.MaxWaits + 2 {
 			calls = append(calls, "pay", `{}`)
 		}
-		if out := run1(llmtest.Call(calls...)); out.Status != run.Waiting || !out.Halted || len(out.Waits) != reason.MaxWaits || len(q.asked) != reason.MaxWaits {
+		if out := run1(llmtest.Call(calls...)); out.Status != execution.Waiting || !out.Halted || len(out.Waits) != reason.MaxWaits || len(q.asked) != reason.MaxWaits {
 			t.Errorf("asked for %d, the run is %+v", len(q.asked), out)
 		}
-		if out := run1(); out.Status != run.Waiting {
+		if out := run1(); out.Status != execution.Waiting {
 			t.Errorf("while all wait the run is %+v", out)
 		}
 		q.decided++
-		if out := run1(llmtest.Say("done")); out.Status != run.Completed {
+		if out := run1(llmtest.Say("done")); out.Status != execution.Completed {
 			t.Errorf("after a decision the run is %+v", out)
 		}
-		if e := w.close(t, job, reason.Outcome{Status: run.Waiting, Halted: true}); e.Attempt != 1 || e.Status != run.Waiting {
+		if e := w.close(t, job, reason.Outcome{Status: execution.Waiting, Halted: true}); e.Attempt != 1 || e.Status != execution.Waiting {
 			t.Errorf("it is left as %+v", e)
 		}
 	})

@@ -9,10 +9,10 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/repair"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
@@ -32,7 +32,7 @@ var ErrManyWait = errors.New("as many calls of the execution wait for a person a
 
 // Waiting is a call that is not made before a person has approved it.
 type Waiting struct {
-	Execution run.Execution
+	Execution execution.Execution
 	Skill     *skill.Skill
 	Call      skill.Call
 	CallID    string // its place in the execution: "3.1"
@@ -107,7 +107,7 @@ func (r *Runner) weigh(ctx context.Context, job Job, s *state, c pendingCall) ve
 	case job.Approved:
 	case k.RequiresApproval:
 		v.waits = "the skill requires approval"
-	case s.asked == run.Outside && k.WritesOutside() && k.Scope != skill.External:
+	case s.asked == execution.Outside && k.WritesOutside() && k.Scope != skill.External:
 		v.waits = "text from outside has entered the run, and the skill has an effect outside"
 	}
 	if v.waits != "" && (r.Approvals == nil || job.NoApprovals) {
@@ -198,7 +198,7 @@ func (r *Runner) decline(ctx context.Context, job Job, s *state, group []verdict
 				err = r.refuse(ctx, tx, job, s, v)
 			case v.uncertain:
 				err = r.writeResult(ctx, tx, job, s, v, outcome{
-					status: run.Uncertain, input: v.arguments, outside: true,
+					status: execution.Uncertain, input: v.arguments, outside: true,
 					message: "The call was cut off. It is not known whether it had its effect: don't make it again; a person has to look.",
 				})
 			default:
@@ -216,7 +216,7 @@ func (r *Runner) decline(ctx context.Context, job Job, s *state, group []verdict
 // activity log: nothing ran.
 func (r *Runner) refuse(ctx context.Context, tx lane.Tx, job Job, s *state, v verdict) error {
 	r.Slog.WarnContext(ctx, "call refused", "tool", clip(v.call.Name, maxName), "call", v.call.id, "arguments", string(v.call.Arguments), "note", v.refusal)
-	entry, err := s.add(run.Result, run.Errored, v.call.id, "", resultBody{
+	entry, err := s.add(execution.Result, execution.Errored, v.call.id, "", resultBody{
 		Call:   v.call.ToolCall,
 		Result: llm.ToolResult{CallID: v.call.ID, Name: v.call.Name, Content: v.refusal, IsError: true},
 	})
@@ -243,7 +243,7 @@ func (r *Runner) hold(ctx context.Context, tx lane.Tx, job Job, s *state, v verd
 	}
 	r.Slog.InfoContext(ctx, "call waits for approval", "skill", v.skill.Name, "call", v.call.id, "approval", id, "reason", v.waits)
 	content := fmt.Sprintf("This call of %s waits for a person to approve it (approval %s). It has not been made. Don't make it again; go on with what does not need its result, or say that it waits.", v.skill.Name, id)
-	entry, err := s.add(run.Result, run.Succeeded, v.call.id, "", resultBody{
+	entry, err := s.add(execution.Result, execution.Succeeded, v.call.id, "", resultBody{
 		Call: v.call.ToolCall, Skill: v.skill.Name, Waits: id,
 		Result: llm.ToolResult{CallID: v.call.ID, Name: v.call.Name, Content: content},
 	})
@@ -263,7 +263,7 @@ func (r *Runner) hold(ctx context.Context, tx lane.Tx, job Job, s *state, v verd
 func (r *Runner) crowd(ctx context.Context, tx lane.Tx, job Job, s *state, v verdict) error {
 	r.Slog.WarnContext(ctx, "call does not wait for approval", "skill", v.skill.Name, "call", v.call.id, "error", ErrManyWait)
 	v.refusal = fmt.Sprintf("This call of %s was not made: it needs an approval, and %d calls of this run wait for one already.", v.skill.Name, MaxWaits)
-	entry, err := s.add(run.Result, run.Errored, v.call.id, "", resultBody{
+	entry, err := s.add(execution.Result, execution.Errored, v.call.id, "", resultBody{
 		Call: v.call.ToolCall, Skill: v.skill.Name, Crowded: true,
 		Result: llm.ToolResult{CallID: v.call.ID, Name: v.call.Name, Content: v.refusal, IsError: true},
 	})
@@ -287,7 +287,7 @@ func (r *Runner) waitsOn(ctx context.Context, job Job, s *state) (*Outcome, erro
 	if !s.crowded {
 		return nil, nil //nolint:nilnil // the run goes on
 	}
-	out := s.outcome(run.Waiting, fmt.Sprintf("%d calls wait for a person to approve them", MaxWaits))
+	out := s.outcome(execution.Waiting, fmt.Sprintf("%d calls wait for a person to approve them", MaxWaits))
 	out.Halted = true
 	return &out, nil
 }

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 )
 
 // What requests weigh, in tokens: what the provider reported of the last one, and an
@@ -164,7 +164,7 @@ func (r *Runner) fit(ctx context.Context, job Job, s *state, limit int, demanded
 		return nil, nil //nolint:nilnil // the run goes on
 	}
 	before := s.weight()
-	if err := r.append(ctx, job, s, run.Note, "", noteBody{Share: share}, nil); err != nil {
+	if err := r.append(ctx, job, s, execution.Note, "", noteBody{Share: share}, nil); err != nil {
 		return nil, err
 	}
 	r.Slog.InfoContext(ctx, "results cut", "step", s.Steps, "tokens_each", share, "tokens_before", before, "tokens_after", s.weight())

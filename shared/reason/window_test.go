@@ -8,11 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
@@ -101,7 +101,7 @@ func TestTheResultsOfAStepShareTheWindow(t *testing.T) {
 				m := &narrow{t: t, window: c.window, bytes: c.each, silent: silent}
 				m.next = &sum{Model: llmtest.Script(t, pages(c.results), pages(c.results), pages(1), llmtest.Say("done"))}
 				out := w.run(t, m, job)
-				if out.Status != run.Completed || out.Answer != "done" {
+				if out.Status != execution.Completed || out.Answer != "done" {
 					t.Errorf("%s, silent %t: the run is %+v", name, silent, out)
 				}
 				if c.bytes > c.window && m.largest < c.window/3 {
@@ -127,7 +127,7 @@ func TestTheLongestResultIsCutFirst(t *testing.T) {
 			seen = req.Messages[len(req.Messages)-1].Results
 			return llmtest.Say("done")(req)
 		})
-		if out := w.run(t, m, job); out.Status != run.Completed {
+		if out := w.run(t, m, job); out.Status != execution.Completed {
 			t.Fatalf("the run is %+v", out)
 		}
 		whole := w.results(t, job)
@@ -154,7 +154,7 @@ func TestAWindowThatIsSmallerThanItWasSaidToBe(t *testing.T) {
 			job.Window = window
 			m := &narrow{t: t, window: 8_192, bytes: 4}
 			m.next = &sum{Model: llmtest.Script(t, pages(1), pages(2), llmtest.Say("done"))}
-			if out := w.run(t, m, job); out.Status != run.Completed {
+			if out := w.run(t, m, job); out.Status != execution.Completed {
 				t.Errorf("%s: the run is %+v", name, out)
 			}
 		}
@@ -178,7 +178,7 @@ func TestWhatAServerDoesNotReportIsEstimated(t *testing.T) {
 			s := &sum{Model: llmtest.Script(t, append(steps, llmtest.Say("done"))...)}
 			m := &mute{Model: s, usage: reported}
 			out := w.run(t, m, job)
-			if out.Status != run.Completed || s.summaries == 0 || m.largest > 8_192 {
+			if out.Status != execution.Completed || s.summaries == 0 || m.largest > 8_192 {
 				t.Errorf("%s: %d summaries, the largest request has %d tokens; the run is %+v", name, s.summaries, m.largest, out)
 			}
 			if spent.PromptTokens < 60*500 || spent.CompletionTokens == 0 || !spent.Estimated || spent != out.Usage {
@@ -222,7 +222,7 @@ func TestABudgetStopsWhatIsEstimated(t *testing.T) {
 		r := w.runner(&mute{Model: llmtest.Script(t, steps...)})
 		r.Meter = meter
 		out, err := r.Run(job.Under(t.Context()), job)
-		if err != nil || out.Status != run.Parked || !out.Halted || out.Steps >= 20 || meter.used < 5_000 || meter.used != out.Usage.TotalTokens() {
+		if err != nil || out.Status != execution.Parked || !out.Halted || out.Steps >= 20 || meter.used < 5_000 || meter.used != out.Usage.TotalTokens() {
 			t.Errorf("settled %d tokens, the run is %+v, %v", meter.used, out, err)
 		}
 	})
@@ -261,7 +261,7 @@ func TestMoreSkillsThanAModelCanBeTold(t *testing.T) {
 		m := llmtest.Script(t, llmtest.Call("list_skills", `{}`), llmtest.Call("list_skills", `{"q": "do_77", "parameters": true}`),
 			llmtest.Call("run_skill", `{"skill": "do_777"}`), llmtest.Call("do_778", `{}`), llmtest.Say("done"))
 		out := w.run(t, &narrow{window: 8_192, bytes: 3, next: m}, job)
-		if out.Status != run.Completed || !slices.Equal(ran, []string{"777", "778"}) {
+		if out.Status != execution.Completed || !slices.Equal(ran, []string{"777", "778"}) {
 			t.Errorf("ran %q, the run is %+v", ran, out)
 		}
 		var offered [][]string

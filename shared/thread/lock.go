@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
-	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 )
 
 // Outcome is how an execution came to have a thread.
@@ -48,7 +48,7 @@ func (e *HeldError) RetryAfter() time.Duration {
 
 // Lock takes a thread for an execution, or refreshes that it has it, in one round
 // trip. It is refused with a [HeldError]; an execution that has ended with a
-// [run.EndedError]; what is not there is [db.ErrNoRows].
+// [execution.EndedError]; what is not there is [db.ErrNoRows].
 func (s *Store) Lock(ctx context.Context, ws db.Workspace, thread, execution string) (Outcome, error) {
 	var b db.Batch
 	t := s.take(&b, thread, execution)
@@ -61,7 +61,7 @@ func (s *Store) Lock(ctx context.Context, ws db.Workspace, thread, execution str
 // taking is an execution's try to take a thread and what became of it.
 type taking struct {
 	thread, execution string
-	asker             run.Status
+	asker             execution.Status
 	before            Lock
 	after             []Thread
 }
@@ -97,7 +97,7 @@ func (t *taking) judge(ctx context.Context, log *slog.Logger) (Outcome, error) {
 	case t.asker == "":
 		return "", fmt.Errorf("lock thread for execution %s: %w", t.execution, db.ErrNoRows)
 	case t.asker.Ended():
-		return "", fmt.Errorf("lock thread: %w", &run.EndedError{ID: t.execution, Status: t.asker})
+		return "", fmt.Errorf("lock thread: %w", &execution.EndedError{ID: t.execution, Status: t.asker})
 	}
 	now := t.after[0].Lock
 	if now.Holder != t.execution {
@@ -124,7 +124,7 @@ func (t *taking) judge(ctx context.Context, log *slog.Logger) (Outcome, error) {
 
 // Unlock lets go of a thread: the next of its stack has it, else the head of its
 // queue. An execution that does not have it gets [ErrNotHeld].
-func (s *Store) Unlock(ctx context.Context, tx run.Tx, thread, execution string) error {
+func (s *Store) Unlock(ctx context.Context, tx execution.Tx, thread, execution string) error {
 	was, err := s.head(ctx, tx, thread)
 	if err == nil && was.Holder != execution {
 		err = ErrNotHeld
@@ -139,7 +139,7 @@ func (s *Store) Unlock(ctx context.Context, tx run.Tx, thread, execution string)
 
 // ForceUnlock takes a thread from all of its stack, whatever they do, and answers
 // who had it; nobody is [ErrNotHeld].
-func (s *Store) ForceUnlock(ctx context.Context, tx run.Tx, thread, reason string) (Lock, error) {
+func (s *Store) ForceUnlock(ctx context.Context, tx execution.Tx, thread, reason string) (Lock, error) {
 	was, err := s.head(ctx, tx, thread)
 	if err == nil && was.Holder == "" {
 		err = ErrNotHeld
@@ -155,7 +155,7 @@ func (s *Store) ForceUnlock(ctx context.Context, tx run.Tx, thread, reason strin
 
 // Release lets go of all threads that an execution has. It belongs into the
 // transaction that ends the execution, behind that.
-func (s *Store) Release(ctx context.Context, tx run.Tx, execution string) (int, error) {
+func (s *Store) Release(ctx context.Context, tx execution.Tx, execution string) (int, error) {
 	var held []string
 	if err := tx.Each(ctx, ids(&held), s.q.Held, execution); err != nil {
 		return 0, fmt.Errorf("release the threads of execution %s: %w", execution, err)
@@ -167,8 +167,8 @@ func (s *Store) Release(ctx context.Context, tx run.Tx, execution string) (int, 
 	return len(held), nil
 }
 
-// End ends an execution as [run.Store.End] does and lets go of its threads.
-func (s *Store) End(ctx context.Context, tx run.Tx, execution string, as run.Status, result json.RawMessage, message string) error {
+// End ends an execution as [execution.Store.End] does and lets go of its threads.
+func (s *Store) End(ctx context.Context, tx execution.Tx, execution string, as execution.Status, result json.RawMessage, message string) error {
 	if err := s.runs.End(ctx, tx, execution, as, result, message); err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (s *Store) End(ctx context.Context, tx run.Tx, execution string, as run.Sta
 }
 
 // head locks a thread's row and reads who has it.
-func (s *Store) head(ctx context.Context, tx run.Tx, thread string) (Lock, error) {
+func (s *Store) head(ctx context.Context, tx execution.Tx, thread string) (Lock, error) {
 	var l Lock
 	there := false
 	err := tx.Each(ctx, func(scan db.Scan) error { there = true; return l.scan(scan) }, s.q.Head, thread)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
-	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 )
 
@@ -33,7 +33,7 @@ func TestInheritance(t *testing.T) {
 		w.mustHold(t, th, root)
 		w.mustLock(t, th, sibling, thread.Inherited)
 		w.mustLock(t, th, sibling, thread.Refreshed)
-		w.end(t, root, run.Failed) // its end does not free the thread under the child
+		w.end(t, root, execution.Failed) // its end does not free the thread under the child
 		w.mustRefuse(t, th, loose, sibling)
 		w.complete(t, sibling)
 		w.mustHold(t, th)
@@ -49,7 +49,7 @@ func TestAParentThatStoppedWaitingIsNotInheritedFrom(t *testing.T) {
 		grandchild := w.begin(t, child, true)
 		th := w.open(t, "x")
 		w.mustLock(t, th, root, thread.Acquired)
-		w.end(t, child, run.Cancelled)
+		w.end(t, child, execution.Cancelled)
 		w.mustRefuse(t, th, grandchild, root)
 	})
 }
@@ -62,7 +62,7 @@ func TestAnEndReleasesAllThreads(t *testing.T) {
 			w.mustLock(t, th, a, thread.Acquired)
 		}
 		queued := w.queue(t, two, b, "B", 1)
-		w.end(t, a, run.Failed)
+		w.end(t, a, execution.Failed)
 		w.mustHold(t, one)
 		w.mustHold(t, two, queued) // for its own send
 		w.mustHold(t, three)
@@ -90,10 +90,10 @@ func TestWhoMayNotAsk(t *testing.T) {
 		}
 		w.complete(t, e)
 		_, err := w.lock(t, th, e)
-		if ended, ok := errors.AsType[*run.EndedError](err); !ok || ended.Status != run.Completed {
+		if ended, ok := errors.AsType[*execution.EndedError](err); !ok || ended.Status != execution.Completed {
 			t.Errorf("ended: %v", err)
 		}
-		if _, err := w.trySend(t, thread.Outgoing{Thread: th, Execution: e, Body: "x"}); !errors.As(err, new(*run.EndedError)) {
+		if _, err := w.trySend(t, thread.Outgoing{Thread: th, Execution: e, Body: "x"}); !errors.As(err, new(*execution.EndedError)) {
 			t.Errorf("ended: %v", err)
 		}
 		w.mustHold(t, th)

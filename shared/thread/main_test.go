@@ -16,8 +16,8 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 // world is a fresh workspace on one engine with its threads and a channel.
 type world struct {
 	dbtest.Env
-	runs    *run.Store
+	runs    *execution.Store
 	outbox  *outbox.Store
 	threads *thread.Store
 	channel *ledger
@@ -41,7 +41,7 @@ func newWorld(t testing.TB, e dbtest.Env) *world {
 	t.Helper()
 	w := &world{Env: e, channel: &ledger{count: map[string]int{}}}
 	var errs [3]error
-	w.runs, errs[0] = run.New(e.DB)
+	w.runs, errs[0] = execution.New(e.DB)
 	w.outbox, errs[1] = outbox.New(e.DB, ids, func() float64 { return 1 })
 	w.threads, errs[2] = thread.New(e.DB, w.runs, w.outbox, ids, slog.New(slog.DiscardHandler))
 	if err := errors.Join(errs[:]...); err != nil {
@@ -136,7 +136,7 @@ func (w *world) must(t testing.TB, fn func(context.Context, *db.Tx) error) {
 // begin begins an execution, under a parent where one is named.
 func (w *world) begin(t testing.TB, parent string, await bool) string {
 	t.Helper()
-	e := run.Execution{ID: ids(), Agent: "test", Surface: trace.Coordinator, Trace: traces.New(trace.Coordinator), Parent: parent}
+	e := execution.Execution{ID: ids(), Agent: "test", Surface: trace.Coordinator, Trace: traces.New(trace.Coordinator), Parent: parent}
 	w.must(t, func(ctx context.Context, tx *db.Tx) error {
 		_, err := w.runs.Begin(ctx, tx, e, await)
 		return err
@@ -144,12 +144,12 @@ func (w *world) begin(t testing.TB, parent string, await bool) string {
 	return e.ID
 }
 
-func (w *world) end(t testing.TB, execution string, as run.Status) {
+func (w *world) end(t testing.TB, execution string, as execution.Status) {
 	t.Helper()
 	w.must(t, func(ctx context.Context, tx *db.Tx) error { return w.threads.End(ctx, tx, execution, as, nil, "") })
 }
 
-func (w *world) complete(t testing.TB, execution string) { w.end(t, execution, run.Completed) }
+func (w *world) complete(t testing.TB, id string) { w.end(t, id, execution.Completed) }
 
 func (w *world) lock(t testing.TB, th, execution string) (thread.Outcome, error) {
 	t.Helper()
@@ -261,7 +261,7 @@ func (w *world) mustHold(t testing.TB, th string, stack ...string) {
 	}
 }
 
-func (w *world) status(t testing.TB, execution string) run.Status {
+func (w *world) status(t testing.TB, execution string) execution.Status {
 	t.Helper()
 	e, err := w.runs.Get(t.Context(), w.Workspace, execution)
 	if err != nil {

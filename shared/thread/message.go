@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/invalid"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 )
 
 // Role says whose words a message is.
@@ -54,7 +54,7 @@ func storable(body string) bool {
 // nothing changes, and the answer is that one's; it is [ErrKey] when the person said
 // something else under it. When the person has spoken the owner of a parked thread is
 // resumed, and answered.
-func (s *Store) Append(ctx context.Context, tx run.Tx, thread string, m Spoken) (id, resumed string, err error) {
+func (s *Store) Append(ctx context.Context, tx execution.Tx, thread string, m Spoken) (id, resumed string, err error) {
 	var wrong invalid.Error
 	wrong.If(!storable(m.Body), "body", "has at most 65536 bytes of text")
 	wrong.If(len(m.Key) > maxKey, "key", "has at most 200 characters")

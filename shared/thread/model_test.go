@@ -11,8 +11,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/infra/rig/promise"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 )
 
@@ -61,19 +61,19 @@ func TestRandomTreesNeverInterleave(t *testing.T) {
 // no limit is met to the minute.
 const parking = 30*time.Minute + 30*time.Second
 
-type execution struct {
+type oracleExecution struct {
 	id       string
-	parent   *execution
+	parent   *oracleExecution
 	inherits bool
 	depth    int
-	status   run.Status
+	status   execution.Status
 }
 
-func (e *execution) lives() bool { return !e.status.Ended() }
+func (e *oracleExecution) lives() bool { return !e.status.Ended() }
 
 // above are those under whom it may speak.
-func (e *execution) above() (out []string) {
-	for ; e.inherits && e.parent.status == run.Waiting; e = e.parent {
+func (e *oracleExecution) above() (out []string) {
+	for ; e.inherits && e.parent.status == execution.Waiting; e = e.parent {
 		out = append(out, e.parent.id)
 	}
 	return out
@@ -100,7 +100,7 @@ type model struct {
 	now        time.Duration
 	th         string
 	policy     thread.Policy
-	executions []*execution
+	executions []*oracleExecution
 	stack      []held
 	since      time.Duration
 	parkedBy   string
@@ -125,8 +125,8 @@ func (m *model) top() string {
 	return m.stack[len(m.stack)-1].id
 }
 
-func (m *model) find(id string) *execution {
-	i := slices.IndexFunc(m.executions, func(e *execution) bool { return e.id == id })
+func (m *model) find(id string) *oracleExecution {
+	i := slices.IndexFunc(m.executions, func(e *oracleExecution) bool { return e.id == id })
 	if i < 0 {
 		return nil
 	}
@@ -146,7 +146,7 @@ func (m *model) idle() bool { return len(m.stack) > 0 && m.now-m.since >= thread
 func (m *model) parked() bool { return m.parkedBy != "" && m.parkedTill > m.now }
 
 // living is what is left of the stack.
-func (m *model) living(idle bool, asker *execution) (out []held) {
+func (m *model) living(idle bool, asker *oracleExecution) (out []held) {
 	owner := -1
 	if m.parked() {
 		owner = slices.IndexFunc(m.stack, func(h held) bool { return h.id == m.parkedBy })
@@ -214,7 +214,7 @@ func (m *model) push(stack []held, id string) []held {
 }
 
 // take is the model's verdict on an execution that asks for the thread.
-func (m *model) take(e *execution) bool {
+func (m *model) take(e *oracleExecution) bool {
 	stack := m.living(m.idle(), e)
 	top := ""
 	if len(stack) > 0 {
@@ -265,12 +265,12 @@ func (m *model) settle(letGo string, idle bool) {
 
 func (m *model) waits(id string) bool {
 	e := m.find(id)
-	return e != nil && e.status == run.Waiting
+	return e != nil && e.status == execution.Waiting
 }
 
 // heir is the first who has something queued and may speak under the top, which waits; or
 // the top itself, where that has, or one that has ended and might have spoken under it.
-func (m *model) heir() *execution {
+func (m *model) heir() *oracleExecution {
 	if !m.waits(m.top()) {
 		return nil
 	}
@@ -301,7 +301,7 @@ func (m *model) mustMove() {
 
 // step does something to both and compares.
 func (m *model) step() {
-	var alive []*execution
+	var alive []*oracleExecution
 	for _, e := range m.executions {
 		if e.lives() {
 			alive = append(alive, e)
@@ -354,8 +354,8 @@ func (m *model) tell(words ...string) {
 	m.story = append(m.story, words...)
 }
 
-func (m *model) begin(parent *execution) {
-	e := &execution{parent: parent, status: run.Running}
+func (m *model) begin(parent *oracleExecution) {
+	e := &oracleExecution{parent: parent, status: execution.Running}
 	if parent != nil {
 		if parent.depth == 4 {
 			return
@@ -363,7 +363,7 @@ func (m *model) begin(parent *execution) {
 		e.depth, e.inherits = parent.depth+1, m.rnd.IntN(3) > 0
 		e.id = m.w.begin(m.t, parent.id, e.inherits)
 		if e.inherits {
-			parent.status = run.Waiting
+			parent.status = execution.Waiting
 		}
 		m.tell("begin", e.id, "under", parent.id)
 	} else {
@@ -373,7 +373,7 @@ func (m *model) begin(parent *execution) {
 	m.executions = append(m.executions, e)
 }
 
-func (m *model) lock(e *execution) {
+func (m *model) lock(e *oracleExecution) {
 	m.tell("lock", e.id)
 	want := m.take(e)
 	_, err := m.w.lock(m.t, m.th, e.id)
@@ -386,7 +386,7 @@ func (m *model) lock(e *execution) {
 	}
 }
 
-func (m *model) send(e *execution) {
+func (m *model) send(e *oracleExecution) {
 	m.n++
 	s := &said{author: e.id, body: numbered(m.n), n: m.n}
 	m.tell("send", s.body, "by", e.id)
@@ -404,7 +404,7 @@ func (m *model) send(e *execution) {
 	}
 }
 
-func (m *model) unlock(e *execution) {
+func (m *model) unlock(e *oracleExecution) {
 	m.tell("unlock", e.id)
 	var want error
 	if m.top() != e.id {
@@ -418,20 +418,20 @@ func (m *model) unlock(e *execution) {
 	}
 }
 
-func (m *model) end(e *execution) {
-	as := []run.Status{run.Completed, run.Failed, run.Cancelled}[m.rnd.IntN(3)]
+func (m *model) end(e *oracleExecution) {
+	as := []execution.Status{execution.Completed, execution.Failed, execution.Cancelled}[m.rnd.IntN(3)]
 	m.tell(string(as), e.id)
 	e.status = as
-	if p := e.parent; p != nil && e.inherits && p.status == run.Waiting && !slices.ContainsFunc(m.executions, func(c *execution) bool {
+	if p := e.parent; p != nil && e.inherits && p.status == execution.Waiting && !slices.ContainsFunc(m.executions, func(c *oracleExecution) bool {
 		return c.parent == p && c.inherits && c.lives()
 	}) {
-		p.status = run.Running
+		p.status = execution.Running
 	}
 	m.settle(e.id, false)
 	m.w.end(m.t, e.id, as)
 }
 
-func (m *model) park(e *execution) {
+func (m *model) park(e *oracleExecution) {
 	m.tell("park", e.id)
 	var want error
 	if m.top() != e.id {
@@ -440,8 +440,8 @@ func (m *model) park(e *execution) {
 		want = thread.ErrAnswered
 	} else {
 		m.parkedBy, m.parkedTill, m.since = e.id, m.now+parking, m.now
-		if e.status == run.Running {
-			e.status = run.Parked
+		if e.status == execution.Running {
+			e.status = execution.Parked
 		}
 	}
 	err := m.w.tryPark(m.t, m.th, e.id, "", parking)
@@ -467,8 +467,8 @@ func (m *model) answer() {
 // rouse has go on who is parked though the thread does not say so.
 func (m *model) rouse() {
 	for _, e := range m.executions {
-		if e.status == run.Parked && e.id != m.parkedBy {
-			e.status = run.Running
+		if e.status == execution.Parked && e.id != m.parkedBy {
+			e.status = execution.Running
 		}
 	}
 }

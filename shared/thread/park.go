@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
-	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 )
 
 // ErrAnswered says that there is nothing to wait for: the person has spoken already.
@@ -18,7 +18,7 @@ var ErrAnswered = errors.New("the person has spoken since: read it and go on")
 // thread's policy says. [ErrNotHeld] when it does not have it; [ErrAnswered] when the
 // person has spoken since the message after, which is one of theirs, or, where that is
 // empty, since something was sent last. An error must undo the transaction.
-func (s *Store) Park(ctx context.Context, tx run.Tx, thread, execution, after string, limit time.Duration) error {
+func (s *Store) Park(ctx context.Context, tx execution.Tx, thread, execution, after string, limit time.Duration) error {
 	s.runs.Park(tx.Later(), execution)
 	was, err := s.head(ctx, tx, thread)
 	if err == nil && was.Holder != execution {

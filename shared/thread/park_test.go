@@ -8,7 +8,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
-	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 )
 
@@ -40,7 +40,7 @@ func TestAnAnswerMeetsAPark(t *testing.T) {
 			<-comes
 			return nil
 		})
-		if resumed := <-answered; resumed != a || w.status(t, a) != run.Running || w.get(t, th).Lock.ParkedBy != "" {
+		if resumed := <-answered; resumed != a || w.status(t, a) != execution.Running || w.get(t, th).Lock.ParkedBy != "" {
 			t.Fatalf("resumed %q, the owner is %s", resumed, w.status(t, a))
 		}
 	}
@@ -69,7 +69,7 @@ func TestAnAnswerBeforeAPark(t *testing.T) {
 				t.Errorf("behind %q: %v", seen, err)
 			}
 		}
-		if got := w.status(t, a); got != run.Running || w.get(t, th).Lock.ParkedBy != "" {
+		if got := w.status(t, a); got != execution.Running || w.get(t, th).Lock.ParkedBy != "" {
 			t.Errorf("refused, the owner is %s", got)
 		}
 		if err := w.tryPark(t, th, a, moment, time.Hour); err != nil { // it has read that, and waits on
@@ -90,7 +90,7 @@ func TestARedeliveredAnswer(t *testing.T) {
 		w.park(t, th, a, time.Hour)
 		before := w.DB.Stats()
 		again, resumed, err := w.tryAnswer(t, th, "hello", "k")
-		if again != first || resumed != "" || err != nil || w.status(t, a) != run.Parked {
+		if again != first || resumed != "" || err != nil || w.status(t, a) != execution.Parked {
 			t.Errorf("the message is %s, then %s, %v; resumed %q", first, again, err, resumed)
 		}
 		if trips := w.DB.Stats().Sub(before).RoundTrips; trips > 3 { // one of them this test's own
@@ -140,11 +140,11 @@ func TestNobodyStaysParkedForEver(t *testing.T) {
 					t.Error("there is nothing to sweep")
 				}
 				w.sweep(t)
-				if is, others := w.status(t, owner), w.status(t, parked); is != run.Running || others != run.Parked || w.due(t) {
+				if is, others := w.status(t, owner), w.status(t, parked); is != execution.Running || others != execution.Parked || w.due(t) {
 					t.Errorf("the owner is %s, another's %s, and there is more: %t", is, others, w.due(t))
 				}
 				w.complete(t, owner)
-				if is := w.status(t, parent); is != run.Running {
+				if is := w.status(t, parent); is != execution.Running {
 					t.Errorf("the parent is %s", is)
 				}
 			})

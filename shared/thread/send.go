@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/invalid"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -76,7 +76,7 @@ func (m Outgoing) check() error {
 // been spoken and will not be. An execution that has ended has no thread any more: what
 // comes late is queued, and goes once nobody has it. [ErrFull] when too many wait to be
 // sent; else the errors of [Store.Lock], but that a refusal is none.
-func (s *Store) Send(ctx context.Context, tx run.Tx, m Outgoing) (Sent, error) {
+func (s *Store) Send(ctx context.Context, tx execution.Tx, m Outgoing) (Sent, error) {
 	if err := m.check(); err != nil {
 		return Sent{}, err
 	}
@@ -98,7 +98,7 @@ func (s *Store) Send(ctx context.Context, tx run.Tx, m Outgoing) (Sent, error) {
 	}
 	_, err = t.judge(ctx, s.slog)
 	_, held := errors.AsType[*HeldError](err)
-	_, ended := errors.AsType[*run.EndedError](err)
+	_, ended := errors.AsType[*execution.EndedError](err)
 	late := ended && m.Late
 	queued := held || late
 	switch {
@@ -173,13 +173,13 @@ type numbers struct {
 // queue is the number behind all that are queued.
 func (n numbers) queue() int64 { return max(behind, n.lastQueued) + 1 }
 
-func (s *Store) numbers(ctx context.Context, tx run.Tx, thread, execution string) (n numbers, err error) {
+func (s *Store) numbers(ctx context.Context, tx execution.Tx, thread, execution string) (n numbers, err error) {
 	err = tx.One(ctx, []any{&n.last, &n.lastQueued, &n.open, &n.trace}, s.q.Numbers, orderKey(thread), behind, db.Null(execution))
 	return n, err
 }
 
 // place says where a message stands that is open, or has been sent.
-func (s *Store) place(ctx context.Context, tx run.Tx, id string) (Sent, error) {
+func (s *Store) place(ctx context.Context, tx execution.Tx, id string) (Sent, error) {
 	sent := Sent{ID: id}
 	if err := tx.One(ctx, []any{&sent.Status, &sent.Position}, s.q.Place, id); err != nil {
 		return Sent{}, fmt.Errorf("look where message %s stands: %w", id, err)

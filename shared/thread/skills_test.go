@@ -11,10 +11,10 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/invalid"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -128,7 +128,7 @@ func TestWhatIsApprovedLateIsSaid(t *testing.T) {
 		w.complete(t, b)
 		w.drain(t)
 		w.mustHaveSaid(t, "A1", "A2")
-		if _, err := w.trySend(t, thread.Outgoing{Thread: free, Execution: a, Body: "x"}); !errors.As(err, new(*run.EndedError)) {
+		if _, err := w.trySend(t, thread.Outgoing{Thread: free, Execution: a, Body: "x"}); !errors.As(err, new(*execution.EndedError)) {
 			t.Errorf("without a person: %v", err)
 		}
 	})
@@ -174,7 +174,7 @@ func TestWhatWasNotSaidIsTakenBack(t *testing.T) {
 				w.drain(t)
 			}
 		}
-		w.end(t, a, run.Cancelled)
+		w.end(t, a, execution.Cancelled)
 		for i, want := range []bool{false, true, true} {
 			if back := w.undo(t, th, all[i]); back != want {
 				t.Errorf("message %d is taken back: %v", i, back)

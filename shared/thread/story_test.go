@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
-	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 )
 
@@ -53,7 +53,7 @@ func TestChainedAgentsWithWaiting(t *testing.T) {
 		coordinator := w.begin(t, "", false)
 		w.say(t, th, coordinator, "coordinator: hello")
 		collector := w.begin(t, coordinator, true)
-		if got := w.status(t, coordinator); got != run.Waiting {
+		if got := w.status(t, coordinator); got != execution.Waiting {
 			t.Fatalf("the coordinator is %s", got)
 		}
 		stranger := w.begin(t, coordinator, false) // nobody waits for this one
@@ -69,16 +69,16 @@ func TestChainedAgentsWithWaiting(t *testing.T) {
 		w.Skew.Advance(30 * time.Minute)
 		w.sweep(t)
 		w.mustRefuse(t, th, stranger, collector)
-		if got := w.status(t, collector); got != run.Parked {
+		if got := w.status(t, collector); got != execution.Parked {
 			t.Errorf("the collector is %s", got)
 		}
-		if resumed := w.answer(t, th, "here they are"); resumed != collector || w.status(t, collector) != run.Running {
+		if resumed := w.answer(t, th, "here they are"); resumed != collector || w.status(t, collector) != execution.Running {
 			t.Errorf("resumed %q, the collector is %s", resumed, w.status(t, collector))
 		}
 		w.say(t, th, collector, "collector: thank you")
 		w.complete(t, collector)
 		w.mustHold(t, th, coordinator)
-		if got := w.status(t, coordinator); got != run.Running {
+		if got := w.status(t, coordinator); got != execution.Running {
 			t.Errorf("the coordinator is %s", got)
 		}
 		w.say(t, th, coordinator, "coordinator: all done")

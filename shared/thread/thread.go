@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/invalid"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 )
 
 //go:embed *.sql
@@ -95,7 +95,7 @@ type queries struct {
 // Store keeps the threads of all workspaces. Safe for concurrent use.
 type Store struct {
 	db     *db.DB
-	runs   *run.Store
+	runs   *execution.Store
 	outbox *outbox.Store
 	q      queries
 	ids    func() string
@@ -103,7 +103,7 @@ type Store struct {
 }
 
 // New makes a store. ids makes time-ordered ids (UUIDv7).
-func New(d *db.DB, runs *run.Store, out *outbox.Store, ids func() string, log *slog.Logger) (*Store, error) {
+func New(d *db.DB, runs *execution.Store, out *outbox.Store, ids func() string, log *slog.Logger) (*Store, error) {
 	s := &Store{db: d, runs: runs, outbox: out, ids: ids, slog: log}
 	if err := db.Load(files, &s.q); err != nil {
 		return nil, fmt.Errorf("thread: %w", err)

@@ -9,11 +9,11 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -88,7 +88,7 @@ func TestWhatWasHaltedDoesNotCountAsTried(t *testing.T) {
 			}
 		}
 		w.think(pilot(obedient))
-		if r := w.beat(t, slot(4)); r.Outcome != heartbeat.Completed || w.the(t, lane.Objective(id)).Status != run.Completed {
+		if r := w.beat(t, slot(4)); r.Outcome != heartbeat.Completed || w.the(t, lane.Objective(id)).Status != execution.Completed {
 			t.Errorf("at last it is %+v", r)
 		}
 	})

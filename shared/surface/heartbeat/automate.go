@@ -11,11 +11,11 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/fault"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/queue"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -52,10 +52,10 @@ type automated struct {
 	*beat
 	phase *Phase
 	hold  *lane.Hold
-	exec  run.Execution
+	exec  execution.Execution
 	asked asked
 	// journal is of an execution that is taken up.
-	journal []run.Entry
+	journal []execution.Entry
 }
 
 // asked is what an execution of an automation is about; it is stored, so that a
@@ -66,12 +66,12 @@ type asked struct {
 	Skill      string            `json:"skill"`
 	Input      json.RawMessage   `json:"input"`
 	Event      *automation.Event `json:"event,omitempty"`
-	Trust      run.Trust         `json:"trust,omitempty"` // whose words it is told in; empty: the operator's
+	Trust      execution.Trust   `json:"trust,omitempty"` // whose words it is told in; empty: the operator's
 }
 
 func (b *beat) runAutomation(ctx context.Context, p *Phase, d automation.Due) error {
 	name := lane.Automation(d.ID)
-	var open *[]run.Execution
+	var open *[]execution.Execution
 	request := lane.Request{Workspace: b.tick.Workspace, Lane: name, Holder: b.hold.Holder, Under: b.hold}
 	err := b.Lanes.DoAfter(ctx, request, lane.Wait{}, func(batch *db.Batch) {
 		open = b.Runs.Unfinished(batch, name)
@@ -90,17 +90,17 @@ func (b *beat) runAutomation(ctx context.Context, p *Phase, d automation.Due) er
 }
 
 // do takes up what was begun, or claims what is due, and makes the call.
-func (a *automated) do(ctx context.Context, open []run.Execution) error {
+func (a *automated) do(ctx context.Context, open []execution.Execution) error {
 	begin, cut := a.claim, ""
 	var unreadable error
 	if len(open) > 0 {
 		begin, a.exec = a.resume, open[0]
-		if a.exec.Status == run.Running { // a parked one came out alive
+		if a.exec.Status == execution.Running { // a parked one came out alive
 			cut = fmt.Sprintf("it was cut off in attempt %d", a.exec.Attempt)
 		}
 		unreadable = a.read(ctx)
 		switch {
-		case errors.Is(unreadable, run.ErrUnreadable):
+		case errors.Is(unreadable, execution.ErrUnreadable):
 			begin, cut = a.count, unreadable.Error()
 		case unreadable != nil:
 			return unreadable
@@ -116,7 +116,7 @@ func (a *automated) do(ctx context.Context, open []run.Execution) error {
 	ctx = job.Under(ctx)
 	a.Slog.InfoContext(ctx, "automation runs", "automation", a.asked.Name, "skill", a.asked.Skill, "attempt", a.exec.Attempt)
 	if a.exec.Attempt > maxAttempts && cut != "" {
-		return a.finish(ctx, job, reason.Made{Status: run.Errored, Unmade: true, Class: skill.Ours}, reason.Outcome{Status: run.Failed, Reason: cut})
+		return a.finish(ctx, job, reason.Made{Status: execution.Errored, Unmade: true, Class: skill.Ours}, reason.Outcome{Status: execution.Failed, Reason: cut})
 	}
 	if unreadable != nil {
 		return unreadable
@@ -153,9 +153,9 @@ func (a *automated) claim(ctx context.Context, tx lane.Tx) error {
 	}
 	a.asked = asked{Automation: r.ID, Name: r.Name, Skill: r.Skill, Input: r.Input, Event: r.Event}
 	if r.Outside {
-		a.asked.Trust = run.Outside
+		a.asked.Trust = execution.Outside
 	}
-	e := run.Execution{
+	e := execution.Execution{
 		ID: a.IDs(), Agent: activity.Operator, Surface: trace.Heartbeat, Trace: a.beat.exec.Trace, Parent: a.beat.exec.ID,
 		Subject: a.hold.Lane, Attempt: 1, Input: encode(a.asked),
 	}
@@ -173,14 +173,14 @@ func (a *automated) resume(ctx context.Context, tx lane.Tx) error {
 	if err != nil {
 		return err
 	}
-	if !enabled && a.reached() != run.Result {
+	if !enabled && a.reached() != execution.Result {
 		return a.cancel(ctx, tx)
 	}
 	return a.Runs.Resume(ctx, tx, &a.exec)
 }
 
 // reached is the last thing that the journal tells of the call.
-func (a *automated) reached() (last run.Kind) {
+func (a *automated) reached() (last execution.Kind) {
 	for _, e := range a.journal {
 		last = e.Kind
 	}
@@ -195,7 +195,7 @@ func (a *automated) cancel(ctx context.Context, tx lane.Tx) error {
 		Agent: activity.Operator, Surface: trace.Heartbeat, Skill: a.asked.Skill, Status: activity.Skipped, Input: a.asked.Input,
 		Output: encode(map[string]string{"reason": why}), Trace: a.exec.Trace, Execution: a.exec.ID, ParentExecution: a.exec.Parent, Attempt: a.exec.Attempt,
 	}
-	if a.reached() == run.Called {
+	if a.reached() == execution.Called {
 		_, calls, err := reason.Done(a.journal)
 		if err != nil {
 			return fmt.Errorf("read the journal of execution %s: %w", a.exec.ID, err)
@@ -206,7 +206,7 @@ func (a *automated) cancel(ctx context.Context, tx lane.Tx) error {
 	}
 	a.Slog.InfoContext(ctx, "automation cancelled", "automation", a.asked.Name, "skill", a.asked.Skill, "execution", a.exec.ID, "reason", why)
 	a.Log.Record(ctx, tx.Later(), entry)
-	if err := a.Runs.Leave(tx, a.exec, run.Cancelled, encode(map[string]string{"reason": why}), ""); err != nil {
+	if err := a.Runs.Leave(tx, a.exec, execution.Cancelled, encode(map[string]string{"reason": why}), ""); err != nil {
 		return err
 	}
 	a.exec.ID = "" // there is nothing to go on with
@@ -230,14 +230,14 @@ func (a *automated) finish(ctx context.Context, job reason.Job, made reason.Made
 	}
 	status := activity.Success
 	switch {
-	case out.Status == run.Parked:
+	case out.Status == execution.Parked:
 		a.phase.Left++
 		a.park(out.Reason)
 		a.halted = out.Reason
 	case made.Waits != "":
 		status = activity.PendingApproval
 		a.phase.Done++
-	case out.Status == run.Completed:
+	case out.Status == execution.Completed:
 		a.phase.Done++
 		a.did(a.asked.Name, string(made.Output), out.Trust)
 	default:
@@ -255,7 +255,7 @@ func (a *automated) finish(ctx context.Context, job reason.Job, made reason.Made
 				Output: skill.ErrorOutput(made.Class), Error: out.Reason, Execution: a.exec.ID, ParentExecution: a.exec.Parent, Attempt: a.exec.Attempt,
 			})
 		}
-		if out.Status != run.Parked {
+		if out.Status != execution.Parked {
 			if err := a.Automations.Ended(tx, a.asked.Automation, string(status), a.exec.Trace); err != nil {
 				return err
 			}

@@ -14,9 +14,9 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
@@ -81,7 +81,7 @@ func TestADueAutomationRunsOnce(t *testing.T) {
 			t.Errorf("first due at %s, it is %+v", first, a)
 		}
 		of := w.the(t, lane.Automation(id))
-		if got := w.actions(t, activity.Filter{Skill: "tidy"}); of.Status != run.Completed || len(got) != 1 || got[0].Status != activity.Success || got[0].Execution != of.ID {
+		if got := w.actions(t, activity.Filter{Skill: "tidy"}); of.Status != execution.Completed || len(got) != 1 || got[0].Status != activity.Success || got[0].Execution != of.ID {
 			t.Errorf("the execution is %+v, the log says %+v", of, got)
 		}
 		if r := w.beat(t, slot(3)); r.Outcome != heartbeat.Idle || *ran != 1 {
@@ -155,7 +155,7 @@ func TestAKilledAutomationIsTakenUp(t *testing.T) {
 			w.Slog = quiet
 			r := w.beat(t, slot(2))
 			after := w.the(t, lane.Automation(id))
-			if r.Outcome != heartbeat.Completed || cut.Status != run.Running || after.ID != cut.ID || after.Status != run.Completed || after.Attempt != 2 {
+			if r.Outcome != heartbeat.Completed || cut.Status != execution.Running || after.ID != cut.ID || after.Status != execution.Completed || after.Attempt != 2 {
 				t.Errorf("%s: the beat is %+v, the execution %+v, was %+v", message, r, after, cut)
 			}
 			if got := w.actions(t, activity.Filter{Skill: "tidy"}); len(got) != 1 || *ran != calls || w.automation(t, id).LastStatus != "success" {
@@ -176,15 +176,15 @@ func TestNoCallIsMadeForAnAutomationThatIsNoMore(t *testing.T) {
 		for _, c := range []struct {
 			cut     string // the message with which the process dies; empty: in the call
 			deleted bool
-			status  run.Status
+			status  execution.Status
 			log     activity.Status
 			of      string // the automation's last status
 			calls   int
 		}{
-			{cut: "automation runs", status: run.Cancelled, log: activity.Skipped, of: "skipped"},
-			{cut: "automation runs", deleted: true, status: run.Cancelled, log: activity.Skipped},
-			{cut: "", status: run.Cancelled, log: activity.Error, of: "error", calls: 1},
-			{cut: "automation ended", status: run.Completed, log: activity.Success, of: "success", calls: 1},
+			{cut: "automation runs", status: execution.Cancelled, log: activity.Skipped, of: "skipped"},
+			{cut: "automation runs", deleted: true, status: execution.Cancelled, log: activity.Skipped},
+			{cut: "", status: execution.Cancelled, log: activity.Error, of: "error", calls: 1},
+			{cut: "automation ended", status: execution.Completed, log: activity.Success, of: "success", calls: 1},
 		} {
 			ran, die := 0, func() {}
 			w := newWorld(t, e, idle(t), skill.Skill{Name: "tidy", Parameters: []byte(`{"type": "object"}`), Do: func(context.Context, skill.Call) (any, error) {
@@ -271,7 +271,7 @@ func TestAnAutomationWhoseSkillIsGoneSaysSo(t *testing.T) {
 			t.Errorf("it is %+v", r)
 		}
 		got := w.actions(t, activity.Filter{Skill: "nowhere"})
-		if len(got) != 1 || got[0].Status != activity.Error || !strings.Contains(string(got[0].Output), `"ours"`) || w.the(t, lane.Automation(id)).Status != run.Failed {
+		if len(got) != 1 || got[0].Status != activity.Error || !strings.Contains(string(got[0].Output), `"ours"`) || w.the(t, lane.Automation(id)).Status != execution.Failed {
 			t.Errorf("the log says %+v", got)
 		}
 	})

@@ -11,10 +11,10 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -61,7 +61,7 @@ func TestAnIdleBeatCostsTwoRoundTripsWhateverTheLog(t *testing.T) {
 		}
 		w.mustBeFree(t)
 		for _, e := range w.executions(t) {
-			if e.Status != run.Completed {
+			if e.Status != execution.Completed {
 				t.Errorf("an execution is left %+v", e)
 			}
 		}

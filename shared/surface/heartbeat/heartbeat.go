@@ -16,6 +16,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/fault"
 	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
@@ -23,7 +24,6 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -35,7 +35,7 @@ import (
 type Heartbeat struct {
 	DB          *db.DB
 	Lanes       *lane.Store
-	Runs        *run.Store
+	Runs        *execution.Store
 	Log         *activity.Log
 	Workspaces  *workspace.Store
 	Objectives  *objective.Store
@@ -114,7 +114,7 @@ type beat struct {
 	tick     Tick
 	begun    time.Time
 	hold     *lane.Hold
-	exec     run.Execution
+	exec     execution.Execution
 	settings workspace.Settings
 	skills   *skill.Set
 	look     look
@@ -128,8 +128,8 @@ type beat struct {
 
 	unlogged   []Phase // that have no line in the log yet
 	healed     heal.Report
-	done       []doneBrief // what was done, for those who come after
-	trust      run.Trust   // whose words it is told in
+	done       []doneBrief     // what was done, for those who come after
+	trust      execution.Trust // whose words it is told in
 	reflection string
 }
 
@@ -152,7 +152,7 @@ func (b *beat) run(ctx context.Context) error {
 
 // decide is what a beat does once it has the lane.
 func (b *beat) decide(ctx context.Context, look look) error {
-	b.look, b.trust = look, run.Operator
+	b.look, b.trust = look, execution.Operator
 	if err := fault.Point(ctx, "beat.acquired", b.report.Slot); err != nil {
 		return err
 	}
@@ -205,11 +205,11 @@ type look struct {
 	operate     *lane.Info
 	settings    func() (workspace.Settings, error)
 	due         *[]objective.Due
-	slot        *[]run.Execution // of this slot or a later one
-	unsent      *int             // rows of the outbox that are due
-	stale       *int             // locks and queues of threads that nobody tends
+	slot        *[]execution.Execution // of this slot or a later one
+	unsent      *int                   // rows of the outbox that are due
+	stale       *int                   // locks and queues of threads that nobody tends
 	unanswered  *approval.Unanswered
-	open        *[]run.Execution // what beats began and did not end, themselves among it
+	open        *[]execution.Execution // what beats began and did not end, themselves among it
 	automations *[]automation.Due
 	failing     *heal.Look
 	orphans     *heal.Orphans // executions that nobody works on
@@ -257,7 +257,7 @@ func (b *beat) enter(ctx context.Context, until time.Time) (look, error) {
 			unsent:     b.Outbox.Due(batch, b.Sender.Topics()...),
 			stale:      b.Threads.Due(batch),
 			unanswered: b.Approvals.Pending(batch),
-			slot:       new([]run.Execution),
+			slot:       new([]execution.Execution),
 
 			automations: b.Automations.Due(batch, maxDue),
 			failing:     b.Heals.Look(batch),
@@ -292,7 +292,7 @@ func (l look) slotEnded(slot string) bool {
 		return false
 	}
 	newest := (*l.slot)[0]
-	return newest.Slot != slot || newest.Status != run.Running
+	return newest.Slot != slot || newest.Status != execution.Running
 }
 
 // loose are the objectives that are not due, but have work that did not end: they
@@ -322,8 +322,8 @@ func (b *beat) idle(ctx context.Context) error {
 	})
 }
 
-func (b *beat) execution() run.Execution {
-	return run.Execution{
+func (b *beat) execution() execution.Execution {
+	return execution.Execution{
 		ID: b.tick.ExecutionID, Agent: activity.Operator, Surface: trace.Heartbeat, Trace: b.tick.Trace,
 		Subject: lane.Heartbeat, Slot: b.report.Slot, Attempt: 1,
 	}
@@ -342,9 +342,9 @@ func (b *beat) begin(ctx context.Context) error {
 				b.exec = old
 				return b.Runs.Resume(ctx, tx, &b.exec)
 			}
-			status, message := run.Failed, "it was cut off; its work went on in "+string(b.tick.Trace)
-			if old.Status == run.Parked {
-				status, message = run.Completed, ""
+			status, message := execution.Failed, "it was cut off; its work went on in "+string(b.tick.Trace)
+			if old.Status == execution.Parked {
+				status, message = execution.Completed, ""
 			}
 			if err := b.Runs.Leave(tx, old, status, old.Result, message); err != nil {
 				return err
@@ -391,9 +391,9 @@ func (b *beat) end(ctx context.Context) error {
 func (b *beat) close(ctx context.Context, tx lane.Tx) error {
 	took := b.Clock().Sub(b.begun)
 	b.report.DurationMS = took.Milliseconds()
-	status := run.Completed
+	status := execution.Completed
 	if b.report.Outcome == Parked {
-		status = run.Parked
+		status = execution.Parked
 	}
 	b.logPhases(b.under(ctx), tx)
 	b.record(b.under(ctx), tx.Later(), activity.Success, took)

@@ -12,11 +12,11 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
@@ -61,7 +61,7 @@ func TestAKilledBeatOfTheSameSlotIsTakenUp(t *testing.T) {
 		id := w.plan(t, w.addObjective(t, "x", 5), "one", "two")
 		w.dies(t, slot(1))
 		beat, piece := w.the(t, lane.Heartbeat), w.the(t, lane.Objective(id))
-		if beat.Status != run.Running || piece.Status != run.Running || piece.Parent != beat.ID || piece.Trace != beat.Trace {
+		if beat.Status != execution.Running || piece.Status != execution.Running || piece.Parent != beat.ID || piece.Trace != beat.Trace {
 			t.Fatalf("it left %+v and %+v", beat, piece)
 		}
 		left := len(w.journal(t, piece.ID))
@@ -70,9 +70,9 @@ func TestAKilledBeatOfTheSameSlotIsTakenUp(t *testing.T) {
 		if r.Outcome != heartbeat.Completed || r.ExecutionID != beat.ID || r.TraceID != string(beat.Trace) {
 			t.Errorf("taken up it is %+v", r)
 		}
-		beat.Status, beat.Attempt, piece.Status, piece.Attempt = run.Completed, 2, run.Completed, 2
+		beat.Status, beat.Attempt, piece.Status, piece.Attempt = execution.Completed, 2, execution.Completed, 2
 		piece.Tokens = 3 * 15
-		if diff := cmp.Diff([]execution{beat, piece}, w.executions(t)); diff != "" {
+		if diff := cmp.Diff([]executionRow{beat, piece}, w.executions(t)); diff != "" {
 			t.Error(diff)
 		}
 		if o := w.objective(t, id); o.Plan[0].Status != objective.Done || o.Plan[0].Attempts != 1 || o.Plan[1].Status != objective.Pending {
@@ -105,14 +105,14 @@ func TestAKilledBeatOfAnotherSlotIsClosedAndItsPieceResumed(t *testing.T) {
 
 			r := w.beat(t, next)
 			beats := w.ofSubject(t, lane.Heartbeat)
-			if len(beats) != 2 || beats[0].Status != run.Failed || beats[0].Error != "it was cut off; its work went on in "+r.TraceID {
+			if len(beats) != 2 || beats[0].Status != execution.Failed || beats[0].Error != "it was cut off; its work went on in "+r.TraceID {
 				t.Errorf("%s: the beats are %+v", name, beats)
 			}
-			if r.Outcome != heartbeat.Completed || r.ExecutionID != beats[1].ID || beats[1].Status != run.Completed || beats[1].Attempt != 1 {
+			if r.Outcome != heartbeat.Completed || r.ExecutionID != beats[1].ID || beats[1].Status != execution.Completed || beats[1].Attempt != 1 {
 				t.Errorf("%s: it is %+v", name, r)
 			}
 			after := w.the(t, lane.Objective(id))
-			if after.ID != before.ID || after.Trace != before.Trace || after.Attempt != 2 || after.Status != run.Completed {
+			if after.ID != before.ID || after.Trace != before.Trace || after.Attempt != 2 || after.Status != execution.Completed {
 				t.Errorf("%s: the piece is %+v, was %+v", name, after, before)
 			}
 			if o := w.objective(t, id); o.Plan[0].Status != objective.Done || o.Plan[1].Status != objective.Pending {
@@ -148,7 +148,7 @@ func TestAKilledBeatByHandIsNotTakenUpByAnother(t *testing.T) {
 		if r := w.beat(t, heartbeat.Tick{ExecutionID: id}); r.Outcome != heartbeat.Completed || r.ExecutionID != id {
 			t.Errorf("the other is %+v", r)
 		}
-		if beats := w.ofSubject(t, lane.Heartbeat); len(beats) != 2 || beats[0].Status != run.Failed || beats[1].ID != id {
+		if beats := w.ofSubject(t, lane.Heartbeat); len(beats) != 2 || beats[0].Status != execution.Failed || beats[1].ID != id {
 			t.Errorf("the beats are %+v", beats)
 		}
 	})
@@ -290,7 +290,7 @@ func TestPoisonIsGivenUp(t *testing.T) {
 			t.Errorf("it is %+v", r)
 		}
 		piece := w.the(t, lane.Objective(id))
-		if piece.Status != run.Failed || piece.Attempt != 5 || !strings.Contains(piece.Error, "given up: it was cut off in attempt 5") || *ran != 5 {
+		if piece.Status != execution.Failed || piece.Attempt != 5 || !strings.Contains(piece.Error, "given up: it was cut off in attempt 5") || *ran != 5 {
 			t.Errorf("after %d runs the piece is %+v", *ran, piece)
 		}
 		if o := w.objective(t, id); o.Plan[0].Status != objective.Failed || !strings.HasPrefix(o.Plan[0].Result, "given up: ") {
@@ -326,13 +326,13 @@ func TestAPlanningThatIsPoisonPausesTheObjective(t *testing.T) {
 			}))
 			w.beat(t, slot(1))
 			piece := w.the(t, lane.Objective(id))
-			if piece.Status != run.Running {
+			if piece.Status != execution.Running {
 				t.Fatalf("the planning is %+v", piece)
 			}
 			must(w.DB.Exec(t.Context(), w.Workspace, w.q.Attempts, piece.ID, 5))(t)
 			w.think(idle(t))
 			r := w.beat(t, slot(2))
-			if e := w.the(t, lane.Objective(id)); e.Status != run.Failed || r.Outcome != heartbeat.Completed {
+			if e := w.the(t, lane.Objective(id)); e.Status != execution.Failed || r.Outcome != heartbeat.Completed {
 				t.Errorf("planned %v: the execution is %+v, the beat %+v", planned, e, r)
 			}
 			o := w.objective(t, id)

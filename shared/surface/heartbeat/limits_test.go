@@ -13,13 +13,13 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
 
@@ -94,12 +94,12 @@ func TestAModelThatIsStoppedIsNotAskedAgain(t *testing.T) {
 				return obedient(ctx, tk)
 			}))
 			r := w.beat(t, slot(1))
-			if r.Outcome != heartbeat.Parked || r.Reason != "a kill switch stops the model "+name || asked != 1 || w.the(t, lane.Objective(id)).Status != run.Parked {
+			if r.Outcome != heartbeat.Parked || r.Reason != "a kill switch stops the model "+name || asked != 1 || w.the(t, lane.Objective(id)).Status != execution.Parked {
 				t.Errorf("after %d answers it is %+v", asked, r)
 			}
 			w.mustBeFree(t)
 			release()
-			if r := w.beat(t, slot(2)); r.Outcome != heartbeat.Completed || asked != 2 || w.the(t, lane.Objective(id)).Status != run.Completed {
+			if r := w.beat(t, slot(2)); r.Outcome != heartbeat.Completed || asked != 2 || w.the(t, lane.Objective(id)).Status != execution.Completed {
 				t.Errorf("released, after %d answers, it is %+v", asked, r)
 			}
 		}
@@ -152,7 +152,7 @@ func TestAStoppedModelStopsNoAutomation(t *testing.T) {
 		w.beat(t, slot(2))
 		parked := w.ofSubject(t, lane.Automation(id))[1]
 		must(w.DB.Exec(t.Context(), w.Workspace, w.q.Attempts, parked.ID, 9))(t)
-		if r := w.beat(t, slot(3)); r.Outcome != heartbeat.Parked || parked.Status != run.Parked || *ran != 1 {
+		if r := w.beat(t, slot(3)); r.Outcome != heartbeat.Parked || parked.Status != execution.Parked || *ran != 1 {
 			t.Errorf("after %d runs it is %+v, the execution %+v", *ran, r, parked)
 		}
 		w.Reason.Switches = nil
@@ -239,12 +239,12 @@ func TestADayThatIsSpentEndsAtMidnight(t *testing.T) {
 		w.set(t, `{"day_tokens": 10000}`)
 		id := w.plan(t, w.addObjective(t, "x", 5), "one")
 		for n := range 2 {
-			if r := w.beat(t, slot(n)); r.Outcome != heartbeat.Parked || !strings.Contains(r.Reason, "used up") || w.the(t, lane.Objective(id)).Status != run.Parked {
+			if r := w.beat(t, slot(n)); r.Outcome != heartbeat.Parked || !strings.Contains(r.Reason, "used up") || w.the(t, lane.Objective(id)).Status != execution.Parked {
 				t.Errorf("beat %d is %+v", n, r)
 			}
 		}
 		w.Skew.Advance(24 * time.Hour)
-		if r := w.beat(t, slot(3)); r.Outcome != heartbeat.Completed || w.the(t, lane.Objective(id)).Status != run.Completed {
+		if r := w.beat(t, slot(3)); r.Outcome != heartbeat.Completed || w.the(t, lane.Objective(id)).Status != execution.Completed {
 			t.Errorf("the next day it is %+v", r)
 		}
 	})
@@ -330,7 +330,7 @@ func TestBudgetsThatCannotBeReachedTakeNoTry(t *testing.T) {
 		w.Reason.Meter = dying{meter, func() {}}
 		for n := range 4 {
 			r := w.beat(t, slot(n))
-			if r.Outcome != heartbeat.Parked || r.Reason != "the budgets can't be reached" || w.the(t, lane.Objective(id)).Status != run.Parked {
+			if r.Outcome != heartbeat.Parked || r.Reason != "the budgets can't be reached" || w.the(t, lane.Objective(id)).Status != execution.Parked {
 				t.Fatalf("beat %d is %+v", n, r)
 			}
 		}

@@ -7,10 +7,10 @@ import (
 	"testing"
 
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
 
@@ -33,14 +33,14 @@ func TestARunCutOffAfterItCompletedItsObjectiveIsClosed(t *testing.T) {
 		id := w.plan(t, w.addObjective(t, "x", 5), "close")
 		w.think(w.cutOff(t, id))
 		w.beat(t, slot(1))
-		if o, e := w.objective(t, id), w.the(t, lane.Objective(id)); o.Status != objective.Completed || e.Status != run.Running {
+		if o, e := w.objective(t, id), w.the(t, lane.Objective(id)); o.Status != objective.Completed || e.Status != execution.Running {
 			t.Fatalf("it left %+v and %+v", o, e)
 		}
 		w.think(idle(t))
 		if r := w.beat(t, slot(2)); r.Outcome != heartbeat.Completed {
 			t.Errorf("the next beat is %+v", r)
 		}
-		if e := w.the(t, lane.Objective(id)); e.Status != run.Completed {
+		if e := w.the(t, lane.Objective(id)); e.Status != execution.Completed {
 			t.Errorf("the run is left %+v", e)
 		}
 		if r := w.beat(t, slot(3)); r.Outcome != heartbeat.Idle {
@@ -68,13 +68,13 @@ func TestAParkedRunOfAPausedObjectiveIsClosed(t *testing.T) {
 		w.set(t, `{"beat_model_calls": 1}`)
 		w.think(pilot(obedient))
 		w.beat(t, slot(1))
-		if e := w.the(t, lane.Objective(id)); e.Status != run.Parked {
+		if e := w.the(t, lane.Objective(id)); e.Status != execution.Parked {
 			t.Fatalf("it left %+v", e)
 		}
 		w.changed(t, id, func(ctx context.Context, tx lane.Tx) error { return w.Objectives.Pause(ctx, tx, id, "enough") })
 		w.think(idle(t))
 		w.beat(t, slot(2))
-		if e := w.the(t, lane.Objective(id)); e.Status != run.Cancelled {
+		if e := w.the(t, lane.Objective(id)); e.Status != execution.Cancelled {
 			t.Errorf("the run is left %+v", e)
 		}
 		if r := w.beat(t, slot(3)); r.Outcome != heartbeat.Idle {
@@ -102,8 +102,8 @@ func TestARunWhosePlanWasReplacedIsNotResumed(t *testing.T) {
 		}))
 		w.beat(t, slot(2))
 		all := w.ofSubject(t, lane.Objective(id))
-		i := slices.IndexFunc(all, func(e execution) bool { return e.ID == old.ID })
-		if len(all) != 2 || all[i].Status != run.Cancelled || all[1-i].Status != run.Completed {
+		i := slices.IndexFunc(all, func(e executionRow) bool { return e.ID == old.ID })
+		if len(all) != 2 || all[i].Status != execution.Cancelled || all[1-i].Status != execution.Completed {
 			t.Errorf("the runs are %+v", all)
 		}
 		if o := w.objective(t, id); o.Plan[0].Status != objective.Done {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 )
 
 const orphanSource = `
@@ -72,10 +72,10 @@ func TestAnOrphanIsNotEndedUnderALiveHold(t *testing.T) {
 			}
 			beat.Wait()
 			e, err := w.Runs.Get(t.Context(), w.Workspace, id)
-			if err != nil || h != nil && e.Status != run.Running {
+			if err != nil || h != nil && e.Status != execution.Running {
 				t.Errorf("the worker has %+v, and the execution is %s, %v", h, e.Status, err)
 			}
-			if h == nil && e.Status != run.Failed {
+			if h == nil && e.Status != execution.Failed {
 				t.Errorf("nobody works on it, and it is %s", e.Status)
 			}
 		})

@@ -10,11 +10,11 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
@@ -50,14 +50,14 @@ func TestCapsParkTheBeat(t *testing.T) {
 			w.countedOnce(t, r)
 			w.mustBeFree(t)
 			beat := w.the(t, lane.Heartbeat)
-			if beat.Status != run.Parked {
+			if beat.Status != execution.Parked {
 				t.Errorf("%s: the execution is %+v", settings, beat)
 			}
 			w.set(t, `{}`)
 			if r := w.beat(t, slot(2)); r.Outcome != heartbeat.Completed {
 				t.Errorf("%s: the next is %+v", settings, r)
 			}
-			if beats := w.ofSubject(t, lane.Heartbeat); len(beats) != 2 || beats[0].Status != run.Completed {
+			if beats := w.ofSubject(t, lane.Heartbeat); len(beats) != 2 || beats[0].Status != execution.Completed {
 				t.Errorf("%s: the beats are %+v", settings, beats)
 			}
 			for _, id := range objectives {
@@ -133,7 +133,7 @@ func TestABeatParksAtItsDeadlineAndTheNextGoesOn(t *testing.T) {
 		w.plan(t, w.addObjective(t, "y", 1), "one")
 		r := w.parksIn(t, invoked)
 		piece := w.the(t, lane.Objective(id))
-		if r.Left != 2 || piece.Status != run.Parked || len(w.journal(t, piece.ID)) != 3 {
+		if r.Left != 2 || piece.Status != execution.Parked || len(w.journal(t, piece.ID)) != 3 {
 			t.Errorf("%d are left, the piece is %+v", r.Left, piece)
 		}
 		if got := w.skills(t, r.TraceID); got != "query_activity heartbeat.heal heartbeat.plan heartbeat.automate heartbeat.advance heartbeat.reflect heartbeat.remember heartbeat" {
@@ -154,7 +154,7 @@ func TestABeatParksAtItsDeadlineAndTheNextGoesOn(t *testing.T) {
 		}))
 		r = w.beat(t, slot(2))
 		after := w.the(t, lane.Objective(id))
-		if r.Outcome != heartbeat.Completed || after.ID != piece.ID || after.Attempt != 2 || after.Status != run.Completed || after.Trace != piece.Trace {
+		if r.Outcome != heartbeat.Completed || after.ID != piece.ID || after.Attempt != 2 || after.Status != execution.Completed || after.Trace != piece.Trace {
 			t.Errorf("the next is %+v, the piece %+v", r, after)
 		}
 		if o := w.objective(t, id); o.Plan[0].Status != objective.Done || o.Plan[0].Attempts != 1 {
@@ -232,7 +232,7 @@ func TestSomebodyWhoWaitsParksTheBeatAtItsNextStep(t *testing.T) {
 				t.Errorf("%s wanted: it is %+v", wanted, r)
 			}
 			piece := w.the(t, lane.Objective(urgent))
-			if piece.Status != run.Parked || piece.Tokens != 15 || w.objective(t, urgent).Plan[0].Status != objective.Done {
+			if piece.Status != execution.Parked || piece.Tokens != 15 || w.objective(t, urgent).Plan[0].Status != objective.Done {
 				t.Errorf("%s wanted: the piece is %+v", wanted, piece)
 			}
 			served := w.objective(t, other).Plan[0].Status == objective.Done

@@ -11,10 +11,10 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -137,7 +137,7 @@ func (b *beat) pursue(ctx context.Context, p *Phase, k kind, due []objective.Due
 // leave is the error of a piece of work that ends the beat; one that was only
 // interrupted, or that this build can't read, is left for the next.
 func (b *beat) leave(ctx context.Context, p *Phase, what string, err error) error {
-	if errors.Is(err, run.ErrUnreadable) {
+	if errors.Is(err, execution.ErrUnreadable) {
 		b.Slog.ErrorContext(ctx, "work left: it can't be read", "phase", p.Name, "objective", what, "error", err)
 		p.Left++
 		return nil
@@ -187,11 +187,11 @@ func (b *beat) stops(holds ...*lane.Hold) []reason.Stop {
 // the beat may spend.
 func (b *beat) share(ctx context.Context, _ reason.Progress) *reason.Stopped {
 	if why := b.caps.over(b.until); why != "" {
-		return &reason.Stopped{Status: run.Parked, Reason: why}
+		return &reason.Stopped{Status: execution.Parked, Reason: why}
 	}
 	deadline, ok := ctx.Deadline()
 	if ok && time.Since(b.working) > time.Duration(b.until*float64(deadline.Sub(b.working))) {
-		return &reason.Stopped{Status: run.Parked, Reason: "the phase's share of the beat's time is used up"}
+		return &reason.Stopped{Status: execution.Parked, Reason: "the phase's share of the beat's time is used up"}
 	}
 	return nil
 }
@@ -204,7 +204,7 @@ func (b *beat) park(why string) {
 func (b *beat) work(ctx context.Context, p *Phase, k kind, d objective.Due) error {
 	name := lane.Objective(d.ID)
 	var operate *lane.Info
-	var orphans *[]run.Execution
+	var orphans *[]execution.Execution
 	var found *[]objective.Objective
 	request := lane.Request{Workspace: b.tick.Workspace, Lane: name, Holder: b.hold.Holder, Under: b.hold}
 	err := b.Lanes.DoAfter(ctx, request, lane.Wait{}, func(batch *db.Batch) {

@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/fault"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -46,7 +46,7 @@ type piece struct {
 	hold      *lane.Hold
 	objective objective.Objective
 	step      *objective.Step // of advancing
-	exec      run.Execution
+	exec      execution.Execution
 }
 
 // input is what an execution is about; it is stored, so that a resumed one goes
@@ -60,12 +60,12 @@ type input struct {
 }
 
 // do takes up what was begun on the objective, or begins, and works.
-func (p *piece) do(ctx context.Context, open []run.Execution) error {
+func (p *piece) do(ctx context.Context, open []execution.Execution) error {
 	if p.objective.Status != objective.Active {
 		return p.drop(ctx, open, "its objective is "+cmp.Or(string(p.objective.Status), "gone"))
 	}
 	fresh, err := p.choose(ctx, open)
-	unreadable := errors.Is(err, run.ErrUnreadable)
+	unreadable := errors.Is(err, execution.ErrUnreadable)
 	if err != nil && !unreadable || !fresh && p.exec.ID == "" {
 		return err
 	}
@@ -96,7 +96,7 @@ func (p *piece) do(ctx context.Context, open []run.Execution) error {
 // the objective was changed since the beat's first look, or the work is for the
 // other phase. Advancing, which sees every objective and comes last, takes up
 // either kind: a planning that was cut off when its plan was there already.
-func (p *piece) choose(ctx context.Context, open []run.Execution) (fresh bool, err error) {
+func (p *piece) choose(ctx context.Context, open []execution.Execution) (fresh bool, err error) {
 	if len(open) > 0 {
 		var in input
 		if err := open[0].Asked(&in); err != nil {
@@ -121,7 +121,7 @@ func (p *piece) choose(ctx context.Context, open []run.Execution) (fresh bool, e
 }
 
 // adopt makes an open execution this piece's.
-func (p *piece) adopt(e run.Execution, in input) {
+func (p *piece) adopt(e execution.Execution, in input) {
 	if in.Task == planning.task {
 		p.kind = planning
 	}
@@ -134,13 +134,13 @@ func (p *piece) adopt(e run.Execution, in input) {
 }
 
 // drop ends work that there is nothing left to do for.
-func (p *piece) drop(ctx context.Context, open []run.Execution, why string) error {
+func (p *piece) drop(ctx context.Context, open []execution.Execution, why string) error {
 	if len(open) == 0 {
 		return nil
 	}
-	status := run.Cancelled
+	status := execution.Cancelled
 	if p.objective.Status == objective.Completed {
-		status = run.Completed
+		status = execution.Completed
 	}
 	return p.Lanes.InHold(ctx, p.holds(), func(ctx context.Context, tx lane.Tx) error {
 		for _, e := range open {
@@ -165,7 +165,7 @@ func (p *piece) exhausted(ctx context.Context, fresh, unreadable bool) (bool, er
 	switch {
 	case unreadable && p.exec.Attempt >= maxAttempts:
 		why = fmt.Sprintf("it could not be read %d times", p.exec.Attempt)
-	case p.exec.Status == run.Running && p.exec.Attempt >= maxAttempts: // a parked one came out alive
+	case p.exec.Status == execution.Running && p.exec.Attempt >= maxAttempts: // a parked one came out alive
 		why = fmt.Sprintf("it was cut off in attempt %d", p.exec.Attempt)
 	case p.exec.Attempt >= maxParked:
 		why = fmt.Sprintf("it was left for later %d times", p.exec.Attempt)
@@ -180,7 +180,7 @@ func (p *piece) exhausted(ctx context.Context, fresh, unreadable bool) (bool, er
 	p.Slog.WarnContext(ctx, "work given up", "phase", p.phase.Name, "objective", p.objective.Title, "step", p.stepTitle(), "reason", why)
 	return true, p.Lanes.InHold(ctx, p.holds(), func(ctx context.Context, tx lane.Tx) error {
 		if p.exec.ID != "" {
-			if err := p.Runs.Leave(tx, p.exec, run.Failed, nil, "given up: "+why); err != nil {
+			if err := p.Runs.Leave(tx, p.exec, execution.Failed, nil, "given up: "+why); err != nil {
 				return err
 			}
 		}
@@ -201,7 +201,7 @@ func (p *piece) exhausted(ctx context.Context, fresh, unreadable bool) (bool, er
 
 // start begins an execution; the try is counted before the work.
 func (p *piece) start(_ context.Context, tx lane.Tx) error {
-	p.exec = run.Execution{
+	p.exec = execution.Execution{
 		ID: p.IDs(), Agent: activity.Operator, Surface: trace.Heartbeat, Trace: p.beat.exec.Trace, Parent: p.beat.exec.ID,
 		Subject: p.hold.Lane, Attempt: 1, Input: encode(p.input()),
 	}
@@ -232,9 +232,9 @@ func (p *piece) job() reason.Job {
 	if p.kind.skills != nil {
 		skills = skills.Only(p.kind.skills...)
 	}
-	var trust run.Trust // the operator's, unless
+	var trust execution.Trust // the operator's, unless
 	if p.objective.Outside {
-		trust = run.Outside
+		trust = execution.Outside
 	}
 	return reason.Job{
 		Execution: p.exec, Hold: p.hold, Trust: trust, Outer: []*lane.Hold{p.beat.hold}, Agent: activity.Operator, System: p.kind.prompt,
@@ -273,7 +273,7 @@ func (p *piece) finish(ctx context.Context, job reason.Job, out reason.Outcome) 
 		return err
 	}
 	p.count(p.phase, out)
-	if out.Status == run.Completed && p.kind.task == advancing.task {
+	if out.Status == execution.Completed && p.kind.task == advancing.task {
 		p.did(p.objective.Title+": "+p.stepTitle(), out.Answer, out.Trust)
 	}
 	p.Slog.InfoContext(ctx, "work ended", "phase", p.phase.Name, "objective", p.objective.Title, "step", p.stepTitle(),
@@ -284,7 +284,7 @@ func (p *piece) finish(ctx context.Context, job reason.Job, out reason.Outcome) 
 		if err := p.Reason.Close(ctx, tx, job, out); err != nil {
 			return err
 		}
-		if len(out.Uncertain) > 0 && out.Status != run.Parked {
+		if len(out.Uncertain) > 0 && out.Status != execution.Parked {
 			// The step would be tried again, and with it what may have had its effect.
 			why := "it is not known whether a call had its effect: " + strings.Join(out.Uncertain, ", ") + ". Look, and resume the objective"
 			if err := p.Objectives.Halt(tx, p.objective.ID, why); err != nil {

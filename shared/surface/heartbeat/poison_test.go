@@ -9,17 +9,17 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
 
 // cutShort leaves an execution on an objective, and one of an automation, whose processes
 // have died.
-func (w *world) cutShort(t testing.TB) (ofObjective, ofAutomation execution) {
+func (w *world) cutShort(t testing.TB) (ofObjective, ofAutomation executionRow) {
 	t.Helper()
 	o := w.plan(t, w.addObjective(t, "x", 5), "one", "two")
 	w.dies(t, slot(0))
@@ -51,7 +51,7 @@ func TestWhatCannotBeReadIsQuarantined(t *testing.T) {
 			w.Workspace = dbtest.NewWorkspace(t, w.DB)
 			w.set(t, `{}`)
 			onObjective, onAutomation := w.cutShort(t)
-			for _, x := range []execution{onObjective, onAutomation} {
+			for _, x := range []executionRow{onObjective, onAutomation} {
 				must(w.DB.Exec(t.Context(), w.Workspace, of(w), x.ID))(t)
 			}
 			w.think(idle(t))
@@ -63,20 +63,20 @@ func TestWhatCannotBeReadIsQuarantined(t *testing.T) {
 				if r := w.beat(t, slot(2+n)); r.Outcome != heartbeat.Completed {
 					t.Errorf("%s: beat %d is %+v", name, n, r)
 				}
-				if got := w.ofSubject(t, lane.Name(onAutomation.Subject))[0]; n < 4 && (got.Status != run.Running || got.Attempt != n+2) {
+				if got := w.ofSubject(t, lane.Name(onAutomation.Subject))[0]; n < 4 && (got.Status != execution.Running || got.Attempt != n+2) {
 					t.Errorf("%s: after beat %d the automation's is %+v", name, n, got)
 				}
 				if o := w.ofSubject(t, lane.Name(onObjective.Subject)); len(o) > 1 {
 					w.think(pilot(obedient)) // the step is tried anew
-				} else if n < 4 && (o[0].Status != run.Running || o[0].Attempt != n+2) {
+				} else if n < 4 && (o[0].Status != execution.Running || o[0].Attempt != n+2) {
 					t.Errorf("%s: after beat %d the objective's is %+v", name, n, o[0])
 				}
 				if n == 4 {
 					w.think(pilot(obedient))
 				}
 			}
-			for _, x := range []execution{onObjective, onAutomation} {
-				if got := w.ofSubject(t, lane.Name(x.Subject))[0]; got.ID != x.ID || got.Status != run.Failed {
+			for _, x := range []executionRow{onObjective, onAutomation} {
+				if got := w.ofSubject(t, lane.Name(x.Subject))[0]; got.ID != x.ID || got.Status != execution.Failed {
 					t.Errorf("%s: at last it is %+v", name, got)
 				}
 			}
@@ -141,7 +141,7 @@ func TestAPoisonThoughtIsQuarantined(t *testing.T) {
 			if r.Outcome != heartbeat.Completed || asked != 5 {
 				t.Errorf("%s: after %d tries the beat is %+v", phase, asked, r)
 			}
-			if got := w.the(t, lane.Name("heartbeat:"+phase)); got.Status != run.Failed || got.Error != "failed: it was tried 5 times" || got.Attempt != 6 {
+			if got := w.the(t, lane.Name("heartbeat:"+phase)); got.Status != execution.Failed || got.Error != "failed: it was tried 5 times" || got.Attempt != 6 {
 				t.Errorf("%s: it is %+v", phase, got)
 			}
 			w.think(idle(t))
@@ -174,7 +174,7 @@ func TestAPoisonAutomationIsQuarantined(t *testing.T) {
 		if r := w.beat(t, slot(5)); r.Outcome != heartbeat.Completed || r.Phases[2].Failed != 1 || ran != 5 {
 			t.Errorf("after %d calls the beat is %+v", ran, r)
 		}
-		if got := w.the(t, lane.Automation(id)); got.Status != run.Failed || got.Attempt != 6 || got.Error != "failed: it was cut off in attempt 5" {
+		if got := w.the(t, lane.Automation(id)); got.Status != execution.Failed || got.Attempt != 6 || got.Error != "failed: it was cut off in attempt 5" {
 			t.Errorf("it is %+v", got)
 		}
 		if a := w.automation(t, id); a.LastStatus != "error" {

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -112,7 +112,7 @@ func (h *Heartbeat) silenced(ctx context.Context, ws db.Workspace, ids []string,
 			if silent, err = h.Heals.Silent(ctx, tx, id); err != nil || !silent {
 				return err
 			}
-			return h.Threads.End(ctx, tx, id, run.Stalled, nil, "nothing was heard of it in its time")
+			return h.Threads.End(ctx, tx, id, execution.Stalled, nil, "nothing was heard of it in its time")
 		})
 		if err != nil {
 			return n, fmt.Errorf("end a silent execution: %w", err)

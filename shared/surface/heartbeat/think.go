@@ -10,11 +10,11 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/memory"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -60,8 +60,8 @@ func (b *beat) reflect(ctx context.Context, p *Phase) error {
 	}
 	out, err := b.think(ctx, p, reflecting, reflectBrief{
 		Days: int(reflectBack / (24 * time.Hour)), Activity: used, Health: b.healed, ActiveObjectives: len(*b.look.due), Waiting: b.look.unanswered.Count,
-	}, run.Operator, nil)
-	if out.Status == run.Completed {
+	}, execution.Operator, nil)
+	if out.Status == execution.Completed {
 		b.reflection = out.Answer
 	}
 	if p.Done+p.Failed > 0 { // one that came to nothing is not repeated in the next beat
@@ -90,7 +90,7 @@ func (b *beat) remember(ctx context.Context, p *Phase) error {
 	}
 	trust := b.trust
 	if len(*known) > 0 {
-		trust = run.Outside // whoever wrote them may have been told by others
+		trust = execution.Outside // whoever wrote them may have been told by others
 	}
 	_, err = b.think(ctx, p, remembering, rememberBrief{
 		AtMost: b.settings.BeatMemories, Done: b.done, Reflection: b.reflection, Remembered: contents(*known),
@@ -139,8 +139,8 @@ func (l look) left(name lane.Name) bool {
 
 // think is one run about the beats, under its own lane: one that was cut off goes on
 // with what it was told.
-func (b *beat) think(ctx context.Context, p *Phase, t thought, told any, trust run.Trust, skills *skill.Set) (out reason.Outcome, err error) {
-	var open *[]run.Execution
+func (b *beat) think(ctx context.Context, p *Phase, t thought, told any, trust execution.Trust, skills *skill.Set) (out reason.Outcome, err error) {
+	var open *[]execution.Execution
 	request := lane.Request{Workspace: b.tick.Workspace, Lane: t.lane, Holder: b.hold.Holder, Under: b.hold}
 	err = b.Lanes.DoAfter(ctx, request, lane.Wait{}, func(batch *db.Batch) {
 		open = b.Runs.Unfinished(batch, t.lane)
@@ -160,7 +160,7 @@ func (b *beat) think(ctx context.Context, p *Phase, t thought, told any, trust r
 		ctx = job.Under(ctx)
 		b.Slog.InfoContext(ctx, "looks at the beats", "phase", t.name, "about", t.about)
 		if job.Execution.Attempt > maxAttempts {
-			out = reason.Outcome{Status: run.Failed, Reason: fmt.Sprintf("it was tried %d times", job.Execution.Attempt-1)}
+			out = reason.Outcome{Status: execution.Failed, Reason: fmt.Sprintf("it was tried %d times", job.Execution.Attempt-1)}
 		} else if out, err = b.Reason.Run(ctx, job); err != nil {
 			return err
 		}
@@ -185,12 +185,12 @@ func (b *beat) think(ctx context.Context, p *Phase, t thought, told any, trust r
 	return out, err
 }
 
-func (b *beat) thinking(p *Phase, t thought, hold *lane.Hold, told any, trust run.Trust, skills *skill.Set) reason.Job {
+func (b *beat) thinking(p *Phase, t thought, hold *lane.Hold, told any, trust execution.Trust, skills *skill.Set) reason.Job {
 	if skills == nil {
 		skills = b.skills.Only()
 	}
 	return reason.Job{
-		Execution: run.Execution{
+		Execution: execution.Execution{
 			ID: b.IDs(), Agent: activity.Operator, Surface: trace.Heartbeat, Trace: b.exec.Trace, Parent: b.exec.ID,
 			Subject: t.lane, Attempt: 1, Input: encode(map[string]string{"task": t.name}),
 		},
@@ -210,11 +210,11 @@ func (b *beat) thinking(p *Phase, t thought, hold *lane.Hold, told any, trust ru
 // count adds how a run ended to its phase.
 func (b *beat) count(p *Phase, out reason.Outcome) {
 	switch out.Status {
-	case run.Completed:
+	case execution.Completed:
 		p.Done++
-	case run.Waiting:
+	case execution.Waiting:
 		p.Left++
-	case run.Parked:
+	case execution.Parked:
 		p.Left++
 		b.park(out.Reason)
 		if out.Halted { // the next piece of work that asks a model would end alike
@@ -226,7 +226,7 @@ func (b *beat) count(p *Phase, out reason.Outcome) {
 }
 
 // did notes what was done, for a run that remembers.
-func (b *beat) did(work, result string, trust run.Trust) {
+func (b *beat) did(work, result string, trust execution.Trust) {
 	const longest = 500
 	if len(b.done) < maxKnown {
 		b.done = append(b.done, doneBrief{Work: work, Result: clip(result, longest)})

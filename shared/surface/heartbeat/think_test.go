@@ -11,10 +11,10 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -136,12 +136,12 @@ func TestSomebodyWhoWaitsParksWhatABeatThinks(t *testing.T) {
 		}))
 		r := w.beat(t, slot(1))
 		cut := w.the(t, "heartbeat:remember")
-		if r.Outcome != heartbeat.Parked || !strings.Contains(r.Reason, "ada waits") || cut.Status != run.Parked {
+		if r.Outcome != heartbeat.Parked || !strings.Contains(r.Reason, "ada waits") || cut.Status != execution.Parked {
 			t.Errorf("it is %+v, the run %+v", r, cut)
 		}
 		w.mustBeFree(t)
 		r = w.beat(t, slot(2))
-		if after := w.the(t, "heartbeat:remember"); r.Outcome != heartbeat.Completed || after.ID != cut.ID || after.Status != run.Completed || w.memories(t) != 1 {
+		if after := w.the(t, "heartbeat:remember"); r.Outcome != heartbeat.Completed || after.ID != cut.ID || after.Status != execution.Completed || w.memories(t) != 1 {
 			t.Errorf("the next is %+v, the run %+v", r, after)
 		}
 	})
@@ -197,7 +197,7 @@ func TestWhatIsRememberedOfWordsFromOutsideIsFromOutside(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		fetch := skill.Skill{Name: "fetch", Parameters: []byte(`{"type": "object"}`), Do: func(context.Context, skill.Call) (any, error) { return "a page", nil }}
 		k, _ := counting("tidy")
-		for name, want := range map[string]run.Trust{"fetch": run.Outside, "tidy": run.Operator} {
+		for name, want := range map[string]execution.Trust{"fetch": execution.Outside, "tidy": execution.Operator} {
 			w := newWorld(t, e, greedy("it was done"), fetch, k)
 			w.Workspace = dbtest.NewWorkspace(t, w.DB)
 			w.thinks(t, 0, 2)

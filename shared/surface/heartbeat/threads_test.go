@@ -8,8 +8,8 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -32,7 +32,7 @@ func TestABeatClearsAStaleThread(t *testing.T) {
 		begin := func() (id string) {
 			id = ids()
 			err := w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
-				_, err := w.Runs.Begin(ctx, tx, run.Execution{ID: id, Agent: "a", Surface: trace.Worker, Trace: w.Traces.New(trace.Worker)}, false)
+				_, err := w.Runs.Begin(ctx, tx, execution.Execution{ID: id, Agent: "a", Surface: trace.Worker, Trace: w.Traces.New(trace.Worker)}, false)
 				return err
 			})
 			if err != nil {
@@ -73,7 +73,7 @@ func TestABeatEndsWhatIsSilentForAWeek(t *testing.T) {
 		parent, child, speaker := ids(), ids(), ids()
 		err := w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
 			begin := func(id, parent string) error {
-				_, err := w.Runs.Begin(ctx, tx, run.Execution{ID: id, Agent: "a", Surface: trace.Worker, Trace: w.Traces.New(trace.Worker), Parent: parent}, true)
+				_, err := w.Runs.Begin(ctx, tx, execution.Execution{ID: id, Agent: "a", Surface: trace.Worker, Trace: w.Traces.New(trace.Worker), Parent: parent}, true)
 				return err
 			}
 			return errors.Join(begin(parent, ""), begin(child, parent), begin(speaker, ""))
@@ -82,18 +82,18 @@ func TestABeatEndsWhatIsSilentForAWeek(t *testing.T) {
 			t.Fatal(err)
 		}
 		th := must(w.Threads.Open(t.Context(), w.Workspace, thread.Thread{Channel: "log", Address: "ada"}))(t)
-		is := func(id string) run.Status { return must(w.Runs.Get(t.Context(), w.Workspace, id))(t).Status }
+		is := func(id string) execution.Status { return must(w.Runs.Get(t.Context(), w.Workspace, id))(t).Status }
 		w.Skew.Advance(6 * 24 * time.Hour)
 		must(w.Threads.Lock(t.Context(), w.Workspace, th.ID, speaker))(t)
-		if r := w.beat(t, slot(1)); r.Outcome != heartbeat.Idle || is(child) != run.Running {
+		if r := w.beat(t, slot(1)); r.Outcome != heartbeat.Idle || is(child) != execution.Running {
 			t.Errorf("before a week is over it is %+v", r)
 		}
 		w.Skew.Advance(2 * 24 * time.Hour)
-		if r := w.beat(t, slot(2)); is(child) != run.Stalled || is(parent) != run.Running || is(speaker) != run.Running {
+		if r := w.beat(t, slot(2)); is(child) != execution.Stalled || is(parent) != execution.Running || is(speaker) != execution.Running {
 			t.Errorf("%s, %s and %s after %+v", is(child), is(parent), is(speaker), r)
 		}
 		w.Skew.Advance(8 * 24 * time.Hour)
-		if r := w.beat(t, slot(3)); is(parent) != run.Stalled || is(speaker) != run.Stalled || r.Phases[0].Done != 2 {
+		if r := w.beat(t, slot(3)); is(parent) != execution.Stalled || is(speaker) != execution.Stalled || r.Phases[0].Done != 2 {
 			t.Errorf("%s and %s after %+v", is(parent), is(speaker), r)
 		}
 		if r := w.beat(t, slot(4)); r.Outcome != heartbeat.Idle {

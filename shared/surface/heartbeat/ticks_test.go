@@ -8,8 +8,8 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/infra/rig/promise"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
 
@@ -97,7 +97,7 @@ func deliver(t *testing.T, w *world, engine string, slots int) {
 	}
 	once := map[string]bool{}
 	for _, e := range w.ofSubject(t, lane.Heartbeat) {
-		if once[e.Slot] || e.Slot == "" || e.Status != run.Completed {
+		if once[e.Slot] || e.Slot == "" || e.Status != execution.Completed {
 			t.Errorf("there is %+v", e)
 		}
 		once[e.Slot] = true

@@ -8,10 +8,10 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
 
@@ -156,7 +156,7 @@ func TestTheStepLimitIsTheWorkspaces(t *testing.T) {
 		w.set(t, `{"steps_per_run": 3}`)
 		id := w.plan(t, w.addObjective(t, "x", 5), "one")
 		r := w.beat(t, slot(1))
-		if e := w.the(t, lane.Objective(id)); e.Status != run.Stalled || e.Error != "stalled: the limit of 3 steps was reached" || r.Phases[3].ModelCalls != 3 {
+		if e := w.the(t, lane.Objective(id)); e.Status != execution.Stalled || e.Error != "stalled: the limit of 3 steps was reached" || r.Phases[3].ModelCalls != 3 {
 			t.Errorf("the execution is %+v, the beat %+v", e, r)
 		}
 	})

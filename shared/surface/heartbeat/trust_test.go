@@ -5,10 +5,10 @@ import (
 	"testing"
 
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
@@ -33,8 +33,8 @@ func TestAStepsResultCarriesTheTrustOfItsRun(t *testing.T) {
 			w.plan(t, id, "one", "close")
 			w.beat(t, slot(2*n))
 			w.beat(t, slot(2*n+1))
-			want := map[string]run.Trust{"think": run.Operator, "read": run.Outside}[title]
-			if o := w.objective(t, id); o.Status != objective.Completed || o.Outside != (want == run.Outside) {
+			want := map[string]execution.Trust{"think": execution.Operator, "read": execution.Outside}[title]
+			if o := w.objective(t, id); o.Status != objective.Completed || o.Outside != (want == execution.Outside) {
 				t.Errorf("%s: it is %+v", title, o)
 			}
 			runs := w.ofSubject(t, lane.Objective(id))

@@ -10,10 +10,10 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -59,7 +59,7 @@ func TestABeatTellsItsStory(t *testing.T) {
 			t.Errorf("the fresh objective is %+v", o)
 		}
 		for _, e := range w.executions(t) {
-			if e.Trace != beat.Trace || e.Status != run.Completed || e.ID != beat.ID && (e.Parent != beat.ID || e.Tokens != 30) {
+			if e.Trace != beat.Trace || e.Status != execution.Completed || e.ID != beat.ID && (e.Parent != beat.ID || e.Tokens != 30) {
 				t.Errorf("an execution is %+v", e)
 			}
 		}

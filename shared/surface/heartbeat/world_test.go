@@ -22,6 +22,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
@@ -31,7 +32,6 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/queue"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
@@ -62,7 +62,7 @@ func ids() string { return uuid.Must(uuid.NewV7()).String() }
 func newHeartbeat(t testing.TB, d *db.DB, model llm.Model, more ...skill.Skill) *heartbeat.Heartbeat {
 	t.Helper()
 	log := slog.New(trace.NewHandler(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError})))
-	lanes, runs := must(lane.New(d))(t), must(run.New(d))(t)
+	lanes, runs := must(lane.New(d))(t), must(execution.New(d))(t)
 	acts, objectives := must(activity.New(d, ids))(t), must(objective.New(d, ids))(t)
 	skills := must(objective.Skills(objectives))(t)
 	memories := must(memory.New(d, ids))(t)
@@ -243,20 +243,20 @@ func (w *world) mustBeFree(t testing.TB) {
 	}
 }
 
-// execution is a row of executions, as far as the tests look at it.
-type execution struct {
+// executionRow is a row of executions, as far as the tests look at it.
+type executionRow struct {
 	ID, Subject, Slot string
-	Status            run.Status
+	Status            execution.Status
 	Attempt           int
 	Trace             trace.ID
 	Parent, Error     string
 	Tokens            int64
 }
 
-func (w *world) executions(t testing.TB) (out []execution) {
+func (w *world) executions(t testing.TB) (out []executionRow) {
 	t.Helper()
 	err := w.DB.Each(context.Background(), w.Workspace, func(scan db.Scan) error {
-		var e execution
+		var e executionRow
 		err := scan(&e.ID, &e.Subject, &e.Slot, &e.Status, &e.Attempt, &e.Trace, &e.Parent, &e.Error, &e.Tokens)
 		out = append(out, e)
 		return err
@@ -268,7 +268,7 @@ func (w *world) executions(t testing.TB) (out []execution) {
 }
 
 // ofSubject are the executions on one thing, oldest first.
-func (w *world) ofSubject(t testing.TB, subject lane.Name) (out []execution) {
+func (w *world) ofSubject(t testing.TB, subject lane.Name) (out []executionRow) {
 	t.Helper()
 	for _, e := range w.executions(t) {
 		if e.Subject == string(subject) {
@@ -279,7 +279,7 @@ func (w *world) ofSubject(t testing.TB, subject lane.Name) (out []execution) {
 }
 
 // the is the only execution on one thing.
-func (w *world) the(t testing.TB, subject lane.Name) execution {
+func (w *world) the(t testing.TB, subject lane.Name) executionRow {
 	t.Helper()
 	all := w.ofSubject(t, subject)
 	if len(all) != 1 {
@@ -329,7 +329,7 @@ func (w *world) actions(t testing.TB, f activity.Filter) []activity.Entry {
 	return must(w.Log.List(context.Background(), w.Workspace, f))(t).Items
 }
 
-func (w *world) journal(t testing.TB, id string) []run.Entry {
+func (w *world) journal(t testing.TB, id string) []execution.Entry {
 	t.Helper()
 	return must(w.Runs.Journal(context.Background(), w.Workspace, id, 0))(t)
 }

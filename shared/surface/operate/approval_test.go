@@ -10,11 +10,11 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
@@ -50,7 +50,7 @@ func TestATurnGoesOnHoursLater(t *testing.T) {
 				m := script(t, calls("", "pay", `{}`), says("It waits."), says("That is that."))
 				w.think(m)
 				r := w.said(t, operate.Turn{Message: "Pay."})
-				if r.Status != run.Waiting || r.Answer != "It waits." || len(r.Approvals) != 1 || w.execution(t, r.Execution).Status != run.Waiting {
+				if r.Status != execution.Waiting || r.Answer != "It waits." || len(r.Approvals) != 1 || w.execution(t, r.Execution).Status != execution.Waiting {
 					t.Fatalf("got %+v", r)
 				}
 				w.mustBeFree(t)
@@ -62,7 +62,7 @@ func TestATurnGoesOnHoursLater(t *testing.T) {
 				if got := w.drain(t); got.Sent != 1+c.paid || got.Retried+got.Failed != 0 {
 					t.Errorf("sent %+v", got)
 				}
-				if e := w.execution(t, r.Execution); e.Status != run.Completed || w.paid != c.paid {
+				if e := w.execution(t, r.Execution); e.Status != execution.Completed || w.paid != c.paid {
 					t.Errorf("it is %+v, paid %d times", e, w.paid)
 				}
 				told := m.request(2).Messages
@@ -88,12 +88,12 @@ func TestOfTwoCallsThatWaitEachIsTold(t *testing.T) {
 		}
 		must(w.Approvals.Approve(t.Context(), w.Workspace, r.Approvals[0], "user:ada", nil))(t)
 		w.drain(t)
-		if e := w.execution(t, r.Execution); e.Status != run.Waiting {
+		if e := w.execution(t, r.Execution); e.Status != execution.Waiting {
 			t.Errorf("after one it is %s", e.Status)
 		}
 		must(w.Approvals.Reject(t.Context(), w.Workspace, r.Approvals[1], "user:ada", "once is enough"))(t)
 		w.drain(t)
-		if e := w.execution(t, r.Execution); e.Status != run.Completed || w.paid != 1 {
+		if e := w.execution(t, r.Execution); e.Status != execution.Completed || w.paid != 1 {
 			t.Errorf("after both it is %s, paid %d times", e.Status, w.paid)
 		}
 		if got := w.spoken(t, r.Thread); len(got) != 4 || got[3] != "assistant: The other is not." {
@@ -114,7 +114,7 @@ func TestAForkWaitsForAPerson(t *testing.T) {
 		if got := w.drain(t); got.Sent != 1 || got.Retried+got.Failed != 0 {
 			t.Errorf("sent %+v", got)
 		}
-		if e := w.execution(t, fork.ID); e.Status != run.Waiting {
+		if e := w.execution(t, fork.ID); e.Status != execution.Waiting {
 			t.Fatalf("it is %+v", e)
 		}
 		waits, _, err := w.Approvals.List(t.Context(), w.Workspace, all)
@@ -124,7 +124,7 @@ func TestAForkWaitsForAPerson(t *testing.T) {
 		must(w.Approvals.Reject(t.Context(), w.Workspace, waits[0].ID, "user:ada", "too dear"))(t)
 		w.drain(t)
 		told := m.request(2).Messages
-		if e := w.execution(t, fork.ID); e.Status != run.Completed || !strings.Contains(told[len(told)-1].Text, "too dear") {
+		if e := w.execution(t, fork.ID); e.Status != execution.Completed || !strings.Contains(told[len(told)-1].Text, "too dear") {
 			t.Errorf("it is %+v, the model was told %+v", e, told[len(told)-1])
 		}
 		w.mustBeFree(t)
@@ -143,7 +143,7 @@ func TestWhatIsSaidAfterWordsFromOutsideIsApproved(t *testing.T) {
 			entries, _, err := w.Threads.Outbox(t.Context(), w.Workspace, to, outbox.Filter{Limit: 10})
 			return must(entries, err)(t)
 		}
-		if r.Status != run.Waiting || len(r.Approvals) != 1 || len(sent()) != 0 {
+		if r.Status != execution.Waiting || len(r.Approvals) != 1 || len(sent()) != 0 {
 			t.Fatalf("got %+v, said %+v", r, sent())
 		}
 		must(w.Approvals.Approve(t.Context(), w.Workspace, r.Approvals[0], "user:ada", nil))(t)
@@ -151,7 +151,7 @@ func TestWhatIsSaidAfterWordsFromOutsideIsApproved(t *testing.T) {
 		if got := sent(); len(got) != 1 || got[0].Status != outbox.Ready || got[0].Execution != r.Execution {
 			t.Errorf("said %+v", got)
 		}
-		if e := w.execution(t, r.Execution); e.Status != run.Completed {
+		if e := w.execution(t, r.Execution); e.Status != execution.Completed {
 			t.Errorf("it is %+v", e)
 		}
 	})
@@ -165,7 +165,7 @@ func TestAnEleventhCallDoesNotWaitToo(t *testing.T) {
 			calls("", "pay", `{}`), says("Enough."))
 		w.think(m)
 		r := w.said(t, operate.Turn{Message: "Pay eleven times."})
-		if r.Status != run.Waiting || len(r.Approvals) != 10 || w.execution(t, r.Execution).Status != run.Waiting {
+		if r.Status != execution.Waiting || len(r.Approvals) != 10 || w.execution(t, r.Execution).Status != execution.Waiting {
 			t.Fatalf("got %+v", r)
 		}
 		if filed, _, err := w.Approvals.List(t.Context(), w.Workspace, all); err != nil || len(filed) != 10 {
@@ -179,7 +179,7 @@ func TestAnEleventhCallDoesNotWaitToo(t *testing.T) {
 		if last := results[3]; len(results) != 4 || !last.IsError || !strings.Contains(last.Content, "10 calls") || results[2].IsError {
 			t.Errorf("the model is told %+v", results)
 		}
-		if e := w.execution(t, r.Execution); e.Status != run.Waiting {
+		if e := w.execution(t, r.Execution); e.Status != execution.Waiting {
 			t.Errorf("it is %+v", e)
 		}
 		if filed, _, err := w.Approvals.List(t.Context(), w.Workspace, approval.Filter{Status: approval.Pending}); err != nil || len(filed) != 10 {
@@ -206,7 +206,7 @@ func TestALookupLeadsToAnother(t *testing.T) {
 			found = nil
 			w.think(script(t, calls("", "lookup", `{"page":1}`), calls("", "lookup", `{"page":2}`), says("Found.")))
 			r := w.said(t, operate.Turn{Message: "Look it up.", By: by, Limited: limited})
-			if r.Status != run.Completed || r.Answer != "Found." || !slices.Equal(found, []string{`{"page":1}`, `{"page":2}`}) {
+			if r.Status != execution.Completed || r.Answer != "Found." || !slices.Equal(found, []string{`{"page":1}`, `{"page":2}`}) {
 				t.Errorf("%s: got %+v, looked up %q", by, r, found)
 			}
 		}

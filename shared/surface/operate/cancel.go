@@ -10,9 +10,9 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -72,7 +72,7 @@ func (o *Operate) Cancel(ctx context.Context, ws db.Workspace, id, by string, li
 
 // cancel ends the execution of a turn whose holds are over, and writes down what it
 // had done: in its thread, where that is kept, and in the log in any case.
-func (s *turn) cancel(ctx context.Context, tx *db.Tx, skills *skill.Set, e run.Execution, was asked) error {
+func (s *turn) cancel(ctx context.Context, tx *db.Tx, skills *skill.Set, e execution.Execution, was asked) error {
 	s.Runs.Cancel(tx.Later(), e.Subject, stopped(s.multitask, s.By))
 	s.Outbox.Withdraw(tx.Later(), kickOf(e.ID))
 	if s.multitask == Rollback && was.Thread != "" {
@@ -111,7 +111,7 @@ func (s *turn) cancel(ctx context.Context, tx *db.Tx, skills *skill.Set, e run.E
 	if s.multitask == Rollback || was.Thread == "" {
 		return nil
 	}
-	trust := run.Operator
+	trust := execution.Operator
 	if len(entries) > 0 {
 		trust = entries[len(entries)-1].Trust
 	}
@@ -131,8 +131,8 @@ func interrupted(said string, stays []Effect) string {
 	}
 	var lists []string
 	for _, list := range []struct{ status, head string }{
-		{string(run.Succeeded), "done so far"},
-		{string(run.Uncertain), "not known whether done"},
+		{string(execution.Succeeded), "done so far"},
+		{string(execution.Uncertain), "not known whether done"},
 		{string(approval.Approved), "approved, not made yet"},
 	} {
 		if of := skills[list.status]; len(of) > 0 {
@@ -151,10 +151,10 @@ func (s *turn) effect(ctx context.Context, tx *db.Tx, skills *skill.Set, c reaso
 		e.Status, err = s.waiting(ctx, tx, c.Approval)
 		return e, e.Status != "", false, err
 	}
-	switch run.StepStatus(c.Status) {
-	case run.Uncertain:
+	switch execution.StepStatus(c.Status) {
+	case execution.Uncertain:
 		return e, true, false, nil
-	case run.Succeeded:
+	case execution.Succeeded:
 	default:
 		return e, false, false, nil
 	}
@@ -180,7 +180,7 @@ func (s *turn) waiting(ctx context.Context, tx *db.Tx, id string) (string, error
 	case a.Status == approval.Approved:
 		return string(approval.Approved), nil
 	case a.Status == approval.Executed && a.Error == "":
-		return string(run.Succeeded), nil
+		return string(execution.Succeeded), nil
 	}
 	return "", nil
 }

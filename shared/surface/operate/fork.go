@@ -9,10 +9,10 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -27,24 +27,24 @@ type goesOn struct {
 // Fork begins an execution from what a run of a trace did before a step, edited,
 // and leaves a row in the outbox that it is to go on. What was finished is not run
 // again. It is called by POST /api/v1/traces/{traceId}/fork.
-func (o *Operate) Fork(ctx context.Context, ws db.Workspace, id trace.ID, execution string, step int, edits reason.Edits) (run.Execution, error) {
-	runs, err := o.steps(ctx, ws, id, execution)
+func (o *Operate) Fork(ctx context.Context, ws db.Workspace, id trace.ID, from string, step int, edits reason.Edits) (execution.Execution, error) {
+	runs, err := o.steps(ctx, ws, id, from)
 	if err != nil {
-		return run.Execution{}, err
+		return execution.Execution{}, err
 	}
 	if len(runs) > 1 {
-		return run.Execution{}, ErrSeveral
+		return execution.Execution{}, ErrSeveral
 	}
 	of := runs[0]
 	entries, err := o.Runs.Journal(ctx, ws, of.ID, 0)
 	if err != nil {
-		return run.Execution{}, err
+		return execution.Execution{}, err
 	}
 	kept, err := reason.Prefix(entries, step, edits)
 	if err != nil {
-		return run.Execution{}, err
+		return execution.Execution{}, err
 	}
-	e := run.Execution{
+	e := execution.Execution{
 		ID: o.IDs(), Agent: of.Agent, Surface: of.Surface, Trace: of.Trace, Parent: of.ID, Attempt: 1,
 		Input: encode(map[string]any{"task": "fork", "forked_from": of.ID, "step": step}),
 	}
@@ -84,7 +84,7 @@ func (o *Operate) Handle(ctx context.Context, c outbox.Claimed) error {
 	if _, ok := askedOf(e); ok {
 		goOn = o.talkOn
 	}
-	var status run.Status
+	var status execution.Status
 	err = o.under(ctx, c.Workspace, e, func(ctx context.Context, hold *lane.Hold) (err error) {
 		if e, err = o.Runs.Get(ctx, c.Workspace, e.ID); err != nil || e.Status.Ended() {
 			return err
@@ -92,7 +92,7 @@ func (o *Operate) Handle(ctx context.Context, c outbox.Claimed) error {
 		status, err = goOn(ctx, e, hold)
 		return err
 	})
-	if err == nil && status == run.Parked {
+	if err == nil && status == execution.Parked {
 		return outbox.Unfinished(fmt.Errorf("execution %s parked", e.ID))
 	}
 	if busy, ok := errors.AsType[*lane.BusyError](err); ok { // whoever holds the lane works on it, or is dead
@@ -111,7 +111,7 @@ func (o *Operate) Handle(ctx context.Context, c outbox.Claimed) error {
 const lookAgain = 10 * time.Second
 
 // goOn goes on with an execution that is no turn, until it has ended.
-func (o *Operate) goOn(ctx context.Context, e run.Execution, hold *lane.Hold) (run.Status, error) {
+func (o *Operate) goOn(ctx context.Context, e execution.Execution, hold *lane.Hold) (execution.Status, error) {
 	if waits, err := o.stillWaits(ctx, hold.Workspace, e); err != nil || waits {
 		return e.Status, err
 	}

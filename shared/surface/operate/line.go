@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -21,7 +21,7 @@ const (
 )
 
 // line is that of the turns.
-var line = run.Line{Surface: trace.Operate, Task: talking, Topic: Topic}
+var line = execution.Line{Surface: trace.Operate, Task: talking, Topic: Topic}
 
 // request asks for lane operate. The row of the lane names the execution, so that
 // others can take its place.
@@ -147,7 +147,7 @@ func (s *turn) park(ctx context.Context, why error) error {
 	last, cancel := lastly(ctx)
 	defer cancel()
 	return s.Lanes.InHold(last, s.hold, func(_ context.Context, tx lane.Tx) error {
-		if err := s.Runs.Leave(tx, s.exec, run.Parked, encode(map[string]string{"reason": reason}), ""); err != nil {
+		if err := s.Runs.Leave(tx, s.exec, execution.Parked, encode(map[string]string{"reason": reason}), ""); err != nil {
 			return err
 		}
 		s.Outbox.DueNow(tx.Later(), kickOf(s.exec.ID))
@@ -188,7 +188,7 @@ func (s *turn) takeOver(ctx context.Context) error {
 		}
 		e, err := s.Runs.Get(ctx, s.ws, present.Execution)
 		if errors.Is(err, db.ErrNoRows) { // it begins just now, or was cut off before it did
-			e = run.Execution{ID: present.Execution, Subject: lane.Execution(present.Execution)}
+			e = execution.Execution{ID: present.Execution, Subject: lane.Execution(present.Execution)}
 			switch own, err := s.Lanes.Peek(ctx, s.ws, e.Subject); {
 			case err == nil && own.Held() && pause(ctx, firstPause):
 				continue
@@ -215,7 +215,7 @@ func (s *turn) takeOver(ctx context.Context) error {
 // rolled back, writes down what became of it, and takes lane operate, in one
 // transaction: whoever worked on it writes nothing any more, and nobody comes
 // between.
-func (s *turn) seize(ctx context.Context, present lane.Info, e run.Execution, was asked) error {
+func (s *turn) seize(ctx context.Context, present lane.Info, e execution.Execution, was asked) error {
 	skills, err := s.Skills(ctx, s.ws, trace.Operate)
 	if err != nil {
 		return err

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 )
 
@@ -62,7 +62,7 @@ func TestParkedTurnsGoOnInOrder(t *testing.T) {
 		}
 		for i, stop := range slices.Backward(stops) {
 			stop()
-			if r := all[i].end(t); r.Status != run.Parked {
+			if r := all[i].end(t); r.Status != execution.Parked {
 				t.Fatalf("turn %d is %+v", i+1, r)
 			}
 		}
@@ -162,7 +162,7 @@ func TestATurnThatAPersonHadGoOnKeepsItsPlace(t *testing.T) {
 		if err := <-ended; err == nil {
 			t.Error("the drain was not cut off")
 		}
-		if e := w.execution(t, first.Execution); e.Status != run.Parked || w.paid != 1 {
+		if e := w.execution(t, first.Execution); e.Status != execution.Parked || w.paid != 1 {
 			t.Fatalf("it is %s, paid %d times", e.Status, w.paid)
 		}
 		second := w.saying(operate.Turn{Message: "2", Thread: first.Thread})
@@ -207,7 +207,7 @@ func TestATurnThatIsStoppedInLineIsDueAtOnce(t *testing.T) {
 		if err := w.Lanes.Release(t.Context(), h); err != nil {
 			t.Fatal(err)
 		}
-		if got := w.drain(t); got.Sent != 1 || w.execution(t, s.reply.Execution).Status != run.Completed {
+		if got := w.drain(t); got.Sent != 1 || w.execution(t, s.reply.Execution).Status != execution.Completed {
 			t.Errorf("sent %+v", got)
 		}
 		w.mustBeFree(t)

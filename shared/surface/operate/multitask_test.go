@@ -10,9 +10,9 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
@@ -43,7 +43,7 @@ func TestMessagesWaitForTheirTurnInOrder(t *testing.T) {
 		waits := <-second.begun // it stands in line
 		third := w.saying(operate.Turn{Message: "3", Thread: th})
 		<-third.begun
-		if e := w.execution(t, waits); e.Status != run.Running {
+		if e := w.execution(t, waits); e.Status != execution.Running {
 			t.Errorf("in line it is %s", e.Status)
 		}
 		close(h.answer)
@@ -98,10 +98,10 @@ func interrupted(t *testing.T, w *world, mode operate.Multitask) (first, second 
 	w.mustBeFree(t)
 	close(ended)
 	first = begun.end(t)
-	if first.Status != run.Cancelled || first.Reason != string(mode)+" by user:ada" || w.execution(t, first.Execution).Status != run.Cancelled {
+	if first.Status != execution.Cancelled || first.Reason != string(mode)+" by user:ada" || w.execution(t, first.Execution).Status != execution.Cancelled {
 		t.Errorf("the first ended as %+v", first)
 	}
-	if second.Status != run.Completed || second.Answer != "Instead." {
+	if second.Status != execution.Completed || second.Answer != "Instead." {
 		t.Errorf("the second ended as %+v", second)
 	}
 	w.mustBeFree(t)
@@ -166,7 +166,7 @@ func TestARollbackDeniesWhatWaits(t *testing.T) {
 			t.Errorf("got %+v, %v", waited, err)
 		}
 		w.drain(t)
-		if e := w.execution(t, first.reply.Execution); e.Status != run.Cancelled || w.paid != 0 {
+		if e := w.execution(t, first.reply.Execution); e.Status != execution.Cancelled || w.paid != 0 {
 			t.Errorf("it is %s, paid %d times", e.Status, w.paid)
 		}
 	})
@@ -186,7 +186,7 @@ func TestAnInterruptStandsBeforeTheLine(t *testing.T) {
 			t.Errorf("got %+v", third)
 		}
 		close(h.answer)
-		if first.end(t).Status != run.Cancelled || second.end(t).Answer != "Two." {
+		if first.end(t).Status != execution.Cancelled || second.end(t).Answer != "Two." {
 			t.Errorf("got %+v and %+v", first.reply, second.reply)
 		}
 		w.mustBeFree(t)
@@ -234,7 +234,7 @@ func TestAnInterruptEndsWhatHasNotBegun(t *testing.T) {
 		first := w.saying(operate.Turn{Message: "Knock."})
 		<-w.knocking
 		second := w.said(t, operate.Turn{Message: "Stop.", Multitask: operate.Interrupt})
-		if first.end(t).Status != run.Cancelled {
+		if first.end(t).Status != execution.Cancelled {
 			t.Errorf("the first is %+v", first.reply)
 		}
 		if n := 1 + len(w.knocking); n != 1 || len(second.NotUndone) != n || second.NotUndone[0].Skill != "knock" || second.NotUndone[0].Status != "uncertain" {
@@ -310,7 +310,7 @@ func TestATurnCanBeGivenUp(t *testing.T) {
 		works.end(t)
 		stands.end(t)
 		for _, id := range []string{waits.Execution, second, first} {
-			if e := w.execution(t, id); e.Status != run.Cancelled || e.Error != "cancel by user:ada" {
+			if e := w.execution(t, id); e.Status != execution.Cancelled || e.Error != "cancel by user:ada" {
 				t.Errorf("it is %s: %s", e.Status, e.Error)
 			}
 		}
@@ -339,7 +339,7 @@ func TestTheNoteOfAnInterruptedTurnTellsWhatIsKnown(t *testing.T) {
 		}
 		must(w.Approvals.Approve(t.Context(), w.Workspace, pending[0].ID, "user:ada", nil))(t)
 		w.said(t, operate.Turn{Message: "Stop.", Multitask: operate.Interrupt})
-		if got := first.end(t); got.Status != run.Cancelled {
+		if got := first.end(t); got.Status != execution.Cancelled {
 			t.Errorf("the first is %+v", got)
 		}
 		want := "assistant: (interrupted) done so far: note; not known whether done: knock; approved, not made yet: pay"

@@ -14,11 +14,11 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -30,7 +30,7 @@ import (
 type Operate struct {
 	DB         *db.DB
 	Lanes      *lane.Store
-	Runs       *run.Store
+	Runs       *execution.Store
 	Log        *activity.Log
 	Outbox     *outbox.Store
 	Workspaces *workspace.Store
@@ -84,7 +84,7 @@ type ByHand struct {
 // called by POST /api/v1/skills/{id}/run.
 func (o *Operate) RunSkill(ctx context.Context, ws db.Workspace, name string, input json.RawMessage, by ByHand) (Used, error) {
 	id, _ := trace.From(ctx)
-	e := run.Execution{
+	e := execution.Execution{
 		ID: o.IDs(), Agent: activity.Operator, Surface: trace.Operate, Trace: id, Attempt: 1, Input: encode(map[string]any{"skill": name}),
 	}
 	e.Subject = lane.Execution(e.ID)
@@ -133,7 +133,7 @@ func requiresApproval(skills *skill.Set, k *skill.Skill, input json.RawMessage, 
 }
 
 // under runs fn while it holds the lane of an execution, and signals its end.
-func (o *Operate) under(ctx context.Context, ws db.Workspace, e run.Execution, fn func(context.Context, *lane.Hold) error) error {
+func (o *Operate) under(ctx context.Context, ws db.Workspace, e execution.Execution, fn func(context.Context, *lane.Hold) error) error {
 	defer o.ends.signal(ws)
 	request := lane.Request{Workspace: ws, Lane: e.Subject, Holder: lane.NewHolder("operate", o.Instance, e.Trace)}
 	return o.Lanes.Do(ctx, request, lane.Wait{}, fn)
@@ -148,7 +148,7 @@ func (o *Operate) settings(ctx context.Context, ws db.Workspace) (workspace.Sett
 	return settings()
 }
 
-func (o *Operate) job(e run.Execution, hold *lane.Hold, skills *skill.Set, settings workspace.Settings) reason.Job {
+func (o *Operate) job(e execution.Execution, hold *lane.Hold, skills *skill.Set, settings workspace.Settings) reason.Job {
 	return reason.Job{
 		Execution: e, Hold: hold, Agent: e.Agent, Skills: skills, MaxTokens: answerTokens, Window: o.Window, Told: true,
 		Stops:   []reason.Stop{reason.Deadline(), reason.Wanted(hold), reason.MaxSteps(settings.StepsPerRun)},
@@ -182,7 +182,7 @@ var ErrNoRun = errors.New("the trace has no run with recorded steps")
 var ErrSeveral = errors.New("the trace has several runs: name one by executionId")
 
 // steps are a trace's executions with a journal; the one named, where one is.
-func (o *Operate) steps(ctx context.Context, ws db.Workspace, id trace.ID, execution string) ([]run.Execution, error) {
+func (o *Operate) steps(ctx context.Context, ws db.Workspace, id trace.ID, only string) ([]execution.Execution, error) {
 	var b db.Batch
 	all := o.Runs.OfTrace(&b, id)
 	if err := o.DB.Read(ctx, ws, &b); err != nil {
@@ -191,8 +191,8 @@ func (o *Operate) steps(ctx context.Context, ws db.Workspace, id trace.ID, execu
 	if len(*all) == 0 {
 		return nil, db.ErrNoRows
 	}
-	found := slices.DeleteFunc(*all, func(e run.Execution) bool {
-		return execution != "" && e.ID != execution || e.PromptTokens+e.CompletionTokens == 0
+	found := slices.DeleteFunc(*all, func(e execution.Execution) bool {
+		return only != "" && e.ID != only || e.PromptTokens+e.CompletionTokens == 0
 	})
 	if len(found) == 0 {
 		return nil, ErrNoRun
@@ -237,7 +237,7 @@ func (o *Operate) Replay(ctx context.Context, ws db.Workspace, id trace.ID, exec
 }
 
 // replay replays runs up to one that fails, which is the last of the answer.
-func (o *Operate) replay(ctx context.Context, ws db.Workspace, runs []run.Execution, v reason.Variation) (out []reason.Replayed, err error) {
+func (o *Operate) replay(ctx context.Context, ws db.Workspace, runs []execution.Execution, v reason.Variation) (out []reason.Replayed, err error) {
 	for _, e := range runs {
 		skills, err := o.Skills(ctx, ws, e.Surface)
 		if err != nil {

@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 )
 
 // Event is a piece of what happens in a run.
@@ -92,7 +92,7 @@ func (t *teller) delta(text string) {
 }
 
 // entries tells what was recorded, but for what was told before.
-func (t *teller) entries(entries []run.Entry) {
+func (t *teller) entries(entries []execution.Entry) {
 	for _, h := range heard(entries) {
 		t.entry(h)
 	}
@@ -134,7 +134,7 @@ type Heard struct {
 }
 
 // heard reads what entries say; most say nothing.
-func heard(entries []run.Entry) []Heard {
+func heard(entries []execution.Entry) []Heard {
 	out := make([]Heard, 0, len(entries))
 	for _, e := range entries {
 		told, err := reason.Tell(e)
@@ -153,7 +153,7 @@ func heard(entries []run.Entry) []Heard {
 // how the execution stands: nil while it is worked on. It is one round trip.
 func (o *Operate) Since(ctx context.Context, ws db.Workspace, id string, after int) ([]Heard, *Reply, error) {
 	e, entries, err := o.Runs.Since(ctx, ws, id, after)
-	if err != nil || e.Status == run.Running {
+	if err != nil || e.Status == execution.Running {
 		return heard(entries), nil, err
 	}
 	r := replyOf(e)

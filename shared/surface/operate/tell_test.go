@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 )
 
@@ -76,7 +76,7 @@ func TestWhoComesBackLosesNothing(t *testing.T) {
 				t.Fatalf("%s is read as %v, %v", after, back, err)
 			}
 			rest, _, reply, err := w.Told(t.Context(), w.Workspace, r.Execution, after)
-			if err != nil || reply == nil || reply.Answer != r.Answer || reply.Status != run.Completed {
+			if err != nil || reply == nil || reply.Answer != r.Answer || reply.Status != execution.Completed {
 				t.Fatalf("behind %s: %+v, %v", after, reply, err)
 			}
 			if got := lines(events[:i]) + lines(rest); got != whole {

@@ -11,9 +11,9 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -73,7 +73,7 @@ type asked struct {
 }
 
 // askedOf is what a turn was asked; false: the execution is none.
-func askedOf(e run.Execution) (a asked, ok bool) {
+func askedOf(e execution.Execution) (a asked, ok bool) {
 	err := json.Unmarshal(e.Input, &a)
 	return a, err == nil && a.Task == talking && e.Surface == trace.Operate
 }
@@ -83,12 +83,12 @@ type turn struct {
 	*Operate
 	asked
 	ws        db.Workspace
-	exec      run.Execution
-	fresh     bool           // its thread is not there yet
-	started   bool           // its execution is
-	resumed   bool           // it was begun before
-	ended     *run.Execution // as its last transaction has left it
-	hold      *lane.Hold     // of the execution
+	exec      execution.Execution
+	fresh     bool                 // its thread is not there yet
+	started   bool                 // its execution is
+	resumed   bool                 // it was begun before
+	ended     *execution.Execution // as its last transaction has left it
+	hold      *lane.Hold           // of the execution
 	operate   *lane.Hold
 	multitask Multitask
 	token     string   // of the hold of lane operate
@@ -114,7 +114,7 @@ func (o *Operate) Talk(ctx context.Context, ws db.Workspace, t Turn) (Reply, err
 	} else if err != nil {
 		return Reply{}, err
 	}
-	s.exec = run.Execution{ID: o.IDs(), Agent: activity.Operator, Surface: trace.Operate, Trace: id, Attempt: 1, Input: encode(s.asked)}
+	s.exec = execution.Execution{ID: o.IDs(), Agent: activity.Operator, Surface: trace.Operate, Trace: id, Attempt: 1, Input: encode(s.asked)}
 	s.exec.Subject = lane.Execution(s.exec.ID)
 	ctx = trace.WithExecution(ctx, s.exec.ID)
 	err := o.under(ctx, ws, s.exec, func(ctx context.Context, hold *lane.Hold) error {
@@ -245,7 +245,7 @@ func (s *turn) leave(ctx context.Context) {
 
 // Reply is what came of a turn so far.
 type Reply struct {
-	Status    run.Status // of its execution; parked: it goes on by itself
+	Status    execution.Status // of its execution; parked: it goes on by itself
 	Answer    string
 	Reason    string // why it is not completed, or what its answer lacks
 	Execution string
@@ -260,7 +260,7 @@ type Reply struct {
 }
 
 // replyOf reads how a turn stands.
-func replyOf(e run.Execution) Reply {
+func replyOf(e execution.Execution) Reply {
 	var result struct {
 		Answer  string   `json:"answer"`
 		Reason  string   `json:"reason"`
@@ -274,15 +274,15 @@ func replyOf(e run.Execution) Reply {
 		Prompt: e.PromptTokens, Completion: e.CompletionTokens,
 	}
 	switch e.Status {
-	case run.Waiting:
+	case execution.Waiting:
 		r.Approvals, r.Reason = result.Waits, "a call waits for a person"
-	case run.Running, run.Parked: // one that was cut off runs no more
-		r.Status, r.Reason = run.Parked, cmp.Or(r.Reason, "it was cut off")+"; it goes on by itself"
-	case run.Stalled, run.Failed, run.Cancelled:
+	case execution.Running, execution.Parked: // one that was cut off runs no more
+		r.Status, r.Reason = execution.Parked, cmp.Or(r.Reason, "it was cut off")+"; it goes on by itself"
+	case execution.Stalled, execution.Failed, execution.Cancelled:
 		if result.Summary != "" {
 			r.Reason += "; " + result.Summary
 		}
-	case run.Completed:
+	case execution.Completed:
 	}
 	return r
 }
@@ -309,7 +309,7 @@ func (s *turn) reply(ctx context.Context, err error) (Reply, error) {
 }
 
 // stands is the turn's execution as it is now.
-func (s *turn) stands(ctx context.Context) run.Execution {
+func (s *turn) stands(ctx context.Context) execution.Execution {
 	if s.ended != nil {
 		return *s.ended
 	}
@@ -319,7 +319,7 @@ func (s *turn) stands(ctx context.Context) run.Execution {
 	if err != nil {
 		s.Slog.ErrorContext(ctx, "how a turn stands can't be read", "error", err)
 		e = s.exec
-		e.Status = run.Running
+		e.Status = execution.Running
 	}
 	return e
 }

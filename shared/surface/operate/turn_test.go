@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -22,10 +22,10 @@ func TestATurn(t *testing.T) {
 		m := script(t, calls("I note it.", "note", `{"what":"x"}`), says("It is ", "noted."), says("Still here."))
 		w.think(m)
 		r := w.said(t, operate.Turn{Message: "Note x."})
-		if r.Status != run.Completed || r.Answer != "It is noted." || r.Prompt != 20 || r.Completion != 10 || r.Reason != "" || r.Thread == "" {
+		if r.Status != execution.Completed || r.Answer != "It is noted." || r.Prompt != 20 || r.Completion != 10 || r.Reason != "" || r.Thread == "" {
 			t.Errorf("got %+v", r)
 		}
-		if e := w.execution(t, r.Execution); e.Status != run.Completed || e.Trace != r.Trace {
+		if e := w.execution(t, r.Execution); e.Status != execution.Completed || e.Trace != r.Trace {
 			t.Errorf("its execution is %+v", e)
 		}
 		if got := w.spoken(t, r.Thread); !slices.Equal(got, []string{"user: Note x.", "assistant: It is noted."}) {
@@ -91,7 +91,7 @@ func TestATurnThatGetsNowhereStalls(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.think(script(t, calls("", "note", `{"what":"x"}`), calls("", "fly", `{}`), calls("", "fly", `{}`), calls("", "fly", `{}`)))
 		r := w.said(t, operate.Turn{Message: "Fly."})
-		if r.Status != run.Stalled || !strings.Contains(r.Reason, "fly") || !strings.Contains(r.Reason, "done so far: note") {
+		if r.Status != execution.Stalled || !strings.Contains(r.Reason, "fly") || !strings.Contains(r.Reason, "done so far: note") {
 			t.Errorf("got %+v", r)
 		}
 		if got := w.spoken(t, r.Thread); len(got) != 2 || !strings.HasPrefix(got[1], "assistant: (stopped: ") || !strings.Contains(got[1], "done so far: note") {
@@ -107,7 +107,7 @@ func TestAModelThatFailsEndsTheTurn(t *testing.T) {
 			return llm.Response{}, &llm.Error{Class: llm.ClassAuthentication, Provider: "script", Err: errors.New("a secret of theirs")}
 		}))
 		r := w.said(t, operate.Turn{Message: "Hello."})
-		if r.Status != run.Failed || !strings.Contains(r.Reason, "authentication") || strings.Contains(r.Reason, "theirs") || w.execution(t, r.Execution).Status != run.Failed {
+		if r.Status != execution.Failed || !strings.Contains(r.Reason, "authentication") || strings.Contains(r.Reason, "theirs") || w.execution(t, r.Execution).Status != execution.Failed {
 			t.Errorf("got %+v", r)
 		}
 		w.mustBeFree(t)
@@ -120,14 +120,14 @@ func TestATurnIsNeverWithoutAWord(t *testing.T) {
 		for _, c := range []struct {
 			stop         llm.StopReason
 			text         string
-			want         run.Status
+			want         execution.Status
 			reply, spoke string
 		}{
-			{llm.StopEndTurn, "", run.Stalled, "without a word", "(stopped: the model ended its answer without a word"},
-			{llm.StopRefusal, "", run.Failed, "declined", "(stopped: the model declined"},
-			{llm.StopOther, "", run.Failed, "broke off", "(stopped: the model broke off"},
-			{llm.StopMaxTokens, "", run.Stalled, "before it had said anything", "(stopped: the model reached the limit"},
-			{llm.StopMaxTokens, "It was", run.Completed, "cut off", "It was\n\n(the answer was cut off"},
+			{llm.StopEndTurn, "", execution.Stalled, "without a word", "(stopped: the model ended its answer without a word"},
+			{llm.StopRefusal, "", execution.Failed, "declined", "(stopped: the model declined"},
+			{llm.StopOther, "", execution.Failed, "broke off", "(stopped: the model broke off"},
+			{llm.StopMaxTokens, "", execution.Stalled, "before it had said anything", "(stopped: the model reached the limit"},
+			{llm.StopMaxTokens, "It was", execution.Completed, "cut off", "It was\n\n(the answer was cut off"},
 		} {
 			answer := func(context.Context, llm.Request, func(string)) (llm.Response, error) {
 				r := text(c.text)
@@ -143,7 +143,7 @@ func TestATurnIsNeverWithoutAWord(t *testing.T) {
 				t.Errorf("%s, %q: the thread is %q", c.stop, c.text, got)
 			}
 			logged := slices.ContainsFunc(w.actions(t, "operate"), func(e activity.Entry) bool { return e.Execution == r.Execution })
-			if logged != (c.want == run.Completed) {
+			if logged != (c.want == execution.Completed) {
 				t.Errorf("%s, %q: logged as done: %v", c.stop, c.text, logged)
 			}
 		}
@@ -182,7 +182,7 @@ func TestThoseWhoMayNotApproveGetNoSkillThatNeedsIt(t *testing.T) {
 		for _, tool := range m.request(0).Tools {
 			offered = append(offered, tool.Name)
 		}
-		if r.Status != run.Completed || slices.Contains(offered, "pay") || !slices.Contains(offered, "note") {
+		if r.Status != execution.Completed || slices.Contains(offered, "pay") || !slices.Contains(offered, "note") {
 			t.Errorf("got %+v with %q", r, offered)
 		}
 		if waits, _, err := w.Approvals.List(t.Context(), w.Workspace, all); err != nil || len(waits) != 0 || w.paid != 0 {
@@ -201,14 +201,14 @@ func TestATurnWhoseTimeEndsGoesOnByItself(t *testing.T) {
 			return llm.Response{}, llm.Interrupted(ctx, "script")
 		}, says("Done.")))
 		r, err := w.Talk(ctx, w.Workspace, operate.Turn{Message: "Note x.", By: "user:ada"})
-		if err != nil || r.Status != run.Parked || w.execution(t, r.Execution).Status != run.Parked {
+		if err != nil || r.Status != execution.Parked || w.execution(t, r.Execution).Status != execution.Parked {
 			t.Fatalf("got %+v, %v", r, err)
 		}
 		w.mustBeFree(t)
 		if got := w.drain(t); got.Sent != 1 {
 			t.Errorf("at once it sent %+v", got)
 		}
-		if e := w.execution(t, r.Execution); e.Status != run.Completed || e.Attempt != 2 || len(w.noted) != 1 {
+		if e := w.execution(t, r.Execution); e.Status != execution.Completed || e.Attempt != 2 || len(w.noted) != 1 {
 			t.Errorf("it is %+v, noted %q", e, w.noted)
 		}
 		if got := w.spoken(t, r.Thread); !slices.Equal(got, []string{"user: Note x.", "assistant: Done."}) {
@@ -262,11 +262,11 @@ func TestALaterMessageDoesNotWaitForATurnThatNobodyTakesUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.Skew.Advance(run.Place + time.Second)
+		w.Skew.Advance(execution.Place + time.Second)
 		if got := w.said(t, operate.Turn{Message: "2"}); got.Answer != "Two." {
 			t.Errorf("the second got %+v", got)
 		}
-		if got := w.drain(t); got.Sent != 1 || w.execution(t, first.Execution).Status != run.Completed {
+		if got := w.drain(t); got.Sent != 1 || w.execution(t, first.Execution).Status != execution.Completed {
 			t.Errorf("sent %+v", got)
 		}
 		w.mustBeFree(t)
@@ -319,11 +319,11 @@ func TestAKilledTurnIsTakenUp(t *testing.T) {
 		}
 		close(awake)
 		<-first.ended
-		if first.err != nil || first.reply.Status != run.Completed || first.reply.Answer != "Done." {
+		if first.err != nil || first.reply.Status != execution.Completed || first.reply.Answer != "Done." {
 			t.Errorf("the first is told %+v, %v", first.reply, first.err)
 		}
 		e := w.execution(t, id)
-		if e.Status != run.Completed || e.Attempt != 2 || len(w.noted)+len(other.noted) != 1 {
+		if e.Status != execution.Completed || e.Attempt != 2 || len(w.noted)+len(other.noted) != 1 {
 			t.Errorf("it is %+v, noted %q and %q", e, w.noted, other.noted)
 		}
 		_, _, reply, err := w.Told(t.Context(), w.Workspace, id, operate.Position{})
@@ -345,13 +345,13 @@ func TestATurnThatIsCutOffInLineGoesOnAtOnce(t *testing.T) {
 		ctx, leave := context.WithCancel(trace.With(t.Context(), traces.New(trace.Operate)))
 		defer leave()
 		r := must(w.Talk(ctx, w.Workspace, operate.Turn{Message: "Where are you?", By: "user:ada", Begun: func(string, string) { leave() }}))(t)
-		if r.Status != run.Parked {
+		if r.Status != execution.Parked {
 			t.Fatalf("cut off, it is %+v", r)
 		}
 		if err := w.Lanes.Release(t.Context(), other); err != nil {
 			t.Fatal(err)
 		}
-		if sent := w.drain(t); sent.Sent != 1 || w.execution(t, r.Execution).Status != run.Completed {
+		if sent := w.drain(t); sent.Sent != 1 || w.execution(t, r.Execution).Status != execution.Completed {
 			t.Errorf("%+v was due, and the turn is %s", sent, w.execution(t, r.Execution).Status)
 		}
 	})

@@ -1,4 +1,4 @@
-package run_test
+package execution_test
 
 import (
 	"context"
@@ -8,13 +8,13 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
-	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-func (w world) begin(t testing.TB, parent string, await bool) (run.Execution, error) {
+func (w world) begin(t testing.TB, parent string, await bool) (execution.Execution, error) {
 	t.Helper()
-	e := run.Execution{ID: ids(), Agent: activity.Operator, Surface: trace.Coordinator, Trace: traces.New(trace.Coordinator), Parent: parent}
+	e := execution.Execution{ID: ids(), Agent: activity.Operator, Surface: trace.Coordinator, Trace: traces.New(trace.Coordinator), Parent: parent}
 	err := w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
 		var err error
 		e, err = w.runs.Begin(ctx, tx, e, await)
@@ -23,7 +23,7 @@ func (w world) begin(t testing.TB, parent string, await bool) (run.Execution, er
 	return e, err
 }
 
-func (w world) began(t testing.TB, parent string, await bool) run.Execution {
+func (w world) began(t testing.TB, parent string, await bool) execution.Execution {
 	t.Helper()
 	e, err := w.begin(t, parent, await)
 	if err != nil {
@@ -32,7 +32,7 @@ func (w world) began(t testing.TB, parent string, await bool) run.Execution {
 	return e
 }
 
-func (w world) end(t testing.TB, id string, as run.Status) error {
+func (w world) end(t testing.TB, id string, as execution.Status) error {
 	t.Helper()
 	return w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
 		return w.runs.End(ctx, tx, id, as, json.RawMessage(`{"a":1}`), "why")
@@ -45,7 +45,7 @@ func TestAParentWaits(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		parent := w.began(t, "", true) // there is nobody to wait
 		loose := w.began(t, parent.ID, false)
-		if got := w.get(t, parent.ID); got.Status != run.Running {
+		if got := w.get(t, parent.ID); got.Status != execution.Running {
 			t.Fatalf("the parent is %s", got.Status)
 		}
 		first, second := w.began(t, parent.ID, true), w.began(t, parent.ID, true)
@@ -53,10 +53,10 @@ func TestAParentWaits(t *testing.T) {
 			t.Error("a child is not in its parent's trace")
 		}
 		for _, step := range []struct {
-			ends run.Execution
-			as   run.Status
-			want run.Status
-		}{{loose, run.Completed, run.Waiting}, {first, run.Failed, run.Waiting}, {second, run.Cancelled, run.Running}} {
+			ends execution.Execution
+			as   execution.Status
+			want execution.Status
+		}{{loose, execution.Completed, execution.Waiting}, {first, execution.Failed, execution.Waiting}, {second, execution.Cancelled, execution.Running}} {
 			if err := w.end(t, step.ends.ID, step.as); err != nil {
 				t.Fatal(err)
 			}
@@ -72,40 +72,40 @@ func TestAParentWaits(t *testing.T) {
 
 func TestWhoCannotBeginOrEnd(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
-		protected := w.start(t, w.hold(t, subject), execution(subject))
+		protected := w.start(t, w.hold(t, subject), newExecution(subject))
 		w.began(t, protected.ID, false)
-		if _, err := w.begin(t, protected.ID, true); !errors.Is(err, run.ErrProtected) {
+		if _, err := w.begin(t, protected.ID, true); !errors.Is(err, execution.ErrProtected) {
 			t.Errorf("under a lane: %v", err)
 		}
-		if err := w.end(t, protected.ID, run.Completed); !errors.Is(err, run.ErrProtected) {
+		if err := w.end(t, protected.ID, execution.Completed); !errors.Is(err, execution.ErrProtected) {
 			t.Errorf("under a lane: %v", err)
 		}
-		if got := w.get(t, protected.ID); got.Status != run.Running {
+		if got := w.get(t, protected.ID); got.Status != execution.Running {
 			t.Errorf("it is %s", got.Status)
 		}
 		if _, err := w.begin(t, ids(), true); !errors.Is(err, db.ErrNoRows) {
 			t.Errorf("no parent: %v", err)
 		}
-		if err := w.end(t, ids(), run.Completed); !errors.Is(err, db.ErrNoRows) {
+		if err := w.end(t, ids(), execution.Completed); !errors.Is(err, db.ErrNoRows) {
 			t.Errorf("no execution: %v", err)
 		}
 		e := w.began(t, "", false)
-		if err := w.end(t, e.ID, run.Waiting); err == nil {
+		if err := w.end(t, e.ID, execution.Waiting); err == nil {
 			t.Error("waiting is an end")
 		}
-		if err := w.end(t, e.ID, run.Completed); err != nil {
+		if err := w.end(t, e.ID, execution.Completed); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.end(t, e.ID, run.Failed); !ended(err, run.Completed) {
+		if err := w.end(t, e.ID, execution.Failed); !ended(err, execution.Completed) {
 			t.Errorf("it ends twice: %v", err)
 		}
-		if _, err := w.begin(t, e.ID, true); !ended(err, run.Completed) {
+		if _, err := w.begin(t, e.ID, true); !ended(err, execution.Completed) {
 			t.Errorf("under one that has ended: %v", err)
 		}
 	})
 }
 
-func ended(err error, as run.Status) bool {
-	e, ok := errors.AsType[*run.EndedError](err)
+func ended(err error, as execution.Status) bool {
+	e, ok := errors.AsType[*execution.EndedError](err)
 	return ok && e.Status == as
 }

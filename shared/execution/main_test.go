@@ -1,4 +1,4 @@
-package run_test
+package execution_test
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -33,7 +33,7 @@ var testdata embed.FS
 // world is a fresh workspace on one engine with its executions.
 type world struct {
 	dbtest.Env
-	runs  *run.Store
+	runs  *execution.Store
 	lanes *lane.Store
 	q     struct{ Become, FromTheFuture db.Query }
 }
@@ -46,7 +46,7 @@ func newWorld(t testing.TB, e dbtest.Env) world {
 		err = db.Load(files, &w.q)
 	}
 	var err1, err2 error
-	w.runs, err1 = run.New(e.DB)
+	w.runs, err1 = execution.New(e.DB)
 	w.lanes, err2 = lane.New(e.DB)
 	if err := errors.Join(err, err1, err2); err != nil {
 		t.Fatal(err)
@@ -79,9 +79,9 @@ func (w world) hold(t testing.TB, name lane.Name) *lane.Hold {
 	return h
 }
 
-// execution is one on a subject, not yet stored.
-func execution(subject lane.Name) run.Execution {
-	return run.Execution{ID: ids(), Agent: activity.Operator, Surface: trace.Heartbeat, Trace: traces.New(trace.Heartbeat), Subject: subject, Attempt: 1}
+// newExecution is one on a subject, not yet stored.
+func newExecution(subject lane.Name) execution.Execution {
+	return execution.Execution{ID: ids(), Agent: activity.Operator, Surface: trace.Heartbeat, Trace: traces.New(trace.Heartbeat), Subject: subject, Attempt: 1}
 }
 
 // try does something in a transaction that proves the hold.
@@ -91,7 +91,7 @@ func (w world) try(t testing.TB, h *lane.Hold, fn func(context.Context, lane.Tx)
 }
 
 // start stores a running execution.
-func (w world) start(t testing.TB, h *lane.Hold, e run.Execution) run.Execution {
+func (w world) start(t testing.TB, h *lane.Hold, e execution.Execution) execution.Execution {
 	t.Helper()
 	w.must(t, h, func(_ context.Context, tx lane.Tx) error { return w.runs.Start(tx, e) })
 	return e
@@ -104,7 +104,7 @@ func (w world) must(t testing.TB, h *lane.Hold, fn func(context.Context, lane.Tx
 	}
 }
 
-func (w world) get(t testing.TB, id string) run.Execution {
+func (w world) get(t testing.TB, id string) execution.Execution {
 	t.Helper()
 	e, err := w.runs.Get(t.Context(), w.Workspace, id)
 	if err != nil {
@@ -114,14 +114,14 @@ func (w world) get(t testing.TB, id string) run.Execution {
 }
 
 // become sets a status past all rules.
-func (w world) become(t testing.TB, id string, status run.Status) {
+func (w world) become(t testing.TB, id string, status execution.Status) {
 	t.Helper()
 	if _, err := w.DB.Exec(t.Context(), w.Workspace, w.q.Become, id, status); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (w world) unfinished(t testing.TB, subject lane.Name) []run.Execution {
+func (w world) unfinished(t testing.TB, subject lane.Name) []execution.Execution {
 	t.Helper()
 	var b db.Batch
 	found := w.runs.Unfinished(&b, subject)
@@ -131,7 +131,7 @@ func (w world) unfinished(t testing.TB, subject lane.Name) []run.Execution {
 	return *found
 }
 
-func (w world) slot(t testing.TB, slot string) []run.Execution {
+func (w world) slot(t testing.TB, slot string) []execution.Execution {
 	t.Helper()
 	var b db.Batch
 	found := w.runs.Slot(&b, trace.Heartbeat, slot)
@@ -141,11 +141,11 @@ func (w world) slot(t testing.TB, slot string) []run.Execution {
 	return *found
 }
 
-func note(seq int) run.Entry {
-	return run.Entry{Seq: seq, Step: seq / 2, Kind: run.Note, Status: run.Succeeded, Body: json.RawMessage(`{"n": ` + string(rune('0'+seq)) + `}`)}
+func note(seq int) execution.Entry {
+	return execution.Entry{Seq: seq, Step: seq / 2, Kind: execution.Note, Status: execution.Succeeded, Body: json.RawMessage(`{"n": ` + string(rune('0'+seq)) + `}`)}
 }
 
-func (w world) append(t testing.TB, h *lane.Hold, e run.Execution, entries ...run.Entry) error {
+func (w world) append(t testing.TB, h *lane.Hold, e execution.Execution, entries ...execution.Entry) error {
 	t.Helper()
 	return w.try(t, h, func(_ context.Context, tx lane.Tx) error {
 		for _, entry := range entries {

@@ -1,4 +1,4 @@
-package run_test
+package execution_test
 
 import (
 	"context"
@@ -49,7 +49,7 @@ func TestAListingReadsNoMoreThanItLists(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := queries[slices.IndexFunc(queries, func(q db.Query) bool { return q.Name() == "run.List" })]
+	list := queries[slices.IndexFunc(queries, func(q db.Query) bool { return q.Name() == "execution.List" })]
 	app, err := pgx.Connect(t.Context(), dbtest.AsLogin(owner))
 	if err != nil {
 		t.Fatal(err)

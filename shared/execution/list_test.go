@@ -1,4 +1,4 @@
-package run_test
+package execution_test
 
 import (
 	"context"
@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 // names are the subjects of a listing, in its order.
-func (w world) names(t testing.TB, f run.Filter) (out []lane.Name, more bool) {
+func (w world) names(t testing.TB, f execution.Filter) (out []lane.Name, more bool) {
 	t.Helper()
 	items, more, err := w.runs.List(t.Context(), w.Workspace, f)
 	if err != nil {
@@ -27,9 +27,9 @@ func (w world) names(t testing.TB, f run.Filter) (out []lane.Name, more bool) {
 
 func TestExecutionsAreListedNewestFirst(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
-		var all []run.Execution
+		var all []execution.Execution
 		for i, name := range []lane.Name{"objective:a", "objective:b", "objective:c", "objective:d"} {
-			e := execution(name)
+			e := newExecution(name)
 			if i == 1 {
 				e.Agent, e.Surface = "another", trace.Operate
 			}
@@ -37,21 +37,21 @@ func TestExecutionsAreListedNewestFirst(t *testing.T) {
 			all = append(all, w.get(t, e.ID))
 			w.Skew.Advance(time.Minute)
 		}
-		w.become(t, all[2].ID, run.Parked)
+		w.become(t, all[2].ID, execution.Parked)
 		for name, c := range map[string]struct {
-			f    run.Filter
+			f    execution.Filter
 			want string
 		}{
-			"all":     {run.Filter{}, "dcba"},
-			"agent":   {run.Filter{Agent: "another"}, "b"},
-			"surface": {run.Filter{Surface: trace.Heartbeat}, "dca"},
-			"status":  {run.Filter{Status: run.Parked}, "c"},
-			"trace":   {run.Filter{Trace: all[3].Trace}, "d"},
-			"subject": {run.Filter{Subject: "objective:a"}, "a"},
-			"since":   {run.Filter{Since: all[2].CreatedAt}, "dc"},
-			"until":   {run.Filter{Until: all[2].CreatedAt}, "ba"},
-			"both":    {run.Filter{Since: all[1].CreatedAt, Until: all[3].CreatedAt, Agent: "flowpilot"}, "c"},
-			"none":    {run.Filter{Agent: "another", Status: run.Parked}, ""},
+			"all":     {execution.Filter{}, "dcba"},
+			"agent":   {execution.Filter{Agent: "another"}, "b"},
+			"surface": {execution.Filter{Surface: trace.Heartbeat}, "dca"},
+			"status":  {execution.Filter{Status: execution.Parked}, "c"},
+			"trace":   {execution.Filter{Trace: all[3].Trace}, "d"},
+			"subject": {execution.Filter{Subject: "objective:a"}, "a"},
+			"since":   {execution.Filter{Since: all[2].CreatedAt}, "dc"},
+			"until":   {execution.Filter{Until: all[2].CreatedAt}, "ba"},
+			"both":    {execution.Filter{Since: all[1].CreatedAt, Until: all[3].CreatedAt, Agent: "flowpilot"}, "c"},
+			"none":    {execution.Filter{Agent: "another", Status: execution.Parked}, ""},
 		} {
 			found, more := w.names(t, c.f)
 			got := ""
@@ -63,18 +63,18 @@ func TestExecutionsAreListedNewestFirst(t *testing.T) {
 			}
 		}
 		var pages [][]lane.Name
-		f := run.Filter{Limit: 3}
+		f := execution.Filter{Limit: 3}
 		for more := true; more; {
 			var page []lane.Name
 			page, more = w.names(t, f)
 			pages = append(pages, page)
-			i := slices.IndexFunc(all, func(e run.Execution) bool { return e.Subject == page[len(page)-1] })
-			f.Before = run.Position{At: all[i].CreatedAt, ID: all[i].ID}
+			i := slices.IndexFunc(all, func(e execution.Execution) bool { return e.Subject == page[len(page)-1] })
+			f.Before = execution.Position{At: all[i].CreatedAt, ID: all[i].ID}
 		}
 		if len(pages) != 2 || len(pages[0]) != 3 || !slices.Equal(pages[1], []lane.Name{"objective:a"}) {
 			t.Errorf("the pages are %q", pages)
 		}
-		if found, _ := w.neighbour(t).names(t, run.Filter{}); len(found) > 0 {
+		if found, _ := w.neighbour(t).names(t, execution.Filter{}); len(found) > 0 {
 			t.Errorf("a neighbour lists %q", found)
 		}
 	})
@@ -82,14 +82,14 @@ func TestExecutionsAreListedNewestFirst(t *testing.T) {
 
 func TestChildrenAreInOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
-		parent := w.start(t, w.hold(t, "heartbeat"), execution("heartbeat"))
+		parent := w.start(t, w.hold(t, "heartbeat"), newExecution("heartbeat"))
 		var want []string
 		for _, name := range []lane.Name{"objective:a", "objective:b"} {
-			e := execution(name)
+			e := newExecution(name)
 			e.Parent = parent.ID
 			want = append(want, w.start(t, w.hold(t, name), e).ID)
 		}
-		w.start(t, w.hold(t, "objective:c"), execution("objective:c"))
+		w.start(t, w.hold(t, "objective:c"), newExecution("objective:c"))
 		children := func(w world) (ids []string) {
 			found, err := w.runs.Children(t.Context(), w.Workspace, parent.ID)
 			if err != nil {
@@ -113,7 +113,7 @@ func TestWhatIsUnfinishedIsCancelled(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		for _, status := range statuses {
 			name := lane.Name("objective:" + string(status))
-			e := w.start(t, w.hold(t, name), execution(name))
+			e := w.start(t, w.hold(t, name), newExecution(name))
 			w.become(t, e.ID, status)
 			before := w.get(t, e.ID)
 			cancel := func(w world) {
@@ -131,7 +131,7 @@ func TestWhatIsUnfinishedIsCancelled(t *testing.T) {
 			switch got := w.get(t, e.ID); {
 			case status.Ended() && (got.Status != status || got.Error != before.Error):
 				t.Errorf("%s became %+v", status, got)
-			case !status.Ended() && (got.Status != run.Cancelled || got.EndedAt == nil || got.Error != "a person wants it"):
+			case !status.Ended() && (got.Status != execution.Cancelled || got.EndedAt == nil || got.Error != "a person wants it"):
 				t.Errorf("%s became %+v", status, got)
 			}
 		}

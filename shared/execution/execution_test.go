@@ -1,4 +1,4 @@
-package run_test
+package execution_test
 
 import (
 	"context"
@@ -11,34 +11,34 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
-	"github.com/lanekeeper/lanekeeper/shared/run"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-var statuses = []run.Status{run.Running, run.Waiting, run.Parked, run.Completed, run.Failed, run.Cancelled, run.Stalled}
+var statuses = []execution.Status{execution.Running, execution.Waiting, execution.Parked, execution.Completed, execution.Failed, execution.Cancelled, execution.Stalled}
 
 const subject lane.Name = "objective:1"
 
 func TestAnExecutionIsReadBack(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		h := w.hold(t, subject)
-		parent := execution("heartbeat")
+		parent := newExecution("heartbeat")
 		w.start(t, w.hold(t, "heartbeat"), parent)
-		e := execution(subject)
+		e := newExecution(subject)
 		e.Parent, e.Slot, e.Input = parent.ID, "heartbeat:x:2026-11-20T10:30Z", json.RawMessage(`{"a": "ü"}`)
 		w.start(t, h, e)
 		w.must(t, h, func(_ context.Context, tx lane.Tx) error { return w.runs.Spend(tx, e, 10, 5, 0.25) })
 		w.must(t, h, func(_ context.Context, tx lane.Tx) error {
 			return errors.Join(w.runs.Spend(tx, e, 1<<40, 1, 0.000001),
-				w.runs.Leave(tx, e, run.Stalled, json.RawMessage(`{"answer": "no"}`), "stalled: x"))
+				w.runs.Leave(tx, e, execution.Stalled, json.RawMessage(`{"answer": "no"}`), "stalled: x"))
 		})
 		got := w.get(t, e.ID)
 		if got.EndedAt == nil || got.EndedAt.Before(got.CreatedAt) || got.UpdatedAt.Before(got.CreatedAt) || time.Since(got.CreatedAt).Abs() > time.Minute {
 			t.Errorf("created %s, updated %s, ended %v", got.CreatedAt, got.UpdatedAt, got.EndedAt)
 		}
 		want := e
-		want.Status, want.Error, want.PromptTokens, want.CompletionTokens, want.CostUSD = run.Stalled, "stalled: x", 10+1<<40, 6, 0.250001
+		want.Status, want.Error, want.PromptTokens, want.CompletionTokens, want.CostUSD = execution.Stalled, "stalled: x", 10+1<<40, 6, 0.250001
 		want.Result = json.RawMessage(`{"answer": "no"}`)
 		got.CreatedAt, got.UpdatedAt, got.EndedAt = want.CreatedAt, want.UpdatedAt, want.EndedAt
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -49,8 +49,8 @@ func TestAnExecutionIsReadBack(t *testing.T) {
 
 func TestInputIsAnObjectWhenThereIsNone(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
-		e := w.start(t, w.hold(t, subject), execution(subject))
-		if got := w.get(t, e.ID); string(got.Input) != "{}" || got.Result != nil || got.Status != run.Running || got.EndedAt != nil {
+		e := w.start(t, w.hold(t, subject), newExecution(subject))
+		if got := w.get(t, e.ID); string(got.Input) != "{}" || got.Result != nil || got.Status != execution.Running || got.EndedAt != nil {
 			t.Errorf("got %+v", got)
 		}
 	})
@@ -58,7 +58,7 @@ func TestInputIsAnObjectWhenThereIsNone(t *testing.T) {
 
 func TestTheTableKnowsEveryStatus(t *testing.T) {
 	for _, s := range statuses {
-		ended := s == run.Completed || s == run.Failed || s == run.Cancelled || s == run.Stalled
+		ended := s == execution.Completed || s == execution.Failed || s == execution.Cancelled || s == execution.Stalled
 		if s.Ended() != ended {
 			t.Errorf("%s: ended is %v", s, s.Ended())
 		}
@@ -67,11 +67,11 @@ func TestTheTableKnowsEveryStatus(t *testing.T) {
 				t.Errorf("%s goes to %s", s, next)
 			}
 		}
-		if !ended && !s.Can(run.Running) {
+		if !ended && !s.Can(execution.Running) {
 			t.Errorf("%s can't be taken up", s)
 		}
 	}
-	if run.Status("lost").Can(run.Running) || !run.Status("lost").Ended() {
+	if execution.Status("lost").Can(execution.Running) || !execution.Status("lost").Ended() {
 		t.Error("an unknown status goes somewhere")
 	}
 }
@@ -82,11 +82,11 @@ func TestTheDatabaseFollowsTheTable(t *testing.T) {
 		h := w.hold(t, subject)
 		for _, from := range statuses {
 			for _, to := range statuses {
-				e := w.start(t, h, execution(subject))
+				e := w.start(t, h, newExecution(subject))
 				w.become(t, e.ID, from)
 				before := w.get(t, e.ID)
 				err := w.try(t, h, func(ctx context.Context, tx lane.Tx) error {
-					if to == run.Running {
+					if to == execution.Running {
 						return w.runs.Resume(ctx, tx, &e)
 					}
 					return w.runs.Leave(tx, e, to, json.RawMessage(`{"left": true}`), "why")
@@ -100,7 +100,7 @@ func TestTheDatabaseFollowsTheTable(t *testing.T) {
 					if (got.EndedAt != nil) != to.Ended() {
 						t.Errorf("%s to %s: ended at %v", from, to, got.EndedAt)
 					}
-				case to == run.Running:
+				case to == execution.Running:
 					if !errors.Is(err, db.ErrNoRows) {
 						t.Errorf("resuming one that is %s: %v", from, err)
 					}
@@ -111,7 +111,7 @@ func TestTheDatabaseFollowsTheTable(t *testing.T) {
 					}
 				}
 				if !got.Status.Ended() {
-					w.become(t, e.ID, run.Cancelled)
+					w.become(t, e.ID, execution.Cancelled)
 				}
 			}
 		}
@@ -121,10 +121,10 @@ func TestTheDatabaseFollowsTheTable(t *testing.T) {
 func TestNobodyLeavesAnExecutionRunning(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		h := w.hold(t, subject)
-		e := w.start(t, h, execution(subject))
-		for _, status := range []run.Status{run.Running, "", "lost"} {
+		e := w.start(t, h, newExecution(subject))
+		for _, status := range []execution.Status{execution.Running, "", "lost"} {
 			err := w.try(t, h, func(_ context.Context, tx lane.Tx) error { return w.runs.Leave(tx, e, status, nil, "") })
-			if err == nil || w.get(t, e.ID).Status != run.Running {
+			if err == nil || w.get(t, e.ID).Status != execution.Running {
 				t.Errorf("left %q: %v", status, err)
 			}
 		}
@@ -134,10 +134,10 @@ func TestNobodyLeavesAnExecutionRunning(t *testing.T) {
 func TestResumingCountsTheAttempt(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		h := w.hold(t, subject)
-		e := w.start(t, h, execution(subject))
+		e := w.start(t, h, newExecution(subject))
 		for want := 2; want <= 4; want++ {
 			w.must(t, h, func(ctx context.Context, tx lane.Tx) error { return w.runs.Resume(ctx, tx, &e) })
-			if got := w.get(t, e.ID); e.Attempt != want || got.Attempt != want || e.Status != run.Running {
+			if got := w.get(t, e.ID); e.Attempt != want || got.Attempt != want || e.Status != execution.Running {
 				t.Errorf("attempt %d is %d, stored %d", want, e.Attempt, got.Attempt)
 			}
 		}
@@ -147,9 +147,9 @@ func TestResumingCountsTheAttempt(t *testing.T) {
 func TestASubjectHasOneUnfinishedExecution(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		h := w.hold(t, subject)
-		first := w.start(t, h, execution(subject))
-		second := execution(subject)
-		for _, status := range []run.Status{run.Running, run.Waiting, run.Parked} {
+		first := w.start(t, h, newExecution(subject))
+		second := newExecution(subject)
+		for _, status := range []execution.Status{execution.Running, execution.Waiting, execution.Parked} {
 			w.become(t, first.ID, status)
 			err := w.try(t, h, func(_ context.Context, tx lane.Tx) error { return w.runs.Start(tx, second) })
 			if !errors.Is(err, db.ErrUnique) {
@@ -160,7 +160,7 @@ func TestASubjectHasOneUnfinishedExecution(t *testing.T) {
 			}
 		}
 		w.must(t, h, func(_ context.Context, tx lane.Tx) error { // one transaction ends the one and starts the next
-			return errors.Join(w.runs.Leave(tx, first, run.Failed, nil, "x"), w.runs.Start(tx, second))
+			return errors.Join(w.runs.Leave(tx, first, execution.Failed, nil, "x"), w.runs.Start(tx, second))
 		})
 		if got := w.unfinished(t, subject); len(got) != 1 || got[0].ID != second.ID {
 			t.Errorf("unfinished are %+v", got)
@@ -169,20 +169,20 @@ func TestASubjectHasOneUnfinishedExecution(t *testing.T) {
 			t.Errorf("another subject has %+v", got)
 		}
 		there := w.neighbour(t)
-		there.start(t, there.hold(t, subject), execution(subject)) // another workspace's is another subject
+		there.start(t, there.hold(t, subject), newExecution(subject)) // another workspace's is another subject
 	})
 }
 
 func TestASlotHasOneExecution(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		h := w.hold(t, subject)
-		inSlot := func(slot string) run.Execution {
-			e := execution(subject)
+		inSlot := func(slot string) execution.Execution {
+			e := newExecution(subject)
 			e.Slot = slot
 			return e
 		}
 		first := w.start(t, h, inSlot("heartbeat:x:2026-11-20T10:30Z"))
-		w.become(t, first.ID, run.Completed)
+		w.become(t, first.ID, execution.Completed)
 		err := w.try(t, h, func(_ context.Context, tx lane.Tx) error { return w.runs.Start(tx, inSlot(first.Slot)) })
 		if !errors.Is(err, db.ErrUnique) {
 			t.Errorf("the same slot again: %v", err)
@@ -190,7 +190,7 @@ func TestASlotHasOneExecution(t *testing.T) {
 		other := inSlot(first.Slot)
 		other.Surface = trace.Coordinator // a slot is of a surface
 		w.start(t, h, other)
-		w.become(t, other.ID, run.Completed)
+		w.become(t, other.ID, execution.Completed)
 		there := w.neighbour(t)
 		there.start(t, there.hold(t, subject), inSlot(first.Slot))
 	})
@@ -204,10 +204,10 @@ func TestTheNewestSlotIsFound(t *testing.T) {
 			t.Errorf("found %+v", got)
 		}
 		for _, slot := range []string{slots[1], slots[0]} { // in the order of a late delivery
-			e := execution(subject)
+			e := newExecution(subject)
 			e.Slot = slot
 			w.start(t, h, e)
-			w.become(t, e.ID, run.Completed)
+			w.become(t, e.ID, execution.Completed)
 		}
 		for i, want := range []string{slots[1], slots[1], ""} {
 			got := w.slot(t, slots[i])
@@ -226,12 +226,12 @@ func TestTheNewestSlotIsFound(t *testing.T) {
 
 func TestTheWrongLaneProvesNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
-		e := w.start(t, w.hold(t, subject), execution(subject))
+		e := w.start(t, w.hold(t, subject), newExecution(subject))
 		wrong := w.hold(t, "objective:2")
 		for name, write := range map[string]func(context.Context, lane.Tx) error{
-			"start":  func(_ context.Context, tx lane.Tx) error { return w.runs.Start(tx, execution(subject)) },
+			"start":  func(_ context.Context, tx lane.Tx) error { return w.runs.Start(tx, newExecution(subject)) },
 			"resume": func(ctx context.Context, tx lane.Tx) error { return w.runs.Resume(ctx, tx, &e) },
-			"leave":  func(_ context.Context, tx lane.Tx) error { return w.runs.Leave(tx, e, run.Failed, nil, "") },
+			"leave":  func(_ context.Context, tx lane.Tx) error { return w.runs.Leave(tx, e, execution.Failed, nil, "") },
 			"spend":  func(_ context.Context, tx lane.Tx) error { return w.runs.Spend(tx, e, 1, 1, 1) },
 			"append": func(_ context.Context, tx lane.Tx) error { return w.runs.Append(tx, e, note(1)) },
 		} {
@@ -255,11 +255,11 @@ func TestTheWrongLaneProvesNothing(t *testing.T) {
 func TestALostHoldChangesNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		h := w.hold(t, subject)
-		e := w.start(t, h, execution(subject))
+		e := w.start(t, h, newExecution(subject))
 		w.Skew.Advance(10 * time.Minute)
 		next := w.hold(t, subject)
-		err := w.try(t, h, func(_ context.Context, tx lane.Tx) error { return w.runs.Leave(tx, e, run.Completed, nil, "") })
-		if !errors.Is(err, lane.ErrLost) || w.get(t, e.ID).Status != run.Running {
+		err := w.try(t, h, func(_ context.Context, tx lane.Tx) error { return w.runs.Leave(tx, e, execution.Completed, nil, "") })
+		if !errors.Is(err, lane.ErrLost) || w.get(t, e.ID).Status != execution.Running {
 			t.Errorf("it is %s (%v)", w.get(t, e.ID).Status, err)
 		}
 		w.must(t, next, func(ctx context.Context, tx lane.Tx) error { return w.runs.Resume(ctx, tx, &e) })
@@ -268,7 +268,7 @@ func TestALostHoldChangesNothing(t *testing.T) {
 
 func TestWorkspacesDoNotSeeEachOthersExecutions(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
-		e := w.start(t, w.hold(t, subject), execution(subject))
+		e := w.start(t, w.hold(t, subject), newExecution(subject))
 		there := w.neighbour(t)
 		h := there.hold(t, subject)
 		if _, err := there.runs.Get(t.Context(), there.Workspace, e.ID); !errors.Is(err, db.ErrNoRows) {
@@ -278,7 +278,7 @@ func TestWorkspacesDoNotSeeEachOthersExecutions(t *testing.T) {
 			t.Errorf("unfinished: %+v", got)
 		}
 		there.must(t, h, func(_ context.Context, tx lane.Tx) error {
-			return errors.Join(w.runs.Leave(tx, e, run.Failed, nil, ""), w.runs.Spend(tx, e, 1, 1, 1))
+			return errors.Join(w.runs.Leave(tx, e, execution.Failed, nil, ""), w.runs.Spend(tx, e, 1, 1, 1))
 		})
 		if err := there.try(t, h, func(ctx context.Context, tx lane.Tx) error { stolen := e; return w.runs.Resume(ctx, tx, &stolen) }); !errors.Is(err, db.ErrNoRows) {
 			t.Errorf("resume: %v", err)
@@ -286,7 +286,7 @@ func TestWorkspacesDoNotSeeEachOthersExecutions(t *testing.T) {
 		if err := there.append(t, h, e, note(1)); !errors.Is(err, db.ErrReference) {
 			t.Errorf("append: %v", err)
 		}
-		child := execution(subject)
+		child := newExecution(subject)
 		child.Parent = e.ID
 		if err := there.try(t, h, func(_ context.Context, tx lane.Tx) error { return w.runs.Start(tx, child) }); !errors.Is(err, db.ErrReference) {
 			t.Errorf("a child of it: %v", err)
@@ -294,7 +294,7 @@ func TestWorkspacesDoNotSeeEachOthersExecutions(t *testing.T) {
 		if doing, err := there.runs.Doing(t.Context(), there.Workspace, e.ID); err != nil || doing != "" {
 			t.Errorf("doing %q (%v)", doing, err)
 		}
-		if got := w.get(t, e.ID); got.Status != run.Running || got.PromptTokens != 0 {
+		if got := w.get(t, e.ID); got.Status != execution.Running || got.PromptTokens != 0 {
 			t.Errorf("it became %+v", got)
 		}
 	})
@@ -306,12 +306,12 @@ func TestTheExecutionsOfATraceAreInOrder(t *testing.T) {
 		var want []string
 		id := traces.New(trace.Heartbeat)
 		for range 5 {
-			e := execution(subject)
+			e := newExecution(subject)
 			e.Trace = id
 			want = append(want, w.start(t, h, e).ID)
-			w.become(t, e.ID, run.Completed)
+			w.become(t, e.ID, execution.Completed)
 		}
-		w.start(t, h, execution(subject)) // of another trace
+		w.start(t, h, newExecution(subject)) // of another trace
 		var b db.Batch
 		found := w.runs.OfTrace(&b, id)
 		if err := w.DB.Read(t.Context(), w.Workspace, &b); err != nil {

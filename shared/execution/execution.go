@@ -1,7 +1,7 @@
-// Package run keeps executions: one surface or agent working on one thing until
+// Package execution keeps executions: one surface or agent working on one thing until
 // it stops, with an append-only journal from which a successor resumes where a
 // killed process was.
-package run
+package execution
 
 import (
 	"context"
@@ -101,7 +101,7 @@ type Store struct {
 func New(d *db.DB) (*Store, error) {
 	s := &Store{db: d}
 	if err := db.Load(files, &s.q); err != nil {
-		return nil, fmt.Errorf("run: %w", err)
+		return nil, fmt.Errorf("execution: %w", err)
 	}
 	return s, nil
 }

@@ -1,4 +1,4 @@
-package run_test
+package execution_test
 
 import (
 	"encoding/json"
@@ -9,10 +9,10 @@ import (
 	"testing"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
-	"github.com/lanekeeper/lanekeeper/shared/run"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 )
 
-func (w world) journal(t testing.TB, id string) []run.Entry {
+func (w world) journal(t testing.TB, id string) []execution.Entry {
 	t.Helper()
 	entries, err := w.runs.Journal(t.Context(), w.Workspace, id, 0)
 	if err != nil {
@@ -24,7 +24,7 @@ func (w world) journal(t testing.TB, id string) []run.Entry {
 func TestAJournalIsReadInOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		h := w.hold(t, subject)
-		e := w.start(t, h, execution(subject))
+		e := w.start(t, h, newExecution(subject))
 		if err := w.append(t, h, e, note(3), note(1)); err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +40,7 @@ func TestAJournalIsReadInOrder(t *testing.T) {
 			if err := json.Unmarshal(entry.Body, &body); err != nil {
 				t.Fatal(err)
 			}
-			if entry.Seq != i+1 || body.N != i+1 || entry.Step != (i+1)/2 || entry.Format != run.Format || entry.Call != "" || entry.CreatedAt.IsZero() {
+			if entry.Seq != i+1 || body.N != i+1 || entry.Step != (i+1)/2 || entry.Format != execution.Format || entry.Call != "" || entry.CreatedAt.IsZero() {
 				t.Errorf("entry %d is %+v", i, entry)
 			}
 		}
@@ -50,7 +50,7 @@ func TestAJournalIsReadInOrder(t *testing.T) {
 func TestOneOfTwoWritersOfAnEntryIsRefused(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		h := w.hold(t, subject)
-		e := w.start(t, h, execution(subject))
+		e := w.start(t, h, newExecution(subject))
 		if err := w.append(t, h, e, note(1)); err != nil {
 			t.Fatal(err)
 		}
@@ -66,27 +66,27 @@ func TestOneOfTwoWritersOfAnEntryIsRefused(t *testing.T) {
 func TestACallHasOneResult(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		h := w.hold(t, subject)
-		e := w.start(t, h, execution(subject))
-		entry := func(seq int, kind run.Kind, status run.StepStatus, call string) run.Entry {
-			return run.Entry{Seq: seq, Step: 1, Kind: kind, Status: status, Call: call, Body: json.RawMessage(`{}`)}
+		e := w.start(t, h, newExecution(subject))
+		entry := func(seq int, kind execution.Kind, status execution.StepStatus, call string) execution.Entry {
+			return execution.Entry{Seq: seq, Step: 1, Kind: kind, Status: status, Call: call, Body: json.RawMessage(`{}`)}
 		}
-		err := w.append(t, h, e, entry(1, run.Called, run.Started, "1.1"), entry(2, run.Result, run.Succeeded, "1.1"),
-			entry(3, run.Called, run.Started, "1.1"), entry(4, run.Result, run.Errored, "1.2"))
+		err := w.append(t, h, e, entry(1, execution.Called, execution.Started, "1.1"), entry(2, execution.Result, execution.Succeeded, "1.1"),
+			entry(3, execution.Called, execution.Started, "1.1"), entry(4, execution.Result, execution.Errored, "1.2"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, status := range []run.StepStatus{run.Succeeded, run.Errored, run.Uncertain} {
-			if err := w.append(t, h, e, entry(5, run.Result, status, "1.1")); !errors.Is(err, db.ErrUnique) {
+		for _, status := range []execution.StepStatus{execution.Succeeded, execution.Errored, execution.Uncertain} {
+			if err := w.append(t, h, e, entry(5, execution.Result, status, "1.1")); !errors.Is(err, db.ErrUnique) {
 				t.Errorf("a second result, %s: %v", status, err)
 			}
 		}
-		another := execution("objective:2")
+		another := newExecution("objective:2")
 		h2 := w.hold(t, another.Subject)
 		w.start(t, h2, another)
-		if err := w.append(t, h2, another, entry(1, run.Result, run.Succeeded, "1.1")); err != nil {
+		if err := w.append(t, h2, another, entry(1, execution.Result, execution.Succeeded, "1.1")); err != nil {
 			t.Errorf("the same call of another execution: %v", err)
 		}
-		if got := w.journal(t, e.ID); len(got) != 4 || got[0].Call != "1.1" || got[3].Status != run.Errored {
+		if got := w.journal(t, e.ID); len(got) != 4 || got[0].Call != "1.1" || got[3].Status != execution.Errored {
 			t.Errorf("the journal is %+v", got)
 		}
 	})
@@ -95,14 +95,14 @@ func TestACallHasOneResult(t *testing.T) {
 func TestAForeignEntryIsRefused(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		h := w.hold(t, subject)
-		e := w.start(t, h, execution(subject))
-		for name, change := range map[string]func(*run.Entry){
-			"kind":     func(e *run.Entry) { e.Kind = "thought" },
-			"status":   func(e *run.Entry) { e.Status = "fine" },
-			"seq":      func(e *run.Entry) { e.Seq = 0 },
-			"negative": func(e *run.Entry) { e.Step = -1 },
-			"body":     func(e *run.Entry) { e.Body = json.RawMessage(`{`) },
-			"no body":  func(e *run.Entry) { e.Body = nil },
+		e := w.start(t, h, newExecution(subject))
+		for name, change := range map[string]func(*execution.Entry){
+			"kind":     func(e *execution.Entry) { e.Kind = "thought" },
+			"status":   func(e *execution.Entry) { e.Status = "fine" },
+			"seq":      func(e *execution.Entry) { e.Seq = 0 },
+			"negative": func(e *execution.Entry) { e.Step = -1 },
+			"body":     func(e *execution.Entry) { e.Body = json.RawMessage(`{`) },
+			"no body":  func(e *execution.Entry) { e.Body = nil },
 		} {
 			entry := note(1)
 			change(&entry)
@@ -110,7 +110,7 @@ func TestAForeignEntryIsRefused(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if err := w.append(t, h, run.Execution{ID: ids(), Subject: subject}, note(1)); !errors.Is(err, db.ErrReference) {
+		if err := w.append(t, h, execution.Execution{ID: ids(), Subject: subject}, note(1)); !errors.Is(err, db.ErrReference) {
 			t.Errorf("no such execution: %v", err)
 		}
 	})
@@ -119,7 +119,7 @@ func TestAForeignEntryIsRefused(t *testing.T) {
 func TestANewerFormatIsRefusedWithAClearMessage(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		h := w.hold(t, subject)
-		e := w.start(t, h, execution(subject))
+		e := w.start(t, h, newExecution(subject))
 		if err := w.append(t, h, e, note(1)); err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +130,7 @@ func TestANewerFormatIsRefusedWithAClearMessage(t *testing.T) {
 		if err == nil {
 			t.Fatal("it was read")
 		}
-		for _, part := range []string{e.ID, "entry 2 has format 99", fmt.Sprintf("reads up to %d", run.Format), "deploy the newer build"} {
+		for _, part := range []string{e.ID, "entry 2 has format 99", fmt.Sprintf("reads up to %d", execution.Format), "deploy the newer build"} {
 			if !strings.Contains(err.Error(), part) {
 				t.Errorf("%q is not in: %v", part, err)
 			}
@@ -142,8 +142,8 @@ func TestANewerFormatIsRefusedWithAClearMessage(t *testing.T) {
 func TestTheStepsOfATraceAreBounded(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		h := w.hold(t, subject)
-		e := w.start(t, h, execution(subject))
-		big := func(seq int) run.Entry {
+		e := w.start(t, h, newExecution(subject))
+		big := func(seq int) execution.Entry {
 			entry := note(seq)
 			entry.Body = json.RawMessage(`{"text":"` + strings.Repeat("ä", 50_000) + `"}`)
 			return entry
@@ -176,7 +176,7 @@ func TestTheStepsOfATraceAreBounded(t *testing.T) {
 				if last := i == len(*found)-1; entry.Execution != e.ID || (entry.Body == nil) != (c.more && last) {
 					t.Errorf("%d bytes: entry %d has a body of %d bytes", c.size, entry.Seq, len(entry.Body))
 				}
-				if err := entry.Readable(); (err != nil) != (entry.Seq == 3) || err != nil && !errors.Is(err, run.ErrUnreadable) {
+				if err := entry.Readable(); (err != nil) != (entry.Seq == 3) || err != nil && !errors.Is(err, execution.ErrUnreadable) {
 					t.Errorf("entry %d is readable: %v", entry.Seq, err)
 				}
 			}
@@ -189,7 +189,7 @@ func TestTheStepsOfATraceAreBounded(t *testing.T) {
 
 func TestAJournalOfNothingIsEmpty(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
-		e := w.start(t, w.hold(t, subject), execution(subject))
+		e := w.start(t, w.hold(t, subject), newExecution(subject))
 		if got := w.journal(t, e.ID); len(got) != 0 {
 			t.Errorf("got %+v", got)
 		}
@@ -202,7 +202,7 @@ func TestAJournalOfNothingIsEmpty(t *testing.T) {
 func TestDoingNamesTheStep(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		h := w.hold(t, subject)
-		e := w.start(t, h, execution(subject))
+		e := w.start(t, h, newExecution(subject))
 		doing := func() string {
 			s, err := w.runs.Doing(t.Context(), w.Workspace, e.ID)
 			if err != nil {
@@ -216,7 +216,7 @@ func TestDoingNamesTheStep(t *testing.T) {
 		if err := w.append(t, h, e, note(1), note(2), note(5)); err != nil {
 			t.Fatal(err)
 		}
-		w.become(t, e.ID, run.Parked)
+		w.become(t, e.ID, execution.Parked)
 		if got := doing(); got != "agent flowpilot, parked at step 2" {
 			t.Errorf("it is %q", got)
 		}
@@ -229,7 +229,7 @@ func TestDoingNamesTheStep(t *testing.T) {
 func TestAJournalIsReadBehindAnEntry(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		h := w.hold(t, subject)
-		e := w.start(t, h, execution(subject))
+		e := w.start(t, h, newExecution(subject))
 		if err := w.append(t, h, e, note(1), note(2), note(3)); err != nil {
 			t.Fatal(err)
 		}
@@ -241,7 +241,7 @@ func TestAJournalIsReadBehindAnEntry(t *testing.T) {
 			}
 			before := w.DB.Stats()
 			found, entries, err := w.runs.Since(t.Context(), w.Workspace, e.ID, after)
-			if err != nil || found.ID != e.ID || found.Status != run.Running || len(entries) != want || want > 0 && entries[0].Seq != after+1 {
+			if err != nil || found.ID != e.ID || found.Status != execution.Running || len(entries) != want || want > 0 && entries[0].Seq != after+1 {
 				t.Errorf("since %d: %+v, %+v, %v", after, found, entries, err)
 			}
 			if got, want := w.DB.Stats().Sub(before), (db.Stats{Statements: 2, RoundTrips: 1}); got != want {
