@@ -2,6 +2,8 @@ package infra_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -9,6 +11,7 @@ import (
 // statement is one of a policy, conditions resolved to where they hold.
 type statement struct {
 	owner     string
+	If        string // the condition under which it stands
 	Effect    string
 	Action    any
 	Resource  any // or, in an object, all but the resource
@@ -34,7 +37,9 @@ func statements(x template) []statement {
 		list, _ := object["Statement"].([]any)
 		for _, one := range list {
 			s, _ := one.(map[string]any)
+			var condition string
 			if branches, ok := s["Fn::If"].([]any); ok {
+				condition, _ = branches[0].(string)
 				s, _ = branches[1].(map[string]any)
 			}
 			effect, _ := s["Effect"].(string)
@@ -42,7 +47,7 @@ func statements(x template) []statement {
 			if but, ok := s["NotResource"]; ok {
 				resource = map[string]any{"Not": but}
 			}
-			out = append(out, statement{owner, effect, s["Action"], resource, s["Condition"]})
+			out = append(out, statement{owner, condition, effect, s["Action"], resource, s["Condition"]})
 		}
 	}
 	for name, r := range x.of("AWS::IAM::Role") {
@@ -70,6 +75,18 @@ func TestPoliciesAreNarrow(t *testing.T) {
 		`{"Fn::Sub":"arn:${AWS::Partition}:bedrock:*::foundation-model/*"} if {"ArnLike":{"bedrock:InferenceProfileArn":` + profiles + `}}`,
 	}, " and ")
 	const sealed = `{"Ref":"KmsKeyArn"} if {"StringEquals":{"kms:EncryptionContext:table":["secrets","executions"]}}`
+	either := func(parameters ...string) string {
+		var list []string
+		for _, p := range parameters {
+			list = append(list, `{"Fn::If":["Has`+p+`",{"Ref":"`+p+`"},{"Ref":"AWS::NoValue"}]}`)
+		}
+		return "[" + strings.Join(list, ",") + "]"
+	}
+	under := func(arn string) string { // the key of a secret opens that secret alone
+		return `{"Ref":"SecretsKmsKeyArn"} if {"StringEquals":{"kms:EncryptionContext:SecretARN":` + arn + `}}`
+	}
+	modelKeys := either("AnthropicApiKeySecretArn", "OpenAiApiKeySecretArn")
+	signIn := either("AdminTokenSecretArn", "JwtSecretSecretArn")
 	want := map[string]string{ // owner and action: resource
 		"HeartbeatRole lambda:InvokeFunction":               `{"Fn::Sub":"arn:${AWS::Partition}:lambda:${AWS::Region}:${AWS::AccountId}:function:${AWS::StackName}-heartbeat"}`,
 		"HeartbeatRole logs:CreateLogStream":                `{"Fn::GetAtt":["HeartbeatLog","Arn"]}`,
@@ -80,6 +97,10 @@ func TestPoliciesAreNarrow(t *testing.T) {
 		"MigrateRole logs:PutLogEvents":                     `{"Fn::GetAtt":["MigrateLog","Arn"]}`,
 		"FunctionPolicy sqs:SendMessage":                    deadLetters,
 		"FunctionPolicy secretsmanager:GetSecretValue":      `{"Ref":"DatabaseSecretArn"}`,
+		"FunctionPolicy kms:Decrypt":                        under(`{"Ref":"DatabaseSecretArn"}`),
+		"AgentPolicy secretsmanager:GetSecretValue":         modelKeys,
+		"OperateRole secretsmanager:GetSecretValue":         signIn,
+		"OperateRole kms:Decrypt":                           under(signIn),
 		"FunctionPolicy xray:PutTraceSegments":              `"*"`,
 		"FunctionPolicy xray:PutTelemetryRecords":           `"*"`,
 		"AgentPolicy bedrock:InvokeModel":                   models,
@@ -87,7 +108,7 @@ func TestPoliciesAreNarrow(t *testing.T) {
 		"AgentPolicy ses:SendEmail":                         `"*" if {"StringEquals":{"ses:FromAddress":{"Ref":"EmailFrom"}}}`,
 		"AgentPolicy sns:Publish":                           `{"Not":{"Fn::Sub":"arn:${AWS::Partition}:sns:*:*:*"}}`, // no topic
 		"AgentPolicy kms:Encrypt":                           sealed,
-		"AgentPolicy kms:Decrypt":                           sealed,
+		"AgentPolicy kms:Decrypt":                           under(modelKeys) + " and " + sealed,
 		"AgentPolicy lambda:InvokeFunction":                 `{"Ref":"SkillFunctionArns"}`,
 		"HeartbeatFunctionBeatRole lambda:InvokeFunction":   `{"Fn::GetAtt":["HeartbeatFunction","Arn"]}`,
 		"HeartbeatFunctionBeatRole sqs:SendMessage":         deadLetters,
@@ -133,5 +154,57 @@ func TestPoliciesAreNarrow(t *testing.T) {
 	}
 	if x.Resources["HeartbeatFunction"].has("RecursiveLoop") != "Allow" {
 		t.Error("Lambda would take the fan-out for a loop and stop it")
+	}
+}
+
+// A right to read a secret, or to use its key, stands where there is such a secret.
+func TestSecretsByARNAreWiredWhereTheyAreGiven(t *testing.T) {
+	x := load(t)
+	given := func(parameter string) map[string]any {
+		return map[string]any{"Fn::Not": []any{map[string]any{"Fn::Equals": []any{ref(parameter), ""}}}}
+	}
+	holds := func(how string, conditions ...string) map[string]any {
+		var all []any
+		for _, c := range conditions {
+			all = append(all, map[string]any{"Condition": c})
+		}
+		return map[string]any{how: all}
+	}
+	for name, want := range map[string]map[string]any{
+		"HasSecret": given("DatabaseSecretArn"), "HasSecretsKey": given("SecretsKmsKeyArn"),
+		"HasSecretUnderKey":           holds("Fn::And", "HasSecret", "HasSecretsKey"),
+		"HasAnthropicApiKeySecretArn": given("AnthropicApiKeySecretArn"), "HasOpenAiApiKeySecretArn": given("OpenAiApiKeySecretArn"),
+		"HasModelSecret":         holds("Fn::Or", "HasAnthropicApiKeySecretArn", "HasOpenAiApiKeySecretArn"),
+		"HasModelSecretUnderKey": holds("Fn::And", "HasModelSecret", "HasSecretsKey"),
+		"HasAdminTokenSecretArn": given("AdminTokenSecretArn"), "HasJwtSecretSecretArn": given("JwtSecretSecretArn"),
+		"HasSignInSecret":         holds("Fn::Or", "HasAdminTokenSecretArn", "HasJwtSecretSecretArn"),
+		"HasSignInSecretUnderKey": holds("Fn::And", "HasSignInSecret", "HasSecretsKey"),
+	} {
+		if !is(x.Conditions[name], want) {
+			t.Errorf("%s is %v", name, x.Conditions[name])
+		}
+	}
+	if acts := string(encode(t, x.Conditions["ActsInAws"])); !strings.Contains(acts, `{"Condition":"HasModelSecret"}`) {
+		t.Errorf("a key in a secret alone has no policy: %s", acts)
+	}
+	got := map[string]string{} // what stands under a condition of secrets
+	for _, s := range statements(x) {
+		if strings.Contains(s.If, "Secret") {
+			got[s.If] += s.owner + " " + strings.Join(s.actions(), ",")
+		}
+	}
+	want := map[string]string{
+		"HasSecret": "FunctionPolicy secretsmanager:GetSecretValue", "HasSecretUnderKey": "FunctionPolicy kms:Decrypt",
+		"HasModelSecret": "AgentPolicy secretsmanager:GetSecretValue", "HasModelSecretUnderKey": "AgentPolicy kms:Decrypt",
+		"HasSignInSecret": "OperateRole secretsmanager:GetSecretValue", "HasSignInSecretUnderKey": "OperateRole kms:Decrypt",
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("allowed are %v, want %v", got, want)
+	}
+	for _, secret := range []string{"AdminToken", "JwtSecret", "AnthropicApiKey", "OpenAiApiKey"} {
+		rule := []any{map[string]any{"Fn::Equals": []any{ref(secret), ""}}, map[string]any{"Fn::Equals": []any{ref(secret + "SecretArn"), ""}}}
+		if !slices.ContainsFunc(x.Rules["OneSource"].Assertions, func(a assertion) bool { return is(a.Assert, map[string]any{"Fn::Or": rule}) }) {
+			t.Errorf("%s may be given twice", secret)
+		}
 	}
 }

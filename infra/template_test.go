@@ -54,8 +54,11 @@ type template struct {
 	}
 	Mappings   map[string]map[string]map[string]int
 	Conditions map[string]any
+	Rules      map[string]struct{ Assertions []assertion }
 	Resources  map[string]resource
 }
+
+type assertion struct{ Assert any }
 
 type resource struct {
 	Type       string
@@ -355,6 +358,7 @@ func TestWhoMaySignIn(t *testing.T) {
 	x := load(t)
 	for variable, parameter := range map[string]string{
 		"ADMIN_TOKEN": "AdminToken", "JWT_SECRET": "JwtSecret", "JWKS_URL": "JwksUrl", "JWT_ISSUER": "JwtIssuer", "JWT_AUDIENCE": "JwtAudience",
+		"ADMIN_TOKEN_SECRET_ARN": "AdminTokenSecretArn", "JWT_SECRET_SECRET_ARN": "JwtSecretSecretArn",
 	} {
 		if _, there := x.Parameters[parameter]; !there {
 			t.Errorf("there is no parameter %s", parameter)
@@ -372,8 +376,8 @@ func TestWhoMaySignIn(t *testing.T) {
 // A function has the secrets that it needs, and none of another's.
 func TestAFunctionHasItsOwnSecretsAlone(t *testing.T) {
 	x := load(t)
-	people := []string{"ADMIN_TOKEN", "JWT_SECRET", "JWKS_URL", "JWT_ISSUER", "JWT_AUDIENCE"}
-	agent := []string{"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL", "LLM_PROVIDER", "LLM_MODEL", "KMS_KEY_ID", "EMAIL_FROM", "ALLOW_PRIVATE_HOSTS"}
+	people := []string{"ADMIN_TOKEN", "ADMIN_TOKEN_SECRET_ARN", "JWT_SECRET", "JWT_SECRET_SECRET_ARN", "JWKS_URL", "JWT_ISSUER", "JWT_AUDIENCE"}
+	agent := []string{"ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY_SECRET_ARN", "OPENAI_API_KEY", "OPENAI_API_KEY_SECRET_ARN", "OPENAI_BASE_URL", "LLM_PROVIDER", "LLM_MODEL", "KMS_KEY_ID", "EMAIL_FROM", "ALLOW_PRIVATE_HOSTS"}
 	everyone := []string{"DATABASE_URL", "DATABASE_SECRET_ARN", "LOG_LEVEL"}
 	for name, want := range map[string][]string{
 		"MigrateFunction": append([]string{"DEMO"}, everyone...), "HeartbeatFunction": slices.Concat(agent, everyone),

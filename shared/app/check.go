@@ -43,9 +43,8 @@ func (k *checker) check() {
 	k.people()
 	k.web("OPENAI_BASE_URL", k.OpenAIBaseURL)
 	k.web("JWKS_URL", k.JWKSURL)
-	k.secret("ADMIN_TOKEN", k.AdminToken)
-	k.secret("OPENAI_API_KEY", k.OpenAIAPIKey)
-	k.secret("ANTHROPIC_API_KEY", k.AnthropicAPIKey)
+	k.arns()
+	k.tokens()
 	if k.HeartbeatEvery < time.Minute {
 		k.bad("HEARTBEAT_EVERY", "is less than a minute", "Slots are whole minutes: set it to 1m or more.")
 	}
@@ -89,7 +88,7 @@ func (k *checker) people() {
 // doctor` prints it.
 func (c Config) Warnings() []Problem {
 	k := checker{Config: &c}
-	if (c.JWTSecret != "" || c.JWKSURL != "") && c.JWTAudience == "" {
+	if (c.given(c.JWTSecret, c.JWTSecretSecretARN) || c.JWKSURL != "") && c.JWTAudience == "" {
 		k.bad("JWT_AUDIENCE", "is missing: a token that was made for another application is taken here too",
 			"Set it to what your issuer writes into aud for this one.")
 	}
@@ -140,10 +139,7 @@ func (k *checker) postgres() {
 		k.bad("DATABASE_URL", "is missing", "Set it to postgres://user:password@host:5432/name, or DATABASE_SECRET_ARN to a secret that has the like.")
 	case k.DatabaseURL == "" && !k.OnLambda():
 		k.bad("DATABASE_URL", "is missing", "Set it to postgres://user:password@host:5432/name, or STATE_BACKEND to sqlite. (DATABASE_SECRET_ARN is for functions on Lambda.)")
-	case k.DatabaseSecretARN == "":
-	case !strings.HasPrefix(k.DatabaseSecretARN, "arn:") || !strings.Contains(k.DatabaseSecretARN, ":secretsmanager:"):
-		k.bad("DATABASE_SECRET_ARN", "is not the ARN of a secret in Secrets Manager", "It begins with arn:aws:secretsmanager:.")
-	case hasPassword(k.DatabaseURL) && k.OnLambda():
+	case k.DatabaseSecretARN != "" && hasPassword(k.DatabaseURL) && k.OnLambda():
 		k.bad("DATABASE_URL", "has a password, and so has the secret in DATABASE_SECRET_ARN",
 			"Leave one of the two out, or the password out of the URL.")
 	}
@@ -154,12 +150,14 @@ func (k *checker) model() {
 	case "demo":
 		return
 	case "anthropic":
-		if k.AnthropicAPIKey == "" {
-			k.bad("ANTHROPIC_API_KEY", "is missing", "Set it to a key of console.anthropic.com, or LLM_PROVIDER to demo.")
+		if !k.given(k.AnthropicAPIKey, k.AnthropicAPIKeySecretARN) {
+			k.bad("ANTHROPIC_API_KEY", "is missing", "Set it to a key of console.anthropic.com, or LLM_PROVIDER to demo."+
+				k.orARN("ANTHROPIC_API_KEY", k.AnthropicAPIKeySecretARN))
 		}
 	case "openai":
-		if k.OpenAIAPIKey == "" && k.OpenAIBaseURL == "" {
-			k.bad("OPENAI_API_KEY", "is missing", "Set it to a key, or OPENAI_BASE_URL to a server that needs none, or LLM_PROVIDER to demo.")
+		if !k.given(k.OpenAIAPIKey, k.OpenAIAPIKeySecretARN) && k.OpenAIBaseURL == "" {
+			k.bad("OPENAI_API_KEY", "is missing", "Set it to a key, or OPENAI_BASE_URL to a server that needs none, or LLM_PROVIDER to demo."+
+				k.orARN("OPENAI_API_KEY", k.OpenAIAPIKeySecretARN))
 		}
 	case "bedrock":
 		if k.AWSRegion == "" {
@@ -182,6 +180,13 @@ func (k *checker) web(variable, value string) {
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" {
 		k.bad(variable, "is not a URL", "Write it as https://host/path.")
 	}
+}
+
+// tokens holds that tokens and keys can be sent as such.
+func (k *checker) tokens() {
+	k.secret("ADMIN_TOKEN", k.AdminToken)
+	k.secret("OPENAI_API_KEY", k.OpenAIAPIKey)
+	k.secret("ANTHROPIC_API_KEY", k.AnthropicAPIKey)
 }
 
 // secret holds that a token can be sent as one.

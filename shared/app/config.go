@@ -12,6 +12,7 @@ import (
 	"github.com/caarlos0/env/v11"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
 // Config is what the environment tells a process. Nothing else reads it, but for
@@ -46,12 +47,19 @@ type Config struct {
 	AllowedHosts      []string      `env:"ALLOWED_HOSTS"` // as a Host header names them, without a port
 	LogLevel          slog.Level    `env:"LOG_LEVEL" envDefault:"info"`
 
+	// Secrets in Secrets Manager that hold these values; see [Config.WithSecrets].
+	OpenAIAPIKeySecretARN    string `env:"OPENAI_API_KEY_SECRET_ARN"`
+	AnthropicAPIKeySecretARN string `env:"ANTHROPIC_API_KEY_SECRET_ARN"`
+	AdminTokenSecretARN      string `env:"ADMIN_TOKEN_SECRET_ARN"`
+	JWTSecretSecretARN       string `env:"JWT_SECRET_SECRET_ARN"`
+
 	// What Lambda says about itself.
 	Function  string `env:"AWS_LAMBDA_FUNCTION_NAME"`
 	LogStream string `env:"AWS_LAMBDA_LOG_STREAM_NAME"`
 
-	set     map[string]bool // the variables that came from the environment
-	offered string          // the provider that a key suggests, and nobody has chosen
+	set      map[string]bool  // the variables that came from the environment
+	offered  string           // the provider that a key suggests, and nobody has chosen
+	redactor *secret.Redactor // of all copies: what one of them has learnt, the loggers of all know
 }
 
 // OnLambda reports whether the process is a Lambda function.
@@ -64,7 +72,7 @@ func (c Config) OnPostgres() bool { return c.StateBackend == db.Postgres }
 // counts as not set. Whatever is wrong is reported at once, by a [*ConfigError].
 // It is called once in a process, by package edge or a verb of the local runner.
 func LoadConfig(environ []string) (Config, error) {
-	c := Config{set: map[string]bool{}}
+	c := Config{set: map[string]bool{}, redactor: secret.NewRedactor(nil)}
 	values := make(map[string]string, len(environ))
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
@@ -119,9 +127,9 @@ func (c Config) Offered() (provider, model string) {
 // where a model is named, Bedrock, which needs none; else the demo.
 func (c Config) suggested() string {
 	switch {
-	case c.AnthropicAPIKey != "":
+	case c.given(c.AnthropicAPIKey, c.AnthropicAPIKeySecretARN):
 		return "anthropic"
-	case c.OpenAIAPIKey != "" || c.OpenAIBaseURL != "":
+	case c.given(c.OpenAIAPIKey, c.OpenAIAPIKeySecretARN) || c.OpenAIBaseURL != "":
 		return "openai"
 	case c.OnLambda() && c.LLMModel != "":
 		return "bedrock"

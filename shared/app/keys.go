@@ -27,7 +27,10 @@ func (c *Core) keeper() secret.Keeper {
 
 // known is what of the configuration nobody may be told.
 func (c Config) known() *secret.Redactor {
-	r := secret.NewRedactor(nil)
+	r := c.redactor
+	if r == nil {
+		r = secret.NewRedactor(nil)
+	}
 	all := []string{c.AdminToken, c.JWTSecret, c.OpenAIAPIKey, c.AnthropicAPIKey}
 	for _, raw := range []string{c.DatabaseURL, c.RedisURL, c.OpenAIBaseURL, c.JWKSURL} {
 		all = append(all, passwords(raw)...)

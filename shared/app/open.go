@@ -12,16 +12,14 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/postgres"
 )
 
-// OpenPostgres is a core over the Postgres at url. It connects on first use: a
-// database that is away or outdated is an error of whoever uses it. It is called
-// by package edge, whose url is cfg.DatabaseURL or comes from a secret. SQLite is
-// opened by the local runner, so that functions do not link it.
-func OpenPostgres(url string, cfg Config, log *slog.Logger, aws func(context.Context) (aws.Config, error)) (*Core, error) {
-	d, err := postgres.Open(postgres.Config{URL: url, Schema: migrations.Latest()})
+// OpenPostgres is a core over the Postgres at cfg.DatabaseURL. It connects on first use:
+// a database that is away or outdated is an error of whoever uses it. It is called by
+// package edge. SQLite is opened by the local runner, so that functions do not link it.
+func OpenPostgres(cfg Config, log *slog.Logger, aws func(context.Context) (aws.Config, error)) (*Core, error) {
+	d, err := postgres.Open(postgres.Config{URL: cfg.DatabaseURL, Schema: migrations.Latest()})
 	if err != nil {
 		return nil, err
 	}
-	cfg.DatabaseURL = url
 	return NewCore(d, cfg, log, aws), nil
 }
 

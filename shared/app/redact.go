@@ -37,10 +37,14 @@ func (c Config) Redacted() []Setting {
 		{Variable: "LLM_MODEL", Value: c.LLMModel},
 		{Variable: "OPENAI_BASE_URL", Value: withoutPassword(c.OpenAIBaseURL)},
 		{Variable: "OPENAI_API_KEY", Value: hidden(c.OpenAIAPIKey)},
+		{Variable: "OPENAI_API_KEY_SECRET_ARN", Value: c.OpenAIAPIKeySecretARN},
 		{Variable: "ANTHROPIC_API_KEY", Value: hidden(c.AnthropicAPIKey)},
+		{Variable: "ANTHROPIC_API_KEY_SECRET_ARN", Value: c.AnthropicAPIKeySecretARN},
 		{Variable: "AWS_REGION", Value: c.AWSRegion},
 		{Variable: "ADMIN_TOKEN", Value: hidden(c.AdminToken)},
+		{Variable: "ADMIN_TOKEN_SECRET_ARN", Value: c.AdminTokenSecretARN},
 		{Variable: "JWT_SECRET", Value: hidden(c.JWTSecret)},
+		{Variable: "JWT_SECRET_SECRET_ARN", Value: c.JWTSecretSecretARN},
 		{Variable: "JWT_ISSUER", Value: c.JWTIssuer},
 		{Variable: "JWT_AUDIENCE", Value: c.JWTAudience},
 		{Variable: "JWT_MAX_LIFE", Value: c.JWTMaxLife.String()},
@@ -72,6 +76,13 @@ func (c Config) Notes() []string {
 			notes = append(notes, "DATABASE_SECRET_ARN is set and not used: functions on Lambda alone read it. Set DATABASE_URL to use that database.")
 		}
 	}
+	if !c.OnLambda() {
+		for _, v := range c.secretVariables() {
+			if *v.arn != "" {
+				notes = append(notes, v.arnName()+" is set and not used: functions on Lambda alone read it. Set "+v.name+" here.")
+			}
+		}
+	}
 	for name, provider := range map[string]string{"ANTHROPIC_API_KEY": "anthropic", "OPENAI_API_KEY": "openai", "OPENAI_BASE_URL": "openai"} {
 		if !c.set[name] || c.LLMProvider == provider {
 			continue
@@ -82,7 +93,7 @@ func (c Config) Notes() []string {
 		}
 		notes = append(notes, note)
 	}
-	if c.JWTSecret == "" && c.JWKSURL == "" {
+	if !c.given(c.JWTSecret, c.JWTSecretSecretARN) && c.JWKSURL == "" {
 		for _, name := range []string{"JWT_ISSUER", "JWT_AUDIENCE"} {
 			if c.set[name] {
 				notes = append(notes, name+" is set and not used: there is neither JWT_SECRET nor JWKS_URL.")

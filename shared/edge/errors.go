@@ -23,19 +23,24 @@ func (e *EventError) Error() string {
 	return "the event's field " + e.Field + " " + e.Problem
 }
 
-// A SecretError says why DATABASE_SECRET_ARN gave no URL. It never repeats what
-// is in the secret.
+// A SecretError says why a secret in Secrets Manager could not be used. It never repeats
+// what is in the secret.
 type SecretError struct {
-	Problem string
-	Err     error // nil where the secret itself is wrong
+	Variable string // that names the secret; several with commas
+	ARN      string
+	Problem  string // and what helps
+	Err      error  // nil where the secret itself is wrong
 }
 
 func (e *SecretError) Error() string {
 	if e.Err != nil {
-		return "DATABASE_SECRET_ARN: " + e.Problem + ": " + e.Err.Error()
+		return e.plain() + ": " + e.Err.Error()
 	}
-	return "DATABASE_SECRET_ARN: " + e.Problem
+	return e.plain()
 }
+
+// plain is the error without its cause.
+func (e *SecretError) plain() string { return fmt.Sprintf("%s (%s): %s", e.Variable, e.ARN, e.Problem) }
 
 func (e *SecretError) Unwrap() error { return e.Err }
 
@@ -57,7 +62,7 @@ func told(ctx context.Context, err error) *failure {
 		return say("InvalidConfiguration", e.Error())
 	}
 	if e, ok := errors.AsType[*SecretError](err); ok {
-		return say("SecretUnusable", "DATABASE_SECRET_ARN: "+e.Problem)
+		return say("SecretUnusable", e.plain())
 	}
 	if e, ok := errors.AsType[*db.SchemaError](err); ok {
 		return say("SchemaOutdated", e.Error()+", or invoke the migrate function")

@@ -70,7 +70,7 @@ func TestErrorsAreToldWithoutInternals(t *testing.T) {
 		{fmt.Errorf("hunter2: %w", context.DeadlineExceeded), "TimedOut", "time"},
 		{fmt.Errorf("hunter2: %w", db.ErrUnsafeRole), "UnsafeRole", "row-level security"},
 		{&EventError{"slot", "is missing"}, "InvalidEvent", "slot is missing"},
-		{&SecretError{"the secret can't be read (AccessDeniedException)", errors.New("hunter2")}, "SecretUnusable", "AccessDenied"},
+		{&SecretError{Problem: "the secret can't be read (AccessDeniedException)", Err: errors.New("hunter2")}, "SecretUnusable", "AccessDenied"},
 		{fmt.Errorf("hunter2: %w", db.ErrUncertain), "Internal", "request-1"},
 		{errors.New("hunter2"), "Internal", "request-1"},
 	} {

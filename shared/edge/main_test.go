@@ -35,8 +35,8 @@ func sandbox(t *testing.T, environ ...string) (*Sandbox, *logged) {
 	log := new(logged)
 	s := NewSandbox(append([]string{onLambda}, environ...), log)
 	open := s.open
-	s.open = func(url string, cfg app.Config, log *slog.Logger, aws func(context.Context) (aws.Config, error)) (*app.Core, error) {
-		core, err := open(url, cfg, log, aws)
+	s.open = func(cfg app.Config, log *slog.Logger, aws func(context.Context) (aws.Config, error)) (*app.Core, error) {
+		core, err := open(cfg, log, aws)
 		if err == nil {
 			t.Cleanup(func() { _ = core.DB.Close() })
 		}

@@ -47,7 +47,7 @@ func migrator[R any](
 		ctx, cancel := lane.WithInnerDeadline(ctx) // the rest is for the answer
 		defer cancel()
 		return open.do(ctx, func(o *opened[struct{}]) (any, error) {
-			did, err := up(ctx, o.url, s.log)
+			did, err := up(ctx, o.core.Config.DatabaseURL, s.log)
 			if err != nil {
 				return nil, &MigrationError{err}
 			}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 
@@ -21,7 +23,8 @@ type opener[T any] struct {
 
 type opened[T any] struct {
 	core *app.Core
-	url  string
+	held map[string]string // what the secrets held, by ARN
+	read time.Time         // when they were read
 	with T
 }
 
@@ -44,15 +47,15 @@ func (o *opener[T]) do(ctx context.Context, fn func(*opened[T]) (any, error)) (a
 	if ferr != nil {
 		return nil, errors.Join(err, ferr)
 	}
-	if fresh.url == now.url {
+	if fresh == now {
 		return answer, err
 	}
 	o.log.WarnContext(ctx, "the database's credentials were rotated")
 	return fn(fresh)
 }
 
-// instead answers what is open if it is another than stale, and else opens it,
-// anew where the URL has changed.
+// instead answers what is open if it is another than stale and its secrets are not old,
+// and else reads them, and opens it anew where they have changed.
 func (o *opener[T]) instead(ctx context.Context, stale *opened[T]) (*opened[T], error) {
 	select {
 	case o.turn <- struct{}{}:
@@ -60,20 +63,30 @@ func (o *opener[T]) instead(ctx context.Context, stale *opened[T]) (*opened[T], 
 	case <-ctx.Done():
 		return nil, fmt.Errorf("wait for the database to be opened: %w", ctx.Err())
 	}
-	if o.now != stale {
+	old := o.old()
+	if o.now != stale && !old {
 		return o.now, nil
 	}
 	if o.bad != nil {
 		return nil, o.bad
 	}
-	url, err := o.databaseURL(ctx)
+	held, err := o.secrets(ctx)
+	if err != nil && old && ctx.Err() == nil {
+		o.log.WarnContext(ctx, "secrets can't be read again: those of before are used", "error", err)
+		held, err = o.now.held, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	if stale != nil && url == stale.url {
-		return stale, nil
+	if o.now != nil && maps.Equal(held, o.now.held) {
+		o.now.read = o.clock()
+		return o.now, nil
 	}
-	core, err := o.open(url, o.cfg, o.log, func(context.Context) (aws.Config, error) { return awsConfig() })
+	cfg, err := o.resolved(held)
+	if err != nil {
+		return nil, err
+	}
+	core, err := o.open(cfg, o.log, func(context.Context) (aws.Config, error) { return awsConfig() })
 	if err != nil {
 		return nil, err
 	}
@@ -81,9 +94,20 @@ func (o *opener[T]) instead(ctx context.Context, stale *opened[T]) (*opened[T], 
 	if err != nil {
 		return nil, errors.Join(err, core.DB.Close())
 	}
-	o.now = &opened[T]{core: core, url: url, with: with}
-	if stale == nil {
+	before := o.now
+	o.now = &opened[T]{core: core, held: held, read: o.clock(), with: with}
+	if before == nil {
 		return o.now, nil
 	}
-	return o.now, stale.core.DB.Close()
+	return o.now, before.core.DB.Close()
+}
+
+// old reports whether the secrets of what is open were read too long ago. A frozen sandbox
+// has a frozen monotonic clock: the wall's decides.
+func (o *opener[T]) old() bool {
+	if o.now == nil || len(o.now.held) == 0 {
+		return false
+	}
+	age := o.clock().Round(0).Sub(o.now.read.Round(0))
+	return age < 0 || age >= secretLife
 }

@@ -26,7 +26,7 @@ func operated(t *testing.T, source func(c *cloud, login string) map[string]strin
 	if r := invoke(t, migrate, []byte(`{}`)); r.FunctionError != nil {
 		t.Fatalf("%v\n%s", r.FunctionError, r.Logs)
 	}
-	return c.start(t, "operate", rig.Env(source(c, dbtest.AsLogin(c.owner)), map[string]string{"ADMIN_TOKEN": "open-sesame-open-sesame"}))
+	return c.start(t, "operate", rig.Env(map[string]string{"ADMIN_TOKEN": "open-sesame-open-sesame"}, source(c, dbtest.AsLogin(c.owner))))
 }
 
 func byURL(_ *cloud, login string) map[string]string { return map[string]string{"DATABASE_URL": login} }
@@ -245,6 +245,26 @@ func TestOperateAfterARotation(t *testing.T) {
 	}
 	if got := ask(); got.StatusCode != http.StatusOK {
 		t.Errorf("after it: %+v", got)
+	}
+}
+
+// The built function takes the token that a secret holds, and no other.
+func TestOperateWithATokenInASecret(t *testing.T) {
+	const arn = "arn:aws:secretsmanager:us-east-1:000000000000:secret:token-Ab12Cd"
+	f := operated(t, func(c *cloud, login string) map[string]string {
+		c.SetSecret(arn, `{"ADMIN_TOKEN":"sesame-in-a-secret"}`)
+		return map[string]string{"DATABASE_URL": login, "ADMIN_TOKEN": "", "ADMIN_TOKEN_SECRET_ARN": arn}
+	})
+	lanes := event(t, "operate", "02_function_url")
+	if got := streamed(t, invoke(t, f, lanes)); got.StatusCode != http.StatusUnauthorized {
+		t.Errorf("with another token: %+v", got)
+	}
+	known := invoke(t, f, bytes.ReplaceAll(lanes, []byte("open-sesame-open-sesame"), []byte("sesame-in-a-secret")))
+	if got := streamed(t, known); got.StatusCode != http.StatusOK {
+		t.Errorf("with the secret's: %+v", got)
+	}
+	if strings.Contains(known.Logs, "sesame-in-a-secret") {
+		t.Errorf("the log shows it: %s", known.Logs)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-lambda-go/lambdacontext"
@@ -24,8 +25,9 @@ type Sandbox struct {
 	id     string
 	kick   kicker
 	behind behind
+	clock  func() time.Time
 	read   func(ctx context.Context, arn string) (string, error) // a secret
-	open   func(url string, cfg app.Config, log *slog.Logger, aws func(context.Context) (aws.Config, error)) (*app.Core, error)
+	open   func(cfg app.Config, log *slog.Logger, aws func(context.Context) (aws.Config, error)) (*app.Core, error)
 }
 
 // NewSandbox reads the configuration from an environment as os.Environ has it and
@@ -36,7 +38,7 @@ func NewSandbox(environ []string, w io.Writer) *Sandbox {
 	cfg, err := app.LoadConfig(environ)
 	return &Sandbox{
 		cfg: cfg, bad: err, log: app.NewLogger(w, cfg, requestID), id: sandboxID(cfg.LogStream),
-		kick: kicker{function: cfg.Function}, read: readSecret, open: app.OpenPostgres,
+		kick: kicker{function: cfg.Function}, clock: time.Now, read: readSecret, open: app.OpenPostgres,
 	}
 }
 

@@ -8,40 +8,71 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	"github.com/aws/smithy-go"
+
+	"github.com/lanekeeper/lanekeeper/shared/app"
 )
 
-// databaseURL is the URL of the database: DATABASE_URL as it is, or what the
-// secret says, as it says it now.
-func (s *Sandbox) databaseURL(ctx context.Context) (string, error) {
-	if s.cfg.DatabaseSecretARN == "" {
-		return s.cfg.DatabaseURL, nil
+// secretLife is how long the secrets of a sandbox count as known. One that was rotated or
+// revoked is in force in warm sandboxes for so long at most.
+const secretLife = 5 * time.Minute
+
+// secrets reads each secret that the configuration names, by ARN, as it is now.
+func (s *Sandbox) secrets(ctx context.Context) (map[string]string, error) {
+	refs := s.cfg.SecretRefs()
+	texts, errs := make([]string, len(refs)), make([]error, len(refs))
+	var reading sync.WaitGroup
+	for i, ref := range refs {
+		reading.Go(func() { texts[i], errs[i] = s.read(ctx, ref.ARN) })
 	}
-	secret, err := s.read(ctx, s.cfg.DatabaseSecretARN)
-	if err != nil {
-		return "", err
+	reading.Wait()
+	held := make(map[string]string, len(refs))
+	for i, ref := range refs {
+		held[ref.ARN] = texts[i]
+		if bad, ok := errors.AsType[*SecretError](errs[i]); ok {
+			bad.Variable, bad.ARN = strings.Join(ref.Variables, ", "), ref.ARN
+		}
 	}
-	return secretURL(secret, s.cfg.DatabaseURL)
+	return held, errors.Join(errs...)
+}
+
+// resolved is the configuration with what its secrets hold.
+func (s *Sandbox) resolved(held map[string]string) (app.Config, error) {
+	cfg := s.cfg
+	if arn := cfg.DatabaseSecretARN; arn != "" {
+		url, err := secretURL(held[arn], cfg.DatabaseURL)
+		if bad, ok := errors.AsType[*SecretError](err); ok {
+			bad.Variable, bad.ARN = "DATABASE_SECRET_ARN", arn
+		}
+		if err != nil {
+			return cfg, err
+		}
+		cfg.DatabaseURL = url
+	}
+	return cfg.WithSecrets(held)
 }
 
 // readSecret asks Secrets Manager. The client is not kept: it is used once in a
-// sandbox, and after a rotation.
+// sandbox, and then every few minutes.
 func readSecret(ctx context.Context, arn string) (string, error) {
 	cfg, err := awsConfig()
 	if err != nil {
-		return "", &SecretError{"the AWS SDK can't be configured", err}
+		return "", &SecretError{Problem: "the AWS SDK can't be configured", Err: err}
 	}
 	ctx, cancel := context.WithTimeout(ctx, awsTimeout)
 	defer cancel()
 	out, err := secretsmanager.NewFromConfig(cfg).GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: aws.String(arn)})
 	if api, ok := errors.AsType[smithy.APIError](err); ok {
-		return "", &SecretError{"the secret can't be read (" + api.ErrorCode() + ")", err}
+		return "", &SecretError{Problem: "the secret can't be read (" + api.ErrorCode() + "): name one of this region by its whole ARN, " +
+			"which the function's role may read; SecretsKmsKeyArn names the key of one that has its own", Err: err}
 	}
 	if err != nil {
-		return "", &SecretError{"Secrets Manager can't be reached", err}
+		return "", &SecretError{Problem: "Secrets Manager can't be reached: from a VPC it takes a NAT gateway or an endpoint", Err: err}
 	}
 	return aws.ToString(out.SecretString), nil
 }

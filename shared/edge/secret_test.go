@@ -9,7 +9,9 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -89,13 +91,13 @@ func TestReadSecret(t *testing.T) {
 	}
 	status, answer = http.StatusBadRequest, `{"__type":"AccessDeniedException","Message":"User x may not"}`
 	_, err := readSecret(t.Context(), secretID)
-	if bad, ok := errors.AsType[*SecretError](err); !ok || bad.Problem != "the secret can't be read (AccessDeniedException)" {
+	if bad, ok := errors.AsType[*SecretError](err); !ok || !strings.HasPrefix(bad.Problem, "the secret can't be read (AccessDeniedException)") {
 		t.Errorf("got %v", err)
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = readSecret(gone, secretID)
-	if bad, ok := errors.AsType[*SecretError](err); !ok || bad.Problem != "Secrets Manager can't be reached" || !errors.Is(err, context.Canceled) {
+	if bad, ok := errors.AsType[*SecretError](err); !ok || !strings.HasPrefix(bad.Problem, "Secrets Manager can't be reached") || !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -166,7 +168,107 @@ func TestSecretThatCanNotBeRead(t *testing.T) {
 	s, _ := sandbox(t, aSecret)
 	s.read = func(context.Context, string) (string, error) { return "", &SecretError{Problem: "gone"} }
 	answer, err := beating(s, answering(heartbeat.Report{}, nil)).Invoke(invocation(t), []byte(`{}`))
-	if f := failed(t, answer, err); f.Type != "SecretUnusable" {
+	if f := failed(t, answer, err); f.Type != "SecretUnusable" || f.Message != "DATABASE_SECRET_ARN ("+secretID+"): gone" {
 		t.Errorf("told %+v", f)
+	}
+}
+
+// held is a sandbox whose secrets have these texts by ARN, the clock of it, and how often
+// each was read. Its invocation answers the token and the keys that are in force.
+func held(t *testing.T, texts map[string]string, environ ...string) (invoke func() string, s *Sandbox, clock *time.Time, reads map[string]int) {
+	t.Helper()
+	s, _ = sandbox(t, environ...)
+	clock, reads = new(time.Unix(1_800_000_000, 0)), map[string]int{}
+	s.clock = func() time.Time { return *clock }
+	var mu sync.Mutex
+	s.read = func(_ context.Context, arn string) (string, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		reads[arn]++
+		text, ok := texts[arn]
+		if !ok {
+			return "", &SecretError{Problem: "gone"}
+		}
+		return text, nil
+	}
+	open := newOpener(s, func(core *app.Core) (string, error) {
+		c := core.Config
+		return strings.Join([]string{c.AdminToken, c.AnthropicAPIKey, c.JWTSecret}, " "), nil
+	})
+	serve := s.handle(func(ctx context.Context, _ []byte) (any, error) {
+		return open.do(ctx, func(o *opened[string]) (any, error) { return o.with, nil })
+	})
+	return func() string {
+		t.Helper()
+		answer, err := serve(invocation(t), nil)
+		if err != nil {
+			return err.Error()
+		}
+		var text string
+		if err := json.Unmarshal(answer, &text); err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}, s, clock, reads
+}
+
+const (
+	tokenID = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:token-Ab12Cd"
+	keysID  = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:keys-Ab12Cd"
+	oldest  = "old-token-0123456789"
+	signing = "signing-key-0123456789-0123456789"
+)
+
+// Each secret is read once, whatever is named by it, and again after a while: what was
+// rotated or revoked is not in force for as long as a sandbox is warm.
+func TestSecretsAreReadAgain(t *testing.T) {
+	texts := map[string]string{tokenID: oldest, keysID: `{"ANTHROPIC_API_KEY":"key","JWT_SECRET":"` + signing + `"}`}
+	invoke, _, clock, reads := held(t, texts, nowhere, "ADMIN_TOKEN_SECRET_ARN="+tokenID,
+		"ANTHROPIC_API_KEY_SECRET_ARN="+keysID, "JWT_SECRET_SECRET_ARN="+keysID)
+	before := oldest + " key " + signing
+	for range 3 {
+		if got := invoke(); got != before {
+			t.Fatalf("in force is %s", got)
+		}
+	}
+	if reads[tokenID] != 1 || reads[keysID] != 1 {
+		t.Errorf("read %v", reads)
+	}
+	texts[tokenID] = "new-token-0123456789"
+	*clock = clock.Add(secretLife - time.Second)
+	if got := invoke(); got != before || reads[tokenID] != 1 {
+		t.Errorf("in force is %s, read %v", got, reads)
+	}
+	*clock = clock.Add(time.Second)
+	after := strings.Replace(before, oldest, "new-token-0123456789", 1)
+	for range 2 {
+		if got := invoke(); got != after || reads[tokenID] != 2 || reads[keysID] != 2 {
+			t.Errorf("in force is %s, read %v", got, reads)
+		}
+	}
+	delete(texts, tokenID) // Secrets Manager is away
+	*clock = clock.Add(secretLife)
+	if got := invoke(); got != after || reads[tokenID] != 3 {
+		t.Errorf("in force is %s, read %v", got, reads)
+	}
+}
+
+// What is wrong with a secret is said with its variable and its ARN, and without what it
+// holds, and mended by the next invocation after the secret is.
+func TestASecretThatCanNotBeUsed(t *testing.T) {
+	texts := map[string]string{tokenID: "hunter2"}
+	invoke, _, _, _ := held(t, texts, nowhere, "ADMIN_TOKEN_SECRET_ARN="+tokenID)
+	got := invoke()
+	for _, part := range []string{"InvalidConfiguration", "ADMIN_TOKEN_SECRET_ARN", tokenID, "too short", "openssl"} {
+		if !strings.Contains(got, part) {
+			t.Errorf("%s does not say %s", got, part)
+		}
+	}
+	if strings.Contains(got, "hunter2") {
+		t.Errorf("%s says what the secret holds", got)
+	}
+	texts[tokenID] = oldest
+	if got := invoke(); got != oldest+"  " {
+		t.Errorf("in force is %q", got)
 	}
 }
