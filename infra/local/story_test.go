@@ -119,7 +119,7 @@ func TestTheStoryOnANarrowTerminalWithColours(t *testing.T) {
 
 // TestEveryMessageOfABeatHasItsLine keeps the story in step with those who tell it.
 func TestEveryMessageOfABeatHasItsLine(t *testing.T) {
-	said := regexp.MustCompile(`(?s)Slog\.\w+Context\([^"]*?"([^"]+)"`)
+	said := regexp.MustCompile(`(?s)\bLog\.\w+Context\([^"]*?"([^"]+)"`)
 	seen := 0
 	for _, dir := range []string{"../../shared/surface/heartbeat", "../../shared/reason"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))

@@ -79,7 +79,7 @@ func (s *server) listActivity(ctx context.Context, in *activityInput) (*answer[p
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.Log.List(ctx, workspace(ctx), activity.Filter{
+	found, err := s.Activity.List(ctx, workspace(ctx), activity.Filter{
 		Trace: trace.ID(in.TraceID), Skill: in.Skill, Status: activity.Status(in.Status), Surface: surfaceOf(in.Surface),
 		Agent: in.Agent, Since: in.Since, Until: in.Until, Text: in.Text, Before: activity.Position{At: at, ID: id}, Limit: in.Limit,
 	})

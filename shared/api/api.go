@@ -46,11 +46,11 @@ import (
 
 // Deps is what the API works with. All but Valkey, Limits and Version are needed.
 type Deps struct {
-	DB    *db.DB
-	Lanes *lane.Store
-	Runs  *execution.Store
-	Log   *activity.Log
-	Auth  *auth.Authenticator
+	DB       *db.DB
+	Lanes    *lane.Store
+	Runs     *execution.Store
+	Activity *activity.Log
+	Auth     *auth.Authenticator
 	// People has the members of workspaces and the keys of programs, Sessions those
 	// who are signed in by a cookie.
 	People   *auth.Store
@@ -106,7 +106,7 @@ type Deps struct {
 	Traces *trace.Source
 	IDs    func() string
 	Clock  func() time.Time
-	Slog   *slog.Logger
+	Log    *slog.Logger
 	// Version of the program, for the OpenAPI document.
 	Version string
 }

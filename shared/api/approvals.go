@@ -110,7 +110,7 @@ func (s *server) approve(ctx context.Context, in *approveInput) (*answer[approva
 	if err != nil {
 		return nil, undecided(err)
 	}
-	s.Slog.InfoContext(ctx, "a call was approved", "approval", a.ID, "skill", a.Skill, "by", by.ID, "edited", len(a.Edited) > 0)
+	s.Log.InfoContext(ctx, "a call was approved", "approval", a.ID, "skill", a.Skill, "by", by.ID, "edited", len(a.Edited) > 0)
 	s.Kick(by.Workspace)
 	return answered(approvalItemOf(a)), nil
 }
@@ -129,7 +129,7 @@ func (s *server) reject(ctx context.Context, in *rejectInput) (*answer[approvalI
 	if err != nil {
 		return nil, undecided(err)
 	}
-	s.Slog.InfoContext(ctx, "a call was rejected", "approval", a.ID, "skill", a.Skill, "by", by.ID)
+	s.Log.InfoContext(ctx, "a call was rejected", "approval", a.ID, "skill", a.Skill, "by", by.ID)
 	s.Kick(by.Workspace) // whoever waits for it goes on
 	return answered(approvalItemOf(a)), nil
 }

@@ -90,8 +90,8 @@ func TestApproveByHTTP(t *testing.T) {
 		w = newWorld(t, w.Env, func(d *api.Deps) {
 			d.Kick = func(ws db.Workspace) {
 				kicked++
-				e := &approval.Executor{Store: d.Approvals, Lanes: d.Lanes, Instance: "test", Clock: time.Now, Slog: slog.New(slog.DiscardHandler)}
-				s := outbox.Sender{Store: d.Approvals.Outbox, Handlers: map[string]outbox.Handler{approval.Topic: e}, Slog: e.Slog}
+				e := &approval.Executor{Store: d.Approvals, Lanes: d.Lanes, Instance: "test", Clock: time.Now, Log: slog.New(slog.DiscardHandler)}
+				s := outbox.Sender{Store: d.Approvals.Outbox, Handlers: map[string]outbox.Handler{approval.Topic: e}, Log: e.Log}
 				if _, err := s.Drain(t.Context(), ws, 10); err != nil {
 					t.Error(err)
 				}

@@ -32,7 +32,7 @@ func TestABuiltInSkillNeedsTheRoleOfItsRoute(t *testing.T) {
 	memories, err2 := memory.Skills(w.Memories)
 	automations, err3 := automation.Skills(w.Automations)
 	threads, err4 := thread.Skills(w.Threads, nil)
-	query, err5 := skill.QueryActivity(w.Log, time.Now)
+	query, err5 := skill.QueryActivity(w.Activity, time.Now)
 	own, err6 := skill.Skills()
 	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
 		t.Fatal(err)

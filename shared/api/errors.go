@@ -125,9 +125,9 @@ func (s *server) problem(ctx context.Context, err error) *Problem {
 		if errors.Is(err, context.Canceled) { // the caller has left
 			level = slog.LevelInfo
 		}
-		s.Slog.Log(ctx, level, "a request failed", "code", p.Code, "error", err)
+		s.Log.Log(ctx, level, "a request failed", "code", p.Code, "error", err)
 	} else if errors.Is(err, db.ErrCheck) {
-		s.Slog.WarnContext(ctx, "the database refused what the API let through", "error", err)
+		s.Log.WarnContext(ctx, "the database refused what the API let through", "error", err)
 	}
 	return p
 }

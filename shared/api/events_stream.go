@@ -226,7 +226,7 @@ func (e *eventStream) follow(ctx context.Context, w http.ResponseWriter, ws db.W
 		reset = errors.Is(err, live.ErrReset)
 		if err != nil && !reset {
 			if ctx.Err() == nil {
-				e.server.Slog.WarnContext(ctx, "a stream of events ends early", "error", err)
+				e.server.Log.WarnContext(ctx, "a stream of events ends early", "error", err)
 			}
 			return
 		}

@@ -54,7 +54,7 @@ func (s *station) happen(t testing.TB, skills ...string) {
 	t.Helper()
 	for _, skill := range skills {
 		ctx := trace.With(context.Background(), s.Traces.New(trace.Heartbeat))
-		err := s.Log.Write(ctx, s.Workspace, activity.Entry{Agent: "ada", Surface: trace.Heartbeat, Skill: skill, Status: activity.Success, Duration: 12 * time.Millisecond})
+		err := s.Activity.Write(ctx, s.Workspace, activity.Entry{Agent: "ada", Surface: trace.Heartbeat, Skill: skill, Status: activity.Success, Duration: 12 * time.Millisecond})
 		if err != nil {
 			t.Error(err)
 		}

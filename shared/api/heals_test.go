@@ -23,7 +23,7 @@ func (w *world) fails(t testing.TB, name string) {
 	of := w.Traces.New(trace.Heartbeat)
 	for range heal.Streak {
 		e := activity.Entry{Agent: activity.Operator, Surface: trace.Heartbeat, Skill: name, Status: activity.Error, Output: json.RawMessage(`{"class":"theirs"}`), Trace: of}
-		if err := w.Log.Write(t.Context(), w.Workspace, e); err != nil {
+		if err := w.Activity.Write(t.Context(), w.Workspace, e); err != nil {
 			t.Fatal(err)
 		}
 	}

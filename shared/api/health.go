@@ -156,7 +156,7 @@ func (s *server) there(ctx context.Context, part string, check func(context.Cont
 	defer cancel()
 	err := check(ctx)
 	if err != nil {
-		s.Slog.WarnContext(ctx, "a part is not well", "part", part, "error", err)
+		s.Log.WarnContext(ctx, "a part is not well", "part", part, "error", err)
 	}
 	return err == nil
 }

@@ -77,13 +77,13 @@ func (s *server) beatLater(ctx context.Context, tick heartbeat.Tick) (err error)
 	ctx = trace.WithWorkspace(trace.With(ctx, tick.Trace), string(tick.Workspace))
 	defer func() {
 		if thrown := recover(); thrown != nil {
-			s.Slog.ErrorContext(ctx, "a beat by hand panicked", "panic", fmt.Sprint(thrown), "stack", string(debug.Stack()))
+			s.Log.ErrorContext(ctx, "a beat by hand panicked", "panic", fmt.Sprint(thrown), "stack", string(debug.Stack()))
 			err = internal
 		}
 	}()
 	report, err := s.Beat(ctx, tick)
 	if err != nil {
-		s.Slog.ErrorContext(ctx, "a beat by hand failed", "error", err)
+		s.Log.ErrorContext(ctx, "a beat by hand failed", "error", err)
 		return err
 	}
 	if report.Outcome == heartbeat.Skipped {

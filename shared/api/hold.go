@@ -133,13 +133,13 @@ func (s *server) forceReleaseLane(ctx context.Context, in *forceInput) (*answer[
 		if err := tx.Flush(ctx); err != nil {
 			return err
 		}
-		s.Log.Record(ctx, tx.Later(), forced(by, in, name, *row, released, s.Clock().Sub(begun)))
+		s.Activity.Record(ctx, tx.Later(), forced(by, in, name, *row, released, s.Clock().Sub(begun)))
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("release lane %s by force: %w", name, err)
 	}
-	s.Slog.WarnContext(ctx, "a lane was released by force", "lane", name, "released", released, "by", by.ID)
+	s.Log.WarnContext(ctx, "a lane was released by force", "lane", name, "released", released, "by", by.ID)
 	return answered(releaseAnswer{name, released}), nil
 }
 

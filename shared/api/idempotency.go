@@ -170,9 +170,9 @@ func (i *idempotency) end(ctx context.Context, c keyClaim, sensitive bool, a *wi
 	}
 	switch {
 	case err != nil:
-		i.server.Slog.WarnContext(ctx, "how a request with an idempotency key ended could not be written down", "route", c.route, "error", err)
+		i.server.Log.WarnContext(ctx, "how a request with an idempotency key ended could not be written down", "route", c.route, "error", err)
 	case !still:
-		i.server.Slog.WarnContext(ctx, "a request took longer than its idempotency key was claimed for, and was done by another too", "route", c.route)
+		i.server.Log.WarnContext(ctx, "a request took longer than its idempotency key was claimed for, and was done by another too", "route", c.route)
 	}
 	if ended {
 		_ = a.pass() // the caller may have left

@@ -162,7 +162,7 @@ type explanation struct {
 func (s *server) doing(ctx context.Context, execution string) string {
 	at, err := s.Runs.Doing(ctx, workspace(ctx), execution)
 	if err != nil { // the rest can be told without
-		s.Slog.WarnContext(ctx, "could not read what a holder is at", "error", err)
+		s.Log.WarnContext(ctx, "could not read what a holder is at", "error", err)
 	}
 	return at
 }

@@ -284,7 +284,7 @@ func TestForceRelease(t *testing.T) {
 		if did.Released {
 			t.Error("a free lane was released")
 		}
-		page, err := w.Log.List(t.Context(), w.Workspace, activity.Filter{Skill: "lane.force_release", Limit: 10})
+		page, err := w.Activity.List(t.Context(), w.Workspace, activity.Filter{Skill: "lane.force_release", Limit: 10})
 		if err != nil || len(page.Items) != 2 {
 			t.Fatalf("%+v, %v", page, err)
 		}

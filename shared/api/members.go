@@ -157,7 +157,7 @@ func (s *server) changeIn(ctx context.Context, ws db.Workspace, what string, fn 
 		if err := fn(ctx, tx); err != nil {
 			return err
 		}
-		s.Log.Record(ctx, tx.Later(), activity.Entry{
+		s.Activity.Record(ctx, tx.Later(), activity.Entry{
 			Agent: activity.Operator, Surface: trace.Operate, Skill: what, Status: activity.Success, Duration: s.Clock().Sub(begun),
 			Input: object(append([]any{"by", by.String()}, input...)...),
 		})

@@ -194,7 +194,7 @@ VALUES ($1, $2, 'a', 'op', $3, $4, '{}', 2, 1, 0.5, lk_now(), lk_now(), CASE WHE
 				b.Exec(q.Execution, ids(), id, status)
 			}
 			for range activities {
-				w.Log.Record(trace.With(t.Context(), id), &b, activity.Entry{Agent: "a", Surface: trace.Operate, Status: activity.Success})
+				w.Activity.Record(trace.With(t.Context(), id), &b, activity.Entry{Agent: "a", Surface: trace.Operate, Status: activity.Success})
 			}
 			if err := w.Env.DB.Do(t.Context(), w.Workspace, &b); err != nil {
 				t.Fatal(err)

@@ -268,7 +268,7 @@ func (s *server) become(ctx context.Context, what, id, why string, change func(c
 			ctx, cancel := context.WithTimeout(ctx, longestTurn)
 			defer cancel()
 			if err := s.objectives().Interrupt(ctx, by.Workspace, id, principal(by)); err != nil {
-				s.Slog.WarnContext(ctx, "who works on an objective was not asked to stop", "objective", id, "error", err)
+				s.Log.WarnContext(ctx, "who works on an objective was not asked to stop", "objective", id, "error", err)
 			}
 		})
 	}

@@ -35,13 +35,13 @@ func operated(t testing.TB, d *api.Deps) *operate.Operate {
 		t.Fatal(err)
 	}
 	return &operate.Operate{
-		DB: d.DB, Lanes: d.Lanes, Runs: d.Runs, Log: d.Log, Outbox: d.Approvals.Outbox, Workspaces: d.Approvals.Workspaces,
-		Reason: &reason.Runner{Model: demo.New(), Runs: d.Runs, Lanes: d.Lanes, Log: d.Log, Queues: queue.New(queue.Options{}), Slog: log, Clock: time.Now},
+		DB: d.DB, Lanes: d.Lanes, Runs: d.Runs, Activity: d.Activity, Outbox: d.Approvals.Outbox, Workspaces: d.Approvals.Workspaces,
+		Reason: &reason.Runner{Model: demo.New(), Runs: d.Runs, Lanes: d.Lanes, Activity: d.Activity, Queues: queue.New(queue.Options{}), Log: log, Clock: time.Now},
 		Skills: func(ctx context.Context, ws db.Workspace, s trace.Surface) (*skill.Set, error) {
 			set, _, err := d.Skills.Load(ctx, ws, s)
 			return set, err
 		},
-		Threads: threads, Approvals: d.Approvals, IDs: ids, Slog: log, Instance: "test",
+		Threads: threads, Approvals: d.Approvals, IDs: ids, Log: log, Instance: "test",
 	}
 }
 
@@ -114,7 +114,7 @@ func beatenTrace(t *testing.T, w *world) (_ *world, id string) {
 		h, objectives := realBeat(t, d)
 		d.Beat, d.Operate.Skills = h.Run, h.Skills
 		d.Kick = func(ws db.Workspace) {
-			s := outbox.Sender{Store: d.Approvals.Outbox, Handlers: map[string]outbox.Handler{operate.Topic: d.Operate}, Slog: slog.New(slog.DiscardHandler)}
+			s := outbox.Sender{Store: d.Approvals.Outbox, Handlers: map[string]outbox.Handler{operate.Topic: d.Operate}, Log: slog.New(slog.DiscardHandler)}
 			if sent, err := s.Drain(t.Context(), ws, 10); err != nil || sent.Sent != 1 {
 				t.Errorf("sent %+v, %v", sent, err)
 			}

@@ -98,12 +98,12 @@ func (s *server) finish(a *recorder, r *http.Request, begun time.Time) {
 	ctx := trace.With(r.Context(), trace.ID(a.Header().Get(traceHeader)))
 	cut := thrown != nil && a.status != 0 // the answer had begun
 	if thrown != nil && !aborted {
-		s.Slog.ErrorContext(ctx, "a request panicked", "panic", fmt.Sprint(thrown), "stack", string(debug.Stack()))
+		s.Log.ErrorContext(ctx, "a request panicked", "panic", fmt.Sprint(thrown), "stack", string(debug.Stack()))
 		if !cut {
 			s.refuse(a, r.WithContext(ctx), internal)
 		}
 	}
-	s.Slog.LogAttrs(ctx, slog.LevelInfo, "request",
+	s.Log.LogAttrs(ctx, slog.LevelInfo, "request",
 		slog.String("method", known(r.Method)), slog.String("route", routeOf(r)),
 		slog.Int("status", a.status), slog.Int64("duration_ms", s.Clock().Sub(begun).Milliseconds()))
 	if cut || aborted {

@@ -391,7 +391,7 @@ func TestEachChangeOfASkillIsWrittenDown(t *testing.T) {
 		w.must(t, 200, http.MethodPost, skillPath("weather")+"/enable", `{"reason":"it is dry"}`, nil)
 		w.must(t, 204, http.MethodDelete, skillPath("weather"), "", nil)
 		w.must(t, 204, http.MethodDelete, skillPath("look"), "", nil)
-		page, err := w.Log.List(t.Context(), w.Workspace, activity.Filter{})
+		page, err := w.Activity.List(t.Context(), w.Workspace, activity.Filter{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -434,7 +434,7 @@ func TestHealthOfASkill(t *testing.T) {
 			if status == activity.Error {
 				e.Output = skill.ErrorOutput(skill.Theirs)
 			}
-			if err := w.Log.Write(t.Context(), w.Workspace, e); err != nil {
+			if err := w.Activity.Write(t.Context(), w.Workspace, e); err != nil {
 				t.Fatal(err)
 			}
 		}

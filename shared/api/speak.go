@@ -49,7 +49,7 @@ func (s *server) record(ctx context.Context, tx *db.Tx, e execution.Execution, w
 	what.Execution, what.ParentExecution, what.Attempt = e.ID, e.Parent, e.Attempt
 	what.Status = cmp.Or(what.Status, activity.Success)
 	what.Input = object(append([]any{"by", principal(by)}, input...)...)
-	s.Log.Record(ctx, tx.Later(), what)
+	s.Activity.Record(ctx, tx.Later(), what)
 }
 
 // unspeakable refuses what would be said where nobody hears it: the operator's own

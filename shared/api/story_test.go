@@ -73,7 +73,7 @@ func realBeat(t testing.TB, d *api.Deps) (*heartbeat.Heartbeat, *objective.Store
 	if err != nil {
 		t.Fatal(err)
 	}
-	query, err := skill.QueryActivity(d.Log, time.Now)
+	query, err := skill.QueryActivity(d.Activity, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,11 +89,11 @@ func realBeat(t testing.TB, d *api.Deps) (*heartbeat.Heartbeat, *objective.Store
 	}
 	return &heartbeat.Heartbeat{
 		Memories: memories, Automations: automations, Heals: heals, Threads: d.Threads, Registered: heartbeat.Registered(d.Skills),
-		DB: d.DB, Lanes: d.Lanes, Runs: d.Runs, Log: d.Log, Workspaces: workspaces, Objectives: objectives,
+		DB: d.DB, Lanes: d.Lanes, Runs: d.Runs, Activity: d.Activity, Workspaces: workspaces, Objectives: objectives,
 		Skills:    func(context.Context, db.Workspace, trace.Surface) (*skill.Set, error) { return set, nil },
-		Approvals: d.Approvals, Outbox: d.Approvals.Outbox, Sender: &outbox.Sender{Store: d.Approvals.Outbox, Slog: d.Slog},
-		Reason: &reason.Runner{Model: demo.New(), Runs: d.Runs, Lanes: d.Lanes, Log: d.Log, Slog: d.Slog, Clock: time.Now},
-		Traces: d.Traces, IDs: ids, Clock: time.Now, Slog: d.Slog, Instance: "test",
+		Approvals: d.Approvals, Outbox: d.Approvals.Outbox, Sender: &outbox.Sender{Store: d.Approvals.Outbox, Log: d.Log},
+		Reason: &reason.Runner{Model: demo.New(), Runs: d.Runs, Lanes: d.Lanes, Activity: d.Activity, Log: d.Log, Clock: time.Now},
+		Traces: d.Traces, IDs: ids, Clock: time.Now, Log: d.Log, Instance: "test",
 	}, objectives
 }
 
@@ -193,7 +193,7 @@ func TestTracesThatAreNoBeats(t *testing.T) {
 		for status, want := range map[activity.Status]string{"success": "completed", "skipped": "skipped", "error": "failed", "pending_approval": "waiting"} {
 			id := w.Traces.New(trace.Chat)
 			entry := activity.Entry{Agent: "a", Surface: trace.Chat, Status: status, Trace: id, Duration: 3 * time.Second}
-			if err := w.Log.Write(t.Context(), w.Workspace, entry); err != nil {
+			if err := w.Activity.Write(t.Context(), w.Workspace, entry); err != nil {
 				t.Fatal(err)
 			}
 			w.must(t, 200, http.MethodGet, "/api/v1/traces/"+string(id), "", &s)
@@ -248,7 +248,7 @@ func TestActivityFilters(t *testing.T) {
 		}
 		second := activity.Entry{Agent: "flowpilot", Surface: trace.Heartbeat, Skill: "heartbeat", Status: activity.Skipped, Trace: w.Traces.New(trace.Heartbeat)}
 		for _, e := range []activity.Entry{first, second} {
-			if err := w.Log.Write(t.Context(), w.Workspace, e); err != nil {
+			if err := w.Activity.Write(t.Context(), w.Workspace, e); err != nil {
 				t.Fatal(err)
 			}
 			w.Skew.Advance(time.Hour)
@@ -319,7 +319,7 @@ func TestActivityFilters(t *testing.T) {
 func TestActivityPages(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		for range 7 {
-			if err := w.Log.Write(t.Context(), w.Workspace, activity.Entry{Agent: "a", Surface: trace.Worker, Status: activity.Success, Trace: w.Traces.New(trace.Worker)}); err != nil {
+			if err := w.Activity.Write(t.Context(), w.Workspace, activity.Entry{Agent: "a", Surface: trace.Worker, Status: activity.Success, Trace: w.Traces.New(trace.Worker)}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -53,7 +53,7 @@ func conversing(t *testing.T, fn func(t *testing.T, w *world, said *spoken, send
 		kicked := 0
 		w := newWorld(t, e, func(d *api.Deps) { d.Kick = func(db.Workspace) { kicked++ } })
 		said := &spoken{}
-		sender := &outbox.Sender{Store: w.Approvals.Outbox, Holder: "test", Slog: w.Slog, Handlers: w.Threads.Handlers(said)}
+		sender := &outbox.Sender{Store: w.Approvals.Outbox, Holder: "test", Log: w.Log, Handlers: w.Threads.Handlers(said)}
 		fn(t, w, said, func() {
 			t.Helper()
 			if kicked == 0 {

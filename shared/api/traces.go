@@ -102,7 +102,7 @@ func (s *server) getTrace(ctx context.Context, in *traceInput) (*answer[traceAns
 		return nil, err
 	}
 	var b db.Batch
-	executions, total, activities := s.Runs.OfTrace(&b, id), s.Runs.TotalOfTrace(&b, id), s.Log.OfTrace(&b, id)
+	executions, total, activities := s.Runs.OfTrace(&b, id), s.Runs.TotalOfTrace(&b, id), s.Activity.OfTrace(&b, id)
 	var entries *[]execution.TraceEntry
 	if in.Include == "steps" {
 		entries = s.Runs.StepsOfTrace(&b, id, maxSteps+1, maxStepBytes)

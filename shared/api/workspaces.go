@@ -182,6 +182,6 @@ func (s *server) deleteWorkspace(ctx context.Context, in *WorkspacePath) (*struc
 	if err != nil {
 		return nil, err
 	}
-	s.Slog.WarnContext(ctx, "a workspace was deleted", "workspace_id", w.ID, "slug", w.Slug, "by", by.String())
+	s.Log.WarnContext(ctx, "a workspace was deleted", "workspace_id", w.ID, "slug", w.Slug, "by", by.String())
 	return nil, nil
 }

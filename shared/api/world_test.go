@@ -73,7 +73,7 @@ func newWorld(t testing.TB, e dbtest.Env, change ...func(*api.Deps)) *world {
 	w := &world{Env: e, logs: &logs{}, later: &sync.WaitGroup{}}
 	t.Cleanup(w.later.Wait)
 	w.Deps = deps(t, e.DB)
-	w.Deps.Slog = slog.New(trace.NewHandler(slog.NewJSONHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	w.Deps.Log = slog.New(trace.NewHandler(slog.NewJSONHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	w.Deps.Auth = auth.New(tokens(e.Workspace))
 	w.Deps.Beat = func(_ context.Context, tick heartbeat.Tick) (heartbeat.Report, error) {
 		return heartbeat.Report{Outcome: heartbeat.Completed, ExecutionID: tick.ExecutionID, TraceID: string(tick.Trace), Phases: []heartbeat.Phase{}}, nil
@@ -111,7 +111,7 @@ func deps(t testing.TB, d *db.DB) api.Deps {
 		t.Fatal(err)
 	}
 	all := api.Deps{
-		DB: d, Lanes: lanes, Runs: runs, Log: log, Secrets: secrets, Skills: registry(t, d),
+		DB: d, Lanes: lanes, Runs: runs, Activity: log, Secrets: secrets, Skills: registry(t, d),
 		Approvals: approvals(t, d, log), Kick: func(db.Workspace) {},
 		Traces: trace.NewSource(time.Now, rand.Reader), IDs: ids, Clock: time.Now, Version: "test",
 	}

@@ -42,7 +42,7 @@ import (
 type Agent struct {
 	Lanes       *lane.Store
 	Runs        *execution.Store
-	Log         *activity.Log
+	Activity    *activity.Log
 	Workspaces  *workspace.Store
 	Objectives  *objective.Store
 	Automations *automation.Store
@@ -82,25 +82,25 @@ func NewAgent(core *Core, instance string) (*Agent, error) {
 		return nil, fmt.Errorf("wire the agent's models: %w", err)
 	}
 	a.Reason = &reason.Runner{
-		Models: models, Runs: a.Runs, Lanes: a.Lanes, Log: a.Log, Approvals: waiting{a.Approvals}, Known: a.Guard.Redactor,
+		Models: models, Runs: a.Runs, Lanes: a.Lanes, Activity: a.Activity, Approvals: waiting{a.Approvals}, Known: a.Guard.Redactor,
 		Queues: queue.New(queue.Options{
-			Lanes: map[string]queue.Limits{reason.Lane: {MaxConcurrent: 4}, "cron": {}, "main": {}}, Slog: core.Log, Warn: a.waits,
+			Lanes: map[string]queue.Limits{reason.Lane: {MaxConcurrent: 4}, "cron": {}, "main": {}}, Log: core.Log, Warn: a.waits,
 		}),
 		Release: func(ctx context.Context, tx lane.Tx, execution string) error {
 			_, err := a.Threads.Release(ctx, tx, execution)
 			return err
 		},
 		Switches: a.switches, Meter: meter{a.Budgets, core.Config.models()[1:]}, ModelID: core.Config.models()[0],
-		Slog: core.Log, Clock: core.Clock,
+		Log: core.Log, Clock: core.Clock,
 	}
 	a.Operate = &operate.Operate{
-		DB: core.DB, Lanes: a.Lanes, Runs: a.Runs, Log: a.Log, Outbox: a.Outbox, Workspaces: a.Workspaces, Reason: a.Reason,
+		DB: core.DB, Lanes: a.Lanes, Runs: a.Runs, Activity: a.Activity, Outbox: a.Outbox, Workspaces: a.Workspaces, Reason: a.Reason,
 		Threads: a.Threads, Approvals: a.Approvals,
-		Skills: a.Skills, IDs: core.IDs, Slog: core.Log, Instance: instance, Window: core.Config.window(),
+		Skills: a.Skills, IDs: core.IDs, Log: core.Log, Instance: instance, Window: core.Config.window(),
 	}
-	a.Sender = &outbox.Sender{Store: a.Outbox, Holder: "outbox " + instance, Slog: core.Log, Handlers: map[string]outbox.Handler{
+	a.Sender = &outbox.Sender{Store: a.Outbox, Holder: "outbox " + instance, Log: core.Log, Handlers: map[string]outbox.Handler{
 		approval.Topic: &approval.Executor{Store: a.Approvals, Lanes: a.Lanes, Instance: instance,
-			Known: a.Guard.Redactor, Clock: core.Clock, Slog: core.Log},
+			Known: a.Guard.Redactor, Clock: core.Clock, Log: core.Log},
 		operate.Topic: a.Operate,
 	}}
 	maps.Copy(a.Sender.Handlers, a.Threads.Handlers(a.channels()...))
@@ -114,7 +114,7 @@ func (a *Agent) stores() error {
 	var errs [13]error
 	a.Lanes, errs[0] = lane.New(d)
 	a.Runs, errs[1] = execution.New(d)
-	a.Log, errs[2] = activity.New(d, ids)
+	a.Activity, errs[2] = activity.New(d, ids)
 	a.Workspaces, errs[3] = workspace.New(d)
 	a.Objectives, errs[4] = objective.New(d, ids)
 	a.Secrets, errs[5] = secret.New(d, a.core.keeper())
@@ -134,7 +134,7 @@ func (a *Agent) stores() error {
 		return err
 	}
 	a.Approvals, err = approval.New(approval.Deps{
-		DB: d, Workspaces: a.Workspaces, Outbox: a.Outbox, Log: a.Log, Skills: a.Skills, Switches: a.switches, IDs: ids,
+		DB: d, Workspaces: a.Workspaces, Outbox: a.Outbox, Log: a.Activity, Skills: a.Skills, Switches: a.switches, IDs: ids,
 		Settled: func(ctx context.Context, b *db.Batch, of approval.Approval) { a.Operate.Decided(ctx, b, of) },
 	})
 	return err
@@ -182,7 +182,7 @@ func (a *Agent) stopped(ctx context.Context, ws db.Workspace, models ...string) 
 func (a *Agent) builtins() (*skill.Set, error) {
 	all, err1 := objective.Skills(a.Objectives)
 	more, err2 := memory.Skills(a.Memories)
-	query, err3 := skill.QueryActivity(a.Log, a.core.Clock)
+	query, err3 := skill.QueryActivity(a.Activity, a.core.Clock)
 	own, err4 := skill.Skills()
 	automations, err5 := automation.Skills(a.Automations)
 	threads, err6 := thread.Skills(a.Threads, a.deliverable)

@@ -25,10 +25,10 @@ func NewHeartbeat(core *Core, instance string, fan func(context.Context, heartbe
 func (a *Agent) Heartbeat(instance string, fan func(context.Context, heartbeat.Tick) error) *heartbeat.Heartbeat {
 	core := a.core
 	return &heartbeat.Heartbeat{
-		DB: core.DB, Lanes: a.Lanes, Runs: a.Runs, Log: a.Log, Workspaces: a.Workspaces, Objectives: a.Objectives,
+		DB: core.DB, Lanes: a.Lanes, Runs: a.Runs, Activity: a.Activity, Workspaces: a.Workspaces, Objectives: a.Objectives,
 		Automations: a.Automations, Heals: a.Heals, Memories: a.Memories, Registered: heartbeat.Registered(a.Registry), Sweep: a.sweep,
 		Reason: a.Reason, Skills: a.Skills, Outbox: a.Outbox, Sender: a.Sender, Threads: a.Threads, Approvals: a.Approvals,
-		Traces: core.Traces, IDs: core.IDs, Clock: core.Clock, Slog: core.Log,
+		Traces: core.Traces, IDs: core.IDs, Clock: core.Clock, Log: core.Log,
 		Instance: instance, Window: core.Config.window(), Fan: fan,
 	}
 }

@@ -69,7 +69,7 @@ type Process struct {
 func (a *Agent) API(door *Door, p Process) (http.Handler, error) {
 	core := a.core
 	return api.New(api.Deps{
-		DB: core.DB, Lanes: a.Lanes, Runs: a.Runs, Log: a.Log,
+		DB: core.DB, Lanes: a.Lanes, Runs: a.Runs, Activity: a.Activity,
 		Hosts: core.Config.AllowedHosts,
 		Auth:  door.Auth, People: door.People, Sessions: door.Sessions, Limits: door.Limits, Failures: door.Failures,
 		Events: door.Events, Streams: &api.Streams{Drain: p.Drain},
@@ -83,7 +83,7 @@ func (a *Agent) API(door *Door, p Process) (http.Handler, error) {
 			p.Background(func(ctx context.Context) { a.sendDue(trace.WithWorkspace(ctx, string(ws)), ws) })
 		},
 		Beat: p.Beat, Background: p.Background, Valkey: p.Valkey,
-		Traces: core.Traces, IDs: core.IDs, Clock: core.Clock, Slog: core.Log, Version: p.Version,
+		Traces: core.Traces, IDs: core.IDs, Clock: core.Clock, Log: core.Log, Version: p.Version,
 	})
 }
 

@@ -58,7 +58,7 @@ func (e *Executor) finish(ctx context.Context, j *job, o outcome) error {
 	if err != nil {
 		return err
 	}
-	e.Slog.InfoContext(ctx, "approval executed", "skill", j.Skill, "approval", j.ID, "error", o.message)
+	e.Log.InfoContext(ctx, "approval executed", "skill", j.Skill, "approval", j.ID, "error", o.message)
 	return outbox.Settled(as)
 }
 

@@ -36,7 +36,7 @@ type Executor struct {
 	// nil: there are none.
 	Known func(context.Context, db.Workspace) *secret.Redactor
 	Clock func() time.Time
-	Slog  *slog.Logger
+	Log   *slog.Logger
 }
 
 // job is one approved call on its way.
@@ -108,7 +108,7 @@ func (e *Executor) execute(ctx context.Context, j *job) error {
 // attempt makes the call, unless there is a reason not to.
 func (e *Executor) attempt(ctx context.Context, j *job) error {
 	if j.Status != Approved {
-		e.Slog.WarnContext(ctx, "an approval is not to be executed", "approval", j.ID, "status", j.Status)
+		e.Log.WarnContext(ctx, "an approval is not to be executed", "approval", j.ID, "status", j.Status)
 		return nil // as when it was executed, and the mark on its row was lost
 	}
 	j.open = j.StartedAt != nil
@@ -186,7 +186,7 @@ func (e *Executor) run(ctx context.Context, j *job) error {
 	refusal, refused := errors.AsType[*skill.Refusal](err)
 	switch {
 	case err == nil:
-		e.Slog.InfoContext(ctx, "approved call made", "skill", j.Skill, "approval", j.ID, "duration_ms", e.Clock().Sub(j.begun).Milliseconds())
+		e.Log.InfoContext(ctx, "approved call made", "skill", j.Skill, "approval", j.ID, "duration_ms", e.Clock().Sub(j.begun).Milliseconds())
 		return outbox.Settled(outbox.Sent)
 	case errors.Is(err, lane.ErrLost):
 		return err
@@ -202,7 +202,7 @@ func (e *Executor) run(ctx context.Context, j *job) error {
 
 func (e *Executor) failed(ctx context.Context, j *job, err error) {
 	if p, ok := errors.AsType[*skill.Panicked](err); ok {
-		e.Slog.ErrorContext(ctx, "skill panicked", "skill", j.Skill, "panic", fmt.Sprint(p.Value), "stack", string(p.Stack))
+		e.Log.ErrorContext(ctx, "skill panicked", "skill", j.Skill, "panic", fmt.Sprint(p.Value), "stack", string(p.Stack))
 	}
-	e.Slog.WarnContext(ctx, "approved call failed", "skill", j.Skill, "approval", j.ID, "error", err)
+	e.Log.WarnContext(ctx, "approved call failed", "skill", j.Skill, "approval", j.ID, "error", err)
 }

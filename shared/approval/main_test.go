@@ -119,7 +119,7 @@ func newWorld(t testing.TB, e dbtest.Env) *world {
 	if err := errors.Join(err, err1, err2, err3, err4, err5); err != nil {
 		t.Fatal(err)
 	}
-	w.e = &approval.Executor{Store: w.s, Lanes: w.lanes, Instance: "test", Clock: time.Now, Slog: slog.New(slog.DiscardHandler)}
+	w.e = &approval.Executor{Store: w.s, Lanes: w.lanes, Instance: "test", Clock: time.Now, Log: slog.New(slog.DiscardHandler)}
 	*w.skills = []skill.Skill{w.note(), w.post(true), w.post(false), w.fragile()}
 	return w
 }
@@ -246,7 +246,7 @@ func (w *world) approved(t testing.TB, name, arguments string) (id string) {
 }
 
 func (w *world) sender() *outbox.Sender {
-	return &outbox.Sender{Store: w.box, Handlers: map[string]outbox.Handler{approval.Topic: w.e}, Holder: "test", Slog: w.e.Slog}
+	return &outbox.Sender{Store: w.box, Handlers: map[string]outbox.Handler{approval.Topic: w.e}, Holder: "test", Log: w.e.Log}
 }
 
 func (w *world) drain(t testing.TB) outbox.Report {

@@ -185,7 +185,7 @@ func (unkeyed) Unkeyed() bool { return true }
 
 func (w world) sender(h outbox.Handler) *outbox.Sender {
 	return &outbox.Sender{
-		Store: w.s, Handlers: map[string]outbox.Handler{topic: h}, Holder: "test", Lease: lease, Slog: slog.New(slog.DiscardHandler),
+		Store: w.s, Handlers: map[string]outbox.Handler{topic: h}, Holder: "test", Lease: lease, Log: slog.New(slog.DiscardHandler),
 	}
 }
 

@@ -53,7 +53,7 @@ type Sender struct {
 	// seconds more than that has; 0: 5 minutes. What is left of the invocation
 	// shortens both.
 	Lease time.Duration
-	Slog  *slog.Logger
+	Log   *slog.Logger
 
 	mu     sync.Mutex
 	places map[db.Workspace]*places // those that have some
@@ -121,7 +121,7 @@ func (s *Sender) ended(ctx context.Context, r *Report, rows []Entry) {
 		case Expired:
 			r.Expired++
 		}
-		s.Slog.WarnContext(trace.With(ctx, e.Trace), "outbox row ended unsent", "topic", e.Topic, "row", e.ID, "status", e.Status, "attempts", e.Attempts, "error", e.LastError)
+		s.Log.WarnContext(trace.With(ctx, e.Trace), "outbox row ended unsent", "topic", e.Topic, "row", e.ID, "status", e.Status, "attempts", e.Attempts, "error", e.LastError)
 	}
 }
 
@@ -145,7 +145,7 @@ func (s *Sender) send(ctx context.Context, r *Report, c Claimed, lease time.Dura
 	switch lost := s.Store.end(last, c, e); {
 	case errors.Is(lost, ErrLost):
 		r.Lost++
-		s.Slog.WarnContext(ctx, "the claim was over before its handler", "topic", c.Topic, "row", c.ID, "attempt", c.Attempt)
+		s.Log.WarnContext(ctx, "the claim was over before its handler", "topic", c.Topic, "row", c.ID, "attempt", c.Attempt)
 		return nil
 	case lost != nil:
 		return lost
@@ -164,7 +164,7 @@ func (s *Sender) handle(ctx context.Context, c Claimed, limit time.Duration) (er
 		if p == nil {
 			return
 		}
-		s.Slog.ErrorContext(ctx, "an outbox handler panicked", "topic", c.Topic, "row", c.ID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		s.Log.ErrorContext(ctx, "an outbox handler panicked", "topic", c.Topic, "row", c.ID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 		err = errPanicked
 		if unkeyed(h) {
 			err = Uncertainly(err)
@@ -204,12 +204,12 @@ func (s *Sender) count(ctx context.Context, r *Report, c Claimed, e ending) {
 	switch e.status {
 	case Sent:
 		r.Sent++
-		s.Slog.InfoContext(ctx, "outbox row sent", "topic", c.Topic, "row", c.ID, "attempt", c.Attempt)
+		s.Log.InfoContext(ctx, "outbox row sent", "topic", c.Topic, "row", c.ID, "attempt", c.Attempt)
 		return
 	case Ready:
 		r.Retried++
 		if later, ok := errors.AsType[*LaterError](e.why); ok {
-			s.Slog.DebugContext(ctx, "outbox row put off", "topic", c.Topic, "row", c.ID, "why", later)
+			s.Log.DebugContext(ctx, "outbox row put off", "topic", c.Topic, "row", c.ID, "why", later)
 			return
 		}
 	case Uncertain:
@@ -217,5 +217,5 @@ func (s *Sender) count(ctx context.Context, r *Report, c Claimed, e ending) {
 	default:
 		r.Failed++
 	}
-	s.Slog.WarnContext(ctx, "outbox row not sent", "topic", c.Topic, "row", c.ID, "status", e.status, "attempt", c.Attempt, "error", e.why)
+	s.Log.WarnContext(ctx, "outbox row not sent", "topic", c.Topic, "row", c.ID, "status", e.status, "attempt", c.Attempt, "error", e.why)
 }

@@ -319,7 +319,7 @@ func TestTheLogSaysWhatBecameOfARow(t *testing.T) {
 	id := w.enqueue(t, kick("a key of the caller's"))[0]
 	var b bytes.Buffer
 	s := w.sender(handler(func(context.Context, outbox.Claimed) error { return errors.New("boom") }))
-	s.Slog = slog.New(trace.NewHandler(slog.NewTextHandler(&b, nil)))
+	s.Log = slog.New(trace.NewHandler(slog.NewTextHandler(&b, nil)))
 	if _, err := s.Drain(t.Context(), w.Workspace, 10); err != nil {
 		t.Fatal(err)
 	}

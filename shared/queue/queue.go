@@ -65,7 +65,7 @@ type Options struct {
 	// It gets the caller's context, which may have ended, and runs in the caller's
 	// goroutine. Close waits for it, so it must not call Close.
 	Observe func(context.Context, Done)
-	Slog    *slog.Logger // of long waits; nil: they are not logged
+	Log     *slog.Logger // of long waits; nil: they are not logged
 }
 
 const (

@@ -87,12 +87,12 @@ func (q *Queues) warn(ctx context.Context, t *ticket) {
 	if !waits {
 		return
 	}
-	if q.o.Slog != nil {
+	if q.o.Log != nil {
 		blockers := make([]string, len(w.Blockers))
 		for i, b := range w.Blockers {
 			blockers[i] = b.String()
 		}
-		q.o.Slog.WarnContext(ctx, "a job waits for its lane", "lane", w.Lane, "class", w.Class.String(), "waited_ms", w.Waited.Milliseconds(),
+		q.o.Log.WarnContext(ctx, "a job waits for its lane", "lane", w.Lane, "class", w.Class.String(), "waited_ms", w.Waited.Milliseconds(),
 			"ahead", w.Ahead, "behind", w.Behind, "active", w.Active, "blockers", blockers)
 	}
 	if q.o.Warn != nil {

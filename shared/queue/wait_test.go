@@ -21,7 +21,7 @@ func TestAWaitPastItsLimitWarnsWhileItWaits(t *testing.T) {
 	var told []queue.Waiting
 	var over bool
 	o := queue.Options{
-		Slog: slog.New(slog.NewTextHandler(&text, nil)),
+		Log: slog.New(slog.NewTextHandler(&text, nil)),
 		Warn: func(_ context.Context, w queue.Waiting) {
 			mu.Lock()
 			defer mu.Unlock()

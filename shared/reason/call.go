@@ -170,7 +170,7 @@ func (r *Runner) execute(ctx context.Context, job Job, s *state, v verdict, call
 		})
 	})
 	if err == nil {
-		r.Slog.InfoContext(ctx, "skill done", "skill", v.skill.Name, "call", v.call.id, "duration_ms", r.Clock().Sub(begun).Milliseconds())
+		r.Log.InfoContext(ctx, "skill done", "skill", v.skill.Name, "call", v.call.id, "duration_ms", r.Clock().Sub(begun).Milliseconds())
 		return nil
 	}
 	reason := mendable(err)
@@ -185,9 +185,9 @@ func (r *Runner) execute(ctx context.Context, job Job, s *state, v verdict, call
 
 func (r *Runner) skillFailed(ctx context.Context, v verdict, err error) {
 	if p, ok := errors.AsType[*skill.Panicked](err); ok {
-		r.Slog.ErrorContext(ctx, "skill panicked", "skill", v.skill.Name, "panic", fmt.Sprint(p.Value), "stack", string(p.Stack))
+		r.Log.ErrorContext(ctx, "skill panicked", "skill", v.skill.Name, "panic", fmt.Sprint(p.Value), "stack", string(p.Stack))
 	}
-	r.Slog.WarnContext(ctx, "skill failed", "skill", v.skill.Name, "call", v.call.id, "error", err)
+	r.Log.WarnContext(ctx, "skill failed", "skill", v.skill.Name, "call", v.call.id, "error", err)
 }
 
 // mendable is what the model is told of an error that is its call's alone; empty
@@ -296,7 +296,7 @@ func (r *Runner) writeResult(ctx context.Context, tx lane.Tx, job Job, s *state,
 		return err
 	}
 	s.made = o
-	r.Log.Record(ctx, tx.Later(), entry)
+	r.Activity.Record(ctx, tx.Later(), entry)
 	return r.Runs.Append(tx, job.Execution, result)
 }
 

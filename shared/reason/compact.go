@@ -62,14 +62,14 @@ func (r *Runner) compact(ctx context.Context, job Job, s *state, limit int) (*Ou
 	}
 	if strings.TrimSpace(resp.Text) == "" || resp.StopReason == llm.StopRefusal {
 		s.lost = s.lost.Plus(resp.Used())
-		r.Slog.WarnContext(ctx, "conversation not compacted: no summary came", "step", s.Steps, "stop_reason", resp.StopReason)
+		r.Log.WarnContext(ctx, "conversation not compacted: no summary came", "step", s.Steps, "stop_reason", resp.StopReason)
 		return nil, nil //nolint:nilnil // the run goes on
 	}
 	before, used := s.weight(), resp.Used().Plus(s.lost)
 	if err := r.append(ctx, job, s, execution.Note, "", noteBody{From: from, To: to, Summary: resp.Text, Usage: used}, &used); err != nil {
 		return nil, err
 	}
-	r.Slog.InfoContext(ctx, "conversation compacted", "step", s.Steps, "messages", to-from, "tokens_before", before, "tokens_after", s.weight())
+	r.Log.InfoContext(ctx, "conversation compacted", "step", s.Steps, "messages", to-from, "tokens_before", before, "tokens_after", s.weight())
 	return nil, nil //nolint:nilnil // the run goes on
 }
 

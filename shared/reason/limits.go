@@ -156,13 +156,13 @@ func (r *Runner) metered(ctx context.Context, s *state, c Cost, skills *skill.Se
 	used := &llm.Response{Message: resp.Message, Model: resp.Model, Usage: resp.Used()} // what broke off is paid for, too
 	if err != nil && used.Usage == (llm.Usage{}) {
 		if _, failed := settle(after, nil, nil); failed != nil {
-			r.Slog.WarnContext(ctx, "reservation left to lapse", "error", failed)
+			r.Log.WarnContext(ctx, "reservation left to lapse", "error", failed)
 		}
 		return resp, err
 	}
 	var failed error
 	if resp.Usage.MicroUSD, failed = settle(after, used, asked); failed != nil {
-		r.Slog.ErrorContext(ctx, "what a call used is not counted yet", "tokens", used.Usage.TotalTokens(), "error", failed)
+		r.Log.ErrorContext(ctx, "what a call used is not counted yet", "tokens", used.Usage.TotalTokens(), "error", failed)
 		s.owed = func(ctx context.Context) error { _, err := settle(ctx, used, asked); return err }
 	}
 	return resp, err

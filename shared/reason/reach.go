@@ -33,7 +33,7 @@ func (r *Runner) reach(ctx context.Context, job Job, s *state, v verdict, call s
 	if o.err != nil {
 		r.skillFailed(ctx, v, o.err)
 	} else {
-		r.Slog.InfoContext(ctx, "skill done", "skill", v.skill.Name, "call", v.call.id, "duration_ms", r.Clock().Sub(begun).Milliseconds())
+		r.Log.InfoContext(ctx, "skill done", "skill", v.skill.Name, "call", v.call.id, "duration_ms", r.Clock().Sub(begun).Milliseconds())
 	}
 	last, cancel := LastWrite(ctx)
 	defer cancel()

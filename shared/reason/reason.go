@@ -31,10 +31,10 @@ import (
 type Runner struct {
 	Model llm.Model
 	// Models is a workspace's model; where it is set, Model is not asked.
-	Models func(db.Workspace) llm.Model
-	Runs   *execution.Store
-	Lanes  *lane.Store
-	Log    *activity.Log
+	Models   func(db.Workspace) llm.Model
+	Runs     *execution.Store
+	Lanes    *lane.Store
+	Activity *activity.Log
 	// Queues has the lane through which the calls of a step go side by side.
 	Queues *queue.Queues
 	// Approvals keeps calls for a person; nil refuses them.
@@ -51,7 +51,7 @@ type Runner struct {
 	// Known has the secrets of the configuration and of a workspace, which no run may tell,
 	// whether it resolves them or not; nil: there are none.
 	Known func(context.Context, db.Workspace) *secret.Redactor
-	Slog  *slog.Logger
+	Log   *slog.Logger
 	Clock func() time.Time
 }
 
@@ -142,7 +142,7 @@ func (r *Runner) Run(ctx context.Context, job Job) (Outcome, error) {
 		out, err = r.loop(ctx, job, s)
 	}
 	if err != nil && ctx.Err() != nil && !isLost(err) {
-		r.Slog.WarnContext(ctx, "run interrupted", "step", s.Steps, "error", err)
+		r.Log.WarnContext(ctx, "run interrupted", "step", s.Steps, "error", err)
 		out, err = s.outcome(execution.Parked, endOf(ctx)), nil
 	}
 	r.pay(ctx, s)
@@ -249,7 +249,7 @@ func (r *Runner) resume(ctx context.Context, job Job) (s *state, err error) {
 	}
 	s.recorded, s.known = job.Recorded, secret.RedactorFrom(ctx).Values()
 	if len(entries) > 0 {
-		r.Slog.InfoContext(ctx, "run resumed", "step", s.Steps, "attempt", job.Execution.Attempt, "open_calls", len(s.pending))
+		r.Log.InfoContext(ctx, "run resumed", "step", s.Steps, "attempt", job.Execution.Attempt, "open_calls", len(s.pending))
 		return s, nil
 	}
 	return s, r.append(ctx, job, s, execution.Input, cmp.Or(job.Trust, wordsOf(job.Execution.Surface)),
@@ -287,7 +287,7 @@ func (r *Runner) ask(ctx context.Context, job Job, s *state) (*Outcome, error) {
 	if err := r.append(ctx, job, s, execution.Model, "", body, &used); err != nil {
 		return nil, err
 	}
-	r.Slog.InfoContext(ctx, "model answered", "step", s.Steps, "model", resp.Model, "calls", len(resp.Calls),
+	r.Log.InfoContext(ctx, "model answered", "step", s.Steps, "model", resp.Model, "calls", len(resp.Calls),
 		"tokens", used.TotalTokens(), "estimated", used.Estimated, "duration_ms", r.Clock().Sub(begun).Milliseconds())
 	return nil, fault.Point(ctx, "model.recorded", job.Execution.ID)
 }
@@ -327,7 +327,7 @@ func (r *Runner) modelFailed(ctx context.Context, s *state, err error) *Outcome 
 		return out
 	}
 	class := llm.ClassOf(err)
-	r.Slog.ErrorContext(ctx, "model failed", "step", s.Steps, "class", class, "error", err)
+	r.Log.ErrorContext(ctx, "model failed", "step", s.Steps, "class", class, "error", err)
 	var out Outcome
 	switch {
 	case ctx.Err() != nil:
@@ -356,7 +356,7 @@ func (r *Runner) append(ctx context.Context, job Job, s *state, kind execution.K
 			return err
 		}
 		for _, line := range s.lines {
-			r.Log.Record(ctx, tx.Later(), line)
+			r.Activity.Record(ctx, tx.Later(), line)
 		}
 		if err := r.Runs.Append(tx, job.Execution, entry); err != nil || used == nil {
 			return err
@@ -386,7 +386,7 @@ func (r *Runner) spend(tx lane.Tx, job Job, used llm.Usage) error {
 // pay counts what the last call used, where that could not be done at once.
 func (r *Runner) pay(ctx context.Context, s *state) {
 	if err := s.pay(ctx); err != nil {
-		r.Slog.ErrorContext(ctx, "what a call used is still not counted", "error", err)
+		r.Log.ErrorContext(ctx, "what a call used is still not counted", "error", err)
 	}
 }
 
@@ -419,7 +419,7 @@ func (r *Runner) Close(ctx context.Context, tx lane.Tx, job Job, out Outcome) er
 	}
 	result = activity.Storable(result)
 	for _, line := range out.Unlogged {
-		r.Log.Record(ctx, tx.Later(), line)
+		r.Activity.Record(ctx, tx.Later(), line)
 	}
 	if out.Unspent != (llm.Usage{}) {
 		if err := r.spend(tx, job, out.Unspent); err != nil {
@@ -429,7 +429,7 @@ func (r *Runner) Close(ctx context.Context, tx lane.Tx, job Job, out Outcome) er
 	message := ""
 	if out.Status == execution.Stalled || out.Status == execution.Failed {
 		message = fmt.Sprintf("%s: %s", out.Status, out.Reason)
-		r.Log.Record(ctx, tx.Later(), activity.Entry{
+		r.Activity.Record(ctx, tx.Later(), activity.Entry{
 			Agent: job.Agent, Surface: job.Execution.Surface, Skill: "reason", Status: activity.Error,
 			Input: out.Struck.tried(), Output: result, Error: message,
 			Execution: job.Execution.ID, ParentExecution: job.Execution.Parent, Attempt: job.Execution.Attempt,

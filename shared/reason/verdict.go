@@ -79,7 +79,7 @@ func (r *Runner) weigh(ctx context.Context, job Job, s *state, c pendingCall) ve
 	}
 	v.skill = k
 	if k.Name != c.Name {
-		r.Slog.InfoContext(ctx, "skill name matched", "asked", clip(c.Name, maxName), "skill", k.Name)
+		r.Log.InfoContext(ctx, "skill name matched", "asked", clip(c.Name, maxName), "skill", k.Name)
 	}
 	arguments, ok := c.Arguments.Object()
 	if !ok {
@@ -87,7 +87,7 @@ func (r *Runner) weigh(ctx context.Context, job Job, s *state, c pendingCall) ve
 			v.refusal = badArguments(k, []skill.Violation{{Problem: "not a JSON object"}})
 			return v
 		}
-		r.Slog.InfoContext(ctx, "arguments repaired", "skill", k.Name, "call", c.id)
+		r.Log.InfoContext(ctx, "arguments repaired", "skill", k.Name, "call", c.id)
 	}
 	if violations := k.Check(ctx, arguments); len(violations) > 0 {
 		v.refusal = badArguments(k, violations)
@@ -215,7 +215,7 @@ func (r *Runner) decline(ctx context.Context, job Job, s *state, group []verdict
 // refuse records the result of a call that could not be made, and its line in the
 // activity log: nothing ran.
 func (r *Runner) refuse(ctx context.Context, tx lane.Tx, job Job, s *state, v verdict) error {
-	r.Slog.WarnContext(ctx, "call refused", "tool", clip(v.call.Name, maxName), "call", v.call.id, "arguments", string(v.call.Arguments), "note", v.refusal)
+	r.Log.WarnContext(ctx, "call refused", "tool", clip(v.call.Name, maxName), "call", v.call.id, "arguments", string(v.call.Arguments), "note", v.refusal)
 	entry, err := s.add(execution.Result, execution.Errored, v.call.id, "", resultBody{
 		Call:   v.call.ToolCall,
 		Result: llm.ToolResult{CallID: v.call.ID, Name: v.call.Name, Content: v.refusal, IsError: true},
@@ -224,7 +224,7 @@ func (r *Runner) refuse(ctx context.Context, tx lane.Tx, job Job, s *state, v ve
 		return err
 	}
 	if !s.byHand { // whoever called by hand is told, and writes the line
-		r.Log.Record(ctx, tx.Later(), job.refusedLine(s, v))
+		r.Activity.Record(ctx, tx.Later(), job.refusedLine(s, v))
 	}
 	return r.Runs.Append(tx, job.Execution, entry)
 }
@@ -241,7 +241,7 @@ func (r *Runner) hold(ctx context.Context, tx lane.Tx, job Job, s *state, v verd
 	if err != nil {
 		return err
 	}
-	r.Slog.InfoContext(ctx, "call waits for approval", "skill", v.skill.Name, "call", v.call.id, "approval", id, "reason", v.waits)
+	r.Log.InfoContext(ctx, "call waits for approval", "skill", v.skill.Name, "call", v.call.id, "approval", id, "reason", v.waits)
 	content := fmt.Sprintf("This call of %s waits for a person to approve it (approval %s). It has not been made. Don't make it again; go on with what does not need its result, or say that it waits.", v.skill.Name, id)
 	entry, err := s.add(execution.Result, execution.Succeeded, v.call.id, "", resultBody{
 		Call: v.call.ToolCall, Skill: v.skill.Name, Waits: id,
@@ -250,7 +250,7 @@ func (r *Runner) hold(ctx context.Context, tx lane.Tx, job Job, s *state, v verd
 	if err != nil {
 		return err
 	}
-	r.Log.Record(ctx, tx.Later(), activity.Entry{
+	r.Activity.Record(ctx, tx.Later(), activity.Entry{
 		Agent: job.Agent, Surface: job.Execution.Surface, Skill: v.skill.Name, SkillID: v.skill.ID, Status: activity.PendingApproval,
 		Input: v.arguments, Output: encode(map[string]string{"approval": id, "reason": v.waits}),
 		Execution: job.Execution.ID, ParentExecution: job.Execution.Parent, Attempt: job.Execution.Attempt,
@@ -261,7 +261,7 @@ func (r *Runner) hold(ctx context.Context, tx lane.Tx, job Job, s *state, v verd
 // crowd records that a call does not even wait: the run waits for a decision on those
 // that do.
 func (r *Runner) crowd(ctx context.Context, tx lane.Tx, job Job, s *state, v verdict) error {
-	r.Slog.WarnContext(ctx, "call does not wait for approval", "skill", v.skill.Name, "call", v.call.id, "error", ErrManyWait)
+	r.Log.WarnContext(ctx, "call does not wait for approval", "skill", v.skill.Name, "call", v.call.id, "error", ErrManyWait)
 	v.refusal = fmt.Sprintf("This call of %s was not made: it needs an approval, and %d calls of this run wait for one already.", v.skill.Name, MaxWaits)
 	entry, err := s.add(execution.Result, execution.Errored, v.call.id, "", resultBody{
 		Call: v.call.ToolCall, Skill: v.skill.Name, Crowded: true,
@@ -270,7 +270,7 @@ func (r *Runner) crowd(ctx context.Context, tx lane.Tx, job Job, s *state, v ver
 	if err != nil {
 		return err
 	}
-	r.Log.Record(ctx, tx.Later(), job.refusedLine(s, v))
+	r.Activity.Record(ctx, tx.Later(), job.refusedLine(s, v))
 	return r.Runs.Append(tx, job.Execution, entry)
 }
 

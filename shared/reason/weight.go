@@ -167,7 +167,7 @@ func (r *Runner) fit(ctx context.Context, job Job, s *state, limit int, demanded
 	if err := r.append(ctx, job, s, execution.Note, "", noteBody{Share: share}, nil); err != nil {
 		return nil, err
 	}
-	r.Slog.InfoContext(ctx, "results cut", "step", s.Steps, "tokens_each", share, "tokens_before", before, "tokens_after", s.weight())
+	r.Log.InfoContext(ctx, "results cut", "step", s.Steps, "tokens_each", share, "tokens_before", before, "tokens_after", s.weight())
 	return nil, nil //nolint:nilnil // the run goes on
 }
 

@@ -223,7 +223,7 @@ func (w *world) queue(t testing.TB, th, execution, body string, position int) st
 
 func (w *world) sender() *outbox.Sender {
 	return &outbox.Sender{
-		Store: w.outbox, Handlers: w.threads.Handlers(w.channel), Holder: "test", Lease: time.Minute, Slog: slog.New(slog.DiscardHandler),
+		Store: w.outbox, Handlers: w.threads.Handlers(w.channel), Holder: "test", Lease: time.Minute, Log: slog.New(slog.DiscardHandler),
 	}
 }
 

@@ -155,7 +155,7 @@ const lease = 61 * time.Second
 
 func (tr *traffic) carrier() *outbox.Sender {
 	return &outbox.Sender{
-		Store: tr.outbox, Handlers: tr.world.threads.Handlers(mortal{tr.channel}), Holder: "test", Lease: lease - time.Second, Slog: slog.New(slog.DiscardHandler),
+		Store: tr.outbox, Handlers: tr.world.threads.Handlers(mortal{tr.channel}), Holder: "test", Lease: lease - time.Second, Log: slog.New(slog.DiscardHandler),
 	}
 }
 

@@ -29,7 +29,7 @@ func (p pausable) Paused(context.Context) string { return *p.why }
 // hears counts the errors that are logged for the alarm.
 func (w *world) hears() *int {
 	heard := new(int)
-	w.Slog = slog.New(trace.NewHandler(slog.NewTextHandler(nowhere{func(line string) {
+	w.Log = slog.New(trace.NewHandler(slog.NewTextHandler(nowhere{func(line string) {
 		if strings.Contains(line, "level=ERROR") && strings.Contains(line, "a person is needed") {
 			*heard++
 		}

@@ -114,7 +114,7 @@ func (a *automated) do(ctx context.Context, open []execution.Execution) error {
 	}
 	job := a.job()
 	ctx = job.Under(ctx)
-	a.Slog.InfoContext(ctx, "automation runs", "automation", a.asked.Name, "skill", a.asked.Skill, "attempt", a.exec.Attempt)
+	a.Log.InfoContext(ctx, "automation runs", "automation", a.asked.Name, "skill", a.asked.Skill, "attempt", a.exec.Attempt)
 	if a.exec.Attempt > maxAttempts && cut != "" {
 		return a.finish(ctx, job, reason.Made{Status: execution.Errored, Unmade: true, Class: skill.Ours}, reason.Outcome{Status: execution.Failed, Reason: cut})
 	}
@@ -204,8 +204,8 @@ func (a *automated) cancel(ctx context.Context, tx lane.Tx) error {
 		entry.Skill, entry.Status, entry.Output, entry.Error = calls[0].Skill, activity.Error, skill.ErrorOutput(skill.Theirs), why
 		a.phase.Failed++
 	}
-	a.Slog.InfoContext(ctx, "automation cancelled", "automation", a.asked.Name, "skill", a.asked.Skill, "execution", a.exec.ID, "reason", why)
-	a.Log.Record(ctx, tx.Later(), entry)
+	a.Log.InfoContext(ctx, "automation cancelled", "automation", a.asked.Name, "skill", a.asked.Skill, "execution", a.exec.ID, "reason", why)
+	a.Activity.Record(ctx, tx.Later(), entry)
 	if err := a.Runs.Leave(tx, a.exec, execution.Cancelled, encode(map[string]string{"reason": why}), ""); err != nil {
 		return err
 	}
@@ -244,13 +244,13 @@ func (a *automated) finish(ctx context.Context, job reason.Job, made reason.Made
 		status = activity.Error
 		a.phase.Failed++
 	}
-	a.Slog.InfoContext(ctx, "automation ended", "automation", a.asked.Name, "skill", a.asked.Skill, "status", out.Status, "reason", out.Reason)
+	a.Log.InfoContext(ctx, "automation ended", "automation", a.asked.Name, "skill", a.asked.Skill, "status", out.Status, "reason", out.Reason)
 	last, cancel := lastWrites(ctx)
 	defer cancel()
 	return a.Lanes.InHold(last, a.holds(), func(ctx context.Context, tx lane.Tx) error {
 		if made.Unmade {
 			// The call was not made at all, and has no line in the log.
-			a.Log.Record(ctx, tx.Later(), activity.Entry{
+			a.Activity.Record(ctx, tx.Later(), activity.Entry{
 				Agent: activity.Operator, Surface: trace.Heartbeat, Skill: a.asked.Skill, Status: activity.Error, Input: a.asked.Input,
 				Output: skill.ErrorOutput(made.Class), Error: out.Reason, Execution: a.exec.ID, ParentExecution: a.exec.Parent, Attempt: a.exec.Attempt,
 			})

@@ -110,13 +110,13 @@ func TestAnAutomationInOthersWordsRunsAsTheirs(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.Skew.Advance(time.Hour)
-		quiet := w.Slog
-		w.Slog = tells("automation runs", func() { // neither has a journal yet
+		quiet := w.Log
+		w.Log = tells("automation runs", func() { // neither has a journal yet
 			w.force(t, lane.Automation(id))
 			w.force(t, lane.Automation(a.ID))
 		})
 		w.beat(t, slot(1))
-		w.Slog = quiet
+		w.Log = quiet
 		if len(calls) > 0 {
 			t.Fatalf("nothing was to be taken up: %+v", calls)
 		}
@@ -143,8 +143,8 @@ func TestAKilledAutomationIsTakenUp(t *testing.T) {
 			w.set(t, `{}`)
 			id := w.automate(t, "tidy up", "tidy", "")
 			w.Skew.Advance(time.Hour)
-			quiet := w.Slog
-			w.Slog = tells(message, func() { // from now on this process writes nothing
+			quiet := w.Log
+			w.Log = tells(message, func() { // from now on this process writes nothing
 				w.force(t, lane.Automation(id))
 				w.force(t, lane.Heartbeat)
 			})
@@ -152,7 +152,7 @@ func TestAKilledAutomationIsTakenUp(t *testing.T) {
 				t.Fatalf("%s: it is %+v", message, r)
 			}
 			cut := w.the(t, lane.Automation(id))
-			w.Slog = quiet
+			w.Log = quiet
 			r := w.beat(t, slot(2))
 			after := w.the(t, lane.Automation(id))
 			if r.Outcome != heartbeat.Completed || cut.Status != execution.Running || after.ID != cut.ID || after.Status != execution.Completed || after.Attempt != 2 {
@@ -201,14 +201,14 @@ func TestNoCallIsMadeForAnAutomationThatIsNoMore(t *testing.T) {
 				w.force(t, lane.Automation(id))
 				w.force(t, lane.Heartbeat)
 			}
-			quiet := w.Slog
+			quiet := w.Log
 			if c.cut != "" {
-				w.Slog = tells(c.cut, die)
+				w.Log = tells(c.cut, die)
 			}
 			if r := w.beat(t, slot(1)); r.Outcome != heartbeat.Lost {
 				t.Fatalf("%+v: it is %+v", c, r)
 			}
-			w.Slog = quiet
+			w.Log = quiet
 			a := w.automation(t, id)
 			err := w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) (err error) {
 				if c.deleted {

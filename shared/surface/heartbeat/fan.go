@@ -96,7 +96,7 @@ func (h *Heartbeat) fan(ctx context.Context, t Tick, due []db.Workspace) (Report
 func (h *Heartbeat) alone(ctx context.Context, t Tick, do func(context.Context, Tick) (Report, error)) (r Report, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			h.Slog.ErrorContext(trace.WithWorkspace(ctx, string(t.Workspace)), "a beat panicked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			h.Log.ErrorContext(trace.WithWorkspace(ctx, string(t.Workspace)), "a beat panicked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 			err = fmt.Errorf("beat of workspace %s: it panicked", t.Workspace)
 		}
 	}()

@@ -36,7 +36,7 @@ type Heartbeat struct {
 	DB          *db.DB
 	Lanes       *lane.Store
 	Runs        *execution.Store
-	Log         *activity.Log
+	Activity    *activity.Log
 	Workspaces  *workspace.Store
 	Objectives  *objective.Store
 	Automations *automation.Store
@@ -59,7 +59,7 @@ type Heartbeat struct {
 	Traces *trace.Source
 	IDs    func() string
 	Clock  func() time.Time
-	Slog   *slog.Logger
+	Log    *slog.Logger
 	// Instance names this process in holders.
 	Instance string
 	Window   int // of the model, in tokens; 0: it is not known
@@ -85,7 +85,7 @@ func (h *Heartbeat) beat(ctx context.Context, t Tick) (report Report, err error)
 	err = b.run(ctx)
 	b.report.DurationMS = h.Clock().Sub(begun).Milliseconds()
 	if errors.Is(err, lane.ErrLost) {
-		h.Slog.ErrorContext(ctx, "beat lost the lane and changed nothing after that", "error", err)
+		h.Log.ErrorContext(ctx, "beat lost the lane and changed nothing after that", "error", err)
 		b.report.Outcome, b.report.Reason, err = Lost, err.Error(), nil
 	}
 	if err != nil {
@@ -96,7 +96,7 @@ func (h *Heartbeat) beat(ctx context.Context, t Tick) (report Report, err error)
 	if b.report.PutOffTo != nil {
 		facts = append(facts, "put_off_to", *b.report.PutOffTo)
 	}
-	h.Slog.InfoContext(ctx, "beat ended", facts...)
+	h.Log.InfoContext(ctx, "beat ended", facts...)
 	return b.report, nil
 }
 
@@ -264,7 +264,7 @@ func (b *beat) enter(ctx context.Context, until time.Time) (look, error) {
 			orphans:     b.Heals.Orphans(batch),
 			oldest:      b.Heals.Oldest(batch),
 			switches:    b.Heals.On(batch),
-			stirred:     b.Log.Stirred(batch, "heartbeat."+reflecting.name, reflectBack),
+			stirred:     b.Activity.Stirred(batch, "heartbeat."+reflecting.name, reflectBack),
 		}
 		if b.report.Slot != "" {
 			l.slot = b.Runs.Slot(batch, trace.Heartbeat, b.report.Slot)
@@ -360,7 +360,7 @@ func (b *beat) begin(ctx context.Context) error {
 		close(b.tick.Begun)
 	}
 	b.report.ExecutionID, b.report.TraceID = b.exec.ID, string(b.exec.Trace)
-	b.Slog.InfoContext(b.under(ctx), "beat started", "slot", b.report.Slot, "objectives", len(*b.look.due), "attempt", b.exec.Attempt)
+	b.Log.InfoContext(b.under(ctx), "beat started", "slot", b.report.Slot, "objectives", len(*b.look.due), "attempt", b.exec.Attempt)
 	return fault.Point(ctx, "beat.started", b.exec.ID)
 }
 
@@ -427,7 +427,7 @@ func lastWrites(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 func (b *beat) record(ctx context.Context, batch *db.Batch, status activity.Status, took time.Duration) {
-	b.Log.Record(ctx, batch, activity.Entry{
+	b.Activity.Record(ctx, batch, activity.Entry{
 		Agent: activity.Operator, Surface: trace.Heartbeat, Skill: "heartbeat", Status: status,
 		Output: encode(b.report.stored()), Duration: took, Attempt: max(1, b.exec.Attempt),
 	})

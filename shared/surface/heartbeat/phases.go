@@ -69,7 +69,7 @@ func (b *beat) phase(ctx context.Context, ph phase) error {
 	if p.Considered == 0 {
 		return nil
 	}
-	b.Slog.InfoContext(ctx, "phase ended", "phase", p.Name, "considered", p.Considered, "done", p.Done, "failed", p.Failed,
+	b.Log.InfoContext(ctx, "phase ended", "phase", p.Name, "considered", p.Considered, "done", p.Done, "failed", p.Failed,
 		"left", p.Left, "tokens", p.Tokens, "duration_ms", p.DurationMS)
 	if p.Name == reflecting.name {
 		return nil // what is remembered of a reflection comes before its line: it is nothing new to reflect on
@@ -87,7 +87,7 @@ func (b *beat) phase(ctx context.Context, ph phase) error {
 // logPhases queues the lines of the phases that have none yet.
 func (b *beat) logPhases(ctx context.Context, tx lane.Tx) {
 	for _, p := range b.unlogged {
-		b.Log.Record(ctx, tx.Later(), activity.Entry{
+		b.Activity.Record(ctx, tx.Later(), activity.Entry{
 			Agent: activity.Operator, Surface: trace.Heartbeat, Skill: "heartbeat." + p.Name, Status: activity.Success,
 			Output: encode(p.stored()), Duration: time.Duration(p.DurationMS) * time.Millisecond, Attempt: b.exec.Attempt,
 		})
@@ -138,14 +138,14 @@ func (b *beat) pursue(ctx context.Context, p *Phase, k kind, due []objective.Due
 // interrupted, or that this build can't read, is left for the next.
 func (b *beat) leave(ctx context.Context, p *Phase, what string, err error) error {
 	if errors.Is(err, execution.ErrUnreadable) {
-		b.Slog.ErrorContext(ctx, "work left: it can't be read", "phase", p.Name, "objective", what, "error", err)
+		b.Log.ErrorContext(ctx, "work left: it can't be read", "phase", p.Name, "objective", what, "error", err)
 		p.Left++
 		return nil
 	}
 	if err == nil || ctx.Err() == nil || errors.Is(err, lane.ErrLost) {
 		return err
 	}
-	b.Slog.WarnContext(ctx, "work left: interrupted", "phase", p.Name, "objective", what, "error", err)
+	b.Log.WarnContext(ctx, "work left: interrupted", "phase", p.Name, "objective", what, "error", err)
 	p.Left++
 	b.park("the time was up")
 	return nil
@@ -242,7 +242,7 @@ func (b *beat) lost(ctx context.Context, p *Phase, what string, cause error) err
 	if err := b.Lanes.InHold(last, b.hold, func(context.Context, lane.Tx) error { return nil }); err != nil {
 		return err
 	}
-	b.Slog.WarnContext(ctx, "work left: its lane is lost", "phase", p.Name, "objective", what, "error", cause)
+	b.Log.WarnContext(ctx, "work left: its lane is lost", "phase", p.Name, "objective", what, "error", cause)
 	p.Left++
 	b.park("the lane of a piece of work was lost")
 	return nil

@@ -84,7 +84,7 @@ func (p *piece) do(ctx context.Context, open []execution.Execution) error {
 	}
 	job := p.job()
 	ctx = job.Under(ctx)
-	p.Slog.InfoContext(ctx, "work on objective", "phase", p.phase.Name, "objective", p.objective.Title, "step", p.stepTitle(), "attempt", p.exec.Attempt)
+	p.Log.InfoContext(ctx, "work on objective", "phase", p.phase.Name, "objective", p.objective.Title, "step", p.stepTitle(), "attempt", p.exec.Attempt)
 	out, err := p.Reason.Run(ctx, job)
 	if err != nil {
 		return err
@@ -144,8 +144,8 @@ func (p *piece) drop(ctx context.Context, open []execution.Execution, why string
 	}
 	return p.Lanes.InHold(ctx, p.holds(), func(ctx context.Context, tx lane.Tx) error {
 		for _, e := range open {
-			p.Slog.InfoContext(ctx, "work closed", "phase", p.phase.Name, "objective", p.objective.Title, "execution", e.ID, "reason", why)
-			p.Log.Record(ctx, tx.Later(), activity.Entry{
+			p.Log.InfoContext(ctx, "work closed", "phase", p.phase.Name, "objective", p.objective.Title, "execution", e.ID, "reason", why)
+			p.Activity.Record(ctx, tx.Later(), activity.Entry{
 				Agent: activity.Operator, Surface: trace.Heartbeat, Skill: "heartbeat." + p.phase.Name, Status: activity.Success,
 				Output: encode(map[string]any{"closed": e.ID, "reason": why}), Execution: e.ID, Attempt: p.beat.exec.Attempt,
 			})
@@ -177,14 +177,14 @@ func (p *piece) exhausted(ctx context.Context, fresh, unreadable bool) (bool, er
 		return false, nil
 	}
 	p.phase.Failed++
-	p.Slog.WarnContext(ctx, "work given up", "phase", p.phase.Name, "objective", p.objective.Title, "step", p.stepTitle(), "reason", why)
+	p.Log.WarnContext(ctx, "work given up", "phase", p.phase.Name, "objective", p.objective.Title, "step", p.stepTitle(), "reason", why)
 	return true, p.Lanes.InHold(ctx, p.holds(), func(ctx context.Context, tx lane.Tx) error {
 		if p.exec.ID != "" {
 			if err := p.Runs.Leave(tx, p.exec, execution.Failed, nil, "given up: "+why); err != nil {
 				return err
 			}
 		}
-		p.Log.Record(ctx, tx.Later(), activity.Entry{
+		p.Activity.Record(ctx, tx.Later(), activity.Entry{
 			Agent: activity.Operator, Surface: trace.Heartbeat, Skill: "heartbeat." + p.phase.Name, Status: activity.Error,
 			Input: encode(p.input()), Error: "given up: " + why, Execution: p.exec.ID, Attempt: p.beat.exec.Attempt,
 		})
@@ -276,7 +276,7 @@ func (p *piece) finish(ctx context.Context, job reason.Job, out reason.Outcome) 
 	if out.Status == execution.Completed && p.kind.task == advancing.task {
 		p.did(p.objective.Title+": "+p.stepTitle(), out.Answer, out.Trust)
 	}
-	p.Slog.InfoContext(ctx, "work ended", "phase", p.phase.Name, "objective", p.objective.Title, "step", p.stepTitle(),
+	p.Log.InfoContext(ctx, "work ended", "phase", p.phase.Name, "objective", p.objective.Title, "step", p.stepTitle(),
 		"status", out.Status, "reason", out.Reason, "answer", out.Answer)
 	last, cancel := lastWrites(ctx)
 	defer cancel()

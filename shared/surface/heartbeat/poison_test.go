@@ -23,17 +23,17 @@ func (w *world) cutShort(t testing.TB) (ofObjective, ofAutomation executionRow) 
 	t.Helper()
 	o := w.plan(t, w.addObjective(t, "x", 5), "one", "two")
 	w.dies(t, slot(0))
-	quiet := w.Slog
+	quiet := w.Log
 	a := w.automate(t, "tidy up", "tidy", "")
 	w.Skew.Advance(time.Hour)
-	w.Slog = tells("automation runs", func() {
+	w.Log = tells("automation runs", func() {
 		w.force(t, lane.Automation(a))
 		w.force(t, lane.Heartbeat)
 	})
 	if r := w.beat(t, slot(1)); r.Outcome != heartbeat.Lost {
 		t.Fatalf("the beat is %+v", r)
 	}
-	w.Slog = quiet
+	w.Log = quiet
 	return w.the(t, lane.Objective(o)), w.the(t, lane.Automation(a))
 }
 
@@ -123,7 +123,7 @@ func TestAPoisonThoughtIsQuarantined(t *testing.T) {
 			}
 			w.thinks(t, map[string]int{"reflect": 24}[phase], map[string]int{"remember": 4}[phase])
 			asked := 0
-			quiet := w.Slog
+			quiet := w.Log
 			w.think(pilot(func(context.Context, task) (llmtest.Step, error) {
 				asked++
 				w.force(t, lane.Heartbeat) // the process dies: from now on it writes nothing
@@ -136,7 +136,7 @@ func TestAPoisonThoughtIsQuarantined(t *testing.T) {
 					t.Fatalf("%s: beat %d is %+v", phase, n, r)
 				}
 			}
-			w.Slog = quiet
+			w.Log = quiet
 			r := w.beat(t, slot(n))
 			if r.Outcome != heartbeat.Completed || asked != 5 {
 				t.Errorf("%s: after %d tries the beat is %+v", phase, asked, r)

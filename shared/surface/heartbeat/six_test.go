@@ -39,7 +39,7 @@ func TestOneBeatWorksInAllSixPhases(t *testing.T) {
 				Agent: activity.Operator, Surface: trace.Operate, Skill: "flaky", Status: activity.Error,
 				Output: skill.ErrorOutput(skill.Theirs), Trace: "op_0mh8c1v2q_a7x2p1k9d4",
 			}
-			if err := w.Log.Write(t.Context(), w.Workspace, fails); err != nil {
+			if err := w.Activity.Write(t.Context(), w.Workspace, fails); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -48,7 +48,7 @@ func (b *beat) healSkills(ctx context.Context, p *Phase) error {
 		return err
 	}
 	changed := len(b.healed.Disabled) + len(b.healed.Probing) + len(b.healed.Restored)
-	b.Slog.InfoContext(ctx, "skills healed", "disabled", len(b.healed.Disabled), "probing", len(b.healed.Probing),
+	b.Log.InfoContext(ctx, "skills healed", "disabled", len(b.healed.Disabled), "probing", len(b.healed.Probing),
 		"restored", len(b.healed.Restored), "outages", len(b.healed.Outages))
 	p.Done += changed
 	p.healed = &b.healed
@@ -87,7 +87,7 @@ func (b *beat) closeOrphans(ctx context.Context, p *Phase) error {
 		}
 	}
 	if count > 0 {
-		b.Slog.InfoContext(ctx, "orphaned executions closed", "count", count)
+		b.Log.InfoContext(ctx, "orphaned executions closed", "count", count)
 		p.Done += count
 	}
 	return nil
@@ -118,7 +118,7 @@ func (h *Heartbeat) silenced(ctx context.Context, ws db.Workspace, ids []string,
 			return n, fmt.Errorf("end a silent execution: %w", err)
 		}
 		if silent {
-			h.Slog.WarnContext(ctx, "silent execution ended", "execution", id)
+			h.Log.WarnContext(ctx, "silent execution ended", "execution", id)
 			n++
 		}
 	}
@@ -138,7 +138,7 @@ func (b *beat) expire(ctx context.Context, p *Phase) error {
 func (h *Heartbeat) expired(ctx context.Context, ws db.Workspace) (int, error) {
 	n, err := h.Approvals.ExpireDue(ctx, ws)
 	if err == nil && n > 0 {
-		h.Slog.InfoContext(ctx, "approvals expired", "count", n)
+		h.Log.InfoContext(ctx, "approvals expired", "count", n)
 	}
 	return n, err
 }
@@ -184,7 +184,7 @@ func (b *beat) purge(ctx context.Context, _ *Phase) error {
 			return err
 		}
 		if !more || round == maxRounds || b.share(ctx, reason.Progress{}) != nil {
-			b.Slog.InfoContext(ctx, "purged what is old", "rounds", round, "more", more)
+			b.Log.InfoContext(ctx, "purged what is old", "rounds", round, "more", more)
 			return nil
 		}
 	}
@@ -226,7 +226,7 @@ func (b *beat) send(ctx context.Context) error {
 	ctx, cancel := lane.WithInnerDeadline(ctx)
 	defer cancel()
 	sent, err := b.Sender.Drain(ctx, b.tick.Workspace, maxSent)
-	b.Slog.InfoContext(ctx, "outbox sent", "claimed", sent.Claimed, "sent", sent.Sent, "retried", sent.Retried, "failed", sent.Failed,
+	b.Log.InfoContext(ctx, "outbox sent", "claimed", sent.Claimed, "sent", sent.Sent, "retried", sent.Retried, "failed", sent.Failed,
 		"uncertain", sent.Uncertain, "more", sent.More)
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("send what is due: %w", err)
@@ -250,7 +250,7 @@ func (b *beat) alert(ctx context.Context) {
 		alerts = append(alerts, fmt.Sprintf("approvals wait for an answer: %d, the first since %s", u.Count, u.Oldest.UTC().Format(time.RFC3339)))
 	}
 	for _, why := range alerts {
-		b.Slog.ErrorContext(ctx, "a person is needed", "why", why) // an alarm goes by this message
+		b.Log.ErrorContext(ctx, "a person is needed", "why", why) // an alarm goes by this message
 	}
 	b.report.Alerts = alerts
 }

@@ -54,7 +54,7 @@ func (b *beat) reflect(ctx context.Context, p *Phase) error {
 	if b.mustStop(ctx, p, 1, b.muted(ctx)) {
 		return nil
 	}
-	used, err := b.Log.Used(ctx, b.tick.Workspace, b.Clock().Add(-reflectBack))
+	used, err := b.Activity.Used(ctx, b.tick.Workspace, b.Clock().Add(-reflectBack))
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (b *beat) think(ctx context.Context, p *Phase, t thought, told any, trust e
 			return err
 		}
 		ctx = job.Under(ctx)
-		b.Slog.InfoContext(ctx, "looks at the beats", "phase", t.name, "about", t.about)
+		b.Log.InfoContext(ctx, "looks at the beats", "phase", t.name, "about", t.about)
 		if job.Execution.Attempt > maxAttempts {
 			out = reason.Outcome{Status: execution.Failed, Reason: fmt.Sprintf("it was tried %d times", job.Execution.Attempt-1)}
 		} else if out, err = b.Reason.Run(ctx, job); err != nil {

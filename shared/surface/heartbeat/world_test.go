@@ -80,15 +80,15 @@ func newHeartbeat(t testing.TB, d *db.DB, model llm.Model, more ...skill.Skill) 
 	approvals := must(approval.New(approval.Deps{DB: d, Workspaces: workspaces, Outbox: box, Log: acts, Skills: offered, IDs: ids}))(t)
 	threads := must(thread.New(d, runs, box, ids, log))(t)
 	h := &heartbeat.Heartbeat{
-		Threads: threads, DB: d, Lanes: lanes, Runs: runs, Log: acts, Workspaces: workspaces, Objectives: objectives,
+		Threads: threads, DB: d, Lanes: lanes, Runs: runs, Activity: acts, Workspaces: workspaces, Objectives: objectives,
 		Automations: automations, Heals: heals, Memories: memories, Registered: heartbeat.Registered(registry),
-		Reason: &reason.Runner{Model: model, Runs: runs, Lanes: lanes, Log: acts, Queues: queue.New(queue.Options{}), Slog: log, Clock: time.Now},
+		Reason: &reason.Runner{Model: model, Runs: runs, Lanes: lanes, Activity: acts, Queues: queue.New(queue.Options{}), Log: log, Clock: time.Now},
 		Skills: offered, Outbox: box, Approvals: approvals,
-		Sender: &outbox.Sender{Store: box, Holder: "test", Slog: log, Handlers: map[string]outbox.Handler{
-			approval.Topic: &approval.Executor{Store: approvals, Lanes: lanes, Instance: "test", Clock: time.Now, Slog: log},
+		Sender: &outbox.Sender{Store: box, Holder: "test", Log: log, Handlers: map[string]outbox.Handler{
+			approval.Topic: &approval.Executor{Store: approvals, Lanes: lanes, Instance: "test", Clock: time.Now, Log: log},
 		}},
 		Traces: trace.NewSource(time.Now, rand.Reader),
-		IDs:    ids, Clock: time.Now, Slog: log, Instance: "test",
+		IDs:    ids, Clock: time.Now, Log: log, Instance: "test",
 	}
 	h.Sender.Handlers[heartbeat.Topic] = h
 	return h
@@ -326,7 +326,7 @@ func (w *world) skills(t testing.TB, id string) string {
 func (w *world) actions(t testing.TB, f activity.Filter) []activity.Entry {
 	t.Helper()
 	f.Limit = 200
-	return must(w.Log.List(context.Background(), w.Workspace, f))(t).Items
+	return must(w.Activity.List(context.Background(), w.Workspace, f))(t).Items
 }
 
 func (w *world) journal(t testing.TB, id string) []execution.Entry {

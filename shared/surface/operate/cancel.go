@@ -102,7 +102,7 @@ func (s *turn) cancel(ctx context.Context, tx *db.Tx, skills *skill.Set, e execu
 		return err
 	}
 	s.stays = stays
-	s.Log.Record(ctx, tx.Later(), activity.Entry{
+	s.Activity.Record(ctx, tx.Later(), activity.Entry{
 		Agent: activity.Operator, Surface: trace.Operate, Skill: "operate." + string(s.multitask), Status: activity.Success,
 		Input:  encode(map[string]any{"execution": e.ID, "by": s.By, "next": s.exec.ID}),
 		Output: encode(map[string]any{"effects_that_stay": stays, "taken_back": undone}),

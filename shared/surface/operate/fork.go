@@ -58,7 +58,7 @@ func (o *Operate) Fork(ctx context.Context, ws db.Workspace, id trace.ID, from s
 				Kind: outbox.Kick, Topic: Topic, Key: kickOf(e.ID), Payload: encode(goesOn{e.ID}), MaxAttempts: maxAttempts,
 				Trace: e.Trace, Execution: e.ID,
 			})
-			o.Log.Record(ctx, tx.Later(), activity.Entry{
+			o.Activity.Record(ctx, tx.Later(), activity.Entry{
 				Agent: activity.Operator, Surface: trace.Operate, Skill: "trace.fork", Status: activity.Success, Input: e.Input,
 				Trace: e.Trace, Execution: e.ID, ParentExecution: of.ID,
 			})

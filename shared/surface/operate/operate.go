@@ -31,7 +31,7 @@ type Operate struct {
 	DB         *db.DB
 	Lanes      *lane.Store
 	Runs       *execution.Store
-	Log        *activity.Log
+	Activity   *activity.Log
 	Outbox     *outbox.Store
 	Workspaces *workspace.Store
 	Reason     *reason.Runner
@@ -41,7 +41,7 @@ type Operate struct {
 	// Skills are those of a surface, with what is switched off left out.
 	Skills   func(ctx context.Context, ws db.Workspace, surface trace.Surface) (*skill.Set, error)
 	IDs      func() string
-	Slog     *slog.Logger
+	Log      *slog.Logger
 	Instance string // names this process in holders
 	Window   int    // of the model, in tokens
 	// Poll is how often a turn that stands in line looks whether it comes next, should the
@@ -233,7 +233,7 @@ func (o *Operate) Replay(ctx context.Context, ws db.Workspace, id trace.ID, exec
 	}
 	last, cancel := lastly(ctx)
 	defer cancel()
-	return out, errors.Join(failed, o.Log.Write(last, ws, entry))
+	return out, errors.Join(failed, o.Activity.Write(last, ws, entry))
 }
 
 // replay replays runs up to one that fails, which is the last of the answer.

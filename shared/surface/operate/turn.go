@@ -239,7 +239,7 @@ func (s *turn) leave(ctx context.Context) {
 	last, cancel := lastly(ctx)
 	defer cancel()
 	if err := s.Lanes.Drop(last, s.operate); err != nil && !errors.Is(err, lane.ErrLost) {
-		s.Slog.WarnContext(last, "lane operate is left to expire", "error", err)
+		s.Log.WarnContext(last, "lane operate is left to expire", "error", err)
 	}
 }
 
@@ -294,13 +294,13 @@ func (s *turn) reply(ctx context.Context, err error) (Reply, error) {
 		return Reply{}, err
 	}
 	if err != nil {
-		s.Slog.WarnContext(ctx, "a turn was cut off", "error", err)
+		s.Log.WarnContext(ctx, "a turn was cut off", "error", err)
 		last, cancel := lastly(ctx)
 		defer cancel()
 		var b db.Batch
 		s.GoOn(&b, s.exec.ID)
 		if err := s.DB.Do(last, s.ws, &b); err != nil {
-			s.Slog.WarnContext(ctx, "a turn that was cut off is left to its row in the outbox", "error", err)
+			s.Log.WarnContext(ctx, "a turn that was cut off is left to its row in the outbox", "error", err)
 		}
 	}
 	r := replyOf(s.stands(ctx))
@@ -317,7 +317,7 @@ func (s *turn) stands(ctx context.Context) execution.Execution {
 	defer cancel()
 	e, err := s.Runs.Get(last, s.ws, s.exec.ID)
 	if err != nil {
-		s.Slog.ErrorContext(ctx, "how a turn stands can't be read", "error", err)
+		s.Log.ErrorContext(ctx, "how a turn stands can't be read", "error", err)
 		e = s.exec
 		e.Status = execution.Running
 	}

@@ -260,7 +260,7 @@ func (s *turn) end(ctx context.Context, job reason.Job, out reason.Outcome, took
 			}
 		}
 		if out.Status == execution.Completed || out.Status == execution.Waiting {
-			s.Log.Record(ctx, tx.Later(), activity.Entry{
+			s.Activity.Record(ctx, tx.Later(), activity.Entry{
 				Agent: activity.Operator, Surface: s.exec.Surface, Skill: "operate", Status: activity.Success, Duration: took,
 				Input: encode(map[string]string{"message": s.Message}), Output: encode(map[string]string{"answer": out.Answer}),
 				Execution: s.exec.ID, Attempt: s.exec.Attempt, Thread: s.Thread,
@@ -329,7 +329,7 @@ func (o *Operate) talkOn(ctx context.Context, e execution.Execution, hold *lane.
 	if err := s.begin(ctx); err != nil {
 		return "", err
 	}
-	s.Slog.InfoContext(ctx, "turn goes on", "attempt", s.exec.Attempt, "thread", s.Thread)
+	s.Log.InfoContext(ctx, "turn goes on", "attempt", s.exec.Attempt, "thread", s.Thread)
 	err = s.work(ctx)
 	return s.exec.Status, err
 }

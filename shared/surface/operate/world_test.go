@@ -190,18 +190,18 @@ func newWorld(t testing.TB, e dbtest.Env) *world {
 		Settled: func(ctx context.Context, b *db.Batch, a approval.Approval) { w.Decided(ctx, b, a) },
 	}))(t)
 	w.Operate = &operate.Operate{
-		DB: d, Lanes: lanes, Runs: runs, Log: acts, Outbox: box, Workspaces: workspaces, Threads: threads, Approvals: approvals,
+		DB: d, Lanes: lanes, Runs: runs, Activity: acts, Outbox: box, Workspaces: workspaces, Threads: threads, Approvals: approvals,
 		Reason: &reason.Runner{
-			Runs: runs, Lanes: lanes, Log: acts, Approvals: waiting{approvals}, Queues: queue.New(queue.Options{}), Slog: log, Clock: w.clock.Now,
+			Runs: runs, Lanes: lanes, Activity: acts, Approvals: waiting{approvals}, Queues: queue.New(queue.Options{}), Log: log, Clock: w.clock.Now,
 			Release: func(ctx context.Context, tx lane.Tx, execution string) error {
 				_, err := threads.Release(ctx, tx, execution)
 				return err
 			},
 		},
-		Skills: skills, IDs: ids, Slog: log, Instance: "test",
+		Skills: skills, IDs: ids, Log: log, Instance: "test",
 	}
-	w.sender = &outbox.Sender{Store: box, Holder: "test", Slog: log, Handlers: map[string]outbox.Handler{
-		approval.Topic: &approval.Executor{Store: approvals, Lanes: lanes, Instance: "test", Clock: time.Now, Slog: log},
+	w.sender = &outbox.Sender{Store: box, Holder: "test", Log: log, Handlers: map[string]outbox.Handler{
+		approval.Topic: &approval.Executor{Store: approvals, Lanes: lanes, Instance: "test", Clock: time.Now, Log: log},
 		operate.Topic:  w.Operate,
 	}}
 	return w
@@ -351,5 +351,5 @@ func (w *world) drain(t testing.TB) outbox.Report {
 
 func (w *world) actions(t testing.TB, name string) []activity.Entry {
 	t.Helper()
-	return must(w.Log.List(t.Context(), w.Workspace, activity.Filter{Skill: name, Limit: 50}))(t).Items
+	return must(w.Activity.List(t.Context(), w.Workspace, activity.Filter{Skill: name, Limit: 50}))(t).Items
 }
