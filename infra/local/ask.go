@@ -118,7 +118,7 @@ func (s *spoken) Write(b []byte) (int, error) {
 		return s.answered.Write(b)
 	}
 	for event := range eventsOf(b) {
-		s.tell(event.kind, event.data)
+		s.event(event.kind, event.data)
 	}
 	return len(b), nil
 }
@@ -126,7 +126,7 @@ func (s *spoken) Write(b []byte) (int, error) {
 // Flush implements [http.Flusher].
 func (s *spoken) Flush() {}
 
-func (s *spoken) tell(kind string, data []byte) {
+func (s *spoken) event(kind string, data []byte) {
 	switch kind {
 	case "delta":
 		var d struct{ Text string }

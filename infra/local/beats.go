@@ -75,12 +75,12 @@ const (
 // first beat is nobody's slot: it runs after each start and takes up what was left. Should
 // a turn that goes on be in its way, it comes behind that.
 func (b *beats) keep(first trace.ID) {
-	skipped := b.tell(heartbeat.Tick{Trace: first})
+	skipped := b.report(heartbeat.Tick{Trace: first})
 	for again, at := firstAgain, next(time.Now(), b.every); skipped && time.Now().Add(again).Before(at); again = min(2*again, longestAgain) {
 		timer := time.NewTimer(again)
 		select {
 		case <-timer.C:
-			skipped = b.tell(heartbeat.Tick{})
+			skipped = b.report(heartbeat.Tick{})
 		case <-b.process.Done():
 			timer.Stop()
 			return
@@ -92,7 +92,7 @@ func (b *beats) keep(first trace.ID) {
 		timer := time.NewTimer(time.Until(at))
 		select {
 		case <-timer.C:
-			b.tell(heartbeat.Tick{Slot: at})
+			b.report(heartbeat.Tick{Slot: at})
 		case <-b.process.Done():
 			timer.Stop()
 		}
@@ -120,8 +120,8 @@ func next(now time.Time, every time.Duration) time.Time {
 	return now.Truncate(every).Add(every)
 }
 
-// tell beats, says what the beat itself does not, and reports whether it was skipped.
-func (b *beats) tell(t heartbeat.Tick) (skipped bool) {
+// report beats, says what the beat itself does not, and reports whether it was skipped.
+func (b *beats) report(t heartbeat.Tick) (skipped bool) {
 	report, err := b.beat(b.process, t)
 	switch {
 	case err != nil && b.process.Err() != nil:

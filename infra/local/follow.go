@@ -56,7 +56,7 @@ func (c *console) follow(ctx context.Context, ask *operator, path string) error 
 		if err := w.refused(); err != nil && ctx.Err() == nil {
 			return err
 		}
-		query.Set(w.behind(path), w.last)
+		query.Set(w.parameter(path), w.last)
 	}
 	return nil
 }
@@ -69,8 +69,8 @@ type follower struct {
 	over bool
 }
 
-// behind is what names the event to go on behind.
-func (f *follower) behind(path string) string {
+// parameter is what names the event to go on behind.
+func (f *follower) parameter(path string) string {
 	if strings.HasSuffix(path, "/api/v1/events") {
 		return "cursor"
 	}

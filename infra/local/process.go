@@ -24,7 +24,7 @@ func self() process {
 		host = "local"
 	}
 	p := process{host: fmt.Sprintf("%.60s", host), pid: os.Getpid()}
-	boot, space, ok := place()
+	boot, space, ok := hostIdentity()
 	started, state := look(p.pid)
 	if ok && state == alive {
 		p.boot, p.space, p.started = boot[:min(16, len(boot))], space, started

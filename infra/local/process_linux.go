@@ -14,8 +14,8 @@ import (
 
 var digits = regexp.MustCompile(`[0-9]+`)
 
-// place is the host's present start, and the namespace of process ids of this process.
-func place() (boot, space string, ok bool) {
+// hostIdentity is the host's present start, and the namespace of process ids of this process.
+func hostIdentity() (boot, space string, ok bool) {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return "", "", false

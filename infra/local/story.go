@@ -79,12 +79,12 @@ func (s *story) Handle(_ context.Context, r slog.Record) error {
 	})
 	s.page.mu.Lock()
 	defer s.page.mu.Unlock()
-	s.page.tell(e)
+	s.page.print(e)
 	return nil
 }
 
-// tell prints an event. Where two traces take turns, each line says which it is of.
-func (p *page) tell(e event) {
+// print prints an event. Where two traces take turns, each line says which it is of.
+func (p *page) print(e event) {
 	line, known := lines[e.Message]
 	if !known || e.Level < slog.LevelInfo {
 		line = other

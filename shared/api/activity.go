@@ -75,7 +75,7 @@ type activityInput struct {
 // listActivity lists what agents did, newest first. It is called by the Engine
 // Room's feed and by scripts.
 func (s *server) listActivity(ctx context.Context, in *activityInput) (*answer[page[activityItem]], error) {
-	at, id, err := place(in.Cursor)
+	at, id, err := position(in.Cursor)
 	if err != nil {
 		return nil, err
 	}

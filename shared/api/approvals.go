@@ -64,7 +64,7 @@ type approvalsInput struct {
 
 // listApprovals lists approvals, the latest first. It is called by the Engine Room.
 func (s *server) listApprovals(ctx context.Context, in *approvalsInput) (*answer[page[approvalItem]], error) {
-	at, id, err := place(in.Cursor)
+	at, id, err := position(in.Cursor)
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ func approvals(t testing.TB, d *db.DB, log *activity.Log) *approval.Store {
 	t.Helper()
 	workspaces, err1 := workspace.New(d)
 	box, err2 := outbox.New(d, ids, func() float64 { return 0 })
-	s, err3 := approval.New(approval.Deps{DB: d, Workspaces: workspaces, Outbox: box, Log: log, IDs: ids, Skills: onlyGreet})
+	s, err3 := approval.New(approval.Deps{DB: d, Workspaces: workspaces, Outbox: box, Activity: log, IDs: ids, Skills: onlyGreet})
 	if err := errors.Join(err1, err2, err3); err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func automationItemOf(a automation.Automation) automationItem {
 		ID: a.ID, Name: a.Name, Skill: a.Skill, Input: a.Input, Schedule: schedule{a.Cron, a.TimeZone, a.Event},
 		Enabled: a.Enabled, DisabledBy: a.DisabledBy, DisabledReason: a.DisabledReason, DisabledAt: utc(a.DisabledAt),
 		NextRunAt: utc(a.NextRunAt), LastRunAt: utc(a.LastRunAt), LastStatus: a.LastStatus, LastTraceID: a.LastTrace,
-		Outside: a.Outside, CreatedBy: a.CreatedBy, CreatedAt: a.CreatedAt.UTC(), UpdatedAt: a.UpdatedAt.UTC(),
+		Outside: a.Untrusted, CreatedBy: a.CreatedBy, CreatedAt: a.CreatedAt.UTC(), UpdatedAt: a.UpdatedAt.UTC(),
 	}
 }
 
@@ -80,7 +80,7 @@ func (s *server) listAutomations(ctx context.Context, in *automationsInput) (*an
 	next := ""
 	if len(found) > in.Limit {
 		found = found[:in.Limit]
-		next = behind(found[in.Limit-1].Name)
+		next = keyCursor(found[in.Limit-1].Name)
 	}
 	items := make([]automationItem, len(found))
 	for i, a := range found {
@@ -129,7 +129,7 @@ func (s *server) runAutomation(ctx context.Context, in *runAutomationInput) (*an
 	call.Body = &struct {
 		Input json.RawMessage `json:"input,omitempty" doc:"What fits the skill's parameters; left out: {}"`
 	}{a.Input}
-	out, err := s.runByHand(ctx, call, a.Outside)
+	out, err := s.runByHand(ctx, call, a.Untrusted)
 	if _, wrong := errors.AsType[*operate.InputError](err); wrong {
 		return nil, notFitting
 	}

@@ -55,7 +55,7 @@ func TestAProgramRunsNoWordsOfOthers(t *testing.T) {
 			var a automation.Automation
 			if err := w.Env.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) (err error) {
 				a, err = w.Automations.Create(ctx, tx, automation.Automation{
-					Name: fmt.Sprint(c.skill, c.outside), Skill: c.skill, Input: json.RawMessage(`{}`), Event: "objective.created", CreatedBy: "scout", Outside: c.outside,
+					Name: fmt.Sprint(c.skill, c.outside), Skill: c.skill, Input: json.RawMessage(`{}`), Event: "objective.created", CreatedBy: "scout", Untrusted: c.outside,
 				})
 				return err
 			}); err != nil {

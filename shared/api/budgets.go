@@ -61,7 +61,7 @@ type budgetsInput struct {
 // listBudgets lists budgets, the latest made first. It is called by the Engine Room
 // and by scripts.
 func (s *server) listBudgets(ctx context.Context, in *budgetsInput) (*answer[page[budgetItem]], error) {
-	_, before, err := place(in.Cursor)
+	_, before, err := position(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (s *server) listBudgets(ctx context.Context, in *budgetsInput) (*answer[pag
 	}
 	next := ""
 	if more {
-		next = behind(items[len(items)-1].ID)
+		next = keyCursor(items[len(items)-1].ID)
 	}
 	return listing(items, next), nil
 }

@@ -40,7 +40,7 @@ func (s *server) listExecutions(ctx context.Context, in *executionsInput) (*answ
 
 // executions reads one page, and where the next one begins.
 func (s *server) executions(ctx context.Context, f execution.Filter, after string) (found []execution.Execution, next string, err error) {
-	if f.Before.At, f.Before.ID, err = place(after); err != nil {
+	if f.Before.At, f.Before.ID, err = position(after); err != nil {
 		return nil, "", err
 	}
 	found, more, err := s.Runs.List(ctx, workspace(ctx), f)

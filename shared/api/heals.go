@@ -49,7 +49,7 @@ type healsInput struct {
 // listHeals lists what self-healing took out of use, newest first. It is called by
 // the Engine Room.
 func (s *server) listHeals(ctx context.Context, in *healsInput) (*answer[page[healItem]], error) {
-	at, id, err := place(in.Cursor)
+	at, id, err := position(in.Cursor)
 	if err != nil {
 		return nil, err
 	}

@@ -54,8 +54,8 @@ type HoldToken struct {
 	Token string `json:"token" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"the token of an acquire"`
 }
 
-// hold is the hold that somebody says is his; the database tells whether it is.
-func (s *server) hold(ctx context.Context, in LanePath, by HoldToken) (*lane.Hold, error) {
+// holdFrom is the hold that somebody says is his; the database tells whether it is.
+func (s *server) holdFrom(ctx context.Context, in LanePath, by HoldToken) (*lane.Hold, error) {
 	name, err := in.name()
 	if err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ type renewInput struct {
 
 // renewLane keeps a lane. It is called by whoever acquired it.
 func (s *server) renewLane(ctx context.Context, in *renewInput) (*answer[holdAnswer], error) {
-	h, err := s.hold(ctx, in.LanePath, in.Body.HoldToken)
+	h, err := s.holdFrom(ctx, in.LanePath, in.Body.HoldToken)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ type releaseAnswer struct {
 
 // releaseLane gives a lane back. It is called by whoever acquired it.
 func (s *server) releaseLane(ctx context.Context, in *releaseInput) (*answer[releaseAnswer], error) {
-	h, err := s.hold(ctx, in.LanePath, in.Body.HoldToken)
+	h, err := s.holdFrom(ctx, in.LanePath, in.Body.HoldToken)
 	if err != nil {
 		return nil, err
 	}

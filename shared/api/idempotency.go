@@ -162,7 +162,7 @@ func (i *idempotency) end(ctx context.Context, c keyClaim, sensitive bool, a *wi
 		if !a.passed && (!sensitive || a.status >= http.StatusBadRequest) {
 			body = append([]byte{}, a.body.Bytes()...)
 		}
-		status, header := a.status, a.kept()
+		status, header := a.status, a.stored()
 		if execution := a.Header().Get(executionHeader); body == nil && execution != "" {
 			status, header, body = followable(execution)
 		}
@@ -248,8 +248,8 @@ func (a *withheld) pass() error {
 	return err
 }
 
-// kept are the headers to keep.
-func (a *withheld) kept() http.Header {
+// stored are the headers to keep.
+func (a *withheld) stored() http.Header {
 	h := http.Header{}
 	for _, name := range keptHeaders {
 		if values := a.Header().Values(name); len(values) > 0 {

@@ -39,7 +39,7 @@ type switchesInput struct {
 
 // listSwitches lists kill switches, the latest first. It is called by the Engine Room.
 func (s *server) listSwitches(ctx context.Context, in *switchesInput) (*answer[page[switchItem]], error) {
-	at, id, err := place(in.Cursor)
+	at, id, err := position(in.Cursor)
 	if err != nil {
 		return nil, err
 	}

@@ -68,7 +68,7 @@ func queueItems(stats []queue.Stats) []queueItem {
 	items := make([]queueItem, len(stats))
 	for i, s := range stats {
 		items[i] = queueItem{
-			Lane: s.Lane, Depth: s.Depth, Active: s.Active, OldestMS: s.Oldest.Milliseconds(),
+			Lane: s.Queue, Depth: s.Depth, Active: s.Active, OldestMS: s.Oldest.Milliseconds(),
 			Completed: s.Completed, Failed: s.Failed, Refused: s.Refused, GaveUp: s.GaveUp, Waited: make([]waitedItem, len(s.Waited)),
 		}
 		for j, b := range s.Waited {

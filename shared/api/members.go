@@ -202,7 +202,7 @@ func (s *server) listKeys(ctx context.Context, in *struct {
 	Cursor string `query:"cursor" maxLength:"500"`
 	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }) (*answer[page[keyItem]], error) {
-	_, after, err := place(in.Cursor)
+	_, after, err := position(in.Cursor)
 	if err != nil {
 		return nil, err
 	}

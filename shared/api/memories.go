@@ -60,7 +60,7 @@ func (s *server) listMemories(ctx context.Context, in *struct {
 			return nil, err
 		}
 	default:
-		if f.Before.At, f.Before.ID, err = place(in.Cursor); err != nil {
+		if f.Before.At, f.Before.ID, err = position(in.Cursor); err != nil {
 			return nil, err
 		}
 	}
@@ -75,7 +75,7 @@ func (s *server) listMemories(ctx context.Context, in *struct {
 	switch {
 	case !more:
 	case in.Q != "":
-		next = behind(strconv.Itoa(f.Offset + len(found)))
+		next = keyCursor(strconv.Itoa(f.Offset + len(found)))
 	default:
 		last := found[len(found)-1]
 		next = cursor{last.CreatedAt, last.ID}.String()

@@ -50,7 +50,7 @@ type planStep struct {
 func objectiveOf(o objective.Objective) objectiveItem {
 	item := objectiveItem{
 		ID: o.ID, Title: o.Title, Description: o.Description, Priority: o.Priority, DoneCriterion: o.DoneCriterion,
-		Status: o.Status, StatusReason: o.StatusReason, PlanVersion: o.PlanVersion, Summary: o.Summary, Outside: o.Outside, CreatedBy: o.CreatedBy,
+		Status: o.Status, StatusReason: o.StatusReason, PlanVersion: o.PlanVersion, Summary: o.Summary, Outside: o.Untrusted, CreatedBy: o.CreatedBy,
 		CreatedAt: o.CreatedAt.UTC(), UpdatedAt: o.UpdatedAt.UTC(), CompletedAt: utc(o.CompletedAt),
 	}
 	for _, st := range o.Plan {
@@ -116,7 +116,7 @@ func (s *server) listObjectives(ctx context.Context, in *struct {
 	Cursor      string           `query:"cursor" maxLength:"200"`
 	Limit       int              `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }) (*answer[page[objectiveItem]], error) {
-	at, id, err := place(in.Cursor)
+	at, id, err := position(in.Cursor)
 	if err != nil {
 		return nil, err
 	}

@@ -371,7 +371,7 @@ func (s *server) followRun(w http.ResponseWriter, r *http.Request, id string, af
 	of := followedRun{workspace(ctx), id}
 	sitting := s.Streams.sit()
 	defer sitting.end()
-	events, after, ended, err := s.Operate.Told(ctx, of.ws, id, after)
+	events, after, ended, err := s.Operate.Events(ctx, of.ws, id, after)
 	if err != nil {
 		s.fail(w, r, err)
 		return

@@ -54,8 +54,8 @@ func parseCursor(s string) (cursor, error) {
 	return cursor{time.UnixMicro(n).UTC(), key}, nil
 }
 
-// behind is a cursor of a listing in no order of times: what it is sorted by alone.
-func behind(key string) string { return cursor{time.UnixMicro(0), key}.String() }
+// keyCursor is a cursor of a listing in no order of times: what it is sorted by alone.
+func keyCursor(key string) string { return cursor{time.UnixMicro(0), key}.String() }
 
 // maxSkipped is the most entries that a counting cursor skips.
 const maxSkipped = 10_000
@@ -86,7 +86,7 @@ func part[T any](all []T, after string, limit int) (*answer[page[T]], error) {
 	if len(all) <= limit {
 		return listing(all, ""), nil
 	}
-	return listing(all[:limit], behind(strconv.Itoa(skip+limit))), nil
+	return listing(all[:limit], keyCursor(strconv.Itoa(skip+limit))), nil
 }
 
 // before reports whether c stands before an entry with this time and key.
@@ -95,9 +95,9 @@ func (c cursor) before(at time.Time, key string) bool {
 	return order < 0 || order == 0 && c.key < key
 }
 
-// place reads the cursor of a listing sorted by time and id; the empty one is the
+// position reads the cursor of a listing sorted by time and id; the empty one is the
 // beginning, and has neither.
-func place(s string) (at time.Time, id string, err error) {
+func position(s string) (at time.Time, id string, err error) {
 	c, err := parseCursor(s)
 	if err != nil || s == "" {
 		return time.Time{}, "", err

@@ -82,7 +82,7 @@ func (s *server) listSecrets(ctx context.Context, in *secretsInput) (*answer[pag
 	next := ""
 	if len(found) > in.Limit {
 		found = found[:in.Limit]
-		next = behind(found[in.Limit-1].Name)
+		next = keyCursor(found[in.Limit-1].Name)
 	}
 	items := make([]secretItem, 0, len(found))
 	for _, i := range found {

@@ -47,7 +47,7 @@ func (s *server) runByHand(ctx context.Context, in *runSkillInput, outside bool)
 	}
 	by, _ := auth.From(ctx)
 	used, err := s.Operate.RunSkill(ctx, by.Workspace, d.Name, input, operate.ByHand{
-		By: principal(by), Person: by.Kind == auth.Local || by.Kind == auth.User, Outside: outside,
+		By: principal(by), Person: by.Kind == auth.Local || by.Kind == auth.User, Untrusted: outside,
 	})
 	if err != nil {
 		return nil, err

@@ -79,7 +79,7 @@ func (s *server) listSkills(ctx context.Context, in *skillsInput) (*answer[page[
 	}
 	next := ""
 	if found.Next != "" {
-		next = behind(found.Next)
+		next = keyCursor(found.Next)
 	}
 	return listing(items, next), nil
 }

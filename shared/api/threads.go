@@ -94,7 +94,7 @@ func (s *server) listThreads(ctx context.Context, in *struct {
 	Cursor  string           `query:"cursor" maxLength:"200"`
 	Limit   int              `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }) (*answer[page[threadItem]], error) {
-	at, id, err := place(in.Cursor)
+	at, id, err := position(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +214,7 @@ func (s *server) listMessages(ctx context.Context, in *struct {
 	items, next := make([]messageItem, len(found)), ""
 	for i, m := range found {
 		if more {
-			next = behind(strconv.FormatInt(m.Seq, 10))
+			next = keyCursor(strconv.FormatInt(m.Seq, 10))
 		}
 		items[i] = messageItem{ID: m.ID, Role: m.Role, Body: m.Body, ExecutionID: m.Execution, CreatedAt: m.CreatedAt.UTC()}
 	}
@@ -243,7 +243,7 @@ func (s *server) listThreadOutbox(ctx context.Context, in *struct {
 	Cursor string        `query:"cursor" maxLength:"200"`
 	Limit  int           `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }) (*answer[page[outgoingItem]], error) {
-	at, id, err := place(in.Cursor)
+	at, id, err := position(in.Cursor)
 	if err != nil {
 		return nil, err
 	}

@@ -84,7 +84,7 @@ func NewAgent(core *Core, instance string) (*Agent, error) {
 	a.Reason = &reason.Runner{
 		Models: models, Runs: a.Runs, Lanes: a.Lanes, Activity: a.Activity, Approvals: waiting{a.Approvals}, Known: a.Guard.Redactor,
 		Queues: queue.New(queue.Options{
-			Lanes: map[string]queue.Limits{reason.Lane: {MaxConcurrent: 4}, "cron": {}, "main": {}}, Log: core.Log, Warn: a.waits,
+			Lanes: map[string]queue.Limits{reason.CallQueue: {MaxConcurrent: 4}, "cron": {}, "main": {}}, Log: core.Log, Warn: a.waits,
 		}),
 		Release: func(ctx context.Context, tx lane.Tx, execution string) error {
 			_, err := a.Threads.Release(ctx, tx, execution)
@@ -134,7 +134,7 @@ func (a *Agent) stores() error {
 		return err
 	}
 	a.Approvals, err = approval.New(approval.Deps{
-		DB: d, Workspaces: a.Workspaces, Outbox: a.Outbox, Log: a.Activity, Skills: a.Skills, Switches: a.switches, IDs: ids,
+		DB: d, Workspaces: a.Workspaces, Outbox: a.Outbox, Activity: a.Activity, Skills: a.Skills, Switches: a.switches, IDs: ids,
 		Settled: func(ctx context.Context, b *db.Batch, of approval.Approval) { a.Operate.Decided(ctx, b, of) },
 	})
 	return err

@@ -217,7 +217,7 @@ func (c canaryRun) run() {
 		leak("refuses_3", func(s string) (any, error) { return nil, skill.Refuse("not with %s", s) }),
 		leak("fails_5", func(s string) (any, error) { return nil, fmt.Errorf("no: %q", s) }),
 		leak("panics_7", func(s string) (any, error) { panic("with " + s) }),
-		leak("loses_9", func(s string) (any, error) { return nil, &skill.Uncertain{Reason: "cut off after " + s} }),
+		leak("loses_9", func(s string) (any, error) { return nil, &skill.UncertainError{Reason: "cut off after " + s} }),
 	}
 	registered, err := c.a.Skills(c.t.Context(), c.e.Workspace, trace.Heartbeat)
 	if err != nil {

@@ -80,6 +80,6 @@ func (q waiting) Request(ctx context.Context, tx lane.Tx, w reason.Waiting) (str
 	return q.Store.Request(ctx, tx, approval.Approval{
 		Skill: w.Skill.Name, SkillID: w.Skill.ID, Arguments: w.Call.Arguments, Why: w.Why,
 		Execution: w.Execution.ID, Call: w.CallID, Subject: w.Execution.Subject, Agent: w.Call.Agent, Surface: w.Call.Surface, Trace: w.Execution.Trace,
-		Outside: w.Call.Outside,
+		Untrusted: w.Call.Untrusted,
 	})
 }

@@ -46,8 +46,8 @@ func TestALongWaitIsTold(t *testing.T) {
 	ctx, cancel := context.WithTimeout(trace.WithWorkspace(t.Context(), string(e.Workspace)), 2500*time.Millisecond)
 	defer cancel()
 	never := func(context.Context) (int, error) { return 0, errors.New("it has the lane's only place") }
-	_, err := queue.Do(t.Context(), a.Reason.Queues, queue.Job{Lane: "cron"}, func(context.Context) (int, error) {
-		_, err := queue.Do(ctx, a.Reason.Queues, queue.Job{Lane: "cron", Class: queue.User}, never) // of another chain
+	_, err := queue.Do(t.Context(), a.Reason.Queues, queue.Job{Queue: "cron"}, func(context.Context) (int, error) {
+		_, err := queue.Do(ctx, a.Reason.Queues, queue.Job{Queue: "cron", Class: queue.User}, never) // of another chain
 		return 0, err
 	})
 	if !errors.Is(err, context.DeadlineExceeded) {

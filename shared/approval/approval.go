@@ -53,7 +53,7 @@ type Approval struct {
 	Agent     string
 	Surface   trace.Surface
 	Trace     trace.ID
-	Outside   bool // the execution had read text from outside when it asked
+	Untrusted bool // the execution had read text from outside when it asked
 	// Status is expired as soon as its time is over, whether that was noted or not.
 	Status      Status
 	Reason      string // it was rejected
@@ -88,7 +88,7 @@ func collect(into *[]Approval) func(db.Scan) error {
 		var a Approval
 		var skillID, why, subject, reason, message, by *string
 		if err := scan(&a.ID, &a.Skill, &skillID, &a.Arguments, &a.Digest, &why, &a.Execution, &a.Call, &subject, &a.Agent, &a.Surface, &a.Trace,
-			&a.Status, &reason, &a.Edited, &a.Result, &message, &a.RequestedAt, &a.ExpiresAt, &a.DecidedAt, &by, &a.StartedAt, &a.ExecutedAt, &a.Outside); err != nil {
+			&a.Status, &reason, &a.Edited, &a.Result, &message, &a.RequestedAt, &a.ExpiresAt, &a.DecidedAt, &by, &a.StartedAt, &a.ExecutedAt, &a.Untrusted); err != nil {
 			return err
 		}
 		a.SkillID, a.Why, a.Subject, a.Reason = value(skillID), value(why), lane.Name(value(subject)), value(reason)

@@ -74,19 +74,19 @@ func (e *Executor) record(ctx context.Context, tx lane.Tx, j *job, o outcome) {
 	if o.message != "" {
 		status, message = activity.Error, activity.Text(o.message)
 	}
-	tx.Later().Exec(e.Store.q.Execute, j.ID, kept(o.output), message)
+	tx.Later().Exec(e.Store.q.Execute, j.ID, stored(o.output), message)
 	if status == activity.Error && len(o.output) == 0 {
 		o.output = skill.ErrorOutput(cmp.Or(o.class, skill.Input)) // self-healing looks at whose failure it is
 	}
-	e.Store.Log.Record(ctx, tx.Later(), activity.Entry{
+	e.Store.Activity.Record(ctx, tx.Later(), activity.Entry{
 		Agent: j.Agent, Surface: j.Surface, Skill: j.Skill, SkillID: j.SkillID, Status: status, Input: j.Input(), Output: o.output,
 		Error: o.message, Duration: e.Clock().Sub(j.begun), Trace: j.Trace, Execution: j.Execution,
 	})
 	e.Store.settled(ctx, tx.Later(), j.Approval)
 }
 
-// kept is a result as it is stored: one that is too long is left out, and says so.
-func kept(output json.RawMessage) json.RawMessage {
+// stored is a result as it is stored: one that is too long is left out, and says so.
+func stored(output json.RawMessage) json.RawMessage {
 	if len(output) <= maxResult {
 		return output
 	}

@@ -80,7 +80,7 @@ func (s *Store) approve(ctx context.Context, ws db.Workspace, a Approval, by str
 		return tx.Each(ctx, collect(decided), s.q.Approve, a.ID, asked, a.Digest, a.Edited, by)
 	}, func(ctx context.Context, tx *db.Tx, a Approval) {
 		s.Outbox.Enqueue(ctx, tx.Later(), kickFor(a))
-		s.Log.Record(ctx, tx.Later(), decision(a, "approval.approve", "edited", len(a.Edited) > 0))
+		s.Activity.Record(ctx, tx.Later(), decision(a, "approval.approve", "edited", len(a.Edited) > 0))
 	})
 }
 
@@ -114,7 +114,7 @@ func (s *Store) rejecting(id, by, reason string) func(context.Context, *db.Tx, *
 }
 
 func (s *Store) rejected(ctx context.Context, tx *db.Tx, a Approval) {
-	s.Log.Record(ctx, tx.Later(), decision(a, "approval.reject", "reason", a.Reason))
+	s.Activity.Record(ctx, tx.Later(), decision(a, "approval.reject", "reason", a.Reason))
 	s.settled(ctx, tx.Later(), a)
 }
 
@@ -184,7 +184,7 @@ func (s *Store) ExpireDue(ctx context.Context, ws db.Workspace) (n int, err erro
 				return err
 			}
 			for _, a := range expired {
-				s.Log.Record(ctx, tx.Later(), activity.Entry{
+				s.Activity.Record(ctx, tx.Later(), activity.Entry{
 					Agent: a.Agent, Surface: a.Surface, Skill: "approval.expire", Status: activity.Skipped, Trace: a.Trace, Execution: a.Execution,
 					Input: object(map[string]any{"approval": a.ID, "skill": a.Skill, "requested_at": a.RequestedAt.UTC()}),
 				})

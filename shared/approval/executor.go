@@ -132,9 +132,9 @@ func (e *Executor) attempt(ctx context.Context, j *job) error {
 	j.skill, j.limit = k, cmp.Or(k.Timeout, j.limit)
 	j.call = skill.Call{
 		Workspace: j.claimed.Workspace, Agent: j.Agent, Surface: j.Surface, Subject: j.Subject, Key: Key(j.ID), Arguments: j.Input(),
-		Outside: j.Outside,
+		Untrusted: j.Untrusted,
 	}
-	if k.Outside() {
+	if k.Remote() {
 		return e.reach(ctx, j)
 	}
 	return e.run(ctx, j)
@@ -183,7 +183,7 @@ func (e *Executor) run(ctx context.Context, j *job) error {
 		})
 	})
 	err = e.Store.Outbox.Lost(err)
-	refusal, refused := errors.AsType[*skill.Refusal](err)
+	refusal, refused := errors.AsType[*skill.RefusalError](err)
 	switch {
 	case err == nil:
 		e.Log.InfoContext(ctx, "approved call made", "skill", j.Skill, "approval", j.ID, "duration_ms", e.Clock().Sub(j.begun).Milliseconds())
@@ -201,7 +201,7 @@ func (e *Executor) run(ctx context.Context, j *job) error {
 }
 
 func (e *Executor) failed(ctx context.Context, j *job, err error) {
-	if p, ok := errors.AsType[*skill.Panicked](err); ok {
+	if p, ok := errors.AsType[*skill.PanicError](err); ok {
 		e.Log.ErrorContext(ctx, "skill panicked", "skill", j.Skill, "panic", fmt.Sprint(p.Value), "stack", string(p.Stack))
 	}
 	e.Log.WarnContext(ctx, "approved call failed", "skill", j.Skill, "approval", j.ID, "error", err)

@@ -89,11 +89,11 @@ func TestACallIsMadeWithTheTrustItWasAskedWith(t *testing.T) {
 		for _, outside := range []bool{true, false} {
 			for _, name := range []string{"note", "post"} {
 				a := asked(name, `{"text":"a"}`)
-				a.Outside = outside
+				a.Untrusted = outside
 				id := w.request(t, a)
 				w.approve(t, id)
 				w.drain(t)
-				if got := w.ran.calls[len(w.ran.calls)-1]; got.Key != approval.Key(id) || got.Outside != outside || w.get(t, id).Outside != outside {
+				if got := w.ran.calls[len(w.ran.calls)-1]; got.Key != approval.Key(id) || got.Untrusted != outside || w.get(t, id).Untrusted != outside {
 					t.Errorf("%s, from outside: %v: the call is %+v", name, outside, got)
 				}
 			}

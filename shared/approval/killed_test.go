@@ -300,7 +300,7 @@ func TestATimeThatEndsInTheMiddleOfACall(t *testing.T) {
 func TestACallWhoseEffectStaysOpen(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		for name, do := range map[string]func(context.Context) (any, error){
-			"no answer": func(context.Context) (any, error) { return nil, &skill.Uncertain{Reason: "no answer came"} },
+			"no answer": func(context.Context) (any, error) { return nil, &skill.UncertainError{Reason: "no answer came"} },
 			"panics":    func(context.Context) (any, error) { panic("secret") },
 			"hangs":     func(ctx context.Context) (any, error) { <-ctx.Done(); return nil, ctx.Err() },
 		} {

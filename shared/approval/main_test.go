@@ -107,7 +107,7 @@ func newWorld(t testing.TB, e dbtest.Env) *world {
 	w.lanes, err3 = lane.New(e.DB)
 	w.box, err4 = outbox.New(e.DB, ids, func() float64 { return 0.5 })
 	w.s, err5 = approval.New(approval.Deps{
-		DB: e.DB, Workspaces: workspaces, Outbox: w.box, Log: w.log, IDs: ids,
+		DB: e.DB, Workspaces: workspaces, Outbox: w.box, Activity: w.log, IDs: ids,
 		Switches: func(context.Context, db.Workspace) (reason.Halts, error) { return w.off, nil },
 		Settled:  func(context.Context, *db.Batch, approval.Approval) { w.settled++ },
 		Skills: func(_ context.Context, _ db.Workspace, surface trace.Surface) (*skill.Set, error) {

@@ -33,7 +33,7 @@ func (e *Executor) reach(ctx context.Context, j *job) error {
 	}
 	j.open = true
 	output, err := j.skill.Reach(ctx, j.limit, j.call)
-	_, told := errors.AsType[*skill.Refusal](err)
+	_, told := errors.AsType[*skill.RefusalError](err)
 	if err != nil && !told && ctx.Err() != nil {
 		return fmt.Errorf("call of skill %s: %w", j.Skill, context.Cause(ctx)) // the next try decides
 	}
@@ -45,14 +45,14 @@ func (e *Executor) reach(ctx context.Context, j *job) error {
 		return e.finish(ctx, j, outcome{output: output})
 	}
 	e.failed(ctx, j, err)
-	if open, ok := errors.AsType[*skill.Uncertain](err); ok {
+	if open, ok := errors.AsType[*skill.UncertainError](err); ok {
 		if j.skill.Keyed && !j.claimed.Last() {
 			return fmt.Errorf("call of skill %s: %w", j.Skill, open) // again, under its key
 		}
 		return e.finish(ctx, j, outcome{uncertain: true, message: open.Reason})
 	}
 	message := "the skill failed"
-	if refusal, ok := errors.AsType[*skill.Refusal](err); ok {
+	if refusal, ok := errors.AsType[*skill.RefusalError](err); ok {
 		message = cmp.Or(refusal.Reason, "refused")
 	}
 	return e.finish(ctx, j, outcome{class: skill.ClassOf(err), message: message})

@@ -31,7 +31,7 @@ type Deps struct {
 	DB         *db.DB
 	Workspaces *workspace.Store
 	Outbox     *outbox.Store
-	Log        *activity.Log
+	Activity   *activity.Log
 	// Skills are those that may be used now: what is disabled is not among them.
 	Skills func(ctx context.Context, ws db.Workspace, surface trace.Surface) (*skill.Set, error)
 	// Switches reads what people have switched off in a workspace; nil: nothing is.
@@ -87,7 +87,7 @@ func (s *Store) Request(ctx context.Context, tx lane.Tx, a Approval) (id string,
 		return "", fmt.Errorf("ask for an approval: %w", err)
 	}
 	tx.Later().Exec(s.q.Request, a.ID, a.Skill, db.Null(a.SkillID), a.Arguments, a.Digest, db.Null(activity.Text(a.Why)), a.Execution, a.Call,
-		db.Null(a.Subject), a.Agent, a.Surface, a.Trace, a.RequestedAt, a.ExpiresAt, a.Outside)
+		db.Null(a.Subject), a.Agent, a.Surface, a.Trace, a.RequestedAt, a.ExpiresAt, a.Untrusted)
 	return a.ID, nil
 }
 

@@ -67,7 +67,7 @@ func (k *KeySet) verify(ctx context.Context, t *jws) error {
 	now := k.clock()
 	known := k.known.Load()
 	good := known.signed(t)
-	if known.due(now, good) {
+	if known.refreshDue(now, good) {
 		var err error
 		if known, err = k.fetched(ctx, now, t, good); err != nil {
 			return err
@@ -100,8 +100,8 @@ func (k *keys) find(kid string, alg jose.SignatureAlgorithm) (jose.JSONWebKey, b
 	return jose.JSONWebKey{}, false
 }
 
-// due reports whether it is time to fetch the keys, for a token that is good or not.
-func (k *keys) due(now time.Time, good bool) bool {
+// refreshDue reports whether it is time to fetch the keys, for a token that is good or not.
+func (k *keys) refreshDue(now time.Time, good bool) bool {
 	since := now.Sub(k.tried)
 	switch {
 	case k.tried.IsZero(), since < 0:
@@ -132,7 +132,7 @@ func (k *KeySet) fetched(ctx context.Context, now time.Time, t *jws, good bool) 
 	}
 	defer func() { k.turn <- struct{}{} }()
 	known := k.known.Load()
-	if !known.due(now, known.signed(t)) {
+	if !known.refreshDue(now, known.signed(t)) {
 		return known, nil
 	}
 	// A caller who leaves does not use up the one try.

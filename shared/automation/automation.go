@@ -46,14 +46,14 @@ var (
 
 // Automation is one row. It has a cron expression or an event.
 type Automation struct {
-	ID       string
-	Name     string
-	Skill    string
-	Input    json.RawMessage // an object, the skill's arguments
-	Cron     string
-	TimeZone string // of the expression
-	Event    string // the kind of event it waits for
-	Outside  bool   // a run that had read text from outside made it, and no person has edited it
+	ID        string
+	Name      string
+	Skill     string
+	Input     json.RawMessage // an object, the skill's arguments
+	Cron      string
+	TimeZone  string // of the expression
+	Event     string // the kind of event it waits for
+	Untrusted bool   // a run that had read text from outside made it, and no person has edited it
 
 	Enabled        bool
 	DisabledBy     skill.Actor // empty while it is enabled
@@ -199,7 +199,7 @@ func (a *Automation) check() error {
 func (a *Automation) values() []any {
 	return []any{
 		a.Name, a.Skill, string(a.Input), db.Null(a.Cron), db.Null(a.TimeZone), db.Null(a.Event),
-		a.Enabled, db.Null(a.DisabledBy), db.Null(a.DisabledReason), a.NextRunAt, a.Outside,
+		a.Enabled, db.Null(a.DisabledBy), db.Null(a.DisabledReason), a.NextRunAt, a.Untrusted,
 	}
 }
 
@@ -211,7 +211,7 @@ func collect(into *[]Automation) func(db.Scan) error {
 		var by *skill.Actor
 		var last *trace.ID
 		if err := scan(&a.ID, &a.Name, &a.Skill, &input, &cron, &zone, &event, &a.Enabled, &by, &reason, &a.DisabledAt, &a.NextRunAt,
-			&a.LastRunAt, &status, &last, &a.Version, &a.CreatedBy, &a.CreatedAt, &a.UpdatedAt, &a.Outside, &a.now); err != nil {
+			&a.LastRunAt, &status, &last, &a.Version, &a.CreatedBy, &a.CreatedAt, &a.UpdatedAt, &a.Untrusted, &a.now); err != nil {
 			return err
 		}
 		a.Input = json.RawMessage(input)

@@ -59,7 +59,7 @@ type Patch struct {
 // Errors: [invalid.Error], [ErrTaken], [ErrChanged].
 func (s *Store) Patch(ctx context.Context, tx Tx, a Automation, p Patch) (Automation, error) {
 	before := a
-	a.Outside = false
+	a.Untrusted = false
 	set(&a.Name, p.Name)
 	set(&a.Skill, p.Skill)
 	if p.Input != nil {

@@ -33,8 +33,8 @@ type Run struct {
 	Skill string
 	Input json.RawMessage
 	Event *Event // that it waited for
-	// Outside says that its call may be in the words of others.
-	Outside bool
+	// Untrusted says that its call may be in the words of others.
+	Untrusted bool
 }
 
 // Event is what has happened, once or more often, since an automation ran last.
@@ -107,7 +107,7 @@ func (s *Store) lock(ctx context.Context, tx lane.Tx, id string) (claimed, error
 		var input string
 		var cron, zone, event *string
 		var xid, at *int64
-		err := scan(&c.Name, &c.Skill, &input, &c.Outside, &cron, &zone, &event, &c.enabled, &c.next, &xid, &at, &c.made, &c.now, &c.begun)
+		err := scan(&c.Name, &c.Skill, &input, &c.Untrusted, &cron, &zone, &event, &c.enabled, &c.next, &xid, &at, &c.made, &c.now, &c.begun)
 		c.Input = json.RawMessage(input)
 		set(&c.cron, cron)
 		set(&c.zone, zone)

@@ -49,7 +49,7 @@ func (s *Store) runCreate(ctx context.Context, tx lane.Tx, c skill.Call) (any, e
 	}
 	a, err := s.Create(ctx, tx, Automation{
 		Name: args.Name, Skill: args.Skill, Input: args.Input, Cron: args.Cron, TimeZone: args.TimeZone, Event: args.Event,
-		Enabled: true, CreatedBy: cmp.Or(c.By, c.Agent), Outside: c.Outside,
+		Enabled: true, CreatedBy: cmp.Or(c.By, c.Agent), Untrusted: c.Untrusted,
 	})
 	if _, wrong := errors.AsType[*invalid.Error](err); wrong || errors.Is(err, ErrTaken) || errors.Is(err, ErrFull) {
 		return nil, skill.Refuse("%s", err)

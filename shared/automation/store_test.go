@@ -443,21 +443,21 @@ func TestWhatIsWrongIsSaidAtOnce(t *testing.T) {
 // TestWhatAPersonEditsIsTheirs, and what is switched off and on stays whose it was.
 func TestWhatAPersonEditsIsTheirs(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
-		a, err := w.create(t, automation.Automation{Name: "n", Skill: "echo", Cron: "@daily", Outside: true})
-		if err != nil || !a.Outside {
+		a, err := w.create(t, automation.Automation{Name: "n", Skill: "echo", Cron: "@daily", Untrusted: true})
+		if err != nil || !a.Untrusted {
 			t.Fatalf("it is %+v, %v", a, err)
 		}
 		err = w.tx(t, func(ctx context.Context, tx *db.Tx) error {
-			if a, _, err = w.s.Disable(ctx, tx, a, skill.SelfHealing, "3 failures"); err != nil || !a.Outside {
+			if a, _, err = w.s.Disable(ctx, tx, a, skill.SelfHealing, "3 failures"); err != nil || !a.Untrusted {
 				t.Errorf("disabled it is %+v", a)
 			}
-			if a, _, err = w.s.Enable(ctx, tx, a, skill.SelfHealing); err != nil || !a.Outside {
+			if a, _, err = w.s.Enable(ctx, tx, a, skill.SelfHealing); err != nil || !a.Untrusted {
 				t.Errorf("enabled it is %+v", a)
 			}
 			a, err = w.s.Patch(ctx, tx, a, automation.Patch{Input: []byte(`{"x": 1}`)})
 			return err
 		})
-		if err != nil || a.Outside || w.get(t, "n").Outside {
+		if err != nil || a.Untrusted || w.get(t, "n").Untrusted {
 			t.Errorf("edited it is %+v, %v", a, err)
 		}
 	})
@@ -541,7 +541,7 @@ func TestAnAgentMakesOne(t *testing.T) {
 		use := func(arguments string) (out any, err error) {
 			err = w.lanes.Do(t.Context(), lane.Request{Workspace: w.Workspace, Lane: "test", Holder: "test"}, lane.Wait{}, func(ctx context.Context, hold *lane.Hold) error {
 				return w.lanes.InHold(ctx, hold, func(ctx context.Context, tx lane.Tx) error {
-					out, err = k.Run(ctx, tx, skill.Call{Workspace: w.Workspace, Agent: "operator", Arguments: []byte(arguments), Offered: set, Outside: outside})
+					out, err = k.Run(ctx, tx, skill.Call{Workspace: w.Workspace, Agent: "operator", Arguments: []byte(arguments), Offered: set, Untrusted: outside})
 					return err
 				})
 			})
@@ -552,11 +552,11 @@ func TestAnAgentMakesOne(t *testing.T) {
 			t.Fatalf("%v, %v", out, err)
 		}
 		w.Skew.Advance(25 * time.Hour)
-		if r, due := w.claim(t, w.get(t, "n").ID); !due || !r.Outside {
+		if r, due := w.claim(t, w.get(t, "n").ID); !due || !r.Untrusted {
 			t.Errorf("made by a run that had read text from outside, it is %+v", r)
 		}
 		outside = false
-		if _, err := use(`{"name": "own", "skill": "create_automation", "input": {"name": "x", "skill": "y"}, "cron": "@daily"}`); err != nil || w.get(t, "own").Outside {
+		if _, err := use(`{"name": "own", "skill": "create_automation", "input": {"name": "x", "skill": "y"}, "cron": "@daily"}`); err != nil || w.get(t, "own").Untrusted {
 			t.Errorf("made by another run, it is %+v, %v", w.get(t, "own"), err)
 		}
 		for _, wrong := range []string{

@@ -109,7 +109,7 @@ func (s *Store) reserve(ctx context.Context, ws db.Workspace, req Request) (Rese
 			return err
 		}
 		keep()
-		due := req.due(over)
+		due := req.renewable(over)
 		over = slices.DeleteFunc(over, func(b Budget) bool { return !b.active() })
 		if len(due) > 0 || slices.ContainsFunc(over, func(b Budget) bool { return !slices.Contains(locked, b.ID) }) {
 			return errPeriod
@@ -180,8 +180,8 @@ func (r Request) room(b Budget, p price, tokens, microUSD int64) int64 {
 	return left
 }
 
-// due are the scopes whose next period is to be made.
-func (r Request) due(over []Budget) (due []Budget) {
+// renewable are the scopes whose next period is to be made.
+func (r Request) renewable(over []Budget) (due []Budget) {
 	bounded := r.Day == 0
 	for _, b := range over {
 		repeats := b.CreatedBy != Automatic
@@ -210,7 +210,7 @@ func (s *Store) roll(ctx context.Context, ws db.Workspace, req Request) error {
 		if err := tx.Each(ctx, collect(&over), s.q.Look, req.Agent, req.Skill, req.here()); err != nil {
 			return err
 		}
-		due := req.due(over)
+		due := req.renewable(over)
 		for i := range due {
 			b := &due[i]
 			if b.CreatedBy == Automatic {

@@ -51,9 +51,9 @@ type MigrationError struct{ Err error }
 func (e *MigrationError) Error() string { return e.Err.Error() }
 func (e *MigrationError) Unwrap() error { return e.Err }
 
-// told is the error as Lambda, its caller and the dead letter get it. What is not
+// failureOf is the error as Lambda, its caller and the dead letter get it. What is not
 // in this table is in the log only.
-func told(ctx context.Context, err error) *failure {
+func failureOf(ctx context.Context, err error) *failure {
 	say := func(kind, text string) *failure { return &failure{Type: kind, Message: text} }
 	if e, ok := errors.AsType[*EventError](err); ok {
 		return say("InvalidEvent", e.Error())

@@ -40,17 +40,17 @@ func (s *Sandbox) web(build func(*app.Core) (http.Handler, error)) func(context.
 		c, err := decodeCall(payload)
 		if err != nil {
 			s.log.ErrorContext(ctx, "invocation failed", "error", err)
-			return nil, *told(ctx, err)
+			return nil, *failureOf(ctx, err)
 		}
 		ctx, cancel := reserved(ctx)
-		s.behind.enter(ctx)
+		s.background.enter(ctx)
 		asked, leave := context.WithCancel(ctx)
 		c.request = c.request.WithContext(asked)
 		out := new(reply)
 		out.end = func() {
 			leave()
 			out.answering.Wait()
-			s.behind.working.Wait()
+			s.background.working.Wait()
 			cancel()
 		}
 		if c.streams {
@@ -141,7 +141,7 @@ func (s *Sandbox) answer(open *opener[http.Handler], a *answer, r *http.Request)
 		}
 		cut = failure{Type: "Panic", Message: internal(ctx)}
 	}()
-	now, err := open.instead(r.Context(), nil)
+	now, err := open.current(r.Context(), nil)
 	if err != nil {
 		s.log.ErrorContext(r.Context(), "request can't be served", "error", err)
 		a.refuse(problem(http.StatusServiceUnavailable, "unavailable", "this can't be served now: "+seeLog(r.Context())))

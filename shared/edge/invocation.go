@@ -41,7 +41,7 @@ func (s *Sandbox) guarded(ctx context.Context, fn func() (any, error)) (answer a
 	answer, err := fn()
 	if err != nil {
 		s.log.ErrorContext(ctx, "invocation failed", "error", err)
-		return nil, told(ctx, err)
+		return nil, failureOf(ctx, err)
 	}
 	return answer, nil
 }

@@ -35,7 +35,7 @@ func newOpener[T any](s *Sandbox, build func(*app.Core) (T, error)) *opener[T] {
 // do runs fn with what is open. Where the database refuses credentials that come
 // from a secret, they may have been rotated: fn then runs once more with new ones.
 func (o *opener[T]) do(ctx context.Context, fn func(*opened[T]) (any, error)) (any, error) {
-	now, err := o.instead(ctx, nil)
+	now, err := o.current(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func (o *opener[T]) do(ctx context.Context, fn func(*opened[T]) (any, error)) (a
 	if !app.CredentialsRefused(err) || o.cfg.DatabaseSecretARN == "" {
 		return answer, err
 	}
-	fresh, ferr := o.instead(ctx, now)
+	fresh, ferr := o.current(ctx, now)
 	if ferr != nil {
 		return nil, errors.Join(err, ferr)
 	}
@@ -54,9 +54,9 @@ func (o *opener[T]) do(ctx context.Context, fn func(*opened[T]) (any, error)) (a
 	return fn(fresh)
 }
 
-// instead answers what is open if it is another than stale and its secrets are not old,
+// current answers what is open if it is another than stale and its secrets are not old,
 // and else reads them, and opens it anew where they have changed.
-func (o *opener[T]) instead(ctx context.Context, stale *opened[T]) (*opened[T], error) {
+func (o *opener[T]) current(ctx context.Context, stale *opened[T]) (*opened[T], error) {
 	select {
 	case o.turn <- struct{}{}:
 		defer func() { <-o.turn }()

@@ -19,15 +19,15 @@ import (
 // A Sandbox is what all invocations of one execution environment share. It is safe
 // for concurrent use.
 type Sandbox struct {
-	cfg    app.Config
-	bad    error // what is wrong with the configuration
-	log    *slog.Logger
-	id     string
-	kick   kicker
-	behind behind
-	clock  func() time.Time
-	read   func(ctx context.Context, arn string) (string, error) // a secret
-	open   func(cfg app.Config, log *slog.Logger, aws func(context.Context) (aws.Config, error)) (*app.Core, error)
+	cfg        app.Config
+	bad        error // what is wrong with the configuration
+	log        *slog.Logger
+	id         string
+	kick       kicker
+	background background
+	clock      func() time.Time
+	read       func(ctx context.Context, arn string) (string, error) // a secret
+	open       func(cfg app.Config, log *slog.Logger, aws func(context.Context) (aws.Config, error)) (*app.Core, error)
 }
 
 // NewSandbox reads the configuration from an environment as os.Environ has it and

@@ -32,18 +32,18 @@ func isTend(payload []byte) bool {
 func (s *Sandbox) tend(ctx context.Context, open *opener[http.Handler]) (io.Reader, error) {
 	ctx, cancel := reserved(ctx)
 	defer cancel()
-	s.behind.enter(ctx)
-	now, err := open.instead(ctx, nil)
+	s.background.enter(ctx)
+	now, err := open.current(ctx, nil)
 	if err != nil {
 		s.log.ErrorContext(ctx, "what is due can't be done", "error", err)
 		return strings.NewReader("{}"), nil
 	}
 	t, ok := now.with.(Tender)
 	if !ok {
-		return nil, *told(ctx, &EventError{Field: "source", Problem: fmt.Sprintf("is %s, and this function has nothing to tend", tendSource)})
+		return nil, *failureOf(ctx, &EventError{Field: "source", Problem: fmt.Sprintf("is %s, and this function has nothing to tend", tendSource)})
 	}
 	t.Tend(ctx)
-	s.behind.working.Wait()
+	s.background.working.Wait()
 	open.renew(ctx)
 	return strings.NewReader("{}"), nil
 }

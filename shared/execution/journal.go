@@ -41,16 +41,16 @@ type Trust string
 
 // The labels of trust.
 const (
-	Operator Trust = "operator" // the operator's own
-	Outside  Trust = "outside"  // text from outside has entered the conversation
+	Trusted   Trust = "operator" // the operator's own
+	Untrusted Trust = "outside"  // text from outside has entered the conversation
 )
 
 // With is what is left of the trust when words of another join in.
 func (t Trust) With(other Trust) Trust {
-	if t == Outside || other == Outside {
-		return Outside
+	if t == Untrusted || other == Untrusted {
+		return Untrusted
 	}
-	return Operator
+	return Trusted
 }
 
 // Format is the version of the bodies this build writes; it reads all up to it.
@@ -81,7 +81,7 @@ func (s *Store) Append(tx lane.Tx, e Execution, entry Entry) error {
 	if err := tx.Proves(e.Subject); err != nil {
 		return fmt.Errorf("append to a journal: %w", err)
 	}
-	tx.Later().Exec(s.q.Append, e.ID, entry.Seq, entry.Step, entry.Kind, entry.Status, db.Null(entry.Call), Format, cmp.Or(entry.Trust, Operator), entry.Body)
+	tx.Later().Exec(s.q.Append, e.ID, entry.Seq, entry.Step, entry.Kind, entry.Status, db.Null(entry.Call), Format, cmp.Or(entry.Trust, Trusted), entry.Body)
 	return nil
 }
 

@@ -101,7 +101,7 @@ func (h *Hub[K, P, T]) Follow(ctx context.Context, of K, at P) *Follower[K, P, T
 func (f *Follower[K, P, T]) News() <-chan struct{} {
 	f.hub.mu.Lock()
 	defer f.hub.mu.Unlock()
-	if f.r.over != nil || f.missed() || len(f.behind()) > 0 {
+	if f.r.over != nil || f.missed() || len(f.unread()) > 0 {
 		ready := make(chan struct{})
 		close(ready)
 		return ready
@@ -118,7 +118,7 @@ func (f *Follower[K, P, T]) Next() (Page[P, T], error) {
 	if f.missed() {
 		return Page[P, T]{Next: f.at}, ErrMissed
 	}
-	items := f.behind()
+	items := f.unread()
 	if f.r.over != nil && len(items) == 0 {
 		return Page[P, T]{Next: f.at}, f.r.over
 	}
@@ -130,8 +130,8 @@ func (f *Follower[K, P, T]) Next() (Page[P, T], error) {
 
 func (f *Follower[K, P, T]) missed() bool { return f.hub.Compare(f.at, f.r.from) < 0 }
 
-// behind are the items that the follower does not have. They are not changed any more.
-func (f *Follower[K, P, T]) behind() []Item[P, T] {
+// unread are the items that the follower does not have. They are not changed any more.
+func (f *Follower[K, P, T]) unread() []Item[P, T] {
 	n := len(f.r.items)
 	for n > 0 && f.hub.Compare(f.r.items[n-1].Behind, f.at) > 0 {
 		n--

@@ -34,17 +34,17 @@ func (t Tx) Later() *db.Batch { return t.tx.Later() }
 // Exec runs a statement and answers the number of rows it affected.
 func (t Tx) Exec(ctx context.Context, q db.Query, args ...any) (int64, error) {
 	n, err := t.tx.Exec(ctx, q, args...)
-	return n, t.p.judge(err)
+	return n, t.p.lostHold(err)
 }
 
 // One runs a statement and scans its row; none is [db.ErrNoRows].
 func (t Tx) One(ctx context.Context, dest []any, q db.Query, args ...any) error {
-	return t.p.judge(t.tx.One(ctx, dest, q, args...))
+	return t.p.lostHold(t.tx.One(ctx, dest, q, args...))
 }
 
 // Each runs a statement and calls row for each row.
 func (t Tx) Each(ctx context.Context, row func(db.Scan) error, q db.Query, args ...any) error {
-	return t.p.judge(t.tx.Each(ctx, row, q, args...))
+	return t.p.lostHold(t.tx.Each(ctx, row, q, args...))
 }
 
 // Release queues the end of a proven hold, so that it joins this transaction's
@@ -62,8 +62,8 @@ type proving struct {
 	lost     error
 }
 
-// judge names a lost hold where a statement failed for it, and remembers it.
-func (p *proving) judge(err error) error {
+// lostHold names a lost hold where a statement failed for it, and remembers it.
+func (p *proving) lostHold(err error) error {
 	if !p.s.over(err) {
 		return err
 	}
@@ -87,7 +87,7 @@ func (s *Store) InHold(ctx context.Context, held Held, fn func(context.Context, 
 		p.proofs = s.proveAll(ctx, tx.Later(), holds)
 		return fn(ctx, Tx{tx, p})
 	})
-	if err = p.judge(err); err != nil {
+	if err = p.lostHold(err); err != nil {
 		if p.lost != nil && !errors.Is(err, ErrLost) {
 			err = errors.Join(p.lost, err) // fn did not pass it on
 		}

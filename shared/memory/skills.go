@@ -98,7 +98,7 @@ func (s *Store) runSearch(ctx context.Context, tx lane.Tx, c skill.Call) (any, e
 	if len(found) == 0 {
 		return out, nil
 	}
-	return skill.FromOutside{Value: out}, nil
+	return skill.Untrusted{Value: out}, nil
 }
 
 func (s *Store) runForget(ctx context.Context, tx lane.Tx, c skill.Call) (any, error) {

@@ -32,7 +32,7 @@ func (w world) use(t testing.TB, name, arguments string) (out string, outside bo
 	}
 	err = w.in(t.Context(), lane.Memory(agent), func(ctx context.Context, tx lane.Tx) error {
 		value, err := k.Run(ctx, tx, call)
-		_, outside = value.(skill.FromOutside)
+		_, outside = value.(skill.Untrusted)
 		raw, _ := json.Marshal(value)
 		out = string(raw)
 		return err
@@ -67,12 +67,12 @@ func TestAMemoryIsForgotten(t *testing.T) {
 			t.Errorf("remembered %q", got)
 		}
 		_, _, err := w.use(t, "forget_memory", `{"memoryId": "`+id+`"}`)
-		if _, refused := errors.AsType[*skill.Refusal](err); !refused {
+		if _, refused := errors.AsType[*skill.RefusalError](err); !refused {
 			t.Errorf("again: %v", err)
 		}
 		other, _ := w.save(t, memory.Memory{Agent: "another", Category: "fact", Content: "theirs", Importance: 5})
 		_, _, err = w.use(t, "forget_memory", `{"memoryId": "`+other+`"}`)
-		if _, refused := errors.AsType[*skill.Refusal](err); !refused {
+		if _, refused := errors.AsType[*skill.RefusalError](err); !refused {
 			t.Errorf("what another agent remembers: %v", err)
 		}
 		if m := w.get(t, other); m.Content != "theirs" {

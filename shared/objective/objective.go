@@ -60,7 +60,7 @@ type Objective struct {
 	PlanAttempts  int // tries to plan since the last plan
 	Summary       string
 	CreatedBy     string
-	Outside       bool // a run that had read text from outside wrote of it
+	Untrusted     bool // a run that had read text from outside wrote of it
 	Version       int  // counts changes by people
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
@@ -138,7 +138,7 @@ func (s *Store) Create(b *db.Batch, o Objective) string {
 	if o.ID == "" {
 		o.ID = s.ids()
 	}
-	b.Exec(s.q.Create, o.ID, o.Title, o.Description, o.Priority, o.DoneCriterion, o.CreatedBy, o.Outside)
+	b.Exec(s.q.Create, o.ID, o.Title, o.Description, o.Priority, o.DoneCriterion, o.CreatedBy, o.Untrusted)
 	return o.ID
 }
 
@@ -186,7 +186,7 @@ func collect(into *[]Objective) func(db.Scan) error {
 		var o Objective
 		var reason, summary *string
 		if err := scan(&o.ID, &o.Title, &o.Description, &o.Priority, &o.DoneCriterion, &o.Status, &reason, &o.PlanVersion, &o.PlanAttempts,
-			&summary, &o.CreatedBy, &o.Version, &o.CreatedAt, &o.UpdatedAt, &o.CompletedAt, &o.Outside); err != nil {
+			&summary, &o.CreatedBy, &o.Version, &o.CreatedAt, &o.UpdatedAt, &o.CompletedAt, &o.Untrusted); err != nil {
 			return err
 		}
 		o.StatusReason, o.Summary = text(reason), text(summary)

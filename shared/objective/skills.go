@@ -53,7 +53,7 @@ func (s *Store) runSet(_ context.Context, tx lane.Tx, c skill.Call) (any, error)
 		return nil, skill.Refuse("the arguments could not be read")
 	}
 	id := s.Create(tx.Later(), Objective{
-		Title: args.Title, Description: args.Description, Priority: args.Priority, DoneCriterion: args.DoneCriterion, CreatedBy: cmp.Or(c.By, c.Agent), Outside: c.Outside,
+		Title: args.Title, Description: args.Description, Priority: args.Priority, DoneCriterion: args.DoneCriterion, CreatedBy: cmp.Or(c.By, c.Agent), Untrusted: c.Untrusted,
 	})
 	return map[string]any{"objectiveId": id}, nil
 }
@@ -155,7 +155,7 @@ func (s *Store) runComplete(ctx context.Context, tx lane.Tx, c skill.Call) (any,
 // distrust notes that what a run writes of the objective may be the words of
 // others: later runs are told them.
 func (s *Store) distrust(tx lane.Tx, c skill.Call, id uuid.UUID) {
-	if c.Outside {
+	if c.Untrusted {
 		tx.Later().Exec(s.q.Distrust, id.String())
 	}
 }
@@ -164,7 +164,7 @@ func (s *Store) openSteps(ctx context.Context, tx lane.Tx, id string) (n int, er
 	return n, tx.One(ctx, []any{&n}, s.q.Open, id)
 }
 
-// refused turns what the model can mend into a [skill.Refusal].
+// refused turns what the model can mend into a [skill.RefusalError].
 func refused(err error) error {
 	for _, mendable := range []error{ErrNotActive, ErrNotPending} {
 		if errors.Is(err, mendable) {

@@ -15,7 +15,7 @@ import (
 func (w world) refused(t testing.TB, name, arguments string) string {
 	t.Helper()
 	value, err := w.use(t, name, arguments)
-	refusal, ok := errors.AsType[*skill.Refusal](err)
+	refusal, ok := errors.AsType[*skill.RefusalError](err)
 	if !ok {
 		t.Fatalf("%s answers %v and %v, want a refusal", name, value, err)
 	}

@@ -139,7 +139,7 @@ func (s *Sender) send(ctx context.Context, r *Report, c Claimed, lease time.Dura
 		s.count(ctx, r, c, ending{status: settled.Status})
 		return fault.Point(ctx, "outbox.sent", c.Key)
 	}
-	e := s.judge(c, err)
+	e := s.classify(c, err)
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
 	switch lost := s.Store.end(last, c, e); {
@@ -180,8 +180,8 @@ func unkeyed(h Handler) bool {
 	return ok && u.Unkeyed()
 }
 
-// judge decides what becomes of a row that was handled.
-func (s *Sender) judge(c Claimed, err error) ending {
+// classify decides what becomes of a row that was handled.
+func (s *Sender) classify(c Claimed, err error) ending {
 	if err == nil {
 		return ending{status: Sent}
 	}

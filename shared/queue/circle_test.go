@@ -34,7 +34,7 @@ func TestANestedQueueThatWouldWaitForItselfIsRefusedWithItsChain(t *testing.T) {
 		}
 		for _, lanes := range [][]string{{"main", "main"}, {"session:a", "subagent", "session:a"}, {"subagent", "subagent"}, {"a", "b", "c", "b"}} {
 			err := c.chain(lanes...)(t.Context())
-			circle, ok := errors.AsType[*queue.CircleError](err)
+			circle, ok := errors.AsType[*queue.CycleError](err)
 			if !ok || !slices.Equal(circle.Chain, lanes) || circle.Through != nil || !strings.HasSuffix(err.Error(), ": "+strings.Join(lanes, " → ")) {
 				t.Errorf("%v: %v", lanes, err)
 			}
@@ -80,7 +80,7 @@ func TestACircleBetweenChainsIsRefused(t *testing.T) {
 				all.Wait()
 				var refused []string
 				for i, err := range got {
-					circle, ok := errors.AsType[*queue.CircleError](err)
+					circle, ok := errors.AsType[*queue.CycleError](err)
 					if ok {
 						refused = append(refused, strings.Join(circle.Chain, " ")+" > "+strings.Join(circle.Through, " "))
 						text := strings.ReplaceAll(c.chains[i], " ", " → ") + ", whose jobs wait for " + strings.Join(circle.Through, " → ")
@@ -146,7 +146,7 @@ func TestAJobThatHasLeftHoldsNothing(t *testing.T) {
 			}
 			return err
 		})
-		circle, ok := errors.AsType[*queue.CircleError](err)
+		circle, ok := errors.AsType[*queue.CycleError](err)
 		if !ok || !slices.Equal(circle.Chain, []string{"outer", "outer"}) {
 			t.Errorf("got %v", err)
 		}
@@ -183,7 +183,7 @@ func TestWhatAJobLeftBehindIsOfTheChainAroundIt(t *testing.T) {
 			})
 		})
 		c.Wait()
-		if circle, ok := errors.AsType[*queue.CircleError](*other); !ok || !slices.Equal(circle.Through, []string{"b"}) || err != nil {
+		if circle, ok := errors.AsType[*queue.CycleError](*other); !ok || !slices.Equal(circle.Through, []string{"b"}) || err != nil {
 			t.Errorf("got %v, and %v", *other, err)
 		}
 	})

@@ -24,7 +24,7 @@ const (
 // Called by a job it would wait for itself: it is refused with a [*CircleError].
 func (q *Queues) Close(ctx context.Context) error {
 	if chain := q.chain(ctx); chain != nil {
-		return fmt.Errorf("close the queues: %w", &CircleError{Chain: append(chain, "(end of all)")})
+		return fmt.Errorf("close the queues: %w", &CycleError{Chain: append(chain, "(end of all)")})
 	}
 	q.mu.Lock()
 	if q.phase == open {

@@ -103,7 +103,7 @@ func TestCloseOutOfPatienceEndsTheJobsAndStillWaitsForThem(t *testing.T) {
 func TestCloseByAJobWouldWaitForItself(t *testing.T) {
 	q := queue.New(queue.Options{})
 	err := do(t.Context(), q, in("main"), func(ctx context.Context) error { return q.Close(ctx) })
-	if _, circle := errors.AsType[*queue.CircleError](err); !circle {
+	if _, circle := errors.AsType[*queue.CycleError](err); !circle {
 		t.Errorf("got %v", err)
 	}
 	if err := do(t.Context(), q, in("main"), fine); err != nil {

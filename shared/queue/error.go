@@ -16,7 +16,7 @@ var errExited = errors.New("the job ended its goroutine")
 
 // FullError says that a lane takes no more waiting jobs.
 type FullError struct {
-	Lane    string
+	Queue   string
 	Waiting int
 	// RetryAfter is how long those that wait will take, going by how long jobs of
 	// the lane took lately: 1 second at least and 5 minutes at most.
@@ -24,11 +24,11 @@ type FullError struct {
 }
 
 func (e *FullError) Error() string {
-	return fmt.Sprintf("lane %s is full: %d jobs wait; try again in %s", e.Lane, e.Waiting, e.RetryAfter.Round(time.Second))
+	return fmt.Sprintf("lane %s is full: %d jobs wait; try again in %s", e.Queue, e.Waiting, e.RetryAfter.Round(time.Second))
 }
 
-// CircleError says that a job would wait for itself.
-type CircleError struct {
+// CycleError says that a job would wait for itself.
+type CycleError struct {
 	// Chain are the lanes that the job is in, the outermost first, and the one it
 	// asked for last.
 	Chain []string
@@ -39,7 +39,7 @@ type CircleError struct {
 
 const arrow = " → "
 
-func (e *CircleError) Error() string {
+func (e *CycleError) Error() string {
 	text := "the job would wait for itself: " + strings.Join(e.Chain, arrow)
 	if len(e.Through) > 0 {
 		text += ", whose jobs wait for " + strings.Join(e.Through, arrow)
@@ -50,12 +50,12 @@ func (e *CircleError) Error() string {
 // PanicError is a job's panic. Its text does not tell the value, which may hold
 // anything; the stack holds no values and is for the log.
 type PanicError struct {
-	Lane  string
+	Queue string
 	Value any
 	Stack []byte
 }
 
-func (e *PanicError) Error() string { return "a job of lane " + e.Lane + " panicked" }
+func (e *PanicError) Error() string { return "a job of lane " + e.Queue + " panicked" }
 
 // timeoutError is the cause of a context whose job took too long.
 type timeoutError struct {

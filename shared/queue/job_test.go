@@ -31,7 +31,7 @@ func TestAPanicIsItsJobsErrorAndTheLaneGoesOn(t *testing.T) {
 		return do(ctx, q, in("main"), func(context.Context) error { panic("secret") })
 	})
 	p, ok := errors.AsType[*queue.PanicError](err)
-	if !ok || p.Lane != "main" || p.Value != "secret" || strings.Contains(err.Error(), "secret") {
+	if !ok || p.Queue != "main" || p.Value != "secret" || strings.Contains(err.Error(), "secret") {
 		t.Fatalf("got %v", err)
 	}
 	if stack := string(p.Stack); !strings.Contains(stack, "job_test.go") || strings.Contains(stack, "secret") {
@@ -69,15 +69,15 @@ func TestAJobHasADeadline(t *testing.T) {
 		job  queue.Job
 		want time.Duration
 	}{
-		{"its own", queue.Job{Lane: "main", Timeout: time.Second}, time.Second},
-		{"its lane's", queue.Job{Lane: "cron"}, 10 * time.Second},
-		{"its own in such a lane", queue.Job{Lane: "cron", Timeout: 20 * time.Second}, 20 * time.Second},
-		{"its caller's", queue.Job{Lane: "main"}, time.Minute},
-		{"its caller's, which is earlier", queue.Job{Lane: "main", Timeout: time.Hour}, time.Minute},
+		{"its own", queue.Job{Queue: "main", Timeout: time.Second}, time.Second},
+		{"its lane's", queue.Job{Queue: "cron"}, 10 * time.Second},
+		{"its own in such a lane", queue.Job{Queue: "cron", Timeout: 20 * time.Second}, 20 * time.Second},
+		{"its caller's", queue.Job{Queue: "main"}, time.Minute},
+		{"its caller's, which is earlier", queue.Job{Queue: "main", Timeout: time.Hour}, time.Minute},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, queue.Options{Lanes: lanes}, func(t *testing.T, all *crowd) {
-				all.comes(t.Context(), in(c.job.Lane), takes(5*time.Second))
+				all.comes(t.Context(), in(c.job.Queue), takes(5*time.Second))
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second+c.want)
 				if c.want < time.Minute {
 					ctx, cancel = context.WithCancel(t.Context())
@@ -103,7 +103,7 @@ func TestAJobHasADeadline(t *testing.T) {
 func TestWhoWaitsInsideAJobLearnsThatItsTimeWasUp(t *testing.T) {
 	bubble(t, queue.Options{}, func(t *testing.T, c *crowd) {
 		c.comes(t.Context(), in("busy"), takes(time.Hour))
-		err := do(t.Context(), c.q, queue.Job{Lane: "main", Timeout: time.Minute}, func(ctx context.Context) error {
+		err := do(t.Context(), c.q, queue.Job{Queue: "main", Timeout: time.Minute}, func(ctx context.Context) error {
 			return do(ctx, c.q, in("busy"), fine)
 		})
 		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "lane busy: the job of lane main took more than 1m0s") {

@@ -49,7 +49,7 @@ func (q *Queues) admit(t, parent *ticket) error {
 	if parent != nil {
 		t.class = max(t.class, parent.class)
 	}
-	t.lane = q.lane(t.job.Lane)
+	t.lane = q.lane(t.job.Queue)
 	if err := t.lane.refusal(parent, t.came); err != nil {
 		t.lane.family.refused++
 		return err
@@ -71,17 +71,17 @@ func (q *Queues) admit(t, parent *ticket) error {
 func (l *lane) refusal(chain *ticket, now time.Time) error {
 	for p := chain; p != nil; p = p.parent {
 		if p.lane == l {
-			return &CircleError{Chain: append(chain.chain(), l.name)}
+			return &CycleError{Chain: append(chain.chain(), l.name)}
 		}
 	}
 	if l.room() {
 		return nil
 	}
 	if back := l.wayBack(chain); back != nil {
-		return &CircleError{Chain: append(chain.chain(), l.name), Through: back}
+		return &CycleError{Chain: append(chain.chain(), l.name), Through: back}
 	}
 	if n := l.depth(); n >= l.family.limits.Cap {
-		return &FullError{Lane: l.name, Waiting: n, RetryAfter: l.retryAfter(now)}
+		return &FullError{Queue: l.name, Waiting: n, RetryAfter: l.retryAfter(now)}
 	}
 	return nil
 }
@@ -104,7 +104,7 @@ func (t *ticket) unqueue() {
 // refuse ends the wait of a ticket.
 func (t *ticket) refuse(err error) {
 	t.unqueue()
-	t.part()
+	t.leave()
 	t.state, t.refused = out, err
 	close(t.turn)
 }
@@ -130,7 +130,7 @@ func (q *Queues) remove(t *ticket, d Done) {
 			close(next.turn)
 		}
 	}
-	t.part()
+	t.leave()
 	t.state = out
 	q.forget(l)
 }

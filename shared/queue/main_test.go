@@ -23,7 +23,7 @@ func do(ctx context.Context, q *queue.Queues, j queue.Job, fn func(context.Conte
 }
 
 // in is a job of a lane.
-func in(lane string) queue.Job { return queue.Job{Lane: lane} }
+func in(lane string) queue.Job { return queue.Job{Queue: lane} }
 
 func fine(context.Context) error { return nil }
 
@@ -65,7 +65,7 @@ func (c *crowd) comes(ctx context.Context, j queue.Job, fn func(context.Context)
 func stats(q *queue.Queues) map[string]queue.Stats {
 	all := map[string]queue.Stats{}
 	for _, s := range q.Stats() {
-		all[s.Lane] = s
+		all[s.Queue] = s
 	}
 	return all
 }

@@ -42,7 +42,7 @@ func TestUsersGoFirst(t *testing.T) {
 			if strings.ToUpper(text) == text {
 				class = queue.User
 			}
-			c.comes(t.Context(), queue.Job{Lane: "main", Class: class}, mark(&order, text))
+			c.comes(t.Context(), queue.Job{Queue: "main", Class: class}, mark(&order, text))
 		}
 		c.Wait()
 		if order.String() != "aBDFce" {
@@ -66,7 +66,7 @@ func TestTheBackgroundIsPassedOverSoOftenAndNoMore(t *testing.T) {
 				var order strings.Builder
 				for _, text := range strings.Split(strings.ReplaceAll(c.come, " ", ""), "") {
 					class := map[string]queue.Class{"u": queue.User, "b": queue.Background}[text]
-					all.comes(t.Context(), queue.Job{Lane: "main", Class: class}, mark(&order, text))
+					all.comes(t.Context(), queue.Job{Queue: "main", Class: class}, mark(&order, text))
 				}
 				all.Wait()
 				if order.String() != strings.ReplaceAll(c.want, " ", "") {
@@ -82,7 +82,7 @@ func TestTheBackgroundIsPassedOverSoOftenAndNoMore(t *testing.T) {
 func TestWhoIsPassedOverCountsAnewWhenNobodyWasWaiting(t *testing.T) {
 	bubble(t, queue.Options{MaxPassed: 2}, func(t *testing.T, c *crowd) {
 		var order strings.Builder
-		user := queue.Job{Lane: "main", Class: queue.User}
+		user := queue.Job{Queue: "main", Class: queue.User}
 		impatient, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
 		defer cancel()
 		c.comes(t.Context(), user, mark(&order, "u"))
@@ -105,7 +105,7 @@ func TestAnInnerJobIsOfItsChainsClass(t *testing.T) {
 		var order strings.Builder
 		c.comes(t.Context(), in("subagent"), mark(&order, "a"))
 		c.comes(t.Context(), in("subagent"), mark(&order, "b"))
-		c.comes(t.Context(), queue.Job{Lane: "session:a", Class: queue.User}, func(ctx context.Context) error {
+		c.comes(t.Context(), queue.Job{Queue: "session:a", Class: queue.User}, func(ctx context.Context) error {
 			return do(ctx, c.q, in("subagent"), mark(&order, "c"))
 		})
 		c.Wait()
@@ -205,7 +205,7 @@ func TestAFullLaneSaysWhenToComeAgain(t *testing.T) {
 				time.Sleep(10 * time.Second)
 				err := do(t.Context(), all.q, in(c.lane), fine)
 				full, ok := errors.AsType[*queue.FullError](err)
-				if !ok || full.RetryAfter != c.want || full.Lane != c.lane {
+				if !ok || full.RetryAfter != c.want || full.Queue != c.lane {
 					t.Errorf("got %v (%+v), want %s", err, full, c.want)
 				}
 				cancel()

@@ -30,7 +30,7 @@ func (c Class) String() string {
 
 // Job says where a job queues, and how long it may run.
 type Job struct {
-	Lane string // "": Main
+	Queue string // "": Main
 	// Class is at least that of the job in which it was asked for: the person waits
 	// for both.
 	Class Class
@@ -140,8 +140,8 @@ func Do[T any](ctx context.Context, q *Queues, job Job, fn func(context.Context)
 
 // enter waits for the job's turn. Where it returns a ticket, leave must follow.
 func (q *Queues) enter(ctx context.Context, job Job) (*ticket, error) {
-	if job.Lane == "" {
-		job.Lane = Main
+	if job.Queue == "" {
+		job.Queue = Main
 	}
 	t := &ticket{job: job, came: time.Now()}
 	if ctx.Err() != nil {
@@ -152,7 +152,7 @@ func (q *Queues) enter(ctx context.Context, job Job) (*ticket, error) {
 	t.ctx = context.WithValue(t.ctx, chainKey{q}, t)
 	if err := q.admit(t, parent); err != nil {
 		t.cancel(err)
-		return nil, fmt.Errorf("queue for lane %s: %w", job.Lane, err)
+		return nil, fmt.Errorf("queue for lane %s: %w", job.Queue, err)
 	}
 	if t.turn == nil {
 		return t, nil // the lane had room
@@ -173,7 +173,7 @@ func (t *ticket) begin() context.Context {
 	if timeout <= 0 {
 		return t.ctx
 	}
-	ctx, stop := context.WithTimeoutCause(t.ctx, timeout, &timeoutError{t.job.Lane, timeout})
+	ctx, stop := context.WithTimeoutCause(t.ctx, timeout, &timeoutError{t.job.Queue, timeout})
 	t.stop = stop
 	return ctx
 }
@@ -183,13 +183,13 @@ func (t *ticket) broken(thrown any) error {
 	if thrown == nil {
 		return errExited // it ended its goroutine: there is nobody to tell
 	}
-	return &PanicError{Lane: t.job.Lane, Value: thrown, Stack: debug.Stack()}
+	return &PanicError{Queue: t.job.Queue, Value: thrown, Stack: debug.Stack()}
 }
 
 // leave ends a job, whether it waits, has its turn, or was sent away, and hands its
 // turn on.
 func (q *Queues) leave(ctx context.Context, t *ticket, err error) {
-	d := Done{Lane: t.job.Lane, Class: t.class, Started: t.ran, Err: err}
+	d := Done{Queue: t.job.Queue, Class: t.class, Started: t.ran, Err: err}
 	if t.ran {
 		d.Waited, d.Ran = t.began.Sub(t.came), time.Since(t.began)
 	} else {

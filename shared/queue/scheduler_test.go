@@ -87,7 +87,7 @@ func (j *realJob) run(ctx context.Context, q *queue.Queues, job queue.Job) {
 		<-j.release
 		return nil
 	})
-	_, circle := errors.AsType[*queue.CircleError](err)
+	_, circle := errors.AsType[*queue.CycleError](err)
 	switch {
 	case err == nil:
 		j.set(ended)
@@ -140,7 +140,7 @@ func play(ctx context.Context, script []step, room, maxPassed int, seen map[stat
 			r := &realJob{release: make(chan none), status: waits}
 			under, r.cancel = context.WithCancel(under)
 			jobs = append(jobs, r)
-			job := queue.Job{Lane: strconv.Itoa(s.lane)}
+			job := queue.Job{Queue: strconv.Itoa(s.lane)}
 			if s.user {
 				job.Class = queue.User
 			}

@@ -21,7 +21,7 @@ type Bucket struct {
 // Stats are the counts of the lanes that share a name in the options, or, without a
 // name, of all others.
 type Stats struct {
-	Lane      string
+	Queue     string
 	Depth     int           // jobs that wait
 	Oldest    time.Duration // the longest of these waits until now
 	Active    int
@@ -35,7 +35,7 @@ type Stats struct {
 
 // Done describes a job that has left its lane.
 type Done struct {
-	Lane    string
+	Queue   string
 	Class   Class
 	Started bool // else it gave up, or was sent away by Close
 	Waited  time.Duration
@@ -100,7 +100,7 @@ func (q *Queues) Stats() []Stats {
 	now := time.Now()
 	all := make(map[*family]*Stats, len(q.families))
 	for name, f := range q.families {
-		s := &Stats{Lane: name, Completed: f.completed, Failed: f.failed, Refused: f.refused, GaveUp: f.gaveUp, Service: f.service}
+		s := &Stats{Queue: name, Completed: f.completed, Failed: f.failed, Refused: f.refused, GaveUp: f.gaveUp, Service: f.service}
 		for i, n := range f.waited {
 			b := Bucket{Jobs: n}
 			if i < len(bounds) {
@@ -124,6 +124,6 @@ func (q *Queues) Stats() []Stats {
 	for _, s := range all {
 		stats = append(stats, *s)
 	}
-	slices.SortFunc(stats, func(a, b Stats) int { return cmp.Compare(a.Lane, b.Lane) })
+	slices.SortFunc(stats, func(a, b Stats) int { return cmp.Compare(a.Queue, b.Queue) })
 	return stats
 }

@@ -70,9 +70,9 @@ func (t *ticket) join(parent *ticket) {
 	parent.first = t
 }
 
-// part takes it out of its chain. Its inner jobs, if it left any behind, are now its
+// leave takes it out of its chain. Its inner jobs, if it left any behind, are now its
 // parent's: so a chain has none that are out.
-func (t *ticket) part() {
+func (t *ticket) leave() {
 	for t.first != nil {
 		inner := t.first
 		t.first = inner.next
@@ -106,7 +106,7 @@ func (t *ticket) waiting(fn func(*ticket) bool) bool {
 // chain are the lanes of a job and those around it, the outermost first.
 func (t *ticket) chain() (names []string) {
 	for ; t != nil; t = t.parent {
-		names = append(names, t.job.Lane)
+		names = append(names, t.job.Queue)
 	}
 	slices.Reverse(names)
 	return names

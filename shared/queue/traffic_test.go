@@ -45,7 +45,7 @@ func (f *traffic) visit(ctx context.Context, r *rand.Rand, depth int) {
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(r.IntN(300))*time.Microsecond)
 		defer cancel()
 	}
-	err := do(ctx, f.q, queue.Job{Lane: lane, Class: queue.Class(r.IntN(2))}, func(ctx context.Context) error {
+	err := do(ctx, f.q, queue.Job{Queue: lane, Class: queue.Class(r.IntN(2))}, func(ctx context.Context) error {
 		if f.over.Load() {
 			f.late.Add(1)
 		}
@@ -61,7 +61,7 @@ func (f *traffic) visit(ctx context.Context, r *rand.Rand, depth int) {
 		}
 		return nil
 	})
-	_, circle := errors.AsType[*queue.CircleError](err)
+	_, circle := errors.AsType[*queue.CycleError](err)
 	switch {
 	case err == nil:
 		f.done.Add(1)

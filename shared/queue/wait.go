@@ -12,7 +12,7 @@ import (
 
 // Waiting describes a job that has waited for long, while it waits.
 type Waiting struct {
-	Lane   string
+	Queue  string
 	Class  Class
 	Waited time.Duration
 	// Ahead are the jobs whose turn comes before, and Behind those whose comes after,
@@ -64,7 +64,7 @@ func (q *Queues) wait(ctx context.Context, t *ticket) (err error) {
 			continue
 		case <-t.turn:
 			if t.refused != nil {
-				return fmt.Errorf("queue for lane %s: %w", t.job.Lane, t.refused)
+				return fmt.Errorf("queue for lane %s: %w", t.job.Queue, t.refused)
 			}
 		case <-t.ctx.Done():
 		}
@@ -78,7 +78,7 @@ func (q *Queues) wait(ctx context.Context, t *ticket) (err error) {
 
 // ended is the error of a job whose context ended before its turn.
 func (t *ticket) ended(ctx context.Context) error {
-	return fmt.Errorf("queue for lane %s: %w", t.job.Lane, whyEnded(ctx))
+	return fmt.Errorf("queue for lane %s: %w", t.job.Queue, whyEnded(ctx))
 }
 
 // warn tells of a job that has waited for long.
@@ -92,7 +92,7 @@ func (q *Queues) warn(ctx context.Context, t *ticket) {
 		for i, b := range w.Blockers {
 			blockers[i] = b.String()
 		}
-		q.o.Log.WarnContext(ctx, "a job waits for its lane", "lane", w.Lane, "class", w.Class.String(), "waited_ms", w.Waited.Milliseconds(),
+		q.o.Log.WarnContext(ctx, "a job waits for its lane", "lane", w.Queue, "class", w.Class.String(), "waited_ms", w.Waited.Milliseconds(),
 			"ahead", w.Ahead, "behind", w.Behind, "active", w.Active, "blockers", blockers)
 	}
 	if q.o.Warn != nil {
@@ -108,7 +108,7 @@ func (q *Queues) describe(t *ticket) (Waiting, bool) {
 		return Waiting{}, false
 	}
 	l := t.lane
-	w := Waiting{Lane: l.name, Class: t.class, Waited: time.Since(t.came), Active: len(l.active)}
+	w := Waiting{Queue: l.name, Class: t.class, Waited: time.Since(t.came), Active: len(l.active)}
 	for e := t.place.Prev(); e != nil; e = e.Prev() {
 		w.Ahead++
 	}

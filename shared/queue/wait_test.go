@@ -49,15 +49,15 @@ func TestAWaitPastItsLimitWarnsWhileItWaits(t *testing.T) {
 		for range 2 { // they go before it is worth a warning
 			ctx, cancel := context.WithTimeout(t.Context(), 1900*time.Millisecond)
 			defer cancel()
-			c.comes(ctx, queue.Job{Lane: "main", Class: queue.User}, fine)
+			c.comes(ctx, queue.Job{Queue: "main", Class: queue.User}, fine)
 		}
 		c.Wait()
 	})
-	if len(told) != 3 || told[0].Lane != "memory:a" {
+	if len(told) != 3 || told[0].Queue != "memory:a" {
 		t.Fatalf("told %+v", told)
 	}
 	blocker := queue.Blocker{Chain: []string{"cron", "main"}, Trace: "hb_0mh8c1v2q_a7x2p1k9d4", Active: 3 * time.Second, WaitsFor: []string{"memory:a"}}
-	want := queue.Waiting{Lane: "main", Waited: 2 * time.Second, Ahead: 2, Behind: 1, Active: 1, Blockers: []queue.Blocker{blocker}}
+	want := queue.Waiting{Queue: "main", Waited: 2 * time.Second, Ahead: 2, Behind: 1, Active: 1, Blockers: []queue.Blocker{blocker}}
 	if !reflect.DeepEqual(told[1], want) {
 		t.Errorf("told %+v", told[1])
 	}
@@ -148,7 +148,7 @@ func TestTheCountsOfALane(t *testing.T) {
 		for _, d := range seen {
 			if d.Started {
 				ran++
-			} else if d.Lane != "session:b" || d.Waited != time.Second || d.Err == nil {
+			} else if d.Queue != "session:b" || d.Waited != time.Second || d.Err == nil {
 				t.Errorf("saw %+v", d)
 			}
 		}

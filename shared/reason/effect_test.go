@@ -83,7 +83,7 @@ func TestLookingUpTwiceNeedsNobody(t *testing.T) {
 			for range len(asked) {
 				got = append(got, <-asked)
 			}
-			if want := []string{"GET /find", "HEAD /look", "GET /find"}; !slices.Equal(got, want) || out.Status != execution.Completed || out.Trust != execution.Outside {
+			if want := []string{"GET /find", "HEAD /look", "GET /find"}; !slices.Equal(got, want) || out.Status != execution.Completed || out.Trust != execution.Untrusted {
 				t.Errorf("%s: the server was asked for %q, want %q; the run is %+v", name, got, want, out)
 			}
 			if limited {

@@ -97,9 +97,9 @@ func (r *Runner) Fork(tx lane.Tx, e execution.Execution, kept []execution.Entry)
 	return nil
 }
 
-// Began is what a recorded run began with: for whoever takes it up without having
+// StartOf is what a recorded run began with: for whoever takes it up without having
 // begun it.
-func Began(entries []execution.Entry) (system string, skills []string, err error) {
+func StartOf(entries []execution.Entry) (system string, skills []string, err error) {
 	s, err := foldEntries(entries, 0)
 	if err != nil {
 		return "", nil, err

@@ -10,8 +10,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
-// Made is what came of a call made by hand.
-type Made struct {
+// CallResult is what came of a call made by hand.
+type CallResult struct {
 	Status execution.StepStatus // succeeded, failed or uncertain
 	Output json.RawMessage
 	Error  string
@@ -20,44 +20,44 @@ type Made struct {
 	Class  skill.Class // of such a call: whose fault that is
 }
 
-// ByHand is Once for a call that a person asks for: it needs no approval.
-func (r *Runner) ByHand(ctx context.Context, job Job, name string, arguments json.RawMessage) (Made, Outcome, error) {
+// RunCallByHand is Once for a call that a person asks for: it needs no approval.
+func (r *Runner) RunCallByHand(ctx context.Context, job Job, name string, arguments json.RawMessage) (CallResult, Outcome, error) {
 	job.Approved = true
-	made, out, err := r.Once(ctx, job, name, arguments)
+	made, out, err := r.RunCall(ctx, job, name, arguments)
 	if err == nil && out.Halted { // whoever asked is told, and asks again
-		made, out.Status = Made{Status: execution.Errored, Error: out.Reason}, execution.Failed
+		made, out.Status = CallResult{Status: execution.Errored, Error: out.Reason}, execution.Failed
 	}
 	return made, out, err
 }
 
-// Once makes one call that no model asks for, with a journal like any run's: a
+// RunCall makes one call that no model asks for, with a journal like any run's: a
 // killed one is not made twice. The caller ends the execution with [Runner.Close].
-func (r *Runner) Once(ctx context.Context, job Job, name string, arguments json.RawMessage) (Made, Outcome, error) {
+func (r *Runner) RunCall(ctx context.Context, job Job, name string, arguments json.RawMessage) (CallResult, Outcome, error) {
 	ctx = r.discreet(ctx, job.Hold.Workspace)
 	s, err := r.resume(ctx, job)
 	if err != nil {
-		return Made{}, Outcome{}, err
+		return CallResult{}, Outcome{}, err
 	}
 	s.model, s.byHand = nobody{}, true // a switch on a model is no concern of a call that none asks for
 	if out, err := r.look(ctx, job, s); out != nil || err != nil {
-		return Made{}, deref(out), err
+		return CallResult{}, deref(out), err
 	}
 	call := llm.ToolCall{ID: "hand", Name: name, Arguments: llm.Arguments(arguments)}
 	if s.Steps == 0 {
 		if !bytes.Equal(s.known.JSON(arguments), arguments) {
-			return Made{Status: execution.Errored, Error: tellsSecret, Unmade: true, Class: skill.Input},
+			return CallResult{Status: execution.Errored, Error: tellsSecret, Unmade: true, Class: skill.Input},
 				s.outcome(execution.Failed, "the call could not be made: "+tellsSecret), nil
 		}
 		answer := modelBody{Message: llm.Message{Role: llm.RoleAssistant, Calls: []llm.ToolCall{call}}, Model: "hand", StopReason: llm.StopToolUse}
 		if err := r.append(ctx, job, s, execution.Model, "", answer, nil); err != nil {
-			return Made{}, Outcome{}, err
+			return CallResult{}, Outcome{}, err
 		}
 	}
 	if err := r.settle(ctx, job, s); err != nil {
-		return Made{}, Outcome{}, err
+		return CallResult{}, Outcome{}, err
 	}
 	if s.made.status == "" {
-		made := Made{Status: execution.Errored, Error: s.struck.Told, Unmade: true, Class: skill.Input}
+		made := CallResult{Status: execution.Errored, Error: s.struck.Told, Unmade: true, Class: skill.Input}
 		if _, found := job.Skills.Find(name); !found {
 			made.Class = skill.Ours
 		}
@@ -66,7 +66,7 @@ func (r *Runner) Once(ctx context.Context, job Job, name string, arguments json.
 		}
 		return made, s.outcome(execution.Failed, "the call could not be made: "+s.struck.Told), nil
 	}
-	made := Made{Status: s.made.status, Output: s.made.output, Error: s.made.message, Waits: s.made.waits}
+	made := CallResult{Status: s.made.status, Output: s.made.output, Error: s.made.message, Waits: s.made.waits}
 	if made.Status != execution.Succeeded {
 		return made, s.outcome(execution.Failed, made.Error), nil
 	}

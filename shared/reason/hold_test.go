@@ -37,7 +37,7 @@ func TestTheHoldsOutlastALongCall(t *testing.T) {
 				}
 			}
 			if o.reached(c) < 3 {
-				return nil, &skill.Uncertain{Reason: "the connection was cut"}
+				return nil, &skill.UncertainError{Reason: "the connection was cut"}
 			}
 			return "done", nil
 		})

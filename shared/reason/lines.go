@@ -69,7 +69,7 @@ func usageOf(u llm.Usage) *activity.Usage {
 // refusedLine is the line of a call that could not be made. Its class is never one by
 // which self-healing judges a skill: the call was at fault, or a person's switch. A
 // tool that does not exist is told in the input, as its name is the model's invention.
-func (j Job) refusedLine(s *state, v verdict) activity.Entry {
+func (j Job) refusedLine(s *state, v decision) activity.Entry {
 	why, class := "arguments", skill.Input
 	k := v.skill
 	if k == nil {

@@ -23,7 +23,7 @@ func TestAnAnswerEndsTheRun(t *testing.T) {
 		job.Spent = func(u llm.Usage) { spent = spent.Plus(u) }
 		m := llmtest.Script(t, llmtest.Say("done"))
 		out := w.run(t, m, job)
-		want := reason.Outcome{Status: execution.Completed, Answer: "done", Trust: execution.Operator}
+		want := reason.Outcome{Status: execution.Completed, Answer: "done", Trust: execution.Trusted}
 		want.Steps, want.ModelCalls, want.Usage, want.LongestStep = 1, 1, llm.Usage{PromptTokens: 10, CompletionTokens: 5}, out.LongestStep
 		if diff := cmp.Diff(want, out); diff != "" {
 			t.Error(diff)

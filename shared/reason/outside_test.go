@@ -241,7 +241,7 @@ func TestACallThatHadNoTurnWasNotMade(t *testing.T) {
 		})
 		job := w.job(t, slow)
 		r := w.runner(llmtest.Script(t, llmtest.Call("slow", `{"n": 1}`, "slow", `{"n": 2}`, "slow", `{"n": 3}`)))
-		r.Queues = queue.New(queue.Options{Lanes: map[string]queue.Limits{reason.Lane: {MaxConcurrent: 1}}})
+		r.Queues = queue.New(queue.Options{Lanes: map[string]queue.Limits{reason.CallQueue: {MaxConcurrent: 1}}})
 		out, err := r.Run(job.Under(ctx), job)
 		if err != nil || out.Status != execution.Parked || len(o.keys) != 1 {
 			t.Errorf("after %d calls it is %+v, %v", len(o.keys), out, err)
@@ -272,7 +272,7 @@ func TestACallWhoseAnswerIsLostIsMadeAgainOnlyUnderAKey(t *testing.T) {
 			var o outside
 			k := sends("send", func(_ context.Context, call skill.Call) (any, error) {
 				if o.reached(call) <= c.lost {
-					return nil, &skill.Uncertain{Reason: "the connection was cut"}
+					return nil, &skill.UncertainError{Reason: "the connection was cut"}
 				}
 				return "sent", nil
 			})

@@ -17,7 +17,7 @@ import (
 // what came of it. When the run's time ends meanwhile the call stays without a
 // result: whoever resumes the run makes it again under its key, or, where it has
 // none, records that its effect is uncertain.
-func (r *Runner) reach(ctx context.Context, job Job, s *state, v verdict, call skill.Call) error {
+func (r *Runner) reach(ctx context.Context, job Job, s *state, v decision, call skill.Call) error {
 	begun := r.Clock()
 	if err := r.begin(ctx, job, s, v); err != nil {
 		return err
@@ -67,11 +67,11 @@ func (r *Runner) tries(ctx context.Context, job Job, s *state, k *skill.Skill, c
 		if err == nil {
 			return reached{status: execution.Succeeded, output: output, outside: true}, nil
 		}
-		_, told := errors.AsType[*skill.Refusal](err)
+		_, told := errors.AsType[*skill.RefusalError](err)
 		if ctx.Err() != nil && !told {
 			return reached{}, fmt.Errorf("call of skill %s: %w", k.Name, context.Cause(ctx))
 		}
-		open, isOpen := errors.AsType[*skill.Uncertain](err)
+		open, isOpen := errors.AsType[*skill.UncertainError](err)
 		if !isOpen {
 			return failed(err), nil
 		}
@@ -107,7 +107,7 @@ func (r *Runner) cover(ctx context.Context, job Job, s *state, limit time.Durati
 // failed is a call that is known to have failed.
 func failed(err error) reached {
 	r := reached{status: execution.Errored, message: "the skill failed", outside: true, err: err}
-	if refusal, ok := errors.AsType[*skill.Refusal](err); ok {
+	if refusal, ok := errors.AsType[*skill.RefusalError](err); ok {
 		r.message = cmp.Or(refusal.Reason, "refused")
 		r.outside = refusal.Class == skill.Theirs || refusal.Class == skill.Input || refusal.Class == skill.RateLimit
 	}

@@ -91,8 +91,8 @@ type Job struct {
 	Spent func(llm.Usage)
 	// NoApprovals refuses the calls that a person would have to approve.
 	NoApprovals bool
-	// Told says that the caller tells the run what people decide, by [Runner.Decided].
-	Told bool
+	// TellsDecisions says that the caller tells the run what people decide, by [Runner.Decided].
+	TellsDecisions bool
 	// Delta is told each piece of an answer as the model writes it, in order, from the
 	// run's goroutine; nil: answers come whole.
 	Delta func(context.Context, llm.Delta)
@@ -119,8 +119,8 @@ type Outcome struct {
 	// Waits are the approvals that calls of the run wait for, and of which it was not
 	// told yet what became of them.
 	Waits []string
-	// Struck is the last call that could not be made, where none after it could.
-	Struck Struck
+	// LastMistake is the last call that could not be made, where none after it could.
+	LastMistake LastMistake
 	Progress
 	// Unlogged are lines of model calls that [Runner.Close] writes to the activity log.
 	Unlogged []activity.Entry
@@ -347,11 +347,11 @@ func (r *Runner) modelFailed(ctx context.Context, s *state, err error) *Outcome 
 
 // append adds one entry in a transaction that proves the holds, and what the model
 // used, where it is one of its answers: with what calls before it used for nothing.
-func (r *Runner) append(ctx context.Context, job Job, s *state, kind execution.Kind, words execution.Trust, body any, used *llm.Usage) error {
+func (r *Runner) append(ctx context.Context, job Job, s *state, kind execution.Kind, trust execution.Trust, body any, used *llm.Usage) error {
 	last, cancel := LastWrite(ctx) // an answer is paid for
 	defer cancel()
 	err := r.commit(last, s, job.holds(), func(ctx context.Context, tx lane.Tx) error {
-		entry, err := s.add(kind, execution.Succeeded, "", words, body)
+		entry, err := s.add(kind, execution.Succeeded, "", trust, body)
 		if err != nil {
 			return err
 		}
@@ -431,7 +431,7 @@ func (r *Runner) Close(ctx context.Context, tx lane.Tx, job Job, out Outcome) er
 		message = fmt.Sprintf("%s: %s", out.Status, out.Reason)
 		r.Activity.Record(ctx, tx.Later(), activity.Entry{
 			Agent: job.Agent, Surface: job.Execution.Surface, Skill: "reason", Status: activity.Error,
-			Input: out.Struck.tried(), Output: result, Error: message,
+			Input: out.LastMistake.tried(), Output: result, Error: message,
 			Execution: job.Execution.ID, ParentExecution: job.Execution.Parent, Attempt: job.Execution.Attempt,
 		})
 	}

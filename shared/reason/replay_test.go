@@ -84,7 +84,7 @@ func (w *world) fork(t testing.TB, of reason.Job, step int, edits reason.Edits) 
 	}
 	job := of
 	job.Execution, job.Hold = e, h
-	job.System, _, err = reason.Began(kept)
+	job.System, _, err = reason.StartOf(kept)
 	return job, err
 }
 
@@ -105,7 +105,7 @@ func TestAForkDoesNotRunTheFinishedPrefixAgain(t *testing.T) {
 		if n := len(req.Messages); req.System != "You are another." || n != 4 || req.Messages[n-1].Text != "Say it in French." || req.Messages[n-2].Results[1].Content != "not sent" {
 			t.Errorf("it was asked %+v", req)
 		}
-		if got := w.journal(t, forked); got[len(got)-1].Trust != execution.Outside {
+		if got := w.journal(t, forked); got[len(got)-1].Trust != execution.Untrusted {
 			t.Errorf("its trust rose: %+v", got[len(got)-1])
 		}
 		again, err := w.fork(t, job, 1, reason.Edits{}) // from the start

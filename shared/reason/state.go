@@ -102,7 +102,7 @@ type facts struct {
 	strikes  int               // answers in a row with a call that could not be made, and none since that could
 	missed   int               // the step of the last strike
 	misses   map[string]miss   // by tool
-	struck   Struck
+	struck   LastMistake
 	done     []string       // skills that succeeded, in order
 	open     []string       // skills of which it is not known whether they had their effect
 	same     map[string]int // how often in a row the calls of the last answer brought the same, by digest
@@ -111,12 +111,12 @@ type facts struct {
 	made     outcome        // of the call that ran last
 }
 
-// Struck is a call that could not be made, and what the model was told of it.
-type Struck struct{ Tool, Arguments, Told string }
+// LastMistake is a call that could not be made, and what the model was told of it.
+type LastMistake struct{ Tool, Arguments, Told string }
 
 // tried is the call for the log; nothing where there was none.
-func (s Struck) tried() json.RawMessage {
-	if s == (Struck{}) {
+func (s LastMistake) tried() json.RawMessage {
+	if s == (LastMistake{}) {
 		return nil
 	}
 	return encode(map[string]string{"tool": s.Tool, "arguments": s.Arguments, "told": s.Told})
@@ -160,14 +160,14 @@ func foldEntries(entries []execution.Entry, base int) (*state, error) {
 
 // add makes the next entry and folds it in, exactly as a resumed run would. words
 // are whose words it brings in. Secrets are left out.
-func (s *state) add(kind execution.Kind, status execution.StepStatus, call string, words execution.Trust, body any) (execution.Entry, error) {
+func (s *state) add(kind execution.Kind, status execution.StepStatus, call string, trust execution.Trust, body any) (execution.Entry, error) {
 	raw, err := json.Marshal(discreetBody(s.known, body))
 	if err != nil {
 		return execution.Entry{}, fmt.Errorf("encode a journal entry: %w", err)
 	}
 	e := execution.Entry{
 		Seq: s.seq + 1, Step: s.Steps, Kind: kind, Status: status, Call: call, Format: execution.Format,
-		Trust: s.trust.With(words), Body: activity.Storable(raw),
+		Trust: s.trust.With(trust), Body: activity.Storable(raw),
 	}
 	if kind == execution.Model {
 		e.Step++
@@ -283,10 +283,10 @@ func (s *facts) foldResult(e execution.Entry, b resultBody) error {
 		if s.missed != s.Steps { // the model learns of an answer's mistakes all at once
 			s.strikes++
 		}
-		s.missed, s.struck = s.Steps, Struck{b.Call.Name, string(b.Call.Arguments), b.Result.Content}
+		s.missed, s.struck = s.Steps, LastMistake{b.Call.Name, string(b.Call.Arguments), b.Result.Content}
 		return nil
 	}
-	s.strikes, s.missed, s.struck = 0, 0, Struck{}
+	s.strikes, s.missed, s.struck = 0, 0, LastMistake{}
 	s.crowded = s.crowded || b.Crowded
 	if b.Digest != "" {
 		s.same = with(s.same, b.Digest, b.Times)
@@ -350,7 +350,7 @@ const summarised = "[Summary of the conversation so far, which is not repeated h
 
 // plainly is a result's content as JSON.
 func plainly(content string) json.RawMessage {
-	content = strings.TrimPrefix(content, fromOutside)
+	content = strings.TrimPrefix(content, untrustedPrefix)
 	if json.Valid([]byte(content)) {
 		return json.RawMessage(content)
 	}
@@ -370,7 +370,7 @@ func (s *facts) stop(ctx context.Context, stops []Stop) *Stopped {
 func (s *facts) outcome(status execution.Status, reason string) Outcome {
 	out := Outcome{
 		Status: status, Reason: reason, Answer: s.said, Trust: s.trust, Progress: s.Progress,
-		Struck: s.struck, Uncertain: s.open, Waits: s.waits,
+		LastMistake: s.struck, Uncertain: s.open, Waits: s.waits,
 	}
 	for _, c := range s.pending {
 		if name, begun := s.called[c.id]; begun && status != execution.Parked { // nobody resumes it
@@ -389,7 +389,7 @@ func (s *facts) outcome(status execution.Status, reason string) Outcome {
 // wordsOf are whose words reach a run through its surface.
 func wordsOf(s trace.Surface) execution.Trust {
 	if s == trace.Chat || s == trace.Webhook {
-		return execution.Outside
+		return execution.Untrusted
 	}
-	return execution.Operator
+	return execution.Trusted
 }

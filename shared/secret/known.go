@@ -37,8 +37,8 @@ type known struct {
 	spaces  bool // some value has one
 }
 
-// with is k and one more value; k itself if there is nothing to look for.
-func (k *known) with(value string) *known {
+// including is k and one more value; k itself if there is nothing to look for.
+func (k *known) including(value string) *known {
 	value = strings.TrimSpace(value)
 	switch {
 	case len(value) < minKnown || k != nil && k.values[value]:

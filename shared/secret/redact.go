@@ -46,7 +46,7 @@ func (r *Redactor) Add(values ...Value) {
 	defer r.mu.Unlock()
 	k := r.known.Load()
 	for _, v := range values {
-		k = k.with(v.Reveal())
+		k = k.including(v.Reveal())
 	}
 	r.known.Store(k)
 }

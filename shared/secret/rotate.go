@@ -76,7 +76,7 @@ func (s *Store) stale(ctx context.Context, ws db.Workspace, current, after strin
 }
 
 func (s *Store) reseal(ctx context.Context, ws db.Workspace, old stale, r *Rotation) error {
-	v, err := s.sealer.Open(ctx, place(ws, old.name), old.sealed)
+	v, err := s.sealer.Open(ctx, placeOf(ws, old.name), old.sealed)
 	if errors.Is(err, ErrDamaged) || errors.Is(err, ErrNoKey) {
 		r.Failed = append(r.Failed, old.name)
 		return nil

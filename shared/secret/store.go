@@ -87,7 +87,7 @@ func New(d *db.DB, k Keeper) (*Store, error) {
 	return s, nil
 }
 
-func place(ws db.Workspace, name string) Place {
+func placeOf(ws db.Workspace, name string) Place {
 	return Place{Workspace: ws, Table: "secrets", Column: "sealed", Row: name}
 }
 
@@ -122,7 +122,7 @@ func (s *Store) seal(ctx context.Context, ws db.Workspace, name string, v Value)
 	if text := v.Reveal(); text == "" || len(text) > MaxValue || !utf8.ValidString(text) {
 		return Draft{}, ErrValue
 	}
-	sealed, err := s.sealer.Seal(ctx, place(ws, name), v)
+	sealed, err := s.sealer.Seal(ctx, placeOf(ws, name), v)
 	if err != nil {
 		return Draft{}, fmt.Errorf("put secret %s: %w", name, err)
 	}
@@ -179,7 +179,7 @@ func (s *Store) open(ctx context.Context, ws db.Workspace, name string) (v Value
 		return Value{}, nil, &NotFoundError{name}
 	}
 	if err == nil {
-		v, err = s.sealer.Open(ctx, place(ws, name), sealed)
+		v, err = s.sealer.Open(ctx, placeOf(ws, name), sealed)
 	}
 	if err != nil {
 		return Value{}, sealed, fmt.Errorf("resolve secret %s: %w", name, err)

@@ -183,7 +183,7 @@ func (g *Guard) open(ctx context.Context, ws db.Workspace, found map[string]stri
 		slots <- struct{}{}
 		busy.Go(func() {
 			defer func() { <-slots }()
-			v, err := g.store.sealer.Open(ctx, place(ws, name), []byte(sealed))
+			v, err := g.store.sealer.Open(ctx, placeOf(ws, name), []byte(sealed))
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {

@@ -26,7 +26,7 @@ func (s *Skill) Invoke(ctx context.Context, limit time.Duration, tx lane.Tx, c C
 	if err != nil {
 		return nil, false, err
 	}
-	_, outside = value.(FromOutside)
+	_, outside = value.(Untrusted)
 	output, err = encoded(value)
 	return output, outside, err
 }
@@ -37,12 +37,12 @@ func (s *Skill) Reach(ctx context.Context, limit time.Duration, c Call) (json.Ra
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	value, err := s.guarded(limited, c)
-	if p, ok := errors.AsType[*Panicked](err); ok {
-		return nil, errors.Join(&Uncertain{Reason: "the skill failed"}, p)
+	if p, ok := errors.AsType[*PanicError](err); ok {
+		return nil, errors.Join(&UncertainError{Reason: "the skill failed"}, p)
 	}
-	_, told := errors.AsType[*Refusal](err)
+	_, told := errors.AsType[*RefusalError](err)
 	if err != nil && !told && limited.Err() != nil && ctx.Err() == nil {
-		return nil, &Uncertain{Reason: fmt.Sprintf("the skill took longer than %s", limit)}
+		return nil, &UncertainError{Reason: fmt.Sprintf("the skill took longer than %s", limit)}
 	}
 	if err != nil {
 		return nil, err
@@ -77,17 +77,17 @@ func encoded(value any) (json.RawMessage, error) {
 
 func recovered(err *error) {
 	if p := recover(); p != nil {
-		*err = &Panicked{Value: p, Stack: debug.Stack()}
+		*err = &PanicError{Value: p, Stack: debug.Stack()}
 	}
 }
 
-// Panicked is the error of a skill that panicked; what it holds is for the log.
-type Panicked struct {
+// PanicError is the error of a skill that panicked; what it holds is for the log.
+type PanicError struct {
 	Value any
 	Stack []byte
 }
 
-func (p *Panicked) Error() string { return fmt.Sprintf("the skill panicked: %v", p.Value) }
+func (p *PanicError) Error() string { return fmt.Sprintf("the skill panicked: %v", p.Value) }
 
 // Unwrap makes it a [Refusal] of ours, which tells nothing of the panic.
-func (p *Panicked) Unwrap() error { return &Refusal{Class: Ours, Reason: "the skill failed"} }
+func (p *PanicError) Unwrap() error { return &RefusalError{Class: Ours, Reason: "the skill failed"} }

@@ -57,7 +57,7 @@ func clash(name, other string) error {
 // be changed. Errors: [InvalidError], [ErrChanged]. The transaction sends nothing
 // before the change is found valid.
 func (r *Registry) Patch(ctx context.Context, tx Tx, ws db.Workspace, d Definition, p Patch) (Definition, error) {
-	d = d.with(p)
+	d = d.patched(p)
 	if d.Kind != Builtin {
 		if err := r.checkGiven(&d, p.Config); err != nil {
 			return Definition{}, err

@@ -205,8 +205,8 @@ func compact(raw json.RawMessage) json.RawMessage {
 	return b.Bytes()
 }
 
-// with is d after a patch. A built-in skill remembers what was changed.
-func (d Definition) with(p Patch) Definition {
+// patched is d after a patch. A built-in skill remembers what was changed.
+func (d Definition) patched(p Patch) Definition {
 	set(&d.Description, p.Description)
 	set(&d.Scope, p.Scope)
 	set(&d.Effect, p.Effect)

@@ -57,13 +57,13 @@ func milliseconds(n *int64) *time.Duration {
 // ClassOf is the class of a skill's error: whose failure it is. What is neither a
 // [Refusal] nor [Uncertain] is ours.
 func ClassOf(err error) Class {
-	if refusal, ok := errors.AsType[*Refusal](err); ok {
+	if refusal, ok := errors.AsType[*RefusalError](err); ok {
 		if refusal.Class == "" {
 			return Input
 		}
 		return refusal.Class
 	}
-	if _, ok := errors.AsType[*Uncertain](err); ok {
+	if _, ok := errors.AsType[*UncertainError](err); ok {
 		return Theirs
 	}
 	return Ours

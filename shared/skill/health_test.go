@@ -121,9 +121,9 @@ func TestPercentilesAreTheNearestRank(t *testing.T) {
 
 func TestClassOfAnError(t *testing.T) {
 	for want, errs := range map[skill.Class][]error{
-		skill.Input:  {skill.Refuse("x"), &skill.Refusal{Reason: "x"}, fmt.Errorf("y: %w", skill.Refuse("x"))},
+		skill.Input:  {skill.Refuse("x"), &skill.RefusalError{Reason: "x"}, fmt.Errorf("y: %w", skill.Refuse("x"))},
 		skill.Policy: {skill.Fail(skill.Policy, "x")},
-		skill.Theirs: {&skill.Uncertain{Reason: "x"}, errors.Join(skill.Fail(skill.Theirs, "x"), errors.New("y"))},
+		skill.Theirs: {&skill.UncertainError{Reason: "x"}, errors.Join(skill.Fail(skill.Theirs, "x"), errors.New("y"))},
 		skill.Ours:   {errors.New("x"), skill.Fail(skill.Ours, "x")},
 	} {
 		for _, err := range errs {

@@ -54,14 +54,14 @@ func TestALoadedSkillIsAsItWasRegistered(t *testing.T) {
 			t.Error(err)
 		}
 		k, _ := set.Find("ask")
-		if k.ID != d.ID || k.Kind != skill.HTTP || k.Description != "Asks." || !k.RequiresApproval || !k.Serial || k.Timeout != 7*time.Second || !k.Outside() {
+		if k.ID != d.ID || k.Kind != skill.HTTP || k.Description != "Asks." || !k.RequiresApproval || !k.Serial || k.Timeout != 7*time.Second || !k.Remote() {
 			t.Errorf("got %+v", k)
 		}
 		if out, err := k.Do(t.Context(), skill.Call{}); out != "ask" || err != nil {
 			t.Errorf("it does %v, %v", out, err)
 		}
 		look, _ := set.Find("look")
-		if look.ID != w.get(t, "look").ID || !look.RequiresApproval || look.Timeout != 5*time.Second || look.Outside() || look.Run == nil {
+		if look.ID != w.get(t, "look").ID || !look.RequiresApproval || look.Timeout != 5*time.Second || look.Remote() || look.Run == nil {
 			t.Errorf("got %+v", look)
 		}
 		if v := look.Check(t.Context(), []byte(`{}`)); len(v) > 0 {

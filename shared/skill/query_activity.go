@@ -53,7 +53,7 @@ func QueryActivity(log *activity.Log, now func() time.Time) (Skill, error) {
 				out.Actions = append(out.Actions, action{e.CreatedAt, e.Skill, e.Status, e.Error, e.Trace})
 			}
 			if quoted {
-				return FromOutside{out}, nil
+				return Untrusted{out}, nil
 			}
 			return out, nil
 		},

@@ -72,8 +72,8 @@ type Call struct {
 	Arguments json.RawMessage
 	// By is the person whose turn makes the call, such as user:…; empty: nobody's does.
 	By string
-	// Outside says that the run had read text from outside when it asked.
-	Outside bool
+	// Untrusted says that the run had read text from outside when it asked.
+	Untrusted bool
 	// Offered are the skills that the run may use; nil outside of one.
 	Offered *Set
 }
@@ -122,20 +122,20 @@ type Skill struct {
 	check *checker
 }
 
-// Outside reports whether the skill works outside the database.
-func (s *Skill) Outside() bool { return s.Do != nil }
+// Remote reports whether the skill works outside the database.
+func (s *Skill) Remote() bool { return s.Do != nil }
 
-// WritesOutside reports whether the skill may change something outside the database, at
+// WritesRemote reports whether the skill may change something outside the database, at
 // once or with what it sends later. A run that has read text from outside needs a
 // person's approval for such a skill, unless its scope is external.
-func (s *Skill) WritesOutside() bool { return (s.Outside() || s.Sends) && s.Effect != Read }
+func (s *Skill) WritesRemote() bool { return (s.Remote() || s.Sends) && s.Effect != Read }
 
-// FromOutside is what a Run returns where it brings words that are not the
+// Untrusted is what a Run returns where it brings words that are not the
 // operator's: they are data to the model, and the run's trust falls.
-type FromOutside struct{ Value any }
+type Untrusted struct{ Value any }
 
 // MarshalJSON implements json.Marshaler: it is the value's.
-func (f FromOutside) MarshalJSON() ([]byte, error) { return json.Marshal(f.Value) }
+func (f Untrusted) MarshalJSON() ([]byte, error) { return json.Marshal(f.Value) }
 
 // Class says whose failure an error is.
 type Class string
@@ -151,28 +151,28 @@ const (
 
 // A Refusal is an error that the model is to read and do better. Its reason holds
 // no text of the other side's but what the model may read.
-type Refusal struct {
+type RefusalError struct {
 	Class  Class // empty: Input
 	Reason string
 }
 
-func (r *Refusal) Error() string { return r.Reason }
+func (r *RefusalError) Error() string { return r.Reason }
 
 // Refuse makes a [Refusal] of what the call asked for.
 func Refuse(format string, args ...any) error {
-	return &Refusal{Class: Input, Reason: fmt.Sprintf(format, args...)}
+	return &RefusalError{Class: Input, Reason: fmt.Sprintf(format, args...)}
 }
 
 // Fail makes a [Refusal] of a class.
 func Fail(class Class, format string, args ...any) error {
-	return &Refusal{Class: class, Reason: fmt.Sprintf(format, args...)}
+	return &RefusalError{Class: class, Reason: fmt.Sprintf(format, args...)}
 }
 
-// Uncertain is the error of a call of which it is not known whether it had its
+// UncertainError is the error of a call of which it is not known whether it had its
 // effect: it was sent, and no answer came.
-type Uncertain struct{ Reason string }
+type UncertainError struct{ Reason string }
 
-func (u *Uncertain) Error() string { return "uncertain: " + u.Reason }
+func (u *UncertainError) Error() string { return "uncertain: " + u.Reason }
 
 // Define reads a skill's text from name.md: the description, and at its end the
 // schema of the parameters as a fenced block of JSON.

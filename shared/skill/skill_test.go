@@ -135,7 +135,7 @@ func TestOnlyAndToolsKeepOrder(t *testing.T) {
 
 func TestRefusalIsTheReason(t *testing.T) {
 	err := skill.Refuse("no step %d", 3)
-	if r, ok := errors.AsType[*skill.Refusal](err); !ok || r.Reason != "no step 3" || err.Error() != r.Reason {
+	if r, ok := errors.AsType[*skill.RefusalError](err); !ok || r.Reason != "no step 3" || err.Error() != r.Reason {
 		t.Errorf("got %v", err)
 	}
 }

@@ -55,7 +55,7 @@ func (s *Store) Lock(ctx context.Context, ws db.Workspace, thread, execution str
 	if err := s.db.Do(ctx, ws, &b); err != nil {
 		return "", fmt.Errorf("lock thread: %w", err)
 	}
-	return t.judge(ctx, s.slog)
+	return t.outcome(ctx, s.slog)
 }
 
 // taking is an execution's try to take a thread and what became of it.
@@ -73,7 +73,7 @@ func (s *Store) take(b *db.Batch, thread, execution string) *taking {
 	b.Each(func(scan db.Scan) error { return scan(&t.asker) }, s.q.Asker, execution)
 	b.Each(t.before.scan, s.q.Head, thread)
 	b.Exec(s.q.Take, thread, execution, -Idle.Milliseconds())
-	b.Exec(s.q.Wake, list(thread), behind)
+	b.Exec(s.q.Wake, list(thread), queueBase)
 	b.Each(collect(&t.after), s.q.Get, thread, -Idle.Milliseconds())
 	return t
 }
@@ -89,8 +89,8 @@ func (l *Lock) scan(scan db.Scan) error {
 	return json.Unmarshal(stack, &l.Stack)
 }
 
-// judge says, and logs, what became of it.
-func (t *taking) judge(ctx context.Context, log *slog.Logger) (Outcome, error) {
+// outcome says, and logs, what became of it.
+func (t *taking) outcome(ctx context.Context, log *slog.Logger) (Outcome, error) {
 	switch {
 	case len(t.after) == 0:
 		return "", fmt.Errorf("lock thread %s: %w", t.thread, db.ErrNoRows)
@@ -192,7 +192,7 @@ func (s *Store) head(ctx context.Context, tx execution.Tx, thread string) (Lock,
 // gone; what is theirs then leaves the queue.
 func (s *Store) settle(b *db.Batch, letGo string, idle any, threads ...string) {
 	b.Exec(s.q.Settle, list(threads...), db.Null(letGo), idle)
-	b.Exec(s.q.Wake, list(threads...), behind)
+	b.Exec(s.q.Wake, list(threads...), queueBase)
 }
 
 func ids(into *[]string) func(db.Scan) error {

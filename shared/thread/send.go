@@ -49,9 +49,9 @@ var ErrFull = errors.New("too many messages of the thread wait to be sent")
 const (
 	maxOpen = 1000 // messages that are queued, ready or being sent
 	maxTTL  = 30 * 24 * time.Hour
-	// behind is where the numbers of queued messages begin: behind those of all that
+	// queueBase is where the numbers of queued messages begin: behind those of all that
 	// went or goes, which therefore passes them.
-	behind int64 = 1 << 40
+	queueBase int64 = 1 << 40
 )
 
 // payload is what the outbox keeps of a message.
@@ -96,7 +96,7 @@ func (s *Store) Send(ctx context.Context, tx execution.Tx, m Outgoing) (Sent, er
 	if err != nil {
 		return Sent{}, fmt.Errorf("send in thread %s: %w", m.Thread, err)
 	}
-	_, err = t.judge(ctx, s.slog)
+	_, err = t.outcome(ctx, s.slog)
 	_, held := errors.AsType[*HeldError](err)
 	_, ended := errors.AsType[*execution.EndedError](err)
 	late := ended && m.Late
@@ -107,7 +107,7 @@ func (s *Store) Send(ctx context.Context, tx execution.Tx, m Outgoing) (Sent, er
 	case first != "" && said.Body != m.Body:
 		return Sent{}, fmt.Errorf("send in thread %s: %w", m.Thread, ErrKey)
 	case first != "":
-		return s.place(ctx, tx, first)
+		return s.standing(ctx, tx, first)
 	case n.open >= maxOpen:
 		return Sent{}, fmt.Errorf("send in thread %s: %w", m.Thread, ErrFull)
 	}
@@ -133,7 +133,7 @@ func (s *Store) Send(ctx context.Context, tx execution.Tx, m Outgoing) (Sent, er
 	if late || m.SupersedeKey != "" { // a free thread is for it; what gave way may have had it
 		s.settle(tx.Later(), "", nil, m.Thread)
 	}
-	return s.place(ctx, tx, id)
+	return s.standing(ctx, tx, id)
 }
 
 // receiver is who gets a thread's messages: the host of a URL, else whoever serves the
@@ -160,7 +160,7 @@ func (s *Store) Resend(ctx context.Context, tx *db.Tx, thread, message string) (
 		return Sent{}, fmt.Errorf("send again in thread %s: %w", thread, err)
 	}
 	s.settle(tx.Later(), "", nil, thread)
-	return s.place(ctx, tx, message)
+	return s.standing(ctx, tx, message)
 }
 
 // numbers are those of a thread's messages in the outbox, and whose trace they bear.
@@ -171,15 +171,15 @@ type numbers struct {
 }
 
 // queue is the number behind all that are queued.
-func (n numbers) queue() int64 { return max(behind, n.lastQueued) + 1 }
+func (n numbers) queue() int64 { return max(queueBase, n.lastQueued) + 1 }
 
 func (s *Store) numbers(ctx context.Context, tx execution.Tx, thread, execution string) (n numbers, err error) {
-	err = tx.One(ctx, []any{&n.last, &n.lastQueued, &n.open, &n.trace}, s.q.Numbers, orderKey(thread), behind, db.Null(execution))
+	err = tx.One(ctx, []any{&n.last, &n.lastQueued, &n.open, &n.trace}, s.q.Numbers, orderKey(thread), queueBase, db.Null(execution))
 	return n, err
 }
 
-// place says where a message stands that is open, or has been sent.
-func (s *Store) place(ctx context.Context, tx execution.Tx, id string) (Sent, error) {
+// standing says where a message stands that is open, or has been sent.
+func (s *Store) standing(ctx context.Context, tx execution.Tx, id string) (Sent, error) {
 	sent := Sent{ID: id}
 	if err := tx.One(ctx, []any{&sent.Status, &sent.Position}, s.q.Place, id); err != nil {
 		return Sent{}, fmt.Errorf("look where message %s stands: %w", id, err)

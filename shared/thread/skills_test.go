@@ -150,7 +150,7 @@ func TestWhatCannotBeSaidIsRefused(t *testing.T) {
 			{"something else under the key", "k", th, "twice", thread.ErrKey.Error()},
 		} {
 			_, err := w.says(t, a, c.key, c.th, c.body)
-			if refusal, ok := errors.AsType[*skill.Refusal](err); !ok || !strings.Contains(refusal.Reason, c.want) {
+			if refusal, ok := errors.AsType[*skill.RefusalError](err); !ok || !strings.Contains(refusal.Reason, c.want) {
 				t.Errorf("%s: %v", c.name, err)
 			}
 		}

@@ -52,8 +52,8 @@ func checkName(bad *invalid.Error, name string) {
 	bad.If(n < 1 || n > MaxName || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl), "name", "must be one line of 1 to 255 characters")
 }
 
-// Made counts the workspaces that by has made and that there are still.
-func (s *Store) Made(ctx context.Context, tx *db.Tx, by string) (n int, err error) {
+// CountMade counts the workspaces that by has made and that there are still.
+func (s *Store) CountMade(ctx context.Context, tx *db.Tx, by string) (n int, err error) {
 	if err := tx.One(ctx, []any{&n}, s.q.CountMade, by); err != nil {
 		return 0, fmt.Errorf("count workspaces: %w", err)
 	}

@@ -117,7 +117,7 @@ func TestAWorkspaceIsDeleted(t *testing.T) {
 		ws := db.Workspace(uuid.NewString())
 		made := func() (n int) {
 			t.Helper()
-			if err := w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) (err error) { n, err = w.s.Made(ctx, tx, by); return err }); err != nil {
+			if err := w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) (err error) { n, err = w.s.CountMade(ctx, tx, by); return err }); err != nil {
 				t.Fatal(err)
 			}
 			return n

@@ -26,9 +26,9 @@ type Config func(context.Context) (aws.Config, error)
 // CallTime ends a call: a VPC without a way to the service would hang it.
 const CallTime = 15 * time.Second
 
-// Once makes one call to a service. Its error is classed as package channel says; of
+// Call makes one call to a service. Its error is classed as package channel says; of
 // what the service has said its text has the code alone.
-func Once(ctx context.Context, service string, config Config, call func(context.Context, aws.Config) error) error {
+func Call(ctx context.Context, service string, config Config, call func(context.Context, aws.Config) error) error {
 	cfg, err := config(ctx)
 	if err != nil {
 		return fmt.Errorf("%s: configure the AWS SDK: %w", service, err)

@@ -47,7 +47,7 @@ func (c *Channel) Send(ctx context.Context, m channel.Message) error {
 	text := func(s string) *types.Content {
 		return &types.Content{Data: aws.String(s), Charset: aws.String("UTF-8")}
 	}
-	return amazon.Once(ctx, "SES", c.Config, func(ctx context.Context, cfg aws.Config) error {
+	return amazon.Call(ctx, "SES", c.Config, func(ctx context.Context, cfg aws.Config) error {
 		_, err := sesv2.NewFromConfig(cfg).SendEmail(ctx, &sesv2.SendEmailInput{
 			FromEmailAddress: aws.String(c.From),
 			Destination:      &types.Destination{ToAddresses: []string{m.Address}},

@@ -31,7 +31,7 @@ func (c *Channel) Send(ctx context.Context, m channel.Message) error {
 	if err := channel.Sendable(channel.NameSMS, m); err != nil {
 		return err
 	}
-	return amazon.Once(ctx, "SNS", c.Config, func(ctx context.Context, cfg aws.Config) error {
+	return amazon.Call(ctx, "SNS", c.Config, func(ctx context.Context, cfg aws.Config) error {
 		_, err := sns.NewFromConfig(cfg).Publish(ctx, &sns.PublishInput{
 			PhoneNumber: aws.String(m.Address), Message: aws.String(m.Body),
 			// An answer in a conversation, no promotion that may wait.

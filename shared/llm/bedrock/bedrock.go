@@ -87,7 +87,7 @@ func (m *Model) Generate(ctx context.Context, req llm.Request, onDelta func(llm.
 	if onDelta == nil || unstreamed(err) {
 		resp, err = converse(ctx, client, in, callsOf(req.Messages))
 		if onDelta != nil && err == nil {
-			tell(resp, onDelta)
+			deliver(resp, onDelta)
 		}
 	}
 	if err != nil {
@@ -104,8 +104,8 @@ func unstreamed(err error) bool {
 	return ok && strings.Contains(e.ErrorMessage(), "streaming")
 }
 
-// tell passes an answer on that has come in one piece.
-func tell(resp llm.Response, onDelta func(llm.Delta)) {
+// deliver passes an answer on that has come in one piece.
+func deliver(resp llm.Response, onDelta func(llm.Delta)) {
 	onDelta(llm.Delta{Text: resp.Text})
 	for i, c := range resp.Calls {
 		onDelta(llm.Delta{Call: &llm.CallDelta{Index: i, ID: c.ID, Name: c.Name, Arguments: c.Arguments}})

@@ -40,7 +40,7 @@ func (f filler) repair(tool llm.Tool, failed llm.Arguments, message string, fall
 		case missing.MatchString(line):
 			for _, n := range names {
 				if _, has := args[n[1]]; !has && (sch == nil || sch.property(n[1]) != nil) {
-					args = with(args, n[1], f.guess(n[1], sch.property(n[1])))
+					args = withArgument(args, n[1], f.guess(n[1], sch.property(n[1])))
 				}
 			}
 		}
@@ -65,7 +65,7 @@ func (f filler) fit(tool llm.Tool, sch schema, args map[string]any) map[string]a
 	for _, name := range usual[tool.Name] {
 		p := sch.property(name)
 		if _, has := args[name]; !has && (p != nil || !sch.closed()) {
-			args = with(args, name, f.guess(name, p))
+			args = withArgument(args, name, f.guess(name, p))
 		}
 	}
 	fitted, ok := f.conform(tool.Name, args, sch).(map[string]any)
@@ -118,8 +118,8 @@ func (f filler) subject() string {
 	return "demo"
 }
 
-// with returns a copy of args that has one more.
-func with(args map[string]any, name string, v any) map[string]any {
+// withArgument returns a copy of args that has one more.
+func withArgument(args map[string]any, name string, v any) map[string]any {
 	args = maps.Clone(args)
 	if args == nil {
 		args = map[string]any{}

@@ -121,16 +121,16 @@ func (g *gathered) extras() extras {
 
 func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
-// kept is what a message keeps for the server: its extras, and those of its calls by
+// carried is what a message keeps for the server: its extras, and those of its calls by
 // their ids.
-type kept struct {
+type carried struct {
 	extras
 	Calls map[string]json.RawMessage `json:"calls,omitempty"`
 }
 
 // opaque is what the answer keeps; nil: nothing.
 func (a *answer) opaque(m llm.Message) *llm.Opaque {
-	k := kept{extras: a.extras.extras()}
+	k := carried{extras: a.extras.extras()}
 	for _, c := range a.calls {
 		if c.at >= 0 && given(c.extra) {
 			if k.Calls == nil {
@@ -149,8 +149,8 @@ func (a *answer) opaque(m llm.Message) *llm.Opaque {
 	return &llm.Opaque{Provider: a.from, Model: a.asked, Data: string(data)}
 }
 
-// keptIn is what a message keeps for a model of this server.
-func (m *Model) keptIn(in llm.Message, model string) (k kept) {
+// carriedIn is what a message keeps for a model of this server.
+func (m *Model) carriedIn(in llm.Message, model string) (k carried) {
 	if data := in.OpaqueFor(m.from, model); data != "" {
 		_ = json.Unmarshal([]byte(data), &k) // one's own
 	}

@@ -100,7 +100,7 @@ func (m *Model) messages(req llm.Request) []message {
 			if in.Text == "" && len(in.Calls) == 0 {
 				continue // it said nothing, and some refuse a message that says nothing
 			}
-			back := m.keptIn(in, req.Model)
+			back := m.carriedIn(in, req.Model)
 			said := message{Role: llm.RoleAssistant, extras: back.extras}
 			if in.Text != "" {
 				said.Content = &in.Text

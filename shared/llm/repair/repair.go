@@ -71,7 +71,7 @@ func object(broken string, cut bool, nested int) (json.RawMessage, bool) {
 	if p.unclosed {
 		return checked(p.out.Bytes())
 	}
-	out, ok := behind(p, cut, nested-1)
+	out, ok := trailing(p, cut, nested-1)
 	if !ok || string(out) == empty && !bare {
 		return nil, false
 	}
@@ -81,9 +81,9 @@ func object(broken string, cut bool, nested int) (json.RawMessage, bool) {
 // empty is an object that says nothing.
 const empty = "{}"
 
-// behind looks at what follows an object: prose, a closing bracket too many, or the
+// trailing looks at what follows an object: prose, a closing bracket too many, or the
 // same object again.
-func behind(p *parser, cut bool, nested int) (json.RawMessage, bool) {
+func trailing(p *parser, cut bool, nested int) (json.RawMessage, bool) {
 	out, ok := checked(p.out.Bytes())
 	if !ok {
 		return nil, false

@@ -69,7 +69,7 @@ func (m *Model) Generate(ctx context.Context, req llm.Request, onDelta func(llm.
 			break
 		}
 	}
-	return llm.Response{Lost: out.lost}, verdict(failed)
+	return llm.Response{Lost: out.lost}, foremost(failed)
 }
 
 // stopped reports whether a person has switched a fallback off. One of which that
@@ -233,10 +233,10 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// verdict is the error of a call that all providers failed: of those that may pass
+// foremost is the error of a call that all providers failed: of those that may pass
 // by themselves the one that is to be waited for least, else a conversation that is
 // too long for the last, which can be helped, else the first.
-func verdict(failed []error) error {
+func foremost(failed []error) error {
 	best := failed[0]
 	if last := failed[len(failed)-1]; llm.ClassOf(last) == llm.ClassContextTooLong {
 		best = last

@@ -78,7 +78,7 @@ func invoke(ctx context.Context, client Invoker, function, name string, c skill.
 	if out.FunctionError != nil {
 		message := said(out.Payload)
 		if strings.Contains(message, "Task timed out") { // Lambda's words
-			return nil, &skill.Uncertain{Reason: "the function was cut off in the middle: its time was up"}
+			return nil, &skill.UncertainError{Reason: "the function was cut off in the middle: its time was up"}
 		}
 		return nil, skill.Fail(skill.Theirs, "the function failed. It said: %s", strconv.Quote(remote.Clip(message)))
 	}
@@ -121,7 +121,7 @@ func failure(err error, left func() bool) error {
 	case !sent && !answered && !ended: // no credentials, no region
 		return fmt.Errorf("%w: %w", skill.Fail(skill.Ours, "the function could not be invoked"), err)
 	case answered || left():
-		return fmt.Errorf("%w: %w", &skill.Uncertain{Reason: "the function was invoked, and no answer came"}, err)
+		return fmt.Errorf("%w: %w", &skill.UncertainError{Reason: "the function was invoked, and no answer came"}, err)
 	}
 	return fmt.Errorf("%w: %w", skill.Fail(skill.Theirs, "Lambda could not be reached"), err)
 }

@@ -147,7 +147,7 @@ func TestAnswers(t *testing.T) {
 			c.h(w, r)
 		})
 		out, err := made(t, client, "f").Do(t.Context(), call(`{}`))
-		refusal, refused := errors.AsType[*skill.Refusal](err)
+		refusal, refused := errors.AsType[*skill.RefusalError](err)
 		if raw, _ := json.Marshal(out); c.class == "" && (err != nil || string(raw) != c.out) {
 			t.Errorf("%s: %s, %v", name, raw, err)
 		}
@@ -192,7 +192,7 @@ func TestWhatIsUncertain(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		_, err := made(t, client, "f").Do(ctx, call(`{}`))
 		cancel()
-		if _, ok := errors.AsType[*skill.Uncertain](err); !ok || calls.Load() != 1 {
+		if _, ok := errors.AsType[*skill.UncertainError](err); !ok || calls.Load() != 1 {
 			t.Errorf("%s: %v after %d calls", name, err, calls.Load())
 		}
 	}
@@ -202,19 +202,19 @@ func TestWhatNeverLeft(t *testing.T) {
 	closed := httptest.NewServer(http.NotFoundHandler())
 	closed.Close()
 	_, err := made(t, clientAt(t, closed.URL), "f").Do(t.Context(), call(`{}`))
-	if refusal, ok := errors.AsType[*skill.Refusal](err); !ok || refusal.Class != skill.Theirs {
+	if refusal, ok := errors.AsType[*skill.RefusalError](err); !ok || refusal.Class != skill.Theirs {
 		t.Errorf("nobody listens: %v", err)
 	}
 	client := sdk.New(sdk.Options{Region: "eu-central-1", BaseEndpoint: aws.String(closed.URL), Credentials: nobody{}})
 	_, err = made(t, client, "f").Do(t.Context(), call(`{}`))
-	if refusal, ok := errors.AsType[*skill.Refusal](err); !ok || refusal.Class != skill.Ours {
+	if refusal, ok := errors.AsType[*skill.RefusalError](err); !ok || refusal.Class != skill.Ours {
 		t.Errorf("without credentials: %v", err)
 	}
 }
 
 func TestAnswersAreBounded(t *testing.T) {
 	_, err := made(t, returns(`"`+strings.Repeat("x", 1<<20)+`"`), "f").Do(t.Context(), call(`{}`))
-	if refusal, ok := errors.AsType[*skill.Refusal](err); !ok || refusal.Class != skill.Theirs || !strings.Contains(refusal.Reason, "longer than 1 MiB") {
+	if refusal, ok := errors.AsType[*skill.RefusalError](err); !ok || refusal.Class != skill.Theirs || !strings.Contains(refusal.Reason, "longer than 1 MiB") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := made(t, returns(`"`+strings.Repeat("x", 1<<20-2)+`"`), "f").Do(t.Context(), call(`{}`)); err != nil {

@@ -245,7 +245,7 @@ func TestRefusals(t *testing.T) {
 		for how, options := range servers {
 			s := serve(t, options, c.between)
 			out, err := do(t, s.url, c.tool, enough)
-			refusal, ok := errors.AsType[*skill.Refusal](err)
+			refusal, ok := errors.AsType[*skill.RefusalError](err)
 			if !ok || refusal.Class != c.class || !strings.Contains(refusal.Reason, c.says) || len(refusal.Reason) > 1300 {
 				t.Errorf("%s, %s: %v, %v, want class %s", name, how, out, err, c.class)
 			}
@@ -302,7 +302,7 @@ func TestWhatIsUncertain(t *testing.T) {
 				limit = 2 * time.Second
 			}
 			out, err := do(t, s.url, c.tool, limit)
-			if _, ok := errors.AsType[*skill.Uncertain](err); !ok {
+			if _, ok := errors.AsType[*skill.UncertainError](err); !ok {
 				t.Errorf("%s, %s: %v, %v", name, how, out, err)
 			}
 			if c.tool == "slow" && options != nil && !options.Stateless && !strings.Contains(s.seen(), "tools/call notifications/cancelled") {
@@ -322,7 +322,7 @@ func TestWhatNeverLeft(t *testing.T) {
 		if took := time.Since(begun); took > 3*time.Second {
 			t.Errorf("%s: it took %s", name, took)
 		}
-		if refusal, ok := errors.AsType[*skill.Refusal](err); !ok || refusal.Class != skill.Theirs {
+		if refusal, ok := errors.AsType[*skill.RefusalError](err); !ok || refusal.Class != skill.Theirs {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -332,7 +332,7 @@ func TestWhatNeverLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = k.Do(t.Context(), skill.Call{Arguments: json.RawMessage(`{}`)})
-	if refusal, ok := errors.AsType[*skill.Refusal](err); !ok || refusal.Class != skill.Policy {
+	if refusal, ok := errors.AsType[*skill.RefusalError](err); !ok || refusal.Class != skill.Policy {
 		t.Errorf("a guard: %v", err)
 	}
 }

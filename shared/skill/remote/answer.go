@@ -38,7 +38,7 @@ func read(resp *http.Response, secrets Secrets, effect bool) (any, error) {
 		return nil, Refused(resp.StatusCode, secrets.Redact(quote), resp.Header, effect)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", &skill.Uncertain{Reason: "the connection was cut within the answer"}, errors.New(secrets.Redact(err.Error())))
+		return nil, fmt.Errorf("%w: %w", &skill.UncertainError{Reason: "the connection was cut within the answer"}, errors.New(secrets.Redact(err.Error())))
 	}
 	if len(body) > MaxAnswer {
 		return nil, skill.Fail(skill.Theirs, "the server has done it (%d), and its answer is longer than 1 MiB: it was not read", resp.StatusCode)
@@ -92,13 +92,13 @@ func isText(media string) bool {
 
 // Refused is the error of a status that is not good, by whose failure it is. What the
 // server said is repeated as data, at most 1 KiB of it and not where the failure is
-// ours; it must hold no secret any more. A request with an effect is [skill.Uncertain]
+// ours; it must hold no secret any more. A request with an effect is [skill.UncertainError]
 // where the status says only that no answer came in time.
 func Refused(status int, said string, h http.Header, effect bool) error {
 	class := classOf(status)
 	text := fmt.Sprintf("the server answered %d %s", status, http.StatusText(status))
 	if effect && slices.Contains(late, status) {
-		return &skill.Uncertain{Reason: text}
+		return &skill.UncertainError{Reason: text}
 	}
 	if status/100 == 3 {
 		text += ", and redirects are not followed"

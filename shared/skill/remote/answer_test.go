@@ -94,7 +94,7 @@ func TestBadAnswers(t *testing.T) {
 		{599, nil, "", skill.Theirs, `the server answered 599 `},
 	} {
 		_, err := answering(t, c.status, c.header, c.body).Do(t.Context(), call(`{}`))
-		refusal, ok := errors.AsType[*skill.Refusal](err)
+		refusal, ok := errors.AsType[*skill.RefusalError](err)
 		if !ok || refusal.Class != c.class || refusal.Reason != c.reason {
 			t.Errorf("%d: %#v, want %s: %s", c.status, err, c.class, c.reason)
 		}
@@ -104,11 +104,11 @@ func TestBadAnswers(t *testing.T) {
 func TestAnswersAreBounded(t *testing.T) {
 	long := strings.Repeat("ö", 600<<10)
 	_, err := answering(t, 200, map[string]string{"Content-Type": "text/plain"}, long).Do(t.Context(), call(`{}`))
-	if refusal, ok := errors.AsType[*skill.Refusal](err); !ok || refusal.Class != skill.Theirs || len(refusal.Reason) > 200 {
+	if refusal, ok := errors.AsType[*skill.RefusalError](err); !ok || refusal.Class != skill.Theirs || len(refusal.Reason) > 200 {
 		t.Errorf("a long answer: %v", err)
 	}
 	_, err = answering(t, 500, map[string]string{"Content-Type": "text/plain"}, long).Do(t.Context(), call(`{}`))
-	if refusal, ok := errors.AsType[*skill.Refusal](err); !ok || len(refusal.Reason) > remote.MaxQuote+200 || !strings.Contains(refusal.Reason, "öö") {
+	if refusal, ok := errors.AsType[*skill.RefusalError](err); !ok || len(refusal.Reason) > remote.MaxQuote+200 || !strings.Contains(refusal.Reason, "öö") {
 		t.Errorf("a long error has %d bytes", len(err.Error()))
 	}
 	exactly := strings.Repeat("x", remote.MaxAnswer)
@@ -124,8 +124,8 @@ func TestAGatewayThatDidNotWait(t *testing.T) {
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"} {
 			url := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
 			_, err := made(t, outbound(plain(t)), `{"url":"`+url+`/","method":"`+method+`"}`).Do(t.Context(), call(`{}`))
-			_, refused := errors.AsType[*skill.Refusal](err)
-			_, uncertain := errors.AsType[*skill.Uncertain](err)
+			_, refused := errors.AsType[*skill.RefusalError](err)
+			_, uncertain := errors.AsType[*skill.UncertainError](err)
 			if reads := method == "GET" || method == "HEAD"; refused != reads || uncertain == reads || !strings.Contains(err.Error(), strconv.Itoa(status)) {
 				t.Errorf("%d to %s: %v", status, method, err)
 			}
@@ -173,7 +173,7 @@ func TestWhatIsUncertain(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			_, err := k.Do(ctx, call(`{}`))
 			cancel()
-			if open, ok := errors.AsType[*skill.Uncertain](err); !ok || open.Reason == "" || strings.Contains(err.Error(), url) {
+			if open, ok := errors.AsType[*skill.UncertainError](err); !ok || open.Reason == "" || strings.Contains(err.Error(), url) {
 				t.Errorf("%s, %s: %v", name, method, err)
 			}
 		}
@@ -213,14 +213,14 @@ func TestWhatNeverLeft(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		_, err := k.Do(ctx, call(`{}`))
 		cancel()
-		refusal, ok := errors.AsType[*skill.Refusal](err)
+		refusal, ok := errors.AsType[*skill.RefusalError](err)
 		if !ok || refusal.Class != c.class || strings.Contains(refusal.Reason, "10.0.0.1") {
 			t.Errorf("%s: %v, want class %s", name, err, c.class)
 		}
 	}
 	// Of a client that shows no sign of net/http nothing is known.
 	_, err = made(t, outbound(refuser{errors.New("x")}), `{"url":"http://a.example/"}`).Do(t.Context(), call(`{}`))
-	if _, ok := errors.AsType[*skill.Uncertain](err); !ok {
+	if _, ok := errors.AsType[*skill.UncertainError](err); !ok {
 		t.Errorf("an error from nowhere: %v", err)
 	}
 }

@@ -251,7 +251,7 @@ func (r *request) appendQuery(target string, arguments map[string]any) (string, 
 }
 
 // Failure is the error of a request without an answer: of class policy when the guard
-// refused it, theirs when it never left, else an [skill.Uncertain]. It wraps what the
+// refused it, theirs when it never left, else an [skill.UncertainError]. It wraps what the
 // client said without secrets and without the URL.
 func (s Secrets) Failure(err error, blocked func(error) bool, left bool) error {
 	cause := err
@@ -263,7 +263,7 @@ func (s Secrets) Failure(err error, blocked func(error) bool, left bool) error {
 	case blocked != nil && blocked(err):
 		return fmt.Errorf("%w: %w", skill.Fail(skill.Policy, "the address lies where nothing may be called; ALLOW_PRIVATE_HOSTS opens a host of your own"), cause)
 	case left:
-		return fmt.Errorf("%w: %w", &skill.Uncertain{Reason: "the request was sent, and no answer came"}, cause)
+		return fmt.Errorf("%w: %w", &skill.UncertainError{Reason: "the request was sent, and no answer came"}, cause)
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%w: %w", skill.Fail(skill.Theirs, "the server could not be reached in time"), cause)
 	}

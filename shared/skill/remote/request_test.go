@@ -215,7 +215,7 @@ func TestArgumentsThatDoNotFit(t *testing.T) {
 	} {
 		k := made(t, outbound(plain(t)), "{"+strings.ReplaceAll(c.config, "{url}", url)+"}", "id", "q")
 		_, err := k.Do(t.Context(), call(c.arguments))
-		if refusal, ok := errors.AsType[*skill.Refusal](err); !ok || refusal.Class != skill.Input {
+		if refusal, ok := errors.AsType[*skill.RefusalError](err); !ok || refusal.Class != skill.Input {
 			t.Errorf("%s with %s: %v", c.config, c.arguments, err)
 		}
 	}

@@ -44,7 +44,7 @@ func TestAnEchoedSecretIsNotSeen(t *testing.T) {
 			k := made(t, outbound(plain(t)), `{"url":"`+u+`/?api_key=4711-of-the-url","headers":{"Authorization":{"$secret":"crm_bearer"},"X-Api-Key":"plain-0815"}}`)
 			out, err := k.Do(t.Context(), call(`{}`))
 			shown := fmt.Sprintf("%v %+v", out, err)
-			if refusal, ok := errors.AsType[*skill.Refusal](err); ok {
+			if refusal, ok := errors.AsType[*skill.RefusalError](err); ok {
 				shown += refusal.Reason
 			}
 			for _, leak := range []string{canary[:8], url.QueryEscape(canary)[:10], "4711-of-the-url", "plain-0815", base64.StdEncoding.EncodeToString([]byte(canary))[:8]} {
@@ -69,7 +69,7 @@ func TestSecretsThatCanNotBeHad(t *testing.T) {
 		of := call(`{}`)
 		of.Workspace = c.workspace
 		_, err := k.Do(t.Context(), of)
-		refusal, ok := errors.AsType[*skill.Refusal](err)
+		refusal, ok := errors.AsType[*skill.RefusalError](err)
 		if !ok || refusal.Class != skill.Ours || strings.Contains(err.Error(), canary) {
 			t.Errorf("%s: %v", c.secret, err)
 		}

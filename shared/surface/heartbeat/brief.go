@@ -69,7 +69,7 @@ type stepBrief struct {
 	Result        string               `json:"result,omitempty"`
 }
 
-func (p *piece) brief() brief {
+func (p *objectiveWork) brief() brief {
 	o := p.objective
 	b := brief{Objective: objectiveBrief{
 		ID: o.ID, Title: o.Title, Description: o.Description, DoneCriterion: o.DoneCriterion, Priority: o.Priority,
@@ -77,7 +77,7 @@ func (p *piece) brief() brief {
 	for _, st := range o.Plan {
 		b.Objective.Plan = append(b.Objective.Plan, briefOf(st))
 	}
-	if p.look.failing.Any() {
+	if p.snapshot.failing.Any() {
 		b.Health = &p.healed
 	}
 	if p.step != nil {

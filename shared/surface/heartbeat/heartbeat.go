@@ -111,20 +111,20 @@ func slotKey(t Tick) string {
 // beat is the state of one beat.
 type beat struct {
 	*Heartbeat
-	tick     Tick
-	begun    time.Time
-	hold     *lane.Hold
-	exec     execution.Execution
-	settings workspace.Settings
-	skills   *skill.Set
-	look     look
-	caps     caps
-	until    float64 // the share of the beat's time and tokens that may be used by now
-	working  time.Time
-	halted   string // why no further work may begin; empty: it may
-	mute     string // why no model is asked any more; empty: one may be
-	sounded  bool   // whether that was asked
-	report   Report
+	tick         Tick
+	begun        time.Time
+	hold         *lane.Hold
+	exec         execution.Execution
+	settings     workspace.Settings
+	skills       *skill.Set
+	snapshot     snapshot
+	caps         caps
+	until        float64 // the share of the beat's time and tokens that may be used by now
+	working      time.Time
+	halted       string // why no further work may begin; empty: it may
+	modelOff     string // why no model is asked any more; empty: one may be
+	modelChecked bool   // whether that was asked
+	report       Report
 
 	unlogged   []Phase // that have no line in the log yet
 	healed     heal.Report
@@ -151,28 +151,28 @@ func (b *beat) run(ctx context.Context) error {
 }
 
 // decide is what a beat does once it has the lane.
-func (b *beat) decide(ctx context.Context, look look) error {
-	b.look, b.trust = look, execution.Operator
+func (b *beat) decide(ctx context.Context, snapshot snapshot) error {
+	b.snapshot, b.trust = snapshot, execution.Trusted
 	if err := fault.Point(ctx, "beat.acquired", b.report.Slot); err != nil {
 		return err
 	}
 	var err error
-	if b.settings, err = look.settings(); err != nil {
+	if b.settings, err = snapshot.settings(); err != nil {
 		return err
 	}
 	b.caps = newCaps(b.settings)
-	off := look.switches.Run(activity.Operator, "")
+	off := snapshot.switches.Run(activity.Operator, "")
 	switch {
 	case off != "":
 		return b.skip(ctx, off, lane.Info{})
 	case b.tick.Slot.After(b.hold.Until().Add(maxAhead)):
 		return errors.New("the slot lies in the future: every later tick would count as superseded by it")
-	case look.slotEnded(b.report.Slot):
+	case snapshot.slotEnded(b.report.Slot):
 		b.report.Outcome, b.report.Reason = Duplicate, alreadyRun
 		return b.Lanes.Drop(ctx, b.hold)
-	case b.inTheWay(look.operate):
-		return b.later(ctx, *look.operate)
-	case look.quiet(b.settings) && !b.tick.Full:
+	case b.inTheWay(snapshot.operate):
+		return b.later(ctx, *snapshot.operate)
+	case snapshot.quiet(b.settings) && !b.tick.Full:
 		return b.idle(ctx)
 	}
 	inner, cancel := lane.WithInnerDeadline(ctx)
@@ -183,7 +183,7 @@ func (b *beat) decide(ctx context.Context, look look) error {
 	if err := b.begin(inner); err != nil {
 		return err
 	}
-	work, done := b.spare(inner)
+	work, done := b.withMargin(inner)
 	defer done()
 	if err := b.phases(b.under(work)); err != nil {
 		return err
@@ -199,8 +199,8 @@ func (b *beat) under(ctx context.Context) context.Context {
 	return trace.WithExecution(trace.With(ctx, b.exec.Trace), b.exec.ID)
 }
 
-// look is what a beat sees in the round trip in which it takes the lane.
-type look struct {
+// snapshot is what a beat sees in the round trip in which it takes the lane.
+type snapshot struct {
 	hold        *lane.Hold
 	operate     *lane.Info
 	settings    func() (workspace.Settings, error)
@@ -219,13 +219,13 @@ type look struct {
 }
 
 // quiet reports whether there is nothing to do, not even to think about.
-func (l look) quiet(s workspace.Settings) bool {
+func (l snapshot) quiet(s workspace.Settings) bool {
 	return len(*l.due)+len(*l.open)+*l.unsent+*l.stale+l.unanswered.Overdue+len(*l.automations)+l.orphans.Count() == 0 &&
 		!l.failing.Any() && !l.oldest.Due(retention(s)) && !l.reflects(s, false)
 }
 
 // reflects reports whether a reflection is due.
-func (l look) reflects(s workspace.Settings, full bool) bool {
+func (l snapshot) reflects(s workspace.Settings, full bool) bool {
 	rested := l.stirred.At == nil || l.hold.Until().Sub(*l.stirred.At) > time.Duration(s.ReflectHours)*time.Hour
 	return s.ReflectHours > 0 && l.stirred.Since && (rested || full)
 }
@@ -243,13 +243,13 @@ const maxDue = 200
 
 // enter takes the lane and looks around, in one round trip. It waits until then, at
 // most, for the lane, and for the end of a turn.
-func (b *beat) enter(ctx context.Context, until time.Time) (look, error) {
+func (b *beat) enter(ctx context.Context, until time.Time) (snapshot, error) {
 	request := lane.Request{
 		Workspace: b.tick.Workspace, Lane: lane.Heartbeat, Holder: lane.NewHolder("heartbeat", b.Instance, b.tick.Trace),
 	}
-	var l look
+	var l snapshot
 	ask := func(batch *db.Batch) {
-		l = look{
+		l = snapshot{
 			operate:    b.Lanes.PeekIn(batch, lane.Operate),
 			settings:   b.Workspaces.Settings(batch),
 			due:        b.Objectives.Due(batch, maxDue),
@@ -287,7 +287,7 @@ func (b *beat) enter(ctx context.Context, until time.Time) (look, error) {
 
 // slotEnded reports whether this slot has been run, or one after it. A beat of
 // this slot that was killed has not ended: it is taken up again.
-func (l look) slotEnded(slot string) bool {
+func (l snapshot) slotEnded(slot string) bool {
 	if len(*l.slot) == 0 {
 		return false
 	}
@@ -297,7 +297,7 @@ func (l look) slotEnded(slot string) bool {
 
 // loose are the objectives that are not due, but have work that did not end: they
 // were completed or paused under it.
-func (l look) loose() []objective.Due {
+func (l snapshot) loose() []objective.Due {
 	var found []objective.Due
 	for _, e := range *l.open {
 		id, ok := lane.ObjectiveOf(e.Subject)
@@ -334,7 +334,7 @@ func (b *beat) execution() execution.Execution {
 // in this one.
 func (b *beat) begin(ctx context.Context) error {
 	err := b.Lanes.InHold(ctx, b.hold, func(ctx context.Context, tx lane.Tx) error {
-		for _, old := range *b.look.open {
+		for _, old := range *b.snapshot.open {
 			if old.Subject != lane.Heartbeat {
 				continue // a piece of work: it is for the phases
 			}
@@ -360,7 +360,7 @@ func (b *beat) begin(ctx context.Context) error {
 		close(b.tick.Begun)
 	}
 	b.report.ExecutionID, b.report.TraceID = b.exec.ID, string(b.exec.Trace)
-	b.Log.InfoContext(b.under(ctx), "beat started", "slot", b.report.Slot, "objectives", len(*b.look.due), "attempt", b.exec.Attempt)
+	b.Log.InfoContext(b.under(ctx), "beat started", "slot", b.report.Slot, "objectives", len(*b.snapshot.due), "attempt", b.exec.Attempt)
 	return fault.Point(ctx, "beat.started", b.exec.ID)
 }
 
@@ -382,7 +382,7 @@ func (b *beat) end(ctx context.Context) error {
 		return b.close(ctx, tx)
 	})
 	if err == nil {
-		b.look.unsent = unsent // with what was said in the beat
+		b.snapshot.unsent = unsent // with what was said in the beat
 	}
 	return err
 }

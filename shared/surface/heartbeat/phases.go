@@ -97,7 +97,7 @@ func (b *beat) logPhases(ctx context.Context, tx lane.Tx) {
 // plan gives those objectives a plan that have none.
 func (b *beat) plan(ctx context.Context, p *Phase) error {
 	var unplanned []objective.Due
-	for _, d := range *b.look.due {
+	for _, d := range *b.snapshot.due {
 		if d.NeedsPlan() {
 			unplanned = append(unplanned, d)
 		}
@@ -108,7 +108,7 @@ func (b *beat) plan(ctx context.Context, p *Phase) error {
 // advance does the next step of each objective, and closes work that was left on
 // loose ones.
 func (b *beat) advance(ctx context.Context, p *Phase) error {
-	return b.pursue(ctx, p, advancing, slices.Concat(*b.look.due, b.look.loose()))
+	return b.pursue(ctx, p, advancing, slices.Concat(*b.snapshot.due, b.snapshot.loose()))
 }
 
 // kind is one of the two works on an objective.
@@ -153,10 +153,10 @@ func (b *beat) leave(ctx context.Context, p *Phase, what string, err error) erro
 
 // muted says why no further piece of work may begin that asks a model; empty: it may.
 func (b *beat) muted(ctx context.Context) string {
-	if !b.sounded {
-		b.sounded, b.mute = true, b.Reason.Paused(ctx, b.tick.Workspace)
+	if !b.modelChecked {
+		b.modelChecked, b.modelOff = true, b.Reason.Paused(ctx, b.tick.Workspace)
 	}
-	return cmp.Or(b.halted, b.mute)
+	return cmp.Or(b.halted, b.modelOff)
 }
 
 // mustStop reports whether no further piece of work may begin, of those that are
@@ -218,7 +218,7 @@ func (b *beat) work(ctx context.Context, p *Phase, k kind, d objective.Due) erro
 			b.park(b.halted)
 			return nil
 		}
-		piece := piece{beat: b, phase: p, kind: k, hold: hold, objective: objective.Objective{ID: d.ID}}
+		piece := objectiveWork{beat: b, phase: p, kind: k, hold: hold, objective: objective.Objective{ID: d.ID}}
 		if len(*found) > 0 {
 			piece.objective = (*found)[0]
 		}

@@ -20,7 +20,7 @@ const maxSent = 50
 // heal is the phase that looks after what the beat stands on: what failed, what was
 // left behind, and what is old.
 func (b *beat) heal(ctx context.Context, p *Phase) error {
-	l := b.look
+	l := b.snapshot
 	p.Considered = len(l.failing.Findings) + len(l.failing.Cool) + l.orphans.Count() + l.unanswered.Overdue + *l.stale
 	for _, step := range []func(context.Context, *Phase) error{b.healSkills, b.closeOrphans, b.endSilent, b.expire, b.clearThreads, b.purge} {
 		if err := step(ctx, p); err != nil {
@@ -33,7 +33,7 @@ func (b *beat) heal(ctx context.Context, p *Phase) error {
 // healSkills takes skills out of use that keep failing, and puts those back that
 // have rested.
 func (b *beat) healSkills(ctx context.Context, p *Phase) error {
-	if !b.look.failing.Any() {
+	if !b.snapshot.failing.Any() {
 		return nil
 	}
 	registered, err := b.Registered(ctx, b.tick.Workspace)
@@ -41,7 +41,7 @@ func (b *beat) healSkills(ctx context.Context, p *Phase) error {
 		return err
 	}
 	err = b.Lanes.InHold(ctx, b.hold, func(ctx context.Context, tx lane.Tx) (err error) {
-		b.healed, err = b.Heals.Heal(ctx, tx, b.tick.Workspace, b.look.failing, registered)
+		b.healed, err = b.Heals.Heal(ctx, tx, b.tick.Workspace, b.snapshot.failing, registered)
 		return err
 	})
 	if err != nil {
@@ -63,7 +63,7 @@ func (b *beat) healSkills(ctx context.Context, p *Phase) error {
 // whose lane is taken is worked on again.
 func (b *beat) closeOrphans(ctx context.Context, p *Phase) error {
 	count := 0
-	for _, o := range b.look.orphans.Cut {
+	for _, o := range b.snapshot.orphans.Cut {
 		if b.share(ctx, reason.Progress{}) != nil {
 			break
 		}
@@ -96,7 +96,7 @@ func (b *beat) closeOrphans(ctx context.Context, p *Phase) error {
 // endSilent ends executions that agents elsewhere have begun and of which nothing was
 // heard for long: who waits for them goes on.
 func (b *beat) endSilent(ctx context.Context, p *Phase) error {
-	n, err := b.silenced(ctx, b.tick.Workspace, b.look.orphans.Silent, func() bool { return b.share(ctx, reason.Progress{}) == nil })
+	n, err := b.silenced(ctx, b.tick.Workspace, b.snapshot.orphans.Silent, func() bool { return b.share(ctx, reason.Progress{}) == nil })
 	p.Done += n
 	return err
 }
@@ -127,7 +127,7 @@ func (h *Heartbeat) silenced(ctx context.Context, ws db.Workspace, ids []string,
 
 // expire denies what nobody has answered in time.
 func (b *beat) expire(ctx context.Context, p *Phase) error {
-	if b.look.unanswered.Overdue == 0 {
+	if b.snapshot.unanswered.Overdue == 0 {
 		return nil
 	}
 	n, err := b.expired(ctx, b.tick.Workspace)
@@ -167,7 +167,7 @@ const maxRounds = 20
 // purge lets go of what is old, and of the rows of lanes that nobody takes any more.
 func (b *beat) purge(ctx context.Context, _ *Phase) error {
 	keep := retention(b.settings)
-	if !b.look.oldest.Due(keep) {
+	if !b.snapshot.oldest.Due(keep) {
 		return nil
 	}
 	if _, err := b.Lanes.Sweep(ctx, b.tick.Workspace); err != nil {
@@ -192,7 +192,7 @@ func (b *beat) purge(ctx context.Context, _ *Phase) error {
 
 // clearThreads lets go of threads whose locks are stale, and wakes forgotten queues.
 func (b *beat) clearThreads(ctx context.Context, p *Phase) error {
-	for round, more := 1, *b.look.stale > 0; more; round++ {
+	for round, more := 1, *b.snapshot.stale > 0; more; round++ {
 		swept, err := b.Threads.Sweep(ctx, b.tick.Workspace, maxSent)
 		if err != nil {
 			return err
@@ -203,8 +203,8 @@ func (b *beat) clearThreads(ctx context.Context, p *Phase) error {
 	return nil
 }
 
-// spare leaves a third of the time to what is to be sent, if there is anything.
-func (b *beat) spare(ctx context.Context) (context.Context, context.CancelFunc) {
+// withMargin leaves a third of the time to what is to be sent, if there is anything.
+func (b *beat) withMargin(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok || !b.sends() {
 		return ctx, func() {}
@@ -213,7 +213,7 @@ func (b *beat) spare(ctx context.Context) (context.Context, context.CancelFunc) 
 }
 
 // sends reports whether there is, or may be, something to send.
-func (b *beat) sends() bool { return *b.look.unsent+*b.look.stale > 0 }
+func (b *beat) sends() bool { return *b.snapshot.unsent+*b.snapshot.stale > 0 }
 
 // send is the last act of a beat, without its lane: it does what was decided and is
 // still to be done, calls that a person has approved, turns that are to go on, messages
@@ -240,13 +240,13 @@ const oldApproval = 24 * time.Hour
 // alert says what a person is needed for.
 func (b *beat) alert(ctx context.Context) {
 	var alerts []string
-	if b.mute != "" {
+	if b.modelOff != "" {
 		if why := b.Reason.Paused(ctx, b.tick.Workspace); why != "" {
 			alerts = append(alerts, "no model can be asked: "+why)
 		}
 	}
-	u := b.look.unanswered
-	if u.Count > 0 && b.look.hold.Until().Sub(*u.Oldest) > oldApproval {
+	u := b.snapshot.unanswered
+	if u.Count > 0 && b.snapshot.hold.Until().Sub(*u.Oldest) > oldApproval {
 		alerts = append(alerts, fmt.Sprintf("approvals wait for an answer: %d, the first since %s", u.Count, u.Oldest.UTC().Format(time.RFC3339)))
 	}
 	for _, why := range alerts {

@@ -33,8 +33,8 @@ func TestAStepsResultCarriesTheTrustOfItsRun(t *testing.T) {
 			w.plan(t, id, "one", "close")
 			w.beat(t, slot(2*n))
 			w.beat(t, slot(2*n+1))
-			want := map[string]execution.Trust{"think": execution.Operator, "read": execution.Outside}[title]
-			if o := w.objective(t, id); o.Status != objective.Completed || o.Outside != (want == execution.Outside) {
+			want := map[string]execution.Trust{"think": execution.Trusted, "read": execution.Untrusted}[title]
+			if o := w.objective(t, id); o.Status != objective.Completed || o.Untrusted != (want == execution.Untrusted) {
 				t.Errorf("%s: it is %+v", title, o)
 			}
 			runs := w.ofSubject(t, lane.Objective(id))

@@ -77,7 +77,7 @@ func newHeartbeat(t testing.TB, d *db.DB, model llm.Model, more ...skill.Skill) 
 	automations := must(automation.New(d, ids))(t)
 	heals := must(heal.New(d, ids, registry, automations))(t)
 	workspaces, box := must(workspace.New(d))(t), must(outbox.New(d, ids, mathrand.Float64))(t)
-	approvals := must(approval.New(approval.Deps{DB: d, Workspaces: workspaces, Outbox: box, Log: acts, Skills: offered, IDs: ids}))(t)
+	approvals := must(approval.New(approval.Deps{DB: d, Workspaces: workspaces, Outbox: box, Activity: acts, Skills: offered, IDs: ids}))(t)
 	threads := must(thread.New(d, runs, box, ids, log))(t)
 	h := &heartbeat.Heartbeat{
 		Threads: threads, DB: d, Lanes: lanes, Runs: runs, Activity: acts, Workspaces: workspaces, Objectives: objectives,

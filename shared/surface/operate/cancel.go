@@ -111,13 +111,13 @@ func (s *turn) cancel(ctx context.Context, tx *db.Tx, skills *skill.Set, e execu
 	if s.multitask == Rollback || was.Thread == "" {
 		return nil
 	}
-	trust := execution.Operator
+	trust := execution.Trusted
 	if len(entries) > 0 {
 		trust = entries[len(entries)-1].Trust
 	}
 	_, _, err = s.Threads.Append(ctx, tx, was.Thread, thread.Spoken{
 		Role: thread.Assistant, Body: clip(activity.Text(interrupted(said, stays)), maxBody),
-		Execution: e.ID, Key: e.ID + ":interrupted", Data: told(trust),
+		Execution: e.ID, Key: e.ID + ":interrupted", Data: trustData(trust),
 	})
 	return err
 }
@@ -145,7 +145,7 @@ func interrupted(said string, stays []Effect) string {
 // effect says what a call of the ended turn has brought about, and whether that is
 // there, or was taken back. What waits for a person is denied, unless the turn is
 // interrupted.
-func (s *turn) effect(ctx context.Context, tx *db.Tx, skills *skill.Set, c reason.ToldCall) (e Effect, there, back bool, err error) {
+func (s *turn) effect(ctx context.Context, tx *db.Tx, skills *skill.Set, c reason.CallSummary) (e Effect, there, back bool, err error) {
 	e = Effect{c.ID, c.Skill, c.Status}
 	if c.Approval != "" {
 		e.Status, err = s.waiting(ctx, tx, c.Approval)

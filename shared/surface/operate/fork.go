@@ -129,7 +129,7 @@ func (o *Operate) goOn(ctx context.Context, e execution.Execution, hold *lane.Ho
 	}
 	job := o.job(e, hold, skills, settings)
 	var names []string
-	if job.System, names, err = reason.Began(entries); err != nil {
+	if job.System, names, err = reason.StartOf(entries); err != nil {
 		return "", err
 	}
 	job.Skills, job.Journal = skills.Only(names...), entries

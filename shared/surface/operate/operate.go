@@ -53,7 +53,7 @@ type Operate struct {
 
 // Used is what came of a skill that was run by hand.
 type Used struct {
-	reason.Made
+	reason.CallResult
 	Execution string
 	Trace     trace.ID
 }
@@ -73,9 +73,9 @@ func (e *InputError) Error() string { return fmt.Sprintf("the input has %d fault
 type ByHand struct {
 	By     string // such as user:…
 	Person bool   // a person asks, not a program
-	// Outside says that the input may be in the words of others: a run that had read text
+	// Untrusted says that the input may be in the words of others: a run that had read text
 	// from outside wrote it.
-	Outside bool
+	Untrusted bool
 }
 
 // RunSkill makes one call by hand. No approval is needed where a person asks for it;
@@ -100,7 +100,7 @@ func (o *Operate) RunSkill(ctx context.Context, ws db.Workspace, name string, in
 	if violations := k.Check(ctx, input); len(violations) > 0 {
 		return used, &InputError{violations}
 	}
-	if !by.Person && requiresApproval(skills, k, input, by.Outside) {
+	if !by.Person && requiresApproval(skills, k, input, by.Untrusted) {
 		return used, ErrNeedsApproval
 	}
 	settings, err := o.settings(ctx, ws)
@@ -113,11 +113,11 @@ func (o *Operate) RunSkill(ctx context.Context, ws db.Workspace, name string, in
 		}
 		job := o.job(e, hold, skills, settings)
 		job.By = by.By
-		made, out, err := o.Reason.ByHand(job.Under(ctx), job, k.Name, input)
+		made, out, err := o.Reason.RunCallByHand(job.Under(ctx), job, k.Name, input)
 		if err != nil {
 			return err
 		}
-		used.Made = made
+		used.CallResult = made
 		return o.close(ctx, job, out)
 	})
 }
@@ -129,7 +129,7 @@ func requiresApproval(skills *skill.Set, k *skill.Skill, input json.RawMessage, 
 			k, _ = skills.Find(name)
 		}
 	}
-	return k != nil && (k.RequiresApproval || outside && k.WritesOutside() && k.Scope != skill.External)
+	return k != nil && (k.RequiresApproval || outside && k.WritesRemote() && k.Scope != skill.External)
 }
 
 // under runs fn while it holds the lane of an execution, and signals its end.
@@ -150,7 +150,7 @@ func (o *Operate) settings(ctx context.Context, ws db.Workspace) (workspace.Sett
 
 func (o *Operate) job(e execution.Execution, hold *lane.Hold, skills *skill.Set, settings workspace.Settings) reason.Job {
 	return reason.Job{
-		Execution: e, Hold: hold, Agent: e.Agent, Skills: skills, MaxTokens: answerTokens, Window: o.Window, Told: true,
+		Execution: e, Hold: hold, Agent: e.Agent, Skills: skills, MaxTokens: answerTokens, Window: o.Window, TellsDecisions: true,
 		Stops:   []reason.Stop{reason.Deadline(), reason.Wanted(hold), reason.MaxSteps(settings.StepsPerRun)},
 		Retries: settings.ToolRetries, SkillTimeout: time.Duration(settings.SkillTimeout) * time.Second,
 	}

@@ -326,7 +326,7 @@ func TestAKilledTurnIsTakenUp(t *testing.T) {
 		if e.Status != execution.Completed || e.Attempt != 2 || len(w.noted)+len(other.noted) != 1 {
 			t.Errorf("it is %+v, noted %q and %q", e, w.noted, other.noted)
 		}
-		_, _, reply, err := w.Told(t.Context(), w.Workspace, id, operate.Position{})
+		_, _, reply, err := w.Events(t.Context(), w.Workspace, id, operate.Position{})
 		if err != nil || reply == nil {
 			t.Fatal(reply, err)
 		}

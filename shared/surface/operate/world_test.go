@@ -186,7 +186,7 @@ func newWorld(t testing.TB, e dbtest.Env) *world {
 	set := must(skill.NewSet(append(builtin, w.note(), w.pay(), w.knock())...))(t)
 	skills := func(context.Context, db.Workspace, trace.Surface) (*skill.Set, error) { return set, nil }
 	approvals := must(approval.New(approval.Deps{
-		DB: d, Workspaces: workspaces, Outbox: box, Log: acts, Skills: skills, IDs: ids,
+		DB: d, Workspaces: workspaces, Outbox: box, Activity: acts, Skills: skills, IDs: ids,
 		Settled: func(ctx context.Context, b *db.Batch, a approval.Approval) { w.Decided(ctx, b, a) },
 	}))(t)
 	w.Operate = &operate.Operate{

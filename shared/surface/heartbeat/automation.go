@@ -25,8 +25,8 @@ const cron = "cron"
 
 // automate runs the automations that are due, and takes up those that were cut off.
 func (b *beat) automate(ctx context.Context, p *Phase) error {
-	due := slices.Clone(*b.look.automations)
-	for _, e := range *b.look.open {
+	due := slices.Clone(*b.snapshot.automations)
+	for _, e := range *b.snapshot.open {
 		id, ok := lane.AutomationOf(e.Subject)
 		if ok && !slices.ContainsFunc(due, func(d automation.Due) bool { return d.ID == id }) {
 			due = append(due, automation.Due{ID: id})
@@ -37,7 +37,7 @@ func (b *beat) automate(ctx context.Context, p *Phase) error {
 		if b.mustStop(ctx, p, len(due)-i, b.halted) {
 			break
 		}
-		_, err := queue.Do(ctx, b.Reason.Queues, queue.Job{Lane: cron}, func(ctx context.Context) (struct{}, error) {
+		_, err := queue.Do(ctx, b.Reason.Queues, queue.Job{Queue: cron}, func(ctx context.Context) (struct{}, error) {
 			return struct{}{}, b.runAutomation(ctx, p, d)
 		})
 		if err := b.leave(ctx, p, d.Name, err); err != nil {
@@ -47,8 +47,8 @@ func (b *beat) automate(ctx context.Context, p *Phase) error {
 	return nil
 }
 
-// automated is an automation while its lane is held.
-type automated struct {
+// automationWork is an automation while its lane is held.
+type automationWork struct {
 	*beat
 	phase *Phase
 	hold  *lane.Hold
@@ -76,7 +76,7 @@ func (b *beat) runAutomation(ctx context.Context, p *Phase, d automation.Due) er
 	err := b.Lanes.DoAfter(ctx, request, lane.Wait{}, func(batch *db.Batch) {
 		open = b.Runs.Unfinished(batch, name)
 	}, func(ctx context.Context, hold *lane.Hold) error {
-		a := automated{beat: b, phase: p, hold: hold}
+		a := automationWork{beat: b, phase: p, hold: hold}
 		return a.do(ctx, *open)
 	})
 	if _, busy := errors.AsType[*lane.BusyError](err); busy {
@@ -90,7 +90,7 @@ func (b *beat) runAutomation(ctx context.Context, p *Phase, d automation.Due) er
 }
 
 // do takes up what was begun, or claims what is due, and makes the call.
-func (a *automated) do(ctx context.Context, open []execution.Execution) error {
+func (a *automationWork) do(ctx context.Context, open []execution.Execution) error {
 	begin, cut := a.claim, ""
 	var unreadable error
 	if len(open) > 0 {
@@ -116,12 +116,12 @@ func (a *automated) do(ctx context.Context, open []execution.Execution) error {
 	ctx = job.Under(ctx)
 	a.Log.InfoContext(ctx, "automation runs", "automation", a.asked.Name, "skill", a.asked.Skill, "attempt", a.exec.Attempt)
 	if a.exec.Attempt > maxAttempts && cut != "" {
-		return a.finish(ctx, job, reason.Made{Status: execution.Errored, Unmade: true, Class: skill.Ours}, reason.Outcome{Status: execution.Failed, Reason: cut})
+		return a.finish(ctx, job, reason.CallResult{Status: execution.Errored, Unmade: true, Class: skill.Ours}, reason.Outcome{Status: execution.Failed, Reason: cut})
 	}
 	if unreadable != nil {
 		return unreadable
 	}
-	made, out, err := a.Reason.Once(ctx, job, a.asked.Skill, a.asked.Input)
+	made, out, err := a.Reason.RunCall(ctx, job, a.asked.Skill, a.asked.Input)
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (a *automated) do(ctx context.Context, open []execution.Execution) error {
 }
 
 // read reads what the execution is about, and how far it came.
-func (a *automated) read(ctx context.Context) (err error) {
+func (a *automationWork) read(ctx context.Context) (err error) {
 	a.asked.Automation, _ = lane.AutomationOf(a.exec.Subject)
 	a.asked.Input = json.RawMessage("{}")
 	if err := a.exec.Asked(&a.asked); err != nil {
@@ -140,20 +140,20 @@ func (a *automated) read(ctx context.Context) (err error) {
 }
 
 // count takes up an execution that can't be read: the attempt counts.
-func (a *automated) count(ctx context.Context, tx lane.Tx) error {
+func (a *automationWork) count(ctx context.Context, tx lane.Tx) error {
 	return a.Runs.Resume(ctx, tx, &a.exec)
 }
 
 // claim decides whether it is due still, and begins its execution: both or neither.
-func (a *automated) claim(ctx context.Context, tx lane.Tx) error {
+func (a *automationWork) claim(ctx context.Context, tx lane.Tx) error {
 	id, _ := lane.AutomationOf(a.hold.Lane)
 	r, due, err := a.Automations.Claim(ctx, tx, id)
 	if err != nil || !due {
 		return err
 	}
 	a.asked = asked{Automation: r.ID, Name: r.Name, Skill: r.Skill, Input: r.Input, Event: r.Event}
-	if r.Outside {
-		a.asked.Trust = execution.Outside
+	if r.Untrusted {
+		a.asked.Trust = execution.Untrusted
 	}
 	e := execution.Execution{
 		ID: a.IDs(), Agent: activity.Operator, Surface: trace.Heartbeat, Trace: a.beat.exec.Trace, Parent: a.beat.exec.ID,
@@ -168,7 +168,7 @@ func (a *automated) claim(ctx context.Context, tx lane.Tx) error {
 
 // resume takes up an execution. Where its automation was disabled or deleted since, it
 // is cancelled; where its call has a result, only its end is left to do.
-func (a *automated) resume(ctx context.Context, tx lane.Tx) error {
+func (a *automationWork) resume(ctx context.Context, tx lane.Tx) error {
 	enabled, err := a.Automations.Enabled(ctx, tx, a.asked.Automation)
 	if err != nil {
 		return err
@@ -180,7 +180,7 @@ func (a *automated) resume(ctx context.Context, tx lane.Tx) error {
 }
 
 // reached is the last thing that the journal tells of the call.
-func (a *automated) reached() (last execution.Kind) {
+func (a *automationWork) reached() (last execution.Kind) {
 	for _, e := range a.journal {
 		last = e.Kind
 	}
@@ -189,7 +189,7 @@ func (a *automated) reached() (last execution.Kind) {
 
 // cancel ends an execution whose call is not made any more. Of one that was begun
 // nobody knows whether it had its effect.
-func (a *automated) cancel(ctx context.Context, tx lane.Tx) error {
+func (a *automationWork) cancel(ctx context.Context, tx lane.Tx) error {
 	why := "its automation was disabled or deleted"
 	entry := activity.Entry{
 		Agent: activity.Operator, Surface: trace.Heartbeat, Skill: a.asked.Skill, Status: activity.Skipped, Input: a.asked.Input,
@@ -213,9 +213,9 @@ func (a *automated) cancel(ctx context.Context, tx lane.Tx) error {
 	return a.Automations.Ended(tx, a.asked.Automation, string(entry.Status), a.beat.exec.Trace)
 }
 
-func (a *automated) holds() lane.Holds { return lane.Holds{a.hold, a.beat.hold} }
+func (a *automationWork) holds() lane.Holds { return lane.Holds{a.hold, a.beat.hold} }
 
-func (a *automated) job() reason.Job {
+func (a *automationWork) job() reason.Job {
 	return reason.Job{
 		Execution: a.exec, Hold: a.hold, Trust: a.asked.Trust, Outer: []*lane.Hold{a.beat.hold}, Agent: activity.Operator, Skills: a.skills,
 		SkillTimeout: time.Duration(a.settings.SkillTimeout) * time.Second,
@@ -224,7 +224,7 @@ func (a *automated) job() reason.Job {
 
 // finish ends the execution, tells the automation how it went, and gives its lane
 // back, in one transaction.
-func (a *automated) finish(ctx context.Context, job reason.Job, made reason.Made, out reason.Outcome) error {
+func (a *automationWork) finish(ctx context.Context, job reason.Job, made reason.CallResult, out reason.Outcome) error {
 	if err := fault.Point(ctx, "automation.ending", a.exec.ID); err != nil {
 		return err
 	}

@@ -38,8 +38,8 @@ const (
 	maxPlans = 10
 )
 
-// piece is one kind of work on one objective whose lane is held.
-type piece struct {
+// objectiveWork is one kind of work on one objective whose lane is held.
+type objectiveWork struct {
 	*beat
 	phase     *Phase
 	kind      kind
@@ -60,7 +60,7 @@ type input struct {
 }
 
 // do takes up what was begun on the objective, or begins, and works.
-func (p *piece) do(ctx context.Context, open []execution.Execution) error {
+func (p *objectiveWork) do(ctx context.Context, open []execution.Execution) error {
 	if p.objective.Status != objective.Active {
 		return p.drop(ctx, open, "its objective is "+cmp.Or(string(p.objective.Status), "gone"))
 	}
@@ -96,7 +96,7 @@ func (p *piece) do(ctx context.Context, open []execution.Execution) error {
 // the objective was changed since the beat's first look, or the work is for the
 // other phase. Advancing, which sees every objective and comes last, takes up
 // either kind: a planning that was cut off when its plan was there already.
-func (p *piece) choose(ctx context.Context, open []execution.Execution) (fresh bool, err error) {
+func (p *objectiveWork) choose(ctx context.Context, open []execution.Execution) (fresh bool, err error) {
 	if len(open) > 0 {
 		var in input
 		if err := open[0].Asked(&in); err != nil {
@@ -121,7 +121,7 @@ func (p *piece) choose(ctx context.Context, open []execution.Execution) (fresh b
 }
 
 // adopt makes an open execution this piece's.
-func (p *piece) adopt(e execution.Execution, in input) {
+func (p *objectiveWork) adopt(e execution.Execution, in input) {
 	if in.Task == planning.task {
 		p.kind = planning
 	}
@@ -134,7 +134,7 @@ func (p *piece) adopt(e execution.Execution, in input) {
 }
 
 // drop ends work that there is nothing left to do for.
-func (p *piece) drop(ctx context.Context, open []execution.Execution, why string) error {
+func (p *objectiveWork) drop(ctx context.Context, open []execution.Execution, why string) error {
 	if len(open) == 0 {
 		return nil
 	}
@@ -160,7 +160,7 @@ func (p *piece) drop(ctx context.Context, open []execution.Execution, why string
 // exhausted gives up what has been tried too often, so that it can't eat every
 // beat: a step fails and the objective is planned anew, at last it is paused for
 // a person.
-func (p *piece) exhausted(ctx context.Context, fresh, unreadable bool) (bool, error) {
+func (p *objectiveWork) exhausted(ctx context.Context, fresh, unreadable bool) (bool, error) {
 	var why string
 	switch {
 	case unreadable && p.exec.Attempt >= maxAttempts:
@@ -200,7 +200,7 @@ func (p *piece) exhausted(ctx context.Context, fresh, unreadable bool) (bool, er
 }
 
 // start begins an execution; the try is counted before the work.
-func (p *piece) start(_ context.Context, tx lane.Tx) error {
+func (p *objectiveWork) start(_ context.Context, tx lane.Tx) error {
 	p.exec = execution.Execution{
 		ID: p.IDs(), Agent: activity.Operator, Surface: trace.Heartbeat, Trace: p.beat.exec.Trace, Parent: p.beat.exec.ID,
 		Subject: p.hold.Lane, Attempt: 1, Input: encode(p.input()),
@@ -214,12 +214,14 @@ func (p *piece) start(_ context.Context, tx lane.Tx) error {
 	return p.Objectives.CountStep(tx, p.objective.ID, *p.step, p.exec.ID)
 }
 
-func (p *piece) resume(ctx context.Context, tx lane.Tx) error { return p.Runs.Resume(ctx, tx, &p.exec) }
+func (p *objectiveWork) resume(ctx context.Context, tx lane.Tx) error {
+	return p.Runs.Resume(ctx, tx, &p.exec)
+}
 
 // holds are the objective's and the beat's: who has lost either writes nothing.
-func (p *piece) holds() lane.Holds { return lane.Holds{p.hold, p.beat.hold} }
+func (p *objectiveWork) holds() lane.Holds { return lane.Holds{p.hold, p.beat.hold} }
 
-func (p *piece) input() input {
+func (p *objectiveWork) input() input {
 	in := input{Task: p.kind.task, Title: p.objective.Title, ObjectiveID: p.objective.ID}
 	if p.step != nil {
 		in.PlanVersion, in.Step = p.step.PlanVersion, p.step.Number
@@ -227,14 +229,14 @@ func (p *piece) input() input {
 	return in
 }
 
-func (p *piece) job() reason.Job {
+func (p *objectiveWork) job() reason.Job {
 	skills := p.skills
 	if p.kind.skills != nil {
 		skills = skills.Only(p.kind.skills...)
 	}
 	var trust execution.Trust // the operator's, unless
-	if p.objective.Outside {
-		trust = execution.Outside
+	if p.objective.Untrusted {
+		trust = execution.Untrusted
 	}
 	return reason.Job{
 		Execution: p.exec, Hold: p.hold, Trust: trust, Outer: []*lane.Hold{p.beat.hold}, Agent: activity.Operator, System: p.kind.prompt,
@@ -268,7 +270,7 @@ func (b *beat) spender(p *Phase) func(llm.Usage) {
 
 // finish ends the execution and gives the objective's lane back in one
 // transaction, with time of its own.
-func (p *piece) finish(ctx context.Context, job reason.Job, out reason.Outcome) error {
+func (p *objectiveWork) finish(ctx context.Context, job reason.Job, out reason.Outcome) error {
 	if err := fault.Point(ctx, "objective.ending", p.exec.ID); err != nil {
 		return err
 	}
@@ -296,7 +298,7 @@ func (p *piece) finish(ctx context.Context, job reason.Job, out reason.Outcome) 
 	})
 }
 
-func (p *piece) stepTitle() string {
+func (p *objectiveWork) stepTitle() string {
 	if p.step == nil {
 		return ""
 	}

@@ -75,7 +75,7 @@ func TestWhoComesBackLosesNothing(t *testing.T) {
 			if err != nil || back != after {
 				t.Fatalf("%s is read as %v, %v", after, back, err)
 			}
-			rest, _, reply, err := w.Told(t.Context(), w.Workspace, r.Execution, after)
+			rest, _, reply, err := w.Events(t.Context(), w.Workspace, r.Execution, after)
 			if err != nil || reply == nil || reply.Answer != r.Answer || reply.Status != execution.Completed {
 				t.Fatalf("behind %s: %+v, %v", after, reply, err)
 			}
@@ -95,17 +95,17 @@ func TestARunIsFollowedWhileItWorks(t *testing.T) {
 		first := w.saying(operate.Turn{Message: "Note x and y."})
 		id := <-first.begun
 		<-h.asked
-		before, next, reply, err := w.Told(t.Context(), w.Workspace, id, operate.Position{})
+		before, next, reply, err := w.Events(t.Context(), w.Workspace, id, operate.Position{})
 		if err != nil || reply != nil {
 			t.Fatalf("%+v, %v", reply, err)
 		}
 		close(h.answer)
 		first.end(t)
-		after, _, reply, err := w.Told(t.Context(), w.Workspace, id, next)
+		after, _, reply, err := w.Events(t.Context(), w.Workspace, id, next)
 		if err != nil || reply == nil || lines(before)+lines(after) != whole {
 			t.Errorf("told %q and %q, %+v, %v", lines(before), lines(after), reply, err)
 		}
-		if _, _, _, err := w.Told(t.Context(), w.Workspace, ids(), operate.Position{}); !errors.Is(err, db.ErrNoRows) {
+		if _, _, _, err := w.Events(t.Context(), w.Workspace, ids(), operate.Position{}); !errors.Is(err, db.ErrNoRows) {
 			t.Errorf("of none: %v", err)
 		}
 	})
@@ -125,7 +125,7 @@ func TestAnotherAnswerIsToldWhole(t *testing.T) {
 			t.Errorf("told %q", got)
 		}
 		for i, want := range []string{"[restart]Seven.", "Seven."} {
-			rest, _, _, err := w.Told(t.Context(), w.Workspace, r.Execution, events[i].Behind)
+			rest, _, _, err := w.Events(t.Context(), w.Workspace, r.Execution, events[i].Behind)
 			if err != nil || lines(rest) != want {
 				t.Errorf("behind event %d: %q, %v", i, lines(rest), err)
 			}
@@ -147,7 +147,7 @@ func TestWordsOfNoAnswerAreTakenBack(t *testing.T) {
 			t.Errorf("told %q", got)
 		}
 		for i, want := range []string{"[restart]", ""} {
-			rest, _, _, err := w.Told(t.Context(), w.Workspace, r.Execution, events[i].Behind)
+			rest, _, _, err := w.Events(t.Context(), w.Workspace, r.Execution, events[i].Behind)
 			if err != nil || lines(rest) != want {
 				t.Errorf("behind event %d: %q, %v", i, lines(rest), err)
 			}

@@ -22,7 +22,7 @@ type Event struct {
 	Restart bool
 	// Text is a piece of the model's answer; else the event is about Call.
 	Text string
-	Call reason.ToldCall
+	Call reason.CallSummary
 }
 
 // Position is a place in what a run tells: behind so many entries of its journal, and
@@ -130,14 +130,14 @@ func (t *teller) say(e Event) {
 // arguments of calls, which may be long.
 type Heard struct {
 	Seq int
-	reason.Told
+	reason.EntrySummary
 }
 
 // heard reads what entries say; most say nothing.
 func heard(entries []execution.Entry) []Heard {
 	out := make([]Heard, 0, len(entries))
 	for _, e := range entries {
-		told, err := reason.Tell(e)
+		told, err := reason.Summarize(e)
 		if err != nil {
 			continue // whoever resumes the run says so
 		}
@@ -173,10 +173,10 @@ func Tell(after Position, all []Heard, ended bool) (events []Event, next Positio
 	return events, t.Position
 }
 
-// Told is what an execution tells behind a position, from its journal, and where it
+// Events is what an execution tells behind a position, from its journal, and where it
 // stands. The reply is nil while it is worked on. It is called by GET
 // /api/v1/executions/{id}/events.
-func (o *Operate) Told(ctx context.Context, ws db.Workspace, id string, after Position) (events []Event, next Position, ended *Reply, err error) {
+func (o *Operate) Events(ctx context.Context, ws db.Workspace, id string, after Position) (events []Event, next Position, ended *Reply, err error) {
 	all, ended, err := o.Since(ctx, ws, id, after.Seq)
 	if err != nil {
 		return nil, after, nil, err

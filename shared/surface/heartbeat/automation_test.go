@@ -101,7 +101,7 @@ func TestAnAutomationInOthersWordsRunsAsTheirs(t *testing.T) {
 		}})
 		id := w.automate(t, "tidy up", "tidy", "")
 		a := w.automation(t, id)
-		a.ID, a.Name, a.Outside = "", "theirs", true
+		a.ID, a.Name, a.Untrusted = "", "theirs", true
 		err := w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) (err error) {
 			a, err = w.Automations.Create(ctx, tx, a)
 			return err
@@ -122,7 +122,7 @@ func TestAnAutomationInOthersWordsRunsAsTheirs(t *testing.T) {
 		}
 		w.beat(t, slot(2))
 		for _, c := range calls {
-			if c.Outside != (c.Subject == lane.Automation(a.ID)) {
+			if c.Untrusted != (c.Subject == lane.Automation(a.ID)) {
 				t.Errorf("the call is %+v", c)
 			}
 		}

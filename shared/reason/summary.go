@@ -13,7 +13,7 @@ import (
 // Decided tells a run what became of a call that waited for a person: its answer
 // stands, and the next Run goes on from there. The run must be at rest: its journal
 // ends with an answer. words are whose the text brings in.
-func (r *Runner) Decided(ctx context.Context, job Job, approval, text string, words execution.Trust) error {
+func (r *Runner) Decided(ctx context.Context, job Job, approval, text string, trust execution.Trust) error {
 	ctx = r.discreet(ctx, job.Hold.Workspace)
 	s, err := r.resume(ctx, job)
 	if err != nil {
@@ -22,19 +22,19 @@ func (r *Runner) Decided(ctx context.Context, job Job, approval, text string, wo
 	if len(s.pending) > 0 {
 		return fmt.Errorf("tell execution %s of approval %s: %d calls have no result yet", job.Execution.ID, approval, len(s.pending))
 	}
-	return r.append(ctx, job, s, execution.Input, words, inputBody{
+	return r.append(ctx, job, s, execution.Input, trust, inputBody{
 		Messages: []llm.Message{{Role: llm.RoleUser, Text: bounded(text)}}, Decided: approval,
 	}, nil)
 }
 
-// Told is what an entry of a journal says to those who follow the run.
-type Told struct {
+// EntrySummary is what an entry of a journal says to those who follow the run.
+type EntrySummary struct {
 	Text  string // of the model's answer
-	Calls []ToldCall
+	Calls []CallSummary
 }
 
-// ToldCall is where a call is.
-type ToldCall struct {
+// CallSummary is where a call is.
+type CallSummary struct {
 	ID       string // its place in the execution: "3.1"
 	Skill    string // as the model named it, until it was made
 	Status   string // started, succeeded, failed, uncertain or waiting
@@ -44,35 +44,35 @@ type ToldCall struct {
 	Arguments json.RawMessage
 }
 
-// maxTold bounds what is told of a result, in bytes.
-const maxTold = 2000
+// maxSummary bounds what is told of a result, in bytes.
+const maxSummary = 2000
 
-// Tell reads what an entry says; most say nothing.
-func Tell(e execution.Entry) (t Told, err error) {
+// Summarize reads what an entry says; most say nothing.
+func Summarize(e execution.Entry) (t EntrySummary, err error) {
 	switch e.Kind {
 	case execution.Model:
 		err = folded(e, func(b modelBody) error {
 			t.Text = b.Message.Text
 			for i, c := range b.Message.Calls {
-				t.Calls = append(t.Calls, ToldCall{ID: fmt.Sprintf("%d.%d", e.Step, i+1), Skill: clip(c.Name, maxName), Status: string(execution.Started)})
+				t.Calls = append(t.Calls, CallSummary{ID: fmt.Sprintf("%d.%d", e.Step, i+1), Skill: clip(c.Name, maxName), Status: string(execution.Started)})
 			}
 			return nil
 		})
 	case execution.Result:
 		err = folded(e, func(b resultBody) error {
-			c := ToldCall{ID: e.Call, Skill: b.Skill, Status: string(e.Status), Approval: b.Waits, Result: clip(b.Result.Content, maxTold), Arguments: json.RawMessage(b.Call.Arguments)}
+			c := CallSummary{ID: e.Call, Skill: b.Skill, Status: string(e.Status), Approval: b.Waits, Result: clip(b.Result.Content, maxSummary), Arguments: json.RawMessage(b.Call.Arguments)}
 			if c.Skill == "" {
 				c.Skill = clip(b.Call.Name, maxName)
 			}
 			if c.Approval != "" {
 				c.Status = "waiting"
 			}
-			t.Calls = []ToldCall{c}
+			t.Calls = []CallSummary{c}
 			return nil
 		})
 	}
 	if err != nil {
-		return Told{}, fmt.Errorf("read journal entry %d: %w", e.Seq, err)
+		return EntrySummary{}, fmt.Errorf("read journal entry %d: %w", e.Seq, err)
 	}
 	return t, nil
 }
@@ -114,7 +114,7 @@ func Spoken(e execution.Entry) (system string, messages []llm.Message, err error
 
 // Done is what the entries of a journal add up to: the model's last words, and what
 // its calls had come to. Those outside that began and were cut off are uncertain.
-func Done(entries []execution.Entry) (said string, calls []ToldCall, err error) {
+func Done(entries []execution.Entry) (said string, calls []CallSummary, err error) {
 	s, err := foldEntries(entries, 0)
 	if err != nil {
 		return "", nil, err
@@ -123,13 +123,13 @@ func Done(entries []execution.Entry) (said string, calls []ToldCall, err error) 
 		switch e.Kind {
 		case execution.Called:
 			err = folded(e, func(b calledBody) error {
-				calls = append(calls, ToldCall{ID: e.Call, Skill: b.Skill, Status: string(execution.Uncertain), Arguments: json.RawMessage(b.Call.Arguments)})
+				calls = append(calls, CallSummary{ID: e.Call, Skill: b.Skill, Status: string(execution.Uncertain), Arguments: json.RawMessage(b.Call.Arguments)})
 				return nil
 			})
 		case execution.Result:
-			var t Told
-			t, err = Tell(e)
-			calls = append(slices.DeleteFunc(calls, func(c ToldCall) bool { return c.ID == e.Call }), t.Calls...)
+			var t EntrySummary
+			t, err = Summarize(e)
+			calls = append(slices.DeleteFunc(calls, func(c CallSummary) bool { return c.ID == e.Call }), t.Calls...)
 		}
 		if err != nil {
 			return "", nil, err

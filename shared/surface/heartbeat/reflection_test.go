@@ -197,7 +197,7 @@ func TestWhatIsRememberedOfWordsFromOutsideIsFromOutside(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		fetch := skill.Skill{Name: "fetch", Parameters: []byte(`{"type": "object"}`), Do: func(context.Context, skill.Call) (any, error) { return "a page", nil }}
 		k, _ := counting("tidy")
-		for name, want := range map[string]execution.Trust{"fetch": execution.Outside, "tidy": execution.Operator} {
+		for name, want := range map[string]execution.Trust{"fetch": execution.Untrusted, "tidy": execution.Trusted} {
 			w := newWorld(t, e, greedy("it was done"), fetch, k)
 			w.Workspace = dbtest.NewWorkspace(t, w.DB)
 			w.thinks(t, 0, 2)

@@ -39,8 +39,8 @@ type Waiting struct {
 	Why       string
 }
 
-// verdict is what is to be done about a call.
-type verdict struct {
+// decision is what is to be done about a call.
+type decision struct {
 	call      pendingCall
 	skill     *skill.Skill    // nil: there is none
 	arguments json.RawMessage // as the skill gets them
@@ -52,12 +52,12 @@ type verdict struct {
 }
 
 // runs reports whether the call is to be made now.
-func (v verdict) runs() bool { return v.refusal == "" && v.waits == "" && !v.uncertain }
+func (v decision) runs() bool { return v.refusal == "" && v.waits == "" && !v.uncertain }
 
-// judge decides on a call. Nothing runs here. One that was begun is made again under
+// decide decides on a call. Nothing runs here. One that was begun is made again under
 // its key, or it is uncertain, whatever has become of its skill meanwhile.
-func (r *Runner) judge(ctx context.Context, job Job, s *state, c pendingCall) verdict {
-	v := r.weigh(ctx, job, s, c)
+func (r *Runner) decide(ctx context.Context, job Job, s *state, c pendingCall) decision {
+	v := r.decideAnew(ctx, job, s, c)
 	if _, v.begun = s.called[c.id]; v.begun && !(v.runs() && v.skill.Keyed) {
 		v.refusal, v.waits, v.uncertain = "", "", true
 	}
@@ -65,9 +65,9 @@ func (r *Runner) judge(ctx context.Context, job Job, s *state, c pendingCall) ve
 	return v
 }
 
-// weigh decides on a call that is made for the first time.
-func (r *Runner) weigh(ctx context.Context, job Job, s *state, c pendingCall) verdict {
-	v := verdict{call: c}
+// decideAnew decides on a call that is made for the first time.
+func (r *Runner) decideAnew(ctx context.Context, job Job, s *state, c pendingCall) decision {
+	v := decision{call: c}
 	if s.cut() && c.index == len(s.results)-1 {
 		v.refusal = "Your answer was cut off in this call, and nothing was done. Make the call again, whole, in a shorter answer."
 		return v
@@ -107,7 +107,7 @@ func (r *Runner) weigh(ctx context.Context, job Job, s *state, c pendingCall) ve
 	case job.Approved:
 	case k.RequiresApproval:
 		v.waits = "the skill requires approval"
-	case s.asked == execution.Outside && k.WritesOutside() && k.Scope != skill.External:
+	case s.asked == execution.Untrusted && k.WritesRemote() && k.Scope != skill.External:
 		v.waits = "text from outside has entered the run, and the skill has an effect outside"
 	}
 	if v.waits != "" && (r.Approvals == nil || job.NoApprovals) {
@@ -135,7 +135,7 @@ func meant(offered *skill.Set, c llm.ToolCall) *skill.Skill {
 }
 
 // inner is the skill and the arguments that a call stands for which runs another.
-func (j Job) inner(ctx context.Context, arguments json.RawMessage, v *verdict) (*skill.Skill, json.RawMessage) {
+func (j Job) inner(ctx context.Context, arguments json.RawMessage, v *decision) (*skill.Skill, json.RawMessage) {
 	name, input, err := skill.Inner(arguments)
 	if err != nil {
 		v.refusal = err.Error()
@@ -158,11 +158,11 @@ func (j Job) inner(ctx context.Context, arguments json.RawMessage, v *verdict) (
 
 // group judges the calls that may run beside one another: those up to the next
 // that wants to run alone, or that one.
-func (r *Runner) group(ctx context.Context, job Job, s *state) []verdict {
-	var out []verdict
+func (r *Runner) group(ctx context.Context, job Job, s *state) []decision {
+	var out []decision
 	running := 0
 	for _, c := range s.pending {
-		v := r.judge(ctx, job, s, c)
+		v := r.decide(ctx, job, s, c)
 		if v.runs() {
 			if v.skill.Serial && running > 0 {
 				break
@@ -180,8 +180,8 @@ func (r *Runner) group(ctx context.Context, job Job, s *state) []verdict {
 // decline records the results of the calls of a group that are not made now, in
 // one transaction. Every call gets a result, or the provider would refuse the next
 // request.
-func (r *Runner) decline(ctx context.Context, job Job, s *state, group []verdict) error {
-	var declined []verdict
+func (r *Runner) decline(ctx context.Context, job Job, s *state, group []decision) error {
+	var declined []decision
 	for _, v := range group {
 		if !v.runs() {
 			declined = append(declined, v)
@@ -202,7 +202,7 @@ func (r *Runner) decline(ctx context.Context, job Job, s *state, group []verdict
 					message: "The call was cut off. It is not known whether it had its effect: don't make it again; a person has to look.",
 				})
 			default:
-				err = r.hold(ctx, tx, job, s, v)
+				err = r.awaitApproval(ctx, tx, job, s, v)
 			}
 			if err != nil {
 				return err
@@ -214,7 +214,7 @@ func (r *Runner) decline(ctx context.Context, job Job, s *state, group []verdict
 
 // refuse records the result of a call that could not be made, and its line in the
 // activity log: nothing ran.
-func (r *Runner) refuse(ctx context.Context, tx lane.Tx, job Job, s *state, v verdict) error {
+func (r *Runner) refuse(ctx context.Context, tx lane.Tx, job Job, s *state, v decision) error {
 	r.Log.WarnContext(ctx, "call refused", "tool", clip(v.call.Name, maxName), "call", v.call.id, "arguments", string(v.call.Arguments), "note", v.refusal)
 	entry, err := s.add(execution.Result, execution.Errored, v.call.id, "", resultBody{
 		Call:   v.call.ToolCall,
@@ -229,9 +229,9 @@ func (r *Runner) refuse(ctx context.Context, tx lane.Tx, job Job, s *state, v ve
 	return r.Runs.Append(tx, job.Execution, entry)
 }
 
-// hold records that a call waits for a person. To the run this is its result: it
+// awaitApproval records that a call waits for a person. To the run this is its result: it
 // goes on, or ends, without it.
-func (r *Runner) hold(ctx context.Context, tx lane.Tx, job Job, s *state, v verdict) error {
+func (r *Runner) awaitApproval(ctx context.Context, tx lane.Tx, job Job, s *state, v decision) error {
 	id, err := r.Approvals.Request(ctx, tx, Waiting{
 		Execution: job.Execution, Skill: v.skill, Call: v.use, CallID: v.call.id, Why: v.waits,
 	})
@@ -260,7 +260,7 @@ func (r *Runner) hold(ctx context.Context, tx lane.Tx, job Job, s *state, v verd
 
 // crowd records that a call does not even wait: the run waits for a decision on those
 // that do.
-func (r *Runner) crowd(ctx context.Context, tx lane.Tx, job Job, s *state, v verdict) error {
+func (r *Runner) crowd(ctx context.Context, tx lane.Tx, job Job, s *state, v decision) error {
 	r.Log.WarnContext(ctx, "call does not wait for approval", "skill", v.skill.Name, "call", v.call.id, "error", ErrManyWait)
 	v.refusal = fmt.Sprintf("This call of %s was not made: it needs an approval, and %d calls of this run wait for one already.", v.skill.Name, MaxWaits)
 	entry, err := s.add(execution.Result, execution.Errored, v.call.id, "", resultBody{
@@ -277,7 +277,7 @@ func (r *Runner) crowd(ctx context.Context, tx lane.Tx, job Job, s *state, v ver
 // waitsOn is the end of a run that has asked for more approvals than may be open, until
 // it is told of a decision, or where nobody tells it, there was one; nil: it goes on.
 func (r *Runner) waitsOn(ctx context.Context, job Job, s *state) (*Outcome, error) {
-	if s.crowded && !job.Told {
+	if s.crowded && !job.TellsDecisions {
 		open, err := r.Approvals.Open(ctx, job.Hold.Workspace, job.Execution.ID)
 		if err != nil {
 			return nil, err

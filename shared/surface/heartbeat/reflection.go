@@ -25,8 +25,8 @@ var reflectPrompt string
 //go:embed remember.md
 var rememberPrompt string
 
-// thought is one of the two kinds of runs that are about the beats themselves.
-type thought struct {
+// reflectionWork is one of the two kinds of runs that are about the beats themselves.
+type reflectionWork struct {
 	name   string // of its phase
 	about  string // what it looks at, for people
 	lane   lane.Name
@@ -34,8 +34,8 @@ type thought struct {
 }
 
 var (
-	reflecting  = thought{name: "reflect", about: "what was done lately", lane: "heartbeat:reflect", prompt: reflectPrompt}
-	remembering = thought{name: "remember", about: "what this beat did", lane: "heartbeat:remember", prompt: rememberPrompt}
+	reflecting  = reflectionWork{name: "reflect", about: "what was done lately", lane: "heartbeat:reflect", prompt: reflectPrompt}
+	remembering = reflectionWork{name: "remember", about: "what this beat did", lane: "heartbeat:remember", prompt: rememberPrompt}
 )
 
 const (
@@ -47,7 +47,7 @@ const (
 
 // reflect looks back on the last days.
 func (b *beat) reflect(ctx context.Context, p *Phase) error {
-	if !b.look.left(reflecting.lane) && !b.look.reflects(b.settings, b.tick.Full) {
+	if !b.snapshot.left(reflecting.lane) && !b.snapshot.reflects(b.settings, b.tick.Full) {
 		return nil
 	}
 	p.Considered = 1
@@ -59,8 +59,8 @@ func (b *beat) reflect(ctx context.Context, p *Phase) error {
 		return err
 	}
 	out, err := b.think(ctx, p, reflecting, reflectBrief{
-		Days: int(reflectBack / (24 * time.Hour)), Activity: used, Health: b.healed, ActiveObjectives: len(*b.look.due), Waiting: b.look.unanswered.Count,
-	}, execution.Operator, nil)
+		Days: int(reflectBack / (24 * time.Hour)), Activity: used, Health: b.healed, ActiveObjectives: len(*b.snapshot.due), Waiting: b.snapshot.unanswered.Count,
+	}, execution.Trusted, nil)
 	if out.Status == execution.Completed {
 		b.reflection = out.Answer
 	}
@@ -72,7 +72,7 @@ func (b *beat) reflect(ctx context.Context, p *Phase) error {
 
 // remember keeps what a later run needs of what this beat did.
 func (b *beat) remember(ctx context.Context, p *Phase) error {
-	if !b.look.left(remembering.lane) && len(b.done) == 0 && b.reflection == "" || b.settings.BeatMemories < 1 {
+	if !b.snapshot.left(remembering.lane) && len(b.done) == 0 && b.reflection == "" || b.settings.BeatMemories < 1 {
 		return nil
 	}
 	p.Considered = 1
@@ -90,7 +90,7 @@ func (b *beat) remember(ctx context.Context, p *Phase) error {
 	}
 	trust := b.trust
 	if len(*known) > 0 {
-		trust = execution.Outside // whoever wrote them may have been told by others
+		trust = execution.Untrusted // whoever wrote them may have been told by others
 	}
 	_, err = b.think(ctx, p, remembering, rememberBrief{
 		AtMost: b.settings.BeatMemories, Done: b.done, Reflection: b.reflection, Remembered: contents(*known),
@@ -128,7 +128,7 @@ func contents(known []memory.Memory) []string {
 }
 
 // left reports whether a run under the lane was begun and did not end.
-func (l look) left(name lane.Name) bool {
+func (l snapshot) left(name lane.Name) bool {
 	for _, e := range *l.open {
 		if e.Subject == name {
 			return true
@@ -139,7 +139,7 @@ func (l look) left(name lane.Name) bool {
 
 // think is one run about the beats, under its own lane: one that was cut off goes on
 // with what it was told.
-func (b *beat) think(ctx context.Context, p *Phase, t thought, told any, trust execution.Trust, skills *skill.Set) (out reason.Outcome, err error) {
+func (b *beat) think(ctx context.Context, p *Phase, t reflectionWork, told any, trust execution.Trust, skills *skill.Set) (out reason.Outcome, err error) {
 	var open *[]execution.Execution
 	request := lane.Request{Workspace: b.tick.Workspace, Lane: t.lane, Holder: b.hold.Holder, Under: b.hold}
 	err = b.Lanes.DoAfter(ctx, request, lane.Wait{}, func(batch *db.Batch) {
@@ -185,7 +185,7 @@ func (b *beat) think(ctx context.Context, p *Phase, t thought, told any, trust e
 	return out, err
 }
 
-func (b *beat) thinking(p *Phase, t thought, hold *lane.Hold, told any, trust execution.Trust, skills *skill.Set) reason.Job {
+func (b *beat) thinking(p *Phase, t reflectionWork, hold *lane.Hold, told any, trust execution.Trust, skills *skill.Set) reason.Job {
 	if skills == nil {
 		skills = b.skills.Only()
 	}
@@ -218,7 +218,7 @@ func (b *beat) count(p *Phase, out reason.Outcome) {
 		p.Left++
 		b.park(out.Reason)
 		if out.Halted { // the next piece of work that asks a model would end alike
-			b.mute = out.Reason
+			b.modelOff = out.Reason
 		}
 	default:
 		p.Failed++
