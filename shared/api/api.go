@@ -28,13 +28,14 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/event"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
-	"github.com/lanekeeper/lanekeeper/shared/live"
 	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
 	"github.com/lanekeeper/lanekeeper/shared/memory"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
+	"github.com/lanekeeper/lanekeeper/shared/ratelimit"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
@@ -59,12 +60,12 @@ type Deps struct {
 	// those of loopback where they arrive on it: those of a proxy on this machine.
 	Hosts []string
 	// Limits bounds how often a principal may ask; nil: nobody is bounded.
-	Limits *live.Local
+	Limits *ratelimit.Cache
 	// Events is what has happened, Streams how it is told to those who follow.
-	Events  *live.Events
+	Events  *event.Store
 	Streams *Streams
 	// Failures counts bad credentials; nil: they may come as often as they like.
-	Failures *live.Failures
+	Failures *ratelimit.Failures
 	// Secrets may have no keeper: what needs a key is then refused.
 	Secrets *secret.Store
 	// Guard knows what nobody may be told; nil: nothing is known.

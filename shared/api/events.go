@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lanekeeper/lanekeeper/shared/live"
+	"github.com/lanekeeper/lanekeeper/shared/event"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -34,7 +34,7 @@ type eventPage struct {
 	Reset      bool        `json:"reset,omitempty" doc:"The cursor was of another database, as before the restore of a backup: begin anew"`
 }
 
-func eventItemOf(e live.Event) eventItem {
+func eventItemOf(e event.Event) eventItem {
 	return eventItem{
 		ID: e.Cursor.String(), Kind: e.Kind, Subject: e.Subject, TraceID: e.Trace, Data: onTheWire(e.Data), CreatedAt: e.CreatedAt.UTC(),
 	}
@@ -74,7 +74,7 @@ func camelCase(snake string) string {
 // following is what a request for events asks for.
 type following struct {
 	kinds []string
-	after live.Cursor
+	after event.Cursor
 	given bool // a cursor; without one it starts now
 	poll  bool // one page of JSON instead of a stream
 }
@@ -96,7 +96,7 @@ func followingOf(r *http.Request) (following, *Problem) {
 			}
 		case "cursor":
 			f.given = true
-			if f.after, err = live.ParseCursor(values[0]); err != nil {
+			if f.after, err = event.ParseCursor(values[0]); err != nil {
 				wrong = append(wrong, FieldError{"query.cursor", "expected a cursor of this listing"})
 			}
 		default:
@@ -106,7 +106,7 @@ func followingOf(r *http.Request) (following, *Problem) {
 	if last := r.Header.Get("Last-Event-ID"); last != "" {
 		var err error
 		f.given = true
-		if f.after, err = live.ParseCursor(last); err != nil {
+		if f.after, err = event.ParseCursor(last); err != nil {
 			wrong = append(wrong, FieldError{"header.Last-Event-ID", "expected the id of an event"})
 		}
 	}
@@ -119,7 +119,7 @@ func followingOf(r *http.Request) (following, *Problem) {
 }
 
 // page is the answer to a poll.
-func (e *eventStream) page(w http.ResponseWriter, events []live.Event, next live.Cursor, reset bool) {
+func (e *eventStream) page(w http.ResponseWriter, events []event.Event, next event.Cursor, reset bool) {
 	p := eventPage{Items: make([]eventItem, 0, len(events)), NextCursor: next.String(), Reset: reset}
 	for _, event := range events {
 		p.Items = append(p.Items, eventItemOf(event))

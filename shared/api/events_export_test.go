@@ -5,11 +5,11 @@ import (
 
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"github.com/lanekeeper/lanekeeper/shared/live"
+	"github.com/lanekeeper/lanekeeper/shared/event"
 )
 
 // NewEventStream is the route of events alone, behind no guard.
-func NewEventStream(d Deps, events *live.Events, streams Streams) http.Handler {
+func NewEventStream(d Deps, events *event.Store, streams Streams) http.Handler {
 	streams = streams.orDefault()
 	d.Streams = &streams
 	s := &server{Deps: d, mux: http.NewServeMux()}

@@ -14,8 +14,8 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/event"
 	"github.com/lanekeeper/lanekeeper/shared/follow"
-	"github.com/lanekeeper/lanekeeper/shared/live"
 )
 
 const (
@@ -99,23 +99,23 @@ func (s *sitting) wait(ctx context.Context, news <-chan struct{}) (quiet, on boo
 // eventStream serves the events of a workspace as they happen.
 type eventStream struct {
 	server  *server
-	events  *live.Events
+	events  *event.Store
 	streams Streams
-	shared  *follow.Hub[db.Workspace, live.Cursor, live.Event]
+	shared  *follow.Hub[db.Workspace, event.Cursor, event.Event]
 }
 
-func newEventStream(s *server, events *live.Events, streams Streams) *eventStream {
+func newEventStream(s *server, events *event.Store, streams Streams) *eventStream {
 	e := &eventStream{server: s, events: events, streams: streams}
-	e.shared = &follow.Hub[db.Workspace, live.Cursor, live.Event]{Look: e.look, Compare: live.Cursor.Compare, Ticks: streams.ticks}
+	e.shared = &follow.Hub[db.Workspace, event.Cursor, event.Event]{Look: e.look, Compare: event.Cursor.Compare, Ticks: streams.ticks}
 	return e
 }
 
 // look reads for all who follow a workspace.
-func (e *eventStream) look(ctx context.Context, ws db.Workspace, after live.Cursor) (page follow.Page[live.Cursor, live.Event], err error) {
+func (e *eventStream) look(ctx context.Context, ws db.Workspace, after event.Cursor) (page follow.Page[event.Cursor, event.Event], err error) {
 	events, next, err := e.read(ctx, ws, after, nil, eventBatch)
 	page.Next, page.More = next, len(events) == eventBatch
-	for _, event := range events {
-		page.Items = append(page.Items, follow.Item[live.Cursor, live.Event]{Behind: event.Cursor, What: event})
+	for _, e := range events {
+		page.Items = append(page.Items, follow.Item[event.Cursor, event.Event]{Behind: e.Cursor, What: e})
 	}
 	return page, err
 }
@@ -143,7 +143,7 @@ func (e *eventStream) serve(w http.ResponseWriter, r *http.Request, ws db.Worksp
 	}
 	// The first look is made before the answer begins, while it can still be refused.
 	events, next, err := e.read(r.Context(), ws, f.after, f.kinds, most)
-	reset := errors.Is(err, live.ErrReset)
+	reset := errors.Is(err, event.ErrReset)
 	if err != nil && !reset {
 		e.server.fail(w, r, err)
 		return
@@ -166,10 +166,10 @@ func (e *eventStream) serve(w http.ResponseWriter, r *http.Request, ws db.Worksp
 // drains. A caller that comes back with the last id loses nothing, so anything that
 // goes wrong just ends the answer. One that has caught up shares a reader with all who
 // follow the workspace here.
-func (e *eventStream) follow(ctx context.Context, w http.ResponseWriter, ws db.Workspace, kinds []string, events []live.Event, next live.Cursor, reset bool) {
+func (e *eventStream) follow(ctx context.Context, w http.ResponseWriter, ws db.Workspace, kinds []string, events []event.Event, next event.Cursor, reset bool) {
 	sitting := e.streams.sit()
 	defer sitting.end()
-	var f *follow.Follower[db.Workspace, live.Cursor, live.Event]
+	var f *follow.Follower[db.Workspace, event.Cursor, event.Event]
 	leave := func() {
 		if f != nil {
 			f.Leave(ctx)
@@ -215,15 +215,15 @@ func (e *eventStream) follow(ctx context.Context, w http.ResponseWriter, ws db.W
 		}
 		err := follow.ErrMissed
 		if f != nil {
-			var page follow.Page[live.Cursor, live.Event]
+			var page follow.Page[event.Cursor, event.Event]
 			page, err = f.Next()
 			events, next = ofKinds(page.Items, kinds), page.Next
 		}
-		if errors.Is(err, follow.ErrMissed) || errors.Is(err, live.ErrReset) { // it looks for itself
+		if errors.Is(err, follow.ErrMissed) || errors.Is(err, event.ErrReset) { // it looks for itself
 			leave()
 			events, next, err = e.read(ctx, ws, next, kinds, eventBatch)
 		}
-		reset = errors.Is(err, live.ErrReset)
+		reset = errors.Is(err, event.ErrReset)
 		if err != nil && !reset {
 			if ctx.Err() == nil {
 				e.server.Log.WarnContext(ctx, "a stream of events ends early", "error", err)
@@ -234,8 +234,8 @@ func (e *eventStream) follow(ctx context.Context, w http.ResponseWriter, ws db.W
 }
 
 // ofKinds are the events of the kinds asked for; none asked for are all.
-func ofKinds(items []follow.Item[live.Cursor, live.Event], kinds []string) []live.Event {
-	var events []live.Event
+func ofKinds(items []follow.Item[event.Cursor, event.Event], kinds []string) []event.Event {
+	var events []event.Event
 	for _, i := range items {
 		if len(kinds) == 0 || slices.Contains(kinds, i.What.Kind) {
 			events = append(events, i.What)
@@ -270,7 +270,7 @@ func (e *eventStream) handler() handler {
 	}
 }
 
-func (e *eventStream) read(ctx context.Context, ws db.Workspace, after live.Cursor, kinds []string, most int) ([]live.Event, live.Cursor, error) {
+func (e *eventStream) read(ctx context.Context, ws db.Workspace, after event.Cursor, kinds []string, most int) ([]event.Event, event.Cursor, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return e.events.Read(ctx, ws, after, kinds, most)

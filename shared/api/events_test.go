@@ -20,7 +20,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
-	"github.com/lanekeeper/lanekeeper/shared/live"
+	"github.com/lanekeeper/lanekeeper/shared/event"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -29,14 +29,14 @@ type station struct {
 	*world
 	url    string
 	as     string // whose token it asks with; empty: it stands in front of the door
-	events *live.Events
+	events *event.Store
 }
 
 const often = 2 * time.Millisecond
 
 func newStation(t testing.TB, w *world, streams api.Streams) *station {
 	t.Helper()
-	events, err := live.NewEvents(w.Deps.DB)
+	events, err := event.New(w.Deps.DB)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +292,7 @@ func (s *deaf) SetWriteDeadline(at time.Time) error {
 
 func TestCallersThatTakeNothingAreLeft(t *testing.T) {
 	w := onOne(t)
-	events, err := live.NewEvents(w.Deps.DB)
+	events, err := event.New(w.Deps.DB)
 	if err != nil {
 		t.Fatal(err)
 	}

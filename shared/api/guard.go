@@ -8,7 +8,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
-	"github.com/lanekeeper/lanekeeper/shared/live"
+	"github.com/lanekeeper/lanekeeper/shared/ratelimit"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -136,14 +136,14 @@ func (s *server) allowed(rt route, next http.Handler) http.Handler {
 }
 
 // rate adds the reading of how often a principal of the workspace may ask to a batch.
-func (s *server) rate(b *db.Batch) func() live.Limit {
+func (s *server) rate(b *db.Batch) func() ratelimit.Limit {
 	read := s.Workspaces.Settings(b)
-	return func() live.Limit {
+	return func() ratelimit.Limit {
 		set, err := read()
 		if err != nil { // others tell of it
-			return live.API
+			return ratelimit.API
 		}
-		return live.Limit{PerSecond: float64(set.APIRate), Burst: set.APIBurst}
+		return ratelimit.Limit{PerSecond: float64(set.APIRate), Burst: set.APIBurst}
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
-	"github.com/lanekeeper/lanekeeper/shared/live"
+	"github.com/lanekeeper/lanekeeper/shared/ratelimit"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
 
@@ -23,11 +23,11 @@ func TestAPrincipalMayAskAsOftenAsIsSet(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
 		var at atomic.Int64
 		w := newWorld(t, e, func(d *api.Deps) {
-			limiter, err := live.NewLimiter(d.DB)
+			limiter, err := ratelimit.New(d.DB)
 			if err != nil {
 				t.Fatal(err)
 			}
-			d.Limits = live.NewLocal(limiter, func() time.Time { return time.Unix(at.Load(), 0) }, slog.New(slog.DiscardHandler))
+			d.Limits = ratelimit.NewCache(limiter, func() time.Time { return time.Unix(at.Load(), 0) }, slog.New(slog.DiscardHandler))
 		})
 		w.must(t, 200, http.MethodPatch, "/api/v1/workspaces/"+string(w.Workspace), `{"settings":{"apiRate":1,"apiBurst":5}}`, nil)
 		before := w.Deps.DB.Stats()

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/api"
-	"github.com/lanekeeper/lanekeeper/shared/live"
+	"github.com/lanekeeper/lanekeeper/shared/ratelimit"
 )
 
 // Who brings bad credentials again and again is told to wait; a good one from the same
@@ -23,7 +23,9 @@ func TestBadCredentialsAreBounded(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := onOne(t, func(d *api.Deps) { d.Failures = live.NewFailures(live.BadCredentials, func() time.Time { return now }) })
+			w := onOne(t, func(d *api.Deps) {
+				d.Failures = ratelimit.NewFailures(ratelimit.BadCredentials, func() time.Time { return now })
+			})
 			count := map[int]int{}
 			for range 305 {
 				rec := httptestCall(w, ask(nobody))

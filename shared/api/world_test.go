@@ -28,10 +28,10 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/channel"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/event"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
-	"github.com/lanekeeper/lanekeeper/shared/live"
 	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
 	"github.com/lanekeeper/lanekeeper/shared/memory"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
@@ -121,7 +121,7 @@ func deps(t testing.TB, d *db.DB) api.Deps {
 	if all.Sessions, err = all.People.NewSessions(auth.SessionConfig{Key: sessionKey, AdminToken: owner, Clock: time.Now}); err != nil {
 		t.Fatal(err)
 	}
-	if all.Events, err = live.NewEvents(d); err != nil {
+	if all.Events, err = event.New(d); err != nil {
 		t.Fatal(err)
 	}
 	var err1, err2, err3 error

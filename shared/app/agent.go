@@ -14,10 +14,10 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/event"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
-	"github.com/lanekeeper/lanekeeper/shared/live"
 	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
 	"github.com/lanekeeper/lanekeeper/shared/memory"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
@@ -59,7 +59,7 @@ type Agent struct {
 	Threads     *thread.Store
 	Sender      *outbox.Sender
 	Reason      *reason.Runner
-	Events      *live.Events
+	Events      *event.Store
 	Operate     *operate.Operate
 
 	core   *Core
@@ -123,7 +123,7 @@ func (a *Agent) stores() error {
 	a.Automations, errs[8] = automation.New(d, ids)
 	a.Memories, errs[9] = memory.New(d, ids)
 	a.Budgets, errs[10] = budget.New(d, ids, a.core.Clock)
-	a.Events, errs[11] = live.NewEvents(d)
+	a.Events, errs[11] = event.New(d)
 	a.Circuits, errs[12] = resilient.NewStore(d, resilient.Policy{})
 	if err := errors.Join(errs[:]...); err != nil {
 		return err

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
-	"github.com/lanekeeper/lanekeeper/shared/live"
+	"github.com/lanekeeper/lanekeeper/shared/ratelimit"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
 
@@ -38,7 +38,7 @@ func (a *Agent) sweep(ctx context.Context, ws db.Workspace) error {
 	if _, err := a.Budgets.Sweep(ctx, ws); err != nil {
 		return err
 	}
-	limits, err := live.NewLimiter(a.core.DB)
+	limits, err := ratelimit.New(a.core.DB)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,8 @@ import (
 	"fmt"
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
-	"github.com/lanekeeper/lanekeeper/shared/live"
+	"github.com/lanekeeper/lanekeeper/shared/event"
+	"github.com/lanekeeper/lanekeeper/shared/ratelimit"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
@@ -19,9 +20,9 @@ type Door struct {
 	Auth     *auth.Authenticator
 	People   *auth.Store
 	Sessions *auth.Sessions
-	Limits   *live.Local
-	Failures *live.Failures
-	Events   *live.Events
+	Limits   *ratelimit.Cache
+	Failures *ratelimit.Failures
+	Events   *event.Store
 }
 
 // Door knows those whom the configuration tells, the keys that were made here, and
@@ -60,13 +61,13 @@ func (a *Agent) Door(adminToken string, secure bool, others ...auth.Verifier) (*
 	if err != nil {
 		return nil, err
 	}
-	limiter, err := live.NewLimiter(core.DB)
+	limiter, err := ratelimit.New(core.DB)
 	if err != nil {
 		return nil, err
 	}
 	return &Door{
 		Auth: auth.New(verifiers...).WithSessions(sessions), People: people, Sessions: sessions,
-		Limits: live.NewLocal(limiter, core.Clock, core.Log), Failures: live.NewFailures(live.BadCredentials, core.Clock), Events: a.Events,
+		Limits: ratelimit.NewCache(limiter, core.Clock, core.Log), Failures: ratelimit.NewFailures(ratelimit.BadCredentials, core.Clock), Events: a.Events,
 	}, nil
 }
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
-	"github.com/lanekeeper/lanekeeper/shared/live"
+	"github.com/lanekeeper/lanekeeper/shared/event"
 	"github.com/lanekeeper/lanekeeper/shared/queue"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -23,7 +23,7 @@ func (a *Agent) waits(ctx context.Context, w queue.Waiting) {
 	id, _ := trace.From(ctx)
 	limited, cancel := context.WithTimeout(ctx, tellLimit)
 	defer cancel()
-	err := a.Events.Tell(limited, db.Workspace(trace.Workspace(ctx)), live.Event{Kind: "queue.waiting", Subject: w.Queue, Trace: string(id), Data: data})
+	err := a.Events.Tell(limited, db.Workspace(trace.Workspace(ctx)), event.Event{Kind: "queue.waiting", Subject: w.Queue, Trace: string(id), Data: data})
 	if err != nil && ctx.Err() == nil {
 		a.core.Log.WarnContext(ctx, "a long wait could not be told", "lane", w.Queue, "error", err)
 	}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/event"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
-	"github.com/lanekeeper/lanekeeper/shared/live"
 	"github.com/lanekeeper/lanekeeper/shared/queue"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
@@ -53,7 +53,7 @@ func TestALongWaitIsTold(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatal(err)
 	}
-	told, _, err := a.Events.Read(t.Context(), e.Workspace, live.Cursor{}, []string{"queue.waiting"}, 10)
+	told, _, err := a.Events.Read(t.Context(), e.Workspace, event.Cursor{}, []string{"queue.waiting"}, 10)
 	if err != nil || len(told) != 1 || told[0].Subject != "cron" {
 		t.Errorf("told %+v, %v", told, err)
 	}

@@ -34,7 +34,7 @@ var tiers = [][]string{
 	{"task", "agent", "coordinate", "budget"},
 	{"thread", "channel", "inbox"},
 	{"auth"},
-	{"live"},
+	{"event", "ratelimit", "live"},
 	{"observe"},
 	{"surface"},
 	{"api"},

@@ -28,7 +28,7 @@ import (
 	"strings"
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
-	"github.com/lanekeeper/lanekeeper/shared/llm/sse"
+	"github.com/lanekeeper/lanekeeper/shared/llm/wire"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
@@ -50,12 +50,12 @@ type Options struct {
 	APIKey    secret.Value // may be empty where a proxy adds it
 	Model     string       // what is asked when a request names no model
 	MaxTokens int          // of an answer, when a request sets no limit; 0: [DefaultMaxTokens]
-	HTTP      sse.Doer     // nil: a client of its own over net/http's transport, without a time-out
+	HTTP      wire.Doer    // nil: a client of its own over net/http's transport, without a time-out
 }
 
 // Model asks Anthropic's models. It is safe for concurrent use.
 type Model struct {
-	endpoint  *sse.Endpoint
+	endpoint  *wire.Endpoint
 	model     string
 	maxTokens int
 }
@@ -65,7 +65,7 @@ var _ llm.Model = (*Model)(nil)
 // New makes a model. It does not touch the network. An error says which option is
 // wrong, and repeats neither URL nor key.
 func New(o Options) (*Model, error) {
-	base, err := sse.ParseURL(strings.TrimSuffix(strings.TrimRight(cmp.Or(o.BaseURL, ownBase), "/"), "/v1"))
+	base, err := wire.ParseURL(strings.TrimSuffix(strings.TrimRight(cmp.Or(o.BaseURL, ownBase), "/"), "/v1"))
 	switch {
 	case err != nil:
 		return nil, err
@@ -74,7 +74,7 @@ func New(o Options) (*Model, error) {
 	case base.Hostname() == ownHost && o.APIKey.Reveal() == "":
 		return nil, errors.New("no API key is set")
 	}
-	endpoint, err := sse.NewEndpoint(sse.Config{
+	endpoint, err := wire.NewEndpoint(wire.Config{
 		Provider: Name, URL: base.JoinPath("v1", "messages"), HTTP: o.HTTP,
 		Header: http.Header{"Anthropic-Version": {version}}, Key: o.APIKey, KeyHeader: "X-Api-Key",
 	})
@@ -98,7 +98,7 @@ func (m *Model) Generate(ctx context.Context, req llm.Request, onDelta func(llm.
 	if err != nil {
 		return llm.Response{}, &llm.Error{Class: llm.ClassBadRequest, Provider: Name, Err: err}
 	}
-	a := answer{Answer: sse.NewAnswer(req, onDelta), model: req.Model, open: map[int]*openCall{}}
+	a := answer{Answer: wire.NewAnswer(req, onDelta), model: req.Model, open: map[int]*openCall{}}
 	if err := m.endpoint.Ask(ctx, body, onDelta != nil, &a); err != nil {
 		return llm.Response{}, err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/anthropic"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
-	"github.com/lanekeeper/lanekeeper/shared/llm/sse"
+	"github.com/lanekeeper/lanekeeper/shared/llm/wire"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const theKey = `sk-ant-api03-Zm9v/"YmFy+<==_canary`
 
 // model is one that asks base through d.
-func model(t testing.TB, base string, d sse.Doer) *anthropic.Model {
+func model(t testing.TB, base string, d wire.Doer) *anthropic.Model {
 	t.Helper()
 	m, err := anthropic.New(anthropic.Options{BaseURL: base, APIKey: secret.NewValue(theKey), Model: "claude-sonnet-4-5", HTTP: d})
 	if err != nil {

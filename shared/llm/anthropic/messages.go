@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
-	"github.com/lanekeeper/lanekeeper/shared/llm/sse"
+	"github.com/lanekeeper/lanekeeper/shared/llm/wire"
 )
 
 // note begins a note of the loop within a user's message.
@@ -24,7 +24,7 @@ func messages(in []llm.Message) []message {
 		case llm.RoleAssistant:
 			c.say(llm.RoleAssistant, m.Text)
 			for _, call := range m.Calls {
-				c.add(llm.RoleAssistant, block{Type: "tool_use", ID: sse.CallID(call.ID, maxID), Name: sse.ToolName(call.Name), Input: sse.Object(call.Arguments)})
+				c.add(llm.RoleAssistant, block{Type: "tool_use", ID: wire.CallID(call.ID, maxID), Name: wire.ToolName(call.Name), Input: wire.Object(call.Arguments)})
 			}
 		case llm.RoleTool:
 			for _, r := range m.Results {
@@ -32,7 +32,7 @@ func messages(in []llm.Message) []message {
 				if blank(content) {
 					content = noOutput
 				}
-				c.add(llm.RoleUser, block{Type: "tool_result", ToolUseID: sse.CallID(r.CallID, maxID), Content: content, IsError: r.IsError})
+				c.add(llm.RoleUser, block{Type: "tool_result", ToolUseID: wire.CallID(r.CallID, maxID), Content: content, IsError: r.IsError})
 			}
 		case llm.RoleSystem:
 			if !blank(m.Text) {

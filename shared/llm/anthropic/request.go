@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
-	"github.com/lanekeeper/lanekeeper/shared/llm/sse"
+	"github.com/lanekeeper/lanekeeper/shared/llm/wire"
 )
 
 type request struct {
@@ -77,7 +77,7 @@ func encode(req llm.Request, stream bool) ([]byte, error) {
 		out.System = []block{{Type: "text", Text: req.System}}
 	}
 	for _, t := range req.Tools {
-		schema, err := sse.Schema(t)
+		schema, err := wire.Schema(t)
 		if err != nil {
 			return nil, err
 		}
@@ -89,16 +89,16 @@ func encode(req llm.Request, stream bool) ([]byte, error) {
 		}
 	}
 	out.mark()
-	return sse.Encode(out)
+	return wire.Encode(out)
 }
 
 // called are the tools that the messages have calls of.
 func called(messages []llm.Message) (tools []tool) {
 	for _, m := range messages {
 		for _, c := range m.Calls {
-			name := sse.ToolName(c.Name)
+			name := wire.ToolName(c.Name)
 			if !slices.ContainsFunc(tools, func(t tool) bool { return t.Name == name }) {
-				schema, _ := sse.Schema(llm.Tool{}) // any object
+				schema, _ := wire.Schema(llm.Tool{}) // any object
 				tools = append(tools, tool{Name: name, InputSchema: schema})
 			}
 		}

@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
-	"github.com/lanekeeper/lanekeeper/shared/llm/sse"
+	"github.com/lanekeeper/lanekeeper/shared/llm/wire"
 )
 
 // event is an event of a stream.
@@ -45,9 +45,9 @@ type content struct {
 	Input json.RawMessage `json:"input"`
 }
 
-// answer adds up what comes. It is a [sse.Receiver].
+// answer adds up what comes. It is a [wire.Receiver].
 type answer struct {
-	sse.Answer
+	wire.Answer
 	model string
 	open  map[int]*openCall // by the index of their block
 	stop  string            // empty: it has not said why it ends
@@ -61,7 +61,7 @@ type openCall struct {
 	grown bool            // pieces have come
 }
 
-// Whole implements [sse.Receiver].
+// Whole implements [wire.Receiver].
 func (a *answer) Whole(body []byte) error {
 	var in reply
 	if err := json.Unmarshal(body, &in); err != nil {
@@ -69,7 +69,7 @@ func (a *answer) Whole(body []byte) error {
 	}
 	switch in.Type {
 	case "error":
-		return sse.ParseFailure(0, body)
+		return wire.ParseFailure(0, body)
 	case "message":
 	default:
 		return errors.New("the answer is not a message")
@@ -91,15 +91,15 @@ func (a *answer) reply(in reply) error {
 	return nil
 }
 
-// Event implements [sse.Receiver].
-func (a *answer) Event(e sse.Event) (last bool, err error) {
+// Event implements [wire.Receiver].
+func (a *answer) Event(e wire.Event) (last bool, err error) {
 	var in event
 	if err := json.Unmarshal(e.Data, &in); err != nil {
 		return false, fmt.Errorf("read an event: %w", err)
 	}
 	switch cmp.Or(in.Type, e.Type) {
 	case "error":
-		return false, sse.ParseFailure(0, e.Data)
+		return false, wire.ParseFailure(0, e.Data)
 	case "message_start":
 		return false, a.reply(in.Message)
 	case "content_block_start":
@@ -127,7 +127,7 @@ func (a *answer) Event(e sse.Event) (last bool, err error) {
 	return false, nil // a ping, or something new
 }
 
-// End implements [sse.Receiver].
+// End implements [wire.Receiver].
 func (a *answer) End() error { return errors.New("the stream was cut off") }
 
 func (a *answer) begin(index int, b content) error {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
-	"github.com/lanekeeper/lanekeeper/shared/llm/sse"
+	"github.com/lanekeeper/lanekeeper/shared/llm/wire"
 )
 
 // doer answers in the test itself.
@@ -261,7 +261,7 @@ func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 func TestHugeEvent(t *testing.T) {
 	text := func(s string) string { return delta(0, `{"type":"text_delta","text":"`+s+`"}`) }
-	huge := strings.Repeat("x", sse.MaxEvent)
+	huge := strings.Repeat("x", wire.MaxEvent)
 	for name, stream := range map[string]string{
 		"an event":    ended("end_turn", text(huge)),
 		"many events": ended("end_turn", strings.Repeat(text(huge[:1<<20]), 9)),
@@ -270,7 +270,7 @@ func TestHugeEvent(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	large := huge[:sse.MaxEvent-1000]
+	large := huge[:wire.MaxEvent-1000]
 	if got, err := streamed(t, strings.NewReader(ended("end_turn", text(large)))); err != nil || got.Text != large {
 		t.Errorf("a large one: %d bytes, %v", len(got.Text), err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/llm/openai"
-	"github.com/lanekeeper/lanekeeper/shared/llm/sse"
+	"github.com/lanekeeper/lanekeeper/shared/llm/wire"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const theKey = `sk-proj-Zm9v/"YmFy+<==_canary`
 
 // model is one that asks base through d.
-func model(t testing.TB, base string, d sse.Doer) *openai.Model {
+func model(t testing.TB, base string, d wire.Doer) *openai.Model {
 	t.Helper()
 	m, err := openai.New(openai.Options{BaseURL: base, APIKey: secret.NewValue(theKey), Model: "gpt-4o-mini", HTTP: d})
 	if err != nil {

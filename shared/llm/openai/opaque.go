@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
-	"github.com/lanekeeper/lanekeeper/shared/llm/sse"
+	"github.com/lanekeeper/lanekeeper/shared/llm/wire"
 )
 
 // extras are the fields beside an assistant's words and calls that servers want back:
@@ -111,9 +111,9 @@ func (g *gathered) extras() extras {
 	e := extras{ReasoningContent: thought(g.content.String()), Reasoning: thought(g.reasoning.String()), ExtraContent: g.extra}
 	for _, d := range g.details {
 		for name, text := range d.texts {
-			d.fields[name], _ = sse.Encode(text.String()) // texts can be encoded
+			d.fields[name], _ = wire.Encode(text.String()) // texts can be encoded
 		}
-		raw, _ := sse.Encode(d.fields) // they have been read
+		raw, _ := wire.Encode(d.fields) // they have been read
 		e.ReasoningDetails = append(e.ReasoningDetails, raw)
 	}
 	return e
@@ -142,7 +142,7 @@ func (a *answer) opaque(m llm.Message) *llm.Opaque {
 	if k.size() == 0 && k.Calls == nil {
 		return nil
 	}
-	data, err := sse.Encode(k)
+	data, err := wire.Encode(k)
 	if err != nil {
 		return nil // what is read as JSON can be written
 	}

@@ -34,7 +34,7 @@ import (
 	"net/http"
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
-	"github.com/lanekeeper/lanekeeper/shared/llm/sse"
+	"github.com/lanekeeper/lanekeeper/shared/llm/wire"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
@@ -51,12 +51,12 @@ type Options struct {
 	BaseURL string       // with the version, such as http://localhost:11434/v1; empty: OpenAI
 	APIKey  secret.Value // may be empty where the provider wants none
 	Model   string       // what is asked when a request names no model
-	HTTP    sse.Doer     // nil: a client of its own over net/http's transport, without a time-out
+	HTTP    wire.Doer    // nil: a client of its own over net/http's transport, without a time-out
 }
 
 // Model asks models of one provider. It is safe for concurrent use.
 type Model struct {
-	endpoint *sse.Endpoint
+	endpoint *wire.Endpoint
 	model    string
 	own      bool   // the provider is OpenAI
 	from     string // whose opaque data it reads: several servers speak this protocol
@@ -70,7 +70,7 @@ func New(o Options) (*Model, error) {
 	if o.BaseURL == "" {
 		o.BaseURL = ownBase
 	}
-	base, err := sse.ParseURL(o.BaseURL)
+	base, err := wire.ParseURL(o.BaseURL)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func New(o Options) (*Model, error) {
 	case own && o.APIKey.Reveal() == "":
 		return nil, errors.New("no API key is set")
 	}
-	endpoint, err := sse.NewEndpoint(sse.Config{
+	endpoint, err := wire.NewEndpoint(wire.Config{
 		Provider: Name, URL: base.JoinPath("chat", "completions"), HTTP: o.HTTP, Header: http.Header{},
 		Key: o.APIKey, KeyHeader: "Authorization", KeyPrefix: "Bearer ",
 	})
@@ -106,7 +106,7 @@ func (m *Model) Generate(ctx context.Context, req llm.Request, onDelta func(llm.
 	if err != nil {
 		return llm.Response{}, &llm.Error{Class: llm.ClassBadRequest, Provider: Name, Err: err}
 	}
-	a := answer{Answer: sse.NewAnswer(req, onDelta), model: req.Model, from: m.from, asked: req.Model}
+	a := answer{Answer: wire.NewAnswer(req, onDelta), model: req.Model, from: m.from, asked: req.Model}
 	if err := m.endpoint.Ask(ctx, body, onDelta != nil, &a); err != nil {
 		return llm.Response{}, err
 	}

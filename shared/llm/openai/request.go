@@ -5,7 +5,7 @@ import (
 	"regexp"
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
-	"github.com/lanekeeper/lanekeeper/shared/llm/sse"
+	"github.com/lanekeeper/lanekeeper/shared/llm/wire"
 )
 
 type request struct {
@@ -67,13 +67,13 @@ func (m *Model) encode(req llm.Request, stream bool) ([]byte, error) {
 		out.MaxTokens = limit
 	}
 	for _, t := range req.Tools {
-		schema, err := sse.Schema(t)
+		schema, err := wire.Schema(t)
 		if err != nil {
 			return nil, err
 		}
 		out.Tools = append(out.Tools, tool{"function", definition{t.Name, t.Description, schema}})
 	}
-	return sse.Encode(out)
+	return wire.Encode(out)
 }
 
 // renamedLimit matches OpenAI's models that take max_completion_tokens only, also
@@ -107,7 +107,7 @@ func (m *Model) messages(req llm.Request) []message {
 			}
 			for _, c := range in.Calls {
 				said.ToolCalls = append(said.ToolCalls, call{
-					ID: m.callID(c.ID), Type: "function", Function: function{sse.ToolName(c.Name), string(sse.Object(c.Arguments))},
+					ID: m.callID(c.ID), Type: "function", Function: function{wire.ToolName(c.Name), string(wire.Object(c.Arguments))},
 					ExtraContent: back.Calls[c.ID],
 				})
 			}
@@ -127,5 +127,5 @@ func (m *Model) callID(id string) string {
 	if !m.own {
 		return id
 	}
-	return sse.CallID(id, maxID)
+	return wire.CallID(id, maxID)
 }

@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
-	"github.com/lanekeeper/lanekeeper/shared/llm/sse"
+	"github.com/lanekeeper/lanekeeper/shared/llm/wire"
 )
 
 // chunk is an event of a stream, and an answer in one piece too.
@@ -34,9 +34,9 @@ type piece struct {
 	extras
 }
 
-// answer adds up what comes. It is a [sse.Receiver].
+// answer adds up what comes. It is a [wire.Receiver].
 type answer struct {
-	sse.Answer
+	wire.Answer
 	model   string
 	calls   []*openCall
 	chunks  int
@@ -48,7 +48,7 @@ type answer struct {
 	asked   string // the model that was asked
 }
 
-// Whole implements [sse.Receiver].
+// Whole implements [wire.Receiver].
 func (a *answer) Whole(body []byte) error {
 	if err := a.take(body); err != nil {
 		return err
@@ -59,8 +59,8 @@ func (a *answer) Whole(body []byte) error {
 	return a.close()
 }
 
-// Event implements [sse.Receiver].
-func (a *answer) Event(e sse.Event) (last bool, err error) {
+// Event implements [wire.Receiver].
+func (a *answer) Event(e wire.Event) (last bool, err error) {
 	if string(e.Data) == "[DONE]" {
 		if a.finish == "" { // some that failed on the way say it nevertheless
 			return true, errors.New("the answer does not say why it ends")
@@ -70,7 +70,7 @@ func (a *answer) Event(e sse.Event) (last bool, err error) {
 	return false, a.take(e.Data)
 }
 
-// End implements [sse.Receiver].
+// End implements [wire.Receiver].
 func (a *answer) End() error {
 	if a.finish == "" || a.usage == (llm.Usage{}) {
 		return errors.New("the stream was cut off")
@@ -84,7 +84,7 @@ func (a *answer) take(data []byte) error {
 		return fmt.Errorf("read the answer: %w", err)
 	}
 	if len(c.Error) > 0 && string(c.Error) != "null" || c.Object == "error" {
-		return sse.ParseFailure(0, data)
+		return wire.ParseFailure(0, data)
 	}
 	a.model = cmp.Or(c.Model, a.model)
 	a.spent(c.Usage)
@@ -100,7 +100,7 @@ func (a *answer) take(data []byte) error {
 		a.finish = cmp.Or(one.FinishReason, a.finish)
 	}
 	if a.finish == "error" { // OpenRouter's, if it does not say more
-		return &sse.Failure{Message: "the answer ends by an error"}
+		return &wire.Failure{Message: "the answer ends by an error"}
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
-	"github.com/lanekeeper/lanekeeper/shared/llm/sse"
+	"github.com/lanekeeper/lanekeeper/shared/llm/wire"
 )
 
 // doer answers in the test itself.
@@ -338,7 +338,7 @@ type failing struct{ err error }
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 func TestHugeEvent(t *testing.T) {
-	huge := strings.Repeat("x", sse.MaxEvent)
+	huge := strings.Repeat("x", wire.MaxEvent)
 	for name, stream := range map[string]string{
 		"an event":    chunks(`{"content":"` + huge + `"}`),
 		"many events": strings.Repeat(strings.TrimSuffix(chunks(`{"content":"`+huge[:1<<20]+`"}`), "data: [DONE]\n\n"), 10),
@@ -347,7 +347,7 @@ func TestHugeEvent(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	large := huge[:sse.MaxEvent-1000]
+	large := huge[:wire.MaxEvent-1000]
 	if got, err := streamed(t, strings.NewReader(chunks(`{"content":"`+large+`"}`))); err != nil || got.Text != large {
 		t.Errorf("a large one: %d bytes, %v", len(got.Text), err)
 	}

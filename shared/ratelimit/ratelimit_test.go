@@ -1,4 +1,4 @@
-package live_test
+package ratelimit_test
 
 import (
 	"sync"
@@ -8,25 +8,25 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
-	"github.com/lanekeeper/lanekeeper/shared/live"
+	"github.com/lanekeeper/lanekeeper/shared/ratelimit"
 )
 
 // taker is a limiter and a workspace.
 type taker struct {
 	dbtest.Env
-	*live.Limiter
+	*ratelimit.Store
 }
 
 func newTaker(t testing.TB, e dbtest.Env) taker {
 	t.Helper()
-	l, err := live.NewLimiter(e.DB)
+	l, err := ratelimit.New(e.DB)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return taker{e, l}
 }
 
-func (k taker) take(t testing.TB, key string, n int, l live.Limit) (bool, time.Duration) {
+func (k taker) take(t testing.TB, key string, n int, l ratelimit.Limit) (bool, time.Duration) {
 	t.Helper()
 	ok, wait, err := k.Take(t.Context(), k.Workspace, key, n, l)
 	if err != nil {
@@ -35,7 +35,7 @@ func (k taker) take(t testing.TB, key string, n int, l live.Limit) (bool, time.D
 	return ok, wait
 }
 
-func (k taker) must(t testing.TB, want bool, key string, n int, l live.Limit) time.Duration {
+func (k taker) must(t testing.TB, want bool, key string, n int, l ratelimit.Limit) time.Duration {
 	t.Helper()
 	ok, wait := k.take(t, key, n, l)
 	if ok != want || ok != (wait == 0) {
@@ -58,7 +58,7 @@ func (k taker) buckets(t testing.TB) (n int) {
 func TestTake(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
 		k := newTaker(t, e)
-		slow := live.Limit{PerSecond: 0.01, Burst: 10} // a token comes back in 100 s
+		slow := ratelimit.Limit{PerSecond: 0.01, Burst: 10} // a token comes back in 100 s
 		k.must(t, true, "a", 1, slow)
 		k.must(t, true, "a", 9, slow)
 		if wait := k.must(t, false, "a", 1, slow); wait < 90*time.Second || wait > 100*time.Second {
@@ -76,13 +76,13 @@ func TestTake(t *testing.T) {
 		k.must(t, true, "a", 10, slow)
 		k.must(t, false, "a", 1, slow)
 		// A bucket that is fuller than its limit, since that was lowered or the clock went back, is empty and no more.
-		if wait := k.must(t, false, "a", 1, live.Limit{PerSecond: 1, Burst: 2}); wait > time.Second {
+		if wait := k.must(t, false, "a", 1, ratelimit.Limit{PerSecond: 1, Burst: 2}); wait > time.Second {
 			t.Errorf("of a lower limit: after %s", wait)
 		}
 		for _, wrong := range []struct {
 			n int
-			live.Limit
-		}{{0, slow}, {-1, slow}, {11, slow}, {1, live.Limit{Burst: 1}}, {1, live.Limit{PerSecond: -1, Burst: 1}}} {
+			ratelimit.Limit
+		}{{0, slow}, {-1, slow}, {11, slow}, {1, ratelimit.Limit{Burst: 1}}, {1, ratelimit.Limit{PerSecond: -1, Burst: 1}}} {
 			if _, _, err := k.Take(t.Context(), k.Workspace, "a", wrong.n, wrong.Limit); err == nil {
 				t.Errorf("%+v: no error", wrong)
 			}
@@ -95,7 +95,7 @@ func TestTakeIsOneStatement(t *testing.T) {
 		k := newTaker(t, e)
 		for _, ok := range []bool{true, false} {
 			before := k.DB.Stats()
-			k.must(t, ok, "a", 1, live.Limit{PerSecond: 0.01, Burst: 1})
+			k.must(t, ok, "a", 1, ratelimit.Limit{PerSecond: 0.01, Burst: 1})
 			if got, want := k.DB.Stats().Sub(before), (db.Stats{Statements: 1, RoundTrips: 1}); got != want {
 				t.Errorf("%+v, want %+v", got, want)
 			}
@@ -107,7 +107,7 @@ func TestTakeIsOneStatement(t *testing.T) {
 func TestManyTakers(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
 		k := newTaker(t, e)
-		limit := live.Limit{PerSecond: 50, Burst: 20}
+		limit := ratelimit.Limit{PerSecond: 50, Burst: 20}
 		var got, asked atomic.Int64
 		var wg sync.WaitGroup
 		begun := time.Now()
@@ -138,9 +138,9 @@ func TestManyTakers(t *testing.T) {
 func TestPurge(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
 		k := newTaker(t, e)
-		k.must(t, true, "old", 1, live.API)
+		k.must(t, true, "old", 1, ratelimit.API)
 		e.Skew.Advance(time.Hour + time.Minute)
-		k.must(t, true, "new", 1, live.API)
+		k.must(t, true, "new", 1, ratelimit.API)
 		var b db.Batch
 		k.Purge(&b)
 		if err := k.DB.Do(t.Context(), k.Workspace, &b); err != nil {

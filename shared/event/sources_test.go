@@ -1,4 +1,4 @@
-package live_test
+package event_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
-	"github.com/lanekeeper/lanekeeper/shared/live"
+	"github.com/lanekeeper/lanekeeper/shared/event"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -26,7 +26,7 @@ type changes struct {
 }
 
 // An event is told as its kind, its trace and its data.
-func told(e live.Event) string { return e.Kind + " " + e.Trace + " " + string(e.Data) }
+func told(e event.Event) string { return e.Kind + " " + e.Trace + " " + string(e.Data) }
 
 // Each change appends its event, and a change of anything else none. What has no trace
 // of its own bears that of the transaction.
@@ -136,7 +136,7 @@ func TestAWorkspaceCanGo(t *testing.T) {
 		if n, err := w.DB.Exec(t.Context(), w.Workspace, q["DeleteWorkspace"]); err != nil || n != 1 {
 			t.Fatalf("%d rows, %v", n, err)
 		}
-		if found, _ := w.read(t, live.Cursor{}, nil, 10); len(found) > 0 {
+		if found, _ := w.read(t, event.Cursor{}, nil, 10); len(found) > 0 {
 			t.Errorf("left: %v", subjects(found))
 		}
 	})

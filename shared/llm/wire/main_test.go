@@ -1,4 +1,4 @@
-package sse_test
+package wire_test
 
 import (
 	"testing"

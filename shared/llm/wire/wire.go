@@ -1,4 +1,4 @@
-// Package sse is what providers that are spoken to over HTTP, and stream their
+// Package wire is what providers that are spoken to over HTTP, and stream their
 // answers as server-sent events, have in common: an [Endpoint] asks and tells what
 // went wrong, a [Reader] takes the stream apart, an [Answer] puts the pieces
 // together.
@@ -15,7 +15,7 @@
 // The key is known to the endpoint alone. Every text of an error, whoever wrote it,
 // goes through a redactor that knows the key. Redirects are not followed, for
 // net/http would take headers such as x-api-key along to another host.
-package sse
+package wire
 
 // Bounds of what a provider sends, in bytes.
 const (

@@ -1,4 +1,4 @@
-package sse_test
+package wire_test
 
 import (
 	"errors"
@@ -8,10 +8,10 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
-	"github.com/lanekeeper/lanekeeper/shared/llm/sse"
+	"github.com/lanekeeper/lanekeeper/shared/llm/wire"
 )
 
-func begin(t *testing.T, a *sse.Answer, id string) string {
+func begin(t *testing.T, a *wire.Answer, id string) string {
 	t.Helper()
 	at, err := a.Begin(id, "look")
 	if err != nil {
@@ -22,7 +22,7 @@ func begin(t *testing.T, a *sse.Answer, id string) string {
 
 func TestIDs(t *testing.T) {
 	req := llm.Request{Messages: []llm.Message{{Role: llm.RoleAssistant, Calls: []llm.ToolCall{{ID: "old"}}}}}
-	a := sse.NewAnswer(req, nil)
+	a := wire.NewAnswer(req, nil)
 	seen := map[string]bool{"old": true}
 	for _, id := range []string{"new", "", "new", "old", ""} {
 		got := begin(t, &a, id)
@@ -31,12 +31,12 @@ func TestIDs(t *testing.T) {
 		}
 		seen[got] = true
 	}
-	same, other := sse.NewAnswer(req, nil), sse.NewAnswer(llm.Request{Messages: req.Messages[:0]}, nil)
+	same, other := wire.NewAnswer(req, nil), wire.NewAnswer(llm.Request{Messages: req.Messages[:0]}, nil)
 	one, two := begin(t, &same, ""), begin(t, &other, "")
 	if one == two || len(one) != 29 {
 		t.Errorf("got %q and %q", one, two)
 	}
-	again := sse.NewAnswer(req, nil)
+	again := wire.NewAnswer(req, nil)
 	if got := begin(t, &again, ""); got != one {
 		t.Errorf("got %q and then %q", one, got)
 	}
@@ -44,33 +44,33 @@ func TestIDs(t *testing.T) {
 
 func TestAnswerIsBounded(t *testing.T) {
 	mega := strings.Repeat("x", 1<<20)
-	for name, grow := range map[string]func(*sse.Answer) error{
-		"text":  func(a *sse.Answer) error { return a.AddText(mega) },
-		"calls": func(a *sse.Answer) error { _, err := a.Begin("", "look"); return err },
-		"names": func(a *sse.Answer) error { _, err := a.Begin("", mega); return err },
-		"arguments": func(a *sse.Answer) error {
+	for name, grow := range map[string]func(*wire.Answer) error{
+		"text":  func(a *wire.Answer) error { return a.AddText(mega) },
+		"calls": func(a *wire.Answer) error { _, err := a.Begin("", "look"); return err },
+		"names": func(a *wire.Answer) error { _, err := a.Begin("", mega); return err },
+		"arguments": func(a *wire.Answer) error {
 			if a.Calls() == 0 {
 				_, _ = a.Begin("", "look")
 			}
 			return a.Extend(0, mega)
 		},
-		"waiting": func(a *sse.Answer) error { return a.Hold(0) },
+		"waiting": func(a *wire.Answer) error { return a.Hold(0) },
 	} {
 		var d llmtest.Deltas
-		a := sse.NewAnswer(llm.Request{}, d.Add)
+		a := wire.NewAnswer(llm.Request{}, d.Add)
 		var err error
 		n := 0
 		for ; err == nil && n < math.MaxInt16; n++ {
 			err = grow(&a)
 		}
-		if !errors.Is(err, sse.ErrTooMuch) || n < 8 {
+		if !errors.Is(err, wire.ErrTooMuch) || n < 8 {
 			t.Errorf("%s: %v after %d", name, err, n)
 		}
-		if got, err := d.Message(); err != nil || len(got.Text) > sse.MaxKept {
+		if got, err := d.Message(); err != nil || len(got.Text) > wire.MaxKept {
 			t.Errorf("%s: streamed %d, %v", name, len(got.Text), err)
 		}
 	}
-	a := sse.NewAnswer(llm.Request{}, nil)
+	a := wire.NewAnswer(llm.Request{}, nil)
 	if _, err := a.Begin("id", ""); err == nil {
 		t.Error("a call without a name is one")
 	}
@@ -81,30 +81,30 @@ func TestWhatIsSent(t *testing.T) {
 		"save_memory": "save_memory", "functions.get weather": "functions_get_weather", "ä": "_", "": "unnamed",
 		strings.Repeat("x", 100): strings.Repeat("x", 64),
 	} {
-		if got := sse.ToolName(in); got != want {
+		if got := wire.ToolName(in); got != want {
 			t.Errorf("name %q: got %q", in, got)
 		}
 	}
 	long := strings.Repeat("x", 41)
 	for _, id := range []string{"", "functions.look:0", long, "ä"} {
-		if got := sse.CallID(id, 40); got == id || len(got) != 29 || got != sse.CallID(id, 40) || got == sse.CallID(id+".", 40) {
+		if got := wire.CallID(id, 40); got == id || len(got) != 29 || got != wire.CallID(id, 40) || got == wire.CallID(id+".", 40) {
 			t.Errorf("id %q: got %q", id, got)
 		}
 	}
-	if got := sse.CallID(long, 64); got != long {
+	if got := wire.CallID(long, 64); got != long {
 		t.Errorf("got %q", got)
 	}
 	for in, want := range map[llm.Arguments]string{
 		`{"a": 1}`: `{"a": 1}`, ` `: `{}`, ``: `{}`, `{"a":"<"`: `{"_raw":"{\"a\":\"<\""}`, `[1]`: `{"_raw":"[1]"}`, "{\"a\":\"\xff\"}": "{\"a\":\"\uFFFD\"}",
 	} {
-		if got := string(sse.Object(in)); got != want {
+		if got := string(wire.Object(in)); got != want {
 			t.Errorf("arguments %q: got %s", in, got)
 		}
 	}
 	for in, want := range map[string]string{
 		"": `{"type":"object","properties":{}}`, " ": `{"type":"object","properties":{}}`, ` {"type":"object"} `: `{"type":"object"}`, `{`: ``,
 	} {
-		if got, err := sse.Schema(llm.Tool{Name: "look", Parameters: []byte(in)}); string(got) != want || (err != nil) != (want == "") {
+		if got, err := wire.Schema(llm.Tool{Name: "look", Parameters: []byte(in)}); string(got) != want || (err != nil) != (want == "") {
 			t.Errorf("schema %q: got %s, %v", in, got, err)
 		}
 	}

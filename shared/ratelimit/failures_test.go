@@ -1,4 +1,4 @@
-package live_test
+package ratelimit_test
 
 import (
 	"fmt"
@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lanekeeper/lanekeeper/shared/live"
+	"github.com/lanekeeper/lanekeeper/shared/ratelimit"
 )
 
 func TestFailuresAreCountedByAddress(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	f := live.NewFailures(live.BadCredentials, func() time.Time { return now })
+	f := ratelimit.NewFailures(ratelimit.BadCredentials, func() time.Time { return now })
 	count := func(n int, from string) (refused int, wait time.Duration) {
 		for range n {
 			tooMany, after := f.Count(from)
@@ -47,7 +47,7 @@ func TestFailuresAreCountedByAddress(t *testing.T) {
 	if refused, _ := count(6, "198.51.100.7:4711"); refused != 1 {
 		t.Errorf("%d of 6 were refused after a second", refused)
 	}
-	var none *live.Failures
+	var none *ratelimit.Failures
 	if tooMany, _ := none.Count("x"); tooMany {
 		t.Error("none refuses")
 	}
@@ -57,7 +57,7 @@ func TestFailuresAreCountedByAddress(t *testing.T) {
 // more than the burst.
 func TestFailuresAreBounded(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	f := live.NewFailures(live.BadCredentials, func() time.Time { return now })
+	f := ratelimit.NewFailures(ratelimit.BadCredentials, func() time.Time { return now })
 	for i := range 30_000 {
 		f.Count(fmt.Sprintf("10.%d.%d.%d:1", i>>16, i>>8&255, i&255))
 	}

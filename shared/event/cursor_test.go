@@ -1,10 +1,10 @@
-package live_test
+package event_test
 
 import (
 	"errors"
 	"testing"
 
-	"github.com/lanekeeper/lanekeeper/shared/live"
+	"github.com/lanekeeper/lanekeeper/shared/event"
 )
 
 func FuzzCursor(f *testing.F) {
@@ -12,9 +12,9 @@ func FuzzCursor(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		c, err := live.ParseCursor(s)
+		c, err := event.ParseCursor(s)
 		if err != nil {
-			if !errors.Is(err, live.ErrCursor) || c != (live.Cursor{}) {
+			if !errors.Is(err, event.ErrCursor) || c != (event.Cursor{}) {
 				t.Errorf("%q: %v, %v", s, c, err)
 			}
 			return

@@ -1,4 +1,4 @@
-package sse_test
+package wire_test
 
 import (
 	"bufio"
@@ -17,7 +17,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
-	"github.com/lanekeeper/lanekeeper/shared/llm/sse"
+	"github.com/lanekeeper/lanekeeper/shared/llm/wire"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
@@ -39,13 +39,13 @@ func (b *body) Close() error {
 	return nil
 }
 
-func endpoint(t testing.TB, base string, d sse.Doer) *sse.Endpoint {
+func endpoint(t testing.TB, base string, d wire.Doer) *wire.Endpoint {
 	t.Helper()
-	u, err := sse.ParseURL(base)
+	u, err := wire.ParseURL(base)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := sse.NewEndpoint(sse.Config{
+	e, err := wire.NewEndpoint(wire.Config{
 		Provider: "test", URL: u.JoinPath("answers"), HTTP: d, Header: http.Header{"X-Version": {"1"}},
 		Key: secret.NewValue(theKey), KeyHeader: "X-Api-Key", KeyPrefix: "Key ",
 	})
@@ -68,7 +68,7 @@ func (r *receiver) Whole(body []byte) error {
 	return r.err
 }
 
-func (r *receiver) Event(e sse.Event) (bool, error) {
+func (r *receiver) Event(e wire.Event) (bool, error) {
 	if r.events = append(r.events, string(e.Data)); len(r.events) > 10 {
 		r.events = r.events[5:]
 	}
@@ -172,7 +172,7 @@ func TestAnswersAreBounded(t *testing.T) {
 		e := endpoint(t, "http://host.invalid", doer(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {test.media}}, Body: io.NopCloser(in)}, nil
 		}))
-		if err := e.Ask(t.Context(), nil, false, &receiver{}); llm.ClassOf(err) != llm.ClassBadRequest || in.n > sse.MaxStream+4096 {
+		if err := e.Ask(t.Context(), nil, false, &receiver{}); llm.ClassOf(err) != llm.ClassBadRequest || in.n > wire.MaxStream+4096 {
 			t.Errorf("%s: %v after %d bytes", name, err, in.n)
 		}
 	}
@@ -193,7 +193,7 @@ func TestUnreached(t *testing.T) {
 	refused := llmtest.Serve(t)
 	for name, test := range map[string]struct {
 		base string
-		d    sse.Doer
+		d    wire.Doer
 		want llm.ErrorClass
 	}{
 		"refused":  {"http://127.0.0.1:1/secret-path?key=value", refused.Client(), llm.ClassUnavailable},
@@ -295,7 +295,7 @@ func TestErrorTextIsBounded(t *testing.T) {
 		s := llmtest.Serve(t, llmtest.JSON(500, said, "Request-Id", "req_7"))
 		err := endpoint(t, s.URL, s.Client()).Ask(t.Context(), nil, false, &receiver{})
 		e, ok := errors.AsType[*llm.Error](err)
-		if !ok || len(e.Err.Error()) > sse.MaxText || !utf8.ValidString(e.Err.Error()) || !strings.HasPrefix(err.Error(), "test: unavailable: request req_7: HTTP 500") {
+		if !ok || len(e.Err.Error()) > wire.MaxText || !utf8.ValidString(e.Err.Error()) || !strings.HasPrefix(err.Error(), "test: unavailable: request req_7: HTTP 500") {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -303,12 +303,12 @@ func TestErrorTextIsBounded(t *testing.T) {
 
 func TestNewEndpointChecks(t *testing.T) {
 	for _, base := range []string{"", "host", "ftp://host", "http://", "https:///path", "http://user:canary@host", "http://h\x00canary", "://canary"} {
-		if u, err := sse.ParseURL(base); err == nil || strings.Contains(err.Error(), "canary") {
+		if u, err := wire.ParseURL(base); err == nil || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%q: got %v, %v", base, u, err)
 		}
 	}
 	for _, key := range []string{"canary\n", "canary key", "canaryä", "canary\x00"} {
-		_, err := sse.NewEndpoint(sse.Config{URL: &url.URL{}, Key: secret.NewValue(key)})
+		_, err := wire.NewEndpoint(wire.Config{URL: &url.URL{}, Key: secret.NewValue(key)})
 		if err == nil || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%q: got %v", key, err)
 		}
@@ -317,8 +317,8 @@ func TestNewEndpointChecks(t *testing.T) {
 
 func TestWithoutAKey(t *testing.T) {
 	s := llmtest.Serve(t, llmtest.JSON(200, `{}`))
-	u, _ := sse.ParseURL(s.URL)
-	e, err := sse.NewEndpoint(sse.Config{URL: u, HTTP: s.Client(), KeyHeader: "Authorization", KeyPrefix: "Bearer "})
+	u, _ := wire.ParseURL(s.URL)
+	e, err := wire.NewEndpoint(wire.Config{URL: u, HTTP: s.Client(), KeyHeader: "Authorization", KeyPrefix: "Bearer "})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package live
+package ratelimit
 
 import (
 	"net/netip"

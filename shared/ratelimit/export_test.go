@@ -1,7 +1,7 @@
-package live
+package ratelimit
 
 // Keys is how many keys are remembered.
-func (l *Local) Keys() int {
+func (l *Cache) Keys() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.leases)

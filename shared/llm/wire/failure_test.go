@@ -1,4 +1,4 @@
-package sse_test
+package wire_test
 
 import (
 	"net/http"
@@ -7,7 +7,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
-	"github.com/lanekeeper/lanekeeper/shared/llm/sse"
+	"github.com/lanekeeper/lanekeeper/shared/llm/wire"
 )
 
 // failed is the error of a status and a body.
@@ -115,7 +115,7 @@ func TestErrorsWithinAnAnswer(t *testing.T) {
 		`{"error":{}}`:                                                              llm.ClassUnavailable,
 	} {
 		s := llmtest.Serve(t, llmtest.JSON(200, body))
-		err := endpoint(t, s.URL, s.Client()).Ask(t.Context(), nil, false, &receiver{err: sse.ParseFailure(0, []byte(body))})
+		err := endpoint(t, s.URL, s.Client()).Ask(t.Context(), nil, false, &receiver{err: wire.ParseFailure(0, []byte(body))})
 		if got := llm.ClassOf(err); got != want {
 			t.Errorf("%s: got %s (%v), want %s", body, got, err, want)
 		}
@@ -135,7 +135,7 @@ func TestErrorTexts(t *testing.T) {
 		`No.`:                                                                                  "HTTP 400: No.",
 		``:                                                                                     "HTTP 400",
 	} {
-		if got := sse.ParseFailure(400, []byte(body)).Error(); got != want {
+		if got := wire.ParseFailure(400, []byte(body)).Error(); got != want {
 			t.Errorf("%s: got %q, want %q", body, got, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package live
+package ratelimit
 
 import (
 	"cmp"
@@ -23,13 +23,13 @@ const (
 	maxLeases = 10_000
 )
 
-// Local spends tokens that it takes from a [Limiter] several at a time, so that
+// Cache spends tokens that it takes from a [Store] several at a time, so that
 // most requests of a busy caller cost no statement. Where a caller has used up what
 // was taken for it, twice as much is taken next, up to a tenth of the burst and
 // what comes back within a second. A store that fails lets everybody pass: limits
 // are there to keep the service up. It is safe for concurrent use.
-type Local struct {
-	store  *Limiter
+type Cache struct {
+	store  *Store
 	clock  func() time.Time
 	log    *slog.Logger
 	mu     sync.Mutex
@@ -52,9 +52,9 @@ type lease struct {
 	open    time.Time // everybody passes before: the store failed
 }
 
-// NewLocal makes one. The clock is this process's.
-func NewLocal(store *Limiter, clock func() time.Time, log *slog.Logger) *Local {
-	return &Local{store: store, clock: clock, log: log, leases: map[leaseKey]*lease{}}
+// NewCache makes one. The clock is this process's.
+func NewCache(store *Store, clock func() time.Time, log *slog.Logger) *Cache {
+	return &Cache{store: store, clock: clock, log: log, leases: map[leaseKey]*lease{}}
 }
 
 // Rate adds the reading of a limit to a batch, and answers how to have it once the
@@ -64,7 +64,7 @@ type Rate func(*db.Batch) func() Limit
 // Take takes n tokens, 1 to the limit's burst, or none and tells after how long to
 // ask again. The limit is read whenever the store is asked, and counts from then on;
 // before, it is that of the API.
-func (l *Local) Take(ctx context.Context, ws db.Workspace, key string, n int, rate Rate) (ok bool, retryAfter time.Duration) {
+func (l *Cache) Take(ctx context.Context, ws db.Workspace, key string, n int, rate Rate) (ok bool, retryAfter time.Duration) {
 	k := l.lease(leaseKey{ws, key})
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -106,7 +106,7 @@ func (l *Local) Take(ctx context.Context, ws db.Workspace, key string, n int, ra
 }
 
 // ask takes tokens from the store, and reads their limit on the way.
-func (l *Local) ask(ctx context.Context, ws db.Workspace, key string, n int, k *lease, rate Rate) (bool, time.Duration, error) {
+func (l *Cache) ask(ctx context.Context, ws db.Workspace, key string, n int, k *lease, rate Rate) (bool, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
 	var b db.Batch
@@ -120,7 +120,7 @@ func (l *Local) ask(ctx context.Context, ws db.Workspace, key string, n int, k *
 
 // lease finds a bucket, or begins one. Those that nobody has used of late make room;
 // where that does not help all do, and lose a few tokens.
-func (l *Local) lease(of leaseKey) *lease {
+func (l *Cache) lease(of leaseKey) *lease {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if k, known := l.leases[of]; known {

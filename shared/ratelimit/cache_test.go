@@ -1,4 +1,4 @@
-package live_test
+package ratelimit_test
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
-	"github.com/lanekeeper/lanekeeper/shared/live"
+	"github.com/lanekeeper/lanekeeper/shared/ratelimit"
 )
 
 // clock is a process's, and the database's with it.
@@ -40,13 +40,13 @@ func (c *clock) advance(d time.Duration) {
 	c.Skew.Advance(d)
 }
 
-func newLocal(t testing.TB, e dbtest.Env, c *clock) *live.Local {
-	return live.NewLocal(newTaker(t, e).Limiter, c.now, slog.New(slog.DiscardHandler))
+func newLocal(t testing.TB, e dbtest.Env, c *clock) *ratelimit.Cache {
+	return ratelimit.NewCache(newTaker(t, e).Store, c.now, slog.New(slog.DiscardHandler))
 }
 
 // at is a limit that nobody has set.
-func at(limit live.Limit) live.Rate {
-	return func(*db.Batch) func() live.Limit { return func() live.Limit { return limit } }
+func at(limit ratelimit.Limit) ratelimit.Rate {
+	return func(*db.Batch) func() ratelimit.Limit { return func() ratelimit.Limit { return limit } }
 }
 
 // A busy caller costs few statements, one who comes now and then few tokens.
@@ -56,7 +56,7 @@ func TestMostRequestsCostNoStatement(t *testing.T) {
 		l := newLocal(t, e, c)
 		before := e.DB.Stats().RoundTrips
 		for n := range 800 {
-			if ok, wait := l.Take(t.Context(), e.Workspace, "a", 1, at(live.API)); !ok {
+			if ok, wait := l.Take(t.Context(), e.Workspace, "a", 1, at(ratelimit.API)); !ok {
 				t.Fatalf("request %d: after %s", n, wait)
 			}
 		}
@@ -67,13 +67,13 @@ func TestMostRequestsCostNoStatement(t *testing.T) {
 	t.Run("now and then", func(t *testing.T) {
 		e := dbtest.New(t, dbtest.OnSQLite)
 		c := newClock(e)
-		var many []*live.Local // as many processes
+		var many []*ratelimit.Cache // as many processes
 		for range 50 {
 			many = append(many, newLocal(t, e, c))
 		}
 		for second := range 30 {
 			for n, l := range many {
-				if ok, wait := l.Take(t.Context(), e.Workspace, "a", 1, at(live.API)); !ok {
+				if ok, wait := l.Take(t.Context(), e.Workspace, "a", 1, at(ratelimit.API)); !ok {
 					t.Fatalf("second %d, process %d: half of what is allowed is refused for %s", second, n, wait)
 				}
 			}
@@ -86,7 +86,7 @@ func TestLocalRefuses(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
 		c := newClock(e)
 		l := newLocal(t, e, c)
-		limit := live.Limit{PerSecond: 0.1, Burst: 3}
+		limit := ratelimit.Limit{PerSecond: 0.1, Burst: 3}
 		l.Take(t.Context(), e.Workspace, "a", 1, at(limit)) // it learns the limit
 		c.advance(time.Second)
 		for range 3 {
@@ -119,7 +119,7 @@ func TestLocalGoesByTheLimitThatIsSet(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
 		c := newClock(e)
 		l := newLocal(t, e, c)
-		granted := func(limit live.Limit, asked int) (n int) {
+		granted := func(limit ratelimit.Limit, asked int) (n int) {
 			for range asked {
 				if ok, _ := l.Take(t.Context(), e.Workspace, "a", 1, at(limit)); ok {
 					n++
@@ -127,7 +127,7 @@ func TestLocalGoesByTheLimitThatIsSet(t *testing.T) {
 			}
 			return n
 		}
-		few, many := live.Limit{PerSecond: 0.01, Burst: 5}, live.Limit{PerSecond: 10_000, Burst: 50_000}
+		few, many := ratelimit.Limit{PerSecond: 0.01, Burst: 5}, ratelimit.Limit{PerSecond: 10_000, Burst: 50_000}
 		granted(few, 1)
 		c.advance(time.Second)
 		if n := granted(few, 100); n != 5 {
@@ -146,7 +146,7 @@ func TestLocalGoesByTheLimitThatIsSet(t *testing.T) {
 // top of a later burst.
 func TestUnspentTokensLapse(t *testing.T) {
 	e := dbtest.New(t, dbtest.OnSQLite)
-	c, slow := newClock(e), live.Limit{PerSecond: 1, Burst: 50} // a token takes longer than the test
+	c, slow := newClock(e), ratelimit.Limit{PerSecond: 1, Burst: 50} // a token takes longer than the test
 	l, k := newLocal(t, e, c), newTaker(t, e)
 	l.Take(t.Context(), e.Workspace, "a", 1, at(slow))
 	c.advance(time.Minute)
@@ -159,13 +159,13 @@ func TestUnspentTokensLapse(t *testing.T) {
 // Many processes and many requests at the same time get no more than they may.
 func TestManyProcesses(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
-		limit := live.Limit{PerSecond: 100, Burst: 300}
+		limit := ratelimit.Limit{PerSecond: 100, Burst: 300}
 		const processes = 5
 		var got atomic.Int64
 		var wg sync.WaitGroup
 		begun := time.Now()
 		for range processes {
-			l := live.NewLocal(newTaker(t, e).Limiter, time.Now, slog.New(slog.DiscardHandler))
+			l := ratelimit.NewCache(newTaker(t, e).Store, time.Now, slog.New(slog.DiscardHandler))
 			for range 20 {
 				wg.Go(func() {
 					for range 20 {
@@ -191,21 +191,21 @@ func TestLocalWithoutAStore(t *testing.T) {
 	nowhere := db.Workspace(uuid.NewString()) // of which the store keeps nothing
 	var out bytes.Buffer
 	c := newClock(e)
-	l := live.NewLocal(newTaker(t, e).Limiter, c.now, slog.New(slog.NewTextHandler(&out, nil)))
+	l := ratelimit.NewCache(newTaker(t, e).Store, c.now, slog.New(slog.NewTextHandler(&out, nil)))
 	for range 100 {
-		if ok, _ := l.Take(t.Context(), nowhere, "a", 1, at(live.API)); !ok {
+		if ok, _ := l.Take(t.Context(), nowhere, "a", 1, at(ratelimit.API)); !ok {
 			t.Fatal("refused")
 		}
 	}
 	c.advance(2 * time.Second)
-	l.Take(t.Context(), nowhere, "a", 1, at(live.API))
+	l.Take(t.Context(), nowhere, "a", 1, at(ratelimit.API))
 	if lines := strings.Count(out.String(), "level=WARN"); lines != 2 {
 		t.Errorf("%d lines: %s", lines, out.String())
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	out.Reset()
-	if ok, _ := l.Take(gone, e.Workspace, "b", 1, at(live.API)); !ok || out.Len() > 0 {
+	if ok, _ := l.Take(gone, e.Workspace, "b", 1, at(ratelimit.API)); !ok || out.Len() > 0 {
 		t.Errorf("a caller that has left: %t, %s", ok, out.String())
 	}
 }
@@ -217,7 +217,7 @@ func TestKeysAreForgotten(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel() // so that the store is left out of it
 	for n := range 10_001 {
-		l.Take(gone, e.Workspace, fmt.Sprint(n), 1, at(live.API))
+		l.Take(gone, e.Workspace, fmt.Sprint(n), 1, at(ratelimit.API))
 	}
 	if n := l.Keys(); n > 10_000 {
 		t.Errorf("%d keys are remembered", n)

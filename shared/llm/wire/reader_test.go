@@ -1,4 +1,4 @@
-package sse_test
+package wire_test
 
 import (
 	"errors"
@@ -11,12 +11,12 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/lanekeeper/lanekeeper/shared/llm/sse"
+	"github.com/lanekeeper/lanekeeper/shared/llm/wire"
 )
 
 // read are the events of a stream as "type|data", and the error that ends it.
 func read(in io.Reader, limit int) (events []string, err error) {
-	r := sse.NewReader(in, limit)
+	r := wire.NewReader(in, limit)
 	for {
 		e, err := r.Next()
 		if err != nil {
@@ -113,7 +113,7 @@ func TestReaderIsBounded(t *testing.T) {
 		"a type":        io.MultiReader(strings.NewReader("event: "), endless("x")),
 		"just too much": strings.NewReader("data: " + strings.Repeat("x", limit+1) + "\n\n"),
 	} {
-		if got, err := read(in, limit); len(got) > 0 || !errors.Is(err, sse.ErrTooLong) {
+		if got, err := read(in, limit); len(got) > 0 || !errors.Is(err, wire.ErrTooLong) {
 			t.Errorf("%s: got %q, %v", name, got, err)
 		}
 	}
@@ -137,7 +137,7 @@ func FuzzReader(f *testing.F) {
 	f.Fuzz(func(t *testing.T, stream []byte, cut int) {
 		const limit = 64
 		whole, err := read(strings.NewReader(string(stream)), limit)
-		if !errors.Is(err, io.EOF) && !errors.Is(err, sse.ErrTooLong) {
+		if !errors.Is(err, io.EOF) && !errors.Is(err, wire.ErrTooLong) {
 			t.Fatalf("ended by %v", err)
 		}
 		for _, e := range whole {

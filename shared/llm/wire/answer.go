@@ -1,4 +1,4 @@
-package sse
+package wire
 
 import (
 	"encoding/json"

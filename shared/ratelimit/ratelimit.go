@@ -1,4 +1,7 @@
-package live
+// Package ratelimit bounds how often a caller may ask: buckets of tokens in the
+// database for all processes together, a cache that spends several tokens for one
+// statement, and a count of bad credentials by address.
+package ratelimit
 
 import (
 	"context"
@@ -24,21 +27,21 @@ func (l Limit) lasting(n int) time.Duration {
 	return time.Duration(math.Ceil(float64(n) / l.PerSecond * float64(time.Second)))
 }
 
-//go:embed limits.*.sql
+//go:embed ratelimit.*.sql
 var limitFiles embed.FS
 
-// Limiter keeps buckets of tokens in the database, for all processes together. It
+// Store keeps buckets of tokens in the database, for all processes together. It
 // is safe for concurrent use.
-type Limiter struct {
+type Store struct {
 	db *db.DB
 	q  struct{ Take, Purge db.Query }
 }
 
-// NewLimiter makes a limiter.
-func NewLimiter(d *db.DB) (*Limiter, error) {
-	l := &Limiter{db: d}
+// New makes a limiter.
+func New(d *db.DB) (*Store, error) {
+	l := &Store{db: d}
 	if err := db.Load(limitFiles, &l.q); err != nil {
-		return nil, fmt.Errorf("live: %w", err)
+		return nil, fmt.Errorf("ratelimit: %w", err)
 	}
 	return l, nil
 }
@@ -48,13 +51,13 @@ func NewLimiter(d *db.DB) (*Limiter, error) {
 // is not known is full. Whoever asks, at whatever time t, together they get no more
 // than the burst and what has come back by then. It is one statement, by the
 // database's time.
-func (l *Limiter) Take(ctx context.Context, ws db.Workspace, key string, n int, limit Limit) (ok bool, retryAfter time.Duration, err error) {
+func (l *Store) Take(ctx context.Context, ws db.Workspace, key string, n int, limit Limit) (ok bool, retryAfter time.Duration, err error) {
 	var b db.Batch
 	return l.take(ctx, ws, key, n, limit, &b)
 }
 
 // take is Take in a batch that may do something else.
-func (l *Limiter) take(ctx context.Context, ws db.Workspace, key string, n int, limit Limit, b *db.Batch) (ok bool, retryAfter time.Duration, err error) {
+func (l *Store) take(ctx context.Context, ws db.Workspace, key string, n int, limit Limit, b *db.Batch) (ok bool, retryAfter time.Duration, err error) {
 	if !(limit.PerSecond > 0) || n < 1 || n > limit.Burst {
 		return false, 0, fmt.Errorf("take %d tokens of a bucket of %d: there are never as many", n, limit.Burst)
 	}
@@ -75,4 +78,4 @@ const purgeBatch = 1000
 
 // Purge adds to a batch the statement that deletes buckets which have been full for
 // an hour, a thousand at most.
-func (l *Limiter) Purge(b *db.Batch) { b.Exec(l.q.Purge, purgeBatch) }
+func (l *Store) Purge(b *db.Batch) { b.Exec(l.q.Purge, purgeBatch) }

@@ -1,4 +1,4 @@
-package live_test
+package event_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
-	"github.com/lanekeeper/lanekeeper/shared/live"
+	"github.com/lanekeeper/lanekeeper/shared/event"
 )
 
 func TestRead(t *testing.T) {
@@ -36,7 +36,7 @@ func TestRead(t *testing.T) {
 		if found, _ := w.read(t, first.Cursor, nil, 10); !slices.Equal(subjects(found), []string{"2", "3"}) {
 			t.Errorf("behind the first: %v", subjects(found))
 		}
-		if found, _ := w.read(t, live.Cursor{}, nil, 10); !slices.Equal(subjects(found), []string{"1", "2", "3"}) {
+		if found, _ := w.read(t, event.Cursor{}, nil, 10); !slices.Equal(subjects(found), []string{"1", "2", "3"}) {
 			t.Errorf("from the beginning: %v", subjects(found))
 		}
 		if found, _ := w.read(t, start, []string{"c", "d"}, 10); !slices.Equal(subjects(found), []string{"3"}) {
@@ -52,13 +52,13 @@ func TestRead(t *testing.T) {
 func TestTell(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		start := w.now(t)
-		told := live.Event{Kind: "queue.waiting", Subject: "subagent", Trace: "op_0mh8c1v2q_a7x2p1k9d4", Data: []byte(`{"ahead":1}`)}
+		told := event.Event{Kind: "queue.waiting", Subject: "subagent", Trace: "op_0mh8c1v2q_a7x2p1k9d4", Data: []byte(`{"ahead":1}`)}
 		if err := w.events.Tell(t.Context(), w.Workspace, told); err != nil {
 			t.Fatal(err)
 		}
 		all, _ := w.settled(t, start, 1)
 		told.Cursor, told.CreatedAt = all[0].Cursor, all[0].CreatedAt
-		if diff := cmp.Diff(told, all[0], cmp.AllowUnexported(live.Cursor{})); diff != "" {
+		if diff := cmp.Diff(told, all[0], cmp.AllowUnexported(event.Cursor{})); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -67,7 +67,7 @@ func TestTell(t *testing.T) {
 func TestReadIsOneStatement(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		before := w.DB.Stats()
-		w.read(t, live.Cursor{}, []string{"a"}, 10)
+		w.read(t, event.Cursor{}, []string{"a"}, 10)
 		if got, want := w.DB.Stats().Sub(before), (db.Stats{Statements: 1, RoundTrips: 1}); got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
@@ -101,7 +101,7 @@ func TestAnOpenTransactionHoldsBackWhatBeganAfterIt(t *testing.T) {
 		t.Run(engine, func(t *testing.T) {
 			w := newWorld(t, dbtest.New(t, engine))
 			start := w.now(t)
-			var beside live.Cursor
+			var beside event.Cursor
 			other, _ := w.Open(t, 0)
 			err := w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
 				if _, err := tx.Exec(ctx, w.q.Add, "a", "slow"); err != nil {
@@ -110,7 +110,7 @@ func TestAnOpenTransactionHoldsBackWhatBeganAfterIt(t *testing.T) {
 				quick := w
 				quick.DB = other
 				quick.add(t, "a", "quick")
-				events, err := live.NewEvents(other)
+				events, err := event.New(other)
 				if err != nil {
 					return err
 				}
@@ -124,7 +124,7 @@ func TestAnOpenTransactionHoldsBackWhatBeganAfterIt(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for name, from := range map[string]live.Cursor{"the start": start, "beside it": beside} {
+			for name, from := range map[string]event.Cursor{"the start": start, "beside it": beside} {
 				if found, _ := w.settled(t, from, 2); !slices.Equal(subjects(found), []string{"slow", "quick"}) {
 					t.Errorf("from %s: %v", name, subjects(found))
 				}
@@ -137,12 +137,12 @@ func TestACursorOfAnotherDatabase(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		w.add(t, "a", "1")
 		for _, foreign := range []string{"9000000000000000000-0", "9000000000000000000-9000000000000000000"} {
-			c, err := live.ParseCursor(foreign)
+			c, err := event.ParseCursor(foreign)
 			if err != nil {
 				t.Fatal(err)
 			}
 			found, present, err := w.events.Read(t.Context(), w.Workspace, c, nil, 10)
-			if !errors.Is(err, live.ErrReset) || len(found) > 0 {
+			if !errors.Is(err, event.ErrReset) || len(found) > 0 {
 				t.Errorf("%s: %v, %v", foreign, found, err)
 			}
 			if _, _, err := w.events.Read(t.Context(), w.Workspace, present, nil, 10); err != nil {
@@ -155,7 +155,7 @@ func TestACursorOfAnotherDatabase(t *testing.T) {
 		w.add(t, "a", "1")
 		ahead := newWorld(t, dbtest.New(t, dbtest.OnSQLite))
 		ahead.add(t, "a", "1", "2")
-		if _, _, err := w.events.Read(t.Context(), w.Workspace, ahead.now(t), nil, 10); !errors.Is(err, live.ErrReset) {
+		if _, _, err := w.events.Read(t.Context(), w.Workspace, ahead.now(t), nil, 10); !errors.Is(err, event.ErrReset) {
 			t.Error(err)
 		}
 	})
@@ -164,13 +164,13 @@ func TestACursorOfAnotherDatabase(t *testing.T) {
 func TestReadWithoutADatabase(t *testing.T) {
 	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite))
 	d, _ := w.Open(t, 0)
-	events, err := live.NewEvents(d)
+	events, err := event.New(d)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	var zero live.Cursor
+	var zero event.Cursor
 	if _, next, err := events.Read(ctx, w.Workspace, zero, nil, 10); err == nil || next != zero {
 		t.Errorf("%v, on with %v", err, next)
 	}

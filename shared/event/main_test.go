@@ -1,4 +1,4 @@
-package live_test
+package event_test
 
 import (
 	"embed"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
-	"github.com/lanekeeper/lanekeeper/shared/live"
+	"github.com/lanekeeper/lanekeeper/shared/event"
 )
 
 func TestMain(m *testing.M) {
@@ -36,7 +36,7 @@ func load(t testing.TB, folder string, queries any) {
 // world is a fresh workspace on one engine.
 type world struct {
 	dbtest.Env
-	events *live.Events
+	events *event.Store
 	q      struct{ Add db.Query }
 }
 
@@ -45,7 +45,7 @@ func newWorld(t testing.TB, e dbtest.Env) world {
 	w := world{Env: e}
 	load(t, "events", &w.q)
 	var err error
-	if w.events, err = live.NewEvents(e.DB); err != nil {
+	if w.events, err = event.New(e.DB); err != nil {
 		t.Fatal(err)
 	}
 	return w
@@ -66,7 +66,7 @@ func (w world) add(t testing.TB, kind string, subjects ...string) {
 	}
 }
 
-func (w world) read(t testing.TB, after live.Cursor, kinds []string, limit int) ([]live.Event, live.Cursor) {
+func (w world) read(t testing.TB, after event.Cursor, kinds []string, limit int) ([]event.Event, event.Cursor) {
 	t.Helper()
 	found, next, err := w.events.Read(t.Context(), w.Workspace, after, kinds, limit)
 	if err != nil {
@@ -75,7 +75,7 @@ func (w world) read(t testing.TB, after live.Cursor, kinds []string, limit int) 
 	return found, next
 }
 
-func (w world) now(t testing.TB) live.Cursor {
+func (w world) now(t testing.TB) event.Cursor {
 	t.Helper()
 	c, err := w.events.Now(t.Context(), w.Workspace)
 	if err != nil {
@@ -86,20 +86,20 @@ func (w world) now(t testing.TB) live.Cursor {
 
 // settled reads on until so many events are there: what others have open at this
 // moment holds back ours.
-func (w world) settled(t testing.TB, after live.Cursor, n int) (all []live.Event, next live.Cursor) {
+func (w world) settled(t testing.TB, after event.Cursor, n int) (all []event.Event, next event.Cursor) {
 	t.Helper()
 	for next = after; len(all) < n; {
 		if err := t.Context().Err(); err != nil {
 			t.Fatalf("%d of %d events: %v", len(all), n, err)
 		}
-		var found []live.Event
+		var found []event.Event
 		found, next = w.read(t, next, nil, 100)
 		all = append(all, found...)
 	}
 	return all, next
 }
 
-func subjects(events []live.Event) (s []string) {
+func subjects(events []event.Event) (s []string) {
 	for _, e := range events {
 		s = append(s, e.Subject)
 	}

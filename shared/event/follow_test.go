@@ -1,4 +1,4 @@
-package live_test
+package event_test
 
 import (
 	"context"
@@ -12,14 +12,14 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
-	"github.com/lanekeeper/lanekeeper/shared/live"
+	"github.com/lanekeeper/lanekeeper/shared/event"
 )
 
 // follower reads on from where it stands: the subjects of what it finds.
 type follower func(context.Context) ([]string, error)
 
 // byCursor follows as everybody should.
-func (w world) byCursor(at live.Cursor) follower {
+func (w world) byCursor(at event.Cursor) follower {
 	return func(ctx context.Context) ([]string, error) {
 		found, next, err := w.events.Read(ctx, w.Workspace, at, nil, 7)
 		at = next

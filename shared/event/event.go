@@ -1,8 +1,5 @@
-// Package live is for those who follow what happens as it happens, and for keeping
-// them in bounds: the events of a workspace in the order of a cursor, and rate
-// limits.
-//
-// # Events
+// Package event is the event log of a workspace: what happened, in the order of a
+// cursor, for those who follow it as it happens.
 //
 // Triggers of the database write an event in the transaction of the change that it
 // tells of. A transaction may commit after one that began later, so whoever reads
@@ -12,7 +9,7 @@
 // reader sees the same order. The price is that a long transaction, of any
 // workspace, holds back the events of all that began after it, for as long as it
 // is open; the application's own end within seconds.
-package live
+package event
 
 import (
 	"context"
@@ -40,20 +37,20 @@ type Event struct {
 	CreatedAt time.Time
 }
 
-//go:embed events*.sql
+//go:embed event*.sql
 var eventFiles embed.FS
 
-// Events reads what happened. It is safe for concurrent use.
-type Events struct {
+// Store reads what happened. It is safe for concurrent use.
+type Store struct {
 	db *db.DB
 	q  struct{ Read, Tell db.Query }
 }
 
-// NewEvents makes a reader.
-func NewEvents(d *db.DB) (*Events, error) {
-	e := &Events{db: d}
+// New makes a reader.
+func New(d *db.DB) (*Store, error) {
+	e := &Store{db: d}
 	if err := db.Load(eventFiles, &e.q); err != nil {
-		return nil, fmt.Errorf("live: %w", err)
+		return nil, fmt.Errorf("event: %w", err)
 	}
 	return e, nil
 }
@@ -62,7 +59,7 @@ func NewEvents(d *db.DB) (*Events, error) {
 // kinds are all kinds. The cursor it answers goes on behind them, also where there
 // are none. A cursor of another database is [ErrReset], with the present position
 // to go on from. It is one statement.
-func (e *Events) Read(ctx context.Context, ws db.Workspace, after Cursor, kinds []string, limit int) ([]Event, Cursor, error) {
+func (e *Store) Read(ctx context.Context, ws db.Workspace, after Cursor, kinds []string, limit int) ([]Event, Cursor, error) {
 	var filter any
 	if len(kinds) > 0 {
 		text, err := db.JSON(kinds)
@@ -100,7 +97,7 @@ func (e *Events) Read(ctx context.Context, ws db.Workspace, after Cursor, kinds 
 }
 
 // Tell adds an event that is of no row that a trigger watches.
-func (e *Events) Tell(ctx context.Context, ws db.Workspace, happened Event) error {
+func (e *Store) Tell(ctx context.Context, ws db.Workspace, happened Event) error {
 	_, err := e.db.Exec(ctx, ws, e.q.Tell, happened.Kind, db.Null(happened.Subject), db.Null(happened.Trace), string(happened.Data))
 	if err != nil {
 		return fmt.Errorf("tell event %s: %w", happened.Kind, err)
@@ -109,7 +106,7 @@ func (e *Events) Tell(ctx context.Context, ws db.Workspace, happened Event) erro
 }
 
 // Now is the present position: behind everything that has settled.
-func (e *Events) Now(ctx context.Context, ws db.Workspace) (Cursor, error) {
+func (e *Store) Now(ctx context.Context, ws db.Workspace) (Cursor, error) {
 	_, present, err := e.Read(ctx, ws, Cursor{}, nil, 0)
 	return present, err
 }
