@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"path"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -116,37 +115,22 @@ func (p *parser) fail(format string, args ...any) {
 	p.errs = append(p.errs, fmt.Errorf("parse queries: "+format, args...))
 }
 
-var (
-	heading     = regexp.MustCompile(`(?m)^-- name: (\w+)\s*$`)
-	headingLike = regexp.MustCompile(`(?mi)^\s*--\s*name\s*:`)
-	globalWhy   = regexp.MustCompile(`(?m)^-- global: \S`)
-	workspace   = regexp.MustCompile(`\$1\b`)
-	comment     = regexp.MustCompile(`(?m)^\s*--.*$\n?`)
-)
-
 func (p *parser) file(file, text string) {
 	stem := strings.TrimSuffix(path.Base(file), ".sql")
 	base, engine, split := strings.Cut(stem, ".")
 	if split && !strings.HasPrefix(text, "-- why: ") {
 		p.fail("%s: the first line must say \"-- why: …\"", file)
 	}
-	heads := heading.FindAllStringSubmatchIndex(text, -1)
-	if len(heads) != len(headingLike.FindAllString(text, -1)) || len(heads) == 0 {
+	parts, attempts := sections(text)
+	if len(parts) != attempts || len(parts) == 0 {
 		p.fail("%s: a query begins with a line \"-- name: Word\"", file)
 	}
-	for i, h := range heads {
-		end := len(text)
-		if i+1 < len(heads) {
-			end = heads[i+1][0]
-		}
-		name := base + "." + text[h[2]:h[3]]
-		body := text[h[1]:end]
-		global := globalWhy.MatchString(body)
-		body = strings.TrimSuffix(strings.TrimSpace(comment.ReplaceAllString(body, "")), ";")
-		if !global && !workspace.MatchString(body) {
+	for _, s := range parts {
+		name, body := base+"."+s.name, strings.TrimSuffix(strings.TrimSpace(s.body.String()), ";")
+		if !s.global && !bindsWorkspace(body) {
 			p.fail("%s: %s neither binds its workspace as $1 nor says \"-- global: why\"", file, name)
 		}
-		p.add(file, name, Dialect(engine), split, global, body)
+		p.add(file, name, Dialect(engine), split, s.global, body)
 	}
 }
 

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"regexp"
 	"strconv"
 
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/database"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/pattern"
 )
 
 // store notes the versions. It is told of one in the transaction that applied it.
@@ -46,7 +46,7 @@ func (s store) Insert(ctx context.Context, conn database.DBTxConn, req database.
 	return nil
 }
 
-var oldestLine = regexp.MustCompile(`(?m)^-- oldest: (\d+)$`)
+var oldestLine = pattern.New(`(?m)^-- oldest: (\d+)$`)
 
 // oldest is the oldest build that may run on a version, as its file states it: zero where
 // it states none.
@@ -59,7 +59,7 @@ func (s store) oldest(version int64) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("read migration: %w", err)
 	}
-	line := oldestLine.FindSubmatch(text)
+	line := oldestLine().FindSubmatch(text)
 	if line == nil {
 		return 0, nil
 	}

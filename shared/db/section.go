@@ -1,0 +1,89 @@
+package db
+
+import "strings"
+
+// A section is a query as it stands in a file: the lines from its heading to the next one.
+type section struct {
+	name   string
+	global bool            // it says why
+	body   strings.Builder // without the lines that are comments
+}
+
+// space is what separates words in a line.
+const space = "\t\n\f\r "
+
+// sections splits a file into its queries. attempts counts the lines that are meant as
+// headings, the misspelled ones among them. It reads lines and not regular expressions,
+// because every cold start waits for it.
+func sections(text string) (found []*section, attempts int) {
+	var s *section
+	blank := 0 // bytes of the blank lines before at, which a comment behind them takes away
+	for at, end := 0, 0; at < len(text); at = end {
+		end = len(text)
+		if i := strings.IndexByte(text[at:], '\n'); i >= 0 {
+			end = at + i + 1
+		}
+		line := text[at:end]
+		words := strings.TrimLeft(line, space)
+		comment := strings.HasPrefix(words, "--")
+		if comment && meansHeading(strings.TrimLeft(text[at:], space)) {
+			attempts++
+		}
+		name, heading := headingOf(line)
+		switch {
+		case heading:
+			s = &section{name: name}
+			found = append(found, s)
+		case s == nil:
+		case comment:
+			s.global = s.global || saysGlobal(line)
+		case words == "":
+			blank += len(line)
+			continue
+		default:
+			s.body.WriteString(text[at-blank : end])
+		}
+		blank = 0
+	}
+	return found, attempts
+}
+
+// headingOf is the name in a line "-- name: Word".
+func headingOf(line string) (name string, ok bool) {
+	name, ok = strings.CutPrefix(line, "-- name: ")
+	name = strings.TrimRight(name, space)
+	return name, ok && name != "" && !strings.ContainsFunc(name, func(r rune) bool { return !wordRune(r) })
+}
+
+// meansHeading reports whether a text that begins with a comment looks like a heading.
+func meansHeading(text string) bool {
+	rest := strings.TrimLeft(strings.TrimPrefix(text, "--"), space)
+	const word = "name"
+	return len(rest) > len(word) && strings.EqualFold(rest[:len(word)], word) &&
+		strings.HasPrefix(strings.TrimLeft(rest[len(word):], space), ":")
+}
+
+// saysGlobal reports whether a line says why a query is global.
+func saysGlobal(line string) bool {
+	why, ok := strings.CutPrefix(line, "-- global: ")
+	return ok && why != "" && strings.IndexByte(space, why[0]) < 0
+}
+
+// bindsWorkspace reports whether a statement has the parameter $1, which $10 is not.
+func bindsWorkspace(body string) bool {
+	for {
+		_, rest, found := strings.Cut(body, "$1")
+		if !found {
+			return false
+		}
+		if rest == "" || !wordRune(rune(rest[0])) {
+			return true
+		}
+		body = rest
+	}
+}
+
+// wordRune reports whether a character can stand in a name.
+func wordRune(r rune) bool {
+	return r == '_' || '0' <= r && r <= '9' || 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z'
+}
