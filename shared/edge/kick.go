@@ -7,11 +7,10 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/config"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
 
+	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
 
@@ -50,7 +49,7 @@ func (k *kicker) lambda() (*lambda.Client, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.client == nil {
-		cfg, err := awsConfig()
+		cfg, err := app.FunctionAWS()
 		if err != nil {
 			return nil, err
 		}
@@ -62,18 +61,3 @@ func (k *kicker) lambda() (*lambda.Client, error) {
 // awsTimeout ends a call of AWS, its retries included: a VPC without a way there
 // would hang it.
 const awsTimeout = 15 * time.Second
-
-// awsConfig is what Lambda sets in the environment: region, credentials, and
-// endpoints where somebody sets other ones. The SDK's whole chain, which looks for
-// profiles and sign-ins as well, would make the bootstrap a MiB larger.
-func awsConfig() (aws.Config, error) {
-	env, err := config.NewEnvConfig()
-	if err != nil {
-		return aws.Config{}, fmt.Errorf("configure the AWS SDK: %w", err)
-	}
-	return aws.Config{
-		Region:        env.Region,
-		Credentials:   credentials.StaticCredentialsProvider{Value: env.Credentials},
-		ConfigSources: []any{env},
-	}, nil
-}

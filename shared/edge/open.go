@@ -86,7 +86,7 @@ func (o *opener[T]) current(ctx context.Context, stale *opened[T]) (*opened[T], 
 	if err != nil {
 		return nil, err
 	}
-	core, err := o.open(cfg, o.log, func(context.Context) (aws.Config, error) { return awsConfig() })
+	core, err := o.open(cfg, o.log, func(context.Context) (aws.Config, error) { return app.FunctionAWS() })
 	if err != nil {
 		return nil, err
 	}

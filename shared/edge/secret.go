@@ -60,7 +60,7 @@ func (s *Sandbox) resolved(held map[string]string) (app.Config, error) {
 // readSecret asks Secrets Manager. The client is not kept: it is used once in a
 // sandbox, and then every few minutes.
 func readSecret(ctx context.Context, arn string) (string, error) {
-	cfg, err := awsConfig()
+	cfg, err := app.FunctionAWS()
 	if err != nil {
 		return "", &SecretError{Problem: "the AWS SDK can't be configured", Err: err}
 	}
