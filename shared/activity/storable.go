@@ -3,7 +3,6 @@ package activity
 import (
 	"bytes"
 	"encoding/json"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 )
@@ -27,7 +26,7 @@ func Storable(v json.RawMessage) json.RawMessage {
 	}
 	valid := json.Valid(v)
 	brackets := bytes.Count(v, []byte("[")) + bytes.Count(v, []byte("{"))
-	if valid && utf8.Valid(v) && brackets <= MaxDepth && !suspect.Match(v) {
+	if valid && utf8.Valid(v) && brackets <= MaxDepth && !suspect(v) {
 		return v
 	}
 	doc := any(string(v))
@@ -43,9 +42,39 @@ func Storable(v json.RawMessage) json.RawMessage {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }
 
-// suspect matches where something may have to be replaced: an escaped character,
-// a number with a long exponent, a long number.
-var suspect = regexp.MustCompile(`\\u|[0-9][eE][+-]?[0-9]{3}|[0-9.]{300}`)
+// suspect reports whether something may have to be replaced: an escaped character, a
+// number with a long exponent, a long number. Every line of the log is looked at.
+func suspect(v []byte) bool {
+	run := 0 // digits and dots up to here
+	for i, c := range v {
+		switch {
+		case c == '.' || digit(c):
+			if run++; run == longNumber {
+				return true
+			}
+			continue
+		case c == '\\':
+			if i+1 < len(v) && v[i+1] == 'u' {
+				return true
+			}
+		case (c == 'e' || c == 'E') && i > 0 && digit(v[i-1]):
+			exponent := v[i+1:]
+			if len(exponent) > 0 && (exponent[0] == '+' || exponent[0] == '-') {
+				exponent = exponent[1:]
+			}
+			if len(exponent) >= 3 && digit(exponent[0]) && digit(exponent[1]) && digit(exponent[2]) {
+				return true
+			}
+		}
+		run = 0
+	}
+	return false
+}
+
+// longNumber is how many digits a number may have that is kept unseen.
+const longNumber = 300
+
+func digit(c byte) bool { return '0' <= c && c <= '9' }
 
 func scrub(v any, depth int) any {
 	if depth > MaxDepth+1 {

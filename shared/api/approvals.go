@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/pattern"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -163,7 +163,7 @@ func misfits(at string, violations []skill.Violation) *Problem {
 	return invalid(fields...)
 }
 
-var index = regexp.MustCompile(`^[0-9]{1,6}$`)
+var index = pattern.New(`^[0-9]{1,6}$`)
 
 // dotted is a JSON pointer as locations are written.
 func dotted(pointer string) string {
@@ -172,7 +172,7 @@ func dotted(pointer string) string {
 		name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
 		switch {
 		case i == 0:
-		case index.MatchString(name):
+		case index().MatchString(name):
 			out.WriteString("[" + name + "]")
 		default:
 			out.WriteString("." + name)
@@ -188,7 +188,7 @@ var tellable = []string{
 	"not a JSON object", "nested too deeply", "a number too large or too small to keep", "the skill can't be used", "the value takes too long to check", "the check was cut off",
 }
 
-var bounded = regexp.MustCompile(`^(minimum|maximum|exclusiveMinimum|exclusiveMaximum|multipleOf): got .+, (want .+)$`)
+var bounded = pattern.New(`^(minimum|maximum|exclusiveMinimum|exclusiveMaximum|multipleOf): got .+, (want .+)$`)
 
 // misfit is what is wrong with a value, without the value.
 func misfit(problem string) string {
@@ -197,7 +197,7 @@ func misfit(problem string) string {
 			return problem
 		}
 	}
-	if m := bounded.FindStringSubmatch(problem); m != nil {
+	if m := bounded().FindStringSubmatch(problem); m != nil {
 		return m[1] + ": " + m[2]
 	}
 	switch {

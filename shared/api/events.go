@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/event"
+	"github.com/lanekeeper/lanekeeper/shared/pattern"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -79,7 +79,7 @@ type following struct {
 	poll  bool // one page of JSON instead of a stream
 }
 
-var eventKind = regexp.MustCompile(`^[a-z_.]{1,100}$`)
+var eventKind = pattern.New(`^[a-z_.]{1,100}$`)
 
 // followingOf reads a request. Last-Event-ID counts before the query's cursor,
 // since a browser that comes back sends both.
@@ -91,7 +91,7 @@ func followingOf(r *http.Request) (following, *Problem) {
 		switch name {
 		case "kinds":
 			f.kinds = strings.Split(values[0], ",")
-			if len(f.kinds) > 32 || slices.ContainsFunc(f.kinds, func(k string) bool { return !eventKind.MatchString(k) }) {
+			if len(f.kinds) > 32 || slices.ContainsFunc(f.kinds, func(k string) bool { return !eventKind().MatchString(k) }) {
 				wrong = append(wrong, FieldError{"query.kinds", "expected up to 32 kinds of events with commas between"})
 			}
 		case "cursor":

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/lanekeeper/lanekeeper/shared/pattern"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -152,16 +152,16 @@ func translated(e *huma.ErrorModel) *Problem {
 	return p
 }
 
-var safeLocation = regexp.MustCompile(`^(?:body|query|path|header)(?:\.[A-Za-z0-9_$-]{1,64}|\[[0-9]{1,6}\])*$`)
+var safeLocation = pattern.New(`^(?:body|query|path|header)(?:\.[A-Za-z0-9_$-]{1,64}|\[[0-9]{1,6}\])*$`)
 
 // located is a location without names that look like no field's: they are the
 // caller's, and may be anything.
 func located(location string) string {
-	if safeLocation.MatchString(location) {
+	if safeLocation().MatchString(location) {
 		return location
 	}
 	part, _, _ := strings.Cut(location, ".")
-	if safeLocation.MatchString(part) {
+	if safeLocation().MatchString(part) {
 		return part
 	}
 	return "body"

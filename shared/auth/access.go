@@ -1,16 +1,17 @@
 package auth
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/lanekeeper/lanekeeper/shared/pattern"
 )
 
 // Scope narrows what a key may do: "tasks:read", "tasks:write" (which includes
 // reading), "*:read", "*:write"; "*" is everything its role may.
 type Scope string
 
-var scopeShape = regexp.MustCompile(`^(\*|(\*|[a-z][a-z0-9-]{0,63}):(read|write))$`)
+var scopeShape = pattern.New(`^(\*|(\*|[a-z][a-z0-9-]{0,63}):(read|write))$`)
 
 // covers reports whether the scope includes reading or writing a resource.
 func (s Scope) covers(resource string, write bool) bool {

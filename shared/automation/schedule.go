@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
-	"regexp"
 	"strings"
 	"time"
 	_ "time/tzdata" // a function's sandbox need not have it
 
 	"github.com/netresearch/go-cron"
+
+	"github.com/lanekeeper/lanekeeper/shared/pattern"
 )
 
 // Schedule says when something is due: at the times of a cron expression in a time
@@ -68,7 +69,7 @@ const maxExpression = 200
 var errNoCron = errors.New("is no cron expression of five fields, nor one of @hourly, @daily, @weekly, @monthly, @yearly")
 
 // part is what a field's list may be made of: the parser takes more than it should.
-var part = regexp.MustCompile(`^(\*|[0-9a-z]+(-[0-9a-z]+)?)(/[0-9]+)?$`)
+var part = pattern.New(`^(\*|[0-9a-z]+(-[0-9a-z]+)?)(/[0-9]+)?$`)
 
 // wellFormed reports whether an expression has five fields of parts. A range of
 // weekdays over the end of the week has no step: Sunday would count twice.
@@ -76,7 +77,7 @@ func wellFormed(expression string) bool {
 	fields := strings.Fields(expression)
 	for i, f := range fields {
 		for p := range strings.SplitSeq(f, ",") {
-			if !part.MatchString(p) || i == 4 && strings.Contains(p, "-") && strings.Contains(p, "/") && !ascends(p) {
+			if !part().MatchString(p) || i == 4 && strings.Contains(p, "-") && strings.Contains(p, "/") && !ascends(p) {
 				return false
 			}
 		}
@@ -98,7 +99,7 @@ func parseZone(name string) (*time.Location, error) {
 		return time.UTC, nil
 	}
 	loc, err := time.LoadLocation(name)
-	if err != nil || name == "Local" || len(name) > maxZone || !zoneName.MatchString(name) {
+	if err != nil || name == "Local" || len(name) > maxZone || !zoneName().MatchString(name) {
 		return nil, ErrZone
 	}
 	return loc, nil
@@ -110,7 +111,7 @@ var ErrZone = errors.New("is no time zone, such as Europe/Berlin")
 const maxZone = 64
 
 // zoneName leaves out what only some systems have, such as right/Europe/Berlin.
-var zoneName = regexp.MustCompile(`^[A-Z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$`)
+var zoneName = pattern.New(`^[A-Z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$`)
 
 // Next is the first time after t that the schedule names; false: there is none
 // within nine years.

@@ -3,13 +3,13 @@ package budget
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/pattern"
 )
 
 // A price is what a million tokens of each kind cost, in micro-dollars.
@@ -70,7 +70,7 @@ func (p *prices) of(model string) (found price, known bool) {
 
 // leads is what stands before a model's name: a path, and the words of a region
 // and of a maker, which have no digits: us.anthropic.
-var leads = regexp.MustCompile(`^(.*/)?([a-z-]+\.)*`)
+var leads = pattern.New(`^(.*/)?([a-z-]+\.)*`)
 
 // dearest is a price that none of the models goes beyond, and the first of them that
 // has none itself.
@@ -88,7 +88,7 @@ func (p *prices) dearest(models ...string) (most price, unpriced *UnpricedError)
 
 func plainName(model string) string {
 	model = strings.ToLower(strings.TrimSpace(model))
-	return model[len(leads.FindString(model)):]
+	return model[len(leads().FindString(model)):]
 }
 
 // Cost is what a call costs in micro-dollars, rounded up, by the newest price of

@@ -3,13 +3,13 @@ package channel
 import (
 	"net/netip"
 	"net/url"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/lanekeeper/lanekeeper/shared/invalid"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/pattern"
 )
 
 // The names of the channels.
@@ -32,9 +32,9 @@ const (
 )
 
 var (
-	slackAddress = regexp.MustCompile(`^[CDGU][A-Z0-9]{2,20}(:[0-9]{10}\.[0-9]{6})?$`)
-	phone        = regexp.MustCompile(`^\+[1-9][0-9]{6,14}$`)
-	mailbox      = regexp.MustCompile("^[a-zA-Z0-9!#$%&'*+/=?^_`{|}~-]+(\\.[a-zA-Z0-9!#$%&'*+/=?^_`{|}~-]+)*@([a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?\\.)+[a-zA-Z]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?$")
+	slackAddress = pattern.New(`^[CDGU][A-Z0-9]{2,20}(:[0-9]{10}\.[0-9]{6})?$`)
+	phone        = pattern.New(`^\+[1-9][0-9]{6,14}$`)
+	mailbox      = pattern.New("^[a-zA-Z0-9!#$%&'*+/=?^_`{|}~-]+(\\.[a-zA-Z0-9!#$%&'*+/=?^_`{|}~-]+)*@([a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?\\.)+[a-zA-Z]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?$")
 )
 
 // Check says whether a channel has such addresses. The error is an [invalid.Error]
@@ -46,15 +46,15 @@ func Check(channel, address string) error {
 	case NameHTTP:
 		problem = badURL(address)
 	case NameSlack:
-		if !slackAddress.MatchString(address) {
+		if !slackAddress().MatchString(address) {
 			problem = "must be the id of a channel, such as C024BE91L, or of a channel and a thread, C024BE91L:1503435956.000247"
 		}
 	case NameEmail:
-		if name, _, _ := strings.Cut(address, "@"); len(address) > maxEmail || len(name) > 64 || !mailbox.MatchString(address) {
+		if name, _, _ := strings.Cut(address, "@"); len(address) > maxEmail || len(name) > 64 || !mailbox().MatchString(address) {
 			problem = "must be an e-mail address without a name, such as ada@example.com"
 		}
 	case NameSMS:
-		if !phone.MatchString(address) {
+		if !phone().MatchString(address) {
 			problem = "must be a phone number in international form, such as +4915112345678"
 		}
 	case NameLog:

@@ -12,13 +12,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/pattern"
 )
 
 // HTTP posts messages to URLs, signed as Standard Webhooks have it: a receiver that
@@ -120,12 +120,12 @@ func sign(key []byte, id, at string, body []byte) string {
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-var plainID = regexp.MustCompile(`^[A-Za-z0-9_:/-]{1,200}$`)
+var plainID = pattern.New(`^[A-Za-z0-9_:/-]{1,200}$`)
 
 // webhookID is a key if it can stand in a header, and has no dot, which would make
 // what is signed ambiguous; else its hash.
 func webhookID(key string) string {
-	if plainID.MatchString(key) {
+	if plainID().MatchString(key) {
 		return key
 	}
 	sum := sha256.Sum256([]byte(key))

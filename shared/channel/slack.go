@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"regexp"
 	"strings"
 
 	"github.com/google/uuid"
 
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/pattern"
 )
 
 // Slack posts messages into channels and threads of a Slack workspace. Both fields
@@ -103,7 +103,7 @@ func slackSaid(body io.Reader) error {
 		return nil
 	}
 	code := said.Error
-	if !slackCode.MatchString(code) {
+	if !slackCode().MatchString(code) {
 		code = "unknown"
 	}
 	err := fmt.Errorf("Slack refused the message (%s)", code) //nolint:staticcheck // a name
@@ -116,4 +116,4 @@ func slackSaid(body io.Reader) error {
 	return outbox.Permanently(err)
 }
 
-var slackCode = regexp.MustCompile(`^[a-z0-9_]{1,80}$`)
+var slackCode = pattern.New(`^[a-z0-9_]{1,80}$`)

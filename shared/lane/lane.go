@@ -3,12 +3,12 @@ package lane
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/pattern"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -55,15 +55,15 @@ const executions Name = "execution:"
 // Memory is the lane of whoever writes an agent's memories.
 func Memory(agent string) Name { return Name("memory:" + agent) }
 
-var wellFormed = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:@/+-]*$`)
+var wellFormed = pattern.New(`^[A-Za-z0-9][A-Za-z0-9._:@/+-]*$`)
 
-// maxName is the longest name. It is not in the expression, which a cold start
-// compiles: counted repetitions are slow to.
+// maxName is the longest name. It is not in the expression: counted repetitions are
+// slow to compile.
 const maxName = 200
 
 // ParseName checks a lane's name that came from outside.
 func ParseName(s string) (Name, error) {
-	if len(s) > maxName || !wellFormed.MatchString(s) {
+	if len(s) > maxName || !wellFormed().MatchString(s) {
 		return "", errors.New("a lane's name is 1 to 200 letters, digits and . _ : @ / + -, and begins with a letter or digit")
 	}
 	return Name(s), nil

@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/pattern"
 )
 
 // What requests weigh, in tokens: what the provider reported of the last one, and an
@@ -224,7 +224,7 @@ func (s *facts) foldShare(share int) {
 // cut the first time.
 func shortened(text, beginning string) string {
 	bytes := len(text)
-	if at := cutMark.FindStringSubmatch(text); at != nil {
+	if at := cutMark().FindStringSubmatch(text); at != nil {
 		if n, err := strconv.Atoi(at[1]); err == nil {
 			bytes = n
 		}
@@ -232,4 +232,4 @@ func shortened(text, beginning string) string {
 	return fmt.Sprintf("%s…\n(cut: this is the beginning of %d bytes)", strings.TrimSuffix(beginning, "…"), bytes)
 }
 
-var cutMark = regexp.MustCompile(`…\n\(cut: this is the beginning of ([0-9]+) bytes\)$`)
+var cutMark = pattern.New(`…\n\(cut: this is the beginning of ([0-9]+) bytes\)$`)

@@ -3,9 +3,9 @@ package skill
 import (
 	"encoding/json"
 	"net/url"
-	"regexp"
 	"strings"
 
+	"github.com/lanekeeper/lanekeeper/shared/pattern"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
@@ -20,7 +20,7 @@ func checkClear(bad *InvalidError, raw json.RawMessage) {
 	for name, raw := range config.Headers {
 		var value string
 		if json.Unmarshal(raw, &value) == nil {
-			bad.If(credential(name, value) || value != "" && keyed.MatchString(name), "config.headers."+name,
+			bad.If(credential(name, value) || value != "" && keyed().MatchString(name), "config.headers."+name,
 				`holds a credential in the clear: use {"$secret": name}`)
 		}
 	}
@@ -39,7 +39,7 @@ func checkClear(bad *InvalidError, raw json.RawMessage) {
 }
 
 // keyed are headers whose last word says that they open something.
-var keyed = regexp.MustCompile(`(?i)(^|[-_])(key|token|auth|signature)$`)
+var keyed = pattern.New(`(?i)(^|[-_])(key|token|auth|signature)$`)
 
 // credential reports whether a value is one, by its name or its look.
 func credential(name, value string) bool {
@@ -47,5 +47,5 @@ func credential(name, value string) bool {
 		return false
 	}
 	var anybodys *secret.Redactor
-	return secret.Tells(name) || secretValues.MatchString(value) || anybodys.Text(value) != value
+	return secret.Tells(name) || secretValues().MatchString(value) || anybodys.Text(value) != value
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/invalid"
+	"github.com/lanekeeper/lanekeeper/shared/pattern"
 	"github.com/lanekeeper/lanekeeper/shared/schema"
 )
 
@@ -97,16 +97,16 @@ type InvalidError = invalid.Error
 func Invalid(field, format string, args ...any) error { return invalid.New(field, format, args...) }
 
 var (
-	legalName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`)
+	legalName = pattern.New(`^[A-Za-z][A-Za-z0-9_-]*$`)
 	// what every provider takes as the name of a parameter
-	legalParameter = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
+	legalParameter = pattern.New(`^[A-Za-z0-9_.-]+$`)
 )
 
 // check lists all that is wrong with a definition that is not built in, as an
 // [InvalidError], and brings it into the form that is stored.
 func (r *Registry) check(d *Definition) error {
 	bad := &InvalidError{}
-	bad.If(len(d.Name) > MaxName || !legalName.MatchString(d.Name), "name",
+	bad.If(len(d.Name) > MaxName || !legalName().MatchString(d.Name), "name",
 		"must be 1 to 64 letters, digits, - and _ that begin with a letter")
 	_, notID := uuid.Parse(d.Name) // a route takes either
 	bad.If(notID == nil, "name", "must not look like an id")
@@ -185,7 +185,7 @@ func objectSchema(raw json.RawMessage) string {
 		return "must have an object of properties"
 	}
 	for name := range properties {
-		if len(name) > MaxName || !legalParameter.MatchString(name) {
+		if len(name) > MaxName || !legalParameter().MatchString(name) {
 			return "has a property whose name is not 1 to 64 letters, digits, dots, - and _"
 		}
 	}

@@ -4,8 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/url"
-	"regexp"
 	"strings"
+
+	"github.com/lanekeeper/lanekeeper/shared/pattern"
 )
 
 // Redacted stands where a value is not shown. It can't be registered as one.
@@ -60,16 +61,16 @@ func publicURL(raw string) string {
 }
 
 var (
-	secretNames  = regexp.MustCompile(`(?i)auth|token|secret|key|pass|cookie|credential|signature|^sig$|session|jwt|bearer`)
-	secretValues = regexp.MustCompile(`(?i)^(bearer|basic|token|digest|apikey|hmac) |^(sk|pk|rk|ghp|gho|ghs|github_pat|xox[a-z]|glpat)[-_]|^(AKIA|ASIA|eyJ)`)
-	random       = regexp.MustCompile(`^[A-Za-z0-9_+=-]+$`)
+	secretNames  = pattern.New(`(?i)auth|token|secret|key|pass|cookie|credential|signature|^sig$|session|jwt|bearer`)
+	secretValues = pattern.New(`(?i)^(bearer|basic|token|digest|apikey|hmac) |^(sk|pk|rk|ghp|gho|ghs|github_pat|xox[a-z]|glpat)[-_]|^(AKIA|ASIA|eyJ)`)
+	random       = pattern.New(`^[A-Za-z0-9_+=-]+$`)
 )
 
 // Sensitive reports whether the value of a header or parameter looks like a secret,
 // by its name or by itself.
 func Sensitive(name, value string) bool {
-	if secretNames.MatchString(name) || secretValues.MatchString(value) {
+	if secretNames().MatchString(name) || secretValues().MatchString(value) {
 		return true
 	}
-	return len(value) >= 24 && random.MatchString(value) && strings.ContainsAny(value, "0123456789") && strings.ContainsAny(strings.ToLower(value), "abcdefghijklmnopqrstuvwxyz")
+	return len(value) >= 24 && random().MatchString(value) && strings.ContainsAny(value, "0123456789") && strings.ContainsAny(strings.ToLower(value), "abcdefghijklmnopqrstuvwxyz")
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/invalid"
+	"github.com/lanekeeper/lanekeeper/shared/pattern"
 )
 
 var (
@@ -45,7 +45,7 @@ type Workspace struct {
 // MaxName is how many characters the name of a workspace may have.
 const MaxName = 255
 
-var legalSlug = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
+var legalSlug = pattern.New(`^[a-z0-9][a-z0-9-]*$`)
 
 func checkName(bad *invalid.Error, name string) {
 	n := utf8.RuneCountInString(name)
@@ -66,7 +66,7 @@ func (s *Store) CountMade(ctx context.Context, tx *db.Tx, by string) (n int, err
 func (s *Store) Create(ctx context.Context, tx *db.Tx, slug, name, by string) (Workspace, error) {
 	name = strings.TrimSpace(name)
 	bad := &invalid.Error{}
-	bad.If(len(slug) > 63 || !legalSlug.MatchString(slug), "slug", "must be 1 to 63 lower-case letters, digits and - that don't begin with -")
+	bad.If(len(slug) > 63 || !legalSlug().MatchString(slug), "slug", "must be 1 to 63 lower-case letters, digits and - that don't begin with -")
 	checkName(bad, name)
 	if err := bad.OrNil(); err != nil {
 		return Workspace{}, err

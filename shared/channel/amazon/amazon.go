@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/channel"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/pattern"
 )
 
 // Config is asked with every call, so that nothing of AWS is before it is needed.
@@ -54,7 +54,7 @@ func failure(service string, err error, left bool) error {
 	if answer, ok := errors.AsType[*smithyhttp.ResponseError](err); ok {
 		status = answer.HTTPStatusCode()
 	}
-	if api, ok := errors.AsType[smithy.APIError](err); ok && codes.MatchString(api.ErrorCode()) {
+	if api, ok := errors.AsType[smithy.APIError](err); ok && codes().MatchString(api.ErrorCode()) {
 		code = api.ErrorCode()
 	}
 	refused := fmt.Errorf("%s refused the message (%d %s)", service, status, code)
@@ -89,4 +89,4 @@ func later(status int, code string) bool {
 	return throttled
 }
 
-var codes = regexp.MustCompile(`^[A-Za-z0-9.]{1,80}$`)
+var codes = pattern.New(`^[A-Za-z0-9.]{1,80}$`)

@@ -3,11 +3,11 @@ package demo
 import (
 	"encoding/json"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/pattern"
 )
 
 // filler completes arguments from what the situation says.
@@ -31,13 +31,13 @@ func (f filler) repair(tool llm.Tool, failed llm.Arguments, message string, fall
 		args = maps.Clone(fallback)
 	}
 	for _, line := range lines {
-		names := quoted.FindAllStringSubmatch(line, -1)
+		names := quoted().FindAllStringSubmatch(line, -1)
 		switch {
-		case unwanted.MatchString(line):
+		case unwanted().MatchString(line):
 			for _, n := range names {
 				delete(args, n[1])
 			}
-		case missing.MatchString(line):
+		case missing().MatchString(line):
 			for _, n := range names {
 				if _, has := args[n[1]]; !has && (sch == nil || sch.property(n[1]) != nil) {
 					args = withArgument(args, n[1], f.guess(n[1], sch.property(n[1])))
@@ -49,9 +49,9 @@ func (f filler) repair(tool llm.Tool, failed llm.Arguments, message string, fall
 }
 
 var (
-	quoted   = regexp.MustCompile("['\"“`]([A-Za-z_][A-Za-z0-9_]*)['\"”`]")
-	unwanted = regexp.MustCompile(`(?i)additional|unexpected|unknown|not allowed`)
-	missing  = regexp.MustCompile(`(?i)missing|required`)
+	quoted   = pattern.New("['\"“`]([A-Za-z_][A-Za-z0-9_]*)['\"”`]")
+	unwanted = pattern.New(`(?i)additional|unexpected|unknown|not allowed`)
+	missing  = pattern.New(`(?i)missing|required`)
 )
 
 // usual are the arguments that the script gives to well-known tools, where

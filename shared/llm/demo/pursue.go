@@ -2,10 +2,10 @@ package demo
 
 import (
 	"encoding/json"
-	"regexp"
 	"strings"
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/pattern"
 )
 
 // maxRetries is how often a failed call is tried in another way.
@@ -42,7 +42,7 @@ func (s situation) pursue(a act) (*move, exchange) {
 		}
 		failures++
 		failed = &e
-		if unknownTool.MatchString(e.result.Content) {
+		if unknownTool().MatchString(e.result.Content) {
 			other, ok := s.similarTool(tool.Name, tried)
 			if !ok {
 				return giveUp(e), exchange{}
@@ -85,7 +85,7 @@ func call(tool string, args map[string]any) *move {
 }
 
 // unknownTool matches an error about the tool's name rather than its arguments.
-var unknownTool = regexp.MustCompile(
+var unknownTool = pattern.New(
 	`(?i)\b(?:unknown|no such|no) (?:tool|skill)\b|\b(?:tool|skill)\b[^.\n]{0,80}\b(?:does not|doesn['’]t|not) (?:exist|found|known|available)\b`)
 
 // similarTool returns the offered tool whose name is nearest to the name, if

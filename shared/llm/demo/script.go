@@ -3,10 +3,10 @@ package demo
 import (
 	_ "embed"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/pattern"
 )
 
 //go:embed chat.md
@@ -132,11 +132,11 @@ func (s situation) rememberDone() move {
 
 // rememberThis matches a request to remember something: whether it is put
 // politely, and what to remember.
-var rememberThis = regexp.MustCompile(
+var rememberThis = pattern.New(
 	`(?is)^\W*(please,?\s+|(?:can|could|would|will)\s+you\s+(?:please\s+)?)?remember(?:\s+that\b|\s*:)?\s+(.*\w.*\S|\w)\s*$`)
 
 func (s situation) chat() move {
-	if match := rememberThis.FindStringSubmatch(s.said); match != nil {
+	if match := rememberThis().FindStringSubmatch(s.said); match != nil {
 		polite, what := match[1] != "", match[2]
 		switch question := strings.HasSuffix(what, "?"); {
 		case !question:

@@ -2,10 +2,10 @@ package openai
 
 import (
 	"encoding/json"
-	"regexp"
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/wire"
+	"github.com/lanekeeper/lanekeeper/shared/pattern"
 )
 
 type request struct {
@@ -61,7 +61,7 @@ func (m *Model) encode(req llm.Request, stream bool) ([]byte, error) {
 	if stream {
 		out.StreamOptions = &streamOptions{IncludeUsage: true}
 	}
-	if limit := max(req.MaxTokens, 0); m.own || renamedLimit.MatchString(req.Model) {
+	if limit := max(req.MaxTokens, 0); m.own || renamedLimit().MatchString(req.Model) {
 		out.MaxCompletionTokens = limit
 	} else {
 		out.MaxTokens = limit
@@ -78,7 +78,7 @@ func (m *Model) encode(req llm.Request, stream bool) ([]byte, error) {
 
 // renamedLimit matches OpenAI's models that take max_completion_tokens only, also
 // where another provider passes them on.
-var renamedLimit = regexp.MustCompile(`^(?:.*/)?(?:o[1-9]|gpt-[5-9])`)
+var renamedLimit = pattern.New(`^(?:.*/)?(?:o[1-9]|gpt-[5-9])`)
 
 func (m *Model) messages(req llm.Request) []message {
 	out := []message{}

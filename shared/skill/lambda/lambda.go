@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
+	"github.com/lanekeeper/lanekeeper/shared/pattern"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/skill/remote"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -30,7 +30,7 @@ type Invoker interface {
 
 // functionName is a name, a partial or a whole ARN, each perhaps with a version or
 // an alias.
-var functionName = regexp.MustCompile(`^(arn:aws[a-z-]*:lambda:[a-z0-9-]+:[0-9]+:function:|[0-9]+:function:)?[A-Za-z0-9_-]+(:(\$LATEST|[A-Za-z0-9_-]+))?$`)
+var functionName = pattern.New(`^(arn:aws[a-z-]*:lambda:[a-z0-9-]+:[0-9]+:function:|[0-9]+:function:)?[A-Za-z0-9_-]+(:(\$LATEST|[A-Za-z0-9_-]+))?$`)
 
 const maxFunctionName = 170
 
@@ -53,7 +53,7 @@ func Kind(client Invoker) skill.Factory {
 		if err := skill.DecodeConfig(d.Config, &c, "functionName"); err != nil {
 			return skill.Skill{}, err
 		}
-		if len(c.FunctionName) > maxFunctionName || !functionName.MatchString(c.FunctionName) {
+		if len(c.FunctionName) > maxFunctionName || !functionName().MatchString(c.FunctionName) {
 			return skill.Skill{}, skill.Invalid("config.functionName", "must be the name or the ARN of a function")
 		}
 		return skill.Skill{Do: func(ctx context.Context, call skill.Call) (any, error) {
@@ -148,10 +148,10 @@ func refused(api smithy.APIError, err error) error {
 
 // word is an error's code if it looks like one.
 func word(code string) string {
-	if len(code) > 80 || !codes.MatchString(code) {
+	if len(code) > 80 || !codes().MatchString(code) {
 		return "unknown"
 	}
 	return code
 }
 
-var codes = regexp.MustCompile(`^[A-Za-z0-9]+$`)
+var codes = pattern.New(`^[A-Za-z0-9]+$`)

@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/pattern"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
@@ -73,10 +73,10 @@ func ParseHeaders(given map[string]json.RawMessage, reserved ...string) (Headers
 // isReference reports whether a value is {"$secret": name}.
 func isReference(raw json.RawMessage) bool {
 	var ref map[string]string
-	return json.Unmarshal(raw, &ref) == nil && len(ref) == 1 && secretName.MatchString(ref["$secret"]) && len(ref["$secret"]) <= 64
+	return json.Unmarshal(raw, &ref) == nil && len(ref) == 1 && secretName().MatchString(ref["$secret"]) && len(ref["$secret"]) <= 64
 }
 
-var secretName = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
+var secretName = pattern.New(`^[A-Za-z0-9_.-]+$`)
 
 // Resolve is the headers with their secrets, and what must not be seen in an answer.
 // An error is a [skill.Refusal] that wraps the cause.

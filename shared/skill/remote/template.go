@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 
+	"github.com/lanekeeper/lanekeeper/shared/pattern"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
@@ -28,7 +28,7 @@ type part struct {
 	place bool
 }
 
-var placeName = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
+var placeName = pattern.New(`^[A-Za-z0-9_.-]+$`)
 
 // parseTemplate reads a URL or template of one.
 func parseTemplate(raw string) (template, error) {
@@ -92,7 +92,7 @@ func parts(s string) (out []part, ok bool) {
 			return out, true
 		}
 		name, behind, closed := strings.Cut(rest, "}")
-		if !closed || !placeName.MatchString(name) {
+		if !closed || !placeName().MatchString(name) {
 			return nil, false
 		}
 		out = append(out, part{name, true})
