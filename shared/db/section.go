@@ -17,8 +17,9 @@ const space = "\t\n\f\r "
 // because every cold start waits for it.
 func sections(text string) (found []*section, attempts int) {
 	var s *section
-	blank := 0 // bytes of the blank lines before at, which a comment behind them takes away
-	for at, end := 0, 0; at < len(text); at = end {
+	blank := 0  // bytes of the blank lines before at, which a comment behind them takes away
+	var end int // of the line that begins at
+	for at := 0; at < len(text); at = end {
 		end = len(text)
 		if i := strings.IndexByte(text[at:], '\n'); i >= 0 {
 			end = at + i + 1
