@@ -12,8 +12,9 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 )
 
-// Invoke does Run within its time and encodes what it brings; outside says that
-// these are words from outside. A panic is the call's error.
+// Invoke calls Run with the time limit and encodes the result as JSON. outside is true if the
+// result is [Untrusted] text. A call that exceeds limit returns a [RefusalError] of class [Ours]. A
+// panic becomes a [PanicError].
 func (s *Skill) Invoke(ctx context.Context, limit time.Duration, tx lane.Tx, c Call) (output json.RawMessage, outside bool, err error) {
 	defer recovered(&err)
 	limited, cancel := context.WithTimeout(ctx, limit)
@@ -31,8 +32,8 @@ func (s *Skill) Invoke(ctx context.Context, limit time.Duration, tx lane.Tx, c C
 	return output, outside, err
 }
 
-// Reach does Do once, within its time, and encodes what it brings. What takes too
-// long or panics may have had its effect.
+// Reach calls Do once with the time limit and encodes the result as JSON. A call that exceeds limit
+// or panics may have had its effect, so its error is an [UncertainError].
 func (s *Skill) Reach(ctx context.Context, limit time.Duration, c Call) (json.RawMessage, error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -55,8 +56,8 @@ func (s *Skill) guarded(ctx context.Context, c Call) (value any, err error) {
 	return s.Do(ctx, c)
 }
 
-// LanesOf are the lanes that a call's writes need beside the execution's own. A
-// panic is the call's error.
+// LanesOf returns the lanes that the call's writes need beside the execution's own lane. A panic
+// becomes a [PanicError].
 func (s *Skill) LanesOf(c Call) (names []lane.Name, err error) {
 	if s.Lanes == nil {
 		return nil, nil
@@ -66,7 +67,7 @@ func (s *Skill) LanesOf(c Call) (names []lane.Name, err error) {
 	return s.Lanes(c), nil
 }
 
-// encoded is the JSON of what a skill brings.
+// encoded returns the JSON of a skill's result, in the form that the database can store.
 func encoded(value any) (json.RawMessage, error) {
 	raw, err := json.Marshal(value)
 	if err != nil {
@@ -81,7 +82,7 @@ func recovered(err *error) {
 	}
 }
 
-// PanicError is the error of a skill that panicked; what it holds is for the log.
+// PanicError is the error of a skill that panicked. Its fields are for the log only.
 type PanicError struct {
 	Value any
 	Stack []byte
@@ -89,5 +90,5 @@ type PanicError struct {
 
 func (p *PanicError) Error() string { return fmt.Sprintf("the skill panicked: %v", p.Value) }
 
-// Unwrap makes it a [Refusal] of ours, which tells nothing of the panic.
+// Unwrap returns a [RefusalError] of class [Ours]. It reveals nothing about the panic.
 func (p *PanicError) Unwrap() error { return &RefusalError{Class: Ours, Reason: "the skill failed"} }

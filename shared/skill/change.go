@@ -11,9 +11,10 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
-// Create registers a skill that is not built in, and answers it as it stands then.
-// Errors: [InvalidError], [ErrTaken], [AlikeError], [ErrFull]. The transaction sends nothing
-// before the definition is found valid.
+// Create registers a skill that is not built in, and returns the stored definition. Errors:
+// [InvalidError], [ErrTaken], [AlikeError], [ErrFull]. The transaction sends nothing until the
+// definition is found valid. On [AlikeError] and [ErrFull] the row is already written: the caller
+// must roll the transaction back.
 func (r *Registry) Create(ctx context.Context, tx Tx, d Definition) (Definition, error) {
 	d.ID, d.Scope = r.ids(), cmp.Or(d.Scope, Internal)
 	if err := r.checkGiven(&d, d.Config); err != nil {
@@ -27,7 +28,7 @@ func (r *Registry) Create(ctx context.Context, tx Tx, d Definition) (Definition,
 	}
 	var rows int
 	alike := ""
-	tx.Later().Exec(r.q.LockHead) // so that two at once don't pass the limit, or have names that are alike
+	tx.Later().Exec(r.q.LockHead) // two concurrent calls must not exceed the limit or store names that are alike
 	tx.Later().One([]any{&rows}, r.q.Count)
 	tx.Later().Each(func(scan db.Scan) error { return scan(&alike) }, r.q.Alike, fold(d.Name))
 	created, err := r.insert(ctx, tx, d)
@@ -37,14 +38,14 @@ func (r *Registry) Create(ctx context.Context, tx Tx, d Definition) (Definition,
 	case err != nil:
 		return Definition{}, fmt.Errorf("create skill %s: %w", d.Name, err)
 	case alike != "":
-		return Definition{}, clash(d.Name, alike) // and the transaction is undone
+		return Definition{}, clash(d.Name, alike) // the caller rolls the transaction back
 	case rows >= MaxSkills:
 		return Definition{}, ErrFull
 	}
 	return created, nil
 }
 
-// clash is the refusal of a name beside that of another skill.
+// clash returns the error for a name that is equal or alike to another skill's name.
 func clash(name, other string) error {
 	if name == other {
 		return ErrTaken
@@ -52,10 +53,9 @@ func clash(name, other string) error {
 	return &AlikeError{name, other}
 }
 
-// Patch changes a skill as it was read by [Registry.Get], and answers it as it
-// stands then. Of a built-in one, description, parameters, config and effect can't
-// be changed. Errors: [InvalidError], [ErrChanged]. The transaction sends nothing
-// before the change is found valid.
+// Patch changes a skill that [Registry.Get] returned, and returns the stored definition. The
+// description, parameters, config and effect of a built-in skill can't be changed. Errors:
+// [InvalidError], [ErrChanged]. The transaction sends nothing until the change is found valid.
 func (r *Registry) Patch(ctx context.Context, tx Tx, ws db.Workspace, d Definition, p Patch) (Definition, error) {
 	d = d.patched(p)
 	if d.Kind != Builtin {
@@ -77,7 +77,8 @@ func (r *Registry) Patch(ctx context.Context, tx Tx, ws db.Workspace, d Definiti
 	return r.put(ctx, tx, ws, d)
 }
 
-// checkGiven checks a definition, and the config that was given with it.
+// checkGiven checks a definition. config is what the caller gave with it: it must hold no
+// credentials in the clear.
 func (r *Registry) checkGiven(d *Definition, config json.RawMessage) error {
 	if err := r.check(d); err != nil {
 		return err
@@ -87,8 +88,8 @@ func (r *Registry) checkGiven(d *Definition, config json.RawMessage) error {
 	return bad.OrNil()
 }
 
-// Delete takes a skill away, or what was changed of a built-in one, and answers
-// what it was. Errors: [ErrNotFound].
+// Delete deletes a skill's row and returns what was stored. A built-in skill stays and loses its
+// changes only. Errors: [ErrNotFound].
 func (r *Registry) Delete(ctx context.Context, tx Tx, ws db.Workspace, ref string) (Definition, error) {
 	d, err := r.GetIn(ctx, tx, ws, ref)
 	if err != nil {
@@ -98,9 +99,9 @@ func (r *Registry) Delete(ctx context.Context, tx Tx, ws db.Workspace, ref strin
 	return d, nil
 }
 
-// Disable takes a skill out of use. It reports whether that changed anything: a
-// skill that is disabled stays so, and a human's word counts more than
-// self-healing's. Errors: [ErrNotFound], [ErrChanged], [InvalidError].
+// Disable disables a skill and reports whether that changed anything. On a disabled skill it
+// changes nothing, with one exception: a human replaces the reason of self-healing. Errors:
+// [ErrNotFound], [ErrChanged], [InvalidError].
 func (r *Registry) Disable(ctx context.Context, tx Tx, ws db.Workspace, ref string, by Actor, reason string) (Definition, bool, error) {
 	d, err := r.GetIn(ctx, tx, ws, ref)
 	if err != nil {
@@ -118,9 +119,8 @@ func (r *Registry) Disable(ctx context.Context, tx Tx, ws db.Workspace, ref stri
 	return d, err == nil, err
 }
 
-// Enable puts a skill back into use. It reports whether that changed anything.
-// Errors: [ErrNotFound], [ErrChanged], and [ErrByHuman] where self-healing asks for
-// what a human has disabled.
+// Enable enables a skill and reports whether that changed anything. Errors: [ErrNotFound],
+// [ErrChanged]. Self-healing gets [ErrByHuman] for a skill that a human has disabled.
 func (r *Registry) Enable(ctx context.Context, tx Tx, ws db.Workspace, ref string, by Actor) (Definition, bool, error) {
 	d, err := r.GetIn(ctx, tx, ws, ref)
 	if err != nil || d.Enabled {
@@ -133,11 +133,12 @@ func (r *Registry) Enable(ctx context.Context, tx Tx, ws db.Workspace, ref strin
 	return d, err == nil, err
 }
 
-// put writes a skill over the version that was read.
+// put writes d over the version that was read. It returns [ErrChanged] if another version is
+// stored.
 func (r *Registry) put(ctx context.Context, tx Tx, ws db.Workspace, d Definition) (Definition, error) {
 	var written []Definition
 	var err error
-	if d.Version == 0 { // a built-in skill gets its row
+	if d.Version == 0 { // a built-in skill that has no row yet
 		d.CreatedBy = string(cmp.Or(d.DisabledBy, Human))
 		var row Definition
 		if row, err = r.insert(ctx, tx, d); errors.Is(err, db.ErrUnique) {
@@ -154,7 +155,7 @@ func (r *Registry) put(ctx context.Context, tx Tx, ws db.Workspace, d Definition
 		return Definition{}, ErrChanged
 	}
 	if d.Kind == Builtin {
-		code, _ := r.builtins.exact(d.Name) // it was found there
+		code, _ := r.builtins.exact(d.Name) // the name was found there before
 		return overridden(ws, code, &written[0]), nil
 	}
 	return written[0], nil
@@ -169,7 +170,7 @@ func (r *Registry) insert(ctx context.Context, tx Tx, d Definition) (Definition,
 	return written[0], nil
 }
 
-// values are what a row says, in the order of the statements that write it.
+// values returns the columns of a row in the order of the Insert and Update statements.
 func values(d Definition) []any {
 	out := []any{d.Description, string(d.Parameters), d.Config, d.Scope, db.Null(d.Effect), d.RequiresApproval, d.Serial, seconds(d.Timeout)}
 	if d.Kind == Builtin {
@@ -182,5 +183,5 @@ func values(d Definition) []any {
 	return append(out, d.Enabled, db.Null(d.DisabledBy), db.Null(d.DisabledReason))
 }
 
-// seconds is a time-out's column: null is the default.
+// seconds returns the value of the timeout column. Null means the workspace's default.
 func seconds(limit time.Duration) any { return db.Null(int64(limit / time.Second)) }

@@ -18,14 +18,15 @@ import (
 // A Violation is one thing wrong with a call's arguments.
 type Violation = schema.Violation
 
-// Check lists everything that is wrong with a call's arguments, or nothing. What could
-// not be checked to its end, within the bounds of [schema] and the context, is wrong.
+// Check lists everything that is wrong with a call's arguments. An empty list means that they are
+// valid. Arguments that can't be checked completely, within the limits of [schema] and of the
+// context, count as wrong.
 func (s *Skill) Check(ctx context.Context, arguments json.RawMessage) []Violation {
 	return s.check.check(ctx, s.current(arguments))
 }
 
-// A checker compiles its schema when it is first used: most invocations use few
-// of the skills there are, and a cold start should not pay for the rest.
+// A checker compiles its schema at the first use. Most invocations use few of the skills, and a
+// cold start should not compile all schemas.
 type checker struct {
 	compiled func() (*schema.Schema, error)
 }
@@ -57,9 +58,9 @@ func (c *checker) check(ctx context.Context, arguments json.RawMessage) []Violat
 	return out
 }
 
-// unkeepable collects the numbers that do not fit and what is nested too deeply.
+// unkeepable collects numbers that can't be stored, and values that are nested too deeply.
 func unkeepable(v any, path string, depth int, out *[]Violation) {
-	if depth > activity.MaxDepth/2 { // something may be put around it
+	if depth > activity.MaxDepth/2 { // the stored record may wrap the value in more levels
 		*out = append(*out, Violation{Path: path, Problem: "nested too deeply"})
 		return
 	}

@@ -9,14 +9,14 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
-// checkClear refuses a config that holds credentials in the clear: what is stored of it is not
-// encrypted. Rows that are there go on as they are.
+// checkClear refuses a config that holds credentials as plain text, because the stored config is
+// not encrypted. Rows that were stored before this check continue to work.
 func checkClear(bad *InvalidError, raw json.RawMessage) {
 	var config struct {
 		URL     string                     `json:"url"`
 		Headers map[string]json.RawMessage `json:"headers"`
 	}
-	_ = json.Unmarshal(raw, &config) // the kind has checked it
+	_ = json.Unmarshal(raw, &config) // the kind has validated it already
 	for name, raw := range config.Headers {
 		var value string
 		if json.Unmarshal(raw, &value) == nil {
@@ -38,10 +38,10 @@ func checkClear(bad *InvalidError, raw json.RawMessage) {
 	}
 }
 
-// keyed are headers whose last word says that they open something.
+// keyed matches header names whose last word indicates a credential.
 var keyed = pattern.New(`(?i)(^|[-_])(key|token|auth|signature)$`)
 
-// credential reports whether a value is one, by its name or its look.
+// credential reports whether a value is a credential, by the header's name or by the value's form.
 func credential(name, value string) bool {
 	if value == "" || value == Redacted {
 		return false

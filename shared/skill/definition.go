@@ -18,29 +18,29 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/schema"
 )
 
-// A Definition is a skill as a workspace has it: a row, a built-in skill, or a
-// built-in one with what its row changes.
+// A Definition is a skill as one workspace has it. It is a registered row, or a built-in skill with
+// the changes of its row, if there is one.
 type Definition struct {
 	ID          string
 	Name        string
 	Kind        Kind
 	Description string
 	Parameters  json.RawMessage // JSON Schema of an object
-	// Config is what its kind needs to know; a built-in skill has none. It may hold
-	// secrets in clear: [Definition.PublicConfig] is for others to read.
+	// Config is the configuration that the kind needs. A built-in skill has none. It may hold
+	// secrets as plain text: show [Definition.PublicConfig] instead.
 	Config           json.RawMessage
 	Scope            Scope
-	Effect           Effect // empty: the kind's own, which [Registry.EffectOf] tells
+	Effect           Effect // empty: the kind's default, see [Registry.EffectOf]
 	RequiresApproval bool
 	Serial           bool
 	Timeout          time.Duration // whole seconds; 0: the workspace's default
 
 	Enabled        bool
-	DisabledBy     Actor // empty while it is enabled
+	DisabledBy     Actor // empty while the skill is enabled
 	DisabledReason string
 	DisabledAt     *time.Time
 
-	Version   int // counts changes; 0: a built-in skill as the code has it
+	Version   int // incremented by each change; 0: a built-in skill without a row
 	CreatedBy string
 	CreatedAt time.Time
 	UpdatedAt time.Time
@@ -48,7 +48,7 @@ type Definition struct {
 	changes changes
 }
 
-// changes are what the row of a built-in skill changes; nil leaves it to the code.
+// changes holds what the row of a built-in skill overrides. A nil field keeps the code's value.
 type changes struct {
 	scope    *Scope
 	approval *bool
@@ -56,29 +56,29 @@ type changes struct {
 	timeout  *time.Duration
 }
 
-// Actor is who disables or enables a skill.
+// Actor says who disables or enables a skill.
 type Actor string
 
-// The actors. What a human has disabled, self-healing does not enable.
+// The actors. Self-healing does not enable what a human has disabled.
 const (
 	Human       Actor = "human"
 	SelfHealing Actor = "self_healing"
 )
 
-// Patch is a change of a definition; nil leaves a field as it is.
+// Patch is a change of a definition. A nil field stays as it is.
 type Patch struct {
 	Description      *string
 	Parameters       json.RawMessage
 	Config           json.RawMessage
 	Scope            *Scope
-	Effect           *Effect // empty: the kind's own
+	Effect           *Effect // empty: the kind's default
 	RequiresApproval *bool
 	Serial           *bool
 	Timeout          *time.Duration // 0: the workspace's default
-	Enabled          *bool          // by a human
+	Enabled          *bool          // disabled or enabled by a human
 }
 
-// Bounds of a definition, in bytes where nothing else is said.
+// Limits of a definition, in bytes unless noted otherwise.
 const (
 	MaxName        = 64
 	MaxDescription = 4000 // characters
@@ -86,29 +86,29 @@ const (
 	MaxParameters  = 16 << 10
 	MaxConfig      = 16 << 10
 	MaxTimeout     = 900 * time.Second
-	// MaxSkills is how many rows a workspace may have.
+	// MaxSkills is the limit of rows per workspace.
 	MaxSkills = 1000
 )
 
 // An InvalidError lists what is wrong with a definition.
 type InvalidError = invalid.Error
 
-// Invalid makes an [InvalidError] of one field.
+// Invalid returns an [InvalidError] of one field.
 func Invalid(field, format string, args ...any) error { return invalid.New(field, format, args...) }
 
 var (
 	legalName = pattern.New(`^[A-Za-z][A-Za-z0-9_-]*$`)
-	// what every provider takes as the name of a parameter
+	// parameter names that every model provider accepts
 	legalParameter = pattern.New(`^[A-Za-z0-9_.-]+$`)
 )
 
-// check lists all that is wrong with a definition that is not built in, as an
-// [InvalidError], and brings it into the form that is stored.
+// check validates a definition that is not built in, and normalizes it to the form that is stored.
+// It reports all problems in one [InvalidError].
 func (r *Registry) check(d *Definition) error {
 	bad := &InvalidError{}
 	bad.If(len(d.Name) > MaxName || !legalName().MatchString(d.Name), "name",
 		"must be 1 to 64 letters, digits, - and _ that begin with a letter")
-	_, notID := uuid.Parse(d.Name) // a route takes either
+	_, notID := uuid.Parse(d.Name) // a route takes an id or a name
 	bad.If(notID == nil, "name", "must not look like an id")
 	length := utf8.RuneCountInString(d.Description)
 	bad.If(length < 1 || length > MaxDescription, "description", "must have 1 to 4000 characters")
@@ -131,7 +131,7 @@ func (r *Registry) check(d *Definition) error {
 	return nil
 }
 
-// checkCommon is for what a built-in skill's row may say too.
+// checkCommon checks the fields that the row of a built-in skill may also set.
 func checkCommon(bad *InvalidError, d *Definition) {
 	bad.If(!slices.Contains([]Scope{Internal, External, Both}, d.Scope), "scope", "must be internal, external or both")
 	bad.If(!slices.Contains([]Effect{"", Read, Write}, d.Effect), "effect", "must be read or write")
@@ -139,12 +139,12 @@ func checkCommon(bad *InvalidError, d *Definition) {
 	bad.If(utf8.RuneCountInString(d.DisabledReason) > MaxReason, "reason", "may have 500 characters at most")
 }
 
-// noParameters is the schema of a skill that takes none.
+// noParameters is the schema of a skill without parameters.
 const noParameters = `{"type":"object","properties":{},"additionalProperties":false}`
 
-// checkParameters compiles the schema and looks for what providers refuse: one
-// skill with such a schema would make every call of a model fail. No problem is
-// empty.
+// checkParameters compiles the schema and checks it against the rules of model providers. One skill
+// with a schema that a provider refuses would make every model call fail. An empty problem means
+// that the schema is good.
 func checkParameters(d *Definition) (field, problem string) {
 	if len(d.Parameters) == 0 {
 		d.Parameters = json.RawMessage(noParameters)
@@ -165,8 +165,8 @@ func checkParameters(d *Definition) (field, problem string) {
 	return "", ""
 }
 
-// objectSchema says why a schema is none of an object that providers take; empty:
-// it is. It is cheap enough for every load.
+// objectSchema checks that a schema describes an object and that model providers accept it. It
+// returns the problem, or "" if there is none. It is cheap enough to run at every load.
 func objectSchema(raw json.RawMessage) string {
 	var top map[string]json.RawMessage
 	if json.Unmarshal(raw, &top) != nil || top == nil {
@@ -192,7 +192,7 @@ func objectSchema(raw json.RawMessage) string {
 	return ""
 }
 
-// dotted is a JSON pointer as fields are named: ".properties.a".
+// dotted converts a JSON pointer to a field path, such as ".properties.a".
 func dotted(pointer string) string {
 	return strings.NewReplacer("/", ".", "~1", "/", "~0", "~").Replace(pointer)
 }
@@ -200,12 +200,13 @@ func dotted(pointer string) string {
 func compact(raw json.RawMessage) json.RawMessage {
 	var b bytes.Buffer
 	if json.Compact(&b, raw) != nil {
-		return raw // whoever reads it says so
+		return raw // the code that reads it reports the error
 	}
 	return b.Bytes()
 }
 
-// patched is d after a patch. A built-in skill remembers what was changed.
+// patched returns d with the patch applied. It also records in changes what a built-in skill's row
+// overrides.
 func (d Definition) patched(p Patch) Definition {
 	set(&d.Description, p.Description)
 	set(&d.Scope, p.Scope)

@@ -9,17 +9,18 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
-// renamed are arguments that have another name now, beside those that were in snake case.
+// renamed maps former argument names to their present ones. Former names in snake case are not
+// listed: [nameOfNow] converts them.
 var renamed = map[string]string{"words": "q"}
 
-// shape is what a schema says of names.
+// shape is the part of a JSON Schema that declares names.
 type shape struct {
 	Properties map[string]shape `json:"properties"`
 	Items      *shape           `json:"items"`
 }
 
-// current are the arguments of a call under the names of now. Journals, plans, approvals
-// and automations of an earlier release have those of a built-in skill in snake case.
+// current returns the arguments with their present names. Journals, plans, approvals and
+// automations of an earlier release hold a built-in skill's arguments under names in snake case.
 func (s *Skill) current(arguments json.RawMessage) json.RawMessage {
 	if s.Kind != Builtin || !bytes.ContainsRune(arguments, '_') && !bytes.Contains(arguments, []byte(`"words"`)) {
 		return arguments
@@ -32,14 +33,14 @@ func (s *Skill) current(arguments json.RawMessage) json.RawMessage {
 		return arguments
 	}
 	raw, err := json.Marshal(given)
-	if err != nil { // it came from JSON
+	if err != nil { // can't happen: the value came from JSON
 		return arguments
 	}
 	return raw
 }
 
-// rename gives names that the schema does not know their present one where it knows that,
-// and reports whether there was any.
+// rename replaces names that the schema does not declare with their present names, if the schema
+// declares those. It changes v in place and reports whether it renamed anything.
 func (s shape) rename(v any) (changed bool) {
 	switch v := v.(type) {
 	case []any:
@@ -76,7 +77,7 @@ func nameOfNow(name string) string {
 	return head
 }
 
-// TakeBack does Undo of a call that was made, by this release or an earlier one.
+// TakeBack calls Undo for a call that this release or an earlier one made. Undo must not be nil.
 func (s *Skill) TakeBack(ctx context.Context, tx *db.Tx, arguments, result json.RawMessage) (bool, error) {
 	var was map[string]json.RawMessage
 	if json.Unmarshal(result, &was) == nil {

@@ -10,28 +10,27 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
-// Health is how a skill has done, as far as the activity log tells.
+// Health holds a skill's call statistics from the activity log.
 type Health struct {
-	Calls     int // those that succeeded and those that failed
+	Calls     int // successes and failures
 	Successes int
 	Failures  int // of every class
-	// ConsecutiveFailures are those since the last success that are the skill's own:
-	// of the classes ours and theirs, and those without a class.
+	// ConsecutiveFailures counts the failures since the last success that are the skill's own:
+	// those of the classes ours and theirs, and those without a class.
 	ConsecutiveFailures int
-	// P50 and P95 are durations that so many percent of the calls did not exceed; nil
-	// where there are none.
+	// P50 and P95 are percentiles of the calls' durations, by nearest rank. They are nil without
+	// durations.
 	P50, P95       *time.Duration
-	LastErrorClass Class // empty: none, or not known
+	LastErrorClass Class // empty: no failure, or class unknown
 	LastErrorAt    *time.Time
 	LastCallAt     *time.Time
 }
 
-// maxCalls is how far back health looks, in calls.
+// maxCalls is the number of calls that Health reads at most.
 const maxCalls = 10_000
 
-// Health looks at a skill's calls of the last days, at most 10,000 of them. Calls
-// that wait for approval or were skipped are none. It does not ask whether there is
-// such a skill.
+// Health reads a skill's calls of the last days, at most 10,000. It does not count calls that wait
+// for approval or were skipped. It does not check whether the skill exists.
 func (r *Registry) Health(ctx context.Context, ws db.Workspace, name string, days int) (Health, error) {
 	var h Health
 	var p50, p95 *int64
@@ -54,8 +53,8 @@ func milliseconds(n *int64) *time.Duration {
 	return &d
 }
 
-// ClassOf is the class of a skill's error: whose failure it is. What is neither a
-// [Refusal] nor [Uncertain] is ours.
+// ClassOf returns the class of a skill's error, which says whose failure it is. An error that is
+// neither a [RefusalError] nor an [UncertainError] is [Ours].
 func ClassOf(err error) Class {
 	if refusal, ok := errors.AsType[*RefusalError](err); ok {
 		if refusal.Class == "" {
@@ -69,9 +68,9 @@ func ClassOf(err error) Class {
 	return Ours
 }
 
-// ErrorOutput is the output of a failed call's activity, in which its health finds
-// the class.
+// ErrorOutput returns the output of a failed call's activity. [Registry.Health] reads the class
+// from it.
 func ErrorOutput(c Class) json.RawMessage {
-	raw, _ := json.Marshal(map[string]Class{"class": c}) // it always encodes
+	raw, _ := json.Marshal(map[string]Class{"class": c}) // this value always encodes
 	return raw
 }

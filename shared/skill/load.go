@@ -10,7 +10,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// A BrokenError says why a registered skill is not in a set. The others are.
+// A BrokenError says why a registered skill can't be used. A set leaves such a skill out and keeps
+// the others.
 type BrokenError struct {
 	ID   string
 	Name string
@@ -22,9 +23,9 @@ func (e *BrokenError) Error() string {
 }
 func (e *BrokenError) Unwrap() error { return e.Err }
 
-// Load reads the skills that a surface of a workspace may use now, in one
-// statement: the built-in ones first, then the registered ones by name. Each of
-// broken is a [BrokenError] for the caller to log.
+// Load reads the skills that a surface of a workspace may use now, in one statement. The built-in
+// skills come first, then the registered ones by name. broken holds an error, usually a
+// [BrokenError], for each skill that was left out; the caller logs them.
 func (r *Registry) Load(ctx context.Context, ws db.Workspace, surface trace.Surface) (set *Set, broken []error, err error) {
 	var b db.Batch
 	loaded := r.LoadIn(&b, ws, surface)
@@ -35,8 +36,8 @@ func (r *Registry) Load(ctx context.Context, ws db.Workspace, surface trace.Surf
 	return set, broken, nil
 }
 
-// LoadIn adds the statement to a batch of the workspace; the answer is asked for
-// when the batch has been sent.
+// LoadIn adds the statement of [Registry.Load] to a batch of the workspace. Call the returned
+// function after the batch was sent.
 func (r *Registry) LoadIn(b *db.Batch, ws db.Workspace, surface trace.Surface) func() (set *Set, broken []error) {
 	rows := new([]Definition)
 	b.Each(collect(rows), r.q.Usable, MaxSkills)
@@ -63,13 +64,13 @@ func (r *Registry) assemble(ws db.Workspace, surface trace.Surface, rows []Defin
 		skills = append(skills, k)
 	}
 	set, err := NewSet(skills...)
-	if err != nil { // names are unique in the table, and among the built-in ones
+	if err != nil { // can't happen: names are unique in the table and among the built-in skills
 		broken = append(broken, err)
 	}
 	return set, broken
 }
 
-// make makes the skill of a row.
+// make builds the skill of a row.
 func (r *Registry) make(d Definition) (Skill, error) {
 	if _, taken := r.builtins.exact(d.Name); taken {
 		return Skill{}, errors.New("its name has become a built-in skill's: register it under another")
@@ -88,7 +89,7 @@ func (r *Registry) make(d Definition) (Skill, error) {
 	return d.describe(k), nil
 }
 
-// describe gives a skill what its definition says of it.
+// describe returns k with the fields of its definition.
 func (d Definition) describe(k Skill) Skill {
 	k.ID, k.Name, k.Description, k.Parameters, k.Kind = d.ID, d.Name, d.Description, d.Parameters, d.Kind
 	k.Scope, k.RequiresApproval, k.Serial = d.Scope, d.RequiresApproval, d.Serial

@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 )
 
-// DecodeConfig reads a kind's config into a struct. What is not one of the fields,
-// letter by letter, is an [InvalidError], and so is a value of another type.
+// DecodeConfig decodes a kind's config into a struct. A key that is not exactly one of fields
+// returns an [InvalidError], and so does a value of the wrong type.
 func DecodeConfig(raw json.RawMessage, into any, fields ...string) error {
 	var given map[string]json.RawMessage
 	if json.Unmarshal(raw, &given) != nil || given == nil {
@@ -34,9 +34,9 @@ func DecodeConfig(raw json.RawMessage, into any, fields ...string) error {
 	return nil
 }
 
-// Watch returns a context under which net/http tells whether a request may have
-// left: only then is an error's effect uncertain. Without a sign of net/http it may
-// have. The answer is safe for concurrent use.
+// Watch returns a context that traces a request of net/http. left reports whether the request may
+// have left this process: only then is the outcome of a failed request uncertain. Without any event
+// of net/http, left returns true. left is safe for concurrent use.
 func Watch(ctx context.Context) (_ context.Context, left func() bool) {
 	var asked, wrote atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{

@@ -9,12 +9,12 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/pattern"
 )
 
-// Redacted stands where a value is not shown. It can't be registered as one.
+// Redacted replaces a value that is not shown. It can't be registered as a value.
 const Redacted = "[redacted]"
 
-// PublicConfig is the config without what looks like a secret in clear: values of
-// headers and of the URL's parameters, and who the URL logs in as. References to
-// secrets are shown as they are, other values of headers to admins alone.
+// PublicConfig returns the config without values that look like secrets in plain text: values of
+// headers and of URL parameters, and the URL's user information. References to secrets stay
+// visible. Only admins see the other values of headers.
 func (d Definition) PublicConfig(admin bool) json.RawMessage {
 	var config map[string]any
 	if json.Unmarshal(d.Config, &config) != nil || config == nil {
@@ -37,11 +37,11 @@ func (d Definition) PublicConfig(admin bool) json.RawMessage {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(config) // what was decoded encodes
+	_ = e.Encode(config) // a decoded value always encodes
 	return bytes.TrimSpace(out.Bytes())
 }
 
-// publicURL is a URL, or a template of one, without sensitive parameters.
+// publicURL returns a URL, or a URL template, without the values of sensitive parameters.
 func publicURL(raw string) string {
 	if u, err := url.Parse(raw); err == nil && u.User != nil {
 		return Redacted
@@ -66,8 +66,8 @@ var (
 	random       = pattern.New(`^[A-Za-z0-9_+=-]+$`)
 )
 
-// Sensitive reports whether the value of a header or parameter looks like a secret,
-// by its name or by itself.
+// Sensitive reports whether the value of a header or parameter looks like a secret, by its name or
+// by its own form.
 func Sensitive(name, value string) bool {
 	if secretNames().MatchString(name) || secretValues().MatchString(value) {
 		return true

@@ -14,8 +14,8 @@ import (
 //go:embed *.md
 var texts embed.FS
 
-// QueryActivity is the built-in skill query_activity, which reads log. now is
-// the clock that "the last n hours" counts back from.
+// QueryActivity returns the built-in skill query_activity, which reads log. "The last n hours" end
+// at now().
 func QueryActivity(log *activity.Log, now func() time.Time) (Skill, error) {
 	return Define(texts, "query_activity", Skill{
 		Scope: Internal, Effect: Read,
@@ -47,7 +47,7 @@ func QueryActivity(log *activity.Log, now func() time.Time) (Skill, error) {
 			out := struct {
 				Actions []action `json:"actions"`
 			}{[]action{}}
-			quoted := false // an error may quote the other side
+			quoted := false // an error may quote text of a remote server
 			for _, e := range page.Items {
 				quoted = quoted || e.Error != ""
 				out.Actions = append(out.Actions, action{e.CreatedAt, e.Skill, e.Status, e.Error, e.Trace})

@@ -20,37 +20,35 @@ import (
 var statements embed.FS
 
 var (
-	// ErrNotFound says that a workspace has no such skill.
+	// ErrNotFound says that the workspace has no such skill.
 	ErrNotFound = errors.New("no such skill")
-	// ErrTaken says that a workspace has a skill of that name already, or with [AlikeError]
-	// of one that is the same to a model.
+	// ErrTaken says that the workspace already has a skill of that name. An [AlikeError] wraps it.
 	ErrTaken = errors.New("a skill of that name exists")
-	// ErrChanged says that somebody else has changed the skill meanwhile.
+	// ErrChanged says that someone else changed the skill after it was read.
 	ErrChanged = errors.New("the skill has been changed meanwhile")
-	// ErrFull says that a workspace has [MaxSkills] rows.
+	// ErrFull says that the workspace has [MaxSkills] rows.
 	ErrFull = errors.New("the workspace has as many skills as it may")
-	// ErrByHuman says that a human has disabled the skill, and only one enables it.
+	// ErrByHuman says that a human disabled the skill. Only a human may enable it.
 	ErrByHuman = errors.New("a human has disabled the skill")
 )
 
-// An AlikeError says that two names differ in case and separators alone: a model's calls
-// are matched without these. It is [ErrTaken].
+// An AlikeError says that two names differ only in case and separators. A model's calls are matched
+// without these, so the names would be ambiguous. It wraps [ErrTaken].
 type AlikeError struct{ Name, Other string }
 
 func (e *AlikeError) Error() string {
 	return fmt.Sprintf("the name %s differs from that of skill %s in case, - and _ alone: choose another", e.Name, e.Other)
 }
 
-// Unwrap makes it [ErrTaken].
+// Unwrap returns [ErrTaken].
 func (e *AlikeError) Unwrap() error { return ErrTaken }
 
-// A Factory makes the skill that a definition describes, or says with an
-// [InvalidError] what is wrong with its config. It is called at registration and
-// whenever a run loads its skills: it asks nothing of the network.
+// A Factory builds the skill that a definition describes. It returns an [InvalidError] if the
+// config is wrong. It runs at registration and each time that a run loads its skills, so it must
+// not use the network.
 type Factory func(Definition) (Skill, error)
 
-// A Reader runs one reading statement: an open transaction, or a [db.DB] in a
-// workspace.
+// A Reader runs one reading statement. It is an open transaction, or a [db.DB] with a workspace.
 type Reader interface {
 	Each(ctx context.Context, row func(db.Scan) error, q db.Query, args ...any) error
 }
@@ -68,9 +66,9 @@ type queries struct {
 	Health                                      db.Query
 }
 
-// Registry keeps the skills of all workspaces: rows, and built-in ones, which are
-// there without. What writes takes a transaction, in which the caller records the
-// change, and works on the version that was read. Safe for concurrent use.
+// Registry stores the skills of all workspaces. Built-in skills exist without a row. Methods that
+// write take a transaction, in which the caller also records the change, and check the version that
+// was read. A Registry is safe for concurrent use.
 type Registry struct {
 	db        *db.DB
 	q         queries
@@ -79,8 +77,8 @@ type Registry struct {
 	factories map[Kind]Factory
 }
 
-// NewRegistry makes a registry over the built-in skills and the kinds that rows
-// may have.
+// NewRegistry returns a registry of the built-in skills and of rows. factories holds the kinds that
+// rows may have.
 func NewRegistry(d *db.DB, ids func() string, builtins *Set, factories map[Kind]Factory) (*Registry, error) {
 	r := &Registry{db: d, ids: ids, builtins: builtins, factories: factories}
 	if err := db.Load(statements, &r.q); err != nil {
@@ -89,21 +87,22 @@ func NewRegistry(d *db.DB, ids func() string, builtins *Set, factories map[Kind]
 	return r, nil
 }
 
-// Builtins are the names of the built-in skills.
+// Builtins returns the names of the built-in skills.
 func (r *Registry) Builtins() []string { return r.builtins.Names() }
 
-// builtinID is the id of a built-in skill in a workspace, with a row or without.
+// builtinID returns the id of a built-in skill in a workspace. It is the same with and without a
+// row.
 func builtinID(ws db.Workspace, name string) string {
-	space, _ := uuid.Parse(string(ws)) // a workspace is one
+	space, _ := uuid.Parse(string(ws)) // a workspace's id is a UUID
 	return uuid.NewSHA1(space, []byte("skill:"+name)).String()
 }
 
-// Get finds a skill by its id or its name, or answers [ErrNotFound].
+// Get finds a skill by its id or its name. Errors: [ErrNotFound].
 func (r *Registry) Get(ctx context.Context, ws db.Workspace, ref string) (Definition, error) {
 	return r.GetIn(ctx, scoped{r.db, ws}, ws, ref)
 }
 
-// GetIn is Get inside a transaction.
+// GetIn is [Registry.Get] inside a transaction.
 func (r *Registry) GetIn(ctx context.Context, reader Reader, ws db.Workspace, ref string) (Definition, error) {
 	q := r.q.ByName
 	if id, err := uuid.Parse(ref); err == nil {
@@ -131,8 +130,8 @@ func (r *Registry) GetIn(ctx context.Context, reader Reader, ws db.Workspace, re
 	return overridden(ws, code, nil), nil
 }
 
-// EffectOf is the effect of a skill: what its definition says, else its kind's. One that
-// can't be used counts as [Write].
+// EffectOf returns the effect of a skill: that of its definition, or else the default of its kind.
+// A skill that can't be used counts as [Write].
 func (r *Registry) EffectOf(d Definition) Effect {
 	if d.Effect == "" && d.Kind != Builtin {
 		if k, err := r.make(d); err == nil {
@@ -142,7 +141,7 @@ func (r *Registry) EffectOf(d Definition) Effect {
 	return cmp.Or(d.Effect, Write)
 }
 
-// scoped is a database in a workspace.
+// scoped is a database with a workspace.
 type scoped struct {
 	db *db.DB
 	ws db.Workspace
@@ -152,7 +151,7 @@ func (s scoped) Each(ctx context.Context, row func(db.Scan) error, q db.Query, a
 	return s.db.Each(ctx, s.ws, row, q, args...)
 }
 
-// overridden is a built-in skill with what its row, if there is one, changes.
+// overridden returns a built-in skill with the changes of its row. row may be nil.
 func overridden(ws db.Workspace, code *Skill, row *Definition) Definition {
 	d := Definition{
 		ID: builtinID(ws, code.Name), Name: code.Name, Kind: Builtin, Description: code.Description, Parameters: code.Parameters,
@@ -171,19 +170,19 @@ func overridden(ws db.Workspace, code *Skill, row *Definition) Definition {
 	return d
 }
 
-// Filter narrows a listing; empty fields don't.
+// Filter narrows a listing. Empty fields match everything.
 type Filter struct {
 	Kind    Kind
 	Scope   Scope
 	Enabled *bool
-	After   string // the name behind which the listing goes on
+	After   string // the listing starts after this name
 	Limit   int    // at most 200; 50 when zero
 }
 
-// Page is part of a listing, by name.
+// Page is one page of a listing, sorted by name.
 type Page struct {
 	Items []Definition
-	// Next is the last name of the page, to go on behind; empty at the end.
+	// Next is the After of the next page. It is empty at the end.
 	Next string
 }
 
@@ -192,8 +191,8 @@ const (
 	maxLimit     = 200
 )
 
-// List lists the skills of a workspace by name, in one round trip. A row whose name
-// has become a built-in skill's is not among them: the built-in one is.
+// List lists the skills of a workspace by name, in one round trip. It omits a row whose name a
+// built-in skill has taken since, and lists the built-in skill instead.
 func (r *Registry) List(ctx context.Context, ws db.Workspace, f Filter) (Page, error) {
 	if f.Limit <= 0 {
 		f.Limit = defaultLimit
@@ -206,7 +205,7 @@ func (r *Registry) List(ctx context.Context, ws db.Workspace, f Filter) (Page, e
 	if err := r.db.Read(ctx, ws, &b); err != nil {
 		return Page{}, fmt.Errorf("list skills: %w", err)
 	}
-	horizon := "" // where the rows that were read end, and there are more
+	horizon := "" // name of the last row that was read, if there are more rows
 	if len(rows) > f.Limit {
 		horizon = rows[f.Limit].Name
 	}
@@ -224,12 +223,12 @@ func (r *Registry) List(ctx context.Context, ws db.Workspace, f Filter) (Page, e
 	return Page{Items: items, Next: horizon}, nil
 }
 
-// admits is for built-in skills what the statement is for rows.
+// admits does for built-in skills what the statement does for rows.
 func (f Filter) admits(d Definition) bool {
 	return (f.Kind == "" || f.Kind == d.Kind) && (f.Scope == "" || f.Scope == d.Scope) && (f.Enabled == nil || *f.Enabled == d.Enabled)
 }
 
-// builtin are the built-in skills with what rows change of them.
+// builtin returns the built-in skills with the changes of their rows.
 func (r *Registry) builtin(ws db.Workspace, overrides []Definition) []Definition {
 	var out []Definition
 	for _, k := range r.builtins.All() {
@@ -242,7 +241,8 @@ func (r *Registry) builtin(ws db.Workspace, overrides []Definition) []Definition
 	return out
 }
 
-// collect appends rows. Of a built-in skill's only what it changes means something.
+// collect returns a function that appends scanned rows to into. In the row of a built-in skill only
+// the overrides in changes have a meaning.
 func collect(into *[]Definition) func(db.Scan) error {
 	return func(scan db.Scan) error {
 		var d Definition

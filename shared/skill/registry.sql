@@ -11,7 +11,7 @@ SELECT id, name, kind, description, parameters, config, scope, effect, requires_
  WHERE workspace_id = $1 AND name = $2;
 
 -- name: Usable
--- Rows of built-in skills also where they are disabled: they take the skill away.
+-- Includes the rows of disabled built-in skills: without the row, the skill would count as enabled.
 SELECT id, name, kind, description, parameters, config, scope, effect, requires_approval, serial, timeout_seconds,
        enabled, disabled_by, disabled_reason, disabled_at, version, created_by, created_at, updated_at
   FROM agent_skills
@@ -42,7 +42,8 @@ SELECT id, name, kind, description, parameters, config, scope, effect, requires_
 SELECT count(*) FROM agent_skills WHERE workspace_id = $1;
 
 -- name: Alike
--- The names that differ from one in case and separators alone; $2 is without these.
+-- Finds a name that differs from $2 only in case and separators. $2 has no separators and is in
+-- lower case.
 SELECT name FROM agent_skills
  WHERE workspace_id = $1 AND lower(replace(replace(name, '_', ''), '-', '')) = $2
  ORDER BY name
@@ -57,7 +58,7 @@ RETURNING id, name, kind, description, parameters, config, scope, effect, requir
           enabled, disabled_by, disabled_reason, disabled_at, version, created_by, created_at, updated_at;
 
 -- name: Update
--- Of the version that was read, or of none.
+-- Updates only the version that was read.
 UPDATE agent_skills SET description = $4, parameters = $5, config = $6, scope = $7, effect = $8, requires_approval = $9, serial = $10,
        timeout_seconds = $11, enabled = $12, disabled_by = $13, disabled_reason = $14,
        disabled_at = CASE WHEN CAST($13 AS text) IS NULL THEN NULL WHEN enabled THEN lk_now() ELSE disabled_at END,
@@ -70,8 +71,9 @@ RETURNING id, name, kind, description, parameters, config, scope, effect, requir
 DELETE FROM agent_skills WHERE workspace_id = $1 AND id = $2;
 
 -- name: Health
--- The newest $4 calls of the last $3 milliseconds, without those that could not be made. A percentile is the nearest rank. Failures that count are not the
--- caller's: they have no class, or that of ours or theirs.
+-- Reads the newest $4 calls of the last $3 milliseconds, without calls that were refused before
+-- they ran. Percentiles are nearest rank. The consecutive failures exclude those of the caller:
+-- they have no class, or the class ours or theirs.
 WITH calls AS (
   SELECT status, duration_ms, created_at, CASE WHEN status = 'error' THEN coalesce(output ->> 'class', '') END AS class
     FROM agent_activity

@@ -1,6 +1,5 @@
-// Package skill says what an agent may do: named tools with a schema of their
-// parameters, the surfaces they are for, and the lanes that protect what they
-// write.
+// Package skill defines what an agent may do. A skill is a named tool with a schema of its
+// parameters, the surfaces that may use it, and the lanes that protect what it writes.
 package skill
 
 import (
@@ -20,7 +19,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// Scope says which surfaces a skill is for.
+// Scope says which surfaces may use a skill.
 type Scope string
 
 // The scopes of a skill.
@@ -30,8 +29,8 @@ const (
 	Both     Scope = "both"
 )
 
-// Admits reports whether a skill of scope s is for a surface: the admin's and the
-// agent's own get what is internal, visitors what is external.
+// Admits reports whether a skill of scope s may be used by a surface. Visitors get external skills.
+// The admin's surface and the agent's own get internal ones.
 func (s Scope) Admits(surface trace.Surface) bool {
 	if surface == trace.Chat {
 		return s != Internal
@@ -39,14 +38,14 @@ func (s Scope) Admits(surface trace.Surface) bool {
 	return s != External
 }
 
-// Kind says how a skill is done.
+// Kind says how a skill is carried out.
 type Kind string
 
 // The kinds of skills.
 const (
 	Builtin Kind = "builtin" // by code of the product
-	HTTP    Kind = "http"    // by a request to a server
-	Lambda  Kind = "lambda"  // by a function of the operator's
+	HTTP    Kind = "http"    // by a request to an HTTP server
+	Lambda  Kind = "lambda"  // by an AWS Lambda function of the operator
 	MCP     Kind = "mcp"     // by a tool of a Model Context Protocol server
 )
 
@@ -55,30 +54,30 @@ type Effect string
 
 // The effects of a skill.
 const (
-	Read  Effect = "read"  // it looks, and changes nothing
+	Read  Effect = "read"  // it changes nothing
 	Write Effect = "write" // it may change something
 )
 
-// A Call is a skill being used.
+// A Call is one use of a skill.
 type Call struct {
 	Workspace db.Workspace
 	Agent     string
 	Surface   trace.Surface
-	// Subject is the lane of what the execution works on.
+	// Subject is the lane of the resource that the execution works on.
 	Subject lane.Name
-	// Key names this call for ever: execution and place in it. Whoever has an effect
-	// under it twice, has it once.
+	// Key identifies this call permanently: the execution and the position in it. It is the
+	// idempotency key: a skill must have its effect only once per key.
 	Key       string
 	Arguments json.RawMessage
-	// By is the person whose turn makes the call, such as user:…; empty: nobody's does.
+	// By is the person whose turn makes the call, such as user:…. It is empty if there is none.
 	By string
-	// Untrusted says that the run had read text from outside when it asked.
+	// Untrusted says that the execution had read untrusted text before this call.
 	Untrusted bool
-	// Offered are the skills that the run may use; nil outside of one.
+	// Offered are the skills that the execution may use. It is nil outside of an execution.
 	Offered *Set
 }
 
-// A Skill is one named tool. It has either Run or Do.
+// A Skill is one named tool. Exactly one of Run and Do is set.
 type Skill struct {
 	ID          string // of its row
 	Name        string
@@ -87,36 +86,36 @@ type Skill struct {
 	Scope       Scope
 	Kind        Kind
 	Effect      Effect // empty: Write
-	// RequiresApproval holds each call for a person to approve.
+	// RequiresApproval holds each call until a person approves it.
 	RequiresApproval bool
-	// Admins keeps the skill from the turns of those who are no admins, as the API keeps
-	// them from what it does.
+	// Admins reserves the skill for the turns of admins. The API reserves the same operations for
+	// them.
 	Admins bool
-	// Through says that a call stands for one of another skill: see [Inner].
+	// Through says that a call stands for a call of another skill: see [Inner].
 	Through bool
-	// Serial keeps the skill from being used beside another in one step.
+	// Serial prevents the skill from running at the same time as another one of the same step.
 	Serial bool
-	// Timeout ends a call that takes longer; 0: the workspace's default does.
+	// Timeout limits a call's duration. Zero means the workspace's default.
 	Timeout time.Duration
-	// Lanes names the lanes that a call's writes need beside the execution's own.
+	// Lanes returns the lanes that a call's writes need beside the execution's own lane.
 	Lanes func(Call) []lane.Name
-	// Run does it, inside the transaction that records its result: what it writes
-	// and the record commit together or not at all. A [Refusal] goes to the model,
-	// and undoes what was written; any other error ends the run.
+	// Run carries out a call inside the transaction that records its result, so its writes and the
+	// record commit together or not at all. A [RefusalError] undoes the writes and goes to the
+	// model. Any other error ends the execution.
 	Run func(ctx context.Context, tx lane.Tx, c Call) (any, error)
-	// Sends says that what Run writes leaves the house later: it asks for the trust
-	// that a skill which works outside does.
+	// Sends says that Run writes something that leaves the system later, such as a message. The
+	// skill then needs the same trust as a [Skill.Remote] one.
 	Sends bool
-	// Undo takes back what a call brought about in the database, where that is still
-	// as the call left it, and reports whether nothing of it stays. It may be nil.
+	// Undo reverts what a call changed in the database, if that is still as the call left it. It
+	// reports whether it reverted all of it. It may be nil.
 	Undo func(ctx context.Context, tx *db.Tx, arguments, result json.RawMessage) (bool, error)
-	// Do does it in the world outside, in no transaction: what it brings is text from
-	// outside. That it begins is recorded before, its result after. Every error is
-	// its call's alone: a [Refusal] says what went wrong, an [Uncertain] that it may
-	// have had its effect; of any other the model learns no more than that it failed.
+	// Do carries out a call outside the database, in no transaction. Its result is untrusted text.
+	// The caller records the start before the call and the result after it. An error fails only
+	// this call: a [RefusalError] says what went wrong, an [UncertainError] that the call may have
+	// had its effect. For any other error, the model learns only that the call failed.
 	Do func(ctx context.Context, c Call) (any, error)
-	// Keyed says that a call which is made again under its key has one effect: it is
-	// made again when it was cut off. Without it, such a call is left uncertain.
+	// Keyed says that calls with the same key have one effect. An interrupted call is then
+	// repeated. Without Keyed, it is recorded as uncertain.
 	Keyed bool
 
 	check *checker
@@ -125,32 +124,32 @@ type Skill struct {
 // Remote reports whether the skill works outside the database.
 func (s *Skill) Remote() bool { return s.Do != nil }
 
-// WritesRemote reports whether the skill may change something outside the database, at
-// once or with what it sends later. A run that has read text from outside needs a
-// person's approval for such a skill, unless its scope is external.
+// WritesRemote reports whether the skill may change something outside the database, immediately or
+// by something that it sends later. An execution that has read untrusted text needs a person's
+// approval for such a skill, unless the skill's scope is external.
 func (s *Skill) WritesRemote() bool { return (s.Remote() || s.Sends) && s.Effect != Read }
 
-// Untrusted is what a Run returns where it brings words that are not the
-// operator's: they are data to the model, and the run's trust falls.
+// Untrusted wraps the result of a Run that contains text from someone other than the operator. The
+// model gets it as data, and the execution's trust becomes untrusted.
 type Untrusted struct{ Value any }
 
-// MarshalJSON implements json.Marshaler: it is the value's.
+// MarshalJSON implements json.Marshaler. It encodes the wrapped value.
 func (f Untrusted) MarshalJSON() ([]byte, error) { return json.Marshal(f.Value) }
 
-// Class says whose failure an error is.
+// Class says who is responsible for an error.
 type Class string
 
 // The classes of a skill's errors.
 const (
-	Input     Class = "input"      // the call's: the model is to do better
-	Ours      Class = "ours"       // Lanekeeper's, or its configuration's
-	Theirs    Class = "theirs"     // the other side's
-	RateLimit Class = "rate_limit" // too much from us; later
-	Policy    Class = "policy"     // it may not be done
+	Input     Class = "input"      // the call's arguments; the model should correct them
+	Ours      Class = "ours"       // Lanekeeper or its configuration
+	Theirs    Class = "theirs"     // the remote server
+	RateLimit Class = "rate_limit" // too many requests from us; retry later
+	Policy    Class = "policy"     // the operation is not allowed
 )
 
-// A Refusal is an error that the model is to read and do better. Its reason holds
-// no text of the other side's but what the model may read.
+// A RefusalError is an error for the model to read, so that it can do better. Reason must contain
+// no text of a remote server except what the model may read.
 type RefusalError struct {
 	Class  Class // empty: Input
 	Reason string
@@ -158,24 +157,24 @@ type RefusalError struct {
 
 func (r *RefusalError) Error() string { return r.Reason }
 
-// Refuse makes a [Refusal] of what the call asked for.
+// Refuse returns a [RefusalError] of class [Input].
 func Refuse(format string, args ...any) error {
 	return &RefusalError{Class: Input, Reason: fmt.Sprintf(format, args...)}
 }
 
-// Fail makes a [Refusal] of a class.
+// Fail returns a [RefusalError] of the given class.
 func Fail(class Class, format string, args ...any) error {
 	return &RefusalError{Class: class, Reason: fmt.Sprintf(format, args...)}
 }
 
-// UncertainError is the error of a call of which it is not known whether it had its
-// effect: it was sent, and no answer came.
+// UncertainError is the error of a call whose outcome is unknown: the request was sent, and no
+// answer came.
 type UncertainError struct{ Reason string }
 
 func (u *UncertainError) Error() string { return "uncertain: " + u.Reason }
 
-// Define reads a skill's text from name.md: the description, and at its end the
-// schema of the parameters as a fenced block of JSON.
+// Define reads a skill's text from name.md. The file holds the description, followed by the
+// parameters' schema in a fenced block of JSON.
 func Define(texts fs.FS, name string, s Skill) (Skill, error) {
 	raw, err := fs.ReadFile(texts, name+".md")
 	if err != nil {
@@ -193,11 +192,11 @@ func Define(texts fs.FS, name string, s Skill) (Skill, error) {
 	return s, nil
 }
 
-// A Set is the skills one run may use.
+// A Set holds the skills that one execution may use.
 type Set struct{ skills []*Skill }
 
-// NewSet makes a set of skills with different names. Their schemas are read when
-// they are first used; [Set.Sound] reads them all.
+// NewSet returns a set of skills, which must have different names. Each schema is compiled at its
+// first use; [Set.Sound] compiles them all.
 func NewSet(skills ...Skill) (*Set, error) {
 	s := &Set{}
 	var errs []error
@@ -211,7 +210,7 @@ func NewSet(skills ...Skill) (*Set, error) {
 	return s, errors.Join(errs...)
 }
 
-// Sound reports every skill of the set that could not be used.
+// Sound returns an error for every skill of the set that can't be used.
 func (s *Set) Sound() error {
 	var errs []error
 	for _, k := range s.skills {
@@ -225,7 +224,7 @@ func (s *Set) Sound() error {
 	return errors.Join(errs...)
 }
 
-// For is the subset that a surface may use.
+// For returns the subset that a surface may use.
 func (s *Set) For(surface trace.Surface) *Set {
 	sub := &Set{}
 	for _, k := range s.skills {
@@ -244,7 +243,7 @@ func (s *Set) All() []*Skill {
 	return slices.Clone(s.skills)
 }
 
-// Only is the subset with these names.
+// Only returns the subset with these names.
 func (s *Set) Only(names ...string) *Set {
 	sub := &Set{}
 	for _, k := range s.skills {
@@ -264,7 +263,7 @@ func (s *Set) Names() []string {
 	return names
 }
 
-// Tools are the skills as a model sees them.
+// Tools returns the skills in the form that a model gets.
 func (s *Set) Tools() []llm.Tool {
 	var tools []llm.Tool
 	for _, k := range s.All() {
@@ -273,7 +272,7 @@ func (s *Set) Tools() []llm.Tool {
 	return tools
 }
 
-// Tool is the skill as a model sees it.
+// Tool returns the skill in the form that a model gets.
 func (s *Skill) Tool() llm.Tool {
 	return llm.Tool{Name: s.Name, Description: s.Description, Parameters: s.Parameters}
 }
@@ -286,8 +285,8 @@ func (s *Set) exact(name string) (*Skill, bool) {
 	return s.skills[i], true
 }
 
-// Find is the skill of that name, or the only one whose name differs from it in
-// case and separators alone.
+// Find returns the skill of that name. Otherwise it returns the skill whose name differs only in
+// case and separators, if there is exactly one.
 func (s *Set) Find(name string) (*Skill, bool) {
 	if k, ok := s.exact(name); ok {
 		return k, true
@@ -305,7 +304,7 @@ func (s *Set) Find(name string) (*Skill, bool) {
 	return found, found != nil
 }
 
-// fold takes case and separators out of a name.
+// fold converts a name to lower case without separators.
 func fold(name string) string {
 	return strings.Map(func(r rune) rune {
 		if strings.ContainsRune("-_. /", r) {
@@ -315,7 +314,7 @@ func fold(name string) string {
 	}, strings.ToLower(name))
 }
 
-// Nearest lists the names of the set, the most similar to name first.
+// Nearest lists all names of the set, the most similar to name first.
 func (s *Set) Nearest(name string) []string {
 	names := s.Names()
 	wanted := fold(name)
@@ -325,7 +324,7 @@ func (s *Set) Nearest(name string) []string {
 	return names
 }
 
-// Distance is Levenshtein's: the fewest single-byte edits between a and b.
+// Distance returns the Levenshtein distance: the fewest single-byte edits between a and b.
 func Distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -10,10 +10,10 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 )
 
-// ListSkills is the name of the built-in skill that tells which there are.
+// ListSkills is the name of the built-in skill that lists the usable skills.
 const ListSkills = "list_skills"
 
-// Skills are the built-in skills on skills.
+// Skills returns the built-in skills that list and run other skills.
 func Skills() ([]Skill, error) {
 	list, err1 := Define(texts, ListSkills, Skill{Scope: Both, Effect: Read, Run: listSkills})
 	through, err2 := Define(texts, "run_skill", Skill{Scope: Both, Through: true, Run: func(context.Context, lane.Tx, Call) (any, error) {
@@ -22,7 +22,7 @@ func Skills() ([]Skill, error) {
 	return []Skill{list, through}, errors.Join(err1, err2)
 }
 
-// listSkills tells what the run may use.
+// listSkills lists the skills that the execution may use.
 func listSkills(_ context.Context, _ lane.Tx, c Call) (any, error) {
 	var args struct {
 		Query      string `json:"q"`
@@ -63,13 +63,13 @@ func listSkills(_ context.Context, _ lane.Tx, c Call) (any, error) {
 	return out, nil
 }
 
-// The most skills that are told of at once, without and with their parameters.
+// The most skills that one answer lists, without and with their parameters.
 const (
 	maxListed    = 50
 	maxDescribed = 10
 )
 
-// Inner is the call that a call of a skill with Through stands for.
+// Inner returns the call that a call of a skill with Through stands for.
 func Inner(arguments json.RawMessage) (name string, input json.RawMessage, err error) {
 	var args struct {
 		Skill string          `json:"skill"`

@@ -1,5 +1,5 @@
-// Package lambda does skills of kind lambda: a call invokes a function and waits for
-// what it returns.
+// Package lambda carries out skills of kind lambda. A call invokes an AWS Lambda function and waits
+// for its result.
 package lambda
 
 import (
@@ -23,18 +23,18 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// Invoker is the part of the Lambda client that is used.
+// Invoker is the part of the Lambda client that this package uses.
 type Invoker interface {
 	Invoke(context.Context, *lambda.InvokeInput, ...func(*lambda.Options)) (*lambda.InvokeOutput, error)
 }
 
-// functionName is a name, a partial or a whole ARN, each perhaps with a version or
-// an alias.
+// functionName matches a name, a partial ARN or a full ARN, optionally with a version or an alias.
 var functionName = pattern.New(`^(arn:aws[a-z-]*:lambda:[a-z0-9-]+:[0-9]+:function:|[0-9]+:function:)?[A-Za-z0-9_-]+(:(\$LATEST|[A-Za-z0-9_-]+))?$`)
 
 const maxFunctionName = 170
 
-// payload is what the function gets. One that has an effect has it once under a key.
+// payload is what the function receives. Key is the idempotency key: the function should have its
+// effect once per key.
 type payload struct {
 	Skill     string          `json:"skill"`
 	Arguments json.RawMessage `json:"arguments"`
@@ -43,8 +43,8 @@ type payload struct {
 	TraceID   trace.ID        `json:"traceId,omitempty"`
 }
 
-// Kind makes the skills of kind lambda. Which functions may be invoked is for the
-// function's role to say.
+// Kind returns the factory of skills of kind lambda. The IAM role of this process limits which
+// functions it may invoke.
 func Kind(client Invoker) skill.Factory {
 	return func(d skill.Definition) (skill.Skill, error) {
 		var c struct {
@@ -77,7 +77,7 @@ func invoke(ctx context.Context, client Invoker, function, name string, c skill.
 	}
 	if out.FunctionError != nil {
 		message := said(out.Payload)
-		if strings.Contains(message, "Task timed out") { // Lambda's words
+		if strings.Contains(message, "Task timed out") { // Lambda's own message
 			return nil, &skill.UncertainError{Reason: "the function was cut off in the middle: its time was up"}
 		}
 		return nil, skill.Fail(skill.Theirs, "the function failed. It said: %s", strconv.Quote(remote.Clip(message)))
@@ -94,11 +94,10 @@ func invoke(ctx context.Context, client Invoker, function, name string, c skill.
 	return map[string]any{"text": strings.ToValidUTF8(string(out.Payload), "\uFFFD")}, nil
 }
 
-// once keeps the client from trying again by itself: the function would have its
-// effect again.
+// once disables the retries of the SDK's client: a retry could repeat the function's effect.
 func once(o *lambda.Options) { o.Retryer = aws.NopRetryer{} }
 
-// said is the message of a function's error, or all of it.
+// said returns the message of a function's error, or the whole payload if it has none.
 func said(raw []byte) string {
 	var e struct {
 		Message string `json:"errorMessage"`
@@ -109,7 +108,7 @@ func said(raw []byte) string {
 	return strings.TrimSpace(strings.ToValidUTF8(e.Message, "\uFFFD"))
 }
 
-// failure is the error of an invocation that brought nothing.
+// failure returns the error of an invocation that returned no result.
 func failure(err error, left func() bool) error {
 	if api, ok := errors.AsType[smithy.APIError](err); ok {
 		return fmt.Errorf("%w: %w", refused(api, err), err)
@@ -126,7 +125,7 @@ func failure(err error, left func() bool) error {
 	return fmt.Errorf("%w: %w", skill.Fail(skill.Theirs, "Lambda could not be reached"), err)
 }
 
-// statusOf is the status Lambda answered with; 0: no answer came.
+// statusOf returns the HTTP status of Lambda's answer, or 0 if no answer came.
 func statusOf(err error) int {
 	if answer, ok := errors.AsType[*smithyhttp.ResponseError](err); ok {
 		return answer.HTTPStatusCode()
@@ -134,7 +133,8 @@ func statusOf(err error) int {
 	return 0
 }
 
-// refused is by whose failure Lambda did not run the function.
+// refused classifies an invocation that Lambda did not run: too many requests, Lambda's failure, or
+// our configuration.
 func refused(api smithy.APIError, err error) error {
 	status := statusOf(err)
 	switch {
@@ -146,7 +146,7 @@ func refused(api smithy.APIError, err error) error {
 	return skill.Fail(skill.Ours, "Lambda refused the invocation (%s)", word(api.ErrorCode()))
 }
 
-// word is an error's code if it looks like one.
+// word returns an error's code if it looks like one. It returns "unknown" otherwise.
 func word(code string) string {
 	if len(code) > 80 || !codes().MatchString(code) {
 		return "unknown"

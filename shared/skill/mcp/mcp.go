@@ -1,7 +1,7 @@
-// Package mcp does skills of kind mcp: a call is a tool's of a Model Context Protocol
-// server, over streamable HTTP. Each call has a session of its own, which is closed
-// behind it: three round trips or four where one would do, and nothing that a frozen
-// process would have to find again.
+// Package mcp carries out skills of kind mcp. A call invokes a tool of a Model Context Protocol
+// server over streamable HTTP. Each call opens its own session and closes it afterwards. This costs
+// three or four round trips instead of one, but leaves no session that a frozen process would have
+// to find again.
 package mcp
 
 import (
@@ -22,21 +22,21 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill/remote"
 )
 
-// Outbound is what the kind works with.
+// Outbound holds what the kind needs to send requests.
 type Outbound struct {
 	// Client is the guarded client. Its redirects are not followed.
 	Client *http.Client
-	// Check refuses a URL that may not be called. It asks nothing of the network.
+	// Check refuses a URL that may not be called. It does not use the network.
 	Check func(rawURL string) error
 	// Blocked reports whether an error of the client is the guard's refusal.
 	Blocked func(error) bool
 	Expand  remote.Expand
-	// Patience returns a context whose requests may take so long, whatever the client's
-	// own limit is; nil: it has none.
+	// Patience returns a context whose requests may take the given time, whatever the client's own
+	// limit is. It may be nil: then the client's limit applies.
 	Patience func(context.Context, time.Duration) context.Context
 }
 
-// tool is a tool of a server.
+// tool is one tool of a server.
 type tool struct {
 	out     Outbound
 	url     string
@@ -49,10 +49,10 @@ const (
 	maxName = 255
 )
 
-// sdk are the headers that the protocol sets.
+// sdk lists the headers that the protocol sets.
 var sdk = []string{"Accept", "Content-Type", "Mcp-Session-Id", "Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name", "Last-Event-Id"}
 
-// Kind makes the skills of kind mcp.
+// Kind returns the factory of skills of kind mcp.
 func Kind(out Outbound) skill.Factory {
 	return func(d skill.Definition) (skill.Skill, error) {
 		var c struct {
@@ -93,7 +93,7 @@ func (t *tool) do(ctx context.Context, c skill.Call) (any, error) {
 	w := newWire(t.out.Client, headers)
 	defer w.close()
 	client := mcp.NewClient(&mcp.Implementation{Name: "lanekeeper", Version: "1"}, &mcp.ClientOptions{
-		Capabilities:   &mcp.ClientCapabilities{}, // the server may ask for nothing
+		Capabilities:   &mcp.ClientCapabilities{}, // the server may request nothing
 		MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
 	})
 	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{
@@ -111,7 +111,7 @@ func (t *tool) do(ctx context.Context, c skill.Call) (any, error) {
 		return nil, t.failed(w.of("tools/call"), secrets, err)
 	}
 	text := secrets.Redact(words(result.Content))
-	if result.IsError { // of the call's making, for all that the protocol tells
+	if result.IsError { // the protocol does not say who is responsible; treat it as the call's
 		return nil, skill.Fail(skill.Input, "the tool failed. It said: %s", strconv.Quote(remote.Clip(text)))
 	}
 	if result.StructuredContent != nil {
@@ -124,7 +124,7 @@ func (t *tool) do(ctx context.Context, c skill.Call) (any, error) {
 	return map[string]any{"text": text}, nil
 }
 
-// words are the texts of a tool's answer; what is no text is named.
+// words joins the texts of a tool's result. Content that is not text is described instead.
 func words(content []mcp.Content) string {
 	var all []string
 	for _, c := range content {
@@ -148,8 +148,7 @@ func words(content []mcp.Content) string {
 	return strings.ToValidUTF8(strings.Join(all, "\n"), "\uFFFD")
 }
 
-// notOpened is the error of a call whose session could not be opened: nothing was
-// done.
+// notOpened returns the error of a call whose session could not be opened. The tool was not called.
 func (t *tool) notOpened(ctx context.Context, w *wire, secrets remote.Secrets, err error) error {
 	seen := w.of("server/discover", "initialize", "notifications/initialized")
 	switch {
@@ -163,7 +162,7 @@ func (t *tool) notOpened(ctx context.Context, w *wire, secrets remote.Secrets, e
 	return fmt.Errorf("%w: %w", skill.Fail(skill.Theirs, "the server opened no session"), errors.New(secrets.Redact(err.Error())))
 }
 
-// failed is the error of a call that brought nothing.
+// failed returns the error of a call that returned no result.
 func (t *tool) failed(seen sight, secrets remote.Secrets, err error) error {
 	told, isTold := errors.AsType[*jsonrpc.Error](err)
 	answered := isTold && (seen.status == http.StatusBadRequest || seen.status != 0 && !seen.isRefused())

@@ -13,19 +13,18 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill/remote"
 )
 
-// farewell is how long it may take to tell a server that a call is given up, and
-// again that its session is over.
+// farewell limits two requests at the end of a call: the notification that the call is cancelled,
+// and the one that closes the session. Each may take this long.
 const farewell = 500 * time.Millisecond
 
-// maxStream is the most that is read of one answer: the longest there may be, and
-// what the protocol puts around it.
+// maxStream is the limit of bytes read of one answer: the longest result plus what the protocol
+// adds around it.
 const maxStream = remote.MaxAnswer + 64<<10
 
 var errTooLong = errors.New("the answer is too long")
 
-// wire carries the requests of one call. It adds the headers, bounds what is read,
-// ends what still goes on behind the call, and remembers what became of the messages
-// that matter.
+// wire carries the HTTP requests of one call. It adds the headers, limits what is read, ends
+// requests that outlive the call, and records what happened to each message.
 type wire struct {
 	by      *http.Client
 	headers http.Header
@@ -33,25 +32,25 @@ type wire struct {
 	end     context.CancelFunc
 
 	mu     sync.Mutex
-	sights map[string]sight // by the message's method
+	sights map[string]sight // by method of the message
 
-	cancelled chan struct{} // closed when the server has been told that the call is given up
+	cancelled chan struct{} // closed after the cancellation was sent to the server
 	told      sync.Once
 }
 
-// sight is what was seen of a message.
+// sight records what happened to one message.
 type sight struct {
 	err     error // of the transport
 	status  int   // of the answer; 0: none came
 	header  http.Header
 	tooLong bool
-	left    func() bool // nil: it was not even tried
+	left    func() bool // nil: the message was never tried
 }
 
 // mayHaveLeft reports whether the message may have reached the server.
 func (s sight) mayHaveLeft() bool { return s.left != nil && s.left() }
 
-// isRefused reports whether the answer's status is not good.
+// isRefused reports whether the answer's status is not 2xx.
 func (s sight) isRefused() bool { return s.status != 0 && s.status/100 != 2 }
 
 func newWire(by *http.Client, headers http.Header) *wire {
@@ -59,7 +58,7 @@ func newWire(by *http.Client, headers http.Header) *wire {
 	return &wire{by: by, headers: headers, over: over, end: end, sights: map[string]sight{}, cancelled: make(chan struct{})}
 }
 
-// client is the guarded client through this wire.
+// client returns the guarded client with this wire as its transport.
 func (w *wire) client() *http.Client {
 	c := *w.by
 	c.Transport = w
@@ -67,11 +66,11 @@ func (w *wire) client() *http.Client {
 	return &c
 }
 
-// close ends whatever still goes on.
+// close cancels all requests that are still running.
 func (w *wire) close() { w.end() }
 
-// awaitCancelled waits until the server has been told that the call is given up, which
-// the SDK does beside its caller.
+// awaitCancelled waits until the server has been notified of the cancellation, at most [farewell].
+// The SDK sends that notification in another goroutine.
 func (w *wire) awaitCancelled() {
 	timer := time.NewTimer(farewell)
 	defer timer.Stop()
@@ -81,7 +80,7 @@ func (w *wire) awaitCancelled() {
 	}
 }
 
-// of is what was seen of the last message with one of the methods.
+// of returns the sight of the last of these methods that has one.
 func (w *wire) of(methods ...string) (last sight) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -101,7 +100,7 @@ func (w *wire) see(method string, look func(*sight)) {
 	w.sights[method] = s
 }
 
-// methodOf is the method of the message that a request carries; empty: none.
+// methodOf returns the method of the message in a request's body, or "" if there is none.
 func methodOf(r *http.Request) string {
 	if r.Method != http.MethodPost || r.GetBody == nil {
 		return ""
@@ -114,7 +113,7 @@ func methodOf(r *http.Request) string {
 	var message struct {
 		Method string `json:"method"`
 	}
-	_ = json.NewDecoder(body).Decode(&message) // what the SDK writes can be read
+	_ = json.NewDecoder(body).Decode(&message) // what the SDK writes can be decoded
 	return message.Method
 }
 
@@ -138,7 +137,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// within is a request's context, which ends with the call too.
+// within returns the request's context. It also ends when the wire is closed.
 func (w *wire) within(r *http.Request, method string) (ctx context.Context, done func()) {
 	var cancel context.CancelFunc
 	if r.Method == http.MethodDelete || method == "notifications/cancelled" {
@@ -160,11 +159,11 @@ func (w *wire) send(r *http.Request) (*http.Response, error) {
 	return w.by.Transport.RoundTrip(r)
 }
 
-// bounded is a body of which not more than so much is read.
+// bounded is a body that stops with [errTooLong] after left bytes.
 type bounded struct {
 	io.ReadCloser
 	left int
-	over func() // more would come
+	over func() // called when the body is longer
 	done func()
 }
 

@@ -17,16 +17,16 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
-// Bounds of an answer, in bytes.
+// Limits of an answer, in bytes.
 const (
-	// MaxAnswer is the most that is read.
+	// MaxAnswer is how much of an answer is read.
 	MaxAnswer = 1 << 20
-	// MaxQuote is the most that an error repeats of it.
+	// MaxQuote is how much of an answer an error quotes.
 	MaxQuote = 1 << 10
 )
 
-// read makes a value of a good answer and an error of any other; effect says that
-// the request may have had one.
+// read returns the value of a 2xx answer, and an error for any other. effect says that the request
+// may have had an effect.
 func read(resp *http.Response, secrets Secrets, effect bool) (any, error) {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, MaxAnswer+1))
 	media := mediaType(resp.Header)
@@ -46,7 +46,8 @@ func read(resp *http.Response, secrets Secrets, effect bool) (any, error) {
 	return secrets.RedactValue(value(body, media, resp.StatusCode)), nil
 }
 
-// value is an answer's body as a JSON value: itself, a text, or what it is.
+// value converts an answer's body to a JSON value: the JSON itself, a text, or a description of
+// content that is neither.
 func value(body []byte, media string, status int) any {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return map[string]any{"status": json.Number(strconv.Itoa(status))}
@@ -76,7 +77,7 @@ func Decode(raw []byte) (v any, err error) {
 	return v, nil
 }
 
-// mediaType is the type of an answer, bounded, without parameters.
+// mediaType returns the media type of an answer, without parameters.
 func mediaType(h http.Header) string {
 	media, _, err := mime.ParseMediaType(h.Get("Content-Type"))
 	if err != nil || len(media) > 100 {
@@ -90,10 +91,10 @@ func isText(media string) bool {
 		media == "application/xml" || strings.HasSuffix(media, "+xml")
 }
 
-// Refused is the error of a status that is not good, by whose failure it is. What the
-// server said is repeated as data, at most 1 KiB of it and not where the failure is
-// ours; it must hold no secret any more. A request with an effect is [skill.UncertainError]
-// where the status says only that no answer came in time.
+// Refused returns the error of a status that is not 2xx. Its class follows from the status. It
+// quotes what the server said as data, at most 1 KiB, unless the failure is ours. said must contain
+// no secret. For a request with an effect, a status that only means "no answer in time" returns a
+// [skill.UncertainError].
 func Refused(status int, said string, h http.Header, effect bool) error {
 	class := classOf(status)
 	text := fmt.Sprintf("the server answered %d %s", status, http.StatusText(status))
@@ -113,11 +114,11 @@ func Refused(status int, said string, h http.Header, effect bool) error {
 	return skill.Fail(class, "%s", text)
 }
 
-// late are the statuses of those who did not wait for the end of a request: what they
-// stand before may have carried it out.
+// late lists statuses of a proxy or server that stopped waiting. The server behind it may have
+// carried out the request.
 var late = []int{http.StatusRequestTimeout, http.StatusBadGateway, http.StatusGatewayTimeout}
 
-// classOf is whose failure a status that is not good is.
+// classOf returns who is responsible for a status that is not 2xx.
 func classOf(status int) skill.Class {
 	switch {
 	case status == http.StatusRequestTimeout || status == http.StatusTooManyRequests:
@@ -130,7 +131,8 @@ func classOf(status int) skill.Class {
 	return skill.Input
 }
 
-// retryAfter is when the server wants to be asked again, in words of ours.
+// retryAfter says in our own words when the server accepts a retry. It returns "" without a valid
+// Retry-After header.
 func retryAfter(h http.Header) string {
 	v := h.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(v, 10, 31); err == nil {
@@ -142,7 +144,7 @@ func retryAfter(h http.Header) string {
 	return ""
 }
 
-// Clip is at most [MaxQuote] bytes of s, whole characters.
+// Clip returns at most [MaxQuote] bytes of s, in whole characters. It marks a cut with "…".
 func Clip(s string) string {
 	if len(s) <= MaxQuote {
 		return s

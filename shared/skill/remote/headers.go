@@ -15,10 +15,10 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
-// Expand replaces {"$secret": name} in a JSON value by the secrets of a workspace.
+// Expand replaces {"$secret": name} in a JSON value with the secrets of a workspace.
 type Expand func(ctx context.Context, ws db.Workspace, raw json.RawMessage) (json.RawMessage, error)
 
-// Headers are those of a config, sound and not yet with their secrets.
+// Headers holds the valid headers of a config. Their secrets are not resolved yet.
 type Headers struct {
 	plain  map[string]string
 	secret map[string]json.RawMessage // {"$secret": name}
@@ -29,13 +29,12 @@ const (
 	maxHeader  = 8 << 10
 )
 
-// ours are the headers that net/http writes, or that would change what a request is.
+// ours lists the headers that net/http writes, and headers that would change the request's meaning.
 var ours = []string{
 	"Connection", "Content-Length", "Expect", "Host", "Keep-Alive", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 }
 
-// ParseHeaders checks the headers of a config. reserved are names that the kind
-// itself sets.
+// ParseHeaders validates the headers of a config. reserved lists names that the kind itself sets.
 func ParseHeaders(given map[string]json.RawMessage, reserved ...string) (Headers, error) {
 	h := Headers{map[string]string{}, map[string]json.RawMessage{}}
 	refuse := func(name, problem string) (Headers, error) {
@@ -78,8 +77,8 @@ func isReference(raw json.RawMessage) bool {
 
 var secretName = pattern.New(`^[A-Za-z0-9_.-]+$`)
 
-// Resolve is the headers with their secrets, and what must not be seen in an answer.
-// An error is a [skill.Refusal] that wraps the cause.
+// Resolve returns the headers with their secrets, and the secrets that must be redacted from an
+// answer. An error is a [skill.RefusalError] that wraps the cause.
 func (h Headers) Resolve(ctx context.Context, ws db.Workspace, expand Expand) (http.Header, Secrets, error) {
 	out := http.Header{}
 	var hidden []string
@@ -101,7 +100,7 @@ func (h Headers) Resolve(ctx context.Context, ws db.Workspace, expand Expand) (h
 		return nil, Secrets{}, fmt.Errorf("%w: %w", unusable, err)
 	}
 	var values map[string]string
-	if json.Unmarshal(raw, &values) != nil { // the error would repeat them
+	if json.Unmarshal(raw, &values) != nil { // json's error would quote the secrets
 		return nil, Secrets{}, fmt.Errorf("%w: %w", unusable, errors.New("a secret is no text"))
 	}
 	for name := range h.secret {
@@ -114,14 +113,14 @@ func (h Headers) Resolve(ctx context.Context, ws db.Workspace, expand Expand) (h
 	return out, NewSecrets(hidden...), nil
 }
 
-// isToken reports whether s can be a header's name.
+// isToken reports whether s is a valid header name.
 func isToken(s string) bool {
 	return s != "" && len(s) <= 100 && !strings.ContainsFunc(s, func(r rune) bool {
 		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`()<>@,;:\"/[]?={}`, r)
 	})
 }
 
-// isHeaderValue reports whether s can be a header's value.
+// isHeaderValue reports whether s is a valid header value.
 func isHeaderValue(s string) bool {
 	return len(s) <= maxHeader && strings.TrimSpace(s) == s && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\t' || r >= 0x7f })
 }

@@ -1,4 +1,4 @@
-// Package remote does skills of kind http: a call is a request to a server.
+// Package remote carries out skills of kind http. A call sends a request to a server.
 package remote
 
 import (
@@ -17,26 +17,27 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
-// Client sends requests: the guarded client. To it, a redirect is the answer: one
-// that is followed would carry headers with secrets elsewhere.
+// Client sends requests. It is the guarded client. It returns a redirect as the answer: following a
+// redirect would send headers with secrets to another server.
 type Client interface {
 	DoOnce(*http.Request) (*http.Response, error)
 }
 
-// Outbound is what the kind works with. All but Patience are needed.
+// Outbound holds what the kind needs to send requests. All fields but Patience are required.
 type Outbound struct {
 	Client Client
-	// Check refuses a URL that may not be called. It asks nothing of the network.
+	// Check refuses a URL that may not be called. It does not use the network.
 	Check func(rawURL string) error
 	// Blocked reports whether an error of the client is the guard's refusal.
 	Blocked func(error) bool
 	Expand  Expand
-	// Patience returns a context whose requests may take so long, whatever the client's
-	// own limit is; nil: it has none. A call has the time of its context.
+	// Patience returns a context whose requests may take the given time, whatever the client's own
+	// limit is. It may be nil: then the client's limit applies too. A call may always take the time
+	// that its context leaves.
 	Patience func(context.Context, time.Duration) context.Context
 }
 
-// Patient is a context that gives requests all of its time.
+// Patient returns a context that gives requests all the time until its deadline.
 func Patient(ctx context.Context, patience func(context.Context, time.Duration) context.Context) context.Context {
 	deadline, ok := ctx.Deadline()
 	if !ok || patience == nil {
@@ -45,7 +46,7 @@ func Patient(ctx context.Context, patience func(context.Context, time.Duration) 
 	return patience(ctx, time.Until(deadline))
 }
 
-// config is that of the kind.
+// config is the config of the kind.
 type config struct {
 	URL       string                     `json:"url"`
 	Method    string                     `json:"method"`
@@ -53,19 +54,19 @@ type config struct {
 	KeyHeader string                     `json:"idempotencyKeyHeader"`
 }
 
-// request is what a skill sends, but for the arguments.
+// request is what a skill sends, without the arguments.
 type request struct {
 	out       Outbound
 	url       template
 	method    string
 	headers   Headers
 	keyHeader string
-	hidden    []string // values of the URL's parameters
+	hidden    []string // sensitive values of the URL's parameters
 }
 
 const maxURL = 8 << 10
 
-// Kind makes the skills of kind http.
+// Kind returns the factory of skills of kind http.
 func Kind(out Outbound) skill.Factory {
 	return func(d skill.Definition) (skill.Skill, error) {
 		var c config
@@ -77,7 +78,7 @@ func Kind(out Outbound) skill.Factory {
 			return skill.Skill{}, err
 		}
 		k := skill.Skill{Do: r.do, Keyed: r.keyHeader != "" || r.reads()}
-		if r.reads() { // of its definition's host: arguments have no place there
+		if r.reads() { // the definition fixes the host; arguments can't change it
 			k.Effect = skill.Read
 		}
 		return k, nil
@@ -121,7 +122,7 @@ func newRequest(out Outbound, c config, parameters json.RawMessage) (*request, e
 	return r, err
 }
 
-// sensitiveParameters are the values in a URL's query that look like secrets.
+// sensitiveParameters returns the values in a URL's query that look like secrets.
 func sensitiveParameters(raw string) (values []string) {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -137,16 +138,16 @@ func sensitiveParameters(raw string) (values []string) {
 	return values
 }
 
-// required are the parameters that a schema demands.
+// required returns the parameters that a schema requires.
 func required(schema json.RawMessage) []string {
 	var s struct {
 		Required []string `json:"required"`
 	}
-	_ = json.Unmarshal(schema, &s) // what can't be read demands nothing
+	_ = json.Unmarshal(schema, &s) // an unreadable schema requires nothing
 	return s.Required
 }
 
-// reads reports whether the request has no effect, as HTTP has it.
+// reads reports whether the method has no effect by HTTP's definition.
 func (r *request) reads() bool { return r.method == http.MethodGet || r.method == http.MethodHead }
 
 // do makes one call.
@@ -174,7 +175,7 @@ func (r *request) do(ctx context.Context, c skill.Call) (any, error) {
 	return read(resp, secrets, !r.reads())
 }
 
-// dress gives a request its headers.
+// dress sets the headers of a request.
 func (r *request) dress(req *http.Request, headers http.Header, key string, hasBody bool) {
 	req.Header = headers
 	if req.Header.Get("Accept") == "" {
@@ -191,8 +192,8 @@ func (r *request) dress(req *http.Request, headers http.Header, key string, hasB
 	}
 }
 
-// fill is the URL with its arguments and the body with the others. Only that a body
-// is nil means that there is none.
+// fill returns the URL with its arguments, and the other arguments as the body. A nil body means
+// that the request has none.
 func (r *request) fill(raw json.RawMessage) (target string, body []byte, err error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -220,8 +221,8 @@ func (r *request) fill(raw json.RawMessage) (target string, body []byte, err err
 	return target, body, err
 }
 
-// appendQuery adds arguments to the URL's query: scalars, and lists of them as the
-// same parameter again. Null is left out.
+// appendQuery adds arguments to the URL's query. A list becomes a repeated parameter. Null is
+// omitted. Other values that are not scalars return an error.
 func (r *request) appendQuery(target string, arguments map[string]any) (string, error) {
 	query := url.Values{}
 	for _, name := range slices.Sorted(maps.Keys(arguments)) {
@@ -250,13 +251,13 @@ func (r *request) appendQuery(target string, arguments map[string]any) (string, 
 	return target + joint + query.Encode(), nil
 }
 
-// Failure is the error of a request without an answer: of class policy when the guard
-// refused it, theirs when it never left, else an [skill.UncertainError]. It wraps what the
-// client said without secrets and without the URL.
+// Failure returns the error of a request without an answer. Its class is policy if the guard
+// refused the request, and theirs if the request never left. Otherwise it is a
+// [skill.UncertainError]. It wraps the client's error without secrets and without the URL.
 func (s Secrets) Failure(err error, blocked func(error) bool, left bool) error {
 	cause := err
 	if u, ok := errors.AsType[*url.Error](err); ok {
-		cause = u.Err // the URL is the operator's and the arguments'
+		cause = u.Err // the URL contains data of the operator and the arguments
 	}
 	cause = errors.New(s.Redact(cause.Error()))
 	switch {

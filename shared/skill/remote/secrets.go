@@ -12,25 +12,26 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
-// Secrets are texts that nobody is to see, in the forms a server may echo them in.
-// The zero value hides nothing.
+// Secrets holds values to redact, in all forms in which a server may echo them. The zero value
+// redacts nothing.
 type Secrets struct {
 	values   []string
 	replacer *strings.Replacer
 }
 
-// minSecret is the length in bytes below which a text is no secret: taking every
-// such text out of an answer would leave nothing of it.
+// minSecret is the shortest length in bytes that is redacted. Redacting shorter texts would destroy
+// most of an answer.
 const minSecret = 4
 
-// NewSecrets hides the values, and of "Bearer …" what follows too.
+// NewSecrets returns Secrets that redact the values. Of a value such as "Bearer …", it also redacts
+// the part after the first space.
 func NewSecrets(values ...string) Secrets {
 	var forms []string
 	add := func(s string) {
 		if len(s) < minSecret {
 			return
 		}
-		quoted, _ := json.Marshal(s) // a text encodes
+		quoted, _ := json.Marshal(s) // a string always encodes
 		forms = append(forms, s, url.QueryEscape(s), url.PathEscape(s), base64.StdEncoding.EncodeToString([]byte(s)),
 			string(bytes.Trim(quoted, `"`)), strings.ReplaceAll(strings.ReplaceAll(s, `\`, `\\`), `"`, `\"`))
 	}
@@ -40,7 +41,7 @@ func NewSecrets(values ...string) Secrets {
 			add(token)
 		}
 	}
-	// The longest first: of forms that begin alike it is the one to be replaced whole.
+	// Longest first: among forms with the same beginning, the whole form must be replaced.
 	slices.SortFunc(forms, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	var pairs []string
 	for _, f := range slices.Compact(forms) {
@@ -49,7 +50,7 @@ func NewSecrets(values ...string) Secrets {
 	return Secrets{values, strings.NewReplacer(pairs...)}
 }
 
-// With hides more values.
+// With returns Secrets that redact these values too.
 func (s Secrets) With(values ...string) Secrets {
 	if len(values) == 0 {
 		return s
@@ -57,7 +58,7 @@ func (s Secrets) With(values ...string) Secrets {
 	return NewSecrets(append(slices.Clone(s.values), values...)...)
 }
 
-// Redact is a text without the secrets.
+// Redact returns text without the secrets.
 func (s Secrets) Redact(text string) string {
 	if s.replacer == nil {
 		return text
@@ -65,7 +66,7 @@ func (s Secrets) Redact(text string) string {
 	return s.replacer.Replace(text)
 }
 
-// RedactValue is a decoded JSON value without the secrets, wherever they stand.
+// RedactValue returns a decoded JSON value without the secrets. It may change v in place.
 func (s Secrets) RedactValue(v any) any {
 	switch v := v.(type) {
 	case string:

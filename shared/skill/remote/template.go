@@ -12,9 +12,9 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
-// A template is a URL with places for arguments in its path and query: {name}. What
-// is put there stays there: it changes neither host nor scheme, adds no segment to
-// the path and no parameter to the query.
+// A template is a URL with places {name} for arguments in its path and query. An argument stays in
+// its place: it can't change the host or the scheme, and can't add a path segment or a query
+// parameter.
 type template struct {
 	origin   string   // scheme and authority
 	segments [][]part // of the path
@@ -30,7 +30,7 @@ type part struct {
 
 var placeName = pattern.New(`^[A-Za-z0-9_.-]+$`)
 
-// parseTemplate reads a URL or template of one.
+// parseTemplate parses a URL or a URL template.
 func parseTemplate(raw string) (template, error) {
 	refuse := func(problem string) (template, error) { return template{}, skill.Invalid("config.url", "%s", problem) }
 	scheme, rest, ok := strings.Cut(raw, "://")
@@ -56,7 +56,7 @@ func parseTemplate(raw string) (template, error) {
 	path, query, hasQuery := strings.Cut(rest[end:], "?")
 	for i, segment := range strings.Split(path, "/") {
 		if i == 0 {
-			continue // what is before the first slash
+			continue // the text before the first slash
 		}
 		parts, ok := parts(segment)
 		if !ok {
@@ -78,7 +78,7 @@ func parseTemplate(raw string) (template, error) {
 	return t, nil
 }
 
-// parts takes text and places apart.
+// parts splits a text into literal parts and places.
 func parts(s string) (out []part, ok bool) {
 	for s != "" {
 		text, rest, open := strings.Cut(s, "{")
@@ -101,9 +101,8 @@ func parts(s string) (out []part, ok bool) {
 	return out, true
 }
 
-// encoded is literal text as it may stand in a URL. net/url takes anything, but what
-// must not stand there makes it write all of the path anew, escaped slashes as
-// slashes.
+// encoded percent-encodes characters of literal text that are not legal in a URL. net/url accepts
+// them, but then re-encodes the whole path and turns escaped slashes into slashes.
 func encoded(text string) string {
 	var b strings.Builder
 	for i := range len(text) {
@@ -116,7 +115,7 @@ func encoded(text string) string {
 	return b.String()
 }
 
-// places are the names of the arguments that the template needs.
+// places returns the names of the arguments that the template needs.
 func (t template) places() (names []string) {
 	for _, parts := range append(slices.Clone(t.segments), t.query) {
 		for _, p := range parts {
@@ -128,7 +127,7 @@ func (t template) places() (names []string) {
 	return names
 }
 
-// example is the URL with something in every place; empty: there is none.
+// example returns the URL with a value in every place. It is empty if fill fails.
 func (t template) example() string {
 	filled := map[string]any{}
 	for _, name := range t.places() {
@@ -138,7 +137,7 @@ func (t template) example() string {
 	return u
 }
 
-// fill puts arguments into their places.
+// fill puts the arguments into their places.
 func (t template) fill(arguments map[string]any) (string, error) {
 	path, query := "", ""
 	for _, parts := range t.segments {
@@ -163,7 +162,7 @@ func (t template) fill(arguments map[string]any) (string, error) {
 	if t.hasQuery {
 		filled += "?" + query
 	}
-	// What is sent is what stands here, whatever net/url makes of texts.
+	// The server must receive exactly this URL, so check how net/url reads it.
 	u, err := url.Parse(filled)
 	if err != nil || u.Scheme+"://"+u.Host != t.origin || u.EscapedPath() != path || u.RawQuery != query || u.Fragment != "" || u.User != nil {
 		return "", skill.Refuse("the arguments make no URL")
@@ -171,8 +170,8 @@ func (t template) fill(arguments map[string]any) (string, error) {
 	return filled, nil
 }
 
-// fillSegment is one segment of the path, escaped. A value must not make it one
-// that servers take for a step elsewhere, however often they unescape it.
+// fillSegment returns one segment of the path, escaped. A value must not turn it into a step such
+// as "..", even if servers unescape it several times.
 func fillSegment(parts []part, arguments map[string]any) (string, error) {
 	var escaped, plain strings.Builder
 	filled := ""
@@ -199,7 +198,8 @@ func fillSegment(parts []part, arguments map[string]any) (string, error) {
 	return escaped.String(), nil
 }
 
-// climbs reports whether a segment, once unescaped, holds a step of a path.
+// climbs reports whether a segment contains a "." or ".." step, also after unescaping it several
+// times.
 func climbs(segment string) bool {
 	for range 3 {
 		for _, step := range strings.FieldsFunc(segment, func(r rune) bool { return strings.ContainsRune(`/\;`, r) }) {
@@ -213,10 +213,10 @@ func climbs(segment string) bool {
 		}
 		segment = again
 	}
-	return true // who escapes that often means no good
+	return true // a text that is escaped this often is an attack
 }
 
-// scalar is an argument as text.
+// scalar returns an argument as text.
 func scalar(name string, arguments map[string]any) (string, error) {
 	text, ok := textOf(arguments[name])
 	if !ok {
