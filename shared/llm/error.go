@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// ErrorClass says what kind of failure an Error is, and so what to do about it.
+// ErrorClass says what kind of failure an Error is, and so how to react to it.
 type ErrorClass string
 
-// The classes of errors, whatever the provider.
+// The classes of errors, for all providers.
 const (
-	ClassAuthentication ErrorClass = "authentication"   // the key is wrong or may not do this; a person has to act
-	ClassBilling        ErrorClass = "billing"          // no money or quota left; a person has to act
-	ClassRateLimit      ErrorClass = "rate_limit"       // too much from us; later
-	ClassOverloaded     ErrorClass = "overloaded"       // too much from everybody; later
+	ClassAuthentication ErrorClass = "authentication"   // the key is wrong or has no permission; a person must act
+	ClassBilling        ErrorClass = "billing"          // no money or quota left; a person must act
+	ClassRateLimit      ErrorClass = "rate_limit"       // too many requests from us; retry later
+	ClassOverloaded     ErrorClass = "overloaded"       // too many requests from all clients; retry later
 	ClassBadRequest     ErrorClass = "bad_request"      // the same request will fail again
 	ClassContextTooLong ErrorClass = "context_too_long" // the conversation must be shortened first
-	ClassUnavailable    ErrorClass = "unavailable"      // not reached, or failed on its side; later
+	ClassUnavailable    ErrorClass = "unavailable"      // not reached, or the provider failed; retry later
 	ClassTimeout        ErrorClass = "timeout"          // the deadline passed first
-	ClassRefused        ErrorClass = "refused"          // declined by policy before it answered
-	ClassCanceled       ErrorClass = "canceled"         // we gave up ourselves
+	ClassRefused        ErrorClass = "refused"          // declined by the provider's policy before it answered
+	ClassCanceled       ErrorClass = "canceled"         // we canceled the call
 )
 
-// Retryable reports whether the same request may succeed a little later.
-// A timeout counts: whether time is left to try again the caller knows best.
+// Retryable reports whether the same request may succeed a little later. A timeout counts as
+// retryable. The caller must decide whether there is time for a retry.
 func (c ErrorClass) Retryable() bool {
 	switch c {
 	case ClassRateLimit, ClassOverloaded, ClassUnavailable, ClassTimeout:
@@ -34,8 +34,8 @@ func (c ErrorClass) Retryable() bool {
 	return false
 }
 
-// Error is a model's failure to answer. It wraps its cause, whose text may
-// come from the provider: for the log, never for a prompt or a caller.
+// Error is a model's failure to answer. It wraps its cause. The cause's text may come from the
+// provider, so it belongs in the log, never in a prompt or in an answer to a caller.
 type Error struct {
 	Class      ErrorClass
 	Provider   string
@@ -54,8 +54,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// ClassOf returns the class of the Error that err is or wraps. Bare context
-// errors are ClassCanceled and ClassTimeout; of what else there is no class: "".
+// ClassOf returns the class of the Error that err is or wraps. A bare context error is
+// ClassCanceled or ClassTimeout. Any other error has no class: "".
 func ClassOf(err error) ErrorClass {
 	var e *Error
 	switch {
@@ -69,8 +69,7 @@ func ClassOf(err error) ErrorClass {
 	return ""
 }
 
-// Interrupted returns the *Error of a call that its context ended, or nil
-// while ctx is alive.
+// Interrupted returns the *Error of a call whose context ended, or nil if ctx has not ended.
 func Interrupted(ctx context.Context, provider string) error {
 	err := ctx.Err()
 	if err == nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// callPiece is a piece of a call, or all of it.
+// callPiece is one piece of a call, or the whole call.
 type callPiece struct {
 	Index    *int   `json:"index"`
 	ID       string `json:"id"`
@@ -17,18 +17,18 @@ type callPiece struct {
 	ExtraContent json.RawMessage `json:"extra_content"`
 }
 
-// openCall is a call of which pieces have come.
+// openCall is a call that is being received.
 type openCall struct {
 	slot      *int   // the provider's index
-	id, name  string // as the provider writes them
-	at        int    // its index in the answer; -1: its name has not come
-	chunk     int    // the chunk that last had a piece of it
+	id, name  string // as the provider wrote them
+	at        int    // its index in the answer; -1: its name has not arrived
+	chunk     int    // the last chunk that held a piece of it
 	arguments strings.Builder
-	extra     json.RawMessage // what the server wants back with it
+	extra     json.RawMessage // data that the server wants back with the call
 }
 
-// callPiece finds the call that a piece belongs to, the i-th of n in a list, or
-// begins one. In an answer in one piece each is a call of its own.
+// callPiece adds p to the call that it belongs to, or begins a new call. p is the i-th of n pieces
+// in its list. In an answer that is not streamed (whole), each piece is a separate call.
 func (a *answer) callPiece(p callPiece, i, n int, whole bool) error {
 	var c *openCall
 	if !whole {
@@ -66,8 +66,9 @@ func (a *answer) callPiece(p callPiece, i, n int, whole bool) error {
 	return a.Extend(c.at, piece)
 }
 
-// find returns the call that a piece says it belongs to: by index, by id, by its
-// place in the list, and if it says nothing, the last; nil if there is none.
+// find returns the call that a piece belongs to: by index, by id, or by its position in the list.
+// If the piece has none of these, it returns the last call. It returns nil if there is no such
+// call.
 func (a *answer) find(p callPiece, i, n int) *openCall {
 	last := func(is func(*openCall) bool) *openCall {
 		for _, c := range slices.Backward(a.calls) {
@@ -88,7 +89,7 @@ func (a *answer) find(p callPiece, i, n int) *openCall {
 	return last(func(*openCall) bool { return true })
 }
 
-// ended reports whether a piece that should belong to the call begins another: it
+// ended reports whether a piece that seems to belong to the call begins another one. Such a piece
 // has another id or name, or begins the arguments again after they were complete.
 func (c *openCall) ended(p callPiece) bool {
 	differ := func(a, b string) bool { return a != "" && b != "" && a != b }
@@ -101,8 +102,7 @@ func (c *openCall) ended(p callPiece) bool {
 	return strings.HasPrefix(strings.TrimSpace(string(p.Function.Arguments)), "{") && json.Valid([]byte(c.arguments.String()))
 }
 
-// close ends the calls. One that has had no name is malformed, unless it has had
-// nothing.
+// close ends all calls. A call without a name is an error, unless it received nothing at all.
 func (a *answer) close() error {
 	for _, c := range a.calls {
 		if c.at < 0 && c.id+c.arguments.String() != "" {
@@ -114,7 +114,7 @@ func (a *answer) close() error {
 	return nil
 }
 
-// text is a JSON string; where some write a value instead, its JSON.
+// text is a JSON string. If a server sends another JSON value instead, text holds that JSON.
 type text string
 
 // UnmarshalJSON implements json.Unmarshaler.

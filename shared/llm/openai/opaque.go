@@ -8,16 +8,16 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm/wire"
 )
 
-// extras are the fields beside an assistant's words and calls that servers want back:
-// what their model thought, as a text or in details, and signatures of it.
+// extras are fields beside an assistant's text and calls that servers want back: the model's
+// thinking, as text or as a list of details, and signatures of it.
 type extras struct {
-	ReasoningContent thought         `json:"reasoning_content,omitempty"` // of DeepSeek, Kimi, GLM, Qwen, vLLM
-	Reasoning        thought         `json:"reasoning,omitempty"`         // of OpenRouter, vLLM
-	ReasoningDetails details         `json:"reasoning_details,omitempty"` // of OpenRouter, MiniMax
-	ExtraContent     json.RawMessage `json:"extra_content,omitempty"`     // of Gemini
+	ReasoningContent thought         `json:"reasoning_content,omitempty"` // DeepSeek, Kimi, GLM, Qwen, vLLM
+	Reasoning        thought         `json:"reasoning,omitempty"`         // OpenRouter, vLLM
+	ReasoningDetails details         `json:"reasoning_details,omitempty"` // OpenRouter, MiniMax
+	ExtraContent     json.RawMessage `json:"extra_content,omitempty"`     // Gemini
 }
 
-// thought is a text; what is none is passed over.
+// thought is a text. Any other JSON value is ignored.
 type thought string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -28,7 +28,7 @@ func (t *thought) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// details are a list; what is none is passed over.
+// details is a list. Any other JSON value is ignored.
 type details []json.RawMessage
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -39,7 +39,7 @@ func (d *details) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// size is how many bytes they have.
+// size returns the size in bytes.
 func (e extras) size() int {
 	n := len(e.ReasoningContent) + len(e.Reasoning) + len(e.ExtraContent)
 	for _, d := range e.ReasoningDetails {
@@ -48,14 +48,14 @@ func (e extras) size() int {
 	return n
 }
 
-// gathered adds up the extras of an answer.
+// gathered collects the extras of a streamed answer.
 type gathered struct {
 	content, reasoning strings.Builder
 	details            []*detail
 	extra              json.RawMessage
 }
 
-// detail is one of the details, whose texts come in pieces.
+// detail is one entry of reasoning_details. Its texts arrive in pieces.
 type detail struct {
 	fields map[string]json.RawMessage
 	texts  map[string]*strings.Builder
@@ -67,7 +67,7 @@ func (g *gathered) add(e extras) {
 	for _, raw := range e.ReasoningDetails {
 		var fields map[string]json.RawMessage
 		if json.Unmarshal(raw, &fields) != nil || fields == nil {
-			continue // a detail is an object
+			continue // not an object: ignore it
 		}
 		n := len(g.details)
 		if n == 0 || !g.details[n-1].goesOn(fields) {
@@ -81,8 +81,8 @@ func (g *gathered) add(e extras) {
 	}
 }
 
-// goesOn reports whether fields are the detail's next piece: its type and index are
-// the same, and there is an index.
+// goesOn reports whether fields are the detail's next piece. Such a piece has an index, and the
+// same index and type as the detail.
 func (d *detail) goesOn(fields map[string]json.RawMessage) bool {
 	return given(fields["index"]) && string(d.fields["index"]) == string(fields["index"]) && string(d.fields["type"]) == string(fields["type"])
 }
@@ -106,14 +106,14 @@ func (d *detail) add(fields map[string]json.RawMessage) {
 	}
 }
 
-// extras are what has been added up.
+// extras returns the collected extras.
 func (g *gathered) extras() extras {
 	e := extras{ReasoningContent: thought(g.content.String()), Reasoning: thought(g.reasoning.String()), ExtraContent: g.extra}
 	for _, d := range g.details {
 		for name, text := range d.texts {
-			d.fields[name], _ = wire.Encode(text.String()) // texts can be encoded
+			d.fields[name], _ = wire.Encode(text.String()) // a string always encodes
 		}
-		raw, _ := wire.Encode(d.fields) // they have been read
+		raw, _ := wire.Encode(d.fields) // these values came from JSON
 		e.ReasoningDetails = append(e.ReasoningDetails, raw)
 	}
 	return e
@@ -121,14 +121,14 @@ func (g *gathered) extras() extras {
 
 func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
-// carried is what a message keeps for the server: its extras, and those of its calls by
-// their ids.
+// carried is what a message keeps for the server: its own extras, and those of its calls by call
+// id.
 type carried struct {
 	extras
 	Calls map[string]json.RawMessage `json:"calls,omitempty"`
 }
 
-// opaque is what the answer keeps; nil: nothing.
+// opaque returns the data to keep with the answer, or nil if there is none.
 func (a *answer) opaque(m llm.Message) *llm.Opaque {
 	k := carried{extras: a.extras.extras()}
 	for _, c := range a.calls {
@@ -144,15 +144,15 @@ func (a *answer) opaque(m llm.Message) *llm.Opaque {
 	}
 	data, err := wire.Encode(k)
 	if err != nil {
-		return nil // what is read as JSON can be written
+		return nil // can't happen: the values came from JSON
 	}
 	return &llm.Opaque{Provider: a.from, Model: a.asked, Data: string(data)}
 }
 
-// carriedIn is what a message keeps for a model of this server.
+// carriedIn returns what a message keeps for a model of this server.
 func (m *Model) carriedIn(in llm.Message, model string) (k carried) {
 	if data := in.OpaqueFor(m.from, model); data != "" {
-		_ = json.Unmarshal([]byte(data), &k) // one's own
+		_ = json.Unmarshal([]byte(data), &k) // this package wrote it
 	}
 	return k
 }

@@ -1,31 +1,30 @@
-// Package openai is every provider that speaks OpenAI's Chat Completions as an
-// [llm.Model]: OpenAI itself, vLLM, Ollama, LiteLLM, OpenRouter and others.
+// Package openai implements [llm.Model] for every provider with OpenAI's Chat Completions API:
+// OpenAI itself, vLLM, Ollama, LiteLLM, OpenRouter and others.
 //
-// # What they differ in
+// # Differences between providers
 //
-// The limit of an answer is max_completion_tokens for OpenAI and its newer models,
-// max_tokens elsewhere. Usage comes in the last event, in every one, or not at all.
-// The pieces of calls come by index, by id, by place, or whole; calls share an index
-// or an id, or have none: they are told apart, and each gets an id of its own.
+// OpenAI and its newer models take the limit of an answer as max_completion_tokens, others as
+// max_tokens. Usage comes in the last event, in every event, or not at all. The pieces of calls are
+// identified by index, by id, or by position, or a call comes whole. Several calls may share an
+// index or an id, or have none. This package separates them and gives each call a unique id.
 //
-// # What is told otherwise than it was
+// # What is sent in another form
 //
-// Arguments that are no JSON object travel as {"_raw": "…"}, for vLLM and llama.cpp
-// refuse a conversation that has a broken call in it. Names of made-up tools are
-// replaced by ones that are taken. The protocol has no mark for the error of a tool:
-// the content of such a result begins with "Error: ".
+// Arguments that are not a JSON object are sent as {"_raw": "…"}, because vLLM and llama.cpp refuse
+// a conversation that contains a broken call. Tool names that a model invented are replaced with
+// valid ones. The protocol can't mark a tool result as an error: the content of such a result
+// begins with "Error: ".
 //
 // # What is kept and sent back
 //
-// Servers of models that think refuse a conversation that lacks what they gave beside
-// a call: reasoning_content, reasoning, reasoning_details, extra_content (thought
-// signatures of Gemini's). It is kept as [llm.Opaque] and goes back to the same host
-// and model alone.
+// Servers of thinking models refuse a conversation that lacks what they sent with a call:
+// reasoning_content, reasoning, reasoning_details, extra_content (Gemini's thought signatures).
+// This package keeps it as [llm.Opaque] and returns it only to the same host and model.
 //
 // # When an answer is complete
 //
-// A stream is complete when it has said why it ends and then [DONE]; or has said why
-// and what it has cost, and ends. Whatever else ends early has failed.
+// A stream is complete in two cases. It gives a finish reason and then [DONE]. Or it gives a finish
+// reason and the usage, and then ends. Any other stream that ends has failed.
 package openai
 
 import (
@@ -46,26 +45,26 @@ const (
 	ownBase = "https://" + ownHost + "/v1"
 )
 
-// Options are what a [Model] is made of.
+// Options configure a [Model].
 type Options struct {
 	BaseURL string       // with the version, such as http://localhost:11434/v1; empty: OpenAI
-	APIKey  secret.Value // may be empty where the provider wants none
-	Model   string       // what is asked when a request names no model
-	HTTP    wire.Doer    // nil: a client of its own over net/http's transport, without a time-out
+	APIKey  secret.Value // may be empty if the provider needs none
+	Model   string       // used when a request names no model
+	HTTP    wire.Doer    // nil: an own client over net/http's default transport, without a timeout
 }
 
-// Model asks models of one provider. It is safe for concurrent use.
+// Model calls the models of one provider. It is safe for concurrent use.
 type Model struct {
 	endpoint *wire.Endpoint
 	model    string
 	own      bool   // the provider is OpenAI
-	from     string // whose opaque data it reads: several servers speak this protocol
+	from     string // provider and host, because several servers use this protocol; only their opaque data is sent back
 }
 
 var _ llm.Model = (*Model)(nil)
 
-// New makes a model. It does not touch the network. An error says which option is
-// wrong, and repeats neither URL nor key.
+// New returns a model. It does not use the network. An error says which option is wrong. It
+// contains neither the URL nor the key.
 func New(o Options) (*Model, error) {
 	if o.BaseURL == "" {
 		o.BaseURL = ownBase

@@ -55,7 +55,7 @@ type definition struct {
 	Parameters  json.RawMessage `json:"parameters"`
 }
 
-// encode is a request as it goes over the wire.
+// encode returns the JSON body of a request.
 func (m *Model) encode(req llm.Request, stream bool) ([]byte, error) {
 	out := request{Model: req.Model, Temperature: req.Temperature, Stream: stream, Messages: m.messages(req)}
 	if stream {
@@ -76,8 +76,8 @@ func (m *Model) encode(req llm.Request, stream bool) ([]byte, error) {
 	return wire.Encode(out)
 }
 
-// renamedLimit matches OpenAI's models that take max_completion_tokens only, also
-// where another provider passes them on.
+// renamedLimit matches OpenAI's models that only take max_completion_tokens, also when another
+// provider offers them.
 var renamedLimit = pattern.New(`^(?:.*/)?(?:o[1-9]|gpt-[5-9])`)
 
 func (m *Model) messages(req llm.Request) []message {
@@ -98,7 +98,7 @@ func (m *Model) messages(req llm.Request) []message {
 			}
 		case llm.RoleAssistant:
 			if in.Text == "" && len(in.Calls) == 0 {
-				continue // it said nothing, and some refuse a message that says nothing
+				continue // the message is empty, and some servers refuse empty messages
 			}
 			back := m.carriedIn(in, req.Model)
 			said := message{Role: llm.RoleAssistant, extras: back.extras}
@@ -119,8 +119,8 @@ func (m *Model) messages(req llm.Request) []message {
 	return out
 }
 
-// maxID is how long an id OpenAI takes. Others have longer ones, and of other
-// characters, which mean something to them.
+// maxID is the longest call id that OpenAI accepts. Other providers have longer ids with other
+// characters, which have a meaning for them.
 const maxID = 40
 
 func (m *Model) callID(id string) string {

@@ -10,7 +10,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm/wire"
 )
 
-// chunk is an event of a stream, and an answer in one piece too.
+// chunk is one event of a stream, or an answer that is not streamed.
 type chunk struct {
 	Object  string          `json:"object"`
 	Error   json.RawMessage `json:"error"`
@@ -24,7 +24,7 @@ type choice struct {
 	Delta        *piece `json:"delta"`
 	Message      *piece `json:"message"`
 	FinishReason string `json:"finish_reason"`
-	Usage        *usage `json:"usage"` // Moonshot's place for it
+	Usage        *usage `json:"usage"` // Moonshot sends it here
 }
 
 type piece struct {
@@ -34,18 +34,18 @@ type piece struct {
 	extras
 }
 
-// answer adds up what comes. It is a [wire.Receiver].
+// answer collects an answer. It is a [wire.Receiver].
 type answer struct {
 	wire.Answer
 	model   string
 	calls   []*openCall
 	chunks  int
-	finish  string // empty: it has not said why it ends
+	finish  string // empty: no finish reason yet
 	refused bool
 	usage   llm.Usage
 	extras  gathered
 	from    string // the provider and its host
-	asked   string // the model that was asked
+	asked   string // the requested model
 }
 
 // Whole implements [wire.Receiver].
@@ -62,7 +62,7 @@ func (a *answer) Whole(body []byte) error {
 // Event implements [wire.Receiver].
 func (a *answer) Event(e wire.Event) (last bool, err error) {
 	if string(e.Data) == "[DONE]" {
-		if a.finish == "" { // some that failed on the way say it nevertheless
+		if a.finish == "" { // some servers send [DONE] even after they failed
 			return true, errors.New("the answer does not say why it ends")
 		}
 		return true, a.close()
@@ -90,7 +90,7 @@ func (a *answer) take(data []byte) error {
 	a.spent(c.Usage)
 	for _, one := range c.Choices {
 		if one.Index != 0 {
-			continue // we ask for one
+			continue // we ask for one choice
 		}
 		a.chunks++
 		a.spent(one.Usage)
@@ -99,7 +99,7 @@ func (a *answer) take(data []byte) error {
 		}
 		a.finish = cmp.Or(one.FinishReason, a.finish)
 	}
-	if a.finish == "error" { // OpenRouter's, if it does not say more
+	if a.finish == "error" { // OpenRouter, if it gives no details
 		return &wire.Failure{Message: "the answer ends by an error"}
 	}
 	return nil
@@ -107,7 +107,7 @@ func (a *answer) take(data []byte) error {
 
 func (a *answer) say(one choice) error {
 	said, whole := one.Delta, false
-	if said == nil { // beside a piece, Perplexity sends all that there is so far
+	if said == nil { // Perplexity also sends a message with the whole text so far: the delta comes first
 		said, whole = one.Message, true
 	}
 	if said == nil {
@@ -145,7 +145,7 @@ func (a *answer) stopReason() llm.StopReason {
 	switch a.finish {
 	case "content_filter":
 		return llm.StopRefusal
-	case "length", "model_length": // the latter is Mistral's
+	case "length", "model_length": // model_length is Mistral's
 		return llm.StopMaxTokens
 	case "stop", "tool_calls", "function_call", "":
 		switch {
@@ -158,20 +158,20 @@ func (a *answer) stopReason() llm.StopReason {
 	return llm.StopOther
 }
 
-// usage counts the cached tokens among those of the prompt. Numbers are floats, for
-// some write them so.
+// usage is the token usage. PromptTokens includes the cached tokens. The numbers are floats because
+// some servers write them so.
 type usage struct {
 	PromptTokens     float64 `json:"prompt_tokens"`
 	CompletionTokens float64 `json:"completion_tokens"`
 	Details          struct {
 		CachedTokens     float64 `json:"cached_tokens"`
-		CacheWriteTokens float64 `json:"cache_write_tokens"` // OpenRouter's
+		CacheWriteTokens float64 `json:"cache_write_tokens"` // OpenRouter
 	} `json:"prompt_tokens_details"`
-	CacheHitTokens float64 `json:"prompt_cache_hit_tokens"` // DeepSeek's
+	CacheHitTokens float64 `json:"prompt_cache_hit_tokens"` // DeepSeek
 }
 
-// spent takes over a usage that says something: each that comes counts from the
-// answer's beginning.
+// spent stores a usage unless it is empty. Each usage replaces the one before: it counts from the
+// beginning of the answer.
 func (a *answer) spent(u *usage) {
 	if u == nil {
 		return
@@ -189,7 +189,7 @@ func (a *answer) spent(u *usage) {
 
 func tokens(n float64) int { return int(min(max(n, 0), 1e9)) }
 
-// content is a text, written as one or as a list of parts.
+// content is a text. Servers write it as a string or as a list of parts.
 type content string
 
 // UnmarshalJSON implements json.Unmarshaler.

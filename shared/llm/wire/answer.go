@@ -9,10 +9,11 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 )
 
-// Answer adds up an answer from its pieces and passes each on at once.
+// Answer collects an answer from its pieces and passes each piece on immediately. It is not safe
+// for concurrent use.
 type Answer struct {
-	onDelta func(llm.Delta) // nil: nobody listens
-	asked   []llm.Message   // what ids of our own are made of
+	onDelta func(llm.Delta) // never nil
+	asked   []llm.Message   // input of the ids that we make
 	taken   map[string]bool // the ids of the conversation and of this answer
 	text    strings.Builder
 	calls   []*call
@@ -24,13 +25,13 @@ type call struct {
 	arguments strings.Builder
 }
 
-// callSize is what a call counts beside its texts, in bytes.
+// callSize is what each call counts in addition to its texts, in bytes.
 const callSize = 1 << 10
 
-// ErrTooMuch is the error of an answer beyond [MaxKept].
+// ErrTooMuch is the error of an answer larger than [MaxKept].
 var ErrTooMuch = errors.New("the answer is too long")
 
-// NewAnswer begins an answer to a request. onDelta may be nil.
+// NewAnswer returns an empty answer to a request. onDelta may be nil.
 func NewAnswer(req llm.Request, onDelta func(llm.Delta)) Answer {
 	if onDelta == nil {
 		onDelta = func(llm.Delta) {}
@@ -44,7 +45,8 @@ func NewAnswer(req llm.Request, onDelta func(llm.Delta)) Answer {
 	return a
 }
 
-// Think passes on that a piece has come which is not for us, such as of a thought.
+// Think passes on that a piece arrived which is not part of the result, such as a piece of
+// thinking.
 func (a *Answer) Think() { a.onDelta(llm.Delta{}) }
 
 // AddText adds to the text.
@@ -60,8 +62,8 @@ func (a *Answer) AddText(piece string) error {
 	return nil
 }
 
-// Begin adds a call and returns its index. An id that is empty, or that another
-// call of the conversation has, is replaced by one of our own.
+// Begin adds a call and returns its index. If the id is empty, or another call of the conversation
+// has it, Begin replaces it with an id of our own.
 func (a *Answer) Begin(id, name string) (int, error) {
 	if name == "" {
 		return 0, errors.New("a call without a name")
@@ -79,10 +81,10 @@ func (a *Answer) Begin(id, name string) (int, error) {
 	return index, nil
 }
 
-// freshID is the same for the same conversation and call, and another for any other:
-// also for one whose beginning has been cut off.
+// freshID returns an id of our own. It is always the same for the same conversation and call, and
+// differs for any other one. That includes a conversation whose beginning was cut off.
 func (a *Answer) freshID(index, n int) string {
-	asked, _ := json.Marshal(a.asked) // messages can be encoded
+	asked, _ := json.Marshal(a.asked) // messages always encode
 	return madeID(asked, fmt.Appendf(nil, "%d %d", index, n))
 }
 
@@ -99,10 +101,10 @@ func (a *Answer) Extend(index int, piece string) error {
 	return nil
 }
 
-// Hold counts n bytes of a call that waits for its name.
+// Hold counts n bytes of a call whose name has not arrived.
 func (a *Answer) Hold(n int) error { return a.Keep(n + callSize) }
 
-// Keep counts n bytes that are kept of the answer.
+// Keep counts n bytes that the answer stores. It returns [ErrTooMuch] beyond [MaxKept].
 func (a *Answer) Keep(n int) error {
 	if a.kept += n; a.kept > MaxKept {
 		return fmt.Errorf("%w: over %d bytes", ErrTooMuch, MaxKept)
@@ -110,10 +112,10 @@ func (a *Answer) Keep(n int) error {
 	return nil
 }
 
-// Calls is how many calls there are.
+// Calls is the number of calls.
 func (a *Answer) Calls() int { return len(a.calls) }
 
-// Message is what has been added up.
+// Message returns the collected message.
 func (a *Answer) Message() llm.Message {
 	m := llm.Message{Role: llm.RoleAssistant, Text: a.text.String()}
 	for _, c := range a.calls {

@@ -17,14 +17,14 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
-// Doer sends requests. An *http.Client does, and is kept from following redirects;
-// another must not follow them.
+// Doer sends requests and must not follow redirects. [NewEndpoint] turns off the redirects of an
+// *http.Client.
 type Doer interface {
 	Do(*http.Request) (*http.Response, error)
 }
 
-// Endpoint is one URL of a provider that answers a POST of JSON by JSON or by
-// server-sent events. It is safe for concurrent use.
+// Endpoint is one URL of a provider. It answers a POST of JSON with JSON or with server-sent
+// events. It is safe for concurrent use.
 type Endpoint struct {
 	provider string
 	url      string
@@ -35,19 +35,19 @@ type Endpoint struct {
 	redactor *secret.Redactor
 }
 
-// Config is what an endpoint is made of.
+// Config configures an endpoint.
 type Config struct {
 	Provider  string      // its name in errors
 	URL       *url.URL    // as [ParseURL] returns it
-	HTTP      Doer        // nil: a client of its own over net/http's transport
-	Header    http.Header // of every request
+	HTTP      Doer        // nil: an own client over net/http's default transport
+	Header    http.Header // sent with every request
 	Key       secret.Value
-	KeyHeader string // the header that bears the key, if there is one
-	KeyPrefix string // what stands before the key in it
+	KeyHeader string // the header that holds the key, if there is one
+	KeyPrefix string // the text before the key in that header
 }
 
-// ParseURL reads the base URL of a provider. An error does not repeat it, for it
-// may hold a secret.
+// ParseURL parses the base URL of a provider. An error does not contain the URL, because it may
+// hold a secret.
 func ParseURL(base string) (*url.URL, error) {
 	u, err := url.Parse(base)
 	switch {
@@ -61,7 +61,7 @@ func ParseURL(base string) (*url.URL, error) {
 	return u, nil
 }
 
-// NewEndpoint makes an endpoint. An error does not repeat the key.
+// NewEndpoint returns an endpoint. An error does not contain the key.
 func NewEndpoint(c Config) (*Endpoint, error) {
 	key := c.Key.Reveal()
 	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
@@ -83,19 +83,20 @@ func NewEndpoint(c Config) (*Endpoint, error) {
 	return e, nil
 }
 
-// Receiver is told what comes. An error that is no [*Failure] means that what came
-// is malformed.
+// Receiver receives the answer. An error that is not a [*Failure] means that the answer is
+// malformed.
 type Receiver interface {
-	// Whole is told an answer in one piece.
+	// Whole receives an answer that is not streamed.
 	Whole(body []byte) error
-	// Event is told an event, and returns whether it was the last.
+	// Event receives one event. It returns whether the event was the last.
 	Event(Event) (last bool, err error)
-	// End is told that the stream has ended without a last event.
+	// End is called when the stream ends without a last event.
 	End() error
 }
 
-// Ask posts the body and passes on the answer, as events or in one piece, whichever
-// comes: a provider may not do what it is asked. The error is an *llm.Error.
+// Ask posts the body and passes the answer to the receiver. The answer may be a stream or whole,
+// independent of the parameter stream, because some providers ignore the request. The error is an
+// *llm.Error.
 func (e *Endpoint) Ask(ctx context.Context, body []byte, stream bool, to Receiver) error {
 	resp, err := e.post(ctx, body, stream)
 	if err != nil {
@@ -133,7 +134,7 @@ func (e *Endpoint) post(ctx context.Context, body []byte, stream bool) (*http.Re
 	}
 	resp, err := e.http.Do(req)
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
-		err = wrapped.Err // its text repeats the URL
+		err = wrapped.Err // the text of a url.Error contains the URL
 	}
 	return resp, err
 }
@@ -159,14 +160,14 @@ func passEvents(ctx context.Context, in io.ReadCloser, to Receiver) error {
 		if last, err := to.Event(event); last || err != nil {
 			return err
 		}
-		if err := ctx.Err(); err != nil { // what is buffered would hide it
+		if err := ctx.Err(); err != nil { // buffered events would delay the error
 			return err
 		}
 	}
 }
 
-// failed is err as the *llm.Error it means. The end of ctx comes first: it explains
-// whatever else went wrong.
+// failed converts err to an *llm.Error. If ctx has ended, that is the reported cause, because it
+// explains any other error.
 func (e *Endpoint) failed(ctx context.Context, header http.Header, err error) error {
 	if ended := llm.Interrupted(ctx, e.provider); ended != nil {
 		return ended
@@ -180,7 +181,7 @@ func (e *Endpoint) failed(ctx context.Context, header http.Header, err error) er
 	return out
 }
 
-// clip is at most [MaxText] bytes of s, whole characters.
+// clip returns at most [MaxText] bytes of s, in whole characters.
 func clip(s string) string {
 	if len(s) <= MaxText {
 		return s

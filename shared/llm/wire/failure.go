@@ -14,9 +14,9 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 )
 
-// Failure is what a provider says in place of an answer. Its text is the provider's.
+// Failure is what a provider sends instead of an answer. Its text is the provider's.
 type Failure struct {
-	Status  int    // of HTTP; within an answer the one that its error names, or 0
+	Status  int    // of HTTP; for an error inside an answer, the status that the error names, or 0
 	Type    string // such as rate_limit_error
 	Code    string // such as insufficient_quota
 	Message string
@@ -44,8 +44,8 @@ func readFailure(resp *http.Response) error {
 	return ParseFailure(resp.StatusCode, body)
 }
 
-// ParseFailure reads an error, in any of the shapes in use; what it can't read it
-// takes for the message. Status 0 means that the error stands within an answer.
+// ParseFailure parses an error in any of the usual forms. A body that it can't parse becomes the
+// message. Status 0 means that the error is inside an answer.
 func ParseFailure(status int, body []byte) *Failure {
 	var in struct {
 		Error  json.RawMessage `json:"error"`
@@ -77,14 +77,14 @@ func ParseFailure(status int, body []byte) *Failure {
 	return f
 }
 
-// said is an error as most providers write it.
+// said is an error in the form that most providers use.
 type said struct {
 	Type    string `json:"type"`
 	Code    loose  `json:"code"`
 	Message loose  `json:"message"`
 }
 
-// loose is a text where some write a number, or something else.
+// loose is a text. If a server sends another JSON value, such as a number, it holds that JSON.
 type loose struct{ text string }
 
 func (l *loose) UnmarshalJSON(raw []byte) error {
@@ -94,13 +94,13 @@ func (l *loose) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// classOf is the class of what went wrong while the context was alive.
+// classOf returns the class of an error that occurred while the context was alive.
 func classOf(err error) llm.ErrorClass {
 	if f, ok := errors.AsType[*Failure](err); ok {
 		return f.class()
 	}
 	if _, over := errors.AsType[*http.MaxBytesError](err); over || errors.Is(err, ErrTooLong) || errors.Is(err, ErrTooMuch) {
-		return llm.ClassBadRequest // it would come again, and is paid for each time
+		return llm.ClassBadRequest // a retry would fail again and cost again
 	}
 	var late interface{ Timeout() bool }
 	if errors.As(err, &late) && late.Timeout() {
@@ -109,8 +109,8 @@ func classOf(err error) llm.ErrorClass {
 	return llm.ClassUnavailable // not reached, cut off, or malformed
 }
 
-// class goes by the name of the error first where the status says less, by the
-// words of the message where the name says nothing, and by the status otherwise.
+// class returns the failure's class. An error name that says more than the status comes first. Then
+// it looks for known words in the message. Otherwise the status decides, then the name.
 func (f *Failure) class() llm.ErrorClass {
 	named := cmp.Or(names[strings.ToLower(f.Code)], names[strings.ToLower(f.Type)])
 	switch named {
@@ -128,7 +128,7 @@ func (f *Failure) class() llm.ErrorClass {
 	return cmp.Or(classOfStatus(f.Status), named, llm.ClassUnavailable)
 }
 
-// classOfStatus is the class of a status of HTTP, "" for none.
+// classOfStatus returns the class of an HTTP status, or "" for 0.
 func classOfStatus(status int) llm.ErrorClass {
 	switch status {
 	case 0:
@@ -143,7 +143,7 @@ func classOfStatus(status int) llm.ErrorClass {
 		return llm.ClassContextTooLong
 	case http.StatusTooManyRequests:
 		return llm.ClassRateLimit
-	case http.StatusServiceUnavailable, 529: // Anthropic's own
+	case http.StatusServiceUnavailable, 529: // 529 is Anthropic's own
 		return llm.ClassOverloaded
 	case http.StatusConflict, http.StatusTooEarly:
 		return llm.ClassUnavailable
@@ -151,15 +151,15 @@ func classOfStatus(status int) llm.ErrorClass {
 	if status >= 500 {
 		return llm.ClassUnavailable
 	}
-	return llm.ClassBadRequest // a redirect too: the base URL is wrong
+	return llm.ClassBadRequest // includes redirects: the base URL is wrong
 }
 
-// longestWait bounds what is believed of a Retry-After.
+// longestWait limits the Retry-After that we accept.
 const longestWait = 24 * time.Hour
 
-// retryAfter is how long a response asks to wait: in milliseconds, in seconds, or
-// until a date, which counts from the response's own, so that no clock of ours is
-// needed. 0: it does not ask.
+// retryAfter returns how long a response asks us to wait, or 0. The header holds milliseconds,
+// seconds, or a date. A date is compared with the response's own Date, so that our clock does not
+// matter.
 func retryAfter(header http.Header) time.Duration {
 	number := func(name string, unit time.Duration) (time.Duration, bool) {
 		n, err := strconv.ParseFloat(strings.TrimSpace(header.Get(name)), 64)

@@ -2,8 +2,8 @@ package wire
 
 import "github.com/lanekeeper/lanekeeper/shared/llm"
 
-// names are the types and codes of errors that OpenAI, Anthropic, and those who
-// speak like them, use; in lower case.
+// names maps error types and codes of OpenAI, Anthropic and compatible providers to classes. The
+// keys are in lower case.
 var names = map[string]llm.ErrorClass{
 	"authentication_error":  llm.ClassAuthentication,
 	"authenticationerror":   llm.ClassAuthentication,
@@ -50,10 +50,11 @@ var names = map[string]llm.ErrorClass{
 	"invalid_prompt":              llm.ClassRefused,
 	"moderation_blocked":          llm.ClassRefused,
 
-	"timeout_error": llm.ClassUnavailable, // on their side
+	"timeout_error": llm.ClassUnavailable, // a timeout on the provider's side
 }
 
-// words tell apart what is all one name, mostly invalid_request_error; in lower case.
+// words classifies errors that share one name, mostly invalid_request_error, by their message. The
+// texts are in lower case.
 var words = []struct {
 	text  string
 	class llm.ErrorClass
@@ -67,7 +68,7 @@ var words = []struct {
 	{"input token count", llm.ClassContextTooLong},
 	{"too many input tokens", llm.ClassContextTooLong},
 	{"reduce the length of", llm.ClassContextTooLong},
-	{"request too large for", llm.ClassContextTooLong}, // OpenAI's 429 of a request beyond the limit of a minute
+	{"request too large for", llm.ClassContextTooLong}, // OpenAI's 429 for a request larger than the limit per minute
 
 	{"credit balance is too low", llm.ClassBilling},
 	{"insufficient credits", llm.ClassBilling},

@@ -10,22 +10,22 @@ import (
 
 // An Event is one server-sent event.
 type Event struct {
-	Type string // empty: the stream does not say
+	Type string // empty: the stream names no type
 	Data []byte // never empty; valid until the next event is read
 }
 
-// ErrTooLong is the error of an event, or a line, beyond the bound.
+// ErrTooLong is the error of an event, or a line, beyond the limit.
 var ErrTooLong = errors.New("an event is too long")
 
-// Reader reads the events of a stream as the HTML standard defines them, save that
-// the last one needs no blank line behind it. It is not safe for concurrent use.
+// Reader reads the events of a stream as the HTML standard defines them. One difference: the last
+// event does not need a blank line after it. A Reader is not safe for concurrent use.
 type Reader struct {
 	in      *bufio.Reader
 	max     int    // bytes of an event
-	line    []byte // the last one read
+	line    []byte // the last line that was read
 	data    []byte
 	begun   bool // the stream's first line has been read
-	afterCR bool // a line feed that follows belongs to the line before
+	afterCR bool // the last line ended with CR: skip a line feed that follows
 }
 
 // NewReader returns a reader of events of at most max bytes.
@@ -33,8 +33,8 @@ func NewReader(in io.Reader, max int) *Reader {
 	return &Reader{in: bufio.NewReader(in), max: max}
 }
 
-// Next returns the next event that has data. At the end of the stream it returns
-// io.EOF, for an event beyond the bound [ErrTooLong], and else the stream's error.
+// Next returns the next event that has data. It returns io.EOF at the end of the stream,
+// [ErrTooLong] for an event beyond the limit, and otherwise the stream's error.
 func (r *Reader) Next() (Event, error) {
 	r.data = r.data[:0]
 	kind, some := "", false
@@ -57,7 +57,7 @@ func (r *Reader) Next() (Event, error) {
 		}
 		field, value, _ := bytes.Cut(r.line, []byte(":"))
 		value = bytes.TrimPrefix(value, []byte(" "))
-		switch string(field) { // a comment has no field, and what else there may be is not for us
+		switch string(field) { // a comment has no field name; other fields are ignored
 		case "event":
 			kind = string(value)
 		case "data":
@@ -72,8 +72,8 @@ func (r *Reader) Next() (Event, error) {
 	}
 }
 
-// readLine reads a line without its end: a carriage return, a line feed, both, or
-// the stream's end. It never waits for more than the line.
+// readLine reads one line without its end. A line ends with a carriage return, a line feed, both,
+// or the end of the stream. readLine never waits for more than the line.
 func (r *Reader) readLine() error {
 	r.line = r.line[:0]
 	for {
@@ -97,7 +97,7 @@ func (r *Reader) readLine() error {
 			some = some[:end]
 		}
 		r.line = append(r.line, some...)
-		_, _ = r.in.Discard(len(some) + min(end+1, 1)) // and the line's end, if it has come
+		_, _ = r.in.Discard(len(some) + min(end+1, 1)) // and the line's end, if it has arrived
 		switch {
 		case len(r.line) > r.max:
 			return fmt.Errorf("%w: a line of over %d bytes", ErrTooLong, r.max)

@@ -11,7 +11,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 )
 
-// Encode is a request's JSON, with the characters <, > and & as they are.
+// Encode returns the JSON of a request. It does not escape the characters <, > and &.
 func Encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -22,7 +22,7 @@ func Encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// Schema is the schema of a tool's parameters; without one it takes any object.
+// Schema returns the schema of a tool's parameters. A tool without a schema takes any object.
 func Schema(t llm.Tool) (json.RawMessage, error) {
 	schema := bytes.TrimSpace(t.Parameters)
 	switch {
@@ -34,25 +34,25 @@ func Schema(t llm.Tool) (json.RawMessage, error) {
 	return schema, nil
 }
 
-// rawKey holds arguments that are no JSON object.
+// rawKey holds arguments that are not a JSON object.
 const rawKey = "_raw"
 
-// Object is a call's arguments as a JSON object. Those that are none become
-// {"_raw": "…"}: many providers refuse a conversation that has a broken call in it,
-// and the model, which is told what was wrong, should see what it wrote.
+// Object returns a call's arguments as a JSON object. Other arguments become {"_raw": "…"}. Many
+// providers refuse a conversation that contains a broken call, and the model should see what it
+// wrote: it also gets the error.
 func Object(a llm.Arguments) json.RawMessage {
 	object, ok := a.Object()
 	if !ok {
-		object, _ = Encode(map[string]string{rawKey: string(a)}) // strings can be encoded
+		object, _ = Encode(map[string]string{rawKey: string(a)}) // a string always encodes
 	}
 	return bytes.ToValidUTF8(object, []byte("\uFFFD"))
 }
 
-// maxName is how long the name of a tool, or an id that is checked, may be.
+// maxName is the longest name of a tool, and the longest id that CallID keeps.
 const maxName = 64
 
-// ToolName is a name that every provider takes. Only one that a model has made up
-// needs another.
+// ToolName returns a name that every provider accepts. Only names that a model invented are
+// changed.
 func ToolName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if foreign(r) {
@@ -66,8 +66,8 @@ func ToolName(name string) string {
 	return name[:min(len(name), maxName)]
 }
 
-// CallID is an id that strict providers take, of at most maxLen bytes and at least
-// 29: the id itself where it is one, and else always the same.
+// CallID returns an id of at most maxLen bytes that strict providers accept. It keeps a valid id.
+// Any other id is replaced, always with the same one. maxLen must be at least 29.
 func CallID(id string, maxLen int) string {
 	if id != "" && len(id) <= min(maxLen, maxName) && !strings.ContainsFunc(id, foreign) {
 		return id
@@ -75,13 +75,13 @@ func CallID(id string, maxLen int) string {
 	return madeID([]byte(id))
 }
 
-// madeID is an id of our own, made of what only its call has.
+// madeID returns an id of our own: a hash of data that only its call has.
 func madeID(of ...[]byte) string {
 	sum := sha256.Sum256(bytes.Join(of, []byte{0}))
 	return "call_" + hex.EncodeToString(sum[:12])
 }
 
-// foreign reports whether r may not stand in a name or an id.
+// foreign reports whether r is not allowed in a name or an id.
 func foreign(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'
 }
