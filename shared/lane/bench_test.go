@@ -10,8 +10,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 )
 
-// bench runs a benchmark on Postgres and on SQLite and reports the round trips
-// of one operation.
+// bench runs a benchmark on Postgres and on SQLite and reports the round trips of one operation.
 func bench(b *testing.B, setUp func(b *testing.B, w world) (op func() error)) {
 	for _, engine := range []string{dbtest.OnPostgres, dbtest.OnSQLite} {
 		b.Run(engine, func(b *testing.B) {
@@ -69,7 +68,7 @@ func BenchmarkProvenWrite(b *testing.B) {
 	})
 }
 
-// BenchmarkPlainWrite is what BenchmarkProvenWrite compares with.
+// BenchmarkPlainWrite is the baseline for BenchmarkProvenWrite.
 func BenchmarkPlainWrite(b *testing.B) {
 	bench(b, func(b *testing.B, w world) func() error {
 		ctx := b.Context()

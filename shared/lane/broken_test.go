@@ -17,13 +17,13 @@ type brokenQueries struct {
 	Busy, Take, TakeByName, TakeUnfenced, TakeAt, ReleaseAny, PutBeside db.Query
 }
 
-// broken is the real lock with the parts that its embedders replace.
+// broken is the real lock; types that embed it replace parts of it.
 type broken struct {
 	real
 	b brokenQueries
 }
 
-// take runs one of the statements that acquire, and answers as Acquire does.
+// take runs one of the broken acquire statements and returns what Acquire would return.
 func (l broken) take(ctx context.Context, q db.Query, r lane.Request, more ...any) (h held, err error) {
 	h.Hold = &lane.Hold{Lane: r.Lane, Workspace: r.Workspace, Token: r.Token, Holder: r.Holder}
 	args := append([]any{r.Lane, r.Holder, r.Token, r.TTL.Milliseconds()}, more...)
@@ -32,12 +32,12 @@ func (l broken) take(ctx context.Context, q db.Query, r lane.Request, more ...an
 	})
 	h.ttl = r.Lane.TTL()
 	if errors.Is(err, db.ErrNoRows) {
-		return held{}, &lane.BusyError{} // it does not tell by whom
+		return held{}, &lane.BusyError{} // it does not say who holds the lane
 	}
 	return h, err
 }
 
-// releasesAny does not ask whose hold it ends.
+// releasesAny releases a hold without checking who owns it.
 type releasesAny struct{ broken }
 
 func (l releasesAny) release(ctx context.Context, h held) error {
@@ -45,7 +45,7 @@ func (l releasesAny) release(ctx context.Context, h held) error {
 	return err
 }
 
-// writesUnproven trusts that it still holds the lane.
+// writesUnproven writes without a proof that it still holds the lane.
 type writesUnproven struct{ broken }
 
 func (l writesUnproven) write(ctx context.Context, h held, _ bool, value string) (time.Time, error) {
@@ -53,8 +53,7 @@ func (l writesUnproven) write(ctx context.Context, h held, _ bool, value string)
 	return time.Time{}, err
 }
 
-// looksBesideTheWrite looks at the hold in the statement that writes and does
-// not lock it.
+// looksBesideTheWrite reads the hold in the statement that writes, but does not lock it.
 type looksBesideTheWrite struct{ broken }
 
 func (l looksBesideTheWrite) write(ctx context.Context, h held, slow bool, value string) (time.Time, error) {
@@ -65,7 +64,7 @@ func (l looksBesideTheWrite) write(ctx context.Context, h held, slow bool, value
 		}
 		if slow && err == nil {
 			l.Skew.Advance(5 * tick)
-			for range 10 { // it is still at work
+			for range 10 { // this client is still at work
 				err = errors.Join(err, tx.Each(ctx, ignore, l.q.Get, l.register))
 			}
 		}
@@ -73,7 +72,7 @@ func (l looksBesideTheWrite) write(ctx context.Context, h held, slow bool, value
 	})
 }
 
-// admitsTheSameName takes a holder's name for the proof of who it is.
+// admitsTheSameName takes a holder's name as the proof of identity.
 type admitsTheSameName struct{ broken }
 
 func (l admitsTheSameName) acquire(ctx context.Context, r lane.Request, called func()) (held, error) {
@@ -81,7 +80,7 @@ func (l admitsTheSameName) acquire(ctx context.Context, r lane.Request, called f
 	return l.take(ctx, l.b.TakeByName, r)
 }
 
-// readsThenWrites decides on what it read before.
+// readsThenWrites decides on data that it read before the write.
 type readsThenWrites struct{ broken }
 
 func (l readsThenWrites) acquire(ctx context.Context, r lane.Request, called func()) (held, error) {
@@ -97,7 +96,7 @@ func (l readsThenWrites) acquire(ctx context.Context, r lane.Request, called fun
 	return l.take(ctx, l.b.Take, r)
 }
 
-// hasNoFence gives every hold the same one.
+// hasNoFence gives every hold the same fence.
 type hasNoFence struct{ broken }
 
 func (l hasNoFence) acquire(ctx context.Context, r lane.Request, called func()) (held, error) {
@@ -105,8 +104,8 @@ func (l hasNoFence) acquire(ctx context.Context, r lane.Request, called func()) 
 	return l.take(ctx, l.b.TakeUnfenced, r)
 }
 
-// acquiresLate acquires at the end of a transaction in which time has passed:
-// by the clock, or by now(), which is the transaction's start.
+// acquiresLate acquires at the end of a transaction in which time has passed. It uses either the
+// clock or now(), which is the transaction's start.
 type acquiresLate struct {
 	broken
 	byNow bool
@@ -135,7 +134,7 @@ func (l acquiresLate) acquire(ctx context.Context, r lane.Request, called func()
 
 func (l acquiresLate) now() time.Time { return time.Now().Add(l.Skew.Offset()) }
 
-// A checker that accepts broken locks proves nothing.
+// TestTheCheckerRejectsBrokenLocks: a checker that accepts broken locks proves nothing.
 func TestTheCheckerRejectsBrokenLocks(t *testing.T) {
 	const enough = 5_000
 	onEach(t, func(t *testing.T, w world) {
@@ -147,7 +146,7 @@ func TestTheCheckerRejectsBrokenLocks(t *testing.T) {
 		var number uint64
 		rejected := func(t *testing.T, histories int, of func(broken) lock) bool {
 			for range histories {
-				number += 20 // all of them long
+				number += 20 // only long ones
 				h, err := history(worlds, seed, number, func(w world, register string) lock {
 					return of(broken{real{w, register}, b})
 				})

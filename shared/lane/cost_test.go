@@ -27,7 +27,7 @@ func TestStatementsAndRoundTrips(t *testing.T) {
 		ctx := t.Context()
 		refusal := db.Stats{Statements: 1, RoundTrips: 1}
 		if w.DB.Dialect() == db.SQLite {
-			refusal = db.Stats{Statements: 2, RoundTrips: 2} // its refusal tells nothing: it looks who holds the lane
+			refusal = db.Stats{Statements: 2, RoundTrips: 2} // a refusal returns no row: a second statement reads who holds the lane
 		}
 		var h *lane.Hold
 		var holds lane.Holds
@@ -96,8 +96,8 @@ func TestStatementsAndRoundTrips(t *testing.T) {
 	})
 }
 
-// quiet is a world on a Postgres of its own which does nothing of its own accord,
-// with a single connection, and a superuser's connection to look at it with.
+// quiet returns a world on its own Postgres server, which does no background work, with a single
+// connection. It also returns a superuser's connection to observe the server.
 func quiet(t *testing.T) (world, *pgx.Conn) {
 	t.Helper()
 	ctx := t.Context()
@@ -127,14 +127,14 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// lsn is how far the write-ahead log has come, in bytes.
+// lsn returns the position of the write-ahead log, in bytes.
 func lsn(t *testing.T, c *pgx.Conn) (bytes int64) {
 	t.Helper()
 	check(t, c.QueryRow(t.Context(), "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint").Scan(&bytes))
 	return bytes
 }
 
-// flushes is how often the write-ahead log was flushed.
+// flushes returns how often the write-ahead log was flushed.
 func flushes(t *testing.T, w world, c *pgx.Conn) (n int64) {
 	t.Helper()
 	var q struct{ Flush db.Query }
@@ -200,8 +200,8 @@ func onlyReads(t *testing.T, w world, c *pgx.Conn) {
 	i := slices.IndexFunc(queries, func(q db.Query) bool { return q.Name() == "lane.Acquire" })
 	explain := "EXPLAIN (ANALYZE, WAL, FORMAT JSON) " + queries[i].Text(db.Postgres)
 
-	// ask acquires in a transaction entered as the application does, and tells
-	// what that wrote, whether it made the transaction one that writes, and what it locked.
+	// ask acquires in a transaction that begins like the application's. It returns what the acquire
+	// wrote, whether it turned the transaction into a writing one, and what it locked.
 	ask := func(name lane.Name) (records, bytes int64, writes bool, locks []string) {
 		t.Helper()
 		tx, err := c.Begin(ctx)

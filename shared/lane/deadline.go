@@ -7,9 +7,9 @@ import (
 
 type outerDeadline struct{}
 
-// WithInnerDeadline ends the work before the invocation does: max(2 s, 10 %)
-// before its deadline, so that there is time to write a checkpoint and release.
-// Inside an inner deadline it changes nothing.
+// WithInnerDeadline returns a context that ends before the invocation does: max(2 s, 10 %) before
+// its deadline, so that there is time to write a checkpoint and release. Inside an inner deadline
+// it changes nothing.
 func WithInnerDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	outer, ok := ctx.Deadline()
 	if !ok || ctx.Value(outerDeadline{}) != nil {
@@ -19,9 +19,8 @@ func WithInnerDeadline(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithDeadline(context.WithValue(ctx, outerDeadline{}, outer), outer.Add(-margin))
 }
 
-// lease is for how long the hold is renewed: as long as it was asked for, else as
-// long as its lane says, and no shorter than [Store.Cover] made sure of: the step may
-// be under way still.
+// lease returns for how long to renew the hold: the TTL that was asked for, else the lane's
+// default. It is never shorter than what [Store.Cover] ensured, because the step may still run.
 func (h *Hold) lease(ctx context.Context) time.Duration {
 	ttl := h.ttl
 	if ttl == 0 {
@@ -30,8 +29,8 @@ func (h *Hold) lease(ctx context.Context) time.Duration {
 	return max(ttl, h.coveredFor(time.Now()))
 }
 
-// leaseFor is the time to live of a hold: what the lane says, or what is left of
-// the invocation and 5 s, whichever is shorter.
+// leaseFor returns the time to live of a hold: the lane's default, or the time left of the
+// invocation plus 5 s, whichever is shorter.
 func leaseFor(ctx context.Context, name Name) time.Duration {
 	ttl := name.TTL()
 	deadline, ok := ctx.Value(outerDeadline{}).(time.Time)

@@ -156,7 +156,7 @@ func TestDoReleasesWhenTheReleaseByItsLastWriteWasUndone(t *testing.T) {
 			if !errors.Is(err, sorry) {
 				t.Error(err)
 			}
-			return nil // it was not important
+			return nil // fn ignores the error
 		})
 		if err != nil {
 			t.Errorf("got %v", err)

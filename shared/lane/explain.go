@@ -16,8 +16,8 @@ type Explanation struct {
 	Summary string
 }
 
-// Explain tells who holds a lane, since when, until when at the latest and who
-// waits. doing, when not nil, adds what the holder's execution is at.
+// Explain says who holds a lane, since when, until when at the latest, and who waits. doing may be
+// nil; otherwise it describes what the holder's execution is doing.
 func (s *Store) Explain(ctx context.Context, ws db.Workspace, name Name, doing func(execution string) string) (Explanation, error) {
 	info, err := s.Peek(ctx, ws, name)
 	if errors.Is(err, db.ErrNoRows) {

@@ -16,8 +16,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 )
 
-// mustFailHonestly asks a database that does not answer for everything, and
-// fails when it takes the silence for a busy lane, a lost hold or a free lane.
+// mustFailHonestly calls everything on a database that does not answer. It fails the test when a
+// call reports the silence as a busy lane, a lost hold or a free lane.
 func mustFailHonestly(t *testing.T, w world) {
 	t.Helper()
 	ctx := t.Context()
@@ -71,7 +71,7 @@ func TestAClosedDatabaseIsAnErrorAndNotABusyLane(t *testing.T) {
 func TestAnUnreachablePostgresIsAnErrorAndNotABusyLane(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err == nil {
-		err = l.Close() // nobody listens there now
+		err = l.Close() // nobody listens on the address now
 	}
 	if err != nil {
 		t.Fatal(err)

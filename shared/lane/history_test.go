@@ -24,23 +24,23 @@ import (
 
 const tick = 10 * time.Minute
 
-// A lock is what clients of a history use: the real one, or a broken one.
+// A lock is the interface that clients of a history use: the real lock or a broken one.
 type lock interface {
 	acquire(ctx context.Context, r lane.Request, called func()) (held, error)
 	renew(ctx context.Context, h held, ttl time.Duration) (until time.Time, err error)
 	release(ctx context.Context, h held) error
-	// write writes to what the lane protects, and says until when it also renewed the hold.
+	// write writes to what the lane protects, and returns until when it also renewed the hold.
 	write(ctx context.Context, h held, slow bool, value string) (until time.Time, err error)
 }
 
-// held is a hold and for how long its proofs renew it.
+// held is a hold and the TTL with which its proofs renew it.
 type held struct {
 	*lane.Hold
 	until time.Time
 	ttl   time.Duration
 }
 
-// real is the lock that we ship.
+// real is the lock of this package.
 type real struct {
 	world
 	register string
@@ -78,21 +78,21 @@ func (l real) write(ctx context.Context, h held, slow bool, value string) (time.
 
 func ignore(db.Scan) error { return nil }
 
-// chapter is one history while it is made.
+// chapter is one history while it is recorded.
 type chapter struct {
 	lane     lane.Name
 	register string
 	postgres bool
 	skew     *db.Skew
-	base     time.Time     // the clock at the beginning
-	offset   time.Duration // the skew then
+	base     time.Time     // the clock at the start
+	offset   time.Duration // the skew at the start
 	moments  atomic.Int64
 	mu       sync.Mutex
 	ops      []porcupine.Operation
 }
 
-// shape is of how many calls by how many clients a history consists: most are
-// short, because a flaw shows in few calls, and every twentieth is long.
+// shape returns the number of calls and clients of a history. Most histories are short, because a
+// flaw shows in few calls; every twentieth is long.
 func shape(number uint64) (calls, clients int) {
 	if number%20 == 0 {
 		return 60, 8
@@ -100,8 +100,8 @@ func shape(number uint64) (calls, clients int) {
 	return 6 + int(number%5), 2 + int(number%7)
 }
 
-// history lets clients loose on a lane of its own and answers what they saw. The
-// worlds are one, seen by as many processes under one clock.
+// history runs clients on a new lane and returns the operations they saw. worlds are one world,
+// seen by several processes under one clock.
 func history(worlds []world, seed, number uint64, of func(w world, register string) lock) ([]porcupine.Operation, error) {
 	first := worlds[0]
 	c := &chapter{
@@ -115,7 +115,7 @@ func history(worlds []world, seed, number uint64, of func(w world, register stri
 		w := worlds[i%len(worlds)]
 		p := &client{
 			chapter: c, w: w, lock: of(w, c.register), id: i, random: rand.New(rand.NewPCG(seed, number<<8|uint64(i))),
-			name: lane.Holder(fmt.Sprintf("client-%d", i/2)), // every name twice
+			name: lane.Holder(fmt.Sprintf("client-%d", i/2)), // every name is used twice
 		}
 		go func() { errs <- p.run((calls + i) / clients) }()
 	}
@@ -128,12 +128,12 @@ func history(worlds []world, seed, number uint64, of func(w world, register stri
 
 func (c *chapter) clock() int64 { return int64((c.skew.Offset() - c.offset) / tick) }
 
-// reading is the clock that a hold's end reveals.
+// reading returns the clock that the end of a hold reveals.
 func (c *chapter) reading(end time.Time, ttl time.Duration) int64 {
 	return int64(end.Add(-ttl).Sub(c.base).Round(tick) / tick)
 }
 
-// client is one of a history's.
+// client is one client of a history.
 type client struct {
 	*chapter
 	w      world
@@ -141,7 +141,7 @@ type client struct {
 	id     int
 	name   lane.Holder
 	random *rand.Rand
-	holds  []held // also ones that are over
+	holds  []held // also holds that are over
 	writes int
 }
 
@@ -157,7 +157,7 @@ func (p *client) run(ops int) error {
 	return nil
 }
 
-// act makes one call, chosen by the seed and by what the client has.
+// act makes one call. The seed and the client's holds choose it.
 func (p *client) act(ctx context.Context) error {
 	choice := p.random.IntN(20)
 	ttl := time.Duration(15+10*p.random.IntN(4)) * time.Minute
@@ -195,8 +195,8 @@ func (p *client) bytes() (b [16]byte) {
 	return b
 }
 
-// record makes a call and notes it. do answers when it really began, for a call
-// that had something else to do before.
+// record makes a call and records it. do calls began when the call really begins, if it does
+// something else before.
 func (p *client) record(c call, do func(began func()) (answer, error)) error {
 	var beginning int64
 	began := func() { c.since, beginning = p.clock(), p.moments.Add(1) }
@@ -220,7 +220,7 @@ func (p *client) acquire(ctx context.Context, token string, ttl time.Duration) e
 		r := lane.Request{Workspace: p.w.Workspace, Lane: p.lane, Holder: p.name, TTL: ttl, Token: token}
 		h, err := p.lock.acquire(ctx, r, began)
 		if busy, ok := errors.AsType[*lane.BusyError](err); ok {
-			if p.postgres { // elsewhere it is what a look told afterwards
+			if p.postgres { // on SQLite a second statement read it later
 				a.fence = busy.Fence
 			}
 			return a, nil
@@ -307,7 +307,7 @@ func (p *client) read(ctx context.Context) error {
 	})
 }
 
-// legal checks a history; if it is not legal, text shows it.
+// legal checks a history. When the history is not legal, text shows it.
 func legal(ops []porcupine.Operation) (ok bool, text string) {
 	if porcupine.CheckOperations(leaseRegister, ops) {
 		return true, ""
@@ -320,8 +320,8 @@ func legal(ops []porcupine.Operation) (ok bool, text string) {
 	return false, strings.Join(lines, "\n")
 }
 
-// R1: whatever clients do at the same time, a lane behaves like one lease
-// register whose fence only rises.
+// TestHistoriesOfALaneAreLegal (R1): whatever clients do concurrently, a lane behaves like one
+// lease register whose fence only rises.
 func TestHistoriesOfALaneAreLegal(t *testing.T) {
 	histories := 10_000
 	if testing.Short() {
@@ -334,7 +334,7 @@ func TestHistoriesOfALaneAreLegal(t *testing.T) {
 	})
 }
 
-// concurrently is a world of its own with connections for many clients.
+// concurrently returns a new world with connections for many clients.
 func concurrently(t *testing.T, engine string) []world {
 	t.Helper()
 	w := newWorld(t, dbtest.New(t, engine))
@@ -360,7 +360,7 @@ func TestHistoriesOfTwoProcessesOnOneFileAreLegal(t *testing.T) {
 	mustBeLegal(t, histories, append(worlds, second))
 }
 
-// mustBeLegal tells as many histories, in all worlds at the same time.
+// mustBeLegal runs the histories, in all worlds concurrently, and checks each.
 func mustBeLegal(t *testing.T, histories int, worlds ...[]world) {
 	t.Helper()
 	seed, start := rand.Uint64(), time.Now()
@@ -389,7 +389,8 @@ func mustBeLegal(t *testing.T, histories int, worlds ...[]world) {
 	t.Logf("%d histories of %d calls in all, in %v", histories, calls.Load(), time.Since(start).Round(time.Millisecond))
 }
 
-// R1: of many who want a free lane, one gets it, also when several bear one name.
+// TestOfManyClientsOneWins (R1): of many clients that want a free lane, one gets it, even when
+// several have the same name.
 func TestOfManyClientsOneWins(t *testing.T) {
 	const clients, lanes = 64, 10
 	onEach(t, func(t *testing.T, w world) {

@@ -12,15 +12,15 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
-// Tx is a transaction that has proven its holds. Only [Store.InHold] makes one,
-// and stores that write protected state take nothing else.
+// Tx is a transaction that has proven its holds. Only [Store.InHold] makes one. Stores that write
+// protected state take only a Tx.
 type Tx struct {
 	tx *db.Tx
 	p  *proving
 }
 
-// Proves reports [ErrNotProven] unless the transaction proves the lane. Stores
-// call it with the lane that protects their rows.
+// Proves returns [ErrNotProven] unless the transaction proves the lane. Stores call it with the
+// lane that protects their rows.
 func (t Tx) Proves(name Name) error {
 	if t.p != nil && slices.ContainsFunc(t.p.proofs, func(p *proof) bool { return p.hold.Lane == name }) {
 		return nil
@@ -28,16 +28,17 @@ func (t Tx) Proves(name Name) error {
 	return fmt.Errorf("%w %s", ErrNotProven, name)
 }
 
-// Later queues statements that travel with the next answer needed or with COMMIT.
+// Later returns a batch of statements that are sent with the next statement whose answer is needed,
+// or with COMMIT.
 func (t Tx) Later() *db.Batch { return t.tx.Later() }
 
-// Exec runs a statement and answers the number of rows it affected.
+// Exec runs a statement and returns the number of affected rows.
 func (t Tx) Exec(ctx context.Context, q db.Query, args ...any) (int64, error) {
 	n, err := t.tx.Exec(ctx, q, args...)
 	return n, t.p.lostHold(err)
 }
 
-// One runs a statement and scans its row; none is [db.ErrNoRows].
+// One runs a statement and scans its row. It returns [db.ErrNoRows] when there is none.
 func (t Tx) One(ctx context.Context, dest []any, q db.Query, args ...any) error {
 	return t.p.lostHold(t.tx.One(ctx, dest, q, args...))
 }
@@ -47,14 +48,13 @@ func (t Tx) Each(ctx context.Context, row func(db.Scan) error, q db.Query, args 
 	return t.p.lostHold(t.tx.Each(ctx, row, q, args...))
 }
 
-// Release queues the end of a proven hold, so that it joins this transaction's
-// COMMIT.
+// Release queues the release of a proven hold, so that it is sent with this transaction's COMMIT.
 func (t Tx) Release(s *Store, h *Hold) {
 	t.p.released = append(t.p.released, h)
 	s.ReleaseIn(t.tx.Later(), h)
 }
 
-// proving is what a transaction knows of its proofs.
+// proving is the state of a transaction's proofs.
 type proving struct {
 	s        *Store
 	proofs   []*proof
@@ -62,7 +62,8 @@ type proving struct {
 	lost     error
 }
 
-// lostHold names a lost hold where a statement failed for it, and remembers it.
+// lostHold returns [ErrLost] with the lane's name when a statement failed because a hold is over,
+// and remembers it. It returns other errors unchanged.
 func (p *proving) lostHold(err error) error {
 	if !p.s.over(err) {
 		return err
@@ -72,9 +73,9 @@ func (p *proving) lostHold(err error) error {
 	return p.lost
 }
 
-// InHold runs fn in a transaction whose first statement, in the round trip of
-// BEGIN, proves and renews every hold. A hold that is over undoes everything with
-// [ErrLost]: a lost lane cannot write.
+// InHold runs fn in a transaction. The first statement, in the round trip of BEGIN, proves and
+// renews every hold. When a hold is over, InHold rolls everything back and returns [ErrLost]: the
+// holder of a lost lane cannot write.
 func (s *Store) InHold(ctx context.Context, held Held, fn func(context.Context, Tx) error) error {
 	holds := slices.Clone(held.holds())
 	if len(holds) == 0 {
@@ -89,7 +90,7 @@ func (s *Store) InHold(ctx context.Context, held Held, fn func(context.Context, 
 	})
 	if err = p.lostHold(err); err != nil {
 		if p.lost != nil && !errors.Is(err, ErrLost) {
-			err = errors.Join(p.lost, err) // fn did not pass it on
+			err = errors.Join(p.lost, err) // fn did not return the error
 		}
 		return err
 	}
@@ -100,29 +101,28 @@ func (s *Store) InHold(ctx context.Context, held Held, fn func(context.Context, 
 	return nil
 }
 
-// undo takes back what holds believe of releases that did not come to pass.
+// undo marks holds as not released when the transaction that released them did not commit.
 func (p *proving) undo() {
 	for _, h := range p.released {
 		h.end(false)
 	}
 }
 
-// Wait says what [Store.Do] does about a busy lane.
+// Wait says what [Store.Do] does when a lane is busy.
 type Wait struct {
-	// Limit is how long to wait; zero gives up at once with the [BusyError].
+	// Limit is how long to wait. With zero, Do returns the [BusyError] at once.
 	Limit time.Duration
 }
 
-// Do acquires a lane, runs fn under a context that ends at the inner deadline,
-// and releases on return, error, panic and cancellation. A busy lane is a
-// [BusyError] once the wait is over; a waiter marks the hold, so that its holder
-// learns that somebody waits.
+// Do acquires a lane and runs fn under a context that ends at the inner deadline. It releases the
+// lane on return, error, panic and cancellation. When the lane is still busy after the wait, Do
+// returns a [BusyError]. A waiter marks the hold, so that its holder learns that somebody waits.
 func (s *Store) Do(ctx context.Context, r Request, wait Wait, fn func(context.Context, *Hold) error) error {
 	return s.DoAfter(ctx, r, wait, nil, fn)
 }
 
-// DoAfter is Do with reads that share the acquire's round trip and run behind it:
-// lock, then decide.
+// DoAfter is Do with additional reads. The reads share the round trip of the acquire and run after
+// it: lock, then decide.
 func (s *Store) DoAfter(ctx context.Context, r Request, wait Wait, reads func(*db.Batch), fn func(context.Context, *Hold) error) (err error) {
 	h, err := s.Take(ctx, r, wait, reads)
 	if err != nil {
@@ -149,9 +149,9 @@ const (
 	longestPause   = time.Second
 )
 
-// Take acquires a lane, waiting for it where wait says so. reads, when not nil,
-// adds statements that run behind the acquire in its round trip; they are asked
-// for anew at each try.
+// Take acquires a lane and waits for it as wait says. reads may be nil; otherwise it adds
+// statements that run after the acquire in the same round trip. Take calls reads again for each
+// try.
 func (s *Store) Take(ctx context.Context, r Request, wait Wait, reads func(*db.Batch)) (*Hold, error) {
 	until := time.Now().Add(wait.Limit)
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
@@ -164,7 +164,7 @@ func (s *Store) Take(ctx context.Context, r Request, wait Wait, reads func(*db.B
 		if left <= 0 {
 			return nil, err
 		}
-		if busy.WantedAt == nil { // also where an earlier mark has missed, for a transaction worked under the hold
+		if busy.WantedAt == nil { // also when an earlier mark was skipped because a transaction held the row
 			s.mark(ctx, r, busy.Info, left)
 		}
 		jittered := pause/2 + rand.N(pause/2+1) //nolint:gosec // spreads retries, keeps no secret
@@ -178,8 +178,8 @@ func (s *Store) Take(ctx context.Context, r Request, wait Wait, reads func(*db.B
 	}
 }
 
-// mark tells the holder of a lane that somebody waits, within what is left of the wait.
-// One that fails is none: the next try to acquire tells what is wrong.
+// mark tells the holder of a lane that somebody waits. It takes no longer than left. An error is
+// ignored: the next try to acquire reports what is wrong.
 func (s *Store) mark(ctx context.Context, r Request, present Info, left time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()

@@ -60,7 +60,7 @@ func TestReleaseFreesALaneAtOnce(t *testing.T) {
 	})
 }
 
-// ends are the ways in which a hold comes to be over.
+// ends are the ways in which a hold ends.
 var ends = map[string]func(*testing.T, world, *lane.Hold){
 	"expired":         func(_ *testing.T, w world, _ *lane.Hold) { w.Skew.Advance(11 * time.Minute) },
 	"released":        func(t *testing.T, w world, h *lane.Hold) { w.release(t, h) },
@@ -359,8 +359,9 @@ func TestAReleaseInAnUndoneTransactionIsNone(t *testing.T) {
 	})
 }
 
-// A successor's acquire waits for the transaction that has proven the hold, even
-// when the hold has expired meanwhile, and then sees what it wrote.
+// TestASuccessorWaitsUntilTheProvenTransactionHasEnded: a successor's acquire waits for the
+// transaction that has proven the hold, even when the hold has expired in the meantime. After that
+// the successor sees what the transaction wrote.
 func TestASuccessorWaitsUntilTheProvenTransactionHasEnded(t *testing.T) {
 	var backend struct{ Backend db.Query }
 	load(t, "backend", &backend)
@@ -394,7 +395,7 @@ func TestASuccessorWaitsUntilTheProvenTransactionHasEnded(t *testing.T) {
 				taken <- o
 			}()
 			<-asking
-			if w.Engine != dbtest.OnSQLite { // there the writer's turn is what it waits for
+			if w.Engine != dbtest.OnSQLite { // on SQLite it waits for the writer's turn instead
 				awaitBlocked(t, pid)
 			}
 			select {
@@ -431,7 +432,7 @@ func TestASuccessorWaitsUntilTheProvenTransactionHasEnded(t *testing.T) {
 	})
 }
 
-// awaitBlocked returns once some session waits for a lock of the backend.
+// awaitBlocked returns when a session waits for a lock of the backend.
 func awaitBlocked(t *testing.T, pid int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
@@ -455,7 +456,7 @@ func TestAStaleHolderChangesNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		frozen := acquire(t, w.s, w.request("x"))
 		other := w.another(t)
-		other.Skew.Advance(11 * time.Minute) // the frozen one's own handle does not notice
+		other.Skew.Advance(11 * time.Minute) // the frozen process's own clock does not notice
 		next := acquire(t, other.s, w.request("x"))
 		write := func(w world, h *lane.Hold, value string) error {
 			return w.s.InHold(t.Context(), h, func(_ context.Context, tx lane.Tx) error {

@@ -12,56 +12,56 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// A Name names a lane: "heartbeat", "objective:{id}", or any name of the user's.
+// A Name names a lane: "heartbeat", "objective:{id}", or any name that the user chooses.
 type Name string
 
-// The lanes with a meaning of their own.
+// The lanes with a fixed meaning.
 const (
 	Heartbeat   Name = "heartbeat"
 	Operate     Name = "operate"
 	Coordinator Name = "coordinator"
 )
 
-// Objective is the lane of whoever advances an objective.
+// Objective returns the lane for work on an objective.
 func Objective(id string) Name { return objectives + Name(id) }
 
-// ObjectiveOf is the id of the objective whose lane it is; false: none's.
+// ObjectiveOf returns the id of the objective that the lane belongs to, and whether there is one.
 func ObjectiveOf(n Name) (id string, ok bool) {
 	return strings.CutPrefix(string(n), string(objectives))
 }
 
 const objectives Name = "objective:"
 
-// Automation is the lane of whoever runs an automation.
+// Automation returns the lane for runs of an automation.
 func Automation(id string) Name { return automations + Name(id) }
 
-// AutomationOf is the automation whose lane it is.
+// AutomationOf returns the id of the automation that the lane belongs to, and whether there is one.
 func AutomationOf(n Name) (id string, ok bool) {
 	return strings.CutPrefix(string(n), string(automations))
 }
 
 const automations Name = "automation:"
 
-// Execution is the lane of whoever works on an execution that stands for itself.
+// Execution returns the lane for work on an execution whose subject is the execution itself.
 func Execution(id string) Name { return executions + Name(id) }
 
-// ExecutionOf is the id of the execution whose lane it is; false: none's.
+// ExecutionOf returns the id of the execution that the lane belongs to, and whether there is one.
 func ExecutionOf(n Name) (id string, ok bool) {
 	return strings.CutPrefix(string(n), string(executions))
 }
 
 const executions Name = "execution:"
 
-// Memory is the lane of whoever writes an agent's memories.
+// Memory returns the lane for writes to an agent's memories.
 func Memory(agent string) Name { return Name("memory:" + agent) }
 
 var wellFormed = pattern.New(`^[A-Za-z0-9][A-Za-z0-9._:@/+-]*$`)
 
-// maxName is the longest name. It is not in the expression: counted repetitions are
-// slow to compile.
+// maxName is the length of the longest name in bytes. It is not part of the regular expression,
+// because counted repetitions compile slowly.
 const maxName = 200
 
-// ParseName checks a lane's name that came from outside.
+// ParseName checks a lane's name that came from a client.
 func ParseName(s string) (Name, error) {
 	if len(s) > maxName || !wellFormed().MatchString(s) {
 		return "", errors.New("a lane's name is 1 to 200 letters, digits and . _ : @ / + -, and begins with a letter or digit")
@@ -69,7 +69,7 @@ func ParseName(s string) (Name, error) {
 	return Name(s), nil
 }
 
-// TTL is how long a hold on the lane lives when no deadline says otherwise.
+// TTL returns how long a hold on the lane lives when no deadline shortens it.
 func (n Name) TTL() time.Duration {
 	switch {
 	case n == Coordinator:
@@ -80,31 +80,31 @@ func (n Name) TTL() time.Duration {
 	return 5 * time.Minute
 }
 
-// MaxTTL is the longest time a hold may be asked for at once.
+// MaxTTL is the longest TTL that one request may ask for.
 const MaxTTL = time.Hour
 
-// A Holder says readably who holds a lane. It identifies nobody: the token does.
+// A Holder names the holder of a lane for people. It is no proof of identity; the token is.
 type Holder string
 
-// NewHolder names one invocation: function, instance, trace.
+// NewHolder names one invocation by function, instance and trace.
 func NewHolder(function, instance string, id trace.ID) Holder {
 	return Holder(fmt.Sprintf("%s/%s/%s", function, instance, id))
 }
 
 var (
-	// ErrLost says that a hold is over: it expired, was released, or was taken away.
+	// ErrLost means that the hold is over. It expired, was released, or was taken away.
 	ErrLost = errors.New("the hold on the lane is over")
-	// ErrTTL says that a time to live is not within 1 ms and [MaxTTL].
+	// ErrTTL means that the time to live is not between 1 ms and [MaxTTL].
 	ErrTTL = errors.New("a lane is held for 1 ms to 1 h")
-	// ErrToken says that a request's token is not a UUID.
+	// ErrToken means that the token of a request is not a UUID.
 	ErrToken = errors.New("a lane's token is a UUID")
-	// ErrNotProven says that a store was handed a transaction that does not prove
-	// the lane which protects its rows.
+	// ErrNotProven means that a store got a transaction that does not prove the lane which protects the
+	// store's rows.
 	ErrNotProven = errors.New("the transaction does not prove the lane")
 )
 
-// A BusyError says who holds a lane and until when at the latest. It is not a
-// failure: a schedule takes it as a reason to skip.
+// A BusyError says who holds a lane, and until when at the latest. It is not a failure: a schedule
+// that gets it skips its run.
 type BusyError struct {
 	Info
 }
@@ -113,7 +113,7 @@ func (e *BusyError) Error() string {
 	return fmt.Sprintf("lane %s is held by %s for at most another %s", e.Lane, e.Holder, e.Remaining.Round(time.Second))
 }
 
-// Info is what can be told of a lane's row.
+// Info describes a lane's row.
 type Info struct {
 	Lane      Name
 	Holder    Holder
@@ -125,20 +125,20 @@ type Info struct {
 	WantedBy  string
 	Execution string
 	Trace     string
-	// Age and Remaining are as of the answer, on the database's clock; a lane
-	// that is free has no time remaining.
+	// Age and Remaining are measured on the database's clock, at the time of the answer. Remaining
+	// is zero for a free lane.
 	Age, Remaining time.Duration
 }
 
 // Held reports whether somebody held the lane when the answer was made.
 func (i Info) Held() bool { return i.Remaining > 0 }
 
-// lingering is for how long operate counts as held after a turn: whoever has just
-// talked to the agent is likely to go on.
+// lingering is how long the lane operate counts as held after a turn. A person who has just talked
+// to the agent probably continues.
 const lingering = 2 * time.Minute
 
-// Lingers is for how much longer a lane that is free counts as held: operate does
-// after the turn of a person, unless its hold was ended by force.
+// Lingers returns how much longer a free lane counts as held. Only the lane operate does so, after
+// a person's turn, unless its hold was ended by force.
 func (i Info) Lingers() time.Duration {
 	if i.Lane != Operate || i.Execution == "" || i.Held() {
 		return 0
@@ -147,8 +147,7 @@ func (i Info) Lingers() time.Duration {
 	return max(0, min(lingering, i.ExpiresAt.Add(lingering).Sub(now)))
 }
 
-// InUse reports whether the lane was held when the answer was made, or counts as
-// held.
+// InUse reports whether the lane was held when the answer was made, or still counts as held.
 func (i Info) InUse() bool { return i.Held() || i.Lingers() > 0 }
 
 func scanInfo(scan db.Scan, lead ...any) (Info, error) {
@@ -161,7 +160,7 @@ func scanInfo(scan db.Scan, lead ...any) (Info, error) {
 	i.TTL = time.Duration(ttl) * time.Millisecond
 	i.WantedBy, i.Execution, i.Trace = text(wantedBy), text(execution), text(id)
 	i.Age = now.Sub(i.LockedAt)
-	if owned { // a released lane is free, also when the clock steps back
+	if owned { // a released lane is free, even when the clock steps back
 		i.Remaining = max(0, i.ExpiresAt.Sub(now))
 	}
 	return i, err
@@ -174,7 +173,7 @@ func text(s *string) string {
 	return *s
 }
 
-// A Hold is a lane held now. It is safe for concurrent use.
+// A Hold is a lane that is held now. It is safe for concurrent use.
 type Hold struct {
 	Lane      Name
 	Workspace db.Workspace
@@ -182,25 +181,25 @@ type Hold struct {
 	Fence     int64
 	Holder    Holder
 
-	ttl time.Duration // what the request asked for; zero: what the lane says
+	ttl time.Duration // what the request asked for; zero: the lane's default
 
 	mu       sync.Mutex
-	until    time.Time // the database's clock
-	trusted  time.Time // our own clock; may only shorten trust
-	covered  time.Time // our own clock; until when a step may take
+	until    time.Time // on the database's clock
+	trusted  time.Time // on our own clock; may only shorten trust
+	covered  time.Time // on our own clock; the latest end of the current step
 	wantedBy string
 	released bool
 }
 
-// Until is when the hold ends unless it is renewed, on the database's clock.
+// Until returns when the hold ends unless it is renewed, on the database's clock.
 func (h *Hold) Until() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.until
 }
 
-// WantedBy names who waits for the lane, as of the last renewal or proof; empty
-// when nobody does.
+// WantedBy names who waits for the lane, as of the last renewal or proof. It is empty when nobody
+// waits.
 func (h *Hold) WantedBy() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -255,10 +254,10 @@ func (h *Hold) coveredFor(now time.Time) time.Duration {
 
 func (h *Hold) holds() []*Hold { return []*Hold{h} }
 
-// Held is one hold or several: what [Store.InHold] proves.
+// Held is one hold or several, for [Store.InHold] to prove.
 type Held interface{ holds() []*Hold }
 
-// Holds are several holds, proven together in their lanes' order.
+// Holds are several holds. They are proven together, in the order of their lanes.
 type Holds []*Hold
 
 func (hs Holds) holds() []*Hold { return hs }

@@ -24,9 +24,9 @@ const (
 	ofLeaver = 4 // connections that they share
 )
 
-// R36: callers leave at random instants of their reads, writes, transactions and holds.
-// The others work on, nobody has what another has, what an error says of a write is true,
-// and nothing is left behind.
+// TestCallersLeaveAtRandom (R36): callers leave at random instants of their reads, writes,
+// transactions and holds. The others continue, no two callers hold the same lane, what an error
+// says about a write is true, and nothing is left over.
 func TestCallersLeaveAtRandom(t *testing.T) {
 	calls := promise.Figure(2_400, 100_000)
 	if testing.Short() && !promise.Full() {
@@ -37,7 +37,7 @@ func TestCallersLeaveAtRandom(t *testing.T) {
 		proof := promise.Of(t, "R36", "calls left at random instants, on "+w.Engine, "0 connections, lanes, goroutines, transactions left")
 		goroutines := runtime.NumGoroutine()
 		l := &leaving{world: w, name: "leave-" + string(w.Workspace[:8])}
-		if w.Engine != dbtest.OnSQLite { // one file is one handle's
+		if w.Engine != dbtest.OnSQLite { // only one handle may open a file
 			l.URL += "&application_name=" + l.name
 			l.DB, l.Skew = l.Open(t, ofLeaver)
 			l.s = open(t, l.DB)
@@ -67,26 +67,26 @@ func TestCallersLeaveAtRandom(t *testing.T) {
 	})
 }
 
-// leaving is what all callers share.
+// leaving is the state that all callers share.
 type leaving struct {
 	world
-	name string // of the application, as Postgres knows its connections
+	name string // the application name, as Postgres knows its connections
 
-	usual         []atomic.Int64  // by way, in nanoseconds: about half of its calls take longer
-	inside        [2]atomic.Int32 // how many think that they have a lane
+	usual         []atomic.Int64  // by way, in nanoseconds: about half of the calls take longer
+	inside        [2]atomic.Int32 // number of callers that believe they hold the lane
 	left, unknown atomic.Int64
 }
 
 var left = [2]lane.Name{"x", "y"}
 
-// caller is one that leaves, with a register of its own.
+// caller is a client that leaves calls early. It has its own register.
 type caller struct {
 	*leaving
 	random   *rand.Rand
 	register string
-	last     int             // the value that was written last
+	last     int             // the value written last
 	stands   string          // what the register holds
-	maybe    map[string]bool // what it may hold too
+	maybe    map[string]bool // values that it may hold as well
 }
 
 func (l *leaving) caller(seed uint64, i int) *caller {
@@ -99,7 +99,7 @@ var waysToLeave = []func(*caller, context.Context) error{
 	(*caller).read, (*caller).write, (*caller).transact, (*caller).hold, (*caller).do, (*caller).all,
 }
 
-// call is one call that the caller may leave: by a deadline, or by its own will.
+// call is one call that the caller may leave, by a deadline or by cancelling.
 func (c *caller) call(t *testing.T) {
 	way := c.random.IntN(len(waysToLeave))
 	instant := time.Duration(c.random.Int64N(2 * c.usual[way].Load()))
@@ -126,7 +126,7 @@ func (c *caller) call(t *testing.T) {
 	}
 }
 
-// shift makes what is usual longer or shorter.
+// shift scales the usual duration.
 func (c *caller) shift(way int, times, of int64) {
 	usual := &c.usual[way]
 	usual.Store(min(int64(time.Second), max(int64(time.Microsecond), usual.Load()*times/of)))
@@ -145,7 +145,7 @@ func (c *caller) read(ctx context.Context) error {
 	return err
 }
 
-// is compares what was read with what may be there.
+// is checks that the register may hold the value that was read.
 func (c *caller) is(value string) error {
 	if value != c.stands && !c.maybe[value] {
 		return fmt.Errorf("%s holds %q, want %q or one of %d", c.register, value, c.stands, len(c.maybe))
@@ -153,14 +153,14 @@ func (c *caller) is(value string) error {
 	return nil
 }
 
-// wrote notes what came of writing a value.
+// wrote records the outcome of writing a value.
 func (c *caller) wrote(value string, err error) error {
 	switch {
 	case err == nil:
 		c.stands = value
 	case errors.Is(err, db.ErrUncertain):
 		c.unknown.Add(1)
-		c.maybe[value] = true // it may yet be done, behind what is written next
+		c.maybe[value] = true // it may still be done, after the next write
 	}
 	return err
 }
@@ -202,8 +202,8 @@ func (c *caller) transact(ctx context.Context) error {
 	return c.wrote(value, err)
 }
 
-// hold takes a lane and gives it back. A release that was left is repeated: its outcome
-// is not known.
+// hold acquires a lane and releases it. A release that was left is repeated, because its outcome is
+// unknown.
 func (c *caller) hold(ctx context.Context) error {
 	i := c.random.IntN(len(left))
 	h, err := c.s.Acquire(ctx, c.request(left[i]))
@@ -222,7 +222,7 @@ func (c *caller) hold(ctx context.Context) error {
 	return errors.Join(err, rerr)
 }
 
-// within enters a lane that nobody else may be in.
+// within enters lanes that nobody else may be in.
 func (c *caller) within(lanes ...int) (err error) {
 	for _, i := range lanes {
 		if n := c.inside[i].Add(1); n != 1 {
@@ -262,15 +262,15 @@ func (c *caller) all(ctx context.Context) error {
 	return err
 }
 
-// settled holds that the register has what the last answers said.
+// settled checks that the register holds what the last answers said.
 func (c *caller) settled(t *testing.T) {
 	if err := c.read(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
 
-// nothingLeft fails unless the lanes are free, all connections serve at once, no
-// transaction is open, and no goroutine goes on.
+// nothingLeft fails unless the lanes are free, all connections work at once, no transaction is
+// open, and no goroutine is left.
 func (l *leaving) nothingLeft(t *testing.T, goroutines int) {
 	t.Helper()
 	l.mustBeFree(t, left[:]...)
@@ -302,7 +302,7 @@ func (l *leaving) nothingLeft(t *testing.T, goroutines int) {
 	})
 }
 
-// meet waits for all others of a group, as long as ctx lasts.
+// meet waits for all others of a group until ctx ends.
 func meet(ctx context.Context, group *sync.WaitGroup) error {
 	met := make(chan struct{})
 	go func() { group.Wait(); close(met) }()
@@ -328,8 +328,8 @@ func (l *leaving) eventually(t *testing.T, what string, look func() (string, boo
 	}
 }
 
-// noTransactionLeft looks at the server's connections, as somebody who may see all of them,
-// and first sees that it would notice a transaction.
+// noTransactionLeft checks the server's connections as a user who may see all of them. It first
+// checks that it would notice a transaction.
 func (l *leaving) noTransactionLeft(ctx context.Context, t *testing.T) {
 	t.Helper()
 	conn := func(url string) *pgx.Conn {

@@ -103,7 +103,7 @@ func TestExplain(t *testing.T) {
 			}
 			return "at step 3"
 		})
-		// Some time passes by itself between the acquire and the look.
+		// Some real time passes between the acquire and the read.
 		for _, part := range []string{
 			"lane x is held by heartbeat/i-1/hb, trace hb_0mh8c1v2q_a7x2p1k9d4, at step 3, since 5m",
 			"; it ends in 1", " at the latest unless renewed; operate/i-2/op waits for it",

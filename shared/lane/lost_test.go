@@ -12,11 +12,11 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 )
 
-// acquireText stands in every acquire on its way to Postgres.
+// acquireText is part of every acquire that is sent to Postgres.
 const acquireText = "lk_lane_acquire"
 
-// behindAProxy runs fn in a world whose handle goes through a proxy, on the engines that
-// are reached over a network, and with the same world seen past the proxy.
+// behindAProxy runs fn on the engines that are reached over a network. w goes through a proxy;
+// direct is the same world without the proxy.
 func behindAProxy(t *testing.T, fn func(t *testing.T, w, direct world, p *proxy.Proxy)) {
 	t.Helper()
 	for _, engine := range []string{dbtest.OnPostgres, dbtest.OnPgBouncer} {
@@ -34,7 +34,7 @@ func behindAProxy(t *testing.T, fn func(t *testing.T, w, direct world, p *proxy.
 	}
 }
 
-// ways are all the ways to take lane x.
+// ways are all the ways to acquire lane x.
 var ways = map[string]func(ctx context.Context, w world, r lane.Request) (token string, err error){
 	"Acquire": func(ctx context.Context, w world, r lane.Request) (string, error) {
 		h, err := w.s.Acquire(ctx, r)
@@ -65,13 +65,14 @@ func token(h *lane.Hold) string {
 	return h.Token
 }
 
-// The answer of an acquire is lost: the caller has the lane all the same.
+// TestALostAnswerDoesNotCostTheLane: the answer of an acquire is lost, and the caller still gets
+// the lane.
 func TestALostAnswerDoesNotCostTheLane(t *testing.T) {
 	behindAProxy(t, func(t *testing.T, w, direct world, p *proxy.Proxy) {
 		for name, take := range ways {
 			for kind, lost := range map[string]string{"the acquire": acquireText, "the commit": "COMMIT"} {
 				if lost == "COMMIT" && name != "AcquireAll" {
-					continue // it travels with the acquire
+					continue // it is sent together with the acquire
 				}
 				t.Run(name+", "+kind, func(t *testing.T) {
 					if err := w.DB.Check(t.Context()); err != nil {
@@ -91,7 +92,8 @@ func TestALostAnswerDoesNotCostTheLane(t *testing.T) {
 	})
 }
 
-// No answer ever comes: the lane is not left to a hold that nobody knows of.
+// TestAnAcquireWithoutAnAnswerLeavesNoHold: no answer ever comes, and no unknown hold keeps the
+// lane.
 func TestAnAcquireWithoutAnAnswerLeavesNoHold(t *testing.T) {
 	behindAProxy(t, func(t *testing.T, w, direct world, p *proxy.Proxy) {
 		for name, take := range ways {
@@ -100,7 +102,7 @@ func TestAnAcquireWithoutAnAnswerLeavesNoHold(t *testing.T) {
 					t.Fatal(err)
 				}
 				var hits []<-chan struct{}
-				for range 4 { // the request and all that repeat it
+				for range 4 { // the request and its repeats
 					lost := acquireText
 					if name == "AcquireAll" {
 						lost = "COMMIT"
@@ -117,8 +119,8 @@ func TestAnAcquireWithoutAnAnswerLeavesNoHold(t *testing.T) {
 	})
 }
 
-// A caller that leaves while the answer is on its way leaves no hold, unless it knows the
-// token: then it can repeat the request.
+// TestACallerThatLeavesItsAcquireLeavesNoHold: a caller that leaves before the answer leaves no
+// hold. When the caller knows the token, the hold stays, because the caller can repeat the request.
 func TestACallerThatLeavesItsAcquireLeavesNoHold(t *testing.T) {
 	behindAProxy(t, func(t *testing.T, w, direct world, p *proxy.Proxy) {
 		for name, known := range map[string]string{"token of its own": "6ba7b810-9dad-11d1-80b4-00c04fd430c8", "no token": ""} {
@@ -152,8 +154,8 @@ func TestACallerThatLeavesItsAcquireLeavesNoHold(t *testing.T) {
 	})
 }
 
-// The database is away when a hold is given back: it is given back later, and does not
-// stand until it expires.
+// TestAReleaseThatFailedIsMadeUpFor: the database is away when a hold is released. The hold is
+// released later, before it expires.
 func TestAReleaseThatFailedIsMadeUpFor(t *testing.T) {
 	behindAProxy(t, func(t *testing.T, w, direct world, p *proxy.Proxy) {
 		h := acquire(t, w.s, w.request("x"))
@@ -177,7 +179,8 @@ func TestAReleaseThatFailedIsMadeUpFor(t *testing.T) {
 	})
 }
 
-// Who has the token may go on with a hold whose release failed: nobody takes it from them.
+// TestAReleaseThatFailedIsTheCallersToRepeat: a caller that has the token may continue with a hold
+// whose release failed. Nobody takes the hold from it.
 func TestAReleaseThatFailedIsTheCallersToRepeat(t *testing.T) {
 	behindAProxy(t, func(t *testing.T, w, _ world, p *proxy.Proxy) {
 		h := acquire(t, w.s, w.request("x"))
@@ -207,7 +210,7 @@ func (w world) awaitHold(t testing.TB, name lane.Name) {
 	}
 }
 
-// used fails unless all faults have come to pass.
+// used fails unless all faults have occurred.
 func used(t *testing.T, hits ...<-chan struct{}) {
 	t.Helper()
 	for i, hit := range hits {

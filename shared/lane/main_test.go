@@ -17,14 +17,14 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// the test servers live as long as the process, and one goroutine each awaits their end
+		// The test servers live as long as the process; one goroutine per server waits for its end.
 		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))
 }
 
 //go:embed testdata
 var testdata embed.FS
 
-// load fills the queries from one folder of testdata.
+// load loads the queries of one folder of testdata.
 func load(t testing.TB, folder string, queries any) {
 	t.Helper()
 	files, err := fs.Sub(testdata, "testdata/"+folder)
@@ -36,7 +36,7 @@ func load(t testing.TB, folder string, queries any) {
 	}
 }
 
-// world is a fresh workspace on one engine and what tests do with it.
+// world is a fresh workspace on one engine, with what tests do in it.
 type world struct {
 	dbtest.Env
 	s *lane.Store
@@ -55,7 +55,7 @@ func onEach(t *testing.T, fn func(t *testing.T, w world)) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) { fn(t, newWorld(t, e)) })
 }
 
-// another is the same world seen by another process: a handle and a clock of its own.
+// another returns the same world as another process sees it, with its own handle and clock.
 func (w world) another(t testing.TB) world {
 	t.Helper()
 	w.DB, w.Skew = w.Open(t, 0)
@@ -72,12 +72,12 @@ func open(t testing.TB, d *db.DB) *lane.Store {
 	return s
 }
 
-// request asks for a lane for 10 minutes.
+// request returns a request for a lane for 10 minutes.
 func (w world) request(name lane.Name) lane.Request {
 	return lane.Request{Workspace: w.Workspace, Lane: name, Holder: "holder", TTL: 10 * time.Minute}
 }
 
-// acquire takes a lane that must be free.
+// acquire acquires a lane that must be free.
 func acquire(t testing.TB, s *lane.Store, r lane.Request) *lane.Hold {
 	t.Helper()
 	h, err := s.Acquire(context.Background(), r)
@@ -87,7 +87,7 @@ func acquire(t testing.TB, s *lane.Store, r lane.Request) *lane.Hold {
 	return h
 }
 
-// refused asks for a lane that must be busy, and answers by whom.
+// refused requests a lane that must be busy, and returns who holds it.
 func refused(t testing.TB, s *lane.Store, r lane.Request) lane.Info {
 	t.Helper()
 	h, err := s.Acquire(context.Background(), r)
@@ -151,7 +151,7 @@ func (w world) sweep(t testing.TB, want int64) {
 	}
 }
 
-// The register is a row that lanes of a test protect.
+// register is a row that the lanes of a test protect.
 const register = "register"
 
 // put queues a write to the register under a proof.
@@ -159,7 +159,7 @@ func (w world) put(tx lane.Tx, h *lane.Hold, value string) {
 	tx.Later().Exec(w.q.Put, register, h.Fence, value)
 }
 
-// value is what the register holds; "" at first.
+// value returns what the register holds; "" at first.
 func (w world) value(t testing.TB) (value string) {
 	t.Helper()
 	var fence int64
@@ -172,5 +172,5 @@ func (w world) value(t testing.TB) (value string) {
 
 func nothing(context.Context, lane.Tx) error { return nil }
 
-// about allows for the time that passes by itself while a test runs.
+// about allows for the real time that passes while a test runs.
 func about(got, want time.Duration) bool { return (got - want).Abs() < 15*time.Second }

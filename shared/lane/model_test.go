@@ -6,18 +6,17 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// A history is what clients asked of one lane, and were told. The model below
-// says which histories are legal: those for which every call can be given one
-// moment between its beginning and its end so that, in the order of these
-// moments, a single lease register would have given the same answers.
+// A history is the calls of clients on one lane, with their answers. The model below says which
+// histories are legal. A history is legal when every call can be given one moment between its
+// beginning and its end so that, in the order of these moments, a single lease register would have
+// given the same answers.
 //
-// Time is virtual and passes in ticks of ten minutes, at any moment and also
-// while calls are on their way. The model does not know when, but it knows that a
-// call reads the clock between its beginning and its end, and an answer that
-// names the end of a hold says what it read: on Postgres for the whole call; on
-// SQLite a statement asks the clock anew for each part of it, so that time may
-// pass between the decision and what is told of it. Times to live are odd multiples of
-// five minutes, so that nothing depends on the time that passes by itself.
+// Time is virtual and passes in ticks of ten minutes, at any moment and also during calls. The
+// model does not know when it passes. It knows that a call reads the clock between its beginning
+// and its end. An answer that contains the end of a hold reveals the reading: on Postgres for the
+// whole call. A statement on SQLite reads the clock again for each of its parts, so time may pass
+// between the decision and the reported end. Times to live are odd multiples of five minutes, so
+// that nothing depends on real time.
 
 type verb int
 
@@ -26,7 +25,7 @@ const (
 	doRenew
 	doRelease
 	doWrite // proven
-	doRead  // of what the lane protects
+	doRead  // of the state that the lane protects
 	doLook  // at the lane
 	doForce // its release
 )
@@ -41,24 +40,24 @@ type call struct {
 
 type answer struct {
 	yes     bool   // acquired, renewed, released, written, held, there was a hold to force
-	fence   int64  // 0: not told
+	fence   int64  // 0: not in the answer
 	value   string // that was read
 	until   int64  // the clock when the answer came
 	at      int64  // the clock as the answer reveals it
-	pinned  bool   // whether it does
+	pinned  bool   // whether at is known
 	frozen  bool   // whether the clock stood still for the call
-	renewed bool   // whether a write also renewed
+	renewed bool   // whether a write also renewed the hold
 }
 
-// register is the state of a lane, as comparable as the checker wants it.
+// state is the state of a lane, in a form that the checker can compare.
 type state struct {
-	token string // of the present hold; "" none
+	token string // of the current hold; "" none
 	fence int64
 	end   int64 // minutes
 	value string
 }
 
-// live reports whether the hold is not over at a reading of the clock.
+// live reports whether the hold is live at a reading of the clock.
 func (s state) live(clock int64) bool { return s.token != "" && s.end > clock*10 }
 
 func (s state) step(c call, a answer) (bool, state) {
@@ -72,7 +71,7 @@ func (s state) step(c call, a answer) (bool, state) {
 	if a.pinned && a.frozen {
 		earliest = a.at
 	}
-	// Holds end as time passes: what is live at the earliest reading may be over at the latest.
+	// Time ends holds: a hold that is live at the earliest reading may be over at the latest.
 	mayBeLive, mayBeOver := s.live(earliest), !s.live(latest)
 	mine := s.token == c.token && s.token != ""
 	next := s

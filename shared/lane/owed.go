@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// owed are the holds that nobody needs any more and that could not be released: the
-// database was away, or its answer. They would stand until they expire.
+// owed are holds that nobody needs any more and that could not be released, because the database or
+// its answer was lost. Without a further try they would last until they expire.
 type owed struct {
 	mu    sync.Mutex
 	holds map[string]debt // by token
@@ -16,10 +16,10 @@ type owed struct {
 
 type debt struct {
 	hold  *Hold
-	until time.Time // it has expired by then
+	until time.Time // the hold has expired by then
 }
 
-// note remembers h, whose release came to err, or forgets it where the outcome is known.
+// note remembers h when its release failed with err, and forgets it when the outcome is known.
 func (o *owed) note(h *Hold, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -46,16 +46,16 @@ func (o *owed) all() (all []*Hold) {
 	return all
 }
 
-// Settle releases the holds whose release failed before, and answers those that stood
-// still. What fails now is tried again by the next. It is called on a ticker, and behind
-// what people ask for.
+// Settle releases the holds whose release failed before. It returns those that were still live.
+// What fails now is tried again by the next call. It is called on a ticker, and after requests of
+// people.
 func (s *Store) Settle(ctx context.Context) (released []*Hold, err error) {
 	for _, h := range s.owed.all() {
 		switch rerr := s.Drop(ctx, h); {
 		case rerr == nil:
 			released = append(released, h)
 		case !errors.Is(rerr, ErrLost):
-			return released, rerr // the others would fail alike
+			return released, rerr // the others would fail for the same reason
 		}
 	}
 	return released, nil

@@ -23,8 +23,8 @@ import (
 
 const defaultWorkspace db.Workspace = "00000000-0000-7000-8000-000000000001"
 
-// sqlWorld is a database of its own in which clients in other languages call the
-// published functions, as a role that is a member of lanekeeper_app and no more.
+// sqlWorld is a new database in which clients in other languages call the published functions, as a
+// role that is a member of lanekeeper_app and nothing else.
 type sqlWorld struct {
 	world        // in the default workspace
 	super string // URL of the superuser
@@ -59,7 +59,7 @@ func (w sqlWorld) connect(t *testing.T, url string) *pgx.Conn {
 	return c
 }
 
-// client is a connection of a client in another language.
+// client returns a connection of a client in another language.
 func (w sqlWorld) client(t *testing.T) *pgx.Conn { t.Helper(); return w.connect(t, w.URL) }
 
 func exec(t *testing.T, c *pgx.Conn, sql string, args ...any) {
@@ -68,14 +68,14 @@ func exec(t *testing.T, c *pgx.Conn, sql string, args ...any) {
 	check(t, err)
 }
 
-// yes asks for a boolean.
+// yes runs a statement that returns a boolean.
 func yes(t *testing.T, c *pgx.Conn, sql string, args ...any) (answer bool) {
 	t.Helper()
 	check(t, c.QueryRow(t.Context(), sql, args...).Scan(&answer))
 	return answer
 }
 
-// failsWith is the code with which a statement fails; "" when it does not.
+// failsWith returns the error code with which a statement fails; "" when it succeeds.
 func failsWith(t *testing.T, c *pgx.Conn, sql string, args ...any) string {
 	t.Helper()
 	_, err := c.Exec(t.Context(), sql, args...)
@@ -89,7 +89,7 @@ func failsWith(t *testing.T, c *pgx.Conn, sql string, args ...any) string {
 	return pe.Code
 }
 
-// granted is what acquire_agent_lane answers.
+// granted is what acquire_agent_lane returns.
 type granted struct {
 	Acquired  bool
 	Token     *string
@@ -335,7 +335,7 @@ func TestSQLFunctionsAreForMembersOfTheApplicationRoleOnly(t *testing.T) {
 		}
 	}
 
-	// A member sees the rows of the workspace it has named, and of no other.
+	// A member sees the rows of the workspace that its session names, and no others.
 	acquire(t, w.s, w.request("x"))
 	c := w.client(t)
 	if !yes(t, c, "SELECT count(*) = 0 FROM agent_locks") {
@@ -347,9 +347,9 @@ func TestSQLFunctionsAreForMembersOfTheApplicationRoleOnly(t *testing.T) {
 	}
 }
 
-// The published functions run as the owner of the tables. A caller who could put
-// a table, a type or a function of his own in the place of ours would act as the
-// owner, too.
+// TestACallersSearchPathChangesNothing: the published functions run as the owner of the tables. A
+// caller who could replace our tables, types or functions with its own would act as the owner as
+// well.
 func TestACallersSearchPathChangesNothing(t *testing.T) {
 	w := newSQLWorld(t)
 	super := w.connect(t, w.super)
@@ -432,7 +432,7 @@ CREATE DOMAIN pg_temp.timestamptz AS pg_catalog.timestamptz CHECK (evil.spied('t
 		victim(t, temporary, domains, "SET search_path = pg_temp, evil, public")
 	})
 	t.Run("functions compiled beforehand under such a path", func(t *testing.T) {
-		// A member may call the inner functions himself, which fixes in this session what they mean.
+		// A member may call the inner functions itself, which fixes what they mean in this session.
 		const compile = `
 DO $$
 BEGIN

@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	repeats     = 3 // of a request whose answer was lost
+	repeats     = 3 // repeats of a request whose answer was lost
 	repeatPause = 50 * time.Millisecond
 )
 
-// settle sends requests until their outcome is known. It fixes their tokens first, so
-// that repeating them finds the holds they have taken already. When the outcome stays
-// unknown, or the caller leaves, the holds under tokens made here are released: nobody
-// else could ever do so.
+// settle sends requests until their outcome is known. It sets their tokens first, so that a
+// repeated request finds the hold that the first one acquired. When the outcome stays unknown, or
+// the caller's context ends, settle releases the holds under tokens that it made: nobody else could
+// release them.
 func (s *Store) settle(ctx context.Context, requests []Request, send func() error) error {
 	var made []Request
 	for i := range requests {
@@ -47,7 +47,7 @@ func (s *Store) settle(ctx context.Context, requests []Request, send func() erro
 			return err
 		}
 		if !errors.Is(err, db.ErrUncertain) && !errors.Is(err, db.ErrUnavailable) {
-			break // the first request may still have taken the lane
+			break // the first request may have acquired the lane
 		}
 		pause *= 2
 	}

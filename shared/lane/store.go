@@ -26,14 +26,14 @@ type queries struct {
 	ReleaseOf                      db.Query
 }
 
-// Store keeps the lanes of all workspaces.
+// Store is the lanes of all workspaces.
 type Store struct {
 	db   *db.DB
 	q    queries
 	owed owed
 }
 
-// New makes a store.
+// New returns a store on a database.
 func New(d *db.DB) (*Store, error) {
 	s := &Store{db: d}
 	if err := db.Load(files, &s.q); err != nil {
@@ -47,18 +47,17 @@ type Request struct {
 	Workspace db.Workspace
 	Lane      Name
 	Holder    Holder
-	// TTL is how long the hold lives unless renewed. Zero: what the lane says, or
-	// what is left of the invocation and 5 s, whichever is shorter.
+	// TTL is how long the hold lives unless it is renewed. Zero means the lane's default, or the
+	// time left of the invocation plus 5 s, whichever is shorter.
 	TTL time.Duration
-	// Token is set to repeat a request whose answer was lost; empty makes a new one.
+	// Token repeats a request whose answer was lost. Empty makes a new token.
 	Token string
-	// Under is a hold of the asker's own that must still stand: it is proven, and
-	// renewed, in the same transaction, so that one whose hold is over takes no
-	// further lane.
+	// Under is a hold that the caller already has. It is proven and renewed in the same
+	// transaction, so that a caller whose hold is over acquires no further lane.
 	Under *Hold
 }
 
-// A Ticket is a request on its way in a batch.
+// A Ticket is a request in a batch.
 type Ticket struct {
 	hold     *Hold
 	asked    time.Time
@@ -68,8 +67,8 @@ type Ticket struct {
 	info     Info
 }
 
-// Ask adds an acquire to a batch, so that other reads share its round trip. The
-// batch must be sent by [db.DB.Do]; then [Store.Answer] tells the outcome.
+// Ask adds an acquire to a batch, so that other reads share its round trip. The caller must send
+// the batch with [db.DB.Do]. After that [Store.Answer] returns the outcome.
 func (s *Store) Ask(ctx context.Context, b *db.Batch, r Request) (*Ticket, error) {
 	asked := r.TTL
 	if r.TTL == 0 {
@@ -92,7 +91,7 @@ func (s *Store) Ask(ctx context.Context, b *db.Batch, r Request) (*Ticket, error
 	return t, nil
 }
 
-// tokenOf is the request's token in its one form, or a new one.
+// tokenOf returns the request's token in canonical form, or a new token.
 func tokenOf(r Request) (string, error) {
 	if r.Token == "" {
 		token, err := uuid.NewRandom()
@@ -114,9 +113,9 @@ func (t *Ticket) read(scan db.Scan) (err error) {
 	return err
 }
 
-// Answer is the hold a sent ticket brought, or a [BusyError].
+// Answer returns the hold that a sent ticket acquired, or a [BusyError].
 func (s *Store) Answer(ctx context.Context, t *Ticket) (*Hold, error) {
-	if !t.answered { // an engine may refuse without a row
+	if !t.answered { // SQLite refuses without a row
 		info, err := s.Peek(ctx, t.hold.Workspace, t.hold.Lane)
 		if err != nil {
 			return nil, fmt.Errorf("acquire lane %s: %w", t.hold.Lane, err)
@@ -132,11 +131,11 @@ func (s *Store) Answer(ctx context.Context, t *Ticket) (*Hold, error) {
 	return t.hold, nil
 }
 
-// Acquire takes a lane in one statement and one round trip. A lane that another
-// lives on is a [BusyError]; any other error means that nothing is known of the
-// lane, and the same request with its Token may be repeated. A request whose answer is
-// lost is repeated by Acquire itself; without an answer in the end, a hold under a token
-// that only Acquire knows is released.
+// Acquire acquires a lane in one statement and one round trip. It returns a [BusyError] when
+// somebody else holds the lane. After any other error the state of the lane is unknown, and the
+// caller may repeat the same request with its Token. When an answer is lost, Acquire repeats the
+// request itself. When it gets no answer in the end, it releases the hold, provided that only
+// Acquire knows the token.
 func (s *Store) Acquire(ctx context.Context, r Request) (*Hold, error) {
 	return s.acquire(ctx, r, nil)
 }
@@ -175,7 +174,7 @@ func (s *Store) try(ctx context.Context, r Request, reads func(*db.Batch)) (*Hol
 	return s.Answer(ctx, t)
 }
 
-// AcquireAll takes several lanes of one workspace, all or none, in sorted order.
+// AcquireAll acquires several lanes of one workspace in sorted order, all or none.
 func (s *Store) AcquireAll(ctx context.Context, requests ...Request) (Holds, error) {
 	if len(requests) == 0 {
 		return nil, nil
@@ -238,8 +237,8 @@ func (s *Store) refusal(ctx context.Context, t *Ticket) (Holds, error) {
 	return nil, err
 }
 
-// Renew extends a hold by ttl from now, or reports [ErrLost]. A hold that was made
-// from its lane and token alone learns its fence.
+// Renew extends a hold to ttl from now, or returns [ErrLost]. When the hold was made from a lane
+// and a token only, Renew sets its fence.
 func (s *Store) Renew(ctx context.Context, h *Hold, ttl time.Duration) error {
 	if ttl < time.Millisecond || ttl > MaxTTL {
 		return ErrTTL
@@ -250,14 +249,14 @@ func (s *Store) Renew(ctx context.Context, h *Hold, ttl time.Duration) error {
 		return err
 	}
 	p.stands()
-	if h.Fence == 0 { // a hold named by its token alone
+	if h.Fence == 0 { // the hold was made from a lane and a token only
 		h.Fence = p.fence
 	}
 	return nil
 }
 
-// Ensure renews the hold in the foreground when less than need remains of it:
-// what the next step may take, and a margin.
+// Ensure renews the hold in the foreground when less than need remains. need is the longest
+// duration of the next step plus a margin.
 func (s *Store) Ensure(ctx context.Context, h *Hold, need time.Duration) error {
 	if h.remaining(time.Now()) >= need {
 		return nil
@@ -265,9 +264,9 @@ func (s *Store) Ensure(ctx context.Context, h *Hold, need time.Duration) error {
 	return s.Renew(ctx, h, max(need, h.lease(ctx)))
 }
 
-// Cover ensures holds for a step that takes at most limit, and no longer than its
-// context, and a margin: what renews them meanwhile does not shorten them. A step that
-// could outlast every hold is [ErrTTL].
+// Cover ensures that holds last for a step plus a margin. The step takes at most limit and ends
+// with ctx. Later renewals during the step do not shorten the holds. Cover returns [ErrTTL] when
+// the step could take longer than the longest hold.
 func (s *Store) Cover(ctx context.Context, held Held, limit time.Duration) error {
 	if deadline, ok := ctx.Deadline(); ok {
 		limit = min(limit, max(0, time.Until(deadline)))
@@ -281,10 +280,10 @@ func (s *Store) Cover(ctx context.Context, held Held, limit time.Duration) error
 	return nil
 }
 
-// margin is by how much a hold outlasts a step.
+// margin is how much longer than a step a hold lasts.
 const margin = 5 * time.Second
 
-// A proof is a renewal on its way.
+// A proof is a renewal in a batch.
 type proof struct {
 	hold           *Hold
 	fence          int64
@@ -292,8 +291,8 @@ type proof struct {
 	answered       bool
 }
 
-// stands extends the hold, once the transaction of its proof has committed:
-// before, the renewal may yet be undone.
+// stands extends the hold. It is called after the transaction of the proof has committed; before
+// that, the renewal may still be rolled back.
 func (p *proof) stands() { p.hold.extended(p.until, p.trusted) }
 
 func (s *Store) prove(b *db.Batch, h *Hold, ttl time.Duration) *proof {
@@ -310,7 +309,7 @@ func (s *Store) prove(b *db.Batch, h *Hold, ttl time.Duration) *proof {
 	return p
 }
 
-// proveAll proves holds in the order given, in one statement.
+// proveAll proves holds in one statement, in the order given.
 func (s *Store) proveAll(ctx context.Context, b *db.Batch, holds []*Hold) []*proof {
 	if len(holds) == 1 {
 		return []*proof{s.prove(b, holds[0], holds[0].lease(ctx))}
@@ -330,7 +329,7 @@ func (s *Store) proveAll(ctx context.Context, b *db.Batch, holds []*Hold) []*pro
 		proofs[i], claims[i] = &proof{hold: h, trusted: time.Now().Add(ttl)}, claim{h.Lane, h.Token, ttl.Milliseconds()}
 		different[named{h.Lane, h.Token}] = true
 	}
-	list, _ := json.Marshal(claims) // it always encodes
+	list, _ := json.Marshal(claims) // never fails
 	b.Each(func(scan db.Scan) error {
 		var of Name
 		var found proof
@@ -349,28 +348,27 @@ func (s *Store) proveAll(ctx context.Context, b *db.Batch, holds []*Hold) []*pro
 	return proofs
 }
 
-// Release ends a hold, or reports [ErrLost] and changes nothing.
+// Release ends a hold. It returns [ErrLost], and changes nothing, when the hold is over already.
 func (s *Store) Release(ctx context.Context, h *Hold) error {
 	var b db.Batch
 	s.ReleaseIn(&b, h)
 	return s.lost(s.db.Do(ctx, h.Workspace, &b), h.Lane)
 }
 
-// Drop is Release for a hold whose token nobody will use again: a release that fails
-// otherwise is made up for by [Store.Settle].
+// Drop is Release for a hold whose token nobody will use again. When the release fails for another
+// reason than [ErrLost], [Store.Settle] tries it again later.
 func (s *Store) Drop(ctx context.Context, h *Hold) error {
 	err := s.Release(ctx, h)
 	s.owed.note(h, err)
 	return err
 }
 
-// ReleaseIn adds the release of a hold to a batch, so that it joins a run's last
-// write.
+// ReleaseIn adds the release of a hold to a batch, so that it is sent with the last write of a run.
 func (s *Store) ReleaseIn(b *db.Batch, h *Hold) {
 	b.Each(func(db.Scan) error { h.end(true); return nil }, s.q.Release, h.Lane, h.Token).MustFind()
 }
 
-// lost turns the failure of a proof or a release into [ErrLost].
+// lost turns a failed proof or release into [ErrLost].
 func (s *Store) lost(err error, lane Name) error {
 	if s.over(err) {
 		return lostLane(lane)
@@ -383,16 +381,15 @@ func (s *Store) lost(err error, lane Name) error {
 
 func lostLane(lane Name) error { return fmt.Errorf("lane %s: %w", lane, ErrLost) }
 
-// over reports whether err is the failure of a proof or a release: their
-// statement found no hold with the token, or the token is none (Postgres refuses
-// a malformed one).
+// over reports whether err is a failed proof or release. Either the statement found no hold with
+// the token, or the token is not a UUID (Postgres refuses such a text).
 func (s *Store) over(err error) bool {
 	op, ok := errors.AsType[*db.OpError](err)
 	return ok && (op.Query == s.q.Renew.Name() || op.Query == s.q.RenewAll.Name() || op.Query == s.q.Release.Name()) &&
 		(errors.Is(op, db.ErrNoRows) || errors.Is(op, db.ErrCheck))
 }
 
-// Peek reads a lane's row; [db.ErrNoRows] when it was never used.
+// Peek reads a lane's row. It returns [db.ErrNoRows] when the lane has no row.
 func (s *Store) Peek(ctx context.Context, ws db.Workspace, name Name) (Info, error) {
 	var b db.Batch
 	info := s.PeekIn(&b, name)
@@ -405,8 +402,8 @@ func (s *Store) Peek(ctx context.Context, ws db.Workspace, name Name) (Info, err
 	return *info, nil
 }
 
-// PeekIn adds a look at a lane to a batch. The Info stays empty, and not held,
-// when the lane was never used.
+// PeekIn adds a read of a lane to a batch. The Info stays empty, and not held, when the lane has no
+// row.
 func (s *Store) PeekIn(b *db.Batch, name Name) *Info {
 	info := new(Info)
 	b.Each(func(scan db.Scan) (err error) {
@@ -416,7 +413,7 @@ func (s *Store) PeekIn(b *db.Batch, name Name) *Info {
 	return info
 }
 
-// List reads the workspace's live holds, oldest first, at most limit.
+// List returns the workspace's live holds, oldest first, at most limit.
 func (s *Store) List(ctx context.Context, ws db.Workspace, limit int) ([]Info, error) {
 	var out []Info
 	err := s.db.Each(ctx, ws, func(scan db.Scan) error {
@@ -430,9 +427,9 @@ func (s *Store) List(ctx context.Context, ws db.Workspace, limit int) ([]Info, e
 	return out, nil
 }
 
-// Want notes on the present hold, once, that somebody waits for the lane. Its
-// holder learns so at its next renewal or proof. A hold under which a transaction works
-// at this moment is not marked.
+// Want marks the current hold, once, to say that somebody waits for the lane. The holder learns it
+// at its next renewal or proof. Want skips a hold whose row a transaction has locked at this
+// moment.
 func (s *Store) Want(ctx context.Context, ws db.Workspace, present Info, by string) error {
 	if _, err := s.db.Exec(ctx, ws, s.q.Want, present.Lane, present.Fence, by); err != nil {
 		return fmt.Errorf("ask for lane %s: %w", present.Lane, err)
@@ -440,9 +437,8 @@ func (s *Store) Want(ctx context.Context, ws db.Workspace, present Info, by stri
 	return nil
 }
 
-// ForceRelease ends whatever hold there is on a lane; the holder's token is dead
-// from then on. It reports whether there was one. The caller writes down who did
-// it and why in the same transaction.
+// ForceRelease ends any hold on a lane; the holder's token is invalid from then on. It reports
+// whether there was a hold. The caller records who did it and why, in the same transaction.
 func (s *Store) ForceRelease(ctx context.Context, tx *db.Tx, name Name) (bool, error) {
 	n, err := tx.Exec(ctx, s.q.Force, name)
 	if err != nil {
@@ -451,20 +447,20 @@ func (s *Store) ForceRelease(ctx context.Context, tx *db.Tx, name Name) (bool, e
 	return n > 0, nil
 }
 
-// ReleaseOf adds to a batch the end of a holder's hold on a lane: one that is known to
-// be dead, and whose name no other holder bears. It answers whether there was one, once
-// the batch is done.
+// ReleaseOf adds to a batch the release of a dead holder's hold on a lane. The holder must be known
+// to be dead, and no other holder may have its name. The result says whether there was such a hold;
+// read it after the batch has run.
 func (s *Store) ReleaseOf(b *db.Batch, name Name, dead Holder) *bool {
 	released := new(bool)
 	b.Each(func(db.Scan) error { *released = true; return nil }, s.q.ReleaseOf, name, dead)
 	return released
 }
 
-// idleKept is how long the row of an idle lane stays.
+// idleKept is how long Sweep keeps the row of an idle lane.
 const idleKept = 7 * 24 * time.Hour
 
-// Sweep deletes the rows of lanes idle for seven days. Fences go on rising
-// afterwards: they are never below the clock.
+// Sweep deletes the rows of lanes that were idle for seven days. Fences still rise afterwards,
+// because a new fence is never below the clock.
 func (s *Store) Sweep(ctx context.Context, ws db.Workspace) (int64, error) {
 	n, err := s.db.Exec(ctx, ws, s.q.Sweep, -idleKept.Milliseconds())
 	if err != nil {

@@ -144,8 +144,8 @@ func TestOverlappingSetsNeverMeetAndNeverDeadlock(t *testing.T) {
 	})
 }
 
-// enterAll takes the lanes with the given indices, counts who is inside, and
-// releases them in one transaction.
+// enterAll acquires the lanes with the given indices, counts who is inside, and releases them in
+// one transaction.
 func enterAll(w world, lanes []lane.Name, mine []int, inside *[6]atomic.Int32) error {
 	ctx := context.Background()
 	var rs []lane.Request

@@ -12,13 +12,13 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 )
 
-// inVirtualTime runs a test on SQLite under a clock that only moves when
-// everybody waits, and which is the database's too.
+// inVirtualTime runs a test on SQLite under a clock that only advances when all goroutines wait. It
+// is also the database's clock.
 func inVirtualTime(t *testing.T, fn func(t *testing.T, w world)) {
 	synctest.Test(t, func(t *testing.T) { fn(t, newWorld(t, dbtest.New(t, dbtest.OnSQLite))) })
 }
 
-// byDefault asks for a lane for as long as the lane and the deadline say.
+// byDefault returns a request whose TTL is set by the lane and the deadline.
 func (w world) byDefault(name lane.Name) lane.Request {
 	r := w.request(name)
 	r.TTL = 0
@@ -42,7 +42,7 @@ func TestADeadlineShortensWhatTheLaneSays(t *testing.T) {
 			inner, cancel := lane.WithInnerDeadline(ctx)
 			defer cancel()
 			if test.left <= 2*time.Second {
-				inner = ctx // the inner one is over
+				inner = ctx // the inner deadline has passed
 			}
 			for _, ctx := range []context.Context{ctx, inner} {
 				h, err := w.s.Acquire(ctx, w.byDefault(test.name))
@@ -183,7 +183,8 @@ func TestAHoldIsRenewedInTheForegroundOnlyWhenTooLittleRemains(t *testing.T) {
 	})
 }
 
-// TestAHoldCoversAStep for as long as it may take, whatever renews the hold meanwhile.
+// TestAHoldCoversAStep: a hold lasts as long as the step may take, whatever renews the hold in the
+// meantime.
 func TestAHoldCoversAStep(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, w world) {
 		a, b := acquire(t, w.s, w.byDefault("a")), acquire(t, w.s, w.byDefault("b"))
@@ -263,7 +264,7 @@ func TestAWaiterGivesUpAtItsLimit(t *testing.T) {
 		if got := time.Since(start); got != 2*time.Minute {
 			t.Errorf("after %v", got)
 		}
-		// Each try asks and looks, at most every half second on the average, and one marks.
+		// Each try makes two statements, on average at most every half second; one try also marks.
 		if n := w.DB.Stats().Sub(before).Statements; n%2 != 1 || n > 2*300 {
 			t.Errorf("%d statements", n)
 		}
@@ -313,7 +314,7 @@ func TestAWaiterMarksEachHoldItMeets(t *testing.T) {
 			t.Errorf("the first hold: %+v", i)
 		}
 		w.release(t, first)
-		second := acquire(t, w.s, w.request("x")) // quicker than the waiter
+		second := acquire(t, w.s, w.request("x")) // faster than the waiter
 		time.Sleep(time.Minute)
 		if err := w.s.Renew(ctx, second, time.Minute); err != nil || second.WantedBy() != "holder" {
 			t.Errorf("the second hold: wanted by %q, %v", second.WantedBy(), err)
@@ -325,7 +326,8 @@ func TestAWaiterMarksEachHoldItMeets(t *testing.T) {
 	})
 }
 
-// A database that hangs keeps nobody longer than the release's own deadline.
+// TestTheReleaseHasAShortDeadlineOfItsOwn: a database that hangs delays nobody longer than the
+// deadline of the release.
 func TestTheReleaseHasAShortDeadlineOfItsOwn(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, w world) {
 		hang, hung := make(chan struct{}), make(chan error)

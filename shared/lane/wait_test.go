@@ -11,8 +11,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 )
 
-// A holder that works in a transaction under its proof keeps nobody longer than they
-// want to wait, and no waiter takes it for a broken database.
+// TestAWaiterIsRefusedInTimeWhileTheHolderWorksUnderItsProof: the holder works in a transaction
+// under its proof. No waiter waits longer than its limit, and no waiter reports a broken database.
 func TestAWaiterIsRefusedInTimeWhileTheHolderWorksUnderItsProof(t *testing.T) {
 	for _, engine := range []string{dbtest.OnPostgres, dbtest.OnPgBouncer} {
 		t.Run(engine, func(t *testing.T) {
@@ -35,8 +35,8 @@ func TestAWaiterIsRefusedInTimeWhileTheHolderWorksUnderItsProof(t *testing.T) {
 	}
 }
 
-// The clock of a lane is the statement's, not the transaction's: a hold that is taken
-// late in a long transaction lives for all of its time.
+// TestAHoldTakenLateLivesItsWholeTime: a lane uses the clock of the statement, not of the
+// transaction. A hold that is acquired late in a long transaction lives for its full TTL.
 func TestAHoldTakenLateLivesItsWholeTime(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		var q struct{ Now, SetFence db.Query }
@@ -71,8 +71,8 @@ func TestAHoldTakenLateLivesItsWholeTime(t *testing.T) {
 	})
 }
 
-// After a restore a row may have an older fence than one that was used since: the next
-// one is at least the clock.
+// TestAFenceIsNeverBelowTheClock: after a restore a row may have an older fence than one that was
+// used since. The next fence is at least the clock.
 func TestAFenceIsNeverBelowTheClock(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		var q struct{ Now, SetFence db.Query }
@@ -92,7 +92,7 @@ func TestAFenceIsNeverBelowTheClock(t *testing.T) {
 	})
 }
 
-// A hold that is over takes no further lane.
+// TestAHoldThatIsOverTakesNoFurtherLane: Request.Under with a hold that is over acquires nothing.
 func TestAHoldThatIsOverTakesNoFurtherLane(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		r := w.request("y")

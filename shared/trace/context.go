@@ -2,8 +2,8 @@ package trace
 
 import "context"
 
-// carried is what a context says about the work done under it. It is one value
-// so that a log record costs one lookup.
+// carried is what a context says about the work done under it. It is one value, so that a log
+// record costs one lookup.
 type carried struct {
 	id        ID
 	execution string
@@ -45,8 +45,8 @@ func WithExecution(ctx context.Context, id string) context.Context {
 // Execution returns the id of the execution that ctx works for, or "".
 func Execution(ctx context.Context) string { return carriedBy(ctx).execution }
 
-// WithWorkspace returns a context whose work is done in the workspace id.
-// It is for logs and headers; what may be read is decided elsewhere.
+// WithWorkspace returns a context whose work is done in the workspace id. The id is for logs and
+// headers only; it grants no access.
 func WithWorkspace(ctx context.Context, id string) context.Context {
 	c := carriedBy(ctx)
 	c.workspace = id

@@ -6,19 +6,17 @@ import (
 	"slices"
 )
 
-// NewHandler returns a handler that adds trace_id, execution_id and workspace
-// from the record's context, where there are any, to every record it passes to
-// inner. They are added by Handle, so only calls with a context (InfoContext,
-// LogAttrs, …) carry them.
+// NewHandler returns a handler that passes every record to inner and adds trace_id, execution_id
+// and workspace from the record's context, where the context has them. Handle adds them, so only
+// calls with a context (InfoContext, LogAttrs, …) carry them.
 //
-// They always stand at the top level, also when the logger has open groups. To
-// make that possible the first open group, and what comes after it, is not
-// handed to inner's WithGroup but kept here and put into each record, where
-// inner prints the same text, only without having it preformatted.
+// The attributes are always at the top level, even when the logger has open groups. For this reason
+// the handler does not pass the first open group, and what comes after it, to inner's WithGroup. It
+// keeps them and adds them to each record. inner prints the same text, but can't preformat it.
 func NewHandler(inner slog.Handler) slog.Handler { return &handler{inner: inner} }
 
 type handler struct {
-	inner  slog.Handler // has the attributes from before the first group
+	inner  slog.Handler // has the attributes given before the first group
 	groups []group      // open groups, outermost first
 }
 

@@ -93,7 +93,7 @@ func TestHandlerAddsIDs(t *testing.T) {
 	}
 }
 
-// Loggers made from one another share nothing, however often they branch.
+// TestHandlerBranches: loggers derived from one another share nothing, however often they branch.
 func TestHandlerBranches(t *testing.T) {
 	var out bytes.Buffer
 	base := slog.New(NewHandler(slog.NewJSONHandler(&out, nil))).WithGroup("g").With("a", 1)

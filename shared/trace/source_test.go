@@ -15,14 +15,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// raceEnabled is set by race_test.go; the detector makes everything ten times slower.
+// race_test.go sets raceEnabled. The race detector makes everything ten times slower.
 var raceEnabled bool
 
 func at(millis int64) func() time.Time {
 	return func() time.Time { return time.UnixMilli(millis) }
 }
 
-// endless repeats one byte.
+// endless is a reader that repeats one byte.
 type endless byte
 
 func (e endless) Read(p []byte) (int, error) {
@@ -45,8 +45,8 @@ func TestNewTellsSurfaceAndTime(t *testing.T) {
 	}
 }
 
-// Whatever the clock and the randomness do, ids rise, parse, and are never
-// older than the clock.
+// TestIDsRise: ids rise, parse, and are never older than the clock, whatever the clock and the
+// randomness do.
 func TestIDsRise(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		// Few distinct instants, so that milliseconds repeat and step back.
@@ -110,8 +110,8 @@ func TestTimeOutsideTheRangeStaysParseable(t *testing.T) {
 	}
 }
 
-// Eight processes, two goroutines each: no id twice, and every goroutine sees
-// its own ids rise.
+// TestTenMillionIDs runs eight processes with two goroutines each. No id occurs twice, and every
+// goroutine sees its own ids rise.
 func TestTenMillionIDs(t *testing.T) {
 	const processes, goroutines = 8, 2
 	total := 10_000_000

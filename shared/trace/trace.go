@@ -1,13 +1,13 @@
-// Package trace names causal chains. A trace id says which surface started the
-// chain and when, and is carried in the context by everything done for it:
+// Package trace names causal chains. A trace id says which surface started the chain and when. The
+// context carries the id through all work done for the chain:
 //
 //	hb_0mh8c1v2q_a7x2p1k9d4
 //	│  │         └ 10 random characters
 //	│  └ Unix milliseconds in base 36, fixed width 9
 //	└ the surface that started it
 //
-// Ids of one surface sort as text in time order, across processes to the
-// millisecond, within one process in the order of their creation.
+// Ids of one surface sort as text in time order: across processes to the millisecond, within one
+// process in the order of their creation.
 package trace
 
 import (
@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// ID is a trace id. Only those that Parse accepts are ids; the zero value is none.
+// ID is a trace id. Only a text that Parse accepts is an id; the zero value is not one.
 type ID string
 
 // Surface is the two-letter prefix that says which function started a trace.
@@ -40,16 +40,16 @@ func (s Surface) known() bool {
 	return false
 }
 
-// Info is what a trace id tells about itself.
+// Info is what a trace id says.
 type Info struct {
 	Surface Surface
 	Time    time.Time // UTC, to the millisecond
 }
 
-// ErrInvalid is wrapped by every error of Parse.
+// ErrInvalid is wrapped by every error that Parse returns.
 var ErrInvalid = errors.New("not a trace id")
 
-// An id is prefix, '_', time, '_', random.
+// An id consists of prefix, '_', time, '_', random.
 const (
 	prefixWidth = 2
 	timeWidth   = 9
@@ -59,12 +59,12 @@ const (
 	width       = randomAt + randomWidth
 
 	maxMillis   = 36*36*36*36*36*36*36*36*36 - 1 // in the year 5188
-	randomSpace = 36 * (maxMillis + 1)           // how many random parts there are
+	randomSpace = 36 * (maxMillis + 1)           // the number of random parts
 )
 
-// Parse returns s as an id together with what it tells, or an error that wraps
-// ErrInvalid and does not repeat s, which may come from anyone. It is strict:
-// exactly one text stands for each id, so ids can be compared as text.
+// Parse returns s as an id, together with its Info. An error wraps ErrInvalid and does not repeat
+// s, because s may be untrusted. Parse is strict: each id has exactly one text, so ids can be
+// compared as text.
 func Parse(s string) (ID, Info, error) {
 	if len(s) != width {
 		return "", Info{}, fmt.Errorf("%w: length is not %d", ErrInvalid, width)
@@ -98,7 +98,7 @@ func format(s Surface, millis, random uint64) ID {
 
 const digits = "0123456789abcdefghijklmnopqrstuvwxyz"
 
-// format36 fills b with n in base 36, zeros first.
+// format36 writes n into b in base 36, with leading zeros.
 func format36(b []byte, n uint64) {
 	for i := len(b) - 1; i >= 0; i-- {
 		b[i] = digits[n%36]
@@ -106,7 +106,7 @@ func format36(b []byte, n uint64) {
 	}
 }
 
-// parse36 reads at most 12 digits of base 36, so that nothing overflows.
+// parse36 reads a number in base 36. Callers pass at most 12 digits, so that it can't overflow.
 func parse36(s string) (n uint64, ok bool) {
 	for i := range len(s) {
 		switch c := s[i]; {

@@ -50,7 +50,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// What format writes, Parse reads, and order of numbers is order of texts.
+// TestFormatParse: Parse reads what format writes, and ids sort as text like their numbers.
 func TestFormatParse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		surface := rapid.SampledFrom(surfaces).Draw(t, "surface")

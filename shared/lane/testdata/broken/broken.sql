@@ -3,7 +3,7 @@ SELECT fence FROM agent_locks
  WHERE workspace_id = $1 AND lane = $2 AND token <> $3 AND expires_at > lk_now();
 
 -- name: Take
--- Whoever holds it.
+-- Acquires whoever holds the lane.
 INSERT INTO agent_locks AS l (workspace_id, lane, locked_by, token, fence, ttl_ms, locked_at, expires_at)
 VALUES ($1, $2, $3, $4, 1, $5, lk_now(), lk_plus(lk_now(), $5))
 ON CONFLICT (workspace_id, lane) DO UPDATE SET
@@ -12,7 +12,7 @@ ON CONFLICT (workspace_id, lane) DO UPDATE SET
 RETURNING fence, expires_at;
 
 -- name: TakeByName
--- The holder's name decides in place of the token.
+-- The holder's name decides instead of the token.
 INSERT INTO agent_locks AS l (workspace_id, lane, locked_by, token, fence, ttl_ms, locked_at, expires_at)
 VALUES ($1, $2, $3, $4, 1, $5, lk_now(), lk_plus(lk_now(), $5))
 ON CONFLICT (workspace_id, lane) DO UPDATE SET
@@ -22,7 +22,7 @@ ON CONFLICT (workspace_id, lane) DO UPDATE SET
 RETURNING fence, expires_at;
 
 -- name: TakeUnfenced
--- The fence stays what it was.
+-- The fence does not change.
 INSERT INTO agent_locks AS l (workspace_id, lane, locked_by, token, fence, ttl_ms, locked_at, expires_at)
 VALUES ($1, $2, $3, $4, 1, $5, lk_now(), lk_plus(lk_now(), $5))
 ON CONFLICT (workspace_id, lane) DO UPDATE SET
@@ -31,7 +31,7 @@ ON CONFLICT (workspace_id, lane) DO UPDATE SET
 RETURNING fence, expires_at;
 
 -- name: TakeAt
--- Right, if $6 is the time: what now() would be in its place is its transaction's start.
+-- Correct if $6 is the time. now() would be the start of its transaction.
 INSERT INTO agent_locks AS l (workspace_id, lane, locked_by, token, fence, ttl_ms, locked_at, expires_at)
 VALUES ($1, $2, $3, $4, 1, $5, $6, lk_plus($6, $5))
 ON CONFLICT (workspace_id, lane) DO UPDATE SET
@@ -41,11 +41,11 @@ ON CONFLICT (workspace_id, lane) DO UPDATE SET
 RETURNING fence, expires_at;
 
 -- name: ReleaseAny
--- Without asking whose it is.
+-- Does not check who holds the lane.
 UPDATE agent_locks SET expires_at = lk_now(), token = NULL WHERE workspace_id = $1 AND lane = $2;
 
 -- name: PutBeside
--- The hold is looked at beside the write and not locked.
+-- Reads the hold in the statement that writes, but does not lock it.
 INSERT INTO agent_locks (workspace_id, lane, locked_by, fence, ttl_ms, locked_at, expires_at)
 SELECT $1, $2, $4, $3, 1, lk_now(), lk_now()
  WHERE EXISTS (SELECT 1 FROM agent_locks o
