@@ -7,7 +7,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/queue"
 )
 
-// BenchmarkDo is a job alone in its lane.
+// BenchmarkDo runs a job that is alone in its lane.
 func BenchmarkDo(b *testing.B) {
 	q := queue.New(queue.Options{})
 	b.ReportAllocs()
@@ -18,7 +18,7 @@ func BenchmarkDo(b *testing.B) {
 	}
 }
 
-// BenchmarkNested is one in a second lane, of a job that is in the first.
+// BenchmarkNested runs a job in a second lane, inside a job of the first lane.
 func BenchmarkNested(b *testing.B) {
 	q := queue.New(queue.Options{})
 	b.ReportAllocs()
@@ -35,7 +35,7 @@ func BenchmarkNested(b *testing.B) {
 	}
 }
 
-// BenchmarkContended is a lane that always has others waiting.
+// BenchmarkContended runs jobs in a lane in which others always wait.
 func BenchmarkContended(b *testing.B) {
 	q := queue.New(queue.Options{})
 	b.ReportAllocs()

@@ -2,20 +2,19 @@ package queue
 
 import "slices"
 
-// A job in a lane ends by itself, unless a job inside it waits. A lane with no room
-// gets room when one of its jobs ends. So a wait for a lane never ends if all jobs
-// in the lane wait, perhaps through others, for what the waiting chain holds.
+// A job in a lane ends by itself, unless an inner job of it waits. A full lane gets room when one
+// of its jobs ends. So a wait for a lane never ends if all jobs in the lane wait, directly or
+// through others, for a lane that the waiting chain occupies.
 //
-// Nobody waits like that: jobs begin to wait one after the other, under the lock,
-// and of those that would close a circle the last is refused. No circle comes about
-// otherwise: a turn that is handed on goes to a job that waits for nothing, and
-// what leaves, leaves one wait less.
+// No job ever waits like that. Jobs begin to wait one after the other, under the lock, and the last
+// one that would close a cycle is refused. A cycle can't arise in another way: a turn that is
+// passed on goes to a job that waits for nothing, and each job that leaves removes a wait.
 
-// wayBack are the lanes that lead from a lane with no room back to a chain that is
-// not in it, if it gets no room before a job of that chain ends; nil: it does.
+// wayBack returns the lanes on the path from the full lane l back to chain, which is not in l. It
+// returns nil when l will get room before a job of that chain ends.
 func (l *lane) wayBack(chain *ticket) []string {
 	if chain == nil || slices.ContainsFunc(l.active, func(t *ticket) bool { return t.first == nil }) {
-		return nil // as nearly always: one of its jobs has nothing inside it
+		return nil // the common case: one of its jobs has no inner job
 	}
 	c := circle{chain: chain, stuck: map[*lane]bool{}}
 	c.explore(l)
@@ -34,7 +33,7 @@ func (l *lane) wayBack(chain *ticket) []string {
 	return way
 }
 
-// around reports whether a job is the innermost of a chain or around it.
+// around reports whether t is the innermost job of a chain or one of its outer jobs.
 func (t *ticket) around(chain *ticket) bool {
 	for ; chain != nil; chain = chain.parent {
 		if chain == t {
@@ -44,14 +43,14 @@ func (t *ticket) around(chain *ticket) bool {
 	return false
 }
 
-// circle looks for what waits for a chain that is about to wait.
+// circle finds what waits for a chain that is about to wait.
 type circle struct {
 	chain *ticket
-	found []*lane        // for which the jobs in those before wait
-	stuck map[*lane]bool // of these: it gets no room, as far as is known
+	found []*lane        // lanes that jobs in the lanes before them wait for
+	stuck map[*lane]bool // whether a found lane gets no room, as far as known
 }
 
-// explore finds a lane, and what the jobs in it wait for.
+// explore adds a lane, and the lanes that the jobs in it wait for.
 func (c *circle) explore(l *lane) {
 	if c.stuck[l] {
 		return
@@ -65,14 +64,14 @@ func (c *circle) explore(l *lane) {
 	}
 }
 
-// ends reports whether a job waits for nothing that is stuck.
+// ends reports whether a job waits for no stuck lane, so that it will end.
 func (c *circle) ends(t *ticket) bool {
 	return !t.around(c.chain) && t.waiting(func(inner *ticket) bool { return !c.stuck[inner.lane] })
 }
 
-// way leads from a stuck lane to the chain.
+// way returns the path from a stuck lane to the chain.
 func (c *circle) way(l *lane) (way []string, ok bool) {
-	c.stuck[l] = false // once is enough
+	c.stuck[l] = false // visit each lane once
 	if slices.ContainsFunc(l.active, func(t *ticket) bool { return t.around(c.chain) }) {
 		return nil, true
 	}

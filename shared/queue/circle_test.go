@@ -11,8 +11,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/queue"
 )
 
-// chain is a job of the first lane that enters the second at once, and so on; when
-// in all of these but the last, it waits a second, enters that, and stays for a second.
+// chain returns a job of the first lane that enters the second lane at once, and so on. Only before
+// the last lane it waits a second; it stays in the last lane for a second.
 func (c *crowd) chain(lanes ...string) func(context.Context) error {
 	if len(lanes) == 0 {
 		return takes(time.Second)
@@ -25,8 +25,8 @@ func (c *crowd) chain(lanes ...string) func(context.Context) error {
 	}
 }
 
-// TestANestedQueueThatWouldWaitForItselfIsRefusedWithItsChain, also where the lane
-// has room for more.
+// TestANestedQueueThatWouldWaitForItselfIsRefusedWithItsChain includes a lane that has room for
+// more jobs.
 func TestANestedQueueThatWouldWaitForItselfIsRefusedWithItsChain(t *testing.T) {
 	bubble(t, queue.Options{Lanes: map[string]queue.Limits{"subagent": {MaxConcurrent: 4}}}, func(t *testing.T, c *crowd) {
 		if err := c.chain("session:web:anna", "subagent", "cron")(t.Context()); err != nil {
@@ -45,8 +45,8 @@ func TestANestedQueueThatWouldWaitForItselfIsRefusedWithItsChain(t *testing.T) {
 	})
 }
 
-// TestACircleBetweenChainsIsRefused to the last of those that would close it. Each
-// chain is in its lanes but the last, and then wants that, a moment after the chain
+// TestACircleBetweenChainsIsRefused: the last chain that would close the cycle is refused. Each
+// chain occupies all its lanes but the last, and then asks for the last, a moment after the chain
 // before it.
 func TestACircleBetweenChainsIsRefused(t *testing.T) {
 	two := map[string]queue.Limits{"a": {MaxConcurrent: 2}}
@@ -54,7 +54,7 @@ func TestACircleBetweenChainsIsRefused(t *testing.T) {
 		name    string
 		limits  map[string]queue.Limits
 		chains  []string
-		refused string // chain → through; "": none is
+		refused string // chain > path through the other lanes; "": none is refused
 	}{
 		{"two that hold what the other wants", nil, []string{"a b", "b a"}, "b a > b"},
 		{"three", nil, []string{"a b", "b c", "c a"}, "c a > b c"},
@@ -99,8 +99,8 @@ func TestACircleBetweenChainsIsRefused(t *testing.T) {
 	}
 }
 
-// TestManyInnerJobsOfOneAreNoCircle: a step's calls, side by side, where others wait
-// for the same places.
+// TestManyInnerJobsOfOneAreNoCircle: the concurrent calls of a step, while others wait for the same
+// places.
 func TestManyInnerJobsOfOneAreNoCircle(t *testing.T) {
 	bubble(t, queue.Options{Lanes: map[string]queue.Limits{"subagent": {MaxConcurrent: 4}}}, func(t *testing.T, c *crowd) {
 		begun := time.Now()
@@ -126,8 +126,8 @@ func TestManyInnerJobsOfOneAreNoCircle(t *testing.T) {
 	})
 }
 
-// TestAJobThatHasLeftHoldsNothing: neither for what still runs under its context,
-// nor for what comes later under it.
+// TestAJobThatHasLeftHoldsNothing: a job that has left blocks neither what still runs under its
+// context nor what enters later under it.
 func TestAJobThatHasLeftHoldsNothing(t *testing.T) {
 	bubble(t, queue.Options{}, func(t *testing.T, c *crowd) {
 		var kept context.Context
@@ -137,12 +137,12 @@ func TestAJobThatHasLeftHoldsNothing(t *testing.T) {
 				kept = context.WithoutCancel(ctx)
 				stays = c.comes(kept, in("other"), func(ctx context.Context) error {
 					time.Sleep(time.Second)
-					return do(ctx, c.q, in("main"), fine) // it was in there itself
+					return do(ctx, c.q, in("main"), fine) // the job itself was in this lane
 				})
 				return nil
 			})
 			if err == nil {
-				err = do(kept, c.q, in("outer"), fine) // this one is in there still
+				err = do(kept, c.q, in("outer"), fine) // this outer job is still in the lane
 			}
 			return err
 		})
@@ -162,7 +162,8 @@ func TestAJobThatHasLeftHoldsNothing(t *testing.T) {
 	})
 }
 
-// TestWhatAJobLeftBehindIsOfTheChainAroundIt: it may be waited for there.
+// TestWhatAJobLeftBehindIsOfTheChainAroundIt: inner jobs that are left belong to the outer chain,
+// which may wait for them.
 func TestWhatAJobLeftBehindIsOfTheChainAroundIt(t *testing.T) {
 	bubble(t, queue.Options{}, func(t *testing.T, c *crowd) {
 		other := c.comes(t.Context(), in("b"), func(ctx context.Context) error {
@@ -189,7 +190,7 @@ func TestWhatAJobLeftBehindIsOfTheChainAroundIt(t *testing.T) {
 	})
 }
 
-// TestOtherQueuesHaveChainsOfTheirOwn.
+// TestOtherQueuesHaveChainsOfTheirOwn checks that two sets of queues share no chain.
 func TestOtherQueuesHaveChainsOfTheirOwn(t *testing.T) {
 	a, b := queue.New(queue.Options{}), queue.New(queue.Options{})
 	err := do(t.Context(), a, in("main"), func(ctx context.Context) error {

@@ -6,22 +6,22 @@ import (
 	"fmt"
 )
 
-// phase says who is let in.
+// phase says which jobs are admitted.
 type phase int
 
 const (
-	open    phase = iota // everybody
-	closing              // jobs of chains that are in a lane
-	cut                  // nobody
+	open    phase = iota // all jobs
+	closing              // only jobs of chains that are in a lane
+	cut                  // none
 )
 
-// Close lets what is active finish, with the inner jobs that it needs, ends the
-// waits of the rest with [ErrClosed] and refuses what is new. When its context ends
-// meanwhile, it ends those of the jobs, whose cause is then ErrClosed, and says in
-// an error how many there were. It waits for them also then: when it returns,
-// nothing runs any more, no job and no observer. It may be called more than once.
+// Close lets active jobs finish, together with the inner jobs that they need. It ends all other
+// waits with [ErrClosed] and refuses new jobs. When ctx ends before that, Close ends the contexts
+// of the jobs, with ErrClosed as the cause, and returns an error that says how many there were. It
+// waits for the jobs in this case too: when Close returns, nothing runs any more, no job and no
+// observer. Close may be called more than once.
 //
-// Called by a job it would wait for itself: it is refused with a [*CircleError].
+// A job that called Close would wait for itself. Such a call returns a [*CycleError].
 func (q *Queues) Close(ctx context.Context) error {
 	if chain := q.chain(ctx); chain != nil {
 		return fmt.Errorf("close the queues: %w", &CycleError{Chain: append(chain, "(end of all)")})
@@ -48,7 +48,7 @@ func (q *Queues) Close(ctx context.Context) error {
 	return fmt.Errorf("close the queues: %d jobs were cut short: %w", short, whyEnded(ctx))
 }
 
-// chain are the lanes of the chain that a context belongs to.
+// chain returns the lanes of the chain that a context belongs to.
 func (q *Queues) chain(ctx context.Context) []string {
 	t, _ := ctx.Value(chainKey{q}).(*ticket)
 	q.mu.Lock()
@@ -56,8 +56,8 @@ func (q *Queues) chain(ctx context.Context) []string {
 	return t.innermost().chain()
 }
 
-// refuse ends the waits that fn chooses. Their lanes stay, as nobody waits for a
-// lane with room.
+// refuse ends the waits that fn selects. The lanes stay, because a lane with waiting jobs has
+// active ones.
 func (q *Queues) refuse(fn func(*ticket) bool) {
 	for _, l := range q.lanes {
 		for class := range l.waiting {
@@ -72,7 +72,7 @@ func (q *Queues) refuse(fn func(*ticket) bool) {
 	}
 }
 
-// cut ends the contexts of all jobs and says how many were active.
+// cut ends the contexts of all jobs and returns how many were active.
 func (q *Queues) cut() int {
 	q.mu.Lock()
 	q.phase = cut
@@ -82,13 +82,13 @@ func (q *Queues) cut() int {
 		jobs = append(jobs, l.active...)
 	}
 	q.mu.Unlock()
-	for _, t := range jobs { // without the lock: it calls what the context's users set up
+	for _, t := range jobs { // without the lock: cancel runs callbacks of the context's users
 		t.cancel(ErrClosed)
 	}
 	return len(jobs)
 }
 
-// gone counts a job that was let in out.
+// gone counts down the admitted jobs.
 func (q *Queues) gone() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -97,7 +97,7 @@ func (q *Queues) gone() {
 	}
 }
 
-// whyEnded is a context's error, with the cause where there is another.
+// whyEnded returns a context's error, with the cause when there is another one.
 func whyEnded(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if errors.Is(cause, err) {

@@ -39,7 +39,7 @@ func TestCloseFinishesWhatIsActiveAndRefusesTheRest(t *testing.T) {
 	})
 }
 
-// TestCloseLetsAnActiveJobHaveTheInnerJobsThatItNeeds, also where they must wait.
+// TestCloseLetsAnActiveJobHaveTheInnerJobsThatItNeeds includes inner jobs that must wait.
 func TestCloseLetsAnActiveJobHaveTheInnerJobsThatItNeeds(t *testing.T) {
 	bubble(t, queue.Options{}, func(t *testing.T, c *crowd) {
 		turn := func(ctx context.Context) error {
@@ -49,7 +49,7 @@ func TestCloseLetsAnActiveJobHaveTheInnerJobsThatItNeeds(t *testing.T) {
 		}
 		a := c.comes(t.Context(), in("session:a"), turn)
 		b := c.comes(t.Context(), in("session:b"), turn)
-		time.Sleep(2 * time.Second) // one is in subagent, one waits for it
+		time.Sleep(2 * time.Second) // one job is in subagent, one waits for it
 		stranger := c.comes(t.Context(), in("subagent"), fine)
 		begun := time.Now()
 		err := c.q.Close(t.Context())
@@ -63,17 +63,18 @@ func TestCloseLetsAnActiveJobHaveTheInnerJobsThatItNeeds(t *testing.T) {
 	})
 }
 
-// TestCloseOutOfPatienceEndsTheJobsAndStillWaitsForThem.
+// TestCloseOutOfPatienceEndsTheJobsAndStillWaitsForThem: when the context of Close ends, Close
+// cancels the jobs and waits for them.
 func TestCloseOutOfPatienceEndsTheJobsAndStillWaitsForThem(t *testing.T) {
 	bubble(t, queue.Options{}, func(t *testing.T, c *crowd) {
 		deaf := c.comes(t.Context(), in("deaf"), takes(10*time.Second))
 		var waits, next error
 		returned := false
 		job := c.comes(t.Context(), in("main"), func(own context.Context) error {
-			ctx := context.WithoutCancel(own) // or else its end alone would do
+			ctx := context.WithoutCancel(own) // otherwise the end of this context alone would end the job
 			waits = do(ctx, c.q, in("deaf"), fine)
 			next = do(ctx, c.q, in("free"), fine)
-			time.Sleep(time.Minute) // it has something to put in order
+			time.Sleep(time.Minute) // the job cleans up
 			returned = true
 			return context.Cause(own)
 		})
@@ -99,7 +100,7 @@ func TestCloseOutOfPatienceEndsTheJobsAndStillWaitsForThem(t *testing.T) {
 	})
 }
 
-// TestCloseByAJobWouldWaitForItself.
+// TestCloseByAJobWouldWaitForItself checks that the call is refused.
 func TestCloseByAJobWouldWaitForItself(t *testing.T) {
 	q := queue.New(queue.Options{})
 	err := do(t.Context(), q, in("main"), func(ctx context.Context) error { return q.Close(ctx) })
@@ -114,7 +115,7 @@ func TestCloseByAJobWouldWaitForItself(t *testing.T) {
 	}
 }
 
-// TestCloseWaitsForTheObserver: nothing of the queues runs after it.
+// TestCloseWaitsForTheObserver: nothing of the queues runs after Close.
 func TestCloseWaitsForTheObserver(t *testing.T) {
 	seen := 0
 	o := queue.Options{Observe: func(context.Context, queue.Done) { time.Sleep(time.Minute); seen++ }}

@@ -1,65 +1,60 @@
-// Package queue has the lanes of one process: named queues, each drained on its
-// own, so that background work never blocks a conversation.
+// Package queue provides the lanes of one process: named queues, each drained independently, so
+// that background work never blocks a conversation.
 //
-// # Beside package lane
+// # Compared with package lane
 //
-// Package lane keeps two processes from doing the same thing at once: its holds are
-// rows in the database, with expiry and fence. This package stands in front of them
-// and knows nothing but its own process. Of a hundred jobs that want one thing, it
-// lets one ask the database, and the others wait here for nothing but memory. It
-// gives what a lease cannot: an order of coming, classes, more than one place in a
-// lane, and an end of the wait at the moment when the turn comes. And it gives no
-// exclusion: on Lambda one process may serve one request, and then its queues order
-// only what that request does side by side.
+// Package lane keeps two processes from doing the same thing at once. Its holds are rows in the
+// database, with expiry and fence. This package runs before them and knows only its own process.
+// When a hundred jobs want one thing, one of them asks the database, and the others wait here at no
+// other cost than memory. It provides what a lease cannot: jobs in order of arrival, classes, more
+// than one job at once in a lane, and a wait that ends at the moment when the turn comes. It does
+// not provide mutual exclusion: on Lambda a process may serve one request only, and its queues then
+// order only the concurrent work of that request.
 //
 //	lane        for                                      at once
-//	main        what names no other lane                 1
+//	main        jobs that name no other lane             1
 //	cron        the automations of one heartbeat         1
 //	subagent    the tool calls of a step                 4
 //	session:…   the turns of one conversation, as users  1
 //
-// These are what the product configures with [Options]; to this package all names
-// are alike. Names are logged, so they carry ids of people and not their addresses.
+// The product configures these lanes with [Options]; this package treats all names alike. Names are
+// logged, so they contain ids of people and not their addresses.
 //
-// # A job runs where it was asked for
+// # A job runs in its caller's goroutine
 //
-// [Do] waits for the job's turn, runs it in its caller's goroutine, and hands the
-// turn on. There is no worker to stop, no result to lose, and nothing that works on
-// behind a handler's back. A panic is the job's error, and the lane goes on. A job
-// whose deadline passed has its context ended and keeps its place until it returns:
-// to let the next one in beside it would be a lie.
+// [Do] waits for the job's turn, runs the job in its caller's goroutine, and passes the turn on.
+// There is no worker to stop, no result to lose, and no work that continues after a handler has
+// returned. A panic becomes the job's error, and the lane continues. When a job's deadline passes,
+// its context ends, but the job keeps its place until it returns. Otherwise more jobs would run at
+// once than the lane allows.
 //
-// # Whose turn it is
+// # Order
 //
-// In a lane each class is served in the order of its coming: jobs of class User
-// before those of class Background, but when MaxPassed users in a row have passed a
-// waiting background job, it is its turn. Background work is slow and never stopped.
-// A lane takes so many waiting jobs and no more: what comes over that is refused
-// with the time after which it is worth coming again ([FullError]).
+// Each class in a lane is served in order of arrival. Jobs of class User come before jobs of class
+// Background. But when MaxPassed users in a row have passed a waiting background job, that job is
+// next. Background work is slow, but never stopped. A lane limits how many jobs wait. It refuses
+// further jobs with a [FullError], which says when to try again.
 //
-// A turn is handed from the job that leaves to the one that is next, under the one
-// lock, so nobody overtakes and no wake-up can be lost. A caller that goes at that
-// very moment hands the turn on unused.
+// A job that leaves passes its turn to the next one under the one lock. So no job overtakes
+// another, and no wake-up is lost. A caller that leaves at that moment passes the turn on unused.
 //
 // # Chains
 //
-// A job may enter another lane: a turn in session:web:7 has its tool calls in
-// subagent, and waits for them. The context carries the chain. To enter a lane that
-// one's own chain is in, also one with room for more, is refused at once. So is a
-// wait that would close a circle between chains: A holds a and waits for b, and B,
-// which holds b, asks for a. A lane counts as closed when every job in it waits,
-// perhaps through others, for the chain that asks. The error prints the way
-// ([CircleError]), and it is a mistake in the order in which lanes are entered:
-// trying again may well go the same way.
+// A job may enter another lane: a turn in session:web:7 runs its tool calls in subagent and waits
+// for them. The context carries the chain. A job that enters a lane of its own chain is refused at
+// once, even when the lane has room. So is a wait that would close a cycle between chains: A holds
+// a and waits for b, and B, which holds b, asks for a. A lane counts as blocked when every job in
+// it waits for the chain that asks, directly or through others. The error contains the path
+// ([CycleError]). It is a mistake in the order in which lanes are entered; a retry may fail the
+// same way.
 //
-// What is done in a job under a context that is not the job's is of no chain, and
-// neither are waits of other kinds: for channels, for rows in the database. A circle
-// through these ends at a deadline only.
+// Work that a job does under a context that is not the job's belongs to no chain. Neither do other
+// kinds of waits: for channels, for rows in the database. A cycle through these ends only at a
+// deadline.
 //
-// # The end
+// # Monitoring and end
 //
-// A wait is watched while it lasts: past WarnAfter it is told who is in the way, and
-// what they wait for themselves. A lane that nobody is in is forgotten; what is
-// counted, is counted by the names in the options. [Queues.Close] returns when
-// nothing runs any more.
+// A wait longer than WarnAfter is reported while it lasts, with the jobs that block it and what
+// those wait for. A lane without jobs is forgotten; counts are kept by the names in the options.
+// [Queues.Close] returns when nothing runs any more.
 package queue

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// ErrClosed says that the queues take no more work.
+// ErrClosed means that the queues take no more jobs.
 var ErrClosed = errors.New("the queues are closed")
 
-// errExited stands for a job that ended its goroutine.
+// errExited is the error of a job that ended its goroutine.
 var errExited = errors.New("the job ended its goroutine")
 
-// FullError says that a lane takes no more waiting jobs.
+// FullError means that a lane takes no more waiting jobs.
 type FullError struct {
 	Queue   string
 	Waiting int
-	// RetryAfter is how long those that wait will take, going by how long jobs of
-	// the lane took lately: 1 second at least and 5 minutes at most.
+	// RetryAfter estimates how long the waiting jobs will take, from how long recent jobs of the
+	// lane took: at least 1 second and at most 5 minutes.
 	RetryAfter time.Duration
 }
 
@@ -27,13 +27,14 @@ func (e *FullError) Error() string {
 	return fmt.Sprintf("lane %s is full: %d jobs wait; try again in %s", e.Queue, e.Waiting, e.RetryAfter.Round(time.Second))
 }
 
-// CycleError says that a job would wait for itself.
+// CycleError means that a job would wait for itself.
 type CycleError struct {
-	// Chain are the lanes that the job is in, the outermost first, and the one it
-	// asked for last.
+	// Chain are the lanes that the job is in, outermost first, followed by the lane that it asked
+	// for.
 	Chain []string
-	// Through are the lanes, where it is not in that one itself, for which the jobs
-	// there wait: from one to the next, the last of which it is in.
+	// Through is the path from the lane that the job asked for back to its chain. The jobs in each
+	// lane wait for the next one; the job's chain is in the last one. It is empty when the job's
+	// own chain is in the lane that it asked for.
 	Through []string
 }
 
@@ -47,8 +48,8 @@ func (e *CycleError) Error() string {
 	return text
 }
 
-// PanicError is a job's panic. Its text does not tell the value, which may hold
-// anything; the stack holds no values and is for the log.
+// PanicError is a job's panic. Its text does not contain the value, which may hold any data. The
+// stack holds no values and is for the log.
 type PanicError struct {
 	Queue string
 	Value any
@@ -57,7 +58,7 @@ type PanicError struct {
 
 func (e *PanicError) Error() string { return "a job of lane " + e.Queue + " panicked" }
 
-// timeoutError is the cause of a context whose job took too long.
+// timeoutError is the cause of the context of a job that ran too long.
 type timeoutError struct {
 	lane  string
 	after time.Duration

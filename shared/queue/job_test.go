@@ -60,8 +60,7 @@ func TestAJobThatEndsItsGoroutineGivesItsTurnBack(t *testing.T) {
 	}
 }
 
-// TestAJobHasADeadline that begins with its turn, and that is its own, its lane's or
-// its caller's.
+// TestAJobHasADeadline: the deadline begins with the turn. The job, its lane or its caller sets it.
 func TestAJobHasADeadline(t *testing.T) {
 	lanes := map[string]queue.Limits{"cron": {Timeout: 10 * time.Second}}
 	for _, c := range []struct {
@@ -88,7 +87,7 @@ func TestAJobHasADeadline(t *testing.T) {
 					begun := time.Now()
 					<-ctx.Done()
 					ended = time.Since(begun)
-					time.Sleep(time.Second) // it is waited for nevertheless
+					time.Sleep(time.Second) // Do waits for the job nevertheless
 					return ctx.Err()
 				})
 				if !errors.Is(err, context.DeadlineExceeded) || ended != c.want {
@@ -99,7 +98,8 @@ func TestAJobHasADeadline(t *testing.T) {
 	}
 }
 
-// TestWhoWaitsInsideAJobLearnsThatItsTimeWasUp.
+// TestWhoWaitsInsideAJobLearnsThatItsTimeWasUp: an inner wait ends with the outer job's deadline as
+// its cause.
 func TestWhoWaitsInsideAJobLearnsThatItsTimeWasUp(t *testing.T) {
 	bubble(t, queue.Options{}, func(t *testing.T, c *crowd) {
 		c.comes(t.Context(), in("busy"), takes(time.Hour))
@@ -112,7 +112,7 @@ func TestWhoWaitsInsideAJobLearnsThatItsTimeWasUp(t *testing.T) {
 	})
 }
 
-// TestTheContextEndsWithTheJob: what it left running under it learns that.
+// TestTheContextEndsWithTheJob: a goroutine that the job left running sees the end.
 func TestTheContextEndsWithTheJob(t *testing.T) {
 	q := queue.New(queue.Options{})
 	var kept context.Context
@@ -148,7 +148,7 @@ func TestCancellingTakesAJobOutOfTheQueue(t *testing.T) {
 	})
 }
 
-// TestATurnThatComesWithTheEndIsHandedOn: nothing runs for a caller that has gone.
+// TestATurnThatComesWithTheEndIsHandedOn: nothing runs for a caller that has left.
 func TestATurnThatComesWithTheEndIsHandedOn(t *testing.T) {
 	for range 50 {
 		bubble(t, queue.Options{}, func(t *testing.T, c *crowd) {

@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// lane is a queue in use. One in which jobs wait has no room.
+// lane is a queue in use. While jobs wait in a lane, it has no room.
 type lane struct {
 	name    string
 	family  *family
 	active  []*ticket
-	waiting [2]list.List  // by class, in the order of their coming
-	passed  int           // by users, since a background job last had its turn or none waited
-	service time.Duration // how long jobs took lately; 0: none has ended
+	waiting [2]list.List  // by class, in order of arrival
+	passed  int           // users that passed since a background job had its turn or none waited
+	service time.Duration // how long recent jobs took; 0: none has ended
 }
 
 func (l *lane) room() bool { return len(l.active) < l.family.limits.MaxConcurrent }
 
 func (l *lane) depth() int { return l.waiting[Background].Len() + l.waiting[User].Len() }
 
-// lane is that of a name, which is remembered once a job is in it.
+// lane returns the lane of a name. A new lane is stored once a job is in it.
 func (q *Queues) lane(name string) *lane {
 	if l := q.lanes[name]; l != nil {
 		return l
@@ -37,7 +37,7 @@ func (q *Queues) lane(name string) *lane {
 	return &lane{name: name, family: f}
 }
 
-// admit lets a job in: into its lane where there is room, or else to wait.
+// admit adds a job to its lane when there is room, or else to the waiting jobs.
 func (q *Queues) admit(t, parent *ticket) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -67,7 +67,7 @@ func (q *Queues) admit(t, parent *ticket) error {
 	return nil
 }
 
-// refusal is why a job of a chain is not let into the lane.
+// refusal returns the error of a job that the lane does not admit, or nil.
 func (l *lane) refusal(chain *ticket, now time.Time) error {
 	for p := chain; p != nil; p = p.parent {
 		if p.lane == l {
@@ -86,13 +86,13 @@ func (l *lane) refusal(chain *ticket, now time.Time) error {
 	return nil
 }
 
-// activate puts a ticket that is in no list into its lane.
+// activate adds a ticket that is in no list to its lane.
 func (t *ticket) activate(now time.Time) {
 	t.state, t.turned, t.seat = active, now, len(t.lane.active)
 	t.lane.active = append(t.lane.active, t)
 }
 
-// unqueue takes a ticket that waits out of its list.
+// unqueue removes a waiting ticket from its list.
 func (t *ticket) unqueue() {
 	t.lane.waiting[t.class].Remove(t.place)
 	t.place = nil
@@ -101,7 +101,7 @@ func (t *ticket) unqueue() {
 	}
 }
 
-// refuse ends the wait of a ticket.
+// refuse ends the wait of a ticket with an error.
 func (t *ticket) refuse(err error) {
 	t.unqueue()
 	t.leave()
@@ -109,7 +109,7 @@ func (t *ticket) refuse(err error) {
 	close(t.turn)
 }
 
-// remove takes a ticket out of wherever it is, and hands the turn that it had on.
+// remove removes a ticket from its lane or list, and passes its turn on.
 func (q *Queues) remove(t *ticket, d Done) {
 	l := t.lane
 	l.count(d)
@@ -135,7 +135,7 @@ func (q *Queues) remove(t *ticket, d Done) {
 	q.forget(l)
 }
 
-// next is whose turn it is; nil: nobody waits.
+// next returns the ticket whose turn is next, or nil when none waits.
 func (l *lane) next(maxPassed int) *ticket {
 	user, background := l.waiting[User].Front(), l.waiting[Background].Front()
 	switch {
@@ -151,15 +151,15 @@ func (l *lane) next(maxPassed int) *ticket {
 	return user.Value.(*ticket)
 }
 
-// forget drops a lane that nobody is in. A map keeps the room it once needed, so
-// after a crowd there is a new one.
+// forget removes a lane without jobs. A Go map never shrinks, so after a peak forget makes a new
+// one.
 func (q *Queues) forget(l *lane) {
 	if len(l.active) > 0 || l.depth() > 0 {
 		return
 	}
 	delete(q.lanes, l.name)
 	if q.most > 1024 && len(q.lanes) < q.most/8 {
-		left := make(map[string]*lane, len(q.lanes)) // a clone would have the room, too
+		left := make(map[string]*lane, len(q.lanes)) // maps.Clone would keep the size
 		maps.Copy(left, q.lanes)
 		q.lanes, q.most = left, len(left)
 	}

@@ -16,29 +16,29 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type none = struct{}
 
-// do runs a job that brings nothing.
+// do runs a job that returns no value.
 func do(ctx context.Context, q *queue.Queues, j queue.Job, fn func(context.Context) error) error {
 	_, err := queue.Do(ctx, q, j, func(ctx context.Context) (none, error) { return none{}, fn(ctx) })
 	return err
 }
 
-// in is a job of a lane.
+// in returns a job of a lane.
 func in(lane string) queue.Job { return queue.Job{Queue: lane} }
 
 func fine(context.Context) error { return nil }
 
-// takes is a job that takes so long, on the bubble's clock.
+// takes returns a job that takes d on the bubble's clock.
 func takes(d time.Duration) func(context.Context) error {
 	return func(context.Context) error { time.Sleep(d); return nil }
 }
 
-// crowd are the callers of a bubble.
+// crowd is the callers in a bubble.
 type crowd struct {
 	sync.WaitGroup
 	q *queue.Queues
 }
 
-// bubble runs a test on a clock of its own and waits for its callers.
+// bubble runs a test on a virtual clock and waits for its callers.
 func bubble(t *testing.T, o queue.Options, fn func(t *testing.T, c *crowd)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -53,7 +53,7 @@ func bubble(t *testing.T, o queue.Options, fn func(t *testing.T, c *crowd)) {
 	})
 }
 
-// comes brings a job and lets it and the others come as far as they can.
+// comes enters a job and lets all goroutines run until they block.
 func (c *crowd) comes(ctx context.Context, j queue.Job, fn func(context.Context) error) *error {
 	var err error
 	c.Go(func() { err = do(ctx, c.q, j, fn) })
@@ -61,7 +61,7 @@ func (c *crowd) comes(ctx context.Context, j queue.Job, fn func(context.Context)
 	return &err
 }
 
-// stats are the counts by lane.
+// stats returns the counts by lane.
 func stats(q *queue.Queues) map[string]queue.Stats {
 	all := map[string]queue.Stats{}
 	for _, s := range q.Stats() {

@@ -10,13 +10,13 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/queue"
 )
 
-// raceEnabled is set by race_test.go; the detector makes everything ten times slower.
+// race_test.go sets raceEnabled. The race detector makes everything ten times slower.
 var raceEnabled bool
 
-// heap is what is reachable.
+// heap returns the size of the reachable heap.
 func heap() int64 {
 	runtime.GC()
-	runtime.GC() // the first may find what the last test left to clean up
+	runtime.GC() // the first collection may find objects with finalizers of the last test
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
@@ -25,7 +25,7 @@ func heap() int64 {
 func TestAMillionLanesUsedOnceLeaveNoMemory(t *testing.T) {
 	lanes := 1_000_000
 	if raceEnabled {
-		lanes = 50_000 // the full figure is for the run without it
+		lanes = 50_000 // the full number is for runs without the race detector
 	}
 	q := queue.New(queue.Options{Lanes: map[string]queue.Limits{"session": {}}})
 	use := func(n int) {
@@ -46,7 +46,7 @@ func TestAMillionLanesUsedOnceLeaveNoMemory(t *testing.T) {
 	}
 }
 
-// TestTheInnerJobsOfALongOneLeaveNoMemory while it goes on.
+// TestTheInnerJobsOfALongOneLeaveNoMemory: a long job's inner jobs free their memory while it runs.
 func TestTheInnerJobsOfALongOneLeaveNoMemory(t *testing.T) {
 	q := queue.New(queue.Options{})
 	err := do(t.Context(), q, in("main"), func(ctx context.Context) error {
@@ -66,7 +66,7 @@ func TestTheInnerJobsOfALongOneLeaveNoMemory(t *testing.T) {
 	}
 }
 
-// TestManyLanesAtOnceLeaveNoMemory: a map alone would keep their room.
+// TestManyLanesAtOnceLeaveNoMemory: a Go map alone would keep the memory.
 func TestManyLanesAtOnceLeaveNoMemory(t *testing.T) {
 	const lanes = 10_000
 	crowd := func() *queue.Queues {
@@ -76,7 +76,7 @@ func TestManyLanesAtOnceLeaveNoMemory(t *testing.T) {
 		leave := make(chan none)
 		for i := range lanes {
 			c.Go(func() {
-				// a context of the test's would keep the room for all these
+				// a context of the test would keep memory for all these
 				_ = do(context.Background(), c.q, in("lane:"+strconv.Itoa(i)), func(context.Context) error { arrived.Done(); <-leave; return nil })
 			})
 		}
@@ -85,7 +85,7 @@ func TestManyLanesAtOnceLeaveNoMemory(t *testing.T) {
 		c.Wait()
 		return c.q
 	}
-	crowd() // its goroutines leave memory behind, which the next ones use
+	crowd() // its goroutines leave memory that the next ones reuse
 	before := heap()
 	q := crowd()
 	if grown := heap() - before; grown > 128<<10 {

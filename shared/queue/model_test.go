@@ -2,8 +2,8 @@ package queue_test
 
 import "slices"
 
-// The model is a scheduler as simple as it gets: it keeps all jobs in one list, in
-// the order of their coming, and looks through it for everything it is asked.
+// The model is a scheduler that is as simple as possible. It keeps all jobs in one list, in order
+// of arrival, and searches the list for every answer.
 
 type status string
 
@@ -21,7 +21,7 @@ type modelJob struct {
 	user     bool
 	parent   *modelJob
 	status   status
-	canceled bool // its context, or one around it
+	canceled bool // the job's context, or an outer one, has ended
 }
 
 func (j *modelJob) live() bool { return j.status == waits || j.status == runs }
@@ -29,7 +29,7 @@ func (j *modelJob) live() bool { return j.status == waits || j.status == runs }
 type model struct {
 	jobs      []*modelJob
 	places    []int // by lane: jobs at once
-	room      int   // in each lane, for those that wait
+	room      int   // waiting jobs allowed in each lane
 	maxPassed int
 	passed    []int // by lane
 }
@@ -38,7 +38,7 @@ func newModel(places []int, room, maxPassed int) *model {
 	return &model{places: places, room: room, maxPassed: maxPassed, passed: make([]int, len(places))}
 }
 
-// in are the jobs of a lane of a status, in the order of their coming.
+// in returns the jobs of a lane with a status, in order of arrival.
 func (m *model) in(lane int, s status) (in []*modelJob) {
 	for _, j := range m.jobs {
 		if j.lane == lane && j.status == s {
@@ -48,7 +48,7 @@ func (m *model) in(lane int, s status) (in []*modelJob) {
 	return in
 }
 
-// come lets a job in, or not.
+// come admits a job or refuses it.
 func (m *model) come(j *modelJob) {
 	j.status = m.decide(j)
 	m.jobs = append(m.jobs, j)
@@ -75,7 +75,7 @@ func (m *model) decide(j *modelJob) status {
 	return waits
 }
 
-// with is a copy in which a job waits.
+// with returns a copy in which a job waits.
 func (m *model) with(waiting *modelJob) *model {
 	c := newModel(m.places, m.room, m.maxPassed)
 	copies := map[*modelJob]*modelJob{}
@@ -89,8 +89,7 @@ func (m *model) with(waiting *modelJob) *model {
 	return c
 }
 
-// ends reports whether everything comes to an end if each job ends that has nothing
-// inside it.
+// ends reports whether everything ends, if every job ends that has no inner job.
 func (m *model) ends() bool {
 	for {
 		i := slices.IndexFunc(m.jobs, m.mayEnd)
@@ -101,7 +100,7 @@ func (m *model) ends() bool {
 	}
 }
 
-// mayEnd reports whether a job is in its lane and has nothing inside it.
+// mayEnd reports whether a job is in its lane and has no inner job.
 func (m *model) mayEnd(j *modelJob) bool {
 	return j.status == runs && !slices.ContainsFunc(m.jobs, func(inner *modelJob) bool { return inner.parent == j && inner.live() })
 }
@@ -130,7 +129,7 @@ func (m *model) end(j *modelJob) {
 	}
 }
 
-// cancel ends the context of a job, and with it those of the jobs inside it.
+// cancel ends the context of a job and of its inner jobs.
 func (m *model) cancel(canceledJob *modelJob) {
 	for _, j := range m.jobs {
 		for p := j; p != nil; p = p.parent {
@@ -143,7 +142,7 @@ func (m *model) cancel(canceledJob *modelJob) {
 			}
 		}
 	}
-	for lane := range m.places { // where nobody waits in the background, nobody is passed over
+	for lane := range m.places { // without a waiting background job, nobody is passed over
 		if !slices.ContainsFunc(m.in(lane, waits), func(j *modelJob) bool { return !j.user }) {
 			m.passed[lane] = 0
 		}

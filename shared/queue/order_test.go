@@ -11,7 +11,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/queue"
 )
 
-// mark is a job of a second that writes down when it ran.
+// mark returns a job of one second that records when it ran.
 func mark(order *strings.Builder, text string) func(context.Context) error {
 	return func(context.Context) error {
 		order.WriteString(text)
@@ -33,7 +33,7 @@ func TestALaneRunsInTheOrderOfComing(t *testing.T) {
 	})
 }
 
-// TestUsersGoFirst, and each class in the order of its coming.
+// TestUsersGoFirst: each class is served in order of arrival.
 func TestUsersGoFirst(t *testing.T) {
 	bubble(t, queue.Options{}, func(t *testing.T, c *crowd) {
 		var order strings.Builder
@@ -77,8 +77,8 @@ func TestTheBackgroundIsPassedOverSoOftenAndNoMore(t *testing.T) {
 	}
 }
 
-// TestWhoIsPassedOverCountsAnewWhenNobodyWasWaiting: users that passed a background
-// job that has gone are no reason to stand back for the next.
+// TestWhoIsPassedOverCountsAnewWhenNobodyWasWaiting: users that passed a background job that has
+// left do not count for the next background job.
 func TestWhoIsPassedOverCountsAnewWhenNobodyWasWaiting(t *testing.T) {
 	bubble(t, queue.Options{MaxPassed: 2}, func(t *testing.T, c *crowd) {
 		var order strings.Builder
@@ -90,7 +90,7 @@ func TestWhoIsPassedOverCountsAnewWhenNobodyWasWaiting(t *testing.T) {
 		for range 5 {
 			c.comes(t.Context(), user, mark(&order, "u"))
 		}
-		time.Sleep(2600 * time.Millisecond) // two have passed it, and it has gone
+		time.Sleep(2600 * time.Millisecond) // two have passed it, and it has left
 		c.comes(t.Context(), in("main"), mark(&order, "b"))
 		c.Wait()
 		if !errors.Is(*gone, context.DeadlineExceeded) || order.String() != "uuuuubu" {
@@ -99,7 +99,7 @@ func TestWhoIsPassedOverCountsAnewWhenNobodyWasWaiting(t *testing.T) {
 	})
 }
 
-// TestAnInnerJobIsOfItsChainsClass: a person who waits for the outer waits for it.
+// TestAnInnerJobIsOfItsChainsClass: a person who waits for the outer job waits for the inner one.
 func TestAnInnerJobIsOfItsChainsClass(t *testing.T) {
 	bubble(t, queue.Options{}, func(t *testing.T, c *crowd) {
 		var order strings.Builder
@@ -134,7 +134,7 @@ func TestSoManyAtOnceAndNoMore(t *testing.T) {
 	})
 }
 
-// TestLanesDoNotWaitForOneAnother: each session is a lane, with the limits of all.
+// TestLanesDoNotWaitForOneAnother: each session is a lane, with the limits of "session".
 func TestLanesDoNotWaitForOneAnother(t *testing.T) {
 	bubble(t, queue.Options{Lanes: map[string]queue.Limits{"session": {Cap: 1}}}, func(t *testing.T, c *crowd) {
 		begun := time.Now()
@@ -180,7 +180,7 @@ func TestAFullLaneSaysWhenToComeAgain(t *testing.T) {
 		name          string
 		options       queue.Options
 		lane          string
-		before, lasts time.Duration // what jobs took that have ended, and take
+		before, lasts time.Duration // how long ended jobs took, and how long jobs take now
 		crowd         int
 		want          time.Duration
 	}{

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Main is the lane of jobs that name none.
+// Main is the lane of jobs that name no lane.
 const Main = "main"
 
 // Class says who waits for a job.
@@ -17,8 +17,8 @@ type Class int
 
 // The classes of jobs.
 const (
-	Background Class = iota // nobody waits
-	User                    // a person does: before the others
+	Background Class = iota // nobody waits for the result
+	User                    // a person waits: served first
 )
 
 func (c Class) String() string {
@@ -28,44 +28,43 @@ func (c Class) String() string {
 	return "background"
 }
 
-// Job says where a job queues, and how long it may run.
+// Job says in which lane a job queues, and how long it may run.
 type Job struct {
 	Queue string // "": Main
-	// Class is at least that of the job in which it was asked for: the person waits
-	// for both.
+	// Class is raised to the class of the outer job, because the same person waits for both.
 	Class Class
-	// Timeout ends the job's context so long after its turn began; 0: its lane's does.
-	// The wait before it is bounded by the caller's context.
+	// Timeout ends the job's context that long after its turn began; 0 means the lane's timeout.
+	// The caller's context bounds the wait before the turn.
 	Timeout time.Duration
 }
 
-// Limits bound a lane. A zero value is the default.
+// Limits bound a lane. A zero field means its default.
 type Limits struct {
-	MaxConcurrent int           // jobs at once; 1
-	Cap           int           // jobs that may wait; 1000
-	Timeout       time.Duration // of jobs that name none; none
+	MaxConcurrent int           // jobs at once; default 1
+	Cap           int           // jobs that may wait; default 1000
+	Timeout       time.Duration // of jobs that set none; default none
 }
 
-// Options make a set of queues. What is left out has a default.
+// Options configure a set of queues. A zero field means its default.
 type Options struct {
-	// Lanes have limits of their own, by name, or by the part of the name before its
-	// first colon: "session" bounds each of session:web:anna and session:web:ben.
-	// They are counted by these names, and all other lanes together.
+	// Lanes are limits by name, or by the part of the name before its first colon: "session" bounds
+	// each of session:web:anna and session:web:ben. Counts are kept by these names, and together
+	// for all other lanes.
 	Lanes map[string]Limits
 	// Default bounds all other lanes.
 	Default Limits
-	// MaxPassed is how many jobs of class User may pass a waiting background job; 8.
+	// MaxPassed is how many jobs of class User may pass a waiting background job; default 8.
 	MaxPassed int
-	// WarnAfter is when a wait is worth a warning; 2 seconds.
+	// WarnAfter is after how long a wait is reported; default 2 seconds.
 	WarnAfter time.Duration
-	// Warn is told once of a wait that lasts so long, while it lasts. It runs in the
-	// goroutine that waits, so it must be quick, and be safe for concurrent use.
+	// Warn is called once for a wait longer than WarnAfter, while it lasts. It runs in the waiting
+	// goroutine. It must be quick and safe for concurrent use.
 	Warn func(context.Context, Waiting)
-	// Observe is told of each job that was let in and has left its lane, run or not.
-	// It gets the caller's context, which may have ended, and runs in the caller's
-	// goroutine. Close waits for it, so it must not call Close.
+	// Observe is called for each job that was admitted and has left its lane, whether it ran or
+	// not. It gets the caller's context, which may have ended, and runs in the caller's goroutine.
+	// Close waits for it, so it must not call Close.
 	Observe func(context.Context, Done)
-	Log     *slog.Logger // of long waits; nil: they are not logged
+	Log     *slog.Logger // for long waits; nil: not logged
 }
 
 const (
@@ -78,17 +77,17 @@ const (
 type Queues struct {
 	o Options
 
-	families map[string]*family // by name; "": of all lanes that have no other
+	families map[string]*family // by name; "": for all lanes without another family
 
-	mu      sync.Mutex       // of everything below, and in the families, lanes and tickets
+	mu      sync.Mutex       // guards the fields below, and the families, lanes and tickets
 	lanes   map[string]*lane // in use
-	most    int              // lanes at once since the map was made
-	inside  int              // jobs that were let in and have not gone
+	most    int              // largest number of lanes since the map was made
+	inside  int              // admitted jobs that have not left
 	phase   phase
-	drained chan struct{} // closed when no more are let in and nobody is inside
+	drained chan struct{} // closed when nothing is admitted any more and no job is inside
 }
 
-// New makes queues.
+// New returns queues.
 func New(o Options) *Queues {
 	if o.MaxPassed <= 0 {
 		o.MaxPassed = defaultMaxPassed
@@ -114,13 +113,13 @@ func (l Limits) orDefault() Limits {
 	return l
 }
 
-// Do runs fn in its turn, in the caller's goroutine, and returns what it brings.
-// The context that fn gets is the caller's with the job in it, and ends with the
-// job: what fn asks for under it in other lanes is one chain with it.
+// Do runs fn when its turn comes, in the caller's goroutine, and returns what fn returns. fn gets
+// the caller's context with the job in it; that context ends with the job. Jobs that fn enters
+// under it in other lanes belong to the same chain.
 //
-// Where fn did not run, the error is a [*FullError], a [*CircleError], [ErrClosed],
-// or that of the context which ended before the job's turn, with its cause. Where
-// it panicked, it is a [*PanicError].
+// When fn did not run, the error is a [*FullError], a [*CycleError], [ErrClosed], or the error of
+// the context that ended before the job's turn, with its cause. When fn panicked, it is a
+// [*PanicError].
 func Do[T any](ctx context.Context, q *Queues, job Job, fn func(context.Context) (T, error)) (value T, err error) {
 	t, err := q.enter(ctx, job)
 	if err != nil {
@@ -138,7 +137,7 @@ func Do[T any](ctx context.Context, q *Queues, job Job, fn func(context.Context)
 	return value, err
 }
 
-// enter waits for the job's turn. Where it returns a ticket, leave must follow.
+// enter waits for the job's turn. When it returns a ticket, the caller must call leave.
 func (q *Queues) enter(ctx context.Context, job Job) (*ticket, error) {
 	if job.Queue == "" {
 		job.Queue = Main
@@ -178,16 +177,15 @@ func (t *ticket) begin() context.Context {
 	return ctx
 }
 
-// broken is the error of a job that did not return.
+// broken returns the error of a job that did not return.
 func (t *ticket) broken(thrown any) error {
 	if thrown == nil {
-		return errExited // it ended its goroutine: there is nobody to tell
+		return errExited // it ended its goroutine: no caller receives the error
 	}
 	return &PanicError{Queue: t.job.Queue, Value: thrown, Stack: debug.Stack()}
 }
 
-// leave ends a job, whether it waits, has its turn, or was sent away, and hands its
-// turn on.
+// leave ends a job that waits, has its turn, or was refused, and passes its turn on.
 func (q *Queues) leave(ctx context.Context, t *ticket, err error) {
 	d := Done{Queue: t.job.Queue, Class: t.class, Started: t.ran, Err: err}
 	if t.ran {

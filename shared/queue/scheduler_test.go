@@ -16,17 +16,17 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/queue"
 )
 
-// A verb is what happens next.
+// A verb is the next event of a script.
 type verb int
 
 const (
-	come   verb = iota // a job
-	inner              // a job within one that runs
-	end                // of one that runs and has nothing inside it
-	cancel             // of the context of one
+	come   verb = iota // a job arrives
+	inner              // a job arrives inside a job that runs
+	end                // a job that runs and has no inner job ends
+	cancel             // the context of a job is cancelled
 )
 
-// A step of a script takes its job from those that can, counted round.
+// A step of a script selects its job among the possible ones, modulo their number.
 type step struct {
 	verb verb
 	pick int
@@ -38,8 +38,8 @@ func (s step) String() string {
 	return fmt.Sprintf("{%d %d %d %t}", s.verb, s.pick, s.lane, s.user)
 }
 
-// TestAgainstAReferenceScheduler: whatever comes, ends and is cancelled in whatever
-// order, each job has the status that the model gives it after each step.
+// TestAgainstAReferenceScheduler: in whatever order jobs arrive, end and are cancelled, each job
+// has the status that the model gives it, after each step.
 func TestAgainstAReferenceScheduler(t *testing.T) {
 	steps := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
 		return step{
@@ -66,10 +66,10 @@ func TestAgainstAReferenceScheduler(t *testing.T) {
 	}
 }
 
-// realJob is a job of the real queues that does as the script says.
+// realJob is a job in the real queues that does what the script says.
 type realJob struct {
 	mu      sync.Mutex
-	ctx     context.Context // its own, when it runs
+	ctx     context.Context // the job's own context while it runs
 	cancel  context.CancelFunc
 	release chan none
 	status  status
@@ -79,7 +79,7 @@ func (j *realJob) set(s status) { j.mu.Lock(); defer j.mu.Unlock(); j.status = s
 
 func (j *realJob) is() status { j.mu.Lock(); defer j.mu.Unlock(); return j.status }
 
-// run brings the job and writes down what comes of it.
+// run enters the job and records its outcome.
 func (j *realJob) run(ctx context.Context, q *queue.Queues, job queue.Job) {
 	err := do(ctx, q, job, func(ctx context.Context) error {
 		j.ctx = ctx
@@ -102,8 +102,8 @@ func (j *realJob) run(ctx context.Context, q *queue.Queues, job queue.Job) {
 	}
 }
 
-// play plays a script with real queues and the model, until all jobs have ended,
-// and says where they differ.
+// play plays a script with real queues and the model until all jobs have ended. It returns where
+// they differ.
 func play(ctx context.Context, script []step, room, maxPassed int, seen map[status]int) string {
 	m := newModel([]int{1, 1, 2, 3}, room, maxPassed)
 	lanes := map[string]queue.Limits{}
@@ -175,7 +175,7 @@ func play(ctx context.Context, script []step, room, maxPassed int, seen map[stat
 	return ""
 }
 
-// differ compares all jobs, and the counts.
+// differ compares all jobs and the counts.
 func differ(m *model, jobs []*realJob, q *queue.Queues) string {
 	var all []string
 	for i, r := range jobs {

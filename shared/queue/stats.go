@@ -6,49 +6,49 @@ import (
 	"time"
 )
 
-// bounds are the upper ends of the buckets of waits; the last bucket has none.
+// bounds are the upper bounds of the wait buckets; the last bucket has none.
 var bounds = [...]time.Duration{
 	time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond, time.Second, 10 * time.Second, time.Minute,
 }
 
-// Bucket counts the jobs that waited no longer than Until for their turn, and longer
-// than those of the bucket before.
+// Bucket counts the jobs that waited at most Until for their turn, and longer than the bound of the
+// bucket before.
 type Bucket struct {
-	Until time.Duration // 0: no end
+	Until time.Duration // 0: no upper bound
 	Jobs  int64
 }
 
-// Stats are the counts of the lanes that share a name in the options, or, without a
-// name, of all others.
+// Stats are the counts of the lanes that share a name in the options. The Stats without a name are
+// those of all other lanes.
 type Stats struct {
 	Queue     string
-	Depth     int           // jobs that wait
-	Oldest    time.Duration // the longest of these waits until now
+	Depth     int           // jobs that wait now
+	Oldest    time.Duration // the longest wait so far among them
 	Active    int
-	Completed int64 // without an error
+	Completed int64 // jobs without an error
 	Failed    int64
-	Refused   int64         // the lane was full, or it was a circle
-	GaveUp    int64         // let in, and gone before their turn
-	Waited    []Bucket      // of those completed and failed
-	Service   time.Duration // how long jobs took lately
+	Refused   int64         // jobs refused because the lane was full or for a cycle
+	GaveUp    int64         // jobs that were admitted and left before their turn
+	Waited    []Bucket      // waits of the completed and failed jobs
+	Service   time.Duration // how long recent jobs took
 }
 
 // Done describes a job that has left its lane.
 type Done struct {
 	Queue   string
 	Class   Class
-	Started bool // else it gave up, or was sent away by Close
+	Started bool // false: the caller left before the turn, or Close refused it
 	Waited  time.Duration
 	Ran     time.Duration
 	Err     error
 }
 
-// family are lanes that share limits and counts, which outlive the lanes.
+// family is a set of lanes that share limits and counts. It outlives the lanes.
 type family struct {
 	name   string
 	limits Limits
 
-	// Under the queues' lock:
+	// Guarded by the queues' lock:
 	completed, failed, refused, gaveUp int64
 	waited                             [len(bounds) + 1]int64
 	service                            time.Duration
@@ -72,7 +72,7 @@ func (l *lane) count(d Done) {
 	smooth(&l.service, d.Ran)
 }
 
-// smooth weighs the last eight or so most.
+// smooth updates a moving average of about the last eight values.
 func smooth(mean *time.Duration, d time.Duration) {
 	if *mean == 0 {
 		*mean = d
@@ -81,19 +81,18 @@ func smooth(mean *time.Duration, d time.Duration) {
 	*mean += (d - *mean) / 8
 }
 
-// A caller of a full lane is sent away for so long at least and at most.
+// The shortest and the longest time after which a caller of a full lane may try again.
 const minRetryAfter, maxRetryAfter = time.Second, 5 * time.Minute
 
-// retryAfter is how long the jobs that wait in the lane will take, and one in it,
-// going by how long jobs took lately in it, or else in its family, or else by how
-// long the one at work has taken until now.
+// retryAfter estimates how long the waiting jobs and one more will take. It uses how long recent
+// jobs of the lane took, else of its family, else how long the current job has run so far.
 func (l *lane) retryAfter(now time.Time) time.Duration {
 	service := cmp.Or(l.service, l.family.service, now.Sub(l.active[0].turned))
 	rounds := float64(l.depth()+1) / float64(l.family.limits.MaxConcurrent)
 	return min(max(time.Duration(min(rounds*float64(service), float64(maxRetryAfter))), minRetryAfter), maxRetryAfter)
 }
 
-// Stats counts what is in the lanes now, and what was in them since they were made.
+// Stats returns the jobs that are in the lanes now, and the counts since the queues were made.
 func (q *Queues) Stats() []Stats {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -7,33 +7,33 @@ import (
 	"time"
 )
 
-// ticket is a job that was let in. Of those in one chain each is the parent of the
-// next: it holds its lane and waits for what is inside it.
+// ticket is an admitted job. In a chain each ticket is the parent of the next: it occupies its lane
+// and waits for its inner jobs.
 type ticket struct {
 	job    Job
-	ctx    context.Context // the job's: ended by cancel
+	ctx    context.Context // the job's context, ended by cancel
 	cancel context.CancelCauseFunc
 	came   time.Time
 
-	// Of its own goroutine:
+	// Used by the job's goroutine only:
 	stop  context.CancelFunc // ends its deadline
 	began time.Time
 	ran   bool
 
-	// Under the queues' lock. Class and lane stay as they are once it has been let in,
-	// and refused once turn has been closed.
+	// Guarded by the queues' lock. Class and lane do not change after admission, and refused does
+	// not change after turn is closed.
 	class   Class
 	lane    *lane
-	turn    chan struct{} // closed when the wait is over; nil: there was none
-	refused error         // why it is over without a turn
+	turn    chan struct{} // closed when the wait is over; nil: the job did not wait
+	refused error         // why the wait ended without a turn
 	state   state
 	place   *list.Element // while it waits
-	seat    int           // while it is active: among the active of its lane
+	seat    int           // index among the active jobs of its lane, while active
 	turned  time.Time     // when it became active
 
 	parent     *ticket
-	first      *ticket // of its inner jobs
-	prev, next *ticket // among its parent's
+	first      *ticket // first inner job
+	prev, next *ticket // siblings: the other inner jobs of the parent
 }
 
 type state int
@@ -41,15 +41,14 @@ type state int
 const (
 	waits  state = iota // in its lane's list
 	active              // in its lane
-	out                 // of both
+	out                 // in neither
 )
 
-// chainKey is where a context keeps the innermost job that it belongs to. Other
-// queues have chains of their own.
+// chainKey is the key under which a context carries its innermost job. Other queues have their own
+// chains.
 type chainKey struct{ q *Queues }
 
-// innermost is the innermost of a chain's jobs that is still in its lane. A context
-// may outlive its job.
+// innermost returns the innermost job of a chain that has not left. A context may outlive its job.
 func (t *ticket) innermost() *ticket {
 	for t != nil && t.state == out {
 		t = t.parent
@@ -57,7 +56,7 @@ func (t *ticket) innermost() *ticket {
 	return t
 }
 
-// join makes it one of its parent's inner jobs.
+// join makes t an inner job of parent.
 func (t *ticket) join(parent *ticket) {
 	t.parent = parent
 	if parent == nil {
@@ -70,8 +69,8 @@ func (t *ticket) join(parent *ticket) {
 	parent.first = t
 }
 
-// leave takes it out of its chain. Its inner jobs, if it left any behind, are now its
-// parent's: so a chain has none that are out.
+// leave removes t from its chain. Inner jobs that are still there become inner jobs of t's parent,
+// so that no ticket that is out stays in a chain.
 func (t *ticket) leave() {
 	for t.first != nil {
 		inner := t.first
@@ -92,8 +91,8 @@ func (t *ticket) leave() {
 	t.prev, t.next = nil, nil
 }
 
-// waiting calls fn with each job inside it, at any depth, that waits, until fn says
-// false, which it then returns.
+// waiting calls fn with each inner job that waits, at any depth, until fn returns false. It reports
+// whether fn never returned false.
 func (t *ticket) waiting(fn func(*ticket) bool) bool {
 	for inner := t.first; inner != nil; inner = inner.next {
 		if inner.state == waits && !fn(inner) || !inner.waiting(fn) {
@@ -103,7 +102,7 @@ func (t *ticket) waiting(fn func(*ticket) bool) bool {
 	return true
 }
 
-// chain are the lanes of a job and those around it, the outermost first.
+// chain returns the lanes of a job and its outer jobs, outermost first.
 func (t *ticket) chain() (names []string) {
 	for ; t != nil; t = t.parent {
 		names = append(names, t.job.Queue)

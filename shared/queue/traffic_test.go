@@ -13,13 +13,13 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/queue"
 )
 
-// traffic is what many callers do at once: jobs within jobs, in lanes of which they
-// all want the same few, and callers that go when they have waited for long enough.
+// traffic simulates many concurrent callers: jobs inside jobs, in the same few lanes, and callers
+// that leave when they have waited long enough.
 type traffic struct {
 	q      *queue.Queues
 	places map[string]int
-	in     map[string]*atomic.Int32 // who is in a lane
-	over   atomic.Bool              // nobody may be in any
+	in     map[string]*atomic.Int32 // number of jobs in a lane
+	over   atomic.Bool              // no job may be in any lane
 
 	crowded, late               atomic.Int32
 	done, circles, left, closed atomic.Int32
@@ -40,7 +40,7 @@ func newTraffic() *traffic {
 // visit enters a lane, and from there perhaps others.
 func (f *traffic) visit(ctx context.Context, r *rand.Rand, depth int) {
 	lane := string("abcd"[r.IntN(4)])
-	if r.IntN(3) == 0 { // it may go at any moment, also that of its turn
+	if r.IntN(3) == 0 { // it may leave at any moment, including that of its turn
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(r.IntN(300))*time.Microsecond)
 		defer cancel()
@@ -76,7 +76,7 @@ func (f *traffic) visit(ctx context.Context, r *rand.Rand, depth int) {
 	}
 }
 
-// flow lets callers visit until each has done so often enough.
+// flow runs callers until each has made its visits.
 func (f *traffic) flow(ctx context.Context, callers, visits int, seed uint64) *sync.WaitGroup {
 	var all sync.WaitGroup
 	for i := range callers {
@@ -108,18 +108,18 @@ func (f *traffic) check(t *testing.T) {
 	}
 }
 
-// seed is another each time, and printed.
+// seed returns a new seed each time and prints it.
 func seed(t *testing.T) uint64 {
 	s := rand.Uint64()
 	t.Logf("seed %d", s)
 	return s
 }
 
-// TestCancellationsRacingTurns: whatever comes first, no turn is lost, and of chains
-// that want one another's lanes none waits for ever.
+// TestCancellationsRacingTurns: no turn is lost, and chains that want each other's lanes do not
+// wait for ever.
 func TestCancellationsRacingTurns(t *testing.T) {
 	f := newTraffic()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // that a lost turn would use up
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a lost turn would use up the minute
 	defer cancel()
 	f.flow(ctx, 32, 150, seed(t)).Wait()
 	if ctx.Err() != nil {
@@ -131,13 +131,13 @@ func TestCancellationsRacingTurns(t *testing.T) {
 	}
 }
 
-// TestCloseRacingEverything: when it has returned, nothing runs.
+// TestCloseRacingEverything: when Close has returned, nothing runs.
 func TestCloseRacingEverything(t *testing.T) {
 	s := seed(t)
 	for i := range 40 {
 		f := newTraffic()
 		all := f.flow(t.Context(), 16, 30, s+uint64(i))
-		for f.done.Load() < int32(i*5) { // in the midst of it
+		for f.done.Load() < int32(i*5) { // while jobs run
 			runtime.Gosched()
 		}
 		patience, cancel := context.WithCancel(t.Context())

@@ -10,30 +10,31 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// Waiting describes a job that has waited for long, while it waits.
+// Waiting describes a job that has waited for a long time and still waits.
 type Waiting struct {
 	Queue  string
 	Class  Class
 	Waited time.Duration
-	// Ahead are the jobs whose turn comes before, and Behind those whose comes after,
-	// if no more come and background jobs are passed over.
+	// Ahead is the number of jobs whose turn comes before, Behind the number whose turn comes
+	// after. Both assume that no jobs arrive and that background jobs do not get their turn out of
+	// order.
 	Ahead, Behind int
 	Active        int // jobs in the lane
-	// Blockers are jobs in the lane, the oldest first: ten of them at most.
+	// Blockers are jobs in the lane, oldest first, at most ten.
 	Blockers []Blocker
 }
 
 const maxBlockers = 10
 
-// Blocker is a job for which others wait.
+// Blocker is a job that others wait for.
 type Blocker struct {
-	Chain    []string // the lanes that it is in, the outermost first
-	Trace    trace.ID // of its context; "": none
+	Chain    []string // the lanes that it is in, outermost first
+	Trace    trace.ID // the trace of its context; "" none
 	Active   time.Duration
-	WaitsFor []string // lanes for which it waits itself, through its inner jobs
+	WaitsFor []string // lanes that its inner jobs wait for
 }
 
-// String is readable: "session:a → subagent (ch_…) for 10s, waits for memory:a".
+// String formats the blocker for people: "session:a → subagent (ch_…) for 10s, waits for memory:a".
 func (b Blocker) String() string {
 	text := strings.Join(b.Chain, arrow)
 	if b.Trace != "" {
@@ -46,8 +47,8 @@ func (b Blocker) String() string {
 	return text
 }
 
-// wait returns nil when it is the job's turn, and otherwise why it will not be. Of
-// a turn that comes together with the context's end nobody makes use.
+// wait returns nil when it is the job's turn, and otherwise an error that says why there will be no
+// turn. When the turn comes together with the end of the context, wait returns the error.
 func (q *Queues) wait(ctx context.Context, t *ticket) (err error) {
 	mine := false
 	defer func() {
@@ -76,12 +77,12 @@ func (q *Queues) wait(ctx context.Context, t *ticket) (err error) {
 	}
 }
 
-// ended is the error of a job whose context ended before its turn.
+// ended returns the error of a job whose context ended before its turn.
 func (t *ticket) ended(ctx context.Context) error {
 	return fmt.Errorf("queue for lane %s: %w", t.job.Queue, whyEnded(ctx))
 }
 
-// warn tells of a job that has waited for long.
+// warn reports a job that has waited for a long time.
 func (q *Queues) warn(ctx context.Context, t *ticket) {
 	w, waits := q.describe(t)
 	if !waits {
@@ -100,7 +101,7 @@ func (q *Queues) warn(ctx context.Context, t *ticket) {
 	}
 }
 
-// describe tells of a ticket's wait; false: it waits no more.
+// describe describes a ticket's wait. It returns false when the ticket no longer waits.
 func (q *Queues) describe(t *ticket) (Waiting, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

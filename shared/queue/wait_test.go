@@ -13,8 +13,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// TestAWaitPastItsLimitWarnsWhileItWaits: once, of what is in front of it and of
-// who is to blame.
+// TestAWaitPastItsLimitWarnsWhileItWaits: one warning, with the jobs before it and the jobs that
+// block it.
 func TestAWaitPastItsLimitWarnsWhileItWaits(t *testing.T) {
 	var text strings.Builder
 	var mu sync.Mutex
@@ -46,7 +46,7 @@ func TestAWaitPastItsLimitWarnsWhileItWaits(t *testing.T) {
 		c.comes(t.Context(), in("main"), fine)
 		time.Sleep(time.Second / 2)
 		c.comes(t.Context(), in("main"), fine)
-		for range 2 { // they go before it is worth a warning
+		for range 2 { // they leave before WarnAfter
 			ctx, cancel := context.WithTimeout(t.Context(), 1900*time.Millisecond)
 			defer cancel()
 			c.comes(ctx, queue.Job{Queue: "main", Class: queue.User}, fine)
@@ -72,7 +72,7 @@ func TestAWaitPastItsLimitWarnsWhileItWaits(t *testing.T) {
 	}
 }
 
-// TestAWarningNamesTheOldestBlockersAndNotAHundred.
+// TestAWarningNamesTheOldestBlockersAndNotAHundred checks the limit of blockers in a warning.
 func TestAWarningNamesTheOldestBlockersAndNotAHundred(t *testing.T) {
 	var told queue.Waiting
 	o := queue.Options{
@@ -91,7 +91,7 @@ func TestAWarningNamesTheOldestBlockersAndNotAHundred(t *testing.T) {
 	}
 }
 
-// TestAWarningThatPanicsLeavesNobodyInTheQueue.
+// TestAWarningThatPanicsLeavesNobodyInTheQueue checks that a panic in Warn removes the job.
 func TestAWarningThatPanicsLeavesNobodyInTheQueue(t *testing.T) {
 	bubble(t, queue.Options{Warn: func(context.Context, queue.Waiting) { panic("no") }}, func(t *testing.T, c *crowd) {
 		c.comes(t.Context(), in("main"), takes(time.Minute))
