@@ -12,13 +12,13 @@ import (
 // Blocked is an execution that waits for another.
 type Blocked struct {
 	Execution string
-	// Thread is where it has a message queued; empty: it waits for the end of an execution
-	// that it has begun.
+	// Thread is where it has a message queued. Empty: it waits for the end of an execution that it
+	// has begun.
 	Thread string
-	Holder string // the other one
+	Holder string // the execution that it waits for
 }
 
-// maxBlocking is the most links of a chain that are told.
+// maxBlocking is the largest number of links that are listed.
 const maxBlocking = 50
 
 func collectBlocked(into *[]Blocked) func(db.Scan) error {
@@ -32,9 +32,8 @@ func collectBlocked(into *[]Blocked) func(db.Scan) error {
 	}
 }
 
-// chainFrom puts links in the order in which one comes to them from an execution, and
-// answers the first circle among them: executions each of which waits for the next, and
-// the last for the first.
+// chainFrom sorts links into the order in which they are reached from an execution. It also returns
+// the first cycle among them: each execution waits for the next, and the last for the first.
 func chainFrom(execution string, links []Blocked) (chain []Blocked, circle []string) {
 	slices.SortFunc(links, func(a, b Blocked) int {
 		return cmp.Or(strings.Compare(a.Thread, b.Thread), strings.Compare(a.Holder, b.Holder))
@@ -63,7 +62,7 @@ func chainFrom(execution string, links []Blocked) (chain []Blocked, circle []str
 	return chain, circle
 }
 
-// tellBlocking is what the summary says of what the holder waits for.
+// tellBlocking adds what the holder waits for to the summary.
 func (e *Explanation) tellBlocking(out *strings.Builder) {
 	for _, b := range e.Blocking {
 		if b.Thread == "" {

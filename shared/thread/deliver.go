@@ -11,10 +11,10 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 )
 
-// Message is what a channel brings to a person.
+// Message is what a channel sends to a person.
 type Message struct {
-	// Key is the same in every try: the channel hands it on, so that the person gets
-	// the message once.
+	// Key is the same in every try. The channel passes it on, so that the person gets the message
+	// once.
 	Key       string
 	Workspace db.Workspace
 	Thread    string
@@ -23,24 +23,23 @@ type Message struct {
 	Metadata  map[string]string // of the thread
 }
 
-// Channel is a way to people outside. nil means that it took the message over; its
-// errors are those of an [outbox.Handler]. A channel that can't hand a message's key
-// on says so with a method Unkeyed() bool, as [outbox.Unkeyed] does; one whose calls
-// end sooner than after 30 seconds with a method Limit() time.Duration. Safe for
-// concurrent use.
+// Channel sends messages to people. Send returns nil when the channel has accepted the message; its
+// errors are those of an [outbox.Handler]. A channel that can't pass on a message's key has a
+// method Unkeyed() bool, as in [outbox.Unkeyed]. A channel with another time limit than 30 seconds
+// has a method Limit() time.Duration. It must be safe for concurrent use.
 type Channel interface {
 	Name() string
 	Send(ctx context.Context, m Message) error
 }
 
-// markTimeout is how long it may take to mark a message sent, also when the time to
-// send it is over.
+// markTimeout is how long marking a message as sent may take, even when the time for sending is
+// over.
 const markTimeout = 3 * time.Second
 
-// Topic is that of a channel's messages in the outbox.
+// Topic returns the outbox topic of a channel's messages.
 func Topic(channel string) string { return "message:" + channel }
 
-// Handlers are those of the outbox that bring the messages of threads to people.
+// Handlers returns the outbox handlers that deliver the messages of threads.
 func (s *Store) Handlers(channels ...Channel) map[string]outbox.Handler {
 	out := make(map[string]outbox.Handler, len(channels))
 	for _, c := range channels {
@@ -49,7 +48,7 @@ func (s *Store) Handlers(channels ...Channel) map[string]outbox.Handler {
 	return out
 }
 
-// delivery hands messages to one channel.
+// delivery sends messages through one channel.
 type delivery struct {
 	s       *Store
 	channel Channel
@@ -60,7 +59,7 @@ func (d delivery) Unkeyed() bool {
 	return ok && u.Unkeyed()
 }
 
-// deliveryLimit is how long a delivery may take over a channel that names no limit.
+// deliveryLimit is how long a delivery may take when its channel names no limit.
 const deliveryLimit = 30 * time.Second
 
 // Limit implements [outbox.Limited].
@@ -71,9 +70,8 @@ func (d delivery) Limit() time.Duration {
 	return deliveryLimit
 }
 
-// Handle sends a message. Once the channel has it, one transaction stores it among
-// what was spoken, marks it sent, and lets go of the thread where the message had it
-// for itself.
+// Handle sends a message. After the channel has accepted it, one transaction stores it among the
+// thread's messages, marks it sent, and releases the thread if the message held it.
 func (d delivery) Handle(ctx context.Context, c outbox.Claimed) error {
 	var p payload
 	if err := json.Unmarshal(c.Payload, &p); err != nil {
@@ -83,7 +81,7 @@ func (d delivery) Handle(ctx context.Context, c outbox.Claimed) error {
 	if errors.Is(err, db.ErrNoRows) {
 		return outbox.Gone(errors.New("the thread is gone"))
 	}
-	if err == nil && t.Lock.Holder == c.ID { // a message's hold lasts as long as it is tried
+	if err == nil && t.Lock.Holder == c.ID { // a message's hold lasts as long as the message is tried
 		_, err = d.s.db.Exec(ctx, c.Workspace, d.s.q.Refresh, p.Thread, c.ID)
 	}
 	if err != nil {
@@ -99,7 +97,7 @@ func (d delivery) Handle(ctx context.Context, c outbox.Claimed) error {
 	return d.spoken(ctx, c, p)
 }
 
-// final reports whether a message that the channel did not take is not tried again.
+// final reports whether a message that the channel did not accept will not be tried again.
 func final(c outbox.Claimed, err error) bool {
 	_, permanent := errors.AsType[*outbox.PermanentError](err)
 	_, dead := errors.AsType[*outbox.DeadError](err)
@@ -107,8 +105,8 @@ func final(c outbox.Claimed, err error) bool {
 	return permanent || dead || uncertain || c.Last()
 }
 
-// letGo lets go of the thread that a message has which failed, so that the next needs
-// not wait for the sweep.
+// letGo releases the thread that a failed message holds, so that the next message need not wait for
+// the sweep.
 func (d delivery) letGo(ctx context.Context, c outbox.Claimed, thread string) {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), markTimeout)
 	defer cancel()
@@ -132,7 +130,7 @@ func (d delivery) spoken(ctx context.Context, c outbox.Claimed, p payload) error
 	switch {
 	case err == nil:
 		return outbox.Settled(outbox.Sent)
-	case d.Unkeyed() || c.Last(): // another try would say it twice, and none would be a lie
+	case d.Unkeyed() || c.Last(): // another try could send it twice, and marking it failed could be wrong
 		return outbox.Uncertainly(fmt.Errorf("mark message %s sent: %w", c.ID, err))
 	}
 	return fmt.Errorf("mark message %s sent: %w", c.ID, err)

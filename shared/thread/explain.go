@@ -13,13 +13,13 @@ import (
 type Explanation struct {
 	Thread
 	Summary string
-	// Frees is when the lock ends by itself at the latest, should nobody refresh it;
-	// nil: it is free or stale, so that the next to ask has the thread.
+	// Frees is when the lock ends at the latest, if nobody refreshes it. nil: it is free or stale,
+	// so the next execution that asks acquires the thread.
 	Frees   *time.Time
-	Waiting []Waiter // the first to go first, [maxWaiters] at most
-	// Blocking is what the holder itself waits for, what that waits for, and so on,
-	// [maxBlocking] at most. Circle are executions of it each of which waits for the next,
-	// and the last for the first; empty: there are none.
+	Waiting []Waiter // in the order in which they go, at most [maxWaiters]
+	// Blocking lists what the holder itself waits for, what that waits for, and so on, at most
+	// [maxBlocking] links. Circle is a cycle among them: each execution waits for the next, and the
+	// last for the first. It is empty when there is none.
 	Blocking []Blocked
 	Circle   []string
 }
@@ -35,9 +35,9 @@ type Waiter struct {
 
 const maxWaiters = 50
 
-// Explain tells who has a thread, since when, what would free it and when, who waits, and
-// for whom the holder waits; [db.ErrNoRows] when there is none. doing adds what the holder
-// is at.
+// Explain says who holds a thread, since when, what would free it and when, who waits, and for whom
+// the holder waits. It returns [db.ErrNoRows] when there is no such thread. doing describes what
+// the holder is doing.
 func (s *Store) Explain(ctx context.Context, ws db.Workspace, id string, doing func(execution string) string) (Explanation, error) {
 	var found []Thread
 	var e Explanation
@@ -68,7 +68,7 @@ func (s *Store) Explain(ctx context.Context, ws db.Workspace, id string, doing f
 	return e, nil
 }
 
-// summary is the sentence; it also finds out when the lock ends.
+// summary returns the sentence, and sets Frees.
 func (e *Explanation) summary(doing func(string) string) string {
 	var out strings.Builder
 	l := e.Lock

@@ -12,22 +12,22 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 )
 
-// Outcome is how an execution came to have a thread.
+// Outcome says how an execution got a thread.
 type Outcome string
 
 // The outcomes of asking for a thread.
 const (
 	Acquired   Outcome = "acquired"
-	Refreshed  Outcome = "refreshed"   // it had it already
-	Inherited  Outcome = "inherited"   // from one that waits for it
-	HandedOver Outcome = "handed_over" // by one that has parked it
-	Cleared    Outcome = "cleared"     // it was stale, or superseded
+	Refreshed  Outcome = "refreshed"   // the execution held it already
+	Inherited  Outcome = "inherited"   // from an execution that waits for the asker
+	HandedOver Outcome = "handed_over" // by an execution that has parked it
+	Cleared    Outcome = "cleared"     // the previous lock was stale, or superseded
 )
 
-// ErrNotHeld says that an execution does not have the thread.
+// ErrNotHeld means that an execution does not hold the thread.
 var ErrNotHeld = errors.New("the execution does not have the thread")
 
-// A HeldError says that another has the thread, and who.
+// A HeldError means that another execution holds the thread. It says which one.
 type HeldError struct {
 	Thread string
 	Lock   Lock
@@ -37,7 +37,7 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("thread %s is held by execution %s", e.Thread, e.Lock.Execution())
 }
 
-// RetryAfter is when the lock is stale unless its holder does something.
+// RetryAfter returns how long it takes until the lock is stale, unless its holder does something.
 func (e *HeldError) RetryAfter() time.Duration {
 	left := max(0, Idle-e.Lock.Age)
 	if e.Lock.ParkedBy == e.Lock.Holder && e.Lock.ParkedUntil != nil {
@@ -46,9 +46,9 @@ func (e *HeldError) RetryAfter() time.Duration {
 	return left
 }
 
-// Lock takes a thread for an execution, or refreshes that it has it, in one round
-// trip. It is refused with a [HeldError]; an execution that has ended with a
-// [execution.EndedError]; what is not there is [db.ErrNoRows].
+// Lock acquires a thread for an execution, or refreshes its hold, in one round trip. It returns a
+// [HeldError] when another execution holds the thread, an [execution.EndedError] when the execution
+// has ended, and [db.ErrNoRows] when the thread or the execution does not exist.
 func (s *Store) Lock(ctx context.Context, ws db.Workspace, thread, execution string) (Outcome, error) {
 	var b db.Batch
 	t := s.take(&b, thread, execution)
@@ -58,7 +58,7 @@ func (s *Store) Lock(ctx context.Context, ws db.Workspace, thread, execution str
 	return t.outcome(ctx, s.slog)
 }
 
-// taking is an execution's try to take a thread and what became of it.
+// taking is an execution's try to acquire a thread, with the outcome.
 type taking struct {
 	thread, execution string
 	asker             execution.Status
@@ -66,8 +66,8 @@ type taking struct {
 	after             []Thread
 }
 
-// take adds the try to a batch: the asker and the thread's row are locked, and then
-// one statement decides.
+// take adds the try to a batch. It locks the asker's row and the thread's row; then one statement
+// decides.
 func (s *Store) take(b *db.Batch, thread, execution string) *taking {
 	t := &taking{thread: thread, execution: execution}
 	b.Each(func(scan db.Scan) error { return scan(&t.asker) }, s.q.Asker, execution)
@@ -78,7 +78,7 @@ func (s *Store) take(b *db.Batch, thread, execution string) *taking {
 	return t
 }
 
-// scan reads what the row says of the lock.
+// scan reads the lock's columns of a row.
 func (l *Lock) scan(scan db.Scan) error {
 	var holder, parkedBy, author *string
 	var stack json.RawMessage
@@ -89,7 +89,7 @@ func (l *Lock) scan(scan db.Scan) error {
 	return json.Unmarshal(stack, &l.Stack)
 }
 
-// outcome says, and logs, what became of it.
+// outcome returns and logs the result of the try.
 func (t *taking) outcome(ctx context.Context, log *slog.Logger) (Outcome, error) {
 	switch {
 	case len(t.after) == 0:
@@ -122,8 +122,8 @@ func (t *taking) outcome(ctx context.Context, log *slog.Logger) (Outcome, error)
 	return how, nil
 }
 
-// Unlock lets go of a thread: the next of its stack has it, else the head of its
-// queue. An execution that does not have it gets [ErrNotHeld].
+// Unlock releases a thread. The next of its stack holds it then, else the head of its queue. It
+// returns [ErrNotHeld] when the execution does not hold the thread.
 func (s *Store) Unlock(ctx context.Context, tx execution.Tx, thread, execution string) error {
 	was, err := s.head(ctx, tx, thread)
 	if err == nil && was.Holder != execution {
@@ -137,8 +137,8 @@ func (s *Store) Unlock(ctx context.Context, tx execution.Tx, thread, execution s
 	return nil
 }
 
-// ForceUnlock takes a thread from all of its stack, whatever they do, and answers
-// who had it; nobody is [ErrNotHeld].
+// ForceUnlock takes a thread from everything on its stack, whatever they do. It returns the
+// previous lock, or [ErrNotHeld] when nobody held the thread.
 func (s *Store) ForceUnlock(ctx context.Context, tx execution.Tx, thread, reason string) (Lock, error) {
 	was, err := s.head(ctx, tx, thread)
 	if err == nil && was.Holder == "" {
@@ -153,8 +153,8 @@ func (s *Store) ForceUnlock(ctx context.Context, tx execution.Tx, thread, reason
 	return was, nil
 }
 
-// Release lets go of all threads that an execution has. It belongs into the
-// transaction that ends the execution, behind that.
+// Release releases all threads that an execution holds, and returns how many. Call it in the
+// transaction that ends the execution, after the end.
 func (s *Store) Release(ctx context.Context, tx execution.Tx, execution string) (int, error) {
 	var held []string
 	if err := tx.Each(ctx, ids(&held), s.q.Held, execution); err != nil {
@@ -167,7 +167,7 @@ func (s *Store) Release(ctx context.Context, tx execution.Tx, execution string) 
 	return len(held), nil
 }
 
-// End ends an execution as [execution.Store.End] does and lets go of its threads.
+// End ends an execution as [execution.Store.End] does, and releases its threads.
 func (s *Store) End(ctx context.Context, tx execution.Tx, execution string, as execution.Status, result json.RawMessage, message string) error {
 	if err := s.runs.End(ctx, tx, execution, as, result, message); err != nil {
 		return err
@@ -176,7 +176,7 @@ func (s *Store) End(ctx context.Context, tx execution.Tx, execution string, as e
 	return err
 }
 
-// head locks a thread's row and reads who has it.
+// head locks a thread's row and reads its lock.
 func (s *Store) head(ctx context.Context, tx execution.Tx, thread string) (Lock, error) {
 	var l Lock
 	there := false
@@ -187,9 +187,10 @@ func (s *Store) head(ctx context.Context, tx execution.Tx, thread string) (Lock,
 	return l, err
 }
 
-// settle decides anew who has threads, whose rows are locked, when one has let go
-// (empty: nobody) and, with idle in milliseconds from now, who did nothing since is
-// gone; what is theirs then leaves the queue.
+// settle decides again who holds the threads; the caller has locked their rows. letGo is the
+// execution or message that releases them; empty: none. idle is an offset in milliseconds from now:
+// holders that did nothing since then are removed. Messages of the new holders then leave the
+// queue.
 func (s *Store) settle(b *db.Batch, letGo string, idle any, threads ...string) {
 	b.Exec(s.q.Settle, list(threads...), db.Null(letGo), idle)
 	b.Exec(s.q.Wake, list(threads...), queueBase)
@@ -204,8 +205,8 @@ func ids(into *[]string) func(db.Scan) error {
 	}
 }
 
-// list is ids as a JSON argument.
+// list encodes ids as a JSON argument.
 func list(ids ...string) string {
-	raw, _ := json.Marshal(ids) // strings always have one
+	raw, _ := json.Marshal(ids) // never fails for strings
 	return string(raw)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/invalid"
 )
 
-// Role says whose words a message is.
+// Role says who wrote a message.
 type Role string
 
 // The roles.
@@ -25,16 +25,16 @@ const (
 	Tool      Role = "tool"
 )
 
-// Spoken is a message of a thread that was spoken.
+// Spoken is a message of a thread that the person has sent or received.
 type Spoken struct {
-	ID        string // empty: a new one
-	Seq       int64  // given in the order in which messages are stored
+	ID        string // empty: Append makes one
+	Seq       int64  // assigned in the order in which messages are stored
 	Role      Role
 	Body      string
 	Execution string
-	// Key makes it one: a thread has one message of a key.
+	// Key makes the message idempotent: a thread has one message for each key.
 	Key string
-	// First says that nobody can have said it before: the key is not looked up.
+	// First says that the message is surely new, so that its key is not looked up.
 	First     bool
 	Data      json.RawMessage
 	CreatedAt time.Time
@@ -45,15 +45,15 @@ const (
 	maxKey  = 200
 )
 
-// storable reports whether the database takes a body.
+// storable reports whether the database can store a body.
 func storable(body string) bool {
 	return len(body) <= maxBody && utf8.ValidString(body) && strings.IndexByte(body, 0) < 0
 }
 
-// Append stores a message, and answers its id. Where the thread has one of its key
-// nothing changes, and the answer is that one's; it is [ErrKey] when the person said
-// something else under it. When the person has spoken the owner of a parked thread is
-// resumed, and answered.
+// Append stores a message and returns its id. When the thread has a message with the same key,
+// Append changes nothing and returns that message's id. It returns [ErrKey] when that is a message
+// of the person with another text. When the person has spoken in a parked thread, Append resumes
+// the execution that parked it and returns its id.
 func (s *Store) Append(ctx context.Context, tx execution.Tx, thread string, m Spoken) (id, resumed string, err error) {
 	var wrong invalid.Error
 	wrong.If(!storable(m.Body), "body", "has at most 65536 bytes of text")
@@ -92,13 +92,13 @@ func (s *Store) Append(ctx context.Context, tx execution.Tx, thread string, m Sp
 	return m.ID, resumed, nil
 }
 
-// say stores a message with the number that was just taken.
+// say stores a message with the number that was taken last.
 func (s *Store) say(b *db.Batch, thread string, m Spoken) {
 	b.Exec(s.q.Say, thread, m.ID, m.Role, m.Body, db.Null(m.Execution), db.Null(m.Key), m.Data)
 }
 
-// Messages reads what was spoken in a thread behind a message's number, oldest first:
-// at most limit (50 when zero, 200 at most). more says that there are more.
+// Messages reads the messages of a thread after a message's number, oldest first: at most limit (50
+// when zero, 200 at most). more says that there are more.
 func (s *Store) Messages(ctx context.Context, ws db.Workspace, thread string, after int64, limit int) (items []Spoken, more bool, err error) {
 	limit = bounded(limit)
 	err = s.db.Each(ctx, ws, collectSpoken(&items), s.q.Messages, thread, after, limit+1)

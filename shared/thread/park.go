@@ -10,14 +10,15 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 )
 
-// ErrAnswered says that there is nothing to wait for: the person has spoken already.
+// ErrAnswered means that there is nothing to wait for: the person has spoken already.
 var ErrAnswered = errors.New("the person has spoken since: read it and go on")
 
-// Park keeps a thread for the execution that has it while it waits for the person's
-// answer, for at most limit, and parks the execution. Meanwhile others may do what the
-// thread's policy says. [ErrNotHeld] when it does not have it; [ErrAnswered] when the
-// person has spoken since the message after, which is one of theirs, or, where that is
-// empty, since something was sent last. An error must undo the transaction.
+// Park keeps a thread for the execution that holds it while the execution waits for the person's
+// answer, for at most limit, and parks the execution. Meanwhile others may do what the thread's
+// policy allows. It returns [ErrNotHeld] when the execution does not hold the thread. It returns
+// [ErrAnswered] when the person has spoken since the message after, which must be one of the
+// person's, or, when after is empty, since the last message was sent. After an error the caller
+// must roll back the transaction.
 func (s *Store) Park(ctx context.Context, tx execution.Tx, thread, execution, after string, limit time.Duration) error {
 	s.runs.Park(tx.Later(), execution)
 	was, err := s.head(ctx, tx, thread)
@@ -38,8 +39,8 @@ func (s *Store) Park(ctx context.Context, tx execution.Tx, thread, execution, af
 	return nil
 }
 
-// resume queues the end of a thread's parking, whose row is locked, and has its owner
-// go on.
+// resume queues the end of a thread's parking and wakes the execution that parked it. The caller
+// has locked the thread's row.
 func (s *Store) resume(ctx context.Context, b *db.Batch, thread, owner string) {
 	b.Exec(s.q.Unpark, thread)
 	b.Exec(s.q.Rouse, owner)

@@ -22,12 +22,13 @@ type Outgoing struct {
 	Thread    string
 	Execution string
 	Body      string
-	// Key makes it one: a thread sends one message of a key.
+	// Key makes the message idempotent: a thread sends one message for each key.
 	Key string
-	// SupersedeKey has messages of the same key that are not being sent give way.
+	// SupersedeKey replaces earlier messages with the same SupersedeKey that are not being sent yet.
 	SupersedeKey string
-	TTL          time.Duration // after which it is not sent any more; 0: never
-	// Late has it queued although the execution has ended: a person approved it late.
+	TTL          time.Duration // after this time it is not sent any more; 0: no limit
+	// Late allows a message of an execution that has ended, because a person approved it late. The
+	// message is queued.
 	Late bool
 }
 
@@ -35,26 +36,26 @@ type Outgoing struct {
 type Sent struct {
 	ID     string
 	Status outbox.Status // queued, ready, sending or sent
-	// Queued says that it has not been spoken: another has the thread.
+	// Queued says that the message waits, because another execution holds the thread.
 	Queued   bool
 	Position int // among the queued, from 1
 }
 
-// ErrKey says that a message of the key was sent that says something else.
+// ErrKey means that a message with another text was sent under the key.
 var ErrKey = errors.New("another message was sent under the key")
 
-// ErrFull says that as many messages wait to be sent as a thread takes.
+// ErrFull means that the maximum number of the thread's messages wait to be sent.
 var ErrFull = errors.New("too many messages of the thread wait to be sent")
 
 const (
 	maxOpen = 1000 // messages that are queued, ready or being sent
 	maxTTL  = 30 * 24 * time.Hour
-	// queueBase is where the numbers of queued messages begin: behind those of all that
-	// went or goes, which therefore passes them.
+	// queueBase is where the numbers of queued messages begin. Messages that are not queued have
+	// lower numbers, so they pass the queued ones.
 	queueBase int64 = 1 << 40
 )
 
-// payload is what the outbox keeps of a message.
+// payload is a message in the outbox.
 type payload struct {
 	Thread string `json:"thread"`
 	Body   string `json:"body"`
@@ -69,13 +70,16 @@ func (m Outgoing) check() error {
 	return wrong.OrNil()
 }
 
-// Send takes the thread for an execution, which keeps it, and puts the message into
-// the outbox. While another has the thread the message is queued instead. A message
-// whose key was sent is not sent again: the answer tells of the first one. It is
-// [ErrKey] when that says something else, and an [outbox.StatusError] when that has not
-// been spoken and will not be. An execution that has ended has no thread any more: what
-// comes late is queued, and goes once nobody has it. [ErrFull] when too many wait to be
-// sent; else the errors of [Store.Lock], but that a refusal is none.
+// Send acquires the thread for an execution, which keeps it, and adds the message to the outbox.
+// While another execution holds the thread, the message is queued instead.
+//
+// A message whose key was used is not sent again: Send returns the first message. It returns
+// [ErrKey] when the first message has another text, and an [outbox.StatusError] when the first
+// message was not sent and will not be.
+//
+// An execution that has ended can't hold the thread. With Late its message is queued, and goes when
+// nobody holds the thread. Send returns [ErrFull] when too many messages wait, and otherwise the
+// errors of [Store.Lock] except a refusal.
 func (s *Store) Send(ctx context.Context, tx execution.Tx, m Outgoing) (Sent, error) {
 	if err := m.check(); err != nil {
 		return Sent{}, err
@@ -130,14 +134,14 @@ func (s *Store) Send(ctx context.Context, tx execution.Tx, m Outgoing) (Sent, er
 	if !queued {
 		return Sent{ID: id, Status: outbox.Ready}, nil
 	}
-	if late || m.SupersedeKey != "" { // a free thread is for it; what gave way may have had it
+	if late || m.SupersedeKey != "" { // a free thread goes to it; a superseded message may have held the thread
 		s.settle(tx.Later(), "", nil, m.Thread)
 	}
 	return s.standing(ctx, tx, id)
 }
 
-// receiver is who gets a thread's messages: the host of a URL, else whoever serves the
-// channel.
+// receiver returns who receives a thread's messages: the host of a URL. Empty stands for the server
+// of the channel.
 func receiver(t Thread) string {
 	if u, err := url.Parse(t.Address); err == nil && u.Host != "" {
 		return Topic(t.Channel) + ":" + strings.ToLower(u.Host)
@@ -145,9 +149,9 @@ func receiver(t Thread) string {
 	return ""
 }
 
-// Resend queues a message again that has failed, or is uncertain, behind all that are
-// queued, and answers where it stands. Its errors are those of [outbox.Store.Resend].
-// Who does it writes it down in the same transaction.
+// Resend queues a message again that has failed or whose outcome is unknown, after all queued
+// messages. It returns the message's new state. Its errors are those of [outbox.Store.Resend]. The
+// caller records who did it in the same transaction.
 func (s *Store) Resend(ctx context.Context, tx *db.Tx, thread, message string) (Sent, error) {
 	if _, err := s.head(ctx, tx, thread); err != nil {
 		return Sent{}, fmt.Errorf("send again in thread %s: %w", thread, err)
@@ -163,14 +167,14 @@ func (s *Store) Resend(ctx context.Context, tx *db.Tx, thread, message string) (
 	return s.standing(ctx, tx, message)
 }
 
-// numbers are those of a thread's messages in the outbox, and whose trace they bear.
+// numbers are the numbers of a thread's messages in the outbox, and the trace of the execution.
 type numbers struct {
-	last, lastQueued int64 // of what went or goes, and of all
+	last, lastQueued int64 // the last number below queueBase, and the last of all
 	open             int
 	trace            trace.ID
 }
 
-// queue is the number behind all that are queued.
+// queue returns the next number after all queued messages.
 func (n numbers) queue() int64 { return max(queueBase, n.lastQueued) + 1 }
 
 func (s *Store) numbers(ctx context.Context, tx execution.Tx, thread, execution string) (n numbers, err error) {
@@ -178,7 +182,7 @@ func (s *Store) numbers(ctx context.Context, tx execution.Tx, thread, execution 
 	return n, err
 }
 
-// standing says where a message stands that is open, or has been sent.
+// standing returns the state of a message that is open or has been sent.
 func (s *Store) standing(ctx context.Context, tx execution.Tx, id string) (Sent, error) {
 	sent := Sent{ID: id}
 	if err := tx.One(ctx, []any{&sent.Status, &sent.Position}, s.q.Place, id); err != nil {

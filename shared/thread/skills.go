@@ -21,8 +21,8 @@ import (
 //go:embed *.md
 var texts embed.FS
 
-// Skills are the built-in skills on threads. deliverable says what keeps a text from a
-// person, with an [invalid.Error].
+// Skills returns the built-in skills on threads. deliverable returns an [invalid.Error] when a text
+// can't be sent to a person.
 func Skills(s *Store, deliverable func(channel, address, body string) error) ([]skill.Skill, error) {
 	k, err := skill.Define(texts, "send_message", skill.Skill{
 		Admins: true, Sends: true, Undo: s.unsend,
@@ -41,9 +41,9 @@ func Skills(s *Store, deliverable func(channel, address, body string) error) ([]
 	return []skill.Skill{k}, err
 }
 
-// speak sends what a call says, as the execution that made the call: that has the
-// thread from then on until it ends. One that has ended when a person approves its
-// call has no thread any more; its message is queued.
+// speak sends a call's message as the execution that made the call. The execution holds the thread
+// from then on until it ends. When the execution has ended before a person approved its call, it
+// can't hold the thread, and its message is queued.
 func (s *Store) speak(ctx context.Context, tx lane.Tx, c skill.Call, deliverable func(channel, address, body string) error) (Sent, error) {
 	var args struct {
 		Thread uuid.UUID `json:"threadId"`
@@ -65,7 +65,7 @@ func (s *Store) speak(ctx context.Context, tx lane.Tx, c skill.Call, deliverable
 	return s.Send(ctx, tx, Outgoing{Thread: found[0].ID, Execution: trace.Execution(ctx), Body: secret.RedactorFrom(ctx).Text(args.Body), Key: c.Key, Late: true})
 }
 
-// refused turns what the model can mend, or is to know, into a [skill.Refusal].
+// refused turns errors that the model can correct, or needs to know, into a [skill.RefusalError].
 func refused(err error) error {
 	if wrong, ok := errors.AsType[*invalid.Error](err); ok {
 		return skill.Refuse("it can't be said in this thread: %s", wrong)
@@ -100,6 +100,6 @@ func (s *Store) unsend(ctx context.Context, tx *db.Tx, arguments, result json.Ra
 	if err != nil {
 		return false, fmt.Errorf("take back message %s: %w", was.ID, err)
 	}
-	s.settle(tx.Later(), "", nil, thread) // it may have had the thread
+	s.settle(tx.Later(), "", nil, thread) // the message may have held the thread
 	return n > 0, nil
 }

@@ -10,21 +10,21 @@ import (
 
 // Swept counts what a sweep did.
 type Swept struct {
-	Cleared int // stale locks: of the dead and the idle
-	Woken   int // free threads whose queue had been forgotten
-	// More says that it ended for its limit.
+	Cleared int // stale locks, whose holder has ended or was idle
+	Woken   int // free threads whose queue nobody had woken
+	// More says that the sweep stopped at its limit.
 	More bool
 }
 
-// Due adds to a batch whether a sweep would find something: 1, or 0.
+// Due adds to a batch whether a sweep has something to do: 1, or 0.
 func (s *Store) Due(b *db.Batch) *int {
 	due := new(int)
 	b.One([]any{due}, s.q.Due, -Idle.Milliseconds())
 	return due
 }
 
-// Sweep clears stale locks, of at most limit threads, has queues go on that nobody
-// woke, and executions that wait for an answer where no thread does any more: an expiry
+// Sweep clears the stale locks of at most limit threads, and wakes queues that nobody woke. It also
+// wakes parked executions that no thread is parked for any more. It is needed because an expiry
 // releases nothing by itself.
 func (s *Store) Sweep(ctx context.Context, ws db.Workspace, limit int) (Swept, error) {
 	var stale, holders, free []string

@@ -9,7 +9,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
-// OpenIn queues a new thread, whose id the caller has made.
+// OpenIn queues a new thread with an id that the caller made.
 func (s *Store) OpenIn(b *db.Batch, id, channel, address string) {
 	b.Exec(s.q.Open, id, channel, address, Queue, json.RawMessage("{}"))
 }
@@ -25,7 +25,7 @@ func (s *Store) Lately(ctx context.Context, ws db.Workspace, thread string, limi
 	return out, nil
 }
 
-// Forget queues the deletion of what an execution said in a thread, and was told.
+// Forget queues the deletion of an execution's messages in a thread.
 func (s *Store) Forget(b *db.Batch, thread, execution string) {
 	b.Exec(s.q.Forget, thread, execution)
 }

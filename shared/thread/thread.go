@@ -19,7 +19,7 @@ import (
 //go:embed *.sql
 var files embed.FS
 
-// Policy is what others may do with a thread while its owner waits for the person's
+// Policy is what other executions may do with a thread while its owner waits for the person's
 // answer.
 type Policy string
 
@@ -27,7 +27,7 @@ type Policy string
 const (
 	Queue     Policy = "queue"     // they wait: their messages are queued
 	Supersede Policy = "supersede" // they take the thread
-	HandOver  Policy = "hand_over" // they have it until they end, then the owner again
+	HandOver  Policy = "hand_over" // they hold it until they end, then the owner holds it again
 )
 
 // Thread is a conversation with one person over one channel.
@@ -44,13 +44,13 @@ type Thread struct {
 	UpdatedAt time.Time
 }
 
-// Lock is who has a thread.
+// Lock says who holds a thread.
 type Lock struct {
 	State LockState
-	// Holder is an execution, or a queued message that has the thread for its own
-	// send; empty: nobody.
+	// Holder is an execution, or a queued message that holds the thread for its own send. Empty:
+	// nobody.
 	Holder string
-	// Author is the execution whose message the holder is.
+	// Author is the execution that wrote the holder, when the holder is a message.
 	Author      string
 	Stack       []string // the holder last
 	Since       time.Time
@@ -59,7 +59,7 @@ type Lock struct {
 	ParkedUntil *time.Time
 }
 
-// Execution is the one that has the thread, or whose message has it.
+// Execution returns the execution that holds the thread, or whose message holds it.
 func (l Lock) Execution() string {
 	if l.Author != "" {
 		return l.Author
@@ -67,7 +67,7 @@ func (l Lock) Execution() string {
 	return l.Holder
 }
 
-// LockState says whether a lock still counts.
+// LockState says whether a lock is still valid.
 type LockState string
 
 // The states of a lock.
@@ -92,7 +92,7 @@ type queries struct {
 	Waiting, Blocking            db.Query
 }
 
-// Store keeps the threads of all workspaces. Safe for concurrent use.
+// Store is the threads of all workspaces. It is safe for concurrent use.
 type Store struct {
 	db     *db.DB
 	runs   *execution.Store
@@ -102,7 +102,7 @@ type Store struct {
 	slog   *slog.Logger
 }
 
-// New makes a store. ids makes time-ordered ids (UUIDv7).
+// New returns a store. ids makes time-ordered ids (UUIDv7).
 func New(d *db.DB, runs *execution.Store, out *outbox.Store, ids func() string, log *slog.Logger) (*Store, error) {
 	s := &Store{db: d, runs: runs, outbox: out, ids: ids, slog: log}
 	if err := db.Load(files, &s.q); err != nil {
@@ -117,9 +117,8 @@ const (
 	maxMetadata = 4 << 10
 )
 
-// Open answers the thread of a channel and an address, and adds it when there is
-// none; then it has the id (empty: a new one), the policy (empty: [Queue]) and the
-// metadata.
+// Open returns the thread of a channel and an address, and adds it when there is none. A new thread
+// gets t's id (empty: a new one), policy (empty: [Queue]) and metadata.
 func (s *Store) Open(ctx context.Context, ws db.Workspace, t Thread) (Thread, error) {
 	if t.Policy == "" {
 		t.Policy = Queue
@@ -152,7 +151,7 @@ func (s *Store) Open(ctx context.Context, ws db.Workspace, t Thread) (Thread, er
 	return found[0], nil
 }
 
-// Get reads a thread; [db.ErrNoRows] when there is none.
+// Get reads a thread. It returns [db.ErrNoRows] when there is none.
 func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Thread, error) {
 	var found []Thread
 	if err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id, -Idle.Milliseconds()); err != nil {
@@ -164,14 +163,14 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Thread, er
 	return found[0], nil
 }
 
-// GetIn adds a look at a thread to a batch; empty when there is none.
+// GetIn adds the read of a thread to a batch. The result is empty when there is none.
 func (s *Store) GetIn(b *db.Batch, id string) *[]Thread {
 	found := new([]Thread)
 	b.Each(collect(found), s.q.Get, id, -Idle.Milliseconds())
 	return found
 }
 
-// Filter narrows a listing; empty fields don't.
+// Filter narrows a listing. Empty fields have no effect.
 type Filter struct {
 	Channel, Address string
 	Lock             LockState
@@ -179,9 +178,9 @@ type Filter struct {
 	Limit            int // at most 200; 50 when zero
 }
 
-// Position is a place in a listing, that of a thread; zero is the beginning.
+// Position is the position of a thread in a listing. The zero Position is the beginning.
 type Position struct {
-	At time.Time // it was opened
+	At time.Time // when the thread was opened
 	ID string
 }
 
@@ -193,7 +192,7 @@ const (
 
 var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// List reads threads, newest first; more says that there are more.
+// List reads threads, newest first. more says that there are more.
 func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) (items []Thread, more bool, err error) {
 	limit := bounded(f.Limit)
 	if f.Before.ID == "" {
@@ -214,7 +213,7 @@ func bounded(limit int) int {
 	return min(limit, maxLimit)
 }
 
-// Outbox lists what was sent or is to be sent in a thread, newest first.
+// Outbox lists the outbox entries of a thread, newest first.
 func (s *Store) Outbox(ctx context.Context, ws db.Workspace, thread string, f outbox.Filter) (items []outbox.Entry, more bool, err error) {
 	f.OrderKey = orderKey(thread)
 	return s.outbox.List(ctx, ws, f)

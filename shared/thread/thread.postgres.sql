@@ -1,11 +1,11 @@
 -- why: Postgres has writers side by side, which lock a row before they decide, and takes lists apart with functions of its own.
 
 -- name: Asker
--- It can't end before this transaction does.
+-- Locks the row: the execution can't end before this transaction does.
 SELECT status FROM executions WHERE workspace_id = $1 AND id = $2 FOR SHARE;
 
 -- name: Head
--- The thread's row, locked: what is decided about it is decided in a statement behind this one.
+-- Locks the thread's row. A later statement decides about the thread.
 SELECT t.active_execution_id, t.lock_stack, t.parked_by,
        (SELECT o.execution_id FROM outbox o WHERE o.workspace_id = $1 AND o.id = t.active_execution_id)
   FROM threads t
@@ -13,14 +13,14 @@ SELECT t.active_execution_id, t.lock_stack, t.parked_by,
    FOR UPDATE;
 
 -- name: Held
--- The threads that an execution has, locked.
+-- Locks the threads that an execution holds.
 SELECT id FROM threads
  WHERE workspace_id = $1 AND active_execution_id = $2
  ORDER BY id
    FOR UPDATE;
 
 -- name: Left
--- Threads, locked, whose lock is stale: who has it has ended, or was idle for too long.
+-- Locks threads with a stale lock: the holder has ended, or was idle for too long.
 SELECT t.id, t.active_execution_id FROM threads t
  WHERE t.workspace_id = $1 AND t.active_execution_id IS NOT NULL
    AND (t.execution_locked_at <= lk_plus((SELECT lk_now()), $2)
@@ -32,9 +32,9 @@ SELECT t.id, t.active_execution_id FROM threads t
    FOR UPDATE SKIP LOCKED;
 
 -- name: Forgotten
--- Threads, locked, for which something is queued and that are free, or that have nothing on
--- its way, while one who may speak under their holder, which waits, has, or might have
--- until it ended.
+-- Locks threads whose queue nobody woke. Either the thread is free and has something queued. Or
+-- nothing is on its way, and a queued message is of an execution that may speak under the waiting
+-- holder, or is of an ended one that could have.
 WITH RECURSIVE queued AS (
   SELECT DISTINCT CAST(substr(q.order_key, 8) AS uuid) AS thread, q.execution_id AS asker
     FROM outbox q
@@ -69,9 +69,9 @@ SELECT t.id FROM threads t
    FOR UPDATE SKIP LOCKED;
 
 -- name: Rouse
--- $2, whom the person has answered, goes on, and whoever is parked though no thread says
--- so any more. Threads are locked by now, and executions come first: who is being changed
--- is passed over, and found by the next sweep.
+-- Wakes $2, whom the person has answered, and every execution that is parked although no thread
+-- says so. Threads are locked by now, and executions come first in the lock order. So an execution
+-- that is being changed is skipped, and the next sweep finds it.
 UPDATE executions SET status = 'running', updated_at = lk_now()
  WHERE workspace_id = $1 AND id IN (
    SELECT e.id FROM executions e
@@ -80,9 +80,10 @@ UPDATE executions SET status = 'running', updated_at = lk_now()
       FOR NO KEY UPDATE SKIP LOCKED);
 
 -- name: Take
--- The one place that decides who may have a thread. Of its stack stays who lives, and,
--- once it was idle for too long, only who has parked it, whom that one speaks under,
--- the asker and whom it may speak under. What the asker has queued stands in nobody's way.
+-- The one place that decides who may hold a thread. The stack keeps the entries that live. When the
+-- lock was idle for too long, the stack keeps only: the one that parked the thread and the entries
+-- below it, the asker, and those that the asker may speak under. The asker's own queued messages do
+-- not block it.
 WITH RECURSIVE above (id, parent_id, inherits) AS (
   SELECT p.id, p.parent_id, p.can_inherit_lock
     FROM executions e
@@ -128,11 +129,12 @@ UPDATE threads t SET
  WHERE t.workspace_id = $1 AND t.id = $2 AND v.stack IS NOT NULL;
 
 -- name: Settle
--- Who has threads when $3 has let go and the dead and the idle are gone: the next of the
--- stack, else the head of the queue, for its own send, else nobody. Where the next of the
--- stack waits, the first who may speak under it (the rule of Take) and has something
--- queued has the thread, unless what that one has queued itself comes before, or what
--- one that has ended has queued who might have spoken under it.
+-- Decides who holds the threads after $3 has released them and ended or idle entries are removed:
+-- the next of the stack, else the first queued message, for its own send, else nobody. When the
+-- next of the stack is waiting, the first queued message of those that may go now decides: one of
+-- an execution that may speak under it (the rule of Take) gives that execution the thread. When the
+-- message is of the next of the stack itself, or of an ended execution that could have spoken under
+-- it, the next of the stack holds the thread.
 WITH RECURSIVE head AS (
   SELECT t.*, coalesce(t.execution_locked_at <= lk_plus(lk_now(), $4), false) AS idle, t.parked_until > lk_now() AS parked
     FROM threads t
@@ -206,8 +208,9 @@ UPDATE threads t SET
  WHERE t.workspace_id = $1 AND t.id = v.thread;
 
 -- name: Wake
--- What is queued by who has the thread now, or has it itself, goes, behind all that went; so
--- does what is left of those who have ended and were begun, by it or under it, to be waited for.
+-- Makes queued messages ready, with numbers after all that went before: a message that holds its
+-- thread, the messages of the holder, and those of ended executions that the holder, or one under
+-- it, had begun and waited for.
 WITH RECURSIVE queued AS (
   SELECT q.execution_id AS asker
     FROM threads t

@@ -19,7 +19,8 @@ SELECT t.id, t.channel, t.address, t.policy, t.metadata, t.active_execution_id, 
  WHERE t.workspace_id = $1 AND t.id = $2;
 
 -- name: List
--- A lock is stale when who has it has ended, or was idle for too long and has not parked it.
+-- A lock is stale when its holder has ended, or was idle for too long and has not parked the
+-- thread.
 SELECT l.* FROM (
   SELECT t.id, t.channel, t.address, t.policy, t.metadata, t.active_execution_id, o.execution_id, t.lock_stack, t.execution_locked_at,
          t.parked_by, t.parked_until, t.created_at, t.updated_at,
@@ -43,7 +44,7 @@ SELECT l.* FROM (
  LIMIT $8;
 
 -- name: Bump
--- Takes the next number of a thread, locks its row, and says who has parked it.
+-- Takes the next number of a thread, locks its row, and returns who has parked it.
 UPDATE threads SET next_seq = next_seq + 1, updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2
 RETURNING parked_by;
@@ -54,7 +55,8 @@ SELECT id, seq, role, body, execution_id, key, data, created_at
  WHERE workspace_id = $1 AND thread_id = $2 AND key = $3;
 
 -- name: Say
--- What was spoken, with the number just taken. A thread has one message of an id and of a key.
+-- Stores a message with the number taken last. A thread has one message for each id and for each
+-- key.
 INSERT INTO messages (workspace_id, id, thread_id, seq, role, body, execution_id, key, data, created_at)
 SELECT t.workspace_id, $3, t.id, t.next_seq - 1, $4, $5, $6, $7, $8, lk_now()
   FROM threads t
@@ -72,14 +74,15 @@ SELECT id, seq, role, body, execution_id, key, data, created_at
 SELECT id, payload FROM outbox WHERE workspace_id = $1 AND key = $2;
 
 -- name: Numbers
--- The last number of what went or goes, the last of all, how many are open, and the trace of who speaks.
+-- The last number of the messages that are not queued, the last of all, how many are open, and the
+-- trace of the execution.
 SELECT coalesce((SELECT max(seq) FROM outbox WHERE workspace_id = $1 AND order_key = $2 AND seq < $3), 0),
        coalesce((SELECT max(seq) FROM outbox WHERE workspace_id = $1 AND order_key = $2), 0),
        (SELECT count(*) FROM outbox WHERE workspace_id = $1 AND order_key = $2 AND status IN ('queued', 'ready', 'sending')),
        coalesce((SELECT trace_id FROM executions WHERE workspace_id = $1 AND id = $4), '');
 
 -- name: Place
--- Where a message stands: its status, and how many are queued up to it.
+-- The status of a message, and how many are queued up to it.
 SELECT o.status,
        (SELECT count(*) FROM outbox q
          WHERE q.workspace_id = $1 AND q.order_key = o.order_key AND q.status = 'queued' AND q.seq <= o.seq)
@@ -92,7 +95,7 @@ UPDATE outbox SET status = 'superseded', updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND order_key = 'thread:' || $3 AND status IN ('queued', 'ready') AND attempts = 0;
 
 -- name: Waiting
--- What is queued, the first to go first.
+-- The queued messages, in the order in which they go.
 SELECT id, execution_id, created_at, expires_at, lk_now()
   FROM outbox
  WHERE workspace_id = $1 AND order_key = $2 AND status = 'queued'
@@ -100,8 +103,9 @@ SELECT id, execution_id, created_at, expires_at, lk_now()
  LIMIT $3;
 
 -- name: Blocking
--- For whom the holder of a thread waits, for whom that one does, and so on: who has a thread in which it has something
--- queued, or an execution that it has begun and awaits.
+-- What the holder of a thread waits for, what that waits for, and so on: the holder of a thread in
+-- which it has something
+-- queued, or an execution that it has begun and waits for.
 WITH RECURSIVE blocked (execution, thread, holder) AS (
   SELECT DISTINCT q.execution_id, t.id, coalesce(o.execution_id, t.active_execution_id)
     FROM outbox q
@@ -131,7 +135,8 @@ UPDATE threads SET execution_locked_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND active_execution_id = $3;
 
 -- name: Park
--- Unless the person has spoken since their message $5 or, without one, since what was sent last.
+-- No effect when the person has spoken since their message $5 or, without one, since the last
+-- message was sent.
 UPDATE threads SET parked_by = $3, parked_until = lk_plus(lk_now(), $4), execution_locked_at = lk_now(), updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND active_execution_id = $3
    AND NOT coalesce(
@@ -150,7 +155,7 @@ UPDATE threads SET parked_by = NULL, parked_until = NULL, updated_at = lk_now(),
  WHERE workspace_id = $1 AND id = $2;
 
 -- name: Lapse
--- What has waited past its time is let go, and the next claim ends it as expired.
+-- Makes queued messages ready that have waited too long; the next claim ends them as expired.
 WITH late AS MATERIALIZED (
   SELECT q.id FROM outbox q
    WHERE q.workspace_id = $1 AND q.status = 'queued' AND q.expires_at <= (SELECT lk_now())
@@ -160,8 +165,9 @@ UPDATE outbox SET status = 'ready', updated_at = lk_now()
  WHERE workspace_id = $1 AND status = 'queued' AND id IN (SELECT id FROM late);
 
 -- name: Due
--- Whether a sweep would find something: a stale lock, a queue that a free thread has, what has waited past its time,
--- who is parked though no thread says so.
+-- Whether a sweep has something to do: a stale lock, a queue of a free thread, a message that has
+-- waited too long, or an
+-- execution that is parked although no thread says so.
 SELECT CASE WHEN EXISTS (
          SELECT 1 FROM threads t
           WHERE t.workspace_id = $1 AND t.active_execution_id IS NOT NULL

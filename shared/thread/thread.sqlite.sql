@@ -206,4 +206,4 @@ UPDATE outbox SET status = 'ready', seq = n.seq, due_at = max(due_at, lk_now()),
                          OR EXISTS (SELECT 1 FROM gone g WHERE g.asker = q.execution_id AND g.id = t.active_execution_id))
          WHERE t.workspace_id = $1 AND t.id IN (SELECT i.value FROM json_each($2) i)) n
  WHERE workspace_id = $1 AND id = n.row_id
-   AND status = 'queued' AND order_key IN (SELECT 'thread:' || i.value FROM json_each($2) i); -- an index serves it by that
+   AND status = 'queued' AND order_key IN (SELECT 'thread:' || i.value FROM json_each($2) i); -- uses an index
