@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// conform returns v, the value of the argument called name, changed as little
-// as it takes to satisfy the schema, as far as the script understands schemas.
+// conform returns v changed as little as needed to satisfy the schema, as far as the script
+// supports schemas. name is the name of the argument.
 func (f filler) conform(name string, v any, sch schema) any {
 	if c, ok := sch["const"]; ok {
 		return c
@@ -34,7 +34,7 @@ func (f filler) conform(name string, v any, sch schema) any {
 	return v
 }
 
-// convert makes a value of another type out of v.
+// convert converts v to another type.
 func (f filler) convert(v any, typ string) any {
 	text, isText := v.(string)
 	switch typ {
@@ -72,7 +72,7 @@ func (f filler) convert(v any, typ string) any {
 	case "null":
 		return nil
 	}
-	return v // a type that does not exist
+	return v // not a type of JSON Schema
 }
 
 func (f filler) array(name string, items []any, sch schema) any {
@@ -85,7 +85,7 @@ func (f filler) array(name string, items []any, sch schema) any {
 		items[i] = f.conform(name, v, element)
 	}
 	if least, ok := sch.size("minItems"); ok {
-		for len(items) < min(least, 10) { // more would be no help
+		for len(items) < min(least, 10) { // more elements would not help
 			items = append(items, f.guess(name, element))
 		}
 	}
@@ -116,8 +116,8 @@ func (f filler) object(m map[string]any, sch schema) any {
 	return m
 }
 
-// choose returns the choice that v is, or is but for case and separators,
-// else one that commits to little.
+// choose returns the choice that equals v, or that differs only in case and separators. Otherwise
+// it returns a neutral one.
 func choose(v any, choices []any) any {
 	text, isText := v.(string)
 	modest := choices[0]

@@ -1,12 +1,16 @@
-// Package demo is a scripted model that needs no network, for the first run on
-// a laptop and for tests. It is no language model: it follows a fixed script for
-// the four tasks of the heartbeat, answers everything else with what it is, and
-// says in every text that it is the demo model. It is deterministic and keeps
-// nothing: the same request always gets the same answer.
+// Package demo is a scripted model that needs no network, for the first run on a laptop and for
+// tests. It is not a language model. It follows a fixed script for the four tasks of the heartbeat.
+// Any other request gets a text that says what the model is. Each text says that it comes from the
+// demo model. The model is deterministic and keeps no state: the same request always gets the same
+// answer.
 //
-// The last line of the system prompt names the task, and the first user
-// message is then JSON:
+// The last line of the system prompt names the task. The first user message is then JSON:
 //
+//	task: plan     {"objective", "skills"}   it calls plan_objective
+//	task: advance  {"objective", "step"}     it calls the step's skill, then advance_plan,
+//	                                         and complete_objective where that is the skill
+//	task: reflect  {"activity"}              it counts
+//	task: remember {"done"}                  it calls save_memory
 //	task: plan     {"objective", "skills"}   it calls plan_objective
 //	task: advance  {"objective", "step"}     it calls the step's skill, then advance_plan,
 //	                                         and complete_objective where that is the skill
@@ -26,10 +30,10 @@ import (
 // Name is the demo model's name, as a provider and as a model.
 const Name = "demo"
 
-// mark begins everything the demo model writes.
+// mark begins every text that the demo model writes.
 const mark = "[demo model] "
 
-// Model is the demo model. Its zero value is ready to use, also concurrently.
+// Model is the demo model. Its zero value is ready to use. It is safe for concurrent use.
 type Model struct{}
 
 var _ llm.Model = Model{}
@@ -40,9 +44,9 @@ func New() Model { return Model{} }
 // Name implements llm.Model.
 func (Model) Name() string { return Name }
 
-// Generate implements llm.Model. Like a provider it refuses conversations in
-// which a call has no result, and it cuts off answers beyond MaxTokens. Usage
-// is estimated as a quarter of the characters.
+// Generate implements llm.Model. Like a provider, it refuses a conversation in which a call has no
+// result, and cuts off an answer longer than MaxTokens. It estimates usage as a quarter of the
+// characters.
 func (Model) Generate(ctx context.Context, req llm.Request, onDelta func(llm.Delta)) (llm.Response, error) {
 	if err := llm.Interrupted(ctx, Name); err != nil {
 		return llm.Response{}, err
@@ -61,7 +65,7 @@ func (Model) Generate(ctx context.Context, req llm.Request, onDelta func(llm.Del
 	return resp, nil
 }
 
-// move is what the demo model does next: say something, or call a tool too.
+// move is the next action of the demo model: a text, optionally with a call of a tool.
 type move struct {
 	text string
 	call *llm.ToolCall // without an id
@@ -71,7 +75,7 @@ func say(format string, args ...any) move {
 	return move{text: mark + fmt.Sprintf(format, args...)}
 }
 
-// answer turns a move into a response of at most maxTokens, if that is not 0.
+// answer converts a move to a response of at most maxTokens. Zero means no limit.
 func (s situation) answer(m move, maxTokens int) llm.Response {
 	resp := llm.Response{
 		Message:    llm.Message{Role: llm.RoleAssistant, Text: m.text},
@@ -85,7 +89,7 @@ func (s situation) answer(m move, maxTokens int) llm.Response {
 	}
 	resp.Usage.CompletionTokens = tokens(messageSize(resp.Message))
 	if maxTokens > 0 && resp.Usage.CompletionTokens > maxTokens {
-		// Half a call would only be broken JSON: the text is what is left.
+		// Half a call would be broken JSON, so only the text is sent.
 		resp.Calls = nil
 		resp.Text = cut(m.text, maxTokens*charactersPerToken)
 		resp.StopReason = llm.StopMaxTokens
@@ -94,7 +98,7 @@ func (s situation) answer(m move, maxTokens int) llm.Response {
 	return resp
 }
 
-// stream gives out the text word by word, then each call in two pieces.
+// stream sends the text word by word, then each call in two pieces.
 func stream(ctx context.Context, resp llm.Response, onDelta func(llm.Delta)) error {
 	var deltas []llm.Delta
 	for word := range strings.SplitAfterSeq(resp.Text, " ") {
@@ -118,7 +122,7 @@ func stream(ctx context.Context, resp llm.Response, onDelta func(llm.Delta)) err
 
 const charactersPerToken = 4
 
-// tokens estimates how many tokens so many characters are.
+// tokens estimates the number of tokens of a text.
 func tokens(characters int) int {
 	return (characters + charactersPerToken - 1) / charactersPerToken
 }

@@ -10,17 +10,17 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/pattern"
 )
 
-// filler completes arguments from what the situation says.
+// filler completes arguments with data of the situation.
 type filler struct{ s situation }
 
-// complete returns args with what the tool's schema wants.
+// complete returns args with everything that the tool's schema requires.
 func (f filler) complete(tool llm.Tool, args map[string]any) map[string]any {
 	return f.fit(tool, parseSchema(tool.Parameters), args)
 }
 
-// repair returns the arguments of a failed call as the error message and the
-// schema want them: the one in the message if there is one, else the tool's.
-// Arguments that cannot be read are made anew from fallback.
+// repair returns the corrected arguments of a failed call. It uses the error message and a schema:
+// the one in the message if there is one, otherwise the tool's. It replaces arguments that can't be
+// parsed with fallback.
 func (f filler) repair(tool llm.Tool, failed llm.Arguments, message string, fallback map[string]any) map[string]any {
 	lines, sch := readError(cut(message, 16<<10))
 	if sch == nil {
@@ -54,8 +54,8 @@ var (
 	missing  = pattern.New(`(?i)missing|required`)
 )
 
-// usual are the arguments that the script gives to well-known tools, where
-// their schema has them, even if they may be left out.
+// usual lists arguments that the script always gives to well-known tools if the schema has them,
+// even if they are optional.
 var usual = map[string][]string{
 	"save_memory":    {"category", "content", "importance"},
 	"query_activity": {"limit"},
@@ -69,14 +69,14 @@ func (f filler) fit(tool llm.Tool, sch schema, args map[string]any) map[string]a
 		}
 	}
 	fitted, ok := f.conform(tool.Name, args, sch).(map[string]any)
-	if !ok { // the schema is not one of an object
+	if !ok { // the schema does not describe an object
 		return map[string]any{}
 	}
 	return fitted
 }
 
-// guess returns a value for an argument, by its schema's default, by what its
-// name usually means, else by its type alone.
+// guess returns a value for an argument. It uses the schema's default, then the usual meaning of
+// the name, then the type.
 func (f filler) guess(name string, sch schema) any {
 	if v, ok := sch["default"]; ok && v != nil {
 		return v
@@ -108,7 +108,7 @@ func (f filler) guess(name string, sch schema) any {
 	return f.conform(name, v, sch)
 }
 
-// subject says in a few words what this is about.
+// subject returns the subject of the work in a few words.
 func (f filler) subject() string {
 	for _, s := range []string{f.s.brief.Objective.Title, f.s.brief.Step.Title, f.s.said} {
 		if s = short(s, 80); s != "" {
@@ -118,7 +118,7 @@ func (f filler) subject() string {
 	return "demo"
 }
 
-// withArgument returns a copy of args that has one more.
+// withArgument returns a copy of args with one more argument.
 func withArgument(args map[string]any, name string, v any) map[string]any {
 	args = maps.Clone(args)
 	if args == nil {
@@ -128,11 +128,10 @@ func withArgument(args map[string]any, name string, v any) map[string]any {
 	return args
 }
 
-// readError splits an error message into what it says, line by line, and the
-// first JSON Schema that it quotes, nil when there is none. Both may stand in
-// the text or in JSON in it.
+// readError splits an error message into lines of text and the first JSON Schema that it quotes.
+// The schema is nil if there is none. Both may be plain text or inside JSON in the text.
 func readError(message string) (lines []string, sch schema) {
-	const most = 20 // pieces of JSON: each attempt may read the text to its end
+	const most = 20 // limit of JSON pieces: each attempt may read the text to its end
 	for range most {
 		at := strings.IndexByte(message, '{')
 		if at < 0 {

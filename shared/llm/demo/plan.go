@@ -15,10 +15,9 @@ var (
 	draftText string
 )
 
-// planSteps returns four or five steps for the brief's objective: look, note,
-// use the skill that the objective names, draft, review. It uses only skills
-// of the brief (all the usual ones when it has no list), and returns nil when
-// it knows none of them.
+// planSteps returns four or five steps for the brief's objective: look, note, use the skill that
+// the objective names, draft, review. It only uses skills of the brief, or all usual skills if the
+// brief has no list. It returns nil if it knows none of them.
 func planSteps(b brief) []step {
 	look := b.pick("query_activity", "search_memory", "list_skills", "save_memory")
 	write := b.pick("save_memory", "search_memory", "query_activity", "list_skills")
@@ -78,8 +77,8 @@ func (b brief) pick(names ...string) string {
 	return ""
 }
 
-// inputs returns what to give a skill that the script knows; text is what it
-// would write. What is missing for its schema is added when the step runs.
+// inputs returns the inputs for a skill that the script knows. text is the text that it would
+// write. Other arguments that the schema requires are added when the step runs.
 func (b brief) inputs(skill, text string) map[string]any {
 	switch skill {
 	case "query_activity":
@@ -92,17 +91,16 @@ func (b brief) inputs(skill, text string) map[string]any {
 	return map[string]any{}
 }
 
-// scripted are the skills that the script itself is about, or that would send
-// its placeholders to people. They are never run because an objective happens
-// to name them.
+// scripted lists the skills that the script itself uses, and those that would send its placeholder
+// texts to people. An objective that names one of them does not run it.
 var scripted = []string{
 	"plan_objective", "advance_plan", "complete_objective", "set_objective",
 	"query_activity", "save_memory", "search_memory", "forget_memory", "list_skills", "run_skill",
 	"send_message",
 }
 
-// namedSkill returns the skill of the brief whose name the objective's text
-// contains as a word, or "".
+// namedSkill returns the skill of the brief whose name the objective's text contains as a word, or
+// "".
 func (b brief) namedSkill() string {
 	words := strings.FieldsFunc(b.Objective.Title+" "+b.Objective.Description, func(r rune) bool {
 		return r != '_' && r != '-' && r != '.' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
@@ -118,7 +116,7 @@ func (b brief) namedSkill() string {
 	return ""
 }
 
-// fill puts the objective's words into a text.
+// fill replaces the placeholders in a text with the objective's texts.
 func (o objective) fill(text string) string {
 	or := func(s, otherwise string, most int) string {
 		if s = short(s, most); s == "" {

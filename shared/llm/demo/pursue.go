@@ -8,27 +8,25 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/pattern"
 )
 
-// maxRetries is how often a failed call is tried in another way.
+// maxRetries is how often a failed call is retried with other arguments.
 const maxRetries = 2
 
-// act is something to be done with a tool; its arguments are completed to
-// satisfy the tool's schema.
+// act is a tool to call. Its arguments are completed to satisfy the tool's schema.
 type act struct {
 	tool string
 	args map[string]any
 }
 
-// pursue returns the next move towards a, or, when it has been done, nil and
-// the exchange that did it. The next move is a call, a better call after one
-// that failed, or a last word when there is nothing better to try or a person
-// has to approve it first.
+// pursue returns the next move towards a. After a has succeeded, it returns nil and the exchange
+// that did it. The next move is a call, a corrected call after a failed one, or a final text. It is
+// a final text if nothing better is left to try, or if a person must approve the call first.
 func (s situation) pursue(a act) (*move, exchange) {
 	tool, ok := s.offered(a.tool)
 	if !ok {
 		return stop("I stopped: %s is not among the tools I have here.", short(a.tool, 64)), exchange{}
 	}
 	tried := []string{tool.Name}
-	var failed *exchange // of the tool now tried
+	var failed *exchange // of the tool that is tried now
 	failures := 0
 	for _, e := range s.exchanges {
 		if !sameName(e.call.Name, tool.Name) {
@@ -76,7 +74,7 @@ func giveUp(e exchange) *move {
 
 func call(tool string, args map[string]any) *move {
 	raw, err := json.Marshal(args)
-	if err != nil { // cannot be: all of it was decoded from JSON or is as simple
+	if err != nil { // can't happen: the values come from JSON or are simple
 		raw = []byte("{}")
 	}
 	m := say("I call %s.", tool)
@@ -88,8 +86,8 @@ func call(tool string, args map[string]any) *move {
 var unknownTool = pattern.New(
 	`(?i)\b(?:unknown|no such|no) (?:tool|skill)\b|\b(?:tool|skill)\b[^.\n]{0,80}\b(?:does not|doesn['’]t|not) (?:exist|found|known|available)\b`)
 
-// similarTool returns the offered tool whose name is nearest to the name, if
-// it is near enough to be meant and was not tried.
+// similarTool returns the offered tool with the most similar name. The name must be similar enough,
+// and must not have been tried.
 func (s situation) similarTool(name string, tried []string) (best llm.Tool, ok bool) {
 	least := len(name)/4 + 1
 	for _, t := range s.tools {
@@ -107,9 +105,9 @@ func (s situation) similarTool(name string, tried []string) (best llm.Tool, ok b
 	return best, ok
 }
 
-// waits reports whether a result says that the call was not run but waits for
-// an approval: as data, or in a sentence. A longer text is only read as data,
-// for it may be a list in which other calls wait.
+// waits reports whether a result says that the call waits for an approval. The result is JSON with
+// a status, or a sentence. A longer text is not searched, because it may be a list in which other
+// calls wait.
 func waits(result string) bool {
 	if json.Valid([]byte(result)) {
 		return decodeObject(result)["status"] == "pending_approval"

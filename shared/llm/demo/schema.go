@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// schema is a JSON Schema as decoded. Its methods read the keywords the script
-// cares about, and take what is not as expected for absent.
+// schema is a decoded JSON Schema. Its methods read the keywords that the script needs. They treat
+// values of an unexpected type as absent.
 type schema map[string]any
 
 func parseSchema(raw json.RawMessage) schema {
@@ -27,7 +27,7 @@ func (s schema) isObject() bool {
 	return ok
 }
 
-// property returns the schema of a property, nil when there is none.
+// property returns the schema of a property, or nil if there is none.
 func (s schema) property(name string) schema {
 	properties, _ := s["properties"].(map[string]any)
 	p, ok := properties[name].(map[string]any)
@@ -37,11 +37,11 @@ func (s schema) property(name string) schema {
 	return p
 }
 
-// closed reports whether s names all properties that there may be, at least
-// as far as one should guess at others.
+// closed reports whether s lists all properties that are allowed. A schema with properties counts
+// as closed, so that the script does not invent others.
 func (s schema) closed() bool { return s.isObject() || s["additionalProperties"] == false }
 
-// types returns the types that s allows; none means all.
+// types returns the types that s allows. An empty list means all.
 func (s schema) types() []string {
 	switch t := s["type"].(type) {
 	case string:
@@ -75,25 +75,25 @@ func (s schema) takes(typ string) bool {
 	return len(types) == 0
 }
 
-// list returns a keyword that is an array.
+// list returns the value of a keyword that is an array.
 func (s schema) list(keyword string) []any {
 	l, _ := s[keyword].([]any)
 	return l
 }
 
-// bound returns a keyword that is a number.
+// bound returns the value of a keyword that is a number.
 func (s schema) bound(keyword string) (float64, bool) {
 	f, ok := s[keyword].(float64)
 	return f, ok
 }
 
-// size returns a keyword that is a length.
+// size returns the value of a keyword that is a length.
 func (s schema) size(keyword string) (int, bool) {
 	f, ok := s.bound(keyword)
 	return int(min(max(f, 0), math.MaxInt32)), ok
 }
 
-// middle returns the middle of the numbers that s allows, or otherwise.
+// middle returns the middle between minimum and maximum of s. Without these it returns otherwise.
 func middle(s schema, otherwise int) json.Number {
 	low, hasLow := s.bound("minimum")
 	high, hasHigh := s.bound("maximum")
@@ -136,7 +136,7 @@ func same(a, b any) bool {
 	return errX == nil && errY == nil && sameJSON(x, y)
 }
 
-// sameJSON reports whether two texts are the same JSON, whatever the spacing.
+// sameJSON reports whether two texts are the same JSON, independent of spacing.
 func sameJSON[A, B ~string | ~[]byte](a A, b B) bool {
 	var x, y any
 	if json.Unmarshal([]byte(a), &x) != nil || json.Unmarshal([]byte(b), &y) != nil {
@@ -145,7 +145,7 @@ func sameJSON[A, B ~string | ~[]byte](a A, b B) bool {
 	return reflect.DeepEqual(x, y)
 }
 
-// decodeObject decodes a JSON object with its numbers as they are, or returns nil.
+// decodeObject decodes a JSON object and keeps its numbers as written. It returns nil on failure.
 func decodeObject(text string) map[string]any {
 	if !json.Valid([]byte(text)) {
 		return nil
@@ -159,12 +159,12 @@ func decodeObject(text string) map[string]any {
 	return m
 }
 
-// within returns a string of a length that s allows.
+// within returns the text with a length that s allows.
 func (s schema) within(text string) string {
 	if most, ok := s.size("maxLength"); ok {
 		text = cut(text, most)
 	}
-	if least, ok := s.size("minLength"); ok { // more than 1000 would be no help
+	if least, ok := s.size("minLength"); ok { // more than 1000 would not help
 		text += strings.Repeat(".", max(0, min(least, 1000)-utf8.RuneCountInString(text)))
 	}
 	return text

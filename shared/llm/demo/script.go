@@ -12,7 +12,7 @@ import (
 //go:embed chat.md
 var chatText string
 
-// decide is the script: what to do next in the situation.
+// decide is the script. It returns the next move for the situation.
 func (s situation) decide() move {
 	switch {
 	case s.task == "":
@@ -67,8 +67,8 @@ func (s situation) advance() move {
 	return say("Step %d of %s is done. %s", st.Number, s.title(), result)
 }
 
-// complete closes the objective. The demo model cannot judge a result, and
-// says so where it is stored.
+// complete closes the objective. The demo model can't judge a result, and the stored summary says
+// so.
 func (s situation) complete() move {
 	result := fmt.Sprintf("The plan has come to step %d, its review.", s.brief.Step.Number)
 	if next, _ := s.pursue(s.advancePlan(result)); next != nil {
@@ -96,7 +96,7 @@ func (s situation) advancePlan(result string) act {
 	}}
 }
 
-// reflect counts, and names the skill that fails most.
+// reflect counts calls, and names the skill with the most failures.
 func (s situation) reflect() move {
 	calls, failures, worst := 0, 0, used{}
 	for _, u := range s.brief.Activity {
@@ -112,7 +112,7 @@ func (s situation) reflect() move {
 		calls, len(s.brief.Activity), failures, short(worst.Skill, 64))
 }
 
-// rememberDone saves the first thing that was done, once.
+// rememberDone saves the first finished work, once.
 func (s situation) rememberDone() move {
 	if len(s.brief.Done) == 0 {
 		return say("Nothing was done that a later run would need.")
@@ -130,8 +130,8 @@ func (s situation) rememberDone() move {
 	return say("I saved one memory about %s.", short(first.Work, 120))
 }
 
-// rememberThis matches a request to remember something: whether it is put
-// politely, and what to remember.
+// rememberThis matches a request to remember something. Its groups are the polite phrase, if any,
+// and the text to remember.
 var rememberThis = pattern.New(
 	`(?is)^\W*(please,?\s+|(?:can|could|would|will)\s+you\s+(?:please\s+)?)?remember(?:\s+that\b|\s*:)?\s+(.*\w.*\S|\w)\s*$`)
 
@@ -141,7 +141,7 @@ func (s situation) chat() move {
 		switch question := strings.HasSuffix(what, "?"); {
 		case !question:
 			return s.remember(what)
-		case polite: // "Could you remember that …?" asks for it, "Remember me?" does not
+		case polite: // "Could you remember that …?" is a request, "Remember me?" is not
 			return s.remember(strings.TrimRight(what, "? "))
 		}
 	}
@@ -159,7 +159,7 @@ func (s situation) remember(what string) move {
 	return say("I saved it to memory: %s", short(what, 200))
 }
 
-// toolList says which tools there are, in one sentence.
+// toolList lists the available tools in one sentence.
 func (s situation) toolList() string {
 	const most = 12
 	names := make([]string, 0, most)
@@ -175,7 +175,7 @@ func (s situation) toolList() string {
 	return fmt.Sprintf("My tools here: %s.", strings.Join(names, ", "))
 }
 
-// title names the objective within a sentence.
+// title returns the objective's name for use in a sentence.
 func (s situation) title() string {
 	if t := short(s.brief.Objective.Title, 80); t != "" {
 		return "objective “" + t + "”"

@@ -9,13 +9,13 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 )
 
-// situation is a request as the script sees it.
+// situation is a request in the form that the script needs.
 type situation struct {
 	task      string // plan, advance, reflect, remember or ""
-	brief     brief  // of all but the last
+	brief     brief  // of all tasks but ""
 	said      string // the last user message
 	tools     []llm.Tool
-	exchanges []exchange // since the brief, or in a chat since the last user message
+	exchanges []exchange // since the brief; in a chat since the last user message
 	ids       map[string]bool
 }
 
@@ -29,14 +29,14 @@ type brief struct {
 	Remembered []string  `json:"remembered"`
 }
 
-// used is how a skill has done.
+// used holds the call counts of a skill.
 type used struct {
 	Skill    string `json:"skill"`
 	Calls    int    `json:"calls"`
 	Failures int    `json:"failures"`
 }
 
-// done is what came of a piece of work.
+// done is the result of a piece of work.
 type done struct {
 	Work   string `json:"work"`
 	Result string `json:"result"`
@@ -57,14 +57,14 @@ type step struct {
 	DoneCriterion string         `json:"doneCriterion"`
 }
 
-// exchange is a call and what came of it.
+// exchange is a call and its result.
 type exchange struct {
 	call   llm.ToolCall
 	result llm.ToolResult
 }
 
-// read finds out where the conversation stands. It fails where a provider
-// would refuse the conversation.
+// read extracts the situation from a request. It returns an error if a provider would refuse the
+// conversation.
 func read(req llm.Request) (situation, error) {
 	s := situation{task: task(req.System), tools: req.Tools, ids: map[string]bool{}}
 	if len(req.Messages) == 0 {
@@ -108,7 +108,7 @@ func read(req llm.Request) (situation, error) {
 	return s, nil
 }
 
-// record pairs results with open calls and returns those still open.
+// record pairs results with open calls and returns the calls that are still open.
 func (s *situation) record(open []llm.ToolCall, results []llm.ToolResult) []llm.ToolCall {
 	var still []llm.ToolCall
 	for _, c := range open {
@@ -142,7 +142,7 @@ func (s situation) nextID() string {
 	}
 }
 
-// task returns what the last line of the system prompt asks for.
+// task returns the task that the last line of the system prompt names.
 func task(system string) string {
 	lines := strings.Split(strings.TrimSpace(system), "\n")
 	switch strings.TrimSpace(lines[len(lines)-1]) {
@@ -158,15 +158,15 @@ func task(system string) string {
 	return ""
 }
 
-// parseBrief reads the JSON in text, also when something stands around it.
-// What it cannot read has no objective.
+// parseBrief parses the JSON in text, also if other text surrounds it. It returns an empty brief if
+// the JSON is invalid.
 func parseBrief(text string) (b brief) {
 	from, to := strings.Index(text, "{"), strings.LastIndex(text, "}")
 	if from < 0 || to < from {
 		return b
 	}
 	decoder := json.NewDecoder(strings.NewReader(text[from : to+1]))
-	decoder.UseNumber() // inputs go on as they came
+	decoder.UseNumber() // keep the numbers in inputs as written
 	if decoder.Decode(&b) != nil {
 		return brief{}
 	}

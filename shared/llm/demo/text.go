@@ -34,8 +34,8 @@ func short(s string, n int) string {
 	return strings.TrimSpace(cut(s, n-1)) + "…"
 }
 
-// describe says how much a tool gave, without repeating any of it: it may be
-// text from outside, which has no business in a plan.
+// describe says how much a tool returned, without quoting it. The result may be untrusted text,
+// which must not get into a plan.
 func describe(result string) string {
 	var data any
 	if json.Unmarshal([]byte(result), &data) != nil {
@@ -69,7 +69,7 @@ func count(n int, of string) string {
 	return fmt.Sprintf("%d %ss", n, of)
 }
 
-// sameName reports whether two names differ in case and separators at most.
+// sameName reports whether two names are equal except for case and separators.
 func sameName(a, b string) bool {
 	return a == b || bare(a) != "" && bare(a) == bare(b)
 }
@@ -83,7 +83,7 @@ func bare(name string) string {
 	}, name)
 }
 
-// distance counts the letters to change, add or drop between two names.
+// distance returns the number of letters to change, add or remove between two names.
 func distance(a, b string) int {
 	x, y := []rune(cut(bare(a), 64)), []rune(cut(bare(b), 64))
 	row := make([]int, len(y)+1)

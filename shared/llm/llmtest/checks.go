@@ -16,7 +16,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
 )
 
-// said is an answer as a turn gives it.
+// said returns an answer with the given text and calls.
 func said(text string, calls ...llm.ToolCall) llm.Response {
 	r := llm.Response{
 		Message:    llm.Message{Role: llm.RoleAssistant, Text: text, Calls: calls},
@@ -34,7 +34,7 @@ func called(id, name, arguments string) llm.ToolCall {
 	return llm.ToolCall{ID: id, Name: name, Arguments: llm.Arguments(arguments)}
 }
 
-// hello is a request with all that a request may have.
+// hello returns a request that uses every field.
 func hello() llm.Request {
 	warm := 0.5
 	return llm.Request{
@@ -71,7 +71,7 @@ func answers(t testing.TB, p Provider) {
 				t.Errorf("%s, %s: model %q, %v", name, mode, resp.Model, err)
 			}
 			resp.Model = want.Model
-			for i, c := range resp.Calls { // how it is written is the provider's matter
+			for i, c := range resp.Calls { // providers may format the arguments differently
 				if i < len(want.Calls) && sameJSON(string(c.Arguments), string(want.Calls[i].Arguments)) {
 					resp.Calls[i].Arguments = want.Calls[i].Arguments
 				}
@@ -89,7 +89,7 @@ func answers(t testing.TB, p Provider) {
 	}
 }
 
-// Only a stream can bear arguments that are no JSON, and it does when it is cut off.
+// Only a stream can carry arguments that are not JSON. It does so if the answer is cut off.
 func brokenArguments(t testing.TB, p Provider) {
 	for _, broken := range []string{`{"at": `, `{"at": 1}}`, `at`, `[1`, `{"at": "☕`, " "} {
 		want := said("", called("b1", "look", broken))
@@ -152,8 +152,8 @@ func cutOff(t testing.TB, p Provider) {
 	}
 }
 
-// An answer that breaks off in the stream is asked for again, or another model is: who
-// listens is told that what came is void, and gets one whole answer.
+// An interrupted stream is repeated, with the same model or the next one. The caller is told that
+// the pieces so far are void, and gets one complete answer.
 func begunAnew(t testing.TB, p Provider) {
 	words, long := strings.Repeat("one more word ", 50), `{"all":"`+strings.Repeat("word ", 200)+`"}`
 	want := said("Whole.", called("c1", "look", `{"at":2}`))
@@ -182,7 +182,7 @@ func begunAnew(t testing.TB, p Provider) {
 	}
 }
 
-// chainOf asks the models in turn: one alone twice, the first of several once.
+// chainOf returns a chain of the models. It tries a single model twice, and each of several once.
 func chainOf(t testing.TB, models []llm.Model) llm.Model {
 	cfg := resilient.Config{Clock: time.Now, Rand: func() float64 { return 0 }, Log: slog.New(slog.DiscardHandler), Tries: 2}
 	if len(models) > 1 {
@@ -226,12 +226,12 @@ func canceled(t testing.TB, p Provider) {
 func canceledBefore(t testing.TB, p Provider) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	m := p.Play(t) // it asks for nothing
+	m := p.Play(t) // there must be no request
 	_, err := m.Generate(ctx, hello(), nil)
 	fails(t, m, "whole", err, llm.ClassCanceled)
 }
 
-// The rest of the answer may have come already: who cancels wants no more of it.
+// The rest of the answer may have arrived already. After canceling, the caller wants no more of it.
 func canceledByTheListener(t testing.TB, p Provider) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -250,7 +250,7 @@ func requestIsLeftAlone(t testing.TB, p Provider) {
 	}
 }
 
-// Not every provider sees to it that the ids of a conversation are unique.
+// Not every provider makes the ids of a conversation unique.
 func uniqueIDs(t testing.TB, p Provider) {
 	for _, mode := range modes {
 		same := said("", called("a1", "look", `{"at":1}`), called("a1", "fly", `{"to":2}`)) // a1 is in hello, too
@@ -308,7 +308,7 @@ func sameJSON(a, b string) bool {
 	return json.Unmarshal([]byte(a), &x) == nil && json.Unmarshal([]byte(b), &y) == nil && reflect.DeepEqual(x, y)
 }
 
-// differ says how got and want differ, as they are stored; "" if they do not.
+// differ returns the difference between got and want in their stored form, or "" if there is none.
 func differ(got, want any) string {
 	if reflect.DeepEqual(got, want) {
 		return ""

@@ -7,34 +7,33 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 )
 
-// Turn is what the other end of a provider does with one request: it gives the
-// answer, unless one of the other fields says otherwise.
+// Turn is what the fake of a provider does with one request. It sends the answer, unless another
+// field says otherwise.
 type Turn struct {
 	Answer llm.Response
 
-	Fail       llm.ErrorClass // it gives an error that means this
-	RetryAfter time.Duration  // and asks to wait for so long; full seconds
+	Fail       llm.ErrorClass // it sends an error that means this class
+	RetryAfter time.Duration  // and asks to wait this long; full seconds
 
-	Cut   bool // it gives the beginning of the answer, and the connection ends
-	Break bool // it streams the beginning of the answer, and then an error that may pass
-	Hang  bool // it gives the beginning of the answer, and then nothing until the request ends
+	Cut   bool // it sends the beginning of the answer, then the connection ends
+	Break bool // it streams the beginning of the answer, then a retryable error
+	Hang  bool // it sends the beginning of the answer, then nothing until the request ends
 }
 
-// Provider is a provider under test, together with a fake of its other end that
-// speaks its real protocol.
+// Provider is a provider under test, with a fake of its server that speaks the real protocol.
 type Provider struct {
-	// Play makes a model whose other end takes a turn for each request, in order. A
-	// request beyond the last is to fail the test. A turn's answer is spoken as the
-	// provider would, in many pieces where it is streamed.
+	// Play returns a model whose server takes one turn per request, in order. A request after the
+	// last turn must fail the test. The server sends a turn's answer as the provider would. A
+	// streamed answer comes in many pieces.
 	Play func(t testing.TB, turns ...Turn) llm.Model
 
-	Stops   []llm.StopReason // those that the provider can tell
-	Classes []llm.ErrorClass // those that the provider can tell by an error
-	NoCache bool             // it does not tell what it has cached
-	NoWait  bool             // it does not tell how long to wait
+	Stops   []llm.StopReason // the stop reasons that the provider can report
+	Classes []llm.ErrorClass // the error classes that the provider can report
+	NoCache bool             // it does not report cached tokens
+	NoWait  bool             // it does not report how long to wait
 }
 
-// Conform checks that a provider keeps the promises of llm.Model.
+// Conform checks that a provider fulfills the contract of llm.Model.
 func Conform(t *testing.T, p Provider) {
 	t.Helper()
 	for _, c := range conformance() {
@@ -69,7 +68,7 @@ func conformance() []conformCheck {
 // modes are the two ways to ask.
 var modes = []string{"whole", "streamed"}
 
-// ask asks in one of the modes, and checks that what was streamed adds up to the
+// ask sends the request in one of the modes. It checks that the streamed pieces add up to the
 // answer.
 func ask(t testing.TB, m llm.Model, req llm.Request, mode string) (llm.Response, error) {
 	t.Helper()
@@ -91,7 +90,7 @@ func ask(t testing.TB, m llm.Model, req llm.Request, mode string) (llm.Response,
 	return resp, nil
 }
 
-// fails checks that err is an *llm.Error of a class, from this provider.
+// fails checks that err is an *llm.Error of the class want, from this provider.
 func fails(t testing.TB, m llm.Model, what string, err error, want llm.ErrorClass) {
 	t.Helper()
 	e, ok := asError(err)

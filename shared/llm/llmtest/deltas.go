@@ -6,16 +6,16 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 )
 
-// Deltas adds up what is streamed. Its zero value is ready to use.
+// Deltas adds up the pieces of a streamed answer. Its zero value is ready to use.
 type Deltas struct {
 	text  string
 	calls []llm.ToolCall
 	err   error
-	// Restarts counts how often the answer began anew.
+	// Restarts counts how often the answer started again.
 	Restarts int
 }
 
-// Add is an onDelta.
+// Add is the onDelta to pass to Generate.
 func (d *Deltas) Add(delta llm.Delta) {
 	if delta.Restart {
 		d.text, d.calls = "", nil
@@ -45,8 +45,8 @@ func (d *Deltas) fail(format string, args ...any) {
 	}
 }
 
-// Message is what was streamed. The error says what about it was not as llm.Model
-// promises.
+// Message returns the streamed message. The error names the first piece that breaks the contract of
+// llm.Model.
 func (d *Deltas) Message() (llm.Message, error) {
 	return llm.Message{Role: llm.RoleAssistant, Text: d.text, Calls: d.calls}, d.err
 }

@@ -1,4 +1,5 @@
-// Package llmtest has a model for tests that plays a fixed list of answers.
+// Package llmtest provides a model for tests that plays a fixed list of answers, and checks for the
+// models of providers.
 package llmtest
 
 import (
@@ -12,11 +13,11 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 )
 
-// Step makes one answer. It may look at the request, and check it.
+// Step makes one answer. It may read and check the request.
 type Step = func(llm.Request) (llm.Response, error)
 
-// Model is a model that plays a script. It is safe for concurrent use; then
-// the steps are given out in the order in which the requests arrive.
+// Model is a model that plays a script. It is safe for concurrent use: requests get the steps in
+// the order in which they arrive.
 type Model struct {
 	t     testing.TB
 	steps []Step
@@ -27,10 +28,9 @@ type Model struct {
 
 var _ llm.Model = (*Model)(nil)
 
-// Script returns a model that answers its first request by the first step, its
-// second by the second, and so on. A request beyond the last step fails the
-// test and is answered by an error of ClassBadRequest. A canceled context is
-// answered by its error and uses up no step.
+// Script returns a model that answers its first request with the first step, its second with the
+// second, and so on. A request after the last step fails the test and returns an error of
+// ClassBadRequest. A canceled context returns its error and uses no step.
 func Script(t testing.TB, steps ...Step) *Model { return &Model{t: t, steps: steps} }
 
 // Name implements llm.Model.
@@ -60,8 +60,7 @@ func (m *Model) Generate(ctx context.Context, req llm.Request, onDelta func(llm.
 	return resp, nil
 }
 
-// record notes the request and returns its step, nil when there is none, and
-// its number, from 1.
+// record stores the request. It returns its step, or nil if there is none, and its number from 1.
 func (m *Model) record(req llm.Request) (Step, int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -74,7 +73,7 @@ func (m *Model) record(req llm.Request) (Step, int) {
 	return m.steps[n-1], n
 }
 
-// Requests returns the requests so far, as they were when they came.
+// Requests returns the requests so far, in the state in which they arrived.
 func (m *Model) Requests() []llm.Request {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Server is the other end of a provider that is spoken to over HTTP.
+// Server is the fake server of a provider with an HTTP API.
 type Server struct {
 	URL    string
 	client *http.Client
@@ -21,15 +21,15 @@ type Server struct {
 	asked []Asked
 }
 
-// Asked is a request that has come.
+// Asked is a received request.
 type Asked struct {
 	Path   string
 	Header http.Header
 	Body   []byte
 }
 
-// Serve starts a server that answers its first request by the first turn, its second
-// by the second, and so on. A request beyond the last fails the test.
+// Serve starts a server that answers its first request with the first turn, its second with the
+// second, and so on. A request after the last turn fails the test.
 func Serve(t testing.TB, turns ...http.HandlerFunc) *Server {
 	s := &Server{turns: turns}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -64,7 +64,7 @@ func (s *Server) next(a Asked) http.HandlerFunc {
 	return s.turns[len(s.asked)-1]
 }
 
-// Client is a client of the server.
+// Client returns a client of the server.
 func (s *Server) Client() *http.Client { return s.client }
 
 // Asked returns the requests so far.
@@ -74,18 +74,18 @@ func (s *Server) Asked() []Asked {
 	return slices.Clone(s.asked)
 }
 
-// End is how a turn ends.
+// End says how a turn ends.
 type End string
 
 // The ways in which a turn ends.
 const (
-	EndWell  End = "well"  // as HTTP ends an answer
+	EndWell  End = "well"  // the HTTP response ends normally
 	EndAbort End = "abort" // the connection breaks
 	EndHang  End = "hang"  // nothing more comes until the request ends
 )
 
-// Speak is a turn that writes pieces, each at once, and then ends in some way. Of
-// the header are given names and values in turn.
+// Speak returns a turn that writes the pieces, flushes each one, and then ends as end says. header
+// holds names and values alternately.
 func Speak(status int, end End, pieces []string, header ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		for i := 0; i+1 < len(header); i += 2 {
@@ -94,10 +94,10 @@ func Speak(status int, end End, pieces []string, header ...string) http.HandlerF
 		w.WriteHeader(status)
 		flush := http.NewResponseController(w).Flush
 		if err := flush(); err != nil {
-			panic(fmt.Sprintf("llmtest: %v", err)) // an httptest server can
+			panic(fmt.Sprintf("llmtest: %v", err)) // an httptest server always supports Flush
 		}
 		for _, p := range pieces {
-			_, _ = io.WriteString(w, p) // who asked may have gone
+			_, _ = io.WriteString(w, p) // the client may be gone
 			_ = flush()
 		}
 		switch end {
@@ -109,12 +109,12 @@ func Speak(status int, end End, pieces []string, header ...string) http.HandlerF
 	}
 }
 
-// JSON is a turn that answers in one piece.
+// JSON returns a turn that answers without a stream.
 func JSON(status int, body string, header ...string) http.HandlerFunc {
 	return Speak(status, EndWell, []string{body}, append([]string{"Content-Type", "application/json"}, header...)...)
 }
 
-// Events is a turn that answers by a stream of server-sent events.
+// Events returns a turn that answers with a stream of server-sent events.
 func Events(pieces ...string) http.HandlerFunc {
 	return Speak(http.StatusOK, EndWell, pieces, "Content-Type", "text/event-stream; charset=utf-8")
 }

@@ -6,10 +6,10 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 )
 
-// usage is what every ready-made step reports.
+// usage is what every predefined step reports.
 var usage = llm.Usage{PromptTokens: 10, CompletionTokens: 5}
 
-// Say is a step that ends the turn with a text.
+// Say returns a step that ends the turn with a text.
 func Say(text string) Step {
 	return func(llm.Request) (llm.Response, error) {
 		return llm.Response{
@@ -21,8 +21,8 @@ func Say(text string) Step {
 	}
 }
 
-// Call is a step that calls tools: name, arguments, name, arguments, and so on.
-// The ids of its calls are unique in the conversation.
+// Call returns a step that calls tools: name, arguments, name, arguments, and so on. The ids of its
+// calls are unique in the conversation.
 func Call(namesAndArguments ...string) Step {
 	return func(req llm.Request) (llm.Response, error) {
 		var calls []llm.ToolCall
@@ -42,7 +42,7 @@ func Call(namesAndArguments ...string) Step {
 	}
 }
 
-// Fail is a step that fails with err, usually an *llm.Error.
+// Fail returns a step that fails with err, usually an *llm.Error.
 func Fail(err error) Step {
 	return func(llm.Request) (llm.Response, error) { return llm.Response{}, err }
 }

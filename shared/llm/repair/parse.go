@@ -8,14 +8,14 @@ import (
 	"unicode/utf8"
 )
 
-// parser reads what is nearly JSON and writes what is. Each method reads one thing,
-// or answers false where it has no reading, or two.
+// parser reads text that is nearly JSON and writes valid JSON. Each method reads one element. It
+// returns false if the text has no interpretation, or more than one.
 type parser struct {
 	text     string
 	at       int
 	closing  bool // brackets that are missing at the end may be added
-	unclosed bool // some were: the text is over
-	broke    bool // the last space had a line break in it
+	unclosed bool // the text ended and brackets were added
+	broke    bool // the last skipped space contained a line break
 	out      bytes.Buffer
 }
 
@@ -24,10 +24,11 @@ func (p *parser) peek() rune {
 	return r
 }
 
-// over reports whether nothing is left.
+// over reports whether the whole text is read.
 func (p *parser) over() bool { return p.at >= len(p.text) }
 
-// space skips what is nothing, comments and escaped line breaks included.
+// space skips white space, comments and escaped line breaks. It returns false if a comment does not
+// end.
 func (p *parser) space() bool {
 	p.broke = false
 	for !p.over() {
@@ -42,7 +43,7 @@ func (p *parser) space() bool {
 		case strings.HasPrefix(p.text[p.at:], "//"):
 			end := strings.IndexByte(p.text[p.at:], '\n')
 			if end < 0 {
-				return false // what it would hide is not known
+				return false // the comment may hide more than one line
 			}
 			p.at += end
 		case strings.HasPrefix(p.text[p.at:], "/*"):
@@ -70,14 +71,14 @@ func (p *parser) object(depth int) bool {
 	})
 }
 
-// list reads elements between brackets, with commas between and perhaps behind.
+// list reads elements between brackets. Commas separate them; one may follow the last.
 func (p *parser) list(depth int, open, end byte, element func() bool) bool {
 	if depth > maxDepth {
 		return false
 	}
 	p.at++ // the opening bracket
 	p.out.WriteByte(open)
-	if open == '{' && p.space() && !p.over() && p.text[p.at] == ',' { // one before the first
+	if open == '{' && p.space() && !p.over() && p.text[p.at] == ',' { // a comma before the first member
 		if p.at++; !p.space() || p.over() || p.text[p.at] == end {
 			return false
 		}
@@ -118,9 +119,9 @@ func (p *parser) list(depth int, open, end byte, element func() bool) bool {
 	}
 }
 
-// missing reports whether a comma is missing here: at a line break, before a name or,
-// in a list, before an object or a list. Two strings in a list may have been meant as
-// one, and two numbers.
+// missing reports whether a comma is missing here. That is only certain after a line break: before
+// a name in an object, or before an object or a list in a list. Two strings in a list may have been
+// meant as one, and so may two numbers.
 func (p *parser) missing(open byte) bool {
 	if open == '{' {
 		return p.broke && closer(p.peek()) != 0
@@ -128,8 +129,8 @@ func (p *parser) missing(open byte) bool {
 	return p.broke && (p.text[p.at] == '{' || p.text[p.at] == '[')
 }
 
-// close adds a bracket that is missing at the end. An empty list may have been to
-// begin only.
+// close adds a closing bracket that is missing at the end. It refuses an empty list, because its
+// elements may be missing.
 func (p *parser) close(end byte, empty bool) bool {
 	if !p.closing || empty || strings.HasSuffix(strings.TrimRightFunc(p.text, isSpace), ",") {
 		return false
@@ -155,7 +156,7 @@ func (p *parser) value(depth int) bool {
 	return p.literal()
 }
 
-// closer is the quote that ends a string that begins with r; 0: none does.
+// closer returns the quote that ends a string which begins with r, or 0 if r is not a quote.
 func closer(r rune) rune {
 	switch r {
 	case '"', '\'':
@@ -168,7 +169,7 @@ func closer(r rune) rune {
 	return 0
 }
 
-// key reads a member's name: a string, a whole number, or bare.
+// key reads a member's name: a string, a whole number, or a bare word.
 func (p *parser) key() bool {
 	if closer(p.peek()) != 0 {
 		return p.string()
@@ -193,8 +194,8 @@ func (p *parser) key() bool {
 	return p.write(p.text[from:p.at])
 }
 
-// string reads a string to its closing quote, which must end a key or a value: a
-// quote within it could be either.
+// string reads a string to its closing quote. After it, the text must continue as after a key or a
+// value: otherwise the quote may belong to the string's content.
 func (p *parser) string() bool {
 	end := closer(p.peek())
 	p.at += utf8.RuneLen(p.peek())
@@ -210,7 +211,7 @@ func (p *parser) string() bool {
 				return false
 			}
 		case end != '"' && r == '"' && end != '\'':
-			return false // typographic outside, straight inside: which is which?
+			return false // typographic outside, straight inside: ambiguous
 		default:
 			b.WriteRune(r)
 		}
@@ -218,13 +219,13 @@ func (p *parser) string() bool {
 	return false
 }
 
-// ends reports whether what follows a closing quote may follow a string.
+// ends reports whether the text after a closing quote may follow a string.
 func (p *parser) ends() bool {
 	next := parser{text: p.text, at: p.at}
 	return next.space() && (next.over() || strings.IndexByte(",:}]", p.text[next.at]) >= 0 || next.missing('{'))
 }
 
-// escape reads what follows a backslash.
+// escape reads the characters after a backslash.
 func (p *parser) escape(b *strings.Builder) bool {
 	if p.over() {
 		return false
@@ -238,7 +239,7 @@ func (p *parser) escape(b *strings.Builder) bool {
 	n := 1
 	if c == 'u' {
 		n = 5
-		if high := strings.ToLower(p.text[p.at+1 : min(len(p.text), p.at+3)]); "d8" <= high && high <= "db" { // the first of a pair
+		if high := strings.ToLower(p.text[p.at+1 : min(len(p.text), p.at+3)]); "d8" <= high && high <= "db" { // the first half of a surrogate pair
 			n = 11
 		}
 	}
@@ -253,13 +254,14 @@ func (p *parser) escape(b *strings.Builder) bool {
 	return false
 }
 
-// literals are the words that stand for values, here and in other languages.
+// literals maps literal words, in JSON and other languages, to JSON.
 var literals = map[string]string{
 	"true": "true", "false": "false", "null": "null", "True": "true", "False": "false", "None": "null",
 	"TRUE": "true", "FALSE": "false", "NULL": "null", "NONE": "null", "Null": "null",
 }
 
-// literal reads a number or a word. One that the text ends with may go on.
+// literal reads a number or a word. It refuses a number at the very end of the text, because digits
+// may be missing.
 func (p *parser) literal() bool {
 	from := p.at
 	for !p.over() && !strings.ContainsRune(",:}]{[ \t\r\n/\\\"'", rune(p.text[p.at])) {
@@ -281,7 +283,7 @@ func (p *parser) literal() bool {
 	return true
 }
 
-// write writes a string.
+// write writes a JSON string.
 func (p *parser) write(s string) bool {
 	e := json.NewEncoder(&p.out)
 	e.SetEscapeHTML(false)

@@ -1,16 +1,16 @@
-// Package repair mends the JSON of a model's tool calls where there is one reading
-// of it, and refuses it where there are more: a call with arguments that the model
-// did not mean is worse than none.
+// Package repair repairs the JSON of a model's tool calls if the JSON has exactly one
+// interpretation. It refuses JSON with more than one: a call with arguments that the model did not
+// mean is worse than no call.
 //
-// Mended are a fence or prose around one object, an object within a JSON string,
-// an object whose every quote is escaped, equal objects in a row, an empty object
-// before the arguments, comments, trailing commas, one before the first member or
-// missing at a line break, escaped line breaks between the parts, keys and strings in
-// single or typographic quotes, bare keys and numbers for keys, raw line breaks in
-// strings, the literals of Python and in capitals, and, where the answer was not cut
-// off, brackets that are missing at the very end.
-// Refused is whatever ends within a value, numbers that are none of JSON's, a key
-// that has two values, an empty object in prose, and anything else.
+// It repairs a fence or prose around one object, an object within a JSON string, an object whose
+// quotes are all escaped, equal objects in sequence, an empty object before the arguments,
+// comments, trailing commas, a comma before the first member, a comma that is missing at a line
+// break, escaped line breaks between the parts, keys and strings in single or typographic quotes,
+// bare keys, numbers as keys, raw line breaks in strings, the literals of Python, literals in
+// capitals, and brackets that are missing at the very end, unless the answer was cut off.
+//
+// It refuses text that ends within a value, numbers that are not valid in JSON, a key with two
+// values, an empty object in prose, and anything else.
 package repair
 
 import (
@@ -28,12 +28,12 @@ import (
 const (
 	maxBytes  = 256 << 10
 	maxDepth  = 100
-	maxNested = 3 // objects within strings within strings
+	maxNested = 3 // levels of objects within strings
 )
 
-// Object is the JSON object that was meant, and whether there is one. Of one that
-// is valid nothing is changed but the space around it. cut says that the model's
-// answer ended at its limit: then what is missing at the end is not known.
+// Object returns the JSON object that the model meant, and whether there is one. It changes a valid
+// object only by trimming the space around it. cut says that the model's answer reached its limit:
+// then missing brackets are not added, because more may be missing.
 func Object(broken string, cut bool) (json.RawMessage, bool) {
 	return object(broken, cut, maxNested)
 }
@@ -78,10 +78,10 @@ func object(broken string, cut bool, nested int) (json.RawMessage, bool) {
 	return out, true
 }
 
-// empty is an object that says nothing.
+// empty is an object without members.
 const empty = "{}"
 
-// trailing looks at what follows an object: prose, a closing bracket too many, or the
+// trailing checks the text after an object. It may be prose, one surplus closing bracket, or the
 // same object again.
 func trailing(p *parser, cut bool, nested int) (json.RawMessage, bool) {
 	out, ok := checked(p.out.Bytes())
@@ -96,7 +96,7 @@ func trailing(p *parser, cut bool, nested int) (json.RawMessage, bool) {
 	if strings.HasPrefix(rest, "{") {
 		again, ok := object(rest, cut, nested)
 		switch {
-		case ok && string(out) == empty: // it was there before the arguments came
+		case ok && string(out) == empty: // the empty object came before the arguments
 			return again, true
 		case ok && same(again, out):
 			return out, true
@@ -116,10 +116,10 @@ func same(a, b json.RawMessage) bool {
 	return ok && ok2 && x == y
 }
 
-// prose reports whether a text around an object is no JSON.
+// prose reports whether a text next to an object contains no JSON.
 func prose(s string) bool { return !strings.ContainsAny(s, "{}[]") }
 
-// checked holds that what was mended is an object, each key of which has one value.
+// checked validates the repaired text: it must be an object in which each key has one value.
 func checked(raw []byte) (json.RawMessage, bool) {
 	if len(raw) == 0 || raw[0] != '{' || !json.Valid(raw) || !unique(string(raw)) {
 		return nil, false
@@ -127,23 +127,24 @@ func checked(raw []byte) (json.RawMessage, bool) {
 	return bytes.Clone(raw), true
 }
 
-// quoted is the text within a JSON string, where the whole is one.
+// quoted returns the content of text if all of it is one JSON string.
 func quoted(text string) (inner string, ok bool) {
 	return inner, text[0] == '"' && json.Unmarshal([]byte(text), &inner) == nil
 }
 
-// unescaped is an object of which all was escaped as in a string, without the quotes.
+// unescaped returns the object whose quotes are all escaped, as in a JSON string but without the
+// outer quotes.
 func unescaped(text string) (inner string, ok bool) {
 	p := parser{text: text, at: 1}
 	if text[0] != '{' || !p.space() || !strings.HasPrefix(text[p.at:], `\"`) {
 		return "", false
 	}
-	text = strings.NewReplacer("\\\n", "\n", "\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(text) // an escaped raw break stays, and is refused
+	text = strings.NewReplacer("\\\n", "\n", "\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(text) // an escaped raw line break stays as it is, and is refused later
 	return inner, json.Unmarshal([]byte(`"`+text+`"`), &inner) == nil
 }
 
-// alone reports whether nothing but a fence stands around the braces of a text: no
-// prose, in which an object may only be spoken of.
+// alone reports whether the text around the braces is only a fence. In prose, an object may only be
+// mentioned.
 func alone(text string) bool {
 	before, _, _ := strings.Cut(text, "{")
 	after := text[strings.LastIndexByte(text, '}')+1:]
@@ -151,15 +152,16 @@ func alone(text string) bool {
 	return strings.TrimFunc(around, func(r rune) bool { return isSpace(r) || r == ';' }) == ""
 }
 
-// unfenced takes a Markdown fence off; false where there are several.
+// unfenced removes a Markdown fence. It returns false if there is text with JSON outside of the
+// fence.
 func unfenced(text string) (string, bool) {
 	const fence = "```"
 	open := strings.Index(text, fence)
 	brace := strings.IndexByte(text, '{')
 	if open < 0 || brace >= 0 && brace < open && !strings.Contains(text[strings.LastIndexByte(text, '}')+1:], fence) {
-		return text, true // none, or one within a string
+		return text, true // no fence, or one within a string
 	}
-	if open > brace { // only the closing one
+	if open > brace { // only the closing fence
 		return text[:strings.LastIndex(text, fence)], true
 	}
 	inner := text[open+len(fence):]
@@ -171,24 +173,25 @@ func unfenced(text string) (string, bool) {
 	return inner[:end], prose(inner[end+len(fence):]) && prose(text[:open])
 }
 
-// isSpace is what stands between the parts of JSON, and what models take for it.
+// isSpace reports whether r is white space, or a character that models use as such.
 func isSpace(r rune) bool { return unicode.IsSpace(r) || r == '\ufeff' || r == '\u200b' }
 
-// unique reports whether no object has a key twice, but for equal values.
+// unique reports whether no object has a key with two different values.
 func unique(text string) bool {
 	_, ok := sum(text)
 	return ok
 }
 
-// sum is equal for equal objects; false, where one gives a key two values.
+// sum returns a hash that is the same for equal objects. It returns false if an object has a key
+// with two different values.
 func sum(text string) ([sha256.Size]byte, bool) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
 	return digest(d)
 }
 
-// digest reads a value and is equal for equal ones; false, where an object gives a
-// key two.
+// digest reads a value and returns a hash that is the same for equal values. It returns false if an
+// object has a key with two different values.
 func digest(d *json.Decoder) (sum [sha256.Size]byte, ok bool) {
 	t, err := d.Token()
 	if err != nil {

@@ -11,15 +11,16 @@ import (
 )
 
 const (
-	// fresh is how long what was read of a circuit is believed.
+	// fresh is how long a circuit that was read from the database stays valid.
 	fresh = 30 * time.Second
-	// databaseLimit ends a statement about a circuit: no call is to wait for it long.
+	// databaseLimit is the timeout of a statement about a circuit. A call must not wait long for
+	// it.
 	databaseLimit = 2 * time.Second
-	// leaseMargin is how much longer than a try may be silent a probe is ours alone.
+	// leaseMargin is added to Config.Silence to get the lease of a probe.
 	leaseMargin = 15 * time.Second
 )
 
-// breaker is what one workspace's model knows of its circuits.
+// breaker is a cache of the circuits of one workspace's model.
 type breaker struct {
 	cfg *Config
 	ws  db.Workspace
@@ -28,13 +29,13 @@ type breaker struct {
 	seen map[Key]sighting
 }
 
-// sighting is a circuit as it was at a time.
+// sighting is a circuit and the time when it was read.
 type sighting struct {
 	Circuit
 	at time.Time
 }
 
-// look is a circuit as it should be now, and how long it stays as it is.
+// look returns the cached circuit, and the time left until its RetryAt.
 func (b *breaker) look(k Key) (Circuit, time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -45,14 +46,14 @@ func (b *breaker) look(k Key) (Circuit, time.Duration) {
 	return s.Circuit, s.RetryIn - b.cfg.Clock().Sub(s.at)
 }
 
-// shut reports whether the circuit keeps calls from its model for now.
+// shut reports whether the circuit currently refuses calls to its model.
 func (b *breaker) shut(k Key) bool {
 	c, left := b.look(k)
 	return c.State != Closed && left > 0
 }
 
-// note keeps circuits as they were at some time after asked. What another call has
-// noted since then with more failures is newer.
+// note caches circuits that were read after asked. It keeps a cached circuit that is newer and has
+// more failures: another call has stored it in the meantime.
 func (b *breaker) note(asked time.Time, circuits ...Circuit) {
 	now := b.cfg.Clock()
 	b.mu.Lock()
@@ -64,8 +65,7 @@ func (b *breaker) note(asked time.Time, circuits ...Circuit) {
 	}
 }
 
-// read brings the circuits of targets up to date where they are unknown or known
-// for too long.
+// read loads the circuits of targets that are not cached, or cached for too long.
 func (b *breaker) read(ctx context.Context, targets []target) {
 	if b.cfg.Circuits == nil {
 		return
@@ -91,7 +91,7 @@ func (b *breaker) load(ctx context.Context, keys []Key) {
 	circuits, err := b.cfg.Circuits.Load(ctx, b.ws, keys)
 	if err != nil {
 		b.complain(ctx, err)
-		for _, k := range keys { // what is known goes on to hold; not asked again before long
+		for _, k := range keys { // keep the cached state, and don't ask again for a while
 			c, left := b.look(k)
 			c.RetryIn = left
 			circuits = append(circuits, c)
@@ -100,7 +100,8 @@ func (b *breaker) load(ctx context.Context, keys []Key) {
 	b.note(asked, circuits...)
 }
 
-// admit lets a call through, perhaps as a probe, or says why not.
+// admit returns nil if the call may go ahead, and whether the call is a probe. Otherwise it returns
+// an error that wraps [ErrOpen].
 func (b *breaker) admit(ctx context.Context, t target) (probe bool, err error) {
 	c, left := b.look(t.key)
 	switch {
@@ -110,8 +111,8 @@ func (b *breaker) admit(ctx context.Context, t target) (probe bool, err error) {
 		return false, c.refusal(t.Name(), left)
 	}
 	lease := b.cfg.Silence + leaseMargin
-	// The caller's end does not cut this off: whether the probe is ours would be open,
-	// and nobody would give it back.
+	// The caller's cancellation must not interrupt this statement. Otherwise the probe might be
+	// claimed without our knowledge, and nobody would release it.
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), databaseLimit)
 	defer cancel()
 	claimed, err := b.cfg.Circuits.Claim(limited, b.ws, t.key, lease)
@@ -125,15 +126,15 @@ func (b *breaker) admit(ctx context.Context, t target) (probe bool, err error) {
 		b.cfg.Log.InfoContext(ctx, "circuit probed", "provider", t.key.Provider, "model", t.key.Model)
 		return true, nil
 	}
-	b.load(ctx, []Key{t.key}) // somebody else was first
+	b.load(ctx, []Key{t.key}) // another call claimed the probe first
 	if c, left = b.look(t.key); c.State != Closed {
 		return false, c.refusal(t.Name(), max(left, 0))
 	}
 	return false, nil
 }
 
-// learn tells the circuit how a try ended. What the end of the caller's own context
-// caused says nothing of the provider.
+// learn updates the circuit with the outcome of a try. An error that is caused by the caller's own
+// context says nothing about the provider.
 func (b *breaker) learn(ctx context.Context, t target, probe bool, err error) {
 	if b.cfg.Circuits == nil {
 		return
@@ -143,7 +144,7 @@ func (b *breaker) learn(ctx context.Context, t target, probe bool, err error) {
 	switch class := llm.ClassOf(err); {
 	case err == nil, class == llm.ClassBadRequest, class == llm.ClassContextTooLong, class == llm.ClassRefused:
 		b.succeeded(saving, t, probe)
-	case class == llm.ClassRateLimit: // it is there, and has enough of us
+	case class == llm.ClassRateLimit: // the provider works, but limits us
 		if probe {
 			b.succeeded(saving, t, probe)
 		}
@@ -189,7 +190,7 @@ func (b *breaker) failed(ctx context.Context, t target, err error) {
 	}
 }
 
-// complain logs a failure of the database, which no call fails for.
+// complain logs a failure of the database. Such a failure does not fail the call.
 func (b *breaker) complain(ctx context.Context, err error) {
 	b.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "circuits can't be kept", slog.Any("error", err))
 }

@@ -14,54 +14,54 @@ import (
 // Provider is one of the models of a [Chain].
 type Provider struct {
 	Model llm.Model
-	// ID is which of the provider's models to ask for. Of the first provider it is
-	// so where the request names none; the others are always asked for theirs.
+	// ID selects one of the provider's models. The first provider uses it only if the request names
+	// no model. All others always use it.
 	ID string
-	// Circuit names the circuit; empty: as the model. What has another key or
-	// address deserves another name: what the old one did must not keep it out.
+	// Circuit names the circuit; empty: the model's name. A model with another key or address needs
+	// another name, so that the failures of one do not block the other.
 	Circuit string
 }
 
-// Config is what a [Chain] is made of. Zeros mean the defaults.
+// Config configures a [Chain]. Zero values mean the defaults.
 type Config struct {
-	Providers []Provider // the first choice first
-	Circuits  Circuits   // nil: none are kept
+	Providers []Provider // the preferred one first
+	Circuits  Circuits   // nil: no circuits
 	Log       *slog.Logger
-	// Observe is told of every provider that was asked, and of those that an open
-	// circuit kept from it, before Generate returns.
+	// Observe is called for every provider that was asked, and for each one that was skipped
+	// because of an open circuit. The calls happen before Generate returns.
 	Observe func(context.Context, Call)
-	// Stopped says why a workspace's calls are not to fall back to a model, which goes
-	// by its id and its provider's name; empty: they may. nil: they always may.
+	// Stopped says why a workspace's calls must not fall back to a model. models are the model's id
+	// and its provider's name. An empty reason allows the fallback. A nil Stopped allows all.
 	Stopped func(ctx context.Context, ws db.Workspace, models ...string) (string, error)
 
-	Tries      int           // of one provider: 3
-	Silence    time.Duration // that ends a try, at its beginning or between two pieces of the answer: 90 s
-	Backoff    time.Duration // up to so long before the second try, and twice as long before the next: 500 ms
+	Tries      int           // tries per provider: 3
+	Silence    time.Duration // silence that ends a try, at its beginning or between two pieces of the answer: 90 s
+	Backoff    time.Duration // maximum before the second try, doubled before each next one: 500 ms
 	MaxBackoff time.Duration // 8 s
-	MaxWait    time.Duration // what asks for more is not waited for: 30 s
+	MaxWait    time.Duration // a longer wait is not begun: 30 s
 
 	Clock func() time.Time
-	Rand  func() float64 // from 0 up to 1
+	Rand  func() float64 // in [0, 1)
 }
 
-// Call is what became of asking one provider.
+// Call is the outcome of asking one provider.
 type Call struct {
 	Workspace db.Workspace
 	Provider  string         // its name
-	Model     string         // that answered, or was asked for
-	Fallback  bool           // it was not the first choice
+	Model     string         // that answered, or was requested
+	Fallback  bool           // it was not the first in the chain
 	Class     llm.ErrorClass // of Err
 	Err       error          // nil: it answered
 	Tries     int            // 0: its circuit was open
-	Took      time.Duration  // with the waits between the tries
+	Took      time.Duration  // includes the waits between the tries
 	Usage     llm.Usage
 }
 
-// Chain is a list of models of which one is to answer. It is safe for concurrent
+// Chain is a list of models that are asked in order until one answers. It is safe for concurrent
 // use.
 type Chain struct{ cfg *Config }
 
-// New makes a chain. Clock, Rand and Log have no defaults.
+// New returns a chain. Clock, Rand and Log are required.
 func New(cfg Config) (*Chain, error) {
 	if len(cfg.Providers) == 0 {
 		return nil, errors.New("a chain of models needs one")
@@ -80,19 +80,19 @@ func New(cfg Config) (*Chain, error) {
 	return &Chain{&cfg}, nil
 }
 
-// For is the chain as one model, for calls on behalf of a workspace.
+// For returns the chain as one model, for calls on behalf of a workspace.
 func (c *Chain) For(ws db.Workspace) *Model {
 	return &Model{cfg: c.cfg, breaker: breaker{cfg: c.cfg, ws: ws, seen: map[Key]sighting{}}}
 }
 
-// target is a provider with what it is asked for.
+// target is a provider with the model to request.
 type target struct {
 	llm.Model
 	key      Key
 	fallback bool
 }
 
-// targets are the providers for a request.
+// targets returns the providers for a request.
 func (c *Config) targets(req llm.Request) []target {
 	out := make([]target, len(c.Providers))
 	for i, p := range c.Providers {

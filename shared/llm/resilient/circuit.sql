@@ -16,7 +16,7 @@ VALUES ($1, $2, $3, 'closed', lk_now())
 ON CONFLICT (workspace_id, provider, model) DO NOTHING;
 
 -- name: Count
--- Failures that are too far apart are not in a row: a success between them may not have been written.
+-- Failures are consecutive only within the window: a success between them may not have been stored.
 UPDATE provider_circuits SET
   failures = CASE WHEN lk_plus(updated_at, $5) > lk_now() THEN failures + 1 ELSE 1 END,
   last_class = $4, updated_at = lk_now()
@@ -39,7 +39,7 @@ UPDATE provider_circuits SET state = 'closed', failures = 0, cooldown_ms = 0, op
  WHERE workspace_id = $1 AND provider = $2 AND model = $3 AND (state <> 'closed' OR failures > 0);
 
 -- name: Claim
--- Of those who come at the same time one gets the probe: the others find the row changed.
+-- Of several concurrent callers, one gets the probe. The others find the row changed.
 UPDATE provider_circuits SET state = 'half_open', retry_at = lk_plus(lk_now(), $4), updated_at = lk_now()
  WHERE workspace_id = $1 AND provider = $2 AND model = $3 AND state <> 'closed' AND retry_at <= lk_now();
 

@@ -1,42 +1,39 @@
-// Package resilient makes models of others that sometimes fail: it repeats a call
-// that may succeed a little later, turns to another model when one does not answer,
-// and leaves one alone for a while that has failed too often.
+// Package resilient combines models that sometimes fail into one model. It retries a call that may
+// succeed a little later, falls back to another model, and stops asking a model for a while after
+// it failed too often.
 //
-// A [Chain] holds the models, the first choice first; [Chain.For] gives the
-// [llm.Model] of one workspace, which is made for one invocation or request and
-// costs nothing to make.
+// A [Chain] holds the models, the preferred one first. [Chain.For] returns the [llm.Model] of one
+// workspace. Create one per invocation or request: it costs nothing.
 //
 // # Retries
 //
-// What is retryable ([llm.ErrorClass.Retryable]) is tried again, three times in all,
-// after a wait that doubles, is drawn at random and is never shorter than what the
-// provider asked for. A wait that would not leave time for another try is not begun:
-// the failure is returned at once. An answer that breaks off after pieces of it were
-// streamed is tried again as well, and falls back: before the next try the caller gets
-// a delta that says Restart, which voids those pieces.
+// Errors that are retryable ([llm.ErrorClass.Retryable]) are retried, with three tries in total.
+// The wait before a try doubles each time and has random jitter. It is never shorter than the
+// provider asked for. If the wait would leave no time for another try, the failure is returned
+// immediately. An answer that is interrupted after some pieces were streamed is also retried, or
+// falls back. Before the next try, the caller gets a delta with Restart, which voids those pieces.
 //
-// A try may take as long as the caller's context lets it, if something comes all the
-// time: providers are always asked to stream, and 90 s of silence end it. What came by
-// then is void and was paid for: the response beside the error says about how much.
+// A try may take as long as the caller's context allows, as long as data keeps arriving. Providers
+// are always asked to stream, and 90 s of silence end a try. The pieces so far are then void, but
+// they cost money: the response that comes with the error holds an estimate.
 //
 // # Fallbacks
 //
-// The next model is asked when one does not answer for a reason that may not be the
-// next one's: what is retryable, a key, a bill, an open circuit. Not when the request
-// itself was refused, and none that a person has switched off. A model that fell silent
-// is not tried again if there is a next.
+// The next model is asked if one fails for a reason that need not affect the next: a retryable
+// error, a rejected key, an unpaid bill, an open circuit. There is no fallback if the request
+// itself was refused, and none to a model that a person has switched off. A model that fell silent
+// is not retried if another one is available.
 //
 // # Circuits
 //
-// Each provider's model has a circuit in each workspace, whose state lives in the
-// database, so that a cold start knows what the last one learnt. It opens after five
-// tries in a row that found the provider unavailable, overloaded or silent, for 30 s,
-// and twice as long each time that a probe finds it still so, up to 10 minutes. A
-// refused key and an unpaid bill pause it until a person acts ([Store.Reset]) or an
-// hour has passed. One call at a time probes.
+// Each model of a provider has a circuit breaker in each workspace. Its state is in the database,
+// so that a cold start knows it. A circuit opens after five consecutive tries that found the
+// provider unavailable, overloaded or silent. It opens for 30 s, and for twice as long after each
+// failed probe, up to 10 minutes. A rejected key or an unpaid bill pauses it until a person acts
+// ([Store.Reset]) or an hour has passed. Only one call at a time probes.
 //
-// A circuit is read once by each model of [Chain.For] and again every half minute,
-// and written when something changes. The database's clock decides when it is over;
-// between two readings ours adds what has passed since. A database that fails is
+// Each model of [Chain.For] reads a circuit once and again every half minute. It writes when
+// something changes. The database's clock decides when a circuit's time is over. Between two
+// readings, the local clock measures the time that has passed. If the database fails, this is
 // logged, and models are asked as if all circuits were closed.
 package resilient

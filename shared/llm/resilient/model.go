@@ -21,11 +21,11 @@ type Model struct {
 
 var _ llm.Model = (*Model)(nil)
 
-// Name implements [llm.Model]: it is the first choice's.
+// Name implements [llm.Model]. It is the name of the first model.
 func (m *Model) Name() string { return m.cfg.Providers[0].Model.Name() }
 
-// Paused says why no model is asked for now, and how to have it asked again: of each a
-// person has to see to the key or the bill. Empty: one may be asked.
+// Paused says why no model is asked now, and how to resume: each model needs a person to fix the
+// key or the bill. It returns "" if at least one model may be asked.
 func (m *Model) Paused(ctx context.Context) string {
 	targets := m.cfg.targets(llm.Request{})
 	m.breaker.read(ctx, targets)
@@ -40,9 +40,9 @@ func (m *Model) Paused(ctx context.Context) string {
 	return strings.Join(why, "; ")
 }
 
-// Generate implements [llm.Model]. The response says which model answered, and about
-// what tries used that broke off, also when none answers. Then the error is that of the
-// provider that may be back soonest, and its cause names all.
+// Generate implements [llm.Model]. The response says which model answered. Its Lost estimates what
+// interrupted tries used, also if no model answers. In that case the error is that of the provider
+// that may recover soonest, and its cause holds the errors of all.
 func (m *Model) Generate(ctx context.Context, req llm.Request, onDelta func(llm.Delta)) (llm.Response, error) {
 	if err := llm.Interrupted(ctx, m.Name()); err != nil {
 		return llm.Response{}, err
@@ -72,8 +72,8 @@ func (m *Model) Generate(ctx context.Context, req llm.Request, onDelta func(llm.
 	return llm.Response{Lost: out.lost}, foremost(failed)
 }
 
-// stopped reports whether a person has switched a fallback off. One of which that
-// can't be known is not asked either.
+// stopped reports whether a person has switched off a fallback. If this can't be determined, the
+// fallback is not asked either.
 func (m *Model) stopped(ctx context.Context, t target) bool {
 	if m.cfg.Stopped == nil {
 		return false
@@ -85,11 +85,11 @@ func (m *Model) stopped(ctx context.Context, t target) bool {
 	return why != "" || err != nil
 }
 
-// output passes the pieces of an answer on, as those of one answer.
+// output passes the pieces of several tries on as one answer.
 type output struct {
-	onDelta func(llm.Delta) // nil: the caller waits for the whole
-	begun   bool            // the caller has got a piece of this try
-	lost    llm.Usage       // about what tries used that broke off
+	onDelta func(llm.Delta) // nil: the caller does not stream
+	begun   bool            // the caller has received a piece of this try
+	lost    llm.Usage       // estimate of what interrupted tries used
 }
 
 func (o *output) pass(d llm.Delta) {
@@ -100,7 +100,7 @@ func (o *output) pass(d llm.Delta) {
 	o.onDelta(d)
 }
 
-// restart voids what the caller got of the try before.
+// restart voids the pieces that the caller has received of the try before.
 func (o *output) restart() {
 	if o.begun {
 		o.begun = false
@@ -108,8 +108,7 @@ func (o *output) restart() {
 	}
 }
 
-// ask asks one provider, up to a few times. rest are those that could be asked
-// instead.
+// ask asks one provider, with retries. rest are the providers that could be asked instead.
 func (m *Model) ask(ctx context.Context, t target, req llm.Request, out *output, rest []target) (resp llm.Response, err error) {
 	call := Call{Workspace: m.breaker.ws, Provider: t.Name(), Model: t.key.Model, Fallback: t.fallback}
 	begun := m.cfg.Clock()
@@ -147,9 +146,8 @@ func (m *Model) ask(ctx context.Context, t target, req llm.Request, out *output,
 	}
 }
 
-// try asks once. The answer is streamed also where the caller waits for the whole: a
-// model that has much to say is told by that from one that has fallen silent, which
-// alone ends the try before ctx does.
+// try asks once. It streams even if the caller does not, because only the stream shows whether the
+// model is still working or has fallen silent. Silence ends the try before ctx does.
 func (m *Model) try(ctx context.Context, t target, req llm.Request, out *output) (llm.Response, error) {
 	trying, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -175,20 +173,20 @@ func (m *Model) try(ctx context.Context, t target, req llm.Request, out *output)
 	return resp, err
 }
 
-// guess is about what a try used that broke off, at four bytes a token.
+// guess estimates what an interrupted try used, at four bytes a token.
 func guess(req llm.Request, answered int) llm.Usage {
-	asked, _ := json.Marshal(req) // requests can be encoded
+	asked, _ := json.Marshal(req) // requests always encode
 	return llm.Usage{PromptTokens: len(asked) / 4, CompletionTokens: (answered + 3) / 4, Estimated: true}
 }
 
 const (
-	// leastTry is the time that must be left after a wait for it to be worth while.
+	// leastTry is the time that must be left after a wait. Otherwise a retry is not worthwhile.
 	leastTry = time.Second
-	// patience is how long to wait for a model while another could be asked.
+	// patience limits a wait for a model while another one could be asked.
 	patience = 5 * time.Second
 )
 
-// wait decides whether a failed try is worth another, and when.
+// wait returns how long to wait before the next try, and whether there should be one.
 func (m *Model) wait(ctx context.Context, t target, err error, tries int, rest []target) (time.Duration, bool) {
 	class := llm.ClassOf(err)
 	if c, _ := m.breaker.look(t.key); !class.Retryable() || c.State != Closed {
@@ -208,13 +206,13 @@ func (m *Model) wait(ctx context.Context, t target, err error, tries int, rest [
 	return wait, wait <= limit
 }
 
-// backoff is a random time, up to twice as long after each try.
+// backoff returns a random time. Its maximum doubles with each try.
 func (m *Model) backoff(tries int) time.Duration {
 	longest := m.cfg.Backoff << min(tries-1, 20)
 	return time.Duration(m.cfg.Rand() * float64(min(longest, m.cfg.MaxBackoff)))
 }
 
-// retryAfter is what the provider asked for, 0 if nothing.
+// retryAfter returns the wait that the provider asked for, or 0.
 func retryAfter(err error) time.Duration {
 	if e, ok := errors.AsType[*llm.Error](err); ok {
 		return max(e.RetryAfter, 0)
@@ -233,9 +231,10 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// foremost is the error of a call that all providers failed: of those that may pass
-// by themselves the one that is to be waited for least, else a conversation that is
-// too long for the last, which can be helped, else the first.
+// foremost returns the error of a call that failed with all providers. It prefers the retryable
+// error with the shortest RetryAfter. Otherwise it takes that of the last provider if the
+// conversation is too long for it, because the caller can fix that. Otherwise it takes the first
+// error.
 func foremost(failed []error) error {
 	best := failed[0]
 	if last := failed[len(failed)-1]; llm.ClassOf(last) == llm.ClassContextTooLong {

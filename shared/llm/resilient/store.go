@@ -14,21 +14,21 @@ import (
 //go:embed *.sql
 var files embed.FS
 
-// Policy says when circuits open, and for how long. Zeros mean the defaults.
+// Policy says when circuits open, and for how long. Zero values mean the defaults.
 type Policy struct {
-	Failures    int           // in a row that open it: 5
-	Window      time.Duration // failures further apart are not in a row: 5 min
+	Failures    int           // consecutive failures that open a circuit: 5
+	Window      time.Duration // failures further apart are not consecutive: 5 min
 	Cooldown    time.Duration // the first one: 30 s
 	MaxCooldown time.Duration // 10 min
-	Pause       time.Duration // after a refused key or an unpaid bill: 1 h
+	Pause       time.Duration // after a rejected key or an unpaid bill: 1 h
 }
 
 type queries struct {
 	Look, List, Ensure, Count, Trip, Pause, Close, Claim, GiveBack db.Query
 }
 
-// Store keeps the circuits of all workspaces in the table provider_circuits. It
-// implements [Circuits].
+// Store stores the circuits of all workspaces in the table provider_circuits. It implements
+// [Circuits].
 type Store struct {
 	db     *db.DB
 	q      queries
@@ -37,7 +37,7 @@ type Store struct {
 
 var _ Circuits = (*Store)(nil)
 
-// NewStore makes a store.
+// NewStore returns a store.
 func NewStore(d *db.DB, p Policy) (*Store, error) {
 	s := &Store{db: d, policy: Policy{
 		Failures: cmp.Or(p.Failures, 5), Window: cmp.Or(p.Window, 5*time.Minute),
@@ -64,8 +64,8 @@ func (s *Store) Load(ctx context.Context, ws db.Workspace, keys []Key) ([]Circui
 	return out, nil
 }
 
-// List gives the workspace's circuits that are not closed, at most limit, by provider
-// and model.
+// List returns the workspace's circuits that are not closed, at most limit, sorted by provider and
+// model.
 func (s *Store) List(ctx context.Context, ws db.Workspace, limit int) ([]Circuit, error) {
 	var out []Circuit
 	err := s.db.Each(ctx, ws, func(scan db.Scan) error {
@@ -122,9 +122,8 @@ func (s *Store) Succeeded(ctx context.Context, ws db.Workspace, key Key) error {
 	return nil
 }
 
-// Reset closes a circuit for a person who has put right what was wrong;
-// [db.ErrNoRows] where there is nothing to forget. Who has read it before learns of it
-// within half a minute.
+// Reset closes a circuit after a person has fixed the cause. It returns [db.ErrNoRows] if there is
+// nothing to reset. Models that have the circuit cached notice within half a minute.
 func (s *Store) Reset(ctx context.Context, tx *db.Tx, key Key) error {
 	n, err := tx.Exec(ctx, s.q.Close, key.Provider, key.Model)
 	if err == nil && n == 0 {
