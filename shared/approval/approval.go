@@ -1,11 +1,10 @@
-// Package approval keeps the calls of skills that wait for a person, lets one
-// decide on them, and makes those that were approved: once, with what was stored.
+// Package approval stores calls of skills that wait for a person, records the person's decision,
+// and makes the approved calls. It makes each of them once, with the arguments that were stored.
 //
-// A call is stored in the transaction that records that it waits. Approving it
-// writes the decision, its line in the activity log and a kick in the outbox in
-// one transaction; [Executor] handles the kick. What an approval binds, skill,
-// arguments, execution, call and expiry, is held by a digest. Who does not answer
-// in time has denied.
+// A call is stored in the transaction that records that it waits. An approval writes the decision,
+// its line in the activity log and a kick in the outbox in one transaction. [Executor] handles the
+// kick. A digest protects what an approval is for: skill, arguments, execution, call and expiry. An
+// approval that nobody decides in time expires, and its call is not made.
 package approval
 
 import (
@@ -18,19 +17,19 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// Status is where an approval is in its life.
+// Status is the status of an approval.
 type Status string
 
 // The statuses of an approval.
 const (
 	Pending  Status = "pending"
-	Approved Status = "approved" // its call is to be made
+	Approved Status = "approved" // its call will be made
 	Rejected Status = "rejected"
-	Expired  Status = "expired"  // nobody answered
-	Executed Status = "executed" // its call was made, or can't be; Error says what went wrong
+	Expired  Status = "expired"  // nobody decided in time
+	Executed Status = "executed" // its call was made, or can't be made; Error says what went wrong
 )
 
-// transitions are the legal changes of status; what is not here is refused.
+// transitions are the allowed changes of status.
 var transitions = map[Status][]Status{
 	Pending:  {Approved, Rejected, Expired},
 	Approved: {Executed},
@@ -44,19 +43,19 @@ type Approval struct {
 	ID        string
 	Skill     string // its name
 	SkillID   string
-	Arguments json.RawMessage // of the call, as they were asked for
-	Digest    string          // of what the approval binds
-	Why       string          // it waits
-	Execution string          // that asked
-	Call      string          // its place there: "3.1"
+	Arguments json.RawMessage // of the call, as requested
+	Digest    string          // of what the approval is for
+	Why       string          // why the call waits
+	Execution string          // that made the request
+	Call      string          // its position in the execution: "3.1"
 	Subject   lane.Name       // of the execution
 	Agent     string
 	Surface   trace.Surface
 	Trace     trace.ID
-	Untrusted bool // the execution had read text from outside when it asked
-	// Status is expired as soon as its time is over, whether that was noted or not.
+	Untrusted bool // the execution had read untrusted text before it made the request
+	// Status is Expired as soon as ExpiresAt has passed, even if the row does not say so yet.
 	Status      Status
-	Reason      string // it was rejected
+	Reason      string // why it was rejected
 	Edited      json.RawMessage
 	Result      json.RawMessage
 	Error       string
@@ -64,12 +63,11 @@ type Approval struct {
 	ExpiresAt   time.Time
 	DecidedAt   *time.Time
 	DecidedBy   string
-	StartedAt   *time.Time // a call with an effect outside began
+	StartedAt   *time.Time // when a call with an external effect began
 	ExecutedAt  *time.Time
 }
 
-// Input is what the call is made with: the arguments as they were edited, or asked
-// for.
+// Input returns the arguments of the call to make: the edited ones, or else the requested ones.
 func (a Approval) Input() json.RawMessage {
 	if len(a.Edited) > 0 {
 		return a.Edited
@@ -77,10 +75,11 @@ func (a Approval) Input() json.RawMessage {
 	return a.Arguments
 }
 
-// Key is the key of the call's effect, and of its row in the outbox.
+// Key returns the idempotency key of the call's effect. It is also the key of its row in the
+// outbox.
 func Key(id string) string { return "approval:" + id }
 
-// Lane is the lane of whoever makes an approved call.
+// Lane returns the lane that is held while an approved call is made.
 func Lane(id string) lane.Name { return lane.Name("approval:" + id) }
 
 func collect(into *[]Approval) func(db.Scan) error {

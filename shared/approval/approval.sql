@@ -36,7 +36,7 @@ SELECT coalesce(sum(CASE WHEN expires_at > lk_now() THEN 1 ELSE 0 END), 0),
  WHERE workspace_id = $1 AND status = 'pending';
 
 -- name: Approve
--- The digest from now on is that of the call which will be made.
+-- From now on, the digest is that of the call which will be made.
 UPDATE approvals SET status = 'approved', digest = $4, edited_arguments = $5, decided_at = lk_now(), decided_by = $6
  WHERE workspace_id = $1 AND id = $2 AND status = 'pending' AND digest = $3 AND expires_at > lk_now()
 RETURNING id, skill, skill_id, arguments, digest, why, execution_id, call_id, subject, agent, surface, trace_id, status, reason,

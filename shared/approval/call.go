@@ -16,19 +16,19 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
-// outcome is what became of a call; it succeeded when it has no message.
+// outcome is the result of a call. A call without a message has succeeded.
 type outcome struct {
 	output    json.RawMessage
 	message   string
 	uncertain bool        // it may have had its effect
-	class     skill.Class // whose failure it is; empty: the caller's
+	class     skill.Class // who is responsible for the failure; empty: the caller
 }
 
 const maxResult = 256 << 10
 
-// finish records what became of a call, in one transaction, also when the time of
-// the call is over. The claim on the row in the outbox may be, too: then the
-// approval is what counts, and whoever has the row finds it executed.
+// finish records the outcome of a call in one transaction, even after the call's time limit. If the
+// claim on the outbox row is lost, it records the approval only: the next sender of the row finds
+// the approval executed.
 func (e *Executor) finish(ctx context.Context, j *job, o outcome) error {
 	ctx, cancel := reason.LastWrite(ctx)
 	defer cancel()
@@ -76,7 +76,7 @@ func (e *Executor) record(ctx context.Context, tx lane.Tx, j *job, o outcome) {
 	}
 	tx.Later().Exec(e.Store.q.Execute, j.ID, stored(o.output), message)
 	if status == activity.Error && len(o.output) == 0 {
-		o.output = skill.ErrorOutput(cmp.Or(o.class, skill.Input)) // self-healing looks at whose failure it is
+		o.output = skill.ErrorOutput(cmp.Or(o.class, skill.Input)) // self-healing reads who is responsible
 	}
 	e.Store.Activity.Record(ctx, tx.Later(), activity.Entry{
 		Agent: j.Agent, Surface: j.Surface, Skill: j.Skill, SkillID: j.SkillID, Status: status, Input: j.Input(), Output: o.output,
@@ -85,7 +85,8 @@ func (e *Executor) record(ctx context.Context, tx lane.Tx, j *job, o outcome) {
 	e.Store.settled(ctx, tx.Later(), j.Approval)
 }
 
-// stored is a result as it is stored: one that is too long is left out, and says so.
+// stored returns a result in the form that is stored. It replaces a result that is too long by a
+// note about its length.
 func stored(output json.RawMessage) json.RawMessage {
 	if len(output) <= maxResult {
 		return output
@@ -93,9 +94,9 @@ func stored(output json.RawMessage) json.RawMessage {
 	return object(map[string]any{"truncated": true, "bytes": len(output)})
 }
 
-// withLanes takes the further lane that a call's writes need, as the reasoning loop
-// does, and runs fn with all the holds that are to be proven; release queues the
-// end of the further one. A lane that stays busy is an error for another try.
+// withLanes acquires the additional lane that the call's writes need, as the reasoning loop does.
+// It runs fn with all holds that must be proven. release queues the release of the additional lane.
+// A lane that stays busy returns an error, and the call is retried later.
 func (e *Executor) withLanes(ctx context.Context, j *job, fn func(ctx context.Context, holds lane.Holds, release func(lane.Tx)) error) error {
 	names, err := j.skill.LanesOf(j.call)
 	if err != nil {

@@ -13,28 +13,27 @@ import (
 )
 
 var (
-	// ErrChanged says that the stored call is not the one that was asked for.
+	// ErrChanged says that the stored call differs from the requested one.
 	ErrChanged = errors.New("the stored call is not the one that was asked for")
-	// ErrSkillGone says that the skill is not there any more, or is disabled.
+	// ErrSkillGone says that the skill was deleted or disabled.
 	ErrSkillGone = errors.New("the skill is not there any more, or is disabled")
 )
 
-// A DecidedError says that an approval can't be decided on, and what it is now.
+// A DecidedError says that an approval can't be decided any more. Status is its present status.
 type DecidedError struct{ Status Status }
 
 func (e *DecidedError) Error() string { return "the approval is " + string(e.Status) + " already" }
 
-// An InvalidError lists all that is wrong with the arguments of a call.
+// An InvalidError lists everything that is wrong with a call's arguments.
 type InvalidError struct{ Violations []skill.Violation }
 
 func (e *InvalidError) Error() string {
 	return fmt.Sprintf("the arguments don't fit the skill's parameters: %d violations", len(e.Violations))
 }
 
-// Approve lets a call be made as it was asked for, or with edited arguments where
-// those are given, and answers the approval as it is then. Of two who decide at
-// once one wins. The errors to decide on: [DecidedError], [ErrChanged],
-// [ErrSkillGone], [InvalidError], [db.ErrNoRows]; [db.ErrUncertain] means that the
+// Approve approves a call as requested, or with edited arguments if these are given. It returns the
+// updated approval. Of two concurrent decisions only one succeeds. Errors: [DecidedError],
+// [ErrChanged], [ErrSkillGone], [InvalidError], [db.ErrNoRows]. [db.ErrUncertain] means that the
 // decision may have been written.
 func (s *Store) Approve(ctx context.Context, ws db.Workspace, id, by string, edited json.RawMessage) (Approval, error) {
 	a, err := s.Get(ctx, ws, id)
@@ -50,7 +49,7 @@ func (s *Store) Approve(ctx context.Context, ws db.Workspace, id, by string, edi
 func (s *Store) approve(ctx context.Context, ws db.Workspace, a Approval, by string, edited json.RawMessage) (Approval, error) {
 	asked := a.Digest
 	switch {
-	case a.Status == Expired: // its run, which may wait still, learns so
+	case a.Status == Expired: // notify the execution, which may still wait
 		if _, err := s.ExpireDue(ctx, ws); err != nil {
 			return a, err
 		}
@@ -84,8 +83,8 @@ func (s *Store) approve(ctx context.Context, ws db.Workspace, a Approval, by str
 	})
 }
 
-// Reject denies a call; reason is for the agent, and for people, to read. Its
-// errors: [DecidedError], [db.ErrNoRows].
+// Reject denies a call. The agent and people read the reason. Errors: [DecidedError],
+// [db.ErrNoRows].
 func (s *Store) Reject(ctx context.Context, ws db.Workspace, id, by, reason string) (Approval, error) {
 	a, err := s.decide(ctx, ws, id, s.rejecting(id, by, reason), s.rejected)
 	if err != nil {
@@ -94,7 +93,7 @@ func (s *Store) Reject(ctx context.Context, ws db.Workspace, id, by, reason stri
 	return a, nil
 }
 
-// RejectIn denies a call, unless that is decided, and answers how it stands then.
+// RejectIn denies a call unless it is already decided. It returns the present approval.
 func (s *Store) RejectIn(ctx context.Context, tx *db.Tx, id, by, reason string) (Approval, error) {
 	var decided []Approval
 	if err := s.rejecting(id, by, reason)(ctx, tx, &decided); err != nil {
@@ -120,8 +119,7 @@ func (s *Store) rejected(ctx context.Context, tx *db.Tx, a Approval) {
 
 var errNotPending = errors.New("it is not pending")
 
-// decide changes one pending approval and adds what goes with that, in one
-// transaction.
+// decide changes one pending approval and adds the related writes, in one transaction.
 func (s *Store) decide(ctx context.Context, ws db.Workspace, id string,
 	change func(context.Context, *db.Tx, *[]Approval) error, with func(context.Context, *db.Tx, Approval),
 ) (Approval, error) {
@@ -142,13 +140,13 @@ func (s *Store) decide(ctx context.Context, ws db.Workspace, id string,
 	case !errors.Is(err, errNotPending):
 		return Approval{}, err
 	}
-	a, err := s.Get(ctx, ws, id) // another was faster, or its time is over
+	a, err := s.Get(ctx, ws, id) // another decision was faster, or the approval has expired
 	switch {
 	case err != nil:
 		return Approval{}, err
 	case a.Status == Pending:
 		return Approval{}, ErrChanged
-	case a.Status == Expired: // its run, which may wait still, learns so
+	case a.Status == Expired: // notify the execution, which may still wait
 		if _, err := s.ExpireDue(ctx, ws); err != nil {
 			return Approval{}, err
 		}
@@ -156,8 +154,8 @@ func (s *Store) decide(ctx context.Context, ws db.Workspace, id string,
 	return Approval{}, &DecidedError{a.Status}
 }
 
-// decision is the activity of a decision; it stands in the trace of the execution
-// that asked.
+// decision returns the activity of a decision. It belongs to the trace of the execution that made
+// the request.
 func decision(a Approval, name, what string, is any) activity.Entry {
 	return activity.Entry{
 		Agent: activity.Operator, Surface: trace.Operate, Skill: name, Status: activity.Success, Trace: a.Trace, Execution: a.Execution,
@@ -165,7 +163,7 @@ func decision(a Approval, name, what string, is any) activity.Entry {
 	}
 }
 
-// object is the JSON of values that always have one.
+// object returns the JSON of values that always encode.
 func object(v map[string]any) json.RawMessage {
 	raw, _ := json.Marshal(v)
 	return raw
@@ -174,8 +172,8 @@ func object(v map[string]any) json.RawMessage {
 // maxExpire is the most approvals that expire in one transaction.
 const maxExpire = 100
 
-// ExpireDue denies what nobody has answered in time, with a line in the activity
-// log for each, and answers how many.
+// ExpireDue expires all approvals whose time has passed, with one line each in the activity log. It
+// returns their number.
 func (s *Store) ExpireDue(ctx context.Context, ws db.Workspace) (n int, err error) {
 	for {
 		var expired []Approval
@@ -202,7 +200,7 @@ func (s *Store) ExpireDue(ctx context.Context, ws db.Workspace) (n int, err erro
 	}
 }
 
-// skill is the skill that was asked for, if it may be used.
+// skill returns the requested skill if it may be used. Otherwise it returns [ErrSkillGone].
 func (s *Store) skill(ctx context.Context, ws db.Workspace, a Approval) (*skill.Skill, error) {
 	set, err := s.Skills(ctx, ws, a.Surface)
 	if err != nil {

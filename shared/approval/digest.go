@@ -13,8 +13,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 )
 
-// digest is of all that an approval binds: equal for two that ask for the same,
-// however a database writes their arguments.
+// digest hashes everything that an approval is for. It is the same for equal requests, independent
+// of how a database formats the arguments.
 func (a Approval) digest() (string, error) {
 	arguments, err := rewritten(a.Input(), exact)
 	if err != nil {
@@ -27,7 +27,7 @@ func (a Approval) digest() (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// intact reports whether the approval is for what it was made for.
+// intact reports whether the stored call is unchanged since the digest was made.
 func (a Approval) intact() bool {
 	d, err := a.digest()
 	return err == nil && d == a.Digest
@@ -35,8 +35,8 @@ func (a Approval) intact() bool {
 
 var errArguments = errors.New("the arguments are not a JSON object")
 
-// rewritten is a JSON object in one form: names sorted, the last of equal ones,
-// each text and each number as leaf writes it.
+// rewritten returns a JSON object in one form: with sorted names, with the last of duplicate names,
+// and with each text and number written by leaf.
 func rewritten(object json.RawMessage, leaf func(any) any) (json.RawMessage, error) {
 	d := json.NewDecoder(bytes.NewReader(object))
 	d.UseNumber()
@@ -63,7 +63,8 @@ func each(v any, leaf func(any) any) any {
 	return v
 }
 
-// exact writes 1, 1.0 and 1e0 alike, and nothing else that differs.
+// exact writes equal numbers such as 1, 1.0 and 1e0 in the same form. All other values stay
+// different.
 func exact(v any) any {
 	n, ok := v.(json.Number)
 	if !ok {
@@ -75,8 +76,8 @@ func exact(v any) any {
 	return "number " + string(n)
 }
 
-// plain writes a whole number that every reader of JSON takes exactly as such: a
-// schema takes 5.0 for an integer, Go does not.
+// plain writes a whole number so that every JSON reader accepts it as an integer. A schema accepts
+// 5.0 as an integer, but Go does not.
 func plain(v any) any {
 	if n, ok := v.(json.Number); ok {
 		if r, ok := rational(n); ok && r.IsInt() && r.Num().BitLen() <= 53 {
@@ -86,7 +87,8 @@ func plain(v any) any {
 	return v
 }
 
-// rational is a number that is not so large or small that only its size matters.
+// rational returns a number's exact value. It returns false for numbers that are too large or too
+// small.
 func rational(n json.Number) (*big.Rat, bool) {
 	if !activity.Fits(n) {
 		return nil, false

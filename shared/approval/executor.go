@@ -18,28 +18,28 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
-// Executor makes the calls that were approved. It is the outbox's handler of
-// [Topic], keeps nothing between calls and serves several at once.
+// Executor makes the approved calls. It is the outbox's handler of [Topic]. It keeps no state
+// between calls and is safe for concurrent use.
 //
-// A call is made under the lane of its approval and the key of its effect. A skill
-// that works in the database commits with the approval's result, with its row in
-// the outbox and with its line in the activity log, or not at all. Of one that
-// works outside it is recorded first that it begins; one that was cut off is made
-// again under its key or, where the skill has no use for keys, left uncertain. What a
-// person has switched off meanwhile is made once it is on again.
+// A call is made under the lane of its approval and with the key of its effect. A skill that works
+// in the database commits together with the approval's result, with its outbox row and with its
+// line in the activity log, or not at all. For a skill that works outside the database, the start
+// is recorded first. After an interruption, such a call is repeated with the same key if the skill
+// supports keys. Otherwise its outcome is recorded as uncertain. While a person has switched off
+// the skill, the agent or the workspace, the call is postponed.
 type Executor struct {
 	Store *Store
 	Lanes *lane.Store
 	// Instance names this process in holders.
 	Instance string
-	// Known has the secrets of the configuration and of a workspace, which no call may tell;
-	// nil: there are none.
+	// Known returns a redactor of the secrets of the configuration and of a workspace. Their values
+	// must not appear in results. It may be nil.
 	Known func(context.Context, db.Workspace) *secret.Redactor
 	Clock func() time.Time
 	Log   *slog.Logger
 }
 
-// job is one approved call on its way.
+// job is one approved call that is being made.
 type job struct {
 	Approval
 	hold    *lane.Hold
@@ -48,10 +48,10 @@ type job struct {
 	call    skill.Call
 	limit   time.Duration // of the call
 	begun   time.Time
-	open    bool // its effect outside may have happened
+	open    bool // its external effect may have happened
 }
 
-// laneWait is how long a call waits for a lane.
+// laneWait limits how long a call waits for a lane.
 const laneWait = 5 * time.Second
 
 // Handle implements [outbox.Handler].
@@ -81,7 +81,7 @@ func (e *Executor) Handle(ctx context.Context, c outbox.Claimed) error {
 		j := &job{Approval: (*found)[0], hold: h, claimed: c, limit: time.Duration(set.SkillTimeout) * time.Second, begun: e.Clock()}
 		result = e.execute(ctx, j)
 		if _, settled := errors.AsType[*outbox.SettledError](result); settled {
-			return nil // and the hold was released with it
+			return nil // the hold was released in the same transaction
 		}
 		return result
 	})
@@ -91,7 +91,7 @@ func (e *Executor) Handle(ctx context.Context, c outbox.Claimed) error {
 	return result
 }
 
-// execute makes the call. When the last try could not make it, that is its result.
+// execute makes the call. If the last attempt fails, the failure becomes the call's result.
 func (e *Executor) execute(ctx context.Context, j *job) error {
 	err := e.attempt(ctx, j)
 	_, settled := errors.AsType[*outbox.SettledError](err)
@@ -105,11 +105,11 @@ func (e *Executor) execute(ctx context.Context, j *job) error {
 	})
 }
 
-// attempt makes the call, unless there is a reason not to.
+// attempt makes the call unless something prevents it.
 func (e *Executor) attempt(ctx context.Context, j *job) error {
 	if j.Status != Approved {
 		e.Log.WarnContext(ctx, "an approval is not to be executed", "approval", j.ID, "status", j.Status)
-		return nil // as when it was executed, and the mark on its row was lost
+		return nil // for example, it was executed, but the mark on its outbox row was lost
 	}
 	j.open = j.StartedAt != nil
 	if err := e.halted(ctx, j); err != nil {
@@ -142,7 +142,7 @@ func (e *Executor) attempt(ctx context.Context, j *job) error {
 
 const cutOff = "the call was cut off, and may have had its effect"
 
-// unmade records why the call is not made, or not made again.
+// unmade records why the call is not made, or not repeated.
 func (e *Executor) unmade(ctx context.Context, j *job, why string) error {
 	if j.open {
 		why = cutOff + "; it is not made again: " + why
@@ -150,8 +150,7 @@ func (e *Executor) unmade(ctx context.Context, j *job, why string) error {
 	return e.finish(ctx, j, outcome{message: why, uncertain: j.open})
 }
 
-// halted puts the call off while a person has switched off its skill, its agent or
-// the workspace.
+// halted postpones the call while a person has switched off its skill, its agent or the workspace.
 func (e *Executor) halted(ctx context.Context, j *job) error {
 	if e.Store.Switches == nil {
 		return nil
@@ -166,7 +165,7 @@ func (e *Executor) halted(ctx context.Context, j *job) error {
 	return nil
 }
 
-// run makes a call that works in the database: it commits with its result.
+// run makes a call that works in the database. The call commits together with its result.
 func (e *Executor) run(ctx context.Context, j *job) error {
 	err := e.withLanes(ctx, j, func(ctx context.Context, holds lane.Holds, release func(lane.Tx)) error {
 		return e.Lanes.InHold(ctx, holds, func(ctx context.Context, tx lane.Tx) error {

@@ -11,7 +11,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
-// reach makes a call that has its effect outside, in no transaction.
+// reach makes a call that has its effect outside the database, in no transaction.
 func (e *Executor) reach(ctx context.Context, j *job) error {
 	if j.open && !j.skill.Keyed {
 		return e.finish(ctx, j, outcome{uncertain: true, message: cutOff})
@@ -35,7 +35,7 @@ func (e *Executor) reach(ctx context.Context, j *job) error {
 	output, err := j.skill.Reach(ctx, j.limit, j.call)
 	_, told := errors.AsType[*skill.RefusalError](err)
 	if err != nil && !told && ctx.Err() != nil {
-		return fmt.Errorf("call of skill %s: %w", j.Skill, context.Cause(ctx)) // the next try decides
+		return fmt.Errorf("call of skill %s: %w", j.Skill, context.Cause(ctx)) // the next attempt decides
 	}
 	fault.Effect(ctx, "skill.ran", j.call.Key)
 	if err := fault.Point(ctx, "approval.called", j.call.Key); err != nil {
@@ -47,7 +47,7 @@ func (e *Executor) reach(ctx context.Context, j *job) error {
 	e.failed(ctx, j, err)
 	if open, ok := errors.AsType[*skill.UncertainError](err); ok {
 		if j.skill.Keyed && !j.claimed.Last() {
-			return fmt.Errorf("call of skill %s: %w", j.Skill, open) // again, under its key
+			return fmt.Errorf("call of skill %s: %w", j.Skill, open) // retry with the same key
 		}
 		return e.finish(ctx, j, outcome{uncertain: true, message: open.Reason})
 	}

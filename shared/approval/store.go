@@ -26,29 +26,30 @@ type queries struct {
 	Start, Execute                    db.Query
 }
 
-// Deps is what a store works with; all of it but Switches and Settled is needed.
+// Deps holds what a store needs. All fields but Switches and Settled are required.
 type Deps struct {
 	DB         *db.DB
 	Workspaces *workspace.Store
 	Outbox     *outbox.Store
 	Activity   *activity.Log
-	// Skills are those that may be used now: what is disabled is not among them.
+	// Skills returns the skills that may be used now, without disabled ones.
 	Skills func(ctx context.Context, ws db.Workspace, surface trace.Surface) (*skill.Set, error)
-	// Switches reads what people have switched off in a workspace; nil: nothing is.
+	// Switches reads what people have switched off in a workspace. It may be nil: then nothing is
+	// off.
 	Switches func(context.Context, db.Workspace) (reason.Halts, error)
 	IDs      func() string // time-ordered (UUIDv7)
-	// Settled adds to the transaction in which a call was made, was rejected or
-	// expired: whoever waits for it learns so.
+	// Settled adds statements to the transaction in which a call was made, was rejected or expired,
+	// so that the waiting execution is notified. It may be nil.
 	Settled func(context.Context, *db.Batch, Approval)
 }
 
-// Store keeps the approvals of all workspaces. Safe for concurrent use.
+// Store stores the approvals of all workspaces. It is safe for concurrent use.
 type Store struct {
 	Deps
 	q queries
 }
 
-// New makes a store.
+// New returns a store.
 func New(d Deps) (*Store, error) {
 	s := &Store{Deps: d}
 	if err := db.Load(files, &s.q); err != nil {
@@ -57,11 +58,11 @@ func New(d Deps) (*Store, error) {
 	return s, nil
 }
 
-// Request queues a call that waits, and answers its id. It belongs into the
-// transaction that records that the call waits, which proves the execution's
-// subject. Skill, arguments, execution, call, agent, surface and trace must be
-// given; how long it waits is the workspace's to say. Where [reason.MaxWaits] of the
-// execution wait already, nothing is queued, and the error is [reason.ErrManyWait].
+// Request queues a call that waits for approval, and returns its id. It must run in the transaction
+// that records that the call waits. That transaction must prove the execution's subject. Skill,
+// arguments, execution, call, agent, surface and trace are required. The workspace's settings say
+// when the approval expires. If [reason.MaxWaits] calls of the execution already wait, Request
+// queues nothing and returns [reason.ErrManyWait].
 func (s *Store) Request(ctx context.Context, tx lane.Tx, a Approval) (id string, err error) {
 	if a.Subject != "" {
 		if err := tx.Proves(a.Subject); err != nil {
@@ -91,7 +92,7 @@ func (s *Store) Request(ctx context.Context, tx lane.Tx, a Approval) (id string,
 	return a.ID, nil
 }
 
-// Open counts the approvals of an execution that can still be decided on.
+// Open counts the approvals of an execution that can still be decided.
 func (s *Store) Open(ctx context.Context, ws db.Workspace, execution string) (n int, err error) {
 	var at time.Time
 	if err := s.DB.One(ctx, ws, []any{&at, &n}, s.q.Open, execution); err != nil {
@@ -100,7 +101,7 @@ func (s *Store) Open(ctx context.Context, ws db.Workspace, execution string) (n 
 	return n, nil
 }
 
-// Get reads one; [db.ErrNoRows] when there is none.
+// Get reads an approval. It returns [db.ErrNoRows] if there is none.
 func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Approval, error) {
 	var b db.Batch
 	found := s.getIn(&b, id)
@@ -113,7 +114,7 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Approval, 
 	return (*found)[0], nil
 }
 
-// GetIn reads one in a transaction.
+// GetIn is [Store.Get] in a transaction.
 func (s *Store) GetIn(ctx context.Context, tx *db.Tx, id string) (Approval, error) {
 	var found []Approval
 	if err := tx.Each(ctx, collect(&found), s.q.Get, id); err != nil {
@@ -131,16 +132,16 @@ func (s *Store) getIn(b *db.Batch, id string) *[]Approval {
 	return found
 }
 
-// Filter narrows a listing; empty fields don't.
+// Filter narrows a listing. Empty fields match everything.
 type Filter struct {
 	Status Status
 	Before Position
 	Limit  int // at most 200; 50 when zero
 }
 
-// Position is a place in a listing, that of an approval; zero is the beginning.
+// Position is the position of an approval in a listing. The zero value is the beginning.
 type Position struct {
-	At time.Time // it was requested
+	At time.Time // when it was requested
 	ID string
 }
 
@@ -152,7 +153,7 @@ const (
 
 var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// List reads approvals, the latest first; more says that there are more.
+// List reads approvals, the latest first. more reports whether there are more.
 func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) (items []Approval, more bool, err error) {
 	if f.Before.ID == "" {
 		f.Before = Position{endOfTime, lastUUID}
@@ -171,11 +172,11 @@ func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) (items []Ap
 	return items, false, nil
 }
 
-// Unanswered counts the approvals nobody has decided on.
+// Unanswered counts the approvals that nobody has decided.
 type Unanswered struct {
-	Count   int        // that can still be
-	Overdue int        // that [Store.ExpireDue] will note as expired
-	Oldest  *time.Time // since when the first of both waits
+	Count   int        // that can still be decided
+	Overdue int        // that have expired and that [Store.ExpireDue] has not recorded yet
+	Oldest  *time.Time // request time of the oldest approval of both counts
 }
 
 // Pending adds the count of unanswered approvals to a batch.
@@ -185,7 +186,7 @@ func (s *Store) Pending(b *db.Batch) *Unanswered {
 	return u
 }
 
-// settled tells that a call waits no more.
+// settled notifies the waiting execution that a call no longer waits.
 func (s *Store) settled(ctx context.Context, b *db.Batch, a Approval) {
 	if s.Settled != nil {
 		s.Settled(ctx, b, a)
@@ -197,15 +198,15 @@ type kick struct {
 	Approval string `json:"approval"`
 }
 
-// Topic is what an approval's rows in the outbox are handled by.
+// Topic is the topic of an approval's rows in the outbox.
 const Topic = "approval"
 
-// maxAttempts is how often the call is tried where it could not be made at all:
-// the database away, a lane busy. Tries spread over an hour and more.
+// maxAttempts limits how often a call is tried that could not be made at all, because the database
+// was down or a lane was busy. The attempts are spread over more than an hour.
 const maxAttempts = 20
 
 func kickFor(a Approval) outbox.Row {
-	payload, _ := json.Marshal(kick{a.ID}) // a string always has one
+	payload, _ := json.Marshal(kick{a.ID}) // a string always encodes
 	return outbox.Row{
 		Kind: outbox.Kick, Topic: Topic, Key: Key(a.ID), Payload: payload, MaxAttempts: maxAttempts, Trace: a.Trace, Execution: a.Execution,
 	}

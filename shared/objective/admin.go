@@ -12,34 +12,33 @@ import (
 )
 
 var (
-	// ErrChanged says that somebody else has changed the objective since it was read.
+	// ErrChanged says that someone else changed the objective after it was read.
 	ErrChanged = errors.New("the objective has been changed meanwhile")
-	// ErrCompleted says that an objective has been completed, which is for good.
+	// ErrCompleted says that the objective is completed, which is final.
 	ErrCompleted = errors.New("the objective is completed")
 )
 
-// Admin is what people do to objectives. They don't wait for the lane of one, which a
-// beat may hold for minutes: their word counts at once.
+// Admin holds the operations of people on objectives. They do not wait for the objective's lane,
+// which a beat may hold for minutes: a person's change takes effect immediately.
 //
-// What an objective says ([Admin.Patch]) no agent writes. A status is a condition of
-// the agents' statements: under an objective that was paused or completed the run at
-// work may still end its step, the call it is in the middle of is recorded, and
-// whatever needs an active objective is refused to it; [Admin.Interrupt] has it stop
-// at its next step. A plan that was replaced leaves nothing that could be recorded,
-// nor does an objective that was deleted: [Admin.ReplaceSteps] and [Admin.Delete] end the
-// hold and the run.
+// Agents never write the fields that [Admin.Patch] changes. A status is a condition of the agents'
+// statements. After a pause or a completion, the running execution may still end its step, and its
+// current call is recorded. Everything that needs an active objective is refused to it.
+// [Admin.Interrupt] stops it at its next step. After a plan was replaced or the objective was
+// deleted, nothing of the execution could be recorded. So [Admin.ReplaceSteps] and [Admin.Delete]
+// end the hold and the execution.
 type Admin struct {
 	*Store
 	lanes *lane.Store
 	runs  *execution.Store
 }
 
-// NewAdmin makes an Admin of the stores.
+// NewAdmin returns an Admin of the stores.
 func NewAdmin(s *Store, lanes *lane.Store, runs *execution.Store) *Admin {
 	return &Admin{s, lanes, runs}
 }
 
-// Patch is a change of an objective; nil leaves a field as it is.
+// Patch is a change of an objective. A nil field stays as it is.
 type Patch struct {
 	Title         *string
 	Description   *string
@@ -47,8 +46,7 @@ type Patch struct {
 	DoneCriterion *string
 }
 
-// Create adds an active objective without a plan and answers it. Errors:
-// [skill.InvalidError].
+// Create adds an active objective without a plan and returns it. Errors: [skill.InvalidError].
 func (a *Admin) Create(ctx context.Context, tx *db.Tx, o Objective) (Objective, error) {
 	if err := check(&o); err != nil {
 		return Objective{}, err
@@ -56,8 +54,8 @@ func (a *Admin) Create(ctx context.Context, tx *db.Tx, o Objective) (Objective, 
 	return a.read(ctx, tx, a.Store.Create(tx.Later(), o))
 }
 
-// Patch changes an objective as it was read by [Store.Get], and answers it as it
-// stands then. Errors: [skill.InvalidError], [ErrChanged].
+// Patch changes an objective that [Store.Get] returned, and returns the stored objective. Errors:
+// [skill.InvalidError], [ErrChanged].
 func (a *Admin) Patch(ctx context.Context, tx *db.Tx, o Objective, p Patch) (Objective, error) {
 	set(&o.Title, p.Title)
 	set(&o.Description, p.Description)
@@ -76,9 +74,9 @@ func (a *Admin) Patch(ctx context.Context, tx *db.Tx, o Objective, p Patch) (Obj
 	return a.read(ctx, tx, o.ID)
 }
 
-// ReplaceSteps gives an objective, as it was read by [Store.Get], a new plan. What
-// works on it loses its hold and is cancelled: the numbers of its steps are others'
-// from now on. Errors: [skill.InvalidError], [ErrChanged], [ErrCompleted].
+// ReplaceSteps replaces the plan of an objective that [Store.Get] returned. An execution that works
+// on the objective loses its hold and is canceled, because its step numbers now mean other steps.
+// Errors: [skill.InvalidError], [ErrChanged], [ErrCompleted].
 func (a *Admin) ReplaceSteps(ctx context.Context, tx *db.Tx, o Objective, steps []Step) (Objective, error) {
 	steps, err := checkSteps(steps)
 	if err != nil {
@@ -108,8 +106,8 @@ func (a *Admin) ReplaceSteps(ctx context.Context, tx *db.Tx, o Objective, steps 
 	return a.read(ctx, tx, o.ID)
 }
 
-// Delete takes an objective away, with its plan. What works on it loses its hold and is
-// cancelled. Errors: [db.ErrNoRows].
+// Delete deletes an objective with its plan. An execution that works on it loses its hold and is
+// canceled. Errors: [db.ErrNoRows].
 func (a *Admin) Delete(ctx context.Context, tx *db.Tx, id string) error {
 	hold, err := a.seize(ctx, tx, id)
 	if err != nil {
@@ -127,9 +125,9 @@ func (a *Admin) Delete(ctx context.Context, tx *db.Tx, id string) error {
 	return nil
 }
 
-// seize ends whatever hold there is on an objective's lane and holds it itself, which
-// nobody sees: the transaction ends it. Who asks for the lane meanwhile waits for the
-// commit and sees what it brought.
+// seize ends any hold on an objective's lane and acquires the lane itself. Nobody sees that hold,
+// because the transaction also releases it. Others that want the lane wait for the commit and see
+// its result.
 func (a *Admin) seize(ctx context.Context, tx *db.Tx, id string) (*lane.Hold, error) {
 	name := lane.Objective(id)
 	for {
@@ -145,15 +143,14 @@ func (a *Admin) seize(ctx context.Context, tx *db.Tx, id string) (*lane.Hold, er
 		}
 		hold, err := a.lanes.Answer(ctx, t)
 		if _, busy := errors.AsType[*lane.BusyError](err); busy {
-			continue // somebody took it between the two; now that can't happen again
+			continue // another holder acquired the lane between the two statements; that can't happen again
 		}
 		return hold, err
 	}
 }
 
-// Pause takes an objective out of the beats, with the reason that stands with it, and
-// reports whether that changed anything. Errors: [db.ErrNoRows], [ErrCompleted],
-// [skill.InvalidError].
+// Pause pauses an objective: beats no longer work on it. It stores the reason, and reports whether
+// anything changed. Errors: [db.ErrNoRows], [ErrCompleted], [skill.InvalidError].
 func (a *Admin) Pause(ctx context.Context, tx *db.Tx, id, reason string) (Objective, bool, error) {
 	reason, err := checkText("reason", reason, 1, MaxReason)
 	if err != nil {
@@ -162,8 +159,8 @@ func (a *Admin) Pause(ctx context.Context, tx *db.Tx, id, reason string) (Object
 	return a.become(ctx, tx, Paused, id, a.q.Pause, reason)
 }
 
-// Resume gives a paused objective back to the beats, with all tries before it, and
-// reports whether that changed anything. Errors: [db.ErrNoRows], [ErrCompleted].
+// Resume makes a paused objective active again and resets its attempts. It reports whether anything
+// changed. Errors: [db.ErrNoRows], [ErrCompleted].
 func (a *Admin) Resume(ctx context.Context, tx *db.Tx, id string) (Objective, bool, error) {
 	o, changed, err := a.become(ctx, tx, Active, id, a.q.Resume)
 	if err != nil || !changed {
@@ -174,9 +171,8 @@ func (a *Admin) Resume(ctx context.Context, tx *db.Tx, id string) (Objective, bo
 	return o, err == nil, err
 }
 
-// Complete ends an objective, also a paused one and one whose plan has open steps,
-// and reports whether that changed anything. Errors: [db.ErrNoRows],
-// [skill.InvalidError].
+// Complete completes an objective, even if it is paused or its plan has open steps. It reports
+// whether anything changed. Errors: [db.ErrNoRows], [skill.InvalidError].
 func (a *Admin) Complete(ctx context.Context, tx *db.Tx, id, summary string) (Objective, bool, error) {
 	summary, err := checkText("summary", summary, 0, MaxDescription)
 	if err != nil {
@@ -185,7 +181,7 @@ func (a *Admin) Complete(ctx context.Context, tx *db.Tx, id, summary string) (Ob
 	return a.become(ctx, tx, Completed, id, a.q.Finish, db.Null(summary))
 }
 
-// become changes a status by a statement that changes nothing where it must not.
+// become changes the status with a statement that changes no row if the change is not allowed.
 func (a *Admin) become(ctx context.Context, tx *db.Tx, want Status, id string, q db.Query, args ...any) (Objective, bool, error) {
 	n, err := tx.Exec(ctx, q, append([]any{id}, args...)...)
 	if err != nil {
@@ -203,12 +199,12 @@ const (
 	longestLook = time.Second
 )
 
-// Interrupt asks whoever works on an objective to stop at its next step, and returns when
-// the hold is marked, or over. A hold under which a transaction works can't be marked
-// meanwhile: that is tried until the context ends. It is for after the transaction that
-// pauses or completes the objective.
+// Interrupt asks the holder of the objective's lane to stop at its next step. It returns when the
+// hold is marked or has ended. A hold can't be marked while a transaction uses it, so Interrupt
+// retries until the context ends. Call it after the transaction that pauses or completes the
+// objective.
 func (a *Admin) Interrupt(ctx context.Context, ws db.Workspace, id, by string) error {
-	var met int64 // the fence of the hold that is meant
+	var met int64 // the fence of the hold to interrupt
 	for pause := firstLook; ; pause = min(2*pause, longestLook) {
 		var b db.Batch
 		info := a.lanes.PeekIn(&b, lane.Objective(id))
@@ -232,7 +228,7 @@ func (a *Admin) Interrupt(ctx context.Context, ws db.Workspace, id, by string) e
 	}
 }
 
-// read is an objective as the transaction has made it.
+// read returns the objective as the transaction has written it.
 func (a *Admin) read(ctx context.Context, tx *db.Tx, id string) (Objective, error) {
 	found := a.GetIn(tx.Later(), id)
 	if err := tx.Flush(ctx); err != nil {

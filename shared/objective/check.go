@@ -12,7 +12,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
-// Bounds of what people say of objectives, in characters where nothing else is said.
+// Limits of texts that people write about objectives, in characters unless noted otherwise.
 const (
 	MaxTitle       = 255
 	MaxDescription = 8000
@@ -22,14 +22,14 @@ const (
 	MaxInputs      = 32 << 10 // bytes
 )
 
-// problems collects what is wrong.
+// problems collects validation errors.
 type problems struct{ skill.InvalidError }
 
 func (p *problems) add(field, format string, args ...any) {
 	p.Fields = append(p.Fields, invalid.Field{Field: field, Problem: fmt.Sprintf(format, args...)})
 }
 
-// text brings a text into the form that is stored, and says when its length is wrong.
+// text normalizes a text to the form that is stored, and checks its length.
 func (p *problems) text(field string, s *string, shortest, longest int) {
 	*s = strings.TrimSpace(activity.Text(*s))
 	if n := utf8.RuneCountInString(*s); n < shortest || n > longest {
@@ -50,8 +50,7 @@ func checkText(field, s string, shortest, longest int) (string, error) {
 	return s, p.orNil()
 }
 
-// check brings an objective into the form that is stored, and says what is wrong with
-// it.
+// check normalizes an objective to the form that is stored, and validates it.
 func check(o *Objective) error {
 	var p problems
 	p.text("title", &o.Title, 1, MaxTitle)
@@ -63,7 +62,7 @@ func check(o *Objective) error {
 	return p.orNil()
 }
 
-// checkSteps is check for the steps of a plan.
+// checkSteps normalizes and validates the steps of a plan. It returns a copy.
 func checkSteps(steps []Step) ([]Step, error) {
 	var p problems
 	if len(steps) < 1 || len(steps) > MaxSteps {

@@ -10,20 +10,20 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
-// Filter narrows a listing; empty fields don't.
+// Filter narrows a listing. Empty fields match everything.
 type Filter struct {
 	Status      Status
 	MinPriority int
-	// Text is looked for in title and description. The case of letters beyond ASCII
-	// counts on SQLite.
+	// Text is searched in title and description. On SQLite, the search is case-sensitive for
+	// letters beyond ASCII.
 	Text   string
 	Before Position
 	Limit  int // at most 200; 50 when zero
 }
 
-// Position is a place in a listing, that of an objective; zero is the beginning.
+// Position is the position of an objective in a listing. The zero value is the beginning.
 type Position struct {
-	At time.Time // it was created
+	At time.Time // when it was created
 	ID string
 }
 
@@ -38,8 +38,7 @@ var (
 	likeEscapes = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
 )
 
-// List reads objectives without their plans, newest first; more says that there are
-// more.
+// List reads objectives without their plans, newest first. more reports whether there are more.
 func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) (items []Objective, more bool, err error) {
 	if f.Before.ID == "" {
 		f.Before = Position{endOfTime, lastUUID}

@@ -1,5 +1,5 @@
-// Package objective keeps what an agent works towards: objectives, and plans of
-// steps that heartbeats advance one by one.
+// Package objective stores the goals of an agent: objectives, and plans of steps that heartbeats
+// advance one by one.
 package objective
 
 import (
@@ -17,7 +17,7 @@ import (
 //go:embed *.sql
 var files embed.FS
 
-// Status is where an objective is in its life.
+// Status is the status of an objective.
 type Status string
 
 // The statuses of an objective.
@@ -27,7 +27,7 @@ const (
 	Completed Status = "completed"
 )
 
-// StepStatus is where a plan step is in its life.
+// StepStatus is the status of a plan step.
 type StepStatus string
 
 // The statuses of a plan step.
@@ -37,13 +37,13 @@ const (
 	Failed  StepStatus = "failed"
 )
 
-// MaxSteps is the longest plan.
+// MaxSteps is the limit of steps in a plan.
 const MaxSteps = 30
 
 var (
-	// ErrNotActive says that an objective is paused, completed or not there.
+	// ErrNotActive says that an objective is paused, completed or does not exist.
 	ErrNotActive = errors.New("the objective is not active")
-	// ErrNotPending says that a plan has no such step that still waits to be done.
+	// ErrNotPending says that the plan has no pending step of that number.
 	ErrNotPending = errors.New("the plan has no such pending step")
 )
 
@@ -52,24 +52,24 @@ type Objective struct {
 	ID            string
 	Title         string
 	Description   string
-	Priority      int // 1 to 10, 10 first
+	Priority      int // 1 to 10; 10 comes first
 	DoneCriterion string
 	Status        Status
 	StatusReason  string
 	PlanVersion   int // 0: no plan yet
-	PlanAttempts  int // tries to plan since the last plan
+	PlanAttempts  int // attempts to plan since the last plan
 	Summary       string
 	CreatedBy     string
-	Untrusted     bool // a run that had read text from outside wrote of it
+	Untrusted     bool // an execution that had read untrusted text wrote part of it
 	Version       int  // counts changes by people
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
 	CompletedAt   *time.Time
-	Plan          []Step // of the present version, when read with [Store.Get]
+	Plan          []Step // the present version, when read with [Store.Get]
 }
 
-// Next is the first pending step of the plan; nil when there is none, or when the
-// plan is stale because a step of it failed.
+// Next returns the first pending step of the plan. It returns nil if there is none, or if a step of
+// the plan has failed, because the plan is then stale.
 func (o Objective) Next() *Step {
 	var next *Step
 	for i := range o.Plan {
@@ -98,16 +98,16 @@ type Step struct {
 	EndedAt       *time.Time
 }
 
-// Due is an active objective as the beat's first look sees it.
+// Due is an active objective in the form that a beat reads first.
 type Due struct {
 	ID          string
 	Title       string
 	Priority    int
 	PlanVersion int
-	NextStep    int // 0: the plan has no pending step
+	NextStep    int // 0: the plan has no pending step, or is stale
 }
 
-// NeedsPlan reports whether the objective has no plan, or one that is used up.
+// NeedsPlan reports whether the objective needs a plan: it has none, or one without a next step.
 func (d Due) NeedsPlan() bool { return d.NextStep == 0 }
 
 type queries struct {
@@ -117,14 +117,14 @@ type queries struct {
 	List, Patch, PlanAnew, Resume, TryAgain, Finish, Delete    db.Query
 }
 
-// Store keeps the objectives of all workspaces.
+// Store stores the objectives of all workspaces.
 type Store struct {
 	db  *db.DB
 	q   queries
 	ids func() string
 }
 
-// New makes a store.
+// New returns a store.
 func New(d *db.DB, ids func() string) (*Store, error) {
 	s := &Store{db: d, ids: ids}
 	if err := db.Load(files, &s.q); err != nil {
@@ -133,7 +133,7 @@ func New(d *db.DB, ids func() string) (*Store, error) {
 	return s, nil
 }
 
-// Create adds an active objective without a plan to a batch and answers its id.
+// Create adds the creation of an active objective without a plan to a batch. It returns the id.
 func (s *Store) Create(b *db.Batch, o Objective) string {
 	if o.ID == "" {
 		o.ID = s.ids()
@@ -142,7 +142,7 @@ func (s *Store) Create(b *db.Batch, o Objective) string {
 	return o.ID
 }
 
-// Due adds a look at the active objectives, the most urgent first, to a batch.
+// Due adds a query for the active objectives to a batch, the highest priority first.
 func (s *Store) Due(b *db.Batch, limit int) *[]Due {
 	due := new([]Due)
 	b.Each(func(scan db.Scan) error {
@@ -160,8 +160,7 @@ func (s *Store) Due(b *db.Batch, limit int) *[]Due {
 	return due
 }
 
-// GetIn adds the reading of an objective with its plan to a batch. The list is
-// empty when there is none.
+// GetIn adds a query for an objective with its plan to a batch. The list is empty if there is none.
 func (s *Store) GetIn(b *db.Batch, id string) *[]Objective {
 	found := new([]Objective)
 	b.Each(collect(found), s.q.Get, id)
@@ -173,7 +172,7 @@ func (s *Store) GetIn(b *db.Batch, id string) *[]Objective {
 			return err
 		}
 		st.Skill, st.Result, st.Execution = text(skill), text(result), text(execution)
-		if len(*found) == 1 { // it may have come between the two statements
+		if len(*found) == 1 { // the objective may have been created between the two statements
 			(*found)[0].Plan = append((*found)[0].Plan, st)
 		}
 		return nil
@@ -195,7 +194,7 @@ func collect(into *[]Objective) func(db.Scan) error {
 	}
 }
 
-// Get reads an objective with its plan; [db.ErrNoRows] when there is none.
+// Get reads an objective with its plan. It returns [db.ErrNoRows] if there is none.
 func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Objective, error) {
 	var b db.Batch
 	found := s.GetIn(&b, id)
@@ -208,7 +207,7 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Objective,
 	return (*found)[0], nil
 }
 
-// CountPlanning queues the count of a try to plan, before the work starts.
+// CountPlanning queues the count of an attempt to plan, before the work starts.
 func (s *Store) CountPlanning(tx lane.Tx, id string) error {
 	if err := tx.Proves(lane.Objective(id)); err != nil {
 		return fmt.Errorf("count a planning: %w", err)
@@ -217,7 +216,7 @@ func (s *Store) CountPlanning(tx lane.Tx, id string) error {
 	return nil
 }
 
-// Plan replaces an active objective's plan by a new version of it.
+// Plan replaces an active objective's plan with a new version.
 func (s *Store) Plan(ctx context.Context, tx lane.Tx, id string, steps []Step) (version int, err error) {
 	if err := tx.Proves(lane.Objective(id)); err != nil {
 		return 0, fmt.Errorf("plan objective: %w", err)
@@ -241,8 +240,8 @@ func (s *Store) addSteps(b *db.Batch, id string, version int, steps []Step) {
 	}
 }
 
-// CountStep queues the count of a try at a step, before the work starts, and
-// notes the execution that makes it.
+// CountStep queues the count of an attempt at a step, before the work starts. It also stores the
+// execution that makes the attempt.
 func (s *Store) CountStep(tx lane.Tx, id string, st Step, execution string) error {
 	if err := tx.Proves(lane.Objective(id)); err != nil {
 		return fmt.Errorf("count a step's try: %w", err)
@@ -252,8 +251,8 @@ func (s *Store) CountStep(tx lane.Tx, id string, st Step, execution string) erro
 	return nil
 }
 
-// EndStep ends a pending step of the present plan as done or failed;
-// [ErrNotPending] when there is none.
+// EndStep ends a pending step of the present plan as done or failed. It returns [ErrNotPending] if
+// there is no such step.
 func (s *Store) EndStep(ctx context.Context, tx lane.Tx, id string, number int, status StepStatus, result string) error {
 	if err := tx.Proves(lane.Objective(id)); err != nil {
 		return fmt.Errorf("end a step: %w", err)
@@ -265,17 +264,18 @@ func (s *Store) EndStep(ctx context.Context, tx lane.Tx, id string, number int, 
 	return nil
 }
 
-// Complete ends an active objective; [ErrNotActive] when it is not.
+// Complete completes an active objective. It returns [ErrNotActive] for any other.
 func (s *Store) Complete(ctx context.Context, tx lane.Tx, id, summary string) error {
 	return s.end(ctx, tx, s.q.Complete, id, summary)
 }
 
-// Pause takes an objective out of the beats, with the reason a person will read.
+// Pause pauses an active objective: beats no longer work on it. A person will read the reason. It
+// returns [ErrNotActive] for an objective that is not active.
 func (s *Store) Pause(ctx context.Context, tx lane.Tx, id, reason string) error {
 	return s.end(ctx, tx, s.q.Pause, id, reason)
 }
 
-// Halt queues the pause of an objective, should it still be active then.
+// Halt queues the pause of an objective. It changes nothing if the objective is not active then.
 func (s *Store) Halt(tx lane.Tx, id, reason string) error {
 	if err := tx.Proves(lane.Objective(id)); err != nil {
 		return fmt.Errorf("halt objective: %w", err)

@@ -3,7 +3,7 @@ INSERT INTO agent_objectives (workspace_id, id, title, description, priority, do
 VALUES ($1, $2, $3, $4, $5, $6, $7, CASE WHEN $8 THEN 'outside' ELSE 'operator' END, lk_now(), lk_now());
 
 -- name: Unset
--- As it was set: no beat has worked on it, and no person has changed it.
+-- Deletes the objective only if no beat has worked on it and no person has changed it.
 DELETE FROM agent_objectives
  WHERE workspace_id = $1 AND id = $2 AND version = 1
    AND NOT EXISTS (SELECT 1 FROM objective_steps WHERE workspace_id = $1 AND objective_id = $2 AND attempts > 0);
@@ -12,7 +12,8 @@ DELETE FROM agent_objectives
 SELECT count(*) = 0 FROM agent_objectives WHERE workspace_id = $1 AND id = $2;
 
 -- name: Due
--- Active objectives by priority, each with the next step of its plan. A plan with a failed step has none: it is stale.
+-- Active objectives by priority, each with the next step of its plan. A plan with a failed step is
+-- stale and has no next step.
 SELECT o.id, o.title, o.priority, o.plan_version,
        (SELECT CASE WHEN max(CASE WHEN s.status = 'failed' THEN 1 ELSE 0 END) = 1 THEN NULL
                     ELSE min(CASE WHEN s.status = 'pending' THEN s.number END) END
@@ -94,7 +95,7 @@ SELECT count(*)
  WHERE s.workspace_id = $1 AND s.objective_id = $2 AND s.status = 'pending';
 
 -- name: Patch
--- Of the version that was read, or of none.
+-- Updates only the version that was read.
 UPDATE agent_objectives SET title = $4, description = $5, priority = $6, done_criterion = $7, version = version + 1, updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND version = $3;
 
@@ -117,5 +118,5 @@ UPDATE agent_objectives SET status = 'completed', summary = $3, status_reason = 
  WHERE workspace_id = $1 AND id = $2 AND status <> 'completed';
 
 -- name: Delete
--- With its plan.
+-- The plan is deleted with it.
 DELETE FROM agent_objectives WHERE workspace_id = $1 AND id = $2;

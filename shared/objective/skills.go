@@ -18,7 +18,7 @@ import (
 //go:embed *.md
 var texts embed.FS
 
-// Skills are the built-in skills on objectives.
+// Skills returns the built-in skills on objectives.
 func Skills(s *Store) ([]skill.Skill, error) {
 	var out []skill.Skill
 	var errs []error
@@ -33,7 +33,7 @@ func Skills(s *Store) ([]skill.Skill, error) {
 	return out, errors.Join(errs...)
 }
 
-// named is the lane of the objective that a call names.
+// named returns the lane of the objective that a call names.
 func named(c skill.Call) []lane.Name {
 	id, ok := idIn(c.Arguments)
 	if !ok {
@@ -58,7 +58,7 @@ func (s *Store) runSet(_ context.Context, tx lane.Tx, c skill.Call) (any, error)
 	return map[string]any{"objectiveId": id}, nil
 }
 
-// unset deletes an objective that nobody has worked on yet, with its plan.
+// unset deletes an objective, with its plan, if nobody has worked on it.
 func (s *Store) unset(ctx context.Context, tx *db.Tx, _, result json.RawMessage) (bool, error) {
 	id, ok := idIn(result)
 	if !ok {
@@ -71,7 +71,7 @@ func (s *Store) unset(ctx context.Context, tx *db.Tx, _, result json.RawMessage)
 	return n > 0, nil
 }
 
-// gone reports whether the objective that a call worked on was taken back as a whole.
+// gone reports whether the objective of a call was deleted as a whole.
 func (s *Store) gone(ctx context.Context, tx *db.Tx, arguments, _ json.RawMessage) (gone bool, err error) {
 	id, ok := idIn(arguments)
 	if !ok {
@@ -80,8 +80,8 @@ func (s *Store) gone(ctx context.Context, tx *db.Tx, arguments, _ json.RawMessag
 	return gone, tx.One(ctx, []any{&gone}, s.q.Gone, id)
 }
 
-// idIn is the objective that arguments or a result name, in its one spelling: a lane
-// is a text.
+// idIn returns the objective's id that arguments or a result contain, in canonical spelling. Lane
+// names are compared as text.
 func idIn(raw json.RawMessage) (string, bool) {
 	var named struct {
 		ObjectiveID uuid.UUID `json:"objectiveId"`
@@ -152,8 +152,8 @@ func (s *Store) runComplete(ctx context.Context, tx lane.Tx, c skill.Call) (any,
 	return map[string]any{"status": Completed}, nil
 }
 
-// distrust notes that what a run writes of the objective may be the words of
-// others: later runs are told them.
+// distrust records that an execution that had read untrusted text writes about the objective. Later
+// executions treat it as untrusted.
 func (s *Store) distrust(tx lane.Tx, c skill.Call, id uuid.UUID) {
 	if c.Untrusted {
 		tx.Later().Exec(s.q.Distrust, id.String())
@@ -164,7 +164,7 @@ func (s *Store) openSteps(ctx context.Context, tx lane.Tx, id string) (n int, er
 	return n, tx.One(ctx, []any{&n}, s.q.Open, id)
 }
 
-// refused turns what the model can mend into a [skill.RefusalError].
+// refused converts errors that the model can correct to a [skill.RefusalError].
 func refused(err error) error {
 	for _, mendable := range []error{ErrNotActive, ErrNotPending} {
 		if errors.Is(err, mendable) {

@@ -15,7 +15,7 @@ import (
 
 // A Violation is one thing wrong with a value.
 type Violation struct {
-	Path    string // JSON pointer to it; empty is the whole
+	Path    string // JSON pointer to the wrong part; empty: the whole value
 	Problem string
 }
 
@@ -26,12 +26,12 @@ func (v Violation) String() string {
 	return v.Path + ": " + v.Problem
 }
 
-// ErrTooMuch says that a check was given up at its bound: the value is not accepted.
+// ErrTooMuch says that a check reached its limit of steps. The value is not accepted.
 var ErrTooMuch = errors.New("the value takes too long to check")
 
-// Check lists what is wrong with a value that [Decode] has read, sorted by path, or
-// nothing. It ends with [ErrTooMuch] at its bound, and with the context's error when
-// that ends.
+// Check lists what is wrong with a value that [Decode] has read, sorted by path. An empty list
+// means that the value is valid. It returns [ErrTooMuch] at its limit, and the context's error if
+// the context ends.
 func (s *Schema) Check(ctx context.Context, v any) ([]Violation, error) {
 	c := &check{ctx: ctx, left: MaxSteps}
 	c.node(s.root, v, nil, 0)
@@ -44,24 +44,24 @@ func (s *Schema) Check(ctx context.Context, v any) ([]Violation, error) {
 	return slices.Compact(c.out), nil
 }
 
-// What a step is, about a microsecond.
+// How much work one step stands for, about a microsecond.
 const (
-	stepBytes   = 100 // of text that is looked at
-	numberSteps = 5   // to work with a number of any size
+	stepBytes   = 100 // of text to examine
+	numberSteps = 5   // for an operation on a number of any size
 	lookEvery   = 1000
 )
 
-// check is one check. Once it has an error it comes to its end.
+// check is the state of one check. After an error, it stops as soon as possible.
 type check struct {
 	ctx   context.Context
-	left  int // steps
+	left  int // remaining steps
 	looks int
-	quiet int // while it is above 0, nothing is told
+	quiet int // above 0: record no violations
 	out   []Violation
 	err   error
 }
 
-// step takes n steps and reports whether there were so many.
+// step uses n steps. It returns false if too few are left, or if the check has failed.
 func (c *check) step(n int) bool {
 	if c.err != nil {
 		return false
@@ -76,7 +76,7 @@ func (c *check) step(n int) bool {
 	return c.err == nil
 }
 
-// place is where a value is in the whole.
+// place is the position of a value within the whole.
 type place struct {
 	up    *place
 	token string
@@ -91,7 +91,7 @@ func (p *place) pointer() string {
 	return strings.Join(tokens, "")
 }
 
-// wrong tells what is wrong at a place, and is false.
+// wrong records a violation and returns false.
 func (c *check) wrong(p *place, format string, args ...any) bool {
 	if c.quiet > 0 || c.err != nil || len(c.out) >= MaxViolations {
 		return false
@@ -103,14 +103,14 @@ func (c *check) wrong(p *place, format string, args ...any) bool {
 	return false
 }
 
-// fits asks in silence.
+// fits checks a value without recording violations.
 func (c *check) fits(n *node, v any, p *place, depth int) bool {
 	c.quiet++
 	defer func() { c.quiet-- }()
 	return c.node(n, v, p, depth)
 }
 
-// node checks a value against a schema, and tells what is wrong.
+// node checks a value against a schema and records the violations.
 func (c *check) node(n *node, v any, p *place, depth int) bool {
 	if depth > maxDepth && c.err == nil {
 		c.err = ErrTooMuch
@@ -322,7 +322,7 @@ func (c *check) missing(names []string, v map[string]any) (out []string) {
 	return out
 }
 
-// applied checks a value against the schemas that a schema puts together.
+// applied checks a value against the schemas that a schema combines.
 func (c *check) applied(n *node, v any, p *place, depth int) bool {
 	ok := n.ref == nil || c.node(n.ref, v, p, depth)
 	for _, s := range n.all {
@@ -358,8 +358,8 @@ func (c *check) applied(n *node, v any, p *place, depth int) bool {
 	return ok
 }
 
-// matching are the first schemas that a value fits, so many at most. What the others
-// tell stands only where there is none.
+// matching returns the indexes of the first schemas that the value fits, at most `most` of them.
+// Violations of the other schemas are kept only if none fits.
 func (c *check) matching(list []*node, v any, p *place, depth, most int) (matched []int) {
 	told := len(c.out)
 	for i, s := range list {

@@ -15,9 +15,9 @@ import (
 	"strings"
 )
 
-// An Error says what about a schema is wrong or not supported, and where.
+// An Error says what is wrong or not supported in a schema, and where.
 type Error struct {
-	Path    string // JSON pointer into the schema; empty is the whole
+	Path    string // JSON pointer into the schema; empty: the whole schema
 	Problem string
 }
 
@@ -51,7 +51,7 @@ type node struct {
 	prefix      []*node
 	items       *node
 	contains    *node
-	least, most int // that contains matches; most < 0: as many as there are
+	least, most int // how often contains must match; most < 0: no limit
 
 	ref, not, cond, then, otherwise *node
 	all, any, one                   []*node
@@ -60,11 +60,11 @@ type node struct {
 
 // options are the values of enum and const.
 type options struct {
-	values map[string]bool // canonical
+	values map[string]bool // in canonical form
 	told   string
 }
 
-// bound is a demand on a number, size one on a length.
+// bound is a limit for a number; size is a limit for a length.
 type bound struct {
 	word string
 	want *big.Rat
@@ -81,7 +81,7 @@ type patternNode struct {
 	node *node
 }
 
-// Compile reads a schema. An error is an [*Error].
+// Compile compiles a schema. An error is an [*Error].
 func Compile(raw []byte) (*Schema, error) { return compile(raw, true) }
 
 func compile(raw []byte, formats bool) (*Schema, error) {
@@ -103,7 +103,7 @@ func compile(raw []byte, formats bool) (*Schema, error) {
 	return &Schema{root}, nil
 }
 
-// Decode reads one JSON value, its numbers as they are written.
+// Decode reads one JSON value. It keeps numbers as they are written.
 func Decode(raw []byte) (v any, err error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -116,7 +116,7 @@ func Decode(raw []byte) (v any, err error) {
 	return v, nil
 }
 
-// compiler keeps the first error; what comes behind it is void.
+// compiler keeps the first error. Results after an error are meaningless.
 type compiler struct {
 	doc     any
 	words   map[string]reader
@@ -124,7 +124,7 @@ type compiler struct {
 	formats bool
 	program int // size of all patterns
 	legacy  bool
-	work    int // steps taken
+	work    int // steps used
 	err     error
 }
 
@@ -132,14 +132,14 @@ func newCompiler(doc any, formats bool) *compiler {
 	return &compiler{doc: doc, words: wordsOf(), nodes: map[string]*node{}, formats: formats}
 }
 
-// What a step of the compiler is, and what takes more than one.
+// The cost of operations, in steps of the compiler.
 const (
-	pathBytes  = 16 // of a path that is written out
-	matchSteps = 10 // of a pattern's instructions, for each byte of a name
+	pathBytes  = 16 // bytes of a written path per step
+	matchSteps = 10 // steps per instruction of a pattern, for each byte of a name
 	setSteps   = 10 // to make a set
 )
 
-// step takes n steps and reports whether there were so many and nothing is wrong.
+// step uses n steps. It returns false if too few are left, or if compiling has failed.
 func (c *compiler) step(n int) bool {
 	if c.work += n; c.work > maxWork {
 		c.refuse("", "takes too long to read: fewer schemas that apply to the same names, fewer patterns, shorter names")
@@ -157,7 +157,7 @@ var escapes, unescapes = strings.NewReplacer("~", "~0", "/", "~1"), strings.NewR
 
 func below(path, token string) string { return path + "/" + escapes.Replace(token) }
 
-// node compiles the schema at a path, once.
+// node compiles the schema at a path, once per path.
 func (c *compiler) node(path string, v any, depth int) *node {
 	if n := c.nodes[path]; n != nil {
 		return n
@@ -196,7 +196,7 @@ func (c *compiler) node(path string, v any, depth int) *node {
 	return n
 }
 
-// dialect refuses drafts in which a schema may mean something else.
+// dialect refuses drafts in which a schema may have another meaning.
 func (c *compiler) dialect(top map[string]any) {
 	said, there := top["$schema"]
 	text, _ := said.(string)
@@ -211,13 +211,13 @@ func (c *compiler) dialect(top map[string]any) {
 	}
 }
 
-// unsupported are keywords that are not passed over in silence.
+// unsupported lists keywords that must be refused. Ignoring them would change the schema's meaning.
 var unsupported = map[string]bool{
 	"$id": true, "$anchor": true, "$dynamicRef": true, "$dynamicAnchor": true, "$recursiveRef": true, "$recursiveAnchor": true, "$vocabulary": true,
 	"unevaluatedItems": true, "unevaluatedProperties": true, "additionalItems": true, "dependencies": true,
 }
 
-// resolve is the schema that a reference names.
+// resolve returns the schema that a reference points to.
 func (c *compiler) resolve(path string, v any, depth int) *node {
 	text, ok := v.(string)
 	pointer, local := strings.CutPrefix(text, "#")

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// atOnce are the schemas that a schema applies to the same value.
+// atOnce returns the schemas that a schema applies to the same value.
 func (n *node) atOnce() []*node {
 	out := slices.Concat(n.all, n.any, n.one)
 	for _, s := range []*node{n.ref, n.not, n.cond, n.then, n.otherwise} {
@@ -17,17 +17,16 @@ func (n *node) atOnce() []*node {
 	return slices.AppendSeq(out, maps.Values(n.with))
 }
 
-// hasParts reports whether a schema applies others to parts of a value.
+// hasParts reports whether a schema applies other schemas to parts of a value.
 func (n *node) hasParts() bool {
 	return n.props != nil || n.patterns != nil || n.more != nil || n.names != nil ||
 		n.prefix != nil || n.items != nil || n.contains != nil
 }
 
-// bounded refuses a schema that applies itself to the same value again, and one by
-// which a value may have to be looked at too often. It follows which schemas may meet
-// at one value, and how often each, from the whole down into its parts. Schemas that
-// it has seen together before lead to nothing new. A schema that takes too many steps
-// to follow is refused, too.
+// bounded refuses a schema that applies itself to the same value again, and a schema that may visit
+// one value too often. It follows which schemas may meet at one value, and how often each is
+// applied, from the whole value down to its parts. It follows each set of schemas only once. It
+// also refuses a schema that takes too many steps to follow.
 func (c *compiler) bounded(root *node) {
 	w := &walk{place: map[*node]int{}, matched: map[match]bool{}, step: c.step}
 	for _, path := range slices.Sorted(maps.Keys(c.nodes)) {
@@ -36,7 +35,7 @@ func (c *compiler) bounded(root *node) {
 			return
 		}
 	}
-	slices.Reverse(w.order) // those that apply others come before these
+	slices.Reverse(w.order) // schemas that apply others come before these
 	for i, n := range w.order {
 		w.place[n] = i
 	}
@@ -60,16 +59,16 @@ func (c *compiler) bounded(root *node) {
 	}
 }
 
-// visits are schemas that meet at one value, and how often each is asked.
+// visits counts how often each schema is applied to one value.
 type visits map[*node]int
 
-// walk knows the order in which schemas apply one another to the same value, and which
-// patterns match which names. Each of its steps takes about a tenth of a microsecond.
+// walk knows the order in which schemas apply each other to the same value, and which patterns
+// match which names. Each of its steps takes about a tenth of a microsecond.
 type walk struct {
 	order   []*node
 	place   map[*node]int
 	matched map[match]bool
-	step    func(n int) bool // takes steps, and reports whether there were so many
+	step    func(n int) bool // uses steps, and reports whether enough were left
 }
 
 type match struct {
@@ -87,14 +86,14 @@ func (w *walk) matches(p *pattern, name string) bool {
 	return matches
 }
 
-// add has a schema asked so many times more.
+// add adds applications of a schema.
 func (w *walk) add(v visits, n *node, times int) {
 	if n != nil && w.step(1) {
 		v[n] = min(v[n]+times, MaxVisits+1)
 	}
 }
 
-// sort puts a schema behind those that it applies; false: it applies itself.
+// sort places a schema after those that it applies. It returns false if the schema applies itself.
 func (w *walk) sort(n *node, under map[*node]bool) bool {
 	if under[n] {
 		return false
@@ -123,8 +122,8 @@ func (w *walk) places(v visits) []int {
 	return places
 }
 
-// key names those schemas that look at parts, and how often each is asked; empty: none
-// does.
+// key identifies a set of visits by the schemas that have parts and their counts. It returns "" if
+// none has parts.
 func (w *walk) key(v visits) string {
 	var key []byte
 	for _, at := range w.places(v) {
@@ -135,8 +134,8 @@ func (w *walk) key(v visits) string {
 	return string(key)
 }
 
-// expand adds the schemas that those apply to the same value; false: they are asked
-// too often, or the steps are used up.
+// expand adds the schemas that v applies to the same value. It returns false if there are too many
+// visits, or if no steps are left.
 func (w *walk) expand(v visits) bool {
 	waiting, total := w.places(v), 0
 	for len(waiting) > 0 {
@@ -158,7 +157,7 @@ func (w *walk) expand(v visits) bool {
 	return true
 }
 
-// parts are the schemas that may meet at each kind of part of a value.
+// parts returns the schemas that may meet at each kind of part of a value.
 func (w *walk) parts(v visits) []visits {
 	out := append(w.properties(v), w.elements(v)...)
 	names := visits{}
@@ -168,8 +167,8 @@ func (w *walk) parts(v visits) []visits {
 	return append(out, names)
 }
 
-// properties are the schemas that may meet at each name that one of them names, and at
-// any other, whatever patterns match that.
+// properties returns the schemas that may meet at each property that one of them names, and at any
+// other property. For the other property it assumes that all patterns match.
 func (w *walk) properties(v visits) []visits {
 	named, other := map[string]visits{}, visits{}
 	for n, times := range v {
@@ -183,7 +182,7 @@ func (w *walk) properties(v visits) []visits {
 	for n, times := range v {
 		more := n.more
 		if more != nil && more.never {
-			more = nil // what it refuses is not looked at
+			more = nil // a refused property is not visited
 		}
 		for _, r := range n.patterns {
 			w.add(other, r.node, times)
@@ -210,8 +209,8 @@ func (w *walk) properties(v visits) []visits {
 	return append(slices.Collect(maps.Values(named)), other)
 }
 
-// elements are the schemas that may meet at each place of an array that one of them
-// names, and at any place behind those.
+// elements returns the schemas that may meet at each array index that one of them names, and at any
+// later index.
 func (w *walk) elements(v visits) (out []visits) {
 	prefixes := 0
 	for n := range v {

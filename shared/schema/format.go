@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// holds reports whether a number is as demanded.
+// holds reports whether a number is within the bound.
 func (b bound) holds(got *big.Rat) bool {
 	order := got.Cmp(b.want)
 	switch b.word {
@@ -31,7 +31,7 @@ type format struct {
 	fits func(string) bool
 }
 
-// formats are those that are demands.
+// formats are the formats that are checked.
 var formats = map[string]func(string) bool{
 	"date-time": isDateTime, "date": isDate, "time": isTime, "duration": isDuration, "email": isEmail, "hostname": isHostname,
 	"ipv4": isIPv4, "ipv6": isIPv6, "uri": isURI, "uri-reference": isReference, "uuid": isUUID, "regex": isRegex, "json-pointer": isPointer,
@@ -70,7 +70,7 @@ func isDuration(s string) bool {
 	return ok && s != "" && units(date, "YMD") && units(clock, "HMS") && (!timed || clock != "")
 }
 
-// units reports whether s is numbers with units, in their order.
+// units reports whether s consists of numbers with units, in the order of the units.
 func units(s, order string) bool {
 	for s != "" {
 		i := strings.IndexAny(s, order)
@@ -148,7 +148,7 @@ func reference(s string) (*url.URL, bool) {
 	if err != nil || strings.ContainsAny(s, `\`) {
 		return nil, false
 	}
-	if host := u.Hostname(); strings.Contains(host, ":") { // it must be an address in brackets
+	if host := u.Hostname(); strings.Contains(host, ":") { // it must be an IPv6 address in brackets
 		return u, strings.Contains(u.Host, "[") && strings.Contains(u.Host, "]") && isIPv6(host)
 	}
 	return u, true

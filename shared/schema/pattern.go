@@ -5,13 +5,13 @@ import (
 	"regexp/syntax"
 )
 
-// Bounds of patterns, in instructions of a matching machine, about.
+// Limits of patterns, in instructions of the matching machine, approximately.
 const (
-	maxPattern  = 5_000  // of one
-	maxPatterns = 20_000 // of all of a schema
+	maxPattern  = 5_000  // of one pattern
+	maxPatterns = 20_000 // of all patterns of a schema
 )
 
-// pattern is a regular expression, and what matching takes for each byte.
+// pattern is a regular expression. size is the cost to match one byte.
 type pattern struct {
 	re   *regexp.Regexp
 	text string
@@ -35,8 +35,8 @@ func (c *compiler) pattern(path, text string) *pattern {
 	return p
 }
 
-// program is about how many instructions an expression becomes, at most just beyond
-// the bound: what is repeated is written out.
+// program estimates the number of instructions of an expression. Repetitions count as written out.
+// The result is at most maxPattern+1 when the expression exceeds the limit as a whole.
 func program(re *syntax.Regexp) int {
 	n := 1 + len(re.Rune)/8
 	for _, sub := range re.Sub {

@@ -10,10 +10,11 @@ import (
 	"strings"
 )
 
-// maxDigits bounds numbers: how many digits they have, and their exponent.
+// maxDigits limits the digits of a number, and its exponent.
 const maxDigits = 1000
 
-// rat is a number's value; false: it is too large or too small to work with.
+// rat returns a number's value. It returns false if the number is too large or too small to
+// calculate with.
 func rat(n json.Number) (*big.Rat, bool) {
 	text := string(n)
 	if len(text) > maxDigits {
@@ -39,9 +40,9 @@ func integral(n json.Number) bool {
 	return ok && r.IsInt()
 }
 
-// canonical is the same text for equal values alone. step is asked before each piece
-// of work, so many steps; false: the work is given up, or there is a number that can't
-// be worked with.
+// canonical returns a text that is the same only for equal values. It calls step before each piece
+// of work. It returns false if step does, or if the value contains a number that is too large or
+// too small.
 func canonical(v any, step func(int) bool) (string, bool) {
 	var b strings.Builder
 	ok := writeCanonical(&b, v, step)
@@ -96,7 +97,7 @@ func writeNumber(b *strings.Builder, n json.Number, step func(int) bool) bool {
 	return true
 }
 
-// quote is a text as violations say it.
+// quote returns a text in the form used in violations.
 func quote(s string) string {
 	s = strings.ReplaceAll(strconv.Quote(s), `\"`, `"`)
 	return "'" + strings.ReplaceAll(s[1:len(s)-1], "'", `\'`) + "'"
@@ -110,7 +111,7 @@ func quoted(list []string) string {
 	return strings.Join(out, ", ")
 }
 
-// display is a simple value as violations say it; empty: it is none.
+// display returns a simple value in the form used in violations, or "" for an array or an object.
 func display(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -121,7 +122,7 @@ func display(v any) string {
 	return fmt.Sprint(v)
 }
 
-// shown is a number as violations say it.
+// shown returns a number in the form used in violations.
 func shown(r *big.Rat) string {
 	f, _ := r.Float64()
 	return fmt.Sprint(f)

@@ -9,7 +9,7 @@ import (
 // reader reads the value of a keyword into its schema.
 type reader func(c *compiler, n *node, path string, v any, depth int)
 
-// wordsOf are the keywords, and how each is read.
+// wordsOf maps each keyword to the function that reads it.
 func wordsOf() map[string]reader {
 	words := map[string]reader{
 		"type": readType,
@@ -99,7 +99,7 @@ func readType(c *compiler, n *node, path string, v any, _ int) {
 	}
 }
 
-// options are the values of enum or const.
+// options returns the values of enum or const.
 func (c *compiler) options(path string, list []any) *options {
 	o := &options{values: map[string]bool{}, told: "'enum' failed"}
 	var told []string
@@ -112,7 +112,7 @@ func (c *compiler) options(path string, list []any) *options {
 		told = append(told, display(v))
 	}
 	switch {
-	case slices.Contains(told, ""): // not all are simple
+	case slices.Contains(told, ""): // not all values are simple
 	case len(told) == 1:
 		o.told = "value must be " + told[0]
 	default:
