@@ -1,5 +1,5 @@
-// Package automation keeps skills that run by themselves: at the times of a
-// schedule, or when something has happened.
+// Package automation stores automations: skills that run by themselves, at the times of a schedule
+// or after an event.
 package automation
 
 import (
@@ -25,7 +25,7 @@ var files embed.FS
 
 // Limits of a workspace and of an automation.
 const (
-	Max       = 200 // automations of a workspace
+	Max       = 200 // automations per workspace
 	maxName   = 200
 	maxInput  = 16 << 10
 	maxReason = 500
@@ -34,33 +34,33 @@ const (
 var (
 	// ErrNotFound says that there is no such automation.
 	ErrNotFound = errors.New("there is no such automation")
-	// ErrTaken says that there is one of that name.
+	// ErrTaken says that the workspace already has an automation of that name.
 	ErrTaken = errors.New("an automation of that name exists")
-	// ErrChanged says that somebody else has changed it meanwhile.
+	// ErrChanged says that someone else changed the automation after it was read.
 	ErrChanged = errors.New("the automation has been changed meanwhile")
-	// ErrFull says that the workspace has [Max] of them.
+	// ErrFull says that the workspace has [Max] automations.
 	ErrFull = errors.New("the workspace has as many automations as it may")
-	// ErrByHuman says that a human has disabled it, and only one enables it.
+	// ErrByHuman says that a human disabled the automation. Only a human may enable it.
 	ErrByHuman = errors.New("a human has disabled the automation")
 )
 
-// Automation is one row. It has a cron expression or an event.
+// Automation is one row. It has either a cron expression or an event.
 type Automation struct {
 	ID        string
 	Name      string
 	Skill     string
 	Input     json.RawMessage // an object, the skill's arguments
 	Cron      string
-	TimeZone  string // of the expression
-	Event     string // the kind of event it waits for
-	Untrusted bool   // a run that had read text from outside made it, and no person has edited it
+	TimeZone  string // of the cron expression
+	Event     string // the kind of event that starts it
+	Untrusted bool   // created by an execution that had read untrusted text, and not edited by a person since
 
 	Enabled        bool
 	DisabledBy     skill.Actor // empty while it is enabled
 	DisabledReason string
 	DisabledAt     *time.Time
 
-	NextRunAt  *time.Time // nil: disabled, or it waits for its event
+	NextRunAt  *time.Time // nil: disabled, or started by an event
 	LastRunAt  *time.Time
 	LastStatus string // success, error, pending_approval or skipped
 	LastTrace  trace.ID
@@ -70,11 +70,11 @@ type Automation struct {
 	CreatedAt time.Time
 	UpdatedAt time.Time
 
-	now time.Time  // the database's, when the row was read
-	due *time.Time // when it runs next, where that is not to be worked out anew
+	now time.Time  // the database's time when the row was read
+	due *time.Time // when set, check uses it as NextRunAt instead of the schedule's next time
 }
 
-// Events are the kinds of events that an automation may wait for.
+// Events lists the kinds of events that can start an automation.
 func Events() []string {
 	return []string{
 		"approval.approved", "approval.expired", "approval.rejected", "approval.requested", "execution.failed", "memory.saved",
@@ -88,15 +88,15 @@ type queries struct {
 	Advance, Ended, Using, LockHead        db.Query
 }
 
-// Store keeps the automations of all workspaces. What writes takes a transaction,
-// in which the caller records the change.
+// Store stores the automations of all workspaces. Methods that write take a transaction, in which
+// the caller also records the change.
 type Store struct {
 	db  *db.DB
 	q   queries
 	ids func() string
 }
 
-// New makes a store.
+// New returns a store.
 func New(d *db.DB, ids func() string) (*Store, error) {
 	s := &Store{db: d, ids: ids}
 	if err := db.Load(files, &s.q); err != nil {
@@ -113,7 +113,7 @@ type Tx interface {
 	Later() *db.Batch
 }
 
-// Get finds an automation by its id or its name, or answers [ErrNotFound].
+// Get finds an automation by its id or its name. Errors: [ErrNotFound].
 func (s *Store) Get(ctx context.Context, ws db.Workspace, ref string) (Automation, error) {
 	var found []Automation
 	if err := s.db.Each(ctx, ws, collect(&found), s.q.Get, idOf(ref), ref); err != nil {
@@ -122,7 +122,7 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace, ref string) (Automatio
 	return first(found)
 }
 
-// idOf is the id that ref spells, or one that nothing has.
+// idOf parses ref as an id. If ref is not an id, it returns an id that no row has.
 func idOf(ref string) string {
 	id, _ := uuid.Parse(ref)
 	return id.String()
@@ -135,11 +135,11 @@ func first(found []Automation) (Automation, error) {
 	return found[0], nil
 }
 
-// Filter narrows a listing; empty fields don't.
+// Filter narrows a listing. Empty fields match everything.
 type Filter struct {
 	Skill, Event string
 	Enabled      *bool
-	After        string // the name behind which the listing goes on
+	After        string // the listing starts after this name
 	Limit        int
 }
 
@@ -152,8 +152,8 @@ func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) ([]Automati
 	return found, nil
 }
 
-// check lists all that is wrong with an automation, as an [invalid.Error], and
-// works out when it runs next.
+// check validates an automation and reports all problems in one [invalid.Error]. It also computes
+// NextRunAt.
 func (a *Automation) check() error {
 	bad := &invalid.Error{}
 	a.Name = strings.TrimSpace(a.Name)

@@ -19,8 +19,9 @@ SELECT id, name, skill, input, cron, time_zone, event, enabled, disabled_by, dis
 SELECT lk_now(), (SELECT count(*) FROM agent_automations WHERE workspace_id = $1);
 
 -- name: Insert
--- Of its events only those count that come after it. It starts behind what has settled: an event of a transaction that is
--- open still may have a lower xid than one that is there already. What was recorded before the automation is told by the time.
+-- Only later events count. The cursor starts at the newest settled event, because an event of a
+-- transaction that is still open may get a lower xid than an event that already exists. Events that
+-- were recorded before the automation are excluded by their time.
 INSERT INTO agent_automations (workspace_id, id, name, skill, input, cron, time_zone, event, enabled, disabled_by, disabled_reason, disabled_at,
   next_run_at, trust, event_xid, event_id, created_by, created_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, CASE WHEN $9 THEN NULL ELSE lk_now() END, $12,
@@ -34,8 +35,8 @@ RETURNING id, name, skill, input, cron, time_zone, event, enabled, disabled_by, 
           last_run_at, last_status, last_trace_id, version, created_by, created_at, updated_at, trust = 'outside', lk_now();
 
 -- name: Update
--- Of the version that was read. Events from before it was enabled, or waited for another, don't count, but for those that
--- have not settled by then.
+-- Updates only the version that was read. Events from before it was enabled, or from when it had
+-- another event kind, don't count, except events that had not settled at this time.
 UPDATE agent_automations AS a
    SET name = $4, skill = $5, input = $6, cron = $7, time_zone = $8, event = $9, enabled = $10, disabled_by = $11, disabled_reason = $12,
        disabled_at = CASE WHEN $10 THEN NULL WHEN enabled THEN lk_now() ELSE disabled_at END, next_run_at = $13,
@@ -53,12 +54,12 @@ RETURNING id, name, skill, input, cron, time_zone, event, enabled, disabled_by, 
 DELETE FROM agent_automations WHERE workspace_id = $1 AND id = $2;
 
 -- name: Uncreate
--- As it was created: it has not run, and nobody has changed it.
+-- Deletes the automation only if it has not run and nobody has changed it.
 DELETE FROM agent_automations WHERE workspace_id = $1 AND id = $2 AND version = 1 AND last_run_at IS NULL;
 
 -- name: Due
--- Those whose time has come, and those whose event has happened. A position that this cluster has not come to yet is
--- another's, from before a restore: it counts for nothing.
+-- Automations whose time has come, and those whose event has happened. A cursor at an xid that this
+-- cluster has not reached comes from another cluster, before a restore. It counts as 0.
 SELECT id, name FROM (
   SELECT id, name, next_run_at AS since
     FROM agent_automations
@@ -76,7 +77,7 @@ SELECT id, name FROM (
  LIMIT $2;
 
 -- name: Lock
--- The row itself, changed by nothing, so that what is decided next stands.
+-- Locks the row without a change, so that the following decision stays valid.
 UPDATE agent_automations SET updated_at = updated_at WHERE workspace_id = $1 AND id = $2;
 
 -- name: Claimed
@@ -85,7 +86,8 @@ SELECT name, skill, input, trust = 'outside', cron, time_zone, event, enabled, n
  WHERE workspace_id = $1 AND id = $2;
 
 -- name: Happened
--- The events of a kind behind a position and after a time: how many, up to a thousand, and the latest.
+-- The events of a kind after a cursor and after a time: their number, up to 1000, and the latest
+-- one.
 SELECT (SELECT count(*) FROM (SELECT 1 FROM events WHERE workspace_id = $1 AND kind = $2 AND (xid, id) > ($3, $4) AND xid < lk_settled() AND created_at > $5 LIMIT 1000) AS counted),
        xid, id, subject, trace_id, data, created_at
   FROM events

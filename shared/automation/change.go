@@ -12,17 +12,16 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
-// Create makes an automation and answers it as it stands then. NextRunAt, where it is
-// given, takes the place of the schedule's first time. Errors: [invalid.Error],
-// [ErrTaken], [ErrFull].
+// Create creates an automation and returns the stored one. If a.NextRunAt is set, it replaces the
+// schedule's first time. Errors: [invalid.Error], [ErrTaken], [ErrFull].
 func (s *Store) Create(ctx context.Context, tx Tx, a Automation) (Automation, error) {
 	var rows int
 	a.due = a.NextRunAt
-	a.now = time.Now() // the schedule is worked out below, by the database's clock
+	a.now = time.Now() // provisional: the second check below uses the database's clock
 	if err := a.check(); err != nil {
 		return Automation{}, err
 	}
-	tx.Later().Exec(s.q.LockHead) // so that two at once don't pass the limit
+	tx.Later().Exec(s.q.LockHead) // two concurrent calls must not exceed the limit
 	if err := tx.One(ctx, []any{&a.now, &rows}, s.q.Now); err != nil {
 		return Automation{}, fmt.Errorf("create an automation: %w", err)
 	}
@@ -46,17 +45,16 @@ func (s *Store) Create(ctx context.Context, tx Tx, a Automation) (Automation, er
 	return first(written)
 }
 
-// Patch is what to change of an automation; nil leaves it as it is. A cron
-// expression takes the place of an event, and the other way round. Patches are
-// people's: from then on the automation speaks in their words.
+// Patch is a change of an automation. A nil field stays as it is. A cron expression replaces an
+// event and the other way round. Only people patch: afterwards the automation is trusted.
 type Patch struct {
 	Name, Skill           *string
 	Input                 []byte
 	Cron, TimeZone, Event *string
 }
 
-// Patch changes an automation as it was read, and answers it as it stands then.
-// Errors: [invalid.Error], [ErrTaken], [ErrChanged].
+// Patch changes an automation that was read before, and returns the stored one. Errors:
+// [invalid.Error], [ErrTaken], [ErrChanged].
 func (s *Store) Patch(ctx context.Context, tx Tx, a Automation, p Patch) (Automation, error) {
 	before := a
 	a.Untrusted = false
@@ -75,12 +73,12 @@ func (s *Store) Patch(ctx context.Context, tx Tx, a Automation, p Patch) (Automa
 	set(&a.TimeZone, p.TimeZone)
 	set(&a.Event, p.Event)
 	if a.Cron == before.Cron && a.TimeZone == before.TimeZone {
-		a.due = before.NextRunAt // what is due stays so
+		a.due = before.NextRunAt // an unchanged schedule keeps its next run
 	}
 	return s.put(ctx, tx, a)
 }
 
-// Delete takes an automation away and reports whether it was there.
+// Delete deletes an automation and reports whether it existed.
 func (s *Store) Delete(ctx context.Context, tx Tx, id string) (bool, error) {
 	n, err := tx.Exec(ctx, s.q.Delete, id)
 	if err != nil {
@@ -89,9 +87,9 @@ func (s *Store) Delete(ctx context.Context, tx Tx, id string) (bool, error) {
 	return n > 0, nil
 }
 
-// Enable lets an automation run again, from now on. It reports whether that changed
-// anything. Errors: [ErrChanged], and [ErrByHuman] where self-healing asks for what
-// a human has disabled.
+// Enable enables an automation and reports whether that changed anything. It runs again from now
+// on; missed times are not made up for. Errors: [ErrChanged]. Self-healing gets [ErrByHuman] for an
+// automation that a human has disabled.
 func (s *Store) Enable(ctx context.Context, tx Tx, a Automation, by skill.Actor) (Automation, bool, error) {
 	if a.Enabled {
 		return a, false, nil
@@ -104,8 +102,9 @@ func (s *Store) Enable(ctx context.Context, tx Tx, a Automation, by skill.Actor)
 	return a, err == nil, err
 }
 
-// Disable keeps an automation from running. It reports whether that changed
-// anything. Errors: [invalid.Error], [ErrChanged].
+// Disable disables an automation and reports whether that changed anything. On a disabled one it
+// changes nothing, with one exception: a human replaces the reason of self-healing. Errors:
+// [invalid.Error], [ErrChanged].
 func (s *Store) Disable(ctx context.Context, tx Tx, a Automation, by skill.Actor, reason string) (Automation, bool, error) {
 	if !a.Enabled && (a.DisabledBy == by || by == skill.SelfHealing) {
 		return a, false, nil
@@ -134,7 +133,7 @@ func (s *Store) put(ctx context.Context, tx Tx, a Automation) (Automation, error
 	return written[0], nil
 }
 
-// DisableUsing disables, for self-healing, what runs a skill, and answers the ids.
+// DisableUsing disables all automations of a skill on behalf of self-healing. It returns their ids.
 func (s *Store) DisableUsing(ctx context.Context, tx Tx, name, reason string) ([]string, error) {
 	var found []Automation
 	if err := tx.Each(ctx, collect(&found), s.q.Using, name, Max); err != nil {
@@ -150,11 +149,11 @@ func (s *Store) DisableUsing(ctx context.Context, tx Tx, name, reason string) ([
 	return ids, nil
 }
 
-// EnableAgain enables what self-healing has disabled, at most so many of the
-// automations, and answers how many: those with a cron expression before those that wait
-// for an event. What a human has disabled meanwhile stays so.
+// EnableAgain enables up to `most` automations that self-healing has disabled, and returns their
+// number. Those with a cron expression come first, then those with an event. It leaves automations
+// that a human has disabled since.
 func (s *Store) EnableAgain(ctx context.Context, tx Tx, ids []string, most int) (int, error) {
-	var found []Automation // but those that were deleted since
+	var found []Automation // without those that were deleted since
 	for _, id := range ids {
 		if err := tx.Each(ctx, collect(&found), s.q.Get, id, ""); err != nil {
 			return 0, fmt.Errorf("read an automation: %w", err)

@@ -14,7 +14,7 @@ import (
 // Due is an automation whose time has come or whose event has happened.
 type Due struct{ ID, Name string }
 
-// Due adds a look for what is due, the longest first.
+// Due adds a query for the due automations to a batch, the longest overdue first.
 func (s *Store) Due(b *db.Batch, limit int) *[]Due {
 	found := new([]Due)
 	b.Each(func(scan db.Scan) error {
@@ -26,30 +26,30 @@ func (s *Store) Due(b *db.Batch, limit int) *[]Due {
 	return found
 }
 
-// Run is what an automation that is due asks for.
+// Run is the call that a due automation asks for.
 type Run struct {
 	ID    string
 	Name  string
 	Skill string
 	Input json.RawMessage
-	Event *Event // that it waited for
-	// Untrusted says that its call may be in the words of others.
+	Event *Event // the event that started it; nil for a schedule
+	// Untrusted says that the input may contain untrusted text.
 	Untrusted bool
 }
 
-// Event is what has happened, once or more often, since an automation ran last.
+// Event summarizes the events since the automation ran last.
 type Event struct {
 	Kind    string          `json:"kind"`
-	Count   int             `json:"count"`             // up to a thousand
-	Subject string          `json:"subject,omitempty"` // of the latest
+	Count   int             `json:"count"`             // at most 1000
+	Subject string          `json:"subject,omitempty"` // of the latest event
 	TraceID trace.ID        `json:"trace_id,omitempty"`
 	Data    json.RawMessage `json:"data,omitempty"`
 	At      time.Time       `json:"at"`
 }
 
-// Claim decides whether an automation is due, and when it is again: a time that
-// was missed is made up for once, however often it was missed. False: it is not
-// due. The transaction must prove the automation's lane.
+// Claim decides whether an automation is due, and sets when it is due next. However many times were
+// missed, they cause one run. It returns false if the automation is not due. The transaction must
+// prove the automation's lane.
 func (s *Store) Claim(ctx context.Context, tx lane.Tx, id string) (Run, bool, error) {
 	if err := tx.Proves(lane.Automation(id)); err != nil {
 		return Run{}, false, fmt.Errorf("claim an automation: %w", err)
@@ -79,7 +79,8 @@ func (s *Store) Claim(ctx context.Context, tx lane.Tx, id string) (Run, bool, er
 	return c.Run, true, nil
 }
 
-// Enabled locks an automation, and reports whether it is there still, and enabled.
+// Enabled locks an automation's row, and reports whether the automation still exists and is
+// enabled.
 func (s *Store) Enabled(ctx context.Context, tx lane.Tx, id string) (bool, error) {
 	c, err := s.lock(ctx, tx, id)
 	if err != nil {
@@ -88,7 +89,7 @@ func (s *Store) Enabled(ctx context.Context, tx lane.Tx, id string) (bool, error
 	return c.enabled, nil
 }
 
-// claimed is an automation while its row is locked.
+// claimed is an automation whose row is locked.
 type claimed struct {
 	Run
 	cron, zone, event string
@@ -99,7 +100,7 @@ type claimed struct {
 	begun             int64
 }
 
-// lock finds nothing where the automation has been deleted: it is not enabled then.
+// lock locks and reads an automation's row. A deleted automation is returned as not enabled.
 func (s *Store) lock(ctx context.Context, tx lane.Tx, id string) (claimed, error) {
 	c := claimed{Run: Run{ID: id}}
 	tx.Later().Exec(s.q.Lock, id)
@@ -116,7 +117,7 @@ func (s *Store) lock(ctx context.Context, tx lane.Tx, id string) (claimed, error
 		set(&c.id, at)
 		return err
 	}, s.q.Claimed, id)
-	if c.xid >= c.begun { // another cluster's, from before a restore
+	if c.xid >= c.begun { // the cursor comes from another cluster, before a restore
 		c.xid, c.id = 0, 0
 	}
 	return c, err
@@ -147,9 +148,8 @@ func (s *Store) claimEvent(ctx context.Context, tx lane.Tx, c claimed) (Run, boo
 	return c.Run, true, nil
 }
 
-// Ended records how a run of an automation ended: success, error, pending_approval
-// or skipped.
-// The transaction must prove the automation's lane.
+// Ended records how a run of an automation ended: success, error, pending_approval or skipped. The
+// transaction must prove the automation's lane.
 func (s *Store) Ended(tx lane.Tx, id, status string, of trace.ID) error {
 	if err := tx.Proves(lane.Automation(id)); err != nil {
 		return fmt.Errorf("end the run of an automation: %w", err)

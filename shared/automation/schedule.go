@@ -13,29 +13,26 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/pattern"
 )
 
-// Schedule says when something is due: at the times of a cron expression in a time
-// zone.
+// Schedule holds the times of a cron expression in a time zone.
 //
-// An expression that names hours goes by the wall clock: a time that is skipped in
-// spring is due at the first instant after the gap, one that comes twice in autumn
-// is due the first time. An expression for every hour goes by real time: each hour
-// that passes has its runs, the repeated one too.
+// An expression that names hours follows the wall clock. A time that is skipped in spring is due at
+// the first instant after the gap. A time that occurs twice in autumn is due the first time only.
+// An expression for every hour follows elapsed time: each hour has its runs, also the repeated one.
 type Schedule struct {
 	spec   *cron.SpecSchedule
 	zone   *time.Location
 	hourly bool
 }
 
-// ErrNever says that an expression names no time that there is.
+// ErrNever says that an expression never matches any time.
 var ErrNever = errors.New("names no time that ever comes")
 
-// horizon is how far ahead a run is looked for: a 29 February may be eight years
-// away.
+// horizon is how many years ahead a time is searched. A 29 February may be eight years away.
 const horizon = 9
 
-// ParseSchedule reads a cron expression of five fields, or one of @hourly, @daily,
-// @weekly, @monthly and @yearly, and the name of a time zone; an empty one is UTC.
-// The days of the month and of the week, where both are given, each suffice.
+// ParseSchedule parses a cron expression of five fields, or one of @hourly, @daily, @weekly,
+// @monthly and @yearly, and the name of a time zone. An empty zone is UTC. If both days of the
+// month and days of the week are given, a day that matches one of them is enough.
 func ParseSchedule(expression, zone string) (Schedule, error) {
 	loc, err := parseZone(zone)
 	if err != nil {
@@ -61,18 +58,18 @@ func ParseSchedule(expression, zone string) (Schedule, error) {
 	return s, nil
 }
 
-// epoch is from where on an expression has to name some time.
+// epoch is the time from which an expression must have a next time.
 var epoch = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 
 const maxExpression = 200
 
 var errNoCron = errors.New("is no cron expression of five fields, nor one of @hourly, @daily, @weekly, @monthly, @yearly")
 
-// part is what a field's list may be made of: the parser takes more than it should.
+// part matches one item of a field's list. The cron parser accepts more than it should.
 var part = pattern.New(`^(\*|[0-9a-z]+(-[0-9a-z]+)?)(/[0-9]+)?$`)
 
-// wellFormed reports whether an expression has five fields of parts. A range of
-// weekdays over the end of the week has no step: Sunday would count twice.
+// wellFormed reports whether an expression has five fields of valid parts. It refuses a step in a
+// range of weekdays that wraps around the end of the week: Sunday would count twice.
 func wellFormed(expression string) bool {
 	fields := strings.Fields(expression)
 	for i, f := range fields {
@@ -85,15 +82,15 @@ func wellFormed(expression string) bool {
 	return len(fields) == 5
 }
 
-// ascends reports whether a range of weekdays goes up in numbers.
+// ascends reports whether a range of weekdays is given in ascending numbers.
 func ascends(p string) bool {
 	span, _, _ := strings.Cut(p, "/")
 	low, high, _ := strings.Cut(span, "-")
 	return len(low) == 1 && len(high) == 1 && low <= high && high < "7"
 }
 
-// parseZone reads the name of a time zone. The machine's own is none: it differs
-// from one to the next.
+// parseZone parses the name of a time zone. It refuses the machine's local zone, because that
+// differs between machines.
 func parseZone(name string) (*time.Location, error) {
 	if name == "" {
 		return time.UTC, nil
@@ -110,18 +107,18 @@ var ErrZone = errors.New("is no time zone, such as Europe/Berlin")
 
 const maxZone = 64
 
-// zoneName leaves out what only some systems have, such as right/Europe/Berlin.
+// zoneName excludes names that only some systems have, such as right/Europe/Berlin.
 var zoneName = pattern.New(`^[A-Z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$`)
 
-// Next is the first time after t that the schedule names; false: there is none
-// within nine years.
+// Next returns the first time of the schedule after the given one. It returns false if there is
+// none within nine years.
 func (s Schedule) Next(after time.Time) (time.Time, bool) {
 	local := after.In(s.zone)
 	if s.hourly {
 		return s.nextHourly(local)
 	}
 	y, m, d := local.Date()
-	// A day before: what its gap pushed on may be due today.
+	// Start one day earlier: a gap may have moved a time of that day to today.
 	for day := time.Date(y, m, d-1, 0, 0, 0, 0, time.UTC); day.Year() <= y+horizon; day = day.AddDate(0, 0, 1) {
 		if !s.onDay(day) {
 			continue
@@ -143,7 +140,7 @@ func (s Schedule) Next(after time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// nextHourly goes by real time: the minutes that pass on a day that counts.
+// nextHourly follows elapsed time: it steps through the minutes of the matching days.
 func (s Schedule) nextHourly(local time.Time) (time.Time, bool) {
 	last := local.Year() + horizon
 	t := local.Truncate(time.Minute).Add(time.Minute)
@@ -152,7 +149,7 @@ func (s Schedule) nextHourly(local time.Time) (time.Time, bool) {
 		switch {
 		case !s.onDay(time.Date(y, m, d, 0, 0, 0, 0, time.UTC)):
 			next := s.instant(time.Date(y, m, d+1, 0, 0, 0, 0, time.UTC), 0, 0)
-			if !next.After(t) { // a zone that goes back over midnight
+			if !next.After(t) { // a zone that sets its clock back over midnight
 				next = t.Add(time.Hour)
 			}
 			t = next.In(s.zone)
@@ -181,8 +178,8 @@ func (s Schedule) onDay(day time.Time) bool {
 	return dom || dow
 }
 
-// instant is when the wall clock first shows the time; for one that it skips, the
-// end of the gap.
+// instant returns when the wall clock first shows the time. For a time that the clock skips, it
+// returns the end of the gap.
 func (s Schedule) instant(day time.Time, hour, minute int) time.Time {
 	y, m, d := day.Date()
 	want := time.Date(y, m, d, hour, minute, 0, 0, time.UTC)
@@ -205,7 +202,7 @@ func (s Schedule) instant(day time.Time, hour, minute int) time.Time {
 	return t
 }
 
-// clock is what the wall clock shows at t, as if it were UTC.
+// clock returns the wall clock's time at t, as if it were UTC.
 func clock(t time.Time) time.Time {
 	y, m, d := t.Date()
 	return time.Date(y, m, d, t.Hour(), t.Minute(), t.Second(), 0, time.UTC)

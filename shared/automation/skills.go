@@ -17,7 +17,7 @@ import (
 //go:embed *.md
 var texts embed.FS
 
-// Skills are the built-in skills on automations.
+// Skills returns the built-in skills on automations.
 func Skills(s *Store) ([]skill.Skill, error) {
 	k, err := skill.Define(texts, "create_automation", skill.Skill{Admins: true, Run: s.runCreate, Undo: s.uncreate})
 	return []skill.Skill{k}, err
@@ -38,7 +38,7 @@ func (s *Store) runCreate(ctx context.Context, tx lane.Tx, c skill.Call) (any, e
 	if args.Input == nil {
 		args.Input = json.RawMessage("{}")
 	}
-	if c.Offered != nil { // without a run to offer skills, its first use tells
+	if c.Offered != nil { // outside of an execution there is no list of skills: the first run checks the input
 		runs, ok := c.Offered.Find(args.Skill)
 		if !ok || runs.Name != args.Skill {
 			return nil, skill.Refuse("there is no skill of that name")

@@ -17,15 +17,15 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
-// Client sends requests, and to it a redirect is the answer: [outbound.Client].
+// Client sends requests. It returns a redirect as the answer. [outbound.Client] implements it.
 type Client interface {
 	DoOnce(*http.Request) (*http.Response, error)
 }
 
-// Secret gives what a channel proves itself with. It is asked with every message.
+// Secret returns the credential of a channel. It is called for every message.
 type Secret func(context.Context, db.Workspace) (secret.Value, error)
 
-// reveal is the text of a secret. One that is not there, or not sound, is an
+// reveal returns the text of a secret. If the secret is missing or damaged, the error is an
 // [outbox.PermanentError].
 func (s Secret) reveal(ctx context.Context, ws db.Workspace, what string) (string, error) {
 	v, err := s(ctx, ws)
@@ -43,10 +43,10 @@ func (s Secret) reveal(ctx context.Context, ws db.Workspace, what string) (strin
 	return text, nil
 }
 
-// An AnswerError is an answer by which a receiver has not accepted a message.
+// An AnswerError is an answer with which a receiver rejected a message.
 type AnswerError struct {
 	Status int           // of HTTP
-	After  time.Duration // in which it wants to be asked again; 0: it has not said
+	After  time.Duration // when the receiver accepts a retry; 0: it did not say
 }
 
 func (e *AnswerError) Error() string {
@@ -57,13 +57,13 @@ func (e *AnswerError) Error() string {
 	return text
 }
 
-// RetryAfter makes the outbox wait as long.
+// RetryAfter tells the outbox how long to wait.
 func (e *AnswerError) RetryAfter() time.Duration { return e.After }
 
 const longestAfter = time.Hour
 
-// refused is the error of an answer whose status is not good. keyed says that a
-// message may be sent again without harm.
+// refused returns the error of an answer whose status is not 2xx. keyed says that sending the
+// message again does no harm.
 func refused(resp *http.Response, keyed bool) error {
 	e := &AnswerError{Status: resp.StatusCode}
 	if seconds, err := strconv.ParseUint(resp.Header.Get("Retry-After"), 10, 31); err == nil {
@@ -81,7 +81,7 @@ func refused(resp *http.Response, keyed bool) error {
 	return outbox.Permanently(e)
 }
 
-// unanswered is the error of a request that brought no answer, which may have left.
+// unanswered returns the error of a request without an answer. left says that it may have left.
 func unanswered(err error, left bool) error {
 	switch {
 	case errors.Is(err, outbound.ErrBlocked):
@@ -92,7 +92,8 @@ func unanswered(err error, left bool) error {
 	return err
 }
 
-// Watch returns a context under which net/http tells whether a request has left.
+// Watch returns a context that traces a request of net/http. left reports whether the request's
+// headers were written.
 func Watch(ctx context.Context) (_ context.Context, left func() bool) {
 	var wrote atomic.Bool
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { wrote.Store(true) }}), wrote.Load

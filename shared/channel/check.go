@@ -27,8 +27,8 @@ const (
 	maxLabel = 200
 
 	maxText  = 256 << 10 // bytes of a body on channels that have no limit of their own
-	maxSlack = 40_000    // characters; Slack cuts what is longer
-	maxSMS   = 1_600     // characters; SNS refuses what is longer
+	maxSlack = 40_000    // characters; Slack cuts longer texts
+	maxSMS   = 1_600     // characters; SNS refuses longer texts
 )
 
 var (
@@ -37,9 +37,8 @@ var (
 	mailbox      = pattern.New("^[a-zA-Z0-9!#$%&'*+/=?^_`{|}~-]+(\\.[a-zA-Z0-9!#$%&'*+/=?^_`{|}~-]+)*@([a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?\\.)+[a-zA-Z]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?$")
 )
 
-// Check says whether a channel has such addresses. The error is an [invalid.Error]
-// of channel or address, and does not repeat the address. Whether a URL may be
-// reached, outbound.Client.Check says.
+// Check validates an address for a channel. The error is an [invalid.Error] of channel or address.
+// It does not contain the address. outbound.Client.Check says whether a URL may be reached.
 func Check(channel, address string) error {
 	problem := ""
 	switch channel {
@@ -70,8 +69,8 @@ func Check(channel, address string) error {
 	return nil
 }
 
-// badURL says what is wrong with a URL. On the machine itself, which the guarded
-// client reaches only where it is opened, http will do.
+// badURL returns what is wrong with a URL, or "". A loopback address may use http; the guarded
+// client reaches it only if it is allowed.
 func badURL(address string) string {
 	if len(address) > maxURL {
 		return "may have 2 KiB at most"
@@ -93,8 +92,7 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && a.IsLoopback()
 }
 
-// CheckBody says whether a channel takes a text. The error is an [invalid.Error] of
-// body.
+// CheckBody validates a text for a channel. The error is an [invalid.Error] of body.
 func CheckBody(channel, body string) error {
 	tooLong := ""
 	switch channel {
@@ -120,8 +118,8 @@ func CheckBody(channel, body string) error {
 	return nil
 }
 
-// Sendable is [Check] and [CheckBody] for a message that is about to be sent: what is
-// wrong is an [outbox.PermanentError].
+// Sendable runs [Check] and [CheckBody] before a message is sent. An error is an
+// [outbox.PermanentError].
 func Sendable(channel string, m Message) error {
 	for _, err := range []error{Check(channel, m.Address), CheckBody(channel, m.Body)} {
 		if err != nil {

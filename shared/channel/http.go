@@ -21,12 +21,12 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/pattern"
 )
 
-// HTTP posts messages to URLs, signed as Standard Webhooks have it: a receiver that
-// keeps the webhook-id acts on a message once. All fields are needed.
+// HTTP posts messages to URLs, signed according to Standard Webhooks. A receiver that remembers the
+// webhook-id processes a message once. All fields are required.
 type HTTP struct {
 	Client Client
-	// Secret signs: whsec_ and the key in base64, or any other text, which then is
-	// the key.
+	// Secret is the signing key: whsec_ and the key in base64, or any other text, which is then the
+	// key itself.
 	Secret Secret
 	Clock  func() time.Time
 }
@@ -42,14 +42,14 @@ type posted struct {
 const (
 	maxPosted = 2 << 20  // bytes
 	maxAnswer = 64 << 10 // bytes of an answer that are read
-	// answerTime is how long they are read, from the answer's status on.
+	// answerTime limits how long the answer's body is read.
 	answerTime = time.Second
 )
 
 // Name is "http".
 func (*HTTP) Name() string { return NameHTTP }
 
-// Send posts a message. Any answer of 2xx accepts it.
+// Send posts a message. Any 2xx answer accepts it.
 func (h *HTTP) Send(ctx context.Context, m Message) error {
 	if err := Sendable(NameHTTP, m); err != nil {
 		return err
@@ -68,7 +68,7 @@ func (h *HTTP) Send(ctx context.Context, m Message) error {
 		return err
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, m.Address, bytes.NewReader(body))
-	if err != nil { // its text repeats the URL
+	if err != nil { // the error's text contains the URL
 		return outbox.Permanently(errors.New("the address is no URL"))
 	}
 	at := strconv.FormatInt(h.Clock().Unix(), 10)
@@ -79,10 +79,11 @@ func (h *HTTP) Send(ctx context.Context, m Message) error {
 	req.Header.Set("Webhook-Signature", sign(key, id, at, body))
 	resp, err := h.Client.DoOnce(req)
 	if err != nil {
-		return unanswered(err, false) // again, under the same id
+		return unanswered(err, false) // a retry uses the same id
 	}
 	defer resp.Body.Close()
-	// Unread, the connection is reset and can't be used again; but nobody waits long for it.
+	// Without reading the body, the connection is reset and can't be reused. But don't wait long
+	// for it.
 	enough := time.AfterFunc(answerTime, func() { _ = resp.Body.Close() })
 	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer)
 	enough.Stop()
@@ -113,7 +114,7 @@ func (h *HTTP) key(ctx context.Context, ws db.Workspace) ([]byte, error) {
 	return key, nil
 }
 
-// sign is the signature of Standard Webhooks, version 1.
+// sign returns the signature of Standard Webhooks, version 1.
 func sign(key []byte, id, at string, body []byte) string {
 	mac := hmac.New(sha256.New, key)
 	_, _ = fmt.Fprintf(mac, "%s.%s.%s", id, at, body)
@@ -122,8 +123,8 @@ func sign(key []byte, id, at string, body []byte) string {
 
 var plainID = pattern.New(`^[A-Za-z0-9_:/-]{1,200}$`)
 
-// webhookID is a key if it can stand in a header, and has no dot, which would make
-// what is signed ambiguous; else its hash.
+// webhookID returns the key if it is valid in a header and has no dot, which would make the signed
+// text ambiguous. Otherwise it returns a hash of the key.
 func webhookID(key string) string {
 	if plainID().MatchString(key) {
 		return key

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Log writes messages into the log, for who tries things out on a laptop.
+// Log writes messages to the log, for trying things out on a laptop.
 type Log struct{ Slog *slog.Logger }
 
 const maxLogged = 4 << 10 // bytes of a body

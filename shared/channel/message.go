@@ -2,6 +2,6 @@ package channel
 
 import "github.com/lanekeeper/lanekeeper/shared/thread"
 
-// Message is what is to be sent. Its address is one that [Check] takes, its body is
-// plain text. The metadatum "subject" is that of an e-mail; over http all of them go.
+// Message is a message to send. Its address must be valid for [Check]. Its body is plain text. The
+// metadata field "subject" is the subject of an e-mail. Over http all metadata is sent.
 type Message = thread.Message

@@ -16,8 +16,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/pattern"
 )
 
-// Slack posts messages into channels and threads of a Slack workspace. Both fields
-// are needed.
+// Slack posts messages to channels and threads of a Slack workspace. Both fields are required.
 type Slack struct {
 	Client Client
 	Token  Secret // xoxb-…, with the scope chat:write
@@ -33,22 +32,20 @@ type slackPost struct {
 	Channel  string `json:"channel"`
 	ThreadTS string `json:"thread_ts,omitempty"`
 	Text     string `json:"text"`
-	// Slack drops a message with an id that it has just seen, but promises nothing.
+	// Slack ignores a message whose id it has seen recently, but does not guarantee it.
 	ClientMsgID string `json:"client_msg_id"`
-	// A preview fetches what a link names: text that was injected could carry
-	// something out by it.
+	// A preview fetches the linked page. Injected text could leak data by such a link.
 	UnfurlLinks bool `json:"unfurl_links"`
 	UnfurlMedia bool `json:"unfurl_media"`
 }
 
-// markup keeps a text from mentioning everybody, and from showing another link than
-// it leads to.
+// markup escapes a text. It prevents mentions of everybody, and links that show another address.
 var markup = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
 // Name is "slack".
 func (*Slack) Name() string { return NameSlack }
 
-// Unkeyed reports that a try which was cut off must not be repeated.
+// Unkeyed reports that an interrupted attempt must not be repeated.
 func (*Slack) Unkeyed() bool { return true }
 
 // Send posts a message.
@@ -73,8 +70,7 @@ func (s *Slack) Send(ctx context.Context, m Message) error {
 	if err != nil {
 		return fmt.Errorf("post to Slack: %w", err)
 	}
-	// Over a connection that was kept, and has died meanwhile, a request leaves and
-	// brings no answer.
+	// A kept connection may be dead: then a request leaves and brings no answer.
 	req.Close = true
 	req.Header.Set("Authorization", "Bearer "+token)
 	req.Header.Set("Content-Type", "application/json; charset=utf-8")

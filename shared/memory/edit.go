@@ -15,21 +15,21 @@ import (
 )
 
 var (
-	// ErrTaken says that the agent remembers that already.
+	// ErrTaken says that the agent already has a memory with this content.
 	ErrTaken = errors.New("the agent remembers that already")
-	// ErrChanged says that the memory was changed, or forgotten, since it was read.
+	// ErrChanged says that the memory was changed, or deleted, after it was read.
 	ErrChanged = errors.New("the memory has been changed meanwhile")
 )
 
-// Patch is a change by a person; nil leaves a field as it is.
+// Patch is a change by a person. A nil field stays as it is.
 type Patch struct {
 	Category   *string
 	Content    *string
 	Importance *int
-	ExpiresAt  *time.Time // zero: never
+	ExpiresAt  *time.Time // the zero time: never
 }
 
-// Create remembers m for a person and answers it as it stands then. Errors:
+// Create adds a memory on behalf of a person and returns the stored one. Errors:
 // [skill.InvalidError], [ErrTaken].
 func (s *Store) Create(ctx context.Context, tx *db.Tx, m Memory) (Memory, error) {
 	m.ID = s.ids()
@@ -48,9 +48,9 @@ func (s *Store) Create(ctx context.Context, tx *db.Tx, m Memory) (Memory, error)
 	return written[0], nil
 }
 
-// Patch changes a memory as it was read by [Store.Get], and answers it as it stands
-// then. Errors: [skill.InvalidError], [ErrChanged], and [ErrTaken], after which the
-// transaction is over.
+// Patch changes a memory that [Store.Get] returned, and returns the stored one. Errors:
+// [skill.InvalidError], [ErrChanged], [ErrTaken]. After ErrTaken the transaction can't be used any
+// more.
 func (s *Store) Patch(ctx context.Context, tx *db.Tx, m Memory, p Patch) (Memory, error) {
 	set(&m.Category, p.Category)
 	set(&m.Content, p.Content)
@@ -77,7 +77,7 @@ func (s *Store) Patch(ctx context.Context, tx *db.Tx, m Memory, p Patch) (Memory
 	return written[0], nil
 }
 
-// Delete deletes a memory, whatever its version; [db.ErrNoRows] when there is none.
+// Delete deletes a memory of any version. It returns [db.ErrNoRows] if there is none.
 func (s *Store) Delete(ctx context.Context, tx *db.Tx, id string) error {
 	n, err := tx.Exec(ctx, s.q.Delete, id)
 	if err == nil && n == 0 {
@@ -89,14 +89,14 @@ func (s *Store) Delete(ctx context.Context, tx *db.Tx, id string) error {
 	return nil
 }
 
-// Bounds of a memory, in characters.
+// Limits of a memory, in characters.
 const (
 	MaxAgent    = 255
 	MaxCategory = 100
 	MaxContent  = 8000
 )
 
-// check brings a memory into the form that is stored, and says what is wrong with it.
+// check normalizes a memory to the form that is stored, and validates it.
 func check(m *Memory) error {
 	bad := &skill.InvalidError{}
 	for _, f := range []struct {

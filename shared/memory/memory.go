@@ -1,8 +1,8 @@
-// Package memory keeps what agents remember: small statements with a category,
-// an importance and, where wanted, an end.
+// Package memory stores what agents remember: short statements with a category, an importance and
+// optionally an expiry.
 //
-// An agent writes its memories under the lane memory:{agent}, one statement each.
-// People write without a hold: their change is one of the version that was read.
+// An agent writes its memories under the lane memory:{agent}, one statement each. People write
+// without a hold: their change applies to the version that was read.
 package memory
 
 import (
@@ -22,7 +22,7 @@ import (
 //go:embed *.sql
 var files embed.FS
 
-// Memory is one thing remembered.
+// Memory is one remembered statement.
 type Memory struct {
 	ID         string
 	Agent      string
@@ -42,14 +42,14 @@ type queries struct {
 	Get, List, Search, Relevant, Categories db.Query
 }
 
-// Store keeps the memories of all workspaces.
+// Store stores the memories of all workspaces.
 type Store struct {
 	db  *db.DB
 	q   queries
 	ids func() string
 }
 
-// New makes a store.
+// New returns a store.
 func New(d *db.DB, ids func() string) (*Store, error) {
 	s := &Store{db: d, ids: ids}
 	if err := db.Load(files, &s.q); err != nil {
@@ -58,10 +58,10 @@ func New(d *db.DB, ids func() string) (*Store, error) {
 	return s, nil
 }
 
-// Save remembers m and answers its id, and whether it was new: the same content is
-// remembered once, whatever its case and spacing and whether it ends in a full stop.
-// It lives for life from the database's now on, for ever where that is zero. The
-// transaction must prove the lane of the agent's memory.
+// Save stores m. It returns the memory's id, and whether the memory is new. Equal content is stored
+// once. Contents are equal if they differ only in case, spacing and final punctuation. The memory
+// expires after life, from the database's now. If life is zero, it never expires. The transaction
+// must prove the lane of the agent's memory.
 func (s *Store) Save(ctx context.Context, tx lane.Tx, m Memory, life time.Duration) (id string, isNew bool, err error) {
 	if err := tx.Proves(lane.Memory(m.Agent)); err != nil {
 		return "", false, fmt.Errorf("save memory: %w", err)
@@ -75,8 +75,8 @@ func (s *Store) Save(ctx context.Context, tx lane.Tx, m Memory, life time.Durati
 	return id, id == fresh, nil
 }
 
-// Forget deletes a memory of the agent's and reports whether there was one. The
-// transaction must prove the lane of the agent's memory.
+// Forget deletes a memory of the agent and reports whether it existed. The transaction must prove
+// the lane of the agent's memory.
 func (s *Store) Forget(ctx context.Context, tx lane.Tx, agent, id string) (bool, error) {
 	if err := tx.Proves(lane.Memory(agent)); err != nil {
 		return false, fmt.Errorf("forget memory: %w", err)
@@ -88,8 +88,8 @@ func (s *Store) Forget(ctx context.Context, tx lane.Tx, agent, id string) (bool,
 	return n > 0, nil
 }
 
-// hash is of what is said: the content without its case and spacing, and without the
-// stops and commas at its end. A question mark counts.
+// hash returns a hash of the content without case, spacing, and final stops and commas. A final
+// question mark counts.
 func hash(content string) string {
 	folded := strings.ToLower(strings.Join(strings.Fields(content), " "))
 	if said := strings.TrimRight(folded, " .,;:!…。！"); said != "" {

@@ -1,5 +1,5 @@
 -- name: Save
--- The same thing is remembered once: saying it again raises its importance and keeps it longer.
+-- Equal content is stored once: saving it again can only raise its importance and delay its expiry.
 INSERT INTO agent_memory AS m (workspace_id, id, agent, category, content, content_hash, importance, trace_id, expires_at, created_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, lk_plus(lk_now(), $9), lk_now(), lk_now())
 ON CONFLICT (workspace_id, agent, content_hash) DO UPDATE SET
@@ -10,7 +10,8 @@ ON CONFLICT (workspace_id, agent, content_hash) DO UPDATE SET
 RETURNING id;
 
 -- name: Create
--- Over one that has expired; where one lives there is no row.
+-- Replaces a memory with the same content that has expired. If it has not expired, no row is
+-- returned.
 INSERT INTO agent_memory AS m (workspace_id, id, agent, category, content, content_hash, importance, trace_id, expires_at, created_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, lk_now(), lk_now())
 ON CONFLICT (workspace_id, agent, content_hash) DO UPDATE SET
@@ -20,7 +21,7 @@ ON CONFLICT (workspace_id, agent, content_hash) DO UPDATE SET
 RETURNING id, agent, category, content, importance, trace_id, expires_at, version, created_at, updated_at;
 
 -- name: Patch
--- Of the version that was read, or of none.
+-- Updates only the version that was read.
 UPDATE agent_memory SET category = $4, content = $5, content_hash = $6, importance = $7, expires_at = $8, version = version + 1, updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND version = $3
 RETURNING id, agent, category, content, importance, trace_id, expires_at, version, created_at, updated_at;
@@ -32,7 +33,7 @@ DELETE FROM agent_memory WHERE workspace_id = $1 AND id = $2;
 DELETE FROM agent_memory WHERE workspace_id = $1 AND agent = $2 AND id = $3;
 
 -- name: Unsave
--- As it was saved: nobody has said it again, or changed it.
+-- Deletes the memory only if nobody has saved it again or changed it.
 DELETE FROM agent_memory WHERE workspace_id = $1 AND id = $2 AND version = 1;
 
 -- name: Get

@@ -1,7 +1,8 @@
 -- why: full-text search is a function of ours on Postgres, for row-level security, and a virtual table on SQLite.
 
 -- name: Search
--- Each word is quoted, so that none is an operator. A lower rank is a better one. CROSS JOIN: what was found comes first.
+-- Each word is quoted, so that none is an operator. A lower rank is better. CROSS JOIN makes SQLite
+-- run the search first.
 SELECT m.id, m.agent, m.category, m.content, m.importance, m.trace_id, m.expires_at, m.version, m.created_at, m.updated_at
   FROM (SELECT id, bm25(agent_memory_words, 0, 0, 1) AS rank
           FROM agent_memory_words

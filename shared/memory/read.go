@@ -12,25 +12,25 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// Filter narrows a listing; empty fields don't.
+// Filter narrows a listing. Empty fields match everything.
 type Filter struct {
 	Agent         string
 	Category      string
 	MinImportance int
-	Expired       bool // those that have expired too
-	// Text is words that the content must have, all of them and in any order, the last
-	// one perhaps as a beginning: the best match comes first, then the more important,
-	// then the newer. What is no letter or digit parts words and means nothing else;
-	// a text without any word finds nothing. At most 32 words in 1,000 bytes count.
+	Expired       bool // includes expired memories
+	// Text holds words that the content must contain, all of them and in any order. The last word
+	// may be only the beginning of a word. The best match comes first, then the more important
+	// memory, then the newer one. Characters other than letters and digits only separate words. A
+	// text without words finds nothing. At most 32 words in the first 1,000 bytes are used.
 	Text   string
-	Before Position // without a text: newest first
-	Offset int      // with one
+	Before Position // without a text: the page before this position, newest first
+	Offset int      // with a text
 	Limit  int      // at most 200; 50 when zero
 }
 
-// Position is a place in a listing, that of a memory; zero is the beginning.
+// Position is the position of a memory in a listing. The zero value is the beginning.
 type Position struct {
-	At time.Time // it was created
+	At time.Time // when it was created
 	ID string
 }
 
@@ -42,7 +42,7 @@ const (
 
 var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// List reads memories; more says that there are more.
+// List reads memories. more reports whether there are more.
 func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) (items []Memory, more bool, err error) {
 	if f.Limit <= 0 {
 		f.Limit = defaultLimit
@@ -62,9 +62,8 @@ func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) (items []Me
 	return items, false, nil
 }
 
-// Search lists an agent's memories that have not expired and have the words, as
-// [Filter] says, and are of the category, where one is named. Without a text they are
-// the newest.
+// Search lists an agent's memories that have not expired and contain the words of text, as [Filter]
+// says. A category that is not empty must match too. Without a text it lists the newest memories.
 func (s *Store) Search(ctx context.Context, tx lane.Tx, agent, text, category string, limit int) ([]Memory, error) {
 	q, args, ok := s.find(Filter{Agent: agent, Category: category, Text: text, Limit: limit})
 	if !ok {
@@ -77,7 +76,8 @@ func (s *Store) Search(ctx context.Context, tx lane.Tx, agent, text, category st
 	return out, nil
 }
 
-// find is the statement that reads what a filter lets through; not ok: nothing.
+// find returns the statement for a filter and its arguments. ok is false if the filter matches
+// nothing.
 func (s *Store) find(f Filter) (q db.Query, args []any, ok bool) {
 	if f.Text == "" {
 		if f.Before.ID == "" {
@@ -89,14 +89,15 @@ func (s *Store) find(f Filter) (q db.Query, args []any, ok bool) {
 	return s.q.Search, []any{text, prefix, db.Null(f.Agent), db.Null(f.Category), f.MinImportance, f.Expired, f.Limit, max(0, f.Offset)}, text != ""
 }
 
-// Bounds of a query.
+// Limits of a query.
 const (
 	maxText  = 1000 // bytes
 	maxWords = 32
 )
 
-// words are the words of a query, one space between them, and whether the last may be
-// a beginning: a single letter of ASCII would find half of all there is.
+// words returns the words of a query, separated by one space. prefix reports whether the last may
+// be the beginning of a word. It may not if it is a single ASCII letter, which would match too
+// much.
 func words(text string) (joined string, prefix bool) {
 	if len(text) > maxText {
 		text = strings.ToValidUTF8(text[:maxText], "")
@@ -117,15 +118,16 @@ func (s *Store) Newest(ctx context.Context, ws db.Workspace, agent string, limit
 	return out, err
 }
 
-// Relevant adds a look at what a prompt should say of an agent's memories to a batch:
-// the most important n that have not expired, of equal ones the newer.
+// Relevant adds a query for the memories that a prompt should contain to a batch: the n most
+// important ones of the agent that have not expired. Of equally important ones, the newer come
+// first.
 func (s *Store) Relevant(b *db.Batch, agent string, n int) *[]Memory {
 	found := new([]Memory)
 	b.Each(collect(found), s.q.Relevant, agent, n)
 	return found
 }
 
-// Get reads a memory, also one that has expired; [db.ErrNoRows] when there is none.
+// Get reads a memory, even if it has expired. It returns [db.ErrNoRows] if there is none.
 func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Memory, error) {
 	var found []Memory
 	if err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id); err != nil {
@@ -137,7 +139,7 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Memory, er
 	return found[0], nil
 }
 
-// Category is a category and how many memories it has.
+// Category is a category and the number of its memories.
 type Category struct {
 	Name  string
 	Count int
@@ -145,8 +147,8 @@ type Category struct {
 
 const maxCategories = 200
 
-// Categories lists the categories of the memories that have not expired, of one agent
-// or, for "", of all: the 200 that have most.
+// Categories lists the 200 categories with the most memories that have not expired. An empty agent
+// means all agents.
 func (s *Store) Categories(ctx context.Context, ws db.Workspace, agent string) ([]Category, error) {
 	var out []Category
 	err := s.db.Each(ctx, ws, func(scan db.Scan) error {

@@ -19,7 +19,7 @@ import (
 //go:embed *.md
 var texts embed.FS
 
-// Skills are the built-in skills on memories.
+// Skills returns the built-in skills on memories.
 func Skills(s *Store) ([]skill.Skill, error) {
 	save, err := skill.Define(texts, "save_memory", skill.Skill{
 		Scope: skill.Both,
@@ -51,7 +51,7 @@ func Skills(s *Store) ([]skill.Skill, error) {
 	return []skill.Skill{save, search, forget}, errors.Join(err, err2, err3)
 }
 
-// unsave deletes a memory that a call was the first and only one to save.
+// unsave deletes a memory if the call created it and no later call saved it again.
 func (s *Store) unsave(ctx context.Context, tx *db.Tx, _, result json.RawMessage) (bool, error) {
 	var was struct {
 		ID  string `json:"memoryId"`
@@ -67,8 +67,8 @@ func (s *Store) unsave(ctx context.Context, tx *db.Tx, _, result json.RawMessage
 	return n > 0, nil
 }
 
-// runSearch hands memories to the model as words from outside: a run into which
-// such had come may have written them.
+// runSearch returns memories as untrusted text: an execution that had read untrusted text may have
+// written them.
 func (s *Store) runSearch(ctx context.Context, tx lane.Tx, c skill.Call) (any, error) {
 	args := struct {
 		Query    string `json:"q"`

@@ -1,5 +1,5 @@
-// Package amazon makes the calls by which channels send over AWS. The services know
-// no key for a message: a call is made once, and what became of it is said.
+// Package amazon makes the AWS calls of channels. The services know no idempotency key for a
+// message. So a call is made once, and its error says whether the message may have been sent.
 package amazon
 
 import (
@@ -20,22 +20,22 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/pattern"
 )
 
-// Config is asked with every call, so that nothing of AWS is before it is needed.
+// Config returns the AWS configuration. It is called for every message, so that nothing of AWS is
+// loaded before it is needed.
 type Config func(context.Context) (aws.Config, error)
 
-// CallTime ends a call: a VPC without a way to the service would hang it.
+// CallTime is the timeout of a call. In a VPC without a route to the service, a call would hang.
 const CallTime = 15 * time.Second
 
-// Call makes one call to a service. Its error is classed as package channel says; of
-// what the service has said its text has the code alone.
+// Call makes one call to a service. The class of its error is documented in package channel. Of the
+// service's message, the error's text contains the code only.
 func Call(ctx context.Context, service string, config Config, call func(context.Context, aws.Config) error) error {
 	cfg, err := config(ctx)
 	if err != nil {
 		return fmt.Errorf("%s: configure the AWS SDK: %w", service, err)
 	}
-	cfg.Retryer = func() aws.Retryer { return aws.NopRetryer{} } // it would send again
-	// Over a connection that was kept, and has died meanwhile, a request leaves and
-	// brings no answer.
+	cfg.Retryer = func() aws.Retryer { return aws.NopRetryer{} } // a retry could send the message twice
+	// A kept connection may be dead: then a request leaves and brings no answer.
 	if c, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok {
 		cfg.HTTPClient = c.WithTransportOptions(func(t *http.Transport) { t.DisableKeepAlives = true })
 	}
@@ -48,7 +48,7 @@ func Call(ctx context.Context, service string, config Config, call func(context.
 	return nil
 }
 
-// failure classes the error of a call that may have left.
+// failure classifies the error of a call. left says that the request may have left.
 func failure(service string, err error, left bool) error {
 	status, code := 0, "unknown"
 	if answer, ok := errors.AsType[*smithyhttp.ResponseError](err); ok {
@@ -76,7 +76,7 @@ func failure(service string, err error, left bool) error {
 	return fmt.Errorf("%s could not be called: credentials or region are missing", service)
 }
 
-// later reports whether a refusal is one for the moment.
+// later reports whether a refusal is temporary.
 func later(status int, code string) bool {
 	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
 		return true

@@ -1,5 +1,5 @@
-// Package ses sends messages as e-mails over Amazon SES. Of a function's rights it
-// needs ses:SendEmail on the identity of the sender.
+// Package ses sends messages as e-mails over Amazon SES. The function's role needs ses:SendEmail on
+// the identity of the sender.
 package ses
 
 import (
@@ -21,7 +21,7 @@ import (
 
 // Channel is the channel email.
 type Channel struct {
-	// From is the sender, who SES has verified: ada@example.com, or Ada <ada@example.com>.
+	// From is the sender, verified by SES: ada@example.com, or Ada <ada@example.com>.
 	From   string
 	Config amazon.Config
 }
@@ -29,14 +29,14 @@ type Channel struct {
 // Name is "email".
 func (*Channel) Name() string { return channel.NameEmail }
 
-// Unkeyed reports that a try which was cut off must not be repeated.
+// Unkeyed reports that an interrupted attempt must not be repeated.
 func (*Channel) Unkeyed() bool { return true }
 
-// Limit is how long a try takes at most.
+// Limit is the longest time of an attempt.
 func (*Channel) Limit() time.Duration { return amazon.CallTime }
 
-// Send sends a message as plain text. Its subject is the metadatum "subject", or how
-// the body begins.
+// Send sends a message as plain text. Its subject is the metadata field "subject", or the first
+// line of the body.
 func (c *Channel) Send(ctx context.Context, m channel.Message) error {
 	if err := channel.Sendable(channel.NameEmail, m); err != nil {
 		return err
@@ -61,7 +61,7 @@ func (c *Channel) Send(ctx context.Context, m channel.Message) error {
 
 const maxSubject = 120 // characters
 
-// subject is one line.
+// subject returns the subject on one line.
 func subject(m channel.Message) string {
 	s := line(m.Metadata["subject"])
 	if s == "" {
@@ -74,7 +74,8 @@ func subject(m channel.Message) string {
 	return s
 }
 
-// line is a text with a space in the place of what could begin another header.
+// line replaces white space and control characters with single spaces, because they could begin
+// another header.
 func line(s string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "\uFFFD"), func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r)

@@ -1,5 +1,5 @@
-// Package sns sends messages as SMS over Amazon SNS. Of a function's rights it needs
-// sns:Publish on "*": phone numbers are no resources.
+// Package sns sends messages as SMS over Amazon SNS. The function's role needs sns:Publish on "*",
+// because phone numbers are not resources.
 package sns
 
 import (
@@ -20,10 +20,10 @@ type Channel struct{ Config amazon.Config }
 // Name is "sms".
 func (*Channel) Name() string { return channel.NameSMS }
 
-// Unkeyed reports that a try which was cut off must not be repeated.
+// Unkeyed reports that an interrupted attempt must not be repeated.
 func (*Channel) Unkeyed() bool { return true }
 
-// Limit is how long a try takes at most.
+// Limit is the longest time of an attempt.
 func (*Channel) Limit() time.Duration { return amazon.CallTime }
 
 // Send sends a message, as several SMS if it is long.
@@ -34,7 +34,7 @@ func (c *Channel) Send(ctx context.Context, m channel.Message) error {
 	return amazon.Call(ctx, "SNS", c.Config, func(ctx context.Context, cfg aws.Config) error {
 		_, err := sns.NewFromConfig(cfg).Publish(ctx, &sns.PublishInput{
 			PhoneNumber: aws.String(m.Address), Message: aws.String(m.Body),
-			// An answer in a conversation, no promotion that may wait.
+			// An answer in a conversation, not a promotion that may wait.
 			MessageAttributes: map[string]types.MessageAttributeValue{
 				"AWS.SNS.SMS.SMSType": {DataType: aws.String("String"), StringValue: aws.String("Transactional")},
 			},
