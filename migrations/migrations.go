@@ -1,7 +1,8 @@
-// Package migrations holds the schema of both databases: the same numbers, one
-// concern a file. A file that has landed is never edited; checksums.txt and its
-// test hold that. The sums of a new file are added by
+// Package migrations holds the schema of both databases, with the same numbers and one topic per
+// file. A file is never edited after it has landed: checksums.txt and its test enforce that. Add
+// the checksums of a new file with
 //
+//	go test ./migrations -run Checksums -add
 //	go test ./migrations -run Checksums -add
 package migrations
 
@@ -16,10 +17,10 @@ import (
 //go:embed postgres/*.sql sqlite/*.sql
 var files embed.FS
 
-// Postgres are the migrations of the Postgres schema.
+// Postgres returns the migrations of the Postgres schema.
 func Postgres() fs.FS { return sub("postgres") }
 
-// SQLite are the migrations of the SQLite schema.
+// SQLite returns the migrations of the SQLite schema.
 func SQLite() fs.FS { return sub("sqlite") }
 
 func sub(dir string) fs.FS {
@@ -30,8 +31,7 @@ func sub(dir string) fs.FS {
 	return f
 }
 
-// Latest is the number of the newest migration: the schema version this build
-// works with.
+// Latest is the number of the newest migration. It is the schema version that this build needs.
 func Latest() int64 {
 	entries, err := files.ReadDir("postgres")
 	if err != nil {

@@ -1,4 +1,4 @@
-// The agent's own pulse, as a Lambda function on a schedule.
+// Command heartbeat runs the agent's heartbeat as a Lambda function on a schedule.
 package main
 
 import (

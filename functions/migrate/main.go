@@ -1,5 +1,5 @@
-// Brings the schema of the database up to date, as a Lambda function that a
-// deployment runs before it updates the others.
+// Command migrate updates the schema of the database. It is a Lambda function that a deployment
+// runs before it updates the other functions.
 package main
 
 import (

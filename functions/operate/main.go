@@ -1,5 +1,5 @@
-// The admin's surface: the API, as a Lambda function behind a REST API or a function
-// URL that stream.
+// Command operate serves the admin's API. It is a Lambda function behind a REST API or a function
+// URL that streams responses.
 package main
 
 import (

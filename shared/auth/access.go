@@ -7,8 +7,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/pattern"
 )
 
-// Scope narrows what a key may do: "tasks:read", "tasks:write" (which includes
-// reading), "*:read", "*:write"; "*" is everything its role may.
+// Scope limits what a key may do. Examples: "tasks:read", "tasks:write" (includes reading),
+// "*:read", "*:write". "*" allows everything that the key's role allows.
 type Scope string
 
 var scopeShape = pattern.New(`^(\*|(\*|[a-z][a-z0-9-]{0,63}):(read|write))$`)
@@ -22,17 +22,17 @@ func (s Scope) covers(resource string, write bool) bool {
 	return (what == "*" || what == resource && resource != "") && (how == "write" || how == "read" && !write)
 }
 
-// Access is what a route demands of who calls it.
+// Access is what a route requires of its caller.
 type Access struct {
-	Least    Role   // of people and keys; empty: none of them
+	Least    Role   // of people and keys; empty: neither may call it
 	Resource string // what a key's scope must name
 	Write    bool   // whether the key's scope must include writing
-	Persons  bool   // people and the local admin only: no key, whatever its role
-	Also     []Kind // Agent and Site, where they may call it
+	Persons  bool   // only people and the local admin; no key, whatever its role
+	Also     []Kind // Agent and Site, if they may call it
 }
 
-// Allows reports whether the principal may do what a demands. Agents and sites have
-// no role: they reach only what names them.
+// Allows reports whether the principal meets the requirements of a. Agents and sites have no role:
+// only Also admits them.
 func (p Principal) Allows(a Access) bool {
 	switch p.Kind {
 	case Local, User:

@@ -12,28 +12,28 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
-// Keys are the keys that agents' tokens are signed with, one a workspace: 32 random
-// bytes, kept among its secrets.
+// Keys returns the keys that sign agents' tokens. Each workspace has one key of 32 random bytes,
+// stored among its secrets.
 type Keys interface {
-	// AgentKey answers [ErrInvalid] where the workspace has none: it is asked for
-	// whatever workspace an unverified token names, and must not make one.
+	// AgentKey returns [ErrInvalid] if the workspace has no key. It must not create one, because it
+	// is called for any workspace that an unverified token names.
 	AgentKey(ctx context.Context, ws db.Workspace) ([]byte, error)
 }
 
-// Agents tell which of an agent's tokens is good.
+// Agents says which token of an agent is the valid one.
 type Agents interface {
-	// Generation counts the tokens that an agent has had. It answers [ErrInvalid]
-	// where there is no such agent, or it is terminated.
+	// Generation returns how many tokens the agent has had. It returns [ErrInvalid] if there is no
+	// such agent, or if it is terminated.
 	Generation(ctx context.Context, ws db.Workspace, agentID string) (int, error)
 }
 
 const (
 	agentType = "lk-agent+jwt"
-	// AgentTokenLife is how long an agent's token lasts, unless it is replaced.
+	// AgentTokenLife is how long an agent's token is valid, unless it is replaced earlier.
 	AgentTokenLife = 90 * 24 * time.Hour
 )
 
-// agentClaims are what an agent's token says.
+// agentClaims are the claims of an agent's token.
 type agentClaims struct {
 	Subject    string       `json:"sub"`
 	Workspace  db.Workspace `json:"ws"`
@@ -42,15 +42,15 @@ type agentClaims struct {
 	Expires    int64        `json:"exp"`
 }
 
-// AgentTokens makes and verifies the tokens of agents. It is safe for concurrent use.
+// AgentTokens creates and verifies the tokens of agents. It is safe for concurrent use.
 type AgentTokens struct {
 	Keys   Keys
 	Agents Agents
 	Clock  func() time.Time
 }
 
-// Mint makes a token of a generation of an agent, both of them ids as the database
-// has them.
+// Mint creates the token of a generation of an agent. ws and agentID are ids in the database's
+// spelling.
 func (a AgentTokens) Mint(ctx context.Context, ws db.Workspace, agentID string, generation int) (secret.Value, error) {
 	key, err := a.Keys.AgentKey(ctx, ws)
 	if err != nil {
@@ -93,7 +93,7 @@ func (a AgentTokens) Verify(ctx context.Context, token string) (Principal, error
 	return Principal{Workspace: ws, Kind: Agent, ID: agent}, nil
 }
 
-// id is a claim that is a UUID as the database writes it.
+// id returns a claim that must be a UUID in the database's spelling.
 func (m members) id(name string) (string, error) {
 	text, err := m.text(name)
 	if err != nil {

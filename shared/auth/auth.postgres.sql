@@ -6,7 +6,7 @@ SELECT user_id, email, sign_ins, session_generation, workspace_id, role FROM lk_
 
 -- name: EnsureUser
 -- global: users is a global table
--- What a person is called, each workspace says for itself.
+-- A person's name belongs to the membership of each workspace.
 SELECT lk_ensure_user($1, $2, '');
 
 -- name: BindUser

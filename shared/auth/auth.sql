@@ -5,7 +5,7 @@ SELECT session_generation FROM workspaces WHERE id = $1;
 UPDATE workspaces SET session_generation = session_generation + 1 WHERE id = $1;
 
 -- name: LockWorkspace
--- Of two changes to the members the second decides after the first has ended.
+-- Serializes changes of members: the second change decides after the first transaction has ended.
 UPDATE workspaces SET updated_at = updated_at WHERE id = $1;
 
 -- name: Members
@@ -25,7 +25,7 @@ INSERT INTO workspace_members (workspace_id, user_id, name, role, created_by, cr
 VALUES ($1, $2, $3, $4, $5, lk_now());
 
 -- name: SetRole
--- Another owner must remain.
+-- Another enabled owner must remain.
 UPDATE workspace_members SET role = $3, version = version + 1
  WHERE workspace_id = $1 AND user_id = $2
    AND (role <> 'OWNER' OR CAST($3 AS text) = 'OWNER' OR EXISTS (
@@ -33,7 +33,7 @@ UPDATE workspace_members SET role = $3, version = version + 1
       WHERE o.workspace_id = $1 AND o.role = 'OWNER' AND o.user_id <> $2 AND u.disabled_at IS NULL));
 
 -- name: RemoveMember
--- Another owner must remain.
+-- Another enabled owner must remain.
 DELETE FROM workspace_members
  WHERE workspace_id = $1 AND user_id = $2
    AND (role <> 'OWNER' OR EXISTS (
@@ -49,7 +49,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, lk_now(), $11)
 RETURNING id, name, kind, prefix, role, scopes, allowed_origins, created_by, created_at, expires_at, last_used_at, revoked_at;
 
 -- name: Keys
--- The newest first: ids grow with time.
+-- Newest first: ids grow with time.
 SELECT id, name, kind, prefix, role, scopes, allowed_origins, created_by, created_at, expires_at, last_used_at, revoked_at
   FROM api_keys
  WHERE workspace_id = $1 AND id < $2

@@ -10,7 +10,7 @@ SELECT u.id, u.email, u.sign_ins, u.session_generation, m.workspace_id, m.role
 
 -- name: EnsureUser
 -- global: users is a global table
--- What a person is called, each workspace says for itself.
+-- A person's name belongs to the membership of each workspace.
 INSERT INTO users (id, email, created_at, updated_at) VALUES ($1, $2, lk_now(), lk_now())
 ON CONFLICT (email) DO UPDATE SET email = excluded.email
 RETURNING id;
@@ -33,7 +33,8 @@ UPDATE users SET session_generation = session_generation + 1 WHERE id = $1;
 
 -- name: KeyByHash
 -- global: it says to which workspace a key belongs
--- Its role is the lower of its own and of its creator's now: see migration 0024.
+-- The effective role is the lower of the key's role and its creator's present role: see migration
+-- 0024.
 SELECT k.workspace_id, k.id, k.kind,
        CASE WHEN k.role IS NULL OR k.created_by NOT LIKE 'user:%' THEN k.role
             WHEN 'MEMBER' IN (k.role, m.role) THEN 'MEMBER'

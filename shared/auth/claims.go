@@ -10,14 +10,14 @@ import (
 	"unicode/utf8"
 )
 
-// registered are the claims that are read here.
+// registered lists the claims that this package reads.
 var registered = []string{"iss", "sub", "aud", "exp", "nbf", "iat", "email", "email_verified", "ws", "gen", "kind", "auth_time"}
 
-// leeway is by how much an issuer's clock may differ from ours.
+// leeway is the accepted difference between an issuer's clock and ours.
 const leeway = time.Minute
 
-// timely refuses a token that has expired, is not yet good, or says that it is from
-// the future. All of ours and of issuers' expire.
+// timely refuses a token that has expired, is not valid yet, or was issued in the future. Every
+// token must have an expiry.
 func (m members) timely(now time.Time, leeway time.Duration) error {
 	exp, expires, err := m.time("exp")
 	if err != nil || !expires || !now.Before(time.Unix(exp, 0).Add(leeway)) {
@@ -32,7 +32,7 @@ func (m members) timely(now time.Time, leeway time.Duration) error {
 	return nil
 }
 
-// within refuses a token that is good beyond a time.
+// within refuses a token that is valid beyond latest.
 func (m members) within(latest time.Time) error {
 	exp, _, err := m.time("exp")
 	if err != nil || time.Unix(exp, 0).After(latest) {
@@ -41,8 +41,7 @@ func (m members) within(latest time.Time) error {
 	return nil
 }
 
-// time is a claim that counts seconds since 1970, as RFC 7519 has it: a fraction is
-// left out.
+// time returns a claim in seconds since 1970, as in RFC 7519. It drops a fraction.
 func (m members) time(name string) (n int64, there bool, err error) {
 	raw, there := m[name]
 	if !there {
@@ -55,7 +54,7 @@ func (m members) time(name string) (n int64, there bool, err error) {
 	return members{name: json.RawMessage(whole)}.number(name)
 }
 
-// number is a claim that counts: digits and nothing else.
+// number returns a claim that must consist of digits only.
 func (m members) number(name string) (n int64, there bool, err error) {
 	raw, there := m[name]
 	if !there {
@@ -70,7 +69,7 @@ func (m members) number(name string) (n int64, there bool, err error) {
 
 const maxNumber = 253402300799 // the last second of the year 9999
 
-// addressed refuses a token for another audience. It may name several.
+// addressed refuses a token for another audience. A token may name several audiences.
 func (m members) addressed(audience string) error {
 	raw, there := m["aud"]
 	if !there {
@@ -91,7 +90,8 @@ func (m members) addressed(audience string) error {
 	return nil
 }
 
-// name is a text that identifies: short, and in letters that can be stored.
+// name returns a claim that is an identifier. It must be short and have only characters that can be
+// stored.
 func (m members) name(claim string) (string, error) {
 	s, err := m.text(claim)
 	if err != nil || utf8.RuneCountInString(s) > maxName {

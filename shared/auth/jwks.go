@@ -16,42 +16,42 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// KeySet is the public keys of an issuer, fetched when they are needed and kept. A
-// token that none of them signed makes them be fetched again, as the issuer may have a
-// new one; where that was in vain, not for half a minute. So does their age, after an
-// hour. While the issuer can't be reached the old ones hold.
-// It is safe for concurrent use.
+// KeySet holds the public keys of an issuer. It fetches them when they are needed and caches them.
+// It fetches again when a token is signed by none of them, because the issuer may have a new key.
+// If that did not help, it waits half a minute before the next such fetch. It also fetches again
+// after an hour. The old keys stay valid while the issuer can't be reached. A KeySet is safe for
+// concurrent use.
 type KeySet struct {
 	url    string
 	client *http.Client
 	clock  func() time.Time
 
 	known atomic.Pointer[keys]
-	turn  chan struct{} // holds one token: whoever has it fetches
+	turn  chan struct{} // holds one token; its receiver may fetch
 }
 
-// keys are what a fetch has brought.
+// keys is the result of a fetch.
 type keys struct {
 	list    []jose.JSONWebKey
-	fetched time.Time // the last time it went well
+	fetched time.Time // the last success
 	tried   time.Time
-	missed  time.Time // the last try for a token that none of them had signed after it either
+	missed  time.Time // the last fetch for a token that was still signed by none of the keys
 	err     error     // of the last try
 }
 
 const (
 	maxKeyAge    = time.Hour
-	missedAfter  = 30 * time.Second // between two tries for tokens that no key signed
-	refetchAfter = 5 * time.Minute  // a failure while there are keys
-	retryAfter   = 10 * time.Second // a failure while there are none, or not the one
+	missedAfter  = 30 * time.Second // between two fetches for tokens that no key signed
+	refetchAfter = 5 * time.Minute  // after a failure while there are keys
+	retryAfter   = 10 * time.Second // after a failure while there are no keys, or not the right one
 	fetchLimit   = 5 * time.Second
 	maxKeySet    = 1 << 20 // bytes
 	maxKeys      = 100
 	minRSA       = 2048 // bits
 )
 
-// NewKeySet makes the set of keys at a URL. The client is the guarded one; nothing is
-// fetched yet.
+// NewKeySet returns the set of keys at a URL. client must be the guarded client. Nothing is fetched
+// yet.
 func NewKeySet(url string, client *http.Client, clock func() time.Time) *KeySet {
 	k := &KeySet{url: url, client: client, clock: clock, turn: make(chan struct{}, 1)}
 	k.known.Store(&keys{})
@@ -59,7 +59,7 @@ func NewKeySet(url string, client *http.Client, clock func() time.Time) *KeySet 
 	return k
 }
 
-// verify checks the signature of a token by the key that it names.
+// verify checks the signature of a token with the key that it names.
 func (k *KeySet) verify(ctx context.Context, t *jws) error {
 	if t.alg != jose.RS256 && t.alg != jose.ES256 {
 		return ErrInvalid
@@ -83,14 +83,14 @@ func (k *KeySet) verify(ctx context.Context, t *jws) error {
 	return ErrInvalid
 }
 
-// signed reports whether a token was, by the key that it names.
+// signed reports whether the key that the token names has signed it.
 func (k *keys) signed(t *jws) bool {
 	key, found := k.find(t.kid, t.alg)
 	return found && t.verify(t.alg, key.Key) == nil
 }
 
-// find is the key of that name for an algorithm. A token that names none has the
-// key of a set of one.
+// find returns the key of that id for an algorithm. A token without a key id matches the only key
+// of a set.
 func (k *keys) find(kid string, alg jose.SignatureAlgorithm) (jose.JSONWebKey, bool) {
 	for _, key := range k.list {
 		if algorithm(key) == alg && (key.KeyID == kid || kid == "" && len(k.list) == 1) {
@@ -100,7 +100,8 @@ func (k *keys) find(kid string, alg jose.SignatureAlgorithm) (jose.JSONWebKey, b
 	return jose.JSONWebKey{}, false
 }
 
-// refreshDue reports whether it is time to fetch the keys, for a token that is good or not.
+// refreshDue reports whether the keys should be fetched now. good says whether the present keys
+// verify the token.
 func (k *keys) refreshDue(now time.Time, good bool) bool {
 	since := now.Sub(k.tried)
 	switch {
@@ -114,8 +115,8 @@ func (k *keys) refreshDue(now time.Time, good bool) bool {
 	return now.Sub(k.fetched) >= maxKeyAge && since >= refetchAfter
 }
 
-// fetched is the keys after a fetch, ours or that of another request meanwhile. Who
-// has the key already does not wait for another.
+// fetched returns the keys after a fetch by this or another request. If the token is good already,
+// it does not wait for another request's fetch.
 func (k *KeySet) fetched(ctx context.Context, now time.Time, t *jws, good bool) (*keys, error) {
 	if good {
 		select {
@@ -135,7 +136,7 @@ func (k *KeySet) fetched(ctx context.Context, now time.Time, t *jws, good bool) 
 	if !known.refreshDue(now, known.signed(t)) {
 		return known, nil
 	}
-	// A caller who leaves does not use up the one try.
+	// A caller that cancels must not waste the only try.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchLimit)
 	defer cancel()
 	next := &keys{list: known.list, fetched: known.fetched, tried: now, missed: known.missed}
@@ -175,7 +176,7 @@ func (k *KeySet) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
 	return parseKeys(body)
 }
 
-// parseKeys reads a JWK set and leaves out what can't verify tokens here.
+// parseKeys parses a JWK set and drops keys that can't verify tokens here.
 func parseKeys(body []byte) ([]jose.JSONWebKey, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
@@ -196,7 +197,7 @@ func parseKeys(body []byte) ([]jose.JSONWebKey, error) {
 	return list, nil
 }
 
-// algorithm is the one that a key is for, or "".
+// algorithm returns the algorithm that a key is for, or "" if it is not supported.
 func algorithm(key jose.JSONWebKey) jose.SignatureAlgorithm {
 	var alg jose.SignatureAlgorithm
 	switch public := key.Key.(type) {

@@ -16,7 +16,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
-// jws is a signed token in its compact form, taken apart and not yet verified.
+// jws is a parsed token in compact form. It is not verified yet.
 type jws struct {
 	text           string
 	header, claims members
@@ -25,12 +25,12 @@ type jws struct {
 	typ, kid       string
 }
 
-// foreign are members of a header that change how a token is read, or say where to
-// get its key from. None of our issuers needs one.
+// foreign lists header members that change how a token is read, or say where to get its key. None
+// of our issuers needs them.
 var foreign = []string{"crit", "b64", "zip", "enc", "jku", "jwk", "x5u", "x5c"}
 
-// parseJWS takes a token apart. What the library reads kindly is refused here: a
-// token is spelled in one way only, its members once and in small letters.
+// parseJWS parses a token. It is stricter than the library: each token has only one valid spelling,
+// and its members occur once and in lower case.
 func parseJWS(token string) (*jws, error) {
 	parts := strings.Split(token, ".")
 	if len(token) > maxToken || len(parts) != 3 {
@@ -59,7 +59,7 @@ func parseJWS(token string) (*jws, error) {
 	alg, err1 := t.header.text("alg")
 	typ, err2 := t.header.text("typ")
 	kid, err3 := t.header.text("kid")
-	cty, err4 := t.header.text("cty") // a token within a token
+	cty, err4 := t.header.text("cty") // set for a token within a token
 	if errors.Join(err1, err2, err3, err4) != nil || cty != "" {
 		return nil, ErrInvalid
 	}
@@ -67,8 +67,7 @@ func parseJWS(token string) (*jws, error) {
 	return t, nil
 }
 
-// verify checks the signature. The algorithm is the key's: what the token names
-// must be the same.
+// verify checks the signature. The key decides the algorithm: the token must name the same one.
 func (t *jws) verify(alg jose.SignatureAlgorithm, key any) error {
 	if t.alg != alg {
 		return ErrInvalid
@@ -83,7 +82,7 @@ func (t *jws) verify(alg jose.SignatureAlgorithm, key any) error {
 	return nil
 }
 
-// sign makes a token of ours.
+// sign creates a token of our own.
 func sign(key []byte, typ string, claims any) (secret.Value, error) {
 	if len(key) < minKey {
 		return secret.Value{}, errShortKey
@@ -107,7 +106,7 @@ func sign(key []byte, typ string, claims any) (secret.Value, error) {
 	return secret.NewValue(text), nil
 }
 
-// read fills a struct from the claims of a token that we have signed.
+// read decodes the claims of a token that we have signed.
 func (t *jws) read(claims any) error {
 	if err := json.Unmarshal(t.payload, claims); err != nil {
 		return fmt.Errorf("read a token of ours: %w", err)
@@ -115,24 +114,24 @@ func (t *jws) read(claims any) error {
 	return nil
 }
 
-// minKey is the least bytes of a key of HS256: as many as its hash has.
+// minKey is the least size of an HS256 key in bytes: the size of its hash.
 const minKey = 32
 
 var errShortKey = errors.New("a key that signs tokens has at least 32 bytes")
 
-// decodeSegment undoes base64url and refuses a second spelling of the same bytes.
+// decodeSegment decodes base64url. It refuses any second spelling of the same bytes.
 func decodeSegment(s string) ([]byte, error) {
-	if strings.ContainsAny(s, "\r\n") { // the decoder leaves them out
+	if strings.ContainsAny(s, "\r\n") { // the decoder ignores them
 		return nil, ErrInvalid
 	}
 	return base64.RawURLEncoding.Strict().DecodeString(s)
 }
 
-// members are the members of a JSON object.
+// members holds the members of a JSON object.
 type members map[string]json.RawMessage
 
-// parseMembers reads an object. No name may be there twice, at the top not in other
-// letters either, and those that are known only as they are written.
+// parseMembers parses a JSON object. No name may occur twice. At the top level, names that differ
+// only in case count as equal, and known names must be written exactly.
 func parseMembers(raw []byte, known ...string) (members, error) {
 	var m members
 	if !utf8.Valid(raw) || !unambiguous(raw) || json.Unmarshal(raw, &m) != nil || m == nil {
@@ -149,14 +148,13 @@ func parseMembers(raw []byte, known ...string) (members, error) {
 	return m, nil
 }
 
-// fold gives names the same letters that readers elsewhere may take for one, among
-// them the long s and the sign for Kelvin.
+// fold maps names to one case. Other readers may treat such names as equal, including those with
+// the long s and the Kelvin sign.
 func fold(s string) string { return strings.ToLower(strings.ToUpper(s)) }
 
-// unambiguous reports whether no object in a JSON text has a member twice. Nothing is
-// that deep.
+// unambiguous reports whether no object in a JSON text has a member twice. It refuses deep nesting.
 func unambiguous(raw []byte) bool {
-	var open []map[string]bool // the names in each object that is open; nil for a list
+	var open []map[string]bool // the names of each open object; nil for an open list
 	named := false             // a name comes next, unless the object ends
 	for d := json.NewDecoder(bytes.NewReader(raw)); ; {
 		token, err := d.Token()
@@ -190,7 +188,7 @@ func unambiguous(raw []byte) bool {
 
 const maxDepth = 32
 
-// text is a member that is a text; "" where it is missing.
+// text returns a member that must be a non-empty text, or "" if it is missing.
 func (m members) text(name string) (string, error) {
 	raw, there := m[name]
 	if !there {

@@ -20,10 +20,10 @@ type KeyKind string
 // The kinds of keys.
 const (
 	APIKind  KeyKind = "api"  // programs
-	SiteKind KeyKind = "site" // the chat of a web site, where everybody can read the key
+	SiteKind KeyKind = "site" // the chat of a web site; everyone can read the key
 )
 
-// prefix is what keys of a kind begin with.
+// prefix returns the beginning of keys of a kind.
 func (k KeyKind) prefix() string {
 	if k == SiteKind {
 		return "lks_"
@@ -33,17 +33,17 @@ func (k KeyKind) prefix() string {
 
 const (
 	secretSize = 32
-	shownSize  = 6 // characters of a key behind its prefix that are shown
+	shownSize  = 6 // characters of a key after its prefix that are shown
 )
 
-// spellKey writes a key: its prefix and, in base64url, the secret and a checksum of
-// both. 36 bytes make 48 characters, and there is one way to write them.
+// spellKey formats a key: the prefix, then base64url of the secret and a checksum of both. 36 bytes
+// are 48 characters, so there is only one spelling.
 func spellKey(k KeyKind, random []byte) string {
 	sum := crc32.ChecksumIEEE(append([]byte(k.prefix()), random...))
 	return k.prefix() + base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint32(slices.Clone(random), sum))
 }
 
-// readKey is the kind and the secret of a key that is spelled right.
+// readKey returns the kind and the secret of a key that is spelled correctly.
 func readKey(key string) (KeyKind, []byte, bool) {
 	for _, k := range []KeyKind{APIKind, SiteKind} {
 		rest, ok := strings.CutPrefix(key, k.prefix())
@@ -58,9 +58,9 @@ func readKey(key string) (KeyKind, []byte, bool) {
 	return "", nil, false
 }
 
-// VerifyKey is the [Verifier] of keys. What is spelled wrong costs no look at the
-// database. A key is found by the hash of its secret: how long that takes tells
-// something about the hash alone.
+// VerifyKey is the [Verifier] of keys. A key with a wrong spelling causes no database query. A key
+// is found by the hash of its secret, so the timing of the query reveals something about the hash
+// only.
 func (s *Store) VerifyKey(ctx context.Context, token string) (Principal, error) {
 	kind, random, ok := readKey(token)
 	if !ok {
@@ -78,7 +78,7 @@ func (s *Store) VerifyKey(ctx context.Context, token string) (Principal, error) 
 	switch {
 	case err != nil:
 		return Principal{}, fmt.Errorf("look up a key: %w", err)
-	case found != kind: // or there is none
+	case found != kind: // also if there is none
 		return Principal{}, ErrInvalid
 	}
 	if kind == SiteKind {

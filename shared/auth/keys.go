@@ -25,21 +25,21 @@ type APIKey struct {
 	ID         string
 	Name       string
 	Kind       KeyKind
-	Prefix     string // how it begins
+	Prefix     string // the beginning of the key
 	Role       Role   // of an API key
 	Scopes     []Scope
-	Origins    []string // of a site key; none is any
+	Origins    []string // of a site key; an empty list allows any
 	CreatedBy  string
 	CreatedAt  time.Time
 	ExpiresAt  *time.Time
-	LastUsedAt *time.Time // to the hour
+	LastUsedAt *time.Time // accurate to the hour
 	RevokedAt  *time.Time
 }
 
-// maxList is the most scopes or origins of a key.
+// maxList is the limit of scopes, and of origins, of a key.
 const maxList = 20
 
-// check gives a key what is left out and refuses what can't be.
+// check validates a new key.
 func (k *APIKey) check(by Principal) error {
 	if n := utf8.RuneCountInString(strings.TrimSpace(k.Name)); n < 1 || n > 200 || !utf8.ValidString(k.Name) || strings.ContainsRune(k.Name, 0) {
 		return &FieldError{"name", "has 1 to 200 characters"}
@@ -79,7 +79,7 @@ func (k *APIKey) checkSite() error {
 	return nil
 }
 
-// isOrigin reports whether a text is an origin as browsers send it.
+// isOrigin reports whether a text is an origin in the form that browsers send.
 func isOrigin(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && len(text) <= 255 && (u.Scheme == "https" || u.Scheme == "http") && u.Hostname() != "" &&
@@ -87,10 +87,10 @@ func isOrigin(text string) bool {
 		!(u.Scheme == "https" && u.Port() == "443" || u.Scheme == "http" && u.Port() == "80")
 }
 
-// CreateKey adds a key of a name, a kind and, as the kind has them, a role, scopes
-// and origins; it may expire. The clear key is answered this once. Only a person or
-// the local admin makes keys, and none above their own role: else [ErrForbidden] or a
-// [FieldError].
+// CreateKey creates a key with a name and a kind. An API key also has a role and scopes, a site key
+// has origins. It may have an expiry. The clear key is returned this one time only. Only a person
+// or the local admin may create keys, and none with a role above their own. Otherwise the error is
+// [ErrForbidden] or a [FieldError].
 func (s *Store) CreateKey(ctx context.Context, tx *db.Tx, by Principal, k APIKey) (APIKey, secret.Value, error) {
 	if by.Kind != Local && by.Kind != User {
 		return APIKey{}, secret.Value{}, ErrForbidden
@@ -107,7 +107,7 @@ func (s *Store) CreateKey(ctx context.Context, tx *db.Tx, by Principal, k APIKey
 	err := tx.Each(ctx, collectKeys(&created), s.q.AddKey, s.ids(), strings.TrimSpace(k.Name), k.Kind, hash[:],
 		text[:len(k.Kind.prefix())+shownSize], db.Null(k.Role), jsonList(k.Scopes), jsonList(k.Origins), by.String(), k.ExpiresAt)
 	switch {
-	case errors.Is(err, db.ErrCheck): // all else has been checked
+	case errors.Is(err, db.ErrCheck): // all other fields have been checked
 		return APIKey{}, secret.Value{}, &FieldError{"expiresAt", "is over"}
 	case err != nil:
 		return APIKey{}, secret.Value{}, fmt.Errorf("create a key: %w", err)
@@ -115,8 +115,8 @@ func (s *Store) CreateKey(ctx context.Context, tx *db.Tx, by Principal, k APIKey
 	return created[0], secret.NewValue(text), nil
 }
 
-// Keys lists the keys of a workspace, revoked ones too, the newest first: at most
-// limit, behind the id after.
+// Keys lists the keys of a workspace, including revoked ones, newest first. It returns at most
+// limit keys, starting after the id after.
 func (s *Store) Keys(ctx context.Context, ws db.Workspace, after string, limit int) ([]APIKey, error) {
 	var out []APIKey
 	if err := s.db.Each(ctx, ws, collectKeys(&out), s.q.Keys, cmp.Or(after, uuid.Max.String()), limit); err != nil {
@@ -125,7 +125,7 @@ func (s *Store) Keys(ctx context.Context, ws db.Workspace, after string, limit i
 	return out, nil
 }
 
-// Key reads one. Errors: [ErrNotFound].
+// Key reads one key. Errors: [ErrNotFound].
 func (s *Store) Key(ctx context.Context, ws db.Workspace, id string) (APIKey, error) {
 	var found []APIKey
 	if err := s.db.Each(ctx, ws, collectKeys(&found), s.q.KeyByID, id); err != nil {
@@ -137,8 +137,8 @@ func (s *Store) Key(ctx context.Context, ws db.Workspace, id string) (APIKey, er
 	return found[0], nil
 }
 
-// RevokeKey takes a key out of use for good, and answers it as it stands then; one
-// that is revoked stays so. Errors: [ErrNotFound].
+// RevokeKey revokes a key permanently and returns it. A revoked key stays as it is. Errors:
+// [ErrNotFound].
 func (s *Store) RevokeKey(ctx context.Context, tx *db.Tx, id string) (APIKey, error) {
 	if uuid.Validate(id) != nil {
 		return APIKey{}, ErrNotFound
@@ -181,11 +181,11 @@ func readLists(scopes json.RawMessage, intoScopes *[]Scope, origins json.RawMess
 	return nil
 }
 
-// jsonList is a list as JSON; none is an empty one.
+// jsonList returns a list as JSON. A nil list becomes an empty one.
 func jsonList[T ~string](items []T) string {
 	if len(items) == 0 {
 		return "[]"
 	}
-	text, _ := json.Marshal(items) // texts always encode
+	text, _ := json.Marshal(items) // strings always encode
 	return string(text)
 }

@@ -13,19 +13,19 @@ import (
 
 const (
 	linkType = "lk-link+jwt"
-	// LinkLife is how long a sign-in link is good for.
+	// LinkLife is how long a sign-in link is valid.
 	LinkLife = 10 * time.Minute
 )
 
-// linkClaims are what a sign-in link says.
+// linkClaims are the claims of a sign-in link.
 type linkClaims struct {
 	Subject string `json:"sub"`
 	SignIns int64  `json:"gen"`
 	Expires int64  `json:"exp"`
 }
 
-// MintLink makes the token of a link that signs a person in, once, within
-// [LinkLife]. Nobody of that e-mail address is [ErrForbidden].
+// MintLink creates the token of a link that signs a person in, once, within [LinkLife]. It returns
+// [ErrForbidden] if nobody has that e-mail address.
 func (s *Sessions) MintLink(ctx context.Context, email string) (secret.Value, error) {
 	email, err := Email(email)
 	if err != nil {
@@ -42,8 +42,9 @@ func (s *Sessions) MintLink(ctx context.Context, email string) (secret.Value, er
 	return sign(keys.link, linkType, linkClaims{p.ID, signIns, s.Clock().Add(LinkLife).Unix()})
 }
 
-// RedeemLink uses up a link's token, and all others of its person, and answers whom
-// to start a session for. What is no good link, or was used, is [ErrInvalid].
+// RedeemLink uses a link's token, which also invalidates all other links of the person. It returns
+// the principal to start a session for. A link that is not valid, or was used, returns
+// [ErrInvalid].
 func (s *Sessions) RedeemLink(ctx context.Context, token string) (Principal, error) {
 	t, err := parseJWS(token)
 	if err != nil || t.typ != linkType {

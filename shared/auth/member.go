@@ -16,7 +16,7 @@ import (
 var (
 	// ErrNotFound says that a workspace has no such member, or no such key.
 	ErrNotFound = errors.New("not found")
-	// ErrTaken says that somebody belongs to a workspace already.
+	// ErrTaken says that the person already is a member of the workspace.
 	ErrTaken = errors.New("is a member already")
 	// ErrLastOwner says that a workspace would be left without an owner.
 	ErrLastOwner = errors.New("a workspace has an owner: make somebody else one first")
@@ -26,16 +26,16 @@ var (
 type Person struct {
 	ID         string
 	Email      string
-	Name       string     // by which this workspace calls them
-	DisabledAt *time.Time // may not sign in since
+	Name       string     // the person's name in this workspace
+	DisabledAt *time.Time // set: the person may not sign in
 	Role       Role
 	Version    int    // counts changes of the role, from 1
-	CreatedBy  string // who has made them a member
+	CreatedBy  string // who made the person a member
 	CreatedAt  time.Time
 }
 
-// Members lists the members of a workspace by e-mail address: at most limit, behind
-// the address after.
+// Members lists the members of a workspace by e-mail address: at most limit, starting after the
+// address after.
 func (s *Store) Members(ctx context.Context, ws db.Workspace, after string, limit int) ([]Person, error) {
 	var out []Person
 	if err := s.db.Each(ctx, ws, collectPeople(&out), s.q.Members, after, limit); err != nil {
@@ -44,22 +44,22 @@ func (s *Store) Members(ctx context.Context, ws db.Workspace, after string, limi
 	return out, nil
 }
 
-// Member reads one. Errors: [ErrNotFound].
+// Member reads one member. Errors: [ErrNotFound].
 func (s *Store) Member(ctx context.Context, ws db.Workspace, userID string) (Person, error) {
 	var found []Person
 	err := s.db.Each(ctx, ws, collectPeople(&found), s.q.MemberByID, userID)
 	return only(found, err)
 }
 
-// LockMember reads a member; until the transaction ends nobody else changes one.
+// LockMember reads a member. Until the transaction ends, no other transaction can change a member.
 // Errors: [ErrNotFound].
 func (s *Store) LockMember(ctx context.Context, tx *db.Tx, userID string) (Person, error) {
 	tx.Later().Exec(s.q.LockWorkspace)
 	return s.member(ctx, tx, userID)
 }
 
-// AddMember makes somebody a member, and known, if nobody has that e-mail address yet.
-// What is answered does not tell whether they were. Errors: [FieldError], [ErrTaken].
+// AddMember makes a person a member. It creates the person if nobody has that e-mail address yet.
+// The result does not reveal whether the person existed. Errors: [FieldError], [ErrTaken].
 func (s *Store) AddMember(ctx context.Context, tx *db.Tx, email, name string, role Role, by Principal) (Person, error) {
 	email, err := Email(email)
 	switch {
@@ -84,8 +84,8 @@ func (s *Store) AddMember(ctx context.Context, tx *db.Tx, email, name string, ro
 	return s.member(ctx, tx, id)
 }
 
-// ensure is the id of the person with an e-mail address, made unless there is one. An
-// id does not tell since when.
+// ensure returns the id of the person with an e-mail address, and creates the person if necessary.
+// The id is random, so it does not reveal when it was created.
 func (s *Store) ensure(ctx context.Context, tx *db.Tx, email string) (id string, err error) {
 	fresh, err := uuid.NewRandomFromReader(s.random)
 	if err != nil {
@@ -95,8 +95,9 @@ func (s *Store) ensure(ctx context.Context, tx *db.Tx, email string) (id string,
 	return id, err
 }
 
-// FirstOwner makes somebody the owner of the transaction's workspace, a member of
-// another role too, unless it has one, and reports whether it did. Errors: [FieldError].
+// FirstOwner makes a person the owner of the transaction's workspace, unless the workspace has an
+// owner. The person may be a member with another role. It reports whether it made an owner. Errors:
+// [FieldError].
 func (s *Store) FirstOwner(ctx context.Context, tx *db.Tx, email string, by Principal) (bool, error) {
 	email, err := Email(email)
 	if err != nil {
@@ -115,14 +116,14 @@ func (s *Store) FirstOwner(ctx context.Context, tx *db.Tx, email string, by Prin
 		return false, fmt.Errorf("make the first owner: %w", err)
 	}
 	_, err = s.SetRole(ctx, tx, id, Owner)
-	if errors.Is(err, ErrNotFound) { // no member yet
+	if errors.Is(err, ErrNotFound) { // not a member yet
 		_, err = s.AddMember(ctx, tx, email, "", Owner, by)
 	}
 	return err == nil, err
 }
 
-// SetRole gives a member another role. Errors: [ErrNotFound], [ErrLastOwner],
-// [FieldError]. That only an owner does this is for the caller to see to.
+// SetRole changes a member's role. Errors: [ErrNotFound], [ErrLastOwner], [FieldError]. The caller
+// must check that only an owner does this.
 func (s *Store) SetRole(ctx context.Context, tx *db.Tx, userID string, role Role) (Person, error) {
 	if role.rank() == 0 {
 		return Person{}, &FieldError{"role", "is OWNER, ADMIN or MEMBER"}
@@ -133,8 +134,7 @@ func (s *Store) SetRole(ctx context.Context, tx *db.Tx, userID string, role Role
 	return s.member(ctx, tx, userID)
 }
 
-// RemoveMember ends a membership; the person stays known. Errors: [ErrNotFound],
-// [ErrLastOwner].
+// RemoveMember ends a membership. The person still exists. Errors: [ErrNotFound], [ErrLastOwner].
 func (s *Store) RemoveMember(ctx context.Context, tx *db.Tx, userID string) error {
 	return s.change(ctx, tx, userID, s.q.RemoveMember)
 }
@@ -151,8 +151,8 @@ func (s *Store) EndSessions(ctx context.Context, tx *db.Tx, userID string) (Pers
 	return p, nil
 }
 
-// change runs a statement that leaves the last owner alone. Two at once, each of whom
-// sees the other, would leave none: so they wait at the workspace's row.
+// change runs a statement that must not remove the last owner. Two concurrent transactions that
+// each see the other's owner would remove both, so they wait for the lock on the workspace's row.
 func (s *Store) change(ctx context.Context, tx *db.Tx, userID string, q db.Query, args ...any) error {
 	if uuid.Validate(userID) != nil {
 		return ErrNotFound

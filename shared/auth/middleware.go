@@ -10,11 +10,11 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// Require lets only requests with a valid token or session pass, the principal in
-// their context. Others are refused as problem+json: 401, which says that the token
-// is missing or invalid and nothing more; 403 where the caller does not belong in the
-// workspace, or a page of another origin asks; 400 where several workspaces are named.
-// unsure answers where a verifier could not tell.
+// Require passes only requests with a valid token or session, with the principal in their context.
+// It answers others with problem+json. The status is 401 if the token is missing or invalid,
+// without more details. It is 403 if the caller does not belong to the workspace, or if a page of
+// another origin sends the request. It is 400 if the request names several workspaces. unsure
+// answers if a verifier could not decide.
 func (a *Authenticator) Require(next http.Handler, unsure func(http.ResponseWriter, *http.Request, error)) http.Handler {
 	return a.RequireOr(next, func(w http.ResponseWriter, r *http.Request, err error) {
 		if !Refuse(w, r, err) {
@@ -23,7 +23,8 @@ func (a *Authenticator) Require(next http.Handler, unsure func(http.ResponseWrit
 	})
 }
 
-// Refuse answers why a request has no principal, where err says so.
+// Refuse writes the answer for an error that means that a request has no principal. It returns
+// false, and writes nothing, for any other error.
 func Refuse(w http.ResponseWriter, r *http.Request, err error) bool {
 	i := slices.IndexFunc(refusals, func(known refusal) bool { return errors.Is(err, known.err) })
 	if i >= 0 {
@@ -32,7 +33,7 @@ func Refuse(w http.ResponseWriter, r *http.Request, err error) bool {
 	return i >= 0
 }
 
-// RequireOr is Require where otherwise answers all that do not pass.
+// RequireOr is [Authenticator.Require], but otherwise answers all requests that do not pass.
 func (a *Authenticator) RequireOr(next http.Handler, otherwise func(http.ResponseWriter, *http.Request, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p, renewed, err := a.principal(r)
@@ -47,8 +48,7 @@ func (a *Authenticator) RequireOr(next http.Handler, otherwise func(http.Respons
 	})
 }
 
-// Admit lets every request pass, with the principal in its context where the
-// token is valid.
+// Admit passes every request. If the token is valid, the principal is in the request's context.
 func (a *Authenticator) Admit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p, _, err := a.principal(r); err == nil {
@@ -58,8 +58,7 @@ func (a *Authenticator) Admit(next http.Handler) http.Handler {
 	})
 }
 
-// principal is who sends a request, and the cookie that goes on with the session
-// where it is time for one.
+// principal returns the sender of a request, and the renewed session cookie if it is time for one.
 func (a *Authenticator) principal(r *http.Request) (p Principal, renewed *http.Cookie, err error) {
 	token, err := bearer(r.Header)
 	switch {
@@ -78,7 +77,7 @@ func (a *Authenticator) principal(r *http.Request) (p Principal, renewed *http.C
 	if len(asked) > 1 {
 		return Principal{}, nil, ErrWorkspace
 	}
-	if path := r.PathValue("workspaceId"); path != "" { // what the path names counts before the header, where they belong there
+	if path := r.PathValue("workspaceId"); path != "" { // the path's workspace takes precedence over the header, if the principal belongs to it
 		if there, err := p.In(path); err == nil {
 			return there, renewed, nil
 		}
@@ -87,8 +86,8 @@ func (a *Authenticator) principal(r *http.Request) (p Principal, renewed *http.C
 	return p, renewed, err
 }
 
-// bearer is the token of an Authorization header. Two headers are none we would
-// choose between.
+// bearer returns the token of the Authorization header. Two such headers are invalid: we do not
+// choose one.
 func bearer(h http.Header) (string, error) {
 	values := h.Values("Authorization")
 	if len(values) == 0 {
@@ -101,7 +100,7 @@ func bearer(h http.Header) (string, error) {
 	return strings.Trim(token, " "), nil
 }
 
-// refusal is how an error is answered.
+// refusal is the answer to an error.
 type refusal struct {
 	err       error
 	status    int
@@ -117,7 +116,7 @@ var refusals = []refusal{
 	{ErrWorkspace, http.StatusBadRequest, "workspace_required", ""},
 }
 
-// write answers in the shape of every problem of the API.
+// write answers in the form of every problem of the API.
 func (f refusal) write(w http.ResponseWriter, r *http.Request) {
 	id, _ := trace.From(r.Context())
 	body, _ := json.Marshal(struct { // strings always encode

@@ -16,22 +16,23 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
-// ErrNoSessions says that there is nothing to sign sessions with.
+// ErrNoSessions says that there is no key to sign sessions with.
 var ErrNoSessions = errors.New("there is nothing to sign sessions with")
 
 const (
 	sessionType = "lk-session+jwt"       // of a person's session
 	localType   = "lk-local-session+jwt" // of the local admin's
 
-	// SessionLife is how long a session lasts after its last use, to the hour.
+	// SessionLife is how long a session lasts after its last use, accurate to the hour.
 	SessionLife = 12 * time.Hour
-	// maxSession is how long it lasts in all.
+	// maxSession is the longest life of a session.
 	maxSession = 7 * 24 * time.Hour
-	// renewAfter is how old a cookie is before it is replaced.
+	// renewAfter is the age after which a cookie is replaced.
 	renewAfter = time.Hour
 )
 
-// sessionClaims are what the cookie says: who it is, and not what they may do.
+// sessionClaims are the claims of the cookie. They say who the person is, but not what the person
+// may do.
 type sessionClaims struct {
 	Subject    string       `json:"sub"`
 	Workspace  db.Workspace `json:"ws,omitempty"`
@@ -41,33 +42,34 @@ type sessionClaims struct {
 	Expires    int64        `json:"exp"`
 }
 
-// SessionConfig says how sessions are signed, and for whom there are any.
+// SessionConfig says how sessions are signed, and who may have one.
 type SessionConfig struct {
-	// Key answers what the keys of sessions and links are derived from: at least 32 random
-	// bytes, the same each time and in each process. It is asked when first needed.
+	// Key returns the master key of the keys of sessions and links: at least 32 random bytes, the
+	// same each time and in each process. It is called when it is first needed.
 	Key func(context.Context) ([]byte, error)
-	// AdminToken is the installation's; empty: the local admin has no sessions. A change
-	// ends all of them.
+	// AdminToken is the installation's token. If it is empty, the local admin has no sessions.
+	// Changing it ends all sessions of the local admin.
 	AdminToken string
-	// Secure says that the pages are served over https; otherwise, on loopback, over http.
+	// Secure says that the pages are served over https. Otherwise they are served on loopback, over
+	// http.
 	Secure bool
 	Clock  func() time.Time
 }
 
-// Sessions are what the pages are used with: a cookie, for which the admin token or a
-// sign-in link is exchanged once. A cookie names the session generation of its person,
-// which is kept, and which signing out raises; what the person may do is looked up at
-// each request. It is safe for concurrent use.
+// Sessions signs people in to the web pages with a cookie. The admin token or a sign-in link is
+// exchanged for it once. A cookie contains the session generation of its person. The generation is
+// stored, and signing out increments it. The person's rights are looked up for each request. It is
+// safe for concurrent use.
 type Sessions struct {
 	SessionConfig
 	store *Store
 	keys  atomic.Pointer[sessionKeys]
 }
 
-// sessionKeys sign sessions and links; local is nil where the local admin has no sessions.
+// sessionKeys sign sessions and links. local is nil if the local admin has no sessions.
 type sessionKeys struct{ session, local, link []byte }
 
-// NewSessions makes sessions of the people of the store.
+// NewSessions returns the sessions of the store's people.
 func (s *Store) NewSessions(c SessionConfig) (*Sessions, error) {
 	if c.Key == nil || c.Clock == nil {
 		return nil, errors.New("sessions: a key and a clock are needed")
@@ -75,8 +77,8 @@ func (s *Store) NewSessions(c SessionConfig) (*Sessions, error) {
 	return &Sessions{SessionConfig: c, store: s}, nil
 }
 
-// derived are the keys, derived from the configured one. Those of the local admin's sessions
-// are derived from the admin token too.
+// derived returns the keys that are derived from the configured one. The key of the local admin's
+// sessions is also derived from the admin token.
 func (s *Sessions) derived(ctx context.Context) (*sessionKeys, error) {
 	if k := s.keys.Load(); k != nil {
 		return k, nil
@@ -102,8 +104,8 @@ func (s *Sessions) derived(ctx context.Context) (*sessionKeys, error) {
 	return k, nil
 }
 
-// Name is the cookie's. A browser takes the one with the prefix only over https, for
-// this host and all of its paths.
+// Name returns the name of the cookie. A browser accepts the name with the prefix only over https,
+// for this host and all of its paths.
 func (s *Sessions) Name() string {
 	if s.Secure {
 		return "__Host-lanekeeper"
@@ -111,8 +113,8 @@ func (s *Sessions) Name() string {
 	return "lanekeeper"
 }
 
-// Start is the cookie that signs a person or the local admin in, to the principal's
-// workspace; of who has a session it goes on with that one. Others have no sessions:
+// Start returns the cookie that signs in a person or the local admin, to the principal's workspace.
+// If p already has a session, the cookie continues it. Other principals have no sessions:
 // [ErrForbidden].
 func (s *Sessions) Start(ctx context.Context, p Principal) (*http.Cookie, error) {
 	if p.Kind != User && (p.Kind != Local || s.AdminToken == "") {
@@ -128,8 +130,8 @@ func (s *Sessions) Start(ctx context.Context, p Principal) (*http.Cookie, error)
 	return s.cookie(ctx, p)
 }
 
-// End ends the session that p came with, and all others of the same person or of the local
-// admin, and answers the cookie that has a browser forget it.
+// End ends the session of p, and all other sessions of the same person or of the local admin. It
+// returns a cookie that makes the browser delete the old one.
 func (s *Sessions) End(ctx context.Context, p Principal) (*http.Cookie, error) {
 	if !p.SignedIn.IsZero() {
 		if err := s.store.endSessions(ctx, p); err != nil {
@@ -167,8 +169,8 @@ func (s *Sessions) blank(value string) *http.Cookie {
 	return &http.Cookie{Name: s.Name(), Value: value, Path: "/", HttpOnly: true, Secure: s.Secure, SameSite: http.SameSiteStrictMode}
 }
 
-// verify is whose session a request belongs to, and the cookie that goes on with it
-// where it is time for one.
+// verify returns the principal of a request's session, and the renewed cookie if it is time for
+// one.
 func (s *Sessions) verify(r *http.Request) (Principal, *http.Cookie, error) {
 	cookies := r.CookiesNamed(s.Name())
 	if len(cookies) == 0 {
@@ -195,7 +197,8 @@ func (s *Sessions) verify(r *http.Request) (Principal, *http.Cookie, error) {
 	return p, renewed, err
 }
 
-// read is whose session a cookie is, and what it says. The type of its token names the key.
+// read returns the kind of a cookie's session and its claims. The type of the token selects the
+// key.
 func (s *Sessions) read(ctx context.Context, value string) (kind Kind, c sessionClaims, err error) {
 	t, err := parseJWS(value)
 	if err != nil || t.typ != sessionType && t.typ != localType {
@@ -218,7 +221,7 @@ func (s *Sessions) read(ctx context.Context, value string) (kind Kind, c session
 	return kind, c, t.read(&c)
 }
 
-// principal is who a session's person is now. A session of an older generation has ended.
+// principal returns the person of a session as of now. It refuses a session of an older generation.
 func (s *Sessions) principal(ctx context.Context, kind Kind, c sessionClaims) (Principal, error) {
 	p, err := s.present(ctx, kind, c.Subject)
 	if err != nil {
@@ -229,12 +232,12 @@ func (s *Sessions) principal(ctx context.Context, kind Kind, c sessionClaims) (P
 	}
 	p.SignedIn = time.Unix(c.SignedIn, 0)
 	if chosen, err := p.In(string(c.Workspace)); err == nil {
-		p = chosen // unless they have left it
+		p = chosen // unless the person has left it
 	}
 	return p, nil
 }
 
-// present is a person or the local admin as they are now, with their session generation.
+// present returns a person or the local admin as of now, with the session generation.
 func (s *Sessions) present(ctx context.Context, kind Kind, id string) (Principal, error) {
 	if kind == User {
 		p, _, err := s.store.person(ctx, who{id: id})
@@ -253,8 +256,8 @@ func safe(method string) bool {
 	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
 }
 
-// SameOrigin reports whether a request was made by a page of ours. Browsers say so in
-// one header or both; what says nothing is no page.
+// SameOrigin reports whether a page of ours sent the request. Browsers say so in one or both of two
+// headers. A request without both is not from a page.
 func (s *Sessions) SameOrigin(r *http.Request) bool {
 	site, origin := r.Header.Values("Sec-Fetch-Site"), r.Header.Values("Origin")
 	if len(site) > 1 || len(origin) > 1 || len(site)+len(origin) == 0 {

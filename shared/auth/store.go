@@ -21,8 +21,8 @@ type queries struct {
 	KeyByHash, TouchKey, AddKey, Keys, KeyByID, RevokeKey                             db.Query
 }
 
-// Store keeps the people of all workspaces, and the keys of programs. Safe for
-// concurrent use.
+// Store stores the people of all workspaces, and the keys of programs. It is safe for concurrent
+// use.
 type Store struct {
 	db     *db.DB
 	q      queries
@@ -30,7 +30,7 @@ type Store struct {
 	random io.Reader
 }
 
-// NewStore makes a store. What is secret comes from random.
+// NewStore returns a store. random is the source of all secrets.
 func NewStore(d *db.DB, ids func() string, random io.Reader) (*Store, error) {
 	s := &Store{db: d, ids: ids, random: random}
 	if err := db.Load(files, &s.q); err != nil {
@@ -39,15 +39,16 @@ func NewStore(d *db.DB, ids func() string, random io.Reader) (*Store, error) {
 	return s, nil
 }
 
-// who names a person in one of three ways.
+// who identifies a person in one of three ways.
 type who struct {
 	id              string
 	issuer, subject string
 	email           string
 }
 
-// person looks up somebody with all memberships, the oldest first, and how often they
-// have used a sign-in link. Nobody, and who is disabled, is [ErrForbidden].
+// person returns a person with all memberships, the oldest first, and how often the person has used
+// a sign-in link. It returns [ErrForbidden] if there is no such person, or if the person is
+// disabled.
 func (s *Store) person(ctx context.Context, w who) (p Principal, signIns int64, err error) {
 	p.Kind = User
 	err = s.db.Each(ctx, "", func(scan db.Scan) error {
@@ -70,12 +71,12 @@ func (s *Store) person(ctx context.Context, w who) (p Principal, signIns int64, 
 	return p, signIns, nil
 }
 
-// bind ties the person with an e-mail address to a subject of an issuer, unless they
-// are tied to one already, and looks them up by it.
+// bind ties the person with an e-mail address to a subject of an issuer, unless the person is tied
+// to one already. It returns the person of that subject.
 func (s *Store) bind(ctx context.Context, w who) (Principal, error) {
 	var b db.Batch
 	b.Each(func(scan db.Scan) error { var id string; return scan(&id) }, s.q.BindUser, w.issuer, w.subject, w.email)
-	if err := s.db.Do(ctx, "", &b); err != nil && !errors.Is(err, db.ErrUnique) { // another of the subject's requests was faster
+	if err := s.db.Do(ctx, "", &b); err != nil && !errors.Is(err, db.ErrUnique) { // another request of the subject was faster
 		return Principal{}, fmt.Errorf("bind a person to an issuer's subject: %w", err)
 	}
 	w.email = ""

@@ -13,21 +13,20 @@ import (
 	"github.com/google/uuid"
 )
 
-// TokenConfig says which tokens people come with. Of Secret and Keys it has one: the
-// algorithms follow from it, never from a token.
+// TokenConfig says which tokens people use. Exactly one of Secret and Keys is set. It decides the
+// algorithms; a token never does.
 type TokenConfig struct {
 	Secret   string  // of HS256, 32 bytes or more
 	Keys     *KeySet // of an issuer, for RS256 and ES256
-	Issuer   string  // that iss must be; needed with Keys, for a subject is its issuer's
-	Audience string  // that must be among aud
-	// MaxLife is the longest that a token may still be good for; 0: 30 days.
+	Issuer   string  // required value of iss; mandatory with Keys, because a subject belongs to its issuer
+	Audience string  // required member of aud
+	// MaxLife is the longest remaining life of a token. Zero means 30 days.
 	MaxLife time.Duration
 }
 
-// UserTokens verifies the tokens of people. With Keys a person is whom the issuer's
-// subject stands for; who comes for the first time is recognized by an e-mail address
-// that the issuer has verified. With Secret the subject is the id of a user, or the
-// token has a verified e-mail address.
+// UserTokens returns the verifier of people's tokens. With Keys, the issuer's subject identifies
+// the person. At the first visit, an e-mail address that the issuer has verified identifies the
+// person. With Secret, the subject is the id of a user, or the token has a verified e-mail address.
 func (s *Store) UserTokens(c TokenConfig, clock func() time.Time) (Verifier, error) {
 	switch {
 	case (c.Secret == "") == (c.Keys == nil):
@@ -47,11 +46,10 @@ type userTokens struct {
 	clock func() time.Time
 }
 
-// maxTokenLife is the longest that a person's token may still be good for, unless it is
-// configured.
+// maxTokenLife is the default of [TokenConfig.MaxLife].
 const maxTokenLife = 30 * 24 * time.Hour
 
-// userTypes are what the type of a person's token may be, if it has one.
+// userTypes lists the allowed types of a person's token. The type may be missing.
 var userTypes = []string{"", "jwt", "at+jwt", "application/at+jwt"}
 
 func (v *userTokens) verify(ctx context.Context, token string) (Principal, error) {
@@ -82,12 +80,12 @@ func (v *userTokens) verify(ctx context.Context, token string) (Principal, error
 	return v.person(ctx, issuer, subject, t.claims.email())
 }
 
-// person is whom a good token stands for.
+// person returns the person that a valid token identifies.
 func (v *userTokens) person(ctx context.Context, issuer, subject, email string) (Principal, error) {
 	names := []who{{issuer: issuer, subject: subject}}
 	if v.Keys == nil {
 		names = nil
-		if id, err := uuid.Parse(subject); err == nil && id.String() == subject { // one spelling
+		if id, err := uuid.Parse(subject); err == nil && id.String() == subject { // only the canonical spelling
 			names = append(names, who{id: id.String()})
 		}
 		if email != "" {
@@ -106,7 +104,7 @@ func (v *userTokens) person(ctx context.Context, issuer, subject, email string) 
 	return v.store.bind(ctx, who{issuer: issuer, subject: subject, email: email})
 }
 
-// email is the e-mail address that the issuer has verified, or "".
+// email returns the e-mail address that the issuer has verified, or "".
 func (m members) email() string {
 	if string(m["email_verified"]) != "true" {
 		return ""
@@ -122,8 +120,8 @@ func (m members) email() string {
 	return address
 }
 
-// Email is an e-mail address as it is kept: in ASCII, of which small letters are one
-// thing in every language. Otherwise it is a [FieldError].
+// Email returns an e-mail address in the form that is stored: in lower case. It must be ASCII,
+// because lower case is unambiguous there in every language. Otherwise the error is a [FieldError].
 func Email(text string) (string, error) {
 	local, domain, _ := strings.Cut(text, "@")
 	if local == "" || domain == "" || len(text) > 254 || !usable(text) || strings.ContainsAny(text, `<>()[],;:\"`) || strings.Contains(domain, "@") {
@@ -132,7 +130,7 @@ func Email(text string) (string, error) {
 	return strings.ToLower(text), nil
 }
 
-// A FieldError says what is wrong with one field, never its value.
+// A FieldError says what is wrong with one field. It never contains the field's value.
 type FieldError struct{ Field, Problem string }
 
 func (e *FieldError) Error() string { return e.Field + " " + e.Problem }

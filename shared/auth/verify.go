@@ -11,33 +11,33 @@ import (
 )
 
 var (
-	// ErrMissing says that a request carries no token.
+	// ErrMissing says that a request has no token.
 	ErrMissing = errors.New("the bearer token is missing")
-	// ErrInvalid says that a token belongs to nobody. Why is not said.
+	// ErrInvalid says that a token is not valid. It does not say why.
 	ErrInvalid = errors.New("the bearer token is invalid")
-	// ErrForbidden says that whoever sends the request does not belong where it goes.
+	// ErrForbidden says that the sender of the request does not belong to the workspace.
 	ErrForbidden = errors.New("you have no access to this workspace")
 	// ErrWorkspace says that a request names several workspaces.
 	ErrWorkspace = errors.New("name one workspace in the header X-Workspace-Id")
-	// ErrOrigin says that a request comes from a page that may not send it.
+	// ErrOrigin says that a page of another origin sent the request.
 	ErrOrigin = errors.New("this may not be asked for by a page of another origin")
-	// ErrUnusable says that a configured token could not be sent as a bearer.
+	// ErrUnusable says that a configured token could not be sent as a bearer token.
 	ErrUnusable = errors.New("a token is 1 to 4096 visible ASCII characters")
 )
 
-// A Verifier knows one sort of token. A token that is not one of them is
-// [ErrInvalid], a good one of somebody who has no access is [ErrForbidden]; any other
-// error means that nothing is known of it. A person of several workspaces is
-// answered without one: [Principal.In] chooses.
+// A Verifier verifies one kind of token. It returns [ErrInvalid] for any other token, and
+// [ErrForbidden] for a valid token of someone without access. Any other error means that the token
+// could not be checked. A person with several workspaces is returned without one: [Principal.In]
+// chooses it.
 type Verifier func(ctx context.Context, token string) (Principal, error)
 
-// AdminToken verifies the admin token of an installation: the owner of the
-// default workspace.
+// AdminToken verifies the admin token of an installation. Its holder is the owner of the default
+// workspace.
 func AdminToken(token string) (Verifier, error) {
 	return localToken(token, workspace.Default)
 }
 
-// localToken keeps the hash only and compares in constant time.
+// localToken stores only the token's hash and compares it in constant time.
 func localToken(token string, ws db.Workspace) (Verifier, error) {
 	if len(token) > maxAdminToken || !usable(token) {
 		return nil, ErrUnusable
@@ -61,7 +61,7 @@ const (
 	maxToken      = 8 << 10
 )
 
-// usable reports whether a bearer token can look like this.
+// usable reports whether a text can be a bearer token.
 func usable(token string) bool {
 	for i := range len(token) {
 		if token[i] <= ' ' || token[i] > '~' {
@@ -71,26 +71,26 @@ func usable(token string) bool {
 	return token != "" && len(token) <= maxToken
 }
 
-// Authenticator tries its verifiers in turn. It is safe for concurrent use.
+// Authenticator tries its verifiers in order. It is safe for concurrent use.
 type Authenticator struct {
 	verifiers []Verifier
 	sessions  *Sessions
 }
 
-// New makes an authenticator. Without verifiers it knows nobody.
+// New returns an authenticator. Without verifiers it refuses all tokens.
 func New(verifiers ...Verifier) *Authenticator {
 	return &Authenticator{verifiers: verifiers}
 }
 
-// WithSessions is the authenticator that also takes the session cookie of requests
-// that carry no token.
+// WithSessions returns an authenticator that also accepts the session cookie of requests without a
+// token.
 func (a *Authenticator) WithSessions(s *Sessions) *Authenticator {
 	return &Authenticator{verifiers: a.verifiers, sessions: s}
 }
 
-// Authenticate answers whose token it is. It is [ErrInvalid] when every verifier
-// says so; when one of them could not tell and no other knew the token, it is
-// that one's error. A person of several workspaces has none yet: see [Principal.In].
+// Authenticate returns the principal of a token. It returns [ErrInvalid] if every verifier does. If
+// one verifier failed and no other one accepted the token, it returns that failure. A person with
+// several workspaces has none yet: see [Principal.In].
 func (a *Authenticator) Authenticate(ctx context.Context, token string) (Principal, error) {
 	if !usable(token) {
 		return Principal{}, ErrInvalid

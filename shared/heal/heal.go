@@ -1,7 +1,7 @@
-// Package heal takes skills out of use that fail time after time, together with the
-// automations that use them, and gives them back: each time is an entry in a ledger
-// that a person can undo, and after a cool-down the skill is tried again. It also
-// keeps the kill switches, and lets go of what is old.
+// Package heal disables skills that fail repeatedly, together with the automations that use them,
+// and enables them again. Each time is an entry in a ledger, which a person can undo. After a
+// cool-down, the skill is tried again. The package also stores the kill switches and deletes old
+// rows.
 package heal
 
 import (
@@ -28,17 +28,17 @@ import (
 var files embed.FS
 
 const (
-	// Streak is how many failures in a row disable a skill.
+	// Streak is how many consecutive failures disable a skill.
 	Streak = 3
 	// window is how far back failures count.
 	window = 3 * 24 * time.Hour
-	// cooldown is how long a disabled skill rests before it is tried again. Each
-	// try that fails doubles it, up to maxCooldown; so does a relapse, when a skill
-	// that was given back fails again within maxCooldown.
+	// cooldown is how long a disabled skill rests before it is tried again. Each failed probe
+	// doubles it, up to maxCooldown. So does a relapse: a restored skill fails again within
+	// maxCooldown.
 	cooldown    = 24 * time.Hour
 	maxCooldown = 16 * 24 * time.Hour
-	// patience is how long a probe may take to be decided: a daily automation runs in
-	// it, and a beat sees how.
+	// patience is how long a probe may take. A daily automation runs within this time, and a beat
+	// sees its result.
 	patience = cooldown + 2*time.Hour
 	// maxCool is the most skills that one beat tries again.
 	maxCool = 50
@@ -47,39 +47,39 @@ const (
 var (
 	// ErrNotFound says that there is no such entry.
 	ErrNotFound = errors.New("there is no such heal")
-	// ErrEnded says that an entry has been undone, or has ended otherwise.
+	// ErrEnded says that an entry was undone, or has ended in another way.
 	ErrEnded = errors.New("the heal has ended already")
 )
 
-// Status is where an entry of the ledger is in its life.
+// Status is the status of an entry of the ledger.
 type Status string
 
 // The statuses.
 const (
-	Active     Status = "active"     // the skill rests
+	Active     Status = "active"     // the skill is disabled until its cool-down ends
 	Probing    Status = "probing"    // its next call decides
 	Restored   Status = "restored"   // it works again
-	Undone     Status = "undone"     // by a person
-	Superseded Status = "superseded" // a person decided otherwise, or it is gone
+	Undone     Status = "undone"     // undone by a person
+	Superseded Status = "superseded" // a person decided otherwise, or the skill is gone, or a later failure replaced the entry
 )
 
-// Heal is an entry of the ledger: one time that a skill was taken out of use.
+// Heal is an entry of the ledger: one time that a skill was disabled.
 type Heal struct {
 	ID          string
 	Skill       string
 	Code        string // the class of its errors
-	Failures    int    // in a row
+	Failures    int    // consecutive
 	Automations []string
 	Status      Status
-	Probes      int       // that failed, a relapse after one that did not among them
-	ProbeAt     time.Time // the end of its cool-down, or of the time for its probe
+	Probes      int       // failed probes, including a relapse after a successful one
+	ProbeAt     time.Time // the end of its cool-down, or the deadline of its probe
 	Trace       trace.ID
 	EndedBy     string
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
 }
 
-// Finding is a skill that fails, or one whose probe has been decided.
+// Finding is a skill that fails, or a skill whose probe has a result.
 type Finding struct {
 	Skill    string
 	Failures int
@@ -87,8 +87,8 @@ type Finding struct {
 	Heal     string // the entry whose probe it is
 }
 
-// Report is what self-healing did, in codes and counts: it goes into prompts, where
-// no text of others has a place.
+// Report says what self-healing did, in codes and counts only. It becomes part of prompts, which
+// must not contain texts of others.
 type Report struct {
 	Disabled []Change `json:"disabled,omitempty"`
 	Outages  []Change `json:"outages,omitempty"` // of providers: nothing is disabled
@@ -117,7 +117,7 @@ type queries struct {
 	PurgeHeals, PurgeKeys, Silent, SilentNow                 db.Query
 }
 
-// Store heals in all workspaces.
+// Store heals the skills of all workspaces.
 type Store struct {
 	db          *db.DB
 	q           queries
@@ -127,7 +127,7 @@ type Store struct {
 	builtins    string // their names, as JSON
 }
 
-// New makes a store.
+// New returns a store.
 func New(d *db.DB, ids func() string, skills *skill.Registry, automations *automation.Store) (*Store, error) {
 	s := &Store{db: d, ids: ids, skills: skills, automations: automations}
 	if err := db.Load(files, &s.q); err != nil {
@@ -141,16 +141,16 @@ func New(d *db.DB, ids func() string, skills *skill.Registry, automations *autom
 	return s, nil
 }
 
-// Look is what there is to heal.
+// Look holds what there is to heal.
 type Look struct {
 	Findings []Finding
-	Cool     []Heal // their cool-down is over, or the time for their probe
+	Cool     []Heal // their cool-down, or the time for their probe, has ended
 }
 
-// Any reports whether there is anything.
+// Any reports whether there is anything to heal.
 func (l *Look) Any() bool { return len(l.Findings)+len(l.Cool) > 0 }
 
-// Look adds the two statements to a batch that find what there is to heal.
+// Look adds the two statements that find what there is to heal to a batch.
 func (s *Store) Look(b *db.Batch) *Look {
 	l := new(Look)
 	b.Each(l.find, s.q.Diagnose, Streak, window.Milliseconds(), s.builtins)
@@ -169,10 +169,10 @@ func (l *Look) find(scan db.Scan) error {
 	return err
 }
 
-// Heal does what a look calls for, in one transaction that proves the heartbeat's
-// lane: it decides probes, disables what fails with its automations, and begins the
-// probes of those that have rested. It looks anew: a person may have changed a skill
-// since. registered are the workspace's skills, to know whose providers they are.
+// Heal does what a look calls for, in one transaction that proves the heartbeat's lane. It decides
+// probes, disables failing skills with their automations, and begins the probes of skills whose
+// cool-down has ended. It repeats the look first, because a person may have changed a skill since.
+// registered are the workspace's skills: they are needed to find the skills' providers.
 func (s *Store) Heal(ctx context.Context, tx lane.Tx, ws db.Workspace, l *Look, registered []skill.Definition) (Report, error) {
 	var r Report
 	if err := tx.Proves(lane.Heartbeat); err != nil {
@@ -197,7 +197,7 @@ func (s *Store) Heal(ctx context.Context, tx lane.Tx, ws db.Workspace, l *Look, 
 	}
 	for _, h := range l.Cool {
 		if slices.ContainsFunc(l.Findings, func(f Finding) bool { return f.Skill == h.Skill }) {
-			continue // that was decided, or belongs to an outage
+			continue // it is decided already, or belongs to an outage
 		}
 		if err := s.probe(ctx, tx, ws, h, &r); err != nil {
 			return r, fmt.Errorf("probe %s: %w", h.Skill, err)
@@ -206,7 +206,8 @@ func (s *Store) Heal(ctx context.Context, tx lane.Tx, ws db.Workspace, l *Look, 
 	return r, nil
 }
 
-// used are the skills that were used lately, and whether their newest call has failed.
+// used returns the skills that were used within the window, and whether their newest call has
+// failed.
 func (s *Store) used(ctx context.Context, tx lane.Tx, l *Look) (map[string]bool, error) {
 	used := map[string]bool{}
 	if len(l.Findings) == 0 {
@@ -225,10 +226,10 @@ func (s *Store) used(ctx context.Context, tx lane.Tx, l *Look) (map[string]bool,
 	return used, nil
 }
 
-// byProvider leaves out what belongs to an outage: when the newest calls of several
-// skills of a provider have failed, and they are most of those that were used lately, it
-// is not theirs. Those count too that fail, but not often enough yet, and those that rest
-// because they failed.
+// byProvider separates outages from failing skills. A provider has an outage if the newest calls of
+// at least two of its skills failed, and if these are more than half of its skills that were used
+// within the window. Skills that failed too rarely to be disabled count too, and skills that are
+// disabled because they failed.
 func byProvider(found []Finding, registered []skill.Definition, used map[string]bool) (failing []Finding, outages []Change) {
 	of, all, down, worst := map[string]string{}, map[string]int{}, map[string]int{}, map[string]int{}
 	for _, d := range registered {
@@ -251,7 +252,7 @@ func byProvider(found []Finding, registered []skill.Definition, used map[string]
 	for _, f := range found {
 		p, known := of[f.Skill]
 		switch {
-		case !known: // gone, or no skill at all
+		case !known: // the skill is gone, or is not a skill
 		case f.Newest == success, down[p] < 2, down[p]*2 <= all[p]:
 			failing = append(failing, f)
 		case !told[p]:
@@ -264,8 +265,7 @@ func byProvider(found []Finding, registered []skill.Definition, used map[string]
 
 const success = "success"
 
-// provider is on whom a skill depends: a host, the cloud's functions, or this
-// program.
+// provider returns what a skill depends on: a host, or else its kind.
 func provider(d skill.Definition) string {
 	var config struct {
 		URL string `json:"url"`
@@ -278,7 +278,7 @@ func provider(d skill.Definition) string {
 	return string(d.Kind)
 }
 
-// decide ends a probe, or takes a failing skill out of use.
+// decide ends a probe, or disables a failing skill.
 func (s *Store) decide(ctx context.Context, tx lane.Tx, ws db.Workspace, f Finding, r *Report) error {
 	switch {
 	case f.Heal == "":
@@ -302,8 +302,8 @@ func (s *Store) decide(ctx context.Context, tx lane.Tx, ws db.Workspace, f Findi
 	return s.change(ctx, tx, h, Restored, h.Probes, 0, "self_healing")
 }
 
-// disable takes a skill and its automations out of use. again is the entry whose
-// probe has failed.
+// disable disables a skill and its automations. again is the entry whose probe has failed; it may
+// be nil.
 func (s *Store) disable(ctx context.Context, tx lane.Tx, ws db.Workspace, f Finding, again *Heal, r *Report) error {
 	reason := fmt.Sprintf("%d failures in a row (%s)", f.Failures, cmp.Or(f.Newest, "unknown"))
 	_, changed, err := s.skills.Disable(ctx, tx, ws, f.Skill, skill.SelfHealing, reason)
@@ -322,7 +322,7 @@ func (s *Store) disable(ctx context.Context, tx lane.Tx, ws db.Workspace, f Find
 		again.Automations = union(again.Automations, ids)
 		return s.change(ctx, tx, *again, Active, again.Probes+1, rest(again.Probes+1), "")
 	}
-	// What an earlier entry took and nobody has given back is this one's to give.
+	// This entry takes over the automations that an earlier open entry disabled.
 	var earlier []Heal
 	if err := tx.Each(ctx, collect(&earlier), s.q.Supersede, f.Skill); err != nil {
 		return fmt.Errorf("supersede a heal: %w", err)
@@ -344,31 +344,31 @@ func (s *Store) disable(ctx context.Context, tx lane.Tx, ws db.Workspace, f Find
 	return nil
 }
 
-// union is both lists without what is there twice.
+// union returns both lists, sorted and without duplicates.
 func union(a, b []string) []string {
 	both := slices.Concat(a, b)
 	slices.Sort(both)
 	return slices.Compact(both)
 }
 
-// list is ids as JSON.
+// list returns ids as JSON.
 func list(ids []string) string {
 	if len(ids) == 0 {
 		return "[]"
 	}
-	raw, _ := json.Marshal(ids) // strings always have one
+	raw, _ := json.Marshal(ids) // strings always encode
 	return string(raw)
 }
 
-// rest is the cool-down after so many probes that failed.
+// rest returns the cool-down after a number of failed probes.
 func rest(probes int) time.Duration {
 	return min(cooldown<<min(probes, 10), maxCooldown)
 }
 
-// probe puts a skill that has rested back into use, on probation, with one of its
-// automations: what it does next decides. Where it does nothing for long, because that
-// automation waits for a rare event, or a person has taken it away, the others come back
-// too; when there are none, and still nothing was done, its probation ends.
+// probe enables a skill whose cool-down has ended, on probation, with one of its automations. Its
+// next call decides. If no call happens for long, the other automations are enabled too: the first
+// may wait for a rare event, or a person may have deleted it. If there are no others and there is
+// still no call, the probation ends.
 func (s *Store) probe(ctx context.Context, tx lane.Tx, ws db.Workspace, h Heal, r *Report) error {
 	d, _, err := s.skills.Enable(ctx, tx, ws, h.Skill, skill.SelfHealing)
 	if errors.Is(err, skill.ErrByHuman) || errors.Is(err, skill.ErrNotFound) {
@@ -393,9 +393,9 @@ func (s *Store) probe(ctx context.Context, tx lane.Tx, ws db.Workspace, h Heal, 
 	return s.change(ctx, tx, h, Probing, h.Probes, patience, "")
 }
 
-// Undo gives back at once what a heal took: the skill, and its automations but those
-// that a human has disabled. It answers what it gave back. Errors: [ErrNotFound],
-// [ErrEnded], and [skill.ErrByHuman] where a human has disabled the skill since.
+// Undo enables immediately what a heal disabled: the skill, and its automations except those that a
+// human has disabled. It returns the entry and the number of automations. Errors: [ErrNotFound],
+// [ErrEnded], and [skill.ErrByHuman] if a human has disabled the skill since.
 func (s *Store) Undo(ctx context.Context, tx Tx, ws db.Workspace, id, by string) (Heal, int, error) {
 	tx.Later().Exec(s.q.LockOpen)
 	h, err := s.getIn(ctx, tx, id)
@@ -422,7 +422,7 @@ func (s *Store) Undo(ctx context.Context, tx Tx, ws db.Workspace, id, by string)
 // Tx is an open transaction: a [db.Tx] or a lane's.
 type Tx = automation.Tx
 
-// change moves an entry on, which was read behind the lock on those that are open.
+// change changes an entry. It must have been read after LockOpen.
 func (s *Store) change(ctx context.Context, tx Tx, h Heal, to Status, probes int, wait time.Duration, by string) error {
 	if _, err := tx.Exec(ctx, s.q.Change, h.ID, to, probes, wait.Milliseconds(), db.Null(by), list(h.Automations)); err != nil {
 		return fmt.Errorf("change heal %s: %w", h.ID, err)
@@ -441,7 +441,7 @@ func (s *Store) getIn(ctx context.Context, tx Tx, id string) (Heal, error) {
 	return found[0], nil
 }
 
-// Get reads an entry, or answers [ErrNotFound].
+// Get reads an entry. Errors: [ErrNotFound].
 func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Heal, error) {
 	var found []Heal
 	if err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id); err != nil {
@@ -453,8 +453,8 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Heal, erro
 	return found[0], nil
 }
 
-// Filter narrows a listing; empty fields don't. Before is the last entry of the page
-// before.
+// Filter narrows a listing. Empty fields match everything. Before is the last entry of the previous
+// page.
 type Filter struct {
 	Status Status
 	Skill  string

@@ -1,7 +1,8 @@
 -- name: Diagnose
--- Skills whose newest calls failed $2 times or more in a row, and those on probation. A streak counts within $3
--- milliseconds, and from the last change of the skill on. $4 are the built-in skills, which need no row. Names are hopped
--- through along the index, and of each no more than the newest 20 calls that count are read.
+-- Skills whose newest $2 or more calls failed, and skills on probation. A streak counts within $3
+-- milliseconds, and only after the last change of the skill. $4 are the built-in skills, which need
+-- no row. The recursion jumps from name to name along the index. Of each skill it reads at most the
+-- newest 20 calls that count.
 WITH RECURSIVE names (name) AS (
   SELECT (SELECT min(skill_name) FROM agent_activity WHERE workspace_id = $1)
   UNION ALL
@@ -37,7 +38,8 @@ SELECT name, failures, newest, heal
  ORDER BY name;
 
 -- name: Used
--- Skills of which a call in the last $2 milliseconds says how they do, and whether the newest such call has failed.
+-- Skills with a relevant call in the last $2 milliseconds, and whether the newest such call has
+-- failed.
 WITH RECURSIVE names (name) AS (
   SELECT (SELECT min(skill_name) FROM agent_activity WHERE workspace_id = $1)
   UNION ALL
@@ -54,7 +56,7 @@ SELECT name, newest = 'error' FROM (
  WHERE newest IS NOT NULL;
 
 -- name: Cool
--- Heals whose cool-down is over, or the time for their probe.
+-- Heals whose cool-down, or the time for whose probe, has ended.
 SELECT id, skill, code, failures, automations, status, probes, probe_at, trace_id, ended_by, created_at, updated_at
   FROM heals
  WHERE workspace_id = $1 AND status IN ('active', 'probing') AND probe_at <= (SELECT lk_now())
@@ -62,7 +64,8 @@ SELECT id, skill, code, failures, automations, status, probes, probe_at, trace_i
  LIMIT $2;
 
 -- name: LockOpen
--- The rows themselves, changed by nothing, before anything that they stand for: who decides on them next decides alone.
+-- Locks the rows without a change, before any other row of the skills is read or changed. So
+-- transactions decide on them one after the other.
 UPDATE heals SET updated_at = updated_at WHERE workspace_id = $1 AND status IN ('active', 'probing');
 
 -- name: Get
@@ -85,7 +88,7 @@ INSERT INTO heals (workspace_id, id, skill, code, failures, automations, probes,
 VALUES ($1, $2, $3, $4, $5, $6, $7, lk_plus(lk_now(), $8), $9, lk_now(), lk_now());
 
 -- name: Relapse
--- How many probes of a skill had failed when it was given back, in the last $3 milliseconds.
+-- The number of failed probes of a skill when it was restored, in the last $3 milliseconds.
 SELECT probes FROM heals
  WHERE workspace_id = $1 AND skill = $2 AND status = 'restored' AND updated_at > lk_plus((SELECT lk_now()), 0 - CAST($3 AS bigint))
  ORDER BY updated_at DESC

@@ -10,60 +10,60 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 )
 
-// Retention is how long what has ended is kept.
+// Retention says how long rows are kept after they have ended.
 type Retention struct {
-	Activity time.Duration // and executions, approvals; usage and the budgets of days, but a month at least; heals, while they may relapse at least
+	Activity time.Duration // also for executions and approvals; for usage and daily budgets, but at least a month; for heals, but at least as long as they may relapse
 	Events   time.Duration
 	Outbox   time.Duration
 }
 
-// orphaned is for how long nothing was written of an execution that nobody works on.
+// orphaned is how long an execution without a holder must be unchanged to count as orphaned.
 const orphaned = time.Hour
 
-// silence is for how long nothing was heard of an execution that no lane protects, where
-// it has no time of its own.
+// silence is how long an execution without a lane must be unchanged to count as silent, if it has
+// no timeout of its own.
 const silence = 7 * 24 * time.Hour
 
-// The most that are looked at once.
+// The most executions that one look returns.
 const (
 	maxOrphans = 200
 	maxSilent  = 50
 )
 
-// Oldest is how old the oldest rows are.
+// Oldest holds the ages of the oldest rows.
 type Oldest struct {
 	now                             time.Time
 	activity, events, outbox, usage *time.Time
-	keys                            *time.Time // when the first of them lapsed, or will
+	keys                            *time.Time // the earliest expiry of an idempotency key
 }
 
-// Oldest adds a look for whether anything is old enough to go.
+// Oldest adds a query for the oldest rows to a batch.
 func (s *Store) Oldest(b *db.Batch) *Oldest {
 	o := new(Oldest)
 	b.One([]any{&o.now, &o.activity, &o.events, &o.outbox, &o.usage, &o.keys}, s.q.Oldest)
 	return o
 }
 
-// Due reports whether anything is older by an hour than it is kept: a purge each
-// hour is often enough.
+// Due reports whether any row exceeds its retention by an hour. The margin makes a purge run at
+// most about once an hour.
 func (o *Oldest) Due(keep Retention) bool {
 	over := func(at *time.Time, keep time.Duration) bool { return at != nil && o.now.Sub(*at) > keep+time.Hour }
 	return over(o.activity, keep.Activity) || over(o.events, keep.Events) || over(o.outbox, keep.Outbox) ||
 		over(o.usage, keep.usage()) || over(o.keys, 0)
 }
 
-// usageKept is how long usage is kept at least: for the budgets of a month, and for
-// longer than a reservation that may be settled late.
+// usageKept is the minimum retention of usage. Monthly budgets need it, and it is longer than a
+// reservation can take to be settled.
 const usageKept = 31 * 24 * time.Hour
 
 func (r Retention) usage() time.Duration { return max(r.Activity, usageKept) }
 
-// batch is the most rows of one kind that a round of a purge deletes. The statements
-// have it too.
+// batch is the most rows of one kind that one round of a purge deletes. The statements contain the
+// same number.
 const batch = 2000
 
-// Purge is one round of letting go of what is older than it is kept: 2,000 rows of
-// each kind at most. It reports whether there may be more.
+// Purge runs one round of deletion: at most 2,000 rows of each kind that exceed their retention. It
+// reports whether there may be more.
 func (s *Store) Purge(ctx context.Context, ws db.Workspace, keep Retention) (more bool, err error) {
 	var b db.Batch
 	var gone [10]int
@@ -82,7 +82,7 @@ func (s *Store) Purge(ctx context.Context, ws db.Workspace, keep Retention) (mor
 		{s.q.PurgeHeals, max(keep.Activity, maxCooldown)},
 		{s.q.PurgeKeys, 0},
 	} {
-		b.Each(func(scan db.Scan) error { // a row that went, or how many did
+		b.Each(func(scan db.Scan) error { // a row per deletion, or one row with the count
 			var n int
 			err := scan(&n)
 			gone[i] += n
@@ -98,7 +98,7 @@ func (s *Store) Purge(ctx context.Context, ws db.Workspace, keep Retention) (mor
 // Orphans are executions that nobody works on any more.
 type Orphans struct {
 	Cut    []Orphan // their lane is free; [Store.Close] ends them
-	Silent []string // no lane protects them, and nothing was heard of them in their time, a week where they have none
+	Silent []string // no lane protects them, and they were unchanged for their own timeout, or for a week without one
 }
 
 // Orphan is an execution and the lane that protects it.
@@ -107,10 +107,11 @@ type Orphan struct {
 	Lane lane.Name
 }
 
-// Count is how many there are.
+// Count is the number of both.
 func (o *Orphans) Count() int { return len(o.Cut) + len(o.Silent) }
 
-// Orphans adds a look for executions, but heartbeats', that nobody works on any more.
+// Orphans adds a query for executions that nobody works on any more to a batch. It leaves out those
+// of the heartbeat.
 func (s *Store) Orphans(b *db.Batch) *Orphans {
 	o := new(Orphans)
 	b.Each(func(scan db.Scan) error {
@@ -128,8 +129,8 @@ func (s *Store) Orphans(b *db.Batch) *Orphans {
 	return o
 }
 
-// SilentNow adds a look for the executions that have a time of their own in which
-// nothing was heard of them nor of any execution below them, to a batch.
+// SilentNow adds a query to a batch for executions with a timeout of their own. It finds those that
+// were unchanged for that time, together with all executions below them.
 func (s *Store) SilentNow(b *db.Batch) *[]string {
 	found := new([]string)
 	b.Each(func(scan db.Scan) error {
@@ -141,8 +142,8 @@ func (s *Store) SilentNow(b *db.Batch) *[]string {
 	return found
 }
 
-// Silent locks the row of an execution, and reports whether it is silent still, with
-// all below it.
+// Silent locks the row of an execution. It reports whether the execution is still silent, together
+// with all executions below it.
 func (s *Store) Silent(ctx context.Context, tx Tx, id string) (silent bool, err error) {
 	tx.Later().Exec(s.q.Lock, id)
 	if err := tx.Each(ctx, func(db.Scan) error { silent = true; return nil }, s.q.Silent, id, silence.Milliseconds()); err != nil {
@@ -151,8 +152,8 @@ func (s *Store) Silent(ctx context.Context, tx Tx, id string) (silent bool, err 
 	return silent, nil
 }
 
-// Close ends an orphaned execution, and reports whether it did: one that was taken up
-// since the look stays. The transaction must prove the execution's lane.
+// Close ends an orphaned execution, and reports whether it did. It leaves an execution that was
+// resumed after the look. The transaction must prove the execution's lane.
 func (s *Store) Close(ctx context.Context, tx lane.Tx, o Orphan) (bool, error) {
 	if err := tx.Proves(o.Lane); err != nil {
 		return false, fmt.Errorf("close an orphaned execution: %w", err)

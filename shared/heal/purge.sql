@@ -1,8 +1,8 @@
 -- name: Orphans
--- Executions that say they run, though nobody holds their lane, no row of the outbox goes on with them, and nothing was
--- written for $2 milliseconds; and those
--- without a lane of which nothing was heard in their own time, else for $4 milliseconds: but for parents, whose children come first, and for
--- those who spoke in a thread since.
+-- Executions with status running whose lane nobody holds, that no outbox row continues, and that
+-- were unchanged for $2 milliseconds. And executions without a lane that were unchanged for their
+-- own timeout, or else for $4 milliseconds. The latter exclude parents, whose children come first,
+-- and those that were active in a thread since.
 SELECT id, subject, silent FROM (
   SELECT e.id, e.subject, false AS silent FROM executions e
    WHERE e.workspace_id = $1 AND e.status = 'running' AND e.surface <> 'hb' AND e.subject IS NOT NULL
@@ -23,8 +23,8 @@ SELECT id, subject, silent FROM (
    LIMIT $5) AS unheard;
 
 -- name: SilentNow
--- The executions that no lane protects and that have a time of their own, in which nothing was heard of them nor of any
--- execution below them.
+-- Executions without a lane and with a timeout of their own, which were unchanged for that time,
+-- together with all executions below them.
 SELECT e.id FROM executions e
  WHERE e.workspace_id = $1 AND e.subject IS NULL AND e.status IN ('running', 'waiting', 'parked')
    AND e.updated_at < lk_plus((SELECT lk_now()), 0 - e.timeout_seconds * CAST(1000 AS bigint))
@@ -42,7 +42,8 @@ SELECT e.id FROM executions e
  LIMIT $2;
 
 -- name: Silent
--- Whether one, whose row is locked, is silent still, for $3 milliseconds where it has no time of its own.
+-- Whether an execution, whose row is locked, is still silent. $3 milliseconds apply if it has no
+-- timeout of its own.
 WITH RECURSIVE tree (id, status, updated_at) AS (
   SELECT id, status, updated_at FROM executions WHERE workspace_id = $1 AND id = $2
   UNION ALL
@@ -59,11 +60,11 @@ SELECT 1 FROM since
               OR EXISTS (SELECT 1 FROM threads t WHERE t.workspace_id = $1 AND t.active_execution_id = d.id AND t.execution_locked_at >= since.at)));
 
 -- name: Lock
--- The row itself, changed by nothing, so that what is decided next stands.
+-- Locks the row without a change, so that the following decision stays valid.
 UPDATE executions SET updated_at = updated_at WHERE workspace_id = $1 AND id = $2;
 
 -- name: Close
--- What made it an orphan is asked again; its lane is held by who asks.
+-- Repeats the conditions of an orphan. The caller holds the lane.
 UPDATE executions SET status = 'failed', error = 'it was cut off, and nobody went on with it', updated_at = lk_now(), ended_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND status = 'running' AND updated_at < lk_plus(lk_now(), 0 - CAST($3 AS bigint))
    AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.workspace_id = $1 AND o.execution_id = executions.id AND o.topic = 'execution' AND o.status IN ('ready', 'sending'));
@@ -76,7 +77,7 @@ SELECT lk_now(), (SELECT min(created_at) FROM agent_activity WHERE workspace_id 
        (SELECT min(expires_at) FROM idempotency_keys WHERE workspace_id = $1);
 
 -- name: PurgeExecutions
--- Children go before their parents, in a later round.
+-- Children are deleted before their parents, which a later round deletes.
 WITH gone AS MATERIALIZED (
   SELECT e.id FROM executions e
    WHERE e.workspace_id = $1 AND e.surface IN ('hb', 'op', 'ch', 'wh', 'co', 'wk') AND e.status NOT IN ('running', 'waiting', 'parked')
@@ -88,7 +89,7 @@ DELETE FROM executions WHERE workspace_id = $1 AND id IN (SELECT id FROM gone)
 RETURNING 1;
 
 -- name: PurgeOutbox
--- What is uncertain waits for a person.
+-- Uncertain rows stay: a person must decide.
 WITH gone AS MATERIALIZED (
   SELECT id FROM outbox
    WHERE workspace_id = $1 AND status IN ('sent', 'failed', 'superseded', 'expired', 'dead') AND created_at < (SELECT lk_plus(lk_now(), 0 - CAST($2 AS bigint)))
@@ -116,7 +117,7 @@ DELETE FROM heals WHERE workspace_id = $1 AND id IN (SELECT id FROM gone)
 RETURNING 1;
 
 -- name: PurgeMemories
--- A month after their end: they are found by nobody any more.
+-- $2 milliseconds after their expiry. No query finds them any more.
 WITH gone AS MATERIALIZED (
   SELECT id FROM agent_memory
    WHERE workspace_id = $1 AND expires_at < (SELECT lk_plus(lk_now(), 0 - CAST($2 AS bigint)))
@@ -125,7 +126,7 @@ DELETE FROM agent_memory WHERE workspace_id = $1 AND id IN (SELECT id FROM gone)
 RETURNING 1;
 
 -- name: PurgeBudgets
--- Those of days, which nobody made.
+-- Daily budgets that Lanekeeper created itself.
 WITH gone AS MATERIALIZED (
   SELECT id FROM usage_budgets
    WHERE workspace_id = $1 AND created_by = 'lanekeeper' AND period_end < (SELECT lk_plus(lk_now(), 0 - CAST($2 AS bigint)))
@@ -134,7 +135,8 @@ DELETE FROM usage_budgets WHERE workspace_id = $1 AND id IN (SELECT id FROM gone
 RETURNING 1;
 
 -- name: PurgeKeys
--- Their end is asked for once more, since a key that has lapsed may be taken anew meanwhile.
+-- The expiry is checked again in the deletion, because an expired key may have been claimed anew
+-- since.
 WITH lapsed AS MATERIALIZED (
   SELECT k.route, k.principal, k.key_hash FROM idempotency_keys k
    WHERE k.workspace_id = $1 AND k.expires_at <= (SELECT lk_plus(lk_now(), 0 - CAST($2 AS bigint))) ORDER BY k.expires_at LIMIT 2000)

@@ -19,18 +19,17 @@ type Scope string
 
 // The scopes.
 const (
-	Workspace Scope = "workspace" // every run
-	Agent     Scope = "agent"     // the runs of one
-	Skill     Scope = "skill"     // the calls of one
-	Model     Scope = "model"     // the runs on one
+	Workspace Scope = "workspace" // all executions
+	Agent     Scope = "agent"     // the executions of one agent
+	Skill     Scope = "skill"     // the calls of one skill
+	Model     Scope = "model"     // the executions on one model
 )
 
-// Switch is one time that a person has stopped something. It stays so until a
-// person releases it.
+// Switch is one use of a kill switch. It is on until a person releases it.
 type Switch struct {
 	ID         string
 	Scope      Scope
-	Target     string // the name of the agent or skill, the id of the model or its provider's name; empty for the workspace
+	Target     string // the name of the agent or skill, or the id of the model or its provider's name; empty for the workspace
 	Reason     string
 	SetBy      string
 	SetAt      time.Time
@@ -41,7 +40,7 @@ type Switch struct {
 // ErrNoSwitch says that there is no such switch, or that it is not on.
 var ErrNoSwitch = errors.New("no such kill switch is on")
 
-// Stop sets a switch, and answers it; one that is on already stays as it is. Errors:
+// Stop turns a switch on and returns it. A switch that is already on stays as it is. Errors:
 // [invalid.Error].
 func (s *Store) Stop(ctx context.Context, tx Tx, k Switch) (Switch, error) {
 	bad := &invalid.Error{}
@@ -63,7 +62,7 @@ func (s *Store) Stop(ctx context.Context, tx Tx, k Switch) (Switch, error) {
 	return on[0], nil
 }
 
-// Release lets go on what a switch stopped. Errors: [ErrNoSwitch].
+// Release turns a switch off. Errors: [ErrNoSwitch].
 func (s *Store) Release(ctx context.Context, tx Tx, id, by string) (Switch, error) {
 	var released []Switch
 	if err := tx.Each(ctx, switches(&released), s.q.Release, id, by); err != nil {
@@ -75,19 +74,19 @@ func (s *Store) Release(ctx context.Context, tx Tx, id, by string) (Switch, erro
 	return released[0], nil
 }
 
-// Switches is what is stopped now.
+// Switches lists the switches that are on.
 type Switches []Switch
 
-// On adds a look for the switches that are on: for all of them, since one that is not
-// seen stops nothing.
+// On adds a query for all switches that are on to a batch. It has no limit, because a switch that
+// is not read would stop nothing.
 func (s *Store) On(b *db.Batch) *Switches {
 	on := new(Switches)
 	b.Each(switches((*[]Switch)(on)), s.q.Switches)
 	return on
 }
 
-// Run says why no run of the agent goes on that asks a model, which may go by several
-// names; empty: it may.
+// Run returns why an execution of the agent with a model must stop, or "" if it may run. A model
+// may have several names.
 func (k Switches) Run(agent string, models ...string) string {
 	for _, on := range k {
 		switch {
@@ -102,7 +101,7 @@ func (k Switches) Run(agent string, models ...string) string {
 	return ""
 }
 
-// Skill says why a skill is not called; empty: it may be.
+// Skill returns why a skill must not be called, or "" if it may be called.
 func (k Switches) Skill(name string) string {
 	for _, on := range k {
 		if on.Scope == Skill && on.Target == name {
@@ -112,15 +111,15 @@ func (k Switches) Skill(name string) string {
 	return ""
 }
 
-// SwitchFilter narrows a listing; empty fields don't. Before is the last switch of the
-// page before.
+// SwitchFilter narrows a listing. Empty fields match everything. Before is the last switch of the
+// previous page.
 type SwitchFilter struct {
-	Active *bool // on still, or released
+	Active *bool // still on, or released
 	Before *Switch
 	Limit  int
 }
 
-// ListSwitches lists switches, also those that were released, the latest first.
+// ListSwitches lists switches, including released ones, the latest first.
 func (s *Store) ListSwitches(ctx context.Context, ws db.Workspace, f SwitchFilter) ([]Switch, error) {
 	at, id := farAhead, uuid.Max.String()
 	if f.Before != nil {
@@ -133,7 +132,7 @@ func (s *Store) ListSwitches(ctx context.Context, ws db.Workspace, f SwitchFilte
 	return found, nil
 }
 
-// GetSwitch reads one, also one that was released. Errors: [ErrNoSwitch].
+// GetSwitch reads one switch, even if it was released. Errors: [ErrNoSwitch].
 func (s *Store) GetSwitch(ctx context.Context, ws db.Workspace, id string) (Switch, error) {
 	var found []Switch
 	if err := s.db.Each(ctx, ws, switches(&found), s.q.GetSwitch, id); err != nil {
