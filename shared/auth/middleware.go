@@ -77,7 +77,8 @@ func (a *Authenticator) principal(r *http.Request) (p Principal, renewed *http.C
 	if len(asked) > 1 {
 		return Principal{}, nil, ErrWorkspace
 	}
-	if path := r.PathValue("workspaceId"); path != "" { // the path's workspace takes precedence over the header, if the principal belongs to it
+	// The path's workspace takes precedence over the header, if the principal belongs to it.
+	if path := r.PathValue("workspaceId"); path != "" {
 		if there, err := p.In(path); err == nil {
 			return there, renewed, nil
 		}

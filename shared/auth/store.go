@@ -76,7 +76,8 @@ func (s *Store) person(ctx context.Context, w who) (p Principal, signIns int64, 
 func (s *Store) bind(ctx context.Context, w who) (Principal, error) {
 	var b db.Batch
 	b.Each(func(scan db.Scan) error { var id string; return scan(&id) }, s.q.BindUser, w.issuer, w.subject, w.email)
-	if err := s.db.Do(ctx, "", &b); err != nil && !errors.Is(err, db.ErrUnique) { // another request of the subject was faster
+	// ErrUnique: another request of the same subject was faster.
+	if err := s.db.Do(ctx, "", &b); err != nil && !errors.Is(err, db.ErrUnique) {
 		return Principal{}, fmt.Errorf("bind a person to an issuer's subject: %w", err)
 	}
 	w.email = ""

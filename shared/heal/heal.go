@@ -56,11 +56,12 @@ type Status string
 
 // The statuses.
 const (
-	Active     Status = "active"     // the skill is disabled until its cool-down ends
-	Probing    Status = "probing"    // its next call decides
-	Restored   Status = "restored"   // it works again
-	Undone     Status = "undone"     // undone by a person
-	Superseded Status = "superseded" // a person decided otherwise, or the skill is gone, or a later failure replaced the entry
+	Active   Status = "active"   // the skill is disabled until its cool-down ends
+	Probing  Status = "probing"  // its next call decides
+	Restored Status = "restored" // it works again
+	Undone   Status = "undone"   // undone by a person
+	// A person decided otherwise, or the skill is gone, or a later failure replaced the entry.
+	Superseded Status = "superseded"
 )
 
 // Heal is an entry of the ledger: one time that a skill was disabled.

@@ -12,7 +12,9 @@ import (
 
 // Retention says how long rows are kept after they have ended.
 type Retention struct {
-	Activity time.Duration // also for executions and approvals; for usage and daily budgets, but at least a month; for heals, but at least as long as they may relapse
+	// Activity also applies to executions and approvals; to usage and daily budgets, but at least a month; to
+	// heals, but at least as long as they may relapse.
+	Activity time.Duration
 	Events   time.Duration
 	Outbox   time.Duration
 }

@@ -27,9 +27,11 @@ const (
 
 // Switch is one use of a kill switch. It is on until a person releases it.
 type Switch struct {
-	ID         string
-	Scope      Scope
-	Target     string // the name of the agent or skill, or the id of the model or its provider's name; empty for the workspace
+	ID    string
+	Scope Scope
+	// The name of the agent or skill, or the id of the model or its provider's name; empty for the
+	// workspace.
+	Target     string
 	Reason     string
 	SetBy      string
 	SetAt      time.Time

@@ -239,7 +239,8 @@ func (p *parser) escape(b *strings.Builder) bool {
 	n := 1
 	if c == 'u' {
 		n = 5
-		if high := strings.ToLower(p.text[p.at+1 : min(len(p.text), p.at+3)]); "d8" <= high && high <= "db" { // the first half of a surrogate pair
+		// The first half of a surrogate pair belongs together with the second.
+		if high := strings.ToLower(p.text[p.at+1 : min(len(p.text), p.at+3)]); "d8" <= high && high <= "db" {
 			n = 11
 		}
 	}

@@ -139,7 +139,8 @@ func unescaped(text string) (inner string, ok bool) {
 	if text[0] != '{' || !p.space() || !strings.HasPrefix(text[p.at:], `\"`) {
 		return "", false
 	}
-	text = strings.NewReplacer("\\\n", "\n", "\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(text) // an escaped raw line break stays as it is, and is refused later
+	// An escaped raw line break stays as it is, and is refused later.
+	text = strings.NewReplacer("\\\n", "\n", "\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(text)
 	return inner, json.Unmarshal([]byte(`"`+text+`"`), &inner) == nil
 }
 

@@ -24,7 +24,8 @@ const (
 	Closed   State = "closed"    // the model may be asked
 	Open     State = "open"      // it failed too often: not asked until RetryAt
 	HalfOpen State = "half_open" // one call probes whether the model works again
-	Paused   State = "paused"    // it rejects our key or bill: not asked until a person acts, or until RetryAt, which is later
+	// It rejects our key or bill: not asked until a person acts, or until RetryAt, which is later.
+	Paused State = "paused"
 )
 
 // transitions are the allowed changes of state. A half-open circuit whose probe is lost is probed
