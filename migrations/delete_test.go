@@ -15,8 +15,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 )
 
-// A workspace that is deleted takes along its rows of every table, and no other's. The
-// application may do it.
+// Deleting a workspace deletes its rows in every table, and no other workspace's. The application
+// may do it.
 func TestAWorkspaceGoesWithAllItHas(t *testing.T) {
 	ours, theirs := uuid.New(), uuid.New()
 	t.Run(dbtest.OnPostgres, func(t *testing.T) {
@@ -78,8 +78,8 @@ func TestAWorkspaceGoesWithAllItHas(t *testing.T) {
 	})
 }
 
-// insertAny is a row of a workspace in which all that is not given by its table is the
-// workspace's id, so that each reference finds its row: checks must be off.
+// insertAny returns the insertion of a row of a workspace. Values that the table does not give are
+// the workspace's id, so that each reference finds its row. Checks must be off.
 func insertAny(name string, tab table, ws uuid.UUID) string {
 	var columns, values []string
 	for _, col := range slices.Sorted(maps.Keys(tab.columns)) {

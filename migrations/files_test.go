@@ -23,8 +23,7 @@ var add = flag.Bool("add", false, "add the lines of new files to checksums.txt")
 
 const checksums = "checksums.txt"
 
-// A file that has landed is never edited: databases have it already, and would
-// never learn of the change.
+// A file that has landed is never edited: existing databases would never get the change.
 func TestChecksums(t *testing.T) {
 	landed := readChecksums(t)
 	var fresh []string
@@ -53,7 +52,7 @@ func TestChecksums(t *testing.T) {
 	}
 }
 
-// sources are the migrations by path.
+// sources returns the migrations by path.
 func sources(t testing.TB) map[string][]byte {
 	t.Helper()
 	out := map[string][]byte{}
@@ -73,7 +72,7 @@ func sources(t testing.TB) map[string][]byte {
 	return out
 }
 
-// readChecksums reads what sha256sum would write: a sum, two spaces, a path.
+// readChecksums reads the format of sha256sum: a sum, two spaces, a path.
 func readChecksums(t testing.TB) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(checksums)
@@ -108,12 +107,12 @@ var (
 	concurrently = regexp.MustCompile(`(?i)\bconcurrently\b`)
 )
 
-// statesOldest is the first file that states the oldest build that may run on its version.
+// statesOldest is the first file that states the oldest build that works with its version.
 const statesOldest = "0038"
 
 var oldestLine = regexp.MustCompile(`(?m)^-- oldest: (\d+)$`)
 
-// oldestOf is the oldest build that may run on the version of a file.
+// oldestOf returns the oldest build that works with the version of a file.
 func oldestOf(t *testing.T, path, text, version string) int64 {
 	t.Helper()
 	lines := oldestLine.FindAllStringSubmatch(text, -1)
@@ -130,8 +129,8 @@ func oldestOf(t *testing.T, path, text, version string) int64 {
 	return build
 }
 
-// The files of both engines have the same numbers and names, without a gap, and
-// say how to go back.
+// The files of both engines have the same numbers and names, without a gap, and contain a down
+// migration.
 func TestFiles(t *testing.T) {
 	names, oldest := map[string][]string{}, map[string][]int64{}
 	all := sources(t)

@@ -25,11 +25,11 @@ func TestMain(m *testing.M) {
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// The tables of the tool that migrates; not of the schema.
+// The tables of the migration tool, which are not part of the schema.
 var notOfTheSchema = []string{"lk_schema_version", "lk_schema_lock", "sqlite_sequence"}
 
-// newPostgres is a migrated database of the test's own: the owner's URL and a
-// connection as the owner.
+// newPostgres returns a migrated database for one test: the owner's URL and a connection as the
+// owner.
 func newPostgres(t testing.TB) (dsn string, owner *pgx.Conn) {
 	t.Helper()
 	dsn = dbtest.NewDatabase(t)
@@ -39,8 +39,8 @@ func newPostgres(t testing.TB) (dsn string, owner *pgx.Conn) {
 	return dsn, connect(t, dsn)
 }
 
-// shared is a connection, as the owner, to the migrated database that the tests of
-// all packages share: to look at.
+// shared returns a connection, as the owner, to the migrated database that the tests of all
+// packages share. Tests may only read it.
 func shared(t testing.TB) *pgx.Conn {
 	t.Helper()
 	u, err := url.Parse(dbtest.New(t, dbtest.OnPostgres).URL)
@@ -52,7 +52,7 @@ func shared(t testing.TB) *pgx.Conn {
 	return connect(t, u.String())
 }
 
-// connect opens a bare connection, in the mode the product uses everywhere.
+// connect opens a connection in the mode that the product uses everywhere.
 func connect(t testing.TB, dsn string) *pgx.Conn {
 	t.Helper()
 	config, err := pgx.ParseConfig(dsn)
@@ -72,7 +72,7 @@ func connect(t testing.TB, dsn string) *pgx.Conn {
 	return conn
 }
 
-// newSQLite is the writing pool of a migrated file.
+// newSQLite returns the writing pool of a migrated file.
 func newSQLite(t testing.TB) *sql.DB {
 	t.Helper()
 	write, read, err := sqlite.OpenPools(sqlite.Config{Path: filepath.Join(t.TempDir(), "x.db")})

@@ -8,14 +8,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What differs on purpose: a check, and what it is on the other engine.
+// Intended differences: a check, and its form on the other engine.
 var otherwise = map[string]string{
-	// a regular expression there; GLOBs and a length here
+	// Postgres uses a regular expression, SQLite GLOBs and a length
 	"slug: '^[a-z0-9][a-z0-9-]{0,62}$'": "slug: '*[^a-z0-9-]*' '[a-z0-9]*' 1 63",
 }
 
-// The two schemas are one: the same tables with the same columns, keys,
-// references, indexes and closed sets.
+// Both schemas are equal: the same tables with the same columns, keys, references, indexes and
+// closed sets.
 func TestSchemasAreAlike(t *testing.T) {
 	pg, lite := postgresSchema(t, shared(t)), sqliteSchema(t, newSQLite(t))
 	if len(pg) == 0 {

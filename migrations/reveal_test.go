@@ -14,15 +14,14 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 )
 
-// unguessable are the unique keys across workspaces: nobody can ask by chance for what
-// another has.
+// unguessable lists the unique keys across workspaces whose values nobody can guess.
 var unguessable = map[string]string{
 	"api_keys(hash)": "a hash of 32 random bytes",
 	"events(id)":     "the database counts it",
 }
 
-// A refusal tells of the own rows only: what must be unique is so within a workspace,
-// and what a row refers to is of its own workspace.
+// A constraint error reveals only own rows. Unique keys apply within a workspace, and references
+// stay within it.
 func TestNoConstraintTellsOfANeighbour(t *testing.T) {
 	conn := shared(t)
 	tenants := tenantTables(t, conn)
@@ -57,8 +56,8 @@ func TestNoConstraintTellsOfANeighbour(t *testing.T) {
 	}
 }
 
-// harmless are the functions that read no row of a workspace, or by design those of
-// whoever the caller can name, before any workspace is known.
+// harmless lists functions that read no row of a workspace. It also lists functions that, by
+// design, read rows for any caller who knows a secret, before a workspace is known.
 var harmless = map[string]string{
 	"lk_now": "a clock", "lk_plus": "a sum", "lk_plain": "a text", "lk_schema": "the schema's version", "lk_schema_oldest": "a build's version", "lk_workspace": "a setting",
 	"lk_settled": "a number of a transaction", "lk_begun": "a number of a transaction",
@@ -68,8 +67,8 @@ var harmless = map[string]string{
 	"lk_workspaces_unserved": "ids of workspaces, which are global", "lk_workspaces_due": "ids of workspaces, which are global",
 }
 
-// probes call the other functions for what is a neighbour's: their workspace, lane,
-// token, row of the outbox, word.
+// probes call the other functions with values of a neighbor: its workspace, lane, token, outbox
+// row, word.
 var probes = map[string]string{
 	"lk_lane_acquire":        "SELECT acquired, locked_by FROM lk_lane_acquire('{ws}', '{lane}', gen_random_uuid(), 'us', 60000, NULL, NULL)",
 	"lk_lane_renew":          "SELECT * FROM lk_lane_renew('{ws}', '{lane}', '{token}', 60000)",
@@ -85,14 +84,13 @@ var probes = map[string]string{
 	"lk_search_memory":       "SELECT place FROM lk_search_memory('{word}', true, NULL, NULL, 0, true, 10, 0)",
 }
 
-// What a function answers about a neighbour's things is what it answers about things
-// of nobody, and it changes no row of theirs. A function that is new must be covered
-// here.
+// A function answers the same for a neighbor's values as for values that nobody has, and changes no
+// row of the neighbor. A new function must be covered here.
 func TestNoFunctionTellsOfANeighbour(t *testing.T) {
 	dsn, owner := newPostgres(t)
 	b := newBuilder(t, owner)
 	spaces := []uuid.UUID{uuid.New(), uuid.New(), uuid.New()}
-	token := uuid.NewString() // of what each of them holds
+	token := uuid.NewString() // of what each workspace holds
 	for _, ws := range spaces {
 		b.fill(t, ws)
 	}
@@ -145,12 +143,12 @@ func TestNoFunctionTellsOfANeighbour(t *testing.T) {
 	}
 }
 
-// about puts what is a workspace's into a probe.
+// about inserts the values of a workspace into a probe.
 func about(ws uuid.UUID, token, outbox string) *strings.Replacer {
 	return strings.NewReplacer("{ws}", ws.String(), "{lane}", "of-"+ws.String(), "{token}", token, "{outbox}", outbox, "{word}", "word"+plain(ws))
 }
 
-// everything are all rows of a workspace.
+// everything returns all rows of a workspace as text.
 func everything(t testing.TB, owner *pgx.Conn, ws uuid.UUID) string {
 	t.Helper()
 	var all strings.Builder
@@ -162,7 +160,8 @@ func everything(t testing.TB, owner *pgx.Conn, ws uuid.UUID) string {
 
 func plain(id uuid.UUID) string { return strings.ReplaceAll(id.String(), "-", "") }
 
-// asks is what a workspace is answered, in a transaction that is undone or kept.
+// asks returns a workspace's answer to a query, in a transaction that is rolled back unless keep is
+// set.
 func (a tenant) asks(t testing.TB, ws uuid.UUID, query string, keep bool) (answer string) {
 	t.Helper()
 	tx, err := a.conn.Begin(t.Context())

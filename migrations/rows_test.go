@@ -13,8 +13,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// fixtures are values for columns whose checks the builder below cannot satisfy
-// by itself: "table.column" and a SQL expression.
+// fixtures are values for columns whose checks the builder below can't satisfy: "table.column" and
+// a SQL expression.
 var fixtures = map[string]string{
 	"agent_automations.event":     "'x'",
 	"api_keys.hash":               "sha256(gen_random_uuid()::text::bytea)",
@@ -29,16 +29,16 @@ var fixtures = map[string]string{
 	"workspaces.slug":   "'ws-' || gen_random_uuid()",
 }
 
-// builder makes one row of every table, whatever the tables are: what must be
-// given is given by its type, from its closed set, or from the row it refers to.
+// builder makes one row of every table. Required values come from the column's type, from its
+// closed set, or from the row that it references.
 type builder struct {
 	conn   *pgx.Conn
 	tables map[string]*blueprint
-	order  []string // referred to first
+	order  []string // referenced tables first
 }
 
 type blueprint struct {
-	columns    []string          // those that must be given
+	columns    []string          // the required ones
 	values     map[string]string // SQL by column
 	references []reference
 }
@@ -96,7 +96,7 @@ func newBuilder(t testing.TB, conn *pgx.Conn) *builder {
 	return b
 }
 
-// visit puts what a table refers to in front of it.
+// visit puts the referenced tables before a table.
 func (b *builder) visit(name string) {
 	if slices.Contains(b.order, name) {
 		return
@@ -139,7 +139,7 @@ func valueOf(t testing.TB, name, kind string, set []string) string {
 
 var closedSet = regexp.MustCompile(`\((\w+) = ANY \(ARRAY\[(.*?)\]\)`)
 
-// closedSets are the literals that checks allow, by "table.column".
+// closedSets returns the literals that checks allow, by "table.column".
 func closedSets(t testing.TB, conn *pgx.Conn) map[string][]string {
 	t.Helper()
 	sets := map[string][]string{}
@@ -155,8 +155,8 @@ func closedSets(t testing.TB, conn *pgx.Conn) map[string][]string {
 	return sets
 }
 
-// insert is the statement that adds a row of a workspace to a table. What the row
-// refers to is the workspace's row of that table.
+// insert returns the statement that adds a workspace's row to a table. The row references the
+// workspace's rows of other tables.
 func (b *builder) insert(name string, ws uuid.UUID) string {
 	bp := b.tables[name]
 	values := maps.Clone(bp.values)

@@ -13,20 +13,20 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// A schema is what both engines can say of theirs, in one language.
+// A schema describes the schema of either engine in one common form.
 type schema map[string]table
 
 type table struct {
 	columns map[string]column
 	primary string
-	// As text, so that they compare: "workspace_id, id", "executions_slot unique
-	// (workspace_id, surface, slot) where slot", "workspace_id → workspaces (id) on
-	// delete cascade", "status: 'active' 'paused'".
+	// As text for comparison: "workspace_id, id", "executions_slot unique (workspace_id, surface,
+	// slot) where slot", "workspace_id → workspaces (id) on delete cascade", "status: 'active'
+	// 'paused'".
 	uniques, indexes, references, checks []string
 }
 
 type column struct {
-	kind      string // what SQLite calls the type
+	kind      string // in SQLite's type names
 	nullable  bool
 	generated bool
 	dflt      string
@@ -34,7 +34,7 @@ type column struct {
 	boolean   bool
 }
 
-// kinds are the types of Postgres and what holds them on SQLite.
+// kinds maps the types of Postgres to those of SQLite.
 var kinds = map[string]string{
 	"uuid": "TEXT", "text": "TEXT", "jsonb": "TEXT",
 	"timestamp with time zone": "INTEGER", "bigint": "INTEGER", "integer": "INTEGER", "smallint": "INTEGER", "boolean": "INTEGER",
@@ -42,7 +42,7 @@ var kinds = map[string]string{
 	"bytea": "BLOB",
 }
 
-// tidy sorts what has no order of its own.
+// tidy sorts lists without a natural order.
 func (s schema) tidy() schema {
 	for _, t := range s {
 		for _, list := range [][]string{t.uniques, t.indexes, t.references, t.checks} {
@@ -59,8 +59,8 @@ var (
 	cast       = regexp.MustCompile(`::[a-z ]+(\[\])?`)
 )
 
-// essence is what remains of a condition when the engines' ways to write it are
-// taken away: the columns it is about, its texts and its numbers.
+// essence returns the part of a condition that does not depend on the engine: its columns, texts
+// and numbers.
 func essence(condition string, columns map[string]column) string {
 	condition = cast.ReplaceAllString(condition, "")
 	texts := slices.Compact(slices.Sorted(slices.Values(literal.FindAllString(condition, -1))))
@@ -85,7 +85,7 @@ func defaultOf(text string) string {
 		return "1"
 	case "lk_now", "lk_now()":
 		return "lk_now"
-	case "pg_current_xact_id": // with one writer all are one
+	case "pg_current_xact_id": // all are one, with one writer
 		return "0"
 	}
 	return text
@@ -107,7 +107,7 @@ func postgresSchema(t testing.TB, conn *pgx.Conn) schema {
 	s := schema{}
 	each(t, conn, `SELECT c.table_name, c.column_name, c.data_type, c.is_nullable = 'YES', c.is_generated = 'ALWAYS', coalesce(c.column_default, '')
 		FROM information_schema.columns c JOIN information_schema.tables USING (table_schema, table_name)
-		WHERE table_schema = current_schema() AND table_type = 'BASE TABLE' AND data_type <> 'tsvector'`, func(rows pgx.Rows) error { // SQLite has a virtual table
+		WHERE table_schema = current_schema() AND table_type = 'BASE TABLE' AND data_type <> 'tsvector'`, func(rows pgx.Rows) error { // SQLite uses a virtual table
 		var name, col, kind, dflt string
 		var c column
 		if err := rows.Scan(&name, &col, &kind, &c.nullable, &c.generated, &dflt); err != nil || slices.Contains(notOfTheSchema, name) {
@@ -193,7 +193,7 @@ func each(t testing.TB, conn *pgx.Conn, query string, row func(pgx.Rows) error) 
 func sqliteSchema(t testing.TB, pool *sql.DB) schema {
 	t.Helper()
 	s, texts := schema{}, map[string]string{}
-	ask(t, pool, `SELECT m.name, m.sql, l.strict FROM sqlite_master m JOIN pragma_table_list l ON l.name = m.name WHERE m.type = 'table' AND l.type = 'table'`, // neither virtual nor a virtual one's shadow
+	ask(t, pool, `SELECT m.name, m.sql, l.strict FROM sqlite_master m JOIN pragma_table_list l ON l.name = m.name WHERE m.type = 'table' AND l.type = 'table'`, // neither virtual, nor the shadow of a virtual table
 		func(rows *sql.Rows) error {
 			var name, text string
 			var strict bool
@@ -269,7 +269,7 @@ func sqliteSchema(t testing.TB, pool *sql.DB) schema {
 	return s.tidy()
 }
 
-// checksOf are the conditions of a table's CHECKs.
+// checksOf returns the conditions of a table's CHECKs.
 func checksOf(text string) (checks []string) {
 	for {
 		_, rest, found := strings.Cut(text, "CHECK (")

@@ -13,7 +13,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/migrate"
 )
 
-// Names that differ in separators alone could be registered before: such skills stay.
+// Earlier releases allowed names that differ only in separators. Such skills stay.
 func TestSkillsOfBeforeStay(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		_, conn := newPostgres(t)

@@ -14,19 +14,19 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 )
 
-// global are the tables that belong to no workspace. There will be no others.
+// global lists the tables that belong to no workspace. There must be no others.
 var global = []string{"users", "workspaces", "model_prices"}
 
-// appendOnly are the tables that nobody changes: what is in them has happened.
+// appendOnly lists the tables whose rows never change.
 var appendOnly = []string{"agent_activity", "agent_usage_logs", "events", "execution_steps"}
 
 const (
 	app     = "lanekeeper_app"
 	rowRule = `(workspace_id = (NULLIF(current_setting('app.workspace_id'::text, true), ''::text))::uuid)`
-	refused = "42501" // insufficient_privilege: a right, or row-level security
+	refused = "42501" // insufficient_privilege: a missing right, or row-level security
 )
 
-// tenantTables are the tables that hold rows of workspaces.
+// tenantTables returns the tables with rows of workspaces.
 func tenantTables(t testing.TB, conn *pgx.Conn) (names []string) {
 	t.Helper()
 	each(t, conn, `SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p') ORDER BY 1`,
@@ -93,7 +93,7 @@ func TestEveryTableIsProtected(t *testing.T) {
 	}
 }
 
-// grants are what others than the owner may do with a table; column rights count.
+// grants returns the rights on a table of all roles except the owner, including rights on columns.
 func grants(t testing.TB, conn *pgx.Conn, name string) (rights []string) {
 	t.Helper()
 	each(t, conn, fmt.Sprintf(`SELECT DISTINCT grantee, privilege_type FROM (
@@ -138,7 +138,7 @@ func TestTheApplicationRoleOwnsNothing(t *testing.T) {
 			t.Errorf("everybody may use %s", name)
 			return err
 		})
-	// A view runs with its owner's rights unless it says otherwise.
+	// A view has its owner's rights unless it is declared otherwise.
 	each(t, conn, `SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND (relkind = 'm'
 		OR relkind = 'v' AND NOT coalesce('security_invoker=true' = ANY (reloptions), false))`, func(rows pgx.Rows) error {
 		var name string
@@ -148,8 +148,8 @@ func TestTheApplicationRoleOwnsNothing(t *testing.T) {
 	})
 }
 
-// Functions are for whom they were granted to, and those that run with their
-// owner's rights cannot be led astray by a caller's search path.
+// Only the roles that they are granted to may call functions. Functions with their owner's rights
+// ignore the caller's search path.
 func TestFunctions(t *testing.T) {
 	conn := shared(t)
 	schema := one[string](t, conn, "SELECT current_schema()")
@@ -179,13 +179,13 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
-// tenant is the application on a connection of its own.
+// tenant is the application with its own connection.
 type tenant struct {
 	conn *pgx.Conn
 }
 
-// in runs a statement in a transaction of the workspace, which is undone, and
-// answers the rows it affected. No workspace is "".
+// in runs a statement in a transaction of the workspace, which is rolled back. It returns the
+// number of affected rows. "" means no workspace.
 func (a tenant) in(t testing.TB, ws, statement string) (n int64, err error) {
 	t.Helper()
 	tx, err := a.conn.Begin(t.Context())
@@ -213,8 +213,8 @@ func isRefused(err error) bool {
 	return ok && pe.Code == refused
 }
 
-// As one of three workspaces, no row of another can be seen, counted, added, changed
-// or deleted, in no table and no view and by no statement.
+// One of three workspaces can't see, count, add, change or delete a row of another, in any table or
+// view, with any statement.
 func TestTenantsNeverMeet(t *testing.T) {
 	dsn, owner := newPostgres(t)
 	b := newBuilder(t, owner)
@@ -251,7 +251,7 @@ func TestTenantsNeverMeet(t *testing.T) {
 
 			for _, ours := range spaces {
 				us := ours.String()
-				mine := one[int64](t, owner, "SELECT count(*) FROM "+name+" WHERE "+is(ours)) // events come with other rows
+				mine := one[int64](t, owner, "SELECT count(*) FROM "+name+" WHERE "+is(ours)) // events are created together with other rows
 				if mine < 1 {
 					t.Fatal("there is no row of ours, so that the rest means nothing")
 				}
@@ -266,7 +266,7 @@ func TestTenantsNeverMeet(t *testing.T) {
 					affects(us, "SELECT FROM "+name+" WHERE "+is(theirs), 0)
 					affects(us, "UPDATE "+name+" SET workspace_id = workspace_id WHERE "+is(theirs), 0)
 					affects(us, "DELETE FROM "+name+" WHERE "+is(theirs), 0)
-					isOff(us, "UPDATE "+name+" SET "+is(theirs)) // giving a row away
+					isOff(us, "UPDATE "+name+" SET "+is(theirs)) // gives a row to another workspace
 					isOff(us, b.insert(name, theirs))
 				}
 			}
@@ -275,7 +275,7 @@ func TestTenantsNeverMeet(t *testing.T) {
 			affects("", "DELETE FROM "+name, 0)
 			isOff("", b.insert(name, spaces[0]))
 
-			// The login itself, without lk_enter, has no more rights than that.
+			// The login role itself, without lk_enter, has no more rights.
 			if n := one[int](t, a.conn, "SELECT count(*) FROM "+name); n != 0 {
 				t.Errorf("the login sees %d rows", n)
 			}
@@ -296,7 +296,7 @@ func TestTenantsNeverMeet(t *testing.T) {
 	})
 }
 
-// The lane functions decide within the caller's workspace, whatever they are told.
+// The lane functions decide within the caller's workspace, whatever arguments they get.
 func TestLaneFunctionsKeepToTheWorkspace(t *testing.T) {
 	e := dbtest.New(t, dbtest.OnPostgres)
 	ours, theirs := string(e.Workspace), string(dbtest.NewWorkspace(t, e.DB))

@@ -14,8 +14,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/migrate"
 )
 
-// Every migration can be taken back, leaves nothing behind, and can be applied
-// again to the same effect.
+// Every migration can be reverted, leaves nothing behind, and can be applied again with the same
+// result.
 func TestUpDownUp(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		_, conn := newPostgres(t)
@@ -63,7 +63,7 @@ func upDownUp(t *testing.T, dialect goose.Dialect, pool *sql.DB, files fs.FS, sn
 	if rest := left(); len(rest) > 0 {
 		t.Errorf("after going down these are left: %q", rest)
 	}
-	// Up again one at a time, each down and up once more on its way.
+	// Up again one at a time. Each one goes down and up once more.
 	for range migrations.Latest() {
 		for _, step := range []func() error{
 			func() error { _, err := p.UpByOne(t.Context()); return err },
@@ -80,7 +80,7 @@ func upDownUp(t *testing.T, dialect goose.Dialect, pool *sql.DB, files fs.FS, sn
 	}
 }
 
-// postgresFunctions are the definitions and rights of all functions.
+// postgresFunctions returns the definitions and rights of all functions.
 func postgresFunctions(t testing.TB, conn *pgx.Conn) map[string]string {
 	t.Helper()
 	out := map[string]string{}

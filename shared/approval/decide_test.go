@@ -86,7 +86,7 @@ func TestARequestBelongsToItsTransaction(t *testing.T) {
 		if err := in(a, nil); err != nil {
 			t.Error(err)
 		}
-		if err := in(a, nil); !errors.Is(err, db.ErrUnique) { // a call waits once
+		if err := in(a, nil); !errors.Is(err, db.ErrUnique) { // a call waits only once
 			t.Errorf("twice: %v", err)
 		}
 	})
@@ -149,8 +149,8 @@ func TestWhatIsDecidedStaysSo(t *testing.T) {
 
 var statuses = []approval.Status{approval.Pending, approval.Approved, approval.Rejected, approval.Expired, approval.Executed}
 
-// TestTheDatabaseFollowsTheTable walks every pair of statuses with the verb that
-// leads to the second.
+// TestTheDatabaseFollowsTheTable tries every pair of statuses with the operation that leads to the
+// second.
 func TestTheDatabaseFollowsTheTable(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		for _, from := range statuses {
@@ -267,8 +267,8 @@ func TestWhatCantBeApproved(t *testing.T) {
 	})
 }
 
-// What is approved is the call that was looked at: one that is edited between the look
-// and the decision is not approved.
+// The approved call is the one that the person saw: a call that is edited between the look and the
+// decision is not approved.
 func TestACallThatChangesWhileItIsApprovedIsNotApproved(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		id := w.request(t, asked("note", `{"text":"a"}`))
@@ -324,7 +324,7 @@ func TestWhoDoesNotAnswerInTimeHasDenied(t *testing.T) {
 			t.Errorf("%d have expired, %v", n, err)
 		}
 		w.Skew.Advance(time.Hour)
-		// It is over although nobody has noted it yet.
+		// It has expired, although this is not recorded yet.
 		if u := pending(); u.Count != 1 || u.Overdue != 1 {
 			t.Errorf("%+v", u)
 		}
@@ -355,7 +355,7 @@ func TestWhoDoesNotAnswerInTimeHasDenied(t *testing.T) {
 	})
 }
 
-// What counts is the moment of the decision, not that in which it was looked at.
+// The time of the decision counts, not the time at which the approval was read.
 func TestAnApprovalThatExpiresWhileItIsApproved(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		id := w.request(t, asked("note", `{"text":"a"}`))
@@ -370,7 +370,7 @@ func TestAnApprovalThatExpiresWhileItIsApproved(t *testing.T) {
 	})
 }
 
-// Nobody has noted yet that its time is over.
+// The expiry is not recorded yet.
 func TestWhatHasExpiredIsNotRejected(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		id := w.request(t, asked("note", `{"text":"a"}`))
@@ -472,7 +472,7 @@ func TestListing(t *testing.T) {
 			f.Before = approval.Position{At: last.RequestedAt, ID: last.ID}
 		}
 		same("page by page", walked, all)
-		w.Skew.Advance(72*time.Hour - 4*time.Minute - 30*time.Second) // the first's time is over
+		w.Skew.Advance(72*time.Hour - 4*time.Minute - 30*time.Second) // the first one has expired
 		got, _ = list(approval.Filter{Status: approval.Expired})
 		same("expired, not noted", got, all[4:])
 		got, _ = list(approval.Filter{Status: approval.Pending})

@@ -73,7 +73,7 @@ func TestAnotherCallHasAnotherDigest(t *testing.T) {
 	}
 }
 
-// A digest outlives every way a database may write JSON, and so does a plain input.
+// A digest, and a plain input, stay the same in every form in which a database may write JSON.
 func TestADigestIsStable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		raw, err := json.Marshal(map[string]any{"v": value(3).Draw(t, "v")})

@@ -57,7 +57,7 @@ func TestAnApprovedCallIsMadeWithWhatWasStored(t *testing.T) {
 	})
 }
 
-// TestWhatIsSwitchedOffIsPutOff however long that lasts, and made then.
+// TestWhatIsSwitchedOffIsPutOff for as long as it is off, and made afterwards.
 func TestWhatIsSwitchedOffIsPutOff(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		for name, off := range map[string]switched{"note": {skill: "note"}, "post": {agent: activity.Operator}} {
@@ -83,7 +83,7 @@ func TestWhatIsSwitchedOffIsPutOff(t *testing.T) {
 	})
 }
 
-// TestACallIsMadeWithTheTrustItWasAskedWith.
+// TestACallIsMadeWithTheTrustItWasAskedWith: the call has the trust of its request.
 func TestACallIsMadeWithTheTrustItWasAskedWith(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		for _, outside := range []bool{true, false} {
@@ -128,7 +128,7 @@ func TestWhatWasNotApprovedIsNotMade(t *testing.T) {
 			t.Fatal(err)
 		}
 		pending := w.request(t, asked("note", `{"text":"p"}`))
-		for _, id := range []string{rejected, expired, pending} { // a kick for it, wherever it comes from
+		for _, id := range []string{rejected, expired, pending} { // a kick for it, from any source
 			w.kick(t, id)
 		}
 		w.drain(t)
@@ -138,7 +138,7 @@ func TestWhatWasNotApprovedIsNotMade(t *testing.T) {
 	})
 }
 
-// kick adds a row for an approval to the outbox past all rules.
+// kick adds an outbox row for an approval, without any checks.
 func (w *world) kick(t testing.TB, id string) {
 	t.Helper()
 	payload, err := json.Marshal(map[string]string{"approval": id})
@@ -205,12 +205,12 @@ func TestACallThatFailsIsItsApprovalsError(t *testing.T) {
 	})
 }
 
-// outside is a skill without a key.
+// outside returns a skill without a key.
 func outside(name string, do func(context.Context) (any, error)) skill.Skill {
 	return skill.Skill{Name: name, Parameters: []byte(textOnly), Do: func(ctx context.Context, _ skill.Call) (any, error) { return do(ctx) }}
 }
 
-// Not whatever becomes of the skill between its approval and its call.
+// The call is checked again: the skill may have changed since the approval.
 func TestACallIsCheckedOnceMore(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		old := *w.skills
@@ -238,7 +238,7 @@ func TestACallIsCheckedOnceMore(t *testing.T) {
 func TestACallThatCantBeMadeNowIsTriedAgain(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		id := w.approved(t, "note", `{"text":"a"}`)
-		*w.skills = append(*w.skills, skill.Skill{Name: "note"}) // two of a name: they can't be loaded
+		*w.skills = append(*w.skills, skill.Skill{Name: "note"}) // two with the same name: they can't be loaded
 		if diff := cmp.Diff(outbox.Report{Claimed: 1, Retried: 1}, w.drain(t)); diff != "" {
 			t.Fatal(diff)
 		}
@@ -281,7 +281,7 @@ func TestALaneThatIsBusyIsAReasonToComeBack(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		id := w.approved(t, "note", `{"text":"a"}`)
 		*w.skills = []skill.Skill{(*w.skills)[0]}
-		(*w.skills)[0].Timeout = time.Millisecond // and so its wait for the lane
+		(*w.skills)[0].Timeout = time.Millisecond // this also limits its wait for the lane
 		h, err := w.lanes.Acquire(t.Context(), lane.Request{Workspace: w.Workspace, Lane: "notes", Holder: "somebody"})
 		if err != nil {
 			t.Fatal(err)
@@ -317,9 +317,9 @@ func TestACallIsMadeOnceThoughManyDrainAtOnce(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		w.Skew.Advance(time.Minute) // for what met a busy lane
+		w.Skew.Advance(time.Minute) // for calls that met a busy lane
 		w.drain(t)
-		// A call of note may have been undone, and made again: what counts is what it wrote.
+		// A call of note may have been rolled back and repeated: what it wrote counts.
 		if w.notes(t) != "a, a" {
 			t.Errorf("notes: %s", w.notes(t))
 		}

@@ -17,8 +17,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
-// claim takes the one row that is due, and answers it as a process does that dies
-// then: not at all.
+// claim claims the one due row and does not answer, like a process that dies.
 func (w *world) claim(t testing.TB, lease time.Duration) outbox.Claimed {
 	t.Helper()
 	claimed, err := w.box.Claim(t.Context(), outbox.Request{
@@ -30,7 +29,7 @@ func (w *world) claim(t testing.TB, lease time.Duration) outbox.Claimed {
 	return claimed[0]
 }
 
-// over lets all that is held or waits come to its end.
+// over lets all leases and waits expire.
 func (w *world) over() { w.Skew.Advance(10 * time.Minute) }
 
 // mustEnd checks how an approval ended, and how often its skill was called.
@@ -55,7 +54,7 @@ func (w *world) mustEnd(t testing.TB, id, message string, row outbox.Status, cal
 
 const cutOff = "uncertain: the call was cut off, and may have had its effect"
 
-// fresh is the environment with another workspace.
+// fresh returns the environment with another workspace.
 func (w *world) fresh(t testing.TB) dbtest.Env {
 	t.Helper()
 	e := w.Env
@@ -63,7 +62,7 @@ func (w *world) fresh(t testing.TB) dbtest.Env {
 	return e
 }
 
-// each does something to a world of its own for each skill.
+// each runs fn once per skill, each time with a fresh world.
 func each(t *testing.T, fn func(t *testing.T, w *world, name string)) {
 	t.Helper()
 	onEach(t, func(t *testing.T, w *world) {
@@ -93,7 +92,7 @@ func TestKilledBetweenTheStartAndTheResult(t *testing.T) {
 		w.exec(t, w.q.Begin, id)
 		w.over()
 		w.drain(t)
-		if name == "blind_post" { // nobody knows
+		if name == "blind_post" { // the outcome is unknown
 			w.mustEnd(t, id, cutOff, outbox.Uncertain, 0)
 		} else {
 			w.mustEnd(t, id, "", outbox.Sent, 1)
@@ -101,8 +100,8 @@ func TestKilledBetweenTheStartAndTheResult(t *testing.T) {
 	})
 }
 
-// TestACallThatWasBegunAndCantBeMadeAgainIsUncertain whatever has become of its skill
-// meanwhile, and also where that can't be read any more. One that was not begun fails.
+// TestACallThatWasBegunAndCantBeMadeAgainIsUncertain, even if its skill has changed or can't be
+// read any more. A call that was not begun fails.
 func TestACallThatWasBegunAndCantBeMadeAgainIsUncertain(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		for name, c := range map[string]struct {
@@ -145,8 +144,8 @@ func TestACallThatWasBegunAndCantBeMadeAgainIsUncertain(t *testing.T) {
 	})
 }
 
-// The call is made, and its result can't be written: for all that the next one
-// knows, the process was killed there.
+// The call is made, but its result can't be written. For the next attempt, this looks as if the
+// process was killed there.
 func TestKilledBetweenTheCallAndItsResult(t *testing.T) {
 	each(t, func(t *testing.T, w *world, name string) {
 		w.interrupt(w.over)
@@ -160,12 +159,12 @@ func TestKilledBetweenTheCallAndItsResult(t *testing.T) {
 		w.over()
 		w.drain(t)
 		switch name {
-		case "note": // called twice, and what the first wrote was undone
+		case "note": // called twice; the first call's writes were rolled back
 			w.mustEnd(t, id, "", outbox.Sent, 2)
 			if w.notes(t) != "a" {
 				t.Errorf("notes: %s", w.notes(t))
 			}
-		case "post": // called twice under one key
+		case "post": // called twice with one key
 			w.mustEnd(t, id, "", outbox.Sent, 2)
 		default:
 			w.mustEnd(t, id, cutOff, outbox.Uncertain, 1)
@@ -173,7 +172,7 @@ func TestKilledBetweenTheCallAndItsResult(t *testing.T) {
 	})
 }
 
-// first has something happen at the first call, not within it again.
+// first runs what at the first call only.
 func first(what func()) func() {
 	var begun atomic.Bool
 	return func() {
@@ -183,7 +182,7 @@ func first(what func()) func() {
 	}
 }
 
-// interrupt has something happen once, while the first call of a skill is made.
+// interrupt runs what once, during the first call of a skill.
 func (w *world) interrupt(what func()) {
 	once := first(what)
 	for i, k := range *w.skills {
@@ -202,7 +201,7 @@ func (w *world) interrupt(what func()) {
 	}
 }
 
-// The claim and the lane of a call run out while it is made, and another makes it.
+// The claim and the lane of a call expire during the call, and another process makes it.
 func TestFrozenInTheMiddleOfACall(t *testing.T) {
 	each(t, func(t *testing.T, w *world, name string) {
 		var second outbox.Report
@@ -210,7 +209,7 @@ func TestFrozenInTheMiddleOfACall(t *testing.T) {
 			w.over()
 			second = w.drain(t)
 		}
-		if lanes := (*w.skills)[0].Lanes; name == "note" { // before its transaction, which nobody passes
+		if lanes := (*w.skills)[0].Lanes; name == "note" { // before its transaction, which would block
 			once := first(frozen)
 			(*w.skills)[0].Lanes = func(c skill.Call) []lane.Name { once(); return lanes(c) }
 		} else {
@@ -232,8 +231,7 @@ func TestFrozenInTheMiddleOfACall(t *testing.T) {
 	})
 }
 
-// Only the claim runs out: the lane still says who may write, and what is known of
-// the call is kept.
+// Only the claim expires: the lane still decides who may write, and the result is kept.
 func TestWhoHoldsTheLaneWritesTheResult(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		id := w.approved(t, "blind_post", `{"text":"a"}`)
@@ -261,7 +259,7 @@ func TestWhoHoldsTheLaneWritesTheResult(t *testing.T) {
 	})
 }
 
-// The time of the invocation ends while a call is made.
+// The time of the invocation ends during a call.
 func TestATimeThatEndsInTheMiddleOfACall(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		for _, keyed := range []bool{true, false} {
@@ -295,8 +293,8 @@ func TestATimeThatEndsInTheMiddleOfACall(t *testing.T) {
 	})
 }
 
-// A call that may have had its effect is made again under its key; in the end, or
-// without a key, it is for a person to look at.
+// A call that may have had its effect is repeated with its key. In the end, or without a key, a
+// person must decide.
 func TestACallWhoseEffectStaysOpen(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		for name, do := range map[string]func(context.Context) (any, error){

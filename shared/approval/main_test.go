@@ -38,8 +38,7 @@ func TestMain(m *testing.M) {
 //go:embed testdata/*.sql
 var testdata embed.FS
 
-// world is a fresh workspace on one engine with its approvals, its outbox and some
-// skills.
+// world is a fresh workspace on one engine with its approvals, its outbox and some skills.
 type world struct {
 	dbtest.Env
 	s     *approval.Store
@@ -49,16 +48,16 @@ type world struct {
 	lanes *lane.Store
 	ran   *ledger
 	q     struct{ Become, Tamper, Rebind, Begin, Set, Note, Notes db.Query }
-	// skills are what there is; a test may replace them.
+	// skills are the existing skills. A test may replace them.
 	skills *[]skill.Skill
-	// off is what people have switched off.
+	// off says what people have switched off.
 	off switched
-	// meanwhile happens whenever skills are loaded.
+	// meanwhile runs whenever skills are loaded.
 	meanwhile func()
-	settled   int // how often whoever waits was told
+	settled   int // how often the waiting side was notified
 }
 
-// switched is the name of an agent or a skill that is off.
+// switched holds the name of an agent or a skill that is off.
 type switched struct{ agent, skill string }
 
 func (s switched) Run(agent string, _ ...string) string { return is(s.agent, agent) }
@@ -71,7 +70,7 @@ func is(off, name string) string {
 	return name + " is switched off"
 }
 
-// ledger counts the effects of skills by key, outside of everything that is tested.
+// ledger counts the effects of skills by key, outside of the tested system.
 type ledger struct {
 	mu    sync.Mutex
 	calls []skill.Call
@@ -83,7 +82,7 @@ func (l *ledger) effect(c skill.Call) {
 	l.calls = append(l.calls, c)
 }
 
-// count is how many calls there were, and of how many keys.
+// count returns the number of calls, and of different keys.
 func (l *ledger) count() (calls, keys int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -136,7 +135,7 @@ var traces = trace.NewSource(time.Now, rand.Reader)
 const textOnly = `{"type": "object", "properties": {"text": {"type": "string", "maxLength": 20}, "n": {"type": "integer"}},
 	"required": ["text"], "additionalProperties": false}`
 
-// note is a skill that writes in the database, under a lane of its own.
+// note returns a skill that writes in the database, under its own lane.
 func (w *world) note() skill.Skill {
 	return skill.Skill{
 		ID: "0190a000-0000-7000-8000-00000000000a", Name: "note", Parameters: []byte(textOnly), Scope: skill.Internal, RequiresApproval: true,
@@ -156,7 +155,7 @@ func (w *world) note() skill.Skill {
 	}
 }
 
-// post is a skill that works outside: post with keys, blind_post without.
+// post returns a skill that works outside the database: post with keys, blind_post without.
 func (w *world) post(keyed bool) skill.Skill {
 	name := "blind_post"
 	if keyed {
@@ -168,7 +167,7 @@ func (w *world) post(keyed bool) skill.Skill {
 	}}
 }
 
-// fragile is a skill that does as it is told by its argument, after it has written.
+// fragile returns a skill that writes, and then fails in the way that its argument says.
 func (w *world) fragile() skill.Skill {
 	return skill.Skill{Name: "fragile", Parameters: []byte(textOnly), Run: func(ctx context.Context, tx lane.Tx, c skill.Call) (any, error) {
 		var in struct{ Text string }
@@ -192,7 +191,7 @@ func (w *world) fragile() skill.Skill {
 	}}
 }
 
-// asked is an approval of a call, not yet stored.
+// asked returns an approval of a call that is not stored yet.
 func asked(name, arguments string) approval.Approval {
 	return approval.Approval{
 		Skill: name, Arguments: json.RawMessage(arguments), Why: "the skill requires approval", Execution: ids(), Call: "3.1",
@@ -200,7 +199,7 @@ func asked(name, arguments string) approval.Approval {
 	}
 }
 
-// request stores one.
+// request stores an approval.
 func (w *world) request(t testing.TB, a approval.Approval) (id string) {
 	t.Helper()
 	if a.Skill == "note" {
@@ -237,7 +236,7 @@ func (w *world) approve(t testing.TB, id string) {
 	}
 }
 
-// approved is a stored and approved call.
+// approved returns a stored and approved call.
 func (w *world) approved(t testing.TB, name, arguments string) (id string) {
 	t.Helper()
 	id = w.request(t, asked(name, arguments))
@@ -258,7 +257,7 @@ func (w *world) drain(t testing.TB) outbox.Report {
 	return r
 }
 
-// row is the approval's row in the outbox.
+// row returns the approval's row in the outbox.
 func (w *world) row(t testing.TB, id string) outbox.Entry {
 	t.Helper()
 	e, ok := w.found(t, id)
@@ -281,7 +280,7 @@ func (w *world) found(t testing.TB, id string) (outbox.Entry, bool) {
 	return rows[i], true
 }
 
-// actions are the lines of the activity log, oldest first.
+// actions returns the lines of the activity log, oldest first.
 func (w *world) actions(t testing.TB, f activity.Filter) []activity.Entry {
 	t.Helper()
 	p, err := w.log.List(t.Context(), w.Workspace, f)
@@ -295,7 +294,7 @@ func (w *world) actions(t testing.TB, f activity.Filter) []activity.Entry {
 	return out
 }
 
-// story is what the log says of an approval's trace: "skill status", in order.
+// story returns the log of an approval's trace: "skill status", in order.
 func (w *world) story(t testing.TB, a approval.Approval) string {
 	t.Helper()
 	var out []string
@@ -308,7 +307,7 @@ func (w *world) story(t testing.TB, a approval.Approval) string {
 	return strings.Join(out, ", ")
 }
 
-// notes are what the skills of this test have written in the database.
+// notes returns what the skills of this test have written in the database.
 func (w *world) notes(t testing.TB) string {
 	t.Helper()
 	var out []string
@@ -344,7 +343,7 @@ func (w *world) mustBeFree(t testing.TB) {
 
 func same(t testing.TB, what string, got json.RawMessage, want string) {
 	t.Helper()
-	if got := strings.ReplaceAll(string(got), " ", ""); got != strings.ReplaceAll(want, " ", "") { // a database may space it
+	if got := strings.ReplaceAll(string(got), " ", ""); got != strings.ReplaceAll(want, " ", "") { // a database may change the spacing
 		t.Errorf("%s is %s, want %s", what, got, want)
 	}
 }

@@ -24,7 +24,7 @@ func TestAllows(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		p    auth.Principal
-		want [8]bool // of all
+		want [8]bool // of all principals
 	}{
 		{"an owner", auth.Principal{Kind: auth.User, Role: auth.Owner}, [8]bool{true, true, true, true, true, 7: true}},
 		{"the local admin", auth.Principal{Kind: auth.Local, Role: auth.Owner}, [8]bool{true, true, true, true, true, 7: true}},

@@ -22,15 +22,15 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 )
 
-// assault is a good token, which is let in, and attacks that differ from it in one
-// thing, which are not.
+// assault holds a valid token, which is accepted, and attacks, which are not. Each attack differs
+// from the token in one thing.
 type assault struct {
 	path, good string
 	attacks    map[string]string // tokens by what is wrong with them
 }
 
-// TestTokenAttacks refuses every attack with 401 or 403, and lets the token that it
-// was made from in: the attack is all that was wrong.
+// TestTokenAttacks checks that every attack gets 401 or 403, and that its original token is
+// accepted: the attack is all that was wrong.
 func TestTokenAttacks(t *testing.T) {
 	g := newGate(t)
 	total := 0
@@ -62,7 +62,7 @@ func TestTokenAttacks(t *testing.T) {
 	}
 }
 
-// claims are the good ones of ada's token.
+// claims returns the valid claims of ada's token.
 func (g *gate) claims() object {
 	now := g.now().Unix()
 	return object{
@@ -73,7 +73,7 @@ func (g *gate) claims() object {
 
 func raw(text string) json.RawMessage { return json.RawMessage(text) }
 
-// aboutClaims are attacks on what any signed token says.
+// aboutClaims returns attacks on the claims of any signed token.
 func aboutClaims(good object, now int64, make func(claims string) string) map[string]string {
 	out := map[string]string{}
 	change := func(name string, v any) {
@@ -117,7 +117,7 @@ func aboutClaims(good object, now int64, make func(claims string) string) map[st
 	return out
 }
 
-// spelled names a value in the name of an attack: nil is a member that is not there.
+// spelled returns a value for the name of an attack. nil means that the member is missing.
 func spelled(v any) string {
 	if v == nil {
 		return "missing"
@@ -125,7 +125,7 @@ func spelled(v any) string {
 	return object{"v": v}.text()
 }
 
-// aboutIssuers are attacks on where a token comes from and where it goes.
+// aboutIssuers returns attacks on issuer and audience.
 func aboutIssuers(good object, make func(claims string) string) map[string]string {
 	out := map[string]string{}
 	for name, values := range map[string][]any{
@@ -147,12 +147,11 @@ func aboutIssuers(good object, make func(claims string) string) map[string]strin
 	return out
 }
 
-// aboutHeaders are attacks on how a token says it is signed, with a signature that
-// would be right.
+// aboutHeaders returns attacks on the header, with a signature that would be right.
 func aboutHeaders(good object, claims string, sign signature) map[string]string {
 	out := map[string]string{}
 	alg := good["alg"].(string)
-	for i := range 16 { // none in every case
+	for i := range 16 { // "none" in every combination of upper and lower case
 		none := []byte("none")
 		for bit := range none {
 			if i>>bit&1 == 1 {
@@ -188,7 +187,7 @@ func aboutHeaders(good object, claims string, sign signature) map[string]string 
 	return out
 }
 
-// aboutSpelling are attacks on the text of a good token.
+// aboutSpelling returns attacks on the text of a valid token.
 func aboutSpelling(good string) map[string]string {
 	parts := strings.Split(good, ".")
 	header, claims, sig := parts[0], parts[1], parts[2]
@@ -208,7 +207,7 @@ func aboutSpelling(good string) map[string]string {
 		"too long": good + strings.Repeat("A", 8<<10),
 	}
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-	for i := range sig { // one letter of the signature, and all letters of its end, where bits are left over
+	for i := range sig { // one letter of the signature, and all letters at its end, where some bits are unused
 		letters := alphabet[(strings.IndexByte(alphabet, sig[i])+17)%64:][:1]
 		if i == len(sig)-1 {
 			letters = alphabet
@@ -219,7 +218,7 @@ func aboutSpelling(good string) map[string]string {
 			}
 		}
 	}
-	for i, part := range []string{header, claims} { // the same bytes, spelled otherwise
+	for i, part := range []string{header, claims} { // the same bytes in another spelling
 		if n := len(part) % 4; n != 0 {
 			last := strings.IndexByte(alphabet, part[len(part)-1])
 			other := []string{header, claims, sig}
@@ -301,7 +300,7 @@ func (g *gate) issuersRSA() assault {
 		"a subject that is our id":   forge(header.text(), claims.with(object{"sub": g.ada.ID, "email_verified": false}).text(), sign),
 		"an agent's type, RSA's key": forge(header.with(object{"typ": "lk-agent+jwt"}).text(), claims.text(), sign),
 	}
-	for what, public := range map[string][]byte{ // what is public is not a secret
+	for what, public := range map[string][]byte{ // public data is not a secret
 		"DER": der, "PEM": pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), "modulus": key.N.Bytes(), "JWK": jwk,
 	} {
 		hs := header.with(object{"alg": "HS256"})
@@ -353,7 +352,7 @@ func (g *gate) agentTokens(t *testing.T) assault {
 		"of the generation before":  reveal(t, v, err),
 		"another workspace":         make(claims.with(object{"ws": g.theirs}).text()),
 		"the other's key":           forge(header.text(), claims.text(), hs256(g.agentKeys[g.theirs])),
-		"another workspace, by its": forge(header.text(), claims.with(object{"ws": g.theirs}).text(), hs256(g.agentKeys[g.theirs])), // the agent isn't there
+		"another workspace, by its": forge(header.text(), claims.with(object{"ws": g.theirs}).text(), hs256(g.agentKeys[g.theirs])), // the agent does not exist there
 		"no workspace":              make(claims.with(object{"ws": nil}).text()),
 		"a workspace that isn't":    make(claims.with(object{"ws": uuid.NewString()}).text()),
 		"a workspace by its slug":   make(claims.with(object{"ws": "default"}).text()),
@@ -375,7 +374,7 @@ func (g *gate) agentTokens(t *testing.T) assault {
 func rawOf(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
-		return string(v.(json.RawMessage)) // what is no JSON, on purpose
+		return string(v.(json.RawMessage)) // not JSON, on purpose
 	}
 	return string(text)
 }
@@ -432,7 +431,7 @@ func reversed(s string) string {
 	return string(b)
 }
 
-// No kind of token passes for another, and none opens what it is not for.
+// No kind of token is accepted as another, and none gives access to anything it is not for.
 func TestTokensDoNotPassForOthers(t *testing.T) {
 	g := newGate(t)
 	user := g.sharedSecret().good

@@ -10,10 +10,10 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 )
 
-// A key may do what it was made for, but no more than its creator may do now.
+// A key has its own rights, but no more than its creator has now.
 func TestAKeyMayNoMoreThanItsCreator(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		w.join(t, w.Workspace, address("other"), auth.Owner) // one remains
+		w.join(t, w.Workspace, address("other"), auth.Owner) // one owner remains
 		ada := w.join(t, w.Workspace, address("ada"), auth.Owner)
 		by := auth.Principal{Workspace: w.Workspace, Kind: auth.User, ID: ada.ID, Role: auth.Owner}
 		keys := map[auth.Role]string{}
@@ -42,7 +42,7 @@ func TestAKeyMayNoMoreThanItsCreator(t *testing.T) {
 		for _, step := range []struct {
 			name                 string
 			do                   func(context.Context, *db.Tx) error
-			owner, admin, member auth.Role // what the keys of these roles are
+			owner, admin, member auth.Role // the rights of keys of these roles
 		}{
 			{"as an owner", become(auth.Owner), auth.Owner, auth.Admin, auth.Member},
 			{"as an admin", become(auth.Admin), auth.Admin, auth.Admin, auth.Member},
@@ -70,9 +70,9 @@ func TestAKeyMayNoMoreThanItsCreator(t *testing.T) {
 	})
 }
 
-// Whose creator may not sign in any more is of no use.
+// A key is useless if its creator may not sign in any more.
 func TestAKeyOfADisabledPerson(t *testing.T) {
-	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite)) // elsewhere the application may not disable
+	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite)) // only here may the application disable people
 	ada := w.join(t, w.Workspace, address("ada"), auth.Owner)
 	var clear string
 	err := w.in(t, w.Workspace, func(ctx context.Context, tx *db.Tx) error {

@@ -1,15 +1,15 @@
 package auth
 
-// SpellKey writes a key as it is written for its owner.
+// SpellKey formats a key as its owner sees it.
 func SpellKey(k KeyKind, random []byte) string { return spellKey(k, random) }
 
-// Parse takes a token apart without asking whether it is signed.
+// Parse parses a token without verifying its signature.
 func Parse(token string) error {
 	_, err := parseJWS(token)
 	return err
 }
 
-// ReadKey reports whether a key is spelled right.
+// ReadKey reports whether a key is spelled correctly.
 func ReadKey(key string) bool {
 	_, _, ok := readKey(key)
 	return ok

@@ -35,10 +35,10 @@ import (
 
 var b64 = base64.RawURLEncoding
 
-// object is a JSON object; raw text goes in as json.RawMessage.
+// object is a JSON object. Use json.RawMessage for raw text.
 type object map[string]any
 
-// with is a copy with changes; nil takes a member away.
+// with returns a copy with changes. nil removes a member.
 func (o object) with(changes object) object {
 	out := maps.Clone(o)
 	for name, v := range changes {
@@ -57,7 +57,7 @@ func (o object) text() string {
 	return string(text)
 }
 
-// add is the object as text with one more member, however it is spelled.
+// add returns the object as text with one more member, in any spelling.
 func (o object) add(member string) string {
 	return strings.TrimSuffix(o.text(), "}") + "," + member + "}"
 }
@@ -65,7 +65,7 @@ func (o object) add(member string) string {
 // signature signs the first two parts of a token.
 type signature func([]byte) []byte
 
-// forge makes a token of a header and claims as they are.
+// forge makes a token of exactly this header and these claims.
 func forge(header, claims string, sign signature) string {
 	text := b64.EncodeToString([]byte(header)) + "." + b64.EncodeToString([]byte(claims))
 	return text + "." + b64.EncodeToString(sign([]byte(text)))
@@ -116,7 +116,7 @@ func es256(key *ecdsa.PrivateKey) signature {
 	}
 }
 
-// keyPairs are made once: RSA takes its time.
+// keyPairs are generated once, because RSA is slow.
 var keyPairs = sync.OnceValues(func() (*rsa.PrivateKey, *ecdsa.PrivateKey) {
 	r, err1 := rsa.GenerateKey(rand.Reader, 2048)
 	e, err2 := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -176,7 +176,7 @@ func newClock() *clock {
 func (c *clock) now() time.Time          { return time.Unix(0, c.at.Load()) }
 func (c *clock) advance(d time.Duration) { c.at.Add(int64(d)) }
 
-// gate is the whole of authentication, with somebody of each kind.
+// gate is the whole authentication, with one principal of each kind.
 type gate struct {
 	*world
 	*clock
@@ -186,7 +186,7 @@ type gate struct {
 
 	theirs db.Workspace // of the same installation
 
-	ada, bob auth.Person // ada is here; bob is here and there
+	ada, bob auth.Person // ada is a member here; bob is a member of both workspaces
 	sessions *auth.Sessions
 	agents   auth.AgentTokens
 	agent    string
@@ -245,7 +245,7 @@ func newGate(t testing.TB) *gate {
 	return g
 }
 
-// routes are what a request may be for; any other path is an ordinary route.
+// routes are the routes with requirements of their own. Any other path is an ordinary route.
 var routes = map[string]auth.Access{
 	"/":      {Least: auth.Member, Resource: "tasks"},
 	"/admin": {Least: auth.Admin, Resource: "skills", Write: true},
@@ -262,14 +262,14 @@ func (g *gate) route(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Who", p.String()+" "+string(p.Role)+" "+string(p.Workspace))
 }
 
-// knock makes a request and answers the status.
+// knock sends a request and returns the status.
 func (g *gate) knock(r *http.Request) (status int, who string) {
 	w := httptest.NewRecorder()
 	g.h.ServeHTTP(w, r)
 	return w.Code, w.Header().Get("Who")
 }
 
-// bearer is a request with a token.
+// bearer returns a request with a token.
 func bearer(path, token string) *http.Request {
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	r.Header["Authorization"] = []string{"Bearer " + token}

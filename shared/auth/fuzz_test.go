@@ -10,8 +10,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 )
 
-// FuzzParse: whatever comes, the parser answers that it is a token or that it is none.
-// A token has one spelling.
+// FuzzParse: for any input, the parser says whether it is a token. A token has only one spelling.
 func FuzzParse(f *testing.F) {
 	good := forge(`{"alg":"HS256","typ":"JWT"}`, `{"sub":"x","exp":1,"a":[{"b":{}}]}`, hs256([]byte(hsSecret)))
 	f.Add(good)
@@ -51,7 +50,7 @@ func FuzzKey(f *testing.F) {
 	})
 }
 
-// No token survives that one of its bytes is another, is missing or is added.
+// A token with a changed, missing or additional byte is refused.
 func TestAlteredTokens(t *testing.T) {
 	g := newGate(t)
 	_, key := g.key(t, auth.APIKey{Name: "k", Kind: auth.APIKind, Role: auth.Member, Scopes: []auth.Scope{"*"}})

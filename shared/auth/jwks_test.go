@@ -40,7 +40,7 @@ func newRotation(t testing.TB, keys ...jose.JSONWebKey) *rotation {
 	return r
 }
 
-// token is one of ada's, by a key of that name.
+// token returns a token of ada, signed with the key of that id.
 func (r *rotation) token(kid string) string {
 	key, _ := keyPairs()
 	claims := object{"iss": iss, "sub": "ada", "email": "ada@example.com", "email_verified": true, "exp": float64(r.now().Unix()) + 600.5} // a NumericDate may have a fraction
@@ -77,7 +77,7 @@ func TestKeysRotate(t *testing.T) {
 	r.expect(t, "and does not have them fetched each time", "three", auth.ErrInvalid, 6)
 }
 
-// An issuer may put another key in the place of one.
+// An issuer may replace a key under the same id.
 func TestAKeyIsReplacedUnderItsName(t *testing.T) {
 	old, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -136,8 +136,8 @@ func TestAnIssuerThatWasNeverReached(t *testing.T) {
 	r.expect(t, "reached", "one", nil, 2)
 }
 
-// However many unknown keys are named at once, the issuer is asked once; whoever
-// has a known key does not wait for that.
+// However many unknown keys are named at the same time, the issuer is asked once. A caller with a
+// known key does not wait for that.
 func TestAFloodOfUnknownKeys(t *testing.T) {
 	r := newRotation(t, publicRSA("one"))
 	r.expect(t, "the first", "one", nil, 1)
@@ -171,13 +171,13 @@ func TestAFloodOfUnknownKeys(t *testing.T) {
 	r.expect(t, "after the flood", "unknown", auth.ErrInvalid, 2)
 }
 
-// A caller who leaves does not keep the others from the new keys.
+// A caller that cancels does not keep the new keys from the others.
 func TestAFetchOutlivesItsCaller(t *testing.T) {
 	r := newRotation(t, publicRSA("one"))
 	caller, leave := context.WithCancel(t.Context())
 	publish := *r.answer.Load()
 	r.serve(func(w http.ResponseWriter, q *http.Request) { leave(); publish(w, q) })
-	_, _ = r.verify(caller, r.token("one")) // the database may notice that the caller has left
+	_, _ = r.verify(caller, r.token("one")) // the database may notice that the caller has canceled
 	r.expect(t, "the next caller", "one", nil, 1)
 }
 
@@ -214,7 +214,7 @@ func TestUserTokensAreConfigured(t *testing.T) {
 	}
 }
 
-// Who a token stands for, on each engine.
+// The person that a token identifies, on each engine.
 func TestWhoATokenStandsFor(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		c := newClock()
@@ -233,7 +233,7 @@ func TestWhoATokenStandsFor(t *testing.T) {
 		}
 		for _, k := range []struct {
 			name   string
-			issuer bool // it is the issuer's token, not one of the shared secret
+			issuer bool // the token is the issuer's; otherwise it is signed with the shared secret
 			claims object
 			id     string
 			n      int

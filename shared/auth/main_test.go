@@ -58,7 +58,7 @@ func onEach(t *testing.T, fn func(t *testing.T, w *world)) {
 
 func ids() string { return uuid.Must(uuid.NewV7()).String() }
 
-// admin is who makes members and keys.
+// admin creates members and keys.
 var admin = auth.Principal{Kind: auth.Local, ID: "admin", Role: auth.Owner}
 
 // in runs fn in a transaction of a workspace.
@@ -67,7 +67,7 @@ func (w *world) in(t testing.TB, ws db.Workspace, fn func(context.Context, *db.T
 	return w.DB.Tx(t.Context(), ws, fn)
 }
 
-// join makes somebody a member.
+// join makes a person a member.
 func (w *world) join(t testing.TB, ws db.Workspace, email string, role auth.Role) (p auth.Person) {
 	t.Helper()
 	err := w.in(t, ws, func(ctx context.Context, tx *db.Tx) (err error) {
@@ -80,7 +80,7 @@ func (w *world) join(t testing.TB, ws db.Workspace, email string, role auth.Role
 	return p
 }
 
-// signedWith is a configuration of sessions over https whose key is derived from a text.
+// signedWith returns a configuration of sessions over https whose key is derived from a text.
 func signedWith(text string, clock func() time.Time) auth.SessionConfig {
 	key := sha256.Sum256([]byte(text))
 	return auth.SessionConfig{
@@ -89,7 +89,7 @@ func signedWith(text string, clock func() time.Time) auth.SessionConfig {
 	}
 }
 
-// withDefault makes the workspace that the local admin belongs to.
+// withDefault creates the workspace that the local admin belongs to.
 func (w *world) withDefault(t testing.TB) *world {
 	t.Helper()
 	all, err := workspace.New(w.DB)
@@ -102,10 +102,10 @@ func (w *world) withDefault(t testing.TB) *world {
 	return w
 }
 
-// address is an e-mail address that no other test has.
+// address returns an e-mail address that no other test uses.
 func address(name string) string { return name + "@" + uuid.NewString() + ".example" }
 
-// key makes one.
+// key creates a key.
 func (w *world) key(t testing.TB, k auth.APIKey) (made auth.APIKey, clear secret.Value) {
 	t.Helper()
 	err := w.in(t, w.Workspace, func(ctx context.Context, tx *db.Tx) (err error) {
@@ -118,5 +118,5 @@ func (w *world) key(t testing.TB, k auth.APIKey) (made auth.APIKey, clear secret
 	return made, clear
 }
 
-// start is when the tests of tokens take place: a clock that only they move.
+// start is the time at which the tests of tokens begin. Only they move the clock.
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

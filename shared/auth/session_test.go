@@ -17,7 +17,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
-// signIn is the cookie of a person's session.
+// signIn returns the cookie of a person's session.
 func (g *gate) signIn(t testing.TB, p auth.Person) *http.Cookie {
 	t.Helper()
 	c, err := g.sessions.Start(t.Context(), auth.Principal{Kind: auth.User, ID: p.ID})
@@ -27,7 +27,7 @@ func (g *gate) signIn(t testing.TB, p auth.Person) *http.Cookie {
 	return c
 }
 
-// visit is a request of a page.
+// visit returns a request of a page.
 func visit(method string, c *http.Cookie, headers ...string) *http.Request {
 	r := httptest.NewRequest(method, "https://keeper.example/", nil)
 	if c != nil {
@@ -128,8 +128,7 @@ func TestASessionSaysWho(t *testing.T) {
 	}
 }
 
-// Who chooses another workspace goes on with the session that there is: it ends no
-// later for that.
+// Choosing another workspace continues the present session and does not prolong it.
 func TestAChoiceDoesNotLengthenASession(t *testing.T) {
 	g := newGate(t)
 	c := g.signIn(t, g.bob)
@@ -154,8 +153,8 @@ func TestAChoiceDoesNotLengthenASession(t *testing.T) {
 	}
 }
 
-// A path that names a workspace is about that one, where the caller belongs; otherwise
-// the header decides, and the handler sees that it is another.
+// The path's workspace is used if the caller belongs to it. Otherwise the header decides, and the
+// handler sees that the workspaces differ.
 func TestAPathNamesTheWorkspace(t *testing.T) {
 	g := newGate(t)
 	here, there, elsewhere := string(g.Workspace), string(g.theirs), ids()
@@ -204,7 +203,7 @@ func TestSessionAttacks(t *testing.T) {
 	for name, key := range map[string]string{"the admin token": adminToken, "the secret": adminToken + hsSecret, "the secret of HS256": hsSecret, "nothing": ""} {
 		values["signed with "+name+" itself"] = forge(header.text(), claims.text(), hs256([]byte(key)))
 	}
-	delete(values, "quoted") // which a cookie may be
+	delete(values, "quoted") // a cookie may be quoted
 	n := 0
 	for what, value := range values {
 		n++
@@ -229,7 +228,7 @@ func TestSessionAttacks(t *testing.T) {
 	t.Logf("%d attacks", n)
 }
 
-// What changes something, a page of ours must ask for.
+// Only a page of ours may send requests that change something.
 func TestOrigins(t *testing.T) {
 	g := newGate(t)
 	c := g.signIn(t, g.ada)
@@ -391,7 +390,7 @@ func TestLinkAttacks(t *testing.T) {
 	}
 }
 
-// A database that cannot be asked is no verdict on a key.
+// If the database can't be queried, the key counts neither as valid nor as invalid.
 func TestADatabaseThatIsDownIsNoVerdict(t *testing.T) {
 	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite))
 	_, key := w.key(t, auth.APIKey{Name: "s", Kind: auth.SiteKind})
@@ -410,7 +409,7 @@ func TestADatabaseThatIsDownIsNoVerdict(t *testing.T) {
 	}
 }
 
-// Signing out ends each copy of the cookie, a renewed one too, and nobody else's.
+// Signing out ends each copy of the cookie, also a renewed one, and no other person's.
 func TestSigningOutEndsTheSession(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		c := newClock()
@@ -440,7 +439,7 @@ func TestSigningOutEndsTheSession(t *testing.T) {
 		locals := start(admin)
 		for _, leaves := range []*http.Cookie{adas, locals} {
 			p, status := who(leaves)
-			again := start(p) // as who chooses another workspace does
+			again := start(p) // as after choosing another workspace
 			if status != http.StatusOK {
 				t.Fatal(status)
 			}
@@ -479,7 +478,7 @@ func TestSigningOutEndsTheSession(t *testing.T) {
 	})
 }
 
-// Another admin token ends the local admin's sessions, and without one there are none.
+// Changing the admin token ends the local admin's sessions. Without a token there are none.
 func TestSessionsOfTheLocalAdminNeedTheToken(t *testing.T) {
 	g := newGate(t)
 	of := func(token string) *auth.Sessions {

@@ -58,13 +58,12 @@ func TestMembers(t *testing.T) {
 	})
 }
 
-// Another workspace learns nothing about who is added: neither a name nor whether
-// somebody was known; and it does not move them: what they ask for without naming a
-// workspace goes where it went.
+// Another workspace learns nothing about a person that it adds: neither the name, nor whether the
+// person existed. The person's requests without a workspace go to the same workspace as before.
 func TestWhoIsKnownStaysWhereTheyAre(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		first, second := dbtest.NewWorkspace(t, w.DB), dbtest.NewWorkspace(t, w.DB)
-		if first < second { // the order of the ids does not count
+		if first < second { // the order of the ids must not matter
 			first, second = second, first
 		}
 		ada := address("ada")
@@ -155,7 +154,7 @@ func TestMembersAreRefused(t *testing.T) {
 	})
 }
 
-// Each of two owners removes the other, at once: one of them stays.
+// Two owners remove each other at the same time: one of them remains.
 func TestAnOwnerRemains(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		for range 10 {
@@ -181,7 +180,7 @@ func TestAnOwnerRemains(t *testing.T) {
 }
 
 func TestADisabledOwnerIsNone(t *testing.T) {
-	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite)) // there the application may disable people
+	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite)) // here the application may disable people
 	a, b := w.join(t, w.Workspace, address("a"), auth.Owner), w.join(t, w.Workspace, address("b"), auth.Owner)
 	if _, err := w.DB.Exec(t.Context(), "", w.q.Disable, b.ID); err != nil {
 		t.Fatal(err)
@@ -213,8 +212,8 @@ func TestTheFirstOwnerIsMadeOnce(t *testing.T) {
 	})
 }
 
-// From a workspace neither members, people nor keys of another can be seen or
-// changed; a person of both is one person.
+// A workspace can't see or change members, people or keys of another. A member of both is one
+// person.
 func TestWorkspacesKeepToThemselves(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		theirs := dbtest.NewWorkspace(t, w.DB)
@@ -238,7 +237,7 @@ func TestWorkspacesKeepToThemselves(t *testing.T) {
 			t.Errorf("they see %+v, %v", keys, err)
 		}
 		if w.Engine == dbtest.OnSQLite {
-			return // what follows is row-level security
+			return // the rest tests row-level security
 		}
 		for ws, want := range map[db.Workspace][]string{w.Workspace: {both}, theirs: {alone.Email, both}, "": nil} {
 			var seen []string
@@ -258,9 +257,9 @@ func TestWorkspacesKeepToThemselves(t *testing.T) {
 	})
 }
 
-// Who has done something is not deleted with all that they did.
+// A person who has done something is not deleted, because the records stay.
 func TestAMemberIsNotDeleted(t *testing.T) {
-	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite)) // elsewhere the application may not even try
+	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite)) // on Postgres the application may not even try
 	p := w.join(t, w.Workspace, address("ada"), auth.Owner)
 	if _, err := w.DB.Exec(t.Context(), "", w.q.DeleteUser, p.ID); err == nil {
 		t.Error("a member can be deleted")
@@ -311,7 +310,7 @@ func TestKeys(t *testing.T) {
 			t.Errorf("the second page: %+v, %v", rest, err)
 		}
 
-		for range 2 { // revoked stays revoked, since the first time
+		for range 2 { // a second revocation keeps the time of the first
 			w.Skew.Advance(time.Minute)
 			var revoked auth.APIKey
 			err := w.in(t, w.Workspace, func(ctx context.Context, tx *db.Tx) (err error) {
@@ -342,7 +341,7 @@ func TestAKeyExpires(t *testing.T) {
 	})
 }
 
-// That a key is used is noted once an hour: the rest of its uses only read.
+// The use of a key is recorded once an hour. Other uses only read.
 func TestTheUseOfAKeyIsNotedOnceAnHour(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		_, clear := w.key(t, auth.APIKey{Name: "k", Kind: auth.SiteKind})

@@ -11,8 +11,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
-// An automation is claimed under its lock: one that a person disables at the same time
-// does not run, nor does its time move on.
+// An automation is claimed under its lock: if a person disables it at the same time, it does not
+// run, and its next time stays.
 func TestWhatIsDisabledMeanwhileIsNotClaimed(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		a := w.hourly(t, "digest")

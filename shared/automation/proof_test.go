@@ -14,7 +14,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// A transaction that proves another automation's lane neither claims nor ends.
+// A transaction that proves another automation's lane can neither claim nor end.
 func TestAClaimProvesItsLane(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		id := w.hourly(t, "sweep the floor").ID
@@ -44,12 +44,12 @@ func TestAClaimProvesItsLane(t *testing.T) {
 	})
 }
 
-// A claim takes the events that have settled. One that was recorded behind an open
-// transaction is left to the next claim, as what that transaction records stands before it.
+// A claim takes only settled events. An event that was recorded after an open transaction is left
+// to the next claim, because events of that transaction come before it.
 func TestAClaimTakesNoEventBehindAnOpenTransaction(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		if w.DB.Dialect() == db.SQLite {
-			return // it has one writer
+			return // SQLite has one writer
 		}
 		a, err := w.create(t, automation.Automation{Name: "on memories", Skill: "echo", Event: "memory.saved"})
 		if err != nil {
@@ -83,7 +83,7 @@ func TestAClaimTakesNoEventBehindAnOpenTransaction(t *testing.T) {
 	})
 }
 
-// Of two who edit the version that they both read, one is refused.
+// Two people edit the version that both have read: one is refused.
 func TestAnEditIsOfTheVersionThatWasRead(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		read := w.hourly(t, "sweep the floor")

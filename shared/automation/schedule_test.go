@@ -12,17 +12,17 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/automation"
 )
 
-// TestTheWallClockOnChangeoverDays tells the rules by days on which clocks change.
+// TestTheWallClockOnChangeoverDays shows the rules on days on which clocks change.
 func TestTheWallClockOnChangeoverDays(t *testing.T) {
 	for _, c := range []struct{ cron, zone, after, want string }{
 		// Berlin skips 02:00 to 03:00 on 29 March and repeats it on 25 October.
 		{"30 2 * * *", "Europe/Berlin", "2026-03-28T02:00:00Z", "2026-03-29T01:00:00Z"},
 		{"30 2 * * *", "Europe/Berlin", "2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"},
 		{"15,45 2 * * *", "Europe/Berlin", "2026-03-29T00:59:00Z", "2026-03-29T01:00:00Z"},
-		{"15,45 2 * * *", "Europe/Berlin", "2026-03-29T01:00:00Z", "2026-03-30T00:15:00Z"}, // both were the same
+		{"15,45 2 * * *", "Europe/Berlin", "2026-03-29T01:00:00Z", "2026-03-30T00:15:00Z"}, // both were the same instant
 		{"0 3 * * *", "Europe/Berlin", "2026-03-29T00:00:00Z", "2026-03-29T01:00:00Z"},
 		{"30 2 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", "2026-10-25T00:30:00Z"},
-		{"30 2 * * *", "Europe/Berlin", "2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"}, // not at 01:30Z again
+		{"30 2 * * *", "Europe/Berlin", "2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"}, // not again at 01:30Z
 		{"*/30 * * * *", "Europe/Berlin", "2026-10-25T00:30:00Z", "2026-10-25T01:00:00Z"},
 		{"*/30 * * * *", "Europe/Berlin", "2026-03-29T00:30:00Z", "2026-03-29T01:00:00Z"},
 		{"0 */2 * * *", "Europe/Berlin", "2026-03-29T00:00:00Z", "2026-03-29T01:00:00Z"},
@@ -31,15 +31,15 @@ func TestTheWallClockOnChangeoverDays(t *testing.T) {
 		{"30 1 * * *", "America/New_York", "2026-11-01T04:00:00Z", "2026-11-01T05:30:00Z"},
 		{"30 1 * * *", "America/New_York", "2026-11-01T05:30:00Z", "2026-11-02T06:30:00Z"},
 		{"30 2 8 3 *", "America/New_York", "2026-01-01T00:00:00Z", "2026-03-08T07:00:00Z"},
-		// Lord Howe moves by half an hour: 02:00 to 02:30 is skipped on 4 October,
-		// 01:30 to 02:00 comes twice on 5 April.
+		// Lord Howe moves by half an hour: 02:00 to 02:30 is skipped on 4 October, 01:30 to 02:00
+		// occurs twice on 5 April.
 		{"15 2 * * *", "Australia/Lord_Howe", "2026-10-03T12:00:00Z", "2026-10-03T15:30:00Z"},
 		{"45 1 * * *", "Australia/Lord_Howe", "2026-04-04T12:00:00Z", "2026-04-04T14:45:00Z"},
 		{"45 1 * * *", "Australia/Lord_Howe", "2026-04-04T14:45:00Z", "2026-04-05T15:15:00Z"},
 		// São Paulo skipped midnight until 2018, Samoa a whole day in 2011.
 		{"0 0 * * *", "America/Sao_Paulo", "2018-11-03T12:00:00Z", "2018-11-04T03:00:00Z"},
 		{"0 12 30 12 *", "Pacific/Apia", "2011-12-01T00:00:00Z", "2011-12-30T10:00:00Z"},
-		// Days: each of the two suffices, where both are given.
+		// Days: if both are given, one match is enough.
 		{"0 0 13 * 5", "", "2026-11-06T00:00:00Z", "2026-11-13T00:00:00Z"},
 		{"0 0 14 * 5", "", "2026-11-13T00:00:00Z", "2026-11-14T00:00:00Z"},
 		{"0 0 29 2 *", "", "2026-01-01T00:00:00Z", "2028-02-29T00:00:00Z"},
@@ -70,8 +70,8 @@ func moment(t *testing.T, s string) time.Time {
 	return at
 }
 
-// TestEveryRunIsTheReferences compares 126 expressions in five zones, over the
-// days on which their clocks change, with a reference that walks the minutes.
+// TestEveryRunIsTheReferences compares 126 expressions in five zones, on the days on which their
+// clocks change, with a reference that steps through the minutes.
 func TestEveryRunIsTheReferences(t *testing.T) {
 	var expressions []string
 	for _, minute := range []string{"0", "30", "*", "*/7", "5-55/25", "59", "0,29,31"} {
@@ -119,8 +119,7 @@ func TestEveryRunIsTheReferences(t *testing.T) {
 	}
 }
 
-// wallClock is what the clock shows in each minute from two days before to three
-// days after.
+// wallClock returns the clock's time in each minute from two days before to three days after.
 func wallClock(loc *time.Location, from time.Time) (walls []time.Time) {
 	for minute := range (48 + 72) * 60 {
 		at := from.Add(-48*time.Hour + time.Duration(minute)*time.Minute).In(loc)
@@ -130,9 +129,8 @@ func wallClock(loc *time.Location, from time.Time) (walls []time.Time) {
 	return walls
 }
 
-// reference walks every minute that passes and looks at the wall clock. What the
-// clock skips counts at the end of the gap; what it shows again counts again only
-// for expressions of every hour.
+// reference steps through every elapsed minute and reads the wall clock. A skipped time counts at
+// the end of the gap. A repeated time counts again only for expressions of every hour.
 func reference(expression string, walls []time.Time, from time.Time) (runs []time.Time) {
 	f := strings.Fields(expression)
 	var has [5][60]bool
@@ -151,7 +149,7 @@ func reference(expression string, walls []time.Time, from time.Time) (runs []tim
 		}
 		return dom && dow
 	}
-	last := walls[0] // the latest that the clock has shown
+	last := walls[0] // the latest time that the clock has shown
 	for i, wall := range walls {
 		due := matches(wall) && (f[1] == "*" || wall.After(last))
 		if f[1] != "*" {
@@ -169,7 +167,7 @@ func reference(expression string, walls []time.Time, from time.Time) (runs []tim
 	return runs
 }
 
-// in reports whether a field of an expression has the value.
+// in reports whether a field of an expression contains the value.
 func in(field string, v, most int) bool {
 	for part := range strings.SplitSeq(field, ",") {
 		span, step, _ := strings.Cut(part, "/")

@@ -43,7 +43,7 @@ var statements embed.FS
 
 type queries struct{ Happens, Misplace, Unsettled db.Query }
 
-// queries are the statements beside the tests.
+// queries returns additional statements of the tests.
 func (w world) queries(t testing.TB) (q queries) {
 	t.Helper()
 	dir, err := fs.Sub(statements, "testdata")
@@ -63,8 +63,8 @@ func (w world) sql(t testing.TB, q db.Query, args ...any) {
 	}
 }
 
-// happens makes an event happen, and waits until it has settled: what others have
-// open at this moment, in any database of the cluster, holds it back.
+// happens adds an event and waits until it has settled. Any open transaction of the cluster, in any
+// database, delays it.
 func (w world) happens(t testing.TB, kind, subject string) {
 	t.Helper()
 	q := w.queries(t)
@@ -153,7 +153,7 @@ func (w world) tx(t testing.TB, fn func(context.Context, *db.Tx) error) error {
 	return w.DB.Tx(t.Context(), w.Workspace, fn)
 }
 
-// TestAMissedTimeIsMadeUpForOnce: however many were missed.
+// TestAMissedTimeIsMadeUpForOnce, however many times were missed.
 func TestAMissedTimeIsMadeUpForOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		a := w.hourly(t, "digest")
@@ -181,7 +181,7 @@ func TestAMissedTimeIsMadeUpForOnce(t *testing.T) {
 	})
 }
 
-// TestAnEventMakesItDue: those that came while it was enabled, however many, once.
+// TestAnEventMakesItDue once, however many events came while it was enabled.
 func TestAnEventMakesItDue(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		happens := func(kind, subject string) { w.happens(t, kind, subject) }
@@ -236,7 +236,7 @@ func TestAnEventMakesItDue(t *testing.T) {
 func TestAPositionOfAnotherClusterCountsForNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		if w.DB.Dialect() == db.SQLite {
-			return // has one writer, and no positions of transactions
+			return // SQLite has one writer and no transaction ids
 		}
 		a, err := w.create(t, automation.Automation{Name: "restored", Skill: "echo", Event: "memory.saved"})
 		if err != nil {
@@ -250,7 +250,7 @@ func TestAPositionOfAnotherClusterCountsForNothing(t *testing.T) {
 	})
 }
 
-// TestAChangeKeepsWhatIsDue, unless it is one of the schedule.
+// TestAChangeKeepsWhatIsDue, unless the schedule changes.
 func TestAChangeKeepsWhatIsDue(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		w.hourly(t, "old")
@@ -280,14 +280,13 @@ func (w world) list(t testing.TB) []automation.Automation {
 	return all
 }
 
-// TestAnOpenTransactionHidesNothing: an automation that is made, or enabled, while an
-// older transaction is open still starts from its own time, and learns what that one
-// brings.
+// TestAnOpenTransactionHidesNothing: an automation is created or enabled while an older transaction
+// is open. It still starts from its own time, and gets the events of that transaction.
 func TestAnOpenTransactionHidesNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		w.happens(t, "memory.saved", "before")
 		if w.DB.Dialect() == db.SQLite {
-			return // has one writer
+			return // SQLite has one writer
 		}
 		old, err := w.create(t, automation.Automation{Name: "old", Skill: "echo", Event: "memory.saved"})
 		if err != nil {
@@ -296,7 +295,7 @@ func TestAnOpenTransactionHidesNothing(t *testing.T) {
 		var fresh automation.Automation
 		slow, hourly, q := w.hourly(t, "slow"), "@hourly", w.queries(t)
 		err = w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
-			if _, err := w.s.Patch(ctx, tx, slow, automation.Patch{Cron: &hourly}); err != nil { // a write: it has an id of its own now
+			if _, err := w.s.Patch(ctx, tx, slow, automation.Patch{Cron: &hourly}); err != nil { // a write assigns a transaction id
 				return err
 			}
 			w.aside(t, func(w world) {
@@ -344,7 +343,7 @@ func TestAnOpenTransactionHidesNothing(t *testing.T) {
 	})
 }
 
-// aside is the same workspace seen by another process.
+// aside returns the same workspace as another process sees it.
 func (w world) aside(t testing.TB, fn func(world)) {
 	t.Helper()
 	w.DB, w.Skew = w.Open(t, 0)
@@ -440,7 +439,8 @@ func TestWhatIsWrongIsSaidAtOnce(t *testing.T) {
 	})
 }
 
-// TestWhatAPersonEditsIsTheirs, and what is switched off and on stays whose it was.
+// TestWhatAPersonEditsIsTheirs: an edit makes it trusted. Disabling and enabling does not change
+// the trust.
 func TestWhatAPersonEditsIsTheirs(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		a, err := w.create(t, automation.Automation{Name: "n", Skill: "echo", Cron: "@daily", Untrusted: true})
@@ -463,7 +463,7 @@ func TestWhatAPersonEditsIsTheirs(t *testing.T) {
 	})
 }
 
-// TestManyAtOnceDoNotPassTheLimit: whoever counts, counts what others have just made.
+// TestManyAtOnceDoNotPassTheLimit: the count includes concurrent creations.
 func TestManyAtOnceDoNotPassTheLimit(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		const room, writers = 3, 8

@@ -80,7 +80,7 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// An address that passes can't add a header or a receiver, nor send a request in clear.
+// A valid address can't add a header or a recipient, nor send a request without TLS.
 func FuzzCheck(f *testing.F) {
 	names := []string{channel.NameHTTP, channel.NameSlack, channel.NameEmail, channel.NameSMS, channel.NameLog}
 	for i, seed := range []string{"https://example.com/x", "C024BE91L:1503435956.000247", "ada@example.com", "+4915112345678", "console", "http://localhost/"} {

@@ -1,4 +1,4 @@
 package channel
 
-// Sign is sign.
+// Sign exports sign.
 var Sign = sign

@@ -27,10 +27,10 @@ import (
 
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// canary is a key in base64 behind whsec_.
+// canary is a key: whsec_ and base64.
 const canary = "whsec_Y2FuYXJ5LW9mLWEtc2lnbmluZy1rZXk="
 
-// overHTTP is the channel, which may reach the test's own servers.
+// overHTTP returns the channel. It may reach the test's own servers.
 func overHTTP(t testing.TB, s channel.Secret, servers ...*httptest.Server) *channel.HTTP {
 	t.Helper()
 	var open []string
@@ -44,7 +44,7 @@ func message(address string) channel.Message {
 	return channel.Message{Key: "message:0190d0a8-1", Thread: "0190d0a8-2", Address: address, Body: "Hello & <good> day"}
 }
 
-// The example that the specification of Standard Webhooks gives.
+// The example in the specification of Standard Webhooks.
 func TestSignatureOfTheSpecification(t *testing.T) {
 	key, err := base64.StdEncoding.DecodeString("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	if err != nil {
@@ -95,8 +95,8 @@ func TestWhatIsPosted(t *testing.T) {
 	}
 }
 
-// The receiver sees one id however often a message is sent, and a dot in a key can't
-// move what is signed from one part to another.
+// The receiver sees the same id however often a message is sent. A dot in a key can't shift the
+// boundaries of the signed parts.
 func TestTheKeyIsTheID(t *testing.T) {
 	var ids []string
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -156,7 +156,7 @@ func TestRetryAfterIsBounded(t *testing.T) {
 	}
 }
 
-// The receiver knows the id: what was cut off is sent again.
+// The receiver knows the id, so an interrupted attempt is repeated.
 func TestWhatIsCutOffIsSentAgain(t *testing.T) {
 	for name, h := range cuts {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -233,7 +233,7 @@ func TestWhatIsNeverPosted(t *testing.T) {
 	}
 }
 
-// A receiver that sends everything back, in every way, gets nothing into an error.
+// A receiver that echoes everything, in every way, gets no secret and no address into an error.
 func TestAnErrorShowsNeitherSecretNorAddress(t *testing.T) {
 	for _, status := range []int{302, 400, 410, 500} {
 		s := serve(t, func(w http.ResponseWriter, r *http.Request) {

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// class names what an error makes of a message.
+// class names the outbox's class of an error.
 func class(err error) string {
 	if err == nil {
 		return "sent"
@@ -46,7 +46,7 @@ func fails(err error) channel.Secret {
 	return func(context.Context, db.Workspace) (secret.Value, error) { return secret.Value{}, err }
 }
 
-// serve starts a receiver, which reads a request to its end before it answers.
+// serve starts a receiver that reads the whole request before it answers.
 func serve(t testing.TB, h http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(read(h))
@@ -62,7 +62,7 @@ func read(h http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// hijacked says something, not necessarily HTTP, and hangs up.
+// hijacked writes a text, not necessarily HTTP, and closes the connection.
 func hijacked(w http.ResponseWriter, say string) {
 	if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
 		_, _ = io.WriteString(conn, say)

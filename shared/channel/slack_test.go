@@ -29,8 +29,8 @@ import (
 
 const token = "xoxb-canary-of-a-token"
 
-// slackOf is the channel on an internet where slack.com is the test's: name, address,
-// certificate and port are the real ones.
+// slackOf returns the channel in a network where the test serves slack.com, with the real name,
+// address, certificate and port.
 func slackOf(t testing.TB, s channel.Secret, h http.HandlerFunc) *channel.Slack {
 	t.Helper()
 	cert, roots := certificate(t, "slack.com")
@@ -169,7 +169,7 @@ func TestSlackSays(t *testing.T) {
 	}
 }
 
-// Nobody knows whether Slack has posted what brought no answer.
+// If no answer came, nobody knows whether Slack has posted the message.
 func TestWhatIsCutOffIsUncertain(t *testing.T) {
 	for name, h := range cuts {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -18,12 +18,12 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/migrate"
 )
 
-// rows are the activity that a look is asked to see through: calls of 200 skills in
-// the last two and a half days.
+// rows is the number of activity rows in the table: calls of 200 skills in the last two and a half
+// days.
 const rows = 1_000_000
 
-// TestALookReadsLittleOfAMillionRows: it goes along the index, and of each skill it
-// reads the newest calls; so does who asks what was used.
+// TestALookReadsLittleOfAMillionRows: it follows the index and reads the newest calls of each skill
+// only. So does the query for the used skills.
 func TestALookReadsLittleOfAMillionRows(t *testing.T) {
 	const ws = db.Workspace("00000000-0000-7000-8000-0000000000aa")
 	owner := dbtest.NewDatabase(t)
@@ -69,14 +69,13 @@ func TestALookReadsLittleOfAMillionRows(t *testing.T) {
 		if !strings.Contains(string(raw), `"agent_activity_judged"`) || seqScans(raw, "agent_activity") {
 			t.Errorf("%s does not go along its index: %s", name, raw)
 		}
-		if pages := plan[0].Plan.Hit + plan[0].Plan.Read; pages > 20_000 { // of 200 skills: 20 calls and the way to them
+		if pages := plan[0].Plan.Hit + plan[0].Plan.Read; pages > 20_000 { // 200 skills: 20 calls of each and the path to them
 			t.Errorf("%s read %d pages: %s", name, pages, raw)
 		}
 	}
 }
 
-// fill writes the rows, before the indexes that the look may go along: that is
-// faster.
+// fill writes the rows before it creates the indexes, which is faster.
 func fill(t testing.TB, owner string, ws db.Workspace) {
 	t.Helper()
 	if _, err := migrate.Postgres(t.Context(), owner, slog.New(slog.DiscardHandler)); err != nil {
@@ -107,7 +106,7 @@ func fill(t testing.TB, owner string, ws db.Workspace) {
 	}
 	exec("INSERT INTO workspaces (id, slug, name) VALUES ($1, 'many', 'Many')", string(ws))
 	exec("ALTER TABLE agent_activity DISABLE TRIGGER event_added") // nobody reads their events
-	const part = 50_000                                            // a transaction: others of the cluster wait for no long one
+	const part = 50_000                                            // per transaction: others of the cluster wait for a long one
 	for done := 0; done < rows; done += part {
 		exec(`INSERT INTO agent_activity (workspace_id, id, agent, surface, skill_name, status, output, trace_id, created_at)
 			SELECT $1, ('00000000-0000-7000-8000-' || lpad(to_hex(i), 12, '0'))::uuid, 'operator', 'hb', 'skill_' || i % 200,
@@ -120,7 +119,7 @@ func fill(t testing.TB, owner string, ws db.Workspace) {
 	}
 }
 
-// seqScans reports whether a plan reads the table from end to end.
+// seqScans reports whether a plan scans the whole table.
 func seqScans(plan []byte, table string) bool {
 	var node func(v any) bool
 	node = func(v any) bool {

@@ -10,8 +10,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/heal"
 )
 
-// Of two people who undo one heal at the same time, the first does, and the second is told
-// that it has ended.
+// Two people undo one heal at the same time: the first succeeds, and the second gets ErrEnded.
 func TestOfTwoWhoUndoAHealOneDoes(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		w.skill(t, "weather", "w.example")

@@ -85,7 +85,7 @@ func (w world) tx(t testing.TB, fn func(context.Context, *db.Tx) error) error {
 	return w.DB.Tx(t.Context(), w.Workspace, fn)
 }
 
-// skill registers a skill of a host, and an automation that uses it.
+// skill registers a skill with a host, and an automation that uses it.
 func (w world) skill(t testing.TB, name, host string) (automationID string) {
 	t.Helper()
 	err := w.tx(t, func(ctx context.Context, tx *db.Tx) error {
@@ -180,8 +180,8 @@ func (w world) ledger(t testing.TB) []heal.Heal {
 	return all
 }
 
-// TestWhatIsNoSkillDisablesNothing: a model that fails, tools that do not exist, and
-// calls that could not be made.
+// TestWhatIsNoSkillDisablesNothing: a failing model, tools that do not exist, and calls that could
+// not be made.
 func TestWhatIsNoSkillDisablesNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		w.skill(t, "shop", "shop.example")
@@ -195,8 +195,8 @@ func TestWhatIsNoSkillDisablesNothing(t *testing.T) {
 	})
 }
 
-// TestThreeFailuresInARowDisableASkill, and its automations; undoing gives both back,
-// and the old failures count no more.
+// TestThreeFailuresInARowDisableASkill and its automations. Undo enables all of them, and the old
+// failures no longer count.
 func TestThreeFailuresInARowDisableASkill(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		w.skill(t, "shop", "shop.example")
@@ -270,20 +270,20 @@ func TestAnOutageDisablesNothing(t *testing.T) {
 		w.is(t, "a", true)
 		w.is(t, "b", true)
 		w.is(t, "d", false)
-		w.calls(t, "b", "success") // only a is left
+		w.calls(t, "b", "success") // only a still fails
 		w.beat(t)
 		w.is(t, "a", false)
 	})
 }
 
-// TestAnOutageIsOfWhatIsInUse: skills that nobody calls neither hide it nor make it up.
+// TestAnOutageIsOfWhatIsInUse: unused skills neither hide an outage nor cause one.
 func TestAnOutageIsOfWhatIsInUse(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
 			w.skill(t, name, "one.example")
 		}
 		w.calls(t, "f", "success")
-		w.Skew.Advance(4 * 24 * time.Hour) // f is in use no more
+		w.Skew.Advance(4 * 24 * time.Hour) // f is no longer in use
 		for _, name := range []string{"a", "b"} {
 			w.calls(t, name, "theirs", "theirs", "theirs")
 		}
@@ -298,7 +298,7 @@ func TestAnOutageIsOfWhatIsInUse(t *testing.T) {
 	})
 }
 
-// TestARelapseGoesOnWithTheCoolDown of the entry before, unless that is long ago.
+// TestARelapseGoesOnWithTheCoolDown of the previous entry, unless that is long ago.
 func TestARelapseGoesOnWithTheCoolDown(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		w.skill(t, "weather", "weather.example")
@@ -326,7 +326,7 @@ func TestARelapseGoesOnWithTheCoolDown(t *testing.T) {
 	})
 }
 
-// TestAfterACoolDownOneCallDecides, and each that fails doubles the time to the next.
+// TestAfterACoolDownOneCallDecides, and each failed one doubles the time to the next.
 func TestAfterACoolDownOneCallDecides(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		w.skill(t, "weather", "weather.example")
@@ -526,7 +526,7 @@ func TestWhatNobodyGoesOnWithIsClosed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var due db.Batch // somebody approved a call of it
+		var due db.Batch // a person approved a call of it
 		rows.Enqueue(t.Context(), &due, outbox.Row{Kind: outbox.Kick, Topic: "execution", Key: "execution:" + decided + ":" + ids(), Execution: decided, Trace: "op_0mh8c1v2q_a7x2p1k9d4"})
 		if err := w.DB.Do(t.Context(), w.Workspace, &due); err != nil {
 			t.Fatal(err)
@@ -563,7 +563,7 @@ func TestWhatNobodyGoesOnWithIsClosed(t *testing.T) {
 	})
 }
 
-// close has an orphan closed under its lane.
+// close closes an orphan under its lane.
 func (w world) close(t testing.TB, id string) error {
 	t.Helper()
 	name := lane.Execution(id)

@@ -37,7 +37,7 @@ func TestALaterHealGivesBackWhatAnEarlierOneTook(t *testing.T) {
 		w.skill(t, "weather", "w.example")
 		w.calls(t, "weather", "theirs", "theirs", "theirs")
 		w.beat(t)
-		w.enable(t, "weather") // the skill alone, by hand
+		w.enable(t, "weather") // the skill only, by a person
 		w.calls(t, "weather", "theirs", "theirs", "theirs")
 		w.beat(t)
 		if err := w.undo(t, w.ledger(t)[0].ID); err != nil {
@@ -145,8 +145,8 @@ func TestPurgeGoesByTheEnd(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		keep := heal.Retention{Activity: 90 * 24 * time.Hour, Events: 7 * 24 * time.Hour, Outbox: 30 * 24 * time.Hour}
 		_, err1 := w.DB.Exec(t.Context(), w.Workspace, w.q.OldOutbox, ids(), "uncertain", ids())
-		_, err2 := w.DB.Exec(t.Context(), w.Workspace, w.q.OldOutbox, ids(), "failed", ids()) // ended right now
-		_, err3 := w.DB.Exec(t.Context(), w.Workspace, w.q.OldRun, ids())                     // ended right now
+		_, err2 := w.DB.Exec(t.Context(), w.Workspace, w.q.OldOutbox, ids(), "failed", ids()) // ended just now
+		_, err3 := w.DB.Exec(t.Context(), w.Workspace, w.q.OldRun, ids())                     // ended just now
 		_, err4 := w.s.Purge(t.Context(), w.Workspace, keep)
 		if err := errors.Join(err1, err2, err3, err4); err != nil {
 			t.Fatal(err)
@@ -159,8 +159,8 @@ func TestPurgeGoesByTheEnd(t *testing.T) {
 	})
 }
 
-// What is uncertain is a person's to judge, and what is approved is yet to be made,
-// however old it is.
+// Uncertain rows need a person's decision, and approved calls are still to be made. They stay,
+// however old they are.
 func TestWhatAPersonHasToLookAtStays(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		for _, status := range []string{"uncertain", "failed"} {
@@ -186,8 +186,8 @@ func TestWhatAPersonHasToLookAtStays(t *testing.T) {
 	})
 }
 
-// TestHealsThatAreOverGo, when they are as old as activity may be; one that can be undone
-// stays.
+// TestHealsThatAreOverGo when they exceed the retention of activity. A heal that can still be
+// undone stays.
 func TestHealsThatAreOverGo(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		for _, name := range []string{"weather", "news"} {
@@ -211,8 +211,7 @@ func TestHealsThatAreOverGo(t *testing.T) {
 	})
 }
 
-// TestABacklogGoesInRounds: 2,000 rows of a kind at once; of usage, what is older than
-// a month.
+// TestABacklogGoesInRounds of 2,000 rows of a kind. Usage is kept for at least a month.
 func TestABacklogGoesInRounds(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		keep := heal.Retention{Activity: 4 * 24 * time.Hour, Events: 7 * 24 * time.Hour, Outbox: 30 * 24 * time.Hour}

@@ -12,7 +12,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
-// automate adds automations of a skill, each after an event where the name says so.
+// automate adds automations of a skill. Those whose name says so start after an event.
 func (w world) automate(t testing.TB, use string, names ...string) {
 	t.Helper()
 	err := w.tx(t, func(ctx context.Context, tx *db.Tx) error {
@@ -32,7 +32,7 @@ func (w world) automate(t testing.TB, use string, names ...string) {
 	}
 }
 
-// on are the automations that are enabled, by name.
+// on returns the names of the enabled automations.
 func (w world) on(t testing.TB) (names []string) {
 	t.Helper()
 	all, err := w.automations.List(t.Context(), w.Workspace, automation.Filter{Limit: 100})
@@ -47,7 +47,7 @@ func (w world) on(t testing.TB) (names []string) {
 	return names
 }
 
-// delete takes an automation away.
+// delete deletes an automation.
 func (w world) delete(t testing.TB, name string) {
 	t.Helper()
 	a, err := w.automations.Get(t.Context(), w.Workspace, name)
@@ -59,7 +59,7 @@ func (w world) delete(t testing.TB, name string) {
 	}
 }
 
-// disable is a human's.
+// disable disables an automation as a human.
 func (w world) disable(t testing.TB, name string) {
 	t.Helper()
 	a, err := w.automations.Get(t.Context(), w.Workspace, name)
@@ -74,8 +74,8 @@ func (w world) disable(t testing.TB, name string) {
 	}
 }
 
-// TestAProbeFindsAnAutomationThatRuns: of those that are there still, and no human has
-// disabled, one with a schedule rather than one that waits for an event.
+// TestAProbeFindsAnAutomationThatRuns: it prefers one with a schedule to one that waits for an
+// event, and skips automations that were deleted or that a human has disabled.
 func TestAProbeFindsAnAutomationThatRuns(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		w.automate(t, "weather", "event", "cron 1", "cron 2", "cron 3", "cron 4")
@@ -92,8 +92,8 @@ func TestAProbeFindsAnAutomationThatRuns(t *testing.T) {
 	})
 }
 
-// TestAProbeThatNobodyMakesEnds: what it waited for was taken away, so the others come
-// back, and one call decides still; when none comes for as long again, that is over.
+// TestAProbeThatNobodyMakesEnds: its automation was deleted, so the others are enabled, and one
+// call still decides. If no call comes for the same time again, the probation ends.
 func TestAProbeThatNobodyMakesEnds(t *testing.T) {
 	for _, call := range []string{"", "theirs"} {
 		onEach(t, func(t *testing.T, w world) {
@@ -132,7 +132,7 @@ func TestAProbeThatNobodyMakesEnds(t *testing.T) {
 	}
 }
 
-// TestAProbeOfWhatAHumanDisabledIsOver, and does not wait for ever.
+// TestAProbeOfWhatAHumanDisabledIsOver, and does not wait forever.
 func TestAProbeOfWhatAHumanDisabledIsOver(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		w.skill(t, "weather", "weather.example")
@@ -154,7 +154,7 @@ func TestAProbeOfWhatAHumanDisabledIsOver(t *testing.T) {
 	})
 }
 
-// TestWhatFailsAnewIsNotTriedInTheSameBeat, where a person had enabled it meanwhile.
+// TestWhatFailsAnewIsNotTriedInTheSameBeat, after a person had enabled it.
 func TestWhatFailsAnewIsNotTriedInTheSameBeat(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		w.skill(t, "weather", "weather.example")
@@ -170,8 +170,8 @@ func TestWhatFailsAnewIsNotTriedInTheSameBeat(t *testing.T) {
 	})
 }
 
-// TestAnOutageBeginsUnevenly: who is called more often fails more often, and that a few
-// were disabled before it showed makes it no smaller.
+// TestAnOutageBeginsUnevenly: skills with more calls fail earlier. Skills that were disabled before
+// the outage was visible still count.
 func TestAnOutageBeginsUnevenly(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		names := []string{"a", "b", "c"}
@@ -193,7 +193,7 @@ func TestAnOutageBeginsUnevenly(t *testing.T) {
 		if r := w.beat(t); len(r.Disabled) != 1 {
 			t.Errorf("a fails alone: %+v", r)
 		}
-		w.calls(t, "b", "theirs", "theirs", "theirs") // a rests
+		w.calls(t, "b", "theirs", "theirs", "theirs") // a is disabled
 		if r := w.beat(t); len(r.Disabled) > 0 || len(r.Outages) != 1 || r.Outages[0].Skills != 2 {
 			t.Errorf("two of three fail: %+v", r)
 		}
@@ -201,7 +201,7 @@ func TestAnOutageBeginsUnevenly(t *testing.T) {
 	})
 }
 
-// TestASuccessfulProbeGivesBackInAnOutageToo: whatever else of its provider fails.
+// TestASuccessfulProbeGivesBackInAnOutageToo, even if other skills of its provider fail.
 func TestASuccessfulProbeGivesBackInAnOutageToo(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		for _, name := range []string{"a", "b", "c"} {

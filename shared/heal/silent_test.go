@@ -14,8 +14,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// An execution is silent when nothing was heard of any that works for it, however far
-// below, in a thread neither.
+// An execution is silent only if all executions below it are silent too, at any depth, also in
+// threads.
 func TestAGrandchildThatWorksKeepsItsElders(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		runs, err := execution.New(w.DB)
@@ -45,7 +45,7 @@ func TestAGrandchildThatWorksKeepsItsElders(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// what a look tells, and what is asked again under the lock
+		// the first look, and the check under the lock
 		is := func(what string, want bool) {
 			t.Helper()
 			var b db.Batch

@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Messages are stored: this text may only change together with MessageFormat,
-// and older rows must still be read.
+// Messages are stored. This text may only change together with MessageFormat, and older rows must
+// remain readable.
 func TestMessageFormat(t *testing.T) {
 	messages := []Message{
 		{Role: RoleUser, Text: "hello"},
@@ -52,7 +52,7 @@ func TestResponseFormat(t *testing.T) {
 	}
 }
 
-// Whatever a model writes as arguments is stored and read back byte for byte.
+// Arguments are stored and read back byte for byte, whatever the model writes.
 func TestArgumentsSurviveStorage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		call := ToolCall{ID: "1", Name: "n", Arguments: Arguments(rapid.String().Draw(t, "arguments"))}
@@ -90,7 +90,7 @@ func TestUsage(t *testing.T) {
 	if u.TotalTokens() != 4321 {
 		t.Errorf("total is %d", u.TotalTokens())
 	}
-	// By reflection, so that a count added later is not forgotten in Plus.
+	// Uses reflection, so that Plus can't miss a count that is added later.
 	sum := reflect.ValueOf(u.Plus(u))
 	for i := range sum.NumField() {
 		if sum.Field(i).Kind() == reflect.Bool {

@@ -19,8 +19,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/memory"
 )
 
-// What was remembered before there was an index of words is found by it, also when it
-// was taken back meanwhile.
+// Memories from before the search index are found by it, even if the index was dropped and created
+// again.
 func TestMemoriesFromBeforeTheIndexAreFound(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) {
 		w := newWorld(t, dbtest.New(t, dbtest.OnSQLite))

@@ -33,8 +33,8 @@ func rawQueries(t testing.TB) (q raw) {
 	return q
 }
 
-// crowd fills two workspaces with n memories each; in the other every one has the
-// word that is rare here.
+// crowd fills two workspaces with n memories each. The word that is rare in this one is in every
+// memory of the other.
 func crowd(t testing.TB, w world, q raw, n int) {
 	t.Helper()
 	there := dbtest.NewWorkspace(t, w.DB)
@@ -48,7 +48,7 @@ func crowd(t testing.TB, w world, q raw, n int) {
 	}
 }
 
-// statement is the text of a query of the package.
+// statement returns the text of a query of the package.
 func statement(t testing.TB, name string, engine db.Dialect) string {
 	t.Helper()
 	queries, err := db.Parse(os.DirFS("."))
@@ -58,9 +58,9 @@ func statement(t testing.TB, name string, engine db.Dialect) string {
 	return queries[slices.IndexFunc(queries, func(q db.Query) bool { return q.Name() == name })].Text(engine)
 }
 
-// vacuum does what autovacuum would have done by then: without statistics the join of what
-// was found with its rows is planned along the whole workspace, and the index of words has
-// a list of entries that are not in order yet. Only the table's owner may.
+// vacuum does what autovacuum would do in the meantime. Without statistics, the join of the found
+// rows is planned over the whole workspace, and the search index has a list of pending entries.
+// Only the table's owner may run it.
 func vacuum(t testing.TB, w world) {
 	t.Helper()
 	admin, err1 := url.Parse(dbtest.Servers(t).PostgresURL)
@@ -79,9 +79,9 @@ func vacuum(t testing.TB, w world) {
 	}
 }
 
-// Of 200,000 memories a search reads those that match in its own workspace, found
-// along the index of words, and 10,000 of them at most. What is asked is the
-// application's own statement, as the application's role.
+// Of 200,000 memories, a search reads the matching ones of its own workspace through the search
+// index, at most 10,000. The test runs the application's own statement, with the application's
+// role.
 func TestASearchIsABoundedReadOnPostgres(t *testing.T) {
 	w := newWorld(t, dbtest.New(t, dbtest.OnPostgres))
 	q := rawQueries(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/memory"
 )
 
-// change does something as a person does, without a hold.
+// change runs fn as a person does, without a hold.
 func (w world) change(t testing.TB, fn func(*db.Tx) error) error {
 	t.Helper()
 	return w.DB.Tx(t.Context(), w.Workspace, func(_ context.Context, tx *db.Tx) error { return fn(tx) })
@@ -113,8 +113,8 @@ func TestAPersonChangesTheVersionThatWasRead(t *testing.T) {
 	})
 }
 
-// An agent that says it again, or forgets it, between a person's reading and writing
-// is not overwritten.
+// If an agent saves or forgets the memory between a person's read and write, the person's write
+// fails.
 func TestAnAgentIsFaster(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		id, _ := w.save(t, memory.Memory{Content: "tea", Importance: 5})

@@ -54,14 +54,14 @@ func newWorld(t testing.TB, e dbtest.Env) world {
 	return w
 }
 
-// neighbour is another workspace of the same database.
+// neighbour returns another workspace of the same database.
 func (w world) neighbour(t testing.TB) world {
 	t.Helper()
 	w.Workspace = dbtest.NewWorkspace(t, w.DB)
 	return w
 }
 
-// in does something under the lane of an agent's memory.
+// in runs fn under the lane of an agent's memory.
 func (w world) in(ctx context.Context, name lane.Name, fn func(context.Context, lane.Tx) error) error {
 	request := lane.Request{Workspace: w.Workspace, Lane: name, Holder: "test"}
 	return w.lanes.Do(ctx, request, lane.Wait{}, func(ctx context.Context, h *lane.Hold) error { return w.lanes.InHold(ctx, h, fn) })
@@ -97,7 +97,7 @@ func (w world) newest(t testing.TB, limit int) []memory.Memory {
 	return found
 }
 
-// contents are what is remembered, newest first.
+// contents returns the memories, newest first.
 func (w world) contents(t testing.TB) []string {
 	t.Helper()
 	out := []string{}
@@ -107,7 +107,7 @@ func (w world) contents(t testing.TB) []string {
 	return out
 }
 
-// lifeOf is how long a memory lives, in whole hours, zero for ever.
+// lifeOf returns how long a memory lives, in whole hours. Zero means forever.
 func lifeOf(m memory.Memory) time.Duration {
 	if m.ExpiresAt == nil {
 		return 0
@@ -189,7 +189,7 @@ func TestAMemoryExpires(t *testing.T) {
 		if got := w.contents(t); !slices.Equal(got, []string{"for ever"}) {
 			t.Errorf("after a day: %q", got)
 		}
-		id, isNew := w.save(t, memory.Memory{Content: "for a day"}, 24*time.Hour) // it lives again
+		id, isNew := w.save(t, memory.Memory{Content: "for a day"}, 24*time.Hour) // it has not expired any more
 		if got := w.contents(t); id != first || isNew || !slices.Contains(got, "for a day") {
 			t.Errorf("said again: %q (new: %v)", got, isNew)
 		}
@@ -256,7 +256,7 @@ func TestTheWrongLaneProvesNothing(t *testing.T) {
 
 func TestSaveMemoryRemembersForTheAgentThatCalls(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
-		w.Skew.Advance(1000 * time.Hour) // the clock here is far off the database's, which decides
+		w.Skew.Advance(1000 * time.Hour) // the local clock differs from the database's, which decides
 		all, err := memory.Skills(w.s)
 		if err != nil {
 			t.Fatal(err)

@@ -38,11 +38,11 @@ func TestWordsAreFoundInAnyOrderAndLanguage(t *testing.T) {
 			"tea":               "Ada likes green tea",
 			"TEA likes":         "Ada likes green tea",
 			"tea ada gre":       "Ada likes green tea",
-			"lik gre":           "", // the last one alone may be a beginning
+			"lik gre":           "", // only the last word may be a prefix
 			"green coffee":      "",
 			"gree":              "Ada likes green tea",
 			"reen":              "",
-			"GRÜSSE":            "", // no folding of ß
+			"GRÜSSE":            "", // ß is not folded
 			"GRÜßE öztürk":      "Grüße an die Firma Öztürk",
 			"grusse":            "", // accents count
 			"example ada":       "write to ada@example.com",
@@ -56,7 +56,7 @@ func TestWordsAreFoundInAnyOrderAndLanguage(t *testing.T) {
 			"दुनि":              "नमस्ते दुनिया",
 			"紅":                 "お茶、紅茶",
 			"panic":             "don't <b>panic</b>",
-			"t":                 "don't <b>panic</b>", // a letter is a word, not a beginning
+			"t":                 "don't <b>panic</b>", // a single letter is a word, not a prefix
 		} {
 			found, _ := w.list(t, memory.Filter{Text: text})
 			if got := strings.Join(found, " | "); got != want {
@@ -66,7 +66,7 @@ func TestWordsAreFoundInAnyOrderAndLanguage(t *testing.T) {
 	})
 }
 
-// TestEveryWordIsFound: what the engines take for a word is what a query does.
+// TestEveryWordIsFound: the engines and the query split texts into the same words.
 func TestEveryWordIsFound(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -90,7 +90,7 @@ func TestEveryWordIsFound(t *testing.T) {
 	})
 }
 
-// What a person types is words, never an operator.
+// A person's input consists of words, never of operators.
 func TestAQueryHasNoSyntax(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		w.save(t, memory.Memory{Content: "either this or that, not near here"})
@@ -168,7 +168,7 @@ func TestASearchIsNarrowed(t *testing.T) {
 	})
 }
 
-// What is changed, said again or forgotten is found as it is now, and not as it was.
+// A memory is found by its present content, not by its former one.
 func TestTheIndexFollows(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		id, _ := w.save(t, memory.Memory{Content: "green tea"})
@@ -196,7 +196,7 @@ func TestTheIndexFollows(t *testing.T) {
 	})
 }
 
-// Two memories of one id live in two workspaces, and no word of the one is the other's.
+// Two workspaces have a memory with the same id. No word of one is found in the other.
 func TestEqualIDsInTwoWorkspaces(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		q, there := rawQueries(t), w.neighbour(t)
@@ -305,8 +305,8 @@ func TestCategoriesAreCounted(t *testing.T) {
 	})
 }
 
-// FuzzSearch: whatever is typed, a search brings what has its words, or nothing, and
-// never an error.
+// FuzzSearch: for any input, a search returns memories with its words, or nothing, and never an
+// error.
 func FuzzSearch(f *testing.F) {
 	var worlds []world
 	for _, engine := range []string{dbtest.OnSQLite, dbtest.OnPostgres} {

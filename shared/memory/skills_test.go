@@ -13,8 +13,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
-// use runs a skill as the agent, and answers its result as JSON and whether it
-// brings words from outside.
+// use runs a skill as the agent. It returns the result as JSON, and whether it is untrusted text.
 func (w world) use(t testing.TB, name, arguments string) (out string, outside bool, err error) {
 	t.Helper()
 	all, err := memory.Skills(w.s)

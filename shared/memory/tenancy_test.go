@@ -11,8 +11,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/memory"
 )
 
-// The function that searches with its owner's rights finds what belongs to the
-// transaction's workspace, nothing where there is none, and takes any text.
+// The search function runs with its owner's rights. It finds rows of the transaction's workspace
+// only, nothing without a workspace, and accepts any text.
 func TestTheFunctionKeepsToTheWorkspace(t *testing.T) {
 	w := newWorld(t, dbtest.New(t, dbtest.OnPostgres))
 	there := w.neighbour(t)
@@ -55,7 +55,7 @@ func TestTheFunctionKeepsToTheWorkspace(t *testing.T) {
 	}
 }
 
-// A workspace that is deleted leaves no word behind.
+// Deleting a workspace deletes its words from the search index.
 func TestADeletedWorkspaceLeavesNoWords(t *testing.T) {
 	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite))
 	w.save(t, memory.Memory{Content: "tea"})

@@ -20,7 +20,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// edit does something as a person does, without a hold, and answers what became of it.
+// edit runs fn as a person does, without a hold, and returns the result.
 func (w world) edit(t testing.TB, fn func(context.Context, *db.Tx) (objective.Objective, error)) (o objective.Objective, err error) {
 	t.Helper()
 	err = w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) (err error) {
@@ -86,7 +86,7 @@ func TestAPersonCreatesAndChangesAnObjective(t *testing.T) {
 				return w.admin.Patch(ctx, tx, o, objective.Patch{Title: &title, Priority: &priority})
 			})
 		}
-		w.plan(t, made.ID, "one") // an agent's change is none of what was read
+		w.plan(t, made.ID, "one") // an agent's change does not change the version
 		changed, err := patch(made)
 		if err != nil || changed.Title != "y" || changed.Priority != 9 || changed.Description != made.Description || changed.DoneCriterion != "c" ||
 			changed.Version != 2 || len(changed.Plan) != 1 {
@@ -203,7 +203,7 @@ func TestAStatusIsTurnedByPeople(t *testing.T) {
 	})
 }
 
-// What was tried until it was given up is tried again.
+// Resume resets the attempts.
 func TestResumeGivesAllTriesBack(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		id := w.create(t, "x", 5)
@@ -243,8 +243,8 @@ func (w world) beat(t testing.TB, id string) (*lane.Hold, execution.Execution) {
 	return h, e
 }
 
-// A beat at work on what is paused records the step it has done, and can do nothing
-// that needs an active objective. It learns that somebody waits at its next proof.
+// A beat that works on a paused objective records its finished step, but nothing that needs an
+// active objective. At its next proof it learns that someone waits.
 func TestABeatAtWorkOnAPausedObjective(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		for name, turn := range map[string]func(testing.TB, string) (objective.Objective, bool, error){"paused": w.pause, "completed": w.complete} {
@@ -290,8 +290,8 @@ func TestABeatAtWorkOnAPausedObjective(t *testing.T) {
 	})
 }
 
-// An interrupt that comes while the beat writes, and so has its lane locked, arrives when
-// it has written.
+// An interrupt that comes during the beat's transaction, which locks its lane, takes effect after
+// the transaction.
 func TestAnInterruptArrivesBehindATransaction(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		id := w.create(t, "x", 5)
@@ -318,8 +318,8 @@ func TestAnInterruptArrivesBehindATransaction(t *testing.T) {
 	})
 }
 
-// A beat at work on what is planned anew writes nothing more: its step would be
-// another's.
+// A beat that works on a replaced plan writes nothing more: its step number belongs to another step
+// now.
 func TestABeatAtWorkOnAReplacedPlan(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		id := w.create(t, "x", 5)
@@ -359,7 +359,7 @@ func TestABeatAtWorkOnAReplacedPlan(t *testing.T) {
 		if got, err := w.runs.Get(t.Context(), w.Workspace, e.ID); err != nil || got.Status != execution.Cancelled {
 			t.Errorf("the run is %+v (%v)", got, err)
 		}
-		next, _ := w.beat(t, id) // the lane is free, and the subject has no unfinished run
+		next, _ := w.beat(t, id) // the lane is free, and the subject has no unfinished execution
 		if err := w.lanes.Release(t.Context(), next); err != nil {
 			t.Error(err)
 		}
@@ -403,8 +403,8 @@ func TestABeatAtWorkOnADeletedObjective(t *testing.T) {
 	})
 }
 
-// A beat that asks for the lane while a person's change is under way gets it behind
-// the change, and sees it.
+// A beat that asks for the lane during a person's change gets it after the change, and sees the
+// change.
 func TestABeatThatBeginsWhileThePlanIsReplaced(t *testing.T) {
 	for _, engine := range []string{dbtest.OnPostgres, dbtest.OnSQLite} {
 		t.Run(engine, func(t *testing.T) {
@@ -442,8 +442,8 @@ func TestABeatThatBeginsWhileThePlanIsReplaced(t *testing.T) {
 	}
 }
 
-// awaitWaiter returns when somebody waits for a lock of the database, or has seen what
-// should have been waited for.
+// awaitWaiter returns when a session waits for a lock of the database, or when seen has a value too
+// early.
 func (w world) awaitWaiter(t testing.TB, seen chan []objective.Objective) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), w.URL)

@@ -53,7 +53,7 @@ func onEach(t *testing.T, fn func(t *testing.T, w world)) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) { fn(t, newWorld(t, e)) })
 }
 
-// neighbour is another workspace of the same database.
+// neighbour returns another workspace of the same database.
 func (w world) neighbour(t testing.TB) world {
 	t.Helper()
 	w.Workspace = dbtest.NewWorkspace(t, w.DB)
@@ -100,7 +100,7 @@ func (w world) hold(t testing.TB, name lane.Name) *lane.Hold {
 	return h
 }
 
-// in does something under an objective's lane.
+// in runs fn under an objective's lane.
 func (w world) in(t testing.TB, id string, fn func(context.Context, lane.Tx) error) error {
 	t.Helper()
 	request := lane.Request{Workspace: w.Workspace, Lane: lane.Objective(id), Holder: "test"}

@@ -116,7 +116,7 @@ func TestAPlanIsKeptAndReplaced(t *testing.T) {
 			steps[i].PlanVersion, steps[i].Number, steps[i].Status = 1, i+1, objective.Pending
 		}
 		steps[1].Inputs = json.RawMessage(`{}`)
-		for i := range o.Plan { // a database may space it
+		for i := range o.Plan { // a database may change the spacing
 			o.Plan[i].Inputs = json.RawMessage(strings.ReplaceAll(string(o.Plan[i].Inputs), " ", ""))
 			steps[i].Inputs = json.RawMessage(strings.ReplaceAll(string(steps[i].Inputs), " ", ""))
 		}
@@ -181,9 +181,9 @@ func TestTriesAreCounted(t *testing.T) {
 		if err := w.end(t, id, 1, objective.Done); err != nil {
 			t.Fatal(err)
 		}
-		count() // a step that is done is not tried
+		count() // a finished step is not counted
 		w.plan(t, id, "c")
-		count() // nor one of an earlier plan
+		count() // nor is one of an earlier plan
 		if st := w.get(t, id).Plan[0]; st.Attempts != 0 {
 			t.Errorf("the step of the new plan is %+v", st)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
-// refused fails unless the skill refuses, and answers why.
+// refused fails unless the skill refuses, and returns the reason.
 func (w world) refused(t testing.TB, name, arguments string) string {
 	t.Helper()
 	value, err := w.use(t, name, arguments)
@@ -70,8 +70,8 @@ func TestPlanningWhatIsNotThereIsRefused(t *testing.T) {
 	})
 }
 
-// TestOneObjectiveHasOneLane: an id may be spelled in upper case, and Postgres
-// would find its row; the lane that protects it must be the same nevertheless.
+// TestOneObjectiveHasOneLane: an id may be in upper case, and Postgres would find its row. The lane
+// that protects it must still be the same.
 func TestOneObjectiveHasOneLane(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		id := w.create(t, "x", 5)

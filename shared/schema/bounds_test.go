@@ -27,7 +27,7 @@ func compiled(t testing.TB, raw string) *Schema {
 	return s
 }
 
-// unbounded reads a schema that Compile refuses as one that takes too long.
+// unbounded compiles a schema that Compile refuses because it takes too long.
 func unbounded(t testing.TB, raw string) *Schema {
 	t.Helper()
 	c := newCompiler(read(t, raw), true)
@@ -38,7 +38,7 @@ func unbounded(t testing.TB, raw string) *Schema {
 	return s
 }
 
-// alternatives are levels of alternatives, each of four references to the next.
+// alternatives returns nested alternatives. Each level has four references to the next.
 func alternatives(levels int) string {
 	defs := fmt.Sprintf(`"a%d":{"type":"integer"}`, levels)
 	for i := range levels {
@@ -48,8 +48,8 @@ func alternatives(levels int) string {
 	return `{"$ref":"#/$defs/a0","$defs":{` + defs + `}}`
 }
 
-// A check ends at its bound, in little memory, also by a schema that no one should
-// have compiled; and where its context ends.
+// A check stops at its limit with little memory, even for a schema that Compile would refuse, and
+// when its context ends.
 func TestChecksAreBounded(t *testing.T) {
 	long := strings.Repeat("a", 100_000)
 	many := "[" + strings.TrimSuffix(strings.Repeat(`{"x":1.5},`, 100_000), ",") + "]"
@@ -91,7 +91,7 @@ func TestChecksAreBounded(t *testing.T) {
 	}
 }
 
-// What is wrong is told of so many places at most.
+// The number of violations is limited.
 func TestViolationsAreBounded(t *testing.T) {
 	s := compiled(t, `{"items":{"type":"integer"}}`)
 	wrong, err := s.Check(t.Context(), read(t, "["+strings.TrimSuffix(strings.Repeat(`"x",`, 2000), ",")+"]"))
@@ -100,8 +100,8 @@ func TestViolationsAreBounded(t *testing.T) {
 	}
 }
 
-// subsets are schemas of which each subset may meet at one value, beside so many names
-// and patterns that each of these sets has to be compared with.
+// subsets returns schemas of which any subset may meet at one value, and names and patterns that
+// each subset must be compared with.
 func subsets(schemas, names int, properties, patterns string) string {
 	var defs, list []string
 	for i := range schemas {
@@ -125,7 +125,7 @@ func subsets(schemas, names int, properties, patterns string) string {
 	return `{"$ref":"#/$defs/q0","$defs":{` + strings.Join(defs, ",") + `}}`
 }
 
-// kinds are kinds of objects that hold each other, as of the parts of a program.
+// kinds returns kinds of objects that contain each other, like the parts of a program.
 func kinds(of, properties int) string {
 	var defs, options []string
 	for i := range of {
@@ -139,7 +139,7 @@ func kinds(of, properties int) string {
 	return `{"$ref":"#/$defs/any","$defs":{"any":{"oneOf":[` + strings.Join(options, ",") + `]},` + strings.Join(defs, ",") + `}}`
 }
 
-// list joins what is made of each number.
+// list joins the format's text for each number.
 func list(n int, format string) string {
 	var out []string
 	for i := range n {
@@ -148,7 +148,7 @@ func list(n int, format string) string {
 	return strings.Join(out, ",")
 }
 
-// What could exceed the bound is refused when it is read; what can't is not.
+// Compile refuses schemas that may exceed the limit, and no others.
 func TestCompileRefusesWhatMayTakeTooLong(t *testing.T) {
 	tree := `{"type":"object","properties":{"left":{"$ref":"#/$defs/tree"},"right":{"$ref":"#/$defs/tree"},"sons":{"items":{"$ref":"#/$defs/tree"}}}}`
 	options := strings.TrimSuffix(strings.Repeat(`{"$ref":"#/$defs/one"},`, 200), ",")
@@ -202,7 +202,7 @@ func TestCompileRefusesWhatMayTakeTooLong(t *testing.T) {
 	}
 }
 
-// What is not a schema is refused, and where.
+// Compile refuses an invalid schema and says where it is wrong.
 func TestCompileSaysWhatIsWrong(t *testing.T) {
 	for schema, want := range map[string]string{
 		``:                                        "",

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// theOther is the schema as an independent checker reads it.
+// theOther compiles the schema with an independent checker.
 func theOther(raw []byte) (*jsonschema.Schema, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
@@ -27,8 +27,8 @@ func theOther(raw []byte) (*jsonschema.Schema, error) {
 	return c.Compile("x:y")
 }
 
-// compare checks a value with both, where both take the schema: the verdicts and the
-// places where something is wrong are the same.
+// compare checks a value with both checkers if both accept the schema. The verdicts and the
+// positions of the violations must be equal.
 func compare(t interface{ Fatalf(string, ...any) }, ctx interface{ Helper() }, schema, value []byte, check func(*Schema, any) ([]Violation, error)) {
 	ctx.Helper()
 	s, err := Compile(schema)
@@ -45,7 +45,7 @@ func compare(t interface{ Fatalf(string, ...any) }, ctx interface{ Helper() }, s
 	}
 	wrong, err := check(s, v)
 	if err != nil {
-		return // at its bound
+		return // at its limit
 	}
 	twin, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
 	if err != nil {
@@ -56,7 +56,7 @@ func compare(t interface{ Fatalf(string, ...any) }, ctx interface{ Helper() }, s
 	}
 }
 
-// names are those of properties and definitions; words those of texts.
+// names of properties and definitions; words for texts
 var (
 	names = []string{"a", "b", "ab", "x-1", "a/b", "~"}
 	texts = []string{
@@ -131,7 +131,7 @@ func anySchema(depth int) *rapid.Generator[any] {
 	})
 }
 
-// TestTheVerdictsAreThoseOfAnother: of random schemas and values.
+// TestTheVerdictsAreThoseOfAnother compares random schemas and values.
 func TestTheVerdictsAreThoseOfAnother(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		schema := map[string]any{"$defs": map[string]any{}}
@@ -154,7 +154,7 @@ func TestTheVerdictsAreThoseOfAnother(t *testing.T) {
 	})
 }
 
-// FuzzCheck finds schemas and values that are judged otherwise, or take too long.
+// FuzzCheck searches for schemas and values with different verdicts, or that take too long.
 func FuzzCheck(f *testing.F) {
 	for schema, value := range map[string]string{
 		`{"type":"object","properties":{"a":{"format":"uri"}},"required":["a"]}`:          `{"a":"http://[::1]/"}`,
@@ -174,7 +174,7 @@ func FuzzCheck(f *testing.F) {
 	})
 }
 
-// sameFormats reports whether a schema names only formats that both know alike.
+// sameFormats reports whether a schema only names formats that both checkers treat alike.
 func sameFormats(schema []byte) bool {
 	for _, name := range []string{"period", "relative", "iri", "template", "semver", "time"} { // time: leap seconds
 		if strings.Contains(string(schema), name) {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestTheSuite runs the official test suite: what is supported is judged as the
-// standard says, and what is not is refused when the schema is read.
+// TestTheSuite runs the official test suite. Supported keywords follow the standard. Schemas with
+// others are refused by Compile.
 func TestTheSuite(t *testing.T) {
 	files, err := filepath.Glob("testdata/suite/*.json")
 	if err != nil || len(files) < 40 {
@@ -33,7 +33,7 @@ func TestTheSuite(t *testing.T) {
 			t.Fatalf("%s: %v", file, err)
 		}
 		for _, g := range groups {
-			s, err := compile(g.Schema, false) // formats are remarks in the suite
+			s, err := compile(g.Schema, false) // formats are only annotations in the suite
 			if err != nil {
 				refused += len(g.Tests)
 				continue

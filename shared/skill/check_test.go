@@ -150,8 +150,7 @@ func FuzzCheck(f *testing.F) {
 	})
 }
 
-// bomb is a schema by which the parameter a has to be looked at 4 times more often
-// with each level.
+// bomb returns a schema that visits the parameter a four times more often with each level.
 func bomb(levels int) []byte {
 	defs := fmt.Sprintf(`"a%d":{"type":"integer"}`, levels)
 	for i := range levels {
@@ -161,8 +160,8 @@ func bomb(levels int) []byte {
 	return fmt.Appendf(nil, `{"type":"object","properties":{"a":{"$ref":"#/$defs/a0"}},"$defs":{%s}}`, defs)
 }
 
-// TestAStoredBombIsDefused puts schemas behind the API that no registration takes: a
-// call ends at once, in little memory, however deep they are.
+// TestAStoredBombIsDefused stores schemas that no registration accepts. A call ends immediately,
+// with little memory, however deep they are.
 func TestAStoredBombIsDefused(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		for i, levels := range []int{9, 10, 14, 100} {

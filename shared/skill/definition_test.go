@@ -12,7 +12,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
-// fields are what an [skill.InvalidError] finds wrong.
+// fields returns the fields that an [skill.InvalidError] names.
 func fields(t testing.TB, err error) (names []string) {
 	t.Helper()
 	invalid, ok := errors.AsType[*skill.InvalidError](err)
@@ -131,7 +131,7 @@ func TestRegistrationTakesTheLimits(t *testing.T) {
 		if got := w.create(t, d); string(got.Parameters) != schema || got.Timeout != 900*time.Second || got.Description != d.Description {
 			t.Errorf("it came back otherwise")
 		}
-		headers := make([]string, 0, 1600) // jsonb writes more of such than came
+		headers := make([]string, 0, 1600) // jsonb stores such data in a longer form
 		for i := range 1600 {
 			headers = append(headers, fmt.Sprintf(`"%x":""`, i))
 		}

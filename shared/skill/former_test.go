@@ -11,8 +11,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
-// Journals, plans, approvals and automations of an earlier release have the arguments of
-// built-in skills in snake case, and search_memory's q as words.
+// Journals, plans, approvals and automations of an earlier release hold the arguments of built-in
+// skills in snake case, and the q of search_memory as words.
 func TestArgumentsOfAnEarlierReleaseAreRead(t *testing.T) {
 	set := builtins(t)
 	const id = "01234567-89ab-7def-8123-456789abcdef"

@@ -11,7 +11,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
-// happened is a call some minutes ago.
+// happened is a call of some minutes ago.
 type happened struct {
 	status string
 	class  string
@@ -85,8 +85,8 @@ func TestHealthCounts(t *testing.T) {
 	})
 }
 
-// TestAnAnswerWithAFieldOfThatNameCounts: only a call that failed may be one that could
-// not be made.
+// TestAnAnswerWithAFieldOfThatNameCounts: only a failed call can be one that was refused before it
+// ran.
 func TestAnAnswerWithAFieldOfThatNameCounts(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		var b db.Batch

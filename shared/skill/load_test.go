@@ -67,7 +67,7 @@ func TestALoadedSkillIsAsItWasRegistered(t *testing.T) {
 		if v := look.Check(t.Context(), []byte(`{}`)); len(v) > 0 {
 			t.Errorf("its arguments: %v", v)
 		}
-		var b db.Batch // in a round trip that is made anyway
+		var b db.Batch // in a round trip that happens anyway
 		loaded := w.LoadIn(&b, w.Workspace, trace.Operate)
 		if err := w.DB.Read(t.Context(), w.Workspace, &b); err != nil {
 			t.Fatal(err)
@@ -78,7 +78,7 @@ func TestALoadedSkillIsAsItWasRegistered(t *testing.T) {
 	})
 }
 
-// A surface's code is not changed by a workspace's row.
+// A workspace's row does not change a surface's built-in skill.
 func TestTheCodeOfABuiltInSkillStaysAsItIs(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		if _, err := w.patch(t, "guarded", skill.Patch{Serial: ptr(false), RequiresApproval: ptr(false), Scope: ptr(skill.Internal)}); err != nil {
@@ -119,7 +119,7 @@ func TestABrokenRowBreaksNoOther(t *testing.T) {
 		other.Kind = skill.Lambda
 		w.create(t, other)
 		w.create(t, definition("was_free"))
-		if n, err := w.DB.Exec(t.Context(), w.Workspace, w.q.Rename, "was_free", "look"); n != 1 || err != nil { // as if look had come later
+		if n, err := w.DB.Exec(t.Context(), w.Workspace, w.q.Rename, "was_free", "look"); n != 1 || err != nil { // as if the built-in skill look had been added later
 			t.Fatal(n, err)
 		}
 		here, err := skill.NewRegistry(w.DB, ids, newSet(t, builtin("look", skill.Internal)), map[skill.Kind]skill.Factory{skill.HTTP: ofKind})
@@ -151,7 +151,7 @@ func TestABrokenRowBreaksNoOther(t *testing.T) {
 		if !slices.Equal(named, want) {
 			t.Errorf("broken are %q, want %q", named, want)
 		}
-		// The row that lost its name can still be found by its id, and deleted.
+		// The row whose name was taken can still be found by its id, and deleted.
 		for _, err := range broken {
 			if b, _ := errors.AsType[*skill.BrokenError](err); b.Name == "look" {
 				if d := w.get(t, b.ID); d.Kind != skill.HTTP {

@@ -16,12 +16,12 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))
 }
 
-// named is a skill without parameters.
+// named returns a skill without parameters.
 func named(name string) skill.Skill {
 	return skill.Skill{Name: name, Parameters: []byte(`{"type": "object"}`)}
 }
 
-// newSet is a set of skills that must have different names.
+// newSet returns a set of skills with different names.
 func newSet(t testing.TB, skills ...skill.Skill) *skill.Set {
 	t.Helper()
 	s, err := skill.NewSet(skills...)
@@ -31,7 +31,7 @@ func newSet(t testing.TB, skills ...skill.Skill) *skill.Set {
 	return s
 }
 
-// withSchema is the one skill of a set of its own.
+// withSchema returns the only skill of a set.
 func withSchema(t testing.TB, schema string) *skill.Skill {
 	t.Helper()
 	set := newSet(t, skill.Skill{Name: "it", Parameters: []byte(schema), Run: nothing})

@@ -23,8 +23,8 @@ import (
 //go:embed testdata/*.sql
 var testdata embed.FS
 
-// world is a fresh workspace on one engine with a registry: three built-in skills,
-// and two kinds that rows may have.
+// world is a fresh workspace on one engine with a registry: three built-in skills, and two kinds
+// that rows may have.
 type world struct {
 	dbtest.Env
 	*skill.Registry
@@ -56,14 +56,15 @@ func builtin(name string, scope skill.Scope) skill.Skill {
 	return skill.Skill{Name: name, Kind: skill.Builtin, Description: "Does " + name + ".", Parameters: []byte(`{"type": "object"}`), Scope: scope, Run: nothing}
 }
 
-// guarded is a built-in skill that differs from the others in all that a row may change.
+// guarded returns a built-in skill that differs from the others in every field that a row may
+// override.
 func guarded() skill.Skill {
 	k := builtin("guarded", skill.Both)
 	k.RequiresApproval, k.Serial, k.Timeout = true, true, 20*time.Second
 	return k
 }
 
-// kinds are done by nobody: a config must say {"good": true}.
+// kinds are not carried out by anything. A config must be {"good": true}.
 var kinds = map[skill.Kind]skill.Factory{skill.HTTP: ofKind, skill.Lambda: ofKind}
 
 func ofKind(d skill.Definition) (skill.Skill, error) {
@@ -79,7 +80,7 @@ func ofKind(d skill.Definition) (skill.Skill, error) {
 	return skill.Skill{Do: func(context.Context, skill.Call) (any, error) { return d.Name, nil }}, nil
 }
 
-// definition is a sound one.
+// definition returns a valid definition.
 func definition(name string) skill.Definition {
 	return skill.Definition{
 		Name: name, Kind: skill.HTTP, Description: "Asks.", Parameters: []byte(`{"type":"object"}`), Config: []byte(`{"good":true}`),
@@ -154,7 +155,7 @@ func (w world) rows(t testing.TB) (n int) {
 	return n
 }
 
-// usable are the names of the skills that a surface gets.
+// usable returns the names of the skills that a surface gets.
 func (w world) usable(t testing.TB, surface trace.Surface) []string {
 	t.Helper()
 	set, broken, err := w.Load(t.Context(), w.Workspace, surface)
@@ -243,7 +244,7 @@ func TestANameIsTakenOnce(t *testing.T) {
 	})
 }
 
-// Names have the styles that programs have, and are told apart by more than style.
+// Names may have any usual style, but must differ by more than the style.
 func TestNamesOfAllStyles(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		names := []string{"Ask2", "askWeather", "send-mail", "snake_case"}
@@ -274,7 +275,7 @@ func TestNamesOfAllStyles(t *testing.T) {
 				t.Errorf("%s is not taken for %s", asked, want)
 			}
 		}
-		// Rows that an earlier release let be are used under their own names.
+		// Rows that an earlier release accepted are used under their own names.
 		if _, err := w.DB.Exec(t.Context(), w.Workspace, w.q.Rename, "Ask2", "ask_weather"); err != nil {
 			t.Fatal(err)
 		}
@@ -303,7 +304,7 @@ func TestABuiltInSkillHasARowOnlyWhereItDiffers(t *testing.T) {
 			changed.Timeout != 20*time.Second || changed.Version != 1 || changed.Description != "Does guarded." {
 			t.Errorf("changed it is %+v", changed)
 		}
-		// Only what was changed is kept: the rest follows the code of a later version.
+		// Only the overrides are stored: the rest follows the code of a later version.
 		later := guarded()
 		later.Serial, later.Timeout, later.RequiresApproval = false, time.Minute, true
 		newer, err := skill.NewRegistry(w.DB, ids, newSet(t, later), kinds)
@@ -373,7 +374,7 @@ func TestAChangeIsOfTheVersionThatWasRead(t *testing.T) {
 	})
 }
 
-// Of many who do the same at once, one does it and the others are told.
+// Of many concurrent identical changes, one succeeds and the others get an error.
 func TestAtOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		const many = 8
@@ -400,7 +401,7 @@ func TestAtOnce(t *testing.T) {
 			return err
 		})
 		var turn atomic.Int64
-		atOnce(skill.ErrTaken, func(ctx context.Context, tx *db.Tx) error { // each spells it otherwise
+		atOnce(skill.ErrTaken, func(ctx context.Context, tx *db.Tx) error { // each uses another spelling
 			n := int(turn.Add(1)) % 8
 			_, err := w.Create(ctx, tx, definition("two"+strings.Repeat("_", n)+"words"))
 			return err

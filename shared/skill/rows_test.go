@@ -76,7 +76,7 @@ func TestTheDatabaseRefusesWhatNoCodeWrites(t *testing.T) {
 	})
 }
 
-// TestAWorkspaceMayHaveSoMany: whoever counts waits for what another is just making.
+// TestAWorkspaceMayHaveSoMany: the count waits for concurrent registrations.
 func TestAWorkspaceMayHaveSoMany(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		var b db.Batch

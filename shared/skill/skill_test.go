@@ -90,7 +90,7 @@ func TestFindMatchesCaseAndSeparators(t *testing.T) {
 	for asked, want := range map[string]string{
 		"save_memory": "save_memory", "saveMemory": "save_memory", "SAVE-MEMORY": "save_memory", "save memory": "save_memory",
 		"Save.Memory": "save_memory", "get_task": "getTask", "plan-it": "plan-it", "plan_it": "plan_it",
-		"planIt": "", // two are as near
+		"planIt": "", // two names are equally near
 		"save":   "", "save_memories": "", "": "", "___": "", "ſave_memory": "",
 	} {
 		k, ok := set.Find(asked)
@@ -140,7 +140,7 @@ func TestRefusalIsTheReason(t *testing.T) {
 	}
 }
 
-// builtins are the skills that come with the product.
+// builtins returns the built-in skills of the product.
 func builtins(t testing.TB) *skill.Set {
 	t.Helper()
 	all, err1 := objective.Skills(&objective.Store{})

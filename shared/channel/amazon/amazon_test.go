@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Nothing is sent over a connection that may have died while a sandbox was frozen.
+// No request uses a connection that may have died while the sandbox was frozen.
 func TestEachCallHasItsConnection(t *testing.T) {
 	from := map[string]bool{}
 	cfg, err := at(serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -48,7 +48,7 @@ func TestEachCallHasItsConnection(t *testing.T) {
 	}
 }
 
-// at is a configuration whose services are all the test's. It asks for retries, as an
+// at returns a configuration in which the test serves all services. It asks for retries, as an
 // environment may.
 func at(url string) amazon.Config {
 	return func(context.Context) (aws.Config, error) {
@@ -59,7 +59,7 @@ func at(url string) amazon.Config {
 	}
 }
 
-// serve is a service that reads a request to its end before it answers.
+// serve starts a service that reads the whole request before it answers.
 func serve(t testing.TB, h http.HandlerFunc) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -70,7 +70,7 @@ func serve(t testing.TB, h http.HandlerFunc) string {
 	return s.URL
 }
 
-// A service as its clients know it: who sends over it, and how it tells of an error.
+// service describes a service: how to send over it, and how it reports an error.
 type service struct {
 	channel interface {
 		Name() string
@@ -100,7 +100,7 @@ func (s service) send(ctx context.Context) error {
 	return s.channel.Send(ctx, channel.Message{Key: "k", Thread: "t", Address: s.address, Body: "Hello"})
 }
 
-// class names what an error makes of a message.
+// class names the outbox's class of an error.
 func class(err error) string {
 	if err == nil {
 		return "sent"
@@ -161,8 +161,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A code is told only if it looks like one, and a page of somebody in between is no
-// answer of the service.
+// A code is repeated only if it looks like one. The page of a proxy is not an answer of the
+// service.
 func TestOddAnswers(t *testing.T) {
 	for answer, want := range map[string]string{
 		"400 <html>canary": "permanent", "403 ": "permanent", "500 canary": "uncertain", "503 <html>": "again", "200 <html>canary": "uncertain",

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// sent is what SES is asked to send, in its own words.
+// sent is a request to SES, in SES's form.
 type sent struct {
 	FromEmailAddress string
 	Destination      map[string][]string
@@ -37,7 +37,7 @@ type sent struct {
 
 type content struct{ Data, Charset string }
 
-// channelTo is the channel over a small SES that answers as the real one does.
+// channelTo returns the channel with a small SES that answers like the real one.
 func channelTo(t testing.TB, got *sent) *ses.Channel {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

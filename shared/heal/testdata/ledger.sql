@@ -16,7 +16,7 @@ UPDATE executions SET updated_at = lk_now(), attempt = attempt + 1 WHERE workspa
 SELECT (SELECT count(*) FROM agent_memory WHERE workspace_id = $1), (SELECT count(*) FROM agent_usage_logs WHERE workspace_id = $1);
 
 -- name: Day
--- A budget of the day that began $4 days ago.
+-- A daily budget that began $4 days ago.
 INSERT INTO usage_budgets (workspace_id, id, scope, scope_id, allocated, period_start, period_end, created_by, created_at, updated_at)
 VALUES ($1, $2, 'agent', 'a', 1, lk_plus(lk_now(), 0 - CAST($4 AS bigint) * 86400000), lk_plus(lk_now(), 86400000 - CAST($4 AS bigint) * 86400000), $3, lk_now(), lk_now());
 

@@ -1,23 +1,22 @@
-// Package anthropic is Anthropic's Messages API as an [llm.Model].
+// Package anthropic implements [llm.Model] with Anthropic's Messages API.
 //
-// # What is told otherwise than it was
+// # What is sent in another form
 //
-// Roles must alternate, and results stand first in their message: neighbours of one
-// role become one message, and a note of the loop becomes part of the user's next to
-// it. (Only the newest models take a system message in mid-conversation.) Blank
-// texts are refused, so they are left out. A call's input must be an object:
-// arguments that are none travel as {"_raw": "…"}. Names and ids of made-up tools
-// and of other providers are replaced by ones that are taken. A conversation with
-// calls needs tools, so one that offers none any more names those it has called, and
-// forbids to.
+// Roles must alternate, and tool results must come first in their message. So neighboring messages
+// of one role become one message, and a note of the agent's loop becomes part of the user's message
+// next to it. (Only the newest models accept a system message in the middle of a conversation.)
+// Blank texts are refused, so they are omitted. A call's input must be an object: other arguments
+// are sent as {"_raw": "…"}. Tool names that a model invented, and ids of other providers, are
+// replaced with valid ones. A conversation with calls needs tools. If a request offers none, it
+// lists the tools that were called and forbids calls.
 //
 // # The cache
 //
-// Anthropic keeps a prompt up to a mark, so that the next one that begins alike is
-// cheaper: behind the tools, behind the system prompt, and, where a next request may
-// go on from here, behind the last message.
+// Anthropic caches a prompt up to a mark, so that a later prompt with the same beginning is
+// cheaper. There is a mark after the tools, after the system prompt, and after the last message if
+// a later request may continue from there.
 //
-// Thinking is not asked for; what a model thinks nevertheless is passed over.
+// This package does not request thinking, and ignores it in answers.
 package anthropic
 
 import (
@@ -38,22 +37,22 @@ const Name = "anthropic"
 const (
 	ownHost = "api.anthropic.com"
 	ownBase = "https://" + ownHost
-	version = "2023-06-01" // of the API: the newest
+	version = "2023-06-01" // the newest version of the API
 )
 
-// DefaultMaxTokens is the limit of an answer that the API wants and nobody has set.
+// DefaultMaxTokens is the default limit of an answer. The API requires a limit.
 const DefaultMaxTokens = 8192
 
-// Options are what a [Model] is made of.
+// Options configure a [Model].
 type Options struct {
 	BaseURL   string       // with or without the version; empty: Anthropic
-	APIKey    secret.Value // may be empty where a proxy adds it
-	Model     string       // what is asked when a request names no model
-	MaxTokens int          // of an answer, when a request sets no limit; 0: [DefaultMaxTokens]
-	HTTP      wire.Doer    // nil: a client of its own over net/http's transport, without a time-out
+	APIKey    secret.Value // may be empty if a proxy adds it
+	Model     string       // used when a request names no model
+	MaxTokens int          // limit of an answer when a request sets none; 0: [DefaultMaxTokens]
+	HTTP      wire.Doer    // nil: an own client over net/http's default transport, without a timeout
 }
 
-// Model asks Anthropic's models. It is safe for concurrent use.
+// Model calls Anthropic's models. It is safe for concurrent use.
 type Model struct {
 	endpoint  *wire.Endpoint
 	model     string
@@ -62,8 +61,8 @@ type Model struct {
 
 var _ llm.Model = (*Model)(nil)
 
-// New makes a model. It does not touch the network. An error says which option is
-// wrong, and repeats neither URL nor key.
+// New returns a model. It does not use the network. An error says which option is wrong. It
+// contains neither the URL nor the key.
 func New(o Options) (*Model, error) {
 	base, err := wire.ParseURL(strings.TrimSuffix(strings.TrimRight(cmp.Or(o.BaseURL, ownBase), "/"), "/v1"))
 	switch {

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const theKey = `sk-ant-api03-Zm9v/"YmFy+<==_canary`
 
-// model is one that asks base through d.
+// model returns a model that sends its requests to base through d.
 func model(t testing.TB, base string, d wire.Doer) *anthropic.Model {
 	t.Helper()
 	m, err := anthropic.New(anthropic.Options{BaseURL: base, APIKey: secret.NewValue(theKey), Model: "claude-sonnet-4-5", HTTP: d})
@@ -31,7 +31,7 @@ func model(t testing.TB, base string, d wire.Doer) *anthropic.Model {
 	return m
 }
 
-// asking is a model whose other end takes turns.
+// asking returns a model whose server takes the turns.
 func asking(t testing.TB, turns ...http.HandlerFunc) (*anthropic.Model, *llmtest.Server) {
 	t.Helper()
 	s := llmtest.Serve(t, turns...)
@@ -60,7 +60,7 @@ func TestConform(t *testing.T) {
 	})
 }
 
-// play takes a turn as Anthropic does.
+// play answers as Anthropic does for the turn.
 func play(turn llmtest.Turn) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if turn.Fail != "" {
@@ -147,7 +147,7 @@ func event(kind, members string) string {
 	return fmt.Sprintf("event: %s\ndata: {\"type\":%q%s}\n\n", kind, kind, members)
 }
 
-// events is an answer as Anthropic streams it.
+// events returns an answer in the form in which Anthropic streams it.
 func events(r llm.Response) []string {
 	out := []string{
 		event("message_start", fmt.Sprintf(`,"message":{"id":"msg_1","type":"message","role":"assistant","model":%s,"content":[],`+
@@ -171,7 +171,7 @@ func events(r llm.Response) []string {
 	}
 	for _, c := range r.Calls {
 		deltas := []string{`{"type":"input_json_delta","partial_json":""}`}
-		if c.Arguments != "{}" { // of which Anthropic streams nothing
+		if c.Arguments != "{}" { // Anthropic streams no piece for it
 			for _, p := range llmtest.Pieces(string(c.Arguments), 7) {
 				deltas = append(deltas, fmt.Sprintf(`{"type":"input_json_delta","partial_json":%s}`, quote(p)))
 			}

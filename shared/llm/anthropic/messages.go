@@ -7,16 +7,16 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm/wire"
 )
 
-// note begins a note of the loop within a user's message.
+// note is the beginning of a note of the loop within a user's message.
 const note = "[Note of the system, not of the user]\n"
 
-// noOutput stands for the output of a tool that had none: an error may not be empty.
+// noOutput replaces the empty output of a tool: an error must not be empty.
 const noOutput = "(no output)"
 
-// maxID is how long an id Anthropic may be sent: its own have 30 characters.
+// maxID is the longest call id that we send to Anthropic. Its own ids have 30 characters.
 const maxID = 64
 
-// messages are a conversation's, in alternating roles.
+// messages converts a conversation to messages with alternating roles.
 func messages(in []llm.Message) []message {
 	c := conversation{messages: []message{}}
 	for _, m := range in {

@@ -53,8 +53,8 @@ type cacheControl struct {
 	Type string `json:"type"`
 }
 
-// mark sets the marks of the cache. Behind the last message there is one if a next
-// request may go on from there.
+// mark sets the marks of the cache. The last message gets one if a later request may continue from
+// there.
 func (r *request) mark() {
 	here := &cacheControl{"ephemeral"}
 	if n := len(r.Tools); n > 0 {
@@ -70,7 +70,7 @@ func (r *request) mark() {
 	}
 }
 
-// encode is a request, complete, as it goes over the wire.
+// encode returns the JSON body of a request. Model and MaxTokens must be set.
 func encode(req llm.Request, stream bool) ([]byte, error) {
 	out := request{Model: req.Model, MaxTokens: req.MaxTokens, Messages: messages(req.Messages), Temperature: req.Temperature, Stream: stream}
 	if !blank(req.System) {
@@ -92,7 +92,7 @@ func encode(req llm.Request, stream bool) ([]byte, error) {
 	return wire.Encode(out)
 }
 
-// called are the tools that the messages have calls of.
+// called returns the tools that the messages call.
 func called(messages []llm.Message) (tools []tool) {
 	for _, m := range messages {
 		for _, c := range m.Calls {

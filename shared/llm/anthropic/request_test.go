@@ -23,7 +23,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
-// sent is a request as it goes out, and its body.
+// sent returns the request as it is sent, and its body.
 func sent(t *testing.T, o anthropic.Options, req llm.Request, onDelta func(llm.Delta)) (r *http.Request, body []byte) {
 	t.Helper()
 	o.HTTP = doer(func(out *http.Request) (*http.Response, error) {
@@ -56,8 +56,8 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-// conversation has all that a conversation may have: calls at once, results that are
-// errors, notes of the loop, and calls and ids that Anthropic does not take.
+// conversation uses everything that a conversation may contain: parallel calls, results that are
+// errors, notes of the loop, and calls and ids that Anthropic refuses.
 func conversation() llm.Request {
 	warm := 0.7
 	return llm.Request{
@@ -93,7 +93,7 @@ func TestRequests(t *testing.T) {
 	golden(t, "conversation.json", body)
 
 	later := conversation()
-	later.Tools, later.System = nil, " \n" // only a last word is wanted
+	later.Tools, later.System = nil, " \n" // only a final text is wanted
 	later.Messages = append(later.Messages, llm.Message{Role: llm.RoleAssistant, Text: " "},
 		llm.Message{Role: llm.RoleAssistant, Text: "It is grey."}, llm.Message{Role: llm.RoleUser}, llm.Message{Role: llm.RoleUser, Text: "Thanks."})
 	_, body = sent(t, anthropic.Options{}, later, nil)
@@ -131,8 +131,8 @@ func TestWhereRequestsGo(t *testing.T) {
 	}
 }
 
-// Whatever is in a conversation, roles alternate, results stand first, nothing is
-// blank, and names, ids and inputs are of the form that Anthropic takes.
+// For any conversation, roles alternate, results come first, nothing is blank, and names, ids and
+// inputs have the form that Anthropic accepts.
 func TestRequestsProperty(t *testing.T) {
 	var body []byte
 	m := model(t, "http://host.invalid", doer(func(out *http.Request) (*http.Response, error) {
@@ -235,7 +235,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// The key goes into its header, and nowhere else: also when the server tells it.
+// The key is sent in its header only, and never shown, even if the server repeats it.
 func TestKeyIsNeverTold(t *testing.T) {
 	echo := quote("your key is " + theKey)
 	m, s := asking(t,

@@ -27,7 +27,7 @@ type event struct {
 	} `json:"delta"`
 }
 
-// reply is an answer in one piece, and the empty one that a stream begins with.
+// reply is an answer that is not streamed, or the empty one at the beginning of a stream.
 type reply struct {
 	Type       string    `json:"type"`
 	Model      string    `json:"model"`
@@ -36,7 +36,7 @@ type reply struct {
 	Usage      *usage    `json:"usage"`
 }
 
-// content is a block of an answer: text, tool_use, or what is not for us.
+// content is a block of an answer: text, tool_use, or a type that is ignored.
 type content struct {
 	Type  string          `json:"type"`
 	Text  string          `json:"text"`
@@ -45,20 +45,20 @@ type content struct {
 	Input json.RawMessage `json:"input"`
 }
 
-// answer adds up what comes. It is a [wire.Receiver].
+// answer collects an answer. It is a [wire.Receiver].
 type answer struct {
 	wire.Answer
 	model string
 	open  map[int]*openCall // by the index of their block
-	stop  string            // empty: it has not said why it ends
+	stop  string            // empty: no stop reason yet
 	usage llm.Usage
 }
 
 // openCall is a call whose block has begun and not ended.
 type openCall struct {
 	at    int             // its index in the answer
-	input json.RawMessage // what the block began with
-	grown bool            // pieces have come
+	input json.RawMessage // the input at the start of the block
+	grown bool            // pieces have arrived
 }
 
 // Whole implements [wire.Receiver].
@@ -124,7 +124,7 @@ func (a *answer) Event(e wire.Event) (last bool, err error) {
 		}
 		return true, a.endAll()
 	}
-	return false, nil // a ping, or something new
+	return false, nil // a ping, or a new type of event
 }
 
 // End implements [wire.Receiver].
@@ -147,7 +147,7 @@ func (a *answer) begin(index int, b content) error {
 	return nil
 }
 
-// end ends a block: a call of which no piece has come has the input it began with.
+// end ends a block. If no piece of a call has arrived, its input is that of the start of the block.
 func (a *answer) end(index int) error {
 	c := a.open[index]
 	delete(a.open, index)
@@ -179,24 +179,24 @@ func (a *answer) stopReason() llm.StopReason {
 		case a.stop == "end_turn":
 			return llm.StopEndTurn
 		}
-	case "max_tokens", "model_context_window_exceeded": // either way it was cut off
+	case "max_tokens", "model_context_window_exceeded": // cut off in both cases
 		return llm.StopMaxTokens
 	case "stop_sequence":
 		return llm.StopSequence
 	case "refusal":
 		return llm.StopRefusal
 	}
-	return llm.StopOther // pause_turn too: it is for tools that Anthropic runs, and we name none
+	return llm.StopOther // includes pause_turn, which only occurs with tools that Anthropic runs; we use none
 }
 
 type usage struct {
-	Input      int `json:"input_tokens"` // without those of the cache
+	Input      int `json:"input_tokens"` // without cached tokens
 	Output     int `json:"output_tokens"`
 	CacheRead  int `json:"cache_read_input_tokens"`
 	CacheWrite int `json:"cache_creation_input_tokens"`
 }
 
-// spent takes over a usage. Each count that comes again has grown since.
+// spent stores a usage. A count that is sent again is the total so far, so the largest one counts.
 func (a *answer) spent(u *usage) {
 	if u == nil {
 		return

@@ -11,7 +11,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 )
 
-// whole is what a body gives that is an answer in one piece.
+// whole returns the answer for a body that is not streamed.
 func whole(t *testing.T, body string) (llm.Response, error) {
 	t.Helper()
 	return model(t, "http://host.invalid", answering("application/json", strings.NewReader(body))).Generate(t.Context(), user("go"), nil)
@@ -42,7 +42,7 @@ func TestStopReasons(t *testing.T) {
 			t.Errorf("%s, %s: got %+v, %v, streamed %+v, %v, want %q", test.block, test.reason, one, err, stream, errStream, test.want)
 		}
 	}
-	// Only an answer in one piece is known to be complete without it.
+	// Without a stop reason, only an answer that is not streamed is known to be complete.
 	for block, want := range map[string]llm.StopReason{said: llm.StopOther, called: llm.StopToolUse} {
 		if got, err := whole(t, `{"type":"message","content":[`+block+`],"stop_reason":null}`); err != nil || got.StopReason != want {
 			t.Errorf("got %+v, %v", got, err)
@@ -70,8 +70,8 @@ func TestWholeAnswers(t *testing.T) {
 	}
 }
 
-// Each count of the last event is that of the whole answer; what it does not say
-// stands in the first.
+// The counts of the last event are for the whole answer. Counts that it lacks are in the first
+// event.
 func TestUsage(t *testing.T) {
 	for _, test := range []struct {
 		first, last string
@@ -131,7 +131,7 @@ func TestWhatIsNoAnswer(t *testing.T) {
 	}
 }
 
-// A proxy that does not stream, and one that always does.
+// One proxy never streams, another always does.
 func TestTheOtherWayOfAnswering(t *testing.T) {
 	want := full()
 	want.Calls[1].Arguments = `{"b":1}`

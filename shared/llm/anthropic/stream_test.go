@@ -15,19 +15,19 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm/wire"
 )
 
-// doer answers in the test itself.
+// doer answers within the test.
 type doer func(*http.Request) (*http.Response, error)
 
 func (d doer) Do(r *http.Request) (*http.Response, error) { return d(r) }
 
-// answering answers every request by what in says, as kind.
+// answering answers every request with the content of in, as media type kind.
 func answering(kind string, in io.Reader) doer {
 	return func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {kind}}, Body: io.NopCloser(in)}, nil
 	}
 }
 
-// streamed is the answer that a stream gives, checked against its deltas.
+// streamed returns the answer of a stream, after comparing it with its deltas.
 func streamed(t testing.TB, in io.Reader) (llm.Response, error) {
 	t.Helper()
 	var d llmtest.Deltas
@@ -45,7 +45,7 @@ func streamed(t testing.TB, in io.Reader) (llm.Response, error) {
 	return resp, nil
 }
 
-// Who thinks is not silent.
+// A model that is thinking is not silent.
 func TestAThoughtIsAnEmptyDelta(t *testing.T) {
 	var got []llm.Delta
 	stream := ended("end_turn", start(0, `{"type":"thinking","thinking":""}`), delta(0, `{"type":"thinking_delta","thinking":"hm"}`), stop(0),
@@ -71,7 +71,7 @@ func input(index int, partial string) string {
 	return delta(index, fmt.Sprintf(`{"type":"input_json_delta","partial_json":%s}`, quote(partial)))
 }
 
-// ended are the events of blocks, with a beginning and an end.
+// ended returns the events of blocks, with the first and last events of a stream.
 func ended(reason string, blocks ...string) string {
 	return event("message_start", `,"message":{"type":"message","role":"assistant","model":"m","content":[],"stop_reason":null,"usage":{"input_tokens":7,"output_tokens":1}}`) +
 		strings.Join(blocks, "") +
@@ -132,8 +132,7 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// In however many pieces the inputs of calls come, and in what order, they are put
-// together again.
+// The inputs of calls are assembled correctly, however many pieces they have and in whatever order.
 func TestInputsProperty(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var want []llm.ToolCall
@@ -166,7 +165,7 @@ func TestInputsProperty(t *testing.T) {
 	})
 }
 
-// full is an answer with all that an answer may have.
+// full returns an answer that uses everything that an answer may contain.
 func full() llm.Response {
 	return llm.Response{
 		Message: llm.Message{Role: llm.RoleAssistant, Text: "Ü☕", Calls: []llm.ToolCall{
@@ -178,7 +177,7 @@ func full() llm.Response {
 	}
 }
 
-// step is 1, so that every byte has its turn, and more in a short run.
+// step is 1, so that every byte is tested, and more in a short run.
 func step() int {
 	if testing.Short() {
 		return 17
@@ -186,7 +185,7 @@ func step() int {
 	return 1
 }
 
-// It makes no difference where the network cuts a stream into pieces.
+// The result does not depend on where the network splits a stream.
 func TestPiecesOfTheNetwork(t *testing.T) {
 	stream := strings.Join(events(full()), "")
 	for at := 0; at < len(stream); at += step() {
@@ -195,17 +194,17 @@ func TestPiecesOfTheNetwork(t *testing.T) {
 			t.Fatalf("at byte %d: %v (- want, + got)\n%s", at, err, diff)
 		}
 	}
-	m, _ := asking(t, llmtest.Events(strings.Split(stream, "")...)) // and really byte by byte, or as the network likes
+	m, _ := asking(t, llmtest.Events(strings.Split(stream, "")...)) // byte by byte, or as the network combines them
 	var d llmtest.Deltas
 	if got, err := m.Generate(t.Context(), user("go"), d.Add); !cmp.Equal(full(), got) || err != nil {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
 
-// A stream that ends before message_stop is an error, also when all else has come.
+// A stream that ends before message_stop is an error, even if all other events have arrived.
 func TestCutAtEveryByte(t *testing.T) {
 	all := strings.Join(events(full()), "")
-	stopped := len(strings.TrimSpace(all)) // here the last event has come, save for the line's end
+	stopped := len(strings.TrimSpace(all)) // here the last event is complete except for the end of its line
 	for at := 0; at < len(all); at += step() {
 		for _, broken := range []bool{false, true} {
 			in := io.Reader(strings.NewReader(all[:at]))
@@ -223,7 +222,7 @@ func TestCutAtEveryByte(t *testing.T) {
 	}
 }
 
-// So it is over a connection.
+// The same over a real connection.
 func TestConnectionCutAtEveryByte(t *testing.T) {
 	all := strings.Join(events(full()), "")
 	step := step()
@@ -242,7 +241,7 @@ func TestConnectionCutAtEveryByte(t *testing.T) {
 	}
 }
 
-// Nor is the half of an answer in one piece an answer.
+// Half of an answer that is not streamed is not an answer.
 func TestWholeCutAtEveryByte(t *testing.T) {
 	whole := full()
 	whole.Calls[1].Arguments = `{"b":1}`
@@ -276,8 +275,8 @@ func TestHugeEvent(t *testing.T) {
 	}
 }
 
-// FuzzStream: no stream makes a panic, an error without a class, or deltas that are
-// not the answer.
+// FuzzStream: no stream causes a panic, an error without a class, or deltas that differ from the
+// answer.
 func FuzzStream(f *testing.F) {
 	f.Add([]byte(strings.Join(events(full()), "")))
 	f.Add([]byte(wholeAnswer(llm.Response{Message: llm.Message{Calls: []llm.ToolCall{{ID: "A", Name: "one", Arguments: "{}"}}}, StopReason: llm.StopToolUse})))
@@ -293,7 +292,7 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-// check holds what is true of every answer.
+// check verifies what must be true for every answer.
 func check(t *testing.T, resp llm.Response, err error) {
 	t.Helper()
 	if err != nil {

@@ -1,21 +1,20 @@
-// Package bedrock is Amazon Bedrock as an [llm.Model], by its Converse API.
+// Package bedrock implements [llm.Model] with the Converse API of Amazon Bedrock.
 //
-// # What Bedrock is stricter about
+// # What is sent in another form
 //
-// Roles must alternate, and Bedrock knows no system message in mid-conversation:
-// neighbours of one role become one message, a note of the loop becomes part of
-// the user's next to it, and tool results stand first in it. Blank texts are
-// refused, so they are left out. A call's input must be a JSON object: arguments
-// that are none travel as {"_raw": "…"}, so that the model sees what it wrote. Names
-// and ids that Bedrock would refuse, of made-up tools and of other providers, are
-// replaced by ones it takes. Calls without any tool on offer are refused; there
-// they are told as text. A model that refuses to stream is asked for the whole.
+// Roles must alternate, and Bedrock has no system messages in the middle of a conversation. So
+// neighboring messages of one role become one message, and a note of the agent's loop becomes part
+// of the user's message next to it, after the tool results. Blank texts are refused, so they are
+// omitted. A call's input must be a JSON object: other arguments are sent as {"_raw": "…"}, so that
+// the model sees what it wrote. Names and ids that Bedrock would refuse are replaced with valid
+// ones: tool names that a model invented, and ids of other providers. Bedrock refuses calls in a
+// request without tools; then they are sent as text. If a model refuses to stream, the whole answer
+// is requested instead.
 //
 // # Failures
 //
-// Generate does not retry: the SDK's own retries are off. An answer that is cut off
-// before its usage has come is a failed one, whatever was streamed: nobody could
-// say what it has cost.
+// Generate does not retry, and the SDK's own retries are off. An answer that is cut off before its
+// usage arrives counts as failed, even if it was streamed, because its cost is unknown.
 package bedrock
 
 import (
@@ -38,30 +37,29 @@ import (
 // Name is the provider's name.
 const Name = "bedrock"
 
-// Config is what a [Model] is made of.
+// Config configures a [Model].
 type Config struct {
-	// Model is the id of the model or inference profile that is asked when a request
-	// names none.
+	// Model is the id of the model or inference profile to use when a request names none.
 	Model string
-	// AWS gives region, credentials and the rest of the SDK's configuration. It is
-	// called when the first request comes, and again as long as it fails.
+	// AWS returns the region, the credentials and the rest of the SDK's configuration. It is called
+	// for the first request, and again while it fails.
 	AWS func(context.Context) (aws.Config, error)
-	// Client is used instead of one made from AWS.
+	// Client is used instead of a client made from AWS.
 	Client *bedrockruntime.Client
-	// Cache says which prompts Bedrock is to cache.
+	// Cache says which prompts Bedrock caches.
 	Cache Cache
 }
 
-// Model asks models on Bedrock. It is safe for concurrent use.
+// Model calls models on Bedrock. It is safe for concurrent use.
 type Model struct {
 	cfg    Config
 	mu     sync.Mutex
-	client *bedrockruntime.Client // nil until it is needed
+	client *bedrockruntime.Client // nil until the first request
 }
 
 var _ llm.Model = (*Model)(nil)
 
-// New makes a model. It does not touch the network.
+// New returns a model. It does not use the network.
 func New(cfg Config) *Model { return &Model{cfg: cfg, client: cfg.Client} }
 
 // Name implements [llm.Model].
@@ -97,14 +95,14 @@ func (m *Model) Generate(ctx context.Context, req llm.Request, onDelta func(llm.
 	return resp, nil
 }
 
-// unstreamed reports whether the model does not stream, or not where there are tools,
-// as some don't that answer in one piece.
+// unstreamed reports whether the error says that the model can't stream. Some models can stream,
+// but not with tools.
 func unstreamed(err error) bool {
 	e, ok := errors.AsType[*types.ValidationException](err)
 	return ok && strings.Contains(e.ErrorMessage(), "streaming")
 }
 
-// deliver passes an answer on that has come in one piece.
+// deliver passes on an answer that was not streamed.
 func deliver(resp llm.Response, onDelta func(llm.Delta)) {
 	onDelta(llm.Delta{Text: resp.Text})
 	for i, c := range resp.Calls {
@@ -112,7 +110,7 @@ func deliver(resp llm.Response, onDelta func(llm.Delta)) {
 	}
 }
 
-// connect is the client, made when first needed.
+// connect returns the client, and creates it at the first use.
 func (m *Model) connect(ctx context.Context) (*bedrockruntime.Client, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -133,14 +131,14 @@ func (m *Model) connect(ctx context.Context) (*bedrockruntime.Client, error) {
 	return m.client, nil
 }
 
-// eachCall are the options of a call, also with a client that was handed in.
+// eachCall sets the options of a call, also for a client from [Config].
 func eachCall(o *bedrockruntime.Options) {
 	o.Retryer = aws.NopRetryer{}
 	o.HTTPClient = bounded{o.HTTPClient}
 	if o.Credentials != nil {
 		o.Credentials = credentials{o.Credentials}
 	}
-	// The client's own has one decoder of event streams for all calls, which they
-	// would use at the same time.
+	// The client's own protocol has one decoder of event streams for all calls. Concurrent calls
+	// would share it.
 	o.Protocol = restjson1.New(schemas.AmazonBedrockFrontendService)
 }

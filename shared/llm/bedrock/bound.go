@@ -12,19 +12,18 @@ import (
 )
 
 const (
-	maxAnswer = 16 << 20 // bytes on the wire, of an answer
+	maxAnswer = 16 << 20 // bytes of an answer on the wire
 	maxError  = 64 << 10 // of an error
 )
 
-// bounded gives no more of a body than is allowed: the SDK reads it whole.
+// bounded limits the size of response bodies, because the SDK reads them whole.
 type bounded struct{ bedrockruntime.HTTPClient }
 
 func (b bounded) Do(r *http.Request) (*http.Response, error) {
 	if r.Body != nil {
-		// The SDK closes the request's body when the response begins. If the transport
-		// is slow and still looks whether there is more of it, the body's WriteTo fails
-		// then, and the transport tears the connection down in the middle of the answer.
-		// Read alone just ends.
+		// The SDK closes the request's body when the response begins. If the transport is slow, it
+		// may still check whether the body has more data. The body's WriteTo then fails, and the
+		// transport closes the connection in the middle of the answer. A plain Read ends normally.
 		r = r.WithContext(r.Context())
 		r.Body = struct{ io.ReadCloser }{r.Body}
 	}
@@ -40,7 +39,7 @@ func (b bounded) Do(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// errTooLong is the error of a body beyond its limit.
+// errTooLong is the error of a body larger than its limit.
 var errTooLong = errors.New("the body is too long")
 
 type body struct {
@@ -48,7 +47,7 @@ type body struct {
 	left, limit int64
 }
 
-// Read fails on the first byte beyond the limit.
+// Read fails at the first byte after the limit.
 func (b *body) Read(p []byte) (int, error) {
 	if int64(len(p)) > b.left+1 {
 		p = p[:b.left+1]
@@ -62,8 +61,8 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// credentials marks the errors of a provider of credentials, so that they can be
-// told from those of Bedrock.
+// credentials marks the errors of a credentials provider, so that they can be distinguished from
+// those of Bedrock.
 type credentials struct{ aws.CredentialsProvider }
 
 func (c credentials) Retrieve(ctx context.Context) (aws.Credentials, error) {
@@ -74,7 +73,7 @@ func (c credentials) Retrieve(ctx context.Context) (aws.Credentials, error) {
 	return v, nil
 }
 
-// A setupError is ours to put right, not Bedrock's.
+// A setupError is a failure of our configuration, not of Bedrock.
 type setupError struct{ err error }
 
 func (e *setupError) Error() string { return e.err.Error() }

@@ -7,29 +7,29 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime/types"
 )
 
-// Cache says whether cache points are set: marks up to which Bedrock keeps a
-// prompt, so that the next request that begins alike is cheaper. A model that
-// knows no cache points refuses requests that have them.
+// Cache says whether requests contain cache points. Bedrock caches a prompt up to a cache point, so
+// that a later request with the same beginning is cheaper. A model without cache support refuses
+// requests with cache points.
 type Cache string
 
-// The ways to cache.
+// The cache modes.
 const (
-	CacheKnown  Cache = ""       // where the model's id says that it can
-	CacheAlways Cache = "always" // for models whose id does not tell, such as application inference profiles
+	CacheKnown  Cache = ""       // only if the model's id says that the model supports caching
+	CacheAlways Cache = "always" // for models whose id does not say it, such as application inference profiles
 	CacheNever  Cache = "never"
 )
 
-// points are the places where a model takes cache points.
+// points says where a model accepts cache points.
 type points struct{ tools, system, messages bool }
 
-// withoutCache are the Claude models from before Bedrock had a cache.
+// withoutCache lists the Claude models without cache support on Bedrock.
 var withoutCache = []string{
 	"anthropic.claude-v2", "anthropic.claude-instant", "anthropic.claude-3-haiku", "anthropic.claude-3-sonnet",
 	"anthropic.claude-3-opus", "anthropic.claude-3-5-sonnet-20240620",
 }
 
-// points says where to set cache points for a model, by its id, which may be that
-// of an inference profile ("eu.anthropic.claude-…") or end an ARN.
+// points returns where to set cache points for a model. The id may also be that of an inference
+// profile ("eu.anthropic.claude-…") or the end of an ARN.
 func (c Cache) points(model string) points {
 	in := func(part string) bool { return strings.Contains(model, part) }
 	switch {

@@ -31,10 +31,10 @@ func TestConform(t *testing.T) {
 	})
 }
 
-// stops are Bedrock's words for stop reasons.
+// stops are Bedrock's names of stop reasons.
 var stops = map[llm.StopReason]string{llm.StopRefusal: "guardrail_intervened", llm.StopOther: "malformed_tool_use"}
 
-// refusals are what Bedrock says where it does not answer.
+// refusals are Bedrock's answers for the error classes.
 var refusals = map[llm.ErrorClass]struct {
 	status             int
 	exception, message string
@@ -49,7 +49,7 @@ var refusals = map[llm.ErrorClass]struct {
 	llm.ClassRefused:        {400, "ValidationException", "This request has been blocked by our content filters."},
 }
 
-// play takes a turn as Bedrock would.
+// play answers as Bedrock does for the turn.
 func play(turn llmtest.Turn) http.HandlerFunc {
 	if r, fails := refusals[turn.Fail]; fails {
 		return refusal(r.status, r.exception, r.message, "Retry-After", fmt.Sprint(int(turn.RetryAfter.Seconds())))
@@ -107,14 +107,14 @@ func streamOf(r llm.Response) []string {
 	stream := begunOf(r)
 	stream = append(stream, messageStop(stopOf(r))...)
 	stream = append(stream, event("metadata", `{"usage":`+usageOf(r)+`}`)...)
-	var pieces []string // across the events' bounds
+	var pieces []string // pieces that are not aligned with the events
 	for p := range slices.Chunk(stream, max(len(stream)/30, 1)) {
 		pieces = append(pieces, string(p))
 	}
 	return pieces
 }
 
-// begunOf is a stream without its end.
+// begunOf returns a stream without its end.
 func begunOf(r llm.Response) []byte {
 	stream := messageStart()
 	block := 0

@@ -51,7 +51,7 @@ func TestAnAnswer(t *testing.T) {
 	}
 }
 
-// Streamed or not, an answer ends for the same reason.
+// An answer has the same stop reason with and without a stream.
 func TestStopReasons(t *testing.T) {
 	for bedrocks, want := range map[string]llm.StopReason{
 		"end_turn": llm.StopEndTurn, "tool_use": llm.StopToolUse, "max_tokens": llm.StopMaxTokens, "stop_sequence": llm.StopSequence,
@@ -87,7 +87,7 @@ func TestAnAnswerThatIsNone(t *testing.T) {
 	}
 }
 
-// Bedrock's refusals, each asked for once: Generate does not retry.
+// Each refusal of Bedrock is requested once: Generate does not retry.
 func TestFailures(t *testing.T) {
 	for _, c := range []struct {
 		status             int
@@ -210,8 +210,7 @@ func TestACallEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// What is missing on our side is for a person to put right; it is looked for again
-// each time.
+// A configuration that is missing must be fixed by a person. It is read again for each request.
 func TestSetup(t *testing.T) {
 	s := serve(t, whole(answerJSON("end_turn", `{"text":"hi"}`)))
 	var cfg aws.Config

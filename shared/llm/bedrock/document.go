@@ -11,9 +11,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 )
 
-// verbatim is a document that goes out as the JSON it is. The SDK's own takes Go
-// values apart: it sorts keys, writes {} as null, and leaves out without an error
-// what it can't encode.
+// verbatim is a document that is sent as the given JSON. The SDK's own document type converts Go
+// values: it sorts keys, writes {} as null, and omits what it can't encode without an error.
 type verbatim struct {
 	document.Interface // nil; only for its unexported method
 	json               []byte
@@ -22,20 +21,20 @@ type verbatim struct {
 // MarshalSmithyDocument implements [document.Interface].
 func (v verbatim) MarshalSmithyDocument() ([]byte, error) { return v.json, nil }
 
-// rawKey holds arguments that are no JSON object.
+// rawKey holds arguments that are not a JSON object.
 const rawKey = "_raw"
 
-// inputDocument are a call's arguments as the object that Bedrock wants.
+// inputDocument returns a call's arguments as the object that Bedrock requires.
 func inputDocument(arguments llm.Arguments) document.Interface {
 	object, ok := arguments.Object()
 	if !ok {
-		// The model wrote it and was told what is wrong with it: it should see it again.
+		// The model was told what is wrong with its arguments, so it should see them again.
 		object = encode(map[string]string{rawKey: string(arguments)})
 	}
 	return verbatim{json: bytes.ToValidUTF8(object, []byte("\uFFFD"))}
 }
 
-// schemaDocument is a tool's schema; without one it takes any object.
+// schemaDocument returns a tool's schema. A tool without a schema takes any object.
 func schemaDocument(parameters json.RawMessage) (document.Interface, error) {
 	if len(bytes.TrimSpace(parameters)) == 0 {
 		parameters = json.RawMessage(`{"type":"object"}`)
@@ -46,7 +45,7 @@ func schemaDocument(parameters json.RawMessage) (document.Interface, error) {
 	return verbatim{json: parameters}, nil
 }
 
-// argumentsOf are the arguments that a document holds.
+// argumentsOf returns the arguments in a document.
 func argumentsOf(d document.Interface) (llm.Arguments, error) {
 	if d == nil {
 		return "", nil
@@ -64,8 +63,7 @@ func argumentsOf(d document.Interface) (llm.Arguments, error) {
 	return llm.Arguments(encode(v)), nil
 }
 
-// encode writes JSON with the characters <, > and & as they are. What it is given
-// can be encoded.
+// encode returns JSON without escaping the characters <, > and &. v must always encode.
 func encode(v any) []byte {
 	var b strings.Builder
 	e := json.NewEncoder(&b)

@@ -14,8 +14,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 )
 
-// failure is err as the *llm.Error it means. The end of ctx comes first: it
-// explains whatever else went wrong.
+// failure converts err to an *llm.Error. If ctx has ended, that is the reported cause, because it
+// explains any other error.
 func failure(ctx context.Context, err error) error {
 	if ended := llm.Interrupted(ctx, Name); ended != nil {
 		return ended
@@ -23,8 +23,7 @@ func failure(ctx context.Context, err error) error {
 	return &llm.Error{Class: classOf(err), Provider: Name, RetryAfter: retryAfter(err), Err: clipped(err)}
 }
 
-// saying are the failures that only the text of an exception tells apart, in lower
-// case, of an exception of any name where none is given.
+// saying classifies exceptions by their text, in lower case. An empty code matches any exception.
 var saying = []struct {
 	code, text string
 	class      llm.ErrorClass
@@ -40,10 +39,10 @@ var saying = []struct {
 	{"ValidationException", "reduce the length of the", llm.ClassContextTooLong},
 	{"ValidationException", "content filter", llm.ClassRefused},
 	{"ValidationException", "operation not allowed", llm.ClassAuthentication}, // the account may not use the model
-	{"ThrottlingException", "per day", llm.ClassBilling},                      // the day's quota: no use in trying soon
+	{"ThrottlingException", "per day", llm.ClassBilling},                      // the daily quota: a retry soon is useless
 	{"", "payment instrument", llm.ClassBilling},
 	{"", "payment_instrument", llm.ClassBilling},
-	{"ResourceNotFoundException", "use case details", llm.ClassAuthentication}, // a form of the provider's is not filled in
+	{"ResourceNotFoundException", "use case details", llm.ClassAuthentication}, // a form of the model's provider is not filled in
 }
 
 func classOf(err error) llm.ErrorClass {
@@ -64,7 +63,7 @@ func classOf(err error) llm.ErrorClass {
 	}
 	resp, answered := errors.AsType[*smithyhttp.ResponseError](err)
 	if errors.Is(err, errTooLong) && (!answered || resp.HTTPStatusCode() < http.StatusBadRequest) {
-		return llm.ClassBadRequest // it would come again, and is paid for each time
+		return llm.ClassBadRequest // a retry would fail again and cost again
 	}
 	if answered {
 		return classOfStatus(resp.HTTPStatusCode())
@@ -72,11 +71,11 @@ func classOf(err error) llm.ErrorClass {
 	if isAPI && api.ErrorFault() == smithy.FaultClient || badInput(err) {
 		return llm.ClassBadRequest
 	}
-	return llm.ClassUnavailable // not reached, or an answer that is none
+	return llm.ClassUnavailable // not reached, or the answer is invalid
 }
 
-// exception is the name of an exception. One that the SDK does not expect within a
-// stream has the name of its member there, with a small letter.
+// exception returns the name of an exception. For an exception that the SDK does not expect within
+// a stream, the SDK reports the member's name, which begins with a lower-case letter.
 func exception(e smithy.APIError) string {
 	code := e.ErrorCode()
 	if code == "" {
@@ -85,13 +84,13 @@ func exception(e smithy.APIError) string {
 	return strings.ToUpper(code[:1]) + code[1:]
 }
 
-// classOfCode is the class of Bedrock's exceptions, and of those with which AWS
-// refuses a signature; empty for others.
+// classOfCode returns the class of Bedrock's exceptions, and of those with which AWS refuses a
+// signature. It returns "" for others.
 func classOfCode(code string) llm.ErrorClass {
 	switch code {
 	case "ThrottlingException", "TooManyRequestsException":
 		return llm.ClassRateLimit
-	case "ServiceQuotaExceededException": // a limit of the account, which a person has to raise
+	case "ServiceQuotaExceededException": // a limit of the account that a person must raise
 		return llm.ClassBilling
 	case "AccessDeniedException", "UnrecognizedClientException", "InvalidSignatureException", "IncompleteSignatureException",
 		"ExpiredTokenException", "ExpiredToken", "InvalidClientTokenId", "MissingAuthenticationTokenException",
@@ -125,7 +124,7 @@ func classOfStatus(status int) llm.ErrorClass {
 	return llm.ClassUnavailable
 }
 
-// badInput reports whether the SDK would not send the request.
+// badInput reports whether the SDK refused to send the request.
 func badInput(err error) bool {
 	_, invalid := errors.AsType[smithy.InvalidParamsError](err)
 	_, pointer := errors.AsType[*smithy.InvalidParamsError](err)
@@ -133,11 +132,11 @@ func badInput(err error) bool {
 	return invalid || pointer || unwritten
 }
 
-// longestWait bounds what is believed of a Retry-After.
+// longestWait limits the Retry-After that we accept.
 const longestWait = 24 * time.Hour
 
-// retryAfter is how long the response asks to wait. A date counts from the
-// response's own, so that no clock of ours is needed.
+// retryAfter returns how long the response asks us to wait. A date is compared with the response's
+// own Date, so that our clock does not matter.
 func retryAfter(err error) time.Duration {
 	resp, ok := errors.AsType[*smithyhttp.ResponseError](err)
 	if !ok || resp.Response == nil {
@@ -156,10 +155,10 @@ func retryAfter(err error) time.Duration {
 	return min(max(wait, 0), longestWait)
 }
 
-// maxText bounds the text of a cause, in bytes.
+// maxText limits the text of a cause, in bytes.
 const maxText = 2000
 
-// clipped is err with a text that is not too long for a log.
+// clipped returns err with a text that is short enough for a log.
 func clipped(err error) error {
 	text := err.Error()
 	if len(text) <= maxText {

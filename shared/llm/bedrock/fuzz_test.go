@@ -10,7 +10,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 )
 
-// answered checks what holds of every answer, whatever came over the wire.
+// answered verifies what must be true for every answer, whatever arrived.
 func answered(t *testing.T, resp llm.Response, err error) {
 	t.Helper()
 	if err != nil {
@@ -40,7 +40,7 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-// The payloads of events, in frames that are whole.
+// Fuzzes the payloads of events in valid frames.
 func FuzzEvents(f *testing.F) {
 	f.Add("contentBlockStart", `{"contentBlockIndex":1,"start":{"toolUse":{"name":"n","toolUseId":"A"}}}`, "contentBlockDelta", `{"contentBlockIndex":1,"delta":{"toolUse":{"input":"{}"}}}`)
 	f.Add("contentBlockDelta", `{"delta":{"text":"x"}}`, "messageStop", `{"stopReason":"end_turn"}`)

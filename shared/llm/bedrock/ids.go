@@ -7,21 +7,20 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 )
 
-// maxName is how long a name or an id may be.
+// maxName is the longest name or id that Bedrock accepts.
 const maxName = 64
 
-// taken reports whether Bedrock takes s as a name or an id.
+// taken reports whether Bedrock accepts s as a name or an id.
 func taken(s string) bool {
 	return s != "" && len(s) <= maxName && strings.IndexFunc(s, foreign) < 0
 }
 
-// foreign reports whether r may not stand in a name or an id.
+// foreign reports whether r is not allowed in a name or an id.
 func foreign(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'
 }
 
-// toolName is a name that Bedrock takes. Only a name that the model made up needs
-// another.
+// toolName returns a name that Bedrock accepts. Only names that the model invented are changed.
 func toolName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if foreign(r) {
@@ -35,8 +34,7 @@ func toolName(name string) string {
 	return name[:min(len(name), maxName)]
 }
 
-// ids gives each call of the messages an id that Bedrock takes: its own where it
-// does.
+// ids maps the id of each call of the messages to an id that Bedrock accepts. It keeps valid ids.
 func ids(messages []llm.Message) map[string]string {
 	out := map[string]string{}
 	var others []string
@@ -67,11 +65,11 @@ func ids(messages []llm.Message) map[string]string {
 	return out
 }
 
-// unique gives the calls of an answer ids that the conversation does not have yet.
-// Those of Bedrock's models nearly always are such.
+// unique gives the calls of an answer ids that are new in the conversation. The ids of Bedrock's
+// models nearly always are.
 type unique map[string]bool
 
-// callsOf are the ids of the calls in messages.
+// callsOf returns the ids of the calls in messages.
 func callsOf(messages []llm.Message) unique {
 	out := unique{"": true}
 	for _, m := range messages {
@@ -82,7 +80,7 @@ func callsOf(messages []llm.Message) unique {
 	return out
 }
 
-// id is the id for a call that came with one.
+// id returns the id to use for a call that arrived with the given id.
 func (u unique) id(id string) string {
 	for n := len(u); u[id]; n++ {
 		id = fmt.Sprintf("call_%d", n)

@@ -29,24 +29,24 @@ var keys = aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, e
 	return aws.Credentials{AccessKeyID: "AKIDEXAMPLE", SecretAccessKey: "the-secret-key"}, nil
 })
 
-// transport lets requests be answered in the test itself.
+// transport answers requests within the test.
 type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) Do(r *http.Request) (*http.Response, error) { return f(r) }
 
-// sdk is the configuration of an SDK that sends its requests through c.
+// sdk returns the configuration of an SDK that sends its requests through c.
 func sdk(c aws.HTTPClient, url string) func(context.Context) (aws.Config, error) {
 	return func(context.Context) (aws.Config, error) {
 		return aws.Config{Region: "eu-central-1", Credentials: keys, HTTPClient: c, BaseEndpoint: aws.String(url)}, nil
 	}
 }
 
-// through is a model whose SDK sends its requests through c.
+// through returns a model whose SDK sends its requests through c.
 func through(c aws.HTTPClient, url string) *bedrock.Model {
 	return bedrock.New(bedrock.Config{Model: model, AWS: sdk(c, url)})
 }
 
-// server answers as Bedrock does and keeps what it was asked.
+// server answers like Bedrock and records the requests.
 type server struct {
 	*httptest.Server
 	model *bedrock.Model
@@ -62,7 +62,7 @@ type asked struct {
 	http.Header
 }
 
-// serve starts a server, and makes a model that asks it.
+// serve starts a server and creates a model that uses it.
 func serve(t testing.TB, answer http.HandlerFunc) *server {
 	t.Helper()
 	s := &server{}
@@ -92,7 +92,7 @@ func (s *server) requests() []asked {
 	return s.asked
 }
 
-// whole answers with the JSON of Converse.
+// whole answers with a JSON body of Converse.
 func whole(body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -100,7 +100,7 @@ func whole(body string) http.HandlerFunc {
 	}
 }
 
-// answerJSON is what Converse answers: content blocks and why they end.
+// answerJSON returns the JSON body of Converse: content blocks and the stop reason.
 func answerJSON(stop string, blocks ...string) string {
 	return fmt.Sprintf(`{"metrics":{"latencyMs":5},"output":{"message":{"role":"assistant","content":[%s]}},"stopReason":%q,`+
 		`"usage":{"inputTokens":7,"outputTokens":5,"totalTokens":4012,"cacheReadInputTokens":3000,"cacheWriteInputTokens":1000}}`,
@@ -169,7 +169,7 @@ func metadata() []byte {
 		`"cacheWriteInputTokenCount":1000,"cacheWriteInputTokens":1000,"inputTokens":7,"outputTokens":5,"totalTokens":4012}}`)
 }
 
-// working is an answer of a text and two calls at once, in fragments.
+// working returns the events of an answer with a text and two parallel calls, in fragments.
 func working() [][]byte {
 	return [][]byte{
 		messageStart(),
@@ -180,7 +180,7 @@ func working() [][]byte {
 	}
 }
 
-// worked is what working adds up to.
+// worked is the answer of the events of working.
 var worked = llm.Response{
 	Message: llm.Message{Role: llm.RoleAssistant, Text: "I look twice. ☕", Calls: []llm.ToolCall{
 		{ID: "tooluse_A", Name: "query_activity", Arguments: `{"limit": 10}`},

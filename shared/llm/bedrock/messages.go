@@ -9,15 +9,15 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 )
 
-// note begins a note of the loop within a user's message.
+// note is the beginning of a note of the loop within a user's message.
 const note = "[Note of the system, not of the user]\n"
 
-// noOutput stands for the output of a tool that had none: some models refuse a
-// blank one, and Bedrock an error without any.
+// noOutput replaces the empty output of a tool. Some models refuse a blank output, and Bedrock
+// refuses an error without one.
 const noOutput = "(no output)"
 
-// messages are a request's messages in turns of alternating roles, with a cache
-// point behind the last when it is the user's.
+// messages converts a request's messages to turns with alternating roles. If cached, there is a
+// cache point after the last turn when it is the user's.
 func messages(req llm.Request, cached bool) []types.Message {
 	c := conversation{asText: len(req.Tools) == 0, ids: ids(req.Messages)}
 	for _, m := range req.Messages {
@@ -35,12 +35,12 @@ func messages(req llm.Request, cached bool) []types.Message {
 
 // conversation collects turns.
 type conversation struct {
-	asText bool              // calls and results are told as text
-	ids    map[string]string // of calls, as Bedrock takes them
+	asText bool              // calls and results are sent as text
+	ids    map[string]string // of calls, in the form that Bedrock accepts
 	turns  []turn
 }
 
-// turn is a message of Bedrock's. Results stand first in it.
+// turn is one message for Bedrock. Tool results come first in it.
 type turn struct {
 	role          types.ConversationRole
 	results, rest []types.ContentBlock
@@ -66,7 +66,7 @@ func (c *conversation) add(m llm.Message) {
 	}
 }
 
-// turn is the turn that a role's next block goes into.
+// turn returns the turn that the next block of a role belongs to.
 func (c *conversation) turn(role types.ConversationRole) *turn {
 	if n := len(c.turns); n == 0 || c.turns[n-1].role != role {
 		c.turns = append(c.turns, turn{role: role})
@@ -106,7 +106,7 @@ func (c *conversation) result(r llm.ToolResult) {
 		return
 	}
 	if !r.IsError {
-		status = "" // it goes without saying, and some models refuse the field
+		status = "" // success is the default, and some models refuse the field
 	}
 	t := c.turn(types.ConversationRoleUser)
 	t.results = append(t.results, &types.ContentBlockMemberToolResult{Value: types.ToolResultBlock{

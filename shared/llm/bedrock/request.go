@@ -13,7 +13,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 )
 
-// input is a request as Bedrock wants it.
+// input converts a request to Bedrock's form.
 func (m *Model) input(req llm.Request) (*bedrockruntime.ConverseInput, error) {
 	model := cmp.Or(req.Model, m.cfg.Model)
 	if model == "" {
@@ -31,7 +31,7 @@ func (m *Model) input(req llm.Request) (*bedrockruntime.ConverseInput, error) {
 	return in, err
 }
 
-// streamed is the same request for a stream.
+// streamed returns the same request for a stream.
 func streamed(in *bedrockruntime.ConverseInput) *bedrockruntime.ConverseStreamInput {
 	return &bedrockruntime.ConverseStreamInput{
 		ModelId: in.ModelId, System: in.System, Messages: in.Messages, InferenceConfig: in.InferenceConfig, ToolConfig: in.ToolConfig,

@@ -26,7 +26,7 @@ var offered = []llm.Tool{
 	{Name: "list_skills"},
 }
 
-// The requests of a conversation's life, as they go over the wire.
+// The requests of a conversation from beginning to end, as they are sent.
 func TestRequests(t *testing.T) {
 	temperature := 0.5
 	called := llm.Message{Role: llm.RoleAssistant, Text: "I look.", Calls: []llm.ToolCall{
@@ -51,8 +51,8 @@ func TestRequests(t *testing.T) {
 				Messages: []llm.Message{user("go"), called, results, {Role: llm.RoleAssistant, Text: "Done."}, user("and now?")},
 			},
 		},
-		// A note stands behind the results that it comments on; two notes and a user's
-		// word are one message.
+		// A note comes after the results that it comments on. Two notes and a user's message become
+		// one message.
 		"notes": {req: llm.Request{Tools: offered, Messages: []llm.Message{
 			{Role: llm.RoleSystem, Text: "be brief"}, user("go"), called, {Role: llm.RoleSystem, Text: "in between"}, results,
 			{Role: llm.RoleSystem, Text: "try again"}, user("please"),
@@ -142,8 +142,7 @@ func TestASchemaThatIsNone(t *testing.T) {
 	}
 }
 
-// Which models are known to have a cache; a cache point in a request to another
-// would be refused.
+// Which models are known to have a cache. Other models refuse a request with a cache point.
 func TestCachePoints(t *testing.T) {
 	for id, want := range map[string]int{
 		"anthropic.claude-3-5-haiku-20241022-v1:0": 3, "eu.anthropic.claude-sonnet-4-20250514-v1:0": 3, "global.anthropic.claude-opus-4-5-20251101-v1:0": 3,
@@ -165,13 +164,13 @@ func TestCachePoints(t *testing.T) {
 	}
 }
 
-// with is a model like the server's with another configuration.
+// with returns a model like the server's with another configuration.
 func (s *server) with(cfg bedrock.Config) *bedrock.Model {
 	cfg.AWS = s.aws
 	return bedrock.New(cfg)
 }
 
-// What Bedrock insists on, for its own types of messages.
+// The strict requirements of Bedrock, for its own message types.
 type sent struct {
 	Messages []struct {
 		Role    string
@@ -193,7 +192,7 @@ type sent struct {
 
 var acceptable = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
-// refuses says why Bedrock would refuse a request; empty: it would not.
+// refuses returns why Bedrock would refuse a request, or "".
 func refuses(body []byte) string {
 	var s sent
 	if err := json.Unmarshal(body, &s); err != nil {
@@ -245,8 +244,7 @@ func refuses(body []byte) string {
 	return ""
 }
 
-// Whatever a conversation holds, as long as calls have their results, Bedrock
-// would take it.
+// Bedrock accepts any conversation in which every call has its result.
 func TestAnyConversationIsTaken(t *testing.T) {
 	var body []byte
 	s := serve(t, whole(answerJSON("end_turn", `{"text":"hi"}`)))

@@ -12,7 +12,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 )
 
-// converse asks for a whole answer.
+// converse requests an answer without a stream.
 func converse(ctx context.Context, client *bedrockruntime.Client, in *bedrockruntime.ConverseInput, ids unique) (llm.Response, error) {
 	out, err := client.Converse(ctx, in, eachCall)
 	if err != nil {
@@ -49,10 +49,10 @@ func converse(ctx context.Context, client *bedrockruntime.Client, in *bedrockrun
 	return resp, nil
 }
 
-// errIncomplete is an answer that lacks its message, its stop reason or its usage.
+// errIncomplete is the error of an answer without its message, its stop reason or its usage.
 var errIncomplete = errors.New("the answer is incomplete")
 
-// routed is the model that a prompt router chose.
+// routed returns the model that a prompt router chose.
 func routed(t *types.PromptRouterTrace) string {
 	if t == nil {
 		return ""
@@ -60,8 +60,7 @@ func routed(t *types.PromptRouterTrace) string {
 	return aws.ToString(t.InvokedModelId)
 }
 
-// usage counts as Bedrock does: its input tokens are those that the cache has no
-// part in.
+// usage converts Bedrock's usage. Its input tokens exclude cached ones, as ours do.
 func usage(u *types.TokenUsage) llm.Usage {
 	return llm.Usage{
 		PromptTokens:     int(aws.ToInt32(u.InputTokens)),
@@ -77,7 +76,7 @@ func stopReason(r types.StopReason) llm.StopReason {
 		return llm.StopEndTurn
 	case types.StopReasonToolUse:
 		return llm.StopToolUse
-	case types.StopReasonMaxTokens, types.StopReasonModelContextWindowExceeded: // either way it was cut off
+	case types.StopReasonMaxTokens, types.StopReasonModelContextWindowExceeded: // cut off in both cases
 		return llm.StopMaxTokens
 	case types.StopReasonStopSequence:
 		return llm.StopSequence

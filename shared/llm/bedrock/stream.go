@@ -13,7 +13,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 )
 
-// stream asks for an answer piece by piece.
+// stream requests a streamed answer.
 func stream(ctx context.Context, client *bedrockruntime.Client, in *bedrockruntime.ConverseInput, ids unique, onDelta func(llm.Delta)) (llm.Response, error) {
 	out, err := client.ConverseStream(ctx, streamed(in), eachCall)
 	if err != nil {
@@ -30,21 +30,21 @@ func stream(ctx context.Context, client *bedrockruntime.Client, in *bedrockrunti
 			if !more {
 				return a.end(events.Err())
 			}
-			if err := errors.Join(a.take(event), ctx.Err()); err != nil { // whoever listens may have ended it
+			if err := errors.Join(a.take(event), ctx.Err()); err != nil { // onDelta may have canceled ctx
 				return llm.Response{}, err
 			}
 		}
 	}
 }
 
-// answer is what the events of a stream add up to.
+// answer collects the events of a stream.
 type answer struct {
 	onDelta func(llm.Delta)
 	ids     unique
 	text    strings.Builder
 	calls   map[int32]*call // by the index of their block
 	order   []*call
-	stop    types.StopReason // empty: it has not stopped yet
+	stop    types.StopReason // empty: not stopped yet
 	usage   *types.TokenUsage
 	model   string
 }
@@ -100,14 +100,14 @@ func (a *answer) grow(block int32, delta types.ContentBlockDelta) error {
 			c.arguments.WriteString(piece)
 			a.onDelta(llm.Delta{Call: &llm.CallDelta{Index: c.index, Arguments: llm.Arguments(piece)}})
 		}
-	default: // a thought
+	default: // thinking
 		a.onDelta(llm.Delta{})
 	}
 	return nil
 }
 
-// end is the answer, if all of it has come. The SDK takes a connection that breaks,
-// even within an event, for the end of the stream.
+// end returns the answer if all of it has arrived. The SDK reports a broken connection, even within
+// an event, as the end of the stream.
 func (a *answer) end(err error) (llm.Response, error) {
 	if a.stop == "" || a.usage == nil {
 		if err == nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 )
 
-// streams fails unless the answer is want, and the deltas add up to it.
+// streams fails unless the answer is want and the deltas add up to it.
 func (s *server) streams(t *testing.T, want llm.Response) {
 	t.Helper()
 	var sum sums
@@ -42,7 +42,7 @@ func TestAStreamedAnswer(t *testing.T) {
 	}
 }
 
-// Fragments of calls that are written at the same time find their call.
+// Fragments of interleaved calls are added to their own call.
 func TestInterleavedCalls(t *testing.T) {
 	s := serve(t, streaming(messageStart(),
 		callStart(0, "A", "query_activity"), callStart(1, "B", "save_memory"),
@@ -54,7 +54,7 @@ func TestInterleavedCalls(t *testing.T) {
 	s.streams(t, want)
 }
 
-// What the model wrote comes as it is, JSON or not.
+// Arguments arrive as the model wrote them, valid JSON or not.
 func TestBrokenArgumentsAreNoError(t *testing.T) {
 	for _, arguments := range []string{``, `{"limit": `, `null`, `[1,2]`, `{"a":1}{"b":2}`, "{\"a\":\u0000}"} {
 		s := serve(t, streaming(messageStart(), callStart(0, "A", "n"), callInput(0, arguments), blockStop(0), messageStop("max_tokens"), metadata()))
@@ -65,7 +65,7 @@ func TestBrokenArgumentsAreNoError(t *testing.T) {
 	}
 }
 
-// Events that later versions of Bedrock may add, and reasoning, are passed over.
+// Events that later versions of Bedrock may add, and reasoning, are ignored.
 func TestUnknownEvents(t *testing.T) {
 	s := serve(t, streaming(messageStart(),
 		event("contentBlockDelta", `{"contentBlockIndex":0,"delta":{"reasoningContent":{"text":"hm"}}}`),
@@ -76,7 +76,7 @@ func TestUnknownEvents(t *testing.T) {
 	s.streams(t, llm.Response{Message: llm.Message{Role: llm.RoleAssistant, Text: "hi"}, StopReason: llm.StopEndTurn, Usage: allUsage, Model: model})
 }
 
-// Who thinks is not silent.
+// A model that is thinking is not silent.
 func TestAThoughtIsAnEmptyDelta(t *testing.T) {
 	s := serve(t, streaming(messageStart(), event("contentBlockDelta", `{"contentBlockIndex":0,"delta":{"reasoningContent":{"text":"hm"}}}`),
 		text(1, "hi"), messageStop("end_turn"), metadata()))
@@ -86,8 +86,7 @@ func TestAThoughtIsAnEmptyDelta(t *testing.T) {
 	}
 }
 
-// Of a model that does not stream where there are tools, or not at all, the whole
-// answer is passed on.
+// If a model does not stream, or not with tools, the whole answer is passed on.
 func TestAModelThatDoesNotStream(t *testing.T) {
 	for _, why := range []string{"This model doesn't support tool use in streaming mode.", "The model is unsupported for streaming."} {
 		s := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -113,8 +112,8 @@ func TestARoutedPromptSaysWhichModelAnswered(t *testing.T) {
 	})
 }
 
-// The transport may look at the end of the request's body when the answer has begun
-// and the SDK has closed it. That is no failure to send the request.
+// The transport may check the end of the request's body after the answer has begun and the SDK has
+// closed the body. That is not a failure to send the request.
 func TestTheRequestMayEndAfterTheAnswerBegan(t *testing.T) {
 	var body io.ReadCloser
 	answer := canned(bytes.NewReader(slices.Concat(working()...)))
@@ -131,7 +130,7 @@ func TestTheRequestMayEndAfterTheAnswerBegan(t *testing.T) {
 	}
 }
 
-// A byte at a time.
+// One byte at a time.
 func TestATrickle(t *testing.T) {
 	var pieces [][]byte
 	for b := range slices.Chunk(bytes.Join(working(), nil), 1) {
@@ -140,7 +139,7 @@ func TestATrickle(t *testing.T) {
 	serve(t, streaming(pieces...)).streams(t, worked)
 }
 
-// canned answers each request with a body, as if it ended there.
+// canned answers each request with a body, and ends there.
 func canned(body io.Reader) transport {
 	return func(r *http.Request) (*http.Response, error) {
 		return &http.Response{
@@ -150,8 +149,8 @@ func canned(body io.Reader) transport {
 	}
 }
 
-// Wherever a stream is cut, in an event or between two, the answer failed, unless
-// all of it was there.
+// A stream that is cut anywhere, within or between events, is a failed answer, unless it is
+// complete.
 func TestACutStream(t *testing.T) {
 	all := bytes.Join(working(), nil)
 	for n := range len(all) {
@@ -166,7 +165,7 @@ func TestACutStream(t *testing.T) {
 	}
 }
 
-// A connection that breaks after some event, which the transport notices.
+// The connection breaks after an event, and the transport notices it.
 func TestABrokenConnection(t *testing.T) {
 	all := working()
 	for n := range all {
@@ -201,7 +200,7 @@ func TestADamagedStream(t *testing.T) {
 	}
 }
 
-// endless is a body of which there is always more.
+// endless is a body that never ends.
 type endless struct{ piece []byte }
 
 func (e endless) Read(p []byte) (int, error) { return copy(p, e.piece), nil }
@@ -223,7 +222,7 @@ func TestAnEndlessStreamIsGivenUp(t *testing.T) {
 	}
 }
 
-// Bedrock fails within a stream by an exception of its own kind.
+// Bedrock reports a failure within a stream with exceptions of its own kind.
 func TestAnExceptionWithinAStream(t *testing.T) {
 	for exception, want := range map[string]llm.ErrorClass{
 		"throttlingException":         llm.ClassRateLimit,
@@ -231,7 +230,7 @@ func TestAnExceptionWithinAStream(t *testing.T) {
 		"internalServerException":     llm.ClassUnavailable,
 		"modelStreamErrorException":   llm.ClassUnavailable,
 		"validationException":         llm.ClassBadRequest,
-		"modelTimeoutException":       llm.ClassTimeout, // which the SDK does not expect there
+		"modelTimeoutException":       llm.ClassTimeout, // the SDK does not expect this one in a stream
 		"someNewException":            llm.ClassUnavailable,
 	} {
 		for n := range working() {
@@ -249,7 +248,7 @@ func TestAnExceptionWithinAStream(t *testing.T) {
 	}
 }
 
-// However a stream ends with its context, the call says so, and soon.
+// When the context of a stream ends, the call returns that soon, however the stream ends.
 func TestAStreamEndsWithItsContext(t *testing.T) {
 	for name, c := range map[string]struct {
 		end  func(context.Context) (context.Context, context.CancelFunc)
@@ -279,7 +278,7 @@ func TestAStreamEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// Whoever listens may want no more, also when all of the answer is there already.
+// The listener may cancel, even when the whole answer has arrived.
 func TestTheListenerEndsIt(t *testing.T) {
 	for range 20 {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -294,7 +293,7 @@ func TestTheListenerEndsIt(t *testing.T) {
 	}
 }
 
-// Streams of one client do not meet.
+// Concurrent streams of one client do not mix.
 func TestStreamsAtOnce(t *testing.T) {
 	s := serve(t, streaming(working()...))
 	var wg sync.WaitGroup

@@ -13,7 +13,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 )
 
-// The tools as a heartbeat offers them.
+// The tools that a heartbeat offers.
 var tools = []llm.Tool{
 	tool("plan_objective", `{"type":"object","additionalProperties":false,"required":["objectiveId","steps"],"properties":{
 		"objectiveId":{"type":"string"},
@@ -72,7 +72,7 @@ func generate(t *testing.T, req llm.Request) llm.Response {
 	return resp
 }
 
-// answer is what a tool says.
+// answer is the result of a tool.
 type answer struct {
 	content string
 	isError bool
@@ -82,9 +82,9 @@ var ok = answer{content: `{"ok":true}`}
 
 func failure(content string) answer { return answer{content, true} }
 
-// converse plays the reasoning loop: it answers calls by the tools' answers in
-// turn, by ok when there are none left, and returns the calls and the last text.
-// It holds that every call satisfies the schema of an offered tool.
+// converse plays the reasoning loop. It answers calls with the given answers in order, and with ok
+// when none are left. It returns the calls and the last text. It checks that every call satisfies
+// the schema of an offered tool.
 func converse(t *testing.T, req llm.Request, answers ...answer) (calls []llm.ToolCall, text string) {
 	t.Helper()
 	for range 10 {
@@ -251,7 +251,7 @@ func TestMaxTokens(t *testing.T) {
 	}
 }
 
-// What a provider would refuse, the demo model refuses.
+// The demo model refuses what a provider would refuse.
 func TestRefusesBrokenConversations(t *testing.T) {
 	hi := llm.Message{Role: llm.RoleUser, Text: "hi"}
 	asks := llm.Message{Role: llm.RoleAssistant, Calls: []llm.ToolCall{{ID: "1", Name: "save_memory"}}}

@@ -14,7 +14,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 )
 
-// check holds what is true of every answer to every request.
+// check verifies what must be true for every answer to every request.
 func check(t interface{ Fatalf(string, ...any) }, req llm.Request) {
 	resp, err := New().Generate(context.Background(), req, nil)
 	again, errAgain := New().Generate(context.Background(), req, func(llm.Delta) {})
@@ -47,8 +47,8 @@ func check(t interface{ Fatalf(string, ...any) }, req llm.Request) {
 	}
 }
 
-// texts are the words that requests are made of: those the script looks for,
-// and any others.
+// texts generates the words that requests are made of: those that the script searches for, and
+// others.
 func texts() *rapid.Generator[string] {
 	return rapid.OneOf(rapid.String(), rapid.StringMatching(`[{}"\[\]:,\\ a-z0-9]{0,40}`), rapid.SampledFrom([]string{
 		"task: plan", "x\ntask: advance", "remember that tea is hot", "remember ?", "{}", `{"objective":{"id":"o"}}`,
@@ -60,7 +60,7 @@ func texts() *rapid.Generator[string] {
 	}))
 }
 
-// schemas are JSON Schemas and what only looks like them.
+// schemas generates JSON Schemas and values that only look like schemas.
 func schemas() *rapid.Generator[json.RawMessage] {
 	values := []any{nil, true, false, 0, -1, 1e18, 2.5, "string", "integer", "nonsense", "content", []any{}, []any{"a", 1, nil},
 		[]any{"string", "null"}, map[string]any{}, map[string]any{"type": "array", "items": map[string]any{}, "minItems": 1e9},
@@ -115,8 +115,8 @@ func TestAnyRequest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { check(t, requests().Draw(t, "request")) })
 }
 
-// TestAnyConversation plays steps and plans against arbitrary schemas and
-// results, through the model's own calls, until the end, which must come.
+// TestAnyConversation plays steps and plans against arbitrary schemas and results, with the model's
+// own calls. The conversation must end.
 func TestAnyConversation(t *testing.T) {
 	names := []string{"save_memory", "plan_objective", "advance_plan", "complete_objective", "save_memori"}
 	inputs := []string{`{}`, `null`, `{"a":1}`, `{"a":"7","content":[true,null]}`, `{"content":{"a":2.5},"a":null}`}
@@ -151,8 +151,8 @@ func TestAnyConversation(t *testing.T) {
 	})
 }
 
-// FuzzConversation plays a conversation whose brief, tool and tool results are arbitrary
-// until it ends, which it must.
+// FuzzConversation plays a conversation with an arbitrary brief, tool and tool results. It must
+// end.
 func FuzzConversation(f *testing.F) {
 	f.Add("task: plan", planRequest(usualSkills).Messages[0].Text, "plan_objective", string(tools[0].Parameters), "missing 'x'", true)
 	f.Add("task: advance", advanceRequest(noteStep).Messages[0].Text, "save_memory", string(tools[3].Parameters), "no tool named x", true)

@@ -9,7 +9,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 )
 
-// sane are schemas that some value satisfies, of the kind that tools have.
+// sane generates schemas that some value satisfies, of the kind that tools have.
 func sane(depth int) *rapid.Generator[map[string]any] {
 	return rapid.Custom(func(t *rapid.T) map[string]any {
 		low := rapid.IntRange(0, 5).Draw(t, "low")
@@ -54,8 +54,8 @@ func object(depth int) *rapid.Generator[map[string]any] {
 	})
 }
 
-// Whatever arguments a step brings, they satisfy the tool's schema when the
-// tool is called, as a real validator sees it.
+// Whatever arguments a step has, they satisfy the tool's schema when the tool is called. A real
+// validator checks it.
 func TestArgumentsSatisfyTheSchema(t *testing.T) {
 	values := []any{nil, true, "x", "7", "long enough for every limit", []any{}, []any{"x", json.Number("2.5"), nil}, map[string]any{"a": "b"},
 		number(-3), number(3), number(99), json.Number("2.5"), json.Number("1e2")}

@@ -14,7 +14,7 @@ func TestRecovery(t *testing.T) {
 	unknown := failure(`There is no tool named "save_memory". Valid tools: save_memories, query_activity.`)
 	for _, test := range []struct {
 		name    string
-		rename  string // what save_memory is offered as beside its own name
+		rename  string // another name under which save_memory is offered
 		answers []answer
 		calls   string
 		text    string
@@ -62,7 +62,7 @@ func TestRecovery(t *testing.T) {
 	}
 }
 
-// However errors go on, there are at most two retries.
+// Whatever errors follow, there are at most two retries.
 func TestRecoveryEnds(t *testing.T) {
 	calls, text := converse(t, advanceRequest(noteStep),
 		failure("missing 'expires_at'"),
@@ -87,7 +87,7 @@ func TestRecoveryReadsNotes(t *testing.T) {
 	}
 }
 
-// A step that another model began is finished, also from broken arguments.
+// A step that another model began is finished, even with broken arguments.
 func TestRecoveryOfAnothersCalls(t *testing.T) {
 	req := advanceRequest(noteStep)
 	req.Messages = append(req.Messages,

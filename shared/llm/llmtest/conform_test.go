@@ -12,8 +12,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 )
 
-// played is a model that keeps its promises, save for its fault. It plays the turns
-// without any network.
+// played is a model that fulfills the contract except for its fault. It plays the turns without a
+// network.
 type played struct {
 	fault string
 	mu    sync.Mutex
@@ -36,7 +36,7 @@ func (m *played) next(t testing.TB) Turn {
 	return turn
 }
 
-// provider is one whose models have a fault, "" for none.
+// provider returns a provider whose models have a fault; "" means none.
 func provider(fault string) Provider {
 	return Provider{
 		Play: func(t testing.TB, turns ...Turn) llm.Model {
@@ -150,7 +150,7 @@ func (m playedFor) stream(resp llm.Response, onDelta func(llm.Delta)) {
 
 func TestConform(t *testing.T) { Conform(t, provider("")) }
 
-// Each fault is found by the check that is there for it.
+// Each fault is found by the check that is meant for it.
 func TestConformFindsFaults(t *testing.T) {
 	for fault, by := range map[string]string{
 		"streams half the text":      "answers",

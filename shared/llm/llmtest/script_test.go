@@ -10,7 +10,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 )
 
-// recorder stands for a test that may fail.
+// recorder replaces a test that may fail.
 type recorder struct {
 	testing.TB
 	mu     sync.Mutex

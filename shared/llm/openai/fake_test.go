@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const theKey = `sk-proj-Zm9v/"YmFy+<==_canary`
 
-// model is one that asks base through d.
+// model returns a model that sends its requests to base through d.
 func model(t testing.TB, base string, d wire.Doer) *openai.Model {
 	t.Helper()
 	m, err := openai.New(openai.Options{BaseURL: base, APIKey: secret.NewValue(theKey), Model: "gpt-4o-mini", HTTP: d})
@@ -31,7 +31,7 @@ func model(t testing.TB, base string, d wire.Doer) *openai.Model {
 	return m
 }
 
-// asking is a model whose other end takes turns.
+// asking returns a model whose server takes the turns.
 func asking(t testing.TB, turns ...http.HandlerFunc) (*openai.Model, *llmtest.Server) {
 	t.Helper()
 	s := llmtest.Serve(t, turns...)
@@ -60,7 +60,7 @@ func TestConform(t *testing.T) {
 	})
 }
 
-// play takes a turn as OpenAI does.
+// play answers as OpenAI does for the turn.
 func play(turn llmtest.Turn) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if turn.Fail != "" {
@@ -159,7 +159,8 @@ func event(modelName, delta, finish, usage string) string {
 		quote(modelName), choices, usage)
 }
 
-// events is an answer as OpenAI streams it. The pieces of calls come in turns.
+// events returns an answer in the form in which OpenAI streams it. The pieces of calls are
+// interleaved.
 func events(r llm.Response) []string {
 	var out []string
 	delta := func(format string, args ...any) {

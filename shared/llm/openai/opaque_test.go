@@ -13,7 +13,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 )
 
-// sentBack is what the last request has of the assistant's message.
+// sentBack returns the assistant's message in the last request.
 func sentBack(t *testing.T, s *llmtest.Server) (message, call map[string]any) {
 	t.Helper()
 	asked := s.Asked()
@@ -31,7 +31,7 @@ func sentBack(t *testing.T, s *llmtest.Server) (message, call map[string]any) {
 	return nil, nil
 }
 
-// next is the request after an answer with a call, as the journal has it kept.
+// next returns the request after an answer with a call, with the answer as the journal stores it.
 func next(t *testing.T, model string, answer llm.Message) llm.Request {
 	t.Helper()
 	raw, err := json.Marshal(answer)
@@ -48,8 +48,8 @@ func next(t *testing.T, model string, answer llm.Message) llm.Request {
 	return req
 }
 
-// What a model thought, and the signatures of it, go back to the same server and model,
-// whole as they came or put together from a stream; to no other.
+// The model's thinking and its signatures are sent back to the same server and model, whether they
+// were streamed or not. They are sent to no other.
 func TestWhatAServerWantsBackIsSentBack(t *testing.T) {
 	const (
 		call    = `{"index":0,"id":"call_1","type":"function","function":{"name":"look","arguments":"{}"}%s}`
@@ -130,7 +130,7 @@ func TestWhatAServerWantsBackIsSentBack(t *testing.T) {
 	}
 }
 
-// A server that sends other shapes than those known is not failed for it.
+// A server that sends extras in unknown forms does not cause a failure.
 func TestThoughtsInOtherShapesArePassedOver(t *testing.T) {
 	for _, extra := range []string{
 		`"reasoning_content":{"x":1}`, `"reasoning":[1]`, `"reasoning_details":"x"`, `"reasoning_details":[1,null]`, `"reasoning_content":null`, `"extra_content":null`,
@@ -143,10 +143,10 @@ func TestThoughtsInOtherShapesArePassedOver(t *testing.T) {
 	}
 }
 
-// Details that are not pieces of one stay apart.
+// Details that are not pieces of one detail stay separate.
 func TestDetailsStayApart(t *testing.T) {
 	pieces := []string{
-		`{"type":"reasoning.text","text":"a"}`, `{"type":"reasoning.text","text":"b"}`, // without an index each is its own
+		`{"type":"reasoning.text","text":"a"}`, `{"type":"reasoning.text","text":"b"}`, // without an index, each is separate
 		`{"type":"reasoning.text","index":0,"text":"c"}`, `{"type":"reasoning.summary","index":0,"summary":"d"}`, `{"type":"reasoning.summary","index":1,"summary":"e"}`,
 	}
 	m, s := asking(t, llmtest.JSON(http.StatusOK, `{"choices":[{"index":0,"message":{"content":null,"reasoning_details":[`+strings.Join(pieces, ",")+

@@ -21,7 +21,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
-// sent is the body of a request, and where it went.
+// sent returns the body of a request, and the URL.
 func sent(t *testing.T, o openai.Options, req llm.Request, onDelta func(llm.Delta)) (url string, body []byte) {
 	t.Helper()
 	o.HTTP = doer(func(r *http.Request) (*http.Response, error) {
@@ -56,8 +56,8 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-// conversation has all that a conversation may have: calls at once, results that are
-// errors, notes of the loop, and calls that no strict reader takes.
+// conversation uses everything that a conversation may contain: parallel calls, results that are
+// errors, notes of the loop, and calls that a strict server refuses.
 func conversation() llm.Request {
 	warm := 0.7
 	return llm.Request{
@@ -165,7 +165,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// The key goes into its header, and nowhere else: also when the server tells it.
+// The key is sent in its header only, and never shown, even if the server repeats it.
 func TestKeyIsNeverTold(t *testing.T) {
 	echo := quote("your key is " + theKey)
 	m, s := asking(t,

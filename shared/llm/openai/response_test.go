@@ -11,8 +11,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 )
 
-// both gives an answer in one piece and as a stream, from what is in a message and
-// what is beside it.
+// both returns an answer without and with a stream. message is the content of the message, rest is
+// what surrounds it.
 func both(t *testing.T, message, finish, rest string) (whole, stream llm.Response) {
 	t.Helper()
 	if rest != "" {
@@ -42,7 +42,7 @@ func TestStopReasons(t *testing.T) {
 		{`{}`, "stop", llm.StopEndTurn},
 		{`{"content":null}`, "stop", llm.StopEndTurn},
 		{called, "tool_calls", llm.StopToolUse},
-		{called, "stop", llm.StopToolUse}, // of vLLM, Gemini and others
+		{called, "stop", llm.StopToolUse}, // vLLM, Gemini and others
 		{called, "function_call", llm.StopToolUse},
 		{said, "tool_calls", llm.StopOther},
 		{said, "length", llm.StopMaxTokens},
@@ -97,7 +97,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// Usage comes behind the last event, in every one, or elsewhere.
+// Usage comes after the last event, in every event, or elsewhere.
 func TestUsageInStreams(t *testing.T) {
 	const some, all = `{"prompt_tokens":7,"completion_tokens":1}`, `{"prompt_tokens":7,"completion_tokens":2}`
 	want := llm.Usage{PromptTokens: 7, CompletionTokens: 2}
@@ -164,7 +164,7 @@ func TestStreamsThatAreNoAnswer(t *testing.T) {
 	}
 }
 
-// What is new, and what is of another choice, is passed over.
+// New fields, and other choices, are ignored.
 func TestUnknownIsPassedOver(t *testing.T) {
 	got, err := streamed(t, strings.NewReader(": OPENROUTER PROCESSING\n\n"+
 		`data: {"id":"","object":"","choices":[],"prompt_filter_results":[{"prompt_index":0}]}`+"\n\n"+
@@ -176,7 +176,7 @@ func TestUnknownIsPassedOver(t *testing.T) {
 	}
 }
 
-// A provider that does not stream, and one that always does.
+// One provider never streams, another always does.
 func TestTheOtherWayOfAnswering(t *testing.T) {
 	m, _ := asking(t, llmtest.JSON(200, wholeAnswer(full())), llmtest.Events(events(full())...))
 	var d llmtest.Deltas

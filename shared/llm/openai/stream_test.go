@@ -16,19 +16,19 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm/wire"
 )
 
-// doer answers in the test itself.
+// doer answers within the test.
 type doer func(*http.Request) (*http.Response, error)
 
 func (d doer) Do(r *http.Request) (*http.Response, error) { return d(r) }
 
-// answering answers every request by what in says, as kind.
+// answering answers every request with the content of in, as media type kind.
 func answering(kind string, in io.Reader) doer {
 	return func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {kind}}, Body: io.NopCloser(in)}, nil
 	}
 }
 
-// streamed is the answer that a stream gives, checked against its deltas.
+// streamed returns the answer of a stream, after comparing it with its deltas.
 func streamed(t testing.TB, in io.Reader) (llm.Response, error) {
 	t.Helper()
 	var d llmtest.Deltas
@@ -40,14 +40,14 @@ func streamed(t testing.TB, in io.Reader) (llm.Response, error) {
 		return resp, err
 	}
 	got, problem := d.Message()
-	got.Opaque = resp.Opaque // which is not streamed
+	got.Opaque = resp.Opaque // it is not streamed
 	if diff := cmp.Diff(resp.Message, got); diff != "" || problem != nil {
 		t.Errorf("the deltas: %v (- answer, + deltas)\n%s", problem, diff)
 	}
 	return resp, nil
 }
 
-// chunks are a stream of deltas, with a reason to end and the end's mark.
+// chunks returns a stream of deltas with a finish reason and the end mark.
 func chunks(deltas ...string) string {
 	var out strings.Builder
 	for _, d := range deltas {
@@ -57,7 +57,7 @@ func chunks(deltas ...string) string {
 	return out.String()
 }
 
-// calls are deltas of calls: each piece is one list.
+// calls returns deltas of calls. Each piece is one list.
 func calls(pieces ...string) string {
 	var deltas []string
 	for _, p := range pieces {
@@ -66,8 +66,7 @@ func calls(pieces ...string) string {
 	return chunks(deltas...)
 }
 
-// What those who speak like OpenAI make of its stream of calls. A call is given as
-// id, name and arguments; "?" is any id.
+// How compatible servers stream calls. A call is given as id, name and arguments; "?" is any id.
 func TestDialectsOfCalls(t *testing.T) {
 	for name, test := range map[string]struct {
 		stream string
@@ -188,8 +187,7 @@ func TestCallsWithoutANameAreMalformed(t *testing.T) {
 	}
 }
 
-// Whatever is in calls, in however many pieces and in whose dialect they come, it is
-// put together again.
+// Calls are assembled correctly, whatever they contain, in any number of pieces and in any dialect.
 func TestCallsProperty(t *testing.T) {
 	piece := func(index, id, name, arguments string) string {
 		return fmt.Sprintf(`{%s"id":%s,"type":"function","function":{"name":%s,"arguments":%s}}`, index, quote(id), quote(name), quote(arguments))
@@ -215,7 +213,7 @@ func TestCallsProperty(t *testing.T) {
 					id, name = "", ""
 				}
 				if dialect == "again" && n > 0 && strings.HasPrefix(strings.TrimSpace(p), "{") {
-					id, name = "", "" // a piece with all of that is taken for another call if what came before was complete
+					id, name = "", "" // a piece with id and name begins another call if the arguments before were complete
 				}
 				c.Arguments += llm.Arguments(p)
 				queue = append(queue, `{"tool_calls":[`+piece(index, id, name, p)+`]}`)
@@ -223,9 +221,9 @@ func TestCallsProperty(t *testing.T) {
 			want, queues = append(want, c), append(queues, queue)
 		}
 		var deltas []string
-		for i := range queues { // each begins in order
+		for i := range queues { // each call begins in order
 			deltas, queues[i] = append(deltas, queues[i][0]), queues[i][1:]
-			if dialect == "no index" || dialect == "index 0" { // and ends before the next
+			if dialect == "no index" || dialect == "index 0" { // and ends before the next one
 				deltas, queues[i] = append(deltas, queues[i]...), nil
 			}
 		}
@@ -244,7 +242,7 @@ func TestCallsProperty(t *testing.T) {
 	})
 }
 
-// full is an answer with all that an answer may have.
+// full returns an answer that uses everything that an answer may contain.
 func full() llm.Response {
 	return llm.Response{
 		Message: llm.Message{Role: llm.RoleAssistant, Text: "Ü☕", Calls: []llm.ToolCall{
@@ -256,7 +254,7 @@ func full() llm.Response {
 	}
 }
 
-// step is 1, so that every byte has its turn, and more in a short run.
+// step is 1, so that every byte is tested, and more in a short run.
 func step() int {
 	if testing.Short() {
 		return 17
@@ -264,7 +262,7 @@ func step() int {
 	return 1
 }
 
-// It makes no difference where the network cuts a stream into pieces.
+// The result does not depend on where the network splits a stream.
 func TestPiecesOfTheNetwork(t *testing.T) {
 	stream := strings.Join(events(full()), "")
 	for at := 0; at < len(stream); at += step() {
@@ -273,17 +271,17 @@ func TestPiecesOfTheNetwork(t *testing.T) {
 			t.Fatalf("at byte %d: %v (- want, + got)\n%s", at, err, diff)
 		}
 	}
-	m, _ := asking(t, llmtest.Events(strings.Split(stream, "")...)) // and really byte by byte, or as the network likes
+	m, _ := asking(t, llmtest.Events(strings.Split(stream, "")...)) // byte by byte, or as the network combines them
 	var d llmtest.Deltas
 	if got, err := m.Generate(t.Context(), user("go"), d.Add); !cmp.Equal(full(), got) || err != nil {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
 
-// A stream that ends early is an error; or all was there but the end's mark.
+// A stream that ends early is an error, unless only the end mark is missing.
 func TestCutAtEveryByte(t *testing.T) {
 	all := strings.Join(events(full()), "")
-	done := strings.Index(all, "\n\ndata: [DONE]") // here usage has come
+	done := strings.Index(all, "\n\ndata: [DONE]") // here usage has arrived
 	for at := 0; at < len(all); at += step() {
 		for _, broken := range []bool{false, true} {
 			in := io.Reader(strings.NewReader(all[:at]))
@@ -296,14 +294,14 @@ func TestCutAtEveryByte(t *testing.T) {
 				t.Errorf("cut at byte %d of %d: got %+v", at, len(all), got)
 			case err != nil && llm.ClassOf(err) != llm.ClassUnavailable:
 				t.Errorf("cut at byte %d of %d: %v", at, len(all), err)
-			case err == nil && broken && at < len(all)-2: // the mark itself has not come
+			case err == nil && broken && at < len(all)-2: // the end mark itself is incomplete
 				t.Errorf("broken at byte %d of %d, and no error", at, len(all))
 			}
 		}
 	}
 }
 
-// So it is over a connection.
+// The same over a real connection.
 func TestConnectionCutAtEveryByte(t *testing.T) {
 	all := strings.Join(events(full()), "")
 	step := step()
@@ -322,7 +320,7 @@ func TestConnectionCutAtEveryByte(t *testing.T) {
 	}
 }
 
-// Nor is the half of an answer in one piece an answer.
+// Half of an answer that is not streamed is not an answer.
 func TestWholeCutAtEveryByte(t *testing.T) {
 	all := wholeAnswer(full())
 	for at := 0; at < len(all); at += step() {
@@ -353,8 +351,8 @@ func TestHugeEvent(t *testing.T) {
 	}
 }
 
-// FuzzStream: no stream makes a panic, an error without a class, or deltas that are
-// not the answer.
+// FuzzStream: no stream causes a panic, an error without a class, or deltas that differ from the
+// answer.
 func FuzzStream(f *testing.F) {
 	f.Add([]byte(strings.Join(events(full()), "")))
 	f.Add([]byte(calls(`{"id":"A","function":{"name":"one","arguments":{}}}`, `{"index":null,"function":{"arguments":"{"}}`)))
@@ -370,7 +368,7 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-// check holds what is true of every answer.
+// check verifies what must be true for every answer.
 func check(t *testing.T, resp llm.Response, err error) {
 	t.Helper()
 	if err != nil {

@@ -14,17 +14,17 @@ import (
 )
 
 func TestObject(t *testing.T) {
-	const no = "" // there is no reading, or there are two
+	const no = "" // there is no interpretation, or more than one
 	for _, c := range []struct{ broken, want string }{
-		// What is right stays as it is.
+		// Valid text stays as it is.
 		{`{"a": 1}`, `{"a": 1}`}, {" {\"a\":1.50}\n", `{"a":1.50}`}, {`{}`, `{}`}, {`{"a": 1, "a": 1}`, `{"a": 1, "a": 1}`},
-		// Around it.
+		// Text around the object.
 		{"```json\n{\"a\": 1}\n```", `{"a":1}`}, {"```\n{\"a\": 1}\n```", `{"a":1}`}, {"```json\n{\"a\": 1}", `{"a":1}`}, {"{\"a\": 1}\n```", `{"a":1}`},
 		{"```json {\"a\": \"```\"} ```", "{\"a\":\"```\"}"}, {"Here: {\"a\": 1}", `{"a":1}`}, {`{"a": 1} as you asked.`, `{"a":1}`},
 		{"\ufeff{\"a\": 1}", `{"a": 1}`}, {"\u00a0{\"a\":\u00a01}", `{"a":1}`}, {`{"a": 1};`, `{"a":1}`}, {`{"a": 1}}`, `{"a":1}`}, {`{"a": 1}}}`, no},
 		{`{"a": 1}{"a": 1}`, `{"a":1}`}, {"{\"a\": 1}\n{\"a\": 1}", `{"a":1}`}, {`{"a": 1}{"a": 2}`, no}, {`{"a": 1}, {"b": 2}`, no}, {`[{"a": 1}]`, no},
 		{`{"a": 1} [x]`, no}, {`see {x} {"a": 1}`, no}, {"```json\n{\"a\": 1}\n```\n```json\n{\"a\": 2}\n```", no}, {`arguments = {"a": 1}`, `{"a":1}`},
-		// An empty object is not taken for one that stands in prose, and not for all where another follows.
+		// An empty object in prose is not accepted, nor one before another object.
 		{`I call it with {}.`, no}, {`{} is all it takes`, no}, {`arguments = {}`, no}, {"Sure:\n```json\n{}\n```", no}, {"```json\n{}\n```\nDone.", no},
 		{"```json\n{}\n```", `{}`}, {"{ }\n", `{ }`}, {`{};`, `{}`}, {"{ /* none */ }", `{}`}, {`{}{}`, `{}`}, {`"{}"`, `{}`},
 		{`{}{"a": 1}`, `{"a": 1}`}, {"{}\n{'a': 1}", `{"a":1}`}, {`{}{"a": 1}{"a": 1}`, `{"a":1}`}, {`{}{"a": 1}{"a": 2}`, no}, {`{"a": 1}{}`, no}, {`{}, {"a": 1}`, no}, {`{} or {"a": 1}`, no},
@@ -52,9 +52,9 @@ func TestObject(t *testing.T) {
 		// The end is missing.
 		{`{"a": "x"`, `{"a":"x"}`}, {`{"a": [1, 2]`, `{"a":[1,2]}`}, {`{"a": {"b": [true`, `{"a":{"b":[true]}}`}, {`{"a": 12`, no}, {`{"a": "x`, no}, {`{"a": `, no}, {`{"a"`, no},
 		{`{"a": tru`, no}, {`{"a": [1, 2`, no}, {`{"a": "x",`, no}, {`{`, no}, {`{"a": {`, no}, {`{"a": []`, `{"a":[]}`}, {`{"a": "x"]`, no}, {`{"a": ["x"}`, no},
-		// Two values of one key.
+		// Two values for one key.
 		{`{"a": 1, "a": 2}`, no}, {`{"a": 1, 'a': 1}`, `{"a":1,"a":1}`}, {`{"a": {"b": 1, "b": 2},}`, no},
-		// None at all.
+		// No object at all.
 		{``, no}, {`  `, no}, {`null`, no}, {`the first`, no}, {`[1]`, no}, {`"x`, no}, {"{\"a\": \"\xff\"}", no}, {`}{`, no},
 		{strings.Repeat(`{"a":`, 200), no}, {strings.Repeat("[", 10_000), no}, {strings.Repeat("{}", 1000), no},
 	} {
@@ -67,8 +67,7 @@ func TestObject(t *testing.T) {
 
 func clip(s string) string { return s[:min(len(s), 100)] }
 
-// TestOfAnAnswerThatWasCutOffNothingIsAdded: what is missing may be more than a
-// bracket.
+// TestOfAnAnswerThatWasCutOffNothingIsAdded: more than a bracket may be missing.
 func TestOfAnAnswerThatWasCutOffNothingIsAdded(t *testing.T) {
 	for _, broken := range []string{
 		`{"a": "x"`, `{"a": [1, 2]`, `{"a": {"b": true`, `{\"a\": [1]`, `{\n"a": TRUE`, "{\"a\": 1\n\"b\": 2", `{}{"a": 1`, `{,"a": 1`, `{1: 2`, `{}`[:1],
@@ -86,7 +85,7 @@ func TestOfAnAnswerThatWasCutOffNothingIsAdded(t *testing.T) {
 	}
 }
 
-// values are JSON values of any shape.
+// values generates JSON values of any form.
 func values(depth int) *rapid.Generator[any] {
 	simple := []*rapid.Generator[any]{
 		rapid.Just[any](nil), rapid.Just[any](true), rapid.Just[any](false),
@@ -103,7 +102,7 @@ func values(depth int) *rapid.Generator[any] {
 	)...)
 }
 
-// breakages are what models do to JSON.
+// breakages are typical errors of models in JSON.
 var breakages = map[string]func(string) string{
 	"fence":      func(s string) string { return "```json\n" + s + "\n```" },
 	"prose":      func(s string) string { return "Sure, here: " + s },
@@ -142,8 +141,7 @@ var breakages = map[string]func(string) string{
 	"bare keys":        func(s string) string { return strings.ReplaceAll(s, `"a":`, "a:") },
 }
 
-// TestNothingElseIsEverMeant: whatever happens to an object, it is either mended to
-// what it was, or refused.
+// TestNothingElseIsEverMeant: a damaged object is either repaired to the original or refused.
 func TestNothingElseIsEverMeant(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		object := rapid.MapOfN(rapid.StringMatching(`[a-z]{1,3}|7`), values(2), 0, 4).Draw(t, "object")

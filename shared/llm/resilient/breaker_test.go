@@ -17,12 +17,12 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
 )
 
-// process is a chain over circuits in the database, as one process has it.
+// process is a chain with circuits in the database, as one process has it.
 type process struct {
 	*world
 	dbtest.Env
 	store *resilient.Store
-	later atomic.Int64 // by which the process's own clock is ahead
+	later atomic.Int64 // how far the process's own clock is ahead
 	log   bytes.Buffer
 }
 
@@ -36,8 +36,8 @@ func newProcess(t testing.TB, e dbtest.Env, providers ...resilient.Provider) *pr
 	return p
 }
 
-// cold is the same as seen by a process that has just started: handle, store and
-// chain are its own, the database's clock is the same.
+// cold returns the same chain in a new process: handle, store and chain are new, the database's
+// clock is the same.
 func (p *process) cold(t testing.TB, providers ...resilient.Provider) *process {
 	t.Helper()
 	e := p.Env
@@ -46,19 +46,19 @@ func (p *process) cold(t testing.TB, providers ...resilient.Provider) *process {
 	return newProcess(t, e, providers...)
 }
 
-// wait lets time pass, for the database and for the process.
+// wait advances the time of the database and of the process.
 func (p *process) wait(d time.Duration) {
 	p.Skew.Advance(d)
 	p.later.Add(int64(d))
 }
 
-// ask makes a call as an invocation of its own.
+// ask makes a call as in a separate invocation.
 func (p *process) ask(t testing.TB) (llm.Response, error) {
 	t.Helper()
 	return p.For(p.Workspace).Generate(t.Context(), request, nil)
 }
 
-// refused fails unless err is an open circuit's, of a class, for about so long.
+// refused fails unless err is that of an open circuit, with this class and about this RetryAfter.
 func refused(t testing.TB, err error, class llm.ErrorClass, left time.Duration) {
 	t.Helper()
 	e, ok := errors.AsType[*llm.Error](err)
@@ -72,7 +72,7 @@ func TestACircuitOpensAndAColdStartRemembers(t *testing.T) {
 		f := provider("first", fail(llm.ClassUnavailable))
 		p := newProcess(t, e, resilient.Provider{Model: f})
 		m := p.For(e.Workspace)
-		for i, want := range []int{3, 2, 0, 0} { // tries; the fifth failure opens it
+		for i, want := range []int{3, 2, 0, 0} { // number of tries; the fifth failure opens the circuit
 			_, err := m.Generate(t.Context(), request, nil)
 			if n := f.times(); n != want || llm.ClassOf(err) != llm.ClassUnavailable {
 				t.Errorf("call %d: asked %d times, %v", i, n, err)
@@ -103,7 +103,7 @@ func TestACircuitOpensAndAColdStartRemembers(t *testing.T) {
 	})
 }
 
-// A probe is one try, and one that fails keeps the circuit open for longer.
+// A probe is one try. A failed probe keeps the circuit open for longer.
 func TestAProbeThatFails(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		f := provider("first", fail(llm.ClassOverloaded))
@@ -124,8 +124,7 @@ func TestAProbeThatFails(t *testing.T) {
 	})
 }
 
-// Two processes come back at the same time: one probes, the other asks its second
-// choice, or nobody.
+// Two processes retry at the same time: one probes, the other uses its fallback, or none.
 func TestTwoProcessesAndOneProbe(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		f, second := provider("first", fail(llm.ClassUnavailable)), provider("second", say("second"))
@@ -150,7 +149,7 @@ func TestTwoProcessesAndOneProbe(t *testing.T) {
 				results <- err
 			}()
 		}
-		<-asked // by one of them, while the other is refused
+		<-asked // by one of them; the other is refused
 		refused(t, <-results, llm.ClassUnavailable, 105*time.Second)
 		lucky := p.cold(t, resilient.Provider{Model: f}, resilient.Provider{Model: second})
 		if resp, err := lucky.ask(t); err != nil || resp.Text != "second" {
@@ -182,7 +181,7 @@ func TestARefusedKeyIsNotShownAgain(t *testing.T) {
 			if refused(t, err, class, 10*time.Minute); f.times() != 0 {
 				t.Error("asked again")
 			}
-			// Another key is another matter.
+			// Another key has another circuit.
 			other := provider("first", say("hi"))
 			if resp, err := p.cold(t, resilient.Provider{Model: other, Circuit: "first:2f8a"}).ask(t); err != nil || resp.Text != "hi" {
 				t.Errorf("with another key: %+v, %v", resp, err)
@@ -196,7 +195,7 @@ func TestARefusedKeyIsNotShownAgain(t *testing.T) {
 	}
 }
 
-// What wants a person is known without asking, unless another can stand in.
+// If only a person can help, no model is asked, unless a fallback is available.
 func TestItIsKnownThatNobodyIsAsked(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		for class, want := range map[llm.ErrorClass]string{llm.ClassBilling: "first refuses us (billing); once that is put right: lanekeeper circuits delete 'billing/'", llm.ClassBadRequest: ""} {
@@ -216,7 +215,7 @@ func TestItIsKnownThatNobodyIsAsked(t *testing.T) {
 	})
 }
 
-// Somebody put it right: who has the circuit open in memory learns of it soon.
+// A person fixed the cause: processes that have the open circuit cached notice it soon.
 func TestAResetIsNoticed(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		f := provider("first", fail(llm.ClassBilling), say("hi"))
@@ -238,8 +237,7 @@ func TestAResetIsNoticed(t *testing.T) {
 	})
 }
 
-// What does not speak against the provider neither opens a circuit nor keeps one
-// open.
+// Errors that do not count against the provider neither open a circuit nor keep it open.
 func TestWhatSaysNothingAgainstTheProvider(t *testing.T) {
 	for _, class := range []llm.ErrorClass{llm.ClassRateLimit, llm.ClassBadRequest, llm.ClassContextTooLong, llm.ClassRefused} {
 		onEach(t, func(t *testing.T, e dbtest.Env) {
@@ -265,7 +263,7 @@ func TestWhatSaysNothingAgainstTheProvider(t *testing.T) {
 	}
 }
 
-// An answer ends the row of failures, also one that a request got for itself.
+// A success ends the streak of failures, even after a retry.
 func TestASuccessEndsTheRow(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		down := fail(llm.ClassUnavailable)
@@ -280,8 +278,8 @@ func TestASuccessEndsTheRow(t *testing.T) {
 	})
 }
 
-// The end of the caller's own time is nobody's failure, and a probe that it cuts
-// off is made again.
+// The end of the caller's own time does not count as a failure. A probe that it interrupts is
+// repeated.
 func TestTheCallersEndIsNoFailure(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		f := provider("first")
@@ -324,7 +322,7 @@ func TestTheCallersEndIsNoFailure(t *testing.T) {
 	})
 }
 
-// deadline is a context whose deadline is past when somebody says so.
+// deadline is a context whose deadline passes when the test says so.
 type deadline struct {
 	context.Context
 	past chan struct{}
@@ -341,8 +339,7 @@ func (d deadline) Err() error {
 	}
 }
 
-// between does something once a statement about a circuit is done and before its
-// answer is there.
+// between runs a function after a statement about a circuit and before its result is returned.
 type between struct {
 	resilient.Circuits
 	loaded, claimed func()
@@ -370,14 +367,13 @@ func (b *between) Claim(ctx context.Context, ws db.Workspace, k resilient.Key, l
 	if b.claimed != nil {
 		b.claimed()
 	}
-	if ctx.Err() != nil { // who was cut off learns nothing
+	if ctx.Err() != nil { // a canceled caller gets no result
 		return false, ctx.Err()
 	}
 	return claimed, err
 }
 
-// A caller whose time ends while the probe is claimed for it leaves the probe to the
-// next one.
+// If a caller's time ends while the probe is claimed for it, the next caller may probe.
 func TestTheCallersEndWhileItClaimsTheProbe(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		f := provider("first", fail(llm.ClassUnavailable))
@@ -401,7 +397,7 @@ func TestTheCallersEndWhileItClaimsTheProbe(t *testing.T) {
 	})
 }
 
-// What a call learns of its circuit late does not close one that another has seen open.
+// A late result of a call does not close a circuit that another call has opened.
 func TestAnAnswerThatComesLate(t *testing.T) {
 	for name, hold := range map[string]func(b *between, late func()){
 		"of a load":      func(b *between, late func()) { b.loaded = late },
@@ -436,7 +432,7 @@ func TestAnAnswerThatComesLate(t *testing.T) {
 	}
 }
 
-// A provider that is silent for the time of a try has failed, too.
+// A provider that is silent for the time of a try has failed.
 func TestSilenceOpensACircuit(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		f := provider("first", hang)
@@ -455,8 +451,7 @@ func TestSilenceOpensACircuit(t *testing.T) {
 	})
 }
 
-// An invocation reads its circuits once, all of them together; nothing is written as
-// long as all is well.
+// An invocation reads all its circuits in one query, and writes nothing while all calls succeed.
 func TestWhatCircuitsCost(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		f, second := provider("first", say("hi")), provider("second", say("hi"))
@@ -477,7 +472,7 @@ func TestWhatCircuitsCost(t *testing.T) {
 			t.Errorf("ten calls half a minute later cost %+v", got)
 		}
 		f.does(fail(llm.ClassUnavailable), fail(llm.ClassUnavailable), say("hi"))
-		if got := cost(10); got.RoundTrips != 3 { // two failures and the success that ends the row
+		if got := cost(10); got.RoundTrips != 3 { // two failures, and the success that ends the streak
 			t.Errorf("ten calls, the first after two failures, cost %+v", got)
 		}
 		f.does(fail(llm.ClassUnavailable))
@@ -488,8 +483,7 @@ func TestWhatCircuitsCost(t *testing.T) {
 	})
 }
 
-// A database that fails fails no call. Here it refuses to be used within a
-// transaction.
+// A failing database fails no call. Here it refuses calls within a transaction.
 func TestADatabaseThatFails(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		f, second := provider("first", say("hi")), provider("second", say("second"))
@@ -529,7 +523,7 @@ func TestADatabaseThatFails(t *testing.T) {
 	})
 }
 
-// Workspaces have circuits of their own: one's unpaid bill is not another's.
+// Each workspace has its own circuits: an unpaid bill of one does not affect another.
 func TestWorkspacesHaveTheirOwnCircuits(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		f := provider("first", fail(llm.ClassBilling), say("hi"))
@@ -544,7 +538,7 @@ func TestWorkspacesHaveTheirOwnCircuits(t *testing.T) {
 	})
 }
 
-// One model serves many calls at once.
+// One model serves many concurrent calls.
 func TestCallsAtOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		f, second := provider("first", fail(llm.ClassUnavailable)), provider("second", say("second"))
@@ -561,7 +555,7 @@ func TestCallsAtOnce(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if n := f.times(); n < 5 || n > 12 { // those that were under way when it opened
+		if n := f.times(); n < 5 || n > 12 { // includes calls that had begun when the circuit opened
 			t.Errorf("the first was asked %d times", n)
 		}
 	})

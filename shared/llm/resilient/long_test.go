@@ -23,7 +23,7 @@ func (b *babble) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestAnAnswerThatIsTooLongIsPaidForOnce: it would be as long again, here and elsewhere.
+// TestAnAnswerThatIsTooLongIsPaidForOnce: a retry or a fallback would be as long again.
 func TestAnAnswerThatIsTooLongIsPaidForOnce(t *testing.T) {
 	asked := 0
 	p, err := openai.New(openai.Options{BaseURL: "http://model.test/v1", Model: "long", HTTP: doer(func(*http.Request) (*http.Response, error) {

@@ -20,8 +20,7 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))
 }
 
-// fake is a provider that does what it is told, call by call; the last thing it was
-// told it does ever after.
+// fake is a provider that plays steps, one per call. It repeats the last step.
 type fake struct {
 	name string
 
@@ -57,14 +56,14 @@ func (f *fake) Generate(ctx context.Context, req llm.Request, onDelta func(llm.D
 	return resp, err
 }
 
-// does replaces what the provider will do.
+// does replaces the steps.
 func (f *fake) does(steps ...step) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.steps = steps
 }
 
-// times is how often it was asked, and forgets it.
+// times returns how often it was asked, and resets the count.
 func (f *fake) times() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -73,7 +72,7 @@ func (f *fake) times() int {
 	return n
 }
 
-// models are the ids it was asked for.
+// models returns the ids that were requested.
 func (f *fake) models() (ids []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -105,7 +104,7 @@ func fail(class llm.ErrorClass, after ...time.Duration) step {
 	}
 }
 
-// hang says nothing until its context ends.
+// hang returns nothing until its context ends.
 func hang(ctx context.Context, _ func(llm.Delta)) (llm.Response, error) {
 	<-ctx.Done()
 	return llm.Response{}, nil
@@ -121,14 +120,14 @@ func breakOff(class llm.ErrorClass) step {
 	}
 }
 
-// world is a chain under test, and what it reported.
+// world is a chain under test with its reports.
 type world struct {
 	*resilient.Chain
 	mu    sync.Mutex
 	calls []resilient.Call
 }
 
-// chain makes one of the providers; change adapts its configuration.
+// chain returns a chain of the providers. change adapts its configuration.
 func chain(t testing.TB, change func(*resilient.Config), providers ...resilient.Provider) *world {
 	t.Helper()
 	w := &world{}
@@ -151,7 +150,7 @@ func chain(t testing.TB, change func(*resilient.Config), providers ...resilient.
 	return w
 }
 
-// observed are the calls that were reported since the last time it was asked.
+// observed returns the calls that were reported since its last call.
 func (w *world) observed() []resilient.Call {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -21,21 +21,21 @@ var errCause = errors.New("too bad")
 
 var request = llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Text: "go"}}}
 
-// retryable are the classes that are tried again.
+// retryable are the classes that are retried.
 var retryable = []llm.ErrorClass{llm.ClassRateLimit, llm.ClassOverloaded, llm.ClassUnavailable, llm.ClassTimeout}
 
 var lasting = []llm.ErrorClass{llm.ClassAuthentication, llm.ClassBilling}
 
-// final are about the request: no other provider is asked.
+// final are classes that concern the request: no other provider is asked.
 var final = []llm.ErrorClass{llm.ClassBadRequest, llm.ClassContextTooLong, llm.ClassRefused, llm.ClassCanceled}
 
-// bubble runs fn where time passes by itself.
+// bubble runs fn with simulated time.
 func bubble(t *testing.T, name string, fn func(t *testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { synctest.Test(t, fn) })
 }
 
-// took is how long fn takes.
+// took returns the duration of fn.
 func took(fn func()) time.Duration {
 	begun := time.Now()
 	fn()
@@ -106,7 +106,7 @@ func TestWhatIsNotRetryableIsTriedOnce(t *testing.T) {
 	}
 }
 
-// Waits double, up to a limit, and are drawn between nothing and that.
+// Waits double up to a limit, and are drawn at random between zero and that.
 func TestBackoff(t *testing.T) {
 	for name, c := range map[string]struct {
 		draw float64
@@ -210,7 +210,7 @@ func TestATryHasItsTime(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	bubble(t, "two providers", func(t *testing.T) { // what is left of the time is the second's
+	bubble(t, "two providers", func(t *testing.T) { // the second provider gets the remaining time
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		p, q := provider("first", hang), provider("second", say("hi"))
@@ -254,8 +254,8 @@ func TestACallEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// Another is asked for its own model when it may be luckier, and not when the
-// request is to blame.
+// A fallback is asked for its own model, if it may succeed, and not if the request caused the
+// failure.
 func TestFallback(t *testing.T) {
 	for _, class := range slices.Concat(retryable, lasting, final) {
 		bubble(t, string(class), func(t *testing.T) {
@@ -282,7 +282,7 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-// TestNobodyFallsBackToWhatIsSwitchedOff, nor to what may be.
+// TestNobodyFallsBackToWhatIsSwitchedOff, nor if this can't be determined.
 func TestNobodyFallsBackToWhatIsSwitchedOff(t *testing.T) {
 	first, second, third := provider("first", fail(llm.ClassBilling)), provider("second", say("second")), provider("third", say("third"))
 	stopped := "large"
@@ -305,7 +305,7 @@ func TestNobodyFallsBackToWhatIsSwitchedOff(t *testing.T) {
 	ask("third", 0)
 	stopped = "second" // the provider's name
 	ask("third", 0)
-	stopped = "small" // what is asked first is not this package's matter
+	stopped = "small" // the first choice is not checked here
 	ask("second", 1)
 	unknown = errCause
 	ask("", 0)
@@ -336,7 +336,7 @@ func TestWhenNobodyAnswers(t *testing.T) {
 	}
 }
 
-// reader is who listens to an answer: a restart voids what came.
+// reader collects an answer. A restart voids its pieces.
 type reader struct {
 	text     string
 	restarts int
@@ -349,8 +349,8 @@ func (r *reader) read(d llm.Delta) {
 	r.text += d.Text
 }
 
-// An answer that breaks off is asked for again, or another model is, and who listens
-// gets the whole of one.
+// An interrupted answer is retried, or another model is asked, and the caller gets one complete
+// answer.
 func TestAnAnswerThatBreaksOffBeginsAnew(t *testing.T) {
 	ask := func(t *testing.T, restarts int, want string, providers ...*fake) {
 		t.Helper()
@@ -373,7 +373,7 @@ func TestAnAnswerThatBreaksOffBeginsAnew(t *testing.T) {
 	for _, class := range slices.Concat(retryable, lasting) {
 		bubble(t, "fallback, "+string(class), func(t *testing.T) {
 			tries := 3
-			if !class.Retryable() || class == llm.ClassTimeout { // then the next is asked at once
+			if !class.Retryable() || class == llm.ClassTimeout { // for these, the next model is asked immediately
 				tries = 1
 			}
 			ask(t, tries, "whole", provider("first", breakOff(class)), provider("second", say("whole")))
@@ -392,7 +392,7 @@ func TestAnAnswerThatBreaksOffBeginsAnew(t *testing.T) {
 	}
 }
 
-// TestWhatBrokeOffIsToldApart from what the answer used, whoever gives that.
+// TestWhatBrokeOffIsToldApart from the usage of the answer, with and without an answer.
 func TestWhatBrokeOffIsToldApart(t *testing.T) {
 	for name, c := range map[string]struct {
 		first *fake
@@ -418,7 +418,7 @@ func TestWhatBrokeOffIsToldApart(t *testing.T) {
 	}
 }
 
-// Whatever the providers do, a call keeps its promises.
+// For any behavior of the providers, a call fulfills its contract.
 func TestPromises(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		synctest.Test(t, func(t *testing.T) {

@@ -14,12 +14,12 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
 )
 
-// slow is the body of an answer of which a piece comes every while.
+// slow is the body of an answer that delivers one piece per interval.
 type slow struct {
 	ctx    context.Context
 	pieces []string
 	every  time.Duration
-	hangs  bool // it has no end
+	hangs  bool // it never ends
 	rest   string
 }
 
@@ -51,8 +51,8 @@ type doer func(*http.Request) (*http.Response, error)
 
 func (d doer) Do(r *http.Request) (*http.Response, error) { return d(r) }
 
-// slowly is a model over the wire that streams so many pieces, of a thought and then of
-// the answer, one every while.
+// slowly returns a model over HTTP that streams pieces of thinking, then pieces of the answer, one
+// per interval.
 func slowly(t *testing.T, every time.Duration, thoughts, words int, hangs bool) (m llm.Model, asked *int) {
 	t.Helper()
 	asked = new(int)
@@ -79,7 +79,7 @@ func slowly(t *testing.T, every time.Duration, thoughts, words int, hangs bool) 
 	return m, asked
 }
 
-// TestWhoHasMuchToSayHasTheTime: also to think, and also where nobody listens.
+// TestWhoHasMuchToSayHasTheTime: also for thinking, and also without a listener.
 func TestWhoHasMuchToSayHasTheTime(t *testing.T) {
 	for name, listens := range map[string]bool{"streamed": true, "whole": false} {
 		bubble(t, name, func(t *testing.T) {
@@ -103,14 +103,14 @@ func TestWhoHasMuchToSayHasTheTime(t *testing.T) {
 			if err != nil || resp.Text != want || listens && streamed.String() != want || *asked != 1 || d != 301*time.Second {
 				t.Errorf("asked %d times, after %s: %d characters, %v", *asked, d, len(resp.Text), err)
 			}
-			if resp.Usage != (llm.Usage{}) { // what a model does not say is for the loop to estimate
+			if resp.Usage != (llm.Usage{}) { // the loop estimates usage that a model does not report
 				t.Errorf("it used %+v", resp.Usage)
 			}
 		})
 	}
 }
 
-// TestSilenceEndsATry, and what was said by then is paid for.
+// TestSilenceEndsATry, and the pieces before the silence are paid for.
 func TestSilenceEndsATry(t *testing.T) {
 	for name, listens := range map[string]bool{"streamed": true, "whole": false} {
 		bubble(t, name, func(t *testing.T) {

@@ -27,7 +27,7 @@ func newStore(t testing.TB, d *db.DB) *resilient.Store {
 	return s
 }
 
-// shelf is a store with a workspace of its own.
+// shelf is a store with its own workspace.
 type shelf struct {
 	dbtest.Env
 	*resilient.Store
@@ -47,7 +47,7 @@ func (s shelf) look(t testing.TB) resilient.Circuit {
 	return got[0]
 }
 
-// reset is what a person does.
+// reset resets the circuit as a person does.
 func (s shelf) reset(t testing.TB) error {
 	t.Helper()
 	return s.DB.Tx(t.Context(), s.Workspace, func(ctx context.Context, tx *db.Tx) error {
@@ -55,7 +55,7 @@ func (s shelf) reset(t testing.TB) error {
 	})
 }
 
-// fails reports failures, and gives the last outcome.
+// fails reports failures and returns the last result.
 func (s shelf) fails(t testing.TB, n int, class llm.ErrorClass, wait time.Duration) (c resilient.Circuit) {
 	t.Helper()
 	for range n {
@@ -83,7 +83,7 @@ func (s shelf) succeeds(t testing.TB) {
 	}
 }
 
-// about reports whether d is want, give or take what a test takes.
+// about reports whether d is want, minus at most the duration of a test.
 func about(d, want time.Duration) bool { return d <= want && d > want-10*time.Second }
 
 func TestACircuitOfWhichNothingIsKnown(t *testing.T) {
@@ -112,7 +112,7 @@ func TestFiveFailuresInARowOpenIt(t *testing.T) {
 		if c.State != resilient.Open || c.Failures != 5 || c.Class != llm.ClassUnavailable || !about(c.RetryIn, 30*time.Second) || c.OpenedAt == nil {
 			t.Errorf("after 5: %+v", c)
 		}
-		// Late failures of calls that had begun before do not prolong it.
+		// Late failures of calls that began before do not prolong it.
 		if late := s.fails(t, 3, llm.ClassTimeout, 0); late.State != resilient.Open || !late.RetryAt.Equal(*c.RetryAt) {
 			t.Errorf("after 8: %+v", late)
 		}
@@ -160,7 +160,7 @@ func TestTheCooldownDoubles(t *testing.T) {
 	})
 }
 
-// What the provider asks for counts, within the limit.
+// A longer wait that the provider asks for is used, within the limit.
 func TestTheCooldownIsAtLeastWhatWasAskedFor(t *testing.T) {
 	for wait, want := range map[time.Duration]time.Duration{
 		0: 30 * time.Second, 10 * time.Second: 30 * time.Second, 2 * time.Minute: 2 * time.Minute, 24 * time.Hour: 10 * time.Minute,
@@ -180,7 +180,7 @@ func TestAKeyThatIsRefusedPausesIt(t *testing.T) {
 			if c.State != resilient.Paused || c.Class != class || !about(c.RetryIn, time.Hour) {
 				t.Errorf("it is %+v", c)
 			}
-			// Others' late failures change nothing.
+			// Late failures of other calls change nothing.
 			s.Skew.Advance(20 * time.Second)
 			s.fails(t, 9, llm.ClassUnavailable, 0)
 			if late := s.fails(t, 1, class, 0); late.State != resilient.Paused || late.Class != class || !late.RetryAt.Equal(*c.RetryAt) {
@@ -206,7 +206,7 @@ func TestAKeyThatIsRefusedPausesIt(t *testing.T) {
 	}
 }
 
-// Of many that come at the same time, from several processes, one probes.
+// Of many concurrent callers in several processes, one probes.
 func TestOneProbes(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s shelf) {
 		s.fails(t, 5, llm.ClassUnavailable, 0)
@@ -279,7 +279,7 @@ func TestAProbeThatIsGivenBackIsMadeAgain(t *testing.T) {
 	})
 }
 
-// Whatever happens in whatever state, a circuit goes a way that it may go.
+// Any event in any state causes only an allowed transition.
 func TestTransitions(t *testing.T) {
 	reach := map[resilient.State]func(t *testing.T, s shelf){
 		resilient.Closed: func(*testing.T, shelf) {},
@@ -293,7 +293,7 @@ func TestTransitions(t *testing.T) {
 	}
 	events := map[string]struct {
 		happens func(t *testing.T, s shelf)
-		to      map[resilient.State]resilient.State // where it changes something
+		to      map[resilient.State]resilient.State // where it changes the state
 	}{
 		"a failure": {func(t *testing.T, s shelf) { s.fails(t, 1, llm.ClassOverloaded, 0) },
 			map[resilient.State]resilient.State{resilient.HalfOpen: resilient.Open}},
@@ -372,7 +372,7 @@ func TestWhatCannotBeStored(t *testing.T) {
 	})
 }
 
-// Each costs a round trip, and reading several circuits no more than one.
+// Each operation costs one round trip. Reading several circuits costs no more.
 func TestCosts(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s shelf) {
 		for name, do := range map[string]func() error{

@@ -23,12 +23,12 @@ import (
 
 const theKey = `sk-Zm9v/"YmFy+<==_canary`
 
-// doer answers in the test itself.
+// doer answers within the test.
 type doer func(*http.Request) (*http.Response, error)
 
 func (d doer) Do(r *http.Request) (*http.Response, error) { return d(r) }
 
-// body is one that says whether it was closed.
+// body records whether it was closed.
 type body struct {
 	io.Reader
 	closed bool
@@ -55,12 +55,12 @@ func endpoint(t testing.TB, base string, d wire.Doer) *wire.Endpoint {
 	return e
 }
 
-// receiver keeps what comes. The event "end" is the last.
+// receiver records what it receives. The event "end" is the last.
 type receiver struct {
 	whole  string
 	events []string
 	ended  bool
-	err    error // what it answers to all of it
+	err    error // its answer to everything
 }
 
 func (r *receiver) Whole(body []byte) error {
@@ -100,7 +100,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// What comes counts, not what was asked for.
+// The form of the answer counts, not the requested form.
 func TestAskTakesWhatComes(t *testing.T) {
 	for _, test := range []struct {
 		media  string
@@ -153,7 +153,7 @@ func TestBodiesAreClosed(t *testing.T) {
 	}
 }
 
-// An answer without an end is given up at a bound, whatever it consists of.
+// An answer without an end is stopped at a limit, whatever it contains.
 func TestAnswersAreBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("reads hundreds of MiB")
@@ -168,7 +168,7 @@ func TestAnswersAreBounded(t *testing.T) {
 		"an event": {"text/event-stream", "data: " + strings.Repeat("x", 1000) + "\n"},
 		"a line":   {"text/event-stream", "x"},
 	} {
-		in := &counting{in: bufio.NewReaderSize(endless(test.text), 1<<16)} // which gives any part of a piece
+		in := &counting{in: bufio.NewReaderSize(endless(test.text), 1<<16)} // it may return any part of a piece
 		e := endpoint(t, "http://host.invalid", doer(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {test.media}}, Body: io.NopCloser(in)}, nil
 		}))
@@ -213,7 +213,7 @@ type failing struct{ err error }
 
 func (f failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, f.err }
 
-// net/http would take the key's header along to another host.
+// net/http would send the header with the key to another host.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	elsewhere := llmtest.Serve(t) // any request fails the test
 	for _, status := range []int{301, 302, 303, 307, 308} {
@@ -225,7 +225,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// A server that trickles keeps nobody beyond the deadline.
+// A server that sends slowly can't delay the caller beyond the deadline.
 func TestSlowTrickle(t *testing.T) {
 	for _, stream := range []bool{true, false} {
 		s := llmtest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -289,7 +289,7 @@ func TestKeyIsNeverTold(t *testing.T) {
 	}
 }
 
-// What a provider says is for the log, and no more of it than a log wants.
+// A provider's text goes to the log only, and its length is limited.
 func TestErrorTextIsBounded(t *testing.T) {
 	for _, said := range []string{strings.Repeat("ä", 1<<20), strings.Repeat("\xff", 1000), strings.Repeat("x", 499) + "ä", ""} {
 		s := llmtest.Serve(t, llmtest.JSON(500, said, "Request-Id", "req_7"))

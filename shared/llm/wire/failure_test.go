@@ -10,7 +10,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm/wire"
 )
 
-// failed is the error of a status and a body.
+// failed returns the error for a status and a body.
 func failed(t *testing.T, status int, body string, header ...string) *llm.Error {
 	t.Helper()
 	s := llmtest.Serve(t, llmtest.JSON(status, body, header...))
@@ -87,7 +87,7 @@ func TestErrorClasses(t *testing.T) {
 		{500, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, llm.ClassOverloaded},
 		{504, `{"type":"error","error":{"type":"timeout_error","message":"Request timed out"}}`, llm.ClassUnavailable},
 
-		// Words count only where nothing better is said.
+		// The message counts only if nothing is more precise.
 		{401, `{"error":{"message":"no key for the context window"}}`, llm.ClassAuthentication},
 		{500, `{"error":{"message":"cannot allocate the context window"}}`, llm.ClassUnavailable},
 	} {
@@ -97,7 +97,7 @@ func TestErrorClasses(t *testing.T) {
 	}
 }
 
-// Within an answer there is no status but the one that the error names.
+// Within an answer there is no status except the one that the error names.
 func TestErrorsWithinAnAnswer(t *testing.T) {
 	for body, want := range map[string]llm.ErrorClass{
 		`{"error":{"code":429,"message":"slow down"}}`:                              llm.ClassRateLimit,

@@ -14,7 +14,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm/wire"
 )
 
-// read are the events of a stream as "type|data", and the error that ends it.
+// read returns the events of a stream as "type|data", and the error that ends it.
 func read(in io.Reader, limit int) (events []string, err error) {
 	r := wire.NewReader(in, limit)
 	for {
@@ -64,8 +64,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// However a stream is written and wherever it is cut into pieces, its events are the
-// same.
+// The events do not depend on how a stream is written, nor on where it is split.
 func TestReaderProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		end := rapid.SampledFrom([]string{"\n", "\r", "\r\n"})
@@ -78,7 +77,7 @@ func TestReaderProperty(t *testing.T) {
 			for _, line := range lines {
 				_, _ = fmt.Fprintf(&stream, ": comment%sdata: %s%s", end.Draw(t, "end"), line, end.Draw(t, "end"))
 			}
-			stream.WriteString("\r\n\r\n") // whatever stood before, this is a blank line
+			stream.WriteString("\r\n\r\n") // whatever came before, this is a blank line
 			if data := strings.Join(lines, "\n"); data != "" {
 				want = append(want, kind+"|"+data)
 			}

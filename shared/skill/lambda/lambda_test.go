@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// clientOf is the real client against a small Lambda of the test's.
+// clientOf returns the real client, connected to a small Lambda service of the test.
 func clientOf(t testing.TB, h http.HandlerFunc) (client *sdk.Client, url string) {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -222,7 +222,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 }
 
-// returns is a Lambda whose functions all return this.
+// returns is a Lambda service whose functions all return this text.
 type returns string
 
 func (r returns) Invoke(context.Context, *sdk.InvokeInput, ...func(*sdk.Options)) (*sdk.InvokeOutput, error) {

@@ -28,11 +28,11 @@ const canary = "canary-4711"
 
 var errForbidden = errors.New("a private address")
 
-// server is the SDK's own, with a few tools, behind a handler that may get in the way.
+// server is the SDK's server with a few tools, behind a handler that can intercept requests.
 type server struct {
 	url string
 	mu  sync.Mutex
-	log []string // what came, as "method" of HTTP or of the message
+	log []string // received requests, as the "method" of HTTP or of the message
 }
 
 func (s *server) seen() string {
@@ -41,7 +41,7 @@ func (s *server) seen() string {
 	return strings.Join(s.log, " ")
 }
 
-// serve starts a server. Where between answers true, it has answered itself.
+// serve starts a server. between returns true if it has answered the request itself.
 func serve(t testing.TB, options *sdk.StreamableHTTPOptions, between func(w http.ResponseWriter, r *http.Request, method string) bool) *server {
 	t.Helper()
 	srv := sdk.NewServer(&sdk.Implementation{Name: "tools", Version: "1"}, nil)
@@ -103,7 +103,7 @@ func serve(t testing.TB, options *sdk.StreamableHTTPOptions, between func(w http
 		}
 	}))
 	t.Cleanup(func() {
-		for session := range srv.Sessions() { // those that were not ended by us
+		for session := range srv.Sessions() { // those that the client did not end
 			_ = session.Close()
 		}
 		front.Close()
@@ -139,7 +139,7 @@ func register(out mcp.Outbound, config string) (skill.Skill, error) {
 	return mcp.Kind(out)(skill.Definition{Name: "it", Kind: skill.MCP, Config: json.RawMessage(config)})
 }
 
-// do calls a tool of a server within a time.
+// do calls a tool of a server with a time limit.
 func do(t testing.TB, url, tool string, limit time.Duration) (any, error) {
 	t.Helper()
 	k, err := register(outbound(client(t)), fmt.Sprintf(`{"url":%q,"tool":%q,"headers":{"authorization":{"$secret":"crm"},"X-Plain":"p"}}`, url, tool))
@@ -153,7 +153,7 @@ func do(t testing.TB, url, tool string, limit time.Duration) (any, error) {
 
 const enough = 10 * time.Second
 
-// servers are the ways in which the SDK serves.
+// servers are the modes of the SDK's server.
 var servers = map[string]*sdk.StreamableHTTPOptions{
 	"with sessions": nil, "with sessions, in JSON": {JSONResponse: true}, "stateless": {Stateless: true}, "stateless, in JSON": {Stateless: true, JSONResponse: true},
 }
@@ -175,10 +175,10 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// Each call is a session of its own, and ended.
+// Each call has its own session, and ends it.
 func TestASessionIsClosed(t *testing.T) {
 	s := serve(t, nil, func(w http.ResponseWriter, _ *http.Request, method string) bool {
-		if method != "server/discover" { // a server of before
+		if method != "server/discover" { // an older server
 			return false
 		}
 		http.Error(w, "what?", http.StatusBadRequest)

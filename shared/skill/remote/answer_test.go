@@ -19,7 +19,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill/remote"
 )
 
-// answering is a skill of a server that always says the same.
+// answering returns a skill of a server that always gives the same answer.
 func answering(t testing.TB, status int, header map[string]string, body string) skill.Skill {
 	t.Helper()
 	url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -117,8 +117,8 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 }
 
-// Whoever did not wait for an answer does not know what came of the request; one that
-// only reads has no effect.
+// A gateway that did not wait does not know the outcome of a request. A request that only reads has
+// no effect.
 func TestAGatewayThatDidNotWait(t *testing.T) {
 	for _, status := range []int{408, 502, 504} {
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"} {
@@ -180,7 +180,7 @@ func TestWhatIsUncertain(t *testing.T) {
 	}
 }
 
-// A call that never left is somebody's failure, and certain.
+// A call that never left has certainly failed.
 func TestWhatNeverLeft(t *testing.T) {
 	closed := httptest.NewServer(http.NotFoundHandler())
 	closed.Close()
@@ -188,7 +188,7 @@ func TestWhatNeverLeft(t *testing.T) {
 	tls.Config.ErrorLog = log.New(io.Discard, "", 0)
 	tls.StartTLS()
 	t.Cleanup(tls.Close)
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // connects, and says nothing to a handshake
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and does not answer a handshake
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +218,7 @@ func TestWhatNeverLeft(t *testing.T) {
 			t.Errorf("%s: %v, want class %s", name, err, c.class)
 		}
 	}
-	// Of a client that shows no sign of net/http nothing is known.
+	// Without any event of net/http, the outcome is uncertain.
 	_, err = made(t, outbound(refuser{errors.New("x")}), `{"url":"http://a.example/"}`).Do(t.Context(), call(`{}`))
 	if _, ok := errors.AsType[*skill.UncertainError](err); !ok {
 		t.Errorf("an error from nowhere: %v", err)

@@ -25,8 +25,7 @@ const (
 
 var errForbidden = errors.New("a private address")
 
-// outbound is a world in which everything may be called but forbidden.example, and
-// the secrets crm and crm_bearer exist.
+// outbound allows every host except forbidden.example. The secrets crm and crm_bearer exist.
 func outbound(client remote.Client) remote.Outbound {
 	return remote.Outbound{
 		Client: client,
@@ -41,7 +40,7 @@ func outbound(client remote.Client) remote.Outbound {
 	}
 }
 
-// expand is what shared/secret does, for two secrets.
+// expand does what shared/secret does, for two secrets.
 func expand(_ context.Context, ws db.Workspace, raw json.RawMessage) (json.RawMessage, error) {
 	secrets := map[string]string{"crm": canary, "crm_bearer": "Bearer " + canary, "broken": "a\r\nb: " + canary}
 	var headers map[string]map[string]string
@@ -71,7 +70,7 @@ func plain(t testing.TB) once {
 	return once{transport}
 }
 
-// serve answers with a handler; {url} in configs is its address.
+// serve answers with a handler and returns the address, which replaces {url} in configs.
 func serve(t testing.TB, h http.HandlerFunc) string {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -79,18 +78,18 @@ func serve(t testing.TB, h http.HandlerFunc) string {
 	return s.URL
 }
 
-// schema demands the parameters with these names.
+// schema returns a schema that requires the parameters with these names.
 func schema(names ...string) json.RawMessage {
 	raw, _ := json.Marshal(map[string]any{"type": "object", "required": names})
 	return raw
 }
 
-// register makes a skill of a config.
+// register builds a skill from a config.
 func register(out remote.Outbound, config string, required ...string) (skill.Skill, error) {
 	return remote.Kind(out)(skill.Definition{Name: "it", Kind: skill.HTTP, Config: json.RawMessage(config), Parameters: schema(required...)})
 }
 
-// made is register for a config that must do.
+// made is register for a config that must be valid.
 func made(t testing.TB, out remote.Outbound, config string, required ...string) skill.Skill {
 	t.Helper()
 	k, err := register(out, config, required...)

@@ -166,8 +166,8 @@ func TestRegistrationRefuses(t *testing.T) {
 	}
 }
 
-// The address is looked at when the skill is registered, with something in its
-// places, and what the check says of it reveals no parameter that looks like a secret.
+// The address is checked at registration, with example values in its places. The error of the check
+// shows no parameter that looks like a secret.
 func TestTheURLIsCheckedAtRegistration(t *testing.T) {
 	var checked []string
 	out := outbound(nil)
@@ -221,7 +221,7 @@ func TestArgumentsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// A call has all the time of its context, whatever the client's own limit is.
+// A call may use all the time of its context, whatever the client's own limit is.
 func TestACallHasItsTime(t *testing.T) {
 	url := serve(t, func(http.ResponseWriter, *http.Request) {})
 	var given time.Duration

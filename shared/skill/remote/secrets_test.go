@@ -15,7 +15,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill/remote"
 )
 
-// Whatever form a server echoes a secret in, neither result nor error shows it.
+// Neither the result nor the error shows a secret, in whatever form a server echoes it.
 func TestAnEchoedSecretIsNotSeen(t *testing.T) {
 	quoted, _ := json.Marshal(canary)
 	pad := func(n int) string { return strings.Repeat("x", n) }
@@ -76,7 +76,7 @@ func TestSecretsThatCanNotBeHad(t *testing.T) {
 	}
 }
 
-// What a client says of a failure shows neither secrets nor where it went.
+// A client's error shows neither secrets nor the URL.
 func TestAFailureShowsNoSecret(t *testing.T) {
 	k := made(t, outbound(refuser{&url.Error{Op: "Post", URL: "https://a.example/?api_key=4711-of-the-url", Err: errors.New("bad header: " + canary)}}),
 		`{"url":"https://a.example/?api_key=4711-of-the-url","headers":{"X":{"$secret":"crm"}}}`)

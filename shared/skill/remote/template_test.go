@@ -12,7 +12,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
-// asked is a client that keeps the URLs it is asked for.
+// asked is a client that records the requested URLs.
 type asked struct{ urls []*url.URL }
 
 func (a *asked) DoOnce(r *http.Request) (*http.Response, error) {
@@ -20,14 +20,14 @@ func (a *asked) DoOnce(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody}, nil
 }
 
-// nasty are texts that have led somewhere else before.
+// nasty are texts that have caused a path traversal before.
 var nasty = []string{
 	"..", ".", "/", "//", "\\", "?", "#", "&", "=", ";", "@", ":", "%", "%2e", "%2E%2e", "%2f", "%5c", "%00", "{id}", "a b", "+", "é", "\u202e", "..;", "localhost",
 	"ä", "^|<>\"`", "http://evil.example/", "@evil.example", ":8080", "\t", "\r\n", "\u0000", "‥", "．", "／",
 }
 
-// Whatever the arguments are, they stay in their places: the host and every other
-// segment and parameter are the template's, and the server reads what was put in.
+// Arguments stay in their places, whatever they are. The host and all other segments and parameters
+// are the template's, and the server reads the given values.
 func TestNoArgumentLeavesItsPlace(t *testing.T) {
 	text := rapid.OneOf(rapid.String(), rapid.SampledFrom(nasty), rapid.Custom(func(t *rapid.T) string {
 		return strings.Join(rapid.SliceOfN(rapid.SampledFrom(nasty), 1, 4).Draw(t, "parts"), "")
@@ -41,7 +41,7 @@ func TestNoArgumentLeavesItsPlace(t *testing.T) {
 			t.Fatal(err)
 		}
 		arguments, _ := json.Marshal(map[string]string{"id": id, "q": q, "more": more})
-		var kept map[string]string // what is left of texts that are no UTF-8
+		var kept map[string]string // without invalid UTF-8
 		if err := json.Unmarshal(arguments, &kept); err != nil {
 			t.Fatal(err)
 		}
