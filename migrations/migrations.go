@@ -3,7 +3,6 @@
 // the checksums of a new file with
 //
 //	go test ./migrations -run Checksums -add
-//	go test ./migrations -run Checksums -add
 package migrations
 
 import (

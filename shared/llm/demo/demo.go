@@ -11,11 +11,6 @@
 //	                                         and complete_objective where that is the skill
 //	task: reflect  {"activity"}              it counts
 //	task: remember {"done"}                  it calls save_memory
-//	task: plan     {"objective", "skills"}   it calls plan_objective
-//	task: advance  {"objective", "step"}     it calls the step's skill, then advance_plan,
-//	                                         and complete_objective where that is the skill
-//	task: reflect  {"activity"}              it counts
-//	task: remember {"done"}                  it calls save_memory
 package demo
 
 import (
