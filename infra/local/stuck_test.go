@@ -8,7 +8,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"os/exec"
 	"slices"
@@ -18,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/infra/rig/outside"
 	"github.com/lanekeeper/lanekeeper/infra/rig/promise"
 	"github.com/lanekeeper/lanekeeper/infra/rig/proxy"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
@@ -58,7 +58,7 @@ type chaos struct {
 	home
 	binary  string
 	random  *rand.Rand
-	world   *outsideWorld
+	world   *outside.World
 	proxies []*proxy.Proxy // to the model, the receiver and, where there is one, the database
 
 	cmd    *exec.Cmd
@@ -83,7 +83,8 @@ type piece struct{ what, key, execution string }
 
 func newChaos(t *testing.T, binary, engine string, seed uint64) *chaos {
 	t.Helper()
-	c := &chaos{binary: binary, random: rand.New(rand.NewPCG(seed, 34)), world: newOutsideWorld(t), slowest: map[bool]time.Duration{}}
+	c := &chaos{binary: binary, random: rand.New(rand.NewPCG(seed, 34)), world: outside.Start(), slowest: map[bool]time.Duration{}}
+	t.Cleanup(c.world.Close)
 	through := func(rawURL string) string {
 		p, err := proxy.Start(rawURL)
 		if err != nil {
@@ -325,7 +326,7 @@ func (c *chaos) stuck() (all []string) {
 	accepted := slices.Clone(c.accepted)
 	c.mu.Unlock()
 	for _, p := range accepted[c.moved:] {
-		if c.world.came(p.key) == 0 && !c.ended(p.execution) {
+		if c.world.Came(p.key) == 0 && !c.ended(p.execution) {
 			all = append(all, p.what+" "+p.key)
 		}
 	}
@@ -343,104 +344,4 @@ func (c *chaos) ended(execution string) bool {
 	var e struct{ Status string }
 	_, ok := c.ask("GET", "/executions/"+execution, "", &e)
 	return ok && slices.Contains([]string{"completed", "failed", "stalled", "cancelled"}, e.Status)
-}
-
-// outsideWorld is a model that does what it is told, and a receiver that keeps what comes.
-type outsideWorld struct {
-	*httptest.Server
-	mu   sync.Mutex
-	keys map[string]int
-}
-
-func newOutsideWorld(t *testing.T) *outsideWorld {
-	w := &outsideWorld{keys: map[string]int{}}
-	w.Server = httptest.NewServer(w)
-	t.Cleanup(w.Close)
-	return w
-}
-
-func (w *outsideWorld) came(key string) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.keys[key]
-}
-
-func (w *outsideWorld) ServeHTTP(out http.ResponseWriter, r *http.Request) {
-	raw, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
-	if err != nil {
-		return
-	}
-	out.Header().Set("Content-Type", "application/json")
-	if strings.HasPrefix(r.URL.Path, "/model") {
-		_ = json.NewEncoder(out).Encode(obey(raw))
-		return
-	}
-	var came struct{ Key, Body string }
-	_ = json.Unmarshal(raw, &came)
-	w.mu.Lock()
-	w.keys[came.Key+came.Body]++
-	w.mu.Unlock()
-	_, _ = io.WriteString(out, `{"ok":true}`)
-}
-
-// obey answers as a model does. A person's "note key" and "pay key" are calls of these
-// skills; of a step it makes the call, and writes down that the step, and all, is done.
-func obey(raw []byte) any {
-	var asked struct {
-		Messages []struct{ Role, Content string }
-	}
-	_ = json.Unmarshal(raw, &asked)
-	var system, said string
-	made := 0
-	for _, m := range asked.Messages {
-		switch m.Role {
-		case "system":
-			system = m.Content
-		case "user":
-			said, made = m.Content, 0
-		case "tool":
-			made++
-		}
-	}
-	name, arguments := "", ""
-	if strings.Contains(system, "task: advance") {
-		name, arguments = nextOf(said, made)
-	} else if skill, key, _ := strings.Cut(said, " "); made == 0 && (skill == "note" || skill == "pay") {
-		name, arguments = skill, `{"key":"`+key+`"}`
-	}
-	message, reason := map[string]any{"role": "assistant", "content": "Done."}, "stop"
-	if name != "" {
-		reason = "tool_calls"
-		message = map[string]any{"role": "assistant", "content": "", "tool_calls": []any{map[string]any{
-			"id": fmt.Sprintf("call-%d-%d", len(said), made), "type": "function", "function": map[string]string{"name": name, "arguments": arguments},
-		}}}
-	}
-	return map[string]any{
-		"id": "x", "model": "x", "usage": map[string]int{"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
-		"choices": []any{map[string]any{"index": 0, "finish_reason": reason, "message": message}},
-	}
-}
-
-// nextOf is the call that is next of a step, when so many were made.
-func nextOf(brief string, made int) (name, arguments string) {
-	var b struct {
-		Objective struct{ ID string }
-		Step      struct {
-			Number int
-			Skill  string
-			Inputs json.RawMessage
-		}
-	}
-	if err := json.Unmarshal([]byte(brief[max(0, strings.Index(brief, "{")):]), &b); err != nil {
-		return "", ""
-	}
-	switch made {
-	case 0:
-		return b.Step.Skill, string(b.Step.Inputs)
-	case 1:
-		return "advance_plan", fmt.Sprintf(`{"objectiveId":%q,"step":%d,"result":"done"}`, b.Objective.ID, b.Step.Number)
-	case 2:
-		return "complete_objective", fmt.Sprintf(`{"objectiveId":%q,"summary":"done"}`, b.Objective.ID)
-	}
-	return "", ""
 }

@@ -19,9 +19,9 @@ func WithInnerDeadline(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithDeadline(context.WithValue(ctx, outerDeadline{}, outer), outer.Add(-margin))
 }
 
-// lease returns for how long to renew the hold: the TTL that was asked for, else the lane's
+// Lease returns for how long to renew the hold: the TTL that was asked for, else the lane's
 // default. It is never shorter than what [Store.Cover] ensured, because the step may still run.
-func (h *Hold) lease(ctx context.Context) time.Duration {
+func (h *Hold) Lease(ctx context.Context) time.Duration {
 	ttl := h.ttl
 	if ttl == 0 {
 		ttl = leaseFor(ctx, h.Lane)

@@ -153,7 +153,7 @@ func (s *Store) try(ctx context.Context, r Request, reads func(*db.Batch)) (*Hol
 	var b db.Batch
 	var under *proof
 	if r.Under != nil {
-		under = s.prove(&b, r.Under, r.Under.lease(ctx))
+		under = s.prove(&b, r.Under, r.Under.Lease(ctx))
 	}
 	t, err := s.Ask(ctx, &b, r)
 	if err != nil {
@@ -261,7 +261,7 @@ func (s *Store) Ensure(ctx context.Context, h *Hold, need time.Duration) error {
 	if h.remaining(time.Now()) >= need {
 		return nil
 	}
-	return s.Renew(ctx, h, max(need, h.lease(ctx)))
+	return s.Renew(ctx, h, max(need, h.Lease(ctx)))
 }
 
 // Cover ensures that holds last for a step plus a margin. The step takes at most limit and ends
@@ -312,7 +312,7 @@ func (s *Store) prove(b *db.Batch, h *Hold, ttl time.Duration) *proof {
 // proveAll proves holds in one statement, in the order given.
 func (s *Store) proveAll(ctx context.Context, b *db.Batch, holds []*Hold) []*proof {
 	if len(holds) == 1 {
-		return []*proof{s.prove(b, holds[0], holds[0].lease(ctx))}
+		return []*proof{s.prove(b, holds[0], holds[0].Lease(ctx))}
 	}
 	type claim struct {
 		Lane  Name   `json:"lane"`
@@ -325,7 +325,7 @@ func (s *Store) proveAll(ctx context.Context, b *db.Batch, holds []*Hold) []*pro
 	}
 	proofs, claims, different := make([]*proof, len(holds)), make([]claim, len(holds)), map[named]bool{}
 	for i, h := range holds {
-		ttl := h.lease(ctx)
+		ttl := h.Lease(ctx)
 		proofs[i], claims[i] = &proof{hold: h, trusted: time.Now().Add(ttl)}, claim{h.Lane, h.Token, ttl.Milliseconds()}
 		different[named{h.Lane, h.Token}] = true
 	}

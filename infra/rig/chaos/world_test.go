@@ -72,18 +72,26 @@ END $$;
 CREATE TRIGGER ledger AFTER INSERT ON execution_steps FOR EACH ROW EXECUTE FUNCTION ledger_result();
 `
 
-func newWorld(t *testing.T, cfg rig.Config) *world {
+// newDatabase is a world of which there is a migrated database alone.
+func newDatabase(t *testing.T) *world {
 	t.Helper()
-	ctx := t.Context()
 	w := &world{owner: dbtest.NewDatabase(t)}
-	if _, err := migrate.Postgres(ctx, w.owner, slog.New(slog.DiscardHandler)); err != nil {
+	if _, err := migrate.Postgres(t.Context(), w.owner, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 	var err error
-	if w.admin, err = pgx.Connect(ctx, superuser(t, w.owner)); err != nil {
+	if w.admin, err = pgx.Connect(t.Context(), superuser(t, w.owner)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.admin.Close(context.Background()) })
+	return w
+}
+
+func newWorld(t *testing.T, cfg rig.Config) *world {
+	t.Helper()
+	ctx := t.Context()
+	w := newDatabase(t)
+	var err error
 	w.exec(t, effects)
 	if w.faults, err = rig.StartFaults(nil); err != nil {
 		t.Fatal(err)

@@ -136,7 +136,7 @@ type beat struct {
 func (b *beat) run(ctx context.Context) error {
 	look, err := b.enter(ctx, time.Now().Add(b.tick.Wait))
 	if busy, ok := errors.AsType[*lane.BusyError](err); ok {
-		return b.skip(ctx, "the lane is taken", busy.Info)
+		return b.taken(ctx, busy.Info)
 	}
 	if err != nil {
 		return err
@@ -340,6 +340,7 @@ func (b *beat) begin(ctx context.Context) error {
 			}
 			if old.Slot != "" && old.Slot == b.report.Slot {
 				b.exec = old
+				b.leaveKick(ctx, tx)
 				return b.Runs.Resume(ctx, tx, &b.exec)
 			}
 			status, message := execution.Failed, "it was cut off; its work went on in "+string(b.tick.Trace)
@@ -351,6 +352,7 @@ func (b *beat) begin(ctx context.Context) error {
 			}
 		}
 		b.exec = b.execution()
+		b.leaveKick(ctx, tx)
 		return b.Runs.Start(tx, b.exec)
 	})
 	if err != nil {
@@ -397,6 +399,9 @@ func (b *beat) close(ctx context.Context, tx lane.Tx) error {
 	}
 	b.logPhases(b.under(ctx), tx)
 	b.record(b.under(ctx), tx.Later(), activity.Success, took)
+	if b.report.Outcome != Idle {
+		b.Outbox.Withdraw(tx.Later(), kickOf(b.exec))
+	}
 	if err := b.Runs.Leave(tx, b.exec, status, encode(b.report.stored()), ""); err != nil {
 		return err
 	}

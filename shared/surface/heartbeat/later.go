@@ -3,12 +3,14 @@ package heartbeat
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 )
@@ -27,9 +29,23 @@ const (
 	atWork = "a person works in operate"
 )
 
-// putOff is the payload of a put-off beat's row in the outbox, in its first format.
+// putOff is the payload of the row in the outbox by which a beat is run later, in its first
+// format. A beat by hand has no slot.
 type putOff struct {
-	Slot time.Time `json:"slot"`
+	Slot time.Time `json:"slot,omitzero"`
+	Hand bool      `json:"hand,omitempty"`
+}
+
+// kickOf is the key of the row by which a beat goes on that was cut off.
+func kickOf(e execution.Execution) string { return "beat:" + e.ID }
+
+// leaveKick adds the row by which the beat goes on if its process dies: it is due when the
+// hold ends unless that is renewed, and withdrawn when the beat ends.
+func (b *beat) leaveKick(ctx context.Context, tx lane.Tx) {
+	b.Outbox.Enqueue(ctx, tx.Later(), outbox.Row{
+		Kind: outbox.Kick, Topic: Topic, Key: kickOf(b.exec), Payload: encode(putOff{b.tick.Slot, b.tick.byHand()}),
+		MaxAttempts: maxKicks, Delay: b.hold.Lease(ctx), Execution: b.exec.ID, Trace: b.exec.Trace,
+	})
 }
 
 // byHand reports whether a person asked for the beat.
@@ -48,32 +64,70 @@ func (b *beat) later(ctx context.Context, operate lane.Info) error {
 	if b.tick.byHand() {
 		return b.skip(ctx, atWork, operate)
 	}
-	left := operate.Lingers().Truncate(time.Millisecond) + time.Millisecond
+	left := operate.Lingers()
 	if operate.Held() {
 		left = turnEnds
 	}
-	at := operate.LockedAt.Add(operate.Age + left).UTC()
+	return b.putOff(ctx, atWork, operate, left)
+}
+
+// taken leaves a beat whose lane another holds. One of a slot is put off to the end of that
+// hold: if its holder is dead, nobody else may run the slot, or go on with what it began.
+func (b *beat) taken(ctx context.Context, by lane.Info) error {
+	const why = "the lane is taken"
+	if b.tick.byHand() {
+		return b.skip(ctx, why, by)
+	}
+	return b.putOff(ctx, why, by, by.Remaining)
+}
+
+// putOff skips a beat for which a lane is in the way, and adds a row to the outbox by which
+// its slot is run after left.
+func (b *beat) putOff(ctx context.Context, why string, by lane.Info, left time.Duration) error {
+	left = left.Truncate(time.Millisecond) + time.Millisecond
+	at := by.LockedAt.Add(by.Age + left).UTC()
 	b.report.PutOffTo = &at
-	return b.skip(ctx, atWork, operate, func(batch *db.Batch) {
+	return b.skip(ctx, why, by, func(batch *db.Batch) {
 		b.Outbox.Enqueue(ctx, batch, outbox.Row{
 			Kind: outbox.Kick, Topic: Topic, Key: b.report.Slot + ":" + b.IDs(), SupersedeKey: b.report.Slot,
-			Payload: encode(putOff{b.tick.Slot}), MaxAttempts: maxKicks, Delay: left,
+			Payload: encode(putOff{Slot: b.tick.Slot}), MaxAttempts: maxKicks, Delay: left,
 		})
 	})
 }
 
-// Handle runs a beat that was put off, under its slot and its trace. Where too little time
-// is left for one, it is put off once more; the next slot ends it. It makes a Heartbeat an
-// [outbox.Handler].
+// Handle runs a beat that was put off, or cut off, under its slot and its trace. Where too
+// little time is left for one, it is put off once more; the next slot ends it. It makes a
+// Heartbeat an [outbox.Handler].
 func (h *Heartbeat) Handle(ctx context.Context, c outbox.Claimed) error {
 	var p putOff
-	if err := json.Unmarshal(c.Payload, &p); err != nil || p.Slot.IsZero() {
+	if err := json.Unmarshal(c.Payload, &p); err != nil || p.Slot.IsZero() != p.Hand {
 		return outbox.Permanently(fmt.Errorf("read which slot was put off: %s", c.Payload))
 	}
 	if end, ok := ctx.Deadline(); ok && time.Until(end) < minBeat {
 		return outbox.LaterIn(minBeat, fmt.Errorf("begin a beat that was put off: less than %s is left of the invocation", minBeat))
 	}
-	_, err := h.Run(ctx, Tick{Workspace: c.Workspace, Slot: p.Slot, Trace: c.Trace})
+	t := Tick{Workspace: c.Workspace, Slot: p.Slot, Trace: c.Trace}
+	if p.Hand {
+		return h.again(ctx, t, c.Execution)
+	}
+	_, err := h.Run(ctx, t)
+	return err
+}
+
+// again beats once more for a beat by hand that was cut off, unless another beat has gone on
+// with it by now.
+func (h *Heartbeat) again(ctx context.Context, t Tick, cut string) error {
+	e, err := h.Runs.Get(ctx, t.Workspace, cut)
+	if errors.Is(err, db.ErrNoRows) || err == nil && e.Status != execution.Running {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	r, err := h.Run(ctx, t)
+	if err == nil && r.Outcome == Skipped && r.Holder != "" {
+		return outbox.LaterIn(minBeat, fmt.Errorf("go on with a beat that was cut off: %s", r.Reason))
+	}
 	return err
 }
 

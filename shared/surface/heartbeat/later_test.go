@@ -9,7 +9,9 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -174,6 +176,59 @@ func TestABeatThatIsPutOffBeginsWithTimeLeft(t *testing.T) {
 		}
 		if got := w.actions(t, activity.Filter{Skill: "advance_plan"}); len(got) != 1 {
 			t.Errorf("it ran %d times", len(got))
+		}
+	})
+}
+
+// TestABeatWhoseLaneIsTakenIsPutOff: the slot runs when the hold that was in its way is
+// over, though nobody delivers it again.
+func TestABeatWhoseLaneIsTakenIsPutOff(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		w := newWorld(t, e, pilot(obedient))
+		w.plan(t, w.addObjective(t, "x", 5), "work")
+		request := lane.Request{Workspace: w.Workspace, Lane: lane.Heartbeat, Holder: "ada at her console", TTL: 4 * time.Minute}
+		must(w.Lanes.Acquire(t.Context(), request))(t)
+		r := w.beat(t, slot(1))
+		w.wasSkipped(t, r, "the lane is taken")
+		if r.PutOffTo == nil || w.drain(t) != 0 {
+			t.Errorf("put off to %v, and due already", r.PutOffTo)
+		}
+		w.Skew.Advance(4*time.Minute + time.Second)
+		if n := w.drain(t); n != 1 {
+			t.Errorf("%d kicks are due when the hold is over", n)
+		}
+		if ran := w.the(t, lane.Heartbeat); ran.Slot != r.Slot || ran.Status != execution.Completed {
+			t.Errorf("what ran is %+v", ran)
+		}
+		w.mustBeFree(t)
+	})
+}
+
+// TestABeatThatDiesGoesOn: nobody delivers it again, and the next slot is far; what it had
+// begun goes on once its hold is over, by hand as by the schedule.
+func TestABeatThatDiesGoesOn(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		for name, tick := range map[string]heartbeat.Tick{"a slot": slot(1), "by hand": {}} {
+			k, ran := mortal(1)
+			w := newWorld(t, e, pilot(risky), k)
+			w.Workspace = dbtest.NewWorkspace(t, w.DB)
+			id := w.plan(t, w.addObjective(t, "x", 5), "one")
+			w.dies(t, tick)
+			if n := w.drain(t); n != 0 || *ran != 1 {
+				t.Errorf("%s: %d kicks are due before the hold is over", name, n)
+			}
+			w.Skew.Advance(5*time.Minute + time.Second)
+			if n := w.drain(t); n != 1 || *ran != 2 {
+				t.Errorf("%s: %d kicks are due when it is, and the skill ran %d times", name, n, *ran)
+			}
+			if o := w.objective(t, id); o.Plan[0].Status != objective.Done {
+				t.Errorf("%s: the plan is %+v", name, o.Plan)
+			}
+			w.Skew.Advance(time.Hour)
+			if n := w.drain(t); n != 0 {
+				t.Errorf("%s: later %d kicks are due", name, n)
+			}
+			w.mustBeFree(t)
 		}
 	})
 }

@@ -1,0 +1,532 @@
+package chaos_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/infra/rig"
+	"github.com/lanekeeper/lanekeeper/infra/rig/outside"
+	"github.com/lanekeeper/lanekeeper/infra/rig/promise"
+	"github.com/lanekeeper/lanekeeper/infra/rig/proxy"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
+)
+
+const (
+	// ample is the time-out that the template gives both functions.
+	ample = 5 * time.Minute
+	// short is that of invocations that are to reach it.
+	short = 4 * time.Second
+	// leaseMargin is by how much a hold outlives the invocation that has it.
+	leaseMargin = 5 * time.Second
+	// moves is the time within which all moves again, once the leases of the dead are over;
+	// the work of beats once people's turns, and the grace after them, are over too.
+	moves = time.Minute
+)
+
+// R34: the built functions are killed, stalled past their time-out, and cut off from their
+// database, model and receiver, at random instants; the schedules go on: all that was
+// accepted moves again by itself. What was accepted is counted from the answers that the
+// callers got, what came of it by what the receiver got. The database's clock is moved on
+// by the test, minute by minute, each time that nothing runs.
+func TestNothingStaysStuck(t *testing.T) {
+	random := rand.New(rand.NewPCG(promise.Seed(t), 34))
+	var deck []int
+	for _, engine := range []string{dbtest.OnPostgres, dbtest.OnPgBouncer} {
+		t.Run(engine, func(t *testing.T) {
+			proof := promise.Of(t, "R34", "SIGKILL, stalls and broken connections of the built functions on "+engine,
+				fmt.Sprintf("0 stuck, 0 doubled; all moves within %s of the dead's leases, work of beats of people's turns and the grace", moves))
+			s := newStorm(t, engine, random, &deck)
+			for range promise.Figure(4, 150) {
+				if s.round(t); t.Failed() {
+					t.Fatalf("in round %d, %s\n%s\n%s", s.rounds, s.struck, ending(s.operate.Logs()), ending(s.heart.Logs()))
+				}
+				proof.Tell("%d strikes, %d accepted, 0 stuck, 0 doubled; the slowest %s after the leases, of beats %s; %d times work was left to the next slot",
+					s.rounds, len(s.accepted), s.slowest[false], s.slowest[true], s.left)
+			}
+			if len(s.accepted) < s.rounds {
+				t.Errorf("only %d pieces of work were accepted in %d rounds", len(s.accepted), s.rounds)
+			}
+		})
+	}
+}
+
+func ending(log string) string { return log[max(0, len(log)-8000):] }
+
+// storm is a stack whose processes and network are in the test's hand, and what it has
+// accepted.
+type storm struct {
+	*world
+	random  *rand.Rand
+	deck    *[]int // of strikes
+	outside *outside.World
+	proxies []*proxy.Proxy // to the model, the receiver and the database
+	operate *rig.Function
+	heart   *rig.Function
+
+	rounds     int
+	slots      int // that have come
+	left       int // rounds whose beats left work to the next slot
+	struck     string
+	moved      int // how many of those accepted first
+	automation string
+	slowest    map[bool]time.Duration // of the work of beats, and of all other
+
+	mu       sync.Mutex
+	timeout  time.Duration // of invocations of this round
+	flying   map[*rig.Function][]*rig.Invocation
+	accepted []piece
+	threads  []string
+	unended  []string // executions whose agents could not say yet that they are done
+}
+
+// piece is something that was accepted, by the text with which its effect comes to the
+// receiver. It may be of an execution, which may also end otherwise and say why.
+type piece struct {
+	what, key, execution string
+	beats                bool // do it
+}
+
+func newStorm(t *testing.T, engine string, random *rand.Rand, deck *[]int) *storm {
+	t.Helper()
+	s := &storm{world: newDatabase(t), random: random, deck: deck, outside: outside.Start(), slowest: map[bool]time.Duration{},
+		timeout: ample, flying: map[*rig.Function][]*rig.Invocation{}}
+	t.Cleanup(s.outside.Close)
+	s.exec(t, `INSERT INTO workspaces (id, slug, name) VALUES ($1, $2, 'Default')`, string(workspace.Default), workspace.DefaultSlug)
+	through := func(rawURL string) string {
+		p, err := proxy.Start(rawURL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(p.Close)
+		s.proxies = append(s.proxies, p)
+		return p.URL
+	}
+	model, receiver := through(s.outside.URL+"/model"), through(s.outside.URL)
+	at, err := url.Parse(receiver)
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{
+		"DATABASE_URL": through(s.login(t, engine)), "ADMIN_TOKEN": token, "SECRET_KEY_FILE": filepath.Join(t.TempDir(), "key"),
+		"LLM_PROVIDER": "openai", "LLM_MODEL": "x", "OPENAI_API_KEY": "x", "OPENAI_BASE_URL": model, "ALLOW_PRIVATE_HOSTS": at.Host,
+	}
+	s.operate, s.heart = s.start(t, "operate", env), s.start(t, "heartbeat", env)
+	for name, more := range map[string]string{"note": "", "pay": `"requiresApproval":true,`} {
+		s.must(t, "POST", "/skills", `{"name":"`+name+`","kind":"http","description":"Does it.",`+more+`
+			"parameters":{"type":"object","properties":{"key":{"type":"string"}},"required":["key"]},
+			"config":{"url":"`+receiver+`/`+name+`","idempotencyKeyHeader":"Idempotency-Key"}}`, nil)
+	}
+	s.must(t, "POST", "/secrets", `{"name":"channel.http","value":"a-text-that-signs-what-is-said"}`, nil)
+	for i := range 3 {
+		var thread struct{ ID string }
+		s.must(t, "POST", "/threads", fmt.Sprintf(`{"channel":"http","address":"%s/said/%d"}`, receiver, i), &thread)
+		s.threads = append(s.threads, thread.ID)
+	}
+	return s
+}
+
+// login is the database's URL for functions, on an engine.
+func (s *storm) login(t *testing.T, engine string) string {
+	t.Helper()
+	login, err := url.Parse(dbtest.AsLogin(s.owner))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if engine == dbtest.OnPgBouncer {
+		pooler, err := url.Parse(dbtest.Servers(t).PgBouncerURL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		login.Host, login.RawQuery = pooler.Host, pooler.RawQuery
+	}
+	return login.String()
+}
+
+func (s *storm) start(t *testing.T, function string, env map[string]string) *rig.Function {
+	t.Helper()
+	bootstrap, err := rig.Build(t.Context(), "github.com/lanekeeper/lanekeeper/functions/"+function)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// An event is tried again when a fault is over.
+	f, err := rig.Start(t.Context(), rig.Config{
+		Bootstrap: bootstrap, Name: function, Env: env, Timeout: ample, FreezeBetween: true, RetryDelay: longestFault + 200*time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.Close)
+	return f
+}
+
+const token = "open-sesame-open-sesame"
+
+// ask asks the API as a function URL does; false: there is no whole answer.
+func (s *storm) ask(ctx context.Context, method, path, body string, into any) (status int, ok bool) {
+	path, query, _ := strings.Cut(path, "?")
+	event, _ := json.Marshal(map[string]any{
+		"version": "2.0", "rawPath": "/api/v1" + path, "rawQueryString": query, "body": body,
+		"headers": map[string]string{"authorization": "Bearer " + token, "content-type": "application/json"},
+		"requestContext": map[string]any{
+			"stage": "$default", "domainName": "u7x.lambda-url.eu-central-1.on.aws",
+			"http": map[string]string{"method": method, "sourceIp": "198.51.100.7"},
+		},
+	})
+	inv, err := s.begin(ctx, s.operate, event)
+	if err != nil {
+		return 0, false
+	}
+	res, err := inv.Wait(ctx)
+	if err != nil {
+		return 0, false
+	}
+	prelude, text, begun := bytes.Cut(res.Payload, make([]byte, 8))
+	var head struct {
+		StatusCode int
+		Headers    map[string]string
+	}
+	if !begun || json.Unmarshal(prelude, &head) != nil {
+		return 0, false
+	}
+	if begun, ok := into.(func(string)); ok { // the caller has read as much, whatever becomes of the rest
+		for name, value := range head.Headers {
+			if strings.EqualFold(name, "X-Execution-Id") {
+				begun(value)
+			}
+		}
+	}
+	if res.FunctionError != nil {
+		return head.StatusCode, false
+	}
+	if into == nil || head.StatusCode >= http.StatusMultipleChoices {
+		return head.StatusCode, true
+	}
+	return head.StatusCode, json.Unmarshal(text, into) == nil
+}
+
+// begin begins an invocation that a strike can meet.
+func (s *storm) begin(ctx context.Context, f *rig.Function, event []byte) (*rig.Invocation, error) {
+	s.mu.Lock()
+	timeout := s.timeout
+	s.mu.Unlock()
+	inv, err := f.Begin(ctx, event, rig.WithTimeout(timeout))
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.flying[f] = append(s.flying[f], inv)
+	return inv, nil
+}
+
+func (s *storm) must(t *testing.T, method, path, body string, into any) {
+	t.Helper()
+	if status, ok := s.ask(t.Context(), method, path, body, into); !ok || status >= http.StatusMultipleChoices {
+		t.Fatalf("%s %s: %d, %v\n%s", method, path, status, ok, ending(s.operate.Logs()))
+	}
+}
+
+func (s *storm) accept(p piece) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.accepted = append(s.accepted, p)
+}
+
+// talks are callers that ask for turns, and accept what they are told was accepted.
+func (s *storm) talks(ctx context.Context) []func() {
+	return []func(){
+		func() { // the answer begins when the turn is written down
+			key := fmt.Sprintf("turn-%d", s.rounds)
+			s.ask(ctx, "POST", "/operate", `{"message":"note `+key+`","stream":true}`, func(execution string) {
+				s.accept(piece{"a turn", key, execution, false})
+			})
+		},
+		func() {
+			key := fmt.Sprintf("approval-%d", s.rounds)
+			s.ask(ctx, "POST", "/operate", `{"message":"pay `+key+`","stream":true}`, func(execution string) {
+				s.accept(piece{"a turn that asks for an approval", key, execution, false})
+			})
+		},
+	}
+}
+
+// works are callers that speak in a thread, and that give the agent's beats work.
+func (s *storm) works(ctx context.Context, t *testing.T) []func() {
+	key := func(what string) string { return fmt.Sprintf("%s-%d", what, s.rounds) }
+	return []func(){
+		func() {
+			var e struct{ ID string }
+			if status, ok := s.ask(ctx, "POST", "/executions", `{"agent":"speaker"}`, &e); !ok || status >= 300 {
+				return
+			}
+			thread := s.threads[s.rounds%len(s.threads)]
+			status, ok := s.ask(ctx, "POST", "/threads/"+thread+"/send", `{"executionId":"`+e.ID+`","body":"`+key("message")+`"}`, nil)
+			if ok && status < 300 {
+				s.accept(piece{"a message", key("message"), "", false})
+			}
+			s.done(ctx, e.ID)
+		},
+		func() {
+			defer s.slot(ctx, t)
+			var a, o struct{ ID string }
+			status, ok := s.ask(ctx, "POST", "/automations", `{"name":"`+key("automation")+`","skill":"note","input":{"key":"`+key("automation")+`"},
+				"schedule":{"event":"objective.created"}}`, &a)
+			waits := ok && status < 300
+			if waits {
+				s.automation = a.ID
+			}
+			status, ok = s.ask(ctx, "POST", "/objectives", `{"title":"Do `+key("objective")+`","doneCriterion":"it is done"}`, &o)
+			if !ok || status >= 300 {
+				return
+			}
+			if waits {
+				s.accept(piece{"an automation whose event came", key("automation"), "", true})
+			}
+			steps := `{"steps":[{"title":"Do it","skill":"note","inputs":{"key":"` + key("objective") + `"}}]}`
+			if status, ok = s.ask(ctx, "PUT", "/objectives/"+o.ID+"/steps", steps, nil); ok && status < 300 {
+				s.accept(piece{"an objective", key("objective"), "", true})
+			}
+		},
+	}
+}
+
+// done says that a speaker is done, later where nobody hears it.
+func (s *storm) done(ctx context.Context, execution string) {
+	if status, ok := s.ask(ctx, "POST", "/executions/"+execution+"/complete", `{}`, nil); !ok || status >= 500 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.unended = append(s.unended, execution)
+	}
+}
+
+// slotTime is that of the last slot.
+func (s *storm) slotTime() time.Time {
+	return time.Date(2026, 1, 5, 10, 0, 0, 0, time.UTC).Add(time.Duration(s.slots) * 30 * time.Minute)
+}
+
+// slot has the schedule's next slot come, as an event that Lambda tries up to three times.
+func (s *storm) slot(ctx context.Context, t *testing.T) {
+	s.slots++
+	event := []byte(`{"source":"lanekeeper.schedule","slot":"` + s.slotTime().Format(time.RFC3339) + `"}`)
+	for range 3 {
+		inv, err := s.begin(ctx, s.heart, event)
+		if err != nil {
+			return
+		}
+		res, err := inv.Wait(ctx)
+		if err != nil || res.FunctionError == nil {
+			return
+		}
+		again := time.NewTimer(longestFault + 200*time.Millisecond)
+		<-again.C
+	}
+	t.Errorf("the slot is a dead letter\n%s", ending(s.heart.Logs()))
+}
+
+// round asks for everything, strikes at a random instant, and waits until all that was
+// accepted has moved.
+func (s *storm) round(t *testing.T) {
+	t.Helper()
+	s.rounds++
+	card := s.deal()
+	s.timeout = ample
+	if card.stall || card.silent() {
+		s.timeout = short
+	}
+	ctx := t.Context()
+	calls := s.works(ctx, t)
+	if !slices.Contains(card.strikes, s.heart) { // else its beat keeps off
+		calls = append(calls, s.talks(ctx)...)
+	}
+	var calling sync.WaitGroup
+	for _, call := range calls {
+		calling.Go(call)
+	}
+	instant := time.NewTimer(time.Duration(s.random.Int64N(int64(900 * time.Millisecond))))
+	<-instant.C
+	s.strike(t, card)
+	calling.Wait() // each ends by itself, or by its time-out
+	s.flying = map[*rig.Function][]*rig.Invocation{}
+	lease := s.timeout + leaseMargin
+	s.timeout = ample
+	s.unanswered(t)
+	s.advance(t, lease)
+	for after := time.Duration(0); ; after += moves {
+		kept := s.keepOff(t)
+		s.minute(t)
+		kept = kept || s.keepOff(t)
+		stuck, _ := s.stuck(t)
+		beats := s.cutOff(t) // what those that end have not come to is for the next slot
+		if len(stuck)+len(beats) == 0 {
+			break
+		}
+		if len(stuck) > 0 {
+			s.slowest[false] = max(s.slowest[false], after+moves)
+		}
+		if len(beats) > 0 {
+			s.slowest[true] = max(s.slowest[true], after+moves)
+		}
+		if after >= moves && (len(stuck) > 0 || !kept) || after >= longest {
+			t.Fatalf("%s after the leases of what was struck by %s, there has not moved %q, of beats %q", after, card.name, stuck, beats)
+		}
+		s.advance(t, moves)
+	}
+	if _, left := s.stuck(t); len(left) > 0 {
+		s.left++
+		s.advance(t, 30*time.Minute)
+		s.slot(t.Context(), t)
+	}
+	if _, left := s.stuck(t); len(left) > 0 {
+		t.Errorf("after a further slot, behind %s, there has not moved %q", card.name, left)
+	}
+	s.moved = len(s.accepted)
+	if twice := s.outside.Doubled(); len(twice) > 0 {
+		t.Errorf("doubled: %v", twice)
+	}
+	if s.automation != "" { // it would run for the next round's event too
+		s.must(t, "DELETE", "/automations/"+s.automation, "", nil)
+		s.automation = ""
+	}
+}
+
+// longest is for how long people's turns may keep beats off in a round.
+const longest = 10 * time.Minute
+
+// keepOff reports whether beats keep off for a person's turn, or have until a moment ago.
+func (s *storm) keepOff(t *testing.T) bool {
+	t.Helper()
+	return s.count(t, `SELECT count(*) FROM agent_locks
+		WHERE lane = 'operate' AND execution_id IS NOT NULL AND expires_at + interval '2 minutes' > lk_now()`) > 0
+}
+
+// unanswered waits until the server is done with what the dead have sent.
+func (s *storm) unanswered(t *testing.T) {
+	t.Helper()
+	for s.count(t, `SELECT count(*) FROM pg_stat_activity
+		WHERE datname = current_database() AND usename = 'lanekeeper_login' AND state IN ('active', 'idle in transaction')`) > 0 {
+		s.exec(t, `SELECT pg_sleep(0.002)`)
+	}
+}
+
+// minute is one of the schedule's, in which people approve what waits.
+func (s *storm) minute(t *testing.T) {
+	t.Helper()
+	inv, err := s.begin(t.Context(), s.operate, []byte(`{"source":"lanekeeper.tend"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res, err := inv.Wait(t.Context()); err != nil || res.FunctionError != nil {
+		t.Fatalf("tend: %v, %+v", err, res)
+	}
+	var waiting struct {
+		Items []struct{ ID string }
+	}
+	s.must(t, "GET", "/approvals?status=pending", "", &waiting)
+	for _, a := range waiting.Items {
+		s.must(t, "POST", "/approvals/"+a.ID+"/approve", `{}`, nil)
+	}
+	late := s.unended
+	s.unended = nil
+	for _, id := range late {
+		s.done(t.Context(), id)
+	}
+}
+
+// stuck is what was accepted and has neither come to the receiver nor come to an end; apart
+// from it the work of beats.
+func (s *storm) stuck(t *testing.T) (all, beats []string) {
+	t.Helper()
+	for _, p := range s.accepted[s.moved:] {
+		switch {
+		case s.outside.Came(p.key) > 0:
+		case p.beats:
+			beats = append(beats, p.what+" "+p.key)
+		case p.execution == "" || s.count(t, `SELECT count(*) FROM executions
+				WHERE id = $1 AND status IN ('completed', 'failed', 'stalled', 'cancelled')`, p.execution) == 0:
+			all = append(all, p.what+" "+p.key)
+		}
+	}
+	return all, beats
+}
+
+// cutOff are the beats that have begun and not ended, and the last slot where none has run it.
+func (s *storm) cutOff(t *testing.T) []string {
+	t.Helper()
+	return s.texts(t, `SELECT id || ' ' || coalesce(slot, 'by hand') FROM executions WHERE surface = 'hb' AND status = 'running'
+		UNION ALL SELECT 'the slot ' || $1 WHERE NOT EXISTS (SELECT 1 FROM executions WHERE surface = 'hb' AND right(slot, 17) >= $1)`,
+		s.slotTime().Format("2006-01-02T15:04Z"))
+}
+
+// strike is what befalls functions: their processes die or stall, or they are cut off.
+type strike struct {
+	name    string
+	strikes []*rig.Function
+	stall   bool
+	cut     *proxy.Proxy
+	kind    proxy.Kind
+}
+
+func (s strike) silent() bool { return s.kind == proxy.Swallow || s.kind == proxy.SwallowAnswers }
+
+const longestFault = 500 * time.Millisecond
+
+// deal deals the next strike, as from a pack of cards: all come, in any order.
+func (s *storm) deal() strike {
+	operate, heart := []*rig.Function{s.operate}, []*rig.Function{s.heart}
+	cards := []strike{
+		{name: "SIGKILL of operate", strikes: operate},
+		{name: "SIGKILL of the heartbeat", strikes: heart},
+		{name: "SIGKILL of both", strikes: slices.Concat(operate, heart)},
+		{name: "a stall of operate", strikes: operate, stall: true},
+		{name: "a stall of the heartbeat", strikes: heart, stall: true},
+		{name: "the way to the model", cut: s.proxies[0]},
+		{name: "the way to the receiver", cut: s.proxies[1]},
+		{name: "the way to the database", cut: s.proxies[2]},
+	}
+	if len(*s.deck) == 0 {
+		*s.deck = s.random.Perm(len(cards))
+	}
+	card := cards[(*s.deck)[0]]
+	*s.deck = (*s.deck)[1:]
+	if card.cut != nil {
+		card.kind = []proxy.Kind{proxy.Cut, proxy.CutAnswer, proxy.HalfAnswer, proxy.Swallow, proxy.SwallowAnswers}[s.random.IntN(5)]
+		card.name = fmt.Sprintf("fault %d on %s", card.kind, card.name)
+	}
+	s.struck = card.name
+	return card
+}
+
+func (s *storm) strike(t *testing.T, card strike) {
+	t.Helper()
+	if card.cut != nil {
+		card.cut.Set(proxy.Fault{Kind: card.kind})
+		held := time.NewTimer(time.Duration(s.random.Int64N(int64(longestFault))))
+		<-held.C
+		card.cut.Set(proxy.Fault{})
+		return
+	}
+	for _, f := range card.strikes {
+		s.mu.Lock()
+		all := slices.Clone(s.flying[f])
+		s.mu.Unlock()
+		for _, inv := range all {
+			if card.stall {
+				_ = inv.Freeze() // one that has ended is left alone
+			} else {
+				_ = inv.Kill()
+			}
+		}
+	}
+}
