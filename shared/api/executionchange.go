@@ -139,13 +139,15 @@ func (s *server) failExecution(ctx context.Context, in *Stop) (*answer[execution
 	return s.ending(ctx, in.id(), execution.Failed, nil, cmp.Or(in.reason(), "failed"))
 }
 
-// cancelExecution gives up an execution, or a turn with the agent. It is called by
+// cancelExecution gives up an execution, or a turn with the agent, which may be shown as it
+// was: while a transaction works under its lane it ends a moment later. It is called by
 // agents, and by the Engine Room.
 func (s *server) cancelExecution(ctx context.Context, in *Stop) (*answer[executionItem], error) {
 	by, _ := auth.From(ctx)
 	if by.Kind != auth.Agent {
 		switch err := s.Operate.Cancel(ctx, by.Workspace, in.id(), by.String(), false); {
 		case err == nil:
+			s.Send(by.Workspace) // stops it, where a transaction was in the way
 			return s.getExecution(ctx, &in.IDPath)
 		case !errors.Is(err, operate.ErrNoTurn):
 			return nil, err

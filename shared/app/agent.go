@@ -101,7 +101,7 @@ func NewAgent(core *Core, instance string) (*Agent, error) {
 	a.Sender = &outbox.Sender{Store: a.Outbox, Holder: "outbox " + instance, Log: core.Log, Handlers: map[string]outbox.Handler{
 		approval.Topic: &approval.Executor{Store: a.Approvals, Lanes: a.Lanes, Instance: instance,
 			Known: a.Guard.Redactor, Clock: core.Clock, Log: core.Log},
-		operate.Topic: a.Operate,
+		operate.Topic: a.Operate, operate.StopTopic: operate.Stopper{Operate: a.Operate},
 	}}
 	maps.Copy(a.Sender.Handlers, a.Threads.Handlers(a.channels()...))
 	a.heart = a.Heartbeat(instance, nil)

@@ -23,3 +23,7 @@ SELECT 'released' FROM lk_lane_release($1, $2, $3);
 UPDATE agent_locks SET wanted_at = lk_now(), wanted_by = $4
  WHERE workspace_id = $1 AND lane = $2 AND fence = $3 AND token IS NOT NULL AND wanted_at IS NULL
    AND lane IN (SELECT o.lane FROM agent_locks o WHERE o.workspace_id = $1 AND o.lane = $2 FOR NO KEY UPDATE SKIP LOCKED);
+
+-- name: Hurry
+-- global: about the transaction
+SELECT set_config('lock_timeout', '2s', true);

@@ -35,3 +35,7 @@ RETURNING 'released';
 -- name: Want
 UPDATE agent_locks SET wanted_at = lk_now(), wanted_by = $4
  WHERE workspace_id = $1 AND lane = $2 AND fence = $3 AND token IS NOT NULL AND wanted_at IS NULL;
+
+-- name: Hurry
+-- global: about the transaction
+SELECT 1;

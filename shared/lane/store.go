@@ -23,7 +23,7 @@ type queries struct {
 	Acquire, Renew, Release        db.Query
 	RenewAll                       db.Query
 	Peek, List, Want, Force, Sweep db.Query
-	ReleaseOf                      db.Query
+	ReleaseOf, Hurry               db.Query
 }
 
 // Store is the lanes of all workspaces.
@@ -436,6 +436,10 @@ func (s *Store) Want(ctx context.Context, ws db.Workspace, present Info, by stri
 	}
 	return nil
 }
+
+// Hurry queues that the transaction waits for rows which others have locked for 2 s each at
+// most, and then fails with [db.ErrUnavailable]. SQLite has no such rows.
+func (s *Store) Hurry(b *db.Batch) { b.Exec(s.q.Hurry) }
 
 // ForceRelease ends any hold on a lane; the holder's token is invalid from then on. It reports
 // whether there was a hold. The caller records who did it and why, in the same transaction.

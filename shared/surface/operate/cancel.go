@@ -11,7 +11,6 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
-	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
@@ -26,7 +25,9 @@ const cancelled Multitask = "cancel"
 var ErrNoTurn = errors.New("there is no such turn under way")
 
 // Cancel gives a turn up, whether it works, stands in line, or waits for a person. What
-// it has done is kept. Errors: [ErrNoTurn], [ErrNotYours]. It is called by POST
+// it has done is kept. Where a transaction works under its hold for long, the wish is
+// written down, and comes about when that transaction ends: a row of the outbox is due
+// then. Errors: [ErrNoTurn], [ErrNotYours]. It is called by POST
 // /api/v1/executions/{id}/cancel.
 func (o *Operate) Cancel(ctx context.Context, ws db.Workspace, id, by string, limited bool) error {
 	e, err := o.Runs.Get(ctx, ws, id)
@@ -40,34 +41,17 @@ func (o *Operate) Cancel(ctx context.Context, ws db.Workspace, id, by string, li
 	case limited && was.By != by:
 		return ErrNotYours
 	}
-	skills, err := o.Skills(ctx, ws, trace.Operate)
-	if err != nil {
+	r := stopRequest{Execution: e.ID, Mode: cancelled, By: by}
+	err = o.stop(ctx, ws, r, true)
+	if !errors.Is(err, db.ErrUnavailable) {
 		return err
 	}
-	s := &turn{Operate: o, ws: ws, multitask: cancelled, asked: asked{By: by}}
-	defer o.ends.signal(ws)
-	return o.DB.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
-		if _, err := o.Lanes.ForceRelease(ctx, tx, e.Subject); err != nil {
-			return err
-		}
-		present, open := o.Lanes.PeekIn(tx.Later(), lane.Operate), o.Runs.Unfinished(tx.Later(), e.Subject)
-		if err := tx.Flush(ctx); err != nil {
-			return err
-		}
-		if len(*open) == 0 { // it has ended since it was read
-			return ErrNoTurn
-		}
-		if present.Held() && present.Execution == e.ID {
-			if _, err := o.Lanes.ForceRelease(ctx, tx, lane.Operate); err != nil {
-				return err
-			}
-		}
-		if err := s.cancel(ctx, tx, skills, e, was); err != nil {
-			return err
-		}
-		o.Runs.Wake(tx.Later(), line, e.ID)
-		return nil
-	})
+	var b db.Batch
+	o.requestStop(ctx, &b, e, r)
+	if err := o.DB.Do(ctx, ws, &b); err != nil {
+		return fmt.Errorf("write down that turn %s is cancelled: %w", e.ID, err)
+	}
+	return nil
 }
 
 // cancel ends the execution of a turn whose holds are over, and writes down what it
@@ -75,6 +59,7 @@ func (o *Operate) Cancel(ctx context.Context, ws db.Workspace, id, by string, li
 func (s *turn) cancel(ctx context.Context, tx *db.Tx, skills *skill.Set, e execution.Execution, was asked) error {
 	s.Runs.Cancel(tx.Later(), e.Subject, stopped(s.multitask, s.By))
 	s.Outbox.Withdraw(tx.Later(), kickOf(e.ID))
+	s.Outbox.Withdraw(tx.Later(), stopKey(e.ID))
 	if s.multitask == Rollback && was.Thread != "" {
 		s.Threads.Forget(tx.Later(), was.Thread, e.ID)
 	}

@@ -205,16 +205,42 @@ func (s *turn) takeOver(ctx context.Context) error {
 		case s.Limited && was.By != s.By:
 			return ErrNotYours
 		}
-		if err := s.seize(ctx, *present, e, was); !errors.Is(err, errMoved) {
+		switch err := s.seize(ctx, *present, e, was); {
+		case errors.Is(err, db.ErrUnavailable):
+			if err := s.insist(ctx, e); err != nil {
+				return err
+			}
+		case !errors.Is(err, errMoved):
 			return err
 		}
 	}
 }
 
+// insist writes the turn down, and that it takes another's place, under whose hold a
+// transaction works: both come about, whatever becomes of this process.
+func (s *turn) insist(ctx context.Context, e execution.Execution) error {
+	if ctx.Err() != nil {
+		return errLater
+	}
+	err := s.Lanes.InHold(ctx, s.hold, func(ctx context.Context, tx lane.Tx) error {
+		if err := s.start(ctx, tx); err != nil {
+			return err
+		}
+		s.requestStop(ctx, tx.Later(), e, stopRequest{Execution: e.ID, Mode: s.multitask, By: s.By, Next: s.exec.ID})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	s.running()
+	pause(ctx, firstPause)
+	return nil
+}
+
 // seize ends a turn's holds and its execution, takes back what can be of one that is
 // rolled back, writes down what became of it, and takes lane operate, in one
 // transaction: whoever worked on it writes nothing any more, and nobody comes
-// between.
+// between. [db.ErrUnavailable]: a transaction works under one of the holds.
 func (s *turn) seize(ctx context.Context, present lane.Info, e execution.Execution, was asked) error {
 	skills, err := s.Skills(ctx, s.ws, trace.Operate)
 	if err != nil {
@@ -222,6 +248,7 @@ func (s *turn) seize(ctx context.Context, present lane.Info, e execution.Executi
 	}
 	var ticket *lane.Ticket
 	err = s.DB.Tx(ctx, s.ws, func(ctx context.Context, tx *db.Tx) error {
+		s.Lanes.Hurry(tx.Later())
 		if _, err := s.Lanes.ForceRelease(ctx, tx, e.Subject); err != nil { // in the order of names, as whoever proves both
 			return err
 		}

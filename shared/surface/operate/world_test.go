@@ -201,8 +201,9 @@ func newWorld(t testing.TB, e dbtest.Env) *world {
 		Skills: skills, IDs: ids, Log: log, Instance: "test",
 	}
 	w.sender = &outbox.Sender{Store: box, Holder: "test", Log: log, Handlers: map[string]outbox.Handler{
-		approval.Topic: &approval.Executor{Store: approvals, Lanes: lanes, Instance: "test", Clock: time.Now, Log: log},
-		operate.Topic:  w.Operate,
+		approval.Topic:    &approval.Executor{Store: approvals, Lanes: lanes, Instance: "test", Clock: time.Now, Log: log},
+		operate.Topic:     w.Operate,
+		operate.StopTopic: operate.Stopper{Operate: w.Operate},
 	}}
 	return w
 }

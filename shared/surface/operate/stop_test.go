@@ -1,0 +1,174 @@
+package operate_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// onServers runs fn where one row can be locked beside others.
+func onServers(t *testing.T, fn func(t *testing.T, w *world)) {
+	t.Helper()
+	for _, engine := range []string{dbtest.OnPostgres, dbtest.OnPgBouncer} {
+		t.Run(engine, func(t *testing.T) { fn(t, newWorld(t, dbtest.New(t, engine))) })
+	}
+}
+
+var errLetGo = errors.New("let go")
+
+// lock locks the row of a lane, as a transaction does that works under its hold, until the
+// test lets go.
+func (w *world) lock(t testing.TB, name lane.Name) (letGo func()) {
+	t.Helper()
+	var q struct{ Lock, Stay db.Query }
+	if err := db.Load(fstest.MapFS{"lock.sql": {Data: []byte(`
+-- name: Lock
+SELECT 1 FROM agent_locks WHERE workspace_id = $1 AND lane = $2 FOR UPDATE;
+
+-- name: Stay
+-- global: about the connection
+SELECT 1;
+`)}}, &q); err != nil {
+		t.Fatal(err)
+	}
+	d, _ := w.Open(t, 1)
+	locked, over, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		err := d.Tx(context.Background(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+			var n int
+			if err := tx.One(ctx, []any{&n}, q.Lock, name); err != nil {
+				t.Error(err)
+			}
+			close(locked)
+			for busy := time.NewTicker(100 * time.Millisecond); ; { // a transaction that does nothing is ended
+				select {
+				case <-busy.C:
+				case <-over:
+					busy.Stop()
+					return errLetGo
+				}
+				if err := tx.One(ctx, []any{&n}, q.Stay); err != nil {
+					return err
+				}
+			}
+		})
+		if !errors.Is(err, errLetGo) {
+			t.Error(err)
+		}
+	}()
+	<-locked
+	letGo = sync.OnceFunc(func() { close(over); <-ended })
+	t.Cleanup(letGo)
+	return letGo
+}
+
+// A person gives a turn up while a transaction works under one of its holds: that is
+// accepted, and comes about when the transaction ends.
+func TestATurnIsGivenUpBehindATransaction(t *testing.T) {
+	onServers(t, func(t *testing.T, w *world) {
+		for _, of := range []func(id string) lane.Name{lane.Execution, func(string) lane.Name { return lane.Operate }} {
+			h := newThinking()
+			w.think(script(t, h.then("One.")))
+			first := w.saying(operate.Turn{Message: "1"})
+			id := <-first.begun
+			<-h.asked
+			letGo := w.lock(t, of(id))
+			for range 2 { // whoever asks again is answered alike
+				if err := w.Cancel(t.Context(), w.Workspace, id, "user:ada", false); err != nil {
+					t.Errorf("behind a transaction under lane %s it is refused: %v", of(id), err)
+				}
+			}
+			letGo()
+			if r := w.drain(t); r.Sent != 1 {
+				t.Errorf("drained %+v", r)
+			}
+			if e := w.execution(t, id); e.Status != execution.Cancelled || e.Error != "cancel by user:ada" {
+				t.Errorf("it is %s, %s", e.Status, e.Error)
+			}
+			close(h.answer)
+			if r := first.end(t); r.Status != execution.Cancelled {
+				t.Errorf("it ended as %+v", r)
+			}
+			w.mustBeFree(t)
+		}
+	})
+}
+
+// So is a message that takes the place of the turn.
+func TestATurnIsInterruptedBehindATransaction(t *testing.T) {
+	onServers(t, func(t *testing.T, w *world) {
+		for _, mode := range []operate.Multitask{operate.Interrupt, operate.Rollback} {
+			h := newThinking()
+			w.think(script(t, h.then("One."), says("Instead.")))
+			first := w.saying(operate.Turn{Message: "1"})
+			id := <-first.begun
+			<-h.asked
+			letGo := w.lock(t, lane.Execution(id))
+			second := w.saying(operate.Turn{Message: "2", Multitask: mode})
+			select {
+			case <-second.begun: // it is accepted
+			case <-second.ended:
+				t.Errorf("%s behind a transaction is refused: %v", mode, second.err)
+			}
+			letGo()
+			if r := second.end(t); r.Status != execution.Completed || r.Answer != "Instead." {
+				t.Errorf("%s: the second ended as %+v", mode, r)
+			}
+			close(h.answer)
+			if r := first.end(t); r.Status != execution.Cancelled || r.Reason != string(mode)+" by user:ada" {
+				t.Errorf("%s: the first ended as %+v", mode, r)
+			}
+			w.Skew.Advance(time.Hour)
+			if r := w.drain(t); r.Claimed != 0 {
+				t.Errorf("%s: something is left to do: %+v", mode, r)
+			}
+			w.mustBeFree(t)
+		}
+	})
+}
+
+// What was accepted comes about although whoever accepted it has stopped meanwhile.
+func TestAnInterruptOutlivesItsProcess(t *testing.T) {
+	onServers(t, func(t *testing.T, w *world) {
+		h := newThinking()
+		w.think(script(t, h.then("One."), says("Instead.")))
+		first := w.saying(operate.Turn{Message: "1"})
+		id := <-first.begun
+		<-h.asked
+		letGo := w.lock(t, lane.Execution(id))
+		ctx, stop := context.WithCancel(trace.With(t.Context(), traces.New(trace.Operate)))
+		second, err := w.Talk(ctx, w.Workspace, operate.Turn{
+			Message: "2", By: "user:ada", Multitask: operate.Interrupt, Begun: func(string, string) { stop() },
+		})
+		if err != nil || second.Status != execution.Parked {
+			t.Fatalf("the second is %+v, %v", second, err)
+		}
+		letGo()
+		for until := time.Now().Add(time.Minute); w.execution(t, second.Execution).Status != execution.Completed; {
+			if w.drain(t); time.Now().After(until) {
+				t.Fatalf("the first is %+v, the second %+v", w.execution(t, id), w.execution(t, second.Execution))
+			}
+		}
+		if e := w.execution(t, id); e.Status != execution.Cancelled || e.Error != "interrupt by user:ada" {
+			t.Errorf("the first is %s, %s", e.Status, e.Error)
+		}
+		close(h.answer)
+		first.end(t)
+		if got := w.spoken(t, second.Thread); !slices.Equal(got, []string{"user: 2", "assistant: Instead."}) {
+			t.Errorf("the thread is %q", got)
+		}
+		w.mustBeFree(t)
+	})
+}
