@@ -16,6 +16,7 @@ import (
 type beats struct {
 	process context.Context // ends when the process is asked to
 	end     func()          // ends it
+	broken  chan error      // why it can't go on, at most once
 	run     func(context.Context, heartbeat.Tick) (heartbeat.Report, error)
 	every   time.Duration // a minute at least
 	log     *slog.Logger

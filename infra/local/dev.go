@@ -9,6 +9,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -69,7 +70,7 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 	end := func() { stop(reason.ErrStopped) }
 	defer end()
 	defer context.AfterFunc(ctx, end)()
-	b := &beats{process: process, end: end, run: heart.Run, every: cfg.HeartbeatEvery, log: log}
+	b := &beats{process: process, end: end, broken: make(chan error, 1), run: heart.Run, every: cfg.HeartbeatEvery, log: log}
 	door, err := agent.Door(token, false, who)
 	if err != nil {
 		return err
@@ -95,14 +96,30 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 		b.tend(cfg.CoordinatorEvery, func(ctx context.Context) { agent.TendAll(ctx, b.background) })
 	})
 	b.working.Go(func() {
-		b.tend(lookForDead, func(ctx context.Context) { b.giveBack(ctx, agent) })
+		b.tend(lookForDead, func(ctx context.Context) {
+			b.schema(ctx, core.DB)
+			b.giveBack(ctx, agent)
+		})
 	})
 	return serve(ctx, newServer(handler, log), listener, b)
 }
 
 // lookForDead is how often it is looked whether another process of this host has died,
-// a verb for example, whose turn then goes on here.
+// a verb for example, whose turn then goes on here, and whether one has migrated the database.
 const lookForDead = 10 * time.Second
+
+// schema ends the process once the database's schema is closed to this build: another
+// program has migrated it.
+func (b *beats) schema(ctx context.Context, d *db.DB) {
+	err := d.Check(ctx)
+	if _, newer := errors.AsType[*db.NewerSchemaError](err); !newer {
+		return // what else is wrong is told by whoever meets it
+	}
+	select {
+	case b.broken <- err:
+	default: // it is told already
+	}
+}
 
 // giveBack takes from processes that have died what they had, and goes on with it.
 func (b *beats) giveBack(ctx context.Context, agent *app.Agent) {

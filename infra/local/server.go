@@ -62,7 +62,7 @@ func newServer(h http.Handler, log *slog.Logger) *http.Server {
 // drainLimit is how long what runs may take to come to an end.
 const drainLimit = 10 * time.Second
 
-// serve answers requests until ctx ends, then lets what runs come to an end:
+// serve answers requests until ctx ends, or nothing can be done any more, then lets what runs come to an end:
 // requests first, then the beats, which park.
 func serve(ctx context.Context, s *http.Server, l net.Listener, b *beats) error {
 	failed := make(chan error, 1)
@@ -70,6 +70,9 @@ func serve(ctx context.Context, s *http.Server, l net.Listener, b *beats) error 
 	var err error
 	select {
 	case err = <-failed:
+		b.end()
+	case err = <-b.broken:
+		b.log.InfoContext(ctx, "stopping: the database was migrated by a newer build")
 		b.end()
 	case <-ctx.Done():
 		b.log.InfoContext(ctx, "stopping: what runs parks")

@@ -75,13 +75,12 @@ type storm struct {
 	operate *rig.Function
 	heart   *rig.Function
 
-	rounds     int
-	slots      int // that have come
-	left       int // rounds whose beats left work to the next slot
-	struck     string
-	moved      int // how many of those accepted first
-	automation string
-	slowest    map[bool]time.Duration // of the work of beats, and of all other
+	rounds  int
+	slots   int // that have come
+	left    int // rounds whose beats left work to the next slot
+	struck  string
+	moved   int                    // how many of those accepted first
+	slowest map[bool]time.Duration // of the work of beats, and of all other
 
 	mu       sync.Mutex
 	timeout  time.Duration // of invocations of this round
@@ -280,13 +279,10 @@ func (s *storm) works(ctx context.Context, t *testing.T) []func() {
 		},
 		func() {
 			defer s.slot(ctx, t)
-			var a, o struct{ ID string }
+			var o struct{ ID string }
 			status, ok := s.ask(ctx, "POST", "/automations", `{"name":"`+key("automation")+`","skill":"note","input":{"key":"`+key("automation")+`"},
-				"schedule":{"event":"objective.created"}}`, &a)
+				"schedule":{"event":"objective.created"}}`, nil)
 			waits := ok && status < 300
-			if waits {
-				s.automation = a.ID
-			}
 			status, ok = s.ask(ctx, "POST", "/objectives", `{"title":"Do `+key("objective")+`","doneCriterion":"it is done"}`, &o)
 			if !ok || status >= 300 {
 				return
@@ -395,9 +391,8 @@ func (s *storm) round(t *testing.T) {
 	if twice := s.outside.Doubled(); len(twice) > 0 {
 		t.Errorf("doubled: %v", twice)
 	}
-	if s.automation != "" { // it would run for the next round's event too
-		s.must(t, "DELETE", "/automations/"+s.automation, "", nil)
-		s.automation = ""
+	for _, id := range s.texts(t, `SELECT id::text FROM agent_automations`) { // they would run for the next round's event too
+		s.must(t, "DELETE", "/automations/"+id, "", nil)
 	}
 }
 
@@ -464,7 +459,7 @@ func (s *storm) stuck(t *testing.T) (all, beats []string) {
 // cutOff are the beats that have begun and not ended, and the last slot where none has run it.
 func (s *storm) cutOff(t *testing.T) []string {
 	t.Helper()
-	return s.texts(t, `SELECT id || ' ' || coalesce(slot, 'by hand') FROM executions WHERE surface = 'hb' AND status = 'running'
+	return s.texts(t, `SELECT id || ' ' || coalesce(slot, 'by hand') FROM executions WHERE subject = 'heartbeat' AND status = 'running'
 		UNION ALL SELECT 'the slot ' || $1 WHERE NOT EXISTS (SELECT 1 FROM executions WHERE surface = 'hb' AND right(slot, 17) >= $1)`,
 		s.slotTime().Format("2006-01-02T15:04Z"))
 }

@@ -91,6 +91,7 @@ func TestANewerSchema(t *testing.T) {
 			if _, err := r.migrate(t.Context(), r.files); err != nil {
 				t.Fatal(err)
 			}
+			early := mustOpen(t, r, build)
 			for _, step := range []struct {
 				lines  []string
 				oldest int64 // zero: this build goes on
@@ -109,7 +110,7 @@ func TestANewerSchema(t *testing.T) {
 				if did.From != version || did.To != version || len(did.Applied) != 0 {
 					t.Errorf("version %d: an older build's migrations did %+v", version, did)
 				}
-				for what, err := range map[string]error{"open": opened, "migrate": migrated} {
+				for what, err := range map[string]error{"open": opened, "migrate": migrated, "opened before": early.Check(t.Context())} {
 					got, refused := errors.AsType[*db.NewerSchemaError](err)
 					switch {
 					case step.oldest == 0 && err != nil:
@@ -130,7 +131,7 @@ func TestANewerSchema(t *testing.T) {
 					}
 				}
 			}
-			if err := mustOpen(t, r, build+3).Close(); err != nil {
+			if err := errors.Join(early.Close(), mustOpen(t, r, build+3).Close()); err != nil {
 				t.Error(err)
 			}
 		})

@@ -109,8 +109,9 @@ func named(err error) bool {
 		}
 	}
 	_, schema := errors.AsType[*db.SchemaError](err)
+	_, newer := errors.AsType[*db.NewerSchemaError](err)
 	_, op := errors.AsType[*db.OpError](err)
-	return schema || op
+	return schema || newer || op
 }
 
 func byCode(pe *pgconn.PgError) error {

@@ -55,6 +55,7 @@ type engine struct {
 	skew    *db.Skew
 	silence time.Duration
 	idle    time.Duration
+	need    int64
 	used    sync.Map // *pgx.Conn → time.Time of last use
 }
 
@@ -70,7 +71,7 @@ func Open(cfg Config) (*db.DB, error) {
 		// pgx's message may quote the string, password included.
 		return nil, errors.New("DATABASE_URL is not a Postgres URL")
 	}
-	e := &engine{skew: cfg.Skew, silence: cmp.Or(cfg.Silence, silence), idle: cmp.Or(cfg.Idle, idle)}
+	e := &engine{skew: cfg.Skew, silence: cmp.Or(cfg.Silence, silence), idle: cmp.Or(cfg.Idle, idle), need: cfg.Schema}
 	pc.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	pc.ConnConfig.ConnectTimeout = connectTimeout
 	// Keepalives find a peer that has gone while nothing is under way, the limit on
@@ -199,8 +200,18 @@ func (e *engine) Dialect() db.Dialect { return db.Postgres }
 
 func (e *engine) Close() error { e.pool.Close(); return nil }
 
+// Check enters a transaction, and looks at the schema once more: another program may have
+// migrated it since the connection was made.
 func (e *engine) Check(ctx context.Context) error {
-	return e.Do(ctx, "", true, nil)
+	if err := e.Do(ctx, "", true, nil); err != nil {
+		return err
+	}
+	c, _, err := e.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer e.release(c)
+	return mapError(checkSchema(ctx, c.Conn(), e.need), c.Conn().IsClosed(), false)
 }
 
 func (e *engine) Schema(ctx context.Context) (version int64, err error) {

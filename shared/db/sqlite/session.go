@@ -4,7 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"strings"
+
+	"modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
@@ -63,10 +67,19 @@ func (s *session) run(ctx context.Context, ws db.Workspace, ops []*db.Op) error 
 			return err
 		}
 		if err := s.op(ctx, op, args); err != nil {
-			return &db.OpError{Query: op.Query.Name(), Err: mapError(err)}
+			return &db.OpError{Query: op.Query.Name(), Err: mapError(interrupted(ctx, err))}
 		}
 	}
 	return nil
+}
+
+// interrupted names the end of ctx where that is why a statement was interrupted: the driver
+// does so itself mostly, and not where the two come together.
+func interrupted(ctx context.Context, err error) error {
+	if se, ok := errors.AsType[*sqlite.Error](err); ok && se.Code()&0xff == lib.SQLITE_INTERRUPT && ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", ctx.Err(), err)
+	}
+	return err
 }
 
 func (s *session) op(ctx context.Context, op *db.Op, args []any) error {

@@ -45,6 +45,9 @@ type engine struct {
 	read   *sql.DB
 	trace  atomic.Value // a text, of who has the turn
 	need   int64
+	// changed counts, for the writer's connection, the commits of all others as of the last
+	// look at the schema. It belongs to who has the turn.
+	changed int64
 }
 
 // Open opens the file and checks that it is sound. A damaged database of Lanekeeper is
@@ -237,6 +240,27 @@ func (e *engine) Check(ctx context.Context) error {
 	return nil
 }
 
+// unchanged looks at the schema once more where another connection, perhaps a newer
+// program's, has committed since the last look: nothing is written into a schema that is not
+// open to this build. It is called in the writer's transaction.
+func (e *engine) unchanged(ctx context.Context) error {
+	if e.need == 0 {
+		return nil
+	}
+	var now int64
+	if err := e.writer.conn.QueryRowContext(context.WithoutCancel(ctx), "PRAGMA data_version").Scan(&now); err != nil {
+		return fmt.Errorf("look whether others have written: %w", mapError(err))
+	}
+	if now == e.changed {
+		return nil
+	}
+	if err := e.Check(ctx); err != nil {
+		return err
+	}
+	e.changed = now
+	return nil
+}
+
 // Schema answers zero where there is none.
 func (e *engine) Schema(ctx context.Context) (int64, error) {
 	var version sql.NullInt64
@@ -317,6 +341,9 @@ func (t *transaction) Send(ctx context.Context, ops []*db.Op, commit bool) error
 			return mapError(err)
 		}
 		t.begun = true
+		if err := t.engine.unchanged(ctx); err != nil {
+			return err
+		}
 		id, _ := trace.From(ctx)
 		t.engine.trace.Store(string(id))
 	}
