@@ -5,5 +5,5 @@
 //
 // The verdicts come from outside the product: from a table that triggers in the
 // database fill with every effect that committed, and from the rig's ledger,
-// which counts every run of a skill.
+// which counts every run of a skill; what was accepted stands in the answers that callers got.
 package chaos

@@ -13,6 +13,7 @@ var runs = []run{
 	{[]string{"R35"}, "./shared/db/postgres", "^TestSilentPeers$"},
 	{[]string{"R35"}, "./shared/surface/heartbeat", "^TestALostAnswerDoesNotCostTheSlot$"},
 	{[]string{"R34"}, "./infra/local", "^TestNothingStaysStuck$"},
+	{[]string{"R34"}, "./infra/rig/chaos", "^TestNothingStaysStuck$"},
 	{[]string{"R1"}, "./shared/lane", "^TestHistoriesOfALaneAreLegal$"},
 	{[]string{"R18"}, "./shared/budget", "^TestBudgetsAreNeverOverspent$"},
 	{[]string{"R13"}, "./shared/thread", "^TestRandomTreesNeverInterleave$"},
