@@ -110,7 +110,7 @@ func TestANewerSchema(t *testing.T) {
 				if did.From != version || did.To != version || len(did.Applied) != 0 {
 					t.Errorf("version %d: an older build's migrations did %+v", version, did)
 				}
-				for what, err := range map[string]error{"open": opened, "migrate": migrated, "opened before": early.Check(t.Context())} {
+				for what, err := range map[string]error{"open": opened, "migrate": migrated, "opened before": early.Check(t.Context()), "write": write(t, early)} {
 					got, refused := errors.AsType[*db.NewerSchemaError](err)
 					switch {
 					case step.oldest == 0 && err != nil:
@@ -136,6 +136,21 @@ func TestANewerSchema(t *testing.T) {
 			}
 		})
 	}
+}
+
+// write writes with a handle, on Postgres by a connection that may have been there before.
+func write(t testing.TB, d *db.DB) error {
+	t.Helper()
+	var q struct{ Touch db.Query }
+	text := "-- name: Touch\n-- global: no workspace is there\nUPDATE workspaces SET name = name;\n"
+	if err := db.Load(fstest.MapFS{"touch.sql": {Data: []byte(text)}}, &q); err != nil {
+		t.Fatal(err)
+	}
+	if d.Dialect() == db.Postgres {
+		return d.Check(t.Context())
+	}
+	_, err := d.Exec(t.Context(), "", q.Touch)
+	return err
 }
 
 func mustOpen(t testing.TB, r release, build int64) *db.DB {
