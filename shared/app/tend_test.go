@@ -282,6 +282,37 @@ func TestAParentGoesOnWhenItsChildHasDied(t *testing.T) {
 	})
 }
 
+// TestWhatIsHeardBelowIsHeard: a workspace is not due for a parent that says nothing while a
+// grandchild of its works.
+func TestWhatIsHeardBelowIsHeard(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
+		a, _ := newAgent(t, e)
+		parent := ""
+		for _, timeout := range []time.Duration{10 * time.Minute, 10 * time.Minute, time.Hour} {
+			x := execution.Execution{ID: uuid.NewString(), Agent: "a", Surface: trace.Worker, Trace: "wk_0mh8c1v2q_a7x2p1k9d4", Parent: parent, Timeout: timeout}
+			e.Skew.Advance(5 * time.Minute)
+			err := e.DB.Tx(t.Context(), e.Workspace, func(ctx context.Context, tx *db.Tx) error {
+				_, err := a.Runs.Begin(ctx, tx, x, parent != "")
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			parent = x.ID
+		}
+		for _, at := range []struct {
+			after time.Duration
+			due   bool
+		}{{9 * time.Minute, false}, {2 * time.Minute, true}} {
+			e.Skew.Advance(at.after)
+			due, err := a.Workspaces.Due(t.Context())
+			if err != nil || slices.Contains(due, e.Workspace) != at.due {
+				t.Errorf("%s later it is due: %t, %v", at.after, !at.due, err)
+			}
+		}
+	})
+}
+
 // TestAnIdleCycleCostsTheSame for any number of workspaces.
 func TestAnIdleCycleCostsTheSame(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {

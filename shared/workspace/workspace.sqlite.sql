@@ -27,7 +27,14 @@ SELECT w.id
     OR EXISTS (SELECT 1 FROM executions e WHERE e.workspace_id = w.id AND e.subject IS NULL AND e.status = 'parked')
     OR EXISTS (SELECT 1 FROM executions e
                 WHERE e.workspace_id = w.id AND e.subject IS NULL AND e.status IN ('running', 'waiting', 'parked')
-                  AND e.updated_at < lk_plus((SELECT lk_now()), e.timeout_seconds * -1000))
+                  AND e.updated_at < lk_plus((SELECT lk_now()), e.timeout_seconds * -1000)
+                  AND NOT EXISTS (
+                    WITH RECURSIVE tree (id, status, updated_at) AS (
+                      SELECT e.id, e.status, e.updated_at
+                      UNION ALL
+                      SELECT c.id, c.status, c.updated_at FROM tree p JOIN executions c ON c.workspace_id = e.workspace_id AND c.parent_id = p.id)
+                    SELECT 1 FROM tree d
+                     WHERE d.status IN ('running', 'waiting', 'parked') AND d.updated_at >= lk_plus((SELECT lk_now()), e.timeout_seconds * -1000)))
  ORDER BY w.id
  LIMIT $1;
 
