@@ -60,7 +60,7 @@ const (
 	Probing  Status = "probing"  // its next call decides
 	Restored Status = "restored" // it works again
 	Undone   Status = "undone"   // undone by a person
-	// A person decided otherwise, or the skill is gone, or a later failure replaced the entry.
+	// Superseded: a person decided otherwise, the skill is gone, or a later failure replaced the entry.
 	Superseded Status = "superseded"
 )
 

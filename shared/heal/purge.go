@@ -12,8 +12,8 @@ import (
 
 // Retention says how long rows are kept after they have ended.
 type Retention struct {
-	// Activity also applies to executions and approvals; to usage and daily budgets, but at least a month; to
-	// heals, but at least as long as they may relapse.
+	// Activity also applies to executions and approvals. Usage and daily budgets are kept at least
+	// a month, heals at least as long as they may relapse.
 	Activity time.Duration
 	Events   time.Duration
 	Outbox   time.Duration

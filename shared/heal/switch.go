@@ -29,8 +29,8 @@ const (
 type Switch struct {
 	ID    string
 	Scope Scope
-	// The name of the agent or skill, or the id of the model or its provider's name; empty for the
-	// workspace.
+	// Target is the name of the agent or skill, or the id of the model or its provider's name. It
+	// is empty for the workspace.
 	Target     string
 	Reason     string
 	SetBy      string

@@ -36,7 +36,7 @@ func (c *compiler) pattern(path, text string) *pattern {
 }
 
 // program estimates the number of instructions of an expression. Repetitions count as written out.
-// The result is at most maxPattern+1 when the expression exceeds the limit as a whole.
+// It stops counting soon after maxPattern.
 func program(re *syntax.Regexp) int {
 	n := 1 + len(re.Rune)/8
 	for _, sub := range re.Sub {

@@ -24,7 +24,7 @@ const (
 	Closed   State = "closed"    // the model may be asked
 	Open     State = "open"      // it failed too often: not asked until RetryAt
 	HalfOpen State = "half_open" // one call probes whether the model works again
-	// It rejects our key or bill: not asked until a person acts, or until RetryAt, which is later.
+	// Paused: it rejects our key or bill. It is not asked until a person acts or RetryAt has passed.
 	Paused State = "paused"
 )
 
