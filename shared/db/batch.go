@@ -1,25 +1,25 @@
 package db
 
-// Scan reads the columns of one row into dest: pointers to strings and named
-// strings, integers, floats, bools, time.Time, []byte, json.RawMessage, and
-// pointers to those for columns that may be null.
+// Scan reads the columns of one row into dest. dest are pointers to strings and named strings,
+// integers, floats, bools, time.Time, []byte, json.RawMessage, and pointers to those for columns
+// that may be null.
 type Scan func(dest ...any) error
 
-// An Op is one statement on its way to an engine and its outcome.
+// An Op is one statement that an engine runs, with its outcome.
 type Op struct {
 	Query Query
 	Args  []any // without the workspace
 
 	rows     func(Scan) error // nil: rows are ignored
-	least    int64            // rows
+	least    int64            // the minimum number of rows
 	affected int64
 }
 
-// Affected is the number of rows the statement changed or returned, known once
-// it has been sent.
+// Affected returns the number of rows that the statement changed or returned. It is known after the
+// statement was sent.
 func (op *Op) Affected() int64 { return op.affected }
 
-// Row is called by an engine for each row.
+// Row passes a row to the reader of the rows. Engines call it for each row.
 func (op *Op) Row(scan Scan) error {
 	if op.rows == nil {
 		return nil
@@ -27,11 +27,11 @@ func (op *Op) Row(scan Scan) error {
 	return op.rows(scan)
 }
 
-// WantsRows reports whether somebody reads the rows.
+// WantsRows reports whether the caller reads the rows.
 func (op *Op) WantsRows() bool { return op.rows != nil }
 
-// Done is called by an engine when the statement ended, with the number of rows
-// it affected or returned.
+// Done records the end of the statement. Engines call it with the number of rows that the statement
+// affected or returned.
 func (op *Op) Done(affected int64) error {
 	op.affected = affected
 	if affected < op.least {
@@ -40,46 +40,43 @@ func (op *Op) Done(affected int64) error {
 	return nil
 }
 
-// MustFind makes a statement that affects or yields no row fail with
-// [ErrNoRows], which undoes the transaction. On Postgres that is too late for a
-// statement that travels with the commit, in [DB.Do] or as the last of
-// [Tx.Later]: what travelled with it has been committed by then. Such a statement
-// must raise in SQL.
+// MustFind makes a statement that affects or returns no row fail with [ErrNoRows], which rolls the
+// transaction back. On Postgres that is too late for a statement that is sent together with the
+// commit, in [DB.Do] or as the last of [Tx.Later]: the statements sent with it are committed by
+// then. Such a statement must raise an error in SQL.
 func (op *Op) MustFind() *Op { return op.MustFindAll(1) }
 
-// MustFindAll is MustFind of a statement that affects or yields n rows at least.
+// MustFindAll is MustFind for a statement that must affect or return at least n rows.
 func (op *Op) MustFindAll(n int) *Op {
 	op.least = int64(n)
 	return op
 }
 
-// A Batch is a list of statements that go to the database together, as one
-// transaction when [DB.Do] or [DB.Read] sends it. The zero Batch is empty and
-// ready for use.
+// A Batch is a list of statements that are sent together. [DB.Do] and [DB.Read] send it as one
+// transaction. The zero Batch is empty and ready for use.
 type Batch struct {
 	ops []*Op
 }
 
-// Len is the number of statements in the batch.
+// Len returns the number of statements in the batch.
 func (b *Batch) Len() int { return len(b.ops) }
 
-// Exec adds a statement whose rows, if it has any, are not read.
+// Exec adds a statement whose rows are ignored.
 func (b *Batch) Exec(q Query, args ...any) *Op {
 	return b.add(&Op{Query: q, Args: args})
 }
 
-// One adds a statement that must yield a row, scanned into dest; none is
-// [ErrNoRows] and undoes the transaction.
+// One adds a statement that must return a row, which is scanned into dest. Without a row the batch
+// fails with [ErrNoRows] and the transaction is rolled back.
 //
-// On Postgres the statements behind it in the same batch have run by then; they
-// are undone too, except that a batch sent by [DB.Do] has committed. A statement
-// that guards others in one batch must therefore raise in SQL, as the lane
-// functions do.
+// On Postgres the later statements of the same batch have run by then. They are rolled back too,
+// except that a batch sent by [DB.Do] is already committed. A statement that guards others in one
+// batch must therefore raise an error in SQL, as the lane functions do.
 func (b *Batch) One(dest []any, q Query, args ...any) *Op {
 	return b.Each(func(scan Scan) error { return scan(dest...) }, q, args...).MustFind()
 }
 
-// Each adds a statement and calls row for each row it yields.
+// Each adds a statement and calls row for each row that it returns.
 func (b *Batch) Each(row func(Scan) error, q Query, args ...any) *Op {
 	return b.add(&Op{Query: q, Args: args, rows: row})
 }

@@ -8,55 +8,54 @@ import (
 	"time"
 )
 
-// A Workspace is the id of the workspace a transaction is bound to. Empty means
-// none: only global tables and functions can be seen.
+// A Workspace is the id of the workspace that a transaction is bound to. Empty means none: then
+// only global tables and functions are visible.
 type Workspace string
 
-// An Engine is one of the two databases. db/postgres and db/sqlite implement it.
+// An Engine is one of the two databases, implemented by db/postgres and db/sqlite.
 type Engine interface {
 	Dialect() Dialect
-	// Do sends a transaction of its own made of ops. When readOnly, it may run
-	// beside a writer.
+	// Do runs ops as one transaction. When readOnly, it may run concurrently with a writer.
 	Do(ctx context.Context, ws Workspace, readOnly bool, ops []*Op) error
-	// Begin prepares a transaction; nothing travels before its first Send.
+	// Begin prepares a transaction. Nothing is sent before its first Send.
 	Begin(ctx context.Context, ws Workspace) (Transaction, error)
-	// Prepare asks the engine whether it understands a statement.
+	// Prepare checks that the engine accepts a statement.
 	Prepare(ctx context.Context, text string) error
-	// Check reports an unreachable or damaged database, and one whose schema the program
-	// can't work with.
+	// Check returns an error when the database is unreachable or damaged, or has a schema that the
+	// program can't work with.
 	Check(ctx context.Context) error
-	// Schema answers the version of the database's schema.
+	// Schema returns the version of the database's schema.
 	Schema(ctx context.Context) (int64, error)
 	Close() error
 }
 
 // A Transaction is an engine's open transaction.
 type Transaction interface {
-	// Send runs ops in order, in one round trip where the engine has any, and
-	// commits behind them when commit is set. An error leaves nothing to commit.
+	// Send runs ops in order, in one round trip if the engine has round trips. With commit it
+	// commits after them. After an error there is nothing to commit.
 	Send(ctx context.Context, ops []*Op, commit bool) error
 	// Rollback ends the transaction. It is harmless after a commit.
 	Rollback(ctx context.Context) error
 }
 
-// DB is a database, safe for concurrent use.
+// DB is a database. It is safe for concurrent use.
 type DB struct {
 	engine Engine
 	stats  counters
 	full   atomic.Bool // the last write found no space
 }
 
-// New makes a DB of an engine.
+// New returns a DB on an engine.
 func New(engine Engine) *DB { return &DB{engine: engine} }
 
-// Dialect names the engine's SQL, for messages and tests; code does not branch on it.
+// Dialect names the SQL of the engine, for messages and tests. Code must not branch on it.
 func (d *DB) Dialect() Dialect { return d.engine.Dialect() }
 
 // Close closes all connections.
 func (d *DB) Close() error { return d.engine.Close() }
 
-// Check reports an unreachable or damaged database, and one whose schema the program
-// can't work with: [SchemaError], [NewerSchemaError].
+// Check returns an error when the database is unreachable or damaged, or has a schema that the
+// program can't work with: [SchemaError], [NewerSchemaError].
 func (d *DB) Check(ctx context.Context) error {
 	if inTransaction(ctx) {
 		return ErrNested
@@ -64,8 +63,8 @@ func (d *DB) Check(ctx context.Context) error {
 	return d.engine.Check(ctx)
 }
 
-// Schema answers the version of the database's schema, which may be newer than the program
-// was built for.
+// Schema returns the version of the database's schema. It may be newer than the one that the
+// program was built for.
 func (d *DB) Schema(ctx context.Context) (int64, error) {
 	if inTransaction(ctx) {
 		return 0, ErrNested
@@ -73,7 +72,7 @@ func (d *DB) Schema(ctx context.Context) (int64, error) {
 	return d.engine.Schema(ctx)
 }
 
-// Prepare asks the engine whether it understands q.
+// Prepare checks that the engine accepts q.
 func (d *DB) Prepare(ctx context.Context, q Query) error {
 	if inTransaction(ctx) {
 		return ErrNested
@@ -81,12 +80,12 @@ func (d *DB) Prepare(ctx context.Context, q Query) error {
 	return d.engine.Prepare(ctx, q.Text(d.engine.Dialect()))
 }
 
-// Do sends b as one transaction in one round trip.
+// Do runs b as one transaction in one round trip.
 func (d *DB) Do(ctx context.Context, ws Workspace, b *Batch) error {
 	return d.do(ctx, ws, b, false)
 }
 
-// Read is Do for statements that only read; on SQLite they run beside the writer.
+// Read is Do for statements that only read. On SQLite they run concurrently with the writer.
 func (d *DB) Read(ctx context.Context, ws Workspace, b *Batch) error {
 	return d.do(ctx, ws, b, true)
 }
@@ -101,11 +100,11 @@ func (d *DB) do(ctx context.Context, ws Workspace, b *Batch, readOnly bool) erro
 	return wrap(b.ops, err)
 }
 
-// Full reports whether the last write failed because no space was left on the database's
-// disk. The next write that succeeds ends that.
+// Full reports whether the last write failed because the database's disk was full. It returns false
+// after the next successful write.
 func (d *DB) Full() bool { return d.full.Load() }
 
-// noteSpace remembers whether there is space, by what came of a write.
+// noteSpace records from the outcome of a write whether there is space.
 func (d *DB) noteSpace(err error, committed bool) {
 	switch {
 	case errors.Is(err, ErrFull):
@@ -115,7 +114,7 @@ func (d *DB) noteSpace(err error, committed bool) {
 	}
 }
 
-// Exec runs one statement as a transaction and answers the rows it affected.
+// Exec runs one statement as a transaction and returns the number of affected rows.
 func (d *DB) Exec(ctx context.Context, ws Workspace, q Query, args ...any) (int64, error) {
 	var b Batch
 	op := b.Exec(q, args...)
@@ -123,7 +122,7 @@ func (d *DB) Exec(ctx context.Context, ws Workspace, q Query, args ...any) (int6
 	return op.Affected(), err
 }
 
-// One runs one reading statement and scans its row; none is [ErrNoRows].
+// One runs one reading statement and scans its row. It returns [ErrNoRows] when there is none.
 func (d *DB) One(ctx context.Context, ws Workspace, dest []any, q Query, args ...any) error {
 	var b Batch
 	b.One(dest, q, args...)
@@ -137,9 +136,9 @@ func (d *DB) Each(ctx context.Context, ws Workspace, row func(Scan) error, q Que
 	return d.Read(ctx, ws, &b)
 }
 
-// Tx runs fn in one transaction and commits when fn returns nil. The context fn
-// gets marks the transaction: using the DB itself under it is [ErrNested].
-// Never keep a transaction open across a model or an HTTP call.
+// Tx runs fn in one transaction, and commits when fn returns nil. The context that fn gets marks
+// the transaction: using the DB itself under it returns [ErrNested]. Never keep a transaction open
+// during a model call or an HTTP call.
 func (d *DB) Tx(ctx context.Context, ws Workspace, fn func(context.Context, *Tx) error) (err error) {
 	if inTransaction(ctx) {
 		return ErrNested
@@ -171,10 +170,9 @@ type transactionKey struct{}
 
 func inTransaction(ctx context.Context) bool { return ctx.Value(transactionKey{}) != nil }
 
-// Tx is an open transaction. It is not safe for concurrent use. An error of any
-// of its methods ends it: nothing of it will be committed, and whatever is asked
-// of it afterwards, COMMIT included, answers that error again. A row that need
-// not be there is read with Each.
+// Tx is an open transaction. It is not safe for concurrent use. An error of any method ends it:
+// nothing is committed, and all later calls, COMMIT included, return that error again. Use Each to
+// read a row that may be absent.
 type Tx struct {
 	db      *DB
 	t       Transaction
@@ -184,22 +182,22 @@ type Tx struct {
 	failed  error
 }
 
-// Later is the batch of statements that travel with the next one that needs an
-// answer, or with COMMIT. Only statements whose outcome nobody decides on belong
-// there, or ones that raise in SQL: a failing one undoes the transaction.
+// Later returns the batch of statements that are sent with the next statement whose answer is
+// needed, or with COMMIT. Use it only for statements whose outcome nobody decides on, or that raise
+// an error in SQL. A failing statement rolls the transaction back.
 func (tx *Tx) Later() *Batch { return &tx.pending }
 
-// Flush sends what waits in [Tx.Later].
+// Flush sends the statements in [Tx.Later].
 func (tx *Tx) Flush(ctx context.Context) error { return tx.send(ctx, false) }
 
-// Exec runs a statement and answers the number of rows it affected.
+// Exec runs a statement and returns the number of affected rows.
 func (tx *Tx) Exec(ctx context.Context, q Query, args ...any) (int64, error) {
 	op := tx.pending.Exec(q, args...)
 	err := tx.send(ctx, false)
 	return op.Affected(), err
 }
 
-// One runs a statement and scans its row; none is [ErrNoRows].
+// One runs a statement and scans its row. It returns [ErrNoRows] when there is none.
 func (tx *Tx) One(ctx context.Context, dest []any, q Query, args ...any) error {
 	tx.pending.One(dest, q, args...)
 	return tx.send(ctx, false)
@@ -241,7 +239,7 @@ type OpError struct {
 func (e *OpError) Error() string { return e.Query + ": " + e.Err.Error() }
 func (e *OpError) Unwrap() error { return e.Err }
 
-// wrap names the statement when there is only one that can have failed.
+// wrap adds the statement's name when only one statement can have failed.
 func wrap(ops []*Op, err error) error {
 	if err == nil || len(ops) != 1 {
 		return err
@@ -254,13 +252,13 @@ func wrap(ops []*Op, err error) error {
 
 // Stats counts what a DB has sent.
 type Stats struct {
-	// Statements without those that only enter the workspace, begin or commit.
+	// Statements does not count the statements that enter the workspace, begin or commit.
 	Statements int64
-	// RoundTrips are the times something was sent and an answer awaited.
+	// RoundTrips counts how often something was sent and its answer awaited.
 	RoundTrips int64
 }
 
-// Sub is the difference to an earlier reading.
+// Sub returns the difference from an earlier reading.
 func (s Stats) Sub(earlier Stats) Stats {
 	return Stats{s.Statements - earlier.Statements, s.RoundTrips - earlier.RoundTrips}
 }
@@ -277,14 +275,14 @@ func (c *counters) add(statements int) {
 	c.roundTrips.Add(1)
 }
 
-// Skew shifts the database's clock for one handle, so that tests can let time
-// pass without waiting. A nil Skew is none.
+// Skew shifts the database's clock for one handle, so that tests can let time pass without waiting.
+// A nil Skew shifts nothing.
 type Skew struct{ offset atomic.Int64 }
 
-// Advance lets d pass.
+// Advance moves the clock ahead by d.
 func (s *Skew) Advance(d time.Duration) { s.offset.Add(int64(d)) }
 
-// Offset is by how much the clock is ahead.
+// Offset returns how far the clock is ahead.
 func (s *Skew) Offset() time.Duration {
 	if s == nil {
 		return 0

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Dialect names the SQL an engine speaks.
+// Dialect names the SQL of an engine.
 type Dialect string
 
 // The two dialects.
@@ -19,7 +19,7 @@ const (
 	SQLite   Dialect = "sqlite"
 )
 
-// A Query is one named statement, in the text of each dialect.
+// A Query is a named statement, with its text for each dialect.
 type Query struct {
 	name     string
 	postgres string
@@ -27,14 +27,14 @@ type Query struct {
 	global   bool
 }
 
-// Name is the query's name, prefixed with the file it stands in: "lane.Acquire".
+// Name returns the query's name, with its file as the prefix: "lane.Acquire".
 func (q Query) Name() string { return q.name }
 
-// Global reports whether the query is about no single workspace, so that $1 is
-// the caller's first argument.
+// Global reports whether the query belongs to no single workspace. Then $1 is the caller's first
+// argument.
 func (q Query) Global() bool { return q.global }
 
-// Text is the statement for one dialect.
+// Text returns the statement for a dialect.
 func (q Query) Text(d Dialect) string {
 	if d == SQLite {
 		return q.sqlite
@@ -42,9 +42,8 @@ func (q Query) Text(d Dialect) string {
 	return q.postgres
 }
 
-// Load fills the Query fields of the struct that queries points to from the
-// *.sql files at the root of fsys. Every field must have its query and every
-// query its field.
+// Load fills the Query fields of the struct that queries points to, from the *.sql files at the
+// root of fsys. Every field must have a query and every query a field.
 func Load(fsys fs.FS, queries any) error {
 	parsed, err := Parse(fsys)
 	if err != nil {
@@ -77,10 +76,9 @@ func Load(fsys fs.FS, queries any) error {
 	return errors.Join(errs...)
 }
 
-// Parse reads the *.sql files at the root of fsys into queries and checks the
-// house rules: a query is in the shared file or in both engine files, an engine
-// file says why it exists, and a query binds its workspace as $1 unless it says
-// why it is global.
+// Parse reads the *.sql files at the root of fsys and checks their rules. A query is in the shared
+// file or in both engine files. An engine file says why it exists. A query binds its workspace as
+// $1, or says why it is global.
 func Parse(fsys fs.FS) ([]Query, error) {
 	files, err := fs.Glob(fsys, "*.sql")
 	if err != nil {

@@ -2,23 +2,23 @@ package db
 
 import "strings"
 
-// A section is a query as it stands in a file: the lines from its heading to the next one.
+// A section is a query in a file: the lines from its heading to the next heading.
 type section struct {
 	name   string
-	global bool            // it says why
-	body   strings.Builder // without the lines that are comments
+	global bool            // whether it has a line that says why it is global
+	body   strings.Builder // without comment lines
 }
 
 // space is what separates words in a line.
 const space = "\t\n\f\r "
 
-// sections splits a file into its queries. attempts counts the lines that are meant as
-// headings, the misspelled ones among them. It reads lines and not regular expressions,
-// because every cold start waits for it.
+// sections splits a file into its queries. attempts counts the lines that look like headings,
+// including misspelled ones. It reads lines instead of using regular expressions, because every
+// cold start waits for it.
 func sections(text string) (found []*section, attempts int) {
 	var s *section
-	blank := 0  // bytes of the blank lines before at, which a comment behind them takes away
-	var end int // of the line that begins at
+	blank := 0  // bytes of the blank lines before at; a comment after them removes them
+	var end int // end of the current line
 	for at := 0; at < len(text); at = end {
 		end = len(text)
 		if i := strings.IndexByte(text[at:], '\n'); i >= 0 {
@@ -49,7 +49,7 @@ func sections(text string) (found []*section, attempts int) {
 	return found, attempts
 }
 
-// headingOf is the name in a line "-- name: Word".
+// headingOf returns the name in a line "-- name: Word", and whether the line is one.
 func headingOf(line string) (name string, ok bool) {
 	name, ok = strings.CutPrefix(line, "-- name: ")
 	name = strings.TrimRight(name, space)
@@ -70,7 +70,7 @@ func saysGlobal(line string) bool {
 	return ok && why != "" && strings.IndexByte(space, why[0]) < 0
 }
 
-// bindsWorkspace reports whether a statement has the parameter $1, which $10 is not.
+// bindsWorkspace reports whether a statement has the parameter $1; $10 does not count.
 func bindsWorkspace(body string) bool {
 	for {
 		_, rest, found := strings.Cut(body, "$1")
@@ -84,7 +84,7 @@ func bindsWorkspace(body string) bool {
 	}
 }
 
-// wordRune reports whether a character can stand in a name.
+// wordRune reports whether a character may be part of a name.
 func wordRune(r rune) bool {
 	return r == '_' || '0' <= r && r <= '9' || 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z'
 }

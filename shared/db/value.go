@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// JSON encodes v as the text of a JSON argument. Engines take JSON as text;
-// arrays travel as JSON too and are taken apart in SQL.
+// JSON encodes v as the text of a JSON argument. Engines take JSON as text. Arrays are passed as
+// JSON too, and SQL unpacks them.
 func JSON(v any) (string, error) {
 	if raw, ok := v.(json.RawMessage); ok {
 		if len(raw) == 0 {
@@ -25,12 +25,10 @@ func JSON(v any) (string, error) {
 	return string(text), nil
 }
 
-// Argument turns a Go value into one of those every engine takes: nil, string,
-// int64, float64, bool, []byte or time.Time. Named strings, numbers and bools,
-// and pointers to any of these, are taken as what they are underneath;
-// json.RawMessage as text (empty: null); the empty value stays a value, null is
-// said with nil. Text that Postgres could not store is [ErrCheck] for both
-// engines.
+// Argument converts a Go value to a type that every engine takes: nil, string, int64, float64,
+// bool, []byte or time.Time. It accepts named strings, numbers and bools, and pointers to any of
+// these. A json.RawMessage becomes text (empty: null). An empty value stays a value; nil means
+// null. For text that Postgres can't store, it returns [ErrCheck], on both engines.
 func Argument(v any) (any, error) {
 	switch v := v.(type) {
 	case nil, int64, float64, bool:
@@ -82,8 +80,8 @@ func text(s string) (any, error) {
 	return s, nil
 }
 
-// Arguments are op's arguments for an engine, the workspace first unless the
-// query is global.
+// Arguments returns op's arguments for an engine. The workspace comes first, unless the query is
+// global.
 func (op *Op) Arguments(ws Workspace) ([]any, error) {
 	args := make([]any, 0, len(op.Args)+1)
 	if !op.Query.global {
@@ -99,7 +97,7 @@ func (op *Op) Arguments(ws Workspace) ([]any, error) {
 	return args, nil
 }
 
-// Null is v, or nil when v is its type's zero value, for columns where empty
+// Null returns v, or nil when v is the zero value of its type. Use it for columns in which null
 // means absent.
 func Null[T comparable](v T) any {
 	var zero T

@@ -9,8 +9,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
-// AwaitBlocked returns when somebody waits for a row that tx has locked, or when done is
-// closed. SQLite has one writer, who blocks all others: there it returns at once.
+// AwaitBlocked returns when a session waits for a row that tx has locked, or when done is closed.
+// On SQLite the one writer blocks all others, so there it returns at once.
 func AwaitBlocked(ctx context.Context, t testing.TB, d db.Dialect, tx *db.Tx, done <-chan struct{}) {
 	t.Helper()
 	if d == db.SQLite {

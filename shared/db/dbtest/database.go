@@ -23,8 +23,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/sqlite"
 )
 
-// The roles of the test database: one that owns the schema and may not bypass
-// row-level security, and one that functions log in as.
+// The roles of the test database. One owns the schema and may not bypass row-level security;
+// functions log in as the other.
 const (
 	ownerRole = "lanekeeper_owner"
 	loginRole = "lanekeeper_login"
@@ -32,8 +32,8 @@ const (
 
 type urls struct{ direct, pooled string }
 
-// Once per process: the servers, the migrated Postgres database, the migrated
-// SQLite file. They end with the process.
+// Made once per process: the servers, the migrated Postgres database, the migrated SQLite file.
+// They end with the process.
 var (
 	running = sync.OnceValues(func() (*servers.Set, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
@@ -54,8 +54,8 @@ var (
 	template = sync.OnceValues(makeFile)
 )
 
-// Servers are the running servers; a test that needs one fails, or on a laptop
-// without it says loudly that it did not run.
+// Servers returns the running servers. Without them a test fails. On a laptop, where programs may
+// be missing, the test is skipped with a loud message.
 func Servers(t testing.TB) *servers.Set {
 	t.Helper()
 	set, err := running()
@@ -74,7 +74,7 @@ func migrated(t testing.TB) urls {
 	return u
 }
 
-// absent fails the test, unless a server is missing on somebody's laptop.
+// absent fails the test, or skips it when a program is missing outside of CI.
 func absent(t testing.TB, err error) {
 	t.Helper()
 	var missing *servers.MissingError
@@ -84,8 +84,8 @@ func absent(t testing.TB, err error) {
 	t.Fatalf("the test servers: %v", err)
 }
 
-// NewDatabase makes an empty database of its own on the test cluster, for tests
-// of what is global, and answers the URL of its owner.
+// NewDatabase makes a new empty database on the test cluster, for tests of global state. It returns
+// the URL of the database's owner.
 func NewDatabase(t testing.TB) string {
 	t.Helper()
 	set := Servers(t)
@@ -116,7 +116,7 @@ func NewDatabase(t testing.TB) string {
 	return as(set.PostgresURL, ownerRole, name)
 }
 
-// AsLogin is a database's URL for the role that functions log in as.
+// AsLogin returns a database's URL for the role that functions log in as.
 func AsLogin(owner string) string {
 	u, err := url.Parse(owner)
 	if err != nil {
@@ -126,8 +126,8 @@ func AsLogin(owner string) string {
 	return u.String()
 }
 
-// ensureDatabase makes and migrates the database of this schema, once for all
-// packages that test at the same time.
+// ensureDatabase makes and migrates the database of this schema, once for all packages that are
+// tested concurrently.
 func ensureDatabase(admin string) (string, error) {
 	ctx := context.Background()
 	c, err := pgx.Connect(ctx, admin)

@@ -1,7 +1,6 @@
-// Package dbtest runs one test on every database Lanekeeper supports: SQLite,
-// Postgres, and Postgres through PgBouncer in transaction mode with two server
-// connections. Each test lives in a workspace of its own, in one migrated
-// database, so that tenancy is tested all the time.
+// Package dbtest runs a test on every database that Lanekeeper supports: SQLite, Postgres, and
+// Postgres through PgBouncer in transaction mode with two server connections. Each test gets its
+// own workspace in one migrated database, so that every test also tests tenancy.
 package dbtest
 
 import (
@@ -30,16 +29,16 @@ const (
 	OnPgBouncer = "pgbouncer"
 )
 
-// Env is what a test on one engine gets.
+// Env is the environment of a test on one engine.
 type Env struct {
 	// Engine is OnSQLite, OnPostgres or OnPgBouncer.
 	Engine string
-	// DB is a handle whose clock Skew shifts.
+	// DB is a handle whose clock is shifted by Skew.
 	DB   *db.DB
 	Skew *db.Skew
-	// Workspace is the test's own.
+	// Workspace belongs to this test only.
 	Workspace db.Workspace
-	// URL of the database for the application's login role, or the path of the file.
+	// URL is the database's URL for the application's login role, or the path of the file.
 	URL string
 }
 
@@ -51,7 +50,7 @@ func Each(t *testing.T, fn func(t *testing.T, e Env)) {
 	}
 }
 
-// New is the environment on one engine.
+// New returns an environment on one engine.
 func New(t testing.TB, engine string) Env {
 	t.Helper()
 	e := Env{Engine: engine}
@@ -70,8 +69,8 @@ func New(t testing.TB, engine string) Env {
 	return e
 }
 
-// Open opens one more handle on the environment's database, with a clock of its
-// own and at most conns connections (zero: what suits the engine).
+// Open opens another handle on the environment's database, with its own clock and at most conns
+// connections (zero: the engine's default).
 func (e Env) Open(t testing.TB, conns int32) (*db.DB, *db.Skew) {
 	t.Helper()
 	skew := new(db.Skew)
@@ -97,7 +96,7 @@ func (e Env) open(conns int32, skew *db.Skew) (*db.DB, error) {
 	return postgres.Open(postgres.Config{URL: e.URL, MaxConns: conns, Schema: migrations.Latest(), Skew: skew})
 }
 
-// NewWorkspace adds a workspace with a slug of its own.
+// NewWorkspace adds a workspace with a unique slug.
 func NewWorkspace(t testing.TB, d *db.DB) db.Workspace {
 	t.Helper()
 	var q struct{ AddWorkspace db.Query }

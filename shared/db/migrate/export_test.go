@@ -1,6 +1,6 @@
 package migrate
 
-// What a run with other files than this build's does.
+// Server and File run with other files than this build's.
 var (
 	Server = server
 	File   = file

@@ -12,7 +12,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/sqlite"
 )
 
-// A migration that fails leaves those before it, and the result says so.
+// TestAFailedMigration: the migrations before a failed one stay, and the result says so.
 func TestAFailedMigration(t *testing.T) {
 	write, read, err := sqlite.OpenPools(sqlite.Config{Path: filepath.Join(t.TempDir(), "x.db")})
 	if err != nil {
@@ -37,8 +37,8 @@ func TestAFailedMigration(t *testing.T) {
 	}
 }
 
-// Of two runs at once the one that comes second to a migration notes nothing, also
-// where nothing in it fails when it is done again.
+// TestRepeatableMigrationIsNotedOnce: of two concurrent runs, the second one to reach a migration
+// records nothing, even when nothing in the migration fails when repeated.
 func TestRepeatableMigrationIsNotedOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	run := func(files fs.FS) Result {
@@ -62,8 +62,8 @@ func TestRepeatableMigrationIsNotedOnce(t *testing.T) {
 	}
 }
 
-// racedFS is read by a run that finds a migration missing; before it gets to
-// read the file, another run has gone ahead.
+// racedFS is read by a run that finds a migration missing. Before that run reads the file, another
+// run has applied it.
 type racedFS struct {
 	fs.FS
 	other func()

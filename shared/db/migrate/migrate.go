@@ -1,6 +1,5 @@
-// Package migrate brings a database's schema up to date. It is the only package
-// that links goose; of the functions only migrate imports it, so that no cold
-// start pays for it.
+// Package migrate brings a database's schema up to date. It is the only package that links goose.
+// Of the functions only migrate imports it, so that no other cold start pays for it.
 package migrate
 
 import (
@@ -22,21 +21,20 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/postgres"
 )
 
-// VersionTable is where goose notes what it has applied.
+// VersionTable is the table in which goose records applied migrations.
 const VersionTable = "lk_schema_version"
 
-// Result says what a run did: the versions before and after it, and the files.
+// Result describes a run: the versions before and after it, and the applied files.
 type Result struct {
 	From    int64    `json:"from"`
 	To      int64    `json:"to"`
 	Applied []string `json:"applied"`
 }
 
-// Postgres migrates the database at url, as the role the url names, which will
-// own the tables. Runs at the same time wait for each other by a lease row, which
-// a transaction pooler does not disturb.
-// A schema that is newer than this build's is left as it is, and closed to this build it is
-// a [db.NewerSchemaError].
+// Postgres migrates the database at url, as the url's role, which will own the tables. Concurrent
+// runs wait for each other with a lease row, which works through a transaction pooler. It leaves a
+// schema that is newer than this build's unchanged, and returns a [db.NewerSchemaError] when that
+// schema does not allow this build.
 func Postgres(ctx context.Context, url string, log *slog.Logger) (Result, error) {
 	return server(ctx, url, migrations.Postgres(), log)
 }
@@ -66,16 +64,16 @@ func server(ctx context.Context, url string, files fs.FS, log *slog.Logger) (Res
 	return up(ctx, goose.DialectPostgres, pool, files, log, goose.WithLocker(locker))
 }
 
-// A run waits two minutes for the others: longer than the 30 s for which a killed
-// one keeps the lease.
+// A run waits two minutes for other runs. That is longer than the 30 s for which a killed run keeps
+// the lease.
 const (
 	lockPause = 50 * time.Millisecond
 	lockTries = 2400
 )
 
-// SQLite migrates a file opened by the SQLite engine's OpenPools. Runs at the
-// same time race for each migration, and who loses one looks again. A newer schema is
-// treated as by [Postgres].
+// SQLite migrates a file opened by the SQLite engine's OpenPools. Concurrent runs race for each
+// migration; the run that loses one checks the version again. It treats a newer schema as
+// [Postgres] does.
 func SQLite(ctx context.Context, pool *sql.DB, log *slog.Logger) (Result, error) {
 	return file(ctx, pool, migrations.SQLite(), log)
 }
@@ -117,9 +115,9 @@ const (
 	pause    = 20 * time.Millisecond
 )
 
-// busy reports whether SQLite gave up on a lock at once, as it does, whatever time-out
-// is set, where waiting might never end: while another connection switches the file
-// to its log, or takes that away.
+// busy reports whether SQLite gave up on a lock at once. SQLite does so, whatever timeout is set,
+// where a wait might never end: while another connection switches the file to its log, or removes
+// the log.
 func busy(err error) bool {
 	coded, ok := errors.AsType[interface {
 		error
@@ -128,9 +126,9 @@ func busy(err error) bool {
 	return ok && coded.Code()&0xff == 5
 }
 
-// attempt applies what is missing and adds to res. With an error it answers the
-// number of the migration that failed, zero when it was none: one that is there
-// all the same was applied by another run meanwhile.
+// attempt applies the missing migrations and adds them to res. With an error it returns the number
+// of the migration that failed, or zero when the error is not one of a migration. When the database
+// has that migration nevertheless, another run has applied it meanwhile.
 func attempt(ctx context.Context, p *goose.Provider, log *slog.Logger, res *Result) (failed int64, err error) {
 	applied, err := p.Up(ctx)
 	if part, ok := errors.AsType[*goose.PartialError](err); ok {

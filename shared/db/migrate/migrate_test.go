@@ -29,12 +29,11 @@ func TestMain(m *testing.M) {
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// A target is a fresh database and a way to migrate it from any number of
-// processes.
+// A target is a fresh database, with a way to migrate it from any number of processes.
 type target struct {
 	name    string
 	migrate func(ctx context.Context) (migrate.Result, error)
-	// versions are the numbers applied, each as often as it was.
+	// versions returns the applied versions, each as often as it was applied.
 	versions func(t testing.TB) []int64
 }
 
@@ -120,8 +119,8 @@ func TestResult(t *testing.T) {
 	}
 }
 
-// Eight processes that start at once bring a fresh database up to date: all
-// succeed, and every migration is applied once.
+// TestEightAtOnce: eight processes migrate a fresh database concurrently. All succeed, and every
+// migration is applied once.
 func TestEightAtOnce(t *testing.T) {
 	for _, target := range targets(t) {
 		t.Run(target.name, func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/sqlite"
 )
 
-// A release is a database and how builds use it.
+// A release is a database and the builds that use it.
 type release struct {
 	files   fs.FS // of this build
 	migrate func(ctx context.Context, files fs.FS) (migrate.Result, error)
@@ -59,7 +59,7 @@ func releases(t *testing.T) map[string]release {
 	}
 }
 
-// with are the files of a later build, which add empty migrations with these first lines.
+// with returns the files of a later build, which adds empty migrations with these first lines.
 func with(t testing.TB, files fs.FS, lines ...string) fs.FS {
 	t.Helper()
 	later := fstest.MapFS{}
@@ -81,8 +81,8 @@ func with(t testing.TB, files fs.FS, lines ...string) fs.FS {
 	return later
 }
 
-// A build goes on with a newer schema for as long as that is open to it, and is refused
-// from the first version on that is not, also when a later one says nothing of the kind.
+// TestANewerSchema: a build works with a newer schema as long as every version allows it. It is
+// refused from the first version that does not, even when a later one states nothing.
 func TestANewerSchema(t *testing.T) {
 	build := migrations.Latest()
 	expand, contract := fmt.Sprintf("-- oldest: %d", build), "--"
@@ -94,7 +94,7 @@ func TestANewerSchema(t *testing.T) {
 			early := mustOpen(t, r, build)
 			for _, step := range []struct {
 				lines  []string
-				oldest int64 // zero: this build goes on
+				oldest int64 // zero: this build works
 			}{
 				{lines: []string{expand}},
 				{lines: []string{expand, contract}, oldest: build + 2},

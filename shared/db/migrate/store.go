@@ -15,16 +15,15 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/pattern"
 )
 
-// store notes the versions. It is told of one in the transaction that applied it.
+// store records the applied versions. Each is recorded in the transaction that applied it.
 type store struct {
 	database.Store
 	files fs.FS
 }
 
-// Insert notes a version, and the oldest build that may run on it. It fails when the
-// version is noted already: on SQLite, whose file the transaction holds alone, who lost
-// the race takes its changes back, also where nothing in the file would have failed the
-// second time.
+// Insert records a version, and the oldest build that may run on it. It fails when the version is
+// already recorded. On SQLite, where the transaction has exclusive access to the file, the run that
+// lost the race then rolls its changes back, even when none of them failed the second time.
 func (s store) Insert(ctx context.Context, conn database.DBTxConn, req database.InsertRequest) error {
 	_, err := s.GetMigration(ctx, conn, req.Version)
 	switch {
@@ -48,8 +47,8 @@ func (s store) Insert(ctx context.Context, conn database.DBTxConn, req database.
 
 var oldestLine = pattern.New(`(?m)^-- oldest: (\d+)$`)
 
-// oldest is the oldest build that may run on a version, as its file states it: zero where
-// it states none.
+// oldest returns the oldest build that may run on a version, as the migration's file states it. It
+// returns zero when the file states none.
 func (s store) oldest(version int64) (int64, error) {
 	names, err := fs.Glob(s.files, fmt.Sprintf("%04d_*.sql", version))
 	if err != nil || len(names) == 0 {
@@ -70,8 +69,8 @@ func (s store) oldest(version int64) (int64, error) {
 	return build, nil
 }
 
-// open reports whether a schema of a version that is newer than the migrations is open to
-// their build, as a [db.NewerSchemaError] where it is not.
+// open returns a [db.NewerSchemaError] when the schema has a version that is newer than the
+// migrations and does not allow their build.
 func open(ctx context.Context, pool *sql.DB, p *goose.Provider, version int64) error {
 	sources := p.ListSources()
 	build := sources[len(sources)-1].Version

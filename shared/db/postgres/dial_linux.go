@@ -8,15 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unacknowledged is for how long a peer may leave what was sent unacknowledged:
-// keepalives don't count meanwhile.
+// unacknowledged is how long a peer may leave sent data unacknowledged. Keepalives are not sent
+// during that time.
 const unacknowledged = 10 * time.Second
 
-// limitUnacknowledged ends a connection whose peer has gone silent.
+// limitUnacknowledged makes the kernel close a connection whose peer is silent.
 func limitUnacknowledged(_, _ string, c syscall.RawConn) error {
 	var err error
 	cerr := c.Control(func(fd uintptr) {
-		// A socket of another kind than TCP has no such limit, and needs none.
+		// A socket other than TCP has no such limit and needs none.
 		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(unacknowledged.Milliseconds()))
 	})
 	if cerr != nil {

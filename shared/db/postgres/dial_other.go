@@ -4,6 +4,6 @@ package postgres
 
 import "syscall"
 
-// limitUnacknowledged does nothing where the system has no such limit: the limit on each
-// answer stands in.
+// limitUnacknowledged does nothing, because this system has no such limit. The limit on each answer
+// applies instead.
 func limitUnacknowledged(_, _ string, _ syscall.RawConn) error { return nil }

@@ -12,9 +12,9 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
-// mapError gives pgx's errors the seam's names. closed says that the connection
-// is gone, changes that the pipeline would have changed something by its end, so
-// that a connection that broke meanwhile leaves the outcome open.
+// mapError translates errors of pgx to those of package db. closed says that the connection is
+// gone. changes says that the end of the pipeline would have changed something, so that a broken
+// connection leaves the outcome unknown.
 func mapError(err error, closed, changes bool) error {
 	if err == nil || named(err) {
 		return err
@@ -30,7 +30,7 @@ func mapError(err error, closed, changes bool) error {
 	}
 	switch unsent := unsent(err); {
 	case !closed && !unsent:
-		return err // not the connection's: a statement that is wrong, a row that could not be read
+		return err // an error of a statement or a row, not of the connection
 	case !unsent && changes:
 		return fmt.Errorf("%w: %w", db.ErrUncertain, err)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -39,13 +39,13 @@ func mapError(err error, closed, changes bool) error {
 	return fmt.Errorf("%w: %w", db.ErrUnavailable, err)
 }
 
-// Unreachable is a failure to connect, a [db.ErrUnavailable]. pgx says the same once for each
-// way that it has tried, with TLS and without; here it is said once, in one line.
+// Unreachable wraps a failed connection attempt in [db.ErrUnavailable]. pgx repeats the same text
+// for each way it has tried, with TLS and without. Unreachable says it once, in one line.
 func Unreachable(err error) error {
 	return fmt.Errorf("connect to Postgres: %w: %w", db.ErrUnavailable, &once{err})
 }
 
-// once is an error that says no line twice.
+// once is an error that repeats no line.
 type once struct{ err error }
 
 func (e *once) Error() string {
@@ -60,16 +60,16 @@ func (e *once) Error() string {
 
 func (e *once) Unwrap() error { return e.err }
 
-// unsent reports whether nothing went to the server. pgx says so too when a
-// connection breaks before the first answer ([pgconn.ErrConnClosed]): pipeline has
-// looked at the connection before, so that this means "sent, and no answer".
+// unsent reports whether nothing was sent to the server. pgx also claims so when a connection
+// breaks before the first answer ([pgconn.ErrConnClosed]). pipeline has checked the connection
+// before, so here that error means "sent, and no answer".
 func unsent(err error) bool {
 	return pgconn.SafeToRetry(err) && !errors.Is(err, pgconn.ErrConnClosed)
 }
 
-// ended reports whether the server itself said that it ended the session, which
-// it does between statements and instead of going on with them. What a pooler
-// says in its place ("server conn crashed?") proves nothing.
+// ended reports whether the server itself said that it ended the session. It does so between
+// statements and does not run the remaining ones. The message of a pooler in its place ("server
+// conn crashed?") proves nothing.
 func ended(err error) bool {
 	var pe *pgconn.PgError
 	if !errors.As(err, &pe) || pe.Severity != "FATAL" {
@@ -82,15 +82,15 @@ func ended(err error) bool {
 	return false
 }
 
-// A deadError says that the connection was dead before it could do anything for
-// us: another one may do it.
+// A deadError means that the connection was dead before it did anything for us. Another connection
+// may do it.
 type deadError struct{ err error }
 
 func (e *deadError) Error() string { return e.err.Error() }
 func (e *deadError) Unwrap() error { return e.err }
 
-// leadError names the failure of one of the seam's own statements, with which
-// every pipeline begins.
+// leadError translates the failure of one of this package's own statements, which begin every
+// pipeline.
 func leadError(err error, closed, changes bool) error {
 	if closed && (ended(err) || unsent(err) || !changes) {
 		return &deadError{mapError(err, closed, false)}
@@ -98,7 +98,7 @@ func leadError(err error, closed, changes bool) error {
 	return mapError(err, closed, changes)
 }
 
-// named reports whether the error already carries one of the seam's names.
+// named reports whether the error is already one of package db's.
 func named(err error) bool {
 	for _, name := range []error{
 		db.ErrNoRows, db.ErrUnavailable, db.ErrUncertain, db.ErrUnique, db.ErrReference,

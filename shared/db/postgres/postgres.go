@@ -1,8 +1,7 @@
-// Package postgres is the seam's engine for Postgres: native pgx in exec mode
-// (no prepared statements, so that a transaction pooler is harmless), one
-// pipelined batch per round trip, and lk_enter in front of every transaction,
-// which takes the application role, the workspace and the time limits for this
-// transaction only.
+// Package postgres is the engine for Postgres. It uses native pgx in exec mode: no prepared
+// statements, so that a transaction pooler does no harm. A batch is pipelined in one round trip.
+// Every transaction begins with lk_enter, which sets the application role, the workspace and the
+// time limits for that transaction only.
 package postgres
 
 import (
@@ -24,29 +23,29 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// Config says how to reach the database.
+// Config configures the engine.
 type Config struct {
-	// URL is a postgres:// URL or a keyword/value string. Hosts other than
-	// loopback are verified fully (sslmode=verify-full).
+	// URL is a postgres:// URL or a keyword/value string. The certificates of hosts other than
+	// loopback are fully verified (sslmode=verify-full).
 	URL string
-	// MaxConns is the size of the pool, 2 when zero.
+	// MaxConns is the size of the pool; 2 when zero.
 	MaxConns int32
-	// Schema is the schema version the program was built for: an older one is refused, and
-	// a newer one unless it is open to this build. Zero takes any.
+	// Schema is the schema version that the program was built for. An older schema is refused, and
+	// so is a newer one unless it allows this build. Zero accepts any schema.
 	Schema int64
 	// Skew shifts the database's clock for this handle (tests).
 	Skew *db.Skew
-	// Silence is how long the answer to one statement is awaited at most, however long
-	// the caller would wait; 25 s when zero.
+	// Silence is the longest wait for the answer to one statement, even when the caller would wait
+	// longer; 25 s when zero.
 	Silence time.Duration
-	// Idle is for how long a connection may be unused before it is looked at; 1 s when zero.
+	// Idle is how long a connection may be unused before it is checked; 1 s when zero.
 	Idle time.Duration
 }
 
 const (
 	connectTimeout = 5 * time.Second
 	idle           = time.Second
-	// silence is the statement_timeout of lk_enter, after which a server answers, and 5 s.
+	// silence is 5 s more than the statement_timeout of lk_enter, after which a server answers.
 	silence = 25 * time.Second
 )
 
@@ -59,8 +58,8 @@ type engine struct {
 	used    sync.Map // *pgx.Conn → time.Time of last use
 }
 
-// Open makes an engine. It connects on first use: a database that is away does
-// not keep a process from starting.
+// Open returns an engine. It connects on first use, so that a process can start while the database
+// is away.
 func Open(cfg Config) (*db.DB, error) {
 	dsn, err := VerifiedURL(cfg.URL)
 	if err != nil {
@@ -68,14 +67,14 @@ func Open(cfg Config) (*db.DB, error) {
 	}
 	pc, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
-		// pgx's message may quote the string, password included.
+		// The message of pgx may quote the string, including the password.
 		return nil, errors.New("DATABASE_URL is not a Postgres URL")
 	}
 	e := &engine{skew: cfg.Skew, silence: cmp.Or(cfg.Silence, silence), idle: cmp.Or(cfg.Idle, idle), need: cfg.Schema}
 	pc.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	pc.ConnConfig.ConnectTimeout = connectTimeout
-	// Keepalives find a peer that has gone while nothing is under way, the limit on
-	// unacknowledged data finds it while something is.
+	// Keepalives detect a dead peer while nothing is being sent; the limit on unacknowledged data
+	// detects it otherwise.
 	pc.ConnConfig.DialFunc = (&net.Dialer{Timeout: connectTimeout, KeepAlive: 15 * time.Second, Control: limitUnacknowledged}).DialContext
 	pc.MaxConns = cfg.MaxConns
 	if pc.MaxConns == 0 {
@@ -101,9 +100,8 @@ func Open(cfg Config) (*db.DB, error) {
 	return db.New(e), nil
 }
 
-// VerifiedURL is the connection string with sslmode=verify-full unless all its
-// hosts are loopback or sockets. A string that switches TLS off for another host
-// is refused.
+// VerifiedURL returns the connection string with sslmode=verify-full, unless all its hosts are
+// loopback or sockets. It refuses a string that disables TLS for another host.
 func VerifiedURL(dsn string) (string, error) {
 	pc, err := pgconn.ParseConfig(dsn)
 	if err != nil || strings.TrimSpace(dsn) == "" {
@@ -116,8 +114,8 @@ func VerifiedURL(dsn string) (string, error) {
 	if !encrypted {
 		return "", fmt.Errorf("DATABASE_URL switches TLS off for host %s: leave sslmode out, or set it to verify-full", remote)
 	}
-	// A URL has parameters already or not, or it is a list of key=value: what a
-	// parser makes of the result decides.
+	// The string is a URL with or without parameters, or a list of key=value. Try all three and let
+	// the parser decide.
 	for _, glue := range []string{"?", "&", " "} {
 		strict := dsn + glue + "sslmode=verify-full"
 		sc, err := pgconn.ParseConfig(strict)
@@ -131,8 +129,8 @@ func VerifiedURL(dsn string) (string, error) {
 	return "", fmt.Errorf("DATABASE_URL: the server %s can't be verified with these TLS parameters: leave them out, or set sslmode=verify-full", remote)
 }
 
-// hosts tells the first host that is elsewhere, if any, and whether TLS may be
-// used for it, and whether all that are elsewhere are verified fully.
+// hosts returns the first remote host, if any, whether TLS may be used for a remote host, and
+// whether all remote hosts are fully verified.
 func hosts(pc *pgconn.Config) (remote string, encrypted, verified bool) {
 	verified = true
 	for _, h := range append([]*pgconn.FallbackConfig{{Host: pc.Host, TLSConfig: pc.TLSConfig}}, pc.Fallbacks...) {
@@ -156,8 +154,8 @@ func isLocal(host string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// prepare looks at a connection that has idled: a sandbox that was frozen wakes
-// with connections the server has closed meanwhile.
+// prepare checks a connection that was idle: when a frozen sandbox wakes, the server may have
+// closed its connections.
 func (e *engine) prepare(_ context.Context, c *pgx.Conn) (bool, error) {
 	if last, ok := e.used.Load(c); ok && time.Since(last.(time.Time)) < e.idle {
 		return true, nil
@@ -234,8 +232,8 @@ func (e *engine) Prepare(ctx context.Context, text string) error {
 	return mapError(err, c.Conn().IsClosed(), false)
 }
 
-// acquire takes a connection and tells whether it was used before, so that it
-// may have died since.
+// acquire takes a connection from the pool. It reports whether the connection was used before; such
+// a connection may have died since.
 func (e *engine) acquire(ctx context.Context) (c *pgxpool.Conn, reused bool, err error) {
 	c, err = e.pool.Acquire(ctx)
 	if err == nil {
@@ -257,9 +255,8 @@ func (e *engine) acquire(ctx context.Context) (c *pgxpool.Conn, reused bool, err
 	return nil, false, Unreachable(err)
 }
 
-// release gives a connection back. One that is closed leaves the pool at once: saying
-// goodbye to a server that does not answer takes pgx 15 s, in which nobody should wait
-// for its place.
+// release returns a connection to the pool. A closed one leaves the pool at once: pgx takes 15 s to
+// close a connection to a server that does not answer, and nobody should wait for its place.
 func (e *engine) release(c *pgxpool.Conn) {
 	if c.Conn().IsClosed() {
 		e.used.Delete(c.Conn())
@@ -270,8 +267,8 @@ func (e *engine) release(c *pgxpool.Conn) {
 	c.Release()
 }
 
-// forget drops all idle connections, after one has gone silent: the others lead to the
-// same place. It does not say goodbye.
+// forget drops all idle connections after one became silent, because they lead to the same server.
+// It does not close them gracefully.
 func (e *engine) forget(ctx context.Context) {
 	for _, c := range e.pool.AcquireAllIdle(ctx) {
 		conn := c.Hijack()
@@ -280,15 +277,15 @@ func (e *engine) forget(ctx context.Context) {
 	}
 }
 
-// again reports whether what failed had nothing to commit and its connection was used
-// before, so that a fresh one may do it.
+// again reports whether a failed pipeline had nothing to commit and ran on a connection that was
+// used before, so that a new connection may retry it.
 func (e *engine) again(ctx context.Context, err error, reused bool) bool {
 	_, ok := errors.AsType[*deadError](err)
 	return ok && reused && ctx.Err() == nil
 }
 
-// Do sends the statements as one pipeline, which Postgres takes for one
-// transaction: no BEGIN, no COMMIT, one round trip.
+// Do sends the statements as one pipeline, which Postgres runs as one transaction: no BEGIN, no
+// COMMIT, one round trip.
 func (e *engine) Do(ctx context.Context, ws db.Workspace, readOnly bool, ops []*db.Op) error {
 	for {
 		c, reused, err := e.acquire(ctx)
@@ -296,7 +293,7 @@ func (e *engine) Do(ctx context.Context, ws db.Workspace, readOnly bool, ops []*
 			return err
 		}
 		err = func() error {
-			defer e.release(c) // a panic of who reads the rows included
+			defer e.release(c) // also when the reader of the rows panics
 			var b pgx.Batch
 			e.enter(ctx, &b, ws)
 			return e.pipeline(ctx, c.Conn(), &b, ws, ops, ending{changes: !readOnly})
@@ -320,8 +317,8 @@ func (e *engine) Begin(_ context.Context, ws db.Workspace) (db.Transaction, erro
 	return &transaction{engine: e, ws: ws}, nil
 }
 
-// transaction is an explicit one: BEGIN and lk_enter travel with its first
-// statements, COMMIT with its last.
+// transaction is an explicit transaction. BEGIN and lk_enter are sent with its first statements,
+// COMMIT with its last.
 type transaction struct {
 	engine *engine
 	ws     db.Workspace
@@ -331,7 +328,7 @@ type transaction struct {
 func (t *transaction) Send(ctx context.Context, ops []*db.Op, commit bool) error {
 	if t.conn == nil {
 		if commit {
-			return t.engine.Do(ctx, t.ws, false, ops) // all of it at once
+			return t.engine.Do(ctx, t.ws, false, ops) // everything at once
 		}
 		return t.begin(ctx, ops)
 	}
@@ -348,7 +345,7 @@ func (t *transaction) begin(ctx context.Context, ops []*db.Op) error {
 		if err != nil {
 			return err
 		}
-		t.conn = c // Rollback returns it, whatever happens
+		t.conn = c // Rollback returns it in any case
 		var b pgx.Batch
 		b.Queue("BEGIN")
 		t.engine.enter(ctx, &b, t.ws)
@@ -380,15 +377,15 @@ func (t *transaction) release() {
 // ending says how a pipeline ends.
 type ending struct {
 	commit  bool // COMMIT is its last statement
-	changes bool // when its end has come, something has changed for good
+	changes bool // the end of the pipeline makes its changes permanent
 }
 
-// errSilent says that a server did not answer for longer than a statement may take.
+// errSilent means that a server did not answer for longer than a statement may take.
 var errSilent = errors.New("the database server did not answer in time")
 
-// pipeline sends b, whose statements belong to the seam, with ops behind them,
-// and reads all answers, for as long as answers are awaited. When none came, the other
-// connections are not trusted either.
+// pipeline sends b, which holds statements of this package, followed by ops, and reads all answers.
+// It waits only as long as patience allows. When no answer came, it also drops the other
+// connections.
 func (e *engine) pipeline(ctx context.Context, conn *pgx.Conn, b *pgx.Batch, ws db.Workspace, ops []*db.Op, end ending) error {
 	awaited := ctx
 	if end.changes {
@@ -411,12 +408,12 @@ func (e *engine) pipeline(ctx context.Context, conn *pgx.Conn, b *pgx.Batch, ws 
 	return err
 }
 
-// goodbye is how much longer than its caller a change is awaited.
+// goodbye is how much longer than its caller pipeline waits for the outcome of a change.
 const goodbye = time.Second
 
-// outlive is ctx for a change that is under way when its caller leaves: its outcome is
-// awaited for a moment more, and told. Else a server that has not begun by then would do
-// it behind what the caller does next, such as a release of what it had asked for.
+// outlive returns a context for a change whose caller leaves: its outcome is awaited a moment
+// longer and reported. Otherwise a server that had not begun by then could run the change after the
+// caller's next action, such as a release of what the change had acquired.
 func outlive(ctx context.Context) (context.Context, context.CancelFunc) {
 	longer, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	timer := make(chan *time.Timer, 1)
@@ -429,9 +426,9 @@ func outlive(ctx context.Context) (context.Context, context.CancelFunc) {
 	}
 }
 
-// patience is how long the answers of a pipeline are awaited. A server tells them when it
-// is done with all statements, each of which may take its time: who gave up changes
-// before would not know what became of them. What changes nothing is done anew instead.
+// patience returns how long to wait for the answers of a pipeline. A server answers when all
+// statements are done, and each may take its time. Giving up earlier on changes would leave their
+// outcome unknown. A pipeline without changes is repeated instead.
 func (e *engine) patience(ops []*db.Op, end ending) time.Duration {
 	if !end.changes {
 		return e.silence
@@ -462,8 +459,8 @@ func send(ctx context.Context, conn *pgx.Conn, b *pgx.Batch, ws db.Workspace, op
 	return err
 }
 
-// cause names what ended ctx, where that is why err came: the silence, or the deadline of
-// a change's caller.
+// cause replaces err by what ended ctx, when that is the reason: the silence, or the deadline of a
+// change's caller.
 func cause(ctx context.Context, err error) error {
 	why := context.Cause(ctx)
 	if err != nil && (why == errSilent || why == context.DeadlineExceeded) && errors.Is(err, ctx.Err()) { //nolint:errorlint // as set here

@@ -14,7 +14,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
-// mapError gives SQLite's errors the seam's names.
+// mapError translates errors of SQLite to those of package db.
 func mapError(err error) error {
 	if err == nil {
 		return nil
@@ -58,7 +58,7 @@ func missingTable(err error) bool {
 	return strings.Contains(err.Error(), "no such table")
 }
 
-// A CorruptError says that the file was damaged and where it is kept now.
+// A CorruptError means that the file is damaged, and says where it was moved.
 type CorruptError struct {
 	Path, MovedTo string
 	Err           error
@@ -71,8 +71,8 @@ func (e *CorruptError) Error() string {
 
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// moveAside renames the file and its write-ahead log. The log goes first: without
-// its file SQLite would delete it at the next start.
+// moveAside renames the file and its write-ahead log. The log goes first: without its file, SQLite
+// would delete it at the next start.
 func moveAside(path string, cause error) error {
 	to := fmt.Sprintf("%s.corrupt-%s", path, time.Now().UTC().Format("20060102T150405.000"))
 	for _, suffix := range []string{"-wal", "-shm", ""} {

@@ -17,30 +17,30 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
-// A ForeignError says that a file is not a database of Lanekeeper. It was not changed.
+// A ForeignError means that a file is not a database of Lanekeeper. The file was not changed.
 type ForeignError struct {
 	Path string
-	What string // what it is instead: "is not a SQLite database"
+	What string // what the file is: "is not a SQLite database"
 }
 
 func (e *ForeignError) Error() string {
 	return fmt.Sprintf("%s %s: it was left as it is", e.Path, e.What)
 }
 
-// Inspect checks whether the file can be used as a database of Lanekeeper, without changing
-// it. The error is a [*ForeignError] for a file of another program, which includes any file
-// that does not begin as SQLite's do, and [db.ErrCorrupt] for a damaged database of
-// Lanekeeper. An empty file, and a database without tables, can be used.
-// When thorough, it also compares the indexes with their tables, which takes longer.
+// Inspect checks whether the file can be used as a database of Lanekeeper, without changing it. It
+// returns a [*ForeignError] for a file of another program, which includes any file that does not
+// begin as a SQLite file does. It returns [db.ErrCorrupt] for a damaged database of Lanekeeper. An
+// empty file, and a database without tables, can be used. When thorough, it also compares the
+// indexes with their tables, which takes longer.
 func Inspect(ctx context.Context, path string, thorough bool) error {
 	_, err := os.Stat(path + "-wal")
-	alone := errors.Is(err, fs.ErrNotExist) // nobody has it open as we do
+	alone := errors.Is(err, fs.ErrNotExist) // no other connection has it open in WAL mode
 	err = inspect(ctx, path, thorough, alone)
 	if !errors.Is(err, db.ErrCorrupt) {
 		return err
 	}
-	// The file is read only now: closing a file ends the locks that other handles of this
-	// process have on it, which matters for a sound database alone.
+	// Read the file only now. Closing a file releases the locks that other handles of this process
+	// have on it, which matters only for a sound database.
 	isSQLite, isOwn, rerr := leftovers(path)
 	switch {
 	case rerr != nil:
@@ -49,15 +49,15 @@ func Inspect(ctx context.Context, path string, thorough bool) error {
 		return &ForeignError{path, "is not a SQLite database"}
 	case !isOwn:
 		return &ForeignError{path, "is a damaged SQLite database, and not one of Lanekeeper's"}
-	case alone: // unless somebody has opened it meanwhile, and changed it under the look
+	case alone: // another process may have opened and changed it during the check
 		return inspect(ctx, path, thorough, false)
 	}
 	return err
 }
 
-// inspect asks SQLite for damage, on a connection that cannot write: closing it changes
-// neither the file nor its write-ahead log, which may be wanted for a rescue. Of a file that
-// is alone it takes no lock and makes no log.
+// inspect lets SQLite check for damage, on a connection that can't write. Closing that connection
+// changes neither the file nor its write-ahead log, which a rescue may need. When alone, it takes
+// no lock and makes no log.
 func inspect(ctx context.Context, path string, thorough, alone bool) (err error) {
 	d := &sqlite.Driver{}
 	if err := register(d, nil, new(atomic.Value)); err != nil {
@@ -90,12 +90,12 @@ func inspect(ctx context.Context, path string, thorough, alone bool) (err error)
 }
 
 const (
-	magic        = "SQLite format 3\x00" // what each file of SQLite begins with
-	versionTable = "lk_schema_version"   // what each database of Lanekeeper has from its first migration on
+	magic        = "SQLite format 3\x00" // the first bytes of every SQLite file
+	versionTable = "lk_schema_version"   // a table that every database of Lanekeeper has from its first migration on
 )
 
-// leftovers reports of a file that SQLite can't read whether it begins as SQLite's do, and
-// whether it, or its log, has a trace of Lanekeeper's schema.
+// leftovers examines a file that SQLite can't read. It reports whether the file begins as a SQLite
+// file does, and whether the file or its log mentions Lanekeeper's schema.
 func leftovers(path string) (isSQLite, isOwn bool, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -121,7 +121,7 @@ func leftovers(path string) (isSQLite, isOwn bool, err error) {
 	return true, isOwn, err
 }
 
-// mentions reports whether the text occurs in what is left of r.
+// mentions reports whether the rest of r contains the text.
 func mentions(r io.Reader, text string) (bool, error) {
 	buf, kept := make([]byte, 1<<20), 0
 	for {

@@ -43,10 +43,10 @@ func (s *session) prepare(ctx context.Context, text string) (*sql.Stmt, error) {
 	return stmt, nil
 }
 
-// whole runs a statement that begins or ends a transaction, also when ctx has ended.
-// The driver answers the end of a context even when the statement was done, which would
-// leave it unknown whether a transaction is open. What it waits for is bounded by the
-// busy time-out; the caller looks at ctx before or behind it.
+// whole runs a statement that begins or ends a transaction, even when ctx has ended. When a context
+// ends, the driver returns its error even if the statement was done; then nobody would know whether
+// a transaction is open. The busy timeout bounds its waits. The caller checks ctx before or after
+// it.
 func (s *session) whole(ctx context.Context, text string) error {
 	ctx = context.WithoutCancel(ctx)
 	stmt, err := s.prepare(ctx, text) //nolint:sqlclosecheck // the session closes it
@@ -91,7 +91,7 @@ func (s *session) op(ctx context.Context, op *db.Op, args []any) error {
 	if err != nil {
 		return err
 	}
-	// What a SELECT affects are its rows; SQLite would answer for the change before.
+	// A SELECT affects its rows; SQLite would return the count of the change before it.
 	if !op.WantsRows() && !strings.HasPrefix(text, "SELECT") {
 		res, err := stmt.ExecContext(ctx, args...)
 		if err != nil {

@@ -1,6 +1,6 @@
-// Package sqlite is the seam's engine for SQLite: one writer whose transactions
-// are IMMEDIATE, a query_only pool for reads, times as integer microseconds of
-// UTC, and lk_now() as a registered function.
+// Package sqlite is the engine for SQLite. It has one writer, whose transactions are IMMEDIATE, and
+// a query_only pool for reads. Times are integer microseconds of UTC. lk_now() is a registered
+// function.
 package sqlite
 
 import (
@@ -24,12 +24,13 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// Config says where the file is.
+// Config configures the engine.
 type Config struct {
-	// Path of the file; it and its folder are made when missing (modes 600, 700).
+	// Path is the path of the file. The file and its folder are created when missing (modes 600,
+	// 700).
 	Path string
-	// Schema is the schema version the program was built for: an older one is refused, and
-	// a newer one unless it is open to this build. Zero takes any.
+	// Schema is the schema version that the program was built for. An older schema is refused, and
+	// so is a newer one unless it allows this build. Zero accepts any schema.
 	Schema int64
 	// Skew shifts the database's clock for this handle (tests).
 	Skew *db.Skew
@@ -40,20 +41,19 @@ const readers = 4
 
 type engine struct {
 	writer *session
-	turn   chan struct{} // holds one token: whoever has it writes
+	turn   chan struct{} // holds one token; its owner may write
 	write  *sql.DB
 	read   *sql.DB
-	trace  atomic.Value // a text, of who has the turn
+	trace  atomic.Value // a string: the trace of the transaction that writes
 	need   int64
-	// changed counts, for the writer's connection, the commits of all others as of the last
-	// look at the schema. It belongs to who has the turn.
+	// changed is the data_version of the writer's connection at the last check of the schema. It
+	// changes with each commit of another connection. Only the owner of the turn may use it.
 	changed int64
 }
 
-// Open opens the file and checks that it is sound. A damaged database of Lanekeeper is
-// moved aside, never deleted, and reported as a [CorruptError]; a file that is something
-// else is left as it is, and reported as a [ForeignError]. It waits up to 10 s for another
-// that sets the file up.
+// Open opens the file and checks that it is sound. It renames a damaged database of Lanekeeper,
+// never deletes it, and returns a [CorruptError]. It leaves any other file unchanged and returns a
+// [ForeignError]. It waits up to 10 s for another process that sets the file up.
 func Open(ctx context.Context, cfg Config) (*db.DB, error) {
 	if err := ensureFile(cfg.Path); err != nil {
 		return nil, err
@@ -76,9 +76,8 @@ const (
 	setUpPause = 20 * time.Millisecond
 )
 
-// busy reports whether SQLite gave up on a lock. Where waiting might never end, as while
-// another connection switches the file to its log, it does so at once, whatever
-// time-out is set.
+// busy reports whether SQLite gave up on a lock. Where a wait might never end, as while another
+// connection switches the file to its log, SQLite gives up at once, whatever timeout is set.
 func busy(err error) bool {
 	se, ok := errors.AsType[*sqlite.Error](err)
 	return ok && se.Code()&0xff == lib.SQLITE_BUSY
@@ -105,8 +104,8 @@ func open(ctx context.Context, cfg Config) (*db.DB, error) {
 	return db.New(e), nil
 }
 
-// OpenPools opens the bare pools: a single writing connection and several that
-// only read. The migrations need the first.
+// OpenPools opens the bare pools: one writing connection, and several that only read. The
+// migrations need the first.
 func OpenPools(cfg Config) (write, read *sql.DB, err error) {
 	return openPools(cfg, new(atomic.Value))
 }
@@ -126,9 +125,8 @@ func openPools(cfg Config, id *atomic.Value) (write, read *sql.DB, err error) {
 	return write, read, nil
 }
 
-// ensureFile makes the file when it is missing. One that is there is not even
-// opened: closing it again would end the locks that other handles of this process
-// have on it, as POSIX wants it.
+// ensureFile creates the file when it is missing. It does not even open an existing file: by the
+// rules of POSIX, closing it would release the locks that other handles of this process have on it.
 func ensureFile(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("make folder of the database: %w", err)
@@ -151,8 +149,8 @@ func dsn(path, pragma string) string {
 
 func uri(path string, q url.Values) string { return "file:" + url.PathEscape(path) + "?" + q.Encode() }
 
-// connector opens connections of a driver of our own, so that lk_now belongs to
-// this handle and not to the process.
+// connector opens connections with a driver of its own, so that lk_now belongs to this handle and
+// not to the process.
 type connector struct {
 	driver *sqlite.Driver
 	dsn    string
@@ -161,8 +159,8 @@ type connector struct {
 func (c connector) Connect(context.Context) (driver.Conn, error) { return c.driver.Open(c.dsn) }
 func (c connector) Driver() driver.Driver                        { return c.driver }
 
-// register gives SQL the functions that the Postgres migrations define there, and the
-// trace of the transaction that writes, empty where it has none.
+// register defines the SQL functions that the Postgres migrations define there, and lk_trace: the
+// trace of the transaction that writes, or empty.
 func register(d *sqlite.Driver, skew *db.Skew, id *atomic.Value) error {
 	now := func(*sqlite.FunctionContext, []driver.Value) (driver.Value, error) {
 		return time.Now().Add(skew.Offset()).UnixMicro(), nil
@@ -185,7 +183,7 @@ func register(d *sqlite.Driver, skew *db.Skew, id *atomic.Value) error {
 	if err := d.RegisterScalarFunction("lk_trace", 0, traced); err != nil {
 		return fmt.Errorf("register lk_trace: %w", err)
 	}
-	// There is one writer: what can be read is settled.
+	// With one writer, everything that can be read is settled.
 	settled := func(*sqlite.FunctionContext, []driver.Value) (driver.Value, error) { return int64(math.MaxInt64), nil }
 	for _, name := range []string{"lk_settled", "lk_begun"} {
 		if err := d.RegisterDeterministicScalarFunction(name, 0, settled); err != nil {
@@ -240,9 +238,9 @@ func (e *engine) Check(ctx context.Context) error {
 	return nil
 }
 
-// unchanged looks at the schema once more where another connection, perhaps a newer
-// program's, has committed since the last look: nothing is written into a schema that is not
-// open to this build. It is called in the writer's transaction.
+// unchanged checks the schema again when another connection, perhaps of a newer program, has
+// committed since the last check. So nothing is written into a schema that does not allow this
+// build. It must be called in the writer's transaction.
 func (e *engine) unchanged(ctx context.Context) error {
 	if e.need == 0 {
 		return nil
@@ -261,7 +259,7 @@ func (e *engine) unchanged(ctx context.Context) error {
 	return nil
 }
 
-// Schema answers zero where there is none.
+// Schema returns zero when there is no schema.
 func (e *engine) Schema(ctx context.Context) (int64, error) {
 	var version sql.NullInt64
 	err := e.read.QueryRowContext(ctx,
@@ -291,7 +289,7 @@ func (e *engine) Do(ctx context.Context, ws db.Workspace, readOnly bool, ops []*
 	return e.look(ctx, ws, ops)
 }
 
-// change and look undo and give back what they took also when who reads the rows
+// change and look release what they acquired, and roll back, also when the reader of the rows
 // panics.
 
 func (e *engine) change(ctx context.Context, ws db.Workspace, ops []*db.Op) (err error) {
@@ -299,7 +297,7 @@ func (e *engine) change(ctx context.Context, ws db.Workspace, ops []*db.Op) (err
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, t.Rollback(ctx)) }() // nothing after a commit
+	defer func() { err = errors.Join(err, t.Rollback(ctx)) }() // does nothing after a commit
 	return t.Send(ctx, ops, true)
 }
 
@@ -317,7 +315,7 @@ func (e *engine) look(ctx context.Context, ws db.Workspace, ops []*db.Op) (err e
 	return s.run(ctx, ws, ops)
 }
 
-// Begin waits for the writer's turn, so that a cancelled caller leaves the queue.
+// Begin waits for the writer's turn. A cancelled caller leaves the queue.
 func (e *engine) Begin(ctx context.Context, ws db.Workspace) (db.Transaction, error) {
 	select {
 	case <-e.turn:
@@ -373,7 +371,7 @@ func (t *transaction) Rollback(ctx context.Context) error {
 	}
 	err := t.engine.writer.whole(ctx, "ROLLBACK")
 	if err != nil && strings.Contains(err.Error(), "no transaction is active") {
-		return nil // SQLite undid it by itself, as it does when a write is interrupted
+		return nil // SQLite rolled it back itself, as it does when a write is interrupted
 	}
 	return mapError(err)
 }

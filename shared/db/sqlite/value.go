@@ -10,8 +10,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
-// bind turns an argument into what the file stores: times are integer
-// microseconds of UTC, bools 0 and 1.
+// bind converts an argument to what the file stores: times are integer microseconds of UTC, bools
+// are 0 and 1.
 func bind(v any) any {
 	switch v := v.(type) {
 	case time.Time:
@@ -25,8 +25,7 @@ func bind(v any) any {
 	return v
 }
 
-// scanner wraps the destinations that database/sql would not fill from what the
-// file stores.
+// scanner wraps the destinations that database/sql can't fill from what the file stores.
 func scanner(rows *sql.Rows) db.Scan {
 	return func(dest ...any) error {
 		wrapped := make([]any, len(dest))

@@ -11,15 +11,14 @@ import (
 	"syscall"
 )
 
-// account is whom the servers run as, because PostgreSQL and PgBouncer refuse
-// root. Nil is ourselves.
+// account is the user that the servers run as, because PostgreSQL and PgBouncer refuse root. Nil is
+// the current user.
 type account struct {
 	name     string
 	uid, gid uint32
 }
 
-// serverAccount returns nil for an ordinary user, and for root the account that
-// stands in for it.
+// serverAccount returns nil for an ordinary user, and for root the account that replaces it.
 func serverAccount() (*account, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -39,8 +38,8 @@ func serverAccount() (*account, error) {
 	return nil, errors.New("PostgreSQL does not run as root, and there is no account postgres or nobody to run it as")
 }
 
-// reach says which directory on the way to dir is closed to the account, such
-// as a test's TempDir made by root.
+// reach returns an error that names the directory on the way to dir that is closed to the account,
+// such as a test's TempDir made by root.
 func (a *account) reach(dir string) error {
 	if a == nil {
 		return nil

@@ -11,22 +11,22 @@ import (
 	"time"
 )
 
-// home is a server's directory and whom it belongs to.
+// home is a server's directory and its owner.
 type home struct {
 	who       *account
 	dir       string
 	temporary bool // ours to remove
 
-	// A lock on the directory, held as long as we live, tells others that a
-	// temporary one is in use.
+	// lock is a lock on the directory, held until this process ends. It tells other processes that
+	// a temporary directory is in use.
 	lock *os.File
 }
 
-// prefix begins the name of every temporary directory.
+// prefix is the prefix of every temporary directory.
 const prefix = "lanekeeper-servers-"
 
-// newHome makes dir, or a new temporary directory if dir is "". It is to be
-// called after the server was installed, which may bring the account.
+// newHome makes dir, or a new temporary directory if dir is "". Call it after the server is
+// installed, because the package may create the account.
 func newHome(dir string) (h home, err error) {
 	if h.who, err = serverAccount(); err != nil {
 		return h, err
@@ -62,14 +62,14 @@ func (h home) remove() error {
 	return os.RemoveAll(h.dir)
 }
 
-// sweep removes temporary directories that nobody holds any more: those of
-// killed test runs. It is a courtesy; what cannot be removed stays.
+// sweep removes temporary directories of killed test runs, which no process has locked. It ignores
+// errors.
 func sweep(base string) {
 	dirs, _ := filepath.Glob(filepath.Join(base, prefix+"*")) // fails only on a bad pattern
 	for _, dir := range dirs {
 		info, err := os.Lstat(dir)
 		if err != nil || !info.IsDir() || time.Since(info.ModTime()) < time.Minute {
-			continue // a young one may not be locked yet
+			continue // a new directory may not be locked yet
 		}
 		if held, err := lock(dir); err == nil {
 			_ = os.RemoveAll(dir)
@@ -78,8 +78,8 @@ func sweep(base string) {
 	}
 }
 
-// lock opens a directory and locks it until it is closed; it fails if somebody
-// else has done so.
+// lock opens a directory and locks it until it is closed. It fails if another process holds the
+// lock.
 func lock(dir string) (*os.File, error) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -91,7 +91,7 @@ func lock(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// writeFile writes a file only the account may read.
+// writeFile writes a file that only the account may read.
 func (h home) writeFile(name, text string) error {
 	path := filepath.Join(h.dir, name)
 	err := os.WriteFile(path, []byte(text), 0o600)
@@ -101,8 +101,8 @@ func (h home) writeFile(name, text string) error {
 	return err
 }
 
-// command is a program to be run in the directory as its account, with nothing
-// in its environment that could change what it does.
+// command returns a program to run in the directory as its account. Nothing in its environment can
+// change what it does.
 func (h home) command(ctx context.Context, argv ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir = h.dir
@@ -114,7 +114,7 @@ func (h home) command(ctx context.Context, argv ...string) *exec.Cmd {
 	return cmd
 }
 
-// run runs a short program to its end; its output is in the error.
+// run runs a short program until it ends. An error contains its output.
 func (h home) run(ctx context.Context, argv ...string) error {
 	out, err := h.command(ctx, argv...).CombinedOutput()
 	if err != nil {

@@ -11,21 +11,20 @@ import (
 	"syscall"
 )
 
-// policy is Debian's way to say whether a freshly installed service may start.
+// policy is the file with which Debian decides whether a newly installed service may start.
 const policy = "/usr/sbin/policy-rc.d"
 
-// canInstall reports whether we are root on Debian or one of its children.
+// canInstall reports whether this process is root on Debian or a derivative.
 func canInstall() bool {
 	_, err := os.Stat("/etc/debian_version")
 	_, errApt := exec.LookPath("apt-get")
 	return os.Geteuid() == 0 && err == nil && errApt == nil
 }
 
-// install installs one package with apt-get: the program, not the service it
-// would start. The package list is fetched when the one at hand does not do;
-// after that one more try is made.
+// install installs one package with apt-get: the program, without starting its service. When that
+// fails, it updates the package list and tries once more.
 func install(ctx context.Context, p program) error {
-	// Test binaries run side by side; dpkg's own lock covers half of this.
+	// Test binaries run concurrently; dpkg's own lock covers only half of this.
 	lock, err := os.OpenFile("/run/lanekeeper-apt.lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
@@ -35,7 +34,7 @@ func install(ctx context.Context, p program) error {
 		return fmt.Errorf("lock for apt-get: %w", err)
 	}
 	if _, err := p.find(ctx); err == nil {
-		return nil // another process installed it meanwhile
+		return nil // another process has installed it meanwhile
 	}
 	slog.InfoContext(ctx, "installing with apt-get", "package", p.apt)
 	allow, err := forbidServices()
@@ -59,8 +58,8 @@ func install(ctx context.Context, p program) error {
 	return err
 }
 
-// forbidServices keeps packages from starting services until allow is called.
-// A policy the machine has already is left as it is.
+// forbidServices keeps packages from starting services until allow is called. It does not change an
+// existing policy of the machine.
 func forbidServices() (allow func(), err error) {
 	f, err := os.OpenFile(policy, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
 	if errors.Is(err, fs.ErrExist) {
@@ -75,7 +74,7 @@ func forbidServices() (allow func(), err error) {
 
 func apt(ctx context.Context, args ...string) error {
 	cmd := exec.CommandContext(ctx, "apt-get", append([]string{"-q", "-o", "DPkg::Lock::Timeout=120"}, args...)...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // dpkg must not be cut off
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // dpkg must not be interrupted
 	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("apt-get %s: %w\n%s", args[0], err, tail(out))

@@ -9,8 +9,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// helperEnv makes the test binary run as a process that starts servers and
-// then waits to be killed.
+// helperEnv makes the test binary run as a process that starts servers and then waits to be killed.
 const helperEnv = "LK_SERVERS_HELPER"
 
 func TestMain(m *testing.M) {
@@ -24,8 +23,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// unset makes the harness start everything itself, also when the tests run
-// inside a set that is there already.
+// unset makes the package start all servers itself, even when the tests run inside a running set.
 func unset(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{EnvPostgres, EnvPgBouncer, EnvRedis} {
@@ -33,7 +31,7 @@ func unset(t *testing.T) {
 	}
 }
 
-// need ends the test on an error. On a laptop, what cannot be had is skipped.
+// need ends the test on an error. On a laptop it skips the test when a program is missing.
 func need(t *testing.T, err error) {
 	t.Helper()
 	if missing := (*MissingError)(nil); errors.As(err, &missing) && os.Getenv("CI") == "" {

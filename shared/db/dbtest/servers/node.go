@@ -7,22 +7,22 @@ import (
 	"path/filepath"
 )
 
-// NodeJS is a Node.js, with the npm that comes with it.
+// NodeJS is a Node.js with its npm.
 type NodeJS struct{ Program, NPM string }
 
 var node = program{name: "Node.js 18 or newer with npm", apt: "npm", brew: "node", find: findNode}
 
-// Node finds Node.js, or installs it. The error is a [*MissingError] where it can't be
-// had. It is no server, and comes the way they come.
+// Node finds Node.js, or installs it. It returns a [*MissingError] when neither is possible.
+// Node.js is no server, but it is found and installed in the same way.
 func Node(ctx context.Context) (NodeJS, error) {
 	path, err := node.path(ctx)
 	return NodeJS{path, filepath.Join(filepath.Dir(path), "npm")}, err
 }
 
-// Missing says that something of npm's could not be had.
+// Missing returns the error for something of npm's that is missing.
 func (NodeJS) Missing(err error) error { return node.missing(err) }
 
-// findNode finds a Node.js that is new enough, with npm beside it.
+// findNode finds a Node.js that is new enough, with npm next to it.
 func findNode(ctx context.Context) (string, error) {
 	path, err := findAny("node")(ctx)
 	if err != nil {

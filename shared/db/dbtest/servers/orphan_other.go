@@ -4,6 +4,6 @@ package servers
 
 import "syscall"
 
-// dieWithParent does nothing: only Linux offers it. Servers of a killed test
-// run must be ended by hand here.
+// dieWithParent does nothing: only Linux supports it. Elsewhere the servers of a killed test run
+// must be ended by hand.
 func dieWithParent(*syscall.SysProcAttr, syscall.Signal) {}

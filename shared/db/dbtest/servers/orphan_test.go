@@ -15,15 +15,14 @@ import (
 	"time"
 )
 
-// holdServers starts all servers, names their directories, and stays until it
-// is killed.
+// holdServers starts all servers, prints their directories, and waits until it is killed.
 func holdServers() error {
 	set, err := Start(context.Background(), Options{Postgres: PostgresOptions{Fast: true}})
 	if err != nil {
 		return err
 	}
 	fmt.Println(set.Postgres.Dir, set.PgBouncer.Dir, set.Redis.Dir)
-	_, _ = io.Copy(io.Discard, os.Stdin) // ends when the test does, should it fail to kill
+	_, _ = io.Copy(io.Discard, os.Stdin) // ends together with the test, if the test fails to kill it
 	return set.Close()
 }
 
@@ -82,8 +81,8 @@ func TestServersDieWithAKilledParent(t *testing.T) {
 	}
 }
 
-// processesIn lists the processes whose working directory is dir or below, also
-// when that was removed. Empty where there is no /proc.
+// processesIn lists the processes whose working directory is dir or below, even when dir was
+// removed. It returns nothing where there is no /proc.
 func processesIn(t *testing.T, dir string) (found []string) {
 	t.Helper()
 	links, err := filepath.Glob("/proc/[0-9]*/cwd")
@@ -93,7 +92,7 @@ func processesIn(t *testing.T, dir string) (found []string) {
 	for _, link := range links {
 		at, err := os.Readlink(link)
 		if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
-			continue // ended meanwhile, or another's
+			continue // ended meanwhile, or of another user
 		}
 		if err == nil && strings.HasPrefix(at, dir) {
 			name, _ := os.ReadFile(filepath.Dir(link) + "/comm") // empty once it ended

@@ -11,18 +11,17 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// PgBouncerOptions says how a PgBouncer behaves.
+// PgBouncerOptions configure a PgBouncer.
 type PgBouncerOptions struct {
 	// PoolSize is the number of server connections for each user and database,
 	// 2 if zero.
 	PoolSize int
 }
 
-// StartPgBouncer starts a PgBouncer in front of the PostgreSQL at target, in
-// dir or in a temporary directory if dir is "". It pools by transaction and
-// lets every role and database of the PostgreSQL through without a password;
-// Server.URL is target through the pooler. If target wants passwords, only
-// target's own role works. The context bounds the starting only. The error is a
+// StartPgBouncer starts a PgBouncer in front of the PostgreSQL at target, in dir or in a temporary
+// directory if dir is "". It pools by transaction and admits every role and database of the
+// PostgreSQL without a password. Server.URL is target through the pooler. If target requires
+// passwords, only target's own role works. The context bounds only the start. It returns a
 // [*MissingError] when there is no PgBouncer.
 func StartPgBouncer(ctx context.Context, dir, target string, opts PgBouncerOptions) (*Server, error) {
 	to, err := pgx.ParseConfig(target)
@@ -58,8 +57,8 @@ func StartPgBouncer(ctx context.Context, dir, target string, opts PgBouncerOptio
 		probe: func(ctx context.Context, url string) error {
 			return ask(ctx, url, "select 'up'", new(string))
 		},
-		// It has nothing to save, and what its gentler signals mean depends on
-		// its version.
+		// PgBouncer has nothing to save, and the meaning of its gentler signals depends on its
+		// version.
 		stop:   [2]syscall.Signal{Clean: syscall.SIGKILL, Immediate: syscall.SIGKILL},
 		orphan: syscall.SIGKILL,
 	}, home)
@@ -79,7 +78,7 @@ func (o PgBouncerOptions) config(to *pgx.ConnConfig, port int, version [2]int) s
 		"unix_socket_dir =",
 		"auth_type = trust",
 		"auth_file = users.txt",
-		// Roles that are not in the file are looked up in the database by this one.
+		// PgBouncer looks up roles that are not in the file in the database, as this role.
 		"auth_user = " + to.User,
 		"admin_users = " + to.User,
 		"pool_mode = transaction",
@@ -93,11 +92,11 @@ func (o PgBouncerOptions) config(to *pgx.ConnConfig, port int, version [2]int) s
 		"server_login_retry = 1", // seconds; 15 would hide how fast we recover
 	}
 	if version[0] > 1 || version[1] >= 21 {
-		// Later versions follow prepared statements; poolers in the field do not.
+		// Later versions support prepared statements; poolers in the field do not.
 		lines = append(lines, "max_prepared_statements = 0")
 	}
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// quote is a value in PgBouncer's list of users.
+// quote quotes a value for PgBouncer's list of users.
 func quote(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A pooler in front of somebody's own PostgreSQL logs in with the password of
-// the URL.
+// TestPgBouncerBeforeAPostgresWithPasswords: a pooler in front of another PostgreSQL logs in with
+// the password of the URL.
 func TestPgBouncerBeforeAPostgresWithPasswords(t *testing.T) {
 	pg, err := StartPostgres(t.Context(), "", PostgresOptions{Fast: true})
 	need(t, err)
@@ -26,7 +26,7 @@ func TestPgBouncerBeforeAPostgresWithPasswords(t *testing.T) {
 		t.Fatal(err)
 	}
 	deadline := time.After(stopLimit)
-	for ask(t.Context(), pg.URL, "select 'up'", new(string)) == nil { // until the rules are read
+	for ask(t.Context(), pg.URL, "select 'up'", new(string)) == nil { // until the server has read the rules
 		select {
 		case <-deadline:
 			t.Fatal("PostgreSQL still wants no password")

@@ -15,28 +15,26 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// PostgresOptions says how a PostgreSQL behaves. The zero value is durable as
-// in production.
+// PostgresOptions configure a PostgreSQL. With the zero value it is as durable as in production.
 type PostgresOptions struct {
 	// MaxConnections is 100 if zero.
 	MaxConnections int
 
-	// Fast switches fsync off: data survives the crash of the server, not of
-	// the machine. Commits stay synchronous.
+	// Fast disables fsync: data survives a crash of the server, but not of the machine. Commits
+	// stay synchronous.
 	Fast bool
 
-	// Quiet keeps the server from doing anything of its own accord (autovacuum,
-	// checkpoints, snapshots in the log), for tests that count log flushes.
+	// Quiet disables the server's background work (autovacuum, checkpoints, snapshots in the log),
+	// for tests that count log flushes.
 	Quiet bool
 
-	// Settings are further server settings by name; they win.
+	// Settings are further server settings by name. They override all others.
 	Settings map[string]string
 }
 
-// StartPostgres starts a new PostgreSQL in dir, or in a temporary directory if
-// dir is "". Loopback only, no passwords; Server.URL is the superuser's. The
-// context bounds the starting only. The error is a [*MissingError] when there is
-// no PostgreSQL 15 or newer.
+// StartPostgres starts a new PostgreSQL in dir, or in a temporary directory if dir is "". It
+// listens on loopback only, without passwords. Server.URL is the superuser's. The context bounds
+// only the start. It returns a [*MissingError] when there is no PostgreSQL 15 or newer.
 func StartPostgres(ctx context.Context, dir string, opts PostgresOptions) (*Server, error) {
 	bin, err := postgres.path(ctx)
 	if err != nil {
@@ -64,9 +62,8 @@ func StartPostgres(ctx context.Context, dir string, opts PostgresOptions) (*Serv
 	}, home)
 }
 
-// initialize makes the data directory. The order of text is that of a language,
-// as in production, and not that of bytes: what relies on the order of bytes
-// shall fail here.
+// initialize makes the data directory. Text sorts by a language, as in production, and not by
+// bytes, so that code that relies on byte order fails in tests.
 func (o PostgresOptions) initialize(ctx context.Context, h home, bin, data string) error {
 	err := h.run(ctx, filepath.Join(bin, "initdb"), "-D", data, "--username=postgres", "--auth=trust",
 		"--encoding=UTF8", "--locale=C", "--locale-provider=icu", "--icu-locale=en-US", "--no-sync")
@@ -93,7 +90,7 @@ func (o PostgresOptions) initialize(ctx context.Context, h home, bin, data strin
 			"autovacuum":         "off",
 			"checkpoint_timeout": "1d",
 			"max_wal_size":       "4GB",
-			"wal_level":          "minimal", // else running transactions are logged every 15 s
+			"wal_level":          "minimal", // otherwise running transactions are logged every 15 s
 			"max_wal_senders":    "0",
 		})
 	}
@@ -123,7 +120,7 @@ func probePostgres(ctx context.Context, url, data string) error {
 	return nil
 }
 
-// ask runs one query on a connection of its own, in a way a pooler allows.
+// ask runs one query on a new connection, in a way that a pooler allows.
 func ask(ctx context.Context, url, query string, answer *string) error {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {

@@ -7,17 +7,16 @@ import (
 	"time"
 )
 
-// process is a started program and the end of it.
+// process is a started program.
 type process struct {
 	cmd  *exec.Cmd
-	done chan struct{} // closed when it has ended and was reaped
+	done chan struct{} // closed when the program has ended and was reaped
 }
 
-// spawn starts cmd in a process group of its own.
+// spawn starts cmd in its own process group.
 //
-// The kernel ties the wish to die with the parent to the thread that forked,
-// not to the parent as a whole. So one goroutine, locked to its thread, both
-// starts the program and waits for its end.
+// On Linux the signal for the parent's death is tied to the thread that forked, not to the parent
+// process. So one goroutine, locked to its thread, both starts the program and waits for its end.
 func spawn(cmd *exec.Cmd) (*process, error) {
 	p := &process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error, 1)
@@ -49,9 +48,9 @@ func (p *process) running() bool {
 	}
 }
 
-// end sends sig, waits for the end, and reports whether sig was enough.
+// end sends sig, waits for the end, and reports whether sig was sufficient.
 func (p *process) end(sig syscall.Signal) bool {
-	_ = p.cmd.Process.Signal(sig) // fails only when it has ended already
+	_ = p.cmd.Process.Signal(sig) // fails only when the program has ended already
 	limit := time.NewTimer(stopLimit)
 	defer limit.Stop()
 	select {

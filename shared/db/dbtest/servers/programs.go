@@ -11,11 +11,11 @@ import (
 	"strconv"
 )
 
-// MissingError says that a program is not on this machine and was not
-// installed, and what to do about it.
+// MissingError means that a program is not on this machine and was not installed. It says what to
+// do.
 type MissingError struct {
 	Program  string // such as "PgBouncer"
-	Variable string // the TEST_* variable that makes it unnecessary, if there is one
+	Variable string // the TEST_* variable that makes it unnecessary, if any
 	Apt      string // Debian's package
 	Brew     string // Homebrew's package
 	Err      error  // why it is missing
@@ -33,7 +33,7 @@ install it   Debian, Ubuntu: sudo apt-get install %s
 
 func (e *MissingError) Unwrap() error { return e.Err }
 
-// program is one to be found, or installed.
+// program is a program to find or install.
 type program struct {
 	name, variable, apt, brew string
 
@@ -50,7 +50,7 @@ func (p program) missing(err error) *MissingError {
 	return &MissingError{Program: p.name, Variable: p.variable, Apt: p.apt, Brew: p.brew, Err: err}
 }
 
-// path finds the program, after installing it if need be and if we may.
+// path finds the program. It installs the program first if necessary and allowed.
 func (p program) path(ctx context.Context) (string, error) {
 	path, err := p.find(ctx)
 	if err == nil {
@@ -68,8 +68,8 @@ func (p program) path(ctx context.Context) (string, error) {
 	return path, nil
 }
 
-// findAny finds the first of the names on PATH, or where packages put servers
-// that ordinary users do not have on theirs.
+// findAny finds the first of the names on PATH, or in the directories where packages install
+// servers and that are not on the PATH of ordinary users.
 func findAny(names ...string) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) {
 		for _, name := range names {
@@ -86,8 +86,8 @@ func findAny(names ...string) func(context.Context) (string, error) {
 	}
 }
 
-// findPostgres returns the directory of the first PostgreSQL, on PATH or else
-// in the packages' directories from the newest down, that is new enough.
+// findPostgres returns the directory of the first PostgreSQL that is new enough: on PATH, or else
+// in the packages' directories, newest first.
 func findPostgres(ctx context.Context) (string, error) {
 	var dirs []string
 	if path, err := exec.LookPath("postgres"); err == nil {
@@ -123,7 +123,7 @@ func findPostgres(ctx context.Context) (string, error) {
 
 var versionText = regexp.MustCompile(`(\d+)\.(\d+)|(\d+)(?:devel|beta|rc)`)
 
-// version asks a program for its major and minor version.
+// version runs a program to get its major and minor version.
 func version(ctx context.Context, path string) (v [2]int, err error) {
 	out, err := exec.CommandContext(ctx, path, "--version").Output()
 	if err != nil {

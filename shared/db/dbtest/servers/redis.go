@@ -9,9 +9,8 @@ import (
 	"syscall"
 )
 
-// StartRedis starts a Redis, or a Valkey, that keeps nothing on disk, in dir or
-// in a temporary directory if dir is "". The context bounds the starting only.
-// The error is a [*MissingError] when there is none.
+// StartRedis starts a Redis or a Valkey without persistence, in dir or in a temporary directory if
+// dir is "". The context bounds only the start. It returns a [*MissingError] when there is neither.
 func StartRedis(ctx context.Context, dir string) (*Server, error) {
 	path, err := redis.path(ctx)
 	if err != nil {
@@ -36,7 +35,7 @@ func StartRedis(ctx context.Context, dir string) (*Server, error) {
 	}, home)
 }
 
-// probeRedis sends the one command that needs no client.
+// probeRedis sends a command that needs no client library.
 func probeRedis(ctx context.Context, url string) error {
 	address := strings.TrimSuffix(strings.TrimPrefix(url, "redis://"), "/0")
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
@@ -45,7 +44,7 @@ func probeRedis(ctx context.Context, url string) error {
 	}
 	defer func() { _ = conn.Close() }()
 	if deadline, ok := ctx.Deadline(); ok {
-		_ = conn.SetDeadline(deadline) // a connection just made takes one
+		_ = conn.SetDeadline(deadline) // works on a new connection
 	}
 	if _, err := conn.Write([]byte("PING\r\n")); err != nil {
 		return err

@@ -15,52 +15,50 @@ import (
 	"time"
 )
 
-// How long a server may take to answer after its start, and to end after it
-// was told to.
+// How long a server may take to answer after its start, and to end after its stop signal.
 const (
 	startLimit = time.Minute
 	stopLimit  = 15 * time.Second
 	pollEvery  = 20 * time.Millisecond
 )
 
-// Mode is a way to stop a server.
+// Mode is how a server is stopped.
 type Mode int
 
 const (
-	// Clean lets the server finish what it must: PostgreSQL ends its sessions
-	// and writes a checkpoint.
+	// Clean lets the server finish its work: PostgreSQL ends its sessions and writes a checkpoint.
 	Clean Mode = iota
 	// Immediate is a crash: PostgreSQL recovers from its log at the next start.
 	Immediate
 )
 
-// A Server is one private server process. Its address stays the same over
-// restarts. Methods may be called from several goroutines.
+// A Server is a private server process. It keeps its address over restarts. It is safe for
+// concurrent use.
 type Server struct {
 	URL string
-	Dir string // its files, among them the log
+	Dir string // its files, including the log
 
 	kind kind
 	home home
 	port int
 
 	mu   sync.Mutex
-	proc *process // the last one started; nil before
+	proc *process // the process started last; nil before
 }
 
-// kind is what differs between the servers.
+// kind is what differs between the kinds of servers.
 type kind struct {
 	name    string
 	url     func(port int) string
-	command func(port int) ([]string, error)            // writes the configuration too
-	probe   func(ctx context.Context, url string) error // nil once it answers
+	command func(port int) ([]string, error)            // also writes the configuration
+	probe   func(ctx context.Context, url string) error // returns nil once the server answers
 
 	stop   [2]syscall.Signal // by Mode
-	orphan syscall.Signal    // sent by the kernel when we die
+	orphan syscall.Signal    // sent by the kernel when this process dies
 }
 
-// open starts a new server in its home. Another program may take the free port
-// before the server does, hence the second and third try.
+// open starts a new server in its home. Another program may take the free port before the server
+// does; therefore it tries three times.
 func open(ctx context.Context, k kind, h home) (*Server, error) {
 	s := &Server{Dir: h.dir, kind: k, home: h}
 	for try := 1; ; try++ {
@@ -78,8 +76,8 @@ func open(ctx context.Context, k kind, h home) (*Server, error) {
 	}
 }
 
-// freePort picks a port that nobody listens on, below the kernel's range for
-// outgoing connections (32768 and up on Linux, 49152 and up on macOS).
+// freePort returns a port on which nobody listens, below the kernel's range for outgoing
+// connections (32768 and up on Linux, 49152 and up on macOS).
 func freePort(ctx context.Context) (int, error) {
 	for range 100 {
 		port := 20000 + rand.IntN(10000)
@@ -91,12 +89,12 @@ func freePort(ctx context.Context) (int, error) {
 	return 0, errors.New("no free loopback port between 20000 and 30000")
 }
 
-// LogPath is the file that holds all the server said.
+// LogPath returns the file with all output of the server.
 func (s *Server) LogPath() string { return filepath.Join(s.Dir, s.kind.name+".log") }
 
-// Start starts the server again after Stop, or after it ended by itself, and
-// waits until it answers. On a running server it does nothing. The context
-// bounds the wait only. After an error the server is not running.
+// Start starts the server again after Stop, or after it ended by itself, and waits until it
+// answers. It does nothing when the server runs. The context bounds only the wait. After an error
+// the server is not running.
 func (s *Server) Start(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +124,7 @@ func (s *Server) Start(ctx context.Context) error {
 	return nil
 }
 
-// errEnded says that a server ended before it answered.
+// errEnded means that a server ended before it answered.
 var errEnded = errors.New("it ended at once")
 
 func (s *Server) ready(ctx context.Context) error {
@@ -152,8 +150,8 @@ func (s *Server) ready(ctx context.Context) error {
 	}
 }
 
-// Stop ends the server and waits for its end; one that does not heed within
-// 15 seconds is killed. On a stopped server it does nothing.
+// Stop ends the server and waits for its end. It kills a server that does not end within 15
+// seconds. It does nothing when the server is stopped.
 func (s *Server) Stop(mode Mode) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,7 +164,7 @@ func (s *Server) Stop(mode Mode) error {
 	return nil
 }
 
-// Restart is Stop and Start: same address, same data.
+// Restart is Stop and Start, with the same address and data.
 func (s *Server) Restart(ctx context.Context, mode Mode) error {
 	if err := s.Stop(mode); err != nil {
 		return err
@@ -174,13 +172,12 @@ func (s *Server) Restart(ctx context.Context, mode Mode) error {
 	return s.Start(ctx)
 }
 
-// Close ends the server at once, and removes Dir if it is a temporary one. It
-// may be called again.
+// Close ends the server at once, and removes Dir if it is temporary. It may be called again.
 func (s *Server) Close() error {
 	return errors.Join(s.Stop(Immediate), s.home.remove())
 }
 
-// logTail is the end of the log, for an error.
+// logTail returns the end of the log, for an error.
 func (s *Server) logTail() []byte {
 	log, err := os.ReadFile(s.LogPath())
 	if err != nil {
@@ -189,7 +186,7 @@ func (s *Server) logTail() []byte {
 	return tail(log)
 }
 
-// tail is the last 2,000 bytes of a program's output.
+// tail returns the last 2,000 bytes of a program's output.
 func tail(out []byte) []byte {
 	return bytes.TrimSpace(out[max(0, len(out)-2000):])
 }

@@ -58,7 +58,7 @@ func TestRestartKeepsWhatWasCommitted(t *testing.T) {
 	}
 }
 
-// A count of log flushes means something only where nobody else flushes.
+// A count of log flushes is meaningful only when nothing else flushes.
 func TestQuietPostgresFlushesOncePerCommit(t *testing.T) {
 	pg, err := StartPostgres(t.Context(), "", PostgresOptions{Quiet: true, MaxConnections: 20,
 		Settings: map[string]string{"application_name": "it's quiet"}})

@@ -6,29 +6,27 @@ import (
 	"os"
 )
 
-// The variables that name the servers. Set beforehand they are used as they
-// are; [Set.Env] sets them for the tests.
+// The variables that name the servers. A server whose variable is set beforehand is used as it is;
+// [Set.Env] sets them for the tests.
 const (
 	EnvPostgres  = "TEST_DATABASE_URL"
 	EnvPgBouncer = "TEST_PGBOUNCER_URL"
 	EnvRedis     = "TEST_REDIS_URL"
 )
 
-// Options says how [Start] sets up the servers. The zero value is a durable
-// PostgreSQL, a PgBouncer with two server connections, and a Redis; a missing
-// program is an error.
+// Options configure [Start]. The zero value is a durable PostgreSQL, a PgBouncer with two server
+// connections, and a Redis; a missing program is an error.
 type Options struct {
 	Postgres  PostgresOptions
 	PgBouncer PgBouncerOptions
 
-	// AllowMissing makes Start go on without what is neither on this machine
-	// nor installable; Set.Missing lists it.
+	// AllowMissing makes Start continue without programs that are neither on this machine nor
+	// installable. Set.Missing lists them.
 	AllowMissing bool
 }
 
-// A Set is what the tests need, running. A server is nil, its URL set, when
-// its TEST_* variable named one that was there already; both are empty when it
-// is missing.
+// A Set is the running servers of the tests. When a TEST_* variable named an existing server, its
+// Server is nil and its URL is set. When a server is missing, both are empty.
 type Set struct {
 	PostgresURL  string // as the superuser
 	PgBouncerURL string // the same database through a transaction pooler
@@ -41,10 +39,9 @@ type Set struct {
 	Missing []*MissingError // only with Options.AllowMissing
 }
 
-// Start starts, in temporary directories, every server that no TEST_* variable
-// names. The context bounds the starting only: the servers run until Close.
-// After an error nothing is left running. The error is a [*MissingError] when a
-// program cannot be had.
+// Start starts, in temporary directories, every server that no TEST_* variable names. The context
+// bounds only the start: the servers run until Close. After an error no server is left running. It
+// returns a [*MissingError] when a program is missing.
 func Start(ctx context.Context, opts Options) (*Set, error) {
 	s := &Set{
 		PostgresURL:  os.Getenv(EnvPostgres),
@@ -58,7 +55,7 @@ func Start(ctx context.Context, opts Options) (*Set, error) {
 }
 
 func (s *Set) start(ctx context.Context, opts Options) error {
-	// one starts a part and keeps its URL, or notes that it is missing.
+	// one starts one server and stores its URL, or records that it is missing.
 	one := func(url *string, srv **Server, start func() (*Server, error)) error {
 		if *url != "" {
 			return nil
@@ -92,7 +89,7 @@ func (s *Set) start(ctx context.Context, opts Options) error {
 	})
 }
 
-// Env returns the TEST_* variables, as NAME=value, of all that is there.
+// Env returns the TEST_* variables of all servers of the set, as NAME=value.
 func (s *Set) Env() []string {
 	var env []string
 	for _, v := range [][2]string{
@@ -107,8 +104,7 @@ func (s *Set) Env() []string {
 	return env
 }
 
-// Close stops the servers that Start started and removes their files. It may
-// be called again.
+// Close stops the servers that Start started, and removes their files. It may be called again.
 func (s *Set) Close() error {
 	var errs []error
 	for _, srv := range []*Server{s.Redis, s.PgBouncer, s.Postgres} {

@@ -15,7 +15,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// connect opens a connection in the mode the product uses everywhere.
+// connect opens a connection in the mode that the product uses everywhere.
 func connect(t *testing.T, url string) *pgx.Conn {
 	t.Helper()
 	config, err := pgx.ParseConfig(url)
@@ -49,7 +49,7 @@ func TestSetServesAllThree(t *testing.T) {
 	if _, err := direct.Exec(t.Context(), "create table note (text text); create role visitor login; grant insert on note to visitor"); err != nil {
 		t.Fatal(err)
 	}
-	// A role the pooler has never heard of, in a database it has never heard of.
+	// A role and a database that the pooler does not know yet.
 	if _, err := direct.Exec(t.Context(), "create database other"); err != nil {
 		t.Fatal(err)
 	}
@@ -120,8 +120,7 @@ func TestPoolerHasTwoServerConnections(t *testing.T) {
 	}
 }
 
-// waitForWaiting returns when one client of the pooler waits for a server
-// connection.
+// waitForWaiting returns when one client of the pooler waits for a server connection.
 func waitForWaiting(t *testing.T, url string) {
 	t.Helper()
 	config, err := pgx.ParseConfig(strings.Replace(url, "/postgres?", "/pgbouncer?", 1))
