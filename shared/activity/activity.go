@@ -1,6 +1,6 @@
-// Package activity keeps the log of what agents did: one row an action, written
-// in the transaction of the change it reports, so that log and state can't
-// disagree, and never changed afterwards.
+// Package activity is the log of what agents did. Each action is one row. It is written in the
+// transaction of the change that it reports, so that log and state agree. It is never changed
+// afterwards.
 package activity
 
 import (
@@ -29,9 +29,9 @@ const (
 	Skipped         Status = "skipped"
 )
 
-// Names of actions that are no skill's. No skill can be called so.
+// Names of actions that are not skills. No skill can have these names.
 const (
-	ModelCall   = "(model)"   // a model was asked: what it said and used
+	ModelCall   = "(model)"   // a call of a model: what it answered and used
 	UnknownTool = "(unknown)" // a model asked for a tool that does not exist
 )
 
@@ -45,7 +45,7 @@ type Usage struct {
 	TotalTokens      int64 `json:"total_tokens"`
 }
 
-// Dollars are millionths of a dollar as an entry has them; nil where there are none.
+// Dollars converts millionths of a dollar to dollars, as in an entry. It returns nil for zero.
 func Dollars(microUSD int64) *float64 {
 	if microUSD == 0 {
 		return nil
@@ -58,7 +58,7 @@ type Entry struct {
 	ID              string
 	Agent           string
 	Surface         trace.Surface
-	Skill           string // name of the skill, or of the function's part
+	Skill           string // name of the skill, or of the phase
 	SkillID         string
 	Status          Status
 	Input           json.RawMessage
@@ -85,7 +85,7 @@ type Log struct {
 	ids func() string
 }
 
-// New makes a log; ids makes time-ordered ids (UUIDv7).
+// New returns a log. ids makes time-ordered ids (UUIDv7).
 func New(d *db.DB, ids func() string) (*Log, error) {
 	l := &Log{db: d, ids: ids}
 	if err := db.Load(files, &l.q); err != nil {
@@ -94,10 +94,9 @@ func New(d *db.DB, ids func() string) (*Log, error) {
 	return l, nil
 }
 
-// Record adds an action to a batch: the one that carries the change it reports.
-// Trace and execution are the context's unless the entry names others; input and
-// output are cut at 32 KiB, and go without the secrets that the context's redactor
-// finds in them. No text, whoever wrote it, makes the transaction fail.
+// Record adds an action to the batch of the change that it reports. Trace and execution come from
+// the context, unless the entry has its own. Input and output are cut at 32 KiB, and the context's
+// redactor removes secrets from them. No text makes the transaction fail.
 func (l *Log) Record(ctx context.Context, b *db.Batch, e Entry) {
 	if e.ID == "" {
 		e.ID = l.ids()
@@ -127,7 +126,7 @@ func clean(r *secret.Redactor, raw json.RawMessage) json.RawMessage {
 	return r.JSON(raw)
 }
 
-// Write records an action that goes with no other change.
+// Write records an action that belongs to no other change.
 func (l *Log) Write(ctx context.Context, ws db.Workspace, e Entry) error {
 	var b db.Batch
 	l.Record(ctx, &b, e)

@@ -29,7 +29,8 @@ SELECT id, agent, surface, skill_name, skill_id, status, input, output, error_me
  LIMIT $3;
 
 -- name: Used
--- How each skill did: without the heartbeat's own phases, model calls, and calls that could not be made.
+-- Counts each skill's calls, without phases of the heartbeat, model calls, and calls that could not
+-- be made.
 SELECT skill_name, count(*), count(CASE WHEN status = 'error' THEN 1 END), CAST(coalesce(avg(duration_ms), 0) AS bigint)
   FROM agent_activity
  WHERE workspace_id = $1 AND created_at >= $2 AND skill_name IS NOT NULL AND skill_name NOT LIKE 'heartbeat%'
@@ -39,7 +40,8 @@ SELECT skill_name, count(*), count(CASE WHEN status = 'error' THEN 1 END), CAST(
  LIMIT $3;
 
 -- name: Stirred
--- When a phase was recorded last that came to something, and whether a skill was used since; both within $3 milliseconds.
+-- When a phase with a result was recorded last, and whether a skill was used since; both within $3
+-- milliseconds.
 SELECT r.at, EXISTS (SELECT 1 FROM agent_activity a
                       WHERE a.workspace_id = $1 AND a.created_at > coalesce(r.at, lk_plus(lk_now(), 0 - CAST($3 AS bigint)))
                         AND a.skill_name NOT LIKE 'heartbeat%' AND a.skill_name NOT LIKE '(%')

@@ -8,7 +8,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
-// Used is how a skill has done.
+// Used counts the calls of a skill.
 type Used struct {
 	Skill     string `json:"skill"`
 	Calls     int    `json:"calls"`
@@ -16,10 +16,10 @@ type Used struct {
 	AverageMS int64  `json:"averageMs"`
 }
 
-// maxUsed is the most skills that are counted.
+// maxUsed is the largest number of skills that are counted.
 const maxUsed = 100
 
-// Used counts the calls of each skill since a time, the most used first.
+// Used counts the calls of each skill since a time, most used first.
 func (l *Log) Used(ctx context.Context, ws db.Workspace, since time.Time) ([]Used, error) {
 	out := []Used{}
 	err := l.db.Each(ctx, ws, func(scan db.Scan) error {
@@ -34,14 +34,14 @@ func (l *Log) Used(ctx context.Context, ws db.Workspace, since time.Time) ([]Use
 	return out, nil
 }
 
-// Stirred says when something was recorded last, and whether a skill was used since.
+// Stirred says when something was recorded last, and whether a skill was used since then.
 type Stirred struct {
 	At    *time.Time // nil: never
 	Since bool
 }
 
-// Stirred adds a look for whether a skill was used after the last record of another
-// name; where there is none, within back.
+// Stirred adds to a batch a read of whether a skill was used after the last record of name. Without
+// such a record within back, it checks the time since back.
 func (l *Log) Stirred(b *db.Batch, name string, back time.Duration) *Stirred {
 	s := new(Stirred)
 	b.One([]any{&s.At, &s.Since}, l.q.Stirred, name, back.Milliseconds())

@@ -11,7 +11,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// Filter narrows a listing; empty fields don't.
+// Filter narrows a listing. Empty fields have no effect.
 type Filter struct {
 	Trace   trace.ID
 	Skill   string
@@ -20,16 +20,16 @@ type Filter struct {
 	Agent   string
 	Since   time.Time // inclusive
 	Until   time.Time // exclusive
-	// Text is looked for in skill, error, input and output. The case of letters
-	// beyond ASCII counts on SQLite.
+	// Text is searched in skill, error, input and output. On SQLite the case of letters other than
+	// ASCII matters.
 	Text   string
 	Before Position
 	Limit  int // at most 200; 50 when zero
 }
 
-// Position is a place in a listing, that of an entry; zero is the beginning.
+// Position is the position of an entry in a listing. The zero Position is the beginning.
 type Position struct {
-	At time.Time // it was written
+	At time.Time // when it was written
 	ID string
 }
 
@@ -41,11 +41,10 @@ const (
 // Page is part of a listing, newest first.
 type Page struct {
 	Items []Entry
-	More  bool // the listing goes on before the last of them
+	More  bool // there are older entries
 }
 
-// A Reader runs one reading statement: an open transaction, or a [db.DB] in a
-// workspace.
+// A Reader runs one reading statement. It is an open transaction, or a [db.DB] in a workspace.
 type Reader interface {
 	Each(ctx context.Context, row func(db.Scan) error, q db.Query, args ...any) error
 }
@@ -95,11 +94,11 @@ func (l *Log) ListIn(ctx context.Context, r Reader, f Filter) (Page, error) {
 	return p, nil
 }
 
-// MaxStory is the most a trace's story tells.
+// MaxStory is the largest number of a trace's entries that are listed.
 const MaxStory = 1000
 
-// OfTrace adds the story of a trace, in order, to a batch: the first [MaxStory], and
-// one more where there are more.
+// OfTrace adds a read of a trace's entries to a batch, in order: the first [MaxStory], plus one
+// when there are more.
 func (l *Log) OfTrace(b *db.Batch, id trace.ID) *[]Entry {
 	entries := new([]Entry)
 	b.Each(collect(entries), l.q.OfTrace, id, MaxStory+1)

@@ -11,15 +11,14 @@ const (
 	maxBody  = 32 << 10
 	maxError = 4 << 10
 	maxName  = 255
-	// MaxDepth is how deep JSON may be nested; SQLite takes 1,000.
+	// MaxDepth is the deepest nesting of JSON; SQLite accepts 1,000.
 	MaxDepth = 200
 )
 
-// Storable is v as the JSON columns of both databases take it: without the
-// character NUL, half a surrogate pair or bytes that are not UTF-8 (each becomes
-// U+FFFD), without numbers that don't fit (they become strings), and without what
-// is nested deeper than [MaxDepth]. What is not JSON at all becomes a JSON string.
-// Mostly it is v itself.
+// Storable returns v in a form that the JSON columns of both databases accept. Each NUL character,
+// half surrogate pair and byte that is not UTF-8 becomes U+FFFD. Numbers that don't fit become
+// strings. Values nested deeper than [MaxDepth] are removed. Text that is not JSON becomes a JSON
+// string. Most values are returned unchanged.
 func Storable(v json.RawMessage) json.RawMessage {
 	if len(v) == 0 {
 		return v
@@ -33,19 +32,19 @@ func Storable(v json.RawMessage) json.RawMessage {
 	if valid {
 		d := json.NewDecoder(bytes.NewReader(v))
 		d.UseNumber()
-		_ = d.Decode(&doc) // valid JSON decodes
+		_ = d.Decode(&doc) // never fails for valid JSON
 	}
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(scrub(doc, 1)) // what was decoded encodes
+	_ = e.Encode(scrub(doc, 1)) // never fails for decoded JSON
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }
 
-// suspect reports whether something may have to be replaced: an escaped character, a
-// number with a long exponent, a long number. Every line of the log is looked at.
+// suspect reports whether something may need to be replaced: an escaped character, a number with a
+// long exponent, a long number. It must be fast, because it examines every line of the log.
 func suspect(v []byte) bool {
-	run := 0 // digits and dots up to here
+	run := 0 // number of digits and dots directly before c
 	for i, c := range v {
 		switch {
 		case c == '.' || digit(c):
@@ -71,7 +70,7 @@ func suspect(v []byte) bool {
 	return false
 }
 
-// longNumber is how many digits a number may have that is kept unseen.
+// longNumber is the number of digits from which on a number is checked.
 const longNumber = 300
 
 func digit(c byte) bool { return '0' <= c && c <= '9' }
@@ -101,21 +100,20 @@ func scrub(v any, depth int) any {
 	return v
 }
 
-// Fits reports whether a number is within what a float64 and a database's number
-// can hold.
+// Fits reports whether a float64 and a number of the database can hold n.
 func Fits(n json.Number) bool {
 	f, err := n.Float64()
 	mantissa, _, _ := strings.Cut(strings.ToLower(string(n)), "e")
 	return err == nil && (f != 0 || !strings.ContainsAny(mantissa, "123456789"))
 }
 
-// Text is s as the text columns of both databases take it: without the character
-// NUL or bytes that are not UTF-8, each of which becomes U+FFFD.
+// Text returns s in a form that the text columns of both databases accept: each NUL character and
+// each byte that is not UTF-8 becomes U+FFFD.
 func Text(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// cut shortens a JSON value over 32 KiB to a marker with its beginning.
+// cut replaces a JSON value over 32 KiB by a marker that contains its beginning.
 func cut(v json.RawMessage) json.RawMessage {
 	if len(v) <= maxBody {
 		return v
@@ -133,7 +131,7 @@ func cut(v json.RawMessage) json.RawMessage {
 	}
 }
 
-// short is a text column's value of at most n bytes.
+// short returns a text column's value of at most n bytes.
 func short(s string, n int) string { return limit(Text(s), n) }
 
 // limit shortens s to at most n bytes without splitting a character.

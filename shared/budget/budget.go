@@ -1,16 +1,16 @@
-// Package budget keeps what may be spent and what was. Who asks a model reserves
-// the most that the call may use in every budget that covers it, all or nothing,
-// and settles what it did use: however many spend at once, a budget is not
-// exceeded. A reservation lives as long as its lease, so that who is killed in
-// between keeps nothing.
+// Package budget stores what may be spent and what was spent. Before a model call, the caller
+// reserves the most that the call may use in every budget that covers it, all or nothing.
+// Afterwards it settles what the call used. So a budget is not exceeded, however many callers spend
+// concurrently. A reservation lives as long as its lease; therefore the reservation of a killed
+// process ends by itself.
 //
-// A decision is made under the locks of the budgets' rows, which are taken in the
-// order of their ids, in a statement that begins after them. Who adds a period locks
-// the workspace's row before, and no budget. What is reserved is never counted up
-// and down: it is the sum of the live reservations, each time.
+// A decision is made under the locks of the budgets' rows, which are taken in the order of their
+// ids, in a statement that begins after them. A caller that adds a period first locks the
+// workspace's row, and locks no budget. The reserved amount is never incremented or decremented: it
+// is always computed as the sum of the live reservations.
 //
-// A budget goes on by itself: the first reservation after the end of its period
-// makes the next one, as long and as large.
+// A budget renews itself: the first reservation after the end of its period makes the next period,
+// with the same length and amounts.
 package budget
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
-// Scope is the kind of what a budget covers.
+// Scope is the kind of thing that a budget covers.
 type Scope string
 
 // The scopes.
@@ -45,10 +45,10 @@ func (s Scope) known() bool {
 	return false
 }
 
-// Automatic is who makes the budgets of days.
+// Automatic is the creator of the budgets that are made for each day.
 const Automatic = "lanekeeper"
 
-// Bounds of what a budget may be.
+// Bounds of a budget.
 const (
 	MaxTokens   int64 = 1e15
 	MaxMicroUSD int64 = 1e12 // a million dollars
@@ -56,39 +56,39 @@ const (
 	maxScopeID        = 255 // characters
 )
 
-// An Account is what may be used of something in a period and what is.
+// An Account is what may be used in a period, and what is used.
 type Account struct {
 	Allocated, Consumed int64
-	Reserved            int64 // by those who live
+	Reserved            int64 // by live reservations
 }
 
-// Remaining is what can still be reserved; it is negative by the overdraft.
+// Remaining returns what can still be reserved. With an overdraft it is negative.
 func (a Account) Remaining() int64 { return a.Allocated - a.Consumed - a.Reserved }
 
-// Overdraft is by how much more is used and reserved than there is.
+// Overdraft returns how much more is consumed and reserved than is allocated.
 func (a Account) Overdraft() int64 { return max(0, -a.Remaining()) }
 
-// A Budget is what may be used in one scope and one period.
+// A Budget is the limit for one scope in one period.
 type Budget struct {
 	ID    string
 	Scope Scope
-	// ScopeID is empty for the global scope and for no other. An agent on one surface,
-	// such as in its beats, is agent:surface.
+	// ScopeID is empty only for the global scope. The scope id of an agent on one surface, such as
+	// in its beats, is agent:surface.
 	ScopeID string
 	Tokens  Account
-	// MicroUSD counts money in millionths of a dollar, and bounds it where it is Capped.
+	// MicroUSD is money in millionths of a dollar. It is limited only when Capped.
 	MicroUSD             Account
 	Capped               bool
-	Start, End           time.Time // of the period, without its end
-	Version              int       // counts changes by people
+	Start, End           time.Time // the period; End is exclusive
+	Version              int       // number of changes by people
 	CreatedBy            string
 	CreatedAt, UpdatedAt time.Time
 
 	lapse *time.Time // when the last of the live reservations ends
-	now   time.Time  // it was read
+	now   time.Time  // when the budget was read
 }
 
-// active reports whether the budget bound when it was read.
+// active reports whether the budget's period included the time when it was read.
 func (b Budget) active() bool { return !b.now.Before(b.Start) && b.now.Before(b.End) }
 
 func collect(into *[]Budget) func(db.Scan) error {
@@ -109,14 +109,14 @@ func collect(into *[]Budget) func(db.Scan) error {
 }
 
 var (
-	// ErrNotFound says that the workspace has no such budget.
+	// ErrNotFound means that the workspace has no such budget.
 	ErrNotFound = errors.New("no such budget")
-	// ErrChanged says that somebody else has changed the budget meanwhile.
+	// ErrChanged means that somebody else has changed the budget meanwhile.
 	ErrChanged = errors.New("the budget has been changed meanwhile")
 )
 
-// A RefusedError says which budget does not have what was asked for, how many
-// tokens more could be had of it, and when there may be enough.
+// A RefusedError says which budget does not have enough, how many tokens it has left, and when
+// there may be enough.
 type RefusedError struct {
 	Scope     Scope
 	ScopeID   string
@@ -132,15 +132,15 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("insufficient budget: %s has %d tokens left until %s", name, e.Remaining, e.FreesAt.UTC().Format(time.RFC3339))
 }
 
-// An UnpricedError names a model that has no price, by which money could be counted
-// that is capped.
+// An UnpricedError names a model without a price. Its cost can't be counted, although money is
+// capped.
 type UnpricedError struct{ Model string }
 
 func (e *UnpricedError) Error() string {
 	return fmt.Sprintf("money is capped, and the model %s has no price", e.Model)
 }
 
-// An OverlapError names the budget of the same scope whose period overlaps.
+// An OverlapError names a budget of the same scope whose period overlaps.
 type OverlapError struct {
 	ID         string
 	Start, End time.Time
@@ -150,7 +150,7 @@ func (e *OverlapError) Error() string {
 	return fmt.Sprintf("the period overlaps that of budget %s, %s to %s", e.ID, e.Start.UTC().Format(time.RFC3339), e.End.UTC().Format(time.RFC3339))
 }
 
-// An InvalidError says what is wrong with one field, by its name in JSON.
+// An InvalidError says what is wrong with a field. Field is its name in JSON.
 type InvalidError struct{ Field, Problem string }
 
 func (e *InvalidError) Error() string { return "invalid budget: " + e.Field + " " + e.Problem }
@@ -179,8 +179,8 @@ func within(field string, v, least, most int64) error {
 	return nil
 }
 
-// successor is the period that holds now and repeats [start, end), which is over:
-// calendar months where it is some, the same length otherwise.
+// successor returns the period that contains now and repeats [start, end), which is over. Calendar
+// months stay calendar months; other periods keep their length.
 func successor(start, end, now time.Time) (time.Time, time.Time) {
 	start, end = start.UTC(), end.UTC()
 	months := 12*(end.Year()-start.Year()) + int(end.Month()-start.Month())
@@ -195,13 +195,13 @@ func successor(start, end, now time.Time) (time.Time, time.Time) {
 	return start, start.Add(length)
 }
 
-// day is the calendar day in UTC that holds now.
+// day returns the calendar day in UTC that contains now.
 func day(now time.Time) (start, end time.Time) {
 	start = now.UTC().Truncate(24 * time.Hour)
 	return start, start.Add(24 * time.Hour)
 }
 
-// sum adds amounts that are not negative, and stays within the type.
+// sum adds amounts that are not negative. At an overflow it returns the largest int64.
 func sum(amounts ...int64) (total int64) {
 	for _, n := range amounts {
 		total += min(n, math.MaxInt64-total)

@@ -1,5 +1,6 @@
 -- name: Look
--- Of the budgets of the agent, of it on the surface, of the skill and of everything the newest that has begun, also where its period is over.
+-- For the agent, the agent on the surface, the skill and the workspace: the newest budget that has
+-- begun, even if its period is over.
 SELECT b.id, b.scope, b.scope_id, b.allocated, b.consumed, CAST(coalesce(sum(r.tokens), 0) AS bigint),
        b.allocated_micro_usd, b.consumed_micro_usd, CAST(coalesce(sum(r.micro_usd), 0) AS bigint),
        b.period_start, b.period_end, b.version, b.created_by, b.created_at, b.updated_at, max(r.expires_at), (SELECT lk_now())
@@ -47,7 +48,7 @@ SELECT b.workspace_id, $2, b.id, $3, $4, $5, lk_now(), lk_plus(lk_now(), $6)
  WHERE b.workspace_id = $1 AND b.id IN ($7, $8, $9, $10);
 
 -- name: Count
--- A reservation never overdraws: the table refuses it.
+-- A reservation never overdraws: a constraint of the table refuses it.
 UPDATE usage_budgets SET
   reserved = live.tokens, reserved_micro_usd = live.micro_usd, overdraft = 0, overdraft_micro_usd = 0, updated_at = lk_now()
   FROM (SELECT r.budget_id, CAST(sum(r.tokens) AS bigint) AS tokens, CAST(sum(r.micro_usd) AS bigint) AS micro_usd
@@ -57,7 +58,7 @@ UPDATE usage_budgets SET
  WHERE workspace_id = $1 AND id = live.budget_id;
 
 -- name: Charge
--- Once: a reservation whose usage has been logged is left alone.
+-- Has an effect once: it skips a reservation whose usage has been logged.
 UPDATE usage_budgets SET
   consumed = consumed + $3, consumed_micro_usd = consumed_micro_usd + $4, reserved = live.tokens, reserved_micro_usd = live.micro_usd,
   overdraft = CASE WHEN consumed + $3 + live.tokens > allocated THEN consumed + $3 + live.tokens - allocated ELSE 0 END,
@@ -84,7 +85,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $
 ON CONFLICT (workspace_id, id) DO NOTHING;
 
 -- name: Sweep
--- What was settled or abandoned at least $2 milliseconds ago.
+-- Reservations that were settled or abandoned at least $2 milliseconds ago.
 DELETE FROM usage_reservations WHERE workspace_id = $1 AND (id, budget_id) IN (
   SELECT id, budget_id FROM usage_reservations WHERE workspace_id = $1 AND lk_plus(expires_at, $2) <= (SELECT lk_now()) LIMIT $3);
 
@@ -106,7 +107,7 @@ UPDATE usage_budgets SET
  WHERE workspace_id = $1 AND id = $2;
 
 -- name: Burn
--- What was used in the budget's scope in the last $3 milliseconds.
+-- The tokens used in the budget's scope in the last $3 milliseconds.
 SELECT CAST(coalesce(sum(l.total_tokens), 0) AS bigint)
   FROM usage_budgets b
   JOIN agent_usage_logs l ON l.workspace_id = b.workspace_id AND l.created_at > lk_plus((SELECT lk_now()), 0 - CAST($3 AS bigint))

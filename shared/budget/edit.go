@@ -9,8 +9,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
-// Create makes a budget by its scope, allocation, period and maker, and answers it
-// as it stands. Errors: [InvalidError], [OverlapError].
+// Create makes a budget with n's scope, allocation, period and creator, and returns it. Errors:
+// [InvalidError], [OverlapError].
 func (s *Store) Create(ctx context.Context, tx *db.Tx, n Budget) (Budget, error) {
 	n.Start, n.End = n.Start.UTC().Truncate(time.Microsecond), n.End.UTC().Truncate(time.Microsecond)
 	if err := n.check(); err != nil {
@@ -37,16 +37,16 @@ func (s *Store) Create(ctx context.Context, tx *db.Tx, n Budget) (Budget, error)
 	return made[0], nil
 }
 
-// read answers the budgets that there are of one or two.
+// read returns the budgets with one or two ids, as far as they exist.
 func (s *Store) read(ctx context.Context, tx *db.Tx, id, another any) (found []Budget, err error) {
 	err = tx.Each(ctx, collect(&found), s.q.Get, id, another)
 	return found, err
 }
 
-// Patch allocates another number of tokens, not fewer than are consumed already, to a
-// budget of the version, zero being any, and answers it as it stands. What is reserved
-// beyond it is recorded as overdraft and runs out. Errors: [ErrNotFound],
-// [ErrChanged], [InvalidError].
+// Patch changes a budget's allocated tokens, and returns the budget. The new number must not be
+// less than what is consumed. version must be the budget's, or zero for any. Reservations beyond
+// the new number are recorded as overdraft and expire. Errors: [ErrNotFound], [ErrChanged],
+// [InvalidError].
 func (s *Store) Patch(ctx context.Context, tx *db.Tx, id string, version int, allocated int64) (Budget, error) {
 	tx.Later().Exec(s.q.LockThese, id, nil)
 	found, err := s.read(ctx, tx, id, nil)
@@ -68,9 +68,9 @@ func (s *Store) Patch(ctx context.Context, tx *db.Tx, id string, version int, al
 	return found[0], nil
 }
 
-// Reallocate moves tokens that are neither consumed nor reserved from one budget to
-// another and answers both as they stand. Errors: [ErrNotFound], [InvalidError], and
-// a [RefusedError] where the first has fewer.
+// Reallocate moves tokens that are neither consumed nor reserved from one budget to another, and
+// returns both. Errors: [ErrNotFound], [InvalidError], and a [RefusedError] when the source has
+// fewer tokens.
 func (s *Store) Reallocate(ctx context.Context, tx *db.Tx, from, to string, amount int64) (source, target Budget, err error) {
 	if err := within("amount", amount, 1, MaxTokens); err != nil {
 		return source, target, err
@@ -100,7 +100,7 @@ func (s *Store) Reallocate(ctx context.Context, tx *db.Tx, from, to string, amou
 	return pair(found, from, to)
 }
 
-// pair finds two budgets by their ids.
+// pair returns two budgets by their ids.
 func pair(found []Budget, first, second string) (a, b Budget, err error) {
 	i := slices.IndexFunc(found, func(b Budget) bool { return b.ID == first })
 	j := slices.IndexFunc(found, func(b Budget) bool { return b.ID == second })

@@ -12,27 +12,27 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/pattern"
 )
 
-// A price is what a million tokens of each kind cost, in micro-dollars.
+// A price is the cost of a million tokens of each kind, in micro-dollars.
 type price struct {
-	model                                string // how the names of its models begin
+	model                                string // the prefix of its models' names
 	input, output, cacheRead, cacheWrite int64
 }
 
-// million tokens is what a price is for. A price is a thousand dollars at most and
-// a call has at most maxCall tokens of a kind, so that products stay within the type.
+// A price is for a million tokens. It is at most a thousand dollars, and a call has at most maxCall
+// tokens of a kind, so that products do not overflow.
 const (
 	million = 1_000_000
 	maxCall = 1_000_000_000
 )
 
-// cost rounds up to whole micro-dollars.
+// cost returns the cost of a call, rounded up to whole micro-dollars.
 func (p price) cost(u llm.Usage) int64 {
 	raw := sum(int64(u.PromptTokens)*p.input, int64(u.CompletionTokens)*p.output,
 		int64(u.CacheReadTokens)*p.cacheRead, int64(u.CacheWriteTokens)*p.cacheWrite)
 	return sum(raw, million-1) / million
 }
 
-// prices are those of now, read at most once a minute.
+// prices are the current prices. They are read at most once a minute.
 type prices struct {
 	mu    sync.Mutex
 	list  []price
@@ -53,8 +53,8 @@ func (p *prices) set(list []price, now time.Time) {
 	p.list, p.until = list, now.Add(pricesLast)
 }
 
-// of finds the price with the longest name that a model's name begins with, as
-// whole words: claude-sonnet-4 is for claude-sonnet-4-5 and not for claude-sonnet-45.
+// of returns the price with the longest name that is a prefix of the model's name and ends at a
+// word: claude-sonnet-4 matches claude-sonnet-4-5, but not claude-sonnet-45.
 func (p *prices) of(model string) (found price, known bool) {
 	model = plainName(model)
 	p.mu.Lock()
@@ -68,12 +68,12 @@ func (p *prices) of(model string) (found price, known bool) {
 	return found, known
 }
 
-// leads is what stands before a model's name: a path, and the words of a region
-// and of a maker, which have no digits: us.anthropic.
+// leads matches the prefix of a model's name: a path, and words without digits for a region and a
+// vendor, as in us.anthropic.
 var leads = pattern.New(`^(.*/)?([a-z-]+\.)*`)
 
-// dearest is a price that none of the models goes beyond, and the first of them that
-// has none itself.
+// dearest returns the maximum of the models' prices, and an error that names the first model
+// without a price.
 func (p *prices) dearest(models ...string) (most price, unpriced *UnpricedError) {
 	for _, model := range models {
 		one, known := p.of(model)
@@ -91,8 +91,8 @@ func plainName(model string) string {
 	return model[len(leads().FindString(model)):]
 }
 
-// Cost is what a call costs in micro-dollars, rounded up, by the newest price of
-// its model. Of a model without a price nothing is known: it counts as nothing.
+// Cost returns what a call costs in micro-dollars, rounded up, by the newest price of its model.
+// Without a price the cost is unknown and zero.
 func (s *Store) Cost(ctx context.Context, model string, u llm.Usage) (microUSD int64, known bool, err error) {
 	if err := s.freshPrices(ctx); err != nil {
 		return 0, false, err
@@ -114,8 +114,8 @@ func (s *Store) freshPrices(ctx context.Context) error {
 	return nil
 }
 
-// stalePrices adds the reading of prices that are to be read anew to a batch; keep
-// keeps them once it has been sent.
+// stalePrices adds a read of the prices to a batch when they are stale. Call keep after the batch
+// was sent.
 func (s *Store) stalePrices(b *db.Batch) (keep func()) {
 	now := s.clock()
 	if !s.prices.stale(now) {
@@ -131,7 +131,7 @@ func (s *Store) stalePrices(b *db.Batch) (keep func()) {
 	return func() { s.prices.set(list, now) }
 }
 
-// bounded is what a provider says was used, within what a call can have used.
+// bounded limits the usage that a provider reports to what a call can have used.
 func bounded(u llm.Usage) llm.Usage {
 	within := func(n int) int { return min(max(0, n), maxCall) }
 	return llm.Usage{

@@ -8,21 +8,21 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
-// Recommendation is how to go on with what is left.
+// Recommendation says how to continue with what is left.
 type Recommendation string
 
 // The recommendations.
 const (
 	Continue Recommendation = "CONTINUE"
-	Throttle Recommendation = "THROTTLE" // it will not last
-	Stop     Recommendation = "STOP"     // only what is critical
+	Throttle Recommendation = "THROTTLE" // the budget will not last
+	Stop     Recommendation = "STOP"     // only critical work
 )
 
-// A Projection says how long a budget lasts at the pace of the last 24 hours. It
-// counts what is consumed: reservations only bind new work.
+// A Projection estimates how long a budget lasts at the rate of the last 24 hours. It counts what
+// is consumed; reservations only limit new work.
 type Projection struct {
 	RemainingTokens, DailyBurnRate int64
-	// DaysUntilExhaustion and ExhaustionDate are nil where no end is in sight.
+	// DaysUntilExhaustion and ExhaustionDate are nil when no end is in sight.
 	DaysUntilExhaustion *float64
 	ExhaustionDate      *time.Time
 	Recommendation      Recommendation
@@ -35,7 +35,7 @@ const (
 	inSight       = 36_500 // days
 )
 
-// Projection projects one budget, or answers [ErrNotFound].
+// Projection projects a budget. It returns [ErrNotFound] when there is none.
 func (s *Store) Projection(ctx context.Context, ws db.Workspace, id string) (Projection, error) {
 	var b db.Batch
 	var found []Budget
@@ -51,11 +51,11 @@ func (s *Store) Projection(ctx context.Context, ws db.Workspace, id string) (Pro
 	return found[0].project(burn, found[0].now), nil
 }
 
-// project is for a budget of which burn tokens a day are used.
+// project computes the projection of a budget that uses burn tokens a day.
 func (b Budget) project(burn int64, now time.Time) Projection {
 	left := max(0, b.Tokens.Allocated-b.Tokens.Consumed)
 	p := Projection{RemainingTokens: left, DailyBurnRate: burn, Recommendation: Continue}
-	lasts := b.End.Sub(now) // within the period, as far as is known
+	lasts := b.End.Sub(now) // at least to the end of the period, as far as known
 	if left == 0 || burn > 0 && float64(left)/float64(burn) < inSight {
 		days := float64(left) / float64(max(1, burn))
 		lasts = time.Duration(days * float64(24*time.Hour))

@@ -8,7 +8,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
-// Get reads one, or answers [ErrNotFound].
+// Get reads a budget. It returns [ErrNotFound] when there is none.
 func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Budget, error) {
 	var found []Budget
 	if err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id, nil); err != nil {
@@ -20,12 +20,12 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Budget, er
 	return found[0], nil
 }
 
-// Filter narrows a listing; empty fields don't.
+// Filter narrows a listing. Empty fields have no effect.
 type Filter struct {
 	Scope   Scope
 	ScopeID string
-	Active  *bool  // its period holds now
-	Before  string // the id behind which the listing goes on
+	Active  *bool  // whether the period includes now
+	Before  string // the id after which the listing continues
 	Limit   int    // at most 200; 50 when zero
 }
 
@@ -35,7 +35,7 @@ const (
 	lastUUID     = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 )
 
-// List reads budgets, the latest made first; more says that there are more.
+// List reads budgets, latest first. more says that there are more.
 func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) (items []Budget, more bool, err error) {
 	if f.Before == "" {
 		f.Before = lastUUID
@@ -54,10 +54,10 @@ func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) (items []Bu
 	return items, false, nil
 }
 
-// By is what usage is added up by.
+// By is the key by which usage is grouped.
 type By string
 
-// What usage can be added up by.
+// The keys by which usage can be grouped.
 const (
 	ByAgent   By = "agent"
 	BySkill   By = "skill"
@@ -67,27 +67,27 @@ const (
 	ByDay     By = "day" // of UTC
 )
 
-// Usage is what the calls of one key used.
+// Usage is the usage of all calls with one key.
 type Usage struct {
-	Key                                  string // empty for those without a task
+	Key                                  string // empty for calls without a task
 	Calls                                int64
 	Input, Output, CacheRead, CacheWrite int64 // tokens
 	MicroUSD                             int64
-	Unpriced                             int64 // calls whose cost is not known, and not counted
+	Unpriced                             int64 // calls with an unknown cost, which MicroUSD leaves out
 }
 
-// Total is the sum of all tokens.
+// Total returns the sum of all tokens.
 func (u Usage) Total() int64 { return u.Input + u.Output + u.CacheRead + u.CacheWrite }
 
-// maxGroups is the most keys of one answer.
+// maxGroups is the largest number of keys in one answer.
 const maxGroups = 400
 
 var endOfTime = time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Usage adds up the calls from since until before until; zero times don't bound.
-// The key with the most tokens comes first, or the last day; beyond 400 keys the
-// rest is left out. By skill a call counts for each skill that its answer asks for,
-// with an equal share of what it used, and for (answer) where it asks for none.
+// Usage adds up the calls from since until before until; a zero time is no bound. The key with the
+// most tokens comes first, or the last day. It returns at most 400 keys. By skill, a call counts
+// for each skill that its answer asks for, with an equal share of its usage, and for (answer) when
+// it asks for none.
 func (s *Store) Usage(ctx context.Context, ws db.Workspace, by By, since, until time.Time) (out []Usage, err error) {
 	if until.IsZero() {
 		until = endOfTime

@@ -22,31 +22,30 @@ type Request struct {
 	Session   string // optional
 	Task      string // optional
 	Model     string // the provider's id, for the price
-	// Others are models that may answer in its place: the dearest counts.
+	// Others are models that may answer instead; the most expensive one counts.
 	Others []string
 
-	Input  int64 // an estimate of the tokens it gets
-	Output int64 // the most tokens it may answer with
-	// Min is the fewest tokens of an answer that are worth the call: where less than
-	// Output is left, what is left is taken. Zero takes all or nothing.
+	Input  int64 // an estimate of the input tokens
+	Output int64 // the largest number of output tokens
+	// Min is the smallest number of output tokens for which the call is worthwhile. When less than
+	// Output is left, Reserve grants what is left, but at least Min. Zero means all or nothing.
 	Min int64
-	// Lease is how long the reservation lives: longer than the call may take.
+	// Lease is how long the reservation lives. It must be longer than the call may take.
 	Lease time.Duration
-	// Day is how many tokens the agent has on the surface for a calendar day (UTC) for
-	// which nobody has given it a budget there; zero: as many as it likes. DayMicroUSD is
-	// how much money; zero: it has no cap of its own.
+	// Day is how many tokens the agent may use on the surface in a calendar day (UTC) for which
+	// nobody has made a budget; zero: no limit. DayMicroUSD is the limit in money; zero: no limit.
 	Day, DayMicroUSD int64
-	// Priced refuses models that have no price, as a budget does that is capped in money.
+	// Priced refuses models without a price, as a budget with a cap in money does.
 	Priced bool
 }
 
-// A Reservation is a request as it was granted: with the Output that is free.
+// A Reservation is a granted request. Its Output is what was granted.
 type Reservation struct {
 	ID string
 	Request
 }
 
-// MaxLease is the longest a reservation may live.
+// MaxLease is the longest lease of a reservation.
 const MaxLease = time.Hour
 
 func (r Request) check() error {
@@ -61,20 +60,21 @@ func (r Request) check() error {
 	return nil
 }
 
-// here is the scope id of the agent's budgets on the surface.
+// here returns the scope id of the agent's budgets on the surface.
 func (r Request) here() string { return r.Agent + ":" + string(r.Surface) }
 
-// errPeriod says that a budget's next period has to be made first.
+// errPeriod means that a budget's next period must be made first.
 var errPeriod = errors.New("a period is over")
 
-// maxRolls is how often periods may end while one reserves.
+// maxRolls is how often periods may end during one Reserve.
 const maxRolls = 3
 
-// Reserve takes what a call may use at most from every budget that covers it, those
-// of the agent, of the agent on the surface, of the skill and the workspace, or from
-// none: a [RefusedError], or an [UnpricedError] where one is capped in money. It takes
-// two round trips; more when a period has ended since the last one. After
-// [db.ErrUncertain] something may be reserved until the lease ends.
+// Reserve reserves the most that a call may use from every budget that covers it: those of the
+// agent, of the agent on the surface, of the skill and of the workspace. When one of them has too
+// little, it reserves nothing and returns a [RefusedError]. It returns an [UnpricedError] when
+// money is capped and the model has no price. It takes two round trips, or more when a period has
+// ended since the last reservation. After [db.ErrUncertain] something may be reserved until the
+// lease ends.
 func (s *Store) Reserve(ctx context.Context, ws db.Workspace, req Request) (Reservation, error) {
 	err := req.check()
 	for range maxRolls {
@@ -133,13 +133,13 @@ func (s *Store) reserve(ctx context.Context, ws db.Workspace, req Request) (Rese
 	return r, err
 }
 
-// most is the most that a call can cost: its input may be written to a cache.
+// most returns the highest possible cost of a call, in which the input is written to a cache.
 func (p price) most(input, output int64) int64 {
 	return price{input: max(p.input, p.cacheWrite), output: p.output}.cost(llm.Usage{PromptTokens: int(input), CompletionTokens: int(output)})
 }
 
-// grant is the output that all budgets have left, or a [RefusedError] of the one
-// that has the least.
+// grant returns the output that all budgets have left, or a [RefusedError] for the budget that has
+// the least.
 func (r Request) grant(over []Budget, p price) (int64, error) {
 	need := r.Output
 	if r.Min > 0 {
@@ -157,13 +157,13 @@ func (r Request) grant(over []Budget, p price) (int64, error) {
 	}
 	refused := &RefusedError{Scope: least.Scope, ScopeID: least.ScopeID, Remaining: max(0, output+r.Input), FreesAt: least.End}
 	if least.lapse != nil && r.room(*least, p, least.Tokens.Allocated-least.Tokens.Consumed, least.MicroUSD.Allocated-least.MicroUSD.Consumed) >= need {
-		refused.FreesAt = slices.MinFunc([]time.Time{least.End, *least.lapse}, time.Time.Compare) // others only hold it
+		refused.FreesAt = slices.MinFunc([]time.Time{least.End, *least.lapse}, time.Time.Compare) // live reservations of others use the rest
 	}
 	return 0, refused
 }
 
-// room is the output that a budget has left beside the input. A model that costs
-// nothing is free, as long as there is any money.
+// room returns the output that a budget has left after the input. A model that costs nothing is
+// free as long as any money is left.
 func (r Request) room(b Budget, p price, tokens, microUSD int64) int64 {
 	left := tokens - r.Input
 	if !b.Capped {
@@ -174,13 +174,13 @@ func (r Request) room(b Budget, p price, tokens, microUSD int64) int64 {
 	case money < 0 || microUSD <= 0:
 		return min(left, -1)
 	case p.output > 0:
-		// what is left is a million dollars at most, so that the product stays within the type
+		// At most a million dollars are left, so the product does not overflow.
 		left = min(left, money*million/p.output)
 	}
 	return left
 }
 
-// renewable are the scopes whose next period is to be made.
+// renewable returns the scopes whose next period must be made.
 func (r Request) renewable(over []Budget) (due []Budget) {
 	bounded := r.Day == 0
 	for _, b := range over {
@@ -199,9 +199,9 @@ func (r Request) renewable(over []Budget) (due []Budget) {
 	return due
 }
 
-// roll makes the next periods of those that are over, cut where a period begins
-// that was planned. A day that nobody made gets what the request says, any other what the
-// last period had.
+// roll makes the next periods of budgets whose period is over. A new period ends where a planned
+// one begins. An automatic daily budget gets the amounts of the request, any other gets those of
+// its last period.
 func (s *Store) roll(ctx context.Context, ws db.Workspace, req Request) error {
 	err := s.db.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
 		var now time.Time
@@ -239,7 +239,7 @@ func (s *Store) roll(ctx context.Context, ws db.Workspace, req Request) error {
 	return nil
 }
 
-// insert adds a budget of which nothing is used to a batch.
+// insert adds an unused budget to a batch.
 func (s *Store) insert(b *db.Batch, id string, n Budget) {
 	var money any
 	if n.Capped {

@@ -14,21 +14,20 @@ import (
 // Used is what a call used.
 type Used struct {
 	llm.Usage
-	Model     string // that answered; empty: the one that was asked
-	Operation string // what for; empty: model_call
-	// Skills are those that the answer asks for, each once: its usage is shared among
-	// them in equal parts, and the last takes the rest.
+	Model     string // the model that answered; empty: the one that was asked
+	Operation string // the purpose; empty: model_call
+	// Skills are the skills that the answer asks for, each once. Its usage is divided among them
+	// equally; the last one gets the remainder.
 	Skills []string
 }
 
 const modelCall = "model_call"
 
-// Settle counts what a call used as consumed, logs it and gives back the rest of
-// its reservation, in one transaction of one round trip. It happens once: settling
-// again changes nothing, so that it may be tried again after [db.ErrUncertain]. It
-// counts also when the reservation had ended before; what is used beyond the
-// budget is recorded as its overdraft. It answers what the call cost, also with an
-// error, as far as the price is known.
+// Settle counts what a call used as consumed, logs it, and returns the rest of its reservation, in
+// one transaction of one round trip. Settling again changes nothing, so a caller may retry it after
+// [db.ErrUncertain]. It also counts when the reservation has already ended; usage beyond the budget
+// is recorded as overdraft. It returns what the call cost, if the price is known, also together
+// with an error.
 func (s *Store) Settle(ctx context.Context, ws db.Workspace, r Reservation, u Used) (microUSD int64, err error) {
 	if err := s.freshPrices(ctx); err != nil {
 		return 0, fmt.Errorf("settle: %w", err)
@@ -41,14 +40,14 @@ func (s *Store) Settle(ctx context.Context, ws db.Workspace, r Reservation, u Us
 	return microUSD, nil
 }
 
-// SettleIn is Settle as part of a batch, such as the one that records the answer,
-// at the prices that this process has read last. It locks budgets.
+// SettleIn is Settle in a batch, such as the one that records the answer. It uses the prices that
+// this process has read last. It locks budgets.
 func (s *Store) SettleIn(b *db.Batch, r Reservation, u Used) (microUSD int64) {
 	model := cmp.Or(u.Model, r.Model, "unknown")
 	used := bounded(u.Usage)
 	p, known := s.prices.of(model)
 	if !known {
-		p, known = s.prices.of(r.Model) // the name under which it was asked for
+		p, known = s.prices.of(r.Model) // by the name under which it was requested
 	}
 	microUSD = p.cost(used)
 	var cost any
@@ -57,7 +56,7 @@ func (s *Store) SettleIn(b *db.Batch, r Reservation, u Used) (microUSD int64) {
 	}
 	var skills any
 	if len(u.Skills) > 0 {
-		raw, _ := json.Marshal(u.Skills) // texts have a JSON
+		raw, _ := json.Marshal(u.Skills) // never fails for strings
 		skills = string(raw)
 	}
 	b.Exec(s.q.LockReserved, r.ID)
@@ -68,8 +67,7 @@ func (s *Store) SettleIn(b *db.Batch, r Reservation, u Used) (microUSD int64) {
 	return microUSD
 }
 
-// Release gives a reservation back of which nothing was used. It changes nothing
-// about one that is settled.
+// Release returns an unused reservation. It does not change a settled one.
 func (s *Store) Release(ctx context.Context, ws db.Workspace, r Reservation) error {
 	var b db.Batch
 	b.Exec(s.q.LockReserved, r.ID)
@@ -84,11 +82,11 @@ func (s *Store) Release(ctx context.Context, ws db.Workspace, r Reservation) err
 const (
 	keepReservations = 7 * 24 * time.Hour
 	sweepBatch       = 2000
-	maxSweeps        = 10 // batches at once
+	maxSweeps        = 10 // batches in one sweep
 )
 
-// Sweep deletes reservations whose lease ended a week ago, some thousands at most,
-// and answers how many rows they had.
+// Sweep deletes reservations whose lease ended a week ago, in at most ten batches. It returns how
+// many rows it deleted.
 func (s *Store) Sweep(ctx context.Context, ws db.Workspace) (swept int64, err error) {
 	for range maxSweeps {
 		n, err := s.db.Exec(ctx, ws, s.q.Sweep, keepReservations.Milliseconds(), sweepBatch)

@@ -20,7 +20,7 @@ type queries struct {
 	Prices                                      db.Query
 }
 
-// Store keeps the budgets of all workspaces. Safe for concurrent use.
+// Store is the budgets of all workspaces. It is safe for concurrent use.
 type Store struct {
 	db     *db.DB
 	q      queries
@@ -29,8 +29,8 @@ type Store struct {
 	prices prices
 }
 
-// New makes a store. ids makes time-ordered ids (UUIDv7); clock says when prices
-// are to be read anew, all other times are the database's.
+// New returns a store. ids makes time-ordered ids (UUIDv7). clock decides only when to read prices
+// again; all other times are the database's.
 func New(d *db.DB, ids func() string, clock func() time.Time) (*Store, error) {
 	s := &Store{db: d, ids: ids, clock: clock}
 	if err := db.Load(files, &s.q); err != nil {

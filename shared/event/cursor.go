@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// ErrCursor says that a text is no cursor.
+// ErrCursor means that a text is not a cursor.
 var ErrCursor = errors.New("not a cursor of events")
 
-// A Cursor is a place between two events of one database: what stands behind it
-// comes next. The zero Cursor stands before the first.
+// A Cursor is a position between two events of one database. The zero Cursor is before the first
+// event.
 type Cursor struct {
-	xid, id int64 // of the event before it
+	xid, id int64 // of the event before the cursor
 }
 
-// String is the cursor as text: opaque to whoever keeps it, and safe in a header,
-// a query and a line of its own.
+// String returns the cursor as text. The text is opaque to clients, and safe in a header, a query
+// string and a line.
 func (c Cursor) String() string {
 	return strconv.FormatInt(c.xid, 10) + "-" + strconv.FormatInt(c.id, 10)
 }
 
-// ParseCursor reads what [Cursor.String] wrote, or reports [ErrCursor].
+// ParseCursor parses the result of [Cursor.String]. It returns [ErrCursor] for any other text.
 func ParseCursor(text string) (Cursor, error) {
 	xid, id, ok := strings.Cut(text, "-")
 	c := Cursor{}
@@ -35,7 +35,7 @@ func ParseCursor(text string) (Cursor, error) {
 	return c, nil
 }
 
-// Compare is negative where c stands before d, positive where behind it.
+// Compare is negative when c is before d, and positive when c is after d.
 func (c Cursor) Compare(d Cursor) int {
 	return cmp.Or(cmp.Compare(c.xid, d.xid), cmp.Compare(c.id, d.id))
 }

@@ -1,14 +1,13 @@
-// Package event is the event log of a workspace: what happened, in the order of a
-// cursor, for those who follow it as it happens.
+// Package event is the event log of a workspace. Followers read it in the order of a cursor while
+// events happen.
 //
-// Triggers of the database write an event in the transaction of the change that it
-// tells of. A transaction may commit after one that began later, so whoever reads
-// on by id alone loses the events of the slow ones. A reader here goes by the id of
-// the transaction first, and sees only what is settled: events below the oldest
-// transaction that is still open. Nothing is lost, nothing comes twice, and every
-// reader sees the same order. The price is that a long transaction, of any
-// workspace, holds back the events of all that began after it, for as long as it
-// is open; the application's own end within seconds.
+// Database triggers write an event in the transaction of the change that it reports. A transaction
+// may commit after another one that began later, so a reader that continues by id alone loses the
+// events of slow transactions. This reader orders by the id of the transaction first, and sees only
+// settled events: those below the oldest transaction that is still open. No event is lost or read
+// twice, and every reader sees the same order. The price: an open transaction of any workspace
+// holds back the events of all transactions that began after it. The application's own transactions
+// end within seconds.
 package event
 
 import (
@@ -22,17 +21,16 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
-// ErrReset says that a cursor is not of this database: it is ahead of anything
-// that has happened here, as after the restore of a backup. Whoever follows begins
-// anew.
+// ErrReset means that a cursor is ahead of everything in this database, as after the restore of a
+// backup. The follower must start again.
 var ErrReset = errors.New("the cursor is ahead of this database")
 
 // An Event is one thing that happened.
 type Event struct {
-	Cursor    Cursor          // behind it
+	Cursor    Cursor          // the position after the event
 	Kind      string          // such as approval.requested
-	Subject   string          // the id of what it happened to
-	Trace     string          // in which it happened, when that is known
+	Subject   string          // the id of the object that it happened to
+	Trace     string          // the trace in which it happened, if known
 	Data      json.RawMessage // an object, its keys in snake_case
 	CreatedAt time.Time
 }
@@ -40,13 +38,13 @@ type Event struct {
 //go:embed event*.sql
 var eventFiles embed.FS
 
-// Store reads what happened. It is safe for concurrent use.
+// Store reads and adds events. It is safe for concurrent use.
 type Store struct {
 	db *db.DB
 	q  struct{ Read, Tell db.Query }
 }
 
-// New makes a reader.
+// New returns a store.
 func New(d *db.DB) (*Store, error) {
 	e := &Store{db: d}
 	if err := db.Load(eventFiles, &e.q); err != nil {
@@ -55,10 +53,10 @@ func New(d *db.DB) (*Store, error) {
 	return e, nil
 }
 
-// Read is what happened behind a cursor, oldest first, at most limit events; no
-// kinds are all kinds. The cursor it answers goes on behind them, also where there
-// are none. A cursor of another database is [ErrReset], with the present position
-// to go on from. It is one statement.
+// Read returns the events after a cursor, oldest first, at most limit. Empty kinds mean all kinds.
+// The returned cursor continues after these events, also when there are none. For a cursor of
+// another database it returns [ErrReset], with the current position to continue from. It runs one
+// statement.
 func (e *Store) Read(ctx context.Context, ws db.Workspace, after Cursor, kinds []string, limit int) ([]Event, Cursor, error) {
 	var filter any
 	if len(kinds) > 0 {
@@ -96,7 +94,7 @@ func (e *Store) Read(ctx context.Context, ws db.Workspace, after Cursor, kinds [
 	return found, present, nil
 }
 
-// Tell adds an event that is of no row that a trigger watches.
+// Tell adds an event that no trigger writes.
 func (e *Store) Tell(ctx context.Context, ws db.Workspace, happened Event) error {
 	_, err := e.db.Exec(ctx, ws, e.q.Tell, happened.Kind, db.Null(happened.Subject), db.Null(happened.Trace), string(happened.Data))
 	if err != nil {
@@ -105,7 +103,7 @@ func (e *Store) Tell(ctx context.Context, ws db.Workspace, happened Event) error
 	return nil
 }
 
-// Now is the present position: behind everything that has settled.
+// Now returns the current position, after all settled events.
 func (e *Store) Now(ctx context.Context, ws db.Workspace) (Cursor, error) {
 	_, present, err := e.Read(ctx, ws, Cursor{}, nil, 0)
 	return present, err

@@ -1,7 +1,8 @@
 -- why: transactions of Postgres end in another order than they began in; what can be read without loss is told by the snapshot.
 
 -- name: Read
--- A row for each event, and one without where there is none, so that the present position is told in any case.
+-- One row for each event. Without events it returns one row without an event, so that the current
+-- position is always known.
 SELECT p.settled, 0, $2 > p.ceiling, e.xid, e.id, e.kind, e.subject, e.trace_id, e.data, e.created_at
   FROM (SELECT lk_settled() AS settled, pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS ceiling) p
   LEFT JOIN LATERAL (SELECT xid, id, kind, subject, trace_id, data, created_at

@@ -1,7 +1,8 @@
 -- why: there is one writer, so that ids are in the order of commits, and the last one given is the present position.
 
 -- name: Read
--- A row for each event, and one without where there is none, so that the present position is told in any case.
+-- One row for each event. Without events it returns one row without an event, so that the current
+-- position is always known.
 SELECT 0, p.last, $2 > 0 OR $3 > p.last, e.xid, e.id, e.kind, e.subject, e.trace_id, e.data, e.created_at
   FROM (SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'events'), 0) AS last) p
   LEFT JOIN (SELECT xid, id, kind, subject, trace_id, data, created_at

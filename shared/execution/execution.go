@@ -1,6 +1,6 @@
-// Package execution keeps executions: one surface or agent working on one thing until
-// it stops, with an append-only journal from which a successor resumes where a
-// killed process was.
+// Package execution stores executions. An execution is one surface or agent that works on one thing
+// until it stops. It has an append-only journal, from which a successor resumes the work of a
+// killed process.
 package execution
 
 import (
@@ -19,7 +19,7 @@ import (
 //go:embed *.sql
 var files embed.FS
 
-// Status is where an execution is in its life.
+// Status is the lifecycle status of an execution.
 type Status string
 
 // The statuses of an execution.
@@ -33,8 +33,8 @@ const (
 	Stalled   Status = "stalled"
 )
 
-// transitions are the legal changes of status; what is not here is refused. A
-// running execution that runs again was cut off and is taken up.
+// transitions are the legal changes of status; all others are refused. Running to Running means
+// that an execution was cut off and is resumed.
 var transitions = map[Status][]Status{
 	Running: {Running, Waiting, Parked, Completed, Failed, Cancelled, Stalled},
 	Waiting: {Running, Parked, Completed, Failed, Cancelled, Stalled},
@@ -54,18 +54,18 @@ type Execution struct {
 	Surface trace.Surface
 	Trace   trace.ID
 	Parent  string
-	// Subject is what it works on and, at the same time, the lane that protects
-	// it. A subject has one unfinished execution at most.
+	// Subject is what the execution works on, and also the lane that protects it. A subject has at
+	// most one unfinished execution.
 	Subject lane.Name
-	// Slot is the schedule slot it is the one run of.
+	// Slot is the schedule slot that the execution runs for. A slot has one execution.
 	Slot string
-	// Timeout has an execution without a subject end when nothing was heard of it for so
-	// long, in whole seconds; zero: a week. It is set when it begins.
+	// Timeout is set when an execution without a subject begins. The execution ends when it sends
+	// no sign of life for that long. Whole seconds; zero means a week.
 	Timeout          time.Duration
 	Status           Status
 	Attempt          int
 	Input            json.RawMessage
-	Sealed           []byte // the input as it was given, encrypted, where Input leaves out secrets; written, and read by SealedInput alone
+	Sealed           []byte // the encrypted original input, when Input leaves out secrets; only SealedInput reads it
 	Result           json.RawMessage
 	Error            string
 	PromptTokens     int64
@@ -91,13 +91,13 @@ type queries struct {
 	Rejoin, Park                db.Query
 }
 
-// Store keeps the executions of all workspaces.
+// Store is the executions of all workspaces.
 type Store struct {
 	db *db.DB
 	q  queries
 }
 
-// New makes a store.
+// New returns a store.
 func New(d *db.DB) (*Store, error) {
 	s := &Store{db: d}
 	if err := db.Load(files, &s.q); err != nil {
@@ -106,8 +106,8 @@ func New(d *db.DB) (*Store, error) {
 	return s, nil
 }
 
-// Start queues the row of an execution that begins to run. The transaction must
-// prove the lane of its subject.
+// Start queues the row of a new running execution. The transaction must prove the lane of its
+// subject.
 func (s *Store) Start(tx lane.Tx, e Execution) error {
 	if err := tx.Proves(e.Subject); err != nil {
 		return fmt.Errorf("start execution: %w", err)
@@ -119,8 +119,7 @@ func (s *Store) Start(tx lane.Tx, e Execution) error {
 	return nil
 }
 
-// Resume takes an unfinished execution up again and counts the attempt, before
-// any work is done.
+// Resume continues an unfinished execution. It counts the attempt before any work is done.
 func (s *Store) Resume(ctx context.Context, tx lane.Tx, e *Execution) error {
 	if err := tx.Proves(e.Subject); err != nil {
 		return fmt.Errorf("resume execution: %w", err)
@@ -132,8 +131,8 @@ func (s *Store) Resume(ctx context.Context, tx lane.Tx, e *Execution) error {
 	return nil
 }
 
-// Leave queues the end of an execution's work: a final status, or waiting or
-// parked. One that has ended already stays as it is.
+// Leave queues the status with which an execution's work stops: a final status, waiting or parked.
+// It does not change an execution that has ended.
 func (s *Store) Leave(tx lane.Tx, e Execution, status Status, result json.RawMessage, message string) error {
 	if err := tx.Proves(e.Subject); err != nil {
 		return fmt.Errorf("leave execution: %w", err)
@@ -145,8 +144,8 @@ func (s *Store) Leave(tx lane.Tx, e Execution, status Status, result json.RawMes
 	return nil
 }
 
-// Uncount queues that an attempt does not count: it was left parked, and could not have
-// come further.
+// Uncount queues that the current attempt does not count, because the execution was left parked and
+// could not have made progress.
 func (s *Store) Uncount(tx lane.Tx, e Execution) error {
 	if err := tx.Proves(e.Subject); err != nil {
 		return fmt.Errorf("uncount an attempt: %w", err)
@@ -155,7 +154,7 @@ func (s *Store) Uncount(tx lane.Tx, e Execution) error {
 	return nil
 }
 
-// Spend queues tokens and money to be added to an execution's account.
+// Spend queues tokens and costs to be added to an execution's totals.
 func (s *Store) Spend(tx lane.Tx, e Execution, prompt, completion int64, costUSD float64) error {
 	if err := tx.Proves(e.Subject); err != nil {
 		return fmt.Errorf("account for execution: %w", err)
@@ -164,7 +163,7 @@ func (s *Store) Spend(tx lane.Tx, e Execution, prompt, completion int64, costUSD
 	return nil
 }
 
-// Get reads one execution; [db.ErrNoRows] when there is none.
+// Get reads an execution. It returns [db.ErrNoRows] when there is none.
 func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Execution, error) {
 	var found []Execution
 	if err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id); err != nil {
@@ -176,7 +175,7 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Execution,
 	return found[0], nil
 }
 
-// SealedInput is the input of an unfinished execution as it was sealed; nil where nothing was.
+// SealedInput returns the encrypted input of an unfinished execution, or nil when there is none.
 func (s *Store) SealedInput(ctx context.Context, ws db.Workspace, id string) (sealed []byte, err error) {
 	err = s.db.Each(ctx, ws, func(scan db.Scan) error { return scan(&sealed) }, s.q.SealedInput, id)
 	if err != nil {
@@ -185,14 +184,14 @@ func (s *Store) SealedInput(ctx context.Context, ws db.Workspace, id string) (se
 	return sealed, nil
 }
 
-// GetIn adds a look at an execution to a batch; empty when there is none.
+// GetIn adds the read of an execution to a batch. The result is empty when there is none.
 func (s *Store) GetIn(b *db.Batch, id string) *[]Execution {
 	found := new([]Execution)
 	b.Each(collect(found), s.q.Get, id)
 	return found
 }
 
-// Asked decodes what the execution is about; [ErrUnreadable] where that has another form.
+// Asked decodes the execution's input. It returns [ErrUnreadable] when the input has another form.
 func (e Execution) Asked(into any) error {
 	if err := json.Unmarshal(e.Input, into); err != nil {
 		return fmt.Errorf("%w: read the input of execution %s: %w", ErrUnreadable, e.ID, err)
@@ -200,46 +199,46 @@ func (e Execution) Asked(into any) error {
 	return nil
 }
 
-// Unfinished adds a look for the execution that works, or worked when it was
-// killed, on subject.
+// Unfinished adds to a batch a read of the execution that works on subject, or worked on it when it
+// was killed.
 func (s *Store) Unfinished(b *db.Batch, subject lane.Name) *[]Execution {
 	found := new([]Execution)
 	b.Each(collect(found), s.q.Unfinished, subject)
 	return found
 }
 
-// maxOpen is the most unfinished executions that one look lists.
+// maxOpen is the largest number of unfinished executions in one list.
 const maxOpen = 500
 
-// Open adds a look for the unfinished executions of a surface that have a subject: the
-// one on first, where there is one, then the oldest; 500 at most.
+// Open adds to a batch a read of a surface's unfinished executions with a subject, at most 500. The
+// execution on first comes first, if there is one, then the others, oldest first.
 func (s *Store) Open(b *db.Batch, surface trace.Surface, first lane.Name) *[]Execution {
 	found := new([]Execution)
 	b.Each(collect(found), s.q.Open, surface, maxOpen, first)
 	return found
 }
 
-// maxOfTrace is the most executions a trace's story lists.
+// maxOfTrace is the largest number of a trace's executions that are listed.
 const maxOfTrace = 500
 
-// OfTrace adds the executions of a trace, oldest first, to a batch.
+// OfTrace adds a read of a trace's executions to a batch, oldest first.
 func (s *Store) OfTrace(b *db.Batch, id trace.ID) *[]Execution {
 	found := new([]Execution)
 	b.Each(collect(found), s.q.OfTrace, id, maxOfTrace)
 	return found
 }
 
-// Total is what all executions of a trace come to.
+// Total sums up the executions of a trace.
 type Total struct {
 	Executions               int
-	Running, Waiting, Parked int // of them
+	Running, Waiting, Parked int // number of executions with that status
 	PromptTokens             int64
 	CompletionTokens         int64
 	CostUSD                  float64
-	EndedAt                  *time.Time // the last that has ended
+	EndedAt                  *time.Time // the end of the execution that ended last
 }
 
-// TotalOfTrace adds the total of a trace, however many executions it has, to a batch.
+// TotalOfTrace adds the total of a trace to a batch. It counts all executions of the trace.
 func (s *Store) TotalOfTrace(b *db.Batch, id trace.ID) *Total {
 	t := new(Total)
 	b.Each(func(scan db.Scan) error {
@@ -248,16 +247,15 @@ func (s *Store) TotalOfTrace(b *db.Batch, id trace.ID) *Total {
 	return t
 }
 
-// Slot adds a look for the execution of the newest schedule slot that is not
-// older than slot: the one of slot itself, or one that supersedes it.
+// Slot adds to a batch a read of the execution with the newest schedule slot that is not older than
+// slot: the one of slot itself, or one that supersedes it.
 func (s *Store) Slot(b *db.Batch, surface trace.Surface, slot string) *[]Execution {
 	found := new([]Execution)
 	b.Each(collect(found), s.q.Slot, surface, slot)
 	return found
 }
 
-// Doing says in words what an execution is at, for explanations; empty when
-// there is no such execution.
+// Doing describes what an execution is doing. It returns "" when there is no such execution.
 func (s *Store) Doing(ctx context.Context, ws db.Workspace, id string) (string, error) {
 	var agent, status string
 	var step int

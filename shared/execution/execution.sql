@@ -59,7 +59,8 @@ SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, 
  LIMIT $3;
 
 -- name: StepsOfTrace
--- The first $3 entries, as far as their bodies have $4 bytes together; of the one with which they have more, all but its body.
+-- The first $3 entries, until their bodies exceed $4 bytes together. The entry that exceeds them
+-- comes without its body.
 WITH first AS MATERIALIZED (
   SELECT e.created_at, s.execution_id, s.seq
     FROM executions e
@@ -131,8 +132,8 @@ UPDATE executions SET status = 'cancelled', error = $3, updated_at = lk_now(), e
  WHERE workspace_id = $1 AND subject = $2 AND status IN ('running', 'waiting', 'parked');
 
 -- name: Ahead
--- What its lane shows to be worked on, or its row in the outbox to go on about now, of those that began before $2; where
--- there is no such row yet, of all.
+-- Counts executions that began before $2 and that are being worked on, as their lane shows, or will
+-- continue soon, as their row in the outbox shows. When $2 has no row yet, all of them count.
 SELECT count(*)
   FROM executions e
  WHERE e.workspace_id = $1 AND e.surface = $3 AND e.subject IS NOT NULL AND e.status IN ('running', 'waiting', 'parked')
@@ -146,9 +147,10 @@ SELECT count(*)
    AND (e.created_at, e.id) < (coalesce((SELECT m.created_at FROM executions m WHERE m.workspace_id = $1 AND m.id = $2), lk_now()), $2);
 
 -- name: Wake
--- The first of those that are to go on, but for $7, and that nobody works on, is due now; where somebody looks at it at
--- this moment, and may have looked too early, it is due again. A row that is due is locked all the same: who claims it
--- behind this finds what this transaction has done.
+-- Makes the first execution except $7 due now that is to continue and that nobody works on. If a
+-- sender has claimed its row at this moment, it may have looked too early; then the row is due
+-- again. The row is locked even if it is due already: a later claim then sees what this transaction
+-- has done.
 UPDATE outbox SET due_at = CASE WHEN status = 'ready' AND due_at > lk_now() THEN lk_now() ELSE due_at END, due_again = (status = 'sending')
  WHERE workspace_id = $1 AND topic = $6 AND status IN ('ready', 'sending')
    AND execution_id = (

@@ -13,16 +13,16 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// Kind says what an entry of a journal is.
+// Kind is the kind of a journal entry.
 type Kind string
 
 // The kinds of entries.
 const (
-	Input  Kind = "input"  // the messages a run starts from
-	Model  Kind = "model"  // a model's answer with the calls it asks for
+	Input  Kind = "input"  // the messages that a run starts with
+	Model  Kind = "model"  // a model's answer, with the calls that it asks for
 	Called Kind = "call"   // a call with an effect outside the database begins
-	Result Kind = "result" // what a call brought
-	Note   Kind = "note"   // what the loop noted down
+	Result Kind = "result" // the result of a call
+	Note   Kind = "note"   // a note of the loop
 )
 
 // StepStatus says how an entry ended.
@@ -36,16 +36,16 @@ const (
 	Uncertain StepStatus = "uncertain"
 )
 
-// Trust says whose words a run goes by. It only ever falls.
+// Trust says whether a conversation contains untrusted text. It never rises again.
 type Trust string
 
-// The labels of trust.
+// The levels of trust.
 const (
-	Trusted   Trust = "operator" // the operator's own
-	Untrusted Trust = "outside"  // text from outside has entered the conversation
+	Trusted   Trust = "operator" // all text is the operator's
+	Untrusted Trust = "outside"  // untrusted text has entered the conversation
 )
 
-// With is what is left of the trust when words of another join in.
+// With returns the trust after text with another level of trust was added.
 func (t Trust) With(other Trust) Trust {
 	if t == Untrusted || other == Untrusted {
 		return Untrusted
@@ -53,12 +53,12 @@ func (t Trust) With(other Trust) Trust {
 	return Trusted
 }
 
-// Format is the version of the bodies this build writes; it reads all up to it.
-// In format 1 the results of a step stand in the order of its calls.
+// Format is the version of the bodies that this build writes. It reads all versions up to it. In
+// format 1 the results of a step are in the order of its calls.
 const Format = 2
 
-// ErrUnreadable says that what is stored of an execution can't be read by this build:
-// a newer one wrote it, or it is damaged.
+// ErrUnreadable means that this build can't read the stored data of an execution, because a newer
+// build wrote it or it is damaged.
 var ErrUnreadable = errors.New("this build can't read the execution")
 
 // Entry is one row of an execution's journal.
@@ -67,7 +67,7 @@ type Entry struct {
 	Step   int
 	Kind   Kind
 	Status StepStatus
-	// Call names a call within the execution: "3.1" is the first of step 3.
+	// Call names a call within the execution: "3.1" is the first call of step 3.
 	Call      string
 	Format    int
 	Trust     Trust // after the entry
@@ -75,8 +75,8 @@ type Entry struct {
 	CreatedAt time.Time
 }
 
-// Append queues an entry behind the others. A second writer of the same entry,
-// or of a second result of one call, is refused by the database.
+// Append queues an entry after the others. The database refuses a second writer of the same entry,
+// and a second result of one call.
 func (s *Store) Append(tx lane.Tx, e Execution, entry Entry) error {
 	if err := tx.Proves(e.Subject); err != nil {
 		return fmt.Errorf("append to a journal: %w", err)
@@ -85,15 +85,15 @@ func (s *Store) Append(tx lane.Tx, e Execution, entry Entry) error {
 	return nil
 }
 
-// Journal reads an execution's entries behind the one numbered after, in order; behind 0
-// are all.
+// Journal reads an execution's entries after the one numbered after, in order. With after 0 it
+// reads all.
 func (s *Store) Journal(ctx context.Context, ws db.Workspace, id string, after int) (out []Entry, err error) {
 	return out, reading(id, s.db.Each(ctx, ws, into(&out), s.q.Journal, id, after))
 }
 
-// Since reads an execution and its entries behind the one numbered after, in one round
-// trip; [db.ErrNoRows] when there is no such execution. The execution is read first: one
-// that has ended has no entries that are not among these.
+// Since reads an execution and its entries after the one numbered after, in one round trip. It
+// returns [db.ErrNoRows] when there is no such execution. The execution is read first: when it has
+// ended, these entries are complete.
 func (s *Store) Since(ctx context.Context, ws db.Workspace, id string, after int) (e Execution, entries []Entry, err error) {
 	var found []Execution
 	var b db.Batch
@@ -108,21 +108,21 @@ func (s *Store) Since(ctx context.Context, ws db.Workspace, id string, after int
 	return found[0], entries, nil
 }
 
-// JournalIn reads them in a transaction.
+// JournalIn is Journal for all entries, in a transaction.
 func (s *Store) JournalIn(ctx context.Context, tx *db.Tx, id string) (out []Entry, err error) {
 	return out, reading(id, tx.Each(ctx, into(&out), s.q.Journal, id, 0))
 }
 
-// TraceEntry is an entry of the journal of one of a trace's executions. It may be one
-// that this build can't read, see [Entry.Readable].
+// TraceEntry is a journal entry of one execution of a trace. This build may not be able to read it,
+// see [Entry.Readable].
 type TraceEntry struct {
 	Execution string
 	Entry
 }
 
-// StepsOfTrace queues the reading of the first limit entries of all journals of a
-// trace, in order, as far as their bodies have size bytes together. The entry with which
-// they have more is the last one, and comes without its body.
+// StepsOfTrace queues a read of the first limit entries of all journals of a trace, in order, until
+// their bodies exceed size bytes together. The entry that exceeds size is the last one, and comes
+// without its body.
 func (s *Store) StepsOfTrace(b *db.Batch, id trace.ID, limit, size int) *[]TraceEntry {
 	found := new([]TraceEntry)
 	b.Each(func(scan db.Scan) error {
@@ -141,7 +141,7 @@ func reading(id string, err error) error {
 	return nil
 }
 
-// into adds an entry to out with each row.
+// into appends an entry to out for each row.
 func into(out *[]Entry) func(db.Scan) error {
 	return func(scan db.Scan) error {
 		e, err := scanned(scan)
@@ -162,7 +162,7 @@ func scanned(scan db.Scan) (e Entry, err error) {
 	return e, err
 }
 
-// Readable is an [ErrUnreadable] where a newer build wrote the entry in another form.
+// Readable returns [ErrUnreadable] when a newer build wrote the entry in another format.
 func (e Entry) Readable() error {
 	if e.Format > Format {
 		return fmt.Errorf("%w: entry %d has format %d, this build reads up to %d: deploy the newer build", ErrUnreadable, e.Seq, e.Format, Format)

@@ -10,7 +10,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// Filter narrows a listing; empty fields don't.
+// Filter narrows a listing. Empty fields have no effect.
 type Filter struct {
 	Agent   string
 	Surface trace.Surface
@@ -19,14 +19,14 @@ type Filter struct {
 	Subject lane.Name
 	Since   time.Time // inclusive
 	Until   time.Time // exclusive
-	Roots   bool      // only those that began their trace
+	Roots   bool      // only executions that began their trace
 	Before  Position
 	Limit   int // at most 200; 50 when zero
 }
 
-// Position is a place in a listing, that of an execution; zero is the beginning.
+// Position is the position of an execution in a listing. The zero Position is the beginning.
 type Position struct {
-	At time.Time // it was created
+	At time.Time // when it was created
 	ID string
 }
 
@@ -38,7 +38,7 @@ const (
 
 var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// List reads executions, newest first; more says that there are more.
+// List reads executions, newest first. more says that there are more.
 func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) (items []Execution, more bool, err error) {
 	if f.Before.ID == "" {
 		f.Before = Position{endOfTime, lastUUID}
@@ -64,10 +64,10 @@ func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) (items []Ex
 	return items, false, nil
 }
 
-// maxChildren is the most children that are listed.
+// maxChildren is the largest number of children that are listed.
 const maxChildren = 500
 
-// Children lists what an execution has begun, oldest first.
+// Children lists the executions that an execution has begun, oldest first.
 func (s *Store) Children(ctx context.Context, ws db.Workspace, id string) ([]Execution, error) {
 	var out []Execution
 	if err := s.db.Each(ctx, ws, collect(&out), s.q.Children, id, maxChildren); err != nil {
@@ -76,35 +76,34 @@ func (s *Store) Children(ctx context.Context, ws db.Workspace, id string) ([]Exe
 	return out, nil
 }
 
-// Cancel queues the end of the unfinished execution on a subject, if there is one. It
-// belongs into the transaction that ends the hold under which that works, so that it
-// writes no more.
+// Cancel queues the end of the unfinished execution on a subject, if there is one. Call it in the
+// transaction that ends the hold of that execution, so that the execution writes nothing
+// afterwards.
 func (s *Store) Cancel(b *db.Batch, subject lane.Name, why string) {
 	b.Exec(s.q.Cancel, subject, why)
 }
 
-// A Line is executions that go one after the other, as they began.
+// A Line is a set of executions that run one after the other, in the order in which they began.
 type Line struct {
 	Surface trace.Surface
-	Task    string // as their input names it
-	Topic   string // of the rows of the outbox by which they go on
+	Task    string // the task that their input names
+	Topic   string // the topic of the outbox rows that continue them
 }
 
-// Ahead adds a count of the executions of a line that began before one and are being
-// worked on, or are about to go on: their row in the outbox is due within [Place] of now.
-// One that has not begun yet is behind them all.
+// Ahead adds to a batch a count of the executions of a line that began before id, and that are
+// being worked on or will continue soon: their outbox row is due within [Place] of now. When id has
+// no row yet, all executions of the line count.
 func (s *Store) Ahead(b *db.Batch, l Line, id string) *int {
 	n := new(int)
 	b.One([]any{n}, s.q.Ahead, id, l.Surface, l.Task, -Place.Milliseconds(), Place.Milliseconds(), l.Topic)
 	return n
 }
 
-// Wake queues that the first of a line but id goes on at once, if it waits for its row in
-// the outbox. It belongs into the transaction in which id ends.
+// Wake makes the first execution of a line except id continue at once, if it waits for its row in
+// the outbox. Call it in the transaction in which id ends.
 func (s *Store) Wake(b *db.Batch, l Line, id string) {
 	b.Exec(s.q.Wake, l.Surface, l.Task, -Place.Milliseconds(), Place.Milliseconds(), l.Topic, id)
 }
 
-// Place is for how long an execution that was cut off keeps its place in line, should
-// nobody go on with it.
+// Place is how long an execution that was cut off keeps its place in line when nobody continues it.
 const Place = 20 * time.Second

@@ -12,7 +12,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// Tx is a transaction: a [db.Tx], or a [lane.Tx] that proves a hold besides.
+// Tx is a transaction: a [db.Tx], or a [lane.Tx], which also proves a hold.
 type Tx interface {
 	Later() *db.Batch
 	Exec(ctx context.Context, q db.Query, args ...any) (int64, error)
@@ -20,11 +20,11 @@ type Tx interface {
 	Each(ctx context.Context, row func(db.Scan) error, q db.Query, args ...any) error
 }
 
-// ErrProtected says that an execution works under a lane: only who holds that
-// changes its status.
+// ErrProtected means that a lane protects the execution: only the lane's holder may change its
+// status.
 var ErrProtected = errors.New("the execution works under a lane")
 
-// An EndedError says that an execution has ended, and how.
+// An EndedError means that an execution has ended. It says how.
 type EndedError struct {
 	ID     string
 	Status Status
@@ -32,12 +32,11 @@ type EndedError struct {
 
 func (e *EndedError) Error() string { return fmt.Sprintf("execution %s is %s", e.ID, e.Status) }
 
-// Begin stores an execution without a subject, which no lane protects: that of an
-// agent elsewhere. It begins to run, in its parent's trace when it has one. With
-// await, the parent waits until the child has ended, and the child may speak under
-// its parent's lock on a thread. The parent must live ([EndedError],
-// [db.ErrNoRows]), and one that is to wait must not work under a lane
-// ([ErrProtected]).
+// Begin stores a running execution without a subject, which no lane protects. Agents outside of
+// this process use it. The execution belongs to its parent's trace, if it has a parent. With await,
+// the parent waits until the child has ended, and the child may speak under the parent's lock on a
+// thread. Begin returns an [EndedError] or [db.ErrNoRows] when the parent has ended or does not
+// exist, and [ErrProtected] when a parent that is to wait works under a lane.
 func (s *Store) Begin(ctx context.Context, tx Tx, e Execution, await bool) (Execution, error) {
 	if e.Parent != "" {
 		if err := s.join(ctx, tx, &e, await); err != nil {
@@ -53,7 +52,7 @@ func (s *Store) Begin(ctx context.Context, tx Tx, e Execution, await bool) (Exec
 	return e, nil
 }
 
-// sealed is what an execution's column takes.
+// sealed returns the value of the column sealed_input.
 func sealed(e Execution) any {
 	if len(e.Sealed) == 0 {
 		return nil
@@ -61,7 +60,7 @@ func sealed(e Execution) any {
 	return e.Sealed
 }
 
-// join has an execution's parent wait for it, where it shall, and takes its trace.
+// join makes an execution's parent wait for it, with await, and takes the parent's trace.
 func (s *Store) join(ctx context.Context, tx Tx, e *Execution, await bool) error {
 	var id trace.ID
 	var subject *lane.Name
@@ -82,8 +81,8 @@ func (s *Store) join(ctx context.Context, tx Tx, e *Execution, await bool) error
 	return nil
 }
 
-// End ends an execution that [Store.Begin] has begun, and has its parent go on when
-// that waited for it alone. One that has ended already is an [EndedError].
+// End ends an execution that [Store.Begin] has begun. The parent continues when it waits for no
+// other child. End returns an [EndedError] when the execution has already ended.
 func (s *Store) End(ctx context.Context, tx Tx, id string, as Status, result json.RawMessage, message string) error {
 	if !as.Ended() {
 		return fmt.Errorf("end execution %s: %s is no end", id, as)
@@ -100,7 +99,7 @@ func (s *Store) End(ctx context.Context, tx Tx, id string, as Status, result jso
 	return nil
 }
 
-// standing says why an execution was not changed.
+// standing returns the reason why an execution was not changed.
 func (s *Store) standing(ctx context.Context, tx Tx, id string) error {
 	e := &EndedError{ID: id}
 	var subject *lane.Name
@@ -113,6 +112,6 @@ func (s *Store) standing(ctx context.Context, tx Tx, id string) error {
 	return e
 }
 
-// Park queues that a running execution without a subject waits for a person's
-// answer; any other stays as it is.
+// Park queues that a running execution without a subject waits for a person's answer. It does not
+// change any other execution.
 func (s *Store) Park(b *db.Batch, id string) { b.Exec(s.q.Park, id) }

@@ -6,7 +6,7 @@ VALUES ($1, $2, $3, $4, $5, $6, 'running', $7, $8, $9, $10, lk_now(), lk_now());
 SELECT sealed_input FROM executions WHERE workspace_id = $1 AND id = $2 AND sealed_input IS NOT NULL;
 
 -- name: Seize
--- Locks the row, so that it can't end meanwhile.
+-- Locks the row, so that the execution can't end meanwhile.
 UPDATE executions SET updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND status IN ('running', 'waiting', 'parked')
 RETURNING trace_id, subject;
@@ -23,12 +23,12 @@ UPDATE executions SET status = $3, result = $4, error = $5, sealed_input = NULL,
 SELECT status, subject FROM executions WHERE workspace_id = $1 AND id = $2;
 
 -- name: SeizeParent
--- Those who end children of one parent do so one after the other.
+-- Transactions that end children of the same parent run one after the other.
 UPDATE executions SET updated_at = lk_now()
  WHERE workspace_id = $1 AND id = (SELECT c.parent_id FROM executions c WHERE c.workspace_id = $1 AND c.id = $2);
 
 -- name: Rejoin
--- A parent goes on when the last child it awaited has ended.
+-- A parent continues when the last child that it waited for has ended.
 UPDATE executions SET status = 'running', updated_at = lk_now()
  WHERE workspace_id = $1 AND status = 'waiting'
    AND id = (SELECT c.parent_id FROM executions c WHERE c.workspace_id = $1 AND c.id = $2 AND c.can_inherit_lock)

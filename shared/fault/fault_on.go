@@ -1,12 +1,12 @@
 //go:build faults
 
-// Package fault names the places where a process may die, and the effects it
-// has on the world. This is the variant for tests: it asks the fault driver at
-// the URL in LK_FAULT_URL at every point, and does nothing if there is none.
+// Package fault names the places where a process may die, and the effects it has on the world. This
+// variant is for tests. At every point it asks the fault driver at the URL in LK_FAULT_URL, and
+// does nothing if there is none.
 //
-// Reading that variable here is the one exception to the rule that only
-// package app reads the environment: a fault point may stand in any package,
-// and none of them should have to hand a driver down that is never shipped.
+// Reading that variable here is the only exception to the rule that only package app reads the
+// environment. A fault point may be in any package, and none of them should have to pass down a
+// driver that is never shipped.
 package fault
 
 import (
@@ -19,14 +19,13 @@ import (
 	"os"
 )
 
-// client keeps no connection open and heeds no proxy: a process that was
-// frozen for a while must not find a dead connection at its next point.
+// client keeps no connection open and ignores proxies: a process that was frozen must not find a
+// dead connection at its next point.
 var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
-// Point tells the fault driver that the process has come to the point of this
-// name with the unit of work named by key, and waits for its answer, perhaps
-// for ever. It returns an error if the driver wants the point to fail, and nil
-// if there is no driver or it has gone away.
+// Point tells the fault driver that the process has reached the point name with the unit of work
+// key. It waits for the answer, perhaps for ever. It returns an error if the driver wants the point
+// to fail. It returns nil if there is no driver or the driver has gone away.
 func Point(ctx context.Context, name, key string) error {
 	status, text, err := post(ctx, "/point", map[string]any{"point": name, "key": key, "pid": os.Getpid()})
 	if err == nil && status >= 300 {
@@ -35,9 +34,9 @@ func Point(ctx context.Context, name, key string) error {
 	return nil
 }
 
-// Effect tells the ledger that the effect of this name has happened for the
-// key, and returns when that is recorded. A ledger that cannot be reached is
-// reported on standard error, because a count without it would be too low.
+// Effect tells the ledger that the effect name has happened for key, and returns when that is
+// recorded. When the ledger can't be reached, it reports this on standard error, because the count
+// would otherwise be too low.
 func Effect(ctx context.Context, name, key string) {
 	status, text, err := post(ctx, "/effect", map[string]any{"effect": name, "key": key, "pid": os.Getpid()})
 	if err == nil && status >= 300 {
@@ -48,9 +47,8 @@ func Effect(ctx context.Context, name, key string) {
 	}
 }
 
-// post sends one record. The caller's deadline and cancellation do not reach
-// it: what happens at a point is for the test to say, and an effect has
-// happened whether or not anyone still waits for it.
+// post sends one record. It ignores the caller's deadline and cancellation: the test decides what
+// happens at a point, and an effect has happened whether or not the caller still waits.
 func post(ctx context.Context, path string, record map[string]any) (status int, text string, err error) {
 	base := os.Getenv("LK_FAULT_URL")
 	if base == "" {

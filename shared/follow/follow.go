@@ -1,13 +1,12 @@
-// Package follow has one reader look for news on behalf of all who follow the same
-// source in this process: two hundred open pages cost the database what one costs.
+// Package follow polls a source once for all its followers in this process: two hundred open pages
+// cost the database as much as one page.
 //
-// A [Hub] has a reader for each source that is followed. A follower first looks for
-// itself until it has caught up, and then joins the reader at its position. The reader
-// looks once a tick, keeps the newest items, and waits for no follower: one that is too
-// slow gets [ErrMissed], looks for itself, and joins anew. The last follower that leaves
-// ends the reader and waits for its end, so that nothing works on behind an answer. An
-// error or a panic of a look reaches all followers and ends the reader; the next
-// follower starts another.
+// A [Hub] has a reader for each followed source. A follower first reads the source itself until it
+// has caught up. Then it joins the reader at its position. The reader polls once a tick, keeps the
+// newest items, and does not wait for followers. A follower that is too slow gets [ErrMissed],
+// reads the source itself, and joins again. The last follower that leaves stops the reader and
+// waits for its end, so that nothing runs after the follower's request has ended. An error or a
+// panic of a poll reaches all followers and ends the reader; the next follower starts a new one.
 package follow
 
 import (
@@ -20,49 +19,49 @@ import (
 	"time"
 )
 
-// An Item is one piece of news; Behind is the position behind it. A source orders its
-// items by that position, and never adds one before a position that it has answered.
+// An Item is one piece of news. Behind is the position after it. A source orders its items by that
+// position, and never adds an item before a position that it has returned.
 type Item[P, T any] struct {
 	Behind P
 	What   T
 }
 
-// A Page is what stands behind a position.
+// A Page is a list of the items after a position.
 type Page[P, T any] struct {
 	Items []Item[P, T]
-	Next  P    // to go on from
-	More  bool // there is more behind Next by now
-	End   bool // nothing comes behind Next any more
+	Next  P    // the position to continue from
+	More  bool // there are more items after Next already
+	End   bool // no items will come after Next
 }
 
-// ErrMissed says that the reader does not have what stands behind a follower's position:
-// the follower looks for itself and follows anew.
+// ErrMissed means that the reader no longer has the items after a follower's position. The follower
+// must read the source itself and follow again.
 var ErrMissed = errors.New("the shared reader does not have what stands behind the position")
 
-// A Hub shares one reader for each source among its followers. Its fields are set
-// before it is used; it is safe for concurrent use and must not be copied.
+// A Hub shares one reader for each source among its followers. Set its fields before the first use.
+// It is safe for concurrent use and must not be copied.
 type Hub[K comparable, P, T any] struct {
-	// Look reads what stands behind a position of a source. It bounds its own time.
+	// Look reads the items after a position of a source. It must bound its own time.
 	Look func(ctx context.Context, of K, after P) (Page[P, T], error)
-	// Compare orders positions: negative where a stands before b.
+	// Compare orders positions: it is negative when a is before b.
 	Compare func(a, b P) int
-	// Ticks says when a reader looks; what it returns second ends the ticks.
+	// Ticks returns the ticks at which a reader polls, and a function that stops them.
 	Ticks func() (<-chan time.Time, func())
-	// Keep is how many items a reader keeps for its followers; zero: 1,000.
+	// Keep is how many items a reader keeps for its followers; 1,000 when zero.
 	Keep int
 
-	mu      sync.Mutex // guards what follows, and all readers
+	mu      sync.Mutex // guards the readers and their fields
 	readers map[K]*reader[K, P, T]
 }
 
 const defaultKeep = 1000
 
-// reader looks for all followers of one source.
+// reader polls one source for all its followers.
 type reader[K comparable, P, T any] struct {
 	of        K
-	from, to  P            // items has all that stands between them
+	from, to  P            // items holds everything between from and to
 	items     []Item[P, T] // in order
-	over      error        // why it looks no more
+	over      error        // why the reader has ended
 	news      chan struct{}
 	followers int
 	stop      chan struct{} // closed by the last follower that leaves
@@ -70,16 +69,16 @@ type reader[K comparable, P, T any] struct {
 	ended     chan struct{}
 }
 
-// A Follower is one who follows a source. It is not safe for concurrent use.
+// A Follower follows a source. It is not safe for concurrent use.
 type Follower[K comparable, P, T any] struct {
 	hub *Hub[K, P, T]
 	r   *reader[K, P, T]
 	at  P
 }
 
-// Follow joins the reader of a source behind a position at which the follower has caught
-// up, or starts one there. The reader's looks have the values of the first follower's
-// context and do not end with it.
+// Follow joins the reader of a source at a position to which the follower has caught up, or starts
+// a reader there. The reader's polls use the values of the first follower's context, but do not end
+// with it.
 func (h *Hub[K, P, T]) Follow(ctx context.Context, of K, at P) *Follower[K, P, T] {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -97,7 +96,7 @@ func (h *Hub[K, P, T]) Follow(ctx context.Context, of K, at P) *Follower[K, P, T
 	return &Follower[K, P, T]{h, r, at}
 }
 
-// News is ready once Next has something to say.
+// News returns a channel that is ready when Next has something to return.
 func (f *Follower[K, P, T]) News() <-chan struct{} {
 	f.hub.mu.Lock()
 	defer f.hub.mu.Unlock()
@@ -109,9 +108,9 @@ func (f *Follower[K, P, T]) News() <-chan struct{} {
 	return f.r.news
 }
 
-// Next answers at once what stands behind the follower's position, and moves it. Behind
-// the last of it is the error that has ended the reader. [ErrMissed] says that the reader
-// has not kept it, or has ended before the follower's position.
+// Next returns at once the items after the follower's position, and moves the position. After the
+// last item it returns the error that ended the reader. It returns [ErrMissed] when the reader no
+// longer has the items, or has ended before the follower's position.
 func (f *Follower[K, P, T]) Next() (Page[P, T], error) {
 	f.hub.mu.Lock()
 	defer f.hub.mu.Unlock()
@@ -130,7 +129,7 @@ func (f *Follower[K, P, T]) Next() (Page[P, T], error) {
 
 func (f *Follower[K, P, T]) missed() bool { return f.hub.Compare(f.at, f.r.from) < 0 }
 
-// unread are the items that the follower does not have. They are not changed any more.
+// unread returns the items that the follower has not read. They are not changed any more.
 func (f *Follower[K, P, T]) unread() []Item[P, T] {
 	n := len(f.r.items)
 	for n > 0 && f.hub.Compare(f.r.items[n-1].Behind, f.at) > 0 {
@@ -139,8 +138,8 @@ func (f *Follower[K, P, T]) unread() []Item[P, T] {
 	return slices.Clip(f.r.items[n:])
 }
 
-// Leave ends the following. The last follower waits until the reader has ended: for a
-// look that is under way, unless the context has ended, which cancels it.
+// Leave ends the following. The last follower waits until the reader has ended. It waits for a
+// running poll, but cancels it when ctx ends.
 func (f *Follower[K, P, T]) Leave(ctx context.Context) {
 	h, r := f.hub, f.r
 	h.mu.Lock()
@@ -162,14 +161,14 @@ func (f *Follower[K, P, T]) Leave(ctx context.Context) {
 	}
 }
 
-// forget has the next follower start another reader.
+// forget makes the next follower start a new reader.
 func (h *Hub[K, P, T]) forget(r *reader[K, P, T]) {
 	if h.readers[r.of] == r {
 		delete(h.readers, r.of)
 	}
 }
 
-// read looks at each tick until it is stopped, or fails, or comes to the end.
+// read polls at each tick until it is stopped, fails, or reaches the end.
 func (h *Hub[K, P, T]) read(ctx context.Context, r *reader[K, P, T]) {
 	defer close(r.ended)
 	defer r.cancel()
@@ -195,7 +194,7 @@ func (h *Hub[K, P, T]) read(ctx context.Context, r *reader[K, P, T]) {
 	}
 }
 
-// look makes an error of a panic, which would end the process here.
+// look turns a panic into an error. In this goroutine a panic would end the process.
 func (h *Hub[K, P, T]) look(ctx context.Context, of K, after P) (page Page[P, T], err error) {
 	defer func() {
 		if thrown := recover(); thrown != nil {
@@ -205,8 +204,7 @@ func (h *Hub[K, P, T]) look(ctx context.Context, of K, after P) (page Page[P, T]
 	return h.Look(ctx, of, after)
 }
 
-// publish hands the outcome of a look to the followers, and reports whether it was the
-// last.
+// publish gives the result of a poll to the followers, and reports whether the reader has ended.
 func (h *Hub[K, P, T]) publish(r *reader[K, P, T], page Page[P, T], err error) (over bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -27,19 +27,19 @@ type (
 
 const every = time.Second
 
-// source counts up: item n stands behind position n.
+// source counts up: item n is at position n.
 type source struct {
 	mu     sync.Mutex
 	last   int
 	end    bool
 	fails  error
 	panics bool
-	hangs  chan struct{} // a look waits until it is closed
+	hangs  chan struct{} // polls wait until it is closed
 	looks  int
 	most   int // items of a page
 }
 
-// set changes the source between two looks.
+// set changes the source between two polls.
 func (s *source) set(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,7 +88,7 @@ func (s *source) hub() *hub {
 	}}
 }
 
-// take waits for news and answers them.
+// take waits for news and returns them.
 func take(t testing.TB, f *follower) []int {
 	t.Helper()
 	<-f.News()
@@ -177,7 +177,7 @@ func TestWhoComesLate(t *testing.T) {
 			}
 			f.Leave(t.Context())
 		}
-		for _, at := range []int{5, 9} { // as of a look that was later than the reader's
+		for _, at := range []int{5, 9} { // as if their last own read was later than the reader's
 			f := h.Follow(t.Context(), "x", at)
 			if !quiet(f) {
 				t.Errorf("there is news behind %d", at)
@@ -291,8 +291,8 @@ func TestALookThatHangs(t *testing.T) {
 	})
 }
 
-// TestTheFirstMayLeave has the follower go who started the reader: the others' looks are
-// not cancelled with its context.
+// TestTheFirstMayLeave: the follower that started the reader leaves. Its context does not cancel
+// the polls for the others.
 func TestTheFirstMayLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{}
@@ -321,7 +321,7 @@ func TestAnErrorReachesAll(t *testing.T) {
 				h := s.hub()
 				a, b := h.Follow(t.Context(), "x", 0), h.Follow(t.Context(), "x", 0)
 				s.happen(1)
-				take(t, a) // b has not
+				take(t, a) // b has not read it
 				s.set(func() { fail(s) })
 				<-a.News()
 				_, err := a.Next()
@@ -357,7 +357,7 @@ func TestTheEnd(t *testing.T) {
 		if got := take(t, a); !slices.Equal(got, []int{1}) {
 			t.Errorf("it has %v", got)
 		}
-		for _, f := range []*follower{a, ahead} { // who has seen more than its end looks for itself
+		for _, f := range []*follower{a, ahead} { // a follower that is ahead of the reader's end reads the source itself
 			<-f.News()
 			if got, err := whats(f); !errors.Is(err, follow.ErrMissed) || len(got) > 0 {
 				t.Errorf("behind the end: %v, %v", got, err)
@@ -372,8 +372,8 @@ func TestTheEnd(t *testing.T) {
 	})
 }
 
-// TestEachSeesEverythingOnce has followers come, be slow, leave, and come back, while
-// things happen: each sees all, once and in order.
+// TestEachSeesEverythingOnce: followers come, are slow, leave, and come back while items arrive.
+// Each sees all items once and in order.
 func TestEachSeesEverythingOnce(t *testing.T) {
 	const items, followers = 300, 20
 	seed := uint64(time.Now().UnixNano())

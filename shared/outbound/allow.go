@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// An opening lets requests reach what is private: the addresses that a name
-// resolves to, or those of a prefix.
+// An opening allows requests to private addresses: those that a name resolves to, or those of a
+// prefix.
 type opening struct {
-	name   string // lower case; empty: prefix counts
+	name   string // lower case; empty: prefix decides
 	prefix netip.Prefix
-	port   uint16 // 0: every one
+	port   uint16 // 0: all ports
 }
 
-// parseOpening reads host, host:port or a prefix. IPv6 with a port stands in brackets.
+// parseOpening parses host, host:port or a prefix. An IPv6 address with a port is in brackets.
 func parseOpening(entry string) (opening, error) {
 	entry = strings.ToLower(entry)
 	if strings.Contains(entry, "/") {
@@ -41,7 +41,7 @@ func parseOpening(entry string) (opening, error) {
 	return opening{name: h.name, port: h.port}, nil
 }
 
-// opens reports whether the opening is for an address that a host has resolved to.
+// opens reports whether the opening allows an address that a host has resolved to.
 func (o opening) opens(host string, a netip.AddrPort, how reach) bool {
 	if o.port != 0 && o.port != a.Port() {
 		return false

@@ -13,17 +13,16 @@ const (
 	maxName = 253
 )
 
-// Check says whether a URL may be registered, without asking DNS: what a name
-// resolves to is decided when it is dialled. The error is a [BlockedError].
+// Check reports whether a URL may be registered. It makes no DNS lookup: the addresses of a name
+// are checked when it is dialled. The error is a [BlockedError].
 func (c *Client) Check(rawURL string) error {
 	_, err := c.checkText(rawURL)
 	return err
 }
 
-// CheckDNS is Check and then a lookup: of the addresses that the host has just now,
-// one at least must be reachable. It is for telling early, and decides nothing: the
-// next lookup may answer differently. The error is a [BlockedError], or says why the
-// lookup has failed.
+// CheckDNS is Check followed by a lookup: at least one current address of the host must be
+// reachable. It serves to report problems early and decides nothing, because the next lookup may
+// differ. The error is a [BlockedError], or says why the lookup failed.
 func (c *Client) CheckDNS(ctx context.Context, rawURL string) error {
 	h, err := c.checkText(rawURL)
 	if err != nil {
@@ -48,8 +47,8 @@ func (c *Client) checkText(rawURL string) (host, error) {
 	return c.checkURL(u)
 }
 
-// checkURL decides what can be decided without DNS. The port it answers is the one
-// that will be dialled.
+// checkURL checks everything that can be checked without DNS. The returned port is the one that
+// will be dialled.
 func (c *Client) checkURL(u *url.URL) (host, error) {
 	var h host
 	switch {
@@ -83,7 +82,7 @@ func (c *Client) checkURL(u *url.URL) (host, error) {
 	return h, nil
 }
 
-// decide says whether an address that a host has resolved to may be dialled.
+// decide returns an error unless an address that a host has resolved to may be dialled.
 func (c *Client) decide(name string, a netip.AddrPort) error {
 	meant, how, what := c.registry.find(a.Addr())
 	if how == public {
@@ -101,16 +100,16 @@ func (c *Client) decide(name string, a netip.AddrPort) error {
 	return &BlockedError{Rule: rule, Host: name, Detail: "not a public address: " + what}
 }
 
-// A host is the authority of a URL, read.
+// A host is the parsed authority of a URL.
 type host struct {
 	name string     // lower case; an address in its shortest form
 	addr netip.Addr // valid if the host is an address
 	port uint16     // 0: not given
 }
 
-// splitHost reads host, host:port, [address] or [address]:port, and takes each host
-// in one notation only. What the many libraries that read hosts read differently
-// (numbers in other bases, short forms, a final dot, escapes, Unicode digits) is refused.
+// splitHost parses host, host:port, [address] or [address]:port. It accepts only one notation of
+// each host. It refuses notations that libraries parse differently: numbers in other bases, short
+// forms, a final dot, escapes, Unicode digits.
 func splitHost(authority string) (host, *BlockedError) {
 	refuse := func(rule Rule, detail string) (host, *BlockedError) {
 		return host{}, &BlockedError{Rule: rule, Detail: detail}
@@ -152,8 +151,8 @@ func splitHost(authority string) (host, *BlockedError) {
 	return h, nil
 }
 
-// notation says what is wrong with how a host is written, if something is. The
-// insides of brackets are left to the parser of addresses, save for a zone.
+// notation says what is wrong with the notation of a host, or returns "". It leaves the text in
+// brackets to the address parser, except a zone.
 func notation(name string, bracket bool) string {
 	if strings.ContainsFunc(name, func(r rune) bool { return r >= 0x80 }) {
 		return "not ASCII: write it in its xn-- form"
@@ -178,8 +177,8 @@ func notation(name string, bracket bool) string {
 	return ""
 }
 
-// endsInNumber reports whether some reader of hosts would take this one for an IPv4
-// address: its last label is a number in base 8, 10 or 16. No top-level domain is one.
+// endsInNumber reports whether some parser would accept the host as an IPv4 address: its last label
+// is a number in base 8, 10 or 16. No top-level domain is one.
 func endsInNumber(name string) bool {
 	last := name[strings.LastIndexByte(name, '.')+1:]
 	if hex, ok := strings.CutPrefix(last, "0x"); ok {

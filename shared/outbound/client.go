@@ -13,23 +13,21 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// Options say what a client may reach and how much it may take. Zero values are
-// the defaults.
+// Options configure what a client may reach and how much it may take. A zero field means its
+// default.
 type Options struct {
-	// AllowPrivateHosts are host, host:port, address, address:port or prefix: what
-	// may be reached although it is private. The package's text says which entry
-	// opens what.
+	// AllowPrivateHosts are the private hosts that may be reached: host, host:port, address,
+	// address:port or prefix. The package's documentation says what each entry opens.
 	AllowPrivateHosts []string
 
-	Timeout       time.Duration // of a request with its redirects and body; 30 s
-	HeaderTimeout time.Duration // of each response's headers, with connecting and sending; 15 s
-	MaxRequest    int64         // bytes of a request's body; 8 MiB
-	MaxResponse   int64         // bytes of a response's body; 8 MiB
+	Timeout       time.Duration // for a request with its redirects and body; default 30 s
+	HeaderTimeout time.Duration // for each response's headers, including connecting and sending; default 15 s
+	MaxRequest    int64         // largest request body in bytes; default 8 MiB
+	MaxResponse   int64         // largest response body in bytes; default 8 MiB
 
 	Resolver Resolver       // nil: net.DefaultResolver
 	RootCAs  *x509.CertPool // nil: the system's
-	// Dial connects in place of a net.Dialer. It is asked only for addresses that
-	// have passed, as ip:port.
+	// Dial connects instead of a net.Dialer. It gets only addresses that have passed, as ip:port.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
@@ -40,8 +38,8 @@ const (
 	maxHeaders           = 64 << 10 // bytes of a response's headers
 )
 
-// A Client sends requests to hosts that somebody else has chosen. It is safe for
-// concurrent use; a process has one.
+// A Client sends requests to hosts that other parties have chosen. It is safe for concurrent use; a
+// process has one.
 type Client struct {
 	registry registry
 	openings []opening
@@ -54,7 +52,7 @@ type Client struct {
 	transport *http.Transport
 }
 
-// New makes a client. An error says which entry of the allow-list can't be read.
+// New returns a client. An error names the entry of the allow-list that can't be parsed.
 func New(o Options) (*Client, error) {
 	c := &Client{
 		registry: newRegistry(), resolver: o.Resolver, dialer: o.Dial,
@@ -76,7 +74,7 @@ func New(o Options) (*Client, error) {
 	var http1 http.Protocols
 	http1.SetHTTP1(true)
 	c.transport = &http.Transport{
-		Proxy:                  nil, // whoever sets the environment does not choose where we connect
+		Proxy:                  nil, // the environment must not choose where we connect
 		DialContext:            c.dial,
 		TLSClientConfig:        &tls.Config{RootCAs: o.RootCAs, MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:    connectTimeout,
@@ -98,22 +96,22 @@ func or[T time.Duration | int64](given, otherwise T) T {
 	return otherwise
 }
 
-// Do sends a request and follows its redirects. The caller closes the response's
-// body. Whatever the status, an answer is no error. Errors are a [BlockedError], a
-// [SizeError] or a [TimeoutError], the context's, or another for what went wrong on
-// the way; reading the body may yield the same. Their text has nothing of the URL
-// but scheme and host, and nothing that the server has sent.
+// Do sends a request and follows its redirects. The caller closes the response's body. A response
+// is not an error, whatever its status. Errors are a [BlockedError], a [SizeError], a
+// [TimeoutError], the context's error, or another error of the exchange. Reading the body may
+// return the same. Of the URL their text contains only scheme and host, and it contains nothing
+// that the server has sent.
 func (c *Client) Do(req *http.Request) (*http.Response, error) { return c.do(req, true) }
 
-// DoOnce is Do, except that a redirect is the answer.
+// DoOnce is Do without following redirects: it returns the redirect.
 func (c *Client) DoOnce(req *http.Request) (*http.Response, error) { return c.do(req, false) }
 
-// Transport is the client for libraries that want a transport. It follows redirects
-// itself, so the http.Client above it sees none.
+// Transport returns the client for libraries that need a transport. It follows redirects itself, so
+// that the http.Client above it sees none.
 func (c *Client) Transport() http.RoundTripper { return roundTripper{c} }
 
-// HTTPClient is the client for libraries that want an http.Client. Errors of an
-// http.Client repeat the URL with its query: secrets belong in headers.
+// HTTPClient returns the client for libraries that need an http.Client. Errors of an http.Client
+// repeat the URL with its query, so secrets belong in headers.
 func (c *Client) HTTPClient() *http.Client { return &http.Client{Transport: c.Transport()} }
 
 // CloseIdleConnections closes the connections that no request uses.
@@ -137,12 +135,12 @@ func (c *Client) do(req *http.Request, follow bool) (*http.Response, error) {
 	return answer, nil
 }
 
-// exchange sends a request and those that redirects make of it.
+// exchange sends a request and the requests of its redirects.
 func (c *Client) exchange(clock *clock, req *http.Request, follow bool) (*http.Response, error) {
 	hop, err := c.prepare(clock.ctx, req)
 	if err != nil {
 		if req.Body != nil {
-			_ = req.Body.Close() // a sender closes it, also when it sends nothing
+			_ = req.Body.Close() // a sender must close it, even when it sends nothing
 		}
 		return nil, err
 	}
@@ -169,7 +167,7 @@ func (c *Client) exchange(clock *clock, req *http.Request, follow bool) (*http.R
 	}
 }
 
-// prepare is a copy of the request as it goes out.
+// prepare returns a copy of the request to send.
 func (c *Client) prepare(ctx context.Context, req *http.Request) (*http.Request, error) {
 	out := req.Clone(ctx)
 	h, err := c.checkURL(out.URL)
@@ -191,7 +189,7 @@ func (c *Client) prepare(ctx context.Context, req *http.Request) (*http.Request,
 	return out, c.boundRequest(out)
 }
 
-// where says which request an error is about.
+// where describes the request of an error.
 func where(req *http.Request) string {
 	if req.URL == nil || req.URL.Scheme != "http" && req.URL.Scheme != "https" {
 		return "request"

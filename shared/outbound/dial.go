@@ -12,18 +12,18 @@ import (
 	"time"
 )
 
-// A Resolver looks up the addresses of a name. *net.Resolver is one.
+// A Resolver looks up the addresses of a name. *net.Resolver implements it.
 type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
 const (
-	connectTimeout = 10 * time.Second // lookup and all tries
+	connectTimeout = 10 * time.Second // for the lookup and all tries
 	maxCandidates  = 8                // addresses of a name that are tried
 )
 
-// dial connects to the first address of a host that may be reached and answers.
-// They come in the order of RFC 6724 and are tried one after the other.
+// dial connects to the first address of a host that is allowed and answers. Addresses are in the
+// order of RFC 6724 and are tried one after the other.
 func (c *Client) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -51,7 +51,7 @@ func (c *Client) dial(ctx context.Context, network, address string) (net.Conn, e
 	return nil, failures[0]
 }
 
-// try dials one address in its share of the time that is left for all.
+// try dials one address. It gets an equal share of the time that is left.
 func (c *Client) try(ctx context.Context, network, name string, a netip.AddrPort, left int) (net.Conn, error) {
 	if deadline, ok := ctx.Deadline(); ok && left > 1 {
 		var cancel context.CancelFunc
@@ -65,7 +65,7 @@ func (c *Client) try(ctx context.Context, network, name string, a netip.AddrPort
 	return d.DialContext(ctx, network, a.String())
 }
 
-// control is asked with the address that a socket is about to connect to.
+// control checks the address that a socket is about to connect to.
 func (c *Client) control(name string) func(network, address string, _ syscall.RawConn) error {
 	return func(_, address string, _ syscall.RawConn) error {
 		a, err := netip.ParseAddrPort(address)
@@ -76,7 +76,7 @@ func (c *Client) control(name string) func(network, address string, _ syscall.Ra
 	}
 }
 
-// candidates are the addresses of a host that may be dialled, at least one.
+// candidates returns the addresses of a host that may be dialled, at least one.
 func (c *Client) candidates(ctx context.Context, name string, port uint16) ([]netip.Addr, error) {
 	addrs, err := c.lookup(ctx, name)
 	if err != nil {
@@ -107,7 +107,7 @@ func (c *Client) lookup(ctx context.Context, name string) ([]netip.Addr, error) 
 	addrs, err := c.resolver.LookupNetIP(ctx, "ip", name)
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		anonymous := *dns
-		anonymous.Server = "" // nobody outside needs to know ours
+		anonymous.Server = "" // nobody outside needs to know our server
 		return nil, &anonymous
 	}
 	return addrs, err

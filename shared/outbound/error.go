@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Rule names what a request has been refused for.
+// Rule names the reason why a request was refused.
 type Rule string
 
 // The rules.
@@ -19,21 +19,20 @@ const (
 	RuleURL       Rule = "url"       // not a URL
 	RuleScheme    Rule = "scheme"    // neither http nor https
 	RuleUserInfo  Rule = "user-info" // user or password in the URL
-	RuleHost      Rule = "host"      // no host, or one in a notation that is not taken
+	RuleHost      Rule = "host"      // no host, or one in a notation that is not accepted
 	RulePort      Rule = "port"      // not 1 to 65535
-	RuleAddress   Rule = "address"   // not a public address, nor an opened one
-	RuleMetadata  Rule = "metadata"  // where a platform keeps its credentials
+	RuleAddress   Rule = "address"   // not a public address, nor an allowed one
+	RuleMetadata  Rule = "metadata"  // where a platform provides credentials
 	RuleMethod    Rule = "method"    // CONNECT and TRACE
 	RuleRedirect  Rule = "redirect"  // too many, or one that can't be followed safely
 	RuleDowngrade Rule = "downgrade" // a redirect from https to http
 )
 
-// ErrBlocked is what every [BlockedError] is.
+// ErrBlocked is wrapped by every [BlockedError].
 var ErrBlocked = errors.New("outbound request refused")
 
-// A BlockedError says why a URL is not requested. Trying again is no use. Its text
-// has the host, when that is well-formed, and nothing else of the URL; it does not
-// tell which address a name has resolved to.
+// A BlockedError says why a URL is not requested. A retry is useless. Of the URL its text contains
+// only the host, if that is well-formed. It does not say which address a name has resolved to.
 type BlockedError struct {
 	Rule   Rule
 	Host   string // may be empty
@@ -49,7 +48,7 @@ func (e *BlockedError) Error() string {
 
 func (e *BlockedError) Unwrap() error { return ErrBlocked }
 
-// A SizeError says that a body is larger than it may be.
+// A SizeError means that a body is larger than allowed.
 type SizeError struct {
 	What  string // "request body", "response body"
 	Limit int64  // bytes
@@ -57,8 +56,8 @@ type SizeError struct {
 
 func (e *SizeError) Error() string { return fmt.Sprintf("%s is larger than %d bytes", e.What, e.Limit) }
 
-// A TimeoutError says that a request has taken longer than it may. It is a
-// context.DeadlineExceeded and a net.Error.
+// A TimeoutError means that a request took longer than allowed. It is a context.DeadlineExceeded
+// and a net.Error.
 type TimeoutError struct {
 	What  string // "response", "response headers"
 	After time.Duration
@@ -74,8 +73,8 @@ func (*TimeoutError) Timeout() bool { return true }
 // Temporary implements net.Error.
 func (*TimeoutError) Temporary() bool { return true }
 
-// An exchangeError wraps what has ended a request. It is shown to people, so it
-// repeats nothing a server may have sent: a server can send back our secrets.
+// An exchangeError wraps the error that ended a request. People see it, so it repeats nothing that
+// a server may have sent: a server can send back our secrets.
 type exchangeError struct {
 	where string // "GET https://host"; empty while a body is read
 	err   error
@@ -93,7 +92,7 @@ func (e *exchangeError) Error() string {
 
 const maxShown = 300 // bytes
 
-// shown is the text of an error if it is this side's, and else a general one.
+// shown returns the text of an error that comes from this side, and a general text for all others.
 func shown(err error) string {
 	for _, ours := range []func(error) (string, bool){
 		text[*BlockedError], text[*SizeError], text[*TimeoutError], text[net.Error],

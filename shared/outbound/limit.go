@@ -10,9 +10,8 @@ import (
 
 type timeoutKey struct{}
 
-// WithTimeout returns a context whose requests may take d in all, and as long for
-// their headers, whatever the client's own limits are. An earlier end of the
-// context counts as ever.
+// WithTimeout returns a context whose requests may take d in total, and d for their headers,
+// whatever the client's own limits are. A context that ends earlier still ends them.
 func WithTimeout(ctx context.Context, d time.Duration) context.Context {
 	return context.WithValue(ctx, timeoutKey{}, d)
 }
@@ -44,13 +43,13 @@ func (k *clock) awaitHeaders() {
 
 func (k *clock) headersCame() { k.headers.Stop() }
 
-// stop ends what is still going on. It may be called more than once.
+// stop ends the request if it is still running. It may be called more than once.
 func (k *clock) stop() {
 	k.total.Stop()
 	k.cancel(nil)
 }
 
-// why is the time-out that has ended the request, if one has, else err.
+// why returns the timeout that has ended the request, or err when none has.
 func (k *clock) why(err error) error {
 	if late, ok := errors.AsType[*TimeoutError](context.Cause(k.ctx)); ok {
 		return late
@@ -58,7 +57,7 @@ func (k *clock) why(err error) error {
 	return err
 }
 
-// bound makes the body of a response end at the limit and with the clock.
+// bound makes the body of a response end at the size limit and with the clock.
 func (c *Client) bound(clock *clock, resp *http.Response) (*http.Response, error) {
 	tooLarge := &SizeError{What: "response body", Limit: c.maxResponse}
 	if resp.Body == http.NoBody {
@@ -73,7 +72,7 @@ func (c *Client) bound(clock *clock, resp *http.Response) (*http.Response, error
 	return resp, nil
 }
 
-// boundRequest makes sending the body fail at the limit.
+// boundRequest makes sending the body fail at the size limit.
 func (c *Client) boundRequest(req *http.Request) error {
 	tooLarge := &SizeError{What: "request body", Limit: c.maxRequest}
 	if req.ContentLength > c.maxRequest {
@@ -98,10 +97,10 @@ func (c *Client) boundRequest(req *http.Request) error {
 	return nil
 }
 
-// limited is a body that fails once it has yielded all it may and there is more.
+// limited is a body that fails when it has returned the allowed number of bytes and there are more.
 type limited struct {
 	body     io.ReadCloser
-	left     int64 // -1: there was more
+	left     int64 // bytes left; -1: there were more
 	tooLarge *SizeError
 }
 
@@ -110,7 +109,7 @@ func (l *limited) Read(p []byte) (int, error) {
 		return 0, l.tooLarge
 	}
 	if int64(len(p)) > l.left+1 {
-		p = p[:l.left+1] // one more tells the end from the limit
+		p = p[:l.left+1] // one byte more distinguishes the end from the limit
 	}
 	n, err := l.body.Read(p)
 	if int64(n) > l.left {
@@ -123,7 +122,7 @@ func (l *limited) Read(p []byte) (int, error) {
 
 func (l *limited) Close() error { return l.body.Close() }
 
-// responseBody ends with the clock and stops it when it ends.
+// responseBody ends with the clock, and stops the clock when it ends.
 type responseBody struct {
 	limited
 	clock *clock

@@ -7,12 +7,12 @@ import (
 	"strconv"
 )
 
-// MaxRedirects is how many redirects are followed.
+// MaxRedirects is the largest number of redirects that are followed.
 const MaxRedirects = 5
 
-// redirect is the request that a response asks for instead, or nil if the response
-// is the answer. That it is, like in net/http, also when the body of the request
-// would have to be sent again and can't.
+// redirect returns the next request when resp is a redirect, or nil when resp is the final
+// response. As in net/http, resp is also final when the request's body would have to be sent again
+// and can't be.
 func (c *Client) redirect(hop *http.Request, resp *http.Response, followed int) (*http.Request, error) {
 	method, withBody, ok := method(hop, resp.StatusCode)
 	location := resp.Header.Get("Location")
@@ -60,8 +60,8 @@ func (c *Client) redirect(hop *http.Request, resp *http.Response, followed int) 
 	return next, err
 }
 
-// method is what a redirect makes of a request's method, and whether its body goes
-// with it. Not ok: there is nothing to follow.
+// method returns the method of the request after a redirect, and whether its body is sent again. ok
+// is false when there is no redirect to follow.
 func method(hop *http.Request, status int) (method string, withBody, ok bool) {
 	method = hop.Method
 	if method == "" {
@@ -81,8 +81,9 @@ func method(hop *http.Request, status int) (method string, withBody, ok bool) {
 	}
 }
 
-// sameOrigin reports whether a request may go from one URL to the other with all it
-// has: scheme, host and port are equal, or the scheme alone gets better.
+// sameOrigin reports whether a request may go from one URL to the other with all its headers and
+// its body. Scheme, host and port must be equal, or only the scheme changes, from http to https on
+// the default ports.
 func sameOrigin(from, to *url.URL) bool {
 	a, b := origin(from), origin(to)
 	if a.name == b.name && from.Scheme == "http" && to.Scheme == "https" && a.port == 80 && b.port == 443 {
@@ -91,7 +92,7 @@ func sameOrigin(from, to *url.URL) bool {
 	return from.Scheme == to.Scheme && a == b
 }
 
-// origin reads the host of a URL that has been checked.
+// origin returns the host of a checked URL.
 func origin(u *url.URL) host {
 	h, _ := splitHost(u.Host)
 	if h.port == 0 {
@@ -103,7 +104,7 @@ func origin(u *url.URL) host {
 	return h
 }
 
-// harmless is what another origin may see of a request's headers.
+// harmless returns the headers of a request that another origin may see.
 func harmless(all http.Header) http.Header {
 	some := http.Header{}
 	for name, values := range all {
@@ -115,8 +116,7 @@ func harmless(all http.Header) http.Header {
 	return some
 }
 
-// drain reads the little that most redirects have for a body, so that the
-// connection can be used again.
+// drain reads the short body that most redirects have, so that the connection can be reused.
 func drain(body io.ReadCloser) {
 	const little = 2 << 10
 	_, _ = io.CopyN(io.Discard, body, little)

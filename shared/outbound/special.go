@@ -2,28 +2,28 @@ package outbound
 
 import "net/netip"
 
-// reach says what it takes to reach an address.
+// reach says under which condition an address may be reached.
 type reach int
 
 const (
-	public   reach = iota // nothing
-	private               // an entry of the allow-list
-	metadata              // an entry that is this very address
-	never                 // it is not reached
+	public   reach = iota // always
+	private               // with an entry of the allow-list
+	metadata              // with an entry for exactly this address
+	never                 // never
 )
 
-// special are the addresses that are not public: the IANA IPv4 and IPv6
-// Special-Purpose Address Registries (iana.org/assignments/iana-ipv4-special-registry
-// and iana-ipv6-special-registry, RFC 6890) with all they list, also what they call
-// globally reachable, since it is infrastructure and nobody's web server; multicast
-// and what was deprecated; and the addresses where cloud platforms answer their
-// own machines. The first that contains an address counts.
+// special are the addresses that are not public. They are all entries of the IANA IPv4 and IPv6
+// Special-Purpose Address Registries (iana.org/assignments/iana-ipv4-special-registry and
+// iana-ipv6-special-registry, RFC 6890), including those called globally reachable, because these
+// are infrastructure and not web servers. Multicast and deprecated addresses are added, and the
+// addresses at which cloud platforms serve their own machines. The first entry that contains an
+// address counts.
 var special = [...]struct {
 	prefix string
 	reach  reach
 	name   string
 }{
-	// of the platforms, within or beside the registered blocks
+	// Cloud platforms, inside or outside of the registered blocks.
 	{"168.63.129.16/32", metadata, "a cloud platform's own address"},   // Azure
 	{"100.100.100.200/32", metadata, "a cloud platform's own address"}, // Alibaba
 	{"fd00:ec2::/32", metadata, "a cloud platform's own address"},      // AWS
@@ -72,14 +72,14 @@ const (
 	globalUnicast = "2000::/3"     // RFC 4291; the rest of IPv6 is not allocated
 )
 
-// A block is a row of special, read.
+// A block is a parsed row of special.
 type block struct {
 	prefix netip.Prefix
 	reach  reach
 	name   string
 }
 
-// A registry says of each address what it takes to reach it.
+// A registry knows how each address may be reached.
 type registry struct {
 	blocks       []block
 	nat64, globe netip.Prefix
@@ -93,8 +93,8 @@ func newRegistry() registry {
 	return r
 }
 
-// find says how an address is reached and what it is. meant is the address that
-// was decided on: the IPv4 address that this one stands for, if it does.
+// find returns how an address may be reached and what it is. meant is the address that was checked:
+// the IPv4 address that a stands for, if it does.
 func (r *registry) find(a netip.Addr) (meant netip.Addr, how reach, name string) {
 	if !a.IsValid() || a.Zone() != "" {
 		return a, never, "not an address of its own"

@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// leaseFor is how long tokens are kept here unspent: hoarded longer, those of
-	// many processes would come on top of a burst.
+	// leaseFor is how long unspent tokens are kept here. If many processes kept tokens longer,
+	// these would add up to more than a burst.
 	leaseFor = 10 * time.Second
-	// storeTime is how long the store may take to answer.
+	// storeTime is the longest wait for an answer of the store.
 	storeTime = 500 * time.Millisecond
-	// outage is how long the store is left alone after it failed.
+	// outage is how long the store is not asked after it failed.
 	outage = time.Second
 	// maxLeases is how many keys are remembered.
 	maxLeases = 10_000
 )
 
-// Cache spends tokens that it takes from a [Store] several at a time, so that
-// most requests of a busy caller cost no statement. Where a caller has used up what
-// was taken for it, twice as much is taken next, up to a tenth of the burst and
-// what comes back within a second. A store that fails lets everybody pass: limits
-// are there to keep the service up. It is safe for concurrent use.
+// Cache takes several tokens at once from a [Store] and spends them, so that most requests of a
+// busy caller cost no statement. When a caller has used its tokens up, the next request takes twice
+// as many, but at most a tenth of the burst and at most the tokens of one second. When the store
+// fails, every request passes, because limits exist to keep the service available. It is safe for
+// concurrent use.
 type Cache struct {
 	store  *Store
 	clock  func() time.Time
@@ -41,29 +41,29 @@ type leaseKey struct {
 	key string
 }
 
-// lease is what is known here of one bucket.
+// lease is what this process knows of one bucket.
 type lease struct {
 	mu      sync.Mutex
-	limit   Limit // as it was read last; zero: never
-	left    int   // tokens, to be spent by until
-	chunk   int   // to take next
+	limit   Limit // as read last; zero: not read yet
+	left    int   // tokens that may be spent before until
+	chunk   int   // how many to take next
 	until   time.Time
-	refused time.Time // there are none before
-	open    time.Time // everybody passes before: the store failed
+	refused time.Time // no tokens are available before this time
+	open    time.Time // every request passes before this time, because the store failed
 }
 
-// NewCache makes one. The clock is this process's.
+// NewCache returns a cache. clock is this process's clock.
 func NewCache(store *Store, clock func() time.Time, log *slog.Logger) *Cache {
 	return &Cache{store: store, clock: clock, log: log, leases: map[leaseKey]*lease{}}
 }
 
-// Rate adds the reading of a limit to a batch, and answers how to have it once the
-// batch has been sent.
+// Rate adds the reading of a limit to a batch. The function it returns gives the limit after the
+// batch was sent.
 type Rate func(*db.Batch) func() Limit
 
-// Take takes n tokens, 1 to the limit's burst, or none and tells after how long to
-// ask again. The limit is read whenever the store is asked, and counts from then on;
-// before, it is that of the API.
+// Take takes n tokens, from 1 to the limit's burst, or none; then it returns after how long to try
+// again. The limit is read whenever the store is asked, and applies from then on. Before that, the
+// limit of the API applies.
 func (l *Cache) Take(ctx context.Context, ws db.Workspace, key string, n int, rate Rate) (ok bool, retryAfter time.Duration) {
 	k := l.lease(leaseKey{ws, key})
 	k.mu.Lock()
@@ -83,7 +83,7 @@ func (l *Cache) Take(ctx context.Context, ws db.Workspace, key string, n int, ra
 	}
 	taken := max(n, min(k.chunk, k.limit.Burst/10, int(k.limit.PerSecond)))
 	ok, wait, err := l.ask(ctx, ws, key, taken, k, rate)
-	if err == nil && !ok && taken > n { // not as many, but perhaps these
+	if err == nil && !ok && taken > n { // not that many, but perhaps n
 		taken = n
 		ok, wait, err = l.ask(ctx, ws, key, taken, k, rate)
 	}
@@ -105,7 +105,7 @@ func (l *Cache) Take(ctx context.Context, ws db.Workspace, key string, n int, ra
 	return true, 0
 }
 
-// ask takes tokens from the store, and reads their limit on the way.
+// ask takes tokens from the store, and reads their limit in the same round trip.
 func (l *Cache) ask(ctx context.Context, ws db.Workspace, key string, n int, k *lease, rate Rate) (bool, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
@@ -118,8 +118,8 @@ func (l *Cache) ask(ctx context.Context, ws db.Workspace, key string, n int, k *
 	return ok, wait, err
 }
 
-// lease finds a bucket, or begins one. Those that nobody has used of late make room;
-// where that does not help all do, and lose a few tokens.
+// lease returns the bucket of a key, or adds one. When there are too many, it forgets idle buckets.
+// If that does not help, it forgets all; then a few tokens are lost.
 func (l *Cache) lease(of leaseKey) *lease {
 	l.mu.Lock()
 	defer l.mu.Unlock()

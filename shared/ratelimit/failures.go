@@ -6,15 +6,14 @@ import (
 	"time"
 )
 
-// BadCredentials is how often an address may come with credentials that are not good.
+// BadCredentials limits how often an address may send bad credentials.
 var BadCredentials = Limit{PerSecond: 5, Burst: 300}
 
-// maxAddresses is how many addresses are remembered: some hundred kilobytes.
+// maxAddresses is how many addresses are remembered; they need some hundred kilobytes.
 const maxAddresses = 10_000
 
-// Failures counts bad credentials by the address that they come from, in this process. An
-// IPv6 network of 64 bits counts as one address. A nil one counts nothing. It is safe for
-// concurrent use.
+// Failures counts bad credentials by address, in this process. An IPv6 network of 64 bits counts as
+// one address. A nil *Failures counts nothing. It is safe for concurrent use.
 type Failures struct {
 	limit Limit
 	clock func() time.Time
@@ -22,13 +21,13 @@ type Failures struct {
 	of    map[netip.Prefix]time.Time // when the bucket will be full again
 }
 
-// NewFailures makes one. The clock is this process's.
+// NewFailures returns a counter. clock is this process's clock.
 func NewFailures(limit Limit, clock func() time.Time) *Failures {
 	return &Failures{limit: limit, clock: clock, of: map[netip.Prefix]time.Time{}}
 }
 
-// Count counts one failure from an address, such as http.Request's RemoteAddr, and reports
-// whether there were more than may be, and after how long there may be another.
+// Count counts one failure from an address, such as http.Request's RemoteAddr. It reports whether
+// there were too many, and after how long another one is allowed.
 func (f *Failures) Count(remote string) (tooMany bool, retryAfter time.Duration) {
 	if f == nil {
 		return false, 0
@@ -51,8 +50,9 @@ func (f *Failures) Count(remote string) (tooMany bool, retryAfter time.Duration)
 	return false, 0
 }
 
-// makeRoom forgets an address or more where as many are known as may be: those whose bucket
-// is full again, of a few that it looks at, else whichever.
+// makeRoom forgets at least one address when maxAddresses are known. It looks at a hundred
+// addresses and forgets those whose bucket is full again. If there are none, it forgets any
+// address.
 func (f *Failures) makeRoom(now time.Time) {
 	if len(f.of) < maxAddresses {
 		return
@@ -71,7 +71,7 @@ func (f *Failures) makeRoom(now time.Time) {
 	}
 }
 
-// networkOf is who an address stands for; what is none stands for all that are none.
+// networkOf returns the network of an address. All invalid addresses share the zero prefix.
 func networkOf(remote string) netip.Prefix {
 	at, err := netip.ParseAddrPort(remote)
 	if err != nil {
@@ -81,6 +81,6 @@ func networkOf(remote string) netip.Prefix {
 	if addr.Is6() {
 		bits = 64
 	}
-	network, _ := addr.Prefix(bits) // it has as many
+	network, _ := addr.Prefix(bits) // never fails: the address has that many bits
 	return network
 }

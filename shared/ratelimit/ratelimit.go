@@ -1,6 +1,6 @@
-// Package ratelimit bounds how often a caller may ask: buckets of tokens in the
-// database for all processes together, a cache that spends several tokens for one
-// statement, and a count of bad credentials by address.
+// Package ratelimit limits how often a caller may send requests. It has token buckets in the
+// database for all processes together, a cache that takes several tokens with one statement, and a
+// count of bad credentials by address.
 package ratelimit
 
 import (
@@ -13,16 +13,16 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
-// A Limit is how fast tokens come back to a bucket, and how many it holds.
+// A Limit is the rate at which tokens return to a bucket, and the size of the bucket.
 type Limit struct {
 	PerSecond float64
 	Burst     int
 }
 
-// API is what a principal may ask of the HTTP API, unless its workspace says otherwise.
+// API is the limit of a principal on the HTTP API, unless its workspace sets another.
 var API = Limit{PerSecond: 100, Burst: 1000}
 
-// lasting is how long n tokens take to come back.
+// lasting returns how long n tokens take to return.
 func (l Limit) lasting(n int) time.Duration {
 	return time.Duration(math.Ceil(float64(n) / l.PerSecond * float64(time.Second)))
 }
@@ -30,14 +30,14 @@ func (l Limit) lasting(n int) time.Duration {
 //go:embed ratelimit.*.sql
 var limitFiles embed.FS
 
-// Store keeps buckets of tokens in the database, for all processes together. It
-// is safe for concurrent use.
+// Store is the token buckets in the database, shared by all processes. It is safe for concurrent
+// use.
 type Store struct {
 	db *db.DB
 	q  struct{ Take, Purge db.Query }
 }
 
-// New makes a limiter.
+// New returns a store.
 func New(d *db.DB) (*Store, error) {
 	l := &Store{db: d}
 	if err := db.Load(limitFiles, &l.q); err != nil {
@@ -46,17 +46,16 @@ func New(d *db.DB) (*Store, error) {
 	return l, nil
 }
 
-// Take takes n tokens, 1 to the limit's burst, from the bucket of a key (1–255
-// characters), or none and tells after how long they will be there. A bucket that
-// is not known is full. Whoever asks, at whatever time t, together they get no more
-// than the burst and what has come back by then. It is one statement, by the
-// database's time.
+// Take takes n tokens, from 1 to the limit's burst, from the bucket of a key (1–255 characters).
+// When there are fewer, it takes none and returns after how long there will be enough. A bucket
+// without a row is full. In any period of time all callers together get at most the burst plus the
+// tokens that returned meanwhile. Take runs one statement, on the database's clock.
 func (l *Store) Take(ctx context.Context, ws db.Workspace, key string, n int, limit Limit) (ok bool, retryAfter time.Duration, err error) {
 	var b db.Batch
 	return l.take(ctx, ws, key, n, limit, &b)
 }
 
-// take is Take in a batch that may do something else.
+// take is Take in a batch that may contain other statements.
 func (l *Store) take(ctx context.Context, ws db.Workspace, key string, n int, limit Limit, b *db.Batch) (ok bool, retryAfter time.Duration, err error) {
 	if !(limit.PerSecond > 0) || n < 1 || n > limit.Burst {
 		return false, 0, fmt.Errorf("take %d tokens of a bucket of %d: there are never as many", n, limit.Burst)
@@ -73,9 +72,9 @@ func (l *Store) take(ctx context.Context, ws db.Workspace, key string, n int, li
 	return ok, retryAfter, nil
 }
 
-// purgeBatch is how many buckets one purge deletes at most.
+// purgeBatch is the largest number of buckets that one purge deletes.
 const purgeBatch = 1000
 
-// Purge adds to a batch the statement that deletes buckets which have been full for
-// an hour, a thousand at most.
+// Purge adds to a batch the statement that deletes buckets which have been full for an hour, at
+// most a thousand.
 func (l *Store) Purge(b *db.Batch) { b.Exec(l.q.Purge, purgeBatch) }

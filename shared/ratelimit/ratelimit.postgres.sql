@@ -1,10 +1,11 @@
 -- why: a sum of a time and microseconds is said differently, and a purge must not wait for those who take.
 
 -- name: Take
--- $3 is how long the tokens take to come back, $4 how long the others of a full bucket do, both in microseconds.
--- What is excluded carries the time at which it was asked, full_at less $3, so that both columns are decided by one.
--- A bucket that owes more than it holds, after its limit was lowered or the clock set back, is just empty;
--- that goes by the time after the wait for the row, else who waited would give tokens back.
+-- $3 is how long the taken tokens take to return, $4 how long the other tokens of a full bucket
+-- take, both in microseconds. excluded.full_at contains the time of the request: full_at less $3.
+-- So both columns use the same time. A bucket that owes more than it holds, because its limit was
+-- lowered or the clock was set back, counts as empty. That uses the time after the wait for the
+-- row. With the earlier time, a request that waited would give tokens back.
 INSERT INTO rate_limits AS r (workspace_id, key, full_at, granted)
 VALUES ($1, $2, lk_now() + $3 * interval '1 microsecond', true)
 ON CONFLICT (workspace_id, key) DO UPDATE SET

@@ -104,8 +104,7 @@ SELECT id, execution_id, created_at, expires_at, lk_now()
 
 -- name: Blocking
 -- What the holder of a thread waits for, what that waits for, and so on: the holder of a thread in
--- which it has something
--- queued, or an execution that it has begun and waits for.
+-- which it has something queued, or an execution that it has begun and waits for.
 WITH RECURSIVE blocked (execution, thread, holder) AS (
   SELECT DISTINCT q.execution_id, t.id, coalesce(o.execution_id, t.active_execution_id)
     FROM outbox q
@@ -166,8 +165,7 @@ UPDATE outbox SET status = 'ready', updated_at = lk_now()
 
 -- name: Due
 -- Whether a sweep has something to do: a stale lock, a queue of a free thread, a message that has
--- waited too long, or an
--- execution that is parked although no thread says so.
+-- waited too long, or an execution that is parked although no thread says so.
 SELECT CASE WHEN EXISTS (
          SELECT 1 FROM threads t
           WHERE t.workspace_id = $1 AND t.active_execution_id IS NOT NULL

@@ -19,13 +19,13 @@ import (
 )
 
 var (
-	// ErrTaken says that another workspace has the slug.
+	// ErrTaken means that another workspace has the slug.
 	ErrTaken = errors.New("a workspace of that slug exists")
-	// ErrKept says that a workspace is the one there always is.
+	// ErrKept means that a workspace is the default one, which can't be deleted.
 	ErrKept = errors.New("the default workspace stays")
-	// ErrAtWork says that a workspace is not deleted while something in it goes on.
+	// ErrAtWork means that a workspace can't be deleted while work in it goes on.
 	ErrAtWork = errors.New("something in the workspace is at work: stop it by a kill switch, and wait for its lanes")
-	// ErrChanged says that somebody else has changed the workspace since it was read.
+	// ErrChanged means that somebody else has changed the workspace since it was read.
 	ErrChanged = errors.New("the workspace has been changed meanwhile")
 )
 
@@ -34,15 +34,15 @@ type Workspace struct {
 	ID        db.Workspace
 	Slug      string
 	Name      string
-	Settings  Settings // what is not set has its default
+	Settings  Settings // unset ones have their defaults
 	Version   int      // counts changes
 	CreatedAt time.Time
 	UpdatedAt time.Time
 
-	set map[string]json.RawMessage // as the column has it, what nobody knows included
+	set map[string]json.RawMessage // as in the column, including unknown settings
 }
 
-// MaxName is how many characters the name of a workspace may have.
+// MaxName is the largest number of characters in a workspace's name.
 const MaxName = 255
 
 var legalSlug = pattern.New(`^[a-z0-9][a-z0-9-]*$`)
@@ -52,7 +52,7 @@ func checkName(bad *invalid.Error, name string) {
 	bad.If(n < 1 || n > MaxName || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl), "name", "must be one line of 1 to 255 characters")
 }
 
-// CountMade counts the workspaces that by has made and that there are still.
+// CountMade counts the existing workspaces that by has made.
 func (s *Store) CountMade(ctx context.Context, tx *db.Tx, by string) (n int, err error) {
 	if err := tx.One(ctx, []any{&n}, s.q.CountMade, by); err != nil {
 		return 0, fmt.Errorf("count workspaces: %w", err)
@@ -60,9 +60,9 @@ func (s *Store) CountMade(ctx context.Context, tx *db.Tx, by string) (n int, err
 	return n, nil
 }
 
-// Create adds a workspace that by makes. The transaction is one of the new workspace,
-// so that its first rows can follow. Errors: [invalid.Error], and [ErrTaken], after
-// which the transaction is over.
+// Create adds a workspace that by makes. The transaction must be one of the new workspace, so that
+// its first rows can follow. Errors: [invalid.Error], and [ErrTaken], after which the transaction
+// is over.
 func (s *Store) Create(ctx context.Context, tx *db.Tx, slug, name, by string) (Workspace, error) {
 	name = strings.TrimSpace(name)
 	bad := &invalid.Error{}
@@ -82,7 +82,7 @@ func (s *Store) Create(ctx context.Context, tx *db.Tx, slug, name, by string) (W
 	return made[0], nil
 }
 
-// Get reads a workspace; [db.ErrNoRows] when there is none.
+// Get reads a workspace. It returns [db.ErrNoRows] when there is none.
 func (s *Store) Get(ctx context.Context, ws db.Workspace) (Workspace, error) {
 	var found []Workspace
 	if err := s.db.Each(ctx, ws, collect(&found), s.q.Get); err != nil {
@@ -94,8 +94,8 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace) (Workspace, error) {
 	return found[0], nil
 }
 
-// List reads those of the workspaces that there are, by slug, in one round trip. The
-// caller says which its principal may see.
+// List reads the existing workspaces among ids, sorted by slug, in one round trip. The caller
+// selects ids that its principal may see.
 func (s *Store) List(ctx context.Context, ids []db.Workspace) ([]Workspace, error) {
 	var found []Workspace
 	var b db.Batch
@@ -109,17 +109,16 @@ func (s *Store) List(ctx context.Context, ids []db.Workspace) ([]Workspace, erro
 	return found, nil
 }
 
-// Patch is a change of a workspace; nil leaves the name as it is.
+// Patch is a change of a workspace. A nil Name leaves the name unchanged.
 type Patch struct {
 	Name *string
-	// Settings are values by their names on the wire; nil is the default again. Those
-	// that are not named stay as they are.
+	// Settings are new values by their names on the wire; nil restores the default. Settings that
+	// are not named do not change.
 	Settings map[string]*int64
 }
 
-// Patch changes a workspace as it was read by [Store.Get], and answers it as it stands
-// then. The transaction is one of this workspace. Errors: [invalid.Error],
-// [ErrChanged].
+// Patch changes a workspace that [Store.Get] has read, and returns the new state. The transaction
+// must be one of this workspace. Errors: [invalid.Error], [ErrChanged].
 func (s *Store) Patch(ctx context.Context, tx *db.Tx, w Workspace, p Patch) (Workspace, error) {
 	bad := &invalid.Error{}
 	if p.Name != nil {
@@ -160,14 +159,14 @@ func (s *Store) Patch(ctx context.Context, tx *db.Tx, w Workspace, p Patch) (Wor
 	return written[0], nil
 }
 
-// Delete deletes a workspace with all that it has; its members stay known. The
-// transaction is one of this workspace. Errors: [ErrKept], [ErrAtWork].
+// Delete deletes a workspace with all its rows; the user records of its members stay. The
+// transaction must be one of this workspace. Errors: [ErrKept], [ErrAtWork].
 func (s *Store) Delete(ctx context.Context, tx *db.Tx, w Workspace) error {
 	if w.ID == Default {
 		return ErrKept
 	}
-	// Lanes come first in the order of locks. One that was added meanwhile is locked behind
-	// the workspace, which lets no further one be added.
+	// Lanes come first in the lock order. A lane that was added meanwhile is locked after the
+	// workspace's row; that lock prevents further lanes.
 	for _, q := range []db.Query{s.q.LockLanes, s.q.LockHead, s.q.LockLanes} {
 		tx.Later().Exec(q)
 	}

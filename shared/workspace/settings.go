@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Settings bound the agents of a workspace. What a workspace does not set, or sets
-// out of bounds, has the default: a run without steps, say, would fail, which is not
-// what an off switch does. The tags are the one table of what there is.
+// Settings limit the agents of a workspace. A setting that is not set, or is out of bounds, has its
+// default. Otherwise a run with zero steps, for example, would fail, which is not what a kill
+// switch does. The tags are the only table of all settings.
 type Settings struct {
 	StepsPerRun         int   `json:"steps_per_run" default:"20" min:"1" max:"1000" doc:"model calls of one run"`
 	ToolRetries         int   `json:"tool_retries" default:"2" min:"0" max:"10" doc:"tries after a call that could not be made"`
@@ -38,7 +38,7 @@ type Settings struct {
 	ResultHours         int   `json:"result_hours" default:"1" min:"1" max:"8784" doc:"hours that results are kept beside their rows"`
 }
 
-// A Setting is what there is to know of one field of [Settings].
+// A Setting describes one field of [Settings].
 type Setting struct {
 	Name              string // on the wire: "stepsPerRun"
 	Default, Min, Max int64
@@ -47,7 +47,7 @@ type Setting struct {
 	field             int
 }
 
-// Schema lists all settings there are.
+// Schema lists all settings.
 func Schema() []Setting {
 	of := reflect.TypeFor[Settings]()
 	out := make([]Setting, of.NumField())
@@ -56,13 +56,13 @@ func Schema() []Setting {
 		key := tag.Get("json")
 		out[i] = Setting{Name: camel(key), Doc: tag.Get("doc"), key: key, field: i}
 		for name, to := range map[string]*int64{"default": &out[i].Default, "min": &out[i].Min, "max": &out[i].Max} {
-			*to, _ = strconv.ParseInt(tag.Get(name), 10, 64) // a test reads them all
+			*to, _ = strconv.ParseInt(tag.Get(name), 10, 64) // a test checks that all can be read
 		}
 	}
 	return out
 }
 
-// camel is a column's key as JSON on the wire has it.
+// camel converts a column's key to its JSON name on the wire.
 func camel(key string) string {
 	words := strings.Split(key, "_")
 	for i, w := range words[1:] {
@@ -73,7 +73,7 @@ func camel(key string) string {
 
 func (s Setting) admits(v int64) bool { return s.Min <= v && v <= s.Max }
 
-// Defaults are the settings of a workspace that sets none.
+// Defaults returns the settings of a workspace that sets none.
 func Defaults() Settings {
 	var s Settings
 	into := reflect.ValueOf(&s).Elem()
@@ -83,7 +83,7 @@ func Defaults() Settings {
 	return s
 }
 
-// sane gives what is out of bounds its default.
+// sane replaces values that are out of bounds by their defaults.
 func (s *Settings) sane() {
 	into := reflect.ValueOf(s).Elem()
 	for _, setting := range Schema() {
@@ -93,7 +93,7 @@ func (s *Settings) sane() {
 	}
 }
 
-// Values are the settings by their names on the wire.
+// Values returns the settings by their names on the wire.
 func (s Settings) Values() map[string]int64 {
 	from, out := reflect.ValueOf(s), map[string]int64{}
 	for _, setting := range Schema() {

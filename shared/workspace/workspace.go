@@ -1,5 +1,5 @@
-// Package workspace keeps the tenants: each row of every other table belongs to
-// one, and its settings bound what agents may do there.
+// Package workspace stores the workspaces (tenants). Each row of every other table belongs to one,
+// and its settings limit what agents may do there.
 package workspace
 
 import (
@@ -15,7 +15,7 @@ import (
 //go:embed *.sql
 var files embed.FS
 
-// Default is the workspace there always is.
+// Default is the workspace that always exists.
 const (
 	Default     db.Workspace = "00000000-0000-7000-8000-000000000001"
 	DefaultSlug string       = "default"
@@ -30,13 +30,13 @@ type queries struct {
 	AtWork                    db.Query
 }
 
-// Store keeps the workspaces.
+// Store is the workspaces.
 type Store struct {
 	db *db.DB
 	q  queries
 }
 
-// New makes a store.
+// New returns a store.
 func New(d *db.DB) (*Store, error) {
 	s := &Store{db: d}
 	if err := db.Load(files, &s.q); err != nil {
@@ -45,7 +45,7 @@ func New(d *db.DB) (*Store, error) {
 	return s, nil
 }
 
-// EnsureDefault makes the default workspace unless it is there.
+// EnsureDefault makes the default workspace unless it exists.
 func (s *Store) EnsureDefault(ctx context.Context) error {
 	if _, err := s.db.Exec(ctx, "", s.q.Ensure, Default, DefaultSlug, "Default"); err != nil {
 		return fmt.Errorf("make the default workspace: %w", err)
@@ -53,31 +53,30 @@ func (s *Store) EnsureDefault(ctx context.Context) error {
 	return nil
 }
 
-// maxAll is the most workspaces one tick serves.
+// maxAll is the largest number of workspaces that one tick serves.
 const maxAll = 10_000
 
 // All lists the workspaces.
 func (s *Store) All(ctx context.Context) ([]db.Workspace, error) { return s.list(ctx, s.q.All) }
 
-// Schedule is what a slot is of: its executions are of a surface, their slots are
-// prefix, workspace, ":" and time, and they run under a lane.
+// Schedule identifies the executions of a schedule: their surface, the lane they run under, and
+// their slots, which are prefix, workspace, ":" and time.
 type Schedule struct {
 	Surface trace.Surface
 	Prefix  string
 	Lane    string
 }
 
-// Unserved lists the workspaces in which a schedule's slot, the time as it stands in
-// its key, was not run, nor a later one, and is not being run; for an empty slot all.
-// Those whose last run is the longest ago come first, and last those whose beats a kill
-// switch stops.
+// Unserved lists the workspaces that have not run a slot of a schedule. slot is the time in the
+// slot's key; empty lists all workspaces. A workspace is left out when it has run the slot or a
+// later one, or runs it now. The longest time without a run comes first; workspaces whose beats a
+// kill switch stops come last.
 func (s *Store) Unserved(ctx context.Context, of Schedule, slot string) ([]db.Workspace, error) {
 	return s.list(ctx, s.q.Unserved, of.Surface, of.Prefix, of.Lane, db.Null(slot))
 }
 
-// Due lists the workspaces in which something may wait to be tended: what is to be
-// sent, threads that are held, approvals that nobody answered, executions that nothing
-// was heard of.
+// Due lists the workspaces that may have maintenance work: messages to send, held threads,
+// approvals that nobody answered, executions without a sign of life.
 func (s *Store) Due(ctx context.Context) ([]db.Workspace, error) { return s.list(ctx, s.q.Due) }
 
 func (s *Store) list(ctx context.Context, q db.Query, args ...any) (out []db.Workspace, err error) {
@@ -93,17 +92,17 @@ func (s *Store) list(ctx context.Context, q db.Query, args ...any) (out []db.Wor
 	return out, nil
 }
 
-// Settings adds the reading of the workspace's settings to a batch; call what it
-// answers once the batch has been sent. They are the defaults where the workspace
-// sets nothing, or is not there. Settings that can't be read are an error of that
-// call and not of the batch, which may have changed something by then.
+// Settings adds a read of the workspace's settings to a batch. Call the returned function after the
+// batch was sent. Settings that are not set have their defaults, and so does a workspace that does
+// not exist. Settings that can't be read are an error of that call and not of the batch, which may
+// have changed something by then.
 func (s *Store) Settings(b *db.Batch) func() (Settings, error) {
 	var raw json.RawMessage
 	b.Each(func(scan db.Scan) error { return scan(&raw) }, s.q.Settings)
 	return func() (Settings, error) { return decoded(raw) }
 }
 
-// decoded are the settings that a column holds; none are the defaults.
+// decoded returns the settings in a column. An empty column means the defaults.
 func decoded(raw json.RawMessage) (Settings, error) {
 	settings := Defaults()
 	if len(raw) == 0 {

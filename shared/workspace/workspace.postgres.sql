@@ -6,12 +6,12 @@
 SELECT * FROM lk_workspaces_unserved($1, $2, $3, $4, $5);
 
 -- name: Due
--- global: whoever tends looks into every workspace
+-- global: maintenance looks into every workspace
 SELECT * FROM lk_workspaces_due($1);
 
 -- name: LockLanes
 SELECT 1 FROM agent_locks WHERE workspace_id = $1 ORDER BY lane FOR UPDATE;
 
 -- name: LockHead
--- Who adds a row to the workspace, a lane among them, waits.
+-- A transaction that adds a row to the workspace, such as a lane, waits for this lock.
 SELECT 1 FROM workspaces WHERE id = $1 FOR UPDATE;

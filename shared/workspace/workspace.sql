@@ -21,18 +21,18 @@ SELECT id, slug, name, settings, version, created_at, updated_at FROM workspaces
 SELECT id, slug, name, settings, version, created_at, updated_at FROM workspaces WHERE id = $1;
 
 -- name: Patch
--- Of the version that was read, or of none.
+-- Only the version that was read.
 UPDATE workspaces SET name = $3, settings = $4, version = version + 1, updated_at = lk_now()
  WHERE id = $1 AND version = $2
 RETURNING id, slug, name, settings, version, created_at, updated_at;
 
 -- name: CountMade
--- global: whoever makes workspaces
+-- global: one principal may make workspaces
 SELECT count(*) FROM workspaces WHERE created_by = $1;
 
 -- name: AtWork
 SELECT EXISTS (SELECT 1 FROM agent_locks WHERE workspace_id = $1 AND token IS NOT NULL AND expires_at > (SELECT lk_now()));
 
 -- name: Delete
--- With all that it has.
+-- Deletes all its rows too.
 DELETE FROM workspaces WHERE id = $1;

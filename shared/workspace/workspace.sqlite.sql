@@ -17,7 +17,7 @@ SELECT w.id
  LIMIT $5;
 
 -- name: Due
--- global: whoever tends looks into every workspace
+-- global: maintenance looks into every workspace
 SELECT w.id
   FROM workspaces w
  WHERE EXISTS (SELECT 1 FROM outbox o WHERE o.workspace_id = w.id AND o.status IN ('ready', 'sending') AND o.due_at <= (SELECT lk_now()))
