@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// the test servers live as long as the process, and one goroutine each awaits their end
+		// The test servers live as long as the process; one goroutine per server waits for its end.
 		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))
 }
 
@@ -56,7 +56,7 @@ func onEach(t *testing.T, fn func(t *testing.T, w world)) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) { fn(t, newWorld(t, e)) })
 }
 
-// neighbour is another workspace of the same database.
+// neighbour returns another workspace of the same database.
 func (w world) neighbour(t testing.TB) world {
 	t.Helper()
 	w.Workspace = dbtest.NewWorkspace(t, w.DB)
@@ -69,7 +69,7 @@ var traces = trace.NewSource(time.Now, rand.Reader)
 
 func newTrace() trace.ID { return traces.New(trace.Heartbeat) }
 
-// entry is an action with all that an action must have.
+// entry returns an action with all required fields.
 func entry(skill string, id trace.ID) activity.Entry {
 	return activity.Entry{Agent: activity.Operator, Surface: trace.Heartbeat, Skill: skill, Status: activity.Success, Trace: id}
 }
@@ -92,7 +92,7 @@ func (w world) list(t testing.TB, f activity.Filter) activity.Page {
 	return p
 }
 
-// skills are the names of a listing's skills, in its order.
+// skills returns the skill names of a listing, in order.
 func (w world) skills(t testing.TB, f activity.Filter) []string {
 	t.Helper()
 	out := []string{}
@@ -112,7 +112,7 @@ func (w world) story(t testing.TB, id trace.ID) []activity.Entry {
 	return *story
 }
 
-// the is the one entry of a trace.
+// the returns the only entry of a trace.
 func (w world) the(t testing.TB, id trace.ID) activity.Entry {
 	t.Helper()
 	story := w.story(t, id)
@@ -130,7 +130,7 @@ func (w world) count(t testing.TB) (n int) {
 	return n
 }
 
-// sameJSON compares JSON without its spacing and the order of keys.
+// sameJSON compares JSON and ignores spacing and the order of keys.
 func sameJSON(t testing.TB, got, want json.RawMessage) bool {
 	t.Helper()
 	var a, b any

@@ -65,7 +65,7 @@ func TestSinceIsInclusiveAndUntilExclusive(t *testing.T) {
 	})
 }
 
-// putAt records an action at a time of the test's.
+// putAt records an action at a given time.
 func (w world) putAt(t testing.TB, skill string, at time.Time) (id string) {
 	t.Helper()
 	id = ids()
@@ -75,8 +75,8 @@ func (w world) putAt(t testing.TB, skill string, at time.Time) (id string) {
 	return id
 }
 
-// TestWhatWasUsedIsWhatWasCalled: calls that could not be made are none, whatever those
-// that succeeded answered.
+// TestWhatWasUsedIsWhatWasCalled: calls that could not be made do not count. Successful calls
+// count, whatever they answered.
 func TestWhatWasUsedIsWhatWasCalled(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		answered, failed, refused := entry("ask", newTrace()), entry("ask", newTrace()), entry("ask", newTrace())
@@ -150,7 +150,7 @@ func TestPagesThroughEqualTimesLoseAndRepeatNothing(t *testing.T) {
 					got = append(got, e.ID)
 				}
 				if pages == 0 {
-					w.putAt(t, "later", at.Add(time.Hour)) // what comes meanwhile shifts nothing
+					w.putAt(t, "later", at.Add(time.Hour)) // entries that arrive meanwhile shift nothing
 				}
 				if !p.More {
 					break

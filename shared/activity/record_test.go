@@ -94,12 +94,12 @@ func TestAnActionIsUndoneWithTheChangeItReports(t *testing.T) {
 	})
 }
 
-// nasty are texts that one database or the other refuses as they are.
+// nasty are texts that one of the databases refuses unchanged.
 var nasty = []string{
 	"a\x00b", "\x00", "\xff\xfe", "half \xe2\x82", "\xed\xa0\x80", strings.Repeat("\x80", 10_000), "ok \U0010FFFF", "\u2028", "'; DROP TABLE",
 }
 
-// nastyJSON are values that one database's JSON column or the other refuses.
+// nastyJSON are values that one of the databases refuses in a JSON column.
 var nastyJSON = []string{
 	`{"a": "\u0000"}`, `{"\u0000": 1, "\u0000\u0000": 2}`, `"\ud800"`, `["\udc00\ud800"]`, `"\\u0000"`, "\"\xff\"", `{"a": 1e400000}`, `[1e-20000]`,
 	`-1E+99999`, strings.Repeat("9", 200_000), `{`, `not JSON`, `"a` + "\x00" + `b"`, "\x00", `{"a": 1} {"b": 2}`,
@@ -178,7 +178,7 @@ func TestLongBodiesAreCutWithAMarker(t *testing.T) {
 			if !marker.Truncated || marker.Bytes < len(text) || len(marker.Beginning) < 1000 || !utf8.ValidString(marker.Beginning) {
 				t.Errorf("%s: the marker is %.200s", name, got.Input)
 			}
-			if len(got.Input) > most+100 { // a database may space it
+			if len(got.Input) > most+100 { // a database may add spaces
 				t.Errorf("%s: %d bytes are kept", name, len(got.Input))
 			}
 			if !sameJSON(t, got.Output, e.Output) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What suspect looks for, as an expression says it.
+// suspicious is a regular expression for what suspect reports.
 var suspicious = regexp.MustCompile(`\\u|[0-9][eE][+-]?[0-9]{3}|[0-9.]{300}`)
 
 func FuzzSuspect(f *testing.F) {

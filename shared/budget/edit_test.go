@@ -59,7 +59,7 @@ func TestPatch(t *testing.T) {
 		if got.Version != 2 || got.Tokens.Allocated != 1500 || got.Tokens.Remaining() != 500 {
 			t.Errorf("it is %+v", got)
 		}
-		w.reserve(t, request("a", 500)) // goes on by itself
+		w.reserve(t, request("a", 500)) // the budget renews itself
 		if _, err := w.patch(t, b.ID, 1, 2000); !errors.Is(err, budget.ErrChanged) {
 			t.Errorf("an old version: %v", err)
 		}
@@ -71,7 +71,7 @@ func TestPatch(t *testing.T) {
 				t.Errorf("%d: %v", allocated, err)
 			}
 		}
-		got, err = w.patch(t, b.ID, 0, 400) // what is reserved stays so
+		got, err = w.patch(t, b.ID, 0, 400) // reserved tokens stay reserved
 		check(t, err)
 		if got.Tokens != (budget.Account{Allocated: 400, Consumed: 400, Reserved: 1100}) || got.Tokens.Overdraft() != 1100 {
 			t.Errorf("it is %+v", got)
@@ -209,7 +209,7 @@ func TestWorkspacesHaveBudgetsOfTheirOwn(t *testing.T) {
 		r := w.reserve(t, request("a", 1000))
 		theirs.reserve(t, request("a", 1000))
 
-		theirs.settle(t, r, 500) // a reservation is its workspace's
+		theirs.settle(t, r, 500) // a reservation belongs to its workspace
 		w.holds(t, ours.ID, 0, 1000)
 		theirs.holds(t, b.ID, 0, 1000)
 		check(t, theirs.s.Release(t.Context(), theirs.Workspace, r))

@@ -2,11 +2,11 @@ package budget
 
 import "time"
 
-// For the tests of what is reckoned without a database.
+// For tests that need no database.
 var (
 	Successor = successor
 	PlainName = plainName
 )
 
-// Project is the projection of a budget of which burn tokens a day are used.
+// Project projects a budget that uses burn tokens a day.
 func (b Budget) Project(burn int64, now time.Time) Projection { return b.project(burn, now) }

@@ -18,11 +18,11 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// the test servers live as long as the process, and one goroutine each awaits their end
+		// The test servers live as long as the process; one goroutine per server waits for its end.
 		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))
 }
 
-// world is a fresh workspace on one engine, where it is noon.
+// world is a fresh workspace on one engine. Its clock says noon.
 type world struct {
 	dbtest.Env
 	s    *budget.Store
@@ -53,7 +53,7 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// request asks for so many tokens of a model without a price, none of them input.
+// request returns a request for output tokens of a model without a price, without input.
 func request(agent string, tokens int64) budget.Request {
 	return budget.Request{
 		Agent: agent, Surface: trace.Heartbeat, Execution: uuid.NewString(), Trace: "hb_0mh8c1v2q_a7x2p1k9d4", Model: "demo",
@@ -68,7 +68,7 @@ func (w world) reserve(t testing.TB, r budget.Request) budget.Reservation {
 	return got
 }
 
-// refused asks for what must be refused.
+// refused makes a reservation that must be refused.
 func (w world) refused(t testing.TB, r budget.Request) budget.RefusedError {
 	t.Helper()
 	got, err := w.s.Reserve(t.Context(), w.Workspace, r)
@@ -91,7 +91,7 @@ func (w world) settleAs(t testing.TB, r budget.Reservation, u budget.Used) (micr
 	return microUSD
 }
 
-// month is a budget of tokens for the 30 days around noon.
+// month returns a budget of tokens for the 30 days around noon.
 func (w world) month(scope budget.Scope, id string, tokens int64) budget.Budget {
 	return budget.Budget{
 		Scope: scope, ScopeID: id, Tokens: budget.Account{Allocated: tokens},
@@ -129,7 +129,7 @@ func (w world) holds(t testing.TB, id string, consumed, reserved int64) {
 	}
 }
 
-// all are the workspace's budgets, the first made first.
+// all returns the workspace's budgets, oldest first.
 func (w world) all(t testing.TB) []budget.Budget {
 	t.Helper()
 	items, more, err := w.s.List(t.Context(), w.Workspace, budget.Filter{Limit: 200})
@@ -143,7 +143,7 @@ func (w world) all(t testing.TB) []budget.Budget {
 	return items
 }
 
-// spent is what fn costs.
+// spent returns what fn costs.
 func (w world) spent(fn func()) db.Stats {
 	before := w.DB.Stats()
 	fn()

@@ -23,7 +23,7 @@ func TestADayRollsOver(t *testing.T) {
 		if len(days) != 2 || !days[1].Start.Equal(days[0].End) || days[1].Tokens.Allocated != 2000 || days[1].Tokens.Reserved != 1000 {
 			t.Fatalf("the days are %+v", days)
 		}
-		w.settle(t, before, 900) // belongs to the day it was reserved in
+		w.settle(t, before, 900) // belongs to the day in which it was reserved
 		w.holds(t, days[0].ID, 900, 0)
 		w.holds(t, days[1].ID, 0, 1000)
 
@@ -32,7 +32,7 @@ func TestADayRollsOver(t *testing.T) {
 		if days = w.all(t); len(days) != 3 || !days[2].Start.Equal(w.noon.Truncate(24*time.Hour).AddDate(0, 0, 4)) {
 			t.Fatalf("the days are %+v", days)
 		}
-		ask.Day = 0 // unbounded from now on
+		ask.Day = 0 // no limit from now on
 		w.Skew.Advance(24 * time.Hour)
 		w.reserve(t, request("a", 1_000_000))
 		if days = w.all(t); len(days) != 3 {
@@ -48,7 +48,7 @@ func TestAPersonsBudgetGoesOnByItself(t *testing.T) {
 		week.Capped, week.MicroUSD.Allocated = true, 77_000
 		w.create(t, week)
 		ask := request("a", 600)
-		ask.Model, ask.Day = "claude-sonnet-4", 10 // a day is for agents without a budget there
+		ask.Model, ask.Day = "claude-sonnet-4", 10 // Day applies to agents without a budget there
 		w.settle(t, w.reserve(t, ask), 600)
 		w.refused(t, ask)
 		planned := w.month(budget.Agent, "a:hb", 5)
@@ -150,7 +150,7 @@ func TestOfTwoWhoCreateAtOnceOneIsRefused(t *testing.T) {
 		for i := range creators {
 			wg.Go(func() {
 				b := w.month(budget.Project, "p", 1000)
-				b.Start = b.Start.Add(time.Duration(i) * time.Hour) // no unique key tells them apart
+				b.Start = b.Start.Add(time.Duration(i) * time.Hour) // no unique key distinguishes them
 				_, errs[i] = w.tryCreate(b)
 			})
 		}

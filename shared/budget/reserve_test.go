@@ -25,7 +25,8 @@ func TestStatementsAndRoundTrips(t *testing.T) {
 			want db.Stats
 			do   func()
 		}{
-			// three that find no period, three that make it, and then those of every other
+			// Three statements that find no period, three that make it, and then those of every
+			// other reservation.
 			{"the first reservation of a day", db.Stats{Statements: 3 + 4 + 4, RoundTrips: 1 + 3 + 2}, func() { r = w.reserve(t, ask) }},
 			{"settling", db.Stats{Statements: 4, RoundTrips: 1}, func() { w.settle(t, r, 50) }},
 			{"a reservation", db.Stats{Statements: 4, RoundTrips: 2}, func() { r = w.reserve(t, ask) }},
@@ -107,7 +108,7 @@ func TestMoneyBoundsWhereItIsAllocated(t *testing.T) {
 
 		ask := request("a", 1000) // 15 µ$ a token
 		ask.Model = "us.anthropic.claude-sonnet-4-20250514-v1:0"
-		ask.Input = 1000 // 3.75 µ$ a token, when it is written to the cache
+		ask.Input = 1000 // 3.75 µ$ a token when it is written to the cache
 		ask.Min = 1
 		first := w.reserve(t, ask)
 		if first.Output != 1000 {
@@ -135,7 +136,7 @@ func TestMoneyBoundsWhereItIsAllocated(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 
-		// One that answers under a name without a price costs what the one asked for does.
+		// A model that answers under a name without a price costs what the requested model does.
 		if cost := w.settleAs(t, w.reserve(t, ask), budget.Used{Usage: llm.Usage{CompletionTokens: 10_000}, Model: "profile/x"}); cost != 150_000 {
 			t.Errorf("it cost %d µ$", cost)
 		}
@@ -160,8 +161,7 @@ func TestTheDearestThatMayAnswerCounts(t *testing.T) {
 	})
 }
 
-// TestAModelWithoutAPriceIsRefusedWhereMoneyIsCapped, since nobody could say when the
-// money is used up.
+// TestAModelWithoutAPriceIsRefusedWhereMoneyIsCapped: nobody could know when the money is used up.
 func TestAModelWithoutAPriceIsRefusedWhereMoneyIsCapped(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		unpriced := func(ask budget.Request) {
@@ -190,8 +190,8 @@ func TestAModelWithoutAPriceIsRefusedWhereMoneyIsCapped(t *testing.T) {
 	})
 }
 
-// TestBeatsLeaveThePersonTheirDay: what the beats of a day may use binds nobody else;
-// what an agent may use binds it everywhere.
+// TestBeatsLeaveThePersonTheirDay: the daily limit of beats limits nobody else. The limit of an
+// agent applies to it everywhere.
 func TestBeatsLeaveThePersonTheirDay(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		beat, person := request("a", 600), request("a", 600)
@@ -206,7 +206,7 @@ func TestBeatsLeaveThePersonTheirDay(t *testing.T) {
 				t.Errorf("refused by %+v", got)
 			}
 		}
-		beat.Output = 200 // of the day 400 are left, of the agent's 100
+		beat.Output = 200 // the day has 400 left, the agent 100
 		if got := w.refused(t, beat); got.ScopeID != "a" {
 			t.Errorf("refused by %+v", got)
 		}
@@ -256,7 +256,7 @@ func TestSettlingHappensOnce(t *testing.T) {
 		if got := w.usage(t, budget.ByAgent); len(got) != 1 || got[0].Calls != 1 || got[0].Output != 100 {
 			t.Errorf("the log has %+v", got)
 		}
-		// Also where nothing bounds.
+		// Also without any limit.
 		bare := w
 		bare.Workspace = dbtest.NewWorkspace(t, w.DB)
 		r = bare.reserve(t, request("a", 300))
@@ -268,7 +268,8 @@ func TestSettlingHappensOnce(t *testing.T) {
 	})
 }
 
-// What was used was used: after a release, after the lease, beyond the budget.
+// TestSettlingCountsWhatWasUsed: usage counts after a release, after the lease, and beyond the
+// budget.
 func TestSettlingCountsWhatWasUsed(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		b := w.create(t, w.month(budget.Global, "", 1000))

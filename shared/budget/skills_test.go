@@ -41,7 +41,7 @@ func (w world) bySkill(t testing.TB) (rows []string) {
 	return rows
 }
 
-// usageBySkill is what Usage tells, as "skill tokens cost".
+// usageBySkill returns the result of Usage, as "skill tokens cost".
 func (w world) usageBySkill(t testing.TB) (rows []string) {
 	t.Helper()
 	used, err := w.s.Usage(t.Context(), w.Workspace, budget.BySkill, time.Time{}, time.Time{})
@@ -80,7 +80,7 @@ func TestACallCountsForTheSkillsItAskedFor(t *testing.T) {
 	})
 }
 
-// TestSharesAddUp to what was used, whatever that is and among however many.
+// TestSharesAddUp: the shares add up to the usage, whatever it is and however many skills share it.
 func TestSharesAddUp(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
 		w := world{Env: e, s: open(t, e.DB)}

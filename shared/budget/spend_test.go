@@ -14,9 +14,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/budget"
 )
 
-// TestBudgetsAreNeverOverspent: many spend at once, out of budgets that overlap;
-// some are killed between reserving and settling. LK_FULL=1 makes the 10,000 calls
-// of the promise.
+// TestBudgetsAreNeverOverspent: many callers spend concurrently from overlapping budgets; some are
+// killed between reserving and settling. LK_FULL=1 makes the 10,000 calls of the promise.
 func TestBudgetsAreNeverOverspent(t *testing.T) {
 	spenders, calls := 200, 1000
 	if testing.Short() {
@@ -62,14 +61,14 @@ func TestBudgetsAreNeverOverspent(t *testing.T) {
 				used.PromptTokens, used.CompletionTokens = int(r.Input), rng.IntN(int(r.Output)+1)
 				_, err = w.s.Settle(t.Context(), w.Workspace, r, used)
 				if err == nil && rng.IntN(10) == 0 {
-					_, err = w.s.Settle(t.Context(), w.Workspace, r, used) // the answer was lost
+					_, err = w.s.Settle(t.Context(), w.Workspace, r, used) // as if the answer was lost
 				}
 			}
 			if err != nil {
 				t.Error(err)
 			}
 		}
-		const rounds = 2 // the leases of the first round's dead end before the second
+		const rounds = 2 // the leases of the first round's killed callers end before the second round
 		for round := range rounds {
 			var wg sync.WaitGroup
 			for i := range spenders {
@@ -117,7 +116,7 @@ func TestBudgetsAreNeverOverspent(t *testing.T) {
 				t.Errorf("%s %s: the dead keep %d", b.Scope, b.ScopeID, b.Tokens.Reserved)
 			}
 		}
-		// All that is left can be had.
+		// All that is left can be reserved.
 		left := min(w.get(t, global.ID).Tokens.Remaining(), w.get(t, plan.ID).Tokens.Remaining())
 		ask := request("another", max(1, left))
 		ask.Skill, ask.Lease = "plan", time.Minute

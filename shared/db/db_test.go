@@ -133,7 +133,7 @@ func TestNoRows(t *testing.T) {
 	})
 }
 
-// Refusals of the database have the same names on every engine, and name the
+// TestRefusals: refusals of the database have the same errors on every engine, and name the
 // statement.
 func TestRefusals(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
@@ -164,7 +164,7 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
-// An error of whoever reads the rows is passed on as it is.
+// TestAnErrorOfTheReader: an error of the reader of the rows is returned unchanged.
 func TestAnErrorOfTheReader(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		id := w.add(t, "a")
@@ -183,8 +183,8 @@ func TestAnErrorOfTheReader(t *testing.T) {
 	})
 }
 
-// A reader's panic costs neither a connection nor the writer's turn, and what its
-// batch changed is undone.
+// TestAPanicOfTheReader: a reader's panic loses neither a connection nor the writer's turn, and the
+// changes of its batch are rolled back.
 func TestAPanicOfTheReader(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		d, _ := w.Open(t, 1)
@@ -221,8 +221,8 @@ func TestAPanicOfTheReader(t *testing.T) {
 	})
 }
 
-// Whoever waits for the writer, or for a connection, stops waiting when told to,
-// and leaves the queue in order.
+// TestWaitingEndsWithTheContext: a caller that waits for the writer or a connection stops when its
+// context ends, and leaves the queue intact.
 func TestWaitingEndsWithTheContext(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		d, _ := w.Open(t, 1)
@@ -278,8 +278,8 @@ func TestACancelledContextChangesNothing(t *testing.T) {
 	})
 }
 
-// Time passes for the handle whose clock is skewed and for no other, also when
-// they share server connections.
+// TestSkewBelongsToItsHandle: time passes only for the handle whose clock is skewed, even when
+// handles share server connections.
 func TestSkewBelongsToItsHandle(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		other, _ := w.Open(t, 0)

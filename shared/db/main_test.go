@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// the test servers live as long as the process, and one goroutine each awaits their end
+		// The test servers live as long as the process; one goroutine per server waits for its end.
 		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))
 }
 
@@ -49,7 +49,7 @@ func onEach(t *testing.T, fn func(t *testing.T, w world)) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) { fn(t, newWorld(t, e)) })
 }
 
-// add stores a row and answers its id.
+// add stores a row and returns its id.
 func (w world) add(t testing.TB, agent string) string {
 	t.Helper()
 	id := uuid.NewString()
@@ -59,7 +59,7 @@ func (w world) add(t testing.TB, agent string) string {
 	return id
 }
 
-// holds fails unless the workspace holds rows of exactly these agents.
+// holds fails unless the workspace has rows of exactly these agents.
 func (w world) holds(t testing.TB, want ...string) {
 	t.Helper()
 	var got []string
@@ -77,7 +77,7 @@ func (w world) holds(t testing.TB, want ...string) {
 	}
 }
 
-// spent is what fn costs.
+// spent returns what fn costs.
 func (w world) spent(fn func()) db.Stats {
 	before := w.DB.Stats()
 	fn()

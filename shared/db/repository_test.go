@@ -14,8 +14,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 )
 
-// Every query of the repository is understood by both engines, in its own text,
-// with the same parameters.
+// TestEveryQueryOfTheRepository: both engines accept every query of the repository, each in its own
+// text, with the same parameters.
 func TestEveryQueryOfTheRepository(t *testing.T) {
 	root := filepath.Join("..", "..")
 	folders := queryFolders(t, filepath.Join(root, "shared"))
@@ -54,7 +54,7 @@ func TestEveryQueryOfTheRepository(t *testing.T) {
 	}
 }
 
-// queryFolders are the folders with .sql files, those of tests excepted.
+// queryFolders returns the folders with .sql files, except those of tests.
 func queryFolders(t *testing.T, root string) []string {
 	t.Helper()
 	found := map[string]bool{}
@@ -77,7 +77,7 @@ func queryFolders(t *testing.T, root string) []string {
 
 var parameter = regexp.MustCompile(`\$(\d+)`)
 
-// parameters are the numbers of a statement's parameters.
+// parameters returns the numbers of a statement's parameters.
 func parameters(text string) []int {
 	found := map[int]bool{}
 	for _, m := range parameter.FindAllStringSubmatch(text, -1) {

@@ -14,7 +14,7 @@ func TestTx(t *testing.T) {
 	mine := errors.New("mine")
 	for _, c := range []struct {
 		name  string
-		after func() error // what the function does when it has written
+		after func() error // what the function does after it has written
 		want  error
 		holds []string
 	}{
@@ -42,14 +42,14 @@ func TestTx(t *testing.T) {
 					t.Errorf("got %v, want %v", err, c.want)
 				}
 				w.holds(t, c.holds...)
-				w.add(t, "z") // the handle is as good as before
+				w.add(t, "z") // the handle still works
 			})
 		})
 	}
 }
 
-// What waits in Later travels, in order, with the next statement that needs an
-// answer, or with COMMIT.
+// TestLaterTravelsWithTheNext: statements in Later are sent in order, with the next statement whose
+// answer is needed, or with COMMIT.
 func TestLaterTravelsWithTheNext(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		id := uuid.NewString()
@@ -112,8 +112,8 @@ func TestTxCosts(t *testing.T) {
 	})
 }
 
-// A failed statement dooms its transaction, also when the function takes no
-// notice: Postgres would answer its COMMIT with a silent ROLLBACK, SQLite would
+// TestAFailedTransactionCannotCommit: a failed statement fails its transaction, even when the
+// function ignores the error. Postgres would answer COMMIT with a silent ROLLBACK; SQLite would
 // commit the rest.
 func TestAFailedTransactionCannotCommit(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
@@ -163,7 +163,7 @@ func TestAFailedTransactionCannotCommit(t *testing.T) {
 	})
 }
 
-// The pool under the context of an open transaction would wait for itself.
+// TestNested: the pool would wait for itself under the context of an open transaction.
 func TestNested(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		id := w.add(t, "a")

@@ -117,8 +117,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// A refused argument names the statement, once, and which argument it was;
-// nothing is sent.
+// TestRefusedArgument: the error names the statement, once, and the argument; nothing is sent.
 func TestRefusedArgument(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		_, err := w.DB.Exec(t.Context(), w.Workspace, w.q.Add, uuid.NewString(), time.Second)
@@ -133,7 +132,7 @@ func TestRefusedArgument(t *testing.T) {
 	})
 }
 
-// What is stored comes back the same on every engine.
+// TestRoundTrip: stored values come back the same on every engine.
 func TestRoundTrip(t *testing.T) {
 	type row struct {
 		Agent   word
@@ -203,7 +202,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// compact takes the spaces out that Postgres puts into JSON.
+// compact removes the spaces that Postgres adds to JSON.
 func compact(t testing.TB, text json.RawMessage) json.RawMessage {
 	t.Helper()
 	var v any
@@ -217,8 +216,8 @@ func compact(t testing.TB, text json.RawMessage) json.RawMessage {
 	return text
 }
 
-// A null where none is wanted is an error on every engine, and none of the
-// connection's.
+// TestScanRefusesNull: an unexpected null is an error on every engine, but not an error of the
+// connection.
 func TestScanRefusesNull(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		id := w.add(t, "a")
@@ -238,7 +237,7 @@ func TestScanRefusesNull(t *testing.T) {
 		if err == nil || errors.Is(err, db.ErrUnavailable) || errors.Is(err, db.ErrUncertain) {
 			t.Errorf("too many destinations: %v", err)
 		}
-		w.holds(t, "a") // the connection is still good
+		w.holds(t, "a") // the connection still works
 	})
 }
 

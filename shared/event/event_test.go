@@ -74,7 +74,7 @@ func TestReadIsOneStatement(t *testing.T) {
 	})
 }
 
-// An event whose transaction is undone never was.
+// TestUndoneEventsAreNotSeen: nobody sees an event whose transaction was rolled back.
 func TestUndoneEventsAreNotSeen(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		start, undone := w.now(t), errors.New("undone")
@@ -94,8 +94,8 @@ func TestUndoneEventsAreNotSeen(t *testing.T) {
 	})
 }
 
-// A transaction that began first and commits last: its event is held back, with
-// those behind it, and not lost.
+// TestAnOpenTransactionHoldsBackWhatBeganAfterIt: a transaction begins first and commits last. Its
+// event, and those after it, are held back and not lost.
 func TestAnOpenTransactionHoldsBackWhatBeganAfterIt(t *testing.T) {
 	for _, engine := range []string{dbtest.OnPostgres, dbtest.OnPgBouncer} {
 		t.Run(engine, func(t *testing.T) {

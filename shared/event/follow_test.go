@@ -15,10 +15,10 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/event"
 )
 
-// follower reads on from where it stands: the subjects of what it finds.
+// follower reads on from its position, and returns the subjects that it finds.
 type follower func(context.Context) ([]string, error)
 
-// byCursor follows as everybody should.
+// byCursor follows by cursor, the correct way.
 func (w world) byCursor(at event.Cursor) follower {
 	return func(ctx context.Context) ([]string, error) {
 		found, next, err := w.events.Read(ctx, w.Workspace, at, nil, 7)
@@ -27,7 +27,7 @@ func (w world) byCursor(at event.Cursor) follower {
 	}
 }
 
-// byID follows by id alone.
+// byID follows by id only.
 func (w world) byID(t testing.TB) follower {
 	var q struct{ ByID db.Query }
 	load(t, "broken", &q)
@@ -45,9 +45,9 @@ func (w world) byID(t testing.TB) follower {
 
 const writers, transactions = 8, 30
 
-// write has many write at the same time, each in transactions of 1 to 6 statements
-// of which some add an event, some are undone, and some do something else. It
-// answers the subjects of what was committed.
+// write runs many concurrent writers with transactions of 1 to 6 statements. Some statements add an
+// event, some transactions are rolled back, and some do something else. It returns the subjects
+// that were committed.
 func (w world) write(t *testing.T, seed uint64) []string {
 	d, _ := w.Open(t, writers)
 	var mu sync.Mutex
@@ -88,10 +88,10 @@ func (w world) write(t *testing.T, seed uint64) []string {
 	return committed
 }
 
-// loss is what went wrong for a follower.
+// loss counts a follower's errors.
 type loss struct{ lost, twice, foreign int }
 
-// compare holds what a follower saw against what was committed.
+// compare compares what a follower saw with what was committed.
 func compare(saw, committed []string) loss {
 	var l loss
 	times := map[string]int{}
@@ -111,8 +111,8 @@ func compare(saw, committed []string) loss {
 	return l
 }
 
-// together lets followers read while others write, and then until nothing comes
-// any more. It answers what each saw, and what was committed.
+// together lets followers read while others write, and afterwards until nothing new comes. It
+// returns what each saw, and what was committed.
 func (w world) together(t *testing.T, seed uint64, followers ...follower) (saw [][]string, committed []string) {
 	t.Logf("seed %d", seed)
 	saw = make([][]string, len(followers))
@@ -121,7 +121,7 @@ func (w world) together(t *testing.T, seed uint64, followers ...follower) (saw [
 	for i, follow := range followers {
 		wg.Go(func() {
 			for {
-				last := over.Load() // asked before: what is read after it is all there will be
+				last := over.Load() // read before the events: what follows is complete
 				found, err := follow(t.Context())
 				if err != nil {
 					t.Errorf("follower %d: %v", i, err)
@@ -141,7 +141,8 @@ func (w world) together(t *testing.T, seed uint64, followers ...follower) (saw [
 	return saw, committed
 }
 
-// quiet waits until an event that is added now has settled: everything before it has.
+// quiet waits until an event that is added now has settled. Then everything before it has settled
+// too.
 func (w world) quiet(t *testing.T) {
 	start := w.now(t)
 	w.add(t, "mark", "mark")
@@ -157,9 +158,9 @@ func (w world) quiet(t *testing.T) {
 	}
 }
 
-// Transactions of different lengths commit in another order than they began in.
-// Nobody who follows by cursor loses an event or sees one twice, and all see them
-// in one order, which is that of whoever reads them all again.
+// TestFollowersLoseNothing: transactions of different lengths commit in another order than they
+// began. Followers by cursor lose no event and see none twice. All see them in the same order as a
+// reader that reads them all again.
 func TestFollowersLoseNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		start := w.now(t)
@@ -183,8 +184,8 @@ func TestFollowersLoseNothing(t *testing.T) {
 	})
 }
 
-// The same writers lose events for who follows by id alone: the test above would
-// see it.
+// TestFollowingByIDLosesEvents: with the same writers, followers by id alone lose events. So the
+// test above would detect a loss.
 func TestFollowingByIDLosesEvents(t *testing.T) {
 	w := newWorld(t, dbtest.New(t, dbtest.OnPostgres))
 	for round := range 20 {

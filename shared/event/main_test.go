@@ -14,14 +14,14 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// the test servers live as long as the process, and one goroutine each awaits their end
+		// The test servers live as long as the process; one goroutine per server waits for its end.
 		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))
 }
 
 //go:embed testdata
 var testdata embed.FS
 
-// load fills the queries from one folder of testdata.
+// load loads the queries of one folder of testdata.
 func load(t testing.TB, folder string, queries any) {
 	t.Helper()
 	files, err := fs.Sub(testdata, "testdata/"+folder)
@@ -84,8 +84,7 @@ func (w world) now(t testing.TB) event.Cursor {
 	return c
 }
 
-// settled reads on until so many events are there: what others have open at this
-// moment holds back ours.
+// settled reads on until n events are there. Open transactions of other tests may hold ours back.
 func (w world) settled(t testing.TB, after event.Cursor, n int) (all []event.Event, next event.Cursor) {
 	t.Helper()
 	for next = after; len(all) < n; {

@@ -25,13 +25,13 @@ type changes struct {
 	SaveMemory, ForgetMemory, DeleteWorkspace  db.Query
 }
 
-// An event is told as its kind, its trace and its data.
+// told returns an event's kind, trace and data as text.
 func told(e event.Event) string { return e.Kind + " " + e.Trace + " " + string(e.Data) }
 
-// Each change appends its event, and a change of anything else none. What has no trace
-// of its own bears that of the transaction.
+// TestChangesAppendEvents: each listed change appends its event, and no other change does. An event
+// without its own trace has that of the transaction.
 func TestChangesAppendEvents(t *testing.T) {
-	const id = "ID" // stands for the row's own
+	const id = "ID" // stands for the row's id
 	type change struct {
 		name string
 		args []any // after the id
@@ -126,7 +126,7 @@ func TestChangesAppendEvents(t *testing.T) {
 	}
 }
 
-// A workspace goes with all its rows, and what it remembered.
+// TestAWorkspaceCanGo: a workspace is deleted with all its rows and events.
 func TestAWorkspaceCanGo(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		q := changesOf(t)
@@ -142,7 +142,7 @@ func TestAWorkspaceCanGo(t *testing.T) {
 	})
 }
 
-// changesOf are the statements by name.
+// changesOf returns the statements by name.
 func changesOf(t testing.TB) map[string]db.Query {
 	t.Helper()
 	var c changes
@@ -158,7 +158,7 @@ func changesOf(t testing.TB) map[string]db.Query {
 	return all
 }
 
-// normal has the keys of the data in one order, and one way to write them.
+// normal puts the keys of the data into one order and format.
 func normal(events []string) (out []string) {
 	for _, e := range events {
 		head, data, _ := strings.Cut(e, "{")

@@ -18,8 +18,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/migrate"
 )
 
-// TestAListingReadsNoMoreThanItLists: the few executions of a status, an agent or a
-// subject are found among a hundred thousand.
+// TestAListingReadsNoMoreThanItLists: the few executions of a status, an agent or a subject are
+// found among a hundred thousand.
 func TestAListingReadsNoMoreThanItLists(t *testing.T) {
 	const ws = "00000000-0000-7000-8000-0000000000aa"
 	owner := dbtest.NewDatabase(t)

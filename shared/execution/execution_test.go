@@ -169,7 +169,7 @@ func TestASubjectHasOneUnfinishedExecution(t *testing.T) {
 			t.Errorf("another subject has %+v", got)
 		}
 		there := w.neighbour(t)
-		there.start(t, there.hold(t, subject), newExecution(subject)) // another workspace's is another subject
+		there.start(t, there.hold(t, subject), newExecution(subject)) // a subject belongs to a workspace
 	})
 }
 
@@ -188,7 +188,7 @@ func TestASlotHasOneExecution(t *testing.T) {
 			t.Errorf("the same slot again: %v", err)
 		}
 		other := inSlot(first.Slot)
-		other.Surface = trace.Coordinator // a slot is of a surface
+		other.Surface = trace.Coordinator // a slot belongs to a surface
 		w.start(t, h, other)
 		w.become(t, other.ID, execution.Completed)
 		there := w.neighbour(t)
@@ -203,7 +203,7 @@ func TestTheNewestSlotIsFound(t *testing.T) {
 		if got := w.slot(t, slots[0]); len(got) != 0 {
 			t.Errorf("found %+v", got)
 		}
-		for _, slot := range []string{slots[1], slots[0]} { // in the order of a late delivery
+		for _, slot := range []string{slots[1], slots[0]} { // as a late delivery would order them
 			e := newExecution(subject)
 			e.Slot = slot
 			w.start(t, h, e)
@@ -311,7 +311,7 @@ func TestTheExecutionsOfATraceAreInOrder(t *testing.T) {
 			want = append(want, w.start(t, h, e).ID)
 			w.become(t, e.ID, execution.Completed)
 		}
-		w.start(t, h, newExecution(subject)) // of another trace
+		w.start(t, h, newExecution(subject)) // in another trace
 		var b db.Batch
 		found := w.runs.OfTrace(&b, id)
 		if err := w.DB.Read(t.Context(), w.Workspace, &b); err != nil {

@@ -138,7 +138,8 @@ func TestANewerFormatIsRefusedWithAClearMessage(t *testing.T) {
 	})
 }
 
-// The steps of a trace are read as far as a number of bytes goes, and by an older build.
+// TestTheStepsOfATraceAreBounded: the steps of a trace are read up to a number of bytes, also by an
+// older build.
 func TestTheStepsOfATraceAreBounded(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		h := w.hold(t, subject)
@@ -156,7 +157,7 @@ func TestTheStepsOfATraceAreBounded(t *testing.T) {
 		}
 		for _, c := range []struct {
 			limit, size int
-			want        []int // the last one is without its body, where more is true
+			want        []int // when more is true, the last one has no body
 			more        bool
 		}{
 			{10, 1 << 20, []int{1, 2, 3, 4, 5, 6}, false},

@@ -12,7 +12,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// names are the subjects of a listing, in its order.
+// names returns the subjects of a listing, in order.
 func (w world) names(t testing.TB, f execution.Filter) (out []lane.Name, more bool) {
 	t.Helper()
 	items, more, err := w.runs.List(t.Context(), w.Workspace, f)

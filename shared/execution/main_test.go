@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// the test servers live as long as the process, and one goroutine each awaits their end
+		// The test servers live as long as the process; one goroutine per server waits for its end.
 		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))
 }
 
@@ -59,7 +59,7 @@ func onEach(t *testing.T, fn func(t *testing.T, w world)) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) { fn(t, newWorld(t, e)) })
 }
 
-// neighbour is another workspace of the same database.
+// neighbour returns another workspace of the same database.
 func (w world) neighbour(t testing.TB) world {
 	t.Helper()
 	w.Workspace = dbtest.NewWorkspace(t, w.DB)
@@ -79,12 +79,12 @@ func (w world) hold(t testing.TB, name lane.Name) *lane.Hold {
 	return h
 }
 
-// newExecution is one on a subject, not yet stored.
+// newExecution returns an execution on a subject that is not stored yet.
 func newExecution(subject lane.Name) execution.Execution {
 	return execution.Execution{ID: ids(), Agent: activity.Operator, Surface: trace.Heartbeat, Trace: traces.New(trace.Heartbeat), Subject: subject, Attempt: 1}
 }
 
-// try does something in a transaction that proves the hold.
+// try runs fn in a transaction that proves the hold.
 func (w world) try(t testing.TB, h *lane.Hold, fn func(context.Context, lane.Tx) error) error {
 	t.Helper()
 	return w.lanes.InHold(t.Context(), h, fn)
@@ -113,7 +113,7 @@ func (w world) get(t testing.TB, id string) execution.Execution {
 	return e
 }
 
-// become sets a status past all rules.
+// become sets a status and ignores all rules.
 func (w world) become(t testing.TB, id string, status execution.Status) {
 	t.Helper()
 	if _, err := w.DB.Exec(t.Context(), w.Workspace, w.q.Become, id, status); err != nil {

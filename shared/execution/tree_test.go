@@ -39,11 +39,11 @@ func (w world) end(t testing.TB, id string, as execution.Status) error {
 	})
 }
 
-// A parent waits for the children it awaits, and goes on when the last has ended,
-// however it ended.
+// TestAParentWaits: a parent waits for the children that it began to wait for. It continues when
+// the last of them has ended, however it ended.
 func TestAParentWaits(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
-		parent := w.began(t, "", true) // there is nobody to wait
+		parent := w.began(t, "", true) // there is no parent to wait
 		loose := w.began(t, parent.ID, false)
 		if got := w.get(t, parent.ID); got.Status != execution.Running {
 			t.Fatalf("the parent is %s", got.Status)

@@ -437,8 +437,8 @@ func (s *Store) Want(ctx context.Context, ws db.Workspace, present Info, by stri
 	return nil
 }
 
-// Hurry queues that the transaction waits for rows which others have locked for 2 s each at
-// most, and then fails with [db.ErrUnavailable]. SQLite has no such rows.
+// Hurry queues a limit: the transaction waits at most 2 s for each row that others have locked, and
+// then fails with [db.ErrUnavailable]. SQLite has no row locks.
 func (s *Store) Hurry(b *db.Batch) { b.Exec(s.q.Hurry) }
 
 // ForceRelease ends any hold on a lane; the holder's token is invalid from then on. It reports

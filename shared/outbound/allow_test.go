@@ -53,7 +53,7 @@ func TestAllowListOpens(t *testing.T) {
 		{"localhost", "http://a.localhost/", false},
 		{"shared.internal", "http://shared.internal/", true},
 
-		// not by a name, not by a prefix, but by the very address
+		// Only by an entry for exactly this address, not by a name or a prefix.
 		{"meta.internal", "http://meta.internal/", false},
 		{"meta6.internal", "http://meta6.internal/", false},
 		{"nat64meta.internal", "http://nat64meta.internal/", false},
@@ -67,7 +67,7 @@ func TestAllowListOpens(t *testing.T) {
 		{"169.254.169.254", "http://meta.internal/", true},
 		{"fd00:ec2::254", "http://[fd00:ec2::254]/", true},
 
-		// by nothing
+		// By no entry.
 		{"odd.internal", "http://odd.internal/", false},
 		{"0.0.0.0", "http://0.0.0.0/", false},
 		{"0.0.0.0/0", "http://0.0.0.0/", false},

@@ -55,7 +55,7 @@ func TestCheckSaysWhichRule(t *testing.T) {
 	}
 }
 
-// A refusal says what to do better.
+// TestCheckSaysWhatIsWrong: a refusal says how to correct the URL.
 func TestCheckSaysWhatIsWrong(t *testing.T) {
 	c := newClient(t)
 	for u, want := range map[string]string{
@@ -69,7 +69,7 @@ func TestCheckSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// legacy reads hosts as inet_aton does, and much that reads URLs.
+// legacy parses hosts as inet_aton does, and with it many parsers of URLs.
 func legacy(host string) (netip.Addr, bool) {
 	parts := strings.Split(strings.TrimSuffix(host, "."), ".")
 	if len(parts) > 4 {
@@ -90,7 +90,7 @@ func legacy(host string) (netip.Addr, bool) {
 	return netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}), true
 }
 
-// number is one in base 8, 10 or 16 of at most 32 bits.
+// number parses a number in base 8, 10 or 16 of at most 32 bits.
 func number(s string) (n uint64, ok bool) {
 	base := uint64(10)
 	if hex, found := strings.CutPrefix(strings.ToLower(s), "0x"); found {

@@ -63,7 +63,8 @@ func TestRequestsThatAreNotSent(t *testing.T) {
 	}
 }
 
-// A server can send back the secrets it was sent: no error repeats them.
+// TestErrorsRepeatNothingThatAServerSends: a server can send back the secrets that it got, so no
+// error repeats them.
 func TestErrorsRepeatNothingThatAServerSends(t *testing.T) {
 	for _, answer := range []string{
 		"hunter2\r\n\r\n", "HTTP/1.1 hunter2\r\n\r\n", "HTTP/hunter2 200 OK\r\n\r\n", "HTTP/1.1 200 OK\r\nhunter2\r\n\r\n",
@@ -84,7 +85,7 @@ func TestErrorsRepeatNothingThatAServerSends(t *testing.T) {
 	}
 }
 
-// The caller's end of the context stays recognisable.
+// TestCancelled: the end of the caller's context can be recognized in the error.
 func TestCancelled(t *testing.T) {
 	n := newNetwork(t, redirector)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -13,7 +13,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/outbound"
 )
 
-// The dialer decides by itself, whatever was decided before it was called.
+// TestDialerDecidesOnTheSocketsAddress: the dialer decides itself, whatever was decided before.
 func TestDialerDecidesOnTheSocketsAddress(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -59,7 +59,7 @@ func TestOnlySoManyAddressesAreTried(t *testing.T) {
 	}
 }
 
-// A resolver that answers nonsense is not trusted.
+// nonsense is a resolver with wrong answers, which must not be trusted.
 type nonsense struct{ addrs []netip.Addr }
 
 func (r nonsense) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
@@ -90,7 +90,7 @@ func TestFailedLookupNamesNoServerOfOurs(t *testing.T) {
 	}
 }
 
-// A proxy in the environment, which TestMain has put there, is not asked.
+// TestNoProxy: the proxy that TestMain has put into the environment is not used.
 func TestNoProxy(t *testing.T) {
 	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+public4+"/", nil)
 	if asked, err := http.ProxyFromEnvironment(req); err != nil || asked == nil || asked.Host != proxy {
@@ -103,7 +103,8 @@ func TestNoProxy(t *testing.T) {
 	}
 }
 
-// A connection is used again for the same scheme, host and port, and for no other.
+// TestConnectionsAreUsedAgainForTheSameHostOnly: a connection is reused only for the same scheme,
+// host and port.
 func TestConnectionsAreUsedAgainForTheSameHostOnly(t *testing.T) {
 	n := newNetwork(t, redirector)
 	n.names = func(string) []string { return []string{public4} }

@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-// Connect dials an address that nothing has been decided about.
+// Connect dials an address that was not checked before.
 func (c *Client) Connect(ctx context.Context, name string, a netip.AddrPort) (net.Conn, error) {
 	return c.try(ctx, "tcp", name, a, 1)
 }
 
-// SameOrigin reads two URLs.
+// SameOrigin parses two URLs and compares their origins.
 func SameOrigin(t *testing.T, from, to string) bool {
 	t.Helper()
 	a, err := url.Parse(from)

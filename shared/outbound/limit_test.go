@@ -33,7 +33,7 @@ func TestResponseIsBounded(t *testing.T) {
 	for _, declared := range []bool{true, false} {
 		for size, fits := range map[int]bool{0: true, 1: true, limit - 1: true, limit: true, limit + 1: false, 100 * limit: false} {
 			n := newNetwork(t, func(w http.ResponseWriter, _ *http.Request) {
-				w.WriteHeader(http.StatusBadRequest) // a refusal has a body too
+				w.WriteHeader(http.StatusBadRequest) // an error response has a body too
 				if !declared {
 					_ = http.NewResponseController(w).Flush()
 				}
@@ -56,7 +56,7 @@ func TestResponseIsBounded(t *testing.T) {
 	}
 }
 
-// What is declared to be too large is not read at all.
+// TestResponseThatDeclaresTooMuch: a body that is declared too large is not read at all.
 func TestResponseThatDeclaresTooMuch(t *testing.T) {
 	n := newNetwork(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 101)) })
 	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, n.server.URL, nil)
@@ -67,7 +67,7 @@ func TestResponseThatDeclaresTooMuch(t *testing.T) {
 	mustBeTooLarge(t, err, "response body", 100)
 }
 
-// Small reads meet the limit just the same, and it stays met.
+// TestResponseIsBoundedForSmallReads: small reads reach the limit too, and it stays reached.
 func TestResponseIsBoundedForSmallReads(t *testing.T) {
 	n := newNetwork(t, func(w http.ResponseWriter, _ *http.Request) {
 		_ = http.NewResponseController(w).Flush()
@@ -100,7 +100,7 @@ func TestHeadMayDeclareALargeBody(t *testing.T) {
 	}
 }
 
-// What comes compressed stays it, whether or not it was asked for.
+// TestBombDoesNotGoOff: a compressed body stays compressed, whether it was requested or not.
 func TestBombDoesNotGoOff(t *testing.T) {
 	var bomb bytes.Buffer
 	z := gzip.NewWriter(&bomb)
@@ -150,7 +150,7 @@ func TestRequestIsBounded(t *testing.T) {
 	}
 }
 
-// A body that is sent again is bounded again.
+// TestRequestIsBoundedAfterARedirect: a body that is sent again is limited again.
 func TestRequestIsBoundedAfterARedirect(t *testing.T) {
 	n := newNetwork(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -164,7 +164,7 @@ func TestRequestIsBoundedAfterARedirect(t *testing.T) {
 	mustBeTooLarge(t, err, "request body", 100)
 }
 
-// closing tells that it was closed.
+// closing records that it was closed.
 type closing struct {
 	io.Reader
 	closed bool
@@ -194,7 +194,7 @@ func TestResponseHeadersAreBounded(t *testing.T) {
 	}
 }
 
-// slow is a client in virtual time whose server does as told.
+// slow returns a client in virtual time. serve is its server.
 func slow(t *testing.T, serve func(w *bufio.Writer), change ...func(*outbound.Options)) *outbound.Client {
 	var servers sync.WaitGroup
 	t.Cleanup(servers.Wait)
@@ -278,7 +278,7 @@ func TestTooSlow(t *testing.T) {
 	}
 }
 
-// The time is that of all redirects together.
+// TestTimeIsSharedByRedirects: the timeout covers all redirects together.
 func TestTimeIsSharedByRedirects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := slow(t, func(w *bufio.Writer) {
@@ -312,8 +312,8 @@ func TestContextEndsARequest(t *testing.T) {
 	}
 }
 
-// An answer that is closed unread, or read to its end, leaves no timer behind that
-// would end something else.
+// TestNothingIsLeftOfARequest: a response that is closed unread, or read to its end, leaves no
+// timer that could end another request.
 func TestNothingIsLeftOfARequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := slow(t, func(w *bufio.Writer) {
@@ -341,7 +341,8 @@ func TestNothingIsLeftOfARequest(t *testing.T) {
 	})
 }
 
-// A host that does not answer is given up, and the next address has its share of the time.
+// TestConnectingIsBounded: a host that does not answer is given up, and the next address gets its
+// share of the time.
 func TestConnectingIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &network{names: func(string) []string { return []string{"1.1.1.1", "1.0.0.1"} }}

@@ -23,7 +23,7 @@ import (
 const proxy = "10.0.0.3:3128"
 
 func TestMain(m *testing.M) {
-	// once for all tests: net/http reads it once in a process
+	// Once for all tests: net/http reads these variables once in a process.
 	for _, name := range []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy"} {
 		if err := os.Setenv(name, "http://"+proxy); err != nil {
 			panic(err)
@@ -40,9 +40,9 @@ const (
 
 var errUnreachable = errors.New("nobody there")
 
-// network is the internet as a client's dialer and resolver see it. The public
-// addresses lead to the handler of the test; every other dial is noted and fails.
-// The handler's own address, 127.0.0.1 with a port, is dialled for real.
+// network is the internet as a client's dialer and resolver see it. The public addresses lead to
+// the test's handler. Every other dial is recorded and fails. The handler's own address, 127.0.0.1
+// with a port, is really dialled.
 type network struct {
 	server *httptest.Server
 	names  func(name string) []string // addresses of a name; nil: none
@@ -59,7 +59,7 @@ func newNetwork(t testing.TB, handler http.HandlerFunc) *network {
 	return n
 }
 
-// address is where the handler really is.
+// address returns the handler's real address.
 func (n *network) address() string { return n.server.Listener.Addr().String() }
 
 func (n *network) dial(ctx context.Context, network, address string) (net.Conn, error) {
@@ -87,7 +87,7 @@ func (n *network) LookupNetIP(_ context.Context, _, name string) (addrs []netip.
 	return addrs, nil
 }
 
-// seen answers what has been dialled since it was last called.
+// seen returns what was dialled since the last call.
 func (n *network) seen() (reached, astray []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -95,7 +95,7 @@ func (n *network) seen() (reached, astray []string) {
 	return reached, astray
 }
 
-// client is one on this network that may reach the handler by its own address.
+// client returns a client on this network that may reach the handler by its own address.
 func (n *network) client(t testing.TB, change ...func(*outbound.Options)) *outbound.Client {
 	t.Helper()
 	return newClient(t, append([]func(*outbound.Options){func(o *outbound.Options) {
@@ -125,7 +125,7 @@ type doer interface {
 	Do(*http.Request) (*http.Response, error)
 }
 
-// get asks for a URL and reads the answer.
+// get requests a URL and reads the response.
 func get(t testing.TB, d doer, rawURL string) (status int, body string, err error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, rawURL, nil)
@@ -135,7 +135,7 @@ func get(t testing.TB, d doer, rawURL string) (status int, body string, err erro
 	return send(d, req)
 }
 
-// getAs is get with an authority that net/url may not have read.
+// getAs is get with an authority that net/url may not accept.
 func getAs(t testing.TB, d doer, scheme, authority string) error {
 	t.Helper()
 	req := (&http.Request{Method: http.MethodGet, URL: &url.URL{Scheme: scheme, Host: authority, Path: "/"}}).WithContext(t.Context())
@@ -153,7 +153,8 @@ func send(d doer, req *http.Request) (status int, body string, err error) {
 	return resp.StatusCode, string(text), err
 }
 
-// mustRefuse fails unless the error is a refusal by one of the rules; none given: by any.
+// mustRefuse fails unless the error is a refusal by one of the rules. Without rules any rule is
+// accepted.
 func mustRefuse(t testing.TB, err error, rules ...outbound.Rule) {
 	t.Helper()
 	blocked, ok := errors.AsType[*outbound.BlockedError](err)

@@ -15,10 +15,10 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/outbound"
 )
 
-// hops is a network whose server redirects by path as a test says, and notes what it was sent.
+// hops is a network whose server redirects by path, and records what it was sent.
 type hops struct {
 	*network
-	next func(r *http.Request) (status int, location string) // 0: answer
+	next func(r *http.Request) (status int, location string) // 0: no redirect
 
 	mu   sync.Mutex
 	seen []hop
@@ -45,7 +45,7 @@ func newHops(t *testing.T, next func(r *http.Request) (int, string)) *hops {
 	return h
 }
 
-// once redirects what comes to a host, and answers the others.
+// once redirects requests to a host, and answers all others.
 func once(host string, status int, location string) func(*http.Request) (int, string) {
 	return func(r *http.Request) (int, string) {
 		if r.Host == host {
@@ -94,7 +94,8 @@ func TestRedirectsToAnotherOriginLoseAllThatMayBeSecret(t *testing.T) {
 	}
 }
 
-// What was left behind does not come back when the redirects do.
+// TestRedirectsThatComeBackBringNoSecret: headers that were removed do not return when redirects
+// lead back.
 func TestRedirectsThatComeBackBringNoSecret(t *testing.T) {
 	h := newHops(t, func(r *http.Request) (int, string) {
 		switch r.Host + r.URL.Path {
@@ -177,7 +178,8 @@ func TestRedirectsDecideMethodAndBody(t *testing.T) {
 	}
 }
 
-// A body that can be read once is not sent again: the redirect is the answer.
+// TestRedirectOfABodyThatCannotBeSentAgain: a body that can be read only once is not sent again;
+// the redirect is the response.
 func TestRedirectOfABodyThatCannotBeSentAgain(t *testing.T) {
 	h := newHops(t, once("a.test", 307, "/end"))
 	for _, d := range []doer{h.client(t), h.client(t).HTTPClient()} {
@@ -261,7 +263,7 @@ func TestStatusWithoutLocationIsTheAnswer(t *testing.T) {
 	}
 }
 
-// secure is a TLS server beside the network's own, and a client that knows both.
+// secure returns a TLS server in addition to the network's own, and a client that knows both.
 func secure(t *testing.T, h *hops, handler http.HandlerFunc) (*httptest.Server, *outbound.Client) {
 	t.Helper()
 	s := httptest.NewUnstartedServer(handler)
@@ -298,7 +300,7 @@ func TestRedirectFromHTTPSToHTTPIsRefused(t *testing.T) {
 	}
 }
 
-// http://host to https://host is the same host with more care.
+// TestUpgradeIsTheSameOrigin: http://host and https://host are the same origin.
 func TestUpgradeIsTheSameOrigin(t *testing.T) {
 	for _, test := range []struct {
 		from, to string
@@ -320,7 +322,7 @@ func TestUpgradeIsTheSameOrigin(t *testing.T) {
 	}
 }
 
-// The body of a response that redirects is not read on and on.
+// TestRedirectWithALargeBody: the body of a redirect is not read completely.
 func TestRedirectWithALargeBody(t *testing.T) {
 	n := newNetwork(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/" {

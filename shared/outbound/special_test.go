@@ -16,9 +16,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/outbound"
 )
 
-// The special-use ranges as the registries of IANA list them, with multicast and
-// what is deprecated. They are written down here once more, so that one that the
-// guard forgets is missed.
+// The special-use ranges of the IANA registries, with multicast and deprecated ranges. They are
+// written a second time here, so that a range that the guard lacks is detected.
 var (
 	special4 = []string{
 		"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
@@ -36,7 +35,7 @@ var (
 	}
 )
 
-// first, middle and last address of a prefix
+// samples returns the first, middle and last address of a prefix.
 func samples(prefix string) []netip.Addr {
 	p := netip.MustParsePrefix(prefix)
 	first, last := p.Addr().AsSlice(), p.Addr().AsSlice()
@@ -55,14 +54,13 @@ func samples(prefix string) []netip.Addr {
 	return slices.Compact(out)
 }
 
-// A spelling is an authority of a URL, without port, that some program would take
-// for an address.
+// A spelling is the authority of a URL, without port, that some program would accept as an address.
 type spelling struct {
 	name, host string
-	plain      bool // it is taken, so the address decides
+	plain      bool // the client accepts it, so the address decides
 }
 
-// spell4 spells an IPv4 address.
+// spell4 returns the spellings of an IPv4 address.
 func spell4(a netip.Addr) []spelling {
 	b, dotted := a.As4(), a.String()
 	n := binary.BigEndian.Uint32(b[:])
@@ -149,7 +147,7 @@ func spell4(a netip.Addr) []spelling {
 	}
 }
 
-// spell6 spells an IPv6 address.
+// spell6 returns the spellings of an IPv6 address.
 func spell6(a netip.Addr) []spelling {
 	b := a.As16()
 	tail := a.StringExpanded()
@@ -182,7 +180,7 @@ func spell(a netip.Addr) []spelling {
 	return spell6(a)
 }
 
-// redirector answers with the status and the location that its query asks for.
+// redirector answers with the status and the location in its query.
 func redirector(w http.ResponseWriter, r *http.Request) {
 	if q := r.URL.Query(); q.Has("to") {
 		status, _ := strconv.Atoi(q.Get("status"))
@@ -193,7 +191,8 @@ func redirector(w http.ResponseWriter, r *http.Request) {
 
 var redirects = []int{301, 302, 303, 307, 308}
 
-// The outbound guard against every special-use range in every notation: 0 connections.
+// TestGuardAgainstEverySpecialUseRangeInEveryNotation: there are no connections to any special-use
+// range in any notation.
 func TestGuardAgainstEverySpecialUseRangeInEveryNotation(t *testing.T) {
 	n := newNetwork(t, redirector)
 	c := n.client(t)
@@ -223,7 +222,7 @@ func TestGuardAgainstEverySpecialUseRangeInEveryNotation(t *testing.T) {
 					}
 					via := url.Values{"status": {strconv.Itoa(redirects[i%5])}, "to": {target}}
 					_, _, err := get(t, clients[i%3], n.server.URL+"/?"+via.Encode())
-					if err == nil || !strings.Contains(s.host, "\x00") { // such a header is refused by net/http
+					if err == nil || !strings.Contains(s.host, "\x00") { // net/http refuses such a header
 						mustRefuse(t, err)
 					}
 					none(t, "redirect", target)
@@ -262,7 +261,7 @@ func names(t *testing.T, n *network, a netip.Addr) {
 			t.Errorf("Check asks DNS: %v", err)
 		}
 
-		// public when it is registered, then private
+		// Public at registration, then private.
 		n.names = answers(public4, address)
 		if err := c.CheckDNS(t.Context(), "http://name.test/"); err != nil {
 			t.Error(err)
@@ -270,13 +269,14 @@ func names(t *testing.T, n *network, a netip.Addr) {
 		_, _, err = get(t, c, "http://name.test/")
 		mustRefuse(t, err, outbound.RuleAddress, outbound.RuleMetadata)
 
-		// public for the first connection, then private: on another port, as the first is kept
+		// Public for the first connection, then private. Another port is used, because the first
+		// connection is kept.
 		n.names = answers(public4, address)
 		via := url.Values{"status": {"307"}, "to": {"http://name.test:8080/"}}
 		_, _, err = get(t, c, "http://name.test/?"+via.Encode())
 		mustRefuse(t, err, outbound.RuleAddress, outbound.RuleMetadata)
 
-		// public and private at once: only the public one is dialled
+		// Public and private at once: only the public address is dialled.
 		for _, both := range []string{address + " " + public4, public4 + " " + address} {
 			c.CloseIdleConnections()
 			n.seen()
@@ -292,7 +292,8 @@ func names(t *testing.T, n *network, a netip.Addr) {
 	}
 }
 
-// The other side of the test above: what it counts can be counted.
+// TestGuardLetsPublicAddressesThrough is the counterpart of the test above: it shows that
+// connections are counted.
 func TestGuardLetsPublicAddressesThrough(t *testing.T) {
 	n := newNetwork(t, redirector)
 	for _, public := range []string{public4, public6} {
@@ -311,7 +312,7 @@ func TestGuardLetsPublicAddressesThrough(t *testing.T) {
 				if reached = slices.DeleteFunc(reached, func(a string) bool { return a == n.address() }); len(reached)+len(astray) > 0 {
 					t.Errorf("%s of %s: connections to %v %v", s.name, public, reached, astray)
 				}
-			case strings.HasPrefix(s.name, "NAT64"): // dialled as it is, and our network has no such route
+			case strings.HasPrefix(s.name, "NAT64"): // dialled unchanged, and the test network has no such route
 				if checked != nil || !errors.Is(err, errUnreachable) || !errors.Is(redirected, errUnreachable) || len(astray) != 2 {
 					t.Errorf("%s of %s: %v, %v, %v, dialled %v", s.name, public, checked, err, redirected, astray)
 				}
@@ -323,7 +324,8 @@ func TestGuardLetsPublicAddressesThrough(t *testing.T) {
 	}
 }
 
-// The addresses next to a range that are in no other are public.
+// TestGuardEndsWhereTheRangesEnd: the addresses next to a range are public, unless another range
+// contains them.
 func TestGuardEndsWhereTheRangesEnd(t *testing.T) {
 	c := newClient(t)
 	all := slices.Concat(special4, special6)
@@ -348,7 +350,8 @@ func TestGuardEndsWhereTheRangesEnd(t *testing.T) {
 	}
 }
 
-// With real sockets: a listener on loopback counts who connects.
+// TestGuardAgainstARealListenerOnLoopback uses real sockets: a listener on loopback counts
+// connections.
 func TestGuardAgainstARealListenerOnLoopback(t *testing.T) {
 	connections := make(chan struct{}, 100)
 	listener := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { connections <- struct{}{} }))

@@ -18,7 +18,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/ratelimit"
 )
 
-// clock is a process's, and the database's with it.
+// clock is a process's clock together with the database's.
 type clock struct {
 	dbtest.Env
 	mu sync.Mutex
@@ -44,12 +44,13 @@ func newLocal(t testing.TB, e dbtest.Env, c *clock) *ratelimit.Cache {
 	return ratelimit.NewCache(newTaker(t, e).Store, c.now, slog.New(slog.DiscardHandler))
 }
 
-// at is a limit that nobody has set.
+// at returns a Rate for a fixed limit.
 func at(limit ratelimit.Limit) ratelimit.Rate {
 	return func(*db.Batch) func() ratelimit.Limit { return func() ratelimit.Limit { return limit } }
 }
 
-// A busy caller costs few statements, one who comes now and then few tokens.
+// TestMostRequestsCostNoStatement: a busy caller costs few statements, and an occasional one few
+// tokens.
 func TestMostRequestsCostNoStatement(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
 		c := newClock(e)
@@ -67,7 +68,7 @@ func TestMostRequestsCostNoStatement(t *testing.T) {
 	t.Run("now and then", func(t *testing.T) {
 		e := dbtest.New(t, dbtest.OnSQLite)
 		c := newClock(e)
-		var many []*ratelimit.Cache // as many processes
+		var many []*ratelimit.Cache // caches of as many processes
 		for range 50 {
 			many = append(many, newLocal(t, e, c))
 		}
@@ -113,8 +114,8 @@ func TestLocalRefuses(t *testing.T) {
 	})
 }
 
-// Who sets another limit has it from the next time on that the store is asked, which
-// is at once where a principal comes seldom.
+// TestLocalGoesByTheLimitThatIsSet: a new limit applies from the next time on that the store is
+// asked. For a principal with few requests that is at once.
 func TestLocalGoesByTheLimitThatIsSet(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
 		c := newClock(e)
@@ -142,8 +143,8 @@ func TestLocalGoesByTheLimitThatIsSet(t *testing.T) {
 	})
 }
 
-// Tokens that nobody spends are not kept: those of many processes would come on
-// top of a later burst.
+// TestUnspentTokensLapse: unspent tokens are not kept. If many processes kept them, they would add
+// up to more than a later burst.
 func TestUnspentTokensLapse(t *testing.T) {
 	e := dbtest.New(t, dbtest.OnSQLite)
 	c, slow := newClock(e), ratelimit.Limit{PerSecond: 1, Burst: 50} // a token takes longer than the test
@@ -156,7 +157,7 @@ func TestUnspentTokensLapse(t *testing.T) {
 	}
 }
 
-// Many processes and many requests at the same time get no more than they may.
+// TestManyProcesses: many processes with many concurrent requests get no more than the limit.
 func TestManyProcesses(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
 		limit := ratelimit.Limit{PerSecond: 100, Burst: 300}
@@ -184,11 +185,11 @@ func TestManyProcesses(t *testing.T) {
 	})
 }
 
-// Limits are there to keep the service up: where the store fails everybody passes,
-// and it is left alone for a while.
+// TestLocalWithoutAStore: limits exist to keep the service available. When the store fails, every
+// request passes, and the store is not asked for a while.
 func TestLocalWithoutAStore(t *testing.T) {
 	e := dbtest.New(t, dbtest.OnSQLite)
-	nowhere := db.Workspace(uuid.NewString()) // of which the store keeps nothing
+	nowhere := db.Workspace(uuid.NewString()) // the store has no such workspace
 	var out bytes.Buffer
 	c := newClock(e)
 	l := ratelimit.NewCache(newTaker(t, e).Store, c.now, slog.New(slog.NewTextHandler(&out, nil)))
@@ -210,12 +211,12 @@ func TestLocalWithoutAStore(t *testing.T) {
 	}
 }
 
-// Keys come from outside: not all are remembered for ever.
+// TestKeysAreForgotten: keys come from outside, so not all are remembered for ever.
 func TestKeysAreForgotten(t *testing.T) {
 	e := dbtest.New(t, dbtest.OnSQLite)
 	l := newLocal(t, e, newClock(e))
 	gone, cancel := context.WithCancel(t.Context())
-	cancel() // so that the store is left out of it
+	cancel() // so that the store is not asked
 	for n := range 10_001 {
 		l.Take(gone, e.Workspace, fmt.Sprint(n), 1, at(ratelimit.API))
 	}

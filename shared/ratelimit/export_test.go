@@ -1,13 +1,13 @@
 package ratelimit
 
-// Keys is how many keys are remembered.
+// Keys returns how many keys are remembered.
 func (l *Cache) Keys() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.leases)
 }
 
-// Known is how many addresses are remembered.
+// Known returns how many addresses are remembered.
 func (f *Failures) Known() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -53,8 +53,8 @@ func TestFailuresAreCountedByAddress(t *testing.T) {
 	}
 }
 
-// However many addresses there are, so many are remembered; and at once or not, none gets
-// more than the burst.
+// TestFailuresAreBounded: the number of remembered addresses is bounded. No address gets more than
+// the burst, at once or over time.
 func TestFailuresAreBounded(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	f := ratelimit.NewFailures(ratelimit.BadCredentials, func() time.Time { return now })

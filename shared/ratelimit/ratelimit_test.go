@@ -11,7 +11,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/ratelimit"
 )
 
-// taker is a limiter and a workspace.
+// taker is a store and a workspace.
 type taker struct {
 	dbtest.Env
 	*ratelimit.Store
@@ -44,7 +44,7 @@ func (k taker) must(t testing.TB, want bool, key string, n int, l ratelimit.Limi
 	return wait
 }
 
-// buckets counts what is kept.
+// buckets counts the stored buckets.
 func (k taker) buckets(t testing.TB) (n int) {
 	t.Helper()
 	var q struct{ CountBuckets db.Query }
@@ -58,7 +58,7 @@ func (k taker) buckets(t testing.TB) (n int) {
 func TestTake(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
 		k := newTaker(t, e)
-		slow := ratelimit.Limit{PerSecond: 0.01, Burst: 10} // a token comes back in 100 s
+		slow := ratelimit.Limit{PerSecond: 0.01, Burst: 10} // a token takes 100 s to return
 		k.must(t, true, "a", 1, slow)
 		k.must(t, true, "a", 9, slow)
 		if wait := k.must(t, false, "a", 1, slow); wait < 90*time.Second || wait > 100*time.Second {
@@ -69,13 +69,14 @@ func TestTake(t *testing.T) {
 		}
 		k.must(t, true, "b", 10, slow) // another bucket
 		e.Skew.Advance(301 * time.Second)
-		k.must(t, false, "a", 4, slow) // asking costs nothing
+		k.must(t, false, "a", 4, slow) // a refused request costs nothing
 		k.must(t, true, "a", 3, slow)
 		k.must(t, false, "a", 1, slow)
-		e.Skew.Advance(time.Hour) // no more than the burst comes back
+		e.Skew.Advance(time.Hour) // no more than the burst returns
 		k.must(t, true, "a", 10, slow)
 		k.must(t, false, "a", 1, slow)
-		// A bucket that is fuller than its limit, since that was lowered or the clock went back, is empty and no more.
+		// A bucket that owes more than it holds, because its limit was lowered or the clock went
+		// back, counts as empty.
 		if wait := k.must(t, false, "a", 1, ratelimit.Limit{PerSecond: 1, Burst: 2}); wait > time.Second {
 			t.Errorf("of a lower limit: after %s", wait)
 		}
@@ -103,7 +104,7 @@ func TestTakeIsOneStatement(t *testing.T) {
 	})
 }
 
-// However many ask at the same time: no more than the burst and what has come back.
+// TestManyTakers: concurrent takers get no more than the burst plus the tokens that returned.
 func TestManyTakers(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
 		k := newTaker(t, e)

@@ -17,7 +17,7 @@ func (w *world) explain(t *testing.T, th string) thread.Explanation {
 	return e
 }
 
-// TestTwoAgentsCrossed: each holds a thread and has a message queued in the other's.
+// TestTwoAgentsCrossed: each agent holds a thread and has a message queued in the other's thread.
 func TestTwoAgentsCrossed(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		a, b := w.begin(t, "", false), w.begin(t, "", false)
@@ -49,7 +49,7 @@ func TestTwoAgentsCrossed(t *testing.T) {
 	})
 }
 
-// TestTheWholeChainIsTold through threads and through executions that others await.
+// TestTheWholeChainIsTold follows threads, and executions that others wait for.
 func TestTheWholeChainIsTold(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		a, b, d := w.begin(t, "", false), w.begin(t, "", false), w.begin(t, "", false)

@@ -11,8 +11,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 )
 
-// Who may speak under whom: every hop begun with the parent waiting, everyone on the
-// way alive and waiting, and the holder on top.
+// TestInheritance: an execution may speak under another when every parent between them began its
+// child to wait for it, all on the way are alive and waiting, and the holder is on top.
 func TestInheritance(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		root := w.begin(t, "", false)
@@ -27,7 +27,7 @@ func TestInheritance(t *testing.T) {
 		w.mustRefuse(t, th, loose, root)
 		w.mustRefuse(t, th, underLoose, root)
 		w.mustLock(t, th, grandchild, thread.Inherited) // past its parent, which waits
-		w.mustRefuse(t, th, sibling, grandchild)        // awaited siblings take turns
+		w.mustRefuse(t, th, sibling, grandchild)        // siblings that are waited for take turns
 		w.mustRefuse(t, th, child, grandchild)
 		w.complete(t, grandchild)
 		w.mustHold(t, th, root)
@@ -44,7 +44,7 @@ func TestInheritance(t *testing.T) {
 func TestAParentThatStoppedWaitingIsNotInheritedFrom(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		root := w.begin(t, "", false)
-		w.begin(t, root, true) // whom the root goes on waiting for
+		w.begin(t, root, true) // the root continues to wait for this one
 		child := w.begin(t, root, true)
 		grandchild := w.begin(t, child, true)
 		th := w.open(t, "x")
@@ -71,7 +71,7 @@ func TestAnEndReleasesAllThreads(t *testing.T) {
 		}
 		c := w.begin(t, "", false)
 		w.mustRefuse(t, two, c, b)
-		w.mustLock(t, two, b, thread.Acquired) // its own message does not stand in its way
+		w.mustLock(t, two, b, thread.Acquired) // its own message does not block it
 		w.say(t, two, b, "B again")
 		w.drain(t)
 		w.mustHaveSaid(t, "B", "B again")
@@ -183,7 +183,7 @@ func TestWhatOthersMayDoWhileAThreadIsParked(t *testing.T) {
 	})
 }
 
-// A lock is one round trip, whatever comes of it.
+// TestStatementsAndRoundTrips: a lock is one round trip, whatever its outcome.
 func TestStatementsAndRoundTrips(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		th, a, b := w.open(t, "x"), w.begin(t, "", false), w.begin(t, "", false)

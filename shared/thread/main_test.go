@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// the test servers live as long as the process, and one goroutine each awaits their end
+		// The test servers live as long as the process; one goroutine per server waits for its end.
 		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))
 }
 
@@ -55,22 +55,21 @@ func onEach(t *testing.T, fn func(t *testing.T, w *world)) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) { fn(t, newWorld(t, e)) })
 }
 
-// inSQLite is for what does not depend on the engine.
+// inSQLite is for tests that do not depend on the engine.
 func inSQLite(t testing.TB) dbtest.Env { return dbtest.New(t, dbtest.OnSQLite) }
 
 func ids() string { return uuid.Must(uuid.NewV7()).String() }
 
 var traces = trace.NewSource(time.Now, rand.Reader)
 
-// ledger is a channel that counts what reaches the person, outside of everything
-// that is tested.
+// ledger is a channel that counts what reaches the person, independently of the tested code.
 type ledger struct {
 	mu    sync.Mutex
 	said  []thread.Message // first tries of a key, in order
 	count map[string]int   // by key
-	err   error            // what it answers
+	err   error            // what Send returns
 	tries int
-	trace trace.ID // under which it was asked last
+	trace trace.ID // the trace of the last call
 }
 
 func (*ledger) Name() string { return "ledger" }
@@ -89,7 +88,7 @@ func (l *ledger) Send(ctx context.Context, m thread.Message) error {
 	return nil
 }
 
-// bodies is what the person has read.
+// bodies returns what the person has read.
 func (l *ledger) bodies() (out []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -120,7 +119,7 @@ func (w *world) opened(t testing.TB, th thread.Thread) string {
 	return th.ID
 }
 
-// try does something in a transaction.
+// try runs fn in a transaction.
 func (w *world) try(t testing.TB, fn func(context.Context, *db.Tx) error) error {
 	t.Helper()
 	return w.DB.Tx(t.Context(), w.Workspace, fn)
@@ -133,7 +132,7 @@ func (w *world) must(t testing.TB, fn func(context.Context, *db.Tx) error) {
 	}
 }
 
-// begin begins an execution, under a parent where one is named.
+// begin begins an execution, under parent unless that is empty.
 func (w *world) begin(t testing.TB, parent string, await bool) string {
 	t.Helper()
 	e := execution.Execution{ID: ids(), Agent: "test", Surface: trace.Coordinator, Trace: traces.New(trace.Coordinator), Parent: parent}
@@ -163,7 +162,7 @@ func (w *world) mustLock(t testing.TB, th, execution string, want thread.Outcome
 	}
 }
 
-// mustRefuse checks that a thread is refused, and who is said to have it.
+// mustRefuse checks that a thread is refused, and who is reported as its holder.
 func (w *world) mustRefuse(t testing.TB, th, execution, holder string) {
 	t.Helper()
 	_, err := w.lock(t, th, execution)
@@ -192,7 +191,7 @@ func (w *world) send(t testing.TB, th, execution, body string) thread.Sent {
 	return sent
 }
 
-// resend has a message sent again, as a person asks for.
+// resend sends a message again, as a person would request.
 func (w *world) resend(t testing.TB, th, id string) (sent thread.Sent, err error) {
 	t.Helper()
 	err = w.try(t, func(ctx context.Context, tx *db.Tx) error {
@@ -203,7 +202,7 @@ func (w *world) resend(t testing.TB, th, id string) (sent thread.Sent, err error
 	return sent, err
 }
 
-// say sends what must not be queued.
+// say sends a message that must not be queued.
 func (w *world) say(t testing.TB, th, execution, body string) {
 	t.Helper()
 	if sent := w.send(t, th, execution, body); sent.Queued || sent.Position != 0 {
@@ -211,7 +210,7 @@ func (w *world) say(t testing.TB, th, execution, body string) {
 	}
 }
 
-// queue sends what must be queued, at a position.
+// queue sends a message that must be queued, at a position.
 func (w *world) queue(t testing.TB, th, execution, body string, position int) string {
 	t.Helper()
 	sent := w.send(t, th, execution, body)
@@ -227,7 +226,7 @@ func (w *world) sender() *outbox.Sender {
 	}
 }
 
-// drain sends all that can be sent.
+// drain sends everything that can be sent.
 func (w *world) drain(t testing.TB) {
 	t.Helper()
 	if _, err := w.sender().Drain(t.Context(), w.Workspace, 100_000); err != nil {
@@ -253,7 +252,7 @@ func (w *world) get(t testing.TB, th string) thread.Thread {
 	return got
 }
 
-// mustHold checks a thread's stack; nobody: it is free.
+// mustHold checks a thread's stack. Without a stack the thread must be free.
 func (w *world) mustHold(t testing.TB, th string, stack ...string) {
 	t.Helper()
 	if got := w.get(t, th).Lock; !slices.Equal(got.Stack, stack) || got.Holder != append([]string{""}, stack...)[len(stack)] {
@@ -293,7 +292,7 @@ func (w *world) park(t testing.TB, th, execution string, limit time.Duration) {
 	}
 }
 
-// tryAnswer stores what the person says, under a key where there is one.
+// tryAnswer stores a message of the person, with an optional key.
 func (w *world) tryAnswer(t testing.TB, th, body, key string) (id, resumed string, err error) {
 	t.Helper()
 	err = w.try(t, func(ctx context.Context, tx *db.Tx) error {
@@ -304,7 +303,7 @@ func (w *world) tryAnswer(t testing.TB, th, body, key string) (id, resumed strin
 	return id, resumed, err
 }
 
-// answer is the person's.
+// answer stores a message of the person.
 func (w *world) answer(t testing.TB, th, body string) (resumed string) {
 	t.Helper()
 	_, resumed, err := w.tryAnswer(t, th, body, "")

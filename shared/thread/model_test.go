@@ -16,10 +16,10 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 )
 
-// Random trees of executions, up to four deep, do what they like to a thread. A model
-// written down a second time says of each step what comes of it; what the person
-// reads must be in its order, and nothing may stand between the messages of one hold
-// but what was said under it.
+// TestRandomTreesNeverInterleave: random trees of executions, up to four deep, do random things to
+// a thread. A model, which is a second implementation, predicts the result of each step. What the
+// person reads must be in the model's order. Between the messages of one hold there may only be
+// messages that were sent under it.
 func TestRandomTreesNeverInterleave(t *testing.T) {
 	seed := promise.Seed(t)
 	for _, share := range []struct {
@@ -57,8 +57,8 @@ func TestRandomTreesNeverInterleave(t *testing.T) {
 	}
 }
 
-// parking is for not quite half an hour; together with the steps of the clock below
-// no limit is met to the minute.
+// parking is the duration of a parking. It is not a multiple of the clock steps below, so that no
+// limit is reached exactly.
 const parking = 30*time.Minute + 30*time.Second
 
 type oracleExecution struct {
@@ -71,7 +71,7 @@ type oracleExecution struct {
 
 func (e *oracleExecution) lives() bool { return !e.status.Ended() }
 
-// above are those under whom it may speak.
+// above returns the executions that e may speak under.
 func (e *oracleExecution) above() (out []string) {
 	for ; e.inherits && e.parent.status == execution.Waiting; e = e.parent {
 		out = append(out, e.parent.id)
@@ -79,14 +79,14 @@ func (e *oracleExecution) above() (out []string) {
 	return out
 }
 
-// said is a message of the model's.
+// said is a message of the model.
 type said struct {
 	id, author, body string
 	n                int
-	holds            []int // under which it goes
+	holds            []int // the holds under which it goes
 }
 
-// held is an entry of the stack: who, and which of its holds.
+// held is an entry of the stack: its id, and which of its holds.
 type held struct {
 	id   string
 	hold int
@@ -108,7 +108,7 @@ type model struct {
 	queue, out []*said
 	delivered  int
 	holds, n   int
-	answered   int // the n of the person's last words
+	answered   int // the n of the person's last message
 }
 
 func newModel(t *testing.T, w *world, rnd *rand.Rand) *model {
@@ -133,7 +133,7 @@ func (m *model) find(id string) *oracleExecution {
 	return m.executions[i]
 }
 
-// lives reports whether an execution has not ended, or a message has not been spoken.
+// lives reports whether an execution has not ended, or a message has not been sent.
 func (m *model) lives(id string) bool {
 	if e := m.find(id); e != nil {
 		return e.lives()
@@ -145,7 +145,7 @@ func (m *model) idle() bool { return len(m.stack) > 0 && m.now-m.since >= thread
 
 func (m *model) parked() bool { return m.parkedBy != "" && m.parkedTill > m.now }
 
-// living is what is left of the stack.
+// living returns the entries of the stack that are left.
 func (m *model) living(idle bool, asker *oracleExecution) (out []held) {
 	owner := -1
 	if m.parked() {
@@ -166,7 +166,7 @@ func (m *model) living(idle bool, asker *oracleExecution) (out []held) {
 	return out
 }
 
-// become gives the thread to the last of a stack, whose queued messages go.
+// become gives the thread to the last entry of a stack, whose queued messages go.
 func (m *model) become(stack []held, refreshed bool) {
 	before := m.top()
 	m.stack = stack
@@ -185,8 +185,8 @@ func (m *model) become(stack []held, refreshed bool) {
 	})
 }
 
-// left reports whether a message is of one that has ended and was begun, by who has the
-// thread or under it, to be waited for.
+// left reports whether a message is of an ended execution that the holder, or an execution under
+// the holder, had begun and waited for.
 func (m *model) left(s *said) bool {
 	e := m.find(s.author)
 	if e.lives() {
@@ -213,7 +213,7 @@ func (m *model) push(stack []held, id string) []held {
 	return append(stack, held{id, m.holds})
 }
 
-// take is the model's verdict on an execution that asks for the thread.
+// take decides in the model whether an execution gets the thread.
 func (m *model) take(e *oracleExecution) bool {
 	stack := m.living(m.idle(), e)
 	top := ""
@@ -232,16 +232,16 @@ func (m *model) take(e *oracleExecution) bool {
 	case owned && m.policy == thread.Supersede:
 		stack = m.push(nil, e.id)
 	default:
-		m.become(m.stack, false) // what those who have ended left goes all the same
+		m.become(m.stack, false) // messages of ended executions go nevertheless
 		return false
 	}
 	m.become(stack, true)
 	return true
 }
 
-// settle gives the thread on. Of those whose messages are queued and who may speak under
-// one that waits, the first has the thread next; what that one has queued itself before
-// goes first.
+// settle passes the thread on. Among the executions that have queued messages and may speak under a
+// waiting holder, the first gets the thread. A message that the holder has queued before goes
+// first.
 func (m *model) settle(letGo string, idle bool) {
 	spoken := m.find(letGo) == nil // a message
 	if letGo != "" && m.top() != letGo && !(spoken && m.waits(m.top())) {
@@ -268,8 +268,9 @@ func (m *model) waits(id string) bool {
 	return e != nil && e.status == execution.Waiting
 }
 
-// heir is the first who has something queued and may speak under the top, which waits; or
-// the top itself, where that has, or one that has ended and might have spoken under it.
+// heir returns the first execution that has something queued and may speak under the waiting top.
+// It returns the top itself when the first queued message is its own, or is of an ended execution
+// that could have spoken under it.
 func (m *model) heir() *oracleExecution {
 	if !m.waits(m.top()) {
 		return nil
@@ -285,8 +286,8 @@ func (m *model) heir() *oracleExecution {
 	return nil
 }
 
-// mustMove is the oracle of the queue: where all that went has been spoken, a sweep leaves
-// nothing queued by one who may speak under a top that waits, or might have until it ended.
+// mustMove checks the queue. When everything that went was delivered, a sweep must leave nothing
+// queued by an execution that may speak under a waiting top, or could have until it ended.
 func (m *model) mustMove() {
 	if m.delivered < len(m.out) {
 		return
@@ -464,7 +465,7 @@ func (m *model) answer() {
 	}
 }
 
-// rouse has go on who is parked though the thread does not say so.
+// rouse resumes executions that are parked although the thread does not say so.
 func (m *model) rouse() {
 	for _, e := range m.executions {
 		if e.status == execution.Parked && e.id != m.parkedBy {

@@ -12,8 +12,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 )
 
-// The person answers while the thread is being parked: the owner goes on all the same.
-// SQLite has one writer, so that nothing comes between there.
+// TestAnAnswerMeetsAPark: the person answers while the thread is being parked, and the owner
+// continues nevertheless. SQLite has one writer, so this can't happen there.
 func TestAnAnswerMeetsAPark(t *testing.T) {
 	w := newWorld(t, dbtest.New(t, dbtest.OnPostgres))
 	for i := range 10 {
@@ -46,7 +46,8 @@ func TestAnAnswerMeetsAPark(t *testing.T) {
 	}
 }
 
-// Who parks behind the answer is told that there is nothing to wait for.
+// TestAnAnswerBeforeAPark: an execution that parks after the answer is told that there is nothing
+// to wait for.
 func TestAnAnswerBeforeAPark(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		th, a, b := w.open(t, "x"), w.begin(t, "", false), w.begin(t, "", false)
@@ -55,11 +56,11 @@ func TestAnAnswerBeforeAPark(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.say(t, th, a, "who are you?")
-		w.park(t, th, a, time.Hour) // what came before the question is no answer
+		w.park(t, th, a, time.Hour) // a message before the question is no answer
 		if resumed := w.answer(t, th, "one moment"); resumed != a {
 			t.Errorf("resumed %q", resumed)
 		}
-		w.queue(t, th, b, "an offer", 1) // which nobody has read
+		w.queue(t, th, b, "an offer", 1) // nobody has read it
 		moment, _, err := w.tryAnswer(t, th, "Ada", "")
 		if err != nil {
 			t.Fatal(err)
@@ -72,13 +73,13 @@ func TestAnAnswerBeforeAPark(t *testing.T) {
 		if got := w.status(t, a); got != execution.Running || w.get(t, th).Lock.ParkedBy != "" {
 			t.Errorf("refused, the owner is %s", got)
 		}
-		if err := w.tryPark(t, th, a, moment, time.Hour); err != nil { // it has read that, and waits on
+		if err := w.tryPark(t, th, a, moment, time.Hour); err != nil { // the owner has read that message and waits again
 			t.Error(err)
 		}
 	})
 }
 
-// A message that comes a second time wakes nobody.
+// TestARedeliveredAnswer: a message that is delivered twice wakes nobody the second time.
 func TestARedeliveredAnswer(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		th, a := w.open(t, "x"), w.begin(t, "", false)
@@ -93,7 +94,7 @@ func TestARedeliveredAnswer(t *testing.T) {
 		if again != first || resumed != "" || err != nil || w.status(t, a) != execution.Parked {
 			t.Errorf("the message is %s, then %s, %v; resumed %q", first, again, err, resumed)
 		}
-		if trips := w.DB.Stats().Sub(before).RoundTrips; trips > 3 { // one of them this test's own
+		if trips := w.DB.Stats().Sub(before).RoundTrips; trips > 3 { // one of them is this test's own
 			t.Errorf("%d round trips", trips)
 		}
 		if _, _, err := w.tryAnswer(t, th, "Ada", "k"); !errors.Is(err, thread.ErrKey) {
@@ -105,7 +106,7 @@ func TestARedeliveredAnswer(t *testing.T) {
 	})
 }
 
-// However parking ends, who was parked goes on with the next sweep.
+// TestNobodyStaysParkedForEver: however the parking ends, the next sweep resumes the execution.
 func TestNobodyStaysParkedForEver(t *testing.T) {
 	for end, fn := range map[string]func(t *testing.T, w *world, th, owner string){
 		"its time is over": func(t *testing.T, w *world, _, _ string) { w.Skew.Advance(time.Hour + time.Second) },
@@ -162,7 +163,7 @@ func (w *world) due(t testing.TB) bool {
 	return *due == 1
 }
 
-// A short parking does not make the lock stale before its ten minutes are over.
+// TestWhenToTryAgain: a short parking does not make the lock stale before its ten minutes are over.
 func TestWhenToTryAgain(t *testing.T) {
 	until := func(d time.Duration) *time.Time { at := time.Unix(0, 0).Add(d); return &at }
 	for want, l := range map[time.Duration]thread.Lock{
@@ -179,8 +180,8 @@ func TestWhenToTryAgain(t *testing.T) {
 	}
 }
 
-// TestASiblingsMessageGoesWhenTheThreadComesBackToTheirParent: two children that are
-// waited for speak one after the other, and their parent behind them.
+// TestASiblingsMessageGoesWhenTheThreadComesBackToTheirParent: two children that are waited for
+// speak one after the other, and then their parent.
 func TestASiblingsMessageGoesWhenTheThreadComesBackToTheirParent(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		th, a := w.open(t, "anna"), w.begin(t, "", false)

@@ -77,7 +77,8 @@ func TestQueuedMessagesGiveWayAndExpire(t *testing.T) {
 	})
 }
 
-// What has the thread for its own send gives way, too, and the thread goes on.
+// TestTheHeadOfAQueueGivesWay: a message that holds the thread for its own send can be superseded
+// too, and the thread is passed on.
 func TestTheHeadOfAQueueGivesWay(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		th, a, b, c := w.open(t, "x"), w.begin(t, "", false), w.begin(t, "", false), w.begin(t, "", false)
@@ -96,8 +97,8 @@ func TestTheHeadOfAQueueGivesWay(t *testing.T) {
 	})
 }
 
-// A head that fails is tried again, parked as failed when its tries are spent, and
-// the rest goes on.
+// TestAFailingHead: a failing head is tried again. When its tries are used up it is parked as
+// failed, and the rest continues.
 func TestAFailingHead(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		th, a, b, c := w.open(t, "x"), w.begin(t, "", false), w.begin(t, "", false), w.begin(t, "", false)
@@ -131,8 +132,8 @@ func TestAFailingHead(t *testing.T) {
 	})
 }
 
-// What is sent again waits like any other: for who has the thread, and behind what is
-// queued; what has expired, or was spoken, is not sent again.
+// TestResend: a message that is sent again waits like any other, for the holder of the thread and
+// after the queued messages. An expired or sent message is not sent again.
 func TestResend(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		th, a, b := w.open(t, "x"), w.begin(t, "", false), w.begin(t, "", false)
@@ -174,7 +175,8 @@ func TestResend(t *testing.T) {
 	})
 }
 
-// Who repeats a message that will not be spoken must not think that it was.
+// TestARepeatSaysThatNothingWasSpoken: a caller that repeats a message which will not be sent must
+// not believe that it was.
 func TestARepeatSaysThatNothingWasSpoken(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		th, a := w.open(t, "x"), w.begin(t, "", false)
@@ -198,7 +200,8 @@ func TestARepeatSaysThatNothingWasSpoken(t *testing.T) {
 	})
 }
 
-// A message bears its execution's trace, whatever request brought it here.
+// TestAMessageIsOfItsExecutionsTrace: a message has its execution's trace, whatever request sent
+// it.
 func TestAMessageIsOfItsExecutionsTrace(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		th, a := w.open(t, "x"), w.begin(t, "", false)
@@ -220,7 +223,7 @@ func TestAMessageIsOfItsExecutionsTrace(t *testing.T) {
 	})
 }
 
-// What the channel says of a message is what becomes of it.
+// TestWhatTheChannelSays: the channel's answer decides the status of a message.
 func TestWhatTheChannelSays(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		th, a := w.open(t, "x"), w.begin(t, "", false)
@@ -243,7 +246,7 @@ func TestWhatTheChannelSays(t *testing.T) {
 	})
 }
 
-// keyless is a channel that can't hand a key on.
+// keyless is a channel that can't pass on a key.
 type keyless struct{ *ledger }
 
 func (keyless) Unkeyed() bool { return true }
@@ -301,7 +304,7 @@ func TestListsHavePages(t *testing.T) {
 	})
 }
 
-// What the person says is stored once for each key.
+// TestAppend: a message of the person is stored once for each key.
 func TestAppend(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		th := w.open(t, "x")
@@ -364,7 +367,7 @@ func TestWhatIsRefused(t *testing.T) {
 	w.mustHold(t, th)
 }
 
-// A queue has an end.
+// TestAFullQueue: a queue has a maximum length.
 func TestAFullQueue(t *testing.T) {
 	w := newWorld(t, inSQLite(t))
 	th, a, b := w.open(t, "x"), w.begin(t, "", false), w.begin(t, "", false)
@@ -386,8 +389,8 @@ func TestAFullQueue(t *testing.T) {
 	w.say(t, th, a, "there is room again")
 }
 
-// TestADeliveryThatIsKilledIsRepeatedWithinAMinute has the sender die while the channel
-// has the message: the next one sends it within a minute, and the same again behind it.
+// TestADeliveryThatIsKilledIsRepeatedWithinAMinute: the sender dies while the channel has the
+// message. The next sender delivers it within a minute.
 func TestADeliveryThatIsKilledIsRepeatedWithinAMinute(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		th, e := w.open(t, "anna"), w.begin(t, "", false)
@@ -411,14 +414,14 @@ func TestADeliveryThatIsKilledIsRepeatedWithinAMinute(t *testing.T) {
 	})
 }
 
-// sends is a channel of the ledger's name.
+// sends is a channel with the ledger's name.
 type sends func(context.Context, thread.Message) error
 
 func (sends) Name() string                                       { return "ledger" }
 func (s sends) Send(ctx context.Context, m thread.Message) error { return s(ctx, m) }
 
-// TestAnEndedSiblingIsNotOvertaken: what it has queued goes once its parent, or a sister,
-// has the thread again, before these speak.
+// TestAnEndedSiblingIsNotOvertaken: its queued messages go when its parent, or a sibling, holds the
+// thread again, before these speak.
 func TestAnEndedSiblingIsNotOvertaken(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		for name, letGo := range map[string]func(th, first string){

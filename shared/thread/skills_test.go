@@ -20,7 +20,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// told is what the model is told of a message.
+// told is the skill's answer to the model.
 type told struct {
 	Success  bool   `json:"success"`
 	Queued   bool   `json:"queued"`
@@ -28,7 +28,7 @@ type told struct {
 	Message  string `json:"messageId"`
 }
 
-// sends is the skill; what is said to "deaf" is not deliverable.
+// sends returns the skill. Messages to "deaf" are not deliverable.
 func (w *world) sends(t testing.TB) skill.Skill {
 	t.Helper()
 	all, err := thread.Skills(w.threads, func(_, address, _ string) error {
@@ -43,7 +43,7 @@ func (w *world) sends(t testing.TB) skill.Skill {
 	return all[0]
 }
 
-// says makes a call of the skill for an execution, under a hold.
+// says calls the skill for an execution, under a hold.
 func (w *world) says(t testing.TB, execution, key, th, body string) (out told, err error) {
 	t.Helper()
 	k := w.sends(t)
@@ -74,7 +74,7 @@ func (w *world) says(t testing.TB, execution, key, th, body string) (out told, e
 	return out, err
 }
 
-// undo takes back what a call has said, and reports whether that worked.
+// undo takes back the message of a call, and reports whether that worked.
 func (w *world) undo(t testing.TB, th string, s told) (back bool) {
 	t.Helper()
 	arguments, _ := json.Marshal(map[string]string{"threadId": th})
@@ -86,12 +86,12 @@ func (w *world) undo(t testing.TB, th string, s told) (back bool) {
 	return back
 }
 
-// A run speaks as its execution: it has the thread until it ends, what it says there is
-// sent once, and whoever else has the thread is waited for.
+// TestARunSpeaks: a run speaks as its execution. The execution holds the thread until it ends, each
+// message is sent once, and the run waits for another holder of the thread.
 func TestARunSpeaks(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		th, a, b := w.open(t, "x"), w.begin(t, "", false), w.begin(t, "", false)
-		for range 2 { // the second time is a run that was resumed
+		for range 2 { // the second time is a resumed run
 			if s, err := w.says(t, a, "a:1.1", th, "A"); err != nil || !s.Success || s.Queued || s.Message == "" {
 				t.Fatalf("%+v, %v", s, err)
 			}
@@ -108,8 +108,8 @@ func TestARunSpeaks(t *testing.T) {
 	})
 }
 
-// An execution may have ended when a person approves what it wanted to say: that is
-// said in its turn, and keeps the thread from nobody.
+// TestWhatIsApprovedLateIsSaid: an execution may have ended when a person approves its message. The
+// message is then sent in its turn, and blocks the thread for nobody.
 func TestWhatIsApprovedLateIsSaid(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		free, taken := w.open(t, "x"), w.open(t, "y")
@@ -159,8 +159,8 @@ func TestWhatCannotBeSaidIsRefused(t *testing.T) {
 	})
 }
 
-// What nobody has tried to send is taken back, and stands in nobody's way; what was
-// said stays.
+// TestWhatWasNotSaidIsTakenBack: a message that nobody has tried to send is taken back and blocks
+// nothing; a sent message stays.
 func TestWhatWasNotSaidIsTakenBack(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		th, a, b := w.open(t, "x"), w.begin(t, "", false), w.begin(t, "", false)

@@ -11,7 +11,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 )
 
-// Two agents know nothing of one another: B's message waits for A, then goes.
+// TestIndependentAgents: two agents do not know each other. B's message waits for A, then goes.
 func TestIndependentAgents(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		th := w.open(t, "+441632960961")
@@ -28,7 +28,7 @@ func TestIndependentAgents(t *testing.T) {
 		w.complete(t, a)
 		w.drain(t)
 		w.mustHaveSaid(t, "A: your viewing is on Monday", "A: at ten, does that suit you?", "B: your invoice is due")
-		w.mustHold(t, th) // the queued message let go
+		w.mustHold(t, th) // the queued message released the thread
 
 		w.say(t, th, b, "B: pay by Friday")
 		w.mustHold(t, th, b)
@@ -45,8 +45,9 @@ func TestIndependentAgents(t *testing.T) {
 	})
 }
 
-// A coordinator starts a collector and waits; the collector speaks under its lock,
-// waits half an hour for the person, and finishes; the coordinator goes on.
+// TestChainedAgentsWithWaiting: a coordinator starts a collector and waits. The collector speaks
+// under the coordinator's lock, waits half an hour for the person, and finishes. Then the
+// coordinator continues.
 func TestChainedAgentsWithWaiting(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		th := w.open(t, "+441632960961")
@@ -61,7 +62,7 @@ func TestChainedAgentsWithWaiting(t *testing.T) {
 
 		w.say(t, th, collector, "collector: may I have your documents?")
 		w.mustHold(t, th, coordinator, collector)
-		w.mustRefuse(t, th, coordinator, collector) // while the child speaks the parent does not
+		w.mustRefuse(t, th, coordinator, collector) // while the child speaks, the parent must not
 		w.park(t, th, collector, 72*time.Hour)
 		w.queue(t, th, stranger, "stranger: an offer for you", 1)
 		w.drain(t)
@@ -90,7 +91,7 @@ func TestChainedAgentsWithWaiting(t *testing.T) {
 	})
 }
 
-// A hangs: its lock goes stale after ten minutes, and B proceeds at eleven.
+// TestAHungAgent: A hangs. Its lock becomes stale after ten minutes, and B continues at eleven.
 func TestAHungAgent(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		th := w.open(t, "+441632960961")
@@ -109,18 +110,18 @@ func TestAHungAgent(t *testing.T) {
 		w.Skew.Advance(time.Minute + time.Second)
 		w.mustList(t, thread.Stale, th)
 		w.mustLock(t, th, b, thread.Cleared)
-		w.say(t, th, b, "B: second") // behind what it had queued
+		w.say(t, th, b, "B: second") // after the message that it had queued
 		w.drain(t)
 		w.mustHaveSaid(t, "A: one moment", "B: first", "B: second")
 
-		w.queue(t, th, hung, "A: sorry, I slept", 1) // it lives, and does not have the thread any more
+		w.queue(t, th, hung, "A: sorry, I slept", 1) // A lives, but does not hold the thread any more
 		w.complete(t, b)
 		w.drain(t)
 		w.mustHaveSaid(t, "A: one moment", "B: first", "B: second", "A: sorry, I slept")
 	})
 }
 
-// Nobody asks after the holder hung: the sweep has the queue go on.
+// TestAnExpiryWakesTheQueue: nobody asks after the holder hung, and the sweep wakes the queue.
 func TestAnExpiryWakesTheQueue(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		th := w.open(t, "x")
@@ -128,7 +129,7 @@ func TestAnExpiryWakesTheQueue(t *testing.T) {
 		w.mustLock(t, th, hung, thread.Acquired)
 		w.queue(t, th, b, "B", 1)
 		w.queue(t, th, c, "C", 2)
-		w.complete(t, b) // what it said is said all the same
+		w.complete(t, b) // its message is sent nevertheless
 		w.Skew.Advance(thread.Idle + time.Second)
 		if swept := w.sweep(t); swept.Cleared != 1 || swept.Woken != 0 || swept.More {
 			t.Errorf("%+v", swept)
@@ -139,7 +140,8 @@ func TestAnExpiryWakesTheQueue(t *testing.T) {
 	})
 }
 
-// What one execution has queued goes in its order, also where all of it may go at once.
+// TestWhatIsQueuedTogetherGoesInItsOrder: the queued messages of one execution go in their order,
+// even when all may go at once.
 func TestWhatIsQueuedTogetherGoesInItsOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		th, a := w.open(t, "x"), w.begin(t, "", false)
@@ -158,8 +160,8 @@ func TestWhatIsQueuedTogetherGoesInItsOrder(t *testing.T) {
 const free = "-- name: Free\n" +
 	"UPDATE threads SET active_execution_id = NULL, lock_stack = '[]', execution_locked_at = NULL WHERE workspace_id = $1 AND id = $2;\n"
 
-// A thread that is free though something is queued for it, as a backup may bring it
-// back, is found by the sweep.
+// TestAQueueThatWasForgottenGoes: the sweep finds a free thread with queued messages, as a restored
+// backup may contain.
 func TestAQueueThatWasForgottenGoes(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		th, a, b := w.open(t, "x"), w.begin(t, "", false), w.begin(t, "", false)
@@ -178,7 +180,7 @@ func TestAQueueThatWasForgottenGoes(t *testing.T) {
 	})
 }
 
-// mustList checks which threads are listed by the state of their lock.
+// mustList checks which threads have a lock state.
 func (w *world) mustList(t testing.TB, state thread.LockState, want ...string) {
 	t.Helper()
 	found, _, err := w.threads.List(t.Context(), w.Workspace, thread.Filter{Lock: state})

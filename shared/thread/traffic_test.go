@@ -20,10 +20,10 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 )
 
-// Twenty senders talk in a hundred threads while they and those who deliver are
-// killed: cut off in the middle of a transaction, gone with a claim in hand before or
-// after the channel had the message, gone with a lock. Each message reaches the person
-// once, and those of one sender in its order.
+// TestTrafficUnderKills: twenty senders talk in a hundred threads. Senders and carriers are killed:
+// in the middle of a transaction, with a claim before or after the channel accepted the message, or
+// with a lock. Each message reaches the person once, and the messages of one sender arrive in
+// order.
 func TestTrafficUnderKills(t *testing.T) {
 	for engine, messages := range map[string]int{dbtest.OnSQLite: 10_000, dbtest.OnPostgres: 600, dbtest.OnPgBouncer: 200} {
 		t.Run(engine, func(t *testing.T) {
@@ -71,8 +71,8 @@ func (tr *traffic) run() {
 		all.Go(tr.carry)
 	}
 	all.Wait()
-	// Who is gone with a lock or a claim is found by time alone: by the first sweep
-	// behind the expiry.
+	// Locks and claims of killed senders are found only by time: by the first sweep after the
+	// expiry.
 	for range 12 {
 		tr.Skew.Advance(thread.Idle + time.Second)
 		tr.sweep(tr.t)
@@ -88,8 +88,8 @@ func (tr *traffic) run() {
 	}
 }
 
-// sender talks under one execution after the other. Some of them it leaves without a
-// word, with all the threads they have.
+// sender talks with one execution after the other. It abandons some of them without ending them,
+// with all threads they hold.
 func (tr *traffic) sender(i int) {
 	defer tr.sending.Add(-1)
 	rnd := rand.New(rand.NewPCG(tr.seed, uint64(i)))
@@ -111,7 +111,7 @@ func (tr *traffic) sender(i int) {
 	tr.complete(tr.t, e)
 }
 
-// attempt sends a message, but for one in thirty is cut off on the way.
+// attempt sends a message. One in thirty is interrupted.
 func (tr *traffic) attempt(m thread.Outgoing, rnd *rand.Rand) bool {
 	ctx, cut := context.WithCancel(tr.t.Context())
 	defer cut()
@@ -130,7 +130,7 @@ func (tr *traffic) attempt(m thread.Outgoing, rnd *rand.Rand) bool {
 	return err == nil
 }
 
-// carry delivers as long as somebody sends, and is born again when it was killed.
+// carry delivers as long as somebody sends, and starts again after it was killed.
 func (tr *traffic) carry() {
 	for tr.sending.Load() > 0 {
 		died := make(chan bool)
@@ -139,7 +139,7 @@ func (tr *traffic) carry() {
 			defer func() { died <- !clean }()
 			s := tr.carrier()
 			_, err := s.Drain(tr.t.Context(), tr.Workspace, 200)
-			if clean = err == nil; err != nil { // the database went away from it: as good as killed
+			if clean = err == nil; err != nil { // the database connection broke: the same as killed
 				tr.t.Log(err)
 			}
 		}()
@@ -159,8 +159,8 @@ func (tr *traffic) carrier() *outbox.Sender {
 	}
 }
 
-// mortal is a channel in whose hands a carrier dies now and then: its goroutine ends,
-// before the message is accepted or after.
+// mortal is a channel in which a carrier sometimes dies: its goroutine ends, before or after the
+// message is accepted.
 type mortal struct{ *ledger }
 
 func (m mortal) Send(ctx context.Context, msg thread.Message) error {
@@ -177,7 +177,7 @@ func (m mortal) Send(ctx context.Context, msg thread.Message) error {
 func (tr *traffic) check() {
 	t := tr.t
 	spoken := map[string][]string{} // by thread
-	last := map[string]string{}     // of a thread and an execution
+	last := map[string]string{}     // by thread and execution
 	seen := map[string]bool{}
 	for _, m := range tr.channel.said {
 		words := strings.Fields(m.Body)

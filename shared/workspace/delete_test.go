@@ -11,8 +11,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
-// Who takes a lane while a workspace is being deleted keeps the workspace, if their
-// acquire was first: be the lane new, or one that was held before.
+// TestALaneThatIsTakenMeanwhileKeepsTheWorkspace: a lane is acquired while its workspace is being
+// deleted. When the acquire was first, the workspace stays. The lane may be new or used before.
 func TestALaneThatIsTakenMeanwhileKeepsTheWorkspace(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		lanes, err := lane.New(w.DB)
@@ -52,7 +52,8 @@ func TestALaneThatIsTakenMeanwhileKeepsTheWorkspace(t *testing.T) {
 	})
 }
 
-// Who wants a lane of a workspace that is being deleted waits, and finds it gone.
+// TestALaneOfADeletedWorkspaceIsNotTaken: an acquire in a workspace that is being deleted waits,
+// and then finds no workspace.
 func TestALaneOfADeletedWorkspaceIsNotTaken(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		lanes, err := lane.New(w.DB)

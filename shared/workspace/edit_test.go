@@ -47,7 +47,7 @@ func (w world) patch(t testing.TB, read workspace.Workspace, p workspace.Patch) 
 	return patched, err
 }
 
-// wrong are the fields that an error names.
+// wrong returns the fields that an error names.
 func wrong(t testing.TB, err error) string {
 	t.Helper()
 	invalid, ok := errors.AsType[*invalid.Error](err)
@@ -169,7 +169,7 @@ func TestAPatchMergesSettings(t *testing.T) {
 			t.Errorf("of the version before: %v", err)
 		}
 		stolen := read
-		stolen.ID = there.ID // a transaction changes its own workspace, whatever it was told
+		stolen.ID = there.ID // a transaction changes only its own workspace, whatever the argument says
 		stolen.Version = 5
 		if _, err := w.patch(t, stolen, workspace.Patch{Name: &name}); !errors.Is(err, workspace.ErrChanged) {
 			t.Errorf("of another workspace: %v", err)
@@ -195,7 +195,7 @@ func TestAPatchNamesWhatIsWrong(t *testing.T) {
 	})
 }
 
-// Each setting may have each value within its bounds, and none beyond.
+// TestBoundsOfSettings: each setting accepts every value within its bounds, and none outside.
 func TestBoundsOfSettings(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		for _, s := range workspace.Schema() {

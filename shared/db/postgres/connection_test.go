@@ -13,7 +13,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/postgres"
 )
 
-// fill opens n connections of the world's pool, idle again when it returns.
+// fill opens n connections of the world's pool. They are idle when it returns.
 func (w world) fill(t testing.TB, n int) {
 	t.Helper()
 	var wg, all sync.WaitGroup
@@ -24,7 +24,7 @@ func (w world) fill(t testing.TB, n int) {
 				var pid int
 				err := tx.One(ctx, []any{&pid}, w.q.Pid)
 				all.Done()
-				all.Wait() // each on a connection of its own
+				all.Wait() // each on its own connection
 				return err
 			})
 			if err != nil {
@@ -35,8 +35,8 @@ func (w world) fill(t testing.TB, n int) {
 	wg.Wait()
 }
 
-// kill ends the world's server processes, as a failover does, and waits until they
-// have ended. It answers how many there were.
+// kill ends the world's server processes, as a failover does, and waits until they have ended. It
+// returns how many there were.
 func (w world) kill(t testing.TB) (n int) {
 	t.Helper()
 	n = one[int](t, w.admin, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = $1`, w.name)
@@ -44,7 +44,7 @@ func (w world) kill(t testing.TB) (n int) {
 	return n
 }
 
-// until asks until the answer is true.
+// until repeats a query until its answer is true.
 func (w world) until(t testing.TB, question string) {
 	t.Helper()
 	for !one[bool](t, w.admin, question, w.name) {
@@ -57,8 +57,8 @@ func (w world) waiting(t testing.TB) {
 	w.until(t, `SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name = $1 AND wait_event_type = 'Lock'`)
 }
 
-// All connections of a pool, or of a pooler, may have died since they were used:
-// nobody notices.
+// TestDeadConnectionsAreReplacedSilently: all connections of a pool, or of a pooler, may have died
+// since they were used. No caller notices.
 func TestDeadConnectionsAreReplacedSilently(t *testing.T) {
 	const conns = 2
 	for name, w := range map[string]world{
@@ -97,7 +97,8 @@ func TestDeadConnectionsAreReplacedSilently(t *testing.T) {
 	}
 }
 
-// What breaks before anything could be committed has changed nothing, and says so.
+// TestKilledDuringAStatement: a connection that breaks before a commit has changed nothing, and the
+// error says so.
 func TestKilledDuringAStatement(t *testing.T) {
 	w := newWorld(t, dbtest.OnPostgres, 2)
 	other := newWorld(t, dbtest.OnPostgres, 1)
@@ -147,8 +148,8 @@ func TestKilledDuringAStatement(t *testing.T) {
 
 var errUndo = errors.New("undo")
 
-// When the connection breaks after a commit was asked for and before its answer
-// came, nobody knows; in all other cases nothing has changed.
+// TestBrokenConnections: when the connection breaks between the commit and its answer, the outcome
+// is unknown. In all other cases nothing has changed.
 func TestBrokenConnections(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -237,7 +238,7 @@ func firstRead(w world, p *proxy, f fate, id string) error {
 	return w.DB.One(context.Background(), w.Workspace, []any{new(string)}, w.q.Agent, id)
 }
 
-// The round trips that Stats counts are those on the wire.
+// TestRoundTripsOnTheWire: the round trips that Stats counts are those on the wire.
 func TestRoundTripsOnTheWire(t *testing.T) {
 	w := newWorld(t, dbtest.OnPostgres, 1)
 	p := newProxy(t, w.URL)

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// the test servers live as long as the process, and one goroutine each awaits their end
+		// The test servers live as long as the process; one goroutine per server waits for its end.
 		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))
 }
 
@@ -56,16 +56,16 @@ SELECT current_user;
 
 type queries struct{ Add, Rename, Agent, Pid, Setting, Set, Sleep, User db.Query }
 
-// world is a workspace on Postgres, a handle that other tests don't share, and a
-// superuser's connection beside it.
+// world is a workspace on Postgres, a handle that other tests don't share, and an additional
+// superuser's connection.
 type world struct {
 	dbtest.Env
 	q     queries
 	admin *pgx.Conn
-	name  string // of this test's connections
+	name  string // application name of this test's connections
 }
 
-// newWorld opens a handle of at most conns connections.
+// newWorld opens a handle with at most conns connections.
 func newWorld(t testing.TB, engine string, conns int32) world {
 	t.Helper()
 	w := world{Env: dbtest.New(t, engine), q: load(t), name: "test-" + uuid.NewString()[:8]}
@@ -87,7 +87,7 @@ func load(t testing.TB) (q queries) {
 	return q
 }
 
-// with is a URL, changed.
+// with returns a changed URL.
 func with(t testing.TB, dsn string, change func(*url.URL)) string {
 	t.Helper()
 	u, err := url.Parse(dsn)
@@ -98,7 +98,7 @@ func with(t testing.TB, dsn string, change func(*url.URL)) string {
 	return u.String()
 }
 
-// connect opens a bare connection, in the mode the product uses everywhere.
+// connect opens a bare connection, in the mode that the product uses everywhere.
 func connect(t testing.TB, url string) *pgx.Conn {
 	t.Helper()
 	config, err := pgx.ParseConfig(url)
@@ -140,7 +140,7 @@ func (w world) is(t testing.TB, id, want string) {
 	}
 }
 
-// open is postgres.Open, to be closed at the end of the test.
+// open is postgres.Open. It closes the handle at the end of the test.
 func open(t testing.TB, cfg postgres.Config) *db.DB {
 	t.Helper()
 	d, err := postgres.Open(cfg)

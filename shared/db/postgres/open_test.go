@@ -28,7 +28,7 @@ func migrated(t testing.TB, owner string) {
 	}
 }
 
-// every is each way to use a handle.
+// every uses a handle in every possible way.
 func every(d *db.DB, q queries) map[string]error {
 	ctx := context.Background()
 	_, exec := d.Exec(ctx, "", q.Pid)
@@ -43,8 +43,7 @@ func every(d *db.DB, q queries) map[string]error {
 	}
 }
 
-// A database that is away does not keep a process from starting, and the process
-// says so quickly.
+// TestUnreachable: a process can start while the database is away, and reports that quickly.
 func TestUnreachable(t *testing.T) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -65,12 +64,12 @@ func TestUnreachable(t *testing.T) {
 			t.Errorf("%s tells the password: %v", name, err)
 		}
 	}
-	if took := time.Since(begun); took > 4*time.Second { // no use has waited for a time-out
+	if took := time.Since(begun); took > 4*time.Second { // no use has waited for a timeout
 		t.Errorf("it took %s", took)
 	}
 }
 
-// A wrong password is not told either.
+// TestRefusedLogin: a wrong password is not in the error either.
 func TestRefusedLogin(t *testing.T) {
 	at := with(t, dbtest.Servers(t).PostgresURL, func(u *url.URL) { u.User = url.UserPassword("nobody-we-know", password) })
 	err := open(t, postgres.Config{URL: at}).Check(t.Context())
@@ -113,11 +112,11 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// private is a cluster of this test's own: roles belong to a cluster, and a crash
-// hits everybody in it.
+// private starts a separate cluster for this test: roles belong to a cluster, and a crash affects
+// all its users.
 func private(t *testing.T) *servers.Server {
 	t.Helper()
-	dbtest.Servers(t) // skips where there are none
+	dbtest.Servers(t) // skips where there are no servers
 	srv, err := servers.StartPostgres(t.Context(), "", servers.PostgresOptions{Fast: true})
 	if err != nil {
 		t.Fatal(err)

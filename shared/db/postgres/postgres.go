@@ -198,8 +198,8 @@ func (e *engine) Dialect() db.Dialect { return db.Postgres }
 
 func (e *engine) Close() error { e.pool.Close(); return nil }
 
-// Check enters a transaction, and looks at the schema once more: another program may have
-// migrated it since the connection was made.
+// Check enters a transaction and checks the schema again, because another program may have migrated
+// it since the connection was made.
 func (e *engine) Check(ctx context.Context) error {
 	if err := e.Do(ctx, "", true, nil); err != nil {
 		return err

@@ -11,17 +11,17 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// What a proxy does with a request and its answer.
+// fate is what a proxy does with a request and its answer.
 type fate int
 
 const (
 	deliver    fate = iota
 	lose            // the request is lost, and the connection with it
-	loseAnswer      // the server has done it; the answer and the connection are lost
+	loseAnswer      // the server has run it; the answer and the connection are lost
 )
 
-// proxy stands between a handle and its server, counts the requests (all that is
-// sent before an answer is awaited) and decides what becomes of each.
+// proxy is between a handle and its server. It counts the requests (everything sent before an
+// answer is awaited) and decides what happens to each.
 type proxy struct {
 	url string
 
@@ -30,7 +30,7 @@ type proxy struct {
 	next     fate
 }
 
-// newProxy stands in front of the server at dsn.
+// newProxy starts a proxy for the server at dsn.
 func newProxy(t *testing.T, dsn string) *proxy {
 	t.Helper()
 	var lc net.ListenConfig
@@ -67,14 +67,14 @@ func gone(err error) bool {
 	return netErr || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// then says what becomes of the next request.
+// then sets what happens to the next request.
 func (p *proxy) then(f fate) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.next = f
 }
 
-// count is the number of requests so far.
+// count returns the number of requests so far.
 func (p *proxy) count() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -135,8 +135,8 @@ func (p *proxy) serve(client net.Conn, target string) error {
 	}
 }
 
-// receive reads messages up to the last and answers their bytes. What came before
-// an error is answered too.
+// receive reads messages up to the last one and returns their bytes, also those read before an
+// error.
 func receive[M interface {
 	Encode([]byte) ([]byte, error)
 }](next func() (M, error), last func(M) bool) (bytes []byte, err error) {

@@ -16,7 +16,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers"
 )
 
-// limits are what lk_enter sets for each transaction.
+// limits returns what lk_enter sets for each transaction.
 func limits(ws db.Workspace) map[string]string {
 	return map[string]string{
 		"statement_timeout":                   "20s",
@@ -50,7 +50,8 @@ func TestEveryTransactionHasItsLimits(t *testing.T) {
 	}
 }
 
-// The limits end what they are for; here they are set lower within the transaction.
+// TestLimitsEndTransactions: the limits end transactions. Here they are set lower inside the
+// transaction.
 func TestLimitsEndTransactions(t *testing.T) {
 	w := newWorld(t, dbtest.OnPostgres, 2)
 	other := newWorld(t, dbtest.OnPostgres, 1)
@@ -95,7 +96,7 @@ func TestLimitsEndTransactions(t *testing.T) {
 				return err
 			}
 			frozen.until(t, `SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = $1`)
-			return nil // it thaws, and commits
+			return nil // it wakes up and commits
 		})
 		if !errors.Is(err, db.ErrUnavailable) && !errors.Is(err, db.ErrUncertain) {
 			t.Errorf("got %v", err)
@@ -104,9 +105,8 @@ func TestLimitsEndTransactions(t *testing.T) {
 	})
 }
 
-// Whatever was done through the pooler, its server connections are as they were
-// before: another client finds neither role, workspace, limits, clock nor
-// prepared statements.
+// TestNothingIsLeftOnServerConnections: whatever is done through the pooler, its server connections
+// are as before. Another client finds no role, workspace, limits, clock or prepared statements.
 func TestNothingIsLeftOnServerConnections(t *testing.T) {
 	w := newWorld(t, dbtest.OnPgBouncer, 4).behindAPoolerOfItsOwn(t)
 	w.Skew.Advance(time.Hour)
@@ -149,8 +149,8 @@ func TestNothingIsLeftOnServerConnections(t *testing.T) {
 	}
 }
 
-// behindAPoolerOfItsOwn is the world through a pooler whose server connections
-// no other test uses.
+// behindAPoolerOfItsOwn returns the world through a pooler whose server connections no other test
+// uses.
 func (w world) behindAPoolerOfItsOwn(t *testing.T) world {
 	t.Helper()
 	own, err := servers.StartPgBouncer(t.Context(), "", dbtest.Servers(t).PostgresURL, servers.PgBouncerOptions{})
@@ -171,8 +171,8 @@ func (w world) behindAPoolerOfItsOwn(t *testing.T) world {
 	return w
 }
 
-// everything uses the handle in every way there is, failures included, from
-// several goroutines, and answers the server processes it met.
+// everything uses the handle in every possible way, including failures, from several goroutines. It
+// returns the server processes that it used.
 func (w world) everything(t *testing.T) map[int]bool {
 	t.Helper()
 	var mu sync.Mutex
@@ -188,7 +188,7 @@ func (w world) everything(t *testing.T) map[int]bool {
 	var wg, both sync.WaitGroup
 	both.Add(2)
 	for range 2 {
-		wg.Go(func() { // two transactions at once, so that both server connections are met
+		wg.Go(func() { // two concurrent transactions, so that both server connections are used
 			err := w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
 				err := tx.Each(ctx, meet, w.q.Pid)
 				both.Done()
@@ -233,8 +233,8 @@ func (w world) everything(t *testing.T) map[int]bool {
 	return met
 }
 
-// serverConnections are bare clients of the pooler, each in a transaction of its
-// own and therefore on a server connection of its own: all those that were used.
+// serverConnections returns bare clients of the pooler. Each is in its own transaction, and therefore
+// on its own server connection: all those that were used.
 func (w world) serverConnections(t *testing.T, used map[int]bool) (conns []*pgx.Conn) {
 	t.Helper()
 	pooled := with(t, w.URL, func(u *url.URL) {

@@ -14,11 +14,11 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/postgres"
 )
 
-// quickly is far more than a call takes that waits for nobody, and less than pgx takes to
-// say goodbye to a server that does not answer.
+// quickly is much longer than a call without waiting takes, and shorter than pgx takes to close a
+// connection to a server that does not answer.
 const quickly = 10 * time.Second
 
-// silentWorld is a world with conns open connections through a proxy.
+// silentWorld returns a world with conns open connections through a proxy.
 func silentWorld(t *testing.T, conns int32) (world, *network.Proxy) {
 	t.Helper()
 	w := newWorld(t, dbtest.OnPostgres, conns)
@@ -32,14 +32,14 @@ func silentWorld(t *testing.T, conns int32) (world, *network.Proxy) {
 	return w, p
 }
 
-// hush makes the peer of each open connection silent; new ones are heard.
+// hush makes the peer of each open connection silent; new connections work.
 func hush(p *network.Proxy) {
 	p.Set(network.Fault{Kind: network.Swallow})
 	p.Set(network.Fault{})
 }
 
-// What had nothing to commit is done on a fresh connection when the peers of all open
-// ones have gone silent; a write tells within its own limit that its outcome is unknown.
+// TestSilentPeers: the peers of all open connections are silent. A call with nothing to commit is
+// repeated on a new connection. A write reports within its own limit that its outcome is unknown.
 // Nobody waits for the place of a silent connection.
 func TestSilentPeers(t *testing.T) {
 	proof := promise.Of(t, "R35", "silent peers under reads, writes and transactions", "each call ends within its limit and 5 s")
@@ -99,7 +99,7 @@ func TestSilentPeers(t *testing.T) {
 	w.is(t, id, "a")
 }
 
-// fillWithin is fill for callers who don't wait long.
+// fillWithin is fill for callers that don't wait long.
 func (w world) fillWithin(t *testing.T, conns int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), quickly)
@@ -111,7 +111,7 @@ func (w world) fillWithin(t *testing.T, conns int) {
 	}
 }
 
-// A caller whose own time is shorter is told so, and keeps nobody waiting either.
+// TestACallersDeadlineOnASilentPeer: a caller with a shorter deadline learns so, and delays nobody.
 func TestACallersDeadlineOnASilentPeer(t *testing.T) {
 	w, p := silentWorld(t, 1)
 	id := w.add(t, "a")
@@ -125,7 +125,8 @@ func TestACallersDeadlineOnASilentPeer(t *testing.T) {
 	w.is(t, id, "a")
 }
 
-// A server that goes silent while a connection is being made does not keep its place.
+// TestASilentPeerOfANewConnection: a server that becomes silent during the connect does not keep
+// its place in the pool.
 func TestASilentPeerOfANewConnection(t *testing.T) {
 	w := newWorld(t, dbtest.OnPostgres, 1)
 	p, err := network.Start(w.URL)
@@ -143,8 +144,8 @@ func TestASilentPeerOfANewConnection(t *testing.T) {
 	w.fillWithin(t, 1)
 }
 
-// After a write to a silent peer, no other connection is trusted that was open then: each
-// further write would wait in vain, and not know its outcome.
+// TestASilentWriteIsTheLast: after a write to a silent peer, no other connection that was open then
+// is trusted. Otherwise each further write would wait in vain and not know its outcome.
 func TestASilentWriteIsTheLast(t *testing.T) {
 	const conns = 3
 	w, p := silentWorld(t, conns)
@@ -168,7 +169,8 @@ func TestASilentWriteIsTheLast(t *testing.T) {
 	w.is(t, id, "c")
 }
 
-// Statements that change something have their time each, however many are sent at once.
+// TestEachStatementHasItsTime: each statement of a change gets its full time, however many are sent
+// at once.
 func TestEachStatementHasItsTime(t *testing.T) {
 	w := newWorld(t, dbtest.OnPostgres, 1)
 	d := open(t, postgres.Config{URL: w.URL, MaxConns: 1, Silence: 4 * time.Second})
@@ -184,8 +186,8 @@ func TestEachStatementHasItsTime(t *testing.T) {
 	w.is(t, id, "b")
 }
 
-// A connection that was closed while nobody used it is noticed before a write goes out on
-// it, of which nobody would know the outcome.
+// TestAnIdleConnectionThatWasClosed: a connection that was closed while idle is detected before a
+// write is sent on it, whose outcome would be unknown.
 func TestAnIdleConnectionThatWasClosed(t *testing.T) {
 	w := newWorld(t, dbtest.OnPostgres, 1)
 	p, err := network.Start(w.URL)

@@ -9,7 +9,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/postgres"
 )
 
-// steady takes out of the environment what would change the meaning of a URL.
+// steady removes the environment variables that would change the meaning of a URL.
 func steady(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{"PGHOST", "PGPORT", "PGUSER", "PGPASSWORD", "PGDATABASE", "PGSSLMODE", "PGSSLROOTCERT", "PGSERVICE"} {
@@ -38,8 +38,8 @@ func TestVerifiedURLLeavesLocalServersAlone(t *testing.T) {
 	}
 }
 
-// Whatever the form, every server that is elsewhere is verified, and nothing else
-// of the string has changed.
+// TestVerifiedURLVerifiesAllOthers: whatever the form of the string, every remote server is
+// verified, and nothing else in the string changes.
 func TestVerifiedURLVerifiesAllOthers(t *testing.T) {
 	steady(t)
 	for _, dsn := range []string{
@@ -125,7 +125,7 @@ func TestVerifiedURLRefuses(t *testing.T) {
 	}
 }
 
-// What the environment says of TLS does not weaken a URL.
+// TestVerifiedURLIgnoresTheEnvironment: TLS settings in the environment do not weaken a URL.
 func TestVerifiedURLIgnoresTheEnvironment(t *testing.T) {
 	steady(t)
 	t.Setenv("PGSSLMODE", "prefer")

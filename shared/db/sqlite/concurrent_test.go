@@ -17,8 +17,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/sqlite"
 )
 
-// Handles on one file, in one process and in several, lose no update, whichever
-// opens and closes meanwhile.
+// TestNoUpdateIsLost: handles on one file, in one process and in several, lose no update, whichever
+// of them opens and closes meanwhile.
 func TestNoUpdateIsLost(t *testing.T) {
 	const handles, processes, each = 3, 3, 20
 	w := newWorld(t)
@@ -52,7 +52,7 @@ func TestNoUpdateIsLost(t *testing.T) {
 	w.counts(t, w.DB, id, (handles+processes+1)*each)
 }
 
-// Several open a file that none has set up, all at once.
+// TestAFreshFileOpenedAtOnce: several handles concurrently open a file that is not set up yet.
 func TestAFreshFileOpenedAtOnce(t *testing.T) {
 	folder := t.TempDir()
 	for round := range 200 {
@@ -73,8 +73,8 @@ func TestAFreshFileOpenedAtOnce(t *testing.T) {
 	}
 }
 
-// Who opens a file waits for another that is about to set it up, until the caller's
-// end.
+// TestAFreshFileThatIsHeld: a handle that opens a file waits for another one that sets it up, until
+// its context ends.
 func TestAFreshFileThatIsHeld(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	other, err := sql.Open("sqlite", path)
@@ -97,9 +97,9 @@ func TestAFreshFileThatIsHeld(t *testing.T) {
 	open(t, sqlite.Config{Path: path})
 }
 
-// A file that is opened once more keeps the locks it has: another process that
-// closes it as the last one it knows of would otherwise take its write-ahead log
-// away.
+// TestOpeningAgainKeepsTheLocks: opening a file once more keeps the locks that it has. Otherwise
+// another process that closes the file would believe it is the last one, and remove the write-ahead
+// log.
 func TestOpeningAgainKeepsTheLocks(t *testing.T) {
 	w := newWorld(t)
 	id := w.add(t)
@@ -117,7 +117,7 @@ func TestOpeningAgainKeepsTheLocks(t *testing.T) {
 	w.counts(t, w.DB, id, 3)
 }
 
-// The variables of a test binary that is a further process on the file.
+// Environment variables of a test binary that runs as another process on the file.
 const (
 	helperFile      = "LK_SQLITE_FILE"
 	helperWorkspace = "LK_SQLITE_WORKSPACE"
@@ -125,7 +125,7 @@ const (
 	helperTimes     = "LK_SQLITE_TIMES"
 )
 
-// helper counts from another process, and waits for its end.
+// helper increments the counter in another process, and waits for its end.
 func (w world) helper(t testing.TB, id string, times int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
@@ -136,7 +136,7 @@ func (w world) helper(t testing.TB, id string, times int) {
 	}
 }
 
-// help is what the further process does.
+// help is what the other process does.
 func help(path string) error {
 	var q queries
 	if err := load(&q); err != nil {
@@ -152,8 +152,8 @@ func help(path string) error {
 	return errors.Join(err, d.Close())
 }
 
-// Readers neither wait for the writer nor see what it has not committed, and a
-// batch of reads sees one state throughout.
+// TestReadersRunBesideTheWriter: readers neither wait for the writer nor see uncommitted changes. A
+// batch of reads sees one state.
 func TestReadersRunBesideTheWriter(t *testing.T) {
 	w := newWorld(t)
 	id := w.add(t)
@@ -205,8 +205,8 @@ func TestReadsCannotWrite(t *testing.T) {
 	w.counts(t, w.DB, id, 0)
 }
 
-// An interrupted statement undoes its transaction, says why, and leaves the
-// connections as good as before.
+// TestInterrupted: an interrupted statement rolls its transaction back, reports the reason, and
+// leaves the connections usable.
 func TestInterrupted(t *testing.T) {
 	w := newWorld(t)
 	id := w.add(t)

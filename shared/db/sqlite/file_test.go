@@ -40,7 +40,7 @@ func mode(t testing.TB, path string, want os.FileMode) {
 	}
 }
 
-// Nobody else reads the file, its log or its folder, wherever they are.
+// TestModes: nobody else may read the file, its log or its folder, wherever they are.
 func TestModes(t *testing.T) {
 	for _, name := range []string{"a/b/plain.db", "with space & ü/100% #1?.db", "a:b;c=d/[x].db"} {
 		t.Run(name, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestARelativePath(t *testing.T) {
 	mode(t, ".lanekeeper/lanekeeper.db", 0o600)
 }
 
-// What is there already keeps its mode.
+// TestAFolderThatIsThere: an existing folder keeps its mode.
 func TestAFolderThatIsThere(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "shared")
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -105,7 +105,7 @@ func TestSchema(t *testing.T) {
 	}
 	missing := fmt.Sprintf("the database has no Lanekeeper schema (this build needs version %d): run 'lanekeeper migrate'", latest)
 	wants(latest, db.SchemaError{Need: latest}, missing)
-	wants(latest, db.SchemaError{Need: latest}, missing) // now of a file that is there
+	wants(latest, db.SchemaError{Need: latest}, missing) // now of an existing file
 	migrated(t, path)
 	wants(latest+1, db.SchemaError{Have: latest, Need: latest + 1},
 		fmt.Sprintf("the database schema is at version %d, this build needs %d: run 'lanekeeper migrate'", latest, latest+1))
@@ -116,8 +116,7 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// image is a database as a killed process leaves it: what was written last is in
-// the log only.
+// image is a database as a killed process leaves it: the last writes are in the log only.
 type image map[string][]byte
 
 var parts = []string{"", "-wal", "-shm"}
@@ -167,7 +166,7 @@ func TestNothingIsLostInACrash(t *testing.T) {
 	}
 }
 
-// settled is the file alone once its log is worked in: a log would hide damage.
+// settled returns only the file, after a checkpoint of its log. A log would hide damage.
 func (img image) settled(t testing.TB) []byte {
 	t.Helper()
 	path := img.write(t)
@@ -182,13 +181,14 @@ func (img image) settled(t testing.TB) []byte {
 	return text
 }
 
-// cells is how many rows a page of a table holds.
+// cells returns the number of rows in a page of a table.
 func cells(page []byte) int { return int(page[3])<<8 + int(page[4]) }
 
-// content is where the rows of a page begin; what is before them is free.
+// content returns where the rows of a page begin. The space before them is free.
 func content(page []byte) int { return int(page[5])<<8 + int(page[6]) }
 
-// A damaged database of Lanekeeper is moved aside as it is, with its log, and the error says where.
+// TestDamaged: a damaged database of Lanekeeper is moved aside unchanged, with its log, and the
+// error says where.
 func TestDamaged(t *testing.T) {
 	img, _, _ := crashed(t)
 	whole := img.settled(t)
@@ -234,7 +234,7 @@ func TestDamaged(t *testing.T) {
 					t.Errorf("%q is still there: %v", part, err)
 				}
 			}
-			// The next start begins anew, and the old file stays.
+			// The next start begins with an empty database, and the old file stays.
 			if err := open(t, sqlite.Config{Path: path}).Check(context.Background()); err != nil {
 				t.Error(err)
 			}

@@ -14,8 +14,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/sqlite"
 )
 
-// A write that finds no space has a name of its own, and the handle remembers it until a
-// write succeeds.
+// TestADiskThatIsFull: a write that finds no space has its own error, and the handle remembers it
+// until a write succeeds.
 func TestADiskThatIsFull(t *testing.T) {
 	w := newWorld(t)
 	d := open(t, sqlite.Config{Path: w.URL, Schema: migrations.Latest()})

@@ -14,7 +14,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/sqlite"
 )
 
-// A file that is not a database of Lanekeeper is refused, and left as it is.
+// TestAFileThatIsNotOurs: a file that is not a database of Lanekeeper is refused and not changed.
 func TestAFileThatIsNotOurs(t *testing.T) {
 	own, _, _ := crashed(t)
 	theirs := othersDatabase(t, "journal_mode(DELETE)")
@@ -63,7 +63,7 @@ func TestAFileThatIsNotOurs(t *testing.T) {
 	}
 }
 
-// A file without content is a new one.
+// TestAnEmptyFileIsNew: a file without content counts as a new one.
 func TestAnEmptyFileIsNew(t *testing.T) {
 	for name, text := range map[string][]byte{"of no bytes": nil, "of SQLite, without tables": emptyDatabase(t)} {
 		t.Run(name, func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestAnEmptyFileIsNew(t *testing.T) {
 	}
 }
 
-// othersDatabase is a file that another program keeps its own tables in.
+// othersDatabase returns a file with tables of another program.
 func othersDatabase(t testing.TB, pragma string) []byte {
 	t.Helper()
 	return made(t, pragma, "CREATE TABLE photos (id INTEGER PRIMARY KEY, name TEXT)",

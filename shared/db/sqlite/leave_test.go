@@ -11,8 +11,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
-// A caller that leaves while its BEGIN waits for another handle leaves no transaction
-// behind: its own handle and the other one go on writing.
+// TestACallerLeavesWhileBeginWaits: a caller leaves while its BEGIN waits for another handle. No
+// transaction stays open, and both handles continue to write.
 func TestACallerLeavesWhileBeginWaits(t *testing.T) {
 	w := newWorld(t)
 	id := w.add(t)
@@ -39,8 +39,8 @@ func TestACallerLeavesWhileBeginWaits(t *testing.T) {
 	w.works(t, id, w.DB, other)
 }
 
-// Callers that leave at random instants of their reads and writes leave the process as
-// it was, and an error means that nothing was written.
+// TestCallersLeaveAtRandom: callers leave at random instants of their reads and writes. The process
+// stays intact, and an error means that nothing was written.
 func TestCallersLeaveAtRandom(t *testing.T) {
 	const callers, each = 4, 300
 	w := newWorld(t)
@@ -77,8 +77,8 @@ func TestCallersLeaveAtRandom(t *testing.T) {
 	w.works(t, w.add(t), w.DB)
 }
 
-// A caller that leaves at any of the seam's looks at its context learns what became of
-// its write; a COMMIT under way is finished, and told as one.
+// TestACallerLeavesAtEachLook: the caller leaves at each point at which the engine checks its
+// context, and learns the outcome of its write. A running COMMIT is finished and reported as done.
 func TestACallerLeavesAtEachLook(t *testing.T) {
 	w := newWorld(t)
 	id := w.add(t)
@@ -107,8 +107,7 @@ func TestACallerLeavesAtEachLook(t *testing.T) {
 	w.works(t, id, w.DB)
 }
 
-// leaving is the context of a caller that leaves right after it has been looked at so
-// often.
+// leaving is the context of a caller that leaves after the context was checked a number of times.
 type leaving struct {
 	context.Context //nolint:containedctx // it is one
 	looks           int
@@ -123,8 +122,8 @@ func (l *leaving) Err() error {
 	return err
 }
 
-// works fails unless the handles write, and each has all its readers: as many reads as
-// there are connections, held open together.
+// works fails unless the handles write, and each has all its readers: as many concurrent open reads
+// as there are connections.
 func (w world) works(t *testing.T, id string, handles ...*db.DB) {
 	t.Helper()
 	const readers = 4
@@ -151,7 +150,7 @@ func (w world) works(t *testing.T, id string, handles ...*db.DB) {
 	}
 }
 
-// wait is group.Wait, as long as ctx lasts.
+// wait is group.Wait until ctx ends.
 func wait(ctx context.Context, group *sync.WaitGroup) error {
 	done := make(chan struct{})
 	go func() { group.Wait(); close(done) }()

@@ -53,7 +53,7 @@ SELECT count(*) FROM n WHERE $1 <> '';
 
 type queries struct{ Add, Count, Set, Rows, AddMany, Slow db.Query }
 
-// world is a workspace in a file of its own.
+// world is a workspace in its own file.
 type world struct {
 	dbtest.Env
 	q queries
@@ -81,7 +81,7 @@ func (w world) add(t testing.TB) (id string) {
 	return id
 }
 
-// increment reads, thinks and writes.
+// increment reads, waits and writes.
 func (q queries) increment(ctx context.Context, d *db.DB, ws db.Workspace, id string) error {
 	return d.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
 		var n int
@@ -93,7 +93,7 @@ func (q queries) increment(ctx context.Context, d *db.DB, ws db.Workspace, id st
 	})
 }
 
-// counts fails unless the counter stands at want.
+// counts fails unless the counter has the value want.
 func (w world) counts(t testing.TB, d *db.DB, id string, want int) {
 	t.Helper()
 	var n int
@@ -102,7 +102,7 @@ func (w world) counts(t testing.TB, d *db.DB, id string, want int) {
 	}
 }
 
-// open is sqlite.Open, to be closed at the end of the test.
+// open is sqlite.Open. It closes the handle at the end of the test.
 func open(t testing.TB, cfg sqlite.Config) *db.DB {
 	t.Helper()
 	d, err := sqlite.Open(t.Context(), cfg)

@@ -73,8 +73,8 @@ func (s *session) run(ctx context.Context, ws db.Workspace, ops []*db.Op) error 
 	return nil
 }
 
-// interrupted names the end of ctx where that is why a statement was interrupted: the driver
-// does so itself mostly, and not where the two come together.
+// interrupted returns the error of ctx when the end of ctx interrupted a statement. The driver mostly
+// does so itself, but not when both happen at the same time.
 func interrupted(ctx context.Context, err error) error {
 	if se, ok := errors.AsType[*sqlite.Error](err); ok && se.Code()&0xff == lib.SQLITE_INTERRUPT && ctx.Err() != nil {
 		return fmt.Errorf("%w: %w", ctx.Err(), err)
