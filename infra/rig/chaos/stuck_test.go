@@ -48,7 +48,7 @@ func TestNothingStaysStuck(t *testing.T) {
 			proof := promise.Of(t, "R34", "SIGKILL, stalls and broken connections of the built functions on "+engine,
 				fmt.Sprintf("0 stuck, 0 doubled; all moves within %s of the dead's leases, work of beats of people's turns and the grace", moves))
 			s := newStorm(t, engine, random, &deck)
-			for range promise.Figure(4, 150) {
+			for range promise.Figure(3, 150) {
 				if s.round(t); t.Failed() {
 					t.Fatalf("in round %d, %s\n%s\n%s", s.rounds, s.struck, ending(s.operate.Logs()), ending(s.heart.Logs()))
 				}
@@ -411,9 +411,17 @@ func (s *storm) keepOff(t *testing.T) bool {
 // unanswered waits until the server is done with what the dead have sent.
 func (s *storm) unanswered(t *testing.T) {
 	t.Helper()
-	for s.count(t, `SELECT count(*) FROM pg_stat_activity
-		WHERE datname = current_database() AND usename = 'lanekeeper_login' AND state IN ('active', 'idle in transaction')`) > 0 {
-		s.exec(t, `SELECT pg_sleep(0.002)`)
+	s.none(t, `SELECT count(*) FROM pg_stat_activity
+		WHERE datname = current_database() AND usename = 'lanekeeper_login' AND state IN ('active', 'idle in transaction')`)
+}
+
+// none waits until a count is zero, for two minutes at most.
+func (s *storm) none(t *testing.T, count string) {
+	t.Helper()
+	for until := time.Now().Add(2 * time.Minute); s.count(t, count) > 0; s.exec(t, `SELECT pg_sleep(0.01)`) {
+		if time.Now().After(until) {
+			t.Fatalf("in two minutes it has not become 0: %s", count)
+		}
 	}
 }
 
@@ -421,9 +429,7 @@ func (s *storm) unanswered(t *testing.T) {
 // event back.
 func (s *storm) settledEvents(t *testing.T) {
 	t.Helper()
-	for s.count(t, `SELECT count(*) FROM events WHERE xid >= lk_settled()`) > 0 {
-		s.exec(t, `SELECT pg_sleep(0.05)`)
-	}
+	s.none(t, `SELECT count(*) FROM events WHERE xid >= lk_settled()`)
 }
 
 // minute is one of the schedule's, in which people approve what waits.
