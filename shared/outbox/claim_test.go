@@ -473,3 +473,24 @@ func TestARowThatIsWantedWhileClaimedIsDueAgain(t *testing.T) {
 		}
 	})
 }
+
+// TestAClaimGrantsTheWishForIt has a sender die with a row that is wanted again: whoever
+// claims it next does what was wished for, and gives it back for later.
+func TestAClaimGrantsTheWishForIt(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		w.enqueue(t, kick("a"))
+		w.the(t)
+		var b db.Batch
+		w.s.DueNow(&b, "a")
+		if err := w.DB.Do(t.Context(), w.Workspace, &b); err != nil {
+			t.Fatal(err)
+		}
+		w.Skew.Advance(2 * lease)
+		if err := w.s.Retry(t.Context(), w.the(t), errors.New("not yet")); err != nil {
+			t.Fatal(err)
+		}
+		if n := w.due(t, topic); n != 0 {
+			t.Errorf("given back by the next sender, %d rows are due, want none", n)
+		}
+	})
+}
