@@ -12,8 +12,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
-// The rules for a file, as regular expressions say them. They are too slow to be
-// compiled by every cold start.
+// The rules for a file as regular expressions. Compiling them is too slow for every cold start.
 var (
 	heading     = regexp.MustCompile(`(?m)^-- name: (\w+)\s*$`)
 	headingLike = regexp.MustCompile(`(?mi)^\s*--\s*name\s*:`)
@@ -22,8 +21,8 @@ var (
 	comment     = regexp.MustCompile(`(?m)^\s*--.*$\n?`)
 )
 
-// byExpression reads the file a.sql by the expressions above: its texts by name, and
-// what is wrong with it, in the order in which Parse tells it.
+// byExpression parses the file a.sql with the expressions above. It returns the texts by name, and the
+// errors in the order in which Parse returns them.
 func byExpression(text string) (texts map[string]string, global map[string]bool, wrong []string) {
 	texts, global = map[string]string{}, map[string]bool{}
 	heads := heading.FindAllStringSubmatchIndex(text, -1)
@@ -42,14 +41,14 @@ func byExpression(text string) (texts map[string]string, global map[string]bool,
 			wrong = append(wrong, "parse queries: a.sql: "+name+` neither binds its workspace as $1 nor says "-- global: why"`)
 		}
 		if _, twice := texts[name]; twice {
-			return nil, nil, nil // which of the two is told of is for another test
+			return nil, nil, nil // another test checks which of the two is reported
 		}
 		texts[name], global[name] = body, isGlobal
 	}
 	return texts, global, wrong
 }
 
-// sameAsExpressions compares what Parse reads in a file with what the expressions do.
+// sameAsExpressions compares the result of Parse with that of the expressions.
 func sameAsExpressions(t *testing.T, text string) {
 	t.Helper()
 	texts, global, wrong := byExpression(text)

@@ -27,7 +27,8 @@ func TestStatementsAndRoundTrips(t *testing.T) {
 		ctx := t.Context()
 		refusal := db.Stats{Statements: 1, RoundTrips: 1}
 		if w.DB.Dialect() == db.SQLite {
-			refusal = db.Stats{Statements: 2, RoundTrips: 2} // a refusal returns no row: a second statement reads who holds the lane
+			// A refusal returns no row: a second statement reads who holds the lane.
+			refusal = db.Stats{Statements: 2, RoundTrips: 2}
 		}
 		var h *lane.Hold
 		var holds lane.Holds

@@ -178,7 +178,8 @@ func TestManyProcesses(t *testing.T) {
 			}
 		}
 		wg.Wait()
-		most := int64(limit.PerSecond*time.Since(begun).Seconds()) + int64(limit.Burst) + processes // which know the limit from their first token on
+		// The processes know the limit from their first token on.
+		most := int64(limit.PerSecond*time.Since(begun).Seconds()) + int64(limit.Burst) + processes
 		if got.Load() > most || got.Load() < int64(limit.Burst) {
 			t.Errorf("%d in %s, want %d at most", got.Load(), time.Since(begun), most)
 		}
