@@ -85,11 +85,10 @@ func (c *console) releaseLock(ctx context.Context, ws db.Workspace, name, reason
 	if err != nil {
 		return err
 	}
+	if !did.Released {
+		return fmt.Errorf("nobody holds a lane %q: `lanekeeper locks` lists those that are held", name)
+	}
 	return c.answer(all, func(w io.Writer) {
-		if !did.Released {
-			fmt.Fprintf(w, "Nobody held lane %s.\n", name)
-			return
-		}
 		fmt.Fprintf(w, "Lane %s is free. Whoever held it can't write under it any more.\n", name)
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -129,7 +128,7 @@ func (r resource) verb() verb {
 			}
 			var all json.RawMessage
 			if _, err = ask.ask(ctx, method, path, body, &all); err != nil {
-				return r.named(args, err)
+				return err
 			}
 			return c.answer(all, func(w io.Writer) { r.print(newPaper(w, c.environ), args[0], all, time.Now()) })
 		}
@@ -138,15 +137,6 @@ func (r resource) verb() verb {
 		setup = orRotate(setup)
 	}
 	return verb{r.name, r.usage(), r.about, setup}
-}
-
-// named is a failure that says of what it is, where the API says only that it is not there.
-func (r resource) named(args []string, err error) error {
-	refused, ok := errors.AsType[*refusedError](err)
-	if ok && refused.Status == http.StatusNotFound && len(args) > 1 {
-		return fmt.Errorf("%s %s %s: %w", r.name, args[0], clean(args[1]), err)
-	}
-	return err
 }
 
 // request is what arguments ask the API for.
@@ -198,7 +188,19 @@ func (r resource) request(c *console, args []string) (method, path string, body 
 	case what == "resend" && n == 2:
 		return http.MethodPost, at(given[0], "outbox", given[1], what), json.RawMessage("{}"), nil
 	}
-	return "", "", nil, misused("%s takes %s", r.name, r.usage())
+	return "", "", nil, r.misused(what)
+}
+
+// misused says what a word takes that was given something else, or that there is no such word.
+func (r resource) misused(what string) error {
+	takes, known := taken[what], slices.Contains(r.does, what)
+	if slices.Contains(r.actions, what) {
+		takes, known = "ID [JSON]", true
+	}
+	if !known {
+		return misused("%s takes %s", r.name, r.usage())
+	}
+	return misused("%s %s takes %s, such as: %s", r.name, what, takes, r.exampleOf(what))
 }
 
 // filters are the query of what a listing is asked for.

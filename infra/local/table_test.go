@@ -98,7 +98,7 @@ func TestTheStoryOfATrace(t *testing.T) {
 	}
 	for _, width := range []int{60, 120} {
 		p, out := sheet(width)
-		was.print(p, nil)
+		was.print(p, map[string]string{"automation:" + beat: "Is the shop open?"})
 		text := strings.Replace(out.String(), now.Format("-07:00"), "+00:00", 1)
 		for line := range strings.Lines(text) {
 			if n := columnsOf(strings.TrimSuffix(line, "\n")); n > width {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -114,26 +115,38 @@ func workspaceFlag(flags *flag.FlagSet) *string {
 	return flags.String("workspace", string(workspace.Default), "the `ID` of the workspace")
 }
 
-// titlesOf are the titles of the objectives that executions work on, by lane.
+// titlesOf are the titles of the objectives, and the names of the automations, that
+// executions work on, by lane.
 func titlesOf(ctx context.Context, core *app.Core, ws db.Workspace, executions []execution) (map[string]string, error) {
 	objectives, err := objective.New(core.DB, core.IDs)
 	if err != nil {
 		return nil, err
 	}
+	automations, err := automation.New(core.DB, core.IDs)
+	if err != nil {
+		return nil, err
+	}
+	titles := map[string]string{}
 	var b db.Batch
 	found := map[string]*[]objective.Objective{}
 	for _, e := range executions {
 		if id, ok := strings.CutPrefix(e.Subject, "objective:"); ok && found[e.Subject] == nil {
 			found[e.Subject] = objectives.GetIn(&b, id)
 		}
+		if id, ok := strings.CutPrefix(e.Subject, "automation:"); ok && e.Title == "" {
+			a, err := automations.Get(ctx, ws, id)
+			if err != nil && !errors.Is(err, automation.ErrNotFound) {
+				return nil, err
+			}
+			titles[e.Subject] = a.Name
+		}
 	}
 	if len(found) == 0 {
-		return nil, nil
+		return titles, nil
 	}
 	if err := core.DB.Read(ctx, ws, &b); err != nil {
 		return nil, fmt.Errorf("read the objectives' titles: %w", err)
 	}
-	titles := map[string]string{}
 	for subject, o := range found {
 		if len(*o) > 0 {
 			titles[subject] = (*o)[0].Title

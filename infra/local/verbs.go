@@ -71,6 +71,12 @@ func (v verb) help(flags *flag.FlagSet) string {
 		name, text := flag.UnquoteUsage(f)
 		fmt.Fprintf(&b, "  %-16s %s\n", strings.TrimSpace("--"+f.Name+" "+name), text)
 	})
+	if len(examples[v.name]) > 0 {
+		b.WriteString("\nexamples\n")
+	}
+	for _, example := range examples[v.name] {
+		fmt.Fprintf(&b, "  lanekeeper %s %s\n", v.name, example)
+	}
 	return b.String()
 }
 

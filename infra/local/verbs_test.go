@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -101,7 +103,7 @@ func testVerbs(t *testing.T, h home) {
 	h.must(exitDone, "kill-switches", "delete", stop.ID)
 	says(t, h.must(exitDone, "heals").out, "shop_status") // it failed a third time in the first beat
 	says(t, h.must(exitDone, "circuits").out, "There are no circuits.")
-	says(t, h.must(exitFailed, "circuits", "delete", "openai:1a2b3c4d/org/small").err, "there is nothing here")
+	says(t, h.must(exitFailed, "circuits", "delete", "openai:1a2b3c4d/org/small").err, `circuit "openai:1a2b3c4d/org/small" is not in workspace "default"`)
 	says(t, h.must(exitUsage, "budgets", "create", "nonsense").err, "expected JSON")
 	says(t, h.must(exitUsage, "objectives", "show", "nonsense").err, "path.id")
 
@@ -147,7 +149,8 @@ func testVerbs(t *testing.T, h home) {
 	if r := <-released; r.code != exitDone {
 		t.Errorf("the beat that waited: %+v", r)
 	}
-	says(t, h.must(exitDone, "locks", "release", "heartbeat", "--reason", "again").out, "Nobody held")
+	says(t, h.must(exitFailed, "locks", "release", "heartbeat", "--reason", "again").err, `nobody holds a lane "heartbeat"`, "`lanekeeper locks` lists")
+	says(t, h.must(exitFailed, "locks", "release", "nolane", "--reason", "none", "--json").err, `nobody holds a lane`)
 
 	// A word with the agent. A beat by hand runs right after it.
 	said := h.must(exitDone, "ask", "Please remember that the shop is red")
@@ -273,7 +276,7 @@ func TestExitCodes(t *testing.T) {
 		{"objectives status=completed", ready, exitDone, "There are no objectives."},
 		{"activity", newHomeWith(t, "DEMO=0"), exitDone, "There is no activity."},
 		{"kill-switches", ready, exitDone, "There are no kill switches."},
-		{"objectives show 01a203f9-9c2d-7078-8578-3917691c92fa", ready, exitFailed, "objectives show 01a203f9-9c2d-7078-8578-3917691c92fa: there is nothing here"},
+		{"objectives show 01a203f9-9c2d-7078-8578-3917691c92fa", ready, exitFailed, `objective "01a203f9-9c2d-7078-8578-3917691c92fa" is not in workspace "default"`},
 		{`objectives create {"titel":"x"}`, ready, exitUsage, "titel"},
 		{"objectives create {", ready, exitUsage, "expected JSON"},
 		{"objectives what=2", ready, exitUsage, "what"},
@@ -325,6 +328,60 @@ func newHomeWith(t testing.TB, environ ...string) home {
 }
 
 // The script of each shell completes verbs and their words.
+// Each example of a verb's help is a call that the verb takes; those without an ID of
+// something that is not there do what they say.
+func TestExamples(t *testing.T) {
+	h := newHome(t, "DEMO=1")
+	h.must(exitDone, "migrate")
+	h.feed("s3cret", "secrets", "set", "github")
+	for _, r := range resources() {
+		if len(examples[r.name]) == 0 {
+			t.Errorf("%s has no example", r.name)
+		}
+		help := h.must(exitDone, "help", r.name).out
+		for _, example := range examples[r.name] {
+			says(t, help, "  lanekeeper "+r.name+" "+example+"\n")
+			call, _, file := strings.Cut(example, " <")
+			words, last, quoted := strings.Cut(call, " '")
+			args := strings.Fields(words)
+			if quoted {
+				args = append(args, strings.TrimSuffix(last, "'"))
+			}
+			switch {
+			case args[0] == "follow" || args[0] == "rotate":
+			case slices.Contains(args, "ID") || file || r.name == "circuits":
+				if _, _, _, err := r.request(&console{in: strings.NewReader("")}, args); err != nil {
+					t.Errorf("%s %s: %v", r.name, example, err)
+				}
+			default:
+				h.must(exitDone, append([]string{r.name}, args...)...)
+			}
+		}
+	}
+	for args, want := range map[string]string{
+		"secrets set":            "secrets set takes NAME <FILE, such as: lanekeeper secrets set github <token.txt",
+		"objectives show":        "objectives show takes ID, such as: lanekeeper objectives show ID",
+		"approvals reject":       "approvals reject takes ID [JSON], such as: lanekeeper approvals reject ID '{",
+		"approvals reconsider x": "approvals takes [list ",
+	} {
+		says(t, h.must(exitUsage, strings.Fields(args)...).err, want)
+	}
+}
+
+// A trace says the name of an automation whose execution does not.
+func TestATraceNamesItsAutomations(t *testing.T) {
+	h := newHome(t, "DEMO=1")
+	h.must(exitDone, "migrate")
+	all := decode[struct{ Items []struct{ ID, Name string } }](t, h.must(exitDone, "automations", "--json").out)
+	d := core(t, h)
+	c := app.NewCore(d, app.Config{}, slog.New(slog.DiscardHandler), nil)
+	gone := "automation:01a203f9-9c2d-7078-8578-3917691c92fa"
+	titles, err := titlesOf(t.Context(), c, workspace.Default, []execution{{Subject: "automation:" + all.Items[0].ID}, {Subject: gone}})
+	if err != nil || titles["automation:"+all.Items[0].ID] != all.Items[0].Name || titles[gone] != "" {
+		t.Errorf("titles %v, %v", titles, err)
+	}
+}
+
 func TestCompletion(t *testing.T) {
 	script := newHome(t).must(exitDone, "completion", "bash").out
 	for words, want := range map[string]string{"tri": "trigger", "objectives pau": "pause", "completion z": "zsh", "locks ": "release"} {

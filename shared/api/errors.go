@@ -35,8 +35,12 @@ const (
 )
 
 var (
-	notFound = refusal(http.StatusNotFound, "not_found", "there is nothing here")
-	internal = refusal(http.StatusInternalServerError, "internal", "something went wrong here; the log says more under the trace")
+	// notFound is told with what is not there: see [server.missing].
+	notFound    = refusal(http.StatusNotFound, "not_found", "there is nothing here")
+	noRoute     = refusal(http.StatusNotFound, "not_found", "the API has no such path: /docs lists those that it has")
+	noWorkspace = refusal(http.StatusNotFound, "not_found", "you belong to no workspace of the id that workspaceId names")
+	noThread    = refusal(http.StatusNotFound, "not_found", "the thread that threadId names is not in this workspace")
+	internal    = refusal(http.StatusInternalServerError, "internal", "something went wrong here; the log says more under the trace")
 
 	// stale says that If-Match, or what was read, is of another version.
 	stale = refusal(http.StatusPreconditionFailed, "changed", "it has been changed meanwhile: read it again")
@@ -71,7 +75,7 @@ var answers = []struct {
 	{skill.ErrNotFound, notFound},
 	{operate.ErrNoSkill, notFound},
 	{operate.ErrNeedsApproval, refusal(http.StatusConflict, "needs_approval", operate.ErrNeedsApproval.Error())},
-	{operate.ErrNoThread, notFound},
+	{operate.ErrNoThread, noThread},
 	{operate.ErrNotYours, refusal(http.StatusForbidden, "forbidden", operate.ErrNotYours.Error())},
 	{operate.ErrNoRun, refusal(http.StatusConflict, "no_steps", operate.ErrNoRun.Error())},
 	{operate.ErrSeveral, invalid(FieldError{"body.executionId", operate.ErrSeveral.Error()})},
@@ -120,6 +124,9 @@ var answers = []struct {
 // logged.
 func (s *server) problem(ctx context.Context, err error) *Problem {
 	p := problemOf(err)
+	if p == notFound {
+		return s.missing(ctx)
+	}
 	if p.Status >= http.StatusInternalServerError {
 		level := slog.LevelError
 		if errors.Is(err, context.Canceled) { // the caller has left

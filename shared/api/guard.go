@@ -27,7 +27,7 @@ func (s *server) guard(rt route, next http.Handler) http.Handler {
 		}
 		next = s.keys.once(keyed{route: rt.id, sensitive: rt.sensitive, within: within}, next)
 	}
-	next = s.intake(rt, next)
+	next = rt.targeted(s.intake(rt, next))
 	if !rt.patient {
 		next = limited(next)
 	}

@@ -344,7 +344,7 @@ func (s *server) chooseWorkspace(ctx context.Context, in *struct {
 	}
 	p, err := by.In(in.Body.WorkspaceID)
 	if err != nil {
-		return nil, notFound
+		return nil, noWorkspace
 	}
 	cookie, err := s.Sessions.Start(ctx, p)
 	if err != nil {

@@ -42,7 +42,7 @@ func (s *server) listMemories(ctx context.Context, in *struct {
 	Category      string `query:"category" maxLength:"100"`
 	MinImportance int    `query:"minImportance" minimum:"1" maximum:"10"`
 	Expired       string `query:"expired" enum:"true,false" doc:"Those that have expired, too"`
-	Q             string `query:"q" maxLength:"1000" doc:"Words that must all be in it; the last may be the beginning of one"`
+	Q             string `query:"q" maxLength:"1000" doc:"Words that must all be in it; the last may be the beginning of one. Left out or empty, all are listed"`
 	Cursor        string `query:"cursor" maxLength:"200"`
 	Limit         int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }) (*answer[page[memoryItem]], error) {

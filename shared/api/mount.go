@@ -87,7 +87,7 @@ func (s *server) mount(table []route) error {
 			}
 		}
 	}
-	s.mux.Handle("/", s.refusal(notFound))
+	s.mux.Handle("/", s.refusal(noRoute))
 	s.mux.HandleFunc("GET /{$}", toTheDocs)
 	if err := s.docs.describe(a.OpenAPI()); err != nil {
 		return fmt.Errorf("write the OpenAPI document: %w", err)

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -230,12 +231,44 @@ func TestNewNamesWhatIsMissing(t *testing.T) {
 	}
 }
 
+// What is not there is named, with the workspace in which it was looked for, where its name
+// looks like one and like no secret.
+func TestWhatIsMissingIsNamed(t *testing.T) {
+	slug := regexp.MustCompile(`"test-[-0-9a-f]+"`)
+	onEach(t, func(t *testing.T, w *world) {
+		const id = "8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f"
+		for path, want := range map[string]string{
+			"GET /api/v1/objectives/" + id:                               `objective "` + id + `" is not in workspace "default"`,
+			"GET /api/v1/memories/" + id:                                 `memory "` + id + `" is not in workspace "default"`,
+			"GET /api/v1/skills/nothing":                                 `skill "nothing" is not in workspace "default"`,
+			"GET /api/v1/kill-switches/" + id:                            `kill switch "` + id + `" is not in workspace "default"`,
+			"POST /api/v1/threads/" + id + "/outbox/" + id + "/resend":   `message "` + id + `" of thread "` + id + `" is not in workspace "default"`,
+			"GET /api/v1/secrets/ghp_0123456789abcdefghijABCDEFGHIJ4711": `the secret is not in workspace "default"`,
+			"GET /api/v1/nothing":                                        `the API has no such path: /docs lists those that it has`,
+		} {
+			method, at, _ := strings.Cut(path, " ")
+			body := ""
+			if method == http.MethodPost {
+				body = "{}"
+			}
+			got := w.refused(t, 404, "not_found", method, at, body)
+			if got.Detail = slug.ReplaceAllString(got.Detail, `"default"`); got.Detail != want {
+				t.Errorf("%s: %s, want %s", path, got.Detail, want)
+			}
+		}
+		if got := w.refused(t, 404, "not_found", http.MethodPost, operatePath, `{"message":"x","threadId":"`+id+`"}`); !strings.Contains(got.Detail, "threadId") {
+			t.Errorf("a thread of a body: %s", got.Detail)
+		}
+	})
+}
+
 // TestNothingRefusedIsRepeated puts canaries into every place of every route.
 func TestNothingRefusedIsRepeated(t *testing.T) {
 	w := onOne(t)
 	canaries := []string{
 		"CANARY", "CANARY <b>", "CANARY\x00", "CANARY\xff", "CANARY: x", "urn:uuid:CANARY", "12CANARY", "2026-CANARY", "{CANARY}", "1e999CANARY", "CANARY%zz",
 	}
+	absent := regexp.MustCompile(`[a-z]+ \\"(12|2026-|1e999|urn:uuid:)?CANARY\\" (of|is not in)`)
 	at := 0
 	refuses := func(r *http.Request) {
 		t.Helper()
@@ -245,6 +278,9 @@ func TestNothingRefusedIsRepeated(t *testing.T) {
 			return // what was taken may be told again
 		}
 		all := fmt.Sprint(got.header) + string(got.body)
+		if got.status == http.StatusNotFound { // names what is not there
+			all = absent.ReplaceAllString(all, "")
+		}
 		if strings.Contains(strings.ToUpper(all), "CANARY") {
 			t.Errorf("%s %s is repeated in %d: %s", r.Method, r.URL, got.status, all)
 		}

@@ -30,7 +30,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !clean(r.URL.EscapedPath()) { // the mux would redirect, and repeat the path
-		s.refuse(a, r, notFound)
+		s.refuse(a, r, noRoute)
 		return
 	}
 	s.mux.ServeHTTP(a, r)

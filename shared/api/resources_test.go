@@ -141,6 +141,11 @@ func TestAMemoryByHTTP(t *testing.T) {
 		if len(list.Items) != 1 || list.Items[0].Importance != 9 {
 			t.Errorf("found %+v", list)
 		}
+		for query, want := range map[string]int{"?q=": 2, "": 2, "?q=+%2C": 0} { // left out, empty, and without a word
+			if w.must(t, 200, http.MethodGet, "/api/v1/memories"+query, "", &list); len(list.Items) != want {
+				t.Errorf("memories%s: %d, want %d", query, len(list.Items), want)
+			}
+		}
 		w.must(t, 200, http.MethodGet, "/api/v1/memories?q=shop&limit=1", "", &list)
 		if len(list.Items) != 1 || list.NextCursor == nil {
 			t.Fatalf("the first page is %+v", list)

@@ -1,0 +1,71 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+
+	"github.com/lanekeeper/lanekeeper/shared/secret"
+)
+
+// target is what the path of a request names, the whole first.
+type target []struct{ noun, name string }
+
+type targetKey struct{}
+
+// targeted puts what a request's path names into its context.
+func (rt route) targeted(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var named target
+		noun := ""
+		for part := range strings.SplitSeq(rt.path, "/") {
+			if wildcard, ok := strings.CutPrefix(part, "{"); ok {
+				named = append(named, struct{ noun, name string }{noun, r.PathValue(strings.TrimSuffix(wildcard, "}"))})
+			}
+			noun = nounOf(part)
+		}
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), targetKey{}, named)))
+	})
+}
+
+// nounOf is one of what a part of a path lists.
+func nounOf(part string) string {
+	switch part {
+	case "api-keys":
+		return "API key"
+	case "kill-switches":
+		return "kill switch"
+	case "memories":
+		return "memory"
+	case "outbox":
+		return "message"
+	}
+	return strings.TrimSuffix(part, "s")
+}
+
+// plainName is a name or an id that can't be mistaken for anything else.
+var plainName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$`)
+
+// missing says what is not there, and in which workspace it was looked for. Names and ids of
+// the path alone are repeated, where they look like such and like no secret.
+func (s *server) missing(ctx context.Context) *Problem {
+	what := "what the request names"
+	named, _ := ctx.Value(targetKey{}).(target)
+	for i, one := range named {
+		part := "the " + one.noun
+		if plainName.MatchString(one.name) && secret.RedactorFrom(ctx).Text(one.name) == one.name {
+			part = fmt.Sprintf("%s %q", one.noun, one.name)
+		}
+		if what = part + " of " + what; i == 0 {
+			what = part
+		}
+	}
+	p := *notFound
+	p.Detail = what + " is not in this workspace"
+	if ws, err := s.Workspaces.Get(ctx, workspace(ctx)); err == nil {
+		p.Detail = fmt.Sprintf("%s is not in workspace %q", what, ws.Slug)
+	}
+	return &p
+}
