@@ -54,7 +54,7 @@ func newServer(h http.Handler, log *slog.Logger) *http.Server {
 		ReadTimeout:       time.Minute,
 		WriteTimeout:      10 * time.Minute, // a beat that is waited for takes its time
 		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
+		MaxHeaderBytes:    256 << 10, // the API refuses less, as a problem; what is more is net/http's plain 431
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 }

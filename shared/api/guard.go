@@ -35,7 +35,7 @@ func (s *server) guard(rt route, next http.Handler) http.Handler {
 		next = s.started(rt.surface, next)
 	}
 	if rt.least == public {
-		next = s.Auth.Admit(fromAddress(next))
+		next = s.Auth.AdmitOr(fromAddress(next), s.guessed)
 	} else {
 		next = s.Auth.RequireOr(s.allowed(rt, next), s.stranger)
 	}
@@ -56,6 +56,16 @@ func (s *server) stranger(w http.ResponseWriter, r *http.Request, err error) {
 	} else if !auth.Refuse(w, r, err) {
 		s.fail(w, r, err)
 	}
+}
+
+// guessed refuses who brings bad credentials too often to a route that needs none: it
+// would tell which are good.
+func (s *server) guessed(w http.ResponseWriter, r *http.Request, err error) bool {
+	p := s.tooMany(r.RemoteAddr, err)
+	if p != nil {
+		s.refuse(w, r, p)
+	}
+	return p != nil
 }
 
 // tooMany counts bad credentials, and refuses those beyond what an address may bring.

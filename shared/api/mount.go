@@ -175,7 +175,8 @@ func operation(a huma.API, rt route) huma.Operation {
 		Responses: map[string]*huma.Response{},
 	}
 	statuses := slices.Concat(rt.refusals, []int{
-		http.StatusBadRequest, http.StatusForbidden, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity, http.StatusInternalServerError, http.StatusServiceUnavailable,
+		http.StatusBadRequest, http.StatusForbidden, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity,
+		http.StatusTooManyRequests, http.StatusRequestHeaderFieldsTooLarge, http.StatusInternalServerError, http.StatusServiceUnavailable,
 	})
 	if rt.least != public {
 		op.Description += " Needs the role " + string(rt.least) + "."
@@ -190,7 +191,7 @@ func operation(a huma.API, rt route) huma.Operation {
 			Name: "X-Workspace-Id", In: "header", Schema: &huma.Schema{Type: huma.TypeString, Format: "uuid"},
 			Description: "In which of their workspaces a person asks; without it, in the one that the session has chosen, or else the one they have belonged to for longest",
 		})
-		statuses = append(statuses, http.StatusUnauthorized, http.StatusTooManyRequests)
+		statuses = append(statuses, http.StatusUnauthorized)
 	}
 	if rt.once() {
 		statuses = append(statuses, http.StatusConflict)

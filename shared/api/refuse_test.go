@@ -231,6 +231,18 @@ func TestNewNamesWhatIsMissing(t *testing.T) {
 	}
 }
 
+// Headers that are too long are refused as everything else is.
+func TestLongHeaders(t *testing.T) {
+	w := onOne(t)
+	for size, want := range map[int]int{60 << 10: 200, 65 << 10: 431} {
+		r := request(http.MethodGet, "/api/v1/lanes", owner, "")
+		r.Header.Set("Cookie", "a="+strings.Repeat("b", size))
+		if got := w.send(t, r); got.status != want || want == 431 && got.header.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%d bytes: %d %s", size, got.status, got.body)
+		}
+	}
+}
+
 // What is not there is named, with the workspace in which it was looked for, where its name
 // looks like one and like no secret.
 func TestWhatIsMissingIsNamed(t *testing.T) {

@@ -25,6 +25,10 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(trace.With(r.Context(), id))
 	defer s.finish(a, r, s.Clock())
 	expectBody(a, r)
+	if headerBytes(r) > maxHeaders {
+		s.refuse(a, r, tooMuchHeader)
+		return
+	}
 	if s.rebound(r) {
 		s.refuse(a, r, wrongHost)
 		return
@@ -34,6 +38,23 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.mux.ServeHTTP(a, r)
+}
+
+// maxHeaders is the most bytes that the request line and the headers may have.
+const maxHeaders = 64 << 10
+
+var tooMuchHeader = refusal(http.StatusRequestHeaderFieldsTooLarge, "headers_too_large",
+	"the URL and the headers have more than 64 KiB: send fewer cookies, or put what is long into the body")
+
+// headerBytes is about how many bytes the URL and the headers of a request have.
+func headerBytes(r *http.Request) int {
+	n := len(r.RequestURI)
+	for name, values := range r.Header {
+		for _, value := range values {
+			n += len(name) + len(value) + len(": \r\n")
+		}
+	}
+	return n
 }
 
 // traceOf is the trace the caller names, when it is one, or a new one.

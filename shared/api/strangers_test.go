@@ -16,8 +16,10 @@ import (
 // address is served.
 func TestBadCredentialsAreBounded(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
+	public := func(token string) *http.Request { return request(http.MethodGet, "/health", token, "") }
 	for name, ask := range map[string]func(token string) *http.Request{
-		"a token": func(token string) *http.Request { return request(http.MethodGet, "/api/v1/me", token, "") },
+		"a public route": public,
+		"a token":        func(token string) *http.Request { return request(http.MethodGet, "/api/v1/me", token, "") },
 		"a session": func(token string) *http.Request {
 			return request(http.MethodPost, "/api/v1/session", "", `{"token":"`+token+`"}`)
 		},
@@ -33,7 +35,14 @@ func TestBadCredentialsAreBounded(t *testing.T) {
 					t.Error("it does not say when to come back")
 				}
 			}
-			if count[http.StatusUnauthorized] != 300 || count[http.StatusTooManyRequests] != 5 {
+			refusal := http.StatusUnauthorized
+			if name == "a public route" {
+				refusal = http.StatusOK
+				if got := httptestCall(w, public("")); got.Code != refusal {
+					t.Errorf("without a credential: %d %s", got.Code, got.Body)
+				}
+			}
+			if count[refusal] != 300 || count[http.StatusTooManyRequests] != 5 {
 				t.Errorf("the answers are %v", count)
 			}
 			w.send(t, ask(nobody)) // the document knows the answer
@@ -42,7 +51,7 @@ func TestBadCredentialsAreBounded(t *testing.T) {
 			}
 			other := ask(nobody)
 			other.RemoteAddr = "203.0.113.9:1"
-			if got := w.send(t, other); got.status != http.StatusUnauthorized {
+			if got := w.send(t, other); got.status != refusal {
 				t.Errorf("another address: %d %s", got.status, got.body)
 			}
 		})

@@ -150,12 +150,18 @@ func TestAdmitLetsStrangersPass(t *testing.T) {
 			r.Header.Set("Authorization", token)
 		}
 		served := false
-		a.Admit(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		refused := func(_ http.ResponseWriter, _ *http.Request, err error) bool {
+			if known || errors.Is(err, auth.ErrInvalid) != (token != "") {
+				t.Errorf("%q: %v", token, err)
+			}
+			return false
+		}
+		a.AdmitOr(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			served = true
 			if _, ok := auth.From(r.Context()); ok != known {
 				t.Errorf("%q: known %v", token, ok)
 			}
-		})).ServeHTTP(httptest.NewRecorder(), r)
+		}), refused).ServeHTTP(httptest.NewRecorder(), r)
 		if !served {
 			t.Errorf("%q was not let through", token)
 		}

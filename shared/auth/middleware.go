@@ -48,11 +48,17 @@ func (a *Authenticator) RequireOr(next http.Handler, otherwise func(http.Respons
 	})
 }
 
-// Admit passes every request. If the token is valid, the principal is in the request's context.
-func (a *Authenticator) Admit(next http.Handler) http.Handler {
+// AdmitOr passes every request that refused does not answer. If the token is valid, the
+// principal is in the request's context; if not, refused is called with the reason and
+// returns whether it has answered the request.
+func (a *Authenticator) AdmitOr(next http.Handler, refused func(http.ResponseWriter, *http.Request, error) bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if p, _, err := a.principal(r); err == nil {
+		p, _, err := a.principal(r)
+		switch {
+		case err == nil:
 			r = r.WithContext(With(r.Context(), p))
+		case refused(w, r, err):
+			return
 		}
 		next.ServeHTTP(w, r)
 	})
