@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -117,16 +116,16 @@ func (a *Agent) TakeUp(ctx context.Context, dead func(holder string) bool, backg
 }
 
 // settle gives back the lanes that this process could not give back when it was done with
-// them, and has the turns go on that were cut off then.
+// them. The turns that were cut off then go on: that is one transaction, so that none is
+// forgotten between.
 func (a *Agent) settle(ctx context.Context) {
-	released, err := a.Lanes.Settle(ctx)
+	released, err := a.Lanes.Settle(ctx, func(b *db.Batch, h *lane.Hold) {
+		if id, ok := lane.ExecutionOf(h.Lane); ok {
+			a.Operate.GoOn(b, id)
+		}
+	})
 	for _, h := range released {
 		a.core.Log.InfoContext(ctx, "lane given back late", "lane", h.Lane)
-		if id, ok := lane.ExecutionOf(h.Lane); ok {
-			var b db.Batch
-			a.Operate.GoOn(&b, id)
-			err = errors.Join(err, a.core.DB.Do(ctx, h.Workspace, &b))
-		}
 	}
 	a.later(ctx, err)
 }

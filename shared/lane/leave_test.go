@@ -273,7 +273,7 @@ func (c *caller) settled(t *testing.T) {
 // open, and no goroutine is left.
 func (l *leaving) nothingLeft(t *testing.T, goroutines int) {
 	t.Helper()
-	if _, err := l.s.Settle(t.Context()); err != nil { // gives back what could not be in time
+	if _, err := l.s.Settle(t.Context(), nothingElse); err != nil { // gives back what could not be in time
 		t.Error(err)
 	}
 	l.mustBeFree(t, left[:]...)

@@ -163,19 +163,67 @@ func TestAReleaseThatFailedIsMadeUpFor(t *testing.T) {
 		if err := w.s.Drop(t.Context(), h); err == nil || errors.Is(err, lane.ErrLost) {
 			t.Fatalf("released without a database: %v", err)
 		}
-		if got, err := w.s.Settle(t.Context()); err == nil || len(got) != 0 {
+		if got, err := w.s.Settle(t.Context(), nothingElse); err == nil || len(got) != 0 {
 			t.Errorf("settled without a database: %v, %v", got, err)
 		}
 		p.Set(proxy.Fault{})
-		if got, err := w.s.Settle(t.Context()); err != nil || len(got) != 1 || got[0].Lane != "x" {
+		if got, err := w.s.Settle(t.Context(), nothingElse); err != nil || len(got) != 1 || got[0].Lane != "x" {
 			t.Errorf("settled: %v, %v", got, err)
 		}
 		direct.mustBeFree(t, "x")
 		other := acquire(t, direct.s, direct.request("x"))
-		if got, err := w.s.Settle(t.Context()); err != nil || len(got) != 0 {
+		if got, err := w.s.Settle(t.Context(), nothingElse); err != nil || len(got) != 0 {
 			t.Errorf("settled twice: %v, %v", got, err)
 		}
 		direct.release(t, other)
+	})
+}
+
+func nothingElse(*db.Batch, *lane.Hold) {}
+
+// What goes with a release that is made up for is one transaction with it: where it fails,
+// the hold is given back by the next, with it.
+func TestWhatGoesWithALateReleaseIsNotForgotten(t *testing.T) {
+	behindAProxy(t, func(t *testing.T, w, direct world, p *proxy.Proxy) {
+		h := acquire(t, w.s, w.request("x"))
+		p.Set(proxy.Fault{Kind: proxy.Cut})
+		if err := w.s.Drop(t.Context(), h); err == nil {
+			t.Fatal("released without a database")
+		}
+		p.Set(proxy.Fault{})
+		refused := func(b *db.Batch, _ *lane.Hold) { b.Exec(w.q.Put, "k", "not a number", "w") }
+		if got, err := w.s.Settle(t.Context(), refused); err == nil || len(got) != 0 {
+			t.Fatalf("settled: %v, %v", got, err)
+		}
+		if !direct.peek(t, "x").Held() {
+			t.Error("the lane is released without what goes with it")
+		}
+		done := 0
+		if got, err := w.s.Settle(t.Context(), func(*db.Batch, *lane.Hold) { done++ }); err != nil || len(got) != 1 || done != 1 {
+			t.Errorf("settled, %d times: %v, %v", done, got, err)
+		}
+		direct.mustBeFree(t, "x")
+	})
+}
+
+// Of several holds that are dropped together, one that is over does not keep the others, or
+// what goes with them.
+func TestHoldsAreDroppedThoughOneIsOver(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		a, b := acquire(t, w.s, w.request("a")), acquire(t, w.s, w.request("b"))
+		w.force(t, "a")
+		done := 0
+		if err := w.s.DropAll(t.Context(), lane.Holds{b, a}, func(*db.Batch) { done++ }); !errors.Is(err, lane.ErrLost) || done != 2 {
+			t.Errorf("dropped: %v, with %d", err, done)
+		}
+		w.mustBeFree(t, "a", "b")
+		if !b.Ended() || a.Ended() {
+			t.Errorf("ended: %v, %v", a.Ended(), b.Ended())
+		}
+		c := acquire(t, w.s, w.request("c"))
+		if err := w.s.DropAll(t.Context(), lane.Holds{b, c}, nil); err != nil || !c.Ended() {
+			t.Errorf("dropped: %v", err)
+		}
 	})
 }
 
@@ -189,7 +237,7 @@ func TestAReleaseThatFailedIsTheCallersToRepeat(t *testing.T) {
 			t.Fatal("released without a database")
 		}
 		p.Set(proxy.Fault{})
-		if got, err := w.s.Settle(t.Context()); err != nil || len(got) != 0 {
+		if got, err := w.s.Settle(t.Context(), nothingElse); err != nil || len(got) != 0 {
 			t.Errorf("settled: %v, %v", got, err)
 		}
 		w.release(t, h)

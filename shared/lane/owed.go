@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
 // owed are holds that nobody needs any more and that could not be released, because the database or
@@ -46,12 +48,12 @@ func (o *owed) all() (all []*Hold) {
 	return all
 }
 
-// Settle releases the holds whose release failed before. It returns those that were still live.
-// What fails now is tried again by the next call. It is called on a ticker, and after requests of
-// people.
-func (s *Store) Settle(ctx context.Context) (released []*Hold, err error) {
+// Settle releases the holds whose release failed before, each in one transaction with the
+// statements that also adds for it. It returns those that were still live. What fails now is tried
+// again by the next call. It is called on a ticker, and after requests of people.
+func (s *Store) Settle(ctx context.Context, also func(*db.Batch, *Hold)) (released []*Hold, err error) {
 	for _, h := range s.owed.all() {
-		switch rerr := s.Drop(ctx, h); {
+		switch rerr := s.DropAll(ctx, h, func(b *db.Batch) { also(b, h) }); {
 		case rerr == nil:
 			released = append(released, h)
 		case !errors.Is(rerr, ErrLost):

@@ -363,6 +363,60 @@ func (s *Store) Drop(ctx context.Context, h *Hold) error {
 	return err
 }
 
+// DropAll is Drop for several holds of one workspace. It releases them in one transaction with the
+// statements that also adds (nil: none). When a hold is over, it returns [ErrLost], but releases the
+// others and runs those statements all the same. A release that fails otherwise is made up for by
+// [Store.Settle]. Holds that have ended are left out.
+func (s *Store) DropAll(ctx context.Context, held Held, also func(*db.Batch)) error {
+	holds := slices.DeleteFunc(slices.Clone(held.holds()), (*Hold).Ended)
+	if len(holds) == 0 {
+		return nil
+	}
+	slices.SortFunc(holds, func(a, b *Hold) int { return cmp.Compare(a.Lane, b.Lane) })
+	err := s.dropAll(ctx, holds, also)
+	for _, h := range holds {
+		s.owed.note(h, err)
+	}
+	return err
+}
+
+func (s *Store) dropAll(ctx context.Context, holds []*Hold, also func(*db.Batch)) error {
+	var b db.Batch
+	for _, h := range holds {
+		s.ReleaseIn(&b, h)
+	}
+	if also != nil {
+		also(&b)
+	}
+	err := s.db.Do(ctx, holds[0].Workspace, &b)
+	if err == nil {
+		return nil
+	}
+	for _, h := range holds {
+		h.end(false)
+	}
+	if !s.over(err) {
+		return fmt.Errorf("release lane %s: %w", holds[0].Lane, err)
+	}
+	var lost error
+	for _, h := range holds {
+		if err := s.Release(ctx, h); errors.Is(err, ErrLost) {
+			lost = err
+		} else if err != nil {
+			return err
+		}
+	}
+	if also == nil {
+		return lost
+	}
+	var alone db.Batch
+	also(&alone)
+	if err := s.db.Do(ctx, holds[0].Workspace, &alone); err != nil {
+		return fmt.Errorf("write what goes with the release of lane %s: %w", holds[0].Lane, err)
+	}
+	return lost
+}
+
 // ReleaseIn adds the release of a hold to a batch, so that it is sent with the last write of a run.
 func (s *Store) ReleaseIn(b *db.Batch, h *Hold) {
 	b.Each(func(db.Scan) error { h.end(true); return nil }, s.q.Release, h.Lane, h.Token).MustFind()
