@@ -119,7 +119,8 @@ func (s *Store) Start(tx lane.Tx, e Execution) error {
 	return nil
 }
 
-// Resume continues an unfinished execution. It counts the attempt before any work is done.
+// Resume continues an unfinished execution. It counts the attempt before any work is done. An
+// execution that waited for a person continues with the attempt that it had.
 func (s *Store) Resume(ctx context.Context, tx lane.Tx, e *Execution) error {
 	if err := tx.Proves(e.Subject); err != nil {
 		return fmt.Errorf("resume execution: %w", err)

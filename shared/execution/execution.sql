@@ -3,7 +3,8 @@ INSERT INTO executions (workspace_id, id, agent, surface, trace_id, parent_id, s
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'running', $9, lk_now(), lk_now());
 
 -- name: Resume
-UPDATE executions SET status = 'running', attempt = attempt + 1, updated_at = lk_now()
+-- To wait for a person is no attempt.
+UPDATE executions SET status = 'running', attempt = attempt + CASE status WHEN 'waiting' THEN 0 ELSE 1 END, updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND status IN ('running', 'waiting', 'parked')
 RETURNING attempt;
 

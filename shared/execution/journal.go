@@ -109,7 +109,7 @@ func (s *Store) Since(ctx context.Context, ws db.Workspace, id string, after int
 }
 
 // JournalIn is Journal for all entries, in a transaction.
-func (s *Store) JournalIn(ctx context.Context, tx *db.Tx, id string) (out []Entry, err error) {
+func (s *Store) JournalIn(ctx context.Context, tx Tx, id string) (out []Entry, err error) {
 	return out, reading(id, tx.Each(ctx, into(&out), s.q.Journal, id, 0))
 }
 

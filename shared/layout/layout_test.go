@@ -29,7 +29,7 @@ var tiers = [][]string{
 	{"trace", "db", "lane", "queue"},
 	{"workspace", "secret", "outbound", "outbox"},
 	{"execution", "activity"},
-	{"llm", "schema", "skill", "reason"},
+	{"llm", "schema", "skill", "reason", "work"},
 	{"objective", "automation", "memory", "approval", "heal"},
 	{"task", "agent", "coordinate", "budget"},
 	{"thread", "channel", "inbox"},

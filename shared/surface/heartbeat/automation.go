@@ -3,21 +3,19 @@ package heartbeat
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/automation"
-	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
-	"github.com/lanekeeper/lanekeeper/shared/fault"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/queue"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/work"
 )
 
 // cron is the queue through which automations run, one after the other.
@@ -47,15 +45,23 @@ func (b *beat) automate(ctx context.Context, p *Phase) error {
 	return nil
 }
 
-// automationWork is an automation while its lane is held.
+// automationWork is an automation, as a unit.
 type automationWork struct {
 	*beat
 	phase *Phase
-	hold  *lane.Hold
-	exec  execution.Execution
+	id    string
 	asked asked
+	made  reason.CallResult
 	// journal is of an execution that is taken up.
-	journal []execution.Entry
+	journal   []execution.Entry
+	cancelled *cancelled
+}
+
+// cancelled is an execution whose call is not made any more.
+type cancelled struct {
+	exec  execution.Execution
+	why   string
+	begun bool // nobody knows whether the call had its effect
 }
 
 // asked is what an execution of an automation is about; it is stored, so that a
@@ -70,84 +76,42 @@ type asked struct {
 }
 
 func (b *beat) runAutomation(ctx context.Context, p *Phase, d automation.Due) error {
-	name := lane.Automation(d.ID)
-	var open *[]execution.Execution
-	request := lane.Request{Workspace: b.tick.Workspace, Lane: name, Holder: b.hold.Holder, Under: b.hold}
-	err := b.Lanes.DoAfter(ctx, request, lane.Wait{}, func(batch *db.Batch) {
-		open = b.Runs.Unfinished(batch, name)
-	}, func(ctx context.Context, hold *lane.Hold) error {
-		a := automationWork{beat: b, phase: p, hold: hold}
-		return a.do(ctx, *open)
+	a := &automationWork{beat: b, phase: p, id: d.ID, asked: asked{Automation: d.ID, Input: json.RawMessage("{}")}}
+	out, err := b.do(ctx, p, d.Name, work.Unit{
+		Name: "automation", Lane: lane.Request{Lane: lane.Automation(d.ID)}, Begin: a.begin, Act: a.act, End: a.end,
 	})
-	if _, busy := errors.AsType[*lane.BusyError](err); busy {
-		p.Left++ // somebody runs it by hand
-		return nil
-	}
-	if errors.Is(err, lane.ErrLost) {
-		return b.lost(ctx, p, d.Name, err)
+	if err == nil {
+		a.ended(ctx, out)
 	}
 	return err
 }
 
-// do takes up what was begun, or claims what is due, and makes the call.
-func (a *automationWork) do(ctx context.Context, open []execution.Execution) error {
-	begin, cut := a.claim, ""
-	var unreadable error
-	if len(open) > 0 {
-		begin, a.exec = a.resume, open[0]
-		if a.exec.Status == execution.Running { // a parked one came out alive
-			cut = fmt.Sprintf("it was cut off in attempt %d", a.exec.Attempt)
-		}
-		unreadable = a.read(ctx)
-		switch {
-		case errors.Is(unreadable, execution.ErrUnreadable):
-			begin, cut = a.count, unreadable.Error()
-		case unreadable != nil:
-			return unreadable
-		}
+// begin takes up what was begun, or claims what is due.
+func (a *automationWork) begin(ctx context.Context, s *work.Start) error {
+	if len(s.Open) == 0 {
+		return a.claim(ctx, s)
 	}
-	if err := a.Lanes.InHold(ctx, a.holds(), begin); err != nil || a.exec.ID == "" {
+	e := s.Open[0]
+	if err := e.Asked(&a.asked); err != nil {
 		return err
 	}
-	if err := fault.Point(ctx, "automation.begun", a.exec.ID); err != nil {
+	var err error
+	if a.journal, err = a.Runs.JournalIn(ctx, s.Tx, e.ID); err != nil {
 		return err
 	}
-	job := a.job()
-	ctx = job.Under(ctx)
-	a.Log.InfoContext(ctx, "automation runs", "automation", a.asked.Name, "skill", a.asked.Skill, "attempt", a.exec.Attempt)
-	if a.exec.Attempt > maxAttempts && cut != "" {
-		return a.finish(ctx, job, reason.CallResult{Status: execution.Errored, Unmade: true, Class: skill.Ours}, reason.Outcome{Status: execution.Failed, Reason: cut})
-	}
-	if unreadable != nil {
-		return unreadable
-	}
-	made, out, err := a.Reason.RunCall(ctx, job, a.asked.Skill, a.asked.Input)
+	enabled, err := a.Automations.Enabled(ctx, s.Tx, a.asked.Automation)
 	if err != nil {
 		return err
 	}
-	return a.finish(ctx, job, made, out)
-}
-
-// read reads what the execution is about, and how far it came.
-func (a *automationWork) read(ctx context.Context) (err error) {
-	a.asked.Automation, _ = lane.AutomationOf(a.exec.Subject)
-	a.asked.Input = json.RawMessage("{}")
-	if err := a.exec.Asked(&a.asked); err != nil {
-		return err
+	if !enabled && a.reached() != execution.Result { // of a call with a result, only its end is left to do
+		return a.cancel(ctx, s, e)
 	}
-	a.journal, err = a.Runs.Journal(ctx, a.tick.Workspace, a.exec.ID, 0)
-	return err
-}
-
-// count takes up an execution that can't be read: the attempt counts.
-func (a *automationWork) count(ctx context.Context, tx lane.Tx) error {
-	return a.Runs.Resume(ctx, tx, &a.exec)
+	return s.Resume(ctx, e)
 }
 
 // claim decides whether it is due still, and begins its execution: both or neither.
-func (a *automationWork) claim(ctx context.Context, tx lane.Tx) error {
-	id, _ := lane.AutomationOf(a.hold.Lane)
-	r, due, err := a.Automations.Claim(ctx, tx, id)
+func (a *automationWork) claim(ctx context.Context, s *work.Start) error {
+	r, due, err := a.Automations.Claim(ctx, s.Tx, a.id)
 	if err != nil || !due {
 		return err
 	}
@@ -155,28 +119,7 @@ func (a *automationWork) claim(ctx context.Context, tx lane.Tx) error {
 	if r.Untrusted {
 		a.asked.Trust = execution.Untrusted
 	}
-	e := execution.Execution{
-		ID: a.IDs(), Agent: activity.Operator, Surface: trace.Heartbeat, Trace: a.beat.exec.Trace, Parent: a.beat.exec.ID,
-		Subject: a.hold.Lane, Attempt: 1, Input: encode(a.asked),
-	}
-	if err := a.Runs.Start(tx, e); err != nil {
-		return err
-	}
-	a.exec = e
-	return nil
-}
-
-// resume takes up an execution. Where its automation was disabled or deleted since, it
-// is cancelled; where its call has a result, only its end is left to do.
-func (a *automationWork) resume(ctx context.Context, tx lane.Tx) error {
-	enabled, err := a.Automations.Enabled(ctx, tx, a.asked.Automation)
-	if err != nil {
-		return err
-	}
-	if !enabled && a.reached() != execution.Result {
-		return a.cancel(ctx, tx)
-	}
-	return a.Runs.Resume(ctx, tx, &a.exec)
+	return s.New(ctx, a.piece(lane.Automation(a.id), a.asked))
 }
 
 // reached is the last thing that the journal tells of the call.
@@ -189,81 +132,86 @@ func (a *automationWork) reached() (last execution.Kind) {
 
 // cancel ends an execution whose call is not made any more. Of one that was begun
 // nobody knows whether it had its effect.
-func (a *automationWork) cancel(ctx context.Context, tx lane.Tx) error {
+func (a *automationWork) cancel(ctx context.Context, s *work.Start, e execution.Execution) error {
 	why := "its automation was disabled or deleted"
 	entry := activity.Entry{
 		Agent: activity.Operator, Surface: trace.Heartbeat, Skill: a.asked.Skill, Status: activity.Skipped, Input: a.asked.Input,
-		Output: encode(map[string]string{"reason": why}), Trace: a.exec.Trace, Execution: a.exec.ID, ParentExecution: a.exec.Parent, Attempt: a.exec.Attempt,
+		Output: encode(map[string]string{"reason": why}), Trace: e.Trace, Execution: e.ID, ParentExecution: e.Parent, Attempt: e.Attempt,
 	}
-	if a.reached() == execution.Called {
+	begun := a.reached() == execution.Called
+	if begun {
 		_, calls, err := reason.Done(a.journal)
 		if err != nil {
-			return fmt.Errorf("read the journal of execution %s: %w", a.exec.ID, err)
+			return fmt.Errorf("read the journal of execution %s: %w", e.ID, err)
 		}
 		why = "uncertain: the call was cut off, and " + why + ". It is not known whether it had its effect: a person has to look"
 		entry.Skill, entry.Status, entry.Output, entry.Error = calls[0].Skill, activity.Error, skill.ErrorOutput(skill.Theirs), why
-		a.phase.Failed++
 	}
-	a.Log.InfoContext(ctx, "automation cancelled", "automation", a.asked.Name, "skill", a.asked.Skill, "execution", a.exec.ID, "reason", why)
-	a.Activity.Record(ctx, tx.Later(), entry)
-	if err := a.Runs.Leave(tx, a.exec, execution.Cancelled, encode(map[string]string{"reason": why}), ""); err != nil {
+	a.cancelled = &cancelled{e, why, begun}
+	a.Activity.Record(ctx, s.Later(), entry)
+	if err := s.Close(e, execution.Cancelled, why); err != nil {
 		return err
 	}
-	a.exec.ID = "" // there is nothing to go on with
-	return a.Automations.Ended(tx, a.asked.Automation, string(entry.Status), a.beat.exec.Trace)
+	return a.Automations.Ended(s.Tx, a.asked.Automation, string(entry.Status), a.beat.exec.Trace)
 }
 
-func (a *automationWork) holds() lane.Holds { return lane.Holds{a.hold, a.beat.hold} }
-
-func (a *automationWork) job() reason.Job {
-	return reason.Job{
-		Execution: a.exec, Hold: a.hold, Trust: a.asked.Trust, Outer: []*lane.Hold{a.beat.hold}, Agent: activity.Operator, Skills: a.skills,
-		SkillTimeout: time.Duration(a.settings.SkillTimeout) * time.Second,
-	}
+func (a *automationWork) act(ctx context.Context, job reason.Job) (out reason.Outcome, err error) {
+	a.Log.InfoContext(ctx, "automation runs", "automation", a.asked.Name, "skill", a.asked.Skill, "attempt", job.Execution.Attempt)
+	job.Trust, job.Skills, job.SkillTimeout = a.asked.Trust, a.skills, time.Duration(a.settings.SkillTimeout)*time.Second
+	a.made, out, err = a.Reason.RunCall(ctx, job, a.asked.Skill, a.asked.Input)
+	return out, err
 }
 
-// finish ends the execution, tells the automation how it went, and gives its lane
-// back, in one transaction.
-func (a *automationWork) finish(ctx context.Context, job reason.Job, made reason.CallResult, out reason.Outcome) error {
-	if err := fault.Point(ctx, "automation.ending", a.exec.ID); err != nil {
-		return err
+// end tells the automation how it went. A call that was not made at all has no line in the
+// log yet.
+func (a *automationWork) end(ctx context.Context, tx lane.Tx, out *work.Outcome) error {
+	if out.Poison {
+		a.made = reason.CallResult{Status: execution.Errored, Unmade: true, Class: skill.Ours}
 	}
-	status := activity.Success
+	if a.made.Unmade {
+		a.Activity.Record(ctx, tx.Later(), activity.Entry{
+			Agent: activity.Operator, Surface: trace.Heartbeat, Skill: a.asked.Skill, Status: activity.Error, Input: a.asked.Input,
+			Output: skill.ErrorOutput(a.made.Class), Error: out.Reason, Execution: out.Execution.ID,
+			ParentExecution: out.Execution.Parent, Attempt: out.Execution.Attempt,
+		})
+	}
+	if out.Status == execution.Parked {
+		return nil
+	}
+	status := activity.Error
 	switch {
+	case a.made.Waits != "":
+		status = activity.PendingApproval
+	case out.Status == execution.Completed:
+		status = activity.Success
+	}
+	return a.Automations.Ended(tx, a.asked.Automation, string(status), out.Execution.Trace)
+}
+
+// ended counts and logs what came of it, once that is written.
+func (a *automationWork) ended(ctx context.Context, out work.Outcome) {
+	about := []any{"automation", a.asked.Name, "skill", a.asked.Skill}
+	if c := a.cancelled; c != nil {
+		if c.begun {
+			a.phase.Failed++
+		}
+		a.Log.InfoContext(ctx, "automation cancelled", append(about, "execution", c.exec.ID, "reason", c.why)...)
+		return
+	}
+	switch {
+	case out.Execution.ID == "":
+		return
 	case out.Status == execution.Parked:
 		a.phase.Left++
 		a.park(out.Reason)
 		a.halted = out.Reason
-	case made.Waits != "":
-		status = activity.PendingApproval
+	case a.made.Waits != "":
 		a.phase.Done++
 	case out.Status == execution.Completed:
 		a.phase.Done++
-		a.did(a.asked.Name, string(made.Output), out.Trust)
+		a.did(a.asked.Name, string(a.made.Output), out.Trust)
 	default:
-		status = activity.Error
 		a.phase.Failed++
 	}
-	a.Log.InfoContext(ctx, "automation ended", "automation", a.asked.Name, "skill", a.asked.Skill, "status", out.Status, "reason", out.Reason)
-	last, cancel := lastWrites(ctx)
-	defer cancel()
-	return a.Lanes.InHold(last, a.holds(), func(ctx context.Context, tx lane.Tx) error {
-		if made.Unmade {
-			// The call was not made at all, and has no line in the log.
-			a.Activity.Record(ctx, tx.Later(), activity.Entry{
-				Agent: activity.Operator, Surface: trace.Heartbeat, Skill: a.asked.Skill, Status: activity.Error, Input: a.asked.Input,
-				Output: skill.ErrorOutput(made.Class), Error: out.Reason, Execution: a.exec.ID, ParentExecution: a.exec.Parent, Attempt: a.exec.Attempt,
-			})
-		}
-		if out.Status != execution.Parked {
-			if err := a.Automations.Ended(tx, a.asked.Automation, string(status), a.exec.Trace); err != nil {
-				return err
-			}
-		}
-		if err := a.Reason.Close(ctx, tx, job, out); err != nil {
-			return err
-		}
-		tx.Release(a.Lanes, a.hold)
-		return nil
-	})
+	a.Log.InfoContext(reason.Job{Execution: out.Execution}.Under(ctx), "automation ended", append(about, "status", out.Status, "reason", out.Reason)...)
 }

@@ -136,23 +136,24 @@ func TestAnAutomationInOthersWordsRunsAsTheirs(t *testing.T) {
 // call and its end.
 func TestAKilledAutomationIsTakenUp(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
-		for message, calls := range map[string]int{"automation runs": 1, "automation ended": 1} {
+		for message, calls := range map[string]int{"automation runs": 1, "skill done": 1} {
 			k, ran := counting("tidy")
 			w := newWorld(t, e, idle(t), k)
 			w.Workspace = dbtest.NewWorkspace(t, w.DB)
 			w.set(t, `{}`)
 			id := w.automate(t, "tidy up", "tidy", "")
 			w.Skew.Advance(time.Hour)
-			quiet := w.Log
+			quiet, quietReason := w.Log, w.Reason.Log
 			w.Log = tells(message, func() { // from now on this process writes nothing
 				w.force(t, lane.Automation(id))
 				w.force(t, lane.Heartbeat)
 			})
+			w.Reason.Log = w.Log
 			if r := w.beat(t, slot(1)); r.Outcome != heartbeat.Lost {
 				t.Fatalf("%s: it is %+v", message, r)
 			}
 			cut := w.the(t, lane.Automation(id))
-			w.Log = quiet
+			w.Log, w.Reason.Log = quiet, quietReason
 			r := w.beat(t, slot(2))
 			after := w.the(t, lane.Automation(id))
 			if r.Outcome != heartbeat.Completed || cut.Status != execution.Running || after.ID != cut.ID || after.Status != execution.Completed || after.Attempt != 2 {
@@ -184,15 +185,20 @@ func TestNoCallIsMadeForAnAutomationThatIsNoMore(t *testing.T) {
 			{cut: "automation runs", status: execution.Cancelled, log: activity.Skipped, of: "skipped"},
 			{cut: "automation runs", deleted: true, status: execution.Cancelled, log: activity.Skipped},
 			{cut: "", status: execution.Cancelled, log: activity.Error, of: "error", calls: 1},
-			{cut: "automation ended", status: execution.Completed, log: activity.Success, of: "success", calls: 1},
+			{cut: "skill done", status: execution.Completed, log: activity.Success, of: "success", calls: 1},
 		} {
 			ran, die := 0, func() {}
-			w := newWorld(t, e, idle(t), skill.Skill{Name: "tidy", Parameters: []byte(`{"type": "object"}`), Do: func(context.Context, skill.Call) (any, error) {
+			tidy := func(context.Context, skill.Call) (any, error) {
 				if ran++; c.cut == "" {
 					die()
 				}
 				return "done", nil
-			}})
+			}
+			k := skill.Skill{Name: "tidy", Parameters: []byte(`{"type": "object"}`), Do: tidy}
+			if c.cut == "skill done" { // and its result is written
+				k.Do, k.Run = nil, func(ctx context.Context, _ lane.Tx, call skill.Call) (any, error) { return tidy(ctx, call) }
+			}
+			w := newWorld(t, e, idle(t), k)
 			w.Workspace = dbtest.NewWorkspace(t, w.DB)
 			w.set(t, `{}`)
 			id := w.automate(t, "tidy up", "tidy", "")
@@ -201,14 +207,15 @@ func TestNoCallIsMadeForAnAutomationThatIsNoMore(t *testing.T) {
 				w.force(t, lane.Automation(id))
 				w.force(t, lane.Heartbeat)
 			}
-			quiet := w.Log
+			quiet, quietReason := w.Log, w.Reason.Log
 			if c.cut != "" {
 				w.Log = tells(c.cut, die)
+				w.Reason.Log = w.Log
 			}
 			if r := w.beat(t, slot(1)); r.Outcome != heartbeat.Lost {
 				t.Fatalf("%+v: it is %+v", c, r)
 			}
-			w.Log = quiet
+			w.Log, w.Reason.Log = quiet, quietReason
 			a := w.automation(t, id)
 			err := w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) (err error) {
 				if c.deleted {

@@ -376,7 +376,7 @@ func (b *beat) end(ctx context.Context) error {
 		b.report.Outcome = Completed
 	}
 	b.alert(ctx)
-	last, cancel := lastWrites(ctx)
+	last, cancel := lane.LastWrites(ctx)
 	defer cancel()
 	var unsent *int
 	err := b.Lanes.InHold(last, b.hold, func(ctx context.Context, tx lane.Tx) error {
@@ -412,23 +412,12 @@ func (b *beat) close(ctx context.Context, tx lane.Tx) error {
 // abandon gives the lane back after an error, so that the retry need not wait for
 // its expiry; the execution stays running and is taken up again.
 func (b *beat) abandon(ctx context.Context, cause error) error {
-	last, cancel := lastWrites(ctx)
+	last, cancel := lane.LastWrites(ctx)
 	defer cancel()
 	if err := b.Lanes.Drop(last, b.hold); err != nil && !errors.Is(err, lane.ErrLost) {
 		return errors.Join(cause, err)
 	}
 	return cause
-}
-
-// cleanup is the time for the last writes.
-const cleanup = 5 * time.Second
-
-// lastWrites is a context that outlives the work's. It ends, but has no deadline of
-// its own, by which the hold that the writes prove would be shortened.
-func lastWrites(ctx context.Context) (context.Context, context.CancelFunc) {
-	last, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	timer := time.AfterFunc(cleanup, cancel)
-	return last, func() { timer.Stop(); cancel() }
 }
 
 func (b *beat) record(ctx context.Context, batch *db.Batch, status activity.Status, took time.Duration) {

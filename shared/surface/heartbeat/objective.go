@@ -4,19 +4,18 @@ import (
 	"cmp"
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
-	"github.com/lanekeeper/lanekeeper/shared/fault"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/work"
 )
 
 //go:embed plan.md
@@ -28,25 +27,39 @@ var advancePrompt string
 const (
 	// maxTries is how often a plan, or a step of one, is tried before it is given up.
 	maxTries = 3
-	// maxAttempts is how often one execution is taken up again before it counts as
-	// poison: something in it ends the process.
-	maxAttempts = 5
-	// maxParked is how often one execution may be left for a later beat, a day of
-	// half hours: what needs more gets nowhere.
-	maxParked = 48
 	// maxPlans is how often an objective is planned anew before a person must look.
 	maxPlans = 10
 )
 
-// objectiveWork is one kind of work on one objective whose lane is held.
+// objectiveWork is one kind of work on one objective, as a unit.
 type objectiveWork struct {
 	*beat
 	phase     *Phase
 	kind      kind
-	hold      *lane.Hold
+	name      lane.Name
+	operate   *lane.Info
+	found     *[]objective.Objective
 	objective objective.Objective
 	step      *objective.Step // of advancing
-	exec      execution.Execution
+	choose    func(context.Context, *work.Start) error
+	dropped   []execution.Execution
+	dropWhy   string
+	gaveUp    bool // before it was begun
+	why       string
+}
+
+// work does one piece of work on one objective under its lane.
+func (b *beat) work(ctx context.Context, p *Phase, k kind, d objective.Due) error {
+	w := &objectiveWork{beat: b, phase: p, kind: k, name: lane.Objective(d.ID), objective: objective.Objective{ID: d.ID}}
+	out, err := b.do(ctx, p, d.Title, work.Unit{
+		Name: "objective", Lane: lane.Request{Lane: w.name}, Look: w.look, Enter: w.enter,
+		Begin: func(ctx context.Context, s *work.Start) error { return w.choose(ctx, s) },
+		Act:   w.act, End: w.end,
+	})
+	if err == nil {
+		w.ended(ctx, out)
+	}
+	return err
 }
 
 // input is what an execution is about; it is stored, so that a resumed one goes
@@ -59,73 +72,65 @@ type input struct {
 	Step        int    `json:"step,omitempty"`
 }
 
-// do takes up what was begun on the objective, or begins, and works.
-func (p *objectiveWork) do(ctx context.Context, open []execution.Execution) error {
-	if p.objective.Status != objective.Active {
-		return p.drop(ctx, open, "its objective is "+cmp.Or(string(p.objective.Status), "gone"))
-	}
-	fresh, err := p.choose(ctx, open)
-	unreadable := errors.Is(err, execution.ErrUnreadable)
-	if err != nil && !unreadable || !fresh && p.exec.ID == "" {
-		return err
-	}
-	if exhausted, failed := p.exhausted(ctx, fresh, unreadable); failed != nil || exhausted {
-		return failed
-	}
-	begin := p.resume
-	if fresh {
-		begin = p.start
-	}
-	if failed := p.Lanes.InHold(ctx, p.holds(), begin); failed != nil || unreadable {
-		return cmp.Or(failed, err)
-	}
-	if err := fault.Point(ctx, "objective.begun", p.exec.ID); err != nil {
-		return err
-	}
-	job := p.job()
-	ctx = job.Under(ctx)
-	p.Log.InfoContext(ctx, "work on objective", "phase", p.phase.Name, "objective", p.objective.Title, "step", p.stepTitle(), "attempt", p.exec.Attempt)
-	out, err := p.Reason.Run(ctx, job)
-	if err != nil {
-		return err
-	}
-	return p.finish(ctx, job, out)
+func (p *objectiveWork) look(b *db.Batch) {
+	p.operate = p.Lanes.PeekIn(b, lane.Operate)
+	p.found = p.Objectives.GetIn(b, p.objective.ID)
 }
 
-// choose decides between the execution that is open and a fresh one; neither where
-// the objective was changed since the beat's first look, or the work is for the
-// other phase. Advancing, which sees every objective and comes last, takes up
-// either kind: a planning that was cut off when its plan was there already.
-func (p *objectiveWork) choose(ctx context.Context, open []execution.Execution) (fresh bool, err error) {
-	if len(open) > 0 {
-		var in input
-		if err := open[0].Asked(&in); err != nil {
-			p.exec = open[0]
-			return false, err
-		}
-		switch {
-		case in.PlanVersion != 0 && in.PlanVersion != p.objective.PlanVersion:
-			// What it was told of is no more: the numbers of its steps are others'.
-			if err := p.drop(ctx, open, "its plan was replaced"); err != nil {
-				return false, err
-			}
-		case in.Task == advancing.task && p.kind.task == planning.task:
-			return false, nil
-		default:
-			p.adopt(open[0], in)
-			return false, nil
-		}
+// enter decides between the execution that is open and a fresh one. There is nothing to do
+// where a person is in the way, the objective was changed since the beat's first look, or
+// the work is for the other phase. Advancing, which sees every objective and comes last,
+// takes up either kind: a planning that was cut off when its plan was there already.
+func (p *objectiveWork) enter(_ context.Context, e *work.Entry) error {
+	if p.inTheWay(p.operate) {
+		p.phase.Left++
+		p.halted = atWork
+		p.park(p.halted)
+		return work.ErrNothing
+	}
+	if len(*p.found) > 0 {
+		p.objective = (*p.found)[0]
 	}
 	p.step = p.objective.Next()
-	return (p.step == nil) == (p.kind.task == planning.task), nil
+	due := (p.step == nil) == (p.kind.task == planning.task)
+	if p.objective.Status != objective.Active {
+		p.dropWhy, due = "its objective is "+cmp.Or(string(p.objective.Status), "gone"), false
+	} else if len(e.Open) > 0 {
+		var in input
+		err := e.Open[0].Asked(&in)
+		switch {
+		case err != nil:
+			p.choose = func(context.Context, *work.Start) error { return err }
+			return nil
+		case in.PlanVersion != 0 && in.PlanVersion != p.objective.PlanVersion:
+			// What it was told of is no more: the numbers of its steps are others'.
+			p.dropWhy = "its plan was replaced"
+		case in.Task == advancing.task && p.kind.task == planning.task:
+			return work.ErrNothing
+		default:
+			p.adopt(in)
+			p.choose = func(ctx context.Context, s *work.Start) error { return s.Resume(ctx, s.Open[0]) }
+			return nil
+		}
+	}
+	if len(e.Open) == 0 && !due {
+		return work.ErrNothing
+	}
+	p.choose = func(ctx context.Context, s *work.Start) error {
+		if err := p.drop(ctx, s); err != nil || !due {
+			return err
+		}
+		return p.begin(ctx, s)
+	}
+	return nil
 }
 
 // adopt makes an open execution this piece's.
-func (p *objectiveWork) adopt(e execution.Execution, in input) {
+func (p *objectiveWork) adopt(in input) {
 	if in.Task == planning.task {
 		p.kind = planning
 	}
-	p.exec = e
+	p.step = nil
 	for i, st := range p.objective.Plan {
 		if st.PlanVersion == in.PlanVersion && st.Number == in.Step {
 			p.step = &p.objective.Plan[i]
@@ -134,92 +139,66 @@ func (p *objectiveWork) adopt(e execution.Execution, in input) {
 }
 
 // drop ends work that there is nothing left to do for.
-func (p *objectiveWork) drop(ctx context.Context, open []execution.Execution, why string) error {
-	if len(open) == 0 {
-		return nil
-	}
+func (p *objectiveWork) drop(ctx context.Context, s *work.Start) error {
 	status := execution.Cancelled
 	if p.objective.Status == objective.Completed {
 		status = execution.Completed
 	}
-	return p.Lanes.InHold(ctx, p.holds(), func(ctx context.Context, tx lane.Tx) error {
-		for _, e := range open {
-			p.Log.InfoContext(ctx, "work closed", "phase", p.phase.Name, "objective", p.objective.Title, "execution", e.ID, "reason", why)
-			p.Activity.Record(ctx, tx.Later(), activity.Entry{
-				Agent: activity.Operator, Surface: trace.Heartbeat, Skill: "heartbeat." + p.phase.Name, Status: activity.Success,
-				Output: encode(map[string]any{"closed": e.ID, "reason": why}), Execution: e.ID, Attempt: p.beat.exec.Attempt,
-			})
-			if err := p.Runs.Leave(tx, e, status, encode(map[string]string{"reason": why}), ""); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// exhausted gives up what has been tried too often, so that it can't eat every
-// beat: a step fails and the objective is planned anew, at last it is paused for
-// a person.
-func (p *objectiveWork) exhausted(ctx context.Context, fresh, unreadable bool) (bool, error) {
-	var why string
-	switch {
-	case unreadable && p.exec.Attempt >= maxAttempts:
-		why = fmt.Sprintf("it could not be read %d times", p.exec.Attempt)
-	case p.exec.Status == execution.Running && p.exec.Attempt >= maxAttempts: // a parked one came out alive
-		why = fmt.Sprintf("it was cut off in attempt %d", p.exec.Attempt)
-	case p.exec.Attempt >= maxParked:
-		why = fmt.Sprintf("it was left for later %d times", p.exec.Attempt)
-	case fresh && p.step != nil && p.step.Attempts >= maxTries, fresh && p.step == nil && p.objective.PlanAttempts >= maxTries:
-		why = fmt.Sprintf("it was tried %d times", maxTries)
-	case fresh && p.step == nil && p.objective.PlanVersion >= maxPlans:
-		why = fmt.Sprintf("it was planned %d times", maxPlans)
-	default:
-		return false, nil
-	}
-	p.phase.Failed++
-	p.Log.WarnContext(ctx, "work given up", "phase", p.phase.Name, "objective", p.objective.Title, "step", p.stepTitle(), "reason", why)
-	return true, p.Lanes.InHold(ctx, p.holds(), func(ctx context.Context, tx lane.Tx) error {
-		if p.exec.ID != "" {
-			if err := p.Runs.Leave(tx, p.exec, execution.Failed, nil, "given up: "+why); err != nil {
-				return err
-			}
-		}
-		p.Activity.Record(ctx, tx.Later(), activity.Entry{
-			Agent: activity.Operator, Surface: trace.Heartbeat, Skill: "heartbeat." + p.phase.Name, Status: activity.Error,
-			Input: encode(p.input()), Error: "given up: " + why, Execution: p.exec.ID, Attempt: p.beat.exec.Attempt,
+	for _, e := range s.Open {
+		p.Activity.Record(ctx, s.Later(), activity.Entry{
+			Agent: activity.Operator, Surface: trace.Heartbeat, Skill: "heartbeat." + p.phase.Name, Status: activity.Success,
+			Output: encode(map[string]any{"closed": e.ID, "reason": p.dropWhy}), Execution: e.ID, Attempt: e.Attempt,
 		})
-		switch {
-		case p.kind.task == planning.task && p.objective.Next() != nil: // the plan is there
-		case p.kind.task == planning.task:
-			return p.Objectives.Pause(ctx, tx, p.objective.ID, "no plan came about: "+why)
-		case p.step != nil && p.step.Status == objective.Pending:
-			return p.Objectives.EndStep(ctx, tx, p.objective.ID, p.step.Number, objective.Failed, "given up: "+why)
+		if err := s.Close(e, status, p.dropWhy); err != nil {
+			return err
 		}
-		return nil
-	})
+	}
+	p.dropped = s.Open
+	return nil
 }
 
-// start begins an execution; the try is counted before the work.
-func (p *objectiveWork) start(_ context.Context, tx lane.Tx) error {
-	p.exec = execution.Execution{
-		ID: p.IDs(), Agent: activity.Operator, Surface: trace.Heartbeat, Trace: p.beat.exec.Trace, Parent: p.beat.exec.ID,
-		Subject: p.hold.Lane, Attempt: 1, Input: encode(p.input()),
+// begin begins an execution; the try is counted before the work. What has been tried too
+// often is given up.
+func (p *objectiveWork) begin(ctx context.Context, s *work.Start) error {
+	if p.tooOften() {
+		p.gaveUp = true
+		return p.giveUp(ctx, s.Tx, execution.Execution{})
 	}
-	if err := p.Runs.Start(tx, p.exec); err != nil {
+	e := p.piece(p.name, p.input())
+	if err := s.New(ctx, e); err != nil {
 		return err
 	}
 	if p.step == nil {
-		return p.Objectives.CountPlanning(tx, p.objective.ID)
+		return p.Objectives.CountPlanning(s.Tx, p.objective.ID)
 	}
-	return p.Objectives.CountStep(tx, p.objective.ID, *p.step, p.exec.ID)
+	return p.Objectives.CountStep(s.Tx, p.objective.ID, *p.step, e.ID)
 }
 
-func (p *objectiveWork) resume(ctx context.Context, tx lane.Tx) error {
-	return p.Runs.Resume(ctx, tx, &p.exec)
+func (p *objectiveWork) tooOften() bool {
+	switch {
+	case p.step != nil && p.step.Attempts >= maxTries, p.step == nil && p.objective.PlanAttempts >= maxTries:
+		p.why = fmt.Sprintf("it was tried %d times", maxTries)
+	case p.step == nil && p.objective.PlanVersion >= maxPlans:
+		p.why = fmt.Sprintf("it was planned %d times", maxPlans)
+	default:
+		return false
+	}
+	return true
 }
 
-// holds are the objective's and the beat's: who has lost either writes nothing.
-func (p *objectiveWork) holds() lane.Holds { return lane.Holds{p.hold, p.beat.hold} }
+// giveUp ends what has been tried too often, so that it can't eat every beat: a step
+// fails and the objective is planned anew, at last it is paused for a person.
+func (p *objectiveWork) giveUp(ctx context.Context, tx lane.Tx, e execution.Execution) error {
+	p.givenUp(ctx, tx, p.phase, p.input(), e, p.why)
+	switch {
+	case p.kind.task == planning.task && p.objective.Next() != nil: // the plan is there
+	case p.kind.task == planning.task:
+		return p.Objectives.Pause(ctx, tx, p.objective.ID, "no plan came about: "+p.why)
+	case p.step != nil && p.step.Status == objective.Pending:
+		return p.Objectives.EndStep(ctx, tx, p.objective.ID, p.step.Number, objective.Failed, "given up: "+p.why)
+	}
+	return nil
+}
 
 func (p *objectiveWork) input() input {
 	in := input{Task: p.kind.task, Title: p.objective.Title, ObjectiveID: p.objective.ID}
@@ -229,29 +208,17 @@ func (p *objectiveWork) input() input {
 	return in
 }
 
-func (p *objectiveWork) job() reason.Job {
-	skills := p.skills
+func (p *objectiveWork) act(ctx context.Context, job reason.Job) (reason.Outcome, error) {
+	p.Log.InfoContext(ctx, "work on objective", "phase", p.phase.Name, "objective", p.objective.Title, "step", p.stepTitle(), "attempt", job.Execution.Attempt)
+	job.System, job.Skills = p.kind.prompt, p.skills
 	if p.kind.skills != nil {
-		skills = skills.Only(p.kind.skills...)
+		job.Skills = p.skills.Only(p.kind.skills...)
 	}
-	var trust execution.Trust // the operator's, unless
-	if p.objective.Untrusted {
-		trust = execution.Untrusted
+	if p.objective.Untrusted { // else it is in the operator's words
+		job.Trust = execution.Untrusted
 	}
-	return reason.Job{
-		Execution: p.exec, Hold: p.hold, Trust: trust, Outer: []*lane.Hold{p.beat.hold}, Agent: activity.Operator, System: p.kind.prompt,
-		Messages:     []llm.Message{{Role: llm.RoleUser, Text: string(encode(p.brief()))}},
-		Skills:       skills,
-		MaxTokens:    answerTokens,
-		Window:       p.Window,
-		Stops:        append(p.stops(p.hold), reason.MaxSteps(p.settings.StepsPerRun)),
-		Retries:      p.settings.ToolRetries,
-		SkillTimeout: time.Duration(p.settings.SkillTimeout) * time.Second,
-		Day:          p.settings.DayTokens,
-		DayMicroUSD:  p.settings.DayMicroUSD,
-		Priced:       p.settings.BeatMicroUSD > 0,
-		Spent:        p.spender(p.phase),
-	}
+	job.Messages = []llm.Message{{Role: llm.RoleUser, Text: string(encode(p.brief()))}}
+	return p.Reason.Run(ctx, p.bounded(p.phase, job))
 }
 
 // answerTokens bounds one answer of the model.
@@ -268,34 +235,39 @@ func (b *beat) spender(p *Phase) func(llm.Usage) {
 	}
 }
 
-// finish ends the execution and gives the objective's lane back in one
-// transaction, with time of its own.
-func (p *objectiveWork) finish(ctx context.Context, job reason.Job, out reason.Outcome) error {
-	if err := fault.Point(ctx, "objective.ending", p.exec.ID); err != nil {
-		return err
+// end gives up what is poison, and halts the objective where nobody knows what came of a
+// call.
+func (p *objectiveWork) end(ctx context.Context, tx lane.Tx, out *work.Outcome) error {
+	if out.Poison {
+		p.why = out.Reason
+		return p.giveUp(ctx, tx, out.Execution)
 	}
-	p.count(p.phase, out)
-	if out.Status == execution.Completed && p.kind.task == advancing.task {
-		p.did(p.objective.Title+": "+p.stepTitle(), out.Answer, out.Trust)
+	if len(out.Uncertain) > 0 && out.Status != execution.Parked {
+		// The step would be tried again, and with it what may have had its effect.
+		why := "it is not known whether a call had its effect: " + strings.Join(out.Uncertain, ", ") + ". Look, and resume the objective"
+		return p.Objectives.Halt(tx, p.objective.ID, why)
 	}
-	p.Log.InfoContext(ctx, "work ended", "phase", p.phase.Name, "objective", p.objective.Title, "step", p.stepTitle(),
-		"status", out.Status, "reason", out.Reason, "answer", out.Answer)
-	last, cancel := lastWrites(ctx)
-	defer cancel()
-	return p.Lanes.InHold(last, p.holds(), func(ctx context.Context, tx lane.Tx) error {
-		if err := p.Reason.Close(ctx, tx, job, out); err != nil {
-			return err
+	return nil
+}
+
+// ended counts and logs what came of the work, once that is written.
+func (p *objectiveWork) ended(ctx context.Context, out work.Outcome) {
+	about := []any{"phase", p.phase.Name, "objective", p.objective.Title}
+	for _, e := range p.dropped {
+		p.Log.InfoContext(ctx, "work closed", append(about, "execution", e.ID, "reason", p.dropWhy)...)
+	}
+	about = append(about, "step", p.stepTitle())
+	switch {
+	case p.gaveUp || out.Poison:
+		p.phase.Failed++
+		p.Log.WarnContext(ctx, "work given up", append(about, "reason", p.why)...)
+	case out.Execution.ID != "":
+		p.count(p.phase, out.Outcome)
+		if out.Status == execution.Completed && p.kind.task == advancing.task {
+			p.did(p.objective.Title+": "+p.stepTitle(), out.Answer, out.Trust)
 		}
-		if len(out.Uncertain) > 0 && out.Status != execution.Parked {
-			// The step would be tried again, and with it what may have had its effect.
-			why := "it is not known whether a call had its effect: " + strings.Join(out.Uncertain, ", ") + ". Look, and resume the objective"
-			if err := p.Objectives.Halt(tx, p.objective.ID, why); err != nil {
-				return err
-			}
-		}
-		tx.Release(p.Lanes, p.hold)
-		return nil
-	})
+		p.Log.InfoContext(reason.Job{Execution: out.Execution}.Under(ctx), "work ended", append(about, "status", out.Status, "reason", out.Reason, "answer", out.Answer)...)
+	}
 }
 
 func (p *objectiveWork) stepTitle() string {

@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
-	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/work"
 )
 
 // phase is one of a beat's six. Each may use what is left of the beat's time and
@@ -74,7 +74,7 @@ func (b *beat) phase(ctx context.Context, ph phase) error {
 	if p.Name == reflecting.name {
 		return nil // what is remembered of a reflection comes before its line: it is nothing new to reflect on
 	}
-	last, cancel := lastWrites(ctx)
+	last, cancel := lane.LastWrites(ctx)
 	defer cancel()
 	err := b.Lanes.InHold(last, b.hold, func(ctx context.Context, tx lane.Tx) error {
 		b.logPhases(ctx, tx)
@@ -200,44 +200,34 @@ func (b *beat) park(why string) {
 	b.report.Outcome, b.report.Reason = Parked, why
 }
 
-// work does one piece of work on one objective under its lane.
-func (b *beat) work(ctx context.Context, p *Phase, k kind, d objective.Due) error {
-	name := lane.Objective(d.ID)
-	var operate *lane.Info
-	var orphans *[]execution.Execution
-	var found *[]objective.Objective
-	request := lane.Request{Workspace: b.tick.Workspace, Lane: name, Holder: b.hold.Holder, Under: b.hold}
-	err := b.Lanes.DoAfter(ctx, request, lane.Wait{}, func(batch *db.Batch) {
-		operate = b.Lanes.PeekIn(batch, lane.Operate)
-		orphans = b.Runs.Unfinished(batch, name)
-		found = b.Objectives.GetIn(batch, d.ID)
-	}, func(ctx context.Context, hold *lane.Hold) error {
-		if b.inTheWay(operate) {
-			p.Left++
-			b.halted = atWork
-			b.park(b.halted)
-			return nil
-		}
-		piece := objectiveWork{beat: b, phase: p, kind: k, hold: hold, objective: objective.Objective{ID: d.ID}}
-		if len(*found) > 0 {
-			piece.objective = (*found)[0]
-		}
-		return piece.do(ctx, *orphans)
-	})
+// do has a unit of work done under the beat's hold. What somebody else is at, and what lost
+// its lane, is left for the next beat.
+func (b *beat) do(ctx context.Context, p *Phase, what string, u work.Unit) (work.Outcome, error) {
+	u.Lane.Workspace, u.Lane.Holder, u.Lane.Under = b.tick.Workspace, b.hold.Holder, b.hold
+	worker := work.Worker{Lanes: b.Lanes, Runs: b.Runs, Reason: b.Reason, Outbox: b.Outbox}
+	out, err := worker.Do(ctx, u)
 	if _, busy := errors.AsType[*lane.BusyError](err); busy {
-		p.Left++ // another surface is at it
-		return nil
+		p.Left++
+		return work.Outcome{}, nil
 	}
 	if errors.Is(err, lane.ErrLost) {
-		return b.lost(ctx, p, d.Title, err)
+		return work.Outcome{}, b.lost(ctx, p, what, err)
 	}
-	return err
+	return out, err
+}
+
+// givenUp adds the line of the activity log which says that a piece of work is not tried again.
+func (b *beat) givenUp(ctx context.Context, tx lane.Tx, p *Phase, input any, e execution.Execution, why string) {
+	b.Activity.Record(ctx, tx.Later(), activity.Entry{
+		Agent: activity.Operator, Surface: trace.Heartbeat, Skill: "heartbeat." + p.Name, Status: activity.Error,
+		Input: encode(input), Error: "given up: " + why, Execution: e.ID, Attempt: max(1, e.Attempt),
+	})
 }
 
 // lost leaves a piece of work whose hold was lost, unless the beat's own is over
 // too.
 func (b *beat) lost(ctx context.Context, p *Phase, what string, cause error) error {
-	last, cancel := lastWrites(ctx)
+	last, cancel := lane.LastWrites(ctx)
 	defer cancel()
 	if err := b.Lanes.InHold(last, b.hold, func(context.Context, lane.Tx) error { return nil }); err != nil {
 		return err

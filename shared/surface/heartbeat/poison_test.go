@@ -141,7 +141,7 @@ func TestAPoisonThoughtIsQuarantined(t *testing.T) {
 			if r.Outcome != heartbeat.Completed || asked != 5 {
 				t.Errorf("%s: after %d tries the beat is %+v", phase, asked, r)
 			}
-			if got := w.the(t, lane.Name("heartbeat:"+phase)); got.Status != execution.Failed || got.Error != "failed: it was tried 5 times" || got.Attempt != 6 {
+			if got := w.the(t, lane.Name("heartbeat:"+phase)); got.Status != execution.Failed || got.Error != "given up: it was cut off in attempt 5" || got.Attempt != 5 {
 				t.Errorf("%s: it is %+v", phase, got)
 			}
 			w.think(idle(t))
@@ -174,7 +174,7 @@ func TestAPoisonAutomationIsQuarantined(t *testing.T) {
 		if r := w.beat(t, slot(5)); r.Outcome != heartbeat.Completed || r.Phases[2].Failed != 1 || ran != 5 {
 			t.Errorf("after %d calls the beat is %+v", ran, r)
 		}
-		if got := w.the(t, lane.Automation(id)); got.Status != execution.Failed || got.Attempt != 6 || got.Error != "failed: it was cut off in attempt 5" {
+		if got := w.the(t, lane.Automation(id)); got.Status != execution.Failed || got.Attempt != 5 || got.Error != "given up: it was cut off in attempt 5" {
 			t.Errorf("it is %+v", got)
 		}
 		if a := w.automation(t, id); a.LastStatus != "error" {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/work"
 )
 
 //go:embed reflect.md
@@ -139,72 +139,54 @@ func (l snapshot) left(name lane.Name) bool {
 
 // think is one run about the beats, under its own lane: one that was cut off goes on
 // with what it was told.
-func (b *beat) think(ctx context.Context, p *Phase, t reflectionWork, told any, trust execution.Trust, skills *skill.Set) (out reason.Outcome, err error) {
-	var open *[]execution.Execution
-	request := lane.Request{Workspace: b.tick.Workspace, Lane: t.lane, Holder: b.hold.Holder, Under: b.hold}
-	err = b.Lanes.DoAfter(ctx, request, lane.Wait{}, func(batch *db.Batch) {
-		open = b.Runs.Unfinished(batch, t.lane)
-	}, func(ctx context.Context, hold *lane.Hold) error {
-		job := b.thinking(p, t, hold, told, trust, skills)
-		if len(*open) > 0 {
-			job.Execution = (*open)[0]
-		}
-		begin := func(ctx context.Context, tx lane.Tx) error { return b.Runs.Resume(ctx, tx, &job.Execution) }
-		if len(*open) == 0 {
-			begin = func(_ context.Context, tx lane.Tx) error { return b.Runs.Start(tx, job.Execution) }
-		}
-		holds := lane.Holds{hold, b.hold}
-		if err := b.Lanes.InHold(ctx, holds, begin); err != nil {
-			return err
-		}
-		ctx = job.Under(ctx)
-		b.Log.InfoContext(ctx, "looks at the beats", "phase", t.name, "about", t.about)
-		if job.Execution.Attempt > maxAttempts {
-			out = reason.Outcome{Status: execution.Failed, Reason: fmt.Sprintf("it was tried %d times", job.Execution.Attempt-1)}
-		} else if out, err = b.Reason.Run(ctx, job); err != nil {
-			return err
-		}
-		b.count(p, out)
-		last, cancel := lastWrites(ctx)
-		defer cancel()
-		return b.Lanes.InHold(last, holds, func(ctx context.Context, tx lane.Tx) error {
-			if err := b.Reason.Close(ctx, tx, job, out); err != nil {
-				return err
+func (b *beat) think(ctx context.Context, p *Phase, t reflectionWork, told any, trust execution.Trust, skills *skill.Set) (reason.Outcome, error) {
+	input := map[string]string{"task": t.name}
+	out, err := b.do(ctx, p, t.name, work.Unit{
+		Name: t.name, Lane: lane.Request{Lane: t.lane},
+		Begin: func(ctx context.Context, s *work.Start) error {
+			if len(s.Open) > 0 {
+				return s.Resume(ctx, s.Open[0])
 			}
-			tx.Release(b.Lanes, hold)
+			return s.New(ctx, b.piece(t.lane, input))
+		},
+		Act: func(ctx context.Context, job reason.Job) (reason.Outcome, error) {
+			b.Log.InfoContext(ctx, "looks at the beats", "phase", t.name, "about", t.about)
+			if skills == nil {
+				skills = b.skills.Only()
+			}
+			job.System, job.Skills, job.Trust = t.prompt, skills, trust
+			job.Messages = []llm.Message{{Role: llm.RoleUser, Text: string(encode(told))}}
+			return b.Reason.Run(ctx, b.bounded(p, job))
+		},
+		End: func(ctx context.Context, tx lane.Tx, out *work.Outcome) error {
+			if out.Poison {
+				b.givenUp(ctx, tx, p, input, out.Execution, out.Reason)
+			}
 			return nil
-		})
+		},
 	})
-	if _, busy := errors.AsType[*lane.BusyError](err); busy {
-		p.Left++
-		return out, nil
+	if err == nil && out.Execution.ID != "" {
+		b.count(p, out.Outcome)
 	}
-	if errors.Is(err, lane.ErrLost) {
-		return out, b.lost(ctx, p, t.name, err)
-	}
-	return out, err
+	return out.Outcome, err
 }
 
-func (b *beat) thinking(p *Phase, t reflectionWork, hold *lane.Hold, told any, trust execution.Trust, skills *skill.Set) reason.Job {
-	if skills == nil {
-		skills = b.skills.Only()
+// piece is a new execution of the beat's.
+func (b *beat) piece(subject lane.Name, input any) execution.Execution {
+	return execution.Execution{
+		ID: b.IDs(), Agent: activity.Operator, Surface: trace.Heartbeat, Trace: b.exec.Trace, Parent: b.exec.ID,
+		Subject: subject, Attempt: 1, Input: encode(input),
 	}
-	return reason.Job{
-		Execution: execution.Execution{
-			ID: b.IDs(), Agent: activity.Operator, Surface: trace.Heartbeat, Trace: b.exec.Trace, Parent: b.exec.ID,
-			Subject: t.lane, Attempt: 1, Input: encode(map[string]string{"task": t.name}),
-		},
-		Hold: hold, Outer: []*lane.Hold{b.hold}, Agent: activity.Operator, System: t.prompt,
-		Messages: []llm.Message{{Role: llm.RoleUser, Text: string(encode(told))}},
-		Skills:   skills, Trust: trust, MaxTokens: answerTokens, Window: b.Window,
-		Stops:        append(b.stops(hold), reason.MaxSteps(b.settings.StepsPerRun)),
-		Retries:      b.settings.ToolRetries,
-		SkillTimeout: time.Duration(b.settings.SkillTimeout) * time.Second,
-		Day:          b.settings.DayTokens,
-		DayMicroUSD:  b.settings.DayMicroUSD,
-		Priced:       b.settings.BeatMicroUSD > 0,
-		Spent:        b.spender(p),
-	}
+}
+
+// bounded is a job that asks a model, within what the beat and the workspace allow.
+func (b *beat) bounded(p *Phase, job reason.Job) reason.Job {
+	job.MaxTokens, job.Window = answerTokens, b.Window
+	job.Stops = append(b.stops(job.Hold), reason.MaxSteps(b.settings.StepsPerRun))
+	job.Retries, job.SkillTimeout = b.settings.ToolRetries, time.Duration(b.settings.SkillTimeout)*time.Second
+	job.Day, job.DayMicroUSD, job.Priced = b.settings.DayTokens, b.settings.DayMicroUSD, b.settings.BeatMicroUSD > 0
+	job.Spent = b.spender(p)
+	return job
 }
 
 // count adds how a run ended to its phase.

@@ -36,6 +36,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/work"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
@@ -61,7 +62,7 @@ func ids() string { return uuid.Must(uuid.NewV7()).String() }
 // and more skills.
 func newHeartbeat(t testing.TB, d *db.DB, model llm.Model, more ...skill.Skill) *heartbeat.Heartbeat {
 	t.Helper()
-	log := slog.New(trace.NewHandler(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError})))
+	log := slog.New(outOfHooks{trace.NewHandler(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError})), t})
 	lanes, runs := must(lane.New(d))(t), must(execution.New(d))(t)
 	acts, objectives := must(activity.New(d, ids))(t), must(objective.New(d, ids))(t)
 	skills := must(objective.Skills(objectives))(t)
@@ -401,3 +402,32 @@ func first(kind string, do func()) pilot {
 func idle(t testing.TB) llm.Model { return llmtest.Script(t) }
 
 var errDied = errors.New("the process died")
+
+// outOfHooks fails a test in which something is logged by a hook of a unit of work: whoever
+// reads such a line waits for the hook's transaction.
+type outOfHooks struct {
+	slog.Handler
+	t testing.TB
+}
+
+func (h outOfHooks) Enabled(ctx context.Context, level slog.Level) bool {
+	return work.InHook(ctx) || h.Handler.Enabled(ctx, level)
+}
+
+func (h outOfHooks) Handle(ctx context.Context, r slog.Record) error {
+	if work.InHook(ctx) {
+		h.t.Errorf("logged in a hook: %s", r.Message)
+	}
+	if !h.Handler.Enabled(ctx, r.Level) {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h outOfHooks) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return outOfHooks{h.Handler.WithAttrs(attrs), h.t}
+}
+
+func (h outOfHooks) WithGroup(name string) slog.Handler {
+	return outOfHooks{h.Handler.WithGroup(name), h.t}
+}

@@ -1,0 +1,194 @@
+package work
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
+)
+
+// Entry is a unit whose lane is held, before its first transaction.
+type Entry struct {
+	Hold *lane.Hold
+	Open []execution.Execution // on the lane, when it was taken
+	d    *doing
+}
+
+// Take gives the unit a further lane: every later transaction proves the hold, and the
+// last one releases it.
+func (e *Entry) Take(h *lane.Hold) { e.d.further = append(e.d.further, h) }
+
+// Begin writes the unit down while it waits for a further lane. Begin of the unit is called
+// now, and again, with Start.Begun, once Enter has returned. A second call does nothing.
+func (e *Entry) Begin(ctx context.Context) error {
+	if e.d.exec.ID != "" {
+		return nil
+	}
+	if err := e.d.begin(ctx); err != nil {
+		return err
+	}
+	if e.d.over {
+		return ErrNothing
+	}
+	return nil
+}
+
+// Start is the first transaction of a unit.
+type Start struct {
+	lane.Tx
+	Open []execution.Execution // on the lane, when it was taken: one at most
+	// Begun says that the unit was written down before, by [Entry.Begin].
+	Begun bool
+
+	d      *doing
+	exec   execution.Execution
+	poison string
+}
+
+// New begins an execution, and adds its kick.
+func (s *Start) New(ctx context.Context, e execution.Execution) error {
+	if err := s.d.Runs.Start(s.Tx, e); err != nil {
+		return err
+	}
+	if row := s.d.Kick; row.Key != "" {
+		row.Trace, row.Execution = e.Trace, e.ID
+		s.d.Outbox.Enqueue(ctx, s.Later(), row)
+	}
+	e.Status = execution.Running
+	s.exec = e
+	return nil
+}
+
+const (
+	// maxCut is how often an execution that was cut off is taken up again, before it
+	// counts as poison: something in it ends the process.
+	maxCut = 5
+	// maxParked is how often one may be left for later, a day of half hours: what needs
+	// more gets nowhere.
+	maxParked = 48
+)
+
+// poisonOf says why an execution is not taken up again; empty: it is. One that waits for a
+// person may wait as often as it likes.
+func poisonOf(e execution.Execution) string {
+	switch {
+	case e.Status == execution.Running && e.Attempt >= maxCut:
+		return fmt.Sprintf("it was cut off in attempt %d", e.Attempt)
+	case e.Status == execution.Parked && e.Attempt >= maxParked:
+		return fmt.Sprintf("it was left for later %d times", e.Attempt)
+	}
+	return ""
+}
+
+// Resume takes an execution up again, and counts the attempt. One that is poison is given
+// up instead: it is ended in this transaction, with End of the unit.
+func (s *Start) Resume(ctx context.Context, e execution.Execution) error {
+	if s.poison = poisonOf(e); s.poison == "" {
+		if err := s.d.Runs.Resume(ctx, s.Tx, &e); err != nil {
+			return err
+		}
+	}
+	s.exec = e
+	return nil
+}
+
+// Close ends an execution that there is nothing left to do for, and says why.
+func (s *Start) Close(e execution.Execution, as execution.Status, why string) error {
+	result, err := json.Marshal(map[string]string{"reason": why})
+	if err != nil {
+		return fmt.Errorf("close execution %s: %w", e.ID, err)
+	}
+	return s.d.Runs.Leave(s.Tx, e, as, result, "")
+}
+
+// begin is the first transaction, or its second part where [Entry.Begin] was the first.
+func (d *doing) begin(ctx context.Context) error {
+	return d.first(ctx, func(ctx context.Context, s *Start) error { return d.Begin(inHook(ctx), s) })
+}
+
+// count takes up what could not be begun: the attempt counts, so that what fails each time
+// is given up. It answers why the beginning failed, unless the unit is over.
+func (d *doing) count(ctx context.Context, cause error) error {
+	err := d.first(ctx, func(ctx context.Context, s *Start) error {
+		if err := s.Resume(ctx, s.Open[0]); err != nil {
+			return err
+		}
+		if s.poison != "" {
+			s.poison += ": " + cause.Error()
+		}
+		return nil
+	})
+	if err != nil || !d.over {
+		return errors.Join(cause, err)
+	}
+	return nil
+}
+
+// first is a transaction that chooses the unit's execution. Where there is none, or nothing
+// more to do for it now, it releases the lanes.
+func (d *doing) first(ctx context.Context, choose func(context.Context, *Start) error) error {
+	var s Start
+	var ended Outcome
+	err := d.Lanes.InHold(ctx, d.holds(), func(ctx context.Context, tx lane.Tx) error {
+		s, ended = Start{Tx: tx, Open: *d.open, Begun: d.exec.ID != "", d: d, exec: d.exec}, Outcome{}
+		if err := choose(ctx, &s); err != nil {
+			return err
+		}
+		switch {
+		case s.poison != "":
+			ended = Outcome{Outcome: reason.Outcome{Status: execution.Failed, Reason: s.poison}, Execution: s.exec, Poison: true}
+			return d.giveUp(ctx, tx, &ended)
+		case s.exec.ID == "" || d.Act == nil:
+			ended.Execution = s.exec
+			d.release(tx)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	d.exec = s.exec
+	if s.poison != "" || s.exec.ID == "" || d.Act == nil {
+		d.out, d.over = ended, true
+	}
+	return nil
+}
+
+// giveUp ends an execution that is poison.
+func (d *doing) giveUp(ctx context.Context, tx lane.Tx, out *Outcome) error {
+	ctx = reason.Job{Execution: out.Execution}.Under(ctx)
+	if err := d.Runs.Leave(tx, out.Execution, execution.Failed, nil, "given up: "+out.Reason); err != nil {
+		return err
+	}
+	if d.Reason.Release != nil {
+		if err := d.Reason.Release(ctx, tx, out.Execution.ID); err != nil {
+			return err
+		}
+	}
+	out.Execution.Status = execution.Failed
+	d.kick(tx.Later(), false)
+	return d.last(ctx, tx, out)
+}
+
+// ownError reports whether err is of what a unit found, and not of the database, the hold or
+// the time.
+func ownError(ctx context.Context, err error) bool {
+	if errors.Is(err, execution.ErrUnreadable) {
+		return true
+	}
+	_, failed := errors.AsType[*db.OpError](err)
+	return !failed && ctx.Err() == nil && !errors.Is(err, lane.ErrLost) && !errors.Is(err, db.ErrUnavailable) && !errors.Is(err, db.ErrUncertain)
+}
+
+type hookKey struct{}
+
+func inHook(ctx context.Context) context.Context { return context.WithValue(ctx, hookKey{}, true) }
+
+// InHook reports whether a context is one that Begin or End was given: nothing is logged
+// under it, and nobody outside is called.
+func InHook(ctx context.Context) bool { return ctx.Value(hookKey{}) != nil }
