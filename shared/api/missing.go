@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"regexp"
 	"strings"
 
+	"github.com/lanekeeper/lanekeeper/shared/pattern"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
@@ -46,7 +46,7 @@ func nounOf(part string) string {
 }
 
 // plainName is a name or an id that can't be mistaken for anything else.
-var plainName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$`)
+var plainName = pattern.New(`^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$`)
 
 // missing says what is not there, and in which workspace it was looked for. Names and ids of
 // the path alone are repeated, where they look like such and like no secret.
@@ -55,7 +55,7 @@ func (s *server) missing(ctx context.Context) *Problem {
 	named, _ := ctx.Value(targetKey{}).(target)
 	for i, one := range named {
 		part := "the " + one.noun
-		if plainName.MatchString(one.name) && secret.RedactorFrom(ctx).Text(one.name) == one.name {
+		if plainName().MatchString(one.name) && secret.RedactorFrom(ctx).Text(one.name) == one.name {
 			part = fmt.Sprintf("%s %q", one.noun, one.name)
 		}
 		if what = part + " of " + what; i == 0 {
