@@ -1,6 +1,6 @@
 -- A workspace is not due for an execution of which nothing was heard while something is heard
 -- of one below it.
--- oldest: 43
+-- oldest: 41
 
 -- +goose Up
 -- lk_workspaces_due are those in which something may wait to be tended: a row of the

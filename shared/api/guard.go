@@ -58,9 +58,13 @@ func (s *server) stranger(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// guessed refuses who brings bad credentials too often to a route that needs none: it
-// would tell which are good.
+// guessed refuses a caller that sends bad tokens too often to a public route, because the
+// answers would show which tokens are valid. It does not count cookies: a browser with an
+// expired session must be able to sign in and out.
 func (s *server) guessed(w http.ResponseWriter, r *http.Request, err error) bool {
+	if len(r.Header.Values("Authorization")) == 0 {
+		return false
+	}
 	p := s.tooMany(r.RemoteAddr, err)
 	if p != nil {
 		s.refuse(w, r, p)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/api"
+	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/ratelimit"
 )
 
@@ -55,6 +56,30 @@ func TestBadCredentialsAreBounded(t *testing.T) {
 				t.Errorf("another address: %d %s", got.status, got.body)
 			}
 		})
+	}
+}
+
+// A browser with an expired session signs in and out, however often it asked before.
+func TestAnExpiredSessionKeepsNobodyOut(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	w := onOne(t, func(d *api.Deps) {
+		d.Failures = ratelimit.NewFailures(ratelimit.BadCredentials, func() time.Time { return now })
+	})
+	w.Deps.Auth = auth.New(tokens(w.Workspace)).WithSessions(w.Sessions)
+	handler, err := api.New(w.Deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Handler = handler
+	stale := func(r *http.Request) *http.Request {
+		r.Header.Set("Cookie", w.Sessions.Name()+"="+nobody)
+		return r
+	}
+	for range 400 {
+		httptestCall(w, stale(request(http.MethodGet, "/health", "", "")))
+	}
+	if got := httptestCall(w, stale(request(http.MethodPost, "/api/v1/session", "", `{"token":"`+owner+`"}`))); got.Code == http.StatusTooManyRequests || got.Code == http.StatusUnauthorized {
+		t.Errorf("signing in: %d %s", got.Code, got.Body)
 	}
 }
 

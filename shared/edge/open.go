@@ -83,6 +83,11 @@ func (o *opener[T]) current(ctx context.Context, stale *opened[T]) (*opened[T], 
 		return o.now, nil
 	}
 	cfg, err := o.resolved(held)
+	if err != nil && old {
+		o.log.WarnContext(ctx, "a secret can't be used as it was changed: those of before are used", "error", err)
+		o.now.read = o.clock()
+		return o.now, nil
+	}
 	if err != nil {
 		return nil, err
 	}

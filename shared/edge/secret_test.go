@@ -246,9 +246,16 @@ func TestSecretsAreReadAgain(t *testing.T) {
 			t.Errorf("in force is %s, read %v", got, reads)
 		}
 	}
+	texts[tokenID] = "short" // it can't be used: what was in force stays, and is not read at each request
+	*clock = clock.Add(secretLife)
+	for range 2 {
+		if got := invoke(); got != after || reads[tokenID] != 3 {
+			t.Errorf("in force is %s, read %v", got, reads)
+		}
+	}
 	delete(texts, tokenID) // Secrets Manager is away
 	*clock = clock.Add(secretLife)
-	if got := invoke(); got != after || reads[tokenID] != 3 {
+	if got := invoke(); got != after || reads[tokenID] != 4 {
 		t.Errorf("in force is %s, read %v", got, reads)
 	}
 }

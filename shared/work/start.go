@@ -115,17 +115,12 @@ func (d *doing) begin(ctx context.Context) error {
 // is given up. It answers why the beginning failed, unless the unit is over.
 func (d *doing) count(ctx context.Context, cause error) error {
 	err := d.first(ctx, func(ctx context.Context, s *Start) error {
-		if err := s.Resume(ctx, s.Open[0]); err != nil {
-			return err
-		}
-		if s.poison != "" {
-			s.poison += ": " + cause.Error()
-		}
-		return nil
+		return s.Resume(ctx, s.Open[0])
 	})
 	if err != nil || !d.over {
 		return errors.Join(cause, err)
 	}
+	d.Reason.Log.WarnContext(d.job().Under(ctx), "given up: it can't be begun", "unit", d.Name, "error", cause)
 	return nil
 }
 
@@ -149,6 +144,14 @@ func (d *doing) first(ctx context.Context, choose func(context.Context, *Start) 
 		}
 		return nil
 	})
+	if err != nil && s.poison != "" && !d.endless && ownError(ctx, err) {
+		d.endless = true // End fails each time: the execution ends without it
+		if again := d.first(ctx, choose); again != nil {
+			return errors.Join(err, again)
+		}
+		d.Reason.Log.WarnContext(d.job().Under(ctx), "given up without its last writes: they fail", "unit", d.Name, "error", err)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -175,11 +178,13 @@ func (d *doing) giveUp(ctx context.Context, tx lane.Tx, out *Outcome) error {
 	return d.last(ctx, tx, out)
 }
 
-// ownError reports whether err is of what a unit found, and not of the database, the hold or
-// the time.
+// ownError reports whether err would come again: it is about what the unit found or wrote,
+// not about the database's state, the hold or the time.
 func ownError(ctx context.Context, err error) bool {
-	if errors.Is(err, execution.ErrUnreadable) {
-		return true
+	for _, lasting := range []error{execution.ErrUnreadable, db.ErrNoRows, db.ErrCheck, db.ErrUnique, db.ErrReference} {
+		if errors.Is(err, lasting) {
+			return ctx.Err() == nil
+		}
 	}
 	_, failed := errors.AsType[*db.OpError](err)
 	return !failed && ctx.Err() == nil && !errors.Is(err, lane.ErrLost) && !errors.Is(err, db.ErrUnavailable) && !errors.Is(err, db.ErrUncertain)

@@ -104,6 +104,7 @@ type doing struct {
 	open    *[]execution.Execution // on the lane, when it was taken
 	exec    execution.Execution    // that was begun or resumed; no ID: none was
 	over    bool                   // the last transaction is done
+	endless bool                   // End is left out, because it fails for poison
 	out     Outcome                // where it is over
 }
 
@@ -204,7 +205,9 @@ func (d *doing) end(ctx context.Context, out reason.Outcome) error {
 		if err := d.Reason.Close(ctx, tx, d.job(), out); err != nil {
 			return err
 		}
-		d.kick(tx.Later(), out.Status == execution.Parked)
+		if out.Status != execution.Parked || !out.Halted { // what is halted waits for its backoff
+			d.kick(tx.Later(), out.Status == execution.Parked)
+		}
 		return d.last(ctx, tx, &ended)
 	})
 	if err == nil {
@@ -227,7 +230,7 @@ func (d *doing) kick(b *db.Batch, goesOn bool) {
 
 // last adds the unit's own last writes, and the release of its lanes.
 func (d *doing) last(ctx context.Context, tx lane.Tx, out *Outcome) error {
-	if d.End != nil {
+	if d.End != nil && !d.endless {
 		if err := d.End(inHook(ctx), tx, out); err != nil {
 			return err
 		}

@@ -1,0 +1,4 @@
+package work
+
+// OwnError is ownError for the tests.
+var OwnError = ownError
