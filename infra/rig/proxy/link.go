@@ -16,7 +16,34 @@ type link struct {
 	fault          Fault
 	lost           bool // it has been silent: there is no way back
 	over           bool
+	answered       bool          // the server has spoken last
 	ended          chan struct{} // closed when over
+	deaf           chan struct{} // closed when nothing more comes from the server
+}
+
+// asks reports whether what the client says now begins a request: it speaks first, or
+// behind an answer.
+func (l *link) asks() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	begins := l.answered
+	l.answered = false
+	return begins
+}
+
+// answer is the fault of an answer that has just come in.
+func (l *link) answer() Fault {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.answered = true
+	return l.fault
+}
+
+// silent reports whether neither side learns that the other has gone.
+func (l *link) silent() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lost
 }
 
 func (l *link) connected(server net.Conn) bool {
@@ -96,6 +123,11 @@ func (l *link) requests() {
 				l.set(r.fault)
 				close(r.hit)
 			}
+			if l.asks() {
+				if f := l.p.asked(data); f != (Fault{}) {
+					l.set(f)
+				}
+			}
 			tail = append(tail, data...)
 			tail = bytes.Clone(tail[max(0, len(tail)-overlap):])
 			if f := l.now(); f.Kind != Swallow && f.Kind != Cut {
@@ -103,6 +135,12 @@ func (l *link) requests() {
 			}
 		}
 		if err != nil {
+			if l.silent() {
+				select {
+				case <-l.deaf:
+				case <-l.ended:
+				}
+			}
 			l.hangUp()
 			return
 		}
@@ -110,11 +148,13 @@ func (l *link) requests() {
 }
 
 func (l *link) answers() {
+	defer close(l.deaf)
 	buf := make([]byte, piece)
 	for {
 		n, err := l.server.Read(buf)
 		f := l.now()
 		if n > 0 {
+			f = l.answer()
 			switch f.Kind {
 			case CutAnswer:
 				l.reset()

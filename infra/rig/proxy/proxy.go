@@ -3,8 +3,9 @@
 //
 // [Proxy.Set] says what becomes of all connections from now on; [Proxy.At] says what
 // becomes of the one connection on which a client sends a text, such as a statement or
-// the path of a request, and of that request. It reads no protocol, so that texts are
-// found only where the traffic is not encrypted.
+// the path of a request, and of that request. [Proxy.OnRequest] has a function say it of
+// each request. It reads no protocol, so that texts are found only where the traffic is
+// not encrypted; a request is what a client says first, or behind an answer.
 package proxy
 
 import (
@@ -27,8 +28,8 @@ const (
 	Pass           Kind = iota
 	Delay               // each piece of traffic is late by Fault.By, both ways
 	Cut                 // reset: what was sent last is lost
-	Swallow             // silent: nothing gets through any more, and nobody is told
-	SwallowAnswers      // requests get through, answers do not, and nobody is told
+	Swallow             // silent: nothing gets through any more, and nobody is told, not even that the other has gone
+	SwallowAnswers      // as Swallow, but requests get through
 	CutAnswer           // requests get through; the next answer is lost, and the connection is reset
 	HalfAnswer          // as CutAnswer, and half of the answer gets through
 )
@@ -49,10 +50,11 @@ type Proxy struct {
 	pumps    sync.WaitGroup
 	done     chan struct{}
 
-	mu    sync.Mutex
-	fault Fault
-	rules []*rule
-	links map[*link]struct{}
+	mu      sync.Mutex
+	fault   Fault
+	rules   []*rule
+	request func([]byte) Fault
+	links   map[*link]struct{}
 }
 
 // rule is a fault that waits for a text.
@@ -111,6 +113,26 @@ func (p *Proxy) At(text string, f Fault) <-chan struct{} {
 	return r.hit
 }
 
+// OnRequest has decide say what becomes of each request from now on, and of its
+// connection: the zero Fault leaves both as they are. It gets the first piece of the
+// request, may be called for several connections at once, and is nil where nobody decides.
+func (p *Proxy) OnRequest(decide func([]byte) Fault) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.request = decide
+}
+
+// asked is what is decided of a request.
+func (p *Proxy) asked(data []byte) Fault {
+	p.mu.Lock()
+	decide := p.request
+	p.mu.Unlock()
+	if decide == nil {
+		return Fault{}
+	}
+	return decide(data)
+}
+
 // Close ends all connections and waits for their goroutines.
 func (p *Proxy) Close() {
 	close(p.done)
@@ -134,7 +156,7 @@ func (p *Proxy) accept() {
 }
 
 func (p *Proxy) serve(client net.Conn) {
-	l := &link{p: p, client: client, ended: make(chan struct{})}
+	l := &link{p: p, client: client, answered: true, ended: make(chan struct{}), deaf: make(chan struct{})}
 	defer l.hangUp()
 	if !p.join(l) {
 		return

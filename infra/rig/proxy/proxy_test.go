@@ -163,3 +163,66 @@ func TestDelay(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 }
+
+// Each request is decided on, wherever it is cut into pieces.
+func TestEachRequestIsDecidedOn(t *testing.T) {
+	url, lines := echo(t)
+	p, err := proxy.Start(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	var asked []string
+	p.OnRequest(func(data []byte) proxy.Fault {
+		asked = append(asked, string(data))
+		if len(asked) == 3 {
+			return proxy.Fault{Kind: proxy.CutAnswer}
+		}
+		return proxy.Fault{}
+	})
+	c := dial(t, p)
+	c.hears("one")
+	c.hears("two")
+	if got, err := c.says("three", time.Minute); err == nil {
+		t.Errorf("the third is answered by %q", got)
+	}
+	for _, want := range []string{"one", "two", "three"} {
+		if got := <-lines; got != want {
+			t.Errorf("the server got %q, want %q", got, want)
+		}
+	}
+	if strings.Join(asked, "") != "one\ntwo\nthree\n" {
+		t.Errorf("it was asked about %q", asked)
+	}
+	p.OnRequest(nil)
+	dial(t, p).hears("a new one")
+}
+
+// A server is not told that a client has gone whose connection is silent.
+func TestASilentClientIsNotSeenToLeave(t *testing.T) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	p, err := proxy.Start("tcp://" + l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	c := dial(t, p)
+	server, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	p.Set(proxy.Fault{Kind: proxy.Swallow})
+	_ = c.Close()
+	if err := server.SetReadDeadline(time.Now().Add(soon)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := server.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("it reads %d bytes, %v", n, err)
+	}
+}
