@@ -1,6 +1,7 @@
 package lane_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"testing"
@@ -268,4 +269,29 @@ func used(t *testing.T, hits ...<-chan struct{}) {
 			t.Fatalf("fault %d of %d did not come to pass", i+1, len(hits))
 		}
 	}
+}
+
+// An acquire whose answer was lost, and that can't be repeated, stays unknown, also when
+// the caller's time ends meanwhile: who has a token of its own is to give the lane back.
+func TestWhatCannotBeRepeatedStaysUnknown(t *testing.T) {
+	behindAProxy(t, func(t *testing.T, w, _ world, p *proxy.Proxy) {
+		lost := false
+		p.OnRequest(func(data []byte) proxy.Fault {
+			switch {
+			case lost:
+				return proxy.Fault{Kind: proxy.Swallow}
+			case bytes.Contains(data, []byte(acquireText)):
+				lost = true
+				return proxy.Fault{Kind: proxy.CutAnswer}
+			}
+			return proxy.Fault{}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		r := w.request("x")
+		r.Token = "0193a1f0-0000-4000-8000-000000000001"
+		if _, err := w.s.Acquire(ctx, r); !lost || !errors.Is(err, db.ErrUncertain) {
+			t.Errorf("it came to %v", err)
+		}
+	})
 }

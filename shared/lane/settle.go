@@ -16,7 +16,7 @@ const (
 // settle sends requests until their outcome is known. It sets their tokens first, so that a
 // repeated request finds the hold that the first one acquired. When the outcome stays unknown, or
 // the caller's context ends, settle releases the holds under tokens that it made: nobody else could
-// release them.
+// release them. The error is then a [db.ErrUncertain].
 func (s *Store) settle(ctx context.Context, requests []Request, send func() error) error {
 	var made []Request
 	for i := range requests {
@@ -33,7 +33,7 @@ func (s *Store) settle(ctx context.Context, requests []Request, send func() erro
 	if !errors.Is(err, db.ErrUncertain) {
 		return err
 	}
-	pause := repeatPause
+	unknown, pause := err, repeatPause
 	for range repeats {
 		select {
 		case <-time.After(pause):
@@ -50,6 +50,9 @@ func (s *Store) settle(ctx context.Context, requests []Request, send func() erro
 			break // the first request may have acquired the lane
 		}
 		pause *= 2
+	}
+	if !errors.Is(err, unknown) {
+		err = errors.Join(unknown, err)
 	}
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()

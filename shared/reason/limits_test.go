@@ -3,6 +3,7 @@ package reason_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -289,5 +290,18 @@ func TestAnEndHasOneLimit(t *testing.T) {
 	_, err := r.Run(job.Under(ctx), job)
 	if took := time.Since(ended); err != nil || len(m.limits) < 2 || took > 9*time.Second { // each write by itself would add up to 11
 		t.Errorf("it ended after %s and %d settles, %v", took, len(m.limits), err)
+	}
+}
+
+// TestAReservationThatTheNetworkHasLostIsNoEnd: it may come about the next time, so that
+// nobody is told that the run has failed.
+func TestAReservationThatTheNetworkHasLostIsNoEnd(t *testing.T) {
+	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite))
+	for err, halted := range map[error]bool{db.ErrUncertain: false, db.ErrUnavailable: false, errTill: true} {
+		job, r := w.job(t), w.runner(llmtest.Script(t))
+		r.Meter = &till{spent: fmt.Errorf("reserve budget: %w", err)}
+		if out, failed := r.Run(job.Under(t.Context()), job); failed != nil || out.Status != execution.Parked || out.Halted != halted {
+			t.Errorf("%v: %+v, %v", err, out, failed)
+		}
 	}
 }

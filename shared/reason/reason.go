@@ -335,7 +335,8 @@ func (r *Runner) modelFailed(ctx context.Context, s *state, err error) *Outcome 
 		return &out
 	case isUnmetered(err):
 		out = s.outcome(execution.Parked, "the budgets can't be reached")
-		out.Halted = true
+		// What the network has lost does not come again as it was.
+		out.Halted = !errors.Is(err, db.ErrUncertain) && !errors.Is(err, db.ErrUnavailable)
 	case class.Retryable(), class == llm.ClassAuthentication, class == llm.ClassBilling:
 		out = s.outcome(execution.Parked, failureOf(err))
 		out.Halted = true

@@ -191,16 +191,30 @@ func (s *turn) queue(ctx context.Context, ahead int) error {
 	if ahead > settings.SessionQueue { // one of them works
 		return ErrLine
 	}
-	if err := s.Lanes.InHold(ctx, s.hold, s.start); err != nil {
+	if err := s.write(ctx, s.hold, s.start); err != nil {
 		return err
 	}
 	s.running()
 	return nil
 }
 
+// write runs fn, which writes the turn down, under what is held. Where the answer is lost
+// it does so again: the proof of the hold waits for what may be under way still, and if
+// that has written the turn down, its ids, which nobody else has, are taken.
+func (s *turn) write(ctx context.Context, held lane.Held, fn func(context.Context, lane.Tx) error) error {
+	err := s.Lanes.InHold(ctx, held, fn)
+	if !errors.Is(err, db.ErrUncertain) {
+		return err
+	}
+	if err = s.Lanes.InHold(ctx, held, fn); errors.Is(err, db.ErrUnique) {
+		return nil
+	}
+	return err
+}
+
 // begin writes down what the person said.
 func (s *turn) begin(ctx context.Context) error {
-	err := s.Lanes.InHold(ctx, s.holds(), func(ctx context.Context, tx lane.Tx) error {
+	err := s.write(ctx, s.holds(), func(ctx context.Context, tx lane.Tx) error {
 		if err := s.start(ctx, tx); err != nil {
 			return err
 		}

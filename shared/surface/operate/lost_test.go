@@ -1,0 +1,39 @@
+package operate_test
+
+import (
+	"testing"
+
+	"github.com/lanekeeper/lanekeeper/infra/rig/proxy"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
+)
+
+// The answer to writing a turn down is lost: it was begun all the same, its caller is told
+// so, and does not begin it a second time.
+func TestALostAnswerDoesNotLoseTheTurn(t *testing.T) {
+	for _, engine := range []string{dbtest.OnPostgres, dbtest.OnPgBouncer} {
+		t.Run(engine, func(t *testing.T) {
+			e := dbtest.New(t, engine)
+			p, err := proxy.Start(e.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Close()
+			e.URL = p.URL
+			e.DB, e.Skew = e.Open(t, 0)
+			w := newWorld(t, e)
+			w.think(script(t, says("Hello.")))
+			hit := p.At("INSERT INTO messages", proxy.Fault{Kind: proxy.CutAnswer})
+			r := w.said(t, operate.Turn{Message: "Hi."})
+			<-hit
+			if r.Status != execution.Completed || r.Answer != "Hello." {
+				t.Errorf("the turn is %+v", r)
+			}
+			if got := w.spoken(t, r.Thread); len(got) != 2 {
+				t.Errorf("it was said: %q", got)
+			}
+			w.mustBeFree(t)
+		})
+	}
+}
