@@ -23,7 +23,8 @@
 // product, so its counts are evidence where the product's own log is not.
 //
 // Package proxy of this folder stands between a client and a server, Postgres among
-// them, and fails as networks do.
+// them, and fails as networks do. Package outside is a model and a receiver, package
+// network what the product does behind such proxies.
 //
 // # AWS
 //

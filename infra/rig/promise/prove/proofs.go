@@ -12,6 +12,8 @@ var runs = []run{
 	{[]string{"R36"}, "./shared/lane", "^TestCallersLeaveAtRandom$"},
 	{[]string{"R35"}, "./shared/db/postgres", "^TestSilentPeers$"},
 	{[]string{"R35"}, "./shared/surface/heartbeat", "^TestALostAnswerDoesNotCostTheSlot$"},
+	{[]string{"R36"}, "./infra/rig/network", "^TestCallersLeaveOverHTTP$"},
+	{[]string{"R35"}, "./infra/rig/network", "^TestEveryRequestOfAWork$"},
 	{[]string{"R34"}, "./infra/local", "^TestNothingStaysStuck$"},
 	{[]string{"R34"}, "./infra/rig/chaos", "^TestNothingStaysStuck$"},
 	{[]string{"R1"}, "./shared/lane", "^TestHistoriesOfALaneAreLegal$"},

@@ -1,0 +1,152 @@
+package network_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
+)
+
+// work is a kind of work that the network is to disturb.
+type work struct {
+	name string
+	// seed makes what is to be done.
+	seed func(t *testing.T, w *world)
+	// begin is the invocation that is disturbed, and what its caller sends again where it
+	// failed, as Lambda or a client does.
+	begin func(ctx context.Context, w *world) error
+	// effects are what must have come of it, once.
+	effects []string
+	// stands holds what else must be true at the end.
+	stands func(t *testing.T, w *world)
+}
+
+var works = []*work{beating, talking, sending}
+
+// beating is a beat with an objective, whose step calls a skill, and an automation.
+var beating = &work{
+	name: "a beat",
+	seed: func(t *testing.T, w *world) {
+		w.direct.must(t, w.ws, "POST", "/automations", fmt.Sprintf(
+			`{"name":"automation","skill":"note","input":{"key":%q},"schedule":{"event":"objective.created"}}`, w.key("automation")), nil)
+		var o struct{ ID string }
+		w.direct.must(t, w.ws, "POST", "/objectives", `{"title":"Do it","doneCriterion":"it is done"}`, &o)
+		w.direct.must(t, w.ws, "PUT", "/objectives/"+o.ID+"/steps",
+			fmt.Sprintf(`{"steps":[{"title":"Do it","skill":"note","inputs":{"key":%q}}]}`, w.key("objective")), nil)
+		w.await(t, "events of transactions that are not settled", `SELECT count(*) FROM events WHERE workspace_id = $1 AND xid >= lk_settled()`, w.ws)
+	},
+	begin:   func(ctx context.Context, w *world) error { return w.beat(ctx) },
+	effects: []string{"automation", "objective"},
+	stands: func(t *testing.T, w *world) {
+		if got := w.texts(t, `SELECT status || coalesce(' ' || status_reason, '') FROM agent_objectives WHERE workspace_id = $1`, w.ws); len(got) != 1 || got[0] != "completed" {
+			t.Errorf("the objective is %v", got)
+		}
+		w.once(t, "complete_objective", "advance_plan")
+	},
+}
+
+// beat delivers a slot; the next one when it has run.
+func (w *world) beat(ctx context.Context) error {
+	_, err := w.Heartbeat("test", nil).Run(ctx, heartbeat.Tick{Workspace: w.ws, Slot: w.slot})
+	if err == nil {
+		w.slot = w.slot.Add(time.Minute)
+	}
+	return err
+}
+
+// talking is a turn that calls a skill; its caller has a key.
+var talking = &work{
+	name: "a turn",
+	seed: func(*testing.T, *world) {},
+	begin: func(ctx context.Context, w *world) error {
+		message := "note " + w.key("turn")
+		if w.uncertain && w.looks && w.begun(message) {
+			return nil
+		}
+		return w.turn(ctx, message)
+	},
+	effects: []string{"turn"},
+	stands: func(t *testing.T, w *world) {
+		if said := w.texts(t, `SELECT role || ': ' || body FROM messages WHERE workspace_id = $1 ORDER BY seq`, w.ws); len(said) != 2 ||
+			said[0] != "user: note "+w.key("turn") || said[1] != "assistant: It is done." {
+			t.Errorf("it was said: %q", said)
+		}
+	},
+}
+
+// begun looks whether a turn was written down.
+func (w *world) begun(message string) bool {
+	n := 0
+	err := w.admin.QueryRow(context.Background(), `SELECT count(*) FROM executions WHERE workspace_id = $1 AND input ->> 'message' = $2`, w.ws, message).Scan(&n)
+	return err == nil && n > 0
+}
+
+// turn is a person's, as a client asks for it that repeats what has failed.
+func (w *world) turn(ctx context.Context, message string) error {
+	body, err := json.Marshal(map[string]any{"message": message, "stream": w.streams})
+	if err != nil {
+		return err
+	}
+	answer := w.ask(ctx, w.ws, http.MethodPost, "/operate", string(body), "Idempotency-Key", "turn")
+	var problem struct{ Code string }
+	_ = json.Unmarshal(answer.Body.Bytes(), &problem) // none
+	switch {
+	case answer.Code == http.StatusConflict: // it was begun, or is worked on
+		return nil
+	case problem.Code == "uncertain":
+		w.uncertain = true
+	}
+	if answer.Code != http.StatusOK {
+		return errors.New(answer.Body.String())
+	}
+	return nil
+}
+
+// sending delivers what stands in the outbox: a call that was approved, behind which a
+// turn goes on, and a message.
+var sending = &work{
+	name: "a delivery",
+	seed: func(t *testing.T, w *world) {
+		var turn struct{ Approvals []string }
+		w.direct.must(t, w.ws, "POST", "/operate", fmt.Sprintf(`{"message":"pay %s"}`, w.key("call")), &turn)
+		if len(turn.Approvals) != 1 {
+			t.Fatalf("the turn waits for %v", turn.Approvals)
+		}
+		w.direct.must(t, w.ws, "POST", "/approvals/"+turn.Approvals[0]+"/approve", `{}`, nil)
+		w.direct.must(t, w.ws, "POST", "/secrets", `{"name":"channel.http","value":"a-text-that-signs-what-is-said"}`, nil)
+		var thread, speaker struct{ ID string }
+		w.direct.must(t, w.ws, "POST", "/threads", `{"channel":"http","address":"`+w.target+`/said"}`, &thread)
+		w.direct.must(t, w.ws, "POST", "/executions", `{"agent":"speaker"}`, &speaker)
+		w.direct.must(t, w.ws, "POST", "/threads/"+thread.ID+"/send",
+			fmt.Sprintf(`{"executionId":%q,"body":%q}`, speaker.ID, w.key("message")), nil)
+		w.direct.must(t, w.ws, "POST", "/executions/"+speaker.ID+"/complete", `{}`, nil)
+	},
+	begin:   func(ctx context.Context, w *world) error { w.tend(ctx); return nil },
+	effects: []string{"call", "message"},
+	stands: func(t *testing.T, w *world) {
+		if n := w.count(t, `SELECT count(*) FROM messages WHERE workspace_id = $1 AND role = 'assistant' AND body = 'It is done.'`, w.ws); n < 1 {
+			t.Error("the turn has no answer")
+		}
+		w.once(t, "pay")
+	},
+}
+
+// tend does what is due, as the schedule has it done.
+func (w *world) tend(ctx context.Context) {
+	<-w.TendAll(ctx, w.background)
+}
+
+// once holds that skills have one success each in the log.
+func (w *world) once(t *testing.T, skills ...string) {
+	t.Helper()
+	for _, name := range skills {
+		if n := w.count(t, `SELECT count(*) FROM agent_activity WHERE workspace_id = $1 AND skill_name = $2 AND status = 'success'`, w.ws, name); n != 1 {
+			t.Errorf("%s has succeeded %d times", name, n)
+		}
+	}
+}

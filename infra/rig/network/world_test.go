@@ -1,0 +1,262 @@
+package network_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/goleak"
+
+	"github.com/lanekeeper/lanekeeper/infra/rig/outside"
+	"github.com/lanekeeper/lanekeeper/infra/rig/proxy"
+	"github.com/lanekeeper/lanekeeper/migrations"
+	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/db/migrate"
+	"github.com/lanekeeper/lanekeeper/shared/db/postgres"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// the test servers live as long as the process, and one goroutine each awaits their end
+		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// side is the product as a process has it.
+type side struct {
+	*app.Agent
+	http.Handler
+	db      *db.DB
+	log     *lines
+	working sync.WaitGroup // behind answers
+	within  time.Duration  // of what works there; 0: nothing does
+
+	mu      sync.Mutex
+	slowest map[string]time.Duration // of what was invoked
+}
+
+// lines are the log of a side.
+type lines struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// newSide wires the product over a database. Who comes is the owner of the workspace that
+// is the token.
+func newSide(t testing.TB, d *db.DB, within time.Duration, environ ...string) *side {
+	t.Helper()
+	s := &side{db: d, log: new(lines), within: within, slowest: map[string]time.Duration{}}
+	cfg, err := app.LoadConfig(append(environ, "ALLOW_PRIVATE_HOSTS=127.0.0.1"))
+	check(t, err)
+	core := app.NewCore(d, cfg, slog.New(slog.NewTextHandler(s.log, nil)), func(context.Context) (aws.Config, error) {
+		return aws.Config{}, errors.New("no AWS here")
+	})
+	s.Agent, err = app.NewAgent(core, "test")
+	check(t, err)
+	door, err := s.Door("", true)
+	check(t, err)
+	door.Limits = nil
+	door.Auth = auth.New(func(_ context.Context, token string) (auth.Principal, error) {
+		return auth.Principal{Workspace: db.Workspace(token), Kind: auth.Local, ID: "ada", Role: auth.Owner}, nil
+	})
+	s.Handler, err = s.API(door, app.Process{Beat: s.Agent.Heartbeat("test", nil).Run, Background: s.background})
+	check(t, err)
+	return s
+}
+
+// background is what goes on behind an answer, in an invocation of its own.
+func (s *side) background(fn func(context.Context)) {
+	if s.within == 0 {
+		return
+	}
+	s.working.Go(func() {
+		_ = s.invoke("what works behind an answer", func(ctx context.Context) error { fn(ctx); return nil })
+	})
+}
+
+// invoke calls the product as one invocation does.
+func (s *side) invoke(what string, fn func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), s.within)
+	defer cancel()
+	begun := time.Now()
+	err := fn(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.slowest[what] = max(s.slowest[what], time.Since(begun))
+	return err
+}
+
+// ask asks the API for a workspace.
+func (s *side) ask(ctx context.Context, ws db.Workspace, method, path, body string, header ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequestWithContext(ctx, method, "/api/v1"+path, strings.NewReader(body))
+	r.Header.Set("Authorization", "Bearer "+string(ws))
+	r.Header.Set("Content-Type", "application/json")
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w
+}
+
+func (s *side) must(t testing.TB, ws db.Workspace, method, path, body string, into any) {
+	t.Helper()
+	w := s.ask(t.Context(), ws, method, path, body)
+	if w.Code >= 300 {
+		t.Fatalf("%s %s: %d %s", method, path, w.Code, w.Body)
+	}
+	if into != nil {
+		check(t, json.Unmarshal(w.Body.Bytes(), into))
+	}
+}
+
+// base is a database of its own, and who looks at it past all proxies.
+type base struct {
+	url, key string
+	skew     *db.Skew
+	outside  *outside.World
+	direct   *side
+	admin    *pgx.Conn
+}
+
+func newBase(t testing.TB, key string, world *outside.World) *base {
+	t.Helper()
+	owner := dbtest.NewDatabase(t)
+	_, err := migrate.Postgres(t.Context(), owner, slog.New(slog.DiscardHandler))
+	check(t, err)
+	b := &base{url: dbtest.AsLogin(owner), key: key, skew: new(db.Skew), outside: world}
+	at, err := url.Parse(owner)
+	check(t, err)
+	server, err := url.Parse(dbtest.Servers(t).PostgresURL)
+	check(t, err)
+	at.User = server.User
+	b.admin, err = pgx.Connect(t.Context(), at.String())
+	check(t, err)
+	t.Cleanup(func() { check(t, b.admin.Close(context.Background())) })
+	d, err := postgres.Open(postgres.Config{URL: b.url, Schema: migrations.Latest(), Skew: b.skew})
+	check(t, err)
+	t.Cleanup(func() { check(t, d.Close()) })
+	b.direct = newSide(t, d, 0, b.environ(world.URL)...)
+	return b
+}
+
+func (b *base) environ(model string) []string {
+	return []string{
+		"SECRET_KEY_FILE=" + b.key, "LLM_PROVIDER=openai", "LLM_MODEL=x", "OPENAI_API_KEY=x", "OPENAI_BASE_URL=" + model + "/model",
+		"STATE_BACKEND=postgres", "DATABASE_URL=" + b.url,
+	}
+}
+
+// count asks the database as somebody whom no policy holds.
+func (b *base) count(t testing.TB, sql string, args ...any) (n int) {
+	t.Helper()
+	if err := b.admin.QueryRow(t.Context(), sql, args...).Scan(&n); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return n
+}
+
+func (b *base) texts(t testing.TB, sql string, args ...any) []string {
+	t.Helper()
+	rows, err := b.admin.Query(t.Context(), sql, args...)
+	check(t, err)
+	out, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	check(t, err)
+	return out
+}
+
+// The peers of a function.
+const (
+	database = "database"
+	model    = "model"
+	receiver = "receiver"
+)
+
+var peers = []string{database, model, receiver}
+
+// world is a workspace, and the product behind proxies.
+type world struct {
+	*base
+	*side
+	ws      db.Workspace
+	proxies map[string]*proxy.Proxy // by peer
+	target  string                  // of skills and messages
+	slot    time.Time               // the next
+	streams bool                    // turns do
+
+	uncertain bool // somebody was told so
+	looks     bool // who is told so looks what came of it, since nobody could find out
+}
+
+// silence is how long an answer of the database is awaited.
+const silence = time.Second
+
+func (b *base) world(t testing.TB) *world {
+	t.Helper()
+	w := &world{
+		base: b, ws: dbtest.NewWorkspace(t, b.direct.db), proxies: map[string]*proxy.Proxy{}, slot: time.Now().Add(-24 * time.Hour).Truncate(time.Minute),
+	}
+	for peer, at := range map[string]string{database: b.url, model: b.outside.URL, receiver: b.outside.URL} {
+		p, err := proxy.Start(at)
+		check(t, err)
+		t.Cleanup(p.Close)
+		w.proxies[peer] = p
+	}
+	w.target = w.proxies[receiver].URL
+	d, err := postgres.Open(postgres.Config{URL: w.proxies[database].URL, Schema: migrations.Latest(), Skew: b.skew, Silence: silence})
+	check(t, err)
+	w.side = newSide(t, d, limit, b.environ(w.proxies[model].URL)...)
+	must := func(method, path, body string) { t.Helper(); b.direct.must(t, w.ws, method, path, body, nil) }
+	for name, more := range map[string]string{"note": "", "pay": `"requiresApproval":true,`} {
+		must("POST", "/skills", `{"name":"`+name+`","kind":"http","description":"Does it.",`+more+`
+			"parameters":{"type":"object","properties":{"key":{"type":"string"}},"required":["key"]},
+			"config":{"url":"`+w.target+`/`+name+`","idempotencyKeyHeader":"Idempotency-Key"}}`)
+	}
+	must("PATCH", "/workspaces/"+string(w.ws), `{"settings":{"skillTimeout":3,"reflectHours":0,"beatMemories":0}}`)
+	must("POST", "/budgets", fmt.Sprintf(`{"scope":"global","allocated":1000000000,"periodStart":"%s","periodEnd":"%s"}`,
+		time.Now().Add(-time.Hour).UTC().Format(time.RFC3339), time.Now().Add(1000*time.Hour).UTC().Format(time.RFC3339)))
+	return w
+}
+
+// key names what a work of this world is about, so that it can be told from all others.
+func (w *world) key(what string) string { return what + "-" + string(w.ws) }
+
+const (
+	// limit is how long an invocation may take.
+	limit = 8 * time.Second
+	// grace is by how much a call may outlive its limit.
+	grace = 5 * time.Second
+)

@@ -1,0 +1,96 @@
+package outside
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// asked is a request to the model.
+type asked struct {
+	Stream   bool
+	Messages []struct{ Role, Content string }
+}
+
+// answer answers as a model does.
+func answer(out http.ResponseWriter, raw []byte) {
+	var a asked
+	_ = json.Unmarshal(raw, &a) // of the product
+	message, reason := a.obey()
+	usage := map[string]int{"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+	if !a.Stream {
+		out.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(out).Encode(map[string]any{
+			"id": "x", "model": "x", "usage": usage,
+			"choices": []any{map[string]any{"index": 0, "finish_reason": reason, "message": message}},
+		})
+		return
+	}
+	out.Header().Set("Content-Type", "text/event-stream")
+	piece := func(choices ...any) {
+		raw, _ := json.Marshal(map[string]any{"id": "x", "model": "x", "choices": choices, "usage": usage}) // texts and numbers
+		fmt.Fprintf(out, "data: %s\n\n", raw)
+		_ = http.NewResponseController(out).Flush() // who has left is told nothing
+	}
+	for _, word := range strings.SplitAfter(message["content"].(string), " ") {
+		piece(map[string]any{"index": 0, "delta": map[string]any{"content": word}})
+	}
+	delete(message, "content")
+	piece(map[string]any{"index": 0, "delta": message, "finish_reason": reason})
+	fmt.Fprint(out, "data: [DONE]\n\n")
+}
+
+// obey is the message that comes next, and why it ends.
+func (a asked) obey() (message map[string]any, reason string) {
+	var system, said string
+	made := 0
+	for _, m := range a.Messages {
+		switch m.Role {
+		case "system":
+			system = m.Content
+		case "user":
+			said, made = m.Content, 0
+		case "tool":
+			if !strings.HasPrefix(m.Content, "Error: ") || strings.Contains(m.Content, "don't make it again") {
+				made++ // else it is made again
+			}
+		}
+	}
+	name, arguments := "", ""
+	if strings.Contains(system, "task: advance") {
+		name, arguments = nextOf(said, made)
+	} else if skill, key, _ := strings.Cut(said, " "); made == 0 && (skill == "note" || skill == "pay") {
+		name, arguments = skill, fmt.Sprintf(`{"key":%q}`, key)
+	}
+	if name == "" {
+		return map[string]any{"role": "assistant", "content": "It is done."}, "stop"
+	}
+	return map[string]any{"role": "assistant", "content": "", "tool_calls": []any{map[string]any{
+		"index": 0, "id": fmt.Sprintf("call-%d-%d", len(said), made), "type": "function", "function": map[string]string{"name": name, "arguments": arguments},
+	}}}, "tool_calls"
+}
+
+// nextOf is the call that is next of a step, when so many were made.
+func nextOf(brief string, made int) (name, arguments string) {
+	var b struct {
+		Objective struct{ ID string }
+		Step      struct {
+			Number int
+			Skill  string
+			Inputs json.RawMessage
+		}
+	}
+	if err := json.Unmarshal([]byte(brief[max(0, strings.Index(brief, "{")):]), &b); err != nil {
+		return "", ""
+	}
+	switch made {
+	case 0:
+		return b.Step.Skill, string(b.Step.Inputs)
+	case 1:
+		return "advance_plan", fmt.Sprintf(`{"objectiveId":%q,"step":%d,"result":"done"}`, b.Objective.ID, b.Step.Number)
+	case 2:
+		return "complete_objective", fmt.Sprintf(`{"objectiveId":%q,"summary":"done"}`, b.Objective.ID)
+	}
+	return "", ""
+}
