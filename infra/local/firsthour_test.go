@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // transcript writes down what a person types in a folder of their own, and what they see.
@@ -98,7 +99,7 @@ func (s *transcript) restarts() {
 
 	s.says("## Ctrl-C while a beat works, and the next start")
 	d := prepared("stopped/lk.db").dev()
-	<-asked
+	s.signalled(asked, "a beat that asks its model")
 	if code := d.end(); code != exitDone {
 		s.t.Errorf("exit code %d\n%s", code, d)
 	}
@@ -116,13 +117,23 @@ func (s *transcript) restarts() {
 	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	<-asked
+	s.signalled(asked, "a beat that asks its model")
 	if err := cmd.Process.Kill(); err != nil {
 		s.t.Fatal(err)
 	}
 	_ = cmd.Wait()
 	hangs.Store(false)
 	s.starts("lanekeeper dev", "", "model slow")
+}
+
+// signalled waits for a signal, and not for ever.
+func (s *transcript) signalled(signal <-chan struct{}, of string) {
+	s.t.Helper()
+	select {
+	case <-signal:
+	case <-time.After(2 * time.Minute):
+		s.t.Fatalf("there was no sign of %s", of)
+	}
 }
 
 // split takes a command line apart.

@@ -83,7 +83,6 @@ func TestBudgetsAreNeverOverspent(t *testing.T) {
 			w.Skew.Advance(budget.MaxLease)
 		}
 		t.Logf("settled %d, killed %d, released %d, refused %d", settled.Load(), killed.Load(), released.Load(), refused.Load())
-		proof.Tell("%d calls of %d, %d killed, none overspent", calls, spenders, killed.Load())
 		if settled.Load() == 0 || killed.Load() == 0 || refused.Load() == 0 {
 			t.Error("the test has not tried what it is about")
 		}
@@ -125,5 +124,6 @@ func TestBudgetsAreNeverOverspent(t *testing.T) {
 		}
 		ask.Output = 1 + w.get(t, global.ID).Tokens.Remaining()
 		w.refused(t, ask)
+		proof.Tell("%d calls of %d, %d killed, none overspent", calls, spenders, killed.Load())
 	})
 }

@@ -57,7 +57,6 @@ func TestKilledAtEveryPoint(t *testing.T) {
 	w := newWorld(t, rig.Config{})
 	points := w.learn(t)
 	proof := promise.Of(t, "R3", "SIGKILL of the built heartbeat at every named point", "lost 0, twice 0")
-	proof.Tell("%d points, lost 0, twice 0", len(points))
 	if len(points) < 20 {
 		t.Fatalf("only %d points came up: %v", len(points), points)
 	}
@@ -79,6 +78,7 @@ func TestKilledAtEveryPoint(t *testing.T) {
 			w.goesOn(t, ws, objective)
 		})
 	}
+	proof.Tell("%d points, lost 0, twice 0", len(points))
 }
 
 func TestKilledAtRandomInstants(t *testing.T) {
@@ -88,7 +88,6 @@ func TestKilledAtRandomInstants(t *testing.T) {
 	proof := promise.Of(t, "R3", "SIGKILL of the built heartbeat at random instants", "lost 0, twice 0")
 	kills, want := 0, promise.Figure(100, 1000)
 	for kills < want {
-		proof.Tell("%d kills, lost 0, twice 0", kills)
 		ws, objective := w.workspace(t)
 		for range random.IntN(3) { // the kill strikes in any of the beats that it takes
 			res, err := w.fn.Invoke(t.Context(), w.tick(ws))
@@ -117,6 +116,7 @@ func TestKilledAtRandomInstants(t *testing.T) {
 			t.Fatalf("after %d kills", kills)
 		}
 	}
+	proof.Tell("%d kills, lost 0, twice 0", kills)
 }
 
 // goesOn lets the dead process's leases run out, beats on, and checks that

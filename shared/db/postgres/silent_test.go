@@ -43,7 +43,6 @@ func hush(p *network.Proxy) {
 // Nobody waits for the place of a silent connection.
 func TestSilentPeers(t *testing.T) {
 	proof := promise.Of(t, "R35", "silent peers under reads, writes and transactions", "each call ends within its limit and 5 s")
-	proof.Tell("each ended in time, and new connections serve")
 	const conns = 2
 	w, p := silentWorld(t, conns)
 	id := w.add(t, "a")
@@ -97,6 +96,7 @@ func TestSilentPeers(t *testing.T) {
 		})
 	}
 	w.is(t, id, "a")
+	proof.Tell("each ended in time, and new connections serve")
 }
 
 // fillWithin is fill for callers that don't wait long.

@@ -15,7 +15,6 @@ func TestALostAnswerDoesNotCostTheSlot(t *testing.T) {
 	for _, engine := range []string{dbtest.OnPostgres, dbtest.OnPgBouncer} {
 		t.Run(engine, func(t *testing.T) {
 			proof := promise.Of(t, "R35", "answers to a beat's acquire lost, on "+engine, "never costs the slot")
-			proof.Tell("each slot ran")
 			e := dbtest.New(t, engine)
 			newWorld(t, e, idle(t))
 			p, err := proxy.Start(e.URL)
@@ -40,6 +39,7 @@ func TestALostAnswerDoesNotCostTheSlot(t *testing.T) {
 					t.Errorf("with %d answers lost the slot is %+v, %v", lost, r, err)
 				}
 			}
+			proof.Tell("each slot ran")
 		})
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/infra/rig/promise"
@@ -81,7 +82,7 @@ func proven() (all []string) {
 
 // prove runs the tests, and answers what they say.
 func (r run) prove(ctx context.Context, timeout time.Duration) ([]promise.Proof, error) {
-	cmd := exec.CommandContext(ctx, "go", "test", "-json", "-count=1", "-timeout", timeout.String(), "-run", r.tests, r.pkg)
+	cmd := command(ctx, "go", "test", "-json", "-count=1", "-timeout", timeout.String(), "-run", r.tests, r.pkg)
 	cmd.Env = append(os.Environ(), "LK_FULL=1")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
@@ -100,6 +101,15 @@ func (r run) prove(ctx context.Context, timeout time.Duration) ([]promise.Proof,
 		proofs = append(proofs, r.unsaid(proofs, failed != nil)...)
 	}
 	return proofs, err
+}
+
+// command is one that is killed with ctx, and with it all that it has started: go test
+// would leave the test running.
+func command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	return cmd
 }
 
 // unsaid are the promises of which the tests said nothing, and one for tests that failed

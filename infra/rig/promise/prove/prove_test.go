@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
 
@@ -65,5 +68,30 @@ func TestWhatIsUnsaid(t *testing.T) {
 	}
 	if got := r.unsaid(both, true); len(got) != 1 || got[0].Kept {
 		t.Errorf("a test failed: %+v", got)
+	}
+}
+
+// With the command ends what it has started.
+func TestACommandIsKilledWithItsGroup(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	cmd := command(ctx, "sh", "-c", "sleep 600 & echo $!; wait")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	started := bufio.NewReader(out)
+	if _, err := started.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if rest, err := io.ReadAll(started); err != nil || len(rest) > 0 { // its end closes the pipe, which the child has, too
+		t.Errorf("%q, %v", rest, err)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Error("it has ended by itself")
 	}
 }
