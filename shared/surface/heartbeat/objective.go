@@ -101,7 +101,7 @@ func (p *objectiveWork) enter(_ context.Context, e *work.Entry) error {
 		switch {
 		case err != nil:
 			p.choose = func(context.Context, *work.Start) error { return err }
-			return nil
+			return nil //nolint:nilerr // Begin returns it, so that the attempt is counted
 		case in.PlanVersion != 0 && in.PlanVersion != p.objective.PlanVersion:
 			// What it was told of is no more: the numbers of its steps are others'.
 			p.dropWhy = "its plan was replaced"
