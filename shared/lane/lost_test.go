@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -275,13 +276,13 @@ func used(t *testing.T, hits ...<-chan struct{}) {
 // the caller's time ends meanwhile: who has a token of its own is to give the lane back.
 func TestWhatCannotBeRepeatedStaysUnknown(t *testing.T) {
 	behindAProxy(t, func(t *testing.T, w, _ world, p *proxy.Proxy) {
-		lost := false
+		var lost atomic.Bool
 		p.OnRequest(func(data []byte) proxy.Fault {
 			switch {
-			case lost:
+			case lost.Load():
 				return proxy.Fault{Kind: proxy.Swallow}
 			case bytes.Contains(data, []byte(acquireText)):
-				lost = true
+				lost.Store(true)
 				return proxy.Fault{Kind: proxy.CutAnswer}
 			}
 			return proxy.Fault{}
@@ -290,7 +291,7 @@ func TestWhatCannotBeRepeatedStaysUnknown(t *testing.T) {
 		defer cancel()
 		r := w.request("x")
 		r.Token = "0193a1f0-0000-4000-8000-000000000001"
-		if _, err := w.s.Acquire(ctx, r); !lost || !errors.Is(err, db.ErrUncertain) {
+		if _, err := w.s.Acquire(ctx, r); !lost.Load() || !errors.Is(err, db.ErrUncertain) {
 			t.Errorf("it came to %v", err)
 		}
 	})
