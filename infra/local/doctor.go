@@ -122,7 +122,8 @@ func checkDatabase(ctx context.Context, cfg app.Config) (*db.DB, []finding) {
 	found := ok("database", "%s answers; its schema is what this build needs (%d)", databaseOf(cfg), buildOf().Schema)
 	if version > buildOf().Schema {
 		found = warn("database", "run the newer build here too",
-			"%s answers; its schema is at version %d, newer than this build's %d, which can still use it", databaseOf(cfg), version, buildOf().Schema)
+			"%s answers; its schema is at version %d, newer than this build's %d, which can still use it",
+			databaseOf(cfg), version, buildOf().Schema)
 	}
 	if cfg.OnPostgres() {
 		found.Found += "; the role lanekeeper_app can't bypass row-level security"

@@ -5,9 +5,12 @@ import "strings"
 // examples are calls of the resources' verbs, as one types them behind the verb. ID stands
 // for an id of a listing.
 var examples = map[string][]string{
-	"objectives":        {`create '{"title": "Write a welcome text", "priority": 2}'`, `list status=active`, `pause ID '{"reason": "winter"}'`},
-	"skills":            {`run save_memory '{"input": {"category": "fact", "content": "it rains"}}'`, `disable shop_status '{"reason": "it is closed"}'`},
-	"automations":       {`create '{"name": "daily", "skill": "query_activity", "input": {"hours": 24}, "schedule": {"cron": "0 9 * * 1-5"}}'`, `run ID`},
+	"objectives": {`create '{"title": "Write a welcome text", "priority": 2}'`, `list status=active`,
+		`pause ID '{"reason": "winter"}'`},
+	"skills": {`run save_memory '{"input": {"category": "fact", "content": "it rains"}}'`,
+		`disable shop_status '{"reason": "it is closed"}'`},
+	"automations": {`create '{"name": "daily", "skill": "query_activity", "input": {"hours": 24}, ` +
+		`"schedule": {"cron": "0 9 * * 1-5"}}'`, `run ID`},
 	"memories":          {`list q=ice`, `create '{"category": "fact", "content": "the shop opens at nine"}'`},
 	"memory-categories": {`list`},
 	"approvals":         {`list status=pending`, `approve ID`, `reject ID '{"reason": "too early"}'`},
@@ -20,8 +23,8 @@ var examples = map[string][]string{
 	"heals":             {`list`, `undo ID`},
 	"kill-switches":     {`create '{"scope": "agent", "target": "flowpilot", "reason": "just a moment"}'`, `release ID`},
 	"circuits":          {`list`, `delete openai:1a2b3c4d/gpt-4.1-mini`},
-	"budgets": {`create '{"scope": "global", "allocated": 1000000, "periodStart": "2026-01-01T00:00:00Z", "periodEnd": "2099-01-01T00:00:00Z"}'`,
-		`projection ID`},
+	"budgets": {`create '{"scope": "global", "allocated": 1000000, "periodStart": "2026-01-01T00:00:00Z", ` +
+		`"periodEnd": "2099-01-01T00:00:00Z"}'`, `projection ID`},
 	"usage":      {`list by=skill`},
 	"secrets":    {`set github <token.txt`, `delete github`, `rotate`},
 	"workspaces": {`create '{"slug": "shop", "name": "The shop", "owner": "you@example.com"}'`},

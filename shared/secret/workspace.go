@@ -81,7 +81,7 @@ func (g *Guard) Redactor(ctx context.Context, ws db.Workspace) *Redactor {
 	defer at.mu.Unlock()
 	now := g.clock()
 	if age := now.Sub(at.looked); at.looked.IsZero() || age < 0 || age >= fresh {
-		// Whoever asks may leave: what is known is for all.
+		// The caller may leave, but other callers need what is read here.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reading)
 		defer cancel()
 		err := g.look(ctx, ws, at)

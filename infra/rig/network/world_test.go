@@ -74,8 +74,8 @@ func (l *lines) String() string {
 	return l.b.String()
 }
 
-// newSide wires the product over a database. Who comes is the owner of the workspace that
-// is the token.
+// newSide wires the product over a database. Its callers own the workspace that
+// their token names.
 func newSide(t testing.TB, d *db.DB, within time.Duration, environ ...string) *side {
 	t.Helper()
 	s := &side{db: d, log: new(lines), within: within, slowest: map[string]time.Duration{}}
