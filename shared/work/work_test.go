@@ -126,6 +126,19 @@ func TestWhatIsParkedGoesOnAtOnce(t *testing.T) {
 	})
 }
 
+// TestWhatIsHaltedWaitsForItsKick: the next run would end alike, so it is not due at once.
+func TestWhatIsHaltedWaitsForItsKick(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.act = func(context.Context, reason.Job) (reason.Outcome, error) {
+			return reason.Outcome{Status: execution.Parked, Reason: "the budget is used up", Halted: true}, nil
+		}
+		w.once(t, w.unit())
+		w.is(t, execution.Parked, 1)
+		w.kicks(t, outbox.Ready, false)
+		w.mustBeFree(t)
+	})
+}
+
 // TestToWaitForAPersonIsNoAttempt, however often.
 func TestToWaitForAPersonIsNoAttempt(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
