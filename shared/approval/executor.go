@@ -68,7 +68,7 @@ func (e *Executor) Handle(ctx context.Context, c outbox.Claimed) error {
 	var found *[]Approval
 	var settings func() (workspace.Settings, error)
 	request := lane.Request{Workspace: c.Workspace, Lane: Lane(k.Approval), Holder: lane.NewHolder("approval", e.Instance, c.Trace)}
-	reads := func(b *db.Batch) { found, settings = e.Store.getIn(b, k.Approval), e.Store.Workspaces.Settings(b) }
+	reads := func(b *db.Batch) { found, settings = e.Store.Look(b, k.Approval), e.Store.Workspaces.Settings(b) }
 	var result error
 	err := e.Lanes.DoAfter(ctx, request, lane.Wait{Limit: laneWait}, reads, func(ctx context.Context, h *lane.Hold) error {
 		if len(*found) == 0 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
@@ -104,7 +105,7 @@ func (s *Store) Open(ctx context.Context, ws db.Workspace, execution string) (n 
 // Get reads an approval. It returns [db.ErrNoRows] if there is none.
 func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Approval, error) {
 	var b db.Batch
-	found := s.getIn(&b, id)
+	found := s.Look(&b, id)
 	if err := s.DB.Read(ctx, ws, &b); err != nil {
 		return Approval{}, fmt.Errorf("read approval: %w", err)
 	}
@@ -115,7 +116,7 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Approval, 
 }
 
 // GetIn is [Store.Get] in a transaction.
-func (s *Store) GetIn(ctx context.Context, tx *db.Tx, id string) (Approval, error) {
+func (s *Store) GetIn(ctx context.Context, tx execution.Tx, id string) (Approval, error) {
 	var found []Approval
 	if err := tx.Each(ctx, collect(&found), s.q.Get, id); err != nil {
 		return Approval{}, fmt.Errorf("read approval: %w", err)
@@ -126,7 +127,8 @@ func (s *Store) GetIn(ctx context.Context, tx *db.Tx, id string) (Approval, erro
 	return found[0], nil
 }
 
-func (s *Store) getIn(b *db.Batch, id string) *[]Approval {
+// Look adds a look at one to a batch; empty when there is none.
+func (s *Store) Look(b *db.Batch, id string) *[]Approval {
 	found := new([]Approval)
 	b.Each(collect(found), s.q.Get, id)
 	return found

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/lanekeeper/lanekeeper/shared/execution"
-	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 )
 
@@ -81,20 +80,6 @@ func edited[B any](raw json.RawMessage, edit func(*B)) (json.RawMessage, error) 
 	}
 	edit(&b)
 	return json.Marshal(b)
-}
-
-// Fork queues an execution that goes on from a kept part of another's journal.
-// The transaction must prove the lane of its subject.
-func (r *Runner) Fork(tx lane.Tx, e execution.Execution, kept []execution.Entry) error {
-	if err := r.Runs.Start(tx, e); err != nil {
-		return err
-	}
-	for _, entry := range kept {
-		if err := r.Runs.Append(tx, e, entry); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // StartOf is what a recorded run began with: for whoever takes it up without having

@@ -79,7 +79,14 @@ func (w *world) fork(t testing.TB, of reason.Job, step int, edits reason.Edits) 
 	e.ID, e.Parent = ids(), of.Execution.ID
 	e.Subject = lane.Name("execution:" + e.ID)
 	h := w.acquire(t, e.Subject)
-	if err := w.lanes.InHold(t.Context(), h, func(_ context.Context, tx lane.Tx) error { return w.runner(nil).Fork(tx, e, kept) }); err != nil {
+	err = w.lanes.InHold(t.Context(), h, func(_ context.Context, tx lane.Tx) error {
+		errs := []error{w.runs.Start(tx, e)}
+		for _, entry := range kept {
+			errs = append(errs, w.runs.Append(tx, e, entry))
+		}
+		return errors.Join(errs...)
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	job := of

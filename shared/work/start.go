@@ -125,11 +125,13 @@ func (d *doing) count(ctx context.Context, cause error) error {
 }
 
 // first is a transaction that chooses the unit's execution. Where there is none, or nothing
-// more to do for it now, it releases the lanes.
+// more to do for it now, it releases the lanes. Where the answer of one that begins is lost it is
+// sent again: the proof of the hold waits for what may be under way still, and if that has begun
+// the execution, its id, which nobody else has, is taken.
 func (d *doing) first(ctx context.Context, choose func(context.Context, *Start) error) error {
 	var s Start
 	var ended Outcome
-	err := d.Lanes.InHold(ctx, d.holds(), func(ctx context.Context, tx lane.Tx) error {
+	write := func(ctx context.Context, tx lane.Tx) error {
 		s, ended = Start{Tx: tx, Open: *d.open, Begun: d.exec.ID != "", d: d, exec: d.exec}, Outcome{}
 		if err := choose(ctx, &s); err != nil {
 			return err
@@ -143,7 +145,13 @@ func (d *doing) first(ctx context.Context, choose func(context.Context, *Start) 
 			d.release(tx)
 		}
 		return nil
-	})
+	}
+	err := d.Lanes.InHold(ctx, d.holds(), write)
+	if d.Fresh && d.Act != nil && errors.Is(err, db.ErrUncertain) {
+		if err = d.Lanes.InHold(ctx, d.holds(), write); errors.Is(err, db.ErrUnique) {
+			err = nil
+		}
+	}
 	if err != nil && s.poison != "" && !d.endless && ownError(ctx, err) {
 		d.endless = true // End fails each time: the execution ends without it
 		if again := d.first(ctx, choose); again != nil {

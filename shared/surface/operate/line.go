@@ -11,6 +11,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/work"
 )
 
 const (
@@ -26,22 +27,22 @@ var line = execution.Line{Surface: trace.Operate, Task: talking, Topic: Topic}
 // request asks for lane operate. The row of the lane names the execution, so that
 // others can take its place.
 func (s *turn) request() lane.Request {
-	return lane.Request{Workspace: s.ws, Lane: lane.Operate, Holder: s.hold.Holder, Token: s.token, Under: s.hold}
+	return lane.Request{Workspace: s.ws, Lane: lane.Operate, Holder: s.hold.Holder, Under: s.hold}
 }
 
 // ErrLine says that as many messages wait for their turn as may.
 var ErrLine = errors.New("too many messages wait for their turn")
 
-// enter takes lane operate in the turn's way.
-func (s *turn) enter(ctx context.Context) (err error) {
+// stand takes lane operate in the turn's way.
+func (s *turn) stand(ctx context.Context, e *work.Entry) error {
 	if s.multitask == Interrupt || s.multitask == Rollback {
-		return s.takeOver(ctx)
+		return s.takeOver(ctx, e)
 	}
-	busy, err := s.stand(ctx, func(ahead int, busy *lane.BusyError) error {
+	busy, err := s.wait(ctx, func(ahead int, busy *lane.BusyError) error {
 		if s.multitask == Reject {
 			return busy
 		}
-		return s.queue(ctx, ahead)
+		return s.queue(ctx, e, ahead)
 	})
 	if busy != nil {
 		return errLater
@@ -52,10 +53,10 @@ func (s *turn) enter(ctx context.Context) (err error) {
 // follow takes lane operate for a turn that goes on. A [lane.BusyError] says that others
 // which began before it come first, or that the lane was taken for a while: whoever
 // stands here has a place of the outbox's sender, which the first in line may need.
-func (s *turn) follow(ctx context.Context) error {
+func (s *turn) follow(ctx context.Context, _ *work.Entry) error {
 	patient, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	busy, err := s.stand(patient, func(ahead int, busy *lane.BusyError) error {
+	busy, err := s.wait(patient, func(ahead int, busy *lane.BusyError) error {
 		if ahead > 0 {
 			return busy
 		}
@@ -67,11 +68,11 @@ func (s *turn) follow(ctx context.Context) error {
 	return err
 }
 
-// stand stands in line for lane operate until the turn has it. It looks when a turn of
+// wait stands in line for lane operate until the turn has it. It looks when a turn of
 // this process ends, and now and then for those of others. waits is told each time that
 // it is not its turn, how many turns come before it, and may end that. busy is who has
 // the lane when the context ends.
-func (s *turn) stand(ctx context.Context, waits func(ahead int, busy *lane.BusyError) error) (busy *lane.BusyError, err error) {
+func (s *turn) wait(ctx context.Context, waits func(ahead int, busy *lane.BusyError) error) (busy *lane.BusyError, err error) {
 	longest := cmp.Or(s.Poll, poll)
 	for wait := longest / 20; ; wait = min(2*wait, longest) {
 		ended := s.ends.next(s.ws)
@@ -134,28 +135,6 @@ func await(ctx context.Context, d time.Duration, signal <-chan struct{}) bool {
 	}
 }
 
-// park leaves a turn whose time has ended to its kick: it goes on at once, where somebody
-// has time for it.
-func (s *turn) park(ctx context.Context, why error) error {
-	if !s.started || s.hold.Ended() {
-		return nil
-	}
-	reason := "its time was up"
-	if errors.Is(why, errLater) {
-		reason = "it waits for the turns before it"
-	}
-	last, cancel := lastly(ctx)
-	defer cancel()
-	return s.Lanes.InHold(last, s.hold, func(_ context.Context, tx lane.Tx) error {
-		if err := s.Runs.Leave(tx, s.exec, execution.Parked, encode(map[string]string{"reason": reason}), ""); err != nil {
-			return err
-		}
-		s.Outbox.DueNow(tx.Later(), kickOf(s.exec.ID))
-		tx.Release(s.Lanes, s.hold)
-		return nil
-	})
-}
-
 // Effect is a call that was made in a turn that was ended.
 type Effect struct {
 	Call   string `json:"call"`
@@ -168,7 +147,7 @@ var errMoved = errors.New("the lane's holder has changed")
 
 // takeOver ends the running turn, if there is one, and takes its lane. It stands
 // before those that wait in line.
-func (s *turn) takeOver(ctx context.Context) error {
+func (s *turn) takeOver(ctx context.Context, entry *work.Entry) error {
 	for {
 		var b db.Batch
 		present := s.Lanes.PeekIn(&b, lane.Operate)
@@ -207,7 +186,7 @@ func (s *turn) takeOver(ctx context.Context) error {
 		}
 		switch err := s.seize(ctx, *present, e, was); {
 		case errors.Is(err, db.ErrUnavailable):
-			if err := s.insist(ctx, e); err != nil {
+			if err := s.insist(ctx, entry, e); err != nil {
 				return err
 			}
 		case !errors.Is(err, errMoved):
@@ -218,17 +197,21 @@ func (s *turn) takeOver(ctx context.Context) error {
 
 // insist writes the turn down, and that it takes another's place, under whose hold a
 // transaction works: both come about, whatever becomes of this process.
-func (s *turn) insist(ctx context.Context, e execution.Execution) error {
+func (s *turn) insist(ctx context.Context, entry *work.Entry, e execution.Execution) error {
 	if ctx.Err() != nil {
 		return errLater
 	}
-	err := s.Lanes.InHold(ctx, s.hold, func(ctx context.Context, tx lane.Tx) error {
-		if err := s.start(ctx, tx); err != nil {
-			return err
-		}
-		s.requestStop(ctx, tx.Later(), e, stopRequest{Execution: e.ID, Mode: s.multitask, By: s.By, Next: s.exec.ID})
-		return nil
-	})
+	stop := func(ctx context.Context, b *db.Batch) {
+		s.requestStop(ctx, b, e, stopRequest{Execution: e.ID, Mode: s.multitask, By: s.By, Next: s.exec.ID})
+	}
+	var err error
+	if s.started {
+		err = s.Lanes.InHold(ctx, s.hold, func(ctx context.Context, tx lane.Tx) error { stop(ctx, tx.Later()); return nil })
+	} else {
+		s.also = stop
+		err = entry.Begin(ctx)
+		s.also = nil
+	}
 	if err != nil {
 		return err
 	}
@@ -246,6 +229,8 @@ func (s *turn) seize(ctx context.Context, present lane.Info, e execution.Executi
 	if err != nil {
 		return err
 	}
+	request := s.request()
+	request.Under, request.Token = nil, s.IDs()
 	var ticket *lane.Ticket
 	err = s.DB.Tx(ctx, s.ws, func(ctx context.Context, tx *db.Tx) error {
 		s.Lanes.Hurry(tx.Later())
@@ -266,13 +251,19 @@ func (s *turn) seize(ctx context.Context, present lane.Info, e execution.Executi
 		if err := s.cancel(ctx, tx, skills, e, was); err != nil {
 			return err
 		}
-		request := s.request()
-		request.Under = nil
 		ticket, err = s.Lanes.Ask(ctx, tx.Later(), request)
 		return err
 	})
 	if err != nil {
 		s.stays = nil
+		if errors.Is(err, db.ErrUncertain) { // it may have been granted
+			last, cancel := lane.LastWrites(ctx)
+			defer cancel()
+			unknown := &lane.Hold{Workspace: s.ws, Lane: lane.Operate, Token: request.Token}
+			if failed := s.Lanes.Drop(last, unknown); failed != nil && !errors.Is(failed, lane.ErrLost) {
+				err = errors.Join(err, failed)
+			}
+		}
 		return err
 	}
 	s.operate, err = s.Lanes.Answer(ctx, ticket)

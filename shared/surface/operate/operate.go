@@ -22,6 +22,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/work"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
@@ -80,8 +81,10 @@ type ByHand struct {
 
 // RunSkill makes one call by hand. No approval is needed where a person asks for it;
 // whoever else does gets [ErrNeedsApproval] for a skill that requires one, and, where the
-// input may be in the words of others, for one that may change something outside. It is
-// called by POST /api/v1/skills/{id}/run.
+// input may be in the words of others, for one that may change something outside. One that
+// is cut off does not go on by itself: whoever asked has no answer and asks again, and a
+// call that came later, unasked, would surprise them. A beat closes what is left of it. It
+// is called by POST /api/v1/skills/{id}/run.
 func (o *Operate) RunSkill(ctx context.Context, ws db.Workspace, name string, input json.RawMessage, by ByHand) (Used, error) {
 	id, _ := trace.From(ctx)
 	e := execution.Execution{
@@ -107,19 +110,17 @@ func (o *Operate) RunSkill(ctx context.Context, ws db.Workspace, name string, in
 	if err != nil {
 		return used, err
 	}
-	return used, o.under(ctx, ws, e, func(ctx context.Context, hold *lane.Hold) error {
-		if err := o.Lanes.InHold(ctx, hold, func(_ context.Context, tx lane.Tx) error { return o.Runs.Start(tx, e) }); err != nil {
-			return err
-		}
-		job := o.job(e, hold, skills, settings)
-		job.By = by.By
-		made, out, err := o.Reason.RunCallByHand(job.Under(ctx), job, k.Name, input)
-		if err != nil {
-			return err
-		}
-		used.CallResult = made
-		return o.close(ctx, job, out)
+	_, err = o.do(ctx, ws, e, work.Unit{
+		Name: "hand", Fresh: true,
+		Begin: func(ctx context.Context, s *work.Start) error { return s.New(ctx, e) },
+		Act: func(ctx context.Context, job reason.Job) (out reason.Outcome, err error) {
+			job = o.bounded(job, skills, settings)
+			job.By = by.By
+			used.CallResult, out, err = o.Reason.RunCallByHand(ctx, job, k.Name, input)
+			return out, err
+		},
 	})
+	return used, err
 }
 
 // requiresApproval reports whether a program's call does, or the one that it stands for.
@@ -132,11 +133,12 @@ func requiresApproval(skills *skill.Set, k *skill.Skill, input json.RawMessage, 
 	return k != nil && (k.RequiresApproval || outside && k.WritesRemote() && k.Scope != skill.External)
 }
 
-// under runs fn while it holds the lane of an execution, and signals its end.
-func (o *Operate) under(ctx context.Context, ws db.Workspace, e execution.Execution, fn func(context.Context, *lane.Hold) error) error {
+// do has a unit of work done under the lane of an execution, and signals its end.
+func (o *Operate) do(ctx context.Context, ws db.Workspace, e execution.Execution, u work.Unit) (work.Outcome, error) {
 	defer o.ends.signal(ws)
-	request := lane.Request{Workspace: ws, Lane: e.Subject, Holder: lane.NewHolder("operate", o.Instance, e.Trace)}
-	return o.Lanes.Do(ctx, request, lane.Wait{}, fn)
+	u.Lane = lane.Request{Workspace: ws, Lane: e.Subject, Holder: lane.NewHolder("operate", o.Instance, e.Trace)}
+	worker := work.Worker{Lanes: o.Lanes, Runs: o.Runs, Reason: o.Reason, Outbox: o.Outbox}
+	return worker.Do(ctx, u)
 }
 
 func (o *Operate) settings(ctx context.Context, ws db.Workspace) (workspace.Settings, error) {
@@ -148,32 +150,16 @@ func (o *Operate) settings(ctx context.Context, ws db.Workspace) (workspace.Sett
 	return settings()
 }
 
-func (o *Operate) job(e execution.Execution, hold *lane.Hold, skills *skill.Set, settings workspace.Settings) reason.Job {
-	return reason.Job{
-		Execution: e, Hold: hold, Agent: e.Agent, Skills: skills, MaxTokens: answerTokens, Window: o.Window, TellsDecisions: true,
-		Stops:   []reason.Stop{reason.Deadline(), reason.Wanted(hold), reason.MaxSteps(settings.StepsPerRun)},
-		Retries: settings.ToolRetries, SkillTimeout: time.Duration(settings.SkillTimeout) * time.Second,
-	}
+// bounded is a job within what the workspace allows.
+func (o *Operate) bounded(job reason.Job, skills *skill.Set, settings workspace.Settings) reason.Job {
+	job.Skills, job.MaxTokens, job.Window, job.TellsDecisions = skills, answerTokens, o.Window, true
+	job.Stops = []reason.Stop{reason.Deadline(), reason.Wanted(job.Hold), reason.MaxSteps(settings.StepsPerRun)}
+	job.Retries, job.SkillTimeout = settings.ToolRetries, time.Duration(settings.SkillTimeout)*time.Second
+	return job
 }
 
 // answerTokens bounds one answer of the model.
 const answerTokens = 4096
-
-// close ends an execution and gives its lane back, in time of its own.
-func (o *Operate) close(ctx context.Context, job reason.Job, out reason.Outcome) error {
-	last, cancel := lastly(ctx)
-	defer cancel()
-	return o.Lanes.InHold(last, job.Hold, func(ctx context.Context, tx lane.Tx) error {
-		if err := o.Reason.Close(ctx, tx, job, out); err != nil {
-			return err
-		}
-		tx.Release(o.Lanes, job.Hold)
-		return nil
-	})
-}
-
-// lastWrites is the time that the end of a run may take beyond its own.
-const lastWrites = 5 * time.Second
 
 // ErrNoRun says that a trace has no execution that took steps.
 var ErrNoRun = errors.New("the trace has no run with recorded steps")
@@ -231,7 +217,7 @@ func (o *Operate) Replay(ctx context.Context, ws db.Workspace, id trace.ID, exec
 	if failed != nil {
 		entry.Status, entry.Error = activity.Error, unreplayed(failed)
 	}
-	last, cancel := lastly(ctx)
+	last, cancel := lane.LastWrites(ctx)
 	defer cancel()
 	return out, errors.Join(failed, o.Activity.Write(last, ws, entry))
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
-	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/work"
 )
 
 //go:embed operate.md
@@ -57,7 +57,7 @@ var (
 	// ErrNotYours says that the running turn is somebody else's.
 	ErrNotYours = errors.New("the running turn is another person's: only an admin may end it")
 	// errLater says that the time was up before the turn came to its turn.
-	errLater = errors.New("the time was up, in line")
+	errLater = &work.ParkedError{Why: "it waits for the turns before it"}
 )
 
 // talking is the task of an execution that is a turn.
@@ -84,16 +84,17 @@ type turn struct {
 	asked
 	ws        db.Workspace
 	exec      execution.Execution
-	fresh     bool                 // its thread is not there yet
-	started   bool                 // its execution is
-	resumed   bool                 // it was begun before
-	ended     *execution.Execution // as its last transaction has left it
-	hold      *lane.Hold           // of the execution
+	fresh     bool                   // its thread is not there yet
+	started   bool                   // its execution is
+	resumed   bool                   // it was begun before
+	ended     *[]execution.Execution // as its last transaction has left it
+	hold      *lane.Hold             // of the execution
 	operate   *lane.Hold
+	worked    time.Time // since when
 	multitask Multitask
-	token     string   // of the hold of lane operate
 	stays     []Effect // of the turn that it took the place of
 	begun     func(execution, thread string)
+	also      func(context.Context, *db.Batch) // what is written with its execution
 	tell      teller
 }
 
@@ -104,7 +105,7 @@ type turn struct {
 func (o *Operate) Talk(ctx context.Context, ws db.Workspace, t Turn) (Reply, error) {
 	id, _ := trace.From(ctx)
 	s := &turn{
-		Operate: o, ws: ws, token: o.IDs(), multitask: cmp.Or(t.Multitask, Enqueue), begun: t.Begun, tell: teller{emit: t.Tell}, fresh: t.Thread == "",
+		Operate: o, ws: ws, multitask: cmp.Or(t.Multitask, Enqueue), begun: t.Begun, tell: teller{emit: t.Tell}, fresh: t.Thread == "",
 		asked: asked{Task: talking, Thread: t.Thread, Message: t.Message, By: t.By, Limited: t.Limited},
 	}
 	if s.fresh {
@@ -116,56 +117,55 @@ func (o *Operate) Talk(ctx context.Context, ws db.Workspace, t Turn) (Reply, err
 	}
 	s.exec = execution.Execution{ID: o.IDs(), Agent: activity.Operator, Surface: trace.Operate, Trace: id, Attempt: 1, Input: encode(s.asked)}
 	s.exec.Subject = lane.Execution(s.exec.ID)
-	ctx = trace.WithExecution(ctx, s.exec.ID)
-	err := o.under(ctx, ws, s.exec, func(ctx context.Context, hold *lane.Hold) error {
-		s.hold = hold
-		defer s.leave(ctx)
-		err := s.run(ctx)
-		if err != nil && ctx.Err() != nil {
-			err = errors.Join(err, s.park(ctx, err))
-		}
-		return err
-	})
+	ctx, cancel := lane.WithLastWrites(trace.WithExecution(ctx, s.exec.ID))
+	defer cancel()
+	unit := s.unit()
+	unit.Fresh = true
+	unit.Enter = func(ctx context.Context, e *work.Entry) error { return s.enter(ctx, e, s.stand) }
+	_, err := o.do(ctx, ws, s.exec, unit)
 	s.tell.restart() // what is not recorded by now is no answer
 	return s.reply(ctx, err)
 }
 
-func (s *turn) run(ctx context.Context) error {
-	if err := s.entered(s.enter(ctx)); err != nil {
-		return err
-	}
-	if err := s.begin(ctx); err != nil {
-		return err
-	}
-	return s.work(ctx)
+// unit is the turn as a unit of work.
+func (s *turn) unit() work.Unit {
+	return work.Unit{Name: "turn", Kick: kickFor(s.exec, lookAfter), Begin: s.begin, Act: s.work, End: s.end}
 }
 
-// entered notes the hold that may have been granted without an answer, so that it is
-// given back.
-func (s *turn) entered(err error) error {
-	if errors.Is(err, db.ErrUncertain) || errors.Is(err, db.ErrUnavailable) {
-		s.operate = &lane.Hold{Workspace: s.ws, Lane: lane.Operate, Token: s.token}
+// enter takes lane operate, in the way of take.
+func (s *turn) enter(ctx context.Context, e *work.Entry, take func(context.Context, *work.Entry) error) error {
+	s.hold = e.Hold
+	err := take(ctx, e)
+	if s.operate != nil {
+		e.Take(s.operate)
 	}
 	return err
 }
 
-// start queues the rows of a turn: its thread, its execution, and a kick by which it
-// goes on if it is cut off.
-func (s *turn) start(ctx context.Context, tx lane.Tx) error {
-	if s.started {
+// begin writes down the turn: its thread, its execution, and a kick by which it goes on if
+// it is cut off; and, once it has lane operate, what the person said.
+func (s *turn) begin(ctx context.Context, st *work.Start) error {
+	switch {
+	case s.resumed:
+		if err := st.Resume(ctx, st.Open[0]); err != nil {
+			return err
+		}
+	case !st.Begun:
+		if s.fresh {
+			s.Threads.OpenIn(st.Later(), s.Thread, Channel, s.Thread)
+		}
+		if err := st.New(ctx, s.exec); err != nil {
+			return err
+		}
+		if s.also != nil {
+			s.also(ctx, st.Later())
+		}
+	}
+	if s.operate == nil { // it stands in line
 		return nil
 	}
-	if s.fresh {
-		s.Threads.OpenIn(tx.Later(), s.Thread, Channel, s.Thread)
-	}
-	if err := s.Runs.Start(tx, s.exec); err != nil {
-		return err
-	}
-	s.Outbox.Enqueue(ctx, tx.Later(), outbox.Row{
-		Kind: outbox.Kick, Topic: Topic, Key: kickOf(s.exec.ID), Payload: encode(goesOn{s.exec.ID}), MaxAttempts: maxAttempts,
-		Delay: lookAfter, Trace: s.exec.Trace, Execution: s.exec.ID,
-	})
-	return nil
+	return s.say(ctx, st.Tx, s.Thread, thread.Spoken{Role: thread.User, Body: s.Message, Execution: s.exec.ID,
+		Key: s.exec.ID + ":asked", First: !s.resumed})
 }
 
 // lookAfter is when a turn's row in the outbox is due for the first time. Whoever has it
@@ -180,7 +180,7 @@ const maxAttempts = 20
 func kickOf(execution string) string { return "execution:" + execution }
 
 // queue writes the turn down while it waits in line, behind so many others.
-func (s *turn) queue(ctx context.Context, ahead int) error {
+func (s *turn) queue(ctx context.Context, e *work.Entry, ahead int) error {
 	if s.started {
 		return nil
 	}
@@ -191,37 +191,7 @@ func (s *turn) queue(ctx context.Context, ahead int) error {
 	if ahead > settings.SessionQueue { // one of them works
 		return ErrLine
 	}
-	if err := s.write(ctx, s.hold, s.start); err != nil {
-		return err
-	}
-	s.running()
-	return nil
-}
-
-// write runs fn, which writes the turn down, under what is held. Where the answer is lost
-// it does so again: the proof of the hold waits for what may be under way still, and if
-// that has written the turn down, its ids, which nobody else has, are taken.
-func (s *turn) write(ctx context.Context, held lane.Held, fn func(context.Context, lane.Tx) error) error {
-	err := s.Lanes.InHold(ctx, held, fn)
-	if !errors.Is(err, db.ErrUncertain) {
-		return err
-	}
-	if err = s.Lanes.InHold(ctx, held, fn); errors.Is(err, db.ErrUnique) {
-		return nil
-	}
-	return err
-}
-
-// begin writes down what the person said.
-func (s *turn) begin(ctx context.Context) error {
-	err := s.write(ctx, s.holds(), func(ctx context.Context, tx lane.Tx) error {
-		if err := s.start(ctx, tx); err != nil {
-			return err
-		}
-		return s.say(ctx, tx, s.Thread, thread.Spoken{Role: thread.User, Body: s.Message, Execution: s.exec.ID,
-			Key: s.exec.ID + ":asked", First: !s.resumed})
-	})
-	if err != nil {
+	if err := e.Begin(ctx); err != nil {
 		return err
 	}
 	s.running()
@@ -240,21 +210,6 @@ func (s *turn) running() {
 		s.begun(s.exec.ID, s.Thread)
 	}
 	s.started = true
-}
-
-func (s *turn) holds() lane.Holds { return lane.Holds{s.hold, s.operate} }
-
-// leave gives lane operate back, unless the turn's last transaction did. One that was
-// asked for, and perhaps granted, without an answer is given back by its token.
-func (s *turn) leave(ctx context.Context) {
-	if s.operate == nil || s.operate.Ended() {
-		return
-	}
-	last, cancel := lastly(ctx)
-	defer cancel()
-	if err := s.Lanes.Drop(last, s.operate); err != nil && !errors.Is(err, lane.ErrLost) {
-		s.Log.WarnContext(last, "lane operate is left to expire", "error", err)
-	}
 }
 
 // Reply is what came of a turn so far.
@@ -309,13 +264,7 @@ func (s *turn) reply(ctx context.Context, err error) (Reply, error) {
 	}
 	if err != nil {
 		s.Log.WarnContext(ctx, "a turn was cut off", "error", err)
-		last, cancel := lastly(ctx)
-		defer cancel()
-		var b db.Batch
-		s.GoOn(&b, s.exec.ID)
-		if err := s.DB.Do(last, s.ws, &b); err != nil {
-			s.Log.WarnContext(ctx, "a turn that was cut off is left to its row in the outbox", "error", err)
-		}
+		s.ended = nil
 	}
 	r := replyOf(s.stands(ctx))
 	r.NotUndone = s.stays
@@ -324,10 +273,10 @@ func (s *turn) reply(ctx context.Context, err error) (Reply, error) {
 
 // stands is the turn's execution as it is now.
 func (s *turn) stands(ctx context.Context) execution.Execution {
-	if s.ended != nil {
-		return *s.ended
+	if s.ended != nil && len(*s.ended) > 0 {
+		return (*s.ended)[0]
 	}
-	last, cancel := lastly(ctx)
+	last, cancel := lane.LastWrites(ctx)
 	defer cancel()
 	e, err := s.Runs.Get(last, s.ws, s.exec.ID)
 	if err != nil {
@@ -336,14 +285,6 @@ func (s *turn) stands(ctx context.Context) execution.Execution {
 		e.Status = execution.Running
 	}
 	return e
-}
-
-// lastly is a context for the last reads and writes, which outlives the work's. It
-// has no deadline, by which a hold that is proven in it would be shortened.
-func lastly(ctx context.Context) (context.Context, context.CancelFunc) {
-	last, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	timer := time.AfterFunc(lastWrites, cancel)
-	return last, func() { timer.Stop(); cancel() }
 }
 
 // stopped is the reason of a turn that was taken another's place of.

@@ -21,16 +21,20 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
+	"github.com/lanekeeper/lanekeeper/shared/work"
 )
 
 // work has the agent work on the turn until it has answered, waits, or is stopped.
-func (s *turn) work(ctx context.Context) error {
-	begun := s.Reason.Clock()
-	job, err := s.job(ctx)
-	if err != nil {
-		return err
+func (s *turn) work(ctx context.Context, job reason.Job) (out reason.Outcome, err error) {
+	s.running()
+	s.worked = s.Reason.Clock()
+	if s.resumed {
+		s.Log.InfoContext(ctx, "turn goes on", "attempt", job.Execution.Attempt, "thread", s.Thread)
 	}
-	ctx, cancel := context.WithCancelCause(job.Under(ctx))
+	if job, err = s.job(ctx, job); err != nil {
+		return out, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
 	job.Recorded = s.tell.entries
 	if s.tell.emit != nil {
 		job.Delta = func(_ context.Context, d llm.Delta) { s.tell.streamed(d) }
@@ -39,11 +43,11 @@ func (s *turn) work(ctx context.Context) error {
 	watching.Go(func() { s.watch(ctx, cancel) })
 	defer watching.Wait()
 	defer cancel(nil)
-	out, err := s.through(ctx, job)
-	if err != nil {
-		return err
+	out, err = s.through(ctx, job)
+	if out.Status == execution.Parked && out.Halted { // the next run would end alike: the person is told
+		out.Status = execution.Failed
 	}
-	return s.end(ctx, job, out, s.Reason.Clock().Sub(begun))
+	return out, err
 }
 
 // through runs until there is nothing more to do by now, and tells the run meanwhile
@@ -81,23 +85,23 @@ func (s *turn) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 }
 
 // job is the run of a turn. One that was begun before goes on with what it was told.
-func (s *turn) job(ctx context.Context) (reason.Job, error) {
+func (s *turn) job(ctx context.Context, job reason.Job) (reason.Job, error) {
 	settings, err := s.settings(ctx, s.ws)
 	if err != nil {
-		return reason.Job{}, err
+		return job, err
 	}
 	skills, err := s.Skills(ctx, s.ws, s.exec.Surface)
 	if err != nil {
-		return reason.Job{}, err
+		return job, err
 	}
 	entries := []execution.Entry{} // of an execution that begins
 	if s.resumed {
 		if entries, err = s.Runs.Journal(ctx, s.ws, s.exec.ID, 0); err != nil {
-			return reason.Job{}, err
+			return job, err
 		}
 	}
-	job := s.Operate.job(s.exec, s.hold, skills, settings)
-	job.Outer, job.By, job.System, job.NoApprovals = []*lane.Hold{s.operate}, s.By, prompt, s.Limited
+	job = s.bounded(job, nil, settings)
+	job.By, job.System, job.NoApprovals = s.By, prompt, s.Limited
 	job.Journal = slices.Clip(entries)
 	var names []string
 	if len(entries) > 0 {
@@ -230,51 +234,35 @@ func decided(a approval.Approval) (string, execution.Trust) {
 	return "", execution.Trusted
 }
 
-// end writes the answer down, ends the execution and gives both lanes back, in one
-// transaction.
-func (s *turn) end(ctx context.Context, job reason.Job, out reason.Outcome, took time.Duration) error {
-	if out.Status == execution.Parked && out.Halted { // the next run would end alike: the person is told
-		out.Status = execution.Failed
-	}
-	s.exec.Status = out.Status
-	var ended *[]execution.Execution
-	last, cancel := lastly(ctx)
-	defer cancel()
-	err := s.Lanes.InHold(last, s.holds(), func(ctx context.Context, tx lane.Tx) error {
-		if err := s.Reason.Close(ctx, tx, job, out); err != nil {
-			return err
-		}
-		if out.Status == execution.Parked {
-			s.Outbox.DueNow(tx.Later(), kickOf(s.exec.ID))
-		} else {
-			s.Outbox.Withdraw(tx.Later(), kickOf(s.exec.ID))
-			s.Runs.Wake(tx.Later(), line, s.exec.ID)
-			if body := answerOf(out); body != "" {
-				err := s.say(ctx, tx, s.Thread, thread.Spoken{
-					Role: thread.Assistant, Body: clip(activity.Text(body), maxBody),
-					Execution: s.exec.ID, Key: fmt.Sprintf("%s:%d", s.exec.ID, out.Steps), First: !s.resumed, Data: trustData(out.Trust),
-				})
-				if err != nil {
-					return err
-				}
+// end writes the answer down, with the end of the execution.
+func (s *turn) end(ctx context.Context, tx lane.Tx, out *work.Outcome) error {
+	if out.Status != execution.Parked {
+		s.Runs.Wake(tx.Later(), line, s.exec.ID)
+		if body := answerOf(out.Outcome); body != "" {
+			err := s.say(ctx, tx, s.Thread, thread.Spoken{
+				Role: thread.Assistant, Body: clip(activity.Text(body), maxBody),
+				Execution: s.exec.ID, Key: fmt.Sprintf("%s:%d", s.exec.ID, out.Steps), First: !s.resumed, Data: trustData(out.Trust),
+			})
+			if err != nil {
+				return err
 			}
 		}
-		if out.Status == execution.Completed || out.Status == execution.Waiting {
-			s.Activity.Record(ctx, tx.Later(), activity.Entry{
-				Agent: activity.Operator, Surface: s.exec.Surface, Skill: "operate", Status: activity.Success, Duration: took,
-				Input: encode(map[string]string{"message": s.Message}), Output: encode(map[string]string{"answer": out.Answer}),
-				Execution: s.exec.ID, Attempt: s.exec.Attempt, Thread: s.Thread,
-			})
-		}
-		ended = s.Runs.GetIn(tx.Later(), s.exec.ID)
-		tx.Release(s.Lanes, s.hold)
-		tx.Release(s.Lanes, s.operate)
-		return nil
-	})
-	if err == nil && len(*ended) > 0 {
-		s.ended = &(*ended)[0]
 	}
-	return err
+	entry := activity.Entry{
+		Agent: activity.Operator, Surface: s.exec.Surface, Skill: "operate", Status: activity.Success,
+		Input: encode(map[string]string{"message": s.Message}), Output: encode(map[string]string{"answer": out.Answer}),
+		Execution: s.exec.ID, Attempt: out.Execution.Attempt, Thread: s.Thread,
+	}
+	switch {
+	case out.Poison:
+		entry.Status, entry.Error = activity.Error, "given up: "+out.Reason
+		s.Activity.Record(ctx, tx.Later(), entry)
+	case out.Status == execution.Completed || out.Status == execution.Waiting:
+		entry.Duration = s.Reason.Clock().Sub(s.worked)
+		s.Activity.Record(ctx, tx.Later(), entry)
+	}
+	s.ended = s.Runs.GetIn(tx.Later(), s.exec.ID)
+	return nil
 }
 
 func usageOf(u llm.Usage) *activity.Usage {
@@ -301,7 +289,10 @@ func answerOf(out reason.Outcome) string {
 	case out.Status == execution.Completed:
 		return out.Answer + "\n\n(" + out.Reason + ")"
 	}
-	stopped := fmt.Sprintf("(stopped: %s; %s)", out.Reason, out.Summary)
+	stopped := "(stopped: " + out.Reason + ")"
+	if out.Summary != "" {
+		stopped = fmt.Sprintf("(stopped: %s; %s)", out.Reason, out.Summary)
+	}
 	if out.Answer == "" {
 		return stopped
 	}
@@ -312,41 +303,19 @@ func answerOf(out reason.Outcome) string {
 const patience = 30 * time.Second
 
 // talkOn goes on with a turn that was cut off, or that waited for a person.
-func (o *Operate) talkOn(ctx context.Context, e execution.Execution, hold *lane.Hold) (execution.Status, error) {
+func (o *Operate) talkOn(ctx context.Context, ws db.Workspace, e execution.Execution) (work.Outcome, error) {
 	a, _ := askedOf(e)
-	s := &turn{Operate: o, asked: a, ws: hold.Workspace, token: o.IDs(), exec: e, hold: hold, started: true, resumed: true}
-	if waits, err := o.stillWaits(ctx, hold.Workspace, e); err != nil || waits {
-		return e.Status, err
-	}
-	defer s.leave(ctx)
-	if err := s.entered(s.follow(ctx)); err != nil {
-		return "", err
-	}
-	err := o.Lanes.InHold(ctx, s.holds(), func(ctx context.Context, tx lane.Tx) error { return o.Runs.Resume(ctx, tx, &s.exec) })
-	if err != nil {
-		return "", err
-	}
-	if err := s.begin(ctx); err != nil {
-		return "", err
-	}
-	s.Log.InfoContext(ctx, "turn goes on", "attempt", s.exec.Attempt, "thread", s.Thread)
-	err = s.work(ctx)
-	return s.exec.Status, err
-}
-
-// stillWaits reports whether nothing was decided of what an execution waits for.
-func (o *Operate) stillWaits(ctx context.Context, ws db.Workspace, e execution.Execution) (bool, error) {
-	waits := replyOf(e).Approvals // none, unless it is waiting
-	for _, id := range waits {
-		a, err := o.Approvals.Get(ctx, ws, id)
-		if err != nil && !errors.Is(err, db.ErrNoRows) {
-			return false, err
+	s := &turn{Operate: o, asked: a, ws: ws, exec: e, started: true, resumed: true}
+	waits := o.waitsOf(e)
+	unit := s.unit()
+	unit.Look = waits.look
+	unit.Enter = func(ctx context.Context, entry *work.Entry) error {
+		if err := waits.enter(ctx, entry); err != nil {
+			return err
 		}
-		if text, _ := decided(a); text != "" {
-			return false, nil
-		}
+		return s.enter(ctx, entry, s.follow)
 	}
-	return len(waits) > 0, nil
+	return o.do(ctx, ws, e, unit)
 }
 
 // Decided has the execution go on that a call was asked for by, where it stands for

@@ -33,6 +33,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/work"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
@@ -175,7 +176,7 @@ func onEach(t *testing.T, fn func(t *testing.T, w *world)) {
 func newWorld(t testing.TB, e dbtest.Env) *world {
 	t.Helper()
 	w := &world{Env: e, clock: &clock{now: time.Now()}, knocking: make(chan struct{}, 100), opened: make(chan struct{})}
-	log := slog.New(trace.NewHandler(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError})))
+	log := slog.New(outOfHooks{trace.NewHandler(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError})), t})
 	d := e.DB
 	lanes, runs, acts := must(lane.New(d))(t), must(execution.New(d))(t), must(activity.New(d, ids))(t)
 	box, workspaces := must(outbox.New(d, ids, mathrand.Float64))(t), must(workspace.New(d))(t)
@@ -353,4 +354,33 @@ func (w *world) drain(t testing.TB) outbox.Report {
 func (w *world) actions(t testing.TB, name string) []activity.Entry {
 	t.Helper()
 	return must(w.Activity.List(t.Context(), w.Workspace, activity.Filter{Skill: name, Limit: 50}))(t).Items
+}
+
+// outOfHooks fails a test in which something is logged by a hook of a unit of work: whoever
+// reads such a line waits for the hook's transaction.
+type outOfHooks struct {
+	slog.Handler
+	t testing.TB
+}
+
+func (h outOfHooks) Enabled(ctx context.Context, level slog.Level) bool {
+	return work.InHook(ctx) || h.Handler.Enabled(ctx, level)
+}
+
+func (h outOfHooks) Handle(ctx context.Context, r slog.Record) error {
+	if work.InHook(ctx) {
+		h.t.Errorf("logged in a hook: %s", r.Message)
+	}
+	if !h.Handler.Enabled(ctx, r.Level) {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h outOfHooks) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return outOfHooks{h.Handler.WithAttrs(attrs), h.t}
+}
+
+func (h outOfHooks) WithGroup(name string) slog.Handler {
+	return outOfHooks{h.Handler.WithGroup(name), h.t}
 }

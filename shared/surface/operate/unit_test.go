@@ -1,0 +1,150 @@
+package operate_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// dies is an answer in the middle of which the process loses all its lanes: from then on it
+// writes nothing.
+func (w *world) dies(t testing.TB) step {
+	return func(context.Context, llm.Request, func(string)) (llm.Response, error) {
+		open := must(w.Lanes.List(context.Background(), w.Workspace, 10))(t)
+		for _, held := range open {
+			err := w.Env.DB.Tx(context.Background(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+				_, err := w.Lanes.ForceRelease(ctx, tx, held.Lane)
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		return text("Never heard."), nil
+	}
+}
+
+// TestAPoisonTurnIsGivenUp, after five attempts that ended their process, and the person is
+// told.
+func TestAPoisonTurnIsGivenUp(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.think(script(t, slices.Repeat([]step{w.dies(t)}, 5)...))
+		r := w.said(t, operate.Turn{Message: "Hello."})
+		if r.Status != execution.Parked {
+			t.Fatalf("cut off, it is %+v", r)
+		}
+		for range 10 {
+			w.drain(t)
+			w.Skew.Advance(time.Hour)
+		}
+		if e := w.execution(t, r.Execution); e.Status != execution.Failed || e.Attempt != 5 || e.Error != "given up: it was cut off in attempt 5" {
+			t.Errorf("it is %+v", e)
+		}
+		if got := w.spoken(t, r.Thread); !slices.Equal(got, []string{"user: Hello.", "assistant: (stopped: it was cut off in attempt 5)"}) {
+			t.Errorf("the thread is %q", got)
+		}
+		if told := w.actions(t, "operate"); len(told) != 1 || told[0].Status != activity.Error {
+			t.Errorf("the log says %+v", told)
+		}
+		w.mustBeFree(t)
+	})
+}
+
+// TestAPoisonForkIsGivenUp too.
+func TestAPoisonForkIsGivenUp(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.think(script(t, append([]step{says("Hello.")}, slices.Repeat([]step{w.dies(t)}, 5)...)...))
+		r := w.said(t, operate.Turn{Message: "Hello."})
+		fork := must(w.Fork(t.Context(), w.Workspace, r.Trace, "", 1, reason.Edits{}))(t)
+		for range 10 {
+			w.drain(t)
+			w.Skew.Advance(time.Hour)
+		}
+		if e := w.execution(t, fork.ID); e.Status != execution.Failed || !strings.HasPrefix(e.Error, "given up: it was cut off in attempt ") {
+			t.Errorf("it is %+v", e)
+		}
+		w.mustBeFree(t)
+	})
+}
+
+// TestAKickForATurnThatStillWaitsTakesNoFurtherLane: what it waits for is read when its own
+// is taken.
+func TestAKickForATurnThatStillWaitsTakesNoFurtherLane(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.think(script(t, calls("", "pay", `{}`), says("It waits.")))
+		r := w.said(t, operate.Turn{Message: "Pay."})
+		before := must(w.Lanes.Peek(t.Context(), w.Workspace, lane.Operate))(t)
+		payload := must(json.Marshal(map[string]string{"execution": r.Execution}))(t)
+		cost := w.Env.DB.Stats()
+		if err := w.Handle(t.Context(), outbox.Claimed{Workspace: w.Workspace, Row: outbox.Row{Payload: payload}}); err != nil {
+			t.Error(err)
+		}
+		if got := w.Env.DB.Stats().Sub(cost); got.RoundTrips != 3 { // the execution, the lane with the approval, the release
+			t.Errorf("it takes %+v", got)
+		}
+		after := must(w.Lanes.Peek(t.Context(), w.Workspace, lane.Operate))(t)
+		if e := w.execution(t, r.Execution); e.Status != execution.Waiting || e.Attempt != 1 || after.Fence != before.Fence {
+			t.Errorf("it is %+v, lane operate %+v", e, after)
+		}
+		w.mustBeFree(t)
+	})
+}
+
+// TestACutOffTurnParksInOneTransaction: its end, its kick, and both lanes.
+func TestACutOffTurnParksInOneTransaction(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		ctx, end := context.WithCancel(t.Context())
+		var before db.Stats
+		w.think(script(t, func(ctx context.Context, _ llm.Request, _ func(string)) (llm.Response, error) {
+			end()
+			<-ctx.Done()
+			before = w.Env.DB.Stats()
+			return llm.Response{}, llm.Interrupted(ctx, "script")
+		}))
+		r, err := w.Talk(ctx, w.Workspace, operate.Turn{Message: "Hello.", By: "user:ada"})
+		if got := w.Env.DB.Stats().Sub(before); err != nil || r.Status != execution.Parked || got.RoundTrips != 1 {
+			t.Errorf("it is %+v, %v, and takes %+v", r, err, got)
+		}
+		w.mustBeFree(t)
+	})
+}
+
+// TestASkillByHandThatIsCutOffIsMadeOnce: nobody makes the call later, unasked.
+func TestASkillByHandThatIsCutOffIsMadeOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		ran := 0
+		k := skill.Skill{Name: "mail", Parameters: []byte(`{"type": "object"}`), Do: func(context.Context, skill.Call) (any, error) {
+			ran++
+			_, err := w.dies(t)(context.Background(), llm.Request{}, nil)
+			return "sent", err
+		}}
+		set := must(skill.NewSet(k))(t)
+		inner := w.Skills
+		w.Skills = func(ctx context.Context, ws db.Workspace, s trace.Surface) (*skill.Set, error) { return set, nil }
+		defer func() { w.Skills = inner }()
+		used, err := w.RunSkill(t.Context(), w.Workspace, "mail", []byte(`{}`), operate.ByHand{By: "user:ada", Person: true})
+		if !errors.Is(err, lane.ErrLost) {
+			t.Errorf("got %+v, %v", used, err)
+		}
+		w.Skew.Advance(time.Hour)
+		if got := w.drain(t); got.Claimed != 0 || ran != 1 || w.execution(t, used.Execution).Status != execution.Running {
+			t.Errorf("made %d times, then %+v", ran, got)
+		}
+		w.mustBeFree(t)
+	})
+}
