@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	executions "github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
@@ -129,6 +131,42 @@ func TestColumnsAreFieldsOfTheListing(t *testing.T) {
 				t.Errorf("%s has no %s", r.name, column)
 			}
 		}
+	}
+}
+
+// Inputs that were sealed for an agent are under the new key, too: the old one may go.
+func TestRotatingKeysSealsInputsAnew(t *testing.T) {
+	h := newHome(t, "DEMO=0")
+	h.must(exitDone, "migrate")
+	const given = `{"password":"hunter2"}`
+	made := decode[struct{ ID string }](t, h.must(exitDone, "executions", "create", `{"agent":"ada","input":`+given+`}`, "--json").out)
+	file := secret.NewKeyFile(lookup(h.environ, "SECRET_KEY_FILE"))
+	did := decode[rotated](t, h.must(exitDone, "secrets", "rotate", "--json").out)
+	keys, err := file.Keys()
+	if err != nil || len(keys) != 2 || did.Resealed != 1 || len(did.Failed) > 0 {
+		t.Fatalf("keys %q, rotated %+v, %v", keys, did, err)
+	}
+	d := core(t, h)
+	runs, err := executions.New(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := runs.SealedInput(t.Context(), workspace.Default, made.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if key, err := secret.KeyOf(sealed); err != nil || key != keys[1] {
+		t.Errorf("it is sealed under %s, not %s: %v", key, keys[1], err)
+	}
+	store, err := secret.New(d, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err := store.OpenAt(t.Context(), executions.InputPlace(workspace.Default, made.ID), sealed); err != nil || v.Reveal() != given {
+		t.Errorf("it is another input now: %v", err)
+	}
+	if did := decode[rotated](t, h.must(exitDone, "secrets", "rotate", "--keep-key", "--json").out); did.Resealed != 0 {
+		t.Errorf("rotated again: %+v", did)
 	}
 }
 

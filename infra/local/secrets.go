@@ -2,13 +2,17 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	executions "github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
@@ -99,7 +103,38 @@ func rotate(ctx context.Context, agent *app.Agent, ws db.Workspace, did *rotated
 		}
 		if r.Done() {
 			did.Failed = append(did.Failed, r.Failed...)
-			return nil
+			return rotateInputs(ctx, agent, ws, did)
 		}
+	}
+}
+
+// rotateInputs seals the inputs of a workspace's executions anew.
+func rotateInputs(ctx context.Context, agent *app.Agent, ws db.Workspace, did *rotated) error {
+	for after := uuid.Nil.String(); ; {
+		page, err := agent.Runs.SealedInputs(ctx, ws, after, 100)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for _, was := range page {
+			now, err := agent.Secrets.ResealAt(ctx, executions.InputPlace(ws, was.ID), was.Input)
+			if errors.Is(err, secret.ErrDamaged) || errors.Is(err, secret.ErrNoKey) {
+				did.Failed = append(did.Failed, "the input of execution "+was.ID)
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if now == nil {
+				continue
+			}
+			replaced, err := agent.Runs.ResealInput(ctx, ws, was, now)
+			if err != nil {
+				return err
+			}
+			if replaced {
+				did.Resealed++
+			}
+		}
+		after = page[len(page)-1].ID
 	}
 }

@@ -71,13 +71,9 @@ func (s *server) sealInput(ctx context.Context, e *execution.Execution) (err err
 	if bytes.Equal(shown, e.Input) {
 		return nil
 	}
-	e.Sealed, err = s.Secrets.SealAt(ctx, inputPlace(workspace(ctx), e.ID), secret.NewValue(string(e.Input)))
+	e.Sealed, err = s.Secrets.SealAt(ctx, execution.InputPlace(workspace(ctx), e.ID), secret.NewValue(string(e.Input)))
 	e.Input = shown
 	return err
-}
-
-func inputPlace(ws db.Workspace, id string) secret.Place {
-	return secret.Place{Workspace: ws, Table: "executions", Column: "sealed_input", Row: id}
 }
 
 // ending ends an execution that was begun over HTTP; its threads are let go of, and

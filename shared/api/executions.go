@@ -58,7 +58,7 @@ func (s *server) givenInput(ctx context.Context, e execution.Execution) (json.Ra
 	if err != nil || sealed == nil {
 		return e.Input, err
 	}
-	given, err := s.Secrets.OpenAt(ctx, inputPlace(ws, e.ID), sealed)
+	given, err := s.Secrets.OpenAt(ctx, execution.InputPlace(ws, e.ID), sealed)
 	return json.RawMessage(given.Reveal()), err
 }
 

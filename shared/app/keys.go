@@ -36,7 +36,7 @@ func (c Config) known() *secret.Redactor {
 		all = append(all, passwords(raw)...)
 	}
 	for _, s := range all {
-		if s != "" {
+		if !secret.Ordinary(s) {
 			r.Add(secret.NewValue(s))
 		}
 	}

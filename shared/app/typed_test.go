@@ -32,6 +32,14 @@ func TestSecretsThatPeopleTypeAreNotKept(t *testing.T) {
 		var body json.RawMessage
 		_ = json.NewDecoder(r.Body).Decode(&body)
 		_, _ = asked.Write(body)
+		if strings.Contains(string(body), "Tell me") {
+			w.Header().Set("Content-Type", "text/event-stream")
+			for _, piece := range []string{"The secret is canary-of-", "the-work", "space, ", "and canary-of-the-beach."} {
+				fmt.Fprintf(w, `data: {"id":"c","choices":[{"index":0,"delta":{"content":%q},"finish_reason":null}]}`+"\n\n", piece)
+			}
+			fmt.Fprint(w, `data: {"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`+"\n\ndata: [DONE]\n\n")
+			return
+		}
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, `{"id":"1","model":"m","choices":[{"finish_reason":"stop","message":{"role":"assistant","content":"Done."}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`)
 	}))
@@ -93,16 +101,36 @@ func TestSecretsThatPeopleTypeAreNotKept(t *testing.T) {
 	w.do(http.MethodPost, "/api/v1/threads/"+thread.ID+"/messages", body(map[string]any{"body": "I say " + typedIn}), nil)
 	w.do(http.MethodPost, "/api/v1/threads/"+thread.ID+"/send", body(map[string]any{"executionId": run.ID, "body": "I hear " + typedIn}), nil)
 	w.do(http.MethodPost, "/api/v1/executions/"+run.ID+"/complete", body(map[string]any{"result": map[string]any{"told": typedIn}}), nil)
+	var memory, objective struct{ ID string }
+	w.do(http.MethodPost, "/api/v1/memories", body(map[string]any{"category": "fact", "content": "I know " + typedIn}), &memory)
+	w.do(http.MethodPatch, "/api/v1/memories/"+memory.ID, body(map[string]any{"content": "I still know " + typedIn}), nil)
+	w.do(http.MethodPost, "/api/v1/objectives", body(map[string]any{"title": "Use " + canaries[0], "description": typedIn}), &objective)
+	w.do(http.MethodPatch, "/api/v1/objectives/"+objective.ID, body(map[string]any{"doneCriterion": typedIn}), nil)
+	w.do(http.MethodPut, "/api/v1/objectives/"+objective.ID+"/steps",
+		body(map[string]any{"steps": []map[string]any{{"title": "Take " + canaries[1], "inputs": map[string]any{"of": typedIn}}}}), nil)
+	w.do(http.MethodPost, "/api/v1/objectives/"+objective.ID+"/pause", body(map[string]any{"reason": "because of " + canaries[2]}), nil)
+	w.do(http.MethodPost, "/api/v1/lanes/report/force-release", body(map[string]any{"reason": "because of " + canaries[6]}), nil)
+	for _, input := range []map[string]any{
+		{"category": "fact", "content": "of " + canaries[6]}, {"category": "fact", "content": `{"password":"canary-under-a-name"}`},
+	} {
+		w.refused(http.MethodPost, "/api/v1/automations", body(map[string]any{
+			"name": "each hour", "skill": "save_memory", "input": input, "schedule": map[string]any{"cron": "0 * * * *"}}), "holds a secret")
+	}
+	streamed := w.do(http.MethodPost, "/api/v1/operate", body(map[string]any{"message": "Tell me", "stream": true}), nil)
+	if !strings.Contains(streamed, "event: delta") || strings.Contains(streamed, "event: restart") {
+		t.Errorf("streamed was %s", streamed)
+	}
 	behind.Wait()
 
 	everywhere := map[string]string{"the log": logs.String(), "a prompt": asked.String(), "the database": stored(t, e)}
 	for name, path := range map[string]string{
 		"the activity": "/api/v1/activity", "the trace": "/api/v1/traces/" + turn.TraceID + "?include=steps", "the run": "/api/v1/executions/" + run.ID,
 		"the conversation": "/api/v1/threads/" + turn.ThreadID + "/messages", "the thread": "/api/v1/threads/" + thread.ID + "/messages",
-		"the outbox": "/api/v1/threads/" + thread.ID + "/outbox",
+		"the outbox": "/api/v1/threads/" + thread.ID + "/outbox", "the memories": "/api/v1/memories", "the objective": "/api/v1/objectives/" + objective.ID,
 	} {
 		everywhere[name] = w.do(http.MethodGet, path, "", nil)
 	}
+	everywhere["the stream"] = streamed
 	if turn.Answer != "Done." || !strings.Contains(everywhere["a prompt"], "Look at [redacted]") {
 		t.Fatalf("the model was not asked: %q, %s", turn.Answer, everywhere["a prompt"])
 	}
@@ -140,6 +168,17 @@ func TestEscapesAreUndone(t *testing.T) {
 type typed struct {
 	t *testing.T
 	http.Handler
+}
+
+// refused asks for what is refused for a field, without its value.
+func (w typed) refused(method, path, body, field string) {
+	w.t.Helper()
+	r := httptest.NewRequest(method, "https://keeper.example"+path, strings.NewReader(body))
+	r.Header.Set("Authorization", "Bearer canary-of-the-administrator")
+	got := answered(w, r)
+	if got.Code != http.StatusUnprocessableEntity || !strings.Contains(got.Body.String(), field) || strings.Contains(got.Body.String(), "canary") {
+		w.t.Errorf("%s %s: %d %s", method, path, got.Code, got.Body)
+	}
 }
 
 func (w typed) do(method, path, body string, into any) string {

@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -46,6 +48,9 @@ func (s *Store) Approve(ctx context.Context, ws db.Workspace, id, by string, edi
 	return a, nil
 }
 
+// tellsSecret refuses edited arguments that would be stored and shown.
+const tellsSecret = `the arguments hold the value of a secret: leave it out, and have the skill's configuration name it, {"$secret": name}`
+
 func (s *Store) approve(ctx context.Context, ws db.Workspace, a Approval, by string, edited json.RawMessage) (Approval, error) {
 	asked := a.Digest
 	switch {
@@ -66,6 +71,9 @@ func (s *Store) approve(ctx context.Context, ws db.Workspace, a Approval, by str
 	a.Edited = edited
 	if violations := k.Check(ctx, a.Input()); len(violations) > 0 {
 		return a, &InvalidError{violations}
+	}
+	if known := secret.RedactorFrom(ctx).Values(); !bytes.Equal(known.JSON(edited), edited) {
+		return a, &InvalidError{[]skill.Violation{{Problem: tellsSecret}}}
 	}
 	if len(edited) > 0 {
 		if a.Edited, err = rewritten(activity.Storable(edited), plain); err != nil {

@@ -1,7 +1,9 @@
 package automation
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +11,8 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/invalid"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
@@ -18,6 +22,9 @@ func (s *Store) Create(ctx context.Context, tx Tx, a Automation) (Automation, er
 	var rows int
 	a.due = a.NextRunAt
 	a.now = time.Now() // provisional: the second check below uses the database's clock
+	if err := tellsNothing(ctx, a.Input); err != nil {
+		return Automation{}, err
+	}
 	if err := a.check(); err != nil {
 		return Automation{}, err
 	}
@@ -62,6 +69,9 @@ func (s *Store) Patch(ctx context.Context, tx Tx, a Automation, p Patch) (Automa
 	set(&a.Skill, p.Skill)
 	if p.Input != nil {
 		a.Input = p.Input
+		if err := tellsNothing(ctx, a.Input); err != nil {
+			return Automation{}, err
+		}
 	}
 	switch {
 	case p.Event != nil && p.Cron == nil:
@@ -174,4 +184,13 @@ func (s *Store) EnableAgain(ctx context.Context, tx Tx, ids []string, most int) 
 		}
 	}
 	return n, nil
+}
+
+// tellsNothing refuses an input that holds a secret, known or under a telling name: it is
+// stored, shown and recorded with each call.
+func tellsNothing(ctx context.Context, input []byte) error {
+	bad := &invalid.Error{}
+	bad.If(json.Valid(input) && !bytes.Equal(secret.RedactorFrom(ctx).JSON(input), input), "input",
+		`holds a secret, which would be stored and shown: leave it out, and have the skill's configuration name it, {"$secret": name}`)
+	return bad.OrNil()
 }

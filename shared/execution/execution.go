@@ -87,6 +87,7 @@ type queries struct {
 	Ahead, Wake, StepsOfTrace   db.Query
 	Begin, Seize, Await         db.Query
 	SealedInput                 db.Query
+	SealedInputs, ResealInput   db.Query
 	End, Standing, SeizeParent  db.Query
 	Rejoin, Park                db.Query
 }
@@ -174,15 +175,6 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Execution,
 		return Execution{}, fmt.Errorf("read execution: %w", db.ErrNoRows)
 	}
 	return found[0], nil
-}
-
-// SealedInput returns the encrypted input of an unfinished execution, or nil when there is none.
-func (s *Store) SealedInput(ctx context.Context, ws db.Workspace, id string) (sealed []byte, err error) {
-	err = s.db.Each(ctx, ws, func(scan db.Scan) error { return scan(&sealed) }, s.q.SealedInput, id)
-	if err != nil {
-		return nil, fmt.Errorf("read the sealed input of execution %s: %w", id, err)
-	}
-	return sealed, nil
 }
 
 // GetIn adds the read of an execution to a batch. The result is empty when there is none.

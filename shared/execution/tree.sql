@@ -5,6 +5,16 @@ VALUES ($1, $2, $3, $4, $5, $6, 'running', $7, $8, $9, $10, lk_now(), lk_now());
 -- name: SealedInput
 SELECT sealed_input FROM executions WHERE workspace_id = $1 AND id = $2 AND sealed_input IS NOT NULL;
 
+-- name: SealedInputs
+SELECT id, sealed_input FROM executions
+ WHERE workspace_id = $1 AND id > $2 AND sealed_input IS NOT NULL
+ ORDER BY id
+ LIMIT $3;
+
+-- name: ResealInput
+-- Only what was read is replaced: one that has ended meanwhile keeps none.
+UPDATE executions SET sealed_input = $3 WHERE workspace_id = $1 AND id = $2 AND sealed_input = $4;
+
 -- name: Seize
 -- Locks the row, so that the execution can't end meanwhile.
 UPDATE executions SET updated_at = lk_now()

@@ -32,7 +32,7 @@ type Patch struct {
 // Create adds a memory on behalf of a person and returns the stored one. Errors:
 // [skill.InvalidError], [ErrTaken].
 func (s *Store) Create(ctx context.Context, tx *db.Tx, m Memory) (Memory, error) {
-	m.ID = s.ids()
+	m.ID, m.Content = s.ids(), discreet(ctx, m.Content)
 	if err := check(&m); err != nil {
 		return Memory{}, err
 	}
@@ -54,6 +54,7 @@ func (s *Store) Create(ctx context.Context, tx *db.Tx, m Memory) (Memory, error)
 func (s *Store) Patch(ctx context.Context, tx *db.Tx, m Memory, p Patch) (Memory, error) {
 	set(&m.Category, p.Category)
 	set(&m.Content, p.Content)
+	m.Content = discreet(ctx, m.Content)
 	set(&m.Importance, p.Importance)
 	if p.ExpiresAt != nil {
 		m.ExpiresAt = p.ExpiresAt

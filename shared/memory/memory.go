@@ -16,6 +16,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -67,12 +68,18 @@ func (s *Store) Save(ctx context.Context, tx lane.Tx, m Memory, life time.Durati
 		return "", false, fmt.Errorf("save memory: %w", err)
 	}
 	fresh := s.ids()
+	m.Content = discreet(ctx, m.Content)
 	err = tx.One(ctx, []any{&id}, s.q.Save, fresh, m.Agent, m.Category, m.Content, hash(m.Content), m.Importance, db.Null(m.Trace),
 		db.Null(life.Milliseconds()))
 	if err != nil {
 		return "", false, fmt.Errorf("save memory: %w", err)
 	}
 	return id, id == fresh, nil
+}
+
+// discreet returns a text without the secrets that the run or the request knows.
+func discreet(ctx context.Context, text string) string {
+	return secret.RedactorFrom(ctx).Values().Text(text)
 }
 
 // Forget deletes a memory of the agent and reports whether it existed. The transaction must prove

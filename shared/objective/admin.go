@@ -48,6 +48,7 @@ type Patch struct {
 
 // Create adds an active objective without a plan and returns it. Errors: [skill.InvalidError].
 func (a *Admin) Create(ctx context.Context, tx *db.Tx, o Objective) (Objective, error) {
+	o.discreet(ctx)
 	if err := check(&o); err != nil {
 		return Objective{}, err
 	}
@@ -61,6 +62,7 @@ func (a *Admin) Patch(ctx context.Context, tx *db.Tx, o Objective, p Patch) (Obj
 	set(&o.Description, p.Description)
 	set(&o.Priority, p.Priority)
 	set(&o.DoneCriterion, p.DoneCriterion)
+	o.discreet(ctx)
 	if err := check(&o); err != nil {
 		return Objective{}, err
 	}
@@ -78,7 +80,7 @@ func (a *Admin) Patch(ctx context.Context, tx *db.Tx, o Objective, p Patch) (Obj
 // on the objective loses its hold and is canceled, because its step numbers now mean other steps.
 // Errors: [skill.InvalidError], [ErrChanged], [ErrCompleted].
 func (a *Admin) ReplaceSteps(ctx context.Context, tx *db.Tx, o Objective, steps []Step) (Objective, error) {
-	steps, err := checkSteps(steps)
+	steps, err := checkSteps(discreetSteps(ctx, steps))
 	if err != nil {
 		return Objective{}, err
 	}
@@ -152,7 +154,7 @@ func (a *Admin) seize(ctx context.Context, tx *db.Tx, id string) (*lane.Hold, er
 // Pause pauses an objective: beats no longer work on it. It stores the reason, and reports whether
 // anything changed. Errors: [db.ErrNoRows], [ErrCompleted], [skill.InvalidError].
 func (a *Admin) Pause(ctx context.Context, tx *db.Tx, id, reason string) (Objective, bool, error) {
-	reason, err := checkText("reason", reason, 1, MaxReason)
+	reason, err := checkText("reason", discreet(ctx, reason), 1, MaxReason)
 	if err != nil {
 		return Objective{}, false, err
 	}
@@ -174,7 +176,7 @@ func (a *Admin) Resume(ctx context.Context, tx *db.Tx, id string) (Objective, bo
 // Complete completes an objective, even if it is paused or its plan has open steps. It reports
 // whether anything changed. Errors: [db.ErrNoRows], [skill.InvalidError].
 func (a *Admin) Complete(ctx context.Context, tx *db.Tx, id, summary string) (Objective, bool, error) {
-	summary, err := checkText("summary", summary, 0, MaxDescription)
+	summary, err := checkText("summary", discreet(ctx, summary), 0, MaxDescription)
 	if err != nil {
 		return Objective{}, false, err
 	}

@@ -227,7 +227,7 @@ func (s *Store) Plan(ctx context.Context, tx lane.Tx, id string, steps []Step) (
 	if err := tx.One(ctx, []any{&version}, s.q.NewPlan, id); err != nil {
 		return 0, fmt.Errorf("plan objective %s: %w", id, missing(err, ErrNotActive))
 	}
-	s.addSteps(tx.Later(), id, version, steps)
+	s.addSteps(tx.Later(), id, version, discreetSteps(ctx, steps))
 	return version, nil
 }
 
@@ -288,7 +288,7 @@ func (s *Store) end(ctx context.Context, tx lane.Tx, q db.Query, id, why string)
 	if err := tx.Proves(lane.Objective(id)); err != nil {
 		return fmt.Errorf("end objective: %w", err)
 	}
-	if err := tx.One(ctx, []any{&id}, q, id, why); err != nil {
+	if err := tx.One(ctx, []any{&id}, q, id, discreet(ctx, why)); err != nil {
 		return fmt.Errorf("end objective %s: %w", id, missing(err, ErrNotActive))
 	}
 	return nil

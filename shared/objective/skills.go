@@ -42,7 +42,7 @@ func named(c skill.Call) []lane.Name {
 	return []lane.Name{lane.Objective(id)}
 }
 
-func (s *Store) runSet(_ context.Context, tx lane.Tx, c skill.Call) (any, error) {
+func (s *Store) runSet(ctx context.Context, tx lane.Tx, c skill.Call) (any, error) {
 	args := struct {
 		Title         string `json:"title"`
 		Description   string `json:"description"`
@@ -52,9 +52,11 @@ func (s *Store) runSet(_ context.Context, tx lane.Tx, c skill.Call) (any, error)
 	if err := json.Unmarshal(c.Arguments, &args); err != nil {
 		return nil, skill.Refuse("the arguments could not be read")
 	}
-	id := s.Create(tx.Later(), Objective{
+	o := Objective{
 		Title: args.Title, Description: args.Description, Priority: args.Priority, DoneCriterion: args.DoneCriterion, CreatedBy: cmp.Or(c.By, c.Agent), Untrusted: c.Untrusted,
-	})
+	}
+	o.discreet(ctx)
+	id := s.Create(tx.Later(), o)
 	return map[string]any{"objectiveId": id}, nil
 }
 

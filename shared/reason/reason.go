@@ -306,7 +306,11 @@ func (r *Runner) answer(ctx context.Context, job Job, s *state, request llm.Requ
 	asking, cancel := context.WithTimeout(ctx, modelLimit)
 	defer cancel()
 	begun := r.Clock()
-	resp, failed = r.generate(asking, job, s, request, job.deltas(asking))
+	say, rest := job.deltas(asking, s.known)
+	resp, failed = r.generate(asking, job, s, request, say)
+	if failed == nil {
+		rest()
+	}
 	if !unasked(failed) {
 		s.lines = append(s.lines, r.modelLine(job, s, purpose, resp, failed, r.Clock().Sub(begun)))
 	}
@@ -396,12 +400,25 @@ func (j Job) request(s *state) llm.Request {
 	return llm.Request{System: j.System, Messages: s.conversation(), Tools: offer(j.Skills, j.Window, s.done), MaxTokens: j.answerLimit()}
 }
 
-// deltas hands on the pieces of an answer; nil where nobody listens.
-func (j Job) deltas(ctx context.Context) func(llm.Delta) {
+// deltas hands on the pieces of an answer without the secrets that are known; rest hands on
+// what was kept back of a whole answer. say is nil where nobody listens.
+func (j Job) deltas(ctx context.Context, known *secret.Redactor) (say func(llm.Delta), rest func()) {
 	if j.Delta == nil {
-		return nil
+		return nil, func() {}
 	}
-	return func(d llm.Delta) { j.Delta(ctx, d) }
+	text := secret.NewStream(known)
+	say = func(d llm.Delta) {
+		if d.Restart {
+			text = secret.NewStream(known)
+		}
+		d.Text = text.Next(d.Text)
+		j.Delta(ctx, d)
+	}
+	return say, func() {
+		if left := text.Rest(); left != "" {
+			j.Delta(ctx, llm.Delta{Text: left})
+		}
+	}
 }
 
 // Close queues the end of a run: the execution's status and result and, for one

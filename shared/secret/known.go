@@ -35,6 +35,7 @@ type known struct {
 	needles map[uint32][]needle // by their first four bytes
 	count   int
 	spaces  bool // some value has one
+	longest int  // needle, in bytes
 }
 
 // including is k and one more value; k itself if there is nothing to look for.
@@ -48,7 +49,7 @@ func (k *known) including(value string) *known {
 	}
 	more := &known{values: map[string]bool{}, first: new([1 << 10]uint64), needles: map[uint32][]needle{}}
 	if k != nil {
-		more.values, more.needles, more.count, more.spaces = maps.Clone(k.values), maps.Clone(k.needles), k.count, k.spaces
+		more.values, more.needles, more.count, more.spaces, more.longest = maps.Clone(k.values), maps.Clone(k.needles), k.count, k.spaces, k.longest
 		*more.first = *k.first
 	}
 	more.values[value] = true
@@ -95,6 +96,7 @@ func (k *known) put(n needle) {
 	}
 	n.id = k.count
 	k.count++
+	k.longest = max(k.longest, len(n.text))
 	// A new slice: the old one may be another known's.
 	k.needles[head] = append(k.needles[head][:len(k.needles[head]):len(k.needles[head])], n)
 	two := head >> 16

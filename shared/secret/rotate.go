@@ -75,6 +75,26 @@ func (s *Store) stale(ctx context.Context, ws db.Workspace, current, after strin
 	return page, err
 }
 
+// ResealAt seals anew what [Store.SealAt] has sealed for a place under another key than the
+// current one; nil where it is under that.
+func (s *Store) ResealAt(ctx context.Context, at Place, sealed []byte) ([]byte, error) {
+	if s.sealer.keeper == nil {
+		return nil, fmt.Errorf("seal %s anew: %w", at, ErrNoKey)
+	}
+	current, err := s.sealer.keeper.Current(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("seal %s anew: %w", at, err)
+	}
+	if key, err := KeyOf(sealed); err == nil && key == current {
+		return nil, nil
+	}
+	v, err := s.sealer.Open(ctx, at, sealed)
+	if err != nil {
+		return nil, err
+	}
+	return s.sealer.Seal(ctx, at, v)
+}
+
 func (s *Store) reseal(ctx context.Context, ws db.Workspace, old stale, r *Rotation) error {
 	v, err := s.sealer.Open(ctx, placeOf(ws, old.name), old.sealed)
 	if errors.Is(err, ErrDamaged) || errors.Is(err, ErrNoKey) {

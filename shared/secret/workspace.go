@@ -2,8 +2,10 @@ package secret
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"time"
 
@@ -25,6 +27,8 @@ const (
 	fresh   = 5 * time.Second
 	soon    = 500 * time.Millisecond
 	reading = 3 * time.Second
+	// patience is after how long secrets that did not open are tried again.
+	patience = time.Minute
 	// opening is how many are opened at once.
 	opening = 8
 )
@@ -39,13 +43,17 @@ type Guard struct {
 	log   *slog.Logger
 	mu    sync.Mutex
 	of    map[db.Workspace]*guarded
+	uses  uint64
 }
 
 // guarded are the secrets of one workspace.
 type guarded struct {
 	mu       sync.Mutex // of those who look
 	looked   time.Time
-	known    bool // they have been read
+	known    bool      // they have been read
+	damaged  bool      // one of them does not open, which a while does not mend
+	tried    time.Time // when that was seen
+	used     uint64    // counts the uses of all: the least is the longest ago
 	mark     mark
 	opened   map[string]opened // by name
 	redactor *Redactor
@@ -68,7 +76,7 @@ func NewGuard(s *Store, base *Redactor, clock func() time.Time, log *slog.Logger
 }
 
 // Redactor knows the configuration's secrets and the workspace's: the latest 100 of them,
-// those of 8 bytes to 16 KiB. What another process has put is known 5 seconds later at the
+// those of 8 bytes to 16 KiB that are not [Ordinary]. What another process has put is known 5 seconds later at the
 // latest. Where secrets can't be read or opened, it knows those that were before. It may ask
 // the key service: don't call it in a transaction. Whoever adds values makes a redactor of
 // their own of it.
@@ -96,9 +104,12 @@ func (g *Guard) Redactor(ctx context.Context, ws db.Workspace) *Redactor {
 	return at.redactor
 }
 
+// worthKnowing reports whether a value is looked for in all texts of its workspace.
+func worthKnowing(v Value) bool { return len(v.Reveal()) >= minWorkspace && !Ordinary(v.Reveal()) }
+
 // Learn makes a value known that is about to be a secret of the workspace.
 func (g *Guard) Learn(ws db.Workspace, v Value) {
-	if g != nil && len(v.Reveal()) >= minWorkspace {
+	if g != nil && worthKnowing(v) {
 		at := g.at(ws)
 		at.mu.Lock()
 		defer at.mu.Unlock()
@@ -113,12 +124,25 @@ func (g *Guard) at(ws db.Workspace) *guarded {
 	at := g.of[ws]
 	if at == nil {
 		if len(g.of) >= maxWorkspaces {
-			clear(g.of)
+			delete(g.of, g.oldest())
 		}
 		at = &guarded{redactor: NewRedactor(g.base)}
 		g.of[ws] = at
 	}
+	g.uses++
+	at.used = g.uses
 	return at
+}
+
+// oldest is the workspace that nobody has asked for the longest.
+func (g *Guard) oldest() (oldest db.Workspace) {
+	least := uint64(math.MaxUint64)
+	for ws, at := range g.of {
+		if at.used < least {
+			oldest, least = ws, at.used
+		}
+	}
+	return oldest
 }
 
 // look reads what has changed since the last look.
@@ -131,7 +155,7 @@ func (g *Guard) look(ctx context.Context, ws db.Workspace, at *guarded) error {
 	if updated != nil {
 		now.updated = updated.UnixMilli()
 	}
-	if now == at.mark {
+	if clock := g.clock(); now == at.mark && !(at.damaged && clock.Sub(at.tried).Abs() >= patience) {
 		return nil
 	}
 	found, err := g.sealed(ctx, ws)
@@ -141,13 +165,16 @@ func (g *Guard) look(ctx context.Context, ws db.Workspace, at *guarded) error {
 	all, failed := g.open(ctx, ws, found, at.opened)
 	redactor := NewRedactor(g.base)
 	for _, o := range all {
-		if len(o.value.Reveal()) >= minWorkspace {
+		if worthKnowing(o.value) {
 			redactor.Add(o.value)
 		}
 	}
 	at.opened, at.redactor, at.known = all, redactor, true
-	if failed == nil {
-		at.mark = now
+	at.damaged = errors.Is(failed, ErrDamaged) || errors.Is(failed, ErrNoKey)
+	if failed == nil || at.damaged {
+		at.mark, at.tried = now, g.clock()
+	} else {
+		at.mark = mark{} // whoever is away may be back
 	}
 	return failed
 }
@@ -164,8 +191,8 @@ func (g *Guard) sealed(ctx context.Context, ws db.Workspace) (map[string]string,
 	return found, err
 }
 
-// open opens what was not open before. Of those that don't open it answers the last error,
-// and what they were before.
+// open opens what was not open before. Of those that don't open it answers what they were
+// before, and an error: that of the key service where it is away.
 func (g *Guard) open(ctx context.Context, ws db.Workspace, found map[string]string, before map[string]opened) (
 	all map[string]opened, failed error,
 ) {
@@ -187,7 +214,9 @@ func (g *Guard) open(ctx context.Context, ws db.Workspace, found map[string]stri
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
-				failed = err
+				if failed == nil || !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrNoKey) {
+					failed = err
+				}
 				if o, ok := before[name]; ok {
 					all[name] = o
 				}

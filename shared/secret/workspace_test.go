@@ -1,6 +1,7 @@
 package secret_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
@@ -149,12 +151,66 @@ type counting struct {
 	secret.Keeper
 	opened atomic.Int64
 	fails  bool
+	as     error // nil: the key service is away
 }
 
 func (c *counting) Unwrap(ctx context.Context, keyID string, wrapped []byte, at secret.Place) ([]byte, error) {
 	c.opened.Add(1)
 	if c.fails {
-		return nil, secret.ErrUnavailable
+		return nil, cmp.Or(c.as, secret.ErrUnavailable)
 	}
 	return c.Keeper.Unwrap(ctx, keyID, wrapped, at)
+}
+
+// A secret that does not open is tried again after a while, not by each look; one whose
+// key service is away, by the next.
+func TestAGuardTriesDamagedSecretsSeldom(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		for _, c := range []struct {
+			err  error
+			want []int64 // opened after each of the looks
+		}{{secret.ErrDamaged, []int64{1, 1, 2}}, {secret.ErrUnavailable, []int64{1, 2, 3}}} {
+			keeper := &counting{Keeper: w.keys, fails: true, as: c.err}
+			store, err := secret.New(w.DB, keeper)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.put(t, "broken", "hunter2-hunter2")
+			clock := &steps{now: time.Unix(1_800_000_000, 0)}
+			guard := secret.NewGuard(store, nil, clock.Now, slog.New(slog.DiscardHandler))
+			for i, wait := range []time.Duration{0, 6 * time.Second, time.Minute} {
+				clock.Advance(wait)
+				guard.Redactor(t.Context(), w.Workspace)
+				if got := keeper.opened.Load(); got != c.want[i] {
+					t.Errorf("%v: look %d: opened %d times, want %d", c.err, i+1, got, c.want[i])
+				}
+			}
+			keeper.fails = false
+			clock.Advance(time.Minute)
+			if got := guard.Redactor(t.Context(), w.Workspace).Text("hunter2-hunter2"); got != secret.Redacted {
+				t.Errorf("%v: mended, it is %q", c.err, got)
+			}
+		}
+	})
+}
+
+// A process that serves more workspaces than a guard keeps forgets the one that was not
+// asked for the longest, and no other.
+func TestAGuardForgetsOneWorkspaceAtATime(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		keeper := &counting{Keeper: w.keys}
+		store, err := secret.New(w.DB, keeper)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.put(t, "kept", "hunter2-hunter2")
+		guard := secret.NewGuard(store, nil, (&steps{now: time.Unix(1_800_000_000, 0)}).Now, slog.New(slog.DiscardHandler))
+		for i := range 400 {
+			guard.Learn(db.Workspace(fmt.Sprintf("00000000-0000-4000-8000-%012d", i)), secret.NewValue("of-another-one"))
+			guard.Redactor(t.Context(), w.Workspace)
+		}
+		if got := keeper.opened.Load(); got != 1 {
+			t.Errorf("the secret was opened %d times", got)
+		}
+	})
 }
