@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"text/tabwriter"
 	"time"
@@ -37,16 +38,17 @@ type Result struct {
 func main() {
 	rounds := flag.Int("rounds", 300, "how often each pair is measured")
 	out := flag.String("out", filepath.Join("bin", "bench.json"), "where the figures are saved")
+	only := flag.String("only", "", "the parts to measure: those whose name has this in it; nothing is saved then")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *rounds, *out); err != nil {
+	if err := run(ctx, *rounds, *out, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, rounds int, out string) error {
+func run(ctx context.Context, rounds int, out, only string) error {
 	var res Result
 	res.At = time.Now().UTC()
 	for _, part := range []struct {
@@ -59,6 +61,9 @@ func run(ctx context.Context, rounds int, out string) error {
 		{"followers", followers},
 		{"cold starts and sizes", coldStarts},
 	} {
+		if !strings.Contains(part.name, only) {
+			continue
+		}
 		fmt.Fprintf(os.Stderr, "measuring %s …\n", part.name)
 		rows, err := part.run(ctx, rounds)
 		if err != nil {
@@ -68,6 +73,9 @@ func run(ctx context.Context, rounds int, out string) error {
 	}
 	last := load(out)
 	show(res, last)
+	if only != "" {
+		return nil
+	}
 	return save(out, res)
 }
 

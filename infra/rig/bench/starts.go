@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -12,60 +13,64 @@ import (
 
 const (
 	helloPackage     = "github.com/lanekeeper/lanekeeper/infra/rig/bench/hello"
-	heartbeatPackage = "github.com/lanekeeper/lanekeeper/functions/heartbeat"
+	connectedPackage = "github.com/lanekeeper/lanekeeper/infra/rig/bench/connected"
+	functionPackages = "github.com/lanekeeper/lanekeeper/functions/"
 )
 
-// coldStarts compares the heartbeat's real bootstrap with one that does nothing:
-// ready for the first event without the network, and the first answer with a
-// database connection and an idle beat in it.
+// coldStarts compares the real bootstraps with one that does nothing, and with one that
+// has a connection and an empty transaction: ready for the first event without the
+// network, and the heartbeat's first answer with an idle beat in it.
 func coldStarts(ctx context.Context, rounds int) ([]Row, error) {
 	_, url, stop, err := database(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer stop()
-	hello, err := rig.Build(ctx, helloPackage)
-	if err != nil {
-		return nil, err
-	}
-	beat, err := rig.Build(ctx, heartbeatPackage)
-	if err != nil {
-		return nil, err
+	names := []string{"hello", "connected", "heartbeat", "operate", "migrate"}
+	paths := map[string]string{}
+	for _, name := range names {
+		pkg := map[string]string{"hello": helloPackage, "connected": connectedPackage}[name]
+		if paths[name], err = rig.Build(ctx, cmp.Or(pkg, functionPackages+name)); err != nil {
+			return nil, err
+		}
 	}
 	rounds = min(rounds, 40)
 	env := map[string]string{"DATABASE_URL": url, "LOG_LEVEL": "error"}
-	var readyBeat, readyHello, firstBeat, firstHello []float64
+	ready, first := map[string][]float64{}, map[string][]float64{}
 	for i := range rounds + 3 {
-		rh, fh, err := coldStart(ctx, hello, nil)
+		for _, name := range names {
+			answers := name != "operate" && name != "migrate" // the others have no event here that they answer
+			r, f, err := coldStart(ctx, paths[name], env, answers)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			if i >= 3 {
+				ready[name], first[name] = append(ready[name], r), append(first[name], f)
+			}
+		}
+	}
+	ratio := func(name string, of, to []float64, limit float64, detail string) Row {
+		return Row{
+			Name: name, Value: quotient(of, to), Limit: limit,
+			Detail: fmt.Sprintf("medians %.1f ms and %.1f ms%s", median(of), median(to), detail),
+		}
+	}
+	rows := []Row{
+		ratio("cold start: heartbeat ready over hello world", ready["heartbeat"], ready["hello"], 3, ""),
+		ratio("cold start: operate ready over hello world", ready["operate"], ready["hello"], 0, ""),
+		ratio("cold start: migrate ready over hello world", ready["migrate"], ready["hello"], 0, ""),
+		ratio("cold start: first idle beat over hello world, connection and transaction", first["heartbeat"], first["connected"], 3, "; goal 2"),
+		ratio("cold start: first idle beat over hello world", first["heartbeat"], first["hello"], 0, ""),
+		ratio("cold start: connection and transaction over hello world", first["connected"], first["hello"], 0, ""),
+	}
+	for _, name := range names {
+		size, err := mebibytes(paths[name])
 		if err != nil {
 			return nil, err
 		}
-		rb, fb, err := coldStart(ctx, beat, env)
-		if err != nil {
-			return nil, err
-		}
-		if i < 3 {
-			continue
-		}
-		readyHello, firstHello = append(readyHello, rh), append(firstHello, fh)
-		readyBeat, firstBeat = append(readyBeat, rb), append(firstBeat, fb)
+		rows = append(rows, Row{Name: "bootstrap: " + name, Value: size, Unit: "MiB", Limit: map[string]float64{"heartbeat": 18}[name]})
 	}
-	size, err := mebibytes(beat)
-	if err != nil {
-		return nil, err
-	}
-	least, err := mebibytes(hello)
-	return []Row{
-		{
-			Name: "cold start: heartbeat ready over hello world", Value: quotient(readyBeat, readyHello), Limit: 1.6,
-			Detail: fmt.Sprintf("medians %.1f ms and %.1f ms", median(readyBeat), median(readyHello)),
-		},
-		{
-			Name: "cold start: first answer with a database over hello world", Value: quotient(firstBeat, firstHello), Limit: 3,
-			Detail: fmt.Sprintf("medians %.1f ms and %.1f ms; an idle beat, its connection included", median(firstBeat), median(firstHello)),
-		},
-		{Name: "heartbeat bootstrap", Value: size, Unit: "MiB", Limit: 14, Detail: fmt.Sprintf("hello world has %.1f MiB", least)},
-	}, err
+	return rows, nil
 }
 
 // quotient is the median of a/b pair by pair.
@@ -78,8 +83,9 @@ func quotient(a, b []float64) float64 {
 }
 
 // coldStart starts a fresh sandbox and answers after how many milliseconds it
-// asked for its first event and when the first answer was there.
-func coldStart(ctx context.Context, bootstrap string, env map[string]string) (ready, first float64, err error) {
+// asked for its first event and when the first answer was there, which may be a failure
+// unless answers says otherwise.
+func coldStart(ctx context.Context, bootstrap string, env map[string]string, answers bool) (ready, first float64, err error) {
 	fn, err := rig.Start(ctx, rig.Config{Bootstrap: bootstrap, Name: "bench", Env: env, Timeout: 30 * time.Second})
 	if err != nil {
 		return 0, 0, err
@@ -90,7 +96,7 @@ func coldStart(ctx context.Context, bootstrap string, env map[string]string) (re
 	if err != nil {
 		return 0, 0, err
 	}
-	if res.FunctionError != nil {
+	if answers && res.FunctionError != nil {
 		return 0, 0, fmt.Errorf("the function failed: %s\n%s", res.FunctionError.Message, res.Logs)
 	}
 	return float64(res.InitDuration.Microseconds()) / 1000, float64(time.Since(begun).Microseconds()) / 1000, nil
