@@ -38,13 +38,3 @@ SELECT skill_name, count(*), count(CASE WHEN status = 'error' THEN 1 END), CAST(
  GROUP BY skill_name
  ORDER BY 2 DESC, 1
  LIMIT $3;
-
--- name: Stirred
--- When a phase with a result was recorded last, and whether a skill was used since; both within $3
--- milliseconds.
-SELECT r.at, EXISTS (SELECT 1 FROM agent_activity a
-                      WHERE a.workspace_id = $1 AND a.created_at > coalesce(r.at, lk_plus(lk_now(), 0 - CAST($3 AS bigint)))
-                        AND a.skill_name NOT LIKE 'heartbeat%' AND a.skill_name NOT LIKE '(%')
-  FROM (SELECT max(created_at) AS at FROM agent_activity
-         WHERE workspace_id = $1 AND skill_name = $2 AND output ->> 'text' IS NOT NULL
-           AND created_at > lk_plus((SELECT lk_now()), 0 - CAST($3 AS bigint))) AS r;

@@ -33,17 +33,3 @@ func (l *Log) Used(ctx context.Context, ws db.Workspace, since time.Time) ([]Use
 	}
 	return out, nil
 }
-
-// Stirred says when something was recorded last, and whether a skill was used since then.
-type Stirred struct {
-	At    *time.Time // nil: never
-	Since bool
-}
-
-// Stirred adds to a batch a read of whether a skill was used after the last record of name. Without
-// such a record within back, it checks the time since back.
-func (l *Log) Stirred(b *db.Batch, name string, back time.Duration) *Stirred {
-	s := new(Stirred)
-	b.One([]any{&s.At, &s.Since}, l.q.Stirred, name, back.Milliseconds())
-	return s
-}

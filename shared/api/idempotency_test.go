@@ -19,6 +19,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/heal"
+	"github.com/lanekeeper/lanekeeper/shared/quiet"
 )
 
 //go:embed testdata/idempotency
@@ -407,7 +408,11 @@ func TestKeysLastADay(t *testing.T) {
 		for _, due := range []bool{false, true} {
 			d.post(t, "new", "/things", `{}`)
 			var b db.Batch
-			oldest := w.Heals.Oldest(&b)
+			asks, err := quiet.New()
+			if err != nil {
+				t.Fatal(err)
+			}
+			oldest := &asks.Look(&b, quiet.Question{}).Oldest
 			if err := w.Deps.DB.Read(t.Context(), w.Workspace, &b); err != nil || oldest.Due(keep) != due {
 				t.Errorf("a purge is due: %v, %v", !due, err)
 			}

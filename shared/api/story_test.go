@@ -22,6 +22,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/memory"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/quiet"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
@@ -84,11 +85,12 @@ func realBeat(t testing.TB, d *api.Deps) (*heartbeat.Heartbeat, *objective.Store
 	memories, err1 := memory.New(d.DB, ids)
 	automations, err2 := automation.New(d.DB, ids)
 	heals, err3 := heal.New(d.DB, ids, d.Skills, automations)
-	if err := errors.Join(err1, err2, err3); err != nil {
+	asks, err4 := quiet.New()
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		t.Fatal(err)
 	}
 	return &heartbeat.Heartbeat{
-		Memories: memories, Automations: automations, Heals: heals, Threads: d.Threads, Registered: heartbeat.Registered(d.Skills),
+		Memories: memories, Automations: automations, Heals: heals, Quiet: asks, Threads: d.Threads, Registered: heartbeat.Registered(d.Skills),
 		DB: d.DB, Lanes: d.Lanes, Runs: d.Runs, Activity: d.Activity, Workspaces: workspaces, Objectives: objectives,
 		Skills:    func(context.Context, db.Workspace, trace.Surface) (*skill.Set, error) { return set, nil },
 		Approvals: d.Approvals, Outbox: d.Approvals.Outbox, Sender: &outbox.Sender{Store: d.Approvals.Outbox, Log: d.Log},

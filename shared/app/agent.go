@@ -24,6 +24,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/outbound"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/queue"
+	"github.com/lanekeeper/lanekeeper/shared/quiet"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
@@ -48,6 +49,7 @@ type Agent struct {
 	Automations *automation.Store
 	Memories    *memory.Store
 	Heals       *heal.Store
+	Quiet       *quiet.Store
 	Budgets     *budget.Store
 	Circuits    *resilient.Store
 	Secrets     *secret.Store
@@ -155,7 +157,10 @@ func (a *Agent) skills() error {
 	if err != nil {
 		return err
 	}
-	a.Heals, err = heal.New(a.core.DB, a.core.IDs, a.Registry, a.Automations)
+	if a.Heals, err = heal.New(a.core.DB, a.core.IDs, a.Registry, a.Automations); err != nil {
+		return err
+	}
+	a.Quiet, err = quiet.New()
 	return err
 }
 

@@ -30,8 +30,8 @@ var files embed.FS
 const (
 	// Streak is how many consecutive failures disable a skill.
 	Streak = 3
-	// window is how far back failures count.
-	window = 3 * 24 * time.Hour
+	// Window is how far back failures count.
+	Window = 3 * 24 * time.Hour
 	// cooldown is how long a disabled skill rests before it is tried again. Each failed probe
 	// doubles it, up to maxCooldown. So does a relapse: a restored skill fails again within
 	// maxCooldown.
@@ -108,14 +108,14 @@ type Change struct {
 }
 
 type queries struct {
-	Diagnose, Used, Cool, Get, List, Insert, Supersede       db.Query
-	Relapse, Change, LockOpen                                db.Query
-	Switch, On, Switches, ListSwitches, Release              db.Query
-	GetSwitch                                                db.Query
-	Orphans, Lock, Close, Oldest, PurgeActivity, PurgeEvents db.Query
-	PurgeExecutions, PurgeOutbox, PurgeApprovals             db.Query
-	PurgeMemories, PurgeUsage, PurgeBudgets                  db.Query
-	PurgeHeals, PurgeKeys, Silent, SilentNow                 db.Query
+	Diagnose, Used, Cool, Get, List, Insert, Supersede db.Query
+	Relapse, Change, LockOpen                          db.Query
+	Switch, On, Switches, ListSwitches, Release        db.Query
+	GetSwitch                                          db.Query
+	Orphans, Lock, Close, PurgeActivity, PurgeEvents   db.Query
+	PurgeExecutions, PurgeOutbox, PurgeApprovals       db.Query
+	PurgeMemories, PurgeUsage, PurgeBudgets            db.Query
+	PurgeHeals, PurgeKeys, Silent, SilentNow           db.Query
 }
 
 // Store heals the skills of all workspaces.
@@ -154,7 +154,7 @@ func (l *Look) Any() bool { return len(l.Findings)+len(l.Cool) > 0 }
 // Look adds the two statements that find what there is to heal to a batch.
 func (s *Store) Look(b *db.Batch) *Look {
 	l := new(Look)
-	b.Each(l.find, s.q.Diagnose, Streak, window.Milliseconds(), s.builtins)
+	b.Each(l.find, s.q.Diagnose, Streak, Window.Milliseconds(), s.builtins)
 	b.Each(collect(&l.Cool), s.q.Cool, maxCool)
 	return l
 }
@@ -181,7 +181,7 @@ func (s *Store) Heal(ctx context.Context, tx lane.Tx, ws db.Workspace, l *Look, 
 	}
 	*l = Look{}
 	tx.Later().Exec(s.q.LockOpen)
-	tx.Later().Each(l.find, s.q.Diagnose, Streak, window.Milliseconds(), s.builtins)
+	tx.Later().Each(l.find, s.q.Diagnose, Streak, Window.Milliseconds(), s.builtins)
 	if err := tx.Each(ctx, collect(&l.Cool), s.q.Cool, maxCool); err != nil {
 		return r, fmt.Errorf("heal: look anew: %w", err)
 	}
@@ -220,7 +220,7 @@ func (s *Store) used(ctx context.Context, tx lane.Tx, l *Look) (map[string]bool,
 		err := scan(&name, &failed)
 		used[name] = failed
 		return err
-	}, s.q.Used, window.Milliseconds())
+	}, s.q.Used, Window.Milliseconds())
 	if err != nil {
 		return nil, fmt.Errorf("heal: read what was used: %w", err)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/invalid"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/quiet"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -459,7 +460,11 @@ func TestWhatIsOldGoes(t *testing.T) {
 		keep := heal.Retention{Activity: 90 * 24 * time.Hour, Events: 7 * 24 * time.Hour, Outbox: 30 * 24 * time.Hour}
 		due := func() bool {
 			var b db.Batch
-			oldest := w.s.Oldest(&b)
+			asks, err := quiet.New()
+			if err != nil {
+				t.Fatal(err)
+			}
+			oldest := &asks.Look(&b, quiet.Question{}).Oldest
 			if err := w.DB.Read(t.Context(), w.Workspace, &b); err != nil {
 				t.Fatal(err)
 			}

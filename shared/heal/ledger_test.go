@@ -11,6 +11,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/quiet"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
@@ -222,7 +223,11 @@ func TestABacklogGoesInRounds(t *testing.T) {
 			t.Fatal(err)
 		}
 		var b db.Batch
-		oldest := w.s.Oldest(&b)
+		asks, err := quiet.New()
+		if err != nil {
+			t.Fatal(err)
+		}
+		oldest := &asks.Look(&b, quiet.Question{}).Oldest
 		if err := w.DB.Read(t.Context(), w.Workspace, &b); err != nil || !oldest.Due(keep) {
 			t.Errorf("usage of a month ago is not due: %v", err)
 		}

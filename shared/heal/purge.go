@@ -19,12 +19,12 @@ type Retention struct {
 	Outbox   time.Duration
 }
 
-// orphaned is how long an execution without a holder must be unchanged to count as orphaned.
-const orphaned = time.Hour
+// Orphaned is how long an execution without a holder must be unchanged to count as orphaned.
+const Orphaned = time.Hour
 
-// silence is how long an execution without a lane must be unchanged to count as silent, if it has
+// Silence is how long an execution without a lane must be unchanged to count as silent, if it has
 // no timeout of its own.
-const silence = 7 * 24 * time.Hour
+const Silence = 7 * 24 * time.Hour
 
 // The most executions that one look returns.
 const (
@@ -39,11 +39,10 @@ type Oldest struct {
 	keys                            *time.Time // the earliest expiry of an idempotency key
 }
 
-// Oldest adds a query for the oldest rows to a batch.
-func (s *Store) Oldest(b *db.Batch) *Oldest {
-	o := new(Oldest)
-	b.One([]any{&o.now, &o.activity, &o.events, &o.outbox, &o.usage, &o.keys}, s.q.Oldest)
-	return o
+// Columns returns the targets of a query for the oldest rows: now, the oldest activity, event,
+// outbox row and usage row, and the earliest expiry of an idempotency key.
+func (o *Oldest) Columns() []any {
+	return []any{&o.now, &o.activity, &o.events, &o.outbox, &o.usage, &o.keys}
 }
 
 // Due reports whether any row exceeds its retention by an hour. The margin makes a purge run at
@@ -127,7 +126,7 @@ func (s *Store) Orphans(b *db.Batch) *Orphans {
 			o.Cut = append(o.Cut, Orphan{id, lane.Name(*subject)})
 		}
 		return err
-	}, s.q.Orphans, orphaned.Milliseconds(), maxOrphans, silence.Milliseconds(), maxSilent)
+	}, s.q.Orphans, Orphaned.Milliseconds(), maxOrphans, Silence.Milliseconds(), maxSilent)
 	return o
 }
 
@@ -148,7 +147,7 @@ func (s *Store) SilentNow(b *db.Batch) *[]string {
 // with all executions below it.
 func (s *Store) Silent(ctx context.Context, tx Tx, id string) (silent bool, err error) {
 	tx.Later().Exec(s.q.Lock, id)
-	if err := tx.Each(ctx, func(db.Scan) error { silent = true; return nil }, s.q.Silent, id, silence.Milliseconds()); err != nil {
+	if err := tx.Each(ctx, func(db.Scan) error { silent = true; return nil }, s.q.Silent, id, Silence.Milliseconds()); err != nil {
 		return false, fmt.Errorf("look for a silent execution: %w", err)
 	}
 	return silent, nil
@@ -161,7 +160,7 @@ func (s *Store) Close(ctx context.Context, tx lane.Tx, o Orphan) (bool, error) {
 		return false, fmt.Errorf("close an orphaned execution: %w", err)
 	}
 	tx.Later().Exec(s.q.Lock, o.ID)
-	n, err := tx.Exec(ctx, s.q.Close, o.ID, orphaned.Milliseconds())
+	n, err := tx.Exec(ctx, s.q.Close, o.ID, Orphaned.Milliseconds())
 	if err != nil {
 		return false, fmt.Errorf("close an orphaned execution: %w", err)
 	}

@@ -69,13 +69,6 @@ UPDATE executions SET status = 'failed', error = 'it was cut off, and nobody wen
  WHERE workspace_id = $1 AND id = $2 AND status = 'running' AND updated_at < lk_plus(lk_now(), 0 - CAST($3 AS bigint))
    AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.workspace_id = $1 AND o.execution_id = executions.id AND o.topic = 'execution' AND o.status IN ('ready', 'sending'));
 
--- name: Oldest
-SELECT lk_now(), (SELECT min(created_at) FROM agent_activity WHERE workspace_id = $1),
-       (SELECT created_at FROM events WHERE workspace_id = $1 ORDER BY xid, id LIMIT 1),
-       (SELECT min(created_at) FROM outbox WHERE workspace_id = $1 AND status IN ('sent', 'failed', 'superseded', 'expired', 'dead')),
-       (SELECT min(created_at) FROM agent_usage_logs WHERE workspace_id = $1),
-       (SELECT min(expires_at) FROM idempotency_keys WHERE workspace_id = $1);
-
 -- name: PurgeExecutions
 -- Children are deleted before their parents, which a later round deletes.
 WITH gone AS MATERIALIZED (

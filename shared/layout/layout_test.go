@@ -30,7 +30,7 @@ var tiers = [][]string{
 	{"workspace", "secret", "outbound", "outbox"},
 	{"execution", "activity"},
 	{"llm", "schema", "skill", "reason", "work"},
-	{"objective", "automation", "memory", "approval", "heal"},
+	{"objective", "automation", "memory", "approval", "heal", "quiet"},
 	{"task", "agent", "coordinate", "budget"},
 	{"thread", "channel", "inbox"},
 	{"auth"},

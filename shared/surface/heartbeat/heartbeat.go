@@ -23,6 +23,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/memory"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/quiet"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
@@ -42,6 +43,7 @@ type Heartbeat struct {
 	Automations *automation.Store
 	Heals       *heal.Store
 	Memories    *memory.Store
+	Quiet       *quiet.Store
 	Reason      *reason.Runner
 	// Skills are what the heartbeat of a workspace may use now.
 	Skills func(context.Context, db.Workspace, trace.Surface) (*skill.Set, error)
@@ -157,7 +159,12 @@ func (b *beat) decide(ctx context.Context, snapshot snapshot) error {
 		return err
 	}
 	var err error
-	if b.settings, err = snapshot.settings(); err != nil {
+	b.settings, err = snapshot.settings()
+	if err != nil || b.tick.Full || snapshot.first.Work || !snapshot.rests(b.settings) {
+		err = errors.Join(err, b.lookAround(ctx, &snapshot))
+		b.snapshot = snapshot
+	}
+	if err != nil {
 		return err
 	}
 	b.caps = newCaps(b.settings)
@@ -199,11 +206,15 @@ func (b *beat) under(ctx context.Context) context.Context {
 	return trace.WithExecution(trace.With(ctx, b.exec.Trace), b.exec.ID)
 }
 
-// snapshot is what a beat sees in the round trip in which it takes the lane.
+// snapshot is what a beat sees: the first fields in the round trip in which it takes the lane,
+// the others in one of its own, where the first say that there may be something. Else
+// they are empty.
 type snapshot struct {
-	hold        *lane.Hold
-	operate     *lane.Info
-	settings    func() (workspace.Settings, error)
+	hold     *lane.Hold
+	operate  *lane.Info
+	settings func() (workspace.Settings, error)
+	first    *quiet.Look
+
 	due         *[]objective.Due
 	slot        *[]execution.Execution // of this slot or a later one
 	unsent      *int                   // rows of the outbox that are due
@@ -213,21 +224,33 @@ type snapshot struct {
 	automations *[]automation.Due
 	failing     *heal.Look
 	orphans     *heal.Orphans // executions that nobody works on
-	oldest      *heal.Oldest
 	switches    *heal.Switches
-	stirred     *activity.Stirred // since the last reflection
+}
+
+// nothing is a look around that has found nothing.
+func (l snapshot) nothing() snapshot {
+	l.due, l.slot, l.open, l.automations = new([]objective.Due), new([]execution.Execution), new([]execution.Execution), new([]automation.Due)
+	l.unsent, l.stale, l.unanswered = new(int), new(int), new(approval.Unanswered)
+	l.failing, l.orphans, l.switches = new(heal.Look), new(heal.Orphans), new(heal.Switches)
+	return l
 }
 
 // quiet reports whether there is nothing to do, not even to think about.
 func (l snapshot) quiet(s workspace.Settings) bool {
 	return len(*l.due)+len(*l.open)+*l.unsent+*l.stale+l.unanswered.Overdue+len(*l.automations)+l.orphans.Count() == 0 &&
-		!l.failing.Any() && !l.oldest.Due(retention(s)) && !l.reflects(s, false)
+		!l.failing.Any() && l.rests(s)
+}
+
+// rests reports whether neither a purge nor a reflection is due.
+func (l snapshot) rests(s workspace.Settings) bool {
+	return !l.first.Oldest.Due(retention(s)) && !l.reflects(s, false)
 }
 
 // reflects reports whether a reflection is due.
 func (l snapshot) reflects(s workspace.Settings, full bool) bool {
-	rested := l.stirred.At == nil || l.hold.Until().Sub(*l.stirred.At) > time.Duration(s.ReflectHours)*time.Hour
-	return s.ReflectHours > 0 && l.stirred.Since && (rested || full)
+	last := l.first.Stirred
+	rested := last.At == nil || l.hold.Until().Sub(*last.At) > time.Duration(s.ReflectHours)*time.Hour
+	return s.ReflectHours > 0 && last.Since && (rested || full)
 }
 
 // retention is how long the workspace keeps what has ended.
@@ -241,8 +264,8 @@ func retention(s workspace.Settings) heal.Retention {
 // maxDue is the most objectives one beat looks at.
 const maxDue = 200
 
-// enter takes the lane and looks around, in one round trip. It waits until then, at
-// most, for the lane, and for the end of a turn.
+// enter takes the lane and asks whether there may be something to do, in one round trip.
+// It waits until then, at most, for the lane, and for the end of a turn.
 func (b *beat) enter(ctx context.Context, until time.Time) (snapshot, error) {
 	request := lane.Request{
 		Workspace: b.tick.Workspace, Lane: lane.Heartbeat, Holder: lane.NewHolder("heartbeat", b.Instance, b.tick.Trace),
@@ -250,25 +273,12 @@ func (b *beat) enter(ctx context.Context, until time.Time) (snapshot, error) {
 	var l snapshot
 	ask := func(batch *db.Batch) {
 		l = snapshot{
-			operate:    b.Lanes.PeekIn(batch, lane.Operate),
-			settings:   b.Workspaces.Settings(batch),
-			due:        b.Objectives.Due(batch, maxDue),
-			open:       b.Runs.Open(batch, trace.Heartbeat, lane.Heartbeat),
-			unsent:     b.Outbox.Due(batch, b.Sender.Topics()...),
-			stale:      b.Threads.Due(batch),
-			unanswered: b.Approvals.Pending(batch),
-			slot:       new([]execution.Execution),
-
-			automations: b.Automations.Due(batch, maxDue),
-			failing:     b.Heals.Look(batch),
-			orphans:     b.Heals.Orphans(batch),
-			oldest:      b.Heals.Oldest(batch),
-			switches:    b.Heals.On(batch),
-			stirred:     b.Activity.Stirred(batch, "heartbeat."+reflecting.name, reflectBack),
-		}
-		if b.report.Slot != "" {
-			l.slot = b.Runs.Slot(batch, trace.Heartbeat, b.report.Slot)
-		}
+			operate:  b.Lanes.PeekIn(batch, lane.Operate),
+			settings: b.Workspaces.Settings(batch),
+			first: b.Quiet.Look(batch, quiet.Question{
+				Slot: b.report.Slot, Topics: b.Sender.Topics(), Reflection: "heartbeat." + reflecting.name, Back: reflectBack,
+			}),
+		}.nothing()
 	}
 	for {
 		hold, err := b.Lanes.Take(ctx, request, lane.Wait{Limit: time.Until(until)}, ask)
@@ -283,6 +293,27 @@ func (b *beat) enter(ctx context.Context, until time.Time) (snapshot, error) {
 			return l, err
 		}
 	}
+}
+
+// lookAround asks for all that there may be to do, in one round trip.
+func (b *beat) lookAround(ctx context.Context, l *snapshot) error {
+	var batch db.Batch
+	l.due = b.Objectives.Due(&batch, maxDue)
+	l.open = b.Runs.Open(&batch, trace.Heartbeat, lane.Heartbeat)
+	l.unsent = b.Outbox.Due(&batch, b.Sender.Topics()...)
+	l.stale = b.Threads.Due(&batch)
+	l.unanswered = b.Approvals.Pending(&batch)
+	l.automations = b.Automations.Due(&batch, maxDue)
+	l.failing = b.Heals.Look(&batch)
+	l.orphans = b.Heals.Orphans(&batch)
+	l.switches = b.Heals.On(&batch)
+	if b.report.Slot != "" {
+		l.slot = b.Runs.Slot(&batch, trace.Heartbeat, b.report.Slot)
+	}
+	if err := b.DB.Read(ctx, b.tick.Workspace, &batch); err != nil {
+		return fmt.Errorf("look for what there is to do: %w", err)
+	}
+	return nil
 }
 
 // slotEnded reports whether this slot has been run, or one after it. A beat of

@@ -167,7 +167,7 @@ const maxRounds = 20
 // purge lets go of what is old, and of the rows of lanes that nobody takes any more.
 func (b *beat) purge(ctx context.Context, _ *Phase) error {
 	keep := retention(b.settings)
-	if !b.snapshot.oldest.Due(keep) {
+	if !b.snapshot.first.Oldest.Due(keep) {
 		return nil
 	}
 	if _, err := b.Lanes.Sweep(ctx, b.tick.Workspace); err != nil {

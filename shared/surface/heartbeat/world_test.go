@@ -31,6 +31,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/queue"
+	"github.com/lanekeeper/lanekeeper/shared/quiet"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
@@ -82,7 +83,7 @@ func newHeartbeat(t testing.TB, d *db.DB, model llm.Model, more ...skill.Skill) 
 	threads := must(thread.New(d, runs, box, ids, log))(t)
 	h := &heartbeat.Heartbeat{
 		Threads: threads, DB: d, Lanes: lanes, Runs: runs, Activity: acts, Workspaces: workspaces, Objectives: objectives,
-		Automations: automations, Heals: heals, Memories: memories, Registered: heartbeat.Registered(registry),
+		Automations: automations, Heals: heals, Memories: memories, Quiet: must(quiet.New())(t), Registered: heartbeat.Registered(registry),
 		Reason: &reason.Runner{Model: model, Runs: runs, Lanes: lanes, Activity: acts, Queues: queue.New(queue.Options{}), Log: log, Clock: time.Now},
 		Skills: offered, Outbox: box, Approvals: approvals,
 		Sender: &outbox.Sender{Store: box, Holder: "test", Log: log, Handlers: map[string]outbox.Handler{
