@@ -4,7 +4,7 @@ import (
 	"io"
 	"log/slog"
 
-	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -12,7 +12,7 @@ import (
 // secret.
 func (c *console) logger(w io.Writer, level slog.Leveler) *slog.Logger {
 	if c.json {
-		return slog.New(secret.NewHandler(trace.NewHandler(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})), nil))
+		return slog.New(redact.NewHandler(trace.NewHandler(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})), nil))
 	}
-	return slog.New(secret.NewHandler(trace.NewHandler(newStory(newPaper(w, c.environ), level)), nil))
+	return slog.New(redact.NewHandler(trace.NewHandler(newStory(newPaper(w, c.environ), level)), nil))
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
-	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -112,14 +112,14 @@ func (l *Log) Record(ctx context.Context, b *db.Batch, e Entry) {
 		usage = fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`,
 			e.Usage.PromptTokens, e.Usage.CompletionTokens, e.Usage.TotalTokens)
 	}
-	r := secret.RedactorFrom(ctx)
+	r := redact.From(ctx)
 	b.Exec(l.q.Record, e.ID, short(e.Agent, maxName), e.Surface, db.Null(short(e.Skill, maxName)), db.Null(e.SkillID), e.Status,
 		cut(Storable(clean(r, e.Input))), cut(Storable(clean(r, e.Output))), db.Null(short(r.Text(e.Error), maxError)), usage, db.Null(short(e.Model, maxName)),
 		e.CostUSD, e.Duration.Milliseconds(),
 		e.Trace, db.Null(e.Execution), db.Null(e.ParentExecution), db.Null(e.Attempt), db.Null(e.Thread))
 }
 
-func clean(r *secret.Redactor, raw json.RawMessage) json.RawMessage {
+func clean(r *redact.Redactor, raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {
 		return raw
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -67,7 +68,7 @@ func (s *server) beginExecution(ctx context.Context, in *struct {
 
 // sealInput leaves the secrets out of an execution's input, and seals it as it was given.
 func (s *server) sealInput(ctx context.Context, e *execution.Execution) (err error) {
-	shown := secret.RedactorFrom(ctx).JSON(e.Input)
+	shown := redact.From(ctx).JSON(e.Input)
 	if bytes.Equal(shown, e.Input) {
 		return nil
 	}
@@ -83,7 +84,7 @@ func (s *server) ending(ctx context.Context, id string, as execution.Status, res
 	if err != nil {
 		return nil, err
 	}
-	known := secret.RedactorFrom(ctx).Values()
+	known := redact.From(ctx).Values()
 	result, message = known.JSON(result), known.Text(message)
 	entry := activity.Entry{Skill: "execution.end", Error: message}
 	if as == execution.Failed {

@@ -9,7 +9,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/ratelimit"
-	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -143,7 +143,7 @@ func (s *server) allowed(rt route, next http.Handler) http.Handler {
 		}
 		ctx := trace.WithWorkspace(r.Context(), string(p.Workspace))
 		if writes(r.Method) && (tag(rt.path) != "lanes" || len(rt.kinds) == 0) { // agents write no text there
-			ctx = secret.WithRedactor(ctx, secret.NewRedactor(s.Guard.Redactor(ctx, p.Workspace)))
+			ctx = redact.With(ctx, redact.New(s.Guard.Redactor(ctx, p.Workspace)))
 		}
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
@@ -199,7 +199,7 @@ func (s *server) started(surface trace.Surface, next http.Handler) http.Handler 
 
 // discreet is a text that a person or an agent gave, without the secrets that are known.
 func discreet(ctx context.Context, text string) string {
-	return secret.RedactorFrom(ctx).Values().Text(text)
+	return redact.From(ctx).Values().Text(text)
 }
 
 // workspace is whose data a guarded route may see.

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/lanekeeper/lanekeeper/shared/pattern"
-	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/redact"
 )
 
 // target is what the path of a request names, the whole first.
@@ -55,7 +55,7 @@ func (s *server) missing(ctx context.Context) *Problem {
 	named, _ := ctx.Value(targetKey{}).(target)
 	for i, one := range named {
 		part := "the " + one.noun
-		if plainName().MatchString(one.name) && secret.RedactorFrom(ctx).Text(one.name) == one.name {
+		if plainName().MatchString(one.name) && redact.From(ctx).Text(one.name) == one.name {
 			part = fmt.Sprintf("%s %q", one.noun, one.name)
 		}
 		if what = part + " of " + what; i == 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
-	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -188,7 +188,7 @@ func (t *traceAnswer) span(total execution.Total, executions []execution.Executi
 }
 
 func executionItems(executions []execution.Execution) []executionItem {
-	var shown *secret.Redactor // hides what stands under a telling name; known values were never stored
+	var shown *redact.Redactor // hides what stands under a telling name; known values were never stored
 	items := make([]executionItem, 0, len(executions))
 	for _, e := range executions {
 		item := executionItem{

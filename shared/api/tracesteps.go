@@ -6,7 +6,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
-	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/redact"
 )
 
 // traceStep is what one entry of a journal adds to a conversation with a model.
@@ -49,7 +49,7 @@ const (
 
 // traceSteps are the entries that say something; whole reports that none was left out,
 // as are those that this build can't read.
-func traceSteps(entries []execution.TraceEntry, known *secret.Redactor) (items []traceStep, whole bool) {
+func traceSteps(entries []execution.TraceEntry, known *redact.Redactor) (items []traceStep, whole bool) {
 	items, whole = []traceStep{}, true
 	for i, e := range entries {
 		if i == maxSteps || e.Body == nil {
@@ -75,7 +75,7 @@ func traceSteps(entries []execution.TraceEntry, known *secret.Redactor) (items [
 	return items, whole
 }
 
-func stepMessageOf(m llm.Message, known *secret.Redactor) stepMessage {
+func stepMessageOf(m llm.Message, known *redact.Redactor) stepMessage {
 	out := stepMessage{Role: m.Role, Text: known.Text(m.Text)}
 	for _, c := range m.Calls {
 		out.Calls = append(out.Calls, stepCall{c.ID, known.Text(c.Name), known.Text(string(c.Arguments))})

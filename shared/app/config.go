@@ -12,7 +12,7 @@ import (
 	"github.com/caarlos0/env/v11"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
-	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/redact"
 )
 
 // Config is what the environment tells a process. Nothing else reads it, but for
@@ -59,7 +59,7 @@ type Config struct {
 
 	set      map[string]bool  // the variables that came from the environment
 	offered  string           // the provider that a key suggests, and nobody has chosen
-	redactor *secret.Redactor // of all copies: what one of them has learnt, the loggers of all know
+	redactor *redact.Redactor // of all copies: what one of them has learnt, the loggers of all know
 }
 
 // OnLambda reports whether the process is a Lambda function.
@@ -72,7 +72,7 @@ func (c Config) OnPostgres() bool { return c.StateBackend == db.Postgres }
 // counts as not set. Whatever is wrong is reported at once, by a [*ConfigError].
 // It is called once in a process, by package edge or a verb of the local runner.
 func LoadConfig(environ []string) (Config, error) {
-	c := Config{set: map[string]bool{}, redactor: secret.NewRedactor(nil)}
+	c := Config{set: map[string]bool{}, redactor: redact.New(nil)}
 	values := make(map[string]string, len(environ))
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")

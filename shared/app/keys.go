@@ -11,6 +11,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/secret/kms"
 	"github.com/lanekeeper/lanekeeper/shared/skill/lambda"
@@ -26,17 +27,17 @@ func (c *Core) keeper() secret.Keeper {
 }
 
 // known is what of the configuration nobody may be told.
-func (c Config) known() *secret.Redactor {
+func (c Config) known() *redact.Redactor {
 	r := c.redactor
 	if r == nil {
-		r = secret.NewRedactor(nil)
+		r = redact.New(nil)
 	}
 	all := []string{c.AdminToken, c.JWTSecret, c.OpenAIAPIKey, c.AnthropicAPIKey}
 	for _, raw := range []string{c.DatabaseURL, c.RedisURL, c.OpenAIBaseURL, c.JWKSURL} {
 		all = append(all, passwords(raw)...)
 	}
 	for _, s := range all {
-		if !secret.Ordinary(s) {
+		if !redact.Ordinary(s) {
 			r.Add(secret.NewValue(s))
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"io"
 	"log/slog"
 
-	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -17,7 +17,7 @@ func NewLogger(w io.Writer, cfg Config, request func(context.Context) string) *s
 	if request != nil {
 		h = &requests{h, request}
 	}
-	log := slog.New(secret.NewHandler(trace.NewHandler(h), cfg.known()))
+	log := slog.New(redact.NewHandler(trace.NewHandler(h), cfg.known()))
 	if cfg.OnLambda() {
 		log = log.With("function", cfg.Function)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
-	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
@@ -64,7 +64,7 @@ func (e *Executor) finish(ctx context.Context, j *job, o outcome) error {
 
 // record queues a call's result and its line in the activity log.
 func (e *Executor) record(ctx context.Context, tx lane.Tx, j *job, o outcome) {
-	known := secret.RedactorFrom(ctx)
+	known := redact.From(ctx)
 	if len(o.output) > 0 {
 		o.output = known.JSON(o.output)
 	}

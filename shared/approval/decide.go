@@ -9,7 +9,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
-	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -72,7 +72,7 @@ func (s *Store) approve(ctx context.Context, ws db.Workspace, a Approval, by str
 	if violations := k.Check(ctx, a.Input()); len(violations) > 0 {
 		return a, &InvalidError{violations}
 	}
-	if known := secret.RedactorFrom(ctx).Values(); !bytes.Equal(known.JSON(edited), edited) {
+	if known := redact.From(ctx).Values(); !bytes.Equal(known.JSON(edited), edited) {
 		return a, &InvalidError{[]skill.Violation{{Problem: tellsSecret}}}
 	}
 	if len(edited) > 0 {

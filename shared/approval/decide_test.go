@@ -19,6 +19,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -215,9 +216,9 @@ func TestEditedArgumentsAreHeldAgainstTheSchema(t *testing.T) {
 				t.Errorf("%s: %v", edited, err)
 			}
 		}
-		known := secret.NewRedactor(nil)
+		known := redact.New(nil)
 		known.Add(secret.NewValue("hunter2-hunter2"))
-		_, err := w.s.Approve(secret.WithRedactor(t.Context(), known), w.Workspace, id, ada, json.RawMessage(`{"text":"hunter2-hunter2"}`))
+		_, err := w.s.Approve(redact.With(t.Context(), known), w.Workspace, id, ada, json.RawMessage(`{"text":"hunter2-hunter2"}`))
 		if invalid, ok := errors.AsType[*approval.InvalidError](err); !ok || !strings.Contains(invalid.Violations[0].Problem, "value of a secret") {
 			t.Errorf("the value of a secret: %v", err)
 		}

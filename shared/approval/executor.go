@@ -13,7 +13,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/fault"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
-	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
@@ -34,7 +34,7 @@ type Executor struct {
 	Instance string
 	// Known returns a redactor of the secrets of the configuration and of a workspace. Their values
 	// must not appear in results. It may be nil.
-	Known func(context.Context, db.Workspace) *secret.Redactor
+	Known func(context.Context, db.Workspace) *redact.Redactor
 	Clock func() time.Time
 	Log   *slog.Logger
 }
@@ -56,11 +56,11 @@ const laneWait = 5 * time.Second
 
 // Handle implements [outbox.Handler].
 func (e *Executor) Handle(ctx context.Context, c outbox.Claimed) error {
-	known := secret.RedactorFrom(ctx)
+	known := redact.From(ctx)
 	if e.Known != nil {
 		known = e.Known(ctx, c.Workspace)
 	}
-	ctx = secret.WithRedactor(ctx, secret.NewRedactor(known))
+	ctx = redact.With(ctx, redact.New(known))
 	var k kick
 	if err := json.Unmarshal(c.Payload, &k); err != nil || k.Approval == "" {
 		return outbox.Permanently(errors.New("the kick names no approval"))

@@ -12,7 +12,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/invalid"
-	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
@@ -190,7 +190,7 @@ func (s *Store) EnableAgain(ctx context.Context, tx Tx, ids []string, most int) 
 // stored, shown and recorded with each call.
 func tellsNothing(ctx context.Context, input []byte) error {
 	bad := &invalid.Error{}
-	bad.If(json.Valid(input) && !bytes.Equal(secret.RedactorFrom(ctx).JSON(input), input), "input",
+	bad.If(json.Valid(input) && !bytes.Equal(redact.From(ctx).JSON(input), input), "input",
 		`holds a secret, which would be stored and shown: leave it out, and have the skill's configuration name it, {"$secret": name}`)
 	return bad.OrNil()
 }

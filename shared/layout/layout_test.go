@@ -27,7 +27,7 @@ const module = "github.com/lanekeeper/lanekeeper/"
 // or by a main: app wires what a function does, and edge opens that for a sandbox.
 var tiers = [][]string{
 	{"trace", "db", "lane", "queue"},
-	{"workspace", "secret", "outbound", "outbox"},
+	{"workspace", "secret", "redact", "outbound", "outbox"},
 	{"execution", "activity"},
 	{"llm", "schema", "skill", "reason", "work"},
 	{"objective", "automation", "memory", "approval", "heal", "quiet"},
@@ -44,7 +44,7 @@ var tiers = [][]string{
 }
 
 // leaves import nothing of ours, and everybody may import them.
-var leaves = []string{"shared/fault", "shared/follow", "shared/invalid", "shared/pattern", "migrations", "events"}
+var leaves = []string{"shared/fault", "shared/follow", "shared/invalid", "shared/jsonscan", "shared/pattern", "migrations", "events"}
 
 // A library and the only folders that import it.
 type library struct {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
-	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -79,7 +79,7 @@ func (s *Store) Save(ctx context.Context, tx lane.Tx, m Memory, life time.Durati
 
 // discreet returns a text without the secrets that the run or the request knows.
 func discreet(ctx context.Context, text string) string {
-	return secret.RedactorFrom(ctx).Values().Text(text)
+	return redact.From(ctx).Values().Text(text)
 }
 
 // Forget deletes a memory of the agent and reports whether it existed. The transaction must prove

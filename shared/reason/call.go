@@ -23,7 +23,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/queue"
-	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -256,7 +256,7 @@ type outcome struct {
 // writeResult queues the result of a call that ran and its line in the activity
 // log.
 func (r *Runner) writeResult(ctx context.Context, tx lane.Tx, job Job, s *state, v decision, o outcome) error {
-	known := secret.RedactorFrom(ctx)
+	known := redact.From(ctx)
 	o.message = known.Text(o.message)
 	if o.output != nil {
 		o.output = known.JSON(o.output)

@@ -4,12 +4,12 @@ import (
 	"slices"
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
-	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/redact"
 )
 
 // discreetBody is the body of a journal entry without the values that are known. What only
 // looks like a secret stays: a run that is resumed goes by its journal.
-func discreetBody(known *secret.Redactor, body any) any {
+func discreetBody(known *redact.Redactor, body any) any {
 	if known == nil {
 		return body
 	}
@@ -33,7 +33,7 @@ func discreetBody(known *secret.Redactor, body any) any {
 	return body
 }
 
-func discreetText(known *secret.Redactor, text string) string {
+func discreetText(known *redact.Redactor, text string) string {
 	if known == nil {
 		return text
 	}
@@ -42,7 +42,7 @@ func discreetText(known *secret.Redactor, text string) string {
 
 // discreetMessages are messages without the values that are known. What a provider wants
 // back as it was stays so.
-func discreetMessages(known *secret.Redactor, messages []llm.Message) []llm.Message {
+func discreetMessages(known *redact.Redactor, messages []llm.Message) []llm.Message {
 	if known == nil {
 		return messages
 	}
@@ -53,7 +53,7 @@ func discreetMessages(known *secret.Redactor, messages []llm.Message) []llm.Mess
 	return out
 }
 
-func discreetMessage(known *secret.Redactor, m llm.Message) llm.Message {
+func discreetMessage(known *redact.Redactor, m llm.Message) llm.Message {
 	m.Text, m.Calls, m.Results = known.Text(m.Text), slices.Clone(m.Calls), slices.Clone(m.Results)
 	for i := range m.Calls {
 		m.Calls[i].Arguments = discreetArguments(known, m.Calls[i].Arguments)
@@ -64,6 +64,6 @@ func discreetMessage(known *secret.Redactor, m llm.Message) llm.Message {
 	return m
 }
 
-func discreetArguments(known *secret.Redactor, arguments llm.Arguments) llm.Arguments {
+func discreetArguments(known *redact.Redactor, arguments llm.Arguments) llm.Arguments {
 	return llm.Arguments(known.Text(string(arguments)))
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/queue"
-	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -50,7 +50,7 @@ type Runner struct {
 	ModelID string
 	// Known has the secrets of the configuration and of a workspace, which no run may tell,
 	// whether it resolves them or not; nil: there are none.
-	Known func(context.Context, db.Workspace) *secret.Redactor
+	Known func(context.Context, db.Workspace) *redact.Redactor
 	Log   *slog.Logger
 	Clock func() time.Time
 }
@@ -192,11 +192,11 @@ func (r *Runner) loop(ctx context.Context, job Job, s *state) (Outcome, error) {
 // discreet gives a run a redactor of its own: the secrets of its workspace, and those it
 // resolves, are taken out of all it tells.
 func (r *Runner) discreet(ctx context.Context, ws db.Workspace) context.Context {
-	var known *secret.Redactor
+	var known *redact.Redactor
 	if r.Known != nil {
 		known = r.Known(ctx, ws)
 	}
-	return secret.WithRedactor(ctx, secret.NewRedactor(known))
+	return redact.With(ctx, redact.New(known))
 }
 
 // model is the workspace's.
@@ -247,7 +247,7 @@ func (r *Runner) resume(ctx context.Context, job Job) (s *state, err error) {
 	if s, err = foldEntries(entries, base); err != nil {
 		return &state{}, fmt.Errorf("resume execution %s: %w", job.Execution.ID, err)
 	}
-	s.recorded, s.known = job.Recorded, secret.RedactorFrom(ctx).Values()
+	s.recorded, s.known = job.Recorded, redact.From(ctx).Values()
 	if len(entries) > 0 {
 		r.Log.InfoContext(ctx, "run resumed", "step", s.Steps, "attempt", job.Execution.Attempt, "open_calls", len(s.pending))
 		return s, nil
@@ -402,14 +402,14 @@ func (j Job) request(s *state) llm.Request {
 
 // deltas hands on the pieces of an answer without the secrets that are known; rest hands on
 // what was kept back of a whole answer. say is nil where nobody listens.
-func (j Job) deltas(ctx context.Context, known *secret.Redactor) (say func(llm.Delta), rest func()) {
+func (j Job) deltas(ctx context.Context, known *redact.Redactor) (say func(llm.Delta), rest func()) {
 	if j.Delta == nil {
 		return nil, func() {}
 	}
-	text := secret.NewStream(known)
+	text := redact.NewStream(known)
 	say = func(d llm.Delta) {
 		if d.Restart {
-			text = secret.NewStream(known)
+			text = redact.NewStream(known)
 		}
 		d.Text = text.Next(d.Text)
 		j.Delta(ctx, d)

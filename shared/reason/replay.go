@@ -10,7 +10,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
-	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -62,7 +62,7 @@ func (r *Runner) Replay(ctx context.Context, ws db.Workspace, of execution.Execu
 		return out, err
 	}
 	ctx = r.discreet(ctx, ws)
-	s := &state{model: r.model(ws), known: secret.RedactorFrom(ctx).Values()}
+	s := &state{model: r.model(ws), known: redact.From(ctx).Values()}
 	id, _ := trace.From(ctx)
 	cost := Cost{Workspace: ws, Agent: of.Agent, Surface: trace.Operate, Execution: of.ID, Trace: id}
 	for _, e := range entries {

@@ -13,7 +13,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
-	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -70,7 +70,7 @@ type state struct {
 	lines    []activity.Entry // of model calls, that are not in the activity log yet
 	lost     llm.Usage        // by calls without an answer, that the journal does not have yet
 	byHand   bool             // no model asks for the calls
-	known    *secret.Redactor // takes out the values that nobody may be told; nil: there are none
+	known    *redact.Redactor // takes out the values that nobody may be told; nil: there are none
 	limit    int              // of what a request may weigh, since the model found one too long; 0: it found none
 	facts
 }

@@ -16,7 +16,6 @@
 //
 // # On the way out
 //
-// A [Redactor] takes secrets out of texts and JSON: first the values it knows, in
-// the encodings they travel in, then what stands under a telling name, then what
-// looks like a token. A [Guard] knows all secrets of a workspace. [NewHandler] does the same to everything that is logged.
+// A [Guard] knows all secrets of a workspace. It gives the redactor (package redact) that
+// takes them out of texts, JSON and log lines.
 package secret

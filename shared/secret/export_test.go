@@ -5,6 +5,3 @@ func (d Draft) As(name string) Draft {
 	d.name = name
 	return d
 }
-
-// Sensitive reports whether a field's name tells of a secret.
-var Sensitive = sensitive

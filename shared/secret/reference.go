@@ -8,10 +8,9 @@ import (
 	"slices"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/jsonscan"
+	"github.com/lanekeeper/lanekeeper/shared/redact"
 )
-
-// referenceKey is the one member of a reference, {"$secret": "name"}.
-const referenceKey = "$secret"
 
 const (
 	maxConfig     = 1 << 20 // before and after it is expanded
@@ -34,13 +33,13 @@ func References(raw json.RawMessage) []string {
 		return nil
 	}
 	var names []string
-	sc := scanner{s: string(raw)}
-	for t, ok := sc.next(); ok; t, ok = sc.next() {
-		if t.kind != '{' {
+	sc := jsonscan.New(string(raw))
+	for t, ok := sc.Next(); ok; t, ok = sc.Next() {
+		if t.Kind != '{' {
 			continue
 		}
-		if name, ok := sc.reference(t); ok && !slices.Contains(names, sc.decoded(name)) {
-			names = append(names, sc.decoded(name))
+		if name, ok := sc.Sole(t, redact.Reference); ok && !slices.Contains(names, sc.Decoded(name)) {
+			names = append(names, sc.Decoded(name))
 		}
 	}
 	return names
@@ -54,28 +53,28 @@ func Expand(ctx context.Context, ws db.Workspace, raw json.RawMessage, by Resolv
 		return Value{}, ErrConfig
 	}
 	e := expansion{ctx: ctx, ws: ws, by: by, known: map[string]Value{}}
-	sc := scanner{s: string(raw)}
+	sc := jsonscan.New(string(raw))
 	size := len(raw)
-	var edits []edit
-	for t, ok := sc.next(); ok; t, ok = sc.next() {
-		if t.kind != '{' {
+	var edits []jsonscan.Edit
+	for t, ok := sc.Next(); ok; t, ok = sc.Next() {
+		if t.Kind != '{' {
 			continue
 		}
-		name, ok := sc.reference(t)
+		name, ok := sc.Sole(t, redact.Reference)
 		if !ok {
 			continue
 		}
-		v, err := e.resolve(sc.decoded(name))
+		v, err := e.resolve(sc.Decoded(name))
 		if err != nil {
 			return Value{}, err
 		}
-		text := quoted(v.Reveal())
+		text := jsonscan.Quote(v.Reveal())
 		if size += len(text); size > maxConfig {
 			return Value{}, ErrConfig
 		}
-		edits = append(edits, edit{t.start, sc.i, text})
+		edits = append(edits, jsonscan.Edit{Start: t.Start, End: sc.At(), With: text})
 	}
-	return NewValue(apply(sc.s, edits)), nil
+	return NewValue(jsonscan.Apply(sc.Text, edits)), nil
 }
 
 // ExpandHeaders gives the values of headers, each of which is a text or a reference
@@ -87,20 +86,20 @@ func ExpandHeaders(ctx context.Context, ws db.Workspace, headers map[string]json
 		if len(raw) > maxConfig || !json.Valid(raw) {
 			return nil, fmt.Errorf("header %.100q: %w", header, ErrConfig)
 		}
-		sc := scanner{s: string(raw)}
-		t, _ := sc.next()
-		if t.kind == '"' {
-			out[header] = NewValue(sc.decoded(t))
+		sc := jsonscan.New(string(raw))
+		t, _ := sc.Next()
+		if t.Kind == '"' {
+			out[header] = NewValue(sc.Decoded(t))
 			continue
 		}
-		name, ok := token{}, false
-		if t.kind == '{' {
-			name, ok = sc.reference(t)
+		name, ok := jsonscan.Token{}, false
+		if t.Kind == '{' {
+			name, ok = sc.Sole(t, redact.Reference)
 		}
 		if !ok {
 			return nil, fmt.Errorf("header %.100q is neither a text nor a reference: %w", header, ErrConfig)
 		}
-		v, err := e.resolve(sc.decoded(name))
+		v, err := e.resolve(sc.Decoded(name))
 		if err != nil {
 			return nil, fmt.Errorf("header %.100q: %w", header, err)
 		}

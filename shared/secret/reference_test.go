@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
@@ -134,8 +135,8 @@ func TestExpandHeaders(t *testing.T) {
 func TestExpandFromTheStore(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		w.put(t, "github", "tr0ub4dor")
-		r := secret.NewRedactor(nil)
-		ctx := secret.WithRedactor(t.Context(), r)
+		r := redact.New(nil)
+		ctx := redact.With(t.Context(), r)
 		v, err := secret.Expand(ctx, w.Workspace, json.RawMessage(`{"headers":{"X-Key":{"$secret":"github"}}}`), w.Store)
 		if err != nil || v.Reveal() != `{"headers":{"X-Key":"tr0ub4dor"}}` {
 			t.Errorf("%v", err)

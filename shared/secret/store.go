@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/redact"
 )
 
 //go:embed *.sql
@@ -168,7 +169,7 @@ func (s *Store) Resolve(ctx context.Context, ws db.Workspace, name string) (Valu
 	if err != nil {
 		return Value{}, err
 	}
-	RedactorFrom(ctx).Add(v)
+	redact.From(ctx).Add(v)
 	return v, nil
 }
 

@@ -4,12 +4,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+
+	"github.com/lanekeeper/lanekeeper/shared/redact"
 )
 
-// Redacted is what is shown in the place of a secret.
-const Redacted = "[redacted]"
-
-// A Value is a secret text. Whatever prints, logs or encodes it gets [Redacted];
+// A Value is a secret text. Whatever prints, logs or encodes it gets [redact.Mark];
 // Reveal alone gives the text. The zero Value is the empty text.
 //
 // The text is behind a function, where no verb of fmt and no package that prints
@@ -29,19 +28,19 @@ func (v Value) Reveal() string {
 }
 
 // String implements [fmt.Stringer].
-func (Value) String() string { return Redacted }
+func (Value) String() string { return redact.Mark }
 
 // GoString implements [fmt.GoStringer].
-func (Value) GoString() string { return Redacted }
+func (Value) GoString() string { return redact.Mark }
 
 // Format implements [fmt.Formatter], so that no verb shows more.
-func (Value) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, Redacted) }
+func (Value) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redact.Mark) }
 
 // MarshalJSON implements json.Marshaler.
-func (Value) MarshalJSON() ([]byte, error) { return []byte(`"` + Redacted + `"`), nil }
+func (Value) MarshalJSON() ([]byte, error) { return []byte(`"` + redact.Mark + `"`), nil }
 
 // MarshalText implements [encoding.TextMarshaler].
-func (Value) MarshalText() ([]byte, error) { return []byte(Redacted), nil }
+func (Value) MarshalText() ([]byte, error) { return []byte(redact.Mark), nil }
 
 // LogValue implements [slog.LogValuer].
-func (Value) LogValue() slog.Value { return slog.StringValue(Redacted) }
+func (Value) LogValue() slog.Value { return slog.StringValue(redact.Mark) }

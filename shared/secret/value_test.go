@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
@@ -28,7 +29,7 @@ type holder struct {
 }
 
 func TestAValueShowsNothing(t *testing.T) {
-	for _, text := range canaries() {
+	for _, text := range awkward {
 		v := secret.NewValue(text)
 		if v.Reveal() != text {
 			t.Fatalf("%d bytes are revealed as %d", len(text), len(v.Reveal()))
@@ -71,7 +72,7 @@ func TestAValueShowsNothing(t *testing.T) {
 				t.Errorf("%s shows the value", how)
 			}
 		}
-		if !strings.Contains(shown["%v of value"], secret.Redacted) || shown["JSON of value"] != `"[redacted]"` {
+		if !strings.Contains(shown["%v of value"], redact.Mark) || shown["JSON of value"] != `"[redacted]"` {
 			t.Errorf("%q, %q", shown["%v of value"], shown["JSON of value"])
 		}
 	}
@@ -85,7 +86,7 @@ func panicked(v any) (text string) {
 
 func TestTheZeroValue(t *testing.T) {
 	var v secret.Value
-	if v.Reveal() != "" || v.String() != secret.Redacted {
+	if v.Reveal() != "" || v.String() != redact.Mark {
 		t.Errorf("%q", v)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/redact"
 )
 
 const (
@@ -38,7 +39,7 @@ const (
 // Guard knows nothing.
 type Guard struct {
 	store *Store
-	base  *Redactor
+	base  *redact.Redactor
 	clock func() time.Time
 	log   *slog.Logger
 	mu    sync.Mutex
@@ -56,7 +57,7 @@ type guarded struct {
 	used     uint64    // counts the uses of all: the least is the longest ago
 	mark     mark
 	opened   map[string]opened // by name
-	redactor *Redactor
+	redactor *redact.Redactor
 }
 
 // mark changes with the secrets of a workspace.
@@ -71,7 +72,7 @@ type opened struct {
 }
 
 // NewGuard makes a guard. base has the secrets of the configuration.
-func NewGuard(s *Store, base *Redactor, clock func() time.Time, log *slog.Logger) *Guard {
+func NewGuard(s *Store, base *redact.Redactor, clock func() time.Time, log *slog.Logger) *Guard {
 	return &Guard{store: s, base: base, clock: clock, log: log, of: map[db.Workspace]*guarded{}}
 }
 
@@ -80,7 +81,7 @@ func NewGuard(s *Store, base *Redactor, clock func() time.Time, log *slog.Logger
 // latest. Where secrets can't be read or opened, it knows those that were before. It may ask
 // the key service: don't call it in a transaction. Whoever adds values makes a redactor of
 // their own of it.
-func (g *Guard) Redactor(ctx context.Context, ws db.Workspace) *Redactor {
+func (g *Guard) Redactor(ctx context.Context, ws db.Workspace) *redact.Redactor {
 	if g == nil {
 		return nil
 	}
@@ -105,7 +106,9 @@ func (g *Guard) Redactor(ctx context.Context, ws db.Workspace) *Redactor {
 }
 
 // worthKnowing reports whether a value is looked for in all texts of its workspace.
-func worthKnowing(v Value) bool { return len(v.Reveal()) >= minWorkspace && !Ordinary(v.Reveal()) }
+func worthKnowing(v Value) bool {
+	return len(v.Reveal()) >= minWorkspace && !redact.Ordinary(v.Reveal())
+}
 
 // Learn makes a value known that is about to be a secret of the workspace.
 func (g *Guard) Learn(ws db.Workspace, v Value) {
@@ -126,7 +129,7 @@ func (g *Guard) at(ws db.Workspace) *guarded {
 		if len(g.of) >= maxWorkspaces {
 			delete(g.of, g.oldest())
 		}
-		at = &guarded{redactor: NewRedactor(g.base)}
+		at = &guarded{redactor: redact.New(g.base)}
 		g.of[ws] = at
 	}
 	g.uses++
@@ -163,7 +166,7 @@ func (g *Guard) look(ctx context.Context, ws db.Workspace, at *guarded) error {
 		return fmt.Errorf("read secrets: %w", err)
 	}
 	all, failed := g.open(ctx, ws, found, at.opened)
-	redactor := NewRedactor(g.base)
+	redactor := redact.New(g.base)
 	for _, o := range all {
 		if worthKnowing(o.value) {
 			redactor.Add(o.value)

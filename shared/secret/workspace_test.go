@@ -13,6 +13,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
@@ -30,7 +31,7 @@ func TestAGuardKnowsTheSecretsOfAWorkspace(t *testing.T) {
 			got := strings.Fields(guard.Redactor(ctx, w.Workspace).Text(text))
 			for i := range want {
 				if want[i] == "-" {
-					want[i] = secret.Redacted
+					want[i] = redact.Mark
 				}
 				if got[i] != want[i] {
 					t.Errorf("word %d is %s, want %s", i, got[i], want[i])
@@ -43,7 +44,7 @@ func TestAGuardKnowsTheSecretsOfAWorkspace(t *testing.T) {
 		clock.Advance(5 * time.Second)
 		look("-", "-", "common", "-")
 		guard.Learn(w.Workspace, secret.NewValue("common-no-more"))
-		if got := guard.Redactor(ctx, w.Workspace).Text("common-no-more"); got != secret.Redacted {
+		if got := guard.Redactor(ctx, w.Workspace).Text("common-no-more"); got != redact.Mark {
 			t.Errorf("what was learnt is %q", got)
 		}
 		if err := w.Delete(ctx, w.Workspace, "first"); err != nil {
@@ -52,7 +53,7 @@ func TestAGuardKnowsTheSecretsOfAWorkspace(t *testing.T) {
 		w.put(t, "second", "another-value")
 		clock.Advance(time.Hour)
 		look("hunter2-hunter2", "second-second", "common", "-")
-		if got := guard.Redactor(ctx, dbtest.NewWorkspace(t, w.DB)).Text("another-value of-the-configuration"); got != "another-value "+secret.Redacted {
+		if got := guard.Redactor(ctx, dbtest.NewWorkspace(t, w.DB)).Text("another-value of-the-configuration"); got != "another-value "+redact.Mark {
 			t.Errorf("in another workspace it is %q", got)
 		}
 	})
@@ -65,7 +66,7 @@ func TestAGuardKnowsThoughItsFirstCallerHasLeft(t *testing.T) {
 		w.put(t, "lanekeeper.stripe", "hunter2-hunter2")
 		gone, leave := context.WithCancel(t.Context())
 		leave()
-		if got := guard.Redactor(gone, w.Workspace).Text("hunter2-hunter2"); got != secret.Redacted {
+		if got := guard.Redactor(gone, w.Workspace).Text("hunter2-hunter2"); got != redact.Mark {
 			t.Errorf("it is %q", got)
 		}
 	})
@@ -96,7 +97,7 @@ func TestAGuardIsBounded(t *testing.T) {
 		r := guard.Redactor(t.Context(), w.Workspace)
 		known := 0
 		for _, text := range texts {
-			if r.Text(text) == secret.Redacted {
+			if r.Text(text) == redact.Mark {
 				known++
 			}
 		}
@@ -109,7 +110,7 @@ func TestAGuardIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		guard = secret.NewGuard(store, knowing("of-the-configuration"), clock.Now, slog.New(slog.DiscardHandler))
-		if got := guard.Redactor(t.Context(), w.Workspace).Text("of-the-configuration"); got != secret.Redacted {
+		if got := guard.Redactor(t.Context(), w.Workspace).Text("of-the-configuration"); got != redact.Mark {
 			t.Errorf("without a key it is %q", got)
 		}
 	})
@@ -187,7 +188,7 @@ func TestAGuardTriesDamagedSecretsSeldom(t *testing.T) {
 			}
 			keeper.fails = false
 			clock.Advance(time.Minute)
-			if got := guard.Redactor(t.Context(), w.Workspace).Text("hunter2-hunter2"); got != secret.Redacted {
+			if got := guard.Redactor(t.Context(), w.Workspace).Text("hunter2-hunter2"); got != redact.Mark {
 				t.Errorf("%v: mended, it is %q", c.err, got)
 			}
 		}

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/lanekeeper/lanekeeper/shared/pattern"
-	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/redact"
 )
 
 // checkClear refuses a config that holds credentials as plain text, because the stored config is
@@ -46,6 +46,6 @@ func credential(name, value string) bool {
 	if value == "" || value == Redacted {
 		return false
 	}
-	var anybodys *secret.Redactor
-	return secret.Tells(name) || secretValues().MatchString(value) || anybodys.Text(value) != value
+	var anybodys *redact.Redactor
+	return redact.Tells(name) || secretValues().MatchString(value) || anybodys.Text(value) != value
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/invalid"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
-	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -62,7 +62,7 @@ func (s *Store) speak(ctx context.Context, tx lane.Tx, c skill.Call, deliverable
 	if err := deliverable(found[0].Channel, found[0].Address, args.Body); err != nil {
 		return Sent{}, err
 	}
-	return s.Send(ctx, tx, Outgoing{Thread: found[0].ID, Execution: trace.Execution(ctx), Body: secret.RedactorFrom(ctx).Text(args.Body), Key: c.Key, Late: true})
+	return s.Send(ctx, tx, Outgoing{Thread: found[0].ID, Execution: trace.Execution(ctx), Body: redact.From(ctx).Text(args.Body), Key: c.Key, Late: true})
 }
 
 // refused turns errors that the model can correct, or needs to know, into a [skill.RefusalError].

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
@@ -32,7 +33,7 @@ type Endpoint struct {
 	header   http.Header // without the key
 	keyName  string      // empty: there is no key
 	key      secret.Value
-	redactor *secret.Redactor
+	redactor *redact.Redactor
 }
 
 // Config configures an endpoint.
@@ -67,7 +68,7 @@ func NewEndpoint(c Config) (*Endpoint, error) {
 	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return nil, errors.New("the API key has a character that no key has: a space, a line break, a letter beyond ASCII")
 	}
-	e := &Endpoint{provider: c.Provider, url: c.URL.String(), http: c.HTTP, header: c.Header.Clone(), redactor: secret.NewRedactor(nil)}
+	e := &Endpoint{provider: c.Provider, url: c.URL.String(), http: c.HTTP, header: c.Header.Clone(), redactor: redact.New(nil)}
 	if key != "" {
 		e.keyName, e.key = c.KeyHeader, secret.NewValue(c.KeyPrefix+key)
 		e.redactor.Add(c.Key)

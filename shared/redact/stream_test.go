@@ -1,4 +1,4 @@
-package secret_test
+package redact_test
 
 import (
 	"encoding/base64"
@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/redact"
 )
 
 // However a text is cut into pieces, it comes out as a whole one does, and nothing is kept
@@ -21,7 +21,7 @@ func TestStream(t *testing.T) {
 	} {
 		want := r.Values().Text(text)
 		for size := 1; size <= len(text); size++ {
-			s := secret.NewStream(r)
+			s := redact.NewStream(r)
 			var out strings.Builder
 			for rest := text; rest != ""; {
 				piece := rest[:min(size, len(rest))]
@@ -34,7 +34,7 @@ func TestStream(t *testing.T) {
 			}
 		}
 	}
-	s := secret.NewStream(r)
+	s := redact.NewStream(r)
 	if got := s.Next("Seven geese, and a hunt"); got != "Seven geese, and a " {
 		t.Errorf("told is %q", got)
 	}
@@ -44,7 +44,7 @@ func TestStream(t *testing.T) {
 	if got := s.Next("s."); got != "hunters." {
 		t.Errorf("told is %q", got)
 	}
-	if got := secret.NewStream(nil).Next("hunter2-hunter2"); got != "hunter2-hunter2" {
+	if got := redact.NewStream(nil).Next("hunter2-hunter2"); got != "hunter2-hunter2" {
 		t.Errorf("a stream that knows nothing tells %q", got)
 	}
 }
@@ -54,7 +54,7 @@ func TestOrdinary(t *testing.T) {
 	for _, plain := range []string{
 		"localhost", "admin", "Postgres", "SHOP", "x", "https://shop.example/hooks/orders", "http://127.0.0.1:8080/in", "https://a.example",
 	} {
-		if !secret.Ordinary(plain) {
+		if !redact.Ordinary(plain) {
 			t.Errorf("%s is taken for a secret", plain)
 		}
 	}
@@ -62,7 +62,7 @@ func TestOrdinary(t *testing.T) {
 		"", "hunter2", "correct-horse", "correcthorsebattery", "aDmIn", "adMIN", "s3cret", "pass word", "https://u:pw@a.example", "https://a.example/?key=a",
 		"https://hooks.slack.example/services/T0001AAAA/B00/a", "https://a.example/abcdefghijklmnopqrstuvwxyz", "postgres://u:p@h/d", "ftp://a.example", "https:",
 	} {
-		if secret.Ordinary(hidden) {
+		if redact.Ordinary(hidden) {
 			t.Errorf("%s is taken for a word", hidden)
 		}
 	}

@@ -1,4 +1,4 @@
-package secret_test
+package redact_test
 
 import (
 	"bytes"
@@ -11,11 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
-func knowing(texts ...string) *secret.Redactor {
-	r := secret.NewRedactor(nil)
+func knowing(texts ...string) *redact.Redactor {
+	r := redact.New(nil)
 	for _, text := range texts {
 		r.Add(secret.NewValue(text))
 	}
@@ -23,7 +24,7 @@ func knowing(texts ...string) *secret.Redactor {
 }
 
 func TestWhatKnownValuesLeaveAlone(t *testing.T) {
-	r := knowing("tr0ub4dor&3", "", "abc", "true", "null", "redacted", "  padded value \n", secret.Redacted)
+	r := knowing("tr0ub4dor&3", "", "abc", "true", "null", "redacted", "  padded value \n", redact.Mark)
 	for in, want := range map[string]string{
 		"nothing here":                         "nothing here",
 		"tr0ub4dor&2 Tr0ub4dor&3 tr0ub4dor":    "tr0ub4dor&2 Tr0ub4dor&3 tr0ub4dor",
@@ -66,12 +67,12 @@ func TestValuesOfTwoParts(t *testing.T) {
 }
 
 func TestARunKnowsWhatItsProcessKnows(t *testing.T) {
-	process := secret.NewRedactor(nil)
-	run, other := secret.NewRedactor(process), secret.NewRedactor(process)
+	process := redact.New(nil)
+	run, other := redact.New(process), redact.New(process)
 	run.Add(secret.NewValue("of-the-run"))
 	process.Add(secret.NewValue("of-the-process"))
 	for _, c := range []struct {
-		r    *secret.Redactor
+		r    *redact.Redactor
 		want string
 	}{
 		{run, "[redacted] [redacted]"}, {other, "[redacted] of-the-run"}, {process, "[redacted] of-the-run"}, {nil, "of-the-process of-the-run"},
@@ -80,12 +81,12 @@ func TestARunKnowsWhatItsProcessKnows(t *testing.T) {
 			t.Errorf("%q, want %q", got, c.want)
 		}
 	}
-	var none *secret.Redactor
+	var none *redact.Redactor
 	none.Add(secret.NewValue("of-the-run"))
 }
 
 func TestAddWhileReading(t *testing.T) {
-	r := secret.NewRedactor(nil)
+	r := redact.New(nil)
 	var all sync.WaitGroup
 	for i := range 4 {
 		all.Go(func() {
@@ -101,7 +102,7 @@ func TestAddWhileReading(t *testing.T) {
 	all.Wait()
 	for i := range 4 {
 		for j := range 50 {
-			if value := fmt.Sprintf("canary-%d-%d-x", i, j); r.Text(value) != secret.Redacted {
+			if value := fmt.Sprintf("canary-%d-%d-x", i, j); r.Text(value) != redact.Mark {
 				t.Errorf("%s is forgotten", value)
 			}
 		}
@@ -215,7 +216,7 @@ func TestTokensByTheirShape(t *testing.T) {
 		`a%20ghp_abcdefghijklmnopqrstuvwxyz`:                       `a%20[redacted]`,
 		`\u0022ghp_abcdefghijklmnopqrstuvwxyz`:                     `\u0022[redacted]`,
 	} {
-		var r *secret.Redactor
+		var r *redact.Redactor
 		got := r.Text(in)
 		if got != want {
 			t.Errorf("%q becomes %q, want %q", in, got, want)
@@ -239,7 +240,7 @@ func TestTextsThatAreNoSecrets(t *testing.T) {
 		"objective:42 session:web:visitor memory:flowpilot", "dGhlIHF1aWNrIGJyb3duIGZveA==", "0190d0a8-0000-7000-8000-000000000001", "trace hb_0mh8c1v2q_a7x2p1k9d4",
 		`{"token_usage":{"prompt_tokens":1}}`, "10%", "100%25", "a\\", `\u`, `\u12`, "%", "%4", "ä=ö:ü", "=", ":", "=:=:=",
 	} {
-		var r *secret.Redactor
+		var r *redact.Redactor
 		if got := r.Text(in); got != in {
 			t.Errorf("%q becomes %q", in, got)
 		}
@@ -251,14 +252,14 @@ func TestTextsThatAreNoSecrets(t *testing.T) {
 
 func TestLargeInput(t *testing.T) {
 	r := knowing("tr0ub4dor", "with a space")
-	over := strings.Repeat("x", secret.MaxText) + "tr0ub4dor"
+	over := strings.Repeat("x", redact.MaxText) + "tr0ub4dor"
 	if got := r.Text(over); got != "[redacted]: 2097161 bytes" {
 		t.Errorf("%.100s", got)
 	}
 	if got := r.JSON(json.RawMessage(`"` + over + `"`)); string(got) != `"[redacted]: 2097163 bytes"` {
 		t.Errorf("%.100s", got)
 	}
-	within := strings.Repeat("x", secret.MaxText-9) + "tr0ub4dor"
+	within := strings.Repeat("x", redact.MaxText-9) + "tr0ub4dor"
 	if got := r.Text(within); !strings.HasSuffix(got, "x[redacted]") || len(got) != len(within)+1 {
 		t.Errorf("%d bytes, …%s", len(got), got[len(got)-20:])
 	}
@@ -279,10 +280,10 @@ func FuzzRedactJSON(f *testing.F) {
 		f.Add(s)
 	}
 	const value = "tr0ub4dor&3"
-	known, none := knowing(value), (*secret.Redactor)(nil)
+	known, none := knowing(value), (*redact.Redactor)(nil)
 	f.Fuzz(func(t *testing.T, in string) {
 		raw := json.RawMessage(in)
-		for _, r := range []*secret.Redactor{known, none} {
+		for _, r := range []*redact.Redactor{known, none} {
 			out := r.JSON(raw)
 			if len(in) > 0 && !json.Valid(out) {
 				t.Fatalf("%q becomes %q, which is no JSON", in, out)
@@ -327,7 +328,7 @@ func shape(t *testing.T, raw json.RawMessage) string {
 func BenchmarkRedactor(b *testing.B) {
 	prose := strings.Repeat("The quick brown fox, having read 12 pages: jumps over the lazy dog (again). ", 400)
 	doc := `{"items":[` + strings.TrimSuffix(strings.Repeat(`{"id":"0190d0a8-0000-7000-8000-000000000001","status":"running","n":12.5,"note":"nothing to see here"},`, 300), ",") + `]}`
-	for name, r := range map[string]*secret.Redactor{"nothing known": nil, "20 known": knowing(canaries()...)} {
+	for name, r := range map[string]*redact.Redactor{"nothing known": nil, "20 known": knowing(canaries()...)} {
 		b.Run("text, "+name, func(b *testing.B) {
 			b.SetBytes(int64(len(prose)))
 			for b.Loop() {
@@ -357,7 +358,7 @@ func TestHostileInput(t *testing.T) {
 		"://a", "://a:", "://a:b@", "password=", "password='", `token="`, `\"token\":\"`, `"token":"[redacted]`, "cookie:", "cookie: [redacted]", "cookie: ", "token: ", "\ntoken: ", "token: \n",
 		`\`, `\\u005c`, `\"`, "%", "%25", "%5c", `\%25`, "+", "%2b", "[", "{", `{"`, `"`, `"\`, "=", ":", " ", "\n", "key.", "api_key", "ü", "\xff", "[redacted]",
 	} {
-		text := strings.Repeat(part, secret.MaxText/8/len(part))
+		text := strings.Repeat(part, redact.MaxText/8/len(part))
 		for what, in := range map[string]string{"plain": text, "in JSON": string(must(json.Marshal(text)))} {
 			begun := time.Now()
 			if out := r.Text(in); len(out) > 8*len(in) {

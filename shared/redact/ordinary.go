@@ -1,4 +1,4 @@
-package secret
+package redact
 
 import (
 	"net/url"
@@ -8,6 +8,7 @@ import (
 const (
 	maxWord    = 12 // letters of a word
 	maxSegment = 20 // bytes of a part of a URL's path that names no secret
+	minDigits  = 8  // bytes above which such a part may hold no digits
 )
 
 // Ordinary reports whether a value is one that stands in texts for what it is, and not as
@@ -39,7 +40,7 @@ func address(s string) bool {
 	}
 	for segment := range strings.SplitSeq(u.Path, "/") {
 		digits := strings.ContainsFunc(segment, func(r rune) bool { return r < 0x80 && digitByte(byte(r)) })
-		if len(segment) > maxSegment || digits && len(segment) > minWorkspace {
+		if len(segment) > maxSegment || digits && len(segment) > minDigits {
 			return false
 		}
 	}

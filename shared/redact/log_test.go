@@ -1,4 +1,4 @@
-package secret_test
+package redact_test
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"testing/slogtest"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -33,7 +34,7 @@ func written(t testing.TB, b *bytes.Buffer) []map[string]any {
 
 func TestTheHandlerIsOneOfSlog(t *testing.T) {
 	var b bytes.Buffer
-	err := slogtest.TestHandler(secret.NewHandler(slog.NewJSONHandler(&b, nil), nil), func() []map[string]any { return written(t, &b) })
+	err := slogtest.TestHandler(redact.NewHandler(slog.NewJSONHandler(&b, nil), nil), func() []map[string]any { return written(t, &b) })
 	if err != nil {
 		t.Error(err)
 	}
@@ -63,7 +64,7 @@ func (v talkative) LogValue() slog.Value {
 func TestCanariesAreNotLogged(t *testing.T) {
 	for _, canary := range canaries() {
 		canary = strings.TrimSpace(canary)
-		r := secret.NewRedactor(nil)
+		r := redact.New(nil)
 		for name, inner := range map[string]func(*bytes.Buffer) slog.Handler{
 			"JSON": func(b *bytes.Buffer) slog.Handler {
 				return slog.NewJSONHandler(b, &slog.HandlerOptions{AddSource: true})
@@ -71,9 +72,9 @@ func TestCanariesAreNotLogged(t *testing.T) {
 			"text": func(b *bytes.Buffer) slog.Handler { return slog.NewTextHandler(b, nil) },
 		} {
 			var b bytes.Buffer
-			log := slog.New(secret.NewHandler(trace.NewHandler(inner(&b)), nil))
+			log := slog.New(redact.NewHandler(trace.NewHandler(inner(&b)), nil))
 			early := log.With("given before it was known", canary).WithGroup("g").With("in a group", "x "+canary)
-			ctx := secret.WithRedactor(trace.With(t.Context(), "hb_0mh8c1v2q_a7x2p1k9d4"), r)
+			ctx := redact.With(trace.With(t.Context(), "hb_0mh8c1v2q_a7x2p1k9d4"), r)
 			r.Add(secret.NewValue(canary))
 			err := fmt.Errorf("call it: %w", &fs.PathError{Op: "open", Path: canary, Err: errors.New("denied")})
 			early.ErrorContext(ctx, "the server said "+canary,
@@ -85,7 +86,7 @@ func TestCanariesAreNotLogged(t *testing.T) {
 			if strings.Contains(out, canary) || strings.Contains(out, quote(canary)) || strings.Contains(out, quotePlain(canary)) || strings.Contains(out, fmt.Sprintf("%q", canary)) {
 				t.Errorf("%s: %q is logged: %s", name, canary, out)
 			}
-			if n := strings.Count(out, secret.Redacted); n < 15 {
+			if n := strings.Count(out, redact.Mark); n < 15 {
 				t.Errorf("%s: only %d redacted: %s", name, n, out)
 			}
 			if !strings.Contains(out, "hb_0mh8c1v2q_a7x2p1k9d4") || !strings.Contains(out, "call it") {
@@ -100,7 +101,7 @@ func quoteAll(s string) []byte { return []byte(`{"a":"` + quote(s) + `"}`) }
 func TestWhatIsLogged(t *testing.T) {
 	var b bytes.Buffer
 	base := knowing("of-the-process", "271828")
-	log := slog.New(secret.NewHandler(slog.NewJSONHandler(&b, nil), base))
+	log := slog.New(redact.NewHandler(slog.NewJSONHandler(&b, nil), base))
 	when := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	log.Info("of-the-process begins", "n", 12, "pin", 271828, "f", 1.5, "ok", true, "at", when, "took", 2*time.Second, "nil", nil,
 		"token_usage", map[string]int{"prompt_tokens": 12}, "password", "x", "api_key", 5, "secret_name", "github", "html", []string{"a<b>&c"},
@@ -132,10 +133,10 @@ func TestWhatIsLogged(t *testing.T) {
 func TestTheRunsRedactorCountsBeforeTheProcesss(t *testing.T) {
 	var b bytes.Buffer
 	base := knowing("of-the-process")
-	log := slog.New(secret.NewHandler(slog.NewTextHandler(&b, nil), base))
-	run := secret.NewRedactor(base)
+	log := slog.New(redact.NewHandler(slog.NewTextHandler(&b, nil), base))
+	run := redact.New(base)
 	run.Add(secret.NewValue("of-the-run"))
-	log.InfoContext(secret.WithRedactor(t.Context(), run), "of-the-process of-the-run")
+	log.InfoContext(redact.With(t.Context(), run), "of-the-process of-the-run")
 	log.InfoContext(t.Context(), "of-the-process of-the-run")
 	lines := strings.Split(b.String(), "\n")
 	if !strings.Contains(lines[0], `msg="[redacted] [redacted]"`) || !strings.Contains(lines[1], `msg="[redacted] of-the-run"`) {
@@ -144,7 +145,7 @@ func TestTheRunsRedactorCountsBeforeTheProcesss(t *testing.T) {
 }
 
 func TestEnabledIsInners(t *testing.T) {
-	h := secret.NewHandler(slog.NewTextHandler(&bytes.Buffer{}, &slog.HandlerOptions{Level: slog.LevelWarn}), nil)
+	h := redact.NewHandler(slog.NewTextHandler(&bytes.Buffer{}, &slog.HandlerOptions{Level: slog.LevelWarn}), nil)
 	if h.Enabled(context.Background(), slog.LevelInfo) || !h.WithGroup("g").Enabled(context.Background(), slog.LevelError) {
 		t.Error("the level is not inner's")
 	}

@@ -1,4 +1,4 @@
-package secret
+package redact
 
 import (
 	"context"
@@ -7,15 +7,24 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/lanekeeper/lanekeeper/shared/jsonscan"
 )
 
 const (
 	// MaxText is the most bytes of a text or a JSON value that are looked through; a
 	// larger one is replaced as a whole.
 	MaxText = 2 << 20
+	// Mark is what is shown in the place of a secret.
+	Mark = "[redacted]"
+	// Reference is the member's name of a reference to a secret: {"$secret": "name"}.
+	Reference = "$secret"
 	// maxNested is how many JSON texts within each other's texts are taken apart.
 	maxNested = 4
 )
+
+// Secret is a text that nobody may see.
+type Secret interface{ Reveal() string }
 
 // Redactor takes secrets out of what is told. It knows values, those that the run
 // has resolved, and finds them as they are and escaped for JSON, URLs and HTML, in
@@ -32,13 +41,13 @@ type Redactor struct {
 	known  atomic.Pointer[known]
 }
 
-// NewRedactor makes a redactor that also knows what its parent, which may be nil,
+// New makes a redactor that also knows what its parent, which may be nil,
 // knows now and will know: a process has one for its configuration, and each run
 // one for itself.
-func NewRedactor(parent *Redactor) *Redactor { return &Redactor{parent: parent} }
+func New(parent *Redactor) *Redactor { return &Redactor{parent: parent} }
 
 // Add makes values known. A nil Redactor forgets them.
-func (r *Redactor) Add(values ...Value) {
+func (r *Redactor) Add(values ...Secret) {
 	if r == nil {
 		return
 	}
@@ -58,18 +67,18 @@ func (r *Redactor) Values() *Redactor { return &Redactor{parent: r, values: true
 // bare reports whether names and shapes are left alone.
 func (r *Redactor) bare() bool { return r != nil && r.values }
 
-type redactorKey struct{}
+type contextKey struct{}
 
-// WithRedactor returns a context whose run has a redactor: it learns what
-// [Store.Resolve] resolves under it, and cleans what [NewHandler] logs under it.
-func WithRedactor(ctx context.Context, r *Redactor) context.Context {
-	return context.WithValue(ctx, redactorKey{}, r)
+// With returns a context whose run has a redactor: it learns what
+// the store of secrets resolves under it, and cleans what [NewHandler] logs under it.
+func With(ctx context.Context, r *Redactor) context.Context {
+	return context.WithValue(ctx, contextKey{}, r)
 }
 
-// RedactorFrom is the redactor of a context's run. It may be nil, and works then as
+// From is the redactor of a context's run. It may be nil, and works then as
 // one that knows no values.
-func RedactorFrom(ctx context.Context) *Redactor {
-	r, _ := ctx.Value(redactorKey{}).(*Redactor)
+func From(ctx context.Context) *Redactor {
+	r, _ := ctx.Value(contextKey{}).(*Redactor)
 	return r
 }
 
@@ -85,13 +94,13 @@ func (r *Redactor) JSON(raw json.RawMessage) json.RawMessage {
 	case len(raw) == 0:
 		return raw
 	case len(raw) > MaxText && !r.bare():
-		return json.RawMessage(quoted(tooLarge(len(raw))))
+		return json.RawMessage(jsonscan.Quote(tooLarge(len(raw))))
 	case !json.Valid(raw):
-		return json.RawMessage(quoted(r.flat(string(raw))))
+		return json.RawMessage(jsonscan.Quote(r.flat(string(raw))))
 	}
 	out, changed := r.document(string(raw), maxNested)
 	if r.knows(out) {
-		return json.RawMessage(quoted(Redacted))
+		return json.RawMessage(jsonscan.Quote(Mark))
 	}
 	if !changed {
 		return raw
@@ -99,7 +108,7 @@ func (r *Redactor) JSON(raw json.RawMessage) json.RawMessage {
 	return json.RawMessage(out)
 }
 
-func tooLarge(n int) string { return fmt.Sprintf("%s: %d bytes", Redacted, n) }
+func tooLarge(n int) string { return fmt.Sprintf("%s: %d bytes", Mark, n) }
 
 // text is Text where JSON may be nested as deep as said.
 func (r *Redactor) text(s string, nested int) string {
@@ -138,15 +147,15 @@ func (r *Redactor) flat(s string) string {
 		return s
 	}
 	slices.SortFunc(spans, func(a, b span) int { return a.start - b.start })
-	var edits []edit
+	var edits []jsonscan.Edit
 	for _, next := range spans {
-		if n := len(edits); n > 0 && next.start < edits[n-1].end {
-			edits[n-1].end = max(edits[n-1].end, next.end)
+		if n := len(edits); n > 0 && next.start < edits[n-1].End {
+			edits[n-1].End = max(edits[n-1].End, next.end)
 			continue
 		}
-		edits = append(edits, edit{next.start, next.end, Redacted})
+		edits = append(edits, jsonscan.Edit{Start: next.start, End: next.end, With: Mark})
 	}
-	return apply(s, edits)
+	return jsonscan.Apply(s, edits)
 }
 
 // knows reports whether a text holds a known value.
@@ -162,50 +171,52 @@ func (r *Redactor) knows(s string) bool {
 // document is a JSON text, which is valid, without secrets, and whether there were
 // any.
 func (r *Redactor) document(s string, nested int) (string, bool) {
-	var edits []edit
-	replace := func(t token, with string) { edits = append(edits, edit{t.start, t.end, with}) }
-	sc := scanner{s: s}
+	var edits []jsonscan.Edit
+	replace := func(t jsonscan.Token, with string) {
+		edits = append(edits, jsonscan.Edit{Start: t.Start, End: t.End, With: with})
+	}
+	sc := jsonscan.New(s)
 	hidden := 0     // how many brackets were open where all within is to be hidden; 0: nowhere
 	member := false // the value of a sensitive member comes next
-	for t, ok := sc.next(); ok; t, ok = sc.next() {
+	for t, ok := sc.Next(); ok; t, ok = sc.Next() {
 		hide := hidden > 0 || member
-		if t.name {
-			text := sc.decoded(t)
+		if t.Name {
+			text := sc.Decoded(t)
 			member = !r.bare() && sensitive(text)
 			if clean := r.flat(text); clean != text {
-				replace(t, quoted(clean))
+				replace(t, jsonscan.Quote(clean))
 			}
 			continue
 		}
-		switch t.kind {
+		switch t.Kind {
 		case '{', '[':
-			name, ok := token{}, false
-			if t.kind == '{' {
-				name, ok = sc.reference(t)
+			name, ok := jsonscan.Token{}, false
+			if t.Kind == '{' {
+				name, ok = sc.Sole(t, Reference)
 			}
 			if ok {
-				if text := sc.decoded(name); r.flat(text) != text {
-					replace(name, quoted(Redacted))
+				if text := sc.Decoded(name); r.flat(text) != text {
+					replace(name, jsonscan.Quote(Mark))
 				}
 			} else if member && hidden == 0 {
-				hidden = len(sc.open)
+				hidden = sc.Depth()
 			}
 		case '}', ']':
-			if len(sc.open) < hidden {
+			if sc.Depth() < hidden {
 				hidden = 0
 			}
 		case '"':
-			text := sc.decoded(t)
+			text := sc.Decoded(t)
 			if hide {
-				if text != "" && text != Redacted {
-					replace(t, quoted(Redacted))
+				if text != "" && text != Mark {
+					replace(t, jsonscan.Quote(Mark))
 				}
 			} else if clean := r.text(text, nested); clean != text {
-				replace(t, quoted(clean))
+				replace(t, jsonscan.Quote(clean))
 			}
 		case '0':
-			if hide || r.knows(s[t.start:t.end]) {
-				replace(t, quoted(Redacted))
+			if hide || r.knows(s[t.Start:t.End]) {
+				replace(t, jsonscan.Quote(Mark))
 			}
 		}
 		member = false
@@ -213,5 +224,5 @@ func (r *Redactor) document(s string, nested int) (string, bool) {
 	if edits == nil {
 		return s, false
 	}
-	return apply(s, edits), true
+	return jsonscan.Apply(s, edits), true
 }

@@ -1,4 +1,4 @@
-package secret_test
+package redact_test
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/redact"
 )
 
 func quote(s string) string {
@@ -153,7 +153,7 @@ func TestAKnownValueIsFoundInEachForm(t *testing.T) {
 	for name, form := range forms {
 		for _, value := range []string{"Correct-Horse:9/Battery+Staple=<&>", "plain0123456789word", "mit Umlauten äöü \"und\" mehr"} {
 			said := form(value)
-			if out := knowing(value).Text("before " + said + " after"); strings.Contains(out, said) || !strings.Contains(out, secret.Redacted) {
+			if out := knowing(value).Text("before " + said + " after"); strings.Contains(out, said) || !strings.Contains(out, redact.Mark) {
 				t.Errorf("%s: %q is %q", name, said, out)
 			}
 		}
@@ -177,7 +177,7 @@ func clean(t *testing.T, how, canary, said, text string) {
 			return
 		}
 	}
-	if !strings.Contains(text, secret.Redacted) {
+	if !strings.Contains(text, redact.Mark) {
 		t.Errorf("%s: nothing was replaced in %q", how, text)
 	}
 }
@@ -197,8 +197,22 @@ func TestKnownValuesAreFoundInEveryForm(t *testing.T) {
 		// What stands around must not change how it reads.
 		before, after := strings.TrimRight(around.Draw(t, "before"), `\%0123456789abcdefABCDEF`)+" ", " "+around.Draw(t, "after")
 		out := knowing(value).Text(before + said + after)
-		if strings.Contains(strings.ReplaceAll(out, secret.Redacted, ""), said) {
+		if strings.Contains(strings.ReplaceAll(out, redact.Mark, ""), said) {
 			t.Fatalf("%s: %q is in %q", name, said, out)
 		}
 	})
+}
+
+// canaries are secrets of all sorts, among them what encodings change.
+func canaries() []string {
+	out := []string{
+		`canary with spaces`, `canary"quotes"and\back/slashes`, `canary&percent%=+query`, "canary\ttab and\nline", `canary-umlaut-äöü-ß`,
+		`canary<html>&'quotes'`, `canary-emoji-🦜-end`, `cänary`, "canary\u2028separator", `{"canary":"json","n":1}`,
+		`canary:basic@host/path?query#fragment`, `Bearer canary-abcdefgh`, "-----BEGIN CANARY-----\ncanary+line/one+canary\ncanary+line/two+canary\n-----END CANARY-----",
+		`canary%20already%2Fescaped`, `canary\nnot a line\u0041`, `canary$'"` + "`" + `{shell}`,
+	}
+	for i := len(out); i < 20; i++ {
+		out = append(out, fmt.Sprintf("canary-%d-%x", i, i*7919))
+	}
+	return out
 }

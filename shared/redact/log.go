@@ -1,4 +1,4 @@
-package secret
+package redact
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+
+	"github.com/lanekeeper/lanekeeper/shared/jsonscan"
 )
 
 // NewHandler returns a handler that takes secrets out of messages and attributes
@@ -39,7 +41,7 @@ func (h *handler) Enabled(ctx context.Context, level slog.Level) bool {
 
 // Handle implements slog.Handler.
 func (h *handler) Handle(ctx context.Context, record slog.Record) error {
-	r := RedactorFrom(ctx)
+	r := From(ctx)
 	if r == nil {
 		r = h.base
 	}
@@ -94,7 +96,7 @@ func (r *Redactor) value(v slog.Value, hidden bool) slog.Value {
 		return v
 	case slog.KindString:
 		if hidden && v.String() != "" {
-			return slog.StringValue(Redacted)
+			return slog.StringValue(Mark)
 		}
 		return slog.StringValue(r.Text(v.String()))
 	case slog.KindAny:
@@ -102,12 +104,12 @@ func (r *Redactor) value(v slog.Value, hidden bool) slog.Value {
 			return v
 		}
 		if hidden {
-			return slog.StringValue(Redacted)
+			return slog.StringValue(Mark)
 		}
 		return r.any(v.Any())
 	}
 	if hidden || r.knows(v.String()) {
-		return slog.StringValue(Redacted)
+		return slog.StringValue(Mark)
 	}
 	return v
 }
@@ -129,7 +131,7 @@ func (r *Redactor) any(v any) (out slog.Value) {
 	case *slog.Source:
 		return slog.AnyValue(v)
 	}
-	text, err := encoded(v)
+	text, err := jsonscan.Encode(v)
 	if err != nil {
 		return slog.StringValue(r.Text(fmt.Sprintf("%+v", v)))
 	}

@@ -1,4 +1,4 @@
-package secret
+package redact
 
 import "strings"
 
@@ -18,7 +18,7 @@ func keyed(s string, i int) span {
 	if start == len(s) || s[i] == ':' && s[start] == '=' || s[start] == '=' {
 		return span{} // :=, ==
 	}
-	if strings.HasPrefix(s[start:], Redacted) {
+	if strings.HasPrefix(s[start:], Mark) {
 		return span{}
 	}
 	if s[start] == '[' {
@@ -52,7 +52,7 @@ func worth(s string, start, end int) span {
 
 // hides reports whether a text in the place of a secret may be one.
 func hides(text string) bool {
-	if strings.HasPrefix(text, Redacted) || strings.TrimSpace(text) == "" {
+	if strings.HasPrefix(text, Mark) || strings.TrimSpace(text) == "" {
 		return false
 	}
 	if len(text) > len("undefined") {

@@ -1,4 +1,4 @@
-package secret
+package redact
 
 import (
 	"encoding/base64"
@@ -44,7 +44,7 @@ func (k *known) including(value string) *known {
 	switch {
 	case len(value) < minKnown || k != nil && k.values[value]:
 		return k
-	case value == "true" || value == "false" || value == "null" || strings.Contains(Redacted, value):
+	case value == "true" || value == "false" || value == "null" || strings.Contains(Mark, value):
 		return k
 	}
 	more := &known{values: map[string]bool{}, first: new([1 << 10]uint64), needles: map[uint32][]needle{}}

@@ -1,9 +1,9 @@
-package secret_test
+package redact_test
 
 import (
 	"testing"
 
-	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/redact"
 )
 
 func TestNamesThatTellOfASecret(t *testing.T) {
@@ -17,7 +17,7 @@ func TestNamesThatTellOfASecret(t *testing.T) {
 		"authorization", "Authorization", "Proxy-Authorization", "cookie", "Set-Cookie", "cookies",
 		"credential", "credentials", "dbCredentials", "creds", "connection_string", "connectionString", "dsn", "jwt", "userpassword", "accesstoken", "clientsecret",
 	} {
-		if !secret.Sensitive(name) {
+		if !redact.Sensitive(name) {
 			t.Errorf("%s is shown", name)
 		}
 	}
@@ -31,7 +31,7 @@ func TestNamesThatTellOfASecret(t *testing.T) {
 		"cacheKey", "sort_key", "author", "authority", "authors", "auth", "authenticated", "compass", "passenger", "passed", "pass", "pass_rate", "bypass", "passport",
 		"keyboard", "monkey", "description", "dns", "status", "string", "connection", "connections", "cost_usd", "trace_id", "holder", "fence",
 	} {
-		if secret.Sensitive(name) {
+		if redact.Sensitive(name) {
 			t.Errorf("%s is hidden", name)
 		}
 	}

@@ -1,0 +1,4 @@
+package redact
+
+// Sensitive reports whether a field's name tells of a secret.
+var Sensitive = sensitive
