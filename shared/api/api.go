@@ -30,6 +30,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/event"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/halt"
 	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
@@ -84,6 +85,7 @@ type Deps struct {
 
 	Automations *automation.Store
 	Heals       *heal.Store
+	Switches    *halt.Store
 	Budgets     *budget.Store
 	Threads     *thread.Store
 	// Circuits are of the models of all workspaces.

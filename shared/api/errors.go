@@ -13,6 +13,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/halt"
 	"github.com/lanekeeper/lanekeeper/shared/heal"
 	wrongs "github.com/lanekeeper/lanekeeper/shared/invalid"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
@@ -100,7 +101,7 @@ var answers = []struct {
 	{automation.ErrFull, refusal(http.StatusConflict, "full", automation.ErrFull.Error())},
 	{heal.ErrNotFound, notFound},
 	{heal.ErrEnded, refusal(http.StatusConflict, "ended", heal.ErrEnded.Error())},
-	{heal.ErrNoSwitch, notFound},
+	{halt.ErrNotFound, notFound},
 	{budget.ErrNotFound, notFound},
 	{budget.ErrChanged, stale},
 	{execution.ErrProtected, refusal(http.StatusConflict, "protected", "the execution works under a lane: only who holds that ends it")},

@@ -18,8 +18,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
-	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/quiet"
+	"github.com/lanekeeper/lanekeeper/shared/retain"
 )
 
 //go:embed testdata/idempotency
@@ -404,7 +404,11 @@ func TestKeysLastADay(t *testing.T) {
 			t.Errorf("a day later: %d %s", rec.Code, rec.Body)
 		}
 		d.post(t, "old", "/things", `{}`)
-		keep := heal.Retention{Activity: 90 * 24 * time.Hour, Events: 7 * 24 * time.Hour, Outbox: 30 * 24 * time.Hour}
+		purge, err := retain.New(w.Deps.DB)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keep := retain.Retention{Activity: 90 * 24 * time.Hour, Events: 7 * 24 * time.Hour, Outbox: 30 * 24 * time.Hour}
 		for _, due := range []bool{false, true} {
 			d.post(t, "new", "/things", `{}`)
 			var b db.Batch
@@ -421,7 +425,7 @@ func TestKeysLastADay(t *testing.T) {
 			}
 		}
 		var left int
-		_, err := w.Heals.Purge(t.Context(), w.Workspace, keep)
+		_, err = purge.Purge(t.Context(), w.Workspace, keep)
 		if err := errors.Join(err, w.Deps.DB.One(t.Context(), w.Workspace, []any{&left}, idempotencyQueries(t).CountKeys)); err != nil || left != 1 {
 			t.Errorf("%d keys are left, want the new one: %v", left, err)
 		}

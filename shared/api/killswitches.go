@@ -8,13 +8,13 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
-	"github.com/lanekeeper/lanekeeper/shared/heal"
+	"github.com/lanekeeper/lanekeeper/shared/halt"
 )
 
 // switchItem is one time that a person has stopped something.
 type switchItem struct {
 	ID         string     `json:"id" format:"uuid"`
-	Scope      heal.Scope `json:"scope" enum:"workspace,agent,skill,model"`
+	Scope      halt.Scope `json:"scope" enum:"workspace,agent,skill,model"`
 	Target     string     `json:"target,omitempty" doc:"The name of the agent or skill; of a model its id as LLM_MODEL has it, or its provider's name"`
 	Reason     string     `json:"reason,omitempty"`
 	Active     bool       `json:"active"`
@@ -24,7 +24,7 @@ type switchItem struct {
 	ReleasedAt *time.Time `json:"releasedAt,omitempty"`
 }
 
-func switchItemOf(k heal.Switch) switchItem {
+func switchItemOf(k halt.Switch) switchItem {
 	return switchItem{
 		ID: k.ID, Scope: k.Scope, Target: k.Target, Reason: k.Reason, Active: k.ReleasedAt == nil,
 		SetBy: k.SetBy, SetAt: k.SetAt.UTC(), ReleasedBy: k.ReleasedBy, ReleasedAt: utc(k.ReleasedAt),
@@ -43,14 +43,14 @@ func (s *server) listSwitches(ctx context.Context, in *switchesInput) (*answer[p
 	if err != nil {
 		return nil, err
 	}
-	f := heal.SwitchFilter{Limit: in.Limit + 1}
+	f := halt.Filter{Limit: in.Limit + 1}
 	if in.Active != "" {
 		f.Active = new(in.Active == "true")
 	}
 	if id != "" {
-		f.Before = &heal.Switch{ID: id, SetAt: at}
+		f.Before = &halt.Switch{ID: id, SetAt: at}
 	}
-	found, err := s.Heals.ListSwitches(ctx, workspace(ctx), f)
+	found, err := s.Switches.List(ctx, workspace(ctx), f)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func (s *server) listSwitches(ctx context.Context, in *switchesInput) (*answer[p
 
 type setSwitchInput struct {
 	Body struct {
-		Scope  heal.Scope `json:"scope" enum:"workspace,agent,skill,model" doc:"workspace stops every run, agent and model the runs of one and on one, skill its calls"`
+		Scope  halt.Scope `json:"scope" enum:"workspace,agent,skill,model" doc:"workspace stops every run, agent and model the runs of one and on one, skill its calls"`
 		Target string     `json:"target,omitempty" maxLength:"255" doc:"The name of the agent or skill; of a model its id as LLM_MODEL has it, or its provider's name; left out for the workspace"`
 		Reason string     `json:"reason,omitempty" maxLength:"500"`
 	}
@@ -84,12 +84,12 @@ type setSwitchOutput struct {
 // stopped already. It is called by the Engine Room and by scripts.
 func (s *server) setSwitch(ctx context.Context, in *setSwitchInput) (*setSwitchOutput, error) {
 	by, _ := auth.From(ctx)
-	var k heal.Switch
+	var k halt.Switch
 	var was bool
 	err := s.change(ctx, "kill_switch.set", func(ctx context.Context, tx *db.Tx) (err error) {
-		on := s.Heals.On(tx.Later())
-		k, err = s.Heals.Stop(ctx, tx, heal.Switch{Scope: in.Body.Scope, Target: in.Body.Target, Reason: in.Body.Reason, SetBy: by.String()})
-		was = slices.ContainsFunc(*on, func(other heal.Switch) bool { return other.ID == k.ID })
+		on := s.Switches.On(tx.Later())
+		k, err = s.Switches.Set(ctx, tx, halt.Switch{Scope: in.Body.Scope, Target: in.Body.Target, Reason: in.Body.Reason, SetBy: by.String()})
+		was = slices.ContainsFunc(*on, func(other halt.Switch) bool { return other.ID == k.ID })
 		return err
 	}, "id", &k.ID, "scope", in.Body.Scope, "target", in.Body.Target, "reason", in.Body.Reason, "was_on", &was)
 	if err != nil {
@@ -104,7 +104,7 @@ func (s *server) setSwitch(ctx context.Context, in *setSwitchInput) (*setSwitchO
 
 // getSwitch tells of one. It is called by the Engine Room.
 func (s *server) getSwitch(ctx context.Context, in *IDPath) (*answer[switchItem], error) {
-	k, err := s.Heals.GetSwitch(ctx, workspace(ctx), in.id())
+	k, err := s.Switches.Get(ctx, workspace(ctx), in.id())
 	if err != nil {
 		return nil, err
 	}
@@ -125,9 +125,9 @@ func (s *server) releaseSwitch(ctx context.Context, in *releaseSwitchInput) (*an
 // deleteSwitch is releaseSwitch: the record of it stays.
 func (s *server) deleteSwitch(ctx context.Context, in *IDPath) (*answer[switchItem], error) {
 	by, _ := auth.From(ctx)
-	var k heal.Switch
+	var k halt.Switch
 	err := s.change(ctx, "kill_switch.release", func(ctx context.Context, tx *db.Tx) (err error) {
-		k, err = s.Heals.Release(ctx, tx, in.id(), by.String())
+		k, err = s.Switches.Release(ctx, tx, in.id(), by.String())
 		return err
 	}, "id", in.id(), "scope", &k.Scope, "target", &k.Target)
 	if err != nil {

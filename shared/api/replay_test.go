@@ -13,7 +13,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
-	"github.com/lanekeeper/lanekeeper/shared/heal"
+	"github.com/lanekeeper/lanekeeper/shared/halt"
 	"github.com/lanekeeper/lanekeeper/shared/llm/demo"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
@@ -160,7 +160,7 @@ func TestATraceIsReplayed(t *testing.T) {
 		}
 		w.refused(t, 404, "not_found", http.MethodPost, "/api/v1/traces/hb_0mh8c1v2q_a7x2p1k9d4/replay", `{}`)
 		w.Operate.Reason.Switches = func(context.Context, db.Workspace) (reason.Halts, error) {
-			return heal.Switches{{Scope: heal.Model, Target: "other"}}, nil
+			return halt.Switches{{Scope: halt.Model, Target: "other"}}, nil
 		}
 		w.must(t, 200, http.MethodPost, "/api/v1/traces/"+id+"/replay", `{}`, nil)
 		w.refused(t, 409, "halted", http.MethodPost, "/api/v1/traces/"+id+"/replay", `{"model":"other"}`)

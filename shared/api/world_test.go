@@ -30,6 +30,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/event"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/halt"
 	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
@@ -134,9 +135,11 @@ func deps(t testing.TB, d *db.DB) api.Deps {
 	var err4, err5, err6, err7 error
 	all.Automations, err4 = automation.New(d, ids)
 	all.Heals, err5 = heal.New(d, ids, all.Skills, all.Automations)
+	var err8 error
+	all.Switches, err8 = halt.New(d, ids)
 	all.Budgets, err6 = budget.New(d, ids, time.Now)
 	all.Circuits, err7 = resilient.NewStore(d, resilient.Policy{})
-	if err := errors.Join(err4, err5, err6, err7); err != nil {
+	if err := errors.Join(err4, err5, err6, err7, err8); err != nil {
 		t.Fatal(err)
 	}
 	all.Streams = &api.Streams{Every: 10 * time.Millisecond, For: 50 * time.Millisecond}

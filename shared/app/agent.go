@@ -16,6 +16,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/event"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/halt"
 	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
@@ -26,6 +27,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/queue"
 	"github.com/lanekeeper/lanekeeper/shared/quiet"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/retain"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/skill/lambda"
@@ -49,6 +51,8 @@ type Agent struct {
 	Automations *automation.Store
 	Memories    *memory.Store
 	Heals       *heal.Store
+	Switches    *halt.Store
+	Retention   *retain.Store
 	Quiet       *quiet.Store
 	Budgets     *budget.Store
 	Circuits    *resilient.Store
@@ -160,6 +164,12 @@ func (a *Agent) skills() error {
 	if a.Heals, err = heal.New(a.core.DB, a.core.IDs, a.Registry, a.Automations); err != nil {
 		return err
 	}
+	if a.Switches, err = halt.New(a.core.DB, a.core.IDs); err != nil {
+		return err
+	}
+	if a.Retention, err = retain.New(a.core.DB); err != nil {
+		return err
+	}
 	a.Quiet, err = quiet.New()
 	return err
 }
@@ -167,7 +177,7 @@ func (a *Agent) skills() error {
 // switches reads what people have switched off in a workspace.
 func (a *Agent) switches(ctx context.Context, ws db.Workspace) (reason.Halts, error) {
 	var b db.Batch
-	on := a.Heals.On(&b)
+	on := a.Switches.On(&b)
 	if err := a.core.DB.Read(ctx, ws, &b); err != nil {
 		return nil, fmt.Errorf("read the kill switches: %w", err)
 	}

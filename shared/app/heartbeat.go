@@ -26,7 +26,7 @@ func (a *Agent) Heartbeat(instance string, fan func(context.Context, heartbeat.T
 	core := a.core
 	return &heartbeat.Heartbeat{
 		DB: core.DB, Lanes: a.Lanes, Runs: a.Runs, Activity: a.Activity, Workspaces: a.Workspaces, Objectives: a.Objectives,
-		Automations: a.Automations, Heals: a.Heals, Quiet: a.Quiet, Memories: a.Memories, Registered: heartbeat.Registered(a.Registry), Sweep: a.sweep,
+		Automations: a.Automations, Heals: a.Heals, Switches: a.Switches, Retention: a.Retention, Quiet: a.Quiet, Memories: a.Memories, Registered: heartbeat.Registered(a.Registry), Sweep: a.sweep,
 		Reason: a.Reason, Skills: a.Skills, Outbox: a.Outbox, Sender: a.Sender, Threads: a.Threads, Approvals: a.Approvals,
 		Traces: core.Traces, IDs: core.IDs, Clock: core.Clock, Log: core.Log,
 		Instance: instance, Window: core.Config.window(), Fan: fan,

@@ -21,7 +21,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
-	"github.com/lanekeeper/lanekeeper/shared/heal"
+	"github.com/lanekeeper/lanekeeper/shared/halt"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -105,7 +105,7 @@ func TestAModelThatIsSwitchedOffStandsInForNone(t *testing.T) {
 	var logs told
 	a, _ := agentOf(t, e, server.URL, "first,second,third", &logs)
 	err := e.DB.Tx(t.Context(), e.Workspace, func(ctx context.Context, tx *db.Tx) error {
-		_, err := a.Heals.Stop(ctx, tx, heal.Switch{Scope: heal.Model, Target: "second", SetBy: "ada"})
+		_, err := a.Switches.Set(ctx, tx, halt.Switch{Scope: halt.Model, Target: "second", SetBy: "ada"})
 		return err
 	})
 	if err != nil {

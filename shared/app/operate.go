@@ -74,7 +74,7 @@ func (a *Agent) API(door *Door, p Process) (http.Handler, error) {
 		Auth:  door.Auth, People: door.People, Sessions: door.Sessions, Limits: door.Limits, Failures: door.Failures,
 		Events: door.Events, Streams: &api.Streams{Drain: p.Drain},
 		Objectives: a.Objectives, Memories: a.Memories, Workspaces: a.Workspaces,
-		Automations: a.Automations, Heals: a.Heals, Budgets: a.Budgets, Circuits: a.Circuits, Threads: a.Threads, Reachable: a.Reachable,
+		Automations: a.Automations, Heals: a.Heals, Switches: a.Switches, Budgets: a.Budgets, Circuits: a.Circuits, Threads: a.Threads, Reachable: a.Reachable,
 		Secrets: a.Secrets, Guard: a.Guard, Skills: a.Registry, Approvals: a.Approvals, Operate: a.Operate,
 		Kick: func(ws db.Workspace) {
 			p.Background(func(ctx context.Context) { a.Tend(ctx, ws) })

@@ -1,7 +1,6 @@
 // Package heal disables skills that fail repeatedly, together with the automations that use them,
 // and enables them again. Each time is an entry in a ledger, which a person can undo. After a
-// cool-down, the skill is tried again. The package also stores the kill switches and deletes old
-// rows.
+// cool-down, the skill is tried again. The package also finds executions that nobody works on.
 package heal
 
 import (
@@ -33,10 +32,10 @@ const (
 	// Window is how far back failures count.
 	Window = 3 * 24 * time.Hour
 	// cooldown is how long a disabled skill rests before it is tried again. Each failed probe
-	// doubles it, up to maxCooldown. So does a relapse: a restored skill fails again within
-	// maxCooldown.
+	// doubles it, up to MaxCooldown. So does a relapse: a restored skill fails again within
+	// MaxCooldown.
 	cooldown    = 24 * time.Hour
-	maxCooldown = 16 * 24 * time.Hour
+	MaxCooldown = 16 * 24 * time.Hour
 	// patience is how long a probe may take. A daily automation runs within this time, and a beat
 	// sees its result.
 	patience = cooldown + 2*time.Hour
@@ -110,12 +109,7 @@ type Change struct {
 type queries struct {
 	Diagnose, Used, Cool, Get, List, Insert, Supersede db.Query
 	Relapse, Change, LockOpen                          db.Query
-	Switch, On, Switches, ListSwitches, Release        db.Query
-	GetSwitch                                          db.Query
-	Orphans, Lock, Close, PurgeActivity, PurgeEvents   db.Query
-	PurgeExecutions, PurgeOutbox, PurgeApprovals       db.Query
-	PurgeMemories, PurgeUsage, PurgeBudgets            db.Query
-	PurgeHeals, PurgeKeys, Silent, SilentNow           db.Query
+	Orphans, Lock, Close, Silent, SilentNow            db.Query
 }
 
 // Store heals the skills of all workspaces.
@@ -336,7 +330,7 @@ func (s *Store) disable(ctx context.Context, tx lane.Tx, ws db.Workspace, f Find
 		err := scan(&probes)
 		probes++
 		return err
-	}, s.q.Relapse, f.Skill, maxCooldown.Milliseconds())
+	}, s.q.Relapse, f.Skill, MaxCooldown.Milliseconds())
 	if err != nil {
 		return fmt.Errorf("look for a relapse: %w", err)
 	}
@@ -363,7 +357,7 @@ func list(ids []string) string {
 
 // rest returns the cool-down after a number of failed probes.
 func rest(probes int) time.Duration {
-	return min(cooldown<<min(probes, 10), maxCooldown)
+	return min(cooldown<<min(probes, 10), MaxCooldown)
 }
 
 // probe enables a skill whose cool-down has ended, on probation, with one of its automations. Its

@@ -5,9 +5,7 @@ import (
 	"embed"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
-	"strings"
 	"testing"
 	"time"
 
@@ -19,10 +17,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/heal"
-	"github.com/lanekeeper/lanekeeper/shared/invalid"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
-	"github.com/lanekeeper/lanekeeper/shared/quiet"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -44,10 +40,7 @@ type world struct {
 	q           queries
 }
 
-type queries struct {
-	Executions, Count, Happens, StatusOf, OldOutbox, OldRun, Outboxes, Touch db.Query
-	ManyMemories, ManyUsages, Left, Day, Budgets, Approval, Approvals        db.Query
-}
+type queries struct{ Executions, StatusOf, Touch db.Query }
 
 //go:embed testdata/*.sql
 var statements embed.FS
@@ -386,135 +379,6 @@ func TestAHumansDisableIsNeverUndone(t *testing.T) {
 		w.is(t, "weather", false)
 		if l := w.ledger(t); l[0].Status != heal.Superseded {
 			t.Errorf("the ledger has %+v", l)
-		}
-	})
-}
-
-func TestKillSwitches(t *testing.T) {
-	onEach(t, func(t *testing.T, w world) {
-		on := func() heal.Switches {
-			var b db.Batch
-			k := w.s.On(&b)
-			if err := w.DB.Read(t.Context(), w.Workspace, &b); err != nil {
-				t.Fatal(err)
-			}
-			return *k
-		}
-		set := func(scope heal.Scope, target string) (k heal.Switch, err error) {
-			err = w.tx(t, func(ctx context.Context, tx *db.Tx) (err error) {
-				k, err = w.s.Stop(ctx, tx, heal.Switch{Scope: scope, Target: target, Reason: "r", SetBy: "user:1"})
-				return err
-			})
-			return k, err
-		}
-		if k := on(); k.Run("operator", "m") != "" || k.Skill("s") != "" {
-			t.Errorf("at first %+v is on", k)
-		}
-		ids := map[string]string{}
-		for scope, target := range map[heal.Scope]string{heal.Agent: "operator", heal.Model: "m", heal.Skill: "s"} {
-			first, err := set(scope, target)
-			again, err2 := set(scope, target)
-			if err := errors.Join(err, err2); err != nil || first != again {
-				t.Errorf("%s: %+v, then %+v, %v", scope, first, again, err)
-			}
-			ids[string(scope)] = first.ID
-		}
-		k := on()
-		if k.Run("operator", "x") == "" || k.Run("other", "m") == "" || k.Run("other", "x", "m") != "a kill switch stops the model m" || k.Run("other", "x") != "" || k.Skill("s") == "" || k.Skill("t") != "" {
-			t.Errorf("on are %+v", k)
-		}
-		whole, err := set(heal.Workspace, "")
-		if err != nil || on().Run("other", "x") == "" {
-			t.Errorf("the workspace: %v", err)
-		}
-		release := func(id string) error {
-			return w.tx(t, func(ctx context.Context, tx *db.Tx) error { _, err := w.s.Release(ctx, tx, id, "user:2"); return err })
-		}
-		if err := release(whole.ID); err != nil || on().Run("other", "x") != "" {
-			t.Errorf("released: %v", err)
-		}
-		if err := release(whole.ID); !errors.Is(err, heal.ErrNoSwitch) {
-			t.Errorf("released twice: %v", err)
-		}
-		if all, err := w.s.ListSwitches(t.Context(), w.Workspace, heal.SwitchFilter{Limit: 10}); err != nil || len(all) != 4 || all[0].ReleasedBy != "user:2" {
-			t.Errorf("listed %+v, %v", all, err)
-		}
-		for _, active := range []bool{true, false} {
-			found, err := w.s.ListSwitches(t.Context(), w.Workspace, heal.SwitchFilter{Active: &active, Limit: 10})
-			if want := map[bool]int{true: 3, false: 1}[active]; err != nil || len(found) != want || (found[0].ReleasedAt == nil) != active {
-				t.Errorf("of those that are on (%v) there are %+v, %v", active, found, err)
-			}
-		}
-		for _, wrong := range []heal.Switch{{Scope: "all"}, {Scope: heal.Agent}, {Scope: heal.Workspace, Target: "x"}, {Scope: heal.Skill, Target: strings.Repeat("x", 256)}} {
-			if _, err := set(wrong.Scope, wrong.Target); err == nil {
-				t.Errorf("%+v was taken", wrong)
-			} else if _, ok := errors.AsType[*invalid.Error](err); !ok {
-				t.Errorf("%+v: %v", wrong, err)
-			}
-		}
-	})
-}
-
-func TestWhatIsOldGoes(t *testing.T) {
-	onEach(t, func(t *testing.T, w world) {
-		keep := heal.Retention{Activity: 90 * 24 * time.Hour, Events: 7 * 24 * time.Hour, Outbox: 30 * 24 * time.Hour}
-		due := func() bool {
-			var b db.Batch
-			asks, err := quiet.New()
-			if err != nil {
-				t.Fatal(err)
-			}
-			oldest := &asks.Look(&b, quiet.Question{}).Oldest
-			if err := w.DB.Read(t.Context(), w.Workspace, &b); err != nil {
-				t.Fatal(err)
-			}
-			return oldest.Due(keep)
-		}
-		counts := func() string {
-			var activities, executions, events int
-			if err := w.DB.One(t.Context(), w.Workspace, []any{&activities, &executions, &events}, w.q.Count); err != nil {
-				t.Fatal(err)
-			}
-			return fmt.Sprint(activities, " ", executions, " ", events)
-		}
-		fill := func() {
-			w.calls(t, "x", "success", "success")
-			for i, status := range []string{"completed", "running"} {
-				if _, err := w.DB.Exec(t.Context(), w.Workspace, w.q.Executions, ids(), "hb", fmt.Sprint("s", i, ids()), status); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if _, err := w.DB.Exec(t.Context(), w.Workspace, w.q.Happens); err != nil {
-				t.Fatal(err)
-			}
-		}
-		other := newWorld(t, w.neighbour(t))
-		fill()
-		other.calls(t, "x", "success")
-		if due() {
-			t.Error("something is due at once")
-		}
-		for _, step := range []struct {
-			advance time.Duration
-			want    string
-		}{{8 * 24 * time.Hour, "2 2 0"}, {83 * 24 * time.Hour, "0 1 0"}} {
-			w.Skew.Advance(step.advance)
-			if !due() {
-				t.Errorf("nothing is due after %v", step.advance)
-			}
-			if more, err := w.s.Purge(t.Context(), w.Workspace, keep); err != nil || more {
-				t.Fatal(more, err)
-			}
-			if got := counts(); got != step.want {
-				t.Errorf("left are %s, not %s", got, step.want)
-			}
-		}
-		var n, ignore int
-		if err := other.DB.One(t.Context(), other.Workspace, []any{&n, &ignore, &ignore}, w.q.Count); err != nil || n != 1 {
-			t.Errorf("the neighbour's: %d, %v", n, err)
-		}
-		if _, err := w.s.Purge(t.Context(), w.Workspace, heal.Retention{Activity: time.Hour, Events: time.Hour}); (err == nil) != (w.DB.Dialect() == db.SQLite) {
-			t.Errorf("an hour's retention: %v", err)
 		}
 	})
 }

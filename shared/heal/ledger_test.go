@@ -3,15 +3,13 @@ package heal_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/db"
-	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
-	"github.com/lanekeeper/lanekeeper/shared/quiet"
+	"github.com/lanekeeper/lanekeeper/shared/retain"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
@@ -117,80 +115,14 @@ func TestAnOrphanTakenUpMeanwhileIsLeftAlone(t *testing.T) {
 	})
 }
 
-func TestEverySwitchThatIsSetStops(t *testing.T) {
-	onEach(t, func(t *testing.T, w world) {
-		set := func(k heal.Switch) error {
-			k.Reason, k.SetBy = "r", "user:1"
-			return w.tx(t, func(ctx context.Context, tx *db.Tx) error { _, err := w.s.Stop(ctx, tx, k); return err })
-		}
-		for i := range 501 {
-			if err := set(heal.Switch{Scope: heal.Skill, Target: fmt.Sprint("s", i)}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := set(heal.Switch{Scope: heal.Workspace}); err != nil {
-			t.Fatal(err)
-		}
-		var b db.Batch
-		on := w.s.On(&b)
-		if err := w.DB.Read(t.Context(), w.Workspace, &b); err != nil {
-			t.Fatal(err)
-		}
-		if on.Run("operator", "m") == "" {
-			t.Error("the workspace's switch was set, and stops nothing")
-		}
-	})
-}
-
-func TestPurgeGoesByTheEnd(t *testing.T) {
-	onEach(t, func(t *testing.T, w world) {
-		keep := heal.Retention{Activity: 90 * 24 * time.Hour, Events: 7 * 24 * time.Hour, Outbox: 30 * 24 * time.Hour}
-		_, err1 := w.DB.Exec(t.Context(), w.Workspace, w.q.OldOutbox, ids(), "uncertain", ids())
-		_, err2 := w.DB.Exec(t.Context(), w.Workspace, w.q.OldOutbox, ids(), "failed", ids()) // ended just now
-		_, err3 := w.DB.Exec(t.Context(), w.Workspace, w.q.OldRun, ids())                     // ended just now
-		_, err4 := w.s.Purge(t.Context(), w.Workspace, keep)
-		if err := errors.Join(err1, err2, err3, err4); err != nil {
-			t.Fatal(err)
-		}
-		var outbox, a, runs, e int
-		err := errors.Join(w.DB.One(t.Context(), w.Workspace, []any{&outbox}, w.q.Outboxes), w.DB.One(t.Context(), w.Workspace, []any{&a, &runs, &e}, w.q.Count))
-		if err != nil || outbox != 2 || runs != 1 {
-			t.Errorf("left of 2 outbox rows: %d, of 1 execution that ended just now: %d, %v", outbox, runs, err)
-		}
-	})
-}
-
-// Uncertain rows need a person's decision, and approved calls are still to be made. They stay,
-// however old they are.
-func TestWhatAPersonHasToLookAtStays(t *testing.T) {
-	onEach(t, func(t *testing.T, w world) {
-		for _, status := range []string{"uncertain", "failed"} {
-			if _, err := w.DB.Exec(t.Context(), w.Workspace, w.q.OldOutbox, ids(), status, ids()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for _, status := range []string{"approved", "rejected"} {
-			if _, err := w.DB.Exec(t.Context(), w.Workspace, w.q.Approval, ids(), status); err != nil {
-				t.Fatal(err)
-			}
-		}
-		w.Skew.Advance(100 * 24 * time.Hour)
-		if _, err := w.s.Purge(t.Context(), w.Workspace, heal.Retention{Activity: 90 * 24 * time.Hour, Events: 7 * 24 * time.Hour, Outbox: 30 * 24 * time.Hour}); err != nil {
-			t.Fatal(err)
-		}
-		var rows, approvals int
-		err := errors.Join(
-			w.DB.One(t.Context(), w.Workspace, []any{&rows}, w.q.Outboxes), w.DB.One(t.Context(), w.Workspace, []any{&approvals}, w.q.Approvals))
-		if err != nil || rows != 1 || approvals != 1 {
-			t.Errorf("left of 2 outbox rows: %d, of 2 approvals: %d, %v", rows, approvals, err)
-		}
-	})
-}
-
 // TestHealsThatAreOverGo when they exceed the retention of activity. A heal that can still be
 // undone stays.
 func TestHealsThatAreOverGo(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
+		purge, err := retain.New(w.DB)
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, name := range []string{"weather", "news"} {
 			w.skill(t, name, name+".example")
 			w.calls(t, name, "theirs", "theirs", "theirs")
@@ -204,61 +136,10 @@ func TestHealsThatAreOverGo(t *testing.T) {
 			want    int
 		}{{0, 2}, {15 * 24 * time.Hour, 2}, {2 * 24 * time.Hour, 1}} { // a relapse counts for 16 days
 			w.Skew.Advance(step.advance)
-			_, err := w.s.Purge(t.Context(), w.Workspace, heal.Retention{Activity: 5 * 24 * time.Hour, Events: 7 * 24 * time.Hour, Outbox: 30 * 24 * time.Hour})
+			_, err = purge.Purge(t.Context(), w.Workspace, retain.Retention{Activity: 5 * 24 * time.Hour, Events: 7 * 24 * time.Hour, Outbox: 30 * 24 * time.Hour})
 			if left := w.ledger(t); err != nil || len(left) != step.want || left[len(left)-1].Skill != "weather" {
 				t.Errorf("after %s there are %+v, %v", step.advance, left, err)
 			}
-		}
-	})
-}
-
-// TestABacklogGoesInRounds of 2,000 rows of a kind. Usage is kept for at least a month.
-func TestABacklogGoesInRounds(t *testing.T) {
-	onEach(t, func(t *testing.T, w world) {
-		keep := heal.Retention{Activity: 4 * 24 * time.Hour, Events: 7 * 24 * time.Hour, Outbox: 30 * 24 * time.Hour}
-		_, err1 := w.DB.Exec(t.Context(), w.Workspace, w.q.ManyMemories, 2_100, 61)
-		_, err2 := w.DB.Exec(t.Context(), w.Workspace, w.q.ManyUsages, 2_000, 32)
-		_, err3 := w.DB.Exec(t.Context(), w.Workspace, w.q.ManyUsages, 5, 30)
-		if err := errors.Join(err1, err2, err3); err != nil {
-			t.Fatal(err)
-		}
-		var b db.Batch
-		asks, err := quiet.New()
-		if err != nil {
-			t.Fatal(err)
-		}
-		oldest := &asks.Look(&b, quiet.Question{}).Oldest
-		if err := w.DB.Read(t.Context(), w.Workspace, &b); err != nil || !oldest.Due(keep) {
-			t.Errorf("usage of a month ago is not due: %v", err)
-		}
-		for round, want := range []struct {
-			more             bool
-			memories, usages int
-		}{{true, 100, 5}, {false, 0, 5}} {
-			more, err1 := w.s.Purge(t.Context(), w.Workspace, keep)
-			var memories, usages int
-			err2 := w.DB.One(t.Context(), w.Workspace, []any{&memories, &usages}, w.q.Left)
-			if err := errors.Join(err1, err2); err != nil || more != want.more || memories != want.memories || usages != want.usages {
-				t.Errorf("round %d: %d memories and %d usages are left, more: %v, %v", round, memories, usages, more, err)
-			}
-		}
-	})
-}
-
-func TestDaysThatNobodyMadeGoAfterAMonth(t *testing.T) {
-	onEach(t, func(t *testing.T, w world) {
-		for _, day := range []struct {
-			by  string
-			ago int
-		}{{"lanekeeper", 33}, {"lanekeeper", 31}, {"ada", 90}} {
-			if _, err := w.DB.Exec(t.Context(), w.Workspace, w.q.Day, ids(), day.by, day.ago); err != nil {
-				t.Fatal(err)
-			}
-		}
-		var left int
-		_, err := w.s.Purge(t.Context(), w.Workspace, heal.Retention{Activity: 4 * 24 * time.Hour, Events: 7 * 24 * time.Hour, Outbox: 30 * 24 * time.Hour})
-		if err := errors.Join(err, w.DB.One(t.Context(), w.Workspace, []any{&left}, w.q.Budgets)); err != nil || left != 2 {
-			t.Errorf("%d are left, %v", left, err)
 		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/heal"
+	"github.com/lanekeeper/lanekeeper/shared/retain"
 )
 
 //go:embed *.sql
@@ -44,7 +45,7 @@ type Look struct {
 	// Work reports whether there may be something to do. False: there is nothing, but
 	// what the other two say.
 	Work    bool
-	Oldest  heal.Oldest
+	Oldest  retain.Oldest
 	Stirred Stirred
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
-	"github.com/lanekeeper/lanekeeper/shared/heal"
+	"github.com/lanekeeper/lanekeeper/shared/halt"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -180,11 +180,11 @@ func TestWhatIsStoppedComesLast(t *testing.T) {
 			}
 			all := order()
 			whole, agent, skill, released := all[0], all[1], all[2], all[3]
-			stop := func(ws db.Workspace, k heal.Switch) (id string) {
+			stop := func(ws db.Workspace, k halt.Switch) (id string) {
 				t.Helper()
 				k.SetBy = "test"
 				err := w.DB.Tx(t.Context(), ws, func(ctx context.Context, tx *db.Tx) error {
-					on, err := w.Heals.Stop(ctx, tx, k)
+					on, err := w.Switches.Set(ctx, tx, k)
 					id = on.ID
 					return err
 				})
@@ -193,12 +193,12 @@ func TestWhatIsStoppedComesLast(t *testing.T) {
 				}
 				return id
 			}
-			stop(whole, heal.Switch{Scope: heal.Workspace})
-			stop(agent, heal.Switch{Scope: heal.Agent, Target: activity.Operator})
-			stop(skill, heal.Switch{Scope: heal.Skill, Target: "x"})
-			id := stop(released, heal.Switch{Scope: heal.Workspace})
+			stop(whole, halt.Switch{Scope: halt.Workspace})
+			stop(agent, halt.Switch{Scope: halt.Agent, Target: activity.Operator})
+			stop(skill, halt.Switch{Scope: halt.Skill, Target: "x"})
+			id := stop(released, halt.Switch{Scope: halt.Workspace})
 			err := w.DB.Tx(t.Context(), released, func(ctx context.Context, tx *db.Tx) error {
-				_, err := w.Heals.Release(ctx, tx, id, "test")
+				_, err := w.Switches.Release(ctx, tx, id, "test")
 				return err
 			})
 			if err != nil {

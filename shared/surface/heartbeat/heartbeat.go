@@ -18,6 +18,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/fault"
+	"github.com/lanekeeper/lanekeeper/shared/halt"
 	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/memory"
@@ -25,6 +26,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/quiet"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/retain"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -42,6 +44,8 @@ type Heartbeat struct {
 	Objectives  *objective.Store
 	Automations *automation.Store
 	Heals       *heal.Store
+	Switches    *halt.Store
+	Retention   *retain.Store
 	Memories    *memory.Store
 	Quiet       *quiet.Store
 	Reason      *reason.Runner
@@ -224,14 +228,14 @@ type snapshot struct {
 	automations *[]automation.Due
 	failing     *heal.Look
 	orphans     *heal.Orphans // executions that nobody works on
-	switches    *heal.Switches
+	switches    *halt.Switches
 }
 
 // nothing is a look around that has found nothing.
 func (l snapshot) nothing() snapshot {
 	l.due, l.slot, l.open, l.automations = new([]objective.Due), new([]execution.Execution), new([]execution.Execution), new([]automation.Due)
 	l.unsent, l.stale, l.unanswered = new(int), new(int), new(approval.Unanswered)
-	l.failing, l.orphans, l.switches = new(heal.Look), new(heal.Orphans), new(heal.Switches)
+	l.failing, l.orphans, l.switches = new(heal.Look), new(heal.Orphans), new(halt.Switches)
 	return l
 }
 
@@ -254,9 +258,9 @@ func (l snapshot) reflects(s workspace.Settings, full bool) bool {
 }
 
 // retention is how long the workspace keeps what has ended.
-func retention(s workspace.Settings) heal.Retention {
+func retention(s workspace.Settings) retain.Retention {
 	const day = 24 * time.Hour
-	return heal.Retention{
+	return retain.Retention{
 		Activity: time.Duration(s.ActivityDays) * day, Events: time.Duration(s.EventDays) * day, Outbox: time.Duration(s.OutboxDays) * day,
 	}
 }
@@ -306,7 +310,7 @@ func (b *beat) lookAround(ctx context.Context, l *snapshot) error {
 	l.automations = b.Automations.Due(&batch, maxDue)
 	l.failing = b.Heals.Look(&batch)
 	l.orphans = b.Heals.Orphans(&batch)
-	l.switches = b.Heals.On(&batch)
+	l.switches = b.Switches.On(&batch)
 	if b.report.Slot != "" {
 		l.slot = b.Runs.Slot(&batch, trace.Heartbeat, b.report.Slot)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
-	"github.com/lanekeeper/lanekeeper/shared/heal"
+	"github.com/lanekeeper/lanekeeper/shared/halt"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
@@ -24,9 +24,9 @@ import (
 )
 
 // stop sets a kill switch, and answers what releases it.
-func (w *world) stop(t testing.TB, scope heal.Scope, target string) (release func()) {
+func (w *world) stop(t testing.TB, scope halt.Scope, target string) (release func()) {
 	t.Helper()
-	var on heal.Switch
+	var on halt.Switch
 	tx := func(fn func(context.Context, *db.Tx) error) {
 		t.Helper()
 		if err := w.DB.Tx(context.Background(), w.Workspace, fn); err != nil {
@@ -34,12 +34,12 @@ func (w *world) stop(t testing.TB, scope heal.Scope, target string) (release fun
 		}
 	}
 	tx(func(ctx context.Context, tx *db.Tx) (err error) {
-		on, err = w.Heals.Stop(ctx, tx, heal.Switch{Scope: scope, Target: target, SetBy: "ada"})
+		on, err = w.Switches.Set(ctx, tx, halt.Switch{Scope: scope, Target: target, SetBy: "ada"})
 		return err
 	})
 	return func() {
 		tx(func(ctx context.Context, tx *db.Tx) error {
-			_, err := w.Heals.Release(ctx, tx, on.ID, "ada")
+			_, err := w.Switches.Release(ctx, tx, on.ID, "ada")
 			return err
 		})
 	}
@@ -49,7 +49,7 @@ func (w *world) stop(t testing.TB, scope heal.Scope, target string) (release fun
 func (w *world) switched() {
 	w.Reason.Switches = func(ctx context.Context, ws db.Workspace) (reason.Halts, error) {
 		var b db.Batch
-		on := w.Heals.On(&b)
+		on := w.Switches.On(&b)
 		err := w.DB.Read(ctx, ws, &b)
 		return *on, err
 	}
@@ -57,7 +57,7 @@ func (w *world) switched() {
 
 func TestAKillSwitchSkipsBeats(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
-		for scope, target := range map[heal.Scope]string{heal.Workspace: "", heal.Agent: activity.Operator} {
+		for scope, target := range map[halt.Scope]string{halt.Workspace: "", halt.Agent: activity.Operator} {
 			w := newWorld(t, e, idle(t))
 			w.Workspace = dbtest.NewWorkspace(t, w.DB)
 			w.set(t, `{}`)
@@ -89,7 +89,7 @@ func TestAModelThatIsStoppedIsNotAskedAgain(t *testing.T) {
 			var release func()
 			w.think(pilot(func(ctx context.Context, tk task) (llmtest.Step, error) {
 				if asked++; asked == 1 {
-					release = w.stop(t, heal.Model, name)
+					release = w.stop(t, halt.Model, name)
 				}
 				return obedient(ctx, tk)
 			}))
@@ -112,7 +112,7 @@ func TestASkillThatIsStoppedIsNotCalled(t *testing.T) {
 		w := newWorld(t, e, idle(t), k)
 		w.switched()
 		id := w.automate(t, "tidy up", "tidy", "")
-		release := w.stop(t, heal.Skill, "tidy")
+		release := w.stop(t, halt.Skill, "tidy")
 		w.Skew.Advance(time.Hour)
 		if r := w.beat(t, slot(1)); r.Outcome != heartbeat.Completed || r.Phases[2].Failed != 1 || *ran != 0 || w.automation(t, id).LastStatus != "error" {
 			t.Errorf("after %d runs it is %+v", *ran, r)
@@ -139,14 +139,14 @@ func TestAStoppedModelStopsNoAutomation(t *testing.T) {
 		w := newWorld(t, e, pilot(obedient), k)
 		w.switched()
 		id := w.automate(t, "tidy up", "tidy", "")
-		release := w.stop(t, heal.Model, "pilot")
+		release := w.stop(t, halt.Model, "pilot")
 		w.Skew.Advance(time.Hour)
 		if r := w.beat(t, slot(1)); r.Outcome != heartbeat.Completed || *ran != 1 {
 			t.Errorf("after %d runs it is %+v", *ran, r)
 		}
 		release()
 		w.Reason.Switches = func(context.Context, db.Workspace) (reason.Halts, error) {
-			return heal.Switches{{Scope: heal.Agent, Target: activity.Operator}}, nil
+			return halt.Switches{{Scope: halt.Agent, Target: activity.Operator}}, nil
 		}
 		w.Skew.Advance(time.Hour)
 		w.beat(t, slot(2))

@@ -149,7 +149,7 @@ func TestWhatAFullLookFindsIsFoundByTheFirst(t *testing.T) {
 			due, open := w.Objectives.Due(&b, 200), w.Runs.Open(&b, trace.Heartbeat, lane.Heartbeat)
 			unsent, stale, unanswered := w.Outbox.Due(&b, w.Sender.Topics()...), w.Threads.Due(&b), w.Approvals.Pending(&b)
 			automations, failing, orphans := w.Automations.Due(&b, 200), w.Heals.Look(&b), w.Heals.Orphans(&b)
-			switches, ran := w.Heals.On(&b), w.Runs.Slot(&b, trace.Heartbeat, slot)
+			switches, ran := w.Switches.On(&b), w.Runs.Slot(&b, trace.Heartbeat, slot)
 			if err := w.DB.Read(t.Context(), ws, &b); err != nil {
 				t.Fatalf("seed %d, round %d: %v", seed, round, err)
 			}

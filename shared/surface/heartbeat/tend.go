@@ -179,7 +179,7 @@ func (b *beat) purge(ctx context.Context, _ *Phase) error {
 		}
 	}
 	for round := 1; ; round++ {
-		more, err := b.Heals.Purge(ctx, b.tick.Workspace, keep)
+		more, err := b.Retention.Purge(ctx, b.tick.Workspace, keep)
 		if err != nil {
 			return err
 		}

@@ -23,6 +23,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/halt"
 	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
@@ -33,6 +34,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/queue"
 	"github.com/lanekeeper/lanekeeper/shared/quiet"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/retain"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
@@ -83,7 +85,7 @@ func newHeartbeat(t testing.TB, d *db.DB, model llm.Model, more ...skill.Skill) 
 	threads := must(thread.New(d, runs, box, ids, log))(t)
 	h := &heartbeat.Heartbeat{
 		Threads: threads, DB: d, Lanes: lanes, Runs: runs, Activity: acts, Workspaces: workspaces, Objectives: objectives,
-		Automations: automations, Heals: heals, Memories: memories, Quiet: must(quiet.New())(t), Registered: heartbeat.Registered(registry),
+		Automations: automations, Heals: heals, Switches: must(halt.New(d, ids))(t), Retention: must(retain.New(d))(t), Memories: memories, Quiet: must(quiet.New())(t), Registered: heartbeat.Registered(registry),
 		Reason: &reason.Runner{Model: model, Runs: runs, Lanes: lanes, Activity: acts, Queues: queue.New(queue.Options{}), Log: log, Clock: time.Now},
 		Skills: offered, Outbox: box, Approvals: approvals,
 		Sender: &outbox.Sender{Store: box, Holder: "test", Log: log, Handlers: map[string]outbox.Handler{

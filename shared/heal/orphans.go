@@ -3,21 +3,11 @@ package heal
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 )
-
-// Retention says how long rows are kept after they have ended.
-type Retention struct {
-	// Activity also applies to executions and approvals. Usage and daily budgets are kept at least
-	// a month, heals at least as long as they may relapse.
-	Activity time.Duration
-	Events   time.Duration
-	Outbox   time.Duration
-}
 
 // Orphaned is how long an execution without a holder must be unchanged to count as orphaned.
 const Orphaned = time.Hour
@@ -31,70 +21,6 @@ const (
 	maxOrphans = 200
 	maxSilent  = 50
 )
-
-// Oldest holds the ages of the oldest rows.
-type Oldest struct {
-	now                             time.Time
-	activity, events, outbox, usage *time.Time
-	keys                            *time.Time // the earliest expiry of an idempotency key
-}
-
-// Columns returns the targets of a query for the oldest rows: now, the oldest activity, event,
-// outbox row and usage row, and the earliest expiry of an idempotency key.
-func (o *Oldest) Columns() []any {
-	return []any{&o.now, &o.activity, &o.events, &o.outbox, &o.usage, &o.keys}
-}
-
-// Due reports whether any row exceeds its retention by an hour. The margin makes a purge run at
-// most about once an hour.
-func (o *Oldest) Due(keep Retention) bool {
-	over := func(at *time.Time, keep time.Duration) bool { return at != nil && o.now.Sub(*at) > keep+time.Hour }
-	return over(o.activity, keep.Activity) || over(o.events, keep.Events) || over(o.outbox, keep.Outbox) ||
-		over(o.usage, keep.usage()) || over(o.keys, 0)
-}
-
-// usageKept is the minimum retention of usage. Monthly budgets need it, and it is longer than a
-// reservation can take to be settled.
-const usageKept = 31 * 24 * time.Hour
-
-func (r Retention) usage() time.Duration { return max(r.Activity, usageKept) }
-
-// batch is the most rows of one kind that one round of a purge deletes. The statements contain the
-// same number.
-const batch = 2000
-
-// Purge runs one round of deletion: at most 2,000 rows of each kind that exceed their retention. It
-// reports whether there may be more.
-func (s *Store) Purge(ctx context.Context, ws db.Workspace, keep Retention) (more bool, err error) {
-	var b db.Batch
-	var gone [10]int
-	for i, p := range []struct {
-		of   db.Query
-		keep time.Duration
-	}{
-		{s.q.PurgeActivity, keep.Activity},
-		{s.q.PurgeEvents, keep.Events},
-		{s.q.PurgeExecutions, keep.Activity},
-		{s.q.PurgeApprovals, keep.Activity},
-		{s.q.PurgeOutbox, keep.Outbox},
-		{s.q.PurgeMemories, keep.Outbox},
-		{s.q.PurgeUsage, keep.usage()},
-		{s.q.PurgeBudgets, keep.usage()},
-		{s.q.PurgeHeals, max(keep.Activity, maxCooldown)},
-		{s.q.PurgeKeys, 0},
-	} {
-		b.Each(func(scan db.Scan) error { // a row per deletion, or one row with the count
-			var n int
-			err := scan(&n)
-			gone[i] += n
-			return err
-		}, p.of, p.keep.Milliseconds())
-	}
-	if err := s.db.Do(ctx, ws, &b); err != nil {
-		return false, fmt.Errorf("let go of what is old: %w", err)
-	}
-	return slices.Max(gone[:]) >= batch, nil
-}
 
 // Orphans are executions that nobody works on any more.
 type Orphans struct {

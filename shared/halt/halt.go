@@ -1,7 +1,9 @@
-package heal
+// Package halt stores the kill switches: what a person has stopped until a person releases it.
+package halt
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,6 +15,27 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/invalid"
 )
+
+//go:embed *.sql
+var files embed.FS
+
+type queries struct{ Set, On, AllOn, List, Get, Release db.Query }
+
+// Store keeps the kill switches of all workspaces.
+type Store struct {
+	db  *db.DB
+	q   queries
+	ids func() string
+}
+
+// New returns a store.
+func New(d *db.DB, ids func() string) (*Store, error) {
+	s := &Store{db: d, ids: ids}
+	if err := db.Load(files, &s.q); err != nil {
+		return nil, fmt.Errorf("halt: %w", err)
+	}
+	return s, nil
+}
 
 // Scope is what a kill switch stops.
 type Scope string
@@ -39,12 +62,12 @@ type Switch struct {
 	ReleasedAt *time.Time
 }
 
-// ErrNoSwitch says that there is no such switch, or that it is not on.
-var ErrNoSwitch = errors.New("no such kill switch is on")
+// ErrNotFound says that there is no such switch, or that it is not on.
+var ErrNotFound = errors.New("no such kill switch is on")
 
-// Stop turns a switch on and returns it. A switch that is already on stays as it is. Errors:
+// Set turns a switch on and returns it. A switch that is already on stays as it is. Errors:
 // [invalid.Error].
-func (s *Store) Stop(ctx context.Context, tx Tx, k Switch) (Switch, error) {
+func (s *Store) Set(ctx context.Context, tx *db.Tx, k Switch) (Switch, error) {
 	bad := &invalid.Error{}
 	bad.If(!slices.Contains([]Scope{Workspace, Agent, Skill, Model}, k.Scope), "scope", "must be workspace, agent, skill or model")
 	bad.If((k.Scope == Workspace) != (k.Target == ""), "target", "names an agent, a skill or a model; the workspace needs none")
@@ -53,7 +76,7 @@ func (s *Store) Stop(ctx context.Context, tx Tx, k Switch) (Switch, error) {
 	if err := bad.OrNil(); err != nil {
 		return Switch{}, err
 	}
-	tx.Later().Exec(s.q.Switch, s.ids(), k.Scope, k.Target, db.Null(k.Reason), k.SetBy)
+	tx.Later().Exec(s.q.Set, s.ids(), k.Scope, k.Target, db.Null(k.Reason), k.SetBy)
 	var on []Switch
 	if err := tx.Each(ctx, switches(&on), s.q.On, k.Scope, k.Target); err != nil {
 		return Switch{}, fmt.Errorf("set a kill switch: %w", err)
@@ -64,14 +87,14 @@ func (s *Store) Stop(ctx context.Context, tx Tx, k Switch) (Switch, error) {
 	return on[0], nil
 }
 
-// Release turns a switch off. Errors: [ErrNoSwitch].
-func (s *Store) Release(ctx context.Context, tx Tx, id, by string) (Switch, error) {
+// Release turns a switch off. Errors: [ErrNotFound].
+func (s *Store) Release(ctx context.Context, tx *db.Tx, id, by string) (Switch, error) {
 	var released []Switch
 	if err := tx.Each(ctx, switches(&released), s.q.Release, id, by); err != nil {
 		return Switch{}, fmt.Errorf("release a kill switch: %w", err)
 	}
 	if len(released) == 0 {
-		return Switch{}, ErrNoSwitch
+		return Switch{}, ErrNotFound
 	}
 	return released[0], nil
 }
@@ -83,7 +106,7 @@ type Switches []Switch
 // is not read would stop nothing.
 func (s *Store) On(b *db.Batch) *Switches {
 	on := new(Switches)
-	b.Each(switches((*[]Switch)(on)), s.q.Switches)
+	b.Each(switches((*[]Switch)(on)), s.q.AllOn)
 	return on
 }
 
@@ -113,38 +136,41 @@ func (k Switches) Skill(name string) string {
 	return ""
 }
 
-// SwitchFilter narrows a listing. Empty fields match everything. Before is the last switch of the
+// Filter narrows a listing. Empty fields match everything. Before is the last switch of the
 // previous page.
-type SwitchFilter struct {
+type Filter struct {
 	Active *bool // still on, or released
 	Before *Switch
 	Limit  int
 }
 
-// ListSwitches lists switches, including released ones, the latest first.
-func (s *Store) ListSwitches(ctx context.Context, ws db.Workspace, f SwitchFilter) ([]Switch, error) {
+// List lists switches, including released ones, the latest first.
+func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) ([]Switch, error) {
 	at, id := farAhead, uuid.Max.String()
 	if f.Before != nil {
 		at, id = f.Before.SetAt, f.Before.ID
 	}
 	var found []Switch
-	if err := s.db.Each(ctx, ws, switches(&found), s.q.ListSwitches, at, id, f.Active, f.Limit); err != nil {
+	if err := s.db.Each(ctx, ws, switches(&found), s.q.List, at, id, f.Active, f.Limit); err != nil {
 		return nil, fmt.Errorf("list kill switches: %w", err)
 	}
 	return found, nil
 }
 
-// GetSwitch reads one switch, even if it was released. Errors: [ErrNoSwitch].
-func (s *Store) GetSwitch(ctx context.Context, ws db.Workspace, id string) (Switch, error) {
+// Get reads one switch, even if it was released. Errors: [ErrNotFound].
+func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Switch, error) {
 	var found []Switch
-	if err := s.db.Each(ctx, ws, switches(&found), s.q.GetSwitch, id); err != nil {
+	if err := s.db.Each(ctx, ws, switches(&found), s.q.Get, id); err != nil {
 		return Switch{}, fmt.Errorf("read a kill switch: %w", err)
 	}
 	if len(found) == 0 {
-		return Switch{}, ErrNoSwitch
+		return Switch{}, ErrNotFound
 	}
 	return found[0], nil
 }
+
+// farAhead is later than any time that a row holds.
+var farAhead = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func switches(into *[]Switch) func(db.Scan) error {
 	return func(scan db.Scan) error {

@@ -1,16 +1,16 @@
 -- why: there are no roles, and a deletion tells how many rows it deleted.
--- name: PurgeActivity
+-- name: Activity
 DELETE FROM agent_activity WHERE workspace_id = $1 AND id IN (
   SELECT id FROM agent_activity WHERE workspace_id = $1 AND created_at < lk_plus((SELECT lk_now()), 0 - $2) ORDER BY created_at LIMIT 2000)
 RETURNING 1;
 
--- name: PurgeEvents
+-- name: Events
 DELETE FROM events WHERE workspace_id = $1 AND id IN (
   SELECT id FROM (SELECT id, created_at FROM events WHERE workspace_id = $1 ORDER BY xid, id LIMIT 2000) AS oldest
    WHERE created_at < lk_plus((SELECT lk_now()), 0 - $2))
 RETURNING 1;
 
--- name: PurgeUsage
+-- name: Usage
 DELETE FROM agent_usage_logs WHERE workspace_id = $1 AND id IN (
   SELECT id FROM agent_usage_logs WHERE workspace_id = $1 AND created_at < lk_plus((SELECT lk_now()), 0 - $2) ORDER BY created_at LIMIT 2000)
 RETURNING 1;

@@ -1,4 +1,4 @@
--- name: Switch
+-- name: Set
 INSERT INTO kill_switches (workspace_id, id, scope, target, reason, set_by, set_at)
 VALUES ($1, $2, $3, $4, $5, $6, lk_now())
 ON CONFLICT (workspace_id, scope, target) WHERE released_at IS NULL DO NOTHING;
@@ -8,13 +8,13 @@ SELECT id, scope, target, reason, set_by, set_at, released_by, released_at
   FROM kill_switches
  WHERE workspace_id = $1 AND scope = $2 AND target = $3 AND released_at IS NULL;
 
--- name: Switches
+-- name: AllOn
 SELECT id, scope, target, reason, set_by, set_at, released_by, released_at
   FROM kill_switches
  WHERE workspace_id = $1 AND released_at IS NULL
  ORDER BY set_at;
 
--- name: ListSwitches
+-- name: List
 SELECT id, scope, target, reason, set_by, set_at, released_by, released_at
   FROM kill_switches
  WHERE workspace_id = $1 AND (set_at, id) < ($2, $3)
@@ -22,7 +22,7 @@ SELECT id, scope, target, reason, set_by, set_at, released_by, released_at
  ORDER BY set_at DESC, id DESC
  LIMIT $5;
 
--- name: GetSwitch
+-- name: Get
 SELECT id, scope, target, reason, set_by, set_at, released_by, released_at
   FROM kill_switches
  WHERE workspace_id = $1 AND id = $2;

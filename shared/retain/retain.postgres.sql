@@ -1,9 +1,9 @@
 -- why: these tables are append-only to the application, a function of their owner deletes.
--- name: PurgeActivity
+-- name: Activity
 SELECT lk_purge_activity(CAST($2 AS bigint)) WHERE CAST($1 AS uuid) IS NOT NULL;
 
--- name: PurgeEvents
+-- name: Events
 SELECT lk_purge_events(CAST($2 AS bigint)) WHERE CAST($1 AS uuid) IS NOT NULL;
 
--- name: PurgeUsage
+-- name: Usage
 SELECT lk_purge_usage(CAST($2 AS bigint)) WHERE CAST($1 AS uuid) IS NOT NULL;

@@ -1,0 +1,39 @@
+-- name: Executions
+INSERT INTO executions (workspace_id, id, agent, surface, trace_id, subject, status, created_at, updated_at)
+VALUES ($1, $2, 'operator', $3, 'op_test', $4, $5, lk_now(), lk_now());
+
+-- name: Count
+SELECT (SELECT count(*) FROM agent_activity WHERE workspace_id = $1), (SELECT count(*) FROM executions WHERE workspace_id = $1),
+       (SELECT count(*) FROM events WHERE workspace_id = $1);
+
+-- name: Happens
+INSERT INTO events (workspace_id, kind, created_at) VALUES ($1, 'memory.saved', lk_now());
+
+-- name: OldOutbox
+INSERT INTO outbox (workspace_id, id, kind, topic, key, payload, status, max_attempts, due_at, trace_id, created_at, updated_at)
+VALUES ($1, $2, 'kick', 'x', $4, '{}', $3, 1, lk_now(), 'op_test', lk_plus(lk_now(), 0 - CAST(31 AS bigint) * 86400000), lk_now());
+
+-- name: OldRun
+INSERT INTO executions (workspace_id, id, agent, surface, trace_id, status, created_at, updated_at, ended_at)
+VALUES ($1, $2, 'operator', 'op', 'op_test', 'completed', lk_plus(lk_now(), 0 - CAST(91 AS bigint) * 86400000), lk_now(), lk_now());
+
+-- name: Outboxes
+SELECT count(*) FROM outbox WHERE workspace_id = $1;
+
+-- name: Left
+SELECT (SELECT count(*) FROM agent_memory WHERE workspace_id = $1), (SELECT count(*) FROM agent_usage_logs WHERE workspace_id = $1);
+
+-- name: Day
+-- A daily budget that began $4 days ago.
+INSERT INTO usage_budgets (workspace_id, id, scope, scope_id, allocated, period_start, period_end, created_by, created_at, updated_at)
+VALUES ($1, $2, 'agent', 'a', 1, lk_plus(lk_now(), 0 - CAST($4 AS bigint) * 86400000), lk_plus(lk_now(), 86400000 - CAST($4 AS bigint) * 86400000), $3, lk_now(), lk_now());
+
+-- name: Budgets
+SELECT count(*) FROM usage_budgets WHERE workspace_id = $1;
+
+-- name: Approval
+INSERT INTO approvals (workspace_id, id, skill, arguments, digest, execution_id, call_id, agent, surface, trace_id, status, requested_at, expires_at, decided_at)
+VALUES ($1, $2, 'pay', '{}', 'd', $2, '1.1', 'operator', 'op', 'op_test', $3, lk_now(), lk_now(), lk_now());
+
+-- name: Approvals
+SELECT count(*) FROM approvals WHERE workspace_id = $1;
