@@ -34,7 +34,8 @@ const (
 	// cooldown is how long a disabled skill rests before it is tried again. Each failed probe
 	// doubles it, up to MaxCooldown. So does a relapse: a restored skill fails again within
 	// MaxCooldown.
-	cooldown    = 24 * time.Hour
+	cooldown = 24 * time.Hour
+	// MaxCooldown is the longest cool-down. A heal counts for that long after it ended.
 	MaxCooldown = 16 * 24 * time.Hour
 	// patience is how long a probe may take. A daily automation runs within this time, and a beat
 	// sees its result.
