@@ -90,7 +90,7 @@ func NewAgent(core *Core, instance string) (*Agent, error) {
 	a.Reason = &reason.Runner{
 		Models: models, Runs: a.Runs, Lanes: a.Lanes, Activity: a.Activity, Approvals: waiting{a.Approvals}, Known: a.Guard.Redactor,
 		Queues: queue.New(queue.Options{
-			Lanes: map[string]queue.Limits{reason.CallQueue: {MaxConcurrent: 4}, "cron": {}, "main": {}}, Log: core.Log, Warn: a.waits,
+			Queues: map[string]queue.Limits{reason.CallQueue: {MaxConcurrent: 4}, "cron": {}, "main": {}}, Log: core.Log, Warn: a.waits,
 		}),
 		Release: func(ctx context.Context, tx lane.Tx, execution string) error {
 			_, err := a.Threads.Release(ctx, tx, execution)

@@ -7,7 +7,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/queue"
 )
 
-// BenchmarkDo runs a job that is alone in its lane.
+// BenchmarkDo runs a job that is alone in its queue.
 func BenchmarkDo(b *testing.B) {
 	q := queue.New(queue.Options{})
 	b.ReportAllocs()
@@ -18,7 +18,7 @@ func BenchmarkDo(b *testing.B) {
 	}
 }
 
-// BenchmarkNested runs a job in a second lane, inside a job of the first lane.
+// BenchmarkNested runs a job in a second queue, inside a job of the first queue.
 func BenchmarkNested(b *testing.B) {
 	q := queue.New(queue.Options{})
 	b.ReportAllocs()
@@ -35,7 +35,7 @@ func BenchmarkNested(b *testing.B) {
 	}
 }
 
-// BenchmarkContended runs jobs in a lane in which others always wait.
+// BenchmarkContended runs jobs in a queue in which others always wait.
 func BenchmarkContended(b *testing.B) {
 	q := queue.New(queue.Options{})
 	b.ReportAllocs()

@@ -11,32 +11,32 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/queue"
 )
 
-// chain returns a job of the first lane that enters the second lane at once, and so on. Only before
-// the last lane it waits a second; it stays in the last lane for a second.
-func (c *crowd) chain(lanes ...string) func(context.Context) error {
-	if len(lanes) == 0 {
+// chain returns a job of the first queue that enters the second queue at once, and so on. Only before
+// the last queue it waits a second; it stays in the last queue for a second.
+func (c *crowd) chain(queues ...string) func(context.Context) error {
+	if len(queues) == 0 {
 		return takes(time.Second)
 	}
 	return func(ctx context.Context) error {
-		if len(lanes) == 1 {
+		if len(queues) == 1 {
 			time.Sleep(time.Second)
 		}
-		return do(ctx, c.q, in(lanes[0]), c.chain(lanes[1:]...))
+		return do(ctx, c.q, in(queues[0]), c.chain(queues[1:]...))
 	}
 }
 
-// TestANestedQueueThatWouldWaitForItselfIsRefusedWithItsChain includes a lane that has room for
+// TestANestedQueueThatWouldWaitForItselfIsRefusedWithItsChain includes a queue that has room for
 // more jobs.
 func TestANestedQueueThatWouldWaitForItselfIsRefusedWithItsChain(t *testing.T) {
-	bubble(t, queue.Options{Lanes: map[string]queue.Limits{"subagent": {MaxConcurrent: 4}}}, func(t *testing.T, c *crowd) {
+	bubble(t, queue.Options{Queues: map[string]queue.Limits{"subagent": {MaxConcurrent: 4}}}, func(t *testing.T, c *crowd) {
 		if err := c.chain("session:web:anna", "subagent", "cron")(t.Context()); err != nil {
-			t.Errorf("different lanes: %v", err)
+			t.Errorf("different queues: %v", err)
 		}
-		for _, lanes := range [][]string{{"main", "main"}, {"session:a", "subagent", "session:a"}, {"subagent", "subagent"}, {"a", "b", "c", "b"}} {
-			err := c.chain(lanes...)(t.Context())
+		for _, queues := range [][]string{{"main", "main"}, {"session:a", "subagent", "session:a"}, {"subagent", "subagent"}, {"a", "b", "c", "b"}} {
+			err := c.chain(queues...)(t.Context())
 			circle, ok := errors.AsType[*queue.CycleError](err)
-			if !ok || !slices.Equal(circle.Chain, lanes) || circle.Through != nil || !strings.HasSuffix(err.Error(), ": "+strings.Join(lanes, " → ")) {
-				t.Errorf("%v: %v", lanes, err)
+			if !ok || !slices.Equal(circle.Chain, queues) || circle.Through != nil || !strings.HasSuffix(err.Error(), ": "+strings.Join(queues, " → ")) {
+				t.Errorf("%v: %v", queues, err)
 			}
 		}
 		if s := stats(c.q); s[""].Refused != 3 || s["subagent"].Refused != 1 {
@@ -46,7 +46,7 @@ func TestANestedQueueThatWouldWaitForItselfIsRefusedWithItsChain(t *testing.T) {
 }
 
 // TestACircleBetweenChainsIsRefused: the last chain that would close the cycle is refused. Each
-// chain occupies all its lanes but the last, and then asks for the last, a moment after the chain
+// chain occupies all its queues but the last, and then asks for the last, a moment after the chain
 // before it.
 func TestACircleBetweenChainsIsRefused(t *testing.T) {
 	two := map[string]queue.Limits{"a": {MaxConcurrent: 2}}
@@ -54,7 +54,7 @@ func TestACircleBetweenChainsIsRefused(t *testing.T) {
 		name    string
 		limits  map[string]queue.Limits
 		chains  []string
-		refused string // chain > path through the other lanes; "": none is refused
+		refused string // chain > path through the other queues; "": none is refused
 	}{
 		{"two that hold what the other wants", nil, []string{"a b", "b a"}, "b a > b"},
 		{"three", nil, []string{"a b", "b c", "c a"}, "c a > b c"},
@@ -70,7 +70,7 @@ func TestACircleBetweenChainsIsRefused(t *testing.T) {
 		{"behind one that will wait", nil, []string{"a b", "b c", "d a"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			bubble(t, queue.Options{Lanes: c.limits}, func(t *testing.T, all *crowd) {
+			bubble(t, queue.Options{Queues: c.limits}, func(t *testing.T, all *crowd) {
 				got := make([]error, len(c.chains))
 				for i, chain := range c.chains {
 					all.Go(func() { got[i] = all.chain(strings.Fields(chain)...)(t.Context()) })
@@ -102,7 +102,7 @@ func TestACircleBetweenChainsIsRefused(t *testing.T) {
 // TestManyInnerJobsOfOneAreNoCircle: the concurrent calls of a step, while others wait for the same
 // places.
 func TestManyInnerJobsOfOneAreNoCircle(t *testing.T) {
-	bubble(t, queue.Options{Lanes: map[string]queue.Limits{"subagent": {MaxConcurrent: 4}}}, func(t *testing.T, c *crowd) {
+	bubble(t, queue.Options{Queues: map[string]queue.Limits{"subagent": {MaxConcurrent: 4}}}, func(t *testing.T, c *crowd) {
 		begun := time.Now()
 		for _, session := range []string{"session:a", "session:b"} {
 			c.comes(t.Context(), in(session), func(ctx context.Context) error {
@@ -137,12 +137,12 @@ func TestAJobThatHasLeftHoldsNothing(t *testing.T) {
 				kept = context.WithoutCancel(ctx)
 				stays = c.comes(kept, in("other"), func(ctx context.Context) error {
 					time.Sleep(time.Second)
-					return do(ctx, c.q, in("main"), fine) // the job itself was in this lane
+					return do(ctx, c.q, in("main"), fine) // the job itself was in this queue
 				})
 				return nil
 			})
 			if err == nil {
-				err = do(kept, c.q, in("outer"), fine) // this outer job is still in the lane
+				err = do(kept, c.q, in("outer"), fine) // this outer job is still in the queue
 			}
 			return err
 		})
@@ -150,8 +150,8 @@ func TestAJobThatHasLeftHoldsNothing(t *testing.T) {
 		if !ok || !slices.Equal(circle.Chain, []string{"outer", "outer"}) {
 			t.Errorf("got %v", err)
 		}
-		for _, lane := range []string{"outer", "main"} {
-			if err := do(kept, c.q, in(lane), fine); err != nil {
+		for _, name := range []string{"outer", "main"} {
+			if err := do(kept, c.q, in(name), fine); err != nil {
 				t.Errorf("later: %v", err)
 			}
 		}

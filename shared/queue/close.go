@@ -11,7 +11,7 @@ type phase int
 
 const (
 	open    phase = iota // all jobs
-	closing              // only jobs of chains that are in a lane
+	closing              // only jobs of chains that are in a queue
 	cut                  // none
 )
 
@@ -48,7 +48,7 @@ func (q *Queues) Close(ctx context.Context) error {
 	return fmt.Errorf("close the queues: %d jobs were cut short: %w", short, whyEnded(ctx))
 }
 
-// chain returns the lanes of the chain that a context belongs to.
+// chain returns the queues of the chain that a context belongs to.
 func (q *Queues) chain(ctx context.Context) []string {
 	t, _ := ctx.Value(chainKey{q}).(*ticket)
 	q.mu.Lock()
@@ -56,10 +56,10 @@ func (q *Queues) chain(ctx context.Context) []string {
 	return t.innermost().chain()
 }
 
-// refuse ends the waits that fn selects. The lanes stay, because a lane with waiting jobs has
+// refuse ends the waits that fn selects. The queues stay, because a queue with waiting jobs has
 // active ones.
 func (q *Queues) refuse(fn func(*ticket) bool) {
-	for _, l := range q.lanes {
+	for _, l := range q.queues {
 		for class := range l.waiting {
 			for e := l.waiting[class].Front(); e != nil; {
 				t := e.Value.(*ticket)
@@ -78,7 +78,7 @@ func (q *Queues) cut() int {
 	q.phase = cut
 	q.refuse(func(*ticket) bool { return true })
 	var jobs []*ticket
-	for _, l := range q.lanes {
+	for _, l := range q.queues {
 		jobs = append(jobs, l.active...)
 	}
 	q.mu.Unlock()

@@ -14,27 +14,27 @@ var ErrClosed = errors.New("the queues are closed")
 // errExited is the error of a job that ended its goroutine.
 var errExited = errors.New("the job ended its goroutine")
 
-// FullError means that a lane takes no more waiting jobs.
+// FullError means that a queue takes no more waiting jobs.
 type FullError struct {
 	Queue   string
 	Waiting int
 	// RetryAfter estimates how long the waiting jobs will take, from how long recent jobs of the
-	// lane took: at least 1 second and at most 5 minutes.
+	// queue took: at least 1 second and at most 5 minutes.
 	RetryAfter time.Duration
 }
 
 func (e *FullError) Error() string {
-	return fmt.Sprintf("lane %s is full: %d jobs wait; try again in %s", e.Queue, e.Waiting, e.RetryAfter.Round(time.Second))
+	return fmt.Sprintf("queue %s is full: %d jobs wait; try again in %s", e.Queue, e.Waiting, e.RetryAfter.Round(time.Second))
 }
 
 // CycleError means that a job would wait for itself.
 type CycleError struct {
-	// Chain are the lanes that the job is in, outermost first, followed by the lane that it asked
+	// Chain are the queues that the job is in, outermost first, followed by the queue that it asked
 	// for.
 	Chain []string
-	// Through is the path from the lane that the job asked for back to its chain. The jobs in each
-	// lane wait for the next one; the job's chain is in the last one. It is empty when the job's
-	// own chain is in the lane that it asked for.
+	// Through is the path from the queue that the job asked for back to its chain. The jobs in each
+	// queue wait for the next one; the job's chain is in the last one. It is empty when the job's
+	// own chain is in the queue that it asked for.
 	Through []string
 }
 
@@ -56,16 +56,16 @@ type PanicError struct {
 	Stack []byte
 }
 
-func (e *PanicError) Error() string { return "a job of lane " + e.Queue + " panicked" }
+func (e *PanicError) Error() string { return "a job of queue " + e.Queue + " panicked" }
 
 // timeoutError is the cause of the context of a job that ran too long.
 type timeoutError struct {
-	lane  string
+	queue string
 	after time.Duration
 }
 
 func (e *timeoutError) Error() string {
-	return fmt.Sprintf("the job of lane %s took more than %s", e.lane, e.after)
+	return fmt.Sprintf("the job of queue %s took more than %s", e.queue, e.after)
 }
 
 func (e *timeoutError) Unwrap() error { return context.DeadlineExceeded }

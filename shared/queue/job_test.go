@@ -25,7 +25,7 @@ func TestAJobBringsItsResultAndItsError(t *testing.T) {
 	}
 }
 
-func TestAPanicIsItsJobsErrorAndTheLaneGoesOn(t *testing.T) {
+func TestAPanicIsItsJobsErrorAndTheQueueGoesOn(t *testing.T) {
 	q := queue.New(queue.Options{})
 	err := do(t.Context(), q, in("outer"), func(ctx context.Context) error {
 		return do(ctx, q, in("main"), func(context.Context) error { panic("secret") })
@@ -37,9 +37,9 @@ func TestAPanicIsItsJobsErrorAndTheLaneGoesOn(t *testing.T) {
 	if stack := string(p.Stack); !strings.Contains(stack, "job_test.go") || strings.Contains(stack, "secret") {
 		t.Errorf("the stack is %s", stack)
 	}
-	for _, lane := range []string{"main", "outer"} {
-		if err := do(t.Context(), q, in(lane), fine); err != nil {
-			t.Errorf("the next in %s: %v", lane, err)
+	for _, name := range []string{"main", "outer"} {
+		if err := do(t.Context(), q, in(name), fine); err != nil {
+			t.Errorf("the next in %s: %v", name, err)
 		}
 	}
 }
@@ -60,22 +60,22 @@ func TestAJobThatEndsItsGoroutineGivesItsTurnBack(t *testing.T) {
 	}
 }
 
-// TestAJobHasADeadline: the deadline begins with the turn. The job, its lane or its caller sets it.
+// TestAJobHasADeadline: the deadline begins with the turn. The job, its queue or its caller sets it.
 func TestAJobHasADeadline(t *testing.T) {
-	lanes := map[string]queue.Limits{"cron": {Timeout: 10 * time.Second}}
+	queues := map[string]queue.Limits{"cron": {Timeout: 10 * time.Second}}
 	for _, c := range []struct {
 		name string
 		job  queue.Job
 		want time.Duration
 	}{
 		{"its own", queue.Job{Queue: "main", Timeout: time.Second}, time.Second},
-		{"its lane's", queue.Job{Queue: "cron"}, 10 * time.Second},
-		{"its own in such a lane", queue.Job{Queue: "cron", Timeout: 20 * time.Second}, 20 * time.Second},
+		{"its queue's", queue.Job{Queue: "cron"}, 10 * time.Second},
+		{"its own in such a queue", queue.Job{Queue: "cron", Timeout: 20 * time.Second}, 20 * time.Second},
 		{"its caller's", queue.Job{Queue: "main"}, time.Minute},
 		{"its caller's, which is earlier", queue.Job{Queue: "main", Timeout: time.Hour}, time.Minute},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			bubble(t, queue.Options{Lanes: lanes}, func(t *testing.T, all *crowd) {
+			bubble(t, queue.Options{Queues: queues}, func(t *testing.T, all *crowd) {
 				all.comes(t.Context(), in(c.job.Queue), takes(5*time.Second))
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second+c.want)
 				if c.want < time.Minute {
@@ -106,7 +106,7 @@ func TestWhoWaitsInsideAJobLearnsThatItsTimeWasUp(t *testing.T) {
 		err := do(t.Context(), c.q, queue.Job{Queue: "main", Timeout: time.Minute}, func(ctx context.Context) error {
 			return do(ctx, c.q, in("busy"), fine)
 		})
-		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "lane busy: the job of lane main took more than 1m0s") {
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "queue busy: the job of queue main took more than 1m0s") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -134,11 +134,11 @@ func TestCancellingTakesAJobOutOfTheQueue(t *testing.T) {
 		next := c.comes(t.Context(), in("main"), fine)
 		cancel(why)
 		c.comes(ctx, in("main"), func(context.Context) error { t.Error("it ran"); return nil })
-		if !errors.Is(*gone, context.Canceled) || !errors.Is(*gone, why) || !strings.Contains((*gone).Error(), "lane main") {
+		if !errors.Is(*gone, context.Canceled) || !errors.Is(*gone, why) || !strings.Contains((*gone).Error(), "queue main") {
 			t.Errorf("got %v", *gone)
 		}
 		if s := stats(c.q)[""]; s.Depth != 1 || s.Active != 1 || s.GaveUp != 1 {
-			t.Errorf("the lane is %+v", s)
+			t.Errorf("the queue is %+v", s)
 		}
 		close(release)
 		c.Wait()

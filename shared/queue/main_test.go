@@ -22,8 +22,8 @@ func do(ctx context.Context, q *queue.Queues, j queue.Job, fn func(context.Conte
 	return err
 }
 
-// in returns a job of a lane.
-func in(lane string) queue.Job { return queue.Job{Queue: lane} }
+// in returns a job of a queue.
+func in(name string) queue.Job { return queue.Job{Queue: name} }
 
 func fine(context.Context) error { return nil }
 
@@ -61,7 +61,7 @@ func (c *crowd) comes(ctx context.Context, j queue.Job, fn func(context.Context)
 	return &err
 }
 
-// stats returns the counts by lane.
+// stats returns the counts by queue.
 func stats(q *queue.Queues) map[string]queue.Stats {
 	all := map[string]queue.Stats{}
 	for _, s := range q.Stats() {

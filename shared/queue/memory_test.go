@@ -22,12 +22,12 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-func TestAMillionLanesUsedOnceLeaveNoMemory(t *testing.T) {
-	lanes := 1_000_000
+func TestAMillionQueuesUsedOnceLeaveNoMemory(t *testing.T) {
+	queues := 1_000_000
 	if raceEnabled {
-		lanes = 50_000 // the full number is for runs without the race detector
+		queues = 50_000 // the full number is for runs without the race detector
 	}
-	q := queue.New(queue.Options{Lanes: map[string]queue.Limits{"session": {}}})
+	q := queue.New(queue.Options{Queues: map[string]queue.Limits{"session": {}}})
 	use := func(n int) {
 		for i := range n {
 			if err := do(t.Context(), q, in("session:web:"+strconv.Itoa(i)), fine); err != nil {
@@ -37,11 +37,11 @@ func TestAMillionLanesUsedOnceLeaveNoMemory(t *testing.T) {
 	}
 	use(1000)
 	before := heap()
-	use(lanes)
+	use(queues)
 	if grown := heap() - before; grown > 64<<10 {
 		t.Errorf("the heap grew by %d bytes", grown)
 	}
-	if s := stats(q)["session"]; s.Completed != int64(lanes)+1000 || s.Active != 0 {
+	if s := stats(q)["session"]; s.Completed != int64(queues)+1000 || s.Active != 0 {
 		t.Errorf("counted %+v", s)
 	}
 }
@@ -68,16 +68,16 @@ func TestTheInnerJobsOfALongOneLeaveNoMemory(t *testing.T) {
 
 // TestManyLanesAtOnceLeaveNoMemory: a Go map alone would keep the memory.
 func TestManyLanesAtOnceLeaveNoMemory(t *testing.T) {
-	const lanes = 10_000
+	const queues = 10_000
 	crowd := func() *queue.Queues {
 		c := crowd{q: queue.New(queue.Options{})}
 		var arrived sync.WaitGroup
-		arrived.Add(lanes)
+		arrived.Add(queues)
 		leave := make(chan none)
-		for i := range lanes {
+		for i := range queues {
 			c.Go(func() {
 				// a context of the test would keep memory for all these
-				_ = do(context.Background(), c.q, in("lane:"+strconv.Itoa(i)), func(context.Context) error { arrived.Done(); <-leave; return nil })
+				_ = do(context.Background(), c.q, in("queue:"+strconv.Itoa(i)), func(context.Context) error { arrived.Done(); <-leave; return nil })
 			})
 		}
 		arrived.Wait()
@@ -91,7 +91,7 @@ func TestManyLanesAtOnceLeaveNoMemory(t *testing.T) {
 	if grown := heap() - before; grown > 128<<10 {
 		t.Errorf("the heap grew by %d bytes", grown)
 	}
-	if s := stats(q)[""]; s.Completed != lanes {
+	if s := stats(q)[""]; s.Completed != queues {
 		t.Errorf("counted %+v", s)
 	}
 }

@@ -17,7 +17,7 @@ const (
 )
 
 type modelJob struct {
-	lane     int
+	queue    int
 	user     bool
 	parent   *modelJob
 	status   status
@@ -28,20 +28,20 @@ func (j *modelJob) live() bool { return j.status == waits || j.status == runs }
 
 type model struct {
 	jobs      []*modelJob
-	places    []int // by lane: jobs at once
-	room      int   // waiting jobs allowed in each lane
+	places    []int // by queue: jobs at once
+	room      int   // waiting jobs allowed in each queue
 	maxPassed int
-	passed    []int // by lane
+	passed    []int // by queue
 }
 
 func newModel(places []int, room, maxPassed int) *model {
 	return &model{places: places, room: room, maxPassed: maxPassed, passed: make([]int, len(places))}
 }
 
-// in returns the jobs of a lane with a status, in order of arrival.
-func (m *model) in(lane int, s status) (in []*modelJob) {
+// in returns the jobs of a queue with a status, in order of arrival.
+func (m *model) in(queue int, s status) (in []*modelJob) {
 	for _, j := range m.jobs {
-		if j.lane == lane && j.status == s {
+		if j.queue == queue && j.status == s {
 			in = append(in, j)
 		}
 	}
@@ -58,18 +58,18 @@ func (m *model) decide(j *modelJob) status {
 	for p := j.parent; p != nil; p = p.parent {
 		j.user = j.user || p.user
 		j.canceled = j.canceled || p.canceled
-		if p.lane == j.lane && !j.canceled {
+		if p.queue == j.queue && !j.canceled {
 			return circular
 		}
 	}
 	switch {
 	case j.canceled:
 		return canceled
-	case len(m.in(j.lane, runs)) < m.places[j.lane]:
+	case len(m.in(j.queue, runs)) < m.places[j.queue]:
 		return runs
 	case !m.with(j).ends():
 		return circular
-	case len(m.in(j.lane, waits)) == m.room:
+	case len(m.in(j.queue, waits)) == m.room:
 		return full
 	}
 	return waits
@@ -100,7 +100,7 @@ func (m *model) ends() bool {
 	}
 }
 
-// mayEnd reports whether a job is in its lane and has no inner job.
+// mayEnd reports whether a job is in its queue and has no inner job.
 func (m *model) mayEnd(j *modelJob) bool {
 	return j.status == runs && !slices.ContainsFunc(m.jobs, func(inner *modelJob) bool { return inner.parent == j && inner.live() })
 }
@@ -109,7 +109,7 @@ func (m *model) mayEnd(j *modelJob) bool {
 func (m *model) end(j *modelJob) {
 	j.status = ended
 	var next, background *modelJob
-	for _, w := range slices.Backward(m.in(j.lane, waits)) {
+	for _, w := range slices.Backward(m.in(j.queue, waits)) {
 		if w.user {
 			next = w
 		} else {
@@ -118,11 +118,11 @@ func (m *model) end(j *modelJob) {
 	}
 	switch {
 	case background == nil:
-	case next == nil || m.passed[j.lane] == m.maxPassed:
+	case next == nil || m.passed[j.queue] == m.maxPassed:
 		next = background
-		m.passed[j.lane] = 0
+		m.passed[j.queue] = 0
 	default:
-		m.passed[j.lane]++
+		m.passed[j.queue]++
 	}
 	if next != nil {
 		next.status = runs
@@ -142,9 +142,9 @@ func (m *model) cancel(canceledJob *modelJob) {
 			}
 		}
 	}
-	for lane := range m.places { // without a waiting background job, nobody is passed over
-		if !slices.ContainsFunc(m.in(lane, waits), func(j *modelJob) bool { return !j.user }) {
-			m.passed[lane] = 0
+	for name := range m.places { // without a waiting background job, nobody is passed over
+		if !slices.ContainsFunc(m.in(name, waits), func(j *modelJob) bool { return !j.user }) {
+			m.passed[name] = 0
 		}
 	}
 }

@@ -116,7 +116,7 @@ func TestAnInnerJobIsOfItsChainsClass(t *testing.T) {
 }
 
 func TestSoManyAtOnceAndNoMore(t *testing.T) {
-	bubble(t, queue.Options{Lanes: map[string]queue.Limits{"subagent": {MaxConcurrent: 4}}}, func(t *testing.T, c *crowd) {
+	bubble(t, queue.Options{Queues: map[string]queue.Limits{"subagent": {MaxConcurrent: 4}}}, func(t *testing.T, c *crowd) {
 		var now, most atomic.Int32
 		begun := time.Now()
 		for range 20 {
@@ -134,19 +134,19 @@ func TestSoManyAtOnceAndNoMore(t *testing.T) {
 	})
 }
 
-// TestLanesDoNotWaitForOneAnother: each session is a lane, with the limits of "session".
+// TestLanesDoNotWaitForOneAnother: each session is a queue, with the limits of "session".
 func TestLanesDoNotWaitForOneAnother(t *testing.T) {
-	bubble(t, queue.Options{Lanes: map[string]queue.Limits{"session": {Cap: 1}}}, func(t *testing.T, c *crowd) {
+	bubble(t, queue.Options{Queues: map[string]queue.Limits{"session": {Cap: 1}}}, func(t *testing.T, c *crowd) {
 		begun := time.Now()
-		for _, lane := range []string{"session:web:anna", "session:web:ben", "cron", ""} {
-			c.comes(t.Context(), in(lane), takes(time.Second))
+		for _, name := range []string{"session:web:anna", "session:web:ben", "cron", ""} {
+			c.comes(t.Context(), in(name), takes(time.Second))
 		}
 		_ = c.comes(t.Context(), in("session:web:anna"), takes(time.Second))
 		if full := c.comes(t.Context(), in("session:web:anna"), fine); !isFull(*full) {
 			t.Errorf("a third for anna: %v", *full)
 		}
 		if s := stats(c.q); s["session"].Active != 2 || s["session"].Depth != 1 || s[""].Active != 2 {
-			t.Errorf("the lanes are %+v", s)
+			t.Errorf("the queues are %+v", s)
 		}
 		c.Wait()
 		if time.Since(begun) != 2*time.Second {
@@ -172,14 +172,14 @@ func isFull(err error) bool {
 	return full
 }
 
-func TestAFullLaneSaysWhenToComeAgain(t *testing.T) {
+func TestAFullQueueSaysWhenToComeAgain(t *testing.T) {
 	session := func(most int) queue.Options {
-		return queue.Options{Lanes: map[string]queue.Limits{"session": {Cap: most}, "subagent": {MaxConcurrent: 4, Cap: most}}}
+		return queue.Options{Queues: map[string]queue.Limits{"session": {Cap: most}, "subagent": {MaxConcurrent: 4, Cap: most}}}
 	}
 	for _, c := range []struct {
 		name          string
 		options       queue.Options
-		lane          string
+		queue         string
 		before, lasts time.Duration // how long ended jobs took, and how long jobs take now
 		crowd         int
 		want          time.Duration
@@ -194,18 +194,18 @@ func TestAFullLaneSaysWhenToComeAgain(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, c.options, func(t *testing.T, all *crowd) {
 				if c.before > 0 {
-					if err := do(t.Context(), all.q, in(strings.Replace(c.lane, ":b", ":a", 1)), takes(c.before)); err != nil {
+					if err := do(t.Context(), all.q, in(strings.Replace(c.queue, ":b", ":a", 1)), takes(c.before)); err != nil {
 						t.Fatal(err)
 					}
 				}
 				ctx, cancel := context.WithCancel(t.Context())
 				for range c.crowd {
-					all.comes(ctx, in(c.lane), func(ctx context.Context) error { <-ctx.Done(); return nil })
+					all.comes(ctx, in(c.queue), func(ctx context.Context) error { <-ctx.Done(); return nil })
 				}
 				time.Sleep(10 * time.Second)
-				err := do(t.Context(), all.q, in(c.lane), fine)
+				err := do(t.Context(), all.q, in(c.queue), fine)
 				full, ok := errors.AsType[*queue.FullError](err)
-				if !ok || full.RetryAfter != c.want || full.Queue != c.lane {
+				if !ok || full.RetryAfter != c.want || full.Queue != c.queue {
 					t.Errorf("got %v (%+v), want %s", err, full, c.want)
 				}
 				cancel()

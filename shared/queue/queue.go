@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Main is the lane of jobs that name no lane.
+// Main is the queue of jobs that name no queue.
 const Main = "main"
 
 // Class says who waits for a job.
@@ -28,17 +28,17 @@ func (c Class) String() string {
 	return "background"
 }
 
-// Job says in which lane a job queues, and how long it may run.
+// Job says in which queue a job queues, and how long it may run.
 type Job struct {
 	Queue string // "": Main
 	// Class is raised to the class of the outer job, because the same person waits for both.
 	Class Class
-	// Timeout ends the job's context that long after its turn began; 0 means the lane's timeout.
+	// Timeout ends the job's context that long after its turn began; 0 means the queue's timeout.
 	// The caller's context bounds the wait before the turn.
 	Timeout time.Duration
 }
 
-// Limits bound a lane. A zero field means its default.
+// Limits bound a queue. A zero field means its default.
 type Limits struct {
 	MaxConcurrent int           // jobs at once; default 1
 	Cap           int           // jobs that may wait; default 1000
@@ -47,11 +47,11 @@ type Limits struct {
 
 // Options configure a set of queues. A zero field means its default.
 type Options struct {
-	// Lanes are limits by name, or by the part of the name before its first colon: "session" bounds
+	// Queues are limits by name, or by the part of the name before its first colon: "session" bounds
 	// each of session:web:anna and session:web:ben. Counts are kept by these names, and together
-	// for all other lanes.
-	Lanes map[string]Limits
-	// Default bounds all other lanes.
+	// for all other queues.
+	Queues map[string]Limits
+	// Default bounds all other queues.
 	Default Limits
 	// MaxPassed is how many jobs of class User may pass a waiting background job; default 8.
 	MaxPassed int
@@ -60,7 +60,7 @@ type Options struct {
 	// Warn is called once for a wait longer than WarnAfter, while it lasts. It runs in the waiting
 	// goroutine. It must be quick and safe for concurrent use.
 	Warn func(context.Context, Waiting)
-	// Observe is called for each job that was admitted and has left its lane, whether it ran or
+	// Observe is called for each job that was admitted and has left its queue, whether it ran or
 	// not. It gets the caller's context, which may have ended, and runs in the caller's goroutine.
 	// Close waits for it, so it must not call Close.
 	Observe func(context.Context, Done)
@@ -73,16 +73,16 @@ const (
 	defaultWarnAfter = 2 * time.Second
 )
 
-// Queues are the lanes of a process. They are safe for concurrent use.
+// Queues are the queues of a process. They are safe for concurrent use.
 type Queues struct {
 	o Options
 
-	families map[string]*family // by name; "": for all lanes without another family
+	families map[string]*family // by name; "": for all queues without another family
 
-	mu      sync.Mutex       // guards the fields below, and the families, lanes and tickets
-	lanes   map[string]*lane // in use
-	most    int              // largest number of lanes since the map was made
-	inside  int              // admitted jobs that have not left
+	mu      sync.Mutex        // guards the fields below, and the families, queues and tickets
+	queues  map[string]*queue // in use
+	most    int               // largest number of queues since the map was made
+	inside  int               // admitted jobs that have not left
 	phase   phase
 	drained chan struct{} // closed when nothing is admitted any more and no job is inside
 }
@@ -95,8 +95,8 @@ func New(o Options) *Queues {
 	if o.WarnAfter <= 0 {
 		o.WarnAfter = defaultWarnAfter
 	}
-	q := &Queues{o: o, families: map[string]*family{}, lanes: map[string]*lane{}, drained: make(chan struct{})}
-	for name, limits := range o.Lanes {
+	q := &Queues{o: o, families: map[string]*family{}, queues: map[string]*queue{}, drained: make(chan struct{})}
+	for name, limits := range o.Queues {
 		q.families[name] = &family{name: name, limits: limits.orDefault()}
 	}
 	q.families[""] = &family{limits: o.Default.orDefault()}
@@ -115,7 +115,7 @@ func (l Limits) orDefault() Limits {
 
 // Do runs fn when its turn comes, in the caller's goroutine, and returns what fn returns. fn gets
 // the caller's context with the job in it; that context ends with the job. Jobs that fn enters
-// under it in other lanes belong to the same chain.
+// under it in other queues belong to the same chain.
 //
 // When fn did not run, the error is a [*FullError], a [*CycleError], [ErrClosed], or the error of
 // the context that ended before the job's turn, with its cause. When fn panicked, it is a
@@ -151,10 +151,10 @@ func (q *Queues) enter(ctx context.Context, job Job) (*ticket, error) {
 	t.ctx = context.WithValue(t.ctx, chainKey{q}, t)
 	if err := q.admit(t, parent); err != nil {
 		t.cancel(err)
-		return nil, fmt.Errorf("queue for lane %s: %w", job.Queue, err)
+		return nil, fmt.Errorf("wait in queue %s: %w", job.Queue, err)
 	}
 	if t.turn == nil {
-		return t, nil // the lane had room
+		return t, nil // the queue had room
 	}
 	if err := q.wait(ctx, t); err != nil {
 		return nil, err
@@ -166,7 +166,7 @@ func (q *Queues) enter(ctx context.Context, job Job) (*ticket, error) {
 func (t *ticket) begin() context.Context {
 	timeout := t.job.Timeout
 	if timeout <= 0 {
-		timeout = t.lane.family.limits.Timeout
+		timeout = t.queue.family.limits.Timeout
 	}
 	t.began, t.ran = time.Now(), true
 	if timeout <= 0 {

@@ -28,14 +28,14 @@ const (
 
 // A step of a script selects its job among the possible ones, modulo their number.
 type step struct {
-	verb verb
-	pick int
-	lane int
-	user bool
+	verb  verb
+	pick  int
+	queue int
+	user  bool
 }
 
 func (s step) String() string {
-	return fmt.Sprintf("{%d %d %d %t}", s.verb, s.pick, s.lane, s.user)
+	return fmt.Sprintf("{%d %d %d %t}", s.verb, s.pick, s.queue, s.user)
 }
 
 // TestAgainstAReferenceScheduler: in whatever order jobs arrive, end and are cancelled, each job
@@ -43,10 +43,10 @@ func (s step) String() string {
 func TestAgainstAReferenceScheduler(t *testing.T) {
 	steps := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
 		return step{
-			verb: rapid.SampledFrom([]verb{come, come, inner, inner, inner, inner, end, end, cancel}).Draw(t, "verb"),
-			pick: rapid.IntRange(0, 11).Draw(t, "pick"),
-			lane: rapid.SampledFrom([]int{0, 0, 1, 1, 2, 3}).Draw(t, "lane"),
-			user: rapid.Bool().Draw(t, "user"),
+			verb:  rapid.SampledFrom([]verb{come, come, inner, inner, inner, inner, end, end, cancel}).Draw(t, "verb"),
+			pick:  rapid.IntRange(0, 11).Draw(t, "pick"),
+			queue: rapid.SampledFrom([]int{0, 0, 1, 1, 2, 3}).Draw(t, "queue"),
+			user:  rapid.Bool().Draw(t, "user"),
 		}
 	}), 50, 200)
 	seen := map[status]int{}
@@ -106,11 +106,11 @@ func (j *realJob) run(ctx context.Context, q *queue.Queues, job queue.Job) {
 // they differ.
 func play(ctx context.Context, script []step, room, maxPassed int, seen map[status]int) string {
 	m := newModel([]int{1, 1, 2, 3}, room, maxPassed)
-	lanes := map[string]queue.Limits{}
-	for lane, n := range m.places {
-		lanes[strconv.Itoa(lane)] = queue.Limits{MaxConcurrent: n, Cap: room}
+	queues := map[string]queue.Limits{}
+	for name, n := range m.places {
+		queues[strconv.Itoa(name)] = queue.Limits{MaxConcurrent: n, Cap: room}
 	}
-	q := queue.New(queue.Options{Lanes: lanes, MaxPassed: maxPassed})
+	q := queue.New(queue.Options{Queues: queues, MaxPassed: maxPassed})
 	var jobs []*realJob
 	var all sync.WaitGroup
 	for n := 0; n < len(script) || slices.ContainsFunc(m.jobs, (*modelJob).live); n++ {
@@ -131,7 +131,7 @@ func play(ctx context.Context, script []step, room, maxPassed int, seen map[stat
 			continue
 		}
 		if s.verb == come || s.verb == inner {
-			j, under := &modelJob{lane: s.lane, user: s.user}, ctx
+			j, under := &modelJob{queue: s.queue, user: s.user}, ctx
 			if s.verb == inner {
 				i := can[s.pick%len(can)]
 				j.parent, under = m.jobs[i], jobs[i].ctx
@@ -140,7 +140,7 @@ func play(ctx context.Context, script []step, room, maxPassed int, seen map[stat
 			r := &realJob{release: make(chan none), status: waits}
 			under, r.cancel = context.WithCancel(under)
 			jobs = append(jobs, r)
-			job := queue.Job{Queue: strconv.Itoa(s.lane)}
+			job := queue.Job{Queue: strconv.Itoa(s.queue)}
 			if s.user {
 				job.Class = queue.User
 			}
@@ -180,13 +180,13 @@ func differ(m *model, jobs []*realJob, q *queue.Queues) string {
 	var all []string
 	for i, r := range jobs {
 		if got, want := r.is(), m.jobs[i].status; got != want {
-			all = append(all, fmt.Sprintf("job %d of lane %d: %s, and not: %s", i, m.jobs[i].lane, got, want))
+			all = append(all, fmt.Sprintf("job %d of queue %d: %s, and not: %s", i, m.jobs[i].queue, got, want))
 		}
 	}
-	for lane := range m.places {
-		s := stats(q)[strconv.Itoa(lane)]
-		if s.Active != len(m.in(lane, runs)) || s.Depth != len(m.in(lane, waits)) {
-			all = append(all, fmt.Sprintf("lane %d: %+v", lane, s))
+	for name := range m.places {
+		s := stats(q)[strconv.Itoa(name)]
+		if s.Active != len(m.in(name, runs)) || s.Depth != len(m.in(name, waits)) {
+			all = append(all, fmt.Sprintf("queue %d: %+v", name, s))
 		}
 	}
 	return strings.Join(all, "; ")

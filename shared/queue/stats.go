@@ -18,8 +18,8 @@ type Bucket struct {
 	Jobs  int64
 }
 
-// Stats are the counts of the lanes that share a name in the options. The Stats without a name are
-// those of all other lanes.
+// Stats are the counts of the queues that share a name in the options. The Stats without a name are
+// those of all other queues.
 type Stats struct {
 	Queue     string
 	Depth     int           // jobs that wait now
@@ -27,13 +27,13 @@ type Stats struct {
 	Active    int
 	Completed int64 // jobs without an error
 	Failed    int64
-	Refused   int64         // jobs refused because the lane was full or for a cycle
+	Refused   int64         // jobs refused because the queue was full or for a cycle
 	GaveUp    int64         // jobs that were admitted and left before their turn
 	Waited    []Bucket      // waits of the completed and failed jobs
 	Service   time.Duration // how long recent jobs took
 }
 
-// Done describes a job that has left its lane.
+// Done describes a job that has left its queue.
 type Done struct {
 	Queue   string
 	Class   Class
@@ -43,7 +43,7 @@ type Done struct {
 	Err     error
 }
 
-// family is a set of lanes that share limits and counts. It outlives the lanes.
+// family is a set of queues that share limits and counts. It outlives the queues.
 type family struct {
 	name   string
 	limits Limits
@@ -54,8 +54,8 @@ type family struct {
 	service                            time.Duration
 }
 
-// count counts a job that leaves the lane.
-func (l *lane) count(d Done) {
+// count counts a job that leaves the queue.
+func (l *queue) count(d Done) {
 	f := l.family
 	switch {
 	case !d.Started:
@@ -81,18 +81,18 @@ func smooth(mean *time.Duration, d time.Duration) {
 	*mean += (d - *mean) / 8
 }
 
-// The shortest and the longest time after which a caller of a full lane may try again.
+// The shortest and the longest time after which a caller of a full queue may try again.
 const minRetryAfter, maxRetryAfter = time.Second, 5 * time.Minute
 
 // retryAfter estimates how long the waiting jobs and one more will take. It uses how long recent
-// jobs of the lane took, else of its family, else how long the current job has run so far.
-func (l *lane) retryAfter(now time.Time) time.Duration {
+// jobs of the queue took, else of its family, else how long the current job has run so far.
+func (l *queue) retryAfter(now time.Time) time.Duration {
 	service := cmp.Or(l.service, l.family.service, now.Sub(l.active[0].turned))
 	rounds := float64(l.depth()+1) / float64(l.family.limits.MaxConcurrent)
 	return min(max(time.Duration(min(rounds*float64(service), float64(maxRetryAfter))), minRetryAfter), maxRetryAfter)
 }
 
-// Stats returns the jobs that are in the lanes now, and the counts since the queues were made.
+// Stats returns the jobs that are in the queues now, and the counts since the queues were made.
 func (q *Queues) Stats() []Stats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -109,7 +109,7 @@ func (q *Queues) Stats() []Stats {
 		}
 		all[f] = s
 	}
-	for _, l := range q.lanes {
+	for _, l := range q.queues {
 		s := all[l.family]
 		s.Depth += l.depth()
 		s.Active += len(l.active)

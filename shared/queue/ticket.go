@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// ticket is an admitted job. In a chain each ticket is the parent of the next: it occupies its lane
+// ticket is an admitted job. In a chain each ticket is the parent of the next: it occupies its queue
 // and waits for its inner jobs.
 type ticket struct {
 	job    Job
@@ -20,15 +20,15 @@ type ticket struct {
 	began time.Time
 	ran   bool
 
-	// Guarded by the queues' lock. Class and lane do not change after admission, and refused does
+	// Guarded by the queues' lock. Class and queue do not change after admission, and refused does
 	// not change after turn is closed.
 	class   Class
-	lane    *lane
+	queue   *queue
 	turn    chan struct{} // closed when the wait is over; nil: the job did not wait
 	refused error         // why the wait ended without a turn
 	state   state
 	place   *list.Element // while it waits
-	seat    int           // index among the active jobs of its lane, while active
+	seat    int           // index among the active jobs of its queue, while active
 	turned  time.Time     // when it became active
 
 	parent     *ticket
@@ -39,8 +39,8 @@ type ticket struct {
 type state int
 
 const (
-	waits  state = iota // in its lane's list
-	active              // in its lane
+	waits  state = iota // in its queue's list
+	active              // in its queue
 	out                 // in neither
 )
 
@@ -102,7 +102,7 @@ func (t *ticket) waiting(fn func(*ticket) bool) bool {
 	return true
 }
 
-// chain returns the lanes of a job and its outer jobs, outermost first.
+// chain returns the queues of a job and its outer jobs, outermost first.
 func (t *ticket) chain() (names []string) {
 	for ; t != nil; t = t.parent {
 		names = append(names, t.job.Queue)

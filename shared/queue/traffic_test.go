@@ -13,13 +13,13 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/queue"
 )
 
-// traffic simulates many concurrent callers: jobs inside jobs, in the same few lanes, and callers
+// traffic simulates many concurrent callers: jobs inside jobs, in the same few queues, and callers
 // that leave when they have waited long enough.
 type traffic struct {
 	q      *queue.Queues
 	places map[string]int
-	in     map[string]*atomic.Int32 // number of jobs in a lane
-	over   atomic.Bool              // no job may be in any lane
+	in     map[string]*atomic.Int32 // number of jobs in a queue
+	over   atomic.Bool              // no job may be in any queue
 
 	crowded, late               atomic.Int32
 	done, circles, left, closed atomic.Int32
@@ -28,31 +28,31 @@ type traffic struct {
 
 func newTraffic() *traffic {
 	f := &traffic{places: map[string]int{"a": 1, "b": 1, "c": 2, "d": 3}, in: map[string]*atomic.Int32{}}
-	lanes := map[string]queue.Limits{}
+	queues := map[string]queue.Limits{}
 	for name, n := range f.places {
-		lanes[name] = queue.Limits{MaxConcurrent: n}
+		queues[name] = queue.Limits{MaxConcurrent: n}
 		f.in[name] = new(atomic.Int32)
 	}
-	f.q = queue.New(queue.Options{Lanes: lanes})
+	f.q = queue.New(queue.Options{Queues: queues})
 	return f
 }
 
-// visit enters a lane, and from there perhaps others.
+// visit enters a queue, and from there perhaps others.
 func (f *traffic) visit(ctx context.Context, r *rand.Rand, depth int) {
-	lane := string("abcd"[r.IntN(4)])
+	name := string("abcd"[r.IntN(4)])
 	if r.IntN(3) == 0 { // it may leave at any moment, including that of its turn
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(r.IntN(300))*time.Microsecond)
 		defer cancel()
 	}
-	err := do(ctx, f.q, queue.Job{Queue: lane, Class: queue.Class(r.IntN(2))}, func(ctx context.Context) error {
+	err := do(ctx, f.q, queue.Job{Queue: name, Class: queue.Class(r.IntN(2))}, func(ctx context.Context) error {
 		if f.over.Load() {
 			f.late.Add(1)
 		}
-		if int(f.in[lane].Add(1)) > f.places[lane] {
+		if int(f.in[name].Add(1)) > f.places[name] {
 			f.crowded.Add(1)
 		}
-		defer f.in[lane].Add(-1)
+		defer f.in[name].Add(-1)
 		runtime.Gosched()
 		for range r.IntN(3) {
 			if depth < 3 {
@@ -93,7 +93,7 @@ func (f *traffic) flow(ctx context.Context, callers, visits int, seed uint64) *s
 func (f *traffic) check(t *testing.T) {
 	t.Helper()
 	if n := f.crowded.Load(); n > 0 {
-		t.Errorf("%d times there were too many in a lane", n)
+		t.Errorf("%d times there were too many in a queue", n)
 	}
 	if n := f.late.Load(); n > 0 {
 		t.Errorf("%d jobs ran after the end", n)
@@ -115,7 +115,7 @@ func seed(t *testing.T) uint64 {
 	return s
 }
 
-// TestCancellationsRacingTurns: no turn is lost, and chains that want each other's lanes do not
+// TestCancellationsRacingTurns: no turn is lost, and chains that want each other's queues do not
 // wait for ever.
 func TestCancellationsRacingTurns(t *testing.T) {
 	f := newTraffic()
@@ -147,9 +147,9 @@ func TestCloseRacingEverything(t *testing.T) {
 				if err := f.q.Close(patience); err != nil && patience.Err() == nil {
 					t.Error(err)
 				}
-				for lane, n := range f.in {
+				for name, n := range f.in {
 					if n.Load() != 0 {
-						t.Errorf("%d jobs are in lane %s", n.Load(), lane)
+						t.Errorf("%d jobs are in queue %s", n.Load(), name)
 					}
 				}
 				f.over.Store(true)

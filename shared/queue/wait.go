@@ -19,8 +19,8 @@ type Waiting struct {
 	// after. Both assume that no jobs arrive and that background jobs do not get their turn out of
 	// order.
 	Ahead, Behind int
-	Active        int // jobs in the lane
-	// Blockers are jobs in the lane, oldest first, at most ten.
+	Active        int // jobs in the queue
+	// Blockers are jobs in the queue, oldest first, at most ten.
 	Blockers []Blocker
 }
 
@@ -28,10 +28,10 @@ const maxBlockers = 10
 
 // Blocker is a job that others wait for.
 type Blocker struct {
-	Chain    []string // the lanes that it is in, outermost first
+	Chain    []string // the queues that it is in, outermost first
 	Trace    trace.ID // the trace of its context; "" none
 	Active   time.Duration
-	WaitsFor []string // lanes that its inner jobs wait for
+	WaitsFor []string // queues that its inner jobs wait for
 }
 
 // String formats the blocker for people: "session:a → subagent (ch_…) for 10s, waits for memory:a".
@@ -65,7 +65,7 @@ func (q *Queues) wait(ctx context.Context, t *ticket) (err error) {
 			continue
 		case <-t.turn:
 			if t.refused != nil {
-				return fmt.Errorf("queue for lane %s: %w", t.job.Queue, t.refused)
+				return fmt.Errorf("wait in queue %s: %w", t.job.Queue, t.refused)
 			}
 		case <-t.ctx.Done():
 		}
@@ -79,7 +79,7 @@ func (q *Queues) wait(ctx context.Context, t *ticket) (err error) {
 
 // ended returns the error of a job whose context ended before its turn.
 func (t *ticket) ended(ctx context.Context) error {
-	return fmt.Errorf("queue for lane %s: %w", t.job.Queue, whyEnded(ctx))
+	return fmt.Errorf("wait in queue %s: %w", t.job.Queue, whyEnded(ctx))
 }
 
 // warn reports a job that has waited for a long time.
@@ -93,7 +93,7 @@ func (q *Queues) warn(ctx context.Context, t *ticket) {
 		for i, b := range w.Blockers {
 			blockers[i] = b.String()
 		}
-		q.o.Log.WarnContext(ctx, "a job waits for its lane", "lane", w.Queue, "class", w.Class.String(), "waited_ms", w.Waited.Milliseconds(),
+		q.o.Log.WarnContext(ctx, "a job waits for its queue", "queue", w.Queue, "class", w.Class.String(), "waited_ms", w.Waited.Milliseconds(),
 			"ahead", w.Ahead, "behind", w.Behind, "active", w.Active, "blockers", blockers)
 	}
 	if q.o.Warn != nil {
@@ -108,7 +108,7 @@ func (q *Queues) describe(t *ticket) (Waiting, bool) {
 	if t.state != waits {
 		return Waiting{}, false
 	}
-	l := t.lane
+	l := t.queue
 	w := Waiting{Queue: l.name, Class: t.class, Waited: time.Since(t.came), Active: len(l.active)}
 	for e := t.place.Prev(); e != nil; e = e.Prev() {
 		w.Ahead++
@@ -129,8 +129,8 @@ func (t *ticket) blocker() Blocker {
 	b := Blocker{Chain: t.chain(), Active: time.Since(t.turned)}
 	b.Trace, _ = trace.From(t.ctx)
 	t.waiting(func(inner *ticket) bool {
-		if !slices.Contains(b.WaitsFor, inner.lane.name) {
-			b.WaitsFor = append(b.WaitsFor, inner.lane.name)
+		if !slices.Contains(b.WaitsFor, inner.queue.name) {
+			b.WaitsFor = append(b.WaitsFor, inner.queue.name)
 		}
 		return len(b.WaitsFor) < maxBlockers
 	})

@@ -65,9 +65,9 @@ func TestAWaitPastItsLimitWarnsWhileItWaits(t *testing.T) {
 	if !reflect.DeepEqual(told[2], want) {
 		t.Errorf("told %+v", told[2])
 	}
-	line := `level=WARN msg="a job waits for its lane" lane=main class=background waited_ms=2000 ahead=2 behind=1 active=1 ` +
+	line := `level=WARN msg="a job waits for its queue" queue=main class=background waited_ms=2000 ahead=2 behind=1 active=1 ` +
 		`blockers="[cron → main (hb_0mh8c1v2q_a7x2p1k9d4) for 3s, waits for memory:a]"`
-	if !strings.Contains(text.String(), line) || strings.Count(text.String(), "lane=main") != 2 {
+	if !strings.Contains(text.String(), line) || strings.Count(text.String(), "queue=main") != 2 {
 		t.Errorf("logged %s", text.String())
 	}
 }
@@ -104,7 +104,7 @@ func TestAWarningThatPanicsLeavesNobodyInTheQueue(t *testing.T) {
 			_ = do(t.Context(), c.q, in("main"), fine)
 		}()
 		if s := stats(c.q)[""]; s.Depth != 0 || s.Active != 1 {
-			t.Errorf("the lane is %+v", s)
+			t.Errorf("the queue is %+v", s)
 		}
 	})
 }
@@ -113,13 +113,13 @@ func TestTheCountsOfALane(t *testing.T) {
 	var mu sync.Mutex
 	var seen []queue.Done
 	o := queue.Options{
-		Lanes:   map[string]queue.Limits{"session": {}, "cron": {}, "unused": {}},
+		Queues:  map[string]queue.Limits{"session": {}, "cron": {}, "unused": {}},
 		Default: queue.Limits{Cap: 1},
 		Observe: func(_ context.Context, d queue.Done) { mu.Lock(); defer mu.Unlock(); seen = append(seen, d) },
 	}
 	bubble(t, o, func(t *testing.T, c *crowd) {
-		for _, lane := range []string{"session:a", "session:a", "session:b", "any", "any", "any"} {
-			c.comes(t.Context(), in(lane), takes(5*time.Second))
+		for _, name := range []string{"session:a", "session:a", "session:b", "any", "any", "any"} {
+			c.comes(t.Context(), in(name), takes(5*time.Second))
 		}
 		c.comes(t.Context(), in("cron"), func(context.Context) error { panic("no") })
 		time.Sleep(time.Second)

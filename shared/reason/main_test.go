@@ -105,7 +105,7 @@ var traces = trace.NewSource(time.Now, rand.Reader)
 
 func (w *world) runner(m llm.Model) *reason.Runner {
 	out := slog.New(trace.NewHandler(slog.NewJSONHandler(io.Writer(w.logged), nil)))
-	return &reason.Runner{Model: m, Runs: w.runs, Lanes: w.lanes, Activity: w.log, Queues: queue.New(queue.Options{Lanes: map[string]queue.Limits{reason.CallQueue: {MaxConcurrent: 4}}}), Log: out, Clock: time.Now}
+	return &reason.Runner{Model: m, Runs: w.runs, Lanes: w.lanes, Activity: w.log, Queues: queue.New(queue.Options{Queues: map[string]queue.Limits{reason.CallQueue: {MaxConcurrent: 4}}}), Log: out, Clock: time.Now}
 }
 
 func (w *world) acquire(t testing.TB, name lane.Name) *lane.Hold {

@@ -241,7 +241,7 @@ func TestACallThatHadNoTurnWasNotMade(t *testing.T) {
 		})
 		job := w.job(t, slow)
 		r := w.runner(llmtest.Script(t, llmtest.Call("slow", `{"n": 1}`, "slow", `{"n": 2}`, "slow", `{"n": 3}`)))
-		r.Queues = queue.New(queue.Options{Lanes: map[string]queue.Limits{reason.CallQueue: {MaxConcurrent: 1}}})
+		r.Queues = queue.New(queue.Options{Queues: map[string]queue.Limits{reason.CallQueue: {MaxConcurrent: 1}}})
 		out, err := r.Run(job.Under(ctx), job)
 		if err != nil || out.Status != execution.Parked || len(o.keys) != 1 {
 			t.Errorf("after %d calls it is %+v, %v", len(o.keys), out, err)

@@ -114,7 +114,7 @@ func (d delivery) letGo(ctx context.Context, c outbox.Claimed, thread string) {
 	b.Exec(d.s.q.Head, thread) // locks the row
 	d.s.settle(&b, c.ID, nil, thread)
 	if err := d.s.db.Do(last, c.Workspace, &b); err != nil {
-		d.s.slog.WarnContext(ctx, "the queue of a failed message goes on with the next sweep", "thread", thread, "error", err)
+		d.s.log.WarnContext(ctx, "the queue of a failed message goes on with the next sweep", "thread", thread, "error", err)
 	}
 }
 

@@ -55,7 +55,7 @@ func (s *Store) Lock(ctx context.Context, ws db.Workspace, thread, execution str
 	if err := s.db.Do(ctx, ws, &b); err != nil {
 		return "", fmt.Errorf("lock thread: %w", err)
 	}
-	return t.outcome(ctx, s.slog)
+	return t.outcome(ctx, s.log)
 }
 
 // taking is an execution's try to acquire a thread, with the outcome.
@@ -133,7 +133,7 @@ func (s *Store) Unlock(ctx context.Context, tx execution.Tx, thread, execution s
 		return fmt.Errorf("unlock thread %s: %w", thread, err)
 	}
 	s.settle(tx.Later(), execution, nil, thread)
-	s.slog.InfoContext(ctx, "thread released", "thread", thread, "execution", execution)
+	s.log.InfoContext(ctx, "thread released", "thread", thread, "execution", execution)
 	return nil
 }
 
@@ -149,7 +149,7 @@ func (s *Store) ForceUnlock(ctx context.Context, tx execution.Tx, thread, reason
 	}
 	tx.Later().Exec(s.q.Unpark, thread)
 	s.settle(tx.Later(), "", 0, thread)
-	s.slog.WarnContext(ctx, "thread released by force", "thread", thread, "from", was.Execution(), "reason", reason)
+	s.log.WarnContext(ctx, "thread released by force", "thread", thread, "from", was.Execution(), "reason", reason)
 	return was, nil
 }
 
@@ -162,7 +162,7 @@ func (s *Store) Release(ctx context.Context, tx execution.Tx, execution string) 
 	}
 	if len(held) > 0 {
 		s.settle(tx.Later(), execution, nil, held...)
-		s.slog.InfoContext(ctx, "threads released", "execution", execution, "released", len(held))
+		s.log.InfoContext(ctx, "threads released", "execution", execution, "released", len(held))
 	}
 	return len(held), nil
 }

@@ -35,7 +35,7 @@ func (s *Store) Park(ctx context.Context, tx execution.Tx, thread, execution, af
 	if err != nil {
 		return fmt.Errorf("park thread %s: %w", thread, err)
 	}
-	s.slog.InfoContext(ctx, "thread parked", "thread", thread, "execution", execution, "limit", limit)
+	s.log.InfoContext(ctx, "thread parked", "thread", thread, "execution", execution, "limit", limit)
 	return nil
 }
 
@@ -44,5 +44,5 @@ func (s *Store) Park(ctx context.Context, tx execution.Tx, thread, execution, af
 func (s *Store) resume(ctx context.Context, b *db.Batch, thread, owner string) {
 	b.Exec(s.q.Unpark, thread)
 	b.Exec(s.q.Rouse, owner)
-	s.slog.InfoContext(ctx, "thread resumed", "thread", thread, "execution", owner)
+	s.log.InfoContext(ctx, "thread resumed", "thread", thread, "execution", owner)
 }

@@ -49,7 +49,7 @@ func (s *Store) Sweep(ctx context.Context, ws db.Workspace, limit int) (Swept, e
 		return Swept{}, fmt.Errorf("sweep threads: %w", err)
 	}
 	for i, id := range stale {
-		s.slog.WarnContext(ctx, "stale thread cleared", "thread", id, "from", holders[i])
+		s.log.WarnContext(ctx, "stale thread cleared", "thread", id, "from", holders[i])
 	}
 	return Swept{Cleared: len(stale), Woken: len(free), More: len(stale) == limit || len(free) == limit}, nil
 }

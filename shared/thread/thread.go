@@ -99,12 +99,12 @@ type Store struct {
 	outbox *outbox.Store
 	q      queries
 	ids    func() string
-	slog   *slog.Logger
+	log    *slog.Logger
 }
 
 // New returns a store. ids makes time-ordered ids (UUIDv7).
 func New(d *db.DB, runs *execution.Store, out *outbox.Store, ids func() string, log *slog.Logger) (*Store, error) {
-	s := &Store{db: d, runs: runs, outbox: out, ids: ids, slog: log}
+	s := &Store{db: d, runs: runs, outbox: out, ids: ids, log: log}
 	if err := db.Load(files, &s.q); err != nil {
 		return nil, fmt.Errorf("thread: %w", err)
 	}

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// lane is a queue in use. While jobs wait in a lane, it has no room.
-type lane struct {
+// queue is a queue in use. While jobs wait in a queue, it has no room.
+type queue struct {
 	name    string
 	family  *family
 	active  []*ticket
@@ -17,13 +17,13 @@ type lane struct {
 	service time.Duration // how long recent jobs took; 0: none has ended
 }
 
-func (l *lane) room() bool { return len(l.active) < l.family.limits.MaxConcurrent }
+func (l *queue) room() bool { return len(l.active) < l.family.limits.MaxConcurrent }
 
-func (l *lane) depth() int { return l.waiting[Background].Len() + l.waiting[User].Len() }
+func (l *queue) depth() int { return l.waiting[Background].Len() + l.waiting[User].Len() }
 
-// lane returns the lane of a name. A new lane is stored once a job is in it.
-func (q *Queues) lane(name string) *lane {
-	if l := q.lanes[name]; l != nil {
+// queue returns the queue of a name. A new queue is stored once a job is in it.
+func (q *Queues) queue(name string) *queue {
+	if l := q.queues[name]; l != nil {
 		return l
 	}
 	f := q.families[name]
@@ -34,10 +34,10 @@ func (q *Queues) lane(name string) *lane {
 	if f == nil {
 		f = q.families[""]
 	}
-	return &lane{name: name, family: f}
+	return &queue{name: name, family: f}
 }
 
-// admit adds a job to its lane when there is room, or else to the waiting jobs.
+// admit adds a job to its queue when there is room, or else to the waiting jobs.
 func (q *Queues) admit(t, parent *ticket) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -49,28 +49,28 @@ func (q *Queues) admit(t, parent *ticket) error {
 	if parent != nil {
 		t.class = max(t.class, parent.class)
 	}
-	t.lane = q.lane(t.job.Queue)
-	if err := t.lane.refusal(parent, t.came); err != nil {
-		t.lane.family.refused++
+	t.queue = q.queue(t.job.Queue)
+	if err := t.queue.refusal(parent, t.came); err != nil {
+		t.queue.family.refused++
 		return err
 	}
 	q.inside++
 	t.join(parent)
-	if t.lane.room() {
-		q.lanes[t.lane.name] = t.lane
-		q.most = max(q.most, len(q.lanes))
+	if t.queue.room() {
+		q.queues[t.queue.name] = t.queue
+		q.most = max(q.most, len(q.queues))
 		t.activate(t.came)
 	} else {
 		t.turn = make(chan struct{})
-		t.place = t.lane.waiting[t.class].PushBack(t)
+		t.place = t.queue.waiting[t.class].PushBack(t)
 	}
 	return nil
 }
 
-// refusal returns the error of a job that the lane does not admit, or nil.
-func (l *lane) refusal(chain *ticket, now time.Time) error {
+// refusal returns the error of a job that the queue does not admit, or nil.
+func (l *queue) refusal(chain *ticket, now time.Time) error {
 	for p := chain; p != nil; p = p.parent {
-		if p.lane == l {
+		if p.queue == l {
 			return &CycleError{Chain: append(chain.chain(), l.name)}
 		}
 	}
@@ -86,18 +86,18 @@ func (l *lane) refusal(chain *ticket, now time.Time) error {
 	return nil
 }
 
-// activate adds a ticket that is in no list to its lane.
+// activate adds a ticket that is in no list to its queue.
 func (t *ticket) activate(now time.Time) {
-	t.state, t.turned, t.seat = active, now, len(t.lane.active)
-	t.lane.active = append(t.lane.active, t)
+	t.state, t.turned, t.seat = active, now, len(t.queue.active)
+	t.queue.active = append(t.queue.active, t)
 }
 
 // unqueue removes a waiting ticket from its list.
 func (t *ticket) unqueue() {
-	t.lane.waiting[t.class].Remove(t.place)
+	t.queue.waiting[t.class].Remove(t.place)
 	t.place = nil
-	if t.class == Background && t.lane.waiting[Background].Len() == 0 {
-		t.lane.passed = 0
+	if t.class == Background && t.queue.waiting[Background].Len() == 0 {
+		t.queue.passed = 0
 	}
 }
 
@@ -109,9 +109,9 @@ func (t *ticket) refuse(err error) {
 	close(t.turn)
 }
 
-// remove removes a ticket from its lane or list, and passes its turn on.
+// remove removes a ticket from its queue or list, and passes its turn on.
 func (q *Queues) remove(t *ticket, d Done) {
-	l := t.lane
+	l := t.queue
 	l.count(d)
 	switch t.state {
 	case out:
@@ -136,7 +136,7 @@ func (q *Queues) remove(t *ticket, d Done) {
 }
 
 // next returns the ticket whose turn is next, or nil when none waits.
-func (l *lane) next(maxPassed int) *ticket {
+func (l *queue) next(maxPassed int) *ticket {
 	user, background := l.waiting[User].Front(), l.waiting[Background].Front()
 	switch {
 	case user == nil && background == nil:
@@ -151,16 +151,16 @@ func (l *lane) next(maxPassed int) *ticket {
 	return user.Value.(*ticket)
 }
 
-// forget removes a lane without jobs. A Go map never shrinks, so after a peak forget makes a new
+// forget removes a queue without jobs. A Go map never shrinks, so after a peak forget makes a new
 // one.
-func (q *Queues) forget(l *lane) {
+func (q *Queues) forget(l *queue) {
 	if len(l.active) > 0 || l.depth() > 0 {
 		return
 	}
-	delete(q.lanes, l.name)
-	if q.most > 1024 && len(q.lanes) < q.most/8 {
-		left := make(map[string]*lane, len(q.lanes)) // maps.Clone would keep the size
-		maps.Copy(left, q.lanes)
-		q.lanes, q.most = left, len(left)
+	delete(q.queues, l.name)
+	if q.most > 1024 && len(q.queues) < q.most/8 {
+		left := make(map[string]*queue, len(q.queues)) // maps.Clone would keep the size
+		maps.Copy(left, q.queues)
+		q.queues, q.most = left, len(left)
 	}
 }
