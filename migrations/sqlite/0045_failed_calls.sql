@@ -1,5 +1,5 @@
 -- Whether calls have failed lately is asked by every beat of the heartbeat.
--- oldest: 44
+-- oldest: 41
 
 -- +goose Up
 CREATE INDEX agent_activity_failed ON agent_activity (workspace_id, created_at)

@@ -19,6 +19,7 @@ import (
 // limits returns what lk_enter sets for each transaction.
 func limits(ws db.Workspace) map[string]string {
 	return map[string]string{
+		"jit":                                 "off",
 		"statement_timeout":                   "20s",
 		"lock_timeout":                        "8s",
 		"idle_in_transaction_session_timeout": "5s",
