@@ -50,7 +50,7 @@ func TestNothingStaysStuck(t *testing.T) {
 			s := newStorm(t, engine, random, &deck)
 			for range promise.Figure(3, 150) {
 				if s.round(t); t.Failed() {
-					t.Fatalf("in round %d, %s\n%s\n%s", s.rounds, s.struck, ending(s.operate.Logs()), ending(s.heart.Logs()))
+					t.Fatalf("in round %d, %s\n%s", s.rounds, s.struck, s.evidence(t))
 				}
 				proof.Tell("%d strikes, %d accepted, 0 stuck, 0 doubled; the slowest %s after the leases, of beats %s; %d times work was left to the next slot",
 					s.rounds, len(s.accepted), s.slowest[false], s.slowest[true], s.left)
@@ -79,6 +79,8 @@ type storm struct {
 	slots   int // that have come
 	left    int // rounds whose beats left work to the next slot
 	struck  string
+	began   time.Time              // the round, on the database's clock
+	here    time.Time              // and on that of this process
 	moved   int                    // how many of those accepted first
 	slowest map[bool]time.Duration // of the work of beats, and of all other
 
@@ -336,6 +338,8 @@ func (s *storm) slot(ctx context.Context, t *testing.T) {
 func (s *storm) round(t *testing.T) {
 	t.Helper()
 	s.rounds++
+	s.here = time.Now()
+	s.began = s.here.Add(s.ahead)
 	card := s.deal()
 	s.timeout = ample
 	if card.stall || card.silent() {
