@@ -27,6 +27,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/turn"
 	tenant "github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
@@ -76,8 +77,8 @@ var answers = []struct {
 	{skill.ErrNotFound, notFound},
 	{operate.ErrNoSkill, notFound},
 	{operate.ErrNeedsApproval, refusal(http.StatusConflict, "needs_approval", operate.ErrNeedsApproval.Error())},
-	{operate.ErrNoThread, noThread},
-	{operate.ErrNotYours, refusal(http.StatusForbidden, "forbidden", operate.ErrNotYours.Error())},
+	{turn.ErrNoThread, noThread},
+	{turn.ErrNotYours, refusal(http.StatusForbidden, "forbidden", turn.ErrNotYours.Error())},
 	{operate.ErrNoRun, refusal(http.StatusConflict, "no_steps", operate.ErrNoRun.Error())},
 	{operate.ErrSeveral, invalid(FieldError{"body.executionId", operate.ErrSeveral.Error()})},
 	{reason.ErrNoStep, invalid(FieldError{"body.step", reason.ErrNoStep.Error()})},
@@ -108,7 +109,7 @@ var answers = []struct {
 	{thread.ErrNotHeld, refusal(http.StatusConflict, "not_held", thread.ErrNotHeld.Error())},
 	{thread.ErrAnswered, refusal(http.StatusConflict, "answered", thread.ErrAnswered.Error())},
 	{thread.ErrKey, refusal(http.StatusUnprocessableEntity, "other_message", thread.ErrKey.Error())},
-	{operate.ErrLine, refusal(http.StatusTooManyRequests, "full", operate.ErrLine.Error()).later(retryFull)},
+	{turn.ErrLine, refusal(http.StatusTooManyRequests, "full", turn.ErrLine.Error()).later(retryFull)},
 	{thread.ErrFull, refusal(http.StatusConflict, "full", thread.ErrFull.Error()).later(retryFull)},
 	{db.ErrNoRows, notFound},
 	{db.ErrUncertain, uncertain},

@@ -15,8 +15,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
-	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/turn"
 )
 
 // executionBegun names what was begun.
@@ -146,7 +146,7 @@ func (s *server) cancelExecution(ctx context.Context, in *Stop) (*answer[executi
 		case err == nil:
 			s.Send(by.Workspace) // stops it, where a transaction was in the way
 			return s.getExecution(ctx, &in.IDPath)
-		case !errors.Is(err, operate.ErrNoTurn):
+		case !errors.Is(err, turn.ErrNoTurn):
 			return nil, err
 		}
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/follow"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
-	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/turn"
 )
 
 const (
@@ -32,10 +32,10 @@ const (
 
 type talkInput struct {
 	Body struct {
-		Message   string            `json:"message" minLength:"1" maxLength:"16384" doc:"At most 16 KiB"`
-		ThreadID  string            `json:"threadId,omitempty" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"the id of a thread" doc:"Left out: a new one"`
-		Stream    bool              `json:"stream,omitempty" doc:"Answer with server-sent events: delta, step, restart (drop the text of the deltas whose id begins with the same number: that answer begins anew) and, at the end, done"`
-		Multitask operate.Multitask `json:"multitask,omitempty" enum:"enqueue,reject,interrupt,rollback" doc:"What to do about a turn that runs; left out: enqueue"`
+		Message   string         `json:"message" minLength:"1" maxLength:"16384" doc:"At most 16 KiB"`
+		ThreadID  string         `json:"threadId,omitempty" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"the id of a thread" doc:"Left out: a new one"`
+		Stream    bool           `json:"stream,omitempty" doc:"Answer with server-sent events: delta, step, restart (drop the text of the deltas whose id begins with the same number: that answer begins anew) and, at the end, done"`
+		Multitask turn.Multitask `json:"multitask,omitempty" enum:"enqueue,reject,interrupt,rollback" doc:"What to do about a turn that runs; left out: enqueue"`
 	}
 }
 
@@ -58,7 +58,7 @@ type effectItem struct {
 	Status string `json:"status" enum:"succeeded,uncertain,approved"`
 }
 
-func talkAnswerOf(r operate.Reply) talkAnswer {
+func talkAnswerOf(r turn.Reply) talkAnswer {
 	a := talkAnswer{
 		Answer: r.Answer, Status: r.Status, Reason: r.Reason, ExecutionID: r.Execution, TraceID: r.Trace, ThreadID: r.Thread, Approvals: r.Approvals,
 		Usage: tokenUsage{PromptTokens: r.Prompt, CompletionTokens: r.Completion, TotalTokens: r.Prompt + r.Completion},
@@ -129,17 +129,17 @@ func (s *server) talk(w http.ResponseWriter, r *http.Request, in *talkInput) {
 	}
 	ctx, cancel := s.outlasting(r.Context())
 	defer cancel()
-	turn := operate.Turn{
+	message := turn.Turn{
 		Message: discreet(ctx, in.Body.Message), Thread: strings.ToLower(in.Body.ThreadID), Multitask: in.Body.Multitask,
 		By: principal(by), Limited: !by.Role.AtLeast(auth.Admin),
 	}
 	out, stop := &telling{w: w}, func() {}
 	if in.Body.Stream {
-		turn.Begun, turn.Tell = out.begin, out.event
+		message.Begun, message.Tell = out.begin, out.event
 		stop = sync.OnceFunc(out.keep(s.Streams.Quiet))
 	}
 	defer stop()
-	reply, err := s.Operate.Talk(ctx, by.Workspace, turn)
+	reply, err := s.Operate.Talk(ctx, by.Workspace, message)
 	stop()
 	s.Send(by.Workspace) // what it left in the outbox
 	switch {
@@ -178,7 +178,7 @@ type telling struct {
 	w           http.ResponseWriter
 	mu          sync.Mutex // guards what follows
 	b           bytes.Buffer
-	last        operate.Position
+	last        turn.Position
 	begun, gone bool
 }
 
@@ -199,7 +199,7 @@ func (t *telling) begin(execution, thread string) {
 	t.send()
 }
 
-func (t *telling) event(e operate.Event) {
+func (t *telling) event(e turn.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.last = e.Behind
@@ -271,15 +271,15 @@ type runEventsInput struct {
 func runFollowed(s *server, a huma.API, op huma.Operation) {
 	streamed(a, &op, nil)
 	huma.Register(a, op, func(ctx context.Context, in *runEventsInput) (*huma.StreamResponse, error) {
-		var after operate.Position
+		var after turn.Position
 		at, id := "query.after", in.After
 		if in.Last != "" {
 			at, id = "header.Last-Event-ID", in.Last
 		}
 		if id != "" {
 			var err error
-			if after, err = operate.ParsePosition(id); err != nil {
-				return nil, invalid(FieldError{at, operate.ErrPosition.Error()})
+			if after, err = turn.ParsePosition(id); err != nil {
+				return nil, invalid(FieldError{at, turn.ErrPosition.Error()})
 			}
 		}
 		return &huma.StreamResponse{Body: func(hc huma.Context) {
@@ -314,8 +314,8 @@ func (p runPlace) compare(q runPlace) int {
 
 // runNews is what a journal says, or how its execution stands.
 type runNews struct {
-	operate.Heard
-	ended *operate.Reply
+	turn.Heard
+	ended *turn.Reply
 }
 
 type (
@@ -345,7 +345,7 @@ func (s *server) lookAtRun(ctx context.Context, of followedRun, after runPlace) 
 }
 
 // heardOf are the news of a page.
-func heardOf(page runPage) (all []operate.Heard, ended *operate.Reply) {
+func heardOf(page runPage) (all []turn.Heard, ended *turn.Reply) {
 	for _, i := range page.Items {
 		if i.What.ended != nil {
 			return all, i.What.ended
@@ -360,7 +360,7 @@ func heardOf(page runPage) (all []operate.Heard, ended *operate.Reply) {
 // its journal. Pieces of text come together as they were written down. All who follow
 // it here share a reader, once they have caught up. It is called by the Engine Room,
 // and by whoever comes back to a stream.
-func (s *server) followRun(w http.ResponseWriter, r *http.Request, id string, after operate.Position) {
+func (s *server) followRun(w http.ResponseWriter, r *http.Request, id string, after turn.Position) {
 	closed, ok := s.stream(w, r)
 	if !ok {
 		return
@@ -410,7 +410,7 @@ func (s *server) followRun(w http.ResponseWriter, r *http.Request, id string, af
 			out.still()
 		}
 		page, err := f.Next()
-		var all []operate.Heard
+		var all []turn.Heard
 		all, ended = heardOf(page)
 		if errors.Is(err, follow.ErrMissed) { // it looks for itself
 			leave()
@@ -419,6 +419,6 @@ func (s *server) followRun(w http.ResponseWriter, r *http.Request, id string, af
 		if err != nil {
 			return
 		}
-		events, after = operate.Tell(after, all, ended != nil)
+		events, after = turn.Tell(after, all, ended != nil)
 	}
 }

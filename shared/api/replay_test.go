@@ -24,6 +24,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/turn"
 )
 
 // operated is what an admin does with the demo model and the skills of the registry.
@@ -34,15 +35,15 @@ func operated(t testing.TB, d *api.Deps) *operate.Operate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &operate.Operate{
-		DB: d.DB, Lanes: d.Lanes, Runs: d.Runs, Activity: d.Activity, Outbox: d.Approvals.Outbox, Workspaces: d.Approvals.Workspaces,
+	return &operate.Operate{Runner: &turn.Runner{
+		Kinds: []turn.Kind{operate.Kind()}, DB: d.DB, Lanes: d.Lanes, Runs: d.Runs, Activity: d.Activity, Outbox: d.Approvals.Outbox, Workspaces: d.Approvals.Workspaces,
 		Reason: &reason.Runner{Model: demo.New(), Runs: d.Runs, Lanes: d.Lanes, Activity: d.Activity, Queues: queue.New(queue.Options{}), Log: log, Clock: time.Now},
 		Skills: func(ctx context.Context, ws db.Workspace, s trace.Surface) (*skill.Set, error) {
 			set, _, err := d.Skills.Load(ctx, ws, s)
 			return set, err
 		},
 		Threads: threads, Approvals: d.Approvals, IDs: ids, Log: log, Instance: "test",
-	}
+	}}
 }
 
 func TestASkillIsRunByHand(t *testing.T) {
@@ -114,7 +115,7 @@ func beatenTrace(t *testing.T, w *world) (_ *world, id string) {
 		h, objectives := realBeat(t, d)
 		d.Beat, d.Operate.Skills = h.Run, h.Skills
 		d.Kick = func(ws db.Workspace) {
-			s := outbox.Sender{Store: d.Approvals.Outbox, Handlers: map[string]outbox.Handler{operate.Topic: d.Operate}, Log: slog.New(slog.DiscardHandler)}
+			s := outbox.Sender{Store: d.Approvals.Outbox, Handlers: map[string]outbox.Handler{turn.Topic: d.Operate}, Log: slog.New(slog.DiscardHandler)}
 			if sent, err := s.Drain(t.Context(), ws, 10); err != nil || sent.Sent != 1 {
 				t.Errorf("sent %+v, %v", sent, err)
 			}

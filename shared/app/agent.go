@@ -37,6 +37,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/turn"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
@@ -99,15 +100,15 @@ func NewAgent(core *Core, instance string) (*Agent, error) {
 		Switches: a.switches, Meter: meter{a.Budgets, core.Config.models()[1:]}, ModelID: core.Config.models()[0],
 		Log: core.Log, Clock: core.Clock,
 	}
-	a.Operate = &operate.Operate{
-		DB: core.DB, Lanes: a.Lanes, Runs: a.Runs, Activity: a.Activity, Outbox: a.Outbox, Workspaces: a.Workspaces, Reason: a.Reason,
+	a.Operate = &operate.Operate{Runner: &turn.Runner{
+		Kinds: []turn.Kind{operate.Kind()}, DB: core.DB, Lanes: a.Lanes, Runs: a.Runs, Activity: a.Activity, Outbox: a.Outbox, Workspaces: a.Workspaces, Reason: a.Reason,
 		Threads: a.Threads, Approvals: a.Approvals,
 		Skills: a.Skills, IDs: core.IDs, Log: core.Log, Instance: instance, Window: core.Config.window(),
-	}
+	}}
 	a.Sender = &outbox.Sender{Store: a.Outbox, Holder: "outbox " + instance, Log: core.Log, Handlers: map[string]outbox.Handler{
 		approval.Topic: &approval.Executor{Store: a.Approvals, Lanes: a.Lanes, Instance: instance,
 			Known: a.Guard.Redactor, Clock: core.Clock, Log: core.Log},
-		operate.Topic: a.Operate, operate.StopTopic: operate.Stopper{Operate: a.Operate},
+		turn.Topic: a.Operate, turn.StopTopic: turn.Stopper{Runner: a.Operate.Runner},
 	}}
 	maps.Copy(a.Sender.Handlers, a.Threads.Handlers(a.channels()...))
 	a.heart = a.Heartbeat(instance, nil)

@@ -23,8 +23,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
-	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/turn"
 )
 
 // A receiver that hangs stops neither the ticker nor another workspace.
@@ -210,7 +210,7 @@ func TestACycleExpiresAnApprovalAndItsRunGoesOn(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
 		a, _ := newAgent(t, e)
 		goesOn := counter{ws: e.Workspace}
-		a.Sender.Handlers[operate.Topic] = &goesOn
+		a.Sender.Handlers[turn.Topic] = &goesOn
 		exec := uuid.NewString()
 		request := lane.Request{Workspace: e.Workspace, Lane: lane.Execution(exec), Holder: "test"}
 		err := a.Lanes.Do(t.Context(), request, lane.Wait{}, func(ctx context.Context, h *lane.Hold) error {

@@ -134,11 +134,12 @@ UPDATE executions SET status = 'cancelled', error = $3, updated_at = lk_now(), e
 
 -- name: Ahead
 -- Counts executions that began before $2 and that are being worked on, as their lane shows, or will
--- continue soon, as their row in the outbox shows. When $2 has no row yet, all of them count.
+-- continue soon, as their row in the outbox shows. When $2 has no row yet, all of them count. Inputs
+-- without a lane are older than the lanes of other conversations.
 SELECT count(*)
   FROM executions e
- WHERE e.workspace_id = $1 AND e.surface = $3 AND e.subject IS NOT NULL AND e.status IN ('running', 'waiting', 'parked')
-   AND e.input ->> 'task' = $4 AND e.id <> $2
+ WHERE e.workspace_id = $1 AND e.subject IS NOT NULL AND e.status IN ('running', 'waiting', 'parked')
+   AND e.input ->> 'task' = $4 AND coalesce(e.input ->> 'lane', 'operate') = $3 AND e.id <> $2
    AND (EXISTS (SELECT 1 FROM agent_locks l
                  WHERE l.workspace_id = $1 AND l.lane = e.subject AND l.token IS NOT NULL AND l.expires_at > (SELECT lk_now()))
      OR EXISTS (SELECT 1 FROM outbox k
@@ -159,7 +160,8 @@ UPDATE outbox SET due_at = CASE WHEN status = 'ready' AND due_at > lk_now() THEN
        FROM outbox k
        JOIN executions e ON e.workspace_id = $1 AND e.id = k.execution_id
       WHERE k.workspace_id = $1 AND k.topic = $6 AND k.status IN ('ready', 'sending')
-        AND e.surface = $2 AND e.subject IS NOT NULL AND e.status IN ('running', 'waiting', 'parked') AND e.input ->> 'task' = $3 AND e.id <> $7
+        AND e.subject IS NOT NULL AND e.status IN ('running', 'waiting', 'parked')
+        AND e.input ->> 'task' = $3 AND coalesce(e.input ->> 'lane', 'operate') = $2 AND e.id <> $7
         AND (k.status = 'sending' AND k.updated_at > lk_plus(lk_now(), $4)
           OR k.status = 'ready' AND k.due_at <= lk_plus(lk_now(), $5)
              AND NOT EXISTS (SELECT 1 FROM agent_locks l

@@ -85,9 +85,9 @@ func (s *Store) Cancel(b *db.Batch, subject lane.Name, why string) {
 
 // A Line is a set of executions that run one after the other, in the order in which they began.
 type Line struct {
-	Surface trace.Surface
-	Task    string // the task that their input names
-	Topic   string // the topic of the outbox rows that continue them
+	Lane  lane.Name // that their input names; without one it is operate
+	Task  string    // that their input names
+	Topic string    // of the outbox rows that continue them
 }
 
 // Ahead adds to a batch a count of the executions of a line that began before id, and that are
@@ -95,14 +95,14 @@ type Line struct {
 // no row yet, all executions of the line count.
 func (s *Store) Ahead(b *db.Batch, l Line, id string) *int {
 	n := new(int)
-	b.One([]any{n}, s.q.Ahead, id, l.Surface, l.Task, -Place.Milliseconds(), Place.Milliseconds(), l.Topic)
+	b.One([]any{n}, s.q.Ahead, id, l.Lane, l.Task, -Place.Milliseconds(), Place.Milliseconds(), l.Topic)
 	return n
 }
 
 // Wake makes the first execution of a line except id continue at once, if it waits for its row in
 // the outbox. Call it in the transaction in which id ends.
 func (s *Store) Wake(b *db.Batch, l Line, id string) {
-	b.Exec(s.q.Wake, l.Surface, l.Task, -Place.Milliseconds(), Place.Milliseconds(), l.Topic, id)
+	b.Exec(s.q.Wake, l.Lane, l.Task, -Place.Milliseconds(), Place.Milliseconds(), l.Topic, id)
 }
 
 // Place is how long an execution that was cut off keeps its place in line when nobody continues it.

@@ -33,6 +33,7 @@ var tiers = [][]string{
 	{"objective", "automation", "memory", "approval", "heal", "halt", "retain", "quiet"},
 	{"task", "agent", "coordinate", "budget"},
 	{"thread", "channel", "inbox"},
+	{"turn"},
 	{"auth"},
 	{"event", "ratelimit", "live"},
 	{"observe"},

@@ -4,52 +4,49 @@ package operate
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
-	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
-	"github.com/lanekeeper/lanekeeper/shared/llm"
-	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
-	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/turn"
 	"github.com/lanekeeper/lanekeeper/shared/work"
-	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
-// Operate serves an admin. Between requests it keeps nothing but who waits for another's
-// end; it must not be copied.
-type Operate struct {
-	DB         *db.DB
-	Lanes      *lane.Store
-	Runs       *execution.Store
-	Activity   *activity.Log
-	Outbox     *outbox.Store
-	Workspaces *workspace.Store
-	Reason     *reason.Runner
-	// Threads are the conversations with people, Approvals what waits for them.
-	Threads   *thread.Store
-	Approvals *approval.Store
-	// Skills are those of a surface, with what is switched off left out.
-	Skills   func(ctx context.Context, ws db.Workspace, surface trace.Surface) (*skill.Set, error)
-	IDs      func() string
-	Log      *slog.Logger
-	Instance string // names this process in holders
-	Window   int    // of the model, in tokens
-	// Poll is how often a turn that stands in line looks whether it comes next, should the
-	// one before it work in another process; 0: each second.
-	Poll time.Duration
+//go:embed operate.md
+var prompt string
 
-	ends ends
+// Channel is the channel of the threads in which people talk with the agent.
+const Channel = "operate"
+
+// Operate serves an admin.
+type Operate struct{ *turn.Runner }
+
+// Kind is the kind of conversation in which people talk with the operator's agent.
+func Kind() turn.Kind {
+	return turn.Kind{
+		Surface:   trace.Operate,
+		Name:      "operate",
+		Agent:     activity.Operator,
+		Channel:   Channel,
+		Lane:      lane.Operate,
+		Prompt:    prompt,
+		Multitask: []turn.Multitask{turn.Enqueue, turn.Reject, turn.Interrupt, turn.Rollback},
+	}
+}
+
+// Talk has one turn with the operator's agent. It is called by POST /api/v1/operate.
+func (o *Operate) Talk(ctx context.Context, ws db.Workspace, t turn.Turn) (turn.Reply, error) {
+	t.Surface = trace.Operate
+	return o.Runner.Talk(ctx, ws, t)
 }
 
 // Used is what came of a skill that was run by hand.
@@ -106,7 +103,7 @@ func (o *Operate) RunSkill(ctx context.Context, ws db.Workspace, name string, in
 	if !by.Person && requiresApproval(skills, k, input, by.Untrusted) {
 		return used, ErrNeedsApproval
 	}
-	settings, err := o.settings(ctx, ws)
+	settings, err := o.Settings(ctx, ws)
 	if err != nil {
 		return used, err
 	}
@@ -114,8 +111,8 @@ func (o *Operate) RunSkill(ctx context.Context, ws db.Workspace, name string, in
 		Name: "hand", Fresh: true,
 		Begin: func(ctx context.Context, s *work.Start) error { return s.New(ctx, e) },
 		Act: func(ctx context.Context, job reason.Job) (out reason.Outcome, err error) {
-			job = o.bounded(job, skills, settings)
-			job.By = by.By
+			job.Skills, job.By, job.Retries = skills, by.By, settings.ToolRetries
+			job.SkillTimeout = time.Duration(settings.SkillTimeout) * time.Second
 			used.CallResult, out, err = o.Reason.RunCallByHand(ctx, job, k.Name, input)
 			return out, err
 		},
@@ -133,126 +130,11 @@ func requiresApproval(skills *skill.Set, k *skill.Skill, input json.RawMessage, 
 	return k != nil && (k.RequiresApproval || outside && k.WritesRemote() && k.Scope != skill.External)
 }
 
-// do has a unit of work done under the lane of an execution, and signals its end.
+// do has a unit of work done under the lane of an execution.
 func (o *Operate) do(ctx context.Context, ws db.Workspace, e execution.Execution, u work.Unit) (work.Outcome, error) {
-	defer o.ends.signal(ws)
 	u.Lane = lane.Request{Workspace: ws, Lane: e.Subject, Holder: lane.NewHolder("operate", o.Instance, e.Trace)}
 	worker := work.Worker{Lanes: o.Lanes, Runs: o.Runs, Reason: o.Reason, Outbox: o.Outbox}
 	return worker.Do(ctx, u)
-}
-
-func (o *Operate) settings(ctx context.Context, ws db.Workspace) (workspace.Settings, error) {
-	var b db.Batch
-	settings := o.Workspaces.Settings(&b)
-	if err := o.DB.Read(ctx, ws, &b); err != nil {
-		return workspace.Settings{}, fmt.Errorf("read the workspace's settings: %w", err)
-	}
-	return settings()
-}
-
-// bounded is a job within what the workspace allows.
-func (o *Operate) bounded(job reason.Job, skills *skill.Set, settings workspace.Settings) reason.Job {
-	job.Skills, job.MaxTokens, job.Window, job.TellsDecisions = skills, answerTokens, o.Window, true
-	job.Stops = []reason.Stop{reason.Deadline(), reason.Wanted(job.Hold), reason.MaxSteps(settings.StepsPerRun)}
-	job.Retries, job.SkillTimeout = settings.ToolRetries, time.Duration(settings.SkillTimeout)*time.Second
-	return job
-}
-
-// answerTokens bounds one answer of the model.
-const answerTokens = 4096
-
-// ErrNoRun says that a trace has no execution that took steps.
-var ErrNoRun = errors.New("the trace has no run with recorded steps")
-
-// ErrSeveral says that a trace has several runs: which one is meant must be said.
-var ErrSeveral = errors.New("the trace has several runs: name one by executionId")
-
-// steps are a trace's executions with a journal; the one named, where one is.
-func (o *Operate) steps(ctx context.Context, ws db.Workspace, id trace.ID, only string) ([]execution.Execution, error) {
-	var b db.Batch
-	all := o.Runs.OfTrace(&b, id)
-	if err := o.DB.Read(ctx, ws, &b); err != nil {
-		return nil, err
-	}
-	if len(*all) == 0 {
-		return nil, db.ErrNoRows
-	}
-	found := slices.DeleteFunc(*all, func(e execution.Execution) bool {
-		return only != "" && e.ID != only || e.PromptTokens+e.CompletionTokens == 0
-	})
-	if len(found) == 0 {
-		return nil, ErrNoRun
-	}
-	return found, nil
-}
-
-// maxReplayed is the most runs of a trace that one replay asks the model for.
-const maxReplayed = 20
-
-// Replay asks the model anew for every step of a trace's runs, or of one of them,
-// and compares. No skill is called, and nothing is written but what it used and one
-// line in the log, also where it fails. Errors: [ErrNoRun], [reason.SpentError],
-// [reason.HaltedError], the model's. It is called by
-// POST /api/v1/traces/{traceId}/replay.
-func (o *Operate) Replay(ctx context.Context, ws db.Workspace, id trace.ID, execution string, v reason.Variation) ([]reason.Replayed, error) {
-	runs, err := o.steps(ctx, ws, id, execution)
-	if err != nil {
-		return nil, err
-	}
-	v.Window = o.Window
-	begun := time.Now()
-	out, failed := o.replay(ctx, ws, runs[:min(len(runs), maxReplayed)], v)
-	if len(out) == 0 && failed == nil {
-		return nil, ErrNoRun
-	}
-	var used llm.Usage
-	for _, r := range out {
-		used = used.Plus(r.Usage)
-	}
-	entry := activity.Entry{
-		Agent: activity.Operator, Surface: trace.Operate, Skill: "trace.replay", Status: activity.Success,
-		Usage: usageOf(used), CostUSD: activity.Dollars(used.MicroUSD), Duration: time.Since(begun),
-		Input: encode(map[string]any{"trace_id": id, "executions": len(out)}),
-	}
-	if failed != nil {
-		entry.Status, entry.Error = activity.Error, unreplayed(failed)
-	}
-	last, cancel := lane.LastWrites(ctx)
-	defer cancel()
-	return out, errors.Join(failed, o.Activity.Write(last, ws, entry))
-}
-
-// replay replays runs up to one that fails, which is the last of the answer.
-func (o *Operate) replay(ctx context.Context, ws db.Workspace, runs []execution.Execution, v reason.Variation) (out []reason.Replayed, err error) {
-	for _, e := range runs {
-		skills, err := o.Skills(ctx, ws, e.Surface)
-		if err != nil {
-			return out, err
-		}
-		r, err := o.Reason.Replay(ctx, ws, e, skills, v)
-		if errors.Is(err, reason.ErrNoJournal) {
-			continue
-		}
-		out = append(out, r)
-		if err != nil {
-			return out, err
-		}
-	}
-	return out, nil
-}
-
-// unreplayed says why a replay failed, in words of ours.
-func unreplayed(err error) string {
-	if spent, ok := errors.AsType[*reason.SpentError](err); ok {
-		return spent.Why
-	}
-	if halted, ok := errors.AsType[*reason.HaltedError](err); ok {
-		return halted.Why
-	}
-	if class := llm.ClassOf(err); class != "" {
-		return "the model failed: " + string(class)
-	}
-	return "it was cut short"
 }
 
 // encode is the JSON of our own types, which always has one.

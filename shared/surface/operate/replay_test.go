@@ -8,7 +8,6 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
-	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 )
 
 // quietly answers without writing.
@@ -20,7 +19,7 @@ func quietly(err error) step {
 func TestAReplayThatFailsHalfWaySaysWhatItUsed(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.think(script(t, calls("", "note", `{"what":"x"}`), says("Noted.")))
-		r := w.said(t, operate.Turn{Message: "Note x."})
+		r := w.said(t, "Note x.")
 		w.think(script(t, quietly(nil), quietly(&llm.Error{Class: llm.ClassOverloaded})))
 		if _, err := w.Replay(t.Context(), w.Workspace, r.Trace, "", reason.Variation{}); llm.ClassOf(err) != llm.ClassOverloaded {
 			t.Errorf("it is %v", err)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,14 +17,11 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/approval"
-	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
-	"github.com/lanekeeper/lanekeeper/shared/memory"
-	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/queue"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
@@ -33,7 +29,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
-	"github.com/lanekeeper/lanekeeper/shared/work"
+	"github.com/lanekeeper/lanekeeper/shared/turn"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
@@ -93,12 +89,6 @@ func (m *model) Generate(ctx context.Context, req llm.Request, onDelta func(llm.
 	})
 }
 
-func (m *model) request(n int) llm.Request {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.asked[n]
-}
-
 var usage = llm.Usage{PromptTokens: 10, CompletionTokens: 5}
 
 // says answers with pieces of text.
@@ -136,36 +126,6 @@ type world struct {
 	*operate.Operate
 	dbtest.Env
 	sender *outbox.Sender
-	clock  *clock
-
-	objectives  *objective.Store
-	memories    *memory.Store
-	automations *automation.Store
-
-	knocking chan struct{} // a knock at the door outside
-	opened   chan struct{} // lets all in
-
-	mu    sync.Mutex
-	noted []string
-	paid  int
-}
-
-// clock is one that the test sets.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) Advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
 }
 
 func onEach(t *testing.T, fn func(t *testing.T, w *world)) {
@@ -175,94 +135,51 @@ func onEach(t *testing.T, fn func(t *testing.T, w *world)) {
 
 func newWorld(t testing.TB, e dbtest.Env) *world {
 	t.Helper()
-	w := &world{Env: e, clock: &clock{now: time.Now()}, knocking: make(chan struct{}, 100), opened: make(chan struct{})}
-	log := slog.New(outOfHooks{trace.NewHandler(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError})), t})
+	w := &world{Env: e}
+	log := slog.New(trace.NewHandler(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError})))
 	d := e.DB
 	lanes, runs, acts := must(lane.New(d))(t), must(execution.New(d))(t), must(activity.New(d, ids))(t)
 	box, workspaces := must(outbox.New(d, ids, mathrand.Float64))(t), must(workspace.New(d))(t)
-	w.objectives, w.memories, w.automations = must(objective.New(d, ids))(t), must(memory.New(d, ids))(t), must(automation.New(d, ids))(t)
-	builtin := slices.Concat(must(objective.Skills(w.objectives))(t), must(memory.Skills(w.memories))(t), must(automation.Skills(w.automations))(t))
 	threads := must(thread.New(d, runs, box, ids, log))(t)
-	builtin = append(builtin, must(thread.Skills(threads, func(_, _, _ string) error { return nil }))(t)...)
-	set := must(skill.NewSet(append(builtin, w.note(), w.pay(), w.knock())...))(t)
+	parameters := json.RawMessage(`{"type":"object"}`)
+	set := must(skill.NewSet(
+		skill.Skill{Name: "note", Kind: skill.Builtin, Scope: skill.Internal, Description: "Notes it down.", Parameters: parameters,
+			Run: func(_ context.Context, _ lane.Tx, c skill.Call) (any, error) {
+				return map[string]string{"noted": string(c.Arguments)}, nil
+			}},
+		skill.Skill{Name: "pay", Kind: skill.Builtin, Scope: skill.Internal, Description: "Pays.", Parameters: parameters, RequiresApproval: true,
+			Run: func(context.Context, lane.Tx, skill.Call) (any, error) {
+				return map[string]string{"receipt": "R-1"}, nil
+			}},
+	))(t)
 	skills := func(context.Context, db.Workspace, trace.Surface) (*skill.Set, error) { return set, nil }
 	approvals := must(approval.New(approval.Deps{
 		DB: d, Workspaces: workspaces, Outbox: box, Activity: acts, Skills: skills, IDs: ids,
 		Settled: func(ctx context.Context, b *db.Batch, a approval.Approval) { w.Decided(ctx, b, a) },
 	}))(t)
-	w.Operate = &operate.Operate{
-		DB: d, Lanes: lanes, Runs: runs, Activity: acts, Outbox: box, Workspaces: workspaces, Threads: threads, Approvals: approvals,
+	w.Operate = &operate.Operate{Runner: &turn.Runner{
+		Kinds: []turn.Kind{operate.Kind()}, DB: d, Lanes: lanes, Runs: runs, Activity: acts, Outbox: box, Workspaces: workspaces,
+		Threads: threads, Approvals: approvals,
 		Reason: &reason.Runner{
-			Runs: runs, Lanes: lanes, Activity: acts, Approvals: waiting{approvals}, Queues: queue.New(queue.Options{}), Log: log, Clock: w.clock.Now,
+			Runs: runs, Lanes: lanes, Activity: acts, Approvals: waiting{approvals}, Queues: queue.New(queue.Options{}), Log: log, Clock: time.Now,
 			Release: func(ctx context.Context, tx lane.Tx, execution string) error {
 				_, err := threads.Release(ctx, tx, execution)
 				return err
 			},
 		},
 		Skills: skills, IDs: ids, Log: log, Instance: "test",
-	}
+	}}
 	w.sender = &outbox.Sender{Store: box, Holder: "test", Log: log, Handlers: map[string]outbox.Handler{
-		approval.Topic:    &approval.Executor{Store: approvals, Lanes: lanes, Instance: "test", Clock: time.Now, Log: log},
-		operate.Topic:     w.Operate,
-		operate.StopTopic: operate.Stopper{Operate: w.Operate},
+		approval.Topic: &approval.Executor{Store: approvals, Lanes: lanes, Instance: "test", Clock: time.Now, Log: log},
+		turn.Topic:     w.Operate,
 	}}
 	return w
 }
 
-// another is the same world in another process, whose effects are its own.
-func (w *world) another(t testing.TB, m llm.Model) *world {
-	t.Helper()
-	e := w.Env
-	if e.Engine != dbtest.OnSQLite { // one process has the file
-		e.DB, e.Skew = e.Open(t, 0)
-		e.Skew.Advance(w.Skew.Offset())
-	}
-	other := newWorld(t, e)
-	other.Reason.Model = m
-	return other
-}
-
-// note writes in the database; what it was told is kept here too.
-func (w *world) note() skill.Skill {
-	return skill.Skill{
-		Name: "note", Kind: skill.Builtin, Scope: skill.Internal, Description: "Notes it down.",
-		Parameters: json.RawMessage(`{"type":"object","properties":{"what":{"type":"string"}},"required":["what"]}`),
-		Run: func(_ context.Context, _ lane.Tx, c skill.Call) (any, error) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.noted = append(w.noted, string(c.Arguments))
-			return map[string]string{"noted": string(c.Arguments)}, nil
-		},
-	}
-}
-
-func (w *world) pay() skill.Skill {
-	return skill.Skill{
-		Name: "pay", Kind: skill.Builtin, Scope: skill.Internal, Description: "Pays.", RequiresApproval: true,
-		Parameters: json.RawMessage(`{"type":"object"}`),
-		Run: func(context.Context, lane.Tx, skill.Call) (any, error) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.paid++
-			return map[string]string{"receipt": "R-1"}, nil
-		},
-	}
-}
-
-// knock has its effect outside, and stands there until it is let in.
-func (w *world) knock() skill.Skill {
-	return skill.Skill{
-		Name: "knock", Kind: skill.HTTP, Scope: skill.Internal, Description: "Knocks.", Parameters: json.RawMessage(`{"type":"object"}`),
-		Do: func(ctx context.Context, _ skill.Call) (any, error) {
-			w.knocking <- struct{}{}
-			select {
-			case <-w.opened:
-				return map[string]bool{"open": true}, nil
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			}
-		},
-	}
+func (m *model) request(n int) llm.Request {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.asked[n]
 }
 
 // waiting keeps calls as package app does.
@@ -278,58 +195,10 @@ func (a waiting) Request(ctx context.Context, tx lane.Tx, w reason.Waiting) (str
 func (w *world) think(m llm.Model) { w.Reason.Model = m }
 
 // said is a turn of ada's, and its end.
-func (w *world) said(t testing.TB, turn operate.Turn) operate.Reply {
+func (w *world) said(t testing.TB, message string) turn.Reply {
 	t.Helper()
-	r, err := w.say(turn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
-func (w *world) say(turn operate.Turn) (operate.Reply, error) {
-	if turn.By == "" {
-		turn.By = "user:ada"
-	}
-	ctx := trace.With(context.Background(), traces.New(trace.Operate))
-	return w.Talk(ctx, w.Workspace, turn)
-}
-
-// saying is a turn that goes on beside the test.
-type saying struct {
-	begun chan string // its execution
-	ended chan struct{}
-	reply operate.Reply
-	err   error
-}
-
-func (w *world) saying(turn operate.Turn) *saying {
-	s := &saying{begun: make(chan string, 1), ended: make(chan struct{})}
-	turn.Begun = func(execution, _ string) { s.begun <- execution }
-	go func() {
-		defer close(s.ended)
-		s.reply, s.err = w.say(turn)
-	}()
-	return s
-}
-
-func (s *saying) end(t testing.TB) operate.Reply {
-	t.Helper()
-	<-s.ended
-	if s.err != nil {
-		t.Fatal(s.err)
-	}
-	return s.reply
-}
-
-// spoken is a thread as lines "role: body".
-func (w *world) spoken(t testing.TB, id string) []string {
-	t.Helper()
-	var out []string
-	for _, l := range must(w.Threads.Lately(t.Context(), w.Workspace, id, 100))(t) {
-		out = append(out, string(l.Role)+": "+l.Body)
-	}
-	return out
+	ctx := trace.With(t.Context(), traces.New(trace.Operate))
+	return must(w.Talk(ctx, w.Workspace, turn.Turn{Message: message, By: "user:ada"}))(t)
 }
 
 func (w *world) execution(t testing.TB, id string) execution.Execution {
@@ -356,31 +225,20 @@ func (w *world) actions(t testing.TB, name string) []activity.Entry {
 	return must(w.Activity.List(t.Context(), w.Workspace, activity.Filter{Skill: name, Limit: 50}))(t).Items
 }
 
-// outOfHooks fails a test in which something is logged by a hook of a unit of work: whoever
-// reads such a line waits for the hook's transaction.
-type outOfHooks struct {
-	slog.Handler
-	t testing.TB
-}
-
-func (h outOfHooks) Enabled(ctx context.Context, level slog.Level) bool {
-	return work.InHook(ctx) || h.Handler.Enabled(ctx, level)
-}
-
-func (h outOfHooks) Handle(ctx context.Context, r slog.Record) error {
-	if work.InHook(ctx) {
-		h.t.Errorf("logged in a hook: %s", r.Message)
+// dies is an answer in the middle of which the process loses all its lanes: from then on it
+// writes nothing.
+func (w *world) dies(t testing.TB) step {
+	return func(context.Context, llm.Request, func(string)) (llm.Response, error) {
+		open := must(w.Lanes.List(context.Background(), w.Workspace, 10))(t)
+		for _, held := range open {
+			err := w.Env.DB.Tx(context.Background(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+				_, err := w.Lanes.ForceRelease(ctx, tx, held.Lane)
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		return text("Never heard."), nil
 	}
-	if !h.Handler.Enabled(ctx, r.Level) {
-		return nil
-	}
-	return h.Handler.Handle(ctx, r)
-}
-
-func (h outOfHooks) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return outOfHooks{h.Handler.WithAttrs(attrs), h.t}
-}
-
-func (h outOfHooks) WithGroup(name string) slog.Handler {
-	return outOfHooks{h.Handler.WithGroup(name), h.t}
 }

@@ -1,4 +1,4 @@
-package operate_test
+package turn_test
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
-	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/turn"
 )
 
 // onServers runs fn where one row can be locked beside others.
@@ -81,7 +81,7 @@ func TestATurnIsGivenUpBehindATransaction(t *testing.T) {
 		for _, of := range []func(id string) lane.Name{lane.Execution, func(string) lane.Name { return lane.Operate }} {
 			h := newThinking()
 			w.think(script(t, h.then("One.")))
-			first := w.saying(operate.Turn{Message: "1"})
+			first := w.saying(turn.Turn{Message: "1"})
 			id := <-first.begun
 			<-h.asked
 			letGo := w.lock(t, of(id))
@@ -109,14 +109,14 @@ func TestATurnIsGivenUpBehindATransaction(t *testing.T) {
 // So is a message that takes the place of the turn.
 func TestATurnIsInterruptedBehindATransaction(t *testing.T) {
 	onServers(t, func(t *testing.T, w *world) {
-		for _, mode := range []operate.Multitask{operate.Interrupt, operate.Rollback} {
+		for _, mode := range []turn.Multitask{turn.Interrupt, turn.Rollback} {
 			h := newThinking()
 			w.think(script(t, h.then("One."), says("Instead.")))
-			first := w.saying(operate.Turn{Message: "1"})
+			first := w.saying(turn.Turn{Message: "1"})
 			id := <-first.begun
 			<-h.asked
 			letGo := w.lock(t, lane.Execution(id))
-			second := w.saying(operate.Turn{Message: "2", Multitask: mode})
+			second := w.saying(turn.Turn{Message: "2", Multitask: mode})
 			select {
 			case <-second.begun: // it is accepted
 			case <-second.ended:
@@ -144,13 +144,13 @@ func TestAnInterruptOutlivesItsProcess(t *testing.T) {
 	onServers(t, func(t *testing.T, w *world) {
 		h := newThinking()
 		w.think(script(t, h.then("One."), says("Instead.")))
-		first := w.saying(operate.Turn{Message: "1"})
+		first := w.saying(turn.Turn{Message: "1"})
 		id := <-first.begun
 		<-h.asked
 		letGo := w.lock(t, lane.Execution(id))
 		ctx, stop := context.WithCancel(trace.With(t.Context(), traces.New(trace.Operate)))
-		second, err := w.Talk(ctx, w.Workspace, operate.Turn{
-			Message: "2", By: "user:ada", Multitask: operate.Interrupt, Begun: func(string, string) { stop() },
+		second, err := w.Talk(ctx, w.Workspace, turn.Turn{
+			Message: "2", By: "user:ada", Multitask: turn.Interrupt, Begun: func(string, string) { stop() },
 		})
 		if err != nil || second.Status != execution.Parked {
 			t.Fatalf("the second is %+v, %v", second, err)

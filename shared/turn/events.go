@@ -1,4 +1,4 @@
-package operate
+package turn
 
 import (
 	"context"
@@ -151,13 +151,13 @@ func heard(entries []execution.Entry) []Heard {
 
 // Since is what the journal of an execution says behind the entry numbered after, and
 // how the execution stands: nil while it is worked on. It is one round trip.
-func (o *Operate) Since(ctx context.Context, ws db.Workspace, id string, after int) ([]Heard, *Reply, error) {
-	e, entries, err := o.Runs.Since(ctx, ws, id, after)
+func (r *Runner) Since(ctx context.Context, ws db.Workspace, id string, after int) ([]Heard, *Reply, error) {
+	e, entries, err := r.Runs.Since(ctx, ws, id, after)
 	if err != nil || e.Status == execution.Running {
 		return heard(entries), nil, err
 	}
-	r := replyOf(e)
-	return heard(entries), &r, nil
+	reply := r.replyOf(e)
+	return heard(entries), &reply, nil
 }
 
 // Tell is what was heard of an execution, told to one who follows it and stands at a
@@ -176,8 +176,8 @@ func Tell(after Position, all []Heard, ended bool) (events []Event, next Positio
 // Events is what an execution tells behind a position, from its journal, and where it
 // stands. The reply is nil while it is worked on. It is called by GET
 // /api/v1/executions/{id}/events.
-func (o *Operate) Events(ctx context.Context, ws db.Workspace, id string, after Position) (events []Event, next Position, ended *Reply, err error) {
-	all, ended, err := o.Since(ctx, ws, id, after.Seq)
+func (r *Runner) Events(ctx context.Context, ws db.Workspace, id string, after Position) (events []Event, next Position, ended *Reply, err error) {
+	all, ended, err := r.Since(ctx, ws, id, after.Seq)
 	if err != nil {
 		return nil, after, nil, err
 	}

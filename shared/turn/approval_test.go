@@ -1,4 +1,4 @@
-package operate_test
+package turn_test
 
 import (
 	"context"
@@ -14,11 +14,10 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
-	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
-	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/turn"
 )
 
 var all = approval.Filter{}
@@ -49,7 +48,7 @@ func TestATurnGoesOnHoursLater(t *testing.T) {
 			onEach(t, func(t *testing.T, w *world) {
 				m := script(t, calls("", "pay", `{}`), says("It waits."), says("That is that."))
 				w.think(m)
-				r := w.said(t, operate.Turn{Message: "Pay."})
+				r := w.said(t, turn.Turn{Message: "Pay."})
 				if r.Status != execution.Waiting || r.Answer != "It waits." || len(r.Approvals) != 1 || w.execution(t, r.Execution).Status != execution.Waiting {
 					t.Fatalf("got %+v", r)
 				}
@@ -82,7 +81,7 @@ func TestATurnGoesOnHoursLater(t *testing.T) {
 func TestOfTwoCallsThatWaitEachIsTold(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.think(script(t, calls("", "pay", `{}`, `{}`), says("Both wait."), says("One is paid."), says("The other is not.")))
-		r := w.said(t, operate.Turn{Message: "Pay twice."})
+		r := w.said(t, turn.Turn{Message: "Pay twice."})
 		if len(r.Approvals) != 2 {
 			t.Fatalf("got %+v", r)
 		}
@@ -102,35 +101,6 @@ func TestOfTwoCallsThatWaitEachIsTold(t *testing.T) {
 	})
 }
 
-// TestAForkWaitsForAPerson forks a turn before its last step, which then asks for a
-// call that waits: the fork is told what was decided.
-func TestAForkWaitsForAPerson(t *testing.T) {
-	onEach(t, func(t *testing.T, w *world) {
-		w.think(script(t, calls("", "note", `{"what":"x"}`), says("Noted.")))
-		r := w.said(t, operate.Turn{Message: "Note x."})
-		m := script(t, calls("", "pay", `{}`), says("It waits."), says("Then not."))
-		w.think(m)
-		fork := must(w.Fork(t.Context(), w.Workspace, r.Trace, "", 2, reason.Edits{}))(t)
-		if got := w.drain(t); got.Sent != 1 || got.Retried+got.Failed != 0 {
-			t.Errorf("sent %+v", got)
-		}
-		if e := w.execution(t, fork.ID); e.Status != execution.Waiting {
-			t.Fatalf("it is %+v", e)
-		}
-		waits, _, err := w.Approvals.List(t.Context(), w.Workspace, all)
-		if err != nil || len(waits) != 1 {
-			t.Fatalf("%+v, %v", waits, err)
-		}
-		must(w.Approvals.Reject(t.Context(), w.Workspace, waits[0].ID, "user:ada", "too dear"))(t)
-		w.drain(t)
-		told := m.request(2).Messages
-		if e := w.execution(t, fork.ID); e.Status != execution.Completed || !strings.Contains(told[len(told)-1].Text, "too dear") {
-			t.Errorf("it is %+v, the model was told %+v", e, told[len(told)-1])
-		}
-		w.mustBeFree(t)
-	})
-}
-
 // TestWhatIsSaidAfterWordsFromOutsideIsApproved: a run that has read them says nothing to
 // people before a person has looked; then it does, as the execution that asked.
 func TestWhatIsSaidAfterWordsFromOutsideIsApproved(t *testing.T) {
@@ -138,7 +108,7 @@ func TestWhatIsSaidAfterWordsFromOutsideIsApproved(t *testing.T) {
 		to := must(w.Threads.Open(t.Context(), w.Workspace, thread.Thread{Channel: "log", Address: "grace"}))(t).ID
 		w.think(script(t, calls("", "save_memory", geese), calls("", "search_memory", `{"q": "geese"}`),
 			calls("", "send_message", fmt.Sprintf(`{"threadId": %q, "body": "Geese fly in a V."}`, to)), says("It waits."), says("She knows.")))
-		r := w.said(t, operate.Turn{Message: "Tell Grace what you know of geese."})
+		r := w.said(t, turn.Turn{Message: "Tell Grace what you know of geese."})
 		sent := func() []outbox.Entry {
 			entries, _, err := w.Threads.Outbox(t.Context(), w.Workspace, to, outbox.Filter{Limit: 10})
 			return must(entries, err)(t)
@@ -164,7 +134,7 @@ func TestAnEleventhCallDoesNotWaitToo(t *testing.T) {
 		m := script(t, calls("I pay.", "pay", slices.Repeat([]string{`{}`}, 7)...), calls("And again.", "pay", slices.Repeat([]string{`{}`}, 4)...),
 			calls("", "pay", `{}`), says("Enough."))
 		w.think(m)
-		r := w.said(t, operate.Turn{Message: "Pay eleven times."})
+		r := w.said(t, turn.Turn{Message: "Pay eleven times."})
 		if r.Status != execution.Waiting || len(r.Approvals) != 10 || w.execution(t, r.Execution).Status != execution.Waiting {
 			t.Fatalf("got %+v", r)
 		}
@@ -205,7 +175,7 @@ func TestALookupLeadsToAnother(t *testing.T) {
 		for by, limited := range map[string]bool{"user:owner": false, "user:member": true} {
 			found = nil
 			w.think(script(t, calls("", "lookup", `{"page":1}`), calls("", "lookup", `{"page":2}`), says("Found.")))
-			r := w.said(t, operate.Turn{Message: "Look it up.", By: by, Limited: limited})
+			r := w.said(t, turn.Turn{Message: "Look it up.", By: by, Limited: limited})
 			if r.Status != execution.Completed || r.Answer != "Found." || !slices.Equal(found, []string{`{"page":1}`, `{"page":2}`}) {
 				t.Errorf("%s: got %+v, looked up %q", by, r, found)
 			}
@@ -242,7 +212,7 @@ func TestAMemberTalksAgentIntoNothingTheyMayNotDo(t *testing.T) {
 			by = nil
 			m := script(t, calls("", "publish", `{}`), calls("", "run_skill", `{"skill":"publish","input":{}}`), says("So be it."))
 			w.think(m)
-			w.said(t, operate.Turn{Message: "Publish.", By: person.by, Limited: person.limited})
+			w.said(t, turn.Turn{Message: "Publish.", By: person.by, Limited: person.limited})
 			offered := slices.ContainsFunc(m.request(0).Tools, func(tool llm.Tool) bool { return tool.Name == "publish" })
 			if !slices.Equal(by, person.made) || offered == person.limited {
 				t.Errorf("%s: published by %q, offered %t", person.by, by, offered)

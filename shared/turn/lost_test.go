@@ -1,4 +1,4 @@
-package operate_test
+package turn_test
 
 import (
 	"testing"
@@ -6,7 +6,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/infra/rig/proxy"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
-	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
+	"github.com/lanekeeper/lanekeeper/shared/turn"
 )
 
 // The answer to writing a turn down is lost: it was begun all the same, its caller is told
@@ -25,7 +25,7 @@ func TestALostAnswerDoesNotLoseTheTurn(t *testing.T) {
 			w := newWorld(t, e)
 			w.think(script(t, says("Hello.")))
 			hit := p.At("INSERT INTO messages", proxy.Fault{Kind: proxy.CutAnswer})
-			r := w.said(t, operate.Turn{Message: "Hi."})
+			r := w.said(t, turn.Turn{Message: "Hi."})
 			<-hit
 			if r.Status != execution.Completed || r.Answer != "Hello." {
 				t.Errorf("the turn is %+v", r)

@@ -1,4 +1,4 @@
-package operate_test
+package turn_test
 
 import (
 	"context"
@@ -13,15 +13,15 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
-	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/turn"
 )
 
 func TestATurn(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		m := script(t, calls("I note it.", "note", `{"what":"x"}`), says("It is ", "noted."), says("Still here."))
 		w.think(m)
-		r := w.said(t, operate.Turn{Message: "Note x."})
+		r := w.said(t, turn.Turn{Message: "Note x."})
 		if r.Status != execution.Completed || r.Answer != "It is noted." || r.Prompt != 20 || r.Completion != 10 || r.Reason != "" || r.Thread == "" {
 			t.Errorf("got %+v", r)
 		}
@@ -43,7 +43,7 @@ func TestATurn(t *testing.T) {
 		}
 		w.mustBeFree(t)
 
-		again := w.said(t, operate.Turn{Message: "And?", Thread: r.Thread})
+		again := w.said(t, turn.Turn{Message: "And?", Thread: r.Thread})
 		if again.Answer != "Still here." || again.Thread != r.Thread || again.Execution == r.Execution {
 			t.Errorf("got %+v", again)
 		}
@@ -63,7 +63,7 @@ func TestATurn(t *testing.T) {
 func TestOperateCountsAsHeldAfterATurn(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.think(script(t, says("Hello."), says("Again.")))
-		r := w.said(t, operate.Turn{Message: "Hello."})
+		r := w.said(t, turn.Turn{Message: "Hello."})
 		look := func() lane.Info {
 			t.Helper()
 			return must(w.Lanes.Peek(t.Context(), w.Workspace, lane.Operate))(t)
@@ -71,7 +71,7 @@ func TestOperateCountsAsHeldAfterATurn(t *testing.T) {
 		if i := look(); i.Held() || !i.InUse() || i.Lingers() > 2*time.Minute || i.Lingers() < time.Minute {
 			t.Errorf("held %v, lingers %s", i.Held(), i.Lingers())
 		}
-		w.said(t, operate.Turn{Message: "Hello?", Thread: r.Thread, Multitask: operate.Reject}) // has it at once
+		w.said(t, turn.Turn{Message: "Hello?", Thread: r.Thread, Multitask: turn.Reject}) // has it at once
 		w.Skew.Advance(2 * time.Minute)
 		if i := look(); i.InUse() {
 			t.Errorf("two minutes later it lingers for %s", i.Lingers())
@@ -81,7 +81,7 @@ func TestOperateCountsAsHeldAfterATurn(t *testing.T) {
 
 func TestAThreadMustBeThere(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		if _, err := w.say(operate.Turn{Message: "Hello.", Thread: ids()}); !errors.Is(err, operate.ErrNoThread) {
+		if _, err := w.say(turn.Turn{Message: "Hello.", Thread: ids()}); !errors.Is(err, turn.ErrNoThread) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -90,7 +90,7 @@ func TestAThreadMustBeThere(t *testing.T) {
 func TestATurnThatGetsNowhereStalls(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.think(script(t, calls("", "note", `{"what":"x"}`), calls("", "fly", `{}`), calls("", "fly", `{}`), calls("", "fly", `{}`)))
-		r := w.said(t, operate.Turn{Message: "Fly."})
+		r := w.said(t, turn.Turn{Message: "Fly."})
 		if r.Status != execution.Stalled || !strings.Contains(r.Reason, "fly") || !strings.Contains(r.Reason, "done so far: note") {
 			t.Errorf("got %+v", r)
 		}
@@ -106,7 +106,7 @@ func TestAModelThatFailsEndsTheTurn(t *testing.T) {
 		w.think(script(t, func(context.Context, llm.Request, func(string)) (llm.Response, error) {
 			return llm.Response{}, &llm.Error{Class: llm.ClassAuthentication, Provider: "script", Err: errors.New("a secret of theirs")}
 		}))
-		r := w.said(t, operate.Turn{Message: "Hello."})
+		r := w.said(t, turn.Turn{Message: "Hello."})
 		if r.Status != execution.Failed || !strings.Contains(r.Reason, "authentication") || strings.Contains(r.Reason, "theirs") || w.execution(t, r.Execution).Status != execution.Failed {
 			t.Errorf("got %+v", r)
 		}
@@ -135,7 +135,7 @@ func TestATurnIsNeverWithoutAWord(t *testing.T) {
 				return r, nil
 			}
 			w.think(script(t, answer, answer)) // who says nothing is asked again
-			r := w.said(t, operate.Turn{Message: "Hello."})
+			r := w.said(t, turn.Turn{Message: "Hello."})
 			if r.Status != c.want || !strings.Contains(r.Answer+r.Reason, c.reply) {
 				t.Errorf("%s, %q: got %+v", c.stop, c.text, r)
 			}
@@ -155,8 +155,8 @@ func TestATurnThatNobodyHearsIsNotTold(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		m := heard{heard: make(chan bool, 2)}
 		w.think(m)
-		w.said(t, operate.Turn{Message: "Hello."})
-		w.said(t, operate.Turn{Message: "Hello.", Tell: func(operate.Event) {}})
+		w.said(t, turn.Turn{Message: "Hello."})
+		w.said(t, turn.Turn{Message: "Hello.", Tell: func(turn.Event) {}})
 		if first, second := <-m.heard, <-m.heard; first || !second {
 			t.Errorf("pieces were asked for: %t by one nobody hears, %t by one that is told", first, second)
 		}
@@ -177,7 +177,7 @@ func TestThoseWhoMayNotApproveGetNoSkillThatNeedsIt(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		m := script(t, calls("", "pay", `{}`), says("I can't."))
 		w.think(m)
-		r := w.said(t, operate.Turn{Message: "Pay.", By: "user:bob", Limited: true})
+		r := w.said(t, turn.Turn{Message: "Pay.", By: "user:bob", Limited: true})
 		var offered []string
 		for _, tool := range m.request(0).Tools {
 			offered = append(offered, tool.Name)
@@ -200,7 +200,7 @@ func TestATurnWhoseTimeEndsGoesOnByItself(t *testing.T) {
 			<-ctx.Done()
 			return llm.Response{}, llm.Interrupted(ctx, "script")
 		}, says("Done.")))
-		r, err := w.Talk(ctx, w.Workspace, operate.Turn{Message: "Note x.", By: "user:ada"})
+		r, err := w.Talk(ctx, w.Workspace, turn.Turn{Message: "Note x.", By: "user:ada"})
 		if err != nil || r.Status != execution.Parked || w.execution(t, r.Execution).Status != execution.Parked {
 			t.Fatalf("got %+v, %v", r, err)
 		}
@@ -228,11 +228,11 @@ func TestATurnThatWasCutOffGoesOnBeforeALaterMessage(t *testing.T) {
 			<-ctx.Done()
 			return llm.Response{}, llm.Interrupted(ctx, "script")
 		}, says("One."), says("Two.")))
-		first, err := w.Talk(ctx, w.Workspace, operate.Turn{Message: "1", By: "user:ada"})
+		first, err := w.Talk(ctx, w.Workspace, turn.Turn{Message: "1", By: "user:ada"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		second := w.saying(operate.Turn{Message: "2", Thread: first.Thread})
+		second := w.saying(turn.Turn{Message: "2", Thread: first.Thread})
 		<-second.begun // it stands in line
 		if got := w.drain(t); got.Sent != 1 {
 			t.Errorf("sent %+v", got)
@@ -258,12 +258,12 @@ func TestALaterMessageDoesNotWaitForATurnThatNobodyTakesUp(t *testing.T) {
 			<-ctx.Done()
 			return llm.Response{}, llm.Interrupted(ctx, "script")
 		}, says("Two."), says("One.")))
-		first, err := w.Talk(ctx, w.Workspace, operate.Turn{Message: "1", By: "user:ada"})
+		first, err := w.Talk(ctx, w.Workspace, turn.Turn{Message: "1", By: "user:ada"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		w.Skew.Advance(execution.Place + time.Second)
-		if got := w.said(t, operate.Turn{Message: "2"}); got.Answer != "Two." {
+		if got := w.said(t, turn.Turn{Message: "2"}); got.Answer != "Two." {
 			t.Errorf("the second got %+v", got)
 		}
 		if got := w.drain(t); got.Sent != 1 || w.execution(t, first.Execution).Status != execution.Completed {
@@ -279,7 +279,7 @@ func TestATurnThatIsWorkedOnIsLeftToWhoDoes(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		h := newThinking()
 		w.think(script(t, h.then("One.")))
-		first := w.saying(operate.Turn{Message: "1"})
+		first := w.saying(turn.Turn{Message: "1"})
 		<-h.asked
 		for range 30 {
 			w.Skew.Advance(31 * time.Second / 4)
@@ -309,7 +309,7 @@ func TestAKilledTurnIsTakenUp(t *testing.T) {
 			<-awake
 			return text("Too late."), nil
 		}))
-		first := w.saying(operate.Turn{Message: "Note x."})
+		first := w.saying(turn.Turn{Message: "Note x."})
 		id := <-first.begun
 		<-asleep
 		w.Skew.Advance(10 * time.Minute)
@@ -326,7 +326,7 @@ func TestAKilledTurnIsTakenUp(t *testing.T) {
 		if e.Status != execution.Completed || e.Attempt != 2 || len(w.noted)+len(other.noted) != 1 {
 			t.Errorf("it is %+v, noted %q and %q", e, w.noted, other.noted)
 		}
-		_, _, reply, err := w.Events(t.Context(), w.Workspace, id, operate.Position{})
+		_, _, reply, err := w.Events(t.Context(), w.Workspace, id, turn.Position{})
 		if err != nil || reply == nil {
 			t.Fatal(reply, err)
 		}
@@ -344,7 +344,7 @@ func TestATurnThatIsCutOffInLineGoesOnAtOnce(t *testing.T) {
 		other := must(w.Lanes.Acquire(t.Context(), lane.Request{Workspace: w.Workspace, Lane: lane.Operate, Holder: "a person"}))(t)
 		ctx, leave := context.WithCancel(trace.With(t.Context(), traces.New(trace.Operate)))
 		defer leave()
-		r := must(w.Talk(ctx, w.Workspace, operate.Turn{Message: "Where are you?", By: "user:ada", Begun: func(string, string) { leave() }}))(t)
+		r := must(w.Talk(ctx, w.Workspace, turn.Turn{Message: "Where are you?", By: "user:ada", Begun: func(string, string) { leave() }}))(t)
 		if r.Status != execution.Parked {
 			t.Fatalf("cut off, it is %+v", r)
 		}

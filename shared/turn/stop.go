@@ -1,4 +1,4 @@
-package operate
+package turn
 
 import (
 	"context"
@@ -9,9 +9,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
-	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
-	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 // StopTopic is the outbox's for turns that are to be stopped.
@@ -30,9 +28,9 @@ func stopKey(execution string) string { return "stop:" + execution }
 
 // requestStop adds a row to the outbox by which a turn is stopped. It needs no lock of
 // the turn's lane, which whoever works under it may have for long.
-func (o *Operate) requestStop(ctx context.Context, b *db.Batch, e execution.Execution, r stopRequest) {
-	o.Outbox.Enqueue(ctx, b, outbox.Row{
-		Kind: outbox.Kick, Topic: StopTopic, Key: stopKey(e.ID), Payload: encode(r), MaxAttempts: maxAttempts,
+func (r *Runner) requestStop(ctx context.Context, b *db.Batch, e execution.Execution, q stopRequest) {
+	r.Outbox.Enqueue(ctx, b, outbox.Row{
+		Kind: outbox.Kick, Topic: StopTopic, Key: stopKey(e.ID), Payload: encode(q), MaxAttempts: maxAttempts,
 		Trace: e.Trace, Execution: e.ID,
 	})
 }
@@ -40,29 +38,30 @@ func (o *Operate) requestStop(ctx context.Context, b *db.Batch, e execution.Exec
 // stop ends a turn's holds and its execution, in one transaction: whoever worked on it
 // writes nothing any more. A transaction that works under a hold is waited for, for a
 // moment where impatient; then the error is [db.ErrUnavailable]. [ErrNoTurn]: it has ended.
-func (o *Operate) stop(ctx context.Context, ws db.Workspace, r stopRequest, impatient bool) error {
-	e, err := o.Runs.Get(ctx, ws, r.Execution)
+func (r *Runner) stop(ctx context.Context, ws db.Workspace, q stopRequest, impatient bool) error {
+	e, err := r.Runs.Get(ctx, ws, q.Execution)
 	if err != nil {
 		return err
 	}
-	was, ok := askedOf(e)
+	was, ok := r.askedOf(e)
 	if !ok || e.Status.Ended() {
 		return ErrNoTurn
 	}
-	skills, err := o.Skills(ctx, ws, trace.Operate)
+	skills, err := r.Skills(ctx, ws, e.Surface)
 	if err != nil {
 		return err
 	}
-	s := &turn{Operate: o, ws: ws, multitask: r.Mode, asked: asked{By: r.By}, exec: execution.Execution{ID: r.Next}}
-	defer o.ends.signal(ws)
-	return o.DB.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
+	kind, _ := r.kind(e.Surface)
+	s := &turn{Runner: r, kind: kind, ws: ws, multitask: q.Mode, asked: asked{By: q.By}, exec: execution.Execution{ID: q.Next}}
+	defer r.ends.signal(ws)
+	return r.DB.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
 		if impatient {
-			o.Lanes.Hurry(tx.Later())
+			r.Lanes.Hurry(tx.Later())
 		}
-		if _, err := o.Lanes.ForceRelease(ctx, tx, e.Subject); err != nil {
+		if _, err := r.Lanes.ForceRelease(ctx, tx, e.Subject); err != nil {
 			return err
 		}
-		present, open := o.Lanes.PeekIn(tx.Later(), lane.Operate), o.Runs.Unfinished(tx.Later(), e.Subject)
+		present, open := r.Lanes.PeekIn(tx.Later(), was.Lane), r.Runs.Unfinished(tx.Later(), e.Subject)
 		if err := tx.Flush(ctx); err != nil {
 			return err
 		}
@@ -70,20 +69,20 @@ func (o *Operate) stop(ctx context.Context, ws db.Workspace, r stopRequest, impa
 			return ErrNoTurn
 		}
 		if present.Held() && present.Execution == e.ID {
-			if _, err := o.Lanes.ForceRelease(ctx, tx, lane.Operate); err != nil {
+			if _, err := r.Lanes.ForceRelease(ctx, tx, was.Lane); err != nil {
 				return err
 			}
 		}
 		if err := s.cancel(ctx, tx, skills, e, was); err != nil {
 			return err
 		}
-		o.Runs.Wake(tx.Later(), line, e.ID)
+		r.Runs.Wake(tx.Later(), was.line(), e.ID)
 		return nil
 	})
 }
 
 // Stopper stops the turns that rows of the outbox name.
-type Stopper struct{ Operate *Operate }
+type Stopper struct{ Runner *Runner }
 
 // Handle stops a turn as soon as no transaction works under its hold.
 func (s Stopper) Handle(ctx context.Context, c outbox.Claimed) error {
@@ -92,7 +91,7 @@ func (s Stopper) Handle(ctx context.Context, c outbox.Claimed) error {
 		return outbox.Permanently(errors.New("the row names no turn"))
 	}
 	for {
-		err := s.Operate.stop(ctx, c.Workspace, r, false)
+		err := s.Runner.stop(ctx, c.Workspace, r, false)
 		switch {
 		case errors.Is(err, ErrNoTurn), errors.Is(err, db.ErrNoRows):
 			return nil

@@ -1,4 +1,4 @@
-package operate_test
+package turn_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
-	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
+	"github.com/lanekeeper/lanekeeper/shared/turn"
 )
 
 // until answers when the context of whoever asks has ended.
@@ -23,12 +23,12 @@ func until(asked chan struct{}) step {
 }
 
 // sayingIn is a turn under a context, and whether it stands in line by now.
-func (w *world) sayingIn(ctx context.Context, turn operate.Turn) *saying {
+func (w *world) sayingIn(ctx context.Context, message turn.Turn) *saying {
 	s := &saying{begun: make(chan string, 1), ended: make(chan struct{})}
-	turn.By, turn.Begun = "user:ada", func(execution, _ string) { s.begun <- execution }
+	message.By, message.Begun = "user:ada", func(execution, _ string) { s.begun <- execution }
 	go func() {
 		defer close(s.ended)
-		s.reply, s.err = w.Talk(ctx, w.Workspace, turn)
+		s.reply, s.err = w.Talk(ctx, w.Workspace, message)
 	}()
 	return s
 }
@@ -48,14 +48,14 @@ func TestParkedTurnsGoOnInOrder(t *testing.T) {
 			want = append(want, "user: "+n, "assistant: Answer "+n+".")
 		}
 		w.think(script(t, steps...))
-		th := w.said(t, operate.Turn{Message: "0"}).Thread
+		th := w.said(t, turn.Turn{Message: "0"}).Thread
 		var all []*saying
 		var stops []context.CancelFunc
 		for i := range turns {
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
 			stops = append(stops, stop)
-			all = append(all, w.sayingIn(ctx, operate.Turn{Message: strconv.Itoa(i + 1), Thread: th}))
+			all = append(all, w.sayingIn(ctx, turn.Turn{Message: strconv.Itoa(i + 1), Thread: th}))
 			if <-all[i].begun; i == 0 {
 				<-asked
 			}
@@ -92,11 +92,11 @@ func TestTheEndOfATurnWakesTheNext(t *testing.T) {
 			return text("Two."), nil
 		}
 		w.think(script(t, h.then("One."), second, says("Three.")))
-		first := w.saying(operate.Turn{Message: "1"})
+		first := w.saying(turn.Turn{Message: "1"})
 		<-h.asked
 		var line [2]*saying
 		for i, m := range []string{"2", "3"} {
-			line[i] = w.sayingIn(ctx, operate.Turn{Message: m})
+			line[i] = w.sayingIn(ctx, turn.Turn{Message: m})
 			<-line[i].begun
 		}
 		answers := time.Now()
@@ -116,12 +116,12 @@ func TestTheEndOfATurnWakesTheNextOneThatIsParked(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		h := newThinking()
 		w.think(script(t, h.then("One."), says("Two."), says("Three.")))
-		first := w.saying(operate.Turn{Message: "1"})
+		first := w.saying(turn.Turn{Message: "1"})
 		<-h.asked
 		var parked [2]*saying
 		for i, m := range []string{"2", "3"} {
 			ctx, stop := context.WithCancel(t.Context())
-			parked[i] = w.sayingIn(ctx, operate.Turn{Message: m})
+			parked[i] = w.sayingIn(ctx, turn.Turn{Message: m})
 			<-parked[i].begun
 			stop()
 			parked[i].end(t)
@@ -149,7 +149,7 @@ func TestATurnThatAPersonHadGoOnKeepsItsPlace(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		asked := make(chan struct{})
 		w.think(script(t, calls("", "pay", `{}`), says("It waits."), until(asked), says("Paid."), says("Two.")))
-		first := w.said(t, operate.Turn{Message: "Pay."})
+		first := w.said(t, turn.Turn{Message: "Pay."})
 		must(w.Approvals.Approve(t.Context(), w.Workspace, first.Approvals[0], "user:ada", nil))(t)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
@@ -165,7 +165,7 @@ func TestATurnThatAPersonHadGoOnKeepsItsPlace(t *testing.T) {
 		if e := w.execution(t, first.Execution); e.Status != execution.Parked || w.paid != 1 {
 			t.Fatalf("it is %s, paid %d times", e.Status, w.paid)
 		}
-		second := w.saying(operate.Turn{Message: "2", Thread: first.Thread})
+		second := w.saying(turn.Turn{Message: "2", Thread: first.Thread})
 		<-second.begun
 		if got := w.drain(t); got.Sent != 1 {
 			t.Errorf("sent %+v", got)
@@ -185,8 +185,8 @@ func TestATurnThatIsStoppedInLineIsDueAtOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		asked := make(chan struct{})
 		w.think(script(t, until(asked), says("One.")))
-		turn, stopTurn := context.WithCancel(t.Context())
-		s := w.sayingIn(turn, operate.Turn{Message: "1"})
+		talking, stopTurn := context.WithCancel(t.Context())
+		s := w.sayingIn(talking, turn.Turn{Message: "1"})
 		<-asked
 		stopTurn()
 		s.end(t)

@@ -1,4 +1,4 @@
-package operate
+package turn
 
 import (
 	"context"
@@ -14,7 +14,6 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
-	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 // cancelled is the way in which a turn ends that is given up without another.
@@ -29,26 +28,26 @@ var ErrNoTurn = errors.New("there is no such turn under way")
 // written down, and comes about when that transaction ends: a row of the outbox is due
 // then. Errors: [ErrNoTurn], [ErrNotYours]. It is called by POST
 // /api/v1/executions/{id}/cancel.
-func (o *Operate) Cancel(ctx context.Context, ws db.Workspace, id, by string, limited bool) error {
-	e, err := o.Runs.Get(ctx, ws, id)
+func (r *Runner) Cancel(ctx context.Context, ws db.Workspace, id, by string, limited bool) error {
+	e, err := r.Runs.Get(ctx, ws, id)
 	if err != nil {
 		return err
 	}
-	was, ok := askedOf(e)
+	was, ok := r.askedOf(e)
 	switch {
 	case !ok || e.Status.Ended():
 		return ErrNoTurn
 	case limited && was.By != by:
 		return ErrNotYours
 	}
-	r := stopRequest{Execution: e.ID, Mode: cancelled, By: by}
-	err = o.stop(ctx, ws, r, true)
+	q := stopRequest{Execution: e.ID, Mode: cancelled, By: by}
+	err = r.stop(ctx, ws, q, true)
 	if !errors.Is(err, db.ErrUnavailable) {
 		return err
 	}
 	var b db.Batch
-	o.requestStop(ctx, &b, e, r)
-	if err := o.DB.Do(ctx, ws, &b); err != nil {
+	r.requestStop(ctx, &b, e, q)
+	if err := r.DB.Do(ctx, ws, &b); err != nil {
 		return fmt.Errorf("write down that turn %s is cancelled: %w", e.ID, err)
 	}
 	return nil
@@ -88,7 +87,7 @@ func (s *turn) cancel(ctx context.Context, tx *db.Tx, skills *skill.Set, e execu
 	}
 	s.stays = stays
 	s.Activity.Record(ctx, tx.Later(), activity.Entry{
-		Agent: activity.Operator, Surface: trace.Operate, Skill: "operate." + string(s.multitask), Status: activity.Success,
+		Agent: s.kind.Agent, Surface: s.kind.Surface, Skill: s.kind.Name + "." + string(s.multitask), Status: activity.Success,
 		Input:  encode(map[string]any{"execution": e.ID, "by": s.By, "next": s.exec.ID}),
 		Output: encode(map[string]any{"effects_that_stay": stays, "taken_back": undone}),
 		Trace:  e.Trace, Execution: e.ID, Thread: was.Thread,

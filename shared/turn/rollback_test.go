@@ -1,4 +1,4 @@
-package operate_test
+package turn_test
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/memory"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
-	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
+	"github.com/lanekeeper/lanekeeper/shared/turn"
 )
 
 const geese = `{"category": "fact", "content": "Geese fly in a V."}`
@@ -37,15 +37,15 @@ func TestARollbackTakesBackWhatWasMade(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		h := newThinking()
 		w.think(script(t, calls("", "save_memory", geese), says("I know.")))
-		w.said(t, operate.Turn{Message: "Geese fly in a V."})
+		w.said(t, turn.Turn{Message: "Geese fly in a V."})
 		w.think(script(t,
 			calls("", "set_objective", `{"title": "Count the geese"}`), planned,
 			calls("", "save_memory", geese, `{"category": "fact", "content": "Ada likes geese."}`),
 			calls("", "create_automation", `{"name": "count", "skill": "note", "input": {"what": "geese"}, "cron": "0 7 * * *"}`),
 			calls("", "note", `{"what": "x"}`), h.then("Done."), says("Nothing is left.")))
-		first := w.saying(operate.Turn{Message: "Count the geese."})
+		first := w.saying(turn.Turn{Message: "Count the geese."})
 		<-h.asked
-		second := w.said(t, operate.Turn{Message: "Never mind.", Multitask: operate.Rollback})
+		second := w.said(t, turn.Turn{Message: "Never mind.", Multitask: turn.Rollback})
 		close(h.answer)
 		first.end(t)
 
@@ -80,7 +80,7 @@ func TestARollbackListsWhatWasApproved(t *testing.T) {
 			onEach(t, func(t *testing.T, w *world) {
 				h := newThinking()
 				w.think(script(t, calls("", "pay", `{}`), h.then("It waits."), says("I see.")))
-				first := w.saying(operate.Turn{Message: "Pay."})
+				first := w.saying(turn.Turn{Message: "Pay."})
 				<-h.asked
 				pending, _, err := w.Approvals.List(t.Context(), w.Workspace, all)
 				if err != nil || len(pending) != 1 {
@@ -90,10 +90,10 @@ func TestARollbackListsWhatWasApproved(t *testing.T) {
 				if made {
 					w.drain(t)
 				}
-				second := w.said(t, operate.Turn{Message: "Don't.", Multitask: operate.Rollback})
+				second := w.said(t, turn.Turn{Message: "Don't.", Multitask: turn.Rollback})
 				close(h.answer)
 				first.end(t)
-				if want := []operate.Effect{{Call: "1.1", Skill: "pay", Status: status}}; !slices.Equal(second.NotUndone, want) {
+				if want := []turn.Effect{{Call: "1.1", Skill: "pay", Status: status}}; !slices.Equal(second.NotUndone, want) {
 					t.Errorf("what stays is %+v, want %+v", second.NotUndone, want)
 				}
 			})
@@ -104,19 +104,19 @@ func TestARollbackListsWhatWasApproved(t *testing.T) {
 // TestATurnSpeaksAndLetsGo has a turn say something to a person, which is said once it
 // has ended, or been interrupted; its thread is free then. A rollback takes it back.
 func TestATurnSpeaksAndLetsGo(t *testing.T) {
-	for _, mode := range []operate.Multitask{operate.Enqueue, operate.Interrupt, operate.Rollback} {
+	for _, mode := range []turn.Multitask{turn.Enqueue, turn.Interrupt, turn.Rollback} {
 		t.Run(string(mode), func(t *testing.T) {
 			onEach(t, func(t *testing.T, w *world) {
 				to := must(w.Threads.Open(t.Context(), w.Workspace, thread.Thread{Channel: "log", Address: "grace"}))(t).ID
 				h := newThinking()
 				w.think(script(t, calls("", "send_message", fmt.Sprintf(`{"threadId": %q, "body": "Hello"}`, to)), h.then("Said."), says("Fine.")))
-				first := w.saying(operate.Turn{Message: "Greet Grace."})
+				first := w.saying(turn.Turn{Message: "Greet Grace."})
 				<-h.asked
 				if got := must(w.Threads.Get(t.Context(), w.Workspace, to))(t).Lock.Holder; got != <-first.begun {
 					t.Errorf("the thread is %s's", got)
 				}
-				if mode != operate.Enqueue {
-					w.said(t, operate.Turn{Message: "Wait.", Multitask: mode})
+				if mode != turn.Enqueue {
+					w.said(t, turn.Turn{Message: "Wait.", Multitask: mode})
 				}
 				close(h.answer)
 				first.end(t)
@@ -125,7 +125,7 @@ func TestATurnSpeaksAndLetsGo(t *testing.T) {
 				}
 				sent, _, err := w.Threads.Outbox(t.Context(), w.Workspace, to, outbox.Filter{Limit: 10})
 				want := outbox.Ready
-				if mode == operate.Rollback {
+				if mode == turn.Rollback {
 					want = outbox.Superseded
 				}
 				if err != nil || len(sent) != 1 || sent[0].Status != want {

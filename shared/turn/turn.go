@@ -1,15 +1,14 @@
-package operate
+package turn
 
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
-	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
@@ -17,9 +16,6 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/work"
 )
-
-//go:embed operate.md
-var prompt string
 
 // Multitask says what a message does that comes while a turn runs.
 type Multitask string
@@ -32,11 +28,35 @@ const (
 	Rollback  Multitask = "rollback"  // the running turn is cancelled, and its messages and records go
 )
 
-// Channel is that of the threads in which people talk with the agent.
-const Channel = "operate"
+// Kind is a kind of conversation: what differs from surface to surface.
+type Kind struct {
+	Surface trace.Surface // of its executions; the agent has the skills of this surface
+	Name    string        // of the surface, in holders and in the activity log
+	Agent   string
+	Channel string // of its threads
+	// Lane is the lane that lets one turn run at a time; empty: each turn names its own. Its
+	// name must sort behind execution:, in the order in which lanes are locked.
+	Lane   lane.Name
+	Prompt string // the system prompt
+	// Trust is whose words the messages are; empty: the operator's.
+	Trust execution.Trust
+	// Multitask are the strategies that a message may ask for.
+	Multitask []Multitask
+}
+
+// kind returns the kind of conversation of a surface.
+func (r *Runner) kind(surface trace.Surface) (Kind, bool) {
+	at := slices.IndexFunc(r.Kinds, func(k Kind) bool { return k.Surface == surface })
+	if at < 0 {
+		return Kind{}, false
+	}
+	return r.Kinds[at], true
+}
 
 // Turn is one message of a person.
 type Turn struct {
+	Surface trace.Surface // names the kind of conversation
+	Lane    lane.Name     // in which one turn runs at a time, where the kind has no lane of its own
 	Message string
 	Thread  string // empty: a new one
 	// Multitask is what to do about a running turn; empty: enqueue.
@@ -54,6 +74,8 @@ type Turn struct {
 var (
 	// ErrNoThread says that there is no such conversation with the agent.
 	ErrNoThread = errors.New("there is no such thread")
+	// ErrMultitask says that conversations of this kind don't know the strategy.
+	ErrMultitask = errors.New("the strategy is not available in this conversation")
 	// ErrNotYours says that the running turn is somebody else's.
 	ErrNotYours = errors.New("the running turn is another person's: only an admin may end it")
 	// errLater says that the time was up before the turn came to its turn.
@@ -65,23 +87,32 @@ const talking = "turn"
 
 // asked is the input of such an execution.
 type asked struct {
-	Task    string `json:"task"`
-	Thread  string `json:"thread_id"`
-	Message string `json:"message"`
-	By      string `json:"by"`
-	Limited bool   `json:"limited,omitempty"`
+	Task    string    `json:"task"`
+	Lane    lane.Name `json:"lane"`
+	Thread  string    `json:"thread_id"`
+	Message string    `json:"message"`
+	By      string    `json:"by"`
+	Limited bool      `json:"limited,omitempty"`
 }
 
-// askedOf is what a turn was asked; false: the execution is none.
-func askedOf(e execution.Execution) (a asked, ok bool) {
+// askedOf returns what a turn was asked; false: the execution is no turn.
+func (r *Runner) askedOf(e execution.Execution) (a asked, ok bool) {
+	_, ok = r.kind(e.Surface)
 	err := json.Unmarshal(e.Input, &a)
-	return a, err == nil && a.Task == talking && e.Surface == trace.Operate
+	a.Lane = cmp.Or(a.Lane, lane.Operate) // it began before turns had lanes of their own
+	return a, ok && err == nil && a.Task == talking
+}
+
+// line is the line in which the turn stands.
+func (a asked) line() execution.Line {
+	return execution.Line{Lane: a.Lane, Task: talking, Topic: Topic}
 }
 
 // turn is a turn on its way.
 type turn struct {
-	*Operate
+	*Runner
 	asked
+	kind      Kind
 	ws        db.Workspace
 	exec      execution.Execution
 	fresh     bool                   // its thread is not there yet
@@ -89,8 +120,8 @@ type turn struct {
 	resumed   bool                   // it was begun before
 	ended     *[]execution.Execution // as its last transaction has left it
 	hold      *lane.Hold             // of the execution
-	operate   *lane.Hold
-	worked    time.Time // since when
+	lane      *lane.Hold             // of the conversation
+	worked    time.Time              // since when
 	multitask Multitask
 	stays     []Effect // of the turn that it took the place of
 	begun     func(execution, thread string)
@@ -98,52 +129,60 @@ type turn struct {
 	tell      teller
 }
 
-// Talk has one turn with the agent: it takes lane operate, writes the message down,
-// works, and writes the answer down. What was written is not lost: a turn that is
-// cut off goes on when its row in the outbox is due. The context should not end
-// because whoever asked has left. It is called by POST /api/v1/operate.
-func (o *Operate) Talk(ctx context.Context, ws db.Workspace, t Turn) (Reply, error) {
+// Talk has one turn with the agent: it takes the lane of the conversation, writes the
+// message down, works, and writes the answer down. What was written is not lost: a turn that
+// is cut off goes on when its row in the outbox is due. The context should not end because
+// whoever asked has left. Errors: [ErrNoThread], [ErrMultitask], [ErrNotYours], [ErrLine], a
+// [*lane.BusyError], and failures of the database.
+func (r *Runner) Talk(ctx context.Context, ws db.Workspace, t Turn) (Reply, error) {
+	kind, ok := r.kind(t.Surface)
+	if !ok {
+		return Reply{}, fmt.Errorf("surface %s has no conversations", t.Surface)
+	}
 	id, _ := trace.From(ctx)
 	s := &turn{
-		Operate: o, ws: ws, multitask: cmp.Or(t.Multitask, Enqueue), begun: t.Begun, tell: teller{emit: t.Tell}, fresh: t.Thread == "",
-		asked: asked{Task: talking, Thread: t.Thread, Message: t.Message, By: t.By, Limited: t.Limited},
+		Runner: r, kind: kind, ws: ws, multitask: cmp.Or(t.Multitask, Enqueue), begun: t.Begun, tell: teller{emit: t.Tell}, fresh: t.Thread == "",
+		asked: asked{Task: talking, Lane: cmp.Or(kind.Lane, t.Lane), Thread: t.Thread, Message: t.Message, By: t.By, Limited: t.Limited},
+	}
+	if !slices.Contains(kind.Multitask, s.multitask) {
+		return Reply{}, ErrMultitask
 	}
 	if s.fresh {
-		s.Thread = o.IDs()
-	} else if found, err := o.Threads.Get(ctx, ws, t.Thread); errors.Is(err, db.ErrNoRows) || err == nil && found.Channel != Channel {
+		s.Thread = r.IDs()
+	} else if found, err := r.Threads.Get(ctx, ws, t.Thread); errors.Is(err, db.ErrNoRows) || err == nil && found.Channel != kind.Channel {
 		return Reply{}, ErrNoThread
 	} else if err != nil {
 		return Reply{}, err
 	}
-	s.exec = execution.Execution{ID: o.IDs(), Agent: activity.Operator, Surface: trace.Operate, Trace: id, Attempt: 1, Input: encode(s.asked)}
+	s.exec = execution.Execution{ID: r.IDs(), Agent: kind.Agent, Surface: kind.Surface, Trace: id, Attempt: 1, Input: encode(s.asked)}
 	s.exec.Subject = lane.Execution(s.exec.ID)
 	ctx, cancel := lane.WithLastWrites(trace.WithExecution(ctx, s.exec.ID))
 	defer cancel()
 	unit := s.unit()
 	unit.Fresh = true
 	unit.Enter = func(ctx context.Context, e *work.Entry) error { return s.enter(ctx, e, s.stand) }
-	_, err := o.do(ctx, ws, s.exec, unit)
+	_, err := r.do(ctx, ws, kind.Name, s.exec, unit)
 	s.tell.restart() // what is not recorded by now is no answer
 	return s.reply(ctx, err)
 }
 
 // unit is the turn as a unit of work.
 func (s *turn) unit() work.Unit {
-	return work.Unit{Name: "turn", Kick: kickFor(s.exec, lookAfter), Begin: s.begin, Act: s.work, End: s.end}
+	return work.Unit{Name: "turn", Kick: KickFor(s.exec, lookAfter), Begin: s.begin, Act: s.work, End: s.end}
 }
 
-// enter takes lane operate, in the way of take.
+// enter takes the lane of the conversation, in the way of take.
 func (s *turn) enter(ctx context.Context, e *work.Entry, take func(context.Context, *work.Entry) error) error {
 	s.hold = e.Hold
 	err := take(ctx, e)
-	if s.operate != nil {
-		e.Take(s.operate)
+	if s.lane != nil {
+		e.Take(s.lane)
 	}
 	return err
 }
 
 // begin writes down the turn: its thread, its execution, and a kick by which it goes on if
-// it is cut off; and, once it has lane operate, what the person said.
+// it is cut off; and, once it has its lane, what the person said.
 func (s *turn) begin(ctx context.Context, st *work.Start) error {
 	switch {
 	case s.resumed:
@@ -152,7 +191,7 @@ func (s *turn) begin(ctx context.Context, st *work.Start) error {
 		}
 	case !st.Begun:
 		if s.fresh {
-			s.Threads.OpenIn(st.Later(), s.Thread, Channel, s.Thread)
+			s.Threads.OpenIn(st.Later(), s.Thread, s.kind.Channel, s.Thread)
 		}
 		if err := st.New(ctx, s.exec); err != nil {
 			return err
@@ -161,7 +200,7 @@ func (s *turn) begin(ctx context.Context, st *work.Start) error {
 			s.also(ctx, st.Later())
 		}
 	}
-	if s.operate == nil { // it stands in line
+	if s.lane == nil { // it stands in line
 		return nil
 	}
 	return s.say(ctx, st.Tx, s.Thread, thread.Spoken{Role: thread.User, Body: s.Message, Execution: s.exec.ID,
@@ -184,7 +223,7 @@ func (s *turn) queue(ctx context.Context, e *work.Entry, ahead int) error {
 	if s.started {
 		return nil
 	}
-	settings, err := s.settings(ctx, s.ws)
+	settings, err := s.Settings(ctx, s.ws)
 	if err != nil {
 		return err
 	}
@@ -211,81 +250,3 @@ func (s *turn) running() {
 	}
 	s.started = true
 }
-
-// Reply is what came of a turn so far.
-type Reply struct {
-	Status    execution.Status // of its execution; parked: it goes on by itself
-	Answer    string
-	Reason    string // why it is not completed, or what its answer lacks
-	Execution string
-	Trace     trace.ID
-	Thread    string
-	// Prompt and Completion count the tokens of its model calls.
-	Prompt, Completion int64
-	// Approvals are what it waits for.
-	Approvals []string
-	// NotUndone are the effects of a turn that was rolled back which stay.
-	NotUndone []Effect
-}
-
-// replyOf reads how a turn stands.
-func replyOf(e execution.Execution) Reply {
-	var result struct {
-		Answer  string   `json:"answer"`
-		Reason  string   `json:"reason"`
-		Summary string   `json:"summary"`
-		Waits   []string `json:"waits"`
-	}
-	_ = json.Unmarshal(e.Result, &result) // none: it has not come that far
-	a, _ := askedOf(e)
-	r := Reply{
-		Status: e.Status, Answer: result.Answer, Reason: cmp.Or(result.Reason, e.Error), Execution: e.ID, Trace: e.Trace, Thread: a.Thread,
-		Prompt: e.PromptTokens, Completion: e.CompletionTokens,
-	}
-	switch e.Status {
-	case execution.Waiting:
-		r.Approvals, r.Reason = result.Waits, "a call waits for a person"
-	case execution.Running, execution.Parked: // one that was cut off runs no more
-		r.Status, r.Reason = execution.Parked, cmp.Or(r.Reason, "it was cut off")+"; it goes on by itself"
-	case execution.Stalled, execution.Failed, execution.Cancelled:
-		if result.Summary != "" {
-			r.Reason += "; " + result.Summary
-		}
-	case execution.Completed:
-	}
-	return r
-}
-
-// reply reads how the turn stands after it ended with err. One that is written down
-// goes on by itself, whatever has cut it off here.
-func (s *turn) reply(ctx context.Context, err error) (Reply, error) {
-	if !s.started {
-		return Reply{}, err
-	}
-	if err != nil {
-		s.Log.WarnContext(ctx, "a turn was cut off", "error", err)
-		s.ended = nil
-	}
-	r := replyOf(s.stands(ctx))
-	r.NotUndone = s.stays
-	return r, nil
-}
-
-// stands is the turn's execution as it is now.
-func (s *turn) stands(ctx context.Context) execution.Execution {
-	if s.ended != nil && len(*s.ended) > 0 {
-		return (*s.ended)[0]
-	}
-	last, cancel := lane.LastWrites(ctx)
-	defer cancel()
-	e, err := s.Runs.Get(last, s.ws, s.exec.ID)
-	if err != nil {
-		s.Log.ErrorContext(ctx, "how a turn stands can't be read", "error", err)
-		e = s.exec
-		e.Status = execution.Running
-	}
-	return e
-}
-
-// stopped is the reason of a turn that was taken another's place of.
-func stopped(mode Multitask, by string) string { return fmt.Sprintf("%s by %s", mode, by) }

@@ -1,4 +1,4 @@
-package operate_test
+package turn_test
 
 import (
 	"context"
@@ -10,11 +10,11 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
-	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
+	"github.com/lanekeeper/lanekeeper/shared/turn"
 )
 
 // line is an event in short; pieces of text join with those before them.
-func lines(events []operate.Event) string {
+func lines(events []turn.Event) string {
 	var b strings.Builder
 	for _, e := range events {
 		switch {
@@ -49,7 +49,7 @@ func TestTheFirstWordComesBeforeTheLast(t *testing.T) {
 			}
 			return text("One two three"), nil
 		}))
-		w.said(t, operate.Turn{Message: "Count.", Tell: func(e operate.Event) { told <- e.Text }})
+		w.said(t, turn.Turn{Message: "Count.", Tell: func(e turn.Event) { told <- e.Text }})
 		if len(told) != 0 {
 			t.Errorf("the end is told again: %q", <-told)
 		}
@@ -61,17 +61,17 @@ func TestTheFirstWordComesBeforeTheLast(t *testing.T) {
 func TestWhoComesBackLosesNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.think(talkative(t))
-		var events []operate.Event
-		r := w.said(t, operate.Turn{Message: "Note x and y.", Tell: func(e operate.Event) { events = append(events, e) }})
+		var events []turn.Event
+		r := w.said(t, turn.Turn{Message: "Note x and y.", Tell: func(e turn.Event) { events = append(events, e) }})
 		if got := lines(events); got != whole {
 			t.Fatalf("told %q", got)
 		}
 		for i := range len(events) + 1 {
-			var after operate.Position
+			var after turn.Position
 			if i > 0 {
 				after = events[i-1].Behind
 			}
-			back, err := operate.ParsePosition(after.String())
+			back, err := turn.ParsePosition(after.String())
 			if err != nil || back != after {
 				t.Fatalf("%s is read as %v, %v", after, back, err)
 			}
@@ -92,10 +92,10 @@ func TestARunIsFollowedWhileItWorks(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		h := newThinking()
 		w.think(script(t, calls("I note it.", "note", `{"what":"x"}`, `{"what":"y"}`), h.then("It is noted.")))
-		first := w.saying(operate.Turn{Message: "Note x and y."})
+		first := w.saying(turn.Turn{Message: "Note x and y."})
 		id := <-first.begun
 		<-h.asked
-		before, next, reply, err := w.Events(t.Context(), w.Workspace, id, operate.Position{})
+		before, next, reply, err := w.Events(t.Context(), w.Workspace, id, turn.Position{})
 		if err != nil || reply != nil {
 			t.Fatalf("%+v, %v", reply, err)
 		}
@@ -105,7 +105,7 @@ func TestARunIsFollowedWhileItWorks(t *testing.T) {
 		if err != nil || reply == nil || lines(before)+lines(after) != whole {
 			t.Errorf("told %q and %q, %+v, %v", lines(before), lines(after), reply, err)
 		}
-		if _, _, _, err := w.Events(t.Context(), w.Workspace, ids(), operate.Position{}); !errors.Is(err, db.ErrNoRows) {
+		if _, _, _, err := w.Events(t.Context(), w.Workspace, ids(), turn.Position{}); !errors.Is(err, db.ErrNoRows) {
 			t.Errorf("of none: %v", err)
 		}
 	})
@@ -119,8 +119,8 @@ func TestAnotherAnswerIsToldWhole(t *testing.T) {
 			write("Let me see, ")
 			return text("Seven."), nil
 		}))
-		var events []operate.Event
-		r := w.said(t, operate.Turn{Message: "How many?", Tell: func(e operate.Event) { events = append(events, e) }})
+		var events []turn.Event
+		r := w.said(t, turn.Turn{Message: "How many?", Tell: func(e turn.Event) { events = append(events, e) }})
 		if got := lines(events); got != "Let me see, [restart]Seven." {
 			t.Errorf("told %q", got)
 		}
@@ -141,8 +141,8 @@ func TestWordsOfNoAnswerAreTakenBack(t *testing.T) {
 			write("Let me see, ")
 			return llm.Response{}, &llm.Error{Class: llm.ClassBadRequest, Provider: "script"}
 		}))
-		var events []operate.Event
-		r := w.said(t, operate.Turn{Message: "How many?", Tell: func(e operate.Event) { events = append(events, e) }})
+		var events []turn.Event
+		r := w.said(t, turn.Turn{Message: "How many?", Tell: func(e turn.Event) { events = append(events, e) }})
 		if got := lines(events); got != "Let me see, [restart]" {
 			t.Errorf("told %q", got)
 		}
@@ -159,7 +159,7 @@ func TestParsePosition(t *testing.T) {
 	for _, id := range []string{
 		"", "1", "1.1", "..", "1.1.", "1..1", ".1.1", "-1.0.0", "1.-1.0", "1.1.1.1", "a.b.c", "99999999999.0.0", "+1.1.0", "1.0x.0", "1.1.fffffffff",
 	} {
-		if p, err := operate.ParsePosition(id); !errors.Is(err, operate.ErrPosition) {
+		if p, err := turn.ParsePosition(id); !errors.Is(err, turn.ErrPosition) {
 			t.Errorf("%q is read as %v", id, p)
 		}
 	}
@@ -169,11 +169,11 @@ func FuzzParsePosition(f *testing.F) {
 	f.Add("3.17.cafe")
 	f.Add("x")
 	f.Fuzz(func(t *testing.T, id string) {
-		p, err := operate.ParsePosition(id)
+		p, err := turn.ParsePosition(id)
 		if err != nil {
 			return
 		}
-		if again, err := operate.ParsePosition(p.String()); err != nil || again != p {
+		if again, err := turn.ParsePosition(p.String()); err != nil || again != p {
 			t.Errorf("%q is %v, then %v", id, p, again)
 		}
 	})

@@ -1,11 +1,9 @@
-package operate_test
+package turn_test
 
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,10 +13,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
-	"github.com/lanekeeper/lanekeeper/shared/reason"
-	"github.com/lanekeeper/lanekeeper/shared/skill"
-	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
-	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/turn"
 )
 
 // dies is an answer in the middle of which the process loses all its lanes: from then on it
@@ -44,7 +39,7 @@ func (w *world) dies(t testing.TB) step {
 func TestAPoisonTurnIsGivenUp(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.think(script(t, slices.Repeat([]step{w.dies(t)}, 5)...))
-		r := w.said(t, operate.Turn{Message: "Hello."})
+		r := w.said(t, turn.Turn{Message: "Hello."})
 		if r.Status != execution.Parked {
 			t.Fatalf("cut off, it is %+v", r)
 		}
@@ -65,29 +60,12 @@ func TestAPoisonTurnIsGivenUp(t *testing.T) {
 	})
 }
 
-// TestAPoisonForkIsGivenUp too.
-func TestAPoisonForkIsGivenUp(t *testing.T) {
-	onEach(t, func(t *testing.T, w *world) {
-		w.think(script(t, append([]step{says("Hello.")}, slices.Repeat([]step{w.dies(t)}, 5)...)...))
-		r := w.said(t, operate.Turn{Message: "Hello."})
-		fork := must(w.Fork(t.Context(), w.Workspace, r.Trace, "", 1, reason.Edits{}))(t)
-		for range 10 {
-			w.drain(t)
-			w.Skew.Advance(time.Hour)
-		}
-		if e := w.execution(t, fork.ID); e.Status != execution.Failed || !strings.HasPrefix(e.Error, "given up: it was cut off in attempt ") {
-			t.Errorf("it is %+v", e)
-		}
-		w.mustBeFree(t)
-	})
-}
-
 // TestAKickForATurnThatStillWaitsTakesNoFurtherLane: what it waits for is read when its own
 // is taken.
 func TestAKickForATurnThatStillWaitsTakesNoFurtherLane(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.think(script(t, calls("", "pay", `{}`), says("It waits.")))
-		r := w.said(t, operate.Turn{Message: "Pay."})
+		r := w.said(t, turn.Turn{Message: "Pay."})
 		before := must(w.Lanes.Peek(t.Context(), w.Workspace, lane.Operate))(t)
 		payload := must(json.Marshal(map[string]string{"execution": r.Execution}))(t)
 		cost := w.Env.DB.Stats()
@@ -116,34 +94,9 @@ func TestACutOffTurnParksInOneTransaction(t *testing.T) {
 			before = w.Env.DB.Stats()
 			return llm.Response{}, llm.Interrupted(ctx, "script")
 		}))
-		r, err := w.Talk(ctx, w.Workspace, operate.Turn{Message: "Hello.", By: "user:ada"})
+		r, err := w.Talk(ctx, w.Workspace, turn.Turn{Message: "Hello.", By: "user:ada"})
 		if got := w.Env.DB.Stats().Sub(before); err != nil || r.Status != execution.Parked || got.RoundTrips != 1 {
 			t.Errorf("it is %+v, %v, and takes %+v", r, err, got)
-		}
-		w.mustBeFree(t)
-	})
-}
-
-// TestASkillByHandThatIsCutOffIsMadeOnce: nobody makes the call later, unasked.
-func TestASkillByHandThatIsCutOffIsMadeOnce(t *testing.T) {
-	onEach(t, func(t *testing.T, w *world) {
-		ran := 0
-		k := skill.Skill{Name: "mail", Parameters: []byte(`{"type": "object"}`), Do: func(context.Context, skill.Call) (any, error) {
-			ran++
-			_, err := w.dies(t)(context.Background(), llm.Request{}, nil)
-			return "sent", err
-		}}
-		set := must(skill.NewSet(k))(t)
-		inner := w.Skills
-		w.Skills = func(ctx context.Context, ws db.Workspace, s trace.Surface) (*skill.Set, error) { return set, nil }
-		defer func() { w.Skills = inner }()
-		used, err := w.RunSkill(t.Context(), w.Workspace, "mail", []byte(`{}`), operate.ByHand{By: "user:ada", Person: true})
-		if !errors.Is(err, lane.ErrLost) {
-			t.Errorf("got %+v, %v", used, err)
-		}
-		w.Skew.Advance(time.Hour)
-		if got := w.drain(t); got.Claimed != 0 || ran != 1 || w.execution(t, used.Execution).Status != execution.Running {
-			t.Errorf("made %d times, then %+v", ran, got)
 		}
 		w.mustBeFree(t)
 	})

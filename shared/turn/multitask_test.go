@@ -1,4 +1,4 @@
-package operate_test
+package turn_test
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
-	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/turn"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
@@ -36,12 +36,12 @@ func TestMessagesWaitForTheirTurnInOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		h := newThinking()
 		w.think(script(t, says("Zero."), h.then("One."), says("Two."), says("Three.")))
-		th := w.said(t, operate.Turn{Message: "0"}).Thread
-		first := w.saying(operate.Turn{Message: "1", Thread: th})
+		th := w.said(t, turn.Turn{Message: "0"}).Thread
+		first := w.saying(turn.Turn{Message: "1", Thread: th})
 		<-h.asked
-		second := w.saying(operate.Turn{Message: "2", Thread: th})
+		second := w.saying(turn.Turn{Message: "2", Thread: th})
 		waits := <-second.begun // it stands in line
-		third := w.saying(operate.Turn{Message: "3", Thread: th})
+		third := w.saying(turn.Turn{Message: "3", Thread: th})
 		<-third.begun
 		if e := w.execution(t, waits); e.Status != execution.Running {
 			t.Errorf("in line it is %s", e.Status)
@@ -62,10 +62,10 @@ func TestAMessageMayBeRejected(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		h := newThinking()
 		w.think(script(t, h.then("One.")))
-		first := w.saying(operate.Turn{Message: "1"})
+		first := w.saying(turn.Turn{Message: "1"})
 		id := <-first.begun
 		<-h.asked
-		_, err := w.say(operate.Turn{Message: "2", Multitask: operate.Reject})
+		_, err := w.say(turn.Turn{Message: "2", Multitask: turn.Reject})
 		busy, ok := errors.AsType[*lane.BusyError](err)
 		if !ok || busy.Lane != lane.Operate || busy.Execution != id || !strings.HasPrefix(string(busy.Holder), "operate/test/op_") {
 			t.Errorf("got %v", err)
@@ -78,7 +78,7 @@ func TestAMessageMayBeRejected(t *testing.T) {
 
 // interrupted has a turn that has noted something be ended by another while the
 // model writes, and answers both replies.
-func interrupted(t *testing.T, w *world, mode operate.Multitask) (first, second operate.Reply) {
+func interrupted(t *testing.T, w *world, mode turn.Multitask) (first, second turn.Reply) {
 	t.Helper()
 	writing, ended := make(chan struct{}), make(chan struct{})
 	m := script(t, calls("I note it.", "note", `{"what":"x"}`), func(ctx context.Context, _ llm.Request, write func(string)) (llm.Response, error) {
@@ -91,10 +91,10 @@ func interrupted(t *testing.T, w *world, mode operate.Multitask) (first, second 
 		return llm.Response{}, llm.Interrupted(ctx, "script")
 	}, says("Instead."))
 	w.think(m)
-	begun := w.saying(operate.Turn{Message: "Note x."})
+	begun := w.saying(turn.Turn{Message: "Note x."})
 	<-begun.begun
 	<-writing
-	second = w.said(t, operate.Turn{Message: "Never mind.", Multitask: mode})
+	second = w.said(t, turn.Turn{Message: "Never mind.", Multitask: mode})
 	w.mustBeFree(t)
 	close(ended)
 	first = begun.end(t)
@@ -117,7 +117,7 @@ func interrupted(t *testing.T, w *world, mode operate.Multitask) (first, second 
 
 func TestAnInterruptKeepsWhatWasDone(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		first, second := interrupted(t, w, operate.Interrupt)
+		first, second := interrupted(t, w, turn.Interrupt)
 		if got := w.spoken(t, first.Thread); !slices.Equal(got, []string{"user: Note x.", "assistant: I note it.\n\n(interrupted) done so far: note"}) {
 			t.Errorf("the thread is %q", got)
 		}
@@ -135,7 +135,7 @@ func TestAnInterruptKeepsWhatWasDone(t *testing.T) {
 
 func TestARollbackTakesBackWhatWasSaid(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		first, second := interrupted(t, w, operate.Rollback)
+		first, second := interrupted(t, w, turn.Rollback)
 		if got := w.spoken(t, first.Thread); len(got) != 0 {
 			t.Errorf("the thread is %q", got)
 		}
@@ -145,7 +145,7 @@ func TestARollbackTakesBackWhatWasSaid(t *testing.T) {
 		if got := w.actions(t, "operate.rollback"); len(got) != 1 || got[0].Execution != first.Execution || !strings.Contains(string(got[0].Output), `"note"`) {
 			t.Errorf("the log says %+v", got)
 		}
-		if len(second.NotUndone) != 1 || second.NotUndone[0] != (operate.Effect{Call: "1.1", Skill: "note", Status: "succeeded"}) {
+		if len(second.NotUndone) != 1 || second.NotUndone[0] != (turn.Effect{Call: "1.1", Skill: "note", Status: "succeeded"}) {
 			t.Errorf("what stays is %+v", second.NotUndone)
 		}
 	})
@@ -156,9 +156,9 @@ func TestARollbackDeniesWhatWaits(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		h := newThinking()
 		w.think(script(t, calls("", "pay", `{}`), h.then("It waits."), says("Instead.")))
-		first := w.saying(operate.Turn{Message: "Pay."})
+		first := w.saying(turn.Turn{Message: "Pay."})
 		<-h.asked
-		w.said(t, operate.Turn{Message: "Don't.", Multitask: operate.Rollback})
+		w.said(t, turn.Turn{Message: "Don't.", Multitask: turn.Rollback})
 		close(h.answer)
 		first.end(t)
 		waited, _, err := w.Approvals.List(t.Context(), w.Workspace, all)
@@ -178,11 +178,11 @@ func TestAnInterruptStandsBeforeTheLine(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		h := newThinking()
 		w.think(script(t, h.then("One."), says("Three."), says("Two.")))
-		first := w.saying(operate.Turn{Message: "1"})
+		first := w.saying(turn.Turn{Message: "1"})
 		<-h.asked
-		second := w.saying(operate.Turn{Message: "2"})
+		second := w.saying(turn.Turn{Message: "2"})
 		<-second.begun
-		if third := w.said(t, operate.Turn{Message: "3", Multitask: operate.Interrupt}); third.Answer != "Three." {
+		if third := w.said(t, turn.Turn{Message: "3", Multitask: turn.Interrupt}); third.Answer != "Three." {
 			t.Errorf("got %+v", third)
 		}
 		close(h.answer)
@@ -197,10 +197,10 @@ func TestOthersTurnsAreEndedByAdminsAlone(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		h := newThinking()
 		w.think(script(t, h.then("One.")))
-		first := w.saying(operate.Turn{Message: "1"})
+		first := w.saying(turn.Turn{Message: "1"})
 		<-h.asked
-		_, err := w.say(operate.Turn{Message: "2", Multitask: operate.Interrupt, By: "user:bob", Limited: true})
-		if !errors.Is(err, operate.ErrNotYours) {
+		_, err := w.say(turn.Turn{Message: "2", Multitask: turn.Interrupt, By: "user:bob", Limited: true})
+		if !errors.Is(err, turn.ErrNotYours) {
 			t.Errorf("got %v", err)
 		}
 		close(h.answer)
@@ -213,8 +213,8 @@ func TestOthersTurnsAreEndedByAdminsAlone(t *testing.T) {
 func TestAHoldThatIsNoTurnIsNotInterrupted(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		h := must(w.Lanes.Acquire(t.Context(), lane.Request{Workspace: w.Workspace, Lane: lane.Operate, Holder: "ada at her console"}))(t)
-		for _, mode := range []operate.Multitask{operate.Interrupt, operate.Rollback, operate.Reject} {
-			_, err := w.say(operate.Turn{Message: "1", Multitask: mode})
+		for _, mode := range []turn.Multitask{turn.Interrupt, turn.Rollback, turn.Reject} {
+			_, err := w.say(turn.Turn{Message: "1", Multitask: mode})
 			if busy, ok := errors.AsType[*lane.BusyError](err); !ok || busy.Holder != "ada at her console" {
 				t.Errorf("%s: %v", mode, err)
 			}
@@ -231,9 +231,9 @@ func TestAnInterruptEndsWhatHasNotBegun(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		const asked = 12
 		w.think(script(t, calls("", "knock", slices.Repeat([]string{`{}`}, asked)...), says("Stopped.")))
-		first := w.saying(operate.Turn{Message: "Knock."})
+		first := w.saying(turn.Turn{Message: "Knock."})
 		<-w.knocking
-		second := w.said(t, operate.Turn{Message: "Stop.", Multitask: operate.Interrupt})
+		second := w.said(t, turn.Turn{Message: "Stop.", Multitask: turn.Interrupt})
 		if first.end(t).Status != execution.Cancelled {
 			t.Errorf("the first is %+v", first.reply)
 		}
@@ -249,7 +249,7 @@ func TestATurnThatNeverBeganIsTakenOver(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.think(script(t, says("Here.")))
 		must(w.Lanes.Acquire(trace.WithExecution(t.Context(), ids()), lane.Request{Workspace: w.Workspace, Lane: lane.Operate, Holder: "operate/gone"}))(t)
-		if got := w.said(t, operate.Turn{Message: "Hello?", Multitask: operate.Interrupt}); got.Answer != "Here." {
+		if got := w.said(t, turn.Turn{Message: "Hello?", Multitask: turn.Interrupt}); got.Answer != "Here." {
 			t.Errorf("got %+v", got)
 		}
 		w.mustBeFree(t)
@@ -259,7 +259,7 @@ func TestATurnThatNeverBeganIsTakenOver(t *testing.T) {
 func TestTheLineHasAnEnd(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		here := must(w.Workspaces.Get(t.Context(), w.Workspace))(t)
-		err := w.Operate.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+		err := w.Runner.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
 			_, err := w.Workspaces.Patch(ctx, tx, here, workspace.Patch{Settings: map[string]*int64{"sessionQueue": new(int64(1))}})
 			return err
 		})
@@ -268,11 +268,11 @@ func TestTheLineHasAnEnd(t *testing.T) {
 		}
 		h := newThinking()
 		w.think(script(t, h.then("One."), says("Two.")))
-		first := w.saying(operate.Turn{Message: "1"})
+		first := w.saying(turn.Turn{Message: "1"})
 		<-h.asked
-		second := w.saying(operate.Turn{Message: "2"})
+		second := w.saying(turn.Turn{Message: "2"})
 		<-second.begun
-		if _, err := w.say(operate.Turn{Message: "3"}); !errors.Is(err, operate.ErrLine) {
+		if _, err := w.say(turn.Turn{Message: "3"}); !errors.Is(err, turn.ErrLine) {
 			t.Errorf("the third got %v", err)
 		}
 		close(h.answer)
@@ -289,12 +289,12 @@ func TestATurnCanBeGivenUp(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		h := newThinking()
 		w.think(script(t, calls("", "pay", `{}`), says("It waits."), h.then("One.")))
-		waits := w.said(t, operate.Turn{Message: "Pay."})
-		works := w.saying(operate.Turn{Message: "1"})
+		waits := w.said(t, turn.Turn{Message: "Pay."})
+		works := w.saying(turn.Turn{Message: "1"})
 		<-h.asked
-		stands := w.saying(operate.Turn{Message: "2"})
+		stands := w.saying(turn.Turn{Message: "2"})
 		second := <-stands.begun
-		if err := w.Cancel(t.Context(), w.Workspace, second, "user:bob", true); !errors.Is(err, operate.ErrNotYours) {
+		if err := w.Cancel(t.Context(), w.Workspace, second, "user:bob", true); !errors.Is(err, turn.ErrNotYours) {
 			t.Errorf("another got %v", err)
 		}
 		first := <-works.begun
@@ -302,7 +302,7 @@ func TestATurnCanBeGivenUp(t *testing.T) {
 			if err := w.Cancel(t.Context(), w.Workspace, id, "user:ada", false); err != nil {
 				t.Error(err)
 			}
-			if err := w.Cancel(t.Context(), w.Workspace, id, "user:ada", false); !errors.Is(err, operate.ErrNoTurn) {
+			if err := w.Cancel(t.Context(), w.Workspace, id, "user:ada", false); !errors.Is(err, turn.ErrNoTurn) {
 				t.Errorf("again got %v", err)
 			}
 		}
@@ -331,14 +331,14 @@ func TestATurnCanBeGivenUp(t *testing.T) {
 func TestTheNoteOfAnInterruptedTurnTellsWhatIsKnown(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.think(script(t, calls("", "note", `{"what":"x"}`), calls("", "pay", `{}`), calls("", "knock", `{}`), says("Stopped.")))
-		first := w.saying(operate.Turn{Message: "Do it."})
+		first := w.saying(turn.Turn{Message: "Do it."})
 		<-w.knocking
 		pending, _, err := w.Approvals.List(t.Context(), w.Workspace, all)
 		if err != nil || len(pending) != 1 {
 			t.Fatal(pending, err)
 		}
 		must(w.Approvals.Approve(t.Context(), w.Workspace, pending[0].ID, "user:ada", nil))(t)
-		w.said(t, operate.Turn{Message: "Stop.", Multitask: operate.Interrupt})
+		w.said(t, turn.Turn{Message: "Stop.", Multitask: turn.Interrupt})
 		if got := first.end(t); got.Status != execution.Cancelled {
 			t.Errorf("the first is %+v", got)
 		}

@@ -1,0 +1,58 @@
+package operate_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/approval"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
+)
+
+// TestAForkWaitsForAPerson forks a turn before its last step, which then asks for a
+// call that waits: the fork is told what was decided.
+func TestAForkWaitsForAPerson(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.think(script(t, calls("", "note", `{"what":"x"}`), says("Noted.")))
+		r := w.said(t, "Note x.")
+		m := script(t, calls("", "pay", `{}`), says("It waits."), says("Then not."))
+		w.think(m)
+		fork := must(w.Fork(t.Context(), w.Workspace, r.Trace, "", 2, reason.Edits{}))(t)
+		if got := w.drain(t); got.Sent != 1 || got.Retried+got.Failed != 0 {
+			t.Errorf("sent %+v", got)
+		}
+		if e := w.execution(t, fork.ID); e.Status != execution.Waiting {
+			t.Fatalf("it is %+v", e)
+		}
+		waits, _, err := w.Approvals.List(t.Context(), w.Workspace, approval.Filter{})
+		if err != nil || len(waits) != 1 {
+			t.Fatalf("%+v, %v", waits, err)
+		}
+		must(w.Approvals.Reject(t.Context(), w.Workspace, waits[0].ID, "user:ada", "too dear"))(t)
+		w.drain(t)
+		told := m.request(2).Messages
+		if e := w.execution(t, fork.ID); e.Status != execution.Completed || !strings.Contains(told[len(told)-1].Text, "too dear") {
+			t.Errorf("it is %+v, the model was told %+v", e, told[len(told)-1])
+		}
+		w.mustBeFree(t)
+	})
+}
+
+// TestAPoisonForkIsGivenUp too.
+func TestAPoisonForkIsGivenUp(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.think(script(t, append([]step{says("Hello.")}, slices.Repeat([]step{w.dies(t)}, 5)...)...))
+		r := w.said(t, "Hello.")
+		fork := must(w.Fork(t.Context(), w.Workspace, r.Trace, "", 1, reason.Edits{}))(t)
+		for range 10 {
+			w.drain(t)
+			w.Skew.Advance(time.Hour)
+		}
+		if e := w.execution(t, fork.ID); e.Status != execution.Failed || !strings.HasPrefix(e.Error, "given up: it was cut off in attempt ") {
+			t.Errorf("it is %+v", e)
+		}
+		w.mustBeFree(t)
+	})
+}

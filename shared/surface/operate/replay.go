@@ -1,0 +1,116 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// ErrNoRun says that a trace has no execution that took steps.
+var ErrNoRun = errors.New("the trace has no run with recorded steps")
+
+// ErrSeveral says that a trace has several runs: which one is meant must be said.
+var ErrSeveral = errors.New("the trace has several runs: name one by executionId")
+
+// steps are a trace's executions with a journal; the one named, where one is.
+func (o *Operate) steps(ctx context.Context, ws db.Workspace, id trace.ID, only string) ([]execution.Execution, error) {
+	var b db.Batch
+	all := o.Runs.OfTrace(&b, id)
+	if err := o.DB.Read(ctx, ws, &b); err != nil {
+		return nil, err
+	}
+	if len(*all) == 0 {
+		return nil, db.ErrNoRows
+	}
+	found := slices.DeleteFunc(*all, func(e execution.Execution) bool {
+		return only != "" && e.ID != only || e.PromptTokens+e.CompletionTokens == 0
+	})
+	if len(found) == 0 {
+		return nil, ErrNoRun
+	}
+	return found, nil
+}
+
+// maxReplayed is the most runs of a trace that one replay asks the model for.
+const maxReplayed = 20
+
+// Replay asks the model anew for every step of a trace's runs, or of one of them,
+// and compares. No skill is called, and nothing is written but what it used and one
+// line in the log, also where it fails. Errors: [ErrNoRun], [reason.SpentError],
+// [reason.HaltedError], the model's. It is called by
+// POST /api/v1/traces/{traceId}/replay.
+func (o *Operate) Replay(ctx context.Context, ws db.Workspace, id trace.ID, execution string, v reason.Variation) ([]reason.Replayed, error) {
+	runs, err := o.steps(ctx, ws, id, execution)
+	if err != nil {
+		return nil, err
+	}
+	v.Window = o.Window
+	begun := time.Now()
+	out, failed := o.replay(ctx, ws, runs[:min(len(runs), maxReplayed)], v)
+	if len(out) == 0 && failed == nil {
+		return nil, ErrNoRun
+	}
+	var used llm.Usage
+	for _, r := range out {
+		used = used.Plus(r.Usage)
+	}
+	entry := activity.Entry{
+		Agent: activity.Operator, Surface: trace.Operate, Skill: "trace.replay", Status: activity.Success,
+		Usage: usageOf(used), CostUSD: activity.Dollars(used.MicroUSD), Duration: time.Since(begun),
+		Input: encode(map[string]any{"trace_id": id, "executions": len(out)}),
+	}
+	if failed != nil {
+		entry.Status, entry.Error = activity.Error, unreplayed(failed)
+	}
+	last, cancel := lane.LastWrites(ctx)
+	defer cancel()
+	return out, errors.Join(failed, o.Activity.Write(last, ws, entry))
+}
+
+// replay replays runs up to one that fails, which is the last of the answer.
+func (o *Operate) replay(ctx context.Context, ws db.Workspace, runs []execution.Execution, v reason.Variation) (out []reason.Replayed, err error) {
+	for _, e := range runs {
+		skills, err := o.Skills(ctx, ws, e.Surface)
+		if err != nil {
+			return out, err
+		}
+		r, err := o.Reason.Replay(ctx, ws, e, skills, v)
+		if errors.Is(err, reason.ErrNoJournal) {
+			continue
+		}
+		out = append(out, r)
+		if err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+// unreplayed says why a replay failed, in words of ours.
+func unreplayed(err error) string {
+	if spent, ok := errors.AsType[*reason.SpentError](err); ok {
+		return spent.Why
+	}
+	if halted, ok := errors.AsType[*reason.HaltedError](err); ok {
+		return halted.Why
+	}
+	if class := llm.ClassOf(err); class != "" {
+		return "the model failed: " + string(class)
+	}
+	return "it was cut short"
+}
+
+func usageOf(u llm.Usage) *activity.Usage {
+	return &activity.Usage{
+		PromptTokens: int64(u.TotalTokens() - u.CompletionTokens), CompletionTokens: int64(u.CompletionTokens), TotalTokens: int64(u.TotalTokens()),
+	}
+}

@@ -1,0 +1,131 @@
+package turn
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/work"
+)
+
+// Topic is the outbox's for executions that are to be worked on.
+const Topic = "execution"
+
+// goesOn is what an outbox row of the topic says.
+type goesOn struct {
+	Execution string `json:"execution"`
+}
+
+// KickFor is the row by which an execution goes on, first due after a while.
+func KickFor(e execution.Execution, after time.Duration) outbox.Row {
+	return outbox.Row{
+		Kind: outbox.Kick, Topic: Topic, Key: kickOf(e.ID), Payload: encode(goesOn{e.ID}), MaxAttempts: maxAttempts, Delay: after,
+	}
+}
+
+// Handle works on an execution that an outbox row asks to go on with, until it has
+// ended. It is called by the outbox's sender.
+func (r *Runner) Handle(ctx context.Context, c outbox.Claimed) error {
+	var asked goesOn
+	if err := json.Unmarshal(c.Payload, &asked); err != nil || asked.Execution == "" {
+		return outbox.Permanently(errors.New("the row names no execution"))
+	}
+	e, err := r.Runs.Get(ctx, c.Workspace, asked.Execution)
+	if err != nil || e.Status.Ended() {
+		return err
+	}
+	ctx = trace.WithExecution(trace.With(ctx, e.Trace), e.ID)
+	goOn := r.goOn
+	switch a, ok := r.askedOf(e); {
+	case ok:
+		goOn = r.talkOn
+	case a.Task == talking:
+		return fmt.Errorf("go on with turn %s: surface %s has no conversations here", e.ID, e.Surface)
+	}
+	out, err := goOn(ctx, c.Workspace, e)
+	if err == nil && out.Status == execution.Parked { // how often that may be is the unit's to say
+		return outbox.LaterIn(time.Millisecond, fmt.Errorf("execution %s parked", e.ID))
+	}
+	if busy, ok := errors.AsType[*lane.BusyError](err); ok { // whoever holds the lane works on it, or is dead
+		if ctx.Err() != nil { // the process ends: the next one need not wait
+			return outbox.LaterIn(time.Millisecond, err)
+		}
+		return outbox.LaterIn(max(time.Second, min(busy.Remaining, lookAgain)), err)
+	}
+	if err != nil && ctx.Err() != nil {
+		return outbox.Unfinished(err)
+	}
+	return err
+}
+
+// lookAgain is after how long it is looked again whether an execution is worked on.
+const lookAgain = 10 * time.Second
+
+// goOn goes on with an execution that is no turn, until it has ended. The row that has it
+// go on is its kick.
+func (r *Runner) goOn(ctx context.Context, ws db.Workspace, e execution.Execution) (work.Outcome, error) {
+	waits := r.waitsOf(e)
+	out, err := r.do(ctx, ws, "operate", e, work.Unit{
+		Name: "fork", Look: waits.look, Enter: waits.enter, Begin: resume,
+		Act: func(ctx context.Context, job reason.Job) (out reason.Outcome, err error) {
+			settings, err := r.Settings(ctx, ws)
+			if err != nil {
+				return out, err
+			}
+			if job.Journal, err = r.Runs.Journal(ctx, ws, e.ID, 0); err != nil {
+				return out, err
+			}
+			skills, err := r.Skills(ctx, ws, e.Surface)
+			if err != nil {
+				return out, err
+			}
+			var names []string
+			if job.System, names, err = reason.StartOf(job.Journal); err != nil {
+				return out, err
+			}
+			return r.through(ctx, r.bounded(job, skills.Only(names...), settings))
+		},
+	})
+	if err == nil && out.Halted { // tried again later: what halts it does not end at once
+		err = fmt.Errorf("execution %s is halted: %s", e.ID, out.Reason)
+	}
+	return out, err
+}
+
+// resume takes up what is open still.
+func resume(ctx context.Context, s *work.Start) error { return s.Resume(ctx, s.Open[0]) }
+
+// patience is how long a turn that goes on by itself waits for its lane.
+const patience = 30 * time.Second
+
+// talkOn goes on with a turn that was cut off, or that waited for a person.
+func (r *Runner) talkOn(ctx context.Context, ws db.Workspace, e execution.Execution) (work.Outcome, error) {
+	a, _ := r.askedOf(e)
+	kind, _ := r.kind(e.Surface)
+	s := &turn{Runner: r, kind: kind, asked: a, ws: ws, exec: e, started: true, resumed: true}
+	waits := r.waitsOf(e)
+	unit := s.unit()
+	unit.Look = waits.look
+	unit.Enter = func(ctx context.Context, entry *work.Entry) error {
+		if err := waits.enter(ctx, entry); err != nil {
+			return err
+		}
+		return s.enter(ctx, entry, s.follow)
+	}
+	return r.do(ctx, ws, kind.Name, e, unit)
+}
+
+// GoOn queues that a turn goes on at once whose process has died.
+func (r *Runner) GoOn(b *db.Batch, execution string) { r.Outbox.DueNow(b, kickOf(execution)) }
+
+// KeepPlaces queues that the turns which were due to go on, and had nobody to do so,
+// keep their places in line.
+func (r *Runner) KeepPlaces(b *db.Batch) { r.Outbox.DueAnew(b, Topic) }

@@ -1,0 +1,146 @@
+package turn
+
+import (
+	"context"
+	"errors"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/work"
+)
+
+// Effect is a call that was made in a turn that was ended.
+type Effect struct {
+	Call   string `json:"call"`
+	Skill  string `json:"skill"`
+	Status string `json:"status"` // succeeded, uncertain, or approved: it will yet be made
+}
+
+// errMoved says that another turn runs by now.
+var errMoved = errors.New("the lane's holder has changed")
+
+// takeOver ends the running turn, if there is one, and takes its lane. It stands
+// before those that wait in line.
+func (s *turn) takeOver(ctx context.Context, entry *work.Entry) error {
+	for {
+		var b db.Batch
+		present := s.Lanes.PeekIn(&b, s.Lane)
+		if err := s.DB.Read(ctx, s.ws, &b); err != nil {
+			return err
+		}
+		if !present.Held() {
+			h, err := s.Lanes.Acquire(ctx, s.request())
+			if _, busy := errors.AsType[*lane.BusyError](err); busy {
+				continue
+			}
+			s.lane = h
+			return err
+		}
+		if present.Execution == "" { // somebody holds it who has no turn
+			return &lane.BusyError{Info: *present}
+		}
+		e, err := s.Runs.Get(ctx, s.ws, present.Execution)
+		if errors.Is(err, db.ErrNoRows) { // it begins just now, or was cut off before it did
+			e = execution.Execution{ID: present.Execution, Subject: lane.Execution(present.Execution)}
+			switch own, err := s.Lanes.Peek(ctx, s.ws, e.Subject); {
+			case err == nil && own.Held() && pause(ctx, firstPause):
+				continue
+			case ctx.Err() != nil:
+				return &lane.BusyError{Info: *present}
+			}
+		} else if err != nil {
+			return err
+		}
+		was, ok := s.askedOf(e)
+		switch {
+		case !ok && e.Status != "":
+			return &lane.BusyError{Info: *present}
+		case s.Limited && was.By != s.By:
+			return ErrNotYours
+		}
+		switch err := s.seize(ctx, *present, e, was); {
+		case errors.Is(err, db.ErrUnavailable):
+			if err := s.insist(ctx, entry, e); err != nil {
+				return err
+			}
+		case !errors.Is(err, errMoved):
+			return err
+		}
+	}
+}
+
+// insist writes the turn down, and that it takes another's place, under whose hold a
+// transaction works: both come about, whatever becomes of this process.
+func (s *turn) insist(ctx context.Context, entry *work.Entry, e execution.Execution) error {
+	if ctx.Err() != nil {
+		return errLater
+	}
+	stop := func(ctx context.Context, b *db.Batch) {
+		s.requestStop(ctx, b, e, stopRequest{Execution: e.ID, Mode: s.multitask, By: s.By, Next: s.exec.ID})
+	}
+	var err error
+	if s.started {
+		err = s.Lanes.InHold(ctx, s.hold, func(ctx context.Context, tx lane.Tx) error { stop(ctx, tx.Later()); return nil })
+	} else {
+		s.also = stop
+		err = entry.Begin(ctx)
+		s.also = nil
+	}
+	if err != nil {
+		return err
+	}
+	s.running()
+	pause(ctx, firstPause)
+	return nil
+}
+
+// seize ends a turn's holds and its execution, takes back what can be of one that is
+// rolled back, writes down what became of it, and takes the lane, in one
+// transaction: whoever worked on it writes nothing any more, and nobody comes
+// between. [db.ErrUnavailable]: a transaction works under one of the holds.
+func (s *turn) seize(ctx context.Context, present lane.Info, e execution.Execution, was asked) error {
+	skills, err := s.Skills(ctx, s.ws, s.kind.Surface)
+	if err != nil {
+		return err
+	}
+	request := s.request()
+	request.Under, request.Token = nil, s.IDs()
+	var ticket *lane.Ticket
+	err = s.DB.Tx(ctx, s.ws, func(ctx context.Context, tx *db.Tx) error {
+		s.Lanes.Hurry(tx.Later())
+		if _, err := s.Lanes.ForceRelease(ctx, tx, e.Subject); err != nil { // in the order of names, as whoever proves both
+			return err
+		}
+		held, err := s.Lanes.ForceRelease(ctx, tx, s.Lane)
+		if err != nil {
+			return err
+		}
+		now := s.Lanes.PeekIn(tx.Later(), s.Lane)
+		if err := tx.Flush(ctx); err != nil {
+			return err
+		}
+		if !held || now.Fence != present.Fence {
+			return errMoved
+		}
+		if err := s.cancel(ctx, tx, skills, e, was); err != nil {
+			return err
+		}
+		ticket, err = s.Lanes.Ask(ctx, tx.Later(), request)
+		return err
+	})
+	if err != nil {
+		s.stays = nil
+		if errors.Is(err, db.ErrUncertain) { // it may have been granted
+			last, cancel := lane.LastWrites(ctx)
+			defer cancel()
+			unknown := &lane.Hold{Workspace: s.ws, Lane: s.Lane, Token: request.Token}
+			if failed := s.Lanes.Drop(last, unknown); failed != nil && !errors.Is(failed, lane.ErrLost) {
+				err = errors.Join(err, failed)
+			}
+		}
+		return err
+	}
+	s.lane, err = s.Lanes.Answer(ctx, ticket)
+	return err
+}

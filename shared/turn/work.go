@@ -1,0 +1,162 @@
+package turn
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/thread"
+	"github.com/lanekeeper/lanekeeper/shared/work"
+)
+
+// work has the agent work on the turn until it has answered, waits, or is stopped.
+func (s *turn) work(ctx context.Context, job reason.Job) (out reason.Outcome, err error) {
+	s.running()
+	s.worked = s.Reason.Clock()
+	if s.resumed {
+		s.Log.InfoContext(ctx, "turn goes on", "attempt", job.Execution.Attempt, "thread", s.Thread)
+	}
+	if job, err = s.job(ctx, job); err != nil {
+		return out, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	job.Recorded = s.tell.entries
+	if s.tell.emit != nil {
+		job.Delta = func(_ context.Context, d llm.Delta) { s.tell.streamed(d) }
+	}
+	var watching sync.WaitGroup
+	watching.Go(func() { s.watch(ctx, cancel) })
+	defer watching.Wait()
+	defer cancel(nil)
+	out, err = s.through(ctx, job)
+	if out.Status == execution.Parked && out.Halted { // the next run would end alike: the person is told
+		out.Status = execution.Failed
+	}
+	return out, err
+}
+
+// lookEvery is how often a turn looks whether it was ended.
+const lookEvery = time.Second
+
+// watch cancels the turn once another has taken its lane: what it has not begun by
+// then is not done. It only looks; what keeps the hold is the work itself.
+func (s *turn) watch(ctx context.Context, cancel context.CancelCauseFunc) {
+	for pause(ctx, lookEvery) {
+		present, err := s.Lanes.Peek(ctx, s.ws, s.Lane)
+		if err == nil && (present.Fence != s.lane.Fence || !present.Held()) {
+			cancel(lane.ErrLost)
+		}
+	}
+}
+
+// job is the run of a turn. One that was begun before goes on with what it was told.
+func (s *turn) job(ctx context.Context, job reason.Job) (reason.Job, error) {
+	settings, err := s.Settings(ctx, s.ws)
+	if err != nil {
+		return job, err
+	}
+	skills, err := s.Skills(ctx, s.ws, s.exec.Surface)
+	if err != nil {
+		return job, err
+	}
+	entries := []execution.Entry{} // of an execution that begins
+	if s.resumed {
+		if entries, err = s.Runs.Journal(ctx, s.ws, s.exec.ID, 0); err != nil {
+			return job, err
+		}
+	}
+	job = s.bounded(job, nil, settings)
+	job.By, job.System, job.NoApprovals = s.By, s.kind.Prompt, s.Limited
+	job.Journal = slices.Clip(entries)
+	var names []string
+	if len(entries) > 0 {
+		if job.System, names, err = reason.StartOf(entries); err != nil {
+			return job, err
+		}
+	}
+	job.Skills = s.allowed(skills, names)
+	if len(entries) == 0 {
+		job.Messages, job.Trust, err = s.history(ctx)
+	}
+	return job, err
+}
+
+// allowed are the skills that the person may use; names, where there are some, those
+// the run began with.
+func (s *turn) allowed(skills *skill.Set, names []string) *skill.Set {
+	if names == nil {
+		names = skills.Names()
+	}
+	return skills.Only(slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		k, ok := skills.Find(name)
+		return !ok || s.Limited && (k.RequiresApproval || k.Admins)
+	})...)
+}
+
+// end writes the answer down, with the end of the execution.
+func (s *turn) end(ctx context.Context, tx lane.Tx, out *work.Outcome) error {
+	if out.Status != execution.Parked {
+		s.Runs.Wake(tx.Later(), s.line(), s.exec.ID)
+		if body := answerOf(out.Outcome); body != "" {
+			err := s.say(ctx, tx, s.Thread, thread.Spoken{
+				Role: thread.Assistant, Body: clip(activity.Text(body), maxBody),
+				Execution: s.exec.ID, Key: fmt.Sprintf("%s:%d", s.exec.ID, out.Steps), First: !s.resumed, Data: trustData(out.Trust),
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	entry := activity.Entry{
+		Agent: s.kind.Agent, Surface: s.exec.Surface, Skill: s.kind.Name, Status: activity.Success,
+		Input: encode(map[string]string{"message": s.Message}), Output: encode(map[string]string{"answer": out.Answer}),
+		Execution: s.exec.ID, Attempt: out.Execution.Attempt, Thread: s.Thread,
+	}
+	switch {
+	case out.Poison:
+		entry.Status, entry.Error = activity.Error, "given up: "+out.Reason
+		s.Activity.Record(ctx, tx.Later(), entry)
+	case out.Status == execution.Completed || out.Status == execution.Waiting:
+		entry.Duration = s.Reason.Clock().Sub(s.worked)
+		s.Activity.Record(ctx, tx.Later(), entry)
+	}
+	s.ended = s.Runs.GetIn(tx.Later(), s.exec.ID)
+	return nil
+}
+
+// maxBody is the longest message of a thread, in bytes.
+const maxBody = 60 << 10
+
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "…"
+}
+
+// answerOf is what the thread keeps of how a run ended.
+func answerOf(out reason.Outcome) string {
+	switch {
+	case out.Status == execution.Waiting, out.Status == execution.Completed && out.Reason == "":
+		return out.Answer
+	case out.Status == execution.Completed:
+		return out.Answer + "\n\n(" + out.Reason + ")"
+	}
+	stopped := "(stopped: " + out.Reason + ")"
+	if out.Summary != "" {
+		stopped = fmt.Sprintf("(stopped: %s; %s)", out.Reason, out.Summary)
+	}
+	if out.Answer == "" {
+		return stopped
+	}
+	return out.Answer + "\n\n" + stopped
+}

@@ -1,0 +1,398 @@
+package turn_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/approval"
+	"github.com/lanekeeper/lanekeeper/shared/automation"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/memory"
+	"github.com/lanekeeper/lanekeeper/shared/objective"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/queue"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/thread"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/turn"
+	"github.com/lanekeeper/lanekeeper/shared/work"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// the test servers live as long as the process, and one goroutine each awaits their end
+		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))
+}
+
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func ids() string { return uuid.Must(uuid.NewV7()).String() }
+
+var traces = trace.NewSource(time.Now, rand.Reader)
+
+// step is one answer of the model. It may write it piece by piece.
+type step func(ctx context.Context, req llm.Request, write func(string)) (llm.Response, error)
+
+// model plays steps in the order in which it is asked.
+type model struct {
+	t     testing.TB
+	mu    sync.Mutex
+	steps []step
+	asked []llm.Request
+}
+
+func script(t testing.TB, steps ...step) *model { return &model{t: t, steps: steps} }
+
+func (m *model) Name() string { return "script" }
+
+func (m *model) Generate(ctx context.Context, req llm.Request, onDelta func(llm.Delta)) (llm.Response, error) {
+	if err := llm.Interrupted(ctx, m.Name()); err != nil {
+		return llm.Response{}, err
+	}
+	m.mu.Lock()
+	n := len(m.asked)
+	m.asked = append(m.asked, req)
+	if n >= len(m.steps) {
+		m.mu.Unlock()
+		m.t.Errorf("the model is asked %d times: %+v", n+1, req.Messages)
+		return llm.Response{}, &llm.Error{Class: llm.ClassBadRequest, Provider: "script"}
+	}
+	next := m.steps[n]
+	m.mu.Unlock()
+	return next(ctx, req, func(text string) {
+		if onDelta != nil { // somebody listens
+			onDelta(llm.Delta{Text: text})
+		}
+	})
+}
+
+func (m *model) request(n int) llm.Request {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.asked[n]
+}
+
+var usage = llm.Usage{PromptTokens: 10, CompletionTokens: 5}
+
+// says answers with pieces of text.
+func says(pieces ...string) step {
+	return func(_ context.Context, _ llm.Request, write func(string)) (llm.Response, error) {
+		for _, p := range pieces {
+			write(p)
+		}
+		return text(strings.Join(pieces, "")), nil
+	}
+}
+
+func text(s string) llm.Response {
+	return llm.Response{Message: llm.Message{Role: llm.RoleAssistant, Text: s}, StopReason: llm.StopEndTurn, Usage: usage, Model: "script"}
+}
+
+// calls says something, and asks for calls, each of the skill with this argument.
+func calls(said, name string, arguments ...string) step {
+	return func(_ context.Context, _ llm.Request, write func(string)) (llm.Response, error) {
+		r := text(said)
+		r.StopReason = llm.StopToolUse
+		if said != "" {
+			write(said)
+		}
+		for i, a := range arguments {
+			r.Calls = append(r.Calls, llm.ToolCall{ID: fmt.Sprintf("c%d-%s", i, ids()), Name: name, Arguments: llm.Arguments(a)})
+		}
+		return r, nil
+	}
+}
+
+// world is a fresh workspace on one engine, with an agent to talk to that can note
+// something down, and pay when a person approves.
+type world struct {
+	*turn.Runner
+	dbtest.Env
+	sender *outbox.Sender
+	clock  *clock
+
+	objectives  *objective.Store
+	memories    *memory.Store
+	automations *automation.Store
+
+	knocking chan struct{} // a knock at the door outside
+	opened   chan struct{} // lets all in
+
+	mu    sync.Mutex
+	noted []string
+	paid  int
+}
+
+// clock is one that the test sets.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// talk is the kind of the conversations of these tests.
+var talk = turn.Kind{
+	Surface: trace.Operate, Name: "operate", Agent: activity.Operator, Channel: "operate", Lane: lane.Operate, Prompt: "You are the agent.",
+	Multitask: []turn.Multitask{turn.Enqueue, turn.Reject, turn.Interrupt, turn.Rollback},
+}
+
+// Talk has a turn of that kind.
+func (w *world) Talk(ctx context.Context, ws db.Workspace, t turn.Turn) (turn.Reply, error) {
+	t.Surface = talk.Surface
+	return w.Runner.Talk(ctx, ws, t)
+}
+
+func onEach(t *testing.T, fn func(t *testing.T, w *world)) {
+	t.Helper()
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) { fn(t, newWorld(t, e)) })
+}
+
+func newWorld(t testing.TB, e dbtest.Env) *world {
+	t.Helper()
+	w := &world{Env: e, clock: &clock{now: time.Now()}, knocking: make(chan struct{}, 100), opened: make(chan struct{})}
+	log := slog.New(outOfHooks{trace.NewHandler(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError})), t})
+	d := e.DB
+	lanes, runs, acts := must(lane.New(d))(t), must(execution.New(d))(t), must(activity.New(d, ids))(t)
+	box, workspaces := must(outbox.New(d, ids, mathrand.Float64))(t), must(workspace.New(d))(t)
+	w.objectives, w.memories, w.automations = must(objective.New(d, ids))(t), must(memory.New(d, ids))(t), must(automation.New(d, ids))(t)
+	builtin := slices.Concat(must(objective.Skills(w.objectives))(t), must(memory.Skills(w.memories))(t), must(automation.Skills(w.automations))(t))
+	threads := must(thread.New(d, runs, box, ids, log))(t)
+	builtin = append(builtin, must(thread.Skills(threads, func(_, _, _ string) error { return nil }))(t)...)
+	set := must(skill.NewSet(append(builtin, w.note(), w.pay(), w.knock())...))(t)
+	skills := func(context.Context, db.Workspace, trace.Surface) (*skill.Set, error) { return set, nil }
+	approvals := must(approval.New(approval.Deps{
+		DB: d, Workspaces: workspaces, Outbox: box, Activity: acts, Skills: skills, IDs: ids,
+		Settled: func(ctx context.Context, b *db.Batch, a approval.Approval) { w.Decided(ctx, b, a) },
+	}))(t)
+	w.Runner = &turn.Runner{
+		Kinds: []turn.Kind{talk}, DB: d, Lanes: lanes, Runs: runs, Activity: acts, Outbox: box, Workspaces: workspaces, Threads: threads, Approvals: approvals,
+		Reason: &reason.Runner{
+			Runs: runs, Lanes: lanes, Activity: acts, Approvals: waiting{approvals}, Queues: queue.New(queue.Options{}), Log: log, Clock: w.clock.Now,
+			Release: func(ctx context.Context, tx lane.Tx, execution string) error {
+				_, err := threads.Release(ctx, tx, execution)
+				return err
+			},
+		},
+		Skills: skills, IDs: ids, Log: log, Instance: "test",
+	}
+	w.sender = &outbox.Sender{Store: box, Holder: "test", Log: log, Handlers: map[string]outbox.Handler{
+		approval.Topic: &approval.Executor{Store: approvals, Lanes: lanes, Instance: "test", Clock: time.Now, Log: log},
+		turn.Topic:     w.Runner,
+		turn.StopTopic: turn.Stopper{Runner: w.Runner},
+	}}
+	return w
+}
+
+// another is the same world in another process, whose effects are its own.
+func (w *world) another(t testing.TB, m llm.Model) *world {
+	t.Helper()
+	e := w.Env
+	if e.Engine != dbtest.OnSQLite { // one process has the file
+		e.DB, e.Skew = e.Open(t, 0)
+		e.Skew.Advance(w.Skew.Offset())
+	}
+	other := newWorld(t, e)
+	other.Reason.Model = m
+	return other
+}
+
+// note writes in the database; what it was told is kept here too.
+func (w *world) note() skill.Skill {
+	return skill.Skill{
+		Name: "note", Kind: skill.Builtin, Scope: skill.Internal, Description: "Notes it down.",
+		Parameters: json.RawMessage(`{"type":"object","properties":{"what":{"type":"string"}},"required":["what"]}`),
+		Run: func(_ context.Context, _ lane.Tx, c skill.Call) (any, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.noted = append(w.noted, string(c.Arguments))
+			return map[string]string{"noted": string(c.Arguments)}, nil
+		},
+	}
+}
+
+func (w *world) pay() skill.Skill {
+	return skill.Skill{
+		Name: "pay", Kind: skill.Builtin, Scope: skill.Internal, Description: "Pays.", RequiresApproval: true,
+		Parameters: json.RawMessage(`{"type":"object"}`),
+		Run: func(context.Context, lane.Tx, skill.Call) (any, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.paid++
+			return map[string]string{"receipt": "R-1"}, nil
+		},
+	}
+}
+
+// knock has its effect outside, and stands there until it is let in.
+func (w *world) knock() skill.Skill {
+	return skill.Skill{
+		Name: "knock", Kind: skill.HTTP, Scope: skill.Internal, Description: "Knocks.", Parameters: json.RawMessage(`{"type":"object"}`),
+		Do: func(ctx context.Context, _ skill.Call) (any, error) {
+			w.knocking <- struct{}{}
+			select {
+			case <-w.opened:
+				return map[string]bool{"open": true}, nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		},
+	}
+}
+
+// waiting keeps calls as package app does.
+type waiting struct{ *approval.Store }
+
+func (a waiting) Request(ctx context.Context, tx lane.Tx, w reason.Waiting) (string, error) {
+	return a.Store.Request(ctx, tx, approval.Approval{
+		Skill: w.Skill.Name, SkillID: w.Skill.ID, Arguments: w.Call.Arguments, Why: w.Why, Execution: w.Execution.ID, Call: w.CallID,
+		Subject: w.Execution.Subject, Agent: w.Call.Agent, Surface: w.Execution.Surface, Trace: w.Execution.Trace,
+	})
+}
+
+func (w *world) think(m llm.Model) { w.Reason.Model = m }
+
+// said is a turn of ada's, and its end.
+func (w *world) said(t testing.TB, message turn.Turn) turn.Reply {
+	t.Helper()
+	r, err := w.say(message)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (w *world) say(message turn.Turn) (turn.Reply, error) {
+	if message.By == "" {
+		message.By = "user:ada"
+	}
+	ctx := trace.With(context.Background(), traces.New(trace.Operate))
+	return w.Talk(ctx, w.Workspace, message)
+}
+
+// saying is a turn that goes on beside the test.
+type saying struct {
+	begun chan string // its execution
+	ended chan struct{}
+	reply turn.Reply
+	err   error
+}
+
+func (w *world) saying(message turn.Turn) *saying {
+	s := &saying{begun: make(chan string, 1), ended: make(chan struct{})}
+	message.Begun = func(execution, _ string) { s.begun <- execution }
+	go func() {
+		defer close(s.ended)
+		s.reply, s.err = w.say(message)
+	}()
+	return s
+}
+
+func (s *saying) end(t testing.TB) turn.Reply {
+	t.Helper()
+	<-s.ended
+	if s.err != nil {
+		t.Fatal(s.err)
+	}
+	return s.reply
+}
+
+// spoken is a thread as lines "role: body".
+func (w *world) spoken(t testing.TB, id string) []string {
+	t.Helper()
+	var out []string
+	for _, l := range must(w.Threads.Lately(t.Context(), w.Workspace, id, 100))(t) {
+		out = append(out, string(l.Role)+": "+l.Body)
+	}
+	return out
+}
+
+func (w *world) execution(t testing.TB, id string) execution.Execution {
+	t.Helper()
+	return must(w.Runs.Get(t.Context(), w.Workspace, id))(t)
+}
+
+// mustBeFree fails when a lane of the workspace is held.
+func (w *world) mustBeFree(t testing.TB) {
+	t.Helper()
+	for _, i := range must(w.Lanes.List(t.Context(), w.Workspace, 100))(t) {
+		t.Errorf("lane %s is held by %s", i.Lane, i.Holder)
+	}
+}
+
+// drain sends what is due.
+func (w *world) drain(t testing.TB) outbox.Report {
+	t.Helper()
+	return must(w.sender.Drain(t.Context(), w.Workspace, 20))(t)
+}
+
+func (w *world) actions(t testing.TB, name string) []activity.Entry {
+	t.Helper()
+	return must(w.Activity.List(t.Context(), w.Workspace, activity.Filter{Skill: name, Limit: 50}))(t).Items
+}
+
+// outOfHooks fails a test in which something is logged by a hook of a unit of work: whoever
+// reads such a line waits for the hook's transaction.
+type outOfHooks struct {
+	slog.Handler
+	t testing.TB
+}
+
+func (h outOfHooks) Enabled(ctx context.Context, level slog.Level) bool {
+	return work.InHook(ctx) || h.Handler.Enabled(ctx, level)
+}
+
+func (h outOfHooks) Handle(ctx context.Context, r slog.Record) error {
+	if work.InHook(ctx) {
+		h.t.Errorf("logged in a hook: %s", r.Message)
+	}
+	if !h.Handler.Enabled(ctx, r.Level) {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h outOfHooks) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return outOfHooks{h.Handler.WithAttrs(attrs), h.t}
+}
+
+func (h outOfHooks) WithGroup(name string) slog.Handler {
+	return outOfHooks{h.Handler.WithGroup(name), h.t}
+}
