@@ -64,6 +64,7 @@ var harmless = map[string]string{
 	"lk_enter":       "it chooses the workspace; what a login may enter, the program decides",
 	"lk_memberships": "sign-in: where a person belongs", "lk_ensure_user": "users are global", "lk_bind_user": "users are global",
 	"lk_sign_in": "users are global", "lk_end_sessions": "users are global", "lk_api_key": "sign-in: it takes the hash of the key",
+	"lk_webhook_source":      "the world addresses a source by a public name; its secret is sealed",
 	"lk_workspaces_unserved": "ids of workspaces, which are global", "lk_workspaces_due": "ids of workspaces, which are global",
 }
 

@@ -21,6 +21,7 @@ var fixtures = map[string]string{
 	"api_keys.kind":               "'site'",
 	"agent_automations.event_xid": "0",
 	"agent_automations.event_id":  "0",
+	"inbox.digest":                "encode(sha256('x'), 'hex')",
 	"kill_switches.scope":         "'agent'",
 	"kill_switches.target":        "'x' || gen_random_uuid()",
 	"usage_budgets.period_end":    "lk_now() + interval '1 day'",

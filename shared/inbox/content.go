@@ -1,0 +1,303 @@
+package inbox
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+)
+
+const (
+	// MaxBody is the largest body of a delivery, in bytes.
+	MaxBody  = 1 << 20
+	maxDepth = 64 // levels of a JSON body
+	maxID    = 255
+	maxEvent = 255
+
+	maxKept       = 64 // headers
+	maxKeptValue  = 1 << 10
+	maxKeptHeader = 16 << 10 // all of them
+	maxFields     = 1000     // of a form
+	maxChallenge  = 1 << 10
+)
+
+// ContentError says why the content of a request that was verified can't be taken. Its text repeats
+// nothing of the request.
+type ContentError struct {
+	Why         string
+	Unsupported bool // its media type is
+}
+
+func (e *ContentError) Error() string { return e.Why }
+
+// Content is what a request says, once it was verified.
+type Content struct {
+	ID     string // of the delivery: the provider's, or the digest of the body
+	Event  string // such as issues.opened; empty: the request does not say
+	Digest string // SHA-256 of the body, in hex
+	// Challenge is what Slack wants to get back when it asks whose address this is. Such a request is
+	// no delivery.
+	Challenge string
+	Headers   map[string]string // by lower-case name, without credentials
+}
+
+// Read reads what a verified request says. Its error is a [ContentError].
+func (s Source) Read(r Request) (Content, error) {
+	sum := sha256.Sum256(r.Body)
+	c := Content{Digest: hex.EncodeToString(sum[:]), Headers: s.kept(r.Header)}
+	body, err := decodeBody(r.Header.Get("Content-Type"), r.Body)
+	if err != nil {
+		return Content{}, err
+	}
+	if challenge := challengeOf(body); s.Kind == Slack && challenge != "" {
+		c.Challenge = challenge
+		return c, nil
+	}
+	ce, err := cloudEvent(r.Header, body)
+	if err != nil {
+		return Content{}, err
+	}
+	env := environment{"body": body, "headers": c.Headers}
+	c.ID, c.Event = s.idOf(r.Header, env, ce), s.eventOf(r.Header, body, ce)
+	switch {
+	case c.ID == "":
+		c.ID = "sha256:" + c.Digest
+	case len(c.ID) > maxID || !storable(c.ID):
+		id := sha256.Sum256([]byte(c.ID))
+		c.ID = "sha256:" + hex.EncodeToString(id[:])
+	}
+	if len(c.Event) > maxEvent || !storable(c.Event) {
+		c.Event = ""
+	}
+	return c, nil
+}
+
+// storable reports whether the database takes a text, which no line break or NUL ends early.
+func storable(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
+}
+
+// idOf is the id that the provider gives a delivery, which stays the same when it sends it again;
+// empty: none.
+func (s Source) idOf(h http.Header, env environment, ce *event) string {
+	switch s.Kind {
+	case GitHub:
+		return h.Get("X-Github-Delivery")
+	case Standard:
+		return h.Get("Webhook-Id")
+	case Stripe:
+		return env.text("body.id")
+	case Slack:
+		if id := env.text("body.event_id"); id != "" {
+			return id
+		}
+		return env.text("body.trigger_id")
+	case HMAC, Token:
+		if s.IDPath != "" {
+			return env.text(s.IDPath)
+		}
+		if ce != nil {
+			return ce.source + " " + ce.id
+		}
+	}
+	return ""
+}
+
+// eventOf is what has happened.
+func (s Source) eventOf(h http.Header, body any, ce *event) string {
+	env := environment{"body": body}
+	switch s.Kind {
+	case GitHub:
+		name := h.Get("X-Github-Event")
+		if action := env.text("body.action"); action != "" {
+			return name + "." + action
+		}
+		return name
+	case Slack:
+		for _, path := range []string{"body.event.type", "body.command", "body.type"} {
+			if event := env.text(path); event != "" {
+				return event
+			}
+		}
+		return ""
+	case Stripe, Standard, HMAC, Token:
+	}
+	if ce != nil {
+		return ce.kind
+	}
+	if event := env.text("body.type"); event != "" {
+		return event
+	}
+	return env.text("body.event")
+}
+
+// event is what a CloudEvent says of itself.
+type event struct{ id, source, kind string }
+
+// cloudEvent reads a CloudEvent, in the structured or in the binary mode; nil: it is none.
+func cloudEvent(h http.Header, body any) (*event, error) {
+	media, _, _ := mime.ParseMediaType(h.Get("Content-Type"))
+	var e event
+	var version string
+	switch env := (environment{"body": body}); {
+	case media == "application/cloudevents-batch+json":
+		return nil, &ContentError{Why: "batches of CloudEvents are not taken: send them one by one", Unsupported: true}
+	case media == "application/cloudevents+json":
+		version = env.text("body.specversion")
+		e = event{env.text("body.id"), env.text("body.source"), env.text("body.type")}
+	case h.Get("Ce-Specversion") != "":
+		version = h.Get("Ce-Specversion")
+		e = event{h.Get("Ce-Id"), h.Get("Ce-Source"), h.Get("Ce-Type")}
+	default:
+		return nil, nil
+	}
+	if version != "1.0" {
+		return nil, &ContentError{Why: "the CloudEvent's specversion is not 1.0"}
+	}
+	if e.id == "" || e.source == "" || e.kind == "" {
+		return nil, &ContentError{Why: "the CloudEvent lacks id, source or type"}
+	}
+	return &e, nil
+}
+
+// challengeOf is what Slack wants to get back; empty: it does not ask.
+func challengeOf(body any) string {
+	env := environment{"body": body}
+	challenge := env.text("body.challenge")
+	if env.text("body.type") != "url_verification" || len(challenge) > maxChallenge || !printable(challenge) {
+		return ""
+	}
+	return challenge
+}
+
+// decodeBody reads a body as JSON, as a form, or as text. Numbers are [json.Number].
+func decodeBody(contentType string, body []byte) (any, error) {
+	media, _, _ := mime.ParseMediaType(contentType)
+	if media == "application/x-www-form-urlencoded" {
+		return decodeForm(body)
+	}
+	if len(bytes.TrimSpace(body)) == 0 {
+		return nil, nil
+	}
+	if !utf8.Valid(body) {
+		return nil, &ContentError{Why: "the body is not UTF-8 text", Unsupported: true}
+	}
+	v, err := decodeJSON(body)
+	if errors.Is(err, errNotJSON) && media != "application/json" && !strings.HasSuffix(media, "+json") {
+		return string(body), nil
+	}
+	if err != nil {
+		return nil, &ContentError{Why: "the body " + err.Error()}
+	}
+	return v, nil
+}
+
+var (
+	errDeep    = errors.New("is JSON of more than 64 levels")
+	errNotJSON = errors.New("is not JSON, which its Content-Type says")
+)
+
+func decodeJSON(body []byte) (v any, err error) {
+	if deeper(body) {
+		return nil, errDeep
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	if d.Decode(&v) != nil {
+		return nil, errNotJSON
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errNotJSON
+	}
+	return v, nil
+}
+
+// deeper reports whether JSON has more levels than are taken. It looks at the brackets outside of
+// strings only.
+func deeper(body []byte) bool {
+	depth, quoted, escaped := 0, false, false
+	for _, c := range body {
+		switch {
+		case escaped:
+			escaped = false
+		case quoted:
+			escaped, quoted = c == '\\', c != '"'
+		case c == '"':
+			quoted = true
+		case c == '{' || c == '[':
+			if depth++; depth > maxDepth {
+				return true
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return false
+}
+
+// decodeForm reads a form. Where its field payload is JSON, as GitHub and Slack send it, that is
+// the body.
+func decodeForm(body []byte) (any, error) {
+	fields, err := url.ParseQuery(string(body))
+	if err != nil || !utf8.Valid(body) || bytes.Count(body, []byte("&")) >= maxFields {
+		return nil, &ContentError{Why: "the body is not a form of 1000 fields at most, which its Content-Type says"}
+	}
+	if payload := fields.Get("payload"); payload != "" {
+		v, err := decodeJSON([]byte(payload))
+		if errors.Is(err, errDeep) {
+			return nil, &ContentError{Why: "the body " + err.Error()}
+		}
+		if err == nil {
+			return v, nil
+		}
+	}
+	out := map[string]any{}
+	for name, values := range fields {
+		out[name] = values[0]
+	}
+	return out, nil
+}
+
+// kept are the headers that are stored: those that rules may look at, without credentials.
+func (s Source) kept(h http.Header) map[string]string {
+	out := map[string]string{}
+	size := 0
+	names := make([]string, 0, len(h))
+	for name := range h {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		lower, value := strings.ToLower(name), h.Get(name)
+		if credential(lower) || strings.EqualFold(name, s.Header) || len(value) > maxKeptValue || !storable(value) || !storable(lower) {
+			continue
+		}
+		if size += len(lower) + len(value); size > maxKeptHeader || len(out) == maxKept {
+			break
+		}
+		out[lower] = value
+	}
+	return out
+}
+
+// credential reports whether a header may hold one, by its name.
+func credential(name string) bool {
+	for _, part := range []string{"auth", "cookie", "signature", "secret", "token", "password", "credential", "key"} {
+		if strings.Contains(name, part) {
+			return true
+		}
+	}
+	return false
+}
+
+func uuidLike(s string) bool { return uuid.Validate(s) == nil }

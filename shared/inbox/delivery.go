@@ -1,0 +1,271 @@
+package inbox
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// Status is where a delivery is in its life.
+type Status string
+
+// The statuses of a delivery.
+const (
+	Received Status = "received"
+	Working  Status = "working"
+	Done     Status = "done"
+	Failed   Status = "failed" // it is tried again
+	Parked   Status = "parked" // a person may redeliver it
+)
+
+// Ended reports whether nothing is done with the delivery any more, unless a person wants so.
+func (s Status) Ended() bool { return s == Done || s == Parked }
+
+// Topic is the outbox's for deliveries that are to be worked on.
+const Topic = "inbox"
+
+// maxKicks is how often the outbox tries to begin with a delivery. Tries of its action are counted
+// by the delivery itself.
+const maxKicks = 20
+
+// Delivery is one row of the inbox.
+type Delivery struct {
+	ID         string
+	SourceID   string
+	Source     string // its name, when the delivery came
+	DeliveryID string
+	Event      string
+	Headers    map[string]string
+	Body       []byte // nil in lists
+	Digest     string
+	Status     Status
+	Attempts   int
+	NextAt     *time.Time // of one that failed
+	Action     string     // that its rule asked for; empty: none matched, or it was not looked at yet
+	Error      string
+	Duplicates int
+	Conflicts  int // duplicates with another body
+	Replays    int // how often it was done again after it was done
+	Trace      trace.ID
+	Execution  string
+	ReceivedAt time.Time
+	UpdatedAt  time.Time
+	EndedAt    *time.Time
+
+	now time.Time // the database's, when it was read
+}
+
+// EffectKey is that of the effects of a delivery: the same for all its tries.
+func (d Delivery) EffectKey() string {
+	if d.Replays == 0 {
+		return "inbox:" + d.ID
+	}
+	return fmt.Sprintf("inbox:%s:%d", d.ID, d.Replays)
+}
+
+// Wait is how long it is until a delivery that failed is tried again.
+func (d Delivery) Wait() time.Duration {
+	if d.Status != Failed || d.NextAt == nil {
+		return 0
+	}
+	return max(0, d.NextAt.Sub(d.now))
+}
+
+// Receipt says what became of a delivery.
+type Receipt struct {
+	ID        string // of the row; a duplicate has that of the first
+	Duplicate bool
+	Conflict  bool // the duplicate has another body
+}
+
+// kick is the payload of a delivery's outbox row.
+type kick struct {
+	Delivery string `json:"delivery"`
+}
+
+// Receive stores a delivery and the outbox row by which its work begins, in one transaction of one
+// round trip. A delivery that is there already is only counted. After an error it may be stored:
+// whoever sent it sends it again, and gets the same answer as for a duplicate.
+func (s *Store) Receive(ctx context.Context, f Found, c Content, body []byte) (Receipt, error) {
+	headers, err := json.Marshal(c.Headers)
+	if err != nil {
+		return Receipt{}, fmt.Errorf("store a delivery: %w", err)
+	}
+	if body == nil {
+		body = []byte{}
+	}
+	id, _ := trace.From(ctx)
+	row, stored, digest := s.ids(), "", ""
+	var b db.Batch
+	b.One([]any{&stored, &digest}, s.q.Receive, row, f.ID, f.Name, c.ID, c.Event, string(headers), body, c.Digest, id)
+	s.outbox.Enqueue(ctx, &b, kickFor(f.ID, c.ID, row))
+	if err := s.db.Do(ctx, f.Workspace, &b); err != nil {
+		return Receipt{}, fmt.Errorf("store a delivery: %w", err)
+	}
+	return Receipt{ID: stored, Duplicate: stored != row, Conflict: digest != c.Digest}, nil
+}
+
+// kickFor is the outbox row of a delivery. Its key is the delivery's, so that a duplicate, whose
+// row is not stored, adds none.
+func kickFor(source, delivery, row string) outbox.Row {
+	sum := sha256.Sum256([]byte(delivery))
+	key := fmt.Sprintf("inbox:%s:%s", source, hex.EncodeToString(sum[:]))
+	payload, _ := json.Marshal(kick{row}) // always has one
+	return outbox.Row{Kind: outbox.Kick, Topic: Topic, Key: key, Payload: payload, MaxAttempts: maxKicks}
+}
+
+// DeliveryOf reads which delivery an outbox row is about.
+func DeliveryOf(payload json.RawMessage) (id string, ok bool) {
+	var k kick
+	err := json.Unmarshal(payload, &k)
+	return k.Delivery, err == nil && k.Delivery != ""
+}
+
+// Delivery reads one. It returns [db.ErrNoRows] when there is none.
+func (s *Store) Delivery(ctx context.Context, ws db.Workspace, id string) (Delivery, error) {
+	var found []Delivery
+	if err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id); err != nil {
+		return Delivery{}, fmt.Errorf("read a delivery: %w", err)
+	}
+	if len(found) == 0 {
+		return Delivery{}, fmt.Errorf("read a delivery: %w", db.ErrNoRows)
+	}
+	return found[0], nil
+}
+
+// DeliveryIn adds the read of a delivery to a batch. The result is empty when there is none.
+func (s *Store) DeliveryIn(b *db.Batch, id string) *[]Delivery {
+	found := new([]Delivery)
+	b.Each(collect(found), s.q.Get, id)
+	return found
+}
+
+// Filter narrows a listing. Empty fields have no effect.
+type Filter struct {
+	Status Status
+	Source string // its id
+	Before Position
+	Limit  int
+}
+
+// Position is the position of a delivery in a listing. The zero Position is the beginning.
+type Position struct {
+	At time.Time // when it was received
+	ID string
+}
+
+var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+const lastUUID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+
+// List reads deliveries without their bodies, newest first.
+func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) ([]Delivery, error) {
+	if f.Before.ID == "" {
+		f.Before = Position{endOfTime, lastUUID}
+	}
+	var found []Delivery
+	err := s.db.Each(ctx, ws, collect(&found), s.q.List, db.Null(f.Status), db.Null(f.Source), f.Before.At, f.Before.ID, f.Limit)
+	if err != nil {
+		return nil, fmt.Errorf("list deliveries: %w", err)
+	}
+	return found, nil
+}
+
+// ErrWorking says that a delivery is being worked on.
+var ErrWorking = errors.New("the delivery is being worked on")
+
+// Replay has a delivery done again, from its first try on. Where it was done, its effects get new
+// keys; else they keep those that its tries had. Errors: [db.ErrNoRows], [ErrWorking].
+func (s *Store) Replay(ctx context.Context, tx *db.Tx, id string) (Delivery, error) {
+	replayed, err := tx.Exec(ctx, s.q.Replay, id)
+	if err != nil {
+		return Delivery{}, fmt.Errorf("redeliver: %w", err)
+	}
+	var found []Delivery
+	if err := tx.Each(ctx, collect(&found), s.q.Get, id); err != nil {
+		return Delivery{}, fmt.Errorf("redeliver: %w", err)
+	}
+	switch {
+	case len(found) == 0:
+		return Delivery{}, fmt.Errorf("redeliver: %w", db.ErrNoRows)
+	case replayed == 0:
+		return found[0], ErrWorking
+	}
+	d := found[0]
+	row := kickFor(d.SourceID, d.DeliveryID, d.ID)
+	row.Key, row.Trace = row.Key+":"+s.ids(), d.Trace
+	s.outbox.Enqueue(ctx, tx.Later(), row)
+	return d, nil
+}
+
+// Tx is an open transaction: a [db.Tx] or a lane's.
+type Tx interface {
+	Exec(ctx context.Context, q db.Query, args ...any) (int64, error)
+	Each(ctx context.Context, row func(db.Scan) error, q db.Query, args ...any) error
+	Later() *db.Batch
+}
+
+// Begin counts a try, notes what it does, and reports whether there is anything to do: the delivery
+// has not ended, and its time has come. The caller holds the lane of the delivery.
+func (s *Store) Begin(ctx context.Context, tx Tx, id, action, execution string) (attempts int, ok bool, err error) {
+	err = tx.Each(ctx, func(scan db.Scan) error {
+		ok = true
+		return scan(&attempts)
+	}, s.q.Begin, id, db.Null(action), db.Null(execution))
+	if err != nil {
+		return 0, false, fmt.Errorf("begin with a delivery: %w", err)
+	}
+	return attempts, ok, nil
+}
+
+// Ending is how a try ended.
+type Ending struct {
+	Status Status // done, failed or parked
+	Error  string
+	Wait   time.Duration // of one that failed: until the next try
+}
+
+const maxError = 2000
+
+// End queues the end of a try.
+func (s *Store) End(b *db.Batch, id string, e Ending) {
+	var wait any
+	if e.Status == Failed {
+		wait = e.Wait.Milliseconds()
+	}
+	b.Exec(s.q.End, id, e.Status, db.Null(clip(e.Error, maxError)), wait)
+}
+
+// Park ends a delivery that could not be begun. One that is worked on stays.
+func (s *Store) Park(ctx context.Context, ws db.Workspace, id, why string) error {
+	if _, err := s.db.Exec(ctx, ws, s.q.Park, id, clip(why, maxError)); err != nil {
+		return fmt.Errorf("park a delivery: %w", err)
+	}
+	return nil
+}
+
+func collect(into *[]Delivery) func(db.Scan) error {
+	return func(scan db.Scan) error {
+		var d Delivery
+		var headers string
+		var action, message, execution *string
+		if err := scan(&d.ID, &d.SourceID, &d.Source, &d.DeliveryID, &d.Event, &headers, &d.Body, &d.Digest, &d.Status, &d.Attempts, &d.NextAt,
+			&action, &message, &d.Duplicates, &d.Conflicts, &d.Replays, &d.Trace, &execution, &d.ReceivedAt, &d.UpdatedAt, &d.EndedAt, &d.now); err != nil {
+			return err
+		}
+		d.Action, d.Error, d.Execution = value(action), value(message), value(execution)
+		if err := json.Unmarshal([]byte(headers), &d.Headers); err != nil {
+			return fmt.Errorf("delivery %s: %w", d.ID, err)
+		}
+		*into = append(*into, d)
+		return nil
+	}
+}

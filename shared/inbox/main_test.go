@@ -1,0 +1,74 @@
+package inbox_test
+
+import (
+	"crypto/rand"
+	"embed"
+	"errors"
+	"io/fs"
+	mathrand "math/rand/v2"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/inbox"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// the test servers live as long as the process, and one goroutine each awaits their end
+		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))
+}
+
+func ids() string { return uuid.Must(uuid.NewV7()).String() }
+
+var traces = trace.NewSource(time.Now, rand.Reader)
+
+// world is a fresh workspace on one engine with its inbox.
+type world struct {
+	dbtest.Env
+	s      *inbox.Store
+	outbox *outbox.Store
+}
+
+func newWorld(t testing.TB, e dbtest.Env) *world {
+	t.Helper()
+	w := &world{Env: e}
+	var err1, err2, err3 error
+	var secrets *secret.Store
+	secrets, err1 = secret.New(e.DB, secret.NewKeyFile(filepath.Join(t.TempDir(), "key")))
+	w.outbox, err2 = outbox.New(e.DB, ids, mathrand.Float64)
+	w.s, err3 = inbox.New(e.DB, secrets, w.outbox, ids)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func onEach(t *testing.T, fn func(t *testing.T, w *world)) {
+	t.Helper()
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) { fn(t, newWorld(t, e)) })
+}
+
+//go:embed testdata/*.sql
+var testdata embed.FS
+
+func slugOf(t testing.TB) db.Query {
+	t.Helper()
+	files, err := fs.Sub(testdata, "testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var q struct{ Slug db.Query }
+	if err := db.Load(files, &q); err != nil {
+		t.Fatal(err)
+	}
+	return q.Slug
+}

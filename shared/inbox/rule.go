@@ -1,0 +1,164 @@
+package inbox
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/lanekeeper/lanekeeper/shared/invalid"
+)
+
+// Rule maps deliveries to an action. The first rule of a source that matches a delivery counts.
+type Rule struct {
+	Event string      `json:"event,omitempty"` // * stands for any text; empty: every event
+	When  []Condition `json:"when,omitempty"`  // all of them
+	Then  Action      `json:"then"`
+}
+
+// Condition is about one value of a delivery.
+type Condition struct {
+	Path  string          `json:"path"` // such as body.issue.number or headers.x-github-event
+	Op    Op              `json:"op"`
+	Value json.RawMessage `json:"value,omitempty"`
+}
+
+// Op compares the value at a path with a condition's.
+type Op string
+
+// The operators.
+const (
+	Eq       Op = "eq"
+	Ne       Op = "ne"
+	In       Op = "in"       // the condition's array has it
+	Contains Op = "contains" // the text has the condition's text in it, or the array its value
+	Exists   Op = "exists"   // the condition's value false: it does not
+	Gt       Op = "gt"       // of numbers, or of texts
+	Lt       Op = "lt"
+	Matches  Op = "matches" // a regular expression (RE2)
+)
+
+var ops = []Op{Eq, Ne, In, Contains, Exists, Gt, Lt, Matches}
+
+// Ops lists the operators.
+func Ops() []Op { return slices.Clone(ops) }
+
+// Action is what a delivery does. Exactly one of Skill, Automation and Message is set.
+type Action struct {
+	Skill      string   `json:"skill,omitempty"`      // its name
+	Automation string   `json:"automation,omitempty"` // its name or id
+	Message    *Message `json:"message,omitempty"`
+	// With are the arguments of the skill, or those that replace arguments of the automation: an
+	// object whose texts may have templates such as {{body.issue.title}}.
+	With json.RawMessage `json:"with,omitempty"`
+}
+
+// Message is text for a thread, which is opened when there is none. All its texts are templates.
+type Message struct {
+	Thread struct {
+		Channel string `json:"channel"`
+		Address string `json:"address"`
+	} `json:"thread"`
+	Body string `json:"body"`
+}
+
+// String says in a few words what the action is.
+func (a Action) String() string {
+	switch {
+	case a.Skill != "":
+		return "skill " + a.Skill
+	case a.Automation != "":
+		return "automation " + a.Automation
+	case a.Message != nil:
+		return "message"
+	}
+	return ""
+}
+
+// Limits of rules.
+const (
+	MaxRules      = 50
+	maxConditions = 20
+	maxRules      = 32 << 10 // bytes of all
+	maxGlob       = 200
+	maxExpression = 200
+	maxTarget     = 200
+	maxTemplate   = 16 << 10
+)
+
+// checkRules validates the rules of a source.
+func checkRules(bad *invalid.Error, rules []Rule) {
+	bad.If(len(rules) > MaxRules, "rules", "may be 50 at most")
+	if raw, err := json.Marshal(rules); err != nil || len(raw) > maxRules {
+		bad.If(true, "rules", "may have 32 KiB at most")
+	}
+	for i, r := range rules[:min(len(rules), MaxRules)] {
+		r.check(bad, fmt.Sprintf("rules[%d]", i))
+	}
+}
+
+func (r Rule) check(bad *invalid.Error, at string) {
+	bad.If(len(r.Event) > maxGlob || !storable(r.Event), at+".event", "may have 200 characters at most")
+	bad.If(len(r.When) > maxConditions, at+".when", "may have 20 conditions at most")
+	for i, c := range r.When[:min(len(r.When), maxConditions)] {
+		c.check(bad, fmt.Sprintf("%s.when[%d]", at, i))
+	}
+	r.Then.check(bad, at+".then")
+}
+
+func (c Condition) check(bad *invalid.Error, at string) {
+	bad.If(!legalPath(c.Path), at+".path", "must be a path such as body.issue.number or headers.x-github-event")
+	bad.If(!slices.Contains(ops, c.Op), at+".op", "must be eq, ne, in, contains, exists, gt, lt or matches")
+	v, err := decodeJSON(c.Value)
+	bad.If(len(c.Value) > 0 && err != nil, at+".value", "must be JSON")
+	text, isText := v.(string)
+	_, isNumber := v.(json.Number)
+	switch c.Op {
+	case In:
+		_, isArray := v.([]any)
+		bad.If(!isArray, at+".value", "must be an array")
+	case Exists:
+		_, isBool := v.(bool)
+		bad.If(len(c.Value) > 0 && !isBool, at+".value", "must be true or false")
+	case Gt, Lt:
+		bad.If(!isText && !isNumber, at+".value", "must be a number or a text")
+	case Matches:
+		_, err := regexp.Compile(text)
+		bad.If(!isText || len(text) > maxExpression || err != nil, at+".value", "must be a regular expression (RE2) of 200 characters at most")
+	case Eq, Ne, Contains:
+		bad.If(len(c.Value) == 0, at+".value", "is missing")
+	}
+}
+
+func (a Action) check(bad *invalid.Error, at string) {
+	set := 0
+	for _, is := range []bool{a.Skill != "", a.Automation != "", a.Message != nil} {
+		if is {
+			set++
+		}
+	}
+	bad.If(set != 1, at, "must have exactly one of skill, automation and message")
+	for field, name := range map[string]string{"skill": a.Skill, "automation": a.Automation} {
+		bad.If(len(name) > maxTarget || !storable(name), at+"."+field, "must be a name of 200 characters at most")
+	}
+	if m := a.Message; m != nil {
+		bad.If(m.Thread.Channel == "" || len(m.Thread.Channel) > 56 || strings.Contains(m.Thread.Channel, "{{"), at+".message.thread.channel", "must have 1 to 56 characters, and no template")
+		bad.If(m.Thread.Channel == "operate", at+".message.thread.channel", "must not be operate: those conversations are people's own")
+		bad.If(m.Thread.Address == "", at+".message.thread.address", "must not be empty")
+		bad.If(m.Body == "", at+".message.body", "must not be empty")
+		bad.If(len(a.With) > 0, at+".with", "goes with skill and automation only")
+		for field, text := range map[string]string{"thread.address": m.Thread.Address, "body": m.Body} {
+			bad.If(len(text) > maxTemplate || !legalTemplate(text), at+".message."+field, badTemplate)
+		}
+	}
+	if len(a.With) == 0 {
+		return
+	}
+	v, err := decodeJSON(a.With)
+	_, isObject := v.(map[string]any)
+	bad.If(err != nil || !isObject || len(a.With) > maxTemplate, at+".with", "must be an object of 16 KiB at most")
+	eachText(v, func(text string) { bad.If(!legalTemplate(text), at+".with", badTemplate) })
+}
+
+const badTemplate = "must have templates such as {{body.issue.title}} only, and 16 KiB at most"

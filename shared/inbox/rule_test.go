@@ -1,0 +1,230 @@
+package inbox_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/lanekeeper/lanekeeper/shared/inbox"
+	"github.com/lanekeeper/lanekeeper/shared/invalid"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
+)
+
+func rules(t testing.TB, text string) (out []inbox.Rule) {
+	t.Helper()
+	d := json.NewDecoder(strings.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&out); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return out
+}
+
+const issue = `{"action":"opened","issue":{"number":7,"title":"It \"burns\"","labels":[{"name":"bug"},{"name":"ui"}],"body":null,"locked":false},
+  "score":1.50,"big":9007199254740993,"tags":["a","b",3]}`
+
+func delivery() inbox.Delivery {
+	return inbox.Delivery{
+		ID: "0191f6ac-0000-7000-8000-000000000001", DeliveryID: "d1", Source: "gh", Event: "issues.opened", Body: []byte(issue),
+		Headers: map[string]string{"content-type": "application/json", "x-github-event": "issues"},
+	}
+}
+
+// TestConditions: each operator, where it holds and where it does not.
+func TestConditions(t *testing.T) {
+	for condition, want := range map[string]bool{
+		`{"path":"body.issue.number","op":"eq","value":7}`:                       true,
+		`{"path":"body.issue.number","op":"eq","value":7.0}`:                     true,
+		`{"path":"body.issue.number","op":"eq","value":"7"}`:                     false,
+		`{"path":"body.score","op":"eq","value":1.5}`:                            true,
+		`{"path":"body.big","op":"eq","value":9007199254740993}`:                 true,
+		`{"path":"body.big","op":"eq","value":9007199254740992}`:                 false,
+		`{"path":"body.issue.locked","op":"eq","value":false}`:                   true,
+		`{"path":"body.issue.body","op":"eq","value":null}`:                      true,
+		`{"path":"body.issue.none","op":"eq","value":null}`:                      false,
+		`{"path":"body.issue.none","op":"ne","value":1}`:                         true,
+		`{"path":"body.issue.number","op":"ne","value":7}`:                       false,
+		`{"path":"body.issue.number","op":"ne","value":8}`:                       true,
+		`{"path":"body.action","op":"in","value":["opened","closed"]}`:           true,
+		`{"path":"body.action","op":"in","value":["closed"]}`:                    false,
+		`{"path":"body.none","op":"in","value":["closed"]}`:                      false,
+		`{"path":"body.issue.title","op":"contains","value":"burn"}`:             true,
+		`{"path":"body.issue.title","op":"contains","value":"BURN"}`:             false,
+		`{"path":"body.tags","op":"contains","value":3}`:                         true,
+		`{"path":"body.tags","op":"contains","value":"c"}`:                       false,
+		`{"path":"body.issue.labels.1.name","op":"eq","value":"ui"}`:             true,
+		`{"path":"body.issue.labels.2.name","op":"exists"}`:                      false,
+		`{"path":"body.issue.labels.-1.name","op":"exists"}`:                     false,
+		`{"path":"body.issue.labels.0","op":"exists"}`:                           true,
+		`{"path":"body.issue.body","op":"exists","value":true}`:                  true,
+		`{"path":"body.issue.none","op":"exists","value":false}`:                 true,
+		`{"path":"body.issue.number","op":"gt","value":6.9}`:                     true,
+		`{"path":"body.issue.number","op":"gt","value":7}`:                       false,
+		`{"path":"body.issue.number","op":"lt","value":8}`:                       true,
+		`{"path":"body.issue.number","op":"lt","value":"8"}`:                     false,
+		`{"path":"body.action","op":"lt","value":"p"}`:                           true,
+		`{"path":"body.action","op":"matches","value":"^(opened|reopened)$"}`:    true,
+		`{"path":"body.action","op":"matches","value":"^open$"}`:                 false,
+		`{"path":"body.issue.number","op":"matches","value":"^7$"}`:              true,
+		`{"path":"headers.X-GitHub-Event","op":"eq","value":"issues"}`:           true,
+		`{"path":"headers.x-github-event","op":"eq","value":"push"}`:             false,
+		`{"path":"event","op":"eq","value":"issues.opened"}`:                     true,
+		`{"path":"source","op":"eq","value":"gh"}`:                               true,
+		`{"path":"id","op":"eq","value":"d1"}`:                                   true,
+		`{"path":"body.issue.title.x","op":"exists"}`:                            false,
+		`{"path":"body.big","op":"gt","value":1e400}`:                            false,
+		`{"path":"body","op":"exists"}`:                                          true,
+		`{"path":"headers","op":"exists"}`:                                       true,
+		`{"path":"body.issue.labels","op":"contains","value":{"name":"bug"}}`:    true,
+		`{"path":"body.issue.labels.0","op":"eq","value":{"name":"bug"}}`:        true,
+		`{"path":"body.issue.labels.0","op":"in","value":[{"name":"bug"},null]}`: true,
+	} {
+		_, ok, err := inbox.PlanFor(rules(t, `[{"when":[`+condition+`],"then":{"skill":"x"}}]`), delivery())
+		if err != nil || ok != want {
+			t.Errorf("%s: %t, %v", condition, ok, err)
+		}
+	}
+}
+
+// TestEventFilters: * stands for any text.
+func TestEventFilters(t *testing.T) {
+	for filter, want := range map[string]bool{
+		"": true, "*": true, "issues.opened": true, "issues.*": true, "*.opened": true, "iss*.op*ed": true, "**": true, "*s*s*": true,
+		"issues": false, "issues.closed": false, "push*": false, "*x*": false, "issues.opened*x": false, "*issues.openedd": false, "iss*sues.opened": false,
+	} {
+		raw, _ := json.Marshal(filter)
+		_, ok, err := inbox.PlanFor(rules(t, `[{"event":`+string(raw)+`,"then":{"skill":"x"}}]`), delivery())
+		if err != nil || ok != want {
+			t.Errorf("%q: %t, %v", filter, ok, err)
+		}
+	}
+}
+
+// TestTheFirstRuleThatMatchesCounts, and without one there is nothing to do.
+func TestTheFirstRuleThatMatchesCounts(t *testing.T) {
+	p, ok, err := inbox.PlanFor(rules(t, `[{"event":"push","then":{"skill":"a"}},{"event":"issues.*","then":{"skill":"b"}},{"then":{"skill":"c"}}]`), delivery())
+	if err != nil || !ok || p.Skill != "b" {
+		t.Errorf("%+v, %t, %v", p, ok, err)
+	}
+	if _, ok, err := inbox.PlanFor(nil, delivery()); ok || err != nil {
+		t.Errorf("without rules: %t, %v", ok, err)
+	}
+}
+
+// TestTemplates are filled in with what the delivery says.
+func TestTemplates(t *testing.T) {
+	for with, want := range map[string]string{
+		`{"a":"{{body.issue.number}}"}`:                          `{"a":7}`,
+		`{"a":"#{{body.issue.number}}: {{ body.issue.title }}"}`: `{"a":"#7: It \"burns\""}`,
+		`{"a":"{{body.issue.labels}}"}`:                          `{"a":[{"name":"bug"},{"name":"ui"}]}`,
+		`{"a":"x{{body.issue.labels.0}}"}`:                       `{"a":"x{\"name\":\"bug\"}"}`,
+		`{"a":"{{body.none}}","b":"-{{body.none}}-"}`:            `{"a":null,"b":"--"}`,
+		`{"a":["{{event}}",{"b":"{{headers.x-github-event}}"}]}`: `{"a":["issues.opened",{"b":"issues"}]}`,
+		`{"{{event}}":1}`:                                        `{"{{event}}":1}`,
+		`{"a":"no template","n":1.50}`:                           `{"a":"no template","n":1.50}`,
+	} {
+		p, ok, err := inbox.PlanFor(rules(t, `[{"then":{"skill":"x","with":`+with+`}}]`), delivery())
+		if err != nil || !ok {
+			t.Errorf("%s: %t, %v", with, ok, err)
+			continue
+		}
+		got, err := p.Input(nil)
+		if err != nil || string(got) != want {
+			t.Errorf("%s: %s, %v", with, got, err)
+		}
+		if outside := strings.Contains(strings.ReplaceAll(with, `"{{event}}":`, ""), "{{"); p.Outside != outside {
+			t.Errorf("%s: outside is %t", with, p.Outside)
+		}
+	}
+}
+
+// TestATemplateIsNotFilledInTwice: what comes from outside is never a template.
+func TestATemplateIsNotFilledInTwice(t *testing.T) {
+	d := delivery()
+	d.Body = []byte(`{"a":"{{headers.x-github-event}}"}`)
+	p, _, err := inbox.PlanFor(rules(t, `[{"then":{"skill":"x","with":{"a":"{{body.a}}","b":"<{{body.a}}>"}}}]`), d)
+	if got, _ := p.Input(nil); err != nil || string(got) != `{"a":"{{headers.x-github-event}}","b":"\u003c{{headers.x-github-event}}\u003e"}` {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
+// TestTemplatesAreBounded: a delivery can't make them larger than 64 KiB.
+func TestTemplatesAreBounded(t *testing.T) {
+	d := delivery()
+	d.Body = []byte(`{"a":"` + strings.Repeat("x", 20<<10) + `"}`)
+	for _, with := range []string{`{"a":"{{body.a}}{{body.a}}{{body.a}}{{body.a}}"}`, `{"a":"{{body.a}}","b":"{{body.a}}","c":"{{body}}","d":"{{body}}"}`} {
+		if _, ok, err := inbox.PlanFor(rules(t, `[{"then":{"skill":"x","with":`+with+`}}]`), d); !ok || err == nil {
+			t.Errorf("%s: %t, %v", with, ok, err)
+		}
+	}
+	if _, _, err := inbox.PlanFor(rules(t, `[{"then":{"skill":"x","with":{"a":"{{body.a}}{{body.a}}"}}}]`), d); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMessages: thread and text are templates, and must not become empty.
+func TestMessages(t *testing.T) {
+	const rule = `[{"then":{"message":{"thread":{"channel":"github","address":"acme/app#{{body.issue.number}}"},"body":"New: {{body.issue.title}}"}}}]`
+	p, ok, err := inbox.PlanFor(rules(t, rule), delivery())
+	if err != nil || !ok || p.Channel != "github" || p.Address != "acme/app#7" || p.Text != `New: It "burns"` || !p.Outside {
+		t.Errorf("%+v, %t, %v", p, ok, err)
+	}
+	for _, rule := range []string{
+		`[{"then":{"message":{"thread":{"channel":"github","address":"{{body.none}}"},"body":"x"}}}]`,
+		`[{"then":{"message":{"thread":{"channel":"github","address":"x"},"body":" {{body.none}} "}}}]`,
+	} {
+		if _, ok, err := inbox.PlanFor(rules(t, rule), delivery()); !ok || err == nil {
+			t.Errorf("%s: %t, %v", rule, ok, err)
+		}
+	}
+}
+
+// TestRulesAreChecked when a source is stored.
+func TestRulesAreChecked(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		for text, field := range map[string]string{
+			`[{"then":{}}]`: "rules[0].then",
+			`[{"then":{"skill":"a","automation":"b"}}]`:                                     "rules[0].then",
+			`[{"then":{"skill":"a","with":[]}}]`:                                            "rules[0].then.with",
+			`[{"then":{"skill":"a","with":{"a":"{{nothing}}"}}}]`:                           "rules[0].then.with",
+			`[{"then":{"skill":"a","with":{"a":"{{body.a"}}}]`:                              "rules[0].then.with",
+			`[{"then":{"skill":"a"},"when":[{"path":"x","op":"eq","value":1}]}]`:            "rules[0].when[0].path",
+			`[{"then":{"skill":"a"},"when":[{"path":"body..a","op":"eq","value":1}]}]`:      "rules[0].when[0].path",
+			`[{"then":{"skill":"a"},"when":[{"path":"body","op":"like","value":1}]}]`:       "rules[0].when[0].op",
+			`[{"then":{"skill":"a"},"when":[{"path":"body","op":"matches","value":"("}]}]`:  "rules[0].when[0].value",
+			`[{"then":{"skill":"a"},"when":[{"path":"body","op":"in","value":"a"}]}]`:       "rules[0].when[0].value",
+			`[{"then":{"skill":"a"},"when":[{"path":"body","op":"eq"}]}]`:                   "rules[0].when[0].value",
+			`[{"then":{"skill":"a"},"when":[{"path":"body","op":"gt","value":true}]}]`:      "rules[0].when[0].value",
+			`[{"then":{"message":{"thread":{"channel":"","address":"a"},"body":"b"}}}]`:     "rules[0].then.message.thread.channel",
+			`[{"then":{"message":{"thread":{"channel":"a","address":""},"body":"b"}}}]`:     "rules[0].then.message.thread.address",
+			`[{"then":{"message":{"thread":{"channel":"a","address":"a"},"body":""}}}]`:     "rules[0].then.message.body",
+			`[{"event":"` + strings.Repeat("a", 201) + `","then":{"skill":"a"}}]`:           "rules[0].event",
+			"[" + strings.Repeat(`{"then":{"skill":"a"}},`, 50) + `{"then":{"skill":"a"}}]`: "rules",
+		} {
+			_, err := w.s.Seal(t.Context(), w.Workspace, inbox.Source{Name: "a", Kind: inbox.GitHub, Rules: rules(t, text)}, secret.NewValue("a secret of the sender"))
+			wrong, is := errors.AsType[*invalid.Error](err)
+			if !is || wrong.Fields[0].Field != field {
+				t.Errorf("%.80s: %v", text, err)
+			}
+		}
+	})
+}
+
+func FuzzPlan(f *testing.F) {
+	f.Add(`[{"event":"issues.*","when":[{"path":"body.a.0","op":"matches","value":"^x"}],"then":{"skill":"x","with":{"a":"{{body.a}} {{event}}"}}}]`, "application/json", []byte(`{"a":["xyz"]}`))
+	f.Add(`[{"then":{"message":{"thread":{"channel":"a","address":"{{body.b}}"},"body":"{{body}}"}}}]`, "application/x-www-form-urlencoded", []byte(`b=c`))
+	f.Fuzz(func(t *testing.T, text, media string, body []byte) {
+		var all []inbox.Rule
+		if json.Unmarshal([]byte(text), &all) != nil {
+			return
+		}
+		p, ok, err := inbox.PlanFor(all, inbox.Delivery{Body: body, Event: "issues.opened", Headers: map[string]string{"content-type": media}})
+		if err != nil || !ok {
+			return
+		}
+		if raw, err := p.Input(nil); err == nil && len(raw) > 1<<20 || len(p.Text) > 64<<10 {
+			t.Errorf("%d bytes", len(raw))
+		}
+	})
+}

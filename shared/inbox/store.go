@@ -1,0 +1,304 @@
+package inbox
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
+)
+
+//go:embed *.sql
+var files embed.FS
+
+type queries struct {
+	FindSource, GetSource, ListSources, CountSources db.Query
+	InsertSource, UpdateSource, DeleteSource         db.Query
+	RotateSource, SealedSources, ResealSource        db.Query
+	Reject, Receive, Get, List, Begin, End, Replay   db.Query
+	Park                                             db.Query
+	LockHead                                         db.Query
+}
+
+// Store keeps the webhook sources and the inboxes of all workspaces. It is safe for concurrent use.
+type Store struct {
+	db      *db.DB
+	q       queries
+	secrets *secret.Store
+	outbox  *outbox.Store
+	ids     func() string
+
+	mu     sync.Mutex
+	opened map[string]secret.Value // by what is sealed
+}
+
+// New returns a store. ids makes time-ordered ids (UUIDv7).
+func New(d *db.DB, secrets *secret.Store, out *outbox.Store, ids func() string) (*Store, error) {
+	s := &Store{db: d, secrets: secrets, outbox: out, ids: ids, opened: map[string]secret.Value{}}
+	if err := db.Load(files, &s.q); err != nil {
+		return nil, fmt.Errorf("inbox: %w", err)
+	}
+	return s, nil
+}
+
+// Found is a source as it is addressed, with the secrets that are valid now.
+type Found struct {
+	Source
+	Workspace db.Workspace
+	Now       time.Time // on the database's clock
+
+	sealed [][]byte
+}
+
+// Find finds a source by the slug of its workspace and its own name. It returns [ErrNotFound] when
+// there is none.
+func (s *Store) Find(ctx context.Context, slug, name string) (Found, error) {
+	var found []Found
+	err := s.db.Each(ctx, "", func(scan db.Scan) error {
+		var f Found
+		var sealed, old []byte
+		var header, encoding, prefix, idPath *string
+		err := scan(&f.Workspace, &f.ID, &f.Kind, &sealed, &old, &header, &encoding, &prefix, &idPath, &f.Enabled, &f.Now)
+		f.Name, f.Header, f.Prefix, f.IDPath = name, value(header), value(prefix), value(idPath)
+		f.Encoding, f.sealed = Encoding(value(encoding)), [][]byte{sealed}
+		if old != nil {
+			f.sealed = append(f.sealed, old)
+		}
+		found = append(found, f)
+		return err
+	}, s.q.FindSource, slug, name)
+	if err != nil {
+		return Found{}, fmt.Errorf("find a webhook source: %w", err)
+	}
+	if len(found) == 0 {
+		return Found{}, ErrNotFound
+	}
+	return found[0], nil
+}
+
+// maxOpened is of how many sealed secrets the texts are remembered: the key service is not asked
+// for each request.
+const maxOpened = 500
+
+// Secrets opens the secrets that are valid for a source now. It may ask the key service.
+func (s *Store) Secrets(ctx context.Context, f Found) ([]secret.Value, error) {
+	var out []secret.Value
+	for _, sealed := range f.sealed {
+		v, err := s.open(ctx, f, sealed)
+		if err != nil {
+			return nil, fmt.Errorf("open the secret of webhook source %s: %w", f.Name, err)
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+func (s *Store) open(ctx context.Context, f Found, sealed []byte) (secret.Value, error) {
+	s.mu.Lock()
+	v, ok := s.opened[string(sealed)]
+	s.mu.Unlock()
+	if ok {
+		return v, nil
+	}
+	v, err := s.secrets.OpenAt(ctx, place(f.Workspace, f.ID), sealed)
+	if err != nil {
+		return v, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.opened) >= maxOpened {
+		clear(s.opened)
+	}
+	s.opened[string(sealed)] = v
+	return v, nil
+}
+
+// Reject counts a request with a wrong signature. It leaves nothing else.
+func (s *Store) Reject(ctx context.Context, f Found) error {
+	if _, err := s.db.Exec(ctx, f.Workspace, s.q.Reject, f.ID); err != nil {
+		return fmt.Errorf("count a rejected request of webhook source %s: %w", f.Name, err)
+	}
+	return nil
+}
+
+// Source finds a source by its id or its name. Errors: [ErrNotFound].
+func (s *Store) Source(ctx context.Context, ws db.Workspace, ref string) (Source, error) {
+	var found []Source
+	if err := s.db.Each(ctx, ws, collectSources(&found), s.q.GetSource, idOf(ref), ref); err != nil {
+		return Source{}, fmt.Errorf("read a webhook source: %w", err)
+	}
+	return first(found)
+}
+
+// SourceIn adds the read of a source by its id to a batch. The result is empty when there is none.
+func (s *Store) SourceIn(b *db.Batch, id string) *[]Source {
+	found := new([]Source)
+	b.Each(collectSources(found), s.q.GetSource, id, id)
+	return found
+}
+
+// Sources lists the sources of a workspace by name, those after a name.
+func (s *Store) Sources(ctx context.Context, ws db.Workspace, after string, limit int) ([]Source, error) {
+	var found []Source
+	if err := s.db.Each(ctx, ws, collectSources(&found), s.q.ListSources, after, limit); err != nil {
+		return nil, fmt.Errorf("list webhook sources: %w", err)
+	}
+	return found, nil
+}
+
+// Draft is a source whose secret is sealed and that is not yet written.
+type Draft struct {
+	Source
+	sealed []byte
+}
+
+// Seal makes a new source ready to be written. It comes before the transaction, for it may ask the
+// key service. Errors: [invalid.Error].
+func (s *Store) Seal(ctx context.Context, ws db.Workspace, n Source, v secret.Value) (Draft, error) {
+	if err := errors.Join(n.check(), CheckSecret(n.Kind, v)); err != nil {
+		return Draft{}, joined(err)
+	}
+	n.ID = s.ids()
+	sealed, err := s.secrets.SealAt(ctx, place(ws, n.ID), v)
+	if err != nil {
+		return Draft{}, fmt.Errorf("seal the secret of a webhook source: %w", err)
+	}
+	return Draft{n, sealed}, nil
+}
+
+// SealAnew makes a further secret of a source ready for [Store.Rotate]. Errors: [invalid.Error].
+func (s *Store) SealAnew(ctx context.Context, ws db.Workspace, of Source, v secret.Value) (Draft, error) {
+	if err := CheckSecret(of.Kind, v); err != nil {
+		return Draft{}, err
+	}
+	sealed, err := s.secrets.SealAt(ctx, place(ws, of.ID), v)
+	if err != nil {
+		return Draft{}, fmt.Errorf("seal the secret of a webhook source: %w", err)
+	}
+	return Draft{of, sealed}, nil
+}
+
+// Create writes a new source. Errors: [ErrTaken], [ErrFull].
+func (s *Store) Create(ctx context.Context, tx *db.Tx, d Draft) (Source, error) {
+	var rows int
+	tx.Later().Exec(s.q.LockHead) // two concurrent calls must not exceed the limit
+	if err := tx.One(ctx, []any{&rows}, s.q.CountSources); err != nil {
+		return Source{}, fmt.Errorf("create a webhook source: %w", err)
+	}
+	if rows >= MaxSources {
+		return Source{}, ErrFull
+	}
+	rules, err := encodeRules(d.Rules)
+	if err != nil {
+		return Source{}, err
+	}
+	var made []Source
+	err = tx.Each(ctx, collectSources(&made), s.q.InsertSource, d.ID, d.Name, d.Kind, db.Null(d.Header), db.Null(d.Encoding),
+		db.Null(d.Prefix), db.Null(d.IDPath), rules, d.Enabled, d.sealed, d.CreatedBy)
+	return written(made, err, "create")
+}
+
+// Update writes a source over the version that was read. Errors: [invalid.Error], [ErrTaken],
+// [ErrChanged].
+func (s *Store) Update(ctx context.Context, tx *db.Tx, n Source) (Source, error) {
+	if err := n.check(); err != nil {
+		return Source{}, err
+	}
+	rules, err := encodeRules(n.Rules)
+	if err != nil {
+		return Source{}, err
+	}
+	var made []Source
+	err = tx.Each(ctx, collectSources(&made), s.q.UpdateSource, n.ID, n.Version, n.Name, db.Null(n.Header), db.Null(n.Encoding),
+		db.Null(n.Prefix), db.Null(n.IDPath), rules, n.Enabled)
+	if err == nil && len(made) == 0 {
+		return Source{}, ErrChanged
+	}
+	return written(made, err, "change")
+}
+
+// overlap is how long the secret before stays valid.
+const overlap = 24 * time.Hour
+
+// Rotate gives a source a further secret. The one before stays valid for 24 hours.
+func (s *Store) Rotate(ctx context.Context, tx *db.Tx, d Draft) (Source, error) {
+	var made []Source
+	err := tx.Each(ctx, collectSources(&made), s.q.RotateSource, d.ID, d.sealed, overlap.Milliseconds())
+	return written(made, err, "rotate the secret of")
+}
+
+// Delete deletes a source and reports whether it existed. Its deliveries stay.
+func (s *Store) Delete(ctx context.Context, tx *db.Tx, id string) (bool, error) {
+	n, err := tx.Exec(ctx, s.q.DeleteSource, id)
+	if err != nil {
+		return false, fmt.Errorf("delete a webhook source: %w", err)
+	}
+	return n > 0, nil
+}
+
+func written(made []Source, err error, what string) (Source, error) {
+	if errors.Is(err, db.ErrUnique) {
+		return Source{}, ErrTaken
+	}
+	if err != nil {
+		return Source{}, fmt.Errorf("%s a webhook source: %w", what, err)
+	}
+	return first(made)
+}
+
+func first(found []Source) (Source, error) {
+	if len(found) == 0 {
+		return Source{}, ErrNotFound
+	}
+	return found[0], nil
+}
+
+// idOf parses ref as an id. If ref is not an id, it returns an id that no row has.
+func idOf(ref string) string {
+	id, _ := uuid.Parse(ref)
+	return id.String()
+}
+
+func encodeRules(rules []Rule) (string, error) {
+	if len(rules) == 0 {
+		return "[]", nil
+	}
+	raw, err := json.Marshal(rules)
+	if err != nil {
+		return "", fmt.Errorf("write the rules of a webhook source: %w", err)
+	}
+	return string(raw), nil
+}
+
+func collectSources(into *[]Source) func(db.Scan) error {
+	return func(scan db.Scan) error {
+		var n Source
+		var header, encoding, prefix, idPath *string
+		var rules string
+		if err := scan(&n.ID, &n.Name, &n.Kind, &header, &encoding, &prefix, &idPath, &rules, &n.Enabled, &n.OldUntil,
+			&n.Rejected, &n.RejectedAt, &n.Version, &n.CreatedBy, &n.CreatedAt, &n.UpdatedAt); err != nil {
+			return err
+		}
+		n.Header, n.Encoding, n.Prefix, n.IDPath = value(header), Encoding(value(encoding)), value(prefix), value(idPath)
+		if err := json.Unmarshal([]byte(rules), &n.Rules); err != nil {
+			return fmt.Errorf("read the rules of webhook source %s: %w", n.Name, err)
+		}
+		*into = append(*into, n)
+		return nil
+	}
+}
+
+func value[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}

@@ -1,0 +1,147 @@
+package inbox
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+)
+
+// maxRendered is the most that templates may become, in bytes.
+const maxRendered = 64 << 10
+
+// errRendered says that templates became too large.
+var errRendered = errors.New("its rule's templates become more than 64 KiB with this delivery")
+
+// legalTemplate reports whether all templates of a text can be filled in.
+func legalTemplate(text string) bool {
+	ok := true
+	eachTemplate(text, func(string) {}, func(path string) { ok = ok && legalPath(path) })
+	return ok && strings.Count(text, "{{") == strings.Count(text, "}}")
+}
+
+// eachTemplate takes a text apart into its plain parts and the paths of its templates.
+func eachTemplate(text string, plain, path func(string)) {
+	for {
+		before, rest, open := strings.Cut(text, "{{")
+		inner, after, closed := strings.Cut(rest, "}}")
+		if !open || !closed {
+			plain(text)
+			return
+		}
+		plain(before)
+		path(strings.TrimSpace(inner))
+		text = after
+	}
+}
+
+// eachText calls fn with each text in a JSON value, names of fields left out.
+func eachText(v any, fn func(string)) {
+	switch v := v.(type) {
+	case string:
+		fn(v)
+	case []any:
+		for _, item := range v {
+			eachText(item, fn)
+		}
+	case map[string]any:
+		for _, item := range v {
+			eachText(item, fn)
+		}
+	}
+}
+
+// rendering fills in templates. It notes whether anything came from outside.
+type rendering struct {
+	env     environment
+	left    int // bytes that may still be written
+	outside bool
+}
+
+func render(env environment) *rendering { return &rendering{env: env, left: maxRendered} }
+
+// text fills in the templates of a text. What is not there becomes nothing, values that are no
+// text become JSON.
+func (r *rendering) text(text string) string {
+	var out strings.Builder
+	write := func(s string) {
+		if r.left -= len(s); r.left >= 0 {
+			out.WriteString(s)
+		}
+	}
+	eachTemplate(text, write, func(path string) {
+		r.outside = true
+		v, _ := r.env.find(path)
+		switch v := v.(type) {
+		case nil:
+		case string:
+			write(strings.ReplaceAll(v, "\x00", ""))
+		default:
+			raw, _ := json.Marshal(v) // was JSON
+			write(string(raw))
+		}
+	})
+	return out.String()
+}
+
+// value fills in the templates of a JSON value. A text that is one template becomes the value
+// itself, whatever its type; null where it is not there.
+func (r *rendering) value(v any) any {
+	switch v := v.(type) {
+	case string:
+		if path, whole := wholeTemplate(v); whole {
+			return r.whole(path)
+		}
+		return r.text(v)
+	case []any:
+		out := make([]any, len(v))
+		for i, item := range v {
+			out[i] = r.value(item)
+		}
+		return out
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, item := range v {
+			out[name] = r.value(item)
+		}
+		return out
+	}
+	return v
+}
+
+// wholeTemplate is the path of a text that is one template and nothing else.
+func wholeTemplate(text string) (path string, ok bool) {
+	inner, begins := strings.CutPrefix(text, "{{")
+	inner, ends := strings.CutSuffix(inner, "}}")
+	return strings.TrimSpace(inner), begins && ends && !strings.Contains(inner, "{{") && !strings.Contains(inner, "}}")
+}
+
+func (r *rendering) whole(path string) any {
+	r.outside = true
+	v, _ := r.env.find(path)
+	raw, _ := json.Marshal(v) // was JSON
+	if r.left -= len(raw); r.left < 0 {
+		return nil
+	}
+	return v
+}
+
+// object fills in the templates of an object; nothing is the empty one.
+func (r *rendering) object(raw json.RawMessage) (map[string]any, error) {
+	if len(raw) == 0 {
+		return map[string]any{}, nil
+	}
+	v, err := decodeJSON(raw)
+	if err != nil {
+		return nil, err
+	}
+	out, _ := r.value(v).(map[string]any) // was checked when the rule was stored
+	return out, r.err()
+}
+
+// err says whether it became too large.
+func (r *rendering) err() error {
+	if r.left < 0 {
+		return errRendered
+	}
+	return nil
+}

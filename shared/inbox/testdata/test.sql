@@ -1,0 +1,2 @@
+-- name: Slug
+SELECT slug FROM workspaces WHERE id = $1;

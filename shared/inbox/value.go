@@ -1,0 +1,74 @@
+package inbox
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// environment is what the paths of rules and templates go through: body, headers, event, id, source.
+type environment map[string]any
+
+const (
+	maxPath     = 200
+	maxSegments = 32
+)
+
+// roots are what a path may begin with.
+var roots = []string{"body", "headers", "event", "id", "source"}
+
+// legalPath reports whether a path can be looked up.
+func legalPath(path string) bool {
+	parts := strings.Split(path, ".")
+	return len(path) <= maxPath && len(parts) <= maxSegments && slices.Contains(roots, parts[0]) &&
+		!slices.Contains(parts, "") && storable(path)
+}
+
+// find looks a dotted path up. Numbers are places in arrays. It returns nil where nothing is.
+func (env environment) find(path string) (found any, ok bool) {
+	root, rest, more := strings.Cut(path, ".")
+	v, ok := env[root]
+	if headers, is := v.(map[string]string); is && more {
+		value, found := headers[strings.ToLower(rest)]
+		return value, found
+	}
+	for more && ok {
+		var part string
+		part, rest, more = strings.Cut(rest, ".")
+		switch at := v.(type) {
+		case map[string]any:
+			v, ok = at[part]
+		case []any:
+			n, err := strconv.Atoi(part)
+			if ok = err == nil && n >= 0 && n < len(at); ok {
+				v = at[n]
+			}
+		default:
+			ok = false
+		}
+	}
+	if !ok {
+		return nil, false
+	}
+	if headers, is := v.(map[string]string); is {
+		all := map[string]any{}
+		for name, value := range headers {
+			all[name] = value
+		}
+		v = all
+	}
+	return v, true
+}
+
+// text is the text or the number at a path; empty: there is none.
+func (env environment) text(path string) string {
+	v, _ := env.find(path)
+	switch v := v.(type) {
+	case string:
+		return v
+	case json.Number:
+		return v.String()
+	}
+	return ""
+}
