@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/edge"
 )
 
@@ -19,7 +20,7 @@ func main() {
 func run() error {
 	sandbox := edge.NewSandbox(os.Environ(), os.Stdout)
 	return sandbox.StartHeartbeat(func(core *app.Core) (edge.Beat, error) {
-		h, err := app.NewHeartbeat(core, sandbox.ID(), sandbox.Kick)
+		h, err := wire.NewHeartbeat(core, sandbox.ID(), sandbox.Kick)
 		if err != nil {
 			return nil, err
 		}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/app/seed"
 	"github.com/lanekeeper/lanekeeper/shared/db/migrate"
 	"github.com/lanekeeper/lanekeeper/shared/edge"
 )
@@ -19,5 +19,5 @@ func main() {
 }
 
 func run() error {
-	return edge.StartMigrate(edge.NewSandbox(os.Environ(), os.Stdout), migrate.Postgres, app.Seed)
+	return edge.StartMigrate(edge.NewSandbox(os.Environ(), os.Stdout), migrate.Postgres, seed.Seed)
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/app/web"
 	"github.com/lanekeeper/lanekeeper/shared/edge"
 )
 
@@ -21,6 +22,6 @@ func main() {
 func run() error {
 	sandbox := edge.NewSandbox(os.Environ(), os.Stdout)
 	return sandbox.StartHTTP(func(core *app.Core) (http.Handler, error) {
-		return app.NewOperate(core, sandbox.ID(), sandbox.Background)
+		return web.NewOperate(core, sandbox.ID(), sandbox.Background)
 	})
 }

@@ -16,14 +16,17 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/app/mail"
+	"github.com/lanekeeper/lanekeeper/shared/app/web"
+	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
 // newAPI is the handler of the API over an agent.
-func newAPI(a *app.Agent, door *app.Door, b *beats, valkey func(context.Context) error) (http.Handler, error) {
-	return a.API(door, app.Process{
+func newAPI(a *wire.Surfaces, door *web.Door, b *beats, valkey func(context.Context) error) (http.Handler, error) {
+	return web.NewAPI(a, door, web.Process{
 		Beat: b.beat, Background: b.background, Drain: b.drained(), Valkey: valkey, Version: buildOf().Version,
 	})
 }
@@ -37,11 +40,11 @@ type operator struct {
 
 func newOperator(ctx context.Context, core *app.Core, ws db.Workspace) (*operator, error) {
 	who := auth.Principal{Workspace: ws, Kind: auth.Local, ID: username(), Role: auth.Owner}
-	a, err := app.NewAgent(core, instance())
+	a, err := wire.New(core, instance(), mail.Channels(core)...)
 	if err != nil {
 		return nil, err
 	}
-	door, err := a.Door("", false, func(ctx context.Context, _ string) (auth.Principal, error) {
+	door, err := web.NewDoor(a, "", false, func(ctx context.Context, _ string) (auth.Principal, error) {
 		who := who
 		all, err := a.Workspaces.All(ctx)
 		for _, ws := range all { // a path names another than the flag does

@@ -20,6 +20,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/sqlite"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
@@ -129,7 +130,7 @@ func (silence) Printf(context.Context, string, ...any) {}
 
 // checkModel asks the model something, which costs a few tokens.
 func checkModel(ctx context.Context, cfg app.Config) finding {
-	model, err := app.NewModel(cfg, awsConfig)
+	model, err := wire.NewModel(cfg, awsConfig)
 	if err != nil {
 		return fail("model", "correct LLM_PROVIDER, LLM_MODEL and the provider's key", err)
 	}

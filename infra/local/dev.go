@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/app/mail"
+	"github.com/lanekeeper/lanekeeper/shared/app/web"
+	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
@@ -56,7 +59,7 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 	if err != nil {
 		return err
 	}
-	agent, err := app.NewAgent(core, instance())
+	agent, err := wire.New(core, instance(), mail.Channels(core)...)
 	if err != nil {
 		return err
 	}
@@ -65,13 +68,12 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 			err = cut
 		}
 	}()
-	heart := agent.Heartbeat(instance(), nil)
 	process, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	end := func() { stop(reason.ErrStopped) }
 	defer end()
 	defer context.AfterFunc(ctx, end)()
-	b := &beats{process: process, end: end, broken: make(chan error, 1), run: heart.Run, every: cfg.HeartbeatEvery, log: log}
-	door, err := agent.Door(token, false, who)
+	b := &beats{process: process, end: end, broken: make(chan error, 1), run: agent.Heartbeat.Run, every: cfg.HeartbeatEvery, log: log}
+	door, err := web.NewDoor(agent, token, false, who)
 	if err != nil {
 		return err
 	}
@@ -93,7 +95,7 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 		b.keep(first)
 	})
 	b.working.Go(func() {
-		b.tend(cfg.CoordinatorEvery, func(ctx context.Context) { agent.TendAll(ctx, b.background) })
+		b.tend(cfg.CoordinatorEvery, func(ctx context.Context) { agent.Tender.All(ctx, b.background) })
 	})
 	b.working.Go(func() {
 		b.tend(lookForDead, func(ctx context.Context) {
@@ -122,19 +124,19 @@ func (b *beats) schema(ctx context.Context, d *db.DB) {
 }
 
 // giveBack takes from processes that have died what they had, and goes on with it.
-func (b *beats) giveBack(ctx context.Context, agent *app.Agent) {
+func (b *beats) giveBack(ctx context.Context, agent *wire.Surfaces) {
 	given, err := agent.GiveBack(ctx, self().dead)
 	tellGiven(ctx, b.log, given)
 	switch {
 	case err != nil && ctx.Err() == nil:
 		b.log.WarnContext(ctx, "what dead processes had is left to expire", "error", err)
-	case given != (app.GivenBack{}):
-		agent.TendAll(ctx, b.background)
+	case given != (wire.GivenBack{}):
+		agent.Tender.All(ctx, b.background)
 	}
 }
 
-func tellGiven(ctx context.Context, log *slog.Logger, given app.GivenBack) {
-	if given != (app.GivenBack{}) {
+func tellGiven(ctx context.Context, log *slog.Logger, given wire.GivenBack) {
+	if given != (wire.GivenBack{}) {
 		log.InfoContext(ctx, "taken over from a dead process", "lanes", given.Lanes, "rows", given.Rows, "turns", given.Turns)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/migrations"
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/app/seed"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/migrate"
 	"github.com/lanekeeper/lanekeeper/shared/db/postgres"
@@ -85,7 +86,7 @@ func prepare(ctx context.Context, cfg app.Config, log *slog.Logger, owner string
 	}
 	core := app.NewCore(d, cfg, log, awsConfig)
 	if did.demo, err = wantsDemo(ctx, cfg, d); err == nil {
-		did.owner, err = app.Seed(ctx, core, app.Seeds{Demo: did.demo, Owner: owner})
+		did.owner, err = seed.Seed(ctx, core, app.Seeds{Demo: did.demo, Owner: owner})
 	}
 	if err != nil {
 		return nil, did, errors.Join(err, d.Close())

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	executions "github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
@@ -62,7 +63,7 @@ func (c *console) rotate(ctx context.Context, keep bool) error {
 		return err
 	}
 	defer d.Close()
-	agent, err := app.NewAgent(app.NewCore(d, cfg, c.logger(c.err, cfg.LogLevel), awsConfig), instance())
+	agent, err := wire.New(app.NewCore(d, cfg, c.logger(c.err, cfg.LogLevel), awsConfig), instance())
 	if err != nil {
 		return err
 	}
@@ -94,7 +95,7 @@ func (c *console) rotate(ctx context.Context, keep bool) error {
 }
 
 // rotate seals a workspace's secrets anew, some at a time.
-func rotate(ctx context.Context, agent *app.Agent, ws db.Workspace, did *rotated) error {
+func rotate(ctx context.Context, agent *wire.Surfaces, ws db.Workspace, did *rotated) error {
 	for {
 		r, err := agent.Secrets.Rotate(ctx, ws, 100)
 		did.Resealed += r.Resealed
@@ -109,7 +110,7 @@ func rotate(ctx context.Context, agent *app.Agent, ws db.Workspace, did *rotated
 }
 
 // rotateInputs seals the inputs of a workspace's executions anew.
-func rotateInputs(ctx context.Context, agent *app.Agent, ws db.Workspace, did *rotated) error {
+func rotateInputs(ctx context.Context, agent *wire.Surfaces, ws db.Workspace, did *rotated) error {
 	for after := uuid.Nil.String(); ; {
 		page, err := agent.Runs.SealedInputs(ctx, ws, after, 100)
 		if err != nil || len(page) == 0 {

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/app/web"
+	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 )
 
@@ -68,11 +70,11 @@ func (c *console) userLink(ctx context.Context, cfg app.Config, adminToken, orig
 		return err
 	}
 	defer d.Close()
-	agent, err := app.NewAgent(app.NewCore(d, cfg, c.logger(c.err, cfg.LogLevel), awsConfig), instance())
+	agent, err := wire.New(app.NewCore(d, cfg, c.logger(c.err, cfg.LogLevel), awsConfig), instance())
 	if err != nil {
 		return err
 	}
-	door, err := agent.Door(adminToken, false)
+	door, err := web.NewDoor(agent, adminToken, false)
 	if err != nil {
 		return err
 	}

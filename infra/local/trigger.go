@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/edge"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
@@ -42,7 +43,7 @@ func trigger(flags *flag.FlagSet) action {
 		}
 		defer d.Close()
 		core := app.NewCore(d, cfg, c.logger(c.err, cfg.LogLevel), awsConfig)
-		heart, err := app.NewHeartbeat(core, instance(), nil)
+		heart, err := wire.NewHeartbeat(core, instance(), nil)
 		if err != nil {
 			return err
 		}

@@ -25,7 +25,7 @@ func TestNamesOnTheWireAreCamelCase(t *testing.T) {
 func testWire(t *testing.T, h home) {
 	d := h.dev()
 	at, token, _ := d.started()
-	w := &wire{t: t, url: at, token: token, seen: map[string]bool{}, known: map[string][]string{}}
+	w := &wireCheck{t: t, url: at, token: token, seen: map[string]bool{}, known: map[string][]string{}}
 	w.work()
 	w.document()
 	w.routes()
@@ -46,8 +46,8 @@ func testWire(t *testing.T, h home) {
 // auditName is the form of the names of what people do, in the log.
 var auditName = regexp.MustCompile(`^[a-z]+(_[a-z]+)*[^s_]\.[a-z]+(_[a-z]+)*$`)
 
-// wire is a runner whose answers are looked through.
-type wire struct {
+// wireCheck is a runner whose answers are looked through.
+type wireCheck struct {
 	t          *testing.T
 	url, token string
 	seen       map[string]bool     // names that were complained of
@@ -56,7 +56,7 @@ type wire struct {
 }
 
 // does sends a request, looks through the answer, and takes one field out of it.
-func (w *wire) does(method, path, body, field string) string {
+func (w *wireCheck) does(method, path, body, field string) string {
 	w.t.Helper()
 	status, text := call(w.t, method, w.url+path, w.token, body)
 	if status >= 400 {
@@ -72,7 +72,7 @@ func (w *wire) does(method, path, body, field string) string {
 }
 
 // walk complains of names in snake case, and notes what people did.
-func (w *wire) walk(where string, v any) {
+func (w *wireCheck) walk(where string, v any) {
 	switch v := v.(type) {
 	case []any:
 		for _, e := range v {
@@ -93,7 +93,7 @@ func (w *wire) walk(where string, v any) {
 }
 
 // work has the agent, people and every built-in skill do something.
-func (w *wire) work() {
+func (w *wireCheck) work() {
 	for range 3 {
 		w.does("POST", "/api/v1/heartbeat/run", `{"wait": true}`, "")
 	}
@@ -145,7 +145,7 @@ func (w *wire) work() {
 }
 
 // document looks through the names that the OpenAPI document declares.
-func (w *wire) document() {
+func (w *wireCheck) document() {
 	_, text := call(w.t, "GET", w.url+"/openapi.json", w.token, "")
 	var doc struct {
 		Components struct {
@@ -171,7 +171,7 @@ func (w *wire) document() {
 }
 
 // routes asks every reading route that is not a stream, of all that its listing has.
-func (w *wire) routes() {
+func (w *wireCheck) routes() {
 	_, text := call(w.t, "GET", w.url+"/openapi.json", w.token, "")
 	var doc struct{ Paths map[string]map[string]any }
 	if err := json.Unmarshal([]byte(text), &doc); err != nil {
@@ -214,7 +214,7 @@ func (w *wire) routes() {
 }
 
 // list looks through a listing and notes what is in it.
-func (w *wire) list(path string) {
+func (w *wireCheck) list(path string) {
 	_, text := call(w.t, "GET", w.url+path+"?limit=200", w.token, "")
 	if strings.Contains(text, `"status":422`) { // it has no pages
 		_, text = call(w.t, "GET", w.url+path, w.token, "")
@@ -238,7 +238,7 @@ func (w *wire) list(path string) {
 }
 
 // tools looks through the tools of /mcp, and what those say that need no arguments.
-func (w *wire) tools() {
+func (w *wireCheck) tools() {
 	ask := func(method, params string) (result struct {
 		Tools []struct {
 			Name        string

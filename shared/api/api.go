@@ -16,43 +16,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"reflect"
 	"slices"
-	"time"
 
-	"github.com/lanekeeper/lanekeeper/shared/activity"
-	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
-	"github.com/lanekeeper/lanekeeper/shared/automation"
-	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
-	"github.com/lanekeeper/lanekeeper/shared/event"
-	"github.com/lanekeeper/lanekeeper/shared/execution"
-	"github.com/lanekeeper/lanekeeper/shared/halt"
-	"github.com/lanekeeper/lanekeeper/shared/heal"
-	"github.com/lanekeeper/lanekeeper/shared/lane"
-	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
-	"github.com/lanekeeper/lanekeeper/shared/memory"
-	"github.com/lanekeeper/lanekeeper/shared/objective"
+	"github.com/lanekeeper/lanekeeper/shared/parts"
 	"github.com/lanekeeper/lanekeeper/shared/ratelimit"
-	"github.com/lanekeeper/lanekeeper/shared/secret"
-	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
-	"github.com/lanekeeper/lanekeeper/shared/thread"
-	"github.com/lanekeeper/lanekeeper/shared/trace"
-	tenant "github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
-// Deps is what the API works with. All but Valkey, Limits and Version are needed.
+// Deps is what the API works with. All but Valkey, Limits and Version are needed; so are
+// those of the parts that the routes use, which are all but a few.
 type Deps struct {
-	DB       *db.DB
-	Lanes    *lane.Store
-	Runs     *execution.Store
-	Activity *activity.Log
-	Auth     *auth.Authenticator
+	*parts.Parts
+	Auth *auth.Authenticator
 	// People has the members of workspaces and the keys of programs, Sessions those
 	// who are signed in by a cookie.
 	People   *auth.Store
@@ -62,34 +42,13 @@ type Deps struct {
 	Hosts []string
 	// Limits bounds how often a principal may ask; nil: nobody is bounded.
 	Limits *ratelimit.Cache
-	// Events is what has happened, Streams how it is told to those who follow.
-	Events  *event.Store
+	// Streams is how what has happened is told to those who follow.
 	Streams *Streams
 	// Failures counts bad credentials; nil: they may come as often as they like.
 	Failures *ratelimit.Failures
-	// Secrets may have no keeper: what needs a key is then refused.
-	Secrets *secret.Store
-	// Guard knows what nobody may be told; nil: nothing is known.
-	Guard *secret.Guard
-	// Skills has the built-in skills of all surfaces, and the kinds that can be
-	// registered here.
-	Skills *skill.Registry
 
 	// Operate is what an admin does with the agent.
 	Operate *operate.Operate
-
-	Approvals  *approval.Store
-	Objectives *objective.Store
-	Memories   *memory.Store
-	Workspaces *tenant.Store
-
-	Automations *automation.Store
-	Heals       *heal.Store
-	Switches    *halt.Store
-	Budgets     *budget.Store
-	Threads     *thread.Store
-	// Circuits are of the models of all workspaces.
-	Circuits *resilient.Store
 	// Reachable says whether a channel has such addresses.
 	Reachable func(channel, address string) error
 
@@ -105,25 +64,26 @@ type Deps struct {
 	Background func(fn func(context.Context))
 	// Valkey reports whether the live view can be reached; nil: there is none.
 	Valkey func(context.Context) error
-
-	Traces *trace.Source
-	IDs    func() string
-	Clock  func() time.Time
-	Log    *slog.Logger
 	// Version of the program, for the OpenAPI document.
 	Version string
 }
 
-// optionalDeps are the fields of [Deps] that may be nil.
-var optionalDeps = []string{"Valkey", "Limits", "Guard", "Failures", "Hosts"}
+// optionalDeps are the fields of [Deps] and of its parts that may be nil.
+var optionalDeps = []string{"Valkey", "Limits", "Guard", "Failures", "Hosts", "Retention", "Quiet", "Outbound", "Skills", "Reason", "Worker", "Outbox", "Sender"}
 
 // missing names the needed fields that are not there.
 func (d Deps) missing() error {
+	if d.Parts == nil {
+		d.Parts = &parts.Parts{}
+	}
+	return errors.Join(missingOf(reflect.ValueOf(d)), missingOf(reflect.ValueOf(*d.Parts)))
+}
+
+func missingOf(v reflect.Value) error {
 	var errs []error
-	v := reflect.ValueOf(d)
 	for i := range v.NumField() {
-		name := v.Type().Field(i).Name
-		if !slices.Contains(optionalDeps, name) && v.Field(i).Kind() != reflect.String && v.Field(i).IsNil() {
+		name, field := v.Type().Field(i).Name, v.Field(i)
+		if !slices.Contains(optionalDeps, name) && field.Kind() != reflect.String && field.Kind() != reflect.Int && field.IsNil() {
 			errs = append(errs, fmt.Errorf("%s is missing", name))
 		}
 	}

@@ -62,7 +62,7 @@ func (s *server) createAutomation(ctx context.Context, in *createAutomationInput
 // only and, where beats can use it now, an input that does not fit it.
 func (s *server) runnable(ctx context.Context, name string, input json.RawMessage) error {
 	ws := workspace(ctx)
-	d, err := s.Skills.Get(ctx, ws, name)
+	d, err := s.Registry.Get(ctx, ws, name)
 	if errors.Is(err, skill.ErrNotFound) || err == nil && d.Name != name {
 		return invalid(FieldError{"body.skill", "expected the name of a skill"})
 	}
@@ -72,7 +72,7 @@ func (s *server) runnable(ctx context.Context, name string, input json.RawMessag
 	if d.Scope == skill.External {
 		return invalid(FieldError{"body.skill", "expected a skill whose scope is internal or both"})
 	}
-	usable, _, err := s.Skills.Load(ctx, ws, trace.Heartbeat)
+	usable, _, err := s.Registry.Load(ctx, ws, trace.Heartbeat)
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func (w *world) fails(t testing.TB, name string) {
 			t.Fatal(err)
 		}
 	}
-	known, err := w.Skills.List(t.Context(), w.Workspace, skill.Filter{Limit: 200})
+	known, err := w.Registry.List(t.Context(), w.Workspace, skill.Filter{Limit: 200})
 	if err != nil {
 		t.Fatal(err)
 	}

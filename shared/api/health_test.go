@@ -37,11 +37,8 @@ func down(t testing.TB) func(*api.Deps) {
 	t.Cleanup(func() { _ = d.Close() })
 	return func(to *api.Deps) {
 		from := deps(t, d)
-		to.DB, to.Lanes, to.Runs, to.Activity, to.Secrets, to.Skills = from.DB, from.Lanes, from.Runs, from.Activity, from.Secrets, from.Skills
-		to.Approvals, to.Operate = from.Approvals, from.Operate
-		to.Automations, to.Heals, to.Budgets, to.Threads, to.Circuits = from.Automations, from.Heals, from.Budgets, from.Threads, from.Circuits
-		to.People, to.Sessions, to.Events = from.People, from.Sessions, from.Events
-		to.Objectives, to.Memories, to.Workspaces = from.Objectives, from.Memories, from.Workspaces
+		from.Log = to.Log
+		to.Parts, to.Operate, to.People, to.Sessions = from.Parts, from.Operate, from.People, from.Sessions
 	}
 }
 
@@ -243,10 +240,8 @@ func (stuck) Do(ctx context.Context, _ db.Workspace, _ bool, _ []*db.Op) error {
 func TestADatabaseThatHangs(t *testing.T) {
 	w := onOne(t, func(d *api.Deps) {
 		from := deps(t, db.New(stuck{}))
-		d.DB, d.Lanes, d.Runs, d.Activity, d.Secrets, d.Skills = from.DB, from.Lanes, from.Runs, from.Activity, from.Secrets, from.Skills
-		d.Approvals, d.Operate = from.Approvals, from.Operate
-		d.Automations, d.Heals, d.Budgets, d.Threads = from.Automations, from.Heals, from.Budgets, from.Threads
-		d.People, d.Sessions, d.Events = from.People, from.Sessions, from.Events
+		from.Log = d.Log
+		d.Parts, d.Operate, d.People, d.Sessions = from.Parts, from.Operate, from.People, from.Sessions
 	})
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()

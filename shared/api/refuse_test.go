@@ -221,7 +221,7 @@ func TestAVerifierThatIsDown(t *testing.T) {
 
 func TestNewNamesWhatIsMissing(t *testing.T) {
 	_, err := api.New(api.Deps{})
-	for _, field := range []string{"DB", "Lanes", "Runs", "Activity", "Auth", "Secrets", "Skills", "Operate", "Approvals", "Kick", "Beat", "Background", "Traces", "IDs", "Clock", "Log"} {
+	for _, field := range []string{"DB", "Lanes", "Runs", "Activity", "Auth", "Secrets", "Registry", "Operate", "Approvals", "Kick", "Beat", "Background", "Traces", "IDs", "Clock", "Log"} {
 		if err == nil || !strings.Contains(err.Error(), field+" is missing") {
 			t.Errorf("%s is not named in: %v", field, err)
 		}

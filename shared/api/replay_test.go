@@ -25,25 +25,29 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/turn"
+	"github.com/lanekeeper/lanekeeper/shared/work"
 )
 
 // operated is what an admin does with the demo model and the skills of the registry.
 func operated(t testing.TB, d *api.Deps) *operate.Operate {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	threads, err := thread.New(d.DB, d.Runs, d.Approvals.Outbox, ids, log)
-	if err != nil {
+	d.Outbox = d.Approvals.Outbox
+	var err error
+	if d.Threads, err = thread.New(d.DB, d.Runs, d.Outbox, ids, log); err != nil {
 		t.Fatal(err)
 	}
-	return &operate.Operate{Runner: &turn.Runner{
-		Kinds: []turn.Kind{operate.Kind()}, DB: d.DB, Lanes: d.Lanes, Runs: d.Runs, Activity: d.Activity, Outbox: d.Approvals.Outbox, Workspaces: d.Approvals.Workspaces,
-		Reason: &reason.Runner{Model: demo.New(), Runs: d.Runs, Lanes: d.Lanes, Activity: d.Activity, Queues: queue.New(queue.Options{}), Log: log, Clock: time.Now},
-		Skills: func(ctx context.Context, ws db.Workspace, s trace.Surface) (*skill.Set, error) {
-			set, _, err := d.Skills.Load(ctx, ws, s)
-			return set, err
-		},
-		Threads: threads, Approvals: d.Approvals, IDs: ids, Log: log, Instance: "test",
-	}}
+	d.Skills = func(ctx context.Context, ws db.Workspace, s trace.Surface) (*skill.Set, error) {
+		set, _, err := d.Registry.Load(ctx, ws, s)
+		return set, err
+	}
+	d.Reason = &reason.Runner{
+		Model: demo.New(), Runs: d.Runs, Lanes: d.Lanes, Activity: d.Activity, Queues: queue.New(queue.Options{}), Log: log, Clock: time.Now,
+	}
+	d.Worker = &work.Worker{Lanes: d.Lanes, Runs: d.Runs, Reason: d.Reason, Outbox: d.Outbox}
+	silent := *d.Parts
+	silent.Log = log
+	return &operate.Operate{Runner: &turn.Runner{Parts: &silent, Kinds: []turn.Kind{operate.Kind()}}}
 }
 
 func TestASkillIsRunByHand(t *testing.T) {
@@ -82,7 +86,7 @@ func (w *world) asksByKey(t *testing.T) {
 	}
 	keyed := newWorld(t, w.Env, func(d *api.Deps) {
 		d.Auth = auth.New(tokens(w.Workspace), d.People.VerifyKey)
-		d.Skills = registry(t, d.DB, more...)
+		d.Registry = registry(t, d.DB, more...)
 		d.Operate = operated(t, d)
 	})
 	var key struct{ Key string }

@@ -99,11 +99,11 @@ type createSkillInput struct {
 func (s *server) createSkill(ctx context.Context, in *createSkillInput) (*createdAt[skillItem], error) {
 	by, _ := auth.From(ctx)
 	create := func(ctx context.Context, tx *db.Tx) (skill.Definition, bool, error) {
-		d, err := s.Skills.Create(ctx, tx, in.definition(by))
+		d, err := s.Registry.Create(ctx, tx, in.definition(by))
 		return d, true, err
 	}
 	if in.Body.Kind == skill.Builtin {
-		code, err := s.Skills.Get(ctx, by.Workspace, in.Body.Name)
+		code, err := s.Registry.Get(ctx, by.Workspace, in.Body.Name)
 		switch {
 		case errors.Is(err, skill.ErrNotFound) || err == nil && code.Kind != skill.Builtin:
 			return nil, invalid(FieldError{"body.name", "is none of a built-in skill"})
@@ -113,7 +113,7 @@ func (s *server) createSkill(ctx context.Context, in *createSkillInput) (*create
 			return nil, skill.ErrTaken
 		}
 		create = func(ctx context.Context, tx *db.Tx) (skill.Definition, bool, error) {
-			d, err := s.Skills.Patch(ctx, tx, by.Workspace, code, in.Body.patch())
+			d, err := s.Registry.Patch(ctx, tx, by.Workspace, code, in.Body.patch())
 			if errors.Is(err, skill.ErrChanged) { // somebody else was faster
 				err = skill.ErrTaken
 			}
@@ -156,7 +156,7 @@ type patchSkillInput struct {
 // by scripts.
 func (s *server) patchSkill(ctx context.Context, in *patchSkillInput) (*versioned[skillItem], error) {
 	ws := workspace(ctx)
-	read, err := s.Skills.Get(ctx, ws, in.ID)
+	read, err := s.Registry.Get(ctx, ws, in.ID)
 	if err == nil {
 		err = in.matches(read.Version)
 	}
@@ -164,7 +164,7 @@ func (s *server) patchSkill(ctx context.Context, in *patchSkillInput) (*versione
 		return nil, err
 	}
 	d, err := s.changeSkill(ctx, "skill.update", func(ctx context.Context, tx *db.Tx) (skill.Definition, bool, error) {
-		d, err := s.Skills.Patch(ctx, tx, ws, read, in.Body.patch())
+		d, err := s.Registry.Patch(ctx, tx, ws, read, in.Body.patch())
 		return d, true, err
 	}, "fields", in.Body.names())
 	if err != nil {
@@ -177,7 +177,7 @@ func (s *server) patchSkill(ctx context.Context, in *patchSkillInput) (*versione
 // by the Engine Room and by scripts.
 func (s *server) deleteSkill(ctx context.Context, in *SkillPath) (*struct{}, error) {
 	_, err := s.changeSkill(ctx, "skill.delete", func(ctx context.Context, tx *db.Tx) (skill.Definition, bool, error) {
-		d, err := s.Skills.Delete(ctx, tx, workspace(ctx), in.ID)
+		d, err := s.Registry.Delete(ctx, tx, workspace(ctx), in.ID)
 		return d, d.Version > 0, err
 	})
 	if err != nil {
@@ -201,7 +201,7 @@ func (s *server) enableSkill(ctx context.Context, in *enableSkillInput) (*versio
 		reason = in.Body.Reason
 	}
 	d, err := s.changeSkill(ctx, "skill.enable", func(ctx context.Context, tx *db.Tx) (skill.Definition, bool, error) {
-		return s.Skills.Enable(ctx, tx, workspace(ctx), in.ID, skill.Human)
+		return s.Registry.Enable(ctx, tx, workspace(ctx), in.ID, skill.Human)
 	}, "reason", reason)
 	if err != nil {
 		return nil, err
@@ -220,7 +220,7 @@ type disableSkillInput struct {
 // called by the Engine Room and by scripts.
 func (s *server) disableSkill(ctx context.Context, in *disableSkillInput) (*versioned[skillItem], error) {
 	d, err := s.changeSkill(ctx, "skill.disable", func(ctx context.Context, tx *db.Tx) (skill.Definition, bool, error) {
-		return s.Skills.Disable(ctx, tx, workspace(ctx), in.ID, skill.Human, in.Body.Reason)
+		return s.Registry.Disable(ctx, tx, workspace(ctx), in.ID, skill.Human, in.Body.Reason)
 	}, "reason", in.Body.Reason)
 	if err != nil {
 		return nil, err

@@ -34,7 +34,7 @@ func (s *server) runSkill(ctx context.Context, in *runSkillInput) (*answer[runSk
 
 // runByHand makes a call; outside says that its input may be in the words of others.
 func (s *server) runByHand(ctx context.Context, in *runSkillInput, outside bool) (*answer[runSkillAnswer], error) {
-	d, err := s.Skills.Get(ctx, workspace(ctx), in.ID)
+	d, err := s.Registry.Get(ctx, workspace(ctx), in.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ func (s *server) skillItemOf(ctx context.Context, d skill.Definition) skillItem 
 	by, _ := auth.From(ctx)
 	item := skillItem{
 		ID: d.ID, Name: d.Name, Description: d.Description, Parameters: d.Parameters, Kind: d.Kind, Scope: d.Scope,
-		Effect: s.Skills.EffectOf(d), RequiresApproval: d.RequiresApproval, Serial: d.Serial, Enabled: d.Enabled,
+		Effect: s.Registry.EffectOf(d), RequiresApproval: d.RequiresApproval, Serial: d.Serial, Enabled: d.Enabled,
 		DisabledBy: d.DisabledBy, DisabledReason: d.DisabledReason, Config: d.PublicConfig(by.Role.AtLeast(auth.Admin)),
 	}
 	if d.Timeout > 0 {
@@ -69,7 +69,7 @@ func (s *server) listSkills(ctx context.Context, in *skillsInput) (*answer[page[
 		enabled := in.Enabled == "true"
 		f.Enabled = &enabled
 	}
-	found, err := s.Skills.List(ctx, workspace(ctx), f)
+	found, err := s.Registry.List(ctx, workspace(ctx), f)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ type SkillPath struct {
 
 // getSkill tells one skill. It is called by the Engine Room and by scripts.
 func (s *server) getSkill(ctx context.Context, in *SkillPath) (*versioned[skillItem], error) {
-	d, err := s.Skills.Get(ctx, workspace(ctx), in.ID)
+	d, err := s.Registry.Get(ctx, workspace(ctx), in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -121,11 +121,11 @@ type skillHealth struct {
 
 // getSkillHealth tells how a skill has done lately. It is called by the Engine Room.
 func (s *server) getSkillHealth(ctx context.Context, in *skillHealthInput) (*answer[skillHealth], error) {
-	d, err := s.Skills.Get(ctx, workspace(ctx), in.ID)
+	d, err := s.Registry.Get(ctx, workspace(ctx), in.ID)
 	if err != nil {
 		return nil, err
 	}
-	h, err := s.Skills.Health(ctx, workspace(ctx), d.Name, in.Days)
+	h, err := s.Registry.Health(ctx, workspace(ctx), d.Name, in.Days)
 	if err != nil {
 		return nil, err
 	}

@@ -374,7 +374,7 @@ func TestSecretsOfASkillAreNotShown(t *testing.T) {
 		if p := w.refused(t, 422, "invalid", http.MethodPatch, skillPath("weather"), `{"config":`+toMembers+`}`); !p.at("body.config.headers.X-Account") {
 			t.Errorf("%+v", p)
 		}
-		d, err := w.Skills.Get(t.Context(), w.Workspace, "weather")
+		d, err := w.Registry.Get(t.Context(), w.Workspace, "weather")
 		if err != nil || strings.Contains(string(d.Config), "canary") || !strings.Contains(string(d.Config), "an-account") {
 			t.Errorf("kept is %s (%v)", d.Config, err)
 		}

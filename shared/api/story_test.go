@@ -12,14 +12,11 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/api"
-	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
-	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm/demo"
-	"github.com/lanekeeper/lanekeeper/shared/memory"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/quiet"
@@ -27,7 +24,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
-	"github.com/lanekeeper/lanekeeper/shared/workspace"
+	"github.com/lanekeeper/lanekeeper/shared/work"
 )
 
 type usage struct{ PromptTokens, CompletionTokens, TotalTokens int64 }
@@ -62,41 +59,23 @@ type story struct {
 // realBeat wires a heartbeat with the demo model.
 func realBeat(t testing.TB, d *api.Deps) (*heartbeat.Heartbeat, *objective.Store) {
 	t.Helper()
-	objectives, err := objective.New(d.DB, ids)
-	if err != nil {
-		t.Fatal(err)
-	}
-	workspaces, err := workspace.New(d.DB)
-	if err != nil {
-		t.Fatal(err)
-	}
-	skills, err := objective.Skills(objectives)
-	if err != nil {
-		t.Fatal(err)
-	}
-	query, err := skill.QueryActivity(d.Activity, time.Now)
-	if err != nil {
+	skills, err1 := objective.Skills(d.Objectives)
+	query, err2 := skill.QueryActivity(d.Activity, time.Now)
+	asks, err3 := quiet.New()
+	if err := errors.Join(err1, err2, err3); err != nil {
 		t.Fatal(err)
 	}
 	set, err := skill.NewSet(append(skills, query)...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	memories, err1 := memory.New(d.DB, ids)
-	automations, err2 := automation.New(d.DB, ids)
-	heals, err3 := heal.New(d.DB, ids, d.Skills, automations)
-	asks, err4 := quiet.New()
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
-		t.Fatal(err)
-	}
-	return &heartbeat.Heartbeat{
-		Memories: memories, Automations: automations, Heals: heals, Quiet: asks, Threads: d.Threads, Registered: heartbeat.Registered(d.Skills),
-		DB: d.DB, Lanes: d.Lanes, Runs: d.Runs, Activity: d.Activity, Workspaces: workspaces, Objectives: objectives,
-		Skills:    func(context.Context, db.Workspace, trace.Surface) (*skill.Set, error) { return set, nil },
-		Approvals: d.Approvals, Outbox: d.Approvals.Outbox, Sender: &outbox.Sender{Store: d.Approvals.Outbox, Log: d.Log},
-		Reason: &reason.Runner{Model: demo.New(), Runs: d.Runs, Lanes: d.Lanes, Activity: d.Activity, Log: d.Log, Clock: time.Now},
-		Traces: d.Traces, IDs: ids, Clock: time.Now, Log: d.Log, Instance: "test",
-	}, objectives
+	p := *d.Parts
+	p.Quiet = asks
+	p.Skills = func(context.Context, db.Workspace, trace.Surface) (*skill.Set, error) { return set, nil }
+	p.Reason = &reason.Runner{Model: demo.New(), Runs: p.Runs, Lanes: p.Lanes, Activity: p.Activity, Log: p.Log, Clock: time.Now}
+	p.Worker = &work.Worker{Lanes: p.Lanes, Runs: p.Runs, Reason: p.Reason, Outbox: p.Outbox}
+	p.Sender = &outbox.Sender{Store: p.Outbox, Log: p.Log}
+	return &heartbeat.Heartbeat{Parts: &p}, p.Objectives
 }
 
 // A beat by hand is told as one story under its trace.

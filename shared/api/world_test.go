@@ -36,6 +36,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
 	"github.com/lanekeeper/lanekeeper/shared/memory"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
+	"github.com/lanekeeper/lanekeeper/shared/parts"
+	"github.com/lanekeeper/lanekeeper/shared/retain"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -112,9 +114,21 @@ func deps(t testing.TB, d *db.DB) api.Deps {
 		t.Fatal(err)
 	}
 	all := api.Deps{
-		DB: d, Lanes: lanes, Runs: runs, Activity: log, Secrets: secrets, Skills: registry(t, d),
-		Approvals: approvals(t, d, log), Kick: func(db.Workspace) {},
-		Traces: trace.NewSource(time.Now, rand.Reader), IDs: ids, Clock: time.Now, Version: "test",
+		Parts: &parts.Parts{
+			DB:        d,
+			Lanes:     lanes,
+			Runs:      runs,
+			Activity:  log,
+			Secrets:   secrets,
+			Registry:  registry(t, d),
+			Approvals: approvals(t, d, log),
+			Traces:    trace.NewSource(time.Now, rand.Reader),
+			IDs:       ids,
+			Clock:     time.Now,
+			Instance:  "test",
+		},
+		Kick:    func(db.Workspace) {},
+		Version: "test",
 	}
 	if all.People, err = auth.NewStore(d, ids, rand.Reader); err != nil {
 		t.Fatal(err)
@@ -134,18 +148,18 @@ func deps(t testing.TB, d *db.DB) api.Deps {
 	}
 	var err4, err5, err6, err7 error
 	all.Automations, err4 = automation.New(d, ids)
-	all.Heals, err5 = heal.New(d, ids, all.Skills, all.Automations)
-	var err8 error
-	all.Switches, err8 = halt.New(d, ids)
+	all.Heals, err5 = heal.New(d, ids, all.Registry, all.Automations)
 	all.Budgets, err6 = budget.New(d, ids, time.Now)
 	all.Circuits, err7 = resilient.NewStore(d, resilient.Policy{})
-	if err := errors.Join(err4, err5, err6, err7, err8); err != nil {
+	var err8, err9 error
+	all.Switches, err8 = halt.New(d, ids)
+	all.Retention, err9 = retain.New(d)
+	if err := errors.Join(err4, err5, err6, err7, err8, err9); err != nil {
 		t.Fatal(err)
 	}
 	all.Streams = &api.Streams{Every: 10 * time.Millisecond, For: 50 * time.Millisecond}
 	all.Reachable = channel.Check
 	all.Operate = operated(t, &all)
-	all.Threads = all.Operate.Threads
 	return all
 }
 

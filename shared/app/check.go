@@ -167,7 +167,7 @@ func (k *checker) model() {
 		k.bad("LLM_PROVIDER", "names no provider", "Set it to bedrock, anthropic, openai or demo, or leave it out.")
 		return
 	}
-	if slices.Contains(k.models(), "") || len(k.LLMModel) > 1000 {
+	if slices.Contains(k.Models(), "") || len(k.LLMModel) > 1000 {
 		k.bad("LLM_MODEL", "is missing, or one of its names is empty", "Set it to the provider's id of a model; further ones, separated by commas, stand in for it.")
 	}
 }

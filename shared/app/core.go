@@ -33,3 +33,9 @@ func NewCore(d *db.DB, cfg Config, log *slog.Logger, aws func(context.Context) (
 		IDs: func() string { return uuid.Must(uuid.NewV7()).String() },
 	}
 }
+
+// Seeds is what a database is to begin with, beside the default workspace.
+type Seeds struct {
+	Demo  bool   // objectives that the first beats work on
+	Owner string // e-mail address of the default workspace's first owner; "": none
+}

@@ -1,5 +1,5 @@
-// Package app puts the parts together: the configuration, the core that every
-// surface stands on, and one plain function per surface, so that the linker drops
-// what a function does not use. The mains, package edge and the local runner call
-// it; it knows no AWS and no SQLite.
+// Package app has what every process stands on: the configuration, of which it is the only
+// reader, the core, the logger and Postgres. It knows no provider and no SQLite. The parts are
+// made by app/wire, what has an address by app/web, the demo content by app/seed: a function
+// links only what it uses.
 package app

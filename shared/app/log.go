@@ -17,7 +17,7 @@ func NewLogger(w io.Writer, cfg Config, request func(context.Context) string) *s
 	if request != nil {
 		h = &requests{h, request}
 	}
-	log := slog.New(redact.NewHandler(trace.NewHandler(h), cfg.known()))
+	log := slog.New(redact.NewHandler(trace.NewHandler(h), cfg.Known()))
 	if cfg.OnLambda() {
 		log = log.With("function", cfg.Function)
 	}

@@ -74,7 +74,7 @@ func (c Config) WithSecrets(texts map[string]string) (Config, error) {
 			k.bad(v.name, "is missing", "Store it there as plain text, or in a JSON object under the key "+v.name+".")
 		}
 	}
-	c.known()
+	c.Known()
 	k.people()
 	k.tokens()
 	for i, p := range k.problems {

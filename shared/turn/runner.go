@@ -9,19 +9,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"time"
 
-	"github.com/lanekeeper/lanekeeper/shared/activity"
-	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
-	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/parts"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
-	"github.com/lanekeeper/lanekeeper/shared/thread"
-	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/work"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
@@ -29,23 +24,8 @@ import (
 // Runner has the turns of all kinds of conversations. Between them it keeps nothing but who
 // waits for another's end. It serves several at once and must not be copied.
 type Runner struct {
-	Kinds      []Kind
-	DB         *db.DB
-	Lanes      *lane.Store
-	Runs       *execution.Store
-	Activity   *activity.Log
-	Outbox     *outbox.Store
-	Workspaces *workspace.Store
-	Reason     *reason.Runner
-	// Threads are the conversations with people, Approvals what waits for them.
-	Threads   *thread.Store
-	Approvals *approval.Store
-	// Skills are those of a surface, with what is switched off left out.
-	Skills   func(ctx context.Context, ws db.Workspace, surface trace.Surface) (*skill.Set, error)
-	IDs      func() string
-	Log      *slog.Logger
-	Instance string // names this process in holders
-	Window   int    // of the model, in tokens
+	*parts.Parts
+	Kinds []Kind
 	// Poll is how often a turn that stands in line looks whether it comes next, should the
 	// one before it work in another process; 0: each second.
 	Poll time.Duration
@@ -57,8 +37,7 @@ type Runner struct {
 func (r *Runner) do(ctx context.Context, ws db.Workspace, surface string, e execution.Execution, u work.Unit) (work.Outcome, error) {
 	defer r.ends.signal(ws)
 	u.Lane = lane.Request{Workspace: ws, Lane: e.Subject, Holder: lane.NewHolder(surface, r.Instance, e.Trace)}
-	worker := work.Worker{Lanes: r.Lanes, Runs: r.Runs, Reason: r.Reason, Outbox: r.Outbox}
-	return worker.Do(ctx, u)
+	return r.Worker.Do(ctx, u)
 }
 
 // Settings reads the settings of a workspace.

@@ -27,6 +27,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/memory"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/parts"
 	"github.com/lanekeeper/lanekeeper/shared/queue"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
@@ -202,17 +203,29 @@ func newWorld(t testing.TB, e dbtest.Env) *world {
 		DB: d, Workspaces: workspaces, Outbox: box, Activity: acts, Skills: skills, IDs: ids,
 		Settled: func(ctx context.Context, b *db.Batch, a approval.Approval) { w.Decided(ctx, b, a) },
 	}))(t)
-	w.Runner = &turn.Runner{
-		Kinds: []turn.Kind{talk}, DB: d, Lanes: lanes, Runs: runs, Activity: acts, Outbox: box, Workspaces: workspaces, Threads: threads, Approvals: approvals,
-		Reason: &reason.Runner{
-			Runs: runs, Lanes: lanes, Activity: acts, Approvals: waiting{approvals}, Queues: queue.New(queue.Options{}), Log: log, Clock: w.clock.Now,
-			Release: func(ctx context.Context, tx lane.Tx, execution string) error {
-				_, err := threads.Release(ctx, tx, execution)
-				return err
-			},
+	runner := &reason.Runner{
+		Runs: runs, Lanes: lanes, Activity: acts, Approvals: waiting{approvals}, Queues: queue.New(queue.Options{}), Log: log, Clock: w.clock.Now,
+		Release: func(ctx context.Context, tx lane.Tx, execution string) error {
+			_, err := threads.Release(ctx, tx, execution)
+			return err
 		},
-		Skills: skills, IDs: ids, Log: log, Instance: "test",
 	}
+	w.Runner = &turn.Runner{Kinds: []turn.Kind{talk}, Parts: &parts.Parts{
+		DB:         d,
+		Lanes:      lanes,
+		Runs:       runs,
+		Activity:   acts,
+		Workspaces: workspaces,
+		Threads:    threads,
+		Approvals:  approvals,
+		Skills:     skills,
+		Reason:     runner,
+		Worker:     &work.Worker{Lanes: lanes, Runs: runs, Reason: runner, Outbox: box},
+		Outbox:     box,
+		IDs:        ids,
+		Log:        log,
+		Instance:   "test",
+	}}
 	w.sender = &outbox.Sender{Store: box, Holder: "test", Log: log, Handlers: map[string]outbox.Handler{
 		approval.Topic: &approval.Executor{Store: approvals, Lanes: lanes, Instance: "test", Clock: time.Now, Log: log},
 		turn.Topic:     w.Runner,

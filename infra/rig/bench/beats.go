@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -28,7 +29,7 @@ func heartbeats(ctx context.Context, _ int) ([]Row, error) {
 		DB: d, Clock: time.Now, Log: slog.New(slog.DiscardHandler), Traces: trace.NewSource(time.Now, rand.Reader),
 		IDs: func() string { return uuid.Must(uuid.NewV7()).String() },
 	}
-	h, err := app.NewHeartbeat(core, "bench", nil)
+	h, err := wire.NewHeartbeat(core, "bench", nil)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,8 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/app/web"
+	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	runs "github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
@@ -38,7 +40,7 @@ func followers(ctx context.Context, _ int) ([]Row, error) {
 	}
 	defer stop()
 	core := app.NewCore(d, app.Config{AdminToken: benchToken}, slog.New(slog.DiscardHandler), nil)
-	handler, err := app.NewOperate(core, "bench", func(f func(context.Context)) { go f(ctx) })
+	handler, err := web.NewOperate(core, "bench", func(f func(context.Context)) { go f(ctx) })
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +150,7 @@ func listen(ctx context.Context, url, token string, opened func()) error {
 
 // journalOf is a running execution with so many results of 32 KB in its journal.
 func journalOf(ctx context.Context, core *app.Core, entries int) (id string, size int, err error) {
-	a, err := app.NewAgent(core, "bench")
+	a, err := wire.New(core, "bench")
 	if err != nil {
 		return "", 0, err
 	}

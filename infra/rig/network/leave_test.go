@@ -360,7 +360,7 @@ func (l *leaving) settled(t *testing.T) {
 	t.Helper()
 	l.eventually(t, "turns that have not ended", func() (string, bool) {
 		l.working.Wait()
-		_ = l.invoke("tending", func(ctx context.Context) error { l.Tend(ctx, l.Workspace); return nil })
+		_ = l.invoke("tending", func(ctx context.Context) error { l.Tender.Tend(ctx, l.Workspace); return nil })
 		l.working.Wait()
 		open := l.read(t, l.q.Unended)
 		if len(open) > 0 {

@@ -52,7 +52,7 @@ var beating = &work{
 
 // beat delivers a slot; the next one when it has run.
 func (w *world) beat(ctx context.Context) error {
-	_, err := w.Heartbeat("test", nil).Run(ctx, heartbeat.Tick{Workspace: w.ws, Slot: w.slot})
+	_, err := w.Heartbeat.Run(ctx, heartbeat.Tick{Workspace: w.ws, Slot: w.slot})
 	if err == nil {
 		w.slot = w.slot.Add(time.Minute)
 	}
@@ -138,7 +138,7 @@ var sending = &work{
 
 // tend does what is due, as the schedule has it done.
 func (w *world) tend(ctx context.Context) {
-	<-w.TendAll(ctx, w.background)
+	<-w.Tender.All(ctx, w.background)
 }
 
 // once holds that skills have one success each in the log.

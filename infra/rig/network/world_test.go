@@ -23,6 +23,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/infra/rig/proxy"
 	"github.com/lanekeeper/lanekeeper/migrations"
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/app/web"
+	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
@@ -45,7 +47,7 @@ func check(t testing.TB, err error) {
 
 // side is the product as a process has it.
 type side struct {
-	*app.Agent
+	*wire.Surfaces
 	http.Handler
 	db      *db.DB
 	log     *lines
@@ -84,15 +86,15 @@ func newSide(t testing.TB, d *db.DB, within time.Duration, environ ...string) *s
 	core := app.NewCore(d, cfg, slog.New(slog.NewTextHandler(s.log, nil)), func(context.Context) (aws.Config, error) {
 		return aws.Config{}, errors.New("no AWS here")
 	})
-	s.Agent, err = app.NewAgent(core, "test")
+	s.Surfaces, err = wire.New(core, "test")
 	check(t, err)
-	door, err := s.Door("", true)
+	door, err := web.NewDoor(s.Surfaces, "", true)
 	check(t, err)
 	door.Limits = nil
 	door.Auth = auth.New(func(_ context.Context, token string) (auth.Principal, error) {
 		return auth.Principal{Workspace: db.Workspace(token), Kind: auth.Local, ID: "ada", Role: auth.Owner}, nil
 	})
-	s.Handler, err = s.API(door, app.Process{Beat: s.Agent.Heartbeat("test", nil).Run, Background: s.background})
+	s.Handler, err = web.NewAPI(s.Surfaces, door, web.Process{Background: s.background})
 	check(t, err)
 	return s
 }

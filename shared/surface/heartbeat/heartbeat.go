@@ -8,7 +8,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -21,14 +20,11 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/halt"
 	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
-	"github.com/lanekeeper/lanekeeper/shared/memory"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
-	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/parts"
 	"github.com/lanekeeper/lanekeeper/shared/quiet"
-	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/retain"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
-	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
@@ -36,39 +32,9 @@ import (
 // Heartbeat runs beats. It keeps nothing between them and may run several, of
 // different workspaces, at once.
 type Heartbeat struct {
-	DB          *db.DB
-	Lanes       *lane.Store
-	Runs        *execution.Store
-	Activity    *activity.Log
-	Workspaces  *workspace.Store
-	Objectives  *objective.Store
-	Automations *automation.Store
-	Heals       *heal.Store
-	Switches    *halt.Store
-	Retention   *retain.Store
-	Memories    *memory.Store
-	Quiet       *quiet.Store
-	Reason      *reason.Runner
-	// Skills are what the heartbeat of a workspace may use now.
-	Skills func(context.Context, db.Workspace, trace.Surface) (*skill.Set, error)
-	// Registered are the skills of a workspace, the disabled ones among them.
-	Registered func(context.Context, db.Workspace) ([]skill.Definition, error)
-	// Outbox has what was decided and is still to be done, Sender does it.
-	Outbox *outbox.Store
-	Sender *outbox.Sender
-	// Threads are the conversations, whose stale locks a beat clears.
-	Threads *thread.Store
-	// Approvals are what waits for a person, and expires.
-	Approvals *approval.Store
+	*parts.Parts
 	// Sweep lets go of what others keep and nobody needs any more; nil: nothing.
-	Sweep  func(context.Context, db.Workspace) error
-	Traces *trace.Source
-	IDs    func() string
-	Clock  func() time.Time
-	Log    *slog.Logger
-	// Instance names this process in holders.
-	Instance string
-	Window   int // of the model, in tokens; 0: it is not known
+	Sweep func(context.Context, db.Workspace) error
 	// Fan hands a workspace's beat to an invocation of its own; nil beats here. Several
 	// are called at once.
 	Fan func(context.Context, Tick) error

@@ -204,8 +204,7 @@ func (b *beat) park(why string) {
 // its lane, is left for the next beat.
 func (b *beat) do(ctx context.Context, p *Phase, what string, u work.Unit) (work.Outcome, error) {
 	u.Lane.Workspace, u.Lane.Holder, u.Lane.Under = b.tick.Workspace, b.hold.Holder, b.hold
-	worker := work.Worker{Lanes: b.Lanes, Runs: b.Runs, Reason: b.Reason, Outbox: b.Outbox}
-	out, err := worker.Do(ctx, u)
+	out, err := b.Worker.Do(ctx, u)
 	if _, busy := errors.AsType[*lane.BusyError](err); busy {
 		p.Left++
 		return work.Outcome{}, nil

@@ -67,7 +67,7 @@ func TestOneBeatWorksInAllSixPhases(t *testing.T) {
 			}
 		}
 		rests := false
-		for _, d := range must(w.Registered(t.Context(), w.Workspace))(t) {
+		for _, d := range must(w.Registry.List(t.Context(), w.Workspace, skill.Filter{Limit: 200}))(t).Items {
 			rests = rests || d.Name == "flaky" && !d.Enabled && d.DisabledBy == skill.SelfHealing
 		}
 		if !rests || *tidied != 1 || w.memories(t) != 1 || !strings.Contains(r.Phases[4].Text, "flaky rests") {

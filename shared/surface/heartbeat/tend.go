@@ -36,7 +36,7 @@ func (b *beat) healSkills(ctx context.Context, p *Phase) error {
 	if !b.snapshot.failing.Any() {
 		return nil
 	}
-	registered, err := b.Registered(ctx, b.tick.Workspace)
+	registered, err := registered(ctx, b.Registry, b.tick.Workspace)
 	if err != nil {
 		return err
 	}
@@ -255,18 +255,16 @@ func (b *beat) alert(ctx context.Context) {
 	b.report.Alerts = alerts
 }
 
-// Registered lists all skills of a workspace that a registry keeps.
-func Registered(r *skill.Registry) func(context.Context, db.Workspace) ([]skill.Definition, error) {
-	return func(ctx context.Context, ws db.Workspace) (all []skill.Definition, err error) {
-		for f := (skill.Filter{Limit: 200}); ; {
-			page, err := r.List(ctx, ws, f)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, page.Items...)
-			if f.After = page.Next; f.After == "" {
-				return all, nil
-			}
+// registered lists all skills of a workspace, the disabled ones among them.
+func registered(ctx context.Context, r *skill.Registry, ws db.Workspace) (all []skill.Definition, err error) {
+	for f := (skill.Filter{Limit: 200}); ; {
+		page, err := r.List(ctx, ws, f)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page.Items...)
+		if f.After = page.Next; f.After == "" {
+			return all, nil
 		}
 	}
 }

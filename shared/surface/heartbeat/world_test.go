@@ -31,6 +31,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/memory"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/parts"
 	"github.com/lanekeeper/lanekeeper/shared/queue"
 	"github.com/lanekeeper/lanekeeper/shared/quiet"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
@@ -83,17 +84,36 @@ func newHeartbeat(t testing.TB, d *db.DB, model llm.Model, more ...skill.Skill) 
 	workspaces, box := must(workspace.New(d))(t), must(outbox.New(d, ids, mathrand.Float64))(t)
 	approvals := must(approval.New(approval.Deps{DB: d, Workspaces: workspaces, Outbox: box, Activity: acts, Skills: offered, IDs: ids}))(t)
 	threads := must(thread.New(d, runs, box, ids, log))(t)
-	h := &heartbeat.Heartbeat{
-		Threads: threads, DB: d, Lanes: lanes, Runs: runs, Activity: acts, Workspaces: workspaces, Objectives: objectives,
-		Automations: automations, Heals: heals, Switches: must(halt.New(d, ids))(t), Retention: must(retain.New(d))(t), Memories: memories, Quiet: must(quiet.New())(t), Registered: heartbeat.Registered(registry),
-		Reason: &reason.Runner{Model: model, Runs: runs, Lanes: lanes, Activity: acts, Queues: queue.New(queue.Options{}), Log: log, Clock: time.Now},
-		Skills: offered, Outbox: box, Approvals: approvals,
+	runner := &reason.Runner{Model: model, Runs: runs, Lanes: lanes, Activity: acts, Queues: queue.New(queue.Options{}), Log: log, Clock: time.Now}
+	h := &heartbeat.Heartbeat{Parts: &parts.Parts{
+		DB:          d,
+		Lanes:       lanes,
+		Runs:        runs,
+		Activity:    acts,
+		Workspaces:  workspaces,
+		Objectives:  objectives,
+		Automations: automations,
+		Memories:    memories,
+		Heals:       heals,
+		Switches:    must(halt.New(d, ids))(t),
+		Retention:   must(retain.New(d))(t),
+		Quiet:       must(quiet.New())(t),
+		Threads:     threads,
+		Approvals:   approvals,
+		Registry:    registry,
+		Skills:      offered,
+		Reason:      runner,
+		Worker:      &work.Worker{Lanes: lanes, Runs: runs, Reason: runner, Outbox: box},
+		Outbox:      box,
 		Sender: &outbox.Sender{Store: box, Holder: "test", Log: log, Handlers: map[string]outbox.Handler{
 			approval.Topic: &approval.Executor{Store: approvals, Lanes: lanes, Instance: "test", Clock: time.Now, Log: log},
 		}},
-		Traces: trace.NewSource(time.Now, rand.Reader),
-		IDs:    ids, Clock: time.Now, Log: log, Instance: "test",
-	}
+		Traces:   trace.NewSource(time.Now, rand.Reader),
+		IDs:      ids,
+		Clock:    time.Now,
+		Log:      log,
+		Instance: "test",
+	}}
 	h.Sender.Handlers[heartbeat.Topic] = h
 	return h
 }

@@ -133,8 +133,7 @@ func requiresApproval(skills *skill.Set, k *skill.Skill, input json.RawMessage, 
 // do has a unit of work done under the lane of an execution.
 func (o *Operate) do(ctx context.Context, ws db.Workspace, e execution.Execution, u work.Unit) (work.Outcome, error) {
 	u.Lane = lane.Request{Workspace: ws, Lane: e.Subject, Holder: lane.NewHolder("operate", o.Instance, e.Trace)}
-	worker := work.Worker{Lanes: o.Lanes, Runs: o.Runs, Reason: o.Reason, Outbox: o.Outbox}
-	return worker.Do(ctx, u)
+	return o.Worker.Do(ctx, u)
 }
 
 // encode is the JSON of our own types, which always has one.

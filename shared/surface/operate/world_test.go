@@ -23,6 +23,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/parts"
 	"github.com/lanekeeper/lanekeeper/shared/queue"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
@@ -30,6 +31,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/turn"
+	"github.com/lanekeeper/lanekeeper/shared/work"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
@@ -157,18 +159,29 @@ func newWorld(t testing.TB, e dbtest.Env) *world {
 		DB: d, Workspaces: workspaces, Outbox: box, Activity: acts, Skills: skills, IDs: ids,
 		Settled: func(ctx context.Context, b *db.Batch, a approval.Approval) { w.Decided(ctx, b, a) },
 	}))(t)
-	w.Operate = &operate.Operate{Runner: &turn.Runner{
-		Kinds: []turn.Kind{operate.Kind()}, DB: d, Lanes: lanes, Runs: runs, Activity: acts, Outbox: box, Workspaces: workspaces,
-		Threads: threads, Approvals: approvals,
-		Reason: &reason.Runner{
-			Runs: runs, Lanes: lanes, Activity: acts, Approvals: waiting{approvals}, Queues: queue.New(queue.Options{}), Log: log, Clock: time.Now,
-			Release: func(ctx context.Context, tx lane.Tx, execution string) error {
-				_, err := threads.Release(ctx, tx, execution)
-				return err
-			},
+	runner := &reason.Runner{
+		Runs: runs, Lanes: lanes, Activity: acts, Approvals: waiting{approvals}, Queues: queue.New(queue.Options{}), Log: log, Clock: time.Now,
+		Release: func(ctx context.Context, tx lane.Tx, execution string) error {
+			_, err := threads.Release(ctx, tx, execution)
+			return err
 		},
-		Skills: skills, IDs: ids, Log: log, Instance: "test",
-	}}
+	}
+	w.Operate = &operate.Operate{Runner: &turn.Runner{Kinds: []turn.Kind{operate.Kind()}, Parts: &parts.Parts{
+		DB:         d,
+		Lanes:      lanes,
+		Runs:       runs,
+		Activity:   acts,
+		Workspaces: workspaces,
+		Threads:    threads,
+		Approvals:  approvals,
+		Skills:     skills,
+		Reason:     runner,
+		Worker:     &work.Worker{Lanes: lanes, Runs: runs, Reason: runner, Outbox: box},
+		Outbox:     box,
+		IDs:        ids,
+		Log:        log,
+		Instance:   "test",
+	}}}
 	w.sender = &outbox.Sender{Store: box, Holder: "test", Log: log, Handlers: map[string]outbox.Handler{
 		approval.Topic: &approval.Executor{Store: approvals, Lanes: lanes, Instance: "test", Clock: time.Now, Log: log},
 		turn.Topic:     w.Operate,

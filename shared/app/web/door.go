@@ -1,4 +1,4 @@
-package app
+package web
 
 import (
 	"context"
@@ -7,8 +7,8 @@ import (
 	"crypto/sha256"
 	"fmt"
 
+	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
-	"github.com/lanekeeper/lanekeeper/shared/event"
 	"github.com/lanekeeper/lanekeeper/shared/ratelimit"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
@@ -22,14 +22,13 @@ type Door struct {
 	Sessions *auth.Sessions
 	Limits   *ratelimit.Cache
 	Failures *ratelimit.Failures
-	Events   *event.Store
 }
 
-// Door knows those whom the configuration tells, the keys that were made here, and
+// NewDoor makes the door that knows those whom the configuration tells, the keys that were made here, and
 // who else the verifiers know. adminToken is the installation's; without one the local
 // admin has no sessions. secure says that the pages are served over https.
-func (a *Agent) Door(adminToken string, secure bool, others ...auth.Verifier) (*Door, error) {
-	core := a.core
+func NewDoor(s *wire.Surfaces, adminToken string, secure bool, others ...auth.Verifier) (*Door, error) {
+	core := s.Core
 	people, err := auth.NewStore(core.DB, core.IDs, rand.Reader)
 	if err != nil {
 		return nil, err
@@ -48,7 +47,7 @@ func (a *Agent) Door(adminToken string, secure bool, others ...auth.Verifier) (*
 	}
 	if cfg.JWKSURL != "" {
 		issued := tokens
-		issued.Keys = auth.NewKeySet(cfg.JWKSURL, a.Outbound.HTTPClient(), core.Clock)
+		issued.Keys = auth.NewKeySet(cfg.JWKSURL, s.Outbound.HTTPClient(), core.Clock)
 		verify, err := people.UserTokens(issued, core.Clock)
 		if err != nil {
 			return nil, fmt.Errorf("JWKS_URL: %w", err)
@@ -56,7 +55,7 @@ func (a *Agent) Door(adminToken string, secure bool, others ...auth.Verifier) (*
 		verifiers = append(verifiers, verify)
 	}
 	sessions, err := people.NewSessions(auth.SessionConfig{
-		Key: a.sessionKey, AdminToken: adminToken, Secure: secure, Clock: core.Clock,
+		Key: func(ctx context.Context) ([]byte, error) { return sessionKey(ctx, s) }, AdminToken: adminToken, Secure: secure, Clock: core.Clock,
 	})
 	if err != nil {
 		return nil, err
@@ -67,7 +66,7 @@ func (a *Agent) Door(adminToken string, secure bool, others ...auth.Verifier) (*
 	}
 	return &Door{
 		Auth: auth.New(verifiers...).WithSessions(sessions), People: people, Sessions: sessions,
-		Limits: ratelimit.NewCache(limiter, core.Clock, core.Log), Failures: ratelimit.NewFailures(ratelimit.BadCredentials, core.Clock), Events: a.Events,
+		Limits: ratelimit.NewCache(limiter, core.Clock, core.Log), Failures: ratelimit.NewFailures(ratelimit.BadCredentials, core.Clock),
 	}, nil
 }
 
@@ -75,11 +74,11 @@ func (a *Agent) Door(adminToken string, secure bool, others ...auth.Verifier) (*
 // On Lambda without a key of KMS nothing can be sealed: there it is derived from what may
 // sign people in anyway, and where nothing may, there are no sessions. A command beside such
 // functions, which has their database and their secrets in its environment, has their key.
-func (a *Agent) sessionKey(ctx context.Context) ([]byte, error) {
-	cfg := a.core.Config
+func sessionKey(ctx context.Context, s *wire.Surfaces) ([]byte, error) {
+	cfg := s.Core.Config
 	derived := cfg.KMSKeyID == "" && (cfg.OnLambda() || cfg.OnPostgres() && cfg.AdminToken+cfg.JWTSecret != "")
 	if !derived {
-		return a.Secrets.Key(ctx, workspace.Default, "session")
+		return s.Secrets.Key(ctx, workspace.Default, "session")
 	}
 	if cfg.AdminToken == "" && cfg.JWTSecret == "" {
 		return nil, fmt.Errorf("KMS_KEY_ID is missing: %w: %w", auth.ErrNoSessions, secret.ErrNoKey)

@@ -1,4 +1,4 @@
-package app_test
+package wire_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/invalid"
 )
@@ -19,7 +20,7 @@ func TestTheLogIsAChannelOfLaptopsAlone(t *testing.T) {
 	for function, wired := range map[string]bool{"": true, "operate": false} {
 		cfg := app.Config{Function: function, LLMProvider: "demo"}
 		core := app.NewCore(e.DB, cfg, slog.New(slog.DiscardHandler), func(context.Context) (awssdk.Config, error) { return awssdk.Config{}, errors.New("no AWS here") })
-		a, err := app.NewAgent(core, "test")
+		a, err := wire.New(core, "test")
 		if err != nil {
 			t.Fatal(err)
 		}

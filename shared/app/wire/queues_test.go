@@ -1,4 +1,4 @@
-package app_test
+package wire_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/event"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
@@ -28,10 +29,10 @@ func coreOn(e dbtest.Env) *app.Core {
 }
 
 // agentOn is an agent of a laptop's.
-func agentOn(t testing.TB, e dbtest.Env) *app.Agent {
+func agentOn(t testing.TB, e dbtest.Env) *wire.Surfaces {
 	t.Helper()
 	core := coreOn(e)
-	a, err := app.NewAgent(core, "test")
+	a, err := wire.New(core, "test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +94,7 @@ func TestTheAgentSpeaks(t *testing.T) {
 		if held, err := a.Threads.Get(t.Context(), e.Workspace, th); err != nil || held.Lock.Holder != "" {
 			t.Errorf("the thread is %+v, %v", held, err)
 		}
-		a.Tend(t.Context(), e.Workspace)
+		a.Tender.Tend(t.Context(), e.Workspace)
 		spoken, _, err := a.Threads.Messages(t.Context(), e.Workspace, th, 0, 10)
 		if err != nil || len(spoken) != 1 || spoken[0].Body != "Hello" || spoken[0].Role != thread.Assistant {
 			t.Errorf("said %+v, %v", spoken, err)

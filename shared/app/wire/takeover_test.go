@@ -1,4 +1,4 @@
-package app_test
+package wire_test
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
@@ -65,7 +65,7 @@ func TestWhatADeadProcessHadIsGivenBack(t *testing.T) {
 			}()
 		}
 		got, err := a.GiveBack(t.Context(), dead)
-		if want := (app.GivenBack{Lanes: 6, Rows: 2, Turns: 2}); err != nil || got != want {
+		if want := (wire.GivenBack{Lanes: 6, Rows: 2, Turns: 2}); err != nil || got != want {
 			t.Fatalf("given back %+v, want %+v: %v", got, want, err)
 		}
 		for _, ws := range []db.Workspace{e.Workspace, other} {
@@ -78,7 +78,7 @@ func TestWhatADeadProcessHadIsGivenBack(t *testing.T) {
 				t.Errorf("claimed again: %+v, %v", again, err)
 			}
 		}
-		if got, err := a.GiveBack(t.Context(), dead); err != nil || got != (app.GivenBack{}) {
+		if got, err := a.GiveBack(t.Context(), dead); err != nil || got != (wire.GivenBack{}) {
 			t.Errorf("then %+v, %v", got, err)
 		}
 	})

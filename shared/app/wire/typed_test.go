@@ -1,4 +1,4 @@
-package app_test
+package wire_test
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/app/web"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
@@ -67,7 +68,7 @@ func TestSecretsThatPeopleTypeAreNotKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	var behind sync.WaitGroup
-	h, err := app.NewOperate(core, "test", func(fn func(context.Context)) { behind.Go(func() { fn(context.Background()) }) })
+	h, err := web.NewOperate(core, "test", func(fn func(context.Context)) { behind.Go(func() { fn(context.Background()) }) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package app_test
+package wire_test
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/app/web"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
@@ -128,7 +129,7 @@ func servedWith(t *testing.T, change func(*app.Config)) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := app.NewOperate(core, "test", func(func(context.Context)) {})
+	h, err := web.NewOperate(core, "test", func(func(context.Context)) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package app_test
+package wire_test
 
 import (
 	"bytes"
@@ -24,6 +24,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
@@ -110,7 +111,7 @@ func TestTwentyCanariesAppearNowhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	core := app.NewCore(e.DB, cfg, app.NewLogger(&logs, cfg, nil), func(context.Context) (awssdk.Config, error) { return awssdk.Config{}, errors.New("no AWS here") })
-	a, err := app.NewAgent(core, "test")
+	a, err := wire.New(core, "test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +174,7 @@ func forms(s string) map[string]string {
 }
 
 // define registers an http skill.
-func define(t *testing.T, a *app.Agent, e dbtest.Env, name, config string, approved bool) {
+func define(t *testing.T, a *wire.Surfaces, e dbtest.Env, name, config string, approved bool) {
 	t.Helper()
 	err := e.DB.Tx(t.Context(), e.Workspace, func(ctx context.Context, tx *db.Tx) error {
 		_, err := a.Registry.Create(ctx, tx, skill.Definition{
@@ -190,7 +191,7 @@ func define(t *testing.T, a *app.Agent, e dbtest.Env, name, config string, appro
 // canaryRun is a run whose skills know secrets and keep none.
 type canaryRun struct {
 	t       *testing.T
-	a       *app.Agent
+	a       *wire.Surfaces
 	core    *app.Core
 	e       dbtest.Env
 	prompts *told

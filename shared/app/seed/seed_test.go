@@ -1,9 +1,16 @@
-package app_test
+package seed_test
 
 import (
+	"context"
+	"errors"
+	"log/slog"
 	"testing"
 
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/app/seed"
+	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/heal"
@@ -12,17 +19,24 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
+// coreOn is a core of a laptop.
+func coreOn(e dbtest.Env) *app.Core {
+	return app.NewCore(e.DB, app.Config{LLMProvider: "demo"}, slog.New(slog.DiscardHandler), func(context.Context) (awssdk.Config, error) {
+		return awssdk.Config{}, errors.New("no AWS here")
+	})
+}
+
 // A process that was killed has left its lane held: the next one starts all the same.
 func TestADemoThatIsWorkedOnIsThere(t *testing.T) {
 	e := dbtest.New(t, dbtest.OnSQLite)
 	core := coreOn(e)
-	seed := func() {
+	again := func() {
 		t.Helper()
-		if _, err := app.Seed(t.Context(), core, app.Seeds{Demo: true}); err != nil {
+		if _, err := seed.Seed(t.Context(), core, app.Seeds{Demo: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	seed()
+	again()
 	lanes, err := lane.New(e.DB)
 	if err != nil {
 		t.Fatal(err)
@@ -30,7 +44,7 @@ func TestADemoThatIsWorkedOnIsThere(t *testing.T) {
 	if _, err := lanes.Acquire(t.Context(), lane.Request{Workspace: workspace.Default, Lane: lane.Objective("00000000-0000-7000-8000-0000000d0001"), Holder: "killed"}); err != nil {
 		t.Fatal(err)
 	}
-	seed()
+	again()
 }
 
 // TestTheDemoShowsAHeal: the demo's failing skill fails a third time in the first beat, and
@@ -38,12 +52,15 @@ func TestADemoThatIsWorkedOnIsThere(t *testing.T) {
 func TestTheDemoShowsAHeal(t *testing.T) {
 	e := dbtest.New(t, dbtest.OnSQLite)
 	core := coreOn(e)
-	if _, err := app.Seed(t.Context(), core, app.Seeds{Demo: true}); err != nil {
+	if _, err := seed.Seed(t.Context(), core, app.Seeds{Demo: true}); err != nil {
 		t.Fatal(err)
 	}
-	a := agentOn(t, e)
+	a, err := wire.New(core, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for beat, want := range []int{0, 1, 1} {
-		if _, err := a.Heartbeat("test", nil).Run(t.Context(), heartbeat.Tick{Workspace: workspace.Default, Full: true}); err != nil {
+		if _, err := a.Heartbeat.Run(t.Context(), heartbeat.Tick{Workspace: workspace.Default, Full: true}); err != nil {
 			t.Fatal(err)
 		}
 		heals, err := a.Heals.List(t.Context(), workspace.Default, heal.Filter{Limit: 10})

@@ -1,4 +1,4 @@
-package app
+package wire
 
 import (
 	"context"
@@ -16,20 +16,20 @@ const tellLimit = time.Second
 
 // waits tells those who follow a workspace of a job that has waited for its lane for
 // long. Who is in the way may be of another workspace: the queue tells that in the log.
-func (a *Agent) waits(ctx context.Context, w queue.Waiting) {
+func (s *Surfaces) waits(ctx context.Context, w queue.Waiting) {
 	data, _ := json.Marshal(map[string]any{ // numbers and texts always have one
 		"class": w.Class.String(), "waited_ms": w.Waited.Milliseconds(), "ahead": w.Ahead, "behind": w.Behind, "active": w.Active,
 	})
 	id, _ := trace.From(ctx)
 	limited, cancel := context.WithTimeout(ctx, tellLimit)
 	defer cancel()
-	err := a.Events.Tell(limited, db.Workspace(trace.Workspace(ctx)), event.Event{Kind: "queue.waiting", Subject: w.Queue, Trace: string(id), Data: data})
+	err := s.Events.Tell(limited, db.Workspace(trace.Workspace(ctx)), event.Event{Kind: "queue.waiting", Subject: w.Queue, Trace: string(id), Data: data})
 	if err != nil && ctx.Err() == nil {
-		a.core.Log.WarnContext(ctx, "a long wait could not be told", "lane", w.Queue, "error", err)
+		s.Core.Log.WarnContext(ctx, "a long wait could not be told", "lane", w.Queue, "error", err)
 	}
 }
 
 // Close ends the queues of the process: what is in them finishes, or is cut short when
 // ctx ends, and nothing of it runs on. It is called by the local runner, once its
 // surfaces have stopped.
-func (a *Agent) Close(ctx context.Context) error { return a.Reason.Queues.Close(ctx) }
+func (s *Surfaces) Close(ctx context.Context) error { return s.Reason.Queues.Close(ctx) }

@@ -1,4 +1,4 @@
-package app_test
+package wire_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
@@ -43,11 +44,11 @@ func TestAWorkspaceThatHangsHoldsNobodyUp(t *testing.T) {
 	a.Sender.Handlers["late"] = h
 	var working sync.WaitGroup
 	background := func(fn func(context.Context)) { working.Go(func() { fn(t.Context()) }) }
-	a.TendAll(t.Context(), background)
+	a.Tender.All(t.Context(), background)
 	if first, second := <-h.began, <-h.began; first == second {
 		t.Errorf("workspace %s alone was sent for", first)
 	}
-	a.TendAll(t.Context(), background) // it leaves alone what is being sent
+	a.Tender.All(t.Context(), background) // it leaves alone what is being sent
 	close(h.end)
 	working.Wait()
 	if len(h.began) > 0 {
@@ -114,7 +115,7 @@ func TestARoundBeginsBehindTheLast(t *testing.T) {
 		e.Skew.Advance(2 * time.Minute)
 		r := &recorder{two: make(chan struct{}), stop: stop}
 		a.Sender.Handlers["late"] = r
-		a.TendAll(ctx, func(fn func(context.Context)) { fn(t.Context()) })
+		a.Tender.All(ctx, func(fn func(context.Context)) { fn(t.Context()) })
 		return r.sent
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -166,7 +167,7 @@ func TestMoreThanARoundIsSent(t *testing.T) {
 	}
 	sent := make(chan struct{}, rows)
 	a.Sender.Handlers["late"] = handler(func() { sent <- struct{}{} })
-	a.Tend(t.Context(), e.Workspace)
+	a.Tender.Tend(t.Context(), e.Workspace)
 	if n := len(sent); n != rows {
 		t.Errorf("%d of %d rows were sent", n, rows)
 	}
@@ -191,17 +192,17 @@ func TestThreadsThatCannotBeSweptHoldNothingUp(t *testing.T) {
 	}
 	var c counter
 	a.Sender.Handlers["late"] = &c
-	a.Tend(t.Context(), e.Workspace)
+	a.Tender.Tend(t.Context(), e.Workspace)
 	if c.handled != 1 || !strings.Contains(logs.String(), "sweep threads") {
 		t.Errorf("handled %d times, the log says %s", c.handled, logs)
 	}
 }
 
 // tendAll is a cycle, with all that it does in the background.
-func tendAll(t *testing.T, a *app.Agent) {
+func tendAll(t *testing.T, a *wire.Surfaces) {
 	t.Helper()
 	var working sync.WaitGroup
-	a.TendAll(t.Context(), func(fn func(context.Context)) { working.Go(func() { fn(t.Context()) }) })
+	a.Tender.All(t.Context(), func(fn func(context.Context)) { working.Go(func() { fn(t.Context()) }) })
 	working.Wait()
 }
 
@@ -339,7 +340,7 @@ func TestAnIdleCycleCostsTheSame(t *testing.T) {
 	})
 }
 
-func newAgent(t *testing.T, e dbtest.Env) (*app.Agent, *told) {
+func newAgent(t *testing.T, e dbtest.Env) (*wire.Surfaces, *told) {
 	t.Helper()
 	cfg, err := app.LoadConfig([]string{"SECRET_KEY_FILE=" + filepath.Join(t.TempDir(), "key"), "LLM_PROVIDER=demo"})
 	if err != nil {
@@ -347,7 +348,7 @@ func newAgent(t *testing.T, e dbtest.Env) (*app.Agent, *told) {
 	}
 	logs := new(told)
 	core := app.NewCore(e.DB, cfg, app.NewLogger(logs, cfg, nil), func(context.Context) (awssdk.Config, error) { return awssdk.Config{}, errors.New("no AWS here") })
-	a, err := app.NewAgent(core, "test")
+	a, err := wire.New(core, "test")
 	if err != nil {
 		t.Fatal(err)
 	}

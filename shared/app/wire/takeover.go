@@ -1,4 +1,4 @@
-package app
+package wire
 
 import (
 	"context"
@@ -25,14 +25,16 @@ const maxHolds = 10_000
 // be sure: what it answers true for can't write any more, and its name, as it stands in
 // holders, is no other process's. It is called by the local runner, which can know that
 // of processes of its own host.
-func (a *Agent) GiveBack(ctx context.Context, dead func(holder string) bool) (all GivenBack, err error) {
-	a.settle(ctx)
-	workspaces, err := a.Workspaces.All(ctx)
+func (s *Surfaces) GiveBack(ctx context.Context, dead func(holder string) bool) (all GivenBack, err error) {
+	if err := s.settle(ctx); err != nil {
+		return all, err
+	}
+	workspaces, err := s.Workspaces.All(ctx)
 	if err != nil {
 		return all, err
 	}
 	for _, ws := range workspaces {
-		one, err := a.giveBack(trace.WithWorkspace(ctx, string(ws)), ws, dead)
+		one, err := s.giveBack(trace.WithWorkspace(ctx, string(ws)), ws, dead)
 		if err != nil {
 			return all, fmt.Errorf("give back what a dead process had: %w", err)
 		}
@@ -41,41 +43,41 @@ func (a *Agent) GiveBack(ctx context.Context, dead func(holder string) bool) (al
 	return all, nil
 }
 
-func (a *Agent) giveBack(ctx context.Context, ws db.Workspace, dead func(string) bool) (done GivenBack, err error) {
-	held, err := a.Lanes.List(ctx, ws, maxHolds)
+func (s *Surfaces) giveBack(ctx context.Context, ws db.Workspace, dead func(string) bool) (done GivenBack, err error) {
+	held, err := s.Lanes.List(ctx, ws, maxHolds)
 	if err != nil {
 		return done, err
 	}
 	var look, change db.Batch
-	claimants := a.Outbox.Claimants(&look)
+	claimants := s.Outbox.Claimants(&look)
 	begun := map[lane.Name]*[]execution.Execution{} // of those that stood at the door nothing is written
 	for _, h := range held {
 		if id, ok := lane.ExecutionOf(h.Lane); ok && dead(string(h.Holder)) {
-			begun[h.Lane] = a.Runs.GetIn(&look, id)
+			begun[h.Lane] = s.Runs.GetIn(&look, id)
 		}
 	}
-	if err := a.core.DB.Read(ctx, ws, &look); err != nil {
+	if err := s.DB.Read(ctx, ws, &look); err != nil {
 		return done, err
 	}
 	released := map[lane.Name]*bool{}
 	for _, h := range held {
 		if dead(string(h.Holder)) {
-			released[h.Lane] = a.Lanes.ReleaseOf(&change, h.Lane, h.Holder)
+			released[h.Lane] = s.Lanes.ReleaseOf(&change, h.Lane, h.Holder)
 			if id, ok := lane.ExecutionOf(h.Lane); ok {
-				a.Operate.GoOn(&change, id)
+				s.Operate.GoOn(&change, id)
 			}
 		}
 	}
 	var rows []*int
 	for _, by := range *claimants {
 		if dead(by) {
-			rows = append(rows, a.Outbox.GiveBack(&change, by))
+			rows = append(rows, s.Outbox.GiveBack(&change, by))
 		}
 	}
 	if len(released)+len(rows) == 0 {
 		return done, nil
 	}
-	if err := a.core.DB.Do(ctx, ws, &change); err != nil {
+	if err := s.DB.Do(ctx, ws, &change); err != nil {
 		return done, err
 	}
 	for name, was := range released {
@@ -94,38 +96,38 @@ func (a *Agent) giveBack(ctx context.Context, ws db.Workspace, dead func(string)
 
 // TakeUp takes up what an earlier process has left: turns of conversations before
 // whatever comes now, messages, calls that were approved. It answers a channel that is
-// closed when all of that was tried once. What dead says is as for [Agent.GiveBack]. It
+// closed when all of that was tried once. What dead says is as for [Surfaces.GiveBack]. It
 // is called by the local runner before it serves.
-func (a *Agent) TakeUp(ctx context.Context, dead func(holder string) bool, background func(func(context.Context))) (GivenBack, <-chan struct{}, error) {
-	given, err := a.GiveBack(ctx, dead)
+func (s *Surfaces) TakeUp(ctx context.Context, dead func(holder string) bool, background func(func(context.Context))) (GivenBack, <-chan struct{}, error) {
+	given, err := s.GiveBack(ctx, dead)
 	if err != nil {
 		return given, nil, err
 	}
-	workspaces, err := a.Workspaces.All(ctx)
+	workspaces, err := s.Workspaces.All(ctx)
 	if err != nil {
 		return given, nil, err
 	}
 	for _, ws := range workspaces {
 		var b db.Batch
-		a.Operate.KeepPlaces(&b)
-		if err := a.core.DB.Do(ctx, ws, &b); err != nil {
+		s.Operate.KeepPlaces(&b)
+		if err := s.DB.Do(ctx, ws, &b); err != nil {
 			return given, nil, fmt.Errorf("keep the places of turns in line: %w", err)
 		}
 	}
-	return given, a.TendAll(ctx, background), nil
+	return given, s.Tender.All(ctx, background), nil
 }
 
 // settle gives back the lanes that this process could not give back when it was done with
 // them. The turns that were cut off then go on: that is one transaction, so that none is
 // forgotten between.
-func (a *Agent) settle(ctx context.Context) {
-	released, err := a.Lanes.Settle(ctx, func(b *db.Batch, h *lane.Hold) {
+func (s *Surfaces) settle(ctx context.Context) error {
+	released, err := s.Lanes.Settle(ctx, func(b *db.Batch, h *lane.Hold) {
 		if id, ok := lane.ExecutionOf(h.Lane); ok {
-			a.Operate.GoOn(b, id)
+			s.Operate.GoOn(b, id)
 		}
 	})
 	for _, h := range released {
-		a.core.Log.InfoContext(ctx, "lane given back late", "lane", h.Lane)
+		s.Log.InfoContext(ctx, "lane given back late", "lane", h.Lane)
 	}
-	a.later(ctx, err)
+	return err
 }

@@ -1,4 +1,4 @@
-package app_test
+package wire_test
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/app/web"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
@@ -25,7 +25,7 @@ type served struct {
 func serve(t *testing.T, e dbtest.Env) *served {
 	t.Helper()
 	a, _ := newAgent(t, e)
-	door, err := a.Door("", true)
+	door, err := web.NewDoor(a, "", true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func serve(t *testing.T, e dbtest.Env) *served {
 	s := &served{Env: e, working: &sync.WaitGroup{}}
 	t.Cleanup(s.working.Wait)
 	background := func(fn func(context.Context)) { s.working.Go(func() { fn(context.Background()) }) }
-	s.Handler, err = a.API(door, app.Process{Beat: a.Heartbeat("test", nil).Run, Background: background})
+	s.Handler, err = web.NewAPI(a, door, web.Process{Background: background})
 	if err != nil {
 		t.Fatal(err)
 	}

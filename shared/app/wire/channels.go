@@ -1,12 +1,10 @@
-package app
+package wire
 
 import (
 	"context"
 	"errors"
 
 	"github.com/lanekeeper/lanekeeper/shared/channel"
-	"github.com/lanekeeper/lanekeeper/shared/channel/ses"
-	"github.com/lanekeeper/lanekeeper/shared/channel/sns"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/invalid"
 	"github.com/lanekeeper/lanekeeper/shared/outbound"
@@ -20,19 +18,18 @@ const (
 	slackSecret = "channel.slack" // the token of a bot
 )
 
-// channels are the ways in which messages leave for people.
-func (a *Agent) channels() []thread.Channel {
-	core := a.core
+// channels are the ways in which messages leave for people from every process. Others may
+// have to go from another one: see app/mail.
+func (s *Surfaces) channels() []thread.Channel {
+	core := s.Core
 	of := func(name string) channel.Secret {
 		return func(ctx context.Context, ws db.Workspace) (secret.Value, error) {
-			return a.Secrets.Resolve(ctx, ws, name)
+			return s.Secrets.Resolve(ctx, ws, name)
 		}
 	}
 	all := []thread.Channel{
-		&channel.HTTP{Client: a.Outbound, Secret: of(httpSecret), Clock: core.Clock},
-		&channel.Slack{Client: a.Outbound, Token: of(slackSecret)},
-		&ses.Channel{From: core.Config.EmailFrom, Config: core.AWS},
-		&sns.Channel{Config: core.AWS},
+		&channel.HTTP{Client: s.Outbound, Secret: of(httpSecret), Clock: core.Clock},
+		&channel.Slack{Client: s.Outbound, Token: of(slackSecret)},
 	}
 	if !core.Config.OnLambda() { // its log would keep what people are told
 		all = append(all, &channel.Log{Slog: core.Log})
@@ -41,8 +38,8 @@ func (a *Agent) channels() []thread.Channel {
 }
 
 // deliverable says whether a text reaches an address. The error is an [invalid.Error].
-func (a *Agent) deliverable(name, address, body string) error {
-	if err := a.Reachable(name, address); err != nil {
+func (s *Surfaces) deliverable(name, address, body string) error {
+	if err := s.Reachable(name, address); err != nil {
 		return err
 	}
 	return channel.CheckBody(name, body)
@@ -50,17 +47,17 @@ func (a *Agent) deliverable(name, address, body string) error {
 
 // Reachable says whether a channel is wired and has such addresses, and, of a URL,
 // whether it may be called. The error is an [invalid.Error].
-func (a *Agent) Reachable(name, address string) error {
+func (s *Surfaces) Reachable(name, address string) error {
 	if err := channel.Check(name, address); err != nil {
 		return err
 	}
-	if _, wired := a.Sender.Handlers[thread.Topic(name)]; !wired {
+	if name == channel.NameLog && s.Core.Config.OnLambda() {
 		return invalid.New("channel", "is for a laptop: nothing is sent over it from here")
 	}
 	if name != channel.NameHTTP {
 		return nil
 	}
-	err := a.Outbound.Check(address)
+	err := s.Outbound.Check(address)
 	if blocked, ok := errors.AsType[*outbound.BlockedError](err); ok {
 		return invalid.New("address", "may not be called from here: rule %s", blocked.Rule)
 	}

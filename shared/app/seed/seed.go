@@ -1,4 +1,6 @@
-package app
+// Package seed makes what a database begins with: the default workspace, its first owner and
+// the demo content.
+package seed
 
 import (
 	"context"
@@ -9,6 +11,7 @@ import (
 	"fmt"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -65,17 +68,11 @@ type demoObjective struct {
 	} `json:"steps"`
 }
 
-// Seeds is what a database is to begin with, beside the default workspace.
-type Seeds struct {
-	Demo  bool   // objectives that the first beats work on
-	Owner string // e-mail address of the default workspace's first owner; "": none
-}
-
 // Seed makes the default workspace, its first owner unless it has one, and fills it
 // with demo content, as seeds say, and reports whether an owner was made. Running it
 // again changes nothing. It is called after the migrations, by functions/migrate and
 // the local runner. What is no e-mail address is an [*auth.FieldError].
-func Seed(ctx context.Context, core *Core, seeds Seeds) (owner bool, err error) {
+func Seed(ctx context.Context, core *app.Core, seeds app.Seeds) (owner bool, err error) {
 	workspaces, err1 := workspace.New(core.DB)
 	objectives, err2 := objective.New(core.DB, core.IDs)
 	lanes, err3 := lane.New(core.DB)
@@ -97,7 +94,7 @@ func Seed(ctx context.Context, core *Core, seeds Seeds) (owner bool, err error) 
 }
 
 // firstOwner makes a person the default workspace's owner, unless it has one.
-func firstOwner(ctx context.Context, core *Core, email string) (made bool, err error) {
+func firstOwner(ctx context.Context, core *app.Core, email string) (made bool, err error) {
 	people, err := auth.NewStore(core.DB, core.IDs, rand.Reader)
 	if err != nil {
 		return false, err
@@ -109,7 +106,7 @@ func firstOwner(ctx context.Context, core *Core, email string) (made bool, err e
 	return made, err
 }
 
-func seedDemo(ctx context.Context, core *Core, objectives *objective.Store, lanes *lane.Store) error {
+func seedDemo(ctx context.Context, core *app.Core, objectives *objective.Store, lanes *lane.Store) error {
 	var content demoWorkspace
 	if err := json.Unmarshal(demoContent, &content); err != nil {
 		return fmt.Errorf("read the demo content: %w", err)
@@ -131,7 +128,7 @@ func seedDemo(ctx context.Context, core *Core, objectives *objective.Store, lane
 }
 
 // seedRest adds the skills, automations and memories that are not there yet.
-func seedRest(ctx context.Context, core *Core, content demoWorkspace) error {
+func seedRest(ctx context.Context, core *app.Core, content demoWorkspace) error {
 	none, err1 := skill.NewSet()
 	skills, err2 := skill.NewRegistry(core.DB, core.IDs, none, map[skill.Kind]skill.Factory{skill.HTTP: unused})
 	automations, err3 := automation.New(core.DB, core.IDs)

@@ -1,4 +1,4 @@
-package app_test
+package wire_test
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
@@ -28,7 +29,7 @@ import (
 )
 
 // agentOf is an agent whose models are the server's.
-func agentOf(t testing.TB, e dbtest.Env, at, models string, logs io.Writer) (*app.Agent, *app.Core) {
+func agentOf(t testing.TB, e dbtest.Env, at, models string, logs io.Writer) (*wire.Surfaces, *app.Core) {
 	t.Helper()
 	cfg, err := app.LoadConfig([]string{
 		"LLM_PROVIDER=openai", "OPENAI_BASE_URL=" + at, "OPENAI_API_KEY=k", "LLM_MODEL=" + models, "LOG_LEVEL=debug",
@@ -38,7 +39,7 @@ func agentOf(t testing.TB, e dbtest.Env, at, models string, logs io.Writer) (*ap
 		t.Fatal(err)
 	}
 	core := app.NewCore(e.DB, cfg, app.NewLogger(logs, cfg, nil), func(context.Context) (awssdk.Config, error) { return awssdk.Config{}, errors.New("no AWS here") })
-	a, err := app.NewAgent(core, "test")
+	a, err := wire.New(core, "test")
 	if err != nil {
 		t.Fatal(err)
 	}

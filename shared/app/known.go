@@ -1,0 +1,42 @@
+package app
+
+import (
+	"net/url"
+	"strings"
+
+	"github.com/lanekeeper/lanekeeper/shared/redact"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
+)
+
+// Known is what of the configuration nobody may be told.
+func (c Config) Known() *redact.Redactor {
+	r := c.redactor
+	if r == nil {
+		r = redact.New(nil)
+	}
+	all := []string{c.AdminToken, c.JWTSecret, c.OpenAIAPIKey, c.AnthropicAPIKey}
+	for _, raw := range []string{c.DatabaseURL, c.RedisURL, c.OpenAIBaseURL, c.JWKSURL} {
+		all = append(all, passwords(raw)...)
+	}
+	for _, s := range all {
+		if !redact.Ordinary(s) {
+			r.Add(secret.NewValue(s))
+		}
+	}
+	return r
+}
+
+// passwords are those of a URL, or of a list of key=value as Postgres takes it.
+func passwords(raw string) (all []string) {
+	u, err := url.Parse(raw)
+	if err != nil || u.Scheme == "" {
+		for _, field := range strings.Fields(raw) {
+			if password, ok := strings.CutPrefix(field, "password="); ok {
+				all = append(all, strings.Trim(password, "'"))
+			}
+		}
+		return all
+	}
+	password, _ := u.User.Password()
+	return append(all, password, u.Query().Get("password"))
+}

@@ -1,0 +1,73 @@
+package wire
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/llm/anthropic"
+	"github.com/lanekeeper/lanekeeper/shared/llm/bedrock"
+	"github.com/lanekeeper/lanekeeper/shared/llm/demo"
+	"github.com/lanekeeper/lanekeeper/shared/llm/openai"
+	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
+)
+
+// newModels gives each workspace the configured model: it is tried again, gives
+// way to the next of LLM_MODEL that nobody has switched off, and is left alone for a
+// while after it has failed.
+func newModels(core *app.Core, circuits *resilient.Store, stopped func(context.Context, db.Workspace, ...string) (string, error)) (func(db.Workspace) llm.Model, error) {
+	model, err := NewModel(core.Config, core.AWS)
+	if err != nil {
+		return nil, fmt.Errorf("LLM_PROVIDER %s: %w", core.Config.LLMProvider, err)
+	}
+	if core.Config.LLMProvider == demo.Name {
+		return func(db.Workspace) llm.Model { return model }, nil
+	}
+	cfg := resilient.Config{
+		Circuits: circuits, Stopped: stopped, Observe: observe(core.Log),
+		Log: core.Log, Clock: core.Clock, Rand: rand.Float64,
+	}
+	for _, id := range core.Config.Models() {
+		cfg.Providers = append(cfg.Providers, resilient.Provider{Model: model, ID: id, Circuit: core.Config.Circuit()})
+	}
+	chain, err := resilient.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return func(ws db.Workspace) llm.Model { return chain.For(ws) }, nil
+}
+
+// observe logs what became of each model that was asked: at the level debug, unless
+// there is something to look into.
+func observe(log *slog.Logger) func(context.Context, resilient.Call) {
+	return func(ctx context.Context, c resilient.Call) {
+		level := slog.LevelDebug
+		if c.Fallback || c.Err != nil || c.Tries > 1 {
+			level = slog.LevelInfo
+		}
+		log.Log(ctx, level, "model asked", "provider", c.Provider, "model", c.Model, "fallback", c.Fallback, "class", c.Class,
+			"tries", c.Tries, "tokens", c.Usage.TotalTokens(), "duration_ms", c.Took.Milliseconds())
+	}
+}
+
+// NewModel is the configured provider, bare: it is asked once and no other stands in
+// for it. It is called by lanekeeper doctor.
+func NewModel(cfg app.Config, aws func(context.Context) (aws.Config, error)) (llm.Model, error) {
+	first := cfg.Models()[0]
+	switch cfg.LLMProvider {
+	case bedrock.Name:
+		return bedrock.New(bedrock.Config{Model: first, AWS: aws}), nil
+	case anthropic.Name:
+		return anthropic.New(anthropic.Options{APIKey: secret.NewValue(cfg.AnthropicAPIKey), Model: first})
+	case openai.Name:
+		return openai.New(openai.Options{BaseURL: cfg.OpenAIBaseURL, APIKey: secret.NewValue(cfg.OpenAIAPIKey), Model: first})
+	}
+	return demo.New(), nil
+}

@@ -1,0 +1,220 @@
+// Package wire makes the parts of a process: its stores, providers, kinds of skills, channels
+// and sender; and the surfaces that work with them and speak no HTTP. What has an address is
+// made by app/web.
+package wire
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/approval"
+	"github.com/lanekeeper/lanekeeper/shared/automation"
+	"github.com/lanekeeper/lanekeeper/shared/budget"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/event"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/halt"
+	"github.com/lanekeeper/lanekeeper/shared/heal"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
+	"github.com/lanekeeper/lanekeeper/shared/memory"
+	"github.com/lanekeeper/lanekeeper/shared/objective"
+	"github.com/lanekeeper/lanekeeper/shared/outbound"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/parts"
+	"github.com/lanekeeper/lanekeeper/shared/queue"
+	"github.com/lanekeeper/lanekeeper/shared/quiet"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/retain"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/skill/lambda"
+	"github.com/lanekeeper/lanekeeper/shared/skill/mcp"
+	"github.com/lanekeeper/lanekeeper/shared/skill/remote"
+	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
+	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
+	"github.com/lanekeeper/lanekeeper/shared/thread"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/turn"
+	"github.com/lanekeeper/lanekeeper/shared/work"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
+)
+
+// Surfaces are those of one process that need no address, over one set of parts.
+type Surfaces struct {
+	*parts.Parts
+	Core      *app.Core
+	Operate   *operate.Operate
+	Heartbeat *heartbeat.Heartbeat
+	Tender    *thread.Tender
+}
+
+// New wires the surfaces of a process over a core. instance names the process in holders;
+// channels are ways out for messages beside those that every process has. It is called by the
+// functions below and in app/web, one for each function, and by the local runner.
+func New(core *app.Core, instance string, channels ...thread.Channel) (*Surfaces, error) {
+	s := &Surfaces{Core: core, Parts: &parts.Parts{
+		DB:       core.DB,
+		Traces:   core.Traces,
+		IDs:      core.IDs,
+		Clock:    core.Clock,
+		Log:      core.Log,
+		Instance: instance,
+		Window:   core.Config.Window(),
+	}}
+	s.Operate = &operate.Operate{Runner: &turn.Runner{Parts: s.Parts, Kinds: []turn.Kind{operate.Kind()}}}
+	s.Heartbeat = &heartbeat.Heartbeat{Parts: s.Parts, Sweep: s.sweep}
+	s.Parts.Skills = s.skills
+	if err := s.stores(); err != nil {
+		return nil, fmt.Errorf("wire the stores: %w", err)
+	}
+	if err := s.registry(); err != nil {
+		return nil, fmt.Errorf("wire the skills: %w", err)
+	}
+	models, err := newModels(core, s.Circuits, s.stopped)
+	if err != nil {
+		return nil, fmt.Errorf("wire the models: %w", err)
+	}
+	s.Reason = &reason.Runner{
+		Models: models, Runs: s.Runs, Lanes: s.Lanes, Activity: s.Activity, Approvals: waiting{s.Approvals}, Known: s.Guard.Redactor,
+		Queues: queue.New(queue.Options{
+			Queues: map[string]queue.Limits{reason.CallQueue: {MaxConcurrent: 4}, "cron": {}, "main": {}}, Log: core.Log, Warn: s.waits,
+		}),
+		Release: func(ctx context.Context, tx lane.Tx, execution string) error {
+			_, err := s.Threads.Release(ctx, tx, execution)
+			return err
+		},
+		Switches: s.switches, Meter: meter{s.Budgets, core.Config.Models()[1:]}, ModelID: core.Config.Models()[0],
+		Log: core.Log, Clock: core.Clock,
+	}
+	s.Worker = &work.Worker{Lanes: s.Lanes, Runs: s.Runs, Reason: s.Reason, Outbox: s.Outbox}
+	s.Sender = &outbox.Sender{Store: s.Outbox, Holder: "outbox " + instance, Log: core.Log, Handlers: map[string]outbox.Handler{
+		approval.Topic: &approval.Executor{Store: s.Approvals, Lanes: s.Lanes, Instance: instance,
+			Known: s.Guard.Redactor, Clock: core.Clock, Log: core.Log},
+		turn.Topic:      s.Operate,
+		turn.StopTopic:  turn.Stopper{Runner: s.Operate.Runner},
+		heartbeat.Topic: s.Heartbeat, // runs the beats that were put off
+	}}
+	maps.Copy(s.Sender.Handlers, s.Threads.Handlers(append(s.channels(), channels...)...))
+	s.Tender = &thread.Tender{
+		Threads: s.Threads, Sender: s.Sender, Workspaces: s.Workspaces, Settle: s.settle, Overdue: s.Heartbeat.Tend, Log: core.Log,
+	}
+	return s, nil
+}
+
+func (s *Surfaces) stores() error {
+	d, ids := s.Core.DB, s.Core.IDs
+	var errs [15]error
+	s.Lanes, errs[0] = lane.New(d)
+	s.Runs, errs[1] = execution.New(d)
+	s.Activity, errs[2] = activity.New(d, ids)
+	s.Workspaces, errs[3] = workspace.New(d)
+	s.Objectives, errs[4] = objective.New(d, ids)
+	s.Secrets, errs[5] = secret.New(d, keeper(s.Core))
+	s.Outbox, errs[6] = outbox.New(d, ids, rand.Float64)
+	s.Outbound, errs[7] = outbound.New(outbound.Options{AllowPrivateHosts: s.Core.Config.AllowPrivateHosts})
+	s.Automations, errs[8] = automation.New(d, ids)
+	s.Memories, errs[9] = memory.New(d, ids)
+	s.Budgets, errs[10] = budget.New(d, ids, s.Core.Clock)
+	s.Events, errs[11] = event.New(d)
+	s.Circuits, errs[12] = resilient.NewStore(d, resilient.Policy{})
+	s.Switches, errs[13] = halt.New(d, ids)
+	s.Retention, errs[14] = retain.New(d)
+	if err := errors.Join(errs[:]...); err != nil {
+		return err
+	}
+	s.Guard = secret.NewGuard(s.Secrets, s.Core.Config.Known(), s.Core.Clock, s.Core.Log)
+	var err error
+	if s.Threads, err = thread.New(d, s.Runs, s.Outbox, ids, s.Core.Log); err != nil {
+		return err
+	}
+	s.Approvals, err = approval.New(approval.Deps{
+		DB: d, Workspaces: s.Workspaces, Outbox: s.Outbox, Activity: s.Activity, Skills: s.skills, Switches: s.switches, IDs: ids,
+		Settled: func(ctx context.Context, b *db.Batch, of approval.Approval) { s.Operate.Decided(ctx, b, of) },
+	})
+	return err
+}
+
+// registry wires the built-in skills, and the kinds that a row may have.
+func (s *Surfaces) registry() error {
+	builtins, err := s.builtins()
+	if err != nil {
+		return err
+	}
+	blocked := func(err error) bool { return errors.Is(err, outbound.ErrBlocked) }
+	s.Registry, err = skill.NewRegistry(s.Core.DB, s.Core.IDs, builtins, map[skill.Kind]skill.Factory{
+		skill.HTTP:   remote.Kind(remote.Outbound{Client: s.Outbound, Check: s.Outbound.Check, Blocked: blocked, Expand: s.expand, Patience: outbound.WithTimeout}),
+		skill.MCP:    mcp.Kind(mcp.Outbound{Client: s.Outbound.HTTPClient(), Check: s.Outbound.Check, Blocked: blocked, Expand: s.expand, Patience: outbound.WithTimeout}),
+		skill.Lambda: lambda.Kind(&functions{core: s.Core}),
+	})
+	if err != nil {
+		return err
+	}
+	if s.Heals, err = heal.New(s.Core.DB, s.Core.IDs, s.Registry, s.Automations); err != nil {
+		return err
+	}
+	s.Quiet, err = quiet.New()
+	return err
+}
+
+// switches reads what people have switched off in a workspace.
+func (s *Surfaces) switches(ctx context.Context, ws db.Workspace) (reason.Halts, error) {
+	var b db.Batch
+	on := s.Switches.On(&b)
+	if err := s.Core.DB.Read(ctx, ws, &b); err != nil {
+		return nil, fmt.Errorf("read the kill switches: %w", err)
+	}
+	return *on, nil
+}
+
+// stopped says why no model of one of the names is fallen back to; empty: it may be.
+func (s *Surfaces) stopped(ctx context.Context, ws db.Workspace, models ...string) (string, error) {
+	halts, err := s.switches(ctx, ws)
+	if err != nil {
+		return "", err
+	}
+	return halts.Run("", models...), nil
+}
+
+// builtins are the skills that come with the product.
+func (s *Surfaces) builtins() (*skill.Set, error) {
+	all, err1 := objective.Skills(s.Objectives)
+	more, err2 := memory.Skills(s.Memories)
+	query, err3 := skill.QueryActivity(s.Activity, s.Core.Clock)
+	own, err4 := skill.Skills()
+	automations, err5 := automation.Skills(s.Automations)
+	threads, err6 := thread.Skills(s.Threads, s.deliverable)
+	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
+		return nil, err
+	}
+	return skill.NewSet(slices.Concat(all, more, own, automations, threads, []skill.Skill{query})...)
+}
+
+// expand puts secrets in the place of the references to them.
+func (s *Surfaces) expand(ctx context.Context, ws db.Workspace, raw json.RawMessage) (json.RawMessage, error) {
+	v, err := secret.Expand(ctx, ws, raw, s.Secrets)
+	if err != nil {
+		return nil, err
+	}
+	return json.RawMessage(v.Reveal()), nil
+}
+
+// skills are what a surface of a workspace may use now. What is registered but
+// can't be used is logged.
+func (s *Surfaces) skills(ctx context.Context, ws db.Workspace, surface trace.Surface) (*skill.Set, error) {
+	set, broken, err := s.Registry.Load(ctx, ws, surface)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range broken {
+		s.Core.Log.WarnContext(ctx, "skill left out", "error", b)
+	}
+	return set, nil
+}
