@@ -1,4 +1,8 @@
 -- why: Postgres has writers side by side, which lock a row before they decide, and takes lists apart with functions of its own.
+--
+-- A subquery with OFFSET 0 is planned by itself, with its parameters: it looks up the rows of one
+-- thread, or one execution. Otherwise Postgres reads all rows of the workspace for each of them
+-- where it expects few: its statistics may be of a time when nothing was queued.
 
 -- name: Asker
 -- Locks the row: the execution can't end before this transaction does.
@@ -42,21 +46,24 @@ WITH RECURSIVE queued AS (
 ), above (asker, id, parent_id, inherits) AS (
   SELECT a.asker, p.id, p.parent_id, p.can_inherit_lock
     FROM (SELECT DISTINCT asker FROM queued) a
-    JOIN executions e ON e.workspace_id = $1 AND e.id = a.asker AND e.can_inherit_lock AND e.status IN ('running', 'waiting', 'parked')
-    JOIN executions p ON p.workspace_id = $1 AND p.id = e.parent_id AND p.status = 'waiting'
+   CROSS JOIN LATERAL (SELECT * FROM executions e WHERE e.workspace_id = $1 AND e.id = a.asker OFFSET 0) e
+   CROSS JOIN LATERAL (SELECT * FROM executions p WHERE p.workspace_id = $1 AND p.id = e.parent_id AND p.status = 'waiting' OFFSET 0) p
+   WHERE e.can_inherit_lock AND e.status IN ('running', 'waiting', 'parked')
   UNION ALL
   SELECT a.asker, p.id, p.parent_id, p.can_inherit_lock
     FROM above a
-    JOIN executions p ON p.workspace_id = $1 AND p.id = a.parent_id AND p.status = 'waiting'
+   CROSS JOIN LATERAL (SELECT * FROM executions p WHERE p.workspace_id = $1 AND p.id = a.parent_id AND p.status = 'waiting' OFFSET 0) p
    WHERE a.inherits
 ), gone (asker, id) AS (
   SELECT e.id, e.parent_id
     FROM (SELECT DISTINCT asker FROM queued) a
-    JOIN executions e ON e.workspace_id = $1 AND e.id = a.asker AND e.can_inherit_lock AND e.status NOT IN ('running', 'waiting', 'parked')
+   CROSS JOIN LATERAL (SELECT * FROM executions e WHERE e.workspace_id = $1 AND e.id = a.asker OFFSET 0) e
+   WHERE e.can_inherit_lock AND e.status NOT IN ('running', 'waiting', 'parked')
   UNION ALL
   SELECT g.asker, p.parent_id
     FROM gone g
-    JOIN executions p ON p.workspace_id = $1 AND p.id = g.id AND p.can_inherit_lock
+   CROSS JOIN LATERAL (SELECT * FROM executions p WHERE p.workspace_id = $1 AND p.id = g.id OFFSET 0) p
+   WHERE p.can_inherit_lock
 )
 SELECT t.id FROM threads t
  WHERE t.workspace_id = $1
@@ -87,12 +94,12 @@ UPDATE executions SET status = 'running', updated_at = lk_now()
 WITH RECURSIVE above (id, parent_id, inherits) AS (
   SELECT p.id, p.parent_id, p.can_inherit_lock
     FROM executions e
-    JOIN executions p ON p.workspace_id = $1 AND p.id = e.parent_id AND p.status = 'waiting'
+   CROSS JOIN LATERAL (SELECT * FROM executions p WHERE p.workspace_id = $1 AND p.id = e.parent_id AND p.status = 'waiting' OFFSET 0) p
    WHERE e.workspace_id = $1 AND e.id = $3 AND e.can_inherit_lock
   UNION ALL
   SELECT p.id, p.parent_id, p.can_inherit_lock
     FROM above a
-    JOIN executions p ON p.workspace_id = $1 AND p.id = a.parent_id AND p.status = 'waiting'
+   CROSS JOIN LATERAL (SELECT * FROM executions p WHERE p.workspace_id = $1 AND p.id = a.parent_id AND p.status = 'waiting' OFFSET 0) p
    WHERE a.inherits
 ), head AS (
   SELECT t.*, coalesce(t.execution_locked_at <= lk_plus(lk_now(), $4), false) AS idle, t.parked_until > lk_now() AS parked
@@ -104,8 +111,8 @@ WITH RECURSIVE above (id, parent_id, inherits) AS (
 ), living AS (
   SELECT s.id, s.n
     FROM stack s
-   WHERE (EXISTS (SELECT FROM executions e WHERE e.workspace_id = $1 AND e.id = s.id AND e.status IN ('running', 'waiting', 'parked'))
-       OR EXISTS (SELECT FROM outbox o WHERE o.workspace_id = $1 AND o.id = s.id AND o.status IN ('ready', 'sending') AND o.execution_id IS DISTINCT FROM $3))
+   WHERE (EXISTS (SELECT FROM executions e WHERE e.workspace_id = $1 AND e.id = s.id AND e.status IN ('running', 'waiting', 'parked') OFFSET 0)
+       OR EXISTS (SELECT FROM outbox o WHERE o.workspace_id = $1 AND o.id = s.id AND o.status IN ('ready', 'sending') AND o.execution_id IS DISTINCT FROM $3 OFFSET 0))
      AND (NOT s.idle OR s.id = $3 OR s.n <= (SELECT max(p.parked) FROM stack p) OR s.id IN (SELECT a.id FROM above a))
 ), top AS (
   SELECT (SELECT l.id FROM living l ORDER BY l.n DESC LIMIT 1) AS id
@@ -137,10 +144,10 @@ UPDATE threads t SET
 -- it, the next of the stack holds the thread.
 WITH RECURSIVE head AS (
   SELECT t.*, coalesce(t.execution_locked_at <= lk_plus(lk_now(), $4), false) AS idle, t.parked_until > lk_now() AS parked
-    FROM threads t
-   WHERE t.workspace_id = $1 AND t.id IN (SELECT CAST(i.id AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i (id))
-     AND (CAST($3 AS uuid) IS NULL OR t.active_execution_id = $3
-       OR EXISTS (SELECT FROM executions e WHERE e.workspace_id = $1 AND e.id = t.active_execution_id AND e.status = 'waiting'))
+    FROM (SELECT DISTINCT CAST(i.id AS uuid) AS id FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i (id)) i
+   CROSS JOIN LATERAL (SELECT * FROM threads t WHERE t.workspace_id = $1 AND t.id = i.id OFFSET 0) t
+   WHERE CAST($3 AS uuid) IS NULL OR t.active_execution_id = $3
+      OR EXISTS (SELECT FROM executions e WHERE e.workspace_id = $1 AND e.id = t.active_execution_id AND e.status = 'waiting' OFFSET 0)
 ), stack AS (
   SELECT h.id AS thread, CAST(s.id AS uuid) AS id, s.n, h.idle, CASE WHEN h.parked AND CAST(s.id AS uuid) = h.parked_by THEN s.n END AS parked
     FROM head h CROSS JOIN LATERAL jsonb_array_elements_text(h.lock_stack) WITH ORDINALITY s (id, n)
@@ -148,8 +155,8 @@ WITH RECURSIVE head AS (
   SELECT s.thread, jsonb_agg(s.id ORDER BY s.n) AS stack
     FROM stack s
    WHERE s.id IS DISTINCT FROM $3
-     AND (EXISTS (SELECT FROM executions e WHERE e.workspace_id = $1 AND e.id = s.id AND e.status IN ('running', 'waiting', 'parked'))
-       OR EXISTS (SELECT FROM outbox o WHERE o.workspace_id = $1 AND o.id = s.id AND o.status IN ('ready', 'sending')))
+     AND (EXISTS (SELECT FROM executions e WHERE e.workspace_id = $1 AND e.id = s.id AND e.status IN ('running', 'waiting', 'parked') OFFSET 0)
+       OR EXISTS (SELECT FROM outbox o WHERE o.workspace_id = $1 AND o.id = s.id AND o.status IN ('ready', 'sending') OFFSET 0))
      AND (NOT s.idle OR s.n <= (SELECT max(p.parked) FROM stack p WHERE p.thread = s.thread))
    GROUP BY s.thread
 ), heads AS (
@@ -161,27 +168,32 @@ WITH RECURSIVE head AS (
 ), asks AS (
   SELECT l.thread, w.id AS top, q.execution_id AS asker, q.seq
     FROM living l
-    JOIN executions w ON w.workspace_id = $1 AND w.id = CAST(l.stack ->> -1 AS uuid) AND w.status = 'waiting'
-    JOIN outbox q ON q.workspace_id = $1 AND q.order_key = 'thread:' || l.thread AND q.status = 'queued'
-                 AND (q.expires_at IS NULL OR q.expires_at > lk_now())
+   CROSS JOIN LATERAL (SELECT * FROM executions w WHERE w.workspace_id = $1 AND w.id = CAST(l.stack ->> -1 AS uuid) AND w.status = 'waiting' OFFSET 0) w
+   CROSS JOIN LATERAL (
+     SELECT * FROM outbox q
+      WHERE q.workspace_id = $1 AND q.order_key = 'thread:' || l.thread AND q.status = 'queued' AND (q.expires_at IS NULL OR q.expires_at > lk_now())
+     OFFSET 0) q
 ), above (asker, id, parent_id, inherits) AS (
   SELECT a.asker, p.id, p.parent_id, p.can_inherit_lock
     FROM (SELECT DISTINCT asker FROM asks) a
-    JOIN executions e ON e.workspace_id = $1 AND e.id = a.asker AND e.can_inherit_lock AND e.status IN ('running', 'waiting', 'parked')
-    JOIN executions p ON p.workspace_id = $1 AND p.id = e.parent_id AND p.status = 'waiting'
+   CROSS JOIN LATERAL (SELECT * FROM executions e WHERE e.workspace_id = $1 AND e.id = a.asker OFFSET 0) e
+   CROSS JOIN LATERAL (SELECT * FROM executions p WHERE p.workspace_id = $1 AND p.id = e.parent_id AND p.status = 'waiting' OFFSET 0) p
+   WHERE e.can_inherit_lock AND e.status IN ('running', 'waiting', 'parked')
   UNION ALL
   SELECT a.asker, p.id, p.parent_id, p.can_inherit_lock
     FROM above a
-    JOIN executions p ON p.workspace_id = $1 AND p.id = a.parent_id AND p.status = 'waiting'
+   CROSS JOIN LATERAL (SELECT * FROM executions p WHERE p.workspace_id = $1 AND p.id = a.parent_id AND p.status = 'waiting' OFFSET 0) p
    WHERE a.inherits
 ), gone (asker, id) AS (
   SELECT e.id, e.parent_id
     FROM (SELECT DISTINCT asker FROM asks) a
-    JOIN executions e ON e.workspace_id = $1 AND e.id = a.asker AND e.can_inherit_lock AND e.status NOT IN ('running', 'waiting', 'parked')
+   CROSS JOIN LATERAL (SELECT * FROM executions e WHERE e.workspace_id = $1 AND e.id = a.asker OFFSET 0) e
+   WHERE e.can_inherit_lock AND e.status NOT IN ('running', 'waiting', 'parked')
   UNION ALL
   SELECT g.asker, p.parent_id
     FROM gone g
-    JOIN executions p ON p.workspace_id = $1 AND p.id = g.id AND p.can_inherit_lock
+   CROSS JOIN LATERAL (SELECT * FROM executions p WHERE p.workspace_id = $1 AND p.id = g.id OFFSET 0) p
+   WHERE p.can_inherit_lock
 ), heirs AS (
   SELECT DISTINCT ON (a.thread) a.thread, CASE WHEN EXISTS (SELECT FROM above b WHERE b.asker = a.asker AND b.id = a.top) THEN a.asker END AS id
     FROM asks a
@@ -212,25 +224,26 @@ UPDATE threads t SET
 -- thread, the messages of the holder, and those of ended executions that the holder, or one under
 -- it, had begun and waited for.
 WITH RECURSIVE queued AS (
-  SELECT q.execution_id AS asker
-    FROM threads t
-    JOIN outbox q ON q.workspace_id = $1 AND q.order_key = 'thread:' || t.id AND q.status = 'queued'
-   WHERE t.workspace_id = $1 AND t.id IN (SELECT CAST(i.id AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i (id))
+  SELECT t.id AS thread, t.active_execution_id AS holder, q.id, q.execution_id AS asker, q.seq
+    FROM (SELECT DISTINCT CAST(i.id AS uuid) AS id FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i (id)) i
+   CROSS JOIN LATERAL (SELECT * FROM threads t WHERE t.workspace_id = $1 AND t.id = i.id OFFSET 0) t
+   CROSS JOIN LATERAL (SELECT * FROM outbox q WHERE q.workspace_id = $1 AND q.order_key = 'thread:' || t.id AND q.status = 'queued' OFFSET 0) q
 ), gone (asker, id) AS (
   SELECT e.id, e.parent_id
     FROM (SELECT DISTINCT asker FROM queued) a
-    JOIN executions e ON e.workspace_id = $1 AND e.id = a.asker AND e.can_inherit_lock AND e.status NOT IN ('running', 'waiting', 'parked')
+   CROSS JOIN LATERAL (SELECT * FROM executions e WHERE e.workspace_id = $1 AND e.id = a.asker OFFSET 0) e
+   WHERE e.can_inherit_lock AND e.status NOT IN ('running', 'waiting', 'parked')
   UNION ALL
   SELECT g.asker, p.parent_id
     FROM gone g
-    JOIN executions p ON p.workspace_id = $1 AND p.id = g.id AND p.can_inherit_lock
+   CROSS JOIN LATERAL (SELECT * FROM executions p WHERE p.workspace_id = $1 AND p.id = g.id OFFSET 0) p
+   WHERE p.can_inherit_lock
+), woken AS (
+  SELECT q.id, row_number() OVER (PARTITION BY q.thread ORDER BY q.seq)
+         + coalesce((SELECT max(g.seq) FROM outbox g WHERE g.workspace_id = $1 AND g.order_key = 'thread:' || q.thread AND g.seq < $3), 0) AS seq
+    FROM queued q
+   WHERE q.id = q.holder OR q.asker = q.holder OR EXISTS (SELECT FROM gone g WHERE g.asker = q.asker AND g.id = q.holder)
 )
-UPDATE outbox o SET status = 'ready', seq = n.seq, due_at = greatest(o.due_at, lk_now()), updated_at = lk_now()
-  FROM (SELECT q.id, row_number() OVER (PARTITION BY t.id ORDER BY q.seq)
-               + coalesce((SELECT max(g.seq) FROM outbox g WHERE g.workspace_id = $1 AND g.order_key = 'thread:' || t.id AND g.seq < $3), 0) AS seq
-          FROM threads t
-          JOIN outbox q ON q.workspace_id = $1 AND q.order_key = 'thread:' || t.id AND q.status = 'queued'
-                       AND (q.id = t.active_execution_id OR q.execution_id = t.active_execution_id
-                         OR EXISTS (SELECT FROM gone g WHERE g.asker = q.execution_id AND g.id = t.active_execution_id))
-         WHERE t.workspace_id = $1 AND t.id IN (SELECT CAST(i.id AS uuid) FROM jsonb_array_elements_text(CAST($2 AS jsonb)) i (id))) n
- WHERE o.workspace_id = $1 AND o.id = n.id;
+UPDATE outbox o SET status = 'ready', seq = w.seq, due_at = greatest(o.due_at, lk_now()), updated_at = lk_now()
+  FROM woken w
+ WHERE o.workspace_id = $1 AND o.id = w.id;
