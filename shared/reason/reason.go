@@ -77,6 +77,9 @@ type Job struct {
 	// Window is how many tokens the model takes in all; 0: nothing is compacted.
 	Window int
 	Stops  []Stop
+	// Between is asked between two steps, outside of any transaction, what has come
+	// meanwhile; nil: nothing does.
+	Between func(context.Context, Progress) (Interim, error)
 	// Retries is how often the model may try again after a call that could not be
 	// made: a made-up name, wrong arguments.
 	Retries int
@@ -174,6 +177,9 @@ func (r *Runner) loop(ctx context.Context, job Job, s *state) (Outcome, error) {
 			}
 			if stop := s.stop(ctx, job.Stops); stop != nil {
 				return s.outcome(stop.Status, stop.Reason), nil
+			}
+			if out, err := r.between(ctx, job, s); out != nil || err != nil {
+				return deref(out), err
 			}
 			if out, err := r.ask(ctx, job, s); out != nil || err != nil {
 				return deref(out), err
@@ -353,12 +359,22 @@ func (r *Runner) modelFailed(ctx context.Context, s *state, err error) *Outcome 
 // append adds one entry in a transaction that proves the holds, and what the model
 // used, where it is one of its answers: with what calls before it used for nothing.
 func (r *Runner) append(ctx context.Context, job Job, s *state, kind execution.Kind, trust execution.Trust, body any, used *llm.Usage) error {
+	return r.appendWith(ctx, job, s, kind, trust, body, used, nil)
+}
+
+// appendWith is append with more writes in its transaction.
+func (r *Runner) appendWith(ctx context.Context, job Job, s *state, kind execution.Kind, trust execution.Trust, body any, used *llm.Usage, also func(context.Context, lane.Tx) error) error {
 	last, cancel := LastWrite(ctx) // an answer is paid for
 	defer cancel()
 	err := r.commit(last, s, job.holds(), func(ctx context.Context, tx lane.Tx) error {
 		entry, err := s.add(kind, execution.Succeeded, "", trust, body)
 		if err != nil {
 			return err
+		}
+		if also != nil {
+			if err := also(ctx, tx); err != nil {
+				return err
+			}
 		}
 		for _, line := range s.lines {
 			r.Activity.Record(ctx, tx.Later(), line)
