@@ -83,7 +83,8 @@ type queries struct {
 	Get, Unfinished, Open       db.Query
 	OfTrace, TotalOfTrace       db.Query
 	Slot, LastStep              db.Query
-	List, Children, Cancel      db.Query
+	List, Children              db.Query
+	Cancel, CancelAgain         db.Query
 	Ahead, Wake, StepsOfTrace   db.Query
 	Begin, Seize, Await         db.Query
 	SealedInput                 db.Query

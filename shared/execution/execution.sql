@@ -132,6 +132,10 @@ SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, 
 UPDATE executions SET status = 'cancelled', error = $3, updated_at = lk_now(), ended_at = lk_now()
  WHERE workspace_id = $1 AND subject = $2 AND status IN ('running', 'waiting', 'parked');
 
+-- name: CancelAgain
+UPDATE executions SET error = $3, updated_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2 AND status = 'cancelled';
+
 -- name: Ahead
 -- Counts executions that began before $2 and that are being worked on, as their lane shows, or will
 -- continue soon, as their row in the outbox shows. When $2 has no row yet, all of them count. Inputs

@@ -83,6 +83,11 @@ func (s *Store) Cancel(b *db.Batch, subject lane.Name, why string) {
 	b.Exec(s.q.Cancel, subject, why)
 }
 
+// CancelAgain queues another reason for which a cancelled execution was cancelled.
+func (s *Store) CancelAgain(b *db.Batch, id, why string) {
+	b.Exec(s.q.CancelAgain, id, why)
+}
+
 // A Line is a set of executions that run one after the other, in the order in which they began.
 type Line struct {
 	Lane  lane.Name // that their input names; without one it is operate

@@ -41,7 +41,7 @@ func (r *Runner) Cancel(ctx context.Context, ws db.Workspace, id, by string, lim
 		return ErrNotYours
 	}
 	q := stopRequest{Execution: e.ID, Mode: cancelled, By: by}
-	err = r.stop(ctx, ws, q, true)
+	err = r.stop(ctx, ws, q)
 	if !errors.Is(err, db.ErrUnavailable) {
 		return err
 	}
@@ -54,11 +54,16 @@ func (r *Runner) Cancel(ctx context.Context, ws db.Workspace, id, by string, lim
 }
 
 // cancel ends the execution of a turn whose holds are over, and writes down what it
-// had done: in its thread, where that is kept, and in the log in any case.
+// had done: in its thread, where that is kept, and in the log in any case. One that was
+// stopped in a weaker way is made to have been stopped in this one.
 func (s *turn) cancel(ctx context.Context, tx *db.Tx, skills *skill.Set, e execution.Execution, was asked) error {
-	s.Runs.Cancel(tx.Later(), e.Subject, stopped(s.multitask, s.By))
+	if why := stopped(s.multitask, s.By); e.Status.Ended() {
+		s.Runs.CancelAgain(tx.Later(), e.ID, why)
+	} else {
+		s.Runs.Cancel(tx.Later(), e.Subject, why)
+	}
 	s.Outbox.Withdraw(tx.Later(), kickOf(e.ID))
-	s.Outbox.Withdraw(tx.Later(), stopKey(e.ID))
+	s.Outbox.Withdraw(tx.Later(), stopKey(e.ID, s.multitask))
 	if s.multitask == Rollback && was.Thread != "" {
 		s.Threads.Forget(tx.Later(), was.Thread, e.ID)
 	}

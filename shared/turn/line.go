@@ -33,7 +33,12 @@ func (s *turn) stand(ctx context.Context, e *work.Entry) error {
 	if s.multitask == Interrupt || s.multitask == Rollback {
 		return s.takeOver(ctx, e)
 	}
-	busy, err := s.wait(ctx, func(ahead int, busy *lane.BusyError) error {
+	return s.await(ctx, e, s.next)
+}
+
+// await waits for the lane in the way of next, written down, until the time is up.
+func (s *turn) await(ctx context.Context, e *work.Entry, next attempt) error {
+	busy, err := s.wait(ctx, next, func(ahead int, busy *lane.BusyError) error {
 		if s.multitask == Reject {
 			return busy
 		}
@@ -45,13 +50,17 @@ func (s *turn) stand(ctx context.Context, e *work.Entry) error {
 	return err
 }
 
+// attempt takes the lane when it is the turn's. busy says who has it, ahead how many turns
+// come before.
+type attempt func(context.Context) (ahead int, busy *lane.BusyError, err error)
+
 // follow takes the lane for a turn that goes on. A [lane.BusyError] says that others
 // which began before it come first, or that the lane was taken for a while: whoever
 // stands here has a place of the outbox's sender, which the first in line may need.
 func (s *turn) follow(ctx context.Context, _ *work.Entry) error {
 	patient, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	busy, err := s.wait(patient, func(ahead int, busy *lane.BusyError) error {
+	busy, err := s.wait(patient, s.next, func(ahead int, busy *lane.BusyError) error {
 		if ahead > 0 {
 			return busy
 		}
@@ -63,15 +72,15 @@ func (s *turn) follow(ctx context.Context, _ *work.Entry) error {
 	return err
 }
 
-// wait stands in line for the lane until the turn has it. It looks when a turn of
-// this process ends, and now and then for those of others. waits is told each time that
+// wait waits until next takes the lane. It looks when a turn of this process ends, and now
+// and then for those of others. waits is told each time that
 // it is not its turn, how many turns come before it, and may end that. busy is who has
 // the lane when the context ends.
-func (s *turn) wait(ctx context.Context, waits func(ahead int, busy *lane.BusyError) error) (busy *lane.BusyError, err error) {
+func (s *turn) wait(ctx context.Context, next attempt, waits func(ahead int, busy *lane.BusyError) error) (busy *lane.BusyError, err error) {
 	longest := cmp.Or(s.Poll, poll)
 	for wait := longest / 20; ; wait = min(2*wait, longest) {
 		ended := s.ends.next(s.ws)
-		ahead, busy, err := s.next(ctx)
+		ahead, busy, err := next(ctx)
 		if busy == nil {
 			return nil, err
 		}
@@ -86,7 +95,7 @@ func (s *turn) wait(ctx context.Context, waits func(ahead int, busy *lane.BusyEr
 		if err := s.Lanes.Ensure(ctx, s.hold, inLine); err != nil {
 			return nil, err
 		}
-		if !await(ctx, wait, ended) {
+		if !signalled(ctx, wait, ended) {
 			return busy, nil
 		}
 	}
@@ -105,6 +114,11 @@ func (s *turn) next(ctx context.Context) (ahead int, busy *lane.BusyError, err e
 	if *before > 0 {
 		return *before, &lane.BusyError{Info: *present}, nil
 	}
+	return s.front(ctx)
+}
+
+// front takes the lane when it is free, whoever stands in line.
+func (s *turn) front(ctx context.Context) (ahead int, busy *lane.BusyError, err error) {
 	s.lane, err = s.Lanes.Acquire(ctx, s.request())
 	if busy, is := errors.AsType[*lane.BusyError](err); is {
 		return 0, busy, nil
@@ -113,11 +127,11 @@ func (s *turn) next(ctx context.Context) (ahead int, busy *lane.BusyError, err e
 }
 
 // pause waits for about d, and reports whether the context still lives.
-func pause(ctx context.Context, d time.Duration) bool { return await(ctx, d, nil) }
+func pause(ctx context.Context, d time.Duration) bool { return signalled(ctx, d, nil) }
 
-// await waits until a signal comes, for about d at most, and reports whether the context
+// signalled waits until a signal comes, for about d at most, and reports whether the context
 // still lives.
-func await(ctx context.Context, d time.Duration, signal <-chan struct{}) bool {
+func signalled(ctx context.Context, d time.Duration, signal <-chan struct{}) bool {
 	timer := time.NewTimer(d/2 + rand.N(d/2+1)) //nolint:gosec // spreads retries, keeps no secret
 	defer timer.Stop()
 	select {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
@@ -86,5 +85,8 @@ func (s *turn) stands(ctx context.Context) execution.Execution {
 	return e
 }
 
-// stopped is the reason of a turn that was taken another's place of.
-func stopped(mode Multitask, by string) string { return fmt.Sprintf("%s by %s", mode, by) }
+// stoppedBy stands between the way in which a turn was stopped and the person.
+const stoppedBy = " by "
+
+// stopped is the reason of a turn that was stopped in a way by a person.
+func stopped(mode Multitask, by string) string { return string(mode) + stoppedBy + by }

@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 )
 
@@ -23,28 +26,47 @@ type stopRequest struct {
 	Next      string    `json:"next,omitempty"` // the turn that takes its place
 }
 
-// stopKey is the key of the row by which a turn is stopped.
-func stopKey(execution string) string { return "stop:" + execution }
+// stopKey is the key of the row by which a turn is stopped in one way.
+func stopKey(execution string, mode Multitask) string {
+	return "stop:" + execution + ":" + string(mode)
+}
+
+// stops are the ways in which a turn is stopped, the weakest first: each does what those
+// before it do. All end the turn; a cancel also denies what waits for a person, and a
+// rollback also takes back what was said and made.
+var stops = []Multitask{Interrupt, cancelled, Rollback}
+
+// canStop reports whether a turn can be stopped in a way: it is open, or was stopped in a
+// weaker way.
+func canStop(e execution.Execution, mode Multitask) bool {
+	if !e.Status.Ended() {
+		return true
+	}
+	before, _, _ := strings.Cut(e.Error, stoppedBy)
+	at := slices.Index(stops, Multitask(before))
+	return e.Status == execution.Cancelled && at >= 0 && at < slices.Index(stops, mode)
+}
 
 // requestStop adds a row to the outbox by which a turn is stopped. It needs no lock of
 // the turn's lane, which whoever works under it may have for long.
 func (r *Runner) requestStop(ctx context.Context, b *db.Batch, e execution.Execution, q stopRequest) {
 	r.Outbox.Enqueue(ctx, b, outbox.Row{
-		Kind: outbox.Kick, Topic: StopTopic, Key: stopKey(e.ID), Payload: encode(q), MaxAttempts: maxAttempts,
+		Kind: outbox.Kick, Topic: StopTopic, Key: stopKey(e.ID, q.Mode), Payload: encode(q), MaxAttempts: maxAttempts,
 		Trace: e.Trace, Execution: e.ID,
 	})
 }
 
 // stop ends a turn's holds and its execution, in one transaction: whoever worked on it
-// writes nothing any more. A transaction that works under a hold is waited for, for a
-// moment where impatient; then the error is [db.ErrUnavailable]. [ErrNoTurn]: it has ended.
-func (r *Runner) stop(ctx context.Context, ws db.Workspace, q stopRequest, impatient bool) error {
+// writes nothing any more. For a turn that was stopped in a weaker way it makes up for the
+// rest. A transaction that works under a hold is waited for, for a moment; then the error is
+// [db.ErrUnavailable]. [ErrNoTurn]: it has ended.
+func (r *Runner) stop(ctx context.Context, ws db.Workspace, q stopRequest) error {
 	e, err := r.Runs.Get(ctx, ws, q.Execution)
 	if err != nil {
 		return err
 	}
 	was, ok := r.askedOf(e)
-	if !ok || e.Status.Ended() {
+	if !ok || !canStop(e, q.Mode) {
 		return ErrNoTurn
 	}
 	skills, err := r.Skills(ctx, ws, e.Surface)
@@ -55,17 +77,15 @@ func (r *Runner) stop(ctx context.Context, ws db.Workspace, q stopRequest, impat
 	s := &turn{Runner: r, kind: kind, ws: ws, multitask: q.Mode, asked: asked{By: q.By}, exec: execution.Execution{ID: q.Next}}
 	defer r.ends.signal(ws)
 	return r.DB.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
-		if impatient {
-			r.Lanes.Hurry(tx.Later())
-		}
+		r.Lanes.Hurry(tx.Later())
 		if _, err := r.Lanes.ForceRelease(ctx, tx, e.Subject); err != nil {
 			return err
 		}
-		present, open := r.Lanes.PeekIn(tx.Later(), was.Lane), r.Runs.Unfinished(tx.Later(), e.Subject)
+		present, now := r.Lanes.PeekIn(tx.Later(), was.Lane), r.Runs.GetIn(tx.Later(), e.ID)
 		if err := tx.Flush(ctx); err != nil {
 			return err
 		}
-		if len(*open) == 0 { // it has ended since it was read
+		if len(*now) == 0 || !canStop((*now)[0], q.Mode) { // it has ended since it was read
 			return ErrNoTurn
 		}
 		if present.Held() && present.Execution == e.ID {
@@ -73,7 +93,7 @@ func (r *Runner) stop(ctx context.Context, ws db.Workspace, q stopRequest, impat
 				return err
 			}
 		}
-		if err := s.cancel(ctx, tx, skills, e, was); err != nil {
+		if err := s.cancel(ctx, tx, skills, (*now)[0], was); err != nil {
 			return err
 		}
 		r.Runs.Wake(tx.Later(), was.line(), e.ID)
@@ -84,20 +104,32 @@ func (r *Runner) stop(ctx context.Context, ws db.Workspace, q stopRequest, impat
 // Stopper stops the turns that rows of the outbox name.
 type Stopper struct{ Runner *Runner }
 
-// Handle stops a turn as soon as no transaction works under its hold.
+// stopLimit is how long one row may take.
+const stopLimit = 5 * time.Second
+
+var _ outbox.Limited = Stopper{}
+
+// Limit is how long Handle takes at most.
+func (Stopper) Limit() time.Duration { return stopLimit }
+
+// Handle stops a turn as soon as no transaction works under its hold. It ends within the
+// limit of the last writes of the call that it is part of, also when ctx ends before; a
+// turn that could not be stopped by then is tried again.
 func (s Stopper) Handle(ctx context.Context, c outbox.Claimed) error {
 	var r stopRequest
 	if err := json.Unmarshal(c.Payload, &r); err != nil || r.Execution == "" {
 		return outbox.Permanently(errors.New("the row names no turn"))
 	}
+	last, cancel := lane.LastWrites(ctx)
+	defer cancel()
 	for {
-		err := s.Runner.stop(ctx, c.Workspace, r, false)
+		err := s.Runner.stop(last, c.Workspace, r)
 		switch {
 		case errors.Is(err, ErrNoTurn), errors.Is(err, db.ErrNoRows):
 			return nil
-		case !errors.Is(err, db.ErrUnavailable):
+		case err == nil, last.Err() == nil && !errors.Is(err, db.ErrUnavailable):
 			return err
-		case !pause(ctx, poll):
+		case ctx.Err() != nil || !pause(last, poll):
 			return outbox.LaterIn(time.Second, fmt.Errorf("stop turn %s: %w", r.Execution, err))
 		}
 	}

@@ -2,6 +2,7 @@ package turn_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"sync"
@@ -9,10 +10,12 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/turn"
 )
@@ -168,6 +171,153 @@ func TestAnInterruptOutlivesItsProcess(t *testing.T) {
 		first.end(t)
 		if got := w.spoken(t, second.Thread); !slices.Equal(got, []string{"user: 2", "assistant: Instead."}) {
 			t.Errorf("the thread is %q", got)
+		}
+		w.mustBeFree(t)
+	})
+}
+
+// An interrupt that was accepted ends the turn that it met, and not the next one, which has
+// begun meanwhile because somebody else has ended the first.
+func TestAnInterruptEndsOneTurn(t *testing.T) {
+	onServers(t, func(t *testing.T, w *world) {
+		one, two := newThinking(), newThinking()
+		w.think(script(t, one.then("One."), two.then("Two."), says("Three.")))
+		first := w.saying(turn.Turn{Message: "1"})
+		id := <-first.begun
+		<-one.asked
+		second := w.saying(turn.Turn{Message: "2"})
+		next := <-second.begun // it stands in line
+		letGo := w.lock(t, lane.Execution(id))
+		ctx, cancel := context.WithTimeout(trace.With(context.Background(), traces.New(trace.Operate)), time.Minute)
+		defer cancel()
+		var third turn.Reply
+		var failed error
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			third, failed = w.Talk(ctx, w.Workspace, turn.Turn{
+				Message: "3", By: "user:ada", Multitask: turn.Interrupt, Begun: func(string, string) {
+					letGo()
+					if r := w.drain(t); r.Sent != 1 { // it ends the first, and wakes the second
+						t.Errorf("drained %+v", r)
+					}
+					<-two.asked
+				},
+			})
+		}()
+		<-two.asked
+		for w.execution(t, next).Status == execution.Running && must(w.Lanes.Peek(t.Context(), w.Workspace, lane.Operate))(t).WantedAt == nil {
+			time.Sleep(time.Millisecond) // until the third has looked
+		}
+		close(two.answer)
+		if r := second.end(t); r.Status != execution.Completed || r.Answer != "Two." {
+			t.Errorf("the second is %+v", r)
+		}
+		if <-ended; failed != nil || third.Answer != "Three." {
+			t.Errorf("the third is %+v, %v", third, failed)
+		}
+		close(one.answer)
+		if r := first.end(t); r.Status != execution.Cancelled {
+			t.Errorf("the first is %+v", r)
+		}
+		w.mustBeFree(t)
+	})
+}
+
+// Of two people who end a turn behind a transaction, each gets what they asked for: the
+// stronger way holds, in whichever order they came.
+func TestTheStrongerWayToStopATurnHolds(t *testing.T) {
+	onServers(t, func(t *testing.T, w *world) {
+		t.Parallel()
+		for _, c := range []struct {
+			mode   turn.Multitask
+			cancel string // first or second
+			ended  string
+			said   int
+		}{
+			{turn.Interrupt, "second", "cancel by user:bob", 2},
+			{turn.Interrupt, "first", "cancel by user:bob", 2},
+			{turn.Rollback, "first", "rollback by user:ada", 0},
+			{turn.Rollback, "second", "rollback by user:ada", 0},
+		} {
+			h := newThinking()
+			w.think(script(t, calls("", "pay", `{}`), h.then("One."), says("Instead.")))
+			first := w.saying(turn.Turn{Message: "Pay."})
+			id := <-first.begun
+			<-h.asked
+			letGo := w.lock(t, lane.Execution(id))
+			giveUp := func(when string) {
+				if c.cancel == when {
+					if err := w.Cancel(t.Context(), w.Workspace, id, "user:bob", false); err != nil {
+						t.Errorf("%s: %v", c.mode, err)
+					}
+				}
+			}
+			giveUp("first")
+			ctx, stop := context.WithCancel(trace.With(t.Context(), traces.New(trace.Operate)))
+			second, err := w.Talk(ctx, w.Workspace, turn.Turn{
+				Message: "2", By: "user:ada", Multitask: c.mode, Begun: func(string, string) { stop() },
+			})
+			if err != nil || second.Status != execution.Parked {
+				t.Fatalf("%s: the second is %+v, %v", c.mode, second, err)
+			}
+			giveUp("second")
+			letGo()
+			for until := time.Now().Add(time.Minute); w.execution(t, second.Execution).Status != execution.Completed; {
+				if w.drain(t); time.Now().After(until) {
+					t.Fatalf("%s: the first is %+v", c.mode, w.execution(t, id))
+				}
+			}
+			close(h.answer)
+			r := first.end(t)
+			for until := time.Now().Add(20 * time.Second); w.execution(t, id).Error != c.ended; {
+				if w.drain(t); time.Now().After(until) {
+					t.Errorf("%s, cancel %s: the first ended as %q", c.mode, c.cancel, w.execution(t, id).Error)
+					break
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			if got := w.spoken(t, r.Thread); len(got) != c.said {
+				t.Errorf("%s, cancel %s: the thread is %q", c.mode, c.cancel, got)
+			}
+			waits, _, err := w.Approvals.List(t.Context(), w.Workspace, all)
+			waits = slices.DeleteFunc(waits, func(a approval.Approval) bool { return a.Execution != id })
+			if err != nil || len(waits) != 1 || waits[0].Status != approval.Rejected {
+				t.Errorf("%s, cancel %s: the approvals are %+v, %v", c.mode, c.cancel, waits, err)
+			}
+			w.mustBeFree(t)
+		}
+	})
+}
+
+// A turn that can't be stopped for long is tried again later: it keeps no place of the
+// outbox's sender.
+func TestAStopGivesItsPlaceBack(t *testing.T) {
+	onServers(t, func(t *testing.T, w *world) {
+		t.Parallel()
+		h := newThinking()
+		w.think(script(t, h.then("One.")))
+		first := w.saying(turn.Turn{Message: "1"})
+		id := <-first.begun
+		<-h.asked
+		letGo := w.lock(t, lane.Execution(id))
+		if err := w.Cancel(t.Context(), w.Workspace, id, "user:ada", false); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+		defer cancel()
+		payload := must(json.Marshal(map[string]string{"execution": id, "mode": "cancel", "by": "user:ada"}))(t)
+		err := turn.Stopper{Runner: w.Runner}.Handle(ctx, outbox.Claimed{Workspace: w.Workspace, Row: outbox.Row{Payload: payload}})
+		if _, later := errors.AsType[*outbox.LaterError](err); !later || ctx.Err() != nil {
+			t.Errorf("it ends with %v, when its caller has %v", err, ctx.Err())
+		}
+		letGo()
+		if r := w.drain(t); r.Sent != 1 {
+			t.Errorf("then %+v", r)
+		}
+		close(h.answer)
+		if r := first.end(t); r.Status != execution.Cancelled {
+			t.Errorf("it ended as %+v", r)
 		}
 		w.mustBeFree(t)
 	})

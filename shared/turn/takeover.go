@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -21,9 +22,10 @@ type Effect struct {
 var errMoved = errors.New("the lane's holder has changed")
 
 // takeOver ends the running turn, if there is one, and takes its lane. It stands
-// before those that wait in line.
+// before those that wait in line. It ends one turn at most, the first that it meets: when
+// another has the lane by the time that one has ended, it waits for that.
 func (s *turn) takeOver(ctx context.Context, entry *work.Entry) error {
-	for {
+	for met := ""; ; {
 		var b db.Batch
 		present := s.Lanes.PeekIn(&b, s.Lane)
 		if err := s.DB.Read(ctx, s.ws, &b); err != nil {
@@ -39,6 +41,9 @@ func (s *turn) takeOver(ctx context.Context, entry *work.Entry) error {
 		}
 		if present.Execution == "" { // somebody holds it who has no turn
 			return &lane.BusyError{Info: *present}
+		}
+		if met = cmp.Or(met, present.Execution); met != present.Execution {
+			return s.await(ctx, entry, s.front)
 		}
 		e, err := s.Runs.Get(ctx, s.ws, present.Execution)
 		if errors.Is(err, db.ErrNoRows) { // it begins just now, or was cut off before it did
