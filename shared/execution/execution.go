@@ -61,9 +61,15 @@ type Execution struct {
 	Slot string
 	// Timeout is set when an execution without a subject begins. The execution ends when it sends
 	// no sign of life for that long. Whole seconds; zero means a week.
-	Timeout          time.Duration
-	Status           Status
-	Attempt          int
+	Timeout time.Duration
+	Status  Status
+	Attempt int
+	// Cuts is how often the execution was cut off and resumed since it last stopped by itself after
+	// progress, which is a new entry of the journal. It is -1 for one that begins and that nobody works
+	// on before it is resumed.
+	Cuts int
+	// Parks is how often in a row the execution was parked without progress.
+	Parks            int
 	Input            json.RawMessage
 	Sealed           []byte // the encrypted original input, when Input leaves out secrets; only SealedInput reads it
 	Result           json.RawMessage
@@ -74,6 +80,8 @@ type Execution struct {
 	CreatedAt        time.Time
 	UpdatedAt        time.Time
 	EndedAt          *time.Time
+	// Counted reports, after [Store.Resume], whether that counted an attempt.
+	Counted bool
 }
 
 type queries struct {
@@ -117,7 +125,7 @@ func (s *Store) Start(tx lane.Tx, e Execution) error {
 	if len(e.Input) == 0 {
 		e.Input = json.RawMessage("{}")
 	}
-	tx.Later().Exec(s.q.Start, e.ID, e.Agent, e.Surface, e.Trace, db.Null(e.Parent), e.Subject, db.Null(e.Slot), e.Input)
+	tx.Later().Exec(s.q.Start, e.ID, e.Agent, e.Surface, e.Trace, db.Null(e.Parent), e.Subject, db.Null(e.Slot), e.Cuts, e.Input)
 	return nil
 }
 
@@ -127,15 +135,16 @@ func (s *Store) Resume(ctx context.Context, tx lane.Tx, e *Execution) error {
 	if err := tx.Proves(e.Subject); err != nil {
 		return fmt.Errorf("resume execution: %w", err)
 	}
-	if err := tx.One(ctx, []any{&e.Attempt}, s.q.Resume, e.ID); err != nil {
+	before := e.Attempt
+	if err := tx.One(ctx, []any{&e.Attempt, &e.Cuts}, s.q.Resume, e.ID); err != nil {
 		return fmt.Errorf("resume execution %s: %w", e.ID, err)
 	}
-	e.Status = Running
+	e.Status, e.Counted = Running, e.Attempt > before
 	return nil
 }
 
 // Leave queues the status with which an execution's work stops: a final status, waiting or parked.
-// It does not change an execution that has ended.
+// An attempt that appended to the journal resets the counts of cuts and parks. Leave does not change an execution that has ended.
 func (s *Store) Leave(tx lane.Tx, e Execution, status Status, result json.RawMessage, message string) error {
 	if err := tx.Proves(e.Subject); err != nil {
 		return fmt.Errorf("leave execution: %w", err)
@@ -147,13 +156,18 @@ func (s *Store) Leave(tx lane.Tx, e Execution, status Status, result json.RawMes
 	return nil
 }
 
-// Uncount queues that the current attempt does not count, because the execution was left parked and
-// could not have made progress.
+// Uncount queues, after [Store.Leave], that the current attempt does not count, because the execution
+// was left waiting or parked and could not have made progress. It takes back what Leave counted, and
+// what Resume counted.
 func (s *Store) Uncount(tx lane.Tx, e Execution) error {
 	if err := tx.Proves(e.Subject); err != nil {
 		return fmt.Errorf("uncount an attempt: %w", err)
 	}
-	tx.Later().Exec(s.q.Uncount, e.ID)
+	attempts := 0
+	if e.Counted {
+		attempts = 1
+	}
+	tx.Later().Exec(s.q.Uncount, e.ID, attempts)
 	return nil
 }
 
@@ -271,7 +285,8 @@ func collect(into *[]Execution) func(db.Scan) error {
 	return func(scan db.Scan) error {
 		var e Execution
 		var parent, subject, slot, message *string
-		if err := scan(&e.ID, &e.Agent, &e.Surface, &e.Trace, &parent, &subject, &slot, &e.Status, &e.Attempt, &e.Input, &e.Result, &message,
+		if err := scan(&e.ID, &e.Agent, &e.Surface, &e.Trace, &parent, &subject, &slot, &e.Status, &e.Attempt, &e.Cuts, &e.Parks,
+			&e.Input, &e.Result, &message,
 			&e.PromptTokens, &e.CompletionTokens, &e.CostUSD, &e.CreatedAt, &e.UpdatedAt, &e.EndedAt); err != nil {
 			return err
 		}

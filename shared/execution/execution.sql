@@ -1,25 +1,31 @@
 -- name: Start
-INSERT INTO executions (workspace_id, id, agent, surface, trace_id, parent_id, subject, slot, status, input, created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'running', $9, lk_now(), lk_now());
+INSERT INTO executions (workspace_id, id, agent, surface, trace_id, parent_id, subject, slot, status, cuts, input, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'running', $9, $10, lk_now(), lk_now());
 
 -- name: Resume
--- To wait for a person is no attempt.
-UPDATE executions SET status = 'running', attempt = attempt + CASE status WHEN 'waiting' THEN 0 ELSE 1 END, updated_at = lk_now()
+-- To wait for a person is no attempt. Only what was running has been cut off.
+UPDATE executions SET status = 'running', attempt = attempt + CASE status WHEN 'waiting' THEN 0 ELSE 1 END,
+       cuts = cuts + CASE status WHEN 'running' THEN 1 ELSE 0 END,
+       resumed_seq = (SELECT coalesce(max(seq), 0) FROM execution_steps WHERE workspace_id = $1 AND execution_id = $2), updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND status IN ('running', 'waiting', 'parked')
-RETURNING attempt;
+RETURNING attempt, cuts;
 
 -- name: Spend
 UPDATE executions SET prompt_tokens = prompt_tokens + $3, completion_tokens = completion_tokens + $4, cost_usd = cost_usd + $5, updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2;
 
 -- name: Leave
+-- An attempt that appended to the journal made progress: the counts of cuts and of parks begin anew.
 UPDATE executions SET status = $3, result = $4, error = $5, updated_at = lk_now(),
+       cuts = CASE WHEN $3 IN ('waiting', 'parked') AND journal.last > resumed_seq THEN 0 ELSE cuts END,
+       parks = CASE WHEN journal.last > resumed_seq THEN 0 WHEN $3 = 'parked' THEN parks + 1 ELSE parks END,
        ended_at = CASE WHEN $3 IN ('waiting', 'parked') THEN NULL ELSE lk_now() END
+  FROM (SELECT coalesce(max(seq), 0) AS last FROM execution_steps WHERE workspace_id = $1 AND execution_id = $2) journal
  WHERE workspace_id = $1 AND id = $2 AND status IN ('running', 'waiting', 'parked') AND status <> $3;
 
 -- name: Uncount
-UPDATE executions SET attempt = attempt - 1
- WHERE workspace_id = $1 AND id = $2 AND status IN ('waiting', 'parked') AND attempt > 1;
+UPDATE executions SET attempt = attempt - $3, parks = parks - CASE WHEN status = 'parked' AND parks > 0 THEN 1 ELSE 0 END
+ WHERE workspace_id = $1 AND id = $2 AND status IN ('waiting', 'parked');
 
 -- name: Append
 INSERT INTO execution_steps (workspace_id, execution_id, seq, step, kind, status, call_id, format, trust, body, created_at)
@@ -32,19 +38,19 @@ SELECT seq, step, kind, status, call_id, format, trust, body, created_at
  ORDER BY seq;
 
 -- name: Get
-SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, input, result, error, prompt_tokens, completion_tokens, cost_usd,
+SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, cuts, parks, input, result, error, prompt_tokens, completion_tokens, cost_usd,
        created_at, updated_at, ended_at
   FROM executions
  WHERE workspace_id = $1 AND id = $2;
 
 -- name: Unfinished
-SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, input, result, error, prompt_tokens, completion_tokens, cost_usd,
+SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, cuts, parks, input, result, error, prompt_tokens, completion_tokens, cost_usd,
        created_at, updated_at, ended_at
   FROM executions
  WHERE workspace_id = $1 AND subject = $2 AND status IN ('running', 'waiting', 'parked');
 
 -- name: Open
-SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, input, result, error, prompt_tokens, completion_tokens, cost_usd,
+SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, cuts, parks, input, result, error, prompt_tokens, completion_tokens, cost_usd,
        created_at, updated_at, ended_at
   FROM executions
  WHERE workspace_id = $1 AND surface = $2 AND subject IS NOT NULL AND status IN ('running', 'waiting', 'parked')
@@ -52,7 +58,7 @@ SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, 
  LIMIT $3;
 
 -- name: OfTrace
-SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, input, result, error, prompt_tokens, completion_tokens, cost_usd,
+SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, cuts, parks, input, result, error, prompt_tokens, completion_tokens, cost_usd,
        created_at, updated_at, ended_at
   FROM executions
  WHERE workspace_id = $1 AND trace_id = $2
@@ -90,7 +96,7 @@ SELECT count(*), count(CASE status WHEN 'running' THEN 1 END), count(CASE status
  WHERE workspace_id = $1 AND trace_id = $2;
 
 -- name: Slot
-SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, input, result, error, prompt_tokens, completion_tokens, cost_usd,
+SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, cuts, parks, input, result, error, prompt_tokens, completion_tokens, cost_usd,
        created_at, updated_at, ended_at
   FROM executions
  WHERE workspace_id = $1 AND surface = $2 AND slot >= $3
@@ -105,7 +111,7 @@ SELECT e.agent, e.status, coalesce(max(s.step), 0)
  GROUP BY e.agent, e.status;
 
 -- name: List
-SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, input, result, error, prompt_tokens, completion_tokens, cost_usd,
+SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, cuts, parks, input, result, error, prompt_tokens, completion_tokens, cost_usd,
        created_at, updated_at, ended_at
   FROM executions
  WHERE workspace_id = $1
@@ -121,7 +127,7 @@ SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, 
  LIMIT $11;
 
 -- name: Children
-SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, input, result, error, prompt_tokens, completion_tokens, cost_usd,
+SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, cuts, parks, input, result, error, prompt_tokens, completion_tokens, cost_usd,
        created_at, updated_at, ended_at
   FROM executions
  WHERE workspace_id = $1 AND parent_id = $2

@@ -52,6 +52,9 @@ type Start struct {
 
 // New begins an execution, and adds its kick.
 func (s *Start) New(ctx context.Context, e execution.Execution) error {
+	if s.d.Act == nil {
+		e.Cuts = -1 // to take it up for the first time is not to take up what was cut off
+	}
 	if err := s.d.Runs.Start(s.Tx, e); err != nil {
 		return err
 	}
@@ -65,22 +68,22 @@ func (s *Start) New(ctx context.Context, e execution.Execution) error {
 }
 
 const (
-	// maxCut is how often an execution that was cut off is taken up again, before it
-	// counts as poison: something in it ends the process.
-	maxCut = 5
-	// maxParked is how often one may be left for later, a day of half hours: what needs
-	// more gets nowhere.
-	maxParked = 48
+	// maxCuts is the number of attempts in a row that may be cut off: something in a unit
+	// with more ends the process.
+	maxCuts = 5
+	// maxParks is how often in a row one may be left for later without progress, a day of
+	// half hours: what needs more gets nowhere.
+	maxParks = 48
 )
 
 // poisonOf says why an execution is not taken up again; empty: it is. One that waits for a
 // person may wait as often as it likes.
 func poisonOf(e execution.Execution) string {
 	switch {
-	case e.Status == execution.Running && e.Attempt >= maxCut:
+	case e.Status == execution.Running && e.Cuts+1 >= maxCuts:
 		return fmt.Sprintf("it was cut off in attempt %d", e.Attempt)
-	case e.Status == execution.Parked && e.Attempt >= maxParked:
-		return fmt.Sprintf("it was left for later %d times", e.Attempt)
+	case e.Status == execution.Parked && e.Parks >= maxParks:
+		return fmt.Sprintf("it was left for later %d times without progress", e.Parks)
 	}
 	return ""
 }

@@ -119,7 +119,7 @@ func TestWhatIsParkedGoesOnAtOnce(t *testing.T) {
 				w.mustBeFree(t)
 			}
 		}
-		if out := w.once(t, w.unit()); !out.Poison || out.Reason != "it was left for later 48 times" || w.acted != 48 {
+		if out := w.once(t, w.unit()); !out.Poison || out.Reason != "it was left for later 48 times without progress" || w.acted != 48 {
 			t.Errorf("after %d tries it is %+v", w.acted, out)
 		}
 		w.is(t, execution.Failed, 48)
