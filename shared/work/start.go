@@ -9,6 +9,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/outbound"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 )
 
@@ -58,13 +60,19 @@ func (s *Start) New(ctx context.Context, e execution.Execution) error {
 	if err := s.d.Runs.Start(s.Tx, e); err != nil {
 		return err
 	}
-	if row := s.d.Kick; row.Key != "" {
-		row.Trace, row.Execution = e.Trace, e.ID
-		s.d.Outbox.Enqueue(ctx, s.Later(), row)
+	if s.d.Kick.Key != "" {
+		s.d.Outbox.Enqueue(ctx, s.Later(), s.kickOf(e))
 	}
 	e.Status = execution.Running
 	s.exec = e
 	return nil
+}
+
+// kickOf is the row of the outbox by which an execution goes on.
+func (s *Start) kickOf(e execution.Execution) outbox.Row {
+	row := s.d.Kick
+	row.Trace, row.Execution = e.Trace, e.ID
+	return row
 }
 
 const (
@@ -88,12 +96,16 @@ func poisonOf(e execution.Execution) string {
 	return ""
 }
 
-// Resume takes an execution up again, and counts the attempt. One that is poison is given
-// up instead: it is ended in this transaction, with End of the unit.
+// Resume takes an execution up again, and counts the attempt. It adds the kick anew where
+// that is gone, or has ended. One that is poison is given up instead: it is ended in this
+// transaction, with End of the unit.
 func (s *Start) Resume(ctx context.Context, e execution.Execution) error {
 	if s.poison = poisonOf(e); s.poison == "" {
 		if err := s.d.Runs.Resume(ctx, s.Tx, &e); err != nil {
 			return err
+		}
+		if s.d.Kick.Key != "" {
+			s.d.Outbox.Revive(ctx, s.Later(), s.kickOf(e))
 		}
 	}
 	s.exec = e
@@ -109,9 +121,15 @@ func (s *Start) Close(e execution.Execution, as execution.Status, why string) er
 	return s.d.Runs.Leave(s.Tx, e, as, result, "")
 }
 
-// begin is the first transaction, or its second part where [Entry.Begin] was the first.
+// begin is the first transaction, or its second part where [Entry.Begin] was the first. Where
+// what was open can't be taken up, the attempt counts all the same.
 func (d *doing) begin(ctx context.Context) error {
-	return d.first(ctx, func(ctx context.Context, s *Start) error { return d.Begin(inHook(ctx), s) })
+	uncounted := d.exec.ID == "" && len(*d.open) > 0
+	err := d.first(ctx, func(ctx context.Context, s *Start) error { return d.Begin(inHook(ctx), s) })
+	if err != nil && uncounted && ownError(ctx, err) {
+		return d.count(ctx, err)
+	}
+	return err
 }
 
 // count takes up what could not be begun: the attempt counts, so that what fails each time
@@ -201,10 +219,8 @@ func ownError(ctx context.Context, err error) bool {
 	return !failed && ctx.Err() == nil && !errors.Is(err, lane.ErrLost) && !errors.Is(err, db.ErrUnavailable) && !errors.Is(err, db.ErrUncertain)
 }
 
-type hookKey struct{}
-
-func inHook(ctx context.Context) context.Context { return context.WithValue(ctx, hookKey{}, true) }
+func inHook(ctx context.Context) context.Context { return outbound.Bar(ctx) }
 
 // InHook reports whether a context is one that Begin or End was given: nothing is logged
-// under it, and nobody outside is called.
-func InHook(ctx context.Context) bool { return ctx.Value(hookKey{}) != nil }
+// under it, and nobody outside is called, which fails ([outbound.ErrBarred]).
+func InHook(ctx context.Context) bool { return outbound.Barred(ctx) != nil }

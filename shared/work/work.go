@@ -122,14 +122,8 @@ func (d *doing) do(ctx context.Context) (Outcome, error) {
 	if err := d.enter(ctx); err != nil || d.over {
 		return d.out, err
 	}
-	if err := d.begin(ctx); err != nil {
-		if ownError(ctx, err) && len(*d.open) > 0 {
-			err = d.count(ctx, err)
-		}
+	if err := d.begin(ctx); err != nil || d.over {
 		return d.out, err
-	}
-	if d.over {
-		return d.out, nil
 	}
 	if err := fault.Point(ctx, d.Name+".begun", d.exec.ID); err != nil {
 		return Outcome{}, err

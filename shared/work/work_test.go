@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
@@ -185,6 +186,9 @@ func TestWhatCannotBeBegunIsCounted(t *testing.T) {
 			return errors.Join(s.Open[0].Asked(&v), odd)
 		}
 		for n := range 4 {
+			if n == 2 { // the rest begins while it waits for a further lane
+				u.Enter = func(ctx context.Context, e *work.Entry) error { return e.Begin(ctx) }
+			}
 			if _, err := w.Do(t.Context(), u); !errors.Is(err, odd) {
 				t.Errorf("it is %v", err)
 			}
@@ -197,6 +201,80 @@ func TestWhatCannotBeBegunIsCounted(t *testing.T) {
 		}
 		w.is(t, execution.Failed, 5)
 		w.mustBeFree(t)
+	})
+}
+
+// TestWhatWasTakenUpAlreadyIsCountedOnce: what fails after [work.Entry.Begin] is no further
+// attempt.
+func TestWhatWasTakenUpAlreadyIsCountedOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.act = does("", errDied)
+		_, _ = w.Do(t.Context(), w.unit())
+		u := w.second(t, w.unit(), "further")
+		u.Enter = func(ctx context.Context, e *work.Entry) error { return e.Begin(ctx) }
+		begin := u.Begin
+		u.Begin = func(ctx context.Context, s *work.Start) error {
+			if s.Begun {
+				return errDied
+			}
+			return begin(ctx, s)
+		}
+		if _, err := w.Do(t.Context(), u); !errors.Is(err, errDied) {
+			t.Errorf("it is %v", err)
+		}
+		w.is(t, execution.Running, 2)
+		w.mustBeFree(t)
+	})
+}
+
+// TestTheKickIsThereAgain once a unit is taken up, whatever became of it; one that waits, or
+// is being handled, stays as it is.
+func TestTheKickIsThereAgain(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.act = does("", errDied)
+		_, _ = w.Do(t.Context(), w.unit())
+		first, _ := w.row(t)
+		for n, status := range []outbox.Status{outbox.Superseded, outbox.Failed, outbox.Uncertain} {
+			w.becomes(t, status)
+			_, _ = w.Do(t.Context(), w.unit())
+			row, due := w.row(t)
+			if row.Status != outbox.Ready || due || row.ID != first.ID || row.Attempts != 0 || row.Execution != w.id {
+				t.Errorf("%d: once %s it is %+v, due %v", n, status, row, due)
+			}
+		}
+		if _, err := w.DB.Exec(t.Context(), w.Workspace, w.q.Forget); err != nil {
+			t.Fatal(err)
+		}
+		claimed := func() []outbox.Claimed {
+			var b db.Batch
+			w.Outbox.DueNow(&b, w.kick())
+			err := w.DB.Do(t.Context(), w.Workspace, &b)
+			got, bad := w.Outbox.Claim(t.Context(), outbox.Request{Workspace: w.Workspace, Topics: []string{"test"}, Holder: "test", Limit: 1, Lease: time.Minute})
+			if err := errors.Join(err, bad); err != nil {
+				t.Fatal(err)
+			}
+			return got
+		}
+		w.act = does(execution.Completed, nil)
+		u := w.unit()
+		act := u.Act
+		u.Act = func(ctx context.Context, job reason.Job) (reason.Outcome, error) {
+			row, due := w.row(t)
+			if row.ID == first.ID || row.Status != outbox.Ready || due || row.Execution != w.id || row.Trace == "" {
+				t.Errorf("lost, it is %+v, due %v", row, due)
+			}
+			if got := claimed(); len(got) != 1 {
+				t.Errorf("claimed are %+v", got)
+			}
+			return reason.Outcome{}, errDied
+		}
+		_, _ = w.Do(t.Context(), u)
+		w.is(t, execution.Running, 5)
+		u.Act = act
+		w.once(t, w.unit())
+		if row, _ := w.row(t); row.Status != outbox.Sending || row.Attempts != 1 {
+			t.Errorf("while it is handled it is %+v", row)
+		}
 	})
 }
 
