@@ -331,7 +331,7 @@ func (b *beat) execution() execution.Execution {
 }
 
 // begin starts the beat's execution, or takes up the one of this slot that was
-// killed. A beat of an earlier slot that did not end is closed: its work goes on
+// killed, or the one by hand that is to go on. A beat of an earlier slot that did not end is closed: its work goes on
 // in this one.
 func (b *beat) begin(ctx context.Context) error {
 	err := b.Lanes.InHold(ctx, b.hold, func(ctx context.Context, tx lane.Tx) error {
@@ -339,7 +339,7 @@ func (b *beat) begin(ctx context.Context) error {
 			if old.Subject != lane.Heartbeat {
 				continue // a piece of work: it is for the phases
 			}
-			if old.Slot != "" && old.Slot == b.report.Slot {
+			if old.ID == b.tick.ExecutionID || old.Slot != "" && old.Slot == b.report.Slot {
 				b.exec = old
 				b.leaveKick(ctx, tx)
 				return b.Runs.Resume(ctx, tx, &b.exec)

@@ -34,7 +34,12 @@ const (
 type putOff struct {
 	Slot time.Time `json:"slot,omitzero"`
 	Hand bool      `json:"hand,omitempty"`
+	Full bool      `json:"full,omitempty"`
 }
+
+// putOffKey is what the rows of beats that were put off have in common: a slot that is put
+// off takes the place of the one before it.
+const putOffKey = "heartbeat:put-off"
 
 // kickOf is the key of the row by which a beat goes on that was cut off.
 func kickOf(e execution.Execution) string { return "beat:" + e.ID }
@@ -43,7 +48,7 @@ func kickOf(e execution.Execution) string { return "beat:" + e.ID }
 // hold ends unless that is renewed, and withdrawn when the beat ends.
 func (b *beat) leaveKick(ctx context.Context, tx lane.Tx) {
 	b.Outbox.Enqueue(ctx, tx.Later(), outbox.Row{
-		Kind: outbox.Kick, Topic: Topic, Key: kickOf(b.exec), Payload: encode(putOff{b.tick.Slot, b.tick.byHand()}),
+		Kind: outbox.Kick, Topic: Topic, Key: kickOf(b.exec), Payload: encode(putOff{b.tick.Slot, b.tick.byHand(), b.tick.Full}),
 		MaxAttempts: maxKicks, Delay: b.hold.Lease(ctx), Execution: b.exec.ID, Trace: b.exec.Trace,
 	})
 }
@@ -89,8 +94,8 @@ func (b *beat) putOff(ctx context.Context, why string, by lane.Info, left time.D
 	b.report.PutOffTo = &at
 	return b.skip(ctx, why, by, func(batch *db.Batch) {
 		b.Outbox.Enqueue(ctx, batch, outbox.Row{
-			Kind: outbox.Kick, Topic: Topic, Key: b.report.Slot + ":" + b.IDs(), SupersedeKey: b.report.Slot,
-			Payload: encode(putOff{Slot: b.tick.Slot}), MaxAttempts: maxKicks, Delay: left,
+			Kind: outbox.Kick, Topic: Topic, Key: b.report.Slot + ":" + b.IDs(), SupersedeKey: putOffKey,
+			Payload: encode(putOff{Slot: b.tick.Slot, Full: b.tick.Full}), MaxAttempts: maxKicks, Delay: left,
 		})
 	})
 }
@@ -106,18 +111,19 @@ func (h *Heartbeat) Handle(ctx context.Context, c outbox.Claimed) error {
 	if end, ok := ctx.Deadline(); ok && time.Until(end) < minBeat {
 		return outbox.LaterIn(minBeat, fmt.Errorf("begin a beat that was put off: less than %s is left of the invocation", minBeat))
 	}
-	t := Tick{Workspace: c.Workspace, Slot: p.Slot, Trace: c.Trace}
+	t := Tick{Workspace: c.Workspace, Slot: p.Slot, Full: p.Full, Trace: c.Trace}
 	if p.Hand {
-		return h.again(ctx, t, c.Execution)
+		t.ExecutionID = c.Execution
+		return h.again(ctx, t)
 	}
 	_, err := h.Run(ctx, t)
 	return err
 }
 
-// again beats once more for a beat by hand that was cut off, unless another beat has gone on
-// with it by now.
-func (h *Heartbeat) again(ctx context.Context, t Tick, cut string) error {
-	e, err := h.Runs.Get(ctx, t.Workspace, cut)
+// again goes on with a beat by hand that was cut off, unless another beat has gone on with it by
+// now. The tries of the row limit how often that is.
+func (h *Heartbeat) again(ctx context.Context, t Tick) error {
+	e, err := h.Runs.Get(ctx, t.Workspace, t.ExecutionID)
 	if errors.Is(err, db.ErrNoRows) || err == nil && e.Status != execution.Running {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -109,6 +110,74 @@ func TestALaterSlotEndsOneThatWasPutOff(t *testing.T) {
 		}
 		if e := w.the(t, lane.Heartbeat); e.Slot != w.beat(t, slot(2)).Slot {
 			t.Errorf("it ran %+v", e)
+		}
+	})
+}
+
+// TestOneSlotIsPutOff: while a person works, a later slot takes the place of the one that was
+// put off before it.
+func TestOneSlotIsPutOff(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		w := newWorld(t, e, pilot(obedient))
+		w.plan(t, w.addObjective(t, "x", 5), "work")
+		person := w.turn(t)
+		var last heartbeat.Report
+		for n := range 4 {
+			last = w.beat(t, slot(n))
+			w.wasSkipped(t, last, "a person works in operate")
+		}
+		open, _, err := w.Outbox.List(t.Context(), w.Workspace, outbox.Filter{Topic: heartbeat.Topic, Status: outbox.Ready})
+		if err != nil || len(open) != 1 || string(open[0].Trace) != last.TraceID {
+			t.Errorf("put off are %+v, %v", open, err)
+		}
+		w.release(t, person)
+		w.Skew.Advance(2*time.Minute + time.Second)
+		if n := w.drain(t); n != 1 || w.the(t, lane.Heartbeat).Slot != last.Slot {
+			t.Errorf("%d kicks are due, and what ran is %+v", n, w.ofSubject(t, lane.Heartbeat))
+		}
+	})
+}
+
+// TestABeatByHandThatDiesGoesOnInFull: as it was asked for, under the name that was promised.
+func TestABeatByHandThatDiesGoesOnInFull(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		k, _ := mortal(1)
+		w := newWorld(t, e, pilot(risky), k)
+		w.beat(t, heartbeat.Tick{Full: true})
+		w.plan(t, w.addObjective(t, "x", 5), "one")
+		id := ids()
+		w.dies(t, heartbeat.Tick{Full: true, ExecutionID: id})
+		reflections := func() int { return len(w.actions(t, activity.Filter{Skill: "heartbeat.reflect"})) }
+		before := reflections()
+		w.Skew.Advance(5*time.Minute + time.Second)
+		if n := w.drain(t); n != 1 || reflections() != before+1 {
+			t.Errorf("%d kicks are due, and it reflected %d times, %d before", n, reflections(), before)
+		}
+		beats := w.ofSubject(t, lane.Heartbeat)
+		if last := beats[len(beats)-1]; len(beats) != 2 || last.ID != id || last.Status != execution.Completed || last.Attempt != 2 {
+			t.Errorf("the beats are %+v", beats)
+		}
+	})
+}
+
+// TestABeatByHandThatDiesEachTimeEnds: it is tried three times more, and then left to the
+// schedule.
+func TestABeatByHandThatDiesEachTimeEnds(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		k, ran := mortal(1_000)
+		w := newWorld(t, e, pilot(risky), k)
+		w.plan(t, w.addObjective(t, "x", 5), "one")
+		w.dies(t, heartbeat.Tick{Full: true})
+		for range 12 {
+			w.Skew.Advance(time.Hour)
+			must(w.Sender.Drain(t.Context(), w.Workspace, 50))(t)
+		}
+		if beats := w.ofSubject(t, lane.Heartbeat); len(beats) != 1 || beats[0].Attempt != 4 || *ran != 4 {
+			t.Errorf("it ran %d times; the beats are %+v", *ran, beats)
+		}
+		w.dies(t, slot(1))
+		if beats := w.ofSubject(t, lane.Heartbeat); len(beats) != 2 || beats[0].Status != execution.Failed {
+			t.Errorf("with the next slot the beats are %+v", beats)
 		}
 	})
 }

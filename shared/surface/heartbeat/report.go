@@ -21,7 +21,7 @@ type Tick struct {
 	// operate; zero skips at once.
 	Wait time.Duration
 	// ExecutionID and Trace name the beat before it begins, for callers that
-	// answer first; empty ones are made.
+	// answer first; empty ones are made. A beat that was cut off goes on under its own.
 	ExecutionID string
 	Trace       trace.ID
 	// Begun is closed once the execution stands in the database; nil: nobody waits for it.

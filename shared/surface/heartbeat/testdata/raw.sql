@@ -11,7 +11,7 @@ SELECT skill_name, status, coalesce(error_message, ''), coalesce(CAST(execution_
  ORDER BY created_at, id;
 
 -- name: Attempts
-UPDATE executions SET attempt = $3, parks = $3 WHERE workspace_id = $1 AND id = $2;
+UPDATE executions SET attempt = $3, cuts = $3, parks = $3 WHERE workspace_id = $1 AND id = $2;
 
 -- name: FutureInput
 UPDATE executions SET input = '"of a format of the future"' WHERE workspace_id = $1 AND id = $2;
