@@ -44,6 +44,19 @@ func (e *NewerSchemaError) Error() string {
 		"run a newer build", e.Have, e.Oldest, e.Build)
 }
 
+// CheckSchema says why a program that was built for one version of the schema can't use a database:
+// a [*SchemaError], a [*NewerSchemaError], or nil. have is the database's version, and oldest is the
+// oldest build that the versions after the program's allow, where there are such.
+func CheckSchema(build, have, oldest int64) error {
+	switch {
+	case have < build:
+		return &SchemaError{Have: have, Need: build}
+	case have > build && oldest > build:
+		return &NewerSchemaError{Have: have, Build: build, Oldest: oldest}
+	}
+	return nil
+}
+
 // A SchemaError means that the database's schema is older than the program needs.
 type SchemaError struct {
 	Have, Need int64

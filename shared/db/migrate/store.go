@@ -77,14 +77,11 @@ func open(ctx context.Context, pool *sql.DB, p *goose.Provider, version int64) e
 	if version <= build {
 		return nil
 	}
-	newer := db.NewerSchemaError{Have: version, Build: build}
+	var oldest int64
 	err := pool.QueryRowContext(ctx,
-		"SELECT max(coalesce(oldest, version_id)) FROM "+VersionTable+" WHERE version_id > $1", build).Scan(&newer.Oldest)
+		"SELECT max(coalesce(oldest, version_id)) FROM "+VersionTable+" WHERE version_id > $1", build).Scan(&oldest)
 	if err != nil {
 		return fmt.Errorf("read for which builds the schema is: %w", err)
 	}
-	if newer.Oldest > build {
-		return &newer
-	}
-	return nil
+	return db.CheckSchema(build, version, oldest)
 }

@@ -91,11 +91,27 @@ func (e *deadError) Unwrap() error { return e.err }
 
 // leadError translates the failure of one of this package's own statements, which begin every
 // pipeline.
-func leadError(err error, closed, changes bool) error {
+func (e *engine) leadError(err error, closed, changes bool) error {
+	if refused := refusal(err, e.need); refused != nil {
+		return refused
+	}
 	if closed && (ended(err) || unsent(err) || !changes) {
 		return &deadError{mapError(err, closed, false)}
 	}
 	return mapError(err, closed, changes)
+}
+
+// refusal returns why lk_admit has refused this build, or nil when err says something else.
+func refusal(err error, build int64) error {
+	var pe *pgconn.PgError
+	if !errors.As(err, &pe) || pe.Code != "LK001" {
+		return nil
+	}
+	var have, oldest int64
+	if _, err := fmt.Sscan(pe.Detail, &have, &oldest); err != nil {
+		return fmt.Errorf("read why the schema refuses this build: %w: %q", err, pe.Detail)
+	}
+	return db.CheckSchema(build, have, oldest)
 }
 
 // named reports whether the error is already one of package db's.

@@ -174,43 +174,23 @@ func checkSchema(ctx context.Context, c *pgx.Conn, need int64) error {
 	var pe *pgconn.PgError
 	switch {
 	case errors.As(err, &pe) && pe.Code == "42883":
-		return &db.SchemaError{Need: need}
+		return db.CheckSchema(need, 0, 0)
 	case err != nil:
 		return fmt.Errorf("read schema version: %w", err)
 	case have < need:
-		return &db.SchemaError{Have: have, Need: need}
+		return db.CheckSchema(need, have, 0)
 	case !safe:
 		return db.ErrUnsafeRole
-	case have == need:
-		return nil
 	}
-	newer := db.NewerSchemaError{Have: have, Build: need}
-	if err := c.QueryRow(ctx, "SELECT lk_schema_oldest($1)", need).Scan(&newer.Oldest); err != nil {
-		return fmt.Errorf("read for which builds the schema is: %w", err)
-	}
-	if newer.Oldest > need {
-		return &newer
-	}
-	return nil
+	return nil // whether a newer schema allows this build is asked by every transaction
 }
 
 func (e *engine) Dialect() db.Dialect { return db.Postgres }
 
 func (e *engine) Close() error { e.pool.Close(); return nil }
 
-// Check enters a transaction and checks the schema again, because another program may have migrated
-// it since the connection was made.
-func (e *engine) Check(ctx context.Context) error {
-	if err := e.Do(ctx, "", true, nil); err != nil {
-		return err
-	}
-	c, _, err := e.acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer e.release(c)
-	return mapError(checkSchema(ctx, c.Conn(), e.need), c.Conn().IsClosed(), false)
-}
+// Check enters a transaction, which checks the schema.
+func (e *engine) Check(ctx context.Context) error { return e.Do(ctx, "", true, nil) }
 
 func (e *engine) Schema(ctx context.Context) (version int64, err error) {
 	c, _, err := e.acquire(ctx)
@@ -242,9 +222,6 @@ func (e *engine) acquire(ctx context.Context) (c *pgxpool.Conn, reused bool, err
 	}
 	if se, ok := errors.AsType[*db.SchemaError](err); ok {
 		return nil, false, se
-	}
-	if newer, ok := errors.AsType[*db.NewerSchemaError](err); ok {
-		return nil, false, newer
 	}
 	if errors.Is(err, db.ErrUnsafeRole) {
 		return nil, false, db.ErrUnsafeRole
@@ -304,13 +281,18 @@ func (e *engine) Do(ctx context.Context, ws db.Workspace, readOnly bool, ops []*
 	}
 }
 
+// enter queues the statement that begins every transaction. It ends one whose schema does not allow
+// this build, because another program may have migrated it since the connection was made: nothing
+// is written into such a schema.
 func (e *engine) enter(ctx context.Context, b *pgx.Batch, ws db.Workspace) {
 	id, _ := trace.From(ctx)
-	if skew := e.skew.Offset(); skew != 0 {
-		b.Queue("SELECT lk_enter($1, $2), set_config('app.trace_id', $3, true)", db.Null(string(ws)), skew.Microseconds(), string(id))
+	if e.need == 0 {
+		b.Queue("SELECT lk_enter($1, $2), set_config('app.trace_id', $3, true)",
+			db.Null(string(ws)), e.skew.Offset().Microseconds(), string(id))
 		return
 	}
-	b.Queue("SELECT lk_enter($1), set_config('app.trace_id', $2, true)", db.Null(string(ws)), string(id))
+	b.Queue("SELECT lk_enter($1, $2), set_config('app.trace_id', $3, true), lk_admit($4)",
+		db.Null(string(ws)), e.skew.Offset().Microseconds(), string(id), e.need)
 }
 
 func (e *engine) Begin(_ context.Context, ws db.Workspace) (db.Transaction, error) {
@@ -398,7 +380,7 @@ func (e *engine) pipeline(ctx context.Context, conn *pgx.Conn, b *pgx.Batch, ws 
 	}
 	limited, cancel := context.WithTimeoutCause(awaited, e.patience(ops, end), errSilent)
 	defer cancel()
-	err := send(limited, conn, b, ws, ops, end)
+	err := e.send(limited, conn, b, ws, ops, end)
 	if errors.Is(err, errSilent) {
 		e.forget(context.WithoutCancel(ctx))
 		if left := ctx.Err(); left != nil {
@@ -436,7 +418,7 @@ func (e *engine) patience(ops []*db.Op, end ending) time.Duration {
 	return e.silence * time.Duration(max(len(ops), 1))
 }
 
-func send(ctx context.Context, conn *pgx.Conn, b *pgx.Batch, ws db.Workspace, ops []*db.Op, end ending) error {
+func (e *engine) send(ctx context.Context, conn *pgx.Conn, b *pgx.Batch, ws db.Workspace, ops []*db.Op, end ending) error {
 	lead := b.Len()
 	for _, op := range ops {
 		args, err := op.Arguments(ws)
@@ -452,7 +434,7 @@ func send(ctx context.Context, conn *pgx.Conn, b *pgx.Batch, ws db.Workspace, op
 		return &deadError{fmt.Errorf("%w: %w", db.ErrUnavailable, pgconn.ErrConnClosed)}
 	}
 	res := conn.SendBatch(ctx, b)
-	err := read(ctx, res, conn, lead, ops, end)
+	err := e.read(ctx, res, conn, lead, ops, end)
 	if cerr := res.Close(); err == nil {
 		err = mapError(cause(ctx, cerr), conn.IsClosed(), end.changes)
 	}
@@ -469,10 +451,10 @@ func cause(ctx context.Context, err error) error {
 	return err
 }
 
-func read(ctx context.Context, res pgx.BatchResults, conn *pgx.Conn, lead int, ops []*db.Op, end ending) error {
+func (e *engine) read(ctx context.Context, res pgx.BatchResults, conn *pgx.Conn, lead int, ops []*db.Op, end ending) error {
 	for range lead {
 		if _, err := res.Exec(); err != nil {
-			return leadError(cause(ctx, err), conn.IsClosed(), end.changes)
+			return e.leadError(cause(ctx, err), conn.IsClosed(), end.changes)
 		}
 	}
 	for _, op := range ops {

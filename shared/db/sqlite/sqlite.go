@@ -218,24 +218,18 @@ func (e *engine) Check(ctx context.Context) error {
 		return nil
 	}
 	have, err := e.Schema(ctx)
-	switch {
-	case err != nil:
-		return err
-	case have < e.need:
-		return &db.SchemaError{Have: have, Need: e.need}
-	case have == e.need:
-		return nil
-	}
-	newer := db.NewerSchemaError{Have: have, Build: e.need}
-	err = e.read.QueryRowContext(ctx,
-		"SELECT max(coalesce(oldest, version_id)) FROM lk_schema_version WHERE version_id > $1", e.need).Scan(&newer.Oldest)
 	if err != nil {
-		return fmt.Errorf("read for which builds the schema is: %w", mapError(err))
+		return err
 	}
-	if newer.Oldest > e.need {
-		return &newer
+	oldest := int64(0)
+	if have > e.need {
+		err = e.read.QueryRowContext(ctx,
+			"SELECT max(coalesce(oldest, version_id)) FROM lk_schema_version WHERE version_id > $1", e.need).Scan(&oldest)
+		if err != nil {
+			return fmt.Errorf("read for which builds the schema is: %w", mapError(err))
+		}
 	}
-	return nil
+	return db.CheckSchema(e.need, have, oldest)
 }
 
 // unchanged checks the schema again when another connection, perhaps of a newer program, has
