@@ -94,6 +94,7 @@ type queries struct {
 	List, Children              db.Query
 	Cancel, CancelAgain         db.Query
 	Ahead, Wake, StepsOfTrace   db.Query
+	Joinable, Join              db.Query
 	Begin, Seize, Await         db.Query
 	SealedInput                 db.Query
 	SealedInputs, ResealInput   db.Query

@@ -158,6 +158,21 @@ SELECT count(*)
                      OR k.status = 'sending' AND k.updated_at > lk_plus(lk_now(), $5))))
    AND (e.created_at, e.id) < (coalesce((SELECT m.created_at FROM executions m WHERE m.workspace_id = $1 AND m.id = $2), lk_now()), $2);
 
+-- name: Joinable
+-- Lists executions of a line that have taken no step, and whose input asks to be put into another.
+SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, input, result, error, prompt_tokens, completion_tokens, cost_usd,
+       created_at, updated_at, ended_at
+  FROM executions e
+ WHERE e.workspace_id = $1 AND e.subject IS NOT NULL AND e.status IN ('running', 'parked')
+   AND e.input ->> 'task' = $3 AND coalesce(e.input ->> 'lane', 'operate') = $2 AND e.input ->> 'multitask' = $4 AND e.id <> $5
+   AND NOT EXISTS (SELECT 1 FROM execution_steps s WHERE s.workspace_id = $1 AND s.execution_id = e.id)
+ ORDER BY e.created_at, e.id
+ LIMIT $6;
+
+-- name: Join
+UPDATE executions SET status = 'completed', result = $3, updated_at = lk_now(), ended_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2 AND status IN ('running', 'parked');
+
 -- name: Wake
 -- Makes the first execution except $7 due now that is to continue and that nobody works on. If a
 -- sender has claimed its row at this moment, it may have looked too early; then the row is due

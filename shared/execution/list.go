@@ -2,6 +2,7 @@ package execution
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -102,6 +103,20 @@ func (s *Store) Ahead(b *db.Batch, l Line, id string) *int {
 	n := new(int)
 	b.One([]any{n}, s.q.Ahead, id, l.Lane, l.Task, -Place.Milliseconds(), Place.Milliseconds(), l.Topic)
 	return n
+}
+
+// Joinable adds to a batch a read of the executions of a line, the oldest first, that have taken no
+// step yet and whose input names the strategy multitask, except id.
+func (s *Store) Joinable(b *db.Batch, l Line, multitask, id string) *[]Execution {
+	found := new([]Execution)
+	b.Each(collect(found), s.q.Joinable, l.Lane, l.Task, multitask, id, maxOpen)
+	return found
+}
+
+// Join completes an unfinished execution whose work another has taken over. The caller ends its
+// hold before, in the same transaction.
+func (s *Store) Join(b *db.Batch, id string, result json.RawMessage) {
+	b.Exec(s.q.Join, id, result)
 }
 
 // Wake makes the first execution of a line except id continue at once, if it waits for its row in

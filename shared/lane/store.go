@@ -505,6 +505,9 @@ func (s *Store) ForceRelease(ctx context.Context, tx *db.Tx, name Name) (bool, e
 	return n > 0, nil
 }
 
+// ForceReleaseIn adds to a batch the end of any hold on a lane, like [Store.ForceRelease].
+func (s *Store) ForceReleaseIn(b *db.Batch, name Name) { b.Exec(s.q.Force, name) }
+
 // ReleaseOf adds to a batch the release of a dead holder's hold on a lane. The holder must be known
 // to be dead, and no other holder may have its name. The result says whether there was such a hold;
 // read it after the batch has run.

@@ -2,13 +2,18 @@ package reason
 
 import (
 	"context"
+	"errors"
 
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 )
 
-// Interim is what has come between two steps of a run. The zero value is nothing.
+// ErrStale is the error of [Interim.Also] that has the run ask again: what has come is
+// there no more, or has changed.
+var ErrStale = errors.New("what has come between two steps has changed")
+
+// Interim is what has come before a step of a run. The zero value is nothing.
 type Interim struct {
 	Messages []llm.Message // join the conversation before the model is asked next
 	// Trust is whose words they are; empty: the operator's.
@@ -21,19 +26,22 @@ type Interim struct {
 }
 
 // between takes what has come since the last step into the journal: a run that is killed
-// afterwards goes on with it. An Outcome ends the run. Before the first step nothing is
-// asked: what a run begins with is its messages.
+// afterwards goes on with it. An Outcome ends the run.
 func (r *Runner) between(ctx context.Context, job Job, s *state) (*Outcome, error) {
-	if job.Between == nil || s.Steps == 0 {
+	if job.Between == nil {
 		return nil, nil
 	}
-	in, err := job.Between(ctx, s.Progress)
-	if err != nil {
-		return nil, err
-	}
-	if len(in.Messages) > 0 {
-		err := r.appendWith(ctx, job, s, execution.Input, in.Trust, inputBody{Messages: in.Messages}, nil, in.Also)
-		if err != nil {
+	var in Interim
+	for asked := false; !asked; {
+		var err error
+		if in, err = job.Between(ctx, s.Progress); err != nil {
+			return nil, err
+		}
+		if len(in.Messages) == 0 {
+			break
+		}
+		err = r.appendWith(ctx, job, s, execution.Input, in.Trust, inputBody{Messages: in.Messages}, nil, in.Also)
+		if asked = err == nil; err != nil && !errors.Is(err, ErrStale) {
 			return nil, err
 		}
 	}

@@ -23,20 +23,30 @@ type mailbox struct {
 	asked []int // after how many steps
 	texts []string
 	fails error // of the writing
+	stale int   // how often what has come changes under it
 	stop  *reason.Stopped
 }
 
 func (m *mailbox) between(_ context.Context, p reason.Progress) (in reason.Interim, err error) {
 	m.asked = append(m.asked, p.Steps)
+	if p.Steps == 0 {
+		return in, nil
+	}
 	for _, text := range m.texts {
 		in.Messages = append(in.Messages, llm.Message{Role: llm.RoleUser, Text: text})
 	}
-	m.texts = nil
+	if m.stale--; m.stale < 0 {
+		m.texts = nil
+	}
+	stale := m.stale >= 0
 	in.Trust, in.Stop = execution.Untrusted, m.stop
 	in.Also = func(ctx context.Context, tx lane.Tx) error {
 		m.log.Record(ctx, tx.Later(), activity.Entry{
 			Agent: m.job.Agent, Surface: m.job.Execution.Surface, Skill: "mail.read", Status: activity.Success, Execution: m.job.Execution.ID,
 		})
+		if stale {
+			return reason.ErrStale
+		}
 		return m.fails
 	}
 	return in, nil
@@ -62,14 +72,14 @@ func (w *world) inputs(t testing.TB, job reason.Job) []execution.Entry {
 func TestMessagesComeBetweenTwoSteps(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		job := w.job(t, echo())
-		m := &mailbox{world: w, job: job, texts: []string{"Also feed the cat."}}
+		m := &mailbox{world: w, job: job, texts: []string{"Also feed the cat."}, stale: 1}
 		job.Between = m.between
 		model := llmtest.Script(t, llmtest.Call("echo_back", `{"text": "x"}`), llmtest.Call("echo_back", `{"text": "y"}`), llmtest.Say("Done."))
 		out := w.run(t, model, job)
 		if out.Status != execution.Completed || out.Trust != execution.Untrusted {
 			t.Errorf("got %+v", out)
 		}
-		if !slices.Equal(m.asked, []int{1, 2}) {
+		if !slices.Equal(m.asked, []int{0, 1, 1, 2}) {
 			t.Errorf("asked after the steps %v", m.asked)
 		}
 		for n, req := range model.Requests() {

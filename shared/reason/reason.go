@@ -77,7 +77,7 @@ type Job struct {
 	// Window is how many tokens the model takes in all; 0: nothing is compacted.
 	Window int
 	Stops  []Stop
-	// Between is asked between two steps, outside of any transaction, what has come
+	// Between is asked before each step, outside of any transaction, what has come
 	// meanwhile; nil: nothing does.
 	Between func(context.Context, Progress) (Interim, error)
 	// Retries is how often the model may try again after a call that could not be

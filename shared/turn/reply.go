@@ -33,6 +33,7 @@ func (r *Runner) replyOf(e execution.Execution) Reply {
 		Reason  string   `json:"reason"`
 		Summary string   `json:"summary"`
 		Waits   []string `json:"waits"`
+		Joined  string   `json:"answeredBy"`
 	}
 	_ = json.Unmarshal(e.Result, &result) // none: it has not come that far
 	a, _ := r.askedOf(e)
@@ -50,6 +51,9 @@ func (r *Runner) replyOf(e execution.Execution) Reply {
 			out.Reason += "; " + result.Summary
 		}
 	case execution.Completed:
+		if result.Joined != "" {
+			out.Reason = "it is answered by execution " + result.Joined
+		}
 	}
 	return out
 }
@@ -61,10 +65,16 @@ func (s *turn) reply(ctx context.Context, err error) (Reply, error) {
 		return Reply{}, err
 	}
 	if err != nil {
-		s.Log.WarnContext(ctx, "a turn was cut off", "error", err)
 		s.ended = nil
 	}
-	r := s.replyOf(s.stands(ctx))
+	e := s.stands(ctx)
+	if by := answeredBy(e); by != "" {
+		s.exec.ID, s.ended = by, nil
+		e = s.stands(ctx)
+	} else if err != nil {
+		s.Log.WarnContext(ctx, "a turn was cut off", "error", err)
+	}
+	r := s.replyOf(e)
 	r.NotUndone = s.stays
 	return r, nil
 }

@@ -29,6 +29,9 @@ type Runner struct {
 	// Poll is how often a turn that stands in line looks whether it comes next, should the
 	// one before it work in another process; 0: each second.
 	Poll time.Duration
+	// Collects is for how long a message is waited for that may be answered together with
+	// the one before it; 0: 2 s.
+	Collects time.Duration
 
 	ends ends
 }

@@ -26,6 +26,8 @@ const (
 	Reject    Multitask = "reject"    // it is refused with a [lane.BusyError]
 	Interrupt Multitask = "interrupt" // the running turn is cancelled, and what it has done is kept
 	Rollback  Multitask = "rollback"  // the running turn is cancelled, and its messages and records go
+	Steer     Multitask = "steer"     // it is put into the running turn before its next step, else it waits
+	Collect   Multitask = "collect"   // it is answered together with those that come shortly after it
 )
 
 // Kind is a kind of conversation: what differs from surface to surface.
@@ -93,6 +95,8 @@ type asked struct {
 	Message string    `json:"message"`
 	By      string    `json:"by"`
 	Limited bool      `json:"limited,omitempty"`
+	// Multitask is kept where others may put the message into their turn.
+	Multitask Multitask `json:"multitask,omitempty"`
 }
 
 // askedOf returns what a turn was asked; false: the execution is no turn.
@@ -122,6 +126,7 @@ type turn struct {
 	hold      *lane.Hold             // of the execution
 	lane      *lane.Hold             // of the conversation
 	worked    time.Time              // since when
+	came      time.Time              // when its message came
 	multitask Multitask
 	stays     []Effect // of the turn that it took the place of
 	begun     func(execution, thread string)
@@ -141,11 +146,14 @@ func (r *Runner) Talk(ctx context.Context, ws db.Workspace, t Turn) (Reply, erro
 	}
 	id, _ := trace.From(ctx)
 	s := &turn{
-		Runner: r, kind: kind, ws: ws, multitask: cmp.Or(t.Multitask, Enqueue), begun: t.Begun, tell: teller{emit: t.Tell}, fresh: t.Thread == "",
+		Runner: r, kind: kind, came: r.Reason.Clock(), ws: ws, multitask: cmp.Or(t.Multitask, Enqueue), begun: t.Begun, tell: teller{emit: t.Tell}, fresh: t.Thread == "",
 		asked: asked{Task: talking, Lane: cmp.Or(kind.Lane, t.Lane), Thread: t.Thread, Message: t.Message, By: t.By, Limited: t.Limited},
 	}
 	if !slices.Contains(kind.Multitask, s.multitask) {
 		return Reply{}, ErrMultitask
+	}
+	if s.multitask == Steer || s.multitask == Collect {
+		s.asked.Multitask = s.multitask
 	}
 	if s.fresh {
 		s.Thread = r.IDs()

@@ -30,6 +30,9 @@ func (s *turn) work(ctx context.Context, job reason.Job) (out reason.Outcome, er
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	job.Recorded = s.tell.entries
+	if slices.Contains(s.kind.Multitask, Steer) || slices.Contains(s.kind.Multitask, Collect) {
+		job.Between = s.joined
+	}
 	if s.tell.emit != nil {
 		job.Delta = func(_ context.Context, d llm.Delta) { s.tell.streamed(d) }
 	}
