@@ -13,6 +13,7 @@ var examples = map[string][]string{
 		`"schedule": {"cron": "0 9 * * 1-5"}}'`, `run ID`},
 	"memories":          {`list q=ice`, `create '{"category": "fact", "content": "the shop opens at nine"}'`},
 	"memory-categories": {`list`},
+	"personas":          {`put flowpilot '{"instructions": "Keep answers under three sentences.", "language": "en"}'`, `versions flowpilot`},
 	"approvals":         {`list status=pending`, `approve ID`, `reject ID '{"reason": "too early"}'`},
 	"activity":          {`list surface=heartbeat limit=20`},
 	"events":            {`follow kinds=objective.created`},

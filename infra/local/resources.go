@@ -40,6 +40,8 @@ func resources() []resource {
 		{"memories", "what agents remember", heads("CATEGORY=category", "IMPORTANCE=importance", "CONTENT=content", "ID=id:id"),
 			words("list show create edit delete"), nil},
 		{"memory-categories", "what kinds of things they remember", heads("CATEGORY=category", "MEMORIES=count:count"), words("list"), nil},
+		{"personas", "by whose words agents work", heads("NAME=name:name", "VERSION=version", "CALLED=displayName", "MODEL=model", "SINCE=createdAt:time"),
+			words("list show put"), words("versions")},
 		{"approvals", "calls that wait for a person",
 			heads("SKILL=skill", "INPUT=input:data", "STATUS=status", "ASKED=requestedAt:time", "ID=id:id"),
 			words("list show"), words("approve reject")},
@@ -84,14 +86,14 @@ func resources() []resource {
 // reads are the actions that only ask, unless they are given JSON where written says
 // by what method that is sent.
 var (
-	reads   = []string{"health", "outbox", "projection", "why", "events", "messages", "steps"}
+	reads   = []string{"health", "outbox", "projection", "why", "events", "messages", "steps", "versions"}
 	written = map[string]string{"messages": http.MethodPost, "steps": http.MethodPut}
 )
 
 // taken is what the words of a resource take.
 var taken = map[string]string{
 	"list": "[NAME=VALUE …]", "follow": "[NAME=VALUE …]", "show": "ID", "create": "JSON", "edit": "ID JSON", "delete": "ID",
-	"reallocate": "JSON", "resend": "ID MESSAGE", "set": "NAME <FILE", "rotate": "[--keep-key]",
+	"reallocate": "JSON", "resend": "ID MESSAGE", "set": "NAME <FILE", "put": "NAME JSON", "rotate": "[--keep-key]",
 }
 
 // usage is what a resource's verb takes.
@@ -182,6 +184,9 @@ func (r resource) request(c *console, args []string) (method, path string, body 
 	case what == "edit" && n == 2:
 		body, err = c.document(given[1])
 		return http.MethodPatch, at(given[0]), body, err
+	case what == "put" && n == 2:
+		body, err = c.document(given[1])
+		return http.MethodPut, at(given[0]), body, err
 	case what == "set" && n == 1:
 		body, err = c.secret(given[0])
 		return http.MethodPost, at(), body, err

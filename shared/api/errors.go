@@ -21,6 +21,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/memory"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/persona"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
@@ -90,6 +91,8 @@ var answers = []struct {
 	{objective.ErrChanged, stale},
 	{objective.ErrCompleted, refusal(http.StatusConflict, "completed", objective.ErrCompleted.Error())},
 	{memory.ErrChanged, stale},
+	{persona.ErrNotFound, notFound},
+	{persona.ErrChanged, stale},
 	{memory.ErrTaken, refusal(http.StatusConflict, "taken", memory.ErrTaken.Error())},
 	{tenant.ErrChanged, stale},
 	{tenant.ErrTaken, refusal(http.StatusConflict, "taken", tenant.ErrTaken.Error())},

@@ -133,6 +133,11 @@ var tools = []tool{
 	{name: "forget_memory", id: "delete-memory", again: true,
 		description: "Delete one memory, by the id that search_memories tells, for good."},
 
+	{name: "list_personas", id: "list-personas",
+		description: "By whose words the agents work: instructions, name, model, language, time zone and skills of each persona, in its newest version."},
+	{name: "put_persona", id: "put-persona", again: true,
+		description: "Store a new version of a persona, whole: what is left out has its default. Runs under way keep the version they began with."},
+
 	{name: "run_heartbeat", id: "run-heartbeat", outside: true,
 		description: "Run a beat by hand: heal, plan, automate, advance, reflect, remember. Agents act and models cost money. With wait it answers the report when the beat has ended, which may take minutes; without, at once, with the traceId to follow."},
 	{name: "list_heals", id: "list-heals",

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -15,6 +16,7 @@ type replayInput struct {
 		ExecutionID string `json:"executionId,omitempty" format:"uuid" doc:"One run of the trace; else all that took steps, 20 at most"`
 		Model       string `json:"model,omitempty" maxLength:"255" doc:"Another model of the provider's"`
 		System      string `json:"system,omitempty" maxLength:"65536" doc:"Another system prompt"`
+		Persona     string `json:"persona,omitempty" maxLength:"63" doc:"Another persona, in its newest version"`
 	}
 }
 
@@ -60,9 +62,11 @@ func (s *server) replayTrace(ctx context.Context, in *replayInput) (*answer[repl
 		return nil, err
 	}
 	var execution string
-	var v reason.Variation
+	var v operate.Variation
 	if in.Body != nil {
-		execution, v = in.Body.ExecutionID, reason.Variation{Model: in.Body.Model, System: in.Body.System}
+		execution, v = in.Body.ExecutionID, operate.Variation{
+			Variation: reason.Variation{Model: in.Body.Model, System: in.Body.System}, Persona: in.Body.Persona,
+		}
 	}
 	runs, err := s.Operate.Replay(ctx, workspace(ctx), id, execution, v)
 	if err != nil {
@@ -106,6 +110,7 @@ type forkInput struct {
 		ExecutionID string `json:"executionId,omitempty" format:"uuid" doc:"Which run of the trace, where it has several"`
 		Edits       struct {
 			System  string       `json:"system,omitempty" maxLength:"65536" doc:"Another system prompt"`
+			Persona string       `json:"persona,omitempty" maxLength:"63" doc:"Another persona, in its newest version, unless there is another system prompt"`
 			Message string       `json:"message,omitempty" maxLength:"65536" doc:"A further message before the step"`
 			Results []editedItem `json:"results,omitempty" maxItems:"100" doc:"Other results of calls that are kept"`
 		} `json:"edits,omitempty"`
@@ -135,9 +140,9 @@ func (s *server) forkTrace(ctx context.Context, in *forkInput) (*forkOutput, err
 	if err != nil {
 		return nil, err
 	}
-	edits := reason.Edits{
+	edits := operate.Edits{Persona: in.Body.Edits.Persona, Edits: reason.Edits{
 		System: discreet(ctx, in.Body.Edits.System), Message: discreet(ctx, in.Body.Edits.Message), Results: map[string]string{},
-	}
+	}}
 	for _, r := range in.Body.Edits.Results {
 		edits.Results[r.Call] = discreet(ctx, r.Content)
 	}

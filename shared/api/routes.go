@@ -148,6 +148,15 @@ func routes(s *server) []route {
 		{method: get, path: v1 + "/memory-categories", id: "list-memory-categories", least: auth.Member, handler: typed(s.listCategories),
 			caller: "the Engine Room", summary: "The categories of memories, with how many there are"},
 
+		{method: get, path: v1 + "/personas", id: "list-personas", least: auth.Member, handler: typed(s.listPersonas),
+			caller: "the Engine Room, scripts", summary: "By whose words agents work: the newest version of each persona"},
+		{method: get, path: v1 + "/personas/{name}", id: "get-persona", least: auth.Member, handler: typed(s.getPersona), refusals: []int{404},
+			caller: "the Engine Room, scripts", summary: "One persona, in its newest version"},
+		{method: http.MethodPut, path: v1 + "/personas/{name}", id: "put-persona", least: auth.Admin, handler: typed(s.putPersona), refusals: []int{409, 412},
+			caller: "the Engine Room, scripts", summary: "Store a new version of a persona; executions that run keep theirs"},
+		{method: get, path: v1 + "/personas/{name}/versions", id: "list-persona-versions", least: auth.Member, handler: typed(s.listPersonaVersions), refusals: []int{404},
+			caller: "the Engine Room, scripts", summary: "All versions of a persona, the newest first"},
+
 		{method: get, path: v1 + "/workspaces", id: "list-workspaces", least: auth.Member, handler: typed(s.listWorkspaces),
 			caller: "the Engine Room, scripts", summary: "The workspaces that the caller belongs to"},
 		{method: post, path: v1 + "/workspaces", id: "create-workspace", least: auth.Admin, persons: true, handler: created(s.createWorkspace), refusals: []int{409},

@@ -100,6 +100,9 @@ func (w *world) fill(t testing.TB, of tenant) {
 	make("api-keys", `{"name":"MARK","role":"MEMBER","scopes":["*"]}`)
 	make("members", `{"email":"MARK@example.org","role":"MEMBER"}`)
 	make("secrets", `{"name":"MARK","value":"MARK"}`)
+	if got := w.call(t, http.MethodPut, "/api/v1/personas/"+of.mark, of.mark+"/OWNER", strings.ReplaceAll(`{"instructions":"MARK"}`, "MARK", of.mark)); got.status != 200 {
+		t.Fatalf("persona: %d %s", got.status, got.body)
+	}
 	make("kill-switches", `{"scope":"skill","target":"MARK","reason":"MARK"}`)
 	make("budgets", `{"scope":"agent","scopeId":"MARK","allocated":1000,"periodStart":"2026-01-01T00:00:00Z","periodEnd":"2027-01-01T00:00:00Z"}`)
 	make("lanes/"+of.mark+"/acquire", `{"holder":"MARK","ttlSeconds":3600}`)
@@ -168,7 +171,7 @@ func (w *world) spy(t testing.TB, me, them tenant, role auth.Role, named bool) (
 		return got
 	}
 	for _, route := range api.Routes() {
-		if route.IsFile || slices.Contains([]string{"run-heartbeat", "acquire-lane"}, route.ID) { // a lane of any name can be one's own
+		if route.IsFile || slices.Contains([]string{"run-heartbeat", "acquire-lane", "put-persona"}, route.ID) { // lanes and personas of any name can be one's own
 			continue
 		}
 		if parameter.MatchString(route.Path) != named {

@@ -19,6 +19,7 @@ type executionItem struct {
 	ID                string           `json:"id" format:"uuid"`
 	ParentExecutionID string           `json:"parentExecutionId,omitempty" format:"uuid"`
 	Agent             string           `json:"agent"`
+	Persona           *personaRef      `json:"persona,omitempty" doc:"By whose words the agent works"`
 	Surface           string           `json:"surface" enum:"heartbeat,operate,chat,webhook,coordinator,worker"`
 	Subject           lane.Name        `json:"subject,omitempty" doc:"What it works on, and the lane that protects it"`
 	Title             string           `json:"title,omitempty" doc:"The title or the first words of what it works on"`
@@ -33,6 +34,12 @@ type executionItem struct {
 	TraceID           trace.ID         `json:"traceId"`
 	CreatedAt         time.Time        `json:"createdAt"`
 	EndedAt           *time.Time       `json:"endedAt,omitempty"`
+}
+
+// personaRef is a version of a persona.
+type personaRef struct {
+	Name    string `json:"name"`
+	Version int    `json:"version" doc:"0: a built-in one that nobody had changed"`
 }
 
 // traceAnswer is the story of one trace.
@@ -197,6 +204,9 @@ func executionItems(executions []execution.Execution) []executionItem {
 			ErrorMessage: e.Error, CostUSD: e.CostUSD,
 			TokenUsage: tokenUsage{e.PromptTokens, e.CompletionTokens, e.PromptTokens + e.CompletionTokens},
 			TraceID:    e.Trace, CreatedAt: e.CreatedAt.UTC(),
+		}
+		if e.Persona != "" && e.PersonaVersion != nil {
+			item.Persona = &personaRef{e.Persona, *e.PersonaVersion}
 		}
 		if e.EndedAt != nil {
 			ended := e.EndedAt.UTC()

@@ -37,6 +37,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/memory"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/parts"
+	"github.com/lanekeeper/lanekeeper/shared/persona"
 	"github.com/lanekeeper/lanekeeper/shared/retain"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
@@ -142,8 +143,10 @@ func deps(t testing.TB, d *db.DB) api.Deps {
 	var err1, err2, err3 error
 	all.Objectives, err1 = objective.New(d, ids)
 	all.Memories, err2 = memory.New(d, ids)
+	var err0 error
+	all.Personas, err0 = persona.New(d)
 	all.Workspaces, err3 = workspace.New(d)
-	if err := errors.Join(err1, err2, err3); err != nil {
+	if err := errors.Join(err0, err1, err2, err3); err != nil {
 		t.Fatal(err)
 	}
 	var err4, err5, err6, err7 error

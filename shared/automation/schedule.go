@@ -102,6 +102,12 @@ func parseZone(name string) (*time.Location, error) {
 	return loc, nil
 }
 
+// CheckZone returns [ErrZone] unless name is empty or the name of a time zone.
+func CheckZone(name string) error {
+	_, err := parseZone(name)
+	return err
+}
+
 // ErrZone says that there is no time zone of that name.
 var ErrZone = errors.New("is no time zone, such as Europe/Berlin")
 

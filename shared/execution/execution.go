@@ -69,11 +69,15 @@ type Execution struct {
 	// on before it is resumed.
 	Cuts int
 	// Parks is how often in a row the execution was parked without progress.
-	Parks            int
-	Input            json.RawMessage
-	Sealed           []byte // the encrypted original input, when Input leaves out secrets; only SealedInput reads it
-	Result           json.RawMessage
-	Error            string
+	Parks  int
+	Input  json.RawMessage
+	Sealed []byte // the encrypted original input, when Input leaves out secrets; only SealedInput reads it
+	Result json.RawMessage
+	Error  string
+	// Persona is by whose words the agent works; empty for work without a model. [Store.Start]
+	// stores the present version where PersonaVersion is nil.
+	Persona          string
+	PersonaVersion   *int
 	PromptTokens     int64
 	CompletionTokens int64
 	CostUSD          float64
@@ -126,7 +130,7 @@ func (s *Store) Start(tx lane.Tx, e Execution) error {
 	if len(e.Input) == 0 {
 		e.Input = json.RawMessage("{}")
 	}
-	tx.Later().Exec(s.q.Start, e.ID, e.Agent, e.Surface, e.Trace, db.Null(e.Parent), e.Subject, db.Null(e.Slot), e.Cuts, e.Input)
+	tx.Later().Exec(s.q.Start, e.ID, e.Agent, e.Surface, e.Trace, db.Null(e.Parent), e.Subject, db.Null(e.Slot), e.Cuts, e.Input, db.Null(e.Persona), e.PersonaVersion)
 	return nil
 }
 
@@ -285,13 +289,14 @@ func (s *Store) Doing(ctx context.Context, ws db.Workspace, id string) (string, 
 func collect(into *[]Execution) func(db.Scan) error {
 	return func(scan db.Scan) error {
 		var e Execution
-		var parent, subject, slot, message *string
+		var parent, subject, slot, message, persona *string
 		if err := scan(&e.ID, &e.Agent, &e.Surface, &e.Trace, &parent, &subject, &slot, &e.Status, &e.Attempt, &e.Cuts, &e.Parks,
 			&e.Input, &e.Result, &message,
-			&e.PromptTokens, &e.CompletionTokens, &e.CostUSD, &e.CreatedAt, &e.UpdatedAt, &e.EndedAt); err != nil {
+			&e.PromptTokens, &e.CompletionTokens, &e.CostUSD, &persona, &e.PersonaVersion, &e.CreatedAt, &e.UpdatedAt, &e.EndedAt); err != nil {
 			return err
 		}
 		e.Parent, e.Subject, e.Slot, e.Error = text(parent), lane.Name(text(subject)), text(slot), text(message)
+		e.Persona = text(persona)
 		*into = append(*into, e)
 		return nil
 	}

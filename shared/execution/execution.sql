@@ -1,6 +1,10 @@
 -- name: Start
-INSERT INTO executions (workspace_id, id, agent, surface, trace_id, parent_id, subject, slot, status, cuts, input, created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'running', $9, $10, lk_now(), lk_now());
+-- The execution keeps the version of its persona that $12 names, or else the present one.
+INSERT INTO executions (workspace_id, id, agent, surface, trace_id, parent_id, subject, slot, status, cuts, input, persona, persona_version, created_at, updated_at)
+SELECT $1, $2, $3, $4, $5, $6, $7, $8, 'running', $9, $10, CAST($11 AS text),
+       CASE WHEN CAST($11 AS text) IS NOT NULL
+            THEN coalesce(CAST($12 AS integer), (SELECT max(p.version) FROM personas p WHERE p.workspace_id = $1 AND p.name = CAST($11 AS text)), 0) END,
+       lk_now(), lk_now();
 
 -- name: Resume
 -- To wait for a person is no attempt. Only what was running has been cut off.
@@ -39,19 +43,19 @@ SELECT seq, step, kind, status, call_id, format, trust, body, created_at
 
 -- name: Get
 SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, cuts, parks, input, result, error, prompt_tokens, completion_tokens, cost_usd,
-       created_at, updated_at, ended_at
+       persona, persona_version, created_at, updated_at, ended_at
   FROM executions
  WHERE workspace_id = $1 AND id = $2;
 
 -- name: Unfinished
 SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, cuts, parks, input, result, error, prompt_tokens, completion_tokens, cost_usd,
-       created_at, updated_at, ended_at
+       persona, persona_version, created_at, updated_at, ended_at
   FROM executions
  WHERE workspace_id = $1 AND subject = $2 AND status IN ('running', 'waiting', 'parked');
 
 -- name: Open
 SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, cuts, parks, input, result, error, prompt_tokens, completion_tokens, cost_usd,
-       created_at, updated_at, ended_at
+       persona, persona_version, created_at, updated_at, ended_at
   FROM executions
  WHERE workspace_id = $1 AND surface = $2 AND subject IS NOT NULL AND status IN ('running', 'waiting', 'parked')
  ORDER BY CASE subject WHEN $4 THEN 0 ELSE 1 END, created_at, id
@@ -59,7 +63,7 @@ SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, 
 
 -- name: OfTrace
 SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, cuts, parks, input, result, error, prompt_tokens, completion_tokens, cost_usd,
-       created_at, updated_at, ended_at
+       persona, persona_version, created_at, updated_at, ended_at
   FROM executions
  WHERE workspace_id = $1 AND trace_id = $2
  ORDER BY created_at, id
@@ -97,7 +101,7 @@ SELECT count(*), count(CASE status WHEN 'running' THEN 1 END), count(CASE status
 
 -- name: Slot
 SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, cuts, parks, input, result, error, prompt_tokens, completion_tokens, cost_usd,
-       created_at, updated_at, ended_at
+       persona, persona_version, created_at, updated_at, ended_at
   FROM executions
  WHERE workspace_id = $1 AND surface = $2 AND slot >= $3
  ORDER BY slot DESC
@@ -112,7 +116,7 @@ SELECT e.agent, e.status, coalesce(max(s.step), 0)
 
 -- name: List
 SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, cuts, parks, input, result, error, prompt_tokens, completion_tokens, cost_usd,
-       created_at, updated_at, ended_at
+       persona, persona_version, created_at, updated_at, ended_at
   FROM executions
  WHERE workspace_id = $1
    AND (CAST($2 AS text) IS NULL OR agent = $2)
@@ -128,7 +132,7 @@ SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, 
 
 -- name: Children
 SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, cuts, parks, input, result, error, prompt_tokens, completion_tokens, cost_usd,
-       created_at, updated_at, ended_at
+       persona, persona_version, created_at, updated_at, ended_at
   FROM executions
  WHERE workspace_id = $1 AND parent_id = $2
  ORDER BY created_at, id

@@ -30,7 +30,7 @@ var tiers = [][]string{
 	{"workspace", "secret", "redact", "outbound", "outbox"},
 	{"execution", "activity"},
 	{"llm", "schema", "skill", "reason", "work"},
-	{"objective", "automation", "memory", "approval", "heal", "halt", "retain", "quiet"},
+	{"objective", "automation", "memory", "persona", "approval", "heal", "halt", "retain", "quiet"},
 	{"task", "agent", "coordinate", "budget"},
 	{"thread", "channel", "inbox"},
 	{"auth"},

@@ -23,6 +23,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/outbound"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/persona"
 	"github.com/lanekeeper/lanekeeper/shared/quiet"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/retain"
@@ -45,6 +46,7 @@ type Parts struct {
 	Objectives  *objective.Store
 	Automations *automation.Store
 	Memories    *memory.Store
+	Personas    *persona.Store
 	Heals       *heal.Store
 	Switches    *halt.Store
 	Retention   *retain.Store

@@ -50,7 +50,7 @@ func (r *Runner) compact(ctx context.Context, job Job, s *state, limit int) (*Ou
 	silent := job
 	silent.Delta = nil // a summary is no answer
 	resp, failed, err := r.answer(ctx, silent, s, llm.Request{
-		System:    compactPrompt,
+		Model: job.Model, System: compactPrompt,
 		Messages:  []llm.Message{{Role: llm.RoleUser, Text: transcript(s.messages[from:to], s.summary, limit/2)}},
 		MaxTokens: min(summaryTokens, max(limit/4, 1)),
 	}, summarising)

@@ -1,6 +1,7 @@
 package reason
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,7 +40,7 @@ func Prefix(entries []execution.Entry, step int, edits Edits) ([]execution.Entry
 		var err error
 		switch e.Kind {
 		case execution.Input:
-			e.Body, err = edited(e.Body, func(b *inputBody) { b.System = firstOf(edits.System, b.System) })
+			e.Body, err = edited(e.Body, func(b *inputBody) { b.System = cmp.Or(edits.System, b.System) })
 		case execution.Result:
 			content, ok := edits.Results[e.Call]
 			if !ok {

@@ -85,7 +85,7 @@ func unasked(err error) bool {
 // look reads what is switched off. It is asked before each step, so that a switch
 // has its effect within one.
 func (r *Runner) look(ctx context.Context, job Job, s *state) (*Outcome, error) {
-	halts, err := r.halts(ctx, job.Hold.Workspace, job.Agent, s.model, "")
+	halts, err := r.halts(ctx, job.Hold.Workspace, job.Agent, s.model, job.Model)
 	if halted, ok := errors.AsType[*HaltedError](err); ok {
 		out := s.outcome(execution.Parked, halted.Why)
 		out.Halted = true

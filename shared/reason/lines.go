@@ -41,7 +41,7 @@ func (r *Runner) modelLine(
 		said.Calls = append(said.Calls, clip(c.Name, maxName))
 	}
 	line := job.line(activity.ModelCall, activity.Success)
-	line.Model, line.Duration = cmp.Or(resp.Model, r.ModelID, s.model.Name()), took
+	line.Model, line.Duration = cmp.Or(resp.Model, job.Model, r.ModelID, s.model.Name()), took
 	if failed != nil {
 		said.Class = llm.ClassOf(failed) // the text of its error may be the provider's
 		line.Status, line.Error = activity.Error, failureOf(failed)

@@ -62,12 +62,16 @@ type Job struct {
 	Hold *lane.Hold
 	// Outer are the further holds that the run depends on, such as a beat's own:
 	// every write proves and renews them too, and learns who waits for them.
-	Outer    []*lane.Hold
-	Agent    string
-	By       string // the person whose turn it is, such as user:…; empty: nobody's
-	System   string
-	Messages []llm.Message // what a run that has no journal yet starts from
-	Skills   *skill.Set
+	Outer  []*lane.Hold
+	Agent  string
+	By     string // the person whose turn it is, such as user:…; empty: nobody's
+	System string
+	// Model is the provider's id of the model to ask; empty: the configured one. Temperature is
+	// 0 to 2; nil: the provider's default.
+	Model       string
+	Temperature *float64
+	Messages    []llm.Message // what a run that has no journal yet starts from
+	Skills      *skill.Set
 	// Trust is whose words the run begins with; empty: the operator's, but for the
 	// surfaces of others.
 	Trust execution.Trust
@@ -413,7 +417,10 @@ func (r *Runner) pay(ctx context.Context, s *state) {
 
 // request is what the model is asked next.
 func (j Job) request(s *state) llm.Request {
-	return llm.Request{System: j.System, Messages: s.conversation(), Tools: offer(j.Skills, j.Window, s.done), MaxTokens: j.answerLimit()}
+	return llm.Request{
+		Model: j.Model, System: j.System, Messages: s.conversation(), Tools: offer(j.Skills, j.Window, s.done), MaxTokens: j.answerLimit(),
+		Temperature: j.Temperature,
+	}
 }
 
 // deltas hands on the pieces of an answer without the secrets that are known; rest hands on

@@ -19,7 +19,9 @@ import (
 type Variation struct {
 	Model  string // another model of the provider's
 	System string // another system prompt
-	Window int    // of the model, in tokens; 0: it is not known
+	// Rephrase changes the recorded system prompt, where System is empty; nil: it stays.
+	Rephrase func(recorded string) string
+	Window   int // of the model, in tokens; 0: it is not known
 }
 
 // Replayed is a run beside what a model would answer now. Each step is asked with
@@ -76,7 +78,7 @@ func (r *Runner) Replay(ctx context.Context, ws db.Workspace, of execution.Execu
 			var resp llm.Response
 			if err == nil {
 				resp, err = r.metered(ctx, s, cost, offered, llm.Request{
-					Model: v.Model, System: firstOf(v.System, s.system), Messages: s.conversation(), Tools: offer(offered, v.Window, s.done),
+					Model: v.Model, System: v.system(s.system), Messages: s.conversation(), Tools: offer(offered, v.Window, s.done),
 					MaxTokens: usualAnswer,
 				}, nil)
 			}
@@ -96,11 +98,15 @@ func (r *Runner) Replay(ctx context.Context, ws db.Workspace, of execution.Execu
 	return out, nil
 }
 
-func firstOf(a, b string) string {
-	if a != "" {
-		return a
+// system returns the system prompt of a replayed step.
+func (v Variation) system(recorded string) string {
+	switch {
+	case v.System != "":
+		return v.System
+	case v.Rephrase != nil:
+		return v.Rephrase(recorded)
 	}
-	return b
+	return recorded
 }
 
 func compare(step int, recorded modelBody, resp llm.Response) ReplayedStep {

@@ -76,10 +76,11 @@ func (r *Runner) goOn(ctx context.Context, ws db.Workspace, e execution.Executio
 	out, err := r.do(ctx, ws, "operate", e, work.Unit{
 		Name: "fork", Look: waits.look, Enter: waits.enter, Begin: resume,
 		Act: func(ctx context.Context, job reason.Job) (out reason.Outcome, err error) {
-			settings, err := r.Settings(ctx, ws)
+			settings, words, err := r.basis(ctx, ws, e)
 			if err != nil {
 				return out, err
 			}
+			job.Model, job.Temperature = words.Model, words.Temperature
 			if job.Journal, err = r.Runs.Journal(ctx, ws, e.ID, 0); err != nil {
 				return out, err
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/parts"
+	"github.com/lanekeeper/lanekeeper/shared/persona"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/work"
@@ -51,6 +52,17 @@ func (r *Runner) Settings(ctx context.Context, ws db.Workspace) (workspace.Setti
 		return workspace.Settings{}, fmt.Errorf("read the workspace's settings: %w", err)
 	}
 	return settings()
+}
+
+// basis reads, in one round trip, the settings of a workspace and the persona of an execution.
+func (r *Runner) basis(ctx context.Context, ws db.Workspace, e execution.Execution) (workspace.Settings, persona.Persona, error) {
+	var b db.Batch
+	settings, found := r.Workspaces.Settings(&b), r.Personas.Of(&b, e.ID)
+	if err := r.DB.Read(ctx, ws, &b); err != nil {
+		return workspace.Settings{}, persona.Persona{}, fmt.Errorf("read the workspace's settings and the persona: %w", err)
+	}
+	s, err := settings()
+	return s, found.Or(e.Persona), err
 }
 
 // bounded is a job within what the workspace allows.

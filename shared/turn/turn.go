@@ -39,7 +39,9 @@ type Kind struct {
 	// Lane is the lane that lets one turn run at a time; empty: each turn names its own. Its
 	// name must sort behind execution:, in the order in which lanes are locked.
 	Lane   lane.Name
-	Prompt string // the system prompt
+	Prompt string // the rules of the surface, with which the system prompt begins
+	// Persona adds to the prompt, and says which model is asked and which skills are offered.
+	Persona string
 	// Trust is whose words the messages are; empty: the operator's.
 	Trust execution.Trust
 	// Multitask are the strategies that a message may ask for.
@@ -162,7 +164,7 @@ func (r *Runner) Talk(ctx context.Context, ws db.Workspace, t Turn) (Reply, erro
 	} else if err != nil {
 		return Reply{}, err
 	}
-	s.exec = execution.Execution{ID: r.IDs(), Agent: kind.Agent, Surface: kind.Surface, Trace: id, Attempt: 1, Input: encode(s.asked)}
+	s.exec = execution.Execution{ID: r.IDs(), Agent: kind.Agent, Surface: kind.Surface, Trace: id, Attempt: 1, Input: encode(s.asked), Persona: kind.Persona}
 	s.exec.Subject = lane.Execution(s.exec.ID)
 	ctx, cancel := lane.WithLastWrites(trace.WithExecution(ctx, s.exec.ID))
 	defer cancel()

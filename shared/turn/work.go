@@ -63,7 +63,7 @@ func (s *turn) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 
 // job is the run of a turn. One that was begun before goes on with what it was told.
 func (s *turn) job(ctx context.Context, job reason.Job) (reason.Job, error) {
-	settings, err := s.Settings(ctx, s.ws)
+	settings, words, err := s.basis(ctx, s.ws, s.exec)
 	if err != nil {
 		return job, err
 	}
@@ -78,9 +78,10 @@ func (s *turn) job(ctx context.Context, job reason.Job) (reason.Job, error) {
 		}
 	}
 	job = s.bounded(job, nil, settings)
-	job.By, job.System, job.NoApprovals = s.By, s.kind.Prompt, s.Limited
+	job.By, job.System, job.NoApprovals = s.By, words.System(s.kind.Prompt), s.Limited
+	job.Model, job.Temperature = words.Model, words.Temperature
 	job.Journal = slices.Clip(entries)
-	var names []string
+	names := words.Skills
 	if len(entries) > 0 {
 		if job.System, names, err = reason.StartOf(entries); err != nil {
 			return job, err

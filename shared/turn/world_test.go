@@ -28,6 +28,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/parts"
+	"github.com/lanekeeper/lanekeeper/shared/persona"
 	"github.com/lanekeeper/lanekeeper/shared/queue"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
@@ -216,6 +217,7 @@ func newWorld(t testing.TB, e dbtest.Env) *world {
 		Runs:       runs,
 		Activity:   acts,
 		Workspaces: workspaces,
+		Personas:   must(persona.New(d))(t),
 		Threads:    threads,
 		Approvals:  approvals,
 		Skills:     skills,

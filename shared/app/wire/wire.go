@@ -29,6 +29,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/outbound"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/parts"
+	"github.com/lanekeeper/lanekeeper/shared/persona"
 	"github.com/lanekeeper/lanekeeper/shared/queue"
 	"github.com/lanekeeper/lanekeeper/shared/quiet"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
@@ -111,7 +112,7 @@ func New(core *app.Core, instance string, channels ...thread.Channel) (*Surfaces
 
 func (s *Surfaces) stores() error {
 	d, ids := s.Core.DB, s.Core.IDs
-	var errs [15]error
+	var errs [16]error
 	s.Lanes, errs[0] = lane.New(d)
 	s.Runs, errs[1] = execution.New(d)
 	s.Activity, errs[2] = activity.New(d, ids)
@@ -127,6 +128,7 @@ func (s *Surfaces) stores() error {
 	s.Circuits, errs[12] = resilient.NewStore(d, resilient.Policy{})
 	s.Switches, errs[13] = halt.New(d, ids)
 	s.Retention, errs[14] = retain.New(d)
+	s.Personas, errs[15] = persona.New(d)
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}

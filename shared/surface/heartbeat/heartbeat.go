@@ -22,6 +22,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/parts"
+	"github.com/lanekeeper/lanekeeper/shared/persona"
 	"github.com/lanekeeper/lanekeeper/shared/quiet"
 	"github.com/lanekeeper/lanekeeper/shared/retain"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
@@ -195,13 +196,14 @@ type snapshot struct {
 	failing     *heal.Look
 	orphans     *heal.Orphans // executions that nobody works on
 	switches    *halt.Switches
+	persona     *persona.Found
 }
 
 // nothing is a look around that has found nothing.
 func (l snapshot) nothing() snapshot {
 	l.due, l.slot, l.open, l.automations = new([]objective.Due), new([]execution.Execution), new([]execution.Execution), new([]automation.Due)
 	l.unsent, l.stale, l.unanswered = new(int), new(int), new(approval.Unanswered)
-	l.failing, l.orphans, l.switches = new(heal.Look), new(heal.Orphans), new(halt.Switches)
+	l.failing, l.orphans, l.switches, l.persona = new(heal.Look), new(heal.Orphans), new(halt.Switches), new(persona.Found)
 	return l
 }
 
@@ -277,6 +279,7 @@ func (b *beat) lookAround(ctx context.Context, l *snapshot) error {
 	l.failing = b.Heals.Look(&batch)
 	l.orphans = b.Heals.Orphans(&batch)
 	l.switches = b.Switches.On(&batch)
+	l.persona = b.Personas.Newest(&batch, persona.Flowpilot)
 	if b.report.Slot != "" {
 		l.slot = b.Runs.Slot(&batch, trace.Heartbeat, b.report.Slot)
 	}

@@ -164,7 +164,7 @@ func (p *objectiveWork) begin(ctx context.Context, s *work.Start) error {
 		p.gaveUp = true
 		return p.giveUp(ctx, s.Tx, execution.Execution{})
 	}
-	e := p.piece(p.name, p.input())
+	e := p.thinking(p.piece(p.name, p.input()))
 	if err := s.New(ctx, e); err != nil {
 		return err
 	}
@@ -210,9 +210,16 @@ func (p *objectiveWork) input() input {
 
 func (p *objectiveWork) act(ctx context.Context, job reason.Job) (reason.Outcome, error) {
 	p.Log.InfoContext(ctx, "work on objective", "phase", p.phase.Name, "objective", p.objective.Title, "step", p.stepTitle(), "attempt", job.Execution.Attempt)
-	job.System, job.Skills = p.kind.prompt, p.skills
-	if p.kind.skills != nil {
+	job, words, err := p.spoken(ctx, job, p.kind.prompt)
+	if err != nil {
+		return reason.Outcome{}, err
+	}
+	job.Skills = p.skills
+	switch {
+	case p.kind.skills != nil:
 		job.Skills = p.skills.Only(p.kind.skills...)
+	case words.Skills != nil:
+		job.Skills = p.skills.Only(words.Skills...)
 	}
 	if p.objective.Untrusted { // else it is in the operator's words
 		job.Trust = execution.Untrusted

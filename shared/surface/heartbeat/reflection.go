@@ -147,14 +147,18 @@ func (b *beat) think(ctx context.Context, p *Phase, t reflectionWork, told any, 
 			if len(s.Open) > 0 {
 				return s.Resume(ctx, s.Open[0])
 			}
-			return s.New(ctx, b.piece(t.lane, input))
+			return s.New(ctx, b.thinking(b.piece(t.lane, input)))
 		},
 		Act: func(ctx context.Context, job reason.Job) (reason.Outcome, error) {
 			b.Log.InfoContext(ctx, "looks at the beats", "phase", t.name, "about", t.about)
 			if skills == nil {
 				skills = b.skills.Only()
 			}
-			job.System, job.Skills, job.Trust = t.prompt, skills, trust
+			job, _, err := b.spoken(ctx, job, t.prompt)
+			if err != nil {
+				return reason.Outcome{}, err
+			}
+			job.Skills, job.Trust = skills, trust
 			job.Messages = []llm.Message{{Role: llm.RoleUser, Text: string(encode(told))}}
 			return b.Reason.Run(ctx, b.bounded(p, job))
 		},

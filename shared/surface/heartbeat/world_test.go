@@ -32,6 +32,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/parts"
+	"github.com/lanekeeper/lanekeeper/shared/persona"
 	"github.com/lanekeeper/lanekeeper/shared/queue"
 	"github.com/lanekeeper/lanekeeper/shared/quiet"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
@@ -94,6 +95,7 @@ func newHeartbeat(t testing.TB, d *db.DB, model llm.Model, more ...skill.Skill) 
 		Objectives:  objectives,
 		Automations: automations,
 		Memories:    memories,
+		Personas:    must(persona.New(d))(t),
 		Heals:       heals,
 		Switches:    must(halt.New(d, ids))(t),
 		Retention:   must(retain.New(d))(t),

@@ -13,10 +13,16 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/work"
 )
 
+// Edits are the changes of a fork.
+type Edits struct {
+	reason.Edits
+	Persona string // the name of another persona, which is taken in its newest version
+}
+
 // Fork begins an execution from what a run of a trace did before a step, edited,
 // and leaves a row in the outbox that it is to go on. What was finished is not run
 // again. It is called by POST /api/v1/traces/{traceId}/fork.
-func (o *Operate) Fork(ctx context.Context, ws db.Workspace, id trace.ID, from string, step int, edits reason.Edits) (execution.Execution, error) {
+func (o *Operate) Fork(ctx context.Context, ws db.Workspace, id trace.ID, from string, step int, edits Edits) (execution.Execution, error) {
 	runs, err := o.steps(ctx, ws, id, from)
 	if err != nil {
 		return execution.Execution{}, err
@@ -29,13 +35,26 @@ func (o *Operate) Fork(ctx context.Context, ws db.Workspace, id trace.ID, from s
 	if err != nil {
 		return execution.Execution{}, err
 	}
-	kept, err := reason.Prefix(entries, step, edits)
+	if edits.Persona != "" && edits.System == "" {
+		was, next, err := o.recast(ctx, ws, of, edits.Persona)
+		if err != nil {
+			return execution.Execution{}, err
+		}
+		recorded, _, err := reason.StartOf(entries)
+		if err != nil {
+			return execution.Execution{}, err
+		}
+		edits.System = was.Instead(recorded, next)
+		of.Persona, of.PersonaVersion = next.Name, &next.Version
+	}
+	kept, err := reason.Prefix(entries, step, edits.Edits)
 	if err != nil {
 		return execution.Execution{}, err
 	}
 	e := execution.Execution{
 		ID: o.IDs(), Agent: of.Agent, Surface: of.Surface, Trace: of.Trace, Parent: of.ID, Attempt: 1,
-		Input: encode(map[string]any{"task": "fork", "forked_from": of.ID, "step": step}),
+		Input:   encode(map[string]any{"task": "fork", "forked_from": of.ID, "step": step}),
+		Persona: of.Persona, PersonaVersion: of.PersonaVersion,
 	}
 	e.Subject = lane.Execution(e.ID)
 	_, err = o.do(ctx, ws, e, work.Unit{

@@ -8,7 +8,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
-	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 )
 
 // TestAForkWaitsForAPerson forks a turn before its last step, which then asks for a
@@ -19,7 +19,7 @@ func TestAForkWaitsForAPerson(t *testing.T) {
 		r := w.said(t, "Note x.")
 		m := script(t, calls("", "pay", `{}`), says("It waits."), says("Then not."))
 		w.think(m)
-		fork := must(w.Fork(t.Context(), w.Workspace, r.Trace, "", 2, reason.Edits{}))(t)
+		fork := must(w.Fork(t.Context(), w.Workspace, r.Trace, "", 2, operate.Edits{}))(t)
 		if got := w.drain(t); got.Sent != 1 || got.Retried+got.Failed != 0 {
 			t.Errorf("sent %+v", got)
 		}
@@ -45,7 +45,7 @@ func TestAPoisonForkIsGivenUp(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.think(script(t, append([]step{says("Hello.")}, slices.Repeat([]step{w.dies(t)}, 5)...)...))
 		r := w.said(t, "Hello.")
-		fork := must(w.Fork(t.Context(), w.Workspace, r.Trace, "", 1, reason.Edits{}))(t)
+		fork := must(w.Fork(t.Context(), w.Workspace, r.Trace, "", 1, operate.Edits{}))(t)
 		for range 10 {
 			w.drain(t)
 			w.Skew.Advance(time.Hour)

@@ -14,6 +14,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/persona"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -39,6 +40,7 @@ func Kind() turn.Kind {
 		Channel:   Channel,
 		Lane:      lane.Operate,
 		Prompt:    prompt,
+		Persona:   persona.Flowpilot,
 		Multitask: []turn.Multitask{turn.Enqueue, turn.Reject, turn.Interrupt, turn.Rollback},
 	}
 }

@@ -1,8 +1,10 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/persona"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -43,15 +46,37 @@ func (o *Operate) steps(ctx context.Context, ws db.Workspace, id trace.ID, only 
 // maxReplayed is the most runs of a trace that one replay asks the model for.
 const maxReplayed = 20
 
+// Variation is what is different in a replay.
+type Variation struct {
+	reason.Variation
+	Persona string // the name of another persona, which is taken in its newest version
+}
+
+// recast returns how a run that was recorded would be asked by the words of another persona.
+func (o *Operate) recast(ctx context.Context, ws db.Workspace, of execution.Execution, name string) (was, next persona.Persona, err error) {
+	var b db.Batch
+	before, after := o.Personas.Of(&b, of.ID), o.Personas.Newest(&b, name)
+	if err := o.DB.Read(ctx, ws, &b); err != nil {
+		return was, next, fmt.Errorf("read the personas of a run: %w", err)
+	}
+	next, err = after.Persona(name)
+	return before.Or(of.Persona), next, err
+}
+
 // Replay asks the model anew for every step of a trace's runs, or of one of them,
 // and compares. No skill is called, and nothing is written but what it used and one
 // line in the log, also where it fails. Errors: [ErrNoRun], [reason.SpentError],
-// [reason.HaltedError], the model's. It is called by
+// [reason.HaltedError], [persona.ErrNotFound], the model's. It is called by
 // POST /api/v1/traces/{traceId}/replay.
-func (o *Operate) Replay(ctx context.Context, ws db.Workspace, id trace.ID, execution string, v reason.Variation) ([]reason.Replayed, error) {
+func (o *Operate) Replay(ctx context.Context, ws db.Workspace, id trace.ID, execution string, v Variation) ([]reason.Replayed, error) {
 	runs, err := o.steps(ctx, ws, id, execution)
 	if err != nil {
 		return nil, err
+	}
+	if v.Persona != "" {
+		if _, err := o.Personas.Get(ctx, ws, v.Persona); err != nil {
+			return nil, err
+		}
 	}
 	v.Window = o.Window
 	begun := time.Now()
@@ -77,13 +102,22 @@ func (o *Operate) Replay(ctx context.Context, ws db.Workspace, id trace.ID, exec
 }
 
 // replay replays runs up to one that fails, which is the last of the answer.
-func (o *Operate) replay(ctx context.Context, ws db.Workspace, runs []execution.Execution, v reason.Variation) (out []reason.Replayed, err error) {
+func (o *Operate) replay(ctx context.Context, ws db.Workspace, runs []execution.Execution, v Variation) (out []reason.Replayed, err error) {
 	for _, e := range runs {
 		skills, err := o.Skills(ctx, ws, e.Surface)
 		if err != nil {
 			return out, err
 		}
-		r, err := o.Reason.Replay(ctx, ws, e, skills, v)
+		one := v.Variation
+		if v.Persona != "" {
+			was, next, err := o.recast(ctx, ws, e, v.Persona)
+			if err != nil {
+				return out, err
+			}
+			one.Model = cmp.Or(one.Model, next.Model)
+			one.Rephrase = func(recorded string) string { return was.Instead(recorded, next) }
+		}
+		r, err := o.Reason.Replay(ctx, ws, e, skills, one)
 		if errors.Is(err, reason.ErrNoJournal) {
 			continue
 		}

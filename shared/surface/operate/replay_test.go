@@ -8,6 +8,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 )
 
 // quietly answers without writing.
@@ -21,7 +22,7 @@ func TestAReplayThatFailsHalfWaySaysWhatItUsed(t *testing.T) {
 		w.think(script(t, calls("", "note", `{"what":"x"}`), says("Noted.")))
 		r := w.said(t, "Note x.")
 		w.think(script(t, quietly(nil), quietly(&llm.Error{Class: llm.ClassOverloaded})))
-		if _, err := w.Replay(t.Context(), w.Workspace, r.Trace, "", reason.Variation{}); llm.ClassOf(err) != llm.ClassOverloaded {
+		if _, err := w.Replay(t.Context(), w.Workspace, r.Trace, "", operate.Variation{}); llm.ClassOf(err) != llm.ClassOverloaded {
 			t.Errorf("it is %v", err)
 		}
 		told := w.actions(t, "trace.replay")
@@ -29,7 +30,7 @@ func TestAReplayThatFailsHalfWaySaysWhatItUsed(t *testing.T) {
 			t.Errorf("the log says %+v", told)
 		}
 		w.Reason.Switches = func(context.Context, db.Workspace) (reason.Halts, error) { return stopped{}, nil }
-		if _, err := w.Replay(t.Context(), w.Workspace, r.Trace, "", reason.Variation{}); err == nil {
+		if _, err := w.Replay(t.Context(), w.Workspace, r.Trace, "", operate.Variation{}); err == nil {
 			t.Error("what is switched off was asked")
 		}
 		if told = w.actions(t, "trace.replay"); len(told) != 2 || told[0].Error != "it is stopped" || told[0].Usage.TotalTokens != 0 {

@@ -1,0 +1,183 @@
+// Package persona stores by whose words an agent works: its instructions, name, model, language,
+// time zone and skills. A persona is versioned data. A change adds a version, and each execution
+// keeps the version that it began with, so that a trace tells what the agent was told.
+package persona
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/lanekeeper/lanekeeper/shared/automation"
+	"github.com/lanekeeper/lanekeeper/shared/invalid"
+	"github.com/lanekeeper/lanekeeper/shared/pattern"
+	"github.com/lanekeeper/lanekeeper/shared/redact"
+)
+
+// The names of the built-in personas. They exist in each workspace, at version 0 until a person
+// changes them.
+const (
+	Flowpilot   = "flowpilot"    // of operate and of the heartbeat
+	VisitorChat = "visitor_chat" // of the chat
+)
+
+// Surface is where a persona works.
+type Surface string
+
+// The surfaces.
+const (
+	Operate   Surface = "operate"
+	Heartbeat Surface = "heartbeat"
+	Chat      Surface = "chat"
+)
+
+var (
+	// ErrNotFound says that no persona has the name, or not in that version.
+	ErrNotFound = errors.New("there is no such persona")
+	// ErrChanged says that somebody else has changed the persona since it was read.
+	ErrChanged = errors.New("the persona has been changed meanwhile")
+)
+
+// Persona is one version of a persona.
+type Persona struct {
+	Name         string
+	Version      int // counts changes; 0: a built-in one that nobody has changed
+	DisplayName  string
+	Instructions string   // added to the system prompt
+	Model        string   // the provider's id of a model; empty: the configured one
+	Temperature  *float64 // 0 to 2; nil: the provider's default
+	Skills       []string // names; nil: all that the surface offers
+	Language     string   // such as de or pt-BR; empty: the language of the person
+	TimeZone     string   // such as Europe/Berlin; empty: UTC
+	Surfaces     []Surface
+	CreatedBy    string
+	CreatedAt    time.Time // zero for version 0
+}
+
+// Builtin returns version 0 of a built-in persona.
+func Builtin(name string) (p Persona, ok bool) {
+	switch name {
+	case Flowpilot:
+		return Persona{Name: name, DisplayName: "Flowpilot", Surfaces: []Surface{Operate, Heartbeat}}, true
+	case VisitorChat:
+		return Persona{Name: name, DisplayName: "Assistant", Surfaces: []Surface{Chat}}, true
+	}
+	return Persona{}, false
+}
+
+// The bounds of a persona.
+const (
+	MaxInstructions = 16 << 10 // bytes
+	maxDisplayName  = 100      // characters
+	maxModel        = 255      // bytes
+	maxSkills       = 200
+	maxSkill        = 64 // bytes
+	maxLanguage     = 35 // bytes; RFC 5646 names that many as enough
+)
+
+var (
+	legalName     = pattern.New(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$`)
+	legalLanguage = pattern.New(`^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$`)
+	legalSkill    = pattern.New(`^[a-zA-Z0-9_-]+$`)
+)
+
+// check completes a persona that a person wants to store, takes known secrets out of its words,
+// and lists what is wrong with it.
+func (p *Persona) check(ctx context.Context) error {
+	bad := &invalid.Error{}
+	known := redact.From(ctx).Values()
+	p.DisplayName, p.Instructions = known.Text(strings.TrimSpace(p.DisplayName)), known.Text(p.Instructions)
+	builtin, isBuiltin := Builtin(p.Name)
+	bad.If(!legalName().MatchString(p.Name), "name", "must begin with a letter or a digit and have up to 63 of a-z, A-Z, 0-9, _, . and -")
+	bad.If(utf8.RuneCountInString(p.DisplayName) > maxDisplayName || strings.ContainsFunc(p.DisplayName, unicode.IsControl) || !utf8.ValidString(p.DisplayName),
+		"displayName", "must be one line of at most 100 characters")
+	bad.If(len(p.Instructions) > MaxInstructions || !utf8.ValidString(p.Instructions) || strings.ContainsRune(p.Instructions, 0),
+		"instructions", "may have 16 KiB of text at most")
+	bad.If(len(p.Model) > maxModel || strings.ContainsFunc(p.Model, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }),
+		"model", "must be the id of a model, without spaces, of at most 255 bytes")
+	bad.If(p.Temperature != nil && !(*p.Temperature >= 0 && *p.Temperature <= 2), "temperature", "must be between 0 and 2")
+	bad.If(len(p.Skills) > maxSkills, "skills", "may name 200 skills at most")
+	bad.If(slices.ContainsFunc(p.Skills, func(s string) bool { return len(s) > maxSkill || !legalSkill().MatchString(s) }), "skills",
+		"must be names of skills: up to 64 of a-z, A-Z, 0-9, _ and -")
+	bad.If(p.Language != "" && (len(p.Language) > maxLanguage || !legalLanguage().MatchString(p.Language)), "language", "must be a language tag, such as de or pt-BR")
+	if err := automation.CheckZone(p.TimeZone); err != nil {
+		bad.If(true, "timeZone", err.Error())
+	}
+	switch {
+	case isBuiltin:
+		bad.If(len(p.Surfaces) > 0 && !sameSurfaces(p.Surfaces, builtin.Surfaces), "surfaces", "of a built-in persona can't be changed")
+		p.Surfaces = builtin.Surfaces
+	case len(p.Surfaces) == 0:
+		p.Surfaces = []Surface{Chat}
+	default:
+		bad.If(!sameSurfaces(p.Surfaces, []Surface{Chat}), "surfaces", "must be chat: the other surfaces have the built-in persona")
+	}
+	if p.DisplayName == "" {
+		p.DisplayName = p.Name
+		if isBuiltin {
+			p.DisplayName = builtin.DisplayName
+		}
+	}
+	return bad.OrNil()
+}
+
+func sameSurfaces(a, b []Surface) bool {
+	for _, s := range append(slices.Clone(a), b...) {
+		if !slices.Contains(a, s) || !slices.Contains(b, s) {
+			return false
+		}
+	}
+	return true
+}
+
+// System returns the system prompt of an agent with this persona. The frame, which holds the rules
+// of the surface, comes first. A last line of the frame that names the task stays the last.
+func (p Persona) System(frame string) string {
+	words := p.words()
+	if words == "" {
+		return frame
+	}
+	rules, task := split(frame)
+	return rules + words + task + "\n"
+}
+
+// Instead returns a system prompt that was made with p, as next would have it.
+func (p Persona) Instead(system string, next Persona) string {
+	if words := p.words(); words != "" {
+		rules, task := split(system)
+		system = strings.TrimSuffix(rules, words) + task + "\n"
+	}
+	return next.System(system)
+}
+
+// split takes a last line that names the task off a prompt.
+func split(prompt string) (rules, task string) {
+	rules = strings.TrimRight(prompt, "\n")
+	if at := strings.LastIndexByte(rules, '\n'); at >= 0 && strings.HasPrefix(rules[at+1:], "task: ") {
+		return strings.TrimRight(rules[:at], "\n"), "\n\n" + rules[at+1:]
+	}
+	return rules, ""
+}
+
+// words is what the persona adds to a prompt.
+func (p Persona) words() string {
+	var b strings.Builder
+	line := func(text string) { b.WriteString("\n\n" + text) }
+	if builtin, ok := Builtin(p.Name); p.DisplayName != "" && (!ok || p.DisplayName != builtin.DisplayName) {
+		line("Your name is " + p.DisplayName + ".")
+	}
+	if p.Language != "" {
+		line("Answer in the language with the tag " + p.Language + ", unless the person asks for another one.")
+	}
+	if p.TimeZone != "" {
+		line("Times that people name are in the time zone " + p.TimeZone + ".")
+	}
+	if text := strings.TrimSpace(p.Instructions); text != "" {
+		line("The people who run this workspace have written these instructions for you. The rules above go before them.\n\n" + text)
+	}
+	return b.String()
+}
