@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/lanekeeper/lanekeeper/shared/app/seed"
+	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db/migrate"
 	"github.com/lanekeeper/lanekeeper/shared/edge"
 )
@@ -19,5 +20,7 @@ func main() {
 }
 
 func run() error {
-	return edge.StartMigrate(edge.NewSandbox(os.Environ(), os.Stdout), migrate.Postgres, seed.Seed)
+	return edge.StartMigrate(edge.NewSandbox(os.Environ(), os.Stdout), edge.Migration[migrate.Result]{
+		Up: migrate.Postgres, Seed: seed.Seed, Email: auth.Email,
+	})
 }

@@ -14,13 +14,13 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/app/mail"
 	"github.com/lanekeeper/lanekeeper/shared/app/web"
 	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
@@ -159,7 +159,7 @@ func (a *answered) refused() error {
 }
 
 // A refusedError is a problem that the API answered with.
-type refusedError struct{ api.Problem }
+type refusedError struct{ problem.Problem }
 
 func (e *refusedError) Error() string {
 	said := []string{e.Detail}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
 // finding is what one check found.
@@ -67,7 +68,7 @@ func doctor(*flag.FlagSet) action {
 // examine makes the checks. What a failed one makes meaningless is left out.
 func (c *console) examine(ctx context.Context) []finding {
 	cfg, err := c.load()
-	if problems, bad := errors.AsType[*app.ConfigError](err); bad {
+	if problems, bad := errors.AsType[*problem.ConfigError](err); bad {
 		var findings []finding
 		for _, p := range problems.Problems {
 			findings = append(findings, fail("configuration", "", errors.New(p.String())))

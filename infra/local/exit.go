@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
 // The exit codes.
@@ -72,7 +72,7 @@ func (c *console) code(err error) int {
 		return code
 	}
 	usage, _ := errors.AsType[*usageError](err)
-	wrong, _ := errors.AsType[*app.ConfigError](err)
+	wrong, _ := errors.AsType[*problem.ConfigError](err)
 	switch {
 	case c.json:
 		// Strings always encode, and nobody is left to tell when stderr fails.
@@ -107,7 +107,7 @@ func codeOf(err error) int {
 	if _, ok := errors.AsType[*usageError](err); ok {
 		return exitUsage
 	}
-	if _, ok := errors.AsType[*app.ConfigError](err); ok {
+	if _, ok := errors.AsType[*problem.ConfigError](err); ok {
 		return exitUsage
 	}
 	if refused, ok := errors.AsType[*refusedError](err); ok && refused.Code == "invalid" && len(refused.Errors) > 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/pattern"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -137,7 +138,7 @@ func (s *server) reject(ctx context.Context, in *rejectInput) (*answer[approvalI
 // undecided is why an approval could not be decided on.
 func undecided(err error) error {
 	if d, ok := errors.AsType[*approval.DecidedError](err); ok {
-		p := refusal(http.StatusConflict, "decided", "the approval is "+string(d.Status)+" already")
+		p := problem.New(http.StatusConflict, "decided", "the approval is "+string(d.Status)+" already")
 		p.Title = "Decided"
 		p.PresentStatus = string(d.Status)
 		return p
@@ -147,18 +148,18 @@ func undecided(err error) error {
 	}
 	switch {
 	case errors.Is(err, approval.ErrChanged):
-		return refusal(http.StatusConflict, "changed", approval.ErrChanged.Error())
+		return problem.New(http.StatusConflict, "changed", approval.ErrChanged.Error())
 	case errors.Is(err, approval.ErrSkillGone):
-		return refusal(http.StatusConflict, "skill_gone", approval.ErrSkillGone.Error())
+		return problem.New(http.StatusConflict, "skill_gone", approval.ErrSkillGone.Error())
 	}
 	return err
 }
 
 // misfits refuses arguments that don't fit a skill's parameters.
-func misfits(at string, violations []skill.Violation) *Problem {
-	var fields []FieldError
-	for _, v := range violations[:min(len(violations), maxErrors)] {
-		fields = append(fields, FieldError{located(at + dotted(v.Path)), misfit(v.Problem)})
+func misfits(at string, violations []skill.Violation) *problem.Problem {
+	var fields []problem.FieldError
+	for _, v := range violations[:min(len(violations), problem.MaxErrors)] {
+		fields = append(fields, problem.At(located(at+dotted(v.Path)), misfit(v.Problem)))
 	}
 	return invalid(fields...)
 }
@@ -191,19 +192,19 @@ var tellable = []string{
 var bounded = pattern.New(`^(minimum|maximum|exclusiveMinimum|exclusiveMaximum|multipleOf): got .+, (want .+)$`)
 
 // misfit is what is wrong with a value, without the value.
-func misfit(problem string) string {
+func misfit(text string) string {
 	for _, known := range tellable {
-		if strings.HasPrefix(problem, known) {
-			return problem
+		if strings.HasPrefix(text, known) {
+			return text
 		}
 	}
-	if m := bounded().FindStringSubmatch(problem); m != nil {
+	if m := bounded().FindStringSubmatch(text); m != nil {
 		return m[1] + ": " + m[2]
 	}
 	switch {
-	case strings.HasPrefix(problem, "additional properties"):
+	case strings.HasPrefix(text, "additional properties"):
 		return "unexpected property"
-	case strings.Contains(problem, "' is not valid "), strings.Contains(problem, "' does not match pattern "):
+	case strings.Contains(text, "' is not valid "), strings.Contains(text, "' does not match pattern "):
 		return "expected another format"
 	}
 	return "expected another value"

@@ -9,6 +9,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -64,13 +65,13 @@ func (s *server) runnable(ctx context.Context, name string, input json.RawMessag
 	ws := workspace(ctx)
 	d, err := s.Registry.Get(ctx, ws, name)
 	if errors.Is(err, skill.ErrNotFound) || err == nil && d.Name != name {
-		return invalid(FieldError{"body.skill", "expected the name of a skill"})
+		return invalid(problem.At("body.skill", "expected the name of a skill"))
 	}
 	if err != nil {
 		return err
 	}
 	if d.Scope == skill.External {
-		return invalid(FieldError{"body.skill", "expected a skill whose scope is internal or both"})
+		return invalid(problem.At("body.skill", "expected a skill whose scope is internal or both"))
 	}
 	usable, _, err := s.Registry.Load(ctx, ws, trace.Heartbeat)
 	if err != nil {

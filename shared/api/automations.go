@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/automation"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -116,7 +117,7 @@ type runAutomationInput struct {
 }
 
 // notFitting says that an automation's skill takes other arguments now.
-var notFitting = refusal(http.StatusConflict, "input", "the automation's input does not fit its skill: change it first")
+var notFitting = problem.New(http.StatusConflict, "input", "the automation's input does not fit its skill: change it first")
 
 // runAutomation makes an automation's call now, by hand, also where the automation is
 // disabled. It is called by the Engine Room and by scripts.
@@ -134,7 +135,7 @@ func (s *server) runAutomation(ctx context.Context, in *runAutomationInput) (*an
 		return nil, notFitting
 	}
 	if errors.Is(err, skill.ErrNotFound) || errors.Is(err, operate.ErrNoSkill) {
-		return nil, refusal(http.StatusConflict, "skill_gone", "the automation's skill is not there, or not for this use")
+		return nil, problem.New(http.StatusConflict, "skill_gone", "the automation's skill is not there, or not for this use")
 	}
 	return out, err
 }

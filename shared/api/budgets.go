@@ -11,6 +11,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/budget"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
 // budgetItem is what may be used in one scope and one period, in tokens, and what is.
@@ -107,7 +108,7 @@ type createBudgetInput struct {
 // createBudget makes a budget. It is called by the Engine Room and by scripts.
 func (s *server) createBudget(ctx context.Context, in *createBudgetInput) (*createdAt[budgetItem], error) {
 	if in.Body.Scope == budget.Skill {
-		return nil, invalid(FieldError{"body.scope", "no model call is counted for a skill yet, so that the budget would bind nothing: bound the agent that calls it, or global"})
+		return nil, invalid(problem.At("body.scope", "no model call is counted for a skill yet, so that the budget would bind nothing: bound the agent that calls it, or global"))
 	}
 	by, _ := auth.From(ctx)
 	n := budget.Budget{
@@ -182,7 +183,7 @@ func (s *server) reallocate(ctx context.Context, in *reallocateInput) (*answer[r
 	for at, id := range map[string]string{"body.from": from, "body.to": to} {
 		_, err := s.Budgets.Get(ctx, workspace(ctx), id)
 		if errors.Is(err, budget.ErrNotFound) {
-			return nil, invalid(FieldError{at, "expected the id of a budget"})
+			return nil, invalid(problem.At(at, "expected the id of a budget"))
 		}
 		if err != nil {
 			return nil, err
@@ -200,18 +201,18 @@ func (s *server) reallocate(ctx context.Context, in *reallocateInput) (*answer[r
 }
 
 // unbudgeted is why a budget can't be as it was asked for; nil: it was not that.
-func unbudgeted(err error) *Problem {
+func unbudgeted(err error) *problem.Problem {
 	if wrong, ok := errors.AsType[*budget.InvalidError](err); ok {
-		return invalid(FieldError{"body." + wrong.Field, wrong.Problem})
+		return invalid(problem.At("body."+wrong.Field, wrong.Problem))
 	}
 	if other, ok := errors.AsType[*budget.OverlapError](err); ok {
-		p := refusal(http.StatusConflict, "overlap", "the scope has a budget for a part of the period already")
-		p.Errors = []FieldError{{"body.periodStart", other.Error()}}
+		p := problem.New(http.StatusConflict, "overlap", "the scope has a budget for a part of the period already")
+		p.Errors = []problem.FieldError{problem.At("body.periodStart", other.Error())}
 		return p
 	}
 	if short, ok := errors.AsType[*budget.RefusedError](err); ok {
-		p := refusal(http.StatusConflict, "insufficient", "the budget has not enough left")
-		p.Errors = []FieldError{{"body.amount", fmt.Sprintf("expected at most %d", short.Remaining)}}
+		p := problem.New(http.StatusConflict, "insufficient", "the budget has not enough left")
+		p.Errors = []problem.FieldError{problem.At("body.amount", fmt.Sprintf("expected at most %d", short.Remaining))}
 		return p
 	}
 	return nil

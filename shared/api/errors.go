@@ -15,13 +15,13 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/halt"
 	"github.com/lanekeeper/lanekeeper/shared/heal"
-	wrongs "github.com/lanekeeper/lanekeeper/shared/invalid"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/memory"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/persona"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
@@ -39,81 +39,81 @@ const (
 
 var (
 	// notFound is told with what is not there: see [server.missing].
-	notFound    = refusal(http.StatusNotFound, "not_found", "there is nothing here")
-	noRoute     = refusal(http.StatusNotFound, "not_found", "the API has no such path: /docs lists those that it has")
-	noWorkspace = refusal(http.StatusNotFound, "not_found", "you belong to no workspace of the id that workspaceId names")
-	noThread    = refusal(http.StatusNotFound, "not_found", "the thread that threadId names is not in this workspace")
-	internal    = refusal(http.StatusInternalServerError, "internal", "something went wrong here; the log says more under the trace")
+	notFound    = problem.New(http.StatusNotFound, "not_found", "there is nothing here")
+	noRoute     = problem.New(http.StatusNotFound, "not_found", "the API has no such path: /docs lists those that it has")
+	noWorkspace = problem.New(http.StatusNotFound, "not_found", "you belong to no workspace of the id that workspaceId names")
+	noThread    = problem.New(http.StatusNotFound, "not_found", "the thread that threadId names is not in this workspace")
+	internal    = problem.New(http.StatusInternalServerError, "internal", "something went wrong here; the log says more under the trace")
 
 	// stale says that If-Match, or what was read, is of another version.
-	stale = refusal(http.StatusPreconditionFailed, "changed", "it has been changed meanwhile: read it again")
+	stale = problem.New(http.StatusPreconditionFailed, "changed", "it has been changed meanwhile: read it again")
 
-	unavailable = refusal(http.StatusServiceUnavailable, "unavailable", "the database can't be reached; nothing was changed").later(retryOutage)
-	full        = refusal(http.StatusServiceUnavailable, "disk_full", noSpace+"; nothing was changed").later(retryFull)
-	uncertain   = refusal(http.StatusServiceUnavailable, "uncertain", "the database went away while it was asked to commit: the change may or may not have happened").later(retryOutage)
-	noKey       = refusal(http.StatusServiceUnavailable, "no_key", "there is no key to encrypt with, or it can't be used; the log says more under the trace")
-	keysAway    = refusal(http.StatusServiceUnavailable, "unavailable", "the key service can't be reached; nothing was changed").later(retryOutage)
-	tooSlow     = refusal(http.StatusServiceUnavailable, "timeout", "it took too long").later(retryOutage)
+	unavailable = problem.New(http.StatusServiceUnavailable, "unavailable", "the database can't be reached; nothing was changed").Later(retryOutage)
+	full        = problem.New(http.StatusServiceUnavailable, "disk_full", noSpace+"; nothing was changed").Later(retryFull)
+	uncertain   = problem.New(http.StatusServiceUnavailable, "uncertain", "the database went away while it was asked to commit: the change may or may not have happened").Later(retryOutage)
+	noKey       = problem.New(http.StatusServiceUnavailable, "no_key", "there is no key to encrypt with, or it can't be used; the log says more under the trace")
+	keysAway    = problem.New(http.StatusServiceUnavailable, "unavailable", "the key service can't be reached; nothing was changed").Later(retryOutage)
+	tooSlow     = problem.New(http.StatusServiceUnavailable, "timeout", "it took too long").Later(retryOutage)
 )
 
 // answers is the one place where errors become statuses; the first row that
 // matches counts.
 var answers = []struct {
 	err     error
-	problem *Problem
+	problem *problem.Problem
 }{
 	{lane.ErrLost, lost()},
-	{lane.ErrTTL, invalid(FieldError{"body.ttlSeconds", lane.ErrTTL.Error()})},
-	{lane.ErrToken, invalid(FieldError{"body.token", lane.ErrToken.Error()})},
-	{trace.ErrInvalid, invalid(FieldError{"path.traceId", trace.ErrInvalid.Error()})},
+	{lane.ErrTTL, invalid(problem.At("body.ttlSeconds", lane.ErrTTL.Error()))},
+	{lane.ErrToken, invalid(problem.At("body.token", lane.ErrToken.Error()))},
+	{trace.ErrInvalid, invalid(problem.At("path.traceId", trace.ErrInvalid.Error()))},
 	{auth.ErrNotFound, notFound},
-	{auth.ErrTaken, refusal(http.StatusConflict, "taken", auth.ErrTaken.Error())},
-	{auth.ErrLastOwner, refusal(http.StatusConflict, "last_owner", auth.ErrLastOwner.Error())},
+	{auth.ErrTaken, problem.New(http.StatusConflict, "taken", auth.ErrTaken.Error())},
+	{auth.ErrLastOwner, problem.New(http.StatusConflict, "last_owner", auth.ErrLastOwner.Error())},
 	{auth.ErrInvalid, strange()},
-	{auth.ErrForbidden, refusal(http.StatusForbidden, "forbidden", auth.ErrForbidden.Error())},
+	{auth.ErrForbidden, problem.New(http.StatusForbidden, "forbidden", auth.ErrForbidden.Error())},
 	{secret.ErrNotFound, notFound},
-	{secret.ErrValue, invalid(FieldError{"body.value", secret.ErrValue.Error()})},
+	{secret.ErrValue, invalid(problem.At("body.value", secret.ErrValue.Error()))},
 	{secret.ErrNoKey, noKey},
 	{secret.ErrUnavailable, keysAway},
 	{skill.ErrNotFound, notFound},
 	{operate.ErrNoSkill, notFound},
-	{operate.ErrNeedsApproval, refusal(http.StatusConflict, "needs_approval", operate.ErrNeedsApproval.Error())},
+	{operate.ErrNeedsApproval, problem.New(http.StatusConflict, "needs_approval", operate.ErrNeedsApproval.Error())},
 	{turn.ErrNoThread, noThread},
-	{turn.ErrNotYours, refusal(http.StatusForbidden, "forbidden", turn.ErrNotYours.Error())},
-	{operate.ErrNoRun, refusal(http.StatusConflict, "no_steps", operate.ErrNoRun.Error())},
-	{operate.ErrSeveral, invalid(FieldError{"body.executionId", operate.ErrSeveral.Error()})},
-	{reason.ErrNoStep, invalid(FieldError{"body.step", reason.ErrNoStep.Error()})},
-	{reason.ErrNoCall, invalid(FieldError{"body.edits.results", reason.ErrNoCall.Error()})},
-	{reason.ErrOpenStep, refusal(http.StatusConflict, "open_step", reason.ErrOpenStep.Error())},
-	{skill.ErrTaken, refusal(http.StatusConflict, "taken", "there is a skill of that name")},
+	{turn.ErrNotYours, problem.New(http.StatusForbidden, "forbidden", turn.ErrNotYours.Error())},
+	{operate.ErrNoRun, problem.New(http.StatusConflict, "no_steps", operate.ErrNoRun.Error())},
+	{operate.ErrSeveral, invalid(problem.At("body.executionId", operate.ErrSeveral.Error()))},
+	{reason.ErrNoStep, invalid(problem.At("body.step", reason.ErrNoStep.Error()))},
+	{reason.ErrNoCall, invalid(problem.At("body.edits.results", reason.ErrNoCall.Error()))},
+	{reason.ErrOpenStep, problem.New(http.StatusConflict, "open_step", reason.ErrOpenStep.Error())},
+	{skill.ErrTaken, problem.New(http.StatusConflict, "taken", "there is a skill of that name")},
 	{skill.ErrChanged, stale},
-	{skill.ErrFull, refusal(http.StatusConflict, "full", "the workspace has as many skills as it may")},
+	{skill.ErrFull, problem.New(http.StatusConflict, "full", "the workspace has as many skills as it may")},
 	{objective.ErrChanged, stale},
-	{objective.ErrCompleted, refusal(http.StatusConflict, "completed", objective.ErrCompleted.Error())},
+	{objective.ErrCompleted, problem.New(http.StatusConflict, "completed", objective.ErrCompleted.Error())},
 	{memory.ErrChanged, stale},
 	{persona.ErrNotFound, notFound},
 	{persona.ErrChanged, stale},
-	{memory.ErrTaken, refusal(http.StatusConflict, "taken", memory.ErrTaken.Error())},
+	{memory.ErrTaken, problem.New(http.StatusConflict, "taken", memory.ErrTaken.Error())},
 	{tenant.ErrChanged, stale},
-	{tenant.ErrTaken, refusal(http.StatusConflict, "taken", tenant.ErrTaken.Error())},
-	{tenant.ErrKept, refusal(http.StatusConflict, "kept", tenant.ErrKept.Error())},
-	{tenant.ErrAtWork, refusal(http.StatusConflict, "at_work", tenant.ErrAtWork.Error())},
-	{skill.ErrByHuman, refusal(http.StatusConflict, "by_human", "a human has disabled the skill since: enable it instead")},
+	{tenant.ErrTaken, problem.New(http.StatusConflict, "taken", tenant.ErrTaken.Error())},
+	{tenant.ErrKept, problem.New(http.StatusConflict, "kept", tenant.ErrKept.Error())},
+	{tenant.ErrAtWork, problem.New(http.StatusConflict, "at_work", tenant.ErrAtWork.Error())},
+	{skill.ErrByHuman, problem.New(http.StatusConflict, "by_human", "a human has disabled the skill since: enable it instead")},
 	{automation.ErrNotFound, notFound},
-	{automation.ErrTaken, refusal(http.StatusConflict, "taken", automation.ErrTaken.Error())},
+	{automation.ErrTaken, problem.New(http.StatusConflict, "taken", automation.ErrTaken.Error())},
 	{automation.ErrChanged, stale},
-	{automation.ErrFull, refusal(http.StatusConflict, "full", automation.ErrFull.Error())},
+	{automation.ErrFull, problem.New(http.StatusConflict, "full", automation.ErrFull.Error())},
 	{heal.ErrNotFound, notFound},
-	{heal.ErrEnded, refusal(http.StatusConflict, "ended", heal.ErrEnded.Error())},
+	{heal.ErrEnded, problem.New(http.StatusConflict, "ended", heal.ErrEnded.Error())},
 	{halt.ErrNotFound, notFound},
 	{budget.ErrNotFound, notFound},
 	{budget.ErrChanged, stale},
-	{execution.ErrProtected, refusal(http.StatusConflict, "protected", "the execution works under a lane: only who holds that ends it")},
-	{thread.ErrNotHeld, refusal(http.StatusConflict, "not_held", thread.ErrNotHeld.Error())},
-	{thread.ErrAnswered, refusal(http.StatusConflict, "answered", thread.ErrAnswered.Error())},
-	{thread.ErrKey, refusal(http.StatusUnprocessableEntity, "other_message", thread.ErrKey.Error())},
-	{turn.ErrLine, refusal(http.StatusTooManyRequests, "full", turn.ErrLine.Error()).later(retryFull)},
-	{thread.ErrFull, refusal(http.StatusConflict, "full", thread.ErrFull.Error()).later(retryFull)},
+	{execution.ErrProtected, problem.New(http.StatusConflict, "protected", "the execution works under a lane: only who holds that ends it")},
+	{thread.ErrNotHeld, problem.New(http.StatusConflict, "not_held", thread.ErrNotHeld.Error())},
+	{thread.ErrAnswered, problem.New(http.StatusConflict, "answered", thread.ErrAnswered.Error())},
+	{thread.ErrKey, problem.New(http.StatusUnprocessableEntity, "other_message", thread.ErrKey.Error())},
+	{turn.ErrLine, problem.New(http.StatusTooManyRequests, "full", turn.ErrLine.Error()).Later(retryFull)},
+	{thread.ErrFull, problem.New(http.StatusConflict, "full", thread.ErrFull.Error()).Later(retryFull)},
 	{db.ErrNoRows, notFound},
 	{db.ErrUncertain, uncertain},
 	{context.DeadlineExceeded, tooSlow},
@@ -127,7 +127,7 @@ var answers = []struct {
 
 // problem is what an error is to the caller: never its text. What is our fault is
 // logged.
-func (s *server) problem(ctx context.Context, err error) *Problem {
+func (s *server) problem(ctx context.Context, err error) *problem.Problem {
 	p := problemOf(err)
 	if p == notFound {
 		return s.missing(ctx)
@@ -144,20 +144,20 @@ func (s *server) problem(ctx context.Context, err error) *Problem {
 	return p
 }
 
-func problemOf(err error) *Problem {
-	if p, ok := errors.AsType[*Problem](err); ok {
+func problemOf(err error) *problem.Problem {
+	if p, ok := errors.AsType[*problem.Problem](err); ok {
 		return p
 	}
 	if b, ok := errors.AsType[*lane.BusyError](err); ok {
 		return busy(b.Info)
 	}
 	if held, ok := errors.AsType[*thread.HeldError](err); ok {
-		p := refusal(http.StatusConflict, "busy", "another execution has the thread").later(held.RetryAfter())
+		p := problem.New(http.StatusConflict, "busy", "another execution has the thread").Later(held.RetryAfter())
 		p.Holder = held.Lock.Execution()
 		return p
 	}
 	if ended, ok := errors.AsType[*execution.EndedError](err); ok {
-		p := refusal(http.StatusConflict, "ended", "the execution has ended")
+		p := problem.New(http.StatusConflict, "ended", "the execution has ended")
 		p.PresentStatus = string(ended.Status)
 		return p
 	}
@@ -165,14 +165,14 @@ func problemOf(err error) *Problem {
 		return misfits("body.input", wrong.Violations)
 	}
 	if row, ok := errors.AsType[*outbox.StatusError](err); ok {
-		p := refusal(http.StatusConflict, "message_status", "nothing is sent by this: the message is "+string(row.Status))
+		p := problem.New(http.StatusConflict, "message_status", "nothing is sent by this: the message is "+string(row.Status))
 		p.PresentStatus = string(row.Status)
 		return p
 	}
 	if failed, ok := errors.AsType[*llm.Error](err); ok {
-		p := refusal(http.StatusBadGateway, "model_"+string(failed.Class), "the model did not answer: "+string(failed.Class))
+		p := problem.New(http.StatusBadGateway, "model_"+string(failed.Class), "the model did not answer: "+string(failed.Class))
 		if failed.RetryAfter > 0 {
-			p = p.later(failed.RetryAfter)
+			p = p.Later(failed.RetryAfter)
 		}
 		return p
 	}
@@ -180,23 +180,23 @@ func problemOf(err error) *Problem {
 		return invalidSkill(wrong)
 	}
 	if alike, ok := errors.AsType[*skill.AlikeError](err); ok {
-		return refusal(http.StatusConflict, "taken", alike.Error())
+		return problem.New(http.StatusConflict, "taken", alike.Error())
 	}
 	if wrong, ok := errors.AsType[*auth.FieldError](err); ok {
-		return invalid(FieldError{"body." + wrong.Field, wrong.Problem})
+		return invalid(problem.At("body."+wrong.Field, wrong.Problem))
 	}
-	if wrong, ok := errors.AsType[*wrongs.Error](err); ok {
+	if wrong, ok := errors.AsType[*problem.InvalidError](err); ok {
 		p := invalid()
 		for _, f := range wrong.Fields {
-			p.Errors = append(p.Errors, FieldError{located("body." + f.Field), f.Problem})
+			p.Errors = append(p.Errors, problem.At(located("body."+f.Field), f.Problem))
 		}
 		return p
 	}
 	if spent, ok := errors.AsType[*reason.SpentError](err); ok {
-		return refusal(http.StatusConflict, "insufficient", spent.Why)
+		return problem.New(http.StatusConflict, "insufficient", spent.Why)
 	}
 	if halted, ok := errors.AsType[*reason.HaltedError](err); ok {
-		return refusal(http.StatusConflict, "halted", halted.Why)
+		return problem.New(http.StatusConflict, "halted", halted.Why)
 	}
 	if p := unbudgeted(err); p != nil {
 		return p
@@ -216,22 +216,21 @@ func problemOf(err error) *Problem {
 }
 
 // strange says that a token is nobody's.
-func strange() *Problem {
-	p := refusal(http.StatusUnauthorized, "invalid_token", auth.ErrInvalid.Error())
-	p.header = http.Header{"Www-Authenticate": {`Bearer error="invalid_token"`}}
-	return p
+func strange() *problem.Problem {
+	p := problem.New(http.StatusUnauthorized, "invalid_token", auth.ErrInvalid.Error())
+	return p.With("WWW-Authenticate", `Bearer error="invalid_token"`)
 }
 
 // lost says that a hold is over.
-func lost() *Problem {
-	p := refusal(http.StatusConflict, "lost", "the hold on the lane is over: it expired, was released or was taken away")
+func lost() *problem.Problem {
+	p := problem.New(http.StatusConflict, "lost", "the hold on the lane is over: it expired, was released or was taken away")
 	p.Title = "Lost"
 	return p
 }
 
 // busy says who holds a lane, and when to try again.
-func busy(held lane.Info) *Problem {
-	p := refusal(http.StatusConflict, "busy", "the lane is held").later(held.Remaining)
+func busy(held lane.Info) *problem.Problem {
+	p := problem.New(http.StatusConflict, "busy", "the lane is held").Later(held.Remaining)
 	p.Title = "Busy"
 	p.Holder = string(held.Holder)
 	if until := held.ExpiresAt.UTC(); !until.IsZero() { // it is not: somebody is next in line
@@ -240,8 +239,7 @@ func busy(held lane.Info) *Problem {
 	return p
 }
 
-func methodNotAllowed(methods []string) *Problem {
-	p := refusal(http.StatusMethodNotAllowed, "method_not_allowed", "this does not go by that method")
-	p.header = http.Header{"Allow": {strings.Join(methods, ", ")}}
-	return p
+func methodNotAllowed(methods []string) *problem.Problem {
+	p := problem.New(http.StatusMethodNotAllowed, "method_not_allowed", "this does not go by that method")
+	return p.With("Allow", strings.Join(methods, ", "))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/event"
 	"github.com/lanekeeper/lanekeeper/shared/pattern"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -83,31 +84,31 @@ var eventKind = pattern.New(`^[a-z_.]{1,100}$`)
 
 // followingOf reads a request. Last-Event-ID counts before the query's cursor,
 // since a browser that comes back sends both.
-func followingOf(r *http.Request) (following, *Problem) {
+func followingOf(r *http.Request) (following, *problem.Problem) {
 	var f following
-	var wrong []FieldError
+	var wrong []problem.FieldError
 	for name, values := range r.URL.Query() {
 		var err error
 		switch name {
 		case "kinds":
 			f.kinds = strings.Split(values[0], ",")
 			if len(f.kinds) > 32 || slices.ContainsFunc(f.kinds, func(k string) bool { return !eventKind().MatchString(k) }) {
-				wrong = append(wrong, FieldError{"query.kinds", "expected up to 32 kinds of events with commas between"})
+				wrong = append(wrong, problem.At("query.kinds", "expected up to 32 kinds of events with commas between"))
 			}
 		case "cursor":
 			f.given = true
 			if f.after, err = event.ParseCursor(values[0]); err != nil {
-				wrong = append(wrong, FieldError{"query.cursor", "expected a cursor of this listing"})
+				wrong = append(wrong, problem.At("query.cursor", "expected a cursor of this listing"))
 			}
 		default:
-			wrong = append(wrong, FieldError{located("query." + name), "unknown query parameter"})
+			wrong = append(wrong, problem.At(located("query."+name), "unknown query parameter"))
 		}
 	}
 	if last := r.Header.Get("Last-Event-ID"); last != "" {
 		var err error
 		f.given = true
 		if f.after, err = event.ParseCursor(last); err != nil {
-			wrong = append(wrong, FieldError{"header.Last-Event-ID", "expected the id of an event"})
+			wrong = append(wrong, problem.At("header.Last-Event-ID", "expected the id of an event"))
 		}
 	}
 	accept := r.Header.Get("Accept")

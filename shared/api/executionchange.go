@@ -13,6 +13,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -41,7 +42,7 @@ func (s *server) beginExecution(ctx context.Context, in *struct {
 		in.Body.Agent = by.ID
 	}
 	if in.Body.WaitForCompletion && parent == "" {
-		return nil, invalid(FieldError{"body.parentExecutionId", "is needed where it is to wait"})
+		return nil, invalid(problem.At("body.parentExecutionId", "is needed where it is to wait"))
 	}
 	if parent != "" {
 		if _, err := s.ownExecution(ctx, parent); err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
 // followers counts the streams that each principal has open in this process. On Lambda an
@@ -21,8 +22,8 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) (closed func(), 
 	by, _ := auth.From(r.Context())
 	who := string(by.Workspace) + " " + principal(by)
 	if !s.open.enter(who, s.Streams.Most) {
-		s.refuse(w, r, refusal(http.StatusTooManyRequests, "too_many_streams",
-			"too many streams are open already: close one").later(2*time.Second))
+		s.refuse(w, r, problem.New(http.StatusTooManyRequests, "too_many_streams",
+			"too many streams are open already: close one").Later(2*time.Second))
 		return nil, false
 	}
 	return func() { s.open.leave(who) }, true

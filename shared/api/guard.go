@@ -8,6 +8,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/ratelimit"
 	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -73,13 +74,13 @@ func (s *server) guessed(w http.ResponseWriter, r *http.Request, err error) bool
 }
 
 // tooMany counts bad credentials, and refuses those beyond what an address may bring.
-func (s *server) tooMany(address string, err error) *Problem {
+func (s *server) tooMany(address string, err error) *problem.Problem {
 	if !errors.Is(err, auth.ErrInvalid) {
 		return nil
 	}
 	if over, wait := s.Failures.Count(address); over {
-		return refusal(http.StatusTooManyRequests, "rate_limited",
-			"too many bad credentials came from this address: wait, and check the token").later(wait)
+		return problem.New(http.StatusTooManyRequests, "rate_limited",
+			"too many bad credentials came from this address: wait, and check the token").Later(wait)
 	}
 	return nil
 }
@@ -111,7 +112,7 @@ func (s *server) sameOrigin(next http.Handler) http.Handler {
 	foreign := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if foreign.Check(r) != nil {
-			s.refuse(w, r, refusal(http.StatusForbidden, "cross_origin", "a page of another origin may not ask"))
+			s.refuse(w, r, problem.New(http.StatusForbidden, "cross_origin", "a page of another origin may not ask"))
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -137,7 +138,7 @@ func (s *server) allowed(rt route, next http.Handler) http.Handler {
 		}
 		if s.Limits != nil {
 			if ok, wait := s.Limits.Take(r.Context(), p.Workspace, "api:"+principal(p), 1, s.rate); !ok {
-				s.refuse(w, r, refusal(http.StatusTooManyRequests, "rate_limited", "too many requests").later(wait))
+				s.refuse(w, r, problem.New(http.StatusTooManyRequests, "rate_limited", "too many requests").Later(wait))
 				return
 			}
 		}
@@ -162,7 +163,7 @@ func (s *server) rate(b *db.Batch) func() ratelimit.Limit {
 }
 
 // forbidden says what the principal lacks.
-func (rt route) forbidden(p auth.Principal) *Problem {
+func (rt route) forbidden(p auth.Principal) *problem.Problem {
 	a, needs := rt.access(), "the role "+string(rt.least)
 	switch {
 	case p.Kind != auth.Key || !p.Role.AtLeast(a.Least):
@@ -173,7 +174,7 @@ func (rt route) forbidden(p auth.Principal) *Problem {
 	default:
 		needs = "a key with the scope " + a.Resource + ":read"
 	}
-	return refusal(http.StatusForbidden, "forbidden", "this needs "+needs)
+	return problem.New(http.StatusForbidden, "forbidden", "this needs "+needs)
 }
 
 func limited(next http.Handler) http.Handler {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -96,7 +97,7 @@ func (s *server) beatLater(ctx context.Context, tick heartbeat.Tick) (err error)
 func (s *server) skipped(ctx context.Context, ws db.Workspace, report heartbeat.Report) error {
 	why := "the beat was skipped: " + report.Reason
 	if report.Holder == "" {
-		return refusal(http.StatusConflict, "stopped", why)
+		return problem.New(http.StatusConflict, "stopped", why)
 	}
 	var b db.Batch
 	lanes := []*lane.Info{s.Lanes.PeekIn(&b, lane.Operate), s.Lanes.PeekIn(&b, lane.Heartbeat)}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
 const (
@@ -28,11 +29,11 @@ const (
 )
 
 var (
-	keyReused = refusal(http.StatusUnprocessableEntity, "key_reused", "the Idempotency-Key was used for another request")
-	keyInUse  = refusal(http.StatusConflict, "in_progress", "the request with this Idempotency-Key is still being worked on").later(2 * time.Second)
-	notKept   = refusal(http.StatusConflict, "answer_not_kept",
+	keyReused = problem.New(http.StatusUnprocessableEntity, "key_reused", "the Idempotency-Key was used for another request")
+	keyInUse  = problem.New(http.StatusConflict, "in_progress", "the request with this Idempotency-Key is still being worked on").Later(2 * time.Second)
+	notKept   = problem.New(http.StatusConflict, "answer_not_kept",
 		"the request with this Idempotency-Key was done, and is not done again; its answer was not kept: it was shown once, streamed or too large")
-	badKey = invalid(FieldError{"header." + keyHeader, "expected one of 1 to 255 visible ASCII characters"})
+	badKey = invalid(problem.At("header."+keyHeader, "expected one of 1 to 255 visible ASCII characters"))
 )
 
 // executionHeader names the execution of a streamed answer.
@@ -184,7 +185,7 @@ func followable(execution string) (status int, header http.Header, body []byte) 
 	p := *notKept
 	p.ExecutionID = execution
 	body, _ = json.Marshal(&p) // texts and numbers always encode
-	return p.Status, http.Header{"Content-Type": {problemType}}, body
+	return p.Status, http.Header{"Content-Type": {problem.MediaType}}, body
 }
 
 // replay answers what was answered first.

@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
 const (
@@ -53,22 +55,22 @@ func writes(method string) bool {
 }
 
 // checkQuery is the query in one form, each parameter once.
-func checkQuery(u *url.URL) (string, *Problem) {
+func checkQuery(u *url.URL) (string, *problem.Problem) {
 	if u.RawQuery == "" {
 		return "", nil
 	}
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return "", refusal(http.StatusBadRequest, "malformed", "the query can't be read")
+		return "", problem.New(http.StatusBadRequest, "malformed", "the query can't be read")
 	}
-	var fields []FieldError
+	var fields []problem.FieldError
 	for name, values := range query {
 		at := located("query." + name)
 		if len(values) > 1 {
-			fields = append(fields, FieldError{at, "given more than once"})
+			fields = append(fields, problem.At(at, "given more than once"))
 		}
 		if why := unfit(name + values[0]); why != "" {
-			fields = append(fields, FieldError{at, why})
+			fields = append(fields, problem.At(at, why))
 		}
 	}
 	if fields != nil {
@@ -86,11 +88,11 @@ func expectBody(w http.ResponseWriter, r *http.Request) {
 }
 
 // readBody is the body, or an empty object where there is none.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *Problem) {
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *problem.Problem) {
 	if r.Body == nil {
 		return []byte("{}"), nil
 	}
-	tooLarge := refusal(http.StatusRequestEntityTooLarge, "too_large", "a body has 1 MiB at most")
+	tooLarge := problem.New(http.StatusRequestEntityTooLarge, "too_large", "a body has 1 MiB at most")
 	if r.ContentLength > maxBody {
 		return nil, tooLarge
 	}
@@ -100,10 +102,10 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *Problem) {
 	}
 	if slow, ok := errors.AsType[net.Error](err); ok && slow.Timeout() {
 		w.Header().Set("Connection", "close") // the rest of the body is not waited for
-		return nil, refusal(http.StatusRequestTimeout, "timeout", "the body did not arrive in time")
+		return nil, problem.New(http.StatusRequestTimeout, "timeout", "the body did not arrive in time")
 	}
 	if err != nil {
-		return nil, refusal(http.StatusBadRequest, "malformed", "the body can't be read")
+		return nil, problem.New(http.StatusBadRequest, "malformed", "the body can't be read")
 	}
 	// Left standing, the deadline would end the request's context when it passes.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
@@ -111,7 +113,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *Problem) {
 		return []byte("{}"), nil
 	}
 	if writes(r.Method) && !isJSON(r.Header) {
-		return nil, refusal(http.StatusUnsupportedMediaType, "unsupported_media_type", "a body is application/json in UTF-8, not encoded")
+		return nil, problem.New(http.StatusUnsupportedMediaType, "unsupported_media_type", "a body is application/json in UTF-8, not encoded")
 	}
 	return body, nil
 }

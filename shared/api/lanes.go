@@ -6,6 +6,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/queue"
 )
 
@@ -130,7 +131,7 @@ type LanePath struct {
 func (in LanePath) name() (lane.Name, error) {
 	name, err := lane.ParseName(in.Lane)
 	if err != nil {
-		return "", invalid(FieldError{"path.lane", err.Error()})
+		return "", invalid(problem.At("path.lane", err.Error()))
 	}
 	return name, nil
 }

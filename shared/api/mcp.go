@@ -17,6 +17,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -131,7 +132,7 @@ func (s *server) serveMCP(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, wrongHost)
 		return
 	case told.status >= http.StatusBadRequest && told.header.Get("Content-Type") != "application/json":
-		s.refuse(w, r, refusal(told.status, "malformed", "this is no message of a version of the protocol that is served here"))
+		s.refuse(w, r, problem.New(told.status, "malformed", "this is no message of a version of the protocol that is served here"))
 		return
 	case told.status == 0: // the caller has left, or time is up
 		s.refuse(w, r, tooSlow)

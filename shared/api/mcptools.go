@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
 // tool is a route as a tool of /mcp. What it takes is what the OpenAPI document says
@@ -250,10 +252,10 @@ func (t *tool) described() *mcp.Tool {
 
 // request is the request that a call makes. What is unknown goes where the route
 // refuses it.
-func (t *tool) request(ctx context.Context, arguments json.RawMessage) (*http.Request, *Problem) {
+func (t *tool) request(ctx context.Context, arguments json.RawMessage) (*http.Request, *problem.Problem) {
 	given := map[string]json.RawMessage{}
 	if len(arguments) > 0 && json.Unmarshal(arguments, &given) != nil {
-		return nil, invalid(FieldError{"body", "expected an object of arguments"})
+		return nil, invalid(problem.At("body", "expected an object of arguments"))
 	}
 	query, body, at := url.Values{}, map[string]json.RawMessage{}, t.route.path
 	for name, value := range given {
@@ -272,7 +274,7 @@ func (t *tool) request(ctx context.Context, arguments json.RawMessage) (*http.Re
 	}
 	if _, name, missing := strings.Cut(at, "{"); missing {
 		name, _, _ = strings.Cut(name, "}")
-		return nil, invalid(FieldError{"path." + name, "expected required property " + name + " to be present"})
+		return nil, invalid(problem.At("path."+name, "expected required property "+name+" to be present"))
 	}
 	if t.where["limit"] != "" && !query.Has("limit") {
 		query.Set("limit", strconv.Itoa(fewer))
@@ -280,7 +282,7 @@ func (t *tool) request(ctx context.Context, arguments json.RawMessage) (*http.Re
 	var sent bytes.Buffer
 	if writes(t.route.method) {
 		if err := json.NewEncoder(&sent).Encode(body); err != nil {
-			return nil, invalid(FieldError{"body", "expected JSON"})
+			return nil, invalid(problem.At("body", "expected JSON"))
 		}
 	}
 	r, err := http.NewRequestWithContext(ctx, t.route.method, "http://localhost"+at+"?"+query.Encode(), &sent)

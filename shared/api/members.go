@@ -9,6 +9,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -41,7 +42,7 @@ func (s *server) listMembers(ctx context.Context, in *struct {
 		return nil, err
 	}
 	if _, err := auth.Email(after.key); in.Cursor != "" && err != nil {
-		return nil, invalid(FieldError{"query.cursor", "expected a cursor of this listing"})
+		return nil, invalid(problem.At("query.cursor", "expected a cursor of this listing"))
 	}
 	found, err := s.People.Members(ctx, workspace(ctx), after.key, in.Limit+1)
 	if err != nil {
@@ -330,7 +331,7 @@ func (s *server) startSession(ctx context.Context, in *struct {
 	return &signedIn{*cookie, meOf(p)}, nil
 }
 
-var noSession = refusal(http.StatusConflict, "no_session", "there is no session here: with a token, the header X-Workspace-Id says which workspace")
+var noSession = problem.New(http.StatusConflict, "no_session", "there is no session here: with a token, the header X-Workspace-Id says which workspace")
 
 // chooseWorkspace is called by PUT /api/v1/session.
 func (s *server) chooseWorkspace(ctx context.Context, in *struct {

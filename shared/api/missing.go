@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/lanekeeper/lanekeeper/shared/pattern"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/redact"
 )
 
@@ -50,7 +51,7 @@ var plainName = pattern.New(`^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$`)
 
 // missing says what is not there, and in which workspace it was looked for. Names and ids of
 // the path alone are repeated, where they look like such and like no secret.
-func (s *server) missing(ctx context.Context) *Problem {
+func (s *server) missing(ctx context.Context) *problem.Problem {
 	what := "what the request names"
 	named, _ := ctx.Value(targetKey{}).(target)
 	for i, one := range named {

@@ -17,6 +17,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
 // handler registers what serves a route.
@@ -203,11 +205,11 @@ func operation(a huma.API, rt route) huma.Operation {
 	if writes(rt.method) {
 		statuses = append(statuses, http.StatusUnsupportedMediaType)
 	}
-	schema := a.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Problem](), true, "Problem")
+	schema := a.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[problem.Problem](), true, "Problem")
 	for _, status := range statuses {
 		op.Responses[strconv.Itoa(status)] = &huma.Response{
 			Description: http.StatusText(status),
-			Content:     map[string]*huma.MediaType{problemType: {Schema: schema}},
+			Content:     map[string]*huma.MediaType{problem.MediaType: {Schema: schema}},
 		}
 	}
 	return op

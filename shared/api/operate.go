@@ -18,6 +18,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/follow"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/turn"
@@ -97,12 +98,12 @@ func streamed(a huma.API, op *huma.Operation, body reflect.Type) {
 func talked(s *server, a huma.API, op huma.Operation) {
 	streamed(a, &op, reflect.TypeFor[talkAnswer]())
 	huma.Register(a, op, func(ctx context.Context, in *talkInput) (*huma.StreamResponse, error) {
-		var wrong []FieldError
+		var wrong []problem.FieldError
 		if strings.TrimSpace(in.Body.Message) == "" {
-			wrong = append(wrong, FieldError{"body.message", "expected a message"})
+			wrong = append(wrong, problem.At("body.message", "expected a message"))
 		}
 		if len(in.Body.Message) > maxMessage {
-			wrong = append(wrong, FieldError{"body.message", "a message has 16 KiB at most"})
+			wrong = append(wrong, problem.At("body.message", "a message has 16 KiB at most"))
 		}
 		if wrong != nil {
 			return nil, invalid(wrong...)
@@ -279,7 +280,7 @@ func runFollowed(s *server, a huma.API, op huma.Operation) {
 		if id != "" {
 			var err error
 			if after, err = turn.ParsePosition(id); err != nil {
-				return nil, invalid(FieldError{at, turn.ErrPosition.Error()})
+				return nil, invalid(problem.At(at, turn.ErrPosition.Error()))
 			}
 		}
 		return &huma.StreamResponse{Body: func(hc huma.Context) {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
 // page is one page of a listing.
@@ -35,7 +37,7 @@ func (c cursor) String() string {
 }
 
 // badCursor refuses a cursor.
-var badCursor = invalid(FieldError{"query.cursor", "expected a cursor of this listing"})
+var badCursor = invalid(problem.At("query.cursor", "expected a cursor of this listing"))
 
 // lastMicro is a time behind all listings, in the year 9999, that every engine takes.
 const lastMicro = 253_370_764_800_000_000

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -43,7 +44,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // maxHeaders is the most bytes that the request line and the headers may have.
 const maxHeaders = 64 << 10
 
-var tooMuchHeader = refusal(http.StatusRequestHeaderFieldsTooLarge, "headers_too_large",
+var tooMuchHeader = problem.New(http.StatusRequestHeaderFieldsTooLarge, "headers_too_large",
 	"the URL and the headers have more than 64 KiB: send fewer cookies, or put what is long into the body")
 
 // headerBytes is about how many bytes the URL and the headers of a request have.
@@ -65,7 +66,7 @@ func (s *server) traceOf(r *http.Request) trace.ID {
 	return s.Traces.New(trace.Operate)
 }
 
-var wrongHost = refusal(http.StatusForbidden, "wrong_host",
+var wrongHost = problem.New(http.StatusForbidden, "wrong_host",
 	"the Host header names another machine than this one, on which the request arrived: "+
 		"use 127.0.0.1 or localhost, or list the name in ALLOWED_HOSTS where a proxy on this machine serves it")
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
@@ -106,7 +107,7 @@ func (s *server) createSkill(ctx context.Context, in *createSkillInput) (*create
 		code, err := s.Registry.Get(ctx, by.Workspace, in.Body.Name)
 		switch {
 		case errors.Is(err, skill.ErrNotFound) || err == nil && code.Kind != skill.Builtin:
-			return nil, invalid(FieldError{"body.name", "is none of a built-in skill"})
+			return nil, invalid(problem.At("body.name", "is none of a built-in skill"))
 		case err != nil:
 			return nil, err
 		case code.Version > 0:
@@ -240,10 +241,10 @@ func (s *server) changeSkill(ctx context.Context, what string, fn func(context.C
 }
 
 // invalidSkill names the fields of a definition that were refused.
-func invalidSkill(e *skill.InvalidError) *Problem {
+func invalidSkill(e *skill.InvalidError) *problem.Problem {
 	p := invalid()
 	for _, f := range e.Fields {
-		p.Errors = append(p.Errors, FieldError{located("body." + f.Field), f.Problem})
+		p.Errors = append(p.Errors, problem.At(located("body."+f.Field), f.Problem))
 	}
 	return p
 }

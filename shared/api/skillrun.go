@@ -7,6 +7,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -39,7 +40,7 @@ func (s *server) runByHand(ctx context.Context, in *runSkillInput, outside bool)
 		return nil, err
 	}
 	if !d.Enabled {
-		return nil, refusal(http.StatusConflict, "disabled", "the skill is disabled: enable it first")
+		return nil, problem.New(http.StatusConflict, "disabled", "the skill is disabled: enable it first")
 	}
 	input := json.RawMessage("{}")
 	if in.Body != nil && len(in.Body.Input) > 0 {

@@ -15,6 +15,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 )
 
@@ -54,7 +55,7 @@ func (s *server) record(ctx context.Context, tx *db.Tx, e execution.Execution, w
 
 // unspeakable refuses what would be said where nobody hears it: the operator's own
 // conversations are on no channel.
-var unspeakable = refusal(http.StatusUnprocessableEntity, "no_channel", "the conversation's channel is not wired here, or does not reach its address")
+var unspeakable = problem.New(http.StatusUnprocessableEntity, "no_channel", "the conversation's channel is not wired here, or does not reach its address")
 
 // speakable reads a thread in which something can be said.
 func (s *server) speakable(ctx context.Context, id string) (thread.Thread, error) {
@@ -141,7 +142,7 @@ func (s *server) forceUnlockThread(ctx context.Context, in *struct {
 	err := s.change(ctx, "thread.force_unlock", func(ctx context.Context, tx *db.Tx) error {
 		_, err := s.Threads.ForceUnlock(ctx, tx, in.id(), in.Body.Reason)
 		if errors.Is(err, thread.ErrNotHeld) {
-			err = refusal(http.StatusConflict, "not_held", "nobody has the thread")
+			err = problem.New(http.StatusConflict, "not_held", "nobody has the thread")
 		}
 		return err
 	}, "thread", in.id(), "reason", in.Body.Reason)
@@ -181,7 +182,7 @@ func (s *server) parkThread(ctx context.Context, in *struct {
 	}
 	most := bounds.ThreadParkingHours * 3600
 	if in.Body.Seconds > most {
-		return nil, invalid(FieldError{"body.seconds", fmt.Sprintf("is at most %d in this workspace", most)})
+		return nil, invalid(problem.At("body.seconds", fmt.Sprintf("is at most %d in this workspace", most)))
 	}
 	limit := time.Duration(cmp.Or(in.Body.Seconds, most)) * time.Second
 	err = s.DB.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {

@@ -9,12 +9,13 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
 const (
-	maxDepth  = 32   // of nesting
-	maxNames  = 1000 // of fields, in a whole body
-	maxErrors = 32   // named in one answer
+	maxDepth = 32   // of nesting
+	maxNames = 1000 // of fields, in a whole body
 )
 
 // unfit says why a database would not take a text.
@@ -31,15 +32,15 @@ func unfit(s string) string {
 // checkBody refuses what is no JSON, and what JSON allows and we don't: names
 // given twice, of which readers take different ones, NUL characters, numbers
 // beyond any type, deep nesting and very many names.
-func checkBody(body []byte) *Problem {
+func checkBody(body []byte) *problem.Problem {
 	if body == nil {
 		return nil
 	}
 	if why := unfit(string(body)); why != "" {
-		return invalid(FieldError{"body", why})
+		return invalid(problem.At("body", why))
 	}
 	if !json.Valid(body) {
-		return refusal(http.StatusBadRequest, "malformed", "the body is not valid JSON")
+		return problem.New(http.StatusBadRequest, "malformed", "the body is not valid JSON")
 	}
 	c := checker{d: json.NewDecoder(bytes.NewReader(body)), body: body}
 	c.d.UseNumber()
@@ -55,14 +56,14 @@ type checker struct {
 	d      *json.Decoder
 	body   []byte
 	halved bool // the token read last has half of a surrogate pair
-	fields []FieldError
+	fields []problem.FieldError
 	names  int // read so far
 	ended  bool
 }
 
 func (c *checker) refuse(at, why string) {
-	c.fields = append(c.fields, FieldError{at, why})
-	c.ended = c.ended || len(c.fields) >= maxErrors
+	c.fields = append(c.fields, problem.At(at, why))
+	c.ended = c.ended || len(c.fields) >= problem.MaxErrors
 }
 
 func (c *checker) token() json.Token {

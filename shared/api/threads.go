@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 )
 
@@ -70,7 +71,7 @@ func (s *server) openThread(ctx context.Context, in *struct {
 	}
 	var metadata map[string]string
 	if len(in.Body.Metadata) > 0 && json.Unmarshal(in.Body.Metadata, &metadata) != nil {
-		return nil, invalid(FieldError{"body.metadata", "expected an object of texts"}) // its names are the caller's: they are not repeated
+		return nil, invalid(problem.At("body.metadata", "expected an object of texts")) // its names are the caller's: they are not repeated
 	}
 	id := s.IDs()
 	t, err := s.Threads.Open(ctx, workspace(ctx), thread.Thread{

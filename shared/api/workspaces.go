@@ -9,6 +9,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	tenant "github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
@@ -70,7 +71,7 @@ func (s *server) listWorkspaces(ctx context.Context, in *struct {
 // beats of its own.
 const maxWorkspaces = 100
 
-var fullOfWorkspaces = refusal(http.StatusConflict, "full", "you have made as many workspaces as one may")
+var fullOfWorkspaces = problem.New(http.StatusConflict, "full", "you have made as many workspaces as one may")
 
 // createWorkspace is called by POST /api/v1/workspaces. Who makes one is an admin
 // already, of the workspace of the request: as an owner they spend what the
@@ -89,9 +90,9 @@ func (s *server) createWorkspace(ctx context.Context, in *struct {
 	}
 	switch {
 	case owner == "": // the local admin is no member of a workspace
-		return nil, invalid(FieldError{"body.owner", "expected an e-mail address"})
+		return nil, invalid(problem.At("body.owner", "expected an e-mail address"))
 	case role == "" && by.Kind != auth.Local:
-		return nil, invalid(FieldError{"body.owner", "only the local admin names another: add other owners afterwards"})
+		return nil, invalid(problem.At("body.owner", "only the local admin names another: add other owners afterwards"))
 	}
 	var w tenant.Workspace
 	var p auth.Person
@@ -108,7 +109,7 @@ func (s *server) createWorkspace(ctx context.Context, in *struct {
 		}
 		p, err = s.People.AddMember(ctx, tx, owner, "", auth.Owner, by)
 		if wrong, ok := errors.AsType[*auth.FieldError](err); ok { // email, here by another name
-			return invalid(FieldError{"body.owner", wrong.Problem})
+			return invalid(problem.At("body.owner", wrong.Problem))
 		}
 		return err
 	}, "slug", in.Body.Slug, "name", in.Body.Name, "owner", &p.ID)

@@ -13,18 +13,19 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/postgres"
 	"github.com/lanekeeper/lanekeeper/shared/outbound"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
 // checker collects what is wrong with a configuration.
 type checker struct {
 	*Config
-	problems []Problem
+	problems []problem.ConfigProblem
 }
 
 // bad notes a problem; of one variable the first is enough.
 func (k *checker) bad(variable, what, do string) {
-	if !slices.ContainsFunc(k.problems, func(p Problem) bool { return variable != "" && p.Variable == variable }) {
-		k.problems = append(k.problems, Problem{variable, what, do})
+	if !slices.ContainsFunc(k.problems, func(p problem.ConfigProblem) bool { return variable != "" && p.Variable == variable }) {
+		k.problems = append(k.problems, problem.ConfigProblem{Variable: variable, What: what, Do: do})
 	}
 }
 
@@ -86,7 +87,7 @@ func (k *checker) people() {
 
 // Warnings says what can be used as it is and should not be left so. `lanekeeper
 // doctor` prints it.
-func (c Config) Warnings() []Problem {
+func (c Config) Warnings() []problem.ConfigProblem {
 	k := checker{Config: &c}
 	if (c.given(c.JWTSecret, c.JWTSecretSecretARN) || c.JWKSURL != "") && c.JWTAudience == "" {
 		k.bad("JWT_AUDIENCE", "is missing: a token that was made for another application is taken here too",

@@ -12,6 +12,7 @@ import (
 	"github.com/caarlos0/env/v11"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/redact"
 )
 
@@ -69,7 +70,7 @@ func (c Config) OnLambda() bool { return c.Function != "" }
 func (c Config) OnPostgres() bool { return c.StateBackend == db.Postgres }
 
 // LoadConfig reads an environment as os.Environ has it. A variable that is empty
-// counts as not set. Whatever is wrong is reported at once, by a [*ConfigError].
+// counts as not set. Whatever is wrong is reported at once, by a [*problem.ConfigError].
 // It is called once in a process, by package edge or a verb of the local runner.
 func LoadConfig(environ []string) (Config, error) {
 	c := Config{set: map[string]bool{}, redactor: redact.New(nil)}
@@ -105,7 +106,7 @@ func LoadConfig(environ []string) (Config, error) {
 	}
 	k.check()
 	if len(k.problems) > 0 {
-		return c, &ConfigError{k.inOrder()}
+		return c, &problem.ConfigError{Problems: k.inOrder()}
 	}
 	return c, nil
 }
@@ -177,9 +178,9 @@ func (k *checker) unreadable(err error) {
 }
 
 // inOrder sorts the problems as the variables stand in Config.
-func (k *checker) inOrder() []Problem {
+func (k *checker) inOrder() []problem.ConfigProblem {
 	order := variables()
-	slices.SortStableFunc(k.problems, func(a, b Problem) int {
+	slices.SortStableFunc(k.problems, func(a, b problem.ConfigProblem) int {
 		return slices.Index(order, a.Variable) - slices.Index(order, b.Variable)
 	})
 	return k.problems

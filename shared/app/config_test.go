@@ -19,6 +19,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
 const (
@@ -150,8 +151,8 @@ func TestProblems(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := app.LoadConfig(c.environ)
-			var got []app.Problem
-			if bad, ok := errors.AsType[*app.ConfigError](err); ok {
+			var got []problem.ConfigProblem
+			if bad, ok := errors.AsType[*problem.ConfigError](err); ok {
 				got = bad.Problems
 			} else if err != nil {
 				t.Fatal(err)

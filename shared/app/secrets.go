@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
 // arnSuffix ends the variables that name a secret in Secrets Manager: X_SECRET_ARN
@@ -62,7 +64,7 @@ func (c Config) SecretRefs() []SecretRef {
 // WithSecrets returns the configuration with the values of its secrets, whose texts are
 // given by ARN. A text is the value itself, or a JSON object that has it under the name of
 // the variable, so that one secret can hold several. The database's secret is none of its
-// business. What can't be used is reported by a [*ConfigError], which names variable and
+// business. What can't be used is reported by a [*problem.ConfigError], which names variable and
 // ARN and repeats no value. The loggers of c know the values from then on.
 func (c Config) WithSecrets(texts map[string]string) (Config, error) {
 	k := checker{Config: &c}
@@ -86,7 +88,7 @@ func (c Config) WithSecrets(texts map[string]string) (Config, error) {
 		}
 	}
 	if len(k.problems) > 0 {
-		return c, &ConfigError{k.inOrder()}
+		return c, &problem.ConfigError{Problems: k.inOrder()}
 	}
 	return c, nil
 }

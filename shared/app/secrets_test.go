@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
 const (
@@ -77,7 +78,7 @@ func TestSecretsByARN(t *testing.T) {
 			}
 			continue
 		}
-		bad, ok := errors.AsType[*app.ConfigError](err)
+		bad, ok := errors.AsType[*problem.ConfigError](err)
 		if !ok || len(bad.Problems) != 1 || bad.Problems[0].Variable != c.variable || !strings.Contains(bad.Problems[0].What, c.what) ||
 			bad.Problems[0].Do == "" || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%s: %v", name, err)

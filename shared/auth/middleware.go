@@ -1,12 +1,12 @@
 package auth
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
 	"strings"
 
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -26,11 +26,14 @@ func (a *Authenticator) Require(next http.Handler, unsure func(http.ResponseWrit
 // Refuse writes the answer for an error that means that a request has no principal. It returns
 // false, and writes nothing, for any other error.
 func Refuse(w http.ResponseWriter, r *http.Request, err error) bool {
-	i := slices.IndexFunc(refusals, func(known refusal) bool { return errors.Is(err, known.err) })
-	if i >= 0 {
-		refusals[i].write(w, r)
+	for _, known := range refusals {
+		if errors.Is(err, known.err) {
+			id, _ := trace.From(r.Context())
+			known.answer.Write(w, id)
+			return true
+		}
 	}
-	return i >= 0
+	return false
 }
 
 // RequireOr is [Authenticator.Require], but otherwise answers all requests that do not pass.
@@ -107,37 +110,14 @@ func bearer(h http.Header) (string, error) {
 	return strings.Trim(token, " "), nil
 }
 
-// refusal is the answer to an error.
-type refusal struct {
-	err       error
-	status    int
-	code      string
-	challenge string
-}
-
-var refusals = []refusal{
-	{ErrMissing, http.StatusUnauthorized, "missing_token", "Bearer"},
-	{ErrInvalid, http.StatusUnauthorized, "invalid_token", `Bearer error="invalid_token"`},
-	{ErrForbidden, http.StatusForbidden, "forbidden", ""},
-	{ErrOrigin, http.StatusForbidden, "cross_origin", ""},
-	{ErrWorkspace, http.StatusBadRequest, "workspace_required", ""},
-}
-
-// write answers in the form of every problem of the API.
-func (f refusal) write(w http.ResponseWriter, r *http.Request) {
-	id, _ := trace.From(r.Context())
-	body, _ := json.Marshal(struct { // strings always encode
-		Type   string   `json:"type"`
-		Title  string   `json:"title"`
-		Status int      `json:"status"`
-		Detail string   `json:"detail"`
-		Code   string   `json:"code"`
-		Trace  trace.ID `json:"traceId,omitempty"`
-	}{"urn:lanekeeper:problem:" + f.code, http.StatusText(f.status), f.status, f.err.Error(), f.code, id})
-	if f.challenge != "" {
-		w.Header().Set("WWW-Authenticate", f.challenge)
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(f.status)
-	_, _ = w.Write(append(body, '\n'))
+// refusals are the answers to the errors of requests without a principal.
+var refusals = []struct {
+	err    error
+	answer *problem.Problem
+}{
+	{ErrMissing, problem.New(http.StatusUnauthorized, "missing_token", ErrMissing.Error()).With("WWW-Authenticate", "Bearer")},
+	{ErrInvalid, problem.New(http.StatusUnauthorized, "invalid_token", ErrInvalid.Error()).With("WWW-Authenticate", `Bearer error="invalid_token"`)},
+	{ErrForbidden, problem.New(http.StatusForbidden, "forbidden", ErrForbidden.Error())},
+	{ErrOrigin, problem.New(http.StatusForbidden, "cross_origin", ErrOrigin.Error())},
+	{ErrWorkspace, problem.New(http.StatusBadRequest, "workspace_required", ErrWorkspace.Error())},
 }

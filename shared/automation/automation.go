@@ -15,7 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
-	"github.com/lanekeeper/lanekeeper/shared/invalid"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -152,10 +152,10 @@ func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) ([]Automati
 	return found, nil
 }
 
-// check validates an automation and reports all problems in one [invalid.Error]. It also computes
+// check validates an automation and reports all problems in one [problem.InvalidError]. It also computes
 // NextRunAt.
 func (a *Automation) check() error {
-	bad := &invalid.Error{}
+	bad := &problem.InvalidError{}
 	a.Name = strings.TrimSpace(a.Name)
 	bad.If(a.Name == "" || len([]rune(a.Name)) > maxName, "name", "must have 1 to 200 characters")
 	bad.If(uuid.Validate(a.Name) == nil, "name", "must not look like an id")

@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
-	"github.com/lanekeeper/lanekeeper/shared/invalid"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
 // Create creates an automation and returns the stored one. If a.NextRunAt is set, it replaces the
-// schedule's first time. Errors: [invalid.Error], [ErrTaken], [ErrFull].
+// schedule's first time. Errors: [problem.InvalidError], [ErrTaken], [ErrFull].
 func (s *Store) Create(ctx context.Context, tx Tx, a Automation) (Automation, error) {
 	var rows int
 	a.due = a.NextRunAt
@@ -61,7 +61,7 @@ type Patch struct {
 }
 
 // Patch changes an automation that was read before, and returns the stored one. Errors:
-// [invalid.Error], [ErrTaken], [ErrChanged].
+// [problem.InvalidError], [ErrTaken], [ErrChanged].
 func (s *Store) Patch(ctx context.Context, tx Tx, a Automation, p Patch) (Automation, error) {
 	before := a
 	a.Untrusted = false
@@ -114,7 +114,7 @@ func (s *Store) Enable(ctx context.Context, tx Tx, a Automation, by skill.Actor)
 
 // Disable disables an automation and reports whether that changed anything. On a disabled one it
 // changes nothing, with one exception: a human replaces the reason of self-healing. Errors:
-// [invalid.Error], [ErrChanged].
+// [problem.InvalidError], [ErrChanged].
 func (s *Store) Disable(ctx context.Context, tx Tx, a Automation, by skill.Actor, reason string) (Automation, bool, error) {
 	if !a.Enabled && (a.DisabledBy == by || by == skill.SelfHealing) {
 		return a, false, nil
@@ -189,7 +189,7 @@ func (s *Store) EnableAgain(ctx context.Context, tx Tx, ids []string, most int) 
 // tellsNothing refuses an input that holds a secret, known or under a telling name: it is
 // stored, shown and recorded with each call.
 func tellsNothing(ctx context.Context, input []byte) error {
-	bad := &invalid.Error{}
+	bad := &problem.InvalidError{}
 	bad.If(json.Valid(input) && !bytes.Equal(redact.From(ctx).JSON(input), input), "input",
 		`holds a secret, which would be stored and shown: leave it out, and have the skill's configuration name it, {"$secret": name}`)
 	return bad.OrNil()

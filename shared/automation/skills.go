@@ -9,8 +9,8 @@ import (
 	"fmt"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
-	"github.com/lanekeeper/lanekeeper/shared/invalid"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
@@ -51,7 +51,7 @@ func (s *Store) runCreate(ctx context.Context, tx lane.Tx, c skill.Call) (any, e
 		Name: args.Name, Skill: args.Skill, Input: args.Input, Cron: args.Cron, TimeZone: args.TimeZone, Event: args.Event,
 		Enabled: true, CreatedBy: cmp.Or(c.By, c.Agent), Untrusted: c.Untrusted,
 	})
-	if _, wrong := errors.AsType[*invalid.Error](err); wrong || errors.Is(err, ErrTaken) || errors.Is(err, ErrFull) {
+	if _, wrong := errors.AsType[*problem.InvalidError](err); wrong || errors.Is(err, ErrTaken) || errors.Is(err, ErrFull) {
 		return nil, skill.Refuse("%s", err)
 	}
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
-	"github.com/lanekeeper/lanekeeper/shared/invalid"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
@@ -404,7 +404,7 @@ func TestSelfHealingGivesBackWhatItTook(t *testing.T) {
 func TestWhatIsWrongIsSaidAtOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		_, err := w.create(t, automation.Automation{Input: json.RawMessage(`[1]`), Cron: "0 0 30 2 *", TimeZone: "Mars"})
-		wrong, ok := errors.AsType[*invalid.Error](err)
+		wrong, ok := errors.AsType[*problem.InvalidError](err)
 		if !ok || len(wrong.Fields) != 4 {
 			t.Fatalf("%v", err)
 		}
@@ -415,7 +415,7 @@ func TestWhatIsWrongIsSaidAtOnce(t *testing.T) {
 		} {
 			if _, err := w.create(t, a); err == nil {
 				t.Errorf("%+v was taken", a)
-			} else if _, ok := errors.AsType[*invalid.Error](err); !ok {
+			} else if _, ok := errors.AsType[*problem.InvalidError](err); !ok {
 				t.Errorf("%+v: %v", a, err)
 			}
 		}

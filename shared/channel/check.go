@@ -7,9 +7,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/lanekeeper/lanekeeper/shared/invalid"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/pattern"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
 // The names of the channels.
@@ -37,34 +37,34 @@ var (
 	mailbox      = pattern.New("^[a-zA-Z0-9!#$%&'*+/=?^_`{|}~-]+(\\.[a-zA-Z0-9!#$%&'*+/=?^_`{|}~-]+)*@([a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?\\.)+[a-zA-Z]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?$")
 )
 
-// Check validates an address for a channel. The error is an [invalid.Error] of channel or address.
+// Check validates an address for a channel. The error is an [problem.InvalidError] of channel or address.
 // It does not contain the address. outbound.Client.Check says whether a URL may be reached.
 func Check(channel, address string) error {
-	problem := ""
+	wrong := ""
 	switch channel {
 	case NameHTTP:
-		problem = badURL(address)
+		wrong = badURL(address)
 	case NameSlack:
 		if !slackAddress().MatchString(address) {
-			problem = "must be the id of a channel, such as C024BE91L, or of a channel and a thread, C024BE91L:1503435956.000247"
+			wrong = "must be the id of a channel, such as C024BE91L, or of a channel and a thread, C024BE91L:1503435956.000247"
 		}
 	case NameEmail:
 		if name, _, _ := strings.Cut(address, "@"); len(address) > maxEmail || len(name) > 64 || !mailbox().MatchString(address) {
-			problem = "must be an e-mail address without a name, such as ada@example.com"
+			wrong = "must be an e-mail address without a name, such as ada@example.com"
 		}
 	case NameSMS:
 		if !phone().MatchString(address) {
-			problem = "must be a phone number in international form, such as +4915112345678"
+			wrong = "must be a phone number in international form, such as +4915112345678"
 		}
 	case NameLog:
 		if address == "" || len(address) > maxLabel || !utf8.ValidString(address) || strings.ContainsFunc(address, unicode.IsControl) {
-			problem = "must be a text of 1 to 200 bytes on one line"
+			wrong = "must be a text of 1 to 200 bytes on one line"
 		}
 	default:
-		return invalid.New("channel", "must be http, slack, email, sms or log")
+		return problem.Invalid("channel", "must be http, slack, email, sms or log")
 	}
-	if problem != "" {
-		return invalid.New("address", "%s", problem)
+	if wrong != "" {
+		return problem.Invalid("address", "%s", wrong)
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && a.IsLoopback()
 }
 
-// CheckBody validates a text for a channel. The error is an [invalid.Error] of body.
+// CheckBody validates a text for a channel. The error is an [problem.InvalidError] of body.
 func CheckBody(channel, body string) error {
 	tooLong := ""
 	switch channel {
@@ -111,9 +111,9 @@ func CheckBody(channel, body string) error {
 	}
 	switch {
 	case tooLong != "":
-		return invalid.New("body", "%s", tooLong)
+		return problem.Invalid("body", "%s", tooLong)
 	case strings.TrimSpace(body) == "" || !utf8.ValidString(body):
-		return invalid.New("body", "must be a text that is not empty")
+		return problem.Invalid("body", "must be a text that is not empty")
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/lanekeeper/lanekeeper/shared/channel"
-	"github.com/lanekeeper/lanekeeper/shared/invalid"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
 func TestAddresses(t *testing.T) {
@@ -48,7 +48,7 @@ func TestAddresses(t *testing.T) {
 		}
 		for _, address := range c.bad {
 			err := channel.Check(name, address)
-			wrong, ok := errors.AsType[*invalid.Error](err)
+			wrong, ok := errors.AsType[*problem.InvalidError](err)
 			if !ok || wrong.Fields[0].Field != "address" {
 				t.Errorf("%s %q: %v", name, address, err)
 			}
@@ -59,7 +59,7 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("%s repeats what it refuses: %v", name, err)
 		}
 	}
-	if wrong, ok := errors.AsType[*invalid.Error](channel.Check("fax", "1")); !ok || wrong.Fields[0].Field != "channel" {
+	if wrong, ok := errors.AsType[*problem.InvalidError](channel.Check("fax", "1")); !ok || wrong.Fields[0].Field != "channel" {
 		t.Error("there is a channel fax")
 	}
 }
@@ -70,7 +70,7 @@ func TestBodies(t *testing.T) {
 			"hello": true, "": false, " \n": false, "a\xff": false, strings.Repeat("a", limit): true, strings.Repeat("a", limit+1): false,
 		} {
 			err := channel.CheckBody(name, body)
-			if wrong, is := errors.AsType[*invalid.Error](err); ok != (err == nil) || !ok && (!is || wrong.Fields[0].Field != "body") {
+			if wrong, is := errors.AsType[*problem.InvalidError](err); ok != (err == nil) || !ok && (!is || wrong.Fields[0].Field != "body") {
 				t.Errorf("%s, %d bytes: %v", name, len(body), err)
 			}
 		}

@@ -13,7 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/lanekeeper/lanekeeper/shared/api"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -129,24 +129,18 @@ func (s *streaming) Write(p []byte) (int, error) {
 
 // refuse answers with a problem, and nothing that was to stand in the answer but its
 // trace.
-func (a *answer) refuse(p api.Problem) {
-	p.Trace = trace.ID(a.header.Get(traceHeader))
+func (a *answer) refuse(p *problem.Problem) {
+	id := trace.ID(a.header.Get(traceHeader))
 	clear(a.header)
-	a.header.Set("Content-Type", "application/problem+json")
 	a.header.Set("Cache-Control", "no-store")
-	if p.Trace != "" {
-		a.header.Set(traceHeader, string(p.Trace))
+	if id != "" {
+		a.header.Set(traceHeader, string(id))
 	}
-	a.WriteHeader(p.Status)
-	_ = json.NewEncoder(a).Encode(p) // the caller may have left
+	p.Write(a, id)
 }
 
-func problem(status int, code, detail string) api.Problem {
-	return api.Problem{Type: "urn:lanekeeper:problem:" + code, Title: http.StatusText(status), Status: status, Code: code, Detail: detail}
-}
-
-func internalProblem(ctx context.Context) api.Problem {
-	return problem(http.StatusInternalServerError, "internal", internal(ctx))
+func internalProblem(ctx context.Context) *problem.Problem {
+	return problem.New(http.StatusInternalServerError, "internal", internal(ctx))
 }
 
 // piece is an answer in one piece.
@@ -197,7 +191,7 @@ func (p *piece) encode() ([]byte, error) {
 }
 
 // refused is a problem in one piece.
-func refused(c *call, id string, pr api.Problem) []byte {
+func refused(c *call, id string, pr *problem.Problem) []byte {
 	p := new(piece)
 	a := newAnswer(c, p, p.begin)
 	a.header.Set(traceHeader, id)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
 // An EventError says what is wrong with an event. It names the field and never
@@ -58,7 +59,7 @@ func failureOf(ctx context.Context, err error) *failure {
 	if e, ok := errors.AsType[*EventError](err); ok {
 		return say("InvalidEvent", e.Error())
 	}
-	if e, ok := errors.AsType[*app.ConfigError](err); ok {
+	if e, ok := errors.AsType[*problem.ConfigError](err); ok {
 		return say("InvalidConfiguration", e.Error())
 	}
 	if e, ok := errors.AsType[*SecretError](err); ok {

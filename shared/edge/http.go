@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-lambda-go/lambda"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -114,7 +115,7 @@ func (s *Sandbox) whole(open *opener[http.Handler], c *call, out *reply) {
 		raw = refused(c, id, internalProblem(c.request.Context()))
 	case err != nil:
 		s.log.ErrorContext(c.request.Context(), "the answer can't be sent in one piece", "error", err)
-		raw = refused(c, id, problem(http.StatusInternalServerError, "answer_too_large", err.Error()))
+		raw = refused(c, id, problem.New(http.StatusInternalServerError, "answer_too_large", err.Error()))
 	}
 	out.body, out.kind = io.NopCloser(bytes.NewReader(raw)), "application/json"
 }
@@ -144,7 +145,7 @@ func (s *Sandbox) answer(open *opener[http.Handler], a *answer, r *http.Request)
 	now, err := open.current(r.Context(), nil)
 	if err != nil {
 		s.log.ErrorContext(r.Context(), "request can't be served", "error", err)
-		a.refuse(problem(http.StatusServiceUnavailable, "unavailable", "this can't be served now: "+seeLog(r.Context())))
+		a.refuse(problem.New(http.StatusServiceUnavailable, "unavailable", "this can't be served now: "+seeLog(r.Context())))
 		return nil
 	}
 	now.with.ServeHTTP(a, r)

@@ -16,8 +16,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -223,7 +223,7 @@ func TestPanics(t *testing.T) {
 						t.Errorf("%s: %+v", shape, got)
 					}
 				} else {
-					var p api.Problem
+					var p problem.Problem
 					if err := json.Unmarshal([]byte(got.Body), &p); err != nil || p.Code != "internal" || p.Status != 500 || got.Status != 500 ||
 						got.Headers["Content-Type"] != "application/problem+json" || got.Cookies != nil || string(p.Trace) != id || strings.Contains(got.Body, "hunter2") {
 						t.Errorf("%s: %+v", shape, got)

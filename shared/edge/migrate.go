@@ -14,45 +14,45 @@ import (
 	"github.com/aws/aws-lambda-go/cfn"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
-	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 )
 
-// StartMigrate serves the migrate function: up brings the schema of the database
-// at a URL up to date, seed makes what must be in it, with demo content where DEMO
-// says so, and with a first owner where the event has an e-mail address. {} or {"owner":
+// A Migration is what the migrate function does; R is what it tells of the schema.
+type Migration[R any] struct {
+	// Up brings the schema of the database at a URL up to date.
+	Up func(ctx context.Context, url string, log *slog.Logger) (R, error)
+	// Seed makes what must be in it, and reports whether it made an owner.
+	Seed func(ctx context.Context, core *app.Core, seeds app.Seeds) (owner bool, err error)
+	// Email refuses a text that is no e-mail address.
+	Email func(text string) (string, error)
+}
+
+// StartMigrate serves the migrate function: it migrates and seeds, with demo content where
+// DEMO says so, and with a first owner where the event has an e-mail address. {} or {"owner":
 // "you@example.com"} is answered with what was done. As a custom resource of
 // CloudFormation, where the address is the property OwnerEmail, Create and Update do
 // the same and Delete does nothing; the stack is told how it went before the time of
 // the invocation is up. It is called by functions/migrate, which alone links the
 // migrations.
-func StartMigrate[R any](
-	s *Sandbox,
-	up func(ctx context.Context, url string, log *slog.Logger) (R, error),
-	seed func(ctx context.Context, core *app.Core, seeds app.Seeds) (owner bool, err error),
-) error {
-	return s.start(migrator(s, up, seed))
-}
+func StartMigrate[R any](s *Sandbox, m Migration[R]) error { return s.start(migrator(s, m)) }
 
-func migrator[R any](
-	s *Sandbox,
-	up func(context.Context, string, *slog.Logger) (R, error),
-	seed func(context.Context, *app.Core, app.Seeds) (bool, error),
-) handler {
+func migrator[R any](s *Sandbox, m Migration[R]) handler {
 	open := newOpener(s, func(*app.Core) (struct{}, error) { return struct{}{}, nil })
 	migrate := func(ctx context.Context, owner string) (any, error) {
-		if _, err := auth.Email(owner); owner != "" && err != nil {
-			return nil, &EventError{Problem: "names an owner whose e-mail address is none"}
+		if owner != "" {
+			if _, err := m.Email(owner); err != nil {
+				return nil, &EventError{Problem: "names an owner whose e-mail address is none"}
+			}
 		}
 		ctx, cancel := lane.WithInnerDeadline(ctx) // the rest is for the answer
 		defer cancel()
 		return open.do(ctx, func(o *opened[struct{}]) (any, error) {
-			did, err := up(ctx, o.core.Config.DatabaseURL, s.log)
+			did, err := m.Up(ctx, o.core.Config.DatabaseURL, s.log)
 			if err != nil {
 				return nil, &MigrationError{err}
 			}
 			s.log.InfoContext(ctx, "schema is up to date", "did", did)
-			made, err := seed(ctx, o.core, app.Seeds{Demo: s.cfg.Demo != nil && *s.cfg.Demo, Owner: owner})
+			made, err := m.Seed(ctx, o.core, app.Seeds{Demo: s.cfg.Demo != nil && *s.cfg.Demo, Owner: owner})
 			answer := migrated[R]{Schema: did}
 			if owner != "" && err == nil {
 				answer.Owner = "there is one already"

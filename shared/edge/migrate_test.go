@@ -18,6 +18,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/events"
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
@@ -56,16 +57,16 @@ func newStack(t *testing.T, environ ...string) *stack {
 	st.url = srv.URL + "/answer?signature=hunter2"
 	s, log := sandbox(t, environ...)
 	st.log = log
-	st.handler = migrator(s, func(ctx context.Context, url string, _ *slog.Logger) (result, error) {
+	st.handler = migrator(s, Migration[result]{Email: auth.Email, Up: func(ctx context.Context, url string, _ *slog.Logger) (result, error) {
 		st.ups++
 		if st.up != nil {
 			return result{}, st.up(ctx)
 		}
 		return result{To: 6}, nil
-	}, func(_ context.Context, _ *app.Core, seeds app.Seeds) (bool, error) {
+	}, Seed: func(_ context.Context, _ *app.Core, seeds app.Seeds) (bool, error) {
 		st.seeds = append(st.seeds, seeds)
 		return seeds.Owner == "you@example.com", nil
-	})
+	}})
 	return st
 }
 
@@ -227,7 +228,7 @@ func TestMigrateRefusesOtherEvents(t *testing.T) {
 }
 
 func TestStartMigrateElsewhere(t *testing.T) {
-	if err := StartMigrate[result](NewSandbox(nil, io.Discard), nil, nil); !errors.Is(err, errNotOnLambda) {
+	if err := StartMigrate(NewSandbox(nil, io.Discard), Migration[result]{}); !errors.Is(err, errNotOnLambda) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
-	"github.com/lanekeeper/lanekeeper/shared/invalid"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
 //go:embed *.sql
@@ -66,9 +66,9 @@ type Switch struct {
 var ErrNotFound = errors.New("no such kill switch is on")
 
 // Set turns a switch on and returns it. A switch that is already on stays as it is. Errors:
-// [invalid.Error].
+// [problem.InvalidError].
 func (s *Store) Set(ctx context.Context, tx *db.Tx, k Switch) (Switch, error) {
-	bad := &invalid.Error{}
+	bad := &problem.InvalidError{}
 	bad.If(!slices.Contains([]Scope{Workspace, Agent, Skill, Model}, k.Scope), "scope", "must be workspace, agent, skill or model")
 	bad.If((k.Scope == Workspace) != (k.Target == ""), "target", "names an agent, a skill or a model; the workspace needs none")
 	bad.If(len(k.Target) > 255, "target", "may have 255 bytes at most")

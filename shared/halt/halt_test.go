@@ -13,7 +13,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/halt"
-	"github.com/lanekeeper/lanekeeper/shared/invalid"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
 func TestMain(m *testing.M) {
@@ -102,7 +102,7 @@ func TestKillSwitches(t *testing.T) {
 		for _, wrong := range []halt.Switch{{Scope: "all"}, {Scope: halt.Agent}, {Scope: halt.Workspace, Target: "x"}, {Scope: halt.Skill, Target: strings.Repeat("x", 256)}} {
 			if _, err := set(wrong.Scope, wrong.Target); err == nil {
 				t.Errorf("%+v was taken", wrong)
-			} else if _, ok := errors.AsType[*invalid.Error](err); !ok {
+			} else if _, ok := errors.AsType[*problem.InvalidError](err); !ok {
 				t.Errorf("%+v: %v", wrong, err)
 			}
 		}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/lanekeeper/lanekeeper/shared/invalid"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
 // Plan is what a delivery does: the action of the rule that it matches, with the templates filled
@@ -101,15 +101,15 @@ func clip(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "") + "…"
 }
 
-// joined is several [invalid.Error]s as one.
+// joined is several [problem.InvalidError]s as one.
 func joined(err error) error {
-	all := &invalid.Error{}
+	all := &problem.InvalidError{}
 	many, is := err.(interface{ Unwrap() []error })
 	if !is {
 		return err
 	}
 	for _, one := range many.Unwrap() {
-		if wrong, ok := errors.AsType[*invalid.Error](one); ok {
+		if wrong, ok := errors.AsType[*problem.InvalidError](one); ok {
 			all.Fields = append(all.Fields, wrong.Fields...)
 		}
 	}

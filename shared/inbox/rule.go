@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lanekeeper/lanekeeper/shared/invalid"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
 // Rule maps deliveries to an action. The first rule of a source that matches a delivery counts.
@@ -88,7 +88,7 @@ const (
 )
 
 // checkRules validates the rules of a source.
-func checkRules(bad *invalid.Error, rules []Rule) {
+func checkRules(bad *problem.InvalidError, rules []Rule) {
 	bad.If(len(rules) > MaxRules, "rules", "may be 50 at most")
 	if raw, err := json.Marshal(rules); err != nil || len(raw) > maxRules {
 		bad.If(true, "rules", "may have 32 KiB at most")
@@ -98,7 +98,7 @@ func checkRules(bad *invalid.Error, rules []Rule) {
 	}
 }
 
-func (r Rule) check(bad *invalid.Error, at string) {
+func (r Rule) check(bad *problem.InvalidError, at string) {
 	bad.If(len(r.Event) > maxGlob || !storable(r.Event), at+".event", "may have 200 characters at most")
 	bad.If(len(r.When) > maxConditions, at+".when", "may have 20 conditions at most")
 	for i, c := range r.When[:min(len(r.When), maxConditions)] {
@@ -107,7 +107,7 @@ func (r Rule) check(bad *invalid.Error, at string) {
 	r.Then.check(bad, at+".then")
 }
 
-func (c Condition) check(bad *invalid.Error, at string) {
+func (c Condition) check(bad *problem.InvalidError, at string) {
 	bad.If(!legalPath(c.Path), at+".path", "must be a path such as body.issue.number or headers.x-github-event")
 	bad.If(!slices.Contains(ops, c.Op), at+".op", "must be eq, ne, in, contains, exists, gt, lt or matches")
 	v, err := decodeJSON(c.Value)
@@ -131,7 +131,7 @@ func (c Condition) check(bad *invalid.Error, at string) {
 	}
 }
 
-func (a Action) check(bad *invalid.Error, at string) {
+func (a Action) check(bad *problem.InvalidError, at string) {
 	set := 0
 	for _, is := range []bool{a.Skill != "", a.Automation != "", a.Message != nil} {
 		if is {

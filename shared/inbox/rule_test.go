@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/lanekeeper/lanekeeper/shared/inbox"
-	"github.com/lanekeeper/lanekeeper/shared/invalid"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
@@ -203,7 +203,7 @@ func TestRulesAreChecked(t *testing.T) {
 			"[" + strings.Repeat(`{"then":{"skill":"a"}},`, 50) + `{"then":{"skill":"a"}}]`: "rules",
 		} {
 			_, err := w.s.Seal(t.Context(), w.Workspace, inbox.Source{Name: "a", Kind: inbox.GitHub, Rules: rules(t, text)}, secret.NewValue("a secret of the sender"))
-			wrong, is := errors.AsType[*invalid.Error](err)
+			wrong, is := errors.AsType[*problem.InvalidError](err)
 			if !is || wrong.Fields[0].Field != field {
 				t.Errorf("%.80s: %v", text, err)
 			}

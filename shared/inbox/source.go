@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
-	"github.com/lanekeeper/lanekeeper/shared/invalid"
 	"github.com/lanekeeper/lanekeeper/shared/pattern"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
@@ -91,9 +91,9 @@ var (
 	legalHeader = pattern.New(`^[A-Za-z0-9!#$%&'*+.^_|~-]+$`)
 )
 
-// check validates a source, fills in defaults, and reports all problems in one [invalid.Error].
+// check validates a source, fills in defaults, and reports all problems in one [problem.InvalidError].
 func (s *Source) check() error {
-	bad := &invalid.Error{}
+	bad := &problem.InvalidError{}
 	bad.If(!legalName().MatchString(s.Name), "name", "must have 1 to 63 lower-case letters, digits, - and _ that begin with a letter or a digit")
 	bad.If(uuidLike(s.Name), "name", "must not look like an id")
 	bad.If(!slices.Contains(kinds, s.Kind), "kind", "must be github, stripe, slack, standard, hmac or token")
@@ -103,7 +103,7 @@ func (s *Source) check() error {
 }
 
 // checkSettings validates what only some kinds have.
-func (s *Source) checkSettings(bad *invalid.Error) {
+func (s *Source) checkSettings(bad *problem.InvalidError) {
 	if s.Kind != HMAC && s.Kind != Token {
 		for field, value := range map[string]string{"header": s.Header, "encoding": string(s.Encoding), "prefix": s.Prefix, "idPath": s.IDPath} {
 			bad.If(value != "", field, "goes with the kinds hmac and token only")
@@ -136,7 +136,7 @@ func printable(s string) bool {
 // anyone could sign with it.
 func CheckSecret(k Kind, v secret.Value) error {
 	text := v.Reveal()
-	bad := &invalid.Error{}
+	bad := &problem.InvalidError{}
 	switch {
 	case text == "":
 		bad.If(true, "secret", "must not be empty: anyone could sign with it")

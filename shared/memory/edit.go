@@ -10,7 +10,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
-	"github.com/lanekeeper/lanekeeper/shared/invalid"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
@@ -107,14 +107,14 @@ func check(m *Memory) error {
 	}{{"agent", &m.Agent, MaxAgent}, {"category", &m.Category, MaxCategory}, {"content", &m.Content, MaxContent}} {
 		*f.text = strings.TrimSpace(activity.Text(*f.text))
 		if n := utf8.RuneCountInString(*f.text); n < 1 || n > f.limit {
-			bad.Fields = append(bad.Fields, invalid.Field{Field: f.name, Problem: fmt.Sprintf("must have 1 to %d characters", f.limit)})
+			bad.Fields = append(bad.Fields, problem.Field{Field: f.name, Problem: fmt.Sprintf("must have 1 to %d characters", f.limit)})
 		}
 	}
 	if m.Importance < 1 || m.Importance > 10 {
-		bad.Fields = append(bad.Fields, invalid.Field{Field: "importance", Problem: "must be 1 to 10"})
+		bad.Fields = append(bad.Fields, problem.Field{Field: "importance", Problem: "must be 1 to 10"})
 	}
 	if m.ExpiresAt != nil && (m.ExpiresAt.Year() < 1970 || m.ExpiresAt.Year() > 9999) {
-		bad.Fields = append(bad.Fields, invalid.Field{Field: "expiresAt", Problem: "must be a time in the years 1970 to 9999"})
+		bad.Fields = append(bad.Fields, problem.Field{Field: "expiresAt", Problem: "must be a time in the years 1970 to 9999"})
 	}
 	if len(bad.Fields) > 0 {
 		return bad

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
-	"github.com/lanekeeper/lanekeeper/shared/invalid"
 	"github.com/lanekeeper/lanekeeper/shared/memory"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
 // change runs fn as a person does, without a hold.
@@ -168,7 +168,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			m := good
 			spoil(&m)
 			_, err := w.make(t, m)
-			invalid, ok := errors.AsType[*invalid.Error](err)
+			invalid, ok := errors.AsType[*problem.InvalidError](err)
 			if !ok {
 				t.Errorf("%s: %v", want, err)
 				continue

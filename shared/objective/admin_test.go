@@ -14,9 +14,9 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
-	"github.com/lanekeeper/lanekeeper/shared/invalid"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -145,7 +145,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			}},
 		} {
 			err := w.DB.Tx(t.Context(), w.Workspace, c.do)
-			invalid, ok := errors.AsType[*invalid.Error](err)
+			invalid, ok := errors.AsType[*problem.InvalidError](err)
 			if !ok {
 				t.Errorf("%s: %v", name, err)
 				continue

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
-	"github.com/lanekeeper/lanekeeper/shared/invalid"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
@@ -26,7 +26,7 @@ const (
 type problems struct{ skill.InvalidError }
 
 func (p *problems) add(field, format string, args ...any) {
-	p.Fields = append(p.Fields, invalid.Field{Field: field, Problem: fmt.Sprintf(format, args...)})
+	p.Fields = append(p.Fields, problem.Field{Field: field, Problem: fmt.Sprintf(format, args...)})
 }
 
 // text normalizes a text to the form that is stored, and checks its length.

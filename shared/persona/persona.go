@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/lanekeeper/lanekeeper/shared/automation"
-	"github.com/lanekeeper/lanekeeper/shared/invalid"
 	"github.com/lanekeeper/lanekeeper/shared/pattern"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/redact"
 )
 
@@ -88,7 +88,7 @@ var (
 // check completes a persona that a person wants to store, takes known secrets out of its words,
 // and lists what is wrong with it.
 func (p *Persona) check(ctx context.Context) error {
-	bad := &invalid.Error{}
+	bad := &problem.InvalidError{}
 	known := redact.From(ctx).Values()
 	p.DisplayName, p.Instructions = known.Text(strings.TrimSpace(p.DisplayName)), known.Text(p.Instructions)
 	builtin, isBuiltin := Builtin(p.Name)

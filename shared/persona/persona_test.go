@@ -12,8 +12,8 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
-	"github.com/lanekeeper/lanekeeper/shared/invalid"
 	"github.com/lanekeeper/lanekeeper/shared/persona"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
@@ -153,7 +153,7 @@ func TestWhatIsWrongWithAPersonaIsListed(t *testing.T) {
 				p.Name = "x"
 			}
 			_, err := w.put(t.Context(), p)
-			bad, ok := errors.AsType[*invalid.Error](err)
+			bad, ok := errors.AsType[*problem.InvalidError](err)
 			if !ok || len(bad.Fields) != 1 || bad.Fields[0].Field != field {
 				t.Errorf("%s: %v", field, err)
 			}

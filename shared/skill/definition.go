@@ -13,8 +13,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
-	"github.com/lanekeeper/lanekeeper/shared/invalid"
 	"github.com/lanekeeper/lanekeeper/shared/pattern"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/schema"
 )
 
@@ -91,10 +91,10 @@ const (
 )
 
 // An InvalidError lists what is wrong with a definition.
-type InvalidError = invalid.Error
+type InvalidError = problem.InvalidError
 
 // Invalid returns an [InvalidError] of one field.
-func Invalid(field, format string, args ...any) error { return invalid.New(field, format, args...) }
+func Invalid(field, format string, args ...any) error { return problem.Invalid(field, format, args...) }
 
 var (
 	legalName = pattern.New(`^[A-Za-z][A-Za-z0-9_-]*$`)

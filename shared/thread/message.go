@@ -11,7 +11,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
-	"github.com/lanekeeper/lanekeeper/shared/invalid"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
 // Role says who wrote a message.
@@ -55,7 +55,7 @@ func storable(body string) bool {
 // of the person with another text. When the person has spoken in a parked thread, Append resumes
 // the execution that parked it and returns its id.
 func (s *Store) Append(ctx context.Context, tx execution.Tx, thread string, m Spoken) (id, resumed string, err error) {
-	var wrong invalid.Error
+	var wrong problem.InvalidError
 	wrong.If(!storable(m.Body), "body", "has at most 65536 bytes of text")
 	wrong.If(len(m.Key) > maxKey, "key", "has at most 200 characters")
 	if err := wrong.OrNil(); err != nil {

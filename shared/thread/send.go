@@ -12,8 +12,8 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
-	"github.com/lanekeeper/lanekeeper/shared/invalid"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -62,7 +62,7 @@ type payload struct {
 }
 
 func (m Outgoing) check() error {
-	var wrong invalid.Error
+	var wrong problem.InvalidError
 	wrong.If(strings.TrimSpace(m.Body) == "" || !storable(m.Body), "body", "has 1 to 65536 bytes of text")
 	wrong.If(len(m.Key) > maxKey, "idempotencyKey", "has at most 200 characters")
 	wrong.If(len(m.SupersedeKey) > maxKey, "supersedeKey", "has at most 200 characters")

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
-	"github.com/lanekeeper/lanekeeper/shared/invalid"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -332,7 +332,7 @@ func TestAppend(t *testing.T) {
 		if !slices.Equal(got, []string{"one", "two", "three"}) {
 			t.Errorf("%q", got)
 		}
-		if err := said("", "\x00"); !errors.As(err, new(*invalid.Error)) {
+		if err := said("", "\x00"); !errors.As(err, new(*problem.InvalidError)) {
 			t.Errorf("a NUL: %v", err)
 		}
 		th = ids()
@@ -351,7 +351,7 @@ func TestWhatIsRefused(t *testing.T) {
 		"no time": {Body: "x", TTL: -1}, "too much time": {Body: "x", TTL: 31 * 24 * time.Hour},
 	} {
 		m.Thread, m.Execution = th, e
-		if _, err := w.trySend(t, m); !errors.As(err, new(*invalid.Error)) {
+		if _, err := w.trySend(t, m); !errors.As(err, new(*problem.InvalidError)) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -360,7 +360,7 @@ func TestWhatIsRefused(t *testing.T) {
 		"a long address": {Channel: "x", Address: strings.Repeat("x", 513)},
 		"much metadata":  {Channel: "x", Address: "x", Metadata: map[string]string{"x": strings.Repeat("x", 4<<10)}},
 	} {
-		if _, err := w.threads.Open(t.Context(), w.Workspace, th); !errors.As(err, new(*invalid.Error)) {
+		if _, err := w.threads.Open(t.Context(), w.Workspace, th); !errors.As(err, new(*problem.InvalidError)) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

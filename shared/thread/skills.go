@@ -10,9 +10,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
-	"github.com/lanekeeper/lanekeeper/shared/invalid"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -21,7 +21,7 @@ import (
 //go:embed *.md
 var texts embed.FS
 
-// Skills returns the built-in skills on threads. deliverable returns an [invalid.Error] when a text
+// Skills returns the built-in skills on threads. deliverable returns an [problem.InvalidError] when a text
 // can't be sent to a person.
 func Skills(s *Store, deliverable func(channel, address, body string) error) ([]skill.Skill, error) {
 	k, err := skill.Define(texts, "send_message", skill.Skill{
@@ -67,7 +67,7 @@ func (s *Store) speak(ctx context.Context, tx lane.Tx, c skill.Call, deliverable
 
 // refused turns errors that the model can correct, or needs to know, into a [skill.RefusalError].
 func refused(err error) error {
-	if wrong, ok := errors.AsType[*invalid.Error](err); ok {
+	if wrong, ok := errors.AsType[*problem.InvalidError](err); ok {
 		return skill.Refuse("it can't be said in this thread: %s", wrong)
 	}
 	if unsent, ok := errors.AsType[*outbox.StatusError](err); ok {

@@ -12,9 +12,9 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
-	"github.com/lanekeeper/lanekeeper/shared/invalid"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -33,7 +33,7 @@ func (w *world) sends(t testing.TB) skill.Skill {
 	t.Helper()
 	all, err := thread.Skills(w.threads, func(_, address, _ string) error {
 		if address == "deaf" {
-			return invalid.New("address", "hears nothing")
+			return problem.Invalid("address", "hears nothing")
 		}
 		return nil
 	})

@@ -12,8 +12,8 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
-	"github.com/lanekeeper/lanekeeper/shared/invalid"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
 //go:embed *.sql
@@ -130,7 +130,7 @@ func (s *Store) Open(ctx context.Context, ws db.Workspace, t Thread) (Thread, er
 	if err != nil {
 		return Thread{}, fmt.Errorf("open thread: %w", err)
 	}
-	var wrong invalid.Error
+	var wrong problem.InvalidError
 	wrong.If(t.Channel == "" || len(t.Channel) > maxChannel, "channel", "has 1 to 56 characters")
 	wrong.If(t.Address == "" || len(t.Address) > maxAddress, "address", "has 1 to 512 characters")
 	wrong.If(len(metadata) > maxMetadata, "metadata", "has at most 4096 bytes")

@@ -14,8 +14,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
-	"github.com/lanekeeper/lanekeeper/shared/invalid"
 	"github.com/lanekeeper/lanekeeper/shared/pattern"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
 var (
@@ -47,7 +47,7 @@ const MaxName = 255
 
 var legalSlug = pattern.New(`^[a-z0-9][a-z0-9-]*$`)
 
-func checkName(bad *invalid.Error, name string) {
+func checkName(bad *problem.InvalidError, name string) {
 	n := utf8.RuneCountInString(name)
 	bad.If(n < 1 || n > MaxName || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl), "name", "must be one line of 1 to 255 characters")
 }
@@ -61,11 +61,11 @@ func (s *Store) CountMade(ctx context.Context, tx *db.Tx, by string) (n int, err
 }
 
 // Create adds a workspace that by makes. The transaction must be one of the new workspace, so that
-// its first rows can follow. Errors: [invalid.Error], and [ErrTaken], after which the transaction
+// its first rows can follow. Errors: [problem.InvalidError], and [ErrTaken], after which the transaction
 // is over.
 func (s *Store) Create(ctx context.Context, tx *db.Tx, slug, name, by string) (Workspace, error) {
 	name = strings.TrimSpace(name)
-	bad := &invalid.Error{}
+	bad := &problem.InvalidError{}
 	bad.If(len(slug) > 63 || !legalSlug().MatchString(slug), "slug", "must be 1 to 63 lower-case letters, digits and - that don't begin with -")
 	checkName(bad, name)
 	if err := bad.OrNil(); err != nil {
@@ -118,9 +118,9 @@ type Patch struct {
 }
 
 // Patch changes a workspace that [Store.Get] has read, and returns the new state. The transaction
-// must be one of this workspace. Errors: [invalid.Error], [ErrChanged].
+// must be one of this workspace. Errors: [problem.InvalidError], [ErrChanged].
 func (s *Store) Patch(ctx context.Context, tx *db.Tx, w Workspace, p Patch) (Workspace, error) {
-	bad := &invalid.Error{}
+	bad := &problem.InvalidError{}
 	if p.Name != nil {
 		w.Name = strings.TrimSpace(*p.Name)
 		checkName(bad, w.Name)

@@ -15,8 +15,8 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
-	"github.com/lanekeeper/lanekeeper/shared/invalid"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
@@ -50,7 +50,7 @@ func (w world) patch(t testing.TB, read workspace.Workspace, p workspace.Patch) 
 // wrong returns the fields that an error names.
 func wrong(t testing.TB, err error) string {
 	t.Helper()
-	invalid, ok := errors.AsType[*invalid.Error](err)
+	invalid, ok := errors.AsType[*problem.InvalidError](err)
 	if !ok {
 		t.Errorf("got %v", err)
 		return ""

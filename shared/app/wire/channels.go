@@ -6,8 +6,8 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/channel"
 	"github.com/lanekeeper/lanekeeper/shared/db"
-	"github.com/lanekeeper/lanekeeper/shared/invalid"
 	"github.com/lanekeeper/lanekeeper/shared/outbound"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 )
@@ -37,7 +37,7 @@ func (s *Surfaces) channels() []thread.Channel {
 	return all
 }
 
-// deliverable says whether a text reaches an address. The error is an [invalid.Error].
+// deliverable says whether a text reaches an address. The error is an [problem.InvalidError].
 func (s *Surfaces) deliverable(name, address, body string) error {
 	if err := s.Reachable(name, address); err != nil {
 		return err
@@ -46,20 +46,20 @@ func (s *Surfaces) deliverable(name, address, body string) error {
 }
 
 // Reachable says whether a channel is wired and has such addresses, and, of a URL,
-// whether it may be called. The error is an [invalid.Error].
+// whether it may be called. The error is an [problem.InvalidError].
 func (s *Surfaces) Reachable(name, address string) error {
 	if err := channel.Check(name, address); err != nil {
 		return err
 	}
 	if name == channel.NameLog && s.Core.Config.OnLambda() {
-		return invalid.New("channel", "is for a laptop: nothing is sent over it from here")
+		return problem.Invalid("channel", "is for a laptop: nothing is sent over it from here")
 	}
 	if name != channel.NameHTTP {
 		return nil
 	}
 	err := s.Outbound.Check(address)
 	if blocked, ok := errors.AsType[*outbound.BlockedError](err); ok {
-		return invalid.New("address", "may not be called from here: rule %s", blocked.Rule)
+		return problem.Invalid("address", "may not be called from here: rule %s", blocked.Rule)
 	}
 	return err
 }

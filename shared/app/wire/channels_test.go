@@ -11,7 +11,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
-	"github.com/lanekeeper/lanekeeper/shared/invalid"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
 // What people are told is written into a laptop's log, and into no other.
@@ -28,7 +28,7 @@ func TestTheLogIsAChannelOfLaptopsAlone(t *testing.T) {
 			t.Errorf("in the function %q it is sent: %t", function, ok)
 		}
 		err = a.Reachable("log", "ada")
-		if wrong, ok := errors.AsType[*invalid.Error](err); wired != (err == nil) || !wired && (!ok || wrong.Fields[0].Field != "channel") {
+		if wrong, ok := errors.AsType[*problem.InvalidError](err); wired != (err == nil) || !wired && (!ok || wrong.Fields[0].Field != "channel") {
 			t.Errorf("in the function %q it is reached: %v", function, err)
 		}
 		if err := a.Reachable("sms", "+14155550123"); err != nil {

@@ -1,26 +1,26 @@
-package app
+package problem
 
 import (
 	"fmt"
 	"strings"
 )
 
-// A Problem is one thing that is wrong with the configuration.
-type Problem struct {
+// A ConfigProblem is one thing that is wrong with the configuration.
+type ConfigProblem struct {
 	Variable string `json:"variable"`
 	What     string `json:"what"` // is wrong, as the rest of a sentence that begins with the variable
 	Do       string `json:"do"`   // what helps, as sentences
 }
 
 // String is a line for a person.
-func (p Problem) String() string {
+func (p ConfigProblem) String() string {
 	return strings.TrimSpace(p.Variable+" "+p.What) + ". " + p.Do
 }
 
 // A ConfigError says all that is wrong with the configuration, and repeats no
 // secret.
 type ConfigError struct {
-	Problems []Problem
+	Problems []ConfigProblem
 }
 
 func (e *ConfigError) Error() string {

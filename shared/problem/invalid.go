@@ -1,0 +1,40 @@
+package problem
+
+import "fmt"
+
+// Field is what is wrong with one field of a value from outside.
+type Field struct {
+	Field   string // "name", "config.headers"
+	Problem string
+}
+
+// InvalidError lists all that is wrong with a value from outside.
+type InvalidError struct{ Fields []Field }
+
+// Invalid makes an [InvalidError] of one field.
+func Invalid(field, format string, args ...any) error {
+	return &InvalidError{[]Field{{field, fmt.Sprintf(format, args...)}}}
+}
+
+func (e *InvalidError) Error() string {
+	text := "invalid"
+	for i, f := range e.Fields {
+		text += []string{": ", "; "}[min(i, 1)] + f.Field + " " + f.Problem
+	}
+	return text
+}
+
+// If adds a problem where there is one.
+func (e *InvalidError) If(wrong bool, field, problem string) {
+	if wrong {
+		e.Fields = append(e.Fields, Field{field, problem})
+	}
+}
+
+// OrNil is the error, if there is any problem.
+func (e *InvalidError) OrNil() error {
+	if len(e.Fields) == 0 {
+		return nil
+	}
+	return e
+}
