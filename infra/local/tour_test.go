@@ -38,6 +38,7 @@ var tour = []struct {
 	{"json 'localhost:8080/api/v1/lanes/operate/acquire'", []string{`"token":"`, "skipped: a person works in operate", "operate", "me", "Lane operate is free"}},
 	{"bin/lanekeeper ask", []string{"I saved it to memory: the shop is red", `"status":"completed"`, "event: delta", "event: done"}},
 	{"EXECUTION=", []string{"event: step", "save_memory", "event: done"}},
+	{"bin/lanekeeper personas", []string{`"version": 1`, "under three sentences", `"version": 0`}},
 	{"THREAD=", []string{`"queued":false`, `"queued":true`, `"position":1`, `"held": true`, `"status":"completed"`}},
 	{`json "localhost:8080/api/v1/threads/$THREAD/messages"`, []string{"Which documents do you have?", "See you on Monday."}},
 	{"json 'localhost:8080/api/v1/secrets'", []string{`"name":"mine"`, `"name":"am_i_well"`, "healthy", `"successes"`}},
