@@ -88,7 +88,8 @@ func TestPoliciesAreNarrow(t *testing.T) {
 	modelKeys := either("AnthropicApiKeySecretArn", "OpenAiApiKeySecretArn")
 	signIn := either("AdminTokenSecretArn", "JwtSecretSecretArn")
 	want := map[string]string{ // owner and action: resource
-		"HeartbeatRole lambda:InvokeFunction":               `{"Fn::Sub":"arn:${AWS::Partition}:lambda:${AWS::Region}:${AWS::AccountId}:function:${AWS::StackName}-heartbeat"}`,
+		"HeartbeatRole lambda:InvokeFunction": `[{"Fn::Sub":"arn:${AWS::Partition}:lambda:${AWS::Region}:${AWS::AccountId}:function:${AWS::StackName}-heartbeat"},` +
+			`{"Fn::Sub":"arn:${AWS::Partition}:lambda:${AWS::Region}:${AWS::AccountId}:function:${AWS::StackName}-operate"}]`,
 		"HeartbeatRole logs:CreateLogStream":                `{"Fn::GetAtt":["HeartbeatLog","Arn"]}`,
 		"HeartbeatRole logs:PutLogEvents":                   `{"Fn::GetAtt":["HeartbeatLog","Arn"]}`,
 		"OperateRole logs:CreateLogStream":                  `{"Fn::GetAtt":["OperateLog","Arn"]}`,
@@ -105,8 +106,8 @@ func TestPoliciesAreNarrow(t *testing.T) {
 		"FunctionPolicy xray:PutTelemetryRecords":           `"*"`,
 		"AgentPolicy bedrock:InvokeModel":                   models,
 		"AgentPolicy bedrock:InvokeModelWithResponseStream": models,
-		"AgentPolicy ses:SendEmail":                         `"*" if {"StringEquals":{"ses:FromAddress":{"Ref":"EmailFrom"}}}`,
-		"AgentPolicy sns:Publish":                           `{"Not":{"Fn::Sub":"arn:${AWS::Partition}:sns:*:*:*"}}`, // no topic
+		"OperateRole ses:SendEmail":                         `"*" if {"StringEquals":{"ses:FromAddress":{"Ref":"EmailFrom"}}}`,
+		"OperateRole sns:Publish":                           `{"Not":{"Fn::Sub":"arn:${AWS::Partition}:sns:*:*:*"}}`, // no topic
 		"AgentPolicy kms:Encrypt":                           sealed,
 		"AgentPolicy kms:Decrypt":                           under(modelKeys) + " and " + sealed,
 		"AgentPolicy lambda:InvokeFunction":                 `{"Ref":"SkillFunctionArns"}`,

@@ -377,11 +377,11 @@ func TestWhoMaySignIn(t *testing.T) {
 func TestAFunctionHasItsOwnSecretsAlone(t *testing.T) {
 	x := load(t)
 	people := []string{"ADMIN_TOKEN", "ADMIN_TOKEN_SECRET_ARN", "JWT_SECRET", "JWT_SECRET_SECRET_ARN", "JWKS_URL", "JWT_ISSUER", "JWT_AUDIENCE"}
-	agent := []string{"ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY_SECRET_ARN", "OPENAI_API_KEY", "OPENAI_API_KEY_SECRET_ARN", "OPENAI_BASE_URL", "LLM_PROVIDER", "LLM_MODEL", "KMS_KEY_ID", "EMAIL_FROM", "ALLOW_PRIVATE_HOSTS"}
+	agent := []string{"ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY_SECRET_ARN", "OPENAI_API_KEY", "OPENAI_API_KEY_SECRET_ARN", "OPENAI_BASE_URL", "LLM_PROVIDER", "LLM_MODEL", "KMS_KEY_ID", "ALLOW_PRIVATE_HOSTS"}
 	everyone := []string{"DATABASE_URL", "DATABASE_SECRET_ARN", "LOG_LEVEL"}
 	for name, want := range map[string][]string{
-		"MigrateFunction": append([]string{"DEMO"}, everyone...), "HeartbeatFunction": slices.Concat(agent, everyone),
-		"OperateFunction": slices.Concat(people, agent, everyone),
+		"MigrateFunction": append([]string{"DEMO"}, everyone...), "HeartbeatFunction": slices.Concat(agent, everyone, []string{"TEND_FUNCTION"}),
+		"OperateFunction": slices.Concat(people, agent, everyone, []string{"EMAIL_FROM"}),
 	} {
 		variables, _ := x.Resources[name].has("Environment.Variables").(map[string]any)
 		got := slices.Sorted(maps.Keys(variables))

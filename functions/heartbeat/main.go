@@ -20,7 +20,7 @@ func main() {
 func run() error {
 	sandbox := edge.NewSandbox(os.Environ(), os.Stdout)
 	return sandbox.StartHeartbeat(func(core *app.Core) (edge.Beat, error) {
-		h, err := wire.NewHeartbeat(core, sandbox.ID(), sandbox.Kick)
+		h, err := wire.NewHeartbeat(core, sandbox.ID(), sandbox.Kick, sandbox.KickTend)
 		if err != nil {
 			return nil, err
 		}

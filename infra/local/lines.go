@@ -131,6 +131,9 @@ var lines = map[string]func(event) line{
 	"outbox sent": func(e event) line {
 		return detail(plain, fmt.Sprintf("decided before: %s of %s done", e.text("sent"), e.text("claimed")))
 	},
+	"the sender of messages could not be kicked": func(event) line {
+		return detail(yellow, "the rest is sent within a minute")
+	},
 	"call does not wait for approval": func(e event) line {
 		return detail(yellow, fmt.Sprintf("call of %s is refused: too many wait for a person", e.text("skill")))
 	},

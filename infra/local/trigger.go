@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/app/mail"
 	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/edge"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
@@ -43,11 +44,11 @@ func trigger(flags *flag.FlagSet) action {
 		}
 		defer d.Close()
 		core := app.NewCore(d, cfg, c.logger(c.err, cfg.LogLevel), awsConfig)
-		heart, err := wire.NewHeartbeat(core, instance(), nil)
+		agent, err := wire.New(core, instance(), mail.Channels(core)...)
 		if err != nil {
 			return err
 		}
-		report, err := heart.Run(ctx, tick)
+		report, err := agent.Heartbeat.Run(ctx, tick)
 		if err != nil && ctx.Err() != nil {
 			return fmt.Errorf("stopped; the next beat goes on where this one was")
 		}

@@ -41,6 +41,7 @@ type Config struct {
 	SecretKeyFile     string        `env:"SECRET_KEY_FILE" envDefault:".lanekeeper/key"`
 	KMSKeyID          string        `env:"KMS_KEY_ID"`
 	EmailFrom         string        `env:"EMAIL_FROM"`
+	TendFunction      string        `env:"TEND_FUNCTION"`
 	HeartbeatEvery    time.Duration `env:"HEARTBEAT_EVERY" envDefault:"30m"`
 	CoordinatorEvery  time.Duration `env:"COORDINATOR_EVERY" envDefault:"30s"`
 	Demo              *bool         `env:"DEMO"` // nil: where the database is new and SQLite

@@ -52,6 +52,7 @@ func (c Config) Redacted() []Setting {
 		{Variable: "SECRET_KEY_FILE", Value: c.SecretKeyFile},
 		{Variable: "KMS_KEY_ID", Value: c.KMSKeyID},
 		{Variable: "EMAIL_FROM", Value: c.EmailFrom},
+		{Variable: "TEND_FUNCTION", Value: c.TendFunction},
 		{Variable: "HEARTBEAT_EVERY", Value: short(c.HeartbeatEvery)},
 		{Variable: "COORDINATOR_EVERY", Value: short(c.CoordinatorEvery)},
 		{Variable: "DEMO", Value: demo},

@@ -14,12 +14,11 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
 
-// kicker invokes the function it runs in once more. The client is made when first
-// needed: most sandboxes beat for one workspace and never do.
+// kicker invokes functions. The client is made when first needed: most sandboxes beat for
+// one workspace and never do.
 type kicker struct {
-	function string
-	mu       sync.Mutex
-	client   *lambda.Client
+	mu     sync.Mutex
+	client *lambda.Client
 }
 
 // Kick hands a workspace's tick to an invocation of its own and does not wait for
@@ -30,19 +29,37 @@ func (s *Sandbox) Kick(ctx context.Context, t heartbeat.Tick) error {
 	if err != nil {
 		return fmt.Errorf("kick workspace %s: %w", t.Workspace, err)
 	}
-	client, err := s.kick.lambda()
+	if err := s.kick.invoke(ctx, s.cfg.Function, payload); err != nil {
+		return fmt.Errorf("kick workspace %s: %w", t.Workspace, err)
+	}
+	return nil
+}
+
+// KickTend has the function that TEND_FUNCTION names do what is due, and does not wait for it. A
+// kick that gets lost is made up for by that function's schedule. Where no function is named it
+// does nothing.
+func (s *Sandbox) KickTend(ctx context.Context) error {
+	if s.cfg.TendFunction == "" {
+		return nil
+	}
+	if err := s.kick.invoke(ctx, s.cfg.TendFunction, []byte(`{"source":"`+tendSource+`"}`)); err != nil {
+		return fmt.Errorf("kick %s: %w", s.cfg.TendFunction, err)
+	}
+	return nil
+}
+
+// invoke hands an event to a function and does not wait for it.
+func (k *kicker) invoke(ctx context.Context, function string, payload []byte) error {
+	client, err := k.lambda()
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, awsTimeout)
 	defer cancel()
 	_, err = client.Invoke(ctx, &lambda.InvokeInput{
-		FunctionName: aws.String(s.kick.function), InvocationType: types.InvocationTypeEvent, Payload: payload,
+		FunctionName: aws.String(function), InvocationType: types.InvocationTypeEvent, Payload: payload,
 	})
-	if err != nil {
-		return fmt.Errorf("kick workspace %s: %w", t.Workspace, err)
-	}
-	return nil
+	return err
 }
 
 func (k *kicker) lambda() (*lambda.Client, error) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,5 +45,32 @@ func TestKick(t *testing.T) {
 	}
 	if calls != 3 {
 		t.Errorf("%d calls", calls)
+	}
+}
+
+// The function that sends messages is asked to, where one is named.
+func TestKickTend(t *testing.T) {
+	var invoked []string
+	status := http.StatusAccepted
+	awsAt(t, func(w http.ResponseWriter, r *http.Request) {
+		payload, err := io.ReadAll(r.Body)
+		if err != nil || !isTend(payload) || r.Header.Get("X-Amz-Invocation-Type") != "Event" {
+			t.Errorf("kicked with %s, %v: %v", payload, r.Header, err)
+		}
+		invoked = append(invoked, r.URL.Path)
+		w.Header().Set("Connection", "close")
+		w.WriteHeader(status)
+	})
+	s, _ := sandbox(t, nowhere)
+	if err := s.KickTend(t.Context()); err != nil || len(invoked) > 0 {
+		t.Errorf("without a function: %v, %v", invoked, err)
+	}
+	s, _ = sandbox(t, nowhere, "TEND_FUNCTION=keeper-operate")
+	if err := s.KickTend(t.Context()); err != nil || !slices.Equal(invoked, []string{"/2015-03-31/functions/keeper-operate/invocations"}) {
+		t.Errorf("with one: %v, %v", invoked, err)
+	}
+	status = http.StatusForbidden
+	if err := s.KickTend(t.Context()); err == nil || !strings.Contains(err.Error(), "keeper-operate") {
+		t.Errorf("a refused kick: %v", err)
 	}
 }

@@ -38,7 +38,7 @@ func NewSandbox(environ []string, w io.Writer) *Sandbox {
 	cfg, err := app.LoadConfig(environ)
 	return &Sandbox{
 		cfg: cfg, bad: err, log: app.NewLogger(w, cfg, requestID), id: sandboxID(cfg.LogStream),
-		kick: kicker{function: cfg.Function}, clock: time.Now, read: readSecret, open: app.OpenPostgres,
+		clock: time.Now, read: readSecret, open: app.OpenPostgres,
 	}
 }
 

@@ -292,7 +292,7 @@ func (w *world) knock() skill.Skill {
 	}
 }
 
-// waiting keeps calls as package app does.
+// waiting keeps calls as app/wire does.
 type waiting struct{ *approval.Store }
 
 func (a waiting) Request(ctx context.Context, tx lane.Tx, w reason.Waiting) (string, error) {

@@ -29,7 +29,7 @@ func heartbeats(ctx context.Context, _ int) ([]Row, error) {
 		DB: d, Clock: time.Now, Log: slog.New(slog.DiscardHandler), Traces: trace.NewSource(time.Now, rand.Reader),
 		IDs: func() string { return uuid.Must(uuid.NewV7()).String() },
 	}
-	h, err := wire.NewHeartbeat(core, "bench", nil)
+	h, err := wire.NewHeartbeat(core, "bench", nil, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"testing"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/app/mail"
 	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
@@ -34,5 +36,28 @@ func TestTheLogIsAChannelOfLaptopsAlone(t *testing.T) {
 		if err := a.Reachable("sms", "+14155550123"); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// E-mail and SMS are sent by who links their clients, and wanted by who does not all the same.
+func TestAHeartbeatLeavesEMailsToOthers(t *testing.T) {
+	e := dbtest.New(t, dbtest.OnSQLite)
+	core := coreOn(e)
+	h, err := wire.NewHeartbeat(core, "test", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := wire.New(core, "test", mail.Channels(core)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, topic := range []string{"message:email", "message:sms"} {
+		_, sends := h.Sender.Handlers[topic]
+		if _, other := all.Sender.Handlers[topic]; sends || !other || !slices.Contains(h.Elsewhere, topic) {
+			t.Errorf("%s: the heartbeat sends it %t, the others %t, elsewhere are %v", topic, sends, other, h.Elsewhere)
+		}
+	}
+	if len(h.Sender.Handlers)+len(h.Elsewhere) != len(all.Sender.Handlers) {
+		t.Errorf("a heartbeat sends %v, others %v", h.Sender.Topics(), all.Sender.Topics())
 	}
 }

@@ -5,20 +5,27 @@ import (
 	"fmt"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/channel"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/ratelimit"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
+	"github.com/lanekeeper/lanekeeper/shared/thread"
 )
 
-// NewHeartbeat wires the heartbeat. instance names this process in holders; fan
-// hands a workspace's beat to an invocation of its own, nil beats for one
-// workspace after the other here. It is called by functions/heartbeat.
-func NewHeartbeat(core *app.Core, instance string, fan func(context.Context, heartbeat.Tick) error) (*heartbeat.Heartbeat, error) {
+// NewHeartbeat wires a heartbeat that sends no e-mail and no SMS: what it wants sent stands in
+// the outbox, and kick has a function send it that links their clients, soon, or, where kick is
+// nil or fails, within a minute. instance names this process in holders; fan hands a
+// workspace's beat to an invocation of its own, nil beats for one workspace after the other
+// here. It is called by functions/heartbeat.
+func NewHeartbeat(
+	core *app.Core, instance string, fan func(context.Context, heartbeat.Tick) error, kick func(context.Context) error,
+) (*heartbeat.Heartbeat, error) {
 	s, err := New(core, instance)
 	if err != nil {
 		return nil, err
 	}
-	s.Heartbeat.Fan = fan
+	s.Heartbeat.Fan, s.Heartbeat.Kick = fan, kick
+	s.Heartbeat.Elsewhere = []string{thread.Topic(channel.NameEmail), thread.Topic(channel.NameSMS)}
 	return s.Heartbeat, nil
 }
 

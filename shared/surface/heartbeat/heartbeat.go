@@ -39,6 +39,10 @@ type Heartbeat struct {
 	// Fan hands a workspace's beat to an invocation of its own; nil beats here. Several
 	// are called at once.
 	Fan func(context.Context, Tick) error
+	// Elsewhere are topics of the outbox whose rows another function sends, and Kick has it do
+	// so at once, without waiting for it; nil: it sends them on its own schedule.
+	Elsewhere []string
+	Kick      func(context.Context) error
 }
 
 // beat is one workspace's beat: look and take the lane in one round trip, decide,
@@ -248,7 +252,7 @@ func (b *beat) enter(ctx context.Context, until time.Time) (snapshot, error) {
 			operate:  b.Lanes.PeekIn(batch, lane.Operate),
 			settings: b.Workspaces.Settings(batch),
 			first: b.Quiet.Look(batch, quiet.Question{
-				Slot: b.report.Slot, Topics: b.Sender.Topics(), Reflection: "heartbeat." + reflecting.name, Back: reflectBack,
+				Slot: b.report.Slot, Topics: b.topics(), Reflection: "heartbeat." + reflecting.name, Back: reflectBack,
 			}),
 		}.nothing()
 	}
@@ -272,7 +276,7 @@ func (b *beat) lookAround(ctx context.Context, l *snapshot) error {
 	var batch db.Batch
 	l.due = b.Objectives.Due(&batch, maxDue)
 	l.open = b.Runs.Open(&batch, trace.Heartbeat, lane.Heartbeat)
-	l.unsent = b.Outbox.Due(&batch, b.Sender.Topics()...)
+	l.unsent = b.Outbox.Due(&batch, b.topics()...)
 	l.stale = b.Threads.Due(&batch)
 	l.unanswered = b.Approvals.Pending(&batch)
 	l.automations = b.Automations.Due(&batch, maxDue)
@@ -384,7 +388,7 @@ func (b *beat) end(ctx context.Context) error {
 	defer cancel()
 	var unsent *int
 	err := b.Lanes.InHold(last, b.hold, func(ctx context.Context, tx lane.Tx) error {
-		unsent = b.Outbox.Due(tx.Later(), b.Sender.Topics()...)
+		unsent = b.Outbox.Due(tx.Later(), b.topics()...)
 		return b.close(ctx, tx)
 	})
 	if err == nil {

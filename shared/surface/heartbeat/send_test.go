@@ -2,6 +2,7 @@ package heartbeat_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -87,6 +88,50 @@ func TestABeatThatFailsSendsWhatIsDue(t *testing.T) {
 		w.set(t, `{"steps_per_run": "many"}`)
 		if r, err := w.Run(t.Context(), heartbeat.Tick{Workspace: w.Workspace}); err == nil || sent != 1 {
 			t.Errorf("sent %d times, it is %+v", sent, r)
+		}
+	})
+}
+
+// TestWhatAnotherFunctionSendsIsKicked: a beat leaves rows that it can't send where they are,
+// and has the function that can send them begin at once. A kick that fails changes nothing.
+func TestWhatAnotherFunctionSendsIsKicked(t *testing.T) {
+	onEach(t, func(t *testing.T, e dbtest.Env) {
+		w := newWorld(t, e, idle(t))
+		sent, kicked := 0, 0
+		var failed error
+		w.Sender.Handlers = map[string]outbox.Handler{"ours": handler(func(context.Context) { sent++ })}
+		w.Elsewhere, w.Kick = []string{"message:email"}, func(context.Context) error {
+			kicked++
+			return failed
+		}
+		beat := func(n int) {
+			t.Helper()
+			tick := slot(n)
+			tick.Workspace = w.Workspace
+			if r, err := w.Run(t.Context(), tick); err != nil || r.Outcome != heartbeat.Completed {
+				t.Errorf("beat %d: %+v, %v", n, r, err)
+			}
+		}
+		w.enqueue(t, "ours", "a")
+		if beat(1); sent != 1 || kicked != 0 {
+			t.Errorf("%d sent, %d kicks", sent, kicked)
+		}
+		w.enqueue(t, "message:email", "b")
+		if beat(2); sent != 1 || kicked != 1 {
+			t.Errorf("with a row of another function's %d sent, %d kicks", sent, kicked)
+		}
+		failed = errors.New("no such function")
+		if beat(3); sent != 1 || kicked != 2 {
+			t.Errorf("with a row that was not sent %d sent, %d kicks", sent, kicked)
+		}
+		other := &outbox.Sender{Store: w.Outbox, Holder: "operate", Log: w.Log, Handlers: map[string]outbox.Handler{
+			"message:email": handler(func(context.Context) { sent++ }),
+		}}
+		if err := other.DrainAll(t.Context(), w.Workspace, func(context.Context) {}); err != nil || sent != 2 {
+			t.Errorf("the other function: %d sent, %v", sent, err)
+		}
+		if r := w.beat(t, slot(4)); r.Outcome != heartbeat.Idle || kicked != 2 {
+			t.Errorf("then a beat is %+v, with %d kicks", r, kicked)
 		}
 	})
 }

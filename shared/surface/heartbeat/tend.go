@@ -215,6 +215,9 @@ func (b *beat) withMargin(ctx context.Context) (context.Context, context.CancelF
 // sends reports whether there is, or may be, something to send.
 func (b *beat) sends() bool { return *b.snapshot.unsent+*b.snapshot.stale > 0 }
 
+// topics are those of the outbox whose rows a beat sends, or has another function send.
+func (h *Heartbeat) topics() []string { return append(h.Sender.Topics(), h.Elsewhere...) }
+
 // send is the last act of a beat, without its lane: it does what was decided and is
 // still to be done, calls that a person has approved, turns that are to go on, messages
 // whose thread is free again, and what was said in the beat itself. Whoever decided
@@ -230,6 +233,11 @@ func (b *beat) send(ctx context.Context) error {
 		"uncertain", sent.Uncertain, "more", sent.More)
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("send what is due: %w", err)
+	}
+	if b.Kick != nil && *b.snapshot.unsent > sent.Claimed {
+		if err := b.Kick(ctx); err != nil { // what it would send it sends on its schedule
+			b.Log.WarnContext(ctx, "the sender of messages could not be kicked", "error", err)
+		}
 	}
 	return nil
 }

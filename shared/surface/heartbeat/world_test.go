@@ -63,7 +63,7 @@ func must[T any](v T, err error) func(testing.TB) T {
 
 func ids() string { return uuid.Must(uuid.NewV7()).String() }
 
-// newHeartbeat wires a heartbeat as package app does, with a model of the test's
+// newHeartbeat wires a heartbeat as app/wire does, with a model of the test's
 // and more skills.
 func newHeartbeat(t testing.TB, d *db.DB, model llm.Model, more ...skill.Skill) *heartbeat.Heartbeat {
 	t.Helper()

@@ -197,7 +197,7 @@ func (m *model) request(n int) llm.Request {
 	return m.asked[n]
 }
 
-// waiting keeps calls as package app does.
+// waiting keeps calls as app/wire does.
 type waiting struct{ *approval.Store }
 
 func (a waiting) Request(ctx context.Context, tx lane.Tx, w reason.Waiting) (string, error) {
