@@ -83,8 +83,8 @@ func (f filler) guess(name string, sch schema) any {
 	}
 	var v any
 	o := f.s.brief.Objective
-	switch strings.ToLower(name) {
-	case "objective_id":
+	switch strings.ToLower(strings.ReplaceAll(name, "_", "")) {
+	case "objectiveid":
 		v = o.ID
 	case "step", "number":
 		v = number(f.s.brief.Step.Number)

@@ -141,3 +141,17 @@ func TestComplete(t *testing.T) {
 		}
 	}
 }
+
+// TestAnArgumentThatNamesTheObjective gets the objective's id, however the tool writes its name.
+func TestAnArgumentThatNamesTheObjective(t *testing.T) {
+	f := filler{situation{brief: brief{Objective: objective{ID: "o1", Title: "Weekly report"}}}}
+	for _, name := range []string{"objectiveId", "objective_id", "ObjectiveID"} {
+		tool := llm.Tool{Name: "close_objective", Parameters: json.RawMessage(`{"type":"object","required":["` + name + `"],"properties":{"` + name + `":{"type":"string"}}}`)}
+		if args := f.complete(tool, nil); args[name] != "o1" {
+			t.Errorf("completed it is %v", args)
+		}
+		if args := f.repair(tool, llm.Arguments(`{}`), "missing property '"+name+"'", nil); args[name] != "o1" {
+			t.Errorf("repaired it is %v", args)
+		}
+	}
+}
