@@ -116,7 +116,7 @@ func workspaceFlag(flags *flag.FlagSet) *string {
 }
 
 // titlesOf are the titles of the objectives, and the names of the automations, that
-// executions work on, by lane.
+// executions work on, by lane. They are read in one round trip.
 func titlesOf(ctx context.Context, core *app.Core, ws db.Workspace, executions []execution) (map[string]string, error) {
 	objectives, err := objective.New(core.DB, core.IDs)
 	if err != nil {
@@ -126,30 +126,46 @@ func titlesOf(ctx context.Context, core *app.Core, ws db.Workspace, executions [
 	if err != nil {
 		return nil, err
 	}
-	titles := map[string]string{}
 	var b db.Batch
-	found := map[string]*[]objective.Objective{}
+	asked := map[string]bool{}
+	var read []func() (subject, title string)
 	for _, e := range executions {
-		if id, ok := strings.CutPrefix(e.Subject, "objective:"); ok && found[e.Subject] == nil {
-			found[e.Subject] = objectives.GetIn(&b, id)
+		kind, id, _ := strings.Cut(e.Subject, ":")
+		if asked[e.Subject] {
+			continue
 		}
-		if id, ok := strings.CutPrefix(e.Subject, "automation:"); ok && e.Title == "" {
-			a, err := automations.Get(ctx, ws, id)
-			if err != nil && !errors.Is(err, automation.ErrNotFound) {
-				return nil, err
-			}
-			titles[e.Subject] = a.Name
+		switch {
+		case kind == "objective":
+			found := objectives.GetIn(&b, id)
+			read = append(read, func() (string, string) {
+				if len(*found) == 0 {
+					return e.Subject, ""
+				}
+				return e.Subject, (*found)[0].Title
+			})
+		case kind == "automation" && e.Title == "":
+			found := automations.GetIn(&b, id)
+			read = append(read, func() (string, string) {
+				if len(*found) == 0 {
+					return e.Subject, ""
+				}
+				return e.Subject, (*found)[0].Name
+			})
+		default:
+			continue
 		}
+		asked[e.Subject] = true
 	}
-	if len(found) == 0 {
+	titles := map[string]string{}
+	if len(read) == 0 {
 		return titles, nil
 	}
 	if err := core.DB.Read(ctx, ws, &b); err != nil {
-		return nil, fmt.Errorf("read the objectives' titles: %w", err)
+		return nil, fmt.Errorf("read what a trace's executions work on: %w", err)
 	}
-	for subject, o := range found {
-		if len(*o) > 0 {
-			titles[subject] = (*o)[0].Title
+	for _, one := range read {
+		if subject, title := one(); title != "" {
+			titles[subject] = title
 		}
 	}
 	return titles, nil

@@ -376,9 +376,22 @@ func TestATraceNamesItsAutomations(t *testing.T) {
 	d := core(t, h)
 	c := app.NewCore(d, app.Config{}, slog.New(slog.DiscardHandler), nil)
 	gone := "automation:01a203f9-9c2d-7078-8578-3917691c92fa"
-	titles, err := titlesOf(t.Context(), c, workspace.Default, []execution{{Subject: "automation:" + all.Items[0].ID}, {Subject: gone}})
-	if err != nil || titles["automation:"+all.Items[0].ID] != all.Items[0].Name || titles[gone] != "" {
+	executions := []execution{{Subject: gone}, {Subject: gone}}
+	for _, a := range all.Items {
+		executions = append(executions, execution{Subject: "automation:" + a.ID}, execution{Subject: "automation:" + a.ID})
+	}
+	before := d.Stats()
+	titles, err := titlesOf(t.Context(), c, workspace.Default, executions)
+	if err != nil || len(titles) != len(all.Items) || len(all.Items) == 0 || titles[gone] != "" {
 		t.Errorf("titles %v, %v", titles, err)
+	}
+	for _, a := range all.Items {
+		if titles["automation:"+a.ID] != a.Name {
+			t.Errorf("titles %v, want %q", titles, a.Name)
+		}
+	}
+	if cost := d.Stats().Sub(before); cost.RoundTrips != 1 || cost.Statements != int64(len(all.Items))+1 {
+		t.Errorf("for %d automations it costs %+v", len(all.Items), cost)
 	}
 }
 

@@ -122,6 +122,13 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace, ref string) (Automatio
 	return first(found)
 }
 
+// GetIn adds a read of an automation to a batch, by id or name. The list is empty when there is none.
+func (s *Store) GetIn(b *db.Batch, ref string) *[]Automation {
+	found := new([]Automation)
+	b.Each(collect(found), s.q.Get, idOf(ref), ref)
+	return found
+}
+
 // idOf parses ref as an id. If ref is not an id, it returns an id that no row has.
 func idOf(ref string) string {
 	id, _ := uuid.Parse(ref)
