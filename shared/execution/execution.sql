@@ -164,8 +164,8 @@ SELECT count(*)
 
 -- name: Joinable
 -- Lists executions of a line that have taken no step, and whose input asks to be put into another.
-SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, input, result, error, prompt_tokens, completion_tokens, cost_usd,
-       created_at, updated_at, ended_at
+SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, cuts, parks, input, result, error, prompt_tokens, completion_tokens, cost_usd,
+       persona, persona_version, created_at, updated_at, ended_at
   FROM executions e
  WHERE e.workspace_id = $1 AND e.subject IS NOT NULL AND e.status IN ('running', 'parked')
    AND e.input ->> 'task' = $3 AND coalesce(e.input ->> 'lane', 'operate') = $2 AND e.input ->> 'multitask' = $4 AND e.id <> $5
