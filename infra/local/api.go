@@ -15,14 +15,37 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/app/hook"
 	"github.com/lanekeeper/lanekeeper/shared/app/mail"
 	"github.com/lanekeeper/lanekeeper/shared/app/web"
 	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
+	"github.com/lanekeeper/lanekeeper/shared/surface/webhook"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
+
+// newOrigin is the handler of everything that this process serves: the API, and webhooks.
+func newOrigin(a *wire.Surfaces, door *web.Door, b *beats, valkey func(context.Context) error) (http.Handler, error) {
+	api, err := newAPI(a, door, b, valkey)
+	if err != nil {
+		return nil, err
+	}
+	hooks, err := hook.New(a.Core, func(_ context.Context, ws db.Workspace) {
+		b.background(func(ctx context.Context) { a.Tender.Send(ctx, ws) })
+	})
+	if err != nil {
+		return nil, err
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, webhook.Prefix) {
+			hooks.ServeHTTP(w, r)
+			return
+		}
+		api.ServeHTTP(w, r)
+	}), nil
+}
 
 // newAPI is the handler of the API over an agent.
 func newAPI(a *wire.Surfaces, door *web.Door, b *beats, valkey func(context.Context) error) (http.Handler, error) {

@@ -77,7 +77,7 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 	if err != nil {
 		return err
 	}
-	handler, err := newAPI(agent, door, b, valkey(cfg))
+	handler, err := newOrigin(agent, door, b, valkey(cfg))
 	if err != nil {
 		return err
 	}

@@ -104,7 +104,15 @@ func rotate(ctx context.Context, agent *wire.Surfaces, ws db.Workspace, did *rot
 		}
 		if r.Done() {
 			did.Failed = append(did.Failed, r.Failed...)
-			return rotateInputs(ctx, agent, ws, did)
+			if err := rotateInputs(ctx, agent, ws, did); err != nil {
+				return err
+			}
+			resealed, failed, err := agent.Inbox.Reseal(ctx, ws)
+			did.Resealed += resealed
+			for _, id := range failed {
+				did.Failed = append(did.Failed, "the secret of webhook source "+id)
+			}
+			return err
 		}
 	}
 }

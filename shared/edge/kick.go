@@ -11,12 +11,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
 
 // kicker invokes functions. The client is made when first needed: most sandboxes beat for
 // one workspace and never do.
 type kicker struct {
+	kicked time.Time // when [Sandbox.KickOperate] last did
 	mu     sync.Mutex
 	client *lambda.Client
 }
@@ -60,6 +62,40 @@ func (k *kicker) invoke(ctx context.Context, function string, payload []byte) er
 		FunctionName: aws.String(function), InvocationType: types.InvocationTypeEvent, Payload: payload,
 	})
 	return err
+}
+
+// KickOperate is [Sandbox.KickTend] for whoever stores much in a short while: of several kicks one is
+// made, and none holds up an answer for long. What comes behind it is found by the invocation, or by
+// the schedule's within a minute. It is called by functions/webhook, whose answer does not depend on
+// it.
+func (s *Sandbox) KickOperate(ctx context.Context, _ db.Workspace) {
+	if !s.kick.due(s.clock()) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, kickTimeout)
+	defer cancel()
+	if err := s.KickTend(ctx); err != nil {
+		s.log.WarnContext(ctx, "operate could not be kicked: its schedule does what is due", "error", err)
+	}
+}
+
+const (
+	// kickPause is how long no further kick is made.
+	kickPause = time.Second
+	// kickTimeout is how long a kick may hold up an answer.
+	kickTimeout = 2 * time.Second
+)
+
+// due reports whether operate is to be kicked now.
+func (k *kicker) due(now time.Time) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	since := now.Sub(k.kicked)
+	if since >= 0 && since < kickPause {
+		return false
+	}
+	k.kicked = now
+	return true
 }
 
 func (k *kicker) lambda() (*lambda.Client, error) {

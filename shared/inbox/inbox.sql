@@ -46,7 +46,7 @@ SELECT id, sealed, sealed_old FROM webhook_sources WHERE workspace_id = $1 AND i
 -- name: ResealSource
 -- Only what was read is replaced.
 UPDATE webhook_sources SET sealed = $3, sealed_old = $5
- WHERE workspace_id = $1 AND id = $2 AND sealed = $4 AND (sealed_old = $6 OR sealed_old IS NULL AND $6 IS NULL);
+ WHERE workspace_id = $1 AND id = $2 AND sealed = $4 AND (sealed_old = $6 OR sealed_old IS NULL AND CAST($6 AS bytea) IS NULL);
 
 -- name: Reject
 UPDATE webhook_sources SET rejected = rejected + 1, rejected_at = lk_now() WHERE workspace_id = $1 AND id = $2;

@@ -36,14 +36,15 @@ type world struct {
 	dbtest.Env
 	s      *inbox.Store
 	outbox *outbox.Store
+	keys   *secret.KeyFile
 }
 
 func newWorld(t testing.TB, e dbtest.Env) *world {
 	t.Helper()
-	w := &world{Env: e}
+	w := &world{Env: e, keys: secret.NewKeyFile(filepath.Join(t.TempDir(), "key"))}
 	var err1, err2, err3 error
 	var secrets *secret.Store
-	secrets, err1 = secret.New(e.DB, secret.NewKeyFile(filepath.Join(t.TempDir(), "key")))
+	secrets, err1 = secret.New(e.DB, w.keys)
 	w.outbox, err2 = outbox.New(e.DB, ids, mathrand.Float64)
 	w.s, err3 = inbox.New(e.DB, secrets, w.outbox, ids)
 	if err := errors.Join(err1, err2, err3); err != nil {

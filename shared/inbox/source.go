@@ -1,7 +1,9 @@
 package inbox
 
 import (
+	"crypto/rand"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"net/textproto"
 	"slices"
@@ -151,6 +153,20 @@ func CheckSecret(k Kind, v secret.Value) error {
 		bad.If(!ok, "secret", "must be whsec_ and the base64 of 16 bytes or more")
 	}
 	return bad.OrNil()
+}
+
+// NewSecret makes a secret for a source whose sender takes one from here. Errors: [problem.InvalidError]
+// for Stripe and Slack, which make theirs.
+func NewSecret(k Kind) (secret.Value, error) {
+	if k == Stripe || k == Slack {
+		return secret.Value{}, problem.Invalid("secret", "is missing: the provider makes it, and shows it where the webhook is set up")
+	}
+	key := make([]byte, 32)
+	rand.Read(key) // never fails
+	if k == Standard {
+		return secret.NewValue("whsec_" + base64.StdEncoding.EncodeToString(key)), nil
+	}
+	return secret.NewValue(hex.EncodeToString(key)), nil
 }
 
 // standardKey decodes a secret of Standard Webhooks.

@@ -161,7 +161,7 @@ type Draft struct {
 }
 
 // Seal makes a new source ready to be written. It comes before the transaction, for it may ask the
-// key service. Errors: [invalid.Error].
+// key service. Errors: [problem.InvalidError].
 func (s *Store) Seal(ctx context.Context, ws db.Workspace, n Source, v secret.Value) (Draft, error) {
 	if err := errors.Join(n.check(), CheckSecret(n.Kind, v)); err != nil {
 		return Draft{}, joined(err)
@@ -174,7 +174,7 @@ func (s *Store) Seal(ctx context.Context, ws db.Workspace, n Source, v secret.Va
 	return Draft{n, sealed}, nil
 }
 
-// SealAnew makes a further secret of a source ready for [Store.Rotate]. Errors: [invalid.Error].
+// SealAnew makes a further secret of a source ready for [Store.Rotate]. Errors: [problem.InvalidError].
 func (s *Store) SealAnew(ctx context.Context, ws db.Workspace, of Source, v secret.Value) (Draft, error) {
 	if err := CheckSecret(of.Kind, v); err != nil {
 		return Draft{}, err
@@ -206,7 +206,7 @@ func (s *Store) Create(ctx context.Context, tx *db.Tx, d Draft) (Source, error) 
 	return written(made, err, "create")
 }
 
-// Update writes a source over the version that was read. Errors: [invalid.Error], [ErrTaken],
+// Update writes a source over the version that was read. Errors: [problem.InvalidError], [ErrTaken],
 // [ErrChanged].
 func (s *Store) Update(ctx context.Context, tx *db.Tx, n Source) (Source, error) {
 	if err := n.check(); err != nil {

@@ -353,3 +353,37 @@ func TestTries(t *testing.T) {
 		}
 	})
 }
+
+// TestSecretsAreSealedAnew under a new key, both of a source, and are valid as before.
+func TestSecretsAreSealedAnew(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		made := w.create(t, inbox.Source{Name: "gh", Kind: inbox.GitHub})
+		w.create(t, inbox.Source{Name: "single", Kind: inbox.GitHub})
+		draft, err := w.s.SealAnew(t.Context(), w.Workspace, made, secret.NewValue("the secret after that"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+			_, err := w.s.Rotate(ctx, tx, draft)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if n, failed, err := w.s.Reseal(t.Context(), w.Workspace); n != 0 || len(failed) != 0 || err != nil {
+			t.Errorf("under the same key: %d, %v, %v", n, failed, err)
+		}
+		if _, err := w.keys.AddKey(); err != nil {
+			t.Fatal(err)
+		}
+		if n, failed, err := w.s.Reseal(t.Context(), w.Workspace); n != 2 || len(failed) != 0 || err != nil {
+			t.Errorf("under a new key: %d, %v, %v", n, failed, err)
+		}
+		if n, _, err := w.s.Reseal(t.Context(), w.Workspace); n != 0 || err != nil {
+			t.Errorf("once more: %d, %v", n, err)
+		}
+		secrets, err := w.s.Secrets(t.Context(), w.find(t, "gh"))
+		if err != nil || len(secrets) != 2 || secrets[0].Reveal() != "the secret after that" || secrets[1].Reveal() != sent {
+			t.Errorf("%d secrets, %v", len(secrets), err)
+		}
+	})
+}

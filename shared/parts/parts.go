@@ -17,6 +17,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/halt"
 	"github.com/lanekeeper/lanekeeper/shared/heal"
+	"github.com/lanekeeper/lanekeeper/shared/inbox"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
 	"github.com/lanekeeper/lanekeeper/shared/memory"
@@ -54,6 +55,7 @@ type Parts struct {
 	Budgets     *budget.Store
 	Circuits    *resilient.Store // of the models of all workspaces
 	Threads     *thread.Store    // the conversations with people
+	Inbox       *inbox.Store     // the webhooks that came, and who may send them
 	Approvals   *approval.Store  // what waits for a person, and expires
 	Events      *event.Store     // what has happened
 	Secrets     *secret.Store    // may have no keeper: what needs a key is then refused

@@ -131,7 +131,7 @@ func (r *Runner) commit(ctx context.Context, s *state, holds lane.Holds, fn func
 func (j Job) use(s *state, v decision) skill.Call {
 	return skill.Call{
 		Workspace: j.Hold.Workspace, Agent: j.Agent, By: j.By, Surface: j.Execution.Surface, Subject: j.Execution.Subject,
-		Key: j.Execution.ID + ":" + v.call.id, Arguments: v.arguments, Untrusted: s.asked == execution.Untrusted, Offered: j.Skills,
+		Key: cmp.Or(j.EffectKey, j.Execution.ID) + ":" + v.call.id, Arguments: v.arguments, Untrusted: s.asked == execution.Untrusted, Offered: j.Skills,
 	}
 }
 

@@ -107,7 +107,7 @@ func (r *Runner) decideAnew(ctx context.Context, job Job, s *state, c pendingCal
 	case job.Approved:
 	case k.RequiresApproval:
 		v.waits = "the skill requires approval"
-	case s.asked == execution.Untrusted && k.WritesRemote() && k.Scope != skill.External:
+	case s.asked == execution.Untrusted && !job.Rule && k.WritesRemote() && k.Scope != skill.External:
 		v.waits = "text from outside has entered the run, and the skill has an effect outside"
 	}
 	if v.waits != "" && (r.Approvals == nil || job.NoApprovals) {

@@ -17,7 +17,7 @@ type CallResult struct {
 	Error  string
 	Waits  string      // the approval that it waits for; nothing was made then
 	Unmade bool        // the call could not be made, and has no line in the log
-	Class  skill.Class // of such a call: whose fault that is
+	Class  skill.Class // of a call that failed: whose fault that is; empty: it is not known
 }
 
 // RunCallByHand is Once for a call that a person asks for: it needs no approval.
@@ -68,6 +68,9 @@ func (r *Runner) RunCall(ctx context.Context, job Job, name string, arguments js
 	}
 	made := CallResult{Status: s.made.status, Output: s.made.output, Error: s.made.message, Waits: s.made.waits}
 	if made.Status != execution.Succeeded {
+		if s.made.err != nil {
+			made.Class = skill.ClassOf(s.made.err)
+		}
 		return made, s.outcome(execution.Failed, made.Error), nil
 	}
 	return made, s.outcome(execution.Completed, ""), nil

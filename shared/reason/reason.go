@@ -75,6 +75,12 @@ type Job struct {
 	// Trust is whose words the run begins with; empty: the operator's, but for the
 	// surfaces of others.
 	Trust execution.Trust
+	// Rule says that a rule which an admin wrote asks for the call, and no model: text from outside
+	// in its arguments asks for no approval.
+	Rule bool
+	// EffectKey begins the keys of the calls' effects, so that the same call of another execution has
+	// the same; empty: the execution's id.
+	EffectKey string
 	// Approved lets every call be made: a person asked for it.
 	Approved  bool
 	MaxTokens int // of one answer

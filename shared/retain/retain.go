@@ -17,7 +17,7 @@ var files embed.FS
 
 type queries struct {
 	Activity, Events, Executions, Approvals, Outbox db.Query
-	Memories, Usage, Budgets, Heals, Keys           db.Query
+	Memories, Usage, Budgets, Heals, Keys, Inbox    db.Query
 }
 
 // Store purges the rows of all workspaces.
@@ -41,7 +41,7 @@ type Retention struct {
 	// a month, heals at least as long as they may relapse.
 	Activity time.Duration
 	Events   time.Duration
-	Outbox   time.Duration
+	Outbox   time.Duration // deliveries of webhooks are kept a day longer
 }
 
 // Oldest holds the ages of the oldest rows.
@@ -71,6 +71,10 @@ const usageKept = 31 * 24 * time.Hour
 
 func (r Retention) usage() time.Duration { return max(r.Activity, usageKept) }
 
+// inboxLonger is how much longer deliveries are kept than the outbox rows by which they began: a
+// delivery that comes again is known for as long as its row could keep another from being added.
+const inboxLonger = 24 * time.Hour
+
 // batch is the most rows of one kind that one round of a purge deletes. The statements contain the
 // same number.
 const batch = 2000
@@ -79,7 +83,7 @@ const batch = 2000
 // reports whether there may be more.
 func (s *Store) Purge(ctx context.Context, ws db.Workspace, keep Retention) (more bool, err error) {
 	var b db.Batch
-	var gone [10]int
+	var gone [11]int
 	for i, p := range []struct {
 		of   db.Query
 		keep time.Duration
@@ -94,6 +98,7 @@ func (s *Store) Purge(ctx context.Context, ws db.Workspace, keep Retention) (mor
 		{s.q.Budgets, keep.usage()},
 		{s.q.Heals, max(keep.Activity, heal.MaxCooldown)},
 		{s.q.Keys, 0},
+		{s.q.Inbox, keep.Outbox + inboxLonger},
 	} {
 		b.Each(func(scan db.Scan) error { // a row per deletion, or one row with the count
 			var n int

@@ -65,3 +65,13 @@ WITH lapsed AS MATERIALIZED (
 DELETE FROM idempotency_keys WHERE workspace_id = $1 AND expires_at <= (SELECT lk_plus(lk_now(), 0 - CAST($2 AS bigint)))
    AND (route, principal, key_hash) IN (SELECT route, principal, key_hash FROM lapsed)
 RETURNING 1;
+
+-- name: Inbox
+-- Deliveries that have ended.
+WITH gone AS MATERIALIZED (
+  SELECT id FROM inbox
+   WHERE workspace_id = $1 AND status IN ('done', 'parked') AND received_at < (SELECT lk_plus(lk_now(), 0 - CAST($2 AS bigint)))
+     AND updated_at < (SELECT lk_plus(lk_now(), 0 - CAST($2 AS bigint)))
+   LIMIT 2000)
+DELETE FROM inbox WHERE workspace_id = $1 AND id IN (SELECT id FROM gone)
+RETURNING 1;

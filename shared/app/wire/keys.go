@@ -3,25 +3,13 @@ package wire
 import (
 	"context"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	lambdasdk "github.com/aws/aws-sdk-go-v2/service/lambda"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
 	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
-	"github.com/lanekeeper/lanekeeper/shared/secret"
-	"github.com/lanekeeper/lanekeeper/shared/secret/kms"
 )
-
-// keeper wraps the keys of what is encrypted at rest: KMS where a key of it is
-// named, else a file. Neither is asked before a secret is used.
-func keeper(c *app.Core) secret.Keeper {
-	if c.Config.KMSKeyID != "" {
-		return kms.New(c.Config.KMSKeyID, func() (aws.Config, error) { return c.AWS(context.Background()) })
-	}
-	return secret.NewKeyFile(c.Config.SecretKeyFile)
-}
 
 // functions invokes the Lambda functions of skills. Its client is made when one is.
 type functions struct{ core *app.Core }

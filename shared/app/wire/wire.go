@@ -14,6 +14,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/app/keeper"
 	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/budget"
@@ -22,6 +23,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/halt"
 	"github.com/lanekeeper/lanekeeper/shared/heal"
+	"github.com/lanekeeper/lanekeeper/shared/inbox"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
 	"github.com/lanekeeper/lanekeeper/shared/memory"
@@ -41,6 +43,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill/remote"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
+	"github.com/lanekeeper/lanekeeper/shared/surface/webhook/action"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/turn"
@@ -70,7 +73,8 @@ func New(core *app.Core, instance string, channels ...thread.Channel) (*Surfaces
 		Instance: instance,
 		Window:   core.Config.Window(),
 	}}
-	s.Operate = &operate.Operate{Runner: &turn.Runner{Parts: s.Parts, Kinds: []turn.Kind{operate.Kind()}}}
+	turns := &turn.Runner{Parts: s.Parts, Kinds: []turn.Kind{operate.Kind(), action.Kind()}}
+	s.Operate = &operate.Operate{Runner: turns}
 	s.Heartbeat = &heartbeat.Heartbeat{Parts: s.Parts, Sweep: s.sweep}
 	s.Parts.Skills = s.skills
 	if err := s.stores(); err != nil {
@@ -101,6 +105,7 @@ func New(core *app.Core, instance string, channels ...thread.Channel) (*Surfaces
 			Known: s.Guard.Redactor, Clock: core.Clock, Log: core.Log},
 		turn.Topic:      s.Operate,
 		turn.StopTopic:  turn.Stopper{Runner: s.Operate.Runner},
+		inbox.Topic:     &action.Runner{Parts: s.Parts, Turns: turns, Random: rand.Float64},
 		heartbeat.Topic: s.Heartbeat, // runs the beats that were put off
 	}}
 	maps.Copy(s.Sender.Handlers, s.Threads.Handlers(append(s.channels(), channels...)...))
@@ -118,7 +123,7 @@ func (s *Surfaces) stores() error {
 	s.Activity, errs[2] = activity.New(d, ids)
 	s.Workspaces, errs[3] = workspace.New(d)
 	s.Objectives, errs[4] = objective.New(d, ids)
-	s.Secrets, errs[5] = secret.New(d, keeper(s.Core))
+	s.Secrets, errs[5] = secret.New(d, keeper.Of(s.Core))
 	s.Outbox, errs[6] = outbox.New(d, ids, rand.Float64)
 	s.Outbound, errs[7] = outbound.New(outbound.Options{AllowPrivateHosts: s.Core.Config.AllowPrivateHosts})
 	s.Automations, errs[8] = automation.New(d, ids)
@@ -135,6 +140,9 @@ func (s *Surfaces) stores() error {
 	s.Guard = secret.NewGuard(s.Secrets, s.Core.Config.Known(), s.Core.Clock, s.Core.Log)
 	var err error
 	if s.Threads, err = thread.New(d, s.Runs, s.Outbox, ids, s.Core.Log); err != nil {
+		return err
+	}
+	if s.Inbox, err = inbox.New(d, s.Secrets, s.Outbox, ids); err != nil {
 		return err
 	}
 	s.Approvals, err = approval.New(approval.Deps{

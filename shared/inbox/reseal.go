@@ -1,0 +1,87 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
+)
+
+// resealPage is how many sources are read at a time.
+const resealPage = 50
+
+// sealedSource is what is sealed of a source.
+type sealedSource struct {
+	id       string
+	now, old []byte
+}
+
+// Reseal seals the secrets of a workspace's sources anew that are sealed under another key than the
+// current one. Sources may be used and changed meanwhile: one that was changed stays as it is. failed
+// are the ids of sources whose secrets did not open.
+func (s *Store) Reseal(ctx context.Context, ws db.Workspace) (resealed int, failed []string, err error) {
+	for after := uuid.Nil.String(); ; {
+		var page []sealedSource
+		err := s.db.Each(ctx, ws, func(scan db.Scan) error {
+			var n sealedSource
+			err := scan(&n.id, &n.now, &n.old)
+			page = append(page, n)
+			return err
+		}, s.q.SealedSources, after, resealPage)
+		if err != nil {
+			return resealed, failed, fmt.Errorf("read the secrets of webhook sources: %w", err)
+		}
+		if len(page) == 0 {
+			return resealed, failed, nil
+		}
+		for _, n := range page {
+			after = n.id
+			did, err := s.reseal(ctx, ws, n)
+			switch {
+			case errors.Is(err, secret.ErrDamaged) || errors.Is(err, secret.ErrNoKey):
+				failed = append(failed, n.id)
+			case err != nil:
+				return resealed, failed, err
+			case did:
+				resealed++
+			}
+		}
+	}
+}
+
+func (s *Store) reseal(ctx context.Context, ws db.Workspace, n sealedSource) (bool, error) {
+	now, err := s.anew(ctx, ws, n.id, n.now)
+	if err != nil {
+		return false, err
+	}
+	old, err := s.anew(ctx, ws, n.id, n.old)
+	if err != nil {
+		return false, err
+	}
+	if now == nil && old == nil {
+		return false, nil
+	}
+	if now == nil {
+		now = n.now
+	}
+	if old == nil {
+		old = n.old
+	}
+	rows, err := s.db.Exec(ctx, ws, s.q.ResealSource, n.id, now, n.now, old, n.old)
+	if err != nil {
+		return false, fmt.Errorf("seal the secret of webhook source %s anew: %w", n.id, err)
+	}
+	return rows > 0, nil
+}
+
+// anew seals one secret under the current key; nil: there is none, or it is under that.
+func (s *Store) anew(ctx context.Context, ws db.Workspace, id string, sealed []byte) ([]byte, error) {
+	if sealed == nil {
+		return nil, nil
+	}
+	return s.secrets.ResealAt(ctx, place(ws, id), sealed)
+}

@@ -1,0 +1,294 @@
+package action
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/automation"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/inbox"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/work"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
+)
+
+// try is one try of a delivery.
+type try struct {
+	*Runner
+	claimed  outbox.Claimed
+	delivery inbox.Delivery
+	subject  lane.Name
+	settings workspace.Settings
+	skills   *skill.Set
+
+	plan    inbox.Plan
+	nothing bool   // no rule matches
+	refused string // why its action can't be done, whatever is tried
+	asked   asked
+	message *execution.Execution // of the turn that it begins
+	kick    outbox.Row           // of that turn
+
+	present  *[]inbox.Delivery // as it was when the lane was taken
+	attempts int
+	made     reason.CallResult
+	ending   inbox.Ending
+	early    time.Duration // until it may be tried again
+}
+
+// asked is the input of an execution that does what a delivery asks for. It is stored, so that one
+// that is resumed does the same.
+type asked struct {
+	Task       string          `json:"task"`
+	Delivery   string          `json:"delivery_id"`
+	Source     string          `json:"source"`
+	Event      string          `json:"event,omitempty"`
+	Skill      string          `json:"skill"`
+	Input      json.RawMessage `json:"input"`
+	Automation string          `json:"automation_id,omitempty"`
+	// Trust is whose words are in the arguments.
+	Trust execution.Trust `json:"trust"`
+	// Rule says that a person wrote which call is made: text from outside asks for no approval.
+	Rule bool `json:"rule"`
+}
+
+// task is that of such an execution.
+const task = "webhook"
+
+// decide finds what the delivery does by the rules of its source.
+func (t *try) decide(ctx context.Context, source []inbox.Source) error {
+	switch {
+	case len(source) == 0:
+		t.refused = "its source was deleted"
+		return nil
+	case !source[0].Enabled:
+		t.refused = "its source is disabled: enable it, and redeliver"
+		return nil
+	}
+	plan, ok, err := inbox.PlanFor(source[0].Rules, t.delivery)
+	if err != nil {
+		t.plan, t.refused = plan, err.Error()
+		return nil
+	}
+	t.plan, t.nothing = plan, !ok
+	switch {
+	case t.nothing:
+		return nil
+	case plan.Channel != "":
+		return t.decideMessage(ctx)
+	}
+	return t.decideCall(ctx)
+}
+
+// decideCall finds the skill of a call, and its arguments.
+func (t *try) decideCall(ctx context.Context) error {
+	t.asked = asked{Task: task, Delivery: t.delivery.ID, Source: t.delivery.Source, Event: t.delivery.Event, Skill: t.plan.Skill, Trust: execution.Trusted, Rule: true}
+	var input json.RawMessage
+	if ref := t.plan.Automation; ref != "" {
+		a, err := t.Automations.Get(ctx, t.claimed.Workspace, ref)
+		switch {
+		case errors.Is(err, automation.ErrNotFound):
+			t.refused = fmt.Sprintf("there is no automation %s: change the rule, or make the automation, and redeliver", ref)
+			return nil
+		case err != nil:
+			return err
+		case !a.Enabled:
+			t.refused = fmt.Sprintf("automation %s is disabled: enable it, and redeliver", a.Name)
+			return nil
+		}
+		t.asked.Skill, t.asked.Automation, input = a.Skill, a.ID, a.Input
+		if a.Untrusted { // a model wrote it that had read text from outside
+			t.asked.Trust, t.asked.Rule = execution.Untrusted, false
+		}
+	}
+	var err error
+	if t.asked.Input, err = t.plan.Input(input); err != nil {
+		return err
+	}
+	if t.plan.Outside {
+		t.asked.Trust = execution.Untrusted
+	}
+	t.refused = t.unfit(ctx)
+	return nil
+}
+
+// unfit says why the call can't be made; empty: it can.
+func (t *try) unfit(ctx context.Context) string {
+	k, found := t.skills.Find(t.asked.Skill)
+	if !found || k.Name != t.asked.Skill {
+		return fmt.Sprintf("there is no skill %s, or it is disabled or for visitors only: change that or the rule, and redeliver", t.asked.Skill)
+	}
+	violations := k.Check(ctx, t.asked.Input)
+	if len(violations) == 0 {
+		return ""
+	}
+	why := make([]string, 0, len(violations))
+	for _, v := range violations[:min(len(violations), maxViolations)] {
+		why = append(why, strings.TrimSpace(v.Path+" "+v.Problem))
+	}
+	return fmt.Sprintf("the arguments do not fit skill %s: %s; change the rule, and redeliver", k.Name, strings.Join(why, ", "))
+}
+
+// maxViolations is how many faults of arguments are told.
+const maxViolations = 5
+
+// unit is the try as a unit of work.
+func (t *try) unit() work.Unit {
+	u := work.Unit{
+		Name:  "webhook",
+		Lane:  lane.Request{Workspace: t.claimed.Workspace, Lane: t.subject, Holder: lane.NewHolder("webhook", t.Instance, t.delivery.Trace)},
+		Kick:  outbox.Row{Kind: outbox.Kick, Topic: t.claimed.Topic, Key: t.claimed.Key, Payload: t.claimed.Payload, MaxAttempts: t.claimed.MaxAttempts},
+		Look:  func(b *db.Batch) { t.present = t.Inbox.DeliveryIn(b, t.delivery.ID) },
+		Enter: t.enter, Begin: t.begin, Act: t.act, End: t.end,
+	}
+	if t.message != nil { // it is worked on by the turn
+		u.Kick, u.Act, u.End = t.kick, nil, nil
+	}
+	return u
+}
+
+// enter finds nothing to do where the delivery was done meanwhile, and takes the lane of its
+// automation.
+func (t *try) enter(ctx context.Context, e *work.Entry) error {
+	if len(*t.present) == 0 || (*t.present)[0].Status.Ended() || (*t.present)[0].Replays != t.delivery.Replays {
+		return work.ErrNothing
+	}
+	if t.early = (*t.present)[0].Wait(); t.early > 0 {
+		return work.ErrNothing
+	}
+	if len(e.Open) > 0 {
+		if err := e.Open[0].Asked(&t.asked); err != nil {
+			return err
+		}
+	}
+	if t.asked.Automation == "" {
+		return nil
+	}
+	h, err := t.Lanes.Take(ctx, lane.Request{
+		Workspace: t.claimed.Workspace, Lane: lane.Automation(t.asked.Automation), Holder: e.Hold.Holder,
+	}, lane.Wait{}, nil)
+	if err == nil {
+		e.Take(h)
+	}
+	return err
+}
+
+// begin claims the delivery, or takes up the execution that was begun for it.
+func (t *try) begin(ctx context.Context, s *work.Start) error {
+	if len(s.Open) > 0 {
+		t.attempts = (*t.present)[0].Attempts
+		return s.Resume(ctx, s.Open[0])
+	}
+	e := execution.Execution{
+		ID: t.IDs(), Agent: activity.Operator, Surface: trace.Webhook, Trace: t.delivery.Trace, Subject: t.subject, Attempt: 1, Input: encode(t.asked),
+	}
+	if t.message != nil {
+		e = *t.message
+	}
+	noted := e.ID
+	if t.nothing || t.refused != "" {
+		noted = ""
+	}
+	n, ok, err := t.Inbox.Begin(ctx, s.Tx, t.delivery.ID, t.plan.String(), noted)
+	if err != nil || !ok {
+		return err
+	}
+	t.attempts = n
+	switch {
+	case t.refused != "":
+		t.ending = inbox.Ending{Status: inbox.Parked, Error: t.refused}
+		t.record(ctx, s.Later(), activity.Error, skill.Policy, "")
+	case t.nothing:
+		t.ending = inbox.Ending{Status: inbox.Done}
+	case t.message != nil:
+		t.ending = inbox.Ending{Status: inbox.Done}
+		if err := s.New(ctx, e); err != nil {
+			return err
+		}
+	default:
+		return s.New(ctx, e)
+	}
+	t.Inbox.End(s.Later(), t.delivery.ID, t.ending)
+	return nil
+}
+
+func (t *try) act(ctx context.Context, job reason.Job) (out reason.Outcome, err error) {
+	job.Trust, job.Rule, job.EffectKey = t.asked.Trust, t.asked.Rule, t.delivery.EffectKey()
+	job.By, job.Skills, job.SkillTimeout = "webhook:"+t.asked.Source, t.skills, time.Duration(t.settings.SkillTimeout)*time.Second
+	t.made, out, err = t.Worker.Reason.RunCall(ctx, job, t.asked.Skill, t.asked.Input)
+	return out, err
+}
+
+// end ends the try together with its execution.
+func (t *try) end(ctx context.Context, tx lane.Tx, out *work.Outcome) error {
+	t.ending = t.endingOf(out)
+	if t.made.Unmade || out.Poison {
+		t.record(ctx, tx.Later(), activity.Error, cmp.Or(t.made.Class, skill.Ours), out.Execution.ID)
+	}
+	if out.Status == execution.Parked {
+		return nil
+	}
+	t.Inbox.End(tx.Later(), t.delivery.ID, t.ending)
+	if t.asked.Automation == "" {
+		return nil
+	}
+	status := activity.Error
+	switch {
+	case t.made.Waits != "":
+		status = activity.PendingApproval
+	case out.Status == execution.Completed:
+		status = activity.Success
+	}
+	return t.Automations.Ended(tx, t.asked.Automation, string(status), out.Execution.Trace)
+}
+
+// endingOf decides whether a delivery is done, is tried again, or is parked.
+func (t *try) endingOf(out *work.Outcome) inbox.Ending {
+	why := cmp.Or(t.made.Error, out.Reason)
+	switch {
+	case out.Poison:
+		return inbox.Ending{Status: inbox.Parked, Error: "given up: " + out.Reason}
+	case out.Status == execution.Completed:
+		return inbox.Ending{Status: inbox.Done}
+	case t.made.Status == execution.Uncertain:
+		return inbox.Ending{Status: inbox.Parked, Error: "uncertain: it is not known whether the call had its effect; a person has to look"}
+	case t.made.Class == skill.Input || t.made.Class == skill.Policy || t.made.Unmade:
+		return inbox.Ending{Status: inbox.Parked, Error: why}
+	case t.attempts >= maxTries:
+		return inbox.Ending{Status: inbox.Parked, Error: fmt.Sprintf("failed %d times, the last time: %s", t.attempts, why)}
+	}
+	return inbox.Ending{Status: inbox.Failed, Error: why, Wait: backoff(t.attempts, t.Random())}
+}
+
+// record writes a line for what was not done: a call that was made has one.
+func (t *try) record(ctx context.Context, b *db.Batch, status activity.Status, class skill.Class, execution string) {
+	t.Activity.Record(ctx, b, activity.Entry{
+		Agent: activity.Operator, Surface: trace.Webhook, Skill: cmp.Or(t.asked.Skill, "webhook"), Status: status, Input: encode(map[string]string{
+			"source": t.delivery.Source, "delivery": t.delivery.ID, "event": t.delivery.Event,
+		}),
+		Output: skill.ErrorOutput(class), Error: cmp.Or(t.refused, t.made.Error, t.ending.Error), Trace: t.delivery.Trace, Execution: execution,
+	})
+}
+
+// log tells how the try ended, once that is written.
+func (t *try) log(ctx context.Context, out work.Outcome) {
+	about := []any{"source", t.delivery.Source, "delivery", t.delivery.ID, "event", t.delivery.Event, "action", t.plan.String(), "attempt", t.attempts}
+	switch {
+	case t.ending.Status == inbox.Parked:
+		t.Log.WarnContext(ctx, "webhook parked: a person has to look", append(about, "error", t.ending.Error)...)
+	case t.ending.Status == inbox.Failed:
+		t.Log.WarnContext(ctx, "webhook failed: it is tried again", append(about, "error", t.ending.Error, "in", t.ending.Wait.String())...)
+	case t.ending.Status == inbox.Done:
+		t.Log.InfoContext(ctx, "webhook done", append(about, "execution", out.Execution.ID)...)
+	}
+}

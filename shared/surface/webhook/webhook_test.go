@@ -1,0 +1,360 @@
+package webhook_test
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/inbox"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/ratelimit"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/surface/webhook"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// the test servers live as long as the process, and one goroutine each awaits their end
+		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))
+}
+
+func ids() string { return uuid.Must(uuid.NewV7()).String() }
+
+const sent = "a secret of the sender"
+
+// world is a workspace with a source of each kind, all with the same secret.
+type world struct {
+	dbtest.Env
+	*webhook.Handler
+	slug   string
+	mu     sync.Mutex
+	kicked int
+}
+
+func onEach(t *testing.T, fn func(t *testing.T, w *world)) {
+	t.Helper()
+	dbtest.Each(t, func(t *testing.T, e dbtest.Env) { fn(t, newWorld(t, e)) })
+}
+
+func newWorld(t testing.TB, e dbtest.Env) *world {
+	t.Helper()
+	secrets, err1 := secret.New(e.DB, secret.NewKeyFile(filepath.Join(t.TempDir(), "key")))
+	out, err2 := outbox.New(e.DB, ids, func() float64 { return 0 })
+	workspaces, err3 := workspace.New(e.DB)
+	limits, err4 := ratelimit.New(e.DB)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
+		t.Fatal(err)
+	}
+	box, err1 := inbox.New(e.DB, secrets, out, ids)
+	all, err2 := workspaces.List(t.Context(), []db.Workspace{e.Workspace})
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
+	w := &world{Env: e, slug: all[0].Slug}
+	w.Handler = &webhook.Handler{
+		Inbox: box, Traces: trace.NewSource(time.Now, rand.Reader), Log: log, Limits: ratelimit.NewCache(limits, time.Now, log),
+		Kick: func(context.Context, db.Workspace) { w.mu.Lock(); w.kicked++; w.mu.Unlock() },
+	}
+	for _, k := range inbox.Kinds() {
+		value := sent
+		if k == inbox.Standard {
+			value = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+		}
+		draft, err := box.Seal(t.Context(), e.Workspace, inbox.Source{Name: string(k), Kind: k, Enabled: true, CreatedBy: "user:ada"}, secret.NewValue(value))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.DB.Tx(t.Context(), e.Workspace, func(ctx context.Context, tx *db.Tx) error {
+			_, err := box.Create(ctx, tx, draft)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w
+}
+
+// post sends a request, with headers as pairs.
+func (w *world) post(source, body string, headers ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodPost, "/webhooks/"+w.slug+"/"+source, strings.NewReader(body))
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	answer := httptest.NewRecorder()
+	w.ServeHTTP(answer, r)
+	return answer
+}
+
+func sign(text string) string {
+	mac := hmac.New(sha256.New, []byte(sent))
+	mac.Write([]byte(text))
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// issue is a delivery of GitHub.
+func (w *world) issue(id, body string) *httptest.ResponseRecorder {
+	return w.post("github", body, "X-Hub-Signature-256", "sha256="+sign(body), "X-GitHub-Delivery", id, "X-GitHub-Event", "issues", "Content-Type", "application/json")
+}
+
+func (w *world) rows(t testing.TB) []inbox.Delivery {
+	t.Helper()
+	all, err := w.Inbox.List(t.Context(), w.Workspace, inbox.Filter{Limit: 500})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func (w *world) rejected(t testing.TB, name string) int64 {
+	t.Helper()
+	n, err := w.Inbox.Source(t.Context(), w.Workspace, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n.Rejected
+}
+
+// TestDeliveriesAreAnswered: 202 and stored, 200 for a duplicate, flagged with another body.
+func TestDeliveriesAreAnswered(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		first := w.issue("d1", `{"action":"opened"}`)
+		var got struct {
+			ID, Status string
+			Conflict   bool
+		}
+		if err := json.Unmarshal(first.Body.Bytes(), &got); err != nil || first.Code != http.StatusAccepted || got.Status != "received" {
+			t.Fatalf("%d %s", first.Code, first.Body)
+		}
+		rows := w.rows(t)
+		if len(rows) != 1 || rows[0].ID != got.ID || rows[0].Event != "issues.opened" || string(rows[0].Trace) != first.Header().Get("X-Trace-Id") {
+			t.Errorf("stored: %+v", rows)
+		}
+		for body, want := range map[string]string{
+			`{"action":"opened"}`: `{"id":"` + got.ID + `","status":"duplicate"}`,
+			`{"action":"closed"}`: `{"id":"` + got.ID + `","status":"duplicate","conflict":true}`,
+		} {
+			if again := w.issue("d1", body); again.Code != http.StatusOK || strings.TrimSpace(again.Body.String()) != want {
+				t.Errorf("again: %d %s", again.Code, again.Body)
+			}
+		}
+		if w.kicked != 1 {
+			t.Errorf("%d kicks", w.kicked)
+		}
+	})
+}
+
+// TestEachKindIsTaken with its own signature.
+func TestEachKindIsTaken(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		at := fmt.Sprint(time.Now().Unix())
+		const body = `{"id":"e1","type":"invoice.paid"}`
+		for name, headers := range map[string][]string{
+			"stripe": {"Stripe-Signature", "t=" + at + ",v1=" + sign(at+"."+body)},
+			"slack":  {"X-Slack-Request-Timestamp", at, "X-Slack-Signature", "v0=" + sign("v0:"+at+":"+body)},
+			"hmac":   {"X-Signature", sign(body)},
+			"token":  {"Authorization", "Bearer " + sent},
+		} {
+			if got := w.post(name, body, headers...); got.Code != http.StatusAccepted {
+				t.Errorf("%s: %d %s", name, got.Code, got.Body)
+			}
+		}
+		if n := len(w.rows(t)); n != 4 {
+			t.Errorf("%d rows", n)
+		}
+	})
+}
+
+// TestAWrongSignatureLeavesOneCounter and no row; it answers 401, and repeats nothing.
+func TestAWrongSignatureLeavesOneCounter(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		for _, headers := range [][]string{{}, {"X-Hub-Signature-256", "sha256=" + sign("other")}, {"X-Hub-Signature-256", "CANARY"}} {
+			got := w.post("github", `{"a":"CANARY"}`, headers...)
+			if got.Code != http.StatusUnauthorized || strings.Contains(got.Body.String(), "CANARY") || got.Header().Get("Content-Type") != "application/problem+json" {
+				t.Errorf("%v: %d %s", headers, got.Code, got.Body)
+			}
+		}
+		if n := len(w.rows(t)); n != 0 || w.rejected(t, "github") != 3 || w.rejected(t, "token") != 0 || w.kicked != 0 {
+			t.Errorf("%d rows, %d rejected, %d kicks", n, w.rejected(t, "github"), w.kicked)
+		}
+	})
+}
+
+// TestBadRequests are answered with a clear problem, and leave no row.
+func TestBadRequests(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		good := func(body string) []string {
+			return []string{"Authorization", "Bearer " + sent, "Content-Type", "application/json"}
+		}
+		large, deep := strings.Repeat("x", inbox.MaxBody+1), strings.Repeat("[", 100)
+		for name, c := range map[string]struct {
+			got    *httptest.ResponseRecorder
+			status int
+			code   string
+		}{
+			"too large":         {w.post("token", large, good(large)...), 413, "too_large"},
+			"no JSON":           {w.post("token", "{", good("{")...), 400, "bad_body"},
+			"too deep":          {w.post("token", deep, good(deep)...), 400, "bad_body"},
+			"no text":           {w.post("token", "\xff", "Authorization", "Bearer "+sent), 415, "unsupported_body"},
+			"encoded":           {w.post("token", "x", append(good("x"), "Content-Encoding", "gzip")...), 415, "encoded"},
+			"no source":         {w.post("gitlab", "{}"), 404, "not_found"},
+			"a path below":      {w.post("token/x", "{}"), 404, "not_found"},
+			"no source at all":  {w.post("", "{}"), 404, "not_found"},
+			"another workspace": {w.post("../other/token", "{}"), 404, "not_found"},
+		} {
+			var p struct{ Type, Title, Detail, Code, TraceID string }
+			if err := json.Unmarshal(c.got.Body.Bytes(), &p); err != nil || c.got.Code != c.status || p.Code != c.code || p.Detail == "" || p.TraceID == "" {
+				t.Errorf("%s: %d %s", name, c.got.Code, c.got.Body)
+			}
+		}
+		r := httptest.NewRequest(http.MethodGet, "/webhooks/"+w.slug+"/token", nil)
+		answer := httptest.NewRecorder()
+		if w.ServeHTTP(answer, r); answer.Code != http.StatusMethodNotAllowed || answer.Header().Get("Allow") != "POST" {
+			t.Errorf("GET: %d %s", answer.Code, answer.Body)
+		}
+		if n := len(w.rows(t)); n != 0 {
+			t.Errorf("%d rows", n)
+		}
+	})
+}
+
+// TestSlacksChallenge is given back where it is signed, and is no delivery.
+func TestSlacksChallenge(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		at := fmt.Sprint(time.Now().Unix())
+		const body = `{"type":"url_verification","challenge":"3eZbrw1aBm2r"}`
+		got := w.post("slack", body, "X-Slack-Request-Timestamp", at, "X-Slack-Signature", "v0="+sign("v0:"+at+":"+body), "Content-Type", "application/json")
+		if got.Code != http.StatusOK || got.Body.String() != "3eZbrw1aBm2r" || len(w.rows(t)) != 0 {
+			t.Errorf("%d %s, %d rows", got.Code, got.Body, len(w.rows(t)))
+		}
+		if unsigned := w.post("slack", body); unsigned.Code != http.StatusUnauthorized {
+			t.Errorf("unsigned: %d %s", unsigned.Code, unsigned.Body)
+		}
+	})
+}
+
+// TestAWindowOfTheDatabase: what counts is the database's clock.
+func TestAWindowOfTheDatabase(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		at := fmt.Sprint(time.Now().Unix())
+		send := func() int {
+			return w.post("stripe", `{"id":"e1"}`, "Stripe-Signature", "t="+at+",v1="+sign(at+`.{"id":"e1"}`)).Code
+		}
+		if got := send(); got != http.StatusAccepted {
+			t.Errorf("now: %d", got)
+		}
+		w.Skew.Advance(6 * time.Minute)
+		if got := send(); got != http.StatusUnauthorized {
+			t.Errorf("six minutes later: %d", got)
+		}
+	})
+}
+
+// TestFloodsAreLimited: bad signatures by address, without keeping out good ones.
+func TestFloodsAreLimited(t *testing.T) {
+	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite))
+	w.Failures = ratelimit.NewFailures(ratelimit.Limit{PerSecond: 0.01, Burst: 3}, time.Now)
+	var statuses []int
+	for range 6 {
+		statuses = append(statuses, w.post("github", "{}").Code)
+	}
+	if fmt.Sprint(statuses) != "[401 401 401 429 429 429]" || w.rejected(t, "github") != 3 {
+		t.Errorf("answered %v, %d counted", statuses, w.rejected(t, "github"))
+	}
+	if got := w.issue("d1", "{}"); got.Code != http.StatusAccepted {
+		t.Errorf("a good one: %d", got.Code)
+	}
+}
+
+// TestDuplicatesAndShuffles (R9 at test size): 300 deliveries, a third of them again, by ten senders
+// at once.
+func TestDuplicatesAndShuffles(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.Limits = nil
+		const unique, all, senders = 60, 90, 6
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		statuses := map[int]int{}
+		for s := range senders {
+			wg.Go(func() {
+				for n := s; n < all; n += senders {
+					got := w.issue(fmt.Sprint("d", n*7%unique), `{"action":"opened"}`)
+					mu.Lock()
+					statuses[got.Code]++
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		if n := len(w.rows(t)); n != unique || statuses[202] != unique || statuses[200] != all-unique {
+			t.Errorf("%d rows, answered %v", n, statuses)
+		}
+	})
+}
+
+// cut is a body that breaks off.
+type cut struct{}
+
+func (cut) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// TestACutBetweenReceiptAndAnswer (R10): whoever leaves before the answer finds the row stored or
+// not, and never an answer of 2xx without a row.
+func TestACutBetweenReceiptAndAnswer(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		r := httptest.NewRequest(http.MethodPost, "/webhooks/"+w.slug+"/token", cut{})
+		answer := httptest.NewRecorder()
+		if w.ServeHTTP(answer, r); answer.Code != http.StatusBadRequest {
+			t.Errorf("a body that breaks off: %d", answer.Code)
+		}
+		answered := 0
+		for n := range 60 {
+			ctx, cancel := context.WithCancel(t.Context())
+			body := fmt.Sprintf(`{"n":%d}`, n)
+			r := httptest.NewRequest(http.MethodPost, "/webhooks/"+w.slug+"/token", strings.NewReader(body)).WithContext(ctx)
+			r.Header.Set("Authorization", "Bearer "+sent)
+			answer := httptest.NewRecorder()
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				w.ServeHTTP(answer, r)
+			}()
+			time.AfterFunc(time.Duration(n)*50*time.Microsecond, cancel)
+			<-done
+			cancel()
+			if answer.Code < 300 {
+				answered++
+				var got struct{ ID string }
+				if err := json.Unmarshal(answer.Body.Bytes(), &got); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := w.Inbox.Delivery(t.Context(), w.Workspace, got.ID); err != nil {
+					t.Errorf("answered %d, and there is no row: %v", answer.Code, err)
+				}
+			}
+		}
+		if rows := len(w.rows(t)); rows < answered {
+			t.Errorf("%d rows, %d answered", rows, answered)
+		}
+	})
+}

@@ -1,0 +1,26 @@
+package turn
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// Written returns the execution of a turn in a thread that is there, and the row of the outbox by
+// which it begins, for a caller that writes both in a transaction of its own. The message is
+// appended to the thread when the turn comes to its turn. id is that of the execution.
+func (r *Runner) Written(t Turn, id string, tr trace.ID) (execution.Execution, outbox.Row, error) {
+	kind, ok := r.kind(t.Surface)
+	if !ok {
+		return execution.Execution{}, outbox.Row{}, fmt.Errorf("surface %s has no conversations", t.Surface)
+	}
+	e := execution.Execution{
+		ID: id, Agent: kind.Agent, Surface: kind.Surface, Trace: tr, Subject: lane.Execution(id), Attempt: 1, Persona: kind.Persona,
+		Input: encode(asked{Task: talking, Lane: cmp.Or(kind.Lane, t.Lane), Thread: t.Thread, Message: t.Message, By: t.By, Limited: t.Limited}),
+	}
+	return e, KickFor(e, 0), nil
+}
