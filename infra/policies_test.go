@@ -74,7 +74,7 @@ func TestPoliciesAreNarrow(t *testing.T) {
 		named("arn:*:bedrock:*::foundation-model/"), profiles,
 		`{"Fn::Sub":"arn:${AWS::Partition}:bedrock:*::foundation-model/*"} if {"ArnLike":{"bedrock:InferenceProfileArn":` + profiles + `}}`,
 	}, " and ")
-	const sealed = `{"Ref":"KmsKeyArn"} if {"StringEquals":{"kms:EncryptionContext:table":["secrets","executions"]}}`
+	const sealed = `{"Ref":"KmsKeyArn"} if {"StringEquals":{"kms:EncryptionContext:table":["secrets","executions","webhook_sources"]}}`
 	either := func(parameters ...string) string {
 		var list []string
 		for _, p := range parameters {
@@ -94,6 +94,10 @@ func TestPoliciesAreNarrow(t *testing.T) {
 		"HeartbeatRole logs:PutLogEvents":                   `{"Fn::GetAtt":["HeartbeatLog","Arn"]}`,
 		"OperateRole logs:CreateLogStream":                  `{"Fn::GetAtt":["OperateLog","Arn"]}`,
 		"OperateRole logs:PutLogEvents":                     `{"Fn::GetAtt":["OperateLog","Arn"]}`,
+		"WebhookRole logs:CreateLogStream":                  `{"Fn::GetAtt":["WebhookLog","Arn"]}`,
+		"WebhookRole logs:PutLogEvents":                     `{"Fn::GetAtt":["WebhookLog","Arn"]}`,
+		"WebhookRole lambda:InvokeFunction":                 `{"Fn::GetAtt":["OperateFunction","Arn"]}`,
+		"WebhookRole kms:Decrypt":                           `{"Ref":"KmsKeyArn"} if {"StringEquals":{"kms:EncryptionContext:table":"webhook_sources"}}`,
 		"MigrateRole logs:CreateLogStream":                  `{"Fn::GetAtt":["MigrateLog","Arn"]}`,
 		"MigrateRole logs:PutLogEvents":                     `{"Fn::GetAtt":["MigrateLog","Arn"]}`,
 		"FunctionPolicy sqs:SendMessage":                    deadLetters,

@@ -45,7 +45,7 @@ func TestOperateStreams(t *testing.T) {
 			t.Errorf("%s is %+v", name, p)
 		}
 	}
-	if got := len(x.of("AWS::Lambda::Permission")); got != 3 {
+	if got := len(x.of("AWS::Lambda::Permission")); got != 4 { // and the webhooks'
 		t.Errorf("%d permissions to invoke", got)
 	}
 }

@@ -382,6 +382,7 @@ func TestAFunctionHasItsOwnSecretsAlone(t *testing.T) {
 	for name, want := range map[string][]string{
 		"MigrateFunction": append([]string{"DEMO"}, everyone...), "HeartbeatFunction": slices.Concat(agent, everyone, []string{"TEND_FUNCTION"}),
 		"OperateFunction": slices.Concat(people, agent, everyone, []string{"EMAIL_FROM"}),
+		"WebhookFunction": append([]string{"KMS_KEY_ID", "TEND_FUNCTION"}, everyone...),
 	} {
 		variables, _ := x.Resources[name].has("Environment.Variables").(map[string]any)
 		got := slices.Sorted(maps.Keys(variables))
@@ -471,5 +472,32 @@ func TestVariables(t *testing.T) {
 				t.Errorf("%s: %s is not read", name, v)
 			}
 		}
+	}
+}
+
+// Webhooks come through an HTTP API that is throttled and logs who came, to a function that ends
+// soon and may be reserved.
+func TestWebhooksAreBounded(t *testing.T) {
+	x := load(t)
+	f := x.Resources["WebhookFunction"]
+	if !is(f.has("Timeout"), 10) || !is(f.has("ReservedConcurrentExecutions"), map[string]any{"Fn::If": []any{"HasWebhookConcurrency", ref("WebhookConcurrency"), ref("AWS::NoValue")}}) {
+		t.Errorf("the function has %v s, and reserves %v", f.has("Timeout"), f.has("ReservedConcurrentExecutions"))
+	}
+	stage := x.Resources["WebhookStage"]
+	for path, want := range map[string]any{
+		"DefaultRouteSettings.ThrottlingRateLimit":  ref("WebhookThrottleRate"),
+		"DefaultRouteSettings.ThrottlingBurstLimit": ref("WebhookThrottleBurst"),
+		"AccessLogSettings.DestinationArn":          getAtt("WebhookAccessLog", "Arn"),
+		"StageName":                                 "$default",
+	} {
+		if !is(stage.has(path), want) {
+			t.Errorf("the stage has %s as %v", path, stage.has(path))
+		}
+	}
+	if route := x.Resources["WebhookRoute"]; !is(route.has("RouteKey"), "POST /webhooks/{workspace}/{source}") {
+		t.Errorf("the route is %v", route.has("RouteKey"))
+	}
+	if i := x.Resources["WebhookIntegration"]; !is(i.has("PayloadFormatVersion"), "2.0") {
+		t.Errorf("the function gets payloads of version %v", i.has("PayloadFormatVersion"))
 	}
 }
