@@ -15,6 +15,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/halt"
 	"github.com/lanekeeper/lanekeeper/shared/heal"
+	"github.com/lanekeeper/lanekeeper/shared/inbox"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/memory"
@@ -105,6 +106,11 @@ var answers = []struct {
 	{automation.ErrFull, problem.New(http.StatusConflict, "full", automation.ErrFull.Error())},
 	{heal.ErrNotFound, notFound},
 	{heal.ErrEnded, problem.New(http.StatusConflict, "ended", heal.ErrEnded.Error())},
+	{inbox.ErrNotFound, notFound},
+	{inbox.ErrTaken, problem.New(http.StatusConflict, "taken", inbox.ErrTaken.Error())},
+	{inbox.ErrChanged, stale},
+	{inbox.ErrFull, problem.New(http.StatusConflict, "full", inbox.ErrFull.Error())},
+	{inbox.ErrWorking, problem.New(http.StatusConflict, "working", inbox.ErrWorking.Error())},
 	{halt.ErrNotFound, notFound},
 	{budget.ErrNotFound, notFound},
 	{budget.ErrChanged, stale},

@@ -86,6 +86,15 @@ var right = map[string]struct {
 	"choose-workspace":        {"/api/v1/session", `{"workspaceId":"8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f"}`, 409},
 	"end-session":             {"/api/v1/session", "", 204},
 	"follow-events":           {"/api/v1/events", "", 200},
+	"list-webhook-sources":    {"/api/v1/webhook-sources", "", 200},
+	"create-webhook-source":   {"/api/v1/webhook-sources", `{"name":"asked","kind":"github"}`, 201},
+	"get-webhook-source":      {"/api/v1/webhook-sources/none", "", 404},
+	"patch-webhook-source":    {"/api/v1/webhook-sources/none", `{"enabled":false}`, 404},
+	"delete-webhook-source":   {"/api/v1/webhook-sources/none", "", 404},
+	"rotate-webhook-secret":   {"/api/v1/webhook-sources/none/rotate-secret", `{}`, 404},
+	"list-deliveries":         {"/api/v1/deliveries", "", 200},
+	"get-delivery":            {"/api/v1/deliveries/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", "", 404},
+	"redeliver":               {"/api/v1/deliveries/8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f/redeliver", `{}`, 404},
 	"list-automations":        {"/api/v1/automations", "", 200},
 	"create-automation":       {"/api/v1/automations", `{"name":"asked","skill":"look","schedule":{"cron":"@daily"}}`, 201},
 	"get-automation":          {"/api/v1/automations/none", "", 404},
@@ -164,7 +173,7 @@ func TestEveryRouteForEveryPrincipal(t *testing.T) {
 					want = http.StatusUnauthorized
 				case !roles[token].AtLeast(route.Least):
 					want = http.StatusForbidden
-				case (route.ID == "acquire-lane" || route.ID == "create-skill" || route.ID == "create-automation" || route.ID == "create-budget") && token == owner,
+				case (route.ID == "acquire-lane" || route.ID == "create-skill" || route.ID == "create-automation" || route.ID == "create-webhook-source" || route.ID == "create-budget") && token == owner,
 					route.ID == "create-memory" && (token == owner || token == admin):
 					want = http.StatusConflict // the admin has it
 				case (route.ID == "put-secret" || route.ID == "open-thread" || route.ID == "set-kill-switch") && token == owner:

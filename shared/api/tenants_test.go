@@ -97,6 +97,8 @@ func (w *world) fill(t testing.TB, of tenant) {
 	make("memories", `{"category":"MARK","content":"MARK likes ice"}`)
 	make("skills", `{"name":"MARK","kind":"http","description":"MARK","config":{"url":"https://MARK.example/"}}`)
 	make("automations", `{"name":"MARK","skill":"MARK","schedule":{"cron":"@daily"}}`)
+	make("webhook-sources", `{"name":"MARK","kind":"github","secret":"MARK is its secret","rules":[{"then":{"skill":"MARK","with":{}}}]}`)
+	of.names["deliveries"] = w.delivered(t, of)
 	make("api-keys", `{"name":"MARK","role":"MEMBER","scopes":["*"]}`)
 	make("members", `{"email":"MARK@example.org","role":"MEMBER"}`)
 	make("secrets", `{"name":"MARK","value":"MARK"}`)

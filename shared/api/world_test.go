@@ -32,10 +32,12 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/halt"
 	"github.com/lanekeeper/lanekeeper/shared/heal"
+	"github.com/lanekeeper/lanekeeper/shared/inbox"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
 	"github.com/lanekeeper/lanekeeper/shared/memory"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/parts"
 	"github.com/lanekeeper/lanekeeper/shared/persona"
 	"github.com/lanekeeper/lanekeeper/shared/retain"
@@ -151,6 +153,13 @@ func deps(t testing.TB, d *db.DB) api.Deps {
 	}
 	var err4, err5, err6, err7 error
 	all.Automations, err4 = automation.New(d, ids)
+	box, err := outbox.New(d, ids, func() float64 { return 0 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all.Inbox, err = inbox.New(d, secrets, box, ids); err != nil {
+		t.Fatal(err)
+	}
 	all.Heals, err5 = heal.New(d, ids, all.Registry, all.Automations)
 	all.Budgets, err6 = budget.New(d, ids, time.Now)
 	all.Circuits, err7 = resilient.NewStore(d, resilient.Policy{})

@@ -1,0 +1,172 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/inbox"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// receive stores a webhook, as if it had been sent and had verified.
+func (w *world) receive(t testing.TB, ws db.Workspace, source, body string) string {
+	t.Helper()
+	all, err := w.Workspaces.List(t.Context(), []db.Workspace{ws})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := w.Inbox.Find(t.Context(), all[0].Slug, source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := trace.With(t.Context(), w.Traces.New(trace.Webhook))
+	c := inbox.Content{ID: "d-" + body, Event: "issues.opened", Digest: fmt.Sprintf("%064x", len(body)), Headers: map[string]string{"x-of": body}}
+	got, err := w.Inbox.Receive(ctx, f, c, []byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got.ID
+}
+
+// delivered is a webhook of a tenant's.
+func (w *world) delivered(t testing.TB, of tenant) string {
+	t.Helper()
+	return w.receive(t, of.ws, of.mark, of.mark)
+}
+
+// TestWebhookSources are made, read, changed, rotated and deleted; a secret is shown once.
+func TestWebhookSources(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		const sources = "/api/v1/webhook-sources"
+		made := w.call(t, http.MethodPost, sources, admin, `{"name":"gh","kind":"github","rules":[{"event":"issues.*","when":[{"path":"body.action","op":"eq","value":"opened"}],"then":{"skill":"look","with":{"x":"{{body.x}}"}}}]}`)
+		var n struct{ ID, Path, Secret string }
+		if err := json.Unmarshal(made.body, &n); err != nil || made.status != http.StatusCreated || len(n.Secret) != 64 || !strings.HasSuffix(n.Path, "/gh") {
+			t.Fatalf("%d %s", made.status, made.body)
+		}
+		f, err := w.Inbox.Find(t.Context(), strings.Split(n.Path, "/")[2], "gh")
+		if err != nil {
+			t.Fatal(err)
+		}
+		secrets, err := w.Inbox.Secrets(t.Context(), f)
+		if err != nil || len(secrets) != 1 || secrets[0].Reveal() != n.Secret {
+			t.Errorf("the secret that is told is not the one that is stored: %v", err)
+		}
+		for _, path := range []string{sources, sources + "/gh", sources + "/" + n.ID} {
+			got := w.call(t, http.MethodGet, path, member, "")
+			if got.status != http.StatusOK || strings.Contains(string(got.body), n.Secret) || !strings.Contains(string(got.body), `"rejected":0`) {
+				t.Errorf("%s: %d %s", path, got.status, got.body)
+			}
+		}
+		rotated := w.call(t, http.MethodPost, sources+"/gh/rotate-secret", admin, `{}`)
+		var r struct {
+			Secret   string
+			OldUntil string `json:"oldSecretValidUntil"`
+		}
+		if err := json.Unmarshal(rotated.body, &r); err != nil || rotated.status != http.StatusOK || len(r.Secret) != 64 || r.Secret == n.Secret || r.OldUntil == "" {
+			t.Errorf("rotated: %d %s", rotated.status, rotated.body)
+		}
+		if given := w.call(t, http.MethodPost, sources+"/gh/rotate-secret", admin, `{"secret":"one of the sender's"}`); given.status != http.StatusOK || strings.Contains(string(given.body), "sender") {
+			t.Errorf("rotated to one that was given: %d %s", given.status, given.body)
+		}
+		if off := w.call(t, http.MethodPatch, sources+"/gh", admin, `{"enabled":false,"rules":[]}`); off.status != http.StatusOK || !strings.Contains(string(off.body), `"enabled":false`) || !strings.Contains(string(off.body), `"rules":[]`) {
+			t.Errorf("patched: %d %s", off.status, off.body)
+		}
+		if gone := w.call(t, http.MethodDelete, sources+"/gh", admin, ""); gone.status != http.StatusNoContent {
+			t.Errorf("deleted: %d %s", gone.status, gone.body)
+		}
+		if got := w.call(t, http.MethodGet, sources+"/gh", member, ""); got.status != http.StatusNotFound {
+			t.Errorf("a deleted one: %d", got.status)
+		}
+	})
+}
+
+// TestWebhookSourcesThatAreRefused: an empty secret among them.
+func TestWebhookSourcesThatAreRefused(t *testing.T) {
+	w := onOne(t)
+	for body, field := range map[string]string{
+		`{"name":"a","kind":"github","secret":""}`:                                                                              "body.secret",
+		`{"name":"a","kind":"github","secret":"                    "}`:                                                          "body.secret",
+		`{"name":"a","kind":"github","secret":"short"}`:                                                                         "body.secret",
+		`{"name":"a","kind":"stripe"}`:                                                                                          "body.secret",
+		`{"name":"a","kind":"slack"}`:                                                                                           "body.secret",
+		`{"name":"a","kind":"standard","secret":"whsec_bm8gc3VjaCBrZXk"}`:                                                       "body.secret",
+		`{"name":"A","kind":"github"}`:                                                                                          "body.name",
+		`{"name":"a","kind":"gitlab"}`:                                                                                          "body.kind",
+		`{"name":"a","kind":"github","header":"X-Mine"}`:                                                                        "body.header",
+		`{"name":"a","kind":"github","rules":[{"then":{"skill":"none"}}]}`:                                                      "body.rules[0].then.skill",
+		`{"name":"a","kind":"github","rules":[{"then":{"automation":"none"}}]}`:                                                 "body.rules[0].then.automation",
+		`{"name":"a","kind":"github","rules":[{"then":{}}]}`:                                                                    "body.rules[0].then",
+		`{"name":"a","kind":"github","rules":[{"then":{"task":"x"}}]}`:                                                          "body.rules[0].then",
+		`{"name":"a","kind":"github","rules":[{"then":{"skill":"look","with":{"a":"{{x}}"}}}]}`:                                 "body.rules[0].then.with",
+		`{"name":"a","kind":"github","rules":[{"then":{"message":{"thread":{"channel":"operate","address":"x"},"body":"y"}}}]}`: "body.rules[0].then.message.thread.channel",
+	} {
+		got := w.call(t, http.MethodPost, "/api/v1/webhook-sources", admin, body)
+		if got.status != http.StatusUnprocessableEntity || !strings.Contains(string(got.body), `"location":"`+field) {
+			t.Errorf("%s: %d %s", body, got.status, got.body)
+		}
+	}
+	for range 2 {
+		w.call(t, http.MethodPost, "/api/v1/webhook-sources", admin, `{"name":"a","kind":"token"}`)
+	}
+	if again := w.call(t, http.MethodPost, "/api/v1/webhook-sources", admin, `{"name":"a","kind":"token"}`); again.status != http.StatusConflict {
+		t.Errorf("the name again: %d %s", again.status, again.body)
+	}
+}
+
+// TestDeliveries are listed, shown and done again.
+func TestDeliveries(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.call(t, http.MethodPost, "/api/v1/webhook-sources", admin, `{"name":"gh","kind":"github"}`)
+		first, second := w.receive(t, w.Workspace, "gh", "one"), w.receive(t, w.Workspace, "gh", "two")
+		list := func(query string) (ids []string, next string) {
+			t.Helper()
+			got := w.call(t, http.MethodGet, "/api/v1/deliveries"+query, member, "")
+			var p struct {
+				Items      []struct{ ID string }
+				NextCursor *string
+			}
+			if err := json.Unmarshal(got.body, &p); err != nil || got.status != http.StatusOK || strings.Contains(string(got.body), `"body"`) {
+				t.Fatalf("%s: %d %s", query, got.status, got.body)
+			}
+			for _, i := range p.Items {
+				ids = append(ids, i.ID)
+			}
+			if p.NextCursor != nil {
+				next = *p.NextCursor
+			}
+			return ids, next
+		}
+		ids, next := list("?direction=inbound&limit=1")
+		if fmt.Sprint(ids) != "["+second+"]" || next == "" {
+			t.Fatalf("the first page: %v, %q", ids, next)
+		}
+		if ids, next = list("?limit=1&cursor=" + next); fmt.Sprint(ids) != "["+first+"]" || next != "" {
+			t.Errorf("the second page: %v, %q", ids, next)
+		}
+		if ids, _ = list("?status=parked"); len(ids) != 0 {
+			t.Errorf("parked: %v", ids)
+		}
+		shown := w.call(t, http.MethodGet, "/api/v1/deliveries/"+first, member, "")
+		if shown.status != http.StatusOK || !strings.Contains(string(shown.body), `"body":"one"`) || !strings.Contains(string(shown.body), `"x-of":"one"`) {
+			t.Errorf("shown: %d %s", shown.status, shown.body)
+		}
+		err := w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+			_, _, err := w.Inbox.Begin(ctx, tx, first, "skill x", "")
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if busy := w.call(t, http.MethodPost, "/api/v1/deliveries/"+first+"/redeliver", admin, `{}`); busy.status != http.StatusConflict {
+			t.Errorf("one that is worked on: %d %s", busy.status, busy.body)
+		}
+		if again := w.call(t, http.MethodPost, "/api/v1/deliveries/"+second+"/redeliver", admin, `{}`); again.status != http.StatusOK || !strings.Contains(string(again.body), `"status":"received"`) {
+			t.Errorf("redelivered: %d %s", again.status, again.body)
+		}
+	})
+}

@@ -1,0 +1,382 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/automation"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/inbox"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// webhookRule maps deliveries to an action.
+type webhookRule struct {
+	Event string             `json:"event,omitempty" maxLength:"200" doc:"Such as issues.*, where * stands for any text; left out: every event"`
+	When  []webhookCondition `json:"when,omitempty" maxItems:"20" nullable:"false" doc:"All of them must hold"`
+	Then  webhookAction      `json:"then"`
+}
+
+type webhookCondition struct {
+	Path  string          `json:"path" minLength:"1" maxLength:"200" doc:"Such as body.issue.number or headers.x-github-event"`
+	Op    string          `json:"op" enum:"eq,ne,in,contains,exists,gt,lt,matches" doc:"matches takes a regular expression (RE2)"`
+	Value json.RawMessage `json:"value,omitempty"`
+}
+
+// webhookAction has exactly one of skill, automation and message.
+type webhookAction struct {
+	Skill      string          `json:"skill,omitempty" maxLength:"64" doc:"The name of a skill"`
+	Automation string          `json:"automation,omitempty" maxLength:"200" doc:"The name or the id of an automation"`
+	Message    *webhookMessage `json:"message,omitempty" doc:"Text for a conversation, which the agent answers"`
+	With       json.RawMessage `json:"with,omitempty" doc:"Arguments, with templates such as {{body.issue.title}}; of an automation, those that replace its own"`
+}
+
+type webhookMessage struct {
+	Thread struct {
+		Channel string `json:"channel" minLength:"1" maxLength:"56"`
+		Address string `json:"address" minLength:"1" maxLength:"1000" doc:"A template"`
+	} `json:"thread"`
+	Body string `json:"body" minLength:"1" maxLength:"16384" doc:"A template"`
+}
+
+// WebhookSourceItem may send webhooks. Its secret is not told.
+type WebhookSourceItem struct {
+	ID            string          `json:"id" format:"uuid"`
+	Name          string          `json:"name"`
+	Kind          inbox.Kind      `json:"kind" enum:"github,stripe,slack,standard,hmac,token"`
+	Path          string          `json:"path" doc:"Where its webhooks are sent to"`
+	Header        string          `json:"header,omitempty"`
+	Encoding      inbox.Encoding  `json:"encoding,omitempty" enum:"hex,base64"`
+	Prefix        string          `json:"prefix,omitempty"`
+	IDPath        string          `json:"idPath,omitempty"`
+	Rules         json.RawMessage `json:"rules" doc:"The first that matches a delivery counts"`
+	Enabled       bool            `json:"enabled"`
+	Rejected      int64           `json:"rejected" doc:"Requests with a wrong signature"`
+	RejectedAt    *time.Time      `json:"rejectedAt,omitempty" doc:"The last of them"`
+	OldValidUntil *time.Time      `json:"oldSecretValidUntil,omitempty" doc:"Until when the secret before is valid too"`
+	CreatedBy     string          `json:"createdBy"`
+	CreatedAt     time.Time       `json:"createdAt"`
+	UpdatedAt     time.Time       `json:"updatedAt"`
+}
+
+// madeWebhookSource also tells a secret that was made for it, once.
+type madeWebhookSource struct {
+	WebhookSourceItem
+	Secret string `json:"secret,omitempty" doc:"Shown once; left out where the caller gave it"`
+}
+
+func (s *server) webhookSourceItem(slug string, n inbox.Source) WebhookSourceItem {
+	rules := json.RawMessage("[]")
+	if len(n.Rules) > 0 {
+		rules, _ = json.Marshal(n.Rules) // was JSON
+	}
+	return WebhookSourceItem{
+		ID: n.ID, Name: n.Name, Kind: n.Kind, Path: "/webhooks/" + slug + "/" + n.Name,
+		Header: n.Header, Encoding: n.Encoding, Prefix: n.Prefix, IDPath: n.IDPath, Rules: rules, Enabled: n.Enabled,
+		Rejected: n.Rejected, RejectedAt: utc(n.RejectedAt), OldValidUntil: utc(n.OldUntil),
+		CreatedBy: n.CreatedBy, CreatedAt: n.CreatedAt.UTC(), UpdatedAt: n.UpdatedAt.UTC(),
+	}
+}
+
+// slug is that of the caller's workspace.
+func (s *server) slug(ctx context.Context) (string, error) {
+	ws, err := s.Workspaces.Get(ctx, workspace(ctx))
+	return ws.Slug, err
+}
+
+func (s *server) webhookSourceOutput(ctx context.Context, n inbox.Source) (*versioned[WebhookSourceItem], error) {
+	slug, err := s.slug(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &versioned[WebhookSourceItem]{ETag: tagOf(n.Version), Body: s.webhookSourceItem(slug, n)}, nil
+}
+
+type webhookSourcesInput struct {
+	Cursor string `query:"cursor" maxLength:"400"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
+}
+
+// listWebhookSources lists the sources by name, without their secrets. It is called by the Engine
+// Room and by scripts.
+func (s *server) listWebhookSources(ctx context.Context, in *webhookSourcesInput) (*answer[page[WebhookSourceItem]], error) {
+	after, err := parseCursor(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.Inbox.Sources(ctx, workspace(ctx), after.key, in.Limit+1)
+	if err != nil {
+		return nil, err
+	}
+	slug, err := s.slug(ctx)
+	if err != nil {
+		return nil, err
+	}
+	next := ""
+	if len(found) > in.Limit {
+		found = found[:in.Limit]
+		next = keyCursor(found[in.Limit-1].Name)
+	}
+	items := make([]WebhookSourceItem, len(found))
+	for i, n := range found {
+		items[i] = s.webhookSourceItem(slug, n)
+	}
+	return listing(items, next), nil
+}
+
+type createWebhookSourceInput struct {
+	Body struct {
+		Name     string        `json:"name" minLength:"1" maxLength:"63" pattern:"^[a-z0-9][a-z0-9_-]*$" patternDescription:"lower-case letters, digits, - and _" doc:"Part of its address"`
+		Kind     string        `json:"kind" enum:"github,stripe,slack,standard,hmac,token"`
+		Secret   *string       `json:"secret,omitempty" minLength:"16" maxLength:"1024" doc:"What its requests are signed with; left out, one is made. Stripe and Slack make theirs."`
+		Rules    []webhookRule `json:"rules,omitempty" maxItems:"50" nullable:"false"`
+		Header   string        `json:"header,omitempty" maxLength:"100" doc:"hmac, token: where the signature or the token stands; X-Signature, Authorization"`
+		Encoding string        `json:"encoding,omitempty" enum:"hex,base64" doc:"hmac: how the signature is written; hex"`
+		Prefix   string        `json:"prefix,omitempty" maxLength:"100" doc:"hmac, token: what stands before it"`
+		IDPath   string        `json:"idPath,omitempty" maxLength:"200" doc:"hmac, token: where a delivery's id stands, such as body.id; left out: the digest of the body"`
+		Enabled  *bool         `json:"enabled,omitempty" default:"true"`
+	}
+}
+
+// createWebhookSource lets somebody send webhooks. It is called by the Engine Room and by scripts.
+func (s *server) createWebhookSource(ctx context.Context, in *createWebhookSourceInput) (*createdAt[madeWebhookSource], error) {
+	by, _ := auth.From(ctx)
+	b := in.Body
+	n := inbox.Source{
+		Name: b.Name, Kind: inbox.Kind(b.Kind), Header: b.Header, Encoding: inbox.Encoding(b.Encoding), Prefix: b.Prefix, IDPath: b.IDPath,
+		Enabled: b.Enabled == nil || *b.Enabled, CreatedBy: principal(by),
+	}
+	var err error
+	if n.Rules, err = s.rulesOf(ctx, b.Rules); err != nil {
+		return nil, err
+	}
+	value, made, err := secretFor(n.Kind, b.Secret)
+	if err != nil {
+		return nil, err
+	}
+	// Before the transaction: the key service may be asked.
+	draft, err := s.Inbox.Seal(ctx, by.Workspace, n, value)
+	if err != nil {
+		return nil, err
+	}
+	err = s.change(ctx, "webhook_source.create", func(ctx context.Context, tx *db.Tx) (err error) {
+		n, err = s.Inbox.Create(ctx, tx, draft)
+		return err
+	}, "id", draft.ID, "name", b.Name, "kind", b.Kind)
+	if err != nil {
+		return nil, err
+	}
+	slug, err := s.slug(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &createdAt[madeWebhookSource]{"/api/v1/webhook-sources/" + n.ID, tagOf(n.Version), madeWebhookSource{s.webhookSourceItem(slug, n), made}}, nil
+}
+
+// secretFor is the secret that was given, or a new one, which is told.
+func secretFor(k inbox.Kind, given *string) (v secret.Value, made string, err error) {
+	if given != nil {
+		return secret.NewValue(*given), "", nil
+	}
+	if v, err = inbox.NewSecret(k); err != nil {
+		return v, "", err
+	}
+	return v, v.Reveal(), nil
+}
+
+// rulesOf reads rules, and refuses those of skills and automations that the workspace does not have.
+func (s *server) rulesOf(ctx context.Context, given []webhookRule) ([]inbox.Rule, error) {
+	raw, err := json.Marshal(given)
+	if err != nil {
+		return nil, invalid(problem.At("body.rules", "expected JSON"))
+	}
+	var rules []inbox.Rule
+	if err := json.Unmarshal(raw, &rules); err != nil {
+		return nil, invalid(problem.At("body.rules", "expected JSON"))
+	}
+	for i, r := range rules {
+		at := fmt.Sprintf("body.rules[%d].then", i)
+		switch {
+		case r.Then.Skill != "":
+			err = s.ruleSkill(ctx, at, r.Then)
+		case r.Then.Automation != "":
+			if _, err = s.automation(ctx, AutomationPath{r.Then.Automation}); errors.Is(err, automation.ErrNotFound) {
+				err = invalid(problem.At(at+".automation", "expected the name or the id of an automation"))
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return rules, nil
+}
+
+// ruleSkill refuses a skill that rules can't run, and arguments without templates that don't fit it.
+func (s *server) ruleSkill(ctx context.Context, at string, a inbox.Action) error {
+	ws := workspace(ctx)
+	d, err := s.Registry.Get(ctx, ws, a.Skill)
+	if errors.Is(err, skill.ErrNotFound) || err == nil && d.Name != a.Skill {
+		return invalid(problem.At(at+".skill", "expected the name of a skill"))
+	}
+	if err != nil {
+		return err
+	}
+	if d.Scope == skill.External {
+		return invalid(problem.At(at+".skill", "expected a skill whose scope is internal or both"))
+	}
+	if bytes.Contains(a.With, []byte("{{")) {
+		return nil
+	}
+	usable, err := s.Skills(ctx, ws, trace.Webhook)
+	if err != nil {
+		return err
+	}
+	with := a.With
+	if len(with) == 0 {
+		with = json.RawMessage("{}")
+	}
+	if k, ok := usable.Find(a.Skill); ok && k.Name == a.Skill {
+		if violations := k.Check(ctx, with); len(violations) > 0 {
+			return misfits(at+".with", violations)
+		}
+	}
+	return nil
+}
+
+// WebhookSourcePath names a source.
+type WebhookSourcePath struct {
+	ID string `path:"id" minLength:"1" maxLength:"200" doc:"Its id or its name"`
+}
+
+func (s *server) webhookSource(ctx context.Context, in WebhookSourcePath) (inbox.Source, error) {
+	if unfit(in.ID) != "" {
+		return inbox.Source{}, inbox.ErrNotFound
+	}
+	return s.Inbox.Source(ctx, workspace(ctx), in.ID)
+}
+
+// getWebhookSource tells of one, without its secret. It is called by the Engine Room and by scripts.
+func (s *server) getWebhookSource(ctx context.Context, in *WebhookSourcePath) (*versioned[WebhookSourceItem], error) {
+	n, err := s.webhookSource(ctx, *in)
+	if err != nil {
+		return nil, err
+	}
+	return s.webhookSourceOutput(ctx, n)
+}
+
+type patchWebhookSourceInput struct {
+	WebhookSourcePath
+	IfMatch
+	Body struct {
+		Name     *string        `json:"name,omitempty" minLength:"1" maxLength:"63" pattern:"^[a-z0-9][a-z0-9_-]*$" patternDescription:"lower-case letters, digits, - and _" doc:"Changes its address too"`
+		Rules    *[]webhookRule `json:"rules,omitempty" maxItems:"50"`
+		Header   *string        `json:"header,omitempty" maxLength:"100"`
+		Encoding *string        `json:"encoding,omitempty" enum:"hex,base64"`
+		Prefix   *string        `json:"prefix,omitempty" maxLength:"100"`
+		IDPath   *string        `json:"idPath,omitempty" maxLength:"200"`
+		Enabled  *bool          `json:"enabled,omitempty" doc:"What a disabled one sends is refused, and what it sent is parked"`
+	}
+}
+
+// patchWebhookSource changes the given fields of a source. It is called by the Engine Room and by
+// scripts.
+func (s *server) patchWebhookSource(ctx context.Context, in *patchWebhookSourceInput) (*versioned[WebhookSourceItem], error) {
+	n, err := s.webhookSource(ctx, in.WebhookSourcePath)
+	if err != nil {
+		return nil, err
+	}
+	if err := in.matches(n.Version); err != nil {
+		return nil, err
+	}
+	b := in.Body
+	for to, from := range map[*string]*string{&n.Name: b.Name, &n.Header: b.Header, &n.Prefix: b.Prefix, &n.IDPath: b.IDPath} {
+		if from != nil {
+			*to = *from
+		}
+	}
+	if b.Encoding != nil {
+		n.Encoding = inbox.Encoding(*b.Encoding)
+	}
+	if b.Enabled != nil {
+		n.Enabled = *b.Enabled
+	}
+	if b.Rules != nil {
+		if n.Rules, err = s.rulesOf(ctx, *b.Rules); err != nil {
+			return nil, err
+		}
+	}
+	var changed inbox.Source
+	err = s.change(ctx, "webhook_source.update", func(ctx context.Context, tx *db.Tx) (err error) {
+		changed, err = s.Inbox.Update(ctx, tx, n)
+		return err
+	}, "id", n.ID, "name", n.Name, "version", &changed.Version)
+	if err != nil {
+		return nil, err
+	}
+	return s.webhookSourceOutput(ctx, changed)
+}
+
+// deleteWebhookSource takes a source away. What it sent stays listed; what is not done of that is
+// parked. It is called by the Engine Room and by scripts.
+func (s *server) deleteWebhookSource(ctx context.Context, in *WebhookSourcePath) (*struct{}, error) {
+	n, err := s.webhookSource(ctx, *in)
+	if err != nil {
+		return nil, err
+	}
+	return nil, s.change(ctx, "webhook_source.delete", func(ctx context.Context, tx *db.Tx) error {
+		there, err := s.Inbox.Delete(ctx, tx, n.ID)
+		if err == nil && !there {
+			return inbox.ErrNotFound
+		}
+		return err
+	}, "id", n.ID, "name", n.Name)
+}
+
+type rotateWebhookSecretInput struct {
+	WebhookSourcePath
+	Body *struct {
+		Secret *string `json:"secret,omitempty" minLength:"16" maxLength:"1024" doc:"The new one; left out, one is made. Stripe and Slack make theirs."`
+	}
+}
+
+type rotatedWebhookSecret struct {
+	Secret        string     `json:"secret,omitempty" doc:"Shown once; left out where the caller gave it"`
+	OldValidUntil *time.Time `json:"oldSecretValidUntil" doc:"Until when the one before is valid too"`
+}
+
+// rotateWebhookSecret gives a source a new secret; the one before is valid for 24 hours more. It is
+// called by the Engine Room and by scripts.
+func (s *server) rotateWebhookSecret(ctx context.Context, in *rotateWebhookSecretInput) (*answer[rotatedWebhookSecret], error) {
+	n, err := s.webhookSource(ctx, in.WebhookSourcePath)
+	if err != nil {
+		return nil, err
+	}
+	var given *string
+	if in.Body != nil {
+		given = in.Body.Secret
+	}
+	value, made, err := secretFor(n.Kind, given)
+	if err != nil {
+		return nil, err
+	}
+	draft, err := s.Inbox.SealAnew(ctx, workspace(ctx), n, value)
+	if err != nil {
+		return nil, err
+	}
+	err = s.change(ctx, "webhook_source.rotate_secret", func(ctx context.Context, tx *db.Tx) (err error) {
+		n, err = s.Inbox.Rotate(ctx, tx, draft)
+		return err
+	}, "id", draft.ID, "name", draft.Name)
+	if err != nil {
+		return nil, err
+	}
+	return answered(rotatedWebhookSecret{made, utc(n.OldUntil)}), nil
+}
