@@ -75,14 +75,13 @@ func (t *try) decide(ctx context.Context, source []inbox.Source) error {
 		t.refused = "its source is disabled: enable it, and redeliver"
 		return nil
 	}
-	plan, ok, err := inbox.PlanFor(source[0].Rules, t.delivery)
-	if err != nil {
-		t.plan, t.refused = plan, err.Error()
-		return nil
+	plan, ok, unfit := inbox.PlanFor(source[0].Rules, t.delivery)
+	t.plan, t.nothing = plan, !ok && unfit == nil
+	if unfit != nil {
+		t.refused = unfit.Error()
 	}
-	t.plan, t.nothing = plan, !ok
 	switch {
-	case t.nothing:
+	case t.nothing || t.refused != "":
 		return nil
 	case plan.Channel != "":
 		return t.decideMessage(ctx)
@@ -283,12 +282,13 @@ func (t *try) record(ctx context.Context, b *db.Batch, status activity.Status, c
 // log tells how the try ended, once that is written.
 func (t *try) log(ctx context.Context, out work.Outcome) {
 	about := []any{"source", t.delivery.Source, "delivery", t.delivery.ID, "event", t.delivery.Event, "action", t.plan.String(), "attempt", t.attempts}
-	switch {
-	case t.ending.Status == inbox.Parked:
+	switch t.ending.Status {
+	case inbox.Parked:
 		t.Log.WarnContext(ctx, "webhook parked: a person has to look", append(about, "error", t.ending.Error)...)
-	case t.ending.Status == inbox.Failed:
+	case inbox.Failed:
 		t.Log.WarnContext(ctx, "webhook failed: it is tried again", append(about, "error", t.ending.Error, "in", t.ending.Wait.String())...)
-	case t.ending.Status == inbox.Done:
+	case inbox.Done:
 		t.Log.InfoContext(ctx, "webhook done", append(about, "execution", out.Execution.ID)...)
+	case inbox.Received, inbox.Working: // another has it
 	}
 }
