@@ -8,6 +8,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/ratelimit"
 	"github.com/lanekeeper/lanekeeper/shared/redact"
@@ -28,7 +29,7 @@ func (s *server) guard(rt route, next http.Handler) http.Handler {
 		}
 		next = s.keys.once(keyed{route: rt.id, sensitive: rt.sensitive, within: within}, next)
 	}
-	next = rt.targeted(s.intake(rt, next))
+	next = s.lastWrites(rt, rt.targeted(s.intake(rt, next)))
 	if !rt.patient {
 		next = limited(next)
 	}
@@ -180,6 +181,22 @@ func (rt route) forbidden(p auth.Principal) *problem.Problem {
 func limited(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), limit)
+		defer cancel()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// lastWrites has all last writes of a request share one limit, how it ended under its key
+// among them.
+func (s *server) lastWrites(rt route, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		work := r.Context()
+		if rt.outlasts {
+			outlasting, cancel := s.outlasting(work)
+			defer cancel()
+			work = outlasting
+		}
+		ctx, cancel := lane.WithLastWritesOf(r.Context(), work)
 		defer cancel()
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
@@ -152,7 +153,7 @@ func (i *idempotency) work(c keyClaim, sensitive bool, w http.ResponseWriter, r 
 
 // end writes down how a request ended. One that panicked has not.
 func (i *idempotency) end(ctx context.Context, c keyClaim, sensitive bool, a *withheld, ended bool) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keyEnd)
+	ctx, cancel := lane.LastWritesWithin(ctx, keyEnd)
 	defer cancel()
 	var err error
 	still := true

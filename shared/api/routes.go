@@ -21,9 +21,10 @@ type route struct {
 	also         []int // statuses that answer the same body as 200
 	refusals     []int // statuses that answer a problem, beside those any route may
 
-	surface trace.Surface // whose traces it starts; empty: operate's
-	patient bool          // it may take longer than the API's time limit
-	stream  bool          // the caller says whether it wants a stream
+	surface  trace.Surface // whose traces it starts; empty: operate's
+	patient  bool          // it may take longer than the API's time limit
+	outlasts bool          // its work goes on when the caller leaves
+	stream   bool          // the caller says whether it wants a stream
 
 	kinds     []auth.Kind // of callers without a role that may call it
 	persons   bool        // for people and the local admin: no key may call it, whatever its role
@@ -48,7 +49,7 @@ func routes(s *server) []route {
 			surface: trace.Heartbeat, patient: true,
 			caller: "the Engine Room, lanekeeper trigger heartbeat, scripts", summary: "Run a beat by hand, every phase of it"},
 
-		{method: post, path: v1 + "/operate", id: "operate", least: auth.Member, handler: talked, refusals: []int{404, 409}, patient: true,
+		{method: post, path: v1 + "/operate", id: "operate", least: auth.Member, handler: talked, refusals: []int{404, 409}, patient: true, outlasts: true,
 			caller: "the Engine Room's console, lanekeeper ask, scripts", summary: "Talk with the agent: one turn; a member's goes without the skills that need an approval"},
 		{method: get, path: v1 + "/executions/{id}/events", id: "follow-execution", least: auth.Member, handler: runFollowed, refusals: []int{404}, patient: true, stream: true,
 			caller: "the Engine Room, whoever comes back to a stream", summary: "What happens in an execution, as it happens; from any event on"},
@@ -315,7 +316,7 @@ func routes(s *server) []route {
 		{method: get, path: v1 + "/executions/{id}", id: "get-execution", least: auth.Member, kinds: agents, handler: typed(s.getExecution), refusals: []int{404},
 			caller: "the Engine Room, scripts, agents", summary: "One execution; to an agent, of its own"},
 
-		{method: post, path: mcpPath, id: "speak-mcp", least: auth.Member, handler: speaksMCP, refusals: []int{404}, patient: true, front: true,
+		{method: post, path: mcpPath, id: "speak-mcp", least: auth.Member, handler: speaksMCP, refusals: []int{404}, patient: true, outlasts: true, front: true,
 			caller: "an operator's own coding assistant", summary: "Model Context Protocol, stateless: routes of this API as tools"},
 
 		{method: get, path: "/openapi.json", id: "get-openapi-json", least: public, handler: file(&s.docs.json),

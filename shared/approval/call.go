@@ -11,7 +11,6 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
-	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
@@ -30,7 +29,7 @@ const maxResult = 256 << 10
 // claim on the outbox row is lost, it records the approval only: the next sender of the row finds
 // the approval executed.
 func (e *Executor) finish(ctx context.Context, j *job, o outcome) error {
-	ctx, cancel := reason.LastWrite(ctx)
+	ctx, cancel := lane.LastWrites(ctx)
 	defer cancel()
 	if o.uncertain {
 		o.message, o.class = "uncertain: "+o.message, skill.Theirs

@@ -132,7 +132,7 @@ func (s *Store) DoAfter(ctx context.Context, r Request, wait Wait, reads func(*d
 		if err == nil && h.Ended() {
 			return // fn's last transaction released it
 		}
-		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+		clean, cancel := LastWritesWithin(ctx, releaseTimeout)
 		defer cancel()
 		if rerr := s.Drop(clean, h); rerr != nil && (err == nil || !errors.Is(rerr, ErrLost)) {
 			err = errors.Join(err, rerr)

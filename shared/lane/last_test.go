@@ -41,11 +41,15 @@ func TestLastWritesShareOneLimit(t *testing.T) {
 	})
 }
 
-// TestLastWritesEnd without a limit that they share.
+// TestLastWritesEnd 5 s behind their work, which nothing shares with them. Until then they do
+// not end.
 func TestLastWritesEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		last, cancel := lane.LastWrites(t.Context())
+		ctx, cut := context.WithCancel(t.Context())
+		last, cancel := lane.LastWrites(ctx)
 		defer cancel()
+		time.Sleep(time.Minute)
+		cut()
 		time.Sleep(5*time.Second - time.Nanosecond)
 		synctest.Wait()
 		if last.Err() != nil {
@@ -55,6 +59,75 @@ func TestLastWritesEnd(t *testing.T) {
 		synctest.Wait()
 		if last.Err() == nil {
 			t.Error("they have no end")
+		}
+	})
+}
+
+// TestLastWritesOfAPart end with those of the whole, whose limit does not begin while it works.
+func TestLastWritesOfAPart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cut := context.WithCancel(t.Context())
+		whole, end := lane.WithLastWrites(ctx)
+		defer end()
+		lasts := func(what string, under context.Context, want time.Duration) {
+			t.Helper()
+			last, cancel := lane.LastWrites(under)
+			defer cancel()
+			begun := time.Now()
+			if <-last.Done(); time.Since(begun) != want {
+				t.Errorf("%s lasts %s, want %s", what, time.Since(begun), want)
+			}
+		}
+		part, done := context.WithTimeout(whole, time.Second)
+		defer done()
+		part, end = lane.WithLastWrites(part)
+		defer end()
+		lasts("what a part writes that has come to its own limit", part, 6*time.Second)
+		lasts("what it writes afterwards", part, 0)
+		other, end := lane.WithLastWrites(whole)
+		defer end()
+		last, cancel := lane.LastWrites(whole)
+		defer cancel()
+		if last.Err() != nil {
+			t.Error("the whole has no last writes, though it works")
+		}
+		cut()
+		time.Sleep(2 * time.Second)
+		lasts("what another part writes while the whole ends", other, 3*time.Second)
+		lasts("what the whole writes afterwards", whole, 0)
+	})
+}
+
+// TestLastWritesOfWorkThatOutlastsItsCaller begin when the work is over.
+func TestLastWritesOfWorkThatOutlastsItsCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		caller, leave := context.WithCancel(t.Context())
+		work, over := context.WithCancel(context.WithoutCancel(caller))
+		asked, end := lane.WithLastWritesOf(caller, work)
+		defer end()
+		turn, end := lane.WithLastWritesOf(context.WithoutCancel(asked), work)
+		defer end()
+		leave()
+		last, cancel := lane.LastWrites(turn)
+		defer cancel()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if last.Err() != nil {
+			t.Fatal("they end when the caller leaves")
+		}
+		over()
+		time.Sleep(4 * time.Second)
+		answer, cancel := lane.LastWrites(asked)
+		defer cancel()
+		time.Sleep(time.Second - time.Nanosecond)
+		synctest.Wait()
+		if last.Err() != nil || answer.Err() != nil {
+			t.Error("they end early")
+		}
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		if last.Err() == nil || answer.Err() == nil {
+			t.Error("the work and its answer do not share a limit")
 		}
 	})
 }

@@ -54,7 +54,7 @@ func (s *Store) settle(ctx context.Context, requests []Request, send func() erro
 	if !errors.Is(err, unknown) {
 		err = errors.Join(unknown, err)
 	}
-	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	clean, cancel := LastWritesWithin(ctx, releaseTimeout)
 	defer cancel()
 	for _, r := range made {
 		rerr := s.Drop(clean, &Hold{Lane: r.Lane, Workspace: r.Workspace, Token: r.Token})

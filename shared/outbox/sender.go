@@ -15,6 +15,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/fault"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -127,7 +128,8 @@ func (s *Sender) ended(ctx context.Context, r *Report, rows []Entry) {
 
 // send has one row handled and marks it.
 func (s *Sender) send(ctx context.Context, r *Report, c Claimed, lease time.Duration) error {
-	ctx = trace.WithExecution(trace.With(ctx, c.Trace), c.Execution)
+	ctx, done := lane.WithLastWrites(trace.WithExecution(trace.With(ctx, c.Trace), c.Execution))
+	defer done()
 	if err := fault.Point(ctx, "outbox.claimed", c.Key); err != nil {
 		return err
 	}
@@ -140,7 +142,7 @@ func (s *Sender) send(ctx context.Context, r *Report, c Claimed, lease time.Dura
 		return fault.Point(ctx, "outbox.sent", c.Key)
 	}
 	e := s.classify(c, err)
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	last, cancel := lane.LastWritesWithin(ctx, endTimeout)
 	defer cancel()
 	switch lost := s.Store.end(last, c, e); {
 	case errors.Is(lost, ErrLost):

@@ -5,49 +5,34 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/lane"
 )
 
-// All that a run writes after its end, it writes within one limit, counted from the end.
-func TestLastWritesEndTogether(t *testing.T) {
-	for name, begin := range map[string]func(context.Context) (context.Context, context.CancelFunc){
-		"cancelled": func(ctx context.Context) (context.Context, context.CancelFunc) {
-			ctx, cancel := context.WithCancel(ctx)
-			time.AfterFunc(time.Minute, cancel)
-			return ctx, cancel
-		},
-		"at its deadline": func(ctx context.Context) (context.Context, context.CancelFunc) {
-			return context.WithTimeout(ctx, time.Minute)
-		},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			over, cancel := begin(t.Context())
+// TestASettleLeavesTimeForTheRecords behind the end of its run, whenever it began; in the run
+// it has a limit of its own.
+func TestASettleLeavesTimeForTheRecords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		over, cut := context.WithCancel(t.Context())
+		run, end := lane.WithLastWrites(over)
+		defer end()
+		lasts := func(what string, ctx context.Context, cancel context.CancelFunc, want time.Duration) {
+			t.Helper()
 			defer cancel()
-			ctx, cancel := withEnds(over)
-			defer cancel()
-			before, cancel := LastWrite(ctx)
-			defer cancel()
-			<-over.Done()
-			end := time.Now()
-			lasts := func(what string, ctx context.Context, want time.Duration) {
-				t.Helper()
-				if <-ctx.Done(); time.Since(end) != want {
-					t.Errorf("%s: %s ends %s after its run, want %s", name, what, time.Since(end), want)
-				}
+			begun := time.Now()
+			if <-ctx.Done(); time.Since(begun) != want {
+				t.Errorf("%s lasts %s, want %s", what, time.Since(begun), want)
 			}
-			time.Sleep(time.Second)
-			settle, cancel := lastSettle(ctx)
-			defer cancel()
-			lasts("a settle", settle, settleShare)
-			after, cancel := LastWrite(ctx)
-			defer cancel()
-			lasts("a write", after, lastWriteLimit)
-			lasts("an earlier write", before, lastWriteLimit)
-			again, cancel := lastSettle(ctx)
-			defer cancel()
-			lasts("a late settle", again, lastWriteLimit)
-			alone, cancel := LastWrite(over)
-			defer cancel()
-			lasts("a write without a run", alone, 2*lastWriteLimit)
-		})
-	}
+		}
+		settle, cancel := lastSettle(run)
+		lasts("a settle within the run", settle, cancel, settleLimit)
+		settle, cancel = lastSettle(run)
+		time.Sleep(time.Second)
+		cut()
+		record, done := lane.LastWrites(run)
+		lasts("a settle in whose midst the run ends", settle, cancel, settleShare)
+		settle, cancel = lastSettle(run)
+		lasts("one behind the end", settle, cancel, settleShare)
+		lasts("a record", record, done, 5*time.Second-2*settleShare)
+	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -173,9 +174,7 @@ func (s *state) pay(ctx context.Context) error {
 	if s.owed == nil {
 		return nil
 	}
-	last, cancel := LastWrite(ctx)
-	defer cancel()
-	after, cancel := context.WithTimeout(last, settleLimit)
+	after, cancel := lane.LastWritesWithin(ctx, settleLimit)
 	defer cancel()
 	err := s.owed(after)
 	if err == nil {

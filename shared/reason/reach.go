@@ -35,7 +35,7 @@ func (r *Runner) reach(ctx context.Context, job Job, s *state, v decision, call 
 	} else {
 		r.Log.InfoContext(ctx, "skill done", "skill", v.skill.Name, "call", v.call.id, "duration_ms", r.Clock().Sub(begun).Milliseconds())
 	}
-	last, cancel := LastWrite(ctx)
+	last, cancel := lane.LastWrites(ctx)
 	defer cancel()
 	return r.commit(last, s, job.holds(), func(ctx context.Context, tx lane.Tx) error {
 		return r.writeResult(ctx, tx, job, s, v, outcome{

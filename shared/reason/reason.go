@@ -147,7 +147,7 @@ type Outcome struct {
 // the work: [lane.ErrLost], a database that is away; the execution stays as it is
 // and is resumed by whoever comes next.
 func (r *Runner) Run(ctx context.Context, job Job) (Outcome, error) {
-	ctx, cancel := withEnds(r.discreet(ctx, job.Hold.Workspace))
+	ctx, cancel := lane.WithLastWrites(r.discreet(ctx, job.Hold.Workspace))
 	defer cancel()
 	s, err := r.resume(ctx, job)
 	var out Outcome
@@ -374,7 +374,7 @@ func (r *Runner) append(ctx context.Context, job Job, s *state, kind execution.K
 
 // appendWith is append with more writes in its transaction.
 func (r *Runner) appendWith(ctx context.Context, job Job, s *state, kind execution.Kind, trust execution.Trust, body any, used *llm.Usage, also func(context.Context, lane.Tx) error) error {
-	last, cancel := LastWrite(ctx) // an answer is paid for
+	last, cancel := lane.LastWrites(ctx) // an answer is paid for
 	defer cancel()
 	err := r.commit(last, s, job.holds(), func(ctx context.Context, tx lane.Tx) error {
 		entry, err := s.add(kind, execution.Succeeded, "", trust, body)

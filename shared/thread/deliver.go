@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 )
 
@@ -108,7 +109,7 @@ func final(c outbox.Claimed, err error) bool {
 // letGo releases the thread that a failed message holds, so that the next message need not wait for
 // the sweep.
 func (d delivery) letGo(ctx context.Context, c outbox.Claimed, thread string) {
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), markTimeout)
+	last, cancel := lane.LastWritesWithin(ctx, markTimeout)
 	defer cancel()
 	var b db.Batch
 	b.Exec(d.s.q.Head, thread) // locks the row
@@ -119,7 +120,7 @@ func (d delivery) letGo(ctx context.Context, c outbox.Claimed, thread string) {
 }
 
 func (d delivery) spoken(ctx context.Context, c outbox.Claimed, p payload) error {
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), markTimeout)
+	last, cancel := lane.LastWritesWithin(ctx, markTimeout)
 	defer cancel()
 	var b db.Batch
 	b.Exec(d.s.q.Bump, p.Thread) // locks the row

@@ -39,14 +39,17 @@ const (
 // Tend clears the stale locks of a workspace's threads and sends what is due in it. It is
 // called behind answers.
 func (t *Tender) Tend(ctx context.Context, ws db.Workspace) {
-	ctx = trace.WithWorkspace(ctx, string(ws))
+	ctx, cancel := lane.WithLastWrites(trace.WithWorkspace(ctx, string(ws)))
+	defer cancel()
 	t.sweep(ctx, ws)
 	t.send(ctx, ws)
 }
 
 // Send sends what is due in a workspace. It is called behind answers that made a row ready.
 func (t *Tender) Send(ctx context.Context, ws db.Workspace) {
-	t.send(trace.WithWorkspace(ctx, string(ws)), ws)
+	ctx, cancel := lane.WithLastWrites(trace.WithWorkspace(ctx, string(ws)))
+	defer cancel()
+	t.send(ctx, ws)
 }
 
 func (t *Tender) send(ctx context.Context, ws db.Workspace) {
@@ -74,6 +77,8 @@ func (t *Tender) later(ctx context.Context, err error) {
 // the next call begins behind the last that was reached. What it answers is closed when
 // all that it has begun has ended. It is called on a schedule.
 func (t *Tender) All(ctx context.Context, background func(func(context.Context))) <-chan struct{} {
+	ctx, end := lane.WithLastWrites(ctx)
+	defer end()
 	var begun, working sync.WaitGroup
 	t.later(ctx, t.Settle(ctx))
 	all, err := t.Workspaces.Due(ctx)

@@ -259,6 +259,7 @@ func (w *world) key(what string) string { return what + "-" + string(w.ws) }
 const (
 	// limit is how long an invocation may take.
 	limit = 8 * time.Second
-	// grace is by how much a call may outlive its limit.
-	grace = 5 * time.Second
+	// grace is by how much a call may outlive its limit: 5 s of last writes in all, and some
+	// for a machine that is busy.
+	grace = 8 * time.Second
 )

@@ -55,7 +55,8 @@ func (h *Heartbeat) beat(ctx context.Context, t Tick) (report Report, err error)
 	if t.ExecutionID == "" {
 		t.ExecutionID = h.IDs()
 	}
-	ctx = trace.WithExecution(trace.WithWorkspace(trace.With(ctx, t.Trace), string(t.Workspace)), t.ExecutionID)
+	ctx, cancel := lane.WithLastWrites(trace.WithExecution(trace.WithWorkspace(trace.With(ctx, t.Trace), string(t.Workspace)), t.ExecutionID))
+	defer cancel()
 	b := &beat{Heartbeat: h, tick: t, begun: begun, report: Report{
 		Workspace: string(t.Workspace), TraceID: string(t.Trace), Phases: []Phase{}, Slot: slotKey(t),
 	}}
