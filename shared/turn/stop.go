@@ -120,7 +120,7 @@ func (s Stopper) Handle(ctx context.Context, c outbox.Claimed) error {
 	if err := json.Unmarshal(c.Payload, &r); err != nil || r.Execution == "" {
 		return outbox.Permanently(errors.New("the row names no turn"))
 	}
-	last, cancel := lane.LastWrites(ctx)
+	last, cancel := lane.LastWritesWithin(ctx, stopLimit)
 	defer cancel()
 	for {
 		err := s.Runner.stop(last, c.Workspace, r)
