@@ -19,6 +19,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"sync"
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -101,6 +102,9 @@ type server struct {
 	open followers
 	// checked is what strangers are told of the health.
 	checked *checked
+	// slugs are those of workspaces in which something was looked for that was not there. No slug
+	// changes.
+	slugs sync.Map // db.Workspace → string
 }
 
 // New makes the handler of all routes. It is served by the function operate and

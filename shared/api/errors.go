@@ -44,6 +44,8 @@ var (
 	noRoute     = problem.New(http.StatusNotFound, "not_found", "the API has no such path: /docs lists those that it has")
 	noWorkspace = problem.New(http.StatusNotFound, "not_found", "you belong to no workspace of the id that workspaceId names")
 	noThread    = problem.New(http.StatusNotFound, "not_found", "the thread that threadId names is not in this workspace")
+	noSpeaker   = problem.New(http.StatusNotFound, "not_found", "the execution that executionId names is not in this workspace")
+	noParent    = problem.New(http.StatusNotFound, "not_found", "the execution that parentExecutionId names is not in this workspace")
 	internal    = problem.New(http.StatusInternalServerError, "internal", "something went wrong here; the log says more under the trace")
 
 	// stale says that If-Match, or what was read, is of another version.

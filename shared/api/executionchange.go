@@ -45,7 +45,7 @@ func (s *server) beginExecution(ctx context.Context, in *struct {
 		return nil, invalid(problem.At("body.parentExecutionId", "is needed where it is to wait"))
 	}
 	if parent != "" {
-		if _, err := s.ownExecution(ctx, parent); err != nil {
+		if _, err := s.namedExecution(ctx, parent, noParent); err != nil {
 			return nil, err
 		}
 	}

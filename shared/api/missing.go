@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/pattern"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/redact"
@@ -65,8 +66,21 @@ func (s *server) missing(ctx context.Context) *problem.Problem {
 	}
 	p := *notFound
 	p.Detail = what + " is not in this workspace"
-	if ws, err := s.Workspaces.Get(ctx, workspace(ctx)); err == nil {
-		p.Detail = fmt.Sprintf("%s is not in workspace %q", what, ws.Slug)
+	if slug := s.slugOf(ctx, workspace(ctx)); slug != "" {
+		p.Detail = fmt.Sprintf("%s is not in workspace %q", what, slug)
 	}
 	return &p
+}
+
+// slugOf is a workspace's slug, which is read once. Empty: it can't be read.
+func (s *server) slugOf(ctx context.Context, id db.Workspace) string {
+	if known, ok := s.slugs.Load(id); ok {
+		return known.(string)
+	}
+	ws, err := s.Workspaces.Get(ctx, id)
+	if err != nil {
+		return ""
+	}
+	s.slugs.Store(id, ws.Slug)
+	return ws.Slug
 }

@@ -271,6 +271,26 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 		if got := w.refused(t, 404, "not_found", http.MethodPost, operatePath, `{"message":"x","threadId":"`+id+`"}`); !strings.Contains(got.Detail, "threadId") {
 			t.Errorf("a thread of a body: %s", got.Detail)
 		}
+		var thread struct{ ID string }
+		w.must(t, 201, http.MethodPost, "/api/v1/threads", `{"channel":"log","address":"x"}`, &thread)
+		speaker := `{"executionId":"` + id + `"}`
+		for path, body := range map[string]string{
+			"/lock": speaker, "/unlock": speaker, "/park": speaker, "/send": `{"executionId":"` + id + `","body":"x"}`,
+		} {
+			got := w.refused(t, 404, "not_found", http.MethodPost, "/api/v1/threads/"+thread.ID+path, body)
+			if got.Detail != "the execution that executionId names is not in this workspace" {
+				t.Errorf("%s: %s", path, got.Detail)
+			}
+		}
+		got := w.refused(t, 404, "not_found", http.MethodPost, "/api/v1/executions", `{"agent":"x","parentExecutionId":"`+id+`"}`)
+		if got.Detail != "the execution that parentExecutionId names is not in this workspace" {
+			t.Errorf("a parent: %s", got.Detail)
+		}
+		before := w.Deps.DB.Stats()
+		w.refused(t, 404, "not_found", http.MethodGet, "/api/v1/memories/"+id, "")
+		if cost := w.Deps.DB.Stats().Sub(before); cost.Statements != 1 {
+			t.Errorf("to name what is not there costs %+v, want the look for it alone", cost)
+		}
 	})
 }
 

@@ -36,6 +36,16 @@ func (s *server) ownExecution(ctx context.Context, execution string) (execution.
 	return e, err
 }
 
+// namedExecution is ownExecution for one that the body names: absent is what its caller is told
+// where it is not there.
+func (s *server) namedExecution(ctx context.Context, execution string, absent *problem.Problem) (execution.Execution, error) {
+	e, err := s.ownExecution(ctx, execution)
+	if errors.Is(err, db.ErrNoRows) {
+		err = absent
+	}
+	return e, err
+}
+
 func own(by auth.Principal, e execution.Execution) error {
 	if by.Kind == auth.Agent && e.Agent != by.ID {
 		return auth.ErrForbidden
@@ -83,7 +93,7 @@ func (s *server) speaks(ctx context.Context, execution, id string) (e execution.
 		return e, t, fmt.Errorf("read who speaks, and where: %w", err)
 	}
 	if len(*es) == 0 {
-		return e, t, fmt.Errorf("read execution: %w", db.ErrNoRows)
+		return e, t, noSpeaker
 	}
 	if err := own(by, (*es)[0]); err != nil {
 		return e, t, err
@@ -99,7 +109,7 @@ func (s *server) lockThread(ctx context.Context, in *struct {
 	IDPath
 	Body Speaker
 }) (*answer[threadItem], error) {
-	if _, err := s.ownExecution(ctx, in.Body.execution()); err != nil {
+	if _, err := s.namedExecution(ctx, in.Body.execution(), noSpeaker); err != nil {
 		return nil, err
 	}
 	if _, err := s.speakable(ctx, in.id()); err != nil {
@@ -118,7 +128,7 @@ func (s *server) unlockThread(ctx context.Context, in *struct {
 	IDPath
 	Body Speaker
 }) (*answer[threadItem], error) {
-	if _, err := s.ownExecution(ctx, in.Body.execution()); err != nil {
+	if _, err := s.namedExecution(ctx, in.Body.execution(), noSpeaker); err != nil {
 		return nil, err
 	}
 	ws := workspace(ctx)
@@ -163,7 +173,7 @@ func (s *server) parkThread(ctx context.Context, in *struct {
 		AfterMessageID string `json:"afterMessageId,omitempty" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"an id" doc:"The newest of the person's messages that it has read. When they have spoken since then, or, where it is left out, since something was sent last, it is refused (answered): there is nothing to wait for"`
 	}
 }) (*answer[threadItem], error) {
-	e, err := s.ownExecution(ctx, in.Body.execution())
+	e, err := s.namedExecution(ctx, in.Body.execution(), noSpeaker)
 	if err != nil {
 		return nil, err
 	}
