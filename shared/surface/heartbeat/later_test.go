@@ -3,6 +3,7 @@ package heartbeat_test
 import (
 	"context"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -142,19 +143,30 @@ func TestOneSlotIsPutOff(t *testing.T) {
 func TestABeatByHandThatDiesGoesOnInFull(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		k, _ := mortal(1)
-		w := newWorld(t, e, pilot(risky), k)
-		w.beat(t, heartbeat.Tick{Full: true})
+		w := newWorld(t, e, pilot(obedient), k)
+		w.set(t, `{"reflect_hours": 24}`)
+		w.plan(t, w.addObjective(t, "done", 5), "one", "close")
+		w.beat(t, slot(1))
+		w.beat(t, slot(2)) // reflects, and none of the schedule does so again today
+		w.think(pilot(risky))
 		w.plan(t, w.addObjective(t, "x", 5), "one")
 		id := ids()
 		w.dies(t, heartbeat.Tick{Full: true, ExecutionID: id})
-		reflections := func() int { return len(w.actions(t, activity.Filter{Skill: "heartbeat.reflect"})) }
+		reflections := func() (n int) {
+			for _, phase := range w.actions(t, activity.Filter{Skill: "heartbeat.reflect"}) {
+				if strings.Contains(string(phase.Output), `"text"`) {
+					n++
+				}
+			}
+			return n
+		}
 		before := reflections()
 		w.Skew.Advance(5*time.Minute + time.Second)
-		if n := w.drain(t); n != 1 || reflections() != before+1 {
+		if n := w.drain(t); n != 1 || before != 1 || reflections() != 2 {
 			t.Errorf("%d kicks are due, and it reflected %d times, %d before", n, reflections(), before)
 		}
 		beats := w.ofSubject(t, lane.Heartbeat)
-		if last := beats[len(beats)-1]; len(beats) != 2 || last.ID != id || last.Status != execution.Completed || last.Attempt != 2 {
+		if last := beats[len(beats)-1]; len(beats) != 3 || last.ID != id || last.Status != execution.Completed || last.Attempt != 2 {
 			t.Errorf("the beats are %+v", beats)
 		}
 	})
