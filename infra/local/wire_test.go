@@ -114,6 +114,10 @@ func (w *wireCheck) work() {
 	run("query_activity", `{"hours": 24}`)
 	run("send_message", `{"threadId": "`+thread+`", "body": "Hello."}`)
 	run("create_automation", `{"name": "weekly", "skill": "search_memory", "cron": "0 9 * * 1", "timeZone": "Europe/Berlin"}`)
+	w.does("POST", "/api/v1/webhook-sources", `{"name": "wire", "kind": "token", "secret": "known-to-the-sender"}`, "id")
+	if status, text := call(w.t, "POST", w.url+"/webhooks/default/wire", "known-to-the-sender", `{"a": 1}`); status != 202 {
+		w.t.Fatalf("a webhook: %d %s", status, text)
+	}
 	memory := w.does("POST", "/api/v1/memories", `{"category": "fact", "content": "It rains."}`, "id")
 	run("forget_memory", `{"memoryId": "`+memory+`"}`)
 
