@@ -18,6 +18,8 @@ import (
 // A Variation is what a replay does otherwise; its zero value repeats the run.
 type Variation struct {
 	Model  string // another model of the provider's
+	// Temperature is 0 to 2; nil: the provider's default.
+	Temperature *float64
 	System string // another system prompt
 	// Rephrase changes the recorded system prompt, where System is empty; nil: it stays.
 	Rephrase func(recorded string) string
@@ -79,7 +81,7 @@ func (r *Runner) Replay(ctx context.Context, ws db.Workspace, of execution.Execu
 			if err == nil {
 				resp, err = r.metered(ctx, s, cost, offered, llm.Request{
 					Model: v.Model, System: v.system(s.system), Messages: s.conversation(), Tools: offer(offered, v.Window, s.done),
-					MaxTokens: usualAnswer,
+					MaxTokens: usualAnswer, Temperature: v.Temperature,
 				}, nil)
 			}
 			if err != nil {

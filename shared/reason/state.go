@@ -22,7 +22,7 @@ import (
 type (
 	inputBody struct {
 		System   string        `json:"system,omitempty"`
-		Skills   []string      `json:"skills,omitempty"`
+		Skills   []string      `json:"skills,omitzero"` // an empty list is none; without a list, all are offered
 		Messages []llm.Message `json:"messages"`
 		Decided  string        `json:"decided,omitempty"` // the approval of which the messages tell what became
 	}

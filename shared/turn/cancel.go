@@ -57,7 +57,7 @@ func (r *Runner) Cancel(ctx context.Context, ws db.Workspace, id, by string, lim
 // had done: in its thread, where that is kept, and in the log in any case. One that was
 // stopped in a weaker way is made to have been stopped in this one.
 func (s *turn) cancel(ctx context.Context, tx *db.Tx, skills *skill.Set, e execution.Execution, was asked) error {
-	if why := stopped(s.multitask, s.By); e.Status.Ended() {
+	if why := stopped(s.multitask, s.By); e.Status == execution.Cancelled {
 		s.Runs.CancelAgain(tx.Later(), e.ID, why)
 	} else {
 		s.Runs.Cancel(tx.Later(), e.Subject, why)

@@ -53,6 +53,8 @@ func (s *turn) takeOver(ctx context.Context, entry *work.Entry) error {
 				continue
 			case ctx.Err() != nil:
 				return &lane.BusyError{Info: *present}
+			case err != nil:
+				return err
 			}
 		} else if err != nil {
 			return err

@@ -4,10 +4,12 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/persona"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 )
@@ -28,7 +30,7 @@ func (w *world) put(t testing.TB, p persona.Persona) persona.Persona {
 
 func TestATurnWorksByItsPersona(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		m := script(t, says("Hello."), says("Salut."), says("Hallo."), says("Ahoi."))
+		m := script(t, says("Hello."), says("Salut."), says("Hallo."), says("Ahoi."), says("Salut."))
 		w.think(m)
 		before := w.said(t, "Hello.")
 		frame := m.request(0).System
@@ -73,8 +75,31 @@ func TestATurnWorksByItsPersona(t *testing.T) {
 		if got := m.request(3); got.System != other.System(frame) {
 			t.Errorf("forked by %q", got.System)
 		}
+		same, err := w.Replay(t.Context(), w.Workspace, after.Trace, after.Execution, operate.Variation{})
+		if got := m.request(4); err != nil || len(same) != 1 || got.System != req.System || got.Model != "other-model" || *got.Temperature != cool {
+			t.Errorf("repeated by %q on %q at %v, %v", got.System, got.Model, got.Temperature, err)
+		}
 		if e := w.execution(t, fork.ID); e.Persona != "pirate" || *e.PersonaVersion != 1 {
 			t.Errorf("the fork works by %s %d", e.Persona, *e.PersonaVersion)
+		}
+	})
+}
+
+// TestAResumedTurnKeepsItsPersona: it was begun without skills, and the persona was changed since.
+func TestAResumedTurnKeepsItsPersona(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		m := script(t, w.dies(t), says("Back."))
+		w.think(m)
+		w.put(t, persona.Persona{Name: persona.Flowpilot, Instructions: "First words.", Skills: []string{}})
+		cut := w.said(t, "Hello.")
+		w.put(t, persona.Persona{Name: persona.Flowpilot, Instructions: "Second words."})
+		w.Skew.Advance(time.Hour)
+		w.drain(t)
+		if e := w.execution(t, cut.Execution); e.Status != execution.Completed {
+			t.Fatalf("it is %+v", e)
+		}
+		if got := m.request(1); len(got.Tools) != 0 || !strings.Contains(got.System, "First words.") {
+			t.Errorf("it goes on with %d skills by %q", len(got.Tools), got.System)
 		}
 	})
 }

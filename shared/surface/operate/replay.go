@@ -52,15 +52,19 @@ type Variation struct {
 	Persona string // the name of another persona, which is taken in its newest version
 }
 
-// recast returns how a run that was recorded would be asked by the words of another persona.
+// recast returns the persona of a run that was recorded, and the one by whose words it is asked now:
+// the newest version of the one with the name, or the same where there is no name.
 func (o *Operate) recast(ctx context.Context, ws db.Workspace, of execution.Execution, name string) (was, next persona.Persona, err error) {
 	var b db.Batch
 	before, after := o.Personas.Of(&b, of.ID), o.Personas.Newest(&b, name)
 	if err := o.DB.Read(ctx, ws, &b); err != nil {
 		return was, next, fmt.Errorf("read the personas of a run: %w", err)
 	}
+	if was = before.Or(of.Persona); name == "" {
+		return was, was, nil
+	}
 	next, err = after.Persona(name)
-	return before.Or(of.Persona), next, err
+	return was, next, err
 }
 
 // Replay asks the model anew for every step of a trace's runs, or of one of them,
@@ -108,13 +112,13 @@ func (o *Operate) replay(ctx context.Context, ws db.Workspace, runs []execution.
 		if err != nil {
 			return out, err
 		}
+		was, next, err := o.recast(ctx, ws, e, v.Persona)
+		if err != nil {
+			return out, err
+		}
 		one := v.Variation
+		one.Model, one.Temperature = cmp.Or(one.Model, next.Model), next.Temperature
 		if v.Persona != "" {
-			was, next, err := o.recast(ctx, ws, e, v.Persona)
-			if err != nil {
-				return out, err
-			}
-			one.Model = cmp.Or(one.Model, next.Model)
 			one.Rephrase = func(recorded string) string { return was.Instead(recorded, next) }
 		}
 		r, err := o.Reason.Replay(ctx, ws, e, skills, one)
