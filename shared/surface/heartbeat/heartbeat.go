@@ -194,6 +194,7 @@ type snapshot struct {
 	due         *[]objective.Due
 	slot        *[]execution.Execution // of this slot or a later one
 	unsent      *int                   // rows of the outbox that are due
+	elsewhere   *int                   // those of them that another function sends, when the beat ends; nil: none
 	stale       *int                   // locks and queues of threads that nobody tends
 	unanswered  *approval.Unanswered
 	open        *[]execution.Execution // what beats began and did not end, themselves among it
@@ -387,13 +388,16 @@ func (b *beat) end(ctx context.Context) error {
 	b.alert(ctx)
 	last, cancel := lane.LastWrites(ctx)
 	defer cancel()
-	var unsent *int
+	var unsent, elsewhere *int
 	err := b.Lanes.InHold(last, b.hold, func(ctx context.Context, tx lane.Tx) error {
 		unsent = b.Outbox.Due(tx.Later(), b.topics()...)
+		if len(b.Elsewhere) > 0 {
+			elsewhere = b.Outbox.Due(tx.Later(), b.Elsewhere...)
+		}
 		return b.close(ctx, tx)
 	})
 	if err == nil {
-		b.snapshot.unsent = unsent // with what was said in the beat
+		b.snapshot.unsent, b.snapshot.elsewhere = unsent, elsewhere // with what was said in the beat
 	}
 	return err
 }

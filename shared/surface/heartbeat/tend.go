@@ -226,6 +226,11 @@ func (b *beat) send(ctx context.Context) error {
 	if !b.sends() {
 		return nil
 	}
+	if b.Kick != nil && b.snapshot.elsewhere != nil && *b.snapshot.elsewhere > 0 {
+		if err := b.Kick(ctx); err != nil { // what it would send it sends on its schedule
+			b.Log.WarnContext(ctx, "the sender of messages could not be kicked", "error", err)
+		}
+	}
 	ctx, cancel := lane.WithInnerDeadline(ctx)
 	defer cancel()
 	sent, err := b.Sender.Drain(ctx, b.tick.Workspace, maxSent)
@@ -233,11 +238,6 @@ func (b *beat) send(ctx context.Context) error {
 		"uncertain", sent.Uncertain, "more", sent.More)
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("send what is due: %w", err)
-	}
-	if b.Kick != nil && *b.snapshot.unsent > sent.Claimed {
-		if err := b.Kick(ctx); err != nil { // what it would send it sends on its schedule
-			b.Log.WarnContext(ctx, "the sender of messages could not be kicked", "error", err)
-		}
 	}
 	return nil
 }
