@@ -107,7 +107,7 @@ func (r *Runner) prepare(ctx context.Context, c outbox.Claimed, id string) (*try
 	}
 	t := &try{Runner: r, claimed: c, delivery: d, subject: lane.Execution(subjectOf(d))}
 	var b db.Batch
-	settings, source := r.Workspaces.Settings(&b), r.Inbox.SourceIn(&b, d.SourceID)
+	settings, source, open := r.Workspaces.Settings(&b), r.Inbox.SourceIn(&b, d.SourceID), r.Runs.Unfinished(&b, t.subject)
 	if err := r.DB.Read(ctx, c.Workspace, &b); err != nil {
 		return nil, fmt.Errorf("read the source of delivery %s: %w", id, err)
 	}
@@ -116,6 +116,9 @@ func (r *Runner) prepare(ctx context.Context, c outbox.Claimed, id string) (*try
 	}
 	if t.skills, err = r.Skills(ctx, c.Workspace, trace.Webhook); err != nil {
 		return nil, err
+	}
+	if t.begun = len(*open) > 0; t.begun { // its execution keeps what it was asked for: the rules may be others by now
+		return t, nil
 	}
 	return t, t.decide(ctx, *source)
 }

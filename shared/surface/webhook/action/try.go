@@ -32,6 +32,7 @@ type try struct {
 	settings workspace.Settings
 	skills   *skill.Set
 
+	begun   bool // an execution of it is open: nothing is decided anew
 	plan    inbox.Plan
 	nothing bool   // no rule matches
 	refused string // why its action can't be done, whatever is tried
@@ -165,7 +166,11 @@ func (t *try) enter(ctx context.Context, e *work.Entry) error {
 	if t.early = (*t.present)[0].Wait(); t.early > 0 {
 		return work.ErrNothing
 	}
-	if len(e.Open) > 0 {
+	if t.begun != (len(e.Open) > 0) {
+		return outbox.LaterIn(time.Second, fmt.Errorf("delivery %s was begun or ended meanwhile", t.delivery.ID))
+	}
+	if t.begun {
+		t.asked = asked{}
 		if err := e.Open[0].Asked(&t.asked); err != nil {
 			return err
 		}
@@ -281,7 +286,7 @@ func (t *try) record(ctx context.Context, b *db.Batch, status activity.Status, c
 
 // log tells how the try ended, once that is written.
 func (t *try) log(ctx context.Context, out work.Outcome) {
-	about := []any{"source", t.delivery.Source, "delivery", t.delivery.ID, "event", t.delivery.Event, "action", t.plan.String(), "attempt", t.attempts}
+	about := []any{"source", t.delivery.Source, "delivery", t.delivery.ID, "event", t.delivery.Event, "action", cmp.Or(t.plan.String(), t.delivery.Action), "attempt", t.attempts}
 	switch t.ending.Status {
 	case inbox.Parked:
 		t.Log.WarnContext(ctx, "webhook parked: a person has to look", append(about, "error", t.ending.Error)...)
