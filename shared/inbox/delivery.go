@@ -183,7 +183,9 @@ func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) ([]Delivery
 var ErrWorking = errors.New("the delivery is being worked on")
 
 // Replay has a delivery done again, from its first try on. Where it was done, its effects get new
-// keys; else they keep those that its tries had. Errors: [db.ErrNoRows], [ErrWorking].
+// keys; else they keep those that its tries had. One that is worked on, and whose outbox row has
+// ended, goes on where it was cut off: its execution knows which call has begun. Errors:
+// [db.ErrNoRows], [ErrWorking].
 func (s *Store) Replay(ctx context.Context, tx *db.Tx, id string) (Delivery, error) {
 	replayed, err := tx.Exec(ctx, s.q.Replay, id)
 	if err != nil {
@@ -193,13 +195,20 @@ func (s *Store) Replay(ctx context.Context, tx *db.Tx, id string) (Delivery, err
 	if err := tx.Each(ctx, collect(&found), s.q.Get, id); err != nil {
 		return Delivery{}, fmt.Errorf("redeliver: %w", err)
 	}
-	switch {
-	case len(found) == 0:
+	if len(found) == 0 {
 		return Delivery{}, fmt.Errorf("redeliver: %w", db.ErrNoRows)
-	case replayed == 0:
-		return found[0], ErrWorking
 	}
 	d := found[0]
+	if replayed == 0 {
+		kicked := false
+		err := tx.Each(ctx, func(db.Scan) error { kicked = true; return nil }, s.q.Kicked, id, Topic)
+		if err != nil {
+			return Delivery{}, fmt.Errorf("redeliver: %w", err)
+		}
+		if kicked {
+			return d, ErrWorking
+		}
+	}
 	row := kickFor(d.SourceID, d.DeliveryID, d.ID)
 	row.Key, row.Trace = row.Key+":"+s.ids(), d.Trace
 	s.outbox.Enqueue(ctx, tx.Later(), row)

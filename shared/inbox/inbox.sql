@@ -95,6 +95,10 @@ UPDATE inbox
        replays = replays + CASE status WHEN 'done' THEN 1 ELSE 0 END, updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND status <> 'working';
 
+-- name: Kicked
+-- Whether a delivery goes on by itself.
+SELECT 1 FROM outbox WHERE workspace_id = $1 AND topic = $3 AND status IN ('ready', 'sending') AND payload ->> 'delivery' = $2 LIMIT 1;
+
 -- name: Park
 UPDATE inbox SET status = 'parked', error = $3, next_at = NULL, ended_at = lk_now(), updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND status IN ('received', 'failed');

@@ -24,7 +24,7 @@ type queries struct {
 	InsertSource, UpdateSource, DeleteSource         db.Query
 	RotateSource, SealedSources, ResealSource        db.Query
 	Reject, Receive, Get, List, Begin, End, Replay   db.Query
-	Park                                             db.Query
+	Kicked, Park                                     db.Query
 	LockHead                                         db.Query
 }
 
