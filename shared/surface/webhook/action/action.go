@@ -117,10 +117,11 @@ func (r *Runner) prepare(ctx context.Context, c outbox.Claimed, id string) (*try
 	if t.skills, err = r.Skills(ctx, c.Workspace, trace.Webhook); err != nil {
 		return nil, err
 	}
-	if t.begun = len(*open) > 0; t.begun { // its execution keeps what it was asked for: the rules may be others by now
+	t.refused = stopped(*source)
+	if t.begun = len(*open) > 0; t.begun || t.refused != "" { // what was begun keeps what it was asked for: the rules may be others by now
 		return t, nil
 	}
-	return t, t.decide(ctx, *source)
+	return t, t.decide(ctx, (*source)[0].Rules)
 }
 
 // subjectOf is the id under whose lane a delivery is worked on. It is another where it is done

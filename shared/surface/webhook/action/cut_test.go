@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/inbox"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -129,4 +131,64 @@ func TestADeliveryWithoutItsKickIsRedelivered(t *testing.T) {
 		}
 		w.mustBeFree(t)
 	})
+}
+
+// TestWithoutItsSourceNothingMoreBegins: a delivery that was begun is parked when its source is
+// disabled or deleted, unless its call has begun: that may have had its effect, and goes on.
+func TestWithoutItsSourceNothingMoreBegins(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		stop := map[string]func(n inbox.Source){
+			"disabled": func(n inbox.Source) {
+				n.Enabled = false
+				w.tx(t, func(ctx context.Context, tx *db.Tx) error { _, err := w.Inbox.Update(ctx, tx, n); return err })
+			},
+			"deleted": func(n inbox.Source) {
+				w.tx(t, func(ctx context.Context, tx *db.Tx) error { _, err := w.Inbox.Delete(ctx, tx, n.ID); return err })
+			},
+		}
+		for name, fn := range stop {
+			n := w.source(t, name, notifies)
+			id := w.receive(t, name, "d1", `{"title":"x"}`)
+			w.cutOff(t, id)
+			begun := w.delivery(t, id).Execution
+			fn(n)
+			w.drain(t)
+			d, e := w.delivery(t, id), must(w.runs.Get(t.Context(), w.Workspace, begun))(t)
+			if d.Status != inbox.Parked || !strings.Contains(d.Error, name) || len(w.calls()) != 0 || e.Status != execution.Failed {
+				t.Errorf("%s: %s, %q, %d calls, its execution is %s", name, d.Status, d.Error, len(w.calls()), e.Status)
+			}
+		}
+		for name, fn := range stop {
+			n := w.source(t, name+"-later", notifies)
+			id := w.receive(t, name+"-later", "d1", `{"title":"x"}`)
+			before := len(w.calls())
+			w.interrupt(t)
+			if d := w.delivery(t, id); d.Status != inbox.Working || len(w.calls()) != before+1 {
+				t.Fatalf("%s, interrupted: %+v", name, d)
+			}
+			fn(n)
+			w.Skew.Advance(time.Hour)
+			w.drain(t)
+			if d, calls := w.delivery(t, id), w.calls()[before:]; d.Status != inbox.Done || len(calls) != 2 || calls[0].Key != calls[1].Key {
+				t.Errorf("%s in its call: %s, %q, %d calls", name, d.Status, d.Error, len(calls))
+			}
+		}
+		w.mustBeFree(t)
+	})
+}
+
+// interrupt works on the delivery that is due until its call has begun.
+func (w *world) interrupt(t testing.TB) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	w.failing(func(skill.Call) error { cancel(); return ctx.Err() })
+	defer w.failing(nil)
+	claimed := must(w.Outbox.Claim(t.Context(), outbox.Request{Workspace: w.Workspace, Topics: []string{inbox.Topic}, Holder: "test", Limit: 1, Lease: time.Minute}))(t)
+	if len(claimed) != 1 {
+		t.Fatalf("%d rows are due", len(claimed))
+	}
+	if err := w.Handle(ctx, claimed[0]); err == nil {
+		t.Fatal("it was not interrupted")
+	}
 }

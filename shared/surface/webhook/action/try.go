@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -66,17 +67,20 @@ type asked struct {
 // task is that of such an execution.
 const task = "webhook"
 
-// decide finds what the delivery does by the rules of its source.
-func (t *try) decide(ctx context.Context, source []inbox.Source) error {
+// stopped says why nothing more is begun for a source; empty: it is there, and enabled.
+func stopped(source []inbox.Source) string {
 	switch {
 	case len(source) == 0:
-		t.refused = "its source was deleted"
-		return nil
+		return "its source was deleted"
 	case !source[0].Enabled:
-		t.refused = "its source is disabled: enable it, and redeliver"
-		return nil
+		return "its source is disabled: enable it, and redeliver"
 	}
-	plan, ok, unfit := inbox.PlanFor(source[0].Rules, t.delivery)
+	return ""
+}
+
+// decide finds what the delivery does by the rules of its source.
+func (t *try) decide(ctx context.Context, rules []inbox.Rule) error {
+	plan, ok, unfit := inbox.PlanFor(rules, t.delivery)
 	t.plan, t.nothing = plan, !ok && unfit == nil
 	if unfit != nil {
 		t.refused = unfit.Error()
@@ -191,7 +195,7 @@ func (t *try) enter(ctx context.Context, e *work.Entry) error {
 func (t *try) begin(ctx context.Context, s *work.Start) error {
 	if len(s.Open) > 0 {
 		t.attempts = (*t.present)[0].Attempts
-		return s.Resume(ctx, s.Open[0])
+		return t.resume(ctx, s)
 	}
 	e := execution.Execution{
 		ID: t.IDs(), Agent: activity.Operator, Surface: trace.Webhook, Trace: t.delivery.Trace, Subject: t.subject, Attempt: 1, Input: encode(t.asked),
@@ -222,6 +226,30 @@ func (t *try) begin(ctx context.Context, s *work.Start) error {
 	default:
 		return s.New(ctx, e)
 	}
+	t.Inbox.End(s.Later(), t.delivery.ID, t.ending)
+	return nil
+}
+
+// resume takes up the execution that was begun for the delivery. Where its source stops it and no
+// call has begun, it closes it instead, and parks the delivery.
+func (t *try) resume(ctx context.Context, s *work.Start) error {
+	e := s.Open[0]
+	if t.refused == "" {
+		return s.Resume(ctx, e)
+	}
+	journal, err := t.Runs.JournalIn(ctx, s.Tx, e.ID)
+	if err != nil {
+		return err
+	}
+	called := func(j execution.Entry) bool { return j.Kind == execution.Called || j.Kind == execution.Result }
+	if slices.ContainsFunc(journal, called) { // it may have had its effect
+		return s.Resume(ctx, e)
+	}
+	if err := s.Close(e, execution.Failed, t.refused); err != nil {
+		return err
+	}
+	t.ending = inbox.Ending{Status: inbox.Parked, Error: t.refused}
+	t.record(ctx, s.Later(), activity.Error, skill.Policy, e.ID)
 	t.Inbox.End(s.Later(), t.delivery.ID, t.ending)
 	return nil
 }
@@ -280,7 +308,7 @@ func (t *try) record(ctx context.Context, b *db.Batch, status activity.Status, c
 		Agent: activity.Operator, Surface: trace.Webhook, Skill: cmp.Or(t.asked.Skill, "webhook"), Status: status, Input: encode(map[string]string{
 			"source": t.delivery.Source, "delivery": t.delivery.ID, "event": t.delivery.Event,
 		}),
-		Output: skill.ErrorOutput(class), Error: cmp.Or(t.refused, t.made.Error, t.ending.Error), Trace: t.delivery.Trace, Execution: execution,
+		Output: skill.ErrorOutput(class), Error: cmp.Or(t.made.Error, t.ending.Error), Trace: t.delivery.Trace, Execution: execution,
 	})
 }
 
