@@ -41,12 +41,13 @@ RETURNING id, name, kind, header, encoding, prefix, id_path, rules, enabled, CAS
           rejected, rejected_at, version, created_by, created_at, updated_at;
 
 -- name: SealedSources
-SELECT id, sealed, sealed_old FROM webhook_sources WHERE workspace_id = $1 AND id > $2 ORDER BY id LIMIT $3;
+SELECT id, sealed, CASE WHEN old_until > lk_now() THEN sealed_old END FROM webhook_sources WHERE workspace_id = $1 AND id > $2 ORDER BY id LIMIT $3;
 
 -- name: ResealSource
--- Only what was read is replaced.
-UPDATE webhook_sources SET sealed = $3, sealed_old = $5
- WHERE workspace_id = $1 AND id = $2 AND sealed = $4 AND (sealed_old = $6 OR sealed_old IS NULL AND CAST($6 AS bytea) IS NULL);
+-- Only what was read is replaced. What was the secret is cleared when its time is over.
+UPDATE webhook_sources SET sealed = $3, sealed_old = $5, old_until = CASE WHEN CAST($5 AS bytea) IS NOT NULL THEN old_until END
+ WHERE workspace_id = $1 AND id = $2 AND sealed = $4
+   AND (sealed_old = $6 OR CAST($6 AS bytea) IS NULL AND (sealed_old IS NULL OR old_until <= lk_now()));
 
 -- name: Reject
 UPDATE webhook_sources SET rejected = rejected + 1, rejected_at = lk_now() WHERE workspace_id = $1 AND id = $2;

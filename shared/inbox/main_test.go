@@ -37,20 +37,31 @@ type world struct {
 	s      *inbox.Store
 	outbox *outbox.Store
 	keys   *secret.KeyFile
+
+	keyPath string
 }
 
 func newWorld(t testing.TB, e dbtest.Env) *world {
 	t.Helper()
-	w := &world{Env: e, keys: secret.NewKeyFile(filepath.Join(t.TempDir(), "key"))}
-	var err1, err2, err3 error
-	var secrets *secret.Store
-	secrets, err1 = secret.New(e.DB, w.keys)
-	w.outbox, err2 = outbox.New(e.DB, ids, mathrand.Float64)
-	w.s, err3 = inbox.New(e.DB, secrets, w.outbox, ids)
-	if err := errors.Join(err1, err2, err3); err != nil {
+	w := &world{Env: e, keyPath: filepath.Join(t.TempDir(), "key")}
+	w.keys = secret.NewKeyFile(w.keyPath)
+	var err error
+	if w.outbox, err = outbox.New(e.DB, ids, mathrand.Float64); err != nil {
 		t.Fatal(err)
 	}
+	w.s = w.store(t)
 	return w
+}
+
+// store is a store as a process has that begins.
+func (w *world) store(t testing.TB) *inbox.Store {
+	t.Helper()
+	secrets, err1 := secret.New(w.DB, w.keys)
+	s, err2 := inbox.New(w.DB, secrets, w.outbox, ids)
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 func onEach(t *testing.T, fn func(t *testing.T, w *world)) {

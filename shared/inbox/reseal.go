@@ -2,13 +2,11 @@ package inbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
-	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
 // resealPage is how many sources are read at a time.
@@ -21,8 +19,9 @@ type sealedSource struct {
 }
 
 // Reseal seals the secrets of a workspace's sources anew that are sealed under another key than the
-// current one. Sources may be used and changed meanwhile: one that was changed stays as it is. failed
-// are the ids of sources whose secrets did not open.
+// current one. A secret before that is not valid any more is not sealed anew: it is cleared with the
+// first change. Sources may be used and changed meanwhile: one that was changed stays as it is.
+// failed are the ids of sources whose secrets did not open.
 func (s *Store) Reseal(ctx context.Context, ws db.Workspace) (resealed int, failed []string, err error) {
 	for after := uuid.Nil.String(); ; {
 		var page []sealedSource
@@ -42,7 +41,7 @@ func (s *Store) Reseal(ctx context.Context, ws db.Workspace) (resealed int, fail
 			after = n.id
 			did, err := s.reseal(ctx, ws, n)
 			switch {
-			case errors.Is(err, secret.ErrDamaged) || errors.Is(err, secret.ErrNoKey):
+			case lasting(err):
 				failed = append(failed, n.id)
 			case err != nil:
 				return resealed, failed, err

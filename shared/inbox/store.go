@@ -88,17 +88,31 @@ func (s *Store) Find(ctx context.Context, slug, name string) (Found, error) {
 // for each request.
 const maxOpened = 500
 
-// Secrets opens the secrets that are valid for a source now. It may ask the key service.
+// Secrets opens the secrets that are valid for a source now. It may ask the key service. One whose
+// key is gone, or that is damaged, is left out, as long as another opens.
 func (s *Store) Secrets(ctx context.Context, f Found) ([]secret.Value, error) {
 	var out []secret.Value
+	var unopened error
 	for _, sealed := range f.sealed {
 		v, err := s.open(ctx, f, sealed)
-		if err != nil {
+		switch {
+		case err == nil:
+			out = append(out, v)
+		case lasting(err):
+			unopened = errors.Join(unopened, err)
+		default: // whoever signed with this one sends it again
 			return nil, fmt.Errorf("open the secret of webhook source %s: %w", f.Name, err)
 		}
-		out = append(out, v)
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("open the secret of webhook source %s: %w", f.Name, unopened)
 	}
 	return out, nil
+}
+
+// lasting reports whether a secret did not open for a reason that stays.
+func lasting(err error) bool {
+	return errors.Is(err, secret.ErrDamaged) || errors.Is(err, secret.ErrNoKey)
 }
 
 func (s *Store) open(ctx context.Context, f Found, sealed []byte) (secret.Value, error) {
