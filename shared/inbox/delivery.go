@@ -71,6 +71,12 @@ func (d Delivery) EffectKey() string {
 	return fmt.Sprintf("inbox:%s:%d", d.ID, d.Replays)
 }
 
+// Receiver is that of a delivery's outbox rows: its source, so that the deliveries of one do not take
+// all places of the topic.
+func (d Delivery) Receiver() string { return receiverOf(d.SourceID) }
+
+func receiverOf(source string) string { return "inbox:" + source }
+
 // Wait is how long it is until a delivery that failed is tried again.
 func (d Delivery) Wait() time.Duration {
 	if d.Status != Failed || d.NextAt == nil {
@@ -119,7 +125,7 @@ func kickFor(source, delivery, row string) outbox.Row {
 	sum := sha256.Sum256([]byte(delivery))
 	key := fmt.Sprintf("inbox:%s:%s", source, hex.EncodeToString(sum[:]))
 	payload, _ := json.Marshal(kick{row}) // always has one
-	return outbox.Row{Kind: outbox.Kick, Topic: Topic, Key: key, Payload: payload, MaxAttempts: maxKicks}
+	return outbox.Row{Kind: outbox.Kick, Topic: Topic, Key: key, Payload: payload, Receiver: receiverOf(source), MaxAttempts: maxKicks}
 }
 
 // DeliveryOf reads which delivery an outbox row is about.

@@ -192,3 +192,24 @@ func (w *world) interrupt(t testing.TB) {
 		t.Fatal("it was not interrupted")
 	}
 }
+
+// TestASourceIsAReceiver: deliveries of one source do not take all places of the topic, however
+// their rows came about.
+func TestASourceIsAReceiver(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		n := w.source(t, "gh", notifies)
+		id := w.receive(t, "gh", "d1", `{"title":"x"}`)
+		w.drain(t)
+		w.tx(t, func(ctx context.Context, tx *db.Tx) error { _, err := w.Inbox.Replay(ctx, tx, id); return err })
+		w.drain(t)
+		rows, _, err := w.Outbox.List(t.Context(), w.Workspace, outbox.Filter{Topic: inbox.Topic, Limit: 10})
+		if err != nil || len(rows) != 2 {
+			t.Fatalf("%d rows, %v", len(rows), err)
+		}
+		for _, row := range rows {
+			if row.Receiver != "inbox:"+n.ID {
+				t.Errorf("row %s is for %q", row.Key, row.Receiver)
+			}
+		}
+	})
+}

@@ -149,9 +149,12 @@ const maxViolations = 5
 // unit is the try as a unit of work.
 func (t *try) unit() work.Unit {
 	u := work.Unit{
-		Name:  "webhook",
-		Lane:  lane.Request{Workspace: t.claimed.Workspace, Lane: t.subject, Holder: lane.NewHolder("webhook", t.Instance, t.delivery.Trace)},
-		Kick:  outbox.Row{Kind: outbox.Kick, Topic: t.claimed.Topic, Key: t.claimed.Key, Payload: t.claimed.Payload, MaxAttempts: t.claimed.MaxAttempts},
+		Name: "webhook",
+		Lane: lane.Request{Workspace: t.claimed.Workspace, Lane: t.subject, Holder: lane.NewHolder("webhook", t.Instance, t.delivery.Trace)},
+		Kick: outbox.Row{
+			Kind: outbox.Kick, Topic: t.claimed.Topic, Key: t.claimed.Key, Payload: t.claimed.Payload,
+			Receiver: t.delivery.Receiver(), MaxAttempts: t.claimed.MaxAttempts,
+		},
 		Look:  func(b *db.Batch) { t.present = t.Inbox.DeliveryIn(b, t.delivery.ID) },
 		Enter: t.enter, Begin: t.begin, Act: t.act, End: t.end,
 	}
