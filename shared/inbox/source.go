@@ -90,8 +90,14 @@ type Source struct {
 
 var (
 	legalName   = pattern.New(`^[a-z0-9][a-z0-9_-]{0,62}$`)
+	legalSlug   = pattern.New(`^[a-z0-9][a-z0-9-]{0,62}$`)
 	legalHeader = pattern.New(`^[A-Za-z0-9!#$%&'*+.^_|~-]+$`)
 )
+
+// Addressable reports whether a source may have this address: whatever else a path holds, there is none.
+func Addressable(slug, name string) bool {
+	return legalSlug().MatchString(slug) && legalName().MatchString(name)
+}
 
 // check validates a source, fills in defaults, and reports all problems in one [problem.InvalidError].
 func (s *Source) check() error {

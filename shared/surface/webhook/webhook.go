@@ -144,7 +144,11 @@ func (h *Handler) take(ctx context.Context, w http.ResponseWriter, r *http.Reque
 
 // find finds the source that a request is for.
 func (h *Handler) find(ctx context.Context, slug, name, address string) (inbox.Found, *problem) {
-	found, err := h.Inbox.Find(ctx, slug, name)
+	var found inbox.Found
+	err := inbox.ErrNotFound
+	if inbox.Addressable(slug, name) {
+		found, err = h.Inbox.Find(ctx, slug, name)
+	}
 	switch {
 	case errors.Is(err, inbox.ErrNotFound) || err == nil && !found.Enabled:
 		if p := h.tooMany(address); p != nil {

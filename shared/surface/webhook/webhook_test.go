@@ -287,6 +287,28 @@ func TestFloodsAreLimited(t *testing.T) {
 	}
 }
 
+// TestAddressesThatNoSourceCanHave are answered and counted as those of no source, and are no fault of
+// the service.
+func TestAddressesThatNoSourceCanHave(t *testing.T) {
+	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite))
+	var log strings.Builder
+	w.Log = slog.New(slog.NewTextHandler(&log, nil))
+	w.Failures = ratelimit.NewFailures(ratelimit.Limit{PerSecond: 0.01, Burst: 6}, time.Now)
+	for _, path := range []string{"default/%00", "%00/token", w.slug + "/%ff", "%ff/token", w.slug + "/Token", w.slug + "/" + strings.Repeat("a", 5000)} {
+		answer := httptest.NewRecorder()
+		w.ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/webhooks/"+path, strings.NewReader("{}")))
+		if answer.Code != http.StatusNotFound {
+			t.Errorf("%.40s: %d %s", path, answer.Code, answer.Body)
+		}
+	}
+	if log.Len() > 0 {
+		t.Errorf("logged: %s", log.String())
+	}
+	if got := w.post("gitlab", "{}"); got.Code != http.StatusTooManyRequests {
+		t.Errorf("after six of them: %d", got.Code)
+	}
+}
+
 // TestDuplicatesAndShuffles (R9 at test size): 300 deliveries, a third of them again, by ten senders
 // at once.
 func TestDuplicatesAndShuffles(t *testing.T) {
