@@ -103,6 +103,9 @@ func (s Source) idOf(h http.Header, env environment, ce *event) string {
 		}
 		return env.text("body.trigger_id")
 	case HMAC, Token:
+		if name, is := headerIn(s.IDPath); is {
+			return h.Get(name) // whether it is kept or not
+		}
 		if s.IDPath != "" {
 			return env.text(s.IDPath)
 		}
@@ -279,7 +282,7 @@ func (s Source) kept(h http.Header) map[string]string {
 	slices.Sort(names)
 	for _, name := range names {
 		lower, value := strings.ToLower(name), h.Get(name)
-		if credential(lower) || strings.EqualFold(name, s.Header) || len(value) > maxKeptValue || !storable(value) || !storable(lower) {
+		if s.hides(lower) || len(value) > maxKeptValue || !storable(value) || !storable(lower) {
 			continue
 		}
 		if size += len(lower) + len(value); size > maxKeptHeader || len(out) == maxKept {
@@ -288,6 +291,11 @@ func (s Source) kept(h http.Header) map[string]string {
 		out[lower] = value
 	}
 	return out
+}
+
+// hides reports whether a header is never kept.
+func (s Source) hides(name string) bool {
+	return credential(strings.ToLower(name)) || strings.EqualFold(name, s.Header)
 }
 
 // credential reports whether a header may hold one, by its name.

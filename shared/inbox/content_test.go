@@ -114,6 +114,22 @@ func TestCredentialsAreNotKept(t *testing.T) {
 	}
 }
 
+// TestAnIDMayStandInAnyHeader, also in one that is not kept: two events with the same body stay two.
+func TestAnIDMayStandInAnyHeader(t *testing.T) {
+	for path, name := range map[string]string{
+		"headers.idempotency-key": "Idempotency-Key", "headers.X-Event-Token": "X-Event-Token", "headers.x-request-id": "X-Request-Id",
+	} {
+		got, err := inbox.Source{Kind: inbox.HMAC, Header: "X-Signature", IDPath: path}.Read(inbox.Request{Header: header(name, "e1"), Body: []byte("{}")})
+		if err != nil || got.ID != "e1" {
+			t.Errorf("%s: %q, %v", path, got.ID, err)
+		}
+	}
+	long, err := inbox.Source{Kind: inbox.HMAC, IDPath: "headers.x-id"}.Read(inbox.Request{Header: header("X-Id", strings.Repeat("a", 2000)), Body: []byte("{}")})
+	if err != nil || long.ID == "sha256:"+long.Digest || !strings.HasPrefix(long.ID, "sha256:") {
+		t.Errorf("a long one: %q, %v", long.ID, err)
+	}
+}
+
 // TestSlacksChallenge is given back, and is no delivery.
 func TestSlacksChallenge(t *testing.T) {
 	read := func(k inbox.Kind, body string) inbox.Content {

@@ -161,4 +161,29 @@ func (a Action) check(bad *problem.InvalidError, at string) {
 	eachText(v, func(text string) { bad.If(!legalTemplate(text), at+".with", badTemplate) })
 }
 
+// checkHeaders refuses rules about headers that are never kept: they would see nothing there.
+func (s *Source) checkHeaders(bad *problem.InvalidError) {
+	hidden := func(path string) bool {
+		name, is := headerIn(path)
+		return is && s.hides(name)
+	}
+	for i, r := range s.Rules[:min(len(s.Rules), MaxRules)] {
+		at := fmt.Sprintf("rules[%d]", i)
+		for j, c := range r.When[:min(len(r.When), maxConditions)] {
+			bad.If(hidden(c.Path), fmt.Sprintf("%s.when[%d].path", at, j), notKept)
+		}
+		template := func(field, text string) {
+			eachTemplate(text, func(string) {}, func(path string) { bad.If(hidden(path), at+".then."+field, notKept) })
+		}
+		if m := r.Then.Message; m != nil {
+			template("message.thread.address", m.Thread.Address)
+			template("message.body", m.Body)
+		}
+		with, _ := decodeJSON(r.Then.With) // was checked before
+		eachText(with, func(text string) { template("with", text) })
+	}
+}
+
+const notKept = "names a header that may hold a credential: such headers are not kept, so a rule finds nothing there"
+
 const badTemplate = "must have templates such as {{body.issue.title}} only, and 16 KiB at most"

@@ -211,6 +211,44 @@ func TestRulesAreChecked(t *testing.T) {
 	})
 }
 
+// TestHeadersThatAreNotKept can't be asked for: a rule about one would never match. An id may stand
+// in one, but not in the signature.
+func TestHeadersThatAreNotKept(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		seal := func(n inbox.Source) error {
+			_, err := w.s.Seal(t.Context(), w.Workspace, n, secret.NewValue("a secret of the sender"))
+			return err
+		}
+		for text, field := range map[string]string{
+			`[{"then":{"skill":"a"},"when":[{"path":"headers.X-Api-Key","op":"eq","value":"x"}]}]`:                               "rules[0].when[0].path",
+			`[{"then":{"skill":"a"},"when":[{"path":"headers.x-mine","op":"exists"}]}]`:                                          "rules[0].when[0].path",
+			`[{"then":{"skill":"b"}},{"then":{"skill":"a","with":{"a":["{{headers.authorization}}"]}}}]`:                         "rules[1].then.with",
+			`[{"then":{"message":{"thread":{"channel":"a","address":"{{headers.x-mine}}"},"body":"b"}}}]`:                        "rules[0].then.message.thread.address",
+			`[{"then":{"message":{"thread":{"channel":"a","address":"b"},"body":"{{body}} {{ headers.Cookie }}"}}}]`:             "rules[0].then.message.body",
+			`[{"then":{"skill":"a","with":{"a":"{{headers.x-id}}"}},"when":[{"path":"headers.x-id","op":"exists"}]}]`:            "",
+			`[{"then":{"skill":"a","with":{"a":"{{body.token}}"}},"when":[{"path":"body.headers.cookie","op":"eq","value":1}]}]`: "",
+		} {
+			err := seal(inbox.Source{Name: "a", Kind: inbox.HMAC, Header: "X-Mine", Rules: rules(t, text)})
+			wrong, is := errors.AsType[*problem.InvalidError](err)
+			if field == "" && err != nil || field != "" && (!is || wrong.Fields[0].Field != field) {
+				t.Errorf("%s: %v", text, err)
+			}
+		}
+		for path, legal := range map[string]bool{
+			"headers.idempotency-key": true, "body.id": true, "body": true, "headers.X-Mine": false, "headers.x-mine": false, "headers": false, "event": false, "id": false,
+		} {
+			err := seal(inbox.Source{Name: "a", Kind: inbox.HMAC, Header: "X-Mine", IDPath: path})
+			wrong, is := errors.AsType[*problem.InvalidError](err)
+			if legal && err != nil || !legal && (!is || wrong.Fields[0].Field != "idPath") {
+				t.Errorf("%s: %v", path, err)
+			}
+		}
+		if err := seal(inbox.Source{Name: "a", Kind: inbox.Token, IDPath: "headers.authorization"}); err == nil {
+			t.Error("the token itself may be an id")
+		}
+	})
+}
+
 func FuzzPlan(f *testing.F) {
 	f.Add(`[{"event":"issues.*","when":[{"path":"body.a.0","op":"matches","value":"^x"}],"then":{"skill":"x","with":{"a":"{{body.a}} {{event}}"}}}]`, "application/json", []byte(`{"a":["xyz"]}`))
 	f.Add(`[{"then":{"message":{"thread":{"channel":"a","address":"{{body.b}}"},"body":"{{body}}"}}}]`, "application/x-www-form-urlencoded", []byte(`b=c`))

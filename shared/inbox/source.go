@@ -107,6 +107,7 @@ func (s *Source) check() error {
 	bad.If(!slices.Contains(kinds, s.Kind), "kind", "must be github, stripe, slack, standard, hmac or token")
 	s.checkSettings(bad)
 	checkRules(bad, s.Rules)
+	s.checkHeaders(bad)
 	return bad.OrNil()
 }
 
@@ -133,7 +134,10 @@ func (s *Source) checkSettings(bad *problem.InvalidError) {
 		s.Encoding = Hex
 	}
 	bad.If(s.Encoding != "" && s.Encoding != Hex && s.Encoding != Base64, "encoding", "must be hex or base64")
-	bad.If(s.IDPath != "" && !legalPath(s.IDPath), "idPath", "must be a path such as body.id or headers.x-request-id")
+	name, inHeader := headerIn(s.IDPath)
+	inBody := s.IDPath == "body" || strings.HasPrefix(s.IDPath, "body.")
+	bad.If(s.IDPath != "" && !(legalPath(s.IDPath) && (inHeader || inBody)), "idPath", "must be a path such as body.id or headers.x-request-id")
+	bad.If(inHeader && strings.EqualFold(name, s.Header), "idPath", "must not be the header of the signature or the token")
 }
 
 func printable(s string) bool {

@@ -25,6 +25,9 @@ func legalPath(path string) bool {
 		!slices.Contains(parts, "") && storable(path)
 }
 
+// headerIn is the header that a path leads to.
+func headerIn(path string) (name string, is bool) { return strings.CutPrefix(path, "headers.") }
+
 // find looks a dotted path up. Numbers are places in arrays. It returns nil where nothing is.
 func (env environment) find(path string) (found any, ok bool) {
 	root, rest, more := strings.Cut(path, ".")
