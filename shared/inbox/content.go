@@ -15,6 +15,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/uuid"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
 )
 
 const (
@@ -255,7 +257,7 @@ func decodeForm(body []byte) (any, error) {
 	if err != nil || !utf8.Valid(body) || bytes.Count(body, []byte("&")) >= maxFields {
 		return nil, &ContentError{Why: "the body is not a form of 1000 fields at most, which its Content-Type says"}
 	}
-	if payload := fields.Get("payload"); payload != "" {
+	if payload := activity.Text(fields.Get("payload")); payload != "" {
 		v, err := decodeJSON([]byte(payload))
 		if errors.Is(err, errDeep) {
 			return nil, &ContentError{Why: "the body " + err.Error()}
@@ -266,7 +268,7 @@ func decodeForm(body []byte) (any, error) {
 	}
 	out := map[string]any{}
 	for name, values := range fields {
-		out[name] = values[0]
+		out[activity.Text(name)] = activity.Text(values[0]) // what was percent-encoded may be anything
 	}
 	return out, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
@@ -94,7 +95,9 @@ func (p Plan) Input(of json.RawMessage) (json.RawMessage, error) {
 	return raw, nil
 }
 
+// clip is the beginning of a text, as the database takes it.
 func clip(s string, n int) string {
+	s = activity.Text(s)
 	if len(s) <= n {
 		return s
 	}

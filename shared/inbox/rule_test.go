@@ -249,6 +249,34 @@ func TestHeadersThatAreNotKept(t *testing.T) {
 	})
 }
 
+// TestWhatNoDatabaseTakes from outside is repaired, and a number that none takes is refused.
+func TestWhatNoDatabaseTakes(t *testing.T) {
+	const mark = "\uFFFD"
+	d := delivery()
+	d.Body = []byte(`{"a":{"b\u0000":["c\u0000",1.5]},"t":"x\u0000y","n":1e200000,"m":[{"n":-1E+400}],"s":1e-200000,"l":0.` + strings.Repeat("1", 20_000) + `}`)
+	plan := func(with string) (inbox.Plan, error) {
+		p, _, err := inbox.PlanFor(rules(t, `[{"then":{"skill":"x","with":`+with+`}}]`), d)
+		return p, err
+	}
+	p, err := plan(`{"a":"{{body.a}}","t":"{{body.t}}","u":"-{{body.t}}-","v":"-{{body.a}}-"}`)
+	got, _ := p.Input(nil)
+	want := `{"a":{"b` + mark + `":["c` + mark + `",1.5]},"t":"x` + mark + `y","u":"-x` + mark + `y-","v":"-{\"b` + mark + `\":[\"c` + mark + `\",1.5]}-"}`
+	if err != nil || string(got) != want {
+		t.Errorf("%s, %v", got, err)
+	}
+	for _, with := range []string{`{"a":"{{body.n}}"}`, `{"a":["{{body.m}}"]}`, `{"a":"{{body.s}}"}`, `{"a":"{{body.l}}"}`} {
+		if _, err := plan(with); err == nil || !strings.Contains(err.Error(), "number") {
+			t.Errorf("%s: %v", with, err)
+		}
+	}
+	d.Headers = map[string]string{"content-type": "application/x-www-form-urlencoded"}
+	d.Body = []byte("a=x%ffy%00z&%fe=1")
+	p, err = plan(`{"a":"{{body.a}}","all":"{{body}}"}`)
+	if got, _ := p.Input(nil); err != nil || string(got) != `{"a":"x`+mark+`y`+mark+`z","all":{"a":"x`+mark+`y`+mark+`z","`+mark+`":"1"}}` {
+		t.Errorf("a form: %s, %v", got, err)
+	}
+}
+
 func FuzzPlan(f *testing.F) {
 	f.Add(`[{"event":"issues.*","when":[{"path":"body.a.0","op":"matches","value":"^x"}],"then":{"skill":"x","with":{"a":"{{body.a}} {{event}}"}}}]`, "application/json", []byte(`{"a":["xyz"]}`))
 	f.Add(`[{"then":{"message":{"thread":{"channel":"a","address":"{{body.b}}"},"body":"{{body}}"}}}]`, "application/x-www-form-urlencoded", []byte(`b=c`))

@@ -387,3 +387,16 @@ func TestSecretsAreSealedAnew(t *testing.T) {
 		}
 	})
 }
+
+// TestErrorsOfAnyBytesAreStored: what a receiver answered is not always text.
+func TestErrorsOfAnyBytesAreStored(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.create(t, inbox.Source{Name: "gh", Kind: inbox.GitHub, Enabled: true})
+		id := w.receive(t, w.find(t, "gh"), "d1", "{}").ID
+		var b db.Batch
+		w.s.End(&b, id, inbox.Ending{Status: inbox.Parked, Error: "a\x00b\xff"})
+		if err := w.DB.Do(t.Context(), w.Workspace, &b); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

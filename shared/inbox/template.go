@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
 )
 
 // maxRendered is the most that templates may become, in bytes.
@@ -11,6 +13,9 @@ const maxRendered = 64 << 10
 
 // errRendered says that templates became too large.
 var errRendered = errors.New("its rule's templates become more than 64 KiB with this delivery")
+
+// errMisfit says that templates ask for a number that can't be stored.
+var errMisfit = errors.New("its rule passes on a number that is out of range in this delivery")
 
 // legalTemplate reports whether all templates of a text can be filled in.
 func legalTemplate(text string) bool {
@@ -55,6 +60,7 @@ type rendering struct {
 	env     environment
 	left    int // bytes that may still be written
 	outside bool
+	misfit  bool // a number that the database can't hold was asked for
 }
 
 func render(env environment) *rendering { return &rendering{env: env, left: maxRendered} }
@@ -74,8 +80,9 @@ func (r *rendering) text(text string) string {
 		switch v := v.(type) {
 		case nil:
 		case string:
-			write(strings.ReplaceAll(v, "\x00", ""))
+			write(activity.Text(v))
 		default:
+			v, _ = repaired(v)        // a number becomes text here, whatever it is
 			raw, _ := json.Marshal(v) // was JSON
 			write(string(raw))
 		}
@@ -117,7 +124,9 @@ func wholeTemplate(text string) (path string, ok bool) {
 
 func (r *rendering) whole(path string) any {
 	r.outside = true
-	v, _ := r.env.find(path)
+	found, _ := r.env.find(path)
+	v, fits := repaired(found)
+	r.misfit = r.misfit || !fits
 	raw, _ := json.Marshal(v) // was JSON
 	if r.left -= len(raw); r.left < 0 {
 		return nil
@@ -138,8 +147,11 @@ func (r *rendering) object(raw json.RawMessage) (map[string]any, error) {
 	return out, r.err()
 }
 
-// err says whether it became too large.
+// err says whether it became too large, or can't be stored.
 func (r *rendering) err() error {
+	if r.misfit {
+		return errMisfit
+	}
 	if r.left < 0 {
 		return errRendered
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
 )
 
 // environment is what the paths of rules and templates go through: body, headers, event, id, source.
@@ -60,6 +62,39 @@ func (env environment) find(path string) (found any, ok bool) {
 			all[name] = value
 		}
 		v = all
+	}
+	return v, true
+}
+
+// maxNumber is the longest number that is passed on as one, in digits.
+const maxNumber = 1000
+
+// repaired is a value whose texts, names of fields among them, the database takes; fits is false where
+// it has a number that the database can't hold.
+func repaired(v any) (_ any, fits bool) {
+	fits = true
+	part := func(v any) any {
+		clean, ok := repaired(v)
+		fits = fits && ok
+		return clean
+	}
+	switch v := v.(type) {
+	case string:
+		return activity.Text(v), true
+	case json.Number:
+		return v, len(v) <= maxNumber && activity.Fits(v)
+	case []any:
+		out := make([]any, len(v))
+		for i, item := range v {
+			out[i] = part(item)
+		}
+		return out, fits
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, item := range v {
+			out[activity.Text(name)] = part(item)
+		}
+		return out, fits
 	}
 	return v, true
 }
