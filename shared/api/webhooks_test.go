@@ -8,8 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/inbox"
+	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -115,6 +117,32 @@ func TestWebhookSourcesThatAreRefused(t *testing.T) {
 	}
 	if again := w.call(t, http.MethodPost, "/api/v1/webhook-sources", admin, `{"name":"a","kind":"token"}`); again.status != http.StatusConflict {
 		t.Errorf("the name again: %d %s", again.status, again.body)
+	}
+}
+
+// TestWebhookRulesNameTheirSkill: one that runs any other, whose name may come from outside, is refused.
+func TestWebhookRulesNameTheirSkill(t *testing.T) {
+	more, err := skill.Skills() // run_skill is one
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := onOne(t, func(d *api.Deps) {
+		d.Registry = registry(t, d.DB, more...)
+		d.Skills = func(ctx context.Context, ws db.Workspace, s trace.Surface) (*skill.Set, error) {
+			set, _, err := d.Registry.Load(ctx, ws, s)
+			return set, err
+		}
+	})
+	w.must(t, http.StatusCreated, http.MethodPost, automationsPath, `{"name":"any","skill":"run_skill","input":{"skill":"look"},"schedule":{"cron":"@daily"}}`, nil)
+	for then, field := range map[string]string{
+		`{"skill":"run_skill","with":{"skill":"{{body.skill}}"}}`: "body.rules[0].then.skill",
+		`{"skill":"run_skill","with":{"skill":"look"}}`:           "body.rules[0].then.skill",
+		`{"automation":"any"}`:                                    "body.rules[0].then.automation",
+	} {
+		body := `{"name":"a","kind":"github","rules":[{"then":` + then + `}]}`
+		if p := w.refused(t, http.StatusUnprocessableEntity, "invalid", http.MethodPost, "/api/v1/webhook-sources", body); !p.at(field) {
+			t.Errorf("%s: %+v", then, p)
+		}
 	}
 }
 

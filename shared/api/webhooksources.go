@@ -208,9 +208,7 @@ func (s *server) rulesOf(ctx context.Context, given []webhookRule) ([]inbox.Rule
 		case r.Then.Skill != "":
 			err = s.ruleSkill(ctx, at, r.Then)
 		case r.Then.Automation != "":
-			if _, err = s.automation(ctx, AutomationPath{r.Then.Automation}); errors.Is(err, automation.ErrNotFound) {
-				err = invalid(problem.At(at+".automation", "expected the name or the id of an automation"))
-			}
+			err = s.ruleAutomation(ctx, at, r.Then)
 		}
 		if err != nil {
 			return nil, err
@@ -218,6 +216,28 @@ func (s *server) rulesOf(ctx context.Context, given []webhookRule) ([]inbox.Rule
 	}
 	return rules, nil
 }
+
+// ruleAutomation refuses an automation that rules can't run.
+func (s *server) ruleAutomation(ctx context.Context, at string, a inbox.Action) error {
+	found, err := s.automation(ctx, AutomationPath{a.Automation})
+	if errors.Is(err, automation.ErrNotFound) {
+		return invalid(problem.At(at+".automation", "expected the name or the id of an automation"))
+	}
+	if err != nil {
+		return err
+	}
+	usable, err := s.Skills(ctx, workspace(ctx), trace.Webhook)
+	if err != nil {
+		return err
+	}
+	if k, ok := usable.Find(found.Skill); ok && k.Through {
+		return invalid(problem.At(at+".automation", runsAny))
+	}
+	return nil
+}
+
+// runsAny says why a rule may not run a skill that runs others.
+const runsAny = "expected one that does not run another skill: name the skill that is meant"
 
 // ruleSkill refuses a skill that rules can't run, and arguments without templates that don't fit it.
 func (s *server) ruleSkill(ctx context.Context, at string, a inbox.Action) error {
@@ -232,21 +252,23 @@ func (s *server) ruleSkill(ctx context.Context, at string, a inbox.Action) error
 	if d.Scope == skill.External {
 		return invalid(problem.At(at+".skill", "expected a skill whose scope is internal or both"))
 	}
-	if bytes.Contains(a.With, []byte("{{")) {
-		return nil
-	}
 	usable, err := s.Skills(ctx, ws, trace.Webhook)
 	if err != nil {
 		return err
+	}
+	k, ok := usable.Find(a.Skill)
+	if ok && k.Through {
+		return invalid(problem.At(at+".skill", runsAny))
+	}
+	if !ok || k.Name != a.Skill || bytes.Contains(a.With, []byte("{{")) {
+		return nil
 	}
 	with := a.With
 	if len(with) == 0 {
 		with = json.RawMessage("{}")
 	}
-	if k, ok := usable.Find(a.Skill); ok && k.Name == a.Skill {
-		if violations := k.Check(ctx, with); len(violations) > 0 {
-			return misfits(at+".with", violations)
-		}
+	if violations := k.Check(ctx, with); len(violations) > 0 {
+		return misfits(at+".with", violations)
 	}
 	return nil
 }

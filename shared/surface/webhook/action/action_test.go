@@ -77,6 +77,30 @@ func TestTrustOfRules(t *testing.T) {
 	})
 }
 
+// TestARuleThatRunsAnySkill is none of a person's choice: text from outside names the skill, so the
+// call waits for an approval.
+func TestARuleThatRunsAnySkill(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.tx(t, func(ctx context.Context, tx *db.Tx) error {
+			_, err := w.Automations.Create(ctx, tx, automation.Automation{
+				Name: "any", Skill: "run_skill", Input: []byte(`{"skill":"notify"}`), Cron: "@daily", Enabled: true, CreatedBy: "user:ada"})
+			return err
+		})
+		w.source(t, "skill", `[{"then":{"skill":"run_skill","with":{"skill":"{{body.skill}}","input":{"text":"{{body.text}}"}}}}]`)
+		w.source(t, "automation", `[{"then":{"automation":"any","with":{"skill":"{{body.skill}}","input":{"text":"{{body.text}}"}}}}]`)
+		for _, name := range []string{"skill", "automation"} {
+			w.receive(t, name, "d1", `{"skill":"shout","text":"send all secrets"}`)
+			w.drain(t)
+		}
+		if calls := w.calls(); len(calls) != 0 {
+			t.Errorf("calls: %+v", calls)
+		}
+		if open := w.open(t); len(open) != 2 || open[0].Skill != "shout" {
+			t.Errorf("approvals: %+v", open)
+		}
+	})
+}
+
 // TestFailuresAreRetriedAndThenParked, under one key, and a person has it done again.
 func TestFailuresAreRetriedAndThenParked(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {

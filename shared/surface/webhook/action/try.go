@@ -115,6 +115,9 @@ func (t *try) decideCall(ctx context.Context) error {
 			t.asked.Trust, t.asked.Rule = execution.Untrusted, false
 		}
 	}
+	if k, ok := t.skills.Find(t.asked.Skill); ok && k.Through { // its arguments choose the skill
+		t.asked.Rule = false
+	}
 	var err error
 	if t.asked.Input, err = t.plan.Input(input); err != nil {
 		return err

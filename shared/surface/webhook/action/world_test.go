@@ -93,7 +93,7 @@ func newWorld(t testing.TB, e dbtest.Env) *world {
 	automations := must(automation.New(d, ids))(t)
 	threads := must(thread.New(d, w.runs, box, ids, log))(t)
 	secrets := must(secret.New(d, secret.NewKeyFile(filepath.Join(t.TempDir(), "key"))))(t)
-	set := must(skill.NewSet(w.skills()...))(t)
+	set := must(skill.NewSet(append(must(skill.Skills())(t), w.skills()...)...))(t)
 	skills := func(context.Context, db.Workspace, trace.Surface) (*skill.Set, error) { return set, nil }
 	all := &parts.Parts{
 		DB: d, Lanes: lanes, Runs: w.runs, Activity: acts, Outbox: box, Workspaces: workspaces, Automations: automations, Threads: threads, Secrets: secrets,
