@@ -101,7 +101,7 @@ type kick struct {
 // round trip. A delivery that is there already is only counted. After an error it may be stored:
 // whoever sent it sends it again, and gets the same answer as for a duplicate.
 func (s *Store) Receive(ctx context.Context, f Found, c Content, body []byte) (Receipt, error) {
-	headers, err := json.Marshal(c.Headers)
+	headers, err := encodeHeaders(c.Headers)
 	if err != nil {
 		return Receipt{}, fmt.Errorf("store a delivery: %w", err)
 	}
@@ -111,7 +111,7 @@ func (s *Store) Receive(ctx context.Context, f Found, c Content, body []byte) (R
 	id, _ := trace.From(ctx)
 	row, stored, digest := s.ids(), "", ""
 	var b db.Batch
-	b.One([]any{&stored, &digest}, s.q.Receive, row, f.ID, f.Name, c.ID, c.Event, string(headers), body, c.Digest, id)
+	b.One([]any{&stored, &digest}, s.q.Receive, row, f.ID, f.Name, c.ID, c.Event, headers, body, c.Digest, id)
 	s.outbox.Enqueue(ctx, &b, kickFor(f.ID, c.ID, row))
 	if err := s.db.Do(ctx, f.Workspace, &b); err != nil {
 		return Receipt{}, fmt.Errorf("store a delivery: %w", err)

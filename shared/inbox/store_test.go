@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -397,6 +399,28 @@ func TestErrorsOfAnyBytesAreStored(t *testing.T) {
 		w.s.End(&b, id, inbox.Ending{Status: inbox.Parked, Error: "a\x00b\xff"})
 		if err := w.DB.Do(t.Context(), w.Workspace, &b); err != nil {
 			t.Fatal(err)
+		}
+	})
+}
+
+// TestHeadersOfAnyTextAreStored: as many as are kept, of characters that JSON may escape.
+func TestHeadersOfAnyTextAreStored(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.create(t, inbox.Source{Name: "gh", Kind: inbox.GitHub, Enabled: true})
+		f, h := w.find(t, "gh"), header("X-GitHub-Delivery", "d1", "X-GitHub-Event", "push")
+		for i := range 15 {
+			h.Set(fmt.Sprintf("X-%d", i), strings.Repeat("<&>", 341))
+		}
+		c, err := f.Read(inbox.Request{Header: h, Body: []byte("{}")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := w.s.Receive(trace.With(t.Context(), traces.New(trace.Webhook)), f, c, []byte("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := w.delivery(t, got.ID); !maps.Equal(d.Headers, c.Headers) {
+			t.Errorf("%d headers are stored, not %d", len(d.Headers), len(c.Headers))
 		}
 	})
 }
