@@ -74,7 +74,7 @@ func TestPoliciesAreNarrow(t *testing.T) {
 		named("arn:*:bedrock:*::foundation-model/"), profiles,
 		`{"Fn::Sub":"arn:${AWS::Partition}:bedrock:*::foundation-model/*"} if {"ArnLike":{"bedrock:InferenceProfileArn":` + profiles + `}}`,
 	}, " and ")
-	const sealed = `{"Ref":"KmsKeyArn"} if {"StringEquals":{"kms:EncryptionContext:table":["secrets","executions","webhook_sources"]}}`
+	const sealed = `{"Ref":"KmsKeyArn"} if {"StringEquals":{"kms:EncryptionContext:table":["secrets","executions"]}}`
 	either := func(parameters ...string) string {
 		var list []string
 		for _, p := range parameters {
@@ -110,6 +110,7 @@ func TestPoliciesAreNarrow(t *testing.T) {
 		"FunctionPolicy xray:PutTelemetryRecords":           `"*"`,
 		"AgentPolicy bedrock:InvokeModel":                   models,
 		"AgentPolicy bedrock:InvokeModelWithResponseStream": models,
+		"OperateRole kms:Encrypt":                           `{"Ref":"KmsKeyArn"} if {"StringEquals":{"kms:EncryptionContext:table":"webhook_sources"}}`,
 		"OperateRole ses:SendEmail":                         `"*" if {"StringEquals":{"ses:FromAddress":{"Ref":"EmailFrom"}}}`,
 		"OperateRole sns:Publish":                           `{"Not":{"Fn::Sub":"arn:${AWS::Partition}:sns:*:*:*"}}`, // no topic
 		"AgentPolicy kms:Encrypt":                           sealed,
