@@ -17,10 +17,10 @@ import (
 
 // A Variation is what a replay does otherwise; its zero value repeats the run.
 type Variation struct {
-	Model  string // another model of the provider's
+	Model string // another model of the provider's
 	// Temperature is 0 to 2; nil: the provider's default.
 	Temperature *float64
-	System string // another system prompt
+	System      string // another system prompt
 	// Rephrase changes the recorded system prompt, where System is empty; nil: it stays.
 	Rephrase func(recorded string) string
 	Window   int // of the model, in tokens; 0: it is not known
