@@ -154,6 +154,7 @@ func TestWhatNoTryCanMendIsParkedAtOnce(t *testing.T) {
 			"noskill":   {`[{"then":{"skill":"whistle"}}]`, "there is no skill whistle"},
 			"noauto":    {`[{"then":{"automation":"nightly"}}]`, "there is no automation nightly"},
 			"large":     {`[{"then":{"skill":"notify","with":{"text":"{{body.long}}{{body.long}}{{body.long}}"}}}]`, "more than 64 KiB"},
+			"huge":      {`[{"then":{"skill":"notify","with":{"text":"{{body.huge}}"}}}]`, "a number that is out of range"},
 			"uncertain": {`[{"then":{"skill":"shout"}}]`, "uncertain"},
 			"empty":     {`[{"then":{"message":{"thread":{"channel":"gh","address":"{{body.none}}"},"body":"x"}}}]`, "address of the thread becomes empty"},
 			"disabled":  {"", "its source is disabled"},
@@ -162,7 +163,7 @@ func TestWhatNoTryCanMendIsParkedAtOnce(t *testing.T) {
 			if c.rules != "" {
 				w.source(t, name, c.rules)
 			}
-			id := w.receive(t, name, "d1", `{"number":7,"long":"`+strings.Repeat("x", 30<<10)+`"}`)
+			id := w.receive(t, name, "d1", `{"number":7,"huge":1e200000,"long":"`+strings.Repeat("x", 30<<10)+`"}`)
 			switch name {
 			case "disabled":
 				disabled.Enabled = false
@@ -179,6 +180,26 @@ func TestWhatNoTryCanMendIsParkedAtOnce(t *testing.T) {
 			if len(lines) == 0 {
 				t.Errorf("%s: the log has no line", name)
 			}
+		}
+		w.mustBeFree(t)
+	})
+}
+
+// TestBytesThatAreNoText, in a delivery and in what the skill answers, keep nothing from being done.
+func TestBytesThatAreNoText(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.source(t, "gh", `[{"then":{"skill":"notify","with":{"text":"{{body.title}}"}}}]`)
+		w.failing(func(skill.Call) error { return skill.Fail(skill.Theirs, "not\x00 now\xff") })
+		id := w.receive(t, "gh", "d1", `{"title":"a\u0000b"}`)
+		w.drain(t)
+		if d := w.delivery(t, id); d.Status != inbox.Failed || d.Attempts != 1 || !strings.Contains(d.Error, "now") {
+			t.Errorf("after an answer that is no text: %+v", d)
+		}
+		w.failing(nil)
+		w.Skew.Advance(time.Hour)
+		w.drain(t)
+		if d := w.delivery(t, id); d.Status != inbox.Done || string(w.calls()[1].Arguments) != `{"text":"a�b"}` {
+			t.Errorf("then: %+v", d)
 		}
 		w.mustBeFree(t)
 	})

@@ -264,6 +264,7 @@ func (t *try) act(ctx context.Context, job reason.Job) (out reason.Outcome, err 
 	job.Trust, job.Rule, job.EffectKey = t.asked.Trust, t.asked.Rule, t.delivery.EffectKey()
 	job.By, job.Skills, job.SkillTimeout = "webhook:"+t.asked.Source, t.skills, time.Duration(t.settings.SkillTimeout)*time.Second
 	t.made, out, err = t.Worker.Reason.RunCall(ctx, job, t.asked.Skill, t.asked.Input)
+	t.made.Error, out.Reason = activity.Text(t.made.Error), activity.Text(out.Reason) // a receiver's words may be any bytes
 	return out, err
 }
 
