@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -157,7 +158,7 @@ func (s *Store) Leave(tx lane.Tx, e Execution, status Status, result json.RawMes
 	if status == Running || !Running.Can(status) {
 		return fmt.Errorf("leave execution %s: nobody leaves it %s", e.ID, status)
 	}
-	tx.Later().Exec(s.q.Leave, e.ID, status, result, db.Null(message))
+	tx.Later().Exec(s.q.Leave, e.ID, status, result, db.Null(activity.Text(message)))
 	return nil
 }
 

@@ -47,6 +47,20 @@ func TestAnExecutionIsReadBack(t *testing.T) {
 	})
 }
 
+// TestAReasonMayBeAnyBytes: what failed may say what no database stores.
+func TestAReasonMayBeAnyBytes(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		h := w.hold(t, subject)
+		e := w.start(t, h, newExecution(subject))
+		w.must(t, h, func(_ context.Context, tx lane.Tx) error {
+			return w.runs.Leave(tx, e, execution.Failed, nil, "a\x00b\xff")
+		})
+		if got := w.get(t, e.ID); got.Status != execution.Failed || got.Error != "a\uFFFDb\uFFFD" {
+			t.Errorf("it is %s: %q", got.Status, got.Error)
+		}
+	})
+}
+
 func TestInputIsAnObjectWhenThereIsNone(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		e := w.start(t, w.hold(t, subject), newExecution(subject))
