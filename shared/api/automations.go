@@ -1,13 +1,16 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/automation"
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
@@ -138,4 +141,206 @@ func (s *server) runAutomation(ctx context.Context, in *runAutomationInput) (*an
 		return nil, problem.New(http.StatusConflict, "skill_gone", "the automation's skill is not there, or not for this use")
 	}
 	return out, err
+}
+
+// scheduleFields are those of a schedule that are given.
+type scheduleFields struct {
+	Cron     *string `json:"cron,omitempty" maxLength:"200" doc:"Five fields, or one of @hourly, @daily, @weekly, @monthly and @yearly"`
+	TimeZone *string `json:"timeZone,omitempty" maxLength:"64" doc:"Of the expression; UTC when left out"`
+	Event    *string `json:"event,omitempty" enum:"approval.approved,approval.expired,approval.rejected,approval.requested,execution.failed,memory.saved,objective.completed,objective.created,objective.paused,objective.resumed,skill.disabled,skill.enabled" doc:"Instead of cron: the kind of event it waits for"`
+}
+
+type createAutomationInput struct {
+	Body struct {
+		Name     string          `json:"name" minLength:"1" maxLength:"200"`
+		Skill    string          `json:"skill" minLength:"1" maxLength:"64" doc:"The name of a skill"`
+		Input    json.RawMessage `json:"input,omitempty" doc:"What fits the skill's parameters, at most 16 KiB; left out: {}"`
+		Schedule scheduleFields  `json:"schedule,omitempty" doc:"When it runs: by cron or by event"`
+		Event    *string         `json:"event,omitempty" enum:"approval.approved,approval.expired,approval.rejected,approval.requested,execution.failed,memory.saved,objective.completed,objective.created,objective.paused,objective.resumed,skill.disabled,skill.enabled" doc:"Short for schedule.event"`
+		Enabled  *bool           `json:"enabled,omitempty" default:"true"`
+	}
+}
+
+// createAutomation has a skill run by itself. It is called by the Engine Room and by
+// scripts.
+func (s *server) createAutomation(ctx context.Context, in *createAutomationInput) (*createdAt[automationItem], error) {
+	by, _ := auth.From(ctx)
+	b := in.Body
+	n := automation.Automation{
+		Name: b.Name, Skill: b.Skill, Input: b.Input, Enabled: b.Enabled == nil || *b.Enabled, CreatedBy: principal(by),
+	}
+	for to, from := range map[*string]*string{&n.Cron: b.Schedule.Cron, &n.TimeZone: b.Schedule.TimeZone, &n.Event: cmp.Or(b.Schedule.Event, b.Event)} {
+		if from != nil {
+			*to = *from
+		}
+	}
+	if err := s.runnable(ctx, n.Skill, n.Input); err != nil {
+		return nil, err
+	}
+	var a automation.Automation
+	err := s.change(ctx, "automation.create", func(ctx context.Context, tx *db.Tx) (err error) {
+		a, err = s.Automations.Create(ctx, tx, n)
+		return err
+	}, "id", &a.ID, "name", b.Name, "skill", b.Skill)
+	if err != nil {
+		return nil, err
+	}
+	return &createdAt[automationItem]{"/api/v1/automations/" + a.ID, tagOf(a.Version), automationItemOf(a)}, nil
+}
+
+// runnable refuses a skill that the workspace does not have, one that is for visitors
+// only and, where beats can use it now, an input that does not fit it.
+func (s *server) runnable(ctx context.Context, name string, input json.RawMessage) error {
+	ws := workspace(ctx)
+	d, err := s.Registry.Get(ctx, ws, name)
+	if errors.Is(err, skill.ErrNotFound) || err == nil && d.Name != name {
+		return invalid(problem.At("body.skill", "expected the name of a skill"))
+	}
+	if err != nil {
+		return err
+	}
+	if d.Scope == skill.External {
+		return invalid(problem.At("body.skill", "expected a skill whose scope is internal or both"))
+	}
+	usable, _, err := s.Registry.Load(ctx, ws, trace.Heartbeat)
+	if err != nil {
+		return err
+	}
+	if len(input) == 0 {
+		input = json.RawMessage("{}")
+	}
+	if k, ok := usable.Find(name); ok && k.Name == name {
+		if violations := k.Check(ctx, input); len(violations) > 0 {
+			return misfits("body.input", violations)
+		}
+	}
+	return nil
+}
+
+type patchAutomationInput struct {
+	AutomationPath
+	IfMatch
+	Body struct {
+		Name     *string         `json:"name,omitempty" minLength:"1" maxLength:"200"`
+		Skill    *string         `json:"skill,omitempty" minLength:"1" maxLength:"64"`
+		Input    json.RawMessage `json:"input,omitempty"`
+		Schedule *scheduleFields `json:"schedule,omitempty" doc:"cron takes the place of event, and the other way round"`
+		Event    *string         `json:"event,omitempty" enum:"approval.approved,approval.expired,approval.rejected,approval.requested,execution.failed,memory.saved,objective.completed,objective.created,objective.paused,objective.resumed,skill.disabled,skill.enabled" doc:"Short for schedule.event"`
+		Enabled  *bool           `json:"enabled,omitempty" doc:"As by /enable and /disable"`
+	}
+}
+
+// patchAutomation changes the given fields of an automation. It is called by the
+// Engine Room and by scripts.
+func (s *server) patchAutomation(ctx context.Context, in *patchAutomationInput) (*versioned[automationItem], error) {
+	read, err := s.automation(ctx, in.AutomationPath)
+	if err != nil {
+		return nil, err
+	}
+	if err := in.matches(read.Version); err != nil {
+		return nil, err
+	}
+	p := automation.Patch{Name: in.Body.Name, Skill: in.Body.Skill, Input: in.Body.Input}
+	if f := in.Body.Schedule; f != nil {
+		p.Cron, p.TimeZone, p.Event = f.Cron, f.TimeZone, f.Event
+	}
+	p.Event = cmp.Or(p.Event, in.Body.Event)
+	if p.Skill != nil || p.Input != nil {
+		name, input := read.Skill, read.Input
+		if p.Skill != nil {
+			name = *p.Skill
+		}
+		if p.Input != nil {
+			input = p.Input
+		}
+		if err := s.runnable(ctx, name, input); err != nil {
+			return nil, err
+		}
+	}
+	var a automation.Automation
+	err = s.change(ctx, "automation.update", func(ctx context.Context, tx *db.Tx) (err error) {
+		a, err = s.Automations.Patch(ctx, tx, read, p)
+		on := in.Body.Enabled
+		switch {
+		case err != nil || on == nil:
+		case *on:
+			a, _, err = s.Automations.Enable(ctx, tx, a, skill.Human)
+		default:
+			a, _, err = s.Automations.Disable(ctx, tx, a, skill.Human, byHand)
+		}
+		return err
+	}, "id", read.ID, "name", &a.Name, "version", &a.Version)
+	if err != nil {
+		return nil, err
+	}
+	return automationOutput(a), nil
+}
+
+// deleteAutomation takes an automation away. It is called by the Engine Room and by
+// scripts.
+func (s *server) deleteAutomation(ctx context.Context, in *AutomationPath) (*struct{}, error) {
+	a, err := s.automation(ctx, *in)
+	if err != nil {
+		return nil, err
+	}
+	return nil, s.change(ctx, "automation.delete", func(ctx context.Context, tx *db.Tx) error {
+		there, err := s.Automations.Delete(ctx, tx, a.ID)
+		if err == nil && !there {
+			return automation.ErrNotFound
+		}
+		return err
+	}, "id", a.ID, "name", a.Name)
+}
+
+type enableAutomationInput struct {
+	AutomationPath
+	Body *struct{}
+}
+
+// enableAutomation lets an automation run again, from now on. It is called by the
+// Engine Room and by scripts.
+func (s *server) enableAutomation(ctx context.Context, in *enableAutomationInput) (*versioned[automationItem], error) {
+	return s.switchAutomation(ctx, "automation.enable", in.AutomationPath, "", func(ctx context.Context, tx *db.Tx, a automation.Automation) (automation.Automation, bool, error) {
+		return s.Automations.Enable(ctx, tx, a, skill.Human)
+	})
+}
+
+type disableAutomationInput struct {
+	AutomationPath
+	Body *struct {
+		Reason string `json:"reason,omitempty" minLength:"1" maxLength:"500" doc:"Why; it stands with the automation"`
+	}
+}
+
+// byHand is why something is disabled for which nobody gave a reason.
+const byHand = "disabled by hand"
+
+// disableAutomation keeps an automation from running; self-healing does not take that
+// back. It is called by the Engine Room and by scripts.
+func (s *server) disableAutomation(ctx context.Context, in *disableAutomationInput) (*versioned[automationItem], error) {
+	why := byHand
+	if in.Body != nil {
+		why = cmp.Or(in.Body.Reason, why)
+	}
+	return s.switchAutomation(ctx, "automation.disable", in.AutomationPath, why, func(ctx context.Context, tx *db.Tx, a automation.Automation) (automation.Automation, bool, error) {
+		return s.Automations.Disable(ctx, tx, a, skill.Human, why)
+	})
+}
+
+// switchAutomation enables or disables one.
+func (s *server) switchAutomation(ctx context.Context, what string, of AutomationPath, reason string, to func(context.Context, *db.Tx, automation.Automation) (automation.Automation, bool, error)) (*versioned[automationItem], error) {
+	read, err := s.automation(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	var a automation.Automation
+	var changed bool
+	err = s.change(ctx, what, func(ctx context.Context, tx *db.Tx) (err error) {
+		a, changed, err = to(ctx, tx, read)
+		return err
+	}, "id", read.ID, "name", read.Name, "reason", reason, "changed", &changed)
+	if err != nil {
+		return nil, err
+	}
+	return automationOutput(a), nil
 }

@@ -1,13 +1,23 @@
 package api
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"strings"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
+	"github.com/lanekeeper/lanekeeper/shared/redact"
+	"github.com/lanekeeper/lanekeeper/shared/secret"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/turn"
 )
 
 type executionsInput struct {
@@ -77,4 +87,138 @@ func (s *server) getExecution(ctx context.Context, in *IDPath) (*answer[executio
 		item.Result = resultOf(e)
 	}
 	return answered(item), nil
+}
+
+// executionBegun names what was begun.
+type executionBegun struct {
+	ID      string   `json:"id" format:"uuid"`
+	TraceID trace.ID `json:"traceId"`
+}
+
+// beginExecution begins that of an agent elsewhere. It is called by agents.
+func (s *server) beginExecution(ctx context.Context, in *struct {
+	Body struct {
+		Agent             string          `json:"agent" minLength:"1" maxLength:"255" doc:"Who works; with an agent's token and without a parent, that agent"`
+		ParentExecutionID string          `json:"parentExecutionId,omitempty" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"an id" doc:"With an agent's token, one of its own"`
+		WaitForCompletion bool            `json:"waitForCompletion,omitempty" doc:"The parent waits until it has ended, and it may speak in the parent's place"`
+		Input             json.RawMessage `json:"input,omitempty"`
+		TimeoutSeconds    int             `json:"timeoutSeconds,omitempty" minimum:"1" maximum:"604800" doc:"It is ended when nothing was heard of it, nor of what it waits for, for so long, and who waits for it goes on; left out: a week"`
+	}
+}) (*creation[executionBegun], error) {
+	by, _ := auth.From(ctx)
+	parent := strings.ToLower(in.Body.ParentExecutionID)
+	if by.Kind == auth.Agent && parent == "" {
+		in.Body.Agent = by.ID
+	}
+	if in.Body.WaitForCompletion && parent == "" {
+		return nil, invalid(problem.At("body.parentExecutionId", "is needed where it is to wait"))
+	}
+	if parent != "" {
+		if _, err := s.namedExecution(ctx, parent, noParent); err != nil {
+			return nil, err
+		}
+	}
+	id, _ := trace.From(ctx)
+	e := execution.Execution{ID: s.IDs(), Agent: in.Body.Agent, Surface: trace.Worker, Trace: id, Parent: parent, Input: in.Body.Input,
+		Timeout: time.Duration(in.Body.TimeoutSeconds) * time.Second}
+	if err := s.sealInput(ctx, &e); err != nil {
+		return nil, err
+	}
+	err := s.DB.Tx(ctx, workspace(ctx), func(ctx context.Context, tx *db.Tx) (err error) {
+		if e, err = s.Runs.Begin(ctx, tx, e, in.Body.WaitForCompletion); err == nil {
+			s.record(ctx, tx, e, activity.Entry{Skill: "execution.begin"})
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &creation[executionBegun]{Location: "/api/v1/executions/" + e.ID, Body: executionBegun{e.ID, e.Trace}}, nil
+}
+
+// sealInput leaves the secrets out of an execution's input, and seals it as it was given.
+func (s *server) sealInput(ctx context.Context, e *execution.Execution) (err error) {
+	shown := redact.From(ctx).JSON(e.Input)
+	if bytes.Equal(shown, e.Input) {
+		return nil
+	}
+	e.Sealed, err = s.Secrets.SealAt(ctx, execution.InputPlace(workspace(ctx), e.ID), secret.NewValue(string(e.Input)))
+	e.Input = shown
+	return err
+}
+
+// ending ends an execution that was begun over HTTP; its threads are let go of, and
+// their queues go on.
+func (s *server) ending(ctx context.Context, id string, as execution.Status, result json.RawMessage, message string) (*answer[executionItem], error) {
+	e, err := s.ownExecution(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	known := redact.From(ctx).Values()
+	result, message = known.JSON(result), known.Text(message)
+	entry := activity.Entry{Skill: "execution.end", Error: message}
+	if as == execution.Failed {
+		entry.Status = activity.Error
+	}
+	ws := workspace(ctx)
+	err = s.DB.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
+		s.record(ctx, tx, e, entry, "as", as)
+		return s.Threads.End(ctx, tx, id, as, result, message)
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.Kick(ws)
+	return s.getExecution(ctx, &IDPath{id})
+}
+
+// completeExecution is called by agents when they are done.
+func (s *server) completeExecution(ctx context.Context, in *struct {
+	IDPath
+	Body *struct {
+		Result json.RawMessage `json:"result,omitempty"`
+	}
+}) (*answer[executionItem], error) {
+	var result json.RawMessage
+	if in.Body != nil {
+		result = in.Body.Result
+	}
+	return s.ending(ctx, in.id(), execution.Completed, result, "")
+}
+
+// Stop says why an execution ends.
+type Stop struct {
+	IDPath
+	Body *struct {
+		Reason string `json:"reason,omitempty" maxLength:"2000"`
+	}
+}
+
+func (in Stop) reason() string {
+	if in.Body == nil {
+		return ""
+	}
+	return in.Body.Reason
+}
+
+// failExecution is called by agents that can't go on.
+func (s *server) failExecution(ctx context.Context, in *Stop) (*answer[executionItem], error) {
+	return s.ending(ctx, in.id(), execution.Failed, nil, cmp.Or(in.reason(), "failed"))
+}
+
+// cancelExecution gives up an execution, or a turn with the agent, which may be shown as it
+// was: while a transaction works under its lane it ends a moment later. It is called by
+// agents, and by the Engine Room.
+func (s *server) cancelExecution(ctx context.Context, in *Stop) (*answer[executionItem], error) {
+	by, _ := auth.From(ctx)
+	if by.Kind != auth.Agent {
+		switch err := s.Operate.Cancel(ctx, by.Workspace, in.id(), by.String(), false); {
+		case err == nil:
+			s.Send(by.Workspace) // stops it, where a transaction was in the way
+			return s.getExecution(ctx, &in.IDPath)
+		case !errors.Is(err, turn.ErrNoTurn):
+			return nil, err
+		}
+	}
+	return s.ending(ctx, in.id(), execution.Cancelled, nil, in.reason())
 }

@@ -1,12 +1,21 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/channel"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
@@ -271,4 +280,302 @@ func (s *server) listThreadOutbox(ctx context.Context, in *struct {
 		items[i].Body = said.Body
 	}
 	return listing(items, next), nil
+}
+
+// Speaker names the execution that speaks.
+type Speaker struct {
+	ExecutionID string `json:"executionId" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"an id"`
+}
+
+func (in Speaker) execution() string { return strings.ToLower(in.ExecutionID) }
+
+// ownExecution reads an execution for its caller, and refuses an agent what is not its own.
+func (s *server) ownExecution(ctx context.Context, execution string) (execution.Execution, error) {
+	by, _ := auth.From(ctx)
+	e, err := s.Runs.Get(ctx, by.Workspace, execution)
+	if err == nil {
+		err = own(by, e)
+	}
+	return e, err
+}
+
+// namedExecution is ownExecution for one that the body names: absent is what its caller is told
+// where it is not there.
+func (s *server) namedExecution(ctx context.Context, execution string, absent *problem.Problem) (execution.Execution, error) {
+	e, err := s.ownExecution(ctx, execution)
+	if errors.Is(err, db.ErrNoRows) {
+		err = absent
+	}
+	return e, err
+}
+
+func own(by auth.Principal, e execution.Execution) error {
+	if by.Kind == auth.Agent && e.Agent != by.ID {
+		return auth.ErrForbidden
+	}
+	return nil
+}
+
+// record adds what was done with an execution to the transaction that does it.
+func (s *server) record(ctx context.Context, tx *db.Tx, e execution.Execution, what activity.Entry, input ...any) {
+	by, _ := auth.From(ctx)
+	what.Agent, what.Surface, what.Trace = e.Agent, e.Surface, e.Trace
+	what.Execution, what.ParentExecution, what.Attempt = e.ID, e.Parent, e.Attempt
+	what.Status = cmp.Or(what.Status, activity.Success)
+	what.Input = object(append([]any{"by", principal(by)}, input...)...)
+	s.Activity.Record(ctx, tx.Later(), what)
+}
+
+// unspeakable refuses what would be said where nobody hears it: the operator's own
+// conversations are on no channel.
+var unspeakable = problem.New(http.StatusUnprocessableEntity, "no_channel", "the conversation's channel is not wired here, or does not reach its address")
+
+// speakable reads a thread in which something can be said.
+func (s *server) speakable(ctx context.Context, id string) (thread.Thread, error) {
+	t, err := s.Threads.Get(ctx, workspace(ctx), id)
+	if err == nil {
+		err = s.reaches(t)
+	}
+	return t, err
+}
+
+func (s *server) reaches(t thread.Thread) error {
+	if s.Reachable(t.Channel, t.Address) != nil {
+		return unspeakable
+	}
+	return nil
+}
+
+// speaks reads an execution for its caller, as ownExecution does, and a thread in which
+// it can speak, in one round trip.
+func (s *server) speaks(ctx context.Context, execution, id string) (e execution.Execution, t thread.Thread, err error) {
+	by, _ := auth.From(ctx)
+	var b db.Batch
+	es, ts := s.Runs.GetIn(&b, execution), s.Threads.GetIn(&b, id)
+	if err := s.DB.Read(ctx, by.Workspace, &b); err != nil {
+		return e, t, fmt.Errorf("read who speaks, and where: %w", err)
+	}
+	if len(*es) == 0 {
+		return e, t, noSpeaker
+	}
+	if err := own(by, (*es)[0]); err != nil {
+		return e, t, err
+	}
+	if len(*ts) == 0 {
+		return e, t, fmt.Errorf("read thread %s: %w", id, db.ErrNoRows)
+	}
+	return (*es)[0], (*ts)[0], s.reaches((*ts)[0])
+}
+
+// lockThread takes a thread for an execution. It is called by agents.
+func (s *server) lockThread(ctx context.Context, in *struct {
+	IDPath
+	Body Speaker
+}) (*answer[threadItem], error) {
+	if _, err := s.namedExecution(ctx, in.Body.execution(), noSpeaker); err != nil {
+		return nil, err
+	}
+	if _, err := s.speakable(ctx, in.id()); err != nil {
+		return nil, err
+	}
+	ws := workspace(ctx)
+	if _, err := s.Threads.Lock(ctx, ws, in.id(), in.Body.execution()); err != nil {
+		return nil, err
+	}
+	s.Kick(ws) // what it had queued goes
+	return s.getThread(ctx, &in.IDPath)
+}
+
+// unlockThread lets go of a thread; the queue goes on. It is called by agents.
+func (s *server) unlockThread(ctx context.Context, in *struct {
+	IDPath
+	Body Speaker
+}) (*answer[threadItem], error) {
+	if _, err := s.namedExecution(ctx, in.Body.execution(), noSpeaker); err != nil {
+		return nil, err
+	}
+	ws := workspace(ctx)
+	err := s.DB.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
+		return s.Threads.Unlock(ctx, tx, in.id(), in.Body.execution())
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.Kick(ws)
+	return s.getThread(ctx, &in.IDPath)
+}
+
+// forceUnlockThread clears a lock, whoever has it. It is called by the Engine Room.
+func (s *server) forceUnlockThread(ctx context.Context, in *struct {
+	IDPath
+	Body struct {
+		Reason string `json:"reason" minLength:"1" maxLength:"500"`
+	}
+}) (*answer[threadItem], error) {
+	err := s.change(ctx, "thread.force_unlock", func(ctx context.Context, tx *db.Tx) error {
+		_, err := s.Threads.ForceUnlock(ctx, tx, in.id(), in.Body.Reason)
+		if errors.Is(err, thread.ErrNotHeld) {
+			err = problem.New(http.StatusConflict, "not_held", "nobody has the thread")
+		}
+		return err
+	}, "thread", in.id(), "reason", in.Body.Reason)
+	if err != nil {
+		return nil, err
+	}
+	s.Kick(workspace(ctx))
+	return s.getThread(ctx, &in.IDPath)
+}
+
+// parkThread keeps a thread while the execution waits for the person. It is called by
+// agents.
+func (s *server) parkThread(ctx context.Context, in *struct {
+	IDPath
+	Body struct {
+		Speaker
+		Seconds        int    `json:"seconds,omitempty" minimum:"1" maximum:"31622400" doc:"How long at most; left out, and at most: threadParkingHours of the workspace's settings"`
+		AfterMessageID string `json:"afterMessageId,omitempty" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"an id" doc:"The newest of the person's messages that it has read. When they have spoken since then, or, where it is left out, since something was sent last, it is refused (answered): there is nothing to wait for"`
+	}
+}) (*answer[threadItem], error) {
+	e, err := s.namedExecution(ctx, in.Body.execution(), noSpeaker)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.speakable(ctx, in.id()); err != nil {
+		return nil, err
+	}
+	ws := workspace(ctx)
+	var b db.Batch
+	settings := s.Workspaces.Settings(&b)
+	if err := s.DB.Read(ctx, ws, &b); err != nil {
+		return nil, err
+	}
+	bounds, err := settings()
+	if err != nil {
+		return nil, err
+	}
+	most := bounds.ThreadParkingHours * 3600
+	if in.Body.Seconds > most {
+		return nil, invalid(problem.At("body.seconds", fmt.Sprintf("is at most %d in this workspace", most)))
+	}
+	limit := time.Duration(cmp.Or(in.Body.Seconds, most)) * time.Second
+	err = s.DB.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error {
+		s.record(ctx, tx, e, activity.Entry{Skill: "execution.park", Thread: in.id()}, "seconds", int(limit.Seconds()))
+		return s.Threads.Park(ctx, tx, in.id(), e.ID, strings.ToLower(in.Body.AfterMessageID), limit)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.getThread(ctx, &in.IDPath)
+}
+
+type messageReceived struct {
+	MessageID          string `json:"messageId" format:"uuid"`
+	ResumedExecutionID string `json:"resumedExecutionId,omitempty" doc:"Which had waited for the answer, and goes on"`
+}
+
+// addMessage stores what the person has said; who waits for it goes on. It is called
+// by what receives messages for a channel.
+func (s *server) addMessage(ctx context.Context, in *struct {
+	IDPath
+	Body struct {
+		Body           string `json:"body" minLength:"1" maxLength:"65536"`
+		IdempotencyKey string `json:"idempotencyKey,omitempty" maxLength:"200" doc:"A thread has one message of a key"`
+	}
+}) (*creation[messageReceived], error) {
+	if _, err := s.speakable(ctx, in.id()); err != nil {
+		return nil, err
+	}
+	var id, resumed string
+	err := s.DB.Tx(ctx, workspace(ctx), func(ctx context.Context, tx *db.Tx) (err error) {
+		id, resumed, err = s.Threads.Append(ctx, tx, in.id(),
+			thread.Spoken{Role: thread.User, Body: discreet(ctx, in.Body.Body), Key: in.Body.IdempotencyKey})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &creation[messageReceived]{Location: "/api/v1/threads/" + in.id() + "/messages", Body: messageReceived{id, resumed}}, nil
+}
+
+// messageSent says what became of a message.
+type messageSent struct {
+	Success   bool          `json:"success"`
+	Queued    bool          `json:"queued" doc:"It has not been spoken yet: another execution has the thread"`
+	Position  int           `json:"position,omitempty" doc:"Among the queued, from 1"`
+	MessageID string        `json:"messageId" format:"uuid"`
+	Status    outbox.Status `json:"status" enum:"queued,ready,sending,sent" doc:"sent: the channel has it"`
+}
+
+type sendAnswer struct {
+	Status int
+	Body   messageSent
+}
+
+// sent answers what became of a message.
+func (s *server) sent(m thread.Sent) *sendAnswer {
+	out := &sendAnswer{http.StatusOK, messageSent{true, m.Queued, m.Position, m.ID, m.Status}}
+	if m.Queued {
+		out.Status = http.StatusAccepted
+	}
+	return out
+}
+
+// sendMessage speaks in a thread, or queues what is to be said. It is called by
+// agents.
+func (s *server) sendMessage(ctx context.Context, in *struct {
+	IDPath
+	Body struct {
+		Speaker
+		Body           string `json:"body" minLength:"1" maxLength:"65536"`
+		IdempotencyKey string `json:"idempotencyKey,omitempty" maxLength:"200" doc:"A thread sends one message of a key"`
+		TTLSeconds     int    `json:"ttlSeconds,omitempty" minimum:"1" maximum:"2592000" doc:"After which it is not sent any more"`
+		SupersedeKey   string `json:"supersedeKey,omitempty" maxLength:"200" doc:"Has messages of the same key that wait give way"`
+	}
+}) (*sendAnswer, error) {
+	e, t, err := s.speaks(ctx, in.Body.execution(), in.id())
+	if err != nil {
+		return nil, err
+	}
+	if err := channel.CheckBody(t.Channel, in.Body.Body); err != nil {
+		return nil, err
+	}
+	var sent thread.Sent
+	err = s.DB.Tx(ctx, workspace(ctx), func(ctx context.Context, tx *db.Tx) (err error) {
+		sent, err = s.Threads.Send(ctx, tx, thread.Outgoing{
+			Thread: in.id(), Execution: e.ID, Body: discreet(ctx, in.Body.Body), Key: in.Body.IdempotencyKey,
+			SupersedeKey: in.Body.SupersedeKey, TTL: time.Duration(in.Body.TTLSeconds) * time.Second,
+		})
+		s.record(ctx, tx, e, activity.Entry{Skill: "thread.send", Thread: in.id()}, "message", sent.ID, "queued", sent.Queued)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if sent.Status == outbox.Ready || in.Body.SupersedeKey != "" { // another's may go in the place of one that gave way
+		s.Send(workspace(ctx))
+	}
+	return s.sent(sent), nil
+}
+
+// resendMessage has a message sent again that has failed, or is uncertain; it goes
+// behind those that wait. One whose time is over is refused. It is called by the Engine
+// Room and by lanekeeper threads resend.
+func (s *server) resendMessage(ctx context.Context, in *struct {
+	IDPath
+	MessageID string `path:"messageId" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"an id"`
+	Body      *struct{}
+}) (*sendAnswer, error) {
+	if _, err := s.speakable(ctx, in.id()); err != nil {
+		return nil, err
+	}
+	var sent thread.Sent
+	err := s.change(ctx, "thread.resend", func(ctx context.Context, tx *db.Tx) (err error) {
+		sent, err = s.Threads.Resend(ctx, tx, in.id(), strings.ToLower(in.MessageID))
+		return err
+	}, "thread", in.id(), "message", in.MessageID)
+	if err != nil {
+		return nil, err
+	}
+	s.Kick(workspace(ctx)) // another's may have been waiting for it
+	return s.sent(sent), nil
 }
