@@ -53,7 +53,7 @@ func (s *turn) takeOver(ctx context.Context, entry *work.Entry) error {
 				continue
 			case ctx.Err() != nil:
 				return &lane.BusyError{Info: *present}
-			case err != nil:
+			case err != nil && !errors.Is(err, db.ErrNoRows): // no row: nobody has had its lane yet
 				return err
 			}
 		} else if err != nil {
