@@ -33,7 +33,7 @@ UPDATE outbox SET due_at = lk_now(), updated_at = lk_now()
 
 -- name: Claimants
 SELECT DISTINCT claimed_by FROM outbox
- WHERE workspace_id = $1 AND status = 'sending' AND due_at > (SELECT lk_now());
+ WHERE workspace_id = $1 AND status = 'sending' AND due_at > (SELECT lk_now()) AND claimed_by IS NOT NULL;
 
 -- name: GiveBack
 -- The rows stay claimed until the next claim judges them: it knows what a try that was cut off may have done.
