@@ -131,7 +131,8 @@ func (s *Store) Start(tx lane.Tx, e Execution) error {
 	if len(e.Input) == 0 {
 		e.Input = json.RawMessage("{}")
 	}
-	tx.Later().Exec(s.q.Start, e.ID, e.Agent, e.Surface, e.Trace, db.Null(e.Parent), e.Subject, db.Null(e.Slot), e.Cuts, e.Input, db.Null(e.Persona), e.PersonaVersion)
+	tx.Later().Exec(s.q.Start, e.ID, e.Agent, e.Surface, e.Trace, db.Null(e.Parent), e.Subject, db.Null(e.Slot), e.Cuts, e.Input,
+		db.Null(e.Persona), e.PersonaVersion)
 	return nil
 }
 
@@ -150,7 +151,8 @@ func (s *Store) Resume(ctx context.Context, tx lane.Tx, e *Execution) error {
 }
 
 // Leave queues the status with which an execution's work stops: a final status, waiting or parked.
-// An attempt that appended to the journal resets the counts of cuts and parks. Leave does not change an execution that has ended.
+// An attempt that appended to the journal resets the counts of cuts and parks. Leave does not change
+// an execution that has ended. Bytes of message that no database stores become U+FFFD.
 func (s *Store) Leave(tx lane.Tx, e Execution, status Status, result json.RawMessage, message string) error {
 	if err := tx.Proves(e.Subject); err != nil {
 		return fmt.Errorf("leave execution: %w", err)

@@ -13,8 +13,9 @@ type Stream struct {
 	held  string
 }
 
-// NewStream makes a stream over what r, which may be nil, knows and will know. What only has
-// the name or the shape of a secret is left alone, and so is an escape that lies in two pieces.
+// NewStream returns a stream that takes out the values that r knows, now and later. A nil r knows
+// none. The stream leaves a text alone that only has the name or the shape of a secret, and an
+// escaped value whose escape lies in two pieces.
 func NewStream(r *Redactor) *Stream { return &Stream{known: r.Values()} }
 
 // Next takes a piece, and answers what may be told by now.

@@ -15,8 +15,8 @@ import (
 )
 
 // Tender does what was decided and what is due, between beats and behind answers: it clears
-// stale locks of threads and sends what stands in the outbox. What fails is logged and tried
-// again by the next call. It is safe for concurrent use and must not be copied.
+// stale locks of threads and sends the due rows of the outbox. It logs failures, and the next call
+// tries again. It is safe for concurrent use and must not be copied.
 type Tender struct {
 	Threads    *Store
 	Sender     *outbox.Sender

@@ -47,7 +47,8 @@ func heartbeats(ctx context.Context, _ int) ([]Row, error) {
 		{Name: "idle beat: round trips", Value: float64(idle.RoundTrips), Limit: 3},
 		{
 			Name: "idle beat: statements", Value: float64(idle.Statements + idle.RoundTrips), Limit: 12,
-			Detail: fmt.Sprintf("%d after 500 more beats; those that enter its transactions, of a round trip each, among them", later.Statements+later.RoundTrips),
+			Detail: fmt.Sprintf("%d after 500 more beats; those that enter its transactions, of a round trip each, among them",
+				later.Statements+later.RoundTrips),
 		},
 	}, err
 }

@@ -40,8 +40,8 @@ const (
 	busyWait = 10 * time.Second
 )
 
-// Handle does what the rules ask for with one delivery. What fails is tried again, and parked when
-// its tries are spent.
+// Handle does what the rules of a source ask for with one delivery. The sender tries an action that
+// failed again. Handle parks the delivery when its tries are spent.
 func (r *Runner) Handle(ctx context.Context, c outbox.Claimed) error {
 	id, ok := inbox.DeliveryOf(c.Payload)
 	if !ok {
