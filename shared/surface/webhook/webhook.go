@@ -9,12 +9,12 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/inbox"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
 	"github.com/lanekeeper/lanekeeper/shared/ratelimit"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
@@ -45,22 +45,6 @@ type receipt struct {
 	Conflict bool   `json:"conflict,omitempty"`
 }
 
-// problem is why a request was not taken, as RFC 9457 has it. It repeats nothing of the request.
-type problem struct {
-	Type   string   `json:"type"`
-	Title  string   `json:"title"`
-	Status int      `json:"status"`
-	Detail string   `json:"detail"`
-	Code   string   `json:"code"`
-	Trace  trace.ID `json:"traceId"`
-
-	after time.Duration // that another try makes sense
-}
-
-func refusal(status int, code, detail string) *problem {
-	return &problem{Type: "urn:lanekeeper:problem:" + code, Title: http.StatusText(status), Status: status, Code: code, Detail: detail}
-}
-
 // ServeHTTP answers 202 to a delivery that is stored, and 200 to one that was stored before. Other
 // answers leave no row.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -74,7 +58,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status, body, p := h.take(ctx, w, r)
 	switch {
 	case p != nil:
-		h.refuse(w, p, id)
+		p.Write(w, id)
 	case status == http.StatusOK && body == nil: // the challenge is written
 	default:
 		head.Set("Content-Type", "application/json")
@@ -83,38 +67,25 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (h *Handler) refuse(w http.ResponseWriter, p *problem, id trace.ID) {
-	p.Trace = id
-	head := w.Header()
-	head.Set("Content-Type", "application/problem+json")
-	if p.after > 0 {
-		head.Set("Retry-After", strconv.FormatInt(max(1, int64((p.after+time.Second-1)/time.Second)), 10))
-	}
-	if p.Status == http.StatusMethodNotAllowed {
-		head.Set("Allow", http.MethodPost)
-	}
-	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(p)
-}
-
 // take takes one request. A body that is nil, with 200, says that the answer is written.
-func (h *Handler) take(ctx context.Context, w http.ResponseWriter, r *http.Request) (status int, body any, p *problem) {
+func (h *Handler) take(ctx context.Context, w http.ResponseWriter, r *http.Request) (status int, body any, p *problem.Problem) {
 	slug, name, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, Prefix), "/")
 	if !ok || !strings.HasPrefix(r.URL.Path, Prefix) || slug == "" || name == "" || strings.Contains(name, "/") {
-		return 0, nil, refusal(http.StatusNotFound, "not_found", "webhooks are sent to "+Prefix+"{workspace}/{source}")
+		return 0, nil, problem.New(http.StatusNotFound, "not_found", "webhooks are sent to "+Prefix+"{workspace}/{source}")
 	}
 	if r.Method != http.MethodPost {
-		return 0, nil, refusal(http.StatusMethodNotAllowed, "method_not_allowed", "webhooks are sent with POST")
+		return 0, nil, problem.New(http.StatusMethodNotAllowed, "method_not_allowed", "webhooks are sent with POST").
+			With("Allow", http.MethodPost)
 	}
 	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
-		return 0, nil, refusal(http.StatusUnsupportedMediaType, "encoded", "the body must be sent without a Content-Encoding")
+		return 0, nil, problem.New(http.StatusUnsupportedMediaType, "encoded", "the body must be sent without a Content-Encoding")
 	}
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, inbox.MaxBody))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return 0, nil, refusal(http.StatusRequestEntityTooLarge, "too_large", "the body may have 1 MiB at most")
+		return 0, nil, problem.New(http.StatusRequestEntityTooLarge, "too_large", "the body may have 1 MiB at most")
 	}
 	if err != nil {
-		return 0, nil, refusal(http.StatusBadRequest, "cut_off", "the body did not come whole")
+		return 0, nil, problem.New(http.StatusBadRequest, "cut_off", "the body did not come whole")
 	}
 	found, p := h.find(ctx, slug, name, r.RemoteAddr)
 	if p != nil {
@@ -131,7 +102,7 @@ func (h *Handler) take(ctx context.Context, w http.ResponseWriter, r *http.Reque
 		if wrong.Unsupported {
 			status, code = http.StatusUnsupportedMediaType, "unsupported_body"
 		}
-		return 0, nil, refusal(status, code, wrong.Why)
+		return 0, nil, problem.New(status, code, wrong.Why)
 	}
 	if content.Challenge != "" {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -143,7 +114,7 @@ func (h *Handler) take(ctx context.Context, w http.ResponseWriter, r *http.Reque
 }
 
 // find finds the source that a request is for.
-func (h *Handler) find(ctx context.Context, slug, name, address string) (inbox.Found, *problem) {
+func (h *Handler) find(ctx context.Context, slug, name, address string) (inbox.Found, *problem.Problem) {
 	var found inbox.Found
 	err := inbox.ErrNotFound
 	if inbox.Addressable(slug, name) {
@@ -154,7 +125,7 @@ func (h *Handler) find(ctx context.Context, slug, name, address string) (inbox.F
 		if p := h.tooMany(address); p != nil {
 			return found, p
 		}
-		return found, refusal(http.StatusNotFound, "not_found", "there is no such webhook source, or it is disabled")
+		return found, problem.New(http.StatusNotFound, "not_found", "there is no such webhook source, or it is disabled")
 	case err != nil:
 		return found, h.unavailable(ctx, err)
 	}
@@ -163,7 +134,7 @@ func (h *Handler) find(ctx context.Context, slug, name, address string) (inbox.F
 
 // verify refuses requests with a wrong signature, and those that come too often. A request with a
 // good signature is never refused for the bad ones of others.
-func (h *Handler) verify(ctx context.Context, found inbox.Found, r inbox.Request, address string) *problem {
+func (h *Handler) verify(ctx context.Context, found inbox.Found, r inbox.Request, address string) *problem.Problem {
 	secrets, err := h.Inbox.Secrets(ctx, found)
 	if err != nil {
 		return h.unavailable(ctx, err)
@@ -177,7 +148,7 @@ func (h *Handler) verify(ctx context.Context, found inbox.Found, r inbox.Request
 			h.Log.ErrorContext(ctx, "a rejected webhook could not be counted", "source", found.Name, "error", err)
 		}
 		h.Log.WarnContext(ctx, "webhook rejected", "source", found.Name, "kind", found.Kind, "why", wrong.Why)
-		return refusal(http.StatusUnauthorized, "signature", wrong.Error())
+		return problem.New(http.StatusUnauthorized, "signature", wrong.Error())
 	}
 	if err != nil {
 		return h.unavailable(ctx, err)
@@ -187,26 +158,24 @@ func (h *Handler) verify(ctx context.Context, found inbox.Found, r inbox.Request
 	}
 	every := func(*db.Batch) func() ratelimit.Limit { return func() ratelimit.Limit { return ratelimit.API } }
 	if ok, wait := h.Limits.Take(ctx, found.Workspace, "webhook:"+found.ID, 1, every); !ok {
-		p := refusal(http.StatusTooManyRequests, "rate_limited", "this source sends too many webhooks: send it again later")
-		p.after = wait
-		return p
+		return problem.New(http.StatusTooManyRequests, "rate_limited", "this source sends too many webhooks: send it again later").
+			Later(wait)
 	}
 	return nil
 }
 
 // tooMany counts a request that nobody may make, and refuses those beyond what an address may.
-func (h *Handler) tooMany(address string) *problem {
+func (h *Handler) tooMany(address string) *problem.Problem {
 	over, wait := h.Failures.Count(address)
 	if !over {
 		return nil
 	}
-	p := refusal(http.StatusTooManyRequests, "rate_limited", "too many webhooks that were not accepted came from this address: wait, and check the secret")
-	p.after = wait
-	return p
+	return problem.New(http.StatusTooManyRequests, "rate_limited",
+		"too many webhooks that were not accepted came from this address: wait, and check the secret").Later(wait)
 }
 
 // store stores a delivery. Only then it is answered as received.
-func (h *Handler) store(ctx context.Context, found inbox.Found, c inbox.Content, raw []byte) (int, any, *problem) {
+func (h *Handler) store(ctx context.Context, found inbox.Found, c inbox.Content, raw []byte) (int, any, *problem.Problem) {
 	got, err := h.Inbox.Receive(ctx, found, c, raw)
 	if err != nil {
 		return 0, nil, h.unavailable(ctx, err)
@@ -224,9 +193,8 @@ func (h *Handler) store(ctx context.Context, found inbox.Found, c inbox.Content,
 }
 
 // unavailable says that a request could not be taken now, whatever it is. Who sent it sends it again.
-func (h *Handler) unavailable(ctx context.Context, err error) *problem {
+func (h *Handler) unavailable(ctx context.Context, err error) *problem.Problem {
 	h.Log.ErrorContext(ctx, "a webhook could not be taken", "error", err)
-	p := refusal(http.StatusServiceUnavailable, "unavailable", "the webhook could not be stored now: send it again")
-	p.after = 5 * time.Second
-	return p
+	return problem.New(http.StatusServiceUnavailable, "unavailable", "the webhook could not be stored now: send it again").
+		Later(5 * time.Second)
 }
