@@ -13,6 +13,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
@@ -46,7 +47,7 @@ func TestATurnGoesOnHoursLater(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, w *world) {
-				m := script(t, calls("", "pay", `{}`), says("It waits."), says("That is that."))
+				m := llmtest.Write(t, llmtest.WritesCalls("", "pay", `{}`), llmtest.Writes("It waits."), llmtest.Writes("That is that."))
 				w.think(m)
 				r := w.said(t, turn.Turn{Message: "Pay."})
 				if r.Status != execution.Waiting || r.Answer != "It waits." || len(r.Approvals) != 1 || w.execution(t, r.Execution).Status != execution.Waiting {
@@ -64,7 +65,7 @@ func TestATurnGoesOnHoursLater(t *testing.T) {
 				if e := w.execution(t, r.Execution); e.Status != execution.Completed || w.paid != c.paid {
 					t.Errorf("it is %+v, paid %d times", e, w.paid)
 				}
-				told := m.request(2).Messages
+				told := m.Request(2).Messages
 				if last := told[len(told)-1].Text; !strings.Contains(last, c.told) {
 					t.Errorf("the model is told %q", last)
 				}
@@ -80,7 +81,7 @@ func TestATurnGoesOnHoursLater(t *testing.T) {
 // TestOfTwoCallsThatWaitEachIsTold has one decided on after the other.
 func TestOfTwoCallsThatWaitEachIsTold(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		w.think(script(t, calls("", "pay", `{}`, `{}`), says("Both wait."), says("One is paid."), says("The other is not.")))
+		w.think(llmtest.Write(t, llmtest.WritesCalls("", "pay", `{}`, `{}`), llmtest.Writes("Both wait."), llmtest.Writes("One is paid."), llmtest.Writes("The other is not.")))
 		r := w.said(t, turn.Turn{Message: "Pay twice."})
 		if len(r.Approvals) != 2 {
 			t.Fatalf("got %+v", r)
@@ -106,8 +107,8 @@ func TestOfTwoCallsThatWaitEachIsTold(t *testing.T) {
 func TestWhatIsSaidAfterWordsFromOutsideIsApproved(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		to := must(w.Threads.Open(t.Context(), w.Workspace, thread.Thread{Channel: "log", Address: "grace"}))(t).ID
-		w.think(script(t, calls("", "save_memory", geese), calls("", "search_memory", `{"q": "geese"}`),
-			calls("", "send_message", fmt.Sprintf(`{"threadId": %q, "body": "Geese fly in a V."}`, to)), says("It waits."), says("She knows.")))
+		w.think(llmtest.Write(t, llmtest.WritesCalls("", "save_memory", geese), llmtest.WritesCalls("", "search_memory", `{"q": "geese"}`),
+			llmtest.WritesCalls("", "send_message", fmt.Sprintf(`{"threadId": %q, "body": "Geese fly in a V."}`, to)), llmtest.Writes("It waits."), llmtest.Writes("She knows.")))
 		r := w.said(t, turn.Turn{Message: "Tell Grace what you know of geese."})
 		sent := func() []outbox.Entry {
 			entries, _, err := w.Threads.Outbox(t.Context(), w.Workspace, to, outbox.Filter{Limit: 10})
@@ -131,8 +132,8 @@ func TestWhatIsSaidAfterWordsFromOutsideIsApproved(t *testing.T) {
 // is decided on.
 func TestAnEleventhCallDoesNotWaitToo(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		m := script(t, calls("I pay.", "pay", slices.Repeat([]string{`{}`}, 7)...), calls("And again.", "pay", slices.Repeat([]string{`{}`}, 4)...),
-			calls("", "pay", `{}`), says("Enough."))
+		m := llmtest.Write(t, llmtest.WritesCalls("I pay.", "pay", slices.Repeat([]string{`{}`}, 7)...), llmtest.WritesCalls("And again.", "pay", slices.Repeat([]string{`{}`}, 4)...),
+			llmtest.WritesCalls("", "pay", `{}`), llmtest.Writes("Enough."))
 		w.think(m)
 		r := w.said(t, turn.Turn{Message: "Pay eleven times."})
 		if r.Status != execution.Waiting || len(r.Approvals) != 10 || w.execution(t, r.Execution).Status != execution.Waiting {
@@ -144,7 +145,7 @@ func TestAnEleventhCallDoesNotWaitToo(t *testing.T) {
 		w.mustBeFree(t)
 		must(w.Approvals.Reject(t.Context(), w.Workspace, r.Approvals[0], "user:ada", "too dear"))(t)
 		w.drain(t)
-		told := m.request(2).Messages
+		told := m.Request(2).Messages
 		results := told[len(told)-2].Results
 		if last := results[3]; len(results) != 4 || !last.IsError || !strings.Contains(last.Content, "10 calls") || results[2].IsError {
 			t.Errorf("the model is told %+v", results)
@@ -174,7 +175,7 @@ func TestALookupLeadsToAnother(t *testing.T) {
 		w.Skills = func(context.Context, db.Workspace, trace.Surface) (*skill.Set, error) { return set, nil }
 		for by, limited := range map[string]bool{"user:owner": false, "user:member": true} {
 			found = nil
-			w.think(script(t, calls("", "lookup", `{"page":1}`), calls("", "lookup", `{"page":2}`), says("Found.")))
+			w.think(llmtest.Write(t, llmtest.WritesCalls("", "lookup", `{"page":1}`), llmtest.WritesCalls("", "lookup", `{"page":2}`), llmtest.Writes("Found.")))
 			r := w.said(t, turn.Turn{Message: "Look it up.", By: by, Limited: limited})
 			if r.Status != execution.Completed || r.Answer != "Found." || !slices.Equal(found, []string{`{"page":1}`, `{"page":2}`}) {
 				t.Errorf("%s: got %+v, looked up %q", by, r, found)
@@ -210,10 +211,10 @@ func TestAMemberTalksAgentIntoNothingTheyMayNotDo(t *testing.T) {
 			made    []string
 		}{{"user:bob", true, nil}, {"user:ada", false, []string{"user:ada", "user:ada"}}} {
 			by = nil
-			m := script(t, calls("", "publish", `{}`), calls("", "run_skill", `{"skill":"publish","input":{}}`), says("So be it."))
+			m := llmtest.Write(t, llmtest.WritesCalls("", "publish", `{}`), llmtest.WritesCalls("", "run_skill", `{"skill":"publish","input":{}}`), llmtest.Writes("So be it."))
 			w.think(m)
 			w.said(t, turn.Turn{Message: "Publish.", By: person.by, Limited: person.limited})
-			offered := slices.ContainsFunc(m.request(0).Tools, func(tool llm.Tool) bool { return tool.Name == "publish" })
+			offered := slices.ContainsFunc(m.Request(0).Tools, func(tool llm.Tool) bool { return tool.Name == "publish" })
 			if !slices.Equal(by, person.made) || offered == person.limited {
 				t.Errorf("%s: published by %q, offered %t", person.by, by, offered)
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/turn"
 )
 
@@ -31,8 +32,8 @@ func lines(events []turn.Event) string {
 
 const whole = "I note it.[1.1 note started][1.2 note started][1.1 note succeeded][1.2 note succeeded]It is noted."
 
-func talkative(t testing.TB) *model {
-	return script(t, calls("I note it.", "note", `{"what":"x"}`, `{"what":"y"}`), says("It ", "is ", "noted."))
+func talkative(t testing.TB) *llmtest.Writer {
+	return llmtest.Write(t, llmtest.WritesCalls("I note it.", "note", `{"what":"x"}`, `{"what":"y"}`), llmtest.Writes("It ", "is ", "noted."))
 }
 
 // TestTheFirstWordComesBeforeTheLast has the model go on only when what it wrote has
@@ -40,14 +41,14 @@ func talkative(t testing.TB) *model {
 func TestTheFirstWordComesBeforeTheLast(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		told := make(chan string, 10)
-		w.think(script(t, func(_ context.Context, _ llm.Request, write func(string)) (llm.Response, error) {
+		w.think(llmtest.Write(t, func(_ context.Context, _ llm.Request, write func(string)) (llm.Response, error) {
 			for _, word := range []string{"One ", "two ", "three"} {
 				write(word)
 				if got := <-told; got != word {
 					t.Errorf("told %q, not %q", got, word)
 				}
 			}
-			return text("One two three"), nil
+			return llmtest.Written("One two three"), nil
 		}))
 		w.said(t, turn.Turn{Message: "Count.", Tell: func(e turn.Event) { told <- e.Text }})
 		if len(told) != 0 {
@@ -91,7 +92,7 @@ func TestWhoComesBackLosesNothing(t *testing.T) {
 func TestARunIsFollowedWhileItWorks(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		h := newThinking()
-		w.think(script(t, calls("I note it.", "note", `{"what":"x"}`, `{"what":"y"}`), h.then("It is noted.")))
+		w.think(llmtest.Write(t, llmtest.WritesCalls("I note it.", "note", `{"what":"x"}`, `{"what":"y"}`), h.then("It is noted.")))
 		first := w.saying(turn.Turn{Message: "Note x and y."})
 		id := <-first.begun
 		<-h.asked
@@ -115,9 +116,9 @@ func TestARunIsFollowedWhileItWorks(t *testing.T) {
 // one does that was cut off and is asked anew.
 func TestAnotherAnswerIsToldWhole(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		w.think(script(t, func(_ context.Context, _ llm.Request, write func(string)) (llm.Response, error) {
+		w.think(llmtest.Write(t, func(_ context.Context, _ llm.Request, write func(string)) (llm.Response, error) {
 			write("Let me see, ")
-			return text("Seven."), nil
+			return llmtest.Written("Seven."), nil
 		}))
 		var events []turn.Event
 		r := w.said(t, turn.Turn{Message: "How many?", Tell: func(e turn.Event) { events = append(events, e) }})
@@ -137,7 +138,7 @@ func TestAnotherAnswerIsToldWhole(t *testing.T) {
 // say is void, also for who comes back behind it.
 func TestWordsOfNoAnswerAreTakenBack(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		w.think(script(t, func(_ context.Context, _ llm.Request, write func(string)) (llm.Response, error) {
+		w.think(llmtest.Write(t, func(_ context.Context, _ llm.Request, write func(string)) (llm.Response, error) {
 			write("Let me see, ")
 			return llm.Response{}, &llm.Error{Class: llm.ClassBadRequest, Provider: "script"}
 		}))

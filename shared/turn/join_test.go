@@ -9,6 +9,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/turn"
@@ -49,11 +50,11 @@ func (v visitor) says(ctx context.Context, message string, how turn.Multitask) *
 }
 
 // thinks asks for a call, once the test says so.
-func (h thinking) thinks() step {
+func (h thinking) thinks() llmtest.Writing {
 	return func(ctx context.Context, req llm.Request, write func(string)) (llm.Response, error) {
 		close(h.asked)
 		<-h.answer
-		return calls("", "note", `{"what":"x"}`)(ctx, req, write)
+		return llmtest.WritesCalls("", "note", `{"what":"x"}`)(ctx, req, write)
 	}
 }
 
@@ -70,7 +71,7 @@ func asked(r llm.Request) (texts []string) {
 func TestAMessageSteersTheRunningTurn(t *testing.T) {
 	onVisits(t, func(t *testing.T, v visitor) {
 		h := newThinking()
-		m := script(t, h.thinks(), says("Both."))
+		m := llmtest.Write(t, h.thinks(), llmtest.Writes("Both."))
 		v.think(m)
 		first := v.says(t.Context(), "1", turn.Enqueue)
 		id := <-first.begun
@@ -84,7 +85,7 @@ func TestAMessageSteersTheRunningTurn(t *testing.T) {
 		if r := second.end(t); r.Answer != "Both." || r.Execution != id || r.Status != execution.Completed {
 			t.Errorf("the second is %+v", r)
 		}
-		if got := asked(m.request(1)); !slices.Equal(got, []string{"1", "2"}) {
+		if got := asked(m.Request(1)); !slices.Equal(got, []string{"1", "2"}) {
 			t.Errorf("the model is told %q", got)
 		}
 		if got := v.spoken(t, v.thread); !slices.Equal(got, []string{"user: 1", "user: 2", "assistant: Both."}) {
@@ -108,7 +109,7 @@ func TestAMessageSteersTheRunningTurn(t *testing.T) {
 func TestAMessageThatCameTooLateToSteer(t *testing.T) {
 	onVisits(t, func(t *testing.T, v visitor) {
 		h := newThinking()
-		v.think(script(t, says("Zero."), h.then("One."), says("Two.")))
+		v.think(llmtest.Write(t, llmtest.Writes("Zero."), h.then("One."), llmtest.Writes("Two.")))
 		if r := v.says(t.Context(), "0", turn.Steer).end(t); r.Answer != "Zero." {
 			t.Errorf("where none runs it is %+v", r)
 		}
@@ -132,7 +133,7 @@ func TestAMessageSteersNoOtherThread(t *testing.T) {
 			{Thread: v.thread, By: "bob"},
 		} {
 			h := newThinking()
-			v.think(script(t, h.thinks(), says("One."), says("Two.")))
+			v.think(llmtest.Write(t, h.thinks(), llmtest.Writes("One."), llmtest.Writes("Two.")))
 			first := v.says(t.Context(), "1", turn.Enqueue)
 			<-h.asked
 			other.Surface, other.Lane, other.Message, other.Multitask = trace.Chat, ann, "2", turn.Steer
@@ -163,7 +164,7 @@ func TestAMessageSteersNoOtherThread(t *testing.T) {
 func TestASteeredTurnThatIsKilledKnowsWhatWasSaid(t *testing.T) {
 	onVisits(t, func(t *testing.T, v visitor) {
 		h := newThinking()
-		m := script(t, h.thinks(), v.dies(t), says("Both."))
+		m := llmtest.Write(t, h.thinks(), v.dies(t), llmtest.Writes("Both."))
 		v.think(m)
 		first := v.says(t.Context(), "1", turn.Enqueue)
 		id := <-first.begun
@@ -184,7 +185,7 @@ func TestASteeredTurnThatIsKilledKnowsWhatWasSaid(t *testing.T) {
 				t.Fatalf("the first is %+v", v.execution(t, id))
 			}
 		}
-		if got := asked(m.request(2)); !slices.Equal(got, []string{"1", "2"}) {
+		if got := asked(m.Request(2)); !slices.Equal(got, []string{"1", "2"}) {
 			t.Errorf("the model is told %q", got)
 		}
 		if got := v.spoken(t, v.thread); !slices.Equal(got, []string{"user: 1", "user: 2", "assistant: Both."}) {
@@ -201,7 +202,7 @@ func TestMessagesAreAnsweredAsOne(t *testing.T) {
 	onVisits(t, func(t *testing.T, v visitor) {
 		v.Collects = time.Nanosecond // they have come before
 		h := newThinking()
-		m := script(t, h.then("Zero."), says("All."), says("Five."))
+		m := llmtest.Write(t, h.then("Zero."), llmtest.Writes("All."), llmtest.Writes("Five."))
 		v.think(m)
 		zero := v.says(t.Context(), "0", turn.Enqueue)
 		<-h.asked
@@ -223,7 +224,7 @@ func TestMessagesAreAnsweredAsOne(t *testing.T) {
 		if r := alone.end(t); r.Answer != "Five." {
 			t.Errorf("the last got %+v", r)
 		}
-		if got := asked(m.request(1)); !slices.Equal(got, []string{"0", "1", "2", "3"}) {
+		if got := asked(m.Request(1)); !slices.Equal(got, []string{"0", "1", "2", "3"}) {
 			t.Errorf("the model is told %q", got)
 		}
 		want := []string{"user: 0", "assistant: Zero.", "user: 1", "user: 2", "user: 3", "assistant: All.", "user: 5", "assistant: Five."}
@@ -238,7 +239,7 @@ func TestMessagesAreAnsweredAsOne(t *testing.T) {
 func TestAMessageIsWaitedForThatMayBeAnsweredToo(t *testing.T) {
 	onVisits(t, func(t *testing.T, v visitor) {
 		v.Collects = time.Hour
-		m := script(t, says("Both."))
+		m := llmtest.Write(t, llmtest.Writes("Both."))
 		v.think(m)
 		ctx, stop := context.WithCancel(t.Context())
 		first := v.says(ctx, "1", turn.Collect)
@@ -246,7 +247,7 @@ func TestAMessageIsWaitedForThatMayBeAnsweredToo(t *testing.T) {
 		second := v.says(t.Context(), "2", turn.Collect)
 		<-second.begun
 		stop() // its process: the next one does not wait once more
-		if r := first.end(t); r.Status != execution.Parked || len(m.asked) != 0 {
+		if r := first.end(t); r.Status != execution.Parked || len(m.Requests()) != 0 {
 			t.Errorf("while messages are collected the first is %+v", r)
 		}
 		if got := v.drain(t); got.Sent == 0 || v.execution(t, id).Status != execution.Completed {
@@ -255,7 +256,7 @@ func TestAMessageIsWaitedForThatMayBeAnsweredToo(t *testing.T) {
 		if r := second.end(t); r.Answer != "Both." || r.Execution != id {
 			t.Errorf("the second got %+v", r)
 		}
-		if got := asked(m.request(0)); !slices.Equal(got, []string{"1", "2"}) {
+		if got := asked(m.Request(0)); !slices.Equal(got, []string{"1", "2"}) {
 			t.Errorf("the model is told %q", got)
 		}
 		v.mustBeFree(t)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/turn"
 )
@@ -37,7 +38,7 @@ func TestEachLaneHasItsOwnLine(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.Kinds = append(slices.Clone(w.Kinds), visits)
 		h := newThinking()
-		m := script(t, h.then("One."), says("Hello, bob."), says("Hello, ada."), says("Two."))
+		m := llmtest.Write(t, h.then("One."), llmtest.Writes("Hello, bob."), llmtest.Writes("Hello, ada."), llmtest.Writes("Two."))
 		w.think(m)
 		first := w.visiting("session:web:ann", "1")
 		id := <-first.begun
@@ -54,8 +55,8 @@ func TestEachLaneHasItsOwnLine(t *testing.T) {
 		if first.end(t).Answer != "One." || second.end(t).Answer != "Two." {
 			t.Errorf("ann got %+v and %+v", first.reply, second.reply)
 		}
-		if e := w.execution(t, id); e.Agent != "visitor_chat" || e.Surface != trace.Chat || m.request(0).System != visits.Prompt {
-			t.Errorf("ann's execution is %+v, of a model that was told %q", e, m.request(0).System)
+		if e := w.execution(t, id); e.Agent != "visitor_chat" || e.Surface != trace.Chat || m.Request(0).System != visits.Prompt {
+			t.Errorf("ann's execution is %+v, of a model that was told %q", e, m.Request(0).System)
 		}
 		journal := must(w.Runs.Journal(t.Context(), w.Workspace, id, 0))(t)
 		if len(journal) == 0 || journal[0].Trust != execution.Untrusted {
@@ -75,7 +76,7 @@ func TestEachLaneHasItsOwnLine(t *testing.T) {
 func TestAKindKnowsItsStrategies(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.Kinds = append(slices.Clone(w.Kinds), visits)
-		w.think(script(t, says("Hello.")))
+		w.think(llmtest.Write(t, llmtest.Writes("Hello.")))
 		visit := turn.Turn{Surface: trace.Chat, Lane: "session:web:ann", Message: "1", By: "ann", Multitask: turn.Rollback}
 		if _, err := w.Runner.Talk(t.Context(), w.Workspace, visit); !errors.Is(err, turn.ErrMultitask) {
 			t.Errorf("got %v", err)

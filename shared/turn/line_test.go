@@ -10,11 +10,12 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/turn"
 )
 
 // until answers when the context of whoever asks has ended.
-func until(asked chan struct{}) step {
+func until(asked chan struct{}) llmtest.Writing {
 	return func(ctx context.Context, _ llm.Request, _ func(string)) (llm.Response, error) {
 		close(asked)
 		<-ctx.Done()
@@ -40,14 +41,14 @@ func TestParkedTurnsGoOnInOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		const turns = 6
 		asked := make(chan struct{})
-		steps := []step{says("Zero."), until(asked)}
+		steps := []llmtest.Writing{llmtest.Writes("Zero."), until(asked)}
 		want := []string{"user: 0", "assistant: Zero."}
 		for i := range turns {
 			n := strconv.Itoa(i + 1)
-			steps = append(steps, says("Answer "+n+"."))
+			steps = append(steps, llmtest.Writes("Answer "+n+"."))
 			want = append(want, "user: "+n, "assistant: Answer "+n+".")
 		}
-		w.think(script(t, steps...))
+		w.think(llmtest.Write(t, steps...))
 		th := w.said(t, turn.Turn{Message: "0"}).Thread
 		var all []*saying
 		var stops []context.CancelFunc
@@ -89,9 +90,9 @@ func TestTheEndOfATurnWakesTheNext(t *testing.T) {
 		var begins time.Time
 		second := func(context.Context, llm.Request, func(string)) (llm.Response, error) {
 			begins = time.Now()
-			return text("Two."), nil
+			return llmtest.Written("Two."), nil
 		}
-		w.think(script(t, h.then("One."), second, says("Three.")))
+		w.think(llmtest.Write(t, h.then("One."), second, llmtest.Writes("Three.")))
 		first := w.saying(turn.Turn{Message: "1"})
 		<-h.asked
 		var line [2]*saying
@@ -115,7 +116,7 @@ func TestTheEndOfATurnWakesTheNext(t *testing.T) {
 func TestTheEndOfATurnWakesTheNextOneThatIsParked(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		h := newThinking()
-		w.think(script(t, h.then("One."), says("Two."), says("Three.")))
+		w.think(llmtest.Write(t, h.then("One."), llmtest.Writes("Two."), llmtest.Writes("Three.")))
 		first := w.saying(turn.Turn{Message: "1"})
 		<-h.asked
 		var parked [2]*saying
@@ -148,7 +149,7 @@ func TestTheEndOfATurnWakesTheNextOneThatIsParked(t *testing.T) {
 func TestATurnThatAPersonHadGoOnKeepsItsPlace(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		asked := make(chan struct{})
-		w.think(script(t, calls("", "pay", `{}`), says("It waits."), until(asked), says("Paid."), says("Two.")))
+		w.think(llmtest.Write(t, llmtest.WritesCalls("", "pay", `{}`), llmtest.Writes("It waits."), until(asked), llmtest.Writes("Paid."), llmtest.Writes("Two.")))
 		first := w.said(t, turn.Turn{Message: "Pay."})
 		must(w.Approvals.Approve(t.Context(), w.Workspace, first.Approvals[0], "user:ada", nil))(t)
 		ctx, stop := context.WithCancel(t.Context())
@@ -184,7 +185,7 @@ func TestATurnThatAPersonHadGoOnKeepsItsPlace(t *testing.T) {
 func TestATurnThatIsStoppedInLineIsDueAtOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		asked := make(chan struct{})
-		w.think(script(t, until(asked), says("One.")))
+		w.think(llmtest.Write(t, until(asked), llmtest.Writes("One.")))
 		talking, stopTurn := context.WithCancel(t.Context())
 		s := w.sayingIn(talking, turn.Turn{Message: "1"})
 		<-asked

@@ -6,6 +6,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/infra/rig/proxy"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/turn"
 )
 
@@ -23,7 +24,7 @@ func TestALostAnswerDoesNotLoseTheTurn(t *testing.T) {
 			e.URL = p.URL
 			e.DB, e.Skew = e.Open(t, 0)
 			w := newWorld(t, e)
-			w.think(script(t, says("Hello.")))
+			w.think(llmtest.Write(t, llmtest.Writes("Hello.")))
 			hit := p.At("INSERT INTO messages", proxy.Fault{Kind: proxy.CutAnswer})
 			r := w.said(t, turn.Turn{Message: "Hi."})
 			<-hit

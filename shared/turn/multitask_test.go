@@ -13,6 +13,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/turn"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
@@ -24,18 +25,18 @@ type thinking struct{ asked, answer chan struct{} }
 func newThinking() thinking { return thinking{make(chan struct{}), make(chan struct{})} }
 
 // then answers, once the test says so.
-func (h thinking) then(said string) step {
+func (h thinking) then(said string) llmtest.Writing {
 	return func(context.Context, llm.Request, func(string)) (llm.Response, error) {
 		close(h.asked)
 		<-h.answer
-		return text(said), nil
+		return llmtest.Written(said), nil
 	}
 }
 
 func TestMessagesWaitForTheirTurnInOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		h := newThinking()
-		w.think(script(t, says("Zero."), h.then("One."), says("Two."), says("Three.")))
+		w.think(llmtest.Write(t, llmtest.Writes("Zero."), h.then("One."), llmtest.Writes("Two."), llmtest.Writes("Three.")))
 		th := w.said(t, turn.Turn{Message: "0"}).Thread
 		first := w.saying(turn.Turn{Message: "1", Thread: th})
 		<-h.asked
@@ -61,7 +62,7 @@ func TestMessagesWaitForTheirTurnInOrder(t *testing.T) {
 func TestAMessageMayBeRejected(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		h := newThinking()
-		w.think(script(t, h.then("One.")))
+		w.think(llmtest.Write(t, h.then("One.")))
 		first := w.saying(turn.Turn{Message: "1"})
 		id := <-first.begun
 		<-h.asked
@@ -81,7 +82,7 @@ func TestAMessageMayBeRejected(t *testing.T) {
 func interrupted(t *testing.T, w *world, mode turn.Multitask) (first, second turn.Reply) {
 	t.Helper()
 	writing, ended := make(chan struct{}), make(chan struct{})
-	m := script(t, calls("I note it.", "note", `{"what":"x"}`), func(ctx context.Context, _ llm.Request, write func(string)) (llm.Response, error) {
+	m := llmtest.Write(t, llmtest.WritesCalls("I note it.", "note", `{"what":"x"}`), func(ctx context.Context, _ llm.Request, write func(string)) (llm.Response, error) {
 		write("I am about ")
 		close(writing)
 		<-ended
@@ -89,7 +90,7 @@ func interrupted(t *testing.T, w *world, mode turn.Multitask) (first, second tur
 		write("to say ")
 		<-ctx.Done() // the turn has seen that it was ended
 		return llm.Response{}, llm.Interrupted(ctx, "script")
-	}, says("Instead."))
+	}, llmtest.Writes("Instead."))
 	w.think(m)
 	begun := w.saying(turn.Turn{Message: "Note x."})
 	<-begun.begun
@@ -155,7 +156,7 @@ func TestARollbackTakesBackWhatWasSaid(t *testing.T) {
 func TestARollbackDeniesWhatWaits(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		h := newThinking()
-		w.think(script(t, calls("", "pay", `{}`), h.then("It waits."), says("Instead.")))
+		w.think(llmtest.Write(t, llmtest.WritesCalls("", "pay", `{}`), h.then("It waits."), llmtest.Writes("Instead.")))
 		first := w.saying(turn.Turn{Message: "Pay."})
 		<-h.asked
 		w.said(t, turn.Turn{Message: "Don't.", Multitask: turn.Rollback})
@@ -177,7 +178,7 @@ func TestARollbackDeniesWhatWaits(t *testing.T) {
 func TestAnInterruptStandsBeforeTheLine(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		h := newThinking()
-		w.think(script(t, h.then("One."), says("Three."), says("Two.")))
+		w.think(llmtest.Write(t, h.then("One."), llmtest.Writes("Three."), llmtest.Writes("Two.")))
 		first := w.saying(turn.Turn{Message: "1"})
 		<-h.asked
 		second := w.saying(turn.Turn{Message: "2"})
@@ -196,7 +197,7 @@ func TestAnInterruptStandsBeforeTheLine(t *testing.T) {
 func TestOthersTurnsAreEndedByAdminsAlone(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		h := newThinking()
-		w.think(script(t, h.then("One.")))
+		w.think(llmtest.Write(t, h.then("One.")))
 		first := w.saying(turn.Turn{Message: "1"})
 		<-h.asked
 		_, err := w.say(turn.Turn{Message: "2", Multitask: turn.Interrupt, By: "user:bob", Limited: true})
@@ -230,7 +231,7 @@ func TestAHoldThatIsNoTurnIsNotInterrupted(t *testing.T) {
 func TestAnInterruptEndsWhatHasNotBegun(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		const asked = 12
-		w.think(script(t, calls("", "knock", slices.Repeat([]string{`{}`}, asked)...), says("Stopped.")))
+		w.think(llmtest.Write(t, llmtest.WritesCalls("", "knock", slices.Repeat([]string{`{}`}, asked)...), llmtest.Writes("Stopped.")))
 		first := w.saying(turn.Turn{Message: "Knock."})
 		<-w.knocking
 		second := w.said(t, turn.Turn{Message: "Stop.", Multitask: turn.Interrupt})
@@ -247,7 +248,7 @@ func TestAnInterruptEndsWhatHasNotBegun(t *testing.T) {
 // TestATurnThatNeverBeganIsTakenOver has a process die between its hold and its row.
 func TestATurnThatNeverBeganIsTakenOver(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		w.think(script(t, says("Here.")))
+		w.think(llmtest.Write(t, llmtest.Writes("Here.")))
 		must(w.Lanes.Acquire(trace.WithExecution(t.Context(), ids()), lane.Request{Workspace: w.Workspace, Lane: lane.Operate, Holder: "operate/gone"}))(t)
 		if got := w.said(t, turn.Turn{Message: "Hello?", Multitask: turn.Interrupt}); got.Answer != "Here." {
 			t.Errorf("got %+v", got)
@@ -267,7 +268,7 @@ func TestTheLineHasAnEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		h := newThinking()
-		w.think(script(t, h.then("One."), says("Two.")))
+		w.think(llmtest.Write(t, h.then("One."), llmtest.Writes("Two.")))
 		first := w.saying(turn.Turn{Message: "1"})
 		<-h.asked
 		second := w.saying(turn.Turn{Message: "2"})
@@ -288,7 +289,7 @@ func TestTheLineHasAnEnd(t *testing.T) {
 func TestATurnCanBeGivenUp(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		h := newThinking()
-		w.think(script(t, calls("", "pay", `{}`), says("It waits."), h.then("One.")))
+		w.think(llmtest.Write(t, llmtest.WritesCalls("", "pay", `{}`), llmtest.Writes("It waits."), h.then("One.")))
 		waits := w.said(t, turn.Turn{Message: "Pay."})
 		works := w.saying(turn.Turn{Message: "1"})
 		<-h.asked
@@ -330,7 +331,7 @@ func TestATurnCanBeGivenUp(t *testing.T) {
 // made, one is approved and not made yet, and one is under way.
 func TestTheNoteOfAnInterruptedTurnTellsWhatIsKnown(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		w.think(script(t, calls("", "note", `{"what":"x"}`), calls("", "pay", `{}`), calls("", "knock", `{}`), says("Stopped.")))
+		w.think(llmtest.Write(t, llmtest.WritesCalls("", "note", `{"what":"x"}`), llmtest.WritesCalls("", "pay", `{}`), llmtest.WritesCalls("", "knock", `{}`), llmtest.Writes("Stopped.")))
 		first := w.saying(turn.Turn{Message: "Do it."})
 		<-w.knocking
 		pending, _, err := w.Approvals.List(t.Context(), w.Workspace, all)

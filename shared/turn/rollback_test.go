@@ -9,6 +9,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/automation"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/memory"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
@@ -28,7 +29,7 @@ func planned(ctx context.Context, req llm.Request, write func(string)) (llm.Resp
 			_ = json.Unmarshal([]byte(r.Content), &set)
 		}
 	}
-	return calls("", "plan_objective", fmt.Sprintf(`{"objectiveId": %q, "steps": [{"title": "Look up"}]}`, set.ID))(ctx, req, write)
+	return llmtest.WritesCalls("", "plan_objective", fmt.Sprintf(`{"objectiveId": %q, "steps": [{"title": "Look up"}]}`, set.ID))(ctx, req, write)
 }
 
 // TestARollbackTakesBackWhatWasMade has a turn set an objective with a plan, an
@@ -36,13 +37,13 @@ func planned(ctx context.Context, req llm.Request, write func(string)) (llm.Resp
 func TestARollbackTakesBackWhatWasMade(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		h := newThinking()
-		w.think(script(t, calls("", "save_memory", geese), says("I know.")))
+		w.think(llmtest.Write(t, llmtest.WritesCalls("", "save_memory", geese), llmtest.Writes("I know.")))
 		w.said(t, turn.Turn{Message: "Geese fly in a V."})
-		w.think(script(t,
-			calls("", "set_objective", `{"title": "Count the geese"}`), planned,
-			calls("", "save_memory", geese, `{"category": "fact", "content": "Ada likes geese."}`),
-			calls("", "create_automation", `{"name": "count", "skill": "note", "input": {"what": "geese"}, "cron": "0 7 * * *"}`),
-			calls("", "note", `{"what": "x"}`), h.then("Done."), says("Nothing is left.")))
+		w.think(llmtest.Write(t,
+			llmtest.WritesCalls("", "set_objective", `{"title": "Count the geese"}`), planned,
+			llmtest.WritesCalls("", "save_memory", geese, `{"category": "fact", "content": "Ada likes geese."}`),
+			llmtest.WritesCalls("", "create_automation", `{"name": "count", "skill": "note", "input": {"what": "geese"}, "cron": "0 7 * * *"}`),
+			llmtest.WritesCalls("", "note", `{"what": "x"}`), h.then("Done."), llmtest.Writes("Nothing is left.")))
 		first := w.saying(turn.Turn{Message: "Count the geese."})
 		<-h.asked
 		second := w.said(t, turn.Turn{Message: "Never mind.", Multitask: turn.Rollback})
@@ -79,7 +80,7 @@ func TestARollbackListsWhatWasApproved(t *testing.T) {
 		t.Run(status, func(t *testing.T) {
 			onEach(t, func(t *testing.T, w *world) {
 				h := newThinking()
-				w.think(script(t, calls("", "pay", `{}`), h.then("It waits."), says("I see.")))
+				w.think(llmtest.Write(t, llmtest.WritesCalls("", "pay", `{}`), h.then("It waits."), llmtest.Writes("I see.")))
 				first := w.saying(turn.Turn{Message: "Pay."})
 				<-h.asked
 				pending, _, err := w.Approvals.List(t.Context(), w.Workspace, all)
@@ -109,7 +110,7 @@ func TestATurnSpeaksAndLetsGo(t *testing.T) {
 			onEach(t, func(t *testing.T, w *world) {
 				to := must(w.Threads.Open(t.Context(), w.Workspace, thread.Thread{Channel: "log", Address: "grace"}))(t).ID
 				h := newThinking()
-				w.think(script(t, calls("", "send_message", fmt.Sprintf(`{"threadId": %q, "body": "Hello"}`, to)), h.then("Said."), says("Fine.")))
+				w.think(llmtest.Write(t, llmtest.WritesCalls("", "send_message", fmt.Sprintf(`{"threadId": %q, "body": "Hello"}`, to)), h.then("Said."), llmtest.Writes("Fine.")))
 				first := w.saying(turn.Turn{Message: "Greet Grace."})
 				<-h.asked
 				if got := must(w.Threads.Get(t.Context(), w.Workspace, to))(t).Lock.Holder; got != <-first.begun {

@@ -15,6 +15,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/turn"
@@ -75,7 +76,7 @@ func TestATurnIsGivenUpBehindATransaction(t *testing.T) {
 	onServers(t, func(t *testing.T, w *world) {
 		for _, of := range []func(id string) lane.Name{lane.Execution, func(string) lane.Name { return lane.Operate }} {
 			h := newThinking()
-			w.think(script(t, h.then("One.")))
+			w.think(llmtest.Write(t, h.then("One.")))
 			first := w.saying(turn.Turn{Message: "1"})
 			id := <-first.begun
 			<-h.asked
@@ -106,7 +107,7 @@ func TestATurnIsInterruptedBehindATransaction(t *testing.T) {
 	onServers(t, func(t *testing.T, w *world) {
 		for _, mode := range []turn.Multitask{turn.Interrupt, turn.Rollback} {
 			h := newThinking()
-			w.think(script(t, h.then("One."), says("Instead.")))
+			w.think(llmtest.Write(t, h.then("One."), llmtest.Writes("Instead.")))
 			first := w.saying(turn.Turn{Message: "1"})
 			id := <-first.begun
 			<-h.asked
@@ -138,7 +139,7 @@ func TestATurnIsInterruptedBehindATransaction(t *testing.T) {
 func TestAnInterruptOutlivesItsProcess(t *testing.T) {
 	onServers(t, func(t *testing.T, w *world) {
 		h := newThinking()
-		w.think(script(t, h.then("One."), says("Instead.")))
+		w.think(llmtest.Write(t, h.then("One."), llmtest.Writes("Instead.")))
 		first := w.saying(turn.Turn{Message: "1"})
 		id := <-first.begun
 		<-h.asked
@@ -177,7 +178,7 @@ func TestAnInterruptOutlivesItsProcess(t *testing.T) {
 func TestAnInterruptEndsOneTurn(t *testing.T) {
 	onServers(t, func(t *testing.T, w *world) {
 		one, two := newThinking(), newThinking()
-		w.think(script(t, one.then("One."), two.then("Two."), says("Three.")))
+		w.think(llmtest.Write(t, one.then("One."), two.then("Two."), llmtest.Writes("Three.")))
 		first := w.saying(turn.Turn{Message: "1"})
 		id := <-first.begun
 		<-one.asked
@@ -237,7 +238,7 @@ func TestTheStrongerWayToStopATurnHolds(t *testing.T) {
 			{turn.Rollback, "second", "rollback by user:ada", 0},
 		} {
 			h := newThinking()
-			w.think(script(t, calls("", "pay", `{}`), h.then("One."), says("Instead.")))
+			w.think(llmtest.Write(t, llmtest.WritesCalls("", "pay", `{}`), h.then("One."), llmtest.Writes("Instead.")))
 			first := w.saying(turn.Turn{Message: "Pay."})
 			id := <-first.begun
 			<-h.asked
@@ -292,7 +293,7 @@ func TestAStopGivesItsPlaceBack(t *testing.T) {
 	onServers(t, func(t *testing.T, w *world) {
 		t.Parallel()
 		h := newThinking()
-		w.think(script(t, h.then("One.")))
+		w.think(llmtest.Write(t, h.then("One.")))
 		first := w.saying(turn.Turn{Message: "1"})
 		id := <-first.begun
 		<-h.asked

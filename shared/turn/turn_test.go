@@ -12,6 +12,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/turn"
@@ -19,7 +20,7 @@ import (
 
 func TestATurn(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		m := script(t, calls("I note it.", "note", `{"what":"x"}`), says("It is ", "noted."), says("Still here."))
+		m := llmtest.Write(t, llmtest.WritesCalls("I note it.", "note", `{"what":"x"}`), llmtest.Writes("It is ", "noted."), llmtest.Writes("Still here."))
 		w.think(m)
 		r := w.said(t, turn.Turn{Message: "Note x."})
 		if r.Status != execution.Completed || r.Answer != "It is noted." || r.Prompt != 20 || r.Completion != 10 || r.Reason != "" || r.Thread == "" {
@@ -48,7 +49,7 @@ func TestATurn(t *testing.T) {
 			t.Errorf("got %+v", again)
 		}
 		var told []string
-		for _, said := range m.request(2).Messages {
+		for _, said := range m.Request(2).Messages {
 			told = append(told, string(said.Role)+": "+said.Text)
 		}
 		if !slices.Equal(told, []string{"user: Note x.", "assistant: It is noted.", "user: And?"}) {
@@ -62,7 +63,7 @@ func TestATurn(t *testing.T) {
 
 func TestOperateCountsAsHeldAfterATurn(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		w.think(script(t, says("Hello."), says("Again.")))
+		w.think(llmtest.Write(t, llmtest.Writes("Hello."), llmtest.Writes("Again.")))
 		r := w.said(t, turn.Turn{Message: "Hello."})
 		look := func() lane.Info {
 			t.Helper()
@@ -89,7 +90,7 @@ func TestAThreadMustBeThere(t *testing.T) {
 
 func TestATurnThatGetsNowhereStalls(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		w.think(script(t, calls("", "note", `{"what":"x"}`), calls("", "fly", `{}`), calls("", "fly", `{}`), calls("", "fly", `{}`)))
+		w.think(llmtest.Write(t, llmtest.WritesCalls("", "note", `{"what":"x"}`), llmtest.WritesCalls("", "fly", `{}`), llmtest.WritesCalls("", "fly", `{}`), llmtest.WritesCalls("", "fly", `{}`)))
 		r := w.said(t, turn.Turn{Message: "Fly."})
 		if r.Status != execution.Stalled || !strings.Contains(r.Reason, "fly") || !strings.Contains(r.Reason, "done so far: note") {
 			t.Errorf("got %+v", r)
@@ -103,7 +104,7 @@ func TestATurnThatGetsNowhereStalls(t *testing.T) {
 
 func TestAModelThatFailsEndsTheTurn(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		w.think(script(t, func(context.Context, llm.Request, func(string)) (llm.Response, error) {
+		w.think(llmtest.Write(t, func(context.Context, llm.Request, func(string)) (llm.Response, error) {
 			return llm.Response{}, &llm.Error{Class: llm.ClassAuthentication, Provider: "script", Err: errors.New("a secret of theirs")}
 		}))
 		r := w.said(t, turn.Turn{Message: "Hello."})
@@ -130,11 +131,11 @@ func TestATurnIsNeverWithoutAWord(t *testing.T) {
 			{llm.StopMaxTokens, "It was", execution.Completed, "cut off", "It was\n\n(the answer was cut off"},
 		} {
 			answer := func(context.Context, llm.Request, func(string)) (llm.Response, error) {
-				r := text(c.text)
+				r := llmtest.Written(c.text)
 				r.StopReason = c.stop
 				return r, nil
 			}
-			w.think(script(t, answer, answer)) // who says nothing is asked again
+			w.think(llmtest.Write(t, answer, answer)) // who says nothing is asked again
 			r := w.said(t, turn.Turn{Message: "Hello."})
 			if r.Status != c.want || !strings.Contains(r.Answer+r.Reason, c.reply) {
 				t.Errorf("%s, %q: got %+v", c.stop, c.text, r)
@@ -170,16 +171,16 @@ func (heard) Name() string { return "heard" }
 
 func (m heard) Generate(_ context.Context, _ llm.Request, onDelta func(llm.Delta)) (llm.Response, error) {
 	m.heard <- onDelta != nil
-	return text("Hello."), nil
+	return llmtest.Written("Hello."), nil
 }
 
 func TestThoseWhoMayNotApproveGetNoSkillThatNeedsIt(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		m := script(t, calls("", "pay", `{}`), says("I can't."))
+		m := llmtest.Write(t, llmtest.WritesCalls("", "pay", `{}`), llmtest.Writes("I can't."))
 		w.think(m)
 		r := w.said(t, turn.Turn{Message: "Pay.", By: "user:bob", Limited: true})
 		var offered []string
-		for _, tool := range m.request(0).Tools {
+		for _, tool := range m.Request(0).Tools {
 			offered = append(offered, tool.Name)
 		}
 		if r.Status != execution.Completed || slices.Contains(offered, "pay") || !slices.Contains(offered, "note") {
@@ -195,11 +196,11 @@ func TestThoseWhoMayNotApproveGetNoSkillThatNeedsIt(t *testing.T) {
 func TestATurnWhoseTimeEndsGoesOnByItself(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		ctx, end := context.WithCancel(t.Context())
-		w.think(script(t, calls("", "note", `{"what":"x"}`), func(ctx context.Context, _ llm.Request, _ func(string)) (llm.Response, error) {
+		w.think(llmtest.Write(t, llmtest.WritesCalls("", "note", `{"what":"x"}`), func(ctx context.Context, _ llm.Request, _ func(string)) (llm.Response, error) {
 			end()
 			<-ctx.Done()
 			return llm.Response{}, llm.Interrupted(ctx, "script")
-		}, says("Done.")))
+		}, llmtest.Writes("Done.")))
 		r, err := w.Talk(ctx, w.Workspace, turn.Turn{Message: "Note x.", By: "user:ada"})
 		if err != nil || r.Status != execution.Parked || w.execution(t, r.Execution).Status != execution.Parked {
 			t.Fatalf("got %+v, %v", r, err)
@@ -223,11 +224,11 @@ func TestATurnWhoseTimeEndsGoesOnByItself(t *testing.T) {
 func TestATurnThatWasCutOffGoesOnBeforeALaterMessage(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		ctx, end := context.WithCancel(t.Context())
-		w.think(script(t, func(ctx context.Context, _ llm.Request, _ func(string)) (llm.Response, error) {
+		w.think(llmtest.Write(t, func(ctx context.Context, _ llm.Request, _ func(string)) (llm.Response, error) {
 			end()
 			<-ctx.Done()
 			return llm.Response{}, llm.Interrupted(ctx, "script")
-		}, says("One."), says("Two.")))
+		}, llmtest.Writes("One."), llmtest.Writes("Two.")))
 		first, err := w.Talk(ctx, w.Workspace, turn.Turn{Message: "1", By: "user:ada"})
 		if err != nil {
 			t.Fatal(err)
@@ -253,11 +254,11 @@ func TestATurnThatWasCutOffGoesOnBeforeALaterMessage(t *testing.T) {
 func TestALaterMessageDoesNotWaitForATurnThatNobodyTakesUp(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		ctx, end := context.WithCancel(t.Context())
-		w.think(script(t, func(ctx context.Context, _ llm.Request, _ func(string)) (llm.Response, error) {
+		w.think(llmtest.Write(t, func(ctx context.Context, _ llm.Request, _ func(string)) (llm.Response, error) {
 			end()
 			<-ctx.Done()
 			return llm.Response{}, llm.Interrupted(ctx, "script")
-		}, says("Two."), says("One.")))
+		}, llmtest.Writes("Two."), llmtest.Writes("One.")))
 		first, err := w.Talk(ctx, w.Workspace, turn.Turn{Message: "1", By: "user:ada"})
 		if err != nil {
 			t.Fatal(err)
@@ -278,7 +279,7 @@ func TestALaterMessageDoesNotWaitForATurnThatNobodyTakesUp(t *testing.T) {
 func TestATurnThatIsWorkedOnIsLeftToWhoDoes(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		h := newThinking()
-		w.think(script(t, h.then("One.")))
+		w.think(llmtest.Write(t, h.then("One.")))
 		first := w.saying(turn.Turn{Message: "1"})
 		<-h.asked
 		for range 30 {
@@ -304,16 +305,16 @@ func TestATurnThatIsWorkedOnIsLeftToWhoDoes(t *testing.T) {
 func TestAKilledTurnIsTakenUp(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		asleep, awake := make(chan struct{}), make(chan struct{})
-		w.think(script(t, calls("I note it.", "note", `{"what":"x"}`), func(context.Context, llm.Request, func(string)) (llm.Response, error) {
+		w.think(llmtest.Write(t, llmtest.WritesCalls("I note it.", "note", `{"what":"x"}`), func(context.Context, llm.Request, func(string)) (llm.Response, error) {
 			close(asleep)
 			<-awake
-			return text("Too late."), nil
+			return llmtest.Written("Too late."), nil
 		}))
 		first := w.saying(turn.Turn{Message: "Note x."})
 		id := <-first.begun
 		<-asleep
 		w.Skew.Advance(10 * time.Minute)
-		other := w.another(t, script(t, says("Done.")))
+		other := w.another(t, llmtest.Write(t, llmtest.Writes("Done.")))
 		if got := other.drain(t); got.Sent != 1 {
 			t.Fatalf("sent %+v", got)
 		}
@@ -340,7 +341,7 @@ func TestAKilledTurnIsTakenUp(t *testing.T) {
 // A turn whose time ends in the middle of a look at the line goes on as soon as it can.
 func TestATurnThatIsCutOffInLineGoesOnAtOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		w.think(script(t, says("Here I am.")))
+		w.think(llmtest.Write(t, llmtest.Writes("Here I am.")))
 		other := must(w.Lanes.Acquire(t.Context(), lane.Request{Workspace: w.Workspace, Lane: lane.Operate, Holder: "a person"}))(t)
 		ctx, leave := context.WithCancel(trace.With(t.Context(), traces.New(trace.Operate)))
 		defer leave()

@@ -12,13 +12,14 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/turn"
 )
 
 // dies is an answer in the middle of which the process loses all its lanes: from then on it
 // writes nothing.
-func (w *world) dies(t testing.TB) step {
+func (w *world) dies(t testing.TB) llmtest.Writing {
 	return func(context.Context, llm.Request, func(string)) (llm.Response, error) {
 		open := must(w.Lanes.List(context.Background(), w.Workspace, 10))(t)
 		for _, held := range open {
@@ -30,7 +31,7 @@ func (w *world) dies(t testing.TB) step {
 				t.Error(err)
 			}
 		}
-		return text("Never heard."), nil
+		return llmtest.Written("Never heard."), nil
 	}
 }
 
@@ -38,7 +39,7 @@ func (w *world) dies(t testing.TB) step {
 // told.
 func TestAPoisonTurnIsGivenUp(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		w.think(script(t, slices.Repeat([]step{w.dies(t)}, 5)...))
+		w.think(llmtest.Write(t, slices.Repeat([]llmtest.Writing{w.dies(t)}, 5)...))
 		r := w.said(t, turn.Turn{Message: "Hello."})
 		if r.Status != execution.Parked {
 			t.Fatalf("cut off, it is %+v", r)
@@ -64,7 +65,7 @@ func TestAPoisonTurnIsGivenUp(t *testing.T) {
 // is taken.
 func TestAKickForATurnThatStillWaitsTakesNoFurtherLane(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		w.think(script(t, calls("", "pay", `{}`), says("It waits.")))
+		w.think(llmtest.Write(t, llmtest.WritesCalls("", "pay", `{}`), llmtest.Writes("It waits.")))
 		r := w.said(t, turn.Turn{Message: "Pay."})
 		before := must(w.Lanes.Peek(t.Context(), w.Workspace, lane.Operate))(t)
 		payload := must(json.Marshal(map[string]string{"execution": r.Execution}))(t)
@@ -88,7 +89,7 @@ func TestACutOffTurnParksInOneTransaction(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		ctx, end := context.WithCancel(t.Context())
 		var before db.Stats
-		w.think(script(t, func(ctx context.Context, _ llm.Request, _ func(string)) (llm.Response, error) {
+		w.think(llmtest.Write(t, func(ctx context.Context, _ llm.Request, _ func(string)) (llm.Response, error) {
 			end()
 			<-ctx.Done()
 			before = w.Env.DB.Stats()

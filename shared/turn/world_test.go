@@ -4,11 +4,9 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -58,79 +56,6 @@ func must[T any](v T, err error) func(testing.TB) T {
 func ids() string { return uuid.Must(uuid.NewV7()).String() }
 
 var traces = trace.NewSource(time.Now, rand.Reader)
-
-// step is one answer of the model. It may write it piece by piece.
-type step func(ctx context.Context, req llm.Request, write func(string)) (llm.Response, error)
-
-// model plays steps in the order in which it is asked.
-type model struct {
-	t     testing.TB
-	mu    sync.Mutex
-	steps []step
-	asked []llm.Request
-}
-
-func script(t testing.TB, steps ...step) *model { return &model{t: t, steps: steps} }
-
-func (m *model) Name() string { return "script" }
-
-func (m *model) Generate(ctx context.Context, req llm.Request, onDelta func(llm.Delta)) (llm.Response, error) {
-	if err := llm.Interrupted(ctx, m.Name()); err != nil {
-		return llm.Response{}, err
-	}
-	m.mu.Lock()
-	n := len(m.asked)
-	m.asked = append(m.asked, req)
-	if n >= len(m.steps) {
-		m.mu.Unlock()
-		m.t.Errorf("the model is asked %d times: %+v", n+1, req.Messages)
-		return llm.Response{}, &llm.Error{Class: llm.ClassBadRequest, Provider: "script"}
-	}
-	next := m.steps[n]
-	m.mu.Unlock()
-	return next(ctx, req, func(text string) {
-		if onDelta != nil { // somebody listens
-			onDelta(llm.Delta{Text: text})
-		}
-	})
-}
-
-func (m *model) request(n int) llm.Request {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.asked[n]
-}
-
-var usage = llm.Usage{PromptTokens: 10, CompletionTokens: 5}
-
-// says answers with pieces of text.
-func says(pieces ...string) step {
-	return func(_ context.Context, _ llm.Request, write func(string)) (llm.Response, error) {
-		for _, p := range pieces {
-			write(p)
-		}
-		return text(strings.Join(pieces, "")), nil
-	}
-}
-
-func text(s string) llm.Response {
-	return llm.Response{Message: llm.Message{Role: llm.RoleAssistant, Text: s}, StopReason: llm.StopEndTurn, Usage: usage, Model: "script"}
-}
-
-// calls says something, and asks for calls, each of the skill with this argument.
-func calls(said, name string, arguments ...string) step {
-	return func(_ context.Context, _ llm.Request, write func(string)) (llm.Response, error) {
-		r := text(said)
-		r.StopReason = llm.StopToolUse
-		if said != "" {
-			write(said)
-		}
-		for i, a := range arguments {
-			r.Calls = append(r.Calls, llm.ToolCall{ID: fmt.Sprintf("c%d-%s", i, ids()), Name: name, Arguments: llm.Arguments(a)})
-		}
-		return r, nil
-	}
-}
 
 // world is a fresh workspace on one engine, with an agent to talk to that can note
 // something down, and pay when a person approves.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/approval"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 )
 
@@ -15,9 +16,9 @@ import (
 // call that waits: the fork is told what was decided.
 func TestAForkWaitsForAPerson(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		w.think(script(t, calls("", "note", `{"what":"x"}`), says("Noted.")))
+		w.think(llmtest.Write(t, llmtest.WritesCalls("", "note", `{"what":"x"}`), llmtest.Writes("Noted.")))
 		r := w.said(t, "Note x.")
-		m := script(t, calls("", "pay", `{}`), says("It waits."), says("Then not."))
+		m := llmtest.Write(t, llmtest.WritesCalls("", "pay", `{}`), llmtest.Writes("It waits."), llmtest.Writes("Then not."))
 		w.think(m)
 		fork := must(w.Fork(t.Context(), w.Workspace, r.Trace, "", 2, operate.Edits{}))(t)
 		if got := w.drain(t); got.Sent != 1 || got.Retried+got.Failed != 0 {
@@ -32,7 +33,7 @@ func TestAForkWaitsForAPerson(t *testing.T) {
 		}
 		must(w.Approvals.Reject(t.Context(), w.Workspace, waits[0].ID, "user:ada", "too dear"))(t)
 		w.drain(t)
-		told := m.request(2).Messages
+		told := m.Request(2).Messages
 		if e := w.execution(t, fork.ID); e.Status != execution.Completed || !strings.Contains(told[len(told)-1].Text, "too dear") {
 			t.Errorf("it is %+v, the model was told %+v", e, told[len(told)-1])
 		}
@@ -43,7 +44,7 @@ func TestAForkWaitsForAPerson(t *testing.T) {
 // TestAPoisonForkIsGivenUp too.
 func TestAPoisonForkIsGivenUp(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		w.think(script(t, append([]step{says("Hello.")}, slices.Repeat([]step{w.dies(t)}, 5)...)...))
+		w.think(llmtest.Write(t, append([]llmtest.Writing{llmtest.Writes("Hello.")}, slices.Repeat([]llmtest.Writing{w.dies(t)}, 5)...)...))
 		r := w.said(t, "Hello.")
 		fork := must(w.Fork(t.Context(), w.Workspace, r.Trace, "", 1, operate.Edits{}))(t)
 		for range 10 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/persona"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 )
@@ -30,10 +31,10 @@ func (w *world) put(t testing.TB, p persona.Persona) persona.Persona {
 
 func TestATurnWorksByItsPersona(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		m := script(t, says("Hello."), says("Salut."), says("Hallo."), says("Ahoi."), says("Salut."))
+		m := llmtest.Write(t, llmtest.Writes("Hello."), llmtest.Writes("Salut."), llmtest.Writes("Hallo."), llmtest.Writes("Ahoi."), llmtest.Writes("Salut."))
 		w.think(m)
 		before := w.said(t, "Hello.")
-		frame := m.request(0).System
+		frame := m.Request(0).System
 		if e := w.execution(t, before.Execution); e.Persona != persona.Flowpilot || e.PersonaVersion == nil || *e.PersonaVersion != 0 {
 			t.Errorf("at first it works by %s %v", e.Persona, e.PersonaVersion)
 		}
@@ -43,7 +44,7 @@ func TestATurnWorksByItsPersona(t *testing.T) {
 			Skills: []string{"note", "unknown"},
 		})
 		after := w.said(t, "Hello again.")
-		req := m.request(1)
+		req := m.Request(1)
 		if !strings.HasPrefix(req.System, strings.TrimRight(frame, "\n")) || !strings.Contains(req.System, "Answer in one word.") || !strings.Contains(req.System, "Mia") {
 			t.Errorf("the prompt is %q", req.System)
 		}
@@ -64,7 +65,7 @@ func TestATurnWorksByItsPersona(t *testing.T) {
 		if err != nil || len(replayed) != 1 {
 			t.Fatalf("%+v, %v", replayed, err)
 		}
-		if got := m.request(2); got.System != other.System(frame) || got.Model != "" {
+		if got := m.Request(2); got.System != other.System(frame) || got.Model != "" {
 			t.Errorf("replayed by %q on %q", got.System, got.Model)
 		}
 		fork, err := w.Fork(t.Context(), w.Workspace, after.Trace, "", 1, operate.Edits{Persona: other.Name})
@@ -72,11 +73,11 @@ func TestATurnWorksByItsPersona(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.drain(t)
-		if got := m.request(3); got.System != other.System(frame) {
+		if got := m.Request(3); got.System != other.System(frame) {
 			t.Errorf("forked by %q", got.System)
 		}
 		same, err := w.Replay(t.Context(), w.Workspace, after.Trace, after.Execution, operate.Variation{})
-		if got := m.request(4); err != nil || len(same) != 1 || got.System != req.System || got.Model != "other-model" || *got.Temperature != cool {
+		if got := m.Request(4); err != nil || len(same) != 1 || got.System != req.System || got.Model != "other-model" || *got.Temperature != cool {
 			t.Errorf("repeated by %q on %q at %v, %v", got.System, got.Model, got.Temperature, err)
 		}
 		if e := w.execution(t, fork.ID); e.Persona != "pirate" || *e.PersonaVersion != 1 {
@@ -88,7 +89,7 @@ func TestATurnWorksByItsPersona(t *testing.T) {
 // TestAResumedTurnKeepsItsPersona: it was begun without skills, and the persona was changed since.
 func TestAResumedTurnKeepsItsPersona(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		m := script(t, w.dies(t), says("Back."))
+		m := llmtest.Write(t, w.dies(t), llmtest.Writes("Back."))
 		w.think(m)
 		w.put(t, persona.Persona{Name: persona.Flowpilot, Instructions: "First words.", Skills: []string{}})
 		cut := w.said(t, "Hello.")
@@ -98,7 +99,7 @@ func TestAResumedTurnKeepsItsPersona(t *testing.T) {
 		if e := w.execution(t, cut.Execution); e.Status != execution.Completed {
 			t.Fatalf("it is %+v", e)
 		}
-		if got := m.request(1); len(got.Tools) != 0 || !strings.Contains(got.System, "First words.") {
+		if got := m.Request(1); len(got.Tools) != 0 || !strings.Contains(got.System, "First words.") {
 			t.Errorf("it goes on with %d skills by %q", len(got.Tools), got.System)
 		}
 	})

@@ -7,21 +7,24 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 )
 
 // quietly answers without writing.
-func quietly(err error) step {
-	return func(context.Context, llm.Request, func(string)) (llm.Response, error) { return text("so"), err }
+func quietly(err error) llmtest.Writing {
+	return func(context.Context, llm.Request, func(string)) (llm.Response, error) {
+		return llmtest.Written("so"), err
+	}
 }
 
 // TestAReplayThatFailsHalfWaySaysWhatItUsed.
 func TestAReplayThatFailsHalfWaySaysWhatItUsed(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		w.think(script(t, calls("", "note", `{"what":"x"}`), says("Noted.")))
+		w.think(llmtest.Write(t, llmtest.WritesCalls("", "note", `{"what":"x"}`), llmtest.Writes("Noted.")))
 		r := w.said(t, "Note x.")
-		w.think(script(t, quietly(nil), quietly(&llm.Error{Class: llm.ClassOverloaded})))
+		w.think(llmtest.Write(t, quietly(nil), quietly(&llm.Error{Class: llm.ClassOverloaded})))
 		if _, err := w.Replay(t.Context(), w.Workspace, r.Trace, "", operate.Variation{}); llm.ClassOf(err) != llm.ClassOverloaded {
 			t.Errorf("it is %v", err)
 		}
