@@ -18,19 +18,20 @@ import (
 )
 
 const (
-	// streamType says that a body begins with a prelude.
+	// streamType is the content type of a body that begins with a prelude.
 	streamType  = "application/vnd.awslambda.http-integration-response"
 	traceHeader = "X-Trace-Id"
 )
 
-// head is the beginning of an answer, as all three sorts of events have it.
+// head is the status line and the headers of a response, in the form that all three kinds of events
+// expect.
 type head struct {
 	Status  int               `json:"statusCode"`
 	Headers map[string]string `json:"headers,omitempty"`
 	Cookies []string          `json:"cookies,omitempty"`
 }
 
-// prelude begins a stream: the head, and eight zero bytes.
+// prelude writes the beginning of a stream: the head as JSON, then eight zero bytes.
 func (h head) prelude(w io.Writer) error {
 	raw, err := json.Marshal(h)
 	if err == nil {
@@ -39,11 +40,12 @@ func (h head) prelude(w io.Writer) error {
 	return err
 }
 
-// answer is the writer of one answer. It keeps nothing back: what is written, out has.
+// answer is the [http.ResponseWriter] of one response. It does not buffer: Write passes its bytes to
+// out at once.
 type answer struct {
 	header http.Header
 	call   *call
-	status int // 0: not begun
+	status int // 0: the head is not sent yet
 	begin  func(head) error
 	out    io.Writer
 	err    error // of begin
@@ -56,8 +58,8 @@ func newAnswer(c *call, out io.Writer, begin func(head) error) *answer {
 // Header implements [http.ResponseWriter].
 func (a *answer) Header() http.Header { return a.header }
 
-// WriteHeader implements [http.ResponseWriter]. There is no way for an informational
-// answer.
+// WriteHeader implements [http.ResponseWriter]. It ignores informational statuses (1xx), which
+// Lambda cannot send.
 func (a *answer) WriteHeader(status int) {
 	if a.status != 0 || status < http.StatusOK {
 		return
@@ -67,7 +69,7 @@ func (a *answer) WriteHeader(status int) {
 	for name, values := range a.header {
 		h.Headers[name] = strings.Join(values, ", ")
 	}
-	// Whoever sends it on counts and frames it anew.
+	// API Gateway and function URLs set these headers themselves.
 	for _, name := range []string{"Set-Cookie", "Content-Length", "Connection", "Keep-Alive", "Transfer-Encoding", "Trailer"} {
 		delete(h.Headers, name)
 	}
@@ -94,15 +96,15 @@ func (a *answer) Write(p []byte) (int, error) {
 	return a.out.Write(p)
 }
 
-// FlushError implements what [http.ResponseController] flushes with: only the head
-// can be left to send.
+// FlushError implements flushing for [http.ResponseController]. It sends the head if that is not sent
+// yet; there is nothing else to flush.
 func (a *answer) FlushError() error {
 	a.WriteHeader(http.StatusOK)
 	return a.err
 }
 
-// SetWriteDeadline implements what [http.ResponseController] sets, of an answer that
-// streams.
+// SetWriteDeadline implements the write deadline of [http.ResponseController] for a response that
+// streams. Any other response returns [http.ErrNotSupported].
 func (a *answer) SetWriteDeadline(t time.Time) error {
 	if s, ok := a.out.(*streaming); ok {
 		s.until = t
@@ -111,12 +113,12 @@ func (a *answer) SetWriteDeadline(t time.Time) error {
 	return http.ErrNotSupported
 }
 
-// streaming is the way out of an answer that streams. What is not taken in time ends
-// it: whoever writes is not to hang on a caller who does not read.
+// streaming writes a response that streams. A write that the client does not read before the deadline
+// ends the stream, so that a client which stops reading cannot block the handler.
 type streaming struct {
 	*io.PipeWriter
 	reader *io.PipeReader
-	until  time.Time // zero: whenever
+	until  time.Time // write deadline; zero: none
 }
 
 func (s *streaming) Write(p []byte) (int, error) {
@@ -127,8 +129,7 @@ func (s *streaming) Write(p []byte) (int, error) {
 	return s.PipeWriter.Write(p)
 }
 
-// refuse answers with a problem, and nothing that was to stand in the answer but its
-// trace.
+// refuse answers with a problem. It drops all headers that were set before, except the trace id.
 func (a *answer) refuse(p *problem.Problem) {
 	id := trace.ID(a.header.Get(traceHeader))
 	clear(a.header)
@@ -143,7 +144,7 @@ func internalProblem(ctx context.Context) *problem.Problem {
 	return problem.New(http.StatusInternalServerError, "internal", internal(ctx))
 }
 
-// piece is an answer in one piece.
+// piece buffers a response that is sent as a whole.
 type piece struct {
 	head head
 	body bytes.Buffer
@@ -157,7 +158,7 @@ func (p *piece) begin(h head) error {
 	return nil
 }
 
-// Write keeps what Lambda would take.
+// Write buffers up to maxPayload bytes, the largest response that Lambda accepts.
 func (p *piece) Write(b []byte) (int, error) {
 	if p.over = p.over || p.body.Len()+len(b) > maxPayload; p.over {
 		return 0, errTooLarge
@@ -165,7 +166,8 @@ func (p *piece) Write(b []byte) (int, error) {
 	return p.body.Write(b)
 }
 
-// encode is the answer as API Gateway takes it: what is not text goes as base64.
+// encode returns the response as JSON for API Gateway. A body that is not UTF-8 text is encoded as
+// base64.
 func (p *piece) encode() ([]byte, error) {
 	if p.over {
 		return nil, errTooLarge
@@ -190,7 +192,7 @@ func (p *piece) encode() ([]byte, error) {
 	return raw.Bytes(), nil
 }
 
-// refused is a problem in one piece.
+// refused returns a whole response that holds a problem.
 func refused(c *call, id string, pr *problem.Problem) []byte {
 	p := new(piece)
 	a := newAnswer(c, p, p.begin)

@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// background is what goes on behind the answers of a sandbox.
+// background runs the work that continues after responses are sent.
 type background struct {
 	mu      sync.Mutex
-	ctx     context.Context //nolint:containedctx // of the invocation that began last
+	ctx     context.Context //nolint:containedctx // of the latest invocation
 	working sync.WaitGroup
 }
 
@@ -20,9 +20,9 @@ func (b *background) enter(ctx context.Context) {
 	b.ctx = ctx
 }
 
-// Background runs fn behind the answer to a request. A sandbox stands still between
-// invocations: the present one ends when fn has returned, after its caller has had
-// the answer. The context ends shortly before Lambda would end the invocation.
+// Background runs fn after the response to a request. Lambda freezes a sandbox between invocations,
+// so the current invocation ends only when fn has returned. The client has received its response by
+// then. The context of fn ends shortly before the invocation's time limit.
 func (s *Sandbox) Background(fn func(context.Context)) {
 	s.background.mu.Lock()
 	ctx := s.background.ctx

@@ -1,12 +1,10 @@
-// Package edge stands between AWS and the surfaces: it turns the events of Lambda
-// into what a surface takes, and the errors of a surface into what Lambda makes
-// retries and dead letters of. HTTP requests become those of net/http, and answers go
-// out as they are written where the sender takes streams. It is the only importer of
-// aws-lambda-go beside the mains, and the only one of the AWS SDK's Lambda and Secrets
-// Manager.
+// Package edge connects AWS Lambda to the surfaces. It decodes Lambda's events for a surface, and it
+// converts a surface's errors so that Lambda retries the event or moves it to the dead-letter queue.
+// HTTP events become requests of net/http, and responses stream where the sender supports that. Only
+// this package and the mains import aws-lambda-go; only this package imports the AWS SDK's clients for
+// Lambda and Secrets Manager.
 //
-// Nothing here fails before the first invocation. A sandbox reads its
-// configuration when it starts; what is wrong with it, a secret that can't be read
-// and a database that is away or outdated are errors of each invocation that needs
-// them, in words, and the next invocation tries again.
+// Nothing fails before the first invocation. A sandbox reads its configuration when it starts. An
+// invalid configuration, an unreadable secret, and a database that is down or outdated are errors of
+// each invocation that needs them. The next invocation tries again.
 package edge

@@ -10,8 +10,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
-// An EventError says what is wrong with an event. It names the field and never
-// repeats a value.
+// An EventError says what is wrong with an event. It names the field and never repeats a value.
 type EventError struct {
 	Field   string // empty: the event as a whole
 	Problem string // the rest of a sentence that begins with the field
@@ -24,8 +23,8 @@ func (e *EventError) Error() string {
 	return "the event's field " + e.Field + " " + e.Problem
 }
 
-// A SecretError says why a secret in Secrets Manager could not be used. It never repeats
-// what is in the secret.
+// A SecretError says why a secret in Secrets Manager could not be used. It never repeats the secret's
+// content.
 type SecretError struct {
 	Variable string // that names the secret; several with commas
 	ARN      string
@@ -45,15 +44,15 @@ func (e *SecretError) plain() string { return fmt.Sprintf("%s (%s): %s", e.Varia
 
 func (e *SecretError) Unwrap() error { return e.Err }
 
-// A MigrationError is what stopped the migrations. Its text is told, so that
-// whoever deploys sees which file failed and why.
+// A MigrationError is the failure that stopped the migrations. Lambda's caller receives its text, so
+// that the person who deploys sees which file failed and why.
 type MigrationError struct{ Err error }
 
 func (e *MigrationError) Error() string { return e.Err.Error() }
 func (e *MigrationError) Unwrap() error { return e.Err }
 
-// failureOf is the error as Lambda, its caller and the dead letter get it. What is not
-// in this table is in the log only.
+// failureOf converts an error to the form that Lambda, its caller and the dead-letter queue receive.
+// Errors that this table does not list appear in the log only.
 func failureOf(ctx context.Context, err error) *failure {
 	say := func(kind, text string) *failure { return &failure{Type: kind, Message: text} }
 	if e, ok := errors.AsType[*EventError](err); ok {
@@ -76,7 +75,7 @@ func failureOf(ctx context.Context, err error) *failure {
 		return say("UnsafeRole", db.ErrUnsafeRole.Error())
 	case app.CredentialsRefused(err):
 		return say("CredentialsRefused", "the database refused the user or the password of DATABASE_URL or DATABASE_SECRET_ARN")
-	case errors.Is(err, db.ErrUnavailable): // a time-out of the connection among them
+	case errors.Is(err, db.ErrUnavailable): // includes a connection timeout
 		return say("DatabaseUnavailable", "the database can't be reached, or is too busy: "+seeLog(ctx))
 	case errors.Is(err, context.DeadlineExceeded):
 		return say("TimedOut", "the time of the invocation was up: "+seeLog(ctx))

@@ -13,15 +13,14 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
-// event is a JSON object that is read field by field. The first thing that is
-// wrong with it stays.
+// event is a JSON object that is read field by field. It keeps the first error.
 type event struct {
-	fields map[string]json.RawMessage // that have not been read yet
+	fields map[string]json.RawMessage // not read yet
 	err    error
 }
 
-// fields takes a payload apart that must be one JSON object, without a field that
-// comes twice.
+// fields splits a payload into its fields. The payload must be exactly one JSON object without
+// duplicate fields.
 func fields(payload []byte) (map[string]json.RawMessage, error) {
 	d := json.NewDecoder(bytes.NewReader(payload))
 	switch open, err := d.Token(); {
@@ -38,7 +37,7 @@ func fields(payload []byte) (map[string]json.RawMessage, error) {
 		if err != nil {
 			return nil, errNotJSON
 		}
-		key, _ := name.(string) // that it is one is JSON's rule
+		key, _ := name.(string) // JSON allows only strings here
 		var value json.RawMessage
 		if err := d.Decode(&value); err != nil {
 			return nil, errNotJSON
@@ -65,7 +64,8 @@ func (e *event) fail(field, problem string) {
 	}
 }
 
-// read takes a field out. One that is null, or not there, leaves into as it is.
+// read removes a field and decodes it into into. A field that is null or missing leaves into
+// unchanged.
 func (e *event) read(field string, into any, want string) {
 	raw, ok := e.fields[field]
 	delete(e.fields, field)
@@ -84,11 +84,10 @@ func (e *event) flag(field string) (b bool) {
 	return b
 }
 
-// earliest is the first slot there can have been: the zero time among what is
-// before it would be a beat by hand.
+// earliest is the earliest valid slot. It excludes the zero time, which means a beat by hand.
 var earliest = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// slot reads a time and cuts it to the minute.
+// slot reads a time and truncates it to the minute.
 func (e *event) slot(field string, required bool) time.Time {
 	s := e.text(field)
 	if s == "" {
@@ -108,7 +107,7 @@ func (e *event) slot(field string, required bool) time.Time {
 	return t
 }
 
-// workspace reads a UUID, in its usual form only.
+// workspace reads a UUID in its canonical form with 36 characters.
 func (e *event) workspace() db.Workspace {
 	s := e.text("workspace")
 	if s == "" {
@@ -121,7 +120,7 @@ func (e *event) workspace() db.Workspace {
 	return db.Workspace(id.String())
 }
 
-// rest is the first error, or that there is a field nobody has read.
+// rest returns the first error. Without one it returns an error for a field that nothing has read.
 func (e *event) rest() error {
 	if e.err != nil || len(e.fields) == 0 {
 		return e.err
@@ -133,7 +132,7 @@ func (e *event) rest() error {
 	return &EventError{Field: shown(slices.Min(names)), Problem: "is unknown"}
 }
 
-// shown is the name of a field that somebody else chose.
+// shown returns a field name from outside in printable form, at most 40 characters long.
 func shown(name string) string {
 	const most = 40
 	runes := []rune(name)

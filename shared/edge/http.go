@@ -18,20 +18,20 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// reserve is how long before Lambda ends an invocation the context of its request
-// ends, so that there is time to answer; a tenth of what there is where that is less.
+// reserve is the time between the end of a request's context and the invocation's time limit. It leaves
+// time to respond. A short invocation reserves a tenth of its time instead.
 const reserve = 2 * time.Second
 
-// StartHTTP serves HTTP requests with the handler that build makes of the core. What
-// a REST API and a function URL send is answered as a stream, what an HTTP API sends
-// in one piece. A handler that is a [Tender] also takes {"source": "lanekeeper.tend"},
-// which a schedule sends. It is called by the functions that have an address.
+// StartHTTP serves HTTP requests with the handler that build makes from the core. Responses to a REST
+// API and a function URL stream; responses to an HTTP API are sent whole. A handler that is a [Tender]
+// also receives {"source": "lanekeeper.tend"} from a schedule. StartHTTP is called by the functions
+// that have an address.
 func (s *Sandbox) StartHTTP(build func(*app.Core) (http.Handler, error)) error {
 	return s.start(lambda.NewHandler(s.web(build)))
 }
 
-// web is a handler of the Lambda library, which sends what the reply has to read
-// while it comes, and closes the reply before it asks for the next invocation.
+// web returns a handler for the Lambda library. The library sends the reply's bytes as they arrive, and
+// closes the reply before it asks for the next invocation.
 func (s *Sandbox) web(build func(*app.Core) (http.Handler, error)) func(context.Context, json.RawMessage) (io.Reader, error) {
 	open := newOpener(s, build)
 	return func(ctx context.Context, payload json.RawMessage) (io.Reader, error) {
@@ -71,27 +71,27 @@ func reserved(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(ctx, end.Add(-min(reserve, time.Until(end)/10)))
 }
 
-// reply is what goes to the Lambda library. It has no exported field: the library
+// reply is the handler's result for the Lambda library. It has no exported fields, because the library
 // would send those as JSON.
 type reply struct {
 	body      io.ReadCloser
 	kind      string
-	answering sync.WaitGroup // the handler, where it may outlast the body
-	end       func()         // awaits it, and what goes on behind the answer
+	answering sync.WaitGroup // the handler, which may run longer than the body is read
+	end       func()         // waits for the handler and the background work
 }
 
 func (r *reply) Read(p []byte) (int, error) { return r.body.Read(p) }
 func (r *reply) ContentType() string        { return r.kind }
 
-// Close is called when the whole body was read, or nobody reads it any more.
+// Close is called when the body was read to its end, or when reading has stopped.
 func (r *reply) Close() error {
 	err := r.body.Close()
 	r.end()
 	return err
 }
 
-// stream answers while the handler runs: what it writes is on its way when Write
-// returns. A caller that leaves ends the request's context and fails the writes.
+// stream sends the response while the handler runs: bytes are on their way when Write returns. A client
+// that disconnects ends the request's context, and writes then fail.
 func (s *Sandbox) stream(open *opener[http.Handler], c *call, out *reply) {
 	r, w := io.Pipe()
 	way := &streaming{PipeWriter: w, reader: r}
@@ -102,8 +102,8 @@ func (s *Sandbox) stream(open *opener[http.Handler], c *call, out *reply) {
 	})
 }
 
-// whole answers in one piece when the handler has returned. What Lambda would not
-// take, and what was cut off, is a 500 instead.
+// whole sends the response after the handler has returned. A response that is too large for Lambda, or
+// that was cut off by a panic, becomes a 500.
 func (s *Sandbox) whole(open *opener[http.Handler], c *call, out *reply) {
 	p := new(piece)
 	a := newAnswer(c, p, p.begin)
@@ -120,20 +120,20 @@ func (s *Sandbox) whole(open *opener[http.Handler], c *call, out *reply) {
 	out.body, out.kind = io.NopCloser(bytes.NewReader(raw)), "application/json"
 }
 
-// answer has the handler answer. A panic is logged and told as a 500, or, where the
-// answer has begun, returned as the error that cuts it off.
+// answer runs the handler. It logs a panic and responds with a 500. If the response has begun, it
+// returns the error that cuts the response off instead.
 func (s *Sandbox) answer(open *opener[http.Handler], a *answer, r *http.Request) (cut error) {
 	defer func() {
 		thrown := recover()
 		if thrown == nil {
-			a.WriteHeader(http.StatusOK) // unless there is one
+			a.WriteHeader(http.StatusOK) // unless a status was sent
 			return
 		}
 		ctx := r.Context()
 		if id, _, err := trace.Parse(a.header.Get(traceHeader)); err == nil {
 			ctx = trace.With(ctx, id)
 		}
-		if thrown != any(http.ErrAbortHandler) { // whoever throws that has logged why
+		if thrown != any(http.ErrAbortHandler) { // its caller has logged the reason
 			s.log.ErrorContext(ctx, "request panicked", "panic", fmt.Sprint(thrown), "stack", string(debug.Stack()))
 		}
 		if a.status == 0 {
@@ -155,8 +155,8 @@ func (s *Sandbox) answer(open *opener[http.Handler], a *answer, r *http.Request)
 	return nil
 }
 
-// renew asks for the database's credentials again where the database refuses those
-// of a secret: the next request is then served with the new ones.
+// renew checks the database's credentials. If the database refuses those of a secret, it reads the
+// secret again, and the next request uses the new ones.
 func (o *opener[T]) renew(ctx context.Context) {
 	if o.cfg.DatabaseSecretARN == "" {
 		return

@@ -15,10 +15,10 @@ type handler func(ctx context.Context, payload []byte) ([]byte, error)
 // Invoke implements lambda.Handler.
 func (h handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) { return h(ctx, payload) }
 
-// failure is what Lambda and its caller are told of an error.
+// failure is the form in which Lambda and its caller receive an error.
 type failure = messages.InvokeResponse_Error
 
-// handle makes a handler of fn, whose answer goes out as JSON.
+// handle returns a handler that runs fn and encodes its result as JSON.
 func (s *Sandbox) handle(fn func(ctx context.Context, payload []byte) (any, error)) handler {
 	return func(ctx context.Context, payload []byte) ([]byte, error) {
 		answer, failed := s.guarded(ctx, func() (any, error) { return fn(ctx, payload) })
@@ -29,8 +29,8 @@ func (s *Sandbox) handle(fn func(ctx context.Context, payload []byte) (any, erro
 	}
 }
 
-// guarded runs fn. Its errors and panics are logged whole, and told in the words
-// of the table in errors.go; a panic ends the invocation and not the process.
+// guarded runs fn. It logs errors and panics in full and returns them as failureOf words them. A panic
+// ends the invocation, not the process.
 func (s *Sandbox) guarded(ctx context.Context, fn func() (any, error)) (answer any, failed *failure) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -15,17 +15,16 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
 
-// kicker invokes functions. The client is made when first needed: most sandboxes beat for
-// one workspace and never do.
+// kicker invokes functions. It creates its client on first use, because most sandboxes serve one
+// workspace and never invoke a function.
 type kicker struct {
-	kicked time.Time // when [Sandbox.KickOperate] last did
+	kicked time.Time // time of the last kick by [Sandbox.KickOperate]
 	mu     sync.Mutex
 	client *lambda.Client
 }
 
-// Kick hands a workspace's tick to an invocation of its own and does not wait for
-// it. It is the heartbeat's fan-out; a kick that gets lost is made up for by the
-// next tick.
+// Kick starts an invocation for one workspace's tick and does not wait for it. It is the heartbeat's
+// fan-out. If a kick is lost, the next tick of the schedule serves the workspace.
 func (s *Sandbox) Kick(ctx context.Context, t heartbeat.Tick) error {
 	payload, err := encodeTick(t)
 	if err != nil {
@@ -37,9 +36,9 @@ func (s *Sandbox) Kick(ctx context.Context, t heartbeat.Tick) error {
 	return nil
 }
 
-// KickTend has the function that TEND_FUNCTION names do what is due, and does not wait for it. A
-// kick that gets lost is made up for by that function's schedule. Where no function is named it
-// does nothing.
+// KickTend invokes the function that TEND_FUNCTION names, which does what is due, and does not wait
+// for it. If a kick is lost, that function's own schedule does the work. Without TEND_FUNCTION it does
+// nothing.
 func (s *Sandbox) KickTend(ctx context.Context) error {
 	if s.cfg.TendFunction == "" {
 		return nil
@@ -50,7 +49,7 @@ func (s *Sandbox) KickTend(ctx context.Context) error {
 	return nil
 }
 
-// invoke hands an event to a function and does not wait for it.
+// invoke invokes a function asynchronously.
 func (k *kicker) invoke(ctx context.Context, function string, payload []byte) error {
 	client, err := k.lambda()
 	if err != nil {
@@ -64,10 +63,10 @@ func (k *kicker) invoke(ctx context.Context, function string, payload []byte) er
 	return err
 }
 
-// KickOperate is [Sandbox.KickTend] for whoever stores much in a short while: of several kicks one is
-// made, and none holds up an answer for long. What comes behind it is found by the invocation, or by
-// the schedule's within a minute. It is called by functions/webhook, whose answer does not depend on
-// it.
+// KickOperate is [Sandbox.KickTend] for callers that store many rows in a short time. It sends at most
+// one kick a second and delays the response by at most two seconds. Rows that are stored after the kick
+// are found by the invocation that it started, or by the schedule within a minute. It is called by
+// functions/webhook, whose response does not depend on it.
 func (s *Sandbox) KickOperate(ctx context.Context, _ db.Workspace) {
 	if !s.kick.due(s.clock()) {
 		return
@@ -80,13 +79,13 @@ func (s *Sandbox) KickOperate(ctx context.Context, _ db.Workspace) {
 }
 
 const (
-	// kickPause is how long no further kick is made.
+	// kickPause is the shortest time between two kicks.
 	kickPause = time.Second
-	// kickTimeout is how long a kick may hold up an answer.
+	// kickTimeout is the longest time by which a kick may delay a response.
 	kickTimeout = 2 * time.Second
 )
 
-// due reports whether operate is to be kicked now.
+// due reports whether kickPause has passed since the last kick. If so, it records this kick.
 func (k *kicker) due(now time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -111,6 +110,6 @@ func (k *kicker) lambda() (*lambda.Client, error) {
 	return k.client, nil
 }
 
-// awsTimeout ends a call of AWS, its retries included: a VPC without a way there
-// would hang it.
+// awsTimeout limits a call to AWS, including its retries. Without it, a call from a VPC that has no
+// route to AWS would hang.
 const awsTimeout = 15 * time.Second

@@ -17,23 +17,24 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 )
 
-// A Migration is what the migrate function does; R is what it tells of the schema.
+// A Migration holds the steps of the migrate function. R is its report about the schema.
 type Migration[R any] struct {
 	// Up brings the schema of the database at a URL up to date.
 	Up func(ctx context.Context, url string, log *slog.Logger) (R, error)
-	// Seed makes what must be in it, and reports whether it made an owner.
+	// Seed creates the rows that the product needs, and reports whether it created an owner.
 	Seed func(ctx context.Context, core *app.Core, seeds app.Seeds) (owner bool, err error)
-	// Email refuses a text that is no e-mail address.
+	// Email returns an error for a text that is not an e-mail address.
 	Email func(text string) (string, error)
 }
 
-// StartMigrate serves the migrate function: it migrates and seeds, with demo content where
-// DEMO says so, and with a first owner where the event has an e-mail address. {} or {"owner":
-// "you@example.com"} is answered with what was done. As a custom resource of
-// CloudFormation, where the address is the property OwnerEmail, Create and Update do
-// the same and Delete does nothing; the stack is told how it went before the time of
-// the invocation is up. It is called by functions/migrate, which alone links the
-// migrations.
+// StartMigrate serves the migrate function, which migrates and seeds the database. With DEMO it adds
+// demo content. With an e-mail address in the event it creates the first owner. The event is {} or
+// {"owner": "you@example.com"}, and the response says what was done.
+//
+// The function is also a custom resource of CloudFormation, with the address in the property
+// OwnerEmail. Create and Update migrate and seed, Delete does nothing. The stack receives the result
+// before the invocation's time limit. StartMigrate is called by functions/migrate, the only function
+// that links the migrations.
 func StartMigrate[R any](s *Sandbox, m Migration[R]) error { return s.start(migrator(s, m)) }
 
 func migrator[R any](s *Sandbox, m Migration[R]) handler {
@@ -44,7 +45,7 @@ func migrator[R any](s *Sandbox, m Migration[R]) handler {
 				return nil, &EventError{Problem: "names an owner whose e-mail address is none"}
 			}
 		}
-		ctx, cancel := lane.WithInnerDeadline(ctx) // the rest is for the answer
+		ctx, cancel := lane.WithInnerDeadline(ctx) // the remaining time is for the response
 		defer cancel()
 		return open.do(ctx, func(o *opened[struct{}]) (any, error) {
 			did, err := m.Up(ctx, o.core.Config.DatabaseURL, s.log)
@@ -76,15 +77,15 @@ func migrator[R any](s *Sandbox, m Migration[R]) handler {
 	})
 }
 
-// migrated is the answer to an invocation by hand.
+// migrated is the response to an invocation by hand.
 type migrated[R any] struct {
 	Schema R      `json:"schema"`
-	Owner  string `json:"owner,omitempty"` // what became of the one that was asked for
+	Owner  string `json:"owner,omitempty"` // whether the requested owner was created
 }
 
-// decodeMigrate reads {} or {"owner": …}, or the event of a custom resource. A stack
-// waits for the answer to one, so what says where to send it is one, whatever else it
-// holds.
+// decodeMigrate reads {} or {"owner": …}, or the event of a custom resource. Every event with a
+// ResponseURL counts as a custom resource, whatever else it holds, because a stack waits for the
+// response.
 func decodeMigrate(payload []byte) (resource *cfn.Event, owner string, err error) {
 	if len(payload) > maxEvent {
 		return nil, "", &EventError{Problem: fmt.Sprintf("is larger than %d bytes", maxEvent)}
@@ -102,15 +103,15 @@ func decodeMigrate(payload []byte) (resource *cfn.Event, owner string, err error
 	if err := json.Unmarshal(payload, resource); err != nil {
 		return nil, "", &EventError{Problem: "is not that of a custom resource"}
 	}
-	owner, _ = resource.ResourceProperties["OwnerEmail"].(string) // CloudFormation sends texts only
+	owner, _ = resource.ResourceProperties["OwnerEmail"].(string) // CloudFormation sends strings only
 	return resource, owner, nil
 }
 
-// physicalID never changes: were it another after an update, the stack would
-// delete the old one.
+// physicalID never changes. If it changed in an update, CloudFormation would delete the resource with
+// the old id.
 const physicalID = "lanekeeper-schema"
 
-// serve does what a stack asks for and tells it how that went.
+// serve carries out the request of a stack and reports the result to it.
 func (s *Sandbox) serve(ctx context.Context, e *cfn.Event, migrate func(context.Context) (any, error)) (any, error) {
 	r := cfn.NewResponse(e)
 	r.PhysicalResourceID, r.Status = physicalID, cfn.StatusSuccess
@@ -135,14 +136,14 @@ func (s *Sandbox) serve(ctx context.Context, e *cfn.Event, migrate func(context.
 	}{r.Status, r.Reason}, report(ctx, e.ResponseURL, r)
 }
 
-// report sends the answer. When it fails, so does the invocation, and Lambda tries
-// again. (The library's own Send has no deadline.)
+// report sends the result to the stack. If it fails, the invocation fails too, and Lambda retries. The
+// library's own Send is not used because it has no deadline.
 func report(ctx context.Context, to string, r *cfn.Response) error {
 	body, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("encode the answer to the stack: %w", err)
 	}
-	// Without a content type: the URL is signed for none.
+	// No Content-Type: the URL is signed for a request without one.
 	req, err := http.NewRequestWithContext(ctx, http.MethodPut, to, bytes.NewReader(body))
 	if err != nil {
 		return &EventError{"ResponseURL", "is not a URL"} // the error would repeat it, and it is signed

@@ -12,19 +12,19 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/app"
 )
 
-// An opener makes what a function serves with when an invocation first needs it,
-// and keeps it for the next ones.
+// An opener opens the database and builds the handler when an invocation first needs them, and keeps
+// them for later invocations.
 type opener[T any] struct {
 	*Sandbox
 	build func(*app.Core) (T, error)
-	turn  chan struct{} // of one: who has put something in may change now
+	turn  chan struct{} // binary semaphore that guards now
 	now   *opened[T]
 }
 
 type opened[T any] struct {
 	core *app.Core
-	held map[string]string // what the secrets held, by ARN
-	read time.Time         // when they were read
+	held map[string]string // values of the secrets, by ARN
+	read time.Time         // when the secrets were read
 	with T
 }
 
@@ -32,8 +32,8 @@ func newOpener[T any](s *Sandbox, build func(*app.Core) (T, error)) *opener[T] {
 	return &opener[T]{Sandbox: s, build: build, turn: make(chan struct{}, 1)}
 }
 
-// do runs fn with what is open. Where the database refuses credentials that come
-// from a secret, they may have been rotated: fn then runs once more with new ones.
+// do runs fn with the open database. If the database refuses credentials that come from a secret, the
+// secret may have been rotated: do then reads it again and runs fn once more.
 func (o *opener[T]) do(ctx context.Context, fn func(*opened[T]) (any, error)) (any, error) {
 	now, err := o.current(ctx, nil)
 	if err != nil {
@@ -54,8 +54,8 @@ func (o *opener[T]) do(ctx context.Context, fn func(*opened[T]) (any, error)) (a
 	return fn(fresh)
 }
 
-// current answers what is open if it is another than stale and its secrets are not old,
-// and else reads them, and opens it anew where they have changed.
+// current returns the open database and handler if they are not stale and their secrets are not old.
+// Otherwise it reads the secrets, and opens the database again if they have changed.
 func (o *opener[T]) current(ctx context.Context, stale *opened[T]) (*opened[T], error) {
 	select {
 	case o.turn <- struct{}{}:
@@ -107,8 +107,8 @@ func (o *opener[T]) current(ctx context.Context, stale *opened[T]) (*opened[T], 
 	return o.now, before.core.DB.Close()
 }
 
-// old reports whether the secrets of what is open were read too long ago. A frozen sandbox
-// has a frozen monotonic clock: the wall's decides.
+// old reports whether the secrets were read more than secretLife ago. It compares wall-clock times,
+// because the monotonic clock stops while a sandbox is frozen.
 func (o *opener[T]) old() bool {
 	if o.now == nil || len(o.now.held) == 0 {
 		return false

@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// maxPayload is what Lambda takes for an event, and for an answer in one piece.
+// maxPayload is Lambda's limit for an event, and for a response that does not stream, in bytes.
 const maxPayload = 6 << 20
 
-// httpEvent is what is read of the events that carry HTTP requests.
+// httpEvent holds the fields that edge reads from events with HTTP requests.
 type httpEvent struct {
 	Version         string
 	Headers         map[string]string
@@ -23,7 +23,7 @@ type httpEvent struct {
 	IsBase64Encoded bool
 	RequestContext  struct {
 		Stage      string
-		Path       string // with the stage
+		Path       string // includes the stage
 		DomainName string
 		Identity   struct{ SourceIP string }
 		HTTP       struct{ Method, SourceIP string }
@@ -42,21 +42,21 @@ type httpEvent struct {
 	Cookies        []string
 }
 
-// A call is a request and how it is to be answered.
+// A call is a request and the form of its response.
 type call struct {
 	request *http.Request
 	streams bool
-	prefix  string // what clients put before our paths: "/" and the stage, or nothing
+	prefix  string // path prefix that clients see: "/" and the stage, or empty
 }
 
-// decodeCall reads the event of an HTTP request as it comes from
+// decodeCall reads the event of an HTTP request from one of these sources:
 //
 //   - a REST API whose integration streams (payload 1.0),
-//   - a function URL that streams (payload 2.0, at a domain of Lambda's),
-//   - an HTTP API (payload 2.0), which takes answers in one piece.
+//   - a function URL that streams (payload 2.0, at a domain of Lambda),
+//   - an HTTP API (payload 2.0), which does not stream.
 //
-// Paths come without the stage, and the address is the one that AWS saw, whatever
-// X-Forwarded-For says. Other events are an [EventError].
+// The request's path excludes the stage. Its address is the one that AWS saw; X-Forwarded-For is
+// ignored. Any other event returns an [EventError].
 func decodeCall(payload []byte) (*call, error) {
 	if len(payload) > maxPayload {
 		return nil, &EventError{Problem: fmt.Sprintf("is larger than %d bytes", maxPayload)}
@@ -76,7 +76,7 @@ func decodeCall(payload []byte) (*call, error) {
 	return nil, &EventError{Problem: "is no request by a REST API, an HTTP API or a function URL"}
 }
 
-// rest is the call that a REST API's event asks for.
+// rest returns the call of a REST API's event.
 func (e *httpEvent) rest() (*call, error) {
 	query := url.Values(e.MultiValueQueryStringParameters)
 	if query == nil {
@@ -92,8 +92,8 @@ func (e *httpEvent) rest() (*call, error) {
 	return e.call(call{streams: true, prefix: prefix}, "httpMethod", e.HTTPMethod, e.Path, query.Encode(), e.RequestContext.Identity.SourceIP)
 }
 
-// url is the call that the event of a function URL or of an HTTP API asks for. Only
-// the domain tells them apart.
+// url returns the call of an event from a function URL or an HTTP API. Only the domain distinguishes
+// the two.
 func (e *httpEvent) url() (*call, error) {
 	at, path, prefix := e.RequestContext, e.RawPath, ""
 	if at.Stage != "" && at.Stage != "$default" {
@@ -105,7 +105,7 @@ func (e *httpEvent) url() (*call, error) {
 	return e.call(call{streams: streams, prefix: prefix}, "requestContext.http.method", at.HTTP.Method, path, e.RawQueryString, at.HTTP.SourceIP)
 }
 
-// call completes c. field is where the method stands.
+// call completes c. field names the event's field that holds the method.
 func (e *httpEvent) call(c call, field, method, path, query, source string) (*call, error) {
 	body := []byte(e.Body)
 	if e.IsBase64Encoded {
@@ -119,7 +119,7 @@ func (e *httpEvent) call(c call, field, method, path, query, source string) (*ca
 		return nil, &EventError{Field: field, Problem: "is not the method of a request"}
 	}
 	r.URL = &url.URL{Path: "/" + strings.TrimPrefix(path, "/"), RawQuery: query}
-	if plain, err := url.PathUnescape(r.URL.Path); err == nil { // else it was unescaped before
+	if plain, err := url.PathUnescape(r.URL.Path); err == nil { // an error means that it was unescaped before
 		r.URL.RawPath, r.URL.Path = r.URL.Path, plain
 	}
 	r.RequestURI = r.URL.RequestURI()
@@ -138,7 +138,7 @@ func (e *httpEvent) call(c call, field, method, path, query, source string) (*ca
 	if r.Host = e.RequestContext.DomainName; r.Host == "" {
 		r.Host = r.Header.Get("Host")
 	}
-	r.Header.Del("Host") // as net/http has it
+	r.Header.Del("Host") // as in net/http
 	if ip, err := netip.ParseAddr(source); err == nil {
 		r.RemoteAddr = netip.AddrPortFrom(ip, 0).String()
 	}

@@ -16,11 +16,11 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/app"
 )
 
-// A Sandbox is what all invocations of one execution environment share. It is safe
-// for concurrent use.
+// A Sandbox is the state that all invocations of one execution environment share. It is safe for
+// concurrent use.
 type Sandbox struct {
 	cfg        app.Config
-	bad        error // what is wrong with the configuration
+	bad        error // from the configuration; nil: it is valid
 	log        *slog.Logger
 	id         string
 	kick       kicker
@@ -30,10 +30,9 @@ type Sandbox struct {
 	open       func(cfg app.Config, log *slog.Logger, aws func(context.Context) (aws.Config, error)) (*app.Core, error)
 }
 
-// NewSandbox reads the configuration from an environment as os.Environ has it and
-// logs to w. It is called once, by the mains. A configuration that is wrong is
-// reported by each invocation: the stack that waits for a custom resource, and
-// whoever invokes by hand, then learn why.
+// NewSandbox reads the configuration from an environment in the form of os.Environ, and logs to w. Each
+// main calls it once. An invalid configuration is the error of each invocation, so that a stack that
+// waits for a custom resource, and a person who invokes by hand, learn the reason.
 func NewSandbox(environ []string, w io.Writer) *Sandbox {
 	cfg, err := app.LoadConfig(environ)
 	return &Sandbox{
@@ -42,8 +41,8 @@ func NewSandbox(environ []string, w io.Writer) *Sandbox {
 	}
 }
 
-// ID names the sandbox in holders of lanes: the end of its log stream's name, so
-// that the log of a holder can be found.
+// ID returns the sandbox's name in lane holders. It is the end of the log stream's name, so that a
+// person can find the log of a holder.
 func (s *Sandbox) ID() string { return s.id }
 
 func sandboxID(logStream string) string {
@@ -53,7 +52,7 @@ func sandboxID(logStream string) string {
 	return strings.ToLower(rand.Text()[:16])
 }
 
-// requestID is the invocation that ctx belongs to.
+// requestID returns the id of the invocation that ctx belongs to, or "".
 func requestID(ctx context.Context) string {
 	if lc, ok := lambdacontext.FromContext(ctx); ok {
 		return lc.AwsRequestID
@@ -63,12 +62,12 @@ func requestID(ctx context.Context) string {
 
 var errNotOnLambda = errors.New("this is the bootstrap of a Lambda function: `sam local invoke` runs it, and `lanekeeper dev` does all that the functions do")
 
-// start serves invocations for as long as the sandbox lives.
+// start serves invocations until the sandbox ends.
 func (s *Sandbox) start(h lambda.Handler) error {
 	if !s.cfg.OnLambda() {
 		return errNotOnLambda
 	}
-	slog.SetDefault(s.log) // what the Lambda library itself has to say
+	slog.SetDefault(s.log) // for the Lambda library's own messages
 	lambda.Start(h)
 	return nil
 }

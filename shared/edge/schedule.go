@@ -14,10 +14,10 @@ import (
 // A Beat runs one tick: the method Run of a heartbeat.
 type Beat func(context.Context, heartbeat.Tick) (heartbeat.Report, error)
 
-// StartHeartbeat serves the heartbeat's events with the beat that build makes of
-// the core. Every outcome of a beat is a success whose answer is the report; an
-// error is one of the function, which Lambda tries again and then puts into the
-// dead letters. It is called by functions/heartbeat.
+// StartHeartbeat serves the heartbeat's events with the beat that build makes from the core. Every
+// beat that runs is a success, and its report is the response. An error means that the function failed:
+// Lambda retries the event and then moves it to the dead-letter queue. It is called by
+// functions/heartbeat.
 func (s *Sandbox) StartHeartbeat(build func(*app.Core) (Beat, error)) error {
 	return s.start(s.heartbeat(build))
 }
@@ -34,7 +34,7 @@ func (s *Sandbox) heartbeat(build func(*app.Core) (Beat, error)) handler {
 }
 
 const (
-	maxEvent       = 256 << 10 // what Lambda takes for an asynchronous event
+	maxEvent       = 256 << 10 // Lambda's limit for an asynchronous event, in bytes
 	scheduleSource = "lanekeeper.schedule"
 )
 
@@ -42,11 +42,11 @@ const (
 //
 //	{"source": "lanekeeper.schedule", "slot": "2026-11-20T10:30:00Z"}      EventBridge Scheduler, as the template sets it up
 //	{"source": "aws.scheduler", "detail-type": "Scheduled Event", "time": …}  EventBridge Scheduler without an Input
-//	{"source": "aws.events", "detail-type": "Scheduled Event", "time": …}  a rule of EventBridge
+//	{"source": "aws.events", "detail-type": "Scheduled Event", "time": …}  an EventBridge rule
 //	{"workspace": "…", "slot": "…"}                                        the heartbeat's own fan-out
 //	{"by": "hand"}, {}                                                     a person, who may name a workspace, and ask for "full": true
 //
-// Whatever else it is, is an [EventError].
+// Any other event returns an [EventError].
 func DecodeTick(payload []byte) (heartbeat.Tick, error) {
 	if len(payload) > maxEvent {
 		return heartbeat.Tick{}, &EventError{Problem: fmt.Sprintf("is larger than %d bytes", maxEvent)}
@@ -73,7 +73,7 @@ func DecodeTick(payload []byte) (heartbeat.Tick, error) {
 	return t, nil
 }
 
-// ours reads an event of the heartbeat's own fan-out, or of a person.
+// ours reads an event that the heartbeat's fan-out or a person sent.
 func (e *event) ours(t *heartbeat.Tick) {
 	t.Workspace = e.workspace()
 	t.Slot = e.slot("slot", false)
@@ -88,8 +88,7 @@ func (e *event) ours(t *heartbeat.Tick) {
 	}
 }
 
-// rule reads an event of a rule of EventBridge, or what its Scheduler sends where a
-// schedule says nothing else.
+// rule reads an event of an EventBridge rule, or of a schedule without an Input.
 func (e *event) rule(t *heartbeat.Tick) {
 	if e.text("detail-type") != "Scheduled Event" {
 		e.fail("detail-type", "is not Scheduled Event")
@@ -100,7 +99,7 @@ func (e *event) rule(t *heartbeat.Tick) {
 	}
 }
 
-// encodeTick is the fan-out's event for a tick, which DecodeTick reads.
+// encodeTick returns the fan-out's event for a tick. DecodeTick reads it.
 func encodeTick(t heartbeat.Tick) ([]byte, error) {
 	out := struct {
 		Workspace db.Workspace `json:"workspace"`

@@ -18,11 +18,12 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/app"
 )
 
-// secretLife is how long the secrets of a sandbox count as known. One that was rotated or
-// revoked is in force in warm sandboxes for so long at most.
+// secretLife is how long a sandbox caches its secrets. A secret that was rotated or revoked stays in
+// use in warm sandboxes at most this long.
 const secretLife = 5 * time.Minute
 
-// secrets reads each secret that the configuration names, by ARN, as it is now.
+// secrets reads the current value of each secret that the configuration names. The keys of the result
+// are ARNs.
 func (s *Sandbox) secrets(ctx context.Context) (map[string]string, error) {
 	refs := s.cfg.SecretRefs()
 	texts, errs := make([]string, len(refs)), make([]error, len(refs))
@@ -41,7 +42,7 @@ func (s *Sandbox) secrets(ctx context.Context) (map[string]string, error) {
 	return held, errors.Join(errs...)
 }
 
-// resolved is the configuration with what its secrets hold.
+// resolved returns the configuration with the values of its secrets.
 func (s *Sandbox) resolved(held map[string]string) (app.Config, error) {
 	cfg := s.cfg
 	if arn := cfg.DatabaseSecretARN; arn != "" {
@@ -57,8 +58,8 @@ func (s *Sandbox) resolved(held map[string]string) (app.Config, error) {
 	return cfg.WithSecrets(held)
 }
 
-// readSecret asks Secrets Manager. The client is not kept: it is used once in a
-// sandbox, and then every few minutes.
+// readSecret reads a secret from Secrets Manager. It creates a client for each call, because a sandbox
+// needs one only every few minutes.
 func readSecret(ctx context.Context, arn string) (string, error) {
 	cfg, err := app.FunctionAWS()
 	if err != nil {
@@ -77,9 +78,9 @@ func readSecret(ctx context.Context, arn string) (string, error) {
 	return aws.ToString(out.SecretString), nil
 }
 
-// secretURL makes a URL of a secret: of a URL, or of the JSON that RDS and Aurora
-// keep. base, which may be empty, has what the secret leaves out: secrets that RDS
-// manages itself hold user and password only.
+// secretURL returns the database URL of a secret, which holds a URL or the JSON of RDS and Aurora. base
+// may be empty. It supplies the parts that the secret lacks: a secret that RDS manages holds only the
+// user and the password.
 func secretURL(secret, base string) (string, error) {
 	secret = strings.TrimSpace(secret)
 	if strings.HasPrefix(secret, "postgres://") || strings.HasPrefix(secret, "postgresql://") {
@@ -87,7 +88,7 @@ func secretURL(secret, base string) (string, error) {
 	}
 	var s struct {
 		Engine, Username, Password, Host, DBName string
-		Port                                     json.Number // some write it as a text
+		Port                                     json.Number // sometimes a string
 	}
 	if err := json.Unmarshal([]byte(secret), &s); err != nil {
 		// The error may quote the secret.

@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// A Tender is a handler of requests that also looks after what waits between them.
+// A Tender is an HTTP handler that also does the work that becomes due between requests.
 type Tender interface {
 	http.Handler
-	// Tend does what is due. It may go on in the sandbox's background when it returns.
+	// Tend does what is due. Its work may continue in the sandbox's background after it returns.
 	Tend(ctx context.Context)
 }
 
 const tendSource = "lanekeeper.tend"
 
-// isTend reports whether an event asks for what is due to be done.
+// isTend reports whether an event asks the function to do what is due.
 func isTend(payload []byte) bool {
 	var e struct {
 		Source string `json:"source"`
@@ -26,9 +26,9 @@ func isTend(payload []byte) bool {
 	return json.Unmarshal(payload, &e) == nil && e.Source == tendSource
 }
 
-// tend has the handler do what is due and answers when it is done. What could not be
-// done is left to the next event, a minute later: it stands in the log and is no
-// error, which would be a dead letter each minute while the database is away.
+// tend has the handler do what is due and responds when that is done. It logs failures and returns no
+// error: the next event comes a minute later, and an error would add a dead letter each minute while
+// the database is down.
 func (s *Sandbox) tend(ctx context.Context, open *opener[http.Handler]) (io.Reader, error) {
 	ctx, cancel := reserved(ctx)
 	defer cancel()
