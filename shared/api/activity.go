@@ -9,14 +9,14 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// tokenUsage counts a model's tokens.
+// tokenUsage counts the tokens of model calls.
 type tokenUsage struct {
 	PromptTokens     int64 `json:"promptTokens"`
 	CompletionTokens int64 `json:"completionTokens"`
 	TotalTokens      int64 `json:"totalTokens"`
 }
 
-// activityItem is one action; what there is not is left out.
+// activityItem is one action of an agent. Fields without a value are omitted.
 type activityItem struct {
 	ID                string          `json:"id" format:"uuid"`
 	Agent             string          `json:"agent"`
@@ -72,8 +72,8 @@ type activityInput struct {
 	Limit   int       `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }
 
-// listActivity lists what agents did, newest first. It is called by the Engine
-// Room's feed and by scripts.
+// listActivity lists the actions of agents, newest first. It is called by the Engine Room's feed
+// and by scripts.
 func (s *server) listActivity(ctx context.Context, in *activityInput) (*answer[page[activityItem]], error) {
 	at, id, err := position(in.Cursor)
 	if err != nil {

@@ -1,15 +1,14 @@
-// Package api is Lanekeeper's HTTP API: one table of routes (routes.go), one file
-// per resource, and what holds for all of them: who may call, what a request may
-// look like, how it is refused, and the OpenAPI document. It alone imports huma.
+// Package api is Lanekeeper's HTTP API. It has one table of routes (routes.go) and one file per
+// resource. The other files hold what all routes share: authorization, the checks of a request, the
+// problems that refuse one, and the OpenAPI document. Only this package imports huma.
 //
-// A request passes, in this order: trace, headers, recovery and log (request.go);
-// the mux; token and role (guard.go); the limits and the syntax of query and body
-// (intake.go); huma, which checks fields against the types and hands them to the
-// resource's method; and errors.go, which turns what comes back into a problem.
-// No answer repeats a value that was refused.
+// A request passes these steps in order: trace, headers, recovery and log (request.go); the mux;
+// token and role (guard.go); the limits and the syntax of query and body (intake.go); huma, which
+// checks the fields against the types and calls the resource's method; and errors.go, which
+// converts an error to a problem. No response repeats a value that was refused.
 //
-// /mcp is a front (mcp.go): each of its tools (mcptools.go) makes a request to a route
-// and comes the same way.
+// /mcp is a second entrance (mcp.go). Each of its tools (mcptools.go) sends a request to a route,
+// and that request passes the same steps.
 package api
 
 import (
@@ -29,50 +28,50 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 )
 
-// Deps is what the API works with. All but Valkey, Limits and Version are needed; so are
-// those of the parts that the routes use, which are all but a few.
+// Deps holds what the API needs. The fields that optionalDeps names may be nil, and Version may be
+// empty. [New] returns an error if any other field is nil. The same holds for the fields of Parts.
 type Deps struct {
 	*parts.Parts
 	Auth *auth.Authenticator
-	// People has the members of workspaces and the keys of programs, Sessions those
-	// who are signed in by a cookie.
+	// People stores the members of workspaces and the keys of programs. Sessions stores the
+	// sessions of persons who signed in with a cookie.
 	People   *auth.Store
 	Sessions *auth.Sessions
-	// Hosts are names, in lower case, that requests may have in their Host header beside
-	// those of loopback where they arrive on it: those of a proxy on this machine.
+	// Hosts lists further names, in lower case, that the Host header of a request may have if the
+	// request arrives on loopback. They belong to a reverse proxy on the same machine.
 	Hosts []string
-	// Limits bounds how often a principal may ask; nil: nobody is bounded.
+	// Limits bounds the rate of requests of each principal; nil: no bound.
 	Limits *ratelimit.Cache
-	// Streams is how what has happened is told to those who follow.
+	// Streams configures the event streams.
 	Streams *Streams
-	// Failures counts bad credentials; nil: they may come as often as they like.
+	// Failures counts bad credentials per address; nil: no bound.
 	Failures *ratelimit.Failures
 
-	// Operate is what an admin does with the agent.
+	// Operate runs the turns, approvals and calls that an admin asks for.
 	Operate *operate.Operate
-	// Reachable says whether a channel has such addresses.
+	// Reachable returns an error if a channel has no such address.
 	Reachable func(channel, address string) error
 
-	// Kick has this process clear stale locks of a workspace's threads and send what is
-	// in its outbox, and returns at once. What is not sent then, the next beat finds.
-	// Send is Kick without the locks, for what a request has made ready; nil: Kick.
+	// Kick clears stale locks of a workspace's threads and sends the messages in its outbox, in
+	// this process. It returns at once. The next heartbeat sends what Kick did not send. Send is
+	// Kick without the locks, for messages that a request has just stored; nil: Kick.
 	Kick, Send func(db.Workspace)
 
 	// Beat runs one heartbeat.
 	Beat func(context.Context, heartbeat.Tick) (heartbeat.Report, error)
-	// Background runs fn beyond the answer to a request, under a context of its
-	// own, and sees to it that the process does not end before fn has.
+	// Background runs fn after the response to a request, under a context of its own. It keeps the
+	// process running until fn has returned.
 	Background func(fn func(context.Context))
-	// Valkey reports whether the live view can be reached; nil: there is none.
+	// Valkey returns an error if the live view cannot be reached; nil: there is no live view.
 	Valkey func(context.Context) error
-	// Version of the program, for the OpenAPI document.
+	// Version is the program's version, for the OpenAPI document.
 	Version string
 }
 
 // optionalDeps are the fields of [Deps] and of its parts that may be nil.
 var optionalDeps = []string{"Valkey", "Limits", "Guard", "Failures", "Hosts", "Retention", "Quiet", "Outbound", "Skills", "Reason", "Worker", "Outbox", "Sender"}
 
-// missing names the needed fields that are not there.
+// missing returns an error that names the required fields that are nil.
 func (d Deps) missing() error {
 	if d.Parts == nil {
 		d.Parts = &parts.Parts{}
@@ -91,7 +90,7 @@ func missingOf(v reflect.Value) error {
 	return errors.Join(errs...)
 }
 
-// server has the resources' methods.
+// server has the methods of all resources.
 type server struct {
 	Deps
 	mux  *http.ServeMux
@@ -100,15 +99,15 @@ type server struct {
 	mcp  http.Handler
 	runs *runHub
 	open followers
-	// checked is what strangers are told of the health.
+	// checked caches the health check for callers without a role.
 	checked *checked
-	// slugs are those of workspaces in which something was looked for that was not there. No slug
-	// changes.
+	// slugs caches the slugs of workspaces for the problems that [server.missing] returns. A slug
+	// never changes.
 	slugs sync.Map // db.Workspace → string
 }
 
-// New makes the handler of all routes. It is served by the function operate and
-// by the local runner. It touches neither network nor database.
+// New returns the handler of all routes. It uses neither the network nor the database. It is called
+// by the function operate and by the local runner.
 func New(d Deps) (http.Handler, error) {
 	if d.Send == nil {
 		d.Send = d.Kick

@@ -16,8 +16,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// approvalItem is a call that waits for a person, or waited; what there is not is
-// left out.
+// approvalItem is a call that waits, or has waited, for a person's decision. Fields without a value
+// are omitted.
 type approvalItem struct {
 	ID          string          `json:"id" format:"uuid"`
 	Status      approval.Status `json:"status" enum:"pending,approved,rejected,expired,executed"`
@@ -63,7 +63,7 @@ type approvalsInput struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }
 
-// listApprovals lists approvals, the latest first. It is called by the Engine Room.
+// listApprovals lists approvals, newest first. It is called by the Engine Room.
 func (s *server) listApprovals(ctx context.Context, in *approvalsInput) (*answer[page[approvalItem]], error) {
 	at, id, err := position(in.Cursor)
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *server) listApprovals(ctx context.Context, in *approvalsInput) (*answer
 	return listing(items, next), nil
 }
 
-// getApproval tells of one approval. It is called by the Engine Room.
+// getApproval returns one approval. It is called by the Engine Room.
 func (s *server) getApproval(ctx context.Context, in *IDPath) (*answer[approvalItem], error) {
 	a, err := s.Approvals.Get(ctx, workspace(ctx), in.id())
 	if err != nil {
@@ -103,8 +103,7 @@ type approveInput struct {
 	}
 }
 
-// approve lets a call be made, and has this process make it at once. It is called
-// by the Engine Room.
+// approve allows a call and makes it at once in this process. It is called by the Engine Room.
 func (s *server) approve(ctx context.Context, in *approveInput) (*answer[approvalItem], error) {
 	by, _ := auth.From(ctx)
 	a, err := s.Approvals.Approve(ctx, by.Workspace, in.id(), principal(by), in.Body.Input)
@@ -123,7 +122,8 @@ type rejectInput struct {
 	}
 }
 
-// reject denies a call, and has this process go on with what waited for it. It is called by the Engine Room.
+// reject denies a call. The execution that waits for the decision continues at once in this
+// process. It is called by the Engine Room.
 func (s *server) reject(ctx context.Context, in *rejectInput) (*answer[approvalItem], error) {
 	by, _ := auth.From(ctx)
 	a, err := s.Approvals.Reject(ctx, by.Workspace, in.id(), principal(by), in.Body.Reason)
@@ -131,11 +131,11 @@ func (s *server) reject(ctx context.Context, in *rejectInput) (*answer[approvalI
 		return nil, undecided(err)
 	}
 	s.Log.InfoContext(ctx, "a call was rejected", "approval", a.ID, "skill", a.Skill, "by", by.ID)
-	s.Kick(by.Workspace) // whoever waits for it goes on
+	s.Kick(by.Workspace) // the execution that waits for the decision continues
 	return answered(approvalItemOf(a)), nil
 }
 
-// undecided is why an approval could not be decided on.
+// undecided converts an error of a decision to the problem that the client receives.
 func undecided(err error) error {
 	if d, ok := errors.AsType[*approval.DecidedError](err); ok {
 		p := problem.New(http.StatusConflict, "decided", "the approval is "+string(d.Status)+" already")
@@ -155,7 +155,8 @@ func undecided(err error) error {
 	return err
 }
 
-// misfits refuses arguments that don't fit a skill's parameters.
+// misfits returns the problem for arguments that do not fit a skill's parameters. The argument at
+// is the location of the arguments in the request.
 func misfits(at string, violations []skill.Violation) *problem.Problem {
 	var fields []problem.FieldError
 	for _, v := range violations[:min(len(violations), problem.MaxErrors)] {
@@ -166,7 +167,7 @@ func misfits(at string, violations []skill.Violation) *problem.Problem {
 
 var index = pattern.New(`^[0-9]{1,6}$`)
 
-// dotted is a JSON pointer as locations are written.
+// dotted converts a JSON pointer to the notation of a problem's locations.
 func dotted(pointer string) string {
 	var out strings.Builder
 	for i, name := range strings.Split(pointer, "/") {
@@ -182,7 +183,8 @@ func dotted(pointer string) string {
 	return out.String()
 }
 
-// tellable are the beginnings of a violation's text that is about the schema alone.
+// tellable lists the prefixes of violations that speak only about the schema. Their texts hold no
+// value.
 var tellable = []string{
 	"missing propert", "got ", "value must be ", "minLength: ", "maxLength: ", "minItems: ", "maxItems: ", "minProperties: ", "maxProperties: ",
 	"items at ", "last ", "min ", "max ", "no items match ", "'anyOf' failed", "'oneOf' failed", "'allOf' failed", "'not' failed",
@@ -191,7 +193,7 @@ var tellable = []string{
 
 var bounded = pattern.New(`^(minimum|maximum|exclusiveMinimum|exclusiveMaximum|multipleOf): got .+, (want .+)$`)
 
-// misfit is what is wrong with a value, without the value.
+// misfit describes a violation without repeating the value.
 func misfit(text string) string {
 	for _, known := range tellable {
 		if strings.HasPrefix(text, known) {

@@ -17,14 +17,14 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// schedule says when an automation runs: at times, or when something happens.
+// schedule says when an automation runs: at the times of a cron expression, or after an event.
 type schedule struct {
 	Cron     string `json:"cron,omitempty"`
 	TimeZone string `json:"timeZone,omitempty"`
 	Event    string `json:"event,omitempty" enum:"approval.approved,approval.expired,approval.rejected,approval.requested,execution.failed,memory.saved,objective.completed,objective.created,objective.paused,objective.resumed,skill.disabled,skill.enabled"`
 }
 
-// automationItem is a skill that runs by itself.
+// automationItem is an automation, which runs a skill by schedule.
 type automationItem struct {
 	ID             string          `json:"id" format:"uuid"`
 	Name           string          `json:"name"`
@@ -66,8 +66,7 @@ type automationsInput struct {
 	Limit   int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }
 
-// listAutomations lists automations by name. It is called by the Engine Room and by
-// scripts.
+// listAutomations lists automations by name. It is called by the Engine Room and by scripts.
 func (s *server) listAutomations(ctx context.Context, in *automationsInput) (*answer[page[automationItem]], error) {
 	after, err := parseCursor(in.Cursor)
 	if err != nil {
@@ -105,7 +104,7 @@ func (s *server) automation(ctx context.Context, in AutomationPath) (automation.
 	return s.Automations.Get(ctx, workspace(ctx), in.ID)
 }
 
-// getAutomation tells of one. It is called by the Engine Room and by scripts.
+// getAutomation returns one automation. It is called by the Engine Room and by scripts.
 func (s *server) getAutomation(ctx context.Context, in *AutomationPath) (*versioned[automationItem], error) {
 	a, err := s.automation(ctx, *in)
 	if err != nil {
@@ -119,11 +118,11 @@ type runAutomationInput struct {
 	Body *struct{}
 }
 
-// notFitting says that an automation's skill takes other arguments now.
+// notFitting says that the automation's input does not fit its skill's present parameters.
 var notFitting = problem.New(http.StatusConflict, "input", "the automation's input does not fit its skill: change it first")
 
-// runAutomation makes an automation's call now, by hand, also where the automation is
-// disabled. It is called by the Engine Room and by scripts.
+// runAutomation makes an automation's call now, even if the automation is disabled. It is called by
+// the Engine Room and by scripts.
 func (s *server) runAutomation(ctx context.Context, in *runAutomationInput) (*answer[runSkillAnswer], error) {
 	a, err := s.automation(ctx, in.AutomationPath)
 	if err != nil {
@@ -143,7 +142,7 @@ func (s *server) runAutomation(ctx context.Context, in *runAutomationInput) (*an
 	return out, err
 }
 
-// scheduleFields are those of a schedule that are given.
+// scheduleFields holds the fields of a schedule in a request. A nil field was not given.
 type scheduleFields struct {
 	Cron     *string `json:"cron,omitempty" maxLength:"200" doc:"Five fields, or one of @hourly, @daily, @weekly, @monthly and @yearly"`
 	TimeZone *string `json:"timeZone,omitempty" maxLength:"64" doc:"Of the expression; UTC when left out"`
@@ -161,8 +160,7 @@ type createAutomationInput struct {
 	}
 }
 
-// createAutomation has a skill run by itself. It is called by the Engine Room and by
-// scripts.
+// createAutomation creates an automation. It is called by the Engine Room and by scripts.
 func (s *server) createAutomation(ctx context.Context, in *createAutomationInput) (*createdAt[automationItem], error) {
 	by, _ := auth.From(ctx)
 	b := in.Body
@@ -188,8 +186,8 @@ func (s *server) createAutomation(ctx context.Context, in *createAutomationInput
 	return &createdAt[automationItem]{"/api/v1/automations/" + a.ID, tagOf(a.Version), automationItemOf(a)}, nil
 }
 
-// runnable refuses a skill that the workspace does not have, one that is for visitors
-// only and, where beats can use it now, an input that does not fit it.
+// runnable refuses a skill that the workspace does not have and a skill for visitors only. If
+// heartbeats can use the skill now, runnable also refuses an input that does not fit it.
 func (s *server) runnable(ctx context.Context, name string, input json.RawMessage) error {
 	ws := workspace(ctx)
 	d, err := s.Registry.Get(ctx, ws, name)
@@ -230,8 +228,8 @@ type patchAutomationInput struct {
 	}
 }
 
-// patchAutomation changes the given fields of an automation. It is called by the
-// Engine Room and by scripts.
+// patchAutomation changes the given fields of an automation. It is called by the Engine Room and by
+// scripts.
 func (s *server) patchAutomation(ctx context.Context, in *patchAutomationInput) (*versioned[automationItem], error) {
 	read, err := s.automation(ctx, in.AutomationPath)
 	if err != nil {
@@ -276,8 +274,7 @@ func (s *server) patchAutomation(ctx context.Context, in *patchAutomationInput) 
 	return automationOutput(a), nil
 }
 
-// deleteAutomation takes an automation away. It is called by the Engine Room and by
-// scripts.
+// deleteAutomation deletes an automation. It is called by the Engine Room and by scripts.
 func (s *server) deleteAutomation(ctx context.Context, in *AutomationPath) (*struct{}, error) {
 	a, err := s.automation(ctx, *in)
 	if err != nil {
@@ -297,8 +294,8 @@ type enableAutomationInput struct {
 	Body *struct{}
 }
 
-// enableAutomation lets an automation run again, from now on. It is called by the
-// Engine Room and by scripts.
+// enableAutomation enables an automation. It skips the times that the automation missed while it was
+// disabled. It is called by the Engine Room and by scripts.
 func (s *server) enableAutomation(ctx context.Context, in *enableAutomationInput) (*versioned[automationItem], error) {
 	return s.switchAutomation(ctx, "automation.enable", in.AutomationPath, "", func(ctx context.Context, tx *db.Tx, a automation.Automation) (automation.Automation, bool, error) {
 		return s.Automations.Enable(ctx, tx, a, skill.Human)
@@ -312,11 +309,11 @@ type disableAutomationInput struct {
 	}
 }
 
-// byHand is why something is disabled for which nobody gave a reason.
+// byHand is the default reason for disabling something.
 const byHand = "disabled by hand"
 
-// disableAutomation keeps an automation from running; self-healing does not take that
-// back. It is called by the Engine Room and by scripts.
+// disableAutomation disables an automation. Self-healing does not enable it again. It is called by
+// the Engine Room and by scripts.
 func (s *server) disableAutomation(ctx context.Context, in *disableAutomationInput) (*versioned[automationItem], error) {
 	why := byHand
 	if in.Body != nil {
@@ -327,7 +324,7 @@ func (s *server) disableAutomation(ctx context.Context, in *disableAutomationInp
 	})
 }
 
-// switchAutomation enables or disables one.
+// switchAutomation enables or disables an automation by calling to, and writes the audit entry.
 func (s *server) switchAutomation(ctx context.Context, what string, of AutomationPath, reason string, to func(context.Context, *db.Tx, automation.Automation) (automation.Automation, bool, error)) (*versioned[automationItem], error) {
 	read, err := s.automation(ctx, of)
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
-// budgetItem is what may be used in one scope and one period, in tokens, and what is.
+// budgetItem is the budget of one scope for one period: what is allocated and what is used, in
+// tokens.
 type budgetItem struct {
 	ID                string       `json:"id" format:"uuid"`
 	Scope             budget.Scope `json:"scope" enum:"global,project,milestone,task,agent,skill"`
@@ -59,8 +60,7 @@ type budgetsInput struct {
 	Limit   int          `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }
 
-// listBudgets lists budgets, the latest made first. It is called by the Engine Room
-// and by scripts.
+// listBudgets lists budgets, newest first. It is called by the Engine Room and by scripts.
 func (s *server) listBudgets(ctx context.Context, in *budgetsInput) (*answer[page[budgetItem]], error) {
 	_, before, err := position(in.Cursor)
 	if err != nil {
@@ -85,7 +85,7 @@ func (s *server) listBudgets(ctx context.Context, in *budgetsInput) (*answer[pag
 	return listing(items, next), nil
 }
 
-// getBudget tells of one. It is called by the Engine Room and by scripts.
+// getBudget returns one budget. It is called by the Engine Room and by scripts.
 func (s *server) getBudget(ctx context.Context, in *IDPath) (*versioned[budgetItem], error) {
 	b, err := s.Budgets.Get(ctx, workspace(ctx), in.id())
 	if err != nil {
@@ -105,7 +105,7 @@ type createBudgetInput struct {
 	}
 }
 
-// createBudget makes a budget. It is called by the Engine Room and by scripts.
+// createBudget creates a budget. It is called by the Engine Room and by scripts.
 func (s *server) createBudget(ctx context.Context, in *createBudgetInput) (*createdAt[budgetItem], error) {
 	if in.Body.Scope == budget.Skill {
 		return nil, invalid(problem.At("body.scope", "no model call is counted for a skill yet, so that the budget would bind nothing: bound the agent that calls it, or global"))
@@ -137,8 +137,8 @@ type patchBudgetInput struct {
 	}
 }
 
-// patchBudget allocates another number of tokens. It is called by the Engine Room and
-// by scripts.
+// patchBudget changes the number of allocated tokens. It is called by the Engine Room and by
+// scripts.
 func (s *server) patchBudget(ctx context.Context, in *patchBudgetInput) (*versioned[budgetItem], error) {
 	read, err := s.Budgets.Get(ctx, workspace(ctx), in.id())
 	if err != nil {
@@ -147,7 +147,7 @@ func (s *server) patchBudget(ctx context.Context, in *patchBudgetInput) (*versio
 	if err := in.matches(read.Version); err != nil {
 		return nil, err
 	}
-	version := 0 // any
+	version := 0 // any version
 	if in.IfMatch.IfMatch != "" {
 		version = read.Version
 	}
@@ -170,14 +170,14 @@ type reallocateInput struct {
 	}
 }
 
-// reallocation is both budgets after tokens were moved.
+// reallocation holds both budgets after tokens were moved.
 type reallocation struct {
 	From budgetItem `json:"from"`
 	To   budgetItem `json:"to"`
 }
 
-// reallocate moves tokens from one budget to another. It is called by the Engine Room
-// and by scripts.
+// reallocate moves tokens from one budget to another. It is called by the Engine Room and by
+// scripts.
 func (s *server) reallocate(ctx context.Context, in *reallocateInput) (*answer[reallocation], error) {
 	from, to := strings.ToLower(in.Body.From), strings.ToLower(in.Body.To)
 	for at, id := range map[string]string{"body.from": from, "body.to": to} {
@@ -200,7 +200,7 @@ func (s *server) reallocate(ctx context.Context, in *reallocateInput) (*answer[r
 	return answered(reallocation{budgetItemOf(source), budgetItemOf(target)}), nil
 }
 
-// unbudgeted is why a budget can't be as it was asked for; nil: it was not that.
+// unbudgeted converts an error of package budget to a problem. It returns nil for any other error.
 func unbudgeted(err error) *problem.Problem {
 	if wrong, ok := errors.AsType[*budget.InvalidError](err); ok {
 		return invalid(problem.At("body."+wrong.Field, wrong.Problem))

@@ -9,7 +9,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
 )
 
-// circuitItem is a model that is not asked for now, or asked on trial.
+// circuitItem is the circuit breaker of a model, in a state other than closed.
 type circuitItem struct {
 	Name   string          `json:"name" doc:"By which it is reset: the provider with a mark of its key and address, a slash, the model"`
 	State  resilient.State `json:"state" enum:"open,half_open,paused" doc:"open: it failed too often; half_open: one call finds out whether it is back; paused: it refuses us, a person has to act"`
@@ -18,10 +18,10 @@ type circuitItem struct {
 	Until  *time.Time      `json:"until,omitempty" doc:"When a call is let through on trial"`
 }
 
-// maxCircuits is the most circuits that are looked through.
+// maxCircuits is the most circuits that one listing reads.
 const maxCircuits = 1000
 
-// circuits are those of the workspace that are not closed.
+// circuits returns up to limit circuits of the workspace that are not closed.
 func (s *server) circuits(ctx context.Context, limit int) ([]circuitItem, error) {
 	found, err := s.Circuits.List(ctx, workspace(ctx), limit)
 	items := make([]circuitItem, 0, len(found))
@@ -36,8 +36,8 @@ type circuitsInput struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }
 
-// listCircuits lists the circuits that are not closed, by name. It is called by
-// lanekeeper circuits.
+// listCircuits lists the circuits that are not closed, by name. It is called by lanekeeper
+// circuits.
 func (s *server) listCircuits(ctx context.Context, in *circuitsInput) (*answer[page[circuitItem]], error) {
 	all, err := s.circuits(ctx, maxCircuits)
 	if err != nil {
@@ -50,9 +50,9 @@ type circuitPath struct {
 	Name string `path:"name" maxLength:"600" doc:"Its name; a / in it is %2F in a URL"`
 }
 
-// resetCircuit closes a circuit: the model is asked again, once what processes know of
-// it is half a minute old. It is called by a person who
-// has put right what was wrong, through lanekeeper circuits.
+// resetCircuit closes a circuit. Every process calls the model again within half a minute, when its
+// cached state has expired. It is called through lanekeeper circuits, by a person who has fixed the
+// cause.
 func (s *server) resetCircuit(ctx context.Context, in *circuitPath) (*struct{}, error) {
 	return nil, s.change(ctx, "circuit.reset", func(ctx context.Context, tx *db.Tx) error {
 		return s.Circuits.Reset(ctx, tx, resilient.ParseKey(in.Name))

@@ -10,7 +10,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// DeliveryItem is a webhook that came.
+// DeliveryItem is a webhook that was received.
 type DeliveryItem struct {
 	ID          string       `json:"id" format:"uuid"`
 	Direction   string       `json:"direction" enum:"inbound"`
@@ -31,7 +31,7 @@ type DeliveryItem struct {
 	EndedAt     *time.Time   `json:"endedAt,omitempty"`
 }
 
-// wholeDelivery also has what the request said.
+// wholeDelivery is a delivery with the headers and the body of its request.
 type wholeDelivery struct {
 	DeliveryItem
 	Headers map[string]string `json:"headers" doc:"Without credentials"`
@@ -54,8 +54,8 @@ type deliveriesInput struct {
 	Limit     int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }
 
-// listDeliveries lists the webhooks that came, newest first, without their bodies. It is called by
-// the Engine Room and by scripts.
+// listDeliveries lists received webhooks, newest first, without their bodies. It is called by the
+// Engine Room and by scripts.
 func (s *server) listDeliveries(ctx context.Context, in *deliveriesInput) (*answer[page[DeliveryItem]], error) {
 	at, id, err := position(in.Cursor)
 	if err != nil {
@@ -85,7 +85,8 @@ type DeliveryPath struct {
 	ID string `path:"id" format:"uuid"`
 }
 
-// getDelivery tells of one, with what it said. It is called by the Engine Room and by scripts.
+// getDelivery returns one delivery with its headers and body. Known secrets are redacted. It is
+// called by the Engine Room and by scripts.
 func (s *server) getDelivery(ctx context.Context, in *DeliveryPath) (*answer[wholeDelivery], error) {
 	ws := workspace(ctx)
 	d, err := s.Inbox.Delivery(ctx, ws, in.ID)
@@ -108,8 +109,8 @@ type redeliverInput struct {
 	Body *struct{}
 }
 
-// redeliver has a delivery done again, from its first try on. It is called by the Engine Room and by
-// scripts.
+// redeliver processes a delivery again, with a new count of attempts. It is called by the Engine
+// Room and by scripts.
 func (s *server) redeliver(ctx context.Context, in *redeliverInput) (*answer[DeliveryItem], error) {
 	ws := workspace(ctx)
 	var d inbox.Delivery

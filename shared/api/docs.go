@@ -13,7 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 )
 
-// description stands at the head of the OpenAPI document.
+// description is the introduction of the OpenAPI document.
 const description = `Keeps your agents in their lanes.
 
 Every answer carries X-Trace-Id: the caller's own, when it is one, or a new one; what was done stands at /api/v1/traces/{traceId}.
@@ -23,22 +23,22 @@ Lists answer items and nextCursor. Bodies have 1 MiB and 1,000 fields at most, a
 //go:embed docs signin
 var pages embed.FS
 
-// asset is a file made once and served as it is.
+// asset is a file that is built once and served unchanged.
 type asset struct {
 	media   string
 	content []byte
 	tag     string
 }
 
-// documents are the OpenAPI document, the page that shows it, and the page that turns
-// the token of a link into a session.
+// documents holds the OpenAPI document, the page that shows it, and the sign-in page, which
+// exchanges the token of a link for a session.
 type documents struct{ json, yaml, page, script, style, signIn, signInScript asset }
 
-// pagePolicy lets the page load what comes from here, and nothing inline.
+// pagePolicy lets a page load resources of its own origin only, and no inline code.
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// describe fills the documents in.
+// describe builds all documents from the complete OpenAPI description.
 func (d *documents) describe(o *huma.OpenAPI) error {
 	asJSON, err := json.MarshalIndent(o, "", "  ")
 	if err != nil {
@@ -74,7 +74,8 @@ func newAsset(media string, content []byte) asset {
 	return asset{media, content, `"` + hex.EncodeToString(sum[:8]) + `"`}
 }
 
-// file serves an asset, which is filled in once all routes are described.
+// file serves an asset. The asset may still be empty when file is called: describe fills it after
+// all routes are registered.
 func file(of *asset) handler {
 	return func(_ *server, a huma.API, op huma.Operation) {
 		op.Responses["200"] = &huma.Response{Description: http.StatusText(http.StatusOK)}

@@ -34,12 +34,13 @@ import (
 )
 
 const (
-	retryOutage = 5 * time.Second // after which to come back when the database is away
-	retryFull   = time.Minute     // and when there is no room: on a disk, or in a thread whose channel is slow, or dead
+	retryOutage = 5 * time.Second // wait before a retry while the database cannot be reached
+	retryFull   = time.Minute     // wait before a retry while a disk, or the queue of a thread, is full
 )
 
 var (
-	// notFound is told with what is not there: see [server.missing].
+	// notFound says that something does not exist. [server.missing] replaces it with a problem
+	// that names the missing thing.
 	notFound    = problem.New(http.StatusNotFound, "not_found", "there is nothing here")
 	noRoute     = problem.New(http.StatusNotFound, "not_found", "the API has no such path: /docs lists those that it has")
 	noWorkspace = problem.New(http.StatusNotFound, "not_found", "you belong to no workspace of the id that workspaceId names")
@@ -48,7 +49,7 @@ var (
 	noParent    = problem.New(http.StatusNotFound, "not_found", "the execution that parentExecutionId names is not in this workspace")
 	internal    = problem.New(http.StatusInternalServerError, "internal", "something went wrong here; the log says more under the trace")
 
-	// stale says that If-Match, or what was read, is of another version.
+	// stale says that the version in If-Match, or the version that was read, is no longer current.
 	stale = problem.New(http.StatusPreconditionFailed, "changed", "it has been changed meanwhile: read it again")
 
 	unavailable = problem.New(http.StatusServiceUnavailable, "unavailable", "the database can't be reached; nothing was changed").Later(retryOutage)
@@ -59,8 +60,8 @@ var (
 	tooSlow     = problem.New(http.StatusServiceUnavailable, "timeout", "it took too long").Later(retryOutage)
 )
 
-// answers is the one place where errors become statuses; the first row that
-// matches counts.
+// answers maps errors to problems. The first row that matches counts. No other place maps errors to
+// statuses, except [problemOf] for errors that carry data.
 var answers = []struct {
 	err     error
 	problem *problem.Problem
@@ -129,12 +130,12 @@ var answers = []struct {
 	{db.ErrFull, full},
 	{db.ErrUnavailable, unavailable},
 	{db.ErrCorrupt, unavailable},
-	{db.ErrCheck, invalid()}, // the last line: a schema should have refused it
+	{db.ErrCheck, invalid()}, // the last line of defence: a schema should have refused it
 	{db.ErrUnsafeRole, unavailable},
 }
 
-// problem is what an error is to the caller: never its text. What is our fault is
-// logged.
+// problem converts an error to the problem that the client receives. A problem never holds the
+// error's text. Errors of the server are logged.
 func (s *server) problem(ctx context.Context, err error) *problem.Problem {
 	p := problemOf(err)
 	if p == notFound {
@@ -142,7 +143,7 @@ func (s *server) problem(ctx context.Context, err error) *problem.Problem {
 	}
 	if p.Status >= http.StatusInternalServerError {
 		level := slog.LevelError
-		if errors.Is(err, context.Canceled) { // the caller has left
+		if errors.Is(err, context.Canceled) { // the client has disconnected
 			level = slog.LevelInfo
 		}
 		s.Log.Log(ctx, level, "a request failed", "code", p.Code, "error", err)
@@ -223,25 +224,25 @@ func problemOf(err error) *problem.Problem {
 	return internal
 }
 
-// strange says that a token is nobody's.
+// strange says that a token is unknown.
 func strange() *problem.Problem {
 	p := problem.New(http.StatusUnauthorized, "invalid_token", auth.ErrInvalid.Error())
 	return p.With("WWW-Authenticate", `Bearer error="invalid_token"`)
 }
 
-// lost says that a hold is over.
+// lost says that a hold has ended.
 func lost() *problem.Problem {
 	p := problem.New(http.StatusConflict, "lost", "the hold on the lane is over: it expired, was released or was taken away")
 	p.Title = "Lost"
 	return p
 }
 
-// busy says who holds a lane, and when to try again.
+// busy says who holds a lane, and when to retry.
 func busy(held lane.Info) *problem.Problem {
 	p := problem.New(http.StatusConflict, "busy", "the lane is held").Later(held.Remaining)
 	p.Title = "Busy"
 	p.Holder = string(held.Holder)
-	if until := held.ExpiresAt.UTC(); !until.IsZero() { // it is not: somebody is next in line
+	if until := held.ExpiresAt.UTC(); !until.IsZero() { // zero: free, but another caller is next in the queue
 		p.ExpiresAt = &until
 	}
 	return p

@@ -15,10 +15,10 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// eventBatch is how many events are read at once.
+// eventBatch is the largest number of events that one read returns.
 const eventBatch = 200
 
-// eventItem is one thing that happened. Its id is the cursor behind it.
+// eventItem is one event. Its id is the cursor that continues after it.
 type eventItem struct {
 	ID        string          `json:"id"`
 	Kind      string          `json:"kind"`
@@ -28,7 +28,7 @@ type eventItem struct {
 	CreatedAt time.Time       `json:"createdAt"`
 }
 
-// eventPage is the answer to those who poll.
+// eventPage is the response to a client that polls.
 type eventPage struct {
 	Items      []eventItem `json:"items" nullable:"false"`
 	NextCursor string      `json:"nextCursor" doc:"To go on from, also where nothing has happened"`
@@ -41,8 +41,8 @@ func eventItemOf(e event.Event) eventItem {
 	}
 }
 
-// onTheWire writes an event's data as answers have it: keys in camelCase, surfaces
-// by their names.
+// onTheWire converts an event's data to the form of responses: keys in camelCase, and surfaces by
+// their names.
 func onTheWire(data json.RawMessage) json.RawMessage {
 	var stored map[string]any
 	if json.Unmarshal(data, &stored) != nil {
@@ -56,7 +56,7 @@ func onTheWire(data json.RawMessage) json.RawMessage {
 		told[camelCase(key)] = v
 	}
 	text, err := json.Marshal(told)
-	if err != nil { // it came from JSON
+	if err != nil { // cannot happen: the values were decoded from JSON
 		return json.RawMessage("{}")
 	}
 	return text
@@ -72,18 +72,18 @@ func camelCase(snake string) string {
 	return strings.Join(words, "")
 }
 
-// following is what a request for events asks for.
+// following holds the parameters of a request for events.
 type following struct {
 	kinds []string
 	after event.Cursor
-	given bool // a cursor; without one it starts now
-	poll  bool // one page of JSON instead of a stream
+	given bool // the request has a cursor; without one it starts at the present
+	poll  bool // the client wants one page of JSON instead of a stream
 }
 
 var eventKind = pattern.New(`^[a-z_.]{1,100}$`)
 
-// followingOf reads a request. Last-Event-ID counts before the query's cursor,
-// since a browser that comes back sends both.
+// followingOf reads a request's parameters. Last-Event-ID takes precedence over the query's cursor,
+// because a browser that reconnects sends both.
 func followingOf(r *http.Request) (following, *problem.Problem) {
 	var f following
 	var wrong []problem.FieldError
@@ -119,20 +119,20 @@ func followingOf(r *http.Request) (following, *problem.Problem) {
 	return f, nil
 }
 
-// page is the answer to a poll.
+// page answers a client that polls.
 func (e *eventStream) page(w http.ResponseWriter, events []event.Event, next event.Cursor, reset bool) {
 	p := eventPage{Items: make([]eventItem, 0, len(events)), NextCursor: next.String(), Reset: reset}
 	for _, event := range events {
 		p.Items = append(p.Items, eventItemOf(event))
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = encode(w, p) // it always encodes
+	_ = encode(w, p) // encoding cannot fail
 }
 
 // eventLine writes one event of a stream.
 func eventLine(b *bytes.Buffer, id, kind string, data any) {
 	text, err := json.Marshal(data)
-	if err != nil { // it always encodes
+	if err != nil { // encoding cannot fail
 		return
 	}
 	b.WriteString("id: " + id + "\nevent: " + kind + "\ndata: ")
@@ -140,7 +140,8 @@ func eventLine(b *bytes.Buffer, id, kind string, data any) {
 	b.WriteString("\n\n")
 }
 
-// writeNow sends what is in b to the caller now, or fails where that takes too long.
+// writeNow sends the content of b to the client now. It fails if the client does not read within
+// writeTime.
 func writeNow(w http.ResponseWriter, b *bytes.Buffer) error {
 	control := http.NewResponseController(w)
 	if err := control.SetWriteDeadline(time.Now().Add(writeTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {

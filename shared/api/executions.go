@@ -31,8 +31,8 @@ type executionsInput struct {
 	Limit   int              `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }
 
-// listExecutions lists executions, newest first, without their inputs and results,
-// which can be large. It is called by the Engine Room and by scripts.
+// listExecutions lists executions, newest first. It omits their inputs and results, which can be
+// large. It is called by the Engine Room and by scripts.
 func (s *server) listExecutions(ctx context.Context, in *executionsInput) (*answer[page[executionItem]], error) {
 	found, next, err := s.executions(ctx, execution.Filter{
 		Agent: in.Agent, Surface: surfaceOf(in.Surface), Status: in.Status, Trace: trace.ID(in.TraceID),
@@ -48,7 +48,7 @@ func (s *server) listExecutions(ctx context.Context, in *executionsInput) (*answ
 	return listing(items, next), nil
 }
 
-// executions reads one page, and where the next one begins.
+// executions reads one page of executions and the cursor of the next one.
 func (s *server) executions(ctx context.Context, f execution.Filter, after string) (found []execution.Execution, next string, err error) {
 	if f.Before.At, f.Before.ID, err = position(after); err != nil {
 		return nil, "", err
@@ -61,7 +61,7 @@ func (s *server) executions(ctx context.Context, f execution.Filter, after strin
 	return found, cursor{last.CreatedAt, last.ID}.String(), nil
 }
 
-// givenInput is an execution's input as it was given, for the agent whose execution it is.
+// givenInput returns an execution's input with its secrets, for the agent that owns the execution.
 func (s *server) givenInput(ctx context.Context, e execution.Execution) (json.RawMessage, error) {
 	ws := workspace(ctx)
 	sealed, err := s.Runs.SealedInput(ctx, ws, e.ID)
@@ -72,8 +72,8 @@ func (s *server) givenInput(ctx context.Context, e execution.Execution) (json.Ra
 	return json.RawMessage(given.Reveal()), err
 }
 
-// getExecution tells of one. It is called by the Engine Room, by scripts, and by agents
-// of their own.
+// getExecution returns one execution. It is called by the Engine Room, by scripts, and by external
+// agents for their own executions.
 func (s *server) getExecution(ctx context.Context, in *IDPath) (*answer[executionItem], error) {
 	e, err := s.ownExecution(ctx, in.id())
 	if err != nil {
@@ -89,13 +89,13 @@ func (s *server) getExecution(ctx context.Context, in *IDPath) (*answer[executio
 	return answered(item), nil
 }
 
-// executionBegun names what was begun.
+// executionBegun names the new execution.
 type executionBegun struct {
 	ID      string   `json:"id" format:"uuid"`
 	TraceID trace.ID `json:"traceId"`
 }
 
-// beginExecution begins that of an agent elsewhere. It is called by agents.
+// beginExecution begins the execution of an external agent. It is called by agents.
 func (s *server) beginExecution(ctx context.Context, in *struct {
 	Body struct {
 		Agent             string          `json:"agent" minLength:"1" maxLength:"255" doc:"Who works; with an agent's token and without a parent, that agent"`
@@ -136,7 +136,8 @@ func (s *server) beginExecution(ctx context.Context, in *struct {
 	return &creation[executionBegun]{Location: "/api/v1/executions/" + e.ID, Body: executionBegun{e.ID, e.Trace}}, nil
 }
 
-// sealInput leaves the secrets out of an execution's input, and seals it as it was given.
+// sealInput redacts the secrets in an execution's input. If there are any, it also stores the
+// original input encrypted.
 func (s *server) sealInput(ctx context.Context, e *execution.Execution) (err error) {
 	shown := redact.From(ctx).JSON(e.Input)
 	if bytes.Equal(shown, e.Input) {
@@ -147,8 +148,8 @@ func (s *server) sealInput(ctx context.Context, e *execution.Execution) (err err
 	return err
 }
 
-// ending ends an execution that was begun over HTTP; its threads are let go of, and
-// their queues go on.
+// ending ends an execution that was begun over HTTP, and releases its threads. Their queues
+// continue.
 func (s *server) ending(ctx context.Context, id string, as execution.Status, result json.RawMessage, message string) (*answer[executionItem], error) {
 	e, err := s.ownExecution(ctx, id)
 	if err != nil {
@@ -172,7 +173,7 @@ func (s *server) ending(ctx context.Context, id string, as execution.Status, res
 	return s.getExecution(ctx, &IDPath{id})
 }
 
-// completeExecution is called by agents when they are done.
+// completeExecution ends an execution as completed. It is called by agents.
 func (s *server) completeExecution(ctx context.Context, in *struct {
 	IDPath
 	Body *struct {
@@ -186,7 +187,7 @@ func (s *server) completeExecution(ctx context.Context, in *struct {
 	return s.ending(ctx, in.id(), execution.Completed, result, "")
 }
 
-// Stop says why an execution ends.
+// Stop holds the reason why an execution ends.
 type Stop struct {
 	IDPath
 	Body *struct {
@@ -201,20 +202,20 @@ func (in Stop) reason() string {
 	return in.Body.Reason
 }
 
-// failExecution is called by agents that can't go on.
+// failExecution ends an execution as failed. It is called by agents that cannot continue.
 func (s *server) failExecution(ctx context.Context, in *Stop) (*answer[executionItem], error) {
 	return s.ending(ctx, in.id(), execution.Failed, nil, cmp.Or(in.reason(), "failed"))
 }
 
-// cancelExecution gives up an execution, or a turn with the agent, which may be shown as it
-// was: while a transaction works under its lane it ends a moment later. It is called by
-// agents, and by the Engine Room.
+// cancelExecution cancels an execution or a turn with the agent. While a transaction works under
+// the turn's lane, the turn ends a moment later, and the response may show it as still running. It
+// is called by agents and by the Engine Room.
 func (s *server) cancelExecution(ctx context.Context, in *Stop) (*answer[executionItem], error) {
 	by, _ := auth.From(ctx)
 	if by.Kind != auth.Agent {
 		switch err := s.Operate.Cancel(ctx, by.Workspace, in.id(), by.String(), false); {
 		case err == nil:
-			s.Send(by.Workspace) // stops it, where a transaction was in the way
+			s.Send(by.Workspace) // ends the turn if a transaction was in the way
 			return s.getExecution(ctx, &in.IDPath)
 		case !errors.Is(err, turn.ErrNoTurn):
 			return nil, err

@@ -15,12 +15,12 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// limit is how long a route may take: a database that neither answers nor refuses
-// is one that is down.
+// limit is the time limit of a route. A database that gives no response within this time counts as
+// down.
 const limit = 10 * time.Second
 
-// guard lets a request through to a route when its token, its role, its query and
-// its body are what the route asks for.
+// guard admits a request to a route if its token, role, query and body meet the route's
+// requirements.
 func (s *server) guard(rt route, next http.Handler) http.Handler {
 	if rt.once() {
 		within := time.Duration(0)
@@ -50,8 +50,9 @@ func (s *server) guard(rt route, next http.Handler) http.Handler {
 	return next
 }
 
-// stranger answers who has no principal. Those who bring bad credentials too often are told
-// to wait; good ones are never refused for them.
+// stranger answers a request without a valid principal. An address that sends too many bad
+// credentials is told to wait. Good credentials from the same address are never refused because of
+// them.
 func (s *server) stranger(w http.ResponseWriter, r *http.Request, err error) {
 	if p := s.tooMany(r.RemoteAddr, err); p != nil {
 		s.refuse(w, r, p)
@@ -60,9 +61,9 @@ func (s *server) stranger(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// guessed refuses a caller that sends bad tokens too often to a public route, because the
-// answers would show which tokens are valid. It does not count cookies: a browser with an
-// expired session must be able to sign in and out.
+// guessed refuses a caller that sends bad tokens too often to a public route, because the responses
+// would show which tokens are valid. It does not count cookies: a browser with an expired session
+// must be able to sign in and out.
 func (s *server) guessed(w http.ResponseWriter, r *http.Request, err error) bool {
 	if len(r.Header.Values("Authorization")) == 0 {
 		return false
@@ -74,7 +75,7 @@ func (s *server) guessed(w http.ResponseWriter, r *http.Request, err error) bool
 	return p != nil
 }
 
-// tooMany counts bad credentials, and refuses those beyond what an address may bring.
+// tooMany counts bad credentials. It returns a problem once an address has sent too many.
 func (s *server) tooMany(address string, err error) *problem.Problem {
 	if !errors.Is(err, auth.ErrInvalid) {
 		return nil
@@ -88,18 +89,19 @@ func (s *server) tooMany(address string, err error) *problem.Problem {
 
 type addressKey struct{}
 
-// fromAddress puts where a request comes from into its context.
+// fromAddress puts the client's address into the request's context.
 func fromAddress(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), addressKey{}, r.RemoteAddr)))
 	})
 }
 
-// once reports whether a request with an Idempotency-Key is done once. Without a
-// principal there is nobody to answer again, and a cookie is not kept.
+// once reports whether the route honours an Idempotency-Key. A public route does not: it has no
+// principal that a stored response could belong to, and a cookie must not be stored.
 func (rt route) once() bool { return rt.method == http.MethodPost && rt.least != public }
 
-// tokensOnly keeps out what a browser sends by itself: cookies.
+// tokensOnly removes cookies from a request, because a browser sends them without the user's
+// intent.
 func tokensOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = r.Clone(r.Context())
@@ -108,7 +110,7 @@ func tokensOnly(next http.Handler) http.Handler {
 	})
 }
 
-// sameOrigin keeps out what a page of another origin has a browser ask for.
+// sameOrigin refuses requests that a browser sends for a page of another origin.
 func (s *server) sameOrigin(next http.Handler) http.Handler {
 	foreign := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -120,16 +122,17 @@ func (s *server) sameOrigin(next http.Handler) http.Handler {
 	})
 }
 
-// patience is how long a patient route may take: what a function has at most.
+// patience is the time limit of a patient route. It equals the longest time that a Lambda function
+// may run.
 const patience = 15 * time.Minute
 
-// access is what a route asks of its caller.
+// access describes the permission that the route requires.
 func (rt route) access() auth.Access {
 	return auth.Access{Least: rt.least, Resource: tag(rt.path), Write: rt.method != http.MethodGet, Also: rt.kinds, Persons: rt.persons}
 }
 
-// allowed refuses principals that may not do what the route does, and those that ask
-// too often.
+// allowed refuses a principal that lacks the route's permission and a principal that exceeds its
+// rate limit.
 func (s *server) allowed(rt route, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p, _ := auth.From(r.Context())
@@ -144,26 +147,27 @@ func (s *server) allowed(rt route, next http.Handler) http.Handler {
 			}
 		}
 		ctx := trace.WithWorkspace(r.Context(), string(p.Workspace))
-		if writes(r.Method) && (tag(rt.path) != "lanes" || len(rt.kinds) == 0) { // agents write no text there
+		if writes(r.Method) && (tag(rt.path) != "lanes" || len(rt.kinds) == 0) { // agents write no text to lanes
 			ctx = redact.With(ctx, redact.New(s.Guard.Redactor(ctx, p.Workspace)))
 		}
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 
-// rate adds the reading of how often a principal of the workspace may ask to a batch.
+// rate adds a query to a batch and returns a function for its result, the rate limit of the
+// workspace's principals.
 func (s *server) rate(b *db.Batch) func() ratelimit.Limit {
 	read := s.Workspaces.Settings(b)
 	return func() ratelimit.Limit {
 		set, err := read()
-		if err != nil { // others tell of it
+		if err != nil { // the route's own queries report it
 			return ratelimit.API
 		}
 		return ratelimit.Limit{PerSecond: float64(set.APIRate), Burst: set.APIBurst}
 	}
 }
 
-// forbidden says what the principal lacks.
+// forbidden names the permission that the principal lacks.
 func (rt route) forbidden(p auth.Principal) *problem.Problem {
 	a, needs := rt.access(), "the role "+string(rt.least)
 	switch {
@@ -186,8 +190,8 @@ func limited(next http.Handler) http.Handler {
 	})
 }
 
-// lastWrites has all last writes of a request share one limit, how it ended under its key
-// among them.
+// lastWrites gives all last writes of a request one shared time limit. The outcome that is stored
+// under its idempotency key is one of these writes.
 func (s *server) lastWrites(rt route, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		work := r.Context()
@@ -202,8 +206,7 @@ func (s *server) lastWrites(rt route, next http.Handler) http.Handler {
 	})
 }
 
-// started gives the request a trace of the surface that the route starts, unless
-// the caller named one.
+// started gives the request a new trace of the route's surface, unless the client sent a trace id.
 func (s *server) started(surface trace.Surface, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if id, _ := trace.From(r.Context()); r.Header.Get(traceHeader) != string(id) {
@@ -215,12 +218,13 @@ func (s *server) started(surface trace.Surface, next http.Handler) http.Handler 
 	})
 }
 
-// discreet is a text that a person or an agent gave, without the secrets that are known.
+// discreet redacts the known secrets in a text from a person or an agent.
 func discreet(ctx context.Context, text string) string {
 	return redact.From(ctx).Values().Text(text)
 }
 
-// workspace is whose data a guarded route may see.
+// workspace returns the workspace of the request's principal. A guarded route may read the data of
+// this workspace only.
 func workspace(ctx context.Context) db.Workspace {
 	p, _ := auth.From(ctx)
 	return p.Workspace

@@ -11,7 +11,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// healItem is one time that self-healing took a skill out of use.
+// healItem is one heal: self-healing disabled a skill after repeated failures.
 type healItem struct {
 	ID           string      `json:"id" format:"uuid"`
 	Skill        string      `json:"skill"`
@@ -46,8 +46,7 @@ type healsInput struct {
 	Limit  int         `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }
 
-// listHeals lists what self-healing took out of use, newest first. It is called by
-// the Engine Room.
+// listHeals lists heals, newest first. It is called by the Engine Room.
 func (s *server) listHeals(ctx context.Context, in *healsInput) (*answer[page[healItem]], error) {
 	at, id, err := position(in.Cursor)
 	if err != nil {
@@ -73,14 +72,14 @@ func (s *server) listHeals(ctx context.Context, in *healsInput) (*answer[page[he
 	return listing(items, next), nil
 }
 
-// IDPath names a thing by its id.
+// IDPath names a resource by its id.
 type IDPath struct {
 	ID string `path:"id" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"an id"`
 }
 
 func (in IDPath) id() string { return strings.ToLower(in.ID) }
 
-// getHeal tells of one. It is called by the Engine Room.
+// getHeal returns one heal. It is called by the Engine Room.
 func (s *server) getHeal(ctx context.Context, in *IDPath) (*answer[healItem], error) {
 	h, err := s.Heals.Get(ctx, workspace(ctx), in.id())
 	if err != nil {
@@ -94,7 +93,8 @@ type undoHealInput struct {
 	Body *struct{}
 }
 
-// undoHeal gives back at once what a heal took. It is called by the Engine Room.
+// undoHeal enables the skill and the automations that a heal disabled. It is called by the Engine
+// Room.
 func (s *server) undoHeal(ctx context.Context, in *undoHealInput) (*answer[healItem], error) {
 	by, _ := auth.From(ctx)
 	var h heal.Heal

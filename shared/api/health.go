@@ -13,13 +13,13 @@ import (
 	tenant "github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
-// noSpace is why nothing can be written.
+// noSpace is the reason why no write succeeds while the disk is full.
 const noSpace = "no space is left on the disk of the database"
 
-// checkLimit is how long a part may take to say that it is there.
+// checkLimit is the time limit for the check of one component.
 const checkLimit = 2 * time.Second
 
-// healthAnswer tells how each part is; who has no role sees only the status.
+// healthAnswer describes the state of each component. A caller without a role sees the status only.
 type healthAnswer struct {
 	Status   string `json:"status" enum:"healthy,degraded,unhealthy"`
 	Database string `json:"database,omitempty" enum:"connected,down"`
@@ -31,7 +31,7 @@ type healthAnswer struct {
 	LastHeartbeat *lastBeat     `json:"lastHeartbeat,omitempty" doc:"The beat that began last, skipped ones don't count; left out: there was none"`
 }
 
-// lastBeat is the beat of the workspace that began last.
+// lastBeat is the workspace's heartbeat that began last.
 type lastBeat struct {
 	At         time.Time        `json:"at"`
 	AgeSeconds int              `json:"ageSeconds" minimum:"0"`
@@ -44,11 +44,11 @@ type healthOutput struct {
 	Body   healthAnswer
 }
 
-// health asks each part whether it is there. It is called by load balancers,
-// alarms and lanekeeper doctor, and with a token by the Engine Room. Who has no role is
-// told what was found within the last second: anybody may ask, and often.
+// health checks each component. It is called by load balancers, alarms and lanekeeper doctor, and
+// with a token by the Engine Room. A caller without a role gets a result that may be one second
+// old, because anybody may ask, at any rate.
 func (s *server) health(ctx context.Context, _ *struct{}) (*healthOutput, error) {
-	if by, _ := auth.From(ctx); by.Role == "" { // a stranger, an agent, or a site, whose key everybody can read
+	if by, _ := auth.From(ctx); by.Role == "" { // an unknown caller, an agent, or a site, whose key is public
 		out, err := s.checked.get(ctx, s.Clock, s.parts)
 		return &healthOutput{out.Status, healthAnswer{Status: out.Body.Status}}, err
 	}
@@ -59,7 +59,7 @@ func (s *server) health(ctx context.Context, _ *struct{}) (*healthOutput, error)
 	return &out, nil
 }
 
-// parts asks each part whether it is there.
+// parts checks all components at the same time.
 func (s *server) parts(ctx context.Context) (out healthOutput) {
 	h := healthAnswer{Status: "healthy", Database: "connected", Valkey: "disabled", Gateway: "disabled"}
 	var wg sync.WaitGroup
@@ -79,7 +79,7 @@ func (s *server) parts(ctx context.Context) (out healthOutput) {
 	wg.Wait()
 	out.Status = http.StatusOK
 	switch {
-	case h.Database == "down": // nothing works without it
+	case h.Database == "down": // nothing works without the database
 		h.Status, out.Status = "unhealthy", http.StatusServiceUnavailable
 	case s.full(ctx):
 		h.Status, h.Reason, out.Status = "unhealthy", noSpace, http.StatusServiceUnavailable
@@ -90,10 +90,11 @@ func (s *server) parts(ctx context.Context) (out healthOutput) {
 	return out
 }
 
-// checkKept is how long a check of the parts is told to those who have no role.
+// checkKept is how long a check is cached for callers without a role.
 const checkKept = time.Second
 
-// checked keeps the last check of the parts. Requests that come during one share it.
+// checked caches the last check. Requests that arrive during a check wait for it and share its
+// result.
 type checked struct {
 	busy chan struct{} // binary semaphore that guards the state below
 	at   time.Time
@@ -102,8 +103,8 @@ type checked struct {
 
 func newChecked() *checked { return &checked{busy: make(chan struct{}, 1)} }
 
-// get is the last check, or a new one where that is too old. A caller who leaves does
-// not end it for the others.
+// get returns the cached check, or runs a new one if the cached one is too old. The check goes on
+// if the client that started it disconnects.
 func (c *checked) get(ctx context.Context, clock func() time.Time, check func(context.Context) healthOutput) (healthOutput, error) {
 	select {
 	case c.busy <- struct{}{}:
@@ -118,8 +119,8 @@ func (c *checked) get(ctx context.Context, clock func() time.Time, check func(co
 	return c.last, nil
 }
 
-// full reports whether writes fail because the disk of the database is full. Once one has,
-// each question tries another: space may have been made since.
+// full reports whether writes fail because the disk of the database is full. After such a failure
+// each call tries a write, because space may have been freed.
 func (s *server) full(ctx context.Context) bool {
 	if !s.DB.Full() {
 		return false
@@ -134,10 +135,10 @@ func (s *server) full(ctx context.Context) bool {
 	return s.DB.Full()
 }
 
-// shownCircuits is how many circuits the health tells of.
+// shownCircuits is the largest number of circuits in the response.
 const shownCircuits = 50
 
-// pulse tells how the workspace's agent is.
+// pulse adds the state of the workspace's agent: its circuits and its last heartbeat.
 func (s *server) pulse(ctx context.Context, h *healthAnswer) (err error) {
 	if h.Circuits, err = s.circuits(ctx, shownCircuits); err != nil {
 		return err

@@ -15,7 +15,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// beatWait is how long a beat by hand waits for its lane, and for the end of a turn.
+// beatWait is how long a heartbeat by hand waits for its lane, and for the end of a turn with the
+// agent.
 const beatWait = time.Minute
 
 type beatInput struct {
@@ -24,7 +25,7 @@ type beatInput struct {
 	}
 }
 
-// beatAnswer names the beat; the report is there once it has ended.
+// beatAnswer names a heartbeat. The report is set only if the heartbeat has ended.
 type beatAnswer struct {
 	Report      *heartbeat.Report `json:"report,omitempty"`
 	ExecutionID string            `json:"executionId"`
@@ -36,9 +37,9 @@ type beatOutput struct {
 	Body   beatAnswer
 }
 
-// runHeartbeat runs a beat by hand, every phase of it: 200 with the report for
-// callers that wait, who wait for its lane too; else 202 once it has begun, while it
-// goes on behind the answer. It is called by the Engine Room, by lanekeeper trigger
+// runHeartbeat runs a heartbeat with all its phases. With wait it also waits for the heartbeat's
+// lane, and returns 200 with the report. Without, it returns 202 when the heartbeat has begun, and
+// the heartbeat continues in the background. It is called by the Engine Room, by lanekeeper trigger
 // heartbeat and by scripts.
 func (s *server) runHeartbeat(ctx context.Context, in *beatInput) (*beatOutput, error) {
 	id, _ := trace.From(ctx)
@@ -72,8 +73,8 @@ func (s *server) runHeartbeat(ctx context.Context, in *beatInput) (*beatOutput, 
 	return &beatOutput{http.StatusOK, named}, nil
 }
 
-// beatLater runs a beat nobody waits for; how it ends stands in the log. The error is
-// why there was none.
+// beatLater runs a heartbeat in the background and logs how it ends. It returns an error if the
+// heartbeat failed or was skipped.
 func (s *server) beatLater(ctx context.Context, tick heartbeat.Tick) (err error) {
 	ctx = trace.WithWorkspace(trace.With(ctx, tick.Trace), string(tick.Workspace))
 	defer func() {
@@ -93,7 +94,8 @@ func (s *server) beatLater(ctx context.Context, tick heartbeat.Tick) (err error)
 	return nil
 }
 
-// skipped says why there was no beat: what a person has stopped, or who was in the way.
+// skipped returns the problem for a skipped heartbeat. It names either the kill switch that stops
+// heartbeats or the holder of the lane.
 func (s *server) skipped(ctx context.Context, ws db.Workspace, report heartbeat.Report) error {
 	why := "the beat was skipped: " + report.Reason
 	if report.Holder == "" {
@@ -112,7 +114,7 @@ func (s *server) skipped(ctx context.Context, ws db.Workspace, report heartbeat.
 	}
 	p := busy(inTheWay)
 	p.Detail = why
-	if !inTheWay.Held() { // it has been given back meanwhile
+	if !inTheWay.Held() { // it was released meanwhile
 		p.ExpiresAt = nil
 	}
 	return p

@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// keyHeader names a request, so that it can be sent again without being done
-	// again.
+	// keyHeader identifies a request. A client may repeat the request with the same key, and it
+	// takes effect once.
 	keyHeader = "Idempotency-Key"
-	// maxKept is the largest answer that is kept.
+	// maxKept is the largest response that is stored, in bytes.
 	maxKept = 256 << 10
-	// keyTime is how long a request may take before another may take its key over,
-	// unless the route takes longer.
+	// keyTime is how long a request holds its key. After that, a repeated request may take the key
+	// over. Patient routes hold the key longer.
 	keyTime = time.Minute
-	// keyEnd is how long the store may take to hear how a request ended.
+	// keyEnd is the time limit for storing how a request ended.
 	keyEnd = 5 * time.Second
 )
 
@@ -37,19 +37,19 @@ var (
 	badKey = invalid(problem.At("header."+keyHeader, "expected one of 1 to 255 visible ASCII characters"))
 )
 
-// executionHeader names the execution of a streamed answer.
+// executionHeader names the execution of a streamed response.
 const executionHeader = "X-Execution-Id"
 
-// keptHeaders are those of an answer that are answered again.
+// keptHeaders lists the headers that are stored with a response.
 var keptHeaders = []string{"Content-Type", "Etag", "Location"}
 
-// idempotency has requests with an Idempotency-Key done once: whoever sends one
-// again, within a day, gets the first answer.
+// idempotency executes a request with an Idempotency-Key once. A repetition within keyLife gets the
+// stored response.
 //
-// What failed here (5xx) and what came too soon (an answer with Retry-After) frees the
-// key. A request whose process died is done again by whoever sends it after its claim
-// has ended: what it had committed by then is committed. So is one whose end could not
-// be written down.
+// A response with status 5xx or with Retry-After frees the key, so that the client can retry. If
+// the process dies during a request, or cannot store how the request ended, a repetition executes
+// the request again once the claim has expired. Changes that the first request had committed stay
+// committed.
 type idempotency struct {
 	server *server
 	keys   *keyStore
@@ -63,18 +63,18 @@ func newIdempotency(s *server) (*idempotency, error) {
 	return &idempotency{s, keys}, nil
 }
 
-// keyed says how a route's requests are done once.
+// keyed describes a route for [idempotency.once].
 type keyed struct {
 	route string // its operation id
-	// sensitive: the answer shows what is shown once, and is not kept unless it is a
-	// refusal.
+	// sensitive says that the response holds a secret, which is shown only once. Only refusals of
+	// such a route are stored.
 	sensitive bool
-	// within is the most that a request takes; zero is a minute.
+	// within is the longest time that a request takes; at least keyTime applies.
 	within time.Duration
 }
 
-// once puts the key before a route's handler. It stands behind the token and the
-// limits of the body, which is read into memory.
+// once wraps a route's handler. It must run after the checks of the token and of the body's size,
+// because it reads the whole body into memory.
 func (i *idempotency) once(rt keyed, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		keys := r.Header.Values(keyHeader)
@@ -97,7 +97,7 @@ func (i *idempotency) once(rt keyed, next http.Handler) http.Handler {
 			i.server.fail(w, r, err)
 		case mine:
 			i.work(c, rt.sensitive, w, r, next)
-		case found == nil: // given back just now
+		case found == nil: // the claim was freed in the meantime
 			i.server.refuse(w, r, keyInUse)
 		case found.request != c.request:
 			i.server.refuse(w, r, keyReused)
@@ -111,12 +111,12 @@ func (i *idempotency) once(rt keyed, next http.Handler) http.Handler {
 	})
 }
 
-// visible reports whether s is a key.
+// visible reports whether s is a valid key: 1 to 255 visible ASCII characters.
 func visible(s string) bool {
 	return len(s) >= 1 && len(s) <= 255 && strings.IndexFunc(s, func(c rune) bool { return c <= ' ' || c > '~' }) < 0
 }
 
-// claimOf is what a request would claim. Its body can be read again afterwards.
+// claimOf builds the claim of a request. The request's body can still be read afterwards.
 func (i *idempotency) claimOf(rt keyed, key string, r *http.Request) (keyClaim, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -130,7 +130,8 @@ func (i *idempotency) claimOf(rt keyed, key string, r *http.Request) (keyClaim, 
 	}, nil
 }
 
-// digest is the SHA-256 of texts, each with its end.
+// digest returns the SHA-256 of several texts. It hashes each text by itself first, so that moving
+// the border between two texts changes the digest.
 func digest(texts ...string) string {
 	h := sha256.New()
 	for _, t := range texts {
@@ -140,18 +141,19 @@ func digest(texts ...string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// work has the request done, writes down how it ended, and then answers: who has
-// seen the answer gets it again.
+// work executes the request, stores how it ended, and then sends the response. A client that has
+// seen the response therefore gets the same one again.
 func (i *idempotency) work(c keyClaim, sensitive bool, w http.ResponseWriter, r *http.Request, next http.Handler) {
 	a := &withheld{ResponseWriter: w}
 	ended := false
 	defer func() { i.end(r.Context(), c, sensitive, a, ended) }()
 	next.ServeHTTP(a, r)
-	a.WriteHeader(http.StatusOK) // unless it has said another
+	a.WriteHeader(http.StatusOK) // no effect if the handler has set a status
 	ended = true
 }
 
-// end writes down how a request ended. One that panicked has not.
+// end stores how a request ended, and then sends the response. ended is false if the handler
+// panicked; the key is freed then.
 func (i *idempotency) end(ctx context.Context, c keyClaim, sensitive bool, a *withheld, ended bool) {
 	ctx, cancel := lane.LastWritesWithin(ctx, keyEnd)
 	defer cancel()
@@ -177,30 +179,31 @@ func (i *idempotency) end(ctx context.Context, c keyClaim, sensitive bool, a *wi
 		i.server.Log.WarnContext(ctx, "a request took longer than its idempotency key was claimed for, and was done by another too", "route", c.route)
 	}
 	if ended {
-		_ = a.pass() // the caller may have left
+		_ = a.pass() // the client may have disconnected
 	}
 }
 
-// followable is kept in the place of a streamed answer: it names the execution to follow.
+// followable returns the response that is stored in place of a stream. It names the execution whose
+// events the client can follow.
 func followable(execution string) (status int, header http.Header, body []byte) {
 	p := *notKept
 	p.ExecutionID = execution
-	body, _ = json.Marshal(&p) // texts and numbers always encode
+	body, _ = json.Marshal(&p) // strings and numbers always encode
 	return p.Status, http.Header{"Content-Type": {problem.MediaType}}, body
 }
 
-// replay answers what was answered first.
+// replay sends a stored response.
 func replay(w http.ResponseWriter, k *keyRecord) {
 	for name, values := range k.header {
 		w.Header()[name] = values
 	}
 	w.Header().Set("Idempotency-Replayed", "true")
 	w.WriteHeader(k.status)
-	_, _ = w.Write(k.body) // the caller may have left
+	_, _ = w.Write(k.body) // the client may have disconnected
 }
 
-// withheld is an answer that is held back until it is all there. One that is
-// flushed, since it is a stream, or too large to keep is passed on as it comes.
+// withheld buffers a response until it is complete. A response that is flushed, because it is a
+// stream, or that exceeds maxKept is sent on from then on without buffering.
 type withheld struct {
 	http.ResponseWriter
 	status int
@@ -227,7 +230,7 @@ func (a *withheld) Write(p []byte) (int, error) {
 	return a.ResponseWriter.Write(p)
 }
 
-// FlushError is for [http.ResponseController].
+// FlushError implements flushing for [http.ResponseController].
 func (a *withheld) FlushError() error {
 	a.WriteHeader(http.StatusOK)
 	if err := a.pass(); err != nil {
@@ -236,10 +239,10 @@ func (a *withheld) FlushError() error {
 	return http.NewResponseController(a.ResponseWriter).Flush()
 }
 
-// Unwrap is for [http.ResponseController].
+// Unwrap lets [http.ResponseController] reach the underlying writer.
 func (a *withheld) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// pass gives the caller what was held back.
+// pass sends the buffered part of the response to the client.
 func (a *withheld) pass() error {
 	if a.passed {
 		return nil
@@ -250,7 +253,7 @@ func (a *withheld) pass() error {
 	return err
 }
 
-// stored are the headers to keep.
+// stored returns the headers to store.
 func (a *withheld) stored() http.Header {
 	h := http.Header{}
 	for _, name := range keptHeaders {

@@ -14,10 +14,10 @@ import (
 //go:embed idempotency.sql
 var idempotencyFiles embed.FS
 
-// keyLife is how long an answer can be had again. The beats' purge lets go of it then.
+// keyLife is how long a response is stored. The heartbeats' purge deletes it afterwards.
 const keyLife = 24 * time.Hour
 
-// keyStore keeps the keys of requests and what was answered to them.
+// keyStore stores idempotency keys with the responses to their requests.
 type keyStore struct {
 	db *db.DB
 	q  struct{ ClaimKey, LookAtKey, KeepAnswer, FreeKey db.Query }
@@ -31,24 +31,24 @@ func newKeyStore(d *db.DB) (*keyStore, error) {
 	return s, nil
 }
 
-// keyClaim is a key somebody works under. Its token is the proof.
+// keyClaim is a claim on a key. Its token proves that the claim belongs to this request.
 type keyClaim struct {
 	ws                                 db.Workspace
 	route, principal, keyHash, request string
 	token                              string
 }
 
-// keyRecord is what is known of a key that another has claimed.
+// keyRecord is the stored state of a key that another request has claimed.
 type keyRecord struct {
 	request string
 	done    bool
 	status  int
 	header  http.Header
-	body    []byte // nil: not kept
+	body    []byte // nil: the response was not stored
 }
 
-// claim takes the key for within, or tells what is known of it. Neither: it was
-// given back between the two looks, and may be claimed again.
+// claim takes the key for the given time. If another request has it, claim returns its record. If
+// it returns neither, the key was freed between the two statements and may be claimed again.
 func (s *keyStore) claim(ctx context.Context, c keyClaim, within time.Duration) (mine bool, found *keyRecord, err error) {
 	var b db.Batch
 	b.Each(func(db.Scan) error { mine = true; return nil }, s.q.ClaimKey,
@@ -72,7 +72,7 @@ func (s *keyStore) claim(ctx context.Context, c keyClaim, within time.Duration) 
 			if err := json.Unmarshal([]byte(*header), &k.header); err != nil {
 				return fmt.Errorf("headers of a kept answer: %w", err)
 			}
-			if k.body == nil { // an engine may not tell an empty body from none
+			if k.body == nil { // a database may read an empty body as NULL
 				k.body = []byte{}
 			}
 		}
@@ -82,8 +82,8 @@ func (s *keyStore) claim(ctx context.Context, c keyClaim, within time.Duration) 
 	return false, found, err
 }
 
-// keep ends a claim with its answer, or without where body is nil, and reports
-// whether it still stood.
+// keep ends a claim and stores its response; body nil: without the response. It reports whether the
+// claim was still valid.
 func (s *keyStore) keep(ctx context.Context, c keyClaim, status int, header http.Header, body []byte) (bool, error) {
 	var kept, content any
 	if body != nil {
@@ -99,7 +99,7 @@ func (s *keyStore) keep(ctx context.Context, c keyClaim, status int, header http
 	return op.Affected() == 1, err
 }
 
-// free ends a claim as if it had never been.
+// free deletes a claim, so that the key can be used again.
 func (s *keyStore) free(ctx context.Context, c keyClaim) error {
 	_, err := s.db.Exec(ctx, c.ws, s.q.FreeKey, c.route, c.principal, c.keyHash, c.token)
 	return err

@@ -16,11 +16,11 @@ import (
 
 const (
 	maxBody  = 1 << 20
-	bodyTime = 10 * time.Second // for a body to arrive
+	bodyTime = 10 * time.Second // time limit for receiving a body
 )
 
-// intake refuses what no schema can: bodies that are too large or no JSON, and
-// text that no database takes. What passes is handed on in one form.
+// intake refuses what no schema can refuse: bodies that are too large or not JSON, and text that
+// the database cannot store. It passes other requests on with a normalized query and Content-Type.
 func (s *server) intake(rt route, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		query, p := checkQuery(r.URL)
@@ -29,7 +29,7 @@ func (s *server) intake(rt route, next http.Handler) http.Handler {
 			body, p = readBody(w, r)
 		}
 		if !writes(r.Method) {
-			body = nil // it says nothing
+			body = nil // the body has no meaning for this method
 		} else if p == nil {
 			p = checkBody(body)
 		}
@@ -43,7 +43,7 @@ func (s *server) intake(rt route, next http.Handler) http.Handler {
 		r.URL, r.Body = &to, io.NopCloser(bytes.NewReader(body))
 		r.Header = r.Header.Clone()
 		if !rt.stream {
-			r.Header.Del("Accept") // there is JSON only
+			r.Header.Del("Accept") // the response is always JSON
 		}
 		r.Header.Set("Content-Type", "application/json")
 		next.ServeHTTP(w, r)
@@ -54,7 +54,7 @@ func writes(method string) bool {
 	return method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch
 }
 
-// checkQuery is the query in one form, each parameter once.
+// checkQuery returns the normalized query. It refuses a parameter that occurs twice.
 func checkQuery(u *url.URL) (string, *problem.Problem) {
 	if u.RawQuery == "" {
 		return "", nil
@@ -79,15 +79,15 @@ func checkQuery(u *url.URL) (string, *problem.Problem) {
 	return query.Encode(), nil
 }
 
-// expectBody gives the body of a request its time to arrive. The deadline stands until
-// all of the body has been read: net/http reads the rest before it answers who is refused.
+// expectBody sets the deadline for receiving a request's body. The deadline must stay until the
+// whole body is read, because net/http reads the rest of the body before it sends a refusal.
 func expectBody(w http.ResponseWriter, r *http.Request) {
 	if r.Body != nil && r.Body != http.NoBody {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // where there is a connection
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // fails only without a connection
 	}
 }
 
-// readBody is the body, or an empty object where there is none.
+// readBody returns the body, or an empty object if there is none.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *problem.Problem) {
 	if r.Body == nil {
 		return []byte("{}"), nil
@@ -101,13 +101,13 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *problem.Problem)
 		return nil, tooLarge
 	}
 	if slow, ok := errors.AsType[net.Error](err); ok && slow.Timeout() {
-		w.Header().Set("Connection", "close") // the rest of the body is not waited for
+		w.Header().Set("Connection", "close") // do not wait for the rest of the body
 		return nil, problem.New(http.StatusRequestTimeout, "timeout", "the body did not arrive in time")
 	}
 	if err != nil {
 		return nil, problem.New(http.StatusBadRequest, "malformed", "the body can't be read")
 	}
-	// Left standing, the deadline would end the request's context when it passes.
+	// A deadline that is not removed would cancel the request's context when it passes.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	if len(body) == 0 {
 		return []byte("{}"), nil
@@ -118,7 +118,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *problem.Problem)
 	return body, nil
 }
 
-// isJSON reports whether a body says that it is JSON, or says nothing.
+// isJSON reports whether the headers of a body declare JSON, or declare nothing.
 func isJSON(h http.Header) bool {
 	if encoding := h.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
 		return false

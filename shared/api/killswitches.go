@@ -11,7 +11,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/halt"
 )
 
-// switchItem is one time that a person has stopped something.
+// switchItem is one kill switch, active or released.
 type switchItem struct {
 	ID         string     `json:"id" format:"uuid"`
 	Scope      halt.Scope `json:"scope" enum:"workspace,agent,skill,model"`
@@ -37,7 +37,7 @@ type switchesInput struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }
 
-// listSwitches lists kill switches, the latest first. It is called by the Engine Room.
+// listSwitches lists kill switches, newest first. It is called by the Engine Room.
 func (s *server) listSwitches(ctx context.Context, in *switchesInput) (*answer[page[switchItem]], error) {
 	at, id, err := position(in.Cursor)
 	if err != nil {
@@ -80,8 +80,8 @@ type setSwitchOutput struct {
 	Body     switchItem
 }
 
-// setSwitch stops something until a person lets it go on: 201, or 200 where it is
-// stopped already. It is called by the Engine Room and by scripts.
+// setSwitch stops the target until a person releases the switch. It returns 201, or 200 if the
+// target is stopped already. It is called by the Engine Room and by scripts.
 func (s *server) setSwitch(ctx context.Context, in *setSwitchInput) (*setSwitchOutput, error) {
 	by, _ := auth.From(ctx)
 	var k halt.Switch
@@ -102,7 +102,7 @@ func (s *server) setSwitch(ctx context.Context, in *setSwitchInput) (*setSwitchO
 	return out, nil
 }
 
-// getSwitch tells of one. It is called by the Engine Room.
+// getSwitch returns one kill switch. It is called by the Engine Room.
 func (s *server) getSwitch(ctx context.Context, in *IDPath) (*answer[switchItem], error) {
 	k, err := s.Switches.Get(ctx, workspace(ctx), in.id())
 	if err != nil {
@@ -116,13 +116,12 @@ type releaseSwitchInput struct {
 	Body *struct{}
 }
 
-// releaseSwitch lets go on what a switch stopped. It is called by the Engine Room and
-// by scripts.
+// releaseSwitch releases a kill switch. It is called by the Engine Room and by scripts.
 func (s *server) releaseSwitch(ctx context.Context, in *releaseSwitchInput) (*answer[switchItem], error) {
 	return s.deleteSwitch(ctx, &in.IDPath)
 }
 
-// deleteSwitch is releaseSwitch: the record of it stays.
+// deleteSwitch is releaseSwitch. The record of the switch remains.
 func (s *server) deleteSwitch(ctx context.Context, in *IDPath) (*answer[switchItem], error) {
 	by, _ := auth.From(ctx)
 	var k halt.Switch

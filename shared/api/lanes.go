@@ -16,7 +16,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// laneItem is a lane held now.
+// laneItem is a lane that is held now.
 type laneItem struct {
 	Lane        lane.Name   `json:"lane"`
 	Holder      lane.Holder `json:"holder"`
@@ -52,7 +52,7 @@ func laneItems(held []lane.Info) []laneItem {
 	return items
 }
 
-// queueItem is what waits in this process for its turn.
+// queueItem describes one queue of this process.
 type queueItem struct {
 	Lane      string       `json:"lane" doc:"Empty: all that have no counts of their own"`
 	Depth     int          `json:"depth" doc:"Jobs that wait"`
@@ -85,14 +85,14 @@ func queueItems(stats []queue.Stats) []queueItem {
 	return items
 }
 
-// lanesPage is a page of holds, with the queues of the process that answers.
+// lanesPage is a page of holds. It also has the queues of the process that answers.
 type lanesPage struct {
 	Items      []laneItem  `json:"items" nullable:"false"`
 	NextCursor *string     `json:"nextCursor" doc:"Continues the listing; null at its end"`
 	Queues     []queueItem `json:"queues,omitempty" doc:"What waits in the process that answers for its turn. It is of all workspaces, so the local admin alone is told"`
 }
 
-// maxLanes is the most live holds that are looked through.
+// maxLanes is the largest number of holds that are read for one listing.
 const maxLanes = 10_000
 
 type lanesInput struct {
@@ -100,8 +100,8 @@ type lanesInput struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }
 
-// listLanes lists the lanes held now, longest held first, and the queues. It is called by the
-// Engine Room and by lanekeeper locks.
+// listLanes lists the lanes that are held now, oldest hold first, and the queues. It is called by
+// the Engine Room and by lanekeeper locks.
 func (s *server) listLanes(ctx context.Context, in *lanesInput) (*answer[lanesPage], error) {
 	after, err := parseCursor(in.Cursor)
 	if err != nil {
@@ -128,12 +128,12 @@ func (s *server) listLanes(ctx context.Context, in *lanesInput) (*answer[lanesPa
 	return answered(page), nil
 }
 
-// LanePath names a lane in the path, where a / in its name is written %2F.
+// LanePath names a lane in a path, where a / in the name is written as %2F.
 type LanePath struct {
 	Lane string `path:"lane" pattern:"^[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,199}$" patternDescription:"1 to 200 letters, digits and . _ : @ / + - that begin with a letter or digit" doc:"Its name; a / in it is %2F in a URL"`
 }
 
-// name is the lane's name.
+// name returns the lane's validated name.
 func (in LanePath) name() (lane.Name, error) {
 	name, err := lane.ParseName(in.Lane)
 	if err != nil {
@@ -142,13 +142,13 @@ func (in LanePath) name() (lane.Name, error) {
 	return name, nil
 }
 
-// waiter is who waits for a lane.
+// waiter is a holder that waits for a lane.
 type waiter struct {
 	Holder string    `json:"holder"`
 	Since  time.Time `json:"since"`
 }
 
-// explanation says why a lane is free or not, in words and as data.
+// explanation says why a lane is free or held, as text and as data.
 type explanation struct {
 	Lane        lane.Name   `json:"lane"`
 	Held        bool        `json:"held"`
@@ -165,17 +165,18 @@ type explanation struct {
 	Waiting     []waiter    `json:"waiting" nullable:"false" doc:"The first to have said that it waits"`
 }
 
-// doing is what an execution is at, for an explanation.
+// doing describes the current work of an execution. It returns an empty text if that cannot be
+// read.
 func (s *server) doing(ctx context.Context, execution string) string {
 	at, err := s.Runs.Doing(ctx, workspace(ctx), execution)
-	if err != nil { // the rest can be told without
+	if err != nil { // the explanation is useful without it
 		s.Log.WarnContext(ctx, "could not read what a holder is at", "error", err)
 	}
 	return at
 }
 
-// explainLane says why a lane is free or not. It is called by the Engine Room and
-// by agents that were refused the lane.
+// explainLane says why a lane is free or held. It is called by the Engine Room and by agents that
+// were refused the lane.
 func (s *server) explainLane(ctx context.Context, in *LanePath) (*answer[explanation], error) {
 	name, err := in.name()
 	if err != nil {
@@ -211,7 +212,7 @@ type acquireInput struct {
 	}
 }
 
-// holdAnswer is a lane that is the caller's now.
+// holdAnswer is a hold that the caller has now.
 type holdAnswer struct {
 	Lane      lane.Name `json:"lane"`
 	Token     string    `json:"token,omitempty" doc:"Proves the hold: keep it secret"`
@@ -220,8 +221,8 @@ type holdAnswer struct {
 	WantedBy  string    `json:"wantedBy,omitempty" doc:"Who waits for the lane: finish the step and release"`
 }
 
-// acquireLane takes a lane for exactly as long as asked. It is called by agents
-// without a database connection.
+// acquireLane acquires a lane for exactly the requested time. It is called by agents without a
+// database connection.
 func (s *server) acquireLane(ctx context.Context, in *acquireInput) (*answer[holdAnswer], error) {
 	name, err := in.name()
 	if err != nil {
@@ -242,7 +243,8 @@ type HoldToken struct {
 	Token string `json:"token" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"the token of an acquire"`
 }
 
-// holdFrom is the hold that somebody says is his; the database tells whether it is.
+// holdFrom returns the hold that a caller claims to have. The database checks the token when the
+// hold is used.
 func (s *server) holdFrom(ctx context.Context, in LanePath, by HoldToken) (*lane.Hold, error) {
 	name, err := in.name()
 	if err != nil {
@@ -259,7 +261,7 @@ type renewInput struct {
 	}
 }
 
-// renewLane keeps a lane. It is called by whoever acquired it.
+// renewLane renews a hold. It is called by the agent that acquired it.
 func (s *server) renewLane(ctx context.Context, in *renewInput) (*answer[holdAnswer], error) {
 	h, err := s.holdFrom(ctx, in.LanePath, in.Body.HoldToken)
 	if err != nil {
@@ -282,7 +284,7 @@ type releaseAnswer struct {
 	Released bool      `json:"released" doc:"False where nobody held the lane"`
 }
 
-// releaseLane gives a lane back. It is called by whoever acquired it.
+// releaseLane releases a hold. It is called by the agent that acquired it.
 func (s *server) releaseLane(ctx context.Context, in *releaseInput) (*answer[releaseAnswer], error) {
 	h, err := s.holdFrom(ctx, in.LanePath, in.Body.HoldToken)
 	if err != nil {
@@ -301,9 +303,8 @@ type forceInput struct {
 	}
 }
 
-// forceReleaseLane ends somebody else's hold on a lane and writes down who did it,
-// why, and to whom, in one transaction. It is called by the Engine Room and by
-// lanekeeper locks release.
+// forceReleaseLane ends another holder's hold on a lane. In the same transaction it records who did
+// so, why, and whose hold it was. It is called by the Engine Room and by lanekeeper locks release.
 func (s *server) forceReleaseLane(ctx context.Context, in *forceInput) (*answer[releaseAnswer], error) {
 	name, err := in.name()
 	if err != nil {
@@ -316,7 +317,7 @@ func (s *server) forceReleaseLane(ctx context.Context, in *forceInput) (*answer[
 		if released, err = s.Lanes.ForceRelease(ctx, tx, name); err != nil {
 			return err
 		}
-		// The row is locked from here on, and still names who held it.
+		// ForceRelease has locked the row, which still names the former holder.
 		row := s.Lanes.PeekIn(tx.Later(), name)
 		if err := tx.Flush(ctx); err != nil {
 			return err
@@ -331,7 +332,7 @@ func (s *server) forceReleaseLane(ctx context.Context, in *forceInput) (*answer[
 	return answered(releaseAnswer{name, released}), nil
 }
 
-// forced is the activity of a forced release.
+// forced returns the activity entry of a forced release.
 func forced(by auth.Principal, in *forceInput, name lane.Name, row lane.Info, released bool, took time.Duration) activity.Entry {
 	entry := activity.Entry{
 		Agent: activity.Operator, Surface: trace.Operate, Skill: "lane.force_release", Status: activity.Skipped, Duration: took,
@@ -347,7 +348,7 @@ func forced(by auth.Principal, in *forceInput, name lane.Name, row lane.Info, re
 	return entry
 }
 
-// object is a JSON object of alternating names and values that always encode.
+// object returns a JSON object of alternating names and values. The values must be encodable.
 func object(pairs ...any) json.RawMessage {
 	m := map[string]any{}
 	for i := 0; i+1 < len(pairs); i += 2 {

@@ -16,22 +16,22 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
-// tool is a route as a tool of /mcp. What it takes is what the OpenAPI document says
-// of path, query and body, side by side; what is said here is said to a model.
+// tool describes a route as a tool of /mcp. Its arguments are the parameters of path, query and
+// body in the OpenAPI document, merged into one object. Its texts are written for a model.
 type tool struct {
-	name, id    string // its own, and the route's operation id
+	name, id    string // the tool's name, and the route's operation id
 	description string
 
-	additive bool // it only adds something, or nothing
-	again    bool // to do it again changes nothing more
-	outside  bool // it reaches the world: models, the hosts that skills call
+	additive bool // it only adds data, or changes nothing
+	again    bool // a repetition has no further effect
+	outside  bool // it has effects outside: it calls models or the hosts of skills
 
 	route  route
 	schema map[string]any
-	where  map[string]string // where an argument belongs: path or query, else the body
+	where  map[string]string // the place of an argument: path or query; others belong to the body
 }
 
-// tools are all of them. What shows secrets, or says who may come in, is none.
+// tools lists all tools. Routes that show secrets or manage access are not tools.
 var tools = []tool{
 	{name: "get_health", id: "get-health",
 		description: "Whether Lanekeeper works: database, model circuits, how old the last heartbeat is. Ask this first when something seems stuck."},
@@ -171,11 +171,10 @@ var tools = []tool{
 		description: "What model calls used, added up by skill, agent, model, surface, task or day: calls, tokens, cost in millionths of a dollar."},
 }
 
-// fewer is how many items a listing answers a model that asks for no number.
+// fewer is the page size of a listing for a model that does not ask for one.
 const fewer = 20
 
-// bind finds a tool's route, and makes the schema of its arguments from the OpenAPI
-// document.
+// bind finds a tool's route and builds the schema of its arguments from the OpenAPI document.
 func (t *tool) bind(table []route, doc map[string]any) error {
 	at := slices.IndexFunc(table, func(rt route) bool { return rt.id == t.id })
 	if at < 0 {
@@ -187,7 +186,7 @@ func (t *tool) bind(table []route, doc map[string]any) error {
 	if body, ok := inlined(doc, within(op, "requestBody", "content", "application/json", "schema")).(map[string]any); ok {
 		for name := range within(body, "properties") {
 			field := within(body, "properties", name)
-			if field["type"] == nil { // any JSON to the route, for the skill it is meant for to judge; models would quote it
+			if field["type"] == nil { // any JSON; without a type, models would send a string
 				field["type"] = "object"
 			}
 			properties[name] = field
@@ -218,7 +217,7 @@ func (t *tool) bind(table []route, doc map[string]any) error {
 	return nil
 }
 
-// within is an object inside of another, nil where there is none.
+// within returns the object at a path inside v, or nil if there is none.
 func within(v map[string]any, path ...string) map[string]any {
 	for _, name := range path {
 		v, _ = v[name].(map[string]any)
@@ -226,7 +225,7 @@ func within(v map[string]any, path ...string) map[string]any {
 	return v
 }
 
-// inlined is a copy of a schema with what it refers to in it, as models read it best.
+// inlined returns a copy of a schema with its references resolved, the form that models read best.
 func inlined(doc map[string]any, v any) any {
 	switch v := v.(type) {
 	case []any:
@@ -248,7 +247,7 @@ func inlined(doc map[string]any, v any) any {
 	return v
 }
 
-// described is the tool as a client lists it.
+// described returns the tool in the form that clients list.
 func (t *tool) described() *mcp.Tool {
 	reads := t.route.method == http.MethodGet
 	return &mcp.Tool{
@@ -259,8 +258,7 @@ func (t *tool) described() *mcp.Tool {
 	}
 }
 
-// request is the request that a call makes. What is unknown goes where the route
-// refuses it.
+// request builds the request of a call. Unknown arguments go where the route refuses them.
 func (t *tool) request(ctx context.Context, arguments json.RawMessage) (*http.Request, *problem.Problem) {
 	given := map[string]json.RawMessage{}
 	if len(arguments) > 0 && json.Unmarshal(arguments, &given) != nil {
@@ -301,7 +299,7 @@ func (t *tool) request(ctx context.Context, arguments json.RawMessage) (*http.Re
 	return r, nil
 }
 
-// scalar is a value as a path or a query has it.
+// scalar returns a value in the form that a path or a query needs.
 func scalar(value json.RawMessage) string {
 	var text string
 	if json.Unmarshal(value, &text) == nil {

@@ -13,13 +13,13 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// creation is what a route answers that has made something.
+// creation is the response of a route that has created something.
 type creation[T any] struct {
 	Location string `header:"Location"`
 	Body     T
 }
 
-// memberItem is one who belongs to a workspace.
+// memberItem is a member of a workspace.
 type memberItem struct {
 	UserID    string    `json:"userId"`
 	Email     string    `json:"email"`
@@ -32,7 +32,7 @@ func memberOf(p auth.Person) memberItem {
 	return memberItem{UserID: p.ID, Email: p.Email, Name: p.Name, Role: p.Role, CreatedAt: p.CreatedAt.UTC()}
 }
 
-// listMembers is called by GET /api/v1/members.
+// listMembers lists a workspace's members by e-mail address. It is called by GET /api/v1/members.
 func (s *server) listMembers(ctx context.Context, in *struct {
 	Cursor string `query:"cursor" maxLength:"500"`
 	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
@@ -59,7 +59,7 @@ func (s *server) listMembers(ctx context.Context, in *struct {
 	return listing(items, next), nil
 }
 
-// addMember is called by POST /api/v1/members.
+// addMember adds a person to the workspace. It is called by POST /api/v1/members.
 func (s *server) addMember(ctx context.Context, in *struct {
 	Body struct {
 		Email string    `json:"email" minLength:"3" maxLength:"254"`
@@ -84,7 +84,7 @@ type MemberPath struct {
 	UserID string `path:"userId" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"an id"`
 }
 
-// getMember is called by GET /api/v1/members/{userId}.
+// getMember returns one member. It is called by GET /api/v1/members/{userId}.
 func (s *server) getMember(ctx context.Context, in *MemberPath) (*versioned[memberItem], error) {
 	p, err := s.People.Member(ctx, workspace(ctx), in.UserID)
 	if err != nil {
@@ -93,7 +93,7 @@ func (s *server) getMember(ctx context.Context, in *MemberPath) (*versioned[memb
 	return &versioned[memberItem]{tagOf(p.Version), memberOf(p)}, nil
 }
 
-// patchMember is called by PATCH /api/v1/members/{userId}.
+// patchMember changes a member's role. It is called by PATCH /api/v1/members/{userId}.
 func (s *server) patchMember(ctx context.Context, in *struct {
 	MemberPath
 	IfMatch
@@ -120,7 +120,8 @@ func (s *server) patchMember(ctx context.Context, in *struct {
 	return &versioned[memberItem]{tagOf(p.Version), memberOf(p)}, nil
 }
 
-// removeMember is called by DELETE /api/v1/members/{userId}.
+// removeMember removes a person from the workspace. It is called by DELETE
+// /api/v1/members/{userId}.
 func (s *server) removeMember(ctx context.Context, in *MemberPath) (*struct{}, error) {
 	id := strings.ToLower(in.UserID)
 	return nil, s.change(ctx, "member.remove", func(ctx context.Context, tx *db.Tx) error {
@@ -128,7 +129,8 @@ func (s *server) removeMember(ctx context.Context, in *MemberPath) (*struct{}, e
 	}, "user", id)
 }
 
-// signOutMember is called by POST /api/v1/members/{userId}/sign-out.
+// signOutMember ends all sessions of a member. It is called by POST
+// /api/v1/members/{userId}/sign-out.
 func (s *server) signOutMember(ctx context.Context, in *struct {
 	MemberPath
 	Body *struct{}
@@ -144,13 +146,13 @@ func (s *server) signOutMember(ctx context.Context, in *struct {
 	return &versioned[memberItem]{tagOf(p.Version), memberOf(p)}, nil
 }
 
-// change makes a change that a person asks for, with its line in the log, in one
-// transaction. input are names and values that the line tells.
+// change runs fn and records it as an activity of the operator, in one transaction. input holds
+// alternating names and values for the record. A value may be a pointer that fn sets.
 func (s *server) change(ctx context.Context, what string, fn func(context.Context, *db.Tx) error, input ...any) error {
 	return s.changeIn(ctx, workspace(ctx), what, fn, input...)
 }
 
-// changeIn is change in a workspace that need not be the request's.
+// changeIn is change in a workspace that may differ from the request's.
 func (s *server) changeIn(ctx context.Context, ws db.Workspace, what string, fn func(context.Context, *db.Tx) error, input ...any) error {
 	by, _ := auth.From(ctx)
 	begun := s.Clock()
@@ -166,7 +168,7 @@ func (s *server) changeIn(ctx context.Context, ws db.Workspace, what string, fn 
 	})
 }
 
-// keyItem is a key, without itself.
+// keyItem is an API key or a site key, without the key itself.
 type keyItem struct {
 	ID         string       `json:"id"`
 	Name       string       `json:"name"`
@@ -180,7 +182,7 @@ type keyItem struct {
 	ExpiresAt  *time.Time   `json:"expiresAt,omitempty"`
 	LastUsedAt *time.Time   `json:"lastUsedAt,omitempty"`
 	RevokedAt  *time.Time   `json:"revokedAt,omitempty"`
-	// Key is there once, when it is made.
+	// Key is set only in the response that creates the key.
 	Key string `json:"key,omitempty" doc:"The key itself, shown this once"`
 }
 
@@ -198,7 +200,7 @@ func keyOf(k auth.APIKey) keyItem {
 	return item
 }
 
-// listKeys is called by GET /api/v1/api-keys.
+// listKeys lists the keys of the workspace. It is called by GET /api/v1/api-keys.
 func (s *server) listKeys(ctx context.Context, in *struct {
 	Cursor string `query:"cursor" maxLength:"500"`
 	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
@@ -222,7 +224,8 @@ func (s *server) listKeys(ctx context.Context, in *struct {
 	return listing(items, next), nil
 }
 
-// createKey is called by POST /api/v1/api-keys.
+// createKey creates a key. Its response is the only one that shows it. It is called by POST
+// /api/v1/api-keys.
 func (s *server) createKey(ctx context.Context, in *struct {
 	Body struct {
 		Name      string       `json:"name" minLength:"1" maxLength:"200"`
@@ -253,7 +256,7 @@ func (s *server) createKey(ctx context.Context, in *struct {
 	return &creation[keyItem]{Location: "/api/v1/api-keys/" + k.ID, Body: item}, nil
 }
 
-// getKey is called by GET /api/v1/api-keys/{id}.
+// getKey returns one key. It is called by GET /api/v1/api-keys/{id}.
 func (s *server) getKey(ctx context.Context, in *IDPath) (*answer[keyItem], error) {
 	k, err := s.People.Key(ctx, workspace(ctx), in.id())
 	if err != nil {
@@ -262,7 +265,7 @@ func (s *server) getKey(ctx context.Context, in *IDPath) (*answer[keyItem], erro
 	return answered(keyOf(k)), nil
 }
 
-// revokeKey is called by DELETE /api/v1/api-keys/{id}.
+// revokeKey revokes a key. It is called by DELETE /api/v1/api-keys/{id}.
 func (s *server) revokeKey(ctx context.Context, in *IDPath) (*struct{}, error) {
 	return nil, s.change(ctx, "api_key.revoke", func(ctx context.Context, tx *db.Tx) error {
 		_, err := s.People.RevokeKey(ctx, tx, in.id())
@@ -270,7 +273,7 @@ func (s *server) revokeKey(ctx context.Context, in *IDPath) (*struct{}, error) {
 	}, "id", in.id())
 }
 
-// meItem is who sends a request.
+// meItem is the principal of a request.
 type meItem struct {
 	Kind        auth.Kind    `json:"kind"`
 	ID          string       `json:"id"`
@@ -278,7 +281,7 @@ type meItem struct {
 	Role        auth.Role    `json:"role,omitempty"`
 	WorkspaceID db.Workspace `json:"workspaceId"`
 	Scopes      []auth.Scope `json:"scopes,omitempty"`
-	// Memberships are a person's.
+	// Memberships lists a person's workspaces; nil for other principals.
 	Memberships []membershipItem `json:"memberships,omitempty" doc:"Of a person: where they belong, the oldest first, which is where a request goes that names no workspace"`
 }
 
@@ -296,19 +299,20 @@ func meOf(p auth.Principal) meItem {
 	return item
 }
 
-// me is called by GET /api/v1/me.
+// me returns the caller's principal. It is called by GET /api/v1/me.
 func (s *server) me(ctx context.Context, _ *struct{}) (*answer[meItem], error) {
 	p, _ := auth.From(ctx)
 	return answered(meOf(p)), nil
 }
 
-// signedIn is an answer that sets a cookie.
+// signedIn is a response that sets the session's cookie.
 type signedIn struct {
 	SetCookie http.Cookie `header:"Set-Cookie"`
 	Body      meItem
 }
 
-// startSession is called by POST /api/v1/session.
+// startSession exchanges the token of a sign-in link, or the admin token, for a session. It is
+// called by POST /api/v1/session.
 func (s *server) startSession(ctx context.Context, in *struct {
 	Body struct {
 		Token string `json:"token" minLength:"1" maxLength:"8192" doc:"Of a sign-in link, or the admin token"`
@@ -333,7 +337,8 @@ func (s *server) startSession(ctx context.Context, in *struct {
 
 var noSession = problem.New(http.StatusConflict, "no_session", "there is no session here: with a token, the header X-Workspace-Id says which workspace")
 
-// chooseWorkspace is called by PUT /api/v1/session.
+// chooseWorkspace starts a session in another of the person's workspaces. It is called by PUT
+// /api/v1/session.
 func (s *server) chooseWorkspace(ctx context.Context, in *struct {
 	Body struct {
 		WorkspaceID string `json:"workspaceId" format:"uuid"`
@@ -354,7 +359,7 @@ func (s *server) chooseWorkspace(ctx context.Context, in *struct {
 	return &signedIn{*cookie, meOf(p)}, nil
 }
 
-// endSession is called by DELETE /api/v1/session.
+// endSession ends the session. It is called by DELETE /api/v1/session.
 func (s *server) endSession(ctx context.Context, _ *struct{}) (*struct {
 	SetCookie http.Cookie `header:"Set-Cookie"`
 }, error) {

@@ -11,7 +11,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// memoryItem is one thing that an agent remembers.
+// memoryItem is one memory of an agent.
 type memoryItem struct {
 	ID         string     `json:"id"`
 	Agent      string     `json:"agent"`
@@ -35,8 +35,8 @@ func memoryOutput(m memory.Memory) *versioned[memoryItem] {
 	return &versioned[memoryItem]{ETag: tagOf(m.Version), Body: memoryOf(m)}
 }
 
-// listMemories lists the newest first; with a text, the best match first. It is
-// called by the Engine Room and by scripts.
+// listMemories lists memories, newest first; with a text, the best match first. It is called by the
+// Engine Room and by scripts.
 func (s *server) listMemories(ctx context.Context, in *struct {
 	Agent         string `query:"agent" maxLength:"255"`
 	Category      string `query:"category" maxLength:"100"`
@@ -83,7 +83,7 @@ func (s *server) listMemories(ctx context.Context, in *struct {
 	return listing(items, next), nil
 }
 
-// getMemory is called by the Engine Room and by scripts.
+// getMemory returns one memory. It is called by the Engine Room and by scripts.
 func (s *server) getMemory(ctx context.Context, in *IDPath) (*versioned[memoryItem], error) {
 	m, err := s.Memories.Get(ctx, workspace(ctx), in.id())
 	if err != nil {
@@ -92,7 +92,7 @@ func (s *server) getMemory(ctx context.Context, in *IDPath) (*versioned[memoryIt
 	return memoryOutput(m), nil
 }
 
-// createMemory is called by the Engine Room and by scripts.
+// createMemory creates a memory. It is called by the Engine Room and by scripts.
 func (s *server) createMemory(ctx context.Context, in *struct {
 	Body struct {
 		Agent      string     `json:"agent,omitempty" maxLength:"255" doc:"Who remembers it; the operator's agent unless said"`
@@ -119,7 +119,7 @@ func (s *server) createMemory(ctx context.Context, in *struct {
 	return &createdAt[memoryItem]{"/api/v1/memories/" + m.ID, tagOf(m.Version), memoryOf(m)}, nil
 }
 
-// patchMemory is called by the Engine Room and by scripts.
+// patchMemory changes the given fields of a memory. It is called by the Engine Room and by scripts.
 func (s *server) patchMemory(ctx context.Context, in *struct {
 	IDPath
 	IfMatch
@@ -151,7 +151,7 @@ func (s *server) patchMemory(ctx context.Context, in *struct {
 	return memoryOutput(m), nil
 }
 
-// deleteMemory is called by the Engine Room and by scripts.
+// deleteMemory deletes a memory. It is called by the Engine Room and by scripts.
 func (s *server) deleteMemory(ctx context.Context, in *IDPath) (*struct{}, error) {
 	return nil, s.change(ctx, "memory.delete", func(ctx context.Context, tx *db.Tx) error {
 		return s.Memories.Delete(ctx, tx, in.id())
@@ -164,7 +164,7 @@ type categoryItem struct {
 	Count    int    `json:"count"`
 }
 
-// listCategories is called by the Engine Room.
+// listCategories lists the categories of memories. It is called by the Engine Room.
 func (s *server) listCategories(ctx context.Context, in *struct {
 	Agent  string `query:"agent" maxLength:"255"`
 	Cursor string `query:"cursor" maxLength:"200"`

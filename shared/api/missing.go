@@ -12,12 +12,12 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/redact"
 )
 
-// target is what the path of a request names, the whole first.
+// target lists what the path of a request names, outermost first.
 type target []struct{ noun, name string }
 
 type targetKey struct{}
 
-// targeted puts what a request's path names into its context.
+// targeted puts the target of a request's path into its context.
 func (rt route) targeted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var named target
@@ -32,7 +32,7 @@ func (rt route) targeted(next http.Handler) http.Handler {
 	})
 }
 
-// nounOf is one of what a part of a path lists.
+// nounOf returns the singular noun for a segment of a path.
 func nounOf(part string) string {
 	switch part {
 	case "api-keys":
@@ -47,11 +47,12 @@ func nounOf(part string) string {
 	return strings.TrimSuffix(part, "s")
 }
 
-// plainName is a name or an id that can't be mistaken for anything else.
+// plainName matches an id or a name that is safe to repeat.
 var plainName = pattern.New(`^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$`)
 
-// missing says what is not there, and in which workspace it was looked for. Names and ids of
-// the path alone are repeated, where they look like such and like no secret.
+// missing returns the problem for something that does not exist. It names the thing and the
+// workspace. It repeats a name or an id of the path only if that has the form of one and contains
+// no known secret.
 func (s *server) missing(ctx context.Context) *problem.Problem {
 	what := "what the request names"
 	named, _ := ctx.Value(targetKey{}).(target)
@@ -72,7 +73,8 @@ func (s *server) missing(ctx context.Context) *problem.Problem {
 	return &p
 }
 
-// slugOf is a workspace's slug, which is read once. Empty: it can't be read.
+// slugOf returns a workspace's slug and caches it. It returns an empty text if the slug cannot be
+// read.
 func (s *server) slugOf(ctx context.Context, id db.Workspace) string {
 	if known, ok := s.slugs.Load(id); ok {
 		return known.(string)

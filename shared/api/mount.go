@@ -21,10 +21,11 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
-// handler registers what serves a route.
+// handler registers the handler of a route.
 type handler func(*server, huma.API, huma.Operation)
 
-// typed serves a route by a method whose types say what comes in and goes out.
+// typed serves a route by a function whose types describe the request and the response. It retries
+// a change that lost a race against another one.
 func typed[I, O any](fn func(context.Context, *I) (*O, error)) handler {
 	return func(s *server, a huma.API, op huma.Operation) {
 		huma.Register(a, op, func(ctx context.Context, in *I) (*O, error) {
@@ -40,11 +41,11 @@ func typed[I, O any](fn func(context.Context, *I) (*O, error)) handler {
 	}
 }
 
-// maxTries is how often a change is made anew that another came between.
+// maxTries is how often typed tries a change.
 const maxTries = 20
 
-// raced reports whether what was read has been changed before it was written. It is
-// read and changed anew then: what an If-Match names is found to be another by that.
+// raced reports whether the row was changed between the read and the write. The change may be
+// retried: it reads the row again, and then detects an If-Match that no longer holds.
 func raced(err error) bool {
 	for _, a := range answers {
 		if a.problem == stale && errors.Is(err, a.err) {
@@ -54,12 +55,12 @@ func raced(err error) bool {
 	return false
 }
 
-// answer is what a typed route answers with its usual status.
+// answer is the response of a typed route with its usual status.
 type answer[T any] struct{ Body T }
 
 func answered[T any](body T) *answer[T] { return &answer[T]{Body: body} }
 
-// mount puts the routes behind the mux and writes their description.
+// mount registers all routes and builds the OpenAPI document.
 func (s *server) mount(table []route) error {
 	strictCasing()
 	m := &guarded{ServeMux: s.mux, s: s}
@@ -83,7 +84,7 @@ func (s *server) mount(table []route) error {
 			s.mux.Handle(at, refused)
 			continue
 		}
-		for _, method := range methods { // the mux takes no more general pattern there
+		for _, method := range methods { // the mux accepts no pattern without a method here
 			if !slices.Contains(allowed, method) {
 				s.mux.Handle(method+" "+at, refused)
 			}
@@ -99,14 +100,14 @@ func (s *server) mount(table []route) error {
 	return err
 }
 
-// toTheDocs leads a browser that asks for nothing in particular to the documentation, also
-// below the path of a stage. It is called by GET /.
+// toTheDocs redirects a browser from the root to the documentation. The location is relative, so
+// that it also works below the path of a stage. It is called by GET /.
 func toTheDocs(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Location", "docs")
 	w.WriteHeader(http.StatusFound)
 }
 
-// guarded is the mux as huma sees it: it puts each route's guard before its handler.
+// guarded is the mux that huma registers handlers with. It wraps each handler in its route's guard.
 type guarded struct {
 	*http.ServeMux
 	s       *server
@@ -118,12 +119,12 @@ func (m *guarded) HandleFunc(pattern string, h func(http.ResponseWriter, *http.R
 	m.Handle(pattern, m.s.guard(m.current, http.HandlerFunc(h)))
 }
 
-// strictCasing makes huma refuse a known field in another case, as it refuses any
-// unknown one. It is a switch of the whole package, set once.
+// strictCasing makes huma refuse a field whose case differs, as it refuses an unknown field. The
+// setting is global to package huma, so it is set once.
 var strictCasing = sync.OnceFunc(func() { huma.ValidateStrictCasing = true })
 
-// config is huma's, without what we do ourselves: its pages load from elsewhere,
-// and its $schema links repeat the Host header.
+// config returns huma's configuration. It omits huma's pages, which load files from other hosts,
+// and its $schema links, which repeat the Host header.
 func (s *server) config() huma.Config {
 	format := huma.Format{Marshal: encode, Unmarshal: decode}
 	cfg := huma.Config{
@@ -146,8 +147,8 @@ func (s *server) config() huma.Config {
 	return cfg
 }
 
-// encode writes an answer. It gives the writer nothing before all of it is there;
-// that the caller may have left is nobody's concern then.
+// encode writes v as JSON. It returns an error if v cannot be encoded, and then writes nothing. It
+// ignores errors of the writer: the client may have disconnected.
 func encode(w io.Writer, v any) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -159,7 +160,7 @@ func encode(w io.Writer, v any) error {
 	return nil
 }
 
-// decode is json.Unmarshal with errors that name the field and not the value.
+// decode is json.Unmarshal, but its errors name the field and not the value.
 func decode(data []byte, v any) error {
 	err := json.Unmarshal(data, v)
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
@@ -168,12 +169,12 @@ func decode(data []byte, v any) error {
 	return err
 }
 
-// operation is a route's description.
+// operation returns the description of a route.
 func operation(a huma.API, rt route) huma.Operation {
 	op := huma.Operation{
 		OperationID: rt.id, Method: rt.method, Path: rt.path, Summary: rt.summary,
 		Description: "Called by " + rt.caller + ".", Tags: []string{tag(rt.path)},
-		MaxBodyBytes: -1, BodyReadTimeout: -1, // intake.go sees to both
+		MaxBodyBytes: -1, BodyReadTimeout: -1, // intake.go sets both limits
 		Responses: map[string]*huma.Response{},
 	}
 	statuses := slices.Concat(rt.refusals, []int{
@@ -215,7 +216,7 @@ func operation(a huma.API, rt route) huma.Operation {
 	return op
 }
 
-// tag groups a route with the others of its resource.
+// tag returns the name of a route's resource.
 func tag(path string) string {
 	resource, isAPI := strings.CutPrefix(path, "/api/v1/")
 	if path == mcpPath {
@@ -239,7 +240,7 @@ func methodsByPath(table []route) map[string][]string {
 	return methods
 }
 
-// covered reports whether another row has a wildcard where path ends.
+// covered reports whether another route has a wildcard in place of p's last segment.
 func covered(p string, table []route) bool {
 	return slices.ContainsFunc(table, func(rt route) bool {
 		dir, last := path.Split(rt.path)
