@@ -18,7 +18,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// pausable is a model that is left alone for a while.
+// pausable is a model whose provider can be paused.
 type pausable struct {
 	pilot
 	why *string
@@ -26,7 +26,7 @@ type pausable struct {
 
 func (p pausable) Paused(context.Context) string { return *p.why }
 
-// hears counts the errors that are logged for the alarm.
+// hears counts the logged errors that trigger the alarm.
 func (w *world) hears() *int {
 	heard := new(int)
 	w.Log = slog.New(trace.NewHandler(slog.NewTextHandler(nowhere{func(line string) {
@@ -41,7 +41,8 @@ type nowhere struct{ told func(string) }
 
 func (n nowhere) Write(p []byte) (int, error) { n.told(string(p)); return len(p), nil }
 
-// TestARefusedKeyPausesTheModelPhases, calls a person, and costs no work.
+// TestARefusedKeyPausesTheModelPhases checks that a refused key pauses the model phases, raises an
+// alert, and loses no work.
 func TestARefusedKeyPausesTheModelPhases(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		k, ran := counting("tidy")
@@ -58,7 +59,7 @@ func TestARefusedKeyPausesTheModelPhases(t *testing.T) {
 		w.Skew.Advance(time.Hour)
 		for n := range 3 {
 			if n == 2 {
-				why = "" // the pause is over, and it is tried again
+				why = "" // the pause is over, so the model is tried again
 			}
 			r := w.beat(t, slot(n))
 			if r.Outcome != heartbeat.Parked || len(r.Alerts) != 1 || !strings.Contains(r.Alerts[0], "authentication") || *heard != n+1 || asked != 1+n/2 || *ran != 1 {
@@ -73,7 +74,8 @@ func TestARefusedKeyPausesTheModelPhases(t *testing.T) {
 	})
 }
 
-// TestWhatWasHaltedDoesNotCountAsTried: it is not given up, however long it takes.
+// TestWhatWasHaltedDoesNotCountAsTried checks that halted work is not given up, however long the
+// halt lasts.
 func TestWhatWasHaltedDoesNotCountAsTried(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		w := newWorld(t, e, pilot(func(context.Context, task) (llmtest.Step, error) {

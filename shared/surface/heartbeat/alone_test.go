@@ -11,12 +11,12 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/postgres"
 )
 
-// alone is an environment whose workspace is the only one of its database, for
-// ticks that serve all there are.
+// alone returns an environment whose workspace is the only one of its database. Tests use it for
+// ticks that serve all workspaces.
 func alone(t *testing.T, engine string) dbtest.Env {
 	t.Helper()
 	if engine == dbtest.OnSQLite {
-		return dbtest.New(t, engine) // a file of its own
+		return dbtest.New(t, engine) // each test has its own file
 	}
 	owner := dbtest.NewDatabase(t)
 	must(migrate.Postgres(t.Context(), owner, slog.New(slog.DiscardHandler)))(t)

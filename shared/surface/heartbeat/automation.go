@@ -18,10 +18,10 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/work"
 )
 
-// cron is the queue through which automations run, one after the other.
+// cron is the queue that runs automations one after the other.
 const cron = "cron"
 
-// automate runs the automations that are due, and takes up those that were cut off.
+// automate runs the automations that are due, and resumes interrupted ones.
 func (b *beat) automate(ctx context.Context, p *Phase) error {
 	due := slices.Clone(*b.snapshot.automations)
 	for _, e := range *b.snapshot.open {
@@ -45,14 +45,14 @@ func (b *beat) automate(ctx context.Context, p *Phase) error {
 	return nil
 }
 
-// automationWork is an automation, as a unit.
+// automationWork is the unit of work of one automation.
 type automationWork struct {
 	*beat
 	phase *Phase
 	id    string
 	asked asked
 	made  reason.CallResult
-	// journal is of an execution that is taken up.
+	// journal belongs to a resumed execution; empty: the execution is new.
 	journal   []execution.Entry
 	cancelled *cancelled
 }
@@ -61,18 +61,18 @@ type automationWork struct {
 type cancelled struct {
 	exec  execution.Execution
 	why   string
-	begun bool // nobody knows whether the call had its effect
+	begun bool // the call was begun, so that its effect is unknown
 }
 
-// asked is what an execution of an automation is about; it is stored, so that a
-// resumed one does the same.
+// asked is the input of an automation's execution. It is stored, so that a resumed execution does
+// the same.
 type asked struct {
 	Automation string            `json:"automation_id"`
 	Name       string            `json:"name"`
 	Skill      string            `json:"skill"`
 	Input      json.RawMessage   `json:"input"`
 	Event      *automation.Event `json:"event,omitempty"`
-	Trust      execution.Trust   `json:"trust,omitempty"` // whose words it is told in; empty: the operator's
+	Trust      execution.Trust   `json:"trust,omitempty"` // trust of the input; empty: trusted
 }
 
 func (b *beat) runAutomation(ctx context.Context, p *Phase, d automation.Due) error {
@@ -86,7 +86,7 @@ func (b *beat) runAutomation(ctx context.Context, p *Phase, d automation.Due) er
 	return err
 }
 
-// begin takes up what was begun, or claims what is due.
+// begin resumes an interrupted execution, or claims the automation if it is due.
 func (a *automationWork) begin(ctx context.Context, s *work.Start) error {
 	if len(s.Open) == 0 {
 		return a.claim(ctx, s)
@@ -103,13 +103,13 @@ func (a *automationWork) begin(ctx context.Context, s *work.Start) error {
 	if err != nil {
 		return err
 	}
-	if !enabled && a.reached() != execution.Result { // of a call with a result, only its end is left to do
+	if !enabled && a.reached() != execution.Result { // a call that has a result only needs its end
 		return a.cancel(ctx, s, e)
 	}
 	return s.Resume(ctx, e)
 }
 
-// claim decides whether it is due still, and begins its execution: both or neither.
+// claim checks that the automation is still due and begins its execution, in one transaction.
 func (a *automationWork) claim(ctx context.Context, s *work.Start) error {
 	r, due, err := a.Automations.Claim(ctx, s.Tx, a.id)
 	if err != nil || !due {
@@ -122,7 +122,7 @@ func (a *automationWork) claim(ctx context.Context, s *work.Start) error {
 	return s.New(ctx, a.piece(lane.Automation(a.id), a.asked))
 }
 
-// reached is the last thing that the journal tells of the call.
+// reached returns the kind of the journal's last entry; empty: the call was not begun.
 func (a *automationWork) reached() (last execution.Kind) {
 	for _, e := range a.journal {
 		last = e.Kind
@@ -130,8 +130,8 @@ func (a *automationWork) reached() (last execution.Kind) {
 	return last
 }
 
-// cancel ends an execution whose call is not made any more. Of one that was begun
-// nobody knows whether it had its effect.
+// cancel ends an execution whose call is not made any more. If the call was begun, its effect is
+// unknown and the entry says that a person has to check.
 func (a *automationWork) cancel(ctx context.Context, s *work.Start, e execution.Execution) error {
 	why := "its automation was disabled or deleted"
 	entry := activity.Entry{
@@ -162,8 +162,8 @@ func (a *automationWork) act(ctx context.Context, job reason.Job) (out reason.Ou
 	return out, err
 }
 
-// end tells the automation how it went. A call that was not made at all has no line in the
-// log yet.
+// end stores the outcome in the automation. It also writes the activity line of a call that was
+// never made, which has none yet.
 func (a *automationWork) end(ctx context.Context, tx lane.Tx, out *work.Outcome) error {
 	if out.Poison {
 		a.made = reason.CallResult{Status: execution.Errored, Unmade: true, Class: skill.Ours}
@@ -188,7 +188,7 @@ func (a *automationWork) end(ctx context.Context, tx lane.Tx, out *work.Outcome)
 	return a.Automations.Ended(tx, a.asked.Automation, string(status), out.Execution.Trace)
 }
 
-// ended counts and logs what came of it, once that is written.
+// ended counts and logs the outcome after it is stored.
 func (a *automationWork) ended(ctx context.Context, out work.Outcome) {
 	about := []any{"automation", a.asked.Name, "skill", a.asked.Skill}
 	if c := a.cancelled; c != nil {

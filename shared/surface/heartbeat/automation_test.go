@@ -21,7 +21,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
 
-// counting is a skill that counts how often it was done.
+// counting returns a skill that counts its calls.
 func counting(name string) (k skill.Skill, ran *int) {
 	ran = new(int)
 	return skill.Skill{Name: name, Parameters: []byte(`{"type": "object"}`), Run: func(context.Context, lane.Tx, skill.Call) (any, error) {
@@ -30,7 +30,7 @@ func counting(name string) (k skill.Skill, ran *int) {
 	}}, ran
 }
 
-// automate adds an automation of a skill: hourly, or after an event.
+// automate adds an automation of a skill. It runs hourly, or after an event.
 func (w *world) automate(t testing.TB, name, skill, event string) string {
 	t.Helper()
 	a := automation.Automation{Name: name, Skill: skill, Input: json.RawMessage(`{}`), Event: event, Enabled: true, CreatedBy: "test"}
@@ -52,7 +52,7 @@ func (w *world) automation(t testing.TB, id string) automation.Automation {
 	return must(w.Automations.Get(t.Context(), w.Workspace, id))(t)
 }
 
-// tells is a logger that does something each time a message is logged.
+// tells returns a logger that calls do each time the message is logged.
 func tells(message string, do func()) *slog.Logger {
 	return slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.MessageKey && a.Value.String() == message {
@@ -91,7 +91,8 @@ func TestADueAutomationRunsOnce(t *testing.T) {
 	})
 }
 
-// TestAnAutomationInOthersWordsRunsAsTheirs, also when it is taken up.
+// TestAnAutomationInOthersWordsRunsAsTheirs checks that an automation with untrusted input runs as
+// untrusted, also when it is resumed.
 func TestAnAutomationInOthersWordsRunsAsTheirs(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		var calls []skill.Call
@@ -132,8 +133,8 @@ func TestAnAutomationInOthersWordsRunsAsTheirs(t *testing.T) {
 	})
 }
 
-// TestAKilledAutomationIsTakenUp where it was cut off: in its call, or between the
-// call and its end.
+// TestAKilledAutomationIsTakenUp interrupts an automation in its call, and between the call and its
+// end. The next beat resumes it.
 func TestAKilledAutomationIsTakenUp(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		for message, calls := range map[string]int{"automation runs": 1, "skill done": 1} {
@@ -144,7 +145,7 @@ func TestAKilledAutomationIsTakenUp(t *testing.T) {
 			id := w.automate(t, "tidy up", "tidy", "")
 			w.Skew.Advance(time.Hour)
 			quiet, quietReason := w.Log, w.Reason.Log
-			w.Log = tells(message, func() { // from now on this process writes nothing
+			w.Log = tells(message, func() { // this process cannot write any more
 				w.force(t, lane.Automation(id))
 				w.force(t, lane.Heartbeat)
 			})
@@ -170,16 +171,16 @@ func TestAKilledAutomationIsTakenUp(t *testing.T) {
 	})
 }
 
-// TestNoCallIsMadeForAnAutomationThatIsNoMore: one that was cut off is not taken up when
-// its automation was disabled or deleted since, but for what it had done already.
+// TestNoCallIsMadeForAnAutomationThatIsNoMore checks that an interrupted execution makes no further
+// call after its automation was disabled or deleted. A call that has a result is still ended.
 func TestNoCallIsMadeForAnAutomationThatIsNoMore(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		for _, c := range []struct {
-			cut     string // the message with which the process dies; empty: in the call
+			cut     string // the message at which the process dies; empty: in the call
 			deleted bool
 			status  execution.Status
 			log     activity.Status
-			of      string // the automation's last status
+			of      string // last status of the automation
 			calls   int
 		}{
 			{cut: "automation runs", status: execution.Cancelled, log: activity.Skipped, of: "skipped"},
@@ -195,7 +196,7 @@ func TestNoCallIsMadeForAnAutomationThatIsNoMore(t *testing.T) {
 				return "done", nil
 			}
 			k := skill.Skill{Name: "tidy", Parameters: []byte(`{"type": "object"}`), Do: tidy}
-			if c.cut == "skill done" { // and its result is written
+			if c.cut == "skill done" { // the result is stored
 				k.Do, k.Run = nil, func(ctx context.Context, _ lane.Tx, call skill.Call) (any, error) { return tidy(ctx, call) }
 			}
 			w := newWorld(t, e, idle(t), k)
@@ -203,7 +204,7 @@ func TestNoCallIsMadeForAnAutomationThatIsNoMore(t *testing.T) {
 			w.set(t, `{}`)
 			id := w.automate(t, "tidy up", "tidy", "")
 			w.Skew.Advance(time.Hour)
-			die = func() { // from now on this process writes nothing
+			die = func() { // this process cannot write any more
 				w.force(t, lane.Automation(id))
 				w.force(t, lane.Heartbeat)
 			}
@@ -247,8 +248,8 @@ func TestNoCallIsMadeForAnAutomationThatIsNoMore(t *testing.T) {
 	})
 }
 
-// TestInputThatDoesNotFitDisablesNothing: the skill is healthy, and so are the others
-// that use it.
+// TestInputThatDoesNotFitDisablesNothing checks that invalid input does not count as a failure of
+// the skill. Other automations of that skill keep running.
 func TestInputThatDoesNotFitDisablesNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		k, ran := counting("tidy")
@@ -267,7 +268,7 @@ func TestInputThatDoesNotFitDisablesNothing(t *testing.T) {
 	})
 }
 
-// TestAnAutomationWhoseSkillIsGoneSaysSo: that is ours to mend.
+// TestAnAutomationWhoseSkillIsGoneSaysSo checks that the error is classified as ours.
 func TestAnAutomationWhoseSkillIsGoneSaysSo(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		w := newWorld(t, e, idle(t))
@@ -301,7 +302,8 @@ func TestAnAutomationThatSomebodyRunsByHandIsLeft(t *testing.T) {
 	})
 }
 
-// TestASkillThatKeepsFailingRestsWithItsAutomation: what it says reaches no prompt.
+// TestASkillThatKeepsFailingRestsWithItsAutomation checks also that the skill's error text reaches
+// no prompt.
 func TestASkillThatKeepsFailingRestsWithItsAutomation(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		told := ""
@@ -343,7 +345,7 @@ func TestAnAutomationRunsInTheBeatAfterItsEvent(t *testing.T) {
 		if *ran != 0 {
 			t.Error("it ran before its event")
 		}
-		for open := 1; open > 0; { // what others have open holds the event back
+		for open := 1; open > 0; { // open transactions of other tests delay the event
 			if err := w.DB.One(t.Context(), w.Workspace, []any{&open}, w.q.Unsettled); err != nil {
 				t.Fatal(err)
 			}
@@ -358,7 +360,8 @@ func TestAnAutomationRunsInTheBeatAfterItsEvent(t *testing.T) {
 	})
 }
 
-// TestSomebodyWhoWaitsIsServedBeforeTheNextAutomation: at most one is finished.
+// TestSomebodyWhoWaitsIsServedBeforeTheNextAutomation checks that a beat finishes at most one
+// automation before it yields.
 func TestSomebodyWhoWaitsIsServedBeforeTheNextAutomation(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		var w *world

@@ -9,17 +9,16 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 )
 
-// brief is the message a run starts from: the objective as data and, where there
-// is one, the step to do.
+// brief is the first message of a run: the objective as data and, when advancing, the step to do.
 type brief struct {
 	Objective objectiveBrief `json:"objective"`
 	Step      *stepBrief     `json:"step,omitempty"`
-	Skills    []string       `json:"skills,omitempty"` // that a plan may name
-	// Health is what self-healing found in this beat, in codes and counts.
+	Skills    []string       `json:"skills,omitempty"` // the skills that a plan may name
+	// Health is what self-healing found in this beat, as codes and counts.
 	Health *heal.Report `json:"health,omitempty"`
 }
 
-// reflectBrief is what a reflection is told: numbers and names.
+// reflectBrief is the input of a reflection. It holds numbers and names only.
 type reflectBrief struct {
 	Days             int             `json:"days"`
 	Activity         []activity.Used `json:"activity"`
@@ -28,7 +27,7 @@ type reflectBrief struct {
 	Waiting          int             `json:"approvalsWaiting"`
 }
 
-// rememberBrief is what a run is told that remembers.
+// rememberBrief is the input of a run that saves memories.
 type rememberBrief struct {
 	AtMost     int         `json:"atMost"`
 	Done       []doneBrief `json:"done"`
@@ -36,13 +35,13 @@ type rememberBrief struct {
 	Remembered []string    `json:"remembered"`
 }
 
-// doneBrief is one piece of work, and what came of it.
+// doneBrief is one piece of work and its result.
 type doneBrief struct {
 	Work   string `json:"work"`
 	Result string `json:"result"`
 }
 
-// clip cuts a text at n bytes, at the end of a character.
+// clip cuts a text after at most n bytes, at a character boundary, and appends an ellipsis.
 func clip(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -96,8 +95,7 @@ func briefOf(st objective.Step) stepBrief {
 	}
 }
 
-// stored is the report as the activity log keeps it: columns of JSON are in
-// snake case.
+// stored returns the report as the activity log stores it. JSON columns use snake case.
 func (r Report) stored() any {
 	phases := make([]any, len(r.Phases))
 	for i, p := range r.Phases {

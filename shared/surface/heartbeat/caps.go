@@ -5,16 +5,17 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
-// caps bound what one beat may spend.
+// caps limit what one beat may spend.
 type caps struct {
 	calls, maxCalls   int
 	tokens, maxTokens int64
-	money, maxMoney   int64 // in millionths of a dollar; 0: it is not capped
+	money, maxMoney   int64 // in millionths of a dollar; 0: no cap
 }
 
 func newCaps(s workspace.Settings) caps {
 	c := caps{maxCalls: s.BeatModelCalls, maxTokens: s.BeatTokens, maxMoney: s.BeatMicroUSD}
-	if s.DayTokens == 0 { // no budget would say so: a day of none is not made
+	// No budget is created for a day of 0 tokens, so the beat's own cap enforces it.
+	if s.DayTokens == 0 {
 		c.maxTokens = 0
 	}
 	return c
@@ -26,8 +27,8 @@ func (c *caps) spend(u llm.Usage) {
 	c.money += u.MicroUSD
 }
 
-// over says of what the share is used up; empty: there is something left. A beat that
-// may make any call may make one in each phase.
+// over returns which cap, or which share of a cap, is used up; empty: none. Each phase's share
+// allows at least one call, unless the beat's own cap is used up.
 func (c *caps) over(share float64) string {
 	switch {
 	case c.calls >= c.maxCalls:

@@ -19,8 +19,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// history fills a workspace with what earlier beats left behind: the from-th to the
-// to-th action, and as many executions.
+// history fills a workspace with rows that earlier beats left: activities, and as many executions,
+// with the numbers from from up to to.
 func (w *world) history(t testing.TB, from, to int) {
 	t.Helper()
 	var b db.Batch
@@ -86,7 +86,7 @@ func TestABusyLaneIsOneSkippedActivityThatNamesTheHolder(t *testing.T) {
 	})
 }
 
-// wasSkipped fails unless the beat left one skipped activity, and nothing else.
+// wasSkipped fails unless the beat left one skipped activity and nothing else.
 func (w *world) wasSkipped(t testing.TB, r heartbeat.Report, why string) {
 	t.Helper()
 	if r.Outcome != heartbeat.Skipped || r.Reason != why || r.Holder != "ada at her console" || r.ExecutionID != "" {
@@ -113,7 +113,7 @@ func TestTheBeatKeepsOffWhileAPersonWorks(t *testing.T) {
 		for range 2 {
 			before := w.DB.Stats()
 			w.wasSkipped(t, w.beat(t, slot(1)), "a person works in operate")
-			if got := w.DB.Stats().Sub(before); got.RoundTrips > 4 { // the test's look at the log included
+			if got := w.DB.Stats().Sub(before); got.RoundTrips > 4 { // includes the test's read of the activity log
 				t.Errorf("it takes %+v", got)
 			}
 		}
@@ -126,8 +126,7 @@ func TestTheBeatKeepsOffWhileAPersonWorks(t *testing.T) {
 	})
 }
 
-// TestAnOperatorSaysThatNobodyWorks: where a turn's hold was ended by force, there is no
-// grace.
+// TestAnOperatorSaysThatNobodyWorks checks that a forced release of a turn's hold leaves no grace.
 func TestAnOperatorSaysThatNobodyWorks(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		w := newWorld(t, e, idle(t))
@@ -152,7 +151,7 @@ func TestABeatByHandWaitsForItsLane(t *testing.T) {
 			}
 			ended <- r
 		})
-		for h.WantedBy() == "" { // it says so
+		for h.WantedBy() == "" { // the renewal reports it
 			if err := w.Lanes.Renew(t.Context(), h, time.Minute); err != nil {
 				t.Fatal(err)
 			}
@@ -181,8 +180,8 @@ func TestAFullBeatRunsEveryPhase(t *testing.T) {
 	})
 }
 
-// TestOneSlotRunsOnceThoughDeliveredThreeTimes delivers a slot three times at
-// once, and again later.
+// TestOneSlotRunsOnceThoughDeliveredThreeTimes delivers a slot three times concurrently, and again
+// later.
 func TestOneSlotRunsOnceThoughDeliveredThreeTimes(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		w := newWorld(t, e, pilot(obedient))
@@ -235,7 +234,7 @@ func TestASlotOlderThanOneThatRanIsADuplicate(t *testing.T) {
 			if r.Outcome != heartbeat.Duplicate || len(w.story(t, r.TraceID)) != 0 {
 				t.Errorf("slot %d is %+v", n, r)
 			}
-			if got := w.DB.Stats().Sub(stats); got.RoundTrips > 4 { // the test's look at the log included
+			if got := w.DB.Stats().Sub(stats); got.RoundTrips > 4 { // includes the test's read of the activity log
 				t.Errorf("slot %d takes %+v", n, got)
 			}
 		}
@@ -290,7 +289,7 @@ func TestATickOfNoWorkspaceBeatsForEach(t *testing.T) {
 		t.Run(engine, func(t *testing.T) {
 			w := newWorld(t, alone(t, engine), pilot(obedient))
 			w.addObjective(t, "x", 5)
-			r, err := w.Run(t.Context(), slot(1)) // one workspace: no detour
+			r, err := w.Run(t.Context(), slot(1)) // one workspace: not handed to another invocation
 			if err != nil || r.Outcome != heartbeat.Completed || r.Workspace != string(w.Workspace) || r.Workspaces != nil {
 				t.Errorf("one workspace: %+v, %v", r, err)
 			}
@@ -334,7 +333,7 @@ func TestATickIsHandedOnOnceAWorkspace(t *testing.T) {
 				want[dbtest.NewWorkspace(t, w.DB)] = 1
 			}
 			got := map[db.Workspace]int{}
-			var mu sync.Mutex // several are handed on at once
+			var mu sync.Mutex // Fan is called concurrently
 			w.Fan = func(_ context.Context, tick heartbeat.Tick) error {
 				mu.Lock()
 				defer mu.Unlock()

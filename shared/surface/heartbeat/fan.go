@@ -18,7 +18,7 @@ import (
 // slotPrefix begins the key of every slot.
 const slotPrefix = "heartbeat:"
 
-// slotTime is a slot's time as it stands in its key; empty: the tick has none.
+// slotTime formats a slot's time as in its key; empty: the tick has no slot.
 func slotTime(t Tick) string {
 	if t.Slot.IsZero() {
 		return ""
@@ -26,11 +26,11 @@ func slotTime(t Tick) string {
 	return t.Slot.UTC().Truncate(time.Minute).Format("2006-01-02T15:04Z")
 }
 
-// Run beats. It is called by the schedule through package edge, by the local
-// runner's ticker, and by POST /api/v1/heartbeat/run. A lane that is taken, a
-// person at work and a slot that has run already are successes. A tick without a
-// workspace beats for all in which its slot is due: a tick that is delivered again
-// goes on with those that it did not reach, or whose beat failed.
+// Run runs the beat of a tick. It is called by the schedule through package edge, by the local
+// runner's ticker, and by POST /api/v1/heartbeat/run. A held lane, a person at work and a slot that
+// has run already are successes. A tick without a workspace beats for all workspaces whose slot is
+// due. If the tick is delivered again, Run continues with the workspaces that it did not reach or
+// whose beat failed.
 func (h *Heartbeat) Run(ctx context.Context, t Tick) (Report, error) {
 	if t.Workspace != "" {
 		return h.beat(ctx, t)
@@ -53,13 +53,13 @@ func (h *Heartbeat) Run(ctx context.Context, t Tick) (Report, error) {
 const (
 	alreadyRun = "the slot has run already, or a later one has"
 
-	handedAtOnce = 16 // invocations that are asked for at once
-	beatenAtOnce = 4  // workspaces that are beaten for at once in this process
+	handedAtOnce = 16 // concurrent invocations
+	beatenAtOnce = 4  // concurrent beats in this process
 	maxNamed     = 5  // failures that an error names
 )
 
-// fan hands a tick on to each workspace, or beats for it here, several at once, until
-// the time is up. Its error names who failed, and says how many were not reached.
+// fan hands a tick to each workspace, or beats for it in this process, concurrently, until the
+// deadline. Its error names the workspaces that failed and counts those that were not reached.
 func (h *Heartbeat) fan(ctx context.Context, t Tick, due []db.Workspace) (Report, error) {
 	inner, cancel := lane.WithInnerDeadline(ctx)
 	defer cancel()
@@ -92,7 +92,7 @@ func (h *Heartbeat) fan(ctx context.Context, t Tick, due []db.Workspace) (Report
 	return report, fanned(len(due), reached, errs)
 }
 
-// alone runs one workspace's part of a tick: a panic is its error.
+// alone runs one workspace's part of a tick. It converts a panic into an error.
 func (h *Heartbeat) alone(ctx context.Context, t Tick, do func(context.Context, Tick) (Report, error)) (r Report, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -103,7 +103,7 @@ func (h *Heartbeat) alone(ctx context.Context, t Tick, do func(context.Context, 
 	return do(ctx, t)
 }
 
-// fanned is the error of a tick for several workspaces.
+// fanned returns the error of a tick for several workspaces; nil: none failed and all were reached.
 func fanned(due, reached int, errs []error) error {
 	var named []error
 	failed := 0

@@ -17,19 +17,19 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
-// handed is an invocation service that runs what it is handed, and fails for one
+// handed is a fake invocation service. It runs the ticks that it receives, and fails for one
 // workspace.
 type handed struct {
 	*world
 	t     *testing.T
 	fails db.Workspace
-	stop  func(n int) // is told how many were handed on
+	stop  func(n int) // receives the number of ticks so far
 
 	mu      sync.Mutex
 	order   []db.Workspace
 	atOnce  int
 	most    int
-	waiting chan struct{} // is closed when a second one has come
+	waiting chan struct{} // is closed when a second tick has arrived
 	two     sync.Once
 }
 
@@ -43,7 +43,7 @@ func (h *handed) hand(ctx context.Context, t heartbeat.Tick) error {
 		h.two.Do(func() { close(h.waiting) })
 	}
 	h.mu.Unlock()
-	if n == 1 { // the first one takes until another has begun
+	if n == 1 { // the first one waits until another has begun
 		select {
 		case <-h.waiting:
 		case <-ctx.Done():
@@ -61,9 +61,9 @@ func (h *handed) hand(ctx context.Context, t heartbeat.Tick) error {
 	return nil
 }
 
-// TestATickReachesAThousandWorkspaces: several at once, and where its time is up the
-// next delivery goes on with those that it did not reach. A failure repeats its own
-// beat alone, and the next slot begins with it.
+// TestATickReachesAThousandWorkspaces checks that a tick reaches its workspaces concurrently. When
+// its time is up, the next delivery continues with the workspaces that were not reached. A failed
+// beat alone is repeated, and the next slot begins with it.
 func TestATickReachesAThousandWorkspaces(t *testing.T) {
 	for _, engine := range []string{dbtest.OnSQLite, dbtest.OnPostgres} {
 		t.Run(engine, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestATickReachesAThousandWorkspaces(t *testing.T) {
 				t.Errorf("%d workspaces were reached, the one that fails %d times", len(seen), seen[h.fails])
 			}
 			h.order = nil
-			r, err = w.Run(t.Context(), slot(1)) // it is the only one left: it beats here
+			r, err = w.Run(t.Context(), slot(1)) // it is the only one left, so it beats here
 			if err != nil || len(h.order) != 0 || r.Workspace != string(h.fails) || r.Outcome != heartbeat.Idle {
 				t.Errorf("delivered a third time: %v, %+v, %v", h.order, r, err)
 			}
@@ -127,8 +127,8 @@ func index(order []db.Workspace, of db.Workspace) int {
 	return len(order)
 }
 
-// TestABeatThatRunsIsNotHandedOnAgain: a tick that comes again leaves alone what is at
-// work for it.
+// TestABeatThatRunsIsNotHandedOnAgain checks that a tick delivered again skips the workspaces whose
+// beat is running.
 func TestABeatThatRunsIsNotHandedOnAgain(t *testing.T) {
 	for _, engine := range []string{dbtest.OnSQLite, dbtest.OnPostgres} {
 		t.Run(engine, func(t *testing.T) {
@@ -151,14 +151,14 @@ func TestABeatThatRunsIsNotHandedOnAgain(t *testing.T) {
 	}
 }
 
-// TestAPanicOfOneWorkspacesBeatIsItsError: the others beat.
+// TestAPanicOfOneWorkspacesBeatIsItsError checks that the other workspaces beat.
 func TestAPanicOfOneWorkspacesBeatIsItsError(t *testing.T) {
 	w := newWorld(t, alone(t, dbtest.OnSQLite), pilot(obedient))
 	there := *w
 	there.Workspace = dbtest.NewWorkspace(t, w.DB)
 	there.set(t, `{}`)
 	w.plan(t, w.addObjective(t, "x", 5), "one")
-	w.think(pilot(nil)) // a model that is none
+	w.think(pilot(nil)) // a nil function, which panics
 	r, err := w.Run(t.Context(), slot(1))
 	if err == nil || len(r.Workspaces) != 2 {
 		t.Errorf("it is %+v, %v", r, err)
@@ -166,8 +166,8 @@ func TestAPanicOfOneWorkspacesBeatIsItsError(t *testing.T) {
 	there.mustBeFree(t)
 }
 
-// TestWhatIsStoppedComesLast: workspaces whose beats a kill switch stops never run a slot,
-// and keep no other from its own.
+// TestWhatIsStoppedComesLast checks that workspaces whose beats a kill switch stops never run a
+// slot, and do not delay the others.
 func TestWhatIsStoppedComesLast(t *testing.T) {
 	for _, engine := range []string{dbtest.OnSQLite, dbtest.OnPostgres} {
 		t.Run(engine, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
 
-// size is how much there is of a world at the end of a day.
+// size is what a world occupies at the end of a day.
 type size struct {
 	heap        uint64
 	goroutines  int
@@ -44,10 +44,10 @@ func (w *world) size(t testing.TB) size {
 	return s
 }
 
-// TestSixtyDaysOfBeatsStayFlat: two months with an hourly automation, a daily
-// reflection, a new objective every five days and 100,000 events of others. Rows that
-// are kept for days level off, and so do memory, goroutines and connections. On SQLite
-// it beats each half hour; on Postgres twice a day, unless LK_FULL=1.
+// TestSixtyDaysOfBeatsStayFlat runs two months with an hourly automation, a daily reflection, a new
+// objective every five days and 100,000 external events. The numbers of retained rows level off,
+// and so do memory, goroutines and connections. On SQLite it beats every half hour; on Postgres
+// twice a day, unless LK_FULL=1.
 func TestSixtyDaysOfBeatsStayFlat(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes most of a minute")
@@ -65,7 +65,7 @@ func TestSixtyDaysOfBeatsStayFlat(t *testing.T) {
 	})
 }
 
-// named is what connections of a test are called by.
+// named returns the application name of a test's connections.
 func named(e dbtest.Env) string { return "flat-" + string(e.Workspace[:8]) }
 
 func staysFlat(t *testing.T, e dbtest.Env, perDay int) {
@@ -100,7 +100,7 @@ func staysFlat(t *testing.T, e dbtest.Env, perDay int) {
 			}
 		}
 		switch {
-		case day >= 40 && day < 50: // usage is kept for a month, reservations for a week more
+		case day >= 40 && day < 50: // usage is retained for a month, reservations for a week longer
 			middle = middle.most(w.size(t))
 		case day >= 50:
 			last = last.most(w.size(t))
@@ -128,7 +128,7 @@ func staysFlat(t *testing.T, e dbtest.Env, perDay int) {
 	}
 }
 
-// most is the greater of two sizes, each in its own.
+// most returns the maximum of two sizes, field by field.
 func (s size) most(o size) size {
 	out := size{max(s.heap, o.heap), max(s.goroutines, o.goroutines), max(s.connections, o.connections), o.rows}
 	for table, n := range s.rows {

@@ -1,6 +1,6 @@
-// Package heartbeat is the agent's own pulse: on a schedule it looks at what the
-// agent works towards, makes plans where there are none, and takes the next step
-// of each. A beat can be killed at any instant; the next one goes on.
+// Package heartbeat runs the agent on a schedule. A beat makes plans for objectives that have none,
+// takes the next step of each plan, runs automations, and heals and cleans up. A beat can be killed
+// at any instant; the next one continues its work.
 package heartbeat
 
 import (
@@ -30,23 +30,24 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
-// Heartbeat runs beats. It keeps nothing between them and may run several, of
-// different workspaces, at once.
+// Heartbeat runs beats. It keeps no state between them. Beats of different workspaces may run
+// concurrently.
 type Heartbeat struct {
 	*parts.Parts
-	// Sweep lets go of what others keep and nobody needs any more; nil: nothing.
+	// Sweep deletes stored rows of other packages that nobody needs any more; nil: nothing is
+	// deleted.
 	Sweep func(context.Context, db.Workspace) error
-	// Fan hands a workspace's beat to an invocation of its own; nil beats here. Several
-	// are called at once.
+	// Fan hands a workspace's beat to another invocation. It is called concurrently. If it is nil,
+	// the beat runs in this process.
 	Fan func(context.Context, Tick) error
-	// Elsewhere are topics of the outbox whose rows another function sends, and Kick has it do
-	// so at once, without waiting for it; nil: it sends them on its own schedule.
+	// Elsewhere lists the outbox topics whose rows another function sends. Kick asks that function
+	// to send now and does not wait for it. If Kick is nil, the function sends on its own schedule.
 	Elsewhere []string
 	Kick      func(context.Context) error
 }
 
-// beat is one workspace's beat: look and take the lane in one round trip, decide,
-// work, report.
+// beat runs the beat of one workspace. It reads the state and takes the lane in one round trip,
+// then decides, works and reports.
 func (h *Heartbeat) beat(ctx context.Context, t Tick) (report Report, err error) {
 	begun := h.Clock()
 	if t.Trace == "" {
@@ -78,7 +79,7 @@ func (h *Heartbeat) beat(ctx context.Context, t Tick) (report Report, err error)
 	return b.report, nil
 }
 
-// slotKey is the key of a tick's slot; a beat by hand has none.
+// slotKey returns the key of a tick's slot; empty for a beat by hand.
 func slotKey(t Tick) string {
 	if t.Slot.IsZero() {
 		return ""
@@ -97,17 +98,17 @@ type beat struct {
 	skills       *skill.Set
 	snapshot     snapshot
 	caps         caps
-	until        float64 // the share of the beat's time and tokens that may be used by now
+	until        float64 // share of the beat's time and tokens that may be used so far
 	working      time.Time
 	halted       string // why no further work may begin; empty: it may
-	modelOff     string // why no model is asked any more; empty: one may be
-	modelChecked bool   // whether that was asked
+	modelOff     string // why no model may be asked any more; empty: one may
+	modelChecked bool   // whether modelOff was determined
 	report       Report
 
-	unlogged   []Phase // that have no line in the log yet
+	unlogged   []Phase // have no line in the activity log yet
 	healed     heal.Report
-	done       []doneBrief     // what was done, for those who come after
-	trust      execution.Trust // whose words it is told in
+	done       []doneBrief     // the work that was done, for the runs that come later
+	trust      execution.Trust // the lowest trust of the text in done
 	reflection string
 }
 
@@ -128,7 +129,7 @@ func (b *beat) run(ctx context.Context) error {
 	return errors.Join(err, b.send(ctx))
 }
 
-// decide is what a beat does once it has the lane.
+// decide runs a beat that holds its lane: it skips it, ends it as idle, or runs its phases.
 func (b *beat) decide(ctx context.Context, snapshot snapshot) error {
 	b.snapshot, b.trust = snapshot, execution.Trusted
 	if err := fault.Point(ctx, "beat.acquired", b.report.Slot); err != nil {
@@ -174,17 +175,17 @@ func (b *beat) decide(ctx context.Context, snapshot snapshot) error {
 	return b.end(b.under(ctx))
 }
 
-// maxAhead is by how much a slot may be ahead of the database's clock.
+// maxAhead is the longest time by which a slot may be ahead of the database's clock.
 const maxAhead = time.Hour
 
-// under puts the beat's execution into the context: a resumed one keeps its own.
+// under puts the beat's execution into the context. A resumed beat keeps its own id and trace.
 func (b *beat) under(ctx context.Context) context.Context {
 	return trace.WithExecution(trace.With(ctx, b.exec.Trace), b.exec.ID)
 }
 
-// snapshot is what a beat sees: the first fields in the round trip in which it takes the lane,
-// the others in one of its own, where the first say that there may be something. Else
-// they are empty.
+// snapshot is the state that a beat decides on. The first fields are read in the round trip that
+// takes the lane. The other fields are read in a second round trip, if the first ones show that
+// there may be work; otherwise they are empty.
 type snapshot struct {
 	hold     *lane.Hold
 	operate  *lane.Info
@@ -192,20 +193,20 @@ type snapshot struct {
 	first    *quiet.Look
 
 	due         *[]objective.Due
-	slot        *[]execution.Execution // of this slot or a later one
+	slot        *[]execution.Execution // executions of this slot or a later one
 	unsent      *int                   // rows of the outbox that are due
-	elsewhere   *int                   // those of them that another function sends, when the beat ends; nil: none
-	stale       *int                   // locks and queues of threads that nobody tends
+	elsewhere   *int                   // rows due when the beat ends that another function sends; nil: none
+	stale       *int                   // stale locks and forgotten queues of threads
 	unanswered  *approval.Unanswered
-	open        *[]execution.Execution // what beats began and did not end, themselves among it
+	open        *[]execution.Execution // executions that beats began and did not end, those of beats included
 	automations *[]automation.Due
 	failing     *heal.Look
-	orphans     *heal.Orphans // executions that nobody works on
+	orphans     *heal.Orphans // executions that no process works on
 	switches    *halt.Switches
 	persona     *persona.Found
 }
 
-// nothing is a look around that has found nothing.
+// nothing returns the snapshot with all fields of the second round trip empty.
 func (l snapshot) nothing() snapshot {
 	l.due, l.slot, l.open, l.automations = new([]objective.Due), new([]execution.Execution), new([]execution.Execution), new([]automation.Due)
 	l.unsent, l.stale, l.unanswered = new(int), new(int), new(approval.Unanswered)
@@ -213,7 +214,7 @@ func (l snapshot) nothing() snapshot {
 	return l
 }
 
-// quiet reports whether there is nothing to do, not even to think about.
+// quiet reports whether there is no work, including reflections.
 func (l snapshot) quiet(s workspace.Settings) bool {
 	return len(*l.due)+len(*l.open)+*l.unsent+*l.stale+l.unanswered.Overdue+len(*l.automations)+l.orphans.Count() == 0 &&
 		!l.failing.Any() && l.rests(s)
@@ -224,14 +225,15 @@ func (l snapshot) rests(s workspace.Settings) bool {
 	return !l.first.Oldest.Due(retention(s)) && !l.reflects(s, false)
 }
 
-// reflects reports whether a reflection is due.
+// reflects reports whether a reflection is due. With full, the time since the last one does not
+// count.
 func (l snapshot) reflects(s workspace.Settings, full bool) bool {
 	last := l.first.Stirred
 	rested := last.At == nil || l.hold.Until().Sub(*last.At) > time.Duration(s.ReflectHours)*time.Hour
 	return s.ReflectHours > 0 && last.Since && (rested || full)
 }
 
-// retention is how long the workspace keeps what has ended.
+// retention returns how long the workspace keeps its ended rows.
 func retention(s workspace.Settings) retain.Retention {
 	const day = 24 * time.Hour
 	return retain.Retention{
@@ -239,11 +241,11 @@ func retention(s workspace.Settings) retain.Retention {
 	}
 }
 
-// maxDue is the most objectives one beat looks at.
+// maxDue is the largest number of objectives that one beat considers.
 const maxDue = 200
 
-// enter takes the lane and asks whether there may be something to do, in one round trip.
-// It waits until then, at most, for the lane, and for the end of a turn.
+// enter takes the lane and reads the first part of the snapshot, in one round trip. It waits until
+// the given time for the lane. A beat by hand also waits for the end of a turn.
 func (b *beat) enter(ctx context.Context, until time.Time) (snapshot, error) {
 	request := lane.Request{
 		Workspace: b.tick.Workspace, Lane: lane.Heartbeat, Holder: lane.NewHolder("heartbeat", b.Instance, b.tick.Trace),
@@ -264,7 +266,8 @@ func (b *beat) enter(ctx context.Context, until time.Time) (snapshot, error) {
 		if err != nil || !b.tick.byHand() || !l.operate.Held() || time.Until(until) <= 0 {
 			return l, err
 		}
-		if err := b.Lanes.Drop(ctx, hold); err != nil { // nobody waits for a beat that waits
+		// The lane stays free while the beat waits.
+		if err := b.Lanes.Drop(ctx, hold); err != nil {
 			return l, err
 		}
 		if err := b.await(ctx, until); err != nil {
@@ -273,7 +276,7 @@ func (b *beat) enter(ctx context.Context, until time.Time) (snapshot, error) {
 	}
 }
 
-// lookAround asks for all that there may be to do, in one round trip.
+// lookAround reads the second part of the snapshot, in one round trip.
 func (b *beat) lookAround(ctx context.Context, l *snapshot) error {
 	var batch db.Batch
 	l.due = b.Objectives.Due(&batch, maxDue)
@@ -295,8 +298,8 @@ func (b *beat) lookAround(ctx context.Context, l *snapshot) error {
 	return nil
 }
 
-// slotEnded reports whether this slot has been run, or one after it. A beat of
-// this slot that was killed has not ended: it is taken up again.
+// slotEnded reports whether this slot or a later one was run. A beat of this slot that was killed
+// has not ended; this beat resumes it.
 func (l snapshot) slotEnded(slot string) bool {
 	if len(*l.slot) == 0 {
 		return false
@@ -305,8 +308,8 @@ func (l snapshot) slotEnded(slot string) bool {
 	return newest.Slot != slot || newest.Status != execution.Running
 }
 
-// loose are the objectives that are not due, but have work that did not end: they
-// were completed or paused under it.
+// loose returns the objectives that are not due but have unfinished executions. Such an objective
+// was completed or paused while an execution worked on it.
 func (l snapshot) loose() []objective.Due {
 	var found []objective.Due
 	for _, e := range *l.open {
@@ -318,8 +321,8 @@ func (l snapshot) loose() []objective.Due {
 	return found
 }
 
-// idle ends a beat that has nothing to do: its execution, its line in the log and
-// the release are one transaction, and no model is called.
+// idle ends a beat that has no work. One transaction stores its execution and its line in the
+// activity log and releases the lane. No model is called.
 func (b *beat) idle(ctx context.Context) error {
 	b.report.Outcome, b.report.ExecutionID = Idle, b.tick.ExecutionID
 	b.alert(ctx)
@@ -339,14 +342,14 @@ func (b *beat) execution() execution.Execution {
 	}
 }
 
-// begin starts the beat's execution, or takes up the one of this slot that was
-// killed, or the one by hand that is to go on. A beat of an earlier slot that did not end is closed: its work goes on
-// in this one.
+// begin starts the beat's execution. If a beat of this slot was killed, or if the tick names an
+// execution, begin resumes that one instead. It closes unfinished beats of earlier slots; their
+// work continues in this one.
 func (b *beat) begin(ctx context.Context) error {
 	err := b.Lanes.InHold(ctx, b.hold, func(ctx context.Context, tx lane.Tx) error {
 		for _, old := range *b.snapshot.open {
 			if old.Subject != lane.Heartbeat {
-				continue // a piece of work: it is for the phases
+				continue // a piece of work, which the phases resume
 			}
 			if old.ID == b.tick.ExecutionID || old.Slot != "" && old.Slot == b.report.Slot {
 				b.exec = old
@@ -376,8 +379,8 @@ func (b *beat) begin(ctx context.Context) error {
 	return fault.Point(ctx, "beat.started", b.exec.ID)
 }
 
-// end writes the report: the execution, the activity and the release are one
-// transaction. It has time of its own, beyond the inner deadline.
+// end writes the report. One transaction writes the execution and the activity and releases the
+// lane. It may use the time after the inner deadline.
 func (b *beat) end(ctx context.Context) error {
 	if err := fault.Point(ctx, "beat.ending", b.exec.ID); err != nil {
 		return err
@@ -397,7 +400,7 @@ func (b *beat) end(ctx context.Context) error {
 		return b.close(ctx, tx)
 	})
 	if err == nil {
-		b.snapshot.unsent, b.snapshot.elsewhere = unsent, elsewhere // with what was said in the beat
+		b.snapshot.unsent, b.snapshot.elsewhere = unsent, elsewhere // including the rows that this beat enqueued
 	}
 	return err
 }
@@ -422,8 +425,8 @@ func (b *beat) close(ctx context.Context, tx lane.Tx) error {
 	return nil
 }
 
-// abandon gives the lane back after an error, so that the retry need not wait for
-// its expiry; the execution stays running and is taken up again.
+// abandon releases the lane after an error, so that a retry need not wait until the hold expires.
+// The execution stays running and is resumed.
 func (b *beat) abandon(ctx context.Context, cause error) error {
 	last, cancel := lane.LastWrites(ctx)
 	defer cancel()

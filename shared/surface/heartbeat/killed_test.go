@@ -21,7 +21,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
 
-// mortal is a skill in which the process dies for the first times it is used.
+// mortal returns a skill whose first calls kill the process.
 func mortal(times int) (k skill.Skill, ran *int) {
 	ran = new(int)
 	return skill.Skill{Name: "mortal", Parameters: []byte(`{"type": "object"}`), Run: func(context.Context, lane.Tx, skill.Call) (any, error) {
@@ -33,7 +33,7 @@ func mortal(times int) (k skill.Skill, ran *int) {
 	}}, ran
 }
 
-// risky uses the skill mortal before it does what it is asked.
+// risky calls the skill mortal before it does its task.
 func risky(_ context.Context, tk task) (llmtest.Step, error) {
 	if tk.Kind == "plan" {
 		return obedient(context.Background(), tk)
@@ -45,7 +45,7 @@ func risky(_ context.Context, tk task) (llmtest.Step, error) {
 	return obedient(context.Background(), tk)
 }
 
-// dies is a tick in which the process dies.
+// dies runs a tick during which the process dies.
 func (w *world) dies(t testing.TB, tick heartbeat.Tick) {
 	t.Helper()
 	tick.Workspace = w.Workspace
@@ -144,7 +144,7 @@ func TestAKilledBeatByHandIsNotTakenUpByAnother(t *testing.T) {
 		w := newWorld(t, e, pilot(risky), k)
 		w.plan(t, w.addObjective(t, "x", 5), "one", "two")
 		w.dies(t, heartbeat.Tick{})
-		id := ids() // was promised to the caller
+		id := ids() // the id that the caller received
 		if r := w.beat(t, heartbeat.Tick{ExecutionID: id}); r.Outcome != heartbeat.Completed || r.ExecutionID != id {
 			t.Errorf("the other is %+v", r)
 		}
@@ -154,16 +154,16 @@ func TestAKilledBeatByHandIsNotTakenUpByAnother(t *testing.T) {
 	})
 }
 
-// TestAPlanningKilledAfterItsPlanDoesNotBlockTheObjective: the plan is there, so
-// that no planning is due, and the planning has not ended, so that nothing else
-// may begin on the objective.
+// TestAPlanningKilledAfterItsPlanDoesNotBlockTheObjective covers a planning whose plan is stored
+// but whose execution has not ended. No planning is due then, and no other execution may begin on
+// the objective until that one ends.
 func TestAPlanningKilledAfterItsPlanDoesNotBlockTheObjective(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		w := newWorld(t, e, nil)
 		id := w.addObjective(t, "x", 5)
 		w.think(pilot(func(ctx context.Context, tk task) (llmtest.Step, error) {
-			if tk.Kind == "plan" && tk.Answers == 1 { // the plan is made, its last word not yet said
-				w.force(t, lane.Objective(id)) // it will not write again
+			if tk.Kind == "plan" && tk.Answers == 1 { // the plan is stored, the last answer is not
+				w.force(t, lane.Objective(id)) // it cannot write any more
 			}
 			return obedient(ctx, tk)
 		}))
@@ -186,8 +186,8 @@ func TestAPlanningKilledAfterItsPlanDoesNotBlockTheObjective(t *testing.T) {
 	})
 }
 
-// TestAFrozenBeatLosesItsLanesAndWritesNothing: the process stands still past its
-// leases while another beats, and then goes on.
+// TestAFrozenBeatLosesItsLanesAndWritesNothing freezes the process until its leases have expired
+// and another one has beaten, and then thaws it.
 func TestAFrozenBeatLosesItsLanesAndWritesNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		frozen, thaw := make(chan struct{}), make(chan struct{})
@@ -212,7 +212,7 @@ func TestAFrozenBeatLosesItsLanesAndWritesNothing(t *testing.T) {
 		w.Skew.Advance(10 * time.Minute)
 		other := w.another(t, pilot(obedient))
 		for n, want := range []heartbeat.Outcome{heartbeat.Completed, heartbeat.Completed, heartbeat.Idle} {
-			if r := other.beat(t, slot(n+1)); r.Outcome != want { // the first is the frozen one's own slot
+			if r := other.beat(t, slot(n+1)); r.Outcome != want { // the first one has the slot of the frozen beat
 				t.Errorf("beat %d is %+v", n, r)
 			}
 		}
@@ -252,7 +252,8 @@ func TestABeatWhoseLaneIsTakenAwayStops(t *testing.T) {
 	})
 }
 
-// TestAnObjectiveWhoseLaneIsTakenAwayIsLeft: the beat goes on with the others.
+// TestAnObjectiveWhoseLaneIsTakenAwayIsLeft checks that the beat continues with the other
+// objectives.
 func TestAnObjectiveWhoseLaneIsTakenAwayIsLeft(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		w := newWorld(t, e, nil)
@@ -274,7 +275,7 @@ func TestAnObjectiveWhoseLaneIsTakenAwayIsLeft(t *testing.T) {
 	})
 }
 
-// TestPoisonIsGivenUp: work that ends the process each time it is taken up.
+// TestPoisonIsGivenUp covers work that kills the process each time it is resumed.
 func TestPoisonIsGivenUp(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		k, ran := mortal(1_000)
@@ -310,7 +311,7 @@ func TestPoisonIsGivenUp(t *testing.T) {
 	})
 }
 
-// TestAPlanningThatIsPoisonPausesTheObjective, unless its plan is there.
+// TestAPlanningThatIsPoisonPausesTheObjective checks also that a stored plan prevents the pause.
 func TestAPlanningThatIsPoisonPausesTheObjective(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		for _, planned := range []bool{false, true} {
@@ -320,7 +321,7 @@ func TestAPlanningThatIsPoisonPausesTheObjective(t *testing.T) {
 			id := w.addObjective(t, "x", 5)
 			w.think(pilot(func(ctx context.Context, tk task) (llmtest.Step, error) {
 				if tk.Answers == map[bool]int{false: 0, true: 1}[planned] {
-					w.force(t, lane.Objective(id)) // it will not write again
+					w.force(t, lane.Objective(id)) // it cannot write any more
 				}
 				return obedient(ctx, tk)
 			}))
@@ -346,7 +347,7 @@ func TestAPlanningThatIsPoisonPausesTheObjective(t *testing.T) {
 	})
 }
 
-// TestAnOutageIsNoPoison: runs that are parked again and again came out alive.
+// TestAnOutageIsNoPoison checks that repeatedly parked executions do not count as poison.
 func TestAnOutageIsNoPoison(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		for _, class := range []llm.ErrorClass{llm.ClassUnavailable, llm.ClassAuthentication, llm.ClassBilling, llm.ClassRateLimit} {

@@ -15,37 +15,37 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 )
 
-// Topic is what the rows of the outbox are handled by that stand for beats put off.
+// Topic is the outbox topic of postponed and interrupted beats.
 const Topic = "heartbeat"
 
 const (
-	// turnEnds is after how long a beat looks again for which a turn is in the way.
+	// turnEnds is the delay before a beat that a running turn postponed is tried again.
 	turnEnds = 2 * time.Minute
-	// minBeat is the least time in which a beat that was put off is worth beginning.
+	// minBeat is the shortest remaining time in which a postponed beat may begin.
 	minBeat = time.Minute
-	// maxKicks is how often a beat that was put off is tried where it fails.
+	// maxKicks is the number of attempts to run a postponed beat.
 	maxKicks = 3
 
 	atWork = "a person works in operate"
 )
 
-// putOff is the payload of the row in the outbox by which a beat is run later, in its first
-// format. A beat by hand has no slot.
+// putOff is the payload, in its first format, of an outbox row that runs a beat later. A beat by
+// hand has no slot.
 type putOff struct {
 	Slot time.Time `json:"slot,omitzero"`
 	Hand bool      `json:"hand,omitempty"`
 	Full bool      `json:"full,omitempty"`
 }
 
-// putOffKey is what the rows of beats that were put off have in common: a slot that is put
-// off takes the place of the one before it.
+// putOffKey is the supersede key of all postponed beats: a postponed slot replaces the one that was
+// postponed before it.
 const putOffKey = "heartbeat:put-off"
 
-// kickOf is the key of the row by which a beat goes on that was cut off.
+// kickOf returns the key of the outbox row that resumes a beat whose process died.
 func kickOf(e execution.Execution) string { return "beat:" + e.ID }
 
-// leaveKick adds the row by which the beat goes on if its process dies: it is due when the
-// hold ends unless that is renewed, and withdrawn when the beat ends.
+// leaveKick enqueues the row that resumes the beat if its process dies. The row is due when the
+// hold expires without a renewal. The end of the beat withdraws it.
 func (b *beat) leaveKick(ctx context.Context, tx lane.Tx) {
 	b.Outbox.Enqueue(ctx, tx.Later(), outbox.Row{
 		Kind: outbox.Kick, Topic: Topic, Key: kickOf(b.exec), Payload: encode(putOff{b.tick.Slot, b.tick.byHand(), b.tick.Full}),
@@ -56,15 +56,15 @@ func (b *beat) leaveKick(ctx context.Context, tx lane.Tx) {
 // byHand reports whether a person asked for the beat.
 func (t Tick) byHand() bool { return t.Slot.IsZero() }
 
-// inTheWay reports whether lane operate keeps the beat off: a turn does while it runs,
-// and keeps scheduled beats off for the grace after it.
+// inTheWay reports whether lane operate postpones the beat. A running turn postpones every beat.
+// The grace after a turn postpones scheduled beats only.
 func (b *beat) inTheWay(operate *lane.Info) bool {
 	return operate.Held() || !b.tick.byHand() && operate.InUse()
 }
 
-// later puts the beat off, under its slot, to the end of the grace after a person's
-// turn: a row of the outbox, due then, in the transaction that records the skip. A
-// beat by hand is skipped.
+// later postpones a scheduled beat to the end of the grace after a person's turn, under its slot.
+// One transaction records the skip and enqueues the outbox row that is due then. A beat by hand is
+// skipped.
 func (b *beat) later(ctx context.Context, operate lane.Info) error {
 	if b.tick.byHand() {
 		return b.skip(ctx, atWork, operate)
@@ -76,8 +76,8 @@ func (b *beat) later(ctx context.Context, operate lane.Info) error {
 	return b.putOff(ctx, atWork, operate, left)
 }
 
-// taken leaves a beat whose lane another holds. One of a slot is put off to the end of that
-// hold: if its holder is dead, nobody else may run the slot, or go on with what it began.
+// taken ends a beat whose lane is held by another. A scheduled beat is postponed to the end of that
+// hold: if the holder is dead, nothing else would run the slot or resume its unfinished work.
 func (b *beat) taken(ctx context.Context, by lane.Info) error {
 	const why = "the lane is taken"
 	if b.tick.byHand() {
@@ -86,8 +86,8 @@ func (b *beat) taken(ctx context.Context, by lane.Info) error {
 	return b.putOff(ctx, why, by, by.Remaining)
 }
 
-// putOff skips a beat for which a lane is in the way, and adds a row to the outbox by which
-// its slot is run after left.
+// putOff skips a beat because of a held lane, and enqueues an outbox row that runs its slot after
+// left.
 func (b *beat) putOff(ctx context.Context, why string, by lane.Info, left time.Duration) error {
 	left = left.Truncate(time.Millisecond) + time.Millisecond
 	at := by.LockedAt.Add(by.Age + left).UTC()
@@ -100,9 +100,9 @@ func (b *beat) putOff(ctx context.Context, why string, by lane.Info, left time.D
 	})
 }
 
-// Handle runs a beat that was put off, or cut off, under its slot and its trace. Where too
-// little time is left for one, it is put off once more; the next slot ends it. It makes a
-// Heartbeat an [outbox.Handler].
+// Handle runs a postponed or interrupted beat under its slot and its trace. If less than minBeat of
+// the invocation is left, it postpones the beat once more. The beat ends as a duplicate if a later
+// slot was run. Handle implements [outbox.Handler].
 func (h *Heartbeat) Handle(ctx context.Context, c outbox.Claimed) error {
 	var p putOff
 	if err := json.Unmarshal(c.Payload, &p); err != nil || p.Slot.IsZero() != p.Hand {
@@ -120,8 +120,8 @@ func (h *Heartbeat) Handle(ctx context.Context, c outbox.Claimed) error {
 	return err
 }
 
-// again goes on with a beat by hand that was cut off, unless another beat has gone on with it by
-// now. The tries of the row limit how often that is.
+// again resumes an interrupted beat by hand, unless another beat has resumed it already. The row's
+// MaxAttempts limits how often that happens.
 func (h *Heartbeat) again(ctx context.Context, t Tick) error {
 	e, err := h.Runs.Get(ctx, t.Workspace, t.ExecutionID)
 	if errors.Is(err, db.ErrNoRows) || err == nil && e.Status != execution.Running {
@@ -142,7 +142,7 @@ const (
 	longestPause = time.Second
 )
 
-// await waits until no turn holds lane operate, and no longer than until the time.
+// await waits until no turn holds lane operate, or until the given time.
 func (b *beat) await(ctx context.Context, until time.Time) error {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		operate, err := b.Lanes.Peek(ctx, b.tick.Workspace, lane.Operate)
@@ -161,8 +161,8 @@ func (b *beat) await(ctx context.Context, until time.Time) error {
 	}
 }
 
-// skip leaves politely: one line in the log that names who is in the way. also adds
-// what goes with that to its transaction.
+// skip ends the beat and writes one line to the activity log, which names the holder of the lane.
+// The functions in also add further writes to its transaction.
 func (b *beat) skip(ctx context.Context, why string, by lane.Info, also ...func(*db.Batch)) error {
 	b.report.Outcome, b.report.Reason, b.report.Holder = Skipped, why, string(by.Holder)
 	var batch db.Batch

@@ -18,14 +18,14 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// turn takes lane operate as a turn of a person does.
+// turn takes lane operate like a person's turn.
 func (w *world) turn(t testing.TB) *lane.Hold {
 	t.Helper()
 	request := lane.Request{Workspace: w.Workspace, Lane: lane.Operate, Holder: "ada at her console"}
 	return must(w.Lanes.Acquire(trace.WithExecution(t.Context(), ids()), request))(t)
 }
 
-// drain sends what is due, as every process does between beats.
+// drain sends the due outbox rows, as every process does between beats.
 func (w *world) drain(t testing.TB) int {
 	t.Helper()
 	r, err := w.Sender.Drain(t.Context(), w.Workspace, 50)
@@ -35,8 +35,8 @@ func (w *world) drain(t testing.TB) int {
 	return r.Sent
 }
 
-// TestABeatIsPutOffToTheEndOfAPersonsTurn: a slot that falls into a turn, or into the
-// two minutes after one, runs once, under its slot, when they are over.
+// TestABeatIsPutOffToTheEndOfAPersonsTurn covers a slot that is due during a turn, or in the two
+// minutes after it. The slot runs once, under its own key, when they are over.
 func TestABeatIsPutOffToTheEndOfAPersonsTurn(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		w := newWorld(t, e, pilot(obedient))
@@ -45,7 +45,7 @@ func TestABeatIsPutOffToTheEndOfAPersonsTurn(t *testing.T) {
 		first := w.beat(t, slot(1))
 		w.wasSkipped(t, first, "a person works in operate")
 		w.release(t, person)
-		again := w.beat(t, slot(1)) // delivered twice, by now in the grace
+		again := w.beat(t, slot(1)) // delivered twice, now in the grace
 		w.wasSkipped(t, again, "a person works in operate")
 		end := w.lingersUntil(t)
 		if again.PutOffTo == nil || again.PutOffTo.Before(end) || again.PutOffTo.After(end.Add(time.Second)) || first.PutOffTo == nil {
@@ -73,14 +73,14 @@ func TestABeatIsPutOffToTheEndOfAPersonsTurn(t *testing.T) {
 	})
 }
 
-// lingersUntil is when the grace after the last turn ends.
+// lingersUntil returns when the grace after the last turn ends.
 func (w *world) lingersUntil(t testing.TB) time.Time {
 	t.Helper()
 	i := must(w.Lanes.Peek(t.Context(), w.Workspace, lane.Operate))(t)
 	return i.LockedAt.Add(i.Age + i.Lingers())
 }
 
-// TestABeatThatIsPutOffTwice: the person is back when the grace was to end.
+// TestABeatThatIsPutOffTwice covers a person who begins another turn before the grace ends.
 func TestABeatThatIsPutOffTwice(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		w := newWorld(t, e, idle(t))
@@ -98,14 +98,14 @@ func TestABeatThatIsPutOffTwice(t *testing.T) {
 	})
 }
 
-// TestALaterSlotEndsOneThatWasPutOff: nothing runs twice, and nothing late.
+// TestALaterSlotEndsOneThatWasPutOff checks that nothing runs twice or late.
 func TestALaterSlotEndsOneThatWasPutOff(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		w := newWorld(t, e, idle(t))
 		w.release(t, w.turn(t))
 		w.beat(t, slot(1))
 		w.Skew.Advance(30 * time.Minute)
-		w.beat(t, slot(2)) // and sends what is due
+		w.beat(t, slot(2)) // this beat also sends the due rows
 		if n := w.drain(t); n != 0 {
 			t.Errorf("%d kicks are left", n)
 		}
@@ -115,8 +115,7 @@ func TestALaterSlotEndsOneThatWasPutOff(t *testing.T) {
 	})
 }
 
-// TestOneSlotIsPutOff: while a person works, a later slot takes the place of the one that was
-// put off before it.
+// TestOneSlotIsPutOff checks that a later slot replaces the postponed one while a person works.
 func TestOneSlotIsPutOff(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		w := newWorld(t, e, pilot(obedient))
@@ -139,7 +138,8 @@ func TestOneSlotIsPutOff(t *testing.T) {
 	})
 }
 
-// TestABeatByHandThatDiesGoesOnInFull: as it was asked for, under the name that was promised.
+// TestABeatByHandThatDiesGoesOnInFull checks that the resumed beat runs every phase, under the id
+// that the caller received.
 func TestABeatByHandThatDiesGoesOnInFull(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		k, _ := mortal(1)
@@ -147,7 +147,7 @@ func TestABeatByHandThatDiesGoesOnInFull(t *testing.T) {
 		w.set(t, `{"reflect_hours": 24}`)
 		w.plan(t, w.addObjective(t, "done", 5), "one", "close")
 		w.beat(t, slot(1))
-		w.beat(t, slot(2)) // reflects, and none of the schedule does so again today
+		w.beat(t, slot(2)) // reflects; no scheduled beat reflects again today
 		w.think(pilot(risky))
 		w.plan(t, w.addObjective(t, "x", 5), "one")
 		id := ids()
@@ -172,8 +172,8 @@ func TestABeatByHandThatDiesGoesOnInFull(t *testing.T) {
 	})
 }
 
-// TestABeatByHandThatDiesEachTimeEnds: it is tried three times more, and then left to the
-// schedule.
+// TestABeatByHandThatDiesEachTimeEnds checks that the beat is resumed three times and then left to
+// the schedule.
 func TestABeatByHandThatDiesEachTimeEnds(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		k, ran := mortal(1_000)
@@ -194,7 +194,7 @@ func TestABeatByHandThatDiesEachTimeEnds(t *testing.T) {
 	})
 }
 
-// TestABeatByHandRunsRightAfterATurn, and waits for one that runs.
+// TestABeatByHandRunsRightAfterATurn checks also that it waits for a running turn.
 func TestABeatByHandRunsRightAfterATurn(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		w := newWorld(t, e, pilot(obedient))
@@ -218,7 +218,7 @@ func TestABeatByHandRunsRightAfterATurn(t *testing.T) {
 			}
 			ended <- r
 		})
-		for len(ended) == 0 && w.DB.Stats().RoundTrips < before.RoundTrips+5 { // until it has looked and waits
+		for len(ended) == 0 && w.DB.Stats().RoundTrips < before.RoundTrips+5 { // until it has read the lane and waits
 			runtime.Gosched()
 		}
 		if len(ended) > 0 {
@@ -232,8 +232,8 @@ func TestABeatByHandRunsRightAfterATurn(t *testing.T) {
 	})
 }
 
-// TestABeatThatIsPutOffBeginsWithTimeLeft: at the end of an invocation it waits for the
-// next.
+// TestABeatThatIsPutOffBeginsWithTimeLeft checks that a postponed beat does not begin at the end of
+// an invocation, but in the next one.
 func TestABeatThatIsPutOffBeginsWithTimeLeft(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		w := newWorld(t, e, pilot(obedient))
@@ -261,8 +261,8 @@ func TestABeatThatIsPutOffBeginsWithTimeLeft(t *testing.T) {
 	})
 }
 
-// TestABeatWhoseLaneIsTakenIsPutOff: the slot runs when the hold that was in its way is
-// over, though nobody delivers it again.
+// TestABeatWhoseLaneIsTakenIsPutOff checks that the slot runs when the conflicting hold is over,
+// without another delivery.
 func TestABeatWhoseLaneIsTakenIsPutOff(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		w := newWorld(t, e, pilot(obedient))
@@ -285,8 +285,9 @@ func TestABeatWhoseLaneIsTakenIsPutOff(t *testing.T) {
 	})
 }
 
-// TestABeatThatDiesGoesOn: nobody delivers it again, and the next slot is far; what it had
-// begun goes on once its hold is over, by hand as by the schedule.
+// TestABeatThatDiesGoesOn covers a beat that dies long before the next slot and is not delivered
+// again. Its work continues when its hold is over. This holds for scheduled beats and for those by
+// hand.
 func TestABeatThatDiesGoesOn(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		for name, tick := range map[string]heartbeat.Tick{"a slot": slot(1), "by hand": {}} {

@@ -23,7 +23,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
 
-// stop sets a kill switch, and answers what releases it.
+// stop sets a kill switch and returns the function that releases it.
 func (w *world) stop(t testing.TB, scope halt.Scope, target string) (release func()) {
 	t.Helper()
 	var on halt.Switch
@@ -45,7 +45,7 @@ func (w *world) stop(t testing.TB, scope halt.Scope, target string) (release fun
 	}
 }
 
-// switched has the world's runs heed kill switches.
+// switched makes the world's runs check kill switches.
 func (w *world) switched() {
 	w.Reason.Switches = func(ctx context.Context, ws db.Workspace) (reason.Halts, error) {
 		var b db.Batch
@@ -78,7 +78,7 @@ func TestAKillSwitchSkipsBeats(t *testing.T) {
 
 func TestAModelThatIsStoppedIsNotAskedAgain(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
-		for _, name := range []string{"pilot", "us.maker.big-1"} { // the provider's, and its own
+		for _, name := range []string{"pilot", "us.maker.big-1"} { // the provider's name, and the model's own
 			w := newWorld(t, e, nil)
 			w.Workspace = dbtest.NewWorkspace(t, w.DB)
 			w.set(t, `{}`)
@@ -117,7 +117,7 @@ func TestASkillThatIsStoppedIsNotCalled(t *testing.T) {
 		if r := w.beat(t, slot(1)); r.Outcome != heartbeat.Completed || r.Phases[2].Failed != 1 || *ran != 0 || w.automation(t, id).LastStatus != "error" {
 			t.Errorf("after %d runs it is %+v", *ran, r)
 		}
-		for n := range 3 { // what a person has stopped, nobody needs to heal
+		for n := range 3 { // a skill that a person has stopped needs no healing
 			w.Skew.Advance(time.Hour)
 			if w.beat(t, slot(2+n)); !w.automation(t, id).Enabled {
 				t.Errorf("beat %d left %+v", 2+n, w.automation(t, id))
@@ -131,8 +131,8 @@ func TestASkillThatIsStoppedIsNotCalled(t *testing.T) {
 	})
 }
 
-// TestAStoppedModelStopsNoAutomation, as none is asked there; a stopped agent does, for
-// as long as it takes.
+// TestAStoppedModelStopsNoAutomation checks that a stopped model leaves automations alone, since
+// they ask none. A stopped agent stops them until its release.
 func TestAStoppedModelStopsNoAutomation(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		k, ran := counting("tidy")
@@ -162,7 +162,7 @@ func TestAStoppedModelStopsNoAutomation(t *testing.T) {
 	})
 }
 
-// waiting keeps calls for a person, as package app has it.
+// waiting stores calls that wait for an approval, like package app.
 type waiting struct{ *approval.Store }
 
 func (q waiting) Request(ctx context.Context, tx lane.Tx, w reason.Waiting) (string, error) {
@@ -191,7 +191,7 @@ func TestAnAutomationWaitsForAPerson(t *testing.T) {
 	})
 }
 
-// meter reserves in budgets, as package app has it.
+// meter reserves in budgets, like package app.
 type meter struct{ *budget.Store }
 
 func (m meter) Reserve(ctx context.Context, c reason.Cost) (int, reason.Settle, error) {
@@ -250,7 +250,7 @@ func TestADayThatIsSpentEndsAtMidnight(t *testing.T) {
 	})
 }
 
-// TestBeatsAreCappedInMoney: an answer costs 105 millionths of a dollar.
+// TestBeatsAreCappedInMoney uses answers that cost 105 millionths of a dollar.
 func TestBeatsAreCappedInMoney(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		for settings, c := range map[string]struct {
@@ -292,12 +292,13 @@ func TestBeatsAreCappedInMoney(t *testing.T) {
 	})
 }
 
-// TestWhatAKilledBeatReservedComesBack by itself, when its lease is over.
+// TestWhatAKilledBeatReservedComesBack checks that a reservation is released when its lease
+// expires.
 func TestWhatAKilledBeatReservedComesBack(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		w := newWorld(t, e, nil)
 		w.metered(t)
-		w.set(t, `{"day_tokens": 5000}`) // one answer's worth
+		w.set(t, `{"day_tokens": 5000}`) // enough for one answer
 		meter := w.Reason.Meter
 		id := w.plan(t, w.addObjective(t, "x", 5), "one")
 		w.Reason.Meter = dying{meter, func() {
@@ -320,7 +321,7 @@ func TestWhatAKilledBeatReservedComesBack(t *testing.T) {
 	})
 }
 
-// TestBudgetsThatCannotBeReachedTakeNoTry: the run is parked, and goes on.
+// TestBudgetsThatCannotBeReachedTakeNoTry checks that the run is parked and continues later.
 func TestBudgetsThatCannotBeReachedTakeNoTry(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		w := newWorld(t, e, pilot(obedient))
@@ -342,7 +343,7 @@ func TestBudgetsThatCannotBeReachedTakeNoTry(t *testing.T) {
 	})
 }
 
-// dying is a meter after whose reservation the process writes nothing any more.
+// dying is a meter that kills the process after a reservation.
 type dying struct {
 	reason.Meter
 	die func()
@@ -356,11 +357,11 @@ func (d dying) Reserve(ctx context.Context, c reason.Cost) (int, reason.Settle, 
 	return 0, nil, errDied
 }
 
-// TestAPhaseThatHasHadItsShareLeavesTheRest, and the phases after it go on.
+// TestAPhaseThatHasHadItsShareLeavesTheRest checks also that the later phases run.
 func TestAPhaseThatHasHadItsShareLeavesTheRest(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		w := newWorld(t, e, pilot(obedient))
-		w.set(t, `{"beat_model_calls": 10}`) // of which planning may make 3 or 4
+		w.set(t, `{"beat_model_calls": 10}`) // planning may make 3 or 4 of them
 		planned := w.plan(t, w.addObjective(t, "old", 1), "one")
 		for i := range 4 {
 			w.addObjective(t, fmt.Sprint(i), 5-i)

@@ -14,8 +14,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
 
-// cutOff is a model that does the step "close" and whose run can write no more
-// before it has said its last word.
+// cutOff returns a model that does the step "close". Its run loses its lane before the model's last
+// answer, so that it cannot write any more.
 func (w *world) cutOff(t testing.TB, id string) pilot {
 	return func(ctx context.Context, tk task) (llmtest.Step, error) {
 		if tk.Step.Title == "close" && tk.Answers == 1 {
@@ -25,8 +25,8 @@ func (w *world) cutOff(t testing.TB, id string) pilot {
 	}
 }
 
-// TestARunCutOffAfterItCompletedItsObjectiveIsClosed: the objective is due no
-// more, and the next beat ends what was left of it, without a model.
+// TestARunCutOffAfterItCompletedItsObjectiveIsClosed checks that the next beat ends the execution
+// without a model. The objective is not due any more.
 func TestARunCutOffAfterItCompletedItsObjectiveIsClosed(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		w := newWorld(t, e, nil)
@@ -50,7 +50,7 @@ func TestARunCutOffAfterItCompletedItsObjectiveIsClosed(t *testing.T) {
 	})
 }
 
-// changed does something to an objective under its lane, as a person would.
+// changed changes an objective under its lane, as a person would.
 func (w *world) changed(t testing.TB, id string, fn func(context.Context, lane.Tx) error) {
 	t.Helper()
 	h := w.acquire(t, lane.Objective(id))
@@ -60,7 +60,8 @@ func (w *world) changed(t testing.TB, id string, fn func(context.Context, lane.T
 	}
 }
 
-// TestAParkedRunOfAPausedObjectiveIsClosed: else no beat would be idle again.
+// TestAParkedRunOfAPausedObjectiveIsClosed checks that a pause does not leave a run open. Otherwise
+// no beat would be idle again.
 func TestAParkedRunOfAPausedObjectiveIsClosed(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		w := newWorld(t, e, nil)
@@ -83,7 +84,7 @@ func TestAParkedRunOfAPausedObjectiveIsClosed(t *testing.T) {
 	})
 }
 
-// TestARunWhosePlanWasReplacedIsNotResumed: the step of its number is another's.
+// TestARunWhosePlanWasReplacedIsNotResumed: the step number now belongs to another plan.
 func TestARunWhosePlanWasReplacedIsNotResumed(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		w := newWorld(t, e, nil)
@@ -112,8 +113,9 @@ func TestARunWhosePlanWasReplacedIsNotResumed(t *testing.T) {
 	})
 }
 
-// TestWorkThatIsAlwaysLeftForLaterIsGivenUp: a step that parks each time would take part of
-// every beat for ever. Where each brings it further, the limit of its steps ends it, in each of three tries.
+// TestWorkThatIsAlwaysLeftForLaterIsGivenUp covers a step that parks in each beat, which would use
+// a part of every beat for ever. If each beat makes progress, the limit of steps ends each of its
+// three attempts.
 func TestWorkThatIsAlwaysLeftForLaterIsGivenUp(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		w := newWorld(t, e, nil)

@@ -9,8 +9,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
 
-// The answer of a beat's acquire is lost: its slot runs all the same, in the same beat or
-// when it is delivered again.
+// TestALostAnswerDoesNotCostTheSlot loses the response to a beat's acquire. The slot runs
+// nevertheless, in the same beat or when it is delivered again.
 func TestALostAnswerDoesNotCostTheSlot(t *testing.T) {
 	for _, engine := range []string{dbtest.OnPostgres, dbtest.OnPgBouncer} {
 		t.Run(engine, func(t *testing.T) {
@@ -25,7 +25,7 @@ func TestALostAnswerDoesNotCostTheSlot(t *testing.T) {
 			e.URL = p.URL
 			e.DB, e.Skew = e.Open(t, 1)
 			w := newProcess(t, e, idle(t))
-			for n, lost := range []int{1, 4} { // the request; it and all that repeat it
+			for n, lost := range []int{1, 4} { // the request; the request and all its retries
 				for range lost {
 					p.At("lk_lane_acquire", proxy.Fault{Kind: proxy.CutAnswer})
 				}

@@ -25,13 +25,13 @@ var planPrompt string
 var advancePrompt string
 
 const (
-	// maxTries is how often a plan, or a step of one, is tried before it is given up.
+	// maxTries is the number of attempts at a plan, or at a step of one.
 	maxTries = 3
-	// maxPlans is how often an objective is planned anew before a person must look.
+	// maxPlans is how often an objective is planned before it is paused for a person.
 	maxPlans = 10
 )
 
-// objectiveWork is one kind of work on one objective, as a unit.
+// objectiveWork is the unit of one kind of work on one objective.
 type objectiveWork struct {
 	*beat
 	phase     *Phase
@@ -40,15 +40,15 @@ type objectiveWork struct {
 	operate   *lane.Info
 	found     *[]objective.Objective
 	objective objective.Objective
-	step      *objective.Step // of advancing
+	step      *objective.Step // nil: planning
 	choose    func(context.Context, *work.Start) error
 	dropped   []execution.Execution
 	dropWhy   string
-	gaveUp    bool // before it was begun
+	gaveUp    bool // given up before an execution was begun
 	why       string
 }
 
-// work does one piece of work on one objective under its lane.
+// work does one piece of work on one objective, under the objective's lane.
 func (b *beat) work(ctx context.Context, p *Phase, k kind, d objective.Due) error {
 	w := &objectiveWork{beat: b, phase: p, kind: k, name: lane.Objective(d.ID), objective: objective.Objective{ID: d.ID}}
 	out, err := b.do(ctx, p, d.Title, work.Unit{
@@ -62,11 +62,11 @@ func (b *beat) work(ctx context.Context, p *Phase, k kind, d objective.Due) erro
 	return err
 }
 
-// input is what an execution is about; it is stored, so that a resumed one goes
-// on with the same.
+// input is the input of an execution. It is stored, so that a resumed execution continues with the
+// same.
 type input struct {
 	Task        string `json:"task"`
-	Title       string `json:"title,omitempty"` // the objective's, for people
+	Title       string `json:"title,omitempty"` // title of the objective, for people
 	ObjectiveID string `json:"objective_id"`
 	PlanVersion int    `json:"plan_version,omitempty"`
 	Step        int    `json:"step,omitempty"`
@@ -77,10 +77,11 @@ func (p *objectiveWork) look(b *db.Batch) {
 	p.found = p.Objectives.GetIn(b, p.objective.ID)
 }
 
-// enter decides between the execution that is open and a fresh one. There is nothing to do
-// where a person is in the way, the objective was changed since the beat's first look, or
-// the work is for the other phase. Advancing, which sees every objective and comes last,
-// takes up either kind: a planning that was cut off when its plan was there already.
+// enter decides between resuming the open execution and beginning a new one. It returns
+// [work.ErrNothing] if a person's turn is in the way, if the objective has changed since the
+// snapshot, or if the work belongs to the other phase. The advance phase sees every objective and
+// comes last, so it resumes both kinds of work: a planning may be interrupted after its plan was
+// stored.
 func (p *objectiveWork) enter(_ context.Context, e *work.Entry) error {
 	if p.inTheWay(p.operate) {
 		p.phase.Left++
@@ -103,7 +104,7 @@ func (p *objectiveWork) enter(_ context.Context, e *work.Entry) error {
 			p.choose = func(context.Context, *work.Start) error { return err }
 			return nil //nolint:nilerr // Begin returns it, so that the attempt is counted
 		case in.PlanVersion != 0 && in.PlanVersion != p.objective.PlanVersion:
-			// What it was told of is no more: the numbers of its steps are others'.
+			// The step that it was working on is gone; its number now names a step of another plan.
 			p.dropWhy = "its plan was replaced"
 		case in.Task == advancing.task && p.kind.task == planning.task:
 			return work.ErrNothing
@@ -125,7 +126,7 @@ func (p *objectiveWork) enter(_ context.Context, e *work.Entry) error {
 	return nil
 }
 
-// adopt makes an open execution this piece's.
+// adopt makes this unit resume an open execution.
 func (p *objectiveWork) adopt(in input) {
 	if in.Task == planning.task {
 		p.kind = planning
@@ -138,7 +139,7 @@ func (p *objectiveWork) adopt(in input) {
 	}
 }
 
-// drop ends work that there is nothing left to do for.
+// drop ends open executions whose objective or plan is gone.
 func (p *objectiveWork) drop(ctx context.Context, s *work.Start) error {
 	status := execution.Cancelled
 	if p.objective.Status == objective.Completed {
@@ -157,8 +158,8 @@ func (p *objectiveWork) drop(ctx context.Context, s *work.Start) error {
 	return nil
 }
 
-// begin begins an execution; the try is counted before the work. What has been tried too
-// often is given up.
+// begin begins an execution and counts the attempt before the work. It gives up work that was tried
+// too often.
 func (p *objectiveWork) begin(ctx context.Context, s *work.Start) error {
 	if p.tooOften() {
 		p.gaveUp = true
@@ -186,12 +187,12 @@ func (p *objectiveWork) tooOften() bool {
 	return true
 }
 
-// giveUp ends what has been tried too often, so that it can't eat every beat: a step
-// fails and the objective is planned anew, at last it is paused for a person.
+// giveUp ends work that was tried too often, so that it cannot use up every beat. A failed step
+// makes the objective be planned anew. An objective that cannot be planned is paused for a person.
 func (p *objectiveWork) giveUp(ctx context.Context, tx lane.Tx, e execution.Execution) error {
 	p.givenUp(ctx, tx, p.phase, p.input(), e, p.why)
 	switch {
-	case p.kind.task == planning.task && p.objective.Next() != nil: // the plan is there
+	case p.kind.task == planning.task && p.objective.Next() != nil: // the plan is stored already
 	case p.kind.task == planning.task:
 		return p.Objectives.Pause(ctx, tx, p.objective.ID, "no plan came about: "+p.why)
 	case p.step != nil && p.step.Status == objective.Pending:
@@ -221,17 +222,17 @@ func (p *objectiveWork) act(ctx context.Context, job reason.Job) (reason.Outcome
 	case words.Skills != nil:
 		job.Skills = p.skills.Only(words.Skills...)
 	}
-	if p.objective.Untrusted { // else it is in the operator's words
+	if p.objective.Untrusted { // otherwise its text is the operator's
 		job.Trust = execution.Untrusted
 	}
 	job.Messages = []llm.Message{{Role: llm.RoleUser, Text: string(encode(p.brief()))}}
 	return p.Reason.Run(ctx, p.bounded(p.phase, job))
 }
 
-// answerTokens bounds one answer of the model.
+// answerTokens limits one answer of the model.
 const answerTokens = 4096
 
-// spender counts what a run of a phase uses.
+// spender returns the function that counts the usage of a run in its phase and in the caps.
 func (b *beat) spender(p *Phase) func(llm.Usage) {
 	return func(u llm.Usage) {
 		b.caps.spend(u)
@@ -242,22 +243,21 @@ func (b *beat) spender(p *Phase) func(llm.Usage) {
 	}
 }
 
-// end gives up what is poison, and halts the objective where nobody knows what came of a
-// call.
+// end gives up a poison execution, and halts the objective if the outcome of a call is unknown.
 func (p *objectiveWork) end(ctx context.Context, tx lane.Tx, out *work.Outcome) error {
 	if out.Poison {
 		p.why = out.Reason
 		return p.giveUp(ctx, tx, out.Execution)
 	}
 	if len(out.Uncertain) > 0 && out.Status != execution.Parked {
-		// The step would be tried again, and with it what may have had its effect.
+		// A retry of the step would repeat a call that may have had its effect.
 		why := "it is not known whether a call had its effect: " + strings.Join(out.Uncertain, ", ") + ". Look, and resume the objective"
 		return p.Objectives.Halt(tx, p.objective.ID, why)
 	}
 	return nil
 }
 
-// ended counts and logs what came of the work, once that is written.
+// ended counts and logs the outcome after it is stored.
 func (p *objectiveWork) ended(ctx context.Context, out work.Outcome) {
 	about := []any{"phase", p.phase.Name, "objective", p.objective.Title}
 	for _, e := range p.dropped {

@@ -25,8 +25,9 @@ VALUES ($1, $2, 'operator', 'op', 'op_test', 'running', $3, 1, lk_now(), lk_now(
 UPDATE executions SET updated_at = updated_at WHERE workspace_id = $1 AND id = $2;
 `
 
-// A beat that finds an orphan and has to wait for its row never ends it under the hold of
-// a worker who takes it up meanwhile: either the beat has its lane or the worker has.
+// TestAnOrphanIsNotEndedUnderALiveHold: a beat finds an orphan and waits for its row, while a
+// worker resumes the execution. The beat must not end it under the worker's hold: only one of them
+// has the lane.
 func TestAnOrphanIsNotEndedUnderALiveHold(t *testing.T) {
 	for _, engine := range []string{dbtest.OnPostgres, dbtest.OnPgBouncer} {
 		t.Run(engine, func(t *testing.T) {
@@ -40,7 +41,7 @@ func TestAnOrphanIsNotEndedUnderALiveHold(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.Skew.Advance(2 * time.Hour)
-			// Past the pooler, whose two connections the beat and the transaction need.
+			// Past the pooler: the beat and the transaction need both of its connections.
 			direct := dbtest.New(t, dbtest.OnPostgres)
 			direct.Skew.Advance(2 * time.Hour)
 			lanes := must(lane.New(direct.DB))(t)

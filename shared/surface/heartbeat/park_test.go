@@ -69,8 +69,8 @@ func TestCapsParkTheBeat(t *testing.T) {
 	})
 }
 
-// invocation is the context of one whose time is up when the test says so, an hour
-// away by its deadline.
+// invocation is the context of an invocation that ends when the test says so. Its deadline is an
+// hour away.
 type invocation struct {
 	context.Context
 	deadline time.Time
@@ -93,8 +93,8 @@ func (i *invocation) Err() error {
 	}
 }
 
-// end has the time be up, and waits until whoever works under ctx learns so. What works
-// has less time than the invocation, so that something is left for the last writes.
+// end ends the invocation and waits until the work under ctx notices. That work must have an
+// earlier deadline than the invocation, so that time is left for the last writes.
 func (i *invocation) end(ctx context.Context, t testing.TB) {
 	t.Helper()
 	if d, ok := ctx.Deadline(); !ok || i.deadline.Sub(d) < 6*time.Minute-time.Second {
@@ -104,7 +104,7 @@ func (i *invocation) end(ctx context.Context, t testing.TB) {
 	<-ctx.Done()
 }
 
-// parksIn runs a tick in an invocation whose time is up on the way.
+// parksIn runs a tick in an invocation that ends during the tick.
 func (w *world) parksIn(t *testing.T, i *invocation) heartbeat.Report {
 	t.Helper()
 	tick := slot(1)
@@ -117,8 +117,8 @@ func (w *world) parksIn(t *testing.T, i *invocation) heartbeat.Report {
 	return r
 }
 
-// TestABeatParksAtItsDeadlineAndTheNextGoesOn: the model hangs until the time of
-// the invocation is nearly up.
+// TestABeatParksAtItsDeadlineAndTheNextGoesOn uses a model that hangs until the invocation is
+// nearly over.
 func TestABeatParksAtItsDeadlineAndTheNextGoesOn(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		invoked := newInvocation(t)
@@ -163,8 +163,8 @@ func TestABeatParksAtItsDeadlineAndTheNextGoesOn(t *testing.T) {
 	})
 }
 
-// TestAHangingSkillDoesNotOutliveTheDeadline: its call is undone and made again by
-// the next beat.
+// TestAHangingSkillDoesNotOutliveTheDeadline checks that the skill's call is rolled back and made
+// again by the next beat.
 func TestAHangingSkillDoesNotOutliveTheDeadline(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		invoked := newInvocation(t)
@@ -188,8 +188,8 @@ func TestAHangingSkillDoesNotOutliveTheDeadline(t *testing.T) {
 	})
 }
 
-// TestTimeThatIsUpBetweenTwoPiecesParksTheBeat: also where no model and no skill
-// notices, as when a piece of work is about to begin.
+// TestTimeThatIsUpBetweenTwoPiecesParksTheBeat covers a deadline that neither a model nor a skill
+// notices, because it passes before a piece of work begins.
 func TestTimeThatIsUpBetweenTwoPiecesParksTheBeat(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		w := newWorld(t, e, pilot(obedient))

@@ -18,17 +18,17 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/work"
 )
 
-// phase is one of a beat's six. Each may use what is left of the beat's time and
-// tokens up to its share of them, counted from the beginning: what one leaves, the
-// next has too.
+// phase is one of the six phases of a beat. A phase may use the beat's time and tokens up to its
+// share, counted from the beginning of the beat. What one phase leaves unused is available to the
+// next.
 type phase struct {
 	name string
-	// until is the part of the beat's time and tokens that may be used by its end.
+	// until is the share of the beat's time and tokens that may be used by the end of this phase.
 	until float64
 	run   func(*beat, context.Context, *Phase) error
 }
 
-// phases are the six in their order.
+// phases returns the six phases in their order.
 func phases() []phase {
 	return []phase{
 		{"heal", 0.1, (*beat).heal},
@@ -40,9 +40,9 @@ func phases() []phase {
 	}
 }
 
-// phases runs the six, each logged when it ends.
+// phases runs the six phases and logs each when it ends.
 func (b *beat) phases(ctx context.Context) error {
-	b.working = time.Now() // the deadline is the machine's
+	b.working = time.Now() // the deadline uses the machine's clock
 	for _, ph := range phases() {
 		b.until = ph.until
 		if err := b.phase(ctx, ph); err != nil {
@@ -52,8 +52,8 @@ func (b *beat) phases(ctx context.Context) error {
 	return nil
 }
 
-// phase runs one and records what it did; of one that found nothing to do the line
-// goes with the next.
+// phase runs one phase and records what it did. The line of a phase that found no work is written
+// together with the next one.
 func (b *beat) phase(ctx context.Context, ph phase) error {
 	p := Phase{Name: ph.name}
 	begun := b.Clock()
@@ -72,7 +72,9 @@ func (b *beat) phase(ctx context.Context, ph phase) error {
 	b.Log.InfoContext(ctx, "phase ended", "phase", p.Name, "considered", p.Considered, "done", p.Done, "failed", p.Failed,
 		"left", p.Left, "tokens", p.Tokens, "duration_ms", p.DurationMS)
 	if p.Name == reflecting.name {
-		return nil // what is remembered of a reflection comes before its line: it is nothing new to reflect on
+		// The line of a reflection is written after those of the memories that are saved from it.
+		// Otherwise these would count as new activity and cause another reflection.
+		return nil
 	}
 	last, cancel := lane.LastWrites(ctx)
 	defer cancel()
@@ -94,7 +96,7 @@ func (b *beat) logPhases(ctx context.Context, tx lane.Tx) {
 	}
 }
 
-// plan gives those objectives a plan that have none.
+// plan makes a plan for each objective that has none.
 func (b *beat) plan(ctx context.Context, p *Phase) error {
 	var unplanned []objective.Due
 	for _, d := range *b.snapshot.due {
@@ -105,22 +107,21 @@ func (b *beat) plan(ctx context.Context, p *Phase) error {
 	return b.pursue(ctx, p, planning, unplanned)
 }
 
-// advance does the next step of each objective, and closes work that was left on
-// loose ones.
+// advance does the next step of each objective, and closes open executions of loose ones.
 func (b *beat) advance(ctx context.Context, p *Phase) error {
 	return b.pursue(ctx, p, advancing, slices.Concat(*b.snapshot.due, b.snapshot.loose()))
 }
 
-// kind is one of the two works on an objective.
+// kind is one of the two kinds of work on an objective.
 type kind struct {
-	phase  string // its name
-	task   string // what the model is told
+	phase  string // name of the phase
+	task   string // the task in the input
 	prompt string
-	skills []string // what it may use; nil: everything internal
+	skills []string // the skills it may use; nil: all internal ones
 }
 
-// pursue does one kind of work on each objective under its lane, the most urgent
-// first, until something asks for an end.
+// pursue does one kind of work on each objective under its lane, the most urgent first, until a
+// stop condition holds.
 func (b *beat) pursue(ctx context.Context, p *Phase, k kind, due []objective.Due) error {
 	p.Considered = len(due)
 	for i, d := range due {
@@ -134,8 +135,8 @@ func (b *beat) pursue(ctx context.Context, p *Phase, k kind, due []objective.Due
 	return nil
 }
 
-// leave is the error of a piece of work that ends the beat; one that was only
-// interrupted, or that this build can't read, is left for the next.
+// leave returns the error if it must end the beat. It returns nil for work that was only
+// interrupted or that this build can't read, and leaves that work for the next beat.
 func (b *beat) leave(ctx context.Context, p *Phase, what string, err error) error {
 	if errors.Is(err, execution.ErrUnreadable) {
 		b.Log.ErrorContext(ctx, "work left: it can't be read", "phase", p.Name, "objective", what, "error", err)
@@ -151,7 +152,7 @@ func (b *beat) leave(ctx context.Context, p *Phase, what string, err error) erro
 	return nil
 }
 
-// muted says why no further piece of work may begin that asks a model; empty: it may.
+// muted returns why no further work that asks a model may begin; empty: it may.
 func (b *beat) muted(ctx context.Context) string {
 	if !b.modelChecked {
 		b.modelChecked, b.modelOff = true, b.Reason.Paused(ctx, b.tick.Workspace)
@@ -159,8 +160,8 @@ func (b *beat) muted(ctx context.Context) string {
 	return cmp.Or(b.halted, b.modelOff)
 }
 
-// mustStop reports whether no further piece of work may begin, of those that are
-// left; why says what is known to be against it.
+// mustStop reports whether no further piece of work may begin. It then counts the left pieces and
+// parks the beat. A why that is not empty is a known reason to stop.
 func (b *beat) mustStop(ctx context.Context, p *Phase, left int, why string) bool {
 	for _, stop := range b.stops() {
 		if why != "" {
@@ -178,13 +179,13 @@ func (b *beat) mustStop(ctx context.Context, p *Phase, left int, why string) boo
 	return true
 }
 
-// stops are what ends a run of this beat, with the further lanes that it holds.
+// stops returns the stop conditions of a run in this beat. The holds are those that the run holds
+// in addition to the beat's.
 func (b *beat) stops(holds ...*lane.Hold) []reason.Stop {
 	return []reason.Stop{reason.Deadline(), reason.Wanted(append(holds, b.hold)...), b.share}
 }
 
-// share parks a run when the phase has had its share of the beat's time, or of what
-// the beat may spend.
+// share stops a run when its phase has used its share of the beat's time or of the beat's caps.
 func (b *beat) share(ctx context.Context, _ reason.Progress) *reason.Stopped {
 	if why := b.caps.over(b.until); why != "" {
 		return &reason.Stopped{Status: execution.Parked, Reason: why}
@@ -200,8 +201,8 @@ func (b *beat) park(why string) {
 	b.report.Outcome, b.report.Reason = Parked, why
 }
 
-// do has a unit of work done under the beat's hold. What somebody else is at, and what lost
-// its lane, is left for the next beat.
+// do runs a unit of work under the beat's hold. Work whose lane is held by another or was lost is
+// left for the next beat.
 func (b *beat) do(ctx context.Context, p *Phase, what string, u work.Unit) (work.Outcome, error) {
 	u.Lane.Workspace, u.Lane.Holder, u.Lane.Under = b.tick.Workspace, b.hold.Holder, b.hold
 	out, err := b.Worker.Do(ctx, u)
@@ -223,8 +224,8 @@ func (b *beat) givenUp(ctx context.Context, tx lane.Tx, p *Phase, input any, e e
 	})
 }
 
-// lost leaves a piece of work whose hold was lost, unless the beat's own is over
-// too.
+// lost leaves a piece of work whose hold was lost for the next beat. If the beat's own hold is lost
+// too, it returns [lane.ErrLost].
 func (b *beat) lost(ctx context.Context, p *Phase, what string, cause error) error {
 	last, cancel := lane.LastWrites(ctx)
 	defer cancel()
@@ -237,7 +238,7 @@ func (b *beat) lost(ctx context.Context, p *Phase, what string, cause error) err
 	return nil
 }
 
-// encode is the JSON of our own types, which always has one.
+// encode returns the JSON of our own types, which can always be encoded.
 func encode(v any) json.RawMessage {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -246,7 +247,7 @@ func encode(v any) json.RawMessage {
 	return raw
 }
 
-// planning and advancing are the kinds of work there are.
+// planning and advancing are the two kinds of work.
 var (
 	planning  = kind{phase: "plan", task: "plan", prompt: planPrompt, skills: []string{"plan_objective", "query_activity"}}
 	advancing = kind{phase: "advance", task: "advance", prompt: advancePrompt}

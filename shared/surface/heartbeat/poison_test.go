@@ -17,8 +17,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
 
-// cutShort leaves an execution on an objective, and one of an automation, whose processes
-// have died.
+// cutShort leaves two executions whose processes died: one of an objective and one of an
+// automation.
 func (w *world) cutShort(t testing.TB) (ofObjective, ofAutomation executionRow) {
 	t.Helper()
 	o := w.plan(t, w.addObjective(t, "x", 5), "one", "two")
@@ -37,8 +37,8 @@ func (w *world) cutShort(t testing.TB) (ofObjective, ofAutomation executionRow) 
 	return w.the(t, lane.Objective(o)), w.the(t, lane.Automation(a))
 }
 
-// TestWhatCannotBeReadIsQuarantined: work of a format of the future, in its input or in
-// its journal, costs no beat, and is given up after five attempts.
+// TestWhatCannotBeReadIsQuarantined covers executions whose input or journal has a future format.
+// They do not fail a beat, and are given up after five attempts.
 func TestWhatCannotBeReadIsQuarantined(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		for name, of := range map[string]func(*world) db.Query{
@@ -67,7 +67,7 @@ func TestWhatCannotBeReadIsQuarantined(t *testing.T) {
 					t.Errorf("%s: after beat %d the automation's is %+v", name, n, got)
 				}
 				if o := w.ofSubject(t, lane.Name(onObjective.Subject)); len(o) > 1 {
-					w.think(pilot(obedient)) // the step is tried anew
+					w.think(pilot(obedient)) // the step is tried again
 				} else if n < 4 && (o[0].Status != execution.Running || o[0].Attempt != n+2) {
 					t.Errorf("%s: after beat %d the objective's is %+v", name, n, o[0])
 				}
@@ -92,7 +92,8 @@ func TestWhatCannotBeReadIsQuarantined(t *testing.T) {
 	})
 }
 
-// TestTheBeatsOwnIsFoundAmongMany executions that did not end.
+// TestTheBeatsOwnIsFoundAmongMany checks that a beat finds its own execution among many unfinished
+// ones.
 func TestTheBeatsOwnIsFoundAmongMany(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		k, _ := mortal(2)
@@ -107,8 +108,8 @@ func TestTheBeatsOwnIsFoundAmongMany(t *testing.T) {
 	})
 }
 
-// TestAPoisonThoughtIsQuarantined: one that kills its process each time, in either
-// phase, is given up after five attempts.
+// TestAPoisonThoughtIsQuarantined covers a run of the reflect or the remember phase that kills its
+// process each time. It is given up after five attempts.
 func TestAPoisonThoughtIsQuarantined(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		for _, phase := range []string{"reflect", "remember"} {
@@ -119,14 +120,14 @@ func TestAPoisonThoughtIsQuarantined(t *testing.T) {
 			w.automate(t, "tidy up", "tidy", "")
 			w.Skew.Advance(time.Hour)
 			if phase == "reflect" {
-				w.beat(t, slot(-1)) // something to reflect on
+				w.beat(t, slot(-1)) // activity to reflect on
 			}
 			w.thinks(t, map[string]int{"reflect": 24}[phase], map[string]int{"remember": 4}[phase])
 			asked := 0
 			quiet := w.Log
 			w.think(pilot(func(context.Context, task) (llmtest.Step, error) {
 				asked++
-				w.force(t, lane.Heartbeat) // the process dies: from now on it writes nothing
+				w.force(t, lane.Heartbeat) // the process dies and cannot write any more
 				w.force(t, lane.Name("heartbeat:"+phase))
 				return llmtest.Say("never heard"), nil
 			}))
@@ -152,7 +153,7 @@ func TestAPoisonThoughtIsQuarantined(t *testing.T) {
 	})
 }
 
-// TestAPoisonAutomationIsQuarantined: one whose call kills the process each time.
+// TestAPoisonAutomationIsQuarantined covers an automation whose call kills the process each time.
 func TestAPoisonAutomationIsQuarantined(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		var w *world
@@ -187,8 +188,8 @@ func TestAPoisonAutomationIsQuarantined(t *testing.T) {
 	})
 }
 
-// TestAnUncertainCallPausesItsObjective: nobody knows whether a call that was cut off
-// had its effect, so that a person has to look before the step is tried again.
+// TestAnUncertainCallPausesItsObjective covers an interrupted call whose effect is unknown. A
+// person has to check before the step is tried again.
 func TestAnUncertainCallPausesItsObjective(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		var w *world
@@ -203,7 +204,7 @@ func TestAnUncertainCallPausesItsObjective(t *testing.T) {
 			}
 			return llmtest.Say("I don't know"), nil
 		}), skill.Skill{Name: "order", Parameters: []byte(`{"type": "object"}`), Do: func(context.Context, skill.Call) (any, error) {
-			if ran++; ran == 1 { // the process dies in the call
+			if ran++; ran == 1 { // the process dies during the call
 				w.force(t, lane.Objective(id))
 				w.force(t, lane.Heartbeat)
 			}

@@ -20,7 +20,7 @@ import (
 //go:embed testdata/quiet
 var states embed.FS
 
-// randomly makes rows of a workspace that a beat may find something in.
+// randomly adds random rows to a workspace that may be work for a beat.
 type randomly struct {
 	*mathrand.Rand
 	b *db.Batch
@@ -28,23 +28,23 @@ type randomly struct {
 	q struct{ Objective, Execution, Row, Thread, Approval, Scheduled, Waiting, Event, Heal, Switch, Activity db.Query }
 }
 
-// pick is one of the values.
+// pick returns one of the values.
 func pick[T any](r *randomly, of ...T) T { return of[r.IntN(len(of))] }
 
-// some is one of the values, or none.
+// some returns one of the values, or nil.
 func some(r *randomly, of ...any) any { return pick(r, append(of, nil)...) }
 
-// age is a time from now, in milliseconds, none of them near one that counts.
+// age returns a random offset from now in milliseconds. None is near a limit.
 func (r *randomly) age() int64 {
 	return pick(r, -400*24*time.Hour, -8*24*time.Hour, -2*24*time.Hour, -90*time.Minute, -20*time.Minute, -time.Second, 30*time.Minute, 40*24*time.Hour).Milliseconds()
 }
 
-// the topic that is sent here, and one that is not.
+// a topic that this process sends, and one that it does not
 const sentHere, sentElsewhere = "late", "later"
 
 var skillNames = []string{"query_activity", "save_memory", "unknown", "heartbeat.advance"}
 
-// row adds a row of some table.
+// row adds a row to a random table.
 func (r *randomly) row(slots ...string) {
 	r.n++
 	unfinished := pick(r, "running", "waiting", "parked", "completed")
@@ -53,7 +53,7 @@ func (r *randomly) row(slots ...string) {
 		r.b.Exec(r.q.Objective, ids(), pick(r, "active", "paused", "completed"))
 	case 1, 2: // with a lane
 		r.b.Exec(r.q.Execution, ids(), pick(r, "hb", "op"), fmt.Sprint("lane:", r.n), nil, unfinished, nil, r.age())
-	case 3: // without
+	case 3: // without a lane
 		r.b.Exec(r.q.Execution, ids(), pick(r, "op", "wk"), nil, nil, unfinished, some(r, 60, 10_000_000), r.age())
 	case 4:
 		r.b.Exec(r.q.Execution, ids(), "hb", lane.Heartbeat, pick(r, slots...)+fmt.Sprint(r.n), "completed", nil, r.age())
@@ -64,7 +64,7 @@ func (r *randomly) row(slots ...string) {
 			key = fmt.Sprint("thread:", r.n)
 		}
 		r.outbox(pick(r, sentHere, sentElsewhere), key, status)
-	case 6: // a thread, with what is queued in it or active in it
+	case 6: // a thread, perhaps with a queued message or an active execution
 		id, active := ids(), any(nil)
 		var locked, until any
 		parked := any(nil)
@@ -116,8 +116,8 @@ func (r *randomly) outbox(topic string, order any, status string) {
 	r.b.Exec(r.q.Row, ids(), topic, fmt.Sprint(r.n), order, seq, status, r.age(), token, until, r.age(), some(r, ids()))
 }
 
-// TestWhatAFullLookFindsIsFoundByTheFirst: in many random states, whatever there is to do
-// is to be seen in the one statement after which a beat looks no further.
+// TestWhatAFullLookFindsIsFoundByTheFirst checks, in many random states, that the first statement
+// of a beat shows whether there is work. A beat reads no more if it shows none.
 func TestWhatAFullLookFindsIsFoundByTheFirst(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		seed := mathrand.Uint64()

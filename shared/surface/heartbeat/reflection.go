@@ -25,10 +25,10 @@ var reflectPrompt string
 //go:embed remember.md
 var rememberPrompt string
 
-// reflectionWork is one of the two kinds of runs that are about the beats themselves.
+// reflectionWork describes one of the two runs that are about the beats themselves.
 type reflectionWork struct {
 	name   string // of its phase
-	about  string // what it looks at, for people
+	about  string // its subject, for people
 	lane   lane.Name
 	prompt string
 }
@@ -41,11 +41,11 @@ var (
 const (
 	// reflectBack is how far a reflection looks back.
 	reflectBack = 7 * 24 * time.Hour
-	// maxKnown is the most memories that a run is told, so that it saves none twice.
+	// maxKnown is the largest number of memories that a run receives, so that it saves none twice.
 	maxKnown = 30
 )
 
-// reflect looks back on the last days.
+// reflect runs a reflection on the last days, if one is due.
 func (b *beat) reflect(ctx context.Context, p *Phase) error {
 	if !b.snapshot.left(reflecting.lane) && !b.snapshot.reflects(b.settings, b.tick.Full) {
 		return nil
@@ -64,13 +64,13 @@ func (b *beat) reflect(ctx context.Context, p *Phase) error {
 	if out.Status == execution.Completed {
 		b.reflection = out.Answer
 	}
-	if p.Done+p.Failed > 0 { // one that came to nothing is not repeated in the next beat
+	if p.Done+p.Failed > 0 { // the next beat does not repeat a reflection without a result
 		p.Text = cmp.Or(b.reflection, "(it came to nothing: "+cmp.Or(out.Reason, "no answer")+")")
 	}
 	return b.leave(ctx, p, "", err)
 }
 
-// remember keeps what a later run needs of what this beat did.
+// remember saves what later runs need to know about this beat.
 func (b *beat) remember(ctx context.Context, p *Phase) error {
 	if !b.snapshot.left(remembering.lane) && len(b.done) == 0 && b.reflection == "" || b.settings.BeatMemories < 1 {
 		return nil
@@ -90,7 +90,7 @@ func (b *beat) remember(ctx context.Context, p *Phase) error {
 	}
 	trust := b.trust
 	if len(*known) > 0 {
-		trust = execution.Untrusted // whoever wrote them may have been told by others
+		trust = execution.Untrusted // the authors of the memories may have read untrusted text
 	}
 	_, err = b.think(ctx, p, remembering, rememberBrief{
 		AtMost: b.settings.BeatMemories, Done: b.done, Reflection: b.reflection, Remembered: contents(*known),
@@ -98,12 +98,11 @@ func (b *beat) remember(ctx context.Context, p *Phase) error {
 	return b.leave(ctx, p, "", err)
 }
 
-// saving is the one skill of a run that remembers. It saves as many new memories as
-// a beat may.
+// saving returns the only skill of a run that remembers: save_memory, limited to most new memories.
 func (b *beat) saving(most int) (*skill.Set, error) {
 	saves, ok := b.skills.Find("save_memory")
 	if !ok {
-		return skill.NewSet() // a person has switched it off
+		return skill.NewSet() // a person has disabled it
 	}
 	limited, saved := *saves, 0
 	limited.Run = func(ctx context.Context, tx lane.Tx, c skill.Call) (any, error) {
@@ -127,7 +126,7 @@ func contents(known []memory.Memory) []string {
 	return out
 }
 
-// left reports whether a run under the lane was begun and did not end.
+// left reports whether an execution under the lane was begun and did not end.
 func (l snapshot) left(name lane.Name) bool {
 	for _, e := range *l.open {
 		if e.Subject == name {
@@ -137,8 +136,8 @@ func (l snapshot) left(name lane.Name) bool {
 	return false
 }
 
-// think is one run about the beats, under its own lane: one that was cut off goes on
-// with what it was told.
+// think runs one of the two runs about the beats, under its own lane. An interrupted run is resumed
+// with its stored input.
 func (b *beat) think(ctx context.Context, p *Phase, t reflectionWork, told any, trust execution.Trust, skills *skill.Set) (reason.Outcome, error) {
 	input := map[string]string{"task": t.name}
 	out, err := b.do(ctx, p, t.name, work.Unit{
@@ -175,7 +174,7 @@ func (b *beat) think(ctx context.Context, p *Phase, t reflectionWork, told any, 
 	return out.Outcome, err
 }
 
-// piece is a new execution of the beat's.
+// piece returns a new execution whose parent is the beat.
 func (b *beat) piece(subject lane.Name, input any) execution.Execution {
 	return execution.Execution{
 		ID: b.IDs(), Agent: activity.Operator, Surface: trace.Heartbeat, Trace: b.exec.Trace, Parent: b.exec.ID,
@@ -183,7 +182,7 @@ func (b *beat) piece(subject lane.Name, input any) execution.Execution {
 	}
 }
 
-// bounded is a job that asks a model, within what the beat and the workspace allow.
+// bounded sets the limits of the beat and of the workspace on a job that asks a model.
 func (b *beat) bounded(p *Phase, job reason.Job) reason.Job {
 	job.MaxTokens, job.Window = answerTokens, b.Window
 	job.Stops = append(b.stops(job.Hold), reason.MaxSteps(b.settings.StepsPerRun))
@@ -193,7 +192,7 @@ func (b *beat) bounded(p *Phase, job reason.Job) reason.Job {
 	return job
 }
 
-// count adds how a run ended to its phase.
+// count adds the outcome of a run to its phase.
 func (b *beat) count(p *Phase, out reason.Outcome) {
 	switch out.Status {
 	case execution.Completed:
@@ -203,7 +202,7 @@ func (b *beat) count(p *Phase, out reason.Outcome) {
 	case execution.Parked:
 		p.Left++
 		b.park(out.Reason)
-		if out.Halted { // the next piece of work that asks a model would end alike
+		if out.Halted { // every further run that asks a model would end the same way
 			b.modelOff = out.Reason
 		}
 	default:
@@ -211,7 +210,7 @@ func (b *beat) count(p *Phase, out reason.Outcome) {
 	}
 }
 
-// did notes what was done, for a run that remembers.
+// did notes finished work for the run that remembers.
 func (b *beat) did(work, result string, trust execution.Trust) {
 	const longest = 500
 	if len(b.done) < maxKnown {

@@ -20,13 +20,13 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// thinks sets how often the world's beats reflect and how much they remember.
+// thinks sets how often the world's beats reflect and how many memories they save.
 func (w *world) thinks(t testing.TB, hours, memories int) {
 	t.Helper()
 	must(w.DB.Exec(t.Context(), "", w.q.Settings, w.Workspace, fmt.Sprintf(`{"reflect_hours": %d, "beat_memories": %d}`, hours, memories)))(t)
 }
 
-// TestAReflectionADay: beats that work in between don't put it off.
+// TestAReflectionADay checks that beats with work do not postpone the reflection.
 func TestAReflectionADay(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		k, _ := counting("tidy")
@@ -67,7 +67,7 @@ func TestAReflectionADay(t *testing.T) {
 	})
 }
 
-// TestAReflectionThatComesToNothingIsNotRepeated in the next beat.
+// TestAReflectionThatComesToNothingIsNotRepeated checks that the next beat does not reflect again.
 func TestAReflectionThatComesToNothingIsNotRepeated(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		for name, answer := range map[string]pilot{
@@ -118,7 +118,7 @@ func TestBeatsThatFindNothingNewDoNotReflect(t *testing.T) {
 	})
 }
 
-// TestSomebodyWhoWaitsParksWhatABeatThinks: the next beat goes on with it.
+// TestSomebodyWhoWaitsParksWhatABeatThinks checks that the next beat resumes it.
 func TestSomebodyWhoWaitsParksWhatABeatThinks(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		w := newWorld(t, e, pilot(obedient))
@@ -152,7 +152,7 @@ func (w *world) memories(t testing.TB) int {
 	return len(must(w.Memories.Newest(t.Context(), w.Workspace, activity.Operator, 50))(t))
 }
 
-// greedy remembers so many things, each in an answer of its own.
+// greedy saves each of these memories in an answer of its own.
 func greedy(things ...string) pilot {
 	return func(ctx context.Context, tk task) (llmtest.Step, error) {
 		if tk.Kind != "remember" {
@@ -192,7 +192,8 @@ func TestABeatThatDidNothingRemembersNothing(t *testing.T) {
 	})
 }
 
-// TestWhatIsRememberedOfWordsFromOutsideIsFromOutside.
+// TestWhatIsRememberedOfWordsFromOutsideIsFromOutside checks that a memory saved from untrusted
+// text is untrusted.
 func TestWhatIsRememberedOfWordsFromOutsideIsFromOutside(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		fetch := skill.Skill{Name: "fetch", Parameters: []byte(`{"type": "object"}`), Do: func(context.Context, skill.Call) (any, error) { return "a page", nil }}

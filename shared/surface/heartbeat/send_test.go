@@ -19,7 +19,7 @@ type handler func(context.Context)
 
 func (h handler) Handle(ctx context.Context, _ outbox.Claimed) error { h(ctx); return nil }
 
-// enqueue leaves a row of the outbox whose kick was lost.
+// enqueue adds an outbox row whose kick was lost.
 func (w *world) enqueue(t testing.TB, topic, key string) {
 	t.Helper()
 	var b db.Batch
@@ -29,8 +29,8 @@ func (w *world) enqueue(t testing.TB, topic, key string) {
 	}
 }
 
-// TestABeatSendsWhatIsDueAtItsEnd: without its lane, after its work, and within time
-// that its work leaves.
+// TestABeatSendsWhatIsDueAtItsEnd checks that a beat sends after its work and without its lane, in
+// time that it has reserved.
 func TestABeatSendsWhatIsDueAtItsEnd(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -64,7 +64,7 @@ func TestABeatSendsWhatIsDueAtItsEnd(t *testing.T) {
 	})
 }
 
-// TestABeatSendsWhatItSays: what is put into the outbox in a beat is not left to the next.
+// TestABeatSendsWhatItSays checks that a beat sends the rows that it enqueued itself.
 func TestABeatSendsWhatItSays(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		sent := 0
@@ -78,7 +78,7 @@ func TestABeatSendsWhatItSays(t *testing.T) {
 	})
 }
 
-// TestABeatThatFailsSendsWhatIsDue: one thing that is broken holds nothing else up.
+// TestABeatThatFailsSendsWhatIsDue checks that a failure does not delay the outbox.
 func TestABeatThatFailsSendsWhatIsDue(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		sent := 0
@@ -92,8 +92,8 @@ func TestABeatThatFailsSendsWhatIsDue(t *testing.T) {
 	})
 }
 
-// TestWhatAnotherFunctionSendsIsKicked: a beat leaves rows that it can't send where they are,
-// and has the function that can send them begin at once. A kick that fails changes nothing.
+// TestWhatAnotherFunctionSendsIsKicked checks that a beat leaves rows that it cannot send and kicks
+// the function that can. A failed kick changes nothing.
 func TestWhatAnotherFunctionSendsIsKicked(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		w := newWorld(t, e, idle(t))

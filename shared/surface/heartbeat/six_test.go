@@ -16,9 +16,9 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// TestOneBeatWorksInAllSixPhases: it takes a failing skill out of use, makes a plan,
-// runs what is due, does the next step, reflects and remembers, and its report and
-// its log say so.
+// TestOneBeatWorksInAllSixPhases runs a beat that disables a failing skill, makes a plan, runs an
+// automation, does a step, reflects and remembers. The report and the activity log show each of
+// these.
 func TestOneBeatWorksInAllSixPhases(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		tidy, tidied := counting("tidy")

@@ -14,11 +14,11 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// maxSent is the most rows of the outbox that one beat sends.
+// maxSent is the largest number of outbox rows that one beat sends.
 const maxSent = 50
 
-// heal is the phase that looks after what the beat stands on: what failed, what was
-// left behind, and what is old.
+// heal is the phase that heals failing skills, closes abandoned executions, expires approvals,
+// clears stale threads and purges old rows.
 func (b *beat) heal(ctx context.Context, p *Phase) error {
 	l := b.snapshot
 	p.Considered = len(l.failing.Findings) + len(l.failing.Cool) + l.orphans.Count() + l.unanswered.Overdue + *l.stale
@@ -30,8 +30,7 @@ func (b *beat) heal(ctx context.Context, p *Phase) error {
 	return nil
 }
 
-// healSkills takes skills out of use that keep failing, and puts those back that
-// have rested.
+// healSkills disables skills that keep failing, and restores disabled skills after their rest.
 func (b *beat) healSkills(ctx context.Context, p *Phase) error {
 	if !b.snapshot.failing.Any() {
 		return nil
@@ -59,8 +58,8 @@ func (b *beat) healSkills(ctx context.Context, p *Phase) error {
 	return err
 }
 
-// closeOrphans ends executions that nobody works on any more, each under its lane: one
-// whose lane is taken is worked on again.
+// closeOrphans ends executions that no process works on, each under its lane. An execution whose
+// lane is held is being worked on again and is left alone.
 func (b *beat) closeOrphans(ctx context.Context, p *Phase) error {
 	count := 0
 	for _, o := range b.snapshot.orphans.Cut {
@@ -93,15 +92,16 @@ func (b *beat) closeOrphans(ctx context.Context, p *Phase) error {
 	return nil
 }
 
-// endSilent ends executions that agents elsewhere have begun and of which nothing was
-// heard for long: who waits for them goes on.
+// endSilent ends executions of external agents that have not reported for too long. Executions that
+// wait for them continue.
 func (b *beat) endSilent(ctx context.Context, p *Phase) error {
 	n, err := b.silenced(ctx, b.tick.Workspace, b.snapshot.orphans.Silent, func() bool { return b.share(ctx, reason.Progress{}) == nil })
 	p.Done += n
 	return err
 }
 
-// silenced ends those of the executions that are silent still, while more says so.
+// silenced ends the executions that are still silent, as long as more returns true. It returns how
+// many it ended.
 func (h *Heartbeat) silenced(ctx context.Context, ws db.Workspace, ids []string, more func() bool) (n int, err error) {
 	for _, id := range ids {
 		if !more() {
@@ -125,7 +125,7 @@ func (h *Heartbeat) silenced(ctx context.Context, ws db.Workspace, ids []string,
 	return n, nil
 }
 
-// expire denies what nobody has answered in time.
+// expire denies approvals that nobody answered in time.
 func (b *beat) expire(ctx context.Context, p *Phase) error {
 	if b.snapshot.unanswered.Overdue == 0 {
 		return nil
@@ -143,9 +143,8 @@ func (h *Heartbeat) expired(ctx context.Context, ws db.Workspace) (int, error) {
 	return n, err
 }
 
-// Tend does what of a beat's heal phase others wait for: it denies approvals that
-// nobody has answered in time, and ends executions of which nothing was heard in
-// theirs. It is called between beats.
+// Tend does the part of the heal phase that others wait for: it denies approvals that nobody
+// answered in time, and ends silent executions. It is called between beats.
 func (h *Heartbeat) Tend(ctx context.Context, ws db.Workspace) error {
 	var b db.Batch
 	silent, unanswered := h.Heals.SilentNow(&b), h.Approvals.Pending(&b)
@@ -160,11 +159,11 @@ func (h *Heartbeat) Tend(ctx context.Context, ws db.Workspace) error {
 	return err
 }
 
-// maxRounds is the most rounds of a sweep, or a purge, that one beat makes. The phase's
-// share of the beat's time bounds them too; what is left goes with the next beats.
+// maxRounds is the largest number of rounds of a sweep or a purge in one beat. The phase's share of
+// the beat's time limits them too. The next beats do the rest.
 const maxRounds = 20
 
-// purge lets go of what is old, and of the rows of lanes that nobody takes any more.
+// purge deletes old rows, including those of lanes that are no longer used.
 func (b *beat) purge(ctx context.Context, _ *Phase) error {
 	keep := retention(b.settings)
 	if !b.snapshot.first.Oldest.Due(keep) {
@@ -190,7 +189,7 @@ func (b *beat) purge(ctx context.Context, _ *Phase) error {
 	}
 }
 
-// clearThreads lets go of threads whose locks are stale, and wakes forgotten queues.
+// clearThreads frees threads whose locks are stale, and wakes forgotten queues.
 func (b *beat) clearThreads(ctx context.Context, p *Phase) error {
 	for round, more := 1, *b.snapshot.stale > 0; more; round++ {
 		swept, err := b.Threads.Sweep(ctx, b.tick.Workspace, maxSent)
@@ -203,7 +202,7 @@ func (b *beat) clearThreads(ctx context.Context, p *Phase) error {
 	return nil
 }
 
-// withMargin leaves a third of the time to what is to be sent, if there is anything.
+// withMargin reserves a third of the remaining time for sending, if there is anything to send.
 func (b *beat) withMargin(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok || !b.sends() {
@@ -215,19 +214,19 @@ func (b *beat) withMargin(ctx context.Context) (context.Context, context.CancelF
 // sends reports whether there is, or may be, something to send.
 func (b *beat) sends() bool { return *b.snapshot.unsent+*b.snapshot.stale > 0 }
 
-// topics are those of the outbox whose rows a beat sends, or has another function send.
+// topics returns the outbox topics that a beat sends or has another function send.
 func (h *Heartbeat) topics() []string { return append(h.Sender.Topics(), h.Elsewhere...) }
 
-// send is the last act of a beat, without its lane: it does what was decided and is
-// still to be done, calls that a person has approved, turns that are to go on, messages
-// whose thread is free again, and what was said in the beat itself. Whoever decided
-// sends at once; a beat finds what got lost.
+// send is the last act of a beat, after it has released its lane. It sends due outbox rows:
+// approved calls, turns that continue, messages of freed threads, and what the beat itself
+// enqueued. Whoever enqueues a row normally has it sent at once; a beat sends the rows whose kick
+// was lost.
 func (b *beat) send(ctx context.Context) error {
 	if !b.sends() {
 		return nil
 	}
 	if b.Kick != nil && b.snapshot.elsewhere != nil && *b.snapshot.elsewhere > 0 {
-		if err := b.Kick(ctx); err != nil { // what it would send it sends on its schedule
+		if err := b.Kick(ctx); err != nil { // the other function still sends on its schedule
 			b.Log.WarnContext(ctx, "the sender of messages could not be kicked", "error", err)
 		}
 	}
@@ -242,10 +241,10 @@ func (b *beat) send(ctx context.Context) error {
 	return nil
 }
 
-// oldApproval is how long a call may wait for a person before a beat says so.
+// oldApproval is how long a call may wait for an answer before a beat raises an alert.
 const oldApproval = 24 * time.Hour
 
-// alert says what a person is needed for.
+// alert records and logs what needs a person.
 func (b *beat) alert(ctx context.Context) {
 	var alerts []string
 	if b.modelOff != "" {
@@ -258,12 +257,12 @@ func (b *beat) alert(ctx context.Context) {
 		alerts = append(alerts, fmt.Sprintf("approvals wait for an answer: %d, the first since %s", u.Count, u.Oldest.UTC().Format(time.RFC3339)))
 	}
 	for _, why := range alerts {
-		b.Log.ErrorContext(ctx, "a person is needed", "why", why) // an alarm goes by this message
+		b.Log.ErrorContext(ctx, "a person is needed", "why", why) // an alarm matches this message
 	}
 	b.report.Alerts = alerts
 }
 
-// registered lists all skills of a workspace, the disabled ones among them.
+// registered lists all skills of a workspace, including disabled ones.
 func registered(ctx context.Context, r *skill.Registry, ws db.Workspace) (all []skill.Definition, err error) {
 	for f := (skill.Filter{Limit: 200}); ; {
 		page, err := r.List(ctx, ws, f)

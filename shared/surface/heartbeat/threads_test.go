@@ -15,14 +15,15 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// mouth is a channel that counts what it is handed.
+// mouth is a channel that counts its messages.
 type mouth struct{ said int }
 
 func (*mouth) Name() string { return "log" }
 
 func (m *mouth) Send(context.Context, thread.Message) error { m.said++; return nil }
 
-// TestABeatClearsAStaleThread: who had it hangs, and what another has queued goes.
+// TestABeatClearsAStaleThread covers a holder that hangs: the message that another agent has queued
+// is sent.
 func TestABeatClearsAStaleThread(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		w := newWorld(t, e, idle(t))
@@ -65,8 +66,8 @@ func TestABeatClearsAStaleThread(t *testing.T) {
 	})
 }
 
-// TestABeatEndsWhatIsSilentForAWeek: an agent elsewhere has died, and who waits for it
-// goes on.
+// TestABeatEndsWhatIsSilentForAWeek covers an external agent that has died: the execution that
+// waits for it continues.
 func TestABeatEndsWhatIsSilentForAWeek(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		w := newWorld(t, e, idle(t))

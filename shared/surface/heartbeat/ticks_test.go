@@ -13,9 +13,9 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
 
-// TestDuplicateLateAndShuffledTicks: 2,000 slots, each delivered one to three times
-// and up to ten slots late. A slot that comes after a later one is superseded; every
-// other runs once. On Postgres 400 slots, unless LK_FULL=1.
+// TestDuplicateLateAndShuffledTicks delivers 2,000 slots one to three times each, up to ten slots
+// late. A slot that is delivered after a later one is superseded; every other slot runs once. On
+// Postgres it delivers 400 slots, unless LK_FULL=1.
 func TestDuplicateLateAndShuffledTicks(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes half a minute")
@@ -28,8 +28,8 @@ func TestDuplicateLateAndShuffledTicks(t *testing.T) {
 	}
 }
 
-// TestTicksDeliveredAtOnce: three deliveries of each slot side by side, and one of the
-// slot before.
+// TestTicksDeliveredAtOnce delivers each slot three times concurrently, together with the slot
+// before it.
 func TestTicksDeliveredAtOnce(t *testing.T) {
 	for _, engine := range []string{dbtest.OnPostgres, dbtest.OnPgBouncer} {
 		t.Run(engine, func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestTicksDeliveredAtOnce(t *testing.T) {
 					})
 				}
 				all.Wait()
-				if got := w.beat(t, slot(n)); got.Outcome == heartbeat.Idle { // all were skipped for the slot before
+				if got := w.beat(t, slot(n)); got.Outcome == heartbeat.Idle { // the slot before caused all skips
 					ran.Add(1)
 				}
 				if n > 0 && ran.Load() != 1 {
@@ -73,7 +73,7 @@ func deliver(t *testing.T, w *world, engine string, slots int) {
 	seed := promise.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a test that can be run again
 	const late = 10
-	at := make([][]int, slots+late+1) // the slots that are delivered at a time
+	at := make([][]int, slots+late+1) // the slots that are delivered at each time
 	for n := range slots {
 		for range 1 + r.IntN(3) {
 			when := n + r.IntN(late+1)

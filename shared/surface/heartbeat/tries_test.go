@@ -15,8 +15,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
 
-// TestAStepThatNeverAdvancesIsGivenUpAndPlannedAnew: three runs that end without
-// the step being done.
+// TestAStepThatNeverAdvancesIsGivenUpAndPlannedAnew covers three runs that end without completing
+// the step.
 func TestAStepThatNeverAdvancesIsGivenUpAndPlannedAnew(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		w := newWorld(t, e, pilot(func(ctx context.Context, tk task) (llmtest.Step, error) {
@@ -26,7 +26,7 @@ func TestAStepThatNeverAdvancesIsGivenUpAndPlannedAnew(t *testing.T) {
 			return obedient(ctx, tk)
 		}))
 		id := w.plan(t, w.addObjective(t, "x", 5), "fine", "impossible", "close")
-		for n := range 4 { // one for the first step, three tries
+		for n := range 4 { // one for the first step, three attempts
 			w.beat(t, slot(n))
 		}
 		if o := w.objective(t, id); o.Plan[1].Status != objective.Pending || o.Plan[1].Attempts != 3 {
@@ -51,8 +51,8 @@ func TestAStepThatNeverAdvancesIsGivenUpAndPlannedAnew(t *testing.T) {
 	})
 }
 
-// TestTheLastTryIsResumed: what is given up is a fourth try, not a third one that
-// was parked.
+// TestTheLastTryIsResumed checks that only a fourth attempt is given up. A third attempt that was
+// parked is resumed.
 func TestTheLastTryIsResumed(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		w := newWorld(t, e, pilot(func(context.Context, task) (llmtest.Step, error) { return llmtest.Say("I can't"), nil }))
@@ -110,7 +110,7 @@ func TestAnObjectivePlannedTooOftenIsPaused(t *testing.T) {
 		w := newWorld(t, e, pilot(obedient))
 		id := w.addObjective(t, "x", 5)
 		for range 10 {
-			w.plan(t, id) // one without steps: it is used up
+			w.plan(t, id) // a plan without steps is used up at once
 		}
 		w.think(idle(t))
 		w.beat(t, slot(1))

@@ -12,8 +12,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
-// TestAStepsResultCarriesTheTrustOfItsRun: the next step is told it, and begins no
-// more trusted than the words it is told.
+// TestAStepsResultCarriesTheTrustOfItsRun checks that the next step receives the result, and begins
+// with no more trust than that text has.
 func TestAStepsResultCarriesTheTrustOfItsRun(t *testing.T) {
 	onEach(t, func(t *testing.T, e dbtest.Env) {
 		fetch := skill.Skill{Name: "fetch", Parameters: []byte(`{"type": "object"}`), Do: func(context.Context, skill.Call) (any, error) { return "a page", nil }}

@@ -10,15 +10,15 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 )
 
-// thinking is a new execution of the beat's that asks a model. It keeps the version of the persona
-// that the beat has read.
+// thinking prepares a new execution of the beat that asks a model. It stores the version of the
+// persona that the beat has read.
 func (b *beat) thinking(e execution.Execution) execution.Execution {
 	version := b.snapshot.persona.Or(persona.Flowpilot).Version
 	e.Persona, e.PersonaVersion = persona.Flowpilot, &version
 	return e
 }
 
-// words returns the persona of an execution, in the version that it keeps.
+// words returns the persona of an execution, in the version that the execution stores.
 func (b *beat) words(ctx context.Context, e execution.Execution) (persona.Persona, error) {
 	present := b.snapshot.persona.Or(e.Persona)
 	if e.PersonaVersion == nil || *e.PersonaVersion == present.Version {
@@ -32,8 +32,9 @@ func (b *beat) words(ctx context.Context, e execution.Execution) (persona.Person
 	return found.Or(e.Persona), nil
 }
 
-// spoken is a job by the words of its execution's persona, with a prompt as their frame. Its
-// skills are not narrowed.
+// spoken sets a job's system prompt, model and temperature from the persona of its execution, and
+// returns that persona. The prompt frames the persona's instructions. spoken does not restrict the
+// job's skills.
 func (b *beat) spoken(ctx context.Context, job reason.Job, prompt string) (reason.Job, persona.Persona, error) {
 	words, err := b.words(ctx, job.Execution)
 	job.System, job.Model, job.Temperature = words.System(prompt), words.Model, words.Temperature

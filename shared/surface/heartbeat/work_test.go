@@ -70,8 +70,8 @@ func TestABeatTellsItsStory(t *testing.T) {
 	})
 }
 
-// countedOnce fails unless the tokens of a beat stand in the lines of its model calls
-// only, and add up to the report's and the executions'.
+// countedOnce fails unless only the lines of model calls count the tokens of a beat, and these add
+// up to the report's and to the executions'.
 func (w *world) countedOnce(t testing.TB, r heartbeat.Report) {
 	t.Helper()
 	var logged, spent int64

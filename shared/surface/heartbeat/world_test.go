@@ -47,7 +47,7 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// the test servers live as long as the process, and one goroutine each awaits their end
+		// the test servers live as long as the process; one goroutine waits for the end of each
 		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))
 }
 
@@ -63,8 +63,7 @@ func must[T any](v T, err error) func(testing.TB) T {
 
 func ids() string { return uuid.Must(uuid.NewV7()).String() }
 
-// newHeartbeat wires a heartbeat as app/wire does, with a model of the test's
-// and more skills.
+// newHeartbeat builds a heartbeat like app/wire, with the given model and additional skills.
 func newHeartbeat(t testing.TB, d *db.DB, model llm.Model, more ...skill.Skill) *heartbeat.Heartbeat {
 	t.Helper()
 	log := slog.New(outOfHooks{trace.NewHandler(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError})), t})
@@ -123,7 +122,7 @@ func newHeartbeat(t testing.TB, d *db.DB, model llm.Model, more ...skill.Skill) 
 //go:embed testdata/*.sql
 var testdata embed.FS
 
-// world is a fresh workspace on one engine with a heartbeat.
+// world is a new workspace on one engine, with a heartbeat.
 type world struct {
 	*heartbeat.Heartbeat
 	env       dbtest.Env
@@ -132,7 +131,7 @@ type world struct {
 	q         struct{ Executions, Story, PastActivity, PastExecutions, PastEvents, PastOpen, ManyWorkspaces, Served, FutureInput, FutureStep, Attempts, Settings, Rows, Connections, Unsettled db.Query }
 }
 
-// newWorld is one whose beats neither reflect nor remember.
+// newWorld returns a world whose beats neither reflect nor remember.
 func newWorld(t testing.TB, e dbtest.Env, model llm.Model, more ...skill.Skill) *world {
 	t.Helper()
 	w := newProcess(t, e, model, more...)
@@ -154,21 +153,21 @@ func onEach(t *testing.T, fn func(t *testing.T, e dbtest.Env)) {
 	dbtest.Each(t, fn)
 }
 
-// another is the same world seen by another process.
+// another returns the same world as another process sees it.
 func (w *world) another(t testing.TB, model llm.Model, more ...skill.Skill) *world {
 	t.Helper()
 	e := w.env
-	if e.Engine != dbtest.OnSQLite { // one process has the file
+	if e.Engine != dbtest.OnSQLite { // only one process opens the file
 		e.DB, e.Skew = e.Open(t, 0)
 		e.Skew.Advance(w.Skew.Offset())
 	}
 	return newProcess(t, e, model, more...)
 }
 
-// think is the model of the world from now on.
+// think sets the model of the world.
 func (w *world) think(model llm.Model) { w.Reason.Model = model }
 
-// beat is one tick that must not fail.
+// beat runs one tick and fails the test on an error.
 func (w *world) beat(t testing.TB, tick heartbeat.Tick) heartbeat.Report {
 	t.Helper()
 	tick.Workspace = w.Workspace
@@ -179,7 +178,7 @@ func (w *world) beat(t testing.TB, tick heartbeat.Tick) heartbeat.Report {
 	return r
 }
 
-// slot is the n-th slot of the tests' schedule.
+// slot returns the n-th slot of the tests' schedule.
 func slot(n int) heartbeat.Tick {
 	return heartbeat.Tick{Slot: time.Date(2020, 2, 29, 0, 0, 0, 0, time.UTC).Add(time.Duration(n) * 30 * time.Minute)}
 }
@@ -194,7 +193,7 @@ func (w *world) addObjective(t testing.TB, title string, priority int) string {
 	return id
 }
 
-// plan gives an objective a plan of steps with these titles.
+// plan gives an objective a plan with one step for each title.
 func (w *world) plan(t testing.TB, id string, titles ...string) string {
 	t.Helper()
 	request := lane.Request{Workspace: w.Workspace, Lane: lane.Objective(id), Holder: "test"}
@@ -240,7 +239,7 @@ func (w *world) release(t testing.TB, h *lane.Hold) {
 	}
 }
 
-// force ends whatever hold there is on a lane, as an operator does.
+// force releases a lane by force, as an operator does.
 func (w *world) force(t testing.TB, name lane.Name) {
 	t.Helper()
 	err := w.DB.Tx(context.Background(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
@@ -252,7 +251,7 @@ func (w *world) force(t testing.TB, name lane.Name) {
 	}
 }
 
-// want notes that somebody waits for a lane.
+// want records that somebody waits for a lane.
 func (w *world) want(t testing.TB, name lane.Name) {
 	t.Helper()
 	info := must(w.Lanes.Peek(context.Background(), w.Workspace, name))(t)
@@ -261,7 +260,7 @@ func (w *world) want(t testing.TB, name lane.Name) {
 	}
 }
 
-// mustBeFree fails when a lane of the workspace is held.
+// mustBeFree fails if any lane of the workspace is held.
 func (w *world) mustBeFree(t testing.TB) {
 	t.Helper()
 	for _, i := range must(w.Lanes.List(context.Background(), w.Workspace, 100))(t) {
@@ -269,7 +268,7 @@ func (w *world) mustBeFree(t testing.TB) {
 	}
 }
 
-// executionRow is a row of executions, as far as the tests look at it.
+// executionRow is a row of executions with the columns that the tests use.
 type executionRow struct {
 	ID, Subject, Slot string
 	Status            execution.Status
@@ -293,7 +292,7 @@ func (w *world) executions(t testing.TB) (out []executionRow) {
 	return out
 }
 
-// ofSubject are the executions on one thing, oldest first.
+// ofSubject returns the executions of one subject, oldest first.
 func (w *world) ofSubject(t testing.TB, subject lane.Name) (out []executionRow) {
 	t.Helper()
 	for _, e := range w.executions(t) {
@@ -304,7 +303,7 @@ func (w *world) ofSubject(t testing.TB, subject lane.Name) (out []executionRow) 
 	return out
 }
 
-// the is the only execution on one thing.
+// the returns the only execution of one subject.
 func (w *world) the(t testing.TB, subject lane.Name) executionRow {
 	t.Helper()
 	all := w.ofSubject(t, subject)
@@ -314,7 +313,7 @@ func (w *world) the(t testing.TB, subject lane.Name) executionRow {
 	return all[0]
 }
 
-// told is one line of the log.
+// told is one line of the activity log.
 type told struct {
 	Skill     string
 	Status    activity.Status
@@ -322,7 +321,7 @@ type told struct {
 	Execution string
 }
 
-// story is what the log tells of a trace, read as dashboards do.
+// story returns the activity log of a trace, through the view that dashboards read.
 func (w *world) story(t testing.TB, id string) (out []told) {
 	t.Helper()
 	err := w.DB.Each(context.Background(), w.Workspace, func(scan db.Scan) error {
@@ -337,7 +336,7 @@ func (w *world) story(t testing.TB, id string) (out []told) {
 	return out
 }
 
-// skills are a story's skills in order, without the model calls between them.
+// skills returns the skills of a story in order, without the model calls.
 func (w *world) skills(t testing.TB, id string) string {
 	t.Helper()
 	var names []string
@@ -360,10 +359,10 @@ func (w *world) journal(t testing.TB, id string) []execution.Entry {
 	return must(w.Runs.Journal(context.Background(), w.Workspace, id, 0))(t)
 }
 
-// A pilot is a model that answers by a function.
+// A pilot is a model that answers through a function.
 type pilot func(ctx context.Context, task task) (llmtest.Step, error)
 
-// task is what a heartbeat asks of its model.
+// task is a heartbeat's request to its model.
 type task struct {
 	llm.Request
 	Kind      string // plan or advance
@@ -372,7 +371,7 @@ type task struct {
 		Number int
 		Title  string
 	}
-	Answers int // the model has given already
+	Answers int // the number of answers that the model has given
 }
 
 func (pilot) Name() string { return "pilot" }
@@ -395,8 +394,8 @@ func (p pilot) Generate(ctx context.Context, req llm.Request, _ func(llm.Delta))
 	return step(req)
 }
 
-// obedient does what it is asked, in two answers: plans of two steps, and every
-// step at once; the one titled "close" completes the objective.
+// obedient does each task in two answers. It makes plans of two steps and completes every step at
+// once. The step "close" completes the objective.
 func obedient(_ context.Context, tk task) (llmtest.Step, error) {
 	id := tk.Objective.ID
 	switch {
@@ -411,7 +410,7 @@ func obedient(_ context.Context, tk task) (llmtest.Step, error) {
 	return llmtest.Call("advance_plan", fmt.Sprintf(`{"objectiveId": %q, "step": %d, "result": "r"}`, id, tk.Step.Number)), nil
 }
 
-// first lets something happen before a model's first answer to a kind of task.
+// first calls do before a model's first answer to a kind of task.
 func first(kind string, do func()) pilot {
 	done := false
 	return func(ctx context.Context, tk task) (llmtest.Step, error) {
@@ -423,13 +422,13 @@ func first(kind string, do func()) pilot {
 	}
 }
 
-// idle is a model that must not be asked.
+// idle returns a model that fails the test when it is called.
 func idle(t testing.TB) llm.Model { return llmtest.Script(t) }
 
 var errDied = errors.New("the process died")
 
-// outOfHooks fails a test in which something is logged by a hook of a unit of work: whoever
-// reads such a line waits for the hook's transaction.
+// outOfHooks fails a test if a hook of a unit of work logs. A reader of such a line could wait for
+// the hook's transaction.
 type outOfHooks struct {
 	slog.Handler
 	t testing.TB
