@@ -14,7 +14,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/objective"
 )
 
-// objectiveItem is what an agent works towards.
+// objectiveItem is an objective of the agent.
 type objectiveItem struct {
 	ID            string           `json:"id"`
 	Title         string           `json:"title"`
@@ -62,28 +62,28 @@ func objectiveOf(o objective.Objective) objectiveItem {
 	return item
 }
 
-// versioned is one thing whose ETag is its version, for If-Match.
+// versioned is a response with one resource. Its ETag is the resource's version, for If-Match.
 type versioned[T any] struct {
 	ETag string `header:"ETag"`
 	Body T
 }
 
-// createdAt is a thing that was made, and where it is.
+// createdAt is the response of a route that has created a versioned resource at Location.
 type createdAt[T any] struct {
 	Location string `header:"Location"`
 	ETag     string `header:"ETag"`
 	Body     T
 }
 
-// tagOf is the ETag of a version.
+// tagOf returns the ETag of a version.
 func tagOf(version int) string { return `"` + strconv.Itoa(version) + `"` }
 
-// IfMatch names the version that is to be changed.
+// IfMatch names the version that a request wants to change.
 type IfMatch struct {
 	IfMatch string `header:"If-Match" maxLength:"1000" doc:"The ETag of what is to be changed, or several with commas between; without it, or with *, of what is there"`
 }
 
-// matches refuses a change of another version than those that were named.
+// matches returns stale if version is not one of the named versions.
 func (m IfMatch) matches(version int) error { return m.matchesTag(tagOf(version)) }
 
 func (m IfMatch) matchesTag(present string) error {
@@ -98,8 +98,8 @@ func (m IfMatch) matchesTag(present string) error {
 	return stale
 }
 
-// objectiveTag is the ETag of an objective: beats change it too, which its version does
-// not count.
+// objectiveTag returns an objective's ETag. It includes the time of the last update, because
+// heartbeats change an objective without a new version.
 func objectiveTag(o objective.Objective) string {
 	return fmt.Sprintf(`"%d-%d"`, o.Version, o.UpdatedAt.UnixMicro())
 }
@@ -108,7 +108,7 @@ func objectiveOutput(o objective.Objective) *versioned[objectiveItem] {
 	return &versioned[objectiveItem]{ETag: objectiveTag(o), Body: objectiveOf(o)}
 }
 
-// listObjectives is called by the Engine Room and by scripts.
+// listObjectives lists objectives, newest first. It is called by the Engine Room and by scripts.
 func (s *server) listObjectives(ctx context.Context, in *struct {
 	Status      objective.Status `query:"status" enum:"active,paused,completed"`
 	MinPriority int              `query:"minPriority" minimum:"1" maximum:"10"`
@@ -136,7 +136,7 @@ func (s *server) listObjectives(ctx context.Context, in *struct {
 	return listing(items, next), nil
 }
 
-// getObjective is called by the Engine Room and by scripts.
+// getObjective returns one objective with its plan. It is called by the Engine Room and by scripts.
 func (s *server) getObjective(ctx context.Context, in *IDPath) (*versioned[objectiveItem], error) {
 	o, err := s.Objectives.Get(ctx, workspace(ctx), in.id())
 	if err != nil {
@@ -145,7 +145,7 @@ func (s *server) getObjective(ctx context.Context, in *IDPath) (*versioned[objec
 	return objectiveOutput(o), nil
 }
 
-// createObjective is called by the Engine Room and by scripts.
+// createObjective creates an objective. It is called by the Engine Room and by scripts.
 func (s *server) createObjective(ctx context.Context, in *struct {
 	Body struct {
 		Title         string `json:"title" minLength:"1" maxLength:"255"`
@@ -168,12 +168,13 @@ func (s *server) createObjective(ctx context.Context, in *struct {
 	return &createdAt[objectiveItem]{"/api/v1/objectives/" + o.ID, objectiveTag(o), objectiveOf(o)}, nil
 }
 
-// objectives is what people do to them.
+// objectives returns the operations that people perform on objectives.
 func (s *server) objectives() *objective.Admin {
 	return objective.NewAdmin(s.Objectives, s.Lanes, s.Runs)
 }
 
-// patchObjective is called by the Engine Room and by scripts.
+// patchObjective changes the given fields of an objective. It is called by the Engine Room and by
+// scripts.
 func (s *server) patchObjective(ctx context.Context, in *struct {
 	IDPath
 	IfMatch
@@ -202,7 +203,7 @@ func (s *server) patchObjective(ctx context.Context, in *struct {
 	return objectiveOutput(o), nil
 }
 
-// replaceSteps gives an objective another plan. It is called by the Engine Room.
+// replaceSteps replaces the plan of an objective. It is called by the Engine Room.
 func (s *server) replaceSteps(ctx context.Context, in *struct {
 	IDPath
 	IfMatch
@@ -236,7 +237,8 @@ func (s *server) replaceSteps(ctx context.Context, in *struct {
 	return objectiveOutput(o), nil
 }
 
-// listSteps is called by the Engine Room and by scripts.
+// listSteps lists the steps of an objective's plan in order. It is called by the Engine Room and by
+// scripts.
 func (s *server) listSteps(ctx context.Context, in *struct {
 	IDPath
 	Cursor string `query:"cursor" maxLength:"200"`
@@ -253,7 +255,8 @@ func (s *server) listSteps(ctx context.Context, in *struct {
 	return part(steps, in.Cursor, in.Limit)
 }
 
-// become changes the status of an objective, and has whoever works on it stop.
+// become changes the status of an objective. If the objective is no longer active, become also asks
+// the execution that works on it to stop, in the background.
 func (s *server) become(ctx context.Context, what, id, why string, change func(context.Context, *db.Tx) (objective.Objective, bool, error)) (*versioned[objectiveItem], error) {
 	var o objective.Objective
 	err := s.change(ctx, what, func(ctx context.Context, tx *db.Tx) (err error) {
@@ -264,7 +267,7 @@ func (s *server) become(ctx context.Context, what, id, why string, change func(c
 		return nil, err
 	}
 	if by, _ := auth.From(ctx); o.Status != objective.Active {
-		s.Background(func(ctx context.Context) { // it may have to wait for a transaction of theirs
+		s.Background(func(ctx context.Context) { // it may have to wait for a transaction under the objective's lane
 			ctx, cancel := context.WithTimeout(ctx, longestTurn)
 			defer cancel()
 			if err := s.objectives().Interrupt(ctx, by.Workspace, id, principal(by)); err != nil {
@@ -275,7 +278,7 @@ func (s *server) become(ctx context.Context, what, id, why string, change func(c
 	return objectiveOutput(o), nil
 }
 
-// pauseObjective is called by the Engine Room and by scripts.
+// pauseObjective pauses an objective. It is called by the Engine Room and by scripts.
 func (s *server) pauseObjective(ctx context.Context, in *struct {
 	IDPath
 	Body *struct {
@@ -291,7 +294,7 @@ func (s *server) pauseObjective(ctx context.Context, in *struct {
 	})
 }
 
-// resumeObjective is called by the Engine Room and by scripts.
+// resumeObjective makes a paused objective active. It is called by the Engine Room and by scripts.
 func (s *server) resumeObjective(ctx context.Context, in *struct {
 	IDPath
 	Body *struct{}
@@ -301,14 +304,15 @@ func (s *server) resumeObjective(ctx context.Context, in *struct {
 	})
 }
 
-// deleteObjective is called by the Engine Room and by scripts.
+// deleteObjective deletes an objective with its plan. It is called by the Engine Room and by
+// scripts.
 func (s *server) deleteObjective(ctx context.Context, in *IDPath) (*struct{}, error) {
 	return nil, s.change(ctx, "objective.delete", func(ctx context.Context, tx *db.Tx) error {
 		return s.objectives().Delete(ctx, tx, in.id())
 	}, "objective", in.id())
 }
 
-// completeObjective is called by the Engine Room and by scripts.
+// completeObjective ends an objective as completed. It is called by the Engine Room and by scripts.
 func (s *server) completeObjective(ctx context.Context, in *struct {
 	IDPath
 	Body *struct {

@@ -17,7 +17,8 @@ type page[T any] struct {
 	NextCursor *string `json:"nextCursor" doc:"Continues the listing; null at its end"`
 }
 
-// listing makes a page; next is empty at the end.
+// listing returns a page of items. next is the cursor of the next page; empty: this is the last
+// page.
 func listing[T any](items []T, next string) *answer[page[T]] {
 	p := page[T]{Items: items}
 	if next != "" {
@@ -26,7 +27,7 @@ func listing[T any](items []T, next string) *answer[page[T]] {
 	return answered(p)
 }
 
-// cursor is a place in a listing sorted by time and key: what is behind it goes on.
+// cursor is a position in a listing that is sorted by time and key. The next page begins after it.
 type cursor struct {
 	at  time.Time
 	key string
@@ -36,13 +37,14 @@ func (c cursor) String() string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(c.at.UnixMicro(), 10) + "." + c.key))
 }
 
-// badCursor refuses a cursor.
+// badCursor refuses an invalid cursor.
 var badCursor = invalid(problem.At("query.cursor", "expected a cursor of this listing"))
 
-// lastMicro is a time behind all listings, in the year 9999, that every engine takes.
+// lastMicro is a time in the year 9999, in microseconds since 1970. It is later than all entries,
+// and every database can store it.
 const lastMicro = 253_370_764_800_000_000
 
-// parseCursor reads a cursor; the empty one is the beginning.
+// parseCursor decodes a cursor. The empty text means the beginning of the listing.
 func parseCursor(s string) (cursor, error) {
 	if s == "" {
 		return cursor{}, nil
@@ -56,13 +58,13 @@ func parseCursor(s string) (cursor, error) {
 	return cursor{time.UnixMicro(n).UTC(), key}, nil
 }
 
-// keyCursor is a cursor of a listing in no order of times: what it is sorted by alone.
+// keyCursor returns the cursor of a listing that is sorted by key alone.
 func keyCursor(key string) string { return cursor{time.UnixMicro(0), key}.String() }
 
-// maxSkipped is the most entries that a counting cursor skips.
+// maxSkipped is the largest number of entries that a counting cursor skips.
 const maxSkipped = 10_000
 
-// skipped is how many entries stand before a cursor that counts them.
+// skipped returns the number of entries before a counting cursor.
 func (c cursor) skipped() (int, error) {
 	if c.key == "" {
 		return 0, nil
@@ -74,7 +76,7 @@ func (c cursor) skipped() (int, error) {
 	return n, nil
 }
 
-// part is one page of a short listing that has been read whole. Its cursor counts.
+// part returns one page of a short listing that was read as a whole. Its cursor counts entries.
 func part[T any](all []T, after string, limit int) (*answer[page[T]], error) {
 	from, err := parseCursor(after)
 	if err != nil {
@@ -91,14 +93,14 @@ func part[T any](all []T, after string, limit int) (*answer[page[T]], error) {
 	return listing(all[:limit], keyCursor(strconv.Itoa(skip+limit))), nil
 }
 
-// before reports whether c stands before an entry with this time and key.
+// before reports whether c comes before an entry with this time and key.
 func (c cursor) before(at time.Time, key string) bool {
 	order := c.at.Compare(time.UnixMicro(at.UnixMicro()))
 	return order < 0 || order == 0 && c.key < key
 }
 
-// position reads the cursor of a listing sorted by time and id; the empty one is the
-// beginning, and has neither.
+// position decodes the cursor of a listing that is sorted by time and id. For the empty text, which
+// means the beginning, it returns zero values.
 func position(s string) (at time.Time, id string, err error) {
 	c, err := parseCursor(s)
 	if err != nil || s == "" {

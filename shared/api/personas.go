@@ -40,7 +40,8 @@ func personaOf(p persona.Persona) personaItem {
 	return item
 }
 
-// personaPage lists personas, of which one more than limit was read.
+// personaPage returns a page of personas. found may hold one entry more than limit, which shows
+// that another page follows.
 func personaPage(found []persona.Persona, limit int, next func(persona.Persona) string) *answer[page[personaItem]] {
 	cursor := ""
 	if len(found) > limit {
@@ -59,7 +60,8 @@ type PersonaPath struct {
 	Name string `path:"name" maxLength:"63" doc:"flowpilot, visitor_chat, or one of your own"`
 }
 
-// listPersonas is called by the Engine Room and by scripts.
+// listPersonas lists personas by name, each in its newest version. It is called by the Engine Room
+// and by scripts.
 func (s *server) listPersonas(ctx context.Context, in *struct {
 	Cursor string `query:"cursor" maxLength:"200"`
 	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
@@ -75,7 +77,8 @@ func (s *server) listPersonas(ctx context.Context, in *struct {
 	return personaPage(found, in.Limit, func(p persona.Persona) string { return p.Name }), nil
 }
 
-// getPersona is called by the Engine Room and by scripts.
+// getPersona returns the newest version of a persona. It is called by the Engine Room and by
+// scripts.
 func (s *server) getPersona(ctx context.Context, in *PersonaPath) (*versioned[personaItem], error) {
 	p, err := s.Personas.Get(ctx, workspace(ctx), in.Name)
 	if err != nil {
@@ -84,8 +87,8 @@ func (s *server) getPersona(ctx context.Context, in *PersonaPath) (*versioned[pe
 	return &versioned[personaItem]{ETag: tagOf(p.Version), Body: personaOf(p)}, nil
 }
 
-// putPersona stores a version of a persona. What is left out has its default. It is called by the
-// Engine Room and by scripts.
+// putPersona stores a new version of a persona. Fields that the request omits get their defaults.
+// It is called by the Engine Room and by scripts.
 func (s *server) putPersona(ctx context.Context, in *struct {
 	PersonaPath
 	IfMatch
@@ -100,7 +103,7 @@ func (s *server) putPersona(ctx context.Context, in *struct {
 		Surfaces     []persona.Surface `json:"surfaces,omitempty" maxItems:"3" nullable:"false" enum:"operate,heartbeat,chat" doc:"Your own personas serve chat"`
 	}
 }) (*versioned[personaItem], error) {
-	read := -1 // the present version, whichever it is
+	read := -1 // the present version, whatever its number
 	if in.IfMatch.IfMatch != "" {
 		present, err := s.Personas.Get(ctx, workspace(ctx), in.Name)
 		if err == nil {
@@ -129,8 +132,8 @@ func (s *server) putPersona(ctx context.Context, in *struct {
 	return &versioned[personaItem]{ETag: tagOf(p.Version), Body: personaOf(p)}, nil
 }
 
-// listPersonaVersions lists the newest version first. It is called by the Engine Room and by
-// scripts.
+// listPersonaVersions lists the versions of a persona, newest first. It is called by the Engine
+// Room and by scripts.
 func (s *server) listPersonaVersions(ctx context.Context, in *struct {
 	PersonaPath
 	Cursor string `query:"cursor" maxLength:"200"`

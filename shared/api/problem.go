@@ -15,7 +15,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// invalid refuses fields of a request.
+// invalid returns the problem that refuses fields of a request.
 func invalid(fields ...problem.FieldError) *problem.Problem {
 	p := problem.New(http.StatusUnprocessableEntity, "invalid", "the request has fields that can't be taken")
 	p.Errors = fields
@@ -28,19 +28,19 @@ func (s *server) refuse(w http.ResponseWriter, r *http.Request, p *problem.Probl
 	p.Write(w, id)
 }
 
-// fail answers with the problem an error is.
+// fail answers with the problem for an error.
 func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	s.refuse(w, r, s.problem(r.Context(), err))
 }
 
-// refusal is the handler that always answers p.
+// refusal returns a handler that always answers with p.
 func (s *server) refusal(p *problem.Problem) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.refuse(w, r, p) })
 }
 
-// plain is huma's last look at an answer: what huma itself refuses becomes a
-// [Problem], without the refused values, and every problem names its trace. One thing
-// that has no version gets an ETag of what is told of it.
+// plain transforms every body that huma is about to send. It converts huma's own errors to problems
+// without the refused values, and adds the trace id to every problem. A single resource without a
+// version gets an ETag that is the digest of its JSON.
 func plain(ctx huma.Context, _ string, v any) (any, error) {
 	id, _ := trace.From(ctx.Context())
 	switch v := v.(type) {
@@ -61,14 +61,14 @@ func plain(ctx huma.Context, _ string, v any) (any, error) {
 	return v, nil
 }
 
-// single reports whether a route reads one thing.
+// single reports whether a route reads a single resource.
 func single(method, path string) bool {
 	return method == http.MethodGet && strings.HasSuffix(path, "}")
 }
 
 func translated(e *huma.ErrorModel) *problem.Problem {
 	if e.Status != http.StatusUnprocessableEntity {
-		p := *internal // intake.go has refused everything else huma could
+		p := *internal // intake.go has refused everything else that huma could refuse
 		p.Status, p.Title = e.Status, http.StatusText(e.Status)
 		return &p
 	}
@@ -76,7 +76,7 @@ func translated(e *huma.ErrorModel) *problem.Problem {
 	for _, d := range e.Errors {
 		at, what := located(d.Location), worded(d.Message)
 		if what == "unexpected property" && strings.Count(at, ".") > 1 {
-			at = at[:strings.LastIndex(at, ".")] // its name may be anything: the place where it stands must do
+			at = at[:strings.LastIndex(at, ".")] // the name may be any text, so only its place is shown
 		}
 		p.Errors = append(p.Errors, problem.At(at, what))
 	}
@@ -86,8 +86,8 @@ func translated(e *huma.ErrorModel) *problem.Problem {
 
 var safeLocation = pattern.New(`^(?:body|query|path|header)(?:\.[A-Za-z0-9_$-]{1,64}|\[[0-9]{1,6}\])*$`)
 
-// located is a location without names that look like no field's: they are the
-// caller's, and may be anything.
+// located removes names from a location that do not have the form of a field's name. Such a name
+// comes from the client and may be any text.
 func located(location string) string {
 	if safeLocation().MatchString(location) {
 		return location
@@ -99,8 +99,8 @@ func located(location string) string {
 	return "body"
 }
 
-// worded is huma's message where it is known to come from the schema alone, cut
-// before the place where some of them go on with the value.
+// worded returns huma's message if that speaks only about the schema. It cuts off the part of a
+// message that may repeat the value.
 func worded(message string) string {
 	for _, known := range []string{"expected ", "required ", "unexpected property", "unknown query parameter", "invalid integer", "invalid boolean"} {
 		if strings.HasPrefix(message, known) {

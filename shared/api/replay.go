@@ -20,13 +20,13 @@ type replayInput struct {
 	}
 }
 
-// callItem is a tool that a model asked for.
+// callItem is a call that a model asked for.
 type callItem struct {
 	Name      string `json:"name"`
 	Arguments string `json:"arguments" doc:"As the model wrote them: meant to be JSON"`
 }
 
-// answerItem is what a model answered.
+// answerItem is an answer of a model.
 type answerItem struct {
 	Text       string         `json:"text"`
 	Calls      []callItem     `json:"calls" nullable:"false"`
@@ -53,9 +53,9 @@ type replayAnswer struct {
 	Differences int           `json:"differences" doc:"Steps that are not the same"`
 }
 
-// replayTrace asks the model anew for every recorded step of a trace and compares.
-// Nothing is done: no skill is called. It is called by the Engine Room, and by
-// whoever tries another prompt or model.
+// replayTrace asks the model again for each recorded step of a trace and compares the answers. It
+// calls no skill and changes nothing. It is called by the Engine Room and by people who try another
+// prompt or model.
 func (s *server) replayTrace(ctx context.Context, in *replayInput) (*answer[replayAnswer], error) {
 	id, _, err := trace.Parse(in.TraceID)
 	if err != nil {
@@ -117,7 +117,7 @@ type forkInput struct {
 	}
 }
 
-// editedItem is another result of a call.
+// editedItem replaces the result of a call.
 type editedItem struct {
 	Call    string `json:"call" maxLength:"16" doc:"3.1 is the first of step 3"`
 	Content string `json:"content" maxLength:"65536" doc:"What the model is to read"`
@@ -133,8 +133,8 @@ type forkOutput struct {
 	Body   forkAnswer
 }
 
-// forkTrace begins a run from what another did before a step, with edits; it goes
-// on behind the answer. It is called by the Engine Room.
+// forkTrace begins a new execution from the steps that another one took before a given step, with
+// edits. The new execution continues in the background. It is called by the Engine Room.
 func (s *server) forkTrace(ctx context.Context, in *forkInput) (*forkOutput, error) {
 	id, _, err := trace.Parse(in.TraceID)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// traceHeader names the trace on requests and on every answer.
+// traceHeader names the trace in requests and in every response.
 const traceHeader = "X-Trace-Id"
 
 // ServeHTTP implements [http.Handler].
@@ -41,13 +41,13 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(a, r)
 }
 
-// maxHeaders is the most bytes that the request line and the headers may have.
+// maxHeaders is the largest size of the request line and the headers, in bytes.
 const maxHeaders = 64 << 10
 
 var tooMuchHeader = problem.New(http.StatusRequestHeaderFieldsTooLarge, "headers_too_large",
 	"the URL and the headers have more than 64 KiB: send fewer cookies, or put what is long into the body")
 
-// headerBytes is about how many bytes the URL and the headers of a request have.
+// headerBytes returns the approximate size of a request's URL and headers, in bytes.
 func headerBytes(r *http.Request) int {
 	n := len(r.RequestURI)
 	for name, values := range r.Header {
@@ -58,7 +58,7 @@ func headerBytes(r *http.Request) int {
 	return n
 }
 
-// traceOf is the trace the caller names, when it is one, or a new one.
+// traceOf returns the trace that the client names, if its id is valid, or a new one.
 func (s *server) traceOf(r *http.Request) trace.ID {
 	if id, _, err := trace.Parse(r.Header.Get(traceHeader)); err == nil {
 		return id
@@ -70,9 +70,10 @@ var wrongHost = problem.New(http.StatusForbidden, "wrong_host",
 	"the Host header names another machine than this one, on which the request arrived: "+
 		"use 127.0.0.1 or localhost, or list the name in ALLOWED_HOSTS where a proxy on this machine serves it")
 
-// rebound reports whether a request that arrived on loopback names another machine, and none
-// that a proxy on this one serves: a page elsewhere has had its own name lead here, so as to
-// count as a page of ours.
+// rebound reports whether a request that arrived on loopback has a Host header that names another
+// machine. The names of a reverse proxy on this machine are allowed. A page elsewhere can let its
+// own name resolve to this machine, so that the browser takes it for a page of ours (DNS
+// rebinding).
 func (s *server) rebound(r *http.Request) bool {
 	at, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	if !ok || !at.IP.IsLoopback() {
@@ -90,7 +91,7 @@ func (s *server) rebound(r *http.Request) bool {
 	return host != "" && host != "localhost" && !strings.HasSuffix(host, ".localhost") && (ip == nil || !ip.IsLoopback())
 }
 
-// clean reports whether a path needs no tidying.
+// clean reports whether a path is already in canonical form. A slash at its end is allowed.
 func clean(p string) bool {
 	if !strings.HasPrefix(p, "/") {
 		return false
@@ -99,7 +100,7 @@ func clean(p string) bool {
 	return tidy == p || tidy+"/" == p
 }
 
-// setHeaders sets what stands on every answer.
+// setHeaders sets the headers that every response has.
 func setHeaders(h http.Header, id trace.ID) {
 	h.Set(traceHeader, string(id))
 	h.Set("Cache-Control", "no-store")
@@ -111,14 +112,14 @@ func setHeaders(h http.Header, id trace.ID) {
 	h.Set("X-Frame-Options", "DENY")
 }
 
-// finish turns a panic into a 500 and writes the request's log line, in which
-// nothing stands that the caller chose: the route's pattern instead of the path.
-// It must be deferred.
+// finish converts a panic to a response with status 500 and writes the request's log line. The line
+// holds no text from the client: it names the route's pattern instead of the path. finish must be
+// deferred.
 func (s *server) finish(a *recorder, r *http.Request, begun time.Time) {
 	thrown := recover()
 	aborted := thrown == any(http.ErrAbortHandler)
 	ctx := trace.With(r.Context(), trace.ID(a.Header().Get(traceHeader)))
-	cut := thrown != nil && a.status != 0 // the answer had begun
+	cut := thrown != nil && a.status != 0 // the response had begun
 	if thrown != nil && !aborted {
 		s.Log.ErrorContext(ctx, "a request panicked", "panic", fmt.Sprint(thrown), "stack", string(debug.Stack()))
 		if !cut {
@@ -129,7 +130,7 @@ func (s *server) finish(a *recorder, r *http.Request, begun time.Time) {
 		slog.String("method", known(r.Method)), slog.String("route", routeOf(r)),
 		slog.Int("status", a.status), slog.Int64("duration_ms", s.Clock().Sub(begun).Milliseconds()))
 	if cut || aborted {
-		panic(http.ErrAbortHandler) // so that the caller sees it was cut off
+		panic(http.ErrAbortHandler) // so that the client notices the incomplete response
 	}
 }
 
@@ -144,7 +145,7 @@ func known(method string) string {
 	return "other"
 }
 
-// routeOf is the path of the route the mux found.
+// routeOf returns the path pattern of the route that the mux found.
 func routeOf(r *http.Request) string {
 	if _, p, ok := strings.Cut(r.Pattern, " "); ok {
 		return p
@@ -155,7 +156,7 @@ func routeOf(r *http.Request) string {
 	return r.Pattern
 }
 
-// recorder remembers the status of an answer.
+// recorder records the status of a response.
 type recorder struct {
 	http.ResponseWriter
 	status int
@@ -177,5 +178,5 @@ func (a *recorder) Write(p []byte) (int, error) {
 	return a.ResponseWriter.Write(p)
 }
 
-// Unwrap is for [http.ResponseController].
+// Unwrap lets [http.ResponseController] reach the underlying writer.
 func (a *recorder) Unwrap() http.ResponseWriter { return a.ResponseWriter }

@@ -10,7 +10,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
-// secretItem is what is told of a secret: never its value.
+// secretItem describes a secret without its value.
 type secretItem struct {
 	Name      string    `json:"name"`
 	CreatedAt time.Time `json:"createdAt"`
@@ -34,11 +34,11 @@ type putSecretOutput struct {
 	Body     secretItem
 }
 
-// putSecret keeps a secret, encrypted: 201 for a new name, 200 where it replaces the
-// value of one that is there. It is called by the Engine Room and by scripts.
+// putSecret stores a secret, encrypted. It returns 201 for a new name, and 200 if it replaces a
+// value. It is called by the Engine Room and by scripts.
 func (s *server) putSecret(ctx context.Context, in *putSecretInput) (*putSecretOutput, error) {
 	by, _ := auth.From(ctx)
-	// Before the transaction: the key service may be asked.
+	// Seal runs before the transaction, because it may call the key service.
 	value := secret.NewValue(in.Body.Value)
 	draft, err := s.Secrets.Seal(ctx, by.Workspace, in.Body.Name, value)
 	if err != nil {
@@ -65,8 +65,8 @@ type secretsInput struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }
 
-// listSecrets lists the secrets by name, without their values. It is called by the
-// Engine Room and by scripts.
+// listSecrets lists secrets by name, without their values. It is called by the Engine Room and by
+// scripts.
 func (s *server) listSecrets(ctx context.Context, in *secretsInput) (*answer[page[secretItem]], error) {
 	after, err := parseCursor(in.Cursor)
 	if err != nil {
@@ -95,8 +95,7 @@ type secretPath struct {
 	Name string `path:"name" pattern:"^[A-Za-z0-9_.-]+$" patternDescription:"letters, digits and . _ -" maxLength:"64"`
 }
 
-// getSecret tells of one, without its value. It is called by the Engine Room and by
-// scripts.
+// getSecret returns one secret, without its value. It is called by the Engine Room and by scripts.
 func (s *server) getSecret(ctx context.Context, in *secretPath) (*answer[secretItem], error) {
 	info, err := s.Secrets.Info(ctx, workspace(ctx), in.Name)
 	if err != nil {
@@ -105,8 +104,8 @@ func (s *server) getSecret(ctx context.Context, in *secretPath) (*answer[secretI
 	return answered(secretItemOf(info)), nil
 }
 
-// deleteSecret deletes a secret. What refers to it fails from then on. It is called
-// by the Engine Room and by scripts.
+// deleteSecret deletes a secret. Configurations that refer to it fail from then on. It is called by
+// the Engine Room and by scripts.
 func (s *server) deleteSecret(ctx context.Context, in *secretPath) (*struct{}, error) {
 	return nil, s.change(ctx, "secret.delete", func(ctx context.Context, tx *db.Tx) error {
 		return s.Secrets.DeleteIn(ctx, tx, in.Name)

@@ -20,7 +20,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// skillItem is a skill as a workspace has it.
+// skillItem is a skill of a workspace.
 type skillItem struct {
 	ID               string          `json:"id" format:"uuid"`
 	Name             string          `json:"name"`
@@ -68,8 +68,8 @@ type skillsInput struct {
 	Limit   int         `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }
 
-// listSkills lists the workspace's skills by name, the built-in ones among them. It
-// is called by the Engine Room and by scripts.
+// listSkills lists the workspace's skills by name, including the built-in ones. It is called by the
+// Engine Room and by scripts.
 func (s *server) listSkills(ctx context.Context, in *skillsInput) (*answer[page[skillItem]], error) {
 	after, err := parseCursor(in.Cursor)
 	if err != nil {
@@ -100,7 +100,7 @@ type SkillPath struct {
 	ID string `path:"id" pattern:"^[A-Za-z0-9_-]+$" patternDescription:"letters, digits, _ and -" maxLength:"64" doc:"Its id or its name"`
 }
 
-// getSkill tells one skill. It is called by the Engine Room and by scripts.
+// getSkill returns one skill. It is called by the Engine Room and by scripts.
 func (s *server) getSkill(ctx context.Context, in *SkillPath) (*versioned[skillItem], error) {
 	d, err := s.Registry.Get(ctx, workspace(ctx), in.ID)
 	if err != nil {
@@ -114,7 +114,7 @@ type skillHealthInput struct {
 	Days int `query:"days" minimum:"1" maximum:"90" default:"7"`
 }
 
-// skillHealth is how a skill has done.
+// skillHealth summarizes the calls of a skill over some days.
 type skillHealth struct {
 	SkillID             string      `json:"skillId" format:"uuid"`
 	Name                string      `json:"name"`
@@ -130,7 +130,7 @@ type skillHealth struct {
 	LastCallAt          *time.Time  `json:"lastCallAt,omitempty"`
 }
 
-// getSkillHealth tells how a skill has done lately. It is called by the Engine Room.
+// getSkillHealth returns the health of a skill. It is called by the Engine Room.
 func (s *server) getSkillHealth(ctx context.Context, in *skillHealthInput) (*answer[skillHealth], error) {
 	d, err := s.Registry.Get(ctx, workspace(ctx), in.ID)
 	if err != nil {
@@ -156,7 +156,7 @@ func inMS(d *time.Duration) *int64 {
 	return &ms
 }
 
-// optional is a field of a change that may be left out, or be null.
+// optional is a field of a change that distinguishes a missing field from null.
 type optional[T any] struct {
 	given bool
 	value T // zero for null
@@ -175,7 +175,7 @@ func (optional[T]) Schema(r huma.Registry) *huma.Schema {
 	return &s
 }
 
-// SkillFields are what may be changed of a skill.
+// SkillFields holds the changeable fields of a skill.
 type SkillFields struct {
 	Description      *string                `json:"description,omitempty" minLength:"1" maxLength:"4000" doc:"For the model: what it does, and when to use it"`
 	Parameters       json.RawMessage        `json:"parameters,omitempty" doc:"JSON Schema of an object, at most 16 KiB; none: it takes no arguments"`
@@ -203,7 +203,7 @@ func (f SkillFields) patch() skill.Patch {
 	return p
 }
 
-// names are those of the fields that are given.
+// names returns the names of the given fields, sorted.
 func (f SkillFields) names() []string {
 	names := []string{}
 	for name, given := range map[string]bool{
@@ -218,7 +218,7 @@ func (f SkillFields) names() []string {
 	return names
 }
 
-// created serves a route that answers 201.
+// created serves a route that returns 201.
 func created[I, O any](fn func(context.Context, *I) (*O, error)) handler {
 	return func(s *server, a huma.API, op huma.Operation) {
 		op.DefaultStatus = http.StatusCreated
@@ -234,8 +234,8 @@ type createSkillInput struct {
 	}
 }
 
-// createSkill registers a skill, or what differs from a built-in one. It is called by
-// the Engine Room and by scripts.
+// createSkill registers a skill, or the workspace's changes to a built-in one. It is called by the
+// Engine Room and by scripts.
 func (s *server) createSkill(ctx context.Context, in *createSkillInput) (*createdAt[skillItem], error) {
 	by, _ := auth.From(ctx)
 	create := func(ctx context.Context, tx *db.Tx) (skill.Definition, bool, error) {
@@ -254,7 +254,7 @@ func (s *server) createSkill(ctx context.Context, in *createSkillInput) (*create
 		}
 		create = func(ctx context.Context, tx *db.Tx) (skill.Definition, bool, error) {
 			d, err := s.Registry.Patch(ctx, tx, by.Workspace, code, in.Body.patch())
-			if errors.Is(err, skill.ErrChanged) { // somebody else was faster
+			if errors.Is(err, skill.ErrChanged) { // another request was faster
 				err = skill.ErrTaken
 			}
 			return d, true, err
@@ -267,7 +267,7 @@ func (s *server) createSkill(ctx context.Context, in *createSkillInput) (*create
 	return &createdAt[skillItem]{"/api/v1/skills/" + d.ID, tagOf(d.Version), s.skillItemOf(ctx, d)}, nil
 }
 
-// definition is what is to be registered.
+// definition returns the skill that the request describes.
 func (in *createSkillInput) definition(by auth.Principal) skill.Definition {
 	f := in.Body.SkillFields
 	d := skill.Definition{
@@ -292,8 +292,7 @@ type patchSkillInput struct {
 	Body SkillFields
 }
 
-// patchSkill changes the given fields of a skill. It is called by the Engine Room and
-// by scripts.
+// patchSkill changes the given fields of a skill. It is called by the Engine Room and by scripts.
 func (s *server) patchSkill(ctx context.Context, in *patchSkillInput) (*versioned[skillItem], error) {
 	ws := workspace(ctx)
 	read, err := s.Registry.Get(ctx, ws, in.ID)
@@ -313,8 +312,8 @@ func (s *server) patchSkill(ctx context.Context, in *patchSkillInput) (*versione
 	return s.skillOutputOf(ctx, d), nil
 }
 
-// deleteSkill deletes a skill; of a built-in one, what was changed of it. It is called
-// by the Engine Room and by scripts.
+// deleteSkill deletes a skill. For a built-in skill it deletes the workspace's changes. It is
+// called by the Engine Room and by scripts.
 func (s *server) deleteSkill(ctx context.Context, in *SkillPath) (*struct{}, error) {
 	_, err := s.changeSkill(ctx, "skill.delete", func(ctx context.Context, tx *db.Tx) (skill.Definition, bool, error) {
 		d, err := s.Registry.Delete(ctx, tx, workspace(ctx), in.ID)
@@ -333,8 +332,7 @@ type enableSkillInput struct {
 	}
 }
 
-// enableSkill puts a skill back into use. It is called by the Engine Room and by
-// scripts.
+// enableSkill enables a skill. It is called by the Engine Room and by scripts.
 func (s *server) enableSkill(ctx context.Context, in *enableSkillInput) (*versioned[skillItem], error) {
 	reason := ""
 	if in.Body != nil {
@@ -356,8 +354,8 @@ type disableSkillInput struct {
 	}
 }
 
-// disableSkill takes a skill out of use; self-healing does not take that back. It is
-// called by the Engine Room and by scripts.
+// disableSkill disables a skill. Self-healing does not enable it again. It is called by the Engine
+// Room and by scripts.
 func (s *server) disableSkill(ctx context.Context, in *disableSkillInput) (*versioned[skillItem], error) {
 	d, err := s.changeSkill(ctx, "skill.disable", func(ctx context.Context, tx *db.Tx) (skill.Definition, bool, error) {
 		return s.Registry.Disable(ctx, tx, workspace(ctx), in.ID, skill.Human, in.Body.Reason)
@@ -368,7 +366,7 @@ func (s *server) disableSkill(ctx context.Context, in *disableSkillInput) (*vers
 	return s.skillOutputOf(ctx, d), nil
 }
 
-// changeSkill is change of a skill. changed is false of what was so already.
+// changeSkill is [server.change] for a skill. fn returns the skill and whether it changed anything.
 func (s *server) changeSkill(ctx context.Context, what string, fn func(context.Context, *db.Tx) (skill.Definition, bool, error), input ...any) (skill.Definition, error) {
 	var d skill.Definition
 	var changed bool
@@ -379,7 +377,7 @@ func (s *server) changeSkill(ctx context.Context, what string, fn func(context.C
 	return d, err
 }
 
-// invalidSkill names the fields of a definition that were refused.
+// invalidSkill returns the problem that names the invalid fields of a definition.
 func invalidSkill(e *skill.InvalidError) *problem.Problem {
 	p := invalid()
 	for _, f := range e.Fields {
@@ -388,7 +386,7 @@ func invalidSkill(e *skill.InvalidError) *problem.Problem {
 	return p
 }
 
-// principal names who does something.
+// principal returns the text form of a principal, such as user:{id}.
 func principal(by auth.Principal) string { return string(by.Kind) + ":" + by.ID }
 
 type runSkillInput struct {
@@ -406,13 +404,13 @@ type runSkillAnswer struct {
 	TraceID     trace.ID             `json:"traceId"`
 }
 
-// runSkill makes one call of a skill by hand, which needs no approval where a person
-// asks for it. It is called by the Engine Room, to try a skill, and by scripts.
+// runSkill makes one call of a skill. It needs no approval if a person asks for it. It is called by
+// the Engine Room, to try a skill, and by scripts.
 func (s *server) runSkill(ctx context.Context, in *runSkillInput) (*answer[runSkillAnswer], error) {
 	return s.runByHand(ctx, in, false)
 }
 
-// runByHand makes a call; outside says that its input may be in the words of others.
+// runByHand makes a call of a skill. outside marks its input as untrusted.
 func (s *server) runByHand(ctx context.Context, in *runSkillInput, outside bool) (*answer[runSkillAnswer], error) {
 	d, err := s.Registry.Get(ctx, workspace(ctx), in.ID)
 	if err != nil {
@@ -432,7 +430,7 @@ func (s *server) runByHand(ctx context.Context, in *runSkillInput, outside bool)
 	if err != nil {
 		return nil, err
 	}
-	s.Kick(workspace(ctx)) // what it left in the outbox
+	s.Kick(workspace(ctx)) // sends the messages that the call left in the outbox
 	return answered(runSkillAnswer{
 		Status: used.Status, Output: used.Output, Error: used.Error, ExecutionID: used.Execution, TraceID: used.Trace,
 	}), nil

@@ -2,13 +2,13 @@ package api
 
 import "github.com/lanekeeper/lanekeeper/shared/trace"
 
-// surface is a surface by its name; a trace has the prefix.
+// surface pairs the prefix of a surface, which traces use, with its name.
 type surface struct {
 	prefix trace.Surface
 	name   string
 }
 
-// surfaces are all of them. Filters take names and prefixes, answers tell names.
+// surfaces lists all surfaces. Filters accept names and prefixes; responses use names.
 var surfaces = []surface{
 	{trace.Heartbeat, "heartbeat"},
 	{trace.Operate, "operate"},
@@ -27,7 +27,7 @@ func surfaceName(prefix trace.Surface) string {
 	return string(prefix)
 }
 
-// surfaceOf is the surface with a name or a prefix.
+// surfaceOf returns the surface with a name or a prefix.
 func surfaceOf(text string) trace.Surface {
 	for _, s := range surfaces {
 		if s.name == text {

@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	maxDepth = 32   // of nesting
-	maxNames = 1000 // of fields, in a whole body
+	maxDepth = 32   // levels of nesting
+	maxNames = 1000 // fields in a whole body
 )
 
-// unfit says why a database would not take a text.
+// unfit says why the database cannot store a text. It returns an empty text if it can.
 func unfit(s string) string {
 	switch {
 	case !utf8.ValidString(s):
@@ -29,9 +29,9 @@ func unfit(s string) string {
 	return ""
 }
 
-// checkBody refuses what is no JSON, and what JSON allows and we don't: names
-// given twice, of which readers take different ones, NUL characters, numbers
-// beyond any type, deep nesting and very many names.
+// checkBody refuses invalid JSON and valid JSON that the API does not accept: duplicate names,
+// which parsers treat differently, NUL characters, numbers out of range, deep nesting and too many
+// names.
 func checkBody(body []byte) *problem.Problem {
 	if body == nil {
 		return nil
@@ -51,11 +51,11 @@ func checkBody(body []byte) *problem.Problem {
 	return nil
 }
 
-// checker walks a valid JSON text.
+// checker walks a valid JSON text and collects the fields to refuse.
 type checker struct {
 	d      *json.Decoder
 	body   []byte
-	halved bool // the token read last has half of a surrogate pair
+	halved bool // the last token has half of a surrogate pair
 	fields []problem.FieldError
 	names  int // read so far
 	ended  bool
@@ -77,17 +77,17 @@ func (c *checker) token() json.Token {
 	return t
 }
 
-// unfit says why a database would not take the text that was read last.
+// unfit says why the database cannot store the text of the last token.
 func (c *checker) unfit(text string) string {
-	if c.halved { // the decoder has put U+FFFD in its place
+	if c.halved { // the decoder has replaced it with U+FFFD
 		return "expected no half of a surrogate pair"
 	}
 	return unfit(text)
 }
 
-// halved reports whether a JSON text escapes half of a surrogate pair without the other.
+// halved reports whether a JSON text escapes one half of a surrogate pair without the other.
 func halved(raw []byte) bool {
-	unit := func(i int) rune { // the UTF-16 unit that is escaped at i, or -1
+	unit := func(i int) rune { // returns the UTF-16 unit that is escaped at i, or -1
 		if i+6 > len(raw) || raw[i] != '\\' || raw[i+1] != 'u' {
 			return -1
 		}
@@ -105,9 +105,9 @@ func halved(raw []byte) bool {
 			if utf16.DecodeRune(u, unit(i+6)) == utf8.RuneError {
 				return true
 			}
-			i += 10 // the pair's last escape is skipped below
+			i += 10 // the code below skips the pair's last escape
 		}
-		i++ // what is escaped
+		i++ // skip the escaped character
 	}
 	return false
 }
@@ -167,7 +167,7 @@ func (c *checker) array(at string, depth int) {
 	c.end()
 }
 
-// end takes the closing delimiter.
+// end reads the closing delimiter.
 func (c *checker) end() {
 	if !c.ended {
 		c.token()

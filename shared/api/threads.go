@@ -21,7 +21,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 )
 
-// threadLock is who has a thread.
+// threadLock describes the lock of a thread and its holder.
 type threadLock struct {
 	State       thread.LockState `json:"state" enum:"active,stale" doc:"stale: the next to ask takes the thread"`
 	ExecutionID string           `json:"executionId" doc:"Who has it, or whose message has it for its own send"`
@@ -65,8 +65,8 @@ type threadOpened struct {
 	Body     threadItem
 }
 
-// openThread answers the conversation with an address: 201 for a new one, 200 for one
-// that is there. It is called by scripts.
+// openThread returns the conversation with an address, and creates it if there is none. It returns
+// 201 for a new conversation, else 200. It is called by scripts.
 func (s *server) openThread(ctx context.Context, in *struct {
 	Body struct {
 		Channel  string          `json:"channel" minLength:"1" maxLength:"64" doc:"http, slack, email, sms or, on a laptop, log"`
@@ -80,7 +80,7 @@ func (s *server) openThread(ctx context.Context, in *struct {
 	}
 	var metadata map[string]string
 	if len(in.Body.Metadata) > 0 && json.Unmarshal(in.Body.Metadata, &metadata) != nil {
-		return nil, invalid(problem.At("body.metadata", "expected an object of texts")) // its names are the caller's: they are not repeated
+		return nil, invalid(problem.At("body.metadata", "expected an object of texts")) // it does not repeat the names
 	}
 	id := s.IDs()
 	t, err := s.Threads.Open(ctx, workspace(ctx), thread.Thread{
@@ -96,7 +96,8 @@ func (s *server) openThread(ctx context.Context, in *struct {
 	return out, nil
 }
 
-// listThreads is called by the Engine Room, which shows active and stale locks.
+// listThreads lists conversations, newest first. It is called by the Engine Room, which shows
+// active and stale locks.
 func (s *server) listThreads(ctx context.Context, in *struct {
 	Channel string           `query:"channel" maxLength:"64"`
 	Address string           `query:"address" maxLength:"512"`
@@ -124,7 +125,7 @@ func (s *server) listThreads(ctx context.Context, in *struct {
 	return listing(items, next), nil
 }
 
-// getThread is called by the Engine Room and by scripts.
+// getThread returns one conversation. It is called by the Engine Room and by scripts.
 func (s *server) getThread(ctx context.Context, in *IDPath) (*answer[threadItem], error) {
 	t, err := s.Threads.Get(ctx, workspace(ctx), in.id())
 	if err != nil {
@@ -142,7 +143,7 @@ type threadWaiter struct {
 	ExpiresAt   *time.Time `json:"expiresAt,omitempty" doc:"From then on it is not sent any more"`
 }
 
-// threadExplanation says why a thread is free or not, in words and as data.
+// threadExplanation says why a thread is free or locked, as text and as data.
 type threadExplanation struct {
 	ThreadID string         `json:"threadId" format:"uuid"`
 	Held     bool           `json:"held"`
@@ -163,8 +164,8 @@ type threadBlock struct {
 	Holder      string `json:"holder" format:"uuid" doc:"The execution that it waits for"`
 }
 
-// explainThread says why a thread is free or not, and who waits for it. It is called
-// by the Engine Room and by lanekeeper threads why.
+// explainThread says why a thread is free or locked, and who waits for it. It is called by the
+// Engine Room and by lanekeeper threads why.
 func (s *server) explainThread(ctx context.Context, in *IDPath) (*answer[threadExplanation], error) {
 	var doing string
 	told, err := s.Threads.Explain(ctx, workspace(ctx), in.id(), func(execution string) string {
@@ -188,7 +189,7 @@ func (s *server) explainThread(ctx context.Context, in *IDPath) (*answer[threadE
 	return answered(e), nil
 }
 
-// messageItem is what was spoken.
+// messageItem is one message of a conversation.
 type messageItem struct {
 	ID          string      `json:"id" format:"uuid"`
 	Role        thread.Role `json:"role" enum:"user,assistant,system,tool"`
@@ -197,8 +198,8 @@ type messageItem struct {
 	CreatedAt   time.Time   `json:"createdAt"`
 }
 
-// listMessages lists what was spoken in a thread, oldest first. It is called by the
-// Engine Room and by scripts.
+// listMessages lists the messages of a thread, oldest first. It is called by the Engine Room and by
+// scripts.
 func (s *server) listMessages(ctx context.Context, in *struct {
 	IDPath
 	Cursor string `query:"cursor" maxLength:"200"`
@@ -231,7 +232,7 @@ func (s *server) listMessages(ctx context.Context, in *struct {
 	return listing(items, next), nil
 }
 
-// outgoingItem is a message on its way.
+// outgoingItem is an outgoing message in the outbox.
 type outgoingItem struct {
 	ID          string        `json:"id" format:"uuid"`
 	Body        string        `json:"body"`
@@ -245,8 +246,8 @@ type outgoingItem struct {
 	SentAt      *time.Time    `json:"sentAt,omitempty"`
 }
 
-// listThreadOutbox lists what was sent in a thread or waits to be, newest first. It
-// is called by the Engine Room and by lanekeeper threads outbox.
+// listThreadOutbox lists the outgoing messages of a thread, newest first. It is called by the
+// Engine Room and by lanekeeper threads outbox.
 func (s *server) listThreadOutbox(ctx context.Context, in *struct {
 	IDPath
 	Status outbox.Status `query:"status" enum:"queued,ready,sending,sent,failed,superseded,expired,uncertain,dead"`
@@ -282,14 +283,14 @@ func (s *server) listThreadOutbox(ctx context.Context, in *struct {
 	return listing(items, next), nil
 }
 
-// Speaker names the execution that speaks.
+// Speaker names the execution that acts on a thread.
 type Speaker struct {
 	ExecutionID string `json:"executionId" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"an id"`
 }
 
 func (in Speaker) execution() string { return strings.ToLower(in.ExecutionID) }
 
-// ownExecution reads an execution for its caller, and refuses an agent what is not its own.
+// ownExecution reads an execution for the caller. An agent may read its own executions only.
 func (s *server) ownExecution(ctx context.Context, execution string) (execution.Execution, error) {
 	by, _ := auth.From(ctx)
 	e, err := s.Runs.Get(ctx, by.Workspace, execution)
@@ -299,8 +300,8 @@ func (s *server) ownExecution(ctx context.Context, execution string) (execution.
 	return e, err
 }
 
-// namedExecution is ownExecution for one that the body names: absent is what its caller is told
-// where it is not there.
+// namedExecution is ownExecution for an execution that the body names. It returns absent if the
+// execution does not exist.
 func (s *server) namedExecution(ctx context.Context, execution string, absent *problem.Problem) (execution.Execution, error) {
 	e, err := s.ownExecution(ctx, execution)
 	if errors.Is(err, db.ErrNoRows) {
@@ -316,7 +317,7 @@ func own(by auth.Principal, e execution.Execution) error {
 	return nil
 }
 
-// record adds what was done with an execution to the transaction that does it.
+// record adds an activity about an execution to the transaction that changes it.
 func (s *server) record(ctx context.Context, tx *db.Tx, e execution.Execution, what activity.Entry, input ...any) {
 	by, _ := auth.From(ctx)
 	what.Agent, what.Surface, what.Trace = e.Agent, e.Surface, e.Trace
@@ -326,11 +327,11 @@ func (s *server) record(ctx context.Context, tx *db.Tx, e execution.Execution, w
 	s.Activity.Record(ctx, tx.Later(), what)
 }
 
-// unspeakable refuses what would be said where nobody hears it: the operator's own
-// conversations are on no channel.
+// unspeakable refuses a message to a thread whose channel cannot deliver it. The operator's own
+// conversations have no channel.
 var unspeakable = problem.New(http.StatusUnprocessableEntity, "no_channel", "the conversation's channel is not wired here, or does not reach its address")
 
-// speakable reads a thread in which something can be said.
+// speakable reads a thread, and returns unspeakable if its channel cannot deliver messages.
 func (s *server) speakable(ctx context.Context, id string) (thread.Thread, error) {
 	t, err := s.Threads.Get(ctx, workspace(ctx), id)
 	if err == nil {
@@ -346,8 +347,8 @@ func (s *server) reaches(t thread.Thread) error {
 	return nil
 }
 
-// speaks reads an execution for its caller, as ownExecution does, and a thread in which
-// it can speak, in one round trip.
+// speaks reads an execution, as ownExecution does, and a thread, as speakable does, in one round
+// trip.
 func (s *server) speaks(ctx context.Context, execution, id string) (e execution.Execution, t thread.Thread, err error) {
 	by, _ := auth.From(ctx)
 	var b db.Batch
@@ -367,7 +368,7 @@ func (s *server) speaks(ctx context.Context, execution, id string) (e execution.
 	return (*es)[0], (*ts)[0], s.reaches((*ts)[0])
 }
 
-// lockThread takes a thread for an execution. It is called by agents.
+// lockThread locks a thread for an execution. It is called by agents.
 func (s *server) lockThread(ctx context.Context, in *struct {
 	IDPath
 	Body Speaker
@@ -382,11 +383,11 @@ func (s *server) lockThread(ctx context.Context, in *struct {
 	if _, err := s.Threads.Lock(ctx, ws, in.id(), in.Body.execution()); err != nil {
 		return nil, err
 	}
-	s.Kick(ws) // what it had queued goes
+	s.Kick(ws) // sends the messages that it had queued
 	return s.getThread(ctx, &in.IDPath)
 }
 
-// unlockThread lets go of a thread; the queue goes on. It is called by agents.
+// unlockThread unlocks a thread, and its queue continues. It is called by agents.
 func (s *server) unlockThread(ctx context.Context, in *struct {
 	IDPath
 	Body Speaker
@@ -405,7 +406,7 @@ func (s *server) unlockThread(ctx context.Context, in *struct {
 	return s.getThread(ctx, &in.IDPath)
 }
 
-// forceUnlockThread clears a lock, whoever has it. It is called by the Engine Room.
+// forceUnlockThread removes a lock, whoever holds it. It is called by the Engine Room.
 func (s *server) forceUnlockThread(ctx context.Context, in *struct {
 	IDPath
 	Body struct {
@@ -426,8 +427,8 @@ func (s *server) forceUnlockThread(ctx context.Context, in *struct {
 	return s.getThread(ctx, &in.IDPath)
 }
 
-// parkThread keeps a thread while the execution waits for the person. It is called by
-// agents.
+// parkThread keeps a thread locked while the execution waits for the person's answer. It is called
+// by agents.
 func (s *server) parkThread(ctx context.Context, in *struct {
 	IDPath
 	Body struct {
@@ -473,8 +474,8 @@ type messageReceived struct {
 	ResumedExecutionID string `json:"resumedExecutionId,omitempty" doc:"Which had waited for the answer, and goes on"`
 }
 
-// addMessage stores what the person has said; who waits for it goes on. It is called
-// by what receives messages for a channel.
+// addMessage stores a message of the person. An execution that waits for it continues. It is called
+// by programs that receive messages for a channel.
 func (s *server) addMessage(ctx context.Context, in *struct {
 	IDPath
 	Body struct {
@@ -497,7 +498,7 @@ func (s *server) addMessage(ctx context.Context, in *struct {
 	return &creation[messageReceived]{Location: "/api/v1/threads/" + in.id() + "/messages", Body: messageReceived{id, resumed}}, nil
 }
 
-// messageSent says what became of a message.
+// messageSent describes the state of a message.
 type messageSent struct {
 	Success   bool          `json:"success"`
 	Queued    bool          `json:"queued" doc:"It has not been spoken yet: another execution has the thread"`
@@ -511,7 +512,7 @@ type sendAnswer struct {
 	Body   messageSent
 }
 
-// sent answers what became of a message.
+// sent returns the response for a message that was sent or queued.
 func (s *server) sent(m thread.Sent) *sendAnswer {
 	out := &sendAnswer{http.StatusOK, messageSent{true, m.Queued, m.Position, m.ID, m.Status}}
 	if m.Queued {
@@ -520,8 +521,8 @@ func (s *server) sent(m thread.Sent) *sendAnswer {
 	return out
 }
 
-// sendMessage speaks in a thread, or queues what is to be said. It is called by
-// agents.
+// sendMessage sends a message in a thread, or queues it while another execution holds the thread.
+// It is called by agents.
 func (s *server) sendMessage(ctx context.Context, in *struct {
 	IDPath
 	Body struct {
@@ -551,15 +552,15 @@ func (s *server) sendMessage(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	if sent.Status == outbox.Ready || in.Body.SupersedeKey != "" { // another's may go in the place of one that gave way
+	if sent.Status == outbox.Ready || in.Body.SupersedeKey != "" { // one that waited behind a superseded message may be next
 		s.Send(workspace(ctx))
 	}
 	return s.sent(sent), nil
 }
 
-// resendMessage has a message sent again that has failed, or is uncertain; it goes
-// behind those that wait. One whose time is over is refused. It is called by the Engine
-// Room and by lanekeeper threads resend.
+// resendMessage queues a message again that has failed or whose outcome is unknown, after all
+// queued messages. It refuses an expired message. It is called by the Engine Room and by lanekeeper
+// threads resend.
 func (s *server) resendMessage(ctx context.Context, in *struct {
 	IDPath
 	MessageID string `path:"messageId" pattern:"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" patternDescription:"an id"`
@@ -576,6 +577,6 @@ func (s *server) resendMessage(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	s.Kick(workspace(ctx)) // another's may have been waiting for it
+	s.Kick(workspace(ctx)) // another execution's message may have waited for it
 	return s.sent(sent), nil
 }

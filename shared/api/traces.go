@@ -14,7 +14,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// executionItem is one surface or agent working on one thing until it stops.
+// executionItem is an execution: one agent or surface that works on one subject until it stops.
 type executionItem struct {
 	ID                string           `json:"id" format:"uuid"`
 	ParentExecutionID string           `json:"parentExecutionId,omitempty" format:"uuid"`
@@ -36,13 +36,13 @@ type executionItem struct {
 	EndedAt           *time.Time       `json:"endedAt,omitempty"`
 }
 
-// personaRef is a version of a persona.
+// personaRef names a version of a persona.
 type personaRef struct {
 	Name    string `json:"name"`
 	Version int    `json:"version" doc:"0: a built-in one that nobody had changed"`
 }
 
-// traceAnswer is the story of one trace.
+// traceAnswer holds everything that is stored about one trace.
 type traceAnswer struct {
 	TraceID    trace.ID        `json:"traceId"`
 	Surface    string          `json:"surface" enum:"heartbeat,operate,chat,webhook,coordinator,worker" doc:"What started it"`
@@ -69,7 +69,7 @@ type tracesInput struct {
 	Limit   int              `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }
 
-// traceItem is one trace of a listing: what its first execution says.
+// traceItem is a trace in a listing, as its first execution describes it.
 type traceItem struct {
 	TraceID     trace.ID         `json:"traceId"`
 	Surface     string           `json:"surface" enum:"heartbeat,operate,chat,webhook,coordinator,worker" doc:"What started it"`
@@ -80,8 +80,8 @@ type traceItem struct {
 	EndedAt     *time.Time       `json:"endedAt,omitempty"`
 }
 
-// listTraces lists the traces in which something was executed, newest first. It is
-// called by the Engine Room, lanekeeper traces and scripts.
+// listTraces lists the traces that have executions, newest first. It is called by the Engine Room,
+// lanekeeper traces and scripts.
 func (s *server) listTraces(ctx context.Context, in *tracesInput) (*answer[page[traceItem]], error) {
 	found, next, err := s.executions(ctx, execution.Filter{
 		Agent: in.Agent, Surface: surfaceOf(in.Surface), Status: in.Status, Since: in.Since, Until: in.Until, Limit: in.Limit, Roots: true,
@@ -101,8 +101,8 @@ type traceInput struct {
 	Include string `query:"include" enum:"steps" doc:"steps: with the system prompt and the messages of each step"`
 }
 
-// getTrace tells the whole story of a trace. It is called by the Engine Room, by
-// lanekeeper trace, and by whoever follows an X-Trace-Id.
+// getTrace returns everything that is stored about a trace. It is called by the Engine Room, by
+// lanekeeper trace, and by clients that received an X-Trace-Id.
 func (s *server) getTrace(ctx context.Context, in *traceInput) (*answer[traceAnswer], error) {
 	id, info, err := trace.Parse(in.TraceID)
 	if err != nil {
@@ -143,8 +143,8 @@ func (s *server) getTrace(ctx context.Context, in *traceInput) (*answer[traceAns
 	return answered(t), nil
 }
 
-// status is where a trace is: what of it goes on or waits decides, then how its
-// first execution ended; without any, its last activity.
+// status returns the state of a trace. Executions that run or wait decide it first, then the end of
+// the first execution. Without executions, the last activity decides.
 func status(total execution.Total, executions []execution.Execution, activities []activity.Entry) string {
 	switch {
 	case total.Running > 0:
@@ -156,7 +156,7 @@ func status(total execution.Total, executions []execution.Execution, activities 
 	case len(executions) > 0:
 		return string(executions[0].Status)
 	case len(activities) == 0:
-		return string(execution.Running) // it holds a lane
+		return string(execution.Running) // the trace holds a lane
 	}
 	switch activities[len(activities)-1].Status {
 	case activity.Skipped:
@@ -169,7 +169,7 @@ func status(total execution.Total, executions []execution.Execution, activities 
 	return string(execution.Completed)
 }
 
-// span fills in when a trace began and ended.
+// span sets when a trace began and ended, and its duration.
 func (t *traceAnswer) span(total execution.Total, executions []execution.Execution, activities []activity.Entry, held []lane.Info, now time.Time) {
 	var begins, ends []time.Time
 	over := total.Running+total.Waiting+total.Parked == 0
@@ -195,7 +195,7 @@ func (t *traceAnswer) span(total execution.Total, executions []execution.Executi
 }
 
 func executionItems(executions []execution.Execution) []executionItem {
-	var shown *redact.Redactor // hides what stands under a telling name; known values were never stored
+	var shown *redact.Redactor // hides values under telling names, such as password; known secrets were never stored
 	items := make([]executionItem, 0, len(executions))
 	for _, e := range executions {
 		item := executionItem{

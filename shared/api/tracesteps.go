@@ -9,7 +9,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/redact"
 )
 
-// traceStep is what one entry of a journal adds to a conversation with a model.
+// traceStep is the part of a conversation with a model that one entry of a journal adds.
 type traceStep struct {
 	ExecutionID string               `json:"executionId" format:"uuid"`
 	Step        int                  `json:"step" doc:"Counts the model's answers; 0 is what the execution began with"`
@@ -21,7 +21,7 @@ type traceStep struct {
 	CreatedAt   time.Time            `json:"createdAt"`
 }
 
-// stepMessage is one message, as the model gets it or wrote it, without secrets.
+// stepMessage is one message that the model received or wrote, without secrets.
 type stepMessage struct {
 	Role    llm.Role     `json:"role" enum:"user,assistant,tool,system"`
 	Text    string       `json:"text,omitempty"`
@@ -44,11 +44,11 @@ type stepResult struct {
 
 const (
 	maxSteps     = 1000
-	maxStepBytes = 4 << 20 // an answer of a function has 6 MB at most
+	maxStepBytes = 4 << 20 // bytes; the response of a Lambda function has 6 MB at most
 )
 
-// traceSteps are the entries that say something; whole reports that none was left out,
-// as are those that this build can't read.
+// traceSteps returns the entries that have content. whole is false if entries are missing: because
+// there are too many, or because this version of the program cannot read them.
 func traceSteps(entries []execution.TraceEntry, known *redact.Redactor) (items []traceStep, whole bool) {
 	items, whole = []traceStep{}, true
 	for i, e := range entries {

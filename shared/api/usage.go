@@ -7,7 +7,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/budget"
 )
 
-// projection says how long a budget lasts at the pace of the last 24 hours.
+// projection says how long a budget lasts at the rate of the last 24 hours.
 type projection struct {
 	RemainingTokens         int64                 `json:"remainingTokens" doc:"What is allocated and not consumed"`
 	DailyBurnRate           int64                 `json:"dailyBurnRate" doc:"Tokens of the last 24 hours"`
@@ -16,8 +16,7 @@ type projection struct {
 	Recommendation          budget.Recommendation `json:"recommendation" enum:"CONTINUE,THROTTLE,STOP" doc:"STOP: only what is critical"`
 }
 
-// projectBudget says how long a budget lasts. It is called by the Engine Room and by
-// scripts.
+// projectBudget says how long a budget lasts. It is called by the Engine Room and by scripts.
 func (s *server) projectBudget(ctx context.Context, in *IDPath) (*answer[projection], error) {
 	p, err := s.Budgets.Projection(ctx, workspace(ctx), in.id())
 	if err != nil {
@@ -26,7 +25,7 @@ func (s *server) projectBudget(ctx context.Context, in *IDPath) (*answer[project
 	return answered(projection{p.RemainingTokens, p.DailyBurnRate, p.DaysUntilExhaustion, utc(p.ExhaustionDate), p.Recommendation}), nil
 }
 
-// usageItem is what the model calls of one key used.
+// usageItem sums up the model calls of one key.
 type usageItem struct {
 	Key              string `json:"key" doc:"The agent, skill, model, surface or task, or the day in UTC; empty for calls without a task. A call counts for each skill that its answer asks for, with an equal share of its tokens, and for (answer) where it asks for none"`
 	Calls            int64  `json:"calls"`
@@ -48,8 +47,7 @@ type usageInput struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }
 
-// listUsage adds up what model calls used. It is called by the Engine Room and by
-// scripts.
+// listUsage sums up the use of model calls. It is called by the Engine Room and by scripts.
 func (s *server) listUsage(ctx context.Context, in *usageInput) (*answer[page[usageItem]], error) {
 	found, err := s.Budgets.Usage(ctx, workspace(ctx), in.By, in.Since, in.Until)
 	if err != nil {

@@ -47,7 +47,7 @@ type webhookMessage struct {
 	Body string `json:"body" minLength:"1" maxLength:"16384" doc:"A template"`
 }
 
-// WebhookSourceItem may send webhooks. Its secret is not told.
+// WebhookSourceItem is a source of webhooks, without its secret.
 type WebhookSourceItem struct {
 	ID            string          `json:"id" format:"uuid"`
 	Name          string          `json:"name"`
@@ -67,7 +67,7 @@ type WebhookSourceItem struct {
 	UpdatedAt     time.Time       `json:"updatedAt"`
 }
 
-// madeWebhookSource also tells a secret that was made for it, once.
+// madeWebhookSource is a new source. It includes the secret only if the server generated it.
 type madeWebhookSource struct {
 	WebhookSourceItem
 	Secret string `json:"secret,omitempty" doc:"Shown once; left out where the caller gave it"`
@@ -76,7 +76,7 @@ type madeWebhookSource struct {
 func (s *server) webhookSourceItem(slug string, n inbox.Source) WebhookSourceItem {
 	rules := json.RawMessage("[]")
 	if len(n.Rules) > 0 {
-		rules, _ = json.Marshal(n.Rules) // was JSON
+		rules, _ = json.Marshal(n.Rules) // was JSON before
 	}
 	return WebhookSourceItem{
 		ID: n.ID, Name: n.Name, Kind: n.Kind, Path: "/webhooks/" + slug + "/" + n.Name,
@@ -86,7 +86,7 @@ func (s *server) webhookSourceItem(slug string, n inbox.Source) WebhookSourceIte
 	}
 }
 
-// slug is that of the caller's workspace.
+// slug returns the slug of the caller's workspace.
 func (s *server) slug(ctx context.Context) (string, error) {
 	ws, err := s.Workspaces.Get(ctx, workspace(ctx))
 	return ws.Slug, err
@@ -146,7 +146,7 @@ type createWebhookSourceInput struct {
 	}
 }
 
-// createWebhookSource lets somebody send webhooks. It is called by the Engine Room and by scripts.
+// createWebhookSource creates a source of webhooks. It is called by the Engine Room and by scripts.
 func (s *server) createWebhookSource(ctx context.Context, in *createWebhookSourceInput) (*createdAt[madeWebhookSource], error) {
 	by, _ := auth.From(ctx)
 	b := in.Body
@@ -162,7 +162,7 @@ func (s *server) createWebhookSource(ctx context.Context, in *createWebhookSourc
 	if err != nil {
 		return nil, err
 	}
-	// Before the transaction: the key service may be asked.
+	// Seal runs before the transaction, because it may call the key service.
 	draft, err := s.Inbox.Seal(ctx, by.Workspace, n, value)
 	if err != nil {
 		return nil, err
@@ -181,7 +181,8 @@ func (s *server) createWebhookSource(ctx context.Context, in *createWebhookSourc
 	return &createdAt[madeWebhookSource]{"/api/v1/webhook-sources/" + n.ID, tagOf(n.Version), madeWebhookSource{s.webhookSourceItem(slug, n), made}}, nil
 }
 
-// secretFor is the secret that was given, or a new one, which is told.
+// secretFor returns the given secret, or a generated one. made is the text of a generated secret,
+// for the response.
 func secretFor(k inbox.Kind, given *string) (v secret.Value, made string, err error) {
 	if given != nil {
 		return secret.NewValue(*given), "", nil
@@ -192,7 +193,7 @@ func secretFor(k inbox.Kind, given *string) (v secret.Value, made string, err er
 	return v, v.Reveal(), nil
 }
 
-// rulesOf reads rules, and refuses those of skills and automations that the workspace does not have.
+// rulesOf converts rules, and refuses skills and automations that the workspace does not have.
 func (s *server) rulesOf(ctx context.Context, given []webhookRule) ([]inbox.Rule, error) {
 	raw, err := json.Marshal(given)
 	if err != nil {
@@ -217,7 +218,7 @@ func (s *server) rulesOf(ctx context.Context, given []webhookRule) ([]inbox.Rule
 	return rules, nil
 }
 
-// ruleAutomation refuses an automation that rules can't run.
+// ruleAutomation refuses an automation that does not exist or that rules may not run.
 func (s *server) ruleAutomation(ctx context.Context, at string, a inbox.Action) error {
 	found, err := s.automation(ctx, AutomationPath{a.Automation})
 	if errors.Is(err, automation.ErrNotFound) {
@@ -236,10 +237,11 @@ func (s *server) ruleAutomation(ctx context.Context, at string, a inbox.Action) 
 	return nil
 }
 
-// runsAny says why a rule may not run a skill that runs others.
+// runsAny is the reason why a rule may not run a skill that runs other skills.
 const runsAny = "expected one that does not run another skill: name the skill that is meant"
 
-// ruleSkill refuses a skill that rules can't run, and arguments without templates that don't fit it.
+// ruleSkill refuses a skill that rules may not run. It also refuses arguments that do not fit the
+// skill, unless they contain templates.
 func (s *server) ruleSkill(ctx context.Context, at string, a inbox.Action) error {
 	ws := workspace(ctx)
 	d, err := s.Registry.Get(ctx, ws, a.Skill)
@@ -285,7 +287,8 @@ func (s *server) webhookSource(ctx context.Context, in WebhookSourcePath) (inbox
 	return s.Inbox.Source(ctx, workspace(ctx), in.ID)
 }
 
-// getWebhookSource tells of one, without its secret. It is called by the Engine Room and by scripts.
+// getWebhookSource returns one source, without its secret. It is called by the Engine Room and by
+// scripts.
 func (s *server) getWebhookSource(ctx context.Context, in *WebhookSourcePath) (*versioned[WebhookSourceItem], error) {
 	n, err := s.webhookSource(ctx, *in)
 	if err != nil {
@@ -346,7 +349,7 @@ func (s *server) patchWebhookSource(ctx context.Context, in *patchWebhookSourceI
 	return s.webhookSourceOutput(ctx, changed)
 }
 
-// deleteWebhookSource takes a source away. What it sent stays listed; what is not done of that is
+// deleteWebhookSource deletes a source. Its deliveries remain listed; those that are not done are
 // parked. It is called by the Engine Room and by scripts.
 func (s *server) deleteWebhookSource(ctx context.Context, in *WebhookSourcePath) (*struct{}, error) {
 	n, err := s.webhookSource(ctx, *in)
@@ -374,7 +377,7 @@ type rotatedWebhookSecret struct {
 	OldValidUntil *time.Time `json:"oldSecretValidUntil" doc:"Until when the one before is valid too"`
 }
 
-// rotateWebhookSecret gives a source a new secret; the one before is valid for 24 hours more. It is
+// rotateWebhookSecret gives a source a new secret. The old secret stays valid for 24 hours. It is
 // called by the Engine Room and by scripts.
 func (s *server) rotateWebhookSecret(ctx context.Context, in *rotateWebhookSecretInput) (*answer[rotatedWebhookSecret], error) {
 	n, err := s.webhookSource(ctx, in.WebhookSourcePath)

@@ -11,12 +11,12 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// maxTitle bounds a title that is the beginning of a message, in characters.
+// maxTitle is the largest length of a title that is taken from a message, in characters.
 const maxTitle = 80
 
-// titleOf says for people what an execution works on: the title of its objective, the
-// name of its automation, the first words of what it was told; else the skill that it
-// runs, or its task.
+// titleOf describes for people what an execution works on. It returns the title of the objective,
+// the name of the automation, the beginning of the message, the name of the skill, or the task,
+// whichever the input has first.
 func titleOf(e execution.Execution) string {
 	var about struct{ Title, Name, Message, Skill, Task string }
 	if json.Unmarshal(e.Input, &about) != nil {
@@ -29,9 +29,8 @@ func titleOf(e execution.Execution) string {
 	return title
 }
 
-// inputOf is an execution's input with our own keys in camelCase. What a caller gave
-// comes back as it was given: the whole input of executions that others begin, and what
-// stands within one of ours.
+// inputOf returns an execution's input with our own keys in camelCase. It does not change what a
+// client gave: the whole input of an external execution, and the values within our own inputs.
 func inputOf(e execution.Execution) json.RawMessage {
 	if !ours(e) {
 		return e.Input
@@ -39,7 +38,7 @@ func inputOf(e execution.Execution) json.RawMessage {
 	return camelKeys(e.Input, func(key string) bool { return key == "event" })
 }
 
-// resultOf is an execution's result, in the same way.
+// resultOf returns an execution's result, converted in the same way.
 func resultOf(e execution.Execution) json.RawMessage {
 	if !ours(e) {
 		return e.Result
@@ -47,13 +46,13 @@ func resultOf(e execution.Execution) json.RawMessage {
 	return camelKeys(e.Result, everywhere)
 }
 
-// ours reports whether an execution is of the agent's own surfaces.
+// ours reports whether an execution belongs to the agent's own surfaces.
 func ours(e execution.Execution) bool {
 	return e.Surface == trace.Heartbeat || e.Surface == trace.Operate
 }
 
-// askedOf is the input of an activity; what people did has our own keys, those of a call
-// are as they were given.
+// askedOf returns the input of an activity. The input of a person's action has our own keys, in
+// camelCase. The input of a call is returned unchanged.
 func askedOf(e activity.Entry) json.RawMessage {
 	if e.SkillID != "" || !strings.Contains(e.Skill, ".") {
 		return e.Input
@@ -61,25 +60,26 @@ func askedOf(e activity.Entry) json.RawMessage {
 	return camelKeys(e.Input, nil)
 }
 
-// outputOf is the output of an activity; a beat's own reports and what people did have
-// their keys in camelCase, results of skills are as the skills gave them.
+// outputOf returns the output of an activity. Reports of heartbeats and outputs of persons' actions
+// get keys in camelCase. Results of skills are returned unchanged.
 func outputOf(e activity.Entry) json.RawMessage {
 	switch {
 	case e.SkillID != "":
 		return e.Output
 	case e.Skill == "heartbeat" || strings.HasPrefix(e.Skill, "heartbeat."):
 		return camelKeys(e.Output, everywhere)
-	case strings.Contains(e.Skill, "."): // no skill's name has a dot
+	case strings.Contains(e.Skill, "."): // a skill's name has no dot
 		return camelKeys(e.Output, nil)
 	}
 	return e.Output
 }
 
-// everywhere has [camelKeys] go into every value.
+// everywhere makes [camelKeys] convert keys at every depth.
 func everywhere(string) bool { return true }
 
-// camelKeys writes the keys of an object in camelCase, and all keys within the values of
-// those for which deep is true; nil: of none. What is no object stays as it is.
+// camelKeys converts the keys of an object to camelCase. It also converts all keys within the
+// values for whose keys deep returns true; deep may be nil. It returns anything but an object
+// unchanged.
 func camelKeys(raw json.RawMessage, deep func(key string) bool) json.RawMessage {
 	if !bytes.Contains(raw, []byte("_")) {
 		return raw
@@ -91,7 +91,7 @@ func camelKeys(raw json.RawMessage, deep func(key string) bool) json.RawMessage 
 		return raw
 	}
 	told, err := json.Marshal(renamed(stored, deep))
-	if err != nil { // it came from JSON
+	if err != nil { // cannot happen: the values were decoded from JSON
 		return raw
 	}
 	return told

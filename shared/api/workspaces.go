@@ -13,7 +13,7 @@ import (
 	tenant "github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
-// workspaceItem is a tenant.
+// workspaceItem is a workspace, the unit of tenancy.
 type workspaceItem struct {
 	ID        db.Workspace     `json:"id"`
 	Slug      string           `json:"slug"`
@@ -30,8 +30,8 @@ func workspaceOf(w tenant.Workspace, role auth.Role) workspaceItem {
 	}
 }
 
-// listWorkspaces lists those that the caller belongs to. It is called by the Engine
-// Room.
+// listWorkspaces lists the workspaces that the caller belongs to, by slug. It is called by the
+// Engine Room.
 func (s *server) listWorkspaces(ctx context.Context, in *struct {
 	Cursor string `query:"cursor" maxLength:"500"`
 	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
@@ -54,7 +54,7 @@ func (s *server) listWorkspaces(ctx context.Context, in *struct {
 		return nil, err
 	}
 	items, next := []workspaceItem{}, ""
-	for _, w := range found { // by slug
+	for _, w := range found { // sorted by slug
 		if w.Slug <= after.key {
 			continue
 		}
@@ -67,15 +67,15 @@ func (s *server) listWorkspaces(ctx context.Context, in *struct {
 	return listing(items, next), nil
 }
 
-// maxWorkspaces is how many workspaces there may be that a person has made: each has
-// beats of its own.
+// maxWorkspaces is how many workspaces one person may create. The number is limited because each
+// workspace has heartbeats of its own.
 const maxWorkspaces = 100
 
 var fullOfWorkspaces = problem.New(http.StatusConflict, "full", "you have made as many workspaces as one may")
 
-// createWorkspace is called by POST /api/v1/workspaces. Who makes one is an admin
-// already, of the workspace of the request: as an owner they spend what the
-// installation pays for.
+// createWorkspace creates a workspace with its first owner. The caller must be an admin of the
+// request's workspace already, because the owner of a workspace spends what the installation pays
+// for. It is called by POST /api/v1/workspaces.
 func (s *server) createWorkspace(ctx context.Context, in *struct {
 	Body struct {
 		Slug  string `json:"slug" minLength:"1" maxLength:"63" doc:"Its name in addresses: lower-case letters, digits and -"`
@@ -89,7 +89,7 @@ func (s *server) createWorkspace(ctx context.Context, in *struct {
 		owner, role = by.Email, auth.Owner
 	}
 	switch {
-	case owner == "": // the local admin is no member of a workspace
+	case owner == "": // the local admin is not a member of any workspace
 		return nil, invalid(problem.At("body.owner", "expected an e-mail address"))
 	case role == "" && by.Kind != auth.Local:
 		return nil, invalid(problem.At("body.owner", "only the local admin names another: add other owners afterwards"))
@@ -108,7 +108,7 @@ func (s *server) createWorkspace(ctx context.Context, in *struct {
 			return err
 		}
 		p, err = s.People.AddMember(ctx, tx, owner, "", auth.Owner, by)
-		if wrong, ok := errors.AsType[*auth.FieldError](err); ok { // email, here by another name
+		if wrong, ok := errors.AsType[*auth.FieldError](err); ok { // the field is named email there and owner here
 			return invalid(problem.At("body.owner", wrong.Problem))
 		}
 		return err
@@ -119,8 +119,8 @@ func (s *server) createWorkspace(ctx context.Context, in *struct {
 	return &creation[workspaceItem]{Location: "/api/v1/workspaces/" + string(w.ID), Body: workspaceOf(w, role)}, nil
 }
 
-// WorkspacePath names a workspace, and the request takes place there: see auth. One
-// where the caller does not belong is not there.
+// WorkspacePath names a workspace in which the request takes place: see package auth. A workspace
+// that the caller does not belong to does not exist for the caller.
 type WorkspacePath struct {
 	ID string `path:"workspaceId" format:"uuid"`
 }
@@ -135,7 +135,7 @@ func (s *server) own(ctx context.Context, id string) (tenant.Workspace, auth.Rol
 	return w, by.Role, err
 }
 
-// getWorkspace is called by the Engine Room and by scripts.
+// getWorkspace returns a workspace. It is called by the Engine Room and by scripts.
 func (s *server) getWorkspace(ctx context.Context, in *WorkspacePath) (*versioned[workspaceItem], error) {
 	w, role, err := s.own(ctx, in.ID)
 	if err != nil {
@@ -144,7 +144,8 @@ func (s *server) getWorkspace(ctx context.Context, in *WorkspacePath) (*versione
 	return &versioned[workspaceItem]{tagOf(w.Version), workspaceOf(w, role)}, nil
 }
 
-// patchWorkspace is called by the Engine Room and by scripts.
+// patchWorkspace changes the name and the given settings of a workspace. It is called by the Engine
+// Room and by scripts.
 func (s *server) patchWorkspace(ctx context.Context, in *struct {
 	WorkspacePath
 	IfMatch
@@ -170,9 +171,8 @@ func (s *server) patchWorkspace(ctx context.Context, in *struct {
 	return &versioned[workspaceItem]{tagOf(w.Version), workspaceOf(w, role)}, nil
 }
 
-// deleteWorkspace deletes a workspace with all that it has. What is done in it is
-// recorded in it, so that only the log tells of this. It is called by the Engine Room
-// and by scripts.
+// deleteWorkspace deletes a workspace with all its data. Its activities are deleted too, so only
+// the log records the deletion. It is called by the Engine Room and by scripts.
 func (s *server) deleteWorkspace(ctx context.Context, in *WorkspacePath) (*struct{}, error) {
 	by, _ := auth.From(ctx)
 	w, _, err := s.own(ctx, in.ID)
