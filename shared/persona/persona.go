@@ -181,3 +181,6 @@ func (p Persona) words() string {
 	}
 	return b.String()
 }
+
+// Serves reports whether the persona works on a surface.
+func (p Persona) Serves(s Surface) bool { return slices.Contains(p.Surfaces, s) }

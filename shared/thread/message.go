@@ -45,8 +45,8 @@ const (
 	maxKey  = 200
 )
 
-// storable reports whether the database can store a body.
-func storable(body string) bool {
+// Storable reports whether a text can be the body of a message.
+func Storable(body string) bool {
 	return len(body) <= maxBody && utf8.ValidString(body) && strings.IndexByte(body, 0) < 0
 }
 
@@ -56,7 +56,7 @@ func storable(body string) bool {
 // the execution that parked it and returns its id.
 func (s *Store) Append(ctx context.Context, tx execution.Tx, thread string, m Spoken) (id, resumed string, err error) {
 	var wrong problem.InvalidError
-	wrong.If(!storable(m.Body), "body", "has at most 65536 bytes of text")
+	wrong.If(!Storable(m.Body), "body", "has at most 65536 bytes of text")
 	wrong.If(len(m.Key) > maxKey, "key", "has at most 200 characters")
 	if err := wrong.OrNil(); err != nil {
 		return "", "", err

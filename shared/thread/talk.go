@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/execution"
 )
 
 // OpenIn queues a new thread with an id that the caller made.
@@ -23,6 +24,27 @@ func (s *Store) Lately(ctx context.Context, ws db.Workspace, thread string, limi
 	}
 	slices.Reverse(out)
 	return out, nil
+}
+
+// LatelyIn locks the thread's row, and reads its newest messages as [Store.Lately] does.
+func (s *Store) LatelyIn(ctx context.Context, tx execution.Tx, thread string, limit int) ([]Spoken, error) {
+	var out []Spoken
+	if _, err := s.head(ctx, tx, thread); err != nil {
+		return nil, fmt.Errorf("lock thread %s: %w", thread, err)
+	}
+	if err := tx.Each(ctx, collectSpoken(&out), s.q.Lately, thread, limit); err != nil {
+		return nil, fmt.Errorf("read the latest messages of thread %s: %w", thread, err)
+	}
+	slices.Reverse(out)
+	return out, nil
+}
+
+// AddressIn adds the read of the thread of an address to a batch. The result is empty when there is
+// none.
+func (s *Store) AddressIn(b *db.Batch, channel, address string) *[]Thread {
+	found := new([]Thread)
+	b.Each(collect(found), s.q.List, -Idle.Milliseconds(), channel, address, nil, endOfTime, lastUUID, 1)
+	return found
 }
 
 // Forget queues the deletion of an execution's messages in a thread.

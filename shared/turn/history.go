@@ -19,11 +19,16 @@ const (
 	bytesPerToken = 4
 )
 
-// history is what was spoken in the thread, with the turn's message at its end, and
-// whose words are in it.
+// history is what was spoken in the thread, or what the caller says was, with the turn's message
+// at its end, and whose words are in it.
 func (s *turn) history(ctx context.Context) ([]llm.Message, execution.Trust, error) {
 	var spoken []thread.Spoken
-	if !s.fresh {
+	switch {
+	case s.Before != nil:
+		for _, said := range s.Before {
+			spoken = append(spoken, thread.Spoken{Role: said.Role, Body: said.Body})
+		}
+	case !s.fresh:
 		var err error
 		if spoken, err = s.Threads.Lately(ctx, s.ws, s.Thread, maxHistory); err != nil {
 			return nil, "", err
@@ -46,7 +51,7 @@ func (s *turn) history(ctx context.Context) ([]llm.Message, execution.Trust, err
 		}
 		switch {
 		case m.Execution == s.exec.ID:
-		case m.Role == thread.User:
+		case m.Role == thread.User, m.Role == thread.System && s.Before != nil: // of the caller, not ours
 			add(llm.RoleUser, m.Body)
 		case m.Role == thread.Assistant:
 			add(llm.RoleAssistant, m.Body)

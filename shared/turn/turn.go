@@ -15,6 +15,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/work"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
 // Multitask says what a message does that comes while a turn runs.
@@ -46,6 +47,8 @@ type Kind struct {
 	Trust execution.Trust
 	// Multitask are the strategies that a message may ask for.
 	Multitask []Multitask
+	// AnswerTokens bounds one answer of the model; nil: 4,096 tokens.
+	AnswerTokens func(workspace.Settings) int
 }
 
 // kind returns the kind of conversation of a surface.
@@ -62,7 +65,15 @@ type Turn struct {
 	Surface trace.Surface // names the kind of conversation
 	Lane    lane.Name     // in which one turn runs at a time, where the kind has no lane of its own
 	Message string
-	Thread  string // empty: a new one
+	Thread  string // empty: that of Address
+	// Address is whose thread it is, where Thread is empty: the thread of that address is found, or
+	// opened. Empty: a new thread, whose address is its id.
+	Address string
+	// Persona adds to the prompt; empty: the kind's.
+	Persona string
+	// Before is what the caller says was spoken before Message; nil: what the thread has. The model
+	// is told these, and those that the thread does not have are stored before Message.
+	Before []Said
 	// Multitask is what to do about a running turn; empty: enqueue.
 	Multitask Multitask
 	By        string // who talks
@@ -75,11 +86,19 @@ type Turn struct {
 	Tell  func(Event)
 }
 
+// Said is a message of a conversation, as a caller tells it.
+type Said struct {
+	Role thread.Role `json:"role"`
+	Body string      `json:"body"`
+}
+
 var (
 	// ErrNoThread says that there is no such conversation with the agent.
 	ErrNoThread = errors.New("there is no such thread")
 	// ErrMultitask says that conversations of this kind don't know the strategy.
 	ErrMultitask = errors.New("the strategy is not available in this conversation")
+	// ErrNoPersona says that there is no such persona, or that it does not serve the surface.
+	ErrNoPersona = errors.New("no persona of that name serves this conversation")
 	// ErrNotYours says that the running turn is somebody else's.
 	ErrNotYours = errors.New("the running turn is another person's: only an admin may end it")
 	// errLater says that the time was up before the turn came to its turn.
@@ -99,6 +118,12 @@ type asked struct {
 	Limited bool      `json:"limited,omitempty"`
 	// Multitask is kept where others may put the message into their turn.
 	Multitask Multitask `json:"multitask,omitempty"`
+	Before    []Said    `json:"before,omitzero"`
+}
+
+// asks is the input of a turn of a kind.
+func (k Kind) asks(t Turn) asked {
+	return asked{Task: talking, Lane: cmp.Or(k.Lane, t.Lane), Thread: t.Thread, Message: t.Message, By: t.By, Limited: t.Limited, Before: t.Before}
 }
 
 // askedOf returns what a turn was asked; false: the execution is no turn.
@@ -139,8 +164,8 @@ type turn struct {
 // Talk has one turn with the agent: it takes the lane of the conversation, writes the
 // message down, works, and writes the answer down. What was written is not lost: a turn that
 // is cut off goes on when its row in the outbox is due. The context should not end because
-// whoever asked has left. Errors: [ErrNoThread], [ErrMultitask], [ErrNotYours], [ErrLine], a
-// [*lane.BusyError], and failures of the database.
+// whoever asked has left. Errors: [ErrNoThread], [ErrNoPersona], [ErrMultitask], [ErrNotYours],
+// [ErrLine], a [*lane.BusyError], a [*problem.InvalidError], and failures of the database.
 func (r *Runner) Talk(ctx context.Context, ws db.Workspace, t Turn) (Reply, error) {
 	kind, ok := r.kind(t.Surface)
 	if !ok {
@@ -148,8 +173,8 @@ func (r *Runner) Talk(ctx context.Context, ws db.Workspace, t Turn) (Reply, erro
 	}
 	id, _ := trace.From(ctx)
 	s := &turn{
-		Runner: r, kind: kind, came: r.Reason.Clock(), ws: ws, multitask: cmp.Or(t.Multitask, Enqueue), begun: t.Begun, tell: teller{emit: t.Tell}, fresh: t.Thread == "",
-		asked: asked{Task: talking, Lane: cmp.Or(kind.Lane, t.Lane), Thread: t.Thread, Message: t.Message, By: t.By, Limited: t.Limited},
+		Runner: r, kind: kind, came: r.Reason.Clock(), ws: ws, multitask: cmp.Or(t.Multitask, Enqueue), begun: t.Begun, tell: teller{emit: t.Tell},
+		asked: kind.asks(t),
 	}
 	if !slices.Contains(kind.Multitask, s.multitask) {
 		return Reply{}, ErrMultitask
@@ -157,14 +182,12 @@ func (r *Runner) Talk(ctx context.Context, ws db.Workspace, t Turn) (Reply, erro
 	if s.multitask == Steer || s.multitask == Collect {
 		s.asked.Multitask = s.multitask
 	}
-	if s.fresh {
-		s.Thread = r.IDs()
-	} else if found, err := r.Threads.Get(ctx, ws, t.Thread); errors.Is(err, db.ErrNoRows) || err == nil && found.Channel != kind.Channel {
-		return Reply{}, ErrNoThread
-	} else if err != nil {
+	if err := s.place(ctx, t); err != nil {
 		return Reply{}, err
 	}
-	s.exec = execution.Execution{ID: r.IDs(), Agent: kind.Agent, Surface: kind.Surface, Trace: id, Attempt: 1, Input: encode(s.asked), Persona: kind.Persona}
+	s.exec = execution.Execution{
+		ID: r.IDs(), Agent: kind.Agent, Surface: kind.Surface, Trace: id, Attempt: 1, Input: encode(s.asked), Persona: cmp.Or(t.Persona, kind.Persona),
+	}
 	s.exec.Subject = lane.Execution(s.exec.ID)
 	ctx, cancel := lane.WithLastWrites(trace.WithExecution(ctx, s.exec.ID))
 	defer cancel()
@@ -212,6 +235,9 @@ func (s *turn) begin(ctx context.Context, st *work.Start) error {
 	}
 	if s.lane == nil { // it stands in line
 		return nil
+	}
+	if _, err := s.sayBefore(ctx, st.Tx, s.asked, s.exec.ID); err != nil {
+		return err
 	}
 	return s.say(ctx, st.Tx, s.Thread, thread.Spoken{Role: thread.User, Body: s.Message, Execution: s.exec.ID,
 		Key: s.exec.ID + ":asked", First: !s.resumed})

@@ -19,8 +19,8 @@ func (r *Runner) Written(t Turn, id string, tr trace.ID) (execution.Execution, o
 		return execution.Execution{}, outbox.Row{}, fmt.Errorf("surface %s has no conversations", t.Surface)
 	}
 	e := execution.Execution{
-		ID: id, Agent: kind.Agent, Surface: kind.Surface, Trace: tr, Subject: lane.Execution(id), Attempt: 1, Persona: kind.Persona,
-		Input: encode(asked{Task: talking, Lane: cmp.Or(kind.Lane, t.Lane), Thread: t.Thread, Message: t.Message, By: t.By, Limited: t.Limited}),
+		ID: id, Agent: kind.Agent, Surface: kind.Surface, Trace: tr, Subject: lane.Execution(id), Attempt: 1,
+		Persona: cmp.Or(t.Persona, kind.Persona), Input: encode(kind.asks(t)),
 	}
 	return e, KickFor(e, 0), nil
 }

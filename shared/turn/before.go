@@ -1,0 +1,127 @@
+package turn
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/persona"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
+	"github.com/lanekeeper/lanekeeper/shared/thread"
+)
+
+// place finds the thread of the turn, or opens that of its address, and looks at its persona.
+func (s *turn) place(ctx context.Context, t Turn) error {
+	var wrong problem.InvalidError
+	for _, said := range t.Before {
+		wrong.If(!thread.Storable(said.Body), "before", "has messages of at most 65536 bytes of text")
+		wrong.If(said.Role != thread.User && said.Role != thread.Assistant && said.Role != thread.System, "before", "has messages of user, assistant and system")
+	}
+	if err := wrong.OrNil(); err != nil {
+		return err
+	}
+	var b db.Batch
+	var found *[]thread.Thread
+	var served *persona.Found
+	switch {
+	case t.Thread != "":
+		found = s.Threads.GetIn(&b, t.Thread)
+	case t.Address != "":
+		found = s.Threads.AddressIn(&b, s.kind.Channel, t.Address)
+	}
+	if t.Persona != "" && t.Persona != s.kind.Persona {
+		served = s.Personas.Newest(&b, t.Persona)
+	}
+	if b.Len() > 0 {
+		if err := s.DB.Read(ctx, s.ws, &b); err != nil {
+			return fmt.Errorf("read the thread of a turn: %w", err)
+		}
+	}
+	if served != nil {
+		if p, err := served.Persona(t.Persona); err != nil || !p.Serves(persona.Surface(s.kind.Name)) {
+			return ErrNoPersona
+		}
+	}
+	switch {
+	case found == nil:
+		s.fresh, s.Thread = true, s.IDs()
+	case len(*found) > 0 && (*found)[0].Channel == s.kind.Channel:
+		s.Thread = (*found)[0].ID
+	case t.Thread != "":
+		return ErrNoThread
+	default:
+		opened, err := s.Threads.Open(ctx, s.ws, thread.Thread{Channel: s.kind.Channel, Address: t.Address})
+		if err != nil {
+			return err
+		}
+		s.Thread = opened.ID
+	}
+	return nil
+}
+
+// maxSeen is in how many of a thread's newest messages those are looked for that a caller names.
+const maxSeen = 1000
+
+// sayBefore stores, of what a turn says was spoken before, what its thread does not have, as an
+// execution's. It returns that.
+func (s *turn) sayBefore(ctx context.Context, tx lane.Tx, a asked, execution string) ([]Said, error) {
+	if len(a.Before) == 0 {
+		return nil, nil
+	}
+	spoken, err := s.Threads.LatelyIn(ctx, tx, s.Thread, maxSeen)
+	if err != nil {
+		return nil, err
+	}
+	news := unseen(a.Before, spoken)
+	for _, said := range news {
+		err := s.say(ctx, tx, s.Thread, thread.Spoken{
+			Role: said.Role, Body: said.Body, Execution: execution, First: true, Data: trustData(s.kind.Trust),
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return news, nil
+}
+
+// unseen is what a thread does not have of what a caller says was spoken in it, in order: a message
+// that the caller names twice is seen where the thread has it twice.
+func unseen(said []Said, spoken []thread.Spoken) (news []Said) {
+	left := map[Said]int{}
+	for _, m := range spoken {
+		left[Said{m.Role, strings.TrimSpace(m.Body)}]++
+	}
+	for _, one := range said {
+		key, ok := Said{one.Role, strings.TrimSpace(one.Body)}, false
+		if key.Body == "" {
+			continue
+		}
+		if left[key] > 0 {
+			left[key]--
+			continue
+		}
+		if one.Role == thread.Assistant {
+			key, ok = heardAs(key.Body, left)
+		}
+		if ok {
+			left[key]--
+			continue
+		}
+		news = append(news, one)
+	}
+	return news
+}
+
+// heardAs is the answer in a thread which a caller may have heard as a text: it was streamed with
+// what the model said between its calls before it, or came without the note that the thread
+// keeps behind it.
+func heardAs(text string, left map[Said]int) (Said, bool) {
+	for m, n := range left {
+		if n > 0 && m.Role == thread.Assistant && m.Body != "" && (strings.HasSuffix(text, m.Body) || strings.HasPrefix(m.Body, text+"\n\n(")) {
+			return m, true
+		}
+	}
+	return Said{}, false
+}
