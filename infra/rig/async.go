@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// maxAttempts is how often Lambda tries an asynchronous invocation in all.
+// maxAttempts is the total number of attempts that Lambda makes for an asynchronous invocation.
 const maxAttempts = 3
 
-// Event is an asynchronous invocation that has been accepted.
+// Event is an accepted asynchronous invocation.
 type Event struct {
 	RequestID string // the same for all attempts
 
 	done    chan struct{}
-	results []*Result // until done is closed, of the goroutine that runs the event
+	results []*Result // written by the goroutine that runs the event; readable when done is closed
 }
 
-// DeadLetter is an event all attempts of which have failed.
+// DeadLetter is an event whose attempts have all failed.
 type DeadLetter struct {
 	RequestID string
 	Payload   []byte
@@ -26,10 +26,9 @@ type DeadLetter struct {
 	Error     *FunctionError // of the last attempt
 }
 
-// InvokeAsync accepts the payload and runs the function on it until it
-// succeeds, up to three times in all, with the same request id. After the last
-// failure a dead letter is written. The end of ctx, or Close, ends the event
-// without one.
+// InvokeAsync accepts the payload and runs the function on it until it succeeds, at most three
+// times, with the same request id. After the last failure it records a dead letter. If ctx ends, or
+// after Close, the event ends without one.
 func (f *Function) InvokeAsync(ctx context.Context, payload []byte, opts ...Option) (*Event, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -58,8 +57,7 @@ func (f *Function) InvokeAsync(ctx context.Context, payload []byte, opts ...Opti
 	return e, nil
 }
 
-// attempt runs the event to its end. It returns a dead letter if all attempts
-// have failed.
+// attempt runs the event to its end. It returns a dead letter if all attempts failed.
 func (f *Function) attempt(ctx context.Context, e *Event, payload []byte, opts []Option) *DeadLetter {
 	for {
 		result, err := f.Invoke(ctx, payload, opts...)
@@ -89,7 +87,7 @@ func (f *Function) attempt(ctx context.Context, e *Event, payload []byte, opts [
 	}
 }
 
-// Wait returns the results of all attempts when the event has come to its end.
+// Wait waits until the event has ended and returns the results of all attempts.
 func (e *Event) Wait(ctx context.Context) ([]*Result, error) {
 	select {
 	case <-e.done:
@@ -99,8 +97,8 @@ func (e *Event) Wait(ctx context.Context) ([]*Result, error) {
 	}
 }
 
-// Drain waits until no asynchronous event is under way, those included that
-// are accepted meanwhile.
+// Drain waits until no asynchronous event is in progress, including those that are accepted while
+// it waits.
 func (f *Function) Drain(ctx context.Context) error {
 	for {
 		f.mu.Lock()
@@ -117,8 +115,7 @@ func (f *Function) Drain(ctx context.Context) error {
 	}
 }
 
-// DeadLetters returns the events all attempts of which have failed, in the
-// order of their end.
+// DeadLetters returns the events whose attempts have all failed, in the order of their end.
 func (f *Function) DeadLetters() []DeadLetter {
 	f.mu.Lock()
 	defer f.mu.Unlock()

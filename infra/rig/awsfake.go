@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// AWS answers the few AWS calls that the functions make themselves.
+// AWS is a fake of the few AWS calls that the functions make themselves.
 type AWS struct {
 	srv       *server
 	invokes   *journal[Invoke]
@@ -22,16 +22,16 @@ type AWS struct {
 	forwards map[string]*Function
 }
 
-// Invoke is a call of Lambda's Invoke that the fake has got.
+// Invoke is one call of Lambda's Invoke that the fake has received.
 type Invoke struct {
-	Function string // its bare name
+	Function string // without ARN and version
 	Type     string // Event, RequestResponse or DryRun
 	Payload  []byte
 }
 
-// CustomResource is an answer of a CloudFormation custom resource.
+// CustomResource is the response of a CloudFormation custom resource.
 type CustomResource struct {
-	ID   string // what ResponseURL was given
+	ID   string // the id that was passed to ResponseURL
 	Body json.RawMessage
 }
 
@@ -54,7 +54,7 @@ func StartAWS() (*AWS, error) {
 	return a, nil
 }
 
-// Env points the AWS SDK of a function at the fake.
+// Env returns the variables that point a function's AWS SDK at the fake.
 func (a *AWS) Env() map[string]string {
 	return map[string]string{
 		"AWS_ENDPOINT_URL_LAMBDA":          a.srv.url(),
@@ -66,15 +66,15 @@ func (a *AWS) Env() map[string]string {
 	}
 }
 
-// SetSecret gives the secret of this id (name or ARN) a value.
+// SetSecret sets the value of the secret with this id (name or ARN).
 func (a *AWS) SetSecret(id, value string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.secrets[id] = value
 }
 
-// Forward makes the fake run the function when it is invoked by this name;
-// other invokes are only recorded. A nil function ends that.
+// Forward makes the fake run f when a function of this name is invoked. A nil f removes the
+// forward. Invokes of other names are only recorded.
 func (a *AWS) Forward(name string, f *Function) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -85,11 +85,10 @@ func (a *AWS) Forward(name string, f *Function) {
 	a.forwards[name] = f
 }
 
-// Invokes returns all invokes in their order.
+// Invokes returns all invokes in order.
 func (a *AWS) Invokes() []Invoke { return a.invokes.all() }
 
-// WaitInvoke waits until the function of this name is invoked, and returns the
-// first such invoke.
+// WaitInvoke waits until the function of this name is invoked, and returns its first invoke.
 func (a *AWS) WaitInvoke(ctx context.Context, name string) (Invoke, error) {
 	_, in, err := a.invokes.wait(ctx, 0, func(in Invoke) bool { return in.Function == name })
 	if err != nil {
@@ -98,20 +97,20 @@ func (a *AWS) WaitInvoke(ctx context.Context, name string) (Invoke, error) {
 	return in, nil
 }
 
-// ResponseURL returns a URL that takes the answer of a custom resource.
+// ResponseURL returns a URL that receives the response of a custom resource.
 func (a *AWS) ResponseURL(id string) string { return a.srv.url() + "/cloudformation/" + id }
 
-// CustomResources returns all answers of custom resources in their order.
+// CustomResources returns all responses of custom resources in order.
 func (a *AWS) CustomResources() []CustomResource { return a.responses.all() }
 
-// Close ends the fake. Functions it forwards to go on.
+// Close ends the fake. It does not close the functions that it forwards to.
 func (a *AWS) Close() { a.srv.close() }
 
-// invoke is Lambda's Invoke.
+// invoke serves Lambda's Invoke.
 func (a *AWS) invoke(w http.ResponseWriter, r *http.Request) {
 	payload, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // the caller has gone
+		return // the caller has disconnected
 	}
 	in := Invoke{Function: bareName(r.PathValue("name")), Type: r.Header.Get("X-Amz-Invocation-Type"), Payload: payload}
 	if in.Type == "" {
@@ -127,7 +126,7 @@ func (a *AWS) invoke(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	// Whoever waits for the invoke finds its event accepted.
+	// The event is accepted before the invoke is recorded, so that a waiter finds it accepted.
 	a.invokes.add(in)
 	switch {
 	case in.Type == "DryRun":
@@ -141,7 +140,7 @@ func (a *AWS) invoke(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// invokeAndWait answers with the function's own response, or its error.
+// invokeAndWait responds with the function's own response, or with its error.
 func (a *AWS) invokeAndWait(w http.ResponseWriter, r *http.Request, f *Function, payload []byte) {
 	result, err := f.Invoke(r.Context(), payload)
 	if err != nil {
@@ -155,8 +154,7 @@ func (a *AWS) invokeAndWait(w http.ResponseWriter, r *http.Request, f *Function,
 	reply(w, result.Payload)
 }
 
-// bareName returns the name of a function that is named by its name, its ARN
-// or either with a version.
+// bareName returns the name of a function from its name or its ARN, with or without a version.
 func bareName(name string) string {
 	if _, rest, ok := strings.Cut(name, ":function:"); ok {
 		name = rest
@@ -165,7 +163,7 @@ func bareName(name string) string {
 	return name
 }
 
-// secretsManager is Secrets Manager's GetSecretValue.
+// secretsManager serves Secrets Manager's GetSecretValue.
 func (a *AWS) secretsManager(w http.ResponseWriter, r *http.Request) {
 	if target := r.Header.Get("X-Amz-Target"); target != "secretsmanager.GetSecretValue" {
 		awsError(w, http.StatusBadRequest, "UnknownOperationException", target)
@@ -196,7 +194,7 @@ func (a *AWS) secretsManager(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// cloudFormation takes what a custom resource has to say.
+// cloudFormation receives the response of a custom resource.
 func (a *AWS) cloudFormation(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil || !json.Valid(body) {

@@ -13,18 +13,17 @@ import (
 	"syscall"
 )
 
-// built remembers what this process has built. It is the one state of the
-// package: building is slow, and every test of a package wants the same few.
+// built caches the binaries that this process has built. It is the package's only global state:
+// building is slow, and all tests of a package use the same few binaries.
 var built struct {
 	sync.Mutex
 	paths map[string]string
 }
 
-// Build builds the bootstrap of a main package as it is deployed, but for the
-// further build tags, and returns the path of the binary. The package is an
-// import path, or a path relative to the working directory that starts with
-// "./". Each is built once in a process; the binaries lie in a directory that
-// all test processes of the user share, so that an unchanged one is not linked
+// Build builds the bootstrap of a main package like a deployment, with additional build tags, and
+// returns the path of the binary. The package is an import path, or a path relative to the working
+// directory that starts with "./". Each binary is built once per process. The binaries are in a
+// directory that all test processes of the user share, so that an unchanged one is not linked
 // again.
 func Build(ctx context.Context, pkg string, tags ...string) (string, error) {
 	wd, err := os.Getwd()
@@ -60,7 +59,7 @@ func build(ctx context.Context, pkg, tags, key string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = lock.Close() }() // and with it the lock
+	defer func() { _ = lock.Close() }() // this also releases the lock
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return "", err
 	}
@@ -73,8 +72,8 @@ func build(ctx context.Context, pkg, tags, key string) (string, error) {
 	return path, nil
 }
 
-// binaryDir returns the directory for the binary of the key. It is run from
-// there, so nobody else may be able to write to it.
+// binaryDir returns the directory for the binary of the key. The binary is run from there, so no
+// other user may be able to write to the directory.
 func binaryDir(key string) (string, error) {
 	root := filepath.Join(os.TempDir(), fmt.Sprintf("lanekeeper-rig-%d", os.Getuid()))
 	if err := os.Mkdir(root, 0o700); err != nil && !os.IsExist(err) {

@@ -1,12 +1,11 @@
-// Package rig runs the product's real function binaries as AWS Lambda would,
-// on one machine and under the control of a test.
+// Package rig runs the product's real function binaries like AWS Lambda, on one machine and under
+// the control of a test.
 //
 // # Functions
 //
-// [Start] simulates one Lambda function. Every sandbox of it is a real process
-// with a Runtime API server of its own on loopback, from which the bootstrap
-// fetches invocations as it does on Lambda. What Lambda does to a process, the
-// rig does with signals:
+// [Start] simulates one Lambda function. Every sandbox is a real process with its own Runtime API
+// server on loopback, from which the bootstrap fetches invocations as on Lambda. The rig uses
+// signals to do what Lambda does to a process:
 //
 //	freeze between invocations    SIGSTOP, then SIGCONT ([Config.FreezeBetween])
 //	time-out                      SIGKILL at the deadline ([WithTimeout])
@@ -17,20 +16,20 @@
 //
 // # Faults and effects
 //
-// [StartFaults] is the other side of package shared/fault. A bootstrap built
-// with the tag "faults" asks it at every named point whether to go on, and
-// reports to its [Ledger] every effect it has. The ledger is outside the
-// product, so its counts are evidence where the product's own log is not.
+// [StartFaults] is the counterpart of package shared/fault. A bootstrap that is built with the tag
+// "faults" asks it at every named point whether to continue, and reports every effect to its
+// [Ledger]. The ledger is outside the product, so its counts are evidence that does not depend on
+// the product's own log.
 //
-// Package proxy of this folder stands between a client and a server, Postgres among
-// them, and fails as networks do. Package outside is a model and a receiver, package
-// network what the product does behind such proxies.
+// Package proxy is a TCP proxy between a client and a server, such as Postgres, that simulates
+// network failures. Package outside simulates a model and a receiver. Package network tests the
+// product behind such proxies.
 //
 // # AWS
 //
-// [StartAWS] answers the few AWS calls the functions make themselves: Lambda
-// Invoke, Secrets Manager GetSecretValue, and a CloudFormation response URL.
+// [StartAWS] serves the few AWS calls that the functions make themselves: Lambda Invoke, Secrets
+// Manager GetSecretValue, and a CloudFormation response URL.
 //
-// Nothing here waits by sleeping: a test waits for a result, a named point, an
-// effect or an invoke, each of which is a signal.
+// The rig does not wait by sleeping. A test waits for a result, a named point, an effect or an
+// invoke, each of which is signalled.
 package rig

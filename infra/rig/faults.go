@@ -13,41 +13,41 @@ import (
 
 // Point is one arrival of a process at a fault point.
 type Point struct {
-	Seq  int    // the how manyth arrival it is at this driver, from 0
-	Name string // which place in the code
-	Key  string // which unit of work
-	PID  int    // the process, which waits there for the answer
+	Seq  int    // number of the arrival at this driver, from 0
+	Name string // name of the fault point
+	Key  string // key of the unit of work
+	PID  int    // the process, which waits for the response
 }
 
-// Action is what a test makes of a process that has come to a fault point.
+// Action is what the driver does to a process at a fault point.
 type Action int
 
 // The actions.
 const (
-	Continue Action = iota // go on
-	Kill                   // end it by SIGKILL, there and then
+	Continue Action = iota // let it continue
+	Kill                   // end it by SIGKILL at once
 	Freeze                 // stop it by SIGSTOP until Thaw
 	Fail                   // make the point return an error
 )
 
-// Faults is the driver of all fault points, and the way to the ledger. Points
-// hit inside the test's own process can be frozen, which makes the caller of
-// the point wait, but not killed: that makes them fail.
+// Faults is the driver of all fault points and serves the ledger. Points in the test's own process
+// can be frozen, which blocks the caller of the point. They cannot be killed: Kill makes them fail
+// instead.
 type Faults struct {
 	srv    *server
 	ledger *Ledger
-	hits   *journal[Point] // to whose processes the action has been done
+	hits   *journal[Point] // arrivals whose action has been applied
 
 	mu      sync.Mutex
 	onPoint func(Point) Action
 	points  []Point
-	waited  map[string]int        // by name, where the next WaitFor starts in hits
-	frozen  map[int]chan struct{} // by Point.Seq, closed to thaw
+	waited  map[string]int        // by name: the index in hits where the next WaitFor starts
+	frozen  map[int]chan struct{} // by Point.Seq: closed to thaw
 	closed  bool
 }
 
-// StartFaults starts a driver that asks onPoint what to do at each point; nil
-// means always to go on. It is asked for one point at a time.
+// StartFaults starts a driver that calls onPoint at each arrival to choose the action. A nil
+// onPoint means Continue. Calls of onPoint are not concurrent.
 func StartFaults(onPoint func(Point) Action) (*Faults, error) {
 	d := &Faults{
 		ledger: newLedger(),
@@ -66,15 +66,15 @@ func StartFaults(onPoint func(Point) Action) (*Faults, error) {
 	return d, nil
 }
 
-// Env is what a function's environment must have for its bootstrap, built with
-// the tag "faults", to find the driver.
+// Env returns the variables that a function needs to find the driver. Its bootstrap must be built
+// with the tag "faults".
 func (d *Faults) Env() map[string]string { return map[string]string{"LK_FAULT_URL": d.srv.url()} }
 
-// Ledger returns the record of the effects reported to this driver.
+// Ledger returns the record of the effects that were reported to this driver.
 func (d *Faults) Ledger() *Ledger { return d.ledger }
 
-// OnPoint replaces the function that decides; nil means always to go on. The
-// function must not call the driver.
+// OnPoint replaces the function that chooses the action; nil means Continue. The function must not
+// call the driver.
 func (d *Faults) OnPoint(decide func(Point) Action) {
 	if decide == nil {
 		decide = func(Point) Action { return Continue }
@@ -84,17 +84,17 @@ func (d *Faults) OnPoint(decide func(Point) Action) {
 	d.onPoint = decide
 }
 
-// Points returns all arrivals in their order, so that a first run without
-// faults tells what points there are to be killed at.
+// Points returns all arrivals in order. A test can run once without faults to learn at which points
+// it can kill the process.
 func (d *Faults) Points() []Point {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return append([]Point(nil), d.points...)
 }
 
-// WaitFor waits until a process has come to the point of this name and the
-// action has been done to it: a frozen process stands still. Each arrival is
-// returned once, so that calling WaitFor n times waits for n of them.
+// WaitFor waits until a process has arrived at the point of this name and the action has been
+// applied; a frozen process has stopped by then. Each arrival is returned once, so n calls wait for
+// n arrivals.
 func (d *Faults) WaitFor(ctx context.Context, name string) (Point, error) {
 	for {
 		d.mu.Lock()
@@ -105,7 +105,7 @@ func (d *Faults) WaitFor(ctx context.Context, name string) (Point, error) {
 			return Point{}, fmt.Errorf("rig: wait for the point %s: %w", name, err)
 		}
 		d.mu.Lock()
-		mine := d.waited[name] == from // nobody else has taken it meanwhile
+		mine := d.waited[name] == from // no other caller has taken this arrival
 		if mine {
 			d.waited[name] = i + 1
 		}
@@ -116,8 +116,8 @@ func (d *Faults) WaitFor(ctx context.Context, name string) (Point, error) {
 	}
 }
 
-// Thaw lets the process frozen at this point go on. It does nothing if it is
-// not frozen.
+// Thaw continues the process that is frozen at this point. It does nothing if the process is not
+// frozen.
 func (d *Faults) Thaw(p Point) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -127,7 +127,7 @@ func (d *Faults) Thaw(p Point) {
 	}
 }
 
-// Close thaws all that is frozen and ends the server.
+// Close thaws all frozen processes and ends the server.
 func (d *Faults) Close() {
 	d.mu.Lock()
 	d.closed = true
@@ -139,8 +139,7 @@ func (d *Faults) Close() {
 	d.srv.close()
 }
 
-// point is called by a process that has come to a point, and answers when it
-// may go on.
+// point serves a process that has arrived at a point. It responds when the process may continue.
 func (d *Faults) point(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Point, Key string
@@ -180,7 +179,7 @@ func (d *Faults) point(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 	case action == Kill:
-		<-r.Context().Done() // its end closes the connection
+		<-r.Context().Done() // the end of the process closes the connection
 	case thawed != nil:
 		select {
 		case <-thawed:
@@ -192,8 +191,8 @@ func (d *Faults) point(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// signal sends a signal to the one process that has come to a point. Unlike
-// what a sandbox does, it leaves the rest of the group alone.
+// signal sends a signal to the process that arrived at a point. Unlike the signals of a sandbox, it
+// does not reach the rest of the process group.
 func signal(pid int, sig syscall.Signal) error {
 	if pid <= 1 {
 		return fmt.Errorf("there is no process %d to be signalled", pid)
@@ -201,7 +200,7 @@ func signal(pid int, sig syscall.Signal) error {
 	return syscall.Kill(pid, sig)
 }
 
-// effect is called by a process that has had an effect.
+// effect serves a process that reports an effect.
 func (d *Faults) effect(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Effect, Key string

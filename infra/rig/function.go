@@ -13,22 +13,24 @@ import (
 	"time"
 )
 
-// ErrClosed is returned for an invocation of a function that has been closed.
+// ErrClosed is returned by an invocation of a closed function.
 var ErrClosed = errors.New("rig: the function is closed")
 
-// Config says what function to simulate and how. Only Bootstrap is required.
+// Config configures the simulated function. Only Bootstrap is required.
 type Config struct {
-	Bootstrap     string            // path of the binary, see Build
-	Name          string            // function name; "function" if empty
-	Env           map[string]string // the function's own variables; they win over all that the rig sets but the Runtime API's address
-	Timeout       time.Duration     // of an invocation; 30 s if zero
-	InitTimeout   time.Duration     // from the start of a process to its first request for work; 10 s if zero
-	Memory        int               // in MB, told to the function but not enforced; 128 if zero
-	FreezeBetween bool              // stop a sandbox while it has nothing to do, as Lambda does
-	RetryDelay    time.Duration     // between the attempts of an asynchronous invocation
+	Bootstrap string // path of the binary, see Build
+	Name      string // function name; "function" if empty
+	// Env holds the function's own variables. They override all variables that the rig sets, except
+	// the Runtime API's address.
+	Env           map[string]string
+	Timeout       time.Duration // time-out of an invocation; 30 s if zero
+	InitTimeout   time.Duration // from the start of a process until it asks for work; 10 s if zero
+	Memory        int           // in MB, reported to the function but not enforced; 128 if zero
+	FreezeBetween bool          // stop an idle sandbox, as Lambda does
+	RetryDelay    time.Duration // between the attempts of an asynchronous invocation
 }
 
-// Env joins sets of variables for Config.Env; a later set wins.
+// Env merges sets of variables for Config.Env. Later sets override earlier ones.
 func Env(sets ...map[string]string) map[string]string {
 	all := make(map[string]string)
 	for _, set := range sets {
@@ -37,8 +39,7 @@ func Env(sets ...map[string]string) map[string]string {
 	return all
 }
 
-// Function is one simulated Lambda function. Its methods may be called from
-// any number of goroutines.
+// Function is one simulated Lambda function. Its methods may be called concurrently.
 type Function struct {
 	cfg     Config
 	env     []string
@@ -50,15 +51,15 @@ type Function struct {
 
 	mu      sync.Mutex
 	closed  bool
-	boxes   map[*sandbox]struct{} // all that live
-	idle    []*sandbox            // those that wait for work, the last used at the end
-	oldLogs bytes.Buffer          // what sandboxes that have ended wrote
-	events  map[*Event]struct{}   // asynchronous events under way
+	boxes   map[*sandbox]struct{} // all live sandboxes
+	idle    []*sandbox            // sandboxes that wait for work, the last used one at the end
+	oldLogs bytes.Buffer          // output of sandboxes that have ended
+	events  map[*Event]struct{}   // asynchronous events in progress
 	dead    []DeadLetter
 }
 
-// Start sets a function up; no process runs before the first invocation. The
-// function is closed when ctx ends, or by Close.
+// Start sets up a function. No process runs before the first invocation. The function is closed
+// when ctx ends, or by Close.
 func Start(ctx context.Context, cfg Config) (*Function, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
@@ -75,7 +76,7 @@ func Start(ctx context.Context, cfg Config) (*Function, error) {
 	return f, nil
 }
 
-// complete checks the configuration and fills its defaults in.
+// complete checks the configuration and fills in its defaults.
 func (c *Config) complete() error {
 	path, err := filepath.Abs(c.Bootstrap)
 	if err != nil {
@@ -102,8 +103,8 @@ func (c *Config) complete() error {
 	return nil
 }
 
-// environment is what every sandbox starts with, but for what differs from one
-// to the next. Nothing of the test's own environment leaks into it.
+// environment returns the variables that are the same for every sandbox. They contain nothing of
+// the test's own environment.
 func (c *Config) environment() []string {
 	env := map[string]string{
 		"AWS_LAMBDA_FUNCTION_NAME":        c.Name,
@@ -124,15 +125,15 @@ func (c *Config) environment() []string {
 
 const region = "us-east-1"
 
-// arn is how the function is told it was called.
+// arn returns the ARN that the function receives with an invocation.
 func (f *Function) arn() string {
 	return "arn:aws:lambda:" + region + ":000000000000:function:" + f.cfg.Name
 }
 
-// Invoke runs the function on the payload and waits for the result. A result
-// whose FunctionError is set is not an error of Invoke: its error says that
-// the rig could not run the function, or that ctx ended, in which case the
-// invocation goes on until its time-out as it does on Lambda.
+// Invoke runs the function on the payload and waits for the result. A failure of the function is
+// reported in Result.FunctionError. Invoke itself returns an error if the rig could not run the
+// function, or if ctx ended. In the latter case the invocation continues until its time-out, as on
+// Lambda.
 func (f *Function) Invoke(ctx context.Context, payload []byte, opts ...Option) (*Result, error) {
 	inv, err := f.Begin(ctx, payload, opts...)
 	if err != nil {
@@ -141,8 +142,8 @@ func (f *Function) Invoke(ctx context.Context, payload []byte, opts ...Option) (
 	return inv.Wait(ctx)
 }
 
-// Begin hands the payload to a warm sandbox, or starts one if all are busy,
-// and returns a handle on the invocation. It returns ErrClosed after Close.
+// Begin hands the payload to a warm sandbox, or starts one if all are busy. It returns a handle on
+// the invocation. It returns ErrClosed after Close.
 func (f *Function) Begin(ctx context.Context, payload []byte, opts ...Option) (*Invocation, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -172,8 +173,7 @@ func (f *Function) Begin(ctx context.Context, payload []byte, opts ...Option) (*
 	return inv, nil
 }
 
-// Retire ends all sandboxes that wait for work, so that the next invocation is
-// a cold start.
+// Retire ends all idle sandboxes, so that the next invocation is a cold start.
 func (f *Function) Retire() {
 	f.mu.Lock()
 	idle := f.idle
@@ -187,9 +187,9 @@ func (f *Function) Retire() {
 	}
 }
 
-// Logs returns all that the function has written to standard output and
-// standard error: first the sandboxes that have ended, in the order of their
-// end, then those that live.
+// Logs returns everything that the function has written to standard output and standard error. It
+// returns the output of ended sandboxes first, in the order of their end, and then that of live
+// ones.
 func (f *Function) Logs() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -200,9 +200,8 @@ func (f *Function) Logs() string {
 	return string(all)
 }
 
-// Close kills every process of the function and waits until all are gone.
-// Invocations under way end with a FunctionError, asynchronous events without
-// a dead letter.
+// Close kills every process of the function and waits until all have ended. Invocations in progress
+// end with a FunctionError. Asynchronous events end without a dead letter.
 func (f *Function) Close() {
 	f.forget()
 	f.close()

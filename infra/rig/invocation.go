@@ -11,26 +11,25 @@ import (
 	"time"
 )
 
-// ErrFinished is returned when an invocation is to be controlled that has
-// already ended.
+// ErrFinished is returned by a method that controls an invocation which has already ended.
 var ErrFinished = errors.New("rig: the invocation has finished")
 
-// Result is how an invocation ended.
+// Result is the result of an invocation.
 type Result struct {
 	RequestID     string
-	Payload       []byte         // the response, or the error as JSON where there is no response
+	Payload       []byte         // the response, or the error as JSON if there is no response
 	ContentType   string         // of the response
 	Streamed      bool           // the response was sent in streaming mode
 	FunctionError *FunctionError // nil if the function succeeded
-	InitDuration  time.Duration  // of a cold start, else zero
+	InitDuration  time.Duration  // of a cold start; otherwise zero
 	Duration      time.Duration  // from the delivery of the payload to the end
-	Logs          string         // what the sandbox wrote meanwhile, the start included
+	Logs          string         // output of the sandbox during the invocation, including a cold start
 	Cold          bool           // the sandbox was started for this invocation
-	Killed        bool           // the process ended by SIGKILL, for whatever reason
-	TimedOut      bool           // it was killed because its time was up
+	Killed        bool           // the process was ended by SIGKILL, whatever the cause
+	TimedOut      bool           // it was killed because its time-out expired
 }
 
-// FunctionError is the failure of a function, as its caller sees it.
+// FunctionError is the failure of a function as its caller receives it.
 type FunctionError struct {
 	Type    string          `json:"errorType"`
 	Message string          `json:"errorMessage"`
@@ -40,17 +39,16 @@ type FunctionError struct {
 // Error returns the type and the message.
 func (e *FunctionError) Error() string { return e.Type + ": " + e.Message }
 
-// Option changes one invocation.
+// Option configures one invocation.
 type Option func(*Invocation)
 
 // WithTimeout replaces the function's time-out.
 func WithTimeout(d time.Duration) Option { return func(inv *Invocation) { inv.timeout = d } }
 
-// WithRequestID replaces the generated request id, so that an event can be
-// delivered a second time.
+// WithRequestID replaces the generated request id. A test uses it to deliver the same event again.
 func WithRequestID(id string) Option { return func(inv *Invocation) { inv.id = id } }
 
-// Invocation is one run of a function that may be under way.
+// Invocation is one run of a function. The run may still be in progress.
 type Invocation struct {
 	f       *Function
 	id      string
@@ -64,7 +62,7 @@ type Invocation struct {
 
 	// Guarded by f.mu until done is closed.
 	fetched  time.Time
-	timer    *time.Timer // of the time-out; before the payload is fetched, of the start
+	timer    *time.Timer // of the time-out; before the payload is fetched, of the start-up time-out
 	logStart int64
 	answered bool // the process has begun to post a response or an error
 	timedOut bool
@@ -87,23 +85,22 @@ func (f *Function) newInvocation(payload []byte, opts []Option) *Invocation {
 	return inv
 }
 
-// RequestID returns the id the function sees.
+// RequestID returns the request id that the function receives.
 func (inv *Invocation) RequestID() string { return inv.id }
 
-// PID returns the process that runs the invocation. It is also the id of the
-// process's group.
+// PID returns the id of the process that runs the invocation. It is also the id of its process
+// group.
 func (inv *Invocation) PID() int { return inv.box.proc.pid }
 
-// Started is closed when the process has fetched the payload, or the
+// Started returns a channel that is closed when the process has fetched the payload, or when the
 // invocation has ended before that.
 func (inv *Invocation) Started() <-chan struct{} { return inv.started }
 
-// Body reads the response from its beginning, as it arrives. It ends with the
-// response, or with the invocation if there is none.
+// Body returns a reader that reads the response from its beginning, as it arrives. It ends with the
+// response, or with the invocation if there is no response.
 func (inv *Invocation) Body() io.Reader { return inv.body.reader() }
 
-// Wait returns the result, or the error of ctx if that ends first. Wait may be
-// called more than once.
+// Wait returns the result, or the error of ctx if ctx ends first. It may be called more than once.
 func (inv *Invocation) Wait(ctx context.Context) (*Result, error) {
 	select {
 	case <-inv.done:
@@ -114,8 +111,8 @@ func (inv *Invocation) Wait(ctx context.Context) (*Result, error) {
 	}
 }
 
-// Kill ends the process at once, as if its host had died. It returns
-// ErrFinished if the invocation has ended before.
+// Kill ends the process by SIGKILL, as if its host had died. It returns ErrFinished if the
+// invocation has already ended.
 func (inv *Invocation) Kill() error {
 	if !inv.doom(false) {
 		return ErrFinished
@@ -124,15 +121,15 @@ func (inv *Invocation) Kill() error {
 	return nil
 }
 
-// expire kills the process because its time is up.
+// expire kills the process because the time-out has expired.
 func (inv *Invocation) expire() {
 	if inv.doom(true) {
 		inv.box.proc.kill()
 	}
 }
 
-// doom takes the sandbox out of use for its process to be killed. It reports
-// whether the invocation is still the sandbox's current one.
+// doom marks the sandbox so that it is not used again, before its process is killed. It returns
+// false if the invocation is no longer the sandbox's current one.
 func (inv *Invocation) doom(timedOut bool) bool {
 	inv.f.mu.Lock()
 	defer inv.f.mu.Unlock()
@@ -144,8 +141,8 @@ func (inv *Invocation) doom(timedOut bool) bool {
 	return true
 }
 
-// Freeze stops the process where it is and returns when it stands still. Its
-// time-out goes on. It returns ErrFinished if the invocation has ended before.
+// Freeze stops the process and returns when it has stopped. The time-out keeps running. It returns
+// ErrFinished if the invocation has already ended.
 func (inv *Invocation) Freeze() error {
 	if !inv.isCurrent() {
 		return ErrFinished
@@ -154,8 +151,8 @@ func (inv *Invocation) Freeze() error {
 	if inv.isCurrent() {
 		return nil
 	}
-	// It ended before the signal arrived. The process must not stay stopped
-	// for that: another invocation may have been given to it.
+	// The invocation ended before the signal arrived. The process must not stay stopped, because it
+	// may have received another invocation.
 	inv.f.mu.Lock()
 	idle := inv.box.current == nil
 	inv.f.mu.Unlock()
@@ -165,7 +162,7 @@ func (inv *Invocation) Freeze() error {
 	return ErrFinished
 }
 
-// Thaw lets a process that Freeze has stopped go on.
+// Thaw continues a process that Freeze has stopped.
 func (inv *Invocation) Thaw() {
 	if inv.isCurrent() {
 		inv.box.proc.thaw()
@@ -178,7 +175,7 @@ func (inv *Invocation) isCurrent() bool {
 	return inv.box.current == inv
 }
 
-// newRequestID returns a random id of the shape that Lambda's have.
+// newRequestID returns a random id in the format of Lambda's request ids.
 func newRequestID() string {
 	var b [16]byte
 	rand.Read(b[:])

@@ -6,16 +6,16 @@ import (
 	"sync"
 )
 
-// journal is a list that only grows and that one can wait on.
+// journal is an append-only list whose readers can wait for items.
 type journal[T any] struct {
 	mu    sync.Mutex
 	items []T
-	grown chan struct{} // closed and replaced whenever an item is added
+	grown chan struct{} // closed and replaced on every new item
 }
 
 func newJournal[T any]() *journal[T] { return &journal[T]{grown: make(chan struct{})} }
 
-// add appends item and wakes all who wait.
+// add appends an item and wakes all waiters.
 func (j *journal[T]) add(item T) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -31,8 +31,8 @@ func (j *journal[T]) all() []T {
 	return slices.Clone(j.items)
 }
 
-// wait returns the index of the first item at or after from that matches; if
-// there is none it waits for one, or for the end of ctx.
+// wait returns the first item at or after index from that matches, and its index. It blocks until
+// there is one, or until ctx ends.
 func (j *journal[T]) wait(ctx context.Context, from int, match func(T) bool) (int, T, error) {
 	for {
 		j.mu.Lock()

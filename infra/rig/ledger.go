@@ -5,24 +5,23 @@ import (
 	"fmt"
 )
 
-// Effect is something that was done to the world and cannot be taken back.
+// Effect is an irreversible change outside of the product.
 type Effect struct {
 	Name string // what was done
-	Key  string // what it was done for: the key alone says what may happen once
+	Key  string // the idempotency key; one effect per key is correct
 	PID  int    // the process that did it; zero if a fake recorded it
 }
 
-// Ledger counts effects. It stands outside the product: the product's
-// processes report to it by package shared/fault, and the fakes that receive
-// effects may record them by Record.
+// Ledger counts effects. It is outside of the product: the product's processes report to it through
+// package shared/fault, and fakes that receive effects call Record.
 type Ledger struct{ effects *journal[Effect] }
 
 func newLedger() *Ledger { return &Ledger{newJournal[Effect]()} }
 
-// Record adds an effect that a fake has seen.
+// Record adds an effect that a fake has received.
 func (l *Ledger) Record(name, key string) { l.effects.add(Effect{Name: name, Key: key}) }
 
-// Count returns how many effects the key has had.
+// Count returns the number of effects under the key.
 func (l *Ledger) Count(key string) int {
 	n := 0
 	for _, e := range l.effects.all() {
@@ -33,11 +32,10 @@ func (l *Ledger) Count(key string) int {
 	return n
 }
 
-// All returns every effect in the order it was recorded.
+// All returns every effect in the order of recording.
 func (l *Ledger) All() []Effect { return l.effects.all() }
 
-// Duplicates returns the keys that have had more than one effect, with their
-// counts.
+// Duplicates returns the keys with more than one effect, and their counts.
 func (l *Ledger) Duplicates() map[string]int {
 	counts := make(map[string]int)
 	for _, e := range l.effects.all() {
@@ -51,7 +49,7 @@ func (l *Ledger) Duplicates() map[string]int {
 	return counts
 }
 
-// WaitFor waits until the key has had an effect, and returns the first.
+// WaitFor waits for an effect under the key and returns the first one.
 func (l *Ledger) WaitFor(ctx context.Context, key string) (Effect, error) {
 	_, e, err := l.effects.wait(ctx, 0, func(e Effect) bool { return e.Key == key })
 	if err != nil {

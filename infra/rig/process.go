@@ -11,26 +11,26 @@ import (
 	"syscall"
 )
 
-// process is a child in a process group of its own. Signals go to the whole
-// group, and never to a process id that may belong to somebody else by now.
+// process is a child in its own process group. Signals go to the whole group, and only while the
+// child is not reaped: afterwards its id may belong to another process.
 type process struct {
 	cmd *exec.Cmd
 	pid int
 
 	control sync.Mutex // held while the process is being frozen or thawed
 	mu      sync.Mutex // guards gone
-	gone    bool       // it has ended, and its id may be used again at any time
+	gone    bool       // it has ended, and its id may be reused at any time
 }
 
-// wait returns when the process has ended and is reaped, and with it all
-// processes it has left behind in its group.
+// wait returns when the process has ended and is reaped. It also kills all processes that are left
+// in its group.
 func (p *process) wait() *os.ProcessState {
 	p.awaitExit()
 	p.mu.Lock()
 	p.gone = true
-	_ = syscall.Kill(-p.pid, syscall.SIGKILL) // fails if nobody is left
+	_ = syscall.Kill(-p.pid, syscall.SIGKILL) // fails if the group is empty
 	p.mu.Unlock()
-	_ = p.cmd.Wait() // its error is the process state once more
+	_ = p.cmd.Wait() // its error repeats the process state
 	return p.cmd.ProcessState
 }
 
@@ -38,14 +38,14 @@ func (p *process) signal(sig syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.gone {
-		_ = syscall.Kill(-p.pid, sig) // a child of ours: fails only if it is just ending
+		_ = syscall.Kill(-p.pid, sig) // a child of ours: fails only while it is ending
 	}
 }
 
-// kill sends SIGKILL, which also ends a process that is frozen.
+// kill sends SIGKILL, which also ends a frozen process.
 func (p *process) kill() { p.signal(syscall.SIGKILL) }
 
-// freeze stops the process and returns when it stands still or has ended.
+// freeze stops the process and returns when it has stopped or ended.
 func (p *process) freeze() {
 	p.control.Lock()
 	defer p.control.Unlock()
@@ -53,22 +53,22 @@ func (p *process) freeze() {
 	awaitStop(p.pid)
 }
 
-// thaw lets the process go on; it does nothing to one that runs.
+// thaw continues the process. It does nothing if the process runs.
 func (p *process) thaw() {
 	p.control.Lock()
 	defer p.control.Unlock()
 	p.signal(syscall.SIGCONT)
 }
 
-// wasKilled reports whether a process ended by SIGKILL.
+// wasKilled reports whether a process was ended by SIGKILL.
 func wasKilled(exit *os.ProcessState) bool {
 	status, ok := exit.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
-// spawner starts processes. On Linux they are to die with the test, and the
-// kernel ties that to the thread that started them; so a spawner has one
-// thread, and keeps it until its processes have ended.
+// spawner starts processes. On Linux they must die with the test, and the kernel ties that to the
+// thread that started them. So a spawner has one thread and keeps it until its processes have
+// ended.
 type spawner struct {
 	jobs    chan func()
 	stopped chan struct{}
@@ -87,10 +87,9 @@ func newSpawner() *spawner {
 	return s
 }
 
-// start runs the program with exactly this environment, and both its outputs
-// going to the file.
+// start runs the program with exactly this environment. Both of its outputs go to the file.
 func (s *spawner) start(path string, env []string, output *os.File) (*process, error) {
-	cmd := exec.CommandContext(context.Background(), path) // its end is the sandbox's affair
+	cmd := exec.CommandContext(context.Background(), path) // the sandbox ends it
 	cmd.Dir = filepath.Dir(path)
 	cmd.Env = env
 	cmd.Stdout, cmd.Stderr = output, output
@@ -109,13 +108,12 @@ func (s *spawner) stop() {
 	<-s.stopped
 }
 
-// logFile takes what a process writes. It is a file and not a pipe so that
-// what a process has written before it asked for work, or died, is there to
-// be read at that moment.
+// logFile receives the output of a process. It is a file and not a pipe, so that everything that a
+// process wrote before it asked for work or died can be read at that moment.
 type logFile struct{ file *os.File }
 
-// newLogFile creates a file in dir that has no name and goes with its last
-// user.
+// newLogFile creates a file in dir and removes its name at once. The file is deleted when its last
+// user closes it.
 func newLogFile(dir string) (*logFile, error) {
 	file, err := os.OpenFile(filepath.Join(dir, "log"), os.O_CREATE|os.O_EXCL|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
@@ -128,7 +126,7 @@ func newLogFile(dir string) (*logFile, error) {
 	return &logFile{file}, nil
 }
 
-// size returns how much has been written. A file that is closed has nothing.
+// size returns the number of bytes written; 0 for a closed file.
 func (l *logFile) size() int64 {
 	info, err := l.file.Stat()
 	if err != nil {
@@ -137,9 +135,10 @@ func (l *logFile) size() int64 {
 	return info.Size()
 }
 
-// from returns what has been written from the offset on.
+// from returns the bytes from the offset on.
 func (l *logFile) from(offset int64) []byte {
-	text, _ := io.ReadAll(io.NewSectionReader(l.file, offset, l.size()-offset)) // a local file: nothing to do about a failure
+	// a local file; a failure cannot be handled
+	text, _ := io.ReadAll(io.NewSectionReader(l.file, offset, l.size()-offset))
 	return text
 }
 

@@ -4,7 +4,7 @@ package rig
 
 import "syscall"
 
-// processAttributes put a process in a group of its own.
+// processAttributes puts a process into its own process group.
 func processAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }
@@ -12,5 +12,5 @@ func processAttributes() *syscall.SysProcAttr {
 // awaitExit returns when the process has ended.
 func (p *process) awaitExit() { p.cmd.Wait() }
 
-// awaitStop does not wait: the process stops soon after.
+// awaitStop returns at once. The process stops soon after.
 func awaitStop(int) {}

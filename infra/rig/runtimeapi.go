@@ -11,17 +11,17 @@ import (
 	"strconv"
 )
 
-// maxResponse is what Lambda accepts as a buffered response.
+// maxResponse is the largest buffered response that Lambda accepts, in bytes.
 const maxResponse = 6 << 20
 
-// The Runtime API's names, as in AWS's documentation of it.
+// Names from AWS's documentation of the Runtime API.
 const (
 	headerRequestID    = "Lambda-Runtime-Aws-Request-Id"
 	headerDeadline     = "Lambda-Runtime-Deadline-Ms"
 	headerARN          = "Lambda-Runtime-Invoked-Function-Arn"
 	headerTraceID      = "Lambda-Runtime-Trace-Id"
 	headerResponseMode = "Lambda-Runtime-Function-Response-Mode"
-	headerErrorType    = "Lambda-Runtime-Function-Error-Type" // of a request, or the trailer of a stream
+	headerErrorType    = "Lambda-Runtime-Function-Error-Type" // of a request, or in the trailer of a stream
 	trailerErrorBody   = "Lambda-Runtime-Function-Error-Body"
 	typeHTTPStream     = "application/vnd.awslambda.http-integration-response"
 )
@@ -36,7 +36,7 @@ func (b *sandbox) runtimeAPI() http.Handler {
 	return mux
 }
 
-// next answers with the next invocation, when there is one.
+// next responds with the next invocation as soon as there is one.
 func (b *sandbox) next(w http.ResponseWriter, r *http.Request) {
 	b.askedForWork()
 	select {
@@ -49,11 +49,11 @@ func (b *sandbox) next(w http.ResponseWriter, r *http.Request) {
 		h.Set(headerARN, b.f.arn())
 		h.Set(headerTraceID, newTraceHeader())
 		reply(w, inv.payload)
-	case <-r.Context().Done(): // the process is gone
+	case <-r.Context().Done(): // the process has ended
 	}
 }
 
-// response takes the response, and makes it readable while it still arrives.
+// response receives the response. Readers get it while it is still arriving.
 func (b *sandbox) response(w http.ResponseWriter, r *http.Request) {
 	inv, ok := b.claim(w, r)
 	if !ok {
@@ -75,7 +75,7 @@ func (b *sandbox) response(w http.ResponseWriter, r *http.Request) {
 		failure = &FunctionError{Type: "Function.ResponseSizeTooLarge", Message: fmt.Sprintf("Response payload size exceeded maximum allowed payload size (%d bytes).", maxResponse)}
 		status = http.StatusRequestEntityTooLarge
 	case err != nil:
-		failure = nil // the process has gone: its end says why
+		failure = nil // the process has ended; its exit gives the reason
 		status = http.StatusBadRequest
 	case r.Trailer.Get(headerErrorType) != "":
 		failure = trailerError(r.Trailer)
@@ -104,7 +104,7 @@ func trailerError(trailer http.Header) *FunctionError {
 	return failure
 }
 
-// failed takes the error that the handler returned.
+// failed receives the error that the handler returned.
 func (b *sandbox) failed(w http.ResponseWriter, r *http.Request) {
 	inv, ok := b.claim(w, r)
 	if !ok {
@@ -117,8 +117,8 @@ func (b *sandbox) failed(w http.ResponseWriter, r *http.Request) {
 	acknowledge(w, http.StatusAccepted)
 }
 
-// initError takes the reason why the process cannot start. It fails the
-// invocation the process was started for.
+// initError receives the reason why the process cannot start. It fails the invocation that started
+// the process.
 func (b *sandbox) initError(w http.ResponseWriter, r *http.Request) {
 	failure := requestError(r)
 	b.f.mu.Lock()
@@ -129,7 +129,7 @@ func (b *sandbox) initError(w http.ResponseWriter, r *http.Request) {
 	acknowledge(w, http.StatusAccepted)
 }
 
-// requestError decodes the error that is the body of a request.
+// requestError decodes the error in the body of a request.
 func requestError(r *http.Request) *FunctionError {
 	failure := new(FunctionError)
 	if err := json.NewDecoder(r.Body).Decode(failure); err != nil {
@@ -141,8 +141,8 @@ func requestError(r *http.Request) *FunctionError {
 	return failure
 }
 
-// claim finds the invocation a response or an error is for. There may be one
-// of them, and only for the invocation under way.
+// claim returns the invocation that a response or an error belongs to. It accepts one response, and
+// only for the current invocation.
 func (b *sandbox) claim(w http.ResponseWriter, r *http.Request) (*Invocation, bool) {
 	b.f.mu.Lock()
 	defer b.f.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// sandbox is one process and the Runtime API server it fetches work from. It
-// runs one invocation at a time.
+// sandbox is one process and the Runtime API server from which it fetches work. It runs one
+// invocation at a time.
 type sandbox struct {
 	f     *Function
 	dir   string // HOME and TMPDIR of the process
@@ -17,18 +17,18 @@ type sandbox struct {
 	srv   *server
 	proc  *process
 	work  chan *Invocation // holds the current invocation until it is fetched
-	ended chan struct{}    // closed when nothing is left of the sandbox
+	ended chan struct{}    // closed when the process and its server have ended
 
 	// Guarded by f.mu.
 	current *Invocation // nil while idle
-	doomed  bool        // the process is being killed: never to be used again
+	doomed  bool        // the process is being killed; the sandbox is not used again
 	began   time.Time
 	ready   bool          // the process has asked for work
-	toReady time.Duration // from began
+	toReady time.Duration // time from began until ready
 }
 
-// launch starts a sandbox for the invocation. The caller has counted it in
-// f.running; it is uncounted when the sandbox has ended.
+// launch starts a sandbox for the invocation. The caller has added it to f.running; reap removes
+// it.
 func (f *Function) launch(inv *Invocation) (err error) {
 	b := &sandbox{
 		f:       f,
@@ -58,8 +58,8 @@ func (f *Function) launch(inv *Invocation) (err error) {
 	if b.srv, err = serve(b.runtimeAPI()); err != nil {
 		return err
 	}
-	// The first HOME and TMPDIR are the rig's; the function's own come after
-	// and win. The API's address is last, and cannot be overruled.
+	// The rig's HOME and TMPDIR come first, so that the function's own variables override them. The
+	// API's address comes last and cannot be overridden.
 	env := slices.Concat([]string{"HOME=" + b.dir, "TMPDIR=" + b.dir}, f.env,
 		[]string{"AWS_LAMBDA_RUNTIME_API=" + b.srv.addr})
 	if b.proc, err = f.spawner.start(f.cfg.Bootstrap, env, b.logs.file); err != nil {
@@ -81,14 +81,14 @@ func (f *Function) launch(inv *Invocation) (err error) {
 	return nil
 }
 
-// askedForWork is called when the process asks for its next invocation, which
-// on Lambda is what ends the one before.
+// askedForWork is called when the process asks for its next invocation. On Lambda this request ends
+// the previous invocation.
 func (b *sandbox) askedForWork() {
 	now := time.Now()
 	b.f.mu.Lock()
 	inv := b.current
 	switch {
-	case !b.ready: // the first time
+	case !b.ready: // the first request
 		b.ready = true
 		b.toReady = now.Sub(b.began)
 		if inv != nil && inv.timer != nil {
@@ -110,7 +110,7 @@ func (b *sandbox) askedForWork() {
 	b.f.mu.Lock()
 	defer b.f.mu.Unlock()
 	if b.doomed {
-		return // killed just now: reap says how it ended
+		return // killed just now; reap sets the result
 	}
 	if !inv.answered {
 		inv.result.FunctionError = &FunctionError{Type: "Runtime.NoResponse", Message: "the runtime asked for work without a response"}
@@ -122,7 +122,7 @@ func (b *sandbox) askedForWork() {
 	b.conclude(inv, now)
 }
 
-// deliver marks the invocation as fetched and starts its time.
+// deliver marks the invocation as fetched and starts its time-out.
 func (b *sandbox) deliver(inv *Invocation) (deadline time.Time) {
 	b.f.mu.Lock()
 	defer b.f.mu.Unlock()
@@ -135,15 +135,15 @@ func (b *sandbox) deliver(inv *Invocation) (deadline time.Time) {
 	return inv.fetched.Add(inv.timeout)
 }
 
-// reap waits for the process to end, clears up after it, and ends the
-// invocation it was running, if any.
+// reap waits until the process has ended, cleans up after it, and ends its current invocation, if
+// any.
 func (b *sandbox) reap() {
 	defer b.f.running.Done()
 	defer close(b.ended)
 	exit := b.proc.wait()
 	now := time.Now()
 
-	b.srv.drain() // what the process has sent before it died is still read
+	b.srv.drain() // the requests that the process sent before it died are still served
 	_ = os.RemoveAll(b.dir)
 
 	b.f.mu.Lock()
@@ -166,7 +166,7 @@ func (b *sandbox) reap() {
 	b.logs.close()
 }
 
-// exitError is what Lambda says when the process has ended under way.
+// exitError returns Lambda's error for a process that ended during an invocation.
 func (inv *Invocation) exitError(exit *os.ProcessState) *FunctionError {
 	e := &FunctionError{Type: "Runtime.ExitError"}
 	switch {
@@ -184,14 +184,13 @@ func (inv *Invocation) exitError(exit *os.ProcessState) *FunctionError {
 	return e
 }
 
-// conclude completes the result and wakes all who wait for it. The caller
-// holds f.mu.
+// conclude completes the result and wakes all waiters. The caller holds f.mu.
 func (b *sandbox) conclude(inv *Invocation, now time.Time) {
 	r := &inv.result
 	r.RequestID = inv.id
 	r.Payload = inv.body.bytes()
 	if len(r.Payload) == 0 && r.FunctionError != nil {
-		r.Payload, _ = json.Marshal(r.FunctionError) // strings only: it cannot fail
+		r.Payload, _ = json.Marshal(r.FunctionError) // cannot fail, since it holds only strings
 	}
 	r.Cold = inv.cold
 	if inv.cold {
@@ -202,7 +201,7 @@ func (b *sandbox) conclude(inv *Invocation, now time.Time) {
 	}
 	r.Logs = string(b.logs.from(inv.logStart))
 	if inv.fetched.IsZero() {
-		close(inv.started) // nobody is to wait for what will not happen
+		close(inv.started) // it will not start, so nobody may wait for that
 	}
 	inv.body.end()
 	close(inv.done)

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// server is an HTTP server on a free port of loopback.
+// server is an HTTP server on a free loopback port.
 type server struct {
 	http *http.Server
 	addr string
-	done chan struct{} // closed when it no longer accepts
+	done chan struct{} // closed when it has stopped accepting connections
 }
 
 func serve(handler http.Handler) (*server, error) {
@@ -24,39 +24,38 @@ func serve(handler http.Handler) (*server, error) {
 		return nil, err
 	}
 	s := &server{
-		// Clients that are killed in the middle of a request are the rig's
-		// daily business, and not worth a line each.
+		// Clients that are killed during a request are normal in the rig and are not logged.
 		http: &http.Server{Handler: handler, ErrorLog: log.New(io.Discard, "", 0)},
 		addr: listener.Addr().String(),
 		done: make(chan struct{}),
 	}
 	go func() {
 		defer close(s.done)
-		_ = s.http.Serve(listener) // ends by close
+		_ = s.http.Serve(listener) // returns on close
 	}()
 	return s, nil
 }
 
 func (s *server) url() string { return "http://" + s.addr }
 
-// close ends the server and cuts off whoever it is serving.
+// close ends the server and cuts its open requests.
 func (s *server) close() {
-	_ = s.http.Close() // fails only for a listener that is closed already
+	_ = s.http.Close() // fails only if the listener is closed already
 	<-s.done
 }
 
-// drain ends the server when all requests under way have been served. Their
-// client has ended, so that is soon.
+// drain waits until the open requests have been served, for at most 5 s, and ends the server. It is
+// called when the client has ended.
 func (s *server) drain() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	_ = s.http.Shutdown(ctx) // what is left is cut off
+	_ = s.http.Shutdown(ctx) // cuts the rest
 	s.close()
 }
 
-// reply writes the body of an answer. A client that has gone does not get it,
-// and nobody needs to know.
+// reply writes the body of a response. It ignores errors, because only a client that has
+// disconnected causes them.
 func reply(w http.ResponseWriter, body []byte) { _, _ = w.Write(body) }
 
-// replyJSON is reply for a value that is always encodable.
+// replyJSON writes a value as JSON. The value must be encodable.
 func replyJSON(w http.ResponseWriter, value any) { _ = json.NewEncoder(w).Encode(value) }

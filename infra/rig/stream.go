@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// stream keeps all that is written to it for any number of readers, each of
-// which starts at the beginning and waits at the end for more.
+// stream stores everything that is written to it, for any number of readers. Each reader starts at
+// the beginning and blocks at the end until more is written.
 type stream struct {
 	mu    sync.Mutex
 	data  []byte
 	ended bool
-	grown chan struct{} // closed and replaced whenever something changes
+	grown chan struct{} // closed and replaced on every change
 }
 
 func newStream() *stream { return &stream{grown: make(chan struct{})} }
@@ -25,7 +25,7 @@ func (s *stream) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// end tells the readers that nothing more will come.
+// end tells the readers that no more data will come.
 func (s *stream) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,7 +38,7 @@ func (s *stream) wake() {
 	s.grown = make(chan struct{})
 }
 
-// bytes returns what has been written so far.
+// bytes returns the data so far.
 func (s *stream) bytes() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,7 +52,7 @@ type streamReader struct {
 	pos int
 }
 
-// Read waits until there is something to read, or the end.
+// Read blocks until there is data, or until the end.
 func (r *streamReader) Read(p []byte) (int, error) {
 	for {
 		r.s.mu.Lock()
