@@ -14,10 +14,10 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/outbound"
 )
 
-// FunctionAWS is how a function reaches AWS: by what Lambda sets in the environment,
-// region and credentials, and by the endpoints that somebody sets beside it. It reads
-// the environment with each call. The SDK's own chain, which looks for profiles and
-// sign-ins as well, would make the bootstrap larger and its start slower.
+// FunctionAWS returns the configuration of AWS clients in a Lambda function. It reads region,
+// credentials and endpoints from the environment with each call. It does not use the SDK's own
+// chain, which also looks for profiles and sign-ins: that would make the binary larger and its
+// start slower. It returns an error if a variable is neither true nor false.
 func FunctionAWS() (aws.Config, error) {
 	var env functionEnv
 	var err error
@@ -48,7 +48,8 @@ func FunctionAWS() (aws.Config, error) {
 	return cfg, nil
 }
 
-// bar has the SDK call nobody under a context under which nothing is sent.
+// bar makes the SDK refuse calls under a context that forbids outbound calls; see
+// [outbound.Barred].
 func bar(stack *middleware.Stack) error {
 	return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("Lanekeeper.Bar",
 		func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (
@@ -61,7 +62,7 @@ func bar(stack *middleware.Stack) error {
 		}), middleware.Before)
 }
 
-// truth is what a variable says: "true", "false" or, where it is not set, nothing.
+// truth reads a variable: "true", "false", or "" if it is not set.
 func truth(name string) (string, error) {
 	switch value := strings.ToLower(os.Getenv(name)); value {
 	case "", "true", "false":
@@ -70,22 +71,22 @@ func truth(name string) (string, error) {
 	return "", fmt.Errorf("configure the AWS SDK: %s is neither true nor false", name)
 }
 
-// functionEnv answers what a client of the SDK asks its sources for, by the methods that
-// the SDK looks for.
+// functionEnv passes settings of the environment to the SDK's clients. Each client looks for its
+// methods by their names.
 type functionEnv struct{ ignored, dualStack, fips string }
 
-// GetIgnoreConfiguredEndpoints says whether endpoints of the environment count.
+// GetIgnoreConfiguredEndpoints says whether the SDK ignores endpoints of the environment.
 func (e functionEnv) GetIgnoreConfiguredEndpoints(context.Context) (value, found bool, err error) {
 	return e.ignored == "true", e.ignored != "", nil
 }
 
-// GetServiceBaseEndpoint is AWS_ENDPOINT_URL_ with the name of a service.
+// GetServiceBaseEndpoint returns the value of AWS_ENDPOINT_URL_ with the service's name appended.
 func (e functionEnv) GetServiceBaseEndpoint(_ context.Context, sdkID string) (url string, found bool, err error) {
 	url = os.Getenv("AWS_ENDPOINT_URL_" + strings.ReplaceAll(strings.ToUpper(sdkID), " ", "_"))
 	return url, url != "", nil
 }
 
-// GetUseDualStackEndpoint says whether endpoints are to be reached over IPv6 as well.
+// GetUseDualStackEndpoint says whether the SDK uses endpoints that also support IPv6.
 func (e functionEnv) GetUseDualStackEndpoint(context.Context) (value aws.DualStackEndpointState, found bool, err error) {
 	switch e.dualStack {
 	case "true":
@@ -96,7 +97,7 @@ func (e functionEnv) GetUseDualStackEndpoint(context.Context) (value aws.DualSta
 	return aws.DualStackEndpointStateUnset, false, nil
 }
 
-// GetUseFIPSEndpoint says whether endpoints are to be those with validated cryptography.
+// GetUseFIPSEndpoint says whether the SDK uses endpoints with validated cryptography (FIPS 140).
 func (e functionEnv) GetUseFIPSEndpoint(context.Context) (value aws.FIPSEndpointState, found bool, err error) {
 	switch e.fips {
 	case "true":

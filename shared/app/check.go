@@ -16,13 +16,13 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
-// checker collects what is wrong with a configuration.
+// checker collects the problems of a configuration.
 type checker struct {
 	*Config
 	problems []problem.ConfigProblem
 }
 
-// bad notes a problem; of one variable the first is enough.
+// bad records a problem. It keeps only the first problem of a variable.
 func (k *checker) bad(variable, what, do string) {
 	if !slices.ContainsFunc(k.problems, func(p problem.ConfigProblem) bool { return variable != "" && p.Variable == variable }) {
 		k.problems = append(k.problems, problem.ConfigProblem{Variable: variable, What: what, Do: do})
@@ -69,7 +69,7 @@ func (k *checker) check() {
 	}
 }
 
-// people holds that nobody signs in by a guess, or by another issuer's word.
+// people checks that a person's sign-in can neither be guessed nor come from an unknown issuer.
 func (k *checker) people() {
 	if k.JWTSecret != "" && len(k.JWTSecret) < minJWTSecret {
 		k.bad("JWT_SECRET", "is too short to sign tokens with", "Use at least 32 characters: `openssl rand -hex 32` makes some.")
@@ -85,8 +85,7 @@ func (k *checker) people() {
 	}
 }
 
-// Warnings says what can be used as it is and should not be left so. `lanekeeper
-// doctor` prints it.
+// Warnings lists settings that work but are unsafe. `lanekeeper doctor` prints it.
 func (c Config) Warnings() []problem.ConfigProblem {
 	k := checker{Config: &c}
 	if (c.given(c.JWTSecret, c.JWTSecretSecretARN) || c.JWKSURL != "") && c.JWTAudience == "" {
@@ -99,7 +98,7 @@ func (c Config) Warnings() []problem.ConfigProblem {
 	return k.problems
 }
 
-// addr holds that nobody but this machine can reach an API that a guess opens.
+// addr checks the listen address. An API without a sign-in must listen on loopback only.
 func (k *checker) addr() {
 	host, port, err := net.SplitHostPort(k.Addr)
 	if err == nil {
@@ -183,14 +182,14 @@ func (k *checker) web(variable, value string) {
 	}
 }
 
-// tokens holds that tokens and keys can be sent as such.
+// tokens checks that tokens and keys can be sent in a header.
 func (k *checker) tokens() {
 	k.secret("ADMIN_TOKEN", k.AdminToken)
 	k.secret("OPENAI_API_KEY", k.OpenAIAPIKey)
 	k.secret("ANTHROPIC_API_KEY", k.AnthropicAPIKey)
 }
 
-// secret holds that a token can be sent as one.
+// secret checks that a token has visible ASCII characters only, and at most 4096.
 func (k *checker) secret(variable, value string) {
 	unseen := func(r rune) bool { return r <= ' ' || r > '~' }
 	if strings.ContainsFunc(value, unseen) || len(value) > 4096 {
@@ -212,7 +211,7 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && addr.Unmap().IsLoopback()
 }
 
-// isHost reports whether s is an IP address or can be a host's name.
+// isHost reports whether s is an IP address or has the form of a host name.
 func isHost(s string) bool {
 	if _, err := netip.ParseAddr(s); err == nil {
 		return true

@@ -16,23 +16,23 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/redact"
 )
 
-// Config is what the environment tells a process. Nothing else reads it, but for
-// the AWS SDK and pgx, which look for standard variables of their own (AWS_*,
-// PG*). Printed or logged as a whole it shows no secret.
+// Config is the configuration of a process, read from the environment. Only this package reads the
+// environment, except the AWS SDK and pgx, which read standard variables (AWS_*, PG*). The printed
+// or logged form of a Config shows no secret.
 type Config struct {
 	Addr              string        `env:"ADDR" envDefault:"127.0.0.1:8080"`
-	StateBackend      db.Dialect    `env:"STATE_BACKEND"` // Postgres on Lambda and with DATABASE_URL, else SQLite
+	StateBackend      db.Dialect    `env:"STATE_BACKEND"` // Postgres on Lambda or with DATABASE_URL, else SQLite
 	SQLitePath        string        `env:"SQLITE_PATH" envDefault:".lanekeeper/lanekeeper.db"`
 	DatabaseURL       string        `env:"DATABASE_URL"`
 	DatabaseSecretARN string        `env:"DATABASE_SECRET_ARN"`
 	RedisURL          string        `env:"REDIS_URL"`
-	LLMProvider       string        `env:"LLM_PROVIDER"` // empty: the demo, on Lambda what the rest suggests
+	LLMProvider       string        `env:"LLM_PROVIDER"` // empty: demo; on Lambda derived from the other variables
 	LLMModel          string        `env:"LLM_MODEL"`
 	OpenAIBaseURL     string        `env:"OPENAI_BASE_URL"`
 	OpenAIAPIKey      string        `env:"OPENAI_API_KEY"`
 	AnthropicAPIKey   string        `env:"ANTHROPIC_API_KEY"`
 	AWSRegion         string        `env:"AWS_REGION"`
-	AdminToken        string        `env:"ADMIN_TOKEN"` // empty: the local runner makes one
+	AdminToken        string        `env:"ADMIN_TOKEN"` // empty: the local runner generates one
 	JWTSecret         string        `env:"JWT_SECRET"`
 	JWTIssuer         string        `env:"JWT_ISSUER"`
 	JWTAudience       string        `env:"JWT_AUDIENCE"`
@@ -44,24 +44,25 @@ type Config struct {
 	TendFunction      string        `env:"TEND_FUNCTION"`
 	HeartbeatEvery    time.Duration `env:"HEARTBEAT_EVERY" envDefault:"30m"`
 	CoordinatorEvery  time.Duration `env:"COORDINATOR_EVERY" envDefault:"30s"`
-	Demo              *bool         `env:"DEMO"` // nil: where the database is new and SQLite
+	Demo              *bool         `env:"DEMO"` // nil: only in a new SQLite database
 	AllowPrivateHosts []string      `env:"ALLOW_PRIVATE_HOSTS"`
-	AllowedHosts      []string      `env:"ALLOWED_HOSTS"` // as a Host header names them, without a port
+	AllowedHosts      []string      `env:"ALLOWED_HOSTS"` // as in a Host header, without a port
 	LogLevel          slog.Level    `env:"LOG_LEVEL" envDefault:"info"`
 
-	// Secrets in Secrets Manager that hold these values; see [Config.WithSecrets].
+	// The following variables name secrets in Secrets Manager that hold these values; see
+	// [Config.WithSecrets].
 	OpenAIAPIKeySecretARN    string `env:"OPENAI_API_KEY_SECRET_ARN"`
 	AnthropicAPIKeySecretARN string `env:"ANTHROPIC_API_KEY_SECRET_ARN"`
 	AdminTokenSecretARN      string `env:"ADMIN_TOKEN_SECRET_ARN"`
 	JWTSecretSecretARN       string `env:"JWT_SECRET_SECRET_ARN"`
 
-	// What Lambda says about itself.
+	// Lambda sets the following variables.
 	Function  string `env:"AWS_LAMBDA_FUNCTION_NAME"`
 	LogStream string `env:"AWS_LAMBDA_LOG_STREAM_NAME"`
 
-	set      map[string]bool  // the variables that came from the environment
-	offered  string           // the provider that a key suggests, and nobody has chosen
-	redactor *redact.Redactor // of all copies: what one of them has learnt, the loggers of all know
+	set      map[string]bool  // variables that the environment has
+	offered  string           // provider whose key is present, while LLM_PROVIDER is not set
+	redactor *redact.Redactor // shared by all copies and by their loggers
 }
 
 // OnLambda reports whether the process is a Lambda function.
@@ -70,9 +71,9 @@ func (c Config) OnLambda() bool { return c.Function != "" }
 // OnPostgres reports whether the state is in Postgres.
 func (c Config) OnPostgres() bool { return c.StateBackend == db.Postgres }
 
-// LoadConfig reads an environment as os.Environ has it. A variable that is empty
-// counts as not set. Whatever is wrong is reported at once, by a [*problem.ConfigError].
-// It is called once in a process, by package edge or a verb of the local runner.
+// LoadConfig reads an environment in the form of [os.Environ]. A variable with an empty value
+// counts as not set. It reports all problems at once in a [*problem.ConfigError]. It is called once
+// per process, by package edge or by a command of the local runner.
 func LoadConfig(environ []string) (Config, error) {
 	c := Config{set: map[string]bool{}, redactor: redact.New(nil)}
 	values := make(map[string]string, len(environ))
@@ -93,7 +94,7 @@ func LoadConfig(environ []string) (Config, error) {
 	}
 	if c.LLMProvider == "" {
 		c.LLMProvider = c.suggested()
-		if !c.OnLambda() && c.LLMProvider != "demo" { // it costs money: a person decides
+		if !c.OnLambda() && c.LLMProvider != "demo" { // it costs money, so a person must choose it
 			c.offered, c.LLMProvider = c.LLMProvider, "demo"
 		}
 	}
@@ -112,12 +113,12 @@ func LoadConfig(environ []string) (Config, error) {
 	return c, nil
 }
 
-// usual are the models that are asked where none is named.
+// usual maps a provider to its default model.
 var usual = map[string]string{"anthropic": "claude-sonnet-4-5", "openai": "gpt-4.1-mini"}
 
-// Offered is the provider whose key or address is in the environment of the local runner
-// while LLM_PROVIDER is not, and the model it would be asked for; empty where there is none.
-// It is not asked unless LLM_PROVIDER names it, since that costs money.
+// Offered returns the provider whose key or address is in the environment of the local runner
+// although LLM_PROVIDER is not set, and the model that it would use. Both are empty if there is
+// none. The agent uses this provider only if LLM_PROVIDER names it, because its calls cost money.
 func (c Config) Offered() (provider, model string) {
 	if c.offered == "" {
 		return "", ""
@@ -125,8 +126,8 @@ func (c Config) Offered() (provider, model string) {
 	return c.offered, cmp.Or(c.LLMModel, usual[c.offered])
 }
 
-// suggested is the provider that a key in the environment belongs to; on Lambda,
-// where a model is named, Bedrock, which needs none; else the demo.
+// suggested returns the provider whose key is in the environment. On Lambda with a model's name it
+// returns bedrock, which needs no key. Otherwise it returns demo.
 func (c Config) suggested() string {
 	switch {
 	case c.given(c.AnthropicAPIKey, c.AnthropicAPIKeySecretARN):
@@ -139,7 +140,7 @@ func (c Config) suggested() string {
 	return "demo"
 }
 
-// variables are the names of all variables, in the order of the struct.
+// variables returns the names of all variables, in the order of the struct.
 func variables() []string {
 	var names []string
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
@@ -150,8 +151,7 @@ func variables() []string {
 	return names
 }
 
-// unreadable turns what could not be parsed into problems, whose text never
-// repeats a value.
+// unreadable converts parse errors to problems. Their texts never repeat a value.
 func (k *checker) unreadable(err error) {
 	all, ok := errors.AsType[env.AggregateError](err)
 	if !ok {
@@ -160,7 +160,7 @@ func (k *checker) unreadable(err error) {
 	for _, err := range all.Errors {
 		bad, ok := errors.AsType[env.ParseError](err)
 		if !ok {
-			k.bad("", "the environment can't be read", "Report this.") // a mistake in the tags of Config
+			k.bad("", "the environment can't be read", "Report this.") // the tags of Config are wrong
 			continue
 		}
 		field, _ := reflect.TypeFor[Config]().FieldByName(bad.Name)
@@ -178,7 +178,7 @@ func (k *checker) unreadable(err error) {
 	}
 }
 
-// inOrder sorts the problems as the variables stand in Config.
+// inOrder sorts the problems by the position of their variables in Config.
 func (k *checker) inOrder() []problem.ConfigProblem {
 	order := variables()
 	slices.SortStableFunc(k.problems, func(a, b problem.ConfigProblem) int {

@@ -13,12 +13,12 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// Core is what every surface stands on. Clock, ids and randomness come in here
-// and nowhere else.
+// Core holds what every surface needs. Clock, ids and randomness enter the program here only.
 type Core struct {
 	DB     *db.DB
 	Config Config
-	// AWS is asked when something of AWS is needed: a model, a key, a function.
+	// AWS returns the configuration for AWS clients. It is called before each use of AWS, such as
+	// a model, a key or a function.
 	AWS    func(context.Context) (aws.Config, error)
 	Clock  func() time.Time
 	IDs    func() string // time-ordered (UUIDv7)
@@ -26,7 +26,7 @@ type Core struct {
 	Traces *trace.Source
 }
 
-// NewCore is a core with the real clock and randomness over an opened database.
+// NewCore returns a core with the system's clock and randomness over an opened database.
 func NewCore(d *db.DB, cfg Config, log *slog.Logger, aws func(context.Context) (aws.Config, error)) *Core {
 	return &Core{
 		DB: d, Config: cfg, AWS: aws, Log: log, Clock: time.Now, Traces: trace.NewSource(time.Now, rand.Reader),
@@ -34,8 +34,8 @@ func NewCore(d *db.DB, cfg Config, log *slog.Logger, aws func(context.Context) (
 	}
 }
 
-// Seeds is what a database is to begin with, beside the default workspace.
+// Seeds says what a new database contains beside the default workspace.
 type Seeds struct {
-	Demo  bool   // objectives that the first beats work on
+	Demo  bool   // objectives for the first heartbeats
 	Owner string // e-mail address of the default workspace's first owner; "": none
 }

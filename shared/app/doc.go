@@ -1,5 +1,5 @@
-// Package app has what every process stands on: the configuration, of which it is the only
-// reader, the core, the logger and Postgres. It knows no provider and no SQLite. The parts are
-// made by app/wire, what has an address by app/web, the demo content by app/seed: a function
-// links only what it uses.
+// Package app holds what every process needs: the configuration, the core, the logger and the
+// Postgres connection. It is the only package that reads the configuration from the environment. It
+// imports no provider of models and no SQLite, so that a function links only what it uses. The
+// parts are built by app/wire, the API by app/web, the demo content by app/seed.
 package app

@@ -8,7 +8,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
-// Known is what of the configuration nobody may be told.
+// Known returns a redactor for the secrets of the configuration. All copies of c share it.
 func (c Config) Known() *redact.Redactor {
 	r := c.redactor
 	if r == nil {
@@ -26,7 +26,7 @@ func (c Config) Known() *redact.Redactor {
 	return r
 }
 
-// passwords are those of a URL, or of a list of key=value as Postgres takes it.
+// passwords returns the passwords in a URL, or in a Postgres connection string of key=value pairs.
 func passwords(raw string) (all []string) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Scheme == "" {

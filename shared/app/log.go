@@ -9,9 +9,10 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// NewLogger writes one line of JSON an event, with the trace, the execution and
-// the workspace of its context and, on Lambda, the function's name, and no secret. request, which
-// may be nil, names the invocation of a context. It is called by package edge.
+// NewLogger returns a logger that writes one line of JSON per event. Each line has the trace, the
+// execution and the workspace of its context and, on Lambda, the function's name. Secrets are
+// redacted. request returns the request id of a context; it may be nil. NewLogger is called by
+// package edge.
 func NewLogger(w io.Writer, cfg Config, request func(context.Context) string) *slog.Logger {
 	var h slog.Handler = slog.NewJSONHandler(w, &slog.HandlerOptions{Level: cfg.LogLevel})
 	if request != nil {
@@ -24,8 +25,8 @@ func NewLogger(w io.Writer, cfg Config, request func(context.Context) string) *s
 	return log
 }
 
-// requests adds the request id to each record. The trace handler around it keeps
-// groups to itself, so that the id stands at the top level.
+// requests adds the request id to each record. It sees no groups, because the trace handler around
+// it handles them, so the id is always at the top level.
 type requests struct {
 	slog.Handler
 	of func(context.Context) string

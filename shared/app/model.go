@@ -6,15 +6,14 @@ import (
 	"strings"
 )
 
-// Circuit names the circuits of a provider with this key and address: what another
-// key did must not keep this one out.
+// Circuit returns the name of the circuits for the configured provider, address and key. It depends
+// on the key, so that a failure with one key does not block another key.
 func (c Config) Circuit() string {
 	sum := sha256.Sum256([]byte(c.LLMProvider + "\x00" + c.OpenAIBaseURL + "\x00" + c.OpenAIAPIKey + "\x00" + c.AnthropicAPIKey + "\x00" + c.AWSRegion))
 	return c.LLMProvider + ":" + hex.EncodeToString(sum[:4])
 }
 
-// Models are the ids of LLM_MODEL, the first choice first; the others stand in for
-// it.
+// Models returns the model ids of LLM_MODEL. The first one is preferred; the others are fallbacks.
 func (c Config) Models() []string {
 	ids := strings.Split(c.LLMModel, ",")
 	for i := range ids {
@@ -23,8 +22,8 @@ func (c Config) Models() []string {
 	return ids
 }
 
-// Window is how many tokens a model takes in all, going by its name; the least of
-// what those of today take where the name says nothing.
+// Window returns the size of the model's context window in tokens, derived from the model's name.
+// For an unknown name it returns 32,000, which every current model supports.
 func (c Config) Window() int {
 	name := strings.ToLower(c.Models()[0])
 	for _, w := range windows {
@@ -35,8 +34,7 @@ func (c Config) Window() int {
 	return 32_000
 }
 
-// windows are the context windows of families of models, as their makers publish
-// them.
+// windows lists the context windows of model families, as their vendors publish them.
 var windows = []struct {
 	name   string
 	tokens int

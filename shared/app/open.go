@@ -12,9 +12,9 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/postgres"
 )
 
-// OpenPostgres is a core over the Postgres at cfg.DatabaseURL. It connects on first use:
-// a database that is away or outdated is an error of whoever uses it. It is called by
-// package edge. SQLite is opened by the local runner, so that functions do not link it.
+// OpenPostgres returns a core over the Postgres database at cfg.DatabaseURL. It connects on first
+// use, so a database that is down or outdated is an error of the first query. It is called by
+// package edge. The local runner opens SQLite itself, so that functions do not link it.
 func OpenPostgres(cfg Config, log *slog.Logger, aws func(context.Context) (aws.Config, error)) (*Core, error) {
 	d, err := postgres.Open(postgres.Config{URL: cfg.DatabaseURL, Schema: migrations.Latest()})
 	if err != nil {
@@ -23,8 +23,8 @@ func OpenPostgres(cfg Config, log *slog.Logger, aws func(context.Context) (aws.C
 	return NewCore(d, cfg, log, aws), nil
 }
 
-// CredentialsRefused reports whether the database did not accept user and
-// password, which after a rotation means to ask for the new ones.
+// CredentialsRefused reports whether the database refused the user or the password. After a
+// rotation of the credentials the caller must read them again.
 func CredentialsRefused(err error) bool {
 	pe, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && (pe.Code == "28P01" || pe.Code == "28000")

@@ -12,15 +12,15 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
-// A Setting is a variable as `lanekeeper config` prints it.
+// A Setting is a variable in the output of `lanekeeper config`.
 type Setting struct {
 	Variable string `json:"variable"`
 	Value    string `json:"value"`
-	Set      bool   `json:"set"` // by the environment; else Value is the default
+	Set      bool   `json:"set"` // by the environment; otherwise Value is the default
 }
 
-// Redacted lists what is in force, in the order of the documentation. Secrets
-// are "set" or "not set", URLs have no password.
+// Redacted lists the effective settings in the order of the documentation. A secret is shown as
+// "set" or "not set", and a URL without its password.
 func (c Config) Redacted() []Setting {
 	demo := "1 on a new file"
 	if c.Demo != nil {
@@ -66,7 +66,7 @@ func (c Config) Redacted() []Setting {
 	return all
 }
 
-// Notes says what is set and has no effect. The local runner prints it.
+// Notes lists variables that are set but have no effect. The local runner prints it.
 func (c Config) Notes() []string {
 	var notes []string
 	if c.StateBackend == db.SQLite {
@@ -136,7 +136,7 @@ func hidden(secret string) string {
 	return "set"
 }
 
-// short is a duration without its empty parts: 30m, not 30m0s.
+// short formats a duration without its zero parts: 30m, not 30m0s.
 func short(d time.Duration) string {
 	s := d.String()
 	if d != 0 && d%time.Minute == 0 {
@@ -148,15 +148,15 @@ func short(d time.Duration) string {
 	return s
 }
 
-// withoutPassword is a URL that may be shown: without password and parameters,
-// and without a user that may be a token.
+// withoutPassword returns a URL without its password, its parameters, and a user name that may be a
+// token.
 func withoutPassword(s string) string {
 	if s == "" {
 		return ""
 	}
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme == "" || u.Host == "" {
-		return "set" // not a URL, such as a list of key=value
+		return "set" // not a URL, for example a list of key=value pairs
 	}
 	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
 	if _, password := u.User.Password(); password || strings.HasPrefix(u.Scheme, "postgres") {

@@ -8,17 +8,17 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
-// arnSuffix ends the variables that name a secret in Secrets Manager: X_SECRET_ARN
-// stands for X. The database's is DATABASE_SECRET_ARN.
+// arnSuffix is the suffix of variables that name a secret in Secrets Manager: X_SECRET_ARN replaces
+// X. DATABASE_SECRET_ARN does not follow this rule.
 const arnSuffix = "_SECRET_ARN"
 
-// secretVariable is a variable whose value a secret in Secrets Manager may hold.
+// secretVariable is a variable whose value may come from a secret in Secrets Manager.
 type secretVariable struct {
 	name       string
 	value, arn *string
 }
 
-// arnName is the variable that names the secret.
+// arnName returns the name of the variable that holds the secret's ARN.
 func (v secretVariable) arnName() string { return v.name + arnSuffix }
 
 func (c *Config) secretVariables() []secretVariable {
@@ -30,18 +30,18 @@ func (c *Config) secretVariables() []secretVariable {
 	}
 }
 
-// given reports whether a value is there, or will be: functions read the secret that
-// an ARN names.
+// given reports whether a value is present, or will be: on Lambda, the process reads the secret
+// that an ARN names.
 func (c Config) given(value, arn string) bool { return value != "" || arn != "" && c.OnLambda() }
 
-// A SecretRef is a secret in Secrets Manager and the variables that name it.
+// A SecretRef is a secret in Secrets Manager, with the variables that name it.
 type SecretRef struct {
 	ARN       string
 	Variables []string
 }
 
-// SecretRefs lists the secrets in Secrets Manager that the configuration names, the
-// database's among them, each once.
+// SecretRefs lists the secrets in Secrets Manager that the configuration names, each once. The
+// database's secret is one of them.
 func (c Config) SecretRefs() []SecretRef {
 	var refs []SecretRef
 	add := func(variable, arn string) {
@@ -61,11 +61,11 @@ func (c Config) SecretRefs() []SecretRef {
 	return refs
 }
 
-// WithSecrets returns the configuration with the values of its secrets, whose texts are
-// given by ARN. A text is the value itself, or a JSON object that has it under the name of
-// the variable, so that one secret can hold several. The database's secret is none of its
-// business. What can't be used is reported by a [*problem.ConfigError], which names variable and
-// ARN and repeats no value. The loggers of c know the values from then on.
+// WithSecrets returns the configuration with the values of its secrets. texts maps an ARN to the
+// text of the secret. The text is the value itself, or a JSON object with the value under the
+// variable's name, so that one secret can hold several values. WithSecrets ignores the database's
+// secret. It reports unusable values in a [*problem.ConfigError], which names the variable and the
+// ARN and never repeats a value. The loggers of c redact the values from then on.
 func (c Config) WithSecrets(texts map[string]string) (Config, error) {
 	k := checker{Config: &c}
 	for _, v := range c.secretVariables() {
@@ -93,7 +93,8 @@ func (c Config) WithSecrets(texts map[string]string) (Config, error) {
 	return c, nil
 }
 
-// valueIn is the value of a variable in the text of a secret; empty where it has none.
+// valueIn returns the value of a variable in the text of a secret. It returns an empty text if
+// there is none.
 func valueIn(text, variable string) string {
 	text = strings.TrimSpace(text)
 	var members map[string]any
@@ -104,7 +105,7 @@ func valueIn(text, variable string) string {
 	return strings.TrimSpace(value)
 }
 
-// arns holds that each secret is named by an ARN, and not given twice.
+// arns checks that each secret is named by an ARN, and that no value is given twice.
 func (k *checker) arns() {
 	k.arn("DATABASE_SECRET_ARN", k.DatabaseSecretARN)
 	for _, v := range k.secretVariables() {
@@ -121,7 +122,7 @@ func (k *checker) arn(variable, arn string) {
 	}
 }
 
-// orARN says what else may give a value that is missing.
+// orARN suggests a secret as the source of a missing value.
 func (k *checker) orARN(variable, arn string) string {
 	switch {
 	case k.OnLambda():

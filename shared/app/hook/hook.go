@@ -1,5 +1,5 @@
-// Package hook makes what takes webhooks: the inbox and little else, so that its function starts
-// fast.
+// Package hook builds the handler that receives webhooks. It links the inbox and little else, so
+// that its function starts fast.
 package hook
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/surface/webhook"
 )
 
-// New wires the handler of webhooks over a core. kick has what was stored for a workspace worked on
-// soon. It is called by functions/webhook and by the local runner.
+// New builds the handler of webhooks over a core. kick starts the processing of a workspace's
+// stored webhooks. It is called by functions/webhook and by the local runner.
 func New(core *app.Core, kick func(context.Context, db.Workspace)) (*webhook.Handler, error) {
 	secrets, err1 := secret.New(core.DB, keeper.Of(core))
 	out, err2 := outbox.New(core.DB, core.IDs, rand.Float64)

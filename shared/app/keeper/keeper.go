@@ -1,4 +1,4 @@
-// Package keeper makes what keeps the keys that secrets are sealed with.
+// Package keeper selects the keeper of the keys that encrypt secrets.
 package keeper
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/secret/kms"
 )
 
-// Of is the keeper that the configuration names: a key in KMS, else a file.
+// Of returns the keeper that the configuration names: a key in KMS, otherwise a key file.
 func Of(c *app.Core) secret.Keeper {
 	if c.Config.KMSKeyID != "" {
 		return kms.New(c.Config.KMSKeyID, func() (aws.Config, error) { return c.AWS(context.Background()) })

@@ -1,5 +1,5 @@
-// Package mail has the channels whose clients are large, e-mail and SMS: only the functions
-// that send messages to people link it.
+// Package mail has the channels for e-mail and SMS, whose clients are large. Only functions that
+// send messages to people link it.
 package mail
 
 import (
@@ -9,7 +9,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 )
 
-// Channels are e-mail by SES and SMS by SNS. Their clients are made when a message is sent.
+// Channels returns the channels e-mail (SES) and SMS (SNS). Each creates its client when it sends a
+// message.
 func Channels(core *app.Core) []thread.Channel {
 	return []thread.Channel{
 		&ses.Channel{From: core.Config.EmailFrom, Config: core.AWS},

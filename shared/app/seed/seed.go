@@ -1,5 +1,5 @@
-// Package seed makes what a database begins with: the default workspace, its first owner and
-// the demo content.
+// Package seed creates the initial content of a database: the default workspace, its first owner
+// and the demo content.
 package seed
 
 import (
@@ -26,7 +26,7 @@ import (
 //go:embed demo.json
 var demoContent []byte
 
-// demoWorkspace is what the default workspace is filled with.
+// demoWorkspace is the demo content of the default workspace.
 type demoWorkspace struct {
 	Objectives []demoObjective `json:"objectives"`
 	Skills     []struct {
@@ -42,8 +42,8 @@ type demoWorkspace struct {
 		Cron     string          `json:"cron"`
 		TimeZone string          `json:"time_zone"`
 		Event    string          `json:"event"`
-		// Failures is how often its skill has failed already: it is due at once, and one
-		// more failure and self-healing disables the skill.
+		// Failures is how often the skill of the automation has failed already. Such an
+		// automation is due at once, and after one more failure self-healing disables the skill.
 		Failures int `json:"failures"`
 	} `json:"automations"`
 	Memories []struct {
@@ -53,7 +53,7 @@ type demoWorkspace struct {
 	} `json:"memories"`
 }
 
-// demoObjective is an objective of the demo with the plan it may have already.
+// demoObjective is an objective of the demo, with an optional plan.
 type demoObjective struct {
 	ID            string `json:"id"`
 	Title         string `json:"title"`
@@ -68,10 +68,11 @@ type demoObjective struct {
 	} `json:"steps"`
 }
 
-// Seed makes the default workspace, its first owner unless it has one, and fills it
-// with demo content, as seeds say, and reports whether an owner was made. Running it
-// again changes nothing. It is called after the migrations, by functions/migrate and
-// the local runner. What is no e-mail address is an [*auth.FieldError].
+// Seed creates the default workspace. If seeds has an owner, it creates the workspace's first
+// owner, unless there is one. If seeds asks for the demo, it adds the demo content. It reports
+// whether it created an owner. A repeated call changes nothing. An invalid e-mail address returns
+// an [*auth.FieldError]. Seed is called after the migrations, by functions/migrate and by the local
+// runner.
 func Seed(ctx context.Context, core *app.Core, seeds app.Seeds) (owner bool, err error) {
 	workspaces, err1 := workspace.New(core.DB)
 	objectives, err2 := objective.New(core.DB, core.IDs)
@@ -93,7 +94,7 @@ func Seed(ctx context.Context, core *app.Core, seeds app.Seeds) (owner bool, err
 	return owner, err
 }
 
-// firstOwner makes a person the default workspace's owner, unless it has one.
+// firstOwner makes a person the owner of the default workspace, unless it has an owner.
 func firstOwner(ctx context.Context, core *app.Core, email string) (made bool, err error) {
 	people, err := auth.NewStore(core.DB, core.IDs, rand.Reader)
 	if err != nil {
@@ -117,7 +118,7 @@ func seedDemo(ctx context.Context, core *app.Core, objectives *objective.Store, 
 		err := lanes.Do(ctx, request, lane.Wait{}, func(ctx context.Context, hold *lane.Hold) error {
 			return seedObjective(ctx, objectives, lanes, hold, o)
 		})
-		if _, busy := errors.AsType[*lane.BusyError](err); err != nil && !busy { // who works on it has it
+		if _, busy := errors.AsType[*lane.BusyError](err); err != nil && !busy { // its holder works on it already
 			return fmt.Errorf("seed the demo: %w", err)
 		}
 	}
@@ -127,7 +128,7 @@ func seedDemo(ctx context.Context, core *app.Core, objectives *objective.Store, 
 	return nil
 }
 
-// seedRest adds the skills, automations and memories that are not there yet.
+// seedRest adds the skills, automations and memories that do not exist yet.
 func seedRest(ctx context.Context, core *app.Core, content demoWorkspace) error {
 	none, err1 := skill.NewSet()
 	skills, err2 := skill.NewRegistry(core.DB, core.IDs, none, map[skill.Kind]skill.Factory{skill.HTTP: unused})
@@ -181,14 +182,14 @@ func seedRest(ctx context.Context, core *app.Core, content demoWorkspace) error 
 	return errors.Join(errs...)
 }
 
-// unused makes a skill that is registered here and used elsewhere.
+// unused returns a skill that is only registered here. Its calls fail.
 func unused(d skill.Definition) (skill.Skill, error) {
 	return skill.Skill{Name: d.Name, Do: func(context.Context, skill.Call) (any, error) { return nil, errors.New("not here") }}, nil
 }
 
 func seedObjective(ctx context.Context, objectives *objective.Store, lanes *lane.Store, hold *lane.Hold, o demoObjective) error {
 	if _, err := objectives.Get(ctx, hold.Workspace, o.ID); !errors.Is(err, db.ErrNoRows) {
-		return err // it is there already, or the database failed
+		return err // it exists already, or the database failed
 	}
 	return lanes.InHold(ctx, hold, func(ctx context.Context, tx lane.Tx) error {
 		objectives.Create(tx.Later(), objective.Objective{

@@ -1,5 +1,4 @@
-// Package web makes what has an address: who may come in, and the API with all that stands
-// behind it.
+// Package web builds the HTTP API with its authentication and all the parts that it needs.
 package web
 
 import (
@@ -15,19 +14,18 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
 
-// Operate is what functions/operate serves: the API, and on a schedule what waits
-// between requests and beats.
+// Operate is the handler of functions/operate. It serves the API. On a schedule it also does the
+// work that becomes due between requests and heartbeats.
 type Operate struct {
 	http.Handler
 	tend func(context.Context)
 }
 
-// Tend does what is due in all workspaces, in the background.
+// Tend does the work that is due in all workspaces, in the background.
 func (o *Operate) Tend(ctx context.Context) { o.tend(ctx) }
 
-// NewOperate wires the API with all that stands behind it. instance names this
-// process in holders; background runs what goes on behind an answer. It is called by
-// functions/operate.
+// NewOperate builds the API with all its parts. instance identifies this process in the names of
+// holders. background runs a function after the response. It is called by functions/operate.
 func NewOperate(core *app.Core, instance string, background func(func(context.Context))) (http.Handler, error) {
 	s, err := wire.New(core, instance, mail.Channels(core)...)
 	if err != nil {
@@ -53,17 +51,17 @@ func NewOperate(core *app.Core, instance string, background func(func(context.Co
 	return &Operate{Handler: handler, tend: func(ctx context.Context) { s.Tender.All(ctx, background) }}, nil
 }
 
-// Process is what the API needs of the process that serves it; see [api.Deps].
+// Process holds what the API needs from the process that serves it; see [api.Deps].
 type Process struct {
-	Beat       func(context.Context, heartbeat.Tick) (heartbeat.Report, error) // nil: the heartbeat's own
-	Background func(func(context.Context))                                     // is needed
-	Drain      <-chan struct{}                                                 // ends the streams when it is closed
+	Beat       func(context.Context, heartbeat.Tick) (heartbeat.Report, error) // nil: the heartbeat of the surfaces
+	Background func(func(context.Context))                                     // required
+	Drain      <-chan struct{}                                                 // the streams end when it is closed
 	Valkey     func(context.Context) error
 	Version    string
 }
 
-// NewAPI is the handler of all routes for those whom the door lets in. It is called by
-// [NewOperate], and by the local runner.
+// NewAPI returns the handler of all routes, with the authentication of door. It is called by
+// [NewOperate] and by the local runner.
 func NewAPI(s *wire.Surfaces, door *Door, p Process) (http.Handler, error) {
 	if p.Beat == nil {
 		p.Beat = s.Heartbeat.Run

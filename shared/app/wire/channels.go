@@ -12,14 +12,13 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 )
 
-// The secrets of a workspace by which channels prove themselves.
+// The channels sign or authenticate their requests with these secrets of a workspace.
 const (
-	httpSecret  = "channel.http"  // signs what is posted
-	slackSecret = "channel.slack" // the token of a bot
+	httpSecret  = "channel.http"  // key that signs the request
+	slackSecret = "channel.slack" // token of the bot
 )
 
-// channels are the ways in which messages leave for people from every process. Others may
-// have to go from another one: see app/mail.
+// channels returns the channels that every process can send over. Package app/mail has the others.
 func (s *Surfaces) channels() []thread.Channel {
 	core := s.Core
 	of := func(name string) channel.Secret {
@@ -31,13 +30,14 @@ func (s *Surfaces) channels() []thread.Channel {
 		&channel.HTTP{Client: s.Outbound, Secret: of(httpSecret), Clock: core.Clock},
 		&channel.Slack{Client: s.Outbound, Token: of(slackSecret)},
 	}
-	if !core.Config.OnLambda() { // its log would keep what people are told
+	if !core.Config.OnLambda() { // on Lambda, the log would retain private messages
 		all = append(all, &channel.Log{Slog: core.Log})
 	}
 	return all
 }
 
-// deliverable says whether a text reaches an address. The error is an [problem.InvalidError].
+// deliverable checks that a channel can deliver a text to an address. Otherwise it returns a
+// [problem.InvalidError].
 func (s *Surfaces) deliverable(name, address, body string) error {
 	if err := s.Reachable(name, address); err != nil {
 		return err
@@ -45,8 +45,9 @@ func (s *Surfaces) deliverable(name, address, body string) error {
 	return channel.CheckBody(name, body)
 }
 
-// Reachable says whether a channel is wired and has such addresses, and, of a URL,
-// whether it may be called. The error is an [problem.InvalidError].
+// Reachable checks that a channel is wired and that the address is valid for it. An address of the
+// http channel must also be allowed by the outbound rules. Otherwise it returns a
+// [problem.InvalidError].
 func (s *Surfaces) Reachable(name, address string) error {
 	if err := channel.Check(name, address); err != nil {
 		return err

@@ -12,11 +12,11 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 )
 
-// NewHeartbeat wires a heartbeat that sends no e-mail and no SMS: what it wants sent stands in
-// the outbox, and kick has a function send it that links their clients, soon, or, where kick is
-// nil or fails, within a minute. instance names this process in holders; fan hands a
-// workspace's beat to an invocation of its own, nil beats for one workspace after the other
-// here. It is called by functions/heartbeat.
+// NewHeartbeat builds a heartbeat that sends no e-mail and no SMS, because it does not link their
+// clients. It leaves such messages in the outbox, and kick invokes a function that sends them soon.
+// If kick is nil or fails, they are sent within a minute. instance identifies this process in the
+// names of holders. fan starts a separate invocation for a workspace's heartbeat; nil: this process
+// runs the heartbeats of all workspaces one after the other. It is called by functions/heartbeat.
 func NewHeartbeat(
 	core *app.Core, instance string, fan func(context.Context, heartbeat.Tick) error, kick func(context.Context) error,
 ) (*heartbeat.Heartbeat, error) {
@@ -29,7 +29,7 @@ func NewHeartbeat(
 	return s.Heartbeat, nil
 }
 
-// sweep lets go of reservations and rate limits that nobody needs any more.
+// sweep deletes expired reservations and unused rate limits.
 func (s *Surfaces) sweep(ctx context.Context, ws db.Workspace) error {
 	if _, err := s.Budgets.Sweep(ctx, ws); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 )
 
-// functions invokes the Lambda functions of skills. Its client is made when one is.
+// functions invokes the Lambda functions of skills. It creates a client for each call.
 type functions struct{ core *app.Core }
 
 // Invoke implements [lambda.Invoker].
@@ -23,7 +23,7 @@ func (f *functions) Invoke(ctx context.Context, in *lambdasdk.InvokeInput, o ...
 	return lambdasdk.NewFromConfig(cfg).Invoke(ctx, in, o...)
 }
 
-// waiting hands calls that wait to the approvals.
+// waiting stores calls that wait for an approval.
 type waiting struct{ *approval.Store }
 
 // Request implements [reason.Approvals].

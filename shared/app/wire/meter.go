@@ -12,17 +12,17 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 )
 
-// meter has runs reserve in budgets.
+// meter reserves and settles the cost of model calls in the budgets.
 type meter struct {
 	budgets *budget.Store
-	others  []string // models that may answer in the place of the one that is asked
+	others  []string // models that may answer instead of the requested one
 }
 
 const (
-	// reserved is longer than a model may take for an answer: what is not settled then is
-	// free again.
+	// reserved is the lease of a reservation. It is longer than the time limit of a model call. A
+	// reservation that is not settled by then expires.
 	reserved = 6 * time.Minute
-	// leastAnswer is what an answer must be allowed to have, or it is not asked for.
+	// leastAnswer is the smallest size of an answer, in tokens, for which a model is called.
 	leastAnswer = 256
 )
 

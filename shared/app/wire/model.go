@@ -19,9 +19,9 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
-// newModels gives each workspace the configured model: it is tried again, gives
-// way to the next of LLM_MODEL that nobody has switched off, and is left alone for a
-// while after it has failed.
+// newModels returns the model chain of each workspace. A call is retried and then falls back to the
+// next model of LLM_MODEL that no kill switch stops. A circuit breaker stops calls to a failing
+// model for a while.
 func newModels(core *app.Core, circuits *resilient.Store, stopped func(context.Context, db.Workspace, ...string) (string, error)) (func(db.Workspace) llm.Model, error) {
 	model, err := NewModel(core.Config, core.AWS)
 	if err != nil {
@@ -44,8 +44,8 @@ func newModels(core *app.Core, circuits *resilient.Store, stopped func(context.C
 	return func(ws db.Workspace) llm.Model { return chain.For(ws) }, nil
 }
 
-// observe logs what became of each model that was asked: at the level debug, unless
-// there is something to look into.
+// observe returns a function that logs the outcome of each model call: at level info after an
+// error, a retry or a fallback, else at level debug.
 func observe(log *slog.Logger) func(context.Context, resilient.Call) {
 	return func(ctx context.Context, c resilient.Call) {
 		level := slog.LevelDebug
@@ -57,8 +57,8 @@ func observe(log *slog.Logger) func(context.Context, resilient.Call) {
 	}
 }
 
-// NewModel is the configured provider, bare: it is asked once and no other stands in
-// for it. It is called by lanekeeper doctor.
+// NewModel returns the configured provider without retries and fallbacks. It is called by
+// lanekeeper doctor.
 func NewModel(cfg app.Config, aws func(context.Context) (aws.Config, error)) (llm.Model, error) {
 	first := cfg.Models()[0]
 	switch cfg.LLMProvider {

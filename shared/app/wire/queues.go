@@ -11,13 +11,14 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// tellLimit is how long it may take to tell of a wait, whose turn may come meanwhile.
+// tellLimit is the time limit for reporting a wait. It is short because the job's turn may come
+// meanwhile.
 const tellLimit = time.Second
 
-// waits tells those who follow a workspace of a job that has waited for its lane for
-// long. Who is in the way may be of another workspace: the queue tells that in the log.
+// waits publishes an event to the job's workspace when a job has waited in its queue for long. The
+// event does not name the blocking jobs, which may belong to other workspaces; the queue logs them.
 func (s *Surfaces) waits(ctx context.Context, w queue.Waiting) {
-	data, _ := json.Marshal(map[string]any{ // numbers and texts always have one
+	data, _ := json.Marshal(map[string]any{ // numbers and strings always encode
 		"class": w.Class.String(), "waited_ms": w.Waited.Milliseconds(), "ahead": w.Ahead, "behind": w.Behind, "active": w.Active,
 	})
 	id, _ := trace.From(ctx)
@@ -29,7 +30,7 @@ func (s *Surfaces) waits(ctx context.Context, w queue.Waiting) {
 	}
 }
 
-// Close ends the queues of the process: what is in them finishes, or is cut short when
-// ctx ends, and nothing of it runs on. It is called by the local runner, once its
+// Close closes the queues of the process. Their jobs run to their ends, or are cancelled when ctx
+// ends; none continues after Close has returned. It is called by the local runner after its
 // surfaces have stopped.
 func (s *Surfaces) Close(ctx context.Context) error { return s.Reason.Queues.Close(ctx) }

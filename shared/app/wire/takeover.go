@@ -10,21 +10,20 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// GivenBack counts what was taken from processes that have died.
+// GivenBack counts what was released for processes that have died.
 type GivenBack struct {
-	Lanes int // holds that were ended
-	Rows  int // of the outbox, whose claims were ended
-	Turns int // of conversations, which go on
+	Lanes int // released holds
+	Rows  int // outbox rows whose claims were ended
+	Turns int // turns that continue
 }
 
-// maxHolds is how many live holds of a workspace are looked through.
+// maxHolds is the largest number of holds that are read for one workspace.
 const maxHolds = 10_000
 
-// GiveBack ends the holds and the claims of processes that have died, in all workspaces,
-// so that what they worked on goes on at once and not when their leases end. dead must
-// be sure: what it answers true for can't write any more, and its name, as it stands in
-// holders, is no other process's. It is called by the local runner, which can know that
-// of processes of its own host.
+// GiveBack releases the holds and claims of dead processes in all workspaces, so that their work
+// continues at once and not when their leases expire. dead must be certain: a holder for which it
+// returns true can no longer write, and no other process has its name. GiveBack is called by the
+// local runner, which knows this about processes of its own host.
 func (s *Surfaces) GiveBack(ctx context.Context, dead func(holder string) bool) (all GivenBack, err error) {
 	if err := s.settle(ctx); err != nil {
 		return all, err
@@ -50,7 +49,7 @@ func (s *Surfaces) giveBack(ctx context.Context, ws db.Workspace, dead func(stri
 	}
 	var look, change db.Batch
 	claimants := s.Outbox.Claimants(&look)
-	begun := map[lane.Name]*[]execution.Execution{} // of those that stood at the door nothing is written
+	begun := map[lane.Name]*[]execution.Execution{} // a turn that never began has no row here
 	for _, h := range held {
 		if id, ok := lane.ExecutionOf(h.Lane); ok && dead(string(h.Holder)) {
 			begun[h.Lane] = s.Runs.GetIn(&look, id)
@@ -94,10 +93,9 @@ func (s *Surfaces) giveBack(ctx context.Context, ws db.Workspace, dead func(stri
 	return done, nil
 }
 
-// TakeUp takes up what an earlier process has left: turns of conversations before
-// whatever comes now, messages, calls that were approved. It answers a channel that is
-// closed when all of that was tried once. What dead says is as for [Surfaces.GiveBack]. It
-// is called by the local runner before it serves.
+// TakeUp continues the work that an earlier process left: turns, which keep their places before new
+// ones, messages, and approved calls. It returns a channel that is closed when all of it was tried
+// once. For dead see [Surfaces.GiveBack]. It is called by the local runner before it serves.
 func (s *Surfaces) TakeUp(ctx context.Context, dead func(holder string) bool, background func(func(context.Context))) (GivenBack, <-chan struct{}, error) {
 	given, err := s.GiveBack(ctx, dead)
 	if err != nil {
@@ -117,9 +115,8 @@ func (s *Surfaces) TakeUp(ctx context.Context, dead func(holder string) bool, ba
 	return given, s.Tender.All(ctx, background), nil
 }
 
-// settle gives back the lanes that this process could not give back when it was done with
-// them. The turns that were cut off then go on: that is one transaction, so that none is
-// forgotten between.
+// settle releases the lanes that this process failed to release before. In the same transaction it
+// queues the turns that were cut off, so that none is forgotten.
 func (s *Surfaces) settle(ctx context.Context) error {
 	released, err := s.Lanes.Settle(ctx, func(b *db.Batch, h *lane.Hold) {
 		if id, ok := lane.ExecutionOf(h.Lane); ok {
