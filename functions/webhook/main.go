@@ -1,5 +1,5 @@
-// Command webhook takes webhooks from the world: it verifies and stores them, and has operate do
-// what they ask for. It is a Lambda function behind an HTTP API.
+// Command webhook receives webhooks. It verifies and stores each delivery, and the function operate
+// runs the work that the delivery begins. It is a Lambda function behind an HTTP API.
 package main
 
 import (

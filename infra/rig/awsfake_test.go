@@ -20,7 +20,7 @@ func startAWS(t *testing.T) *rig.AWS {
 	return a
 }
 
-// call makes one request and returns the status, one header, and the body.
+// call makes one request and returns the status, the value of one header, and the body.
 func call(t *testing.T, method, url, body string, header ...string) (status int, value, text string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))

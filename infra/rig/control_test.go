@@ -47,7 +47,7 @@ func TestFreezeAndThaw(t *testing.T) {
 	}
 	before := len(d.Points())
 	inv.Thaw()
-	for len(d.Points()) <= before+1 { // one more may have been on its way
+	for len(d.Points()) <= before+1 { // one more may have been in progress
 		if _, err := d.WaitFor(t.Context(), "line"); err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +67,7 @@ func TestFreezeAndThaw(t *testing.T) {
 	inv.Thaw() // does nothing
 }
 
-// TestTimeRunsWhileFrozen: the deadline does not wait for a frozen process.
+// TestTimeRunsWhileFrozen checks that the deadline also applies to a frozen process.
 func TestTimeRunsWhileFrozen(t *testing.T) {
 	f := start(t, rig.Config{})
 	inv := begin(t, f, request{Op: "hang"}, rig.WithTimeout(300*time.Millisecond))
@@ -101,9 +101,8 @@ func TestFreezeBetween(t *testing.T) {
 	}
 }
 
-// TestControlAtAnyMoment kills and freezes invocations while they start, run
-// and end. Whatever the moment, each ends as its result says, and none is left
-// frozen.
+// TestControlAtAnyMoment kills and freezes invocations while they start, run and end. At every
+// moment the result is correct, and no process stays frozen.
 func TestControlAtAnyMoment(t *testing.T) {
 	for _, between := range []bool{false, true} {
 		t.Run(fmt.Sprintf("FreezeBetween=%v", between), func(t *testing.T) {
@@ -129,16 +128,16 @@ func controlOne(t *testing.T, f *rig.Function, l *rig.Ledger, key string, how in
 		return
 	}
 	if how != 0 {
-		<-inv.Started() // else it is killed before its first instruction, or frozen
+		<-inv.Started() // otherwise it is killed or frozen before its first instruction
 	}
 	var killed bool
 	switch how {
 	case 0, 1:
 		killed = inv.Kill() == nil
 	case 2:
-		for pause := time.Duration(0); inv.Freeze() == nil; pause += time.Millisecond { // until it comes too late
+		for pause := time.Duration(0); inv.Freeze() == nil; pause += time.Millisecond { // until it has ended
 			inv.Thaw()
-			time.Sleep(pause) // else it is stopped again before it gets the processor
+			time.Sleep(pause) // otherwise it is stopped again before it gets the processor
 		}
 	}
 	result, err := inv.Wait(t.Context())
@@ -285,8 +284,8 @@ func TestCloseEndsAsyncWithoutDeadLetter(t *testing.T) {
 	wait(t, running)
 }
 
-// TestDeathOfTheTest: processes die with a test that could not close its
-// functions. The test runs itself as that other test.
+// TestDeathOfTheTest checks that processes die with a test that could not close its functions. The
+// test starts itself as that other test.
 func TestDeathOfTheTest(t *testing.T) {
 	if url := os.Getenv("RIG_TEST_WATCH"); url != "" {
 		f, err := rig.Start(t.Context(), rig.Config{Bootstrap: os.Getenv("RIG_TEST_BOOTSTRAP"), Env: map[string]string{"LK_FAULT_URL": url}})
@@ -305,7 +304,7 @@ func TestDeathOfTheTest(t *testing.T) {
 	}
 	w := startWatch(t)
 	other := exec.Command(os.Args[0], "-test.run=^TestDeathOfTheTest$")
-	// What it leaves behind in its temporary directory goes with this test.
+	// The files that it leaves in its temporary directory are deleted with this test's.
 	other.Env = append(os.Environ(), "RIG_TEST_WATCH="+w.url, "RIG_TEST_BOOTSTRAP="+path, "TMPDIR="+t.TempDir())
 	if err := other.Start(); err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/infra/rig"
 )
 
-// startFaults starts a driver; the test's end closes it.
+// startFaults starts a driver and closes it when the test ends.
 func startFaults(t *testing.T, onPoint func(rig.Point) rig.Action) *rig.Faults {
 	t.Helper()
 	d, err := rig.StartFaults(onPoint)
@@ -34,8 +34,8 @@ func waitFor(t *testing.T, d *rig.Faults, name string) rig.Point {
 	return p
 }
 
-// TestKillAtEveryPoint shows how a test is meant to go about it: learn the
-// points from a run without faults, then be killed once at each.
+// TestKillAtEveryPoint shows the intended use: learn the points from a run without faults, then
+// kill the process once at each.
 func TestKillAtEveryPoint(t *testing.T) {
 	d := startFaults(t, nil)
 	f := start(t, rig.Config{Env: d.Env()})
@@ -48,8 +48,8 @@ func TestKillAtEveryPoint(t *testing.T) {
 		t.Fatalf("points are %v, want %v", names, want)
 	}
 
-	// This work is not guarded: what is done again after a kill after its
-	// effect has the effect twice, and the ledger must say so.
+	// This work is not guarded. If it is repeated after a kill that came after its effect, it has
+	// the effect twice, and the ledger must show that.
 	for _, name := range names {
 		killed := false
 		d.OnPoint(func(p rig.Point) rig.Action {
@@ -151,8 +151,7 @@ func TestFailAtAPoint(t *testing.T) {
 	}
 }
 
-// TestOwnProcess: points hit in the test's own process can be held, but the
-// test does not kill itself.
+// TestOwnProcess checks that points in the test's own process can be frozen, but do not kill it.
 func TestOwnProcess(t *testing.T) {
 	d := startFaults(t, func(p rig.Point) rig.Action {
 		if p.Name == "kill" {

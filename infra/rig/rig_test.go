@@ -42,7 +42,7 @@ func (r request) json() []byte {
 	return b
 }
 
-// start starts the echo function; the test's end closes it.
+// start starts the echo function and closes it when the test ends.
 func start(t *testing.T, cfg rig.Config) *rig.Function {
 	t.Helper()
 	var err error
@@ -57,7 +57,7 @@ func start(t *testing.T, cfg rig.Config) *rig.Function {
 	return f
 }
 
-// begin starts an invocation that is under way when it returns.
+// begin starts an invocation and returns when it is in progress.
 func begin(t *testing.T, f *rig.Function, in request, opts ...rig.Option) *rig.Invocation {
 	t.Helper()
 	inv, err := f.Begin(t.Context(), in.json(), opts...)
@@ -86,7 +86,7 @@ func invoke(t *testing.T, f *rig.Function, in request, opts ...rig.Option) *rig.
 	return result
 }
 
-// succeed invokes the function, which must not fail.
+// succeed invokes the function and fails the test on an error.
 func succeed(t *testing.T, f *rig.Function, in request, opts ...rig.Option) (*rig.Result, answer) {
 	t.Helper()
 	result := invoke(t, f, in, opts...)
@@ -319,7 +319,7 @@ func TestConcurrentSandboxes(t *testing.T) {
 	}
 }
 
-// TestCallerMayLeave: an invocation goes on when its caller no longer waits.
+// TestCallerMayLeave checks that an invocation continues when its caller stops waiting.
 func TestCallerMayLeave(t *testing.T) {
 	d := startFaults(t, func(rig.Point) rig.Action { return rig.Freeze })
 	f := start(t, rig.Config{Env: d.Env()})
@@ -357,8 +357,8 @@ func TestCloseLeavesNoProcess(t *testing.T) {
 	f.Close() // may be called again
 }
 
-// TestNothingOutlivesItsSandbox: what a process has started ends with it, even
-// if only the process itself is killed.
+// TestNothingOutlivesItsSandbox checks that the children of a process end with it, even if only the
+// process itself is killed.
 func TestNothingOutlivesItsSandbox(t *testing.T) {
 	w := startWatch(t)
 	f := start(t, rig.Config{Env: w.env()})
@@ -410,8 +410,8 @@ func TestStartRefusesWhatIsNoFile(t *testing.T) {
 	}
 }
 
-// watch is a driver whose points are never answered. It sees when a process
-// comes to one, and when that process has ended.
+// watch is a driver that never responds to a point. It signals when a process arrives at a point,
+// and when that process has ended.
 type watch struct {
 	url           string
 	arrived, gone chan struct{}
@@ -420,7 +420,7 @@ type watch struct {
 func startWatch(t *testing.T) *watch {
 	w := &watch{arrived: make(chan struct{}, 1), gone: make(chan struct{}, 1)}
 	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // so that the server looks out for the client's end
+		_, _ = io.Copy(io.Discard, r.Body) // so that the server notices when the client disconnects
 		w.arrived <- struct{}{}
 		<-r.Context().Done()
 		w.gone <- struct{}{}
@@ -432,5 +432,5 @@ func startWatch(t *testing.T) *watch {
 
 func (w *watch) env() map[string]string { return map[string]string{"LK_FAULT_URL": w.url} }
 
-// alive reports whether there is a process of this id.
+// alive reports whether a process with this id exists.
 func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }

@@ -1,13 +1,13 @@
-// Command mutants breaks the shipped code and the shipped SQL on purpose, one
-// mistake at a time, and runs the tests that must notice:
+// Command mutants breaks the shipped code and the shipped SQL on purpose, one mistake at a time,
+// and runs the tests that must notice it:
 //
 //	go run ./infra/rig/mutants                 # all of them
 //	go run ./infra/rig/mutants -only 'fence'   # those whose name or file matches
 //	go run ./infra/rig/mutants -wide -only …   # by all tests of their packages
 //
-// The folder table lists the mutants. The command changes no file: the go
-// command builds each mutant from an overlay. It exits with 1 where a mutant
-// survives, does not build, or names a test that fails without it.
+// The folder table lists the mutants. The command changes no file: the go command builds each
+// mutant from an overlay. The exit code is 1 if a mutant survives, does not build, or names a test
+// that fails without it.
 package main
 
 import (
@@ -64,8 +64,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return hunt(ctx, *root, chosen, out)
 }
 
-// hunt runs the named tests as they are, then each mutant, and returns an error
-// that counts what must not be.
+// hunt runs the named tests without a mutant, then against each mutant. It returns an error that
+// counts the failures.
 func hunt(ctx context.Context, root string, mutants []mutant, out io.Writer) error {
 	began := time.Now()
 	fmt.Fprintf(out, "the tests of %d mutants, without a mutant:\n", len(mutants))
@@ -94,7 +94,7 @@ func hunt(ctx context.Context, root string, mutants []mutant, out io.Writer) err
 	return nil
 }
 
-// widely tells of each mutant which of all tests of its package notice it.
+// widely prints for each mutant which of all tests of its package notice it.
 func widely(ctx context.Context, root string, mutants []mutant, out io.Writer) error {
 	for _, m := range mutants {
 		m.Tests = []string{".*"}

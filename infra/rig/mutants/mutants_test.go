@@ -11,8 +11,8 @@ import (
 
 const root = "../../.."
 
-// promises are those of the design that have mutants: which parts of the product
-// hold them is seen in the table.
+// promises are the promises of the design that have mutants. The table shows which parts of the
+// product fulfil them.
 var promises = []string{
 	"R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R13", "R14", "R18", "R20",
 	"R21", "R22", "R24", "R25", "R26", "R27", "R28", "R29", "R30", "R32", "R33", "R34", "R35", "R36",
@@ -81,8 +81,8 @@ func testsOf(t *testing.T, pkg string) string {
 	return all.String()
 }
 
-// A test that looks at one constant kills the mutant of that constant, does not
-// notice a mutant elsewhere, and is not asked about one that does not build.
+// A test that checks one constant kills the mutant of that constant and does not notice a mutant
+// elsewhere. It is not run for a mutant that does not build.
 func TestWhatBecomesOfAMutant(t *testing.T) {
 	own := mutant{
 		File:    "infra/rig/mutants/try.go",

@@ -11,8 +11,8 @@ import (
 //go:embed table/*.txt
 var table embed.FS
 
-// A mutant is one mistake: Before, which stands in File once, becomes After. The
-// tests Tests of package Package, run with Flags, must notice.
+// A mutant is one mistake. Before, which occurs once in File, becomes After. The tests named in
+// Tests, of package Package and run with Flags, must notice it.
 type mutant struct {
 	Name          string
 	Promises      []string // such as R2 or S1, see promises
@@ -22,7 +22,7 @@ type mutant struct {
 	Before, After string
 }
 
-// load reads the tables. A mutant is written like this:
+// load reads the tables. A mutant has this form:
 //
 //	== a stale holder may write
 //	promise R2
@@ -31,9 +31,8 @@ type mutant struct {
 //	-    AND token = $3
 //	+    AND true
 //
-// Lines that begin with - are what stands in the file, and lines that begin with
-// + what takes its place. Both may be part of a line of the file. Lines that
-// begin with # are remarks.
+// Lines that begin with - are the text in the file. Lines that begin with + replace it. Both may be
+// a part of a line of the file. Lines that begin with # are comments.
 func load(files fs.FS) ([]mutant, error) {
 	names, err := fs.Glob(files, "table/*.txt")
 	if err != nil {
@@ -101,7 +100,7 @@ func parse(lines *bufio.Scanner) ([]mutant, error) {
 	return all, lines.Err()
 }
 
-// split tells the package, the tests and the flags of a line "test" apart.
+// split separates the package, the tests and the flags of a line "test".
 func split(words []string) (pkg string, tests, flags []string) {
 	for _, w := range words[1:] {
 		if strings.HasPrefix(w, "-") {

@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// patience is how long the tests of one mutant may take. A mutant that hangs
-// them has been noticed.
+// patience is the time limit for the tests of one mutant. A mutant that makes the tests hang counts
+// as noticed.
 const patience = 4 * time.Minute
 
-// A verdict is what became of a mutant.
+// A verdict is the result of a mutant.
 type verdict string
 
 const (
@@ -28,7 +28,7 @@ const (
 	invalid  verdict = "INVALID" // it does not apply, or does not build
 )
 
-// try runs the mutant's tests against the mutant, and returns what they printed.
+// try runs the mutant's tests against the mutant and returns their output.
 func try(ctx context.Context, root string, m mutant) (verdict, string) {
 	dir, err := os.MkdirTemp("", "lanekeeper-mutant-")
 	if err != nil {
@@ -49,7 +49,7 @@ func try(ctx context.Context, root string, m mutant) (verdict, string) {
 	return killed, out
 }
 
-// write puts the mutant's file into dir, and returns the overlay that names it.
+// write writes the mutant's file into dir and returns the path of the overlay that names it.
 func write(dir, root string, m mutant) (string, error) {
 	file, err := filepath.Abs(filepath.Join(root, m.File))
 	if err != nil {
@@ -75,7 +75,7 @@ func write(dir, root string, m mutant) (string, error) {
 	return name, os.WriteFile(name, overlay, 0o600)
 }
 
-// test runs tests of a package, and returns what they printed.
+// test runs tests of a package and returns their output.
 func test(ctx context.Context, root, pkg string, tests, flags []string) (string, error) {
 	args := []string{"test", "-count=1", "-timeout", patience.String(), "-run", "^(" + strings.Join(tests, "|") + ")$"}
 	cmd := exec.CommandContext(ctx, "go", append(append(args, flags...), pkg)...)
@@ -86,14 +86,14 @@ func test(ctx context.Context, root, pkg string, tests, flags []string) (string,
 	return out.String(), err
 }
 
-// A suite is the tests of one package that run with the same flags.
+// A suite is the set of tests of one package that run with the same flags.
 type suite struct {
 	pkg, flags string
 	tests      []string
 }
 
-// healthy runs all tests of the mutants without a mutant. A test that fails
-// anyway notices nothing.
+// healthy runs all tests of the mutants without a mutant. A test that fails without a mutant proves
+// nothing.
 func healthy(ctx context.Context, root string, mutants []mutant, out io.Writer) error {
 	var suites []suite
 	for _, m := range mutants {

@@ -1,7 +1,7 @@
-// Package network holds the tests of what the network does to the product, which runs
-// here as the functions wire it: it loses requests and answers at every point of a work,
-// or swallows them, and callers leave.
+// Package network tests the product under network failures. The product runs in this process, wired
+// like the functions. The network loses or swallows requests and responses at every point of a
+// work, and clients disconnect.
 //
-// The verdicts come from outside of the product: from a receiver that counts every effect
-// by its key, and from the tables.
+// The tests judge by evidence from outside of the product: by a receiver that counts every effect
+// by its key, and by the tables.
 package network

@@ -30,13 +30,13 @@ import (
 
 const (
 	leavers  = 8
-	ofServer = 4 // connections to the database that all of their requests share
+	ofServer = 4 // database connections that all requests of the callers share
 )
 
-// R36 over HTTP: callers leave at random instants of their requests: in the middle of the
-// headers, of the body, of a stream, before the answer. What was answered is there once,
-// what was left is there wholly or not at all, the turns that were begun come to their
-// end, and nothing is left behind.
+// R36 over HTTP: callers disconnect at random instants of their requests: during the headers, the
+// body or a stream, or before the response. The effect of an answered request exists once. The
+// effect of an abandoned request exists completely or not at all. The turns that were begun end,
+// and no resource leaks.
 func TestCallersLeaveOverHTTP(t *testing.T) {
 	calls := promise.Figure(400, 20_000)
 	seed := promise.Seed(t)
@@ -68,26 +68,26 @@ func TestCallersLeaveOverHTTP(t *testing.T) {
 	}
 }
 
-// leaving is a server, and what all of its callers share.
+// leaving is a server and the state that all of its callers share.
 type leaving struct {
 	dbtest.Env
 	*side
 	outside *outside.World
 	server  *httptest.Server
-	name    string // of the application, as Postgres knows its connections
+	name    string // application name of the server's connections in Postgres
 	q       struct{ Titles, Unended, Executions, One db.Query }
 
-	usual []atomic.Int64 // by way, in nanoseconds: about half of its requests take longer
+	usual []atomic.Int64 // by way: median duration in nanoseconds
 	left  atomic.Int64
 	last  atomic.Value // the id of an execution, once there is one
 
 	mu      sync.Mutex
-	certain map[string][]string // keys of what was answered, by kind
-	unknown map[string][]string // keys of what was left
+	certain map[string][]string // by kind: keys of answered requests
+	unknown map[string][]string // by kind: keys of abandoned requests
 	maybe   map[string]*tally
 }
 
-// tally counts what was left, and how much of it is there.
+// tally counts abandoned requests, and how many of them had their effect.
 type tally struct{ asked, there int }
 
 func newLeaving(t *testing.T, engine string) *leaving {
@@ -99,7 +99,7 @@ func newLeaving(t *testing.T, engine string) *leaving {
 	t.Cleanup(l.outside.Close)
 	l.name = "leave-" + string(l.Workspace[:8])
 	backend := []string{"STATE_BACKEND=sqlite"}
-	if engine != dbtest.OnSQLite { // one file is one handle's
+	if engine != dbtest.OnSQLite { // only one handle may open the file
 		l.URL += "&application_name=" + l.name
 		l.Env.DB, l.Skew = l.Open(t, ofServer)
 		backend = []string{"STATE_BACKEND=postgres", "DATABASE_URL=" + l.URL}
@@ -127,7 +127,7 @@ SELECT id FROM agent_skills WHERE workspace_id = $1;
 	return l
 }
 
-// caller is one that leaves, over connections of its own.
+// caller is a client that disconnects. It has its own connections.
 type caller struct {
 	*leaving
 	client *http.Client
@@ -140,7 +140,7 @@ func (l *leaving) caller(seed uint64, i int) *caller {
 	return &caller{leaving: l, client: &http.Client{Transport: &http.Transport{}}, random: rand.New(rand.NewPCG(seed, uint64(i))), name: fmt.Sprint(i)}
 }
 
-// waysToLeave are requests, and how long they may usually take.
+// waysToLeave are the kinds of requests. longest limits the estimate of a request's duration.
 var waysToLeave = []struct {
 	ask     func(*caller, context.Context) error
 	longest time.Duration
@@ -152,7 +152,7 @@ var waysToLeave = []struct {
 
 var errLeft = errors.New("left")
 
-// call is one request that the caller may leave.
+// call sends one request, which the caller may abandon.
 func (c *caller) call(t *testing.T) {
 	n := c.random.IntN(len(waysToLeave))
 	way, usual := waysToLeave[n], &c.usual[n]
@@ -177,7 +177,7 @@ func (c *caller) key(what string) string {
 	return fmt.Sprintf("%s-%s-%d", what, c.name, c.last)
 }
 
-// send sends a request, and reads its answer as far as take does.
+// send sends a request. take reads as much of the response as it wants.
 func (c *caller) send(ctx context.Context, method, path string, body io.Reader, key string, take func(*http.Response) error) error {
 	r, err := http.NewRequestWithContext(ctx, method, c.server.URL+"/api/v1"+path, body)
 	if err != nil {
@@ -206,7 +206,7 @@ func (c *caller) send(ctx context.Context, method, path string, body io.Reader, 
 
 func all(*http.Response) error { return nil }
 
-// refused is an answer that did not do what was asked for.
+// refused is a response which says that the request was not carried out.
 type refused struct {
 	status int
 	text   string
@@ -218,7 +218,7 @@ func (c *caller) read(ctx context.Context) error {
 	return c.send(ctx, http.MethodGet, "/activity?limit=50", nil, "", all)
 }
 
-// done notes what came of asking for what is under a key.
+// done records the result of a request by its key.
 func (c *caller) done(kind, key string, accepted bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -241,7 +241,7 @@ func objectiveOf(key string) string {
 	return fmt.Sprintf(`{"title":%q,"doneCriterion":"it is done"}`, key)
 }
 
-// turn talks with the agent. A stream begins once the turn is written down.
+// turn sends the agent a message. A stream begins after the turn is stored.
 func (c *caller) turn(ctx context.Context) error {
 	key := c.key("turn")
 	accepted := false
@@ -253,7 +253,8 @@ func (c *caller) turn(ctx context.Context) error {
 		}
 		return nil
 	})
-	if no, ok := errors.AsType[*refused](err); ok && no.status == http.StatusTooManyRequests { // the line is full of turns that go on
+	// The queue is full of turns that continue.
+	if no, ok := errors.AsType[*refused](err); ok && no.status == http.StatusTooManyRequests {
 		c.done("refused", key, false)
 		return nil
 	}
@@ -261,7 +262,7 @@ func (c *caller) turn(ctx context.Context) error {
 	return err
 }
 
-// follow follows a turn.
+// follow follows the events of a turn.
 func (c *caller) follow(ctx context.Context) error {
 	id, _ := c.leaving.last.Load().(string)
 	if id == "" {
@@ -270,7 +271,7 @@ func (c *caller) follow(ctx context.Context) error {
 	return c.send(ctx, http.MethodGet, "/executions/"+id+"/events", nil, "", all)
 }
 
-// listen reads the events of the workspace, which do not end, up to the second that comes.
+// listen reads the workspace's endless stream of events until the second event.
 func (c *caller) listen(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -288,7 +289,7 @@ func (c *caller) listen(ctx context.Context) error {
 	return err
 }
 
-// stall sends half of a body, and leaves.
+// stall sends half of a body and disconnects.
 func (c *caller) stall(ctx context.Context) error {
 	key := c.key("objective")
 	body := objectiveOf(key)
@@ -312,7 +313,7 @@ func (c *caller) stall(ctx context.Context) error {
 	return err
 }
 
-// breakOff writes some of the bytes of a request, and closes the connection.
+// breakOff writes a part of a request's bytes and closes the connection.
 func (c *caller) breakOff(ctx context.Context) error {
 	key := c.key("objective")
 	body := objectiveOf(key)
@@ -333,7 +334,7 @@ func (c *caller) breakOff(ctx context.Context) error {
 	}
 	defer func() {
 		if c.random.IntN(2) == 0 {
-			_ = conn.(*net.TCPConn).SetLinger(0) // a reset
+			_ = conn.(*net.TCPConn).SetLinger(0) // sends a reset
 		}
 	}()
 	c.done("objective", key, false)
@@ -354,8 +355,8 @@ func (c *caller) breakOff(ctx context.Context) error {
 	return nil
 }
 
-// settled has what was begun come to its end, and holds that the ledger agrees with what
-// the callers were told. Objectives that were left are then asked for again, by their keys.
+// settled lets all begun work end, and checks that the ledger agrees with the responses that the
+// callers received. It then repeats the abandoned requests for objectives under their keys.
 func (l *leaving) settled(t *testing.T) {
 	t.Helper()
 	l.eventually(t, "turns that have not ended", func() (string, bool) {
@@ -364,7 +365,7 @@ func (l *leaving) settled(t *testing.T) {
 		l.working.Wait()
 		open := l.read(t, l.q.Unended)
 		if len(open) > 0 {
-			l.Skew.Advance(step) // so that rows of the outbox are due
+			l.Skew.Advance(step) // so that rows of the outbox become due
 		}
 		return fmt.Sprint(len(open)), len(open) == 0
 	})
@@ -426,7 +427,7 @@ func (n *tally) add(there int) {
 	n.there += there
 }
 
-// read answers the first column of all rows.
+// read returns the first column of all rows.
 func (l *leaving) read(t *testing.T, q db.Query) (all []string) {
 	t.Helper()
 	check(t, l.Env.DB.Each(t.Context(), l.Workspace, func(scan db.Scan) error {
@@ -436,8 +437,8 @@ func (l *leaving) read(t *testing.T, q db.Query) (all []string) {
 	return all
 }
 
-// nothingLeft fails unless the lanes are free, all connections to the database serve at
-// once, no transaction is open, and no goroutine goes on.
+// nothingLeft fails unless all lanes are free, all database connections are usable at once, no
+// transaction is open, and no goroutine is left.
 func (l *leaving) nothingLeft(t *testing.T, goroutines int) {
 	t.Helper()
 	for _, held := range must(l.Lanes.List(t.Context(), l.Workspace, 100))(t) {

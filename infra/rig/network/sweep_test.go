@@ -17,8 +17,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/infra/rig/proxy"
 )
 
-// fate is what the network does to a request, and to those behind it until the invocation
-// has ended.
+// fate is what the network does to a request. then is what it does to all following traffic until
+// the invocation has ended.
 type fate struct {
 	name        string
 	fault, then proxy.Fault
@@ -35,15 +35,15 @@ var fates = []fate{
 	{"the answer is swallowed, and all that follows", proxy.Fault{Kind: proxy.SwallowAnswers}, proxy.Fault{Kind: proxy.Swallow}},
 }
 
-// lasts reports whether all is lost until the invocation has ended.
+// lasts reports whether all traffic is lost until the invocation has ended.
 func (f fate) lasts() bool { return f.then.Kind == proxy.Cut || f.then.Kind == proxy.Swallow }
 
 // strike is one fate of one request of a work.
 type strike struct {
 	*work
 	peer string
-	n    int    // the request, from 1
-	text string // of it
+	n    int    // number of the request, from 1
+	text string // of the request
 	fate
 }
 
@@ -51,8 +51,8 @@ func (s strike) String() string {
 	return fmt.Sprintf("%s/%s/%d/%s", s.work.name, s.peer, s.n, s.fate.name)
 }
 
-// points are the places where it matters most that an answer is lost, by what stands in
-// their requests.
+// points are the requests whose responses matter most. A text in the request identifies each of
+// them.
 var points = []struct{ name, peer, text string }{
 	{"a lane is acquired", database, "lk_lane_acquire"},
 	{"a lane is released", database, "lk_lane_release"},
@@ -70,8 +70,8 @@ var points = []struct{ name, peer, text string }{
 	{"a receiver is called", receiver, "POST"},
 }
 
-// R35: each request of a beat, a turn and a delivery, to the database, the model and a
-// receiver, meets each fate, one at a time. At the small figure each point meets one.
+// R35: each request of a beat, a turn and a delivery, to the database, the model and a receiver,
+// meets each fate, one at a time. At the small figure each point meets one fate.
 func TestEveryRequestOfAWork(t *testing.T) {
 	proof := promise.Of(t, "R35", "each request of a beat, a turn and a delivery, to Postgres, the model and a receiver: lost, swallowed, late, its answer cut",
 		"each call ends within its limit and 5 s; lost 0, twice 0, nothing held or open")
@@ -86,8 +86,8 @@ func TestEveryRequestOfAWork(t *testing.T) {
 	proof.Tell("%s", s)
 }
 
-// some are one of the short fates for each point, in any work that comes to it, and for each
-// work one after which the database is silent.
+// some chooses one of the short fates for each point, in any work that has a request there. For
+// each work it also chooses one fate after which the database is silent.
 func some(t *testing.T, random *rand.Rand, all []strike) (chosen []strike) {
 	t.Helper()
 	for _, p := range points {
@@ -109,15 +109,15 @@ func some(t *testing.T, random *rand.Rand, all []strike) (chosen []strike) {
 	return chosen
 }
 
-// sweep is a row of databases on which strikes are tried side by side.
+// sweep is a set of databases on which strikes are tried concurrently.
 type sweep struct {
 	bases []*base
 
 	mu      sync.Mutex
 	tried   int
-	met     int                      // whose request came
-	slowest map[string]time.Duration // of what was invoked
-	waited  time.Duration            // on the clock of the database, until all was done
+	met     int                      // strikes whose request was made
+	slowest map[string]time.Duration // by name of the invocation
+	waited  time.Duration            // longest time until all was done, on the database's clock
 }
 
 func newSweep(t *testing.T, wide int) *sweep {
@@ -140,7 +140,7 @@ func (s *sweep) String() string {
 	return fmt.Sprintf("%d strikes, %d met; the slowest: %s; all done within %s of the database's time", s.tried, s.met, strings.Join(said, ", "), s.waited)
 }
 
-// learn has each work done undisturbed, and answers all that may befall its requests.
+// learn runs each work without faults and returns all strikes on its requests.
 func (s *sweep) learn(t *testing.T) (all []strike) {
 	t.Helper()
 	for _, k := range works {
@@ -157,7 +157,9 @@ func (s *sweep) learn(t *testing.T) (all []strike) {
 			for n, text := range texts {
 				for _, f := range fates {
 					if f.lasts() && peer != database && k != sending {
-						continue // who waits for an answer is told that a model or a receiver is away; what is delivered goes later
+						// A caller that waits is told that a model or a receiver is down; a
+						// delivery is sent later.
+						continue
 					}
 					all = append(all, strike{k, peer, n + 1, text, f})
 				}
@@ -168,7 +170,7 @@ func (s *sweep) learn(t *testing.T) (all []strike) {
 	return all
 }
 
-// requests are those of a peer, in their order.
+// requests are the requests to one peer, in order.
 type requests struct {
 	mu    sync.Mutex
 	texts []string
@@ -180,7 +182,7 @@ func (r *requests) all() []string {
 	return slices.Clone(r.texts)
 }
 
-// watch notes the requests to a peer from now on, and has a fate befall the n-th.
+// watch records all further requests to a peer and applies a fate to the n-th.
 func (w *world) watch(peer string, n int, f fate) *requests {
 	r := &requests{}
 	w.proxies[peer].OnRequest(func(data []byte) proxy.Fault {
@@ -198,7 +200,7 @@ func (w *world) watch(peer string, n int, f fate) *requests {
 	return r
 }
 
-// heal makes the network well.
+// heal removes all faults.
 func (w *world) heal() {
 	for _, p := range w.proxies {
 		p.OnRequest(nil)
@@ -246,11 +248,11 @@ func (s *sweep) try(t *testing.T, b *base, k strike) {
 	}
 }
 
-// step is how much time passes on the clock of the database between two looks.
+// step is the time that passes on the database's clock between two polls.
 const step = 30 * time.Second
 
-// finish has a disturbed work come to its end over a network that is well, and holds that
-// it had its effects once and left nothing behind.
+// finish lets a disturbed work end over a healthy network, and checks that it had its effects once
+// and left nothing behind.
 func (s *sweep) finish(t *testing.T, w *world, k strike) {
 	t.Helper()
 	waited := time.Duration(0)
@@ -308,8 +310,8 @@ func (s *sweep) finish(t *testing.T, w *world, k strike) {
 	}
 }
 
-// await waits until a query counts nothing any more: nobody waits for long for what a
-// silent peer has left open.
+// await waits until a query counts no more rows, for at most a minute: the server must end the
+// transactions of a silent peer by then.
 func (w *world) await(t *testing.T, what, sql string, args ...any) {
 	t.Helper()
 	for until := time.Now().Add(time.Minute); w.count(t, sql, args...) > 0; time.Sleep(20 * time.Millisecond) {
@@ -327,7 +329,7 @@ func must[T any](v T, err error) func(testing.TB) T {
 	}
 }
 
-// left says what is still to be done.
+// left describes the work that remains.
 func (w *world) left(t *testing.T, k *work) string {
 	t.Helper()
 	var left []string

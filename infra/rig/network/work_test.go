@@ -12,23 +12,23 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
 
-// work is a kind of work that the network is to disturb.
+// work is a kind of work that the network disturbs.
 type work struct {
 	name string
-	// seed makes what is to be done.
+	// seed creates the work.
 	seed func(t *testing.T, w *world)
-	// begin is the invocation that is disturbed, and what its caller sends again where it
-	// failed, as Lambda or a client does.
+	// begin is the invocation that is disturbed. After a failure its caller repeats it, like Lambda
+	// or a client.
 	begin func(ctx context.Context, w *world) error
-	// effects are what must have come of it, once.
+	// effects must have happened exactly once.
 	effects []string
-	// stands holds what else must be true at the end.
+	// stands checks everything else that must be true at the end.
 	stands func(t *testing.T, w *world)
 }
 
 var works = []*work{beating, talking, sending}
 
-// beating is a beat with an objective, whose step calls a skill, and an automation.
+// beating is a beat with an automation, and with an objective whose step calls a skill.
 var beating = &work{
 	name: "a beat",
 	seed: func(t *testing.T, w *world) {
@@ -50,7 +50,7 @@ var beating = &work{
 	},
 }
 
-// beat delivers a slot; the next one when it has run.
+// beat delivers the current slot. If it ran, the next call delivers the next slot.
 func (w *world) beat(ctx context.Context) error {
 	_, err := w.Heartbeat.Run(ctx, heartbeat.Tick{Workspace: w.ws, Slot: w.slot})
 	if err == nil {
@@ -59,7 +59,7 @@ func (w *world) beat(ctx context.Context) error {
 	return err
 }
 
-// talking is a turn that calls a skill; its caller has a key.
+// talking is a turn that calls a skill. Its caller sends an idempotency key.
 var talking = &work{
 	name: "a turn",
 	seed: func(*testing.T, *world) {},
@@ -79,14 +79,14 @@ var talking = &work{
 	},
 }
 
-// begun looks whether a turn was written down.
+// begun reports whether a turn was stored.
 func (w *world) begun(message string) bool {
 	n := 0
 	err := w.admin.QueryRow(context.Background(), `SELECT count(*) FROM executions WHERE workspace_id = $1 AND input ->> 'message' = $2`, w.ws, message).Scan(&n)
 	return err == nil && n > 0
 }
 
-// turn is a person's, as a client asks for it that repeats what has failed.
+// turn sends a person's message, like a client that retries failed requests.
 func (w *world) turn(ctx context.Context, message string) error {
 	body, err := json.Marshal(map[string]any{"message": message, "stream": w.streams})
 	if err != nil {
@@ -94,9 +94,9 @@ func (w *world) turn(ctx context.Context, message string) error {
 	}
 	answer := w.ask(ctx, w.ws, http.MethodPost, "/operate", string(body), "Idempotency-Key", "turn")
 	var problem struct{ Code string }
-	_ = json.Unmarshal(answer.Body.Bytes(), &problem) // none
+	_ = json.Unmarshal(answer.Body.Bytes(), &problem) // stays empty if the response is not a problem
 	switch {
-	case answer.Code == http.StatusConflict: // it was begun, or is worked on
+	case answer.Code == http.StatusConflict: // it was begun, or it is running
 		return nil
 	case problem.Code == "uncertain":
 		w.uncertain = true
@@ -107,8 +107,8 @@ func (w *world) turn(ctx context.Context, message string) error {
 	return nil
 }
 
-// sending delivers what stands in the outbox: a call that was approved, behind which a
-// turn goes on, and a message.
+// sending delivers rows of the outbox: a message, and an approved call after which a turn
+// continues.
 var sending = &work{
 	name: "a delivery",
 	seed: func(t *testing.T, w *world) {
@@ -136,12 +136,12 @@ var sending = &work{
 	},
 }
 
-// tend does what is due, as the schedule has it done.
+// tend does the due work, like the schedule.
 func (w *world) tend(ctx context.Context) {
 	<-w.Tender.All(ctx, w.background)
 }
 
-// once holds that skills have one success each in the log.
+// once checks that the activity log has one success for each of the skills.
 func (w *world) once(t *testing.T, skills ...string) {
 	t.Helper()
 	for _, name := range skills {

@@ -13,10 +13,10 @@ type asked struct {
 	Messages []struct{ Role, Content string }
 }
 
-// answer answers as a model does.
+// answer responds like a model.
 func answer(out http.ResponseWriter, raw []byte) {
 	var a asked
-	_ = json.Unmarshal(raw, &a) // of the product
+	_ = json.Unmarshal(raw, &a) // the product encodes it correctly
 	message, reason := a.obey()
 	usage := map[string]int{"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
 	if !a.Stream {
@@ -29,9 +29,10 @@ func answer(out http.ResponseWriter, raw []byte) {
 	}
 	out.Header().Set("Content-Type", "text/event-stream")
 	piece := func(choices ...any) {
-		raw, _ := json.Marshal(map[string]any{"id": "x", "model": "x", "choices": choices, "usage": usage}) // texts and numbers
+		// only strings and numbers, which always encode
+		raw, _ := json.Marshal(map[string]any{"id": "x", "model": "x", "choices": choices, "usage": usage})
 		fmt.Fprintf(out, "data: %s\n\n", raw)
-		_ = http.NewResponseController(out).Flush() // who has left is told nothing
+		_ = http.NewResponseController(out).Flush() // fails only if the client has disconnected
 	}
 	for _, word := range strings.SplitAfter(message["content"].(string), " ") {
 		piece(map[string]any{"index": 0, "delta": map[string]any{"content": word}})
@@ -41,7 +42,7 @@ func answer(out http.ResponseWriter, raw []byte) {
 	fmt.Fprint(out, "data: [DONE]\n\n")
 }
 
-// obey is the message that comes next, and why it ends.
+// obey returns the next message and its finish reason.
 func (a asked) obey() (message map[string]any, reason string) {
 	var system, said string
 	made := 0
@@ -53,7 +54,7 @@ func (a asked) obey() (message map[string]any, reason string) {
 			said, made = m.Content, 0
 		case "tool":
 			if !strings.HasPrefix(m.Content, "Error: ") || strings.Contains(m.Content, "don't make it again") {
-				made++ // else it is made again
+				made++ // otherwise the model repeats the call
 			}
 		}
 	}
@@ -71,7 +72,7 @@ func (a asked) obey() (message map[string]any, reason string) {
 	}}}, "tool_calls"
 }
 
-// nextOf is the call that is next of a step, when so many were made.
+// nextOf returns the next call for a step, given the number of calls that were made.
 func nextOf(brief string, made int) (name, arguments string) {
 	var b struct {
 		Objective struct{ ID string }

@@ -1,10 +1,10 @@
-// Package outside is the world outside of the product, for tests: a model that does what
-// it is told, and a receiver that keeps what comes.
+// Package outside simulates the systems outside of the product for tests: a model that follows
+// instructions, and a receiver that counts its requests.
 //
-// Under /model the model speaks the protocol of OpenAI, streamed where that is asked for.
-// A person's "note key" and "pay key" are calls of these skills; of a step of a plan it
-// makes the call, and writes down that the step, and all, is done. Every other path is a
-// receiver's: what has a key or a body in JSON is counted by it.
+// Under /model the model speaks the protocol of OpenAI, streamed if the request asks for that. It
+// answers a person's message "note key" or "pay key" with a call of that skill. For a step of a
+// plan it makes the step's call, and then records that the step and the objective are done. Every
+// other path belongs to the receiver, which counts requests by the key or body in their JSON.
 package outside
 
 import (
@@ -19,22 +19,22 @@ import (
 	"sync"
 )
 
-// A World is a model and a receiver on one address.
+// A World is a model and a receiver at one address.
 type World struct {
 	*httptest.Server
 
 	mu   sync.Mutex
-	came map[string]map[string]int // requests, by what they are about and the key of their effect
+	came map[string]map[string]int // requests, by subject and by idempotency key
 }
 
-// Start begins a world, which is to be closed.
+// Start starts a world. The caller closes it.
 func Start() *World {
 	w := &World{came: map[string]map[string]int{}}
 	w.Server = httptest.NewServer(w)
 	return w
 }
 
-// Came is how many requests have come about what.
+// Came returns the number of requests about what.
 func (w *World) Came(what string) (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -44,15 +44,15 @@ func (w *World) Came(what string) (n int) {
 	return n
 }
 
-// Effects is how many effects there were: requests under one key have one.
+// Effects returns the number of effects. Requests under one idempotency key have one effect.
 func (w *World) Effects(what string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.came[what])
 }
 
-// Doubled are the texts that came under several idempotency keys, and these: a receiver
-// that acts once on each key has acted on them more than once.
+// Doubled returns the subjects that came under several idempotency keys, and those keys. A receiver
+// that acts once per key has acted on them more than once.
 func (w *World) Doubled() map[string][]string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

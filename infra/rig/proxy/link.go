@@ -14,15 +14,15 @@ type link struct {
 	mu             sync.Mutex
 	client, server net.Conn
 	fault          Fault
-	lost           bool // it has been silent: there is no way back
+	lost           bool // it was silent and cannot recover
 	over           bool
-	answered       bool          // the server has spoken last
-	ended          chan struct{} // closed when over
-	deaf           chan struct{} // closed when nothing more comes from the server
+	answered       bool          // the last data came from the server
+	ended          chan struct{} // closed when the link is over
+	deaf           chan struct{} // closed when the server sends no more data
 }
 
-// asks reports whether what the client says now begins a request: it speaks first, or
-// behind an answer.
+// asks reports whether the client's current data begins a request. It does if it is the first data
+// of the connection, or if the server sent the previous data.
 func (l *link) asks() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -31,7 +31,7 @@ func (l *link) asks() bool {
 	return begins
 }
 
-// answer is the fault of an answer that has just come in.
+// answer returns the fault for a response that has just arrived.
 func (l *link) answer() Fault {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -39,7 +39,7 @@ func (l *link) answer() Fault {
 	return l.fault
 }
 
-// silent reports whether neither side learns that the other has gone.
+// silent reports whether neither side may learn that the other has disconnected.
 func (l *link) silent() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,21 +69,21 @@ func (l *link) set(f Fault) {
 	}
 }
 
-// now is the fault of the traffic that has just come in.
+// now returns the fault for the data that has just arrived.
 func (l *link) now() Fault {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.fault
 }
 
-// hangUp ends the connection; what has been written arrives.
+// hangUp closes the connection. Data that was written before still arrives.
 func (l *link) hangUp() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.end(false)
 }
 
-// reset ends the connection at once, and tells both sides so.
+// reset closes the connection with a reset, which both sides see at once.
 func (l *link) reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,9 +99,10 @@ func (l *link) end(reset bool) {
 	for _, c := range []net.Conn{l.client, l.server} {
 		if tcp, ok := c.(*net.TCPConn); ok {
 			if reset {
-				_ = tcp.SetLinger(0) // fails only for one that has ended
+				_ = tcp.SetLinger(0) // fails only for a closed connection
 			} else {
-				_ = tcp.CloseWrite() // Close alone waits for whoever reads: the other side hears of it later
+				// Close alone waits for pending reads, so the other side would see the end later.
+				_ = tcp.CloseWrite()
 			}
 			_ = tcp.Close()
 		}
@@ -110,7 +111,7 @@ func (l *link) end(reset bool) {
 
 const (
 	piece   = 32 << 10
-	overlap = 1 << 10 // of two pieces, for a text that stands in both
+	overlap = 1 << 10 // of two pieces, to find a text that is split between them
 )
 
 func (l *link) requests() {
@@ -174,8 +175,8 @@ func (l *link) answers() {
 	}
 }
 
-// forward writes data, late where the fault says so. Whoever can't be written to has
-// gone, which reading from it tells as well.
+// forward writes data, with the delay that the fault requires. It ignores write errors: reading
+// from the same peer reports that it has disconnected.
 func (l *link) forward(to net.Conn, data []byte, f Fault) {
 	if f.Kind == Delay {
 		late := time.NewTimer(f.By)

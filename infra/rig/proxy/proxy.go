@@ -1,11 +1,11 @@
-// Package proxy is a TCP proxy between a client and its server that fails as networks
-// do: it delays, cuts, swallows, and loses answers.
+// Package proxy is a TCP proxy between a client and its server that simulates network failures: it
+// delays, cuts and swallows traffic, and loses responses.
 //
-// [Proxy.Set] says what becomes of all connections from now on; [Proxy.At] says what
-// becomes of the one connection on which a client sends a text, such as a statement or
-// the path of a request, and of that request. [Proxy.OnRequest] has a function say it of
-// each request. It reads no protocol, so that texts are found only where the traffic is
-// not encrypted; a request is what a client says first, or behind an answer.
+// [Proxy.Set] sets the fault of all connections. [Proxy.At] sets the fault of one connection and
+// one request: those on which a client sends a given text, such as a statement or the path of a
+// request. [Proxy.OnRequest] calls a function that chooses the fault of each request. The proxy
+// parses no protocol, so it finds texts only in unencrypted traffic. It counts as a request the
+// first data from the client, and the first data after a response.
 package proxy
 
 import (
@@ -26,21 +26,21 @@ type Kind int
 // The kinds.
 const (
 	Pass           Kind = iota
-	Delay               // each piece of traffic is late by Fault.By, both ways
-	Cut                 // reset: what was sent last is lost
-	Swallow             // silent: nothing gets through any more, and nobody is told, not even that the other has gone
-	SwallowAnswers      // as Swallow, but requests get through
-	CutAnswer           // requests get through; the next answer is lost, and the connection is reset
-	HalfAnswer          // as CutAnswer, and half of the answer gets through
+	Delay               // each piece of traffic is delayed by Fault.By, in both directions
+	Cut                 // reset: data in transit is lost
+	Swallow             // nothing gets through any more, and neither side learns that the other has disconnected
+	SwallowAnswers      // like Swallow, but requests get through
+	CutAnswer           // requests get through; the next response is lost and the connection is reset
+	HalfAnswer          // like CutAnswer, but half of the response gets through
 )
 
-// A Fault is a kind, and how long a delay is.
+// A Fault is a kind and, for Delay, the length of the delay.
 type Fault struct {
 	Kind Kind
 	By   time.Duration
 }
 
-// A Proxy stands in front of one server.
+// A Proxy forwards connections to one server.
 type Proxy struct {
 	// URL is the server's URL through the proxy.
 	URL string
@@ -57,14 +57,14 @@ type Proxy struct {
 	links   map[*link]struct{}
 }
 
-// rule is a fault that waits for a text.
+// rule is a fault that applies when a client sends the text.
 type rule struct {
 	text  []byte
 	fault Fault
 	hit   chan struct{}
 }
 
-// Start stands a proxy in front of the server at rawURL, whose host must name a port.
+// Start starts a proxy for the server at rawURL, whose host must include a port.
 func Start(rawURL string) (*Proxy, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil || u.Port() == "" {
@@ -82,8 +82,8 @@ func Start(rawURL string) (*Proxy, error) {
 	return p, nil
 }
 
-// Set makes f the fault of all connections, open and new. A connection that was
-// silent or cut stays so: only new ones heal.
+// Set makes f the fault of all open and new connections. A connection that was silent or cut stays
+// so; only new connections recover.
 func (p *Proxy) Set(f Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -93,7 +93,7 @@ func (p *Proxy) Set(f Fault) {
 	}
 }
 
-// HangUp ends all connections that are open, as a peer does that has nothing more to say.
+// HangUp closes all open connections, like a peer that has no more data to send.
 func (p *Proxy) HangUp() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,9 +102,9 @@ func (p *Proxy) HangUp() {
 	}
 }
 
-// At makes f the fault of the first connection whose client sends text, from the request
-// with the text on. The channel is closed once that has happened. The text must not be
-// longer than 1 KiB; it is used once.
+// At makes f the fault of the first connection whose client sends text, from the request that
+// contains it. The channel is closed when that has happened. The text may have up to 1 KiB and is
+// used once.
 func (p *Proxy) At(text string, f Fault) <-chan struct{} {
 	r := &rule{text: []byte(text), fault: f, hit: make(chan struct{})}
 	p.mu.Lock()
@@ -113,16 +113,16 @@ func (p *Proxy) At(text string, f Fault) <-chan struct{} {
 	return r.hit
 }
 
-// OnRequest has decide say what becomes of each request from now on, and of its
-// connection: the zero Fault leaves both as they are. It gets the first piece of the
-// request, may be called for several connections at once, and is nil where nobody decides.
+// OnRequest sets the function that chooses the fault of each following request and of its
+// connection. The zero Fault changes neither. decide receives the first piece of the request, and
+// may be called concurrently for several connections. A nil decide removes the function.
 func (p *Proxy) OnRequest(decide func([]byte) Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.request = decide
 }
 
-// asked is what is decided of a request.
+// asked returns the fault that the function of OnRequest chooses for a request.
 func (p *Proxy) asked(data []byte) Fault {
 	p.mu.Lock()
 	decide := p.request
@@ -133,10 +133,10 @@ func (p *Proxy) asked(data []byte) Fault {
 	return decide(data)
 }
 
-// Close ends all connections and waits for their goroutines.
+// Close closes all connections and waits for their goroutines.
 func (p *Proxy) Close() {
 	close(p.done)
-	_ = p.listener.Close() // fails only when it is closed already
+	_ = p.listener.Close() // fails only if it is closed already
 	p.mu.Lock()
 	for l := range p.links {
 		l.reset()
@@ -190,7 +190,8 @@ func (p *Proxy) leave(l *link) {
 	delete(p.links, l)
 }
 
-// take finds the rule whose text ends in data, which came behind tail, and uses it up.
+// take removes and returns the first rule whose text ends in data. The text may begin in tail,
+// which came before data.
 func (p *Proxy) take(tail, data []byte) *rule {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// echo answers each line with itself, and notes it.
+// echo starts a server that returns each line it receives. It also sends the line to the channel.
 func echo(t *testing.T) (url string, lines chan string) {
 	t.Helper()
 	var lc net.ListenConfig
@@ -61,7 +61,7 @@ func dial(t *testing.T, p *proxy.Proxy) client {
 	return client{t, c, bufio.NewReader(c)}
 }
 
-// says sends a line and answers what comes back within a limit.
+// says sends a line and returns the response that arrives within the limit.
 func (c client) says(line string, limit time.Duration) (string, error) {
 	c.t.Helper()
 	if _, err := io.WriteString(c, line+"\n"); err != nil {
@@ -87,8 +87,8 @@ func TestFaults(t *testing.T) {
 		name    string
 		fault   proxy.Fault
 		got     string // what the client reads
-		silent  bool   // it waits in vain; else the connection ends
-		arrives bool   // the server gets the request
+		silent  bool   // the client reads until its limit; otherwise the connection ends
+		arrives bool   // the server receives the request
 	}{
 		{"cut", proxy.Fault{Kind: proxy.Cut}, "", false, false},
 		{"swallow", proxy.Fault{Kind: proxy.Swallow}, "", true, false},
@@ -129,7 +129,7 @@ func TestFaults(t *testing.T) {
 					t.Errorf("the server got %q", <-lines)
 				}
 				if how == "at a text" {
-					other.hears("the point") // it has been used up
+					other.hears("the point") // the rule is used up
 				} else {
 					p.Set(proxy.Fault{})
 					if got, err := victim.says("again", soon); err == nil {
@@ -164,7 +164,7 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-// Each request is decided on, wherever it is cut into pieces.
+// The function of OnRequest is called once per request, however the request is split into pieces.
 func TestEachRequestIsDecidedOn(t *testing.T) {
 	url, lines := echo(t)
 	p, err := proxy.Start(url)
@@ -198,7 +198,7 @@ func TestEachRequestIsDecidedOn(t *testing.T) {
 	dial(t, p).hears("a new one")
 }
 
-// A server is not told that a client has gone whose connection is silent.
+// A server does not learn that a client has disconnected if the connection is silent.
 func TestASilentClientIsNotSeenToLeave(t *testing.T) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -1,13 +1,13 @@
-// Command withservers runs a command, such as the tests, with private
-// PostgreSQL, PgBouncer and Redis servers at its disposal:
+// Command withservers starts private PostgreSQL, PgBouncer and Redis servers and runs a command,
+// such as the tests, with them:
 //
 //	go run ./infra/rig/withservers -- go test ./...
 //
-// The command finds their addresses in TEST_DATABASE_URL, TEST_PGBOUNCER_URL
-// and TEST_REDIS_URL, and LK_TEST_SERVERS=1. Its exit code is passed on.
+// The command receives their addresses in TEST_DATABASE_URL, TEST_PGBOUNCER_URL and TEST_REDIS_URL,
+// together with LK_TEST_SERVERS=1. withservers exits with the command's exit code.
 //
-// A server that can be neither found nor installed is an error where CI is set.
-// Elsewhere a box on stderr says what is missing, and the variable stays unset.
+// A server that can be neither found nor installed is an error if CI is set. Otherwise a box on
+// stderr names what is missing, and the variable stays unset.
 package main
 
 import (
@@ -32,12 +32,12 @@ func main() {
 	os.Exit(code)
 }
 
-// run returns the command's exit code, or 1 and an error when there is none.
+// run returns the command's exit code, or 1 and an error if the command has none.
 func run(ctx context.Context, args []string) (code int, err error) {
 	flags := flag.NewFlagSet("withservers", flag.ContinueOnError)
 	durable := flags.Bool("durable", false, "keep fsync on, so that data would survive a crash of the machine")
 	if err := flags.Parse(args); err != nil {
-		return 2, nil // flag has said why
+		return 2, nil // flag has printed the reason
 	}
 	if flags.NArg() == 0 {
 		return 2, errors.New("usage: withservers [-durable] -- command [argument ...]")
@@ -65,7 +65,7 @@ func run(ctx context.Context, args []string) (code int, err error) {
 	return command(ctx, flags.Args(), append(set.Env(), "LK_TEST_SERVERS=1"), signals)
 }
 
-// command runs a command to its end and hands it the signals we get.
+// command runs a command to its end and passes on the signals that this process receives.
 func command(ctx context.Context, argv, env []string, signals <-chan os.Signal) (int, error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), env...)
@@ -85,7 +85,7 @@ func command(ctx context.Context, argv, env []string, signals <-chan os.Signal) 
 	}
 }
 
-// exitCode is what a shell would make of the end of a command.
+// exitCode returns the exit code that a shell would report for the end of a command.
 func exitCode(err error) (int, error) {
 	exit := (*exec.ExitError)(nil)
 	if !errors.As(err, &exit) {
@@ -100,7 +100,7 @@ func exitCode(err error) (int, error) {
 	return exit.ExitCode(), nil
 }
 
-// box frames what is missing, so that it is not overlooked.
+// box frames the list of missing servers, so that nobody overlooks it.
 func box(missing []*servers.MissingError) string {
 	var b strings.Builder
 	line := strings.Repeat("#", 78)

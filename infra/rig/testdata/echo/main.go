@@ -1,5 +1,4 @@
-// Command echo is the bootstrap the rig is tested with. It does what the
-// request asks for.
+// Command echo is the bootstrap that tests the rig. It does what the request asks for.
 package main
 
 import (
@@ -27,10 +26,10 @@ type request struct {
 
 type response struct {
 	Text      string
-	ID, ARN   string // of the request and the function, as the runtime tells them
+	ID, ARN   string // request id and function ARN, as the runtime passes them
 	Trace     string
 	Remaining time.Duration
-	Calls     int // of this process
+	Calls     int // number of calls in this process
 	Env       []string
 	Child     int
 }
@@ -92,7 +91,7 @@ func handle(ctx context.Context, in request) (any, error) {
 	return nil, fmt.Errorf("unknown operation %q", in.Op)
 }
 
-// work is a unit of work with an effect that it does not guard at all.
+// work is a unit of work whose effect is not guarded against repetition.
 func work(ctx context.Context, key string) error {
 	if err := fault.Point(ctx, "work.begun", key); err != nil {
 		return err
@@ -101,8 +100,8 @@ func work(ctx context.Context, key string) error {
 	return fault.Point(ctx, "work.done", key)
 }
 
-// stream answers with N numbered lines, of which each waits for the fault
-// driver, and then fails if there is a text.
+// stream responds with N numbered lines. Each line waits for the fault driver. If there is a text,
+// the stream then fails with it.
 func stream(in request) any {
 	r, w := io.Pipe()
 	go func() {
@@ -119,7 +118,7 @@ func stream(in request) any {
 	return &events.LambdaFunctionURLStreamingResponse{StatusCode: http.StatusOK, Body: r}
 }
 
-// refuse tells the Runtime API that the process cannot start.
+// refuse reports to the Runtime API that the process cannot start.
 func refuse(url string) {
 	body := strings.NewReader(`{"errorType":"Echo.NoStart","errorMessage":"told not to"}`)
 	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, url, body)
