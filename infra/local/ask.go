@@ -14,7 +14,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
-// asked is the end of a turn.
+// asked is the result of a turn.
 type asked struct {
 	Answer   string `json:"answer"`
 	Status   string `json:"status"`
@@ -23,8 +23,8 @@ type asked struct {
 	ThreadID string `json:"threadId"`
 }
 
-// askVerb has one turn with the agent, in this process: its words come as the model
-// writes them. Ctrl-C leaves the turn to go on by itself.
+// askVerb runs one turn with the agent in this process and prints the text while the model writes
+// it. After Ctrl-C the turn continues without the terminal.
 func askVerb(flags *flag.FlagSet) action {
 	ws := workspaceFlag(flags)
 	thread := flags.String("thread", "", "go on with the conversation of this `ID`")
@@ -74,7 +74,7 @@ func askVerb(flags *flag.FlagSet) action {
 	}
 }
 
-// noThread names the conversation that a message was meant for and that is not there.
+// noThread explains that the conversation for a message does not exist.
 func (c *console) noThread(id string, err error) error {
 	refused, ok := errors.AsType[*refusedError](err)
 	malformed := ok && refused.Status == http.StatusUnprocessableEntity && uuid.Validate(id) != nil
@@ -87,7 +87,7 @@ func (c *console) noThread(id string, err error) error {
 	}
 }
 
-// sayWhoHasIt tells a person at once what their message waits for, if it does.
+// sayWhoHasIt prints what holds up a person's message, if anything does.
 func (c *console) sayWhoHasIt(ctx context.Context, ask *operator, multitask string) error {
 	if multitask != "" && multitask != "enqueue" {
 		return nil
@@ -104,7 +104,7 @@ func (c *console) sayWhoHasIt(ctx context.Context, ask *operator, multitask stri
 	return nil
 }
 
-// spoken prints a stream of events as they come; any other answer it keeps.
+// spoken prints a stream of events as they arrive. It stores any other response.
 type spoken struct {
 	answered
 	p      paper
@@ -112,7 +112,7 @@ type spoken struct {
 	middle bool // of a line
 }
 
-// Write implements [http.ResponseWriter]. A stream comes in whole events.
+// Write implements [http.ResponseWriter]. A stream arrives in whole events.
 func (s *spoken) Write(b []byte) (int, error) {
 	if s.header.Get("Content-Type") != "text/event-stream" {
 		return s.answered.Write(b)
@@ -130,7 +130,7 @@ func (s *spoken) event(kind string, data []byte) {
 	switch kind {
 	case "delta":
 		var d struct{ Text string }
-		_ = json.Unmarshal(data, &d) // it is our own
+		_ = json.Unmarshal(data, &d) // encoded by this program
 		for i, line := range strings.Split(d.Text, "\n") {
 			if i > 0 {
 				s.newLine()
@@ -160,7 +160,7 @@ func (s *spoken) newLine() {
 	s.middle = false
 }
 
-// close says how the turn ended, and how to go on.
+// close prints how the turn ended and how to continue.
 func (s *spoken) close(name string) {
 	if s.middle {
 		s.newLine()

@@ -14,8 +14,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers"
 )
 
-// TestAnAssistantOnEveryDatabase has the client of npm read and drive what `make run`
-// starts.
+// TestAnAssistantOnEveryDatabase drives a local runner with the MCP client from npm.
 func TestAnAssistantOnEveryDatabase(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) { testAssistant(t, newHome(t)) })
 	t.Run("postgres", func(t *testing.T) {
@@ -29,7 +28,7 @@ func testAssistant(t *testing.T, h home) {
 	if status, body := call(t, "POST", url+"/api/v1/skills", token, `{"name":"save_memory","kind":"builtin","requiresApproval":true}`); status != 201 {
 		t.Fatalf("a skill that requires approval: %d %s", status, body)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // npm may have to fetch it
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // npm may have to download it
 	defer cancel()
 	path, authorization := configured(t)
 	client, err := mcp.Client(ctx, url+path, os.Expand(authorization, func(string) string { return token }))
@@ -50,7 +49,7 @@ func testAssistant(t *testing.T, h home) {
 	}
 }
 
-// configured is what the README has an assistant send, and where.
+// configured returns the path and the Authorization header that README tells an assistant to use.
 func configured(t *testing.T) (path, authorization string) {
 	t.Helper()
 	readme, err := os.ReadFile("../../README.md")

@@ -7,6 +7,6 @@ import (
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 )
 
-// awsConfig is how this machine reaches AWS: by the environment, a profile or a
-// sign-in, as the AWS CLI does.
+// awsConfig returns the configuration for AWS from the environment, a profile or a sign-in, like
+// the AWS CLI.
 func awsConfig(ctx context.Context) (aws.Config, error) { return awsconfig.LoadDefaultConfig(ctx) }

@@ -12,19 +12,19 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// beats runs what works in this process beside the answers to requests.
+// beats runs the background work of this process.
 type beats struct {
-	process context.Context // ends when the process is asked to
+	process context.Context // ends when the process is to end
 	end     func()          // ends it
-	broken  chan error      // why it can't go on, at most once
+	broken  chan error      // receives at most one reason why the process cannot continue
 	run     func(context.Context, heartbeat.Tick) (heartbeat.Report, error)
-	every   time.Duration // a minute at least
+	every   time.Duration // at least a minute
 	log     *slog.Logger
 	working sync.WaitGroup
 }
 
-// beat runs one beat, which ends with ctx and with the process: it parks at its
-// next step. A panic is the beat's error.
+// beat runs one beat. When ctx or the process ends, the beat parks at its next step. A panic
+// becomes an error.
 func (b *beats) beat(ctx context.Context, t heartbeat.Tick) (report heartbeat.Report, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -38,7 +38,7 @@ func (b *beats) beat(ctx context.Context, t heartbeat.Tick) (report heartbeat.Re
 	return b.run(ctx, t)
 }
 
-// drained is closed when the process is asked to end; nil where nobody asks.
+// drained is closed when the process is to end; nil if nothing ends it.
 func (b *beats) drained() <-chan struct{} {
 	if b.process == nil {
 		return nil
@@ -46,16 +46,16 @@ func (b *beats) drained() <-chan struct{} {
 	return b.process.Done()
 }
 
-// background runs fn beyond the answer to a request.
+// background runs fn after the response to a request.
 func (b *beats) background(fn func(context.Context)) {
 	b.working.Go(func() { fn(b.process) })
 }
 
-// firstPatience is how long the first beat waits for what was taken up at the start:
-// a turn that goes on comes before it.
+// firstPatience is how long the first beat waits for the work that is resumed at the start, since a
+// resumed turn has priority.
 const firstPatience = time.Minute
 
-// await waits until done is closed, for so long, or until the process is to end.
+// await waits until done is closed or the process is to end, for at most firstPatience.
 func (b *beats) await(done <-chan struct{}) {
 	timer := time.NewTimer(firstPatience)
 	defer timer.Stop()
@@ -66,15 +66,15 @@ func (b *beats) await(done <-chan struct{}) {
 	}
 }
 
-// The first beat is tried again after so long, each time twice as long, where it is skipped.
+// A skipped first beat is retried after this delay, which doubles each time.
 const (
 	firstAgain   = 5 * time.Second
 	longestAgain = 40 * time.Second
 )
 
-// keep beats at once and then on the schedule, until the process is to end. The
-// first beat is nobody's slot: it runs after each start and takes up what was left. Should
-// a turn that goes on be in its way, it comes behind that.
+// keep runs a beat at once and then one for each slot, until the process is to end. The first beat
+// belongs to no slot. It runs after each start and resumes unfinished work. If a resumed turn is in
+// its way, it is retried.
 func (b *beats) keep(first trace.ID) {
 	skipped := b.report(heartbeat.Tick{Trace: first})
 	for again, at := firstAgain, next(time.Now(), b.every); skipped && time.Now().Add(again).Before(at); again = min(2*again, longestAgain) {
@@ -100,7 +100,7 @@ func (b *beats) keep(first trace.ID) {
 	}
 }
 
-// tend calls fn on a ticker until the process is to end.
+// tend calls fn every so often until the process is to end.
 func (b *beats) tend(every time.Duration, fn func(context.Context)) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -114,14 +114,15 @@ func (b *beats) tend(every time.Duration, fn func(context.Context)) {
 	}
 }
 
-// next is the first time after now that the schedule names, which is a slot. The
-// times are the same in every process, so that of two on one database one beats
-// for a slot; those that passed while a beat ran are past.
+// next returns the schedule's first time after now. That time is the slot. All processes calculate
+// the same times, so of two processes on one database only one beats for a slot. Slots that pass
+// during a beat are dropped.
 func next(now time.Time, every time.Duration) time.Time {
 	return now.Truncate(every).Add(every)
 }
 
-// report beats, says what the beat itself does not, and reports whether it was skipped.
+// report runs a beat and logs what the beat itself does not. It returns whether the beat was
+// skipped.
 func (b *beats) report(t heartbeat.Tick) (skipped bool) {
 	report, err := b.beat(b.process, t)
 	switch {

@@ -14,13 +14,13 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
 
-// schedule is a beats whose beats take a time each, and what was asked of it.
+// schedule is a beats that records its beats. Each beat takes the given time.
 type schedule struct {
 	*beats
 	end   context.CancelFunc
 	takes time.Duration
 	fails error
-	skips int // so many of the first
+	skips int // the number of first beats that are skipped
 	mu    sync.Mutex
 	ticks []string // when, and for which slot
 }
@@ -54,7 +54,7 @@ func (s *schedule) tick(ctx context.Context, t heartbeat.Tick) (heartbeat.Report
 	}
 }
 
-// In a bubble it is midnight.
+// A synctest bubble starts at midnight.
 
 func TestABeatAtOnceThenOneASlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -72,8 +72,7 @@ func TestABeatAtOnceThenOneASlot(t *testing.T) {
 	})
 }
 
-// What a dead process has left is taken up though a turn, which is taken up first, is in
-// the way of the first beat.
+// The work of a dead process is resumed although a resumed turn is in the way of the first beat.
 func TestTheFirstBeatIsTriedAgainWhereItIsSkipped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSchedule(30 * time.Minute)

@@ -62,7 +62,7 @@ func TestTheRealBinary(t *testing.T) {
 	t.Run("twice", func(t *testing.T) {
 		cmd, d := start(t, binary)
 		url, token, _ := d.started()
-		// A request whose body does not come keeps it from ending at once.
+		// A request whose body does not arrive keeps the process from ending at once.
 		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
 		if err != nil {
 			t.Fatal(err)
@@ -70,7 +70,7 @@ func TestTheRealBinary(t *testing.T) {
 		defer conn.Close()
 		fmt.Fprintf(conn, "POST /api/v1/heartbeat/run HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n"+
 			"Content-Type: application/json\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n", token)
-		if _, err := conn.Read(make([]byte, 10)); err != nil { // it waits for the body now
+		if _, err := conn.Read(make([]byte, 10)); err != nil { // the server waits for the body now
 			t.Fatal(err)
 		}
 		kill(t, cmd, syscall.SIGTERM)
@@ -83,13 +83,13 @@ func TestTheRealBinary(t *testing.T) {
 	})
 }
 
-// start starts a dev of the binary in a home of its own.
+// start starts `dev` of the binary in a new home.
 func start(t *testing.T, binary string) (*exec.Cmd, *running) {
 	t.Helper()
 	return startIn(t, binary, newHome(t))
 }
 
-// startIn starts a dev of the binary in a home.
+// startIn starts `dev` of the binary in a home.
 func startIn(t *testing.T, binary string, h home) (*exec.Cmd, *running) {
 	t.Helper()
 	d := &running{t: t, out: newWatched(), errs: newWatched()}
@@ -109,8 +109,7 @@ func kill(t *testing.T, cmd *exec.Cmd, signal syscall.Signal) {
 	}
 }
 
-// built is the path of the command, which is built for the test. A short run has no such
-// tests.
+// built builds the command for the test and returns its path. It skips the test in a short run.
 func built(t *testing.T) string {
 	t.Helper()
 	if testing.Short() {

@@ -30,11 +30,11 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
-// checkLimit is how long a part may take to answer.
+// checkLimit is the time limit of one check.
 const checkLimit = 3 * time.Second
 
-// checkFiles looks at the SQLite file, who may read it and whether it is sound,
-// without opening it for writing. The answer is whether it can be used.
+// checkFiles checks the SQLite file, its permissions and its integrity, without opening it for
+// writing. It reports whether the file can be used.
 func checkFiles(ctx context.Context, cfg app.Config) ([]finding, bool) {
 	const name = "files"
 	info, err := os.Stat(cfg.SQLitePath)
@@ -61,7 +61,8 @@ func checkFiles(ctx context.Context, cfg app.Config) ([]finding, bool) {
 	return append(findings, ok("integrity", "SQLite finds no damage")), true
 }
 
-// checkLanes takes a lane and gives it back, and compares the clocks on the way.
+// checkLanes acquires and releases a lane, and compares the clocks of this machine and the
+// database.
 func checkLanes(ctx context.Context, d *db.DB) []finding {
 	lanes, err := lane.New(d)
 	if err != nil {
@@ -92,8 +93,8 @@ func checkLanes(ctx context.Context, d *db.DB) []finding {
 	return append(findings, ok("clock", "within %s of the database's", took(skew.Abs()+answered.Sub(asked)/2)))
 }
 
-// maxSkew is by how much the clock here may differ: nothing depends on it, but
-// times shown would puzzle.
+// maxSkew is the tolerated difference between the clocks. Nothing depends on it, but a larger one
+// makes displayed times confusing.
 const maxSkew = 2 * time.Second
 
 func checkRedis(ctx context.Context, cfg app.Config) finding {
@@ -111,7 +112,7 @@ func checkRedis(ctx context.Context, cfg app.Config) finding {
 func pingRedis(ctx context.Context, address string) (err error) {
 	options, err := redis.ParseURL(address)
 	if err != nil {
-		return errors.New("REDIS_URL is not a Redis URL (redis://user:password@host:6379/0)") // the error may quote it
+		return errors.New("REDIS_URL is not a Redis URL (redis://user:password@host:6379/0)") // err may quote the URL
 	}
 	options.MaxRetries, options.DialerRetries = -1, 1
 	quietRedis()
@@ -120,15 +121,15 @@ func pingRedis(ctx context.Context, address string) (err error) {
 	return client.Ping(ctx).Err()
 }
 
-// quietRedis keeps the client's own log off the terminal: what it says there, its
-// errors say too. It is a switch of the whole package, set once.
+// quietRedis turns off the client's own log, which only repeats its errors. The switch applies to
+// the client's whole package.
 var quietRedis = sync.OnceFunc(func() { redis.SetLogger(silence{}) })
 
 type silence struct{}
 
 func (silence) Printf(context.Context, string, ...any) {}
 
-// checkModel asks the model something, which costs a few tokens.
+// checkModel sends the model a short request, which costs a few tokens.
 func checkModel(ctx context.Context, cfg app.Config) finding {
 	model, err := wire.NewModel(cfg, awsConfig)
 	if err != nil {
@@ -148,7 +149,7 @@ func checkModel(ctx context.Context, cfg app.Config) finding {
 
 const modelPatience = 20 * time.Second
 
-// modelAdvice says what to do about a model's failure.
+// modelAdvice returns how to repair a failure of the model.
 func modelAdvice(class llm.ErrorClass, provider string) string {
 	switch class {
 	case llm.ClassAuthentication:
@@ -163,7 +164,7 @@ func modelAdvice(class llm.ErrorClass, provider string) string {
 	return "try again a little later"
 }
 
-// checkKey looks at what secrets are encrypted with.
+// checkKey checks the key that encrypts secrets.
 func checkKey(cfg app.Config) finding {
 	const name = "key"
 	if cfg.KMSKeyID != "" {
@@ -200,13 +201,14 @@ func checkToken(cfg app.Config) finding {
 	return ok(name, "in %s, for its owner alone", path)
 }
 
-// checkAddress tells whether the local runner could listen, or does already, and whether it
-// is one over the database d, nil where that can't be opened.
+// checkAddress reports whether the local runner could listen, or whether one listens already. In
+// the latter case it checks whether that runner uses the database d; nil if the database can't be
+// opened.
 func checkAddress(ctx context.Context, cfg app.Config, d *db.DB) finding {
 	const name = "address"
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.Addr)
 	if err == nil {
-		_ = l.Close() // nothing was accepted
+		_ = l.Close() // no connection was accepted
 		return ok(name, "%s is free for `lanekeeper dev`", cfg.Addr)
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkLimit)
@@ -228,11 +230,11 @@ func checkAddress(ctx context.Context, cfg app.Config, d *db.DB) finding {
 	return warn(name, "ADDR="+neighbour(cfg.Addr), "%s", err)
 }
 
-// sharesDatabase takes a lane here, and asks the server at ADDR who holds it.
+// sharesDatabase takes a lane here and asks the server at ADDR who holds it.
 func sharesDatabase(ctx context.Context, cfg app.Config, d *db.DB) (bool, error) {
 	token, err := adminToken(cfg)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil // that one has made its own elsewhere
+		return false, nil // that server has generated its own token elsewhere
 	}
 	if err != nil {
 		return false, err
@@ -252,7 +254,7 @@ func sharesDatabase(ctx context.Context, cfg app.Config, d *db.DB) (bool, error)
 	return strings.Contains(said, string(request.Holder)), errors.Join(err, lanes.Release(ctx, hold))
 }
 
-// get is what a server answers, whatever its status.
+// get returns the body of a server's response, whatever its status.
 func get(ctx context.Context, address, token string) (string, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -269,7 +271,8 @@ func get(ctx context.Context, address, token string) (string, error) {
 	return string(body), err
 }
 
-// health asks a server whether it is a Lanekeeper, and how it is.
+// health returns the health status of a server. It returns an error if the server is not a
+// Lanekeeper.
 func health(ctx context.Context, addr string) (string, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/health", nil)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// completion prints a script that has a shell complete the verbs, and the words of each.
+// completion prints a script with which a shell completes the verbs and their words.
 func completion(*flag.FlagSet) action {
 	return func(_ context.Context, c *console, args []string) error {
 		if len(args) != 1 || args[0] != "bash" && args[0] != "zsh" {
@@ -22,7 +22,7 @@ func completion(*flag.FlagSet) action {
 	}
 }
 
-// completionScript is the script for bash, which zsh takes as well.
+// completionScript returns the script for bash, which also works in zsh.
 func completionScript() string {
 	var names []string
 	var cases strings.Builder

@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// config prints what is in force. A configuration that can't be used is printed
-// too, before what is wrong with it.
+// config prints the configuration in force. It also prints an invalid configuration, followed by
+// what is wrong with it.
 func config(*flag.FlagSet) action {
 	return func(_ context.Context, c *console, args []string) error {
 		if len(args) > 0 {

@@ -18,7 +18,7 @@ const (
 	exitDatabase = 3
 )
 
-// exits says what they mean, for the help.
+// exits describes the exit codes for the help.
 var exits = []struct {
 	code    int
 	meaning string
@@ -37,13 +37,13 @@ type usageError struct {
 
 func (e *usageError) Error() string { return e.problem }
 
-// misused is a usageError with the verb's own usage.
+// misused returns a usageError that shows the verb's own usage.
 func misused(format string, args ...any) error {
 	return &usageError{problem: fmt.Sprintf(format, args...)}
 }
 
-// An exitError ends the command with a code of its own choice. Without an error
-// there is nothing more to say.
+// An exitError ends the command with the given exit code. If it has no error, nothing more is
+// printed.
 type exitError struct {
 	code int
 	err  error
@@ -52,7 +52,7 @@ type exitError struct {
 func (e *exitError) Error() string { return fmt.Sprint(e.err) }
 func (e *exitError) Unwrap() error { return e.err }
 
-// hinted is an error with what to do next.
+// hinted is an error with the next step for the user.
 type hinted struct {
 	err  error
 	hint string
@@ -61,8 +61,7 @@ type hinted struct {
 func (e *hinted) Error() string { return e.err.Error() }
 func (e *hinted) Unwrap() error { return e.err }
 
-// code tells the person, or the program, what went wrong, and answers the exit
-// code.
+// code prints an error for the person or the program, and returns the exit code.
 func (c *console) code(err error) int {
 	if err == nil {
 		return exitDone
@@ -75,7 +74,7 @@ func (c *console) code(err error) int {
 	wrong, _ := errors.AsType[*problem.ConfigError](err)
 	switch {
 	case c.json:
-		// Strings always encode, and nobody is left to tell when stderr fails.
+		// strings always encode, and a failing stderr cannot be reported
 		_ = json.NewEncoder(c.err).Encode(struct {
 			Error string `json:"error"`
 			Hint  string `json:"hint,omitempty"`
@@ -127,10 +126,10 @@ func codeOf(err error) int {
 	return exitFailed
 }
 
-// errDatabase marks what keeps a database from being opened and has no name yet.
+// errDatabase marks failures to open a database that have no type of their own.
 var errDatabase = errors.New("the database can't be used")
 
-// hintFor says what to do about an error, where the error does not say so itself.
+// hintFor returns the next step after an error, if the error's text does not say it.
 func hintFor(err error) string {
 	if h, ok := errors.AsType[*hinted](err); ok {
 		return h.hint

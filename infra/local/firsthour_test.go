@@ -17,16 +17,16 @@ import (
 	"time"
 )
 
-// transcript writes down what a person types in a folder of their own, and what they see.
+// transcript records what a person types in an empty folder, and the output.
 type transcript struct {
 	t       *testing.T
-	from    string // where the test was before
+	from    string // the previous working directory
 	folder  string
-	environ []string // what stays the same throughout, and is not shown
+	environ []string // constant for all lines and not shown
 	text    strings.Builder
 }
 
-// newTranscript is one in a new folder, which is the working directory from now on.
+// newTranscript starts a transcript in a new folder, which becomes the working directory.
 func newTranscript(t *testing.T, environ ...string) *transcript {
 	t.Helper()
 	from, err := os.Getwd()
@@ -47,8 +47,8 @@ func (s *transcript) types(line string) {
 	fmt.Fprintf(&s.text, "$ %s\n%s[exit code %d]\n\n", line, out.String(), code)
 }
 
-// starts runs a line whose program goes on, until it has said mark, and then stops it. What
-// it logs from the first beat on is left out.
+// starts runs a line whose program does not end by itself. It waits for mark and stops the program.
+// It omits the log lines from the first beat on.
 func (s *transcript) starts(line, in, mark string) {
 	s.t.Helper()
 	environ, args := s.split(line)
@@ -68,13 +68,13 @@ func (s *transcript) starts(line, in, mark string) {
 	fmt.Fprintf(&s.text, "$ %s\n%s…\n\n", line, before)
 }
 
-// restarts ends a runner in the middle of a beat, by Ctrl-C and by kill -9, and starts it again.
+// restarts ends a runner during a beat, by Ctrl-C and by kill -9, and starts it again.
 func (s *transcript) restarts() {
 	s.t.Helper()
 	var hangs atomic.Bool
 	asked := make(chan struct{}, 100)
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // else nobody sees that the client leaves
+		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not notice when the client disconnects
 		if hangs.Load() {
 			asked <- struct{}{}
 			<-r.Context().Done()
@@ -87,7 +87,7 @@ func (s *transcript) restarts() {
 	defer model.Close()
 	before := s.environ
 	defer func() { s.environ = before }()
-	prepared := func(path string) home { // what the one leaves says nothing of the other
+	prepared := func(path string) home { // the two cases do not share a database
 		s.environ = append(slices.Clone(before), "SQLITE_PATH="+path, "DEMO=0",
 			"LLM_PROVIDER=openai", "LLM_MODEL=slow", "OPENAI_API_KEY=x", "OPENAI_BASE_URL="+model.URL)
 		h := home{s.t, s.environ}
@@ -126,7 +126,7 @@ func (s *transcript) restarts() {
 	s.starts("lanekeeper dev", "", "model slow")
 }
 
-// signalled waits for a signal, and not for ever.
+// signalled waits for a signal, up to a limit.
 func (s *transcript) signalled(signal <-chan struct{}, of string) {
 	s.t.Helper()
 	select {
@@ -136,7 +136,7 @@ func (s *transcript) signalled(signal <-chan struct{}, of string) {
 	}
 }
 
-// split takes a command line apart.
+// split splits a command line.
 func (s *transcript) split(line string) (environ, args []string) {
 	environ = append(environ, s.environ...)
 	args = strings.Fields(line)
@@ -146,10 +146,10 @@ func (s *transcript) split(line string) (environ, args []string) {
 	return environ, args
 }
 
-// says adds a sentence of what a person sees elsewhere.
+// says adds a sentence about something that a person sees elsewhere.
 func (s *transcript) says(format string, args ...any) { fmt.Fprintf(&s.text, format+"\n\n", args...) }
 
-// what differs each time
+// texts that differ in each run
 var differing = []struct {
 	what *regexp.Regexp
 	is   string
@@ -165,7 +165,7 @@ var differing = []struct {
 	{regexp.MustCompile(`"traceId":"\w+"`), `"traceId":"op_0mwpsn9ll_vbajku4yo5"`},
 }
 
-// ends compares it with a file.
+// ends compares the transcript with a file.
 func (s *transcript) ends(name string) {
 	s.t.Helper()
 	folder, err := filepath.EvalSymlinks(s.folder)
@@ -180,7 +180,7 @@ func (s *transcript) ends(name string) {
 	golden(s.t, name, text)
 }
 
-// TestTheFirstHour is what goes wrong in the first hour of a new user, as they see it.
+// TestTheFirstHour records what goes wrong in the first hour of a new user, as the user sees it.
 func TestTheFirstHour(t *testing.T) {
 	s := newTranscript(t)
 	if err := os.WriteFile("photo.png", []byte("\x89PNG\r\n\x1a\n"), 0o600); err != nil {

@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// streamed is an event of a stream. Without data it says where to go on.
+// streamed is an event of a stream. An event without data carries the id from which to resume.
 type streamed struct {
 	id, kind string
 	data     []byte
 }
 
-// eventsOf reads a piece of a stream, which comes in whole events.
+// eventsOf parses a piece of a stream. The piece consists of whole events.
 func eventsOf(b []byte) iter.Seq[streamed] {
 	return func(yield func(streamed) bool) {
 		for event := range bytes.SplitSeq(b, []byte("\n\n")) {
@@ -39,8 +39,8 @@ func eventsOf(b []byte) iter.Seq[streamed] {
 	}
 }
 
-// follow prints what happens, in one line each, until it is over or ctx ends. What
-// comes in turns, each of which goes on behind the last, is one.
+// follow prints events, one per line, until the stream is over or ctx ends. Some streams end early
+// and are resumed after the last event; follow joins them into one.
 func (c *console) follow(ctx context.Context, ask *operator, path string) error {
 	w := &follower{c: c}
 	path, given, _ := strings.Cut(path, "?")
@@ -61,7 +61,7 @@ func (c *console) follow(ctx context.Context, ask *operator, path string) error 
 	return nil
 }
 
-// follower prints a stream as it comes; any other answer it keeps.
+// follower prints a stream as it arrives. It stores any other response.
 type follower struct {
 	answered
 	c    *console
@@ -69,7 +69,7 @@ type follower struct {
 	over bool
 }
 
-// parameter is what names the event to go on behind.
+// parameter returns the query parameter that names the event after which to resume.
 func (f *follower) parameter(path string) string {
 	if strings.HasSuffix(path, "/api/v1/events") {
 		return "cursor"
@@ -91,7 +91,8 @@ func (f *follower) Write(b []byte) (int, error) {
 		}
 		f.over = f.over || e.kind == "done"
 		if f.c.json {
-			raw, _ := json.Marshal(map[string]any{"id": e.id, "event": e.kind, "data": json.RawMessage(e.data)}) // it was JSON before
+			// it was JSON before
+			raw, _ := json.Marshal(map[string]any{"id": e.id, "event": e.kind, "data": json.RawMessage(e.data)})
 			fmt.Fprintf(f.c.out, "%s\n", raw)
 		} else {
 			fmt.Fprintf(f.c.out, "%s %s\n", clean(e.kind), clean(string(e.data)))

@@ -16,8 +16,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/sqlite"
 )
 
-// TestAFullDisk fills the disk under a runner: who writes is told why, and what to do, the
-// health says so, and all is well as soon as there is room.
+// TestAFullDisk fills the disk of a runner. Writers are told the reason and the next step, the
+// health shows it, and everything recovers as soon as there is room.
 func TestAFullDisk(t *testing.T) {
 	s := newTranscript(t)
 	disk := filepath.Join(s.folder, "disk")
@@ -74,13 +74,13 @@ func TestAFullDisk(t *testing.T) {
 	s.ends("full_disk.golden")
 }
 
-// untilCircuits is what a health says of the parts.
+// untilCircuits returns the parts of a health response that come before the circuits.
 func untilCircuits(body string) string {
 	parts, _, _ := strings.Cut(body, `,"lastHeartbeat"`)
 	return parts
 }
 
-// fill takes all the room that is left beside a database, whose log has none to reuse.
+// fill uses all the room that is left beside a database. The database's log has no space to reuse.
 func fill(t *testing.T, path, filler string) string {
 	t.Helper()
 	write, read, err := sqlite.OpenPools(sqlite.Config{Path: path})

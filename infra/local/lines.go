@@ -42,7 +42,7 @@ func (e event) time(key string) (time.Time, bool) {
 
 func (e event) took() string { return took(time.Duration(e.number("duration_ms")) * time.Millisecond) }
 
-// line is how an event is told.
+// line is how an event is printed.
 type line struct {
 	indent int
 	opens  bool // begins or ends the story of its trace
@@ -50,7 +50,7 @@ type line struct {
 	spans  []span
 }
 
-// lines tell the events of a beat. What is not here is told as it is.
+// lines format the events of a beat. Events that are not listed are formatted by other.
 var lines = map[string]func(event) line{
 	"taken over from a dead process": func(e event) line {
 		return line{spans: []span{{bold, "taken over "}, {plain, "from a process of this host that has died: " + join(
@@ -241,7 +241,7 @@ var lines = map[string]func(event) line{
 	},
 }
 
-// phaseText is what a phase did, without the counts that say nothing.
+// phaseText describes what a phase did. It omits counts of zero.
 func phaseText(considered, done, failed, left, tokens int64, d time.Duration) string {
 	if considered == 0 {
 		return "nothing to do"
@@ -256,7 +256,7 @@ func phaseText(considered, done, failed, left, tokens int64, d time.Duration) st
 	return join(append(facts, count(tokens, "token"), took(d))...)
 }
 
-// outcomeStyle marks the outcomes after which somebody may want to look.
+// outcomeStyle highlights the outcomes that may need a person's attention.
 func outcomeStyle(outcome string) style {
 	switch heartbeat.Outcome(outcome) {
 	case heartbeat.Completed, heartbeat.Idle:
@@ -267,7 +267,7 @@ func outcomeStyle(outcome string) style {
 	return yellow
 }
 
-// detail is a line within a piece of work.
+// detail returns a line within a piece of work.
 func detail(s style, what string, facts ...string) line {
 	l := line{indent: 2, spans: []span{{s, what}}}
 	if len(facts) > 0 {
@@ -276,7 +276,7 @@ func detail(s style, what string, facts ...string) line {
 	return l
 }
 
-// other tells any event: its message and its attributes.
+// other formats any event: its message and its attributes.
 func other(e event) line {
 	s := plain
 	switch {
@@ -302,12 +302,12 @@ func other(e event) line {
 	return l
 }
 
-// timeOfDay is a time of today as a person here reads it.
+// timeOfDay formats a time in the local time zone.
 func timeOfDay(at time.Time) string { return at.Local().Format("15:04:05") }
 
 func join(facts ...string) string { return strings.Join(facts, ", ") }
 
-// count is a number with its noun: "1 token", "12,345 tokens".
+// count formats a number with its noun: "1 token", "12,345 tokens".
 func count(n int64, noun string) string {
 	if n != 1 {
 		noun += "s"
@@ -323,7 +323,7 @@ func thousands(n int64) string {
 	return digits
 }
 
-// took is a duration as a person reads it.
+// took formats a duration.
 func took(d time.Duration) string {
 	switch {
 	case d < time.Millisecond:

@@ -8,8 +8,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// logger writes a story for a person, or with --json a line of JSON an event, and no
-// secret.
+// logger returns a logger that redacts secrets. It prints a story for a person or, with --json, one
+// line of JSON per event.
 func (c *console) logger(w io.Writer, level slog.Leveler) *slog.Logger {
 	if c.json {
 		return slog.New(redact.NewHandler(trace.NewHandler(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})), nil))

@@ -10,8 +10,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 )
 
-// migrateVerb brings the schema up to date and makes the default workspace, and its
-// first owner.
+// migrateVerb migrates the schema and creates the default workspace and its first owner.
 func migrateVerb(flags *flag.FlagSet) action {
 	owner := flags.String("owner", "", "make the person with this `EMAIL` the owner of the default workspace, unless it has one")
 	return func(ctx context.Context, c *console, args []string) error {
@@ -26,7 +25,7 @@ func migrateVerb(flags *flag.FlagSet) action {
 			return err
 		}
 		log := c.logger(c.err, cfg.LogLevel)
-		if !cfg.OnPostgres() { // the migrations themselves don't look for damage
+		if !cfg.OnPostgres() { // the migrations themselves do not check for damage
 			d, err := open(ctx, cfg, 0)
 			if err != nil {
 				return err
@@ -50,7 +49,7 @@ func migrateVerb(flags *flag.FlagSet) action {
 			To       int64    `json:"to"`
 			Applied  []string `json:"applied"`
 			Demo     bool     `json:"demo"`
-			Owner    bool     `json:"owner"` // a first one was made
+			Owner    bool     `json:"owner"` // a first owner was created
 		}{databaseOf(cfg), did.From, did.To, did.Applied, made.demo, made.owner}, func(w io.Writer) {
 			switch {
 			case did.To > migrations.Latest():

@@ -16,8 +16,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 )
 
-// A runner that runs learns that a newer build has migrated its database: it writes nothing
-// more there, says so, and stops.
+// A running runner notices that a newer build has migrated its database. It writes nothing more
+// there, says so, and stops.
 func TestARunnerStopsWhereItsDatabaseIsMigrated(t *testing.T) {
 	binary := built(t)
 	build := migrations.Latest()
@@ -61,7 +61,7 @@ func TestARunnerStopsWhereItsDatabaseIsMigrated(t *testing.T) {
 			if status, text := create(); status != http.StatusServiceUnavailable {
 				t.Errorf("under one that is closed to it: %d %s", status, text)
 			}
-			if end, limited := t.Deadline(); limited { // nothing else ends a runner that goes on
+			if end, limited := t.Deadline(); limited { // nothing else ends a runner that does not stop
 				late := time.AfterFunc(time.Until(end)/2, func() { _ = cmd.Process.Kill() })
 				defer late.Stop()
 			}

@@ -14,8 +14,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/sqlite"
 )
 
-// upgradeFile notes a version in a SQLite file, as a newer build's migration does; of no
-// oldest build where that is zero.
+// upgradeFile records a schema version in a SQLite file, like the migration of a newer build. An
+// oldest of zero means that no oldest build is recorded.
 func upgradeFile(t testing.TB, path string, version, oldest int64) {
 	t.Helper()
 	write, read, err := sqlite.OpenPools(sqlite.Config{Path: path})
@@ -29,7 +29,7 @@ func upgradeFile(t testing.TB, path string, version, oldest int64) {
 	}
 }
 
-// upgradeServer is upgradeFile on Postgres.
+// upgradeServer is upgradeFile for Postgres.
 func upgradeServer(t testing.TB, url string, version, oldest int64) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
@@ -43,8 +43,8 @@ func upgradeServer(t testing.TB, url string, version, oldest int64) {
 	}
 }
 
-// A schema that is newer than the build is used where this can still use it. Where it is not,
-// whatever opens the database refuses it, and names both versions.
+// A newer schema is used if this build is compatible with it. Otherwise everything that opens the
+// database refuses it and names both versions.
 func TestASchemaFromTheFuture(t *testing.T) {
 	build := migrations.Latest()
 	file, server := newHome(t, "ADMIN_TOKEN=a-token-of-the-users-own"), dbtest.NewDatabase(t)

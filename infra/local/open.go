@@ -18,7 +18,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
-// connect opens the configured database, which must be there and up to date.
+// connect opens the configured database, which must exist and be up to date.
 func connect(ctx context.Context, cfg app.Config) (*db.DB, error) {
 	if !cfg.OnPostgres() {
 		if _, err := os.Stat(cfg.SQLitePath); errors.Is(err, fs.ErrNotExist) {
@@ -31,7 +31,8 @@ func connect(ctx context.Context, cfg app.Config) (*db.DB, error) {
 	return open(ctx, cfg, migrations.Latest())
 }
 
-// open opens the configured database for a build of a schema version, or at any (0).
+// open opens the configured database for a build that needs the given schema version; 0: any
+// version.
 func open(ctx context.Context, cfg app.Config, build int64) (*db.DB, error) {
 	if !cfg.OnPostgres() {
 		d, err := sqlite.Open(ctx, sqlite.Config{Path: cfg.SQLitePath, Schema: build})
@@ -49,7 +50,7 @@ func open(ctx context.Context, cfg app.Config, build int64) (*db.DB, error) {
 
 const unreachable = "Is the server that DATABASE_URL names up, and may this user log in to it?"
 
-// unopened names the failure to open a database, and what to do about it.
+// unopened wraps the failure to open a database and adds a hint.
 func unopened(err error, hint string) error {
 	if foreign, ok := errors.AsType[*sqlite.ForeignError](err); ok {
 		return &hinted{fmt.Errorf("%w: %w", errDatabase, foreign),
@@ -68,10 +69,9 @@ func unopened(err error, hint string) error {
 	return err
 }
 
-// prepare makes the database where it is missing, brings its schema up to date
-// and makes the default workspace, with demo content where the configuration asks
-// for it or says nothing and the file is new, and with a first owner where an e-mail
-// address is given.
+// prepare creates the database if it is missing, migrates its schema and creates the default
+// workspace. It adds demo content if wantsDemo says so, and creates a first owner if owner is an
+// e-mail address.
 func prepare(ctx context.Context, cfg app.Config, log *slog.Logger, owner string) (*app.Core, prepared, error) {
 	var did prepared
 	d, err := open(ctx, cfg, migrations.Latest())
@@ -94,15 +94,15 @@ func prepare(ctx context.Context, cfg app.Config, log *slog.Logger, owner string
 	return core, did, nil
 }
 
-// prepared is what prepare did.
+// prepared says what prepare did.
 type prepared struct {
 	migrate.Result
 	migrated, demo bool
-	owner          bool // a first one was made
+	owner          bool // a first owner was created
 }
 
-// bringUp applies the migrations that are missing. A SQLite file must have been
-// opened before, which finds damage.
+// bringUp applies the missing migrations. A SQLite file must have been opened before, because
+// opening it detects damage.
 func bringUp(ctx context.Context, cfg app.Config, log *slog.Logger) (did migrate.Result, err error) {
 	if cfg.OnPostgres() {
 		did, err = migrate.Postgres(ctx, cfg.DatabaseURL, log)
@@ -116,8 +116,8 @@ func bringUp(ctx context.Context, cfg app.Config, log *slog.Logger) (did migrate
 	return did, errors.Join(err, read.Close(), write.Close())
 }
 
-// wantsDemo reports whether there is to be demo content: as DEMO says, else in a
-// SQLite file that has no workspace yet.
+// wantsDemo reports whether to add demo content. DEMO decides. If it is not set, a SQLite file
+// without workspaces gets demo content.
 func wantsDemo(ctx context.Context, cfg app.Config, d *db.DB) (bool, error) {
 	if cfg.Demo != nil || cfg.OnPostgres() {
 		return cfg.Demo != nil && *cfg.Demo, nil

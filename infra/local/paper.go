@@ -10,19 +10,19 @@ import (
 	"golang.org/x/text/width"
 )
 
-// paper is where lines for a person go. On a terminal they have colours and are
-// cut to its width; elsewhere they have neither.
+// paper prints lines for a person. On a terminal they have colours and are cut to its width.
+// Elsewhere they have no colours and are not cut.
 type paper struct {
 	w      io.Writer
 	colour bool
-	width  func() int // in columns; 0: as wide as it takes
+	width  func() int // in columns; 0: unlimited
 }
 
 func newPaper(w io.Writer, environ []string) paper {
 	p := paper{w: w, width: func() int { return 0 }}
 	if f, ok := w.(*os.File); ok && isTerminal(w) {
 		p.colour = lookup(environ, "NO_COLOR") == "" && lookup(environ, "TERM") != "dumb"
-		p.width = func() int { n, _ := columns(f); return n } // anew for each line: windows change
+		p.width = func() int { n, _ := columns(f); return n } // read for each line, because windows are resized
 	}
 	return p
 }
@@ -36,7 +36,7 @@ func isTerminal(stream any) bool {
 	return terminal
 }
 
-// A style is how a span looks where there are colours.
+// A style is how a span looks if colours are on.
 type style string
 
 const (
@@ -55,7 +55,7 @@ type span struct {
 	text  string
 }
 
-// print writes one line. One that must not be cut is left to the terminal to wrap.
+// print writes one line. A whole line is not cut; the terminal wraps it.
 func (p paper) print(whole bool, spans ...span) {
 	left := p.width()
 	if left <= 0 {
@@ -79,8 +79,8 @@ func (p paper) print(whole bool, spans ...span) {
 	fmt.Fprintln(p.w, strings.TrimRight(b.String(), " "))
 }
 
-// paragraph writes a text in lines that are broken between words and begin in the same
-// column. Head stands before the text in the first line.
+// paragraph writes a text in lines that are broken between words and have the same indentation. The
+// first line begins with head.
 func (p paper) paragraph(indent int, s style, text string, head ...span) {
 	text = strings.TrimSpace(clean(text))
 	used := 0
@@ -100,10 +100,11 @@ func (p paper) paragraph(indent int, s style, text string, head ...span) {
 	p.print(true, append(head, span{s, text})...)
 }
 
-// leastRoom is how many columns a paragraph needs: with less the terminal breaks it.
+// leastRoom is the smallest number of columns for a paragraph. In less, the terminal wraps the
+// text.
 const leastRoom = 20
 
-// clean makes one line of a text and takes from it what could steer a terminal.
+// clean turns a text into one line and replaces characters that could control a terminal.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -116,7 +117,7 @@ func clean(s string) string {
 	}, s)
 }
 
-// cut shortens s to n columns; what was longer ends in an ellipsis.
+// cut shortens s to n columns. A shortened text ends in an ellipsis.
 func cut(s string, n int) string {
 	switch {
 	case columnsOf(s) <= n:
@@ -127,7 +128,7 @@ func cut(s string, n int) string {
 	return prefix(s, n-1) + "…"
 }
 
-// prefix is as much of s as n columns have room for.
+// prefix returns the longest prefix of s that fits in n columns.
 func prefix(s string, n int) string {
 	used := 0
 	for i, r := range s {
@@ -145,7 +146,7 @@ func columnsOf(s string) (n int) {
 	return n
 }
 
-// columnsOfRune is how many columns of a terminal a character takes.
+// columnsOfRune returns the number of terminal columns that a character occupies.
 func columnsOfRune(r rune) int {
 	if unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf) {
 		return 0

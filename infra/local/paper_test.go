@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A paragraph has all words of its text, and no line that is wider than the terminal.
+// A paragraph has all words of its text, and no line is wider than the terminal.
 func TestParagraphs(t *testing.T) {
 	for _, text := range []string{
 		"The shop could not be reached, and the agent will look again tomorrow. ", strings.Repeat("x", 70), "é 日本語のテキスト " + strings.Repeat("ab ", 30), "",
@@ -27,5 +27,5 @@ func TestParagraphs(t *testing.T) {
 	}
 }
 
-// squeezed is a text without the space between its words.
+// squeezed returns a text without the white space between its words.
 func squeezed(text string) string { return strings.Join(strings.Fields(text), "") }

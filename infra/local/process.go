@@ -7,17 +7,17 @@ import (
 	"strconv"
 )
 
-// A process is what tells one process of all there are from another. Space and Boot are
-// empty where the system doesn't tell them: then nothing is known of other processes.
+// A process identifies one process among all processes of all hosts. boot and space are empty if
+// the system does not report them. Then nothing is known about other processes.
 type process struct {
 	host    string
 	pid     int
-	boot    string // of the host's present start
-	space   string // in which process ids are counted
-	started string // since the boot
+	boot    string // id of the host's current boot
+	space   string // namespace of process ids
+	started string // start time, in the system's units since the boot
 }
 
-// self is this process.
+// self returns this process.
 func self() process {
 	host, err := os.Hostname()
 	if err != nil {
@@ -32,7 +32,7 @@ func self() process {
 	return p
 }
 
-// String names the process in the holders of lanes, in a form that [dead] reads.
+// String returns the name of the process for the holders of lanes. [process.dead] parses this form.
 func (p process) String() string {
 	if p.boot == "" {
 		return fmt.Sprintf("%s-%d", p.host, p.pid)
@@ -40,20 +40,20 @@ func (p process) String() string {
 	return fmt.Sprintf("%s-%d@%s.%s.%s", p.host, p.pid, p.boot, p.space, p.started)
 }
 
-// state is what is known of the process with an id.
+// state is what is known about the process with an id.
 type state int
 
 const (
-	hidden state = iota // nothing
+	hidden state = iota // unknown
 	alive
 	gone
 )
 
-// named finds the name of a process in a holder.
+// named matches the name of a process in a holder.
 var named = regexp.MustCompile(`(?:^|[/ ])([^/ ]{1,60})-([0-9]+)@([0-9a-f]+)\.([0-9a-z]+)\.([0-9a-z]+)(?:$|/)`)
 
-// processOf is the process that a holder names; false: none, or one of a system that
-// doesn't tell enough.
+// processOf returns the process that a holder names. ok is false if the holder names none, or one
+// of a system that reports too little.
 func processOf(holder string) (p process, ok bool) {
 	m := named.FindStringSubmatch(holder)
 	if m == nil {
@@ -63,10 +63,10 @@ func processOf(holder string) (p process, ok bool) {
 	return process{host: m[1], pid: pid, boot: m[3], space: m[4], started: m[5]}, err == nil && pid > 0
 }
 
-// dead reports whether a holder is a process that has certainly died: one of this
-// start of this host, in this space of process ids, where none with its id runs, or one
-// that was started at another time. Of all others, those in another container for
-// example, nothing is known.
+// dead reports whether a holder is a process that has certainly died. The holder must be from the
+// current boot of this host and from this namespace of process ids. It is dead if no process runs
+// with its id, or if that process has another start time. Nothing is known about other holders,
+// such as processes in another container.
 func (p process) dead(holder string) bool {
 	other, ok := processOf(holder)
 	if !ok || p.boot == "" || other.host != p.host || other.boot != p.boot || other.space != p.space {

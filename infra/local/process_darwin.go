@@ -8,14 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// place is the host's present start. All processes of a Mac are counted in one space.
+// place returns the id of the host's current boot. All processes of a Mac share one namespace of
+// process ids.
 func place() (boot, space string, ok bool) {
 	id, err := unix.Sysctl("kern.bootsessionuuid")
 	boot = strings.ToLower(strings.ReplaceAll(id, "-", ""))
 	return boot, "0", err == nil && boot != ""
 }
 
-// look says whether a process runs, and when it was started.
+// look returns whether a process runs, and its start time.
 func look(pid int) (started string, s state) {
 	if err := unix.Kill(pid, 0); errors.Is(err, unix.ESRCH) {
 		return "", gone
@@ -24,7 +25,7 @@ func look(pid int) (started string, s state) {
 	if err != nil || int(found.Proc.P_pid) != pid {
 		return "", hidden
 	}
-	const stopped = 5 // SZOMB: it has died, and whoever started it has not asked after it
+	const stopped = 5 // SZOMB: it has died, but its parent has not reaped it
 	if found.Proc.P_stat == stopped {
 		return "", gone
 	}

@@ -38,8 +38,8 @@ func TestWhoIsDead(t *testing.T) {
 	earlier := with(func(p *process) { p.started = "1" })
 	alive := map[string]bool{
 		holder(me): false, "outbox " + me.String(): false, holder(child): false, // they run
-		earlier: true, "outbox " + strings.Split(earlier, "/")[1]: true, // its id is another's by now
-		"": false, "operate/host-1/op_x": false, "ada": false, // of these nothing is known
+		earlier: true, "outbox " + strings.Split(earlier, "/")[1]: true, // another process has its id now
+		"": false, "operate/host-1/op_x": false, "ada": false, // nothing is known about these
 		fmt.Sprintf("operate/%s-%d/op_x", me.host, child.pid): false,
 	}
 	check("while it runs", alive)
@@ -49,7 +49,7 @@ func TestWhoIsDead(t *testing.T) {
 	_ = cmd.Wait()
 	check("after its death", map[string]bool{
 		holder(child): true, "outbox " + child.String(): true, holder(me): false,
-		with(func(p *process) { p.boot = "0123456789abcdef" }): false, // before the host was started anew, or elsewhere
+		with(func(p *process) { p.boot = "0123456789abcdef" }): false, // before the current boot, or on another host
 		with(func(p *process) { p.space = "1" }):               false, // in another container
 		with(func(p *process) { p.host = "elsewhere" }):        false,
 	})

@@ -2,7 +2,7 @@
 
 package main
 
-// place answers that nothing can be known of other processes here.
+// place returns false: on this system nothing is known about other processes.
 func place() (boot, space string, ok bool) { return "", "", false }
 
 func look(int) (started string, s state) { return "", hidden }

@@ -15,8 +15,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/app"
 )
 
-// load reads the configuration. Where a key of a model is in the environment and
-// LLM_PROVIDER is not, that model is used only if somebody has agreed to it before.
+// load reads the configuration. If the environment has a model's key but no LLM_PROVIDER, load uses
+// that model only if a person has agreed to it before.
 func (c *console) load() (app.Config, error) {
 	cfg, err := app.LoadConfig(c.environ)
 	if err != nil {
@@ -36,25 +36,26 @@ func (c *console) load() (app.Config, error) {
 	return c.choose(provider)
 }
 
-// choose is the configuration with a provider.
+// choose returns the configuration with the given provider.
 func (c *console) choose(provider string) (app.Config, error) {
 	return app.LoadConfig(append(slices.Clone(c.environ), "LLM_PROVIDER="+provider))
 }
 
-// agreedFile is where it is kept that a person has agreed to a provider, for all verbs.
+// agreedFile returns the path of the file that records a person's consent to a provider, for all
+// verbs.
 func agreedFile(cfg app.Config) string {
 	return filepath.Join(filepath.Dir(cfg.SQLitePath), "llm-provider")
 }
 
-// offer asks the person at the terminal whether the model may be asked whose key is in the
-// environment, and keeps a yes. Without a terminal nobody is asked, and the demo model works.
+// offer asks the person at the terminal whether the agent may use the model whose key is in the
+// environment, and records a yes. Without a terminal it does not ask, and the demo model is used.
 func (c *console) offer(ctx context.Context, cfg app.Config) (app.Config, error) {
 	provider, model := cfg.Offered()
 	if provider == "" || !c.terminal || c.json {
 		return cfg, nil
 	}
 	chosen, err := c.choose(provider)
-	if err != nil { // such as a server whose model nobody has named
+	if err != nil { // such as a server without a configured model
 		return cfg, nil //nolint:nilerr // it is not offered then
 	}
 	fmt.Fprintf(c.out, "A key for %s is in the environment. May the agent ask %s, which costs money?\n"+
@@ -77,7 +78,7 @@ func (c *console) offer(ctx context.Context, cfg app.Config) (app.Config, error)
 	return chosen, nil
 }
 
-// line is what the person types, up to the end of the line. It stops waiting with ctx.
+// line reads a line from the terminal, until ctx ends.
 func (c *console) line(ctx context.Context) (string, error) {
 	type typed struct {
 		text string

@@ -12,7 +12,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/app"
 )
 
-// paid is a model whose answers cost money, and counts how often it is asked.
+// paid starts a model whose answers cost money. It counts the requests.
 func paid(t testing.TB) (environ []string, asked *atomic.Int64) {
 	asked = new(atomic.Int64)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -23,7 +23,7 @@ func paid(t testing.TB) (environ []string, asked *atomic.Int64) {
 	return []string{"OPENAI_BASE_URL=" + server.URL + "/v1", "OPENAI_API_KEY=sk-1", "LLM_MODEL=dear-1"}, asked
 }
 
-// at runs a command line as if a person sat at a terminal and typed in.
+// at runs a command line as if a person at a terminal typed in.
 func (h home) at(in string, args ...string) *running {
 	h.t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
@@ -41,7 +41,7 @@ func (h home) at(in string, args ...string) *running {
 	return r
 }
 
-// A key in the environment spends nothing before a person has agreed.
+// A key in the environment costs nothing until a person has agreed.
 func TestAKeyAloneSpendsNothing(t *testing.T) {
 	environ, asked := paid(t)
 	h := newHome(t, environ...)
@@ -83,7 +83,7 @@ func TestAYesIsKept(t *testing.T) {
 	says(t, again.out.wait(t, "model "), "dear-1 of openai")
 	again.end()
 
-	// It is a yes to this provider alone.
+	// The yes is for this provider only.
 	other := home{t, append(h.environ[:len(h.environ)-len(environ):len(h.environ)-len(environ)], "ANTHROPIC_API_KEY=k")}
 	says(t, other.must(exitDone, "config").out, "the provider is demo")
 	if info, err := os.Stat(agreedFile(configOf(t, h))); err != nil || info.Mode().Perm() != 0o600 {
@@ -101,7 +101,7 @@ func TestAChosenProviderIsNotAskedAbout(t *testing.T) {
 	}
 }
 
-// Ctrl-C at the question ends it.
+// Ctrl-C ends the question.
 func TestCtrlCAtTheQuestion(t *testing.T) {
 	environ, _ := paid(t)
 	h := newHome(t, environ...)

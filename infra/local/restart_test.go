@@ -16,8 +16,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 )
 
-// slowModel answers a turn as soon as the test lets it, with the last thing that a person
-// said, and a beat at once.
+// slowModel answers a turn when the test allows it, with the last user message. It answers a beat
+// at once.
 type slowModel struct {
 	*httptest.Server
 	asked chan string
@@ -58,12 +58,11 @@ func (m *slowModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// moves is the time after which nothing is stuck any more on one host.
+// moves is the time limit within which everything continues on one host.
 const moves = 20 * time.Second
 
-// TestATurnGoesOnAfterARestart ends the process in the middle of a turn, by a signal that
-// lets it park and by one that doesn't, and starts the next: the turn goes on before a
-// message that comes then.
+// TestATurnGoesOnAfterARestart ends the process during a turn, by a signal that lets it park and by
+// one that does not. After the next start the turn continues before a message that arrives then.
 func TestATurnGoesOnAfterARestart(t *testing.T) {
 	binary := built(t)
 	for _, engine := range []string{"sqlite", "postgres"} {

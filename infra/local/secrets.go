@@ -17,15 +17,15 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
-// rotated is what became of the secrets of all workspaces.
+// rotated is the result of a rotation over all workspaces.
 type rotated struct {
 	NewKey   string   `json:"newKey,omitempty"`
 	Resealed int      `json:"resealed"`
 	Failed   []string `json:"failed"`
 }
 
-// secret is a secret to keep under a name. Its value comes from standard input: an
-// argument stands in the shell's history, and in the list of processes.
+// secret reads a secret to store under a name. The value comes from standard input, because an
+// argument would appear in the shell's history and in the list of processes.
 func (c *console) secret(name string) (any, error) {
 	if isTerminal(c.in) {
 		fmt.Fprintln(c.err, "Type the value, which is shown, and end it with Enter and Ctrl-D. Or: secrets set NAME <FILE")
@@ -37,8 +37,8 @@ func (c *console) secret(name string) (any, error) {
 	return map[string]string{"name": name, "value": strings.TrimSuffix(strings.TrimSuffix(value, "\n"), "\r")}, nil
 }
 
-// orRotate is a verb that also seals all secrets anew under another key, while they
-// are in use.
+// orRotate adds `rotate` to a verb. It re-encrypts all secrets under another key while they are in
+// use.
 func orRotate(others func(*flag.FlagSet) action) func(*flag.FlagSet) action {
 	return func(flags *flag.FlagSet) action {
 		keep := flags.Bool("keep-key", false, "make no new key: finish what was begun, or follow a new alias in KMS")
@@ -52,7 +52,7 @@ func orRotate(others func(*flag.FlagSet) action) func(*flag.FlagSet) action {
 	}
 }
 
-// rotate seals the secrets of all workspaces anew.
+// rotate re-encrypts the secrets of all workspaces.
 func (c *console) rotate(ctx context.Context, keep bool) error {
 	cfg, err := c.load()
 	if err != nil {
@@ -94,7 +94,7 @@ func (c *console) rotate(ctx context.Context, keep bool) error {
 	return err
 }
 
-// rotate seals a workspace's secrets anew, some at a time.
+// rotate re-encrypts a workspace's secrets in batches.
 func rotate(ctx context.Context, agent *wire.Surfaces, ws db.Workspace, did *rotated) error {
 	for {
 		r, err := agent.Secrets.Rotate(ctx, ws, 100)
@@ -117,7 +117,7 @@ func rotate(ctx context.Context, agent *wire.Surfaces, ws db.Workspace, did *rot
 	}
 }
 
-// rotateInputs seals the inputs of a workspace's executions anew.
+// rotateInputs re-encrypts the inputs of a workspace's executions.
 func rotateInputs(ctx context.Context, agent *wire.Surfaces, ws db.Workspace, did *rotated) error {
 	for after := uuid.Nil.String(); ; {
 		page, err := agent.Runs.SealedInputs(ctx, ws, after, 100)

@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// story is a slog.Handler that tells a person what happens while it happens: a
-// beat and what it does as an indented story, everything else line by line.
+// story is a slog.Handler that shows a person what is happening. It prints a beat and its work as
+// an indented story, and every other event on its own line.
 type story struct {
 	level slog.Leveler
 	page  *page
-	attrs []slog.Attr // given by With, their keys inside the open groups
-	group string      // of the open groups: "a.b."
+	attrs []slog.Attr // given by With, with the open groups in their keys
+	group string      // open groups as a prefix: "a.b."
 }
 
-// page is what all handlers of one logger write on.
+// page is shared by all handlers of one logger.
 type page struct {
 	mu    sync.Mutex
 	paper paper
-	trace string // whose story the last line told
+	trace string // trace of the story that was opened last
 }
 
 func newStory(p paper, level slog.Leveler) *story {
@@ -51,7 +51,7 @@ func (s *story) WithGroup(name string) slog.Handler {
 	return &with
 }
 
-// flatten adds an attribute to a list, groups as dotted keys.
+// flatten appends an attribute to a list. Groups become dotted keys.
 func flatten(to []slog.Attr, prefix string, a slog.Attr) []slog.Attr {
 	a.Value = a.Value.Resolve()
 	if a.Equal(slog.Attr{}) {
@@ -83,7 +83,8 @@ func (s *story) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// print prints an event. Where two traces take turns, each line says which it is of.
+// print prints an event. An indented line names its trace if that is not the trace of the current
+// story.
 func (p *page) print(e event) {
 	line, known := lines[e.Message]
 	if !known || e.Level < slog.LevelInfo {
@@ -107,5 +108,5 @@ func (p *page) print(e event) {
 	p.paper.print(l.whole || e.Level >= slog.LevelWarn, spans...)
 }
 
-// clock is how many columns the time takes.
+// clock is the number of columns of the time.
 const clock = len(time.TimeOnly) + 1

@@ -20,7 +20,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// golden compares with a file in testdata.
+// golden compares a text with a file in testdata.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
@@ -38,7 +38,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// stage tells events on a paper, a second apart.
+// stage prints events on a paper, a second apart.
 type stage struct {
 	handler slog.Handler
 	at      time.Time
@@ -55,7 +55,7 @@ func (s *stage) say(ctx context.Context, level slog.Level, message string, attrs
 	_ = s.handler.Handle(ctx, r) // it never fails
 }
 
-// tellAll tells of everything a beat can do, and of a beat that is in between.
+// tellAll prints every event of a beat, and a beat that alternates with another.
 func tellAll(s *stage) {
 	const info, failed, wrong = slog.LevelInfo, slog.LevelWarn, slog.LevelError
 	plain := context.Background()
@@ -108,7 +108,7 @@ func TestTheStoryOnANarrowTerminalWithColours(t *testing.T) {
 	tellAll(newStage(paper{w: &out, width: func() int { return 60 }, colour: true}))
 	golden(t, "story_narrow.golden", out.String())
 	codes := regexp.MustCompile("\x1b\\[[0-9]*m")
-	uncut := regexp.MustCompile(`failed|refused|panicked|given up|lost|held by`) // what must not be cut
+	uncut := regexp.MustCompile(`failed|refused|panicked|given up|lost|held by`) // words that must not be cut
 	for line := range strings.Lines(out.String()) {
 		shown := codes.ReplaceAllString(strings.TrimSuffix(line, "\n"), "")
 		if columnsOf(shown) > 60 && !uncut.MatchString(shown) {
@@ -117,7 +117,7 @@ func TestTheStoryOnANarrowTerminalWithColours(t *testing.T) {
 	}
 }
 
-// TestEveryMessageOfABeatHasItsLine keeps the story in step with those who tell it.
+// TestEveryMessageOfABeatHasItsLine checks that lines covers all log messages of a beat.
 func TestEveryMessageOfABeatHasItsLine(t *testing.T) {
 	said := regexp.MustCompile(`(?s)\bLog\.\w+Context\([^"]*?"([^"]+)"`)
 	seen := 0
@@ -144,8 +144,8 @@ func TestEveryMessageOfABeatHasItsLine(t *testing.T) {
 	}
 }
 
-// TestTheStoryIsAHandler runs the standard library's conformance suite on what is
-// printed of an event nobody foresaw.
+// TestTheStoryIsAHandler runs the standard library's conformance suite on the printed form of
+// unknown events.
 func TestTheStoryIsAHandler(t *testing.T) {
 	var out bytes.Buffer
 	slogtest.Run(t, func(*testing.T) slog.Handler {
@@ -154,7 +154,7 @@ func TestTheStoryIsAHandler(t *testing.T) {
 	}, func(*testing.T) map[string]any { return reread(out.String()) })
 }
 
-// reread is an event from its line: "15:04:05 message  a=1  b.c=2".
+// reread parses an event from its line: "15:04:05 message  a=1  b.c=2".
 func reread(line string) map[string]any {
 	event := map[string]any{slog.LevelKey: "INFO"}
 	if regexp.MustCompile(`^\d\d:\d\d:\d\d `).MatchString(line) {

@@ -23,14 +23,14 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 )
 
-// afterACut is the time within which all moves where a connection was cut, and nobody has
-// died; where the process has, it is [moves].
+// afterACut is the time limit within which everything continues after a connection was cut and no
+// process died. If the process died, the limit is [moves].
 const afterACut = time.Minute
 
-// R34: the built runner is killed, drained, and cut off from its database, its model and
-// its receiver, at random instants, and started again: all that it had accepted moves
-// again by itself. What was accepted is counted from the answers that the callers got,
-// what came of it by what the receiver got.
+// R34: the built runner is killed, drained, and cut off from its database, its model and its
+// receiver at random instants, and started again. All accepted work continues by itself. The test
+// counts accepted work by the responses that the callers received, and its effects by the requests
+// that the receiver got.
 func TestNothingStaysStuck(t *testing.T) {
 	binary := built(t)
 	seed := promise.Seed(t)
@@ -53,32 +53,31 @@ func TestNothingStaysStuck(t *testing.T) {
 	}
 }
 
-// chaos is a runner whose network is in the test's hand, and what it has accepted.
+// chaos is a runner whose network the test controls, and the work that the runner has accepted.
 type chaos struct {
 	home
 	binary  string
 	random  *rand.Rand
 	world   *outside.World
-	proxies []*proxy.Proxy // to the model, the receiver and, where there is one, the database
+	proxies []*proxy.Proxy // to the model, the receiver and, on Postgres, the database
 
 	cmd    *exec.Cmd
 	runner *running
 
 	rounds     int
-	moved      int    // how many of those accepted first
+	moved      int    // how many of accepted, from the first on, have finished
 	automation string // of this round
-	deck       []int  // of strikes
+	deck       []int  // indexes of strikes
 	struck     string
-	slowest    map[bool]time.Duration // of those whose process died, and of the others
+	slowest    map[bool]time.Duration // time until everything continued; true: after the process died
 	mu         sync.Mutex
 	url, token string
 	accepted   []piece
 	threads    []string
 }
 
-// piece is something that the runner has accepted, by the key under which its effect
-// comes to the receiver. It may be of an execution, which may also end otherwise and say
-// why.
+// piece is work that the runner has accepted. The receiver gets its effect under the key. A piece
+// with an execution may instead end without the effect and give a reason.
 type piece struct{ what, key, execution string }
 
 func newChaos(t *testing.T, binary, engine string, seed uint64) *chaos {
@@ -132,7 +131,7 @@ func (c *chaos) start(t *testing.T) {
 	c.url, c.token = url, token
 }
 
-// ask asks the API; false: it has not answered.
+// ask sends a request to the API. ok is false if no response came.
 func (c *chaos) ask(method, path, body string, into any) (status int, ok bool) {
 	c.mu.Lock()
 	url, token := c.url, c.token
@@ -176,11 +175,12 @@ func (c *chaos) accept(what, key, execution string) {
 	c.accepted = append(c.accepted, piece{what, key, execution})
 }
 
-// callers ask for one of each, and accept what they are told was accepted.
+// callers returns one caller for each kind of work. Each records the work that the runner has
+// accepted.
 func (c *chaos) callers(round int) []func() {
 	key := func(what string) string { return fmt.Sprintf("%s-%d", what, round) }
 	return []func(){
-		func() { // the answer begins when the turn is written down
+		func() { // the response begins after the turn is stored
 			c.ask("POST", "/operate", `{"message":"note `+key("turn")+`","stream":true}`, func(execution string) {
 				c.accept("a turn", key("turn"), execution)
 			})
@@ -230,8 +230,8 @@ func (c *chaos) callers(round int) []func() {
 	}
 }
 
-// round asks for everything, strikes at a random instant, starts the runner again where
-// it has ended, and waits until all that was accepted has moved.
+// round starts all callers, strikes at a random instant, restarts the runner if it has ended, and
+// waits until all accepted work has finished.
 func (c *chaos) round(t *testing.T) {
 	t.Helper()
 	c.rounds++
@@ -252,11 +252,11 @@ func (c *chaos) round(t *testing.T) {
 	}
 	for until := begun.Add(limit); ; time.Sleep(20 * time.Millisecond) {
 		c.approve()
-		if time.Now().After(beat) { // slots come; those of the schedule keep off for minutes after a turn
+		if time.Now().After(beat) { // more slots are due; a turn postpones scheduled beats for minutes
 			c.ask("POST", "/heartbeat/run", "", nil)
 			beat = time.Now().Add(time.Second)
 		}
-		all := false // what is accepted behind this is looked at in the next pass
+		all := false // work that is accepted from here on is checked in the next pass
 		select {
 		case <-called:
 			all = true
@@ -273,16 +273,16 @@ func (c *chaos) round(t *testing.T) {
 	}
 	c.slowest[died] = max(c.slowest[died], time.Since(begun))
 	<-called
-	if c.automation != "" { // it would run for the next round's event too
+	if c.automation != "" { // it would also run for the event of the next round
 		c.must(t, "DELETE", "/automations/"+c.automation, "", nil)
 		c.automation = ""
 	}
 }
 
-// strikes are dealt like cards: all come, in any order.
+// strikes are dealt like cards: each occurs, in random order.
 var strikes = []string{"SIGKILL", "SIGKILL", "SIGTERM", "its model", "its receiver", "its database"}
 
-// strike does one thing to the runner, and reports whether it had to be started again.
+// strike applies one strike to the runner. It reports whether the runner has to be started again.
 func (c *chaos) strike(t *testing.T) (died bool) {
 	t.Helper()
 	if len(c.deck) == 0 {
@@ -308,7 +308,7 @@ func (c *chaos) strike(t *testing.T) (died bool) {
 	return true
 }
 
-// approve approves what waits.
+// approve approves all waiting calls.
 func (c *chaos) approve() {
 	var waiting struct {
 		Items []struct{ ID string }
@@ -320,7 +320,7 @@ func (c *chaos) approve() {
 	}
 }
 
-// stuck is what was accepted and has neither come to the receiver nor come to an end.
+// stuck returns the accepted work that has neither reached the receiver nor ended.
 func (c *chaos) stuck() (all []string) {
 	c.mu.Lock()
 	accepted := slices.Clone(c.accepted)
@@ -336,7 +336,7 @@ func (c *chaos) stuck() (all []string) {
 	return all
 }
 
-// ended reports whether an execution has come to an end.
+// ended reports whether an execution has ended.
 func (c *chaos) ended(execution string) bool {
 	if execution == "" {
 		return false

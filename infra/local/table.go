@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// A column is one of a listing.
+// A column describes one column of a listing.
 type column struct {
 	head  string
 	field string // of an item
-	kind  string // how it is told: time, count, money, yes, data, about, name, id; empty: as it is
+	kind  string // format: time, count, money, yes, data, about, name, id; empty: unchanged
 }
 
-// whole reports whether people type what stands in the column, so that it is never cut.
+// whole reports whether the column is never cut, because people type its values.
 func (c column) whole() bool { return c.kind == "id" || c.kind == "name" }
 
-// heads reads columns such as "LAST RUN=lastRunAt:time".
+// heads parses columns such as "LAST RUN=lastRunAt:time".
 func heads(all ...string) []column {
 	out := make([]column, len(all))
 	for i, one := range all {
@@ -30,7 +30,7 @@ func heads(all ...string) []column {
 	return out
 }
 
-// cell is what a person reads of an item.
+// cell returns the text that shows a field of an item to a person.
 func (c column) cell(item map[string]any, now time.Time) string {
 	v := item[c.field]
 	if v == nil && c.kind != "about" {
@@ -69,7 +69,7 @@ func (c column) cell(item map[string]any, now time.Time) string {
 	return text
 }
 
-// ago is a time as a person reads it beside now.
+// ago formats a time relative to now.
 func ago(at, now time.Time) string {
 	d, form := now.Sub(at), "%s ago"
 	if d < 0 {
@@ -90,7 +90,7 @@ func ago(at, now time.Time) string {
 	return at.Local().Format(time.DateOnly)
 }
 
-// dollars are millionths of one, with as many digits as say something.
+// dollars formats millionths of a dollar with as many digits as are significant.
 func dollars(micro int64) string {
 	if micro == 0 {
 		return "$0"
@@ -101,17 +101,17 @@ func dollars(micro int64) string {
 	return "$" + strings.TrimRight(fmt.Sprintf("%.6f", float64(micro)/1e6), "0")
 }
 
-// A table is printed in lines that fit: where they don't, cells are cut, but for names,
-// and ids go on lines of their own.
+// A table is printed in lines that fit the width of the paper. If they are too long, it cuts cells
+// other than names, and prints ids on their own lines.
 type table struct {
 	columns []column
 	rows    [][]string
 }
 
-// The widths of cells, in columns of the terminal.
+// Widths of cells, in columns of the terminal.
 const (
-	longestCell = 60 // where the lines may be as wide as they take
-	shortCell   = 30 // cells are cut to no less before the ids leave the line
+	longestCell = 60 // if the width is not limited
+	shortCell   = 30 // the shortest cut before ids move to their own lines
 	gap         = 2
 )
 
@@ -153,7 +153,7 @@ func (t table) print(p paper) {
 	}
 }
 
-// ids prints the ids of a row below it, as many in a line as fit.
+// ids prints the ids of a row below it, as many per line as fit.
 func (t table) ids(p paper, row []string, width int) {
 	line := ""
 	for i, c := range t.columns {
@@ -172,7 +172,8 @@ func (t table) ids(p paper, row []string, width int) {
 	}
 }
 
-// narrow makes the widest cells narrower until a line fits, or none is wider than least.
+// narrow shortens the widest cells until a line fits, or until no cell is wider than least. It
+// returns the new length of the line.
 func (t table) narrow(widths []int, line, width, least int) int {
 	for line > width {
 		widest := -1

@@ -11,18 +11,18 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
 
-// sheet is a paper of so many columns, and what is on it.
+// sheet returns a paper with the given number of columns, and its contents.
 func sheet(width int) (paper, *bytes.Buffer) {
 	var out bytes.Buffer
 	return paper{w: &out, width: func() int { return width }}, &out
 }
 
-// now is when the goldens are printed.
+// now is the time at which the goldens are printed.
 var now = time.Date(2026, 11, 20, 10, 30, 0, 0, time.Local)
 
 func at(d time.Duration) string { return now.Add(d).UTC().Format(time.RFC3339Nano) }
 
-// listings are answers of the API.
+// listings are responses of the API.
 func listings() map[string]string {
 	const id, other, trace = "01a203f9-9c2d-7078-8578-3917691c92fa", "01a203f9-9c2e-7164-a5a8-bb6c2d63c7b4", "op_0mwpsn9ll_vbajku4yo5"
 	return map[string]string{
@@ -41,7 +41,7 @@ func listings() map[string]string {
 	}
 }
 
-// Listings are for people: words, relative times, money, and ids where they can be copied.
+// Listings are for people: they show words, relative times, money, and ids that can be copied.
 func TestListings(t *testing.T) {
 	for _, width := range []int{60, 120} {
 		p, out := sheet(width)
@@ -80,7 +80,7 @@ func TestDollars(t *testing.T) {
 	}
 }
 
-// A trace tells its story in lines that fit, without ids where there are words.
+// A trace is printed in lines that fit, with words instead of ids.
 func TestTheStoryOfATrace(t *testing.T) {
 	const turn, beat = "01a203f9-9c2d-7078-8578-3917691c92fa", "01a203f9-9c2e-7164-a5a8-bb6c2d63c7b4"
 	was := told{
@@ -109,7 +109,7 @@ func TestTheStoryOfATrace(t *testing.T) {
 	}
 }
 
-// What a beat by hand came to: no empty line, no row of zeros.
+// The result of a beat by hand has no empty line and no row of zeros.
 func TestReportsOfBeats(t *testing.T) {
 	var all strings.Builder
 	idle := []heartbeat.Phase{{Name: "heal"}, {Name: "plan"}, {Name: "automate"}, {Name: "advance"}, {Name: "reflect"}, {Name: "remember"}}

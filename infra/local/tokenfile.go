@@ -12,13 +12,13 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/app"
 )
 
-// tokenFile is where a generated admin token is kept: beside the database file.
+// tokenFile returns the path of the generated admin token: it is stored beside the database file.
 func tokenFile(cfg app.Config) string {
 	return filepath.Join(filepath.Dir(cfg.SQLitePath), "admin-token")
 }
 
-// adminToken is the configured admin token, else the one that was generated
-// before; [fs.ErrNotExist] when there is neither.
+// adminToken returns the configured admin token, or else the generated one. It returns
+// [fs.ErrNotExist] if there is neither.
 func adminToken(cfg app.Config) (string, error) {
 	if cfg.AdminToken != "" {
 		return cfg.AdminToken, nil
@@ -35,11 +35,11 @@ func adminToken(cfg app.Config) (string, error) {
 	return t, nil
 }
 
-// minToken is the shortest text a stored token may be; ours are 26 long.
+// minToken is the shortest accepted length of a stored token. Generated tokens have 26 characters.
 const minToken = 20
 
-// ensureToken is adminToken that generates a token when there is none, and keeps
-// it in a file for this user alone, so that restarts find it.
+// ensureToken is like adminToken, but generates a token if there is none. It stores it in a file
+// that only this user can read, so that it is the same after a restart.
 func ensureToken(cfg app.Config) (string, error) {
 	t, err := adminToken(cfg)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -58,8 +58,7 @@ func ensureToken(cfg app.Config) (string, error) {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return "", fmt.Errorf("keep the admin token: %w", err)
 	}
-	// A link appears whole or not at all: of two that start at once both read the
-	// same token.
+	// A link is created atomically. Two processes that start at the same time read the same token.
 	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", fmt.Errorf("keep the admin token: %w", err)
 	}

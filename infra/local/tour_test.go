@@ -20,15 +20,15 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers"
 )
 
-// notInTheTour are the blocks of README that nothing is pasted of, and why.
+// notInTheTour are the blocks of README that the test does not run, with the reasons.
 var notInTheTour = map[string]string{
 	"make run\n":                         "the test runs what it runs, over a folder of its own",
 	"make test\n":                        "runs this test",
 	"sam build && sam deploy --guided\n": "needs an account of AWS",
 }
 
-// tour is what README has one type, block by block, and what must come of each: texts that
-// appear, in this order.
+// tour lists the blocks that README tells the reader to type. The output of each block must contain
+// these texts in this order.
 var tour = []struct {
 	begins string
 	says   []string
@@ -49,8 +49,8 @@ var tour = []struct {
 	{"json 'localhost:8080/api/v1/api-keys'", []string{`"name":"assistant"`}},
 }
 
-// TestTheTourOfREADME pastes each block of README into the shells that people have, beside a
-// runner that runs, and sees that it does what README says.
+// TestTheTourOfREADME pastes each block of README into the common shells, next to a running runner,
+// and checks the output that README promises.
 func TestTheTourOfREADME(t *testing.T) {
 	binary := built(t)
 	blocks := blocksOfREADME(t)
@@ -71,7 +71,7 @@ func TestTheTourOfREADME(t *testing.T) {
 	})
 }
 
-// blocksOfREADME are the blocks of commands of the tour, in order.
+// blocksOfREADME returns the blocks of commands of the tour, in order.
 func blocksOfREADME(t *testing.T) (blocks []string) {
 	t.Helper()
 	readme, err := os.ReadFile("../../README.md")
@@ -106,7 +106,7 @@ func takeTour(t *testing.T, binary string, blocks []string, shell string, args .
 	addr := freeAddr(t)
 	environ := []string{
 		"PATH=" + onlyThese(t, "curl", "sed"), "HOME=" + folder, "TERM=dumb", "PS1=", "PS2=",
-		"ADDR=" + addr, "ALLOW_PRIVATE_HOSTS=" + addr, "HEARTBEAT_EVERY=24h", // no slot comes into the tour
+		"ADDR=" + addr, "ALLOW_PRIVATE_HOSTS=" + addr, "HEARTBEAT_EVERY=24h", // no slot is due during the tour
 	}
 	dev := exec.CommandContext(t.Context(), filepath.Join(folder, "bin", "lanekeeper"), "dev")
 	dev.Dir, dev.Env = folder, environ
@@ -121,7 +121,7 @@ func takeTour(t *testing.T, binary string, blocks []string, shell string, args .
 	defer cancel()
 	cmd := exec.CommandContext(ctx, shell, args...)
 	cmd.Dir, cmd.Env = folder, environ
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // not at the terminal of whoever tests
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // without the terminal of the person who runs the test
 	said := newWatched()
 	cmd.Stdout, cmd.Stderr = said, said
 	in, err := cmd.StdinPipe()
@@ -168,17 +168,17 @@ func takeTour(t *testing.T, binary string, blocks []string, shell string, args .
 	}
 }
 
-// late reports whether a block that only looks, at what comes a moment later, is pasted once more.
+// late reports whether to paste a reading block again because its result is not there yet.
 func late(block, text string, says []string) bool {
 	return strings.HasSuffix(block, "/messages\"\n") && strings.Count(block, "\n") == 1 &&
 		!strings.Contains(text, says[len(says)-1])
 }
 
-// failure is what a command that failed leaves: the trap's word, a problem of the API, or a
-// complaint of the shell's or of the command's.
+// failure matches the output of a failed command: the trap's text, a problem of the API, or an
+// error of the shell or of the command.
 var failure = regexp.MustCompile(`@failed with \d+|"status":[45]\d\d|not found: .*|command not found|no matches found|parse error.*|syntax error.*|bad substitution|lanekeeper: .*`)
 
-// link makes the binary one of a folder.
+// link links the binary into a folder.
 func link(t testing.TB, from, to string) {
 	t.Helper()
 	if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.Link(from, to)); err != nil {
@@ -186,7 +186,7 @@ func link(t testing.TB, from, to string) {
 	}
 }
 
-// onlyThese is a folder that has these programs, and no others.
+// onlyThese returns a folder that contains only these programs.
 func onlyThese(t testing.TB, programs ...string) (folder string) {
 	t.Helper()
 	folder = t.TempDir()
@@ -202,7 +202,7 @@ func onlyThese(t testing.TB, programs ...string) (folder string) {
 	return folder
 }
 
-// freeAddr is an address on which nobody listens.
+// freeAddr returns an address on which nothing listens.
 func freeAddr(t testing.TB) string {
 	t.Helper()
 	l, err := listen(t.Context(), "127.0.0.1:0")
@@ -213,7 +213,7 @@ func freeAddr(t testing.TB) string {
 	return l.Addr().String()
 }
 
-// What the tour doesn't run is what make would run.
+// The tour does not run make, so this test checks what make would run.
 func TestMakeRunsTheCommandOfTheTour(t *testing.T) {
 	for target, want := range map[string]string{"run": "bin/lanekeeper dev", "migrate": "bin/lanekeeper migrate"} {
 		out, err := exec.CommandContext(t.Context(), "make", "-C", "../..", "-n", target).CombinedOutput()

@@ -24,7 +24,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
-// told is a trace as the API tells it, as far as it is printed.
+// told is the part of the API's trace that is printed.
 type told struct {
 	TraceID    string      `json:"traceId"`
 	Status     string      `json:"status"`
@@ -40,7 +40,7 @@ type told struct {
 	Usage usage `json:"usage"`
 }
 
-// act is an activity as it is printed.
+// act is the part of an activity that is printed.
 type act struct {
 	SkillName    string          `json:"skillName"`
 	Status       string          `json:"status"`
@@ -115,8 +115,8 @@ func workspaceFlag(flags *flag.FlagSet) *string {
 	return flags.String("workspace", string(workspace.Default), "the `ID` of the workspace")
 }
 
-// titlesOf are the titles of the objectives, and the names of the automations, that
-// executions work on, by lane. They are read in one round trip.
+// titlesOf returns, by lane, the titles of the objectives and the names of the automations that the
+// executions work on. It reads them in one round trip.
 func titlesOf(ctx context.Context, core *app.Core, ws db.Workspace, executions []execution) (map[string]string, error) {
 	objectives, err := objective.New(core.DB, core.IDs)
 	if err != nil {
@@ -171,7 +171,7 @@ func titlesOf(ctx context.Context, core *app.Core, ws db.Workspace, executions [
 	return titles, nil
 }
 
-// entry is a line of a story.
+// entry is one line of a story.
 type entry struct {
 	at      time.Time
 	status  string
@@ -183,8 +183,8 @@ type entry struct {
 	step    *step // of a journal; nil: an activity or an execution
 }
 
-// print tells the story in the order in which it happened, what belongs to an
-// execution indented under it.
+// print prints the story in the order of time. Lines that belong to an execution are indented under
+// it.
 func (t told) print(p paper, titles map[string]string) {
 	p.print(true, span{bold, "trace "}, span{cyan, t.TraceID}, statusSpan(" "+t.Status),
 		span{dim, " · " + join(count(t.Usage.TotalTokens, "token"), took(time.Duration(t.DurationMS)*time.Millisecond))})
@@ -192,7 +192,7 @@ func (t told) print(p paper, titles map[string]string) {
 	p.print(true)
 	depths := map[string]int{}
 	var entries []entry
-	for _, e := range t.Executions { // parents first
+	for _, e := range t.Executions { // parents come first
 		if depth, child := depths[e.Parent]; child {
 			depths[e.ID] = depth + 1
 		} else {
@@ -245,8 +245,8 @@ func (e execution) entry(depth int, titles map[string]string) entry {
 	return line
 }
 
-// aboutOf says what an execution works on: its title, or what kind of thing its subject is.
-// An id says nothing to a person.
+// aboutOf describes what an execution works on: its title, or the kind of its subject. It never
+// shows an id.
 func aboutOf(title, subject, agent string) string {
 	if kind, id, ok := strings.Cut(subject, ":"); ok && uuid.Validate(id) == nil {
 		subject = kind
@@ -260,7 +260,7 @@ func aboutOf(title, subject, agent string) string {
 	return cmp.Or(title, subject)
 }
 
-// wide is from how many columns on a trace shows how long things took.
+// wide is the smallest width, in columns, at which a trace shows durations.
 const wide = 90
 
 func (p paper) narrow() bool { n := p.width(); return n > 0 && n < wide }
@@ -291,7 +291,7 @@ func (e entry) print(p paper) {
 	}
 }
 
-// statusWord is a status as the story shows it, in a column that is narrow.
+// statusWord returns a short form of a status for the narrow column of the story.
 func statusWord(status string) string {
 	if status == string(activity.PendingApproval) {
 		return "waiting"

@@ -10,7 +10,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 )
 
-// step is what an entry of a journal adds to the conversation with a model.
+// step is what one journal entry adds to the conversation with a model.
 type step struct {
 	ExecutionID string    `json:"executionId"`
 	Call        string    `json:"call"`
@@ -30,7 +30,7 @@ type step struct {
 	} `json:"messages"`
 }
 
-// print shows all of a step's texts, line by line.
+// print prints all texts of a step, line by line.
 func (s step) print(p paper, indent int) {
 	tell := func(who, text string) {
 		for i, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
@@ -57,13 +57,13 @@ func (s step) print(p paper, indent int) {
 	}
 }
 
-// what names an activity: the skill, the model with the calls it asked for, or the tool
-// that does not exist.
+// what names an activity: the skill, the model with the calls that it asked for, or the tool that
+// does not exist.
 func (a act) what() string {
 	switch a.SkillName {
 	case activity.ModelCall:
 		var said struct{ Calls []string }
-		_ = json.Unmarshal(a.Output, &said) // without it there is only less to tell
+		_ = json.Unmarshal(a.Output, &said) // without it only less is printed
 		what := "model " + a.Model
 		if len(said.Calls) > 0 {
 			what += " asks for " + strings.Join(said.Calls, ", ")
@@ -77,7 +77,7 @@ func (a act) what() string {
 	return cmp.Or(a.SkillName, "activity")
 }
 
-// message is why an activity failed, or the words of a model.
+// message returns why an activity failed, or the text of a model.
 func (a act) message() string {
 	var said struct{ Text string }
 	if a.ErrorMessage == "" && a.SkillName == activity.ModelCall {

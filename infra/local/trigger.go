@@ -15,8 +15,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
 
-// trigger runs one beat in this process, as a delivery of the schedule would, or
-// by hand when there is no payload: then every phase of it.
+// trigger runs one beat in this process. With a payload it is like a delivery of the schedule.
+// Without one the beat is by hand and runs every phase.
 func trigger(flags *flag.FlagSet) action {
 	payload := flags.String("payload", "", "a `FILE` with the event to deliver, - for stdin; without it the beat is by hand")
 	wait := flags.Bool("wait", false, "when the lane is taken, wait for it, a minute at most")
@@ -62,7 +62,7 @@ func trigger(flags *flag.FlagSet) action {
 	}
 }
 
-// tick reads the event in a file, as the function heartbeat would.
+// tick reads the event in a file, like the function heartbeat.
 func (c *console) tick(file string) (t heartbeat.Tick, err error) {
 	var raw []byte
 	if file == "-" {
@@ -79,8 +79,7 @@ func (c *console) tick(file string) (t heartbeat.Tick, err error) {
 	return t, nil
 }
 
-// outcome is what a beat's end means for the exit code. A beat that was skipped
-// has not failed.
+// outcome returns the error for the exit code of a beat. A skipped beat has not failed.
 func outcome(r heartbeat.Report) error {
 	if r.Outcome == heartbeat.Lost {
 		return &exitError{code: exitFailed}

@@ -11,18 +11,18 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
-// A verb is one thing the command does.
+// A verb is one command of the program.
 type verb struct {
 	name  string
-	args  string // what it takes, as the usage shows it
-	about string // in a line
+	args  string // arguments, as the usage shows them
+	about string // one line
 	setup func(*flag.FlagSet) action
 }
 
-// An action is a verb whose flags have been read.
+// An action runs a verb after its flags are parsed.
 type action func(ctx context.Context, c *console, args []string) error
 
-// verbs are all there are, in the order in which one needs them.
+// verbs returns all verbs, in the order in which a new user needs them.
 func verbs() []verb {
 	first := []verb{
 		{"dev", "", "run everything in this process, until Ctrl-C", dev},
@@ -60,10 +60,10 @@ func find(name string) (verb, bool) {
 	return verb{}, false
 }
 
-// usage is how the verb is called.
+// usage returns the verb's usage line.
 func (v verb) usage() string { return strings.TrimSpace("lanekeeper " + v.name + " " + v.args) }
 
-// help of one verb: usage and flags.
+// help returns the verb's usage and flags.
 func (v verb) help(flags *flag.FlagSet) string {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "usage: %s\n\n%s%s.\n\n", v.usage(), strings.ToUpper(v.about[:1]), v.about[1:])
@@ -89,7 +89,7 @@ func help(*flag.FlagSet) action {
 	}
 }
 
-// overview is the help for programs.
+// overview returns the help for programs.
 func overview() any {
 	type described struct {
 		Name  string `json:"name"`
@@ -124,7 +124,7 @@ func helpText() string {
 	return b.String()
 }
 
-// unknown complains about a verb that does not exist and names the nearest.
+// unknown returns the error for a verb that does not exist. It names the most similar one.
 func unknown(name string) error {
 	err := &usageError{problem: fmt.Sprintf("there is no verb %q", clean(name)), text: "`lanekeeper help` lists the verbs.\n"}
 	best := 1 + len(name)/2

@@ -11,13 +11,13 @@ import (
 	"github.com/lanekeeper/lanekeeper/migrations"
 )
 
-// build is what this program is.
+// build describes this program.
 type build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
-	Changed  bool   `json:"changed,omitempty"` // with changes that are in no revision
+	Changed  bool   `json:"changed,omitempty"` // built with uncommitted changes
 	Go       string `json:"go"`
-	Schema   int64  `json:"schema"` // the version its database has
+	Schema   int64  `json:"schema"` // schema version of its database
 }
 
 func buildOf() build {
