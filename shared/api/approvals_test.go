@@ -51,7 +51,7 @@ func onlyGreet(context.Context, db.Workspace, trace.Surface) (*skill.Set, error)
 	return skill.NewSet(greet)
 }
 
-// waits stores a call of greet that waits.
+// waits stores a call of greet that waits for approval.
 func (w *world) waits(t testing.TB, name string) (id string) {
 	t.Helper()
 	request := lane.Request{Workspace: w.Workspace, Lane: lane.Heartbeat, Holder: "test"}
@@ -83,7 +83,8 @@ func approvalsPath(id, verb string) string {
 
 func compact(raw json.RawMessage) string { return strings.ReplaceAll(string(raw), " ", "") }
 
-// From a call that waits to its result: the kick of the answer makes it.
+// The test follows a call from the wait for approval to its result. The kick of the approval makes
+// the call.
 func TestApproveByHTTP(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		kicked := 0
@@ -254,7 +255,7 @@ func TestListApprovals(t *testing.T) {
 	})
 }
 
-// No text of a violation tells the value, whatever the value is.
+// No text of a violation repeats the value, whatever the value is.
 func FuzzMisfits(f *testing.F) {
 	for _, s := range []string{"x", "' is not valid email: ", "' does not match pattern 'x", "got x", "a, want b", "minimum: got 1, want 2", "12", "\x00"} {
 		f.Add(s)

@@ -20,7 +20,7 @@ import (
 
 const automationsPath = "/api/v1/automations"
 
-// automationTold is what the tests read of an automation.
+// automationTold holds the fields of an automation that the tests read.
 type automationTold struct {
 	ID, Name, Skill, DisabledBy, DisabledReason, CreatedBy string
 	Input                                                  json.RawMessage
@@ -29,8 +29,7 @@ type automationTold struct {
 	DisabledAt, NextRunAt, LastRunAt                       *time.Time
 }
 
-// What a run that had read text from outside has made, no program runs where it changes
-// something outside: by hand a person does.
+// An API key may not run an untrusted automation whose skill writes. A person may run it by hand.
 func TestAProgramRunsNoWordsOfOthers(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		made := map[string]int{}
@@ -139,7 +138,7 @@ func TestAnAutomationByHTTP(t *testing.T) {
 	})
 }
 
-// changes are what people changed, by the activity log, the first first.
+// changes returns the names of people's changes in the activity log, oldest first.
 func (w *world) changes(t testing.TB) (names []string) {
 	t.Helper()
 	var list struct{ Items []struct{ SkillName string } }
@@ -206,7 +205,7 @@ func TestAutomationsAreListedByName(t *testing.T) {
 	})
 }
 
-// listed goes through all pages of a listing.
+// listed reads all pages of a listing.
 func listed[T any](t testing.TB, w *world, path string, name func(T) string) (names []string) {
 	t.Helper()
 	u, err := url.Parse(path)

@@ -21,7 +21,7 @@ type budgetTold struct {
 	AllocatedMicroUSD                                   *int64
 }
 
-// month is the body of a budget for the 30 days around now.
+// month returns the body of a budget for the 30 days around now.
 func month(scope, id string, tokens int) string {
 	now := time.Now().UTC()
 	return fmt.Sprintf(`{"scope":%q,"scopeId":%q,"allocated":%d,"periodStart":%q,"periodEnd":%q}`, scope, id, tokens,
@@ -37,7 +37,7 @@ func (w *world) budget(t testing.TB, scope, id string, tokens int) (b budgetTold
 	return b
 }
 
-// reserves has an agent reserve tokens.
+// reserves reserves tokens for an agent.
 func (w *world) reserves(t testing.TB, agent string, tokens int64) budget.Reservation {
 	t.Helper()
 	r, err := w.Budgets.Reserve(t.Context(), w.Workspace, budget.Request{
@@ -134,7 +134,7 @@ func TestTokensAreReallocatedByHTTP(t *testing.T) {
 	})
 }
 
-// The path that a wildcard would take too.
+// The path reallocate also matches the wildcard of another route.
 func TestReallocateGoesByPOST(t *testing.T) {
 	w := onOne(t)
 	rec := httptestCall(w, request(http.MethodGet, budgetsPath+"/reallocate", owner, ""))

@@ -15,8 +15,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 )
 
-// routeOf is the route that does what a built-in skill does; "" is none: its calls are those
-// of other skills.
+// routeOf maps a built-in skill to the route that does the same. It maps a skill that calls other
+// skills to "".
 var routeOf = map[string]string{
 	"set_objective": "create-objective", "plan_objective": "replace-objective-steps", "advance_plan": "replace-objective-steps",
 	"complete_objective": "complete-objective",
@@ -25,7 +25,7 @@ var routeOf = map[string]string{
 	"query_activity": "list-activity", "list_skills": "list-skills", "run_skill": "",
 }
 
-// By talking nobody does what the route refuses them.
+// A person cannot use the agent for something that the matching route refuses to the person.
 func TestABuiltInSkillNeedsTheRoleOfItsRoute(t *testing.T) {
 	w := onOne(t)
 	objectives, err1 := objective.Skills(w.Objectives)

@@ -23,19 +23,19 @@ import (
 
 const jwtSecret = "a secret of the tests that people's tokens are signed with"
 
-// caller is one way to come to the API, and what is expected of it.
+// caller is one kind of caller of the API, with the expected result.
 type caller struct {
 	name    string
 	with    http.Header
-	kind    auth.Kind    // as which it is let in; "": it is not
-	role    auth.Role    // of people and keys
-	scopes  []auth.Scope // of keys
-	refused int          // as what it is not let in
-	reads   bool         // a page of another origin: it is let in, but for changes
+	kind    auth.Kind    // the kind of its principal; "": it has none
+	role    auth.Role    // role of a person or a key
+	scopes  []auth.Scope // scopes of a key
+	refused int          // status of the refusal if it has no principal
+	reads   bool         // a page of another origin: it may read but not change
 }
 
-// expected is the status that a caller is refused with, or 0: what the route answers
-// is its own affair then. It is worked out from the table alone.
+// expected returns the status with which the API must refuse the caller. It returns 0 if the caller
+// is admitted: the route then chooses the status. It uses the table of routes only.
 func (c caller) expected(r api.Route) int {
 	site, origin := c.with.Get("Sec-Fetch-Site"), c.with.Get("Origin")
 	foreign := site == "cross-site" || strings.HasPrefix(origin, "https:")
@@ -43,10 +43,10 @@ func (c caller) expected(r api.Route) int {
 		return http.StatusForbidden
 	}
 	if r.Least == "" && len(r.Kinds) == 0 {
-		return 0 // for everybody
+		return 0 // anybody may call it
 	}
 	changes := r.Method != http.MethodGet
-	if r.Front && c.with.Get("Cookie") != "" { // no cookie counts there, and no page may ask
+	if r.Front && c.with.Get("Cookie") != "" { // a cookie does not count there, and no page may call it
 		if foreign {
 			return http.StatusForbidden
 		}
@@ -64,7 +64,7 @@ func (c caller) expected(r api.Route) int {
 		return http.StatusForbidden
 	case r.Least == "" || !c.role.AtLeast(r.Least):
 		return http.StatusForbidden
-	case c.kind != auth.Key, r.Front: // what stands behind a front asks for scopes
+	case c.kind != auth.Key, r.Front: // the routes behind a front check the scopes
 		return 0
 	case r.Persons:
 		return http.StatusForbidden
@@ -80,7 +80,7 @@ func (c caller) expected(r api.Route) int {
 	return http.StatusForbidden
 }
 
-// TestEveryRouteForEveryCaller asks each route in each way that there is to come here.
+// TestEveryRouteForEveryCaller calls each route as each kind of caller.
 func TestEveryRouteForEveryCaller(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
 		g := newGate(t, e)
@@ -109,7 +109,7 @@ func TestEveryRouteForEveryCaller(t *testing.T) {
 	})
 }
 
-// order puts the route behind the others that ends the sessions of its callers.
+// order sorts the route that ends its caller's session after the other routes.
 func order(r api.Route) int {
 	if r.ID == "end-session" {
 		return 1
@@ -117,7 +117,7 @@ func order(r api.Route) int {
 	return 0
 }
 
-// TestWhatAgentsMayCall: what people have said to others is none of their business.
+// TestWhatAgentsMayCall: agents may not read what people have said to others.
 func TestWhatAgentsMayCall(t *testing.T) {
 	var may []string
 	for _, route := range api.Routes() {
@@ -135,7 +135,8 @@ func TestWhatAgentsMayCall(t *testing.T) {
 	}
 }
 
-// TestWhatIsForPersonsAlone: whoever steals a key must neither decide what an agent may do nor outlive the key.
+// TestWhatIsForPersonsAlone: the thief of a key must be unable to decide about an agent's calls and
+// to keep access after the key is revoked.
 func TestWhatIsForPersonsAlone(t *testing.T) {
 	var persons []string
 	for _, route := range api.Routes() {
@@ -153,22 +154,22 @@ func TestWhatIsForPersonsAlone(t *testing.T) {
 	}
 }
 
-// gate is a world whose doors are the real ones.
+// gate is a world with real authentication.
 type gate struct {
 	*world
 	agents auth.AgentTokens
-	past   *auth.Sessions // of yesterday
+	past   *auth.Sessions // its sessions began yesterday
 }
 
-// agentBook has the agents' keys in the store of secrets, one a workspace, and knows one
-// token of each agent. It stands in for the register of agents.
+// agentBook stores the keys of agents as secrets, one per workspace. It has one valid token per
+// agent. It is a test double for the register of agents.
 type agentBook struct{ secrets *secret.Store }
 
 func (b agentBook) AgentKey(ctx context.Context, ws db.Workspace) ([]byte, error) {
 	return b.secrets.Key(ctx, ws, "agent")
 }
 
-// keyOf gives the key of one workspace for each.
+// keyOf returns the key of one workspace for every workspace.
 type keyOf struct {
 	agentBook
 	ws db.Workspace
@@ -209,7 +210,7 @@ func newGate(t testing.TB, e dbtest.Env) *gate {
 	return g
 }
 
-// join makes somebody a member of a workspace.
+// join makes a new person a member of a workspace.
 func (g *gate) join(t testing.TB, ws db.Workspace, role auth.Role) (p auth.Person) {
 	t.Helper()
 	err := g.Env.DB.Tx(t.Context(), ws, func(ctx context.Context, tx *db.Tx) (err error) {
@@ -222,7 +223,7 @@ func (g *gate) join(t testing.TB, ws db.Workspace, role auth.Role) (p auth.Perso
 	return p
 }
 
-// change is something done in the world's workspace.
+// change runs a transaction in the world's workspace.
 func (g *gate) change(t testing.TB, fn func(context.Context, *db.Tx) error) {
 	t.Helper()
 	if err := g.Env.DB.Tx(t.Context(), g.Workspace, fn); err != nil {
@@ -238,20 +239,20 @@ func bearer(token string, more ...string) http.Header {
 	return h
 }
 
-// jwt is a person's token, with some claims changed.
+// jwt returns a person's token. change replaces some of its claims.
 func jwt(subject string, change map[string]any) string {
 	claims := map[string]any{"iss": "us", "aud": "lanekeeper", "sub": subject, "exp": time.Now().Add(time.Hour).Unix()}
 	for name, v := range change {
 		claims[name] = v
 	}
-	payload, _ := json.Marshal(claims) // texts and numbers
+	payload, _ := json.Marshal(claims) // strings and numbers always encode
 	text := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"HS256","typ":"JWT"}`)) + "." + base64.RawURLEncoding.EncodeToString(payload)
 	mac := hmac.New(sha256.New, []byte(jwtSecret))
 	mac.Write([]byte(text))
 	return text + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// key makes one and answers its id and itself.
+// key creates a key and returns its id and its text.
 func (g *gate) key(t testing.TB, by auth.Principal, k auth.APIKey) (id, clear string) {
 	t.Helper()
 	k.Name = "k"
@@ -276,7 +277,7 @@ func cookie(t testing.TB, s *auth.Sessions, p auth.Principal, more ...string) ht
 	return h
 }
 
-// callers are all ways to come here.
+// callers returns all kinds of callers.
 func (g *gate) callers(t testing.TB) []caller {
 	t.Helper()
 	const unknown = http.StatusUnauthorized
@@ -289,7 +290,7 @@ func (g *gate) callers(t testing.TB) []caller {
 	}, g.people(t), g.programs(t), g.others(t))
 }
 
-// people are those with a token or a session of their own.
+// people returns callers with a token or a session of a person.
 func (g *gate) people(t testing.TB) (all []caller) {
 	t.Helper()
 	const same = "same-origin"
@@ -345,7 +346,7 @@ func (g *gate) people(t testing.TB) (all []caller) {
 	)
 }
 
-// programs have keys: of each role, and of each scope.
+// programs returns callers with a key: one for each role and each scope.
 func (g *gate) programs(t testing.TB) (all []caller) {
 	t.Helper()
 	admins := auth.Principal{Kind: auth.Local, ID: "admin", Role: auth.Owner}
@@ -365,7 +366,7 @@ func (g *gate) programs(t testing.TB) (all []caller) {
 			resources[strings.Split(rest, "/")[0]] = true
 		}
 	}
-	if g.Env.DB.Dialect() == db.SQLite { // what a scope covers does not depend on the database
+	if g.Env.DB.Dialect() == db.SQLite { // the effect of a scope does not depend on the database
 		for resource := range resources {
 			add(auth.Owner, auth.Scope(resource+":read"))
 			add(auth.Owner, auth.Scope(resource+":write"))
@@ -393,7 +394,7 @@ func (g *gate) programs(t testing.TB) (all []caller) {
 	)
 }
 
-// others are agents and web sites.
+// others returns agents and web sites.
 func (g *gate) others(t testing.TB) []caller {
 	t.Helper()
 	mint := func(by auth.AgentTokens, ws db.Workspace, agent string, generation int) string {

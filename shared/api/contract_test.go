@@ -21,7 +21,7 @@ import (
 
 const document = "openapi.json"
 
-// contract is the OpenAPI document: every answer of every test is held against it.
+// contract is the OpenAPI document. The tests check every response against it.
 type contract struct {
 	doc      map[string]any
 	mux      *http.ServeMux // finds the route of a request
@@ -49,7 +49,7 @@ func newContract(t testing.TB, h http.Handler) *contract {
 	return c
 }
 
-// at is a place in the document.
+// at returns the value at a path in the document.
 func (c *contract) at(keys ...string) any {
 	var v any = c.doc
 	for _, key := range keys {
@@ -62,7 +62,7 @@ func (c *contract) at(keys ...string) any {
 	return v
 }
 
-// schema compiles the schema at a place in the document.
+// schema compiles the schema at a path in the document.
 func (c *contract) schema(keys ...string) (*jsonschema.Schema, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,7 +73,7 @@ func (c *contract) schema(keys ...string) (*jsonschema.Schema, error) {
 	return c.compiler.Compile(document + "#" + pointer.String())
 }
 
-// check holds an answer against the document and the rules for all answers.
+// check checks a response against the document and against the rules for all responses.
 func (c *contract) check(t testing.TB, r *http.Request, got result) {
 	t.Helper()
 	at := fmt.Sprintf("%s %s answers %d", r.Method, r.URL, got.status)
@@ -104,7 +104,7 @@ func (c *contract) check(t testing.TB, r *http.Request, got result) {
 		if !ok {
 			return // a file
 		}
-		for media = range content { // the one that was answered, of several
+		for media = range content { // finds the media type of the response
 			schema = append(response, "content", media, "schema")
 			if media == got.header.Get("Content-Type") {
 				break
@@ -138,7 +138,7 @@ func (c *contract) check(t testing.TB, r *http.Request, got result) {
 	}
 }
 
-// snakes are the names in snake case of a value, without those that a caller chose.
+// snakes returns the names in snake case inside a value, except names that a client chose.
 func snakes(v any) (found []string) {
 	switch v := v.(type) {
 	case []any:
@@ -211,7 +211,7 @@ func TestOpenAPIDescribesEveryRoute(t *testing.T) {
 			t.Errorf("schema %s: %v", name, err)
 		}
 	}
-	for _, r := range api.Routes() { // a body is described, and takes nothing more
+	for _, r := range api.Routes() { // each body is described and allows no further fields
 		body, ok := c.at("paths", r.Path, strings.ToLower(r.Method), "requestBody", "content", "application/json", "schema").(map[string]any)
 		if r.Method != http.MethodPost {
 			continue
@@ -227,8 +227,8 @@ func TestOpenAPIDescribesEveryRoute(t *testing.T) {
 	}
 }
 
-// TestClosedSetsAreInTheDocument: what an automation may wait for, and that a thread's
-// metadata are texts.
+// TestClosedSetsAreInTheDocument: the document lists the events of automations, and says that the
+// values of a thread's metadata are strings.
 func TestClosedSetsAreInTheDocument(t *testing.T) {
 	c := onOne(t).contract
 	schemas, _ := c.at("components", "schemas").(map[string]any)
@@ -247,7 +247,7 @@ func TestClosedSetsAreInTheDocument(t *testing.T) {
 			t.Errorf("%s: the document lists the events %q", name, listed)
 		}
 	}
-	if found != 4 { // of a schedule that is sent, and of one that is shown; and its short form in two bodies
+	if found != 4 { // a schedule in requests and in responses, and its short form in two bodies
 		t.Errorf("%d schemas list the events", found)
 	}
 	metadata := 0

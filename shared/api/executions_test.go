@@ -18,7 +18,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// httptestCall is a call that is held against nothing.
+// httptestCall sends a request and does not check the response against the document.
 func httptestCall(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
 	rec := httptest.NewRecorder()
 	h.ServeHTTP(rec, r)
@@ -32,7 +32,7 @@ func TestExecutionsByHTTP(t *testing.T) {
 			Input                               json.RawMessage
 			CreatedAt                           time.Time
 		}
-		var made []executionTold // the last first
+		var made []executionTold // newest first
 		for range 3 {
 			var ran struct{ ExecutionID, TraceID string }
 			w.must(t, 200, http.MethodPost, skillPath("look")+"/run", "", &ran)
@@ -91,7 +91,7 @@ func TestExecutionsByHTTP(t *testing.T) {
 	})
 }
 
-// Fields that hold secrets are shown to nobody but the execution's own agent.
+// Only the execution's own agent sees the secrets in an execution's input.
 func TestSecretsOfAnInputAreItsAgentsAlone(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
 		agents := map[string]string{"token-of-ada": "ada", "token-of-eve": "eve"}

@@ -17,7 +17,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// fails has a skill fail until self-healing takes it out of use.
+// fails records failures of a skill until self-healing disables it.
 func (w *world) fails(t testing.TB, name string) {
 	t.Helper()
 	of := w.Traces.New(trace.Heartbeat)

@@ -27,7 +27,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// down makes the API work over a Postgres that is not there.
+// down connects the API to a Postgres server that does not exist.
 func down(t testing.TB) func(*api.Deps) {
 	t.Helper()
 	d, err := postgres.Open(postgres.Config{URL: "postgres://nobody@127.0.0.1:1/none"})
@@ -48,7 +48,7 @@ func TestHealth(t *testing.T) {
 		if want := `{"status":"healthy","database":"connected","valkey":"disabled","gateway":"disabled"}` + "\n"; got.status != 200 || string(got.body) != want {
 			t.Errorf("%d %s", got.status, got.body)
 		}
-		for _, token := range []string{"", nobody} { // strangers learn nothing of the inside
+		for _, token := range []string{"", nobody} { // callers without a role learn no details
 			got := w.call(t, http.MethodGet, "/health", token, "")
 			if got.status != 200 || string(got.body) != `{"status":"healthy"}`+"\n" {
 				t.Errorf("without a token: %d %s", got.status, got.body)
@@ -90,8 +90,8 @@ func TestHealthOfParts(t *testing.T) {
 	}
 }
 
-// TestHealthOfTheAgent: who works here sees which models are left alone, and that the
-// heart beats; an admin has a model asked again.
+// TestHealthOfTheAgent: a member sees the models with an open circuit and the last heartbeat; an
+// admin resets a circuit.
 func TestHealthOfTheAgent(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		key := resilient.Key{Provider: "openai:1a2b3c4d", Model: "org/small"}
@@ -156,7 +156,7 @@ func TestHealthOfTheAgent(t *testing.T) {
 	})
 }
 
-// A site's key stands in its pages: who has it learns no more than strangers do.
+// The key of a site is public, so its owner learns no more than an unknown caller.
 func TestHealthForWhoHasNoRole(t *testing.T) {
 	g := newGate(t, dbtest.New(t, dbtest.OnSQLite))
 	for _, c := range g.others(t) {
@@ -168,8 +168,8 @@ func TestHealthForWhoHasNoRole(t *testing.T) {
 	}
 }
 
-// TestStrangersShareACheck: a hundred requests without a token, one after the other or at
-// once, ask the parts once in a second.
+// TestStrangersShareACheck: a hundred requests without a token, concurrent or not, cause one check
+// of the components per second.
 func TestStrangersShareACheck(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		var asked atomic.Int32
@@ -213,7 +213,7 @@ func TestStrangersShareACheck(t *testing.T) {
 		}
 		later.Add(1)
 		ask()
-		later.Add(-10) // the clock was put back
+		later.Add(-10) // the clock was set back
 		ask()
 		if asked.Load() != 4 {
 			t.Errorf("then it asked %d times", asked.Load())
@@ -236,7 +236,7 @@ func (stuck) Do(ctx context.Context, _ db.Workspace, _ bool, _ []*db.Op) error {
 	return ctx.Err()
 }
 
-// A database that neither answers nor refuses is one that is down.
+// A database that gives no response counts as down.
 func TestADatabaseThatHangs(t *testing.T) {
 	w := onOne(t, func(d *api.Deps) {
 		from := deps(t, db.New(stuck{}))

@@ -30,7 +30,7 @@ func TestBeatByHand(t *testing.T) {
 			ticks = append(ticks, tick)
 			if len(ticks) == 1 {
 				close(tick.Begun)
-				<-release // the first one goes on behind the answer
+				<-release // the first heartbeat continues after its response
 			}
 			return answer(ctx, tick)
 		}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// NewIdempotent is a handler whose requests are done once.
+// NewIdempotent returns a handler that honours idempotency keys.
 func NewIdempotent(d Deps, route string, sensitive bool, within time.Duration, next http.Handler) (http.Handler, error) {
 	i, err := newIdempotency(&server{Deps: d})
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 //go:embed testdata/idempotency
 var idempotencyData embed.FS
 
-// desk is a handler whose requests are done once, and counts them.
+// desk is a handler that honours idempotency keys and counts the requests that it executes.
 type desk struct {
 	*world
 	http.Handler
@@ -33,7 +33,8 @@ type desk struct {
 	done *atomic.Int64
 }
 
-// serving makes a desk; what does the work is told how often it was asked before.
+// serving returns a desk whose requests are executed by work. before is the number of earlier
+// requests.
 func (w *world) serving(t testing.TB, k deskOf, work func(rw http.ResponseWriter, r *http.Request, before int64)) *desk {
 	t.Helper()
 	d := &desk{world: w, by: auth.Principal{Workspace: w.Workspace, Kind: auth.Local, ID: "ada", Role: auth.Admin}, done: new(atomic.Int64)}
@@ -57,7 +58,7 @@ type deskOf struct {
 	within    time.Duration
 }
 
-// post sends a request under a key; none is "".
+// post sends a request with a key; "" means no key.
 func (d *desk) post(t testing.TB, key, path, body string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := request(http.MethodPost, path, "", body)
@@ -74,7 +75,7 @@ func (d *desk) send(t testing.TB, r *http.Request) *httptest.ResponseRecorder {
 	return rec
 }
 
-// is reports how an answer differs from a status and a problem's code.
+// is returns an error if a response has not the given status and problem code.
 func is(rec *httptest.ResponseRecorder, status int, code string) error {
 	if rec.Code != status || code != "" && !strings.Contains(rec.Body.String(), `"code":"`+code+`"`) {
 		return fmt.Errorf("%d %.300s, want %d %s", rec.Code, rec.Body, status, code)
@@ -89,7 +90,7 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// creating answers 201 and how often it was asked.
+// creating answers 201 with the number of earlier requests.
 func creating(rw http.ResponseWriter, _ *http.Request, before int64) {
 	rw.Header().Set("Content-Type", "application/json")
 	rw.Header().Set("Location", "/things/1")
@@ -126,18 +127,18 @@ func TestTheSameRequestIsDoneOnce(t *testing.T) {
 		if n := d.done.Load(); n != 1 {
 			t.Errorf("done %d times", n)
 		}
-		// Another request under the key.
+		// another request with the same key
 		check(t, is(d.post(t, "k", "/things?a=1", `{"x":2}`), http.StatusUnprocessableEntity, "key_reused"))
 		check(t, is(d.post(t, "k", "/things?a=2", `{"x":1}`), http.StatusUnprocessableEntity, "key_reused"))
 		check(t, is(d.post(t, "k", "/others?a=1", `{"x":1}`), http.StatusUnprocessableEntity, "key_reused"))
-		// Without a key everything is done, and nothing kept.
+		// Without a key each request is executed, and nothing is stored.
 		if got := cost(func() { check(t, is(d.post(t, "", "/things?a=1", `{"x":1}`), http.StatusCreated, "")) }); got != (db.Stats{}) {
 			t.Errorf("without a key it cost %+v", got)
 		}
 	})
 }
 
-// A key is its principal's, for one route of one workspace.
+// A key is valid for one principal and one route of one workspace.
 func TestKeysOfOthers(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		d := w.serving(t, deskOf{}, creating)
@@ -167,7 +168,7 @@ func TestManyOfTheSameRequest(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		release := make(chan struct{})
 		d := w.serving(t, deskOf{}, func(rw http.ResponseWriter, r *http.Request, before int64) {
-			<-release // until another has been refused
+			<-release // until another request has been refused
 			creating(rw, r, before)
 		})
 		var refused sync.Once
@@ -197,8 +198,8 @@ func TestManyOfTheSameRequest(t *testing.T) {
 	})
 }
 
-// Whose process died holds its key until its claim is over; who was only slow does
-// not overwrite what another has answered.
+// If a process dies, its key stays claimed until the claim expires. A request that was only slow
+// does not overwrite the response of the request that took its key over.
 func TestATakenOverRequest(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		begun, release := make(chan struct{}), make(chan struct{})
@@ -248,8 +249,8 @@ func TestAPatientRouteIsTakenOverLater(t *testing.T) {
 	wg.Wait()
 }
 
-// What failed here, or came too soon, can be sent again; what was refused stays
-// refused.
+// A client may retry a request that failed with 5xx or Retry-After. Any other refusal is stored and
+// repeated.
 func TestWhichAnswersAreKept(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		for status, kept := range map[int]bool{
@@ -276,7 +277,7 @@ func TestWhichAnswersAreKept(t *testing.T) {
 			t.Error("who says nothing says 200")
 		}
 		d = w.serving(t, deskOf{route: "busy"}, func(rw http.ResponseWriter, _ *http.Request, before int64) {
-			if before == 0 { // as a lane that is held
+			if before == 0 { // like a lane that is held
 				rw.Header().Set("Retry-After", "3")
 				rw.WriteHeader(http.StatusConflict)
 			}
@@ -305,7 +306,7 @@ func TestWhichAnswersAreKept(t *testing.T) {
 	})
 }
 
-// What was done but can't be answered again is not done again either.
+// A request whose response cannot be stored is not executed again either.
 func TestAnswersThatAreNotKept(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		large := strings.Repeat("x", 100<<10)
@@ -352,7 +353,7 @@ func TestAnswersThatAreNotKept(t *testing.T) {
 	})
 }
 
-// recorderOf is the writer at the bottom.
+// recorderOf returns the innermost writer.
 func recorderOf(w http.ResponseWriter) *httptest.ResponseRecorder {
 	for {
 		u, ok := w.(interface{ Unwrap() http.ResponseWriter })
@@ -375,7 +376,7 @@ func idempotencyQueries(t testing.TB) (q struct{ KeptRows, CountKeys db.Query })
 	return q
 }
 
-// keptRows are the answers that are kept.
+// keptRows returns the stored responses.
 func (w *world) keptRows(t testing.TB) (all string) {
 	t.Helper()
 	err := w.Deps.DB.Each(t.Context(), w.Workspace, func(scan db.Scan) error {
@@ -450,7 +451,7 @@ func TestKeysThatAreNone(t *testing.T) {
 	check(t, is(d.post(t, strings.Repeat("~", 255), "/things", `{}`), http.StatusCreated, ""))
 }
 
-// A key whose fate can't be told: nothing is done.
+// If the database cannot tell the state of a key, the request is not executed.
 func TestKeysWithoutADatabase(t *testing.T) {
 	w := onOne(t)
 	d := w.serving(t, deskOf{}, creating)

@@ -67,7 +67,7 @@ func TestLaneByHTTP(t *testing.T) {
 		if !ended.Released {
 			t.Error("not released")
 		}
-		for _, verb := range []string{"renew", "release"} { // what is over stays over
+		for _, verb := range []string{"renew", "release"} { // a hold that has ended cannot be used again
 			if p := w.refused(t, 409, "lost", http.MethodPost, lanes("build", verb), proof(first.Token)); p.Title != "Lost" {
 				t.Errorf("%+v", p)
 			}
@@ -83,7 +83,8 @@ func TestLaneByHTTP(t *testing.T) {
 	})
 }
 
-// A hold by HTTP lives as long as asked, whatever its lane says.
+// A hold that is acquired over HTTP lasts exactly as long as requested, whatever the default of its
+// lane.
 func TestHoldsAreNotShortened(t *testing.T) {
 	w := onOne(t)
 	for _, name := range []string{"coordinator", "memory:flowpilot", "heartbeat"} {
@@ -101,7 +102,7 @@ func TestLaneNamesInPaths(t *testing.T) {
 			"objective:42":             "objective:42",
 			"objective%3A43":           "objective:43",
 			"repo%2Fmain%2F%2F..%2Fx":  "repo/main//../x",
-			"a%20b":                    "", // no space in a name
+			"a%20b":                    "", // a name has no spaces
 			"a+b@c._-":                 "a+b@c._-",
 			"%2e%2e":                   "",
 			strings.Repeat("n", 200):   strings.Repeat("n", 200),
@@ -129,7 +130,7 @@ func TestLaneNamesInPaths(t *testing.T) {
 	})
 }
 
-// What the schema takes as a name and what the store takes is the same.
+// The schema and the store accept the same names.
 func FuzzLaneNames(f *testing.F) {
 	for _, s := range []string{"a", "a/b", "-a", "objective:1", "a b", "é", "a\x00", strings.Repeat("x", 201)} {
 		f.Add(s)
@@ -138,7 +139,7 @@ func FuzzLaneNames(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		path := lanes(url.PathEscape(s), "why")
 		if s == "" || s == "." || s == ".." || s == "/" {
-			return // the mux takes none of them for a segment
+			return // the mux does not accept them as a segment
 		}
 		_, err := lane.ParseName(s)
 		if got := w.call(t, http.MethodGet, path, owner, ""); (got.status == 200) != (err == nil) || got.status != 200 && got.status != 422 {
@@ -335,7 +336,7 @@ func TestTTLs(t *testing.T) {
 				body = fmt.Sprintf(`{"token":"8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f","ttlSeconds":%s}`, ttl)
 			}
 			got := w.call(t, http.MethodPost, lanes("t", verb), owner, body)
-			if ttl == "null" { // as if it were left out
+			if ttl == "null" { // null counts as missing
 				if got.status == 422 {
 					t.Errorf("%s: %s", body, got.body)
 				}
@@ -350,7 +351,7 @@ func TestTTLs(t *testing.T) {
 	}
 }
 
-// The queues are those of the process, for all its tenants: none of them is told.
+// The queues belong to the process and serve all tenants, so no tenant sees them.
 func TestNoTenantIsToldOfTheQueues(t *testing.T) {
 	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite))
 	keyed := newWorld(t, w.Env, func(d *api.Deps) { d.Auth = auth.New(tokens(w.Workspace), d.People.VerifyKey) })
@@ -363,8 +364,8 @@ func TestNoTenantIsToldOfTheQueues(t *testing.T) {
 	}
 }
 
-// A caller whose answer was lost repeats its request with the same token, and has the
-// hold it took; without a token nobody could.
+// A client that lost the response repeats the request with the same token and gets the same hold.
+// Without a token it cannot.
 func TestAnAcquireIsRepeatedByItsToken(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		const token = "6BA7B810-9dad-11d1-80b4-00c04fd430c8"

@@ -17,8 +17,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
 
-// How often a principal may ask is what the workspace has set, and that is read with the
-// limit itself.
+// The rate limit of principals is a setting of the workspace. It is read together with the limit's
+// state.
 func TestAPrincipalMayAskAsOftenAsIsSet(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
 		var at atomic.Int64
@@ -31,7 +31,7 @@ func TestAPrincipalMayAskAsOftenAsIsSet(t *testing.T) {
 		})
 		w.must(t, 200, http.MethodPatch, "/api/v1/workspaces/"+string(w.Workspace), `{"settings":{"apiRate":1,"apiBurst":5}}`, nil)
 		before := w.Deps.DB.Stats()
-		w.call(t, http.MethodGet, "/api/v1/me", member, "") // it learns the limit
+		w.call(t, http.MethodGet, "/api/v1/me", member, "") // it caches the limit
 		if cost := w.Deps.DB.Stats().Sub(before); cost.RoundTrips != 1 {
 			t.Errorf("it cost %+v", cost)
 		}
@@ -51,13 +51,14 @@ func TestAPrincipalMayAskAsOftenAsIsSet(t *testing.T) {
 				t.Fatalf("%d %s", got.status, got.body)
 			}
 		}
-		if served < 5 || served > 20 { // one comes back each second that it takes
+		if served < 5 || served > 20 { // one more is admitted in each second that the loop takes
 			t.Errorf("%d requests were served", served)
 		}
 	})
 }
 
-// What the database refuses is the caller's, even where no schema has refused it.
+// An error of a database constraint counts as the client's error, even if no schema has detected
+// it.
 func TestWhatTheDatabaseRefuses(t *testing.T) {
 	w := onOne(t, func(d *api.Deps) {
 		d.Beat = func(context.Context, heartbeat.Tick) (heartbeat.Report, error) {
@@ -70,7 +71,7 @@ func TestWhatTheDatabaseRefuses(t *testing.T) {
 	}
 }
 
-// What escapes a whole character is taken, and what only looks like half of one.
+// Escapes of whole characters are accepted, and so is text that only resembles half a character.
 func TestWholeCharactersAreTaken(t *testing.T) {
 	w := onOne(t)
 	for title, want := range map[string]string{
@@ -87,9 +88,8 @@ func TestWholeCharactersAreTaken(t *testing.T) {
 	}
 }
 
-// TestEveryBodyIsHeldToTheLimits walks the route table: whatever takes a body refuses
-// what is too large, too deep or no text of ours, and names given twice or in another
-// case.
+// TestEveryBodyIsHeldToTheLimits checks each route that has a body. It must refuse a body that is
+// too large, too deeply nested or not valid text, and names that occur twice or differ in case.
 func TestEveryBodyIsHeldToTheLimits(t *testing.T) {
 	w := onOne(t)
 	var many strings.Builder
@@ -126,7 +126,7 @@ func TestEveryBodyIsHeldToTheLimits(t *testing.T) {
 		if route.Method != http.MethodPost && route.Method != http.MethodPut && route.Method != http.MethodPatch {
 			continue
 		}
-		if route.Front { // its messages are another protocol's, and its tools' arguments are held to the limits by the routes behind it
+		if route.Front { // its messages follow another protocol; the routes behind it check the arguments of its tools
 			continue
 		}
 		routes++
@@ -144,7 +144,7 @@ func TestEveryBodyIsHeldToTheLimits(t *testing.T) {
 			fields++
 			other := strings.ToUpper(name[:1]) + name[1:]
 			for body, at := range map[string]string{
-				fmt.Sprintf(`{%q:null,%q:null}`, name, name):  "body." + name, // twice
+				fmt.Sprintf(`{%q:null,%q:null}`, name, name):  "body." + name, // duplicate
 				fmt.Sprintf(`{%q:null}`, other):               "body." + other,
 				fmt.Sprintf(`{%q:null,%q:null}`, name, other): "body." + other,
 			} {

@@ -9,7 +9,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 )
 
-// right is a request to each route that is served with a good token.
+// right has one valid request for each route.
 var right = map[string]struct {
 	path, body string
 	status     int
@@ -149,7 +149,7 @@ var right = map[string]struct {
 	"get-sign-in-script":      {"/sign-in/sign-in.js", "", 200},
 }
 
-// TestEveryRouteForEveryPrincipal walks the route table.
+// TestEveryRouteForEveryPrincipal calls each route with each role's token.
 func TestEveryRouteForEveryPrincipal(t *testing.T) {
 	roles := map[string]auth.Role{"": "", nobody: "", member: auth.Member, admin: auth.Admin, owner: auth.Owner}
 	onEach(t, func(t *testing.T, w *world) {
@@ -161,7 +161,7 @@ func TestEveryRouteForEveryPrincipal(t *testing.T) {
 				continue
 			}
 			seen[route.ID] = true
-			if route.ID == "create-workspace" { // slugs are one's alone in the whole database
+			if route.ID == "create-workspace" { // a slug is unique in the whole database
 				ask.path, ask.status = right[route.ID].path, http.StatusUnprocessableEntity
 				ask.body = `{"slug":"-","name":"x","owner":"a@b.example"}`
 			}
@@ -175,9 +175,9 @@ func TestEveryRouteForEveryPrincipal(t *testing.T) {
 					want = http.StatusForbidden
 				case (route.ID == "acquire-lane" || route.ID == "create-skill" || route.ID == "create-automation" || route.ID == "create-webhook-source" || route.ID == "create-budget") && token == owner,
 					route.ID == "create-memory" && (token == owner || token == admin):
-					want = http.StatusConflict // the admin has it
+					want = http.StatusConflict // the admin's request has created it
 				case (route.ID == "put-secret" || route.ID == "open-thread" || route.ID == "set-kill-switch") && token == owner:
-					want = http.StatusOK // the admin has put it
+					want = http.StatusOK // the admin's request has created it
 				}
 				got := w.call(t, route.Method, ask.path, token, ask.body)
 				if got.status != want {
@@ -210,7 +210,7 @@ func TestWhatIsNotInTheTable(t *testing.T) {
 		}
 	}
 	for _, token := range []string{"", owner} {
-		rec := httptest.NewRecorder() // a browser's, which is led to the documentation
+		rec := httptest.NewRecorder() // a browser is redirected to the documentation
 		w.ServeHTTP(rec, request(http.MethodGet, "/", token, ""))
 		if rec.Code != http.StatusFound || rec.Header().Get("Location") != "docs" {
 			t.Errorf("/: %d to %q", rec.Code, rec.Header().Get("Location"))

@@ -26,7 +26,7 @@ type assistant struct {
 	session *mcp.ClientSession
 }
 
-// as sends a token with each request.
+// as is an HTTP transport that sends a token with each request.
 type as string
 
 func (token as) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -69,7 +69,7 @@ func texts(r *mcp.CallToolResult) (all []string) {
 	return all
 }
 
-// does calls a tool that must do it, and reads what it answers.
+// does calls a tool that must succeed, and decodes its response.
 func (a *assistant) does(name string, arguments, into any) *mcp.CallToolResult {
 	a.t.Helper()
 	got := a.use(name, arguments)
@@ -153,8 +153,8 @@ func TestAnAssistantReadsAndDrives(t *testing.T) {
 	})
 }
 
-// Each call stands in the log as the caller's own, under the trace that comes with the
-// result; a beat begins one of its own.
+// The activity log records each call of a tool as an action of the caller, under the trace id of
+// the result. A heartbeat begins a new trace.
 func TestAToolIsTheRouteItStandsFor(t *testing.T) {
 	var deadline bool
 	w := onOne(t, func(d *api.Deps) {
@@ -226,7 +226,7 @@ func TestArgumentsAreTheRoutesToJudge(t *testing.T) {
 		}
 	}
 	a.does("list_lanes", args{"limit": 5, "cursor": nil}, nil)
-	a.does("list_skills", args{"enabled": true}, nil) // as a model writes what is "true" in a query
+	a.does("list_skills", args{"enabled": true}, nil) // a model may send a boolean where the query expects text
 	if _, err := a.session.CallTool(t.Context(), &mcp.CallToolParams{Name: "delete_everything"}); err == nil {
 		t.Error("a tool that there is not")
 	}
@@ -268,7 +268,7 @@ func TestEachIsOfferedWhatItMayUse(t *testing.T) {
 				t.Fatal(err)
 			}
 			offered[token] = append(offered[token], tool.Name)
-			if tool.Annotations.ReadOnlyHint { // what is offered can be used, if with other arguments
+			if tool.Annotations.ReadOnlyHint { // the caller may use an offered tool, perhaps with other arguments
 				if got := a.use(tool.Name, args{}); got.IsError && strings.Contains(texts(got)[0], `"status":403`) {
 					t.Errorf("%s is offered to %s: %q", tool.Name, token, texts(got))
 				}
@@ -291,7 +291,7 @@ func TestEachIsOfferedWhatItMayUse(t *testing.T) {
 			}
 		}
 	}
-	for token, tools := range offered { // only persons decide
+	for token, tools := range offered { // only persons decide on approvals
 		for _, tool := range []string{"approve", "reject"} {
 			if want := token == owner; slices.Contains(tools, tool) != want {
 				t.Errorf("%s is offered to %s: %t, want %t", tool, token, !want, want)
@@ -348,13 +348,13 @@ func TestToolsAreDescribedForModels(t *testing.T) {
 	}
 }
 
-// No page of a browser gets anything: neither by cookie, nor from elsewhere, nor under
+// A page in a browser cannot use /mcp: neither with a cookie, nor from another origin, nor under
 // another name of this machine.
 func TestMCPIsForTokens(t *testing.T) {
 	w := onOne(t)
 	w = newWorld(t, w.Env, func(d *api.Deps) {
 		d.Auth = auth.New(tokens(w.Workspace)).WithSessions(d.Sessions)
-		d.Hosts = []string{"agents.example"} // of a proxy on this machine
+		d.Hosts = []string{"agents.example"} // of a reverse proxy on this machine
 	})
 	if err := w.Workspaces.EnsureDefault(t.Context()); err != nil {
 		t.Fatal(err)
@@ -401,12 +401,12 @@ func TestMCPIsForTokens(t *testing.T) {
 	}
 }
 
-// A page elsewhere neither signs a browser in here nor passes for this machine.
+// A page of another origin can neither start a session nor pass for this machine.
 func TestPagesElsewhereAreKeptOut(t *testing.T) {
 	w := onOne(t)
 	w = newWorld(t, w.Env, func(d *api.Deps) {
 		d.Auth = auth.New(tokens(w.Workspace)).WithSessions(d.Sessions)
-		d.Hosts = []string{"agents.example"} // of a proxy on this machine
+		d.Hosts = []string{"agents.example"} // of a reverse proxy on this machine
 	})
 	if err := w.Workspaces.EnsureDefault(t.Context()); err != nil {
 		t.Fatal(err)
@@ -423,7 +423,7 @@ func TestPagesElsewhereAreKeptOut(t *testing.T) {
 	}
 	for host, want := range map[string]int{
 		"localhost:8080": 200, "127.0.0.1": 200, "[::1]:8080": 200, "app.localhost": 200, "LOCALHOST": 200, "localhost.": 200,
-		"":               200, // of a probe that speaks HTTP/1.0: every browser sends one
+		"":               200, // from an HTTP/1.0 probe; browsers always send a host
 		"agents.example": 200, "Agents.Example:8443": 200, "agents.example.": 200, "x.agents.example": 403,
 		"evil.example": 403, "evil.example:8080": 403, "127.0.0.1.evil.example": 403, "10.0.0.7": 403,
 	} {
@@ -447,7 +447,7 @@ func TestPagesElsewhereAreKeptOut(t *testing.T) {
 	}
 }
 
-// arrivedAt says on which address of ours a request came in.
+// arrivedAt sets the local address on which a request arrived.
 func arrivedAt(r *http.Request, ip string) {
 	*r = *r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, net.Addr(&net.TCPAddr{IP: net.ParseIP(ip), Port: 8080})))
 }
@@ -456,9 +456,9 @@ func TestMessagesOfTheProtocol(t *testing.T) {
 	w := onOne(t)
 	for body, status := range map[string]int{
 		`{"jsonrpc":"2.0","id":1,"method":"ping"}`:               200,
-		`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`:             200, // as of 2025-03-26
+		`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`:             200, // allowed by protocol version 2025-03-26
 		`{"jsonrpc":"2.0","method":"notifications/initialized"}`: 202,
-		`{"jsonrpc":"2.0","id":1,"method":"nope"}`:               200, // with an error
+		`{"jsonrpc":"2.0","id":1,"method":"nope"}`:               200, // the response holds an error
 		`{"jsonrpc":"2.0","method":"nope"}`:                      400,
 		`{"jsonrpc":"1.0","id":1,"method":"ping"}`:               400,
 		`{"jsonrpc":"2.0","id":1}`:                               202,
@@ -491,7 +491,7 @@ func TestMessagesOfTheProtocol(t *testing.T) {
 	r.Header.Set("Mcp-Protocol-Version", "2026-07-28")
 	r.Header.Set("Mcp-Method", "subscriptions/listen")
 	rec := httptest.NewRecorder()
-	w.ServeHTTP(rec, r) // it ends: nothing changes that one could be told of
+	w.ServeHTTP(rec, r) // the stream ends at once, because there are no notifications
 	if rec.Code != 200 || strings.Contains(rec.Body.String(), "toolsListChanged") {
 		t.Errorf("%d %s", rec.Code, rec.Body)
 	}

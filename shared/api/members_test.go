@@ -14,7 +14,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// told is what the activity log has as the input of the last action of a name.
+// recorded returns the input of the newest activity with this name.
 func (w *world) recorded(t testing.TB, skill string) (input map[string]any) {
 	t.Helper()
 	var log struct{ Items []item }
@@ -101,7 +101,7 @@ func TestASecretIsFoundWithoutItsValue(t *testing.T) {
 	})
 }
 
-// A cursor that somebody has made up is refused, and reaches no database.
+// A forged cursor is refused before any query.
 func TestMadeUpCursors(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		for _, key := range []string{"", "x", "\x00", "a@b\x00.example", "\xff@b.example", "8b8f5f3e", strings.Repeat("a", 300) + "@b.example"} {
@@ -168,7 +168,7 @@ func TestAWorkspaceIsDeletedByItsOwner(t *testing.T) {
 	})
 }
 
-// A story that is too long for one answer says so, and its sums are of all of it.
+// A trace that is too long for one response is marked as truncated. Its sums cover all of it.
 func TestALongStoryIsTruncated(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		var q struct{ Execution db.Query }

@@ -46,8 +46,8 @@ func TestCursorsThatAreNone(t *testing.T) {
 	})
 }
 
-// An id in a path is 36 characters, in any case; any other text is refused before it
-// comes to the database.
+// An id in a path has 36 characters, in upper or lower case. Any other text is refused before any
+// query.
 func TestIDsInPaths(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		const id = "8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f"
@@ -73,7 +73,7 @@ func TestIDsInPaths(t *testing.T) {
 	})
 }
 
-// One thing without a version has an ETag of what is told of it.
+// A resource without a version has an ETag that is derived from its content.
 func TestETagsOfThings(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		id := w.waits(t, "ada")

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Changes without If-Match that come at the same time are made one after the other,
-// and each keeps what the others have made of other fields.
+// Concurrent changes without If-Match are applied one after the other. None overwrites fields that
+// another one changed.
 func TestParallelChangesWithoutIfMatch(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		make := func(resource, body string) string {
@@ -60,7 +60,7 @@ func TestParallelChangesWithoutIfMatch(t *testing.T) {
 	})
 }
 
-// holds reports what is wanted and not there, at any depth.
+// holds reports wanted values that are missing or differ, at any depth.
 func holds(t *testing.T, path string, is, want map[string]any) {
 	t.Helper()
 	for name, v := range want {

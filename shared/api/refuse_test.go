@@ -110,7 +110,7 @@ func TestContentTypes(t *testing.T) {
 	if got := w.send(t, r); got.status != http.StatusUnsupportedMediaType {
 		t.Errorf("gzip: %d", got.status)
 	}
-	for _, accept := range []string{"text/html", "json", "application/cbor", "*/*;q=0", "canary"} { // there is JSON only
+	for _, accept := range []string{"text/html", "json", "application/cbor", "*/*;q=0", "canary"} { // always JSON
 		r := request(http.MethodGet, "/api/v1/lanes", owner, "")
 		r.Header.Set("Accept", accept)
 		if got := w.send(t, r); got.status != 200 {
@@ -231,7 +231,7 @@ func TestNewNamesWhatIsMissing(t *testing.T) {
 	}
 }
 
-// Headers that are too long are refused as everything else is.
+// Headers that are too long are refused with a problem, as other requests are.
 func TestLongHeaders(t *testing.T) {
 	w := onOne(t)
 	for size, want := range map[int]int{60 << 10: 200, 65 << 10: 431} {
@@ -243,8 +243,8 @@ func TestLongHeaders(t *testing.T) {
 	}
 }
 
-// What is not there is named, with the workspace in which it was looked for, where its name
-// looks like one and like no secret.
+// The problem for a missing resource names the resource and the workspace, if the name has a valid
+// form and is not a secret.
 func TestWhatIsMissingIsNamed(t *testing.T) {
 	slug := regexp.MustCompile(`"test-[-0-9a-f]+"`)
 	onEach(t, func(t *testing.T, w *world) {
@@ -294,7 +294,7 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 	})
 }
 
-// TestNothingRefusedIsRepeated puts canaries into every place of every route.
+// TestNothingRefusedIsRepeated puts canaries into every part of every route's requests.
 func TestNothingRefusedIsRepeated(t *testing.T) {
 	w := onOne(t)
 	canaries := []string{
@@ -307,10 +307,10 @@ func TestNothingRefusedIsRepeated(t *testing.T) {
 		at++
 		got := w.send(t, r)
 		if got.status < 400 {
-			return // what was taken may be told again
+			return // an accepted value may be repeated
 		}
 		all := fmt.Sprint(got.header) + string(got.body)
-		if got.status == http.StatusNotFound { // names what is not there
+		if got.status == http.StatusNotFound { // it names the missing resource
 			all = absent.ReplaceAllString(all, "")
 		}
 		if strings.Contains(strings.ToUpper(all), "CANARY") {
@@ -321,7 +321,7 @@ func TestNothingRefusedIsRepeated(t *testing.T) {
 		ask := right[route.ID]
 		for _, canary := range canaries {
 			escaped := url.PathEscape(canary)
-			// In the path, the query, and the headers.
+			// canaries in the path, the query and the headers
 			for _, wildcard := range []string{"{lane}", "{traceId}", "{name}", "{id}"} {
 				refuses(request(route.Method, strings.ReplaceAll(route.Path, wildcard, escaped), owner, ask.body))
 			}
@@ -342,12 +342,12 @@ func TestNothingRefusedIsRepeated(t *testing.T) {
 				refuses(r)
 			}
 			refuses(request(canaryMethod(canary), ask.path, owner, ""))
-			// In each field of the body, as text and as other things.
+			// canaries in each field of the body, as text and as other values
 			for _, name := range append(w.contract.fields(route), "unknown") {
 				for _, value := range []string{`%s`, `[%s]`, `{"a":%s}`, `{%s:1}`, `-1,"x":%s`} {
 					refuses(request(route.Method, ask.path, owner, fmt.Sprintf(`{%q:%s}`, name, fmt.Sprintf(value, quoted(canary)))))
 				}
-				refuses(request(route.Method, ask.path, owner, fmt.Sprintf(`{%q:%s}`, name, canary))) // no JSON
+				refuses(request(route.Method, ask.path, owner, fmt.Sprintf(`{%q:%s}`, name, canary))) // invalid JSON
 			}
 			refuses(request(route.Method, ask.path, owner, canary))
 		}
@@ -364,10 +364,10 @@ func canaryMethod(canary string) string {
 	return canary
 }
 
-// quoted is a JSON string that keeps invalid bytes.
+// quoted returns a JSON string. It keeps invalid bytes.
 func quoted(s string) string { return `"` + strings.ReplaceAll(s, "\x00", `\u0000`) + `"` }
 
-// parameters are the names of a route's query parameters.
+// parameters returns the names of a route's query parameters.
 func (c *contract) parameters(r api.Route) (names []string) {
 	list, _ := c.at("paths", r.Path, strings.ToLower(r.Method), "parameters").([]any)
 	for _, p := range list {
@@ -378,7 +378,7 @@ func (c *contract) parameters(r api.Route) (names []string) {
 	return names
 }
 
-// fields are the names of a route's fields in the body.
+// fields returns the names of the fields in a route's body.
 func (c *contract) fields(r api.Route) (names []string) {
 	ref, _ := c.at("paths", r.Path, strings.ToLower(r.Method), "requestBody", "content", "application/json", "schema", "$ref").(string)
 	properties, _ := c.at("components", "schemas", strings.TrimPrefix(ref, "#/components/schemas/"), "properties").(map[string]any)
@@ -388,8 +388,8 @@ func (c *contract) fields(r api.Route) (names []string) {
 	return names
 }
 
-// FuzzBodies sends anything to every route that takes a body: it is answered, and
-// never with a failure of ours.
+// FuzzBodies sends arbitrary bodies to every route that has a body. Each gets a response, and never
+// an error of the server.
 func FuzzBodies(f *testing.F) {
 	for _, ask := range right {
 		f.Add([]byte(ask.body))

@@ -28,7 +28,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/work"
 )
 
-// operated is what an admin does with the demo model and the skills of the registry.
+// operated returns the surface operate with the demo model and the skills of the registry.
 func operated(t testing.TB, d *api.Deps) *operate.Operate {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -75,12 +75,12 @@ func TestASkillIsRunByHand(t *testing.T) {
 	})
 }
 
-// asksByKey has a program ask for a skill that requires approval, in each way that
-// there is, which changes nothing; a person's word is their approval.
+// asksByKey calls a skill that requires approval with an API key, in each possible way. All calls
+// are refused. A person's call counts as approved.
 func (w *world) asksByKey(t *testing.T) {
 	t.Helper()
 	w.must(t, 201, http.MethodPost, automationsPath, `{"name":"guarded","skill":"look","schedule":{"cron":"@daily"}}`, nil)
-	more, err := skill.Skills() // run_skill is one
+	more, err := skill.Skills() // run_skill is one of them
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func (w *world) asksByKey(t *testing.T) {
 	}
 }
 
-// beatenTrace is the trace of a beat that made a plan and took its first step.
+// beatenTrace returns the trace of a heartbeat that made a plan and took its first step.
 func beatenTrace(t *testing.T, w *world) (_ *world, id string) {
 	t.Helper()
 	w = newWorld(t, w.Env, func(d *api.Deps) {
@@ -174,7 +174,7 @@ func TestATraceIsReplayed(t *testing.T) {
 	})
 }
 
-// broke has nothing left.
+// broke is a meter without budget.
 type broke struct{}
 
 func (broke) Reserve(context.Context, reason.Cost) (int, reason.Settle, error) {

@@ -14,14 +14,14 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 )
 
-// objectiveTold and memoryTold are what the tests read of them.
+// objectiveTold and memoryTold hold the fields that the tests read.
 type objectiveTold struct {
 	ID, Title, Status, StatusReason, Summary string
 	Priority, PlanVersion                    int
 	Steps                                    []struct{ Number int }
 }
 
-// callWith is call with a header.
+// callWith is call with a further header.
 func (w *world) callWith(t testing.TB, method, path, token, body, name, value string) result {
 	t.Helper()
 	r := request(method, path, token, body)
@@ -29,7 +29,7 @@ func (w *world) callWith(t testing.TB, method, path, token, body, name, value st
 	return w.send(t, r)
 }
 
-// withKeys is the world with the keys that it makes known.
+// withKeys returns the world with authentication by its own API keys.
 func withKeys(t testing.TB, w *world) *world {
 	t.Helper()
 	return newWorld(t, w.Env, func(d *api.Deps) {
@@ -45,7 +45,7 @@ func TestAnObjectiveByHTTP(t *testing.T) {
 		if o.Status != "active" || o.Priority != 7 || got.header.Get("Location") != path {
 			t.Fatalf("created %+v, %v", o, got.header)
 		}
-		tags := []string{got.header.Get("ETag")} // each is of one state
+		tags := []string{got.header.Get("ETag")} // the ETag of each state
 		tagged := func(got result) {
 			t.Helper()
 			tag := got.header.Get("ETag")
@@ -141,7 +141,7 @@ func TestAMemoryByHTTP(t *testing.T) {
 		if len(list.Items) != 1 || list.Items[0].Importance != 9 {
 			t.Errorf("found %+v", list)
 		}
-		for query, want := range map[string]int{"?q=": 2, "": 2, "?q=+%2C": 0} { // left out, empty, and without a word
+		for query, want := range map[string]int{"?q=": 2, "": 2, "?q=+%2C": 0} { // missing, empty, and without a word
 			if w.must(t, 200, http.MethodGet, "/api/v1/memories"+query, "", &list); len(list.Items) != want {
 				t.Errorf("memories%s: %d, want %d", query, len(list.Items), want)
 			}
@@ -196,7 +196,7 @@ func TestAWorkspaceByHTTP(t *testing.T) {
 	})
 }
 
-// TestAKeyOpensWhatItsScopesSay, until it is revoked.
+// TestAKeyOpensWhatItsScopesSay: a key permits what its scopes permit, until it is revoked.
 func TestAKeyOpensWhatItsScopesSay(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w = withKeys(t, w)
@@ -223,8 +223,8 @@ func TestAKeyOpensWhatItsScopesSay(t *testing.T) {
 	})
 }
 
-// TestAKeyIsMadeOnce: sent again under its Idempotency-Key, what is shown once is not
-// shown again, and nothing is done twice.
+// TestAKeyIsMadeOnce: a repetition with the same Idempotency-Key neither shows the API key again
+// nor creates another one.
 func TestAKeyIsMadeOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		for _, want := range []int{201, 409} {

@@ -120,7 +120,7 @@ func TestSecretsThatAreRefused(t *testing.T) {
 	}
 }
 
-// What the schema takes as a name and what the store takes is the same.
+// The schema and the store accept the same names.
 func FuzzSecretNames(f *testing.F) {
 	for _, s := range []string{"a", "a.b_c-d", "-", "a b", "é", "a\x00", strings.Repeat("x", 65)} {
 		f.Add(s)
@@ -128,7 +128,7 @@ func FuzzSecretNames(f *testing.F) {
 	w := onOne(f)
 	f.Fuzz(func(t *testing.T, s string) {
 		if s == "" || s == "." || s == ".." || s == "/" {
-			return // the mux takes none of them for a segment
+			return // the mux does not accept them as a segment
 		}
 		got := w.call(t, http.MethodDelete, secrets+"/"+url.PathEscape(s), owner, "")
 		if want := map[bool]int{true: 404, false: 422}[secret.ValidName(s)]; got.status != want {
@@ -137,7 +137,7 @@ func FuzzSecretNames(f *testing.F) {
 	})
 }
 
-// Twenty canaries, put, replaced and deleted: they stand in no answer, no log, no
+// Twenty canaries are stored, replaced and deleted. They appear in no response, no log and no
 // activity.
 func TestCanariesComeBackNowhere(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
@@ -199,7 +199,7 @@ func TestSecretsWithoutAKey(t *testing.T) {
 func TestSecretsOfAKeyFileThatIsRefused(t *testing.T) {
 	folder := t.TempDir()
 	w := onOne(t, func(d *api.Deps) {
-		refused, err := secret.New(d.DB, secret.NewKeyFile(folder)) // a folder is no key file
+		refused, err := secret.New(d.DB, secret.NewKeyFile(folder)) // a folder cannot be a key file
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
-// A link's token becomes a session, once; neither the log nor an answer has it.
+// The token of a link starts one session. It appears neither in the log nor in a response.
 func TestSigningInByALink(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		g := &gate{world: w}
@@ -64,7 +64,7 @@ func TestSigningInByALink(t *testing.T) {
 		if admin.status != http.StatusOK || !strings.Contains(string(admin.body), `"kind":"local"`) {
 			t.Errorf("by the admin token: %d %s", admin.status, admin.body)
 		}
-		// A key names nothing there: it would have to keep the cookie.
+		// An idempotency key has no effect here: its stored response would contain the cookie.
 		for _, signed := range []string{"", owner} {
 			for range 2 {
 				r := request(http.MethodPost, "/api/v1/session", signed, `{"token":"`+owner+`"}`)
@@ -83,7 +83,7 @@ func TestSigningInByALink(t *testing.T) {
 	})
 }
 
-// Signing out ends the copies of a cookie too: by a page of ours, or by an owner.
+// Signing out also invalidates copies of a cookie, whether the person or an owner does it.
 func TestSigningOutEndsTheSession(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		g := newGate(t, w.Env)
@@ -143,8 +143,8 @@ func TestCreatingAWorkspace(t *testing.T) {
 			t.Errorf("sent again: %d %s", again.status, again.body)
 		}
 
-		// They are its owner where its path names it, choose it by a header, and see their
-		// own and no other.
+		// The creator is the owner of the new workspace when the path names it, can select it by
+		// a header, and sees only the workspaces that they belong to.
 		if got := g.call(t, http.MethodGet, first.header.Get("Location"), token, ""); got.status != http.StatusOK || !strings.Contains(string(got.body), `"role":"OWNER"`) {
 			t.Errorf("the new one: %d %s", got.status, got.body)
 		}
@@ -197,7 +197,7 @@ func TestCreatingAWorkspace(t *testing.T) {
 			t.Errorf("another sees it: %s", got.body)
 		}
 
-		// What is refused leaves nothing behind.
+		// A refused request leaves no rows.
 		_, key := g.key(t, auth.Principal{Kind: auth.Local, ID: "admin", Role: auth.Owner}, auth.APIKey{Kind: auth.APIKind, Role: auth.Owner, Scopes: []auth.Scope{"*"}})
 		other := `{"slug":"` + slug + `2","name":"x"`
 		for name, c := range map[string]struct {
@@ -225,7 +225,8 @@ func TestCreatingAWorkspace(t *testing.T) {
 	})
 }
 
-// Nobody fills an installation with workspaces, nor takes another's number of them.
+// One person cannot create an unlimited number of workspaces, nor use up the limit of another
+// person.
 func TestAPersonWhoHasMadeManyWorkspacesMakesNoMore(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		g := newGate(t, w.Env)
@@ -252,7 +253,7 @@ func TestAPersonWhoHasMadeManyWorkspacesMakesNoMore(t *testing.T) {
 	})
 }
 
-// A session goes on in the workspace that its person chooses.
+// A session continues in the workspace that its person chooses.
 func TestChoosingAWorkspace(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		g := newGate(t, w.Env)

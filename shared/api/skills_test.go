@@ -20,8 +20,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// registry has the built-in skill look and the kind http, which may not call
-// private.example, and more built-in skills.
+// registry returns a registry with the built-in skill look, further built-in skills, and the kind
+// http, which may not call private.example.
 func registry(t testing.TB, d *db.DB, more ...skill.Skill) *skill.Registry {
 	t.Helper()
 	builtins, err := skill.NewSet(append(more, skill.Skill{
@@ -48,7 +48,7 @@ const skillsPath = "/api/v1/skills"
 
 func skillPath(ref string) string { return skillsPath + "/" + ref }
 
-// told is a skill as clients read it.
+// told holds the fields of a skill that clients read.
 type told struct {
 	ID, Name, Description, Kind, Scope, Effect, DisabledBy, DisabledReason string
 	Parameters, Config                                                     json.RawMessage
@@ -57,8 +57,7 @@ type told struct {
 	DisabledAt, CreatedAt, UpdatedAt                                       *time.Time
 }
 
-// weather is the body of a sound registration with some fields changed; null leaves
-// one out.
+// weather returns the body of a valid registration with some fields changed. null removes a field.
 func weather(t testing.TB, change string) string {
 	t.Helper()
 	body := map[string]json.RawMessage{}
@@ -142,7 +141,7 @@ func TestASkillByHTTP(t *testing.T) {
 	})
 }
 
-// body is a request's body where its method has one.
+// body returns a request's body if its method has one.
 func body(method, text string) string {
 	if method == http.MethodPatch {
 		return text
@@ -176,7 +175,8 @@ func TestABuiltInSkillByHTTP(t *testing.T) {
 	})
 }
 
-// TestTheEffectOfASkillByHTTP: it is its kind's, unless somebody says otherwise.
+// TestTheEffectOfASkillByHTTP: the effect of a skill is the default of its kind, unless the request
+// sets it.
 func TestTheEffectOfASkillByHTTP(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		effect := func(want, method, path, body string) {
@@ -199,7 +199,8 @@ func TestTheEffectOfASkillByHTTP(t *testing.T) {
 		effect("read", http.MethodGet, skillPath("weather"), "")
 		effect("write", http.MethodPatch, skillPath("weather"), `{"effect":null}`)
 		effect("write", http.MethodGet, skillPath("look"), "")
-		// What comes from arguments may not be the host, so that a GET always reads where its definition says.
+		// Arguments may not determine the host, so that a GET always reads from the host that the
+		// definition names.
 		for body, at := range map[string]string{
 			weather(t, `{"name":"a","effect":"none"}`):                                                         "body.effect",
 			weather(t, `{"name":"a","config":{"url":"https://{town}/","method":"GET"}}`):                       "body.config.url",
@@ -317,8 +318,8 @@ func TestSkillsThatAreRefused(t *testing.T) {
 
 func long(n int) string { return strings.Repeat("x", n) }
 
-// A credential in the clear is refused, and shown nowhere: not in an answer, nor in the log
-// of activity, nor in the program's. Other values of headers are shown to admins.
+// A plain-text credential is refused. It appears in no response, no activity and no log. Other
+// values of headers are shown to admins.
 func TestSecretsOfASkillAreNotShown(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		const config = `{"config":{"url":"https://api.example/v1/{town}","method":"GET","headers":{"X-Account":"an-account-of-20-chr","X-Crm":{"$secret":"crm"}}}}`
@@ -370,7 +371,7 @@ func TestSecretsOfASkillAreNotShown(t *testing.T) {
 		if strings.Contains(w.logs.String(), "canary") {
 			t.Error("the log shows a secret")
 		}
-		// What was redacted can't be written back by mistake.
+		// A redacted value cannot be written back by mistake.
 		if p := w.refused(t, 422, "invalid", http.MethodPatch, skillPath("weather"), `{"config":`+toMembers+`}`); !p.at("body.config.headers.X-Account") {
 			t.Errorf("%+v", p)
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
 
-// pipes is a listener whose connections stay in this process, so that virtual time holds for them.
+// pipes is a listener with in-memory connections, so that virtual time applies to them.
 type pipes struct {
 	conns chan net.Conn
 	done  chan struct{}
@@ -39,7 +39,8 @@ func (p *pipes) Close() error {
 
 func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
 
-// serves serves a handler over pipes within a bubble, and answers how to connect and how to end it.
+// serves serves a handler over pipes inside a synctest bubble. It returns functions that connect
+// and that stop the server.
 func serves(h http.Handler) (dial func() net.Conn, stop func()) {
 	l := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
 	srv := &http.Server{Handler: h}
@@ -52,7 +53,7 @@ func serves(h http.Handler) (dial func() net.Conn, stop func()) {
 	return dial, func() { _ = srv.Close() }
 }
 
-// A body that does not come ends its connection, on each route and whoever asks.
+// If a body does not arrive, the connection ends, on each route and for each caller.
 func TestASlowBodyEndsItsConnection(t *testing.T) {
 	w := onOne(t)
 	type ask struct {
@@ -108,12 +109,13 @@ func TestASlowBodyEndsItsConnection(t *testing.T) {
 	}
 }
 
-// Who has sent all of a body has the route's own time, and the connection goes on.
+// A request whose body has arrived completely has the time limit of its route, and its connection
+// stays open.
 func TestABodyThatCameLeavesNoDeadline(t *testing.T) {
 	ended := errors.New("no beat ran")
 	w := onOne(t, func(d *api.Deps) {
 		d.Beat = func(ctx context.Context, tick heartbeat.Tick) (heartbeat.Report, error) {
-			time.Sleep(5 * time.Minute) // in virtual time
+			time.Sleep(5 * time.Minute) // virtual time
 			ended = ctx.Err()
 			return heartbeat.Report{Outcome: heartbeat.Completed, TraceID: string(tick.Trace), Phases: []heartbeat.Phase{}}, nil
 		}

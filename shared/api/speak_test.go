@@ -12,7 +12,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 )
 
-// TestAnAgentActsForWhatIsItsOwn: it reads, ends and begins under nothing else.
+// TestAnAgentActsForWhatIsItsOwn: an agent reads and ends only its own executions, and begins
+// children only of these.
 func TestAnAgentActsForWhatIsItsOwn(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
 		g := newGate(t, e)
@@ -62,7 +63,8 @@ func TestAnAgentActsForWhatIsItsOwn(t *testing.T) {
 	})
 }
 
-// TestIDsInBodies: an id is one, however it is written.
+// TestIDsInBodies: an id in upper case names the same execution. Other notations of a UUID are
+// refused.
 func TestIDsInBodies(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		var th threadTold
@@ -93,7 +95,8 @@ func TestIDsInBodies(t *testing.T) {
 	})
 }
 
-// TestParkingLastsAsLongAsTheWorkspaceSays, unless the person has answered already.
+// TestParkingLastsAsLongAsTheWorkspaceSays: the workspace limits the parking time. A thread whose
+// person has answered already is not parked.
 func TestParkingLastsAsLongAsTheWorkspaceSays(t *testing.T) {
 	conversing(t, func(t *testing.T, w *world, _ *spoken, _ func()) {
 		w.must(t, 200, http.MethodPatch, "/api/v1/workspaces/"+string(w.Workspace), `{"settings":{"threadParkingHours":2}}`, nil)
@@ -129,7 +132,7 @@ func TestParkingLastsAsLongAsTheWorkspaceSays(t *testing.T) {
 	})
 }
 
-// TestWhatIsReadyIsSentAtOnce: whoever may have made messages ready kicks, and nobody else.
+// TestWhatIsReadyIsSentAtOnce: only requests that may have made messages ready call Kick.
 func TestWhatIsReadyIsSentAtOnce(t *testing.T) {
 	conversing(t, func(t *testing.T, w *world, said *spoken, send func()) {
 		var th threadTold
@@ -137,7 +140,7 @@ func TestWhatIsReadyIsSentAtOnce(t *testing.T) {
 		path, a, b := "/api/v1/threads/"+th.ID, w.begin(t, `{"agent":"a"}`), w.begin(t, `{"agent":"b"}`)
 		w.must(t, 200, http.MethodPost, path+"/lock", `{"executionId":"`+a.ID+`"}`, nil)
 		send()
-		w.must(t, 202, http.MethodPost, path+"/send", `{"executionId":"`+b.ID+`","body":"from b"}`, nil) // it is queued: there is nothing to send
+		w.must(t, 202, http.MethodPost, path+"/send", `{"executionId":"`+b.ID+`","body":"from b"}`, nil) // queued: nothing to send
 		w.Skew.Advance(thread.Idle + time.Second)
 		w.must(t, 200, http.MethodPost, path+"/lock", `{"executionId":"`+b.ID+`"}`, nil)
 		send()
@@ -147,7 +150,8 @@ func TestWhatIsReadyIsSentAtOnce(t *testing.T) {
 	})
 }
 
-// TestTheLogTellsWhatExecutionsDid, in the trace of each.
+// TestTheLogTellsWhatExecutionsDid: the activity log records the actions of executions, each in its
+// trace.
 func TestTheLogTellsWhatExecutionsDid(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		var th threadTold

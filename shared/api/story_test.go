@@ -78,7 +78,7 @@ func realBeat(t testing.TB, d *api.Deps) (*heartbeat.Heartbeat, *objective.Store
 	return &heartbeat.Heartbeat{Parts: &p}, p.Objectives
 }
 
-// A beat by hand is told as one story under its trace.
+// The trace of a heartbeat by hand holds everything that it did.
 func TestTheStoryOfABeat(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		var objectives *objective.Store
@@ -138,7 +138,7 @@ func TestTracesThatAreNoBeats(t *testing.T) {
 				t.Errorf("%s: %+v", bad, p)
 			}
 		}
-		// A lane is held before anything else is known of a trace.
+		// A trace whose only record is a hold on a lane.
 		id := w.Traces.New(trace.Webhook)
 		ctx := trace.With(t.Context(), id)
 		h, err := w.Lanes.Acquire(ctx, lane.Request{Workspace: w.Workspace, Lane: "x", Holder: "someone", TTL: time.Minute})
@@ -185,7 +185,7 @@ func TestTracesThatAreNoBeats(t *testing.T) {
 	})
 }
 
-// Another workspace's trace, lanes and activity are not there.
+// A workspace cannot see the traces, lanes and activities of another one.
 func TestWorkspacesDoNotMeet(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		id := w.Traces.New(trace.Operate)
@@ -286,7 +286,7 @@ func TestActivityFilters(t *testing.T) {
 			"limit=1&limit=2": "query.limit", "q=%00": "query.q", "q=%ff": "query.q", "q=" + strings.Repeat("x", 201): "query.q",
 		} {
 			if at == "" {
-				list(query) // as if it were left out
+				list(query) // it counts as missing
 				continue
 			}
 			if p := w.refused(t, 422, "invalid", http.MethodGet, "/api/v1/activity?"+query, ""); !p.at(at) {

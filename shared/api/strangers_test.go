@@ -13,8 +13,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/ratelimit"
 )
 
-// Who brings bad credentials again and again is told to wait; a good one from the same
-// address is served.
+// An address that sends bad credentials too often is told to wait. A good credential from the same
+// address is accepted.
 func TestBadCredentialsAreBounded(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	public := func(token string) *http.Request { return request(http.MethodGet, "/health", token, "") }
@@ -46,7 +46,7 @@ func TestBadCredentialsAreBounded(t *testing.T) {
 			if count[refusal] != 300 || count[http.StatusTooManyRequests] != 5 {
 				t.Errorf("the answers are %v", count)
 			}
-			w.send(t, ask(nobody)) // the document knows the answer
+			w.send(t, ask(nobody)) // checks the response against the document
 			if got := httptestCall(w, ask(owner)); got.Code == http.StatusTooManyRequests || got.Code == http.StatusUnauthorized {
 				t.Errorf("a good credential: %d %s", got.Code, got.Body)
 			}
@@ -59,7 +59,7 @@ func TestBadCredentialsAreBounded(t *testing.T) {
 	}
 }
 
-// A browser with an expired session signs in and out, however often it asked before.
+// A browser with an expired session can sign in and out, however often it has sent requests.
 func TestAnExpiredSessionKeepsNobodyOut(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	w := onOne(t, func(d *api.Deps) {
@@ -83,7 +83,8 @@ func TestAnExpiredSessionKeepsNobodyOut(t *testing.T) {
 	}
 }
 
-// A principal has so many streams open at once, of events and of runs together.
+// The number of open streams of a principal is limited. Streams of events and of executions count
+// together.
 func TestStreamsOfAPrincipalAreBounded(t *testing.T) {
 	w := onOne(t, func(d *api.Deps) { d.Streams = &api.Streams{Every: 10 * time.Millisecond, For: time.Minute} })
 	server := httptest.NewServer(w)

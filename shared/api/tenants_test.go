@@ -20,22 +20,22 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 )
 
-// tenant is one of three workspaces, whose rows all say whose they are.
+// tenant is one of three workspaces. All its rows contain its mark.
 type tenant struct {
 	ws    db.Workspace
-	mark  string            // in every name and text
-	names map[string]string // what a path may name, by its parameter or resource
+	mark  string            // part of every name and text
+	names map[string]string // valid values for paths, by parameter or resource
 }
 
-// TestTenantsNeverMeet asks each route, as each role of each of three workspaces, for
-// the rows of the others by their real ids and names: the answer is the same as for
-// what is nowhere, and no listing, count or error tells of a neighbour.
+// TestTenantsNeverMeet calls each route, as each role of each of three workspaces, with the real
+// ids and names of the others' rows. The response must be the same as for something that does not
+// exist. No listing, count or error may reveal another tenant.
 func TestTenantsNeverMeet(t *testing.T) {
 	for _, engine := range []string{dbtest.OnSQLite, dbtest.OnPostgres} {
 		t.Run(engine, func(t *testing.T) {
 			w, tenants := threeTenants(t, dbtest.New(t, engine))
 			requests := 0
-			for _, named := range []bool{false, true} { // who asks for a name, has it in the own log from then on
+			for _, named := range []bool{false, true} { // the caller's own log then holds the name
 				for _, me := range tenants {
 					for _, role := range []auth.Role{auth.Owner, auth.Admin, auth.Member} {
 						for _, them := range tenants {
@@ -54,7 +54,7 @@ func TestTenantsNeverMeet(t *testing.T) {
 	}
 }
 
-// threeTenants is the API over three workspaces, each with a row of everything.
+// threeTenants returns the API over three workspaces, each with a row of every kind.
 func threeTenants(t testing.TB, e dbtest.Env) (*world, []tenant) {
 	t.Helper()
 	tenants := make([]tenant, 3)
@@ -79,7 +79,7 @@ func threeTenants(t testing.TB, e dbtest.Env) (*world, []tenant) {
 	return w, tenants
 }
 
-// fill makes a row of everything.
+// fill creates a row of every kind.
 func (w *world) fill(t testing.TB, of tenant) {
 	t.Helper()
 	make := func(resource, body string) {
@@ -126,7 +126,7 @@ func (w *world) fill(t testing.TB, of tenant) {
 	of.names["lane"], of.names["name"], of.names["workspaces"] = of.mark, of.mark, string(of.ws)
 }
 
-// somebody is who is named in the right bodies.
+// somebody is the id that the valid bodies name.
 const somebody = "8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f"
 
 var (
@@ -134,8 +134,9 @@ var (
 	changing  = regexp.MustCompile(`"(traceId|executionId|token|key|id|prefix)":"[^"]*"`)
 )
 
-// spy sends as one of a workspace everything that could bring what is another's, to
-// the routes that name something or to those that don't, and counts the requests.
+// spy sends, as one workspace, all requests that could return data of another one: with named, to
+// the routes whose path has a parameter, otherwise to the other routes. It returns the number of
+// requests.
 func (w *world) spy(t testing.TB, me, them tenant, role auth.Role, named bool) (n int) {
 	t.Helper()
 	token := me.mark + "/" + string(role)
@@ -147,7 +148,7 @@ func (w *world) spy(t testing.TB, me, them tenant, role auth.Role, named bool) (
 	}
 	slices.Sort(secrets)
 	secrets = slices.Compact(secrets)
-	ask := func(route api.Route, of, asked string) result { // of stands in the path, asked in what is inside of that
+	ask := func(route api.Route, of, asked string) result { // asked: the inner id
 		t.Helper()
 		n++
 		message := asked
@@ -160,7 +161,7 @@ func (w *world) spy(t testing.TB, me, them tenant, role auth.Role, named bool) (
 			body = strings.ReplaceAll(body, somebody, asked)
 		}
 		got := w.send(t, request(route.Method, path, token, body))
-		for _, own := range []string{asked, message} { // what was asked for may stand in the answer
+		for _, own := range []string{asked, message} { // the response may repeat what the request named
 			if own != "" && strings.Contains(path+body, own) {
 				got.body = bytes.ReplaceAll(got.body, []byte(own), []byte("asked"))
 			}
@@ -173,7 +174,7 @@ func (w *world) spy(t testing.TB, me, them tenant, role auth.Role, named bool) (
 		return got
 	}
 	for _, route := range api.Routes() {
-		if route.IsFile || slices.Contains([]string{"run-heartbeat", "acquire-lane", "put-persona"}, route.ID) { // lanes and personas of any name can be one's own
+		if route.IsFile || slices.Contains([]string{"run-heartbeat", "acquire-lane", "put-persona"}, route.ID) { // free names
 			continue
 		}
 		if parameter.MatchString(route.Path) != named {
@@ -185,7 +186,7 @@ func (w *world) spy(t testing.TB, me, them tenant, role auth.Role, named bool) (
 			continue
 		}
 		tried := slices.Concat([]string{"nothing-of-anybody"}, secrets)
-		nothing := map[string]result{} // what is answered of what is nowhere, by what it looks like
+		nothing := map[string]result{} // the response for a missing row, by the form of its name
 		for _, theirs := range tried {
 			like, nowhere := "uuid", uuid.NewString()
 			if uuid.Validate(theirs) != nil {

@@ -17,10 +17,10 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 )
 
-// spoken is a channel that notes what it is handed.
+// spoken is a channel that records its messages.
 type spoken struct {
 	bodies []string
-	err    error // what it answers
+	err    error // the result of Send
 }
 
 func (*spoken) Name() string { return "log" }
@@ -47,7 +47,7 @@ type sentTold struct {
 	Status          outbox.Status
 }
 
-// conversing is a world that sends what is in its outbox when it is told to.
+// conversing runs fn with a world whose outbox is sent when fn calls send.
 func conversing(t *testing.T, fn func(t *testing.T, w *world, said *spoken, send func())) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
 		kicked := 0
@@ -73,8 +73,8 @@ func (w *world) begin(t testing.TB, body string) (e begun) {
 	return e
 }
 
-// TestTwoAgentsSpeakOneAfterTheOther is the first story of threads, over HTTP: what
-// the second says waits until the first has ended.
+// TestTwoAgentsSpeakOneAfterTheOther runs the first story of threads over HTTP: the messages of the
+// second agent wait until the first agent has ended.
 func TestTwoAgentsSpeakOneAfterTheOther(t *testing.T) {
 	conversing(t, func(t *testing.T, w *world, said *spoken, send func()) {
 		var th threadTold
@@ -156,8 +156,8 @@ func TestTwoAgentsSpeakOneAfterTheOther(t *testing.T) {
 	})
 }
 
-// TestAChildSpeaksInItsParentsPlaceWhileThatWaits is the second: the person answers a
-// parked thread, and everybody goes on.
+// TestAChildSpeaksInItsParentsPlaceWhileThatWaits runs the second story: the person answers a
+// parked thread, and both executions continue.
 func TestAChildSpeaksInItsParentsPlaceWhileThatWaits(t *testing.T) {
 	conversing(t, func(t *testing.T, w *world, said *spoken, send func()) {
 		var th threadTold
@@ -202,8 +202,8 @@ func TestAChildSpeaksInItsParentsPlaceWhileThatWaits(t *testing.T) {
 	})
 }
 
-// TestAMessageIsSentAgain: what has failed is not answered as if it was spoken, until
-// an admin has it sent again.
+// TestAMessageIsSentAgain: a message that failed is not repeated as a success, until an admin
+// resends it.
 func TestAMessageIsSentAgain(t *testing.T) {
 	conversing(t, func(t *testing.T, w *world, said *spoken, send func()) {
 		var th threadTold
@@ -243,7 +243,7 @@ func TestAMessageIsSentAgain(t *testing.T) {
 	})
 }
 
-// Nobody speaks where no channel leads outside: not in the operator's own conversations.
+// A thread without an outgoing channel, such as the operator's own conversations, refuses messages.
 func TestWhereNobodySpeaks(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		th, err := w.Threads.Open(t.Context(), w.Workspace, thread.Thread{Channel: operate.Channel, Address: "x"})

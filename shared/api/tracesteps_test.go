@@ -33,8 +33,8 @@ type toldStep struct {
 	}
 }
 
-// A call with a wrong field and one of a tool that does not exist stand in the trace,
-// and on request the prompt and every message, without what looks like a secret.
+// The trace lists a call with a wrong argument and a call of an unknown tool. On request it also
+// has the prompt and every message. It hides everything that looks like a secret.
 func TestTheTraceTellsAll(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		const token = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
@@ -126,8 +126,8 @@ func phasesOf(a item) (phases []map[string]any) {
 	return phases
 }
 
-// Steps that are too long together, and what this build can't read, are left out, and
-// the trace says that something is missing.
+// Steps that are too long together, and steps that this version cannot read, are omitted, and the
+// trace is marked as truncated.
 func TestTheStepsOfATraceMayBeTruncated(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		step := func(seq int, kind execution.Kind, body string) execution.Entry {

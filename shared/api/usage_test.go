@@ -22,7 +22,7 @@ import (
 //go:embed testdata/usage
 var usageData embed.FS
 
-// meter reserves in budgets, as package app has it.
+// meter reserves in budgets, like the meter of package wire.
 type meter struct{ *budget.Store }
 
 func (m meter) Reserve(ctx context.Context, c reason.Cost) (int, reason.Settle, error) {
@@ -45,8 +45,8 @@ type usedBy struct {
 	CostMicroUSD             int64
 }
 
-// What a beat of the demo used is told by skill, in SQL and over HTTP alike, and adds
-// up to the tokens of the log, of the trace and of the report.
+// The usage of a demo heartbeat is the same by skill, in SQL and over HTTP. It adds up to the
+// tokens of the log, the trace and the report.
 func TestWhatABeatUsedIsToldBySkill(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		var objectives *objective.Store

@@ -15,7 +15,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// receive stores a webhook, as if it had been sent and had verified.
+// receive stores a webhook, as if it had arrived with a valid signature.
 func (w *world) receive(t testing.TB, ws db.Workspace, source, body string) string {
 	t.Helper()
 	all, err := w.Workspaces.List(t.Context(), []db.Workspace{ws})
@@ -35,13 +35,13 @@ func (w *world) receive(t testing.TB, ws db.Workspace, source, body string) stri
 	return got.ID
 }
 
-// delivered is a webhook of a tenant's.
+// delivered stores a webhook of a tenant.
 func (w *world) delivered(t testing.TB, of tenant) string {
 	t.Helper()
 	return w.receive(t, of.ws, of.mark, of.mark)
 }
 
-// TestWebhookSources are made, read, changed, rotated and deleted; a secret is shown once.
+// TestWebhookSources creates, reads, changes, rotates and deletes sources. A secret is shown once.
 func TestWebhookSources(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		const sources = "/api/v1/webhook-sources"
@@ -87,7 +87,7 @@ func TestWebhookSources(t *testing.T) {
 	})
 }
 
-// TestWebhookSourcesThatAreRefused: an empty secret among them.
+// TestWebhookSourcesThatAreRefused checks invalid sources, including one with an empty secret.
 func TestWebhookSourcesThatAreRefused(t *testing.T) {
 	w := onOne(t)
 	for body, field := range map[string]string{
@@ -120,9 +120,10 @@ func TestWebhookSourcesThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestWebhookRulesNameTheirSkill: one that runs any other, whose name may come from outside, is refused.
+// TestWebhookRulesNameTheirSkill: a rule may not use a skill that runs other skills, because the
+// name of those could come from a webhook.
 func TestWebhookRulesNameTheirSkill(t *testing.T) {
-	more, err := skill.Skills() // run_skill is one
+	more, err := skill.Skills() // run_skill is one of them
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +147,7 @@ func TestWebhookRulesNameTheirSkill(t *testing.T) {
 	}
 }
 
-// TestDeliveries are listed, shown and done again.
+// TestDeliveries lists, reads and repeats deliveries.
 func TestDeliveries(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.call(t, http.MethodPost, "/api/v1/webhook-sources", admin, `{"name":"gh","kind":"github"}`)

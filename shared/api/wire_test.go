@@ -11,7 +11,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/api"
 )
 
-// Over a real connection: escaped paths, HEAD, and bodies that are too large.
+// The test uses a real connection for escaped paths, HEAD, and bodies that are too large.
 func TestOverTheWire(t *testing.T) {
 	w := onOne(t)
 	server := httptest.NewServer(w)
@@ -49,7 +49,7 @@ func TestOverTheWire(t *testing.T) {
 	}
 }
 
-// timed is a connection that remembers its read deadline.
+// timed is a connection that records its read deadline.
 type timed struct {
 	*httptest.ResponseRecorder
 	deadlines []time.Time
@@ -60,8 +60,8 @@ func (c *timed) SetReadDeadline(at time.Time) error {
 	return nil
 }
 
-// A body must arrive in time; but a deadline left standing would end the context
-// of a request that works on.
+// A body must arrive in time. A deadline that is not removed would cancel the context of a request
+// that still works.
 func TestTheDeadlineOfABodyEndsWithIt(t *testing.T) {
 	w := onOne(t)
 	c := &timed{ResponseRecorder: httptest.NewRecorder()}

@@ -49,11 +49,11 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// the test servers live as long as the process, and one goroutine each awaits their end
+		// the test servers run until the process ends, and one goroutine waits for each
 		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))
 }
 
-// The tokens of a world: one a role, each of the world's own workspace.
+// These are the tokens of a world: one per role, all of the world's workspace.
 const (
 	owner  = "token-of-an-owner"
 	admin  = "token-of-an-admin"
@@ -61,19 +61,19 @@ const (
 	nobody = "token-of-nobody"
 )
 
-// world is the API over a fresh workspace on one engine.
+// world is the API over a new workspace on one engine.
 type world struct {
 	dbtest.Env
 	api.Deps
 	http.Handler
 	contract *contract
 	logs     *logs
-	later    *sync.WaitGroup // what runs in the background
+	later    *sync.WaitGroup // work in the background
 }
 
 func ids() string { return uuid.Must(uuid.NewV7()).String() }
 
-// newWorld makes a world; change may replace what the API works with.
+// newWorld returns a world. change may replace dependencies of the API.
 func newWorld(t testing.TB, e dbtest.Env, change ...func(*api.Deps)) *world {
 	t.Helper()
 	w := &world{Env: e, logs: &logs{}, later: &sync.WaitGroup{}}
@@ -97,7 +97,7 @@ func newWorld(t testing.TB, e dbtest.Env, change ...func(*api.Deps)) *world {
 	return w
 }
 
-// deps are the stores over a database.
+// deps returns the dependencies of the API over a database.
 func deps(t testing.TB, d *db.DB) api.Deps {
 	t.Helper()
 	lanes, err := lane.New(d)
@@ -175,7 +175,7 @@ func deps(t testing.TB, d *db.DB) api.Deps {
 	return all
 }
 
-// sessionKey is what the sessions of a world are signed with.
+// sessionKey is the key that signs the sessions of a world.
 func sessionKey(context.Context) ([]byte, error) {
 	return []byte("a key of the tests, which has 32 bytes or more"), nil
 }
@@ -196,26 +196,26 @@ func onEach(t *testing.T, fn func(t *testing.T, w *world)) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) { fn(t, newWorld(t, e)) })
 }
 
-// onOne is for what does not depend on the engine.
+// onOne returns a world for tests that do not depend on the engine.
 func onOne(t testing.TB, change ...func(*api.Deps)) *world {
 	t.Helper()
 	return newWorld(t, dbtest.New(t, dbtest.OnSQLite), change...)
 }
 
-// result is an answer.
+// result is a response.
 type result struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// retryAfter is after how long to try again.
+// retryAfter returns the value of the response's Retry-After header.
 func (r result) retryAfter() time.Duration {
 	seconds, _ := strconv.Atoi(r.header.Get("Retry-After"))
 	return time.Duration(seconds) * time.Second
 }
 
-// request makes one with a token, unless it is empty.
+// request returns a request. An empty token sends none.
 func request(method, path, token, body string) *http.Request {
 	var content io.Reader
 	if body != "" {
@@ -231,8 +231,8 @@ func request(method, path, token, body string) *http.Request {
 	return r
 }
 
-// send sends a request and holds the answer against the OpenAPI document and the
-// rules for all answers.
+// send sends a request and checks the response against the OpenAPI document and against the rules
+// for all responses.
 func (w *world) send(t testing.TB, r *http.Request) result {
 	t.Helper()
 	rec := httptest.NewRecorder()
@@ -248,8 +248,7 @@ func (w *world) call(t testing.TB, method, path, token, body string) result {
 	return w.send(t, request(method, path, token, body))
 }
 
-// must is call for what must be answered with this status; the body is read into
-// what is given.
+// must is call for a request that must be answered with this status. It decodes the body into into.
 func (w *world) must(t testing.TB, status int, method, path, body string, into any) result {
 	t.Helper()
 	got := w.call(t, method, path, owner, body)
@@ -264,7 +263,7 @@ func (w *world) must(t testing.TB, status int, method, path, body string, into a
 	return got
 }
 
-// problem is what is refused, as clients read it.
+// problem is a problem as clients read it.
 type problem struct {
 	Type, Title, Detail, Code, TraceID, Holder string
 	PresentStatus                              string
@@ -273,7 +272,7 @@ type problem struct {
 	Errors                                     []struct{ Location, Message string }
 }
 
-// refused is call for what must be refused with this status and code.
+// refused is call for a request that must be refused with this status and code.
 func (w *world) refused(t testing.TB, status int, code, method, path, body string) problem {
 	t.Helper()
 	var p problem
@@ -284,7 +283,7 @@ func (w *world) refused(t testing.TB, status int, code, method, path, body strin
 	return p
 }
 
-// at reports whether a location is among the refused ones.
+// at reports whether the problem names a location.
 func (p problem) at(location string) bool {
 	for _, e := range p.Errors {
 		if e.Location == location && e.Message != "" {
@@ -294,7 +293,7 @@ func (p problem) at(location string) bool {
 	return false
 }
 
-// logs keeps what is logged.
+// logs records the log.
 type logs struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -306,7 +305,7 @@ func (l *logs) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
-// lines are the records with a message so far.
+// lines returns the records with a message so far.
 func (l *logs) lines(t testing.TB, message string) []map[string]any {
 	t.Helper()
 	l.mu.Lock()

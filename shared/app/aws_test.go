@@ -11,14 +11,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 )
 
-// sdkVariables are those of the SDK that FunctionAWS reads.
+// sdkVariables lists the variables of the SDK that FunctionAWS reads.
 var sdkVariables = []string{
 	"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_ACCESS_KEY", "AWS_SECRET_ACCESS_KEY", "AWS_SECRET_KEY",
 	"AWS_SESSION_TOKEN", "AWS_ACCOUNT_ID", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_LAMBDA", "AWS_ENDPOINT_URL_SECRETS_MANAGER",
 	"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "AWS_USE_DUALSTACK_ENDPOINT", "AWS_USE_FIPS_ENDPOINT",
 }
 
-// A function reaches AWS as the SDK's own chain would, with what Lambda and people set.
+// FunctionAWS returns the same configuration as the SDK's own chain, for the variables that Lambda
+// and people set.
 func TestFunctionAWSIsWhatTheChainSays(t *testing.T) {
 	onLambda := map[string]string{
 		"AWS_REGION": "eu-central-1", "AWS_ACCESS_KEY_ID": "AKIA", "AWS_SECRET_ACCESS_KEY": "s", "AWS_SESSION_TOKEN": "t",

@@ -94,7 +94,7 @@ func TestProblems(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		environ []string
-		want    []string // variable and a part of what is said
+		want    []string // the variable and a part of the message
 	}{
 		{"SQLite on Lambda", []string{aws, pgURL, "STATE_BACKEND=sqlite"}, []string{"STATE_BACKEND can't work on Lambda"}},
 		{"no database on Lambda", []string{aws}, []string{"DATABASE_URL is missing"}},
@@ -184,7 +184,7 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// A key alone has no model asked on a laptop: it is offered.
+// A key alone does not select its provider on a laptop. The provider is only offered.
 func TestAKeyOffersItsModel(t *testing.T) {
 	for _, of := range []struct {
 		environ                  []string
@@ -231,7 +231,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// No way to print a configuration shows a secret of it.
+// No way to print a configuration shows its secrets.
 func TestRedaction(t *testing.T) {
 	c := load(t, pgURL+"?application_name=hunter2", "STATE_BACKEND=postgres", "REDIS_URL=redis://:hunter2@cache:6379/0",
 		"OPENAI_API_KEY=hunter2", "ANTHROPIC_API_KEY=hunter2", "ADMIN_TOKEN=hunter2hunter2hunter2", "JWT_SECRET=hunter2"+strings.Repeat("x", 32),
@@ -275,8 +275,8 @@ func TestRedaction(t *testing.T) {
 	}
 }
 
-// The variables of the code, of `lanekeeper config` and of README are the same, and each has
-// an effect.
+// The variables in the code, in `lanekeeper config` and in the README are the same, and each has an
+// effect.
 func TestEveryVariableIsListedAndUsed(t *testing.T) {
 	readme, err := os.ReadFile("../../README.md")
 	if err != nil {
@@ -303,7 +303,7 @@ func TestEveryVariableIsListedAndUsed(t *testing.T) {
 	code := theCode(t)
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[app.Config]()) {
 		name := f.Tag.Get("env")
-		if name == "" || strings.HasPrefix(name, "AWS_LAMBDA_") { // Lambda itself says those
+		if name == "" || strings.HasPrefix(name, "AWS_LAMBDA_") { // Lambda sets these
 			continue
 		}
 		read = append(read, name)
@@ -322,7 +322,7 @@ func TestEveryVariableIsListedAndUsed(t *testing.T) {
 	}
 }
 
-// theCode is what could use a configuration: all but its own files and tests.
+// theCode returns all code that could use a configuration: all except its own files and tests.
 func theCode(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder

@@ -18,8 +18,8 @@ const (
 	signingKey  = "JWT_SECRET_SECRET_ARN=" + keysARN
 )
 
-// On Lambda a secret that is named counts as a value that is given; elsewhere nobody
-// reads it, which is said.
+// On Lambda, a variable that names a secret counts as a given value. Elsewhere the secret is not
+// read, and a note says so.
 func TestASecretThatIsNamedIsGiven(t *testing.T) {
 	c := load(t, aws, pgURL, keySecret, signingKey, tokenSecret)
 	if c.LLMProvider != "anthropic" || c.LLMModel != "claude-sonnet-4-5" {

@@ -19,14 +19,14 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
-// coreOn is a core of a laptop.
+// coreOn returns the core of a process on a laptop.
 func coreOn(e dbtest.Env) *app.Core {
 	return app.NewCore(e.DB, app.Config{LLMProvider: "demo"}, slog.New(slog.DiscardHandler), func(context.Context) (awssdk.Config, error) {
 		return awssdk.Config{}, errors.New("no AWS here")
 	})
 }
 
-// A process that was killed has left its lane held: the next one starts all the same.
+// If a killed process has left the lane of an objective held, the next process starts nevertheless.
 func TestADemoThatIsWorkedOnIsThere(t *testing.T) {
 	e := dbtest.New(t, dbtest.OnSQLite)
 	core := coreOn(e)
@@ -47,8 +47,8 @@ func TestADemoThatIsWorkedOnIsThere(t *testing.T) {
 	again()
 }
 
-// TestTheDemoShowsAHeal: the demo's failing skill fails a third time in the first beat, and
-// the second disables it with its automation.
+// TestTheDemoShowsAHeal: the demo's failing skill fails a third time in the first heartbeat, and
+// the second heartbeat disables the skill and its automation.
 func TestTheDemoShowsAHeal(t *testing.T) {
 	e := dbtest.New(t, dbtest.OnSQLite)
 	core := coreOn(e)

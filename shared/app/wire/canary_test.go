@@ -39,7 +39,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// told is everything that was written anywhere.
+// told holds everything that was written anywhere.
 type told struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -57,8 +57,8 @@ func (l *told) String() string {
 	return l.text.String()
 }
 
-// echoing answers every request with the secret it came with, in the ways in which
-// servers leak: as it is, encoded, in an error, in a header's name, cut off.
+// echoing answers every request with the secret that the request carries, in the ways in which
+// servers leak secrets: unchanged, encoded, in an error, in a header's name, truncated.
 func echoing(reached *told) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s := r.Header.Get("X-Canary")
@@ -88,9 +88,9 @@ func echoing(reached *told) http.Handler {
 	})
 }
 
-// TestTwentyCanariesAppearNowhere: secrets go through headers, answers, errors,
-// panics, prompts and approvals; what was logged, asked of the model, and stored is
-// searched for them, in the clear and encoded.
+// TestTwentyCanariesAppearNowhere passes secrets through headers, responses, errors, panics,
+// prompts and approvals. It then searches the logs, the requests to the model and the database for
+// them, in plain and encoded forms.
 func TestTwentyCanariesAppearNowhere(t *testing.T) {
 	e := dbtest.New(t, dbtest.OnSQLite)
 	ctx := t.Context()
@@ -127,7 +127,7 @@ func TestTwentyCanariesAppearNowhere(t *testing.T) {
 		}
 	}
 
-	// Through headers of skills, whose server tells them back.
+	// through headers of skills whose server repeats them
 	paths := []string{"plain", "text", "encoded", "error", "denied", "redirect", "cut"}
 	for i, path := range paths {
 		define(t, a, e, path, fmt.Sprintf(`{"url": %q, "headers": {"X-Canary": {"$secret": "canary-%d"}}}`, server.URL+"/"+path, 2*i), false)
@@ -139,14 +139,14 @@ func TestTwentyCanariesAppearNowhere(t *testing.T) {
 		t.Fatalf("the server has seen %d canaries, want %d", n, len(paths))
 	}
 
-	// Through a run: what its skills return, refuse, fail and panic with, what a
-	// model repeats, and what waits for approval.
+	// through an execution: its skills return the secrets, refuse, fail and panic with them, the
+	// model repeats them, and a call with them waits for approval
 	define(t, a, e, "waits", fmt.Sprintf(`{"url": %q, "headers": {"X-Canary": {"$secret": "canary-14"}}}`, server.URL+"/plain"), true)
 	var prompts told
 	c := canaryRun{t: t, a: a, core: core, e: e, prompts: &prompts}
 	c.run()
 
-	// Through the log itself.
+	// through the log itself
 	core.Log.InfoContext(ctx, "starting with "+canaries[0], "error", fmt.Errorf("bad token %s", canaries[1]), "config", cfg)
 
 	everywhere := map[string]string{"the log": logs.String(), "a prompt": prompts.String(), "the database": stored(t, e)}
@@ -164,7 +164,7 @@ func TestTwentyCanariesAppearNowhere(t *testing.T) {
 	}
 }
 
-// forms are the ways in which a secret may stand somewhere.
+// forms returns the encodings in which a secret may appear.
 func forms(s string) map[string]string {
 	quoted, _ := json.Marshal(s)
 	return map[string]string{
@@ -173,7 +173,7 @@ func forms(s string) map[string]string {
 	}
 }
 
-// define registers an http skill.
+// define registers a skill of kind http.
 func define(t *testing.T, a *wire.Surfaces, e dbtest.Env, name, config string, approved bool) {
 	t.Helper()
 	err := e.DB.Tx(t.Context(), e.Workspace, func(ctx context.Context, tx *db.Tx) error {
@@ -188,7 +188,7 @@ func define(t *testing.T, a *wire.Surfaces, e dbtest.Env, name, config string, a
 	}
 }
 
-// canaryRun is a run whose skills know secrets and keep none.
+// canaryRun is an execution whose skills know secrets and leak all of them.
 type canaryRun struct {
 	t       *testing.T
 	a       *wire.Surfaces
@@ -261,7 +261,7 @@ func (c canaryRun) run() {
 	c.approve()
 }
 
-// approve lets the call that waits be made.
+// approve approves and makes the waiting call.
 func (c canaryRun) approve() {
 	c.t.Helper()
 	var waiting []string
@@ -279,7 +279,7 @@ func (c canaryRun) approve() {
 		c.t.Fatal(err)
 	}
 	sent, err := c.a.Sender.Drain(c.t.Context(), c.e.Workspace, 10)
-	if err != nil || sent.Claimed != 2 { // the call, and word to the run that asked for it
+	if err != nil || sent.Claimed != 2 { // the call, and the message to the execution that asked for it
 		c.t.Fatalf("sent %+v, %v", sent, err)
 	}
 	done, err := c.a.Approvals.Get(c.t.Context(), c.e.Workspace, waiting[0])
@@ -288,7 +288,7 @@ func (c canaryRun) approve() {
 	}
 }
 
-// stored is the whole database, byte for byte.
+// stored returns the content of the whole database.
 func stored(t *testing.T, e dbtest.Env) string {
 	t.Helper()
 	var all strings.Builder

@@ -16,7 +16,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
-// What people are told is written into a laptop's log, and into no other.
+// The channel log is available on a laptop only.
 func TestTheLogIsAChannelOfLaptopsAlone(t *testing.T) {
 	e := dbtest.New(t, dbtest.OnSQLite)
 	for function, wired := range map[string]bool{"": true, "operate": false} {
@@ -39,7 +39,8 @@ func TestTheLogIsAChannelOfLaptopsAlone(t *testing.T) {
 	}
 }
 
-// E-mail and SMS are sent by who links their clients, and wanted by who does not all the same.
+// A process without the clients for e-mail and SMS can still queue such messages. A process with
+// the clients sends them.
 func TestAHeartbeatLeavesEMailsToOthers(t *testing.T) {
 	e := dbtest.New(t, dbtest.OnSQLite)
 	core := coreOn(e)

@@ -15,11 +15,11 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 )
 
-// served is the API as functions serve it, for an owner whom no limit counts.
+// served is the API as functions serve it, for an owner without a rate limit.
 type served struct {
 	dbtest.Env
 	http.Handler
-	working *sync.WaitGroup // what goes on behind answers
+	working *sync.WaitGroup // work that continues after responses
 }
 
 func serve(t *testing.T, e dbtest.Env) *served {
@@ -43,8 +43,8 @@ func serve(t *testing.T, e dbtest.Env) *served {
 	return s
 }
 
-// post answers what came of a request, and what it cost with all that went on behind the
-// answer.
+// post sends a request. It returns the cost of the request, including the work that continued after
+// the response.
 func (s *served) post(t *testing.T, path, body string, into any) db.Stats {
 	t.Helper()
 	before := s.DB.Stats()
@@ -63,8 +63,8 @@ func (s *served) post(t *testing.T, path, body string, into any) db.Stats {
 	return s.DB.Stats().Sub(before)
 }
 
-// TestWhatAnAnswerCosts counts the statements of a turn in which the agent only answers:
-// the first of a thread, and those that follow.
+// TestWhatAnAnswerCosts counts the statements of turns in which the agent only answers: the first
+// turn of a thread and later turns.
 func TestWhatAnAnswerCosts(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
 		s := serve(t, e)
@@ -82,7 +82,7 @@ func TestWhatAnAnswerCosts(t *testing.T) {
 	})
 }
 
-// TestWhatASendCosts counts the statements of a message, with its delivery.
+// TestWhatASendCosts counts the statements of a message and its delivery.
 func TestWhatASendCosts(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
 		s := serve(t, e)
@@ -100,7 +100,7 @@ func TestWhatASendCosts(t *testing.T) {
 				t.Errorf("it costs %+v, queued: %v", got, queued)
 			}
 		}
-		// Nothing is sent behind one that is queued.
+		// A queued message starts no delivery.
 		if got, queued := send(other.ID); got != (db.Stats{Statements: 12, RoundTrips: 4}) || !queued {
 			t.Errorf("one that is queued costs %+v, queued: %v", got, queued)
 		}

@@ -28,7 +28,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// agentOf is an agent whose models are the server's.
+// agentOf returns the surfaces of an agent whose models are served at an address.
 func agentOf(t testing.TB, e dbtest.Env, at, models string, logs io.Writer) (*wire.Surfaces, *app.Core) {
 	t.Helper()
 	cfg, err := app.LoadConfig([]string{
@@ -46,9 +46,8 @@ func agentOf(t testing.TB, e dbtest.Env, at, models string, logs io.Writer) (*wi
 	return a, core
 }
 
-// TestABudgetOfMoneyIsNotExceeded by many calls at once, of which each alone would
-// fit: they reserve at the price of the configured model, or of a dearer one that may
-// stand in for it.
+// TestABudgetOfMoneyIsNotExceeded makes many concurrent calls, each of which fits into the budget
+// alone. A call reserves the price of the configured model, or of a more expensive fallback model.
 func TestABudgetOfMoneyIsNotExceeded(t *testing.T) {
 	for _, models := range []string{"us.anthropic.claude-opus-4-20250514-v1:0", "claude-3-5-haiku, anthropic/claude-opus-4"} {
 		e := dbtest.New(t, dbtest.OnSQLite)
@@ -70,7 +69,7 @@ func TestABudgetOfMoneyIsNotExceeded(t *testing.T) {
 			wg.Go(func() {
 				_, _, err := a.Reason.Meter.Reserve(context.Background(), reason.Cost{
 					Workspace: e.Workspace, Agent: activity.Operator, Surface: trace.Operate, Execution: core.IDs(), Trace: core.Traces.New(trace.Operate),
-					Model: a.Reason.ModelID, Output: 4000, // 0.30 dollars of the dearest
+					Model: a.Reason.ModelID, Output: 4000, // 0.30 dollars with the most expensive model
 				})
 				if _, ok := errors.AsType[*reason.SpentError](err); ok {
 					refused.Add(1)
@@ -82,7 +81,7 @@ func TestABudgetOfMoneyIsNotExceeded(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if admitted.Load() != 3 || refused.Load() != 17 { // the third gets a shorter answer
+		if admitted.Load() != 3 || refused.Load() != 17 { // the third call gets a shorter answer
 			t.Errorf("%s: %d were admitted and %d refused", models, admitted.Load(), refused.Load())
 		}
 	}

@@ -21,14 +21,14 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// coreOn is what agents of a laptop stand on.
+// coreOn returns the core of a process on a laptop.
 func coreOn(e dbtest.Env) *app.Core {
 	return app.NewCore(e.DB, app.Config{LLMProvider: "demo"}, slog.New(slog.DiscardHandler), func(context.Context) (awssdk.Config, error) {
 		return awssdk.Config{}, errors.New("no AWS here")
 	})
 }
 
-// agentOn is an agent of a laptop's.
+// agentOn returns the surfaces of a process on a laptop.
 func agentOn(t testing.TB, e dbtest.Env) *wire.Surfaces {
 	t.Helper()
 	core := coreOn(e)
@@ -39,8 +39,8 @@ func agentOn(t testing.TB, e dbtest.Env) *wire.Surfaces {
 	return a
 }
 
-// TestALongWaitIsTold: whoever follows the workspace sees it. Once the agent is closed
-// nothing more is let in.
+// TestALongWaitIsTold: followers of the workspace get an event about a long wait. Closed surfaces
+// admit no further jobs.
 func TestALongWaitIsTold(t *testing.T) {
 	e := dbtest.New(t, dbtest.OnSQLite)
 	a := agentOn(t, e)
@@ -48,7 +48,7 @@ func TestALongWaitIsTold(t *testing.T) {
 	defer cancel()
 	never := func(context.Context) (int, error) { return 0, errors.New("it has the lane's only place") }
 	_, err := queue.Do(t.Context(), a.Reason.Queues, queue.Job{Queue: "cron"}, func(context.Context) (int, error) {
-		_, err := queue.Do(ctx, a.Reason.Queues, queue.Job{Queue: "cron", Class: queue.User}, never) // of another chain
+		_, err := queue.Do(ctx, a.Reason.Queues, queue.Job{Queue: "cron", Class: queue.User}, never) // another chain
 		return 0, err
 	})
 	if !errors.Is(err, context.DeadlineExceeded) {
@@ -66,8 +66,8 @@ func TestALongWaitIsTold(t *testing.T) {
 	}
 }
 
-// TestTheAgentSpeaks: over a channel that is wired, as an execution that lets go of the
-// thread when it ends.
+// TestTheAgentSpeaks: an execution sends over a wired channel, and releases the thread when it
+// ends.
 func TestTheAgentSpeaks(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
 		a := agentOn(t, e)

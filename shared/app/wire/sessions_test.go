@@ -30,7 +30,7 @@ const (
 	storeURL   = "postgres://keeper:known-to-many@db.example/lanekeeper"
 )
 
-// configurations are who may sign in, and whether the local admin is among them.
+// configurations lists ways to sign in, and whether they include the local admin.
 var configurations = map[string]struct {
 	change func(*app.Config)
 	local  bool
@@ -47,14 +47,15 @@ var configurations = map[string]struct {
 	"an admin token without KMS": {func(c *app.Config) { c.AdminToken, c.Function = adminToken, "operate" }, true},
 }
 
-// Who knows where the database is, or signs the people's tokens, is not the local admin.
+// Knowledge of the database's URL or of the key that signs people's tokens does not suffice to
+// forge a session of the local admin.
 func TestNobodyForgesASessionOfTheLocalAdmin(t *testing.T) {
 	for name, k := range configurations {
 		t.Run(name, func(t *testing.T) {
 			h := servedWith(t, k.change)
 			types := []string{"lk-session+jwt", "lk-local-session+jwt"}
 			cookies := map[string]string{}
-			for _, known := range []string{storeURL, jwtSecret, storeURL + jwtSecret, ""} { // the admin token is the local admin's
+			for _, known := range []string{storeURL, jwtSecret, storeURL + jwtSecret, ""} { // not the admin token
 				masters := [][]byte{[]byte(known)}
 				for _, salt := range []string{"", jwtSecret} {
 					derived, err := hkdf.Key(sha256.New, []byte(known), []byte(salt), "lanekeeper sessions", 32)
@@ -113,7 +114,7 @@ func TestNobodyForgesASessionOfTheLocalAdmin(t *testing.T) {
 	}
 }
 
-// servedWith is the API under a configuration.
+// servedWith returns the API with a configuration.
 func servedWith(t *testing.T, change func(*app.Config)) http.Handler {
 	t.Helper()
 	e := dbtest.New(t, dbtest.OnSQLite)
@@ -142,7 +143,7 @@ func answered(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
 	return rec
 }
 
-// forged is a cookie of the local admin under a key.
+// forged returns a cookie of the local admin that a key signs.
 func forged(typ string, key []byte) string {
 	encode := base64.RawURLEncoding.EncodeToString
 	now := time.Now()

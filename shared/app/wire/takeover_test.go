@@ -16,8 +16,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// What a dead process had is given back at once, in all workspaces, and what a live one
-// has stays its own.
+// The holds and claims of a dead process are released at once, in all workspaces. A live process
+// keeps its own.
 func TestWhatADeadProcessHadIsGivenBack(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
 		a, _ := newAgent(t, e)
@@ -27,7 +27,7 @@ func TestWhatADeadProcessHadIsGivenBack(t *testing.T) {
 		for _, ws := range []db.Workspace{e.Workspace, other} {
 			for name, holder := range map[lane.Name]lane.Holder{
 				lane.Operate: "operate/gone-1/op_x", lane.Execution(turnID): "operate/gone-1/op_x",
-				lane.Execution("0193a1f0-0000-7000-8000-000000000002"): "operate/gone-1/op_y", // had only stood at the door
+				lane.Execution("0193a1f0-0000-7000-8000-000000000002"): "operate/gone-1/op_y", // this turn never began
 				lane.Heartbeat: "heartbeat/here-2/hb_x",
 			} {
 				if _, err := a.Lanes.Acquire(t.Context(), lane.Request{Workspace: ws, Lane: name, Holder: holder}); err != nil {
@@ -84,7 +84,7 @@ func TestWhatADeadProcessHadIsGivenBack(t *testing.T) {
 	})
 }
 
-// What was left is tried once before the channel is closed.
+// The work that was left is tried once before the channel is closed.
 func TestWhatWasLeftIsTakenUp(t *testing.T) {
 	e := dbtest.New(t, dbtest.OnSQLite)
 	a, _ := newAgent(t, e)

@@ -28,7 +28,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/turn"
 )
 
-// A receiver that hangs stops neither the ticker nor another workspace.
+// A receiver that hangs delays neither the ticker nor another workspace.
 func TestAWorkspaceThatHangsHoldsNobodyUp(t *testing.T) {
 	e := dbtest.New(t, dbtest.OnSQLite)
 	a, _ := newAgent(t, e)
@@ -48,7 +48,7 @@ func TestAWorkspaceThatHangsHoldsNobodyUp(t *testing.T) {
 	if first, second := <-h.began, <-h.began; first == second {
 		t.Errorf("workspace %s alone was sent for", first)
 	}
-	a.Tender.All(t.Context(), background) // it leaves alone what is being sent
+	a.Tender.All(t.Context(), background) // it leaves rows alone that are being sent
 	close(h.end)
 	working.Wait()
 	if len(h.began) > 0 {
@@ -70,8 +70,8 @@ func (h hanging) Handle(_ context.Context, c outbox.Claimed) error {
 	return nil
 }
 
-// recorder notes for which workspaces rows were sent, and has them tried again a minute
-// later. The first waits until a second one has come.
+// recorder records the workspaces whose rows were sent, and asks for a retry after a minute. The
+// first call waits until a second one has come.
 type recorder struct {
 	mu   sync.Mutex
 	sent []db.Workspace
@@ -97,8 +97,8 @@ func (r *recorder) Handle(ctx context.Context, c outbox.Claimed) error {
 	return outbox.LaterIn(time.Minute, errors.New("not yet"))
 }
 
-// TestARoundBeginsBehindTheLast: several workspaces are tended at once, until the time is
-// up, and the next round begins with those that this one did not reach.
+// TestARoundBeginsBehindTheLast: several workspaces are tended at once until the time is up. The
+// next round begins with those that this round did not reach.
 func TestARoundBeginsBehindTheLast(t *testing.T) {
 	e := dbtest.New(t, dbtest.OnSQLite)
 	a, _ := newAgent(t, e)
@@ -139,8 +139,8 @@ func TestARoundBeginsBehindTheLast(t *testing.T) {
 	}
 }
 
-// counter counts rows; those of one workspace, where it names one: others test in the same
-// database.
+// counter counts rows. If it names a workspace, it counts the rows of this one only, because other
+// tests use the same database.
 type counter struct {
 	ws      db.Workspace
 	handled int
@@ -153,7 +153,7 @@ func (c *counter) Handle(_ context.Context, row outbox.Claimed) error {
 	return nil
 }
 
-// TestMoreThanARoundIsSent by one look after what is due.
+// TestMoreThanARoundIsSent: one call sends more rows than fit into one round.
 func TestMoreThanARoundIsSent(t *testing.T) {
 	e := dbtest.New(t, dbtest.OnSQLite)
 	a, _ := newAgent(t, e)
@@ -177,7 +177,7 @@ type handler func()
 
 func (h handler) Handle(context.Context, outbox.Claimed) error { h(); return nil }
 
-// TestThreadsThatCannotBeSweptHoldNothingUp: what is due is sent all the same.
+// TestThreadsThatCannotBeSweptHoldNothingUp: due messages are sent although the sweep fails.
 func TestThreadsThatCannotBeSweptHoldNothingUp(t *testing.T) {
 	e := dbtest.New(t, dbtest.OnSQLite)
 	a, logs := newAgent(t, e)
@@ -198,7 +198,7 @@ func TestThreadsThatCannotBeSweptHoldNothingUp(t *testing.T) {
 	}
 }
 
-// tendAll is a cycle, with all that it does in the background.
+// tendAll runs one cycle, including its work in the background.
 func tendAll(t *testing.T, a *wire.Surfaces) {
 	t.Helper()
 	var working sync.WaitGroup
@@ -206,7 +206,8 @@ func tendAll(t *testing.T, a *wire.Surfaces) {
 	working.Wait()
 }
 
-// TestACycleExpiresAnApprovalAndItsRunGoesOn: nobody answers in time, and no beat runs.
+// TestACycleExpiresAnApprovalAndItsRunGoesOn: an approval expires without an answer and without a
+// heartbeat, and its execution continues.
 func TestACycleExpiresAnApprovalAndItsRunGoesOn(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
 		a, _ := newAgent(t, e)
@@ -239,7 +240,8 @@ func TestACycleExpiresAnApprovalAndItsRunGoesOn(t *testing.T) {
 	})
 }
 
-// TestAParentGoesOnWhenItsChildHasDied within the child's time, and ends in its own.
+// TestAParentGoesOnWhenItsChildHasDied: the parent continues when the child's time limit has
+// passed, and ends within its own.
 func TestAParentGoesOnWhenItsChildHasDied(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
 		a, _ := newAgent(t, e)
@@ -283,8 +285,8 @@ func TestAParentGoesOnWhenItsChildHasDied(t *testing.T) {
 	})
 }
 
-// TestWhatIsHeardBelowIsHeard: a workspace is not due for a parent that says nothing while a
-// grandchild of its works.
+// TestWhatIsHeardBelowIsHeard: a workspace is not due because of a silent parent while a grandchild
+// of it works.
 func TestWhatIsHeardBelowIsHeard(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
 		a, _ := newAgent(t, e)
@@ -314,11 +316,11 @@ func TestWhatIsHeardBelowIsHeard(t *testing.T) {
 	})
 }
 
-// TestAnIdleCycleCostsTheSame for any number of workspaces.
+// TestAnIdleCycleCostsTheSame: an idle cycle costs the same for any number of workspaces.
 func TestAnIdleCycleCostsTheSame(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
 		a, _ := newAgent(t, e)
-		a.Sender.Handlers = map[string]outbox.Handler{"none": &counter{}} // what else is due in a shared database is not ours
+		a.Sender.Handlers = map[string]outbox.Handler{"none": &counter{}} // ignores other due rows
 		var cost []db.Stats
 		for range 2 {
 			before := e.DB.Stats()
@@ -326,7 +328,7 @@ func TestAnIdleCycleCostsTheSame(t *testing.T) {
 			if err != nil || slices.Contains(due, e.Workspace) {
 				t.Fatalf("%v, %v", due, err)
 			}
-			if e.Engine == dbtest.OnSQLite { // nobody else's workspaces
+			if e.Engine == dbtest.OnSQLite { // no other test has workspaces in it
 				tendAll(t, a)
 			}
 			cost = append(cost, e.DB.Stats().Sub(before))

@@ -24,8 +24,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
-// What people and agents type is told to a model, stored and shown without the secrets of
-// the configuration and of the workspace, whatever form they have.
+// Texts from people and agents reach the model, the database and responses without the secrets of
+// the configuration and of the workspace, in whatever form these appear.
 func TestSecretsThatPeopleTypeAreNotKept(t *testing.T) {
 	e := dbtest.New(t, dbtest.OnSQLite)
 	var logs, asked told
@@ -146,7 +146,7 @@ func TestSecretsThatPeopleTypeAreNotKept(t *testing.T) {
 	}
 }
 
-// unescaped undoes the escapes of URLs and of JSON.
+// unescaped removes the escapes of URLs and of JSON.
 func unescaped(text string) string {
 	return escape.ReplaceAllStringFunc(text, func(s string) string {
 		code, err := strconv.ParseUint(s[strings.LastIndexAny(s, "%u")+1:], 16, 32)
@@ -165,13 +165,13 @@ func TestEscapesAreUndone(t *testing.T) {
 	}
 }
 
-// typed asks the API as the local admin.
+// typed calls the API as the local admin.
 type typed struct {
 	t *testing.T
 	http.Handler
 }
 
-// refused asks for what is refused for a field, without its value.
+// refused sends a request that must be refused because of a field, without repeating its value.
 func (w typed) refused(method, path, body, field string) {
 	w.t.Helper()
 	r := httptest.NewRequest(method, "https://keeper.example"+path, strings.NewReader(body))
