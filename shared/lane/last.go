@@ -6,29 +6,29 @@ import (
 	"time"
 )
 
-// lastWrites is how long the last writes of a piece of work may take beyond it.
+// lastWrites is the time that the last writes of a piece of work may take after the work's end.
 const lastWrites = 5 * time.Second
 
 type lastKey struct{}
 
 // lastLimit is the limit that the last writes of one piece of work share.
 type lastLimit struct {
-	outer *lastLimit      // of the work that this is part of, or nil
-	work  context.Context // at whose end the limit begins, if last writes are under way or come then
+	outer *lastLimit      // of the enclosing work, or nil
+	work  context.Context // the limit begins when it ends, or with the first last writes after that
 	begin func()
 	over  context.Context
 }
 
-// WithLastWrites has all last writes under a context share one limit of 5 s beyond it, which
-// begins with the first of them that is not done when the context has ended: no step of an
-// end has a limit of its own. Work within other work shares that one's limit too. It must be
-// cancelled.
+// WithLastWrites makes all last writes under a context share one limit of 5 s. The limit begins
+// with the first last write that is not finished when the context has ended. So the steps of an end
+// have no limits of their own. Nested work shares the limit of the enclosing work. The returned
+// context must be cancelled.
 func WithLastWrites(ctx context.Context) (context.Context, context.CancelFunc) {
 	return WithLastWritesOf(ctx, ctx)
 }
 
-// WithLastWritesOf is [WithLastWrites] where the work goes on under another context than the
-// one in which its outcome is awaited.
+// WithLastWritesOf is [WithLastWrites] for work that runs under another context than the one in
+// which a caller waits for its outcome.
 func WithLastWritesOf(ctx, work context.Context) (context.Context, context.CancelFunc) {
 	limit := &lastLimit{work: work}
 	beyond := context.WithoutCancel(ctx)
@@ -45,10 +45,9 @@ func WithLastWritesOf(ctx, work context.Context) (context.Context, context.Cance
 	return under, func() { end(); cancel() }
 }
 
-// LastWrites is a context for the last reads and writes of a piece of work. It outlives
-// ctx by 5 s at most, and has no deadline of its own: that would shorten a hold which the
-// writes prove. Under [WithLastWrites] it ends together with the others. It must be
-// cancelled.
+// LastWrites returns a context for the last reads and writes of a piece of work. It outlives ctx by
+// at most 5 s. It has no deadline, because a deadline would shorten the hold that the writes prove.
+// Under [WithLastWrites] it ends together with the others. It must be cancelled.
 func LastWrites(ctx context.Context) (context.Context, context.CancelFunc) {
 	limit, ok := ctx.Value(lastKey{}).(*lastLimit)
 	end := func() {}
@@ -70,7 +69,7 @@ func LastWrites(ctx context.Context) (context.Context, context.CancelFunc) {
 	}
 }
 
-// LastWritesWithin is [LastWrites] with a time-out besides, for writes that prove no hold.
+// LastWritesWithin is [LastWrites] with an additional time-out, for writes that prove no hold.
 func LastWritesWithin(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	last, cancel := LastWrites(ctx)
 	limited, end := context.WithTimeout(last, limit)

@@ -9,8 +9,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 )
 
-// TestLastWritesShareOneLimit, which begins with the first of them, however the work has
-// ended; they have no deadline, by which a hold would be renewed for less.
+// TestLastWritesShareOneLimit checks that the limit begins with the first last write, however the
+// work has ended. They have no deadline, which would shorten a renewed hold.
 func TestLastWritesShareOneLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cut := context.WithCancel(t.Context())
@@ -41,8 +41,8 @@ func TestLastWritesShareOneLimit(t *testing.T) {
 	})
 }
 
-// TestLastWritesEnd 5 s behind their work, which nothing shares with them. Until then they do
-// not end.
+// TestLastWritesEnd checks that last writes without a shared limit end 5 s after their work, and
+// not before.
 func TestLastWritesEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cut := context.WithCancel(t.Context())
@@ -63,7 +63,8 @@ func TestLastWritesEnd(t *testing.T) {
 	})
 }
 
-// TestLastWritesOfAPart end with those of the whole, whose limit does not begin while it works.
+// TestLastWritesOfAPart checks that they end with those of the enclosing work. Their limit does not
+// begin while that work runs.
 func TestLastWritesOfAPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cut := context.WithCancel(t.Context())
@@ -98,7 +99,7 @@ func TestLastWritesOfAPart(t *testing.T) {
 	})
 }
 
-// TestLastWritesOfWorkThatOutlastsItsCaller begin when the work is over.
+// TestLastWritesOfWorkThatOutlastsItsCaller checks that their limit begins when the work is over.
 func TestLastWritesOfWorkThatOutlastsItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		caller, leave := context.WithCancel(t.Context())

@@ -183,8 +183,8 @@ func TestAReleaseThatFailedIsMadeUpFor(t *testing.T) {
 
 func nothingElse(*db.Batch, *lane.Hold) {}
 
-// What goes with a release that is made up for is one transaction with it: where it fails,
-// the hold is given back by the next, with it.
+// TestWhatGoesWithALateReleaseIsNotForgotten: the additional writes of a late release are in its
+// transaction. If the release fails, the next one releases the hold together with them.
 func TestWhatGoesWithALateReleaseIsNotForgotten(t *testing.T) {
 	behindAProxy(t, func(t *testing.T, w, direct world, p *proxy.Proxy) {
 		h := acquire(t, w.s, w.request("x"))
@@ -208,8 +208,8 @@ func TestWhatGoesWithALateReleaseIsNotForgotten(t *testing.T) {
 	})
 }
 
-// Of several holds that are dropped together, one that is over does not keep the others, or
-// what goes with them.
+// TestHoldsAreDroppedThoughOneIsOver: several holds are dropped together. An expired one does not
+// prevent the release of the others, nor their additional writes.
 func TestHoldsAreDroppedThoughOneIsOver(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		a, b := acquire(t, w.s, w.request("a")), acquire(t, w.s, w.request("b"))
@@ -272,8 +272,9 @@ func used(t *testing.T, hits ...<-chan struct{}) {
 	}
 }
 
-// An acquire whose answer was lost, and that can't be repeated, stays unknown, also when
-// the caller's time ends meanwhile: who has a token of its own is to give the lane back.
+// TestWhatCannotBeRepeatedStaysUnknown: an acquire whose answer was lost and that cannot be
+// repeated stays unknown, also if the caller's time ends meanwhile. A caller that has its own token
+// must release the lane.
 func TestWhatCannotBeRepeatedStaysUnknown(t *testing.T) {
 	behindAProxy(t, func(t *testing.T, w, _ world, p *proxy.Proxy) {
 		var lost atomic.Bool

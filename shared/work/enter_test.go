@@ -13,7 +13,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/work"
 )
 
-// second has the unit take a further lane.
+// second makes the unit take a further lane.
 func (w *world) second(t testing.TB, u work.Unit, name lane.Name) work.Unit {
 	u.Enter = func(ctx context.Context, e *work.Entry) error {
 		if err := e.Begin(ctx); err != nil {
@@ -26,8 +26,8 @@ func (w *world) second(t testing.TB, u work.Unit, name lane.Name) work.Unit {
 	return u
 }
 
-// TestAFurtherLaneIsProvenAndReleased with the first; the unit was written down before it
-// was taken.
+// TestAFurtherLaneIsProvenAndReleased checks that it is handled like the first lane. The unit was
+// stored before it took the further lane.
 func TestAFurtherLaneIsProvenAndReleased(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.act = func(_ context.Context, job reason.Job) (reason.Outcome, error) {
@@ -53,7 +53,8 @@ func TestAFurtherLaneIsProvenAndReleased(t *testing.T) {
 	})
 }
 
-// TestWhatIsCutOffIsParked with all its lanes in one transaction, where it has a kick.
+// TestWhatIsCutOffIsParked checks that a unit with a kick is parked, and all its lanes are
+// released, in one transaction.
 func TestWhatIsCutOffIsParked(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		for _, kicked := range []bool{true, false} {
@@ -89,7 +90,7 @@ func TestWhatIsCutOffIsParked(t *testing.T) {
 	})
 }
 
-// TestAUnitMayBeLeftBeforeItHasItsLanes: parked where it was written down.
+// TestAUnitMayBeLeftBeforeItHasItsLanes checks that a stored unit is then parked.
 func TestAUnitMayBeLeftBeforeItHasItsLanes(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		late := &work.ParkedError{Why: "others come first"}
@@ -114,7 +115,7 @@ func TestAUnitMayBeLeftBeforeItHasItsLanes(t *testing.T) {
 	})
 }
 
-// TestAUnitMayOnlyBegin: what it has begun is worked on later.
+// TestAUnitMayOnlyBegin checks that another Do works on what it has begun.
 func TestAUnitMayOnlyBegin(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		u := w.unit()
@@ -128,7 +129,7 @@ func TestAUnitMayOnlyBegin(t *testing.T) {
 	})
 }
 
-// TestNothingOfAHookThatFailsIsWritten, and the execution stays open.
+// TestNothingOfAHookThatFailsIsWritten checks also that the execution stays open.
 func TestNothingOfAHookThatFailsIsWritten(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.act = does(execution.Completed, nil)

@@ -18,9 +18,10 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
-// TestAtEachFaultPoint has the process be cut off once at each named point (R3, R26), or
-// stand still there while another takes its lane (R2), for each kind of skill (R28): a
-// successor goes on, nothing is written twice, and no effect is repeated but under its key.
+// TestAtEachFaultPoint interrupts the process once at each named point (R3, R26), or freezes it
+// there while another process takes its lane (R2), for each kind of skill (R28). A successor
+// continues the work, nothing is written twice, and an effect is only repeated under its
+// idempotency key.
 //
 //	go test -tags faults -run TestAtEachFaultPoint ./shared/work
 func TestAtEachFaultPoint(t *testing.T) {
@@ -67,7 +68,7 @@ func TestAtEachFaultPoint(t *testing.T) {
 							return http.StatusOK
 						}
 						met = true
-						if frozen { // and another has the lane meanwhile: whatever comes is too late
+						if frozen { // another process takes the lane, so every later write fails
 							w.force(t, w.lane())
 							return http.StatusOK
 						}

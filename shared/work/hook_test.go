@@ -16,8 +16,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/work"
 )
 
-// TestNobodyIsCalledInsideATransaction: not over HTTP, and no model, by any hook that runs
-// in one. Outside of it both are called.
+// TestNobodyIsCalledInsideATransaction checks that hooks inside a transaction can call neither HTTP
+// nor a model. Outside of it both calls succeed.
 func TestNobodyIsCalledInsideATransaction(t *testing.T) {
 	requests := 0
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests++ }))

@@ -28,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// the test servers live as long as the process, and one goroutine each awaits their end
+		// the test servers live as long as the process; one goroutine waits for the end of each
 		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))
 }
 
@@ -39,7 +39,7 @@ func ids() string { return uuid.Must(uuid.NewV7()).String() }
 
 var traces = trace.NewSource(time.Now, rand.Reader)
 
-// world is a fresh workspace on one engine with a worker, and one unit of work.
+// world is a fresh workspace on one engine, with a worker and one unit of work.
 type world struct {
 	dbtest.Env
 	work.Worker
@@ -47,10 +47,10 @@ type world struct {
 	q        struct{ Become, Forget db.Query }
 
 	id     string // of the execution
-	acted  int    // times
+	acted  int    // number of calls
 	act    func(context.Context, reason.Job) (reason.Outcome, error)
 	ends   []work.Outcome
-	hooked error // what the context of a hook was wrong with
+	hooked error // the error that in has found
 }
 
 func onEach(t *testing.T, fn func(t *testing.T, w *world)) {
@@ -85,7 +85,7 @@ func (w *world) lane() lane.Name { return lane.Execution(w.id) }
 
 func (w *world) kick() string { return "execution:" + w.id }
 
-// unit is one that begins the world's execution, or takes it up, and acts as the world does.
+// unit returns a unit that begins or resumes the world's execution and acts with w.act.
 func (w *world) unit() work.Unit {
 	return work.Unit{
 		Name: "test", Lane: lane.Request{Workspace: w.Workspace, Lane: w.lane(), Holder: "test"},
@@ -121,21 +121,21 @@ func (w *world) unit() work.Unit {
 	}
 }
 
-// in notes whether a hook's context says that it is one.
+// in checks that a hook's context is recognised as one.
 func (w *world) in(ctx context.Context) {
 	if !work.InHook(ctx) {
 		w.hooked = errors.New("a hook is not known by its context")
 	}
 }
 
-// does acts by an outcome, or an error.
+// does returns an Act with the given status or error.
 func does(status execution.Status, err error) func(context.Context, reason.Job) (reason.Outcome, error) {
 	return func(context.Context, reason.Job) (reason.Outcome, error) {
 		return reason.Outcome{Status: status, Reason: "so it was told"}, err
 	}
 }
 
-// once does a unit that must not fail.
+// once runs a unit that must not fail.
 func (w *world) once(t testing.TB, u work.Unit) work.Outcome {
 	t.Helper()
 	out, err := w.Do(t.Context(), u)
@@ -154,7 +154,7 @@ func (w *world) stored(t testing.TB) execution.Execution {
 	return e
 }
 
-// is fails unless the execution stands so.
+// is fails unless the stored execution has this status and attempt.
 func (w *world) is(t testing.TB, status execution.Status, attempt int) {
 	t.Helper()
 	if e := w.stored(t); e.Status != status || e.Attempt != attempt {
@@ -162,7 +162,7 @@ func (w *world) is(t testing.TB, status execution.Status, attempt int) {
 	}
 }
 
-// row is the kick, and whether it is due.
+// row returns the kick, and whether it is due.
 func (w *world) row(t testing.TB) (row outbox.Entry, due bool) {
 	t.Helper()
 	all, _, err := w.Outbox.List(context.Background(), w.Workspace, outbox.Filter{Topic: "test"})
@@ -177,7 +177,7 @@ func (w *world) row(t testing.TB) (row outbox.Entry, due bool) {
 	return all[0], *n == 1
 }
 
-// kicks fails unless the kick stands so.
+// kicks fails unless the kick has this status and due state.
 func (w *world) kicks(t testing.TB, status outbox.Status, due bool) {
 	t.Helper()
 	if row, is := w.row(t); row.Status != status || is != due {
@@ -193,7 +193,7 @@ func (w *world) becomes(t testing.TB, status outbox.Status) {
 	}
 }
 
-// logged is how often End has written.
+// logged returns how often End has written.
 func (w *world) logged(t testing.TB) int {
 	t.Helper()
 	page, err := w.activity.List(context.Background(), w.Workspace, activity.Filter{Skill: "test.end", Limit: 100})
@@ -203,7 +203,7 @@ func (w *world) logged(t testing.TB) int {
 	return len(page.Items)
 }
 
-// force ends whatever hold there is on a lane, as one that takes it over does.
+// force releases a lane by force, like a process that takes it over.
 func (w *world) force(t testing.TB, name lane.Name) {
 	t.Helper()
 	err := w.DB.Tx(context.Background(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
@@ -215,7 +215,7 @@ func (w *world) force(t testing.TB, name lane.Name) {
 	}
 }
 
-// mustBeFree fails when a lane of the workspace is held.
+// mustBeFree fails if any lane of the workspace is held.
 func (w *world) mustBeFree(t testing.TB) {
 	t.Helper()
 	held, err := w.Lanes.List(context.Background(), w.Workspace, 100)

@@ -11,7 +11,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 )
 
-// progress has the world append to the journal, and then act.
+// progress returns an Act that appends to the journal and then calls act.
 func (w *world) progress(t *testing.T, act func(context.Context, reason.Job) (reason.Outcome, error)) func(context.Context, reason.Job) (reason.Outcome, error) {
 	return func(ctx context.Context, job reason.Job) (reason.Outcome, error) {
 		err := w.Lanes.InHold(ctx, job.Hold, func(_ context.Context, tx lane.Tx) error {
@@ -26,7 +26,7 @@ func (w *world) progress(t *testing.T, act func(context.Context, reason.Job) (re
 	}
 }
 
-// do has the unit act so some times.
+// do runs the unit several times with the given Act.
 func (w *world) do(t *testing.T, times int, act func(context.Context, reason.Job) (reason.Outcome, error)) {
 	t.Helper()
 	w.act = act
@@ -37,8 +37,8 @@ func (w *world) do(t *testing.T, times int, act func(context.Context, reason.Job
 	}
 }
 
-// TestToBeParkedIsNotToBeCutOff: what made progress and was left for later goes on after
-// one cut, and after four.
+// TestToBeParkedIsNotToBeCutOff checks that work which made progress and was parked continues after
+// one interruption, and after four.
 func TestToBeParkedIsNotToBeCutOff(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		parks, dies := does(execution.Parked, nil), does("", errDied)
@@ -54,8 +54,8 @@ func TestToBeParkedIsNotToBeCutOff(t *testing.T) {
 	})
 }
 
-// TestCutsInARowAreGivenUp, also with a park between them that brought no progress, and
-// with progress before each.
+// TestCutsInARowAreGivenUp checks also that neither a park without progress nor progress before
+// each interruption prevents it.
 func TestCutsInARowAreGivenUp(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		dies := w.progress(t, does("", errDied))
@@ -69,7 +69,7 @@ func TestCutsInARowAreGivenUp(t *testing.T) {
 	})
 }
 
-// TestOnlyParksWithoutProgressAreCounted.
+// TestOnlyParksWithoutProgressAreCounted checks that progress resets the count.
 func TestOnlyParksWithoutProgressAreCounted(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		parks := does(execution.Parked, nil)
@@ -83,8 +83,8 @@ func TestOnlyParksWithoutProgressAreCounted(t *testing.T) {
 	})
 }
 
-// TestWhatIsHaltedIsNotCounted: neither as an attempt, where the attempt was counted, nor
-// as a park.
+// TestWhatIsHaltedIsNotCounted checks that a halt counts neither as a park nor as an attempt: it
+// takes back an attempt that was counted.
 func TestWhatIsHaltedIsNotCounted(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		halted := func(context.Context, reason.Job) (reason.Outcome, error) {
@@ -96,14 +96,15 @@ func TestWhatIsHaltedIsNotCounted(t *testing.T) {
 		w.is(t, execution.Parked, 47)
 		w.do(t, 1, waits)
 		w.is(t, execution.Waiting, 48)
-		w.do(t, 1, halted) // it waited: that it went on was not counted
+		w.do(t, 1, halted) // it waited, so its resume was not counted
 		w.is(t, execution.Parked, 48)
 		w.do(t, 1, does(execution.Completed, nil))
 		w.is(t, execution.Completed, 49)
 	})
 }
 
-// TestWhatWasOnlyBegunWasNotCutOff when it is taken up for the first time.
+// TestWhatWasOnlyBegunWasNotCutOff checks that the first resume of a unit that was only begun
+// counts no interruption.
 func TestWhatWasOnlyBegunWasNotCutOff(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		u := w.unit()

@@ -21,12 +21,13 @@ type Entry struct {
 	d    *doing
 }
 
-// Take gives the unit a further lane: every later transaction proves the hold, and the
-// last one releases it.
+// Take adds a further lane to the unit. Every later transaction proves its hold, and the last one
+// releases it.
 func (e *Entry) Take(h *lane.Hold) { e.d.further = append(e.d.further, h) }
 
-// Begin writes the unit down while it waits for a further lane. Begin of the unit is called
-// now, and again, with Start.Begun, once Enter has returned. A second call does nothing.
+// Begin stores the unit before it waits for a further lane. It calls the unit's Begin now. After
+// Enter has returned, that is called again, with Start.Begun set. A second call of this method does
+// nothing.
 func (e *Entry) Begin(ctx context.Context) error {
 	if e.d.exec.ID != "" {
 		return nil
@@ -44,7 +45,7 @@ func (e *Entry) Begin(ctx context.Context) error {
 type Start struct {
 	lane.Tx
 	Open []execution.Execution // on the lane, when it was taken: one at most
-	// Begun says that the unit was written down before, by [Entry.Begin].
+	// Begun says that the unit was stored before, by [Entry.Begin].
 	Begun bool
 
 	d      *doing
@@ -52,10 +53,10 @@ type Start struct {
 	poison string
 }
 
-// New begins an execution, and adds its kick.
+// New begins an execution and enqueues its kick.
 func (s *Start) New(ctx context.Context, e execution.Execution) error {
 	if s.d.Act == nil {
-		e.Cuts = -1 // to take it up for the first time is not to take up what was cut off
+		e.Cuts = -1 // the first resume of a unit that only begins does not count as a cut
 	}
 	if err := s.d.Runs.Start(s.Tx, e); err != nil {
 		return err
@@ -68,7 +69,7 @@ func (s *Start) New(ctx context.Context, e execution.Execution) error {
 	return nil
 }
 
-// kickOf is the row of the outbox by which an execution goes on.
+// kickOf returns the outbox row that resumes an execution.
 func (s *Start) kickOf(e execution.Execution) outbox.Row {
 	row := s.d.Kick
 	row.Trace, row.Execution = e.Trace, e.ID
@@ -76,16 +77,16 @@ func (s *Start) kickOf(e execution.Execution) outbox.Row {
 }
 
 const (
-	// maxCuts is the number of attempts in a row that may be cut off: something in a unit
-	// with more ends the process.
+	// maxCuts is the number of consecutive interrupted attempts after which a unit is poison:
+	// something in it ends the process.
 	maxCuts = 5
-	// maxParks is how often in a row one may be left for later without progress, a day of
-	// half hours: what needs more gets nowhere.
+	// maxParks is the number of consecutive parks without progress after which a unit is given up.
+	// It is one day of half hours.
 	maxParks = 48
 )
 
-// poisonOf says why an execution is not taken up again; empty: it is. One that waits for a
-// person may wait as often as it likes.
+// poisonOf returns why an execution must not be resumed; empty: it may. An execution may wait for a
+// person any number of times.
 func poisonOf(e execution.Execution) string {
 	switch {
 	case e.Status == execution.Running && e.Cuts+1 >= maxCuts:
@@ -96,9 +97,9 @@ func poisonOf(e execution.Execution) string {
 	return ""
 }
 
-// Resume takes an execution up again, and counts the attempt. It adds the kick anew where
-// that is gone, or has ended. One that is poison is given up instead: it is ended in this
-// transaction, with End of the unit.
+// Resume resumes an execution and counts the attempt. It enqueues the kick again if that is missing
+// or has ended. A poison execution is given up instead: this transaction ends it and calls the
+// unit's End.
 func (s *Start) Resume(ctx context.Context, e execution.Execution) error {
 	if s.poison = poisonOf(e); s.poison == "" {
 		if err := s.d.Runs.Resume(ctx, s.Tx, &e); err != nil {
@@ -112,7 +113,7 @@ func (s *Start) Resume(ctx context.Context, e execution.Execution) error {
 	return nil
 }
 
-// Close ends an execution that there is nothing left to do for, and says why.
+// Close ends an execution that has no work left, and records the reason.
 func (s *Start) Close(e execution.Execution, as execution.Status, why string) error {
 	result, err := json.Marshal(map[string]string{"reason": why})
 	if err != nil {
@@ -121,8 +122,8 @@ func (s *Start) Close(e execution.Execution, as execution.Status, why string) er
 	return s.d.Runs.Leave(s.Tx, e, as, result, "")
 }
 
-// begin is the first transaction, or its second part where [Entry.Begin] was the first. Where
-// what was open can't be taken up, the attempt counts all the same.
+// begin runs the first transaction, or its second part after [Entry.Begin]. If the open execution
+// can't be resumed, the attempt is counted nevertheless.
 func (d *doing) begin(ctx context.Context) error {
 	uncounted := d.exec.ID == "" && len(*d.open) > 0
 	err := d.first(ctx, func(ctx context.Context, s *Start) error { return d.Begin(inHook(ctx), s) })
@@ -132,8 +133,8 @@ func (d *doing) begin(ctx context.Context) error {
 	return err
 }
 
-// count takes up what could not be begun: the attempt counts, so that what fails each time
-// is given up. It answers why the beginning failed, unless the unit is over.
+// count resumes an execution whose unit could not be begun, so that the attempt is counted and a
+// permanent failure becomes poison. It returns cause, unless the unit is over.
 func (d *doing) count(ctx context.Context, cause error) error {
 	err := d.first(ctx, func(ctx context.Context, s *Start) error {
 		return s.Resume(ctx, s.Open[0])
@@ -145,10 +146,11 @@ func (d *doing) count(ctx context.Context, cause error) error {
 	return nil
 }
 
-// first is a transaction that chooses the unit's execution. Where there is none, or nothing
-// more to do for it now, it releases the lanes. Where the answer of one that begins is lost it is
-// sent again: the proof of the hold waits for what may be under way still, and if that has begun
-// the execution, its id, which nobody else has, is taken.
+// first runs a transaction that chooses the unit's execution. If there is none, or no work for it
+// now, the transaction releases the lanes. If the answer of a transaction that begins a fresh
+// execution is lost, first repeats it. The proof of the hold waits for the earlier transaction. If
+// that one has begun the execution, its id is taken already, and first accepts this as success,
+// because nobody else has that id.
 func (d *doing) first(ctx context.Context, choose func(context.Context, *Start) error) error {
 	var s Start
 	var ended Outcome
@@ -174,7 +176,8 @@ func (d *doing) first(ctx context.Context, choose func(context.Context, *Start) 
 		}
 	}
 	if err != nil && s.poison != "" && !d.endless && ownError(ctx, err) {
-		d.endless = true // End fails each time: the execution ends without it
+		// End fails each time, so the execution ends without it.
+		d.endless = true
 		if again := d.first(ctx, choose); again != nil {
 			return errors.Join(err, again)
 		}
@@ -191,7 +194,7 @@ func (d *doing) first(ctx context.Context, choose func(context.Context, *Start) 
 	return nil
 }
 
-// giveUp ends an execution that is poison.
+// giveUp ends a poison execution.
 func (d *doing) giveUp(ctx context.Context, tx lane.Tx, out *Outcome) error {
 	ctx = reason.Job{Execution: out.Execution}.Under(ctx)
 	if err := d.Runs.Leave(tx, out.Execution, execution.Failed, nil, "given up: "+out.Reason); err != nil {
@@ -207,8 +210,8 @@ func (d *doing) giveUp(ctx context.Context, tx lane.Tx, out *Outcome) error {
 	return d.last(ctx, tx, out)
 }
 
-// ownError reports whether err would come again: it is about what the unit found or wrote,
-// not about the database's state, the hold or the time.
+// ownError reports whether err would occur again. Such an error concerns the data that the unit
+// read or wrote, and not the state of the database, the hold or the deadline.
 func ownError(ctx context.Context, err error) bool {
 	for _, lasting := range []error{execution.ErrUnreadable, db.ErrNoRows, db.ErrCheck, db.ErrUnique, db.ErrReference} {
 		if errors.Is(err, lasting) {
@@ -221,6 +224,6 @@ func ownError(ctx context.Context, err error) bool {
 
 func inHook(ctx context.Context) context.Context { return outbound.Bar(ctx) }
 
-// InHook reports whether a context is one that Begin or End was given: nothing is logged
-// under it, and nobody outside is called, which fails ([outbound.ErrBarred]).
+// InHook reports whether a context was passed to Begin or End. Code under such a context must not
+// log or make remote calls. Remote calls fail with [outbound.ErrBarred].
 func InHook(ctx context.Context) bool { return outbound.Barred(ctx) != nil }

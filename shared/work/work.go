@@ -1,8 +1,8 @@
-// Package work is how anything is done under a lane: take it, begin or resume an
-// execution, work, and write the end and the release in one transaction. A surface
-// describes a piece of work as a [Unit]; [Worker.Do] takes it through its life. Whoever
-// has lost a lane writes nothing, nothing is begun twice, what ends its process each time
-// is given up, and what is parked goes on.
+// Package work runs a piece of work under a lane: it takes the lane, begins or resumes an
+// execution, works, and writes the end and the release in one transaction. A surface describes the
+// work as a [Unit], and [Worker.Do] runs it. A process that has lost the lane writes nothing.
+// Nothing is begun twice. Work that ends its process in each attempt is given up. Parked work
+// continues.
 package work
 
 import (
@@ -17,71 +17,70 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 )
 
-// Worker does units of work. It keeps nothing between them and does several at once.
+// Worker runs units of work. It keeps no state between them and is safe for concurrent use.
 type Worker struct {
 	Lanes  *lane.Store
 	Runs   *execution.Store
 	Reason *reason.Runner
-	Outbox *outbox.Store // of units with a kick
+	Outbox *outbox.Store // for units with a kick
 }
 
 // Unit is one piece of work. Hooks that are nil do nothing.
 //
-// Begin and End run inside a transaction: they write through it alone, call nobody outside,
-// and do not log, since whoever reads such a line would wait for the transaction. They may
-// run and be rolled back: what they set in memory holds only once [Worker.Do] has answered
-// without an error. [InHook] tells their context.
+// Begin and End run inside a transaction. They must write through it only, and must not make remote
+// calls or log: a reader of the log line could wait for the transaction. They may run and be rolled
+// back, so values that they set in memory are valid only after [Worker.Do] has returned without an
+// error. [InHook] recognises their context.
 type Unit struct {
 	// Name is the prefix of the fault points, Name.begun and Name.ending.
 	Name string
 	// Lane is taken first. Every transaction proves it, and Lane.Under.
 	Lane lane.Request
 	Wait lane.Wait
-	// Fresh says that nobody can have begun it before: the lane bears the id of an
-	// execution that is made now.
+	// Fresh says that no other process can have begun the unit, because the lane has the id of an
+	// execution that is created now.
 	Fresh bool
-	// Kick, where it has a key, is the row of the outbox by which the unit goes on when
-	// it is cut off. New adds it; it is due at once when the unit is parked, or fails in
-	// the Do that began it. One that fails later goes by the row's own pauses.
+	// Kick, if it has a key, is the outbox row that resumes an interrupted unit. New enqueues it.
+	// It is due at once when the unit is parked, or when it fails in the Do that began it. After a
+	// later failure it is due after the row's usual pause.
 	Kick outbox.Row
-	// Look adds reads that run behind the acquire, in its round trip. It is called anew
-	// at each try to acquire.
+	// Look adds reads that run after the acquire, in the same round trip. It is called again for
+	// each attempt to acquire.
 	Look func(*db.Batch)
-	// Enter decides outside of a transaction, by what Look has brought, whether there is
-	// anything to do ([ErrNothing]), and takes further lanes.
+	// Enter decides outside of a transaction, from the results of Look, whether there is work
+	// ([ErrNothing] if not), and takes further lanes.
 	Enter func(context.Context, *Entry) error
-	// Begin chooses what to do, in the first transaction. Where it begins and resumes
-	// nothing, there is nothing to do.
+	// Begin chooses the work in the first transaction. If it neither begins nor resumes an
+	// execution, there is no work.
 	Begin func(context.Context, *Start) error
-	// Act works. The job has the execution, its agent and the holds; Act adds the rest.
-	// nil: the unit only begins, and is worked on later.
+	// Act works. The job has the execution, its agent and the holds; Act adds the rest. If it is
+	// nil, the unit only begins, and another Do works on it.
 	Act func(context.Context, reason.Job) (reason.Outcome, error)
 	// End adds the unit's own last writes to those that end the execution.
 	End func(context.Context, lane.Tx, *Outcome) error
 }
 
-// Outcome is how a unit ended. Without an id of the execution there was nothing to do.
+// Outcome is the result of a unit. Without an execution id there was no work.
 type Outcome struct {
 	reason.Outcome
 	Execution execution.Execution
-	// Poison says that it was given up, and not tried again.
+	// Poison says that the unit was given up and is not tried again.
 	Poison bool
 }
 
-// ErrNothing is what Enter returns when there is nothing to do.
+// ErrNothing is what Enter returns if there is no work.
 var ErrNothing = errors.New("there is nothing to do")
 
-// ParkedError is what Enter returns to leave an execution that was begun to its kick.
+// ParkedError is what Enter returns to park a begun execution. Its kick resumes it.
 type ParkedError struct{ Why string }
 
 func (e *ParkedError) Error() string { return e.Why }
 
-// Do takes a unit through its life. Its errors are a [*lane.BusyError], [lane.ErrLost]
-// after which nothing was written, what the hooks return, and failures of the database.
-// After an error the execution is as it was, open, with its attempt counted, and the lanes
-// are released. Where the context has ended, a unit with a kick is
-// parked instead, which is no error. All last writes together have 5 s beyond the
-// context.
+// Do runs a unit. It returns a [*lane.BusyError], [lane.ErrLost] (nothing was written after the
+// loss), errors of the hooks, and errors of the database. After an error the execution stays open
+// with its attempt counted, and the lanes are released. If the context has ended, a unit with a
+// kick is parked instead, which is no error. All last writes together may take 5 s after the
+// context's end.
 func (w *Worker) Do(ctx context.Context, u Unit) (out Outcome, err error) {
 	ctx, cancel := lane.WithLastWrites(ctx)
 	defer cancel()
@@ -95,17 +94,17 @@ func (w *Worker) Do(ctx context.Context, u Unit) (out Outcome, err error) {
 	return d.do(inner)
 }
 
-// doing is a unit on its way.
+// doing is a unit that is running.
 type doing struct {
 	*Worker
 	Unit
 	hold    *lane.Hold
 	further []*lane.Hold
 	open    *[]execution.Execution // on the lane, when it was taken
-	exec    execution.Execution    // that was begun or resumed; no ID: none was
-	over    bool                   // the last transaction is done
-	endless bool                   // End is left out, because it fails for poison
-	out     Outcome                // where it is over
+	exec    execution.Execution    // begun or resumed; no ID: none
+	over    bool                   // the last transaction is committed
+	endless bool                   // End is skipped, because it fails for a poison execution
+	out     Outcome                // valid when over
 }
 
 func (d *doing) look(b *db.Batch) {
@@ -143,7 +142,7 @@ func (d *doing) do(ctx context.Context) (Outcome, error) {
 	return d.out, d.end(ctx, out)
 }
 
-// enter has the unit decide and take its further lanes.
+// enter calls Enter, which decides and takes further lanes.
 func (d *doing) enter(ctx context.Context) error {
 	if d.Enter == nil {
 		return nil
@@ -164,8 +163,8 @@ func (d *doing) enter(ctx context.Context) error {
 	return err
 }
 
-// parks reports whether what err has interrupted is parked: its time is up, and it goes on
-// by itself.
+// parks reports whether work that err has interrupted is parked: its time has ended and its kick
+// resumes it.
 func (d *doing) parks(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && d.exec.ID != "" && d.Kick.Key != "" && !errors.Is(err, lane.ErrLost)
 }
@@ -174,7 +173,7 @@ func parkedFor(why string) reason.Outcome {
 	return reason.Outcome{Status: execution.Parked, Reason: why}
 }
 
-// holds are all that every transaction proves.
+// holds returns all holds that every transaction proves.
 func (d *doing) holds() lane.Holds {
 	held := append(lane.Holds{d.hold}, d.further...)
 	if d.Unit.Lane.Under != nil {
@@ -183,13 +182,13 @@ func (d *doing) holds() lane.Holds {
 	return held
 }
 
-// job is what Act works on.
+// job returns the job for Act.
 func (d *doing) job() reason.Job {
 	return reason.Job{Execution: d.exec, Hold: d.hold, Outer: d.holds()[1:], Agent: d.exec.Agent}
 }
 
-// end is the last transaction: the execution's end, its kick, the unit's own writes, and
-// the release of every lane.
+// end runs the last transaction: it ends the execution, updates its kick, adds the unit's own
+// writes, and releases every lane.
 func (d *doing) end(ctx context.Context, out reason.Outcome) error {
 	last, cancel := lane.LastWrites(ctx)
 	defer cancel()
@@ -199,7 +198,7 @@ func (d *doing) end(ctx context.Context, out reason.Outcome) error {
 		if err := d.Reason.Close(ctx, tx, d.job(), out); err != nil {
 			return err
 		}
-		if out.Status != execution.Parked || !out.Halted { // what is halted waits for its backoff
+		if out.Status != execution.Parked || !out.Halted { // a halted execution waits for its backoff
 			d.kick(tx.Later(), out.Status == execution.Parked)
 		}
 		return d.last(ctx, tx, &ended)
@@ -222,7 +221,7 @@ func (d *doing) kick(b *db.Batch, goesOn bool) {
 	}
 }
 
-// last adds the unit's own last writes, and the release of its lanes.
+// last adds the unit's own last writes and the release of its lanes.
 func (d *doing) last(ctx context.Context, tx lane.Tx, out *Outcome) error {
 	if d.End != nil && !d.endless {
 		if err := d.End(inHook(ctx), tx, out); err != nil {
@@ -239,8 +238,8 @@ func (d *doing) release(tx lane.Tx) {
 	}
 }
 
-// leave releases what no transaction of the unit has released. What was begun here and did
-// not end goes on at once: its kick is due in the transaction of the release.
+// leave releases the lanes that no transaction of the unit has released. An execution that was
+// begun here and did not end continues at once: the transaction of the release makes its kick due.
 func (d *doing) leave(ctx context.Context, err error) error {
 	last, cancel := lane.LastWrites(ctx)
 	defer cancel()

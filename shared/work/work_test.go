@@ -16,8 +16,8 @@ import (
 
 var errDied = errors.New("the process died")
 
-// TestAUnitIsBegunAndEnded, its kick waits meanwhile, and its end, its own last writes and
-// the release are one transaction.
+// TestAUnitIsBegunAndEnded checks that the kick waits while the unit runs, and that one transaction
+// writes the end, the unit's own last writes and the release.
 func TestAUnitIsBegunAndEnded(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		var before db.Stats
@@ -46,7 +46,7 @@ func TestAUnitIsBegunAndEnded(t *testing.T) {
 	})
 }
 
-// TestWithNothingToDoItCostsTwoRoundTrips, whoever finds that out.
+// TestWithNothingToDoItCostsTwoRoundTrips checks this for Enter and for Begin.
 func TestWithNothingToDoItCostsTwoRoundTrips(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		entered, begun := w.unit(), w.unit()
@@ -63,7 +63,7 @@ func TestWithNothingToDoItCostsTwoRoundTrips(t *testing.T) {
 	})
 }
 
-// TestABusyLaneIsLeftAlone: nothing is written.
+// TestABusyLaneIsLeftAlone checks that nothing is written.
 func TestABusyLaneIsLeftAlone(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		h := w.acquire(t, w.lane())
@@ -77,8 +77,8 @@ func TestABusyLaneIsLeftAlone(t *testing.T) {
 	})
 }
 
-// TestPoisonIsGivenUp: what ends its process each time is tried five times; that it was
-// given up is one transaction with End.
+// TestPoisonIsGivenUp covers a unit that ends its process each time. It is tried five times. One
+// transaction gives it up and calls End.
 func TestPoisonIsGivenUp(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.act = does("", errDied)
@@ -105,8 +105,7 @@ func TestPoisonIsGivenUp(t *testing.T) {
 	})
 }
 
-// TestWhatIsParkedGoesOnAtOnce, and not for ever: what was left for later 48 times is given
-// up.
+// TestWhatIsParkedGoesOnAtOnce checks also that a unit parked 48 times is given up.
 func TestWhatIsParkedGoesOnAtOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.act = does(execution.Parked, nil)
@@ -127,7 +126,8 @@ func TestWhatIsParkedGoesOnAtOnce(t *testing.T) {
 	})
 }
 
-// TestWhatIsHaltedWaitsForItsKick: the next run would end alike, so it is not due at once.
+// TestWhatIsHaltedWaitsForItsKick checks that it is not due at once, because the next run would end
+// the same way.
 func TestWhatIsHaltedWaitsForItsKick(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.act = func(context.Context, reason.Job) (reason.Outcome, error) {
@@ -140,7 +140,7 @@ func TestWhatIsHaltedWaitsForItsKick(t *testing.T) {
 	})
 }
 
-// TestToWaitForAPersonIsNoAttempt, however often.
+// TestToWaitForAPersonIsNoAttempt checks this for many waits.
 func TestToWaitForAPersonIsNoAttempt(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.act = does(execution.Waiting, nil)
@@ -161,8 +161,8 @@ func TestToWaitForAPersonIsNoAttempt(t *testing.T) {
 	})
 }
 
-// TestWhatCannotBeBegunIsCounted, so that it becomes poison; a failure of the database is
-// not.
+// TestWhatCannotBeBegunIsCounted checks that such a unit becomes poison. A failure of the database
+// is not counted.
 func TestWhatCannotBeBegunIsCounted(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.act = does("", errDied)
@@ -186,7 +186,7 @@ func TestWhatCannotBeBegunIsCounted(t *testing.T) {
 			return errors.Join(s.Open[0].Asked(&v), odd)
 		}
 		for n := range 4 {
-			if n == 2 { // the rest begins while it waits for a further lane
+			if n == 2 { // the other attempts begin while waiting for a further lane
 				u.Enter = func(ctx context.Context, e *work.Entry) error { return e.Begin(ctx) }
 			}
 			if _, err := w.Do(t.Context(), u); !errors.Is(err, odd) {
@@ -204,8 +204,8 @@ func TestWhatCannotBeBegunIsCounted(t *testing.T) {
 	})
 }
 
-// TestWhatWasTakenUpAlreadyIsCountedOnce: what fails after [work.Entry.Begin] is no further
-// attempt.
+// TestWhatWasTakenUpAlreadyIsCountedOnce checks that a failure after [work.Entry.Begin] counts no
+// further attempt.
 func TestWhatWasTakenUpAlreadyIsCountedOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.act = does("", errDied)
@@ -227,8 +227,8 @@ func TestWhatWasTakenUpAlreadyIsCountedOnce(t *testing.T) {
 	})
 }
 
-// TestTheKickIsThereAgain once a unit is taken up, whatever became of it; one that waits, or
-// is being handled, stays as it is.
+// TestTheKickIsThereAgain checks that a resume restores a kick in any ended state. A kick that
+// waits or is being handled stays unchanged.
 func TestTheKickIsThereAgain(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.act = does("", errDied)
@@ -278,7 +278,8 @@ func TestTheKickIsThereAgain(t *testing.T) {
 	})
 }
 
-// TestPoisonEndsThoughItsLastWritesFail: what fails each time keeps no lane busy for ever.
+// TestPoisonEndsThoughItsLastWritesFail checks that a permanent failure does not keep a lane busy
+// for ever.
 func TestPoisonEndsThoughItsLastWritesFail(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.act = does("", errDied)
@@ -295,7 +296,7 @@ func TestPoisonEndsThoughItsLastWritesFail(t *testing.T) {
 	})
 }
 
-// TestALostLaneWritesNothing, and what was begun goes on at once.
+// TestALostLaneWritesNothing checks also that begun work continues at once.
 func TestALostLaneWritesNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.act = func(context.Context, reason.Job) (reason.Outcome, error) {
@@ -315,7 +316,7 @@ func TestALostLaneWritesNothing(t *testing.T) {
 	})
 }
 
-// TestALostOuterLaneWritesNothing: the hold under which a unit works is proven too.
+// TestALostOuterLaneWritesNothing checks that the enclosing hold of a unit is proven too.
 func TestALostOuterLaneWritesNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		u := w.unit()
@@ -332,7 +333,7 @@ func TestALostOuterLaneWritesNothing(t *testing.T) {
 	})
 }
 
-// TestWhatFailsGoesOnAtOnce, where it was begun here: the release makes its kick due.
+// TestWhatFailsGoesOnAtOnce checks that the release makes the kick due, if the unit was begun here.
 func TestWhatFailsGoesOnAtOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		var before db.Stats
@@ -353,7 +354,7 @@ func TestWhatFailsGoesOnAtOnce(t *testing.T) {
 	})
 }
 
-// TestAPanicReleases all lanes.
+// TestAPanicReleases checks that a panic releases all lanes.
 func TestAPanicReleases(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.act = func(context.Context, reason.Job) (reason.Outcome, error) { panic("odd") }
