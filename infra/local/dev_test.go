@@ -17,7 +17,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 )
 
-// call sends a request to a dev, and answers status and body.
+// call sends a request to a dev and returns status and body.
 func call(t testing.TB, method, url, token, body string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
@@ -41,7 +41,8 @@ func call(t testing.TB, method, url, token, body string) (int, string) {
 	return answer.StatusCode, string(text)
 }
 
-// started is a dev whose first beat has ended: its address, token and first trace.
+// started waits until the first beat has ended. It returns the address, the token and the trace of
+// that beat.
 func (r *running) started() (url, token, first string) {
 	r.t.Helper()
 	url, token = r.after("API        "), r.after("export LANEKEEPER_TOKEN=")
@@ -90,7 +91,7 @@ func testDev(t *testing.T, h home) {
 		t.Errorf("exit code %d\n%s", code, d)
 	}
 	says(t, d.out.String(), "stopping", "stopped")
-	// In the link to sign in, and in the command to copy.
+	// In the sign-in link, and in the command to copy.
 	if n := strings.Count(d.out.String(), token); n != 2 {
 		t.Errorf("the token was printed %d times", n)
 	}
@@ -111,7 +112,7 @@ func testDev(t *testing.T, h home) {
 	}
 }
 
-// advancedBy runs a beat by hand, and names the objectives it advanced.
+// advancedBy runs a beat by hand and returns the objectives that it advanced.
 func advancedBy(t *testing.T, url, token string) []string {
 	t.Helper()
 	status, body := call(t, "POST", url+"/api/v1/heartbeat/run", token, `{"wait":true}`)
@@ -141,8 +142,8 @@ func advancedBy(t *testing.T, url, token string) []string {
 	return subjects
 }
 
-// TestStoppedInTheMiddleOfABeat stops at every place of a beat that shows on the
-// terminal: the lanes are given back, and the next start goes on.
+// TestStoppedInTheMiddleOfABeat stops the process at every place of a beat that shows on the
+// terminal. The lanes are released, and the next start continues the beat.
 func TestStoppedInTheMiddleOfABeat(t *testing.T) {
 	for _, mark := range []string{
 		"4 objectives active", "plan     Write", "skill plan_objective", "2 of 2 done", "advance  Keep", "skill query_activity",
@@ -166,7 +167,7 @@ func TestStoppedInTheMiddleOfABeat(t *testing.T) {
 
 func TestTwoDevsOnOneFileKeepOutOfEachOthersWay(t *testing.T) {
 	h := newHome(t)
-	one, two := h.dev(), h.dev() // at once, on a file that is not there yet
+	one, two := h.dev(), h.dev() // concurrently, on a file that does not exist yet
 	_, token, _ := one.started()
 	_, same, _ := two.started()
 	if token != same {
@@ -221,17 +222,17 @@ func TestADamagedFileIsKept(t *testing.T) {
 	h := newHome(t)
 	content := damage(t, h)
 	h.must(exitDatabase, "dev")
-	kept, err := filepath.Glob(h.file() + ".corrupt-*[0-9]") // its log has a name of letters
+	kept, err := filepath.Glob(h.file() + ".corrupt-*[0-9]") // the name of its log ends in letters
 	if err != nil || len(kept) != 1 {
 		t.Fatalf("kept: %v, %v", kept, err)
 	}
 	if text, err := os.ReadFile(kept[0]); err != nil || string(text) != content {
 		t.Errorf("it was changed: %v", err)
 	}
-	h.dev().started() // begins anew
+	h.dev().started() // starts with a new database
 }
 
-// damage makes a database and damages it; it answers what is in the file then.
+// damage creates a database and damages it. It returns the contents of the file.
 func damage(t testing.TB, h home) string {
 	t.Helper()
 	h.must(exitDone, "migrate")
@@ -246,7 +247,7 @@ func damage(t testing.TB, h home) string {
 	return string(content)
 }
 
-// A wrong path costs nobody a file.
+// A wrong path damages no other program's file.
 func TestAFileOfAnotherProgramIsLeftAlone(t *testing.T) {
 	const content = "\x89PNG\r\n\x1a\n a photo"
 	h := newHome(t)

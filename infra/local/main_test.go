@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// asLanekeeper has the test's own binary be the command, so that it can be killed.
+// asLanekeeper makes the test's own binary act as the command, so that it can be killed.
 const asLanekeeper = "TEST_BINARY_AS_LANEKEEPER"
 
 func TestMain(m *testing.M) {
@@ -23,27 +23,27 @@ func TestMain(m *testing.M) {
 		main()
 	}
 	goleak.VerifyTestMain(m,
-		// the test servers live as long as the process, and someone waits for their end
+		// the test servers live as long as the process; one goroutine waits for the end of each
 		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))
 }
 
-// home is a place of its own for a lanekeeper: its environment.
+// home is the environment of a lanekeeper.
 type home struct {
 	t       testing.TB
 	environ []string
 }
 
-// newHome is a home on a SQLite file that is not there yet; dev chooses its port, and
-// no slot comes into a test that beats by hand.
+// newHome returns a home with a SQLite file that does not exist yet. dev chooses its port, and no
+// slot is due during a test.
 func newHome(t testing.TB, environ ...string) home {
 	folder := filepath.Join(t.TempDir(), "data")
 	return home{t, append([]string{"SQLITE_PATH=" + filepath.Join(folder, "lk.db"), "SECRET_KEY_FILE=" + filepath.Join(folder, "key"), "ADDR=127.0.0.1:0", "HEARTBEAT_EVERY=24h"}, environ...)}
 }
 
-// file is the path of the home's SQLite file.
+// file returns the path of the home's SQLite file.
 func (h home) file() string { return lookup(h.environ, "SQLITE_PATH") }
 
-// result is what a command line came to.
+// result is the result of a command line.
 type result struct {
 	code     int
 	out, err string
@@ -55,7 +55,7 @@ func (h home) do(args ...string) result {
 	return h.feed("", args...)
 }
 
-// feed is do with something on stdin.
+// feed is do with a text on stdin.
 func (h home) feed(in string, args ...string) result {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -65,7 +65,7 @@ func (h home) feed(in string, args ...string) result {
 	return result{code, out.String(), errs.String()}
 }
 
-// must is do that has to end with code.
+// must is do, and fails the test if the exit code is another.
 func (h home) must(code int, args ...string) result {
 	h.t.Helper()
 	r := h.do(args...)
@@ -94,14 +94,13 @@ type running struct {
 	code chan int
 }
 
-// dev starts a dev. The test stops it, or its end does.
+// dev starts a dev. The test stops it, at the latest when it ends.
 func (h home) dev(args ...string) *running {
 	h.t.Helper()
 	return h.devUntil("", args...)
 }
 
-// devUntil is dev that is stopped as soon as it says mark: in the middle of what it
-// does then.
+// devUntil is dev, and stops it as soon as it prints mark, during the work that it does then.
 func (h home) devUntil(mark string, args ...string) *running {
 	h.t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
@@ -122,15 +121,14 @@ func (h home) devUntil(mark string, args ...string) *running {
 	return r
 }
 
-// end stops it as Ctrl-C does, and answers its exit code.
+// end stops it like Ctrl-C and returns its exit code.
 func (r *running) end() int {
 	r.t.Helper()
 	r.stop()
 	return <-r.code
 }
 
-// after is what stands behind mark in the line of the output it is in, up to the
-// next space; it waits for it.
+// after waits for mark in the output. It returns the text between mark and the next space.
 func (r *running) after(mark string) string {
 	r.t.Helper()
 	word, _, _ := strings.Cut(r.out.wait(r.t, mark), " ")
@@ -141,9 +139,9 @@ func (r *running) after(mark string) string {
 type watched struct {
 	mu      sync.Mutex
 	text    strings.Builder
-	written chan struct{} // closed at the next write, and replaced
+	written chan struct{} // closed and replaced at the next write
 	ended   chan struct{}
-	mark    string // what makes it call reached, in the goroutine that writes
+	mark    string // calls reached when it appears, in the goroutine that writes
 	reached func()
 }
 
@@ -173,8 +171,7 @@ func (w *watched) String() string {
 	return w.text.String()
 }
 
-// wait answers the rest of the line in which mark appears, as soon as the line is
-// whole.
+// wait returns the rest of the line in which mark appears, as soon as the line is complete.
 func (w *watched) wait(t testing.TB, mark string) string {
 	t.Helper()
 	deadline := time.After(time.Minute)
@@ -203,7 +200,7 @@ var _ io.Writer = (*watched)(nil)
 
 func (r *running) String() string { return fmt.Sprintf("stdout:\n%s\nstderr:\n%s", r.out, r.errs) }
 
-// eventually waits until something is so.
+// eventually waits until a condition is true.
 func eventually(t testing.TB, so func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !so(); time.Sleep(5 * time.Millisecond) {

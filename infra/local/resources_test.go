@@ -15,7 +15,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
-// elsewhere are the routes that no resource's verb asks for, and why.
+// elsewhere lists the routes that no resource's verb calls, with the reasons.
 var elsewhere = map[string]string{
 	"run-heartbeat": "lanekeeper trigger heartbeat, and with it where the beat runs",
 	"operate":       "lanekeeper ask",
@@ -31,7 +31,7 @@ var elsewhere = map[string]string{
 	"get-sign-in": "a file", "get-sign-in-script": "a file",
 }
 
-// openAPI is the OpenAPI document of the API, as far as the tests read it.
+// openAPI is the part of the OpenAPI document that the tests use.
 type openAPI struct {
 	Paths map[string]map[string]struct {
 		OperationID string
@@ -48,7 +48,7 @@ type schema struct {
 	Properties map[string]schema
 }
 
-// of follows a reference.
+// of resolves a reference.
 func (d openAPI) of(s schema) schema {
 	if s.Ref != "" {
 		return d.Components.Schemas[path.Base(s.Ref)]
@@ -76,7 +76,7 @@ func TestEveryRouteHasAVerbAndEveryVerbARoute(t *testing.T) {
 	asked := map[string]bool{}
 	for _, r := range resources() {
 		for _, word := range slices.Concat(r.does, r.actions) {
-			found := word == "rotate" // all keys, which no route does
+			found := word == "rotate" // all keys; no route does that
 			for _, args := range [][]string{{word}, {word, "X"}, {word, "X", "{}"}, {word, "{}"}, {word, "X", "X"}} {
 				method, at, _, err := r.request(&console{in: strings.NewReader("x")}, args)
 				if err == nil {
@@ -134,7 +134,8 @@ func TestColumnsAreFieldsOfTheListing(t *testing.T) {
 	}
 }
 
-// Inputs that were sealed for an agent are under the new key, too: the old one may go.
+// Inputs that are sealed for an agent are re-encrypted under the new key too, so the old key can be
+// deleted.
 func TestRotatingKeysSealsInputsAnew(t *testing.T) {
 	h := newHome(t, "DEMO=0")
 	h.must(exitDone, "migrate")
@@ -180,7 +181,7 @@ func TestTheOperatorsOtherVerbs(t *testing.T) {
 	h.must(exitDone, "skills", "run", "save_memory", `{"input":{"category":"fact","content":"it rains"}}`)
 	says(t, h.must(exitDone, "activity").out, "save_memory")
 
-	// Each workspace, from any.
+	// Each workspace can be edited from any other.
 	made := decode[struct{ ID string }](t, h.must(exitDone, "workspaces", "create", `{"slug":"second","name":"Second","owner":"you@example.com"}`, "--json").out)
 	says(t, h.must(exitDone, "workspaces").out, "default", "second")
 	says(t, h.must(exitDone, "workspaces", "edit", made.ID, `{"name":"Other"}`).out, `"Other"`)
@@ -190,7 +191,7 @@ func TestTheOperatorsOtherVerbs(t *testing.T) {
 		t.Errorf("deleted, it is still there:\n%s", out)
 	}
 
-	// A secret's value comes from standard input alone, and is not printed.
+	// A secret's value comes from standard input only, and is not printed.
 	if r := h.feed("s3cret\n", "secrets", "set", "token"); r.code != exitDone || strings.Contains(r.out+r.err, "s3cret") {
 		t.Errorf("set a secret: %+v", r)
 	}
@@ -207,7 +208,7 @@ func TestTheOperatorsOtherVerbs(t *testing.T) {
 	h.must(exitDone, "lanes", "release", "x", `{"token":"`+hold.Token+`"}`)
 	says(t, h.must(exitDone, "lanes", "why", "x").out, `"lane": "x"`)
 
-	// An objective's plan, read and written; and from standard input.
+	// An objective's plan is written and read, also from standard input.
 	o := decode[struct{ ID string }](t, h.must(exitDone, "objectives", "create", `{"title":"Sell ice"}`, "--json").out)
 	if r := h.feed(`{"steps":[{"title":"Make it"}]}`, "objectives", "steps", o.ID, "-"); r.code != exitDone {
 		t.Errorf("a plan: %+v", r)
@@ -216,7 +217,7 @@ func TestTheOperatorsOtherVerbs(t *testing.T) {
 	says(t, h.must(exitDone, "memory-categories").out, "fact      1")
 	says(t, h.must(exitDone, "usage").out, "There is no usage.")
 
-	// What has happened, and what happens.
+	// Past and current events.
 	ran := decode[struct{ ExecutionID string }](t, h.must(exitDone, "ask", "--json", "Hello").out)
 	says(t, h.must(exitDone, "executions", "events", ran.ExecutionID).out, "done {")
 	says(t, h.must(exitDone, "executions", "events", ran.ExecutionID, "--json").out, `"event":"done"`)

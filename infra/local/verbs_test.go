@@ -29,7 +29,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
-// decode reads a verb's JSON.
+// decode decodes a verb's JSON.
 func decode[T any](t testing.TB, text string) (v T) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(text), &v); err != nil {
@@ -66,7 +66,7 @@ func testVerbs(t *testing.T, h home) {
 	says(t, h.must(exitDone, "members").out, "you@example.com", "OWNER")
 	says(t, h.must(exitDone, "workspaces").out, "default")
 
-	// A beat: what it does on stderr, what came of it on stdout.
+	// A beat: stderr has its work, stdout has its result.
 	beat := h.must(exitDone, "trigger", "heartbeat")
 	says(t, beat.err, "4 objectives active", "skill plan_objective", "completed")
 	says(t, beat.out, "outcome  completed", "advance  4 of 4 done")
@@ -92,7 +92,7 @@ func testVerbs(t *testing.T, h home) {
 	}
 	says(t, h.must(exitFailed, "trace", "hb_000000000_0000000000").err, "nothing is known of trace hb_000000000_0000000000")
 
-	// What the demo came with, by its own verbs.
+	// The demo content, by its own verbs.
 	says(t, h.must(exitDone, "automations").out, "NAME", "Is the shop open?", "shop_status")
 	says(t, h.must(exitDone, "memories", "list", "q=ice cream").out, "the shop sells ice cream")
 	made := decode[struct{ ID string }](t, h.must(exitDone, "objectives", "create", `{"title":"Sell ice"}`, "--json").out)
@@ -107,7 +107,7 @@ func testVerbs(t *testing.T, h home) {
 	says(t, h.must(exitUsage, "budgets", "create", "nonsense").err, "expected JSON")
 	says(t, h.must(exitUsage, "objectives", "show", "nonsense").err, "path.id")
 
-	// Secrets are sealed anew; there are none yet.
+	// Secrets are re-encrypted; there are none yet.
 	says(t, h.must(exitDone, "secrets", "rotate").out, "0 secrets are sealed under the new key")
 	if did := decode[rotated](t, h.must(exitDone, "secrets", "rotate", "--json", "--keep-key").out); did.Resealed != 0 || did.NewKey != "" {
 		t.Errorf("rotated %+v", did)
@@ -128,7 +128,7 @@ func testVerbs(t *testing.T, h home) {
 		}
 	}
 
-	// Somebody holds the lane.
+	// Another process holds the lane.
 	says(t, h.must(exitDone, "locks").out, "No lane is held.")
 	hold(t, h, lane.Heartbeat, "somebody")
 	says(t, h.must(exitDone, "locks").out, "heartbeat", "somebody", "ENDS IN")
@@ -140,7 +140,7 @@ func testVerbs(t *testing.T, h home) {
 	}
 	says(t, h.must(exitDone, "trigger", "heartbeat").out, "outcome  skipped: the lane is taken", "somebody", "lanekeeper locks")
 
-	// An operator ends the hold; a beat that waits goes on then.
+	// An operator releases the lane; a waiting beat then continues.
 	released := make(chan result, 1)
 	go func() { released <- h.do("trigger", "heartbeat", "--wait") }()
 	awaitWaiter(t, h)
@@ -152,7 +152,7 @@ func testVerbs(t *testing.T, h home) {
 	says(t, h.must(exitFailed, "locks", "release", "heartbeat", "--reason", "again").err, `nobody holds a lane "heartbeat"`, "`lanekeeper locks` lists")
 	says(t, h.must(exitFailed, "locks", "release", "nolane", "--reason", "none", "--json").err, `nobody holds a lane`)
 
-	// A word with the agent. A beat by hand runs right after it.
+	// A turn with the agent. A beat by hand runs right after it.
 	said := h.must(exitDone, "ask", "Please remember that the shop is red")
 	says(t, said.out, "· save_memory started\n· save_memory succeeded\n[demo model] I saved it to memory: the shop is red\n", "Go on: lanekeeper ask --thread ")
 	turn := decode[asked](t, h.must(exitDone, "ask", "--json", "And now?").out)
@@ -164,13 +164,13 @@ func testVerbs(t *testing.T, h home) {
 		"no conversation 8b8f5f3e-6f1c-4c5e-9d1b-2f0a7c6d5e4f", "threads list channel=operate")
 	says(t, h.must(exitUsage, "ask").err, "one message")
 
-	// Nothing of it leaves by a channel.
+	// Nothing is sent over a channel.
 	says(t, h.must(exitDone, "threads", "outbox", turn.ThreadID).out, `"items": []`)
 	says(t, h.must(exitFailed, "threads", "resend", turn.ThreadID, turn.ThreadID).err, "channel is not wired here")
 	says(t, h.must(exitUsage, "threads", "resend", turn.ThreadID).err, "resend ID MESSAGE")
 	says(t, h.must(exitDone, "trigger", "heartbeat").out, "outcome  completed")
 
-	// A call that waits is approved, and made before the verb ends.
+	// A waiting call is approved and made before the verb ends.
 	h.must(exitDone, "skills", "edit", "save_memory", `{"requiresApproval":true}`)
 	waits := decode[struct {
 		Status      string
@@ -208,7 +208,7 @@ func core(t testing.TB, h home) *db.DB {
 	return d
 }
 
-// hold takes a lane for a minute, as another process would.
+// hold acquires a lane for a minute, as another process would.
 func hold(t testing.TB, h home, name lane.Name, holder lane.Holder) {
 	t.Helper()
 	lanes, err := lane.New(core(t, h))
@@ -221,7 +221,7 @@ func hold(t testing.TB, h home, name lane.Name, holder lane.Holder) {
 	}
 }
 
-// awaitWaiter waits until somebody waits for the lane heartbeat.
+// awaitWaiter waits until another process waits for lane heartbeat.
 func awaitWaiter(t testing.TB, h home) {
 	t.Helper()
 	lanes, err := lane.New(core(t, h))
@@ -256,7 +256,7 @@ func TestExitCodes(t *testing.T) {
 		line string
 		home home
 		code int
-		says string // on stderr, or on stdout when the code is 0
+		says string // on stderr, or on stdout if the code is 0
 	}{
 		{"help", ready, exitDone, "exit codes"},
 		{"--help", ready, exitDone, "exit codes"},
@@ -320,16 +320,15 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// newHomeWith is a home whose database is there.
+// newHomeWith returns a home whose database exists.
 func newHomeWith(t testing.TB, environ ...string) home {
 	h := newHome(t, environ...)
 	h.must(exitDone, "migrate")
 	return h
 }
 
-// The script of each shell completes verbs and their words.
-// Each example of a verb's help is a call that the verb takes; those without an ID of
-// something that is not there do what they say.
+// Each example in a verb's help is a valid call. Those that do not need an existing id also
+// succeed.
 func TestExamples(t *testing.T) {
 	h := newHome(t, "DEMO=1")
 	h.must(exitDone, "migrate")
@@ -368,7 +367,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// A trace says the name of an automation whose execution does not.
+// A trace shows the name of an automation whose execution has no title.
 func TestATraceNamesItsAutomations(t *testing.T) {
 	h := newHome(t, "DEMO=1")
 	h.must(exitDone, "migrate")
@@ -421,7 +420,7 @@ func TestCompletion(t *testing.T) {
 	says(t, string(out), "_lanekeeper: function", "_bash_complete")
 }
 
-// A workspace that is not there looks in no verb as if it were empty.
+// No verb treats a workspace that does not exist as an empty one.
 func TestNoSuchWorkspace(t *testing.T) {
 	h := newHome(t)
 	h.must(exitDone, "migrate")
@@ -473,7 +472,7 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// The link of a person is good once, at the server that has the same admin token.
+// A person's sign-in link works once, at the server that has the same admin token.
 func TestTheLinkOfAPerson(t *testing.T) {
 	h := newHome(t)
 	d := h.dev()
@@ -560,7 +559,7 @@ func TestDoctor(t *testing.T) {
 			}
 			says(t, other.must(exitDone, "doctor").out, "warn address", "a Lanekeeper answers at "+url+", but not over this database")
 		}
-		shown, err := os.ReadFile(tokenPath(h)) // the same token does not make it the same
+		shown, err := os.ReadFile(tokenPath(h)) // the same token does not make it the same database
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -617,8 +616,8 @@ func TestDoctor(t *testing.T) {
 	})
 }
 
-// TestAskSaysWhatItWaitsFor: a message behind another's turn says at once who has the
-// lane; one that is not to wait is refused with the same.
+// TestAskSaysWhatItWaitsFor checks that a message behind another turn prints at once who has the
+// lane. A message that must not wait is refused with the same text.
 func TestAskSaysWhatItWaitsFor(t *testing.T) {
 	h := newHome(t)
 	h.must(exitDone, "migrate")

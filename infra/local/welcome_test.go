@@ -11,8 +11,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/app"
 )
 
-// What start-up prints into a file has no token, and says how to get it; a setting that should
-// not be left so is told.
+// Start-up output that goes into a file has no token and says how to get it. It also warns about
+// settings that should be changed.
 func TestNoTokenGoesIntoAFile(t *testing.T) {
 	cfg, err := app.LoadConfig([]string{"JWT_SECRET=0123456789abcdef0123456789abcdef"})
 	if err != nil {
