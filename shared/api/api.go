@@ -24,8 +24,10 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/parts"
 	"github.com/lanekeeper/lanekeeper/shared/ratelimit"
+	"github.com/lanekeeper/lanekeeper/shared/sse"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
+	"github.com/lanekeeper/lanekeeper/shared/turn/telling"
 )
 
 // Deps holds what the API needs. The fields that optionalDeps names may be nil, and Version may be
@@ -43,7 +45,7 @@ type Deps struct {
 	// Limits bounds the rate of requests of each principal; nil: no bound.
 	Limits *ratelimit.Cache
 	// Streams configures the event streams.
-	Streams *Streams
+	Streams *sse.Streams
 	// Failures counts bad credentials per address; nil: no bound.
 	Failures *ratelimit.Failures
 
@@ -97,8 +99,8 @@ type server struct {
 	docs documents
 	keys *idempotency
 	mcp  http.Handler
-	runs *runHub
-	open followers
+	runs *telling.Executions
+	open sse.Open
 	// checked caches the health check for callers without a role.
 	checked *checked
 	// slugs caches the slugs of workspaces for the problems that [server.missing] returns. A slug
@@ -115,10 +117,9 @@ func New(d Deps) (http.Handler, error) {
 	if err := d.missing(); err != nil {
 		return nil, fmt.Errorf("make the API: %w", err)
 	}
-	streams := d.Streams.orDefault()
+	streams := d.Streams.OrDefault()
 	d.Streams = &streams
-	s := &server{Deps: d, mux: http.NewServeMux(), checked: newChecked()}
-	s.runs = s.newRunHub()
+	s := &server{Deps: d, mux: http.NewServeMux(), checked: newChecked(), runs: telling.New(d.Operate.Runner, streams)}
 	var err error
 	if s.keys, err = newIdempotency(s); err != nil {
 		return nil, fmt.Errorf("make the API: %w", err)

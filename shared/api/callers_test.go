@@ -19,6 +19,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/sse"
 )
 
 const jwtSecret = "a secret of the tests that people's tokens are signed with"
@@ -205,7 +206,7 @@ func newGate(t testing.TB, e dbtest.Env) *gate {
 			t.Fatal(err)
 		}
 		d.Auth = auth.New(tokens(e.Workspace), people, d.People.VerifyKey, g.agents.Verify).WithSessions(d.Sessions)
-		d.Streams = &api.Streams{Every: time.Millisecond, For: time.Millisecond}
+		d.Streams = &sse.Streams{Every: time.Millisecond, For: time.Millisecond}
 	})
 	return g
 }

@@ -1,9 +1,7 @@
 package api
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -127,32 +125,4 @@ func (e *eventStream) page(w http.ResponseWriter, events []event.Event, next eve
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = encode(w, p) // encoding cannot fail
-}
-
-// eventLine writes one event of a stream.
-func eventLine(b *bytes.Buffer, id, kind string, data any) {
-	text, err := json.Marshal(data)
-	if err != nil { // encoding cannot fail
-		return
-	}
-	b.WriteString("id: " + id + "\nevent: " + kind + "\ndata: ")
-	b.Write(text)
-	b.WriteString("\n\n")
-}
-
-// writeNow sends the content of b to the client now. It fails if the client does not read within
-// writeTime.
-func writeNow(w http.ResponseWriter, b *bytes.Buffer) error {
-	control := http.NewResponseController(w)
-	if err := control.SetWriteDeadline(time.Now().Add(writeTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return err
-	}
-	if _, err := w.Write(b.Bytes()); err != nil {
-		return err
-	}
-	b.Reset()
-	if err := control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return err
-	}
-	return nil
 }

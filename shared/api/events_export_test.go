@@ -6,11 +6,12 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/lanekeeper/lanekeeper/shared/event"
+	"github.com/lanekeeper/lanekeeper/shared/sse"
 )
 
 // NewEventStream is the route of events alone, behind no guard.
-func NewEventStream(d Deps, events *event.Store, streams Streams) http.Handler {
-	streams = streams.orDefault()
+func NewEventStream(d Deps, events *event.Store, streams sse.Streams) http.Handler {
+	streams = streams.OrDefault()
 	d.Streams = &streams
 	s := &server{Deps: d, mux: http.NewServeMux()}
 	e := newEventStream(s, events, streams)

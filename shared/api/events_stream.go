@@ -2,13 +2,11 @@ package api
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"net/http"
 	"reflect"
 	"slices"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -16,97 +14,20 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/event"
 	"github.com/lanekeeper/lanekeeper/shared/follow"
+	"github.com/lanekeeper/lanekeeper/shared/sse"
 )
-
-const (
-	writeTime = 10 * time.Second // for a caller to take what is sent
-	comeBack  = "retry: 2000\n"  // milliseconds
-)
-
-// Streams says how answers that go on are served.
-type Streams struct {
-	// Every is how often the store is asked for news; zero is once a second.
-	Every time.Duration
-	// For is how long an answer goes on; zero is a minute. Who comes back then is asked
-	// anew who it is, and on Lambda no invocation is paid for that nobody needs.
-	For time.Duration
-	// Quiet is after how long without a word there is one, so that nobody on the way
-	// takes the answer for dead; zero is a quarter of a minute.
-	Quiet time.Duration
-	// Most is how many a principal may have open at once; zero is 20.
-	Most int
-	// Drain ends all answers when it is closed. It may be nil.
-	Drain <-chan struct{}
-
-	clock clock // of tests; nil: the system's
-}
-
-// clock says when the store is asked.
-type clock interface {
-	ticks(every time.Duration) (ticks <-chan time.Time, stop func())
-}
-
-func (s Streams) orDefault() Streams {
-	s.Every = cmp.Or(s.Every, time.Second)
-	s.For = cmp.Or(s.For, time.Minute)
-	s.Quiet = cmp.Or(s.Quiet, 15*time.Second)
-	s.Most = cmp.Or(s.Most, 20)
-	return s
-}
-
-// ticks are the times at which a reader looks for all who share it.
-func (s Streams) ticks() (<-chan time.Time, func()) {
-	if s.clock != nil {
-		return s.clock.ticks(s.Every)
-	}
-	look := time.NewTicker(s.Every)
-	return look.C, look.Stop
-}
-
-// sitting is an answer that goes on: its time and its pauses.
-type sitting struct {
-	streams Streams
-	over    *time.Timer
-	quiet   *time.Ticker
-}
-
-func (s Streams) sit() *sitting {
-	return &sitting{s, time.NewTimer(s.For), time.NewTicker(s.Quiet)}
-}
-
-func (s *sitting) end() {
-	s.over.Stop()
-	s.quiet.Stop()
-}
-
-// spoke puts the next word off that is said only to be heard.
-func (s *sitting) spoke() { s.quiet.Reset(s.streams.Quiet) }
-
-// wait waits for news; quiet says that there was none for long. false: the answer ends.
-func (s *sitting) wait(ctx context.Context, news <-chan struct{}) (quiet, on bool) {
-	select {
-	case <-ctx.Done():
-	case <-s.over.C:
-	case <-s.streams.Drain:
-	case <-s.quiet.C:
-		return true, true
-	case <-news:
-		return false, true
-	}
-	return false, false
-}
 
 // eventStream serves the events of a workspace as they happen.
 type eventStream struct {
 	server  *server
 	events  *event.Store
-	streams Streams
+	streams sse.Streams
 	shared  *follow.Hub[db.Workspace, event.Cursor, event.Event]
 }
 
-func newEventStream(s *server, events *event.Store, streams Streams) *eventStream {
+func newEventStream(s *server, events *event.Store, streams sse.Streams) *eventStream {
 	e := &eventStream{server: s, events: events, streams: streams}
-	e.shared = &follow.Hub[db.Workspace, event.Cursor, event.Event]{Look: e.look, Compare: event.Cursor.Compare, Ticks: streams.ticks}
+	e.shared = &follow.Hub[db.Workspace, event.Cursor, event.Event]{Look: e.look, Compare: event.Cursor.Compare, Ticks: streams.Ticks}
 	return e
 }
 
@@ -152,10 +73,8 @@ func (e *eventStream) serve(w http.ResponseWriter, r *http.Request, ws db.Worksp
 		e.page(w, events, next, reset)
 		return
 	}
-	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Accel-Buffering", "no")
-	w.WriteHeader(http.StatusOK)
+	sse.Head(w)
 	if r.Method == http.MethodHead {
 		return
 	}
@@ -167,8 +86,8 @@ func (e *eventStream) serve(w http.ResponseWriter, r *http.Request, ws db.Worksp
 // goes wrong just ends the answer. One that has caught up shares a reader with all who
 // follow the workspace here.
 func (e *eventStream) follow(ctx context.Context, w http.ResponseWriter, ws db.Workspace, kinds []string, events []event.Event, next event.Cursor, reset bool) {
-	sitting := e.streams.sit()
-	defer sitting.end()
+	sitting := e.streams.Sit()
+	defer sitting.End()
 	var f *follow.Follower[db.Workspace, event.Cursor, event.Event]
 	leave := func() {
 		if f != nil {
@@ -181,23 +100,23 @@ func (e *eventStream) follow(ctx context.Context, w http.ResponseWriter, ws db.W
 	close(more)
 
 	// An id without data is kept by clients and shown to nobody.
-	b := bytes.NewBufferString(comeBack)
+	b := bytes.NewBufferString(sse.ComeBack)
 	if len(events) == 0 && !reset {
 		b.WriteString("id: " + next.String() + "\n\n")
 	}
 	for {
 		if reset {
-			eventLine(b, next.String(), "reset", map[string]string{"cursor": next.String()})
+			sse.Event(b, next.String(), "reset", map[string]string{"cursor": next.String()})
 		}
 		for _, event := range events {
 			item := eventItemOf(event)
-			eventLine(b, item.ID, item.Kind, item)
+			sse.Event(b, item.ID, item.Kind, item)
 		}
 		if b.Len() > 0 {
-			if writeNow(w, b) != nil {
+			if sse.Send(w, b) != nil {
 				return
 			}
-			sitting.spoke()
+			sitting.Spoke()
 		}
 		if f == nil && len(events) < eventBatch { // it has caught up
 			f = e.shared.Follow(ctx, ws, next)
@@ -206,7 +125,7 @@ func (e *eventStream) follow(ctx context.Context, w http.ResponseWriter, ws db.W
 		if f != nil {
 			news = f.News()
 		}
-		quiet, on := sitting.wait(ctx, news)
+		quiet, on := sitting.Wait(ctx, news)
 		if !on {
 			return
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/event"
+	"github.com/lanekeeper/lanekeeper/shared/sse"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
@@ -34,7 +35,7 @@ type station struct {
 
 const often = 2 * time.Millisecond
 
-func newStation(t testing.TB, w *world, streams api.Streams) *station {
+func newStation(t testing.TB, w *world, streams sse.Streams) *station {
 	t.Helper()
 	events, err := event.New(w.Deps.DB)
 	if err != nil {
@@ -134,7 +135,7 @@ func (s *tuned) event() block {
 
 func TestStreamOfEvents(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		s := newStation(t, w, api.Streams{})
+		s := newStation(t, w, sse.Streams{})
 		s.happen(t, "before")
 		stream := s.tune(t, "", "")
 		opening := stream.next()
@@ -170,7 +171,7 @@ func TestStreamOfEvents(t *testing.T) {
 // everything once, whatever goes on meanwhile.
 func TestResumingLosesNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		s := newStation(t, w, api.Streams{})
+		s := newStation(t, w, sse.Streams{})
 		seed := uint64(time.Now().UnixNano())
 		t.Logf("seed %d", seed)
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -217,7 +218,7 @@ func TestResumingLosesNothing(t *testing.T) {
 }
 
 func TestStreamOfSomeKinds(t *testing.T) {
-	s := newStation(t, onOne(t), api.Streams{})
+	s := newStation(t, onOne(t), sse.Streams{})
 	stream := s.tune(t, "?kinds=skill.disabled,skill.enabled", "")
 	s.happen(t, "look")
 	s.must(t, http.StatusOK, http.MethodPost, "/api/v1/skills/look/disable", `{"reason":"test"}`, nil)
@@ -228,7 +229,7 @@ func TestStreamOfSomeKinds(t *testing.T) {
 
 func TestStreamOfACursorFromElsewhere(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		s := newStation(t, w, api.Streams{})
+		s := newStation(t, w, sse.Streams{})
 		stream := s.tune(t, "", "9000000000000000000-1")
 		b := stream.next()
 		var reset struct{ Cursor string }
@@ -244,7 +245,7 @@ func TestStreamOfACursorFromElsewhere(t *testing.T) {
 }
 
 func TestQuietStreamsAreKeptOpen(t *testing.T) {
-	s := newStation(t, onOne(t), api.Streams{Quiet: 3 * often})
+	s := newStation(t, onOne(t), sse.Streams{Quiet: 3 * often})
 	stream := s.tune(t, "", "")
 	stream.next()
 	if b := stream.next(); b["comment"] == "" || b["id"] == "" || b["data"] != "" {
@@ -254,14 +255,14 @@ func TestQuietStreamsAreKeptOpen(t *testing.T) {
 
 func TestStreamsEnd(t *testing.T) {
 	t.Run("after their time", func(t *testing.T) {
-		s := newStation(t, onOne(t), api.Streams{For: 20 * time.Millisecond})
+		s := newStation(t, onOne(t), sse.Streams{For: 20 * time.Millisecond})
 		if b := s.tune(t, "", "").event(); b != nil {
 			t.Errorf("%v", b)
 		}
 	})
 	t.Run("when the server drains", func(t *testing.T) {
 		drain := make(chan struct{})
-		s := newStation(t, onOne(t), api.Streams{Drain: drain})
+		s := newStation(t, onOne(t), sse.Streams{Drain: drain})
 		stream := s.tune(t, "", "")
 		stream.next()
 		close(drain)
@@ -270,7 +271,7 @@ func TestStreamsEnd(t *testing.T) {
 		}
 	})
 	t.Run("when the caller leaves", func(t *testing.T) {
-		s := newStation(t, onOne(t), api.Streams{})
+		s := newStation(t, onOne(t), sse.Streams{})
 		stream := s.tune(t, "", "")
 		stream.next()
 		stream.leave() // closing the server waits for the answer to end
@@ -296,7 +297,7 @@ func TestCallersThatTakeNothingAreLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := api.NewEventStream(w.Deps, events, api.Streams{})
+	h := api.NewEventStream(w.Deps, events, sse.Streams{})
 	r := httptest.NewRequest(http.MethodGet, "/api/v1/events", nil)
 	caller := &deaf{ResponseRecorder: httptest.NewRecorder()}
 	h.ServeHTTP(caller, r.WithContext(auth.With(r.Context(), auth.Principal{Workspace: w.Workspace})))
@@ -327,7 +328,7 @@ func (s *station) ask(t testing.TB, method, query string, header http.Header) (i
 
 func TestPollingEvents(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		s := newStation(t, w, api.Streams{})
+		s := newStation(t, w, sse.Streams{})
 		type answer struct {
 			Items []struct {
 				ID   string
@@ -372,7 +373,7 @@ func TestPollingEvents(t *testing.T) {
 }
 
 func TestRequestsForEventsThatAreRefused(t *testing.T) {
-	s := newStation(t, onOne(t), api.Streams{})
+	s := newStation(t, onOne(t), sse.Streams{})
 	for query, at := range map[string]string{
 		"?cursor=x": "query.cursor", "?cursor=": "query.cursor", "?kinds=": "query.kinds", "?kinds=A": "query.kinds", "?kinds=a,,b": "query.kinds",
 		"?kinds=" + strings.Repeat("a,", 32) + "a": "query.kinds", "?limit=1": "query.limit",

@@ -1,8 +1,6 @@
 package api
 
 import (
-	"time"
-
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 )
 
@@ -25,20 +23,6 @@ func Routes() []Route {
 		out = append(out, Route{r.method, r.path, r.id, r.least, r.caller, r.summary, tag(r.path) == "about" && r.path != "/health", r.kinds, r.persons, r.front, r.ours})
 	}
 	return out
-}
-
-// OrDefault are the streams as they are served.
-func (s Streams) OrDefault() Streams { return s.orDefault() }
-
-// Clock ticks when a test says so.
-type Clock chan time.Time
-
-func (c Clock) ticks(time.Duration) (<-chan time.Time, func()) { return c, func() {} }
-
-// By are the streams with a clock of the test's.
-func (s Streams) By(c Clock) Streams {
-	s.clock = c
-	return s
 }
 
 // MaxBody is the most bytes a body may have.

@@ -13,6 +13,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/ratelimit"
 	"github.com/lanekeeper/lanekeeper/shared/redact"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/turn/telling"
 )
 
 // limit is the time limit of a route. A database that gives no response within this time counts as
@@ -196,7 +197,7 @@ func (s *server) lastWrites(rt route, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		work := r.Context()
 		if rt.outlasts {
-			outlasting, cancel := s.outlasting(work)
+			outlasting, cancel := telling.Outlasting(work, s.Streams.Drain)
 			defer cancel()
 			work = outlasting
 		}

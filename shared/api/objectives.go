@@ -12,6 +12,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/objective"
+	"github.com/lanekeeper/lanekeeper/shared/turn/telling"
 )
 
 // objectiveItem is an objective of the agent.
@@ -268,7 +269,7 @@ func (s *server) become(ctx context.Context, what, id, why string, change func(c
 	}
 	if by, _ := auth.From(ctx); o.Status != objective.Active {
 		s.Background(func(ctx context.Context) { // it may have to wait for a transaction under the objective's lane
-			ctx, cancel := context.WithTimeout(ctx, longestTurn)
+			ctx, cancel := context.WithTimeout(ctx, telling.Longest)
 			defer cancel()
 			if err := s.objectives().Interrupt(ctx, by.Workspace, id, principal(by)); err != nil {
 				s.Log.WarnContext(ctx, "who works on an objective was not asked to stop", "objective", id, "error", err)

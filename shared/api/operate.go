@@ -2,34 +2,26 @@ package api
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"errors"
 	"net/http"
 	"reflect"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/lanekeeper/lanekeeper/shared/auth"
-	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
-	"github.com/lanekeeper/lanekeeper/shared/follow"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
-	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/sse"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/turn"
+	"github.com/lanekeeper/lanekeeper/shared/turn/telling"
 )
 
-const (
-	// maxMessage is the longest message of a person, in bytes.
-	maxMessage = 16 << 10
-	// longestTurn is how long a turn may take here; then it goes on by itself.
-	longestTurn = 9 * time.Minute
-)
+// maxMessage is the longest message of a person, in bytes.
+const maxMessage = 16 << 10
 
 type talkInput struct {
 	Body struct {
@@ -128,16 +120,16 @@ func (s *server) talk(w http.ResponseWriter, r *http.Request, in *talkInput) {
 		}
 		defer closed()
 	}
-	ctx, cancel := s.outlasting(r.Context())
+	ctx, cancel := telling.Outlasting(r.Context(), s.Streams.Drain)
 	defer cancel()
 	message := turn.Turn{
 		Message: discreet(ctx, in.Body.Message), Thread: strings.ToLower(in.Body.ThreadID), Multitask: in.Body.Multitask,
 		By: principal(by), Limited: !by.Role.AtLeast(auth.Admin),
 	}
-	out, stop := &telling{w: w}, func() {}
+	out, stop := &runStream{w: w}, func() {}
 	if in.Body.Stream {
 		message.Begun, message.Tell = out.begin, out.event
-		stop = sync.OnceFunc(out.keep(s.Streams.Quiet))
+		stop = sync.OnceFunc(sse.Keep(s.Streams.Quiet, out.still))
 	}
 	defer stop()
 	reply, err := s.Operate.Talk(ctx, by.Workspace, message)
@@ -154,28 +146,9 @@ func (s *server) talk(w http.ResponseWriter, r *http.Request, in *talkInput) {
 	}
 }
 
-// outlasting is a context that stays when the caller leaves. It ends with the
-// process, or when the invocation does.
-func (s *server) outlasting(ctx context.Context) (context.Context, context.CancelFunc) {
-	until := time.Now().Add(longestTurn)
-	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
-		until = deadline
-	}
-	stoppable, stop := context.WithCancelCause(context.WithoutCancel(ctx))
-	ctx, cancel := context.WithDeadline(stoppable, until)
-	go func() {
-		select {
-		case <-s.Streams.Drain:
-			stop(reason.ErrStopped)
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, cancel
-}
-
-// telling writes what happens in a run as server-sent events. A caller who has left
+// runStream writes what happens in a run as server-sent events. A caller who has left
 // is told nothing more.
-type telling struct {
+type runStream struct {
 	w           http.ResponseWriter
 	mu          sync.Mutex // guards what follows
 	b           bytes.Buffer
@@ -184,82 +157,58 @@ type telling struct {
 }
 
 // begin begins the answer, so that the caller can come back to it.
-func (t *telling) begin(execution, thread string) {
+func (t *runStream) begin(execution, thread string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.begun = true
 	h := t.w.Header()
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("X-Accel-Buffering", "no")
 	h.Set(executionHeader, execution)
 	if thread != "" {
 		h.Set("X-Thread-Id", thread)
 	}
-	t.w.WriteHeader(http.StatusOK)
-	t.b.WriteString(comeBack + "\n")
+	sse.Head(t.w)
+	t.b.WriteString(sse.ComeBack + "\n")
 	t.send()
 }
 
-func (t *telling) event(e turn.Event) {
+func (t *runStream) event(e turn.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.last = e.Behind
 	switch id := e.Behind.String(); {
 	case e.Restart:
-		eventLine(&t.b, id, "restart", struct{}{})
+		sse.Event(&t.b, id, "restart", struct{}{})
 	case e.Text != "":
-		eventLine(&t.b, id, "delta", deltaItem{e.Text})
+		sse.Event(&t.b, id, "delta", deltaItem{e.Text})
 	default:
-		eventLine(&t.b, id, "step", stepItem{e.Call.ID, e.Call.Skill, e.Call.Status, e.Call.Approval, e.Call.Result})
+		sse.Event(&t.b, id, "step", stepItem{e.Call.ID, e.Call.Skill, e.Call.Status, e.Call.Approval, e.Call.Result})
 	}
 	t.send()
 }
 
-func (t *telling) done(a talkAnswer) {
+func (t *runStream) done(a talkAnswer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	eventLine(&t.b, t.last.String(), "done", a)
+	sse.Event(&t.b, t.last.String(), "done", a)
 	t.send()
 }
 
 // still says that the answer goes on, once it has begun.
-func (t *telling) still() {
+func (t *runStream) still() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.begun {
-		t.b.WriteString(": still here\n\n")
+		t.b.WriteString(sse.Still)
 		t.send()
 	}
 }
 
-// keep says so again and again, until it is stopped.
-func (t *telling) keep(every time.Duration) (stop func()) {
-	ended := make(chan struct{})
-	var telling sync.WaitGroup
-	telling.Go(func() {
-		quiet := time.NewTicker(every)
-		defer quiet.Stop()
-		for {
-			select {
-			case <-quiet.C:
-				t.still()
-			case <-ended:
-				return
-			}
-		}
-	})
-	return func() {
-		close(ended)
-		telling.Wait()
-	}
-}
-
-func (t *telling) send() {
+func (t *runStream) send() {
 	if t.gone {
 		t.b.Reset()
 		return
 	}
-	t.gone = writeNow(t.w, &t.b) != nil
+	t.gone = sse.Send(t.w, &t.b) != nil
 }
 
 type runEventsInput struct {
@@ -290,136 +239,40 @@ func runFollowed(s *server, a huma.API, op huma.Operation) {
 	})
 }
 
-// followedRun is an execution that is followed.
-type followedRun struct {
-	ws db.Workspace
-	id string
-}
-
-// runPlace is a place in what is heard of a run: behind an entry of its journal, or
-// behind that and the word how the run stands.
-type runPlace struct {
-	seq  int
-	over bool
-}
-
-func (p runPlace) compare(q runPlace) int {
-	switch {
-	case p.seq == q.seq && !p.over && q.over:
-		return -1
-	case p.seq == q.seq && p.over && !q.over:
-		return 1
-	}
-	return cmp.Compare(p.seq, q.seq)
-}
-
-// runNews is what a journal says, or how its execution stands.
-type runNews struct {
-	turn.Heard
-	ended *turn.Reply
-}
-
-type (
-	runHub  = follow.Hub[followedRun, runPlace, runNews]
-	runPage = follow.Page[runPlace, runNews]
-)
-
-func (s *server) newRunHub() *runHub {
-	return &runHub{Look: s.lookAtRun, Compare: runPlace.compare, Ticks: s.Streams.ticks}
-}
-
-// lookAtRun reads for all who follow an execution.
-func (s *server) lookAtRun(ctx context.Context, of followedRun, after runPlace) (page runPage, err error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	all, ended, err := s.Operate.Since(ctx, of.ws, of.id, after.seq)
-	page.Next = after
-	for _, h := range all {
-		page.Next = runPlace{seq: h.Seq}
-		page.Items = append(page.Items, follow.Item[runPlace, runNews]{Behind: page.Next, What: runNews{Heard: h}})
-	}
-	if ended != nil {
-		page.Next.over, page.End = true, true
-		page.Items = append(page.Items, follow.Item[runPlace, runNews]{Behind: page.Next, What: runNews{ended: ended}})
-	}
-	return page, err
-}
-
-// heardOf are the news of a page.
-func heardOf(page runPage) (all []turn.Heard, ended *turn.Reply) {
-	for _, i := range page.Items {
-		if i.What.ended != nil {
-			return all, i.What.ended
-		}
-		all = append(all, i.What.Heard)
-	}
-	return all, nil
-}
-
 // followRun tells what happens in an execution, from its beginning or behind an
 // event, until it has ended or waits: the events of POST /api/v1/operate, read from
-// its journal. Pieces of text come together as they were written down. All who follow
-// it here share a reader, once they have caught up. It is called by the Engine Room,
-// and by whoever comes back to a stream.
+// its journal. It is called by the Engine Room, and by whoever comes back to a stream.
 func (s *server) followRun(w http.ResponseWriter, r *http.Request, id string, after turn.Position) {
 	closed, ok := s.stream(w, r)
 	if !ok {
 		return
 	}
 	defer closed()
-	out := &telling{w: w, last: after}
 	ctx := r.Context()
-	of := followedRun{workspace(ctx), id}
-	sitting := s.Streams.sit()
-	defer sitting.end()
-	events, after, ended, err := s.Operate.Events(ctx, of.ws, id, after)
-	if err != nil {
+	out := followedRun{&runStream{w: w, last: after}, id, r.Method == http.MethodHead}
+	if err := s.runs.Follow(ctx, workspace(ctx), id, after, out); err != nil {
 		s.fail(w, r, err)
-		return
-	}
-	out.begin(id, "")
-	if r.Method == http.MethodHead {
-		return
-	}
-	var f *follow.Follower[followedRun, runPlace, runNews]
-	leave := func() {
-		if f != nil {
-			f.Leave(ctx)
-		}
-		f = nil
-	}
-	defer func() { leave() }()
-	for {
-		for _, e := range events {
-			out.event(e)
-		}
-		if ended != nil {
-			out.done(talkAnswerOf(*ended))
-			return
-		}
-		if len(events) > 0 {
-			sitting.spoke()
-		}
-		if f == nil {
-			f = s.runs.Follow(ctx, of, runPlace{seq: after.Seq})
-		}
-		quiet, on := sitting.wait(ctx, f.News())
-		if !on {
-			return
-		}
-		if quiet {
-			out.still()
-		}
-		page, err := f.Next()
-		var all []turn.Heard
-		all, ended = heardOf(page)
-		if errors.Is(err, follow.ErrMissed) { // it looks for itself
-			leave()
-			all, ended, err = s.Operate.Since(ctx, of.ws, id, after.Seq)
-		}
-		if err != nil {
-			return
-		}
-		events, after = turn.Tell(after, all, ended != nil)
 	}
 }
+
+// followedRun is a [runStream] to one who follows an execution.
+type followedRun struct {
+	*runStream
+	execution string
+	head      bool
+}
+
+// Begin implements [telling.Listener].
+func (f followedRun) Begin() bool {
+	f.begin(f.execution, "")
+	return !f.head
+}
+
+// Event implements [telling.Listener].
+func (f followedRun) Event(e turn.Event) { f.event(e) }
+
+// Still implements [telling.Listener].
+func (f followedRun) Still() { f.still() }
+
+// Done implements [telling.Listener].
+func (f followedRun) Done(r turn.Reply) { f.done(talkAnswerOf(r)) }

@@ -13,6 +13,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/sse"
 )
 
 const operatePath = "/api/v1/operate"
@@ -165,10 +166,10 @@ func TestAMemberTalksToo(t *testing.T) {
 // Who follows an execution in which nothing happens looks once a second, and comes back
 // after a minute.
 func TestFollowersLookSeldom(t *testing.T) {
-	if got, want := (api.Streams{}).OrDefault(), (api.Streams{Every: time.Second, For: time.Minute, Quiet: 15 * time.Second, Most: 20}); got != want {
+	if got, want := (sse.Streams{}).OrDefault(), (sse.Streams{Every: time.Second, For: time.Minute, Quiet: 15 * time.Second, Most: 20}); got != want {
 		t.Errorf("streams are served %+v", got)
 	}
-	w := onOne(t, func(d *api.Deps) { d.Streams = &api.Streams{For: 300 * time.Millisecond} })
+	w := onOne(t, func(d *api.Deps) { d.Streams = &sse.Streams{For: 300 * time.Millisecond} })
 	var e struct{ ID string }
 	w.must(t, 201, http.MethodPost, "/api/v1/executions", `{"agent":"ada"}`, &e)
 	cost := func(method string) db.Stats {

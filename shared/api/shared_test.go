@@ -13,8 +13,15 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/sse"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
+
+// ticking is a clock that ticks when a test says so.
+type ticking chan time.Time
+
+// Ticks implements [sse.Clock].
+func (c ticking) Ticks(time.Duration) (<-chan time.Time, func()) { return c, func() {} }
 
 // TestLooksAreConstantInFollowers counts the statements of ticks in which nothing
 // happens: those of one follower and of fifty are the same, and all are told what
@@ -22,8 +29,8 @@ import (
 func TestLooksAreConstantInFollowers(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		for _, n := range []int{1, 50} {
-			clock := api.Clock(make(chan time.Time))
-			s := newStation(t, w, api.Streams{}.By(clock))
+			clock := ticking(make(chan time.Time))
+			s := newStation(t, w, sse.Streams{Clock: clock})
 			var all []*tuned
 			for range n {
 				f := s.tune(t, "", "")
@@ -45,9 +52,9 @@ func TestLooksAreConstantInFollowers(t *testing.T) {
 func TestLooksAtARunAreConstantInFollowers(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		for _, n := range []int{1, 50} {
-			clock := api.Clock(make(chan time.Time))
+			clock := ticking(make(chan time.Time))
 			w := newWorld(t, w.Env, func(d *api.Deps) {
-				streams := api.Streams{For: time.Minute, Most: 1000}.By(clock)
+				streams := sse.Streams{For: time.Minute, Most: 1000, Clock: clock}
 				d.Streams = &streams
 			})
 			server := httptest.NewServer(w)
@@ -74,7 +81,7 @@ func TestLooksAtARunAreConstantInFollowers(t *testing.T) {
 
 // costs lets the clock tick, and compares the statements of the ticks with those of a
 // look.
-func (w *world) costs(t *testing.T, clock api.Clock, followers int, ofLook int64) {
+func (w *world) costs(t *testing.T, clock ticking, followers int, ofLook int64) {
 	t.Helper()
 	clock <- time.Time{}
 	before := w.Deps.DB.Stats().Statements // of the first look, or before it
@@ -87,7 +94,7 @@ func (w *world) costs(t *testing.T, clock api.Clock, followers int, ofLook int64
 }
 
 // hear lets the clock tick until all have heard what they wait for.
-func hear(t *testing.T, clock api.Clock, all []*tuned, heard func(*tuned) bool) {
+func hear(t *testing.T, clock ticking, all []*tuned, heard func(*tuned) bool) {
 	t.Helper()
 	var hearing sync.WaitGroup
 	for _, f := range all {

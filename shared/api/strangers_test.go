@@ -11,6 +11,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/ratelimit"
+	"github.com/lanekeeper/lanekeeper/shared/sse"
 )
 
 // An address that sends bad credentials too often is told to wait. A good credential from the same
@@ -86,7 +87,7 @@ func TestAnExpiredSessionKeepsNobodyOut(t *testing.T) {
 // The number of open streams of a principal is limited. Streams of events and of executions count
 // together.
 func TestStreamsOfAPrincipalAreBounded(t *testing.T) {
-	w := onOne(t, func(d *api.Deps) { d.Streams = &api.Streams{Every: 10 * time.Millisecond, For: time.Minute} })
+	w := onOne(t, func(d *api.Deps) { d.Streams = &sse.Streams{Every: 10 * time.Millisecond, For: time.Minute} })
 	server := httptest.NewServer(w)
 	defer server.Close()
 	ctx, leave := context.WithCancel(t.Context())

@@ -18,6 +18,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
+	"github.com/lanekeeper/lanekeeper/shared/sse"
 )
 
 // tenant is one of three workspaces. All its rows contain its mark.
@@ -71,7 +72,7 @@ func threeTenants(t testing.TB, e dbtest.Env) (*world, []tenant) {
 			}
 			return auth.Principal{}, auth.ErrInvalid
 		})
-		d.Streams = &api.Streams{Every: time.Millisecond, For: time.Millisecond}
+		d.Streams = &sse.Streams{Every: time.Millisecond, For: time.Millisecond}
 	})
 	for _, of := range tenants {
 		w.fill(t, of)

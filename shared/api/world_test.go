@@ -42,6 +42,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/persona"
 	"github.com/lanekeeper/lanekeeper/shared/retain"
 	"github.com/lanekeeper/lanekeeper/shared/secret"
+	"github.com/lanekeeper/lanekeeper/shared/sse"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
@@ -169,7 +170,7 @@ func deps(t testing.TB, d *db.DB) api.Deps {
 	if err := errors.Join(err4, err5, err6, err7, err8, err9); err != nil {
 		t.Fatal(err)
 	}
-	all.Streams = &api.Streams{Every: 10 * time.Millisecond, For: 50 * time.Millisecond}
+	all.Streams = &sse.Streams{Every: 10 * time.Millisecond, For: 50 * time.Millisecond}
 	all.Reachable = channel.Check
 	all.Operate = operated(t, &all)
 	return all

@@ -11,6 +11,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/sse"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
 
@@ -74,7 +75,7 @@ func NewAPI(s *wire.Surfaces, door *Door, p Process) (http.Handler, error) {
 		Sessions:  door.Sessions,
 		Limits:    door.Limits,
 		Failures:  door.Failures,
-		Streams:   &api.Streams{Drain: p.Drain},
+		Streams:   &sse.Streams{Drain: p.Drain},
 		Reachable: s.Reachable,
 		Operate:   s.Operate,
 		Kick: func(ws db.Workspace) {
