@@ -26,14 +26,13 @@ func (a *Authenticator) Require(next http.Handler, unsure func(http.ResponseWrit
 // Refuse writes the answer for an error that means that a request has no principal. It returns
 // false, and writes nothing, for any other error.
 func Refuse(w http.ResponseWriter, r *http.Request, err error) bool {
-	for _, known := range refusals {
-		if errors.Is(err, known.err) {
-			id, _ := trace.From(r.Context())
-			known.answer.Write(w, id)
-			return true
-		}
+	p := Refusal(err)
+	if p == nil {
+		return false
 	}
-	return false
+	id, _ := trace.From(r.Context())
+	p.Write(w, id)
+	return true
 }
 
 // RequireOr is [Authenticator.Require], but otherwise answers all requests that do not pass.

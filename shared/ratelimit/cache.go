@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -65,6 +64,11 @@ type Rate func(*db.Batch) func() Limit
 // again. The limit is read whenever the store is asked, and applies from then on. Before that, the
 // limit of the API applies.
 func (l *Cache) Take(ctx context.Context, ws db.Workspace, key string, n int, rate Rate) (ok bool, retryAfter time.Duration) {
+	return l.TakeFirst(ctx, ws, key, n, API, rate)
+}
+
+// TakeFirst is [Cache.Take] with another limit that applies before the limit has been read.
+func (l *Cache) TakeFirst(ctx context.Context, ws db.Workspace, key string, n int, first Limit, rate Rate) (ok bool, retryAfter time.Duration) {
 	k := l.lease(leaseKey{ws, key})
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -76,6 +80,9 @@ func (l *Cache) Take(ctx context.Context, ws db.Workspace, key string, n int, ra
 		return false, k.refused.Sub(now)
 	case !now.Before(k.until):
 		k.left, k.chunk = 0, k.limit.Burst/100
+	}
+	if k.limit == (Limit{}) {
+		k.limit = first
 	}
 	if k.left >= n {
 		k.left -= n
@@ -111,7 +118,7 @@ func (l *Cache) ask(ctx context.Context, ws db.Workspace, key string, n int, k *
 	defer cancel()
 	var b db.Batch
 	read := rate(&b)
-	ok, wait, err := l.store.take(ctx, ws, key, n, cmp.Or(k.limit, API), &b)
+	ok, wait, err := l.store.take(ctx, ws, key, n, k.limit, &b)
 	if err == nil {
 		k.limit = read()
 	}

@@ -32,7 +32,7 @@ func (f *Failures) Count(remote string) (tooMany bool, retryAfter time.Duration)
 	if f == nil {
 		return false, 0
 	}
-	from, now := networkOf(remote), f.clock()
+	from, now := NetworkOf(remote), f.clock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	full, known := f.of[from]
@@ -71,8 +71,9 @@ func (f *Failures) makeRoom(now time.Time) {
 	}
 }
 
-// networkOf returns the network of an address. All invalid addresses share the zero prefix.
-func networkOf(remote string) netip.Prefix {
+// NetworkOf returns the network of an address, such as http.Request's RemoteAddr: of IPv4 the address,
+// of IPv6 its first 64 bits. All invalid addresses share the zero prefix.
+func NetworkOf(remote string) netip.Prefix {
 	at, err := netip.ParseAddrPort(remote)
 	if err != nil {
 		return netip.Prefix{}

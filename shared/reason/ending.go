@@ -49,6 +49,9 @@ func (s *facts) saysNothing() bool {
 // askedAgain is what the model is told of such an answer, once.
 const askedAgain = "(A note of Lanekeeper's, not of the person.) Your answer was empty, or announced a call of a tool and had none. Make the call, or say what came of the work."
 
+// CutOff is the reason of a completed run whose answer is not whole.
+const CutOff = "the answer was cut off at the limit of its length"
+
 // ended is the end of a run whose last answer asks for no call.
 func (s *facts) ended() Outcome {
 	silent := strings.TrimSpace(s.messages[len(s.messages)-1].Text) == ""
@@ -64,7 +67,7 @@ func (s *facts) ended() Outcome {
 	case s.ending == llm.StopMaxTokens && silent:
 		return s.outcome(execution.Stalled, "the model reached the limit of an answer's length before it had said anything")
 	case s.ending == llm.StopMaxTokens:
-		return s.outcome(execution.Completed, "the answer was cut off at the limit of its length")
+		return s.outcome(execution.Completed, CutOff)
 	}
 	return s.outcome(execution.Completed, "")
 }
