@@ -1,0 +1,138 @@
+package chat
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/jsonscan"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
+)
+
+const (
+	maxBody  = 256 << 10
+	maxDepth = 32               // of nested lists and objects
+	bodyTime = 10 * time.Second // for a body to arrive
+	// maxTaken is the most bytes of bodies that this process holds at once, of all callers.
+	maxTaken = 32 << 20
+)
+
+var (
+	tooLarge = problem.New(http.StatusRequestEntityTooLarge, "too_large", "a body has 256 KiB at most")
+	noRoom   = problem.New(http.StatusServiceUnavailable, "busy", "too many messages are taken at once: send it again").Later(time.Second)
+)
+
+// read reads the body of a request into v. Its bytes count as taken until free is called.
+func (h *Handler) read(w http.ResponseWriter, r *http.Request, v any) (free func(), p *problem.Problem) {
+	if r.ContentLength > maxBody {
+		return nil, tooLarge
+	}
+	if !isJSON(r.Header) {
+		return nil, problem.New(http.StatusUnsupportedMediaType, "unsupported_media_type", "a body is application/json in UTF-8, not encoded")
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // where there is a connection
+	room := &room{from: http.MaxBytesReader(w, r.Body, maxBody), taken: h}
+	defer func() {
+		if p != nil {
+			room.free()
+		}
+	}()
+	body, err := io.ReadAll(room)
+	if _, over := errors.AsType[*http.MaxBytesError](err); over {
+		return nil, tooLarge
+	}
+	if slow, ok := errors.AsType[net.Error](err); ok && slow.Timeout() {
+		w.Header().Set("Connection", "close") // the rest of the body is not waited for
+		return nil, problem.New(http.StatusRequestTimeout, "timeout", "the body did not arrive in time")
+	}
+	switch {
+	case errors.Is(err, errNoRoom):
+		return nil, noRoom
+	case err != nil:
+		return nil, problem.New(http.StatusBadRequest, "malformed", "the body can't be read")
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // it would end the request's context when it passes
+	if !json.Valid(body) || !shallow(string(body)) {
+		return nil, problem.New(http.StatusBadRequest, "malformed", fmt.Sprintf("the body is not valid JSON of at most %d levels", maxDepth))
+	}
+	err = json.Unmarshal(body, v)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return nil, bad(strings.TrimSuffix("body."+wrong.Field, "."), "expected a value of type "+jsonType(wrong.Type.Kind().String()))
+	}
+	if err != nil {
+		return nil, bad("body", "has a value that can't be read")
+	}
+	return room.free, nil
+}
+
+// jsonType is what JSON calls a type of Go.
+func jsonType(kind string) string {
+	switch kind {
+	case "slice", "array":
+		return "array"
+	case "struct", "map", "ptr":
+		return "object"
+	case "bool":
+		return "boolean"
+	case "string":
+		return "string"
+	}
+	return "number"
+}
+
+// shallow reports whether a valid JSON text is nested no deeper than may be.
+func shallow(text string) bool {
+	for s := jsonscan.New(text); ; {
+		if _, on := s.Next(); !on {
+			return true
+		}
+		if s.Depth() > maxDepth {
+			return false
+		}
+	}
+}
+
+// isJSON reports whether a body says that it is JSON, or says nothing.
+func isJSON(h http.Header) bool {
+	if encoding := h.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return false
+	}
+	if h.Get("Content-Type") == "" {
+		return true
+	}
+	media, params, err := mime.ParseMediaType(h.Get("Content-Type"))
+	charset := params["charset"]
+	return err == nil && media == "application/json" && (charset == "" || strings.EqualFold(charset, "utf-8"))
+}
+
+// errNoRoom says that as many bytes of bodies are in memory as may be.
+var errNoRoom = errors.New("no room for the body")
+
+// room counts the bytes of a body as they arrive: who sends slowly takes little.
+type room struct {
+	from  io.Reader
+	taken *Handler
+	n     int64
+}
+
+// Read implements [io.Reader].
+func (m *room) Read(p []byte) (int, error) {
+	n, err := m.from.Read(p)
+	m.n += int64(n)
+	if m.taken.taken.Add(int64(n)) > maxTaken {
+		return 0, errNoRoom
+	}
+	return n, err
+}
+
+// free gives back what was counted, once.
+func (m *room) free() {
+	m.taken.taken.Add(-m.n)
+	m.n = 0
+}

@@ -1,0 +1,190 @@
+package chat
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
+	"github.com/lanekeeper/lanekeeper/shared/sse"
+	"github.com/lanekeeper/lanekeeper/shared/turn"
+)
+
+// completionRequest is the body of POST /v1/chat/completions. Other fields are ignored.
+type completionRequest struct {
+	Model    string `json:"model"` // the name of an agent; empty: the caller's
+	Messages []struct {
+		Role    string          `json:"role"`
+		Content json.RawMessage `json:"content"`
+	} `json:"messages"`
+	Stream        bool `json:"stream"`
+	StreamOptions struct {
+		IncludeUsage bool `json:"include_usage"`
+	} `json:"stream_options"`
+	User      string            `json:"user"`
+	N         *int              `json:"n"`
+	Tools     []json.RawMessage `json:"tools"`
+	Functions []json.RawMessage `json:"functions"`
+}
+
+// complete answers POST /v1/chat/completions. The messages are the context, and the last of them is
+// answered. What a turn does that does not end with an answer, a visitor is told as the text of a
+// completion: a plain sentence of [told]'s.
+func (h *Handler) complete(w http.ResponseWriter, r *http.Request, v *visit) {
+	if p := h.early(r, v); p != nil {
+		h.refuse(w, r, p)
+		return
+	}
+	var body completionRequest
+	free, p := h.read(w, r, &body)
+	if p != nil {
+		h.refuse(w, r, p)
+		return
+	}
+	defer free()
+	m := message{model: v.model(body.Model), thread: r.Header.Get(threadHeader), multitask: strategy(r), stream: body.Stream}
+	if m.body, m.before, p = body.said(); p == nil {
+		p = v.identify(r, body.User)
+	}
+	if p != nil {
+		h.refuse(w, r, p)
+		return
+	}
+	h.talk(w, r, v, m, &completion{usage: body.StreamOptions.IncludeUsage, model: m.model, created: h.Clock().Unix()})
+}
+
+// said is the message that is to be answered, and what came before it.
+func (q *completionRequest) said() (string, []turn.Said, *problem.Problem) {
+	switch {
+	case len(q.Tools)+len(q.Functions) > 0:
+		return "", nil, toolsRefused
+	case q.N != nil && *q.N != 1:
+		return "", nil, bad("body.n", "one answer is given, no more")
+	case len(q.Messages) == 0:
+		return "", nil, bad("body.messages", "expected a list with one message at least")
+	case len(q.Messages) > maxMessages:
+		return "", nil, bad("body.messages", "has 200 messages at most")
+	}
+	before := make([]turn.Said, 0, len(q.Messages)-1)
+	for i, m := range q.Messages {
+		at := fmt.Sprintf("body.messages[%d]", i)
+		if !slices.Contains([]string{"system", "developer", "user", "assistant", "tool", "function"}, m.Role) {
+			return "", nil, bad(at+".role", "is system, developer, user, assistant or tool")
+		}
+		text, p := textOf(at+".content", m.Content)
+		switch {
+		case p != nil:
+			return "", nil, p
+		case i < len(q.Messages)-1:
+			if text != "" {
+				before = append(before, saidBy(m.Role, text))
+			}
+			continue
+		case m.Role == "assistant":
+			return "", nil, bad(at+".role", "the last message is answered: it can't be the assistant's")
+		}
+		return text, before, checkMessage(at+".content", text)
+	}
+	return "", nil, nil // not reached
+}
+
+var toolsRefused = wrongField(http.StatusUnprocessableEntity, "unsupported_tools", "body.tools",
+	"a request brings no tools: the agent has those that its workspace gives it")
+
+// completion is the voice of POST /v1/chat/completions.
+type completion struct {
+	usage   bool // is told in the stream
+	model   string
+	created int64
+	id      string
+	prose
+}
+
+type completionAnswer struct {
+	ID      string             `json:"id"`
+	Object  string             `json:"object"`
+	Created int64              `json:"created"`
+	Model   string             `json:"model"`
+	Choices []completionChoice `json:"choices"`
+	Usage   *completionUsage   `json:"usage,omitempty"`
+}
+
+type completionChoice struct {
+	Index   int                `json:"index"`
+	Message *completionMessage `json:"message,omitempty"`
+	Delta   *completionMessage `json:"delta,omitempty"`
+	Finish  *string            `json:"finish_reason"`
+}
+
+type completionMessage struct {
+	Role    string  `json:"role,omitempty"`
+	Content *string `json:"content,omitempty"`
+}
+
+type completionUsage struct {
+	Prompt     int64 `json:"prompt_tokens"`
+	Completion int64 `json:"completion_tokens"`
+	Total      int64 `json:"total_tokens"`
+}
+
+func (c *completion) body(object string, choices ...completionChoice) completionAnswer {
+	return completionAnswer{ID: c.id, Object: object, Created: c.created, Model: c.model, Choices: choices}
+}
+
+func usageOf(r turn.Reply) *completionUsage {
+	return &completionUsage{r.Prompt, r.Completion, r.Prompt + r.Completion}
+}
+
+func finishOf(r turn.Reply) *string {
+	finish := "stop"
+	if cut(r) {
+		finish = "length"
+	}
+	return &finish
+}
+
+// cut reports whether an answer was cut off at the limit of its length.
+func cut(r turn.Reply) bool { return r.Status == execution.Completed && r.Reason == reason.CutOff }
+
+func (c *completion) answer(r turn.Reply) any {
+	c.id = completionID(r.Execution)
+	text := told(r)
+	a := c.body("chat.completion", completionChoice{Message: &completionMessage{"assistant", &text}, Finish: finishOf(r)})
+	a.Usage = usageOf(r)
+	return a
+}
+
+func completionID(execution string) string { return "chatcmpl-" + execution }
+
+func (c *completion) chunk(b *bytes.Buffer, id string, choice completionChoice) {
+	sse.Event(b, id, "", c.body("chat.completion.chunk", choice))
+}
+
+func (c *completion) begin(b *bytes.Buffer, execution, _ string) {
+	c.id = completionID(execution)
+	none := ""
+	c.chunk(b, "", completionChoice{Delta: &completionMessage{"assistant", &none}})
+}
+
+func (c *completion) event(b *bytes.Buffer, e turn.Event) {
+	if text := c.add(e); text != "" {
+		c.chunk(b, e.Behind.String(), completionChoice{Delta: &completionMessage{Content: &text}})
+	}
+}
+
+func (c *completion) end(b *bytes.Buffer, r turn.Reply) {
+	if text := c.prose.end(r); text != "" {
+		c.chunk(b, "", completionChoice{Delta: &completionMessage{Content: &text}})
+	}
+	c.chunk(b, "", completionChoice{Delta: &completionMessage{}, Finish: finishOf(r)})
+	if c.usage {
+		last := c.body("chat.completion.chunk")
+		last.Choices, last.Usage = []completionChoice{}, usageOf(r)
+		sse.Event(b, "", "", last)
+	}
+	b.WriteString("data: [DONE]\n\n")
+}

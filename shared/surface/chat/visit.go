@@ -1,0 +1,169 @@
+package chat
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/persona"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
+	"github.com/lanekeeper/lanekeeper/shared/ratelimit"
+	"github.com/lanekeeper/lanekeeper/shared/turn"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
+)
+
+// visit is one request of a caller.
+type visit struct {
+	auth.Principal
+	from    string // the address of the caller
+	visitor string // empty: none is named
+	counted bool   // among the messages of the visitor
+}
+
+// persona is the only agent that the caller may talk with; empty: there are others.
+func (v *visit) persona() string { return "" }
+
+// model is the name of the agent that is asked for; empty: the only one, or the built-in one.
+func (v *visit) model(name string) string { return cmp.Or(name, v.persona(), persona.VisitorChat) }
+
+// maxName is the longest name of a visitor, or of an agent, in bytes.
+const maxName = 256
+
+// fit reports whether a name from outside can be stored, and stand in a header.
+func fit(name string) bool {
+	return utf8.ValidString(name) && !strings.ContainsFunc(name, unicode.IsControl)
+}
+
+// identify takes who the visitor is from the header, else from the request's user.
+func (v *visit) identify(r *http.Request, user string) *problem.Problem {
+	at, name := "body.user", user
+	if r.Method == http.MethodGet {
+		at = "query.user"
+	}
+	if session := r.Header.Get(sessionHeader); session != "" {
+		at, name = "header."+sessionHeader, session
+	}
+	if len(name) > maxName || !fit(name) {
+		return bad(at, "is a text of at most 256 bytes, without control characters")
+	}
+	v.visitor = name
+	return nil
+}
+
+// by is who talks.
+func (v *visit) by() string {
+	if v.Kind == auth.Site || v.Kind == auth.Key {
+		return "visitor:" + v.visitor
+	}
+	return v.String()
+}
+
+// caller is who may have so many answers open, or ask so often: each visitor of a site, or the address
+// of those who have no name.
+func (v *visit) caller() string {
+	switch {
+	case v.Kind != auth.Site:
+		return v.String()
+	case v.visitor != "":
+		return v.String() + " " + string(laneOf(v.visitor))
+	}
+	return v.String() + " " + ratelimit.NetworkOf(v.from).String()
+}
+
+// enter finds the conversation of a request, and names a visitor who has no name. The visitors of a
+// site can reach only their own.
+func (h *Handler) enter(ctx context.Context, v *visit, thread string) *problem.Problem {
+	if thread == "" {
+		v.visitor = cmp.Or(v.visitor, rand.Text())
+		return nil
+	}
+	if uuid.Validate(thread) != nil || len(thread) != 36 {
+		return noThread
+	}
+	ctx, cancel := within(ctx)
+	defer cancel()
+	found, err := h.Threads.Get(ctx, v.Workspace, strings.ToLower(thread))
+	switch {
+	case errors.Is(err, db.ErrNoRows), err == nil && (found.Channel != Channel || v.Kind == auth.Site && found.Address != v.visitor):
+		return noThread
+	case err != nil:
+		return h.problem(ctx, err)
+	}
+	v.visitor = found.Address
+	return nil
+}
+
+// count takes a message from what the visitor and the workspace may send in a minute.
+func (h *Handler) count(ctx context.Context, v *visit) *problem.Problem {
+	if h.Limits == nil || v.counted {
+		return nil
+	}
+	v.counted = true
+	key := string(laneOf(v.visitor))
+	if v.visitor == "" {
+		key = "address:" + ratelimit.NetworkOf(v.from).String()
+		if v.Kind != auth.Site {
+			key = "" // each message begins a conversation: the workspace's limit is theirs
+		}
+	}
+	if key != "" {
+		if p := h.take(ctx, v.Workspace, key, func(s workspace.Settings) int { return s.ChatVisitorMessages }); p != nil {
+			return p
+		}
+	}
+	return h.take(ctx, v.Workspace, Channel, func(s workspace.Settings) int { return s.ChatMessages })
+}
+
+// take takes a message from a bucket that a setting bounds, in messages a minute.
+func (h *Handler) take(ctx context.Context, ws db.Workspace, key string, of func(workspace.Settings) int) *problem.Problem {
+	none := false
+	rate := func(b *db.Batch) func() ratelimit.Limit {
+		read := h.Workspaces.Settings(b)
+		return func() ratelimit.Limit {
+			set, err := read()
+			if err != nil { // others tell of it
+				set = workspace.Defaults()
+			}
+			n := of(set)
+			none = n == 0
+			return perMinute(max(n, 1))
+		}
+	}
+	ok, wait := h.Limits.TakeFirst(ctx, ws, "chat:"+key, 1, perMinute(of(workspace.Defaults())), rate)
+	switch {
+	case none:
+		return problem.New(http.StatusTooManyRequests, "rate_limited", "this workspace takes no messages").Later(time.Minute)
+	case !ok:
+		return problem.New(http.StatusTooManyRequests, "rate_limited", "too many messages: send it again later").Later(wait)
+	}
+	return nil
+}
+
+// perMinute is a limit of n a minute.
+func perMinute(n int) ratelimit.Limit { return ratelimit.Limit{PerSecond: float64(n) / 60, Burst: n} }
+
+// strategy is what a message does that comes while another is answered.
+func strategy(r *http.Request) turn.Multitask {
+	return turn.Multitask(strings.ToLower(r.Header.Get(strategyHeader)))
+}
+
+// early counts a message whose visitor the header names, before its body is read.
+func (h *Handler) early(r *http.Request, v *visit) *problem.Problem {
+	if r.Header.Get(sessionHeader) == "" {
+		return nil
+	}
+	if p := v.identify(r, ""); p != nil {
+		return p
+	}
+	return h.count(r.Context(), v)
+}
