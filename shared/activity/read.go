@@ -106,35 +106,23 @@ func (l *Log) OfTrace(b *db.Batch, id trace.ID) *[]Entry {
 }
 
 func collect(into *[]Entry) func(db.Scan) error {
-	return func(scan db.Scan) error {
-		var e Entry
-		var skill, skillID, message, model, execution, parent, thread *string
+	return db.Append(into, func(scan db.Scan, e *Entry) error {
 		var usage json.RawMessage
-		var cost *float64
-		var ms, attempt *int64
-		if err := scan(&e.ID, &e.Agent, &e.Surface, &skill, &skillID, &e.Status, &e.Input, &e.Output, &message, &usage, &model, &cost, &ms,
-			&e.Trace, &execution, &parent, &attempt, &thread, &e.CreatedAt); err != nil {
+		var ms int64
+		if err := scan(&e.ID, &e.Agent, &e.Surface, db.Optional(&e.Skill), db.Optional(&e.SkillID), &e.Status, &e.Input, &e.Output,
+			db.Optional(&e.Error), &usage, db.Optional(&e.Model), &e.CostUSD, db.Optional(&ms), &e.Trace, db.Optional(&e.Execution),
+			db.Optional(&e.ParentExecution), db.Optional(&e.Attempt), db.Optional(&e.Thread), &e.CreatedAt); err != nil {
 			return err
 		}
-		e.Skill, e.SkillID, e.Error, e.Model = value(skill), value(skillID), value(message), value(model)
-		e.Execution, e.ParentExecution, e.Thread = value(execution), value(parent), value(thread)
-		e.CostUSD, e.Duration, e.Attempt = cost, time.Duration(value(ms))*time.Millisecond, int(value(attempt))
+		e.Duration = time.Duration(ms) * time.Millisecond
 		if len(usage) > 0 {
 			e.Usage = new(Usage)
 			if err := json.Unmarshal(usage, e.Usage); err != nil {
 				return fmt.Errorf("token usage of activity %s: %w", e.ID, err)
 			}
 		}
-		*into = append(*into, e)
 		return nil
-	}
-}
-
-func value[T any](p *T) (v T) {
-	if p != nil {
-		v = *p
-	}
-	return v
+	})
 }
 
 var (

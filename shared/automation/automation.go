@@ -211,27 +211,14 @@ func (a *Automation) values() []any {
 }
 
 func collect(into *[]Automation) func(db.Scan) error {
-	return func(scan db.Scan) error {
-		var a Automation
+	return db.Append(into, func(scan db.Scan, a *Automation) error {
 		var input string
-		var cron, zone, event, reason, status *string
-		var by *skill.Actor
-		var last *trace.ID
-		if err := scan(&a.ID, &a.Name, &a.Skill, &input, &cron, &zone, &event, &a.Enabled, &by, &reason, &a.DisabledAt, &a.NextRunAt,
-			&a.LastRunAt, &status, &last, &a.Version, &a.CreatedBy, &a.CreatedAt, &a.UpdatedAt, &a.Untrusted, &a.now); err != nil {
-			return err
-		}
+		err := scan(&a.ID, &a.Name, &a.Skill, &input, db.Optional(&a.Cron), db.Optional(&a.TimeZone), db.Optional(&a.Event), &a.Enabled,
+			db.Optional(&a.DisabledBy), db.Optional(&a.DisabledReason), &a.DisabledAt, &a.NextRunAt, &a.LastRunAt,
+			db.Optional(&a.LastStatus), db.Optional(&a.LastTrace), &a.Version, &a.CreatedBy, &a.CreatedAt, &a.UpdatedAt, &a.Untrusted, &a.now)
 		a.Input = json.RawMessage(input)
-		set(&a.Cron, cron)
-		set(&a.TimeZone, zone)
-		set(&a.Event, event)
-		set(&a.DisabledReason, reason)
-		set(&a.LastStatus, status)
-		set(&a.DisabledBy, by)
-		set(&a.LastTrace, last)
-		*into = append(*into, a)
-		return nil
-	}
+		return err
+	})
 }
 
 func set[T any](to *T, from *T) {

@@ -106,15 +106,9 @@ func (s *Store) lock(ctx context.Context, tx lane.Tx, id string) (claimed, error
 	tx.Later().Exec(s.q.Lock, id)
 	err := tx.Each(ctx, func(scan db.Scan) error {
 		var input string
-		var cron, zone, event *string
-		var xid, at *int64
-		err := scan(&c.Name, &c.Skill, &input, &c.Untrusted, &cron, &zone, &event, &c.enabled, &c.next, &xid, &at, &c.made, &c.now, &c.begun)
+		err := scan(&c.Name, &c.Skill, &input, &c.Untrusted, db.Optional(&c.cron), db.Optional(&c.zone), db.Optional(&c.event),
+			&c.enabled, &c.next, db.Optional(&c.xid), db.Optional(&c.id), &c.made, &c.now, &c.begun)
 		c.Input = json.RawMessage(input)
-		set(&c.cron, cron)
-		set(&c.zone, zone)
-		set(&c.event, event)
-		set(&c.xid, xid)
-		set(&c.id, at)
 		return err
 	}, s.q.Claimed, id)
 	if c.xid >= c.begun { // the cursor comes from another cluster, before a restore
@@ -127,15 +121,7 @@ func (s *Store) claimEvent(ctx context.Context, tx lane.Tx, c claimed) (Run, boo
 	e := Event{Kind: c.event}
 	var xid, id int64
 	err := tx.Each(ctx, func(scan db.Scan) error {
-		var subject, data *string
-		var of *trace.ID
-		err := scan(&e.Count, &xid, &id, &subject, &of, &data, &e.At)
-		set(&e.Subject, subject)
-		set(&e.TraceID, of)
-		if data != nil {
-			e.Data = json.RawMessage(*data)
-		}
-		return err
+		return scan(&e.Count, &xid, &id, db.Optional(&e.Subject), db.Optional(&e.TraceID), db.Optional(&e.Data), &e.At)
 	}, s.q.Happened, c.event, c.xid, c.id, c.made)
 	if err != nil {
 		return Run{}, false, fmt.Errorf("read the events of automation %s: %w", c.ID, err)

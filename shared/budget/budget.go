@@ -92,8 +92,7 @@ type Budget struct {
 func (b Budget) active() bool { return !b.now.Before(b.Start) && b.now.Before(b.End) }
 
 func collect(into *[]Budget) func(db.Scan) error {
-	return func(scan db.Scan) error {
-		var b Budget
+	return db.Append(into, func(scan db.Scan, b *Budget) error {
 		var money *int64
 		if err := scan(&b.ID, &b.Scope, &b.ScopeID, &b.Tokens.Allocated, &b.Tokens.Consumed, &b.Tokens.Reserved,
 			&money, &b.MicroUSD.Consumed, &b.MicroUSD.Reserved,
@@ -103,9 +102,8 @@ func collect(into *[]Budget) func(db.Scan) error {
 		if money != nil {
 			b.Capped, b.MicroUSD.Allocated = true, *money
 		}
-		*into = append(*into, b)
 		return nil
-	}
+	})
 }
 
 var (

@@ -24,7 +24,7 @@ func (op *Op) Row(scan Scan) error {
 	if op.rows == nil {
 		return nil
 	}
-	return op.rows(scan)
+	return op.rows(scan.withOptional())
 }
 
 // WantsRows reports whether the caller reads the rows.

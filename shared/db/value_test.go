@@ -241,6 +241,68 @@ func TestScanRefusesNull(t *testing.T) {
 	})
 }
 
+// TestOptional: a column that is null leaves its destination as it is; a row reader appends the rows.
+func TestOptional(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		ended := time.Date(2026, 7, 1, 11, 30, 0, 0, time.UTC)
+		store := func(subject *string, message *word, result *json.RawMessage, at *time.Time) string {
+			id := uuid.NewString()
+			_, err := w.DB.Exec(t.Context(), w.Workspace, w.q.Store, id, "a", "hb", subject, message, false, 1, 0, 0.5,
+				json.RawMessage(`{}`), result, ended, at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return id
+		}
+		type row struct {
+			Subject string
+			Error   word
+			Attempt number
+			Result  json.RawMessage
+			Ended   time.Time
+		}
+		rows := []row{{Subject: "first"}}
+		var ignored struct {
+			agent, surface word
+			inherit        bool
+			tokens         int64
+			cost           float64
+			input          json.RawMessage
+			created        time.Time
+		}
+		read := db.Append(&rows, func(scan db.Scan, r *row) error {
+			r.Subject, r.Error, r.Ended = "as it was", "as it was", ended.Add(time.Hour)
+			return scan(&ignored.agent, &ignored.surface, db.Optional(&r.Subject), db.Optional(&r.Error), &ignored.inherit,
+				db.Optional(&r.Attempt), &ignored.tokens, &ignored.cost, &ignored.input, db.Optional(&r.Result), &ignored.created,
+				db.Optional(&r.Ended))
+		})
+		full, empty := store(new("s"), new(word("")), new(json.RawMessage(`[1]`)), &ended), store(nil, nil, nil, nil)
+		for _, id := range []string{full, empty} {
+			if err := w.DB.Each(t.Context(), w.Workspace, read, w.q.Fetch, id); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range rows {
+			if len(rows[i].Result) > 0 {
+				rows[i].Result = compact(t, rows[i].Result)
+			}
+		}
+		want := []row{{Subject: "first"}, {"s", "", 1, json.RawMessage(`[1]`), ended}, {"as it was", "as it was", 1, nil, ended.Add(time.Hour)}}
+		if !reflect.DeepEqual(rows, want) {
+			t.Errorf("got  %+v\nwant %+v", rows, want)
+		}
+		// The same destinations serve several rows.
+		r := row{Subject: "as it was"}
+		dest := []any{&ignored.agent, &ignored.surface, db.Optional(&r.Subject), db.Optional(&r.Error), &ignored.inherit, &r.Attempt,
+			&ignored.tokens, &ignored.cost, &ignored.input, db.Optional(&r.Result), &ignored.created, db.Optional(&r.Ended)}
+		for _, id := range []string{full, empty, full} {
+			if err := w.DB.One(t.Context(), w.Workspace, dest, w.q.Fetch, id); err != nil || r.Subject != "s" {
+				t.Errorf("%q, %v", r.Subject, err)
+			}
+		}
+	})
+}
+
 func TestParametersOutOfOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		id := w.add(t, "before")

@@ -70,15 +70,13 @@ func (e *Store) Read(ctx context.Context, ws db.Workspace, after Cursor, kinds [
 	var present Cursor
 	reset := false
 	err := e.db.Each(ctx, ws, func(scan db.Scan) error {
-		var xid, id *int64
-		var kind, subject, trace, data *string
-		var at *time.Time
-		if err := scan(&present.xid, &present.id, &reset, &xid, &id, &kind, &subject, &trace, &data, &at); err != nil || id == nil {
+		var row Event // without one, all its columns are null
+		err := scan(&present.xid, &present.id, &reset, db.Optional(&row.Cursor.xid), db.Optional(&row.Cursor.id), db.Optional(&row.Kind),
+			db.Optional(&row.Subject), db.Optional(&row.Trace), db.Optional(&row.Data), db.Optional(&row.CreatedAt))
+		if err != nil || row.Kind == "" {
 			return err
 		}
-		found = append(found, Event{
-			Cursor: Cursor{*xid, *id}, Kind: *kind, Subject: text(subject), Trace: text(trace), Data: json.RawMessage(*data), CreatedAt: *at,
-		})
+		found = append(found, row)
 		return nil
 	}, e.q.Read, after.xid, after.id, filter, limit)
 	switch {
@@ -107,11 +105,4 @@ func (e *Store) Tell(ctx context.Context, ws db.Workspace, happened Event) error
 func (e *Store) Now(ctx context.Context, ws db.Workspace) (Cursor, error) {
 	_, present, err := e.Read(ctx, ws, Cursor{}, nil, 0)
 	return present, err
-}
-
-func text(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }

@@ -173,19 +173,7 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Switch, er
 var farAhead = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func switches(into *[]Switch) func(db.Scan) error {
-	return func(scan db.Scan) error {
-		var k Switch
-		var reason, by *string
-		if err := scan(&k.ID, &k.Scope, &k.Target, &reason, &k.SetBy, &k.SetAt, &by, &k.ReleasedAt); err != nil {
-			return err
-		}
-		if reason != nil {
-			k.Reason = *reason
-		}
-		if by != nil {
-			k.ReleasedBy = *by
-		}
-		*into = append(*into, k)
-		return nil
-	}
+	return db.Append(into, func(scan db.Scan, k *Switch) error {
+		return scan(&k.ID, &k.Scope, &k.Target, db.Optional(&k.Reason), &k.SetBy, &k.SetAt, db.Optional(&k.ReleasedBy), &k.ReleasedAt)
+	})
 }

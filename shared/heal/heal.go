@@ -156,11 +156,7 @@ func (s *Store) Look(b *db.Batch) *Look {
 
 func (l *Look) find(scan db.Scan) error {
 	var f Finding
-	var heal *string
-	err := scan(&f.Skill, &f.Failures, &f.Newest, &heal)
-	if heal != nil {
-		f.Heal = *heal
-	}
+	err := scan(&f.Skill, &f.Failures, &f.Newest, db.Optional(&f.Heal))
 	l.Findings = append(l.Findings, f)
 	return err
 }
@@ -475,20 +471,15 @@ func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) ([]Heal, er
 var farAhead = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func collect(into *[]Heal) func(db.Scan) error {
-	return func(scan db.Scan) error {
-		var h Heal
+	return db.Append(into, func(scan db.Scan, h *Heal) error {
 		var automations string
-		var by *string
-		if err := scan(&h.ID, &h.Skill, &h.Code, &h.Failures, &automations, &h.Status, &h.Probes, &h.ProbeAt, &h.Trace, &by, &h.CreatedAt, &h.UpdatedAt); err != nil {
+		if err := scan(&h.ID, &h.Skill, &h.Code, &h.Failures, &automations, &h.Status, &h.Probes, &h.ProbeAt, &h.Trace,
+			db.Optional(&h.EndedBy), &h.CreatedAt, &h.UpdatedAt); err != nil {
 			return err
-		}
-		if by != nil {
-			h.EndedBy = *by
 		}
 		if err := json.Unmarshal([]byte(automations), &h.Automations); err != nil {
 			return fmt.Errorf("read the automations of heal %s: %w", h.ID, err)
 		}
-		*into = append(*into, h)
 		return nil
-	}
+	})
 }

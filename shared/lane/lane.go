@@ -153,24 +153,16 @@ func (i Info) InUse() bool { return i.Held() || i.Lingers() > 0 }
 func scanInfo(scan db.Scan, lead ...any) (Info, error) {
 	var i Info
 	var ttl int64
-	var wantedBy, execution, id *string
 	var owned bool
 	var now time.Time
-	err := scan(append(lead, &i.Lane, &i.Holder, &i.Fence, &ttl, &i.LockedAt, &i.ExpiresAt, &i.WantedAt, &wantedBy, &execution, &id, &owned, &now)...)
+	err := scan(append(lead, &i.Lane, &i.Holder, &i.Fence, &ttl, &i.LockedAt, &i.ExpiresAt, &i.WantedAt,
+		db.Optional(&i.WantedBy), db.Optional(&i.Execution), db.Optional(&i.Trace), &owned, &now)...)
 	i.TTL = time.Duration(ttl) * time.Millisecond
-	i.WantedBy, i.Execution, i.Trace = text(wantedBy), text(execution), text(id)
 	i.Age = now.Sub(i.LockedAt)
 	if owned { // a released lane is free, even when the clock steps back
 		i.Remaining = max(0, i.ExpiresAt.Sub(now))
 	}
 	return i, err
-}
-
-func text(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }
 
 // A Hold is a lane that is held now. It is safe for concurrent use.

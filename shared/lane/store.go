@@ -298,12 +298,12 @@ func (p *proof) stands() { p.hold.extended(p.until, p.trusted) }
 func (s *Store) prove(b *db.Batch, h *Hold, ttl time.Duration) *proof {
 	p := &proof{hold: h, trusted: time.Now().Add(ttl)}
 	b.Each(func(scan db.Scan) error {
-		var wantedBy *string
-		if err := scan(&p.fence, &p.until, &wantedBy); err != nil {
+		var wantedBy string
+		if err := scan(&p.fence, &p.until, db.Optional(&wantedBy)); err != nil {
 			return err
 		}
 		p.answered = true
-		h.wanted(text(wantedBy))
+		h.wanted(wantedBy)
 		return nil
 	}, s.q.Renew, h.Lane, h.Token, ttl.Milliseconds()).MustFind()
 	return p
@@ -333,14 +333,14 @@ func (s *Store) proveAll(ctx context.Context, b *db.Batch, holds []*Hold) []*pro
 	b.Each(func(scan db.Scan) error {
 		var of Name
 		var found proof
-		var wantedBy *string
-		if err := scan(&of, &found.fence, &found.until, &wantedBy); err != nil {
+		var wantedBy string
+		if err := scan(&of, &found.fence, &found.until, db.Optional(&wantedBy)); err != nil {
 			return err
 		}
 		for _, p := range proofs {
 			if p.hold.Lane == of {
 				p.fence, p.until, p.answered = found.fence, found.until, true
-				p.hold.wanted(text(wantedBy))
+				p.hold.wanted(wantedBy)
 			}
 		}
 		return nil

@@ -9,7 +9,6 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
-	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
 // Filter narrows a listing. Empty fields match everything.
@@ -164,16 +163,8 @@ func (s *Store) Categories(ctx context.Context, ws db.Workspace, agent string) (
 }
 
 func collect(into *[]Memory) func(db.Scan) error {
-	return func(scan db.Scan) error {
-		var m Memory
-		var id *trace.ID
-		if err := scan(&m.ID, &m.Agent, &m.Category, &m.Content, &m.Importance, &id, &m.ExpiresAt, &m.Version, &m.CreatedAt, &m.UpdatedAt); err != nil {
-			return err
-		}
-		if id != nil {
-			m.Trace = *id
-		}
-		*into = append(*into, m)
-		return nil
-	}
+	return db.Append(into, func(scan db.Scan, m *Memory) error {
+		return scan(&m.ID, &m.Agent, &m.Category, &m.Content, &m.Importance, db.Optional(&m.Trace), &m.ExpiresAt, &m.Version,
+			&m.CreatedAt, &m.UpdatedAt)
+	})
 }

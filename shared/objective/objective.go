@@ -145,18 +145,9 @@ func (s *Store) Create(b *db.Batch, o Objective) string {
 // Due adds a query for the active objectives to a batch, the highest priority first.
 func (s *Store) Due(b *db.Batch, limit int) *[]Due {
 	due := new([]Due)
-	b.Each(func(scan db.Scan) error {
-		var d Due
-		var next *int
-		if err := scan(&d.ID, &d.Title, &d.Priority, &d.PlanVersion, &next); err != nil {
-			return err
-		}
-		if next != nil {
-			d.NextStep = *next
-		}
-		*due = append(*due, d)
-		return nil
-	}, s.q.Due, limit)
+	b.Each(db.Append(due, func(scan db.Scan, d *Due) error {
+		return scan(&d.ID, &d.Title, &d.Priority, &d.PlanVersion, db.Optional(&d.NextStep))
+	}), s.q.Due, limit)
 	return due
 }
 
@@ -166,12 +157,10 @@ func (s *Store) GetIn(b *db.Batch, id string) *[]Objective {
 	b.Each(collect(found), s.q.Get, id)
 	b.Each(func(scan db.Scan) error {
 		var st Step
-		var skill, result, execution *string
-		if err := scan(&st.PlanVersion, &st.Number, &st.Title, &skill, &st.Inputs, &st.DoneCriterion, &st.Status, &st.Attempts,
-			&result, &execution, &st.EndedAt); err != nil {
+		if err := scan(&st.PlanVersion, &st.Number, &st.Title, db.Optional(&st.Skill), &st.Inputs, &st.DoneCriterion, &st.Status,
+			&st.Attempts, db.Optional(&st.Result), db.Optional(&st.Execution), &st.EndedAt); err != nil {
 			return err
 		}
-		st.Skill, st.Result, st.Execution = text(skill), text(result), text(execution)
 		if len(*found) == 1 { // the objective may have been created between the two statements
 			(*found)[0].Plan = append((*found)[0].Plan, st)
 		}
@@ -181,17 +170,10 @@ func (s *Store) GetIn(b *db.Batch, id string) *[]Objective {
 }
 
 func collect(into *[]Objective) func(db.Scan) error {
-	return func(scan db.Scan) error {
-		var o Objective
-		var reason, summary *string
-		if err := scan(&o.ID, &o.Title, &o.Description, &o.Priority, &o.DoneCriterion, &o.Status, &reason, &o.PlanVersion, &o.PlanAttempts,
-			&summary, &o.CreatedBy, &o.Version, &o.CreatedAt, &o.UpdatedAt, &o.CompletedAt, &o.Untrusted); err != nil {
-			return err
-		}
-		o.StatusReason, o.Summary = text(reason), text(summary)
-		*into = append(*into, o)
-		return nil
-	}
+	return db.Append(into, func(scan db.Scan, o *Objective) error {
+		return scan(&o.ID, &o.Title, &o.Description, &o.Priority, &o.DoneCriterion, &o.Status, db.Optional(&o.StatusReason), &o.PlanVersion,
+			&o.PlanAttempts, db.Optional(&o.Summary), &o.CreatedBy, &o.Version, &o.CreatedAt, &o.UpdatedAt, &o.CompletedAt, &o.Untrusted)
+	})
 }
 
 // Get reads an objective with its plan. It returns [db.ErrNoRows] if there is none.
@@ -299,11 +281,4 @@ func missing(err, instead error) error {
 		return instead
 	}
 	return err
-}
-
-func text(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }

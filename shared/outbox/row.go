@@ -123,25 +123,10 @@ func (c Claimed) receiver() string { return cmp.Or(c.Receiver, c.Topic) }
 func (c Claimed) Last() bool { return c.Attempt >= c.MaxAttempts }
 
 func collect(into *[]Entry) func(db.Scan) error {
-	return func(scan db.Scan) error {
-		var e Entry
-		var order, by, message, supersede, execution, receiver *string
-		var seq *int64
-		if err := scan(&e.ID, &e.Kind, &e.Topic, &e.Key, &order, &seq, &e.Payload, &e.Format, &e.Status, &e.Attempts, &e.MaxAttempts, &e.DueAt,
-			&by, &e.ClaimedUntil, &message, &supersede, &e.ExpiresAt, &e.Trace, &execution, &e.CreatedAt, &e.UpdatedAt, &e.SentAt, &receiver); err != nil {
-			return err
-		}
-		e.OrderKey, e.Seq, e.ClaimedBy, e.LastError = value(order), value(seq), value(by), value(message)
-		e.SupersedeKey, e.Execution = value(supersede), value(execution)
-		e.Receiver = value(receiver)
-		*into = append(*into, e)
-		return nil
-	}
-}
-
-func value[T any](p *T) (v T) {
-	if p != nil {
-		v = *p
-	}
-	return v
+	return db.Append(into, func(scan db.Scan, e *Entry) error {
+		return scan(&e.ID, &e.Kind, &e.Topic, &e.Key, db.Optional(&e.OrderKey), db.Optional(&e.Seq), &e.Payload, &e.Format, &e.Status,
+			&e.Attempts, &e.MaxAttempts, &e.DueAt, db.Optional(&e.ClaimedBy), &e.ClaimedUntil, db.Optional(&e.LastError),
+			db.Optional(&e.SupersedeKey), &e.ExpiresAt, &e.Trace, db.Optional(&e.Execution), &e.CreatedAt, &e.UpdatedAt, &e.SentAt,
+			db.Optional(&e.Receiver))
+	})
 }

@@ -161,15 +161,13 @@ func (s *Store) List(ctx context.Context, ws db.Workspace, after string, limit i
 }
 
 func collect(into *[]Persona) func(db.Scan) error {
-	return func(scan db.Scan) error {
-		var p Persona
-		var model, skills, language, zone *string
+	return db.Append(into, func(scan db.Scan, p *Persona) error {
+		var skills *string
 		var surfaces string
-		if err := scan(&p.Name, &p.Version, &p.DisplayName, &p.Instructions, &model, &p.Temperature, &skills, &language, &zone, &surfaces,
-			&p.CreatedBy, &p.CreatedAt); err != nil {
+		if err := scan(&p.Name, &p.Version, &p.DisplayName, &p.Instructions, db.Optional(&p.Model), &p.Temperature, &skills,
+			db.Optional(&p.Language), db.Optional(&p.TimeZone), &surfaces, &p.CreatedBy, &p.CreatedAt); err != nil {
 			return err
 		}
-		p.Model, p.Language, p.TimeZone = text(model), text(language), text(zone)
 		if skills != nil {
 			if err := json.Unmarshal([]byte(*skills), &p.Skills); err != nil {
 				return fmt.Errorf("decode the skills of persona %s: %w", p.Name, err)
@@ -178,14 +176,6 @@ func collect(into *[]Persona) func(db.Scan) error {
 		if err := json.Unmarshal([]byte(surfaces), &p.Surfaces); err != nil {
 			return fmt.Errorf("decode the surfaces of persona %s: %w", p.Name, err)
 		}
-		*into = append(*into, p)
 		return nil
-	}
-}
-
-func text(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
+	})
 }

@@ -244,31 +244,24 @@ func (r *Registry) builtin(ws db.Workspace, overrides []Definition) []Definition
 // collect returns a function that appends scanned rows to into. In the row of a built-in skill only
 // the overrides in changes have a meaning.
 func collect(into *[]Definition) func(db.Scan) error {
-	return func(scan db.Scan) error {
-		var d Definition
-		var description, parameters, reason *string
-		var by *Actor
-		var effect *Effect
+	return db.Append(into, func(scan db.Scan, d *Definition) error {
+		var parameters *string
 		var seconds *int
-		if err := scan(&d.ID, &d.Name, &d.Kind, &description, &parameters, &d.Config, &d.changes.scope, &effect, &d.changes.approval,
-			&d.changes.serial, &seconds, &d.Enabled, &by, &reason, &d.DisabledAt, &d.Version, &d.CreatedBy, &d.CreatedAt, &d.UpdatedAt); err != nil {
+		if err := scan(&d.ID, &d.Name, &d.Kind, db.Optional(&d.Description), &parameters, &d.Config, &d.changes.scope,
+			db.Optional(&d.Effect), &d.changes.approval, &d.changes.serial, &seconds, &d.Enabled, db.Optional(&d.DisabledBy),
+			db.Optional(&d.DisabledReason), &d.DisabledAt, &d.Version, &d.CreatedBy, &d.CreatedAt, &d.UpdatedAt); err != nil {
 			return err
 		}
-		set(&d.Description, description)
 		if parameters != nil {
 			d.Parameters = json.RawMessage(*parameters)
 		}
 		set(&d.Scope, d.changes.scope)
-		set(&d.Effect, effect)
 		set(&d.RequiresApproval, d.changes.approval)
 		set(&d.Serial, d.changes.serial)
-		set(&d.DisabledBy, by)
-		set(&d.DisabledReason, reason)
 		if seconds != nil {
 			limit := time.Duration(*seconds) * time.Second
 			d.Timeout, d.changes.timeout = limit, &limit
 		}
-		*into = append(*into, d)
 		return nil
-	}
+	})
 }

@@ -184,8 +184,7 @@ func (s *Store) Delete(ctx context.Context, tx *db.Tx, w Workspace) error {
 }
 
 func collect(into *[]Workspace) func(db.Scan) error {
-	return func(scan db.Scan) error {
-		var w Workspace
+	return db.Append(into, func(scan db.Scan, w *Workspace) error {
 		var raw json.RawMessage
 		if err := scan(&w.ID, &w.Slug, &w.Name, &raw, &w.Version, &w.CreatedAt, &w.UpdatedAt); err != nil {
 			return err
@@ -197,7 +196,6 @@ func collect(into *[]Workspace) func(db.Scan) error {
 		if err := json.Unmarshal(raw, &w.set); err != nil {
 			return fmt.Errorf("read workspace settings: %w", err)
 		}
-		*into = append(*into, w)
 		return nil
-	}
+	})
 }

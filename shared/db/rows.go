@@ -1,0 +1,56 @@
+package db
+
+import "slices"
+
+// Append returns a reader of rows that appends a T to into for each row. read scans one row.
+func Append[T any](into *[]T, read func(scan Scan, row *T) error) func(Scan) error {
+	return func(scan Scan) error {
+		var row T
+		if err := read(scan, &row); err != nil {
+			return err
+		}
+		*into = append(*into, row)
+		return nil
+	}
+}
+
+// Optional returns a destination for a column that may be null. Null leaves into as it is.
+func Optional[T any](into *T) any { return &optional[T]{into: into} }
+
+// optional scans a column into scanned, which is nil for null.
+type optional[T any] struct{ into, scanned *T }
+
+func (o *optional[T]) dest() any {
+	o.scanned = nil
+	return &o.scanned
+}
+
+func (o *optional[T]) done() {
+	if o.scanned != nil {
+		*o.into = *o.scanned
+	}
+}
+
+// withOptional returns a scan that also accepts the destinations of [Optional].
+func (s Scan) withOptional() Scan {
+	return func(dest ...any) error {
+		own := slices.Clone(dest) // the next row is scanned into the same destinations
+		var done []func()
+		for i, d := range dest {
+			if o, ok := d.(interface {
+				dest() any
+				done()
+			}); ok {
+				own[i] = o.dest()
+				done = append(done, o.done)
+			}
+		}
+		if err := s(own...); err != nil {
+			return err
+		}
+		for _, set := range done {
+			set()
+		}
+		return nil
+	}
+}
