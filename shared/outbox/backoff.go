@@ -5,12 +5,11 @@ import "time"
 const (
 	firstBackoff   = 5 * time.Second
 	longestBackoff = 5 * time.Minute
-	longestAsked   = time.Hour // that an error may put a try off
+	longestAsked   = time.Hour // the longest delay that an error may ask for
 )
 
-// backoff is how long a row waits after its attempt-th try: anything up to a bound
-// that doubles with each of them, so that those who failed together don't come
-// back together.
+// backoff returns the delay after a failed attempt, with full jitter: a random time below a bound
+// that doubles with each attempt. The jitter spreads rows that failed together.
 func backoff(attempt int, random float64) time.Duration {
 	bound := longestBackoff
 	if doublings := attempt - 1; doublings < 16 {

@@ -47,7 +47,7 @@ func TestAClaimIsItsHoldersUntilItsLeaseRunsOut(t *testing.T) {
 			}
 		}
 		w.mustBe(t, outbox.Sending, id)
-		w.Skew.Advance(2 * lease) // late, but nobody has taken it
+		w.Skew.Advance(2 * lease) // the lease has expired, but no other sender has claimed the row
 		if err := w.s.Sent(t.Context(), second); err != nil {
 			t.Error(err)
 		}
@@ -135,7 +135,7 @@ func TestTheTriesOfARowAreSpreadAndCounted(t *testing.T) {
 	})
 }
 
-// busy is an error that says when to come back.
+// busy is an error that says when to retry.
 type busy time.Duration
 
 func (b busy) Error() string             { return "busy" }
@@ -186,7 +186,8 @@ func TestWhatIsSentAgainGoesBehindTheOthers(t *testing.T) {
 	})
 }
 
-// The bound doubles up to five minutes; anything below it is as likely.
+// The bound doubles with each attempt, up to five minutes. All delays below it have the same
+// probability.
 func TestBackoff(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		attempt, random := rapid.IntRange(-1, 1_000_000).Draw(t, "attempt"), rapid.Float64Range(0, 1).Draw(t, "random")
@@ -209,8 +210,8 @@ func TestARowThatKillsItsProcessEndsAsUncertain(t *testing.T) {
 			if c := w.claim(t, 1); keys(c) != "a" {
 				t.Fatalf("claimed %q", keys(c))
 			}
-			w.Skew.Advance(2 * lease) // nobody comes back
-			b := w.claim(t, 1)        // longest due first
+			w.Skew.Advance(2 * lease) // the holder does not return
+			b := w.claim(t, 1)        // the row that is overdue for longest
 			if keys(b) != "b" {
 				t.Fatalf("then claimed %q", keys(b))
 			}
@@ -258,7 +259,7 @@ func TestWhatIsNotSentInTimeExpires(t *testing.T) {
 		if err := w.s.Retry(t.Context(), w.claim(t, 1)[0], errors.New("no")); err != nil {
 			t.Fatal(err)
 		}
-		w.claim(t, 1) // of a or b; the other waits
+		w.claim(t, 1) // a or b; the other one waits
 		w.Skew.Advance(time.Hour + time.Second)
 		if got := w.claim(t, 10); len(got) != 0 {
 			t.Errorf("claimed %q", keys(got))
@@ -266,7 +267,7 @@ func TestWhatIsNotSentInTimeExpires(t *testing.T) {
 		states := map[outbox.Status]int{w.get(t, late).Status: 1}
 		states[w.get(t, cut).Status]++
 		if states[outbox.Expired] != 1 || states[outbox.Uncertain] != 1 {
-			t.Errorf("they are %v", states) // who was cut off may have sent it
+			t.Errorf("they are %v", states) // the attempt that was cut off may have had its effect
 		}
 	})
 }
@@ -278,21 +279,21 @@ func TestOnlyTheFirstOfAnOrderKeyIsClaimed(t *testing.T) {
 		if keys(first) != "a1b1x" || w.due(t, topic) != 0 {
 			t.Fatalf("claimed %q", keys(first))
 		}
-		if err := w.s.Retry(t.Context(), first[0], errors.New("later")); err != nil { // it holds up the others
+		if err := w.s.Retry(t.Context(), first[0], errors.New("later")); err != nil { // it blocks its successors
 			t.Fatal(err)
 		}
 		if got := w.claim(t, 10); len(got) != 0 {
 			t.Fatalf("claimed %q", keys(got))
 		}
 		w.Skew.Advance(6 * time.Second)
-		if err := w.s.Fail(t.Context(), w.the(t), errors.New("for good")); err != nil { // now it does not
+		if err := w.s.Fail(t.Context(), w.the(t), errors.New("for good")); err != nil { // it blocks them no more
 			t.Fatal(err)
 		}
 		second := w.the(t)
 		if second.Key != "a2" {
 			t.Fatalf("claimed %q", second.Key)
 		}
-		// One that stands before it comes up again; two of a key are never in flight.
+		// A predecessor is resent. Two rows of an order key are never in flight.
 		w.become(t, first[0].ID, outbox.Ready)
 		before := w.DB.Stats()
 		if got := w.claim(t, 10); len(got) != 0 || w.DB.Stats().Sub(before).Statements != 1 {
@@ -345,8 +346,8 @@ func TestTopicsAreTheClaimants(t *testing.T) {
 	})
 }
 
-// The claim of a row whose handler ends by itself lives a few seconds longer than that,
-// and 35 seconds at most; another's as long as the sender says.
+// If a handler is limited, a claim lasts a few seconds longer than its limit, and at most 35
+// seconds. Other claims last as long as the sender's lease.
 func TestAClaimLivesForItsHandlersLimit(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		for limit, want := range map[time.Duration]time.Duration{10 * time.Second: 15 * time.Second, time.Hour: 35 * time.Second} {
@@ -369,7 +370,7 @@ func TestAClaimLivesForItsHandlersLimit(t *testing.T) {
 	})
 }
 
-// limited is a handler whose tries end by themselves.
+// limited is a handler with a time limit.
 type limited struct {
 	limit time.Duration
 	handler
@@ -386,7 +387,7 @@ func TestTheClaimsOfTheDeadAreGivenBack(t *testing.T) {
 		if err != nil || len(got) != 2 {
 			t.Fatal(got, err)
 		}
-		c := w.the(t) // another has it
+		c := w.the(t) // another sender has it
 		var look, change db.Batch
 		by := w.s.Claimants(&look)
 		if err := w.DB.Read(t.Context(), w.Workspace, &look); err != nil || len(*by) != 2 {
@@ -427,8 +428,8 @@ func TestARowMayBeDueNow(t *testing.T) {
 	})
 }
 
-// A try that was put off for a known time is due then, and one that was left unfinished
-// at once; the first does not count.
+// A row that was delayed for a known time is due after that time, and its attempt does not count.
+// An unfinished row is due at once.
 func TestWhenARowIsDueAgain(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		boom := errors.New("boom")
@@ -447,8 +448,8 @@ func TestWhenARowIsDueAgain(t *testing.T) {
 	})
 }
 
-// That a row is due at once holds also for one which somebody has claimed and gives back,
-// and for that time alone.
+// DueNow also affects a claimed row: it is due at once after the end of that claim. It affects that
+// claim only.
 func TestARowThatIsWantedWhileClaimedIsDueAgain(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		w.enqueue(t, kick("a"))
@@ -474,8 +475,8 @@ func TestARowThatIsWantedWhileClaimedIsDueAgain(t *testing.T) {
 	})
 }
 
-// TestAClaimGrantsTheWishForIt has a sender die with a row that is wanted again: whoever
-// claims it next does what was wished for, and gives it back for later.
+// TestAClaimGrantsTheWishForIt: a sender dies with a row that DueNow has marked. The next claim
+// clears the mark, so that its end may set a later time.
 func TestAClaimGrantsTheWishForIt(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		w.enqueue(t, kick("a"))

@@ -33,7 +33,7 @@ func TestStatementsAndRoundTrips(t *testing.T) {
 					t.Error(err)
 				}
 			}},
-			{"drain of one row", db.Stats{Statements: 3, RoundTrips: 3}, func() { w.drain(t, done) }}, // and the look that finds no other
+			{"drain of one row", db.Stats{Statements: 3, RoundTrips: 3}, func() { w.drain(t, done) }}, // with a last empty claim
 			{"idle drain", db.Stats{Statements: 1, RoundTrips: 1}, func() { w.drain(t, done) }},
 		} {
 			before := w.DB.Stats()
@@ -45,7 +45,7 @@ func TestStatementsAndRoundTrips(t *testing.T) {
 	})
 }
 
-// A claim and a look go along the partial index, whatever has been sent before.
+// Claims and reads of the due rows use the partial index, however many rows were sent before.
 func TestClaimsAreServedByAnIndex(t *testing.T) {
 	e := dbtest.New(t, dbtest.OnPostgres)
 	w := newWorld(t, e)

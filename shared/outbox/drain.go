@@ -11,25 +11,25 @@ import (
 )
 
 const (
-	atOnce = 8          // rows of a workspace that a sender has in hand
-	share  = atOnce / 2 // the most of them of one receiver
+	atOnce = 8          // rows of a workspace that a sender handles at the same time
+	share  = atOnce / 2 // the most of them for one receiver
 )
 
 // errCut says that a handler has ended its goroutine.
 var errCut = errors.New("the handler was cut off")
 
-// handled is a row that a handler had, and what became of it.
+// handled is the outcome of a row that a handler had.
 type handled struct {
 	row    Claimed
 	report Report
 	err    error
 }
 
-// Drain sends what is due, up to eight rows at once, until nothing is, limit rows were
-// claimed, or little is left of the context's time. Rows of one order key go one after
-// the other, and those of a receiver that is slow leave places to others. An error says
-// that the outbox could not be read or written, or that the context has ended; the rows
-// are then found by whoever comes next. Nothing of it runs once it has returned.
+// Drain sends due rows, up to eight at a time. It stops when no row is due, when limit rows were
+// claimed, or when little of the context's time is left. It sends the rows of one order key one
+// after the other. A slow receiver gets at most half of the places. An error says that the outbox
+// could not be read or written, or that the context has ended; the next run finds the rows. All
+// goroutines have ended when Drain returns.
 func (s *Sender) Drain(ctx context.Context, ws db.Workspace, limit int) (Report, error) {
 	var r Report
 	request := Request{Workspace: ws, Topics: s.Topics(), Holder: s.Holder}
@@ -59,7 +59,7 @@ func (s *Sender) Drain(ctx context.Context, ws db.Workspace, limit int) (Report,
 				if failed, more = err, len(claimed) == request.Limit; more && request.Limit > 0 {
 					continue
 				}
-				r.More = r.More || request.Limit == 0 && flying == 0 // others of this process send
+				r.More = r.More || request.Limit == 0 && flying == 0 // other runs of this process have all places
 			}
 		}
 		if flying == 0 {
@@ -70,11 +70,11 @@ func (s *Sender) Drain(ctx context.Context, ws db.Workspace, limit int) (Report,
 		r = r.plus(h.report)
 		failed = cmp.Or(failed, h.err)
 		s.vacate(p, h.row)
-		more = !r.More // the next of its order, what its handler has left, and itself may be due by now
+		more = !r.More // the row's end may have made others due: its successor, new rows, or the row itself
 	}
 }
 
-// fly has one row handled, and answers what became of it.
+// fly passes one row to its handler and sends the outcome to ended.
 func (s *Sender) fly(ctx context.Context, c Claimed, lease time.Duration, ended chan<- handled) {
 	h := handled{row: c, err: errCut}
 	defer func() {
@@ -86,19 +86,19 @@ func (s *Sender) fly(ctx context.Context, c Claimed, lease time.Duration, ended 
 	h.err = s.send(ctx, &h.report, c, lease)
 }
 
-// places are those of a workspace that a sender has in hand. The sender's mutex guards
-// the numbers.
+// places counts the rows of a workspace that a sender handles. The sender's mutex guards the
+// numbers.
 type places struct {
 	runs  int
 	taken int
 	of    map[string]int // by receiver
-	// looking is a semaphore: one run at a time looks for rows and takes places for
-	// what it finds. So no receiver gets more than its share, and a run that finds no
-	// place free leaves its rows to runs that will look again.
+	// looking is a semaphore: one run at a time claims rows and takes places for them. This keeps
+	// each receiver within its share. A run that finds no free place leaves its rows to runs that
+	// will claim again.
 	looking chan struct{}
 }
 
-// enter begins a run in a workspace.
+// enter registers a run in a workspace.
 func (s *Sender) enter(ws db.Workspace) *places {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +114,7 @@ func (s *Sender) enter(ws db.Workspace) *places {
 	return p
 }
 
-// leave ends a run. The last one forgets the places of the workspace.
+// leave unregisters a run. The last run removes the places of the workspace.
 func (s *Sender) leave(ws db.Workspace, p *places) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +123,7 @@ func (s *Sender) leave(ws db.Workspace, p *places) {
 	}
 }
 
-// take claims at most so many rows, each of which takes a place. A Limit of 0 says that
+// take claims at most the given number of rows. Each row takes a place. r.Limit is 0 afterwards if
 // no place was free.
 func (s *Sender) take(ctx context.Context, p *places, r *Request, most int) (claimed []Claimed, over []Entry, err error) {
 	select {
@@ -132,7 +132,7 @@ func (s *Sender) take(ctx context.Context, p *places, r *Request, most int) (cla
 	case <-ctx.Done():
 		return nil, nil, ctx.Err()
 	}
-	if !s.time(ctx, r) { // some of it went by meanwhile
+	if !s.time(ctx, r) { // waiting for the semaphore took time
 		r.Limit = 0
 		return nil, nil, ctx.Err()
 	}
@@ -149,12 +149,12 @@ func (s *Sender) take(ctx context.Context, p *places, r *Request, most int) (cla
 	return claimed, over, err
 }
 
-// free sets how many rows may be claimed, and whose are passed over. Should all of the
-// rows be of one receiver, it has no more than its share.
+// free sets the limit of a claim and the receivers to skip. The limit keeps a receiver within its
+// share even if all claimed rows are for that receiver.
 func (s *Sender) free(p *places, r *Request, most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	busiest := 0 // of those that are not passed over
+	busiest := 0 // rows of the busiest receiver that is not skipped
 	r.Full = nil
 	for receiver, n := range p.of {
 		if n >= share {
@@ -166,7 +166,7 @@ func (s *Sender) free(p *places, r *Request, most int) {
 	r.Limit = min(atOnce-p.taken, share-busiest, most)
 }
 
-// vacate gives a place back.
+// vacate frees the place of a row.
 func (s *Sender) vacate(p *places, c Claimed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

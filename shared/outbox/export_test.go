@@ -2,13 +2,13 @@ package outbox
 
 import "context"
 
-// Backoff is how long a row waits after a try.
+// Backoff returns the delay after a failed attempt.
 var Backoff = backoff
 
-// LongestBackoff bounds it.
+// LongestBackoff is its upper bound.
 const LongestBackoff = longestBackoff
 
-// What a sender makes of a claim, one by one.
+// The following functions are the ways in which a sender ends a claim.
 
 func (s *Store) Sent(ctx context.Context, c Claimed) error {
 	return s.end(ctx, c, ending{status: Sent})

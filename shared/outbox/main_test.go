@@ -24,14 +24,14 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// the test servers live as long as the process, and one goroutine each awaits their end
+		// the test servers run until the process ends, and one goroutine waits for each
 		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))
 }
 
 //go:embed testdata/*.sql
 var testdata embed.FS
 
-// world is a fresh workspace on one engine with its outbox.
+// world is a new workspace on one engine, with its outbox.
 type world struct {
 	dbtest.Env
 	s *outbox.Store
@@ -58,7 +58,7 @@ func onEach(t *testing.T, fn func(t *testing.T, w world)) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) { fn(t, newWorld(t, e)) })
 }
 
-// neighbour is another workspace of the same database.
+// neighbour returns another workspace of the same database.
 func (w world) neighbour(t testing.TB) world {
 	t.Helper()
 	w.Workspace = dbtest.NewWorkspace(t, w.DB)
@@ -67,14 +67,14 @@ func (w world) neighbour(t testing.TB) world {
 
 func ids() string { return uuid.Must(uuid.NewV7()).String() }
 
-// most is randomness that has every backoff be as long as it may.
+// most is a source of randomness that makes every backoff as long as possible.
 func most() float64 { return 1 }
 
 var traces = trace.NewSource(time.Now, rand.Reader)
 
 const topic = "test"
 
-// kick is a row of the test's topic.
+// kick returns a row of the test's topic.
 func kick(key string) outbox.Row {
 	return outbox.Row{Kind: outbox.Kick, Topic: topic, Key: key, Trace: traces.New(trace.Heartbeat)}
 }
@@ -116,13 +116,13 @@ func (w world) mustBe(t testing.TB, want outbox.Status, ids ...string) {
 	}
 }
 
-// resend has a row sent again, under a new seq.
+// resend resends a row with a new seq.
 func (w world) resend(t testing.TB, order, id string, seq int64) error {
 	t.Helper()
 	return w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error { return w.s.Resend(ctx, tx, order, id, seq) })
 }
 
-// become sets a status past all rules.
+// become sets a status without checking the transitions.
 func (w world) become(t testing.TB, id string, status outbox.Status) {
 	t.Helper()
 	if _, err := w.DB.Exec(t.Context(), w.Workspace, w.q.Become, id, status, status == outbox.Sending, status == outbox.Sent); err != nil {
@@ -155,7 +155,7 @@ func (w world) claim(t testing.TB, limit int) []outbox.Claimed {
 	return claimed
 }
 
-// the claims the one row that can be.
+// the claims the only row that can be claimed.
 func (w world) the(t testing.TB) outbox.Claimed {
 	t.Helper()
 	claimed := w.claim(t, 10)
@@ -173,12 +173,12 @@ func keys(claimed []outbox.Claimed) string {
 	return out
 }
 
-// handler is one as a function.
+// handler is a handler that is a function.
 type handler func(context.Context, outbox.Claimed) error
 
 func (h handler) Handle(ctx context.Context, c outbox.Claimed) error { return h(ctx, c) }
 
-// unkeyed is one whose effect no key makes one.
+// unkeyed is a handler without an idempotency key.
 type unkeyed struct{ handler }
 
 func (unkeyed) Unkeyed() bool { return true }
@@ -198,7 +198,7 @@ func (w world) drain(t testing.TB, h outbox.Handler) outbox.Report {
 	return r
 }
 
-// ledger counts effects by key, outside of everything that is tested.
+// ledger counts effects by key, outside of the tested code.
 type ledger struct {
 	mu    sync.Mutex
 	keys  []string

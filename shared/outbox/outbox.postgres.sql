@@ -1,4 +1,4 @@
--- why: Postgres has writers side by side, skips rows that another claims, and proves a claim in a function that raises.
+-- why: Postgres has concurrent writers, skips rows that another transaction claims, and proves a claim in a function that raises.
 
 -- name: Due
 SELECT count(*) FROM (
@@ -12,7 +12,7 @@ SELECT count(*) FROM (
    LIMIT $3) found;
 
 -- name: Claim
--- What can't be sent any more is ended instead.
+-- A row that may no longer be sent is ended instead.
 WITH due AS MATERIALIZED (
   SELECT c.id, c.becomes, lk_plus(lk_now(), coalesce(CAST(CAST($8 AS jsonb) ->> c.topic AS bigint), $7)) AS until
     FROM jsonb_array_elements_text(CAST($2 AS jsonb)) t (topic)

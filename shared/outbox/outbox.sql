@@ -13,7 +13,7 @@ ON CONFLICT (workspace_id, key) DO UPDATE SET
  WHERE outbox.status NOT IN ('queued', 'ready', 'sending');
 
 -- name: Supersede
--- Nothing gives way to a row that was not added because its key was there.
+-- A row that was not added, because its key exists, supersedes nothing.
 UPDATE outbox SET status = 'superseded', updated_at = lk_now()
  WHERE workspace_id = $1 AND supersede_key = $3 AND status IN ('queued', 'ready') AND id <> $2
    AND EXISTS (SELECT 1 FROM outbox n WHERE n.workspace_id = $1 AND n.id = $2);
@@ -36,7 +36,7 @@ SELECT DISTINCT claimed_by FROM outbox
  WHERE workspace_id = $1 AND status = 'sending' AND due_at > (SELECT lk_now()) AND claimed_by IS NOT NULL;
 
 -- name: GiveBack
--- The rows stay claimed until the next claim judges them: it knows what a try that was cut off may have done.
+-- The rows stay claimed until the next claim, which decides whether an attempt that was cut off may have had its effect.
 UPDATE outbox SET due_at = lk_now(), claimed_until = lk_now(), updated_at = lk_now()
  WHERE workspace_id = $1 AND claimed_by = $2 AND status = 'sending' AND due_at > lk_now()
 RETURNING id;

@@ -1,4 +1,4 @@
--- why: SQLite has one writer, so that nothing is skipped, and a statement without a row undoes the transaction.
+-- why: SQLite has one writer, so it skips no rows, and a statement without a row rolls the transaction back.
 
 -- name: Due
 SELECT count(*) FROM (
@@ -13,7 +13,7 @@ SELECT count(*) FROM (
    LIMIT $3);
 
 -- name: Claim
--- What can't be sent any more is ended instead.
+-- A row that may no longer be sent is ended instead.
 UPDATE outbox SET
   status = due.becomes,
   attempts = attempts + CASE due.becomes WHEN 'sending' THEN 1 ELSE 0 END,

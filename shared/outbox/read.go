@@ -8,7 +8,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
-// Get reads a row; [db.ErrNoRows] when there is none.
+// Get reads a row. It returns [db.ErrNoRows] if there is none.
 func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Entry, error) {
 	var found []Entry
 	if err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id); err != nil {
@@ -20,10 +20,10 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Entry, err
 	return found[0], nil
 }
 
-// Resend queues a row of an order key again that has failed, or is uncertain, under a
-// new seq and with all its tries before it. [db.ErrNoRows] when the order key has no
-// such row; a [StatusError] when it is neither, and with [Expired] when its time is
-// over. Who does it writes it down in the same transaction.
+// Resend queues a row of an order key again that has failed or is uncertain. The row gets a new seq
+// and all its attempts. Resend returns [db.ErrNoRows] if the order key has no such row, and a
+// [StatusError] for a row in another status. The status is [Expired] if the row's TTL has passed.
+// The caller records who did it in the same transaction.
 func (s *Store) Resend(ctx context.Context, tx *db.Tx, orderKey, id string, seq int64) error {
 	n, err := tx.Exec(ctx, s.q.Resend, id, orderKey, seq)
 	if err == nil && n == 0 {
@@ -35,7 +35,7 @@ func (s *Store) Resend(ctx context.Context, tx *db.Tx, orderKey, id string, seq 
 	return nil
 }
 
-// unsendable is why a row is not sent again.
+// unsendable returns the error for a row that cannot be resent.
 func (s *Store) unsendable(ctx context.Context, tx *db.Tx, orderKey, id string) error {
 	var found []Entry
 	if err := tx.Each(ctx, collect(&found), s.q.Get, id); err != nil {
@@ -50,7 +50,7 @@ func (s *Store) unsendable(ctx context.Context, tx *db.Tx, orderKey, id string) 
 	return &StatusError{found[0].Status}
 }
 
-// Filter narrows a listing; empty fields don't.
+// Filter narrows a listing. Empty fields match all rows.
 type Filter struct {
 	Status   Status
 	Topic    string
@@ -64,13 +64,13 @@ const (
 	maxLimit     = 200
 )
 
-// Position is a place in a listing, that of a row; zero is the beginning.
+// Position is the position of a row in a listing. The zero value is the beginning.
 type Position struct {
-	At time.Time // it was queued
+	At time.Time // when the row was queued
 	ID string
 }
 
-// List reads rows, newest first; more says that there are more.
+// List reads rows, newest first. more reports whether further rows follow.
 func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) (items []Entry, more bool, err error) {
 	if f.Limit <= 0 {
 		f.Limit = defaultLimit

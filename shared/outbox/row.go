@@ -10,79 +10,80 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// Kind says what a row is.
+// Kind is the kind of a row.
 type Kind string
 
 // The kinds of rows.
 const (
 	Message Kind = "message" // to a person, over a channel
-	Webhook Kind = "webhook" // an event to somebody's endpoint
-	Spawn   Kind = "spawn"   // the start of an agent elsewhere
-	Kick    Kind = "kick"    // work of our own that is to be done next
+	Webhook Kind = "webhook" // an event to a receiver's endpoint
+	Spawn   Kind = "spawn"   // the start of an external agent
+	Kick    Kind = "kick"    // internal work to be done next
 )
 
-// Status is where a row is in its life.
+// Status is the state of a row.
 type Status string
 
 // The statuses of a row.
 const (
-	Queued     Status = "queued"     // who has queued it makes it ready
-	Ready      Status = "ready"      // to be sent once it is due
+	Queued     Status = "queued"     // waits until its owner makes it ready
+	Ready      Status = "ready"      // will be sent when it is due
 	Sending    Status = "sending"    // claimed
 	Sent       Status = "sent"       // handled
-	Failed     Status = "failed"     // its tries are spent; a person may have it sent again
-	Superseded Status = "superseded" // a newer one took its place
-	Expired    Status = "expired"    // its time was over before it was sent
-	Uncertain  Status = "uncertain"  // it may have had its effect; a person has to look
-	Dead       Status = "dead"       // whoever it was for is gone
+	Failed     Status = "failed"     // no attempt is left; a person may resend it
+	Superseded Status = "superseded" // replaced by a newer row
+	Expired    Status = "expired"    // its TTL passed before it was sent
+	Uncertain  Status = "uncertain"  // it is unknown whether it had its effect; a person has to look
+	Dead       Status = "dead"       // the receiver no longer exists
 )
 
-// transitions are the legal changes of status; what is not here is refused. A row
-// that is being sent and is sent once more was cut off.
+// transitions lists the legal changes of status. All others are refused. A row goes from sending to
+// sending if an attempt was cut off.
 var transitions = map[Status][]Status{
-	Queued:    {Ready, Superseded}, // to ready: package thread
+	Queued:    {Ready, Superseded}, // package thread makes a row ready
 	Ready:     {Sending, Superseded, Expired},
 	Sending:   {Sending, Ready, Sent, Failed, Uncertain, Dead},
 	Failed:    {Queued},
 	Uncertain: {Queued},
 }
 
-// Can reports whether a row may go from s to next.
+// Can reports whether a row may change from s to next.
 func (s Status) Can(next Status) bool { return slices.Contains(transitions[s], next) }
 
-// Open reports whether a row is still to be sent.
+// Open reports whether a row may still be sent.
 func (s Status) Open() bool { return s == Queued || s == Ready || s == Sending }
 
-// Row is what is to be sent.
+// Row is an effect or a piece of work to be done.
 type Row struct {
-	ID    string // empty: a new one
+	ID    string // empty: a new id
 	Kind  Kind
-	Topic string // names the handler
-	// Key is that of the row's effect. A workspace has one row of a key: a second
-	// is not added.
+	Topic string // selects the handler
+	// Key is the idempotency key of the row's effect. A workspace has one row per key; a second
+	// one is not added.
 	Key string
-	// OrderKey has rows of the same key sent one after the other; empty: any order.
+	// OrderKey orders rows: rows with the same key are sent one after the other. Empty: in any
+	// order.
 	OrderKey string
-	// Seq is the place among them, from 1; who gives it has locked something that
-	// others who do would lock too.
+	// Seq is the position among the rows of the order key, from 1. Before assigning it, the caller
+	// locks a row that all callers lock.
 	Seq int64
-	// Receiver is who gets it, so that one that is slow does not hold up others; empty:
-	// the same for all of its topic.
+	// Receiver names the receiver, so that a slow one does not block others. Empty: all rows of
+	// the topic have the same receiver.
 	Receiver string
 	Payload  json.RawMessage
-	Format   int // of the payload; 0: 1
-	// MaxAttempts is how often it is tried; 0: 8.
+	Format   int // version of the payload's format; 0: 1
+	// MaxAttempts is the largest number of attempts; 0: 8.
 	MaxAttempts int
-	// SupersedeKey has open rows of the same key that are not being sent give way.
+	// SupersedeKey supersedes open rows of the same key that are not being sent.
 	SupersedeKey string
 	Trace        trace.ID // empty: the context's
 	Execution    string   // empty: the context's
 
-	// For a new row alone:
+	// The following fields apply to a new row only.
 
-	Queued bool          // it is not ready yet
-	Delay  time.Duration // before it is due
-	TTL    time.Duration // after which it is not sent any more; 0: never
+	Queued bool          // not ready yet
+	Delay  time.Duration // until it is due
+	TTL    time.Duration // from now; afterwards it is not sent; 0: forever
 }
 
 const (
@@ -105,21 +106,21 @@ type Entry struct {
 	SentAt       *time.Time
 }
 
-// Claimed is a row that is its holder's to send until Until.
+// Claimed is a row that its holder may send until Until.
 type Claimed struct {
 	Row
 	Workspace db.Workspace
-	// Attempt counts this try.
+	// Attempt is the number of this attempt, from 1.
 	Attempt int
-	Until   time.Time // on the database's clock
+	Until   time.Time // by the database's clock
 
 	token string
 }
 
-// receiver is whose place among those that are sent at once the row takes.
+// receiver returns the receiver whose share of places the row uses.
 func (c Claimed) receiver() string { return cmp.Or(c.Receiver, c.Topic) }
 
-// Last reports whether this is the last try.
+// Last reports whether this is the last attempt.
 func (c Claimed) Last() bool { return c.Attempt >= c.MaxAttempts }
 
 func collect(into *[]Entry) func(db.Scan) error {

@@ -31,7 +31,7 @@ func TestARowIsReadBack(t *testing.T) {
 		got := w.get(t, id)
 		in.ID, in.Delay, in.TTL, in.Execution = id, 0, 0, trace.Execution(ctx)
 		in.Trace, _ = trace.From(ctx)
-		got.Payload = json.RawMessage(strings.ReplaceAll(string(got.Payload), " ", "")) // a database may space it
+		got.Payload = json.RawMessage(strings.ReplaceAll(string(got.Payload), " ", "")) // a database may add spaces
 		want := outbox.Entry{Row: in, Status: outbox.Ready}
 		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(outbox.Entry{}, "DueAt", "ExpiresAt", "CreatedAt", "UpdatedAt")); diff != "" {
 			t.Error(diff)
@@ -60,7 +60,7 @@ func TestAKeyIsThereOnce(t *testing.T) {
 		if e := w.get(t, first); string(e.Payload) != "{}" {
 			t.Errorf("%+v", e)
 		}
-		w.neighbour(t).enqueue(t, kick("a")) // a key is a workspace's
+		w.neighbour(t).enqueue(t, kick("a")) // a key belongs to one workspace
 		if w.due(t, topic) != 1 {
 			t.Errorf("%d are due", w.due(t, topic))
 		}
@@ -80,7 +80,7 @@ func TestWhatIsUndoneIsNeverSent(t *testing.T) {
 		if n := w.due(t, topic); n != 0 {
 			t.Errorf("%d rows are due", n)
 		}
-		w.enqueue(t, ordered("b", "o", 1)) // nobody has its place
+		w.enqueue(t, ordered("b", "o", 1)) // its position is free
 	})
 }
 
@@ -88,13 +88,13 @@ var statuses = []outbox.Status{
 	outbox.Queued, outbox.Ready, outbox.Sending, outbox.Sent, outbox.Failed, outbox.Superseded, outbox.Expired, outbox.Uncertain, outbox.Dead,
 }
 
-// TestTheDatabaseFollowsTheTable walks every pair of statuses with the verbs that
-// lead to the second.
+// TestTheDatabaseFollowsTheTable tries every pair of statuses with the functions that lead to the
+// second one.
 func TestTheDatabaseFollowsTheTable(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		ctx := t.Context()
-		// A verb's attempt to bring a row, claimed or not, to a status; the row has the
-		// order key that its key names.
+		// verbs has the functions that try to bring a row to a status, claimed or not. The row
+		// has the order key that its key names.
 		verbs := map[outbox.Status]func(c outbox.Claimed) error{
 			outbox.Ready: func(c outbox.Claimed) error {
 				return w.s.Retry(ctx, c, errors.New("later"))
@@ -122,7 +122,7 @@ func TestTheDatabaseFollowsTheTable(t *testing.T) {
 		}
 		for _, from := range statuses {
 			for _, to := range statuses {
-				if from == outbox.Queued && to == outbox.Ready { // the verb is of who has queued it
+				if from == outbox.Queued && to == outbox.Ready { // only the owner of a queued row makes it ready
 					continue
 				}
 				row := ordered(ids(), ids(), 1)
@@ -142,7 +142,7 @@ func TestTheDatabaseFollowsTheTable(t *testing.T) {
 				case from.Can(to):
 					want = to
 				case from == outbox.Sending && to == outbox.Expired:
-					want = outbox.Uncertain // its try was cut off
+					want = outbox.Uncertain // its attempt was cut off
 				}
 				err := verbs[to](c)
 				if got := w.get(t, id).Status; got != want {
@@ -219,13 +219,13 @@ func TestANewerRowTakesThePlaceOfOthers(t *testing.T) {
 		old := w.enqueue(t, row("b", "s", false))[0]
 		queued := w.enqueue(t, row("c", "s", true))[0]
 		other := w.enqueue(t, row("d", "another", false))[0]
-		w.mustBe(t, outbox.Superseded, old) // by c
+		w.mustBe(t, outbox.Superseded, old) // c supersedes it
 		w.mustBe(t, outbox.Queued, queued)
 		newest := w.enqueue(t, row("e", "s", false))[0]
 		w.mustBe(t, outbox.Sending, sending)
 		w.mustBe(t, outbox.Superseded, old, queued)
 		w.mustBe(t, outbox.Ready, other, newest)
-		w.enqueue(t, row("c", "s", false)) // its key is there: nothing is added, nothing gives way
+		w.enqueue(t, row("c", "s", false)) // its key exists: nothing is added or superseded
 		w.mustBe(t, outbox.Ready, newest)
 	})
 }

@@ -19,48 +19,47 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// A Handler does what the rows of a topic ask for, in no transaction, and serves
-// several at once. The context ends before the claim does. nil means done. An
-// error has the row tried again, a [Delayed] one no earlier than it says, within an
-// hour, unless it is a [PermanentError], a [DeadError] or an [UncertainError]; its
-// text is kept and shown to operators. The try of a [LaterError] does not count. A
-// [SettledError] says that the handler has marked the row itself.
+// A Handler performs the rows of a topic, outside of any transaction. It must be safe for
+// concurrent use. Its context ends before the claim does. A nil error means success.
+//
+// After an error the row is retried. A [Delayed] error sets the shortest delay, up to an hour.
+// There is no retry after a [PermanentError], a [DeadError] or an [UncertainError]. The attempt of
+// a [LaterError] does not count. A [SettledError] says that the handler has marked the row itself.
+// The error's text is stored and shown to operators.
 type Handler interface {
 	Handle(ctx context.Context, c Claimed) error
 }
 
-// Unkeyed is a handler that may say that no key makes its effect one: a try that
-// was cut off, or panicked, then leaves the row uncertain.
+// Unkeyed is a handler that may have no idempotency key for its effect. An attempt of such a
+// handler that was cut off or panicked leaves the row uncertain.
 type Unkeyed interface {
 	Handler
 	Unkeyed() bool
 }
 
-// Limited is a handler whose tries end by themselves after so long: a row of its topic
-// is claimed for that and a few seconds, so that others have it soon where its sender
-// dies.
+// Limited is a handler whose attempts end by themselves within a time limit. Its rows are claimed
+// for that time and a few seconds. If the sender dies, another one gets the rows soon.
 type Limited interface {
 	Handler
 	Limit() time.Duration
 }
 
-// Sender hands rows to their handlers. It serves several runs at once, which share the
-// places of a workspace, and must not be copied.
+// Sender passes rows to their handlers. It supports concurrent runs, which share the places of a
+// workspace. It must not be copied.
 type Sender struct {
 	Store    *Store
 	Handlers map[string]Handler // by topic
-	Holder   string             // who claims, readably
-	// Lease is how long a row is claimed for whose handler is not [Limited], a few
-	// seconds more than that has; 0: 5 minutes. What is left of the invocation
-	// shortens both.
+	Holder   string             // name of this process in claims, for people
+	// Lease is how long a row is claimed if its handler is not [Limited]. The handler has a few
+	// seconds less. 0: 5 minutes. The remaining time of the invocation limits every lease.
 	Lease time.Duration
 	Log   *slog.Logger
 
 	mu     sync.Mutex
-	places map[db.Workspace]*places // those that have some
+	places map[db.Workspace]*places // workspaces with runs
 }
 
-// plus is two reports as one.
+// plus returns the sum of two reports.
 func (r Report) plus(o Report) Report {
 	return Report{
 		Claimed: r.Claimed + o.Claimed, Sent: r.Sent + o.Sent, Retried: r.Retried + o.Retried, Failed: r.Failed + o.Failed,
@@ -68,33 +67,33 @@ func (r Report) plus(o Report) Report {
 	}
 }
 
-// Report counts what became of rows.
+// Report counts the outcomes of rows.
 type Report struct {
 	Claimed   int
 	Sent      int
-	Retried   int // will be tried again
-	Failed    int // and dead
+	Retried   int // retried later
+	Failed    int // including dead rows
 	Uncertain int
 	Expired   int
-	Lost      int // were another's when their handler came back
-	// More says that it ended for its limit, for want of time, or because other runs of
-	// the sender have all places, so that there may be more to send.
+	Lost      int // their claims were lost before their handlers returned
+	// More says that more rows may be due. Drain reached its limit, had too little time, or found
+	// no free place.
 	More bool
 }
 
 const (
 	defaultLease = 5 * time.Minute
-	longestBrief = 35 * time.Second // claim of a row whose handler is limited
-	leaseMargin  = 5 * time.Second  // between a handler's end and its claim's, in which the row is marked
-	minLeft      = 5 * time.Second  // of the invocation, for another row
+	longestBrief = 35 * time.Second // longest claim of a row whose handler is limited
+	leaseMargin  = 5 * time.Second  // between the ends of a handler and of its claim, for marking the row
+	minLeft      = 5 * time.Second  // remaining time of the invocation that another row needs
 	endTimeout   = 3 * time.Second
 )
 
-// Topics are those that have a handler.
+// Topics returns the topics that have a handler, sorted.
 func (s *Sender) Topics() []string { return slices.Sorted(maps.Keys(s.Handlers)) }
 
-// time sets how long the next row may take, and reports whether there is time for
-// one.
+// time sets the leases of the next claim. It returns false if there is too little time for another
+// row.
 func (s *Sender) time(ctx context.Context, r *Request) bool {
 	longest := MaxLease
 	if deadline, ok := ctx.Deadline(); ok {
@@ -113,7 +112,7 @@ func (s *Sender) time(ctx context.Context, r *Request) bool {
 	return ctx.Err() == nil
 }
 
-// ended counts and tells of rows that a claim found and ended.
+// ended counts and logs rows that a claim has ended instead of claiming them.
 func (s *Sender) ended(ctx context.Context, r *Report, rows []Entry) {
 	for _, e := range rows {
 		switch e.Status {
@@ -126,7 +125,7 @@ func (s *Sender) ended(ctx context.Context, r *Report, rows []Entry) {
 	}
 }
 
-// send has one row handled and marks it.
+// send passes one row to its handler and marks the row.
 func (s *Sender) send(ctx context.Context, r *Report, c Claimed, lease time.Duration) error {
 	ctx, done := lane.WithLastWrites(trace.WithExecution(trace.With(ctx, c.Trace), c.Execution))
 	defer done()
@@ -156,7 +155,7 @@ func (s *Sender) send(ctx context.Context, r *Report, c Claimed, lease time.Dura
 	return fault.Point(ctx, "outbox.sent", c.Key)
 }
 
-// handle calls the row's handler within its limit.
+// handle calls the row's handler within its time limit.
 func (s *Sender) handle(ctx context.Context, c Claimed, limit time.Duration) (err error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -182,7 +181,7 @@ func unkeyed(h Handler) bool {
 	return ok && u.Unkeyed()
 }
 
-// classify decides what becomes of a row that was handled.
+// classify decides how a handled row ends.
 func (s *Sender) classify(c Claimed, err error) ending {
 	if err == nil {
 		return ending{status: Sent}

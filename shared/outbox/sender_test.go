@@ -158,7 +158,7 @@ func TestADrainEndsAtItsLimit(t *testing.T) {
 	})
 }
 
-// Under a virtual clock that is the database's too.
+// The test uses a virtual clock, which is the database's clock too.
 func TestADrainEndsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, dbtest.New(t, dbtest.OnSQLite))
@@ -176,7 +176,7 @@ func TestADrainEndsInTime(t *testing.T) {
 		if want := (outbox.Report{Claimed: 2, Sent: 2, More: true}); err != nil || r != want {
 			t.Errorf("%+v, %v", r, err)
 		}
-		// The handler ends with the context, the claim soon after.
+		// The handler ends with its context, and the claim ends soon after.
 		if diff := cmp.Diff([]time.Duration{30 * time.Second, 35 * time.Second, 17 * time.Second, 22 * time.Second}, had); diff != "" {
 			t.Error(diff)
 		}
@@ -200,8 +200,8 @@ func TestAHandlerThatIsCutOffIsWrittenDown(t *testing.T) {
 	})
 }
 
-// The claim of a handler that ignores its end runs out under it: who comes then has
-// the row, and what the first wrote with its mark is undone.
+// The lease of a handler that ignores the end of its context expires. The next sender gets the row,
+// and the first handler's writes are rolled back with its mark.
 func TestAHandlerThatIsFrozen(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		id := w.enqueue(t, kick("a"))[0]
@@ -237,7 +237,7 @@ func TestManyDrainersHandOutEachRowOnce(t *testing.T) {
 	})
 }
 
-// together drains in n goroutines until so many rows are sent.
+// together drains in n goroutines until the given number of rows is sent.
 func (w world) together(t *testing.T, n, rows int, h handler) int {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -258,7 +258,7 @@ func (w world) together(t *testing.T, n, rows int, h handler) int {
 	return int(sent.Load())
 }
 
-// impatient is the world with tries that follow one another at once.
+// impatient returns the world without delays between attempts.
 func (w world) impatient(t testing.TB) world {
 	t.Helper()
 	var err error
@@ -296,7 +296,7 @@ func TestAnOrderKeyIsStrictWhoeverDrains(t *testing.T) {
 			}
 			inFlight[c.OrderKey] = true
 			mu.Unlock()
-			if _, err := w.s.Get(t.Context(), w.Workspace, c.ID); err != nil { // so that others get a turn
+			if _, err := w.s.Get(t.Context(), w.Workspace, c.ID); err != nil { // so that other goroutines run
 				t.Error(err)
 			}
 			mu.Lock()
@@ -333,8 +333,8 @@ func TestTheLogSaysWhatBecameOfARow(t *testing.T) {
 	}
 }
 
-// A receiver that is slow holds up neither others nor more places than its share, and
-// rows of one order key go one after the other all the same.
+// A slow receiver neither blocks others nor gets more places than its share. The rows of one order
+// key are sent one after the other nevertheless.
 func TestASlowReceiverHoldsNobodyUp(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		slow := func(from, to int) {
@@ -367,7 +367,7 @@ func TestASlowReceiverHoldsNobodyUp(t *testing.T) {
 			}))
 		}()
 		for range 3 {
-			<-fast // while the others stand
+			<-fast // while the others wait
 		}
 		for range 4 {
 			<-begun
@@ -386,7 +386,8 @@ func TestASlowReceiverHoldsNobodyUp(t *testing.T) {
 	})
 }
 
-// What is queued while a row is being handled goes with the next run, which does not wait.
+// A row that is added while another row is handled is sent by the next run, which does not wait for
+// the first run.
 func TestTwoRunsShareThePlaces(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		w.enqueue(t, kick("long"))
@@ -415,8 +416,8 @@ func TestTwoRunsShareThePlaces(t *testing.T) {
 	})
 }
 
-// Runs that begin together keep the share of a receiver between them, and one that comes
-// while they look for rows, a kick for example, looks for itself before it ends.
+// Concurrent runs keep a receiver within its share together. A run that begins while another one
+// claims rows, for example after a kick, claims rows itself before it ends.
 func TestRunsThatBeginTogetherKeepTheShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, dbtest.New(t, dbtest.OnSQLite))

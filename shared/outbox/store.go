@@ -29,7 +29,7 @@ type queries struct {
 	Get, List                    db.Query
 }
 
-// Store keeps the outboxes of all workspaces. Safe for concurrent use.
+// Store stores the outboxes of all workspaces. It is safe for concurrent use.
 type Store struct {
 	db     *db.DB
 	q      queries
@@ -37,8 +37,8 @@ type Store struct {
 	random func() float64
 }
 
-// New makes a store. ids makes time-ordered ids (UUIDv7), random numbers in
-// [0, 1) that spread the tries.
+// New returns a store. ids returns time-ordered ids (UUIDv7). random returns numbers in [0, 1),
+// which spread the retries.
 func New(d *db.DB, ids func() string, random func() float64) (*Store, error) {
 	s := &Store{db: d, ids: ids, random: random}
 	if err := db.Load(files, &s.q); err != nil {
@@ -47,19 +47,19 @@ func New(d *db.DB, ids func() string, random func() float64) (*Store, error) {
 	return s, nil
 }
 
-// ErrLost says that a claim is over: its lease ran out and another has the row, or
-// the row was ended.
+// ErrLost says that a claim has ended: its lease expired and another sender has the row, or the row
+// was ended.
 var ErrLost = errors.New("the claim on the outbox row is over")
 
-// Enqueue adds a row to a batch: the one that carries the change it belongs to. It
-// answers the row's id, under which there is none when the workspace has one of
-// that key already.
+// Enqueue adds a row to a batch, which must be the batch of the change that the row belongs to. It
+// returns the row's id. If the workspace has a row of the same key already, no row is added, and
+// the id does not exist.
 func (s *Store) Enqueue(ctx context.Context, b *db.Batch, r Row) (id string) {
 	return s.add(ctx, b, s.q.Enqueue, r)
 }
 
-// Revive adds a row as Enqueue does. Where the workspace has one of that key which has ended, that
-// one begins anew, with all its tries before it. One that has not ended stays as it is.
+// Revive adds a row as Enqueue does. If the workspace has an ended row of the same key, Revive
+// makes that row ready again, with all its attempts. An open row stays unchanged.
 func (s *Store) Revive(ctx context.Context, b *db.Batch, r Row) { s.add(ctx, b, s.q.Revive, r) }
 
 func (s *Store) add(ctx context.Context, b *db.Batch, as db.Query, r Row) (id string) {
@@ -84,19 +84,19 @@ func (s *Store) add(ctx context.Context, b *db.Batch, as db.Query, r Row) (id st
 	return r.ID
 }
 
-// Withdraw ends the row of a key that nobody needs any more, unless it is being
-// sent.
+// Withdraw adds to a batch the end of the key's row, which becomes superseded. A row that is being
+// sent stays unchanged.
 func (s *Store) Withdraw(b *db.Batch, key string) { b.Exec(s.q.Withdraw, key) }
 
-// DueNow queues that the row of a key is due at once: now, where it waits for its time, or
-// as soon as it is given back, where somebody has claimed it.
+// DueNow adds to a batch that the key's row is due at once. A claimed row becomes due when its
+// claim ends.
 func (s *Store) DueNow(b *db.Batch, key string) { b.Exec(s.q.DueNow, key) }
 
-// DueAnew queues that the rows of a topic which are due, and were not claimed, are due
-// as of now.
+// DueAnew sets the due time of a topic's overdue unclaimed rows to now. The statement joins the
+// batch.
 func (s *Store) DueAnew(b *db.Batch, topic string) { b.Exec(s.q.DueAnew, topic) }
 
-// Claimants adds to a batch a look at who has claimed rows that are being sent.
+// Claimants adds to a batch a query for the holders of all rows that are being sent.
 func (s *Store) Claimants(b *db.Batch) *[]string {
 	found := new([]string)
 	b.Each(func(scan db.Scan) error {
@@ -108,79 +108,76 @@ func (s *Store) Claimants(b *db.Batch) *[]string {
 	return found
 }
 
-// GiveBack queues the end of all claims of a claimant that is known to be dead: its
-// rows are found by the next claim, as if their leases had run out. It answers how
-// many there were, once the batch is done.
+// GiveBack adds to a batch the end of all claims of a dead holder. The next claim finds the rows as
+// if their leases had expired. The result is their number, after the batch has run.
 func (s *Store) GiveBack(b *db.Batch, claimant string) *int {
 	n := new(int)
 	b.Each(func(db.Scan) error { *n++; return nil }, s.q.GiveBack, claimant)
 	return n
 }
 
-// maxDue is the most that [Store.Due] counts.
+// maxDue is the largest number that [Store.Due] counts to.
 const maxDue = 100
 
-// Due adds a look at how many rows of the topics could be claimed now to a batch;
-// it counts to a hundred.
+// Due adds to a batch a query for the number of rows of the topics that could be claimed now. It
+// counts up to 100.
 func (s *Store) Due(b *db.Batch, topics ...string) *int {
 	n := new(int)
 	b.Each(func(scan db.Scan) error { return scan(n) }, s.q.Due, list(topics), maxDue)
 	return n
 }
 
-// list is names as a JSON argument.
+// list returns names as a JSON argument.
 func list(names []string) string {
 	if len(names) == 0 {
 		return "[]"
 	}
-	raw, _ := json.Marshal(names) // strings always have one
+	raw, _ := json.Marshal(names) // strings always encode
 	return string(raw)
 }
 
-// A Request asks for rows to send.
+// A Request describes the rows to claim.
 type Request struct {
 	Workspace db.Workspace
 	Topics    []string
-	// Unkeyed are those of the topics whose effect no key makes one: a row of theirs
-	// that was cut off becomes uncertain.
+	// Unkeyed lists those of the topics whose handlers are [Unkeyed]. A row of theirs whose
+	// attempt was cut off becomes uncertain.
 	Unkeyed []string
-	Holder  string // who claims, readably
-	Limit   int    // of rows
-	// Lease is how long the rows are the holder's; then others may have them.
+	Holder  string // name of the claiming process, for people
+	Limit   int    // number of rows
+	// Lease is how long the rows are claimed. Afterwards another sender may claim them.
 	Lease time.Duration
-	// Leases are those of topics that have one of their own.
+	// Leases has the leases of topics that differ from Lease.
 	Leases map[string]time.Duration
-	// Full are receivers whose rows are passed over.
+	// Full lists receivers whose rows are skipped.
 	Full []string
 }
 
-// leases is how long the rows of topics are claimed for, in milliseconds, as a JSON
-// argument.
+// leases returns the leases of topics in milliseconds, as a JSON argument.
 func (r Request) leases() string {
 	ms := make(map[string]int64, len(r.Leases))
 	for topic, d := range r.Leases {
 		ms[topic] = d.Milliseconds()
 	}
-	raw, _ := json.Marshal(ms) // numbers always have one
+	raw, _ := json.Marshal(ms) // numbers always encode
 	return string(raw)
 }
 
 const (
-	// MaxLease is the longest time a row may be claimed for.
+	// MaxLease is the longest lease of a row.
 	MaxLease  = time.Hour
 	maxClaim  = 100
 	maxHolder = 255
 )
 
-// Claim takes rows that are due, the longest due first, and counts the attempt.
-// The rows of an order key come one by one. Rows that are due and can't be sent
-// any more are ended on the way.
+// Claim claims due rows, longest overdue first, and counts their attempts. It claims one row of an
+// order key at a time. It ends due rows that may no longer be sent.
 func (s *Store) Claim(ctx context.Context, r Request) ([]Claimed, error) {
 	claimed, _, err := s.claim(ctx, r)
 	return claimed, err
 }
 
-// claim is Claim, and tells which rows it has ended.
+// claim is Claim, but also returns the rows that it has ended.
 func (s *Store) claim(ctx context.Context, r Request) (claimed []Claimed, ended []Entry, err error) {
 	if r.Lease < time.Millisecond || r.Lease > MaxLease || r.Limit < 1 {
 		return nil, nil, fmt.Errorf("claim outbox rows: %d rows for %s", r.Limit, r.Lease)
@@ -195,7 +192,7 @@ func (s *Store) claim(ctx context.Context, r Request) (claimed []Claimed, ended 
 		b.Each(collect(&rows), s.q.Claim, list(r.Topics), list(r.Unkeyed), min(r.Limit, maxClaim), clip(r.Holder, maxHolder), token.String(), r.Lease.Milliseconds(), r.leases(), list(r.Full))
 		switch err := s.db.Do(ctx, r.Workspace, &b); {
 		case errors.Is(err, db.ErrUnique):
-			continue // another of an order key was sent again at this very moment
+			continue // another row of an order key was resent at the same moment
 		case err != nil:
 			return claimed, ended, fmt.Errorf("claim outbox rows: %w", err)
 		}
@@ -214,12 +211,13 @@ func (s *Store) claim(ctx context.Context, r Request) (claimed []Claimed, ended 
 	return claimed, ended, nil
 }
 
-// SentIn queues the mark that a row is handled, so that it joins the transaction of what the handler
-// writes, and undoes it when the claim is over: [Store.Lost] names that error.
+// SentIn adds to a batch the mark that a row was handled, so that the mark joins the transaction of
+// the handler's writes. If the claim has ended, the transaction fails; [Store.Lost] recognizes that
+// error.
 func (s *Store) SentIn(b *db.Batch, c Claimed) { s.endIn(b, c, ending{status: Sent}) }
 
-// retried gives a row back to be tried again, after a while that grows with its
-// attempts, and as long as why asks for; a row whose tries are spent has failed.
+// retried returns how a failed attempt ends. The delay before the retry grows with the attempts,
+// and is at least as long as why asks for. After the last attempt the row has failed.
 func (s *Store) retried(c Claimed, why error) ending {
 	if c.Last() {
 		return ending{status: Failed, why: why}
@@ -234,17 +232,17 @@ func (s *Store) retried(c Claimed, why error) ending {
 	return ending{status: Ready, delay: delay, why: why}
 }
 
-// UncertainIn queues the mark that a row may have had its effect, as [Store.SentIn]
-// does. The text of why is kept, and shown to operators.
+// UncertainIn adds to a batch the mark that a row may have had its effect, like [Store.SentIn]. The
+// text of why is stored and shown to operators.
 func (s *Store) UncertainIn(b *db.Batch, c Claimed, why error) {
 	s.endIn(b, c, ending{status: Uncertain, why: why})
 }
 
-// ending is what becomes of a claimed row.
+// ending says how a claim ends.
 type ending struct {
 	status    Status
 	delay     time.Duration
-	uncounted int // tries
+	uncounted int // attempts that do not count
 	why       error
 }
 
@@ -267,7 +265,7 @@ func (s *Store) end(ctx context.Context, c Claimed, e ending) error {
 	return nil
 }
 
-// Lost is [ErrLost] where err is the failure of a claim's proof, else err itself.
+// Lost returns [ErrLost] if err says that a claim has ended, otherwise err.
 func (s *Store) Lost(err error) error {
 	op, ok := errors.AsType[*db.OpError](err)
 	if ok && op.Query == s.q.End.Name() && errors.Is(op, db.ErrNoRows) {
@@ -276,7 +274,7 @@ func (s *Store) Lost(err error) error {
 	return err
 }
 
-// clip is s as a text column takes it, of at most n bytes.
+// clip returns s as valid text of at most n bytes that the database can store.
 func clip(s string, n int) string {
 	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 	if len(s) > n {

@@ -7,13 +7,13 @@ import (
 )
 
 const (
-	tendRounds = 20 // of one call of DrainAll
-	tendLimit  = 50 // rows in a round
+	tendRounds = 20 // in one call of DrainAll
+	tendLimit  = 50 // rows in one round
 )
 
-// DrainAll sends what is due in rounds of [Sender.Drain], until nothing is, or no more can be
-// sent now. Where rows have ended unsent it calls ended before the next round: what waits
-// behind them may have to be made ready.
+// DrainAll sends due rows in rounds of [Sender.Drain] until no row is due or no more can be sent
+// now. If rows have ended unsent, it calls ended before the next round, because their successors
+// may have to be made ready.
 func (s *Sender) DrainAll(ctx context.Context, ws db.Workspace, ended func(context.Context)) error {
 	for range tendRounds {
 		sent, err := s.Drain(ctx, ws, tendLimit)
