@@ -32,7 +32,7 @@ func quotePlain(s string) string {
 	return text[1 : len(text)-1]
 }
 
-// ascii is a JSON text in which every character that is not ASCII is escaped.
+// ascii returns a JSON text in which every character outside of ASCII is escaped.
 func ascii(s string) string {
 	var b strings.Builder
 	for _, r := range quote(s) {
@@ -57,7 +57,7 @@ func everyByte(s string) string {
 	return b.String()
 }
 
-// entities is a text of which each character is written as an HTML entity.
+// entities writes each character as an HTML entity.
 func entities(form, s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -66,13 +66,13 @@ func entities(form, s string) string {
 	return b.String()
 }
 
-// named has the entities with names that HTML knows for what stands in secrets.
+// named writes the characters that HTML has names for as named entities.
 func named(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&apos;", "/", "&sol;", "+", "&plus;", "=", "&equals;",
 		":", "&colon;", "ä", "&auml;").Replace(s)
 }
 
-// forms are the encodings in which a secret travels.
+// forms are the encodings of a secret.
 var forms = map[string]func(string) string{
 	"as it is":              func(s string) string { return s },
 	"JSON":                  quote,
@@ -120,7 +120,7 @@ func lowerEscapes(s string) string {
 	return string(b)
 }
 
-// Twenty canaries, in every form, in every surrounding: nothing of them comes out.
+// Twenty canaries, in every form and in every surrounding text: none comes out.
 func TestCanariesAreFoundNowhere(t *testing.T) {
 	all := canaries()
 	if len(all) < 20 {
@@ -148,7 +148,7 @@ func TestCanariesAreFoundNowhere(t *testing.T) {
 	}
 }
 
-// Each form by itself, so that a form that is not looked for is always noticed.
+// Each form is tested alone, so that a form that is not searched for is always noticed.
 func TestAKnownValueIsFoundInEachForm(t *testing.T) {
 	for name, form := range forms {
 		for _, value := range []string{"Correct-Horse:9/Battery+Staple=<&>", "plain0123456789word", "mit Umlauten äöü \"und\" mehr"} {
@@ -167,7 +167,7 @@ func must(raw []byte, err error) []byte {
 	return raw
 }
 
-// clean checks that a canary is in a text in no form.
+// clean checks that no form of a canary is in a text.
 func clean(t *testing.T, how, canary, said, text string) {
 	t.Helper()
 	canary = strings.TrimSpace(canary)
@@ -182,7 +182,7 @@ func clean(t *testing.T, how, canary, said, text string) {
 	}
 }
 
-// Whatever the secret is and whatever stands around it.
+// For any secret and any surrounding text.
 func TestKnownValuesAreFoundInEveryForm(t *testing.T) {
 	names := slices.Sorted(maps.Keys(forms))
 	text := rapid.StringMatching(`[ -~äß€\n🦜]{8,40}`)
@@ -194,7 +194,7 @@ func TestKnownValuesAreFoundInEveryForm(t *testing.T) {
 		}
 		name := rapid.SampledFrom(names).Draw(t, "form")
 		said := forms[name](value)
-		// What stands around must not change how it reads.
+		// The surrounding text must not change how the form decodes.
 		before, after := strings.TrimRight(around.Draw(t, "before"), `\%0123456789abcdefABCDEF`)+" ", " "+around.Draw(t, "after")
 		out := knowing(value).Text(before + said + after)
 		if strings.Contains(strings.ReplaceAll(out, redact.Mark, ""), said) {
@@ -203,7 +203,7 @@ func TestKnownValuesAreFoundInEveryForm(t *testing.T) {
 	})
 }
 
-// canaries are secrets of all sorts, among them what encodings change.
+// canaries are secrets of all kinds, including texts that encodings change.
 func canaries() []string {
 	out := []string{
 		`canary with spaces`, `canary"quotes"and\back/slashes`, `canary&percent%=+query`, "canary\ttab and\nline", `canary-umlaut-äöü-ß`,

@@ -1,6 +1,7 @@
-// Package redact takes secrets out of texts, JSON and log lines.
+// Package redact removes secrets from texts, JSON and log lines.
 //
-// A [Redactor] takes out the values that it knows, in the encodings they travel in, then what
-// has a name that tells of a secret, then what looks like a token. [NewHandler] does the same
-// to everything that is logged, and a [Stream] to a text that arrives in pieces.
+// A [Redactor] first removes the values that it knows, in their usual encodings. Then it removes
+// values whose name belongs to a secret, and texts in the form of a token. [NewHandler] does the
+// same for everything that is logged, and a [Stream] removes known values from a text that arrives
+// in pieces.
 package redact

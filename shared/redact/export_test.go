@@ -1,4 +1,4 @@
 package redact
 
-// Sensitive reports whether a field's name tells of a secret.
+// Sensitive is sensitive for the tests.
 var Sensitive = sensitive

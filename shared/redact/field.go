@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// Tells reports whether a field, header or parameter of this name holds a secret.
+// Tells reports whether a field, header or parameter with this name holds a secret.
 func Tells(name string) bool { return sensitive(name) }
 
-// sensitive reports whether a field of this name holds a secret. Names are taken
-// apart into words, whether written like_this, like-this or likeThis. What only
-// speaks of a secret is none: prompt_tokens, token_usage, secretName.
+// sensitive reports whether a field with this name holds a secret. It splits the name into words,
+// whether written like_this, like-this or likeThis. A name that only describes a secret is not
+// sensitive: prompt_tokens, token_usage, secretName.
 func sensitive(name string) bool {
 	if len(name) > 100 {
 		name = name[len(name)-100:]
@@ -41,7 +41,7 @@ func sensitive(name string) bool {
 	return false
 }
 
-// telling is a quick look at what a name must contain, which rules out most names.
+// telling is a fast check for letters that a sensitive name must contain. It rules out most names.
 func telling(name string) bool {
 	for i := 0; i+3 <= len(name); i++ {
 		switch uint32(name[i]|0x20)<<16 | uint32(name[i+1]|0x20)<<8 | uint32(name[i+2]|0x20) {
@@ -54,7 +54,7 @@ func telling(name string) bool {
 	return false
 }
 
-// secretWord reports whether a word, between those around it, names a secret.
+// secretWord reports whether a word names a secret, given the words before and after it.
 func secretWord(word, before, after string) bool {
 	switch word {
 	case "password", "passwords", "passwd", "passphrase", "passcode", "pwd", "secret", "secrets", "credential", "credentials", "creds",
@@ -94,8 +94,8 @@ func secretWord(word, before, after string) bool {
 	}, func(end string) bool { return strings.HasSuffix(word, end) })
 }
 
-// describing reports whether a word says something about a secret, and makes a name
-// one of something that may be shown.
+// describing reports whether a word describes a secret, so that the name belongs to something that
+// may be shown.
 func describing(word string) bool {
 	switch word {
 	case "name", "names", "arn", "type", "types", "kind", "usage", "used", "count", "counts", "limit", "limits", "budget", "remaining",
@@ -108,7 +108,7 @@ func describing(word string) bool {
 	return false
 }
 
-// wordsOf takes a name apart. Digits at the end of a word are left out.
+// wordsOf splits a name into lower-case words. It drops digits at the end of a word.
 func wordsOf(name string) []string {
 	var words []string
 	begin := 0

@@ -2,9 +2,9 @@ package redact
 
 import "strings"
 
-// keyed is the value that the = or : at i gives to a name that tells of a secret, as
-// in password=x, "token": "x", {Password:x}, and in headers. Beside JSON, texts are
-// full of those: queries, environments, structs that somebody printed.
+// keyed returns the value that the = or : at i assigns to a sensitive name, as in password=x,
+// "token": "x", {Password:x}, and in headers. Such assignments occur in texts that are not JSON:
+// queries, environments, printed structs.
 func keyed(s string, i int) span {
 	name, quoted := nameBefore(s, i)
 	if !sensitive(name) {
@@ -22,7 +22,7 @@ func keyed(s string, i int) span {
 		return span{}
 	}
 	if s[start] == '[' {
-		start++ // a header's list
+		start++ // the list of a header's values
 	}
 	if open := quoteAt(s, start); open != "" {
 		start += len(open)
@@ -42,7 +42,7 @@ func keyed(s string, i int) span {
 	return worth(s, start, run(s, start, func(c byte) bool { return strings.IndexByte(" \t\r\n&;,\"'<>()[]{}|`\\", c) < 0 }))
 }
 
-// worth is the part if something in it needs to be hidden.
+// worth returns the span, or an empty one if its text need not be hidden.
 func worth(s string, start, end int) span {
 	if !hides(s[start:end]) {
 		return span{}
@@ -50,7 +50,7 @@ func worth(s string, start, end int) span {
 	return span{start, end}
 }
 
-// hides reports whether a text in the place of a secret may be one.
+// hides reports whether a text in the position of a secret may be one.
 func hides(text string) bool {
 	if strings.HasPrefix(text, Mark) || strings.TrimSpace(text) == "" {
 		return false
@@ -65,7 +65,7 @@ func hides(text string) bool {
 	return true
 }
 
-// nameBefore is the name that ends before i, without its quotes.
+// nameBefore returns the name that ends before i, without its quotes.
 func nameBefore(s string, i int) (name string, quoted bool) {
 	end := i
 	for end > 0 && end > i-3 && s[end-1] == ' ' {
@@ -88,7 +88,7 @@ func nameBefore(s string, i int) (name string, quoted bool) {
 	return s[begin:end], quoted
 }
 
-// quoteAt is the quote at i with the backslashes before it, if there is one.
+// quoteAt returns the quote at i including the backslashes before it; empty: there is none.
 func quoteAt(s string, i int) string {
 	end := run(s, i, func(c byte) bool { return c == '\\' })
 	if end < len(s) && (s[end] == '"' || s[end] == '\'') {
@@ -97,8 +97,8 @@ func quoteAt(s string, i int) string {
 	return ""
 }
 
-// closing is where a quoted text that begins at start ends: before the same quote,
-// with as many backslashes.
+// closing returns the end of a quoted text that begins at start: the position of the same quote
+// with the same number of backslashes.
 func closing(s string, start int, quote string) int {
 	for at := start; ; {
 		n := strings.Index(s[at:], quote)
@@ -117,7 +117,7 @@ func closing(s string, start int, quote string) int {
 	}
 }
 
-// wholeLine reports whether a header's value has spaces in it.
+// wholeLine reports whether a header's value may contain spaces.
 func wholeLine(name string) bool {
 	switch strings.ToLower(name) {
 	case "authorization", "proxy-authorization", "cookie", "set-cookie":
@@ -133,8 +133,7 @@ func lineEnd(s string, i int) int {
 	return len(s)
 }
 
-// beginsLine reports whether nothing but space and a list's dash stands before i in
-// its line.
+// beginsLine reports whether only white space and the dash of a list come before i in its line.
 func beginsLine(s string, i int) bool {
 	line := s[max(0, i-64):i]
 	return strings.Trim(line[strings.LastIndexByte(line, '\n')+1:], " \t-") == ""

@@ -8,37 +8,37 @@ import (
 )
 
 const (
-	// minKnown is the fewest bytes of a value that is looked for. Shorter ones stand
-	// everywhere by chance.
+	// minKnown is the shortest value, in bytes, that is searched for. Shorter ones occur by chance.
 	minKnown = 4
-	// minBase64 is the same for the beginnings and ends that a value has in base64.
+	// minBase64 is the same limit for values in base64.
 	minBase64 = 6
-	// minLine is the same for one line of a value that has several.
+	// minLine is the same limit for one line of a value with several lines.
 	minLine = 16
-	// maxLayers is how many encodings on top of each other are looked through.
+	// maxLayers is the number of nested encodings that are decoded.
 	maxLayers = 3
 )
 
-// needle is one form of a value.
+// needle is one encoded form of a value.
 type needle struct {
 	text string
-	// loose says that its first and last characters depend on what stands around it,
-	// as in base64: those go, too.
+	// loose says that the first and last characters depend on the surrounding text, as in base64.
+	// Then the characters around a match are removed too.
 	loose bool
-	id    int // counts the needles of a known
+	id    int // index among the needles of a known
 }
 
-// known finds values. It is never changed.
+// known finds values. It is immutable.
 type known struct {
 	values  map[string]bool
-	first   *[1 << 10]uint64    // which two bytes a needle begins with
+	first   *[1 << 10]uint64    // bit set of the first two bytes of all needles
 	needles map[uint32][]needle // by their first four bytes
 	count   int
-	spaces  bool // some value has one
-	longest int  // needle, in bytes
+	spaces  bool // some value contains a space
+	longest int  // length of the longest needle, in bytes
 }
 
-// including is k and one more value; k itself if there is nothing to look for.
+// including returns k with one more value, or k itself if the value is known already or must not be
+// searched for.
 func (k *known) including(value string) *known {
 	value = strings.TrimSpace(value)
 	switch {
@@ -67,7 +67,7 @@ func (k *known) including(value string) *known {
 	return more
 }
 
-// add puts the forms of a value among the needles.
+// add adds all forms of a value to the needles.
 func (k *known) add(value string) {
 	k.spaces = k.spaces || strings.Contains(value, " ")
 	k.put(needle{text: value})
@@ -76,10 +76,10 @@ func (k *known) add(value string) {
 	if len(value) < minBase64 {
 		return
 	}
-	// What a value looks like within longer base64 depends on where it begins there.
+	// The base64 form of a value inside a longer text depends on the value's offset modulo 3.
 	for skip := range 3 {
 		padded := append(make([]byte, skip, skip+len(value)), value...)
-		begin := (8*skip + 5) / 6 // characters that depend on what stands before
+		begin := (8*skip + 5) / 6 // characters that depend on the text before the value
 		end := len(padded) * 8 / 6
 		for _, alphabet := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 			k.put(needle{text: alphabet.EncodeToString(padded)[begin:end], loose: true})
@@ -97,20 +97,20 @@ func (k *known) put(n needle) {
 	n.id = k.count
 	k.count++
 	k.longest = max(k.longest, len(n.text))
-	// A new slice: the old one may be another known's.
+	// A new slice, because another known may share the old one.
 	k.needles[head] = append(k.needles[head][:len(k.needles[head]):len(k.needles[head])], n)
 	two := head >> 16
 	k.first[two>>6] |= 1 << (two & 63)
 }
 
-// four are four bytes as a number.
+// four returns four bytes as a number.
 func four(s string, i int) uint32 {
 	_ = s[i+3]
 	return uint32(s[i])<<24 | uint32(s[i+1])<<16 | uint32(s[i+2])<<8 | uint32(s[i+3])
 }
 
-// find adds the parts of the source that hold a value, in whatever encoding, to
-// spans, in no order.
+// find appends the parts of the source that hold a value, in any encoding, to spans, in no
+// particular order.
 func (k *known) find(s string, spans []span) []span {
 	if k == nil {
 		return spans
@@ -140,10 +140,10 @@ func (k *known) look(v view, layers int, spans []span) []span {
 	return spans
 }
 
-// scan looks at a view once.
+// scan searches one view.
 func (k *known) scan(v view, spans []span) []span {
 	s := v.text
-	var ends []int // of the last find of each needle: one that overlaps itself is found once
+	var ends []int // end of the last match of each needle, so that overlapping matches count once
 	for i := 0; i+minKnown <= len(s); i++ {
 		if two := uint32(s[i])<<8 | uint32(s[i+1]); k.first[two>>6]>>(two&63)&1 == 0 {
 			continue
@@ -167,7 +167,7 @@ func (k *known) scan(v view, spans []span) []span {
 	return spans
 }
 
-// loosened is a part of base64 with the characters around it that hold bits of it.
+// loosened extends a part of base64 by the surrounding characters that hold bits of it.
 func loosened(s string, start, end int) (int, int) {
 	if start > 0 && base64Byte(s[start-1]) {
 		start--

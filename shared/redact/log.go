@@ -10,14 +10,13 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/jsonscan"
 )
 
-// NewHandler returns a handler that takes secrets out of messages and attributes
-// before inner sees them: with the redactor of the record's context or, where it
-// has none, with base, which may be nil. It stands around all other handlers, whose
-// own attributes it does not see.
+// NewHandler returns a handler that removes secrets from messages and attributes before inner
+// receives them. It uses the redactor of the record's context or, without one, base, which may be
+// nil. It must be the outermost handler, because it does not see the attributes of handlers around
+// it.
 //
-// Attributes given to a logger are kept, and cleaned with each record: a secret in
-// one may become known later. Values that are not plain become JSON, errors their
-// text.
+// It stores the attributes of a logger and cleans them for each record, because a secret in them
+// may become known later. Values that are not plain become JSON. Errors become their text.
 func NewHandler(inner slog.Handler, base *Redactor) slog.Handler {
 	return &handler{inner: inner, base: base, groups: []group{{}}}
 }
@@ -25,10 +24,10 @@ func NewHandler(inner slog.Handler, base *Redactor) slog.Handler {
 type handler struct {
 	inner  slog.Handler
 	base   *Redactor
-	groups []group // the top level, then those that are open
+	groups []group // the top level, then the open groups
 }
 
-// group is an open group with the attributes given after it was opened.
+// group is an open group and the attributes that were added in it.
 type group struct {
 	name  string
 	attrs []slog.Attr
@@ -77,8 +76,8 @@ func (h *handler) WithGroup(name string) slog.Handler {
 	return &handler{h.inner, h.base, append(slices.Clone(h.groups), group{name: name})}
 }
 
-// attrs are attributes without secrets; hidden says that they stand in a group whose
-// name tells of one.
+// attrs returns attributes without secrets. With hidden, they belong to a group with a sensitive
+// name.
 func (r *Redactor) attrs(attrs []slog.Attr, hidden bool) []slog.Attr {
 	out := make([]slog.Attr, len(attrs))
 	for i, a := range attrs {
@@ -114,8 +113,8 @@ func (r *Redactor) value(v slog.Value, hidden bool) slog.Value {
 	return v
 }
 
-// any is a value of whatever type without secrets, as the handlers of slog would
-// write it. One whose methods panic is not written at all.
+// any returns a value of any type without secrets, in the form in which the handlers of slog would
+// write it. If a method of the value panics, the value is not written.
 func (r *Redactor) any(v any) (out slog.Value) {
 	defer func() {
 		if recover() != nil {

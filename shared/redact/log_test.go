@@ -18,7 +18,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// written is what a handler has written, as JSON a line.
+// written parses the output of a handler, one JSON object per line.
 func written(t testing.TB, b *bytes.Buffer) []map[string]any {
 	t.Helper()
 	var out []map[string]any
@@ -45,7 +45,7 @@ type printed struct {
 	note string
 }
 
-// failed is an error with a text of its own and no other.
+// failed is an error that has only a text.
 type failed struct{ text string }
 
 func (f failed) Error() string { return f.text }

@@ -7,20 +7,20 @@ import (
 
 const (
 	maxWord    = 12 // letters of a word
-	maxSegment = 20 // bytes of a part of a URL's path that names no secret
-	minDigits  = 8  // bytes above which such a part may hold no digits
+	maxSegment = 20 // bytes of a URL's path segment that is no secret
+	minDigits  = 8  // longer segments may contain no digits
 )
 
-// Ordinary reports whether a value is one that stands in texts for what it is, and not as
-// a secret: a word, such as localhost, or the address of a place, without a credential and
-// without a part that may be a token. To take those out would make nonsense of every text.
+// Ordinary reports whether a value is common text rather than a secret: a word such as localhost,
+// or a URL without a credential and without a segment that may be a token. Removing such values
+// would make every text unreadable.
 func Ordinary(value string) bool {
 	value = strings.TrimSpace(value)
 	return word(value) || address(value)
 }
 
-// word reports whether a value has a few letters and nothing else, none but the first of
-// them of another case.
+// word reports whether a value consists of a few letters. All but the first must have the same
+// case.
 func word(s string) bool {
 	if len(s) == 0 || len(s) > maxWord {
 		return false

@@ -12,41 +12,39 @@ import (
 )
 
 const (
-	// MaxText is the most bytes of a text or a JSON value that are looked through; a
-	// larger one is replaced as a whole.
+	// MaxText is the largest text or JSON value, in bytes, that is searched. A larger one is
+	// replaced as a whole.
 	MaxText = 2 << 20
-	// Mark is what is shown in the place of a secret.
+	// Mark replaces a secret.
 	Mark = "[redacted]"
-	// Reference is the member's name of a reference to a secret: {"$secret": "name"}.
+	// Reference is the member name of a reference to a secret: {"$secret": "name"}.
 	Reference = "$secret"
-	// maxNested is how many JSON texts within each other's texts are taken apart.
+	// maxNested is the number of nested JSON texts that are parsed.
 	maxNested = 4
 )
 
-// Secret is a text that nobody may see.
+// Secret is a confidential text.
 type Secret interface{ Reveal() string }
 
-// Redactor takes secrets out of what is told. It knows values, those that the run
-// has resolved, and finds them as they are and escaped for JSON, URLs and HTML, in
-// hex, and in base64, alone or within more. Beside those it hides what stands under
-// a name that tells of a secret, and what looks like a token; for these two it
-// needs to know nothing, and a nil Redactor does them too.
+// Redactor removes secrets from texts. It knows values, such as those that a run has resolved. It
+// finds them as plain text, escaped for JSON, URLs and HTML, in hex, and in base64, alone or within
+// longer texts. It also hides the values of sensitive names and texts in the form of a token. These
+// need no known values, so a nil Redactor hides them too.
 //
-// Values of fewer than 4 bytes are not looked for (in base64: 6), for they stand
-// everywhere. It is safe for concurrent use.
+// It does not search for values of fewer than 4 bytes (in base64: 6), because these occur by
+// chance. It is safe for concurrent use.
 type Redactor struct {
 	parent *Redactor
-	values bool       // neither names nor shapes are looked at
-	mu     sync.Mutex // of those who add
+	values bool       // ignores names and forms
+	mu     sync.Mutex // held while values are added
 	known  atomic.Pointer[known]
 }
 
-// New makes a redactor that also knows what its parent, which may be nil,
-// knows now and will know: a process has one for its configuration, and each run
-// one for itself.
+// New returns a redactor that also knows all present and future values of its parent, which may be
+// nil. A process has one for its configuration, and each run has one of its own.
 func New(parent *Redactor) *Redactor { return &Redactor{parent: parent} }
 
-// Add makes values known. A nil Redactor forgets them.
+// Add makes values known. On a nil Redactor it does nothing.
 func (r *Redactor) Add(values ...Secret) {
 	if r == nil {
 		return
@@ -60,35 +58,34 @@ func (r *Redactor) Add(values ...Secret) {
 	r.known.Store(k)
 }
 
-// Values is a redactor that takes out what r knows, and leaves alone what only has the name
-// or the shape of a secret: for texts that must go on meaning the same, however long.
+// Values returns a redactor that removes only the values that r knows, and ignores names and forms.
+// It is for texts of any length whose meaning must not change.
 func (r *Redactor) Values() *Redactor { return &Redactor{parent: r, values: true} }
 
-// bare reports whether names and shapes are left alone.
+// bare reports whether the redactor ignores names and forms.
 func (r *Redactor) bare() bool { return r != nil && r.values }
 
 type contextKey struct{}
 
-// With returns a context whose run has a redactor: it learns what
-// the store of secrets resolves under it, and cleans what [NewHandler] logs under it.
+// With returns a context with a redactor. The redactor learns the secrets that are resolved under
+// the context, and cleans what [NewHandler] logs under it.
 func With(ctx context.Context, r *Redactor) context.Context {
 	return context.WithValue(ctx, contextKey{}, r)
 }
 
-// From is the redactor of a context's run. It may be nil, and works then as
-// one that knows no values.
+// From returns the redactor of a context. It may be nil; a nil Redactor knows no values.
 func From(ctx context.Context) *Redactor {
 	r, _ := ctx.Value(contextKey{}).(*Redactor)
 	return r
 }
 
-// Text is s without secrets: s itself if it has none.
+// Text returns s without secrets, or s itself if it has none.
 func (r *Redactor) Text(s string) string { return r.text(s, maxNested) }
 
-// JSON is raw without secrets: raw itself if it has none. What is valid JSON stays
-// valid and keeps its structure, the order of its members and its numbers to the
-// digit; what is not becomes a JSON string. References to secrets stay. Where a
-// value is known that spans several parts of the JSON, all of it is replaced.
+// JSON returns raw without secrets, or raw itself if it has none. Valid JSON stays valid and keeps
+// its structure, the order of its members and the digits of its numbers. Invalid JSON becomes a
+// JSON string. References to secrets stay. If a known value spans several parts of the JSON, the
+// whole JSON is replaced.
 func (r *Redactor) JSON(raw json.RawMessage) json.RawMessage {
 	switch {
 	case len(raw) == 0:
@@ -110,7 +107,7 @@ func (r *Redactor) JSON(raw json.RawMessage) json.RawMessage {
 
 func tooLarge(n int) string { return fmt.Sprintf("%s: %d bytes", Mark, n) }
 
-// text is Text where JSON may be nested as deep as said.
+// text is Text with a limit for nested JSON.
 func (r *Redactor) text(s string, nested int) string {
 	if len(s) < minKnown {
 		return s
@@ -128,13 +125,13 @@ func (r *Redactor) text(s string, nested int) string {
 	return r.flat(s)
 }
 
-// isDocument reports whether a text is JSON, and more than a word or a number.
+// isDocument reports whether a text is a JSON object, array or string.
 func isDocument(s string) bool {
 	start := run(s, 0, func(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' })
 	return start < len(s) && (s[start] == '{' || s[start] == '[' || s[start] == '"') && json.Valid([]byte(s))
 }
 
-// flat is a text, whatever it is, without secrets.
+// flat returns any text without secrets, without parsing it.
 func (r *Redactor) flat(s string) string {
 	var spans []span
 	for at := r; at != nil; at = at.parent {
@@ -158,7 +155,7 @@ func (r *Redactor) flat(s string) string {
 	return jsonscan.Apply(s, edits)
 }
 
-// knows reports whether a text holds a known value.
+// knows reports whether a text contains a known value.
 func (r *Redactor) knows(s string) bool {
 	for at := r; at != nil; at = at.parent {
 		if at.known.Load().find(s, nil) != nil {
@@ -168,15 +165,14 @@ func (r *Redactor) knows(s string) bool {
 	return false
 }
 
-// document is a JSON text, which is valid, without secrets, and whether there were
-// any.
+// document returns a valid JSON text without secrets, and whether it had any.
 func (r *Redactor) document(s string, nested int) (string, bool) {
 	var edits []jsonscan.Edit
 	replace := func(t jsonscan.Token, with string) {
 		edits = append(edits, jsonscan.Edit{Start: t.Start, End: t.End, With: with})
 	}
 	sc := jsonscan.New(s)
-	hidden := 0     // how many brackets were open where all within is to be hidden; 0: nowhere
+	hidden := 0     // number of open brackets at the start of the hidden part; 0: nothing is hidden
 	member := false // the value of a sensitive member comes next
 	for t, ok := sc.Next(); ok; t, ok = sc.Next() {
 		hide := hidden > 0 || member

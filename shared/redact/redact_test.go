@@ -109,7 +109,7 @@ func TestAddWhileReading(t *testing.T) {
 	}
 }
 
-// JSON keeps its structure: where nothing is to be hidden, to the byte.
+// JSON keeps its structure. JSON without secrets stays the same to the byte.
 func TestJSON(t *testing.T) {
 	r := knowing("tr0ub4dor", "271828182845")
 	for in, want := range map[string]string{
@@ -156,7 +156,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// A secret that is JSON, put into other JSON as a part of it.
+// A secret that is JSON is embedded in other JSON.
 func TestAValueThatIsJSON(t *testing.T) {
 	r := knowing(`{"user":"u","n":1}`)
 	for _, in := range []string{`{"a":{"user":"u","n":1}}`, `[1,{"user":"u","n":1},2]`, `{"user":"u","n":1}`} {
@@ -269,8 +269,8 @@ func TestLargeInput(t *testing.T) {
 	}
 }
 
-// What is told is never a value that is known, whatever comes in; valid JSON stays
-// valid, and JSON without anything to hide stays as it is.
+// The output never contains a known value. Valid JSON stays valid, and JSON without secrets stays
+// the same.
 func FuzzRedactJSON(f *testing.F) {
 	for _, s := range []string{
 		`{"password":"x"}`, `{"a":"tr0ub4dor&3"}`, `{"a":"tr0ub4dor\u00263"}`, `{"a":{"$secret":"b"},"token":["c",1]}`, `"{\"token\":\"x\"}"`, `[1e5,-0.0,"\ud800"]`,
@@ -303,7 +303,7 @@ func FuzzRedactJSON(f *testing.F) {
 	})
 }
 
-// shape is how a JSON text is built: its brackets and how many values stand between.
+// shape describes the structure of a JSON text: its brackets and the number of values between them.
 func shape(t *testing.T, raw json.RawMessage) string {
 	t.Helper()
 	var b strings.Builder
@@ -349,8 +349,8 @@ func BenchmarkRedactor(b *testing.B) {
 	}
 }
 
-// No text takes more than its length: each of these would take minutes if every
-// place in it were looked at together with all that follows.
+// The time is proportional to the length of the text. With quadratic time each of these would take
+// minutes.
 func TestHostileInput(t *testing.T) {
 	r := knowing("aaaaaaaaaaaaaaaaaaaaaaaab", "with a space", strings.Repeat("ab", secret.MaxValue/2))
 	for _, part := range []string{

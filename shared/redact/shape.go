@@ -8,13 +8,13 @@ import (
 // span is a part of a text.
 type span struct{ start, end int }
 
-// shape is what the tokens of some issuer look like: a prefix and at least min
-// characters of an alphabet, at the beginning of a word.
+// shape is the form of an issuer's tokens: a prefix at the beginning of a word, and at least min
+// characters of an alphabet.
 type shape struct {
 	prefix string
 	min    int
 	of     func(byte) bool
-	digits bool // there must be one among them, for the prefix also begins words
+	digits bool // requires a digit, because the prefix also begins ordinary words
 }
 
 func wordByte(c byte) bool  { return alphanumeric(c) || c == '_' }
@@ -25,7 +25,7 @@ func tokenByte(c byte) bool {
 	return slugByte(c) || c == '.' || c == '~' || c == '+' || c == '/' || c == '='
 }
 
-// shapes are the shapes of tokens by the character they begin with.
+// shapes are the forms of tokens by their first character.
 var shapes = [256][]shape{
 	'A': {{"AKIA", 16, capByte, false}, {"ASIA", 16, capByte, false}, {"AIza", 30, slugByte, false}, {"AGE-SECRET-KEY-1", 40, capByte, false}},
 	'S': {{"SG.", 40, tokenByte, false}},
@@ -48,7 +48,7 @@ var shapes = [256][]shape{
 	'y': {{"ya29.", 20, slugByte, false}},
 }
 
-// shaped adds the parts of a text that look like secrets, whoever's they are.
+// shaped appends the parts of a text that have the form of a secret.
 func shaped(s string, spans []span) []span {
 	f := finder{s: s, escapes: strings.IndexByte(s, '\\') >= 0 || strings.IndexByte(s, '%') >= 0}
 	for i := 0; i < len(s); i++ {
@@ -61,16 +61,16 @@ func shaped(s string, spans []span) []span {
 	return spans
 }
 
-// finder goes through a text once. What it has looked at in vain it does not look at
-// again, so that no text takes more than its length.
+// finder scans a text once. It remembers failed searches and does not repeat them, so that the time
+// is linear in the length of the text.
 type finder struct {
 	s         string
-	escapes   bool // it may have some
-	dotless   int  // before here no JSON web token begins
-	digitless int  // before here stands no digit in the word at hand
+	escapes   bool // the text may contain escapes
+	dotless   int  // no JSON web token begins before this position
+	digitless int  // the current word has no digit before this position
 }
 
-// at is what begins at i, or is given by the = or : there.
+// at returns the secret that begins at i, or whose = or : is there.
 func (f *finder) at(i int) span {
 	switch c := f.s[i]; {
 	case c == '=' || c == ':':
@@ -90,7 +90,7 @@ func (f *finder) at(i int) span {
 	return f.issued(i)
 }
 
-// issued is a token of a shape that begins at i.
+// issued returns a token with one of the shapes that begins at i.
 func (f *finder) issued(i int) span {
 	s := f.s
 	for n := range shapes[s[i]] {
@@ -114,7 +114,7 @@ func (f *finder) issued(i int) span {
 	return span{}
 }
 
-// jwt is a JSON web token that begins at i: three parts or, encrypted, five.
+// jwt returns a JSON web token that begins at i. It has three parts or, encrypted, five.
 func (f *finder) jwt(i int) span {
 	s := f.s
 	if i < f.dotless || !strings.HasPrefix(s[i:], "eyJ") {
@@ -137,7 +137,7 @@ func (f *finder) jwt(i int) span {
 	return span{i, end}
 }
 
-// scheme is the token behind Bearer or Basic at i.
+// scheme returns the token after Bearer or Basic at i.
 func scheme(s string, i int) span {
 	if i+7 > len(s) {
 		return span{}
@@ -174,8 +174,8 @@ func scheme(s string, i int) span {
 	return span{start, end}
 }
 
-// pem is a private key in PEM that begins at i, up to its end or, where that is
-// missing, the text's. It does not matter how the lines are divided.
+// pem returns a private key in PEM that begins at i. It ends with the key or, if its end is
+// missing, with the text. Line breaks do not matter.
 func pem(s string, i int) span {
 	const begin, end, dashes = "-----BEGIN ", "-----END ", "-----"
 	if !strings.HasPrefix(s[i:], begin) {
@@ -197,7 +197,7 @@ func pem(s string, i int) span {
 	return span{i, len(s)}
 }
 
-// userinfo is the password of a URL whose :// begins at i.
+// userinfo returns the password of a URL whose :// begins at i.
 func userinfo(s string, i int) span {
 	if !strings.HasPrefix(s[i:], "://") {
 		return span{}
@@ -219,7 +219,7 @@ func userinfo(s string, i int) span {
 	return span{i + 3 + colon + 1, at}
 }
 
-// run is where a run of characters from start on ends.
+// run returns the end of the run of matching characters that begins at start.
 func run(s string, start int, of func(byte) bool) int {
 	for start < len(s) && of(s[start]) {
 		start++
@@ -227,8 +227,8 @@ func run(s string, start int, of func(byte) bool) int {
 	return start
 }
 
-// escaped reports whether what stands before i is the end of an escape, and no part
-// of a word: the n of an escaped line break, the digits of %20.
+// escaped reports whether the text before i is the end of an escape and not part of a word: the n
+// of an escaped line break, or the digits of %20.
 func escaped(s string, i int) bool {
 	if i >= 2 && s[i-2] == '\\' {
 		return strings.IndexByte("nrt", s[i-1]) >= 0

@@ -5,20 +5,19 @@ import (
 	"strings"
 )
 
-// Stream takes the values that a redactor knows out of a text that comes in pieces. It keeps
-// back the end of what has come for as long as a value may begin there, and no more. It is
-// not safe for concurrent use.
+// Stream removes known values from a text that arrives in pieces. It holds back the end of the text
+// as long as a value may begin there, and nothing else. It is not safe for concurrent use.
 type Stream struct {
 	known *Redactor
 	held  string
 }
 
-// NewStream returns a stream that takes out the values that r knows, now and later. A nil r knows
-// none. The stream leaves a text alone that only has the name or the shape of a secret, and an
-// escaped value whose escape lies in two pieces.
+// NewStream returns a stream that removes all present and future values of r. A nil r knows none.
+// The stream ignores names and forms, and misses an escaped value whose escape is split between two
+// pieces.
 func NewStream(r *Redactor) *Stream { return &Stream{known: r.Values()} }
 
-// Next takes a piece, and answers what may be told by now.
+// Next takes a piece and returns the text that is complete so far.
 func (s *Stream) Next(piece string) string {
 	text := s.held + piece
 	var spans []span
@@ -29,7 +28,7 @@ func (s *Stream) Next(piece string) string {
 		from = min(from, k.begun(text))
 	}
 	slices.SortFunc(spans, func(a, b span) int { return a.start - b.start })
-	for _, found := range spans { // a value that is whole is told as one
+	for _, found := range spans { // a complete value is returned as one
 		if found.start < from && found.end > from {
 			from = found.end
 		}
@@ -38,15 +37,15 @@ func (s *Stream) Next(piece string) string {
 	return s.known.Text(text[:from])
 }
 
-// Rest ends the text, and answers what was kept back.
+// Rest ends the text and returns the part that was held back.
 func (s *Stream) Rest() string {
 	rest := s.held
 	s.held = ""
 	return s.known.Text(rest)
 }
 
-// begun is where the first value begins of which a text may hold the beginning at its end;
-// its length where none does.
+// begun returns where a value may begin that the end of the text holds only in part; the length of
+// the text if there is none.
 func (k *known) begun(text string) int {
 	if k == nil {
 		return len(text)

@@ -9,8 +9,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/redact"
 )
 
-// However a text is cut into pieces, it comes out as a whole one does, and nothing is kept
-// back that is not the beginning of a value.
+// However a text is split into pieces, the output is that of the whole text. Only the beginning of
+// a value is held back.
 func TestStream(t *testing.T) {
 	const value = "hunter2-hunter2"
 	r := knowing(value, "hunted-down-at-last")
@@ -49,7 +49,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// Words and addresses stay in texts, tokens in whatever form do not.
+// Ordinary words and addresses stay in texts; tokens of every form do not.
 func TestOrdinary(t *testing.T) {
 	for _, plain := range []string{
 		"localhost", "admin", "Postgres", "SHOP", "x", "https://shop.example/hooks/orders", "http://127.0.0.1:8080/in", "https://a.example",

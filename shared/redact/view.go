@@ -8,29 +8,29 @@ import (
 	"unicode/utf8"
 )
 
-// view is a text in which an encoding is undone, and remembers where each of its
-// bytes came from. at is nil where nothing was undone.
+// view is a text after decoding, with the position of each byte in the source. at is nil if nothing
+// was decoded.
 type view struct {
 	text string
-	at   []int32 // of each byte and the end, where in the source it began
+	at   []int32 // of each byte and the end: the position in the source where it began
 }
 
-// source is the part of the source that [start, end) of the view came from.
+// source returns the part of the source that [start, end) of the view came from.
 func (v view) source(start, end int) (int, int) {
 	if v.at == nil {
 		return start, end
 	}
 	from, to := v.at[start], v.at[end]
-	for to <= v.at[end-1] { // it ends within what one escape stood for
+	for to <= v.at[end-1] { // the end is inside the text of one escape
 		end++
 		to = v.at[end]
 	}
 	return int(from), int(to)
 }
 
-// undone makes a view by a function that reads what stands at i: it answers the
-// decoded text and how many bytes stood for it, 0 where that is no escape. There is
-// none before first, or none at all where that is -1.
+// undone returns the decoded view. read decodes the escape at i: it returns the decoded text and
+// the length of the escape, 0 if there is none. first is the position of the first escape, or -1 if
+// there is none.
 func (v view) undone(first int, read func(s string, i int) (string, int)) (view, bool) {
 	if first < 0 {
 		return view{}, false
@@ -57,20 +57,20 @@ func (v view) undone(first int, read func(s string, i int) (string, int)) (view,
 	return view{b.String(), append(at, int32(end))}, changed
 }
 
-// unescaped undoes the escapes of JSON.
+// unescaped decodes the escapes of JSON.
 func (v view) unescaped() (view, bool) { return v.undone(strings.IndexByte(v.text, '\\'), jsonEscape) }
 
-// unpercented undoes the escapes of URLs.
+// unpercented decodes the escapes of URLs.
 func (v view) unpercented() (view, bool) {
 	return v.undone(strings.IndexByte(v.text, '%'), percentEscape)
 }
 
-// unentitied undoes the entities of HTML.
+// unentitied decodes the entities of HTML.
 func (v view) unentitied() (view, bool) {
 	return v.undone(strings.IndexByte(v.text, '&'), entity)
 }
 
-// unplussed undoes the escapes of URLs' queries, where a + is a space.
+// unplussed decodes the escapes of URL queries, where a + is a space.
 func (v view) unplussed() (view, bool) {
 	if strings.IndexByte(v.text, '+') < 0 {
 		return view{}, false
@@ -105,7 +105,7 @@ func jsonEscape(s string, i int) (string, int) {
 	return string(r), 6
 }
 
-// hexRune reads \u and four digits.
+// hexRune parses \u and four digits.
 func hexRune(s string) (rune, bool) {
 	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
 		return 0, false
@@ -125,8 +125,8 @@ func percentEscape(s string, i int) (string, int) {
 	return string([]byte{byte(n)}), 3
 }
 
-// entity reads an entity of HTML: one by name, &amp;, or a character's number in decimal or
-// hexadecimal, whose ; may be missing.
+// entity decodes an entity of HTML: a name such as &amp; or the number of a character in decimal or
+// hexadecimal. The ; after a number may be missing.
 func entity(s string, i int) (string, int) {
 	if s[i] != '&' || i+2 >= len(s) {
 		return "", 0
@@ -157,7 +157,7 @@ func entity(s string, i int) (string, int) {
 	return string(rune(n)), end - i
 }
 
-// maxEntity is how far an entity is read, in bytes.
+// maxEntity is the longest entity, in bytes.
 const maxEntity = 40
 
 func hexByte(c byte) bool { return digitByte(c) || 'a' <= c|0x20 && c|0x20 <= 'f' }

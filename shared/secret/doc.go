@@ -1,21 +1,20 @@
-// Package secret keeps what nobody may see: passwords, tokens and keys.
+// Package secret stores passwords, tokens and keys.
 //
 // # At rest
 //
-// A [Sealer] encrypts each value with AES-256-GCM under a data key of its own, and
-// a [Keeper] wraps that key: a [KeyFile] on a laptop, AWS KMS in the cloud (package
-// kms). Both take the [Place] of the value as associated data, so that a sealed
-// value opens in its own workspace, table, column and row, and nowhere else. The
-// [Store] keeps named values so, in the table secrets.
+// A [Sealer] encrypts each value with AES-256-GCM under its own data key. A [Keeper] wraps the data
+// key: a [KeyFile] on a laptop, AWS KMS in the cloud (package kms). Both bind the [Place] of the
+// value as associated data, so a sealed value can only be opened in its own workspace, table,
+// column and row. The [Store] stores named values in this form in the table secrets.
 //
 // # In use
 //
-// A configuration refers to a secret by name, {"$secret": "name"}; [Expand] and
-// [ExpandHeaders] resolve it when it is used. What comes out is a [Value], whose
-// text no format, log or JSON shows: only Reveal gives it.
+// A configuration refers to a secret by name, {"$secret": "name"}. [Expand] and [ExpandHeaders]
+// resolve the reference when it is used. The result is a [Value], whose text no format, log or JSON
+// shows. Only Reveal returns the text.
 //
 // # On the way out
 //
-// A [Guard] knows all secrets of a workspace. It gives the redactor (package redact) that
-// takes them out of texts, JSON and log lines.
+// A [Guard] knows all secrets of a workspace. It returns the redactor (package redact) that removes
+// them from texts, JSON and log lines.
 package secret

@@ -1,6 +1,6 @@
 package secret
 
-// As is the draft under a name that it was not sealed for.
+// As returns the draft under a name for which it was not sealed.
 func (d Draft) As(name string) Draft {
 	d.name = name
 	return d

@@ -18,42 +18,41 @@ import (
 	"strings"
 )
 
-// KeyFile is a [Keeper] over a file of mode 600 that holds one key a line, each
-// after its id. The last one is in use; those above it open what was sealed before.
+// KeyFile is a [Keeper] over a file of mode 600. Each line of the file has the id of a key and the
+// key. The last key is in use; the earlier ones open older values.
 //
-// The file is made when something is first sealed, and read each time: keys added
-// by another process are there at once. It is safe for concurrent use, also by
-// several processes.
+// The first Wrap creates the file. The file is read at each use, so keys that another process has
+// added are available at once. A KeyFile is safe for concurrent use, also by several processes.
 type KeyFile struct{ path string }
 
-// NewKeyFile is the keeper over the file at path. It does not touch the file.
+// NewKeyFile returns a keeper for the file at path. It does not access the file.
 func NewKeyFile(path string) *KeyFile { return &KeyFile{path} }
 
-// A KeyFileError says what is wrong with a key file, and what to do about it. It is
+// A KeyFileError says what is wrong with a key file and how to repair it. errors.Is reports it as
 // [ErrNoKey].
 type KeyFileError struct{ Path, Problem string }
 
 func (e *KeyFileError) Error() string { return "key file " + e.Path + ": " + e.Problem }
 
-// Is makes it [ErrNoKey].
+// Is reports whether target is [ErrNoKey].
 func (e *KeyFileError) Is(target error) bool { return target == ErrNoKey }
 
 const (
 	keyFileHead  = "# Lanekeeper's keys: lose this file and every secret is lost. The last key is in use.\n"
 	keyFileLabel = "lanekeeper key file"
-	// fileKeyPrefix begins the ids of keys that stand in a file.
+	// fileKeyPrefix begins the ids of keys in a file.
 	fileKeyPrefix = "file-"
 	maxKeyFile    = 1 << 20
 )
 
-// fileKey is a line of the file.
+// fileKey is one line of the file.
 type fileKey struct {
 	id  string
 	key []byte
 }
 
-// newFileKey derives the id from the key: it tells nothing about it, and shows when
-// a line was altered.
+// newFileKey derives the id from the key. The id reveals nothing about the key, and shows when a
+// line was altered.
 func newFileKey(key []byte) fileKey {
 	sum := sha256.Sum256(append([]byte("lanekeeper key id\x00"), key...))
 	return fileKey{fileKeyPrefix + hex.EncodeToString(sum[:8]), key}
@@ -65,7 +64,7 @@ func randomFileKey() fileKey {
 	return newFileKey(key)
 }
 
-// line is how the key stands in the file.
+// line returns the key as a line of the file.
 func (k fileKey) line() string { return k.id + " " + base64.StdEncoding.EncodeToString(k.key) + "\n" }
 
 // Current implements [Keeper].
@@ -77,7 +76,7 @@ func (f *KeyFile) Current(context.Context) (string, error) {
 	return keys[len(keys)-1].id, nil
 }
 
-// Wrap implements [Keeper]. It makes the file where there is none.
+// Wrap implements [Keeper]. It creates the file if it is missing.
 func (f *KeyFile) Wrap(_ context.Context, dataKey []byte, at Place) (string, []byte, error) {
 	keys, err := f.read()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -119,7 +118,7 @@ func (f *KeyFile) Unwrap(_ context.Context, keyID string, wrapped []byte, at Pla
 	return nil, f.problem(fmt.Sprintf("it does not hold the key %.40q: put back the line that was taken out", keyID))
 }
 
-// Keys lists the ids of the keys in the file, the one in use last.
+// Keys lists the ids of the keys in the file. The last one is in use.
 func (f *KeyFile) Keys() ([]string, error) {
 	keys, err := f.read()
 	ids := make([]string, len(keys))
@@ -129,8 +128,8 @@ func (f *KeyFile) Keys() ([]string, error) {
 	return ids, err
 }
 
-// AddKey adds a key, makes it the one in use and answers its id. What is sealed
-// under those before opens as long as they stay in the file.
+// AddKey adds a key, makes it the one in use and returns its id. Older values can be opened as long
+// as their keys stay in the file.
 func (f *KeyFile) AddKey() (string, error) {
 	if _, err := f.read(); errors.Is(err, fs.ErrNotExist) {
 		if err := f.create(); err != nil {
@@ -148,7 +147,7 @@ func (f *KeyFile) AddKey() (string, error) {
 		return "", err
 	}
 	fresh := randomFileKey()
-	// One write at the end: two processes that add at once both do.
+	// A single append: if two processes add a key at the same time, both are added.
 	if _, err := file.WriteString(fresh.line()); err != nil {
 		return "", f.problem(reason(err))
 	}
@@ -158,8 +157,8 @@ func (f *KeyFile) AddKey() (string, error) {
 	return fresh.id, nil
 }
 
-// ended refuses a file whose last line is not whole: what is appended would become
-// part of it.
+// ended refuses a file whose last line is incomplete, because appended text would become part of
+// that line.
 func (f *KeyFile) ended(file *os.File) error {
 	info, err := file.Stat()
 	if err != nil {
@@ -175,8 +174,8 @@ func (f *KeyFile) ended(file *os.File) error {
 	return nil
 }
 
-// create makes the file with a first key, unless somebody else has meanwhile. The
-// file appears whole: a reader never sees a part of it.
+// create creates the file with a first key, unless another process has created it meanwhile. The
+// file is created atomically, so a reader never sees a part of it.
 func (f *KeyFile) create() error {
 	dir := filepath.Dir(f.path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -196,14 +195,14 @@ func (f *KeyFile) create() error {
 	if err := os.Link(draft.Name(), f.path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return f.problem(reason(err))
 	}
-	if d, err := os.Open(dir); err == nil { // the name is to survive a crash, too
+	if d, err := os.Open(dir); err == nil { // so that the file's name survives a crash
 		_ = d.Sync()
 		_ = d.Close()
 	}
 	return nil
 }
 
-// read gives the keys, at least one.
+// read returns the keys, at least one.
 func (f *KeyFile) read() ([]fileKey, error) {
 	info, err := os.Stat(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -233,8 +232,8 @@ func (f *KeyFile) read() ([]fileKey, error) {
 	return f.parse(text)
 }
 
-// parse reads the lines. A last one that is not whole is being written, and nothing
-// is sealed with it yet.
+// parse parses the lines. It ignores an incomplete last line: that line is being written, and no
+// value is sealed with its key yet.
 func (f *KeyFile) parse(text []byte) ([]fileKey, error) {
 	if len(text) > maxKeyFile {
 		return nil, f.problem("it is too large to be a key file")
@@ -264,7 +263,7 @@ func (f *KeyFile) parse(text []byte) ([]fileKey, error) {
 
 func (f *KeyFile) problem(what string) error { return &KeyFileError{f.path, what} }
 
-// reason is why a file could not be used, without its path.
+// reason returns why a file could not be used, without the file's path.
 func reason(err error) string {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err.Error()

@@ -16,8 +16,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
-// sealWith tells this test's binary to seal something with a key file, print the
-// key's id, and end.
+// sealWith makes this test's binary seal a value with a key file, print the key's id, and exit.
 const sealWith = "LANEKEEPER_TEST_SEAL_WITH"
 
 func sealOnce(path string) int {
@@ -71,7 +70,7 @@ func TestGoroutinesMakeOneKeyFile(t *testing.T) {
 	}
 }
 
-// oneKey checks that all used the one key of the file, and left nothing behind.
+// oneKey checks that all processes used the only key in the file, and left no other files.
 func oneKey(t *testing.T, path string, ids []string) {
 	t.Helper()
 	keys, err := secret.NewKeyFile(path).Keys()
@@ -241,7 +240,7 @@ func TestAKeyTakenOutOfTheFile(t *testing.T) {
 	}
 }
 
-// A process that is writing a key may be seen half-way, and may have died there.
+// A reader may see an incomplete line while a process writes a key, or after that process has died.
 func TestALineThatIsNotWhole(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
 	keys := secret.NewKeyFile(path)

@@ -17,12 +17,11 @@ func TestMain(m *testing.M) {
 		os.Exit(sealOnce(path))
 	}
 	goleak.VerifyTestMain(m,
-		// the test servers live as long as the process, and one goroutine each awaits their end
+		// the test servers live as long as the process; one goroutine waits for the end of each
 		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))
 }
 
-// world is a fresh workspace on one engine with its secrets, sealed under a fresh
-// key file.
+// world is a fresh workspace on one engine with its secrets, which are sealed under a new key file.
 type world struct {
 	dbtest.Env
 	*secret.Store
@@ -52,7 +51,7 @@ func (w world) put(t testing.TB, name, text string) secret.Info {
 	return info
 }
 
-// has checks that a secret has a text.
+// has checks the text of a secret.
 func (w world) has(t testing.TB, name, text string) {
 	t.Helper()
 	v, err := w.Resolve(t.Context(), w.Workspace, name)
@@ -73,7 +72,7 @@ var awkward = []string{`with spaces`, `"quotes"and\back/slashes`, "tab\tand\nlin
 
 var _ secret.Resolver = (*secret.Store)(nil)
 
-// knowing returns a redactor that knows texts.
+// knowing returns a redactor that knows the texts.
 func knowing(texts ...string) *redact.Redactor {
 	r := redact.New(nil)
 	for _, text := range texts {

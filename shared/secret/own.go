@@ -11,13 +11,12 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
-// Key answers 32 random bytes that are kept sealed among the secrets of a workspace for one
-// purpose, such as "session". They are made when first asked for: of several who ask at once
-// all get the same. Kept ones that can't be opened are an error and stay, since another
-// process may open them: only those that a key file sealed are replaced by a process whose
-// keys are in a key service. No reference names them, and no listing tells of them;
-// [Store.Rotate] seals them anew.
-// Errors: [ErrNoKey], [ErrUnavailable], [ErrDamaged].
+// Key returns 32 random bytes for one purpose, such as "session". They are stored sealed among the
+// secrets of a workspace and are created at the first call. Concurrent callers all get the same
+// bytes. If stored bytes can't be opened, Key returns an error and keeps them, since another
+// process may be able to open them. It replaces them only if a key file sealed them and this
+// process uses a key service. References cannot name them, and listings omit them. [Store.Rotate]
+// re-encrypts them. Errors: [ErrNoKey], [ErrUnavailable], [ErrDamaged].
 func (s *Store) Key(ctx context.Context, ws db.Workspace, purpose string) ([]byte, error) {
 	name := ownPrefix + purpose + "-key"
 	for range 3 {
@@ -35,8 +34,8 @@ func (s *Store) Key(ctx context.Context, ws db.Workspace, purpose string) ([]byt
 	return nil, fmt.Errorf("make the key %s: somebody else replaces it all the time", name)
 }
 
-// outranks reports whether our keys are in a key service, and what is sealed was sealed by
-// a key file, such as that of a command which was run beside the deployed functions.
+// outranks reports whether this process uses a key service and the value was sealed by a key file,
+// such as that of a command that was run beside the deployed functions.
 func (s *Store) outranks(ctx context.Context, sealed []byte) bool {
 	under, err := KeyOf(sealed)
 	if err != nil || !strings.HasPrefix(under, fileKeyPrefix) || s.sealer.keeper == nil {
@@ -46,8 +45,8 @@ func (s *Store) outranks(ctx context.Context, sealed []byte) bool {
 	return err == nil && !strings.HasPrefix(ours, fileKeyPrefix)
 }
 
-// makeKey writes a new key in the place of one that was read, or of none, unless somebody
-// was faster.
+// makeKey stores a new key in place of was, which nil means to be missing. It does nothing if
+// another process has stored a key meanwhile.
 func (s *Store) makeKey(ctx context.Context, ws db.Workspace, name string, was []byte) error {
 	random := make([]byte, keySize)
 	rand.Read(random) // never fails

@@ -13,8 +13,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
-// A key of ours is one for all who ask, at once or later, and nobody else reads, writes or
-// names it.
+// All callers get the same key, concurrently or later. No public method reads, writes or lists it.
 func TestAKeyOfOursIsOneForAll(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		var mu sync.Mutex
@@ -49,7 +48,7 @@ func TestAKeyOfOursIsOneForAll(t *testing.T) {
 		}
 
 		const name, theirs = ":session-key", "lanekeeper.session-key"
-		w.put(t, theirs, "hunter2") // as any other name
+		w.put(t, theirs, "hunter2") // like any other name
 		if listed, err := w.List(t.Context(), w.Workspace, "", 10); err != nil || len(listed) != 1 || listed[0].Name != theirs {
 			t.Errorf("listed are %+v, %v", listed, err)
 		}
@@ -76,7 +75,7 @@ func TestAKeyOfOursIsOneForAll(t *testing.T) {
 	})
 }
 
-// A key that can't be opened stays as it is: another process may open it.
+// A key that can't be opened stays stored: another process may be able to open it.
 func TestAKeyThatCannotBeOpenedStays(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		old, err := w.Key(t.Context(), w.Workspace, "session")
@@ -100,7 +99,7 @@ func TestAKeyThatCannotBeOpenedStays(t *testing.T) {
 	})
 }
 
-// service is a key service whose keys are in a file.
+// service acts as a key service with its keys in a file.
 type service struct{ *secret.KeyFile }
 
 func (s service) Current(ctx context.Context) (string, error) {
@@ -120,8 +119,8 @@ func (s service) Unwrap(ctx context.Context, keyID string, wrapped []byte, at se
 	return s.KeyFile.Unwrap(ctx, strings.Replace(keyID, "service-", "file-", 1), wrapped, at)
 }
 
-// A command that is run with a key file beside functions whose keys are in a key service
-// does not keep them from their own.
+// A command was run with a key file beside functions that use a key service. The functions still
+// get their own key.
 func TestAKeyServiceOutranksAKeyFile(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		ofFile, err := w.Key(t.Context(), w.Workspace, "session")

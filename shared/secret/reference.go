@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	maxConfig     = 1 << 20 // before and after it is expanded
-	maxReferences = 64      // different secrets
+	maxConfig     = 1 << 20 // before and after the expansion
+	maxReferences = 64      // distinct secrets
 )
 
-// ErrConfig says that a configuration with references to secrets can't be expanded:
-// it is no JSON, larger than 1 MiB, or refers to more than 64 secrets.
+// ErrConfig says that a configuration with references to secrets can't be expanded: it is invalid
+// JSON, larger than 1 MiB, or refers to more than 64 secrets.
 var ErrConfig = errors.New("the configuration can't be expanded")
 
-// A Resolver gives a workspace's secrets; [Store] is one.
+// A Resolver returns a workspace's secrets. [Store] is one.
 type Resolver interface {
 	Resolve(ctx context.Context, ws db.Workspace, name string) (Value, error)
 }
 
-// References lists the secrets that a JSON value refers to, each once, in order.
-// Nothing is left out because it is no possible name: see [ValidName].
+// References lists the secrets that a JSON value refers to, each once, in order. It includes
+// invalid names; see [ValidName].
 func References(raw json.RawMessage) []string {
 	if !json.Valid(raw) {
 		return nil
@@ -45,9 +45,9 @@ func References(raw json.RawMessage) []string {
 	return names
 }
 
-// Expand puts the secrets' texts in the place of the references to them. The JSON
-// that comes out is itself a secret. A secret that is not there is a
-// [NotFoundError], a reference by what is no name [ErrName].
+// Expand replaces the references to secrets by the secrets' texts. The resulting JSON is itself a
+// secret. Errors: [ErrConfig], a [NotFoundError] for a missing secret, and [ErrName] for an invalid
+// name.
 func Expand(ctx context.Context, ws db.Workspace, raw json.RawMessage, by Resolver) (Value, error) {
 	if len(raw) > maxConfig || !json.Valid(raw) {
 		return Value{}, ErrConfig
@@ -77,8 +77,8 @@ func Expand(ctx context.Context, ws db.Workspace, raw json.RawMessage, by Resolv
 	return NewValue(jsonscan.Apply(sc.Text, edits)), nil
 }
 
-// ExpandHeaders gives the values of headers, each of which is a text or a reference
-// to a secret. Errors are those of [Expand].
+// ExpandHeaders returns the values of headers. Each is a text or a reference to a secret. Errors
+// are those of [Expand].
 func ExpandHeaders(ctx context.Context, ws db.Workspace, headers map[string]json.RawMessage, by Resolver) (map[string]Value, error) {
 	e := expansion{ctx: ctx, ws: ws, by: by, known: map[string]Value{}}
 	out := make(map[string]Value, len(headers))
@@ -108,7 +108,7 @@ func ExpandHeaders(ctx context.Context, ws db.Workspace, headers map[string]json
 	return out, nil
 }
 
-// expansion asks for each secret once.
+// expansion resolves each secret once.
 type expansion struct {
 	ctx   context.Context
 	ws    db.Workspace

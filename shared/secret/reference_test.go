@@ -14,7 +14,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
-// vault has secrets in memory and counts how often it is asked.
+// vault is a resolver in memory that counts its calls.
 type vault struct {
 	texts map[string]string
 	asked int
@@ -39,7 +39,7 @@ func TestReferencesAndTheirExpansion(t *testing.T) {
 	for _, c := range []struct {
 		raw   string
 		names []string
-		want  string // empty: as it is
+		want  string // empty: unchanged
 	}{
 		{`{"$secret":"a"}`, []string{"a"}, `"one"`},
 		{` { "$secret" : "a" } `, []string{"a"}, ` "one" `},
@@ -147,8 +147,8 @@ func TestExpandFromTheStore(t *testing.T) {
 	})
 }
 
-// What expands is valid JSON without references, and refers to nothing it does not
-// list; what has none is left alone.
+// The result of Expand is valid JSON without references. Expand resolves only what References
+// lists, and leaves JSON without references unchanged.
 func FuzzExpand(f *testing.F) {
 	for _, s := range []string{
 		`{"$secret":"a"}`, `[{"$secret":"a"},{"$secret":"b.c_d-e"}]`, `{"x":{"$secret":"nope"}}`, `{"$secret":"a","x":1}`, `{"\u0024secret":"a"}`,

@@ -8,18 +8,18 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
-// Rotation is what one call of [Store.Rotate] did.
+// Rotation is the result of one call of [Store.Rotate].
 type Rotation struct {
 	Resealed int
-	// Failed are the names of secrets that did not open, which stay as they are: they
-	// are damaged, or their key is not there.
+	// Failed are the names of secrets that could not be opened, because they are damaged or their
+	// key is missing. They stay unchanged.
 	Failed []string
-	// Left is how many secrets are still sealed under other keys than the current one,
-	// those that failed among them.
+	// Left is the number of secrets that are still sealed under another key than the current one.
+	// It includes those that failed.
 	Left int
 }
 
-// Done reports whether nothing is left that another call could do.
+// Done reports whether another call would change nothing.
 func (r Rotation) Done() bool { return r.Left <= len(r.Failed) }
 
 type stale struct {
@@ -27,13 +27,13 @@ type stale struct {
 	sealed []byte
 }
 
-// Rotate seals up to batch of a workspace's secrets anew that are sealed under
-// another key than the current one, each with a new data key. Call it until it is
-// done; only then may the old key go.
+// Rotate re-encrypts up to batch secrets of a workspace that are sealed under another key than the
+// current one. Each gets a new data key. Call it until it is done; only then may the old key be
+// deleted.
 //
-// Secrets can be read and written meanwhile. Each is replaced by itself, and only if
-// it is still what was read: calls may run side by side, end anywhere, and be made
-// again. An error of the key service or of the database ends the call.
+// Secrets can be read and written meanwhile. Each is replaced separately, and only if it has not
+// changed since it was read. So calls may run concurrently, may be interrupted, and may be
+// repeated. An error of the key service or of the database ends the call.
 func (s *Store) Rotate(ctx context.Context, ws db.Workspace, batch int) (Rotation, error) {
 	var r Rotation
 	if s.sealer.keeper == nil {
@@ -75,8 +75,8 @@ func (s *Store) stale(ctx context.Context, ws db.Workspace, current, after strin
 	return page, err
 }
 
-// ResealAt seals anew what [Store.SealAt] has sealed for a place under another key than the
-// current one; nil where it is under that.
+// ResealAt re-encrypts a value that [Store.SealAt] has sealed for a place, unless it is sealed
+// under the current key. In that case it returns nil.
 func (s *Store) ResealAt(ctx context.Context, at Place, sealed []byte) ([]byte, error) {
 	if s.sealer.keeper == nil {
 		return nil, fmt.Errorf("seal %s anew: %w", at, ErrNoKey)
@@ -112,6 +112,6 @@ func (s *Store) reseal(ctx context.Context, ws db.Workspace, old stale, r *Rotat
 	if err != nil {
 		return err
 	}
-	r.Resealed += int(n) // 0: somebody else has replaced it
+	r.Resealed += int(n) // 0: it has been replaced meanwhile
 	return nil
 }

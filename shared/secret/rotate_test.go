@@ -13,7 +13,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
-// rotate is one call that must work.
+// rotate is one call that must not fail.
 func (w world) rotate(t testing.TB, batch int) secret.Rotation {
 	t.Helper()
 	r, err := w.Rotate(t.Context(), w.Workspace, batch)
@@ -69,7 +69,7 @@ func TestRotate(t *testing.T) {
 	})
 }
 
-// dropOldKeys takes all keys but the one in use out of the file.
+// dropOldKeys removes all keys except the one in use from the file.
 func (w world) dropOldKeys(t testing.TB) {
 	t.Helper()
 	text, err := os.ReadFile(w.path)
@@ -82,7 +82,7 @@ func (w world) dropOldKeys(t testing.TB) {
 	}
 }
 
-// One that can't be opened is named, stays as it is, and keeps nobody else back.
+// A secret that can't be opened is reported, stays unchanged, and does not delay the others.
 func TestRotatePassesOverWhatDoesNotOpen(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		d, err := w.Seal(t.Context(), w.Workspace, "elsewhere", secret.NewValue("x"))
@@ -102,8 +102,8 @@ func TestRotatePassesOverWhatDoesNotOpen(t *testing.T) {
 	})
 }
 
-// Rotation goes on beside readers and writers: nobody reads anything but what was
-// put, nothing that was put is lost, and several calls may run at once.
+// A rotation runs concurrently with readers and writers. Readers only get values that were stored,
+// no stored value is lost, and several rotations may run concurrently.
 func TestRotateWhileInUse(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		const names = 6
@@ -123,7 +123,7 @@ func TestRotateWhileInUse(t *testing.T) {
 			})
 		}
 		last := make([]string, names)
-		others.Go(func() { // one writer, so that it is known what came last
+		others.Go(func() { // one writer, so that the last value is known
 			for n := range 20 {
 				i := n % names
 				last[i] = fmt.Sprint("v", n)
@@ -157,12 +157,12 @@ func TestRotateWhileInUse(t *testing.T) {
 	})
 }
 
-// A secret that is deleted and put again while it is sealed anew keeps the new text.
+// A secret that is deleted and stored again during its rotation keeps the new text.
 func TestRotateDoesNotBringBackWhatWasReplaced(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		w.put(t, "github", "old")
 		w.addKey(t)
-		// The keeper is asked between reading and writing.
+		// The keeper is called between reading and writing.
 		meddled, err := secret.New(w.DB, meddler{w.keys, func() {
 			if err := w.Delete(t.Context(), w.Workspace, "github"); err != nil {
 				t.Error(err)
@@ -179,7 +179,7 @@ func TestRotateDoesNotBringBackWhatWasReplaced(t *testing.T) {
 	})
 }
 
-// meddler does something whenever a data key is unwrapped.
+// meddler calls meddle whenever a data key is unwrapped.
 type meddler struct {
 	secret.Keeper
 	meddle func()
@@ -190,7 +190,7 @@ func (m meddler) Unwrap(ctx context.Context, id string, wrapped []byte, at secre
 	return m.Keeper.Unwrap(ctx, id, wrapped, at)
 }
 
-// The key service can be away; what was done before stays done.
+// The key service may be down. Secrets that were rotated before stay rotated.
 func TestRotateEndsWhenTheKeyServiceIsAway(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		for i := range 4 {

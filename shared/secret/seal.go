@@ -14,18 +14,18 @@ import (
 )
 
 var (
-	// ErrNoKey says that the key a value needs is not there: none is set up, the key
-	// file has gone, or the key service does not let us use it.
+	// ErrNoKey says that the key for a value is not available: no keeper is configured, the key
+	// file is missing, or the key service refuses its use.
 	ErrNoKey = errors.New("the encryption key is not there")
-	// ErrUnavailable says that the key service could not be reached, or is busy.
+	// ErrUnavailable says that the key service could not be reached or is busy.
 	ErrUnavailable = errors.New("the key service can't be reached")
-	// ErrDamaged says that a sealed value does not open: it was altered, or stands in
-	// another place than the one it was sealed for.
+	// ErrDamaged says that a sealed value can't be opened, because it was altered or moved to
+	// another place.
 	ErrDamaged = errors.New("the sealed value was altered, or put in another place")
 )
 
-// Place is where a sealed value stands. It is bound to the value, so that one
-// copied to another row, column or workspace does not open there.
+// Place is the location of a sealed value. It is bound to the value, so a copy in another row,
+// column or workspace can't be opened.
 type Place struct {
 	Workspace          db.Workspace
 	Table, Column, Row string
@@ -34,9 +34,8 @@ type Place struct {
 // String names the place in errors.
 func (p Place) String() string { return p.Table + "." + p.Column + " of " + p.Row }
 
-// bound is what a keeper or a sealer authenticates beside what it encrypts: a label
-// that says who does, the place, and more. Each part carries its length, so that no
-// two lists of parts give the same bytes.
+// bound returns the associated data of an encryption: a label of the caller, the place, and further
+// parts. Each part has its length, so that different lists of parts never give the same bytes.
 func (p Place) bound(label string, more ...string) []byte {
 	var out []byte
 	for _, part := range append([]string{label, strings.ToLower(string(p.Workspace)), p.Table, p.Column, p.Row}, more...) {
@@ -46,35 +45,34 @@ func (p Place) bound(label string, more ...string) []byte {
 	return out
 }
 
-// A Keeper holds key-encryption keys and wraps data keys with them. Errors that are
-// not [ErrNoKey], [ErrUnavailable] or [ErrDamaged] are the context's.
+// A Keeper holds key-encryption keys and wraps data keys with them. Its errors are [ErrNoKey],
+// [ErrUnavailable], [ErrDamaged] and those of the context.
 type Keeper interface {
-	// Current is the id of the key that Wrap uses now.
+	// Current returns the id of the key that Wrap uses now.
 	Current(ctx context.Context) (keyID string, err error)
-	// Wrap encrypts a data key for a place and says under which key.
+	// Wrap encrypts a data key for a place. It returns the id of the key-encryption key.
 	Wrap(ctx context.Context, dataKey []byte, at Place) (keyID string, wrapped []byte, err error)
-	// Unwrap gives back what Wrap was given. The key may be an older one.
+	// Unwrap decrypts the result of Wrap. The key may be an older one.
 	Unwrap(ctx context.Context, keyID string, wrapped []byte, at Place) (dataKey []byte, err error)
 }
 
-// Sealer encrypts values for the places they are kept in. It is safe for
-// concurrent use if its keeper is.
+// Sealer encrypts values for their places. It is safe for concurrent use if its keeper is.
 //
-// Its randomness does not come in by hand, as it does elsewhere: nobody is to be
-// able to hand in a bad one.
+// Unlike elsewhere, its source of randomness can't be passed in, so that no caller can pass a bad
+// one.
 type Sealer struct{ keeper Keeper }
 
-// NewSealer makes a sealer; without a keeper, nil, its methods answer [ErrNoKey].
+// NewSealer returns a sealer. With a nil keeper its methods return [ErrNoKey].
 func NewSealer(k Keeper) *Sealer { return &Sealer{k} }
 
-// A sealed value is
+// A sealed value consists of
 //
 //	version   1 byte
 //	key id    2 bytes of length, then its text
 //	data key  2 bytes of length, then the data key as the keeper wrapped it
 //	value     nonce, ciphertext and tag of AES-256-GCM under the data key
 //
-// and all that stands before the value is authenticated with it.
+// Everything before the value is authenticated with it.
 const (
 	version    = 1
 	keySize    = 32
@@ -83,8 +81,7 @@ const (
 	sealLabel  = "lanekeeper sealed value"
 )
 
-// Seal encrypts v for a place. It may ask the key service: don't call it in a
-// transaction.
+// Seal encrypts v for a place. It may call the key service: don't call it in a transaction.
 func (s *Sealer) Seal(ctx context.Context, at Place, v Value) ([]byte, error) {
 	if s.keeper == nil {
 		return nil, fmt.Errorf("seal %s: %w", at, ErrNoKey)
@@ -109,9 +106,9 @@ func (s *Sealer) Seal(ctx context.Context, at Place, v Value) ([]byte, error) {
 	return gcm.Seal(head, nil, []byte(v.Reveal()), at.bound(sealLabel, string(head))), nil
 }
 
-// Open decrypts what [Sealer.Seal] made for the place. Of what does not open it
-// says [ErrDamaged] or, where its key is not there, [ErrNoKey]. It may ask the key
-// service: don't call it in a transaction.
+// Open decrypts a value that [Sealer.Seal] has encrypted for the place. It returns [ErrDamaged] if
+// the value can't be opened, and [ErrNoKey] if its key is missing. It may call the key service:
+// don't call it in a transaction.
 func (s *Sealer) Open(ctx context.Context, at Place, sealed []byte) (Value, error) {
 	e, ok := parse(sealed)
 	if !ok {
@@ -139,7 +136,7 @@ func (s *Sealer) Open(ctx context.Context, at Place, sealed []byte) (Value, erro
 	return NewValue(string(text)), nil
 }
 
-// KeyOf is the id of the key that a value is sealed under.
+// KeyOf returns the id of the key under which a value is sealed.
 func KeyOf(sealed []byte) (string, error) {
 	e, ok := parse(sealed)
 	if !ok {
@@ -148,7 +145,7 @@ func KeyOf(sealed []byte) (string, error) {
 	return e.keyID, nil
 }
 
-// envelope is a sealed value in its parts.
+// envelope holds the parts of a sealed value.
 type envelope struct {
 	keyID               string
 	wrapped, head, body []byte
@@ -166,7 +163,7 @@ func parse(sealed []byte) (envelope, bool) {
 	return envelope{string(keyID), wrapped, sealed[:len(sealed)-len(body)], body}, true
 }
 
-// prefixed takes a part that begins with its length.
+// prefixed returns a part that begins with its length, and the rest.
 func prefixed(b []byte) (part, rest []byte, ok bool) {
 	if len(b) < 2 {
 		return nil, nil, false
@@ -178,7 +175,7 @@ func prefixed(b []byte) (part, rest []byte, ok bool) {
 	return b[2 : 2+n], b[2+n:], true
 }
 
-// newGCM puts a random nonce before each ciphertext.
+// newGCM returns an AEAD that puts a random nonce before each ciphertext.
 func newGCM(key []byte) (cipher.AEAD, error) {
 	block, err := aes.NewCipher(key)
 	if err != nil {

@@ -115,7 +115,7 @@ func TestWithoutAKeeper(t *testing.T) {
 	}
 }
 
-// A data key that is not one must not open anything, whoever says it is.
+// An invalid data key must not open anything, whichever keeper returns it.
 type keeperOf struct {
 	secret.Keeper
 	unwrapped []byte

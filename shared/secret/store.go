@@ -16,30 +16,31 @@ import (
 var files embed.FS
 
 const (
-	// MaxValue is the most bytes a secret may have.
+	// MaxValue is the largest size of a secret, in bytes.
 	MaxValue = 64 << 10
-	// MaxName is the most characters its name may have.
+	// MaxName is the largest length of a secret's name, in characters.
 	MaxName = 64
 )
 
 var (
-	// ErrNotFound says that there is no secret of that name; a [NotFoundError] names it.
+	// ErrNotFound says that there is no secret with that name. A [NotFoundError] names it.
 	ErrNotFound = errors.New("no such secret")
-	// ErrName says that a text is no name of a secret.
+	// ErrName says that a text is not a valid name of a secret.
 	ErrName = errors.New("a secret's name has 1 to 64 letters, digits and . _ -")
-	// ErrValue says that a text can't be kept as a secret.
+	// ErrValue says that a text can't be stored as a secret.
 	ErrValue = errors.New("a secret has 1 to 65536 bytes of UTF-8 text")
 )
 
-// A NotFoundError names the secret that is not there.
+// A NotFoundError names a missing secret.
 type NotFoundError struct{ Name string }
 
 func (e *NotFoundError) Error() string { return "no secret named " + e.Name }
 
-// Is makes it [ErrNotFound].
+// Is reports whether target is [ErrNotFound].
 func (e *NotFoundError) Is(target error) bool { return target == ErrNotFound }
 
-// ownPrefix begins the names of the keys that are made here: no name of a secret does.
+// ownPrefix begins the names of the keys that [Store.Key] creates. A valid name does not begin with
+// it.
 const ownPrefix = ":"
 
 // ValidName reports whether a secret may have this name.
@@ -59,10 +60,10 @@ func nameByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '.' || c == '_' || c == '-'
 }
 
-// Info is what may be told of a secret.
+// Info is the public information about a secret.
 type Info struct {
 	Name      string
-	Version   int64 // counts the values it has had, from 1
+	Version   int64 // number of values so far, from 1
 	CreatedBy string
 	CreatedAt time.Time
 	UpdatedAt time.Time
@@ -70,16 +71,16 @@ type Info struct {
 
 type queries struct{ Put, Make, Sealed, Info, List, Delete, Stale, Reseal, CountStale, Mark, Known db.Query }
 
-// Store keeps the secrets of all workspaces. A write is one row and needs no lane:
-// of two at once the later counts.
+// Store stores the secrets of all workspaces. A write changes one row and needs no lane; the last
+// of concurrent writes wins.
 type Store struct {
 	db     *db.DB
 	q      queries
 	sealer *Sealer
 }
 
-// New makes a store whose values are sealed with the keeper's keys. A keeper may be
-// nil; what needs a key then answers [ErrNoKey].
+// New returns a store that seals values with the keeper's keys. The keeper may be nil; then methods
+// that need a key return [ErrNoKey].
 func New(d *db.DB, k Keeper) (*Store, error) {
 	s := &Store{db: d, sealer: NewSealer(k)}
 	if err := db.Load(files, &s.q); err != nil {
@@ -92,26 +93,26 @@ func placeOf(ws db.Workspace, name string) Place {
 	return Place{Workspace: ws, Table: "secrets", Column: "sealed", Row: name}
 }
 
-// SealAt seals a value that is kept elsewhere than in the table secrets; [Store.OpenAt] opens
-// it there. Both may ask the key service: don't call them in a transaction.
+// SealAt seals a value that is stored outside of the table secrets. [Store.OpenAt] opens it. Both
+// may call the key service: don't call them in a transaction.
 func (s *Store) SealAt(ctx context.Context, at Place, v Value) ([]byte, error) {
 	return s.sealer.Seal(ctx, at, v)
 }
 
-// OpenAt opens what [Store.SealAt] has sealed for the place.
+// OpenAt opens a value that [Store.SealAt] has sealed for the place.
 func (s *Store) OpenAt(ctx context.Context, at Place, sealed []byte) (Value, error) {
 	return s.sealer.Open(ctx, at, sealed)
 }
 
-// Draft is a value that is sealed and not yet written.
+// Draft is a sealed value that is not stored yet.
 type Draft struct {
 	name, keyID string
 	sealed      []byte
 }
 
-// Seal makes a value ready to be written under a name: a name and a value that can't
-// be are [ErrName] and [ErrValue]. It comes before the transaction that writes it,
-// for it may ask the key service.
+// Seal prepares a value to be stored under a name. It returns [ErrName] or [ErrValue] for an
+// invalid name or value. Call it before the transaction that stores the draft, because it may call
+// the key service.
 func (s *Store) Seal(ctx context.Context, ws db.Workspace, name string, v Value) (Draft, error) {
 	if !ValidName(name) {
 		return Draft{}, ErrName
@@ -134,8 +135,8 @@ func (s *Store) seal(ctx context.Context, ws db.Workspace, name string, v Value)
 	return Draft{name, keyID, sealed}, nil
 }
 
-// PutIn writes a draft: under a new name, or in the place of the value that the name
-// has. tx is of the workspace that the draft was sealed for. by is who does it.
+// PutIn stores a draft under a new name, or replaces the value of an existing one. tx must belong
+// to the draft's workspace. by is the actor.
 func (s *Store) PutIn(ctx context.Context, tx *db.Tx, d Draft, by string) (Info, error) {
 	info := Info{Name: d.name, CreatedBy: by}
 	err := tx.One(ctx, []any{&info.Version, &info.CreatedAt, &info.UpdatedAt}, s.q.Put, d.name, d.sealed, d.keyID, by)
@@ -145,7 +146,7 @@ func (s *Store) PutIn(ctx context.Context, tx *db.Tx, d Draft, by string) (Info,
 	return info, nil
 }
 
-// Put seals and writes a value; see [Store.Seal] and [Store.PutIn].
+// Put seals and stores a value; see [Store.Seal] and [Store.PutIn].
 func (s *Store) Put(ctx context.Context, ws db.Workspace, name string, v Value, by string) (info Info, err error) {
 	d, err := s.Seal(ctx, ws, name, v)
 	if err != nil {
@@ -158,9 +159,9 @@ func (s *Store) Put(ctx context.Context, ws db.Workspace, name string, v Value, 
 	return info, err
 }
 
-// Resolve gives a secret. A [Redactor] of the context learns it, so that what the
-// run says from then on does not repeat it. A name that is not there is a
-// [NotFoundError], a text that is no name [ErrName].
+// Resolve returns a secret. It adds the secret to the [redact.Redactor] of the context, so that
+// later output of the run does not repeat it. Errors: a [NotFoundError] for a missing secret,
+// [ErrName] for an invalid name.
 func (s *Store) Resolve(ctx context.Context, ws db.Workspace, name string) (Value, error) {
 	if !ValidName(name) {
 		return Value{}, ErrName
@@ -173,7 +174,7 @@ func (s *Store) Resolve(ctx context.Context, ws db.Workspace, name string) (Valu
 	return v, nil
 }
 
-// open reads a secret, also as it is sealed.
+// open reads a secret and returns it with its sealed form.
 func (s *Store) open(ctx context.Context, ws db.Workspace, name string) (v Value, sealed []byte, err error) {
 	err = s.db.One(ctx, ws, []any{&sealed}, s.q.Sealed, name)
 	if errors.Is(err, db.ErrNoRows) {
@@ -188,7 +189,7 @@ func (s *Store) open(ctx context.Context, ws db.Workspace, name string) (v Value
 	return v, sealed, nil
 }
 
-// Info tells of one secret; one that is not there is a [NotFoundError].
+// Info returns the information about one secret. It returns a [NotFoundError] for a missing one.
 func (s *Store) Info(ctx context.Context, ws db.Workspace, name string) (Info, error) {
 	if !ValidName(name) {
 		return Info{}, &NotFoundError{name}
@@ -204,7 +205,8 @@ func (s *Store) Info(ctx context.Context, ws db.Workspace, name string) (Info, e
 	return i, nil
 }
 
-// List tells of the secrets with a name behind after, by name, at most limit.
+// List returns the information about the secrets with a name after after, ordered by name, at most
+// limit.
 func (s *Store) List(ctx context.Context, ws db.Workspace, after string, limit int) ([]Info, error) {
 	var out []Info
 	err := s.db.Each(ctx, ws, func(scan db.Scan) error {
@@ -219,7 +221,7 @@ func (s *Store) List(ctx context.Context, ws db.Workspace, after string, limit i
 	return out, nil
 }
 
-// DeleteIn deletes a secret; one that is not there is a [NotFoundError].
+// DeleteIn deletes a secret. It returns a [NotFoundError] for a missing one.
 func (s *Store) DeleteIn(ctx context.Context, tx *db.Tx, name string) error {
 	if !ValidName(name) {
 		return ErrName
@@ -234,7 +236,7 @@ func (s *Store) DeleteIn(ctx context.Context, tx *db.Tx, name string) error {
 	return nil
 }
 
-// Delete is DeleteIn in a transaction of its own.
+// Delete is DeleteIn in its own transaction.
 func (s *Store) Delete(ctx context.Context, ws db.Workspace, name string) error {
 	return s.db.Tx(ctx, ws, func(ctx context.Context, tx *db.Tx) error { return s.DeleteIn(ctx, tx, name) })
 }

@@ -128,7 +128,7 @@ func TestWorkspacesKeepTheirOwn(t *testing.T) {
 	})
 }
 
-// Whoever can write to the table still can't have one secret used as another.
+// Write access to the table does not allow using one secret as another.
 func TestARowThatWasSwapped(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		w.put(t, "mine", "hunter2")
@@ -147,7 +147,7 @@ func TestARowThatWasSwapped(t *testing.T) {
 	})
 }
 
-// plant writes a draft under a name that it was not sealed for.
+// plant stores a draft under a name for which it was not sealed.
 func (w world) plant(t testing.TB, ws db.Workspace, name string, d secret.Draft) {
 	t.Helper()
 	err := w.DB.Tx(t.Context(), ws, func(ctx context.Context, tx *db.Tx) error {
@@ -193,7 +193,7 @@ func TestAKeyFileThatIsGone(t *testing.T) {
 		if _, err := w.Rotate(t.Context(), w.Workspace, 10); !errors.Is(err, secret.ErrNoKey) {
 			t.Errorf("rotate: %v", err)
 		}
-		// What needs no key does not miss it.
+		// Methods that need no key work without one.
 		if list, err := w.List(t.Context(), w.Workspace, "", 10); len(list) != 1 || err != nil {
 			t.Errorf("%v, %v", list, err)
 		}
@@ -248,7 +248,7 @@ func TestStoresOfTwoProcesses(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.addKey(t)
-		w.put(t, "gitlab", "hunter3") // under a key that the other has not seen yet
+		w.put(t, "gitlab", "hunter3") // under a key that the other process has not read yet
 		for name, text := range map[string]string{"github": "hunter2", "gitlab": "hunter3"} {
 			if v, err := other.Resolve(t.Context(), w.Workspace, name); err != nil || v.Reveal() != text {
 				t.Errorf("%s: %v", name, err)

@@ -8,18 +8,17 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/redact"
 )
 
-// A Value is a secret text. Whatever prints, logs or encodes it gets [redact.Mark];
-// Reveal alone gives the text. The zero Value is the empty text.
+// A Value is a secret text. Everything that prints, logs or encodes it gets [redact.Mark]. Only
+// Reveal returns the text. The zero Value is the empty text.
 //
-// The text is behind a function, where no verb of fmt and no package that prints
-// by reflection finds it: fmt calls no method of a value in an unexported field.
+// A function holds the text, so that neither fmt nor a package that prints by reflection finds it:
+// fmt calls no methods of values in unexported fields.
 type Value struct{ reveal func() string }
 
-// NewValue makes a secret of a text.
+// NewValue returns a secret with a text.
 func NewValue(text string) Value { return Value{func() string { return text }} }
 
-// Reveal gives the text. Who calls it sees to it that the text goes nowhere but
-// where it is meant for.
+// Reveal returns the text. The caller must pass it only to where it is meant for.
 func (v Value) Reveal() string {
 	if v.reveal == nil {
 		return ""
@@ -33,7 +32,7 @@ func (Value) String() string { return redact.Mark }
 // GoString implements [fmt.GoStringer].
 func (Value) GoString() string { return redact.Mark }
 
-// Format implements [fmt.Formatter], so that no verb shows more.
+// Format implements [fmt.Formatter], so that no verb shows the text.
 func (Value) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redact.Mark) }
 
 // MarshalJSON implements json.Marshaler.

@@ -18,7 +18,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
-// holder carries a value in every way that code does.
+// holder holds a value in every way that code does.
 type holder struct {
 	Exported secret.Value
 	hidden   secret.Value
@@ -53,7 +53,7 @@ func TestAValueShowsNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			shown["JSON of "+what] = string(raw)
-			raw, _ = xml.Marshal(x) // of maps it knows nothing
+			raw, _ = xml.Marshal(x) // it does not support maps
 			shown["XML of "+what] = string(raw)
 			var b bytes.Buffer
 			_ = gob.NewEncoder(&b).Encode(x)
@@ -78,7 +78,7 @@ func TestAValueShowsNothing(t *testing.T) {
 	}
 }
 
-// panicked is what is known of a panic: what was thrown, and the stack.
+// panicked returns what a panic prints: the value and the stack.
 func panicked(v any) (text string) {
 	defer func() { text = fmt.Sprint(recover()) + string(debug.Stack()) }()
 	panic(v)

@@ -14,29 +14,29 @@ import (
 )
 
 const (
-	// maxWorkspace is the most secrets of a workspace that are known, the latest first,
-	// and maxSealed the most bytes that one of them has, sealed.
+	// maxWorkspace is the largest number of a workspace's secrets that a guard knows, the latest
+	// first. maxSealed is the largest size of one of them, sealed, in bytes.
 	maxWorkspace = 100
 	maxSealed    = 16 << 10
-	// minWorkspace is the fewest bytes that one of them has. Shorter ones are known to the
-	// runs that resolve them: elsewhere they stand for something else.
+	// minWorkspace is the smallest size of one of them, in bytes. Only the runs that resolve a
+	// shorter secret know it, because elsewhere such a text has other meanings.
 	minWorkspace = 8
-	// maxWorkspaces is of how many workspaces a process keeps them.
+	// maxWorkspaces is the number of workspaces whose secrets a process keeps.
 	maxWorkspaces = 200
-	// fresh is how long they count as known, soon after how long it is looked again where
-	// nothing is, and reading the limit of one look for them.
+	// fresh is how long a read counts as current. soon replaces it while nothing is known. reading
+	// is the time limit of one read.
 	fresh   = 5 * time.Second
 	soon    = 500 * time.Millisecond
 	reading = 3 * time.Second
-	// patience is after how long secrets that did not open are tried again.
+	// patience is the pause before secrets that could not be opened are tried again.
 	patience = time.Minute
-	// opening is how many are opened at once.
+	// opening is the number of secrets that are opened concurrently.
 	opening = 8
 )
 
-// Guard knows the secrets of the configuration and of all workspaces, so that they can be
-// taken out of what is written or asked of a model. It is safe for concurrent use; a nil
-// Guard knows nothing.
+// Guard knows the secrets of the configuration and of all workspaces, so that they can be removed
+// from stored texts and from requests to models. It is safe for concurrent use. A nil Guard knows
+// nothing.
 type Guard struct {
 	store *Store
 	base  *redact.Redactor
@@ -47,20 +47,20 @@ type Guard struct {
 	uses  uint64
 }
 
-// guarded are the secrets of one workspace.
+// guarded holds the secrets of one workspace.
 type guarded struct {
-	mu       sync.Mutex // of those who look
+	mu       sync.Mutex // held during a read
 	looked   time.Time
-	known    bool      // they have been read
-	damaged  bool      // one of them does not open, which a while does not mend
-	tried    time.Time // when that was seen
-	used     uint64    // counts the uses of all: the least is the longest ago
+	known    bool      // a read has succeeded
+	damaged  bool      // a secret can't be opened, and a short pause will not change that
+	tried    time.Time // when that was noticed
+	used     uint64    // value of Guard.uses at the last use
 	mark     mark
 	opened   map[string]opened // by name
 	redactor *redact.Redactor
 }
 
-// mark changes with the secrets of a workspace.
+// mark changes whenever the secrets of a workspace change.
 type mark struct {
 	count, versions int64
 	updated         int64 // Unix milliseconds
@@ -71,16 +71,16 @@ type opened struct {
 	value  Value
 }
 
-// NewGuard makes a guard. base has the secrets of the configuration.
+// NewGuard returns a guard. base knows the secrets of the configuration.
 func NewGuard(s *Store, base *redact.Redactor, clock func() time.Time, log *slog.Logger) *Guard {
 	return &Guard{store: s, base: base, clock: clock, log: log, of: map[db.Workspace]*guarded{}}
 }
 
-// Redactor knows the configuration's secrets and the workspace's: the latest 100 of them,
-// those of 8 bytes to 16 KiB that are not [Ordinary]. What another process has put is known 5 seconds later at the
-// latest. Where secrets can't be read or opened, it knows those that were before. It may ask
-// the key service: don't call it in a transaction. Whoever adds values makes a redactor of
-// their own of it.
+// Redactor returns a redactor that knows the secrets of the configuration and of the workspace: the
+// latest 100 that have 8 bytes to 16 KiB and are not [redact.Ordinary]. A secret that another
+// process has stored is known after 5 seconds at the latest. If secrets can't be read or opened,
+// the redactor knows the earlier ones. Redactor may call the key service: don't call it in a
+// transaction. A caller that adds values must create its own redactor with this one as the parent.
 func (g *Guard) Redactor(ctx context.Context, ws db.Workspace) *redact.Redactor {
 	if g == nil {
 		return nil
@@ -98,19 +98,19 @@ func (g *Guard) Redactor(ctx context.Context, ws db.Workspace) *redact.Redactor 
 			g.log.WarnContext(ctx, "secrets of the workspace are not known", "error", err)
 		}
 		at.looked = now
-		if err != nil && !at.known { // nothing at all
+		if err != nil && !at.known { // nothing was ever read
 			at.looked = now.Add(soon - fresh)
 		}
 	}
 	return at.redactor
 }
 
-// worthKnowing reports whether a value is looked for in all texts of its workspace.
+// worthKnowing reports whether a value is searched for in all texts of its workspace.
 func worthKnowing(v Value) bool {
 	return len(v.Reveal()) >= minWorkspace && !redact.Ordinary(v.Reveal())
 }
 
-// Learn makes a value known that is about to be a secret of the workspace.
+// Learn makes a value known that is about to become a secret of the workspace.
 func (g *Guard) Learn(ws db.Workspace, v Value) {
 	if g != nil && worthKnowing(v) {
 		at := g.at(ws)
@@ -120,7 +120,7 @@ func (g *Guard) Learn(ws db.Workspace, v Value) {
 	}
 }
 
-// at is the place of a workspace.
+// at returns the state of a workspace.
 func (g *Guard) at(ws db.Workspace) *guarded {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -137,7 +137,7 @@ func (g *Guard) at(ws db.Workspace) *guarded {
 	return at
 }
 
-// oldest is the workspace that nobody has asked for the longest.
+// oldest returns the least recently used workspace.
 func (g *Guard) oldest() (oldest db.Workspace) {
 	least := uint64(math.MaxUint64)
 	for ws, at := range g.of {
@@ -148,7 +148,7 @@ func (g *Guard) oldest() (oldest db.Workspace) {
 	return oldest
 }
 
-// look reads what has changed since the last look.
+// look reads the secrets that have changed since the last look.
 func (g *Guard) look(ctx context.Context, ws db.Workspace, at *guarded) error {
 	var now mark
 	var updated *time.Time
@@ -177,7 +177,7 @@ func (g *Guard) look(ctx context.Context, ws db.Workspace, at *guarded) error {
 	if failed == nil || at.damaged {
 		at.mark, at.tried = now, g.clock()
 	} else {
-		at.mark = mark{} // whoever is away may be back
+		at.mark = mark{} // so that the next look tries again when the key service is back
 	}
 	return failed
 }
@@ -194,8 +194,8 @@ func (g *Guard) sealed(ctx context.Context, ws db.Workspace) (map[string]string,
 	return found, err
 }
 
-// open opens what was not open before. Of those that don't open it answers what they were
-// before, and an error: that of the key service where it is away.
+// open opens the secrets that are not open yet. It keeps the earlier value of a secret that can't
+// be opened, and returns an error. If the key service is down, it returns that error.
 func (g *Guard) open(ctx context.Context, ws db.Workspace, found map[string]string, before map[string]opened) (
 	all map[string]opened, failed error,
 ) {
@@ -203,7 +203,7 @@ func (g *Guard) open(ctx context.Context, ws db.Workspace, found map[string]stri
 	var mu sync.Mutex
 	var busy sync.WaitGroup
 	slots := make(chan struct{}, opening)
-	for name, sealed := range found { // what is there, before others write beside
+	for name, sealed := range found { // the open ones first, before the goroutines write to all
 		if o, ok := before[name]; ok && o.sealed == sealed {
 			all[name] = o
 			delete(found, name)

@@ -17,7 +17,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
-// What is a secret of the workspace is known without being resolved; what was one is not.
+// A guard knows secrets of the workspace that nobody resolved, and forgets deleted ones.
 func TestAGuardKnowsTheSecretsOfAWorkspace(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		clock := &steps{now: time.Unix(1_800_000_000, 0)}
@@ -59,7 +59,7 @@ func TestAGuardKnowsTheSecretsOfAWorkspace(t *testing.T) {
 	})
 }
 
-// Whoever asks first may have left, and a secret may have any name that a person can give.
+// The first caller may have left, and a secret may have any valid name.
 func TestAGuardKnowsThoughItsFirstCallerHasLeft(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		guard := secret.NewGuard(w.Store, nil, time.Now, slog.New(slog.DiscardHandler))
@@ -72,7 +72,7 @@ func TestAGuardKnowsThoughItsFirstCallerHasLeft(t *testing.T) {
 	})
 }
 
-// Many secrets are opened once each, and only so many; what can't be opened is left out.
+// Many secrets are opened once each, up to a limit. Those that can't be opened are left out.
 func TestAGuardIsBounded(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		keeper := &counting{Keeper: w.keys}
@@ -116,8 +116,8 @@ func TestAGuardIsBounded(t *testing.T) {
 	})
 }
 
-// Text that has only the name or the shape of a secret stays as it is: it goes on meaning
-// the same.
+// A text that only has the name or the form of a secret stays unchanged, so that its meaning does
+// not change.
 func TestValuesAloneAreTakenOut(t *testing.T) {
 	r := knowing("hunter2-hunter2").Values()
 	in := `{"password":"abc","note":"token=xyz of hunter2-hunter2","n":5.0}`
@@ -129,7 +129,7 @@ func TestValuesAloneAreTakenOut(t *testing.T) {
 	}
 }
 
-// steps is a clock that a test moves.
+// steps is a clock that a test advances.
 type steps struct {
 	mu  sync.Mutex
 	now time.Time
@@ -152,7 +152,7 @@ type counting struct {
 	secret.Keeper
 	opened atomic.Int64
 	fails  bool
-	as     error // nil: the key service is away
+	as     error // nil: the key service is down
 }
 
 func (c *counting) Unwrap(ctx context.Context, keyID string, wrapped []byte, at secret.Place) ([]byte, error) {
@@ -163,8 +163,8 @@ func (c *counting) Unwrap(ctx context.Context, keyID string, wrapped []byte, at 
 	return c.Keeper.Unwrap(ctx, keyID, wrapped, at)
 }
 
-// A secret that does not open is tried again after a while, not by each look; one whose
-// key service is away, by the next.
+// A damaged secret is tried again after a pause, and not by each look. A secret whose key service
+// is down is tried again by the next look.
 func TestAGuardTriesDamagedSecretsSeldom(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		for _, c := range []struct {
@@ -195,8 +195,8 @@ func TestAGuardTriesDamagedSecretsSeldom(t *testing.T) {
 	})
 }
 
-// A process that serves more workspaces than a guard keeps forgets the one that was not
-// asked for the longest, and no other.
+// A process that serves more workspaces than a guard keeps forgets only the least recently used
+// one.
 func TestAGuardForgetsOneWorkspaceAtATime(t *testing.T) {
 	onEach(t, func(t *testing.T, w world) {
 		keeper := &counting{Keeper: w.keys}

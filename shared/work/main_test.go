@@ -185,7 +185,7 @@ func (w *world) kicks(t testing.TB, status outbox.Status, due bool) {
 	}
 }
 
-// becomes sets the kick's status, whatever the rules are.
+// becomes sets the kick's status and ignores the usual transitions.
 func (w *world) becomes(t testing.TB, status outbox.Status) {
 	t.Helper()
 	if _, err := w.DB.Exec(context.Background(), w.Workspace, w.q.Become, status); err != nil {

@@ -44,7 +44,7 @@ func (e *Entry) Begin(ctx context.Context) error {
 // Start is the first transaction of a unit.
 type Start struct {
 	lane.Tx
-	Open []execution.Execution // on the lane, when it was taken: one at most
+	Open []execution.Execution // on the lane, when it was taken; at most one
 	// Begun says that the unit was stored before, by [Entry.Begin].
 	Begun bool
 

@@ -16,7 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 )
 
-// fake speaks KMS's wire format, AWS JSON 1.1, for the two calls that we make.
+// fake implements KMS's wire format, AWS JSON 1.1, for the two calls that the package makes.
 type fake struct {
 	url string
 
@@ -24,10 +24,10 @@ type fake struct {
 	keys    map[string][]byte // by ARN; nil: disabled
 	aliases map[string]string
 	calls   []call
-	fail    func(operation string) (status int, kind string) // 0: not at all
+	fail    func(operation string) (status int, kind string) // status 0: the call succeeds
 }
 
-// call is one that the fake has got.
+// call is a call that the fake has received.
 type call struct {
 	operation string
 	context   map[string]string
@@ -53,7 +53,7 @@ func newFake(t testing.TB) *fake {
 	return f
 }
 
-// config points the SDK at the fake.
+// config returns an SDK configuration that points at the fake.
 func (f *fake) config() (aws.Config, error) {
 	return aws.Config{
 		Region: "eu-central-1", BaseEndpoint: aws.String(f.url), RetryMaxAttempts: 1,
@@ -133,7 +133,7 @@ func refuse(w http.ResponseWriter, status int, kind string) {
 	fmt.Fprintf(w, `{"__type":%q,"message":"told by the fake"}`, kind)
 }
 
-// since are the calls from the nth on.
+// since returns the calls from the n-th on.
 func (f *fake) since(n int) []call {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -1,9 +1,8 @@
-// Package kms keeps key-encryption keys in AWS KMS: they never leave it, and each
-// use of one is on record there.
+// Package kms uses key-encryption keys in AWS KMS. The keys never leave KMS, and KMS logs each use.
 //
-// Of a function's rights it needs kms:Encrypt and kms:Decrypt on the key, and
-// kms:Decrypt on those before it until [secret.Store.Rotate] is done everywhere. It
-// must have kms:Decrypt on no other: a sealed value names the key that opens it.
+// A function needs kms:Encrypt and kms:Decrypt on the key, and kms:Decrypt on earlier keys until
+// [secret.Store.Rotate] is done everywhere. It must not have kms:Decrypt on any other key, because
+// a sealed value names the key that opens it.
 package kms
 
 import (
@@ -22,14 +21,14 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
-// callTime ends a call, its retries included: a VPC without a way there would hang it.
+// callTime limits a call, including its retries. Without it, a call from a VPC that has no route to
+// KMS would hang.
 const callTime = 10 * time.Second
 
-// Keeper is a [secret.Keeper] over a key in KMS. It is safe for concurrent use.
+// Keeper is a [secret.Keeper] with a key in KMS. It is safe for concurrent use.
 //
-// KMS changes the material of a key by itself where it is told to, and opens what was
-// sealed before: no rotation of ours is needed. A rotation is for another key, under
-// the same alias or not.
+// KMS can rotate the material of a key by itself and still opens older values; that needs no
+// rotation here. A rotation is for another key, under the same alias or another name.
 type Keeper struct {
 	key    string
 	config func() (aws.Config, error)
@@ -38,8 +37,8 @@ type Keeper struct {
 	client *kms.Client
 }
 
-// New is a keeper whose key is named by its id, its ARN, or an alias. Neither config
-// nor KMS is asked before a key is needed.
+// New returns a keeper for a key, which is named by its id, its ARN, or an alias. It calls neither
+// config nor KMS until a key is needed.
 func New(key string, config func() (aws.Config, error)) *Keeper {
 	return &Keeper{key: key, config: config}
 }
@@ -57,10 +56,11 @@ func (k *Keeper) kms() (*kms.Client, error) {
 	return k.client, nil
 }
 
-// Current implements [secret.Keeper]. What an alias stands for may change at any
-// time, and only a use of it tells: KMS is asked to encrypt a text that nobody needs.
+// Current implements [secret.Keeper]. An alias may point to another key at any time, and only its
+// use shows the current one. So Current lets KMS encrypt a text and drops the result.
 func (k *Keeper) Current(ctx context.Context) (string, error) {
-	id, _, err := k.encrypt(ctx, []byte("which key is it?"), map[string]string{"purpose": "probe", "table": "secrets"}) // policies name tables
+	// policies may name tables
+	id, _, err := k.encrypt(ctx, []byte("which key is it?"), map[string]string{"purpose": "probe", "table": "secrets"})
 	return id, err
 }
 
@@ -98,16 +98,16 @@ func (k *Keeper) Unwrap(ctx context.Context, keyID string, wrapped []byte, at se
 	return out.Plaintext, nil
 }
 
-// bound is what KMS authenticates beside the data key. It stands in CloudTrail as it
-// is: names, no values. KMS may refuse empty ones, and the [secret.Sealer] binds the
-// place as well.
+// bound returns the encryption context, which KMS authenticates with the data key. CloudTrail shows
+// it in plain text; it holds names and no values. It omits empty parts, which KMS may refuse; the
+// [secret.Sealer] binds the place as well.
 func bound(at secret.Place) map[string]string {
 	context := map[string]string{"workspace": strings.ToLower(string(at.Workspace)), "table": at.Table, "column": at.Column, "row": at.Row}
 	maps.DeleteFunc(context, func(_, value string) bool { return value == "" })
 	return context
 }
 
-// failure says which of a keeper's errors an error of KMS is.
+// failure returns the error of a keeper that corresponds to an error of KMS.
 func failure(what string, err error) error {
 	kind := secret.ErrUnavailable
 	refused, ok := errors.AsType[smithy.APIError](err)

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// the test servers live as long as the process, and one goroutine each awaits their end
+		// the test servers live as long as the process; one goroutine waits for the end of each
 		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"),
 		// the SDK's connections to the fakes are idle until they time out
 		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))
@@ -86,7 +86,7 @@ func TestNothingIsAskedBeforeItIsNeeded(t *testing.T) {
 	if _, err := k.Current(t.Context()); !errors.Is(err, secret.ErrNoKey) || !strings.Contains(err.Error(), "no region") {
 		t.Errorf("%v", err)
 	}
-	for range 3 { // what failed is tried again, what was made is kept
+	for range 3 { // failures are tried again, results are kept
 		if id, err := k.Current(t.Context()); id != firstKey || err != nil {
 			t.Errorf("%q, %v", id, err)
 		}
@@ -140,7 +140,7 @@ func TestAServiceThatDoesNotAnswer(t *testing.T) {
 	}
 	reached := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // until then nobody sees the caller leave
+		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not notice that the caller has left
 		close(reached)
 		<-r.Context().Done()
 	}))
@@ -153,8 +153,8 @@ func TestAServiceThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// The alias gets another key: what is new is sealed under it at once, what is old
-// stays readable and follows.
+// The alias points to another key: new values are sealed under it at once. Older values stay
+// readable and are rotated to it.
 func TestRotation(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) {
 		f := newFake(t)
