@@ -20,10 +20,7 @@ func Optional[T any](into *T) any { return &optional[T]{into: into} }
 // optional scans a column into scanned, which is nil for null.
 type optional[T any] struct{ into, scanned *T }
 
-func (o *optional[T]) dest() any {
-	o.scanned = nil
-	return &o.scanned
-}
+func (o *optional[T]) dest() any { return &o.scanned }
 
 func (o *optional[T]) done() {
 	if o.scanned != nil {
