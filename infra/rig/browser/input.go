@@ -1,0 +1,73 @@
+package browser
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// keys are the keys that Press knows, beside letters and digits: their code, number and text.
+var keys = map[string]struct {
+	code   string
+	number int
+	text   string
+}{
+	"Enter": {"Enter", 13, "\r"}, "Tab": {"Tab", 9, ""}, "Escape": {"Escape", 27, ""}, "Space": {"Space", 32, " "},
+	"Backspace": {"Backspace", 8, ""}, "ArrowUp": {"ArrowUp", 38, ""}, "ArrowDown": {"ArrowDown", 40, ""},
+	"Home": {"Home", 36, ""}, "End": {"End", 35, ""},
+}
+
+// modifiers are the bits of the keys that are held down.
+var modifiers = map[string]int{"Alt": 1, "Control": 2, "Meta": 4, "Shift": 8}
+
+// Press presses a key and lets go of it: "Enter", "Shift+Tab".
+func (p *Page) Press(ctx context.Context, name string) error {
+	held := 0
+	parts := strings.Split(name, "+")
+	for _, m := range parts[:len(parts)-1] {
+		held |= modifiers[m]
+	}
+	last := parts[len(parts)-1]
+	k, ok := keys[last]
+	if !ok {
+		return fmt.Errorf("no key %q", last)
+	}
+	press := object{
+		"type": "rawKeyDown", "modifiers": held, "key": strings.ReplaceAll(last, "Space", " "), "code": k.code,
+		"windowsVirtualKeyCode": k.number,
+	}
+	if k.text != "" {
+		press["type"], press["text"] = "keyDown", k.text
+	}
+	if err := p.call(ctx, "Input.dispatchKeyEvent", press, nil); err != nil {
+		return err
+	}
+	press["type"] = "keyUp"
+	delete(press, "text")
+	return p.call(ctx, "Input.dispatchKeyEvent", press, nil)
+}
+
+// Type writes a text into what has the focus.
+func (p *Page) Type(ctx context.Context, text string) error {
+	return p.call(ctx, "Input.insertText", object{"text": text}, nil)
+}
+
+// Click clicks the middle of the element that an expression of JavaScript is.
+func (p *Page) Click(ctx context.Context, element string) error {
+	var at struct{ X, Y float64 }
+	err := p.Eval(ctx, `(e => { e.scrollIntoView({block: "nearest"}); const r = e.getBoundingClientRect();
+		return {x: r.x + r.width / 2, y: r.y + r.height / 2} })(`+element+`)`, &at)
+	if err != nil {
+		return err
+	}
+	for _, kind := range []string{"mouseMoved", "mousePressed", "mouseReleased"} {
+		click := object{"type": kind, "x": at.X, "y": at.Y}
+		if kind != "mouseMoved" {
+			click["button"], click["clickCount"] = "left", 1
+		}
+		if err := p.call(ctx, "Input.dispatchMouseEvent", click, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+package browser
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+)
+
+// wire is a connection to a browser: JSON messages of the DevTools Protocol, each ended by a zero
+// byte, over a pair of pipes.
+type wire struct {
+	out   *os.File
+	ended chan struct{} // closed once nothing can be read any more
+
+	mu      sync.Mutex // guards what follows, and writing
+	last    int
+	waiting map[int]chan reply
+	heard   map[string]func(event) // by session; called by the reader, and must not wait
+}
+
+// message is what the browser writes: a reply where there is an id, else an event.
+type message struct {
+	ID int `json:"id"`
+	reply
+	event
+	Session string `json:"sessionId"`
+}
+
+type reply struct {
+	Result json.RawMessage `json:"result"`
+	Error  *struct {
+		Message string `json:"message"`
+		Data    string `json:"data"`
+	} `json:"error"`
+}
+
+type event struct {
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+}
+
+// errGone says that the browser has ended.
+var errGone = errors.New("the browser has ended")
+
+func newWire(out *os.File) *wire {
+	return &wire{out: out, ended: make(chan struct{}), waiting: map[int]chan reply{}, heard: map[string]func(event){}}
+}
+
+// read passes on what the browser writes, until it writes no more.
+func (w *wire) read(in io.Reader) {
+	defer close(w.ended)
+	for r := bufio.NewReader(in); ; {
+		raw, err := r.ReadBytes(0)
+		if err != nil {
+			return
+		}
+		var m message
+		if json.Unmarshal(raw[:len(raw)-1], &m) != nil {
+			return
+		}
+		w.mu.Lock()
+		answer, tell := w.waiting[m.ID], w.heard[m.Session]
+		delete(w.waiting, m.ID)
+		w.mu.Unlock()
+		switch {
+		case m.ID != 0 && answer != nil:
+			answer <- m.reply
+		case m.ID == 0 && tell != nil:
+			tell(m.event)
+		}
+	}
+}
+
+// hear has fn called with each event of a session. Nil: nobody is called any more.
+func (w *wire) hear(session string, fn func(event)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.heard[session] = fn; fn == nil {
+		delete(w.heard, session)
+	}
+}
+
+// call has the browser carry out a method, in a session or (empty) in none, and decodes the result
+// where result is not nil.
+func (w *wire) call(ctx context.Context, session, method string, params, result any) error {
+	answer := make(chan reply, 1)
+	if err := w.send(session, method, params, answer); err != nil {
+		return fmt.Errorf("%s: %w", method, err)
+	}
+	select {
+	case r := <-answer:
+		if r.Error != nil {
+			return fmt.Errorf("%s: %s %s", method, r.Error.Message, r.Error.Data)
+		}
+		if result == nil {
+			return nil
+		}
+		return json.Unmarshal(r.Result, result)
+	case <-w.ended:
+		return fmt.Errorf("%s: %w", method, errGone)
+	case <-ctx.Done():
+		return fmt.Errorf("%s: %w", method, ctx.Err())
+	}
+}
+
+func (w *wire) send(session, method string, params any, answer chan reply) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last++
+	raw, err := json.Marshal(struct {
+		ID      int    `json:"id"`
+		Session string `json:"sessionId,omitempty"`
+		Method  string `json:"method"`
+		Params  any    `json:"params,omitempty"`
+	}{w.last, session, method, params})
+	if err != nil {
+		return err
+	}
+	w.waiting[w.last] = answer
+	if _, err := w.out.Write(append(raw, 0)); err != nil {
+		return errors.Join(errGone, err)
+	}
+	return nil
+}
