@@ -1,5 +1,5 @@
-// Package jsonscan takes a valid JSON text apart into tokens with their positions, so that parts
-// of it can be replaced while everything else stays as it is, to the byte.
+// Package jsonscan splits a valid JSON text into tokens with their positions, so that parts of the
+// text can be replaced while everything else stays the same, byte by byte.
 package jsonscan
 
 import (
@@ -7,32 +7,32 @@ import (
 	"strings"
 )
 
-// Token is a part of a JSON text: Text[Start:End]. Its kind is the first character of what it
-// is: { } [ ] " for a text, 0 for a number, t for true, false and null.
+// Token is a part of a JSON text: Text[Start:End]. Its kind is the character of a bracket ({ } [
+// ]), " for a string, 0 for a number, and t for true, false and null.
 type Token struct {
 	Kind       byte
 	Start, End int
-	Name       bool // a text that names a member
+	Name       bool // a string that is a member's name
 }
 
 // Scanner reads the tokens of a JSON text. The text must be valid ([json.Valid]).
 type Scanner struct {
 	Text string
 	i    int
-	open []byte // { and [ that are open
+	open []byte // open brackets: { and [
 	name bool   // a member's name comes next
 }
 
 // New returns a scanner at the beginning of a valid JSON text.
 func New(text string) *Scanner { return &Scanner{Text: text} }
 
-// At returns the position behind the last Token.
+// At returns the position after the last Token.
 func (sc *Scanner) At() int { return sc.i }
 
-// Depth returns how many brackets are open behind the last Token.
+// Depth returns the number of open brackets after the last Token.
 func (sc *Scanner) Depth() int { return len(sc.open) }
 
-// Next returns the next Token; false at the end.
+// Next returns the next Token, or false at the end.
 func (sc *Scanner) Next() (Token, bool) {
 	for ; sc.i < len(sc.Text); sc.i++ {
 		switch c := sc.Text[sc.i]; c {
@@ -84,7 +84,7 @@ func (sc *Scanner) scalar(c byte) Token {
 	return t
 }
 
-// Decoded returns the text that a token of kind " stands for.
+// Decoded returns the text of a token of kind ".
 func (sc *Scanner) Decoded(t Token) string {
 	inner := sc.Text[t.Start+1 : t.End-1]
 	if strings.IndexByte(inner, '\\') < 0 {
@@ -95,9 +95,9 @@ func (sc *Scanner) Decoded(t Token) string {
 	return text
 }
 
-// Sole reads an object that begins with the token t and has one member, with the given name and
-// a text as its value. It returns the value's token, and the scanner is then behind the object.
-// Another object is left unread.
+// Sole reads the object that begins with the token t, if its only member has the given name and a
+// string as value. It returns the value's token and moves the scanner past the object. If the
+// object is different, it does not move the scanner.
 func (sc *Scanner) Sole(t Token, member string) (value Token, ok bool) {
 	ahead := Scanner{Text: sc.Text, i: t.Start}
 	ahead.Next()
@@ -115,13 +115,13 @@ func (sc *Scanner) Sole(t Token, member string) (value Token, ok bool) {
 	return value, true
 }
 
-// Quote returns a text as JSON.
+// Quote returns a text as a JSON string.
 func Quote(s string) string {
-	text, _ := Encode(s) // a text always encodes
+	text, _ := Encode(s) // strings always encode
 	return text
 }
 
-// Encode returns v as JSON, with <, > and & as they are.
+// Encode returns v as JSON and does not escape <, > and &.
 func Encode(v any) (string, error) {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
@@ -136,7 +136,7 @@ type Edit struct {
 	With       string
 }
 
-// Apply makes edits in a text. They are in order and do not overlap.
+// Apply applies edits to a text. The edits must be in order and must not overlap.
 func Apply(s string, edits []Edit) string {
 	var b strings.Builder
 	at := 0

@@ -1,3 +1,3 @@
-// Package layout holds the tests of the repository's shape: which package may
-// import which, who may link what, and what stands where. It has no code.
+// Package layout holds the tests of the repository's structure: which package may import which,
+// which binary may link what, and which file belongs where. It has no code.
 package layout

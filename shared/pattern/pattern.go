@@ -1,5 +1,5 @@
-// Package pattern compiles regular expressions when they are first used. Those that a
-// package compiles as its variables are compiled by every cold start, used or not.
+// Package pattern compiles regular expressions on first use. Expressions that are compiled in
+// package variables slow down every cold start, even if they are not used.
 package pattern
 
 import (
@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// New is an expression that its first caller compiles. The first call panics where the
-// expression is none: a test of the layout looks at all of them. It is safe for
-// concurrent use.
+// New returns a function that compiles the expression at its first call and returns it. That call
+// panics if the expression is invalid; a test of package layout checks all expressions. The
+// function is safe for concurrent use.
 func New(expression string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }

@@ -1,6 +1,7 @@
-// Package persona stores by whose words an agent works: its instructions, name, model, language,
-// time zone and skills. A persona is versioned data. A change adds a version, and each execution
-// keeps the version that it began with, so that a trace tells what the agent was told.
+// Package persona stores personas. A persona holds the instructions, the name, the model, the
+// language, the time zone and the skills of an agent. It is versioned data: a change adds a
+// version. Each execution records the version that it began with, so that a trace shows the
+// instructions that the agent had.
 package persona
 
 import (
@@ -21,11 +22,11 @@ import (
 // The names of the built-in personas. They exist in each workspace, at version 0 until a person
 // changes them.
 const (
-	Flowpilot   = "flowpilot"    // of operate and of the heartbeat
-	VisitorChat = "visitor_chat" // of the chat
+	Flowpilot   = "flowpilot"    // on the surfaces operate and heartbeat
+	VisitorChat = "visitor_chat" // on the surface chat
 )
 
-// Surface is where a persona works.
+// Surface is a surface that a persona may work on.
 type Surface string
 
 // The surfaces.
@@ -36,16 +37,16 @@ const (
 )
 
 var (
-	// ErrNotFound says that no persona has the name, or not in that version.
+	// ErrNotFound says that no persona has the name, or that the persona has no such version.
 	ErrNotFound = errors.New("there is no such persona")
-	// ErrChanged says that somebody else has changed the persona since it was read.
+	// ErrChanged says that the persona was changed since it was read.
 	ErrChanged = errors.New("the persona has been changed meanwhile")
 )
 
 // Persona is one version of a persona.
 type Persona struct {
 	Name         string
-	Version      int // counts changes; 0: a built-in one that nobody has changed
+	Version      int // number of changes; 0: an unchanged built-in persona
 	DisplayName  string
 	Instructions string   // added to the system prompt
 	Model        string   // the provider's id of a model; empty: the configured one
@@ -69,14 +70,14 @@ func Builtin(name string) (p Persona, ok bool) {
 	return Persona{}, false
 }
 
-// The bounds of a persona.
+// The following values limit a persona.
 const (
 	MaxInstructions = 16 << 10 // bytes
 	maxDisplayName  = 100      // characters
 	maxModel        = 255      // bytes
 	maxSkills       = 200
 	maxSkill        = 64 // bytes
-	maxLanguage     = 35 // bytes; RFC 5646 names that many as enough
+	maxLanguage     = 35 // bytes; RFC 5646 calls this length sufficient
 )
 
 var (
@@ -85,8 +86,8 @@ var (
 	legalSkill    = pattern.New(`^[a-zA-Z0-9_-]+$`)
 )
 
-// check completes a persona that a person wants to store, takes known secrets out of its words,
-// and lists what is wrong with it.
+// check completes a persona that a person wants to store and redacts known secrets in its texts. It
+// returns an error that lists all problems.
 func (p *Persona) check(ctx context.Context) error {
 	bad := &problem.InvalidError{}
 	known := redact.From(ctx).Values()
@@ -134,8 +135,8 @@ func sameSurfaces(a, b []Surface) bool {
 	return true
 }
 
-// System returns the system prompt of an agent with this persona. The frame, which holds the rules
-// of the surface, comes first. A last line of the frame that names the task stays the last.
+// System returns the system prompt of an agent with this persona. frame, which holds the rules of
+// the surface, comes first. If the last line of frame names the task, it stays the last line.
 func (p Persona) System(frame string) string {
 	words := p.words()
 	if words == "" {
@@ -145,7 +146,7 @@ func (p Persona) System(frame string) string {
 	return rules + words + task + "\n"
 }
 
-// Instead returns a system prompt that was made with p, as next would have it.
+// Instead replaces the texts of p by those of next in a system prompt that was made with p.
 func (p Persona) Instead(system string, next Persona) string {
 	if words := p.words(); words != "" {
 		rules, task := split(system)
@@ -154,7 +155,7 @@ func (p Persona) Instead(system string, next Persona) string {
 	return next.System(system)
 }
 
-// split takes a last line that names the task off a prompt.
+// split separates the rules of a prompt from its last line, if that names the task.
 func split(prompt string) (rules, task string) {
 	rules = strings.TrimRight(prompt, "\n")
 	if at := strings.LastIndexByte(rules, '\n'); at >= 0 && strings.HasPrefix(rules[at+1:], "task: ") {
@@ -163,7 +164,7 @@ func split(prompt string) (rules, task string) {
 	return rules, ""
 }
 
-// words is what the persona adds to a prompt.
+// words returns the text that the persona adds to a prompt.
 func (p Persona) words() string {
 	var b strings.Builder
 	line := func(text string) { b.WriteString("\n\n" + text) }

@@ -33,8 +33,9 @@ func New(d *db.DB) (*Store, error) {
 	return s, nil
 }
 
-// Put adds a version of a persona and returns it. The version of p is the one that the caller has
-// read; a negative one stands for the present version. Errors: [invalid.Error], [ErrChanged].
+// Put adds a version of a persona and returns it. p.Version is the version that the caller has
+// read; a negative one means the present version, whatever its number. Errors: [invalid.Error],
+// [ErrChanged].
 func (s *Store) Put(ctx context.Context, tx *db.Tx, p Persona) (Persona, error) {
 	if err := p.check(ctx); err != nil {
 		return Persona{}, err
@@ -78,8 +79,8 @@ func encode(v any, given bool) (*string, error) {
 	return &text, nil
 }
 
-// Get reads the newest version of a persona, and version 0 of a built-in one that nobody has
-// changed. Errors: [ErrNotFound].
+// Get reads the newest version of a persona. For an unchanged built-in persona that is version 0.
+// Errors: [ErrNotFound].
 func (s *Store) Get(ctx context.Context, ws db.Workspace, name string) (Persona, error) {
 	var b db.Batch
 	found := s.Newest(&b, name)
@@ -92,7 +93,8 @@ func (s *Store) Get(ctx context.Context, ws db.Workspace, name string) (Persona,
 // Found is the result of a read in a batch.
 type Found []Persona
 
-// Persona returns what was read, or else the built-in persona of that name. Errors: [ErrNotFound].
+// Persona returns the persona that was read, otherwise the built-in persona of that name. Errors:
+// [ErrNotFound].
 func (f *Found) Persona(name string) (Persona, error) {
 	if len(*f) > 0 {
 		return (*f)[0], nil
@@ -103,29 +105,29 @@ func (f *Found) Persona(name string) (Persona, error) {
 	return Persona{}, ErrNotFound
 }
 
-// Or returns what was read, or else version 0 of the built-in persona of that name. Where there is
-// none, the persona is empty and adds nothing to a prompt.
+// Or returns the persona that was read, otherwise version 0 of the built-in persona of that name.
+// If there is none, it returns an empty persona, which adds nothing to a prompt.
 func (f *Found) Or(name string) Persona {
 	p, _ := f.Persona(name)
 	return p
 }
 
-// Newest adds a read of the newest version of a persona to a batch.
+// Newest adds to a batch a query for the newest version of a persona.
 func (s *Store) Newest(b *db.Batch, name string) *Found {
 	found := new(Found)
 	b.Each(collect((*[]Persona)(found)), s.q.Newest, name)
 	return found
 }
 
-// Of adds a read of the version that an execution keeps to a batch. Version 0 has no row.
+// Of adds to a batch a query for the version that an execution has recorded. Version 0 has no row.
 func (s *Store) Of(b *db.Batch, execution string) *Found {
 	found := new(Found)
 	b.Each(collect((*[]Persona)(found)), s.q.Of, execution)
 	return found
 }
 
-// Versions lists the versions of a persona before one, the newest first; before is 0 for all.
-// Version 0 of a built-in persona ends the list. Errors: [ErrNotFound].
+// Versions lists the versions of a persona below before, newest first; before 0: all. Version 0 of
+// a built-in persona comes last. Errors: [ErrNotFound].
 func (s *Store) Versions(ctx context.Context, ws db.Workspace, name string, before, limit int) ([]Persona, error) {
 	if before == 0 {
 		before = math.MaxInt32
@@ -144,7 +146,8 @@ func (s *Store) Versions(ctx context.Context, ws db.Workspace, name string, befo
 	return found, nil
 }
 
-// List lists the newest version of each persona after a name, built-in ones among them, by name.
+// List lists the newest version of each persona whose name comes after a name, including built-in
+// ones, by name.
 func (s *Store) List(ctx context.Context, ws db.Workspace, after string, limit int) ([]Persona, error) {
 	var found []Persona
 	if err := s.db.Each(ctx, ws, collect(&found), s.q.List, after, limit); err != nil {

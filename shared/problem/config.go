@@ -5,20 +5,19 @@ import (
 	"strings"
 )
 
-// A ConfigProblem is one thing that is wrong with the configuration.
+// A ConfigProblem is one problem of the configuration.
 type ConfigProblem struct {
 	Variable string `json:"variable"`
-	What     string `json:"what"` // is wrong, as the rest of a sentence that begins with the variable
-	Do       string `json:"do"`   // what helps, as sentences
+	What     string `json:"what"` // the problem, as the rest of a sentence that begins with the variable
+	Do       string `json:"do"`   // the remedy, as sentences
 }
 
-// String is a line for a person.
+// String returns the problem as one line for a person.
 func (p ConfigProblem) String() string {
 	return strings.TrimSpace(p.Variable+" "+p.What) + ". " + p.Do
 }
 
-// A ConfigError says all that is wrong with the configuration, and repeats no
-// secret.
+// A ConfigError lists all problems of the configuration. It never repeats a secret.
 type ConfigError struct {
 	Problems []ConfigProblem
 }

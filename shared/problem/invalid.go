@@ -2,16 +2,16 @@ package problem
 
 import "fmt"
 
-// Field is what is wrong with one field of a value from outside.
+// Field is a problem of one field of a value from outside.
 type Field struct {
 	Field   string // "name", "config.headers"
 	Problem string
 }
 
-// InvalidError lists all that is wrong with a value from outside.
+// InvalidError lists all problems of a value from outside.
 type InvalidError struct{ Fields []Field }
 
-// Invalid makes an [InvalidError] of one field.
+// Invalid returns an [InvalidError] with one field.
 func Invalid(field, format string, args ...any) error {
 	return &InvalidError{[]Field{{field, fmt.Sprintf(format, args...)}}}
 }
@@ -24,14 +24,14 @@ func (e *InvalidError) Error() string {
 	return text
 }
 
-// If adds a problem where there is one.
+// If adds a problem if wrong is true.
 func (e *InvalidError) If(wrong bool, field, problem string) {
 	if wrong {
 		e.Fields = append(e.Fields, Field{field, problem})
 	}
 }
 
-// OrNil is the error, if there is any problem.
+// OrNil returns the error, or nil if it has no problems.
 func (e *InvalidError) OrNil() error {
 	if len(e.Fields) == 0 {
 		return nil

@@ -8,16 +8,16 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
-// rounds remembers how far the last round through the workspaces came, so that the next
-// begins with those that it did not reach. It is safe for concurrent use.
+// rounds records the last workspace of the previous round, so that the next round begins with the
+// workspaces that the previous one did not reach. It is safe for concurrent use.
 type rounds struct {
 	mu   sync.Mutex
 	last db.Workspace
 }
 
-// from answers what yields the workspaces one by one, each once, for as long as ctx is
-// alive: those behind the last one first, in the order of their ids. It may be called by
-// several at once.
+// from returns a function that returns each workspace once, in the order of their ids, beginning
+// after the last one of the previous round. It stops when ctx ends. The function is safe for
+// concurrent use.
 func (r *rounds) from(ctx context.Context, all []db.Workspace) func() (db.Workspace, bool) {
 	r.mu.Lock()
 	behind, found := slices.BinarySearch(all, r.last)

@@ -14,16 +14,17 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
-// Tender does what was decided and what is due, between beats and behind answers: it clears
-// stale locks of threads and sends the due rows of the outbox. It logs failures, and the next call
-// tries again. It is safe for concurrent use and must not be copied.
+// Tender does work that becomes due between heartbeats and after responses. It clears stale locks
+// of threads and sends due rows of the outbox. It logs failures, and the next call retries. It is
+// safe for concurrent use and must not be copied.
 type Tender struct {
 	Threads    *Store
 	Sender     *outbox.Sender
 	Workspaces *workspace.Store
 	// Settle releases the lanes that this process could not release before.
 	Settle func(context.Context) error
-	// Overdue ends what nobody has answered in time, and what nothing was heard of.
+	// Overdue ends approvals that nobody has decided in time, and executions that are silent for
+	// too long.
 	Overdue func(context.Context, db.Workspace) error
 	Log     *slog.Logger
 
@@ -31,13 +32,13 @@ type Tender struct {
 }
 
 const (
-	tendedAtOnce = 4  // workspaces
-	sweepRounds  = 20 // of one workspace, before others have their turn
-	sweepLimit   = 50 // threads in a round
+	tendedAtOnce = 4  // workspaces at the same time
+	sweepRounds  = 20 // of one workspace, before the next workspace
+	sweepLimit   = 50 // threads in one round
 )
 
-// Tend clears the stale locks of a workspace's threads and sends what is due in it. It is
-// called behind answers.
+// Tend clears the stale locks of a workspace's threads and sends its due rows. It is called after
+// responses.
 func (t *Tender) Tend(ctx context.Context, ws db.Workspace) {
 	ctx, cancel := lane.WithLastWrites(trace.WithWorkspace(ctx, string(ws)))
 	defer cancel()
@@ -45,7 +46,8 @@ func (t *Tender) Tend(ctx context.Context, ws db.Workspace) {
 	t.send(ctx, ws)
 }
 
-// Send sends what is due in a workspace. It is called behind answers that made a row ready.
+// Send sends the due rows of a workspace. It is called after responses to requests that made a row
+// ready.
 func (t *Tender) Send(ctx context.Context, ws db.Workspace) {
 	ctx, cancel := lane.WithLastWrites(trace.WithWorkspace(ctx, string(ws)))
 	defer cancel()
@@ -70,12 +72,12 @@ func (t *Tender) later(ctx context.Context, err error) {
 	}
 }
 
-// All tends all workspaces in which something may be due: one look tells which. It
-// expires what nobody has answered, ends what nothing was heard of, and sends in the
-// background, in each at its own pace: where a receiver hangs, the others need not
-// wait, nor does the next call. Several are tended at once, until the time of ctx is up;
-// the next call begins behind the last that was reached. What it answers is closed when
-// all that it has begun has ended. It is called on a schedule.
+// All tends all workspaces that may have due work; one query finds them. It ends overdue approvals
+// and silent executions, clears stale locks, and sends in the background. Each workspace is sent
+// separately, so that a receiver that hangs delays neither other workspaces nor the next call. All
+// tends several workspaces at the same time until ctx's inner deadline. The next call begins after
+// the last workspace that this call reached. The returned channel is closed when all work has
+// ended. All is called on a schedule.
 func (t *Tender) All(ctx context.Context, background func(func(context.Context))) <-chan struct{} {
 	ctx, end := lane.WithLastWrites(ctx)
 	defer end()
@@ -106,8 +108,8 @@ func (t *Tender) All(ctx context.Context, background func(func(context.Context))
 	return ended
 }
 
-// tendOne tends a workspace, but for what it sends. A panic is told in the log, and the
-// other workspaces are tended all the same.
+// tendOne tends one workspace, except for sending. It logs a panic, and the other workspaces are
+// tended nevertheless.
 func (t *Tender) tendOne(ctx context.Context, ws db.Workspace) {
 	defer func() {
 		if p := recover(); p != nil {

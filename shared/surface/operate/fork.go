@@ -13,15 +13,15 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/work"
 )
 
-// Edits are the changes of a fork.
+// Edits holds the changes of a fork.
 type Edits struct {
 	reason.Edits
-	Persona string // the name of another persona, which is taken in its newest version
+	Persona string // name of another persona, used in its newest version
 }
 
-// Fork begins an execution from what a run of a trace did before a step, edited,
-// and leaves a row in the outbox that it is to go on. What was finished is not run
-// again. It is called by POST /api/v1/traces/{traceId}/fork.
+// Fork begins an execution with the entries that a trace's execution has recorded before a step,
+// changed by edits. It adds a row to the outbox that continues the execution. Finished steps are
+// not executed again. It is called by POST /api/v1/traces/{traceId}/fork.
 func (o *Operate) Fork(ctx context.Context, ws db.Workspace, id trace.ID, from string, step int, edits Edits) (execution.Execution, error) {
 	runs, err := o.steps(ctx, ws, id, from)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package operate is what an admin does with the agent: talk with it, run a skill by
-// hand, replay what it did, and fork from a step of it.
+// Package operate serves an admin's work with the agent: to talk with it, to run a skill by hand,
+// to replay an execution, and to fork an execution from one of its steps.
 package operate
 
 import (
@@ -25,13 +25,13 @@ import (
 //go:embed operate.md
 var prompt string
 
-// Channel is the channel of the threads in which people talk with the agent.
+// Channel is the channel of the threads between people and the agent.
 const Channel = "operate"
 
-// Operate serves an admin.
+// Operate provides the operations of an admin.
 type Operate struct{ *turn.Runner }
 
-// Kind is the kind of conversation in which people talk with the operator's agent.
+// Kind returns the kind of conversation in which people talk with the operator's agent.
 func Kind() turn.Kind {
 	return turn.Kind{
 		Surface:   trace.Operate,
@@ -45,45 +45,45 @@ func Kind() turn.Kind {
 	}
 }
 
-// Talk has one turn with the operator's agent. It is called by POST /api/v1/operate.
+// Talk runs one turn with the operator's agent. It is called by POST /api/v1/operate.
 func (o *Operate) Talk(ctx context.Context, ws db.Workspace, t turn.Turn) (turn.Reply, error) {
 	t.Surface = trace.Operate
 	return o.Runner.Talk(ctx, ws, t)
 }
 
-// Used is what came of a skill that was run by hand.
+// Used is the result of a skill that was run by hand.
 type Used struct {
 	reason.CallResult
 	Execution string
 	Trace     trace.ID
 }
 
-// ErrNoSkill says that there is no such skill, or that it is switched off.
+// ErrNoSkill says that there is no such skill, or that it is disabled.
 var ErrNoSkill = errors.New("there is no such skill, or it is disabled")
 
 // ErrNeedsApproval says that a program asked for a call that a person must approve.
 var ErrNeedsApproval = errors.New("the call requires approval: a person runs it, or the agent asks for it in a run, where its call waits under approvals")
 
-// InputError lists everything that is wrong with the input of a skill.
+// InputError lists all problems of the input of a skill.
 type InputError struct{ Violations []skill.Violation }
 
 func (e *InputError) Error() string { return fmt.Sprintf("the input has %d faults", len(e.Violations)) }
 
-// ByHand says who has a call made by hand, and in whose words.
+// ByHand says who makes a call by hand, and whether its input is trusted.
 type ByHand struct {
 	By     string // such as user:…
-	Person bool   // a person asks, not a program
-	// Untrusted says that the input may be in the words of others: a run that had read text
-	// from outside wrote it.
+	Person bool   // a person makes the call, not a program
+	// Untrusted marks an input that an execution with untrusted text has written.
 	Untrusted bool
 }
 
-// RunSkill makes one call by hand. No approval is needed where a person asks for it;
-// whoever else does gets [ErrNeedsApproval] for a skill that requires one, and, where the
-// input may be in the words of others, for one that may change something outside. One that
-// is cut off does not go on by itself: whoever asked has no answer and asks again, and a
-// call that came later, unasked, would surprise them. A beat closes what is left of it. It
-// is called by POST /api/v1/skills/{id}/run.
+// RunSkill makes one call of a skill by hand. It needs no approval if a person makes the call. A
+// program gets [ErrNeedsApproval] for a skill that requires an approval and, with an untrusted
+// input, for a skill that may have effects outside.
+//
+// A call that is cut off does not continue by itself: its caller got no response and repeats the
+// call, so a later execution would be a surprise. A heartbeat closes the execution. RunSkill is
+// called by POST /api/v1/skills/{id}/run.
 func (o *Operate) RunSkill(ctx context.Context, ws db.Workspace, name string, input json.RawMessage, by ByHand) (Used, error) {
 	id, _ := trace.From(ctx)
 	e := execution.Execution{
@@ -122,7 +122,8 @@ func (o *Operate) RunSkill(ctx context.Context, ws db.Workspace, name string, in
 	return used, err
 }
 
-// requiresApproval reports whether a program's call does, or the one that it stands for.
+// requiresApproval reports whether a program's call, or the inner call that it makes, requires an
+// approval.
 func requiresApproval(skills *skill.Set, k *skill.Skill, input json.RawMessage, outside bool) bool {
 	if k.Through {
 		if name, _, err := skill.Inner(input); err == nil {
@@ -132,13 +133,13 @@ func requiresApproval(skills *skill.Set, k *skill.Skill, input json.RawMessage, 
 	return k != nil && (k.RequiresApproval || outside && k.WritesRemote() && k.Scope != skill.External)
 }
 
-// do has a unit of work done under the lane of an execution.
+// do performs a unit of work under the lane of an execution.
 func (o *Operate) do(ctx context.Context, ws db.Workspace, e execution.Execution, u work.Unit) (work.Outcome, error) {
 	u.Lane = lane.Request{Workspace: ws, Lane: e.Subject, Holder: lane.NewHolder("operate", o.Instance, e.Trace)}
 	return o.Worker.Do(ctx, u)
 }
 
-// encode is the JSON of our own types, which always has one.
+// encode returns v as JSON. Our own types always encode.
 func encode(v any) json.RawMessage {
 	raw, err := json.Marshal(v)
 	if err != nil {

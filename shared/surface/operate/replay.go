@@ -18,13 +18,13 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// ErrNoRun says that a trace has no execution that took steps.
+// ErrNoRun says that a trace has no execution with recorded steps.
 var ErrNoRun = errors.New("the trace has no run with recorded steps")
 
-// ErrSeveral says that a trace has several runs: which one is meant must be said.
+// ErrSeveral says that a trace has several executions and that the request must name one.
 var ErrSeveral = errors.New("the trace has several runs: name one by executionId")
 
-// steps are a trace's executions with a journal; the one named, where one is.
+// steps returns a trace's executions that have a journal. If only is set, it returns that one.
 func (o *Operate) steps(ctx context.Context, ws db.Workspace, id trace.ID, only string) ([]execution.Execution, error) {
 	var b db.Batch
 	all := o.Runs.OfTrace(&b, id)
@@ -43,17 +43,17 @@ func (o *Operate) steps(ctx context.Context, ws db.Workspace, id trace.ID, only 
 	return found, nil
 }
 
-// maxReplayed is the most runs of a trace that one replay asks the model for.
+// maxReplayed is the largest number of executions that one replay covers.
 const maxReplayed = 20
 
-// Variation is what is different in a replay.
+// Variation holds the differences of a replay.
 type Variation struct {
 	reason.Variation
-	Persona string // the name of another persona, which is taken in its newest version
+	Persona string // name of another persona, used in its newest version
 }
 
-// recast returns the persona of a run that was recorded, and the one by whose words it is asked now:
-// the newest version of the one with the name, or the same where there is no name.
+// recast returns the persona of a recorded execution, and the persona to use now. That is the
+// newest version of the named persona; without a name it is the recorded one.
 func (o *Operate) recast(ctx context.Context, ws db.Workspace, of execution.Execution, name string) (was, next persona.Persona, err error) {
 	var b db.Batch
 	before, after := o.Personas.Of(&b, of.ID), o.Personas.Newest(&b, name)
@@ -67,11 +67,10 @@ func (o *Operate) recast(ctx context.Context, ws db.Workspace, of execution.Exec
 	return was, next, err
 }
 
-// Replay asks the model anew for every step of a trace's runs, or of one of them,
-// and compares. No skill is called, and nothing is written but what it used and one
-// line in the log, also where it fails. Errors: [ErrNoRun], [reason.SpentError],
-// [reason.HaltedError], [persona.ErrNotFound], the model's. It is called by
-// POST /api/v1/traces/{traceId}/replay.
+// Replay asks the model again for every step of a trace's executions, or of one of them, and
+// compares the answers. It calls no skill. It stores only the usage and one activity, even if it
+// fails. Errors: [ErrNoRun], [reason.SpentError], [reason.HaltedError], [persona.ErrNotFound],
+// those of the model. It is called by POST /api/v1/traces/{traceId}/replay.
 func (o *Operate) Replay(ctx context.Context, ws db.Workspace, id trace.ID, execution string, v Variation) ([]reason.Replayed, error) {
 	runs, err := o.steps(ctx, ws, id, execution)
 	if err != nil {
@@ -105,7 +104,7 @@ func (o *Operate) Replay(ctx context.Context, ws db.Workspace, id trace.ID, exec
 	return out, errors.Join(failed, o.Activity.Write(last, ws, entry))
 }
 
-// replay replays runs up to one that fails, which is the last of the answer.
+// replay replays executions until one fails. The failed one is the last of the result.
 func (o *Operate) replay(ctx context.Context, ws db.Workspace, runs []execution.Execution, v Variation) (out []reason.Replayed, err error) {
 	for _, e := range runs {
 		skills, err := o.Skills(ctx, ws, e.Surface)
@@ -133,7 +132,7 @@ func (o *Operate) replay(ctx context.Context, ws db.Workspace, runs []execution.
 	return out, nil
 }
 
-// unreplayed says why a replay failed, in words of ours.
+// unreplayed describes in our own words why a replay failed.
 func unreplayed(err error) string {
 	if spent, ok := errors.AsType[*reason.SpentError](err); ok {
 		return spent.Why
