@@ -106,18 +106,21 @@ func (s *server) getDelivery(ctx context.Context, in *DeliveryPath) (*answer[who
 
 type redeliverInput struct {
 	DeliveryPath
-	Body *struct{}
+	Body *struct {
+		Anew bool `json:"anew,omitempty" doc:"Have another effect, even where the one before may have happened; left out: what may have happened keeps its key, and does not happen twice"`
+	}
 }
 
 // redeliver processes a delivery again, with a new count of attempts. It is called by the Engine
 // Room and by scripts.
 func (s *server) redeliver(ctx context.Context, in *redeliverInput) (*answer[DeliveryItem], error) {
 	ws := workspace(ctx)
+	anew := in.Body != nil && in.Body.Anew
 	var d inbox.Delivery
 	err := s.change(ctx, "delivery.redeliver", func(ctx context.Context, tx *db.Tx) (err error) {
-		d, err = s.Inbox.Replay(ctx, tx, in.ID)
+		d, err = s.Inbox.Replay(ctx, tx, in.ID, anew)
 		return err
-	}, "id", in.ID, "source", &d.Source)
+	}, "id", in.ID, "source", &d.Source, "anew", anew)
 	if err != nil {
 		return nil, err
 	}

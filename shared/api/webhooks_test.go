@@ -185,7 +185,7 @@ func TestDeliveries(t *testing.T) {
 			t.Errorf("shown: %d %s", shown.status, shown.body)
 		}
 		err := w.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
-			_, _, err := w.Inbox.Begin(ctx, tx, first, "skill x", "")
+			_, _, err := w.Inbox.Begin(ctx, tx, first, inbox.Try{Action: "skill x"})
 			return err
 		})
 		if err != nil {

@@ -2,8 +2,6 @@ package inbox
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,7 +51,10 @@ type Delivery struct {
 	Error      string
 	Duplicates int
 	Conflicts  int // duplicates with another body
-	Replays    int // how often it was done again after it was done
+	Replays    int // how often its effects have got new keys, because a person had it done again
+	// Asked is the digest of what its last try asked for; empty: none has asked for anything.
+	Asked      string
+	Effect     bool // a try may have had its effect
 	Trace      trace.ID
 	Execution  string
 	ReceivedAt time.Time
@@ -112,20 +113,19 @@ func (s *Store) Receive(ctx context.Context, f Found, c Content, body []byte) (R
 	row, stored, digest := s.ids(), "", ""
 	var b db.Batch
 	b.One([]any{&stored, &digest}, s.q.Receive, row, f.ID, f.Name, c.ID, c.Event, headers, body, c.Digest, id)
-	s.outbox.Enqueue(ctx, &b, kickFor(f.ID, c.ID, row))
+	k := kickFor(f.ID, row)
+	b.Exec(s.q.Kick, row, s.ids(), k.Kind, k.Topic, k.Key, k.Payload, k.MaxAttempts, k.Receiver)
 	if err := s.db.Do(ctx, f.Workspace, &b); err != nil {
 		return Receipt{}, fmt.Errorf("store a delivery: %w", err)
 	}
 	return Receipt{ID: stored, Duplicate: stored != row, Conflict: digest != c.Digest}, nil
 }
 
-// kickFor is the outbox row of a delivery. Its key is the delivery's, so that a duplicate, whose
-// row is not stored, adds none.
-func kickFor(source, delivery, row string) outbox.Row {
-	sum := sha256.Sum256([]byte(delivery))
-	key := fmt.Sprintf("inbox:%s:%s", source, hex.EncodeToString(sum[:]))
+// kickFor is the outbox row of a delivery. A delivery has one, under its own id: what is left of an
+// earlier delivery of the same request does not stand in its way.
+func kickFor(source, row string) outbox.Row {
 	payload, _ := json.Marshal(kick{row}) // always has one
-	return outbox.Row{Kind: outbox.Kick, Topic: Topic, Key: key, Payload: payload, Receiver: receiverOf(source), MaxAttempts: maxKicks}
+	return outbox.Row{Kind: outbox.Kick, Topic: Topic, Key: "inbox:" + row, Payload: payload, Receiver: receiverOf(source), MaxAttempts: maxKicks}
 }
 
 // DeliveryOf reads which delivery an outbox row is about.
@@ -188,12 +188,13 @@ func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) ([]Delivery
 // ErrWorking says that a delivery is being worked on.
 var ErrWorking = errors.New("the delivery is being worked on")
 
-// Replay has a delivery done again, from its first try on. Where it was done, its effects get new
-// keys; else they keep those that its tries had. One that is worked on, and whose outbox row has
-// ended, goes on where it was cut off: its execution knows which call has begun. Errors:
-// [db.ErrNoRows], [ErrWorking].
-func (s *Store) Replay(ctx context.Context, tx *db.Tx, id string) (Delivery, error) {
-	replayed, err := tx.Exec(ctx, s.q.Replay, id)
+// Replay has a delivery done again, from its first try on. Where it was done, or surely had no
+// effect, its effects get new keys. Else they keep those of its tries, so that what may have happened
+// does not happen twice; anew has them get new keys all the same. One that is worked on, and whose
+// outbox row has ended, goes on where it was cut off: its execution knows which call has begun.
+// Errors: [db.ErrNoRows], [ErrWorking].
+func (s *Store) Replay(ctx context.Context, tx *db.Tx, id string, anew bool) (Delivery, error) {
+	replayed, err := tx.Exec(ctx, s.q.Replay, id, anew)
 	if err != nil {
 		return Delivery{}, fmt.Errorf("redeliver: %w", err)
 	}
@@ -205,19 +206,21 @@ func (s *Store) Replay(ctx context.Context, tx *db.Tx, id string) (Delivery, err
 		return Delivery{}, fmt.Errorf("redeliver: %w", db.ErrNoRows)
 	}
 	d := found[0]
+	row := kickFor(d.SourceID, d.ID)
 	if replayed == 0 {
 		kicked := false
-		err := tx.Each(ctx, func(db.Scan) error { kicked = true; return nil }, s.q.Kicked, id, Topic)
+		err := tx.Each(ctx, func(db.Scan) error { kicked = true; return nil }, s.q.Kicked, row.Key)
 		if err != nil {
 			return Delivery{}, fmt.Errorf("redeliver: %w", err)
 		}
 		if kicked {
 			return d, ErrWorking
 		}
+		tx.Later().Exec(s.q.Unkick, id)
 	}
-	row := kickFor(d.SourceID, d.DeliveryID, d.ID)
-	row.Key, row.Trace = row.Key+":"+s.ids(), d.Trace
-	s.outbox.Enqueue(ctx, tx.Later(), row)
+	row.Trace = d.Trace
+	s.outbox.Revive(ctx, tx.Later(), row)
+	s.outbox.DueNow(tx.Later(), row.Key)
 	return d, nil
 }
 
@@ -228,13 +231,20 @@ type Tx interface {
 	Later() *db.Batch
 }
 
+// Try is what a try of a delivery does.
+type Try struct {
+	Action    string // in a few words
+	Asked     string // the digest of what it asks for; empty: nothing
+	Execution string // empty: none
+}
+
 // Begin counts a try, notes what it does, and reports whether there is anything to do: the delivery
 // has not ended, and its time has come. The caller holds the lane of the delivery.
-func (s *Store) Begin(ctx context.Context, tx Tx, id, action, execution string) (attempts int, ok bool, err error) {
+func (s *Store) Begin(ctx context.Context, tx Tx, id string, t Try) (attempts int, ok bool, err error) {
 	err = tx.Each(ctx, func(scan db.Scan) error {
 		ok = true
 		return scan(&attempts)
-	}, s.q.Begin, id, db.Null(action), db.Null(execution))
+	}, s.q.Begin, id, db.Null(t.Action), db.Null(t.Execution), db.Null(t.Asked))
 	if err != nil {
 		return 0, false, fmt.Errorf("begin with a delivery: %w", err)
 	}
@@ -246,6 +256,7 @@ type Ending struct {
 	Status Status // done, failed or parked
 	Error  string
 	Wait   time.Duration // of one that failed: until the next try
+	Effect bool          // the try may have had its effect
 }
 
 const maxError = 2000
@@ -256,7 +267,7 @@ func (s *Store) End(b *db.Batch, id string, e Ending) {
 	if e.Status == Failed {
 		wait = e.Wait.Milliseconds()
 	}
-	b.Exec(s.q.End, id, e.Status, db.Null(clip(e.Error, maxError)), wait)
+	b.Exec(s.q.End, id, e.Status, db.Null(clip(e.Error, maxError)), wait, e.Effect)
 }
 
 // Park ends a delivery that could not be begun. One that is worked on stays.
@@ -271,12 +282,12 @@ func collect(into *[]Delivery) func(db.Scan) error {
 	return func(scan db.Scan) error {
 		var d Delivery
 		var headers string
-		var action, message, execution *string
+		var action, message, execution, asked *string
 		if err := scan(&d.ID, &d.SourceID, &d.Source, &d.DeliveryID, &d.Event, &headers, &d.Body, &d.Digest, &d.Status, &d.Attempts, &d.NextAt,
-			&action, &message, &d.Duplicates, &d.Conflicts, &d.Replays, &d.Trace, &execution, &d.ReceivedAt, &d.UpdatedAt, &d.EndedAt, &d.now); err != nil {
+			&action, &message, &d.Duplicates, &d.Conflicts, &d.Replays, &asked, &d.Effect, &d.Trace, &execution, &d.ReceivedAt, &d.UpdatedAt, &d.EndedAt, &d.now); err != nil {
 			return err
 		}
-		d.Action, d.Error, d.Execution = value(action), value(message), value(execution)
+		d.Action, d.Error, d.Execution, d.Asked = value(action), value(message), value(execution), value(asked)
 		if err := json.Unmarshal([]byte(headers), &d.Headers); err != nil {
 			return fmt.Errorf("delivery %s: %w", d.ID, err)
 		}

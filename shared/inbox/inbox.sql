@@ -54,22 +54,49 @@ UPDATE webhook_sources SET rejected = rejected + 1, rejected_at = lk_now() WHERE
 
 -- name: Receive
 -- A delivery that is there already is only counted.
-INSERT INTO inbox AS i (workspace_id, id, source_id, source, delivery_id, event, headers, body, digest, trace_id, received_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, lk_now(), lk_now())
+INSERT INTO inbox AS i (workspace_id, id, source_id, source, delivery_id, event, headers, body, digest, effect, trace_id, received_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, false, $10, lk_now(), lk_now())
 ON CONFLICT (workspace_id, source_id, delivery_id) DO UPDATE SET
   duplicates = i.duplicates + 1, conflicts = i.conflicts + CASE WHEN i.digest <> excluded.digest THEN 1 ELSE 0 END
 RETURNING id, digest;
 
+-- name: Kick
+-- The row of the outbox by which the work on a delivery begins. A duplicate, whose id was not stored, adds none.
+INSERT INTO outbox (workspace_id, id, kind, topic, key, payload, format, status, max_attempts, due_at, trace_id, receiver, created_at, updated_at)
+SELECT workspace_id, $3, $4, $5, $6, $7, 1, 'ready', $8, lk_now(), trace_id, $9, lk_now(), lk_now()
+  FROM inbox
+ WHERE workspace_id = $1 AND id = $2
+ON CONFLICT (workspace_id, key) DO NOTHING;
+
+-- name: Lost
+-- Open deliveries that nothing goes on with: their rows of the outbox have ended, or are gone.
+SELECT i.id, i.source_id, i.trace_id, i.kicks
+  FROM inbox i
+ WHERE i.workspace_id = $1 AND i.status IN ('received', 'working', 'failed') AND i.kicks <= $2
+   AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.workspace_id = $1 AND o.key = 'inbox:' || CAST(i.id AS text) AND o.status IN ('ready', 'sending'))
+ ORDER BY i.id
+ LIMIT $3;
+
+-- name: Rekick
+UPDATE inbox SET kicks = kicks + 1 WHERE workspace_id = $1 AND id = $2 AND status IN ('received', 'working', 'failed');
+
+-- name: GiveUp
+-- One that was begun stays open: its execution goes on when a person has it redelivered.
+UPDATE inbox
+   SET kicks = kicks + 1, error = CASE status WHEN 'working' THEN $4 ELSE $3 END, next_at = NULL, updated_at = lk_now(),
+       status = CASE status WHEN 'working' THEN 'working' ELSE 'parked' END, ended_at = CASE WHEN status <> 'working' THEN lk_now() END
+ WHERE workspace_id = $1 AND id = $2 AND status IN ('received', 'working', 'failed');
+
 -- name: Get
 SELECT id, source_id, source, delivery_id, event, headers, body, digest, status, attempts, next_at, action, error,
-       duplicates, conflicts, replays, trace_id, execution_id, received_at, updated_at, ended_at, lk_now()
+       duplicates, conflicts, replays, asked, effect, trace_id, execution_id, received_at, updated_at, ended_at, lk_now()
   FROM inbox
  WHERE workspace_id = $1 AND id = $2;
 
 -- name: List
 -- Without the bodies.
 SELECT id, source_id, source, delivery_id, event, headers, NULL, digest, status, attempts, next_at, action, error,
-       duplicates, conflicts, replays, trace_id, execution_id, received_at, updated_at, ended_at, lk_now()
+       duplicates, conflicts, replays, asked, effect, trace_id, execution_id, received_at, updated_at, ended_at, lk_now()
   FROM inbox
  WHERE workspace_id = $1
    AND (CAST($2 AS text) IS NULL OR status = $2)
@@ -80,25 +107,41 @@ SELECT id, source_id, source, delivery_id, event, headers, NULL, digest, status,
 
 -- name: Begin
 -- The caller holds the delivery's lane. One that is worked on, and has no open execution, was left by a process that ended.
-UPDATE inbox SET status = 'working', attempts = attempts + 1, next_at = NULL, action = $3, execution_id = $4, error = NULL, updated_at = lk_now()
+-- Such a one may have had its effect.
+UPDATE inbox
+   SET status = 'working', attempts = attempts + 1, next_at = NULL, action = $3, execution_id = $4, error = NULL, updated_at = lk_now(),
+       asked = coalesce($5, asked), effect = effect OR status = 'working'
  WHERE workspace_id = $1 AND id = $2 AND (status IN ('received', 'working') OR status = 'failed' AND next_at <= lk_now())
 RETURNING attempts;
 
 -- name: End
 UPDATE inbox
-   SET status = $3, error = $4, next_at = lk_plus(lk_now(), $5), ended_at = CASE WHEN $3 IN ('done', 'parked') THEN lk_now() END, updated_at = lk_now()
+   SET status = $3, error = $4, effect = effect OR $6, next_at = lk_plus(lk_now(), $5), ended_at = CASE WHEN $3 IN ('done', 'parked') THEN lk_now() END, updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND status = 'working';
 
 -- name: Replay
--- One that is worked on stays.
+-- One that is worked on stays. Effects get a new key where all is done, where no try had one, or where a person wants another ($3).
 UPDATE inbox
-   SET status = 'received', attempts = 0, next_at = NULL, ended_at = NULL, error = NULL,
-       replays = replays + CASE status WHEN 'done' THEN 1 ELSE 0 END, updated_at = lk_now()
+   SET status = 'received', attempts = 0, kicks = 0, next_at = NULL, ended_at = NULL, error = NULL, updated_at = lk_now(),
+       replays = replays + CASE WHEN status = 'done' OR status = 'parked' AND NOT effect OR $3 THEN 1 ELSE 0 END,
+       asked = CASE WHEN status = 'done' OR status = 'parked' AND NOT effect OR $3 THEN NULL ELSE asked END,
+       effect = effect AND NOT (status = 'done' OR status = 'parked' AND NOT effect OR $3)
  WHERE workspace_id = $1 AND id = $2 AND status <> 'working';
 
 -- name: Kicked
 -- Whether a delivery goes on by itself.
-SELECT 1 FROM outbox WHERE workspace_id = $1 AND topic = $3 AND status IN ('ready', 'sending') AND payload ->> 'delivery' = $2 LIMIT 1;
+SELECT 1 FROM outbox WHERE workspace_id = $1 AND key = $2 AND status IN ('ready', 'sending');
+
+-- name: Unkick
+-- One that is worked on is looked for again.
+UPDATE inbox SET kicks = 0 WHERE workspace_id = $1 AND id = $2;
+
+-- name: Turns
+-- Counts the turns of webhooks that have not come to their end, to $2.
+SELECT count(*) FROM (
+  SELECT 1 FROM executions e
+   WHERE e.workspace_id = $1 AND e.surface = 'wh' AND e.status IN ('running', 'parked') AND e.subject = 'execution:' || CAST(e.id AS text)
+   LIMIT $2) found;
 
 -- name: Park
 UPDATE inbox SET status = 'parked', error = $3, next_at = NULL, ended_at = lk_now(), updated_at = lk_now()

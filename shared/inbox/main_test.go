@@ -72,15 +72,17 @@ func onEach(t *testing.T, fn func(t *testing.T, w *world)) {
 //go:embed testdata/*.sql
 var testdata embed.FS
 
-func slugOf(t testing.TB) db.Query {
+type ownQueries struct{ Slug, CopySecret, ForgetKick, ForgetDelivery db.Query }
+
+// own are the queries of these tests.
+func own(t testing.TB) (q ownQueries) {
 	t.Helper()
 	files, err := fs.Sub(testdata, "testdata")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var q struct{ Slug db.Query }
 	if err := db.Load(files, &q); err != nil {
 		t.Fatal(err)
 	}
-	return q.Slug
+	return q
 }

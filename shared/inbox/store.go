@@ -24,7 +24,8 @@ type queries struct {
 	InsertSource, UpdateSource, DeleteSource         db.Query
 	RotateSource, SealedSources, ResealSource        db.Query
 	Reject, Receive, Get, List, Begin, End, Replay   db.Query
-	Kicked, Park                                     db.Query
+	Kick, Kicked, Unkick, Park                       db.Query
+	Lost, Rekick, GiveUp, Turns                      db.Query
 	LockHead                                         db.Query
 }
 
@@ -37,12 +38,18 @@ type Store struct {
 	ids     func() string
 
 	mu     sync.Mutex
-	opened map[string]secret.Value // by what is sealed
+	opened map[sealing]secret.Value
+}
+
+// sealing is a sealed secret in its place: what was copied from another place does not open.
+type sealing struct {
+	at     secret.Place
+	sealed string
 }
 
 // New returns a store. ids makes time-ordered ids (UUIDv7).
 func New(d *db.DB, secrets *secret.Store, out *outbox.Store, ids func() string) (*Store, error) {
-	s := &Store{db: d, secrets: secrets, outbox: out, ids: ids, opened: map[string]secret.Value{}}
+	s := &Store{db: d, secrets: secrets, outbox: out, ids: ids, opened: map[sealing]secret.Value{}}
 	if err := db.Load(files, &s.q); err != nil {
 		return nil, fmt.Errorf("inbox: %w", err)
 	}
@@ -116,13 +123,14 @@ func lasting(err error) bool {
 }
 
 func (s *Store) open(ctx context.Context, f Found, sealed []byte) (secret.Value, error) {
+	key := sealing{place(f.Workspace, f.ID), string(sealed)}
 	s.mu.Lock()
-	v, ok := s.opened[string(sealed)]
+	v, ok := s.opened[key]
 	s.mu.Unlock()
 	if ok {
 		return v, nil
 	}
-	v, err := s.secrets.OpenAt(ctx, place(f.Workspace, f.ID), sealed)
+	v, err := s.secrets.OpenAt(ctx, key.at, sealed)
 	if err != nil {
 		return v, err
 	}
@@ -131,7 +139,7 @@ func (s *Store) open(ctx context.Context, f Found, sealed []byte) (secret.Value,
 	if len(s.opened) >= maxOpened {
 		clear(s.opened)
 	}
-	s.opened[string(sealed)] = v
+	s.opened[key] = v
 	return v, nil
 }
 

@@ -35,6 +35,12 @@ SELECT w.id
                       SELECT c.id, c.status, c.updated_at FROM tree p JOIN executions c ON c.workspace_id = e.workspace_id AND c.parent_id = p.id)
                     SELECT 1 FROM tree d
                      WHERE d.status IN ('running', 'waiting', 'parked') AND d.updated_at >= lk_plus((SELECT lk_now()), e.timeout_seconds * -1000)))
+    OR EXISTS (SELECT 1 FROM inbox i
+                WHERE i.workspace_id = w.id AND i.status IN ('received', 'working', 'failed') AND i.kicks < 4
+                  AND NOT EXISTS (SELECT 1 FROM outbox k WHERE k.workspace_id = w.id AND k.key = 'inbox:' || i.id AND k.status IN ('ready', 'sending')))
+    OR EXISTS (SELECT 1 FROM webhook_sources s
+                WHERE s.workspace_id = w.id AND s.github IS NOT NULL AND s.enabled
+                  AND NOT EXISTS (SELECT 1 FROM outbox k WHERE k.workspace_id = w.id AND k.key = 'catch_up:' || s.id AND k.status IN ('ready', 'sending')))
  ORDER BY w.id
  LIMIT $1;
 

@@ -110,7 +110,7 @@ func New(core *app.Core, instance string, channels ...thread.Channel) (*Surfaces
 	}}
 	maps.Copy(s.Sender.Handlers, s.Threads.Handlers(append(s.channels(), channels...)...))
 	s.Tender = &thread.Tender{
-		Threads: s.Threads, Sender: s.Sender, Workspaces: s.Workspaces, Settle: s.settle, Overdue: s.Heartbeat.Tend, Log: core.Log,
+		Threads: s.Threads, Sender: s.Sender, Workspaces: s.Workspaces, Settle: s.settle, Overdue: s.overdue, Log: core.Log,
 	}
 	return s, nil
 }

@@ -124,8 +124,8 @@ func (r *Runner) prepare(ctx context.Context, c outbox.Claimed, id string) (*try
 	return t, t.decide(ctx, (*source)[0].Rules)
 }
 
-// subjectOf is the id under whose lane a delivery is worked on. It is another where it is done
-// again after it was done.
+// subjectOf is the id under whose lane a delivery is worked on. It is another where its effects have
+// a new key.
 func subjectOf(d inbox.Delivery) string {
 	if d.Replays == 0 {
 		return d.ID

@@ -129,12 +129,12 @@ func TestFailuresAreRetriedAndThenParked(t *testing.T) {
 			t.Errorf("%d calls, not all under one key", len(calls))
 		}
 		w.failing(nil)
-		w.tx(t, func(ctx context.Context, tx *db.Tx) error { _, err := w.Inbox.Replay(ctx, tx, id); return err })
+		w.tx(t, func(ctx context.Context, tx *db.Tx) error { _, err := w.Inbox.Replay(ctx, tx, id, false); return err })
 		w.drain(t)
 		if d := w.delivery(t, id); d.Status != inbox.Done || d.Attempts != 1 || len(w.calls()) != 7 || w.calls()[6].Key != calls[0].Key {
 			t.Errorf("redelivered: %+v", d)
 		}
-		w.tx(t, func(ctx context.Context, tx *db.Tx) error { _, err := w.Inbox.Replay(ctx, tx, id); return err })
+		w.tx(t, func(ctx context.Context, tx *db.Tx) error { _, err := w.Inbox.Replay(ctx, tx, id, false); return err })
 		w.drain(t)
 		if d := w.delivery(t, id); d.Status != inbox.Done || len(w.calls()) != 8 || w.calls()[7].Key == calls[0].Key {
 			t.Errorf("redelivered after it was done: %+v", d)

@@ -27,7 +27,7 @@ func (w *world) cutOff(t testing.TB, id string) {
 	err := w.Lanes.InHold(t.Context(), lane.Holds{h}, func(ctx context.Context, tx lane.Tx) error {
 		e := execution.Execution{ID: ids(), Agent: activity.Operator, Surface: trace.Webhook, Trace: d.Trace, Subject: h.Lane, Attempt: 1,
 			Input: []byte(`{"task":"webhook","delivery_id":"` + id + `","source":"` + d.Source + `","skill":"notify","input":{"text":"as asked"},"trust":"operator","rule":true}`)}
-		if _, _, err := w.Inbox.Begin(ctx, tx, id, "skill notify", e.ID); err != nil {
+		if _, _, err := w.Inbox.Begin(ctx, tx, id, inbox.Try{Action: "skill notify", Execution: e.ID}); err != nil {
 			return err
 		}
 		tx.Release(w.Lanes, h)
@@ -41,6 +41,7 @@ func (w *world) cutOff(t testing.TB, id string) {
 // rules gives a source other rules.
 func (w *world) rules(t testing.TB, n inbox.Source, rules string) {
 	t.Helper()
+	n = must(w.Inbox.Source(t.Context(), w.Workspace, n.ID))(t)
 	n.Rules = nil
 	if err := json.Unmarshal([]byte(rules), &n.Rules); err != nil {
 		t.Fatal(err)
@@ -97,7 +98,7 @@ func TestADeliveryWithoutItsKickIsRedelivered(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		replay := func(id string) error {
 			return w.Env.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
-				_, err := w.Inbox.Replay(ctx, tx, id)
+				_, err := w.Inbox.Replay(ctx, tx, id, false)
 				return err
 			})
 		}
@@ -200,10 +201,10 @@ func TestASourceIsAReceiver(t *testing.T) {
 		n := w.source(t, "gh", notifies)
 		id := w.receive(t, "gh", "d1", `{"title":"x"}`)
 		w.drain(t)
-		w.tx(t, func(ctx context.Context, tx *db.Tx) error { _, err := w.Inbox.Replay(ctx, tx, id); return err })
+		w.tx(t, func(ctx context.Context, tx *db.Tx) error { _, err := w.Inbox.Replay(ctx, tx, id, false); return err })
 		w.drain(t)
 		rows, _, err := w.Outbox.List(t.Context(), w.Workspace, outbox.Filter{Topic: inbox.Topic, Limit: 10})
-		if err != nil || len(rows) != 2 {
+		if err != nil || len(rows) != 1 {
 			t.Fatalf("%d rows, %v", len(rows), err)
 		}
 		for _, row := range rows {

@@ -3,6 +3,8 @@ package action
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,6 +40,7 @@ type try struct {
 	nothing bool   // no rule matches
 	refused string // why its action can't be done, whatever is tried
 	asked   asked
+	digest  string               // of what the delivery asks for by the rules as they are; empty: nothing, or it was begun
 	message *execution.Execution // of the turn that it begins
 	kick    outbox.Row           // of that turn
 
@@ -89,9 +92,31 @@ func (t *try) decide(ctx context.Context, rules []inbox.Rule) error {
 	case t.nothing || t.refused != "":
 		return nil
 	case plan.Channel != "":
+		t.digest = digestOf(plan)
 		return t.decideMessage(ctx)
 	}
-	return t.decideCall(ctx)
+	err := t.decideCall(ctx)
+	t.digest = digestOf([]any{t.asked.Skill, t.asked.Input})
+	return err
+}
+
+// digestOf tells what is asked for from anything else.
+func digestOf(v any) string {
+	sum := sha256.Sum256(encode(v))
+	return hex.EncodeToString(sum[:])
+}
+
+// changed is why a delivery is not done whose rules ask for something else than a try did that may
+// have had its effect: under the old key it would be confused with that, under a new one it would be
+// a second effect that nobody has asked for.
+const changed = "its rule asks for something else than it did when it was tried, and that may have had its effect: " +
+	"look whether it had, and redeliver with {\"anew\": true} for another effect"
+
+// differs reports whether a try may have had its effect that asked for something else.
+func (t *try) differs() bool {
+	d := (*t.present)[0]
+	maybe := d.Effect || d.Status == inbox.Working // that one was cut off, and its execution is not open any more
+	return maybe && d.Asked != "" && t.digest != "" && d.Asked != t.digest
 }
 
 // decideCall finds the skill of a call, and its arguments.
@@ -209,11 +234,14 @@ func (t *try) begin(ctx context.Context, s *work.Start) error {
 	if t.message != nil {
 		e = *t.message
 	}
-	noted := e.ID
-	if t.nothing || t.refused != "" {
-		noted = ""
+	if t.refused == "" && t.differs() {
+		t.refused = changed
 	}
-	n, ok, err := t.Inbox.Begin(ctx, s.Tx, t.delivery.ID, t.plan.String(), noted)
+	noted := inbox.Try{Action: t.plan.String()}
+	if !t.nothing && t.refused == "" {
+		noted.Execution, noted.Asked = e.ID, t.digest
+	}
+	n, ok, err := t.Inbox.Begin(ctx, s.Tx, t.delivery.ID, noted)
 	if err != nil || !ok {
 		return err
 	}
@@ -293,6 +321,17 @@ func (t *try) end(ctx context.Context, tx lane.Tx, out *work.Outcome) error {
 
 // endingOf decides whether a delivery is done, is tried again, or is parked.
 func (t *try) endingOf(out *work.Outcome) inbox.Ending {
+	e := t.became(out)
+	e.Effect = out.Poison || out.Status == execution.Completed || t.made.Status == execution.Uncertain || !t.made.Unmade && !refusal(t.made.Class)
+	return e
+}
+
+// refusal reports whether a call that failed for such a reason had no effect, as whoever got it says.
+func refusal(c skill.Class) bool {
+	return c == skill.Input || c == skill.Policy || c == skill.RateLimit
+}
+
+func (t *try) became(out *work.Outcome) inbox.Ending {
 	why := cmp.Or(t.made.Error, out.Reason)
 	switch {
 	case out.Poison:

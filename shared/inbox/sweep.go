@@ -1,0 +1,69 @@
+package inbox
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+const (
+	maxRekicks = 3 // how often the row of a delivery is made anew, before a person has to look
+	sweepLimit = 200
+)
+
+const (
+	neverBegan = "it could not be begun, however often it was tried: a person has to look"
+	// neverEnded is the same of one that was begun, and which a person may redeliver.
+	neverEnded = "it was cut off each time that it went on: redeliver it"
+)
+
+// Swept counts what became of deliveries that nothing went on with.
+type Swept struct {
+	Kicked  int // go on
+	GivenUp int // need a person
+}
+
+// Sweep finds the deliveries of a workspace that are open and that nothing goes on with, because
+// their rows of the outbox have ended or are gone, and has them go on. One for which that was done
+// several times is given up: something in it ends whoever works on it. It is called every minute, and
+// may be called by several at once.
+func (s *Store) Sweep(ctx context.Context, ws db.Workspace) (Swept, error) {
+	type lost struct {
+		id, source string
+		trace      trace.ID
+		kicks      int
+	}
+	var found []lost
+	err := s.db.Each(ctx, ws, func(scan db.Scan) error {
+		var l lost
+		err := scan(&l.id, &l.source, &l.trace, &l.kicks)
+		found = append(found, l)
+		return err
+	}, s.q.Lost, maxRekicks, sweepLimit)
+	if err != nil {
+		return Swept{}, fmt.Errorf("look for deliveries that nothing goes on with: %w", err)
+	}
+	var swept Swept
+	var b db.Batch
+	for _, l := range found {
+		if l.kicks >= maxRekicks {
+			swept.GivenUp++
+			b.Exec(s.q.GiveUp, l.id, neverBegan, neverEnded)
+			continue
+		}
+		swept.Kicked++
+		b.Exec(s.q.Rekick, l.id)
+		row := kickFor(l.source, l.id)
+		row.Trace = l.trace
+		s.outbox.Revive(ctx, &b, row)
+	}
+	if b.Len() == 0 {
+		return swept, nil
+	}
+	if err := s.db.Do(ctx, ws, &b); err != nil {
+		return Swept{}, fmt.Errorf("have deliveries go on: %w", err)
+	}
+	return swept, nil
+}

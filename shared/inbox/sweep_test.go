@@ -1,0 +1,213 @@
+package inbox_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/inbox"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
+)
+
+// endKick ends the row of the outbox by which a delivery goes on, as after its last try.
+func (w *world) endKick(t testing.TB) {
+	t.Helper()
+	claimed, err := w.outbox.Claim(t.Context(), outbox.Request{Workspace: w.Workspace, Topics: []string{inbox.Topic}, Holder: "test", Limit: 1, Lease: time.Minute})
+	if err != nil || len(claimed) != 1 {
+		t.Fatalf("%d rows are due, %v", len(claimed), err)
+	}
+	w.in(t, func(_ context.Context, tx *db.Tx) error {
+		w.outbox.UncertainIn(tx.Later(), claimed[0], errors.New("it was cut off in its last try"))
+		return nil
+	})
+}
+
+func (w *world) in(t testing.TB, fn func(ctx context.Context, tx *db.Tx) error) {
+	t.Helper()
+	if err := w.DB.Tx(t.Context(), w.Workspace, fn); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) sweep(t testing.TB) inbox.Swept {
+	t.Helper()
+	swept, err := w.s.Sweep(t.Context(), w.Workspace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return swept
+}
+
+// ready are the ids of the deliveries that the outbox has a row for.
+func (w *world) ready(t testing.TB) (ids []string) {
+	t.Helper()
+	for _, row := range w.kicks(t) {
+		if id, _ := inbox.DeliveryOf(row.Payload); row.Status == outbox.Ready {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// due reports whether the schedule looks into the workspace.
+func (w *world) due(t testing.TB) bool {
+	t.Helper()
+	all, err1 := workspace.New(w.DB)
+	if err1 != nil {
+		t.Fatal(err1)
+	}
+	due, err := all.Due(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Contains(due, w.Workspace)
+}
+
+// TestADeliveryWithoutItsRowGoesOn, whether the row has ended or is gone, in each status in which the
+// delivery is open; and the schedule looks for it.
+func TestADeliveryWithoutItsRowGoesOn(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.create(t, inbox.Source{Name: "gh", Kind: inbox.GitHub, Enabled: true})
+		f := w.find(t, "gh")
+		for _, status := range []inbox.Status{inbox.Received, inbox.Working, inbox.Failed} {
+			for _, gone := range []bool{false, true} {
+				id := w.receive(t, f, string(status)+strings.Repeat("x", len(w.kicks(t))), "body").ID
+				if status != inbox.Received {
+					w.in(t, func(ctx context.Context, tx *db.Tx) error {
+						_, _, err := w.s.Begin(ctx, tx, id, inbox.Try{Action: "skill x", Execution: ids()})
+						if status == inbox.Failed {
+							w.s.End(tx.Later(), id, inbox.Ending{Status: status, Error: "no", Wait: time.Millisecond})
+						}
+						return err
+					})
+				}
+				if got := w.sweep(t); got != (inbox.Swept{}) {
+					t.Fatalf("%s with its row: %+v", status, got)
+				}
+				w.endKick(t)
+				if gone {
+					if _, err := w.DB.Exec(t.Context(), w.Workspace, own(t).ForgetKick, "inbox:"+id); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if !w.due(t) {
+					t.Errorf("%s without its row: the schedule does not look into the workspace", status)
+				}
+				if got := w.sweep(t); got != (inbox.Swept{Kicked: 1}) {
+					t.Errorf("%s without its row: %+v", status, got)
+				}
+				if got := w.ready(t); !slices.Equal(got, []string{id}) {
+					t.Errorf("%s: the outbox goes on with %v, not %s", status, got, id)
+				}
+				w.endKick(t)
+				w.in(t, func(ctx context.Context, tx *db.Tx) error {
+					_, _, err := w.s.Begin(ctx, tx, id, inbox.Try{})
+					w.s.End(tx.Later(), id, inbox.Ending{Status: inbox.Done})
+					return err
+				})
+				if got := w.sweep(t); got != (inbox.Swept{}) || w.due(t) {
+					t.Errorf("%s, done: %+v", status, got)
+				}
+			}
+		}
+	})
+}
+
+// TestADeliveryThatNothingHelpsIsGivenUp after a few sweeps, until a person has it redelivered.
+func TestADeliveryThatNothingHelpsIsGivenUp(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.create(t, inbox.Source{Name: "gh", Kind: inbox.GitHub, Enabled: true})
+		for name, begun := range map[string]bool{"begun": true, "received": false} {
+			id := w.receive(t, w.find(t, "gh"), name, "body").ID
+			if begun {
+				w.in(t, func(ctx context.Context, tx *db.Tx) error {
+					_, _, err := w.s.Begin(ctx, tx, id, inbox.Try{Action: "skill x", Execution: ids()})
+					return err
+				})
+			}
+			for range 3 {
+				w.endKick(t)
+				if got := w.sweep(t); got.Kicked != 1 {
+					t.Fatalf("%s: %+v", name, got)
+				}
+			}
+			w.endKick(t)
+			if got := w.sweep(t); got != (inbox.Swept{GivenUp: 1}) {
+				t.Errorf("%s, for the fourth time: %+v", name, got)
+			}
+			want := inbox.Parked
+			if begun {
+				want = inbox.Working
+			}
+			if d := w.delivery(t, id); d.Status != want || d.Error == "" || w.due(t) || w.sweep(t) != (inbox.Swept{}) {
+				t.Errorf("%s, given up: %+v", name, d)
+			}
+			w.in(t, func(ctx context.Context, tx *db.Tx) error { _, err := w.s.Replay(ctx, tx, id, false); return err })
+			if got := w.ready(t); !slices.Equal(got, []string{id}) {
+				t.Errorf("%s, redelivered: the outbox goes on with %v", name, got)
+			}
+			w.endKick(t)
+			if got := w.sweep(t); got.Kicked != 1 {
+				t.Errorf("%s, redelivered and lost: %+v", name, got)
+			}
+			w.in(t, func(ctx context.Context, tx *db.Tx) error {
+				_, _, err := w.s.Begin(ctx, tx, id, inbox.Try{})
+				w.s.End(tx.Later(), id, inbox.Ending{Status: inbox.Done})
+				return err
+			})
+			w.endKick(t)
+		}
+	})
+}
+
+// TestWhatIsLeftOfAnEarlierDeliveryStandsInNoWay: a request whose delivery was purged comes again,
+// and is worked on, though the outbox still has the row of the first.
+func TestWhatIsLeftOfAnEarlierDeliveryStandsInNoWay(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.create(t, inbox.Source{Name: "gh", Kind: inbox.GitHub, Enabled: true})
+		f := w.find(t, "gh")
+		first := w.receive(t, f, "d1", "body").ID
+		w.endKick(t)
+		if _, err := w.DB.Exec(t.Context(), w.Workspace, own(t).ForgetDelivery, first); err != nil {
+			t.Fatal(err)
+		}
+		again := w.receive(t, f, "d1", "body")
+		if got := w.ready(t); again.Duplicate || !slices.Equal(got, []string{again.ID}) {
+			t.Errorf("%+v: the outbox goes on with %v", again, got)
+		}
+	})
+}
+
+// TestSweepsAtOnce: several at once add one row to the outbox for each delivery.
+func TestSweepsAtOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.create(t, inbox.Source{Name: "gh", Kind: inbox.GitHub, Enabled: true})
+		f := w.find(t, "gh")
+		var want []string
+		for _, name := range []string{"d1", "d2", "d3"} {
+			want = append(want, w.receive(t, f, name, "body").ID)
+			w.endKick(t)
+		}
+		var sweeping sync.WaitGroup
+		for range 4 {
+			sweeping.Go(func() {
+				if _, err := w.s.Sweep(t.Context(), w.Workspace); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		sweeping.Wait()
+		got := w.ready(t)
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("the outbox goes on with %v, not %v", got, want)
+		}
+	})
+}
