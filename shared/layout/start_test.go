@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// What a package computes for its variables, every cold start computes. Expressions are
-// compiled when they are first used, and here they are looked at.
+// Every cold start evaluates the package variables. So expressions are compiled at their first use,
+// and this test compiles them all.
 func TestNothingIsCompiledAtTheStart(t *testing.T) {
 	lazy := 0
 	for _, p := range packages(t) {
@@ -50,11 +50,11 @@ func TestNothingIsCompiledAtTheStart(t *testing.T) {
 	}
 }
 
-// eager are calls that no variable of a package is made by.
+// eager are calls that must not initialise a package variable.
 var eager = []string{"regexp.MustCompile", "regexp.MustCompilePOSIX", "regexp.Compile", "template.Must", "template.New", "time.LoadLocation"}
 
-// callsAt yields the calls of a declaration; of a variable's those that are made at the
-// start, and not by a function that it holds.
+// callsAt yields the calls of a declaration. For a variable it yields the calls that run at the
+// start, and not those inside a function value.
 func callsAt(d ast.Decl) func(yield func(*ast.CallExpr) bool) {
 	return func(yield func(*ast.CallExpr) bool) {
 		ast.Inspect(d, func(n ast.Node) bool {
@@ -70,7 +70,7 @@ func callsAt(d ast.Decl) func(yield func(*ast.CallExpr) bool) {
 	}
 }
 
-// calledName is "package.Function" of a call.
+// calledName returns the "package.Function" of a call.
 func calledName(call *ast.CallExpr) string {
 	if s, ok := call.Fun.(*ast.SelectorExpr); ok {
 		if x, ok := s.X.(*ast.Ident); ok {
@@ -80,7 +80,7 @@ func calledName(call *ast.CallExpr) string {
 	return ""
 }
 
-// literal is the text that a call is given, of one or several literals.
+// literal returns the text that a call receives as one or several literals.
 func literal(t *testing.T, call *ast.CallExpr) string {
 	t.Helper()
 	var text strings.Builder
@@ -97,8 +97,8 @@ func literal(t *testing.T, call *ast.CallExpr) string {
 	return text.String()
 }
 
-// forbidden is what no function links: the SDK's chain looks for profiles and sign-ins,
-// which Lambda has none of, and costs every cold start.
+// forbidden lists packages that no function may link. The SDK's credential chain looks for profiles
+// and sign-ins, which do not exist on Lambda, and slows every cold start.
 var forbidden = []string{
 	"github.com/aws/aws-sdk-go-v2/config", "github.com/aws/aws-sdk-go-v2/feature/ec2/imds", "github.com/aws/aws-sdk-go-v2/service/sso",
 	"github.com/aws/aws-sdk-go-v2/service/ssooidc", "github.com/aws/aws-sdk-go-v2/service/sts", "github.com/aws/aws-sdk-go-v2/service/signin",

@@ -1,7 +1,6 @@
-// Package problem has the errors that people and programs outside are told of: a request that
-// was not served, with status and code (RFC 9457), a value that can't be taken, field by field,
-// and a configuration that is wrong. It also writes the first into an HTTP response, for all who
-// answer requests.
+// Package problem has the errors that clients and operators receive: a refused request with its
+// status and code (RFC 9457), an invalid input with a problem per field, and an invalid
+// configuration. It also writes the first kind into an HTTP response for all surfaces.
 package problem
 
 import (
@@ -17,8 +16,8 @@ import (
 // MediaType is the content type of a problem.
 const MediaType = "application/problem+json"
 
-// Problem is why a request was not served, as RFC 9457 has it. Code is the part
-// programs decide on; it ends the type.
+// Problem says why a request was refused, in the form of RFC 9457. Programs decide on Code, which
+// is the last part of the type.
 type Problem struct {
 	Type   string       `json:"type" doc:"urn:lanekeeper:problem: and the code"`
 	Title  string       `json:"title"`
@@ -35,48 +34,49 @@ type Problem struct {
 
 	PresentStatus string `json:"presentStatus,omitempty" doc:"decided, ended, message_status: what it is now"`
 
-	header http.Header // goes with the answer
+	header http.Header // sent with the response
 }
 
-// FieldError says what is wrong with one field, never its value.
+// FieldError says what is wrong with one field. It never repeats the field's value.
 type FieldError struct {
 	Location string `json:"location" doc:"Such as body.holder, query.limit or path.lane"`
 	Message  string `json:"message"`
 }
 
-// At says what is wrong with the field at a location.
+// At returns the error of the field at a location.
 func At(location, message string) FieldError { return FieldError{Location: location, Message: message} }
 
-// New makes a problem. The detail must not repeat anything of the request.
+// New returns a problem. The detail must not repeat any part of the request.
 func New(status int, code, detail string) *Problem {
 	return &Problem{
 		Type: "urn:lanekeeper:problem:" + code, Title: http.StatusText(status), Status: status, Code: code, Detail: detail,
 	}
 }
 
-// Later says after how long to try again: whole seconds, at least one.
+// Later sets the pause before the next attempt: whole seconds, at least one.
 func (p *Problem) Later(d time.Duration) *Problem {
 	seconds := max(1, int64((d+time.Second-1)/time.Second))
 	return p.With("Retry-After", strconv.FormatInt(seconds, 10))
 }
 
-// With has the answer carry a header.
+// With adds a header to the response.
 func (p *Problem) With(name, value string) *Problem {
 	p.header = http.Header{http.CanonicalHeaderKey(name): {value}}
 	return p
 }
 
-// MaxErrors is how many fields one answer names.
+// MaxErrors is the largest number of fields in one response.
 const MaxErrors = 32
 
-// Of returns a copy for one request. Of very many errors it names the first.
+// Of returns a copy for one request. It keeps the first MaxErrors errors.
 func (p Problem) Of(id trace.ID) *Problem {
 	p.Trace = id
 	p.Errors = p.Errors[:min(len(p.Errors), MaxErrors)]
 	return &p
 }
 
-// Write answers the request of a trace with the problem, beside the headers that w has already.
+// Write writes the problem as the response to a request of the trace. It keeps the headers that w
+// has already.
 func (p *Problem) Write(w http.ResponseWriter, id trace.ID) {
 	for name, values := range p.header {
 		w.Header()[name] = values
@@ -86,8 +86,8 @@ func (p *Problem) Write(w http.ResponseWriter, id trace.ID) {
 	var body bytes.Buffer
 	e := json.NewEncoder(&body)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(p.Of(id))       // texts and numbers always encode
-	_, _ = w.Write(body.Bytes()) // the caller may have left
+	_ = e.Encode(p.Of(id))       // strings and numbers always encode
+	_, _ = w.Write(body.Bytes()) // the client may have disconnected
 }
 
 // Error implements error.

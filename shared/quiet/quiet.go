@@ -1,5 +1,5 @@
-// Package quiet asks in one statement whether a workspace may have something to do. A
-// heartbeat of one that has nothing asks nothing else.
+// Package quiet asks in one statement whether a workspace may have work for a heartbeat. A
+// heartbeat without work asks nothing else.
 package quiet
 
 import (
@@ -16,12 +16,12 @@ import (
 //go:embed *.sql
 var files embed.FS
 
-// Store asks in all workspaces. It is safe for concurrent use.
+// Store asks for any workspace. It is safe for concurrent use.
 type Store struct {
 	q struct{ Look db.Query }
 }
 
-// New makes a store.
+// New returns a store.
 func New() (*Store, error) {
 	s := &Store{}
 	if err := db.Load(files, &s.q); err != nil {
@@ -30,35 +30,35 @@ func New() (*Store, error) {
 	return s, nil
 }
 
-// A Question says what counts in a look.
+// A Question says what counts as work.
 type Question struct {
-	Slot   string   // of the schedule, which may have been run; empty: none
-	Topics []string // of the outbox, whose rows are sent here
-	// Reflection is the name under which the last reflection was recorded, Back how far
-	// back it counts.
+	Slot   string   // slot that this beat would run; empty: none
+	Topics []string // topics of the outbox whose rows a beat sends or has sent
+	// Reflection is the name under which reflections are recorded in the activity log. Reflections
+	// older than Back do not count.
 	Reflection string
 	Back       time.Duration
 }
 
-// Look is what a look has found.
+// Look is the answer to a Question.
 type Look struct {
-	// Work reports whether there may be something to do. False: there is nothing, but
-	// what the other two say.
+	// Work reports whether there may be work. If it is false, there is none except a purge that
+	// Oldest calls for or a reflection that Stirred calls for.
 	Work    bool
 	Oldest  retain.Oldest
 	Stirred Stirred
 }
 
-// Stirred says when a name was recorded last, and whether a skill was used since.
+// Stirred says when Question.Reflection was last recorded, and whether a skill was used since then.
 type Stirred struct {
 	At    *time.Time // nil: never
 	Since bool
 }
 
-// Look adds a look to a batch.
+// Look adds the statement to a batch.
 func (s *Store) Look(b *db.Batch, of Question) *Look {
 	l := new(Look)
-	topics, _ := json.Marshal(of.Topics) // strings always have one
+	topics, _ := json.Marshal(of.Topics) // strings always encode
 	columns := append([]any{&l.Work}, append(l.Oldest.Columns(), &l.Stirred.At, &l.Stirred.Since)...)
 	b.One(columns, s.q.Look, db.Null(of.Slot), string(topics), heal.Orphaned.Milliseconds(), heal.Silence.Milliseconds(),
 		heal.Streak, heal.Window.Milliseconds(), of.Reflection, of.Back.Milliseconds())
