@@ -13,15 +13,14 @@ import (
 var compactPrompt string
 
 const (
-	// kept is the part of what a request may weigh that a conversation's newest messages
-	// may take after it was compacted.
+	// kept is the share of the limit that the newest messages may take after a compaction.
 	kept = 0.33
-	// summaryTokens bounds a summary.
+	// summaryTokens is the longest summary, in tokens.
 	summaryTokens = 1024
 )
 
-// compactable is the number of messages behind the first that can give way to a
-// summary: all but the last answer and its results.
+// compactable returns the number of messages after the first that a summary can replace: all but
+// the last answer and its results.
 func (s *facts) compactable() int {
 	for i := len(s.messages) - 1; i > 1; i-- {
 		if s.messages[i].Role == llm.RoleAssistant {
@@ -31,8 +30,8 @@ func (s *facts) compactable() int {
 	return 0
 }
 
-// cutoff is the index of the first message that is kept: an answer, so that every
-// call stays with its result, behind as many as it takes for the rest to be small.
+// cutoff returns the index of the first message to keep. It is an answer, so that every call stays
+// together with its result. The messages from there on fit into the kept share if possible.
 func (s *facts) cutoff(limit int) int {
 	last := s.compactable() + 1
 	for i := 2; i < last; i++ {
@@ -43,12 +42,12 @@ func (s *facts) cutoff(limit int) int {
 	return last
 }
 
-// compact lets the model summarise the oldest messages; they stay in the journal.
-// Without a summary the conversation stays as it is. An Outcome ends the run.
+// compact asks the model for a summary of the oldest messages, which remain in the journal. Without
+// a summary the conversation does not change. compact returns an Outcome if the run ends.
 func (r *Runner) compact(ctx context.Context, job Job, s *state, limit int) (*Outcome, error) {
 	from, to := 1, s.cutoff(limit)
 	silent := job
-	silent.Delta = nil // a summary is no answer
+	silent.Delta = nil // the summary is not an answer
 	resp, failed, err := r.answer(ctx, silent, s, llm.Request{
 		Model: job.Model, System: compactPrompt,
 		Messages:  []llm.Message{{Role: llm.RoleUser, Text: transcript(s.messages[from:to], s.summary, limit/2)}},
@@ -73,8 +72,8 @@ func (r *Runner) compact(ctx context.Context, job Job, s *state, limit int) (*Ou
 	return nil, nil //nolint:nilnil // the run goes on
 }
 
-// transcript is a part of a conversation as text, of so many tokens at most: each piece is
-// cut to what a summary can use, the longest first.
+// transcript returns messages as text of at most limit tokens. It shortens the longest texts first,
+// to a length that a summary can use.
 func transcript(messages []llm.Message, earlier string, limit int) string {
 	var labels, texts []string
 	add := func(label, text string) { labels, texts = append(labels, label), append(texts, text) }
@@ -109,5 +108,5 @@ func transcript(messages []llm.Message, earlier string, limit int) string {
 	return b.String()
 }
 
-// maxPiece bounds one text of a transcript, in tokens.
+// maxPiece is the longest text in a transcript, in tokens.
 const maxPiece = 500

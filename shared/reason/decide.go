@@ -16,46 +16,46 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
-// Approvals keeps the calls that wait for a person.
+// Approvals stores calls that wait for a person's decision.
 type Approvals interface {
-	// Request queues the row of a call that waits and answers its id, or [ErrManyWait].
+	// Request adds the row of a waiting call and returns its id, or [ErrManyWait].
 	Request(ctx context.Context, tx lane.Tx, w Waiting) (id string, err error)
-	// Open counts the calls of an execution that nobody has decided on yet.
+	// Open returns the number of undecided calls of an execution.
 	Open(ctx context.Context, ws db.Workspace, execution string) (int, error)
 }
 
-// MaxWaits is how many calls of an execution may wait for a person.
+// MaxWaits is the largest number of calls of an execution that may wait for a person.
 const MaxWaits = 10
 
 // ErrManyWait says that [MaxWaits] calls of the execution wait already.
 var ErrManyWait = errors.New("as many calls of the execution wait for a person as may")
 
-// Waiting is a call that is not made before a person has approved it.
+// Waiting is a call that must not be made before a person has approved it.
 type Waiting struct {
 	Execution execution.Execution
 	Skill     *skill.Skill
 	Call      skill.Call
-	CallID    string // its place in the execution: "3.1"
+	CallID    string // its position in the execution: "3.1"
 	Why       string
 }
 
-// decision is what is to be done about a call.
+// decision says what happens with a call.
 type decision struct {
 	call      pendingCall
-	skill     *skill.Skill    // nil: there is none
-	arguments json.RawMessage // as the skill gets them
-	use       skill.Call      // as the skill gets it: calls side by side read nothing of the run's state
-	refusal   string          // for the model: it can't be made
-	waits     string          // why a person must approve it
-	begun     bool            // it was begun before, and cut off
-	uncertain bool            // it was, and can't be made again
+	skill     *skill.Skill    // nil: there is no such skill
+	arguments json.RawMessage // the arguments for the skill
+	use       skill.Call      // the call for the skill; concurrent calls read nothing of the run's state
+	refusal   string          // text for the model: the call can't be made
+	waits     string          // why a person must approve the call
+	begun     bool            // the call began before and was cut off
+	uncertain bool            // the call began before and can't be repeated
 }
 
-// runs reports whether the call is to be made now.
+// runs reports whether the call is made now.
 func (v decision) runs() bool { return v.refusal == "" && v.waits == "" && !v.uncertain }
 
-// decide decides on a call. Nothing runs here. One that was begun is made again under
-// its key, or it is uncertain, whatever has become of its skill meanwhile.
+// decide decides on a call without making it. A call that began before is repeated with its
+// idempotency key. Without one it is uncertain, even if its skill was changed meanwhile.
 func (r *Runner) decide(ctx context.Context, job Job, s *state, c pendingCall) decision {
 	v := r.decideAnew(ctx, job, s, c)
 	if _, v.begun = s.called[c.id]; v.begun && !(v.runs() && v.skill.Keyed) {
@@ -65,7 +65,7 @@ func (r *Runner) decide(ctx context.Context, job Job, s *state, c pendingCall) d
 	return v
 }
 
-// decideAnew decides on a call that is made for the first time.
+// decideAnew decides on a call that did not begin before.
 func (r *Runner) decideAnew(ctx context.Context, job Job, s *state, c pendingCall) decision {
 	v := decision{call: c}
 	if s.cut() && c.index == len(s.results)-1 {
@@ -116,7 +116,7 @@ func (r *Runner) decideAnew(ctx context.Context, job Job, s *state, c pendingCal
 	return v
 }
 
-// meant is the skill that a call is of in the end; nil: there is none.
+// meant returns the skill that a call finally runs. It is nil if there is none.
 func meant(offered *skill.Set, c llm.ToolCall) *skill.Skill {
 	k, ok := offered.Find(c.Name)
 	if !ok || !k.Through {
@@ -134,7 +134,7 @@ func meant(offered *skill.Set, c llm.ToolCall) *skill.Skill {
 	return k
 }
 
-// inner is the skill and the arguments that a call stands for which runs another.
+// inner returns the skill and the arguments of the inner call, for a call that runs another skill.
 func (j Job) inner(ctx context.Context, arguments json.RawMessage, v *decision) (*skill.Skill, json.RawMessage) {
 	name, input, err := skill.Inner(arguments)
 	if err != nil {
@@ -156,8 +156,8 @@ func (j Job) inner(ctx context.Context, arguments json.RawMessage, v *decision) 
 	return k, input
 }
 
-// group judges the calls that may run beside one another: those up to the next
-// that wants to run alone, or that one.
+// group decides on the next calls and returns those that may run concurrently: the calls before the
+// next serial one, or that one alone.
 func (r *Runner) group(ctx context.Context, job Job, s *state) []decision {
 	var out []decision
 	running := 0
@@ -177,9 +177,8 @@ func (r *Runner) group(ctx context.Context, job Job, s *state) []decision {
 	return out
 }
 
-// decline records the results of the calls of a group that are not made now, in
-// one transaction. Every call gets a result, or the provider would refuse the next
-// request.
+// decline records the results of the group's calls that are not made now, in one transaction. Every
+// call needs a result, because the provider would refuse the next request otherwise.
 func (r *Runner) decline(ctx context.Context, job Job, s *state, group []decision) error {
 	var declined []decision
 	for _, v := range group {
@@ -212,8 +211,8 @@ func (r *Runner) decline(ctx context.Context, job Job, s *state, group []decisio
 	})
 }
 
-// refuse records the result of a call that could not be made, and its line in the
-// activity log: nothing ran.
+// refuse records the result of a call that can't be made, and its line in the activity log. Nothing
+// ran.
 func (r *Runner) refuse(ctx context.Context, tx lane.Tx, job Job, s *state, v decision) error {
 	r.Log.WarnContext(ctx, "call refused", "tool", clip(v.call.Name, maxName), "call", v.call.id, "arguments", string(v.call.Arguments), "note", v.refusal)
 	entry, err := s.add(execution.Result, execution.Errored, v.call.id, "", resultBody{
@@ -223,14 +222,14 @@ func (r *Runner) refuse(ctx context.Context, tx lane.Tx, job Job, s *state, v de
 	if err != nil {
 		return err
 	}
-	if !s.byHand { // whoever called by hand is told, and writes the line
+	if !s.byHand { // the caller of a call by hand gets the error and writes the line
 		r.Activity.Record(ctx, tx.Later(), job.refusedLine(s, v))
 	}
 	return r.Runs.Append(tx, job.Execution, entry)
 }
 
-// awaitApproval records that a call waits for a person. To the run this is its result: it
-// goes on, or ends, without it.
+// awaitApproval records that a call waits for a person. For the run this is the call's result: it
+// continues, or ends, without the real one.
 func (r *Runner) awaitApproval(ctx context.Context, tx lane.Tx, job Job, s *state, v decision) error {
 	id, err := r.Approvals.Request(ctx, tx, Waiting{
 		Execution: job.Execution, Skill: v.skill, Call: v.use, CallID: v.call.id, Why: v.waits,
@@ -258,7 +257,7 @@ func (r *Runner) awaitApproval(ctx context.Context, tx lane.Tx, job Job, s *stat
 	return r.Runs.Append(tx, job.Execution, entry)
 }
 
-// crowd records that a call does not even wait: the run waits for a decision on those
+// crowd records that a call may not even wait. The run then waits for a decision on those calls
 // that do.
 func (r *Runner) crowd(ctx context.Context, tx lane.Tx, job Job, s *state, v decision) error {
 	r.Log.WarnContext(ctx, "call does not wait for approval", "skill", v.skill.Name, "call", v.call.id, "error", ErrManyWait)
@@ -274,8 +273,9 @@ func (r *Runner) crowd(ctx context.Context, tx lane.Tx, job Job, s *state, v dec
 	return r.Runs.Append(tx, job.Execution, entry)
 }
 
-// waitsOn is the end of a run that has asked for more approvals than may be open, until
-// it is told of a decision, or where nobody tells it, there was one; nil: it goes on.
+// waitsOn returns the end of a run that has asked for more approvals than may be open. The run
+// continues after a decision: when it is told of one, or else when one was made. waitsOn returns
+// nil if the run continues now.
 func (r *Runner) waitsOn(ctx context.Context, job Job, s *state) (*Outcome, error) {
 	if s.crowded && !job.TellsDecisions {
 		open, err := r.Approvals.Open(ctx, job.Hold.Workspace, job.Execution.ID)
@@ -292,13 +292,14 @@ func (r *Runner) waitsOn(ctx context.Context, job Job, s *state) (*Outcome, erro
 	return &out, nil
 }
 
-// encode is the JSON of texts, which always has one.
+// encode returns v as JSON. Strings always encode.
 func encode(v map[string]string) json.RawMessage {
 	raw, _ := json.Marshal(v)
 	return raw
 }
 
-// unknownTool is the note on a tool that does not exist: the nearest names first.
+// unknownTool returns the text for the model about a tool that does not exist. It lists the
+// existing names, most similar first.
 func unknownTool(skills *skill.Set, name string) string {
 	names := skills.Nearest(name)
 	if len(names) == 0 {
@@ -312,7 +313,7 @@ func unknownTool(skills *skill.Set, name string) string {
 		clip(name, maxName), strings.Join(names, ", "), more)
 }
 
-// badArguments is the note on arguments that don't fit the schema.
+// badArguments returns the text for the model about arguments that do not fit the schema.
 func badArguments(k *skill.Skill, violations []skill.Violation) string {
 	var lines []string
 	for i, v := range violations {

@@ -7,8 +7,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/redact"
 )
 
-// discreetBody is the body of a journal entry without the values that are known. What only
-// looks like a secret stays: a run that is resumed goes by its journal.
+// discreetBody returns the body of a journal entry with the known secret values redacted. A text
+// that only looks like a secret stays, because a resumed run depends on its journal.
 func discreetBody(known *redact.Redactor, body any) any {
 	if known == nil {
 		return body
@@ -40,8 +40,8 @@ func discreetText(known *redact.Redactor, text string) string {
 	return known.Text(text)
 }
 
-// discreetMessages are messages without the values that are known. What a provider wants
-// back as it was stays so.
+// discreetMessages returns messages with the known secret values redacted. Opaque data that a
+// provider expects back is not changed.
 func discreetMessages(known *redact.Redactor, messages []llm.Message) []llm.Message {
 	if known == nil {
 		return messages

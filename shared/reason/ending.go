@@ -10,7 +10,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 )
 
-// stalled says why a run gets nowhere; empty: it does.
+// stalled returns why a run makes no progress, or "" if it does.
 func (s *facts) stalled(job Job) string {
 	why := s.beyond(job.Retries)
 	if why == "" && s.looped.times > 0 {
@@ -19,7 +19,7 @@ func (s *facts) stalled(job Job) string {
 	return why
 }
 
-// beyond says which calls that can't be made were tried too often; empty: none was.
+// beyond returns which impossible calls were tried too often, or "" if there are none.
 func (s *facts) beyond(retries int) string {
 	if s.strikes > retries {
 		return fmt.Sprintf("%d answers in a row asked for calls that could not be made, the last to %s", s.strikes, clip(s.struck.Tool, maxName))
@@ -32,12 +32,12 @@ func (s *facts) beyond(retries int) string {
 	return ""
 }
 
-// cut reports whether the last answer broke off: its last call is not what the model
-// meant, even where it looks whole.
+// cut reports whether the last answer was cut off. Its last call may be incomplete then, even if it
+// looks complete.
 func (s *facts) cut() bool { return s.ending == llm.StopMaxTokens || s.ending == llm.StopRefusal }
 
-// saysNothing reports whether an answer without calls is none: it ends in silence, or
-// announces a call and has none. While calls wait for a person there is nothing to say.
+// saysNothing reports whether an answer without calls counts as missing: it is empty, or it
+// announces a call and has none. While calls wait for a person, an empty answer is fine.
 func (s *facts) saysNothing() bool {
 	if len(s.waits) > 0 {
 		return false
@@ -46,13 +46,13 @@ func (s *facts) saysNothing() bool {
 	return s.ending == llm.StopToolUse || silent && !s.cut() && s.ending != llm.StopOther
 }
 
-// askedAgain is what the model is told of such an answer, once.
+// askedAgain is the text that the model gets once after such an answer.
 const askedAgain = "(A note of Lanekeeper's, not of the person.) Your answer was empty, or announced a call of a tool and had none. Make the call, or say what came of the work."
 
-// CutOff is the reason of a completed run whose answer is not whole.
+// CutOff is the reason of a completed run whose answer is incomplete.
 const CutOff = "the answer was cut off at the limit of its length"
 
-// ended is the end of a run whose last answer asks for no call.
+// ended returns the outcome of a run whose last answer has no calls.
 func (s *facts) ended() Outcome {
 	silent := strings.TrimSpace(s.messages[len(s.messages)-1].Text) == ""
 	switch {
@@ -62,7 +62,7 @@ func (s *facts) ended() Outcome {
 		return s.outcome(execution.Stalled, "the model ended its answer without a word, asked again")
 	case s.ending == llm.StopRefusal:
 		return s.outcome(execution.Failed, "the model declined to answer")
-	case s.ending == llm.StopOther && silent: // with words it is a server with names of its own
+	case s.ending == llm.StopOther && silent: // with a text, it is a server that has its own stop reasons
 		return s.outcome(execution.Failed, "the model broke off its answer, and did not say why")
 	case s.ending == llm.StopMaxTokens && silent:
 		return s.outcome(execution.Stalled, "the model reached the limit of an answer's length before it had said anything")
@@ -72,6 +72,6 @@ func (s *facts) ended() Outcome {
 	return s.outcome(execution.Completed, "")
 }
 
-// maxSame is how often in a row the same call may bring the same result: then the
-// model is told so, and its next repetition ends the run.
+// maxSame is how often in a row the same call may have the same result. The model is told so then,
+// and the next repetition ends the run.
 const maxSame = 3

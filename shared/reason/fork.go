@@ -10,22 +10,22 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 )
 
-// Edits are what a fork changes in the part it keeps.
+// Edits holds the changes of a fork to the part of the journal that it keeps.
 type Edits struct {
 	System  string            // another system prompt
-	Message string            // a further message of the user's, before the step
-	Results map[string]string // other contents of results, by call: "3.1"
+	Message string            // a further message of the user, before the step
+	Results map[string]string // other contents of results, by call such as "3.1"
 }
 
-// Errors of a fork that the caller asked wrongly for.
+// These errors say that the request for a fork is invalid.
 var (
 	ErrNoStep   = errors.New("the execution has no such step")
 	ErrOpenStep = errors.New("a call before the step has no result: its effect would be doubled")
 	ErrNoCall   = errors.New("no result of such a call is kept")
 )
 
-// Prefix is the part of a journal that a fork at a step keeps, edited: what stands
-// before the step, which is asked for anew.
+// Prefix returns the part of a journal that a fork at a step keeps, with the edits: all entries
+// before the step, which the model is asked for again.
 func Prefix(entries []execution.Entry, step int, edits Edits) ([]execution.Entry, error) {
 	if step < 1 || len(entries) == 0 || step > entries[len(entries)-1].Step+1 {
 		return nil, fmt.Errorf("fork at step %d: %w", step, ErrNoStep)
@@ -83,8 +83,8 @@ func edited[B any](raw json.RawMessage, edit func(*B)) (json.RawMessage, error) 
 	return json.Marshal(b)
 }
 
-// StartOf is what a recorded run began with: for whoever takes it up without having
-// begun it.
+// StartOf returns the system prompt and the skills with which a recorded run began, for callers
+// that resume a run begun by another process.
 func StartOf(entries []execution.Entry) (system string, skills []string, err error) {
 	s, err := foldEntries(entries, 0)
 	if err != nil {

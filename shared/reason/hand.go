@@ -10,35 +10,35 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
-// CallResult is what came of a call made by hand.
+// CallResult is the result of a call without a model.
 type CallResult struct {
 	Status execution.StepStatus // succeeded, failed or uncertain
 	Output json.RawMessage
 	Error  string
-	Waits  string      // the approval that it waits for; nothing was made then
-	Unmade bool        // the call could not be made, and has no line in the log
-	Class  skill.Class // of a call that failed: whose fault that is; empty: it is not known
+	Waits  string      // the approval that the call waits for; the call was not made
+	Unmade bool        // the call could not be made, and has no line in the activity log
+	Class  skill.Class // the class of a failed call's error; empty: unknown
 }
 
-// RunCallByHand is Once for a call that a person asks for: it needs no approval.
+// RunCallByHand is [Runner.RunCall] for a person's call, which needs no approval.
 func (r *Runner) RunCallByHand(ctx context.Context, job Job, name string, arguments json.RawMessage) (CallResult, Outcome, error) {
 	job.Approved = true
 	made, out, err := r.RunCall(ctx, job, name, arguments)
-	if err == nil && out.Halted { // whoever asked is told, and asks again
+	if err == nil && out.Halted { // the caller gets the reason and may ask again
 		made, out.Status = CallResult{Status: execution.Errored, Error: out.Reason}, execution.Failed
 	}
 	return made, out, err
 }
 
-// RunCall makes one call that no model asks for, with a journal like any run's: a
-// killed one is not made twice. The caller ends the execution with [Runner.Close].
+// RunCall makes one call that no model asked for, with a journal like that of any run, so that a
+// killed call is not made twice. The caller ends the execution with [Runner.Close].
 func (r *Runner) RunCall(ctx context.Context, job Job, name string, arguments json.RawMessage) (CallResult, Outcome, error) {
 	ctx = r.discreet(ctx, job.Hold.Workspace)
 	s, err := r.resume(ctx, job)
 	if err != nil {
 		return CallResult{}, Outcome{}, err
 	}
-	s.model, s.byHand = nobody{}, true // a switch on a model is no concern of a call that none asks for
+	s.model, s.byHand = nobody{}, true // a kill switch for a model does not apply to a call without a model
 	if out, err := r.look(ctx, job, s); out != nil || err != nil {
 		return CallResult{}, deref(out), err
 	}
@@ -76,10 +76,10 @@ func (r *Runner) RunCall(ctx context.Context, job Job, name string, arguments js
 	return made, s.outcome(execution.Completed, ""), nil
 }
 
-// tellsSecret refuses arguments that would be stored and shown.
+// tellsSecret refuses arguments with a secret, because they would be stored and shown.
 const tellsSecret = `the arguments hold the value of a secret: leave it out, and have the skill's configuration name it, {"$secret": name}`
 
-// nobody is the model of a call that no model asks for.
+// nobody is the model of a call that no model asked for.
 type nobody struct{ llm.Model }
 
 func (nobody) Name() string { return "" }

@@ -8,14 +8,15 @@ import (
 )
 
 const (
-	// settleLimit bounds one settle.
+	// settleLimit is the time limit of one settle.
 	settleLimit = 4 * time.Second
-	// settleShare is how long it may outlive the run: it leaves time for the records.
+	// settleShare is how long a settle may outlive the run. The rest of the last writes' time is
+	// for the records.
 	settleShare = 1500 * time.Millisecond
 )
 
-// lastSettle is a context in which what a call of the model used is counted. It is among the
-// last writes of a run, and leaves time for the records behind it.
+// lastSettle returns a context for settling the usage of a model call. It is one of the run's last
+// writes and leaves time for the records after it.
 func lastSettle(ctx context.Context) (context.Context, context.CancelFunc) {
 	last, cancel := lane.LastWritesWithin(ctx, settleLimit)
 	stop := context.AfterFunc(ctx, func() {

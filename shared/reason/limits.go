@@ -14,60 +14,60 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// Halts is what people have switched off at one moment.
+// Halts is a snapshot of the kill switches.
 type Halts interface {
-	// Run says why no run of the agent goes on that asks a model, which may go by
-	// several names; empty: it may.
+	// Run returns why no run of the agent with the model continues, or "" if it may. A model may
+	// have several names.
 	Run(agent string, models ...string) string
-	// Skill says why the skill is not called; empty: it may be.
+	// Skill returns why the skill is not called, or "" if it may be.
 	Skill(name string) string
 }
 
-// nothing is switched off.
+// nothing is a snapshot without kill switches.
 type nothing struct{}
 
 func (nothing) Run(string, ...string) string { return "" }
 func (nothing) Skill(string) string          { return "" }
 
-// Meter keeps what models use within budgets.
+// Meter keeps the use of models within budgets.
 type Meter interface {
-	// Reserve puts aside what one call may use, and answers how long the answer may
-	// be at most and how to settle it. A budget that has not enough left refuses by a
-	// [*SpentError].
+	// Reserve reserves the cost of one call. It returns the longest allowed answer in tokens, and
+	// the function that settles the reservation. It returns a [*SpentError] if a budget has too
+	// little left.
 	Reserve(ctx context.Context, c Cost) (output int, settle Settle, err error)
 }
 
-// Cost is what one call of a model may use, and for whom.
+// Cost is the largest cost of one model call, and the accounts that pay it.
 type Cost struct {
 	Workspace db.Workspace
 	Agent     string
 	Surface   trace.Surface
 	Execution string
 	Trace     trace.ID
-	Model     string // its id
-	Input     int    // tokens of the prompt, about
-	Output    int    // the most that the answer may have
+	Model     string // the model's id
+	Input     int    // estimated tokens of the prompt
+	Output    int    // longest answer, in tokens
 
 	Day, DayMicroUSD int64 // see [Job]
 	Priced           bool
 }
 
-// Settle ends a reservation: with what was used and the skills that the answer asks
-// for, or nil where nothing was used. It answers what that cost in millionths of a
-// dollar, also with an error, as far as that is known. Settling again changes nothing.
+// Settle ends a reservation with the usage and the skills that the answer calls; used is nil if
+// nothing was used. It returns the cost in millionths of a dollar as far as it is known, even with
+// an error. It is idempotent.
 type Settle func(ctx context.Context, used *llm.Response, skills []string) (microUSD int64, err error)
 
-// SpentError says that a budget has not enough left, or can't say what a call costs.
+// SpentError says that a budget has too little left, or that the cost of a call is unknown.
 type SpentError struct{ Why string }
 
 func (e *SpentError) Error() string { return e.Why }
 
-// HaltedError says that a person has switched off what was asked for.
+// HaltedError says that a kill switch stops the request.
 type HaltedError struct{ Why string }
 
 func (e *HaltedError) Error() string { return e.Why }
 
-// meterError is a meter's own failure.
+// meterError is a failure of the meter itself.
 type meterError struct{ error }
 
 func (e *meterError) Unwrap() error { return e.error }
@@ -77,14 +77,14 @@ func isUnmetered(err error) bool {
 	return ok
 }
 
-// unasked reports whether a call failed before the model was asked.
+// unasked reports whether a call failed before the model got the request.
 func unasked(err error) bool {
 	_, spent := errors.AsType[*SpentError](err)
 	return spent || isUnmetered(err)
 }
 
-// look reads what is switched off. It is asked before each step, so that a switch
-// has its effect within one.
+// look reads the kill switches. It is called before each step, so that a switch takes effect within
+// one step.
 func (r *Runner) look(ctx context.Context, job Job, s *state) (*Outcome, error) {
 	halts, err := r.halts(ctx, job.Hold.Workspace, job.Agent, s.model, job.Model)
 	if halted, ok := errors.AsType[*HaltedError](err); ok {
@@ -96,8 +96,8 @@ func (r *Runner) look(ctx context.Context, job Job, s *state) (*Outcome, error) 
 	return nil, err
 }
 
-// halts reads what is switched off: a [*HaltedError] where that is the agent, or the
-// model of that id, the usual one where it is empty.
+// halts reads the kill switches. It returns a [*HaltedError] if they stop the agent or the model
+// with that id; an empty id means the usual model.
 func (r *Runner) halts(ctx context.Context, ws db.Workspace, agent string, m llm.Model, id string) (Halts, error) {
 	if r.Switches == nil {
 		return nothing{}, nil
@@ -112,12 +112,12 @@ func (r *Runner) halts(ctx context.Context, ws db.Workspace, agent string, m llm
 	return halts, nil
 }
 
-// switchedOff is the note on a skill that a person has switched off.
+// switchedOff returns the text for the model about a skill that a kill switch stops.
 func switchedOff(k *skill.Skill, why string) string {
 	return fmt.Sprintf("%s is switched off: %s. Do without it.", k.Name, why)
 }
 
-// generate asks the model for one answer within the budgets.
+// generate requests one answer from the model within the budgets.
 func (r *Runner) generate(ctx context.Context, job Job, s *state, request llm.Request, onDelta func(llm.Delta)) (llm.Response, error) {
 	return r.metered(ctx, s, Cost{
 		Workspace: job.Hold.Workspace, Agent: job.Agent, Surface: job.Execution.Surface, Execution: job.Execution.ID,
@@ -125,9 +125,9 @@ func (r *Runner) generate(ctx context.Context, job Job, s *state, request llm.Re
 	}, job.Skills, request, onDelta)
 }
 
-// metered asks the model for one answer, at a cost that the budgets have. An answer is
-// kept also where what it used can't be counted: that is tried again, and there is no
-// further call before it is. What was reserved and not settled lapses by itself.
+// metered requests one answer whose cost the budgets cover. If the usage cannot be settled, the
+// answer is kept, and the settlement is retried before the next call. A reservation that is never
+// settled expires.
 func (r *Runner) metered(ctx context.Context, s *state, c Cost, skills *skill.Set, request llm.Request, onDelta func(llm.Delta)) (llm.Response, error) {
 	request.System, request.Messages = discreetText(s.known, request.System), discreetMessages(s.known, request.Messages)
 	if r.Meter == nil {
@@ -154,7 +154,7 @@ func (r *Runner) metered(ctx context.Context, s *state, c Cost, skills *skill.Se
 	}
 	after, cancel := lastSettle(ctx)
 	defer cancel()
-	used := &llm.Response{Message: resp.Message, Model: resp.Model, Usage: resp.Used()} // what broke off is paid for, too
+	used := &llm.Response{Message: resp.Message, Model: resp.Model, Usage: resp.Used()} // interrupted tries cost, too
 	if err != nil && used.Usage == (llm.Usage{}) {
 		if _, failed := settle(after, nil, nil); failed != nil {
 			r.Log.WarnContext(ctx, "reservation left to lapse", "error", failed)
@@ -169,7 +169,7 @@ func (r *Runner) metered(ctx context.Context, s *state, c Cost, skills *skill.Se
 	return resp, err
 }
 
-// pay settles the last call, where that could not be done at once.
+// pay settles the last call if that failed before.
 func (s *state) pay(ctx context.Context) error {
 	if s.owed == nil {
 		return nil
@@ -183,10 +183,10 @@ func (s *state) pay(ctx context.Context) error {
 	return err
 }
 
-// usualAnswer is the most tokens of an answer that nothing else bounds.
+// usualAnswer is the longest answer in tokens if nothing else limits it.
 const usualAnswer = 4096
 
-// spent is the end of a run whose budget is used up; nil: the error is another.
+// spent returns the outcome of a run whose budget is used up. It returns nil for any other error.
 func (s *state) spent(err error) *Outcome {
 	over, ok := errors.AsType[*SpentError](err)
 	if !ok {

@@ -14,24 +14,24 @@ import (
 // summarising is the purpose of a model call that compacts a conversation.
 const summarising = "summary"
 
-// maxSaid bounds the text of an answer in the activity log, in bytes; the journal has
-// all of it.
+// maxSaid limits the text of an answer in the activity log, in bytes. The journal has the complete
+// text.
 const maxSaid = 4 << 10
 
 // answerLine is the output of a model call in the activity log.
 type answerLine struct {
 	Step    int            `json:"step"`
-	Purpose string         `json:"purpose,omitempty"` // other than the run's own next step
+	Purpose string         `json:"purpose,omitempty"` // empty: the run's next step
 	Text    string         `json:"text,omitempty"`
-	Calls   []string       `json:"calls,omitempty"` // the tools it asks for, as the model named them
+	Calls   []string       `json:"calls,omitempty"` // the requested tools, as the model named them
 	Stop    llm.StopReason `json:"stop,omitempty"`
-	// Estimated says that the provider did not report all of what it used.
+	// Estimated says that the provider did not report the complete usage.
 	Estimated bool           `json:"estimated,omitempty"`
-	Class     llm.ErrorClass `json:"class,omitempty"` // of its failure
+	Class     llm.ErrorClass `json:"class,omitempty"` // of the failure
 }
 
-// modelLine is the line of a model call in the activity log: what it said, which calls
-// it asks for, and what it used. What tries used that broke off is in it.
+// modelLine returns the activity entry of a model call: the answer's text and calls, and the usage.
+// The usage includes interrupted tries.
 func (r *Runner) modelLine(
 	job Job, s *state, purpose string, resp llm.Response, failed error, took time.Duration,
 ) activity.Entry {
@@ -43,17 +43,17 @@ func (r *Runner) modelLine(
 	line := job.line(activity.ModelCall, activity.Success)
 	line.Model, line.Duration = cmp.Or(resp.Model, job.Model, r.ModelID, s.model.Name()), took
 	if failed != nil {
-		said.Class = llm.ClassOf(failed) // the text of its error may be the provider's
+		said.Class = llm.ClassOf(failed) // the text of its error may come from the provider
 		line.Status, line.Error = activity.Error, failureOf(failed)
 	}
 	if used != (llm.Usage{}) {
 		line.Usage, line.CostUSD = usageOf(used), activity.Dollars(used.MicroUSD)
 	}
-	line.Output, _ = json.Marshal(said) // texts and numbers have a JSON
+	line.Output, _ = json.Marshal(said) // strings and numbers always encode
 	return line
 }
 
-// failureOf says in our words how a model call failed.
+// failureOf describes in our own words how a model call failed.
 func failureOf(err error) string {
 	return "the model failed: " + cmp.Or(string(llm.ClassOf(err)), "unknown error")
 }
@@ -66,9 +66,9 @@ func usageOf(u llm.Usage) *activity.Usage {
 	}
 }
 
-// refusedLine is the line of a call that could not be made. Its class is never one by
-// which self-healing judges a skill: the call was at fault, or a person's switch. A
-// tool that does not exist is told in the input, as its name is the model's invention.
+// refusedLine returns the activity entry of a call that could not be made. Self-healing never
+// counts its class against a skill, because the call or a person's switch caused the refusal. The
+// name of a tool that does not exist appears in the input only, because the model invented it.
 func (j Job) refusedLine(s *state, v decision) activity.Entry {
 	why, class := "arguments", skill.Input
 	k := v.skill
@@ -91,7 +91,7 @@ func (j Job) refusedLine(s *state, v decision) activity.Entry {
 		line.Skill, line.SkillID = k.Name, k.ID
 		line.Input = nil
 		if v.call.Arguments != "" {
-			line.Input = json.RawMessage(v.call.Arguments) // what is not JSON is stored as a text
+			line.Input = json.RawMessage(v.call.Arguments) // invalid JSON is stored as a string
 		}
 	}
 	line.Error = v.refusal
@@ -99,7 +99,7 @@ func (j Job) refusedLine(s *state, v decision) activity.Entry {
 	return line
 }
 
-// line is a line of the run's in the activity log.
+// line returns an activity entry of the run.
 func (j Job) line(name string, status activity.Status) activity.Entry {
 	return activity.Entry{
 		Agent: j.Agent, Surface: j.Execution.Surface, Skill: name, Status: status,
@@ -107,7 +107,7 @@ func (j Job) line(name string, status activity.Status) activity.Entry {
 	}
 }
 
-// askedFor are the skills that the calls of an answer ask for, each once, in order.
+// askedFor returns the names of the skills that an answer calls, each once, in order.
 func askedFor(offered *skill.Set, calls []llm.ToolCall) (names []string) {
 	for _, c := range calls {
 		if k := meant(offered, c); k != nil && !slices.Contains(names, k.Name) {

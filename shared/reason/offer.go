@@ -8,13 +8,13 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
-// toolShare is the part of a model's window that the definitions of tools may take.
+// toolShare is the share of a model's context window that tool definitions may take.
 const toolShare = 0.25
 
-// offer are the tools of a request: all skills where they fit into their share of the
-// window, else those by which the others are found and run, those that the run has used,
-// the latest first, and the built-in ones, as far as they fit. The others are run through
-// run_skill; where that is missing, as many of them are offered as fit.
+// offer returns the tools of a request. If all skills fit into their share of the window, it
+// returns all. Otherwise it returns, as far as they fit: the skills that list and run other skills,
+// the skills that the run has used, most recent first, and the built-in skills. The model can call
+// the others through run_skill. Without run_skill, offer adds as many of the others as fit.
 func offer(skills *skill.Set, window int, used []string) []llm.Tool {
 	left, all := int(toolShare*float64(window)), skills.All()
 	if window == 0 || estimate(llm.Request{Tools: skills.Tools()}) <= left {
@@ -46,5 +46,5 @@ func offer(skills *skill.Set, window int, used []string) []llm.Tool {
 			names, left = append(names, k.Name), left-weight
 		}
 	}
-	return skills.Only(names...).Tools() // in one order, which caches like
+	return skills.Only(names...).Tools() // in a fixed order, which suits caches
 }

@@ -13,10 +13,9 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
-// reach makes a call that has its effect outside, in no transaction, and records
-// what came of it. When the run's time ends meanwhile the call stays without a
-// result: whoever resumes the run makes it again under its key, or, where it has
-// none, records that its effect is uncertain.
+// reach makes a call with an effect outside, outside of any transaction, and records its result. If
+// the run's time ends during the call, the call stays without a result. A resumed run repeats the
+// call with its idempotency key, or without one records that the effect is uncertain.
 func (r *Runner) reach(ctx context.Context, job Job, s *state, v decision, call skill.Call) error {
 	begun := r.Clock()
 	if err := r.begin(ctx, job, s, v); err != nil {
@@ -44,19 +43,19 @@ func (r *Runner) reach(ctx context.Context, job Job, s *state, v decision, call 
 	})
 }
 
-// reached is what came of a call with an effect outside.
+// reached is the result of a call with an effect outside.
 type reached struct {
 	status  execution.StepStatus // succeeded, failed or uncertain
 	output  []byte               // JSON
-	message string               // for the model, where it did not succeed
-	outside bool                 // it brings words from outside
-	err     error                // for the log, where it did not succeed
+	message string               // text for the model, if the call did not succeed
+	outside bool                 // the result contains untrusted text
+	err     error                // for the log, if the call did not succeed
 }
 
-// tries makes a call of a skill that has Do, within its limit, and again under the
-// same key where its effect stayed open and a key says that this is harmless. The
-// holds are renewed before each try, so that they outlast it. After an error nothing
-// can be said of the call: the context has ended, or a hold.
+// tries makes a call of a skill that has Do, within its time limit. If the outcome is unknown, it
+// repeats the call with the same idempotency key, provided the skill has one. It renews the holds
+// before each try, so that they outlast it. An error means that nothing is known about the call:
+// the context has ended, or a hold has.
 func (r *Runner) tries(ctx context.Context, job Job, s *state, k *skill.Skill, call skill.Call) (reached, error) {
 	limit, pause := job.limit(k), firstPause
 	for try := 1; ; try++ {
@@ -96,15 +95,15 @@ const (
 	firstPause = 100 * time.Millisecond
 )
 
-// cover ensures the run's holds for a call. No commit of another call is under way
-// meanwhile, which would renew them for less.
+// cover ensures the run's holds for a call. The mutex prevents a concurrent commit of another call,
+// which would renew the holds for a shorter time.
 func (r *Runner) cover(ctx context.Context, job Job, s *state, limit time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return r.Lanes.Cover(ctx, job.holds(), limit)
 }
 
-// failed is a call that is known to have failed.
+// failed returns the result of a call that is known to have failed.
 func failed(err error) reached {
 	r := reached{status: execution.Errored, message: "the skill failed", outside: true, err: err}
 	if refusal, ok := errors.AsType[*skill.RefusalError](err); ok {

@@ -15,35 +15,34 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// A Variation is what a replay does otherwise; its zero value repeats the run.
+// A Variation holds the differences of a replay. The zero value repeats the run.
 type Variation struct {
-	Model string // another model of the provider's
+	Model string // another model of the provider
 	// Temperature is 0 to 2; nil: the provider's default.
 	Temperature *float64
 	System      string // another system prompt
-	// Rephrase changes the recorded system prompt, where System is empty; nil: it stays.
+	// Rephrase changes the recorded system prompt if System is empty; nil: no change.
 	Rephrase func(recorded string) string
-	Window   int // of the model, in tokens; 0: it is not known
+	Window   int // context window of the model, in tokens; 0: unknown
 }
 
-// Replayed is a run beside what a model would answer now. Each step is asked with
-// the conversation as it was recorded, so that one difference does not hide the
-// next.
+// Replayed compares a run with the answers that a model gives now. Each step is requested with the
+// recorded conversation, so that one difference does not hide the next.
 type Replayed struct {
 	Execution string
 	Steps     []ReplayedStep
 	Usage     llm.Usage // of the replay
 }
 
-// ReplayedStep is one answer beside the other.
+// ReplayedStep compares two answers to the same step.
 type ReplayedStep struct {
 	Step               int
 	Recorded, Replayed Answer
-	// Differs names what is not the same: text, calls, stop reason.
+	// Differs names the differences: text, calls, stop reason.
 	Differs []string
 }
 
-// Answer is a model's, without what it cost.
+// Answer is an answer of a model, without its cost.
 type Answer struct {
 	Text       string
 	Calls      []llm.ToolCall
@@ -51,14 +50,13 @@ type Answer struct {
 	Model      string
 }
 
-// ErrNoJournal says that an execution took no step that could be repeated.
+// ErrNoJournal says that an execution has no steps to repeat.
 var ErrNoJournal = errors.New("the execution has no recorded steps")
 
-// Replay asks the model for each recorded step anew and compares, within the budgets
-// and as long as nobody has switched off the agent or the model. Nothing else happens:
-// no skill is called and no step is written. When the model fails, a budget is used up
-// ([SpentError]) or a switch is on ([HaltedError]), what was compared until then comes
-// with the error.
+// Replay asks the model again for each recorded step and compares the answers, within the budgets
+// and the kill switches. It calls no skill and writes no step. If the model fails, a budget is used
+// up ([SpentError]) or a switch is on ([HaltedError]), it returns the comparison so far with the
+// error.
 func (r *Runner) Replay(ctx context.Context, ws db.Workspace, of execution.Execution, skills *skill.Set, v Variation) (Replayed, error) {
 	out := Replayed{Execution: of.ID}
 	entries, err := r.Runs.Journal(ctx, ws, of.ID, 0)
@@ -129,7 +127,7 @@ func compare(step int, recorded modelBody, resp llm.Response) ReplayedStep {
 	return out
 }
 
-// sameCall compares what is asked for; ids are chance.
+// sameCall compares two calls without their ids, which are random.
 func sameCall(a, b llm.ToolCall) bool {
 	if a.Name != b.Name {
 		return false

@@ -17,19 +17,19 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// The bodies of journal entries, in format 2. Format 1 knew no system prompt, no
-// skills, no waiting calls and no repetitions.
+// These are the bodies of journal entries, in format 2. Format 1 had no system prompt, no skills,
+// no waiting calls and no repetitions.
 type (
 	inputBody struct {
 		System   string        `json:"system,omitempty"`
-		Skills   []string      `json:"skills,omitzero"` // an empty list is none; without a list, all are offered
+		Skills   []string      `json:"skills,omitzero"` // an empty list offers none, no list offers all
 		Messages []llm.Message `json:"messages"`
-		Decided  string        `json:"decided,omitempty"` // the approval of which the messages tell what became
+		Decided  string        `json:"decided,omitempty"` // the approval whose outcome the messages report
 	}
 	modelBody struct {
 		Message    llm.Message    `json:"message"`
 		Usage      llm.Usage      `json:"usage"`
-		Lost       llm.Usage      `json:"lost,omitzero"` // by tries before it that broke off; Usage may have what they cost
+		Lost       llm.Usage      `json:"lost,omitzero"` // used by interrupted tries; Usage may include their cost
 		Model      string         `json:"model"`
 		StopReason llm.StopReason `json:"stop_reason"`
 	}
@@ -39,18 +39,18 @@ type (
 	}
 	resultBody struct {
 		Call  llm.ToolCall `json:"call"`
-		Skill string       `json:"skill,omitempty"`    // the skill that ran, or waits; empty: none does
-		Waits string       `json:"approval,omitempty"` // the approval that it waits for
-		// Crowded says that it does not wait, since too many others do.
+		Skill string       `json:"skill,omitempty"`    // the skill that ran or waits; empty: no skill ran
+		Waits string       `json:"approval,omitempty"` // the approval that the call waits for
+		// Crowded says that the call does not even wait, because too many others wait.
 		Crowded bool           `json:"crowded,omitempty"`
 		Result  llm.ToolResult `json:"result"`
-		// Digest is of skill, arguments and result; Times says how often in a row it
-		// has been the same.
+		// Digest is a hash of skill, arguments and result. Times says how often in a row it has
+		// been the same.
 		Digest string `json:"digest,omitempty"`
 		Times  int    `json:"times,omitempty"`
 	}
-	// noteBody says that messages From up to To gave way to a summary, or that each of
-	// the last results was cut to Share tokens.
+	// noteBody says that a summary replaces the messages From up to To, or that each of the last
+	// results was cut to Share tokens.
 	noteBody struct {
 		From    int       `json:"from,omitempty"`
 		To      int       `json:"to,omitempty"`
@@ -60,61 +60,61 @@ type (
 	}
 )
 
-// state is what the journal's entries add up to.
+// state is the result of folding a journal's entries.
 type state struct {
 	model    llm.Model
-	halts    Halts                       // that were in force when the step began
-	owed     func(context.Context) error // counts what the last call used; nil: it is counted
-	mu       sync.Mutex                  // of the facts, while calls run side by side
+	halts    Halts                       // kill switches when the step began
+	owed     func(context.Context) error // settles the last call's usage; nil: settled
+	mu       sync.Mutex                  // guards the facts while calls run concurrently
 	recorded func([]execution.Entry)
-	lines    []activity.Entry // of model calls, that are not in the activity log yet
-	lost     llm.Usage        // by calls without an answer, that the journal does not have yet
-	byHand   bool             // no model asks for the calls
-	known    *redact.Redactor // takes out the values that nobody may be told; nil: there are none
-	limit    int              // of what a request may weigh, since the model found one too long; 0: it found none
+	lines    []activity.Entry // of model calls, not yet in the activity log
+	lost     llm.Usage        // used by calls without an answer, not yet in the journal
+	byHand   bool             // no model asked for the calls
+	known    *redact.Redactor // redacts secret values; nil: there are none
+	limit    int              // limit of a request's weight after the model found one too long; 0: it did not
 	facts
 }
 
 type facts struct {
 	Progress
 	seq      int
-	system   string // that the run began with
+	system   string // the system prompt
 	skills   []string
 	messages []llm.Message
-	summary  string // of earlier ones, at the end of the first
+	summary  string // replaces earlier messages, at the end of the first message
 	trust    execution.Trust
-	asked    execution.Trust   // when the last answer was given: what its calls go by
+	asked    execution.Trust   // the trust at the time of the last answer, which applies to its calls
 	ending   llm.StopReason    // why the last answer ended
-	base     int               // tokens that the system prompt and the tools take, about
-	density  float64           // how many times more than estimated the provider counts
-	known    int               // tokens up to the last answer, as the provider counted them; 0: it is not known
-	added    int               // tokens that have come since, about
+	base     int               // estimated tokens of the system prompt and the tools
+	density  float64           // ratio of the provider's token count to our estimate
+	known    int               // tokens up to the last answer, counted by the provider; 0: unknown
+	added    int               // estimated tokens since then
 	pending  []pendingCall     // calls of the last answer without a result
-	called   map[string]string // of them, those that have begun in the world outside: their skill
+	called   map[string]string // those pending calls that began to have effects outside, with their skills
 	results  []llm.ToolResult
-	said     string            // the model's last words
-	waits    []string          // approvals that calls wait for, and whose end was not told
+	said     string            // the model's last text
+	waits    []string          // approvals that calls wait for and whose outcome was not reported
 	fresh    []execution.Entry // added in this transaction
-	crowded  bool              // a call could not even wait, since too many do
-	answered bool              // the last answer asked for no call
-	silences int               // answers in a row that said nothing, and asked for no call
-	nudged   bool              // the next request asks again, after such an answer
-	strikes  int               // answers in a row with a call that could not be made, and none since that could
+	crowded  bool              // a call may not even wait, because too many do
+	answered bool              // the last answer has no calls
+	silences int               // consecutive answers for which saysNothing holds
+	nudged   bool              // the next request asks again after such an answer
+	strikes  int               // consecutive answers with an impossible call and without a possible one after it
 	missed   int               // the step of the last strike
 	misses   map[string]miss   // by tool
 	struck   LastMistake
 	done     []string       // skills that succeeded, in order
-	open     []string       // skills of which it is not known whether they had their effect
-	same     map[string]int // how often in a row the calls of the last answer brought the same, by digest
-	before   map[string]int // those of the answer before it
-	looped   sameness       // beyond what is allowed
-	made     outcome        // of the call that ran last
+	open     []string       // skills whose effect is unknown
+	same     map[string]int // consecutive identical results of the last answer's calls, by digest
+	before   map[string]int // the same for the previous answer
+	looped   sameness       // a repetition beyond the limit
+	made     outcome        // of the last call
 }
 
-// LastMistake is a call that could not be made, and what the model was told of it.
+// LastMistake is a call that could not be made, with the text that the model got.
 type LastMistake struct{ Tool, Arguments, Told string }
 
-// tried is the call for the log; nothing where there was none.
+// tried returns the call for the activity log, or nil if there was none.
 func (s LastMistake) tried() json.RawMessage {
 	if s == (LastMistake{}) {
 		return nil
@@ -122,29 +122,28 @@ func (s LastMistake) tried() json.RawMessage {
 	return encode(map[string]string{"tool": s.Tool, "arguments": s.Arguments, "told": s.Told})
 }
 
-// sameness is how often in a row a call brought the same.
+// sameness counts identical consecutive results of a skill.
 type sameness struct {
 	skill string
 	times int
 }
 
-// miss counts the answers with a call of a tool that could not be made. Another
-// tool's success changes nothing of it, one of its own does, in an answer without
-// such a call.
+// miss counts the answers with an impossible call of one tool. A success of another tool does not
+// reset it. A success of the same tool resets it if its answer has no impossible call of that tool.
 type miss struct {
 	times int
-	step  int // of the last one
+	step  int // the step of the last miss
 }
 
-// pendingCall is a call with its place in the execution.
+// pendingCall is a call with its position in the execution.
 type pendingCall struct {
 	id    string // "3.1": the first of step 3
-	index int    // from 0, in its answer
+	index int    // position in its answer, from 0
 	llm.ToolCall
 }
 
-// foldEntries folds a journal; base is about how many tokens all requests have beside
-// their messages.
+// foldEntries folds a journal. base is the estimated number of tokens that every request has beside
+// its messages.
 func foldEntries(entries []execution.Entry, base int) (*state, error) {
 	s := &state{facts: facts{base: base}}
 	for _, e := range entries {
@@ -158,8 +157,8 @@ func foldEntries(entries []execution.Entry, base int) (*state, error) {
 	return s, nil
 }
 
-// add makes the next entry and folds it in, exactly as a resumed run would. words
-// are whose words it brings in. Secrets are left out.
+// add creates the next entry and folds it in, exactly as a resumed run would do. trust is the trust
+// of the texts that the entry adds. Known secrets are redacted.
 func (s *state) add(kind execution.Kind, status execution.StepStatus, call string, trust execution.Trust, body any) (execution.Entry, error) {
 	raw, err := json.Marshal(discreetBody(s.known, body))
 	if err != nil {
@@ -190,7 +189,7 @@ func (s *facts) fold(e execution.Entry) error {
 			}
 			s.messages = append(s.messages, b.Messages...)
 			s.added += size(b.Messages)
-			s.answered, s.said, s.crowded, s.silences, s.nudged = false, "", false, 0, false // they ask for an answer of their own
+			s.answered, s.said, s.crowded, s.silences, s.nudged = false, "", false, 0, false // they need a new answer
 			s.waits = slices.DeleteFunc(slices.Clone(s.waits), func(id string) bool { return id == b.Decided })
 			return nil
 		})
@@ -209,7 +208,8 @@ func (s *facts) fold(e execution.Entry) error {
 	return nil
 }
 
-// with is a copy of m with one more: what a transaction adds may be undone.
+// with returns a copy of m with one more entry. A copy is needed because the transaction may be
+// rolled back.
 func with[V any](m map[string]V, key string, v V) map[string]V {
 	if m = maps.Clone(m); m == nil {
 		m = map[string]V{}
@@ -254,9 +254,9 @@ func (s *facts) foldAnswer(step int, b modelBody) error {
 	return nil
 }
 
-// conversation is what the model is asked with next. That it is asked again joins the
-// messages with its answer only: in journals of builds that did not ask again, the
-// summaries count messages without it.
+// conversation returns the messages of the next request. The note that asks again joins the
+// messages only with its answer: in journals of versions without that note, summaries count the
+// messages without it.
 func (s *facts) conversation() []llm.Message {
 	if !s.nudged {
 		return s.messages
@@ -280,7 +280,7 @@ func (s *facts) foldResult(e execution.Entry, b resultBody) error {
 		if m := s.misses[b.Call.Name]; m.step != s.Steps {
 			s.misses = with(s.misses, b.Call.Name, miss{m.times + 1, s.Steps})
 		}
-		if s.missed != s.Steps { // the model learns of an answer's mistakes all at once
+		if s.missed != s.Steps { // the model learns all mistakes of an answer at once
 			s.strikes++
 		}
 		s.missed, s.struck = s.Steps, LastMistake{b.Call.Name, string(b.Call.Arguments), b.Result.Content}
@@ -309,8 +309,7 @@ func (s *facts) foldResult(e execution.Entry, b resultBody) error {
 	return nil
 }
 
-// forgive forgets the misses of the tools of which the last answer has right calls
-// only.
+// forgive resets the misses of the tools whose calls in the last answer were all possible.
 func (s *facts) forgive() {
 	for _, r := range s.results {
 		if m := s.misses[r.Name]; m.times > 0 && !r.IsError && m.step != s.Steps {
@@ -319,8 +318,8 @@ func (s *facts) forgive() {
 	}
 }
 
-// foldCompacted lets a summary stand for messages; it joins the one before them,
-// so that the roles go on alternating, and takes an earlier summary's place.
+// foldCompacted replaces messages by a summary. The summary joins the message before them, so that
+// roles still alternate, and replaces an earlier summary.
 func (s *facts) foldCompacted(b noteBody) error {
 	if b.Share > 0 {
 		s.foldShare(b.Share)
@@ -345,10 +344,10 @@ func (s *facts) foldCompacted(b noteBody) error {
 	return nil
 }
 
-// summarised begins a summary of what the messages say no more.
+// summarised precedes a summary of messages that are no longer sent.
 const summarised = "[Summary of the conversation so far, which is not repeated here:]\n"
 
-// plainly is a result's content as JSON.
+// plainly returns the content of a result as JSON.
 func plainly(content string) json.RawMessage {
 	content = strings.TrimPrefix(content, untrustedPrefix)
 	if json.Valid([]byte(content)) {
@@ -373,7 +372,7 @@ func (s *facts) outcome(status execution.Status, reason string) Outcome {
 		LastMistake: s.struck, Uncertain: s.open, Waits: s.waits,
 	}
 	for _, c := range s.pending {
-		if name, begun := s.called[c.id]; begun && status != execution.Parked { // nobody resumes it
+		if name, begun := s.called[c.id]; begun && status != execution.Parked { // nobody resumes the call
 			out.Uncertain = append(slices.Clone(out.Uncertain), name)
 		}
 	}
@@ -386,7 +385,7 @@ func (s *facts) outcome(status execution.Status, reason string) Outcome {
 	return out
 }
 
-// wordsOf are whose words reach a run through its surface.
+// wordsOf returns the trust of texts that reach a run through its surface.
 func wordsOf(s trace.Surface) execution.Trust {
 	if s == trace.Chat || s == trace.Webhook {
 		return execution.Untrusted

@@ -10,7 +10,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 )
 
-// Progress is what stop conditions decide on.
+// Progress is the input of stop conditions.
 type Progress struct {
 	Steps       int
 	ModelCalls  int // of all attempts
@@ -18,16 +18,16 @@ type Progress struct {
 	LongestStep time.Duration // of this attempt
 }
 
-// Stopped says that a run ends here.
+// Stopped says how a run ends.
 type Stopped struct {
 	Status execution.Status
 	Reason string
 }
 
-// A Stop is asked before each step whether the run ends; nil goes on.
+// A Stop is called before each step. It returns nil if the run continues.
 type Stop func(context.Context, Progress) *Stopped
 
-// MaxSteps stalls a run that needs more than n model calls.
+// MaxSteps ends a run as stalled that needs more than n model calls.
 func MaxSteps(n int) Stop {
 	return func(_ context.Context, p Progress) *Stopped {
 		if p.Steps < n {
@@ -37,8 +37,8 @@ func MaxSteps(n int) Stop {
 	}
 }
 
-// Deadline parks a run when what is left of the context's time may not do for
-// another step: half as long again as the longest so far.
+// Deadline parks a run if the context's remaining time may be too short for another step: less than
+// one and a half times the longest step so far.
 func Deadline() Stop {
 	return func(ctx context.Context, p Progress) *Stopped {
 		deadline, ok := ctx.Deadline()
@@ -49,7 +49,7 @@ func Deadline() Stop {
 	}
 }
 
-// Wanted parks a run when somebody waits for one of its lanes.
+// Wanted parks a run if somebody waits for one of its lanes.
 func Wanted(holds ...*lane.Hold) Stop {
 	return func(context.Context, Progress) *Stopped {
 		for _, h := range holds {

@@ -10,9 +10,9 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 )
 
-// Decided tells a run what became of a call that waited for a person: its answer
-// stands, and the next Run goes on from there. The run must be at rest: its journal
-// ends with an answer. words are whose the text brings in.
+// Decided adds the outcome of a call that waited for a person as a message, so that the next Run
+// continues from there. The run must be at rest: its journal ends with an answer. trust is the
+// trust of the text.
 func (r *Runner) Decided(ctx context.Context, job Job, approval, text string, trust execution.Trust) error {
 	ctx = r.discreet(ctx, job.Hold.Workspace)
 	s, err := r.resume(ctx, job)
@@ -27,27 +27,27 @@ func (r *Runner) Decided(ctx context.Context, job Job, approval, text string, tr
 	}, nil)
 }
 
-// EntrySummary is what an entry of a journal says to those who follow the run.
+// EntrySummary is the content of a journal's entry for followers of the run.
 type EntrySummary struct {
 	Text  string // of the model's answer
 	Calls []CallSummary
 }
 
-// CallSummary is where a call is.
+// CallSummary is the state of a call.
 type CallSummary struct {
-	ID       string // its place in the execution: "3.1"
-	Skill    string // as the model named it, until it was made
+	ID       string // its position in the execution: "3.1"
+	Skill    string // as the model named it, until the call is made
 	Status   string // started, succeeded, failed, uncertain or waiting
-	Approval string // that it waits for
-	Result   string // what the model was told, cut short
-	// Arguments are what it was called with, once it is made.
+	Approval string // the approval that the call waits for
+	Result   string // the text that the model got, shortened
+	// Arguments are the arguments of the call, once it is made.
 	Arguments json.RawMessage
 }
 
-// maxSummary bounds what is told of a result, in bytes.
+// maxSummary limits the text of a result in a summary, in bytes.
 const maxSummary = 2000
 
-// Summarize reads what an entry says; most say nothing.
+// Summarize returns the content of an entry. For most kinds it is empty.
 func Summarize(e execution.Entry) (t EntrySummary, err error) {
 	switch e.Kind {
 	case execution.Model:
@@ -77,10 +77,10 @@ func Summarize(e execution.Entry) (t EntrySummary, err error) {
 	return t, nil
 }
 
-// Spoken is what an entry adds to the conversation with the model: the system prompt
-// and the messages that a run begins with, an answer, the result of a call, or the
-// summary that takes the place of older messages. Other entries add nothing. An entry
-// that this build can't read is an error.
+// Spoken returns what an entry adds to the conversation with the model: the system prompt and the
+// messages at the beginning of a run, an answer, the result of a call, or the summary that replaces
+// older messages. Other entries add nothing. An entry that this version of the program cannot read
+// is an error.
 func Spoken(e execution.Entry) (system string, messages []llm.Message, err error) {
 	if err := e.Readable(); err != nil {
 		return "", nil, err
@@ -112,8 +112,8 @@ func Spoken(e execution.Entry) (system string, messages []llm.Message, err error
 	return system, messages, nil
 }
 
-// Done is what the entries of a journal add up to: the model's last words, and what
-// its calls had come to. Those outside that began and were cut off are uncertain.
+// Done returns the result of a journal: the model's last text, and the state of its calls. Calls
+// with effects outside that began and were cut off are uncertain.
 func Done(entries []execution.Entry) (said string, calls []CallSummary, err error) {
 	s, err := foldEntries(entries, 0)
 	if err != nil {
