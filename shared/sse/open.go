@@ -2,14 +2,15 @@ package sse
 
 import "sync"
 
-// Open counts the answers that each caller has open in this process. The zero value is ready. On
-// Lambda an environment serves one at a time: there the function's concurrency bounds them.
+// Open counts the open streams of each caller in this process. The zero value is ready to use. On
+// Lambda each execution environment serves one request at a time, so the function's concurrency
+// limits the streams there.
 type Open struct {
 	mu sync.Mutex
 	of map[string]int
 }
 
-// Enter counts one more, unless there are as many as may be.
+// Enter adds a stream of a caller. It returns false if the caller has most streams open already.
 func (o *Open) Enter(who string, most int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -23,7 +24,7 @@ func (o *Open) Enter(who string, most int) bool {
 	return true
 }
 
-// Leave counts one less.
+// Leave removes a stream of a caller.
 func (o *Open) Leave(who string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

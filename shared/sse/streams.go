@@ -1,5 +1,5 @@
-// Package sse serves answers that go on: it writes server-sent events, and says how often the
-// source of an answer is asked for news, how long an answer goes on, and how many a caller may have.
+// Package sse streams responses as server-sent events. It writes the events, and limits how often a
+// source is polled, how long a stream lasts, and how many streams a caller may have open.
 package sse
 
 import (
@@ -8,30 +8,30 @@ import (
 	"time"
 )
 
-// Streams says how answers that go on are served.
+// Streams configures the streams of a process.
 type Streams struct {
-	// Every is how often the store is asked for news; zero is once a second.
+	// Every is the interval at which a source is polled; 0: one second.
 	Every time.Duration
-	// For is how long an answer goes on; zero is a minute. Who comes back then is asked
-	// anew who it is, and on Lambda no invocation is paid for that nobody needs.
+	// For is the longest duration of a stream; 0: one minute. A client that reconnects is
+	// authenticated again, and on Lambda no invocation runs on for a client that is gone.
 	For time.Duration
-	// Quiet is after how long without a word there is one, so that nobody on the way
-	// takes the answer for dead; zero is a quarter of a minute.
+	// Quiet is the interval after which an idle stream sends a comment, so that no proxy closes it;
+	// 0: 15 seconds.
 	Quiet time.Duration
-	// Most is how many a caller may have open at once; zero is 20.
+	// Most is the largest number of streams that a caller may have open; 0: 20.
 	Most int
-	// Drain ends all answers when it is closed. It may be nil.
+	// Drain ends all streams when it is closed. It may be nil.
 	Drain <-chan struct{}
-	// Clock says when the store is asked; nil: the system's clock.
+	// Clock makes the ticks of polls; nil: the system's clock.
 	Clock Clock
 }
 
-// Clock makes ticks, and a function that stops them.
+// Clock returns ticks and a function that stops them.
 type Clock interface {
 	Ticks(every time.Duration) (ticks <-chan time.Time, stop func())
 }
 
-// OrDefault is s with the defaults of what is not set.
+// OrDefault returns s with defaults for the fields that are zero.
 func (s Streams) OrDefault() Streams {
 	s.Every = cmp.Or(s.Every, time.Second)
 	s.For = cmp.Or(s.For, time.Minute)
@@ -40,7 +40,8 @@ func (s Streams) OrDefault() Streams {
 	return s
 }
 
-// Ticks are the times at which a reader looks for all who share it.
+// Ticks returns the ticks at which a shared reader polls its source, and a function that stops
+// them.
 func (s Streams) Ticks() (<-chan time.Time, func()) {
 	if s.Clock != nil {
 		return s.Clock.Ticks(s.Every)
@@ -49,28 +50,29 @@ func (s Streams) Ticks() (<-chan time.Time, func()) {
 	return look.C, look.Stop
 }
 
-// Sitting is an answer that goes on: its time and its pauses.
+// Sitting holds the timers of one stream.
 type Sitting struct {
 	streams Streams
 	over    *time.Timer
 	quiet   *time.Ticker
 }
 
-// Sit begins a sitting. Its End must be called.
+// Sit begins a stream. The caller must call End.
 func (s Streams) Sit() *Sitting {
 	return &Sitting{s, time.NewTimer(s.For), time.NewTicker(s.Quiet)}
 }
 
-// End ends the sitting.
+// End stops the timers.
 func (s *Sitting) End() {
 	s.over.Stop()
 	s.quiet.Stop()
 }
 
-// Spoke puts the next word off that is said only to be heard.
+// Spoke restarts the idle interval after something was sent.
 func (s *Sitting) Spoke() { s.quiet.Reset(s.streams.Quiet) }
 
-// Wait waits for news; quiet says that there was none for long. false: the answer ends.
+// Wait waits for news. quiet says that the idle interval has passed without any. on is false if the
+// stream must end.
 func (s *Sitting) Wait(ctx context.Context, news <-chan struct{}) (quiet, on bool) {
 	select {
 	case <-ctx.Done():

@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	writeTime = 10 * time.Second // for a caller to take what is sent
+	writeTime = 10 * time.Second // time limit for a client to receive a write
 
-	// ComeBack has a client come back after so many milliseconds; it begins a stream.
+	// ComeBack begins a stream. It tells the client to reconnect after 2,000 milliseconds.
 	ComeBack = "retry: 2000\n"
-	// Still is a comment: it says that the answer goes on.
+	// Still is a comment that keeps an idle stream alive.
 	Still = ": still here\n\n"
 )
 
-// Head writes the headers of a stream, and its status.
+// Head writes the status and the headers of a stream.
 func Head(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
@@ -26,10 +26,10 @@ func Head(w http.ResponseWriter) {
 	w.WriteHeader(http.StatusOK)
 }
 
-// Event adds one event to b. An id or a kind that is empty is left out.
+// Event appends one event to b. It omits an empty id or kind.
 func Event(b *bytes.Buffer, id, kind string, data any) {
 	text, err := json.Marshal(data)
-	if err != nil { // it always encodes
+	if err != nil { // the callers' data always encodes
 		return
 	}
 	if id != "" {
@@ -43,7 +43,8 @@ func Event(b *bytes.Buffer, id, kind string, data any) {
 	b.WriteString("\n\n")
 }
 
-// Send sends what is in b to the caller now, or fails where that takes too long.
+// Send sends the contents of b at once and resets b. It fails if the client does not receive them
+// within writeTime.
 func Send(w http.ResponseWriter, b *bytes.Buffer) error {
 	control := http.NewResponseController(w)
 	if err := control.SetWriteDeadline(time.Now().Add(writeTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
@@ -59,7 +60,8 @@ func Send(w http.ResponseWriter, b *bytes.Buffer) error {
 	return nil
 }
 
-// Keep calls still again and again, until it is stopped; then it calls it no more.
+// Keep calls still at each interval until stop is called. When stop has returned, still is not
+// running and is not called again.
 func Keep(every time.Duration, still func()) (stop func()) {
 	ended := make(chan struct{})
 	var keeping sync.WaitGroup

@@ -1,5 +1,5 @@
-// Package mcp has the Model Context Protocol's own client, of npm and pinned by a lock
-// file, drive /mcp in the tests.
+// Package mcp lets tests drive /mcp with the official client of the Model Context Protocol, which
+// comes from npm and is pinned by a lock file.
 package mcp
 
 import (
@@ -15,9 +15,9 @@ import (
 //go:embed package.json package-lock.json client.mjs
 var files embed.FS
 
-// Client is the command that drives /mcp at a URL with an Authorization header, and
-// fails where something is not as it should be. Node.js and the client are found, or installed:
-// what can't be had is a [*servers.MissingError].
+// Client returns a command that drives /mcp at a URL with an Authorization header, and fails if the
+// server does not behave as it must. It finds or installs Node.js and the client; if it can't, the
+// error is a [*servers.MissingError].
 func Client(ctx context.Context, url, authorization string) (*exec.Cmd, error) {
 	dir, node, err := npm.Install(ctx, "mcp-client", files)
 	if err != nil {

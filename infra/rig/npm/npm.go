@@ -1,5 +1,5 @@
-// Package npm installs packages of npm for the tests: pinned by a lock file, outside of the
-// repository, and once a machine.
+// Package npm installs packages from npm for the tests. The packages are pinned by a lock file,
+// stored outside of the repository, and installed once per machine.
 package npm
 
 import (
@@ -16,10 +16,10 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers"
 )
 
-// Install returns a folder that holds the files and, in node_modules, what their package-lock.json
-// pins. The folder's name begins with name and ends with a checksum of the files. Install scripts of
-// packages do not run. Node.js is found or installed too; what is not to be had is a
-// [*servers.MissingError].
+// Install returns a folder that holds the files and, in node_modules, the packages that their
+// package-lock.json pins. The folder's name begins with name and ends with a checksum of the files.
+// Install scripts of packages do not run. Install also finds or installs Node.js; if it can't, the
+// error is a [*servers.MissingError].
 func Install(ctx context.Context, name string, files fs.FS) (dir string, node servers.NodeJS, err error) {
 	if node, err = servers.Node(ctx); err != nil {
 		return "", node, err
@@ -43,7 +43,7 @@ func Install(ctx context.Context, name string, files fs.FS) (dir string, node se
 	if err != nil {
 		return "", node, err
 	}
-	defer func() { _ = os.RemoveAll(making) }() // it was renamed, or is of no use
+	defer func() { _ = os.RemoveAll(making) }() // it was renamed, or it is useless
 	if err := os.CopyFS(making, files); err != nil {
 		return "", node, err
 	}
@@ -58,7 +58,7 @@ func Install(ctx context.Context, name string, files fs.FS) (dir string, node se
 	return dir, node, nil
 }
 
-// checksum returns 16 hexadecimal digits that stand for the names and contents of all files.
+// checksum returns 16 hexadecimal digits that identify the names and contents of all files.
 func checksum(files fs.FS) (string, error) {
 	sum := sha256.New()
 	err := fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
@@ -66,7 +66,7 @@ func checksum(files fs.FS) (string, error) {
 			return err
 		}
 		content, err := fs.ReadFile(files, name)
-		_, _ = fmt.Fprintln(sum, name, len(content)) // a hash takes everything
+		_, _ = fmt.Fprintln(sum, name, len(content)) // writing to a hash never fails
 		_, _ = sum.Write(content)
 		return err
 	})
