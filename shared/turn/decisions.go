@@ -13,12 +13,12 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 )
 
-// through runs until there is nothing more to do by now, and tells the run meanwhile
-// what people decided of its calls. One of which calls wait is waiting.
+// through runs a job until nothing is left to do for now. Between the runs it reports people's
+// decisions on the job's calls. The outcome is waiting if undecided calls remain.
 func (r *Runner) through(ctx context.Context, job reason.Job) (reason.Outcome, error) {
 	for {
 		out, err := r.Reason.Run(ctx, job)
-		job.Journal = nil // it has grown
+		job.Journal = nil // outdated: the run has added entries
 		if err != nil || out.Status != execution.Completed && out.Status != execution.Waiting || len(out.Waits) == 0 {
 			return out, err
 		}
@@ -33,8 +33,8 @@ func (r *Runner) through(ctx context.Context, job reason.Job) (reason.Outcome, e
 	}
 }
 
-// decisions tells the run what became of the calls that wait, where it is decided,
-// and whether there was any.
+// decisions adds the outcomes of decided calls to the run's journal. told reports whether there
+// were any.
 func (r *Runner) decisions(ctx context.Context, job reason.Job, waits []string) (told bool, err error) {
 	for _, id := range waits {
 		a, err := r.Approvals.Get(ctx, job.Hold.Workspace, id)
@@ -53,8 +53,8 @@ func (r *Runner) decisions(ctx context.Context, job reason.Job, waits []string) 
 	return told, nil
 }
 
-// decided says what became of a call that waited, and whose words that brings in;
-// empty: it waits still.
+// decided describes the outcome of a call that waited, and returns the trust of that text. The text
+// is empty if the call still waits.
 func decided(a approval.Approval) (string, execution.Trust) {
 	about := fmt.Sprintf("(A note of Lanekeeper's, not of the person.) The call of %s that waited for approval %s ", a.Skill, a.ID)
 	with := ""
@@ -74,12 +74,12 @@ func decided(a approval.Approval) (string, execution.Trust) {
 	return "", execution.Trusted
 }
 
-// Decided has the execution go on that a call was asked for by, where it stands for
-// itself and waits: it adds a row to the outbox. It is called in the transaction in
-// which an approval comes to its end.
+// Decided adds a row to the outbox that continues the execution which asked for a call. It does so
+// only for an execution whose subject is itself. Decided is called in the transaction that ends an
+// approval.
 func (r *Runner) Decided(ctx context.Context, b *db.Batch, a approval.Approval) {
 	if a.Subject != lane.Execution(a.Execution) {
-		return // whoever works on its subject looks for itself
+		return // the process that works on the subject checks the call itself
 	}
 	r.Outbox.Enqueue(ctx, b, outbox.Row{
 		Kind: outbox.Kick, Topic: Topic, Key: kickOf(a.Execution) + ":" + a.ID, Payload: encode(goesOn{a.Execution}),

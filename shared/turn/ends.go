@@ -6,11 +6,11 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
-// ends signals to those who stand in line that an execution of this process has ended.
-// The zero value is ready.
+// ends signals the ends of executions in this process to waiting turns. The zero value is ready to
+// use.
 type ends struct {
 	mu  sync.Mutex
-	all map[db.Workspace]chan struct{} // of workspaces in which somebody waits
+	all map[db.Workspace]chan struct{} // of workspaces with waiting turns
 }
 
 // next returns a channel that is closed when the next execution of a workspace ends.
@@ -28,7 +28,7 @@ func (e *ends) next(ws db.Workspace) <-chan struct{} {
 	return c
 }
 
-// signal wakes whoever waits for an end in a workspace.
+// signal wakes all turns of a workspace that wait for an end.
 func (e *ends) signal(ws db.Workspace) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -14,36 +14,36 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 )
 
-// Event is a piece of what happens in a run.
+// Event is one event of a run.
 type Event struct {
-	Behind Position // where whoever has it goes on
-	// Restart says that the answer begins anew: the pieces of text whose Behind has the
-	// same Seq are void.
+	Behind Position // a follower continues from here
+	// Restart says that the model begins its answer again. A client must drop the pieces of text
+	// whose Behind has the same Seq.
 	Restart bool
-	// Text is a piece of the model's answer; else the event is about Call.
+	// Text is a piece of the model's answer. If it is empty, the event is about Call.
 	Text string
 	Call reason.CallSummary
 }
 
-// Position is a place in what a run tells: behind so many entries of its journal, and
-// a part of the next: bytes of its text, then its calls, each of which counts as one.
-// Sum is the checksum of that part of the text: a model that was cut off before its
-// answer was recorded answers anew, and something else.
+// Position is a position in the events of a run. It consists of a number of journal entries and a
+// part of the next entry: bytes of its text, then its calls, each of which counts as one. Sum is
+// the checksum of that part of the text. It is needed because a model that was interrupted before
+// its answer was recorded gives a different answer.
 type Position struct {
 	Seq, Part int
 	Sum       uint32
 }
 
-// String is the position as the id of an event.
+// String returns the position as the id of an event.
 func (p Position) String() string { return fmt.Sprintf("%d.%d.%08x", p.Seq, p.Part, p.Sum) }
 
-// ErrPosition says that a text is no position.
+// ErrPosition says that a text is not a position.
 var ErrPosition = errors.New("it is not the id of an event of an execution")
 
-// maxSeq bounds what a position may say.
+// maxSeq is the largest number in a position.
 const maxSeq = 1 << 30
 
-// ParsePosition reads the id of an event.
+// ParsePosition parses the id of an event.
 func ParsePosition(id string) (Position, error) {
 	parts := strings.Split(id, ".")
 	if len(parts) != 3 {
@@ -58,14 +58,14 @@ func ParsePosition(id string) (Position, error) {
 	return Position{int(seq), int(part), uint32(sum)}, nil
 }
 
-// teller tells what happens in a run: as it happens, or from its journal. Either way
-// the same comes behind a position.
+// teller emits the events of a run, either live or from its journal. Both ways give the same events
+// after a position.
 type teller struct {
 	Position
 	emit func(Event)
 }
 
-// streamed tells a piece of an answer that is not recorded yet.
+// streamed emits a piece of an answer that is not recorded yet.
 func (t *teller) streamed(d llm.Delta) {
 	if d.Restart {
 		t.restart()
@@ -73,8 +73,8 @@ func (t *teller) streamed(d llm.Delta) {
 	t.delta(d.Text)
 }
 
-// restart takes back what was told of an answer that is not recorded. A listener who
-// was told nothing of it learns nothing.
+// restart withdraws the pieces of an answer that is not recorded. It emits nothing if no piece was
+// emitted.
 func (t *teller) restart() {
 	if t.Part > 0 {
 		t.Position = Position{Seq: t.Seq}
@@ -82,7 +82,7 @@ func (t *teller) restart() {
 	}
 }
 
-// delta tells a piece of an answer's text.
+// delta emits a piece of an answer's text.
 func (t *teller) delta(text string) {
 	if text != "" {
 		t.Part += len(text)
@@ -91,7 +91,7 @@ func (t *teller) delta(text string) {
 	}
 }
 
-// entries tells what was recorded, but for what was told before.
+// entries emits the events of recorded entries, except those that were emitted before.
 func (t *teller) entries(entries []execution.Entry) {
 	for _, h := range heard(entries) {
 		t.entry(h)
@@ -103,7 +103,7 @@ func (t *teller) entry(h Heard) {
 		return
 	}
 	if crc32.ChecksumIEEE([]byte(h.Text[:min(t.Part, len(h.Text))])) != t.Sum {
-		t.restart() // another answer than the one it had begun with
+		t.restart() // the recorded answer differs from the one that was streamed
 	}
 	skip := t.Part - len(h.Text)
 	if skip < 0 {
@@ -126,20 +126,20 @@ func (t *teller) say(e Event) {
 	}
 }
 
-// Heard is what an entry of a journal says, read once for all who follow: without the
-// arguments of calls, which may be long.
+// Heard is the content of a journal's entry, decoded once for all followers. It omits the arguments
+// of calls, which may be long.
 type Heard struct {
 	Seq int
 	reason.EntrySummary
 }
 
-// heard reads what entries say; most say nothing.
+// heard decodes entries. For most entries the content is empty.
 func heard(entries []execution.Entry) []Heard {
 	out := make([]Heard, 0, len(entries))
 	for _, e := range entries {
 		told, err := reason.Summarize(e)
 		if err != nil {
-			continue // whoever resumes the run says so
+			continue // the process that resumes the run reports it
 		}
 		for i := range told.Calls {
 			told.Calls[i].Arguments = nil
@@ -149,8 +149,8 @@ func heard(entries []execution.Entry) []Heard {
 	return out
 }
 
-// Since is what the journal of an execution says behind the entry numbered after, and
-// how the execution stands: nil while it is worked on. It is one round trip.
+// Since returns the content of an execution's journal after the entry with the number after, and
+// the state of the execution. The reply is nil while the execution runs. It takes one round trip.
 func (r *Runner) Since(ctx context.Context, ws db.Workspace, id string, after int) ([]Heard, *Reply, error) {
 	e, entries, err := r.Runs.Since(ctx, ws, id, after)
 	if err != nil || e.Status == execution.Running {
@@ -160,8 +160,8 @@ func (r *Runner) Since(ctx context.Context, ws db.Workspace, id string, after in
 	return heard(entries), &reply, nil
 }
 
-// Tell is what was heard of an execution, told to one who follows it and stands at a
-// position; ended says that nothing more comes of it for now.
+// Tell returns the events of an execution after a follower's position. ended says that no more
+// events follow for now.
 func Tell(after Position, all []Heard, ended bool) (events []Event, next Position) {
 	t := teller{Position: after, emit: func(e Event) { events = append(events, e) }}
 	for _, h := range all {
@@ -173,9 +173,8 @@ func Tell(after Position, all []Heard, ended bool) (events []Event, next Positio
 	return events, t.Position
 }
 
-// Events is what an execution tells behind a position, from its journal, and where it
-// stands. The reply is nil while it is worked on. It is called by GET
-// /api/v1/executions/{id}/events.
+// Events returns the events of an execution after a position, from its journal, and its state. The
+// reply is nil while the execution runs. It is called by GET /api/v1/executions/{id}/events.
 func (r *Runner) Events(ctx context.Context, ws db.Workspace, id string, after Position) (events []Event, next Position, ended *Reply, err error) {
 	all, ended, err := r.Since(ctx, ws, id, after.Seq)
 	if err != nil {

@@ -12,15 +12,14 @@ import (
 )
 
 const (
-	// maxHistory is the most messages of a thread that a turn is told.
+	// maxHistory is the largest number of a thread's messages in a turn's context.
 	maxHistory = 200
-	// bytesPerToken is about how long a token is: messages take half of the model's
-	// window at most.
+	// bytesPerToken is an estimate. The messages may take half of the model's context window.
 	bytesPerToken = 4
 )
 
-// history is what was spoken in the thread, or what the caller says was, with the turn's message
-// at its end, and whose words are in it.
+// history returns the messages for the model, with the turn's message at the end, and their trust.
+// They come from the thread, or from the caller if the turn has Before.
 func (s *turn) history(ctx context.Context) ([]llm.Message, execution.Trust, error) {
 	var spoken []thread.Spoken
 	switch {
@@ -35,7 +34,7 @@ func (s *turn) history(ctx context.Context) ([]llm.Message, execution.Trust, err
 		}
 	}
 	left := s.Window * bytesPerToken / 2
-	var said []llm.Message // the latest first
+	var said []llm.Message // newest first
 	trust := cmp.Or(s.kind.Trust, execution.Trusted)
 	add := func(role llm.Role, text string) {
 		if n := len(said); n > 0 && said[n-1].Role == role { // roles alternate
@@ -51,7 +50,7 @@ func (s *turn) history(ctx context.Context) ([]llm.Message, execution.Trust, err
 		}
 		switch {
 		case m.Execution == s.exec.ID:
-		case m.Role == thread.User, m.Role == thread.System && s.Before != nil: // of the caller, not ours
+		case m.Role == thread.User, m.Role == thread.System && s.Before != nil: // instructions of the caller
 			add(llm.RoleUser, m.Body)
 		case m.Role == thread.Assistant:
 			add(llm.RoleAssistant, m.Body)
@@ -65,7 +64,7 @@ func (s *turn) history(ctx context.Context) ([]llm.Message, execution.Trust, err
 	return said, trust, nil
 }
 
-// trustData is what a message keeps of whose words are in it.
+// trustData returns the data with which a message stores its trust.
 func trustData(trust execution.Trust) json.RawMessage {
 	if trust != execution.Untrusted {
 		return nil
@@ -77,6 +76,6 @@ func trustOf(data json.RawMessage) execution.Trust {
 	var kept struct {
 		Trust execution.Trust `json:"trust"`
 	}
-	_ = json.Unmarshal(data, &kept) // none: nothing is kept
+	_ = json.Unmarshal(data, &kept) // an error means that no trust is stored
 	return cmp.Or(kept.Trust, execution.Trusted)
 }

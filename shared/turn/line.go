@@ -15,20 +15,20 @@ import (
 const (
 	firstPause = 50 * time.Millisecond
 	poll       = time.Second
-	// inLine is for how long the hold of a turn that waits in line stands at least.
+	// inLine is the shortest remaining time of a waiting turn's hold.
 	inLine = time.Minute
 )
 
-// request asks for the lane of the conversation. The row of the lane names the execution, so that
-// others can take its place.
+// request returns the request for the conversation's lane. The lane's row names the execution, so
+// that another turn can take over.
 func (s *turn) request() lane.Request {
 	return lane.Request{Workspace: s.ws, Lane: s.Lane, Holder: s.hold.Holder, Under: s.hold}
 }
 
-// ErrLine says that as many messages wait for their turn as may.
+// ErrLine says that the maximum number of messages waits already.
 var ErrLine = errors.New("too many messages wait for their turn")
 
-// stand takes the lane in the turn's way.
+// stand acquires the lane according to the turn's strategy.
 func (s *turn) stand(ctx context.Context, e *work.Entry) error {
 	if s.multitask == Interrupt || s.multitask == Rollback {
 		return s.takeOver(ctx, e)
@@ -36,7 +36,7 @@ func (s *turn) stand(ctx context.Context, e *work.Entry) error {
 	return s.await(ctx, e, s.next)
 }
 
-// await waits for the lane in the way of next, written down, until the time is up.
+// await waits until next has acquired the lane or the time is up. It stores the waiting turn.
 func (s *turn) await(ctx context.Context, e *work.Entry, next attempt) error {
 	busy, err := s.wait(ctx, next, func(ahead int, busy *lane.BusyError) error {
 		if s.multitask == Reject {
@@ -50,13 +50,13 @@ func (s *turn) await(ctx context.Context, e *work.Entry, next attempt) error {
 	return err
 }
 
-// attempt takes the lane when it is the turn's. busy says who has it, ahead how many turns
-// come before.
+// attempt tries to acquire the lane. busy names the present holder, and ahead is the number of
+// turns that come before this one.
 type attempt func(context.Context) (ahead int, busy *lane.BusyError, err error)
 
-// follow takes the lane for a turn that goes on. A [lane.BusyError] says that others
-// which began before it come first, or that the lane was taken for a while: whoever
-// stands here has a place of the outbox's sender, which the first in line may need.
+// follow acquires the lane for a turn that continues. It returns a [lane.BusyError] if earlier
+// turns come first, or if the lane stays busy for patience. It does not wait longer, because it
+// occupies a place of the outbox's sender that the first turn in line may need.
 func (s *turn) follow(ctx context.Context, _ *work.Entry) error {
 	patient, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -72,10 +72,10 @@ func (s *turn) follow(ctx context.Context, _ *work.Entry) error {
 	return err
 }
 
-// wait waits until next takes the lane. It looks when a turn of this process ends, and now
-// and then for those of others. waits is told each time that
-// it is not its turn, how many turns come before it, and may end that. busy is who has
-// the lane when the context ends.
+// wait waits until next has acquired the lane. It retries when a turn of this process ends and,
+// because of other processes, at intervals. After each failed attempt it calls waits with the
+// number of turns ahead; an error of waits ends the wait. busy names the lane's holder if the
+// context has ended.
 func (s *turn) wait(ctx context.Context, next attempt, waits func(ahead int, busy *lane.BusyError) error) (busy *lane.BusyError, err error) {
 	longest := cmp.Or(s.Poll, poll)
 	for wait := longest / 20; ; wait = min(2*wait, longest) {
@@ -87,7 +87,7 @@ func (s *turn) wait(ctx context.Context, next attempt, waits func(ahead int, bus
 		if err := waits(ahead, busy); err != nil {
 			return nil, err
 		}
-		if ahead == 0 && busy.WantedAt == nil { // whoever holds it, and is no turn, learns so at its next step
+		if ahead == 0 && busy.WantedAt == nil { // a holder that is not a turn learns of the wait at its next step
 			if err := s.Lanes.Want(ctx, s.ws, busy.Info, string(s.hold.Holder)); err != nil {
 				return nil, err
 			}
@@ -101,7 +101,7 @@ func (s *turn) wait(ctx context.Context, next attempt, waits func(ahead int, bus
 	}
 }
 
-// next takes the lane when no turn comes before this one. busy says who has it.
+// next acquires the lane if no turn comes before this one.
 func (s *turn) next(ctx context.Context) (ahead int, busy *lane.BusyError, err error) {
 	var b db.Batch
 	before, present := s.Runs.Ahead(&b, s.line(), s.exec.ID), s.Lanes.PeekIn(&b, s.Lane)
@@ -109,7 +109,7 @@ func (s *turn) next(ctx context.Context) (ahead int, busy *lane.BusyError, err e
 		return 0, nil, err
 	}
 	if !present.Held() {
-		*present = lane.Info{Lane: s.Lane} // who had it last says nothing
+		*present = lane.Info{Lane: s.Lane} // ignore the former holder
 	}
 	if *before > 0 {
 		return *before, &lane.BusyError{Info: *present}, nil
@@ -117,7 +117,7 @@ func (s *turn) next(ctx context.Context) (ahead int, busy *lane.BusyError, err e
 	return s.front(ctx)
 }
 
-// front takes the lane when it is free, whoever stands in line.
+// front acquires the lane if it is free, even if other turns wait.
 func (s *turn) front(ctx context.Context) (ahead int, busy *lane.BusyError, err error) {
 	s.lane, err = s.Lanes.Acquire(ctx, s.request())
 	if busy, is := errors.AsType[*lane.BusyError](err); is {
@@ -126,11 +126,10 @@ func (s *turn) front(ctx context.Context) (ahead int, busy *lane.BusyError, err 
 	return 0, nil, err
 }
 
-// pause waits for about d, and reports whether the context still lives.
+// pause waits for about d. It returns false if the context has ended.
 func pause(ctx context.Context, d time.Duration) bool { return signalled(ctx, d, nil) }
 
-// signalled waits until a signal comes, for about d at most, and reports whether the context
-// still lives.
+// signalled waits for a signal, at most for about d. It returns false if the context has ended.
 func signalled(ctx context.Context, d time.Duration, signal <-chan struct{}) bool {
 	timer := time.NewTimer(d/2 + rand.N(d/2+1)) //nolint:gosec // spreads retries, keeps no secret
 	defer timer.Stop()

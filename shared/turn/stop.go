@@ -15,29 +15,29 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
 )
 
-// StopTopic is the outbox's for turns that are to be stopped.
+// StopTopic is the topic of outbox rows that stop turns.
 const StopTopic = "stop"
 
-// stopRequest says which turn is to be stopped, in which way, and by whom.
+// stopRequest says which turn to stop, how, and for whom.
 type stopRequest struct {
 	Execution string    `json:"execution"`
 	Mode      Multitask `json:"mode"`
 	By        string    `json:"by"`
-	Next      string    `json:"next,omitempty"` // the turn that takes its place
+	Next      string    `json:"next,omitempty"` // the turn that replaces it
 }
 
-// stopKey is the key of the row by which a turn is stopped in one way.
+// stopKey returns the key of the row that stops a turn in one way.
 func stopKey(execution string, mode Multitask) string {
 	return "stop:" + execution + ":" + string(mode)
 }
 
-// stops are the ways in which a turn is stopped, the weakest first: each does what those
-// before it do. All end the turn; a cancel also denies what waits for a person, and a
-// rollback also takes back what was said and made.
+// stops lists the ways to stop a turn, weakest first. Each includes the effects of those before it.
+// All end the turn. A cancel also denies its waiting calls. A rollback also undoes its messages and
+// records.
 var stops = []Multitask{Interrupt, cancelled, Rollback}
 
-// canStop reports whether a turn can be stopped in a way: it is open, or was stopped in a
-// weaker way.
+// canStop reports whether a turn can be stopped in a way: it is open, or was stopped in a weaker
+// way.
 func canStop(e execution.Execution, mode Multitask) bool {
 	if !e.Status.Ended() {
 		return true
@@ -47,8 +47,8 @@ func canStop(e execution.Execution, mode Multitask) bool {
 	return e.Status == execution.Cancelled && at >= 0 && at < slices.Index(stops, mode)
 }
 
-// requestStop adds a row to the outbox by which a turn is stopped. It needs no lock of
-// the turn's lane, which whoever works under it may have for long.
+// requestStop adds a row to the outbox that stops a turn. It does not need the turn's lane, which a
+// transaction may hold for long.
 func (r *Runner) requestStop(ctx context.Context, b *db.Batch, e execution.Execution, q stopRequest) {
 	r.Outbox.Enqueue(ctx, b, outbox.Row{
 		Kind: outbox.Kick, Topic: StopTopic, Key: stopKey(e.ID, q.Mode), Payload: encode(q), MaxAttempts: maxAttempts,
@@ -56,10 +56,10 @@ func (r *Runner) requestStop(ctx context.Context, b *db.Batch, e execution.Execu
 	})
 }
 
-// stop ends a turn's holds and its execution, in one transaction: whoever worked on it
-// writes nothing any more. For a turn that was stopped in a weaker way it makes up for the
-// rest. A transaction that works under a hold is waited for, for a moment; then the error is
-// [db.ErrUnavailable]. [ErrNoTurn]: it has ended.
+// stop ends a turn's holds and its execution in one transaction, so that its process can write
+// nothing more. If the turn was stopped in a weaker way, stop completes the stronger way. It waits
+// at most 2 s for a transaction under a hold, and then returns [db.ErrUnavailable]. It returns
+// [ErrNoTurn] if the turn has ended.
 func (r *Runner) stop(ctx context.Context, ws db.Workspace, q stopRequest) error {
 	e, err := r.Runs.Get(ctx, ws, q.Execution)
 	if err != nil {
@@ -85,7 +85,7 @@ func (r *Runner) stop(ctx context.Context, ws db.Workspace, q stopRequest) error
 		if err := tx.Flush(ctx); err != nil {
 			return err
 		}
-		if len(*now) == 0 || !canStop((*now)[0], q.Mode) { // it has ended since it was read
+		if len(*now) == 0 || !canStop((*now)[0], q.Mode) { // it has ended in the meantime
 			return ErrNoTurn
 		}
 		if present.Held() && present.Execution == e.ID {
@@ -101,20 +101,19 @@ func (r *Runner) stop(ctx context.Context, ws db.Workspace, q stopRequest) error
 	})
 }
 
-// Stopper stops the turns that rows of the outbox name.
+// Stopper stops the turns that outbox rows name.
 type Stopper struct{ Runner *Runner }
 
-// stopLimit is how long one row may take.
+// stopLimit is the time limit for one row.
 const stopLimit = 5 * time.Second
 
 var _ outbox.Limited = Stopper{}
 
-// Limit is how long Handle takes at most.
+// Limit returns the time limit of Handle.
 func (Stopper) Limit() time.Duration { return stopLimit }
 
-// Handle stops a turn as soon as no transaction works under its hold. It ends within the
-// limit of the last writes of the call that it is part of, also when ctx ends before; a
-// turn that could not be stopped by then is tried again.
+// Handle stops a turn as soon as no transaction holds its lane. It may outlive ctx, within the
+// shared limit of the last writes. If the turn could not be stopped by then, the row is retried.
 func (s Stopper) Handle(ctx context.Context, c outbox.Claimed) error {
 	var r stopRequest
 	if err := json.Unmarshal(c.Payload, &r); err != nil || r.Execution == "" {

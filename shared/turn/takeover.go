@@ -11,19 +11,19 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/work"
 )
 
-// Effect is a call that was made in a turn that was ended.
+// Effect is a call that an ended turn has made.
 type Effect struct {
 	Call   string `json:"call"`
 	Skill  string `json:"skill"`
-	Status string `json:"status"` // succeeded, uncertain, or approved: it will yet be made
+	Status string `json:"status"` // succeeded, uncertain, or approved: the call will still be made
 }
 
-// errMoved says that another turn runs by now.
+// errMoved says that the lane's holder has changed in the meantime.
 var errMoved = errors.New("the lane's holder has changed")
 
-// takeOver ends the running turn, if there is one, and takes its lane. It stands
-// before those that wait in line. It ends one turn at most, the first that it meets: when
-// another has the lane by the time that one has ended, it waits for that.
+// takeOver ends the running turn, if there is one, and acquires its lane before all waiting turns.
+// It ends at most one turn: the first one that it finds. If another turn has the lane afterwards,
+// it waits for that one.
 func (s *turn) takeOver(ctx context.Context, entry *work.Entry) error {
 	for met := ""; ; {
 		var b db.Batch
@@ -39,21 +39,21 @@ func (s *turn) takeOver(ctx context.Context, entry *work.Entry) error {
 			s.lane = h
 			return err
 		}
-		if present.Execution == "" { // somebody holds it who has no turn
+		if present.Execution == "" { // the holder has no turn
 			return &lane.BusyError{Info: *present}
 		}
 		if met = cmp.Or(met, present.Execution); met != present.Execution {
 			return s.await(ctx, entry, s.front)
 		}
 		e, err := s.Runs.Get(ctx, s.ws, present.Execution)
-		if errors.Is(err, db.ErrNoRows) { // it begins just now, or was cut off before it did
+		if errors.Is(err, db.ErrNoRows) { // it is about to begin, or was cut off before it began
 			e = execution.Execution{ID: present.Execution, Subject: lane.Execution(present.Execution)}
 			switch own, err := s.Lanes.Peek(ctx, s.ws, e.Subject); {
 			case err == nil && own.Held() && pause(ctx, firstPause):
 				continue
 			case ctx.Err() != nil:
 				return &lane.BusyError{Info: *present}
-			case err != nil && !errors.Is(err, db.ErrNoRows): // no row: nobody has had its lane yet
+			case err != nil && !errors.Is(err, db.ErrNoRows): // no row: its own lane was never acquired
 				return err
 			}
 		} else if err != nil {
@@ -77,8 +77,9 @@ func (s *turn) takeOver(ctx context.Context, entry *work.Entry) error {
 	}
 }
 
-// insist writes the turn down, and that it takes another's place, under whose hold a
-// transaction works: both come about, whatever becomes of this process.
+// insist stores this turn and a request to stop the running one, in one transaction. It is used
+// while a transaction under the running turn's hold prevents an immediate stop. Both happen even if
+// this process dies.
 func (s *turn) insist(ctx context.Context, entry *work.Entry, e execution.Execution) error {
 	if ctx.Err() != nil {
 		return errLater
@@ -102,10 +103,10 @@ func (s *turn) insist(ctx context.Context, entry *work.Entry, e execution.Execut
 	return nil
 }
 
-// seize ends a turn's holds and its execution, takes back what can be of one that is
-// rolled back, writes down what became of it, and takes the lane, in one
-// transaction: whoever worked on it writes nothing any more, and nobody comes
-// between. [db.ErrUnavailable]: a transaction works under one of the holds.
+// seize ends a turn's holds and its execution, undoes and records its effects, and acquires the
+// lane, in one transaction. Afterwards the turn's process can write nothing more, and no other turn
+// can come between. It returns [db.ErrUnavailable] while a transaction works under one of the
+// holds.
 func (s *turn) seize(ctx context.Context, present lane.Info, e execution.Execution, was asked) error {
 	skills, err := s.Skills(ctx, s.ws, s.kind.Surface)
 	if err != nil {
@@ -116,7 +117,7 @@ func (s *turn) seize(ctx context.Context, present lane.Info, e execution.Executi
 	var ticket *lane.Ticket
 	err = s.DB.Tx(ctx, s.ws, func(ctx context.Context, tx *db.Tx) error {
 		s.Lanes.Hurry(tx.Later())
-		if _, err := s.Lanes.ForceRelease(ctx, tx, e.Subject); err != nil { // in the order of names, as whoever proves both
+		if _, err := s.Lanes.ForceRelease(ctx, tx, e.Subject); err != nil { // locks in the order of names
 			return err
 		}
 		held, err := s.Lanes.ForceRelease(ctx, tx, s.Lane)
@@ -138,7 +139,7 @@ func (s *turn) seize(ctx context.Context, present lane.Info, e execution.Executi
 	})
 	if err != nil {
 		s.stays = nil
-		if errors.Is(err, db.ErrUncertain) { // it may have been granted
+		if errors.Is(err, db.ErrUncertain) { // the lane may have been acquired
 			last, cancel := lane.LastWrites(ctx)
 			defer cancel()
 			unknown := &lane.Hold{Workspace: s.ws, Lane: s.Lane, Token: request.Token}

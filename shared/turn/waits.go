@@ -10,7 +10,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/work"
 )
 
-// waits are what the calls of an execution wait for, as they stood when its lane was taken.
+// waits holds the approvals that an execution waits for, as they were when its lane was acquired.
 type waits struct {
 	*Runner
 	ids   []string
@@ -18,7 +18,7 @@ type waits struct {
 }
 
 func (r *Runner) waitsOf(e execution.Execution) *waits {
-	return &waits{Runner: r, ids: r.replyOf(e).Approvals} // none, unless it is waiting
+	return &waits{Runner: r, ids: r.replyOf(e).Approvals} // empty unless the execution waits
 }
 
 func (w *waits) look(b *db.Batch) {
@@ -28,8 +28,8 @@ func (w *waits) look(b *db.Batch) {
 	}
 }
 
-// enter finds nothing to do where the execution has ended, or nothing was decided of what
-// it waits for.
+// enter returns [work.ErrNothing] if the execution has ended, or if none of its approvals is
+// decided.
 func (w *waits) enter(_ context.Context, e *work.Entry) error {
 	if len(e.Open) == 0 {
 		return work.ErrNothing
