@@ -81,9 +81,9 @@ func event(t *testing.T, function, name string) []byte {
 	return nil
 }
 
-// A first deployment, with the built functions: the beat before the schema is there
-// fails with words, the stack's migration makes it, and each shipped event then does
-// what it says in the same sandbox.
+// TestDeployment makes a first deployment with the built functions. The beat before the migration
+// fails with a clear message, the stack's migration creates the schema, and each shipped event then
+// works in the same sandbox.
 func TestDeployment(t *testing.T) {
 	c := newCloud(t)
 	c.SetSecret(secretID, c.owner)
@@ -172,8 +172,8 @@ func TestFanOut(t *testing.T) {
 	}
 }
 
-// Nothing of a function's surroundings keeps it from starting: an error of each
-// invocation, in the same sandbox, says what is wrong.
+// No missing part of a function's environment prevents its start. Each invocation in the sandbox
+// returns an error that names the problem.
 func TestWhatIsMissingIsSaid(t *testing.T) {
 	c := newCloud(t)
 	for kind, env := range map[string]map[string]string{

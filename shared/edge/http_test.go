@@ -21,20 +21,20 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// answered is an answer as the client would get it.
+// answered is a response as the client receives it.
 type answered struct {
 	head
 	Body   string `json:"body"`
 	Base64 bool   `json:"isBase64Encoded"`
-	cut    error  // the stream ended with it
+	cut    error  // the error that ended the stream
 }
 
-// serving has an http.Handler in a sandbox answer events.
+// serving makes a handler serve the events of a sandbox.
 func serving(s *Sandbox, h http.HandlerFunc) func(context.Context, json.RawMessage) (io.Reader, error) {
 	return s.web(func(*app.Core) (http.Handler, error) { return h, nil })
 }
 
-// ask does with an event and its answer what the Lambda library does, and API Gateway.
+// ask handles an event and its response like the Lambda library and API Gateway.
 func ask(t *testing.T, event string, serve func(context.Context, json.RawMessage) (io.Reader, error)) answered {
 	t.Helper()
 	out, err := serve(invocation(t), json.RawMessage(event))
@@ -73,7 +73,7 @@ func read(t *testing.T, out io.Reader) (a answered) {
 	return a
 }
 
-// shapes are all sorts of events.
+// shapes are the kinds of HTTP events.
 var shapes = map[string]string{"REST API": restEvent, "function URL": urlEvent, "HTTP API": httpAPI}
 
 func TestAnswers(t *testing.T) {
@@ -157,7 +157,7 @@ func TestHeadHasNoBody(t *testing.T) {
 	}
 }
 
-// Clients find what a Location names although they put a stage before our paths.
+// A Location leads to our path although the URL has the stage as a prefix.
 func TestLocationHasTheStage(t *testing.T) {
 	for to, want := range map[string]string{"/api/v1/x": "/live/api/v1/x", "//elsewhere/x": "//elsewhere/x", "https://e.example/x": "https://e.example/x"} {
 		s, _ := sandbox(t, nowhere)
@@ -168,7 +168,7 @@ func TestLocationHasTheStage(t *testing.T) {
 	}
 }
 
-// What is written is on its way at once; the answer need not have ended.
+// A write is sent at once, before the response has ended.
 func TestFlushIsReal(t *testing.T) {
 	for _, event := range []string{restEvent, urlEvent} {
 		s, _ := sandbox(t, nowhere)
@@ -231,7 +231,7 @@ func TestPanics(t *testing.T) {
 				}
 				want := 1
 				if thrown == any(http.ErrAbortHandler) {
-					want = 0 // whoever throws it has logged why
+					want = 0 // the code that throws it has logged the reason
 				}
 				if n := strings.Count(log.String(), "request panicked"); n != want || n == 1 &&
 					!(strings.Contains(log.String(), "http_test.go") && strings.Contains(log.String(), `"trace_id":"`+id)) {
@@ -263,7 +263,7 @@ func TestEventThatIsNoRequestIsAFunctionError(t *testing.T) {
 	}
 }
 
-// What keeps a sandbox from serving is in its log, and not in what strangers are told.
+// The reason why a sandbox cannot serve is in its log, and not in the response.
 func TestWhatCanNotBeServed(t *testing.T) {
 	s, log := sandbox(t, nowhere, "STATE_BACKEND=sqlite")
 	got := ask(t, restEvent, serving(s, nil))
@@ -291,8 +291,8 @@ func TestDeadlineLeavesTimeToAnswer(t *testing.T) {
 	read(t, out)
 }
 
-// A caller that leaves ends the request, and the invocation goes on until the handler
-// has seen it.
+// A caller that disconnects ends the request. The invocation continues until the handler has
+// noticed.
 func TestCallerThatLeaves(t *testing.T) {
 	s, _ := sandbox(t, nowhere)
 	ended := false
@@ -313,7 +313,7 @@ func TestCallerThatLeaves(t *testing.T) {
 	}
 }
 
-// A caller that does not read holds nobody up.
+// A caller that does not read does not block the handler.
 func TestCallerThatDoesNotRead(t *testing.T) {
 	s, _ := sandbox(t, nowhere)
 	failed := make(chan error, 1)
@@ -335,8 +335,8 @@ func TestCallerThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// The answer is out before the work behind it, and the work is done before the
-// invocation ends.
+// The response is sent before the background work, and that work is done before the invocation
+// ends.
 func TestBackground(t *testing.T) {
 	for _, event := range shapes {
 		s, log := sandbox(t, nowhere)

@@ -19,7 +19,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
-// beating is a heartbeat's handler whose beat is fn's.
+// beating returns a heartbeat handler whose beat is fn's.
 func beating(s *Sandbox, fn func(*app.Core) Beat) lambda.Handler {
 	return s.heartbeat(func(core *app.Core) (Beat, error) {
 		return fn(core), nil
@@ -32,7 +32,7 @@ func answering(r heartbeat.Report, err error) func(*app.Core) Beat {
 	}
 }
 
-// failed is what Lambda would be told.
+// failed returns the failure that Lambda would receive.
 func failed(t *testing.T, answer []byte, err error) failure {
 	t.Helper()
 	var f failure
@@ -109,8 +109,7 @@ func TestPanicEndsTheInvocationOnly(t *testing.T) {
 	}
 }
 
-// What is wrong with the configuration does not keep a sandbox from starting: each
-// invocation says it.
+// A sandbox starts with an invalid configuration, and each invocation reports the problem.
 func TestConfigurationIsReportedByInvocations(t *testing.T) {
 	s, _ := sandbox(t, "STATE_BACKEND=sqlite", "LOG_LEVEL=loud")
 	h := beating(s, answering(heartbeat.Report{}, nil))
@@ -123,8 +122,8 @@ func TestConfigurationIsReportedByInvocations(t *testing.T) {
 	}
 }
 
-// A database that is away is an error of the invocation, and the next one tries
-// again with the same core.
+// A database that is down is an error of the invocation. The next one tries again with the same
+// core.
 func TestDatabaseThatIsAway(t *testing.T) {
 	s, _ := sandbox(t, nowhere)
 	var built atomic.Int32

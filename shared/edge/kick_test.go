@@ -48,7 +48,7 @@ func TestKick(t *testing.T) {
 	}
 }
 
-// The function that sends messages is asked to, where one is named.
+// KickTend invokes the function that sends messages, if one is named.
 func TestKickTend(t *testing.T) {
 	var invoked []string
 	status := http.StatusAccepted

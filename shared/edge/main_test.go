@@ -17,18 +17,18 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// the test servers live as long as the process, and one goroutine each awaits their end
+		// the test servers live as long as the process; one goroutine waits for the end of each
 		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))
 }
 
 const (
 	onLambda = "AWS_LAMBDA_FUNCTION_NAME=keeper-heartbeat"
-	nowhere  = "DATABASE_URL=postgres://keeper:hunter2@127.0.0.1:1/keeper" // nobody listens there
+	nowhere  = "DATABASE_URL=postgres://keeper:hunter2@127.0.0.1:1/keeper" // nothing listens there
 	secretID = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:db-Ab12Cd"
 	aSecret  = "DATABASE_SECRET_ARN=" + secretID
 )
 
-// sandbox is one under test, and what it has logged.
+// sandbox returns a sandbox and its log.
 func sandbox(t *testing.T, environ ...string) (*Sandbox, *logged) {
 	t.Helper()
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
@@ -62,7 +62,7 @@ func (l *logged) String() string {
 	return l.buf.String()
 }
 
-// invocation is the context that Lambda gives to one.
+// invocation returns the context of a Lambda invocation.
 func invocation(t *testing.T) context.Context {
 	return lambdacontext.NewContext(t.Context(), &lambdacontext.LambdaContext{AwsRequestID: "request-1"})
 }

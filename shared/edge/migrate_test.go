@@ -22,11 +22,11 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
-// stack is a CloudFormation that waits for answers, and a migrate function.
+// stack is a CloudFormation stack that waits for responses, and a migrate function.
 type stack struct {
 	t       *testing.T
 	url     string
-	status  int // its server answers with
+	status  int // status of its server's responses
 	answers []cfn.Response
 	log     *logged
 	handler handler
@@ -70,7 +70,7 @@ func newStack(t *testing.T, environ ...string) *stack {
 	return st
 }
 
-// ask sends the shipped event of this name, its answer to the stack.
+// ask sends the shipped event of this name. The event's ResponseURL is the stack's.
 func (st *stack) ask(name string) (answer []byte, err error) {
 	st.t.Helper()
 	for _, c := range events.For("migrate") {
@@ -147,7 +147,7 @@ func TestMigrateMakesTheFirstOwner(t *testing.T) {
 	}
 }
 
-// Whatever goes wrong, the stack hears of it, and of nothing secret.
+// The stack receives every failure, and no secret.
 func TestStackHearsOfFailures(t *testing.T) {
 	for name, c := range map[string]struct {
 		environ []string
@@ -171,7 +171,8 @@ func TestStackHearsOfFailures(t *testing.T) {
 			if name == "time" {
 				inner := st.handler
 				st.handler = func(ctx context.Context, payload []byte) ([]byte, error) {
-					ctx, cancel := context.WithTimeout(ctx, 2*time.Second+50*time.Millisecond) // 2 s are kept for the answer
+					// 2 s are reserved for the response
+					ctx, cancel := context.WithTimeout(ctx, 2*time.Second+50*time.Millisecond)
 					defer cancel()
 					return inner(ctx, payload)
 				}

@@ -17,8 +17,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 )
 
-// operated is the built API for the token of the events, over a database whose schema
-// is there. source is where the function has the database from, given its URL.
+// operated returns the built API over a migrated database. It accepts the token of the shipped
+// events. source returns the variables with which the function finds the database, given its URL.
 func operated(t *testing.T, source func(c *cloud, login string) map[string]string) *rig.Function {
 	t.Helper()
 	c := newCloud(t)
@@ -31,7 +31,7 @@ func operated(t *testing.T, source func(c *cloud, login string) map[string]strin
 
 func byURL(_ *cloud, login string) map[string]string { return map[string]string{"DATABASE_URL": login} }
 
-// response is an answer as its sender takes it.
+// response is a response as its sender receives it.
 type response struct {
 	StatusCode int
 	Headers    map[string]string
@@ -52,7 +52,7 @@ func streamed(t *testing.T, r *rig.Result) response {
 	return out
 }
 
-// create makes an objective, through the HTTP API's event, and answers its Location.
+// create creates an objective through an HTTP API event, and returns its Location.
 func create(t *testing.T, f *rig.Function) string {
 	t.Helper()
 	r := invoke(t, f, event(t, "operate", "03_http_api"))
@@ -64,7 +64,7 @@ func create(t *testing.T, f *rig.Function) string {
 	return got.Headers["Location"]
 }
 
-// Each shape of event is answered by the built function in the way its sender takes.
+// The built function responds to each kind of event in the form that its sender expects.
 func TestOperate(t *testing.T) {
 	f := operated(t, byURL)
 	health := streamed(t, invoke(t, f, event(t, "operate", "01_rest_stream")))
@@ -92,11 +92,11 @@ func TestOperate(t *testing.T) {
 	}
 }
 
-// A follower has an event while the stream goes on, and one who left and comes back
-// with the last id misses nothing.
+// A follower receives an event while the stream is open. A follower that reconnects with the last
+// id misses nothing.
 func TestOperateStreamsEvents(t *testing.T) {
 	f := operated(t, byURL)
-	patient := rig.WithTimeout(5 * time.Minute) // what other tests have open in the cluster holds events back
+	patient := rig.WithTimeout(5 * time.Minute) // open transactions of other tests in the cluster delay events
 	rest := event(t, "operate", "04_events_stream")
 	atURL := []byte(`{"version":"2.0","rawPath":"/api/v1/events","rawQueryString":"kinds=objective.created",
 		"headers":{"accept":"text/event-stream","authorization":"Bearer open-sesame-open-sesame"},
@@ -122,7 +122,7 @@ func TestOperateStreamsEvents(t *testing.T) {
 		}
 		position := next(t, follower, "id: ") // it follows from here on
 		id := seen(t, open, follower, position, create(t, f))
-		if err := inv.Kill(); err != nil { // it was still going on
+		if err := inv.Kill(); err != nil { // it was still running
 			t.Errorf("%s: %v", name, err)
 		}
 
@@ -134,10 +134,10 @@ func TestOperateStreamsEvents(t *testing.T) {
 	}
 }
 
-// seen reads the stream until the event of the objective at a Location has come, and
-// answers the event's id. Other events may come first: a position stands before all that
-// was not settled when it was told. A stream whose minute is over is opened again behind
-// the last position.
+// seen reads the stream until the event of the objective at a Location arrives, and returns the
+// event's id. Other events may arrive first, because a position is before all events that were not
+// settled when it was returned. A stream that has reached its time limit is opened again after the
+// last position.
 func seen(t *testing.T, open func(last string) *bufio.Reader, r *bufio.Reader, last, at string) (id string) {
 	t.Helper()
 	for opened := 1; ; {
@@ -166,7 +166,7 @@ func seen(t *testing.T, open func(last string) *bufio.Reader, r *bufio.Reader, l
 	}
 }
 
-// goose is a model that says its first word, and the rest once it may.
+// goose is a model that writes its first word, and the others when rest is closed.
 func goose(t *testing.T, rest <-chan struct{}) *httptest.Server {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -189,8 +189,8 @@ func goose(t *testing.T, rest <-chan struct{}) *httptest.Server {
 	return server
 }
 
-// The model's first word is on its way to the client while the model is still at the
-// second, on each shape of event that streams.
+// The client receives the model's first word before the model has written the second one, for each
+// kind of event that streams.
 func TestOperateSpeaksWithTheModel(t *testing.T) {
 	rest := make(chan struct{})
 	model := goose(t, rest)
@@ -220,8 +220,8 @@ func TestOperateSpeaksWithTheModel(t *testing.T) {
 	}
 }
 
-// Where the database no longer takes the credentials of a secret, one request is told
-// to come again, and the next is served with the new ones.
+// If the database no longer accepts the credentials of a secret, one request gets a retryable
+// error, and the next one is served with the new credentials.
 func TestOperateAfterARotation(t *testing.T) {
 	rotate := func() {}
 	f := operated(t, func(c *cloud, login string) map[string]string {
@@ -248,7 +248,7 @@ func TestOperateAfterARotation(t *testing.T) {
 	}
 }
 
-// The built function takes the token that a secret holds, and no other.
+// The built function accepts the token in a secret, and no other.
 func TestOperateWithATokenInASecret(t *testing.T) {
 	const arn = "arn:aws:secretsmanager:us-east-1:000000000000:secret:token-Ab12Cd"
 	f := operated(t, func(c *cloud, login string) map[string]string {
@@ -268,7 +268,7 @@ func TestOperateWithATokenInASecret(t *testing.T) {
 	}
 }
 
-// next is the rest of the next line that begins so.
+// next returns the rest of the next line with this prefix.
 func next(t *testing.T, r *bufio.Reader, begins string) string {
 	t.Helper()
 	for {

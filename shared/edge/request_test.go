@@ -13,14 +13,14 @@ import (
 	"github.com/lanekeeper/lanekeeper/events"
 )
 
-// The events that carry requests, cut to what is read.
+// Events with HTTP requests, reduced to the fields that are read.
 const (
 	restEvent = `{"httpMethod":"GET","path":"/things","requestContext":{"stage":"live","path":"/live/things","domainName":"x.execute-api.eu-central-1.amazonaws.com","identity":{"sourceIp":"198.51.100.7"}}}`
 	urlEvent  = `{"version":"2.0","rawPath":"/things","requestContext":{"stage":"$default","domainName":"x.lambda-url.eu-central-1.on.aws","http":{"method":"GET","sourceIp":"198.51.100.7"}}}`
 	httpAPI   = `{"version":"2.0","rawPath":"/things","requestContext":{"stage":"$default","domainName":"x.execute-api.eu-central-1.amazonaws.com","http":{"method":"GET","sourceIp":"198.51.100.7"}}}`
 )
 
-// with is an event with other fields.
+// with returns an event with some fields replaced.
 func with(t *testing.T, event, fields string) []byte {
 	t.Helper()
 	all := map[string]any{}
@@ -36,7 +36,7 @@ func with(t *testing.T, event, fields string) []byte {
 	return raw
 }
 
-// asked is what a handler sees of a request.
+// asked is a request as a handler sees it.
 type asked struct {
 	Method, Path, Escaped, Query, Host, From, Body string
 	Header                                         http.Header

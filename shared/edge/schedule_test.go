@@ -14,7 +14,7 @@ import (
 
 func at(hour, minute int) time.Time { return time.Date(2026, 1, 5, hour, minute, 0, 0, time.UTC) }
 
-// The events that are shipped are the ticks they say.
+// The shipped events decode to the ticks that they describe.
 func TestDecodeShippedEvents(t *testing.T) {
 	want := map[string]heartbeat.Tick{
 		"01_schedule":                {Slot: at(10, 30)},
@@ -109,7 +109,7 @@ func TestDecodeTickRefuses(t *testing.T) {
 	}
 }
 
-// The fan-out reads what it writes.
+// The heartbeat decodes the events that the fan-out encodes.
 func TestEncodeTick(t *testing.T) {
 	for _, want := range []heartbeat.Tick{
 		{Workspace: ws, Slot: at(10, 30)}, {Workspace: ws}, {Workspace: ws, Full: true}, {Workspace: ws, Slot: at(0, 0), Full: true},

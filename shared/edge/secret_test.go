@@ -102,8 +102,8 @@ func TestReadSecret(t *testing.T) {
 	}
 }
 
-// rotating is a sandbox whose secret is the current password, and its beat, which
-// the database lets in with the password right only.
+// rotating returns a beat in a sandbox. The secret holds the current password, and the database
+// accepts only the right one.
 func rotating(t *testing.T) (h func() ([]byte, error), current, right *string, reads *int) {
 	s, _ := sandbox(t, aSecret)
 	current, right, reads = new("old"), new("old"), new(0)
@@ -144,8 +144,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// Where the secret has not changed there is no second try, and the next invocation
-// asks again.
+// If the secret has not changed, there is no second try. The next invocation reads it again.
 func TestPasswordThatIsWrong(t *testing.T) {
 	invoke, current, right, reads := rotating(t)
 	*right = "new"
@@ -173,8 +172,8 @@ func TestSecretThatCanNotBeRead(t *testing.T) {
 	}
 }
 
-// held is a sandbox whose secrets have these texts by ARN, the clock of it, and how often
-// each was read. Its invocation answers the token and the keys that are in force.
+// held returns a sandbox whose secrets have these texts by ARN, its clock, and how often each
+// secret was read. Its invocation returns the token and the keys that are in use.
 func held(t *testing.T, texts map[string]string, environ ...string) (invoke func() string, s *Sandbox, clock *time.Time, reads map[string]int) {
 	t.Helper()
 	s, _ = sandbox(t, environ...)
@@ -219,8 +218,8 @@ const (
 	signing = "signing-key-0123456789-0123456789"
 )
 
-// Each secret is read once, whatever is named by it, and again after a while: what was
-// rotated or revoked is not in force for as long as a sandbox is warm.
+// Each secret is read once, however many variables name it, and again after a while. So a rotated
+// or revoked value does not stay in use while a sandbox is warm.
 func TestSecretsAreReadAgain(t *testing.T) {
 	texts := map[string]string{tokenID: oldest, keysID: `{"ANTHROPIC_API_KEY":"key","JWT_SECRET":"` + signing + `"}`}
 	invoke, _, clock, reads := held(t, texts, nowhere, "ADMIN_TOKEN_SECRET_ARN="+tokenID,
@@ -246,22 +245,22 @@ func TestSecretsAreReadAgain(t *testing.T) {
 			t.Errorf("in force is %s, read %v", got, reads)
 		}
 	}
-	texts[tokenID] = "short" // it can't be used: what was in force stays, and is not read at each request
+	texts[tokenID] = "short" // it can't be used: the old value stays in use, and the secret is not read at each request
 	*clock = clock.Add(secretLife)
 	for range 2 {
 		if got := invoke(); got != after || reads[tokenID] != 3 {
 			t.Errorf("in force is %s, read %v", got, reads)
 		}
 	}
-	delete(texts, tokenID) // Secrets Manager is away
+	delete(texts, tokenID) // Secrets Manager is down
 	*clock = clock.Add(secretLife)
 	if got := invoke(); got != after || reads[tokenID] != 4 {
 		t.Errorf("in force is %s, read %v", got, reads)
 	}
 }
 
-// What is wrong with a secret is said with its variable and its ARN, and without what it
-// holds, and mended by the next invocation after the secret is.
+// An error about a secret names its variable and its ARN, and never its content. After the secret
+// is repaired, the next invocation works.
 func TestASecretThatCanNotBeUsed(t *testing.T) {
 	texts := map[string]string{tokenID: "hunter2"}
 	invoke, _, _, _ := held(t, texts, nowhere, "ADMIN_TOKEN_SECRET_ARN="+tokenID)

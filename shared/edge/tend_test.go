@@ -11,8 +11,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 )
 
-// Between the beats the schedule's event has the built function do what is due: a beat
-// that was put off runs under its slot, before the invocation ends.
+// Between beats the schedule's event makes the built function do due work. A postponed beat runs
+// under its slot before the invocation ends.
 func TestTend(t *testing.T) {
 	c := newCloud(t)
 	migrate := c.start(t, "migrate", map[string]string{"DATABASE_URL": c.owner})
@@ -31,7 +31,8 @@ func TestTend(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := c.start(t, "operate", rig.Env(map[string]string{"DATABASE_URL": dbtest.AsLogin(c.owner)}, map[string]string{"ADMIN_TOKEN": "open-sesame-open-sesame"}))
-	r, err := f.Invoke(t.Context(), event(t, "operate", "06_tend"), rig.WithTimeout(5*time.Minute)) // that of the template: a beat needs a minute of it
+	// The time-out of the template. A beat needs a minute of it.
+	r, err := f.Invoke(t.Context(), event(t, "operate", "06_tend"), rig.WithTimeout(5*time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 )
 
-// ask asks the built operate, through the HTTP API's event.
+// ask sends an HTTP API event to the built operate.
 func ask(t *testing.T, f *rig.Function, method, path, body string) response {
 	t.Helper()
 	var e map[string]any
@@ -31,7 +31,7 @@ func ask(t *testing.T, f *rig.Function, method, path, body string) response {
 	return whole(t, invoke(t, f, payload))
 }
 
-// whole is an answer in one piece.
+// whole returns a response that is not streamed.
 func whole(t *testing.T, r *rig.Result) (out response) {
 	t.Helper()
 	if err := json.Unmarshal(r.Payload, &out); err != nil || r.FunctionError != nil {
@@ -40,8 +40,8 @@ func whole(t *testing.T, r *rig.Result) (out response) {
 	return out
 }
 
-// TestWebhooks: the built functions take each shipped event. What is accepted is stored, operate is
-// kicked, and does what the rules ask for when it is tended: once.
+// TestWebhooks: the built functions accept each shipped event. An accepted delivery is stored,
+// operate is kicked, and tending runs what the rules ask for exactly once.
 func TestWebhooks(t *testing.T) {
 	c := newCloud(t)
 	env := map[string]string{
