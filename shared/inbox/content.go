@@ -28,32 +28,32 @@ const (
 
 	maxKept       = 64 // headers
 	maxKeptValue  = 1 << 10
-	maxKeptHeader = 16 << 10 // all of them
-	maxFields     = 1000     // of a form
+	maxKeptHeader = 16 << 10 // bytes of all together
+	maxFields     = 1000     // fields of a form
 	maxChallenge  = 1 << 10
 )
 
-// ContentError says why the content of a request that was verified can't be taken. Its text repeats
+// ContentError says why the content of a verified request can't be accepted. Its text repeats
 // nothing of the request.
 type ContentError struct {
 	Why         string
-	Unsupported bool // its media type is
+	Unsupported bool // the media type is the reason
 }
 
 func (e *ContentError) Error() string { return e.Why }
 
-// Content is what a request says, once it was verified.
+// Content is the content of a verified request.
 type Content struct {
 	ID     string // of the delivery: the provider's, or the digest of the body
 	Event  string // such as issues.opened; empty: the request does not say
 	Digest string // SHA-256 of the body, in hex
-	// Challenge is what Slack wants to get back when it asks whose address this is. Such a request is
-	// no delivery.
+	// Challenge is the text that Slack expects back when it checks the address. Such a request is
+	// not a delivery.
 	Challenge string
 	Headers   map[string]string // by lower-case name, without credentials
 }
 
-// Read reads what a verified request says. Its error is a [ContentError].
+// Read decodes the content of a verified request. Its error is a [ContentError].
 func (s Source) Read(r Request) (Content, error) {
 	sum := sha256.Sum256(r.Body)
 	c := Content{Digest: hex.EncodeToString(sum[:]), Headers: s.kept(r.Header)}
@@ -84,13 +84,14 @@ func (s Source) Read(r Request) (Content, error) {
 	return c, nil
 }
 
-// storable reports whether the database takes a text, which no line break or NUL ends early.
+// storable reports whether the database can store a text as one line: valid UTF-8 without control
+// characters.
 func storable(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
-// idOf is the id that the provider gives a delivery, which stays the same when it sends it again;
-// empty: none.
+// idOf returns the provider's id of a delivery, which is the same when the provider repeats it. It
+// returns an empty text if there is none.
 func (s Source) idOf(h http.Header, env environment, ce *event) string {
 	switch s.Kind {
 	case GitHub:
@@ -106,7 +107,7 @@ func (s Source) idOf(h http.Header, env environment, ce *event) string {
 		return env.text("body.trigger_id")
 	case HMAC, Token:
 		if name, is := headerIn(s.IDPath); is {
-			return h.Get(name) // whether it is kept or not
+			return h.Get(name) // even if the header is not stored
 		}
 		if s.IDPath != "" {
 			return env.text(s.IDPath)
@@ -118,7 +119,7 @@ func (s Source) idOf(h http.Header, env environment, ce *event) string {
 	return ""
 }
 
-// eventOf is what has happened.
+// eventOf returns the name of the event, or an empty text if the request has none.
 func (s Source) eventOf(h http.Header, body any, ce *event) string {
 	env := environment{"body": body}
 	switch s.Kind {
@@ -146,10 +147,11 @@ func (s Source) eventOf(h http.Header, body any, ce *event) string {
 	return env.text("body.event")
 }
 
-// event is what a CloudEvent says of itself.
+// event holds the attributes of a CloudEvent.
 type event struct{ id, source, kind string }
 
-// cloudEvent reads a CloudEvent, in the structured or in the binary mode; nil: it is none.
+// cloudEvent reads a CloudEvent, in structured or binary mode. It returns nil for any other
+// request.
 func cloudEvent(h http.Header, body any) (*event, error) {
 	media, _, _ := mime.ParseMediaType(h.Get("Content-Type"))
 	var e event
@@ -175,7 +177,8 @@ func cloudEvent(h http.Header, body any) (*event, error) {
 	return &e, nil
 }
 
-// challengeOf is what Slack wants to get back; empty: it does not ask.
+// challengeOf returns the challenge of a request by which Slack checks the address, or an empty
+// text for any other request.
 func challengeOf(body any) string {
 	env := environment{"body": body}
 	challenge := env.text("body.challenge")
@@ -185,7 +188,7 @@ func challengeOf(body any) string {
 	return challenge
 }
 
-// decodeBody reads a body as JSON, as a form, or as text. Numbers are [json.Number].
+// decodeBody decodes a body as JSON, as a form, or as text. Numbers are [json.Number].
 func decodeBody(contentType string, body []byte) (any, error) {
 	media, _, _ := mime.ParseMediaType(contentType)
 	if media == "application/x-www-form-urlencoded" {
@@ -227,8 +230,8 @@ func decodeJSON(body []byte) (v any, err error) {
 	return v, nil
 }
 
-// deeper reports whether JSON has more levels than are taken. It looks at the brackets outside of
-// strings only.
+// deeper reports whether JSON has more than maxDepth levels. It counts the brackets outside of
+// strings.
 func deeper(body []byte) bool {
 	depth, quoted, escaped := 0, false, false
 	for _, c := range body {
@@ -250,8 +253,8 @@ func deeper(body []byte) bool {
 	return false
 }
 
-// decodeForm reads a form. Where its field payload is JSON, as GitHub and Slack send it, that is
-// the body.
+// decodeForm decodes a form. If its field payload is JSON, as GitHub and Slack send it, decodeForm
+// returns that.
 func decodeForm(body []byte) (any, error) {
 	fields, err := url.ParseQuery(string(body))
 	if err != nil || !utf8.Valid(body) || bytes.Count(body, []byte("&")) >= maxFields {
@@ -268,12 +271,12 @@ func decodeForm(body []byte) (any, error) {
 	}
 	out := map[string]any{}
 	for name, values := range fields {
-		out[activity.Text(name)] = activity.Text(values[0]) // what was percent-encoded may be anything
+		out[activity.Text(name)] = activity.Text(values[0]) // a percent-encoded value may hold any bytes
 	}
 	return out, nil
 }
 
-// kept are the headers that are stored: those that rules may look at, without credentials.
+// kept returns the headers to store: those that rules may read, without credentials.
 func (s Source) kept(h http.Header) map[string]string {
 	out := map[string]string{}
 	size := 0
@@ -295,12 +298,12 @@ func (s Source) kept(h http.Header) map[string]string {
 	return out
 }
 
-// hides reports whether a header is never kept.
+// hides reports whether a header is never stored.
 func (s Source) hides(name string) bool {
 	return credential(strings.ToLower(name)) || strings.EqualFold(name, s.Header)
 }
 
-// credential reports whether a header may hold one, by its name.
+// credential reports whether a header with this name may hold a credential.
 func credential(name string) bool {
 	for _, part := range []string{"auth", "cookie", "signature", "secret", "token", "password", "credential", "key"} {
 		if strings.Contains(name, part) {
@@ -310,8 +313,8 @@ func credential(name string) bool {
 	return false
 }
 
-// encodeHeaders is the JSON of headers. What HTML would want escaped stays as it is: six bytes for one
-// are more than the row has room for.
+// encodeHeaders returns headers as JSON. It does not escape characters for HTML, because six bytes
+// for one character could exceed the limit of the row.
 func encodeHeaders(h map[string]string) (string, error) {
 	var out strings.Builder
 	e := json.NewEncoder(&out)

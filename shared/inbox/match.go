@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// maxMatched is how much of a text a regular expression is matched with, in bytes.
+// maxMatched is the longest part of a text that a regular expression is matched with, in bytes.
 const maxMatched = 16 << 10
 
-// match returns the first rule that matches a delivery; false: none does.
+// match returns the first rule that matches a delivery, and whether there is one.
 func match(rules []Rule, env environment) (Rule, bool) {
 	event := env.text("event")
 	for _, r := range rules {
@@ -33,7 +33,7 @@ func (r Rule) matches(event string, env environment) bool {
 	return true
 }
 
-// glob reports whether a text is one of a pattern in which * stands for any text.
+// glob reports whether a text matches a pattern, in which * matches any text.
 func glob(pattern, text string) bool {
 	first, rest, star := strings.Cut(pattern, "*")
 	if !star {
@@ -45,14 +45,14 @@ func glob(pattern, text string) bool {
 		if !ok {
 			return false
 		}
-		_, text, ok = strings.Cut(text, part) // the earliest place leaves the most to the others
+		_, text, ok = strings.Cut(text, part) // the earliest match leaves the most text to the other parts
 	}
 	return ok && strings.HasSuffix(text, parts[len(parts)-1])
 }
 
-// holds reports whether the condition holds. Of a value that is not there only ne and exists do.
+// holds reports whether the condition holds. For a missing value, only ne and exists can hold.
 func (c Condition) holds(env environment) bool {
-	want, _ := decodeJSON(c.Value) // was checked when the rule was stored
+	want, _ := decodeJSON(c.Value) // validated when the rule was stored
 	got, found := env.find(c.Path)
 	switch c.Op {
 	case Exists:
@@ -98,7 +98,7 @@ func has(array, v any) bool {
 	return false
 }
 
-// equal compares JSON values. Numbers are equal whose values are.
+// equal compares JSON values. Numbers are equal if their values are equal.
 func equal(a, b any) bool {
 	x, isX := a.(json.Number)
 	y, isY := b.(json.Number)
@@ -108,7 +108,7 @@ func equal(a, b any) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// ordered reports whether two numbers can be compared.
+// ordered reports whether both values are numbers that can be compared.
 func ordered(a, b any) bool {
 	x, isX := a.(json.Number)
 	y, isY := b.(json.Number)
@@ -120,7 +120,7 @@ func ordered(a, b any) bool {
 	return err1 == nil && err2 == nil
 }
 
-// less compares two numbers, or two texts.
+// less compares two numbers or two texts.
 func less(a, b any) bool {
 	if s, is := a.(string); is {
 		t, ok := b.(string)

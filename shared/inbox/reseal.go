@@ -12,16 +12,16 @@ import (
 // resealPage is how many sources are read at a time.
 const resealPage = 50
 
-// sealedSource is what is sealed of a source.
+// sealedSource holds the encrypted secrets of a source.
 type sealedSource struct {
 	id       string
 	now, old []byte
 }
 
-// Reseal seals the secrets of a workspace's sources anew that are sealed under another key than the
-// current one. A secret before that is not valid any more is not sealed anew: it is cleared with the
-// first change. Sources may be used and changed meanwhile: one that was changed stays as it is.
-// failed are the ids of sources whose secrets did not open.
+// Reseal encrypts the secrets of a workspace's sources with the current key if another key encrypts
+// them. It does not encrypt a previous secret that has expired: the first change of a secret clears
+// it. Sources may be used and changed at the same time; Reseal skips a source that was changed.
+// failed lists the ids of sources whose secrets could not be decrypted.
 func (s *Store) Reseal(ctx context.Context, ws db.Workspace) (resealed int, failed []string, err error) {
 	for after := uuid.Nil.String(); ; {
 		var page []sealedSource
@@ -77,7 +77,8 @@ func (s *Store) reseal(ctx context.Context, ws db.Workspace, n sealedSource) (bo
 	return rows > 0, nil
 }
 
-// anew seals one secret under the current key; nil: there is none, or it is under that.
+// anew encrypts one secret with the current key. It returns nil if there is no secret, or if the
+// current key encrypts it already.
 func (s *Store) anew(ctx context.Context, ws db.Workspace, id string, sealed []byte) ([]byte, error) {
 	if sealed == nil {
 		return nil, nil

@@ -8,23 +8,23 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 )
 
-// maxRendered is the most that templates may become, in bytes.
+// maxRendered is the longest result of an action's templates, in bytes.
 const maxRendered = 64 << 10
 
-// errRendered says that templates became too large.
+// errRendered says that the result of the templates is too large.
 var errRendered = errors.New("its rule's templates become more than 64 KiB with this delivery")
 
-// errMisfit says that templates ask for a number that can't be stored.
+// errMisfit says that the templates use a number that cannot be stored.
 var errMisfit = errors.New("its rule passes on a number that is out of range in this delivery")
 
-// legalTemplate reports whether all templates of a text can be filled in.
+// legalTemplate reports whether all templates of a text are valid.
 func legalTemplate(text string) bool {
 	ok := true
 	eachTemplate(text, func(string) {}, func(path string) { ok = ok && legalPath(path) })
 	return ok && strings.Count(text, "{{") == strings.Count(text, "}}")
 }
 
-// eachTemplate takes a text apart into its plain parts and the paths of its templates.
+// eachTemplate splits a text into plain parts and the paths of its templates.
 func eachTemplate(text string, plain, path func(string)) {
 	for {
 		before, rest, open := strings.Cut(text, "{{")
@@ -39,7 +39,7 @@ func eachTemplate(text string, plain, path func(string)) {
 	}
 }
 
-// eachText calls fn with each text in a JSON value, names of fields left out.
+// eachText calls fn with each string in a JSON value, except the names of fields.
 func eachText(v any, fn func(string)) {
 	switch v := v.(type) {
 	case string:
@@ -55,18 +55,18 @@ func eachText(v any, fn func(string)) {
 	}
 }
 
-// rendering fills in templates. It notes whether anything came from outside.
+// rendering fills in templates. It records whether a value came from outside.
 type rendering struct {
 	env     environment
 	left    int // bytes that may still be written
 	outside bool
-	misfit  bool // a number that the database can't hold was asked for
+	misfit  bool // a template uses a number that the database cannot store
 }
 
 func render(env environment) *rendering { return &rendering{env: env, left: maxRendered} }
 
-// text fills in the templates of a text. What is not there becomes nothing, values that are no
-// text become JSON.
+// text fills in the templates of a text. A missing value becomes an empty text. A value that is not
+// a text becomes JSON.
 func (r *rendering) text(text string) string {
 	var out strings.Builder
 	write := func(s string) {
@@ -82,16 +82,16 @@ func (r *rendering) text(text string) string {
 		case string:
 			write(activity.Text(v))
 		default:
-			v, _ = repaired(v)        // a number becomes text here, whatever it is
-			raw, _ := json.Marshal(v) // was JSON
+			v, _ = repaired(v)        // any number is fine here, because it becomes text
+			raw, _ := json.Marshal(v) // decoded from JSON before
 			write(string(raw))
 		}
 	})
 	return out.String()
 }
 
-// value fills in the templates of a JSON value. A text that is one template becomes the value
-// itself, whatever its type; null where it is not there.
+// value fills in the templates of a JSON value. A string that consists of one template becomes the
+// value itself, of any type, or null if it is missing.
 func (r *rendering) value(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -115,7 +115,7 @@ func (r *rendering) value(v any) any {
 	return v
 }
 
-// wholeTemplate is the path of a text that is one template and nothing else.
+// wholeTemplate returns the path of a text that consists of one template.
 func wholeTemplate(text string) (path string, ok bool) {
 	inner, begins := strings.CutPrefix(text, "{{")
 	inner, ends := strings.CutSuffix(inner, "}}")
@@ -127,14 +127,14 @@ func (r *rendering) whole(path string) any {
 	found, _ := r.env.find(path)
 	v, fits := repaired(found)
 	r.misfit = r.misfit || !fits
-	raw, _ := json.Marshal(v) // was JSON
+	raw, _ := json.Marshal(v) // decoded from JSON before
 	if r.left -= len(raw); r.left < 0 {
 		return nil
 	}
 	return v
 }
 
-// object fills in the templates of an object; nothing is the empty one.
+// object fills in the templates of an object. An empty text counts as an empty object.
 func (r *rendering) object(raw json.RawMessage) (map[string]any, error) {
 	if len(raw) == 0 {
 		return map[string]any{}, nil
@@ -143,11 +143,11 @@ func (r *rendering) object(raw json.RawMessage) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, _ := r.value(v).(map[string]any) // was checked when the rule was stored
+	out, _ := r.value(v).(map[string]any) // validated when the rule was stored
 	return out, r.err()
 }
 
-// err says whether it became too large, or can't be stored.
+// err returns an error if the result is too large or cannot be stored.
 func (r *rendering) err() error {
 	if r.misfit {
 		return errMisfit

@@ -9,7 +9,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/activity"
 )
 
-// environment is what the paths of rules and templates go through: body, headers, event, id, source.
+// environment holds the values that rules and templates can use: body, headers, event, id, source.
 type environment map[string]any
 
 const (
@@ -17,20 +17,21 @@ const (
 	maxSegments = 32
 )
 
-// roots are what a path may begin with.
+// roots lists the first segments that a path may have.
 var roots = []string{"body", "headers", "event", "id", "source"}
 
-// legalPath reports whether a path can be looked up.
+// legalPath reports whether a path is valid.
 func legalPath(path string) bool {
 	parts := strings.Split(path, ".")
 	return len(path) <= maxPath && len(parts) <= maxSegments && slices.Contains(roots, parts[0]) &&
 		!slices.Contains(parts, "") && storable(path)
 }
 
-// headerIn is the header that a path leads to.
+// headerIn returns the name of the header that a path names.
 func headerIn(path string) (name string, is bool) { return strings.CutPrefix(path, "headers.") }
 
-// find looks a dotted path up. Numbers are places in arrays. It returns nil where nothing is.
+// find returns the value at a dotted path. Numbers are positions in arrays. ok is false if there is
+// no value.
 func (env environment) find(path string) (found any, ok bool) {
 	root, rest, more := strings.Cut(path, ".")
 	v, ok := env[root]
@@ -66,11 +67,11 @@ func (env environment) find(path string) (found any, ok bool) {
 	return v, true
 }
 
-// maxNumber is the longest number that is passed on as one, in digits.
+// maxNumber is the longest number that is passed on as a number, in digits.
 const maxNumber = 1000
 
-// repaired is a value whose texts, names of fields among them, the database takes; fits is false where
-// it has a number that the database can't hold.
+// repaired returns a value whose texts and field names the database can store. fits is false if the
+// value has a number that the database cannot store.
 func repaired(v any) (_ any, fits bool) {
 	fits = true
 	part := func(v any) any {
@@ -99,7 +100,7 @@ func repaired(v any) (_ any, fits bool) {
 	return v, true
 }
 
-// text is the text or the number at a path; empty: there is none.
+// text returns the text or the number at a path, or an empty text if there is none.
 func (env environment) text(path string) string {
 	v, _ := env.find(path)
 	switch v := v.(type) {

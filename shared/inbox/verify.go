@@ -13,20 +13,20 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
-// Request is a delivery as it came. Nothing in it is believed before [Source.Verify].
+// Request is a delivery as it arrived. Nothing in it is trusted before [Source.Verify].
 type Request struct {
 	Header http.Header
 	Body   []byte // the raw bytes
 }
 
-// Window is how far the timestamp of a request may be from now.
+// Window is the largest difference between a request's timestamp and the current time.
 const Window = 5 * time.Minute
 
-// maxSignatures is how many signatures of one request are looked at.
+// maxSignatures is the largest number of signatures that are checked in one request.
 const maxSignatures = 16
 
-// RejectedError says why the signature of a request is not accepted. Its text repeats nothing of
-// the request.
+// RejectedError says why the signature of a request is invalid. Its text repeats nothing of the
+// request.
 type RejectedError struct{ Why string }
 
 func (e *RejectedError) Error() string { return "the request is not accepted: " + e.Why }
@@ -34,8 +34,8 @@ func (e *RejectedError) Error() string { return "the request is not accepted: " 
 func rejected(why string) error { return &RejectedError{why} }
 
 // Verify checks the signature of a request over the raw bytes of its body, with each of the secrets
-// in constant time. A request is accepted when one of them matches. Empty secrets never match. Its
-// error is a [RejectedError].
+// in constant time. The request is accepted if one of the secrets matches. Empty secrets never
+// match. The error is a [RejectedError].
 func (s Source) Verify(r Request, secrets []secret.Value, now time.Time) error {
 	switch s.Kind {
 	case GitHub:
@@ -54,7 +54,7 @@ func (s Source) Verify(r Request, secrets []secret.Value, now time.Time) error {
 	return rejected("its source has no known kind")
 }
 
-// header returns the value of a header that must come exactly once.
+// header returns the value of a header that must occur exactly once.
 func (r Request) header(name string) (string, error) {
 	values := r.Header.Values(name)
 	switch {
@@ -66,7 +66,7 @@ func (r Request) header(name string) (string, error) {
 	return values[0], nil
 }
 
-// verifyHMAC checks the HMAC-SHA256 of the body in a header.
+// verifyHMAC checks a header with the HMAC-SHA256 of the body.
 func verifyHMAC(r Request, secrets []secret.Value, name, prefix string, e Encoding) error {
 	value, err := r.header(name)
 	if err != nil {
@@ -193,7 +193,7 @@ func verifyStandard(r Request, secrets []secret.Value, now time.Time) error {
 
 var dot = []byte(".")
 
-// fresh checks that Unix seconds are within [Window] of now.
+// fresh checks that a Unix time in seconds is within [Window] of now.
 func fresh(at string, now time.Time) error {
 	seconds, err := strconv.ParseInt(at, 10, 64)
 	if err != nil || strconv.FormatInt(seconds, 10) != at {
@@ -215,7 +215,7 @@ func standardBytes(v secret.Value) []byte {
 	return key
 }
 
-// matches checks that one of the signatures is the HMAC-SHA256 of the parts under one of the keys.
+// matches checks that one of the signatures is the HMAC-SHA256 of the parts with one of the keys.
 func matches(secrets []secret.Value, key func(secret.Value) []byte, signatures [][]byte, parts ...[]byte) error {
 	found := false
 	for _, v := range secrets {

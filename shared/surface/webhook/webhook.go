@@ -1,5 +1,6 @@
-// Package webhook is the world's surface: it takes the webhooks of a workspace's sources, verifies
-// and stores them, and answers. What they ask for is done by package action, in another process.
+// Package webhook is the HTTP surface for webhooks. It receives the webhooks of a workspace's
+// sources, verifies and stores them, and answers. Package action performs their actions, in another
+// process.
 package webhook
 
 import (
@@ -19,34 +20,33 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// Prefix is what the paths of webhooks begin with: /webhooks/{workspace}/{source}.
+// Prefix is the beginning of the paths of webhooks: /webhooks/{workspace}/{source}.
 const Prefix = "/webhooks/"
 
-// limit is how long one request may take, so that there is time to answer.
+// limit is the time limit of one request. It leaves time for the response.
 const limit = 8 * time.Second
 
-// Handler takes webhooks. It keeps nothing between requests but what its parts do, and serves
-// several at once.
+// Handler receives webhooks. It is safe for concurrent use.
 type Handler struct {
 	Inbox    *inbox.Store
-	Limits   *ratelimit.Cache    // of requests that verify; nil: none
-	Failures *ratelimit.Failures // of those that don't, by address; nil: none
+	Limits   *ratelimit.Cache    // per source, for verified requests; nil: none
+	Failures *ratelimit.Failures // per address, for other requests; nil: none
 	Traces   *trace.Source
-	// Kick has what was stored for a workspace worked on soon, and does not wait for it. A kick that
-	// gets lost costs a minute: what is due is looked for on a schedule.
+	// Kick starts the processing of a workspace's stored deliveries and does not wait for it. If a
+	// kick is lost, the schedule finds them within a minute.
 	Kick func(context.Context, db.Workspace)
 	Log  *slog.Logger
 }
 
-// receipt is the answer to a delivery.
+// receipt is the response to a delivery.
 type receipt struct {
 	ID       string `json:"id"`
 	Status   string `json:"status"` // received or duplicate
 	Conflict bool   `json:"conflict,omitempty"`
 }
 
-// ServeHTTP answers 202 to a delivery that is stored, and 200 to one that was stored before. Other
-// answers leave no row.
+// ServeHTTP answers 202 to a delivery that it has stored, and 200 to one that was stored before.
+// After any other response nothing is stored.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := h.Traces.New(trace.Webhook)
 	ctx, cancel := context.WithTimeout(trace.With(r.Context(), id), limit)
@@ -59,15 +59,15 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case p != nil:
 		p.Write(w, id)
-	case status == http.StatusOK && body == nil: // the challenge is written
+	case status == http.StatusOK && body == nil: // the challenge is written already
 	default:
 		head.Set("Content-Type", "application/json")
 		w.WriteHeader(status)
-		_ = json.NewEncoder(w).Encode(body) // whoever sent it may have left
+		_ = json.NewEncoder(w).Encode(body) // the sender may have disconnected
 	}
 }
 
-// take takes one request. A body that is nil, with 200, says that the answer is written.
+// take handles one request. A nil body with status 200 says that the response is written already.
 func (h *Handler) take(ctx context.Context, w http.ResponseWriter, r *http.Request) (status int, body any, p *problem.Problem) {
 	slug, name, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, Prefix), "/")
 	if !ok || !strings.HasPrefix(r.URL.Path, Prefix) || slug == "" || name == "" || strings.Contains(name, "/") {
@@ -113,7 +113,7 @@ func (h *Handler) take(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	return h.store(ctx, found, content, raw)
 }
 
-// find finds the source that a request is for.
+// find returns the source that a request names.
 func (h *Handler) find(ctx context.Context, slug, name, address string) (inbox.Found, *problem.Problem) {
 	var found inbox.Found
 	err := inbox.ErrNotFound
@@ -132,8 +132,8 @@ func (h *Handler) find(ctx context.Context, slug, name, address string) (inbox.F
 	return found, nil
 }
 
-// verify refuses requests with a wrong signature, and those that come too often. A request with a
-// good signature is never refused for the bad ones of others.
+// verify refuses requests with a wrong signature, and requests beyond the rate limit. A request
+// with a good signature is never refused because of other requests with bad ones.
 func (h *Handler) verify(ctx context.Context, found inbox.Found, r inbox.Request, address string) *problem.Problem {
 	secrets, err := h.Inbox.Secrets(ctx, found)
 	if err != nil {
@@ -164,7 +164,8 @@ func (h *Handler) verify(ctx context.Context, found inbox.Found, r inbox.Request
 	return nil
 }
 
-// tooMany counts a request that nobody may make, and refuses those beyond what an address may.
+// tooMany counts a request that was not accepted. It returns a problem once an address has sent too
+// many.
 func (h *Handler) tooMany(address string) *problem.Problem {
 	over, wait := h.Failures.Count(address)
 	if !over {
@@ -174,7 +175,7 @@ func (h *Handler) tooMany(address string) *problem.Problem {
 		"too many webhooks that were not accepted came from this address: wait, and check the secret").Later(wait)
 }
 
-// store stores a delivery. Only then it is answered as received.
+// store stores a delivery. The response that confirms it is sent only afterwards.
 func (h *Handler) store(ctx context.Context, found inbox.Found, c inbox.Content, raw []byte) (int, any, *problem.Problem) {
 	got, err := h.Inbox.Receive(ctx, found, c, raw)
 	if err != nil {
@@ -192,7 +193,8 @@ func (h *Handler) store(ctx context.Context, found inbox.Found, c inbox.Content,
 	return http.StatusAccepted, receipt{ID: got.ID, Status: "received"}, nil
 }
 
-// unavailable says that a request could not be taken now, whatever it is. Who sent it sends it again.
+// unavailable returns the problem for a request that could not be stored now. The sender repeats
+// it.
 func (h *Handler) unavailable(ctx context.Context, err error) *problem.Problem {
 	h.Log.ErrorContext(ctx, "a webhook could not be taken", "error", err)
 	return problem.New(http.StatusServiceUnavailable, "unavailable", "the webhook could not be stored now: send it again").
