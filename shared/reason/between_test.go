@@ -15,15 +15,15 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 )
 
-// mailbox has messages that come between the steps of a run, and writes down in the
-// database that they were read.
+// mailbox has messages that arrive between the steps of a run. It records in the database that they
+// were read.
 type mailbox struct {
 	*world
 	job   reason.Job
-	asked []int // after how many steps
+	asked []int // the numbers of steps at which it was asked
 	texts []string
-	fails error // of the writing
-	stale int   // how often what has come changes under it
+	fails error // error of the write
+	stale int   // how often the messages change during the write
 	stop  *reason.Stopped
 }
 
@@ -52,7 +52,7 @@ func (m *mailbox) between(_ context.Context, p reason.Progress) (in reason.Inter
 	return in, nil
 }
 
-// read counts how often messages were marked as read.
+// read returns how often messages were marked as read.
 func (m *mailbox) read(t testing.TB) (n int) {
 	t.Helper()
 	for _, e := range m.story(t, m.job) {
@@ -63,7 +63,7 @@ func (m *mailbox) read(t testing.TB) (n int) {
 	return n
 }
 
-// inputs are the entries of a journal by which messages came into the run.
+// inputs returns the journal's entries that brought messages into the run.
 func (w *world) inputs(t testing.TB, job reason.Job) []execution.Entry {
 	t.Helper()
 	return slices.DeleteFunc(w.journal(t, job), func(e execution.Entry) bool { return e.Kind != execution.Input })
@@ -94,7 +94,7 @@ func TestMessagesComeBetweenTwoSteps(t *testing.T) {
 	})
 }
 
-// TestWhatCameBetweenSurvivesAKill: the run that goes on knows of it, and it is read once.
+// TestWhatCameBetweenSurvivesAKill: a resumed run knows the messages, and they are read once.
 func TestWhatCameBetweenSurvivesAKill(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		job := w.job(t, echo())
@@ -130,7 +130,7 @@ func TestWhatCameBetweenSurvivesAKill(t *testing.T) {
 	})
 }
 
-// TestWhatIsNotMarkedAsReadDidNotCome: both are one transaction.
+// TestWhatIsNotMarkedAsReadDidNotCome: the message and its mark are one transaction.
 func TestWhatIsNotMarkedAsReadDidNotCome(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		job := w.job(t, echo())

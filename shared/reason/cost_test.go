@@ -12,8 +12,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
-// TestWhatAStepCosts counts statements and round trips between one model call and
-// the next. A further hold costs nothing: all are proven in one statement.
+// TestWhatAStepCosts counts the statements and round trips between two model calls. A further hold
+// costs nothing, because all holds are proven in one statement.
 func TestWhatAStepCosts(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		queues := does("queues", anything, func(ctx context.Context, tx lane.Tx, c skill.Call) (any, error) {
@@ -27,7 +27,7 @@ func TestWhatAStepCosts(t *testing.T) {
 		for _, c := range []struct {
 			name  string
 			calls []string
-			want  db.Stats // beyond the model's answer
+			want  db.Stats // without those of the model's answer
 		}{
 			{"no call", nil, db.Stats{}},
 			{"a skill that does nothing", []string{"fine", `{}`}, db.Stats{Statements: 3, RoundTrips: 1}},
@@ -87,7 +87,7 @@ func TestResumingCostsOneRead(t *testing.T) {
 		job := w.job(t, echo())
 		w.run(t, llmtest.Script(t, llmtest.Call("echo_back", `{"text": "x"}`), llmtest.Say("done")), job)
 		before := w.DB.Stats()
-		out := w.run(t, llmtest.Script(t), job) // it had ended, and was not closed
+		out := w.run(t, llmtest.Script(t), job) // the run has ended but was not closed
 		if got := w.DB.Stats().Sub(before); got != (db.Stats{Statements: 1, RoundTrips: 1}) || out.Answer != "done" {
 			t.Errorf("it takes %+v and says %+v", got, out)
 		}

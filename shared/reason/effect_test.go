@@ -17,13 +17,13 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill/remote"
 )
 
-// client sends requests, and follows no redirects.
+// client sends requests and does not follow redirects.
 type client struct{ http.Client }
 
 func (c *client) DoOnce(r *http.Request) (*http.Response, error) { return c.Do(r) }
 
-// rows are skills of kind http, as a workspace registers them: name, method, and what
-// else the definition says.
+// rows returns skills of kind http, as a workspace registers them. The definitions give the name,
+// the method and other fields.
 func (w *world) rows(t testing.TB, url string, definitions ...skill.Definition) []skill.Skill {
 	t.Helper()
 	c := &client{}
@@ -63,8 +63,8 @@ func defined(name, method string) skill.Definition {
 	return skill.Definition{Name: name, Parameters: json.RawMessage(anything), Config: json.RawMessage(method)}
 }
 
-// TestLookingUpTwiceNeedsNobody: a run may read, and read again what the first answer
-// told of, also for those who may approve nothing; what has an effect waits by then.
+// TestLookingUpTwiceNeedsNobody: a run may read repeatedly, also with data from the first answer,
+// even if nobody can approve calls. A call with an effect waits then.
 func TestLookingUpTwiceNeedsNobody(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		asked := make(chan string, 10)

@@ -16,14 +16,13 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
-// inVirtualTime runs a test on SQLite under a clock that only moves when everybody
-// waits, and which is the database's too.
+// inVirtualTime runs a test on SQLite with a virtual clock, which is the database's clock too.
 func inVirtualTime(t *testing.T, fn func(t *testing.T, w *world)) {
 	synctest.Test(t, func(t *testing.T) { fn(t, newWorld(t, dbtest.New(t, dbtest.OnSQLite))) })
 }
 
-// TestTheHoldsOutlastALongCall: all of them, each time it is tried, and also when a
-// short call beside it has been recorded meanwhile.
+// TestTheHoldsOutlastALongCall: every hold outlasts each attempt of a call, even if a short
+// concurrent call is recorded meanwhile.
 func TestTheHoldsOutlastALongCall(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, w *world) {
 		outer := w.acquire(t, "outer")
@@ -52,8 +51,7 @@ func TestTheHoldsOutlastALongCall(t *testing.T) {
 	})
 }
 
-// timed is a model that takes almost as long for an answer as it may, and notes how long
-// that is.
+// timed is a model that takes almost the allowed time for each answer and records that time.
 type timed struct {
 	llm.Model
 	left []time.Duration
@@ -66,8 +64,8 @@ func (m *timed) Generate(ctx context.Context, req llm.Request, onDelta func(llm.
 	return m.Model.Generate(ctx, req, onDelta)
 }
 
-// TestASummaryHasItsOwnTime: no more than an answer, and none of the answer's; and the
-// holds outlast both.
+// TestASummaryHasItsOwnTime: a summary has the time limit of an answer and does not reduce the
+// answer's time. The holds outlast both.
 func TestASummaryHasItsOwnTime(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, w *world) {
 		job := w.job(t, long())
@@ -85,7 +83,8 @@ func TestASummaryHasItsOwnTime(t *testing.T) {
 	})
 }
 
-// TestWithoutASummaryNothingIsForgotten: the run goes on with what it has.
+// TestWithoutASummaryNothingIsForgotten: if no summary comes, the run continues with the complete
+// conversation.
 func TestWithoutASummaryNothingIsForgotten(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		refused := func(req llm.Request) (llm.Response, error) {

@@ -9,8 +9,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 )
 
-// TestASettleLeavesTimeForTheRecords behind the end of its run, whenever it began; in the run
-// it has a limit of its own.
+// TestASettleLeavesTimeForTheRecords: a settle after the end of its run leaves time for the
+// records, whenever it began. During the run it has a time limit of its own.
 func TestASettleLeavesTimeForTheRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		over, cut := context.WithCancel(t.Context())

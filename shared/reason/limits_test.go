@@ -20,19 +20,20 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// till is a meter on which each call costs 1,000 micro-dollars, and that breaks.
+// till is a meter on which each call costs 1,000 micro-dollars. It can fail.
 type till struct {
 	reserved []reason.Cost
-	settled  int             // calls
-	used     llm.Usage       // by them
-	hangs    bool            // settling lasts as long as it may
-	released int             // reservations
-	breaks   int             // how often settling fails from now on
-	spent    error           // of reserving
-	limits   []time.Duration // of settling
+	settled  int             // number of settled calls
+	used     llm.Usage       // usage of these calls
+	hangs    bool            // each settle lasts until its context ends
+	released int             // number of released reservations
+	breaks   int             // how many of the next settles fail
+	spent    error           // error of Reserve
+	limits   []time.Duration // time limits of the settles
 }
 
-// limitOf is how long a context lasts at most, in whole seconds; negative: for ever.
+// limitOf returns the remaining time of a context in whole seconds. It is negative without a
+// deadline.
 func limitOf(ctx context.Context) time.Duration {
 	end, ok := ctx.Deadline()
 	if !ok {
@@ -67,7 +68,7 @@ func (m *till) Reserve(_ context.Context, c reason.Cost) (int, reason.Settle, er
 	}, nil
 }
 
-// off are the agents, models and skills ("skill:pay") that are switched off.
+// off lists the agents, models and skills ("skill:pay") that are switched off.
 type off []string
 
 func (o off) Run(agent string, models ...string) string {
@@ -115,8 +116,8 @@ func TestAModelIsSwitchedOffByEachOfItsNames(t *testing.T) {
 	})
 }
 
-// TestAnAnswerThatCannotBeCountedIsKept: it is paid for. It is counted later; no
-// further call is made before it is.
+// TestAnAnswerThatCannotBeCountedIsKept: an answer whose usage cannot be settled is kept, because
+// it is paid for. The usage is settled before the next call.
 func TestAnAnswerThatCannotBeCountedIsKept(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		for breaks, want := range map[int]struct {
@@ -175,14 +176,14 @@ func TestAReplayIsLimitedAsARunIs(t *testing.T) {
 	})
 }
 
-// cut is a model whose answer was cut off on the way.
+// cut is a model whose answers are cut off.
 type cut struct{ llm.Model }
 
 func (cut) Generate(context.Context, llm.Request, func(llm.Delta)) (llm.Response, error) {
 	return llm.Response{Lost: llm.Usage{PromptTokens: 10, CompletionTokens: 5, Estimated: true}}, &llm.Error{Class: llm.ClassTimeout, Provider: "script"}
 }
 
-// TestWhatWasCutOffIsPaidFor, as far as it had come.
+// TestWhatWasCutOffIsPaidFor: the usage of a cut-off answer is counted as far as it is known.
 func TestWhatWasCutOffIsPaidFor(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		m, job := &till{}, w.job(t, echo())
@@ -194,7 +195,7 @@ func TestWhatWasCutOffIsPaidFor(t *testing.T) {
 	})
 }
 
-// A settle lives a few seconds beyond its run, and no longer: the database may be silent.
+// A settle outlives its run by a few seconds at most, even if the database does not respond.
 func TestASettleEnds(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		m, job := &till{breaks: 1}, w.job(t, echo())
@@ -211,7 +212,7 @@ func TestASettleEnds(t *testing.T) {
 	})
 }
 
-// lossy is a model that breaks off a few times before each answer, and before it fails.
+// lossy is a model that is interrupted a few times before each answer and before it fails.
 type lossy struct{ llm.Model }
 
 var lost = llm.Usage{PromptTokens: 6000, CompletionTokens: 7, Estimated: true}
@@ -222,8 +223,8 @@ func (m lossy) Generate(ctx context.Context, req llm.Request, onDelta func(llm.D
 	return resp, err
 }
 
-// TestWhatBrokeOffIsCountedOnce in budgets, caps, the log and the execution, and does not
-// make the conversation longer.
+// TestWhatBrokeOffIsCountedOnce: the usage of interrupted tries is counted once in budgets, caps,
+// the log and the execution. It does not make the conversation longer.
 func TestWhatBrokeOffIsCountedOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		m, job := &till{}, w.job(t, echo())
@@ -274,8 +275,8 @@ func TestWhatBrokeOffIsCountedOnce(t *testing.T) {
 	})
 }
 
-// TestAnEndHasOneLimit: however often it is tried to count what an answer used, a run does
-// not outlive its context for long.
+// TestAnEndHasOneLimit: however often settling is retried, a run does not outlive its context for
+// long.
 func TestAnEndHasOneLimit(t *testing.T) {
 	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -288,13 +289,13 @@ func TestAnEndHasOneLimit(t *testing.T) {
 	}))
 	r.Meter = m
 	_, err := r.Run(job.Under(ctx), job)
-	if took := time.Since(ended); err != nil || len(m.limits) < 2 || took > 9*time.Second { // each write by itself would add up to 11
+	if took := time.Since(ended); err != nil || len(m.limits) < 2 || took > 9*time.Second { // 11 s with separate limits
 		t.Errorf("it ended after %s and %d settles, %v", took, len(m.limits), err)
 	}
 }
 
-// TestAReservationThatTheNetworkHasLostIsNoEnd: it may come about the next time, so that
-// nobody is told that the run has failed.
+// TestAReservationThatTheNetworkHasLostIsNoEnd: a lost reservation may succeed at the next attempt,
+// so the run does not count as failed.
 func TestAReservationThatTheNetworkHasLostIsNoEnd(t *testing.T) {
 	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite))
 	for err, halted := range map[error]bool{db.ErrUncertain: false, db.ErrUnavailable: false, errTill: true} {

@@ -14,7 +14,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
 )
 
-// output is what a line of the log says of a model call, or of a refused one.
+// output is the output of a model call, or of a refused call, in the activity log.
 type output struct {
 	Step                 int
 	Text, Stop, Purpose  string
@@ -30,7 +30,7 @@ func outputOf(t testing.TB, e activity.Entry) (o output) {
 	return o
 }
 
-// said is Say with words before the calls.
+// said is Say with a text before the calls.
 func said(text string, step llmtest.Step) llmtest.Step {
 	return func(req llm.Request) (llm.Response, error) {
 		resp, err := step(req)
@@ -90,7 +90,7 @@ func TestTheLogTellsModelCallsAndCallsThatCouldNotBeMade(t *testing.T) {
 	})
 }
 
-// TestTheLogSaysWhyACallWasNotMade goes through what refuses a call beside its schema.
+// TestTheLogSaysWhyACallWasNotMade covers the reasons other than the schema.
 func TestTheLogSaysWhyACallWasNotMade(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		cut := func(req llm.Request) (llm.Response, error) {
@@ -124,7 +124,8 @@ func TestTheLogSaysWhyACallWasNotMade(t *testing.T) {
 	})
 }
 
-// TestAFailedModelCallIsTold also where the run ends with it, or goes on.
+// TestAFailedModelCallIsTold: a failed model call is logged, whether the run ends with it or
+// continues.
 func TestAFailedModelCallIsTold(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		job := w.job(t)
@@ -147,7 +148,8 @@ func TestAFailedModelCallIsTold(t *testing.T) {
 	})
 }
 
-// TestALostHoldTellsNothing has the row of a model call undone with its entry.
+// TestALostHoldTellsNothing: if the hold is lost, the activity of a model call is rolled back with
+// its entry.
 func TestALostHoldTellsNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		job := w.job(t)

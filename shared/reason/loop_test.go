@@ -207,7 +207,7 @@ func TestNamesDifferingInCaseAndSeparatorsAreMatchedAndLogged(t *testing.T) {
 		job := w.job(t, echo())
 		m := llmtest.Script(t, llmtest.Call("EchoBack", `{"text": "x"}`), llmtest.Say("done"))
 		w.run(t, m, job)
-		if r := w.results(t, job)[0]; r.IsError || r.Name != "EchoBack" { // providers want the name they gave
+		if r := w.results(t, job)[0]; r.IsError || r.Name != "EchoBack" { // providers expect the name that they gave
 			t.Errorf("the result is %+v", r)
 		}
 		if a := w.actions(t, job)[0]; a.Skill != "echo_back" {
@@ -286,16 +286,17 @@ func TestTheMistakesOfOneAnswerAreOneStrike(t *testing.T) {
 	})
 }
 
-// TestATurnOfGoodCallsResetsTheStrikesOfTheirTools and of no other: a good call beside
-// a bad one, or another tool's, changes nothing.
+// TestATurnOfGoodCallsResetsTheStrikesOfTheirTools: an answer with only possible calls of a tool
+// resets the misses of that tool only. A good call beside a bad one, or a good call of another
+// tool, resets nothing.
 func TestATurnOfGoodCallsResetsTheStrikesOfTheirTools(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		alone := echo()
 		alone.Name, alone.Serial = "alone", true
 		text := func(n int) string { return fmt.Sprintf(`{"text": "%d"}`, n) }
 		for name, c := range map[string]struct {
-			answer func(n int) []string // from 0
-			stalls int                  // after so many; 0: never
+			answer func(n int) []string // n counts from 0
+			stalls int                  // after this many answers; 0: never
 		}{
 			"a bad call in each":             {func(int) []string { return []string{"echo_back", `{}`} }, 3},
 			"beside one of another tool":     {func(n int) []string { return []string{"alone", text(n), "echo_back", `{}`} }, 3},
@@ -325,7 +326,7 @@ func TestATurnOfGoodCallsResetsTheStrikesOfTheirTools(t *testing.T) {
 	})
 }
 
-// ends is an answer with this text that ends so.
+// ends returns an answer with a text and a stop reason.
 func ends(text string, why llm.StopReason) llmtest.Step {
 	return func(req llm.Request) (llm.Response, error) {
 		resp, err := llmtest.Say(text)(req)
@@ -334,8 +335,8 @@ func ends(text string, why llm.StopReason) llmtest.Step {
 	}
 }
 
-// TestWhoSaysNothingIsAskedOnceMore: an empty answer is none, nor is one that announces a
-// call and has none.
+// TestWhoSaysNothingIsAskedOnceMore: an empty answer, or one that announces a call and has none, is
+// requested once more.
 func TestWhoSaysNothingIsAskedOnceMore(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		good := llmtest.Call("echo_back", `{"text": "x"}`)
@@ -349,7 +350,7 @@ func TestWhoSaysNothingIsAskedOnceMore(t *testing.T) {
 				status execution.Status
 			}{
 				{[]llmtest.Step{good, nothing, llmtest.Say("done")}, execution.Completed},
-				{[]llmtest.Step{nothing, good, nothing, llmtest.Say("done")}, execution.Completed}, // each time anew
+				{[]llmtest.Step{nothing, good, nothing, llmtest.Say("done")}, execution.Completed}, // counted anew
 				{[]llmtest.Step{good, nothing, nothing}, execution.Stalled},
 			} {
 				job := w.job(t, echo())

@@ -33,11 +33,11 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// the test servers live as long as the process, and one goroutine each awaits their end
+		// the test servers run until the process ends, and one goroutine waits for each
 		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))
 }
 
-// world is a fresh workspace on one engine with what the loop stands on.
+// world is a new workspace on one engine with everything that the loop needs.
 type world struct {
 	dbtest.Env
 	runs     *execution.Store
@@ -66,7 +66,7 @@ func onEach(t *testing.T, fn func(t *testing.T, w *world)) {
 	dbtest.Each(t, func(t *testing.T, e dbtest.Env) { fn(t, newWorld(t, e)) })
 }
 
-// logged keeps what is logged.
+// logged records the log.
 type logged struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -78,7 +78,7 @@ func (l *logged) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-// line is the one line that says this.
+// line returns the only line with this message.
 func (l *logged) line(t testing.TB, message string) map[string]any {
 	t.Helper()
 	l.mu.Lock()
@@ -124,7 +124,7 @@ func (w *world) release(t testing.TB, h *lane.Hold) {
 	}
 }
 
-// job is a new execution under a lane of its own, that may use the skills.
+// job returns a job with a new execution under its own lane, which may use the skills.
 func (w *world) job(t testing.TB, skills ...skill.Skill) reason.Job {
 	t.Helper()
 	id := ids()
@@ -181,7 +181,7 @@ func (w *world) journal(t testing.TB, job reason.Job) []execution.Entry {
 	return entries
 }
 
-// told is a journal in words: the same for two runs that went the same way.
+// told describes a journal as texts. Two runs with the same course have the same texts.
 func (w *world) told(t testing.TB, job reason.Job) []string {
 	t.Helper()
 	var out []string
@@ -199,7 +199,7 @@ func (w *world) told(t testing.TB, job reason.Job) []string {
 	return out
 }
 
-// results are what the calls brought, in the model's order.
+// results returns the results of the calls, in the model's order.
 func (w *world) results(t testing.TB, job reason.Job) []llm.ToolResult {
 	t.Helper()
 	var out []llm.ToolResult
@@ -218,7 +218,7 @@ func (w *world) results(t testing.TB, job reason.Job) []llm.ToolResult {
 	return out
 }
 
-// actions are the lines of the activity log on calls that were made, in order.
+// actions returns the activities of calls that were made, in order.
 func (w *world) actions(t testing.TB, job reason.Job) []activity.Entry {
 	t.Helper()
 	return slices.DeleteFunc(w.story(t, job), func(e activity.Entry) bool {
@@ -226,7 +226,7 @@ func (w *world) actions(t testing.TB, job reason.Job) []activity.Entry {
 	})
 }
 
-// story is the activity log of a job's trace, in order.
+// story returns the activities of a job's trace, in order.
 func (w *world) story(t testing.TB, job reason.Job) []activity.Entry {
 	t.Helper()
 	var b db.Batch
@@ -237,7 +237,7 @@ func (w *world) story(t testing.TB, job reason.Job) []activity.Entry {
 	return *story
 }
 
-// remembered are the memories of the operator's agent, oldest first.
+// remembered returns the memories of the operator's agent, oldest first.
 func (w *world) remembered(t testing.TB) (contents []string) {
 	t.Helper()
 	found, err := w.memories.Newest(context.Background(), w.Workspace, activity.Operator, 100)
@@ -250,7 +250,7 @@ func (w *world) remembered(t testing.TB) (contents []string) {
 	return contents
 }
 
-// counts is how often something happened, kept outside of the database.
+// counts counts events outside of the database.
 type counts struct {
 	mu sync.Mutex
 	n  map[string]int
@@ -274,12 +274,12 @@ func (c *counts) of(key string) int {
 
 const anything = `{"type": "object"}`
 
-// does is a skill without further lanes.
+// does returns a skill without further lanes.
 func does(name, schema string, fn func(ctx context.Context, tx lane.Tx, c skill.Call) (any, error)) skill.Skill {
 	return skill.Skill{Name: name, Description: name, Parameters: []byte(schema), Run: fn}
 }
 
-// echo answers with its arguments.
+// echo returns a skill that answers with its arguments.
 func echo() skill.Skill {
 	return does("echo_back", `{
 	  "type": "object",
@@ -288,7 +288,7 @@ func echo() skill.Skill {
 	}`, func(_ context.Context, _ lane.Tx, c skill.Call) (any, error) { return c.Arguments, nil })
 }
 
-// remember saves a memory under its lane and ends as then says.
+// remember returns a skill that saves a memory under its lane and then returns then's error.
 func (w *world) remember(name string, then func() error) skill.Skill {
 	k := does(name, anything, func(ctx context.Context, tx lane.Tx, c skill.Call) (any, error) {
 		_, _, err := w.memories.Save(ctx, tx, memory.Memory{Agent: c.Agent, Category: "test", Content: c.Key, Importance: 5}, 0)

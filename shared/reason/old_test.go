@@ -15,8 +15,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 )
 
-// A summary takes the place of the messages that it was made of, whether or not the build
-// that made it asked again after an answer that said nothing.
+// A summary replaces the messages that it was made from, whether or not the version that made it
+// asked again after an empty answer.
 func TestAJournalWithAnEmptyAnswerFoldsAsItWasWritten(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		model := func(text, call string) string {

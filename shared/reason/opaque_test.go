@@ -12,9 +12,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/reason"
 )
 
-// TestAModelThatThinksGetsItsThoughtsBack has a server refuse a conversation that lacks
-// what it gave beside a call: the run gets by it, also when it is taken up from its
-// journal.
+// TestAModelThatThinksGetsItsThoughtsBack: a server refuses a conversation without the opaque data
+// of its calls. The run sends them, even after it is resumed from its journal.
 func TestAModelThatThinksGetsItsThoughtsBack(t *testing.T) {
 	const thought = `"reasoning_content":"First I <note> it. \" Äh."`
 	onEach(t, func(t *testing.T, w *world) {

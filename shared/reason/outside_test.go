@@ -24,12 +24,12 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// sends is a skill with an effect outside.
+// sends returns a skill with an effect outside.
 func sends(name string, fn func(ctx context.Context, c skill.Call) (any, error)) skill.Skill {
 	return skill.Skill{Name: name, Kind: skill.HTTP, Parameters: json.RawMessage(anything), Do: fn}
 }
 
-// world outside: it counts what reaches it, by key.
+// outside is a test double for the world outside. It counts effects by key.
 type outside struct {
 	mu   sync.Mutex
 	keys []string
@@ -47,8 +47,8 @@ func (o *outside) reached(c skill.Call) (times int) {
 	return times
 }
 
-// TestCallsIntoTheWorldGoSideBySide: four wait for one another, which they could
-// not in turn; their results stand in the model's order, whoever is done first.
+// TestCallsIntoTheWorldGoSideBySide: four calls wait for one another, which requires that they run
+// concurrently. Their results keep the model's order, whichever ends first.
 func TestCallsIntoTheWorldGoSideBySide(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		var all sync.WaitGroup
@@ -71,8 +71,8 @@ func TestCallsIntoTheWorldGoSideBySide(t *testing.T) {
 	})
 }
 
-// TestASerialSkillRunsAlone: those before it are done when it begins, and those
-// behind it wait.
+// TestASerialSkillRunsAlone: the calls before it have ended when it begins, and those after it
+// wait.
 func TestASerialSkillRunsAlone(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		var mu sync.Mutex
@@ -99,8 +99,7 @@ func TestASerialSkillRunsAlone(t *testing.T) {
 	})
 }
 
-// cutOff lets a run die in the middle of a call: the effect is there, the record is
-// not.
+// cutOff lets a run die in the middle of a call, after the effect and before the record.
 func (w *world) cutOff(t *testing.T, k skill.Skill) reason.Job {
 	t.Helper()
 	job := w.job(t, k)
@@ -108,7 +107,7 @@ func (w *world) cutOff(t *testing.T, k skill.Skill) reason.Job {
 	dying := k
 	dying.Do = func(ctx context.Context, c skill.Call) (any, error) {
 		value, err := do(ctx, c)
-		w.release(t, job.Hold) // whoever has lost its lane records nothing
+		w.release(t, job.Hold) // without the lane it cannot record anything
 		return value, err
 	}
 	dead := job
@@ -167,8 +166,8 @@ func TestAnUnkeyedCallThatWasCutOffIsUncertainAndNotMadeAgain(t *testing.T) {
 	})
 }
 
-// TestACallThatWasCutOffAndMeetsAnotherWorldIsUncertain: it is not said that it was not
-// made, and no person is asked to make it under another key.
+// TestACallThatWasCutOffAndMeetsAnotherWorldIsUncertain: if the skill has changed since, the call
+// is neither reported as not made, nor does a person have to approve it with another key.
 func TestACallThatWasCutOffAndMeetsAnotherWorldIsUncertain(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		for name, change := range map[string]func(*reason.Runner, *skill.Skill){
@@ -206,7 +205,8 @@ func TestACallThatWasCutOffAndMeetsAnotherWorldIsUncertain(t *testing.T) {
 	})
 }
 
-// TestACallThatWasCutOffIsUncertainInARunThatStallsBeforeIt.
+// TestACallThatWasCutOffIsUncertainInARunThatStallsBeforeIt: the call is uncertain even if the run
+// stalls before it reaches the call again.
 func TestACallThatWasCutOffIsUncertainInARunThatStallsBeforeIt(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		s := &stage{world: w, ran: &counts{}}
@@ -227,8 +227,8 @@ func TestACallThatWasCutOffIsUncertainInARunThatStallsBeforeIt(t *testing.T) {
 	})
 }
 
-// TestACallThatHadNoTurnWasNotMade: the time ends while it waits, and it is made later,
-// key or not.
+// TestACallThatHadNoTurnWasNotMade: if the time ends while a call waits in the queue, the call is
+// made later, with or without a key.
 func TestACallThatHadNoTurnWasNotMade(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		var o outside
@@ -253,13 +253,13 @@ func TestACallThatHadNoTurnWasNotMade(t *testing.T) {
 	})
 }
 
-// TestACallWhoseAnswerIsLostIsMadeAgainOnlyUnderAKey: at most three times, and then
-// its effect is uncertain.
+// TestACallWhoseAnswerIsLostIsMadeAgainOnlyUnderAKey: a call with a key is made at most three
+// times. Then its effect is uncertain.
 func TestACallWhoseAnswerIsLostIsMadeAgainOnlyUnderAKey(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		for _, c := range []struct {
 			keyed   bool
-			lost    int // answers
+			lost    int // number of lost answers
 			times   int
 			status  execution.StepStatus
 			isError bool
@@ -314,8 +314,8 @@ func TestARefusalFromTheWorldGoesToTheModel(t *testing.T) {
 	})
 }
 
-// TestASecretErrorStaysOutOfThePrompt: only what a skill says to the model reaches
-// it.
+// TestASecretErrorStaysOutOfThePrompt: only a text that a skill writes for the model reaches the
+// model.
 func TestASecretErrorStaysOutOfThePrompt(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		job := w.job(t, sends("leak", func(context.Context, skill.Call) (any, error) { return nil, errors.New("password hunter2") }))
@@ -326,8 +326,8 @@ func TestASecretErrorStaysOutOfThePrompt(t *testing.T) {
 	})
 }
 
-// TestAPersonsCallsGoFirst: the calls of those who wait for the answer are of class
-// user, also where the beat's stand in the same queue.
+// TestAPersonsCallsGoFirst: calls of an execution that a person waits for have class user, even in
+// the same queue as the heartbeat's calls.
 func TestAPersonsCallsGoFirst(t *testing.T) {
 	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite))
 	for surface, want := range map[trace.Surface]queue.Class{
@@ -336,7 +336,7 @@ func TestAPersonsCallsGoFirst(t *testing.T) {
 		var mu sync.Mutex
 		var seen []queue.Class
 		send := sends("send", func(context.Context, skill.Call) (any, error) { return "sent", nil })
-		send.Scope = skill.External // so that trust asks for nothing
+		send.Scope = skill.External // so that trust requires no approval
 		job := w.job(t, send)
 		job.Execution.Surface = surface
 		r := w.runner(llmtest.Script(t, llmtest.Call("send", `{"to": "a"}`, "send", `{"to": "b"}`), llmtest.Say("done")))
@@ -351,8 +351,8 @@ func TestAPersonsCallsGoFirst(t *testing.T) {
 	}
 }
 
-// TestCallsSideBySideShareNoState: the lane is lost while they are made, and what the run
-// knows changes under them.
+// TestCallsSideBySideShareNoState: the lane is lost and the run's state changes while concurrent
+// calls run.
 func TestCallsSideBySideShareNoState(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		var begun atomic.Int32
@@ -360,7 +360,7 @@ func TestCallsSideBySideShareNoState(t *testing.T) {
 		var job reason.Job
 		lose := sync.OnceFunc(func() { w.release(t, job.Hold) })
 		k := sends("send", func(context.Context, skill.Call) (any, error) {
-			if begun.Add(1) == 4 { // as many as go at once
+			if begun.Add(1) == 4 { // the largest number of concurrent calls
 				close(met)
 			}
 			<-met
@@ -379,7 +379,7 @@ func TestCallsSideBySideShareNoState(t *testing.T) {
 	})
 }
 
-// ending is a clock that ends a run when it is asked for the n-th time after it was set.
+// ending is a clock that ends a run at its n-th reading.
 type ending struct {
 	mu   sync.Mutex
 	left int
@@ -401,8 +401,8 @@ func (e *ending) now() time.Time {
 	return time.Now()
 }
 
-// TestWhatHappenedLastIsRecorded: the run's time ends between what an unkeyed call did and
-// the record of it, at whatever point.
+// TestWhatHappenedLastIsRecorded: the run's time ends between the effect of a call without a key
+// and its record, at any point.
 func TestWhatHappenedLastIsRecorded(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		for name, c := range map[string]struct {
@@ -440,8 +440,7 @@ func TestWhatHappenedLastIsRecorded(t *testing.T) {
 	})
 }
 
-// TestAnAnswerThatIsPaidForIsRecorded: the run's time ends between the answer and its
-// record.
+// TestAnAnswerThatIsPaidForIsRecorded: the run's time ends between the answer and its record.
 func TestAnAnswerThatIsPaidForIsRecorded(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		job := w.job(t)

@@ -22,16 +22,15 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
-// gadget is one of many tools with parameters of its own, and a call of it that is
-// right.
+// gadget is one of many tools with different parameters, together with a valid call.
 type gadget struct {
 	name   string
 	schema map[string]any
 	args   map[string]any
 }
 
-// gadgets are varied: names, numbers and types of parameters, nesting, formats. No
-// two share a parameter, so that no call fits another.
+// gadgets returns tools with different names, numbers and types of parameters, nesting and formats.
+// No two share a parameter, so that a call fits only one tool.
 func gadgets(n int, seed uint64) []gadget {
 	r := rand.New(rand.NewPCG(seed, 7))
 	verbs := []string{"send", "fetch", "create", "delete", "update", "search", "list", "move", "rename", "approve"}
@@ -57,7 +56,7 @@ func gadgets(n int, seed uint64) []gadget {
 	return out
 }
 
-// parameter is a schema and a value that fits it and is no string of digits.
+// parameter returns a schema and a value that fits it and is not a string of digits.
 func parameter(r *rand.Rand, depth int) (schema, value any) {
 	words := []string{"plain", `with "quotes" and \ slashes`, "naïve – ünïcode 🙂", "two\nlines", "{braces} and [brackets]", "it's, a: comma", ""}
 	switch k := r.IntN(8); {
@@ -91,15 +90,15 @@ func encoded(v any) string {
 	return string(raw)
 }
 
-// changed is a copy of the right arguments with one thing changed.
+// changed returns a copy of the valid arguments with one change.
 func (g gadget) changed(change func(map[string]any)) string {
 	args := maps.Clone(g.args)
 	change(args)
 	return encoded(args)
 }
 
-// wrongs are the ways in which a call of one of the gadgets goes wrong, by what a
-// model answers first.
+// wrongs returns wrong calls of one of the gadgets, as a name and arguments, by the kind of
+// mistake.
 func wrongs(all []gadget, i int, r *rand.Rand) map[string][2]string {
 	g, other := all[i], all[(i+1+r.IntN(len(all)-1))%len(all)]
 	required := g.schema["required"].([]string)[0]
@@ -112,7 +111,7 @@ func wrongs(all []gadget, i int, r *rand.Rand) map[string][2]string {
 	}
 }
 
-// broken are the ways in which models break the JSON of right arguments.
+// broken lists the ways in which models break the JSON of valid arguments.
 var broken = []struct {
 	name string
 	how  func(string) string
@@ -135,7 +134,7 @@ var broken = []struct {
 
 func encodedString(s string) string { return encoded(s) }
 
-// bench offers the gadgets as skills and counts what they are called with.
+// bench offers the gadgets as skills and records their calls.
 type bench struct {
 	gadgets []gadget
 	skills  []skill.Skill
@@ -163,8 +162,8 @@ func (b *bench) use(name string, c skill.Call) (any, error) {
 	return map[string]bool{"ok": true}, nil
 }
 
-// mustHaveMade holds that the right call was made once with its arguments, and no
-// other.
+// mustHaveMade checks that the valid call was made once with its arguments, and that no other call
+// was made.
 func (b *bench) mustHaveMade(t testing.TB, what string, g gadget) {
 	t.Helper()
 	if len(b.made) != 1 || b.made[0].name != g.name {
@@ -183,8 +182,8 @@ func decode(t testing.TB, raw string) (v any) {
 	return v
 }
 
-// TestScriptedRunsOfBadCalls: whatever way a model's call goes wrong, nothing is
-// done that it did not mean, and it gets to do what it did.
+// TestScriptedRunsOfBadCalls: whatever mistake a model makes, no unintended call is made, and in
+// the end the model makes the intended one.
 func TestScriptedRunsOfBadCalls(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		tools := 100
@@ -225,7 +224,7 @@ func TestScriptedRunsOfBadCalls(t *testing.T) {
 			j := job()
 			first := func(req llm.Request) (llm.Response, error) {
 				resp, err := llmtest.Call(g.name, text)(req)
-				if way.name == "cut in half" { // the answer's limit did it, and providers say so
+				if way.name == "cut in half" { // the answer reached its limit, and providers report that
 					resp.StopReason = llm.StopMaxTokens
 				}
 				return resp, err
@@ -250,8 +249,8 @@ func TestScriptedRunsOfBadCalls(t *testing.T) {
 	})
 }
 
-// TestTheLastCallOfAnAnswerThatWasCutOffIsNotMade however whole its arguments look:
-// a provider leaves out what did not come. Those before it are.
+// TestTheLastCallOfAnAnswerThatWasCutOffIsNotMade: the last call is not made, even if its arguments
+// look complete, because a provider may omit missing parts. The calls before it are made.
 func TestTheLastCallOfAnAnswerThatWasCutOffIsNotMade(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		b := &bench{}
@@ -285,8 +284,7 @@ func TestTheLastCallOfAnAnswerThatWasCutOffIsNotMade(t *testing.T) {
 	})
 }
 
-// differ holds that the model is told different things of an unknown name and of
-// bad arguments.
+// differ checks that the model gets different texts for an unknown name and for bad arguments.
 func differ(t testing.TB, notes map[string]string) {
 	t.Helper()
 	for _, what := range slices.Sorted(maps.Keys(notes)) {

@@ -14,7 +14,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
-// recorded is a run that looks, sends and says so, with the world it reached.
+// recorded runs a job that looks something up, sends something and reports it. It returns the job
+// and the effects.
 func (w *world) recorded(t testing.TB) (reason.Job, *outside) {
 	t.Helper()
 	o := &outside{}
@@ -27,7 +28,7 @@ func (w *world) recorded(t testing.TB) (reason.Job, *outside) {
 	return job, o
 }
 
-// TestAReplayReachesNothingAndShowsWhatDiffers.
+// TestAReplayReachesNothingAndShowsWhatDiffers: a replay makes no call and reports the differences.
 func TestAReplayReachesNothingAndShowsWhatDiffers(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		job, o := w.recorded(t)
@@ -68,7 +69,7 @@ func TestAReplayOfNothing(t *testing.T) {
 	})
 }
 
-// fork begins an execution from a job's, as the API does.
+// fork begins an execution from a job's journal, as the API does.
 func (w *world) fork(t testing.TB, of reason.Job, step int, edits reason.Edits) (reason.Job, error) {
 	t.Helper()
 	kept, err := reason.Prefix(w.journal(t, of), step, edits)
@@ -95,7 +96,8 @@ func (w *world) fork(t testing.TB, of reason.Job, step int, edits reason.Edits) 
 	return job, err
 }
 
-// TestAForkDoesNotRunTheFinishedPrefixAgain.
+// TestAForkDoesNotRunTheFinishedPrefixAgain: the finished steps before the fork are not executed
+// again.
 func TestAForkDoesNotRunTheFinishedPrefixAgain(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		job, o := w.recorded(t)
@@ -115,7 +117,7 @@ func TestAForkDoesNotRunTheFinishedPrefixAgain(t *testing.T) {
 		if got := w.journal(t, forked); got[len(got)-1].Trust != execution.Untrusted {
 			t.Errorf("its trust rose: %+v", got[len(got)-1])
 		}
-		again, err := w.fork(t, job, 1, reason.Edits{}) // from the start
+		again, err := w.fork(t, job, 1, reason.Edits{}) // from the beginning
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,16 +21,15 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
-// play is one run that can be played again: what the model answers, step by step,
-// and the bounds.
+// play is a run that can be repeated: the model's answers step by step, and the limits.
 type play struct {
-	answers [][]string // names and arguments of the calls; none ends the run
-	failure error      // of the model, behind the answers
+	answers [][]string // names and arguments of the calls; without a call the run ends
+	failure error      // error of the model after the answers
 	retries int
 	steps   int
 }
 
-// script is the model's part from its n-th answer on.
+// script returns the model from its n-th answer on.
 func (p play) script(t testing.TB, n int) *llmtest.Model {
 	var steps []llmtest.Step
 	for _, calls := range p.answers[min(n, len(p.answers)):] {
@@ -46,13 +45,12 @@ func (p play) script(t testing.TB, n int) *llmtest.Model {
 	return llmtest.Script(t, steps...)
 }
 
-// stage is where a play is run: its skills count, outside of the database, which
-// calls ran.
+// stage runs plays. Its skills count their calls outside of the database.
 type stage struct {
 	*world
 	ran   *counts
-	hook  func(key string) error // what becomes of a skill that has done its work
-	place string                 // of the execution, instead of its id, so that two runs compare
+	hook  func(key string) error // called after a skill has done its work; its error is the skill's
+	place string                 // replaces the execution's id, so that two runs can be compared
 }
 
 func (s *stage) job(t testing.TB, p play) reason.Job {
@@ -90,8 +88,7 @@ func (s *stage) job(t testing.TB, p play) reason.Job {
 	return job
 }
 
-// cutAt begins a job whose journal has the entries that another run had written
-// when it was killed.
+// cutAt begins a job with the journal that another run had when it was killed.
 func (s *stage) cutAt(t testing.TB, p play, entries []execution.Entry) reason.Job {
 	t.Helper()
 	job := s.job(t, p)
@@ -109,9 +106,9 @@ func (s *stage) cutAt(t testing.TB, p play, entries []execution.Entry) reason.Jo
 	return job
 }
 
-// end is how a run ended, as far as two runs compare.
+// end returns the part of an outcome in which two runs can be compared.
 func end(out reason.Outcome) reason.Outcome {
-	out.LongestStep, out.Unlogged = 0, nil // they tell how long it took
+	out.LongestStep, out.Unlogged = 0, nil // durations
 	return out
 }
 
@@ -124,7 +121,8 @@ func answersIn(entries []execution.Entry) (n int) {
 	return n
 }
 
-// resumesFromEverywhere plays p undisturbed, then from each prefix of its journal.
+// resumesFromEverywhere plays p without interruption, and then resumes it from each prefix of its
+// journal.
 func (s *stage) resumesFromEverywhere(t testing.TB, p play) {
 	t.Helper()
 	s.ran = &counts{}
@@ -188,7 +186,7 @@ func TestARunResumesFromEveryEntryOfItsJournal(t *testing.T) {
 	})
 }
 
-// plays are random ones.
+// plays generates random plays.
 func plays() *rapid.Generator[play] {
 	return rapid.Custom(func(t *rapid.T) play {
 		call := rapid.SampledFrom([][]string{
@@ -238,8 +236,8 @@ func TestAnyRunResumesFromAnywhere(t *testing.T) {
 	})
 }
 
-// dies plays p, dying again and again: at random model calls before their answer
-// is recorded, and in skills after they have done their work.
+// dies plays p with random deaths: during model calls before the answer is recorded, and in skills
+// after their work.
 func (s *stage) dies(t *testing.T, p play, when func() bool) (reason.Job, reason.Outcome, int) {
 	s.ran = &counts{}
 	died := errors.New("the process died")
@@ -260,7 +258,7 @@ func (s *stage) dies(t *testing.T, p play, when func() bool) (reason.Job, reason
 		model := modelFunc(func(ctx context.Context, req llm.Request) (llm.Response, error) {
 			resp, err := script.Generate(ctx, req, nil)
 			if err == nil && s.hook("") != nil {
-				cancel(died) // the answer came and nobody wrote it down
+				cancel(died) // the answer arrived and was not recorded
 			}
 			return resp, err
 		})
@@ -308,7 +306,7 @@ func TestARunThatKeepsDyingEndsAsOneThatDoesNot(t *testing.T) {
 	})
 }
 
-// effects are the actions logged and things remembered by a job.
+// effects returns the logged actions and the saved memories of a job.
 func (s *stage) effects(t testing.TB, job reason.Job) (out []string) {
 	t.Helper()
 	for _, a := range s.actions(t, job) {

@@ -13,9 +13,9 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
-// TestTheSameCallWithTheSameResultIsALoop: three times, and the model is told; the
-// fourth ends the run, as stalled. Equal is what means the same, however it is
-// spelt.
+// TestTheSameCallWithTheSameResultIsALoop: the model is told of the third identical result, and the
+// fourth ends the run as stalled. Calls are identical if their arguments mean the same, however
+// they are written.
 func TestTheSameCallWithTheSameResultIsALoop(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		spellings := []string{`{"text": "x"}`, `{ "text" : "x" }`, `{"text":"x"}`, `{"text": "\u0078"}`}
@@ -36,7 +36,7 @@ func TestTheSameCallWithTheSameResultIsALoop(t *testing.T) {
 	})
 }
 
-// TestALoopOfCallsSideBySideIsSeen in whatever order they stand.
+// TestALoopOfCallsSideBySideIsSeen: the order of concurrent calls does not matter.
 func TestALoopOfCallsSideBySideIsSeen(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		n := 0
@@ -59,7 +59,7 @@ func TestALoopOfCallsSideBySideIsSeen(t *testing.T) {
 			}
 		}
 		job := w.job(t, echo())
-		many := slices.Concat(a, a, a, a, a) // in one answer it is no loop yet
+		many := slices.Concat(a, a, a, a, a) // repetitions within one answer are not a loop
 		if out := w.run(t, llmtest.Script(t, llmtest.Call(many...), llmtest.Say("done")), job); out.Status != execution.Completed {
 			t.Errorf("the run is %+v", out)
 		}
@@ -83,7 +83,7 @@ func TestAnotherCallOrAnotherResultIsNoLoop(t *testing.T) {
 	})
 }
 
-// long answers every call with many words.
+// long returns a skill that answers every call with a long text.
 func long() skill.Skill {
 	n := 0
 	return does("read", anything, func(context.Context, lane.Tx, skill.Call) (any, error) {
@@ -92,7 +92,7 @@ func long() skill.Skill {
 	})
 }
 
-// reads is an answer that asks for a page and used so many tokens.
+// reads returns an answer that calls for a page and reports the given usage.
 func reads(used int) llmtest.Step {
 	return func(req llm.Request) (llm.Response, error) {
 		resp, err := llmtest.Call("read", `{}`)(req)
@@ -101,9 +101,8 @@ func reads(used int) llmtest.Step {
 	}
 }
 
-// TestALongConversationIsCompacted: from three quarters of the window on the oldest
-// messages give way to a summary; calls stay with their results, and the journal
-// keeps it all.
+// TestALongConversationIsCompacted: from three quarters of the window on, a summary replaces the
+// oldest messages. Calls stay with their results, and the journal keeps everything.
 func TestALongConversationIsCompacted(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		job := w.job(t, long())
@@ -136,14 +135,14 @@ func TestALongConversationIsCompacted(t *testing.T) {
 		if got := len(w.results(t, job)); got != 4 {
 			t.Errorf("the journal keeps %d results", got)
 		}
-		resumed := w.run(t, llmtest.Script(t), job) // the same conversation is folded
+		resumed := w.run(t, llmtest.Script(t), job) // the resumed run has the same conversation
 		if resumed.Answer != "done" || resumed.ModelCalls != 6 {
 			t.Errorf("resumed it is %+v", resumed)
 		}
 	})
 }
 
-// paired holds that each call has its result in the message behind it.
+// paired checks that each call has its result in the next message.
 func paired(t testing.TB, messages []llm.Message) {
 	t.Helper()
 	for i, m := range messages {
@@ -156,7 +155,7 @@ func paired(t testing.TB, messages []llm.Message) {
 	}
 }
 
-// TestTwiceCompactedThereIsOneSummary.
+// TestTwiceCompactedThereIsOneSummary: a second compaction replaces the first summary.
 func TestTwiceCompactedThereIsOneSummary(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		job := w.job(t, long())
@@ -175,7 +174,8 @@ func TestTwiceCompactedThereIsOneSummary(t *testing.T) {
 	})
 }
 
-// TestAConversationTheModelFindsTooLongIsCompacted: whatever is known of its window.
+// TestAConversationTheModelFindsTooLongIsCompacted: this happens even if the size of the window is
+// unknown.
 func TestAConversationTheModelFindsTooLongIsCompacted(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		tooLong := llmtest.Fail(&llm.Error{Class: llm.ClassContextTooLong, Provider: "script"})

@@ -19,7 +19,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
-// useOnce runs a job in which the model calls one skill and is done.
+// useOnce runs a job in which the model calls one skill and ends.
 func (w *world) useOnce(t testing.TB, k skill.Skill, arguments string) (string, bool, []activity.Entry) {
 	t.Helper()
 	job := w.job(t, k)
@@ -79,7 +79,7 @@ func TestAPanicIsThatCallsError(t *testing.T) {
 	})
 }
 
-// explosive panics when it is written as JSON.
+// explosive panics when it is encoded as JSON.
 type explosive struct{}
 
 func (explosive) MarshalJSON() ([]byte, error) { panic("boom") }
@@ -219,7 +219,7 @@ func TestAnErrorOfTheDatabaseAboutAValueIsThatCallsError(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		k := does("odd", anything, func(ctx context.Context, tx lane.Tx, c skill.Call) (any, error) {
 			w.log.Record(ctx, tx.Later(), activity.Entry{Agent: "a", Surface: c.Surface, Status: "odd"})
-			return nil, nil // the CHECK fails at COMMIT
+			return nil, nil // the CHECK constraint fails at COMMIT
 		})
 		if content, failed, actions := w.useOnce(t, k, `{}`); !failed || content != "the database refused a value of the call" || len(actions) != 1 {
 			t.Errorf("the model is told %q, the log says %+v", content, actions)
@@ -275,8 +275,8 @@ func TestASkillSeesWhatTheSchemaAccepted(t *testing.T) {
 	})
 }
 
-// TestNothingAModelWritesBreaksTheRecord: NUL, half characters and broken UTF-8
-// in every text a model can write.
+// TestNothingAModelWritesBreaksTheRecord: every text of a model may have NUL characters, half
+// surrogates and invalid UTF-8.
 func TestNothingAModelWritesBreaksTheRecord(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		for _, nasty := range []string{"a\x00b", "\xff\xfe", "\xed\xa0\x80", "a\u2028b", strings.Repeat("\x00", 1000)} {

@@ -110,7 +110,7 @@ func TestWhatTheModelsErrorMeansForTheRun(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		for class, want := range map[llm.ErrorClass]execution.Status{
 			llm.ClassRateLimit: execution.Parked, llm.ClassOverloaded: execution.Parked, llm.ClassUnavailable: execution.Parked, llm.ClassTimeout: execution.Parked,
-			llm.ClassAuthentication: execution.Parked, llm.ClassBilling: execution.Parked, // the work is not to blame
+			llm.ClassAuthentication: execution.Parked, llm.ClassBilling: execution.Parked, // the work is not the cause
 			llm.ClassBadRequest: execution.Failed, llm.ClassContextTooLong: execution.Failed, llm.ClassRefused: execution.Failed, llm.ClassCanceled: execution.Failed, "": execution.Failed,
 		} {
 			job := w.job(t, echo())
@@ -135,7 +135,8 @@ func TestWhatTheModelsErrorMeansForTheRun(t *testing.T) {
 	})
 }
 
-// TestHowTheAnswerEndedIsHowTheRunDoes: what broke off, or was declined, is no answer.
+// TestHowTheAnswerEndedIsHowTheRunDoes: an interrupted or declined answer does not complete the
+// run.
 func TestHowTheAnswerEndedIsHowTheRunDoes(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		for _, c := range []struct {
@@ -148,13 +149,13 @@ func TestHowTheAnswerEndedIsHowTheRunDoes(t *testing.T) {
 			{llm.StopEndTurn, "", execution.Stalled, "without a word"},
 			{"", "", execution.Stalled, "without a word"},
 			{llm.StopSequence, "done", execution.Completed, ""},
-			{"", "done", execution.Completed, ""}, // of an old journal
+			{"", "done", execution.Completed, ""}, // from an old journal
 			{llm.StopMaxTokens, "It was", execution.Completed, "cut off"},
 			{llm.StopMaxTokens, " \n", execution.Stalled, "before it had said anything"},
 			{llm.StopRefusal, "", execution.Failed, "declined"},
 			{llm.StopRefusal, "I can't help with that.", execution.Failed, "declined"},
 			{llm.StopOther, "", execution.Failed, "broke off"},
-			{llm.StopOther, "It is so.", execution.Completed, ""}, // some servers have names of their own for an end
+			{llm.StopOther, "It is so.", execution.Completed, ""}, // some servers have their own stop reasons
 		} {
 			job := w.job(t, echo())
 			last := func(req llm.Request) (llm.Response, error) {
@@ -264,7 +265,7 @@ func TestALostHoldEndsTheRunAndNothingIsWrittenAfter(t *testing.T) {
 				}
 				runner := w.runner(llmtest.Script(t, model))
 				if at != "answer" {
-					runner.Clock = func() time.Time { // the loop looks at it between two calls
+					runner.Clock = func() time.Time { // the loop reads the clock between two calls
 						if !over && len(w.results(t, job)) == 1 {
 							lose()
 						}
@@ -298,7 +299,7 @@ func TestAnExpiredHoldEndsTheRun(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		job := w.job(t, echo())
 		model := func(req llm.Request) (llm.Response, error) {
-			w.Skew.Advance(10 * time.Minute) // as if frozen
+			w.Skew.Advance(10 * time.Minute) // like a frozen process
 			return llmtest.Call("echo_back", `{"text": "x"}`)(req)
 		}
 		out, err := w.runner(llmtest.Script(t, model)).Run(t.Context(), job)
@@ -313,7 +314,7 @@ func TestTheHoldsLiveAsLongAsTheRun(t *testing.T) {
 		job := w.job(t, echo())
 		job.Outer = []*lane.Hold{w.acquire(t, lane.Name("outer:"+job.Execution.ID))}
 		step := func(req llm.Request) (llm.Response, error) {
-			w.Skew.Advance(4 * time.Minute) // of a lease of 5
+			w.Skew.Advance(4 * time.Minute) // of a lease of 5 minutes
 			return llmtest.Call("echo_back", `{"text": "x"}`)(req)
 		}
 		out := w.run(t, llmtest.Script(t, step, step, step, llmtest.Say("done")), job)

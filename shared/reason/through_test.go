@@ -10,7 +10,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
-// own are the built-in skills on skills, and more.
+// own returns the built-in skills about skills, and more.
 func own(t testing.TB, more ...skill.Skill) []skill.Skill {
 	t.Helper()
 	all, err := skill.Skills()
@@ -46,7 +46,7 @@ func TestASkillIsRunByItsName(t *testing.T) {
 	})
 }
 
-// TestNoApprovalIsGoneRound: what needs one, needs it by whatever name.
+// TestNoApprovalIsGoneRound: a skill that requires an approval requires it under every name.
 func TestNoApprovalIsGoneRound(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		var o outside

@@ -16,7 +16,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// waiting keeps what is asked for.
+// waiting records the requested approvals.
 type waiting struct {
 	asked   []reason.Waiting
 	decided int
@@ -85,8 +85,8 @@ func TestWithoutAnybodyToApproveTheCallIsRefused(t *testing.T) {
 	})
 }
 
-// TestTrustOnlyFalls: once words from outside are in, an effect outside waits for a
-// person, unless the skill is for visitors anyway; and so it stays.
+// TestTrustOnlyFalls: after untrusted text has entered a run, a call with an effect outside waits
+// for a person, unless the skill is for visitors. Trust never rises again.
 func TestTrustOnlyFalls(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		send := sends("send", func(context.Context, skill.Call) (any, error) { return "sent", nil })
@@ -98,7 +98,7 @@ func TestTrustOnlyFalls(t *testing.T) {
 		for _, c := range []struct {
 			name    string
 			surface trace.Surface
-			first   string // a call before
+			first   string // an earlier call
 			waits   bool
 		}{
 			{"nothing from outside", trace.Heartbeat, "fine", false},
@@ -111,7 +111,7 @@ func TestTrustOnlyFalls(t *testing.T) {
 			job.Execution.Surface = c.surface
 			q, out := w.runWaiting(t, job, llmtest.Call(c.first, `{}`), llmtest.Call("fine", `{}`), llmtest.Call("reply", `{}`, "fine", `{}`),
 				llmtest.Call("send", `{}`), llmtest.Say("done"))
-			// reply itself brings words from outside, so that send, behind it, always waits
+			// reply itself adds untrusted text, so the later call of send always waits
 			if len(q.asked) != 1 || q.asked[0].Skill.Name != "send" || out.Trust != execution.Untrusted {
 				t.Errorf("%s: asked for %+v, trust %s", c.name, q.asked, out.Trust)
 			}
@@ -141,7 +141,7 @@ func TestByHandACallIsMadeOnceAndNeedsNoApproval(t *testing.T) {
 		})
 		k.RequiresApproval = true
 		job := w.job(t, k)
-		for range 2 { // as if the first had been killed before its end
+		for range 2 { // as if the first run had been killed before its end
 			made, out, err := w.runner(nil).RunCallByHand(job.Under(t.Context()), job, "pay", []byte(`{"to": "x"}`))
 			if err != nil || out.Status != execution.Completed && made.Status != execution.Succeeded {
 				t.Fatalf("%+v, %+v, %v", made, out, err)
@@ -153,8 +153,7 @@ func TestByHandACallIsMadeOnceAndNeedsNoApproval(t *testing.T) {
 	})
 }
 
-// TestWhatIsSentLaterNeedsTrustToo: a skill that writes what leaves the house later has
-// its effect outside, too.
+// TestWhatIsSentLaterNeedsTrustToo: a skill that queues a message has its effect outside, too.
 func TestWhatIsSentLaterNeedsTrustToo(t *testing.T) {
 	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite))
 	say := does("say", anything, fineSkill)
@@ -168,7 +167,8 @@ func TestWhatIsSentLaterNeedsTrustToo(t *testing.T) {
 	}
 }
 
-// TestACallThatCouldNotBeMadeIsTheCallersFault, but where the skill is not there at all.
+// TestACallThatCouldNotBeMadeIsTheCallersFault: the class is the caller's, unless the skill does
+// not exist.
 func TestACallThatCouldNotBeMadeIsTheCallersFault(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		for _, c := range []struct {
@@ -190,8 +190,8 @@ func TestACallThatCouldNotBeMadeIsTheCallersFault(t *testing.T) {
 	})
 }
 
-// TestWhatACallWasAskedUnderStays: of two calls in one answer the first brings words from
-// outside; the second was asked for before them.
+// TestWhatACallWasAskedUnderStays: an answer has two calls, and the first one adds untrusted text.
+// The second call keeps the trust that it was requested with.
 func TestWhatACallWasAskedUnderStays(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		var under []bool
@@ -202,7 +202,7 @@ func TestWhatACallWasAskedUnderStays(t *testing.T) {
 			under = append(under, c.Untrusted)
 			return "sent", nil
 		})
-		send.Serial = true // so that it comes behind the other
+		send.Serial = true // so that it runs after the other one
 		job := w.job(t, hear, send)
 		q, out := w.runWaiting(t, job, llmtest.Call("hear", `{}`, "send", `{}`), llmtest.Call("send", `{}`), llmtest.Say("done"))
 		if len(q.asked) != 1 || q.asked[0].CallID != "2.1" || !q.asked[0].Call.Untrusted || !slices.Equal(under, []bool{false}) {
@@ -211,8 +211,8 @@ func TestWhatACallWasAskedUnderStays(t *testing.T) {
 	})
 }
 
-// TestWhoIsToldOfNothingWaitsUntilOneIsDecided: of the calls that wait there are as many
-// as may be, and no model is asked before there are fewer.
+// TestWhoIsToldOfNothingWaitsUntilOneIsDecided: the maximum number of calls waits. The model is not
+// called again before a decision.
 func TestWhoIsToldOfNothingWaitsUntilOneIsDecided(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		k := does("pay", anything, fineSkill)

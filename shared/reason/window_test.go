@@ -16,14 +16,14 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill"
 )
 
-// narrow is a model that refuses what its window does not hold, answer and all, at so
-// many bytes a token. It reports what it counts, unless it is silent.
+// narrow is a model that refuses requests which do not fit into its window together with the
+// answer. It counts a fixed number of bytes as a token and reports its count, unless it is silent.
 type narrow struct {
 	t             testing.TB
 	window, bytes int
 	silent        bool
 	next          llm.Model
-	largest       int // request that it took, in tokens
+	largest       int // largest accepted request, in tokens
 }
 
 func (*narrow) Name() string { return "narrow" }
@@ -54,14 +54,14 @@ func (m *narrow) Generate(ctx context.Context, req llm.Request, onDelta func(llm
 	return resp, err
 }
 
-// page brings so many bytes, others each time.
+// page returns a skill that answers with the given number of bytes, different each time.
 func page(bytes int) skill.Skill {
 	return does("page", anything, func(_ context.Context, _ lane.Tx, c skill.Call) (any, error) {
 		return c.Key + strings.Repeat(" word", bytes/5), nil
 	})
 }
 
-// pages is an answer that asks for so many at once.
+// pages returns an answer with n calls.
 func pages(n int) llmtest.Step {
 	var calls []string
 	for i := range n {
@@ -70,7 +70,8 @@ func pages(n int) llmtest.Step {
 	return llmtest.Call(calls...)
 }
 
-// sum is a summary for those who ask for one, else the next of the steps.
+// sum is a model that answers requests for a summary with one, and other requests with the next
+// step.
 type sum struct {
 	llm.Model
 	summaries int
@@ -84,7 +85,7 @@ func (m *sum) Generate(ctx context.Context, req llm.Request, onDelta func(llm.De
 	return llmtest.Say("Pages were read.")(req)
 }
 
-// TestTheResultsOfAStepShareTheWindow: what does not fit is cut, and the run goes on.
+// TestTheResultsOfAStepShareTheWindow: results that do not fit are cut, and the run continues.
 func TestTheResultsOfAStepShareTheWindow(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		for name, c := range map[string]struct{ window, results, bytes, each int }{
@@ -107,7 +108,7 @@ func TestTheResultsOfAStepShareTheWindow(t *testing.T) {
 				if c.bytes > c.window && m.largest < c.window/3 {
 					t.Errorf("%s, silent %t: at most %d tokens were asked of %d", name, silent, m.largest, c.window)
 				}
-				again := w.run(t, llmtest.Script(t), job) // the same conversation is folded
+				again := w.run(t, llmtest.Script(t), job) // the resumed run has the same conversation
 				if again.Answer != "done" || again.Progress.Usage != out.Progress.Usage {
 					t.Errorf("%s, silent %t: resumed it is %+v, and was %+v", name, silent, again, out)
 				}
@@ -116,7 +117,7 @@ func TestTheResultsOfAStepShareTheWindow(t *testing.T) {
 	})
 }
 
-// TestTheLongestResultIsCutFirst, and says how long it was.
+// TestTheLongestResultIsCutFirst: a cut result says how long it was.
 func TestTheLongestResultIsCutFirst(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		var seen []llm.ToolResult
@@ -145,8 +146,8 @@ func TestTheLongestResultIsCutFirst(t *testing.T) {
 	})
 }
 
-// TestAWindowThatIsSmallerThanItWasSaidToBe: the model finds the request too long, and
-// is asked once more with less.
+// TestAWindowThatIsSmallerThanItWasSaidToBe: the model refuses the request as too long, and gets a
+// shorter one.
 func TestAWindowThatIsSmallerThanItWasSaidToBe(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		for name, window := range map[string]int{"not known": 0, "said to be larger": 16_000} {
@@ -161,8 +162,8 @@ func TestAWindowThatIsSmallerThanItWasSaidToBe(t *testing.T) {
 	})
 }
 
-// TestWhatAServerDoesNotReportIsEstimated: the conversation is compacted, and the tokens
-// count, marked as an estimate.
+// TestWhatAServerDoesNotReportIsEstimated: the conversation is compacted, and the tokens are
+// counted and marked as an estimate.
 func TestWhatAServerDoesNotReportIsEstimated(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		for name, reported := range map[string]llm.Usage{"nothing": {}, "the answer's tokens alone": {CompletionTokens: 7}} {
@@ -192,7 +193,7 @@ func TestWhatAServerDoesNotReportIsEstimated(t *testing.T) {
 	})
 }
 
-// mute reports the same whatever it used.
+// mute is a model that reports the same usage for every request.
 type mute struct {
 	llm.Model
 	usage   llm.Usage
@@ -210,7 +211,7 @@ func (m *mute) Generate(ctx context.Context, req llm.Request, onDelta func(llm.D
 	return resp, err
 }
 
-// TestABudgetStopsWhatIsEstimated: a server that reports nothing spends nevertheless.
+// TestABudgetStopsWhatIsEstimated: a server that reports no usage spends the budget nevertheless.
 func TestABudgetStopsWhatIsEstimated(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		job := w.job(t, page(2_000))
@@ -241,8 +242,8 @@ func (m *settled) Reserve(_ context.Context, c reason.Cost) (int, reason.Settle,
 	}, nil
 }
 
-// TestMoreSkillsThanAModelCanBeTold: a thousand take more than the window has; the run
-// finds the one that it needs, and calls it through another.
+// TestMoreSkillsThanAModelCanBeTold: the definitions of a thousand skills exceed the window. The
+// run finds the skill that it needs and calls it through run_skill.
 func TestMoreSkillsThanAModelCanBeTold(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		var ran []string
