@@ -17,7 +17,7 @@ func header(pairs ...string) http.Header {
 	return h
 }
 
-// TestWhatRequestsSay: the id and the event of each kind, and of CloudEvents.
+// TestWhatRequestsSay checks the id and the event of each kind, and of CloudEvents.
 func TestWhatRequestsSay(t *testing.T) {
 	const digest = "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a" // of {}
 	for _, c := range []struct {
@@ -66,7 +66,7 @@ func TestWhatRequestsSay(t *testing.T) {
 	}
 }
 
-// TestWhatCanNotBeTaken is told in words of ours.
+// TestWhatCanNotBeTaken: the errors have our own texts.
 func TestWhatCanNotBeTaken(t *testing.T) {
 	deep := strings.Repeat("[", 65) + strings.Repeat("]", 65)
 	for _, c := range []struct {
@@ -101,7 +101,7 @@ func TestWhatCanNotBeTaken(t *testing.T) {
 	}
 }
 
-// TestCredentialsAreNotKept: headers that may hold one are not stored.
+// TestCredentialsAreNotKept: headers that may hold a credential are not stored.
 func TestCredentialsAreNotKept(t *testing.T) {
 	h := header("Authorization", "Bearer x", "Cookie", "x", "X-Hub-Signature-256", "x", "Stripe-Signature", "x", "X-Api-Key", "x", "X-Gitlab-Token", "x",
 		"X-Mine", "x", "X-GitHub-Event", "push", "Content-Type", "application/json", "X-Long", strings.Repeat("x", 2000))
@@ -114,7 +114,8 @@ func TestCredentialsAreNotKept(t *testing.T) {
 	}
 }
 
-// TestAnIDMayStandInAnyHeader, also in one that is not kept: two events with the same body stay two.
+// TestAnIDMayStandInAnyHeader: the header need not be stored. Two events with the same body remain
+// two deliveries.
 func TestAnIDMayStandInAnyHeader(t *testing.T) {
 	for path, name := range map[string]string{
 		"headers.idempotency-key": "Idempotency-Key", "headers.X-Event-Token": "X-Event-Token", "headers.x-request-id": "X-Request-Id",
@@ -130,7 +131,7 @@ func TestAnIDMayStandInAnyHeader(t *testing.T) {
 	}
 }
 
-// TestSlacksChallenge is given back, and is no delivery.
+// TestSlacksChallenge: the challenge is returned and is not a delivery.
 func TestSlacksChallenge(t *testing.T) {
 	read := func(k inbox.Kind, body string) inbox.Content {
 		c, err := inbox.Source{Kind: k}.Read(inbox.Request{Header: header("Content-Type", "application/json"), Body: []byte(body)})

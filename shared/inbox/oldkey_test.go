@@ -12,8 +12,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/secret"
 )
 
-// rotatedKey makes a source whose old secret is sealed under a key that is gone, and whose new one
-// is under a key that is there.
+// rotatedKey creates a source whose old secret is encrypted with a lost key, and whose new secret
+// is encrypted with an existing key.
 func (w *world) rotatedKey(t testing.TB) inbox.Source {
 	t.Helper()
 	made := w.create(t, inbox.Source{Name: "gh", Kind: inbox.GitHub})
@@ -49,7 +49,7 @@ func (w *world) rotatedKey(t testing.TB) inbox.Source {
 	return made
 }
 
-// TestAnOldSecretThatDoesNotOpen refuses nothing that is signed with the new one.
+// TestAnOldSecretThatDoesNotOpen: requests that are signed with the new secret are accepted.
 func TestAnOldSecretThatDoesNotOpen(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.rotatedKey(t)
@@ -67,7 +67,8 @@ func TestAnOldSecretThatDoesNotOpen(t *testing.T) {
 	})
 }
 
-// TestAnOldSecretThatIsOverIsNotSealedAnew: it is cleared when the new one is.
+// TestAnOldSecretThatIsOverIsNotSealedAnew: the expired secret is cleared when the new one is
+// encrypted again.
 func TestAnOldSecretThatIsOverIsNotSealedAnew(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		made := w.rotatedKey(t)

@@ -21,7 +21,7 @@ type signed struct {
 	name   string
 	source inbox.Source
 	secret string
-	at     int64 // the time of its timestamp; 0: it has none
+	at     int64 // the request's timestamp; 0: it has none
 	header map[string]string
 	body   string
 }
@@ -30,8 +30,8 @@ const slackBody = "token=xyzz0WbapA4vBCDEFasx0q6G&team_id=T1DC2JH3J&team_domain=
 	"&user_id=U2CERLKJA&user_name=roadrunner&command=%2Fwebhook-collect&text=&response_url=https%3A%2F%2Fhooks.slack.com%2Fcommands" +
 	"%2FT1DC2JH3J%2F397700885554%2F96rGlfmibIGlgcZRskXaIFfN&trigger_id=398738663015.47445629121.803a0bc887a14d10d2c447fce8b6703c"
 
-// vectors are one request of each kind: those that GitHub, Slack and Standard Webhooks publish,
-// and others made as their documents tell.
+// vectors returns one request of each kind. Those of GitHub, Slack and Standard Webhooks are
+// published by them; the others follow the documentation.
 func vectors() []signed {
 	return []signed{
 		{"github", inbox.Source{Kind: inbox.GitHub}, "It's a Secret to Everybody", 0, map[string]string{
@@ -60,7 +60,7 @@ func vectors() []signed {
 	}
 }
 
-// stripeSum was computed apart from this code.
+// stripeSum was computed by other code.
 const stripeSum = "9338b54f32b4a722bb2e60e6de9363037dd8d30424c48f03af14ff9aa2ab641a"
 
 func sum(key, text string) []byte {
@@ -91,7 +91,8 @@ func values(texts ...string) (out []secret.Value) {
 	return out
 }
 
-// TestSignedRequestsAreAccepted, with either of two secrets, and at both ends of the window.
+// TestSignedRequestsAreAccepted: this holds for either of two secrets, and at both ends of the
+// window.
 func TestSignedRequestsAreAccepted(t *testing.T) {
 	for _, v := range vectors() {
 		t.Run(v.name, func(t *testing.T) {
@@ -109,7 +110,7 @@ func TestSignedRequestsAreAccepted(t *testing.T) {
 	}
 }
 
-// TestSpoiledRequestsAreRejected: each request is spoiled in more than a hundred ways.
+// TestSpoiledRequestsAreRejected changes each request in more than a hundred ways.
 func TestSpoiledRequestsAreRejected(t *testing.T) {
 	for _, v := range vectors() {
 		t.Run(v.name, func(t *testing.T) {
@@ -146,7 +147,7 @@ func TestSpoiledRequestsAreRejected(t *testing.T) {
 					refuse(name+" "+what, r, good, v.now())
 				}
 				end := len(value)
-				if i := strings.Index(value, ",v0="); i > 0 { // which does not count
+				if i := strings.Index(value, ",v0="); i > 0 { // this signature does not count
 					end = i
 				}
 				for i := range end {
@@ -158,7 +159,7 @@ func TestSpoiledRequestsAreRejected(t *testing.T) {
 					change(fmt.Sprintf("cut at %d", i), value[:i])
 				}
 				change("with a NUL", value[:end]+"\x00"+value[end:])
-				if v.source.Kind != inbox.Stripe && v.source.Kind != inbox.Standard { // theirs are lists
+				if v.source.Kind != inbox.Stripe && v.source.Kind != inbox.Standard { // these have lists
 					change("doubled", value+value)
 					change("with a space", " "+value)
 				}
@@ -181,7 +182,7 @@ func TestSpoiledRequestsAreRejected(t *testing.T) {
 	}
 }
 
-// TestWrongTimestamps: those that are no plain number of seconds are refused, even where they are
+// TestWrongTimestamps: a timestamp that is not a plain number of seconds is refused, even if it is
 // signed.
 func TestWrongTimestamps(t *testing.T) {
 	for _, at := range []string{"", "0", "-1531420618", "+1531420618", "01531420618", "1531420618.0", "1e9", "0x5b47a34a", " 1531420618", "99999999999999999999", "9223372036854775807", "-9223372036854775808", "NaN"} {
@@ -194,7 +195,7 @@ func TestWrongTimestamps(t *testing.T) {
 	}
 }
 
-// TestEmptySecretsNeverMatch: a signature under the empty key is refused.
+// TestEmptySecretsNeverMatch: a signature with the empty key is refused.
 func TestEmptySecretsNeverMatch(t *testing.T) {
 	for _, c := range []struct {
 		source inbox.Source

@@ -23,8 +23,8 @@ import (
 
 var all = approval.Filter{}
 
-// TestATurnGoesOnHoursLater has a person decide on a call long after the turn: the
-// same execution goes on, and answers into the thread.
+// TestATurnGoesOnHoursLater: a person decides on a call long after the turn. The same execution
+// continues and answers in the thread.
 func TestATurnGoesOnHoursLater(t *testing.T) {
 	for name, c := range map[string]struct {
 		decide func(t *testing.T, w *world, id string)
@@ -78,7 +78,7 @@ func TestATurnGoesOnHoursLater(t *testing.T) {
 	}
 }
 
-// TestOfTwoCallsThatWaitEachIsTold has one decided on after the other.
+// TestOfTwoCallsThatWaitEachIsTold: two waiting calls are decided one after the other.
 func TestOfTwoCallsThatWaitEachIsTold(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.think(llmtest.Write(t, llmtest.WritesCalls("", "pay", `{}`, `{}`), llmtest.Writes("Both wait."), llmtest.Writes("One is paid."), llmtest.Writes("The other is not.")))
@@ -102,8 +102,8 @@ func TestOfTwoCallsThatWaitEachIsTold(t *testing.T) {
 	})
 }
 
-// TestWhatIsSaidAfterWordsFromOutsideIsApproved: a run that has read them says nothing to
-// people before a person has looked; then it does, as the execution that asked.
+// TestWhatIsSaidAfterWordsFromOutsideIsApproved: an execution with untrusted text sends no message
+// before a person has approved it. It then sends the message as the execution that asked.
 func TestWhatIsSaidAfterWordsFromOutsideIsApproved(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		to := must(w.Threads.Open(t.Context(), w.Workspace, thread.Thread{Channel: "log", Address: "grace"}))(t).ID
@@ -128,8 +128,8 @@ func TestWhatIsSaidAfterWordsFromOutsideIsApproved(t *testing.T) {
 	})
 }
 
-// TestAnEleventhCallDoesNotWaitToo: the turn waits with ten, and goes on when one of them
-// is decided on.
+// TestAnEleventhCallDoesNotWaitToo: a turn waits with ten calls, and continues when one of them is
+// decided.
 func TestAnEleventhCallDoesNotWaitToo(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		m := llmtest.Write(t, llmtest.WritesCalls("I pay.", "pay", slices.Repeat([]string{`{}`}, 7)...), llmtest.WritesCalls("And again.", "pay", slices.Repeat([]string{`{}`}, 4)...),
@@ -159,8 +159,8 @@ func TestAnEleventhCallDoesNotWaitToo(t *testing.T) {
 	})
 }
 
-// TestALookupLeadsToAnother: no person is needed for what only reads, and those who may
-// approve nothing have it, too.
+// TestALookupLeadsToAnother: a call that only reads needs no approval, even for persons who may
+// approve nothing.
 func TestALookupLeadsToAnother(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		var found []string
@@ -187,8 +187,8 @@ func TestALookupLeadsToAnother(t *testing.T) {
 	})
 }
 
-// A member's turn goes without what the API keeps from members, by whichever name, and what
-// a turn makes is its person's.
+// A member's turn cannot use skills that the API reserves for admins, by any name. Rows that a turn
+// creates belong to its person.
 func TestAMemberTalksAgentIntoNothingTheyMayNotDo(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		var by []string
@@ -199,7 +199,7 @@ func TestAMemberTalksAgentIntoNothingTheyMayNotDo(t *testing.T) {
 				return "published", nil
 			},
 		}
-		own, err := skill.Skills() // run_skill is one
+		own, err := skill.Skills() // run_skill is one of them
 		if err != nil {
 			t.Fatal(err)
 		}

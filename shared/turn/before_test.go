@@ -20,7 +20,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
-// visit is a message of bob's with all that it says, on its way.
+// visit begins a turn of bob with all fields of the message, and does not wait for it.
 func (v visitor) visit(ctx context.Context, message turn.Turn) *saying {
 	s := &saying{begun: make(chan string, 1), ended: make(chan struct{})}
 	ctx = trace.With(ctx, traces.New(trace.Chat))
@@ -42,7 +42,7 @@ func before(lines ...string) []turn.Said {
 	return out
 }
 
-// TestTheThreadOfAnAddressIsOne: whoever names no thread has that of the address.
+// TestTheThreadOfAnAddressIsOne: a turn without a thread uses the thread of its address.
 func TestTheThreadOfAnAddressIsOne(t *testing.T) {
 	onVisits(t, func(t *testing.T, v visitor) {
 		v.think(llmtest.Write(t, llmtest.Writes("One."), llmtest.Writes("Two."), llmtest.Writes("Three.")))
@@ -67,8 +67,8 @@ func TestTheThreadOfAnAddressIsOne(t *testing.T) {
 	})
 }
 
-// TestWhatWasSpokenBeforeIsTheContext: the model is told what the caller says, and the thread has it
-// once, whatever the caller says the next time.
+// TestWhatWasSpokenBeforeIsTheContext: the model gets the messages that the caller names. The
+// thread stores each of them once, whatever the caller names the next time.
 func TestWhatWasSpokenBeforeIsTheContext(t *testing.T) {
 	onVisits(t, func(t *testing.T, v visitor) {
 		m := llmtest.Write(t, llmtest.Writes("One."), llmtest.WritesCalls("I look. ", "note", `{"what":"x"}`), llmtest.Writes("Two."), llmtest.Writes("Three."), llmtest.Writes("Four."))
@@ -110,8 +110,8 @@ func TestWhatWasSpokenBeforeIsTheContext(t *testing.T) {
 	})
 }
 
-// TestWhatWasSpokenBeforeIsStoredOnce: also by a turn that stood in line and goes on elsewhere, and
-// by one that was cut off.
+// TestWhatWasSpokenBeforeIsStoredOnce: this holds for a turn that waited in line and continues in
+// another process, and for one that was cut off.
 func TestWhatWasSpokenBeforeIsStoredOnce(t *testing.T) {
 	onVisits(t, func(t *testing.T, v visitor) {
 		h := newThinking()
@@ -128,7 +128,7 @@ func TestWhatWasSpokenBeforeIsStoredOnce(t *testing.T) {
 		gone, left := context.WithCancel(t.Context())
 		second := v.visit(gone, turn.Turn{Message: "Hi.", Address: "bob", Before: before("user: Hi.", "user: Hi.", "assistant: Hello.")})
 		id := <-second.begun
-		left() // its process ends while it stands in line
+		left() // its process ends while it waits in line
 		if r := second.end(t); r.Status != execution.Parked {
 			t.Errorf("the second is %+v", r)
 		}
@@ -152,7 +152,7 @@ func TestWhatWasSpokenBeforeIsStoredOnce(t *testing.T) {
 	})
 }
 
-// TestWhatACallerMayNotSay is refused before anything is written down.
+// TestWhatACallerMayNotSay: such a turn is refused before anything is stored.
 func TestWhatACallerMayNotSay(t *testing.T) {
 	onVisits(t, func(t *testing.T, v visitor) {
 		for _, lines := range [][]turn.Said{before("tool: x"), before("user: \x00"), before("user: " + strings.Repeat("x", 1<<16+1))} {
@@ -168,7 +168,8 @@ func TestWhatACallerMayNotSay(t *testing.T) {
 	})
 }
 
-// TestAPersonaThatServesTheSurface: the turn has its words; another's name is refused.
+// TestAPersonaThatServesTheSurface: the turn has the persona's instructions. A persona of another
+// surface is refused.
 func TestAPersonaThatServesTheSurface(t *testing.T) {
 	onVisits(t, func(t *testing.T, v visitor) {
 		kind := &v.Kinds[len(v.Kinds)-1]
@@ -194,7 +195,7 @@ func TestAPersonaThatServesTheSurface(t *testing.T) {
 	})
 }
 
-// failed is the error of a turn that has ended.
+// failed returns the error of a turn that has ended.
 func (s *saying) failed() error {
 	<-s.ended
 	return s.err

@@ -14,7 +14,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/turn"
 )
 
-// line is an event in short; pieces of text join with those before them.
+// lines describes events in short. It joins consecutive pieces of text.
 func lines(events []turn.Event) string {
 	var b strings.Builder
 	for _, e := range events {
@@ -36,8 +36,8 @@ func talkative(t testing.TB) *llmtest.Writer {
 	return llmtest.Write(t, llmtest.WritesCalls("I note it.", "note", `{"what":"x"}`, `{"what":"y"}`), llmtest.Writes("It ", "is ", "noted."))
 }
 
-// TestTheFirstWordComesBeforeTheLast has the model go on only when what it wrote has
-// been told.
+// TestTheFirstWordComesBeforeTheLast: the model continues only after its first word has reached the
+// listener.
 func TestTheFirstWordComesBeforeTheLast(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		told := make(chan string, 10)
@@ -57,8 +57,8 @@ func TestTheFirstWordComesBeforeTheLast(t *testing.T) {
 	})
 }
 
-// TestWhoComesBackLosesNothing resumes behind every event: what comes is the rest of
-// what there was, from the journal.
+// TestWhoComesBackLosesNothing: a client that resumes after any event gets the remaining events,
+// from the journal.
 func TestWhoComesBackLosesNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.think(talkative(t))
@@ -87,8 +87,7 @@ func TestWhoComesBackLosesNothing(t *testing.T) {
 	})
 }
 
-// TestARunIsFollowedWhileItWorks reads the journal of a turn that is in the middle of
-// an answer.
+// TestARunIsFollowedWhileItWorks reads the journal of a turn in the middle of an answer.
 func TestARunIsFollowedWhileItWorks(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		h := newThinking()
@@ -112,8 +111,8 @@ func TestARunIsFollowedWhileItWorks(t *testing.T) {
 	})
 }
 
-// TestAnotherAnswerIsToldWhole has a model begin an answer and then give another, as
-// one does that was cut off and is asked anew.
+// TestAnotherAnswerIsToldWhole: a model begins an answer and then gives another one, like a model
+// that was cut off and is called again.
 func TestAnotherAnswerIsToldWhole(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.think(llmtest.Write(t, func(_ context.Context, _ llm.Request, write func(string)) (llm.Response, error) {
@@ -134,8 +133,8 @@ func TestAnotherAnswerIsToldWhole(t *testing.T) {
 	})
 }
 
-// TestWordsOfNoAnswerAreTakenBack has a model break off for good: what it had begun to
-// say is void, also for who comes back behind it.
+// TestWordsOfNoAnswerAreTakenBack: the model fails for good in the middle of an answer. The pieces
+// of that answer are withdrawn, also for a client that resumes after them.
 func TestWordsOfNoAnswerAreTakenBack(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.think(llmtest.Write(t, func(_ context.Context, _ llm.Request, write func(string)) (llm.Response, error) {

@@ -13,13 +13,13 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/turn"
 )
 
-// visits is the kind of the conversations with visitors, of whom each has a lane.
+// visits is the kind of the conversations with visitors. Each visitor has a lane.
 var visits = turn.Kind{
 	Surface: trace.Chat, Name: "chat", Agent: "visitor_chat", Channel: "chat", Prompt: "You are the host.", Trust: execution.Untrusted,
 	Multitask: []turn.Multitask{turn.Enqueue},
 }
 
-// visiting is a visitor's message in a lane, on its way.
+// visiting begins a visitor's turn in a lane and does not wait for it.
 func (w *world) visiting(name lane.Name, message string) *saying {
 	s := &saying{begun: make(chan string, 1), ended: make(chan struct{})}
 	ctx := trace.With(context.Background(), traces.New(trace.Chat))
@@ -33,7 +33,7 @@ func (w *world) visiting(name lane.Name, message string) *saying {
 	return s
 }
 
-// TestEachLaneHasItsOwnLine: who talks in one waits for nobody in another.
+// TestEachLaneHasItsOwnLine: turns of one lane do not wait for those of another lane.
 func TestEachLaneHasItsOwnLine(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.Kinds = append(slices.Clone(w.Kinds), visits)
@@ -72,7 +72,7 @@ func TestEachLaneHasItsOwnLine(t *testing.T) {
 	})
 }
 
-// TestAKindKnowsItsStrategies, and its threads.
+// TestAKindKnowsItsStrategies: a kind accepts only its own strategies and its own threads.
 func TestAKindKnowsItsStrategies(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.Kinds = append(slices.Clone(w.Kinds), visits)

@@ -14,7 +14,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/turn"
 )
 
-// until answers when the context of whoever asks has ended.
+// until returns an answer that lasts until the context of its caller ends.
 func until(asked chan struct{}) llmtest.Writing {
 	return func(ctx context.Context, _ llm.Request, _ func(string)) (llm.Response, error) {
 		close(asked)
@@ -23,7 +23,7 @@ func until(asked chan struct{}) llmtest.Writing {
 	}
 }
 
-// sayingIn is a turn under a context, and whether it stands in line by now.
+// sayingIn begins a turn under a context.
 func (w *world) sayingIn(ctx context.Context, message turn.Turn) *saying {
 	s := &saying{begun: make(chan string, 1), ended: make(chan struct{})}
 	message.By, message.Begun = "user:ada", func(execution, _ string) { s.begun <- execution }
@@ -34,9 +34,8 @@ func (w *world) sayingIn(ctx context.Context, message turn.Turn) *saying {
 	return s
 }
 
-// TestParkedTurnsGoOnInOrder has a process stop in which one turn works and five wait:
-// the one that works parks last, and so is due last. One look after what is due has all
-// go on, as they began.
+// TestParkedTurnsGoOnInOrder: a process stops in which one turn works and five wait. The working
+// turn parks last, so its row is due last. One drain continues all turns in their original order.
 func TestParkedTurnsGoOnInOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		const turns = 6
@@ -79,12 +78,12 @@ func TestParkedTurnsGoOnInOrder(t *testing.T) {
 	})
 }
 
-// TestTheEndOfATurnWakesTheNext that stands in line in the same process, and would not
-// look for itself for hours.
+// TestTheEndOfATurnWakesTheNext: this concerns the next turn in the same process, which would not
+// poll for hours.
 func TestTheEndOfATurnWakesTheNext(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.Poll = 100 * time.Hour
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // they would park
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // otherwise they would park
 		defer cancel()
 		h := newThinking()
 		var begins time.Time
@@ -111,8 +110,8 @@ func TestTheEndOfATurnWakesTheNext(t *testing.T) {
 	})
 }
 
-// TestTheEndOfATurnWakesTheNextOneThatIsParked: its row, which was looked at too early and
-// put off, is due at once.
+// TestTheEndOfATurnWakesTheNextOneThatIsParked: its row, which was tried too early and postponed,
+// is due at once.
 func TestTheEndOfATurnWakesTheNextOneThatIsParked(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		h := newThinking()
@@ -144,8 +143,8 @@ func TestTheEndOfATurnWakesTheNextOneThatIsParked(t *testing.T) {
 	})
 }
 
-// TestATurnThatAPersonHadGoOnKeepsItsPlace: it was cut off again, and a later message
-// comes before anybody goes on with it.
+// TestATurnThatAPersonHadGoOnKeepsItsPlace: the turn is cut off again, and a later message arrives
+// before the turn continues.
 func TestATurnThatAPersonHadGoOnKeepsItsPlace(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		asked := make(chan struct{})
@@ -168,7 +167,7 @@ func TestATurnThatAPersonHadGoOnKeepsItsPlace(t *testing.T) {
 		}
 		second := w.saying(turn.Turn{Message: "2", Thread: first.Thread})
 		<-second.begun
-		if got := w.drain(t); got.Sent == 0 { // by its kick, or by the row of what the person decided
+		if got := w.drain(t); got.Sent == 0 { // by its kick, or by the row of the person's decision
 			t.Errorf("sent %+v", got)
 		}
 		second.end(t)
@@ -180,8 +179,8 @@ func TestATurnThatAPersonHadGoOnKeepsItsPlace(t *testing.T) {
 	})
 }
 
-// TestATurnThatIsStoppedInLineIsDueAtOnce for the next process, also where it was to go on
-// and somebody else has the lane.
+// TestATurnThatIsStoppedInLineIsDueAtOnce: this holds even if the turn was to continue and another
+// turn has the lane.
 func TestATurnThatIsStoppedInLineIsDueAtOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		asked := make(chan struct{})
@@ -198,7 +197,7 @@ func TestATurnThatIsStoppedInLineIsDueAtOnce(t *testing.T) {
 			_, err := w.sender.Drain(ctx, w.Workspace, 20)
 			ended <- err
 		}()
-		for must(w.Lanes.Peek(t.Context(), w.Workspace, lane.Operate))(t).WantedAt == nil { // it stands in line
+		for must(w.Lanes.Peek(t.Context(), w.Workspace, lane.Operate))(t).WantedAt == nil { // it waits in line
 			time.Sleep(time.Millisecond)
 		}
 		stop()

@@ -10,8 +10,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/turn"
 )
 
-// The answer to writing a turn down is lost: it was begun all the same, its caller is told
-// so, and does not begin it a second time.
+// The response to the write that begins a turn is lost. The turn has begun nevertheless: its caller
+// is told so and does not begin it again.
 func TestALostAnswerDoesNotLoseTheTurn(t *testing.T) {
 	for _, engine := range []string{dbtest.OnPostgres, dbtest.OnPgBouncer} {
 		t.Run(engine, func(t *testing.T) {

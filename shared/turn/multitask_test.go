@@ -24,7 +24,7 @@ type thinking struct{ asked, answer chan struct{} }
 
 func newThinking() thinking { return thinking{make(chan struct{}), make(chan struct{})} }
 
-// then answers, once the test says so.
+// then returns an answer that is given when the test permits it.
 func (h thinking) then(said string) llmtest.Writing {
 	return func(context.Context, llm.Request, func(string)) (llm.Response, error) {
 		close(h.asked)
@@ -41,7 +41,7 @@ func TestMessagesWaitForTheirTurnInOrder(t *testing.T) {
 		first := w.saying(turn.Turn{Message: "1", Thread: th})
 		<-h.asked
 		second := w.saying(turn.Turn{Message: "2", Thread: th})
-		waits := <-second.begun // it stands in line
+		waits := <-second.begun // it waits in line
 		third := w.saying(turn.Turn{Message: "3", Thread: th})
 		<-third.begun
 		if e := w.execution(t, waits); e.Status != execution.Running {
@@ -77,8 +77,8 @@ func TestAMessageMayBeRejected(t *testing.T) {
 	})
 }
 
-// interrupted has a turn that has noted something be ended by another while the
-// model writes, and answers both replies.
+// interrupted ends a turn that has noted something by another turn, while the model writes. It
+// returns both replies.
 func interrupted(t *testing.T, w *world, mode turn.Multitask) (first, second turn.Reply) {
 	t.Helper()
 	writing, ended := make(chan struct{}), make(chan struct{})
@@ -88,7 +88,7 @@ func interrupted(t *testing.T, w *world, mode turn.Multitask) (first, second tur
 		<-ended
 		w.clock.Advance(2 * time.Second)
 		write("to say ")
-		<-ctx.Done() // the turn has seen that it was ended
+		<-ctx.Done() // the turn has noticed that it was ended
 		return llm.Response{}, llm.Interrupted(ctx, "script")
 	}, llmtest.Writes("Instead."))
 	w.think(m)
@@ -110,7 +110,7 @@ func interrupted(t *testing.T, w *world, mode turn.Multitask) (first, second tur
 		t.Errorf("noted %q", w.noted)
 	}
 	w.Skew.Advance(time.Hour)
-	if got := w.drain(t); got.Claimed != 0 { // nobody goes on with the first
+	if got := w.drain(t); got.Claimed != 0 { // nothing continues the first turn
 		t.Errorf("something is left to do: %+v", got)
 	}
 	return first, second
@@ -152,7 +152,7 @@ func TestARollbackTakesBackWhatWasSaid(t *testing.T) {
 	})
 }
 
-// TestARollbackDeniesWhatWaits has a turn that is ended before a person has decided.
+// TestARollbackDeniesWhatWaits: a turn is rolled back before a person has decided on its call.
 func TestARollbackDeniesWhatWaits(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		h := newThinking()
@@ -173,8 +173,8 @@ func TestARollbackDeniesWhatWaits(t *testing.T) {
 	})
 }
 
-// TestAnInterruptStandsBeforeTheLine has a message wait while another ends the
-// running turn.
+// TestAnInterruptStandsBeforeTheLine: a message waits while another one interrupts the running
+// turn.
 func TestAnInterruptStandsBeforeTheLine(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		h := newThinking()
@@ -226,8 +226,8 @@ func TestAHoldThatIsNoTurnIsNotInterrupted(t *testing.T) {
 	})
 }
 
-// TestAnInterruptEndsWhatHasNotBegun interrupts a turn whose calls outside wait for
-// each other: the first is cut off, and the others are known not to be made.
+// TestAnInterruptEndsWhatHasNotBegun interrupts a turn with serial calls. The first one is cut off,
+// and the others are known not to be made.
 func TestAnInterruptEndsWhatHasNotBegun(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		const asked = 12
@@ -245,7 +245,8 @@ func TestAnInterruptEndsWhatHasNotBegun(t *testing.T) {
 	})
 }
 
-// TestATurnThatNeverBeganIsTakenOver has a process die between its hold and its row.
+// TestATurnThatNeverBeganIsTakenOver: a process dies after acquiring the lane and before storing
+// the turn.
 func TestATurnThatNeverBeganIsTakenOver(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.think(llmtest.Write(t, llmtest.Writes("Here.")))
@@ -284,8 +285,8 @@ func TestTheLineHasAnEnd(t *testing.T) {
 	})
 }
 
-// TestATurnCanBeGivenUp cancels one turn that works, one that stands in line behind
-// it, and one that waits for a person.
+// TestATurnCanBeGivenUp cancels a working turn, a turn that waits in line after it, and a turn that
+// waits for a person.
 func TestATurnCanBeGivenUp(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		h := newThinking()
@@ -327,8 +328,8 @@ func TestATurnCanBeGivenUp(t *testing.T) {
 	})
 }
 
-// TestTheNoteOfAnInterruptedTurnTellsWhatIsKnown interrupts a turn of which one call is
-// made, one is approved and not made yet, and one is under way.
+// TestTheNoteOfAnInterruptedTurnTellsWhatIsKnown interrupts a turn with three calls: one made, one
+// approved and not made yet, and one in progress.
 func TestTheNoteOfAnInterruptedTurnTellsWhatIsKnown(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.think(llmtest.Write(t, llmtest.WritesCalls("", "note", `{"what":"x"}`), llmtest.WritesCalls("", "pay", `{}`), llmtest.WritesCalls("", "knock", `{}`), llmtest.Writes("Stopped.")))

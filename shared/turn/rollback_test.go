@@ -19,7 +19,7 @@ import (
 
 const geese = `{"category": "fact", "content": "Geese fly in a V."}`
 
-// planned plans the objective that the call before has set.
+// planned returns an answer that plans the objective of the previous call.
 func planned(ctx context.Context, req llm.Request, write func(string)) (llm.Response, error) {
 	var set struct {
 		ID string `json:"objectiveId"`
@@ -32,8 +32,8 @@ func planned(ctx context.Context, req llm.Request, write func(string)) (llm.Resp
 	return llmtest.WritesCalls("", "plan_objective", fmt.Sprintf(`{"objectiveId": %q, "steps": [{"title": "Look up"}]}`, set.ID))(ctx, req, write)
 }
 
-// TestARollbackTakesBackWhatWasMade has a turn set an objective with a plan, an
-// automation and two memories, one of which was known before, and note something.
+// TestARollbackTakesBackWhatWasMade: a turn creates an objective with a plan, an automation and two
+// memories, one of which existed before, and a note.
 func TestARollbackTakesBackWhatWasMade(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		h := newThinking()
@@ -73,8 +73,8 @@ func TestARollbackTakesBackWhatWasMade(t *testing.T) {
 	})
 }
 
-// TestARollbackListsWhatWasApproved has a call approved before its turn is rolled
-// back, and made before or not yet.
+// TestARollbackListsWhatWasApproved: a call was approved before the rollback of its turn. It was
+// made before the rollback, or is not made yet.
 func TestARollbackListsWhatWasApproved(t *testing.T) {
 	for status, made := range map[string]bool{"succeeded": true, "approved": false} {
 		t.Run(status, func(t *testing.T) {
@@ -102,8 +102,8 @@ func TestARollbackListsWhatWasApproved(t *testing.T) {
 	}
 }
 
-// TestATurnSpeaksAndLetsGo has a turn say something to a person, which is said once it
-// has ended, or been interrupted; its thread is free then. A rollback takes it back.
+// TestATurnSpeaksAndLetsGo: a turn sends a message to a person. The message is sent and its thread
+// is released when the turn has ended or was interrupted. A rollback withdraws the message.
 func TestATurnSpeaksAndLetsGo(t *testing.T) {
 	for _, mode := range []turn.Multitask{turn.Enqueue, turn.Interrupt, turn.Rollback} {
 		t.Run(string(mode), func(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/turn"
 )
 
-// onServers runs fn where one row can be locked beside others.
+// onServers runs fn on the engines that have row locks.
 func onServers(t *testing.T, fn func(t *testing.T, w *world)) {
 	t.Helper()
 	for _, engine := range []string{dbtest.OnPostgres, dbtest.OnPgBouncer} {
@@ -31,8 +31,7 @@ func onServers(t *testing.T, fn func(t *testing.T, w *world)) {
 
 var errLetGo = errors.New("let go")
 
-// lock locks the row of a lane, as a transaction does that works under its hold, until the
-// test lets go.
+// lock locks the row of a lane, like a transaction under its hold, until the test calls letGo.
 func (w *world) lock(t testing.TB, name lane.Name) (letGo func()) {
 	t.Helper()
 	var q struct{ Lock, Stay db.Query }
@@ -52,7 +51,7 @@ SELECT set_config('idle_in_transaction_session_timeout', '0', true);
 		defer close(ended)
 		err := d.Tx(context.Background(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
 			var n int
-			var limit string // a transaction that does nothing is ended, this one is not
+			var limit string // the database would end an idle transaction
 			if err := errors.Join(tx.One(ctx, []any{&limit}, q.Stay), tx.One(ctx, []any{&n}, q.Lock, name)); err != nil {
 				t.Error(err)
 			}
@@ -70,8 +69,8 @@ SELECT set_config('idle_in_transaction_session_timeout', '0', true);
 	return letGo
 }
 
-// A person gives a turn up while a transaction works under one of its holds: that is
-// accepted, and comes about when the transaction ends.
+// A person cancels a turn while a transaction works under one of its holds. The cancel is accepted
+// and takes effect when the transaction ends.
 func TestATurnIsGivenUpBehindATransaction(t *testing.T) {
 	onServers(t, func(t *testing.T, w *world) {
 		for _, of := range []func(id string) lane.Name{lane.Execution, func(string) lane.Name { return lane.Operate }} {
@@ -81,7 +80,7 @@ func TestATurnIsGivenUpBehindATransaction(t *testing.T) {
 			id := <-first.begun
 			<-h.asked
 			letGo := w.lock(t, of(id))
-			for range 2 { // whoever asks again is answered alike
+			for range 2 { // a repeated request gets the same response
 				if err := w.Cancel(t.Context(), w.Workspace, id, "user:ada", false); err != nil {
 					t.Errorf("behind a transaction under lane %s it is refused: %v", of(id), err)
 				}
@@ -102,7 +101,7 @@ func TestATurnIsGivenUpBehindATransaction(t *testing.T) {
 	})
 }
 
-// So is a message that takes the place of the turn.
+// The same holds for a message that replaces the turn.
 func TestATurnIsInterruptedBehindATransaction(t *testing.T) {
 	onServers(t, func(t *testing.T, w *world) {
 		for _, mode := range []turn.Multitask{turn.Interrupt, turn.Rollback} {
@@ -135,7 +134,7 @@ func TestATurnIsInterruptedBehindATransaction(t *testing.T) {
 	})
 }
 
-// What was accepted comes about although whoever accepted it has stopped meanwhile.
+// An accepted interrupt takes effect even if the process that accepted it stops.
 func TestAnInterruptOutlivesItsProcess(t *testing.T) {
 	onServers(t, func(t *testing.T, w *world) {
 		h := newThinking()
@@ -152,7 +151,7 @@ func TestAnInterruptOutlivesItsProcess(t *testing.T) {
 			t.Fatalf("the second is %+v, %v", second, err)
 		}
 		letGo()
-		for range 60 { // within a minute of the database's clock
+		for range 60 { // within a minute by the database's clock
 			if w.drain(t); w.execution(t, second.Execution).Status == execution.Completed {
 				break
 			}
@@ -173,8 +172,8 @@ func TestAnInterruptOutlivesItsProcess(t *testing.T) {
 	})
 }
 
-// An interrupt that was accepted ends the turn that it met, and not the next one, which has
-// begun meanwhile because somebody else has ended the first.
+// An accepted interrupt ends only the turn that it met. It does not end the next turn, which has
+// begun because the first one was ended by somebody else.
 func TestAnInterruptEndsOneTurn(t *testing.T) {
 	onServers(t, func(t *testing.T, w *world) {
 		one, two := newThinking(), newThinking()
@@ -183,7 +182,7 @@ func TestAnInterruptEndsOneTurn(t *testing.T) {
 		id := <-first.begun
 		<-one.asked
 		second := w.saying(turn.Turn{Message: "2"})
-		next := <-second.begun // it stands in line
+		next := <-second.begun // it waits in line
 		letGo := w.lock(t, lane.Execution(id))
 		ctx, cancel := context.WithTimeout(trace.With(context.Background(), traces.New(trace.Operate)), time.Minute)
 		defer cancel()
@@ -195,7 +194,7 @@ func TestAnInterruptEndsOneTurn(t *testing.T) {
 			third, failed = w.Talk(ctx, w.Workspace, turn.Turn{
 				Message: "3", By: "user:ada", Multitask: turn.Interrupt, Begun: func(string, string) {
 					letGo()
-					if r := w.drain(t); r.Sent != 1 { // it ends the first, and wakes the second
+					if r := w.drain(t); r.Sent != 1 { // it ends the first turn and wakes the second
 						t.Errorf("drained %+v", r)
 					}
 					<-two.asked
@@ -204,7 +203,7 @@ func TestAnInterruptEndsOneTurn(t *testing.T) {
 		}()
 		<-two.asked
 		for w.execution(t, next).Status == execution.Running && must(w.Lanes.Peek(t.Context(), w.Workspace, lane.Operate))(t).WantedAt == nil {
-			time.Sleep(time.Millisecond) // until the third has looked
+			time.Sleep(time.Millisecond) // until the third turn has looked
 		}
 		close(two.answer)
 		if r := second.end(t); r.Status != execution.Completed || r.Answer != "Two." {
@@ -221,8 +220,8 @@ func TestAnInterruptEndsOneTurn(t *testing.T) {
 	})
 }
 
-// Of two people who end a turn behind a transaction, each gets what they asked for: the
-// stronger way holds, in whichever order they came.
+// Two people stop the same turn during a transaction. The stronger way applies, in whichever order
+// they came.
 func TestTheStrongerWayToStopATurnHolds(t *testing.T) {
 	onServers(t, func(t *testing.T, w *world) {
 		t.Parallel()
@@ -287,7 +286,7 @@ func TestTheStrongerWayToStopATurnHolds(t *testing.T) {
 	})
 }
 
-// A turn that can't be stopped for long is tried again later: it keeps no place of the
+// A turn that cannot be stopped for long is retried later. The stop does not keep its place of the
 // outbox's sender.
 func TestAStopGivesItsPlaceBack(t *testing.T) {
 	onServers(t, func(t *testing.T, w *world) {

@@ -72,7 +72,7 @@ func TestOperateCountsAsHeldAfterATurn(t *testing.T) {
 		if i := look(); i.Held() || !i.InUse() || i.Lingers() > 2*time.Minute || i.Lingers() < time.Minute {
 			t.Errorf("held %v, lingers %s", i.Held(), i.Lingers())
 		}
-		w.said(t, turn.Turn{Message: "Hello?", Thread: r.Thread, Multitask: turn.Reject}) // has it at once
+		w.said(t, turn.Turn{Message: "Hello?", Thread: r.Thread, Multitask: turn.Reject}) // gets it at once
 		w.Skew.Advance(2 * time.Minute)
 		if i := look(); i.InUse() {
 			t.Errorf("two minutes later it lingers for %s", i.Lingers())
@@ -115,7 +115,7 @@ func TestAModelThatFailsEndsTheTurn(t *testing.T) {
 	})
 }
 
-// TestATurnIsNeverWithoutAWord: who asked is told what became of it.
+// TestATurnIsNeverWithoutAWord: the reply always explains a missing answer.
 func TestATurnIsNeverWithoutAWord(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		for _, c := range []struct {
@@ -135,7 +135,7 @@ func TestATurnIsNeverWithoutAWord(t *testing.T) {
 				r.StopReason = c.stop
 				return r, nil
 			}
-			w.think(llmtest.Write(t, answer, answer)) // who says nothing is asked again
+			w.think(llmtest.Write(t, answer, answer)) // a model that says nothing is called again
 			r := w.said(t, turn.Turn{Message: "Hello."})
 			if r.Status != c.want || !strings.Contains(r.Answer+r.Reason, c.reply) {
 				t.Errorf("%s, %q: got %+v", c.stop, c.text, r)
@@ -151,7 +151,7 @@ func TestATurnIsNeverWithoutAWord(t *testing.T) {
 	})
 }
 
-// Where nobody hears the pieces, a model that breaks off can be asked again.
+// If nobody listens to the pieces, an interrupted model call can be retried.
 func TestATurnThatNobodyHearsIsNotTold(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		m := heard{heard: make(chan bool, 2)}
@@ -164,7 +164,7 @@ func TestATurnThatNobodyHearsIsNotTold(t *testing.T) {
 	})
 }
 
-// heard is a model that says whether its pieces are listened to.
+// heard is a model that reports whether its pieces have a listener.
 type heard struct{ heard chan bool }
 
 func (heard) Name() string { return "heard" }
@@ -192,7 +192,7 @@ func TestThoseWhoMayNotApproveGetNoSkillThatNeedsIt(t *testing.T) {
 	})
 }
 
-// TestATurnWhoseTimeEndsGoesOnByItself has the process end in the middle.
+// TestATurnWhoseTimeEndsGoesOnByItself: the process ends in the middle of a turn.
 func TestATurnWhoseTimeEndsGoesOnByItself(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		ctx, end := context.WithCancel(t.Context())
@@ -219,8 +219,8 @@ func TestATurnWhoseTimeEndsGoesOnByItself(t *testing.T) {
 	})
 }
 
-// TestATurnThatWasCutOffGoesOnBeforeALaterMessage has a message come before anybody went
-// on with a turn whose process had ended: it stands in line behind that.
+// TestATurnThatWasCutOffGoesOnBeforeALaterMessage: a message arrives before a turn continues whose
+// process has ended. The message waits in line after that turn.
 func TestATurnThatWasCutOffGoesOnBeforeALaterMessage(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		ctx, end := context.WithCancel(t.Context())
@@ -234,7 +234,7 @@ func TestATurnThatWasCutOffGoesOnBeforeALaterMessage(t *testing.T) {
 			t.Fatal(err)
 		}
 		second := w.saying(turn.Turn{Message: "2", Thread: first.Thread})
-		<-second.begun // it stands in line
+		<-second.begun // it waits in line
 		if got := w.drain(t); got.Sent != 1 {
 			t.Errorf("sent %+v", got)
 		}
@@ -249,8 +249,8 @@ func TestATurnThatWasCutOffGoesOnBeforeALaterMessage(t *testing.T) {
 	})
 }
 
-// TestALaterMessageDoesNotWaitForATurnThatNobodyTakesUp: the place in line of a turn that
-// was cut off is kept for a while only.
+// TestALaterMessageDoesNotWaitForATurnThatNobodyTakesUp: a turn that was cut off keeps its place in
+// line for a limited time only.
 func TestALaterMessageDoesNotWaitForATurnThatNobodyTakesUp(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		ctx, end := context.WithCancel(t.Context())
@@ -274,8 +274,8 @@ func TestALaterMessageDoesNotWaitForATurnThatNobodyTakesUp(t *testing.T) {
 	})
 }
 
-// TestATurnThatIsWorkedOnIsLeftToWhoDoes: whoever finds its row due looks again later,
-// as often as it takes, and no try counts.
+// TestATurnThatIsWorkedOnIsLeftToWhoDoes: a sender that finds the row of a running turn retries
+// later, as often as needed, and no attempt counts.
 func TestATurnThatIsWorkedOnIsLeftToWhoDoes(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		h := newThinking()
@@ -300,8 +300,8 @@ func TestATurnThatIsWorkedOnIsLeftToWhoDoes(t *testing.T) {
 	})
 }
 
-// TestAKilledTurnIsTakenUp has a process stand still beyond its holds, while another
-// goes on with the turn: the first writes nothing when it wakes up.
+// TestAKilledTurnIsTakenUp: a process freezes until its holds have expired, and another process
+// continues the turn. The first process writes nothing when it resumes.
 func TestAKilledTurnIsTakenUp(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		asleep, awake := make(chan struct{}), make(chan struct{})
@@ -338,7 +338,7 @@ func TestAKilledTurnIsTakenUp(t *testing.T) {
 	})
 }
 
-// A turn whose time ends in the middle of a look at the line goes on as soon as it can.
+// A turn whose time ends while it waits in line continues as soon as possible.
 func TestATurnThatIsCutOffInLineGoesOnAtOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.think(llmtest.Write(t, llmtest.Writes("Here I am.")))

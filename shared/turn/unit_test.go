@@ -17,8 +17,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/turn"
 )
 
-// dies is an answer in the middle of which the process loses all its lanes: from then on it
-// writes nothing.
+// dies returns an answer during which the process loses all its lanes, so that it can write nothing
+// afterwards.
 func (w *world) dies(t testing.TB) llmtest.Writing {
 	return func(context.Context, llm.Request, func(string)) (llm.Response, error) {
 		open := must(w.Lanes.List(context.Background(), w.Workspace, 10))(t)
@@ -35,8 +35,8 @@ func (w *world) dies(t testing.TB) llmtest.Writing {
 	}
 }
 
-// TestAPoisonTurnIsGivenUp, after five attempts that ended their process, and the person is
-// told.
+// TestAPoisonTurnIsGivenUp: after five attempts that ended their process, the turn fails and the
+// person gets a message.
 func TestAPoisonTurnIsGivenUp(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.think(llmtest.Write(t, slices.Repeat([]llmtest.Writing{w.dies(t)}, 5)...))
@@ -61,8 +61,8 @@ func TestAPoisonTurnIsGivenUp(t *testing.T) {
 	})
 }
 
-// TestAKickForATurnThatStillWaitsTakesNoFurtherLane: what it waits for is read when its own
-// is taken.
+// TestAKickForATurnThatStillWaitsTakesNoFurtherLane: the approvals of the turn are read together
+// with the acquire of its own lane.
 func TestAKickForATurnThatStillWaitsTakesNoFurtherLane(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.think(llmtest.Write(t, llmtest.WritesCalls("", "pay", `{}`), llmtest.Writes("It waits.")))
@@ -84,7 +84,8 @@ func TestAKickForATurnThatStillWaitsTakesNoFurtherLane(t *testing.T) {
 	})
 }
 
-// TestACutOffTurnParksInOneTransaction: its end, its kick, and both lanes.
+// TestACutOffTurnParksInOneTransaction: the transaction has its end, its kick, and the release of
+// both lanes.
 func TestACutOffTurnParksInOneTransaction(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		ctx, end := context.WithCancel(t.Context())

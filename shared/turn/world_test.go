@@ -39,7 +39,7 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// the test servers live as long as the process, and one goroutine each awaits their end
+		// the test servers run until the process ends, and one goroutine waits for each
 		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))
 }
 
@@ -57,8 +57,8 @@ func ids() string { return uuid.Must(uuid.NewV7()).String() }
 
 var traces = trace.NewSource(time.Now, rand.Reader)
 
-// world is a fresh workspace on one engine, with an agent to talk to that can note
-// something down, and pay when a person approves.
+// world is a new workspace on one engine. Its agent can note something, and can pay after a
+// person's approval.
 type world struct {
 	*turn.Runner
 	dbtest.Env
@@ -69,15 +69,15 @@ type world struct {
 	memories    *memory.Store
 	automations *automation.Store
 
-	knocking chan struct{} // a knock at the door outside
-	opened   chan struct{} // lets all in
+	knocking chan struct{} // signals a call of knock
+	opened   chan struct{} // lets all calls of knock return
 
 	mu    sync.Mutex
 	noted []string
 	paid  int
 }
 
-// clock is one that the test sets.
+// clock is a clock that the test sets.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -95,13 +95,13 @@ func (c *clock) Advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// talk is the kind of the conversations of these tests.
+// talk is the kind of the conversations in these tests.
 var talk = turn.Kind{
 	Surface: trace.Operate, Name: "operate", Agent: activity.Operator, Channel: "operate", Lane: lane.Operate, Prompt: "You are the agent.",
 	Multitask: []turn.Multitask{turn.Enqueue, turn.Reject, turn.Interrupt, turn.Rollback},
 }
 
-// Talk has a turn of that kind.
+// Talk runs a turn of that kind.
 func (w *world) Talk(ctx context.Context, ws db.Workspace, t turn.Turn) (turn.Reply, error) {
 	t.Surface = talk.Surface
 	return w.Runner.Talk(ctx, ws, t)
@@ -161,7 +161,7 @@ func newWorld(t testing.TB, e dbtest.Env) *world {
 	return w
 }
 
-// another is the same world in another process, whose effects are its own.
+// another returns the same world in another process, with effects of its own.
 func (w *world) another(t testing.TB, m llm.Model) *world {
 	t.Helper()
 	e := w.Env
@@ -174,7 +174,7 @@ func (w *world) another(t testing.TB, m llm.Model) *world {
 	return other
 }
 
-// note writes in the database; what it was told is kept here too.
+// note returns a skill that writes to the database. It also keeps its texts in the world.
 func (w *world) note() skill.Skill {
 	return skill.Skill{
 		Name: "note", Kind: skill.Builtin, Scope: skill.Internal, Description: "Notes it down.",
@@ -201,7 +201,7 @@ func (w *world) pay() skill.Skill {
 	}
 }
 
-// knock has its effect outside, and stands there until it is let in.
+// knock returns a skill with an effect outside, which waits until the test lets it return.
 func (w *world) knock() skill.Skill {
 	return skill.Skill{
 		Name: "knock", Kind: skill.HTTP, Scope: skill.Internal, Description: "Knocks.", Parameters: json.RawMessage(`{"type":"object"}`),
@@ -217,7 +217,7 @@ func (w *world) knock() skill.Skill {
 	}
 }
 
-// waiting keeps calls as app/wire does.
+// waiting stores waiting calls like package wire.
 type waiting struct{ *approval.Store }
 
 func (a waiting) Request(ctx context.Context, tx lane.Tx, w reason.Waiting) (string, error) {
@@ -229,7 +229,7 @@ func (a waiting) Request(ctx context.Context, tx lane.Tx, w reason.Waiting) (str
 
 func (w *world) think(m llm.Model) { w.Reason.Model = m }
 
-// said is a turn of ada's, and its end.
+// said runs a turn of ada and returns its reply.
 func (w *world) said(t testing.TB, message turn.Turn) turn.Reply {
 	t.Helper()
 	r, err := w.say(message)
@@ -247,7 +247,7 @@ func (w *world) say(message turn.Turn) (turn.Reply, error) {
 	return w.Talk(ctx, w.Workspace, message)
 }
 
-// saying is a turn that goes on beside the test.
+// saying is a turn that runs beside the test.
 type saying struct {
 	begun chan string // its execution
 	ended chan struct{}
@@ -274,7 +274,7 @@ func (s *saying) end(t testing.TB) turn.Reply {
 	return s.reply
 }
 
-// spoken is a thread as lines "role: body".
+// spoken returns a thread as lines of the form "role: body".
 func (w *world) spoken(t testing.TB, id string) []string {
 	t.Helper()
 	var out []string
@@ -289,7 +289,7 @@ func (w *world) execution(t testing.TB, id string) execution.Execution {
 	return must(w.Runs.Get(t.Context(), w.Workspace, id))(t)
 }
 
-// mustBeFree fails when a lane of the workspace is held.
+// mustBeFree fails if a lane of the workspace is held.
 func (w *world) mustBeFree(t testing.TB) {
 	t.Helper()
 	for _, i := range must(w.Lanes.List(t.Context(), w.Workspace, 100))(t) {
@@ -297,7 +297,7 @@ func (w *world) mustBeFree(t testing.TB) {
 	}
 }
 
-// drain sends what is due.
+// drain sends due rows.
 func (w *world) drain(t testing.TB) outbox.Report {
 	t.Helper()
 	return must(w.sender.Drain(t.Context(), w.Workspace, 20))(t)
@@ -308,8 +308,8 @@ func (w *world) actions(t testing.TB, name string) []activity.Entry {
 	return must(w.Activity.List(t.Context(), w.Workspace, activity.Filter{Skill: name, Limit: 50}))(t).Items
 }
 
-// outOfHooks fails a test in which something is logged by a hook of a unit of work: whoever
-// reads such a line waits for the hook's transaction.
+// outOfHooks fails a test if a hook of a unit of work logs something, because the log's reader
+// would wait for the hook's transaction.
 type outOfHooks struct {
 	slog.Handler
 	t testing.TB
