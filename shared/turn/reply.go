@@ -18,6 +18,8 @@ type Reply struct {
 	Execution string
 	Trace     trace.ID
 	Thread    string
+	// AnsweredBy is the execution that answers the message with others; empty: this one does.
+	AnsweredBy string
 	// Prompt and Completion count the tokens of its model calls.
 	Prompt, Completion int64
 	// Approvals are what it waits for.
@@ -52,10 +54,17 @@ func (r *Runner) replyOf(e execution.Execution) Reply {
 		}
 	case execution.Completed:
 		if result.Joined != "" {
+			out.AnsweredBy = result.Joined
 			out.Reason = "it is answered by execution " + result.Joined
 		}
 	}
 	return out
+}
+
+// ThreadOf returns the thread of an execution that is a turn.
+func (r *Runner) ThreadOf(e execution.Execution) (thread string, ok bool) {
+	a, ok := r.askedOf(e)
+	return a.Thread, ok
 }
 
 // reply reads how the turn stands after it ended with err. One that is written down

@@ -76,7 +76,9 @@ type Turn struct {
 	Before []Said
 	// Multitask is what to do about a running turn; empty: enqueue.
 	Multitask Multitask
-	By        string // who talks
+	// AnswerTokens lowers the bound of one answer of the model; 0: the kind's bound applies.
+	AnswerTokens int
+	By           string // who talks
 	// Limited are those who may use the skills that need no approval, and interrupt no
 	// turn but their own.
 	Limited bool
@@ -119,11 +121,16 @@ type asked struct {
 	// Multitask is kept where others may put the message into their turn.
 	Multitask Multitask `json:"multitask,omitempty"`
 	Before    []Said    `json:"before,omitzero"`
+	// AnswerTokens lowers the bound of one answer.
+	AnswerTokens int `json:"answer_tokens,omitzero"`
 }
 
 // asks is the input of a turn of a kind.
 func (k Kind) asks(t Turn) asked {
-	return asked{Task: talking, Lane: cmp.Or(k.Lane, t.Lane), Thread: t.Thread, Message: t.Message, By: t.By, Limited: t.Limited, Before: t.Before}
+	return asked{
+		Task: talking, Lane: cmp.Or(k.Lane, t.Lane), Thread: t.Thread, Message: t.Message, By: t.By, Limited: t.Limited, Before: t.Before,
+		AnswerTokens: t.AnswerTokens,
+	}
 }
 
 // askedOf returns what a turn was asked; false: the execution is no turn.

@@ -78,6 +78,9 @@ func (s *turn) job(ctx context.Context, job reason.Job) (reason.Job, error) {
 		}
 	}
 	job = s.bounded(job, nil, settings)
+	if s.AnswerTokens > 0 {
+		job.MaxTokens = min(job.MaxTokens, s.AnswerTokens)
+	}
 	job.By, job.System, job.NoApprovals = s.By, words.System(s.kind.Prompt), s.Limited
 	job.Model, job.Temperature = words.Model, words.Temperature
 	job.Journal = slices.Clip(entries)

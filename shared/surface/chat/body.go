@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,8 +29,21 @@ var (
 	noRoom   = problem.New(http.StatusServiceUnavailable, "busy", "too many messages are taken at once: send it again").Later(time.Second)
 )
 
-// read reads the body of a request into v. Its bytes count as taken until free is called.
+// read reads the body of a request into v, and ignores fields that v does not have. Its bytes count
+// as taken until free is called.
 func (h *Handler) read(w http.ResponseWriter, r *http.Request, v any) (free func(), p *problem.Problem) {
+	return h.readBy(w, r, func(d *json.Decoder) error { return d.Decode(v) })
+}
+
+// readStrict is read, but refuses fields that v does not have.
+func (h *Handler) readStrict(w http.ResponseWriter, r *http.Request, v any) (free func(), p *problem.Problem) {
+	return h.readBy(w, r, func(d *json.Decoder) error {
+		d.DisallowUnknownFields()
+		return d.Decode(v)
+	})
+}
+
+func (h *Handler) readBy(w http.ResponseWriter, r *http.Request, decode func(*json.Decoder) error) (free func(), p *problem.Problem) {
 	if r.ContentLength > maxBody {
 		return nil, tooLarge
 	}
@@ -61,12 +75,12 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, v any) (free func
 	if !json.Valid(body) || !shallow(string(body)) {
 		return nil, problem.New(http.StatusBadRequest, "malformed", fmt.Sprintf("the body is not valid JSON of at most %d levels", maxDepth))
 	}
-	err = json.Unmarshal(body, v)
+	err = decode(json.NewDecoder(bytes.NewReader(body)))
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return nil, bad(strings.TrimSuffix("body."+wrong.Field, "."), "expected a value of type "+jsonType(wrong.Type.Kind().String()))
 	}
-	if err != nil {
-		return nil, bad("body", "has a value that can't be read")
+	if err != nil { // the names of unknown fields are the caller's: they are not repeated
+		return nil, bad("body", "is an object with the fields that this path knows")
 	}
 	return room.free, nil
 }

@@ -100,6 +100,7 @@ func (h *Handler) begin() {
 	h.Streams = h.Streams.OrDefault()
 	h.executions = telling.New(h.Runner, h.Streams)
 	h.mux = http.NewServeMux()
+	methods := map[string][]string{}
 	type route struct {
 		method, path string
 		handle       func(http.ResponseWriter, *http.Request, *visit)
@@ -108,10 +109,20 @@ func (h *Handler) begin() {
 		{http.MethodGet, "/v1/models", h.listModels},
 		{http.MethodGet, "/v1/models/{model}", h.getModel},
 		{http.MethodPost, "/v1/chat/completions", h.complete},
+		{http.MethodPost, "/v1/responses", h.respond},
+		{http.MethodGet, "/v1/responses/{response}", h.getResponse},
+		{http.MethodPost, "/api/v1/chat/messages", h.message},
+		{http.MethodPost, "/api/v1/chat/{thread}/messages", h.message},
+		{http.MethodGet, "/api/v1/chat/{thread}/messages", h.history},
+		{http.MethodGet, "/api/v1/chat/{thread}/executions/{execution}/events", h.events},
 	} {
 		h.mux.Handle(rt.method+" "+rt.path, h.guard(rt.method != http.MethodGet, rt.handle))
-		h.mux.HandleFunc(rt.path, func(w http.ResponseWriter, r *http.Request) {
-			h.refuse(w, r, problem.New(http.StatusMethodNotAllowed, "method_not_allowed", "this path is asked with "+rt.method).With("Allow", rt.method))
+		methods[rt.path] = append(methods[rt.path], rt.method)
+	}
+	for at, allowed := range methods {
+		h.mux.HandleFunc(at, func(w http.ResponseWriter, r *http.Request) {
+			h.refuse(w, r, problem.New(http.StatusMethodNotAllowed, "method_not_allowed", "this path is asked with another method").
+				With("Allow", strings.Join(allowed, ", ")))
 		})
 	}
 	if h.Pages != nil {

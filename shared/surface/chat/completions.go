@@ -2,6 +2,7 @@ package chat
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -27,6 +28,8 @@ type completionRequest struct {
 	} `json:"stream_options"`
 	User      string            `json:"user"`
 	N         *int              `json:"n"`
+	MaxTokens *int              `json:"max_tokens"`
+	MaxOutput *int              `json:"max_completion_tokens"` // its newer name
 	Tools     []json.RawMessage `json:"tools"`
 	Functions []json.RawMessage `json:"functions"`
 }
@@ -48,6 +51,9 @@ func (h *Handler) complete(w http.ResponseWriter, r *http.Request, v *visit) {
 	defer free()
 	m := message{model: v.model(body.Model), thread: r.Header.Get(threadHeader), multitask: strategy(r), stream: body.Stream}
 	if m.body, m.before, p = body.said(); p == nil {
+		m.tokens, p = tokensOf("body.max_tokens", cmp.Or(body.MaxOutput, body.MaxTokens))
+	}
+	if p == nil {
 		p = v.identify(r, body.User)
 	}
 	if p != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/persona"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/turn"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
 //go:embed chat.md
@@ -23,14 +24,15 @@ const Channel = "chat"
 // they say is untrusted.
 func Kind() turn.Kind {
 	return turn.Kind{
-		Surface:   trace.Chat,
-		Name:      "chat",
-		Agent:     "visitor_chat",
-		Channel:   Channel,
-		Prompt:    prompt,
-		Persona:   persona.VisitorChat,
-		Trust:     execution.Untrusted,
-		Multitask: []turn.Multitask{turn.Enqueue, turn.Reject, turn.Interrupt, turn.Rollback, turn.Collect, turn.Steer},
+		Surface:      trace.Chat,
+		Name:         "chat",
+		Agent:        "visitor_chat",
+		Channel:      Channel,
+		Prompt:       prompt,
+		Persona:      persona.VisitorChat,
+		Trust:        execution.Untrusted,
+		AnswerTokens: func(s workspace.Settings) int { return s.ChatOutputTokens },
+		Multitask:    []turn.Multitask{turn.Enqueue, turn.Reject, turn.Interrupt, turn.Rollback, turn.Collect, turn.Steer},
 	}
 }
 

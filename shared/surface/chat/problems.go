@@ -120,6 +120,11 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, p *problem.Prob
 		refuseV1(w, p)
 		return
 	}
+	if p.Status == http.StatusBadRequest && len(p.Errors) > 0 { // as all of /api/v1 says so
+		copied := *p
+		copied.Status, copied.Title = http.StatusUnprocessableEntity, http.StatusText(http.StatusUnprocessableEntity)
+		p = &copied
+	}
 	p.Write(w, trace.ID(w.Header().Get(traceHeader)))
 }
 

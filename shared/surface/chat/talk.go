@@ -24,6 +24,7 @@ type message struct {
 	thread    string      // empty: the visitor's
 	multitask turn.Multitask
 	stream    bool
+	tokens    int // that bound the answer; 0: only the workspace's setting does
 }
 
 // voice writes the answer to a message in one protocol: a stream as begin, events and end; else the
@@ -45,12 +46,12 @@ func (h *Handler) talk(w http.ResponseWriter, r *http.Request, v *visit, m messa
 	head := w.Header()
 	head.Set(sessionHeader, v.visitor)
 	if m.stream {
-		who := string(v.Workspace) + " " + v.caller()
-		if !h.open.Enter(who, h.Streams.Most) {
-			h.refuse(w, r, tooManyStreams)
+		leave, p := h.openStream(v)
+		if p != nil {
+			h.refuse(w, r, p)
 			return
 		}
-		defer h.open.Leave(who)
+		defer leave()
 	}
 	ctx, cancel := telling.Outlasting(r.Context(), h.Streams.Drain)
 	defer cancel()
@@ -78,6 +79,15 @@ func (h *Handler) talk(w http.ResponseWriter, r *http.Request, v *visit, m messa
 	}
 }
 
+// openStream counts a stream of the caller's until leave is called.
+func (h *Handler) openStream(v *visit) (leave func(), p *problem.Problem) {
+	who := string(v.Workspace) + " " + v.caller()
+	if !h.open.Enter(who, h.Streams.Most) {
+		return nil, tooManyStreams
+	}
+	return func() { h.open.Leave(who) }, nil
+}
+
 var tooManyStreams = problem.New(http.StatusTooManyRequests, "too_many_streams",
 	"too many answers are streamed to you already: wait until one has ended").Later(2 * time.Second)
 
@@ -101,6 +111,6 @@ func (h *Handler) turn(ctx context.Context, v *visit, m message) turn.Turn {
 	}
 	return turn.Turn{
 		Surface: trace.Chat, Lane: laneOf(v.visitor), Persona: m.model, Thread: strings.ToLower(m.thread), Address: v.visitor,
-		Message: clean.Text(m.body), Before: m.before, Multitask: m.multitask, By: v.by(),
+		Message: clean.Text(m.body), Before: m.before, Multitask: m.multitask, AnswerTokens: m.tokens, By: v.by(),
 	}
 }

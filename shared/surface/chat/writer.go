@@ -25,7 +25,9 @@ func (s *writer) begin(execution, thread string) {
 	defer s.mu.Unlock()
 	s.begun = true
 	s.w.Header().Set(executionHeader, execution)
-	s.w.Header().Set(threadHeader, thread)
+	if thread != "" {
+		s.w.Header().Set(threadHeader, thread)
+	}
 	sse.Head(s.w)
 	s.as.begin(&s.b, execution, thread)
 	s.send()

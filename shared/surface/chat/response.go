@@ -1,0 +1,211 @@
+package chat
+
+import (
+	"bytes"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/sse"
+	"github.com/lanekeeper/lanekeeper/shared/turn"
+)
+
+// responseBody is a response, as the open Responses shape has it.
+type responseBody struct {
+	ID         string            `json:"id"`
+	Object     string            `json:"object"` // response
+	CreatedAt  int64             `json:"created_at"`
+	Status     responseStatus    `json:"status"`
+	Error      *responseError    `json:"error"`
+	Incomplete *responseReason   `json:"incomplete_details"`
+	Model      string            `json:"model"`
+	Output     []responseItem    `json:"output"`
+	Previous   *string           `json:"previous_response_id"`
+	Usage      *responseUsage    `json:"usage"`
+	Text       responseFormat    `json:"text"`
+	Tools      []struct{}        `json:"tools"`
+	ToolChoice string            `json:"tool_choice"`
+	Parallel   bool              `json:"parallel_tool_calls"`
+	Metadata   map[string]string `json:"metadata"`
+	// What a request may ask for, and is not heard here.
+	Instructions    *string  `json:"instructions"`
+	MaxOutputTokens *int     `json:"max_output_tokens"`
+	Temperature     *float64 `json:"temperature"`
+	TopP            *float64 `json:"top_p"`
+}
+
+type responseStatus string
+
+const (
+	inProgress responseStatus = "in_progress"
+	completed  responseStatus = "completed"
+	incomplete responseStatus = "incomplete"
+	failed     responseStatus = "failed"
+)
+
+type responseError struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+type responseReason struct {
+	Reason string `json:"reason"`
+}
+
+type responseFormat struct {
+	Format struct {
+		Type string `json:"type"`
+	} `json:"format"`
+}
+
+type responseItem struct {
+	Type    string         `json:"type"` // message
+	ID      string         `json:"id"`
+	Status  responseStatus `json:"status"`
+	Role    string         `json:"role"`
+	Content []responsePart `json:"content"`
+}
+
+type responsePart struct {
+	Type        string     `json:"type"` // output_text
+	Text        string     `json:"text"`
+	Annotations []struct{} `json:"annotations"`
+	Logprobs    []struct{} `json:"logprobs"`
+}
+
+type responseUsage struct {
+	Input        int64 `json:"input_tokens"`
+	InputDetails struct {
+		Cached int64 `json:"cached_tokens"`
+	} `json:"input_tokens_details"`
+	Output        int64 `json:"output_tokens"`
+	OutputDetails struct {
+		Reasoning int64 `json:"reasoning_tokens"`
+	} `json:"output_tokens_details"`
+	Total int64 `json:"total_tokens"`
+}
+
+// response is the voice of /v1/responses. The sequence number of an event says how much of the text
+// is told up to it, so that whoever comes back goes on behind it although the pieces are others then.
+type response struct {
+	responseBody
+	after int // nothing is told up to the event of this number; -1: all is
+	item  string
+	prose
+}
+
+func newResponse(body responseBody) *response {
+	body.Object, body.ToolChoice, body.Text.Format.Type = "response", "auto", "text"
+	body.Output, body.Tools, body.Metadata = []responseItem{}, []struct{}{}, map[string]string{}
+	return &response{responseBody: body, after: -1}
+}
+
+func (s *response) id(execution string) {
+	s.ID, s.item = responsePrefix+execution, "msg_"+execution
+}
+
+// ended is the response when its turn has ended, or waits. What does not end with the agent's answer
+// is told as the text of a message, too: incomplete while an answer may still come into the
+// conversation, or was stopped; failed where there will be none.
+func (s *response) ended(r turn.Reply) responseBody {
+	return s.with(r, told(r))
+}
+
+func (s *response) with(r turn.Reply, text string) responseBody {
+	b := s.responseBody
+	switch {
+	case cut(r):
+		b.Status, b.Incomplete = incomplete, &responseReason{"max_output_tokens"}
+	case r.Status == execution.Completed:
+		b.Status = completed
+	case r.Status == execution.Failed, r.Status == execution.Stalled:
+		b.Status, b.Error = failed, &responseError{"server_error", told(r)}
+	default:
+		b.Status, b.Incomplete = incomplete, &responseReason{string(r.Status)}
+	}
+	b.Usage = &responseUsage{Input: r.Prompt, Output: r.Completion, Total: r.Prompt + r.Completion}
+	b.Output = []responseItem{s.message(b.Status, text)}
+	return b
+}
+
+// message is the only item of a response's output.
+func (s *response) message(status responseStatus, text string) responseItem {
+	if status == failed {
+		status = incomplete
+	}
+	return responseItem{Type: "message", ID: s.item, Status: status, Role: "assistant", Content: []responsePart{partOf(text)}}
+}
+
+func partOf(text string) responsePart {
+	return responsePart{Type: "output_text", Text: text, Annotations: []struct{}{}, Logprobs: []struct{}{}}
+}
+
+func (s *response) answer(r turn.Reply) any {
+	s.id(r.Execution)
+	return s.ended(r)
+}
+
+// The sequence numbers of the events before the text, and how many come behind it.
+const (
+	createdSeq = iota
+	inProgressSeq
+	itemAddedSeq
+	partAddedSeq
+)
+
+// fields are those of an event beside its type and number.
+type fields map[string]any
+
+// tell adds an event, unless it was told before.
+func (s *response) tell(b *bytes.Buffer, seq int, kind string, f fields) {
+	if seq <= s.after {
+		return
+	}
+	f["type"], f["sequence_number"] = kind, seq
+	sse.Event(b, strconv.Itoa(seq), kind, f)
+}
+
+func (s *response) begin(b *bytes.Buffer, execution, _ string) {
+	s.id(execution)
+	begun := s.responseBody
+	begun.Status = inProgress
+	s.tell(b, createdSeq, "response.created", fields{"response": begun})
+	s.tell(b, inProgressSeq, "response.in_progress", fields{"response": begun})
+	empty := s.message(inProgress, "")
+	empty.Content = []responsePart{}
+	s.tell(b, itemAddedSeq, "response.output_item.added", fields{"output_index": 0, "item": empty})
+	s.tell(b, partAddedSeq, "response.content_part.added", s.place(fields{"part": partOf("")}))
+}
+
+// place says to which part of the output an event belongs.
+func (s *response) place(f fields) fields {
+	f["item_id"], f["output_index"], f["content_index"] = s.item, 0, 0
+	return f
+}
+
+func (s *response) event(b *bytes.Buffer, e turn.Event) { s.delta(b, s.add(e)) }
+
+// delta tells a piece of the text, but for what was told before.
+func (s *response) delta(b *bytes.Buffer, piece string) {
+	if piece == "" {
+		return
+	}
+	seq := partAddedSeq + s.all.Len()
+	if from := s.after - (seq - len(piece)); from > 0 && from < len(piece) {
+		for from < len(piece) && !utf8.RuneStart(piece[from]) {
+			from++
+		}
+		piece = piece[from:]
+	}
+	s.tell(b, seq, "response.output_text.delta", s.place(fields{"delta": piece, "logprobs": []struct{}{}}))
+}
+
+func (s *response) end(b *bytes.Buffer, r turn.Reply) {
+	s.delta(b, s.prose.end(r))
+	whole := s.all.String()
+	seq, done := partAddedSeq+len(whole), s.with(r, whole)
+	s.tell(b, seq+1, "response.output_text.done", s.place(fields{"text": whole, "logprobs": []struct{}{}}))
+	s.tell(b, seq+2, "response.content_part.done", s.place(fields{"part": partOf(whole)}))
+	s.tell(b, seq+3, "response.output_item.done", fields{"output_index": 0, "item": done.Output[0]})
+	s.tell(b, seq+4, "response."+string(done.Status), fields{"response": done})
+}
