@@ -199,3 +199,44 @@ func TestDeliveries(t *testing.T) {
 		}
 	})
 }
+
+// TestSourcesOfGitHubCatchUp: they name their webhook and the secret with the token, which is never
+// told; the four go together, and with the kind github only.
+func TestSourcesOfGitHubCatchUp(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		const sources = "/api/v1/webhook-sources"
+		const hook = `"owner":"acme","repo":"app","hookId":42,"token":{"$secret":"gh-token"}`
+		if put := w.call(t, http.MethodPost, "/api/v1/secrets", admin, `{"name":"gh-token","value":"ghp_CANARY_of_the_token"}`); put.status >= 300 {
+			t.Fatalf("%d %s", put.status, put.body)
+		}
+		made := w.call(t, http.MethodPost, sources, admin, `{"name":"gh","kind":"github",`+hook+`}`)
+		if made.status != http.StatusCreated || !strings.Contains(string(made.body), hook) {
+			t.Fatalf("%d %s", made.status, made.body)
+		}
+		for body, field := range map[string]string{
+			`{"name":"x","kind":"stripe","secret":"a secret of the sender",` + hook + `}`:                                                     "hookId",
+			`{"name":"x","kind":"github","owner":"acme","repo":"app","hookId":42}`:                                                            "token",
+			`{"name":"x","kind":"github","owner":"acme","repo":"app","token":{"$secret":"gh-token"}}`:                                         "hookId",
+			`{"name":"x","kind":"github","owner":"../..","repo":"..","hookId":42,"token":{"$secret":"gh-token"}}`:                             "owner",
+			`{"name":"x","kind":"github","owner":"acme","repo":"app","hookId":42,"token":"ghp_CANARY_of_the_token"}`:                          "token",
+			`{"name":"x","kind":"github","owner":"acme","repo":"app","hookId":42,"token":{"$secret":"no name"}}`:                              "token",
+			`{"name":"x","kind":"github","owner":"acme","repo":"app","hookId":-1,"token":{"$secret":"gh-token"}}`:                             "hookId",
+			`{"name":"x","kind":"github","token":{"$secret":"gh-token"}}`:                                                                     "owner",
+			`{"name":"x","kind":"github","owner":"acme","repo":"app","hookId":42,"token":{"$secret":"gh-token","value":"ghp_CANARY_either"}}`: "token",
+		} {
+			got := w.call(t, http.MethodPost, sources, admin, body)
+			if got.status != http.StatusUnprocessableEntity || !strings.Contains(string(got.body), field) || strings.Contains(string(got.body), "CANARY") {
+				t.Errorf("%s: %d %s", body, got.status, got.body)
+			}
+		}
+		if other := w.call(t, http.MethodPatch, sources+"/gh", admin, `{"repo":"other","hookId":43}`); other.status != http.StatusOK || !strings.Contains(string(other.body), `"owner":"acme","repo":"other","hookId":43,"token":{"$secret":"gh-token"}`) {
+			t.Errorf("another repository: %d %s", other.status, other.body)
+		}
+		if same := w.call(t, http.MethodPatch, sources+"/gh", admin, `{"enabled":true}`); !strings.Contains(string(same.body), `"repo":"other"`) {
+			t.Errorf("nothing of it is given: %d %s", same.status, same.body)
+		}
+		if none := w.call(t, http.MethodPatch, sources+"/gh", admin, `{"owner":"","repo":"","hookId":0}`); none.status != http.StatusOK || strings.Contains(string(none.body), "hookId") || strings.Contains(string(none.body), "token") {
+			t.Errorf("none any more: %d %s", none.status, none.body)
+		}
+	})
+}

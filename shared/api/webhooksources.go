@@ -57,6 +57,11 @@ type WebhookSourceItem struct {
 	Encoding      inbox.Encoding  `json:"encoding,omitempty" enum:"hex,base64"`
 	Prefix        string          `json:"prefix,omitempty"`
 	IDPath        string          `json:"idPath,omitempty"`
+	Owner         string          `json:"owner,omitempty" doc:"github: of the repository whose missed webhooks are asked for"`
+	Repo          string          `json:"repo,omitempty"`
+	HookID        int64           `json:"hookId,omitempty"`
+	Token         *secretName     `json:"token,omitempty" doc:"The name of the secret, never its value"`
+	CatchUp       *webhookCatchUp `json:"catchUp,omitempty" doc:"How the search for missed webhooks goes"`
 	Rules         json.RawMessage `json:"rules" doc:"The first that matches a delivery counts"`
 	Enabled       bool            `json:"enabled"`
 	Rejected      int64           `json:"rejected" doc:"Requests with a wrong signature"`
@@ -65,6 +70,54 @@ type WebhookSourceItem struct {
 	CreatedBy     string          `json:"createdBy"`
 	CreatedAt     time.Time       `json:"createdAt"`
 	UpdatedAt     time.Time       `json:"updatedAt"`
+}
+
+// secretName refers to a secret.
+type secretName struct {
+	Name string `json:"$secret" minLength:"1" maxLength:"64" doc:"The name of a secret of the workspace"`
+}
+
+// webhookCatchUp says how the search for missed webhooks goes.
+type webhookCatchUp struct {
+	At     *time.Time `json:"at,omitempty" doc:"When it last came to an end"`
+	Asked  int        `json:"asked" doc:"Webhooks that GitHub was asked to send again, and that have not come yet"`
+	Missed int        `json:"missed" doc:"Webhooks that did not come however often GitHub was asked"`
+	Error  string     `json:"error,omitempty" doc:"Why it failed last"`
+}
+
+// catchUpOf is what a source tells of its search for missed webhooks.
+func catchUpOf(n inbox.Source) *webhookCatchUp {
+	if n.Hook == nil || n.Caught == nil {
+		return nil
+	}
+	out := &webhookCatchUp{Asked: len(n.Caught.Asked), Missed: n.Caught.Missed, Error: n.Caught.Error}
+	if at := n.Caught.At.UTC(); !at.IsZero() {
+		out.At = &at
+	}
+	return out
+}
+
+// hookOf is the webhook of GitHub that these fields name; nil: none.
+func hookOf(was *inbox.Hook, owner, repo *string, id *int64, token *secretName) *inbox.Hook {
+	h := inbox.Hook{}
+	if was != nil {
+		h = *was
+	}
+	for to, from := range map[*string]*string{&h.Owner: owner, &h.Repo: repo} {
+		if from != nil {
+			*to = *from
+		}
+	}
+	if id != nil {
+		h.ID = *id
+	}
+	if token != nil {
+		h.Token = token.Name
+	}
+	if h.Owner == "" && h.Repo == "" && h.ID == 0 && (token == nil || was != nil) {
+		return nil
+	}
+	return &h
 }
 
 // madeWebhookSource is a new source. It includes the secret only if the server generated it.
@@ -78,12 +131,16 @@ func (s *server) webhookSourceItem(slug string, n inbox.Source) WebhookSourceIte
 	if len(n.Rules) > 0 {
 		rules, _ = json.Marshal(n.Rules) // was JSON before
 	}
-	return WebhookSourceItem{
+	item := WebhookSourceItem{
 		ID: n.ID, Name: n.Name, Kind: n.Kind, Path: "/webhooks/" + slug + "/" + n.Name,
 		Header: n.Header, Encoding: n.Encoding, Prefix: n.Prefix, IDPath: n.IDPath, Rules: rules, Enabled: n.Enabled,
 		Rejected: n.Rejected, RejectedAt: utc(n.RejectedAt), OldValidUntil: utc(n.OldUntil),
-		CreatedBy: n.CreatedBy, CreatedAt: n.CreatedAt.UTC(), UpdatedAt: n.UpdatedAt.UTC(),
+		CreatedBy: n.CreatedBy, CreatedAt: n.CreatedAt.UTC(), UpdatedAt: n.UpdatedAt.UTC(), CatchUp: catchUpOf(n),
 	}
+	if h := n.Hook; h != nil {
+		item.Owner, item.Repo, item.HookID, item.Token = h.Owner, h.Repo, h.ID, &secretName{h.Token}
+	}
+	return item
 }
 
 // slug returns the slug of the caller's workspace.
@@ -142,6 +199,10 @@ type createWebhookSourceInput struct {
 		Encoding string        `json:"encoding,omitempty" enum:"hex,base64" doc:"hmac: how the signature is written; hex"`
 		Prefix   string        `json:"prefix,omitempty" maxLength:"100" doc:"hmac, token: what stands before it"`
 		IDPath   string        `json:"idPath,omitempty" maxLength:"200" doc:"hmac, token: where a delivery's id stands, such as body.id; left out: the digest of the body"`
+		Owner    *string       `json:"owner,omitempty" maxLength:"100" doc:"github: of the repository whose missed webhooks are asked for, with repo, hookId and token"`
+		Repo     *string       `json:"repo,omitempty" maxLength:"100"`
+		HookID   *int64        `json:"hookId,omitempty" minimum:"0" doc:"github: the number of the webhook in the repository's settings"`
+		Token    *secretName   `json:"token,omitempty" doc:"github: the secret with a token that may read and write the repository's webhooks"`
 		Enabled  *bool         `json:"enabled,omitempty" default:"true"`
 	}
 }
@@ -152,7 +213,7 @@ func (s *server) createWebhookSource(ctx context.Context, in *createWebhookSourc
 	b := in.Body
 	n := inbox.Source{
 		Name: b.Name, Kind: inbox.Kind(b.Kind), Header: b.Header, Encoding: inbox.Encoding(b.Encoding), Prefix: b.Prefix, IDPath: b.IDPath,
-		Enabled: b.Enabled == nil || *b.Enabled, CreatedBy: principal(by),
+		Enabled: b.Enabled == nil || *b.Enabled, CreatedBy: principal(by), Hook: hookOf(nil, b.Owner, b.Repo, b.HookID, b.Token),
 	}
 	var err error
 	if n.Rules, err = s.rulesOf(ctx, b.Rules); err != nil {
@@ -307,6 +368,10 @@ type patchWebhookSourceInput struct {
 		Encoding *string        `json:"encoding,omitempty" enum:"hex,base64"`
 		Prefix   *string        `json:"prefix,omitempty" maxLength:"100"`
 		IDPath   *string        `json:"idPath,omitempty" maxLength:"200"`
+		Owner    *string        `json:"owner,omitempty" maxLength:"100" doc:"Empty, with an empty repo and hookId 0: nothing is asked for any more"`
+		Repo     *string        `json:"repo,omitempty" maxLength:"100"`
+		HookID   *int64         `json:"hookId,omitempty" minimum:"0"`
+		Token    *secretName    `json:"token,omitempty"`
 		Enabled  *bool          `json:"enabled,omitempty" doc:"What a disabled one sends is refused, and what it sent is parked"`
 	}
 }
@@ -333,6 +398,7 @@ func (s *server) patchWebhookSource(ctx context.Context, in *patchWebhookSourceI
 	if b.Enabled != nil {
 		n.Enabled = *b.Enabled
 	}
+	n.Hook = hookOf(n.Hook, b.Owner, b.Repo, b.HookID, b.Token)
 	if b.Rules != nil {
 		if n.Rules, err = s.rulesOf(ctx, *b.Rules); err != nil {
 			return nil, err

@@ -295,3 +295,11 @@ func collect(into *[]Delivery) func(db.Scan) error {
 		return nil
 	}
 }
+
+// Turns adds a count of the turns of webhooks that have not come to their end, to a batch; it counts to
+// most.
+func (s *Store) Turns(b *db.Batch, most int) *int {
+	n := new(int)
+	b.One([]any{n}, s.q.Turns, most)
+	return n
+}

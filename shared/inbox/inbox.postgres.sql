@@ -6,3 +6,8 @@ SELECT workspace_id, id, kind, sealed, sealed_old, header, encoding, prefix, id_
 
 -- name: LockHead
 SELECT 1 FROM workspaces WHERE id = $1 FOR UPDATE;
+
+-- name: Known
+SELECT i.delivery_id
+  FROM jsonb_array_elements_text(CAST($3 AS jsonb)) g (id)
+  JOIN inbox i ON i.workspace_id = $1 AND i.source_id = $2 AND i.delivery_id = g.id;

@@ -1,12 +1,12 @@
 -- name: GetSource
 SELECT id, name, kind, header, encoding, prefix, id_path, rules, enabled, CASE WHEN old_until > lk_now() THEN old_until END,
-       rejected, rejected_at, version, created_by, created_at, updated_at
+       github, catch_up, rejected, rejected_at, version, created_by, created_at, updated_at
   FROM webhook_sources
  WHERE workspace_id = $1 AND (id = $2 OR name = $3);
 
 -- name: ListSources
 SELECT id, name, kind, header, encoding, prefix, id_path, rules, enabled, CASE WHEN old_until > lk_now() THEN old_until END,
-       rejected, rejected_at, version, created_by, created_at, updated_at
+       github, catch_up, rejected, rejected_at, version, created_by, created_at, updated_at
   FROM webhook_sources
  WHERE workspace_id = $1 AND name > $2
  ORDER BY name
@@ -16,18 +16,19 @@ SELECT id, name, kind, header, encoding, prefix, id_path, rules, enabled, CASE W
 SELECT count(*) FROM webhook_sources WHERE workspace_id = $1;
 
 -- name: InsertSource
-INSERT INTO webhook_sources (workspace_id, id, name, kind, header, encoding, prefix, id_path, rules, enabled, sealed, created_by, created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, lk_now(), lk_now())
+INSERT INTO webhook_sources (workspace_id, id, name, kind, header, encoding, prefix, id_path, rules, enabled, sealed, created_by, github, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, lk_now(), lk_now())
 RETURNING id, name, kind, header, encoding, prefix, id_path, rules, enabled, CASE WHEN old_until > lk_now() THEN old_until END,
-          rejected, rejected_at, version, created_by, created_at, updated_at;
+          github, catch_up, rejected, rejected_at, version, created_by, created_at, updated_at;
 
 -- name: UpdateSource
 -- Only the version that was read.
 UPDATE webhook_sources
-   SET name = $4, header = $5, encoding = $6, prefix = $7, id_path = $8, rules = $9, enabled = $10, version = version + 1, updated_at = lk_now()
+   SET name = $4, header = $5, encoding = $6, prefix = $7, id_path = $8, rules = $9, enabled = $10, version = version + 1, updated_at = lk_now(),
+       github = $11, catch_up = CASE WHEN github = $11 THEN catch_up END
  WHERE workspace_id = $1 AND id = $2 AND version = $3
 RETURNING id, name, kind, header, encoding, prefix, id_path, rules, enabled, CASE WHEN old_until > lk_now() THEN old_until END,
-          rejected, rejected_at, version, created_by, created_at, updated_at;
+          github, catch_up, rejected, rejected_at, version, created_by, created_at, updated_at;
 
 -- name: DeleteSource
 DELETE FROM webhook_sources WHERE workspace_id = $1 AND id = $2;
@@ -38,7 +39,7 @@ UPDATE webhook_sources
    SET sealed = $3, sealed_old = sealed, old_until = lk_plus(lk_now(), $4), version = version + 1, updated_at = lk_now()
  WHERE workspace_id = $1 AND id = $2
 RETURNING id, name, kind, header, encoding, prefix, id_path, rules, enabled, CASE WHEN old_until > lk_now() THEN old_until END,
-          rejected, rejected_at, version, created_by, created_at, updated_at;
+          github, catch_up, rejected, rejected_at, version, created_by, created_at, updated_at;
 
 -- name: SealedSources
 SELECT id, sealed, CASE WHEN old_until > lk_now() THEN sealed_old END FROM webhook_sources WHERE workspace_id = $1 AND id > $2 ORDER BY id LIMIT $3;
@@ -135,6 +136,18 @@ SELECT 1 FROM outbox WHERE workspace_id = $1 AND key = $2 AND status IN ('ready'
 -- name: Unkick
 -- One that is worked on is looked for again.
 UPDATE inbox SET kicks = 0 WHERE workspace_id = $1 AND id = $2;
+
+-- name: Now
+SELECT lk_now() FROM webhook_sources WHERE workspace_id = $1 AND id = $2;
+
+-- name: Caught
+UPDATE webhook_sources SET catch_up = $3 WHERE workspace_id = $1 AND id = $2 AND github = $4;
+
+-- name: LostSources
+-- Sources that catch up, and that the outbox has no row for.
+SELECT s.id FROM webhook_sources s
+ WHERE s.workspace_id = $1 AND s.github IS NOT NULL AND s.enabled
+   AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.workspace_id = $1 AND o.key = 'catch_up:' || CAST(s.id AS text) AND o.status IN ('ready', 'sending'));
 
 -- name: Turns
 -- Counts the turns of webhooks that have not come to their end, to $2.

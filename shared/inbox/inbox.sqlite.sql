@@ -9,3 +9,6 @@ SELECT s.workspace_id, s.id, s.kind, s.sealed, CASE WHEN s.old_until > lk_now() 
 
 -- name: LockHead
 SELECT 1 FROM workspaces WHERE id = $1;
+
+-- name: Known
+SELECT delivery_id FROM inbox WHERE workspace_id = $1 AND source_id = $2 AND delivery_id IN (SELECT g.value FROM json_each($3) g);

@@ -78,6 +78,9 @@ type Source struct {
 	IDPath   string
 	Rules    []Rule
 	Enabled  bool
+	// Hook is the webhook of GitHub that sends to it; nil: what does not come is not asked for.
+	Hook   *Hook
+	Caught *CatchUp // how far it has caught up; nil: it has not begun
 	// OldUntil is until when the secret before is valid too; nil: there is none.
 	OldUntil   *time.Time
 	Rejected   int64 // requests with a wrong signature
@@ -106,6 +109,9 @@ func (s *Source) check() error {
 	bad.If(uuidLike(s.Name), "name", "must not look like an id")
 	bad.If(!slices.Contains(kinds, s.Kind), "kind", "must be github, stripe, slack, standard, hmac or token")
 	s.checkSettings(bad)
+	if s.Hook != nil {
+		s.Hook.check(bad, s.Kind)
+	}
 	checkRules(bad, s.Rules)
 	s.checkHeaders(bad)
 	return bad.OrNil()

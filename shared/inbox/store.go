@@ -26,6 +26,7 @@ type queries struct {
 	Reject, Receive, Get, List, Begin, End, Replay   db.Query
 	Kick, Kicked, Unkick, Park                       db.Query
 	Lost, Rekick, GiveUp, Turns                      db.Query
+	Now, Caught, LostSources, Known                  db.Query
 	LockHead                                         db.Query
 }
 
@@ -222,9 +223,14 @@ func (s *Store) Create(ctx context.Context, tx *db.Tx, d Draft) (Source, error) 
 	if err != nil {
 		return Source{}, err
 	}
+	hook, err := encodeHook(d.Hook)
+	if err != nil {
+		return Source{}, err
+	}
 	var made []Source
 	err = tx.Each(ctx, collectSources(&made), s.q.InsertSource, d.ID, d.Name, d.Kind, db.Null(d.Header), db.Null(d.Encoding),
-		db.Null(d.Prefix), db.Null(d.IDPath), rules, d.Enabled, d.sealed, d.CreatedBy)
+		db.Null(d.Prefix), db.Null(d.IDPath), rules, d.Enabled, d.sealed, d.CreatedBy, hook)
+	s.catchUp(ctx, tx, d.Source)
 	return written(made, err, "create")
 }
 
@@ -238,13 +244,27 @@ func (s *Store) Update(ctx context.Context, tx *db.Tx, n Source) (Source, error)
 	if err != nil {
 		return Source{}, err
 	}
+	hook, err := encodeHook(n.Hook)
+	if err != nil {
+		return Source{}, err
+	}
 	var made []Source
 	err = tx.Each(ctx, collectSources(&made), s.q.UpdateSource, n.ID, n.Version, n.Name, db.Null(n.Header), db.Null(n.Encoding),
-		db.Null(n.Prefix), db.Null(n.IDPath), rules, n.Enabled)
+		db.Null(n.Prefix), db.Null(n.IDPath), rules, n.Enabled, hook)
 	if err == nil && len(made) == 0 {
 		return Source{}, ErrChanged
 	}
+	s.catchUp(ctx, tx, n)
 	return written(made, err, "change")
+}
+
+// catchUp queues that a source catches up from now on, where it is to.
+func (s *Store) catchUp(ctx context.Context, tx *db.Tx, n Source) {
+	if n.Hook != nil && n.Enabled {
+		row := kickCatchUp(n.ID)
+		s.outbox.Revive(ctx, tx.Later(), row)
+		s.outbox.DueNow(tx.Later(), row.Key)
+	}
 }
 
 // overlap is how long the secret before stays valid.
@@ -303,15 +323,25 @@ func encodeRules(rules []Rule) (string, error) {
 func collectSources(into *[]Source) func(db.Scan) error {
 	return func(scan db.Scan) error {
 		var n Source
-		var header, encoding, prefix, idPath *string
+		var header, encoding, prefix, idPath, hook, caught *string
 		var rules string
 		if err := scan(&n.ID, &n.Name, &n.Kind, &header, &encoding, &prefix, &idPath, &rules, &n.Enabled, &n.OldUntil,
-			&n.Rejected, &n.RejectedAt, &n.Version, &n.CreatedBy, &n.CreatedAt, &n.UpdatedAt); err != nil {
+			&hook, &caught, &n.Rejected, &n.RejectedAt, &n.Version, &n.CreatedBy, &n.CreatedAt, &n.UpdatedAt); err != nil {
 			return err
 		}
 		n.Header, n.Encoding, n.Prefix, n.IDPath = value(header), Encoding(value(encoding)), value(prefix), value(idPath)
 		if err := json.Unmarshal([]byte(rules), &n.Rules); err != nil {
 			return fmt.Errorf("read the rules of webhook source %s: %w", n.Name, err)
+		}
+		if hook != nil {
+			if err := json.Unmarshal([]byte(*hook), &n.Hook); err != nil {
+				return fmt.Errorf("read the webhook of source %s: %w", n.Name, err)
+			}
+		}
+		if caught != nil {
+			if err := json.Unmarshal([]byte(*caught), &n.Caught); err != nil {
+				return fmt.Errorf("read how far webhook source %s has caught up: %w", n.Name, err)
+			}
 		}
 		*into = append(*into, n)
 		return nil

@@ -27,8 +27,8 @@ type Swept struct {
 
 // Sweep finds the deliveries of a workspace that are open and that nothing goes on with, because
 // their rows of the outbox have ended or are gone, and has them go on. One for which that was done
-// several times is given up: something in it ends whoever works on it. It is called every minute, and
-// may be called by several at once.
+// several times is given up: something in it ends whoever works on it. It has sources catch up that
+// nothing has do so. It is called every minute, and may be called by several at once.
 func (s *Store) Sweep(ctx context.Context, ws db.Workspace) (Swept, error) {
 	type lost struct {
 		id, source string
@@ -45,8 +45,21 @@ func (s *Store) Sweep(ctx context.Context, ws db.Workspace) (Swept, error) {
 	if err != nil {
 		return Swept{}, fmt.Errorf("look for deliveries that nothing goes on with: %w", err)
 	}
+	var sources []string
+	err = s.db.Each(ctx, ws, func(scan db.Scan) error {
+		var id string
+		err := scan(&id)
+		sources = append(sources, id)
+		return err
+	}, s.q.LostSources)
+	if err != nil {
+		return Swept{}, fmt.Errorf("look for webhook sources that nothing has catch up: %w", err)
+	}
 	var swept Swept
 	var b db.Batch
+	for _, id := range sources {
+		s.outbox.Revive(ctx, &b, kickCatchUp(id))
+	}
 	for _, l := range found {
 		if l.kicks >= maxRekicks {
 			swept.GivenUp++

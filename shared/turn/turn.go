@@ -47,6 +47,9 @@ type Kind struct {
 	Trust execution.Trust
 	// Multitask are the strategies that a message may ask for.
 	Multitask []Multitask
+	// Deliverable says whether a text reaches an address by a channel. Answers leave by the channel of
+	// their thread where it does; nil: they stay in the thread.
+	Deliverable func(channel, address, body string) error
 	// AnswerTokens bounds one answer of the model; nil: 4,096 tokens.
 	AnswerTokens func(workspace.Settings) int
 }

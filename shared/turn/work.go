@@ -114,7 +114,7 @@ func (s *turn) end(ctx context.Context, tx lane.Tx, out *work.Outcome) error {
 	if out.Status != execution.Parked {
 		s.Runs.Wake(tx.Later(), s.line(), s.exec.ID)
 		if body := answerOf(out.Outcome); body != "" {
-			err := s.say(ctx, tx, s.Thread, thread.Spoken{
+			err := s.answer(ctx, tx, thread.Spoken{
 				Role: thread.Assistant, Body: clip(activity.Text(body), maxBody),
 				Execution: s.exec.ID, Key: fmt.Sprintf("%s:%d", s.exec.ID, out.Steps), First: !s.resumed, Data: trustData(out.Trust),
 			})

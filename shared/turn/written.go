@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/outbox"
@@ -23,4 +24,10 @@ func (r *Runner) Written(t Turn, id string, tr trace.ID) (execution.Execution, o
 		Persona: cmp.Or(t.Persona, kind.Persona), Input: encode(kind.asks(t)),
 	}
 	return e, KickFor(e, 0), nil
+}
+
+// Ahead adds to a batch a count of the turns of a lane that come before one, which may not be there
+// yet.
+func (r *Runner) Ahead(b *db.Batch, of lane.Name, id string) *int {
+	return r.Runs.Ahead(b, asked{Lane: of}.line(), id)
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/halt"
 	"github.com/lanekeeper/lanekeeper/shared/heal"
 	"github.com/lanekeeper/lanekeeper/shared/inbox"
+	"github.com/lanekeeper/lanekeeper/shared/inbox/catchup"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
 	"github.com/lanekeeper/lanekeeper/shared/memory"
@@ -73,7 +74,7 @@ func New(core *app.Core, instance string, channels ...thread.Channel) (*Surfaces
 		Instance: instance,
 		Window:   core.Config.Window(),
 	}}
-	turns := &turn.Runner{Parts: s.Parts, Kinds: []turn.Kind{operate.Kind(), action.Kind()}}
+	turns := &turn.Runner{Parts: s.Parts, Kinds: []turn.Kind{operate.Kind(), action.Kind(s.deliverable)}}
 	s.Operate = &operate.Operate{Runner: turns}
 	s.Heartbeat = &heartbeat.Heartbeat{Parts: s.Parts, Sweep: s.sweep}
 	s.Parts.Skills = s.skills
@@ -103,10 +104,11 @@ func New(core *app.Core, instance string, channels ...thread.Channel) (*Surfaces
 	s.Sender = &outbox.Sender{Store: s.Outbox, Holder: "outbox " + instance, Log: core.Log, Handlers: map[string]outbox.Handler{
 		approval.Topic: &approval.Executor{Store: s.Approvals, Lanes: s.Lanes, Instance: instance,
 			Known: s.Guard.Redactor, Clock: core.Clock, Log: core.Log},
-		turn.Topic:      s.Operate,
-		turn.StopTopic:  turn.Stopper{Runner: s.Operate.Runner},
-		inbox.Topic:     &action.Runner{Parts: s.Parts, Turns: turns, Random: rand.Float64},
-		heartbeat.Topic: s.Heartbeat, // runs the beats that were put off
+		turn.Topic:         s.Operate,
+		turn.StopTopic:     turn.Stopper{Runner: s.Operate.Runner},
+		inbox.Topic:        &action.Runner{Parts: s.Parts, Turns: turns, Random: rand.Float64},
+		inbox.CatchUpTopic: &catchup.Catcher{Inbox: s.Inbox, Secrets: s.Secrets, Do: s.Outbound.Do, Log: core.Log},
+		heartbeat.Topic:    s.Heartbeat, // runs the beats that were put off
 	}}
 	maps.Copy(s.Sender.Handlers, s.Threads.Handlers(append(s.channels(), channels...)...))
 	s.Tender = &thread.Tender{

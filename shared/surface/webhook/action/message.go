@@ -3,11 +3,15 @@ package action
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
 	"github.com/lanekeeper/lanekeeper/shared/persona"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
@@ -18,8 +22,9 @@ import (
 var prompt string
 
 // Kind is the kind of conversations that webhooks have with the agent. The turns of a thread run
-// one after the other, those of several threads side by side. All that is said is untrusted.
-func Kind() turn.Kind {
+// one after the other, those of several threads side by side. All that is said is untrusted. Answers
+// leave by the channel of their thread, where it is deliverable.
+func Kind(deliverable func(channel, address, body string) error) turn.Kind {
 	return turn.Kind{
 		Surface:   trace.Webhook,
 		Name:      "webhook",
@@ -28,6 +33,8 @@ func Kind() turn.Kind {
 		Prompt:    prompt,
 		Trust:     execution.Untrusted,
 		Multitask: []turn.Multitask{turn.Enqueue},
+
+		Deliverable: deliverable,
 	}
 }
 
@@ -37,11 +44,38 @@ func (t *try) decideMessage(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("open the thread of delivery %s: %w", t.delivery.ID, err)
 	}
-	text := t.Guard.Redactor(ctx, t.claimed.Workspace).Text(t.plan.Text) // others may quote what nobody may be told
 	id, _ := lane.ExecutionOf(t.subject)
+	session := lane.Name("session:" + opened.ID)
+	if err := t.room(ctx, session, id); err != nil {
+		return err
+	}
+	text := t.Guard.Redactor(ctx, t.claimed.Workspace).Text(t.plan.Text) // others may quote what nobody may be told
 	e, kick, err := t.Turns.Written(turn.Turn{
-		Surface: trace.Webhook, Lane: lane.Name("session:" + opened.ID), Thread: opened.ID, Message: text, By: "webhook:" + t.delivery.Source,
+		Surface: trace.Webhook, Lane: session, Thread: opened.ID, Message: text, By: "webhook:" + t.delivery.Source,
 	}, id, t.delivery.Trace)
 	t.message, t.kick = &e, kick
 	return err
+}
+
+const (
+	// conversations is how many full queues of conversations a workspace may have at once: the threads
+	// of messages are named by whoever sends them.
+	conversations = 10
+	// roomWait is after how long it is looked again whether there is room.
+	roomWait = 30 * time.Second
+)
+
+// room has the delivery wait where as many turns wait in its conversation, or in the workspace, as
+// may. It stays in the inbox, and no try is counted.
+func (t *try) room(ctx context.Context, session lane.Name, id string) error {
+	var b db.Batch
+	ahead, all := t.Turns.Ahead(&b, session, id), t.Inbox.Turns(&b, conversations*t.settings.SessionQueue)
+	if err := t.DB.Read(ctx, t.claimed.Workspace, &b); err != nil {
+		return fmt.Errorf("look whether the conversation of delivery %s has room: %w", t.delivery.ID, err)
+	}
+	if *ahead <= t.settings.SessionQueue && *all < conversations*t.settings.SessionQueue { // one of those ahead works
+		return nil
+	}
+	wait := roomWait + time.Duration(t.Random()*float64(roomWait))
+	return outbox.LaterIn(wait, errors.New("as many turns wait in its conversation, or in the workspace, as may"))
 }

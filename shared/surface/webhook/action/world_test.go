@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	mathrand "math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -75,6 +77,30 @@ type world struct {
 	notify   func(skill.Call) error
 	answers  []llm.Response
 	asked    []llm.Request
+	said     []thread.Message // by the channel http
+	unsaid   error            // why nothing is said by it
+}
+
+// deliverable takes addresses of the channel http.
+func (w *world) deliverable(channel, _, _ string) error {
+	if channel != "http" {
+		return errors.New("no such channel")
+	}
+	return nil
+}
+
+// spoken is the channel http.
+type spoken struct{ w *world }
+
+func (spoken) Name() string { return "http" }
+
+func (s spoken) Send(_ context.Context, m thread.Message) error {
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	if s.w.unsaid == nil {
+		s.w.said = append(s.w.said, m)
+	}
+	return s.w.unsaid
 }
 
 func onEach(t *testing.T, fn func(t *testing.T, w *world)) {
@@ -99,7 +125,7 @@ func newWorld(t testing.TB, e dbtest.Env) *world {
 		DB: d, Lanes: lanes, Runs: w.runs, Activity: acts, Outbox: box, Workspaces: workspaces, Automations: automations, Threads: threads, Secrets: secrets,
 		Inbox: must(inbox.New(d, secrets, box, ids))(t), Personas: must(persona.New(d))(t), Skills: skills, IDs: ids, Clock: time.Now, Log: log, Instance: "test",
 	}
-	turns := &turn.Runner{Parts: all, Kinds: []turn.Kind{action.Kind()}}
+	turns := &turn.Runner{Parts: all, Kinds: []turn.Kind{action.Kind(w.deliverable)}}
 	w.approvals = must(approval.New(approval.Deps{
 		DB: d, Workspaces: workspaces, Outbox: box, Activity: acts, Skills: skills, IDs: ids,
 		Settled: func(ctx context.Context, b *db.Batch, a approval.Approval) { turns.Decided(ctx, b, a) },
@@ -115,6 +141,7 @@ func newWorld(t testing.TB, e dbtest.Env) *world {
 	all.Worker = &work.Worker{Lanes: lanes, Runs: w.runs, Reason: all.Reason, Outbox: box}
 	w.Runner = &action.Runner{Parts: all, Turns: turns, Random: mathrand.Float64}
 	w.sender = &outbox.Sender{Store: box, Holder: "test", Log: log, Handlers: map[string]outbox.Handler{inbox.Topic: w.Runner, turn.Topic: turns}}
+	maps.Copy(w.sender.Handlers, threads.Handlers(spoken{w}))
 	made := must(workspaces.List(t.Context(), []db.Workspace{e.Workspace}))(t)
 	w.slug = made[0].Slug
 	return w

@@ -1,0 +1,152 @@
+package action_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/execution"
+	"github.com/lanekeeper/lanekeeper/shared/inbox"
+	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/llm"
+	"github.com/lanekeeper/lanekeeper/shared/outbox"
+	"github.com/lanekeeper/lanekeeper/shared/thread"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/turn"
+)
+
+const messages = `[{"then":{"message":{"thread":{"channel":"http","address":"https://example.com/{{body.number}}"},"body":"Look at: {{body.title}}"}}}]`
+
+func (w *world) sayings() []thread.Message {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]thread.Message{}, w.said...)
+}
+
+// TestAnswersLeaveByTheChannelOfTheirThread once, under one key, and stand in the thread then; and so
+// does that of a turn that waits for a person, which does not keep others from speaking.
+func TestAnswersLeaveByTheChannelOfTheirThread(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.source(t, "gh", messages)
+		w.answers = []llm.Response{
+			says("", llm.ToolCall{ID: "c1", Name: "notify", Arguments: `{"text":"x"}`}), says("I have asked."), says("The second."),
+		}
+		w.unsaid = errors.New("it is away")
+		w.receive(t, "gh", "d1", `{"number":7,"title":"one"}`)
+		w.drain(t)
+		if got := w.sayings(); len(got) != 0 {
+			t.Fatalf("said: %+v", got)
+		}
+		w.mu.Lock()
+		w.unsaid = nil
+		w.mu.Unlock()
+		w.receive(t, "gh", "d2", `{"number":7,"title":"two"}`)
+		w.drain(t)
+		w.Skew.Advance(time.Hour)
+		w.drain(t)
+		got := w.sayings()
+		if len(got) != 2 || got[0].Body != "I have asked." || got[1].Body != "The second." || got[0].Key == got[1].Key || got[0].Address != "https://example.com/7" {
+			t.Fatalf("said: %+v", got)
+		}
+		for _, m := range must(w.Threads.Lately(t.Context(), w.Workspace, got[0].Thread, 10))(t) {
+			if m.Role == thread.Assistant && m.Body != got[0].Body && m.Body != got[1].Body {
+				t.Errorf("the thread has %q", m.Body)
+			}
+		}
+		rows, _, err := w.Outbox.List(t.Context(), w.Workspace, outbox.Filter{Topic: thread.Topic("http"), Limit: 10})
+		if err != nil || len(rows) != 2 {
+			t.Fatalf("%d rows, %v", len(rows), err)
+		}
+		for _, row := range rows {
+			if row.Status != outbox.Sent || row.Trace == "" || row.Execution == "" {
+				t.Errorf("a row of the outbox is %+v", row)
+			}
+		}
+		w.mustBeFree(t)
+	})
+}
+
+// TestFullQueuesKeepDeliveriesInTheInbox: as many turns wait in a conversation as the settings allow,
+// and ten times as many in the workspace; what comes then waits, and no try is counted.
+func TestFullQueuesKeepDeliveriesInTheInbox(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		queue := must(w.Turns.Settings(t.Context(), w.Workspace))(t).SessionQueue
+		opened := must(w.Threads.Open(t.Context(), w.Workspace, thread.Thread{Channel: "http", Address: "https://example.com/7"}))(t)
+		wait := func(of lane.Name, n int) (all []string) {
+			for range n {
+				id := ids()
+				e, kick, err := w.Turns.Written(turn.Turn{Surface: trace.Webhook, Lane: of, Thread: opened.ID, Message: "x", By: "test"}, id, traces.New(trace.Webhook))
+				if err != nil {
+					t.Fatal(err)
+				}
+				h := must(w.Lanes.Acquire(t.Context(), lane.Request{Workspace: w.Workspace, Lane: e.Subject, Holder: "test"}))(t)
+				err = w.Lanes.InHold(t.Context(), lane.Holds{h}, func(ctx context.Context, tx lane.Tx) error {
+					kick.Execution = id
+					w.Outbox.Enqueue(ctx, tx.Later(), kick)
+					tx.Release(w.Lanes, h)
+					return w.runs.Start(tx, e)
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, id)
+			}
+			return all
+		}
+		end := func(all []string) {
+			for _, id := range all {
+				e := must(w.runs.Get(t.Context(), w.Workspace, id))(t)
+				h := must(w.Lanes.Acquire(t.Context(), lane.Request{Workspace: w.Workspace, Lane: e.Subject, Holder: "test"}))(t)
+				err := w.Lanes.InHold(t.Context(), lane.Holds{h}, func(_ context.Context, tx lane.Tx) error {
+					w.Outbox.Withdraw(tx.Later(), "execution:"+id)
+					tx.Release(w.Lanes, h)
+					return w.runs.Leave(tx, e, execution.Failed, nil, "")
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		w.source(t, "gh", messages)
+		for name, filled := range map[string]func() []string{
+			"conversation": func() []string { return wait(lane.Name("session:"+opened.ID), queue+1) },
+			"workspace": func() (all []string) {
+				for i := range 10 {
+					all = append(all, wait(lane.Name(fmt.Sprintf("session:other-%d", i)), queue)...)
+				}
+				return all
+			},
+		} {
+			all := filled()
+			id := w.receive(t, "gh", name, `{"number":7,"title":"x"}`)
+			handle := func() error {
+				for _, row := range must(w.Outbox.Claim(t.Context(), outbox.Request{Workspace: w.Workspace, Topics: []string{inbox.Topic}, Holder: "test", Limit: 10, Lease: time.Second}))(t) {
+					if about, _ := inbox.DeliveryOf(row.Payload); about == id {
+						return w.Handle(t.Context(), row)
+					}
+				}
+				t.Fatalf("%s: its row is not due", name)
+				return nil
+			}
+			if err := handle(); err == nil {
+				t.Errorf("%s: the turn begins", name)
+			} else if _, later := errors.AsType[*outbox.LaterError](err); !later {
+				t.Errorf("%s: %v", name, err)
+			}
+			if d := w.delivery(t, id); d.Status != inbox.Received || d.Attempts != 0 {
+				t.Errorf("%s, full: %+v", name, d)
+			}
+			end(all)
+			w.Skew.Advance(2 * time.Second)
+			if err := handle(); err != nil {
+				t.Errorf("%s, with room: %v", name, err)
+			}
+			if d := w.delivery(t, id); d.Status != inbox.Done {
+				t.Errorf("%s, with room: %+v", name, d)
+			}
+			end([]string{id})
+		}
+	})
+}
