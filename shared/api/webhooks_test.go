@@ -240,3 +240,24 @@ func TestSourcesOfGitHubCatchUp(t *testing.T) {
 		}
 	})
 }
+
+// TestEmptySecretsOfSourcesAreRefused: anyone could sign with them.
+func TestEmptySecretsOfSourcesAreRefused(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		const sources = "/api/v1/webhook-sources"
+		if made := w.call(t, http.MethodPost, sources, admin, `{"name":"empty","kind":"github"}`); made.status != http.StatusCreated {
+			t.Fatalf("%d %s", made.status, made.body)
+		}
+		for _, kind := range inbox.Kinds() {
+			for _, value := range []string{"", " ", "                    ", "\\t\\n\\t\\n\\t\\n\\t\\n\\t\\n\\t\\n\\t\\n\\t\\n", "whsec_"} {
+				got := w.call(t, http.MethodPost, sources, admin, fmt.Sprintf(`{"name":"x","kind":%q,"secret":"%s"}`, kind, value))
+				if got.status != http.StatusUnprocessableEntity || !strings.Contains(string(got.body), "secret") {
+					t.Errorf("%s, %q: %d %s", kind, value, got.status, got.body)
+				}
+				if got := w.call(t, http.MethodPost, sources+"/empty/rotate-secret", admin, fmt.Sprintf(`{"secret":"%s"}`, value)); got.status != http.StatusUnprocessableEntity {
+					t.Errorf("rotated to %q: %d %s", value, got.status, got.body)
+				}
+			}
+		}
+	})
+}

@@ -48,6 +48,7 @@ func TestNothingStaysStuck(t *testing.T) {
 			proof := promise.Of(t, "R34", "SIGKILL, stalls and broken connections of the built functions on "+engine,
 				fmt.Sprintf("0 stuck, 0 doubled; all moves within %s of the dead's leases, work of beats of people's turns and the grace", moves))
 			s := newStorm(t, engine, random, &deck)
+			s.sources(t, 1)
 			for range promise.Figure(3, 150) {
 				if s.round(t); t.Failed() {
 					t.Fatalf("in round %d, %s\n%s", s.rounds, s.struck, s.evidence(t))
@@ -74,6 +75,7 @@ type storm struct {
 	proxies []*proxy.Proxy // to the model, the receiver and the database
 	operate *rig.Function
 	heart   *rig.Function
+	hook    *rig.Function
 
 	rounds  int
 	slots   int // that have come
@@ -123,7 +125,7 @@ func newStorm(t *testing.T, engine string, random *rand.Rand, deck *[]int) *stor
 		"DATABASE_URL": through(s.login(t, engine)), "ADMIN_TOKEN": token, "SECRET_KEY_FILE": filepath.Join(t.TempDir(), "key"),
 		"LLM_PROVIDER": "openai", "LLM_MODEL": "x", "OPENAI_API_KEY": "x", "OPENAI_BASE_URL": model, "ALLOW_PRIVATE_HOSTS": at.Host,
 	}
-	s.operate, s.heart = s.start(t, "operate", env), s.start(t, "heartbeat", env)
+	s.operate, s.heart, s.hook = s.start(t, "operate", env), s.start(t, "heartbeat", env), s.start(t, "webhook", env)
 	for name, more := range map[string]string{"note": "", "pay": `"requiresApproval":true,`} {
 		s.must(t, "POST", "/skills", `{"name":"`+name+`","kind":"http","description":"Does it.",`+more+`
 			"parameters":{"type":"object","properties":{"key":{"type":"string"}},"required":["key"]},
@@ -263,6 +265,33 @@ func (s *storm) talks(ctx context.Context) []func() {
 	}
 }
 
+// hooks are callers that send webhooks, of which one is noted and one is said to the agent; the
+// schedule's minute may come while they are worked on.
+func (s *storm) hooks(ctx context.Context) []func() {
+	send := func(event, key string) acknowledged {
+		inv, err := s.begin(ctx, s.hook, request(0, key, event, bodyOf(key)))
+		if err != nil {
+			return acknowledged{}
+		}
+		return answerTo(inv.Wait(ctx))
+	}
+	return []func(){
+		func() {
+			key := fmt.Sprintf("webhook-%d", s.rounds)
+			if a := send("note", key); a.ok() {
+				s.accept(piece{"a webhook", key, "", false})
+			}
+			key = fmt.Sprintf("webhook-said-%d", s.rounds)
+			if a := send("say", key); a.ok() {
+				s.accept(piece{"a webhook that is said to the agent", key, a.ID, false})
+			}
+			if inv, err := s.begin(ctx, s.operate, []byte(`{"source":"lanekeeper.tend"}`)); err == nil {
+				_, _ = inv.Wait(ctx) // the next minute does what it has not done
+			}
+		},
+	}
+}
+
 // works are callers that speak in a thread, and that give the agent's beats work.
 func (s *storm) works(ctx context.Context, t *testing.T) []func() {
 	key := func(what string) string { return fmt.Sprintf("%s-%d", what, s.rounds) }
@@ -346,7 +375,7 @@ func (s *storm) round(t *testing.T) {
 		s.timeout = short
 	}
 	ctx := t.Context()
-	calls := s.works(ctx, t)
+	calls := slices.Concat(s.works(ctx, t), s.hooks(ctx))
 	if !slices.Contains(card.strikes, s.heart) { // else its beat keeps off
 		calls = append(calls, s.talks(ctx)...)
 	}
@@ -508,6 +537,9 @@ func (s *storm) deal() strike {
 		{name: "SIGKILL of operate", strikes: operate},
 		{name: "SIGKILL of the heartbeat", strikes: heart},
 		{name: "SIGKILL of both", strikes: slices.Concat(operate, heart)},
+		{name: "SIGKILL of the webhook function", strikes: []*rig.Function{s.hook}},
+		{name: "SIGKILL of operate and the webhook function", strikes: []*rig.Function{s.operate, s.hook}},
+		{name: "a stall of the webhook function", strikes: []*rig.Function{s.hook}, stall: true},
 		{name: "a stall of operate", strikes: operate, stall: true},
 		{name: "a stall of the heartbeat", strikes: heart, stall: true},
 		{name: "the way to the model", cut: s.proxies[0]},

@@ -17,11 +17,16 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // A World is a model and a receiver at one address.
 type World struct {
 	*httptest.Server
+
+	sleep, hold atomic.Int64 // of the model and of the receiver, in nanoseconds
+	asleep      atomic.Int64
 
 	mu   sync.Mutex
 	came map[string]map[string]int // requests, by subject and by idempotency key
@@ -32,6 +37,25 @@ func Start() *World {
 	w := &World{came: map[string]map[string]int{}}
 	w.Server = httptest.NewServer(w)
 	return w
+}
+
+// Sleep has the model answer after so long.
+func (w *World) Sleep(d time.Duration) { w.sleep.Store(int64(d)) }
+
+// Asleep is how many requests to the model wait for its answer.
+func (w *World) Asleep() int { return int(w.asleep.Load()) }
+
+// Hold has the receiver answer so long after what came was counted.
+func (w *World) Hold(d time.Duration) { w.hold.Store(int64(d)) }
+
+// pause waits for so long, or until the caller has left.
+func pause(r *http.Request, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-r.Context().Done():
+	}
 }
 
 // Came returns the number of requests about what.
@@ -72,6 +96,9 @@ func (w *World) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if strings.HasPrefix(r.URL.Path, "/model") {
+		w.asleep.Add(1)
+		pause(r, time.Duration(w.sleep.Load()))
+		w.asleep.Add(-1)
 		answer(out, raw)
 		return
 	}
@@ -79,6 +106,7 @@ func (w *World) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	var about struct{ Key, Body string }
 	_ = json.Unmarshal(raw, &about)
 	w.count(about.Key+about.Body, cmp.Or(r.Header.Get("Idempotency-Key"), r.Header.Get("Webhook-Id")))
+	pause(r, time.Duration(w.hold.Load()))
 	_, _ = io.WriteString(out, `{"ok":true}`)
 }
 

@@ -1,6 +1,7 @@
 package webhook_test
 
 import (
+	"bufio"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -11,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -379,4 +381,75 @@ func TestACutBetweenReceiptAndAnswer(t *testing.T) {
 			t.Errorf("%d rows, %d answered", rows, answered)
 		}
 	})
+}
+
+// TestNamesOfHeadersHaveNoCase, a header that comes twice is refused, and so is a huge one; and nothing
+// of a request is taken for another's.
+func TestNamesOfHeadersHaveNoCase(t *testing.T) {
+	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite))
+	server := httptest.NewServer(w)
+	defer server.Close()
+	at, body := fmt.Sprint(time.Now().Unix()), `{"id":"e1"}`
+	raw := func(headers ...string) int {
+		t.Helper()
+		conn, err := net.Dial("tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close() //nolint:errcheck // the answer was read
+		fmt.Fprintf(conn, "POST /webhooks/%s/slack HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\nConnection: close\r\n%s\r\n\r\n%s", w.slug, len(body), strings.Join(headers, "\r\n"), body)
+		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		return answer.StatusCode
+	}
+	stamp, signature := "x-slack-request-timestamp: "+at, "v0="+sign("v0:"+at+":"+body)
+	for want, headers := range map[int][][]string{
+		202: {{stamp, "X-SLACK-SIGNATURE: " + signature}},
+		200: {{strings.ToUpper(stamp), "x-slack-signature:" + signature}},
+		401: {
+			{stamp, "X-Slack-Signature: " + signature, "x-slack-signature: " + signature}, {stamp, "X-Slack-Signature: " + signature, "X-Slack-Signature: v0=00"},
+			{stamp, stamp, "X-Slack-Signature: " + signature}, {stamp, "X-Slack-Signature: " + signature + "," + signature},
+			{stamp, "X-Slack-Signature: V0=" + signature[3:]}, {stamp, "X-Slack_Signature: " + signature}, {stamp, "X-Slack-Signature: " + strings.Repeat(signature, 5000)},
+		},
+		431: {{stamp, "X-Slack-Signature: " + signature, "X-Huge: " + strings.Repeat("x", 2<<20)}},
+	} {
+		for _, h := range headers {
+			if got := raw(h...); got != want {
+				t.Errorf("%.200q: %d, not %d", h, got, want)
+			}
+		}
+		if want == 202 && raw(headers[0]...) != 200 {
+			t.Error("again it is no duplicate")
+		}
+	}
+}
+
+// TestASlowBodyHoldsUpNobodyButItself: it is cut off in its time, and leaves no row.
+func TestASlowBodyHoldsUpNobodyButItself(t *testing.T) {
+	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite))
+	ctx, cancel := context.WithCancel(t.Context())
+	slow, feed := io.Pipe()
+	stop := context.AfterFunc(ctx, func() { _ = feed.CloseWithError(context.Canceled) })
+	defer stop()
+	r := httptest.NewRequest(http.MethodPost, "/webhooks/"+w.slug+"/token", slow).WithContext(ctx)
+	r.Header.Set("Authorization", "Bearer "+sent)
+	answer, done := httptest.NewRecorder(), make(chan struct{})
+	go func() {
+		defer close(done)
+		w.ServeHTTP(answer, r)
+	}()
+	if _, err := feed.Write([]byte(`{"a":`)); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.issue("d1", "{}"); got.Code != http.StatusAccepted {
+		t.Errorf("another one, meanwhile: %d", got.Code)
+	}
+	cancel()
+	<-done
+	if answer.Code != http.StatusBadRequest || len(w.rows(t)) != 1 {
+		t.Errorf("%d, %d rows", answer.Code, len(w.rows(t)))
+	}
 }
