@@ -3,6 +3,9 @@
 package main
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -113,6 +116,9 @@ func newChaos(t *testing.T, binary, engine string, seed uint64) *chaos {
 			"parameters":{"type":"object","properties":{"key":{"type":"string"}},"required":["key"]},
 			"config":{"url":"`+receiver+`/`+name+`","idempotencyKeyHeader":"Idempotency-Key"}}`, nil)
 	}
+	c.must(t, "POST", "/webhook-sources", fmt.Sprintf(`{"name":"gh","kind":"github","secret":%q,"rules":[
+		{"event":"note","then":{"skill":"note","with":{"key":"{{body.key}}"}}},
+		{"event":"say","then":{"message":{"thread":{"channel":"gh","address":"{{body.key}}"},"body":"note {{body.key}}"}}}]}`, signer), nil)
 	c.must(t, "POST", "/secrets", `{"name":"channel.http","value":"a-text-that-signs-what-is-said"}`, nil)
 	for i := range 3 {
 		var thread struct{ ID string }
@@ -131,17 +137,39 @@ func (c *chaos) start(t *testing.T) {
 	c.url, c.token = url, token
 }
 
+const signer = "a-text-that-signs-webhooks"
+
+// hook sends a webhook, whose id is its key.
+func (c *chaos) hook(event, key string, into any) (status int, ok bool) {
+	body := fmt.Sprintf(`{"key":%q}`, key)
+	mac := hmac.New(sha256.New, []byte(signer))
+	mac.Write([]byte(body))
+	return c.send("POST", "/webhooks/default/gh", body, into, map[string]string{
+		"X-GitHub-Delivery": key, "X-GitHub-Event": event, "X-Hub-Signature-256": "sha256=" + hex.EncodeToString(mac.Sum(nil)),
+	})
+}
+
 // ask sends a request to the API. ok is false if no response came.
 func (c *chaos) ask(method, path, body string, into any) (status int, ok bool) {
 	c.mu.Lock()
-	url, token := c.url, c.token
+	token := c.token
 	c.mu.Unlock()
-	r, err := http.NewRequest(method, url+"/api/v1"+path, strings.NewReader(body)) //nolint:noctx // it ends with the process
+	return c.send(method, "/api/v1"+path, body, into, map[string]string{"Authorization": "Bearer " + token})
+}
+
+// send sends a request. ok is false if no response came.
+func (c *chaos) send(method, path, body string, into any, headers map[string]string) (status int, ok bool) {
+	c.mu.Lock()
+	url := c.url
+	c.mu.Unlock()
+	r, err := http.NewRequest(method, url+path, strings.NewReader(body)) //nolint:noctx // it ends with the process
 	if err != nil {
 		return 0, false
 	}
 	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Authorization", "Bearer "+token)
+	for name, value := range headers {
+		r.Header.Set(name, value)
+	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 2 * time.Minute}
 	answer, err := client.Do(r)
 	if err != nil {
@@ -204,6 +232,17 @@ func (c *chaos) callers(round int) []func() {
 			status, ok = c.ask("POST", "/executions/"+e.ID+"/complete", `{}`, nil)
 			for until := time.Now().Add(afterACut); (!ok || status >= 500) && time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
 				status, ok = c.ask("POST", "/executions/"+e.ID+"/complete", `{}`, nil) // at its next start
+			}
+		},
+		func() { // one that is noted, and one that is said to the agent
+			for event, what := range map[string]string{"note": "a webhook", "say": "a webhook that is said to the agent"} {
+				var d struct{ ID string }
+				if status, ok := c.hook(event, key("webhook-"+event), &d); ok && status < 300 {
+					if event == "note" {
+						d.ID = ""
+					}
+					c.accept(what, key("webhook-"+event), d.ID)
+				}
 			}
 		},
 		func() {

@@ -146,6 +146,9 @@ func (a Action) check(bad *problem.InvalidError, at string) {
 		bad.If(m.Thread.Channel == "" || len(m.Thread.Channel) > 56 || strings.Contains(m.Thread.Channel, "{{"), at+".message.thread.channel", "must have 1 to 56 characters, and no template")
 		bad.If(m.Thread.Channel == "operate", at+".message.thread.channel", "must not be operate: those conversations are people's own")
 		bad.If(m.Thread.Address == "", at+".message.thread.address", "must not be empty")
+		fixed, _, templated := strings.Cut(m.Thread.Address, "{{")
+		bad.If(m.Thread.Channel == "http" && templated && strings.Count(fixed, "/") < 3, at+".message.thread.address",
+			"must name the host itself: whoever sends a webhook would choose who gets the answers")
 		bad.If(m.Body == "", at+".message.body", "must not be empty")
 		bad.If(len(a.With) > 0, at+".with", "goes with skill and automation only")
 		for field, text := range map[string]string{"thread.address": m.Thread.Address, "body": m.Body} {

@@ -25,7 +25,7 @@ func TestWhatWasMissedIsSentAgain(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		now := time.Now()
 		var want []string
-		w.add("before the source", now.Add(-time.Hour), 502)
+		w.add("before-the-source", now.Add(-time.Hour), 502)
 		w.Skew.Advance(2 * time.Hour)
 		at := func(i int) time.Time { return now.Add(time.Minute + time.Duration(i)*time.Second) }
 		for i := range 230 {
@@ -44,13 +44,13 @@ func TestWhatWasMissedIsSentAgain(t *testing.T) {
 				w.receive(t, guid)
 			}
 		}
-		w.add("under way", now.Add(2*time.Hour-time.Second), 0)
+		w.add("under-way", now.Add(2*time.Hour-time.Second), 0)
 		for range 3 {
 			w.look(t)
 			w.Skew.Advance(time.Minute + time.Second)
 		}
 		asked, pages := w.requests()
-		asked = slices.DeleteFunc(asked, func(guid string) bool { return guid == "under way" }) // a minute later it is missing
+		asked = slices.DeleteFunc(asked, func(guid string) bool { return guid == "under-way" }) // a minute later it is missing
 		slices.Sort(asked)
 		slices.Sort(want)
 		if !slices.Equal(asked, want) {
@@ -72,8 +72,7 @@ func TestWhatWasMissedIsSentAgain(t *testing.T) {
 		before := len(pages)
 		w.Skew.Advance(11 * time.Minute)
 		w.look(t)
-		again, pages := w.requests()
-		if slices.DeleteFunc(again, func(guid string) bool { return guid == "under way" }); len(pages) != before+1 {
+		if _, pages = w.requests(); len(pages) != before+1 {
 			t.Errorf("%d pages were read where nothing is new", len(pages)-before)
 		}
 	})
@@ -144,28 +143,30 @@ func TestRefusalsAndHostileAnswers(t *testing.T) {
 		error  string
 		least  time.Duration
 	}{
-		"404":          {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "CANARY", 404) }, "no such webhook", 10 * time.Minute},
-		"401":          {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "CANARY", 401) }, "does not accept the token", 10 * time.Minute},
-		"403":          {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "CANARY", 403) }, "does not allow the token", 10 * time.Minute},
-		"500":          {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "CANARY", 500) }, "status 500", 10 * time.Minute},
-		"no list":      {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"CANARY":1}`) }, "no list", 10 * time.Minute},
-		"no JSON":      {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `[{"id":`) }, "no list", 10 * time.Minute},
-		"deep":         {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("[", 1<<20)) }, "no list", 10 * time.Minute},
-		"huge":         {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat(" ", 3<<20)) }, "no list", 10 * time.Minute},
-		"breaks off":   {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "call GitHub", 10 * time.Minute},
-		"to elsewhere": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://169.254.169.254/", 302) }, "call GitHub", 10 * time.Minute},
+		"404":        {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "CANARY", http.StatusNotFound) }, "no such webhook", 10 * time.Minute},
+		"401":        {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "CANARY", http.StatusUnauthorized) }, "does not accept the token", 10 * time.Minute},
+		"403":        {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "CANARY", http.StatusForbidden) }, "does not allow the token", 10 * time.Minute},
+		"500":        {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "CANARY", http.StatusInternalServerError) }, "status 500", 10 * time.Minute},
+		"no list":    {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"CANARY":1}`) }, "no list", 10 * time.Minute},
+		"no JSON":    {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `[{"id":`) }, "no list", 10 * time.Minute},
+		"deep":       {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("[", 1<<20)) }, "no list", 10 * time.Minute},
+		"huge":       {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat(" ", 3<<20)) }, "no list", 10 * time.Minute},
+		"breaks off": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "call GitHub", 10 * time.Minute},
+		"to elsewhere": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://169.254.169.254/", http.StatusFound)
+		}, "call GitHub", 10 * time.Minute},
 		"limited": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X-RateLimit-Remaining", "0")
 			w.Header().Set("X-RateLimit-Reset", strconv.FormatInt(time.Now().Add(time.Hour+40*time.Minute).Unix(), 10))
-			w.WriteHeader(403)
+			w.WriteHeader(http.StatusForbidden)
 		}, "asked again later", 38 * time.Minute},
 		"too many": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "2400")
-			w.WriteHeader(429)
+			w.WriteHeader(http.StatusTooManyRequests)
 		}, "asked again later", 39 * time.Minute},
 		"for ever": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "999999999")
-			w.WriteHeader(429)
+			w.WriteHeader(http.StatusTooManyRequests)
 		}, "asked again later", 5 * time.Hour},
 	}
 	onEach(t, func(t *testing.T, w *world) {
@@ -219,10 +220,13 @@ func (w *world) due(t testing.TB) {
 // TestFailuresWaitLongerEachTime, an hour at most.
 func TestFailuresWaitLongerEachTime(t *testing.T) {
 	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite))
-	w.refuse = func(rw http.ResponseWriter, _ *http.Request) bool { rw.WriteHeader(500); return true }
-	for i, want := range []time.Duration{10, 20, 40, 60, 60, 60, 60, 60, 60} {
+	w.refuse = func(rw http.ResponseWriter, _ *http.Request) bool {
+		rw.WriteHeader(http.StatusInternalServerError)
+		return true
+	}
+	for i, want := range []int{10, 20, 40, 60, 60, 60, 60, 60, 60} {
 		w.look(t)
-		if wait := w.wait(t).Round(time.Minute); wait != want*time.Minute {
+		if wait := w.wait(t); int(wait.Round(time.Minute).Minutes()) != want {
 			t.Errorf("failure %d: it looks again in %s", i+1, wait)
 		}
 		w.due(t)
@@ -350,4 +354,32 @@ func TestASecretThatIsMissing(t *testing.T) {
 	if c := w.caught(t); c.Error != "there is no secret gh-token" {
 		t.Errorf("%+v", c)
 	}
+}
+
+// TestAsMuchAsIsKeptIsBounded: however much is missing, under whatever ids, what is noted fits in its
+// row, and one call asks for a few.
+func TestAsMuchAsIsKeptIsBounded(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.Skew.Advance(time.Hour)
+		w.send = func(string) {}
+		for i := range 400 {
+			w.add(fmt.Sprintf("%064d", i), time.Now().Add(time.Minute), 502)
+			w.add(strings.Repeat("<", 40)+fmt.Sprint(i), time.Now().Add(time.Minute), 502)
+			w.add(strings.Repeat("x", 200)+fmt.Sprint(i), time.Now().Add(time.Minute), 502)
+		}
+		before := 0
+		for range 25 {
+			w.look(t)
+			asked, _ := w.requests()
+			if len(asked)-before > 20 {
+				t.Errorf("one call asks for %d", len(asked)-before)
+			}
+			before = len(asked)
+			w.Skew.Advance(61 * time.Second)
+		}
+		asked, _ := w.requests()
+		if c := w.caught(t); len(c.Asked) < 100 || len(c.Asked) > 300 || c.Error != "" || slices.ContainsFunc(asked, func(guid string) bool { return len(guid) != 64 || guid[0] != '0' }) {
+			t.Errorf("%d are kept, %q", len(c.Asked), c.Error)
+		}
+	})
 }

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/lanekeeper/lanekeeper/shared/outbound"
 )
@@ -19,9 +18,9 @@ import (
 const (
 	public     = "https://api.github.com"
 	perPage    = 100
-	maxPage    = 2 << 20 // bytes
+	maxPage    = 512 << 10 // bytes
 	maxCursor  = 500
-	maxGUID    = 255
+	maxGUID    = 64
 	callLimit  = 8 * time.Second
 	apiVersion = "2022-11-28"
 )
@@ -40,7 +39,12 @@ func (t tried) final() bool {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType:
 		return true
 	}
-	return t.ID < 1 || t.GUID == "" || len(t.GUID) > maxGUID || strings.ContainsFunc(t.GUID, func(r rune) bool { return r > unicode.MaxASCII || !unicode.IsPrint(r) })
+	return t.ID < 1 || t.GUID == "" || len(t.GUID) > maxGUID || strings.ContainsFunc(t.GUID, odd)
+}
+
+// odd reports whether no id of GitHub has such a character.
+func odd(r rune) bool {
+	return r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 }
 
 // page is one page of what GitHub has sent, the latest first.
