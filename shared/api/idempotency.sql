@@ -1,6 +1,6 @@
 -- name: ClaimKey
--- Of several at the same time one gets a row. A key whose time is over is as good as new; one whose worker has not
--- been heard of until its claim's end is taken over by the same request.
+-- One of several concurrent requests gets a row. An expired key counts as new. The same request may take over a key whose
+-- claim has ended without a result.
 INSERT INTO idempotency_keys AS k (workspace_id, route, principal, key_hash, request_hash, status, token, claimed_until, created_at, expires_at)
 VALUES ($1, $2, $3, $4, $5, 'running', $6, lk_plus(lk_now(), $7), lk_now(), lk_plus(lk_now(), $8))
 ON CONFLICT (workspace_id, route, principal, key_hash) DO UPDATE SET

@@ -1,4 +1,4 @@
--- why: SQLite has one writer, so that nothing needs a lock.
+-- why: SQLite has one writer, so nothing needs a lock.
 
 -- name: LockHead
 SELECT 1 FROM workspaces WHERE id = $1;

@@ -1,4 +1,4 @@
--- why: Postgres has writers side by side, who lock what they decide on, always in the order of ids; and days are cut from times by other functions.
+-- why: Postgres has concurrent writers, which lock the rows that they decide on, in the order of ids; and it has other functions for dates.
 
 -- name: Lock
 SELECT b.id

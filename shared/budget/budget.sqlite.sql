@@ -1,4 +1,4 @@
--- why: SQLite has one writer, so that nothing needs a lock, and cuts days from times by other functions.
+-- why: SQLite has one writer, so nothing needs a lock, and it has other functions for dates.
 
 -- name: Lock
 SELECT b.id

@@ -1,4 +1,4 @@
--- why: transactions of Postgres end in another order than they began in; what can be read without loss is told by the snapshot.
+-- why: transactions of Postgres do not end in the order in which they began; the snapshot says up to where no event can be missed.
 
 -- name: Read
 -- One row for each event. Without events it returns one row without an event, so that the current

@@ -1,4 +1,4 @@
--- why: there is one writer, so that ids are in the order of commits, and the last one given is the present position.
+-- why: SQLite has one writer, so ids are in the order of commits, and the last id is the present position.
 
 -- name: Read
 -- One row for each event. Without events it returns one row without an event, so that the current

@@ -1,4 +1,4 @@
--- why: full-text search is a function of ours on Postgres, for row-level security, and a virtual table on SQLite.
+-- why: full-text search is one of our functions on Postgres, because of row-level security, and a virtual table on SQLite.
 
 -- name: Search
 SELECT m.id, m.agent, m.category, m.content, m.importance, m.trace_id, m.expires_at, m.version, m.created_at, m.updated_at

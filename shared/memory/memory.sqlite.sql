@@ -1,4 +1,4 @@
--- why: full-text search is a function of ours on Postgres, for row-level security, and a virtual table on SQLite.
+-- why: full-text search is one of our functions on Postgres, because of row-level security, and a virtual table on SQLite.
 
 -- name: Search
 -- Each word is quoted, so that none is an operator. A lower rank is better. CROSS JOIN makes SQLite

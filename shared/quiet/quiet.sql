@@ -1,6 +1,6 @@
 -- name: Look
 -- Whether there may be something to do, how old the oldest rows are, and whether a skill was used since the last record of a
--- name that came to something. What a heartbeat's full look finds must be found here too: each condition below is wider than
+-- name that had a result. This query must find everything that a heartbeat's full look finds: each condition below is wider than
 -- the full look's, or the same. $2 is the slot, $3 the topics of the outbox, $4 and $5 after how many milliseconds an
 -- execution with and without a lane has been left, $6 and $7 how many failed calls within how many milliseconds, $8 and $9
 -- the name and how far back.

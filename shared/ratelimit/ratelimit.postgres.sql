@@ -1,4 +1,4 @@
--- why: a sum of a time and microseconds is said differently, and a purge must not wait for those who take.
+-- why: the engines add microseconds to a time differently, and a purge must not wait for concurrent writers.
 
 -- name: Take
 -- $3 is how long the taken tokens take to return, $4 how long the other tokens of a full bucket

@@ -1,4 +1,4 @@
--- why: a sum of a time and microseconds is said differently, and there is one writer.
+-- why: the engines add microseconds to a time differently, and SQLite has one writer.
 
 -- name: Take
 -- $3 is how long the taken tokens take to return, $4 how long the other tokens of a full bucket

@@ -1,4 +1,4 @@
--- why: these tables are append-only to the application, a function of their owner deletes.
+-- why: the application may only append to these tables, so a function of their owner deletes.
 -- name: Activity
 SELECT lk_purge_activity(CAST($2 AS bigint)) WHERE CAST($1 AS uuid) IS NOT NULL;
 

@@ -57,7 +57,7 @@ DELETE FROM usage_budgets WHERE workspace_id = $1 AND id IN (SELECT id FROM gone
 RETURNING 1;
 
 -- name: Keys
--- The expiry is checked again in the deletion, because an expired key may have been claimed anew
+-- The expiry is checked again in the deletion, because an expired key may have been claimed again
 -- since.
 WITH lapsed AS MATERIALIZED (
   SELECT k.route, k.principal, k.key_hash FROM idempotency_keys k

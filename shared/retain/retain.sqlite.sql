@@ -1,4 +1,4 @@
--- why: there are no roles, and a deletion tells how many rows it deleted.
+-- why: SQLite has no roles, and a deletion returns the number of deleted rows.
 -- name: Activity
 DELETE FROM agent_activity WHERE workspace_id = $1 AND id IN (
   SELECT id FROM agent_activity WHERE workspace_id = $1 AND created_at < lk_plus((SELECT lk_now()), 0 - $2) ORDER BY created_at LIMIT 2000)

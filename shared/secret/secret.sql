@@ -43,7 +43,7 @@ UPDATE secrets SET sealed = $3, key_id = $4
 SELECT count(*) FROM secrets WHERE workspace_id = $1 AND key_id <> $2;
 
 -- name: Mark
--- What changes whenever a secret is put or deleted.
+-- A value that changes whenever a secret is stored or deleted.
 SELECT count(*), CAST(coalesce(sum(version), 0) AS bigint), max(updated_at) FROM secrets WHERE workspace_id = $1;
 
 -- name: Known

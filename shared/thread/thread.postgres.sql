@@ -1,4 +1,4 @@
--- why: Postgres has writers side by side, which lock a row before they decide, and takes lists apart with functions of its own.
+-- why: Postgres has concurrent writers, which lock a row before they decide, and splits lists with functions of its own.
 --
 -- A subquery with OFFSET 0 is planned by itself, with its parameters: it looks up the rows of one
 -- thread, or one execution. Otherwise Postgres reads all rows of the workspace for each of them

@@ -1,4 +1,4 @@
--- why: SQLite has one writer, so that nothing needs to be locked before it is decided, and takes lists apart with functions of its own.
+-- why: SQLite has one writer, so nothing needs a lock before a decision, and it splits lists with functions of its own.
 
 -- name: Asker
 SELECT status FROM executions WHERE workspace_id = $1 AND id = $2;

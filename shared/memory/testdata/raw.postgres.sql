@@ -1,4 +1,4 @@
--- why: ids and series are made in another way on each engine.
+-- why: each engine generates ids and series differently.
 
 -- name: Fill
 -- Adds $3 memories, beginning with number $2. Each contains "everywhere", one in a thousand

@@ -1,4 +1,4 @@
--- why: ids and series are made in another way on each engine.
+-- why: each engine generates ids and series differently.
 
 -- name: Fill
 INSERT INTO agent_memory (workspace_id, id, agent, category, content, content_hash, created_at, updated_at)

@@ -1,4 +1,4 @@
--- why: on Postgres a lane is taken by a function.
+-- why: on Postgres a function acquires a lane.
 
 -- name: Acquire
 SELECT acquired FROM lk_lane_acquire($1, 'x', gen_random_uuid(), 'them', 60000, NULL, NULL);

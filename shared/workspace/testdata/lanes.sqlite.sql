@@ -1,4 +1,4 @@
--- why: on Postgres a lane is taken by a function.
+-- why: on Postgres a function acquires a lane.
 
 -- name: Acquire
 INSERT INTO agent_locks (workspace_id, lane, locked_by, token, fence, ttl_ms, locked_at, expires_at)
