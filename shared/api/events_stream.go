@@ -31,7 +31,7 @@ func newEventStream(s *server, events *event.Store, streams sse.Streams) *eventS
 	return e
 }
 
-// look reads for all who follow a workspace.
+// look reads events for all followers of a workspace.
 func (e *eventStream) look(ctx context.Context, ws db.Workspace, after event.Cursor) (page follow.Page[event.Cursor, event.Event], err error) {
 	events, next, err := e.read(ctx, ws, after, nil, eventBatch)
 	page.Next, page.More = next, len(events) == eventBatch
@@ -41,10 +41,9 @@ func (e *eventStream) look(ctx context.Context, ws db.Workspace, after event.Cur
 	return page, err
 }
 
-// serve answers with server-sent events, each of which can be resumed behind: first
-// what has happened since the caller's cursor, then what happens. Who accepts JSON
-// alone gets one page and comes back with its nextCursor. It is called by the Engine
-// Room and by whoever follows.
+// serve answers with server-sent events: first those since the client's cursor, then new ones. A
+// client can resume after any event. A client that accepts only JSON gets one page and continues
+// with its nextCursor. It is called by the Engine Room and by other followers.
 func (e *eventStream) serve(w http.ResponseWriter, r *http.Request, ws db.Workspace) {
 	f, p := followingOf(r)
 	if p != nil {
@@ -60,9 +59,9 @@ func (e *eventStream) serve(w http.ResponseWriter, r *http.Request, ws db.Worksp
 	}
 	most := eventBatch
 	if !f.given {
-		most = 0 // the present position alone
+		most = 0 // the present position only
 	}
-	// The first look is made before the answer begins, while it can still be refused.
+	// The first read is made before the response begins, so that an error can still be answered.
 	events, next, err := e.read(r.Context(), ws, f.after, f.kinds, most)
 	reset := errors.Is(err, event.ErrReset)
 	if err != nil && !reset {
@@ -81,10 +80,9 @@ func (e *eventStream) serve(w http.ResponseWriter, r *http.Request, ws db.Worksp
 	e.follow(r.Context(), w, ws, f.kinds, events, next, reset)
 }
 
-// follow sends events until the caller leaves, the time is over or the server
-// drains. A caller that comes back with the last id loses nothing, so anything that
-// goes wrong just ends the answer. One that has caught up shares a reader with all who
-// follow the workspace here.
+// follow sends events until the client disconnects, the time is up or the server drains. A client
+// that reconnects with the last id misses nothing, so any error just ends the response. A client
+// that has caught up shares a reader with all followers of the workspace in this process.
 func (e *eventStream) follow(ctx context.Context, w http.ResponseWriter, ws db.Workspace, kinds []string, events []event.Event, next event.Cursor, reset bool) {
 	sitting := e.streams.Sit()
 	defer sitting.End()
@@ -99,7 +97,7 @@ func (e *eventStream) follow(ctx context.Context, w http.ResponseWriter, ws db.W
 	more := make(chan struct{})
 	close(more)
 
-	// An id without data is kept by clients and shown to nobody.
+	// Clients store an id without data and show no event.
 	b := bytes.NewBufferString(sse.ComeBack)
 	if len(events) == 0 && !reset {
 		b.WriteString("id: " + next.String() + "\n\n")
@@ -118,7 +116,7 @@ func (e *eventStream) follow(ctx context.Context, w http.ResponseWriter, ws db.W
 			}
 			sitting.Spoke()
 		}
-		if f == nil && len(events) < eventBatch { // it has caught up
+		if f == nil && len(events) < eventBatch { // the client has caught up
 			f = e.shared.Follow(ctx, ws, next)
 		}
 		var news <-chan struct{} = more
@@ -138,7 +136,7 @@ func (e *eventStream) follow(ctx context.Context, w http.ResponseWriter, ws db.W
 			page, err = f.Next()
 			events, next = ofKinds(page.Items, kinds), page.Next
 		}
-		if errors.Is(err, follow.ErrMissed) || errors.Is(err, event.ErrReset) { // it looks for itself
+		if errors.Is(err, follow.ErrMissed) || errors.Is(err, event.ErrReset) { // read for this client only
 			leave()
 			events, next, err = e.read(ctx, ws, next, kinds, eventBatch)
 		}
@@ -152,7 +150,7 @@ func (e *eventStream) follow(ctx context.Context, w http.ResponseWriter, ws db.W
 	}
 }
 
-// ofKinds are the events of the kinds asked for; none asked for are all.
+// ofKinds returns the events of the given kinds. Without kinds it returns all.
 func ofKinds(items []follow.Item[event.Cursor, event.Event], kinds []string) []event.Event {
 	var events []event.Event
 	for _, i := range items {
@@ -168,7 +166,7 @@ func followed(s *server, a huma.API, op huma.Operation) {
 	newEventStream(s, s.Events, *s.Streams).handler()(s, a, op)
 }
 
-// handler puts the stream behind a route.
+// handler registers the stream for a route.
 func (e *eventStream) handler() handler {
 	return func(_ *server, a huma.API, op huma.Operation) {
 		text := &huma.Schema{Type: huma.TypeString}

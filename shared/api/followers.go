@@ -8,8 +8,9 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
-// stream lets a principal have one stream more, up to as many as one may have, until it is
-// closed; else it answers, and ok is false.
+// stream opens one more stream for a principal. If the principal has the maximum number open,
+// stream answers with a problem and returns false. The caller calls closed at the end of the
+// stream.
 func (s *server) stream(w http.ResponseWriter, r *http.Request) (closed func(), ok bool) {
 	by, _ := auth.From(r.Context())
 	who := string(by.Workspace) + " " + principal(by)

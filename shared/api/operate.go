@@ -32,7 +32,7 @@ type talkInput struct {
 	}
 }
 
-// talkAnswer is what came of a turn; in a stream it is the data of done.
+// talkAnswer is the result of a turn. In a stream it is the data of done.
 type talkAnswer struct {
 	Answer      string           `json:"answer"`
 	Status      execution.Status `json:"status" enum:"completed,stalled,failed,waiting,parked,cancelled" doc:"Of its execution. waiting: it goes on after an approval; parked: by itself. Then its answer comes into the thread"`
@@ -62,12 +62,12 @@ func talkAnswerOf(r turn.Reply) talkAnswer {
 	return a
 }
 
-// deltaItem is a piece of what the model writes.
+// deltaItem is a piece of the model's answer.
 type deltaItem struct {
 	Text string `json:"text"`
 }
 
-// stepItem is where a call is.
+// stepItem is the state of a call.
 type stepItem struct {
 	CallID     string `json:"callId"`
 	Skill      string `json:"skill"`
@@ -76,7 +76,7 @@ type stepItem struct {
 	Result     string `json:"result,omitempty"`
 }
 
-// streamed describes an answer that is JSON or a stream, or a stream alone.
+// streamed describes a response that is JSON or a stream. A nil body means a stream only.
 func streamed(a huma.API, op *huma.Operation, body reflect.Type) {
 	text := &huma.Schema{Type: huma.TypeString}
 	content := map[string]*huma.MediaType{"text/event-stream": {Schema: text}}
@@ -86,7 +86,7 @@ func streamed(a huma.API, op *huma.Operation, body reflect.Type) {
 	op.Responses["200"] = &huma.Response{Description: http.StatusText(http.StatusOK), Content: content}
 }
 
-// talked serves the route by which people talk with the agent.
+// talked serves the route on which people talk with the agent.
 func talked(s *server, a huma.API, op huma.Operation) {
 	streamed(a, &op, reflect.TypeFor[talkAnswer]())
 	huma.Register(a, op, func(ctx context.Context, in *talkInput) (*huma.StreamResponse, error) {
@@ -107,10 +107,9 @@ func talked(s *server, a huma.API, op huma.Operation) {
 	})
 }
 
-// talk has one turn with the agent. It ends neither the turn nor loses its answer
-// when the caller leaves: what happened is at /api/v1/executions/{id}/events, and
-// the answer in the thread. It is called by the Engine Room's console, by lanekeeper
-// ask and by scripts.
+// talk runs one turn with the agent. The turn continues if the client disconnects: its events are
+// at /api/v1/executions/{id}/events, and its answer is in the thread. It is called by the Engine
+// Room's console, by lanekeeper ask and by scripts.
 func (s *server) talk(w http.ResponseWriter, r *http.Request, in *talkInput) {
 	by, _ := auth.From(r.Context())
 	if in.Body.Stream {
@@ -134,29 +133,30 @@ func (s *server) talk(w http.ResponseWriter, r *http.Request, in *talkInput) {
 	defer stop()
 	reply, err := s.Operate.Talk(ctx, by.Workspace, message)
 	stop()
-	s.Send(by.Workspace) // what it left in the outbox
+	s.Send(by.Workspace) // sends the messages that the turn left in the outbox
 	switch {
-	case err != nil: // and nothing is written down
+	case err != nil: // nothing was stored
 		s.fail(w, r, err)
 	case out.begun:
 		out.done(talkAnswerOf(reply))
 	default:
 		w.Header().Set("Content-Type", "application/json")
-		_ = encode(w, talkAnswerOf(reply)) // it always encodes
+		_ = encode(w, talkAnswerOf(reply)) // encoding cannot fail
 	}
 }
 
-// runStream writes what happens in a run as server-sent events. A caller who has left
-// is told nothing more.
+// runStream writes the events of an execution as server-sent events. After the client has
+// disconnected it writes nothing.
 type runStream struct {
 	w           http.ResponseWriter
-	mu          sync.Mutex // guards what follows
+	mu          sync.Mutex // guards the fields below
 	b           bytes.Buffer
 	last        turn.Position
 	begun, gone bool
 }
 
-// begin begins the answer, so that the caller can come back to it.
+// begin sends the head of the response. It names the execution, so that the client can resume the
+// stream.
 func (t *runStream) begin(execution, thread string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -193,7 +193,7 @@ func (t *runStream) done(a talkAnswer) {
 	t.send()
 }
 
-// still says that the answer goes on, once it has begun.
+// still sends a comment that shows that the stream is alive, once it has begun.
 func (t *runStream) still() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -217,7 +217,7 @@ type runEventsInput struct {
 	Last  string `header:"Last-Event-ID" maxLength:"32" doc:"The same, as browsers send it; counts before after"`
 }
 
-// runFollowed serves the route by which a run is followed.
+// runFollowed serves the route on which clients follow an execution.
 func runFollowed(s *server, a huma.API, op huma.Operation) {
 	streamed(a, &op, nil)
 	huma.Register(a, op, func(ctx context.Context, in *runEventsInput) (*huma.StreamResponse, error) {
@@ -239,9 +239,9 @@ func runFollowed(s *server, a huma.API, op huma.Operation) {
 	})
 }
 
-// followRun tells what happens in an execution, from its beginning or behind an
-// event, until it has ended or waits: the events of POST /api/v1/operate, read from
-// its journal. It is called by the Engine Room, and by whoever comes back to a stream.
+// followRun sends the events of an execution, from its beginning or after a given event, until it
+// has ended or waits. They are the events of POST /api/v1/operate, read from the journal. It is
+// called by the Engine Room, and by clients that resume a stream.
 func (s *server) followRun(w http.ResponseWriter, r *http.Request, id string, after turn.Position) {
 	closed, ok := s.stream(w, r)
 	if !ok {
@@ -255,7 +255,7 @@ func (s *server) followRun(w http.ResponseWriter, r *http.Request, id string, af
 	}
 }
 
-// followedRun is a [runStream] to one who follows an execution.
+// followedRun is a [runStream] for a client that follows an execution.
 type followedRun struct {
 	*runStream
 	execution string

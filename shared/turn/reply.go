@@ -10,25 +10,25 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// Reply is what came of a turn so far.
+// Reply is the result of a turn so far.
 type Reply struct {
-	Status    execution.Status // of its execution; parked: it goes on by itself
+	Status    execution.Status // parked: the turn continues by itself
 	Answer    string
-	Reason    string // why it is not completed, or what its answer lacks
+	Reason    string // why it is not completed, or what is missing in the answer
 	Execution string
 	Trace     trace.ID
 	Thread    string
-	// AnsweredBy is the execution that answers the message with others; empty: this one does.
+	// AnsweredBy is the execution that answers the message together with others; empty: this one.
 	AnsweredBy string
-	// Prompt and Completion count the tokens of its model calls.
+	// Prompt and Completion are the numbers of tokens of its model calls.
 	Prompt, Completion int64
-	// Approvals are what it waits for.
+	// Approvals lists the approvals that it waits for.
 	Approvals []string
-	// NotUndone are the effects of a turn that was rolled back which stay.
+	// NotUndone lists the effects of a rolled-back turn that remain.
 	NotUndone []Effect
 }
 
-// replyOf reads how a turn stands.
+// replyOf returns the state of a turn.
 func (r *Runner) replyOf(e execution.Execution) Reply {
 	var result struct {
 		Answer  string   `json:"answer"`
@@ -37,7 +37,7 @@ func (r *Runner) replyOf(e execution.Execution) Reply {
 		Waits   []string `json:"waits"`
 		Joined  string   `json:"answeredBy"`
 	}
-	_ = json.Unmarshal(e.Result, &result) // none: it has not come that far
+	_ = json.Unmarshal(e.Result, &result) // no result yet
 	a, _ := r.askedOf(e)
 	out := Reply{
 		Status: e.Status, Answer: result.Answer, Reason: cmp.Or(result.Reason, e.Error), Execution: e.ID, Trace: e.Trace, Thread: a.Thread,
@@ -46,7 +46,7 @@ func (r *Runner) replyOf(e execution.Execution) Reply {
 	switch e.Status {
 	case execution.Waiting:
 		out.Approvals, out.Reason = result.Waits, "a call waits for a person"
-	case execution.Running, execution.Parked: // one that was cut off runs no more
+	case execution.Running, execution.Parked: // a turn that was cut off does not run any more
 		out.Status, out.Reason = execution.Parked, cmp.Or(out.Reason, "it was cut off")+"; it goes on by itself"
 	case execution.Stalled, execution.Failed, execution.Cancelled:
 		if result.Summary != "" {
@@ -67,8 +67,8 @@ func (r *Runner) ThreadOf(e execution.Execution) (thread string, ok bool) {
 	return a.Thread, ok
 }
 
-// reply reads how the turn stands after it ended with err. One that is written down
-// goes on by itself, whatever has cut it off here.
+// reply returns the state of the turn after it ended with err. A stored turn that was cut off
+// continues by itself.
 func (s *turn) reply(ctx context.Context, err error) (Reply, error) {
 	if !s.started {
 		return Reply{}, err
@@ -88,7 +88,7 @@ func (s *turn) reply(ctx context.Context, err error) (Reply, error) {
 	return r, nil
 }
 
-// stands is the turn's execution as it is now.
+// stands returns the turn's execution in its present state.
 func (s *turn) stands(ctx context.Context) execution.Execution {
 	if s.ended != nil && len(*s.ended) > 0 {
 		return (*s.ended)[0]
@@ -104,8 +104,8 @@ func (s *turn) stands(ctx context.Context) execution.Execution {
 	return e
 }
 
-// stoppedBy stands between the way in which a turn was stopped and the person.
+// stoppedBy separates the way in which a turn was stopped from the person's name.
 const stoppedBy = " by "
 
-// stopped is the reason of a turn that was stopped in a way by a person.
+// stopped returns the reason of a turn that a person has stopped.
 func stopped(mode Multitask, by string) string { return string(mode) + stoppedBy + by }

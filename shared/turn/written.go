@@ -11,9 +11,9 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// Written returns the execution of a turn in a thread that is there, and the row of the outbox by
-// which it begins, for a caller that writes both in a transaction of its own. The message is
-// appended to the thread when the turn comes to its turn. id is that of the execution.
+// Written returns the execution of a turn in an existing thread, and the outbox row that begins it.
+// The caller stores both in a transaction of its own. The message is added to the thread when the
+// turn gets its lane. id is the execution's id.
 func (r *Runner) Written(t Turn, id string, tr trace.ID) (execution.Execution, outbox.Row, error) {
 	kind, ok := r.kind(t.Surface)
 	if !ok {

@@ -7,8 +7,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 )
 
-// overdue ends what nobody has answered in time, and what nothing was heard of, and has deliveries go
-// on that nothing goes on with.
+// overdue ends approvals that nobody has decided in time and executions that are silent for too
+// long. It also continues deliveries that have lost their outbox row.
 func (s *Surfaces) overdue(ctx context.Context, ws db.Workspace) error {
 	err := s.Heartbeat.Tend(ctx, ws)
 	swept, failed := s.Inbox.Sweep(ctx, ws)
