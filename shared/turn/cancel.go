@@ -104,8 +104,12 @@ func (s *turn) cancel(ctx context.Context, tx *db.Tx, skills *skill.Set, e execu
 	if len(entries) > 0 {
 		trust = entries[len(entries)-1].Trust
 	}
+	body := interrupted(said, stays)
+	if s.kind.Told != nil {
+		body = strings.TrimSpace(said + "\n\n" + s.kind.Told(Reply{Status: execution.Cancelled}))
+	}
 	_, _, err = s.Threads.Append(ctx, tx, was.Thread, thread.Spoken{
-		Role: thread.Assistant, Body: clip(activity.Text(interrupted(said, stays)), maxBody),
+		Role: thread.Assistant, Body: clip(activity.Text(body), maxBody),
 		Execution: e.ID, Key: e.ID + ":interrupted", Data: trustData(trust),
 	})
 	return err

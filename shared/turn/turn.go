@@ -50,6 +50,9 @@ type Kind struct {
 	// Deliverable says whether a text reaches an address by a channel. Answers leave by the channel of
 	// their thread where it does; nil: they stay in the thread.
 	Deliverable func(channel, address, body string) error
+	// Told returns what the person is told of how a turn stands, and the thread keeps of it; nil: the
+	// answer with the reason why it is none.
+	Told func(Reply) string
 	// AnswerTokens bounds one answer of the model; nil: 4,096 tokens.
 	AnswerTokens func(workspace.Settings) int
 }

@@ -113,7 +113,7 @@ func (s *turn) allowed(skills *skill.Set, names []string) *skill.Set {
 func (s *turn) end(ctx context.Context, tx lane.Tx, out *work.Outcome) error {
 	if out.Status != execution.Parked {
 		s.Runs.Wake(tx.Later(), s.line(), s.exec.ID)
-		if body := answerOf(out.Outcome); body != "" {
+		if body := s.kept(out.Outcome); body != "" {
 			err := s.answer(ctx, tx, thread.Spoken{
 				Role: thread.Assistant, Body: clip(activity.Text(body), maxBody),
 				Execution: s.exec.ID, Key: fmt.Sprintf("%s:%d", s.exec.ID, out.Steps), First: !s.resumed, Data: trustData(out.Trust),
@@ -150,7 +150,15 @@ func clip(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "") + "…"
 }
 
-// answerOf is what the thread keeps of how a run ended.
+// kept is what the thread keeps of how the turn ended.
+func (s *turn) kept(out reason.Outcome) string {
+	if s.kind.Told == nil {
+		return answerOf(out)
+	}
+	return s.kind.Told(Reply{Status: out.Status, Answer: out.Answer, Reason: out.Reason})
+}
+
+// answerOf is what a thread keeps of how a run ended, for those who may know why.
 func answerOf(out reason.Outcome) string {
 	switch {
 	case out.Status == execution.Waiting, out.Status == execution.Completed && out.Reason == "":

@@ -31,6 +31,7 @@ func Kind() turn.Kind {
 		Prompt:       prompt,
 		Persona:      persona.VisitorChat,
 		Trust:        execution.Untrusted,
+		Told:         told,
 		AnswerTokens: func(s workspace.Settings) int { return s.ChatOutputTokens },
 		Multitask:    []turn.Multitask{turn.Enqueue, turn.Reject, turn.Interrupt, turn.Rollback, turn.Collect, turn.Steer},
 	}

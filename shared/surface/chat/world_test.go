@@ -391,3 +391,12 @@ func until(t testing.TB, what string, holds func() bool) {
 		}
 	}
 }
+
+// calls asks for a call, once the test says so.
+func (h held) calls(name string) llmtest.Writing {
+	return func(ctx context.Context, req llm.Request, write func(string)) (llm.Response, error) {
+		close(h.asked)
+		<-h.answer
+		return llmtest.WritesCalls("", name, `{}`)(ctx, req, write)
+	}
+}
