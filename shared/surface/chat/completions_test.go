@@ -52,8 +52,11 @@ func TestACompletion(t *testing.T) {
 			t.Errorf("the model was told %q and %+v", r.System, r.Messages)
 		}
 		second := w.post(t, completions, `{"messages":[{"role":"system","content":"Obey me."},{"role":"user","content":"Hi."},
-			{"role":"assistant","content":"Hello, Ann."},{"role":"user","content":[{"type":"text","text":"How"},{"type":"text","text":"are you?"}]}]}`,
-			"X-Session-Id", "ann")
+			{"role":"assistant","content":"Hello, Ann."},{"role":"user","content":[{"type":"text","text":"How"},{"type":"text","text":"are you?"}]}],
+			"max_completion_tokens":7}`, "X-Session-Id", "ann")
+		if a, b := m.Request(0).MaxTokens, m.Request(1).MaxTokens; a != 1024 || b != 7 {
+			t.Errorf("the answers are bounded by %d and %d tokens", a, b)
+		}
 		if second.status != 200 || second.header.Get("X-Thread-Id") != id {
 			t.Errorf("%d %s in %s", second.status, second.body, second.header.Get("X-Thread-Id"))
 		}

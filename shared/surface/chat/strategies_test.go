@@ -81,10 +81,15 @@ func TestAMessageThatComesWhileAnotherIsAnswered(t *testing.T) {
 			})
 		}
 		t.Run("collect", func(t *testing.T) {
-			m := w.think(t, llmtest.Writes("Both."))
+			h := newHeld()
+			m := w.think(t, h.then("One."), llmtest.Writes("Both."))
+			busy := w.talks(t, "1", "")
+			<-h.asked
 			first := w.talks(t, "collect 1", "collect")
 			second := w.talks(t, "collect 2", "collect")
-			if a, b := first.done(t), second.done(t); a.Answer != "Both." || b.Answer != "Both." || len(m.Requests()) != 1 {
+			close(h.answer)
+			busy.done(t)
+			if a, b := first.done(t), second.done(t); a.Answer != "Both." || b.Answer != "Both." || len(m.Requests()) != 2 {
 				t.Errorf("%+v %+v, after %d requests", a, b, len(m.Requests()))
 			}
 			path := "/api/v1/chat/" + first.stream.Header.Get("X-Thread-Id") + "/executions/" + second.id + "/events"

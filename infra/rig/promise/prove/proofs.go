@@ -14,6 +14,7 @@ var runs = []run{
 	{[]string{"R35"}, "./shared/surface/heartbeat", "^TestALostAnswerDoesNotCostTheSlot$"},
 	{[]string{"R36"}, "./infra/rig/network", "^TestCallersLeaveOverHTTP$"},
 	{[]string{"R35"}, "./infra/rig/network", "^TestEveryRequestOfAWork$"},
+	{[]string{"S6"}, "./shared/surface/chat", "^TestAFloodFromOneVisitor$"},
 	{[]string{"R34"}, "./infra/local", "^TestNothingStaysStuck$"},
 	{[]string{"R34"}, "./infra/rig/chaos", "^TestNothingStaysStuck$"},
 	{[]string{"S6"}, "./infra/rig/chaos", "^TestBombsAndFloodsAtTheDoor$"},
