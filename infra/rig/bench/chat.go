@@ -1,0 +1,115 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/app/wire"
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/surface/chat"
+	"github.com/lanekeeper/lanekeeper/shared/turn"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
+)
+
+// chats measures what chat adds, warm, to the time in which a model's first token comes, beside a proxy
+// that hands the answer on as it is.
+func chats(ctx context.Context, rounds int) ([]Row, error) {
+	d, _, stop, err := database(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	model := httptest.NewServer(http.HandlerFunc(speak))
+	defer model.Close()
+	at, err := url.Parse(model.URL)
+	if err != nil {
+		return nil, err
+	}
+	core := app.NewCore(d, app.Config{
+		LLMProvider: "openai", LLMModel: "x", OpenAIBaseURL: model.URL, OpenAIAPIKey: "x", AllowPrivateHosts: []string{at.Host},
+	}, slog.New(slog.DiscardHandler), nil)
+	surfaces, err := wire.New(core, "bench")
+	if err != nil {
+		return nil, err
+	}
+	srv := httptest.NewServer(&chat.Handler{
+		Runner: &turn.Runner{Parts: surfaces.Parts, Kinds: []turn.Kind{chat.Kind()}},
+		Auth: auth.New(func(context.Context, string) (auth.Principal, error) {
+			return auth.Principal{Workspace: workspace.Default, Kind: auth.Key, ID: "1", Role: auth.Member, Scopes: []auth.Scope{"*"}}, nil
+		}),
+	})
+	defer srv.Close()
+	bare := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(at) }, FlushInterval: -1,
+	})
+	defer bare.Close()
+	var through, proxied []float64
+	for i := range rounds + rounds/10 {
+		ours, err := firstToken(ctx, srv.URL, i/50) // a conversation has its tokens
+		if err != nil {
+			return nil, err
+		}
+		theirs, err := firstToken(ctx, bare.URL, i/50)
+		if err != nil {
+			return nil, err
+		}
+		if i >= rounds/10 {
+			through, proxied = append(through, ours), append(proxied, theirs)
+		}
+	}
+	return []Row{{
+		Name: "chat: added to the model's first token, p50", Value: (median(through) - median(proxied)) / 1e3, Unit: "ms", Limit: 1,
+		Detail: fmt.Sprintf("%.2f ms, through a bare proxy %.2f ms; Postgres", median(through)/1e3, median(proxied)/1e3),
+	}}, nil
+}
+
+// speak is a model that begins to answer at once.
+func speak(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	for _, data := range []string{
+		`{"id":"1","object":"chat.completion.chunk","model":"x","choices":[{"index":0,"delta":{"role":"assistant","content":"Hello."}}]}`,
+		`{"id":"1","object":"chat.completion.chunk","model":"x","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`,
+		`{"id":"1","object":"chat.completion.chunk","model":"x","choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`,
+		"[DONE]",
+	} {
+		fmt.Fprintf(w, "data: %s\n\n", data)
+		_ = http.NewResponseController(w).Flush() // the caller may have left
+	}
+}
+
+// firstToken asks for a completion, and returns after how many microseconds the first token came. It
+// reads the rest too.
+func firstToken(ctx context.Context, origin string, visitor int) (micros float64, err error) {
+	body := fmt.Sprintf(`{"model":"visitor_chat","stream":true,"user":"v%d","messages":[{"role":"user","content":"Hi."}]}`, visitor)
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, origin+"/v1/chat/completions", strings.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	r.Header.Set("Authorization", "Bearer x")
+	r.Header.Set("Content-Type", "application/json")
+	begun := time.Now()
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("ask for a completion: %s", resp.Status)
+	}
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
+		if micros == 0 && strings.Contains(lines.Text(), "Hello.") {
+			micros = float64(time.Since(begun).Nanoseconds()) / 1e3
+		}
+	}
+	return micros, lines.Err()
+}
