@@ -9,7 +9,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/sse"
 )
 
-// NewEventStream is the route of events alone, behind no guard.
+// NewEventStream returns the handler of the events alone, without a guard.
 func NewEventStream(d Deps, events *event.Store, streams sse.Streams) http.Handler {
 	streams = streams.OrDefault()
 	d.Streams = &streams

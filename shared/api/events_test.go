@@ -25,11 +25,11 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// station serves the events of a world's workspace over a real connection.
+// station serves the events of a world's workspace over a network connection.
 type station struct {
 	*world
 	url    string
-	as     string // whose token it asks with; empty: it stands in front of the door
+	as     string // token of its requests; empty: the stream without authentication
 	events *event.Store
 }
 
@@ -46,11 +46,11 @@ func newStation(t testing.TB, w *world, streams sse.Streams) *station {
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		h.ServeHTTP(rw, r.WithContext(auth.With(r.Context(), auth.Principal{Workspace: w.Workspace, Role: auth.Member})))
 	}))
-	t.Cleanup(server.Close) // waits for all answers to end
+	t.Cleanup(server.Close) // waits until all responses have ended
 	return &station{world: w, url: server.URL + "/api/v1/events", events: events}
 }
 
-// happen writes activities, each of which is an event.
+// happen writes activities. Each of them is an event.
 func (s *station) happen(t testing.TB, skills ...string) {
 	t.Helper()
 	for _, skill := range skills {
@@ -62,7 +62,7 @@ func (s *station) happen(t testing.TB, skills ...string) {
 	}
 }
 
-// block is one block of a stream: its fields.
+// block holds the fields of one block of a stream.
 type block map[string]string
 
 func (b block) skill(t testing.TB) string {
@@ -72,14 +72,14 @@ func (b block) skill(t testing.TB) string {
 	return e.Data.Skill
 }
 
-// tuned is a stream that is being read.
+// tuned reads a stream.
 type tuned struct {
 	*http.Response
 	leave context.CancelFunc
 	lines *bufio.Scanner
 }
 
-// tune asks for the stream behind an id, which may be empty.
+// tune opens the stream after an id, which may be empty.
 func (s *station) tune(t testing.TB, query, id string) *tuned {
 	t.Helper()
 	ctx, leave := context.WithCancel(t.Context())
@@ -107,7 +107,7 @@ func (s *station) tune(t testing.TB, query, id string) *tuned {
 	return &tuned{got, leave, bufio.NewScanner(got.Body)}
 }
 
-// next is the next block, or nil at the end.
+// next returns the next block, or nil at the end.
 func (s *tuned) next() block {
 	b := block{}
 	for s.lines.Scan() {
@@ -123,7 +123,7 @@ func (s *tuned) next() block {
 	return nil
 }
 
-// event is the next block with data, or nil at the end.
+// event returns the next block with data, or nil at the end.
 func (s *tuned) event() block {
 	for b := s.next(); b != nil; b = s.next() {
 		if b["data"] != "" {
@@ -144,7 +144,7 @@ func TestStreamOfEvents(t *testing.T) {
 		}
 		s.happen(t, "look")
 		first := stream.event()
-		for first.skill(t) == "before" { // it had not settled
+		for first.skill(t) == "before" { // it was not settled at the first read
 			first = stream.event()
 		}
 		var e struct {
@@ -160,15 +160,15 @@ func TestStreamOfEvents(t *testing.T) {
 			t.Errorf("data %v, want %v", e.Data, want)
 		}
 		stream.leave()
-		// Whoever opened and heard nothing goes on from the opening.
+		// A client that has received no event resumes from the opening id.
 		if got := s.tune(t, "", opening["id"]).event(); got["id"] != first["id"] && got.skill(t) != "before" {
 			t.Errorf("behind the opening: %v", got)
 		}
 	})
 }
 
-// A caller who is cut off again and again and comes back with the last id sees
-// everything once, whatever goes on meanwhile.
+// A client that is disconnected repeatedly and resumes with the last id sees every event exactly
+// once, whatever happens at the same time.
 func TestResumingLosesNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		s := newStation(t, w, sse.Streams{})
@@ -274,11 +274,11 @@ func TestStreamsEnd(t *testing.T) {
 		s := newStation(t, onOne(t), sse.Streams{})
 		stream := s.tune(t, "", "")
 		stream.next()
-		stream.leave() // closing the server waits for the answer to end
+		stream.leave() // closing the server waits until the response has ended
 	})
 }
 
-// deaf is a caller that takes nothing.
+// deaf is a client that does not read.
 type deaf struct {
 	*httptest.ResponseRecorder
 	deadline time.Time
@@ -306,7 +306,7 @@ func TestCallersThatTakeNothingAreLeft(t *testing.T) {
 	}
 }
 
-// ask sends a request that is answered at once.
+// ask sends a request that is answered without a stream.
 func (s *station) ask(t testing.TB, method, query string, header http.Header) (int, []byte) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, s.url+query, nil)
@@ -358,7 +358,7 @@ func TestPollingEvents(t *testing.T) {
 		for !slices.Contains(got, "b") {
 			at = poll("?cursor=" + at.NextCursor)
 			for _, item := range at.Items {
-				if item.Data.Skill != "before" { // it may not have settled then
+				if item.Data.Skill != "before" { // it may not have been settled at the first read
 					got = append(got, item.Data.Skill)
 				}
 			}

@@ -4,7 +4,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 )
 
-// Route is a row of the table, as tests see it.
+// Route is a row of the table of routes.
 type Route struct {
 	Method, Path, ID string
 	Least            auth.Role
@@ -16,7 +16,7 @@ type Route struct {
 	Ours             bool
 }
 
-// Routes is the table.
+// Routes returns the table of routes.
 func Routes() []Route {
 	var out []Route
 	for _, r := range routes(&server{}) {
@@ -25,14 +25,14 @@ func Routes() []Route {
 	return out
 }
 
-// MaxBody is the most bytes a body may have.
+// MaxBody is the largest body in bytes.
 const MaxBody = maxBody
 
-// SurfaceOf and SurfaceName turn names into prefixes and back.
+// SurfaceOf and SurfaceName convert between names and prefixes of surfaces.
 var SurfaceOf, SurfaceName = surfaceOf, surfaceName
 
-// Worded and Located are how huma's own errors are told.
+// Worded and Located convert huma's errors.
 var Worded, Located = worded, located
 
-// Misfit is how a violation of a skill's parameters is told.
+// Misfit describes a violation of a skill's parameters.
 var Misfit = misfit

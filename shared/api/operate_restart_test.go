@@ -14,7 +14,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm/resilient"
 )
 
-// chunks are the pieces of an answer as a server streams them.
+// chunks returns the pieces of an answer as a server streams them.
 func chunks(deltas ...string) (events []string) {
 	for _, d := range deltas {
 		events = append(events, fmt.Sprintf("data: {\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":%s}]}\n\n", d))
@@ -22,8 +22,8 @@ func chunks(deltas ...string) (events []string) {
 	return events
 }
 
-// readAs reads a stream as the contract says: a restart drops the words of its answer,
-// which are those whose ids begin with the same number.
+// readAs reads a stream as the contract says. A restart drops the pieces of its answer, whose ids
+// begin with the same number.
 func readAs(t testing.TB, events []sent) string {
 	t.Helper()
 	var kept []sent
@@ -47,9 +47,9 @@ func restartsOf(events []sent) (n int) {
 	return n
 }
 
-// TestAnAnswerThatBreaksOffIsToldAsOne has a model's stream break in each way, and the
-// model asked again, or another: who listens gets one whole answer, also behind any of
-// its events.
+// TestAnAnswerThatBreaksOffIsToldAsOne interrupts the model's stream in each possible way, and the
+// same or another model is called again. The client gets one complete answer, also if it resumes
+// after any event.
 func TestAnAnswerThatBreaksOffIsToldAsOne(t *testing.T) {
 	const stream = "text/event-stream"
 	text := chunks(`{"content":"Let me "}`, `{"content":"see, "}`)
@@ -94,7 +94,7 @@ func TestAnAnswerThatBreaksOffIsToldAsOne(t *testing.T) {
 	}
 }
 
-// tellsOneAnswer has a turn streamed and takes it up behind each of its events.
+// tellsOneAnswer streams a turn and resumes the stream after each of its events.
 func (w *world) tellsOneAnswer(t *testing.T, answer string, restarts int) {
 	t.Helper()
 	got := w.must(t, http.StatusOK, http.MethodPost, operatePath, `{"message":"How late is it?","stream":true}`, nil)

@@ -30,7 +30,7 @@ type sent struct {
 	data     json.RawMessage
 }
 
-// eventsOf reads a stream.
+// eventsOf reads all events of a stream.
 func eventsOf(t testing.TB, body string) []sent {
 	t.Helper()
 	var out []sent
@@ -54,7 +54,7 @@ func eventsOf(t testing.TB, body string) []sent {
 	return out
 }
 
-// wordsOf joins what was written.
+// wordsOf joins the pieces of an answer.
 func wordsOf(t testing.TB, events []sent) string {
 	t.Helper()
 	var b strings.Builder
@@ -163,8 +163,8 @@ func TestAMemberTalksToo(t *testing.T) {
 	}
 }
 
-// Who follows an execution in which nothing happens looks once a second, and comes back
-// after a minute.
+// A follower of an execution without events causes one query per second, and reconnects after a
+// minute.
 func TestFollowersLookSeldom(t *testing.T) {
 	if got, want := (sse.Streams{}).OrDefault(), (sse.Streams{Every: time.Second, For: time.Minute, Quiet: 15 * time.Second, Most: 20}); got != want {
 		t.Errorf("streams are served %+v", got)
@@ -182,7 +182,7 @@ func TestFollowersLookSeldom(t *testing.T) {
 	}
 }
 
-// slow is a model that writes a word, and goes on when the test says so.
+// slow is a model that writes a word and continues when the test permits it.
 type slow struct{ written, goOn chan struct{} }
 
 func (slow) Name() string { return "slow" }
@@ -199,7 +199,7 @@ func (m slow) Generate(_ context.Context, _ llm.Request, onDelta func(llm.Delta)
 	return llm.Response{Message: llm.Message{Role: llm.RoleAssistant, Text: "One two."}, StopReason: llm.StopEndTurn, Model: "slow"}, nil
 }
 
-// Who sends a streamed turn again is told which execution to follow.
+// A repeated request for a streamed turn is answered with the execution to follow.
 func TestAStreamedTurnThatIsSentAgain(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		send := func() result {
@@ -222,7 +222,7 @@ func TestAStreamedTurnThatIsSentAgain(t *testing.T) {
 	})
 }
 
-// streams begins a turn over a connection, and answers what is told of it.
+// streams begins a turn over a network connection and returns the response.
 func (w *world) streams(ctx context.Context, t *testing.T) *http.Response {
 	t.Helper()
 	srv := httptest.NewServer(w)
@@ -241,7 +241,7 @@ func (w *world) streams(ctx context.Context, t *testing.T) *http.Response {
 	return resp
 }
 
-// Nobody on the way takes a turn that is slow for dead.
+// A slow turn sends comments, so that no proxy closes the connection.
 func TestASlowTurnSaysThatItGoesOn(t *testing.T) {
 	w := onOne(t, func(d *api.Deps) { d.Streams.Quiet = 5 * time.Millisecond })
 	m := slow{make(chan struct{}), make(chan struct{})}
@@ -263,8 +263,8 @@ func TestASlowTurnSaysThatItGoesOn(t *testing.T) {
 	}
 }
 
-// TestWhoLeavesLosesNothing has a caller go away in the middle of an answer, after its
-// first word has come: the turn goes on, and the whole of it can be read.
+// TestWhoLeavesLosesNothing: a client disconnects after the first word of an answer. The turn
+// continues, and its complete events can be read later.
 func TestWhoLeavesLosesNothing(t *testing.T) {
 	w := onOne(t, func(d *api.Deps) { d.Streams.For = time.Minute })
 	m := slow{make(chan struct{}), make(chan struct{})}
@@ -272,7 +272,7 @@ func TestWhoLeavesLosesNothing(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	resp := w.streams(ctx, t)
 	first := make([]byte, 1<<10)
-	for !strings.Contains(string(first), `"One "`) { // it comes before the model has ended
+	for !strings.Contains(string(first), `"One "`) { // sent before the model has ended
 		if _, err := resp.Body.Read(first); err != nil {
 			t.Fatal(err)
 		}
@@ -297,7 +297,7 @@ func TestWhoLeavesLosesNothing(t *testing.T) {
 	}
 }
 
-// TestATurnIsCancelled gives a turn up while the model is at its answer.
+// TestATurnIsCancelled cancels a turn while the model answers.
 func TestATurnIsCancelled(t *testing.T) {
 	w := onOne(t)
 	m := slow{make(chan struct{}), make(chan struct{})}

@@ -17,15 +17,14 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// ticking is a clock that ticks when a test says so.
+// ticking is a clock that the test controls.
 type ticking chan time.Time
 
 // Ticks implements [sse.Clock].
 func (c ticking) Ticks(time.Duration) (<-chan time.Time, func()) { return c, func() {} }
 
-// TestLooksAreConstantInFollowers counts the statements of ticks in which nothing
-// happens: those of one follower and of fifty are the same, and all are told what
-// happens then.
+// TestLooksAreConstantInFollowers counts the statements of ticks without events. They are the same
+// for one follower and for fifty. Then all followers get a new event.
 func TestLooksAreConstantInFollowers(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		for _, n := range []int{1, 50} {
@@ -47,8 +46,8 @@ func TestLooksAreConstantInFollowers(t *testing.T) {
 	})
 }
 
-// TestLooksAtARunAreConstantInFollowers does the same with an execution's journal, of
-// which no look reads what was read before.
+// TestLooksAtARunAreConstantInFollowers does the same with an execution's journal. No entry is read
+// twice.
 func TestLooksAtARunAreConstantInFollowers(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		for _, n := range []int{1, 50} {
@@ -79,12 +78,11 @@ func TestLooksAtARunAreConstantInFollowers(t *testing.T) {
 	})
 }
 
-// costs lets the clock tick, and compares the statements of the ticks with those of a
-// look.
+// costs lets the clock tick, and compares the statements of the ticks with those of one look.
 func (w *world) costs(t *testing.T, clock ticking, followers int, ofLook int64) {
 	t.Helper()
 	clock <- time.Time{}
-	before := w.Deps.DB.Stats().Statements // of the first look, or before it
+	before := w.Deps.DB.Stats().Statements // including the first look
 	for range 10 {
 		clock <- time.Time{}
 	}
@@ -93,7 +91,7 @@ func (w *world) costs(t *testing.T, clock ticking, followers int, ofLook int64) 
 	}
 }
 
-// hear lets the clock tick until all have heard what they wait for.
+// hear lets the clock tick until all followers have heard what they wait for.
 func hear(t *testing.T, clock ticking, all []*tuned, heard func(*tuned) bool) {
 	t.Helper()
 	var hearing sync.WaitGroup
@@ -115,7 +113,7 @@ func hear(t *testing.T, clock ticking, all []*tuned, heard func(*tuned) bool) {
 	}
 }
 
-// journal is an execution of which a test writes the journal.
+// journal is an execution whose journal the test writes.
 type journal struct {
 	*world
 	exec execution.Execution
