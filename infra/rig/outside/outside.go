@@ -25,8 +25,10 @@ import (
 type World struct {
 	*httptest.Server
 
-	sleep, hold atomic.Int64 // of the model and of the receiver, in nanoseconds
-	asleep      atomic.Int64
+	hold   atomic.Int64 // of the receiver, in nanoseconds
+	asleep atomic.Int64
+	sleep  time.Duration // of the model
+	woken  chan struct{} // closed when another sleep is set
 
 	mu   sync.Mutex
 	came map[string]map[string]int // requests, by subject and by idempotency key
@@ -34,13 +36,18 @@ type World struct {
 
 // Start starts a world. The caller closes it.
 func Start() *World {
-	w := &World{came: map[string]map[string]int{}}
+	w := &World{came: map[string]map[string]int{}, woken: make(chan struct{})}
 	w.Server = httptest.NewServer(w)
 	return w
 }
 
-// Sleep has the model answer after so long.
-func (w *World) Sleep(d time.Duration) { w.sleep.Store(int64(d)) }
+// Sleep has the model answer after so long. Those that wait for it are answered now.
+func (w *World) Sleep(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	close(w.woken)
+	w.sleep, w.woken = d, make(chan struct{})
+}
 
 // Asleep is how many requests to the model wait for its answer.
 func (w *World) Asleep() int { return int(w.asleep.Load()) }
@@ -48,12 +55,13 @@ func (w *World) Asleep() int { return int(w.asleep.Load()) }
 // Hold has the receiver answer so long after what came was counted.
 func (w *World) Hold(d time.Duration) { w.hold.Store(int64(d)) }
 
-// pause waits for so long, or until the caller has left.
-func pause(r *http.Request, d time.Duration) {
+// pause waits for so long, until it is woken, or until the caller has left.
+func pause(r *http.Request, d time.Duration, woken <-chan struct{}) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+	case <-woken:
 	case <-r.Context().Done():
 	}
 }
@@ -96,8 +104,11 @@ func (w *World) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if strings.HasPrefix(r.URL.Path, "/model") {
+		w.mu.Lock()
+		d, woken := w.sleep, w.woken
+		w.mu.Unlock()
 		w.asleep.Add(1)
-		pause(r, time.Duration(w.sleep.Load()))
+		pause(r, d, woken)
 		w.asleep.Add(-1)
 		answer(out, raw)
 		return
@@ -106,7 +117,7 @@ func (w *World) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	var about struct{ Key, Body string }
 	_ = json.Unmarshal(raw, &about)
 	w.count(about.Key+about.Body, cmp.Or(r.Header.Get("Idempotency-Key"), r.Header.Get("Webhook-Id")))
-	pause(r, time.Duration(w.hold.Load()))
+	pause(r, time.Duration(w.hold.Load()), nil)
 	_, _ = io.WriteString(out, `{"ok":true}`)
 }
 

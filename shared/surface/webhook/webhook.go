@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
@@ -25,6 +26,9 @@ const Prefix = "/webhooks/"
 
 // limit is the time limit of one request. It leaves time for the response.
 const limit = 8 * time.Second
+
+// bodyTime is how long a body may take to come, so that there is time to store it.
+const bodyTime = 5 * time.Second
 
 // Handler receives webhooks. It is safe for concurrent use.
 type Handler struct {
@@ -80,13 +84,20 @@ func (h *Handler) take(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		return 0, nil, problem.New(http.StatusUnsupportedMediaType, "encoded", "the body must be sent without a Content-Encoding")
 	}
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(bodyTime)) // where there is a connection
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, inbox.MaxBody))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return 0, nil, problem.New(http.StatusRequestEntityTooLarge, "too_large", "the body may have 1 MiB at most")
 	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		w.Header().Set("Connection", "close") // the rest of the body is not waited for
+		return 0, nil, problem.New(http.StatusRequestTimeout, "slow_body", "the body did not come within 5 seconds")
+	}
 	if err != nil {
 		return 0, nil, problem.New(http.StatusBadRequest, "cut_off", "the body did not come whole")
 	}
+	_ = control.SetReadDeadline(time.Time{}) // it would end the request's context when it passes
 	found, p := h.find(ctx, slug, name, r.RemoteAddr)
 	if p != nil {
 		return 0, nil, p

@@ -453,3 +453,24 @@ func TestASlowBodyHoldsUpNobodyButItself(t *testing.T) {
 		t.Errorf("%d, %d rows", answer.Code, len(w.rows(t)))
 	}
 }
+
+// TestABodyThatTrickles is cut off in time to answer, and leaves no row.
+func TestABodyThatTrickles(t *testing.T) {
+	w := newWorld(t, dbtest.New(t, dbtest.OnSQLite))
+	server := httptest.NewServer(w)
+	defer server.Close()
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close() //nolint:errcheck // the answer was read
+	fmt.Fprintf(conn, "POST /webhooks/%s/token HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: 100\r\n\r\n{", w.slug, sent)
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	if answer.StatusCode != http.StatusRequestTimeout || len(w.rows(t)) != 0 {
+		t.Errorf("%d, %d rows", answer.StatusCode, len(w.rows(t)))
+	}
+}

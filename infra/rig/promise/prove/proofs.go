@@ -21,6 +21,7 @@ var runs = []run{
 	{[]string{"R11"}, "./infra/rig/chaos", "^TestPromptAcknowledgement$"},
 	{[]string{"R9"}, "./infra/rig/chaos", "^TestDuplicateAndShuffledWebhooks$"},
 	{[]string{"R10"}, "./infra/rig/chaos", "^TestAcceptedMeansStored$"},
+	{[]string{"R9", "R10", "R11"}, "./infra/local", "^TestWebhooksAtTheRunner$"},
 	{[]string{"R8"}, "./infra/rig/chaos", "^TestAsynchronousEventsComeAgain$"},
 	{[]string{"R1"}, "./shared/lane", "^TestHistoriesOfALaneAreLegal$"},
 	{[]string{"R18"}, "./shared/budget", "^TestBudgetsAreNeverOverspent$"},
