@@ -12,7 +12,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// Status is where a delivery is in its life.
+// Status is the state of a delivery.
 type Status string
 
 // The statuses of a delivery.
@@ -20,25 +20,25 @@ const (
 	Received Status = "received"
 	Working  Status = "working"
 	Done     Status = "done"
-	Failed   Status = "failed" // it is tried again
+	Failed   Status = "failed" // it will be retried
 	Parked   Status = "parked" // a person may redeliver it
 )
 
-// Ended reports whether nothing is done with the delivery any more, unless a person wants so.
+// Ended reports whether the delivery has ended. Only a person can continue it then.
 func (s Status) Ended() bool { return s == Done || s == Parked }
 
-// Topic is the outbox's for deliveries that are to be worked on.
+// Topic is the topic of the deliveries' outbox rows.
 const Topic = "inbox"
 
-// maxKicks is how often the outbox tries to begin with a delivery. Tries of its action are counted
-// by the delivery itself.
+// maxKicks is how often the outbox tries to begin the work on a delivery. The delivery itself
+// counts the attempts of its action.
 const maxKicks = 20
 
 // Delivery is one row of the inbox.
 type Delivery struct {
 	ID         string
 	SourceID   string
-	Source     string // its name, when the delivery came
+	Source     string // its name when the delivery arrived
 	DeliveryID string
 	Event      string
 	Headers    map[string]string
@@ -46,25 +46,26 @@ type Delivery struct {
 	Digest     string
 	Status     Status
 	Attempts   int
-	NextAt     *time.Time // of one that failed
-	Action     string     // that its rule asked for; empty: none matched, or it was not looked at yet
+	NextAt     *time.Time // time of the retry after a failure
+	Action     string     // requested by its rule; empty: no rule matched, or none was checked yet
 	Error      string
 	Duplicates int
 	Conflicts  int // duplicates with another body
-	Replays    int // how often its effects have got new keys, because a person had it done again
-	// Asked is the digest of what its last try asked for; empty: none has asked for anything.
+	Replays    int // how often its effects got new keys, because a person redelivered it
+	// Asked is a digest of the action of its last attempt; empty: it had no action.
 	Asked      string
-	Effect     bool // a try may have had its effect
+	Effect     bool // an attempt may have had its effect
 	Trace      trace.ID
 	Execution  string
 	ReceivedAt time.Time
 	UpdatedAt  time.Time
 	EndedAt    *time.Time
 
-	now time.Time // the database's, when it was read
+	now time.Time // the database's time when the row was read
 }
 
-// EffectKey is that of the effects of a delivery: the same for all its tries.
+// EffectKey returns the idempotency key of the delivery's effects, which is the same for all
+// attempts.
 func (d Delivery) EffectKey() string {
 	if d.Replays == 0 {
 		return "inbox:" + d.ID
@@ -72,13 +73,13 @@ func (d Delivery) EffectKey() string {
 	return fmt.Sprintf("inbox:%s:%d", d.ID, d.Replays)
 }
 
-// Receiver is that of a delivery's outbox rows: its source, so that the deliveries of one do not take
-// all places of the topic.
+// Receiver returns the receiver of the delivery's outbox rows. It is the source, so that the
+// deliveries of one source do not take all places of the topic.
 func (d Delivery) Receiver() string { return receiverOf(d.SourceID) }
 
 func receiverOf(source string) string { return "inbox:" + source }
 
-// Wait is how long it is until a delivery that failed is tried again.
+// Wait returns the time until a failed delivery is retried.
 func (d Delivery) Wait() time.Duration {
 	if d.Status != Failed || d.NextAt == nil {
 		return 0
@@ -86,9 +87,9 @@ func (d Delivery) Wait() time.Duration {
 	return max(0, d.NextAt.Sub(d.now))
 }
 
-// Receipt says what became of a delivery.
+// Receipt describes a received delivery.
 type Receipt struct {
-	ID        string // of the row; a duplicate has that of the first
+	ID        string // id of the row; a duplicate has the id of the first delivery
 	Duplicate bool
 	Conflict  bool // the duplicate has another body
 }
@@ -98,9 +99,9 @@ type kick struct {
 	Delivery string `json:"delivery"`
 }
 
-// Receive stores a delivery and the outbox row by which its work begins, in one transaction of one
-// round trip. A delivery that is there already is only counted. After an error it may be stored:
-// whoever sent it sends it again, and gets the same answer as for a duplicate.
+// Receive stores a delivery with the outbox row that starts its work, in one transaction of one
+// round trip. If the delivery is stored already, Receive only counts it. After an error it may be
+// stored. The sender then repeats it and gets the response for a duplicate.
 func (s *Store) Receive(ctx context.Context, f Found, c Content, body []byte) (Receipt, error) {
 	headers, err := encodeHeaders(c.Headers)
 	if err != nil {
@@ -121,21 +122,21 @@ func (s *Store) Receive(ctx context.Context, f Found, c Content, body []byte) (R
 	return Receipt{ID: stored, Duplicate: stored != row, Conflict: digest != c.Digest}, nil
 }
 
-// kickFor is the outbox row of a delivery. A delivery has one, under its own id: what is left of an
-// earlier delivery of the same request does not stand in its way.
+// kickFor returns the outbox row of a delivery. Its key is the delivery's own id, so that a
+// leftover row of an earlier delivery of the same request does not block it.
 func kickFor(source, row string) outbox.Row {
-	payload, _ := json.Marshal(kick{row}) // always has one
+	payload, _ := json.Marshal(kick{row}) // strings always encode
 	return outbox.Row{Kind: outbox.Kick, Topic: Topic, Key: "inbox:" + row, Payload: payload, Receiver: receiverOf(source), MaxAttempts: maxKicks}
 }
 
-// DeliveryOf reads which delivery an outbox row is about.
+// DeliveryOf returns the id of the delivery that an outbox row names.
 func DeliveryOf(payload json.RawMessage) (id string, ok bool) {
 	var k kick
 	err := json.Unmarshal(payload, &k)
 	return k.Delivery, err == nil && k.Delivery != ""
 }
 
-// Delivery reads one. It returns [db.ErrNoRows] when there is none.
+// Delivery reads a delivery. It returns [db.ErrNoRows] when there is none.
 func (s *Store) Delivery(ctx context.Context, ws db.Workspace, id string) (Delivery, error) {
 	var found []Delivery
 	if err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id); err != nil {
@@ -185,14 +186,14 @@ func (s *Store) List(ctx context.Context, ws db.Workspace, f Filter) ([]Delivery
 	return found, nil
 }
 
-// ErrWorking says that a delivery is being worked on.
+// ErrWorking says that work on the delivery is in progress.
 var ErrWorking = errors.New("the delivery is being worked on")
 
-// Replay has a delivery done again, from its first try on. Where it was done, or surely had no
-// effect, its effects get new keys. Else they keep those of its tries, so that what may have happened
-// does not happen twice; anew has them get new keys all the same. One that is worked on, and whose
-// outbox row has ended, goes on where it was cut off: its execution knows which call has begun.
-// Errors: [db.ErrNoRows], [ErrWorking].
+// Replay starts a delivery again, with a new count of attempts. If it was done, or certainly had no
+// effect, its effects get new keys. Otherwise they keep the keys of the earlier attempts, so that
+// no effect happens twice; anew forces new keys. A delivery in progress whose outbox row has ended
+// continues where it was cut off, because its execution knows which call has begun. Errors:
+// [db.ErrNoRows], [ErrWorking].
 func (s *Store) Replay(ctx context.Context, tx *db.Tx, id string, anew bool) (Delivery, error) {
 	replayed, err := tx.Exec(ctx, s.q.Replay, id, anew)
 	if err != nil {
@@ -231,15 +232,15 @@ type Tx interface {
 	Later() *db.Batch
 }
 
-// Try is what a try of a delivery does.
+// Try describes an attempt of a delivery.
 type Try struct {
 	Action    string // in a few words
-	Asked     string // the digest of what it asks for; empty: nothing
+	Asked     string // digest of the action; empty: there is none
 	Execution string // empty: none
 }
 
-// Begin counts a try, notes what it does, and reports whether there is anything to do: the delivery
-// has not ended, and its time has come. The caller holds the lane of the delivery.
+// Begin counts an attempt and records what it does. ok is false if the delivery has ended or is not
+// due yet. The caller must hold the delivery's lane.
 func (s *Store) Begin(ctx context.Context, tx Tx, id string, t Try) (attempts int, ok bool, err error) {
 	err = tx.Each(ctx, func(scan db.Scan) error {
 		ok = true
@@ -251,17 +252,17 @@ func (s *Store) Begin(ctx context.Context, tx Tx, id string, t Try) (attempts in
 	return attempts, ok, nil
 }
 
-// Ending is how a try ended.
+// Ending describes how an attempt ended.
 type Ending struct {
 	Status Status // done, failed or parked
 	Error  string
-	Wait   time.Duration // of one that failed: until the next try
-	Effect bool          // the try may have had its effect
+	Wait   time.Duration // after a failure: until the next attempt
+	Effect bool          // the attempt may have had its effect
 }
 
 const maxError = 2000
 
-// End queues the end of a try.
+// End adds the end of an attempt to a batch.
 func (s *Store) End(b *db.Batch, id string, e Ending) {
 	var wait any
 	if e.Status == Failed {
@@ -270,7 +271,7 @@ func (s *Store) End(b *db.Batch, id string, e Ending) {
 	b.Exec(s.q.End, id, e.Status, db.Null(clip(e.Error, maxError)), wait, e.Effect)
 }
 
-// Park ends a delivery that could not be begun. One that is worked on stays.
+// Park ends a delivery that could not be begun. A delivery in progress stays unchanged.
 func (s *Store) Park(ctx context.Context, ws db.Workspace, id, why string) error {
 	if _, err := s.db.Exec(ctx, ws, s.q.Park, id, clip(why, maxError)); err != nil {
 		return fmt.Errorf("park a delivery: %w", err)
@@ -296,8 +297,7 @@ func collect(into *[]Delivery) func(db.Scan) error {
 	}
 }
 
-// Turns adds a count of the turns of webhooks that have not come to their end, to a batch; it counts to
-// most.
+// Turns adds to a batch a count of the webhooks' turns that have not ended. It counts to most.
 func (s *Store) Turns(b *db.Batch, most int) *int {
 	n := new(int)
 	b.One([]any{n}, s.q.Turns, most)

@@ -35,7 +35,7 @@ var kinds = []Kind{GitHub, Stripe, Slack, Standard, HMAC, Token}
 // Kinds lists the kinds of sources.
 func Kinds() []Kind { return slices.Clone(kinds) }
 
-// Encoding is how the signature of a source of kind [HMAC] is written.
+// Encoding is the encoding of the signature of a source of kind [HMAC].
 type Encoding string
 
 // The encodings.
@@ -44,7 +44,7 @@ const (
 	Base64 Encoding = "base64"
 )
 
-// Limits of a workspace and of a source.
+// The following values limit a workspace and a source.
 const (
 	MaxSources = 100 // per workspace
 	MinSecret  = 16  // bytes
@@ -65,23 +65,24 @@ var (
 	ErrFull = errors.New("the workspace has as many webhook sources as it may")
 )
 
-// Source may send webhooks to a workspace.
+// Source is a sender of webhooks to a workspace.
 type Source struct {
 	ID   string
 	Name string // part of its address
 	Kind Kind
-	// Header, Encoding, Prefix and IDPath belong to the kinds [HMAC] and [Token]: where the signature
-	// or the token stands, and where the delivery's id does, such as body.id.
+	// Header, Encoding, Prefix and IDPath belong to the kinds [HMAC] and [Token]. They say where a
+	// request has its signature or token, and where it has the delivery's id, such as body.id.
 	Header   string
 	Encoding Encoding
 	Prefix   string
 	IDPath   string
 	Rules    []Rule
 	Enabled  bool
-	// Hook is the webhook of GitHub that sends to it; nil: what does not come is not asked for.
+	// Hook is the webhook of GitHub that sends to the source; nil: missing deliveries are not
+	// fetched.
 	Hook   *Hook
 	Caught *CatchUp // how far it has caught up; nil: it has not begun
-	// OldUntil is until when the secret before is valid too; nil: there is none.
+	// OldUntil is when the previous secret expires; nil: there is none.
 	OldUntil   *time.Time
 	Rejected   int64 // requests with a wrong signature
 	RejectedAt *time.Time
@@ -97,7 +98,7 @@ var (
 	legalHeader = pattern.New(`^[A-Za-z0-9!#$%&'*+.^_|~-]+$`)
 )
 
-// Addressable reports whether a source may have this address: whatever else a path holds, there is none.
+// Addressable reports whether a source may have this address. No source has any other address.
 func Addressable(slug, name string) bool {
 	return legalSlug().MatchString(slug) && legalName().MatchString(name)
 }
@@ -117,7 +118,7 @@ func (s *Source) check() error {
 	return bad.OrNil()
 }
 
-// checkSettings validates what only some kinds have.
+// checkSettings validates the settings that only some kinds have.
 func (s *Source) checkSettings(bad *problem.InvalidError) {
 	if s.Kind != HMAC && s.Kind != Token {
 		for field, value := range map[string]string{"header": s.Header, "encoding": string(s.Encoding), "prefix": s.Prefix, "idPath": s.IDPath} {
@@ -150,8 +151,8 @@ func printable(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
-// CheckSecret reports what is wrong with the secret of a source of a kind. An empty one is refused:
-// anyone could sign with it.
+// CheckSecret returns an error for an invalid secret of a source of this kind. An empty secret is
+// invalid, because anyone could sign with it.
 func CheckSecret(k Kind, v secret.Value) error {
 	text := v.Reveal()
 	bad := &problem.InvalidError{}
@@ -171,8 +172,8 @@ func CheckSecret(k Kind, v secret.Value) error {
 	return bad.OrNil()
 }
 
-// NewSecret makes a secret for a source whose sender takes one from here. Errors: [problem.InvalidError]
-// for Stripe and Slack, which make theirs.
+// NewSecret generates a secret for a source whose sender accepts one. Errors:
+// [problem.InvalidError] for Stripe and Slack, which generate their own secrets.
 func NewSecret(k Kind) (secret.Value, error) {
 	if k == Stripe || k == Slack {
 		return secret.Value{}, problem.Invalid("secret", "is missing: the provider makes it, and shows it where the webhook is set up")
@@ -191,8 +192,8 @@ func standardKey(text string) ([]byte, bool) {
 	return key, err == nil && len(key) >= MinSecret
 }
 
-// place is where the secrets of a source are sealed for. The one before is moved to a column of its
-// own, and stays sealed as it is.
+// place returns the place that the secrets of a source are encrypted for. The previous secret moves
+// to another column and keeps this place.
 func place(ws db.Workspace, id string) secret.Place {
 	return secret.Place{Workspace: ws, Table: "webhook_sources", Column: "sealed", Row: id}
 }

@@ -30,7 +30,8 @@ type queries struct {
 	LockHead                                         db.Query
 }
 
-// Store keeps the webhook sources and the inboxes of all workspaces. It is safe for concurrent use.
+// Store stores the webhook sources and the inboxes of all workspaces. It is safe for concurrent
+// use.
 type Store struct {
 	db      *db.DB
 	q       queries
@@ -42,7 +43,8 @@ type Store struct {
 	opened map[sealing]secret.Value
 }
 
-// sealing is a sealed secret in its place: what was copied from another place does not open.
+// sealing is an encrypted secret with its place. A secret that was copied from another place cannot
+// be decrypted.
 type sealing struct {
 	at     secret.Place
 	sealed string
@@ -57,7 +59,7 @@ func New(d *db.DB, secrets *secret.Store, out *outbox.Store, ids func() string) 
 	return s, nil
 }
 
-// Found is a source as it is addressed, with the secrets that are valid now.
+// Found is a source that was found by its address, with the secrets that are valid now.
 type Found struct {
 	Source
 	Workspace db.Workspace
@@ -92,12 +94,12 @@ func (s *Store) Find(ctx context.Context, slug, name string) (Found, error) {
 	return found[0], nil
 }
 
-// maxOpened is of how many sealed secrets the texts are remembered: the key service is not asked
-// for each request.
+// maxOpened is the largest number of decrypted secrets that are cached. The cache avoids a call to
+// the key service for each request.
 const maxOpened = 500
 
-// Secrets opens the secrets that are valid for a source now. It may ask the key service. One whose
-// key is gone, or that is damaged, is left out, as long as another opens.
+// Secrets decrypts the secrets that are valid for a source now. It may call the key service. It
+// omits a secret that is damaged or whose key is lost, as long as there is another one.
 func (s *Store) Secrets(ctx context.Context, f Found) ([]secret.Value, error) {
 	var out []secret.Value
 	var unopened error
@@ -108,7 +110,7 @@ func (s *Store) Secrets(ctx context.Context, f Found) ([]secret.Value, error) {
 			out = append(out, v)
 		case lasting(err):
 			unopened = errors.Join(unopened, err)
-		default: // whoever signed with this one sends it again
+		default: // the sender repeats its request
 			return nil, fmt.Errorf("open the secret of webhook source %s: %w", f.Name, err)
 		}
 	}
@@ -118,7 +120,7 @@ func (s *Store) Secrets(ctx context.Context, f Found) ([]secret.Value, error) {
 	return out, nil
 }
 
-// lasting reports whether a secret did not open for a reason that stays.
+// lasting reports whether the decryption failed for a permanent reason.
 func lasting(err error) bool {
 	return errors.Is(err, secret.ErrDamaged) || errors.Is(err, secret.ErrNoKey)
 }
@@ -144,7 +146,7 @@ func (s *Store) open(ctx context.Context, f Found, sealed []byte) (secret.Value,
 	return v, nil
 }
 
-// Reject counts a request with a wrong signature. It leaves nothing else.
+// Reject counts a request with a wrong signature. It stores nothing else.
 func (s *Store) Reject(ctx context.Context, f Found) error {
 	if _, err := s.db.Exec(ctx, f.Workspace, s.q.Reject, f.ID); err != nil {
 		return fmt.Errorf("count a rejected request of webhook source %s: %w", f.Name, err)
@@ -168,7 +170,7 @@ func (s *Store) SourceIn(b *db.Batch, id string) *[]Source {
 	return found
 }
 
-// Sources lists the sources of a workspace by name, those after a name.
+// Sources lists the sources of a workspace whose names come after a name, by name.
 func (s *Store) Sources(ctx context.Context, ws db.Workspace, after string, limit int) ([]Source, error) {
 	var found []Source
 	if err := s.db.Each(ctx, ws, collectSources(&found), s.q.ListSources, after, limit); err != nil {
@@ -177,14 +179,14 @@ func (s *Store) Sources(ctx context.Context, ws db.Workspace, after string, limi
 	return found, nil
 }
 
-// Draft is a source whose secret is sealed and that is not yet written.
+// Draft is a source with an encrypted secret that is not stored yet.
 type Draft struct {
 	Source
 	sealed []byte
 }
 
-// Seal makes a new source ready to be written. It comes before the transaction, for it may ask the
-// key service. Errors: [problem.InvalidError].
+// Seal checks a new source and encrypts its secret. It must run before the transaction, because it
+// may call the key service. Errors: [problem.InvalidError].
 func (s *Store) Seal(ctx context.Context, ws db.Workspace, n Source, v secret.Value) (Draft, error) {
 	if err := errors.Join(n.check(), CheckSecret(n.Kind, v)); err != nil {
 		return Draft{}, joined(err)
@@ -197,7 +199,8 @@ func (s *Store) Seal(ctx context.Context, ws db.Workspace, n Source, v secret.Va
 	return Draft{n, sealed}, nil
 }
 
-// SealAnew makes a further secret of a source ready for [Store.Rotate]. Errors: [problem.InvalidError].
+// SealAnew checks and encrypts a further secret of a source for [Store.Rotate]. Errors:
+// [problem.InvalidError].
 func (s *Store) SealAnew(ctx context.Context, ws db.Workspace, of Source, v secret.Value) (Draft, error) {
 	if err := CheckSecret(of.Kind, v); err != nil {
 		return Draft{}, err
@@ -209,7 +212,7 @@ func (s *Store) SealAnew(ctx context.Context, ws db.Workspace, of Source, v secr
 	return Draft{of, sealed}, nil
 }
 
-// Create writes a new source. Errors: [ErrTaken], [ErrFull].
+// Create stores a new source. Errors: [ErrTaken], [ErrFull].
 func (s *Store) Create(ctx context.Context, tx *db.Tx, d Draft) (Source, error) {
 	var rows int
 	tx.Later().Exec(s.q.LockHead) // two concurrent calls must not exceed the limit
@@ -234,8 +237,8 @@ func (s *Store) Create(ctx context.Context, tx *db.Tx, d Draft) (Source, error) 
 	return written(made, err, "create")
 }
 
-// Update writes a source over the version that was read. Errors: [problem.InvalidError], [ErrTaken],
-// [ErrChanged].
+// Update stores a changed source unless its version has changed since it was read. Errors:
+// [problem.InvalidError], [ErrTaken], [ErrChanged].
 func (s *Store) Update(ctx context.Context, tx *db.Tx, n Source) (Source, error) {
 	if err := n.check(); err != nil {
 		return Source{}, err
@@ -258,7 +261,7 @@ func (s *Store) Update(ctx context.Context, tx *db.Tx, n Source) (Source, error)
 	return written(made, err, "change")
 }
 
-// catchUp queues that a source catches up from now on, where it is to.
+// catchUp adds to the transaction that a source with a hook catches up now.
 func (s *Store) catchUp(ctx context.Context, tx *db.Tx, n Source) {
 	if n.Hook != nil && n.Enabled {
 		row := kickCatchUp(n.ID)
@@ -267,17 +270,17 @@ func (s *Store) catchUp(ctx context.Context, tx *db.Tx, n Source) {
 	}
 }
 
-// overlap is how long the secret before stays valid.
+// overlap is how long the previous secret stays valid.
 const overlap = 24 * time.Hour
 
-// Rotate gives a source a further secret. The one before stays valid for 24 hours.
+// Rotate gives a source a new secret. The previous one stays valid for 24 hours.
 func (s *Store) Rotate(ctx context.Context, tx *db.Tx, d Draft) (Source, error) {
 	var made []Source
 	err := tx.Each(ctx, collectSources(&made), s.q.RotateSource, d.ID, d.sealed, overlap.Milliseconds())
 	return written(made, err, "rotate the secret of")
 }
 
-// Delete deletes a source and reports whether it existed. Its deliveries stay.
+// Delete deletes a source and reports whether it existed. Its deliveries remain.
 func (s *Store) Delete(ctx context.Context, tx *db.Tx, id string) (bool, error) {
 	n, err := tx.Exec(ctx, s.q.DeleteSource, id)
 	if err != nil {

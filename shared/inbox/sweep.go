@@ -9,26 +9,26 @@ import (
 )
 
 const (
-	maxRekicks = 3 // how often the row of a delivery is made anew, before a person has to look
+	maxRekicks = 3 // how often a delivery's outbox row is restored before a person has to look
 	sweepLimit = 200
 )
 
 const (
 	neverBegan = "it could not be begun, however often it was tried: a person has to look"
-	// neverEnded is the same of one that was begun, and which a person may redeliver.
+	// neverEnded is the reason for a delivery that was begun, which a person may redeliver.
 	neverEnded = "it was cut off each time that it went on: redeliver it"
 )
 
-// Swept counts what became of deliveries that nothing went on with.
+// Swept counts the deliveries that had lost their outbox rows.
 type Swept struct {
-	Kicked  int // go on
-	GivenUp int // need a person
+	Kicked  int // they continue
+	GivenUp int // they need a person
 }
 
-// Sweep finds the deliveries of a workspace that are open and that nothing goes on with, because
-// their rows of the outbox have ended or are gone, and has them go on. One for which that was done
-// several times is given up: something in it ends whoever works on it. It has sources catch up that
-// nothing has do so. It is called every minute, and may be called by several at once.
+// Sweep finds open deliveries of a workspace whose outbox rows have ended or are gone, and restores
+// these rows. It gives up a delivery whose row was restored several times, because something in it
+// may end every process that works on it. Sweep also restores the rows by which sources catch up.
+// It is called every minute and is safe for concurrent use.
 func (s *Store) Sweep(ctx context.Context, ws db.Workspace) (Swept, error) {
 	type lost struct {
 		id, source string

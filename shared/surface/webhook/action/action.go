@@ -1,6 +1,6 @@
-// Package action works on the deliveries of the inbox: it does what the rules of their sources ask
-// for. A delivery is a unit of work under a lane of its own, and is claimed, ended and released
-// together with it.
+// Package action performs the actions that the rules of a source define for its deliveries. A
+// delivery is a unit of work under its own lane. It is claimed, ended and released together with
+// that unit.
 package action
 
 import (
@@ -26,22 +26,22 @@ import (
 // concurrent use.
 type Runner struct {
 	*parts.Parts
-	Turns  *turn.Runner   // have the conversations of [Kind], among others
-	Random func() float64 // spreads the tries
+	Turns  *turn.Runner   // run the conversations of [Kind], among others
+	Random func() float64 // spreads the retries
 }
 
 const (
 	maxTries     = 6
 	firstBackoff = 10 * time.Second
 	maxBackoff   = 30 * time.Minute
-	// haltedWait is after how long it is looked again whether a person has released a switch.
+	// haltedWait is the delay before the next check whether a kill switch was released.
 	haltedWait = 5 * time.Minute
-	// busyWait is the longest time until a busy lane is asked for again.
+	// busyWait is the longest delay before a busy lane is requested again.
 	busyWait = 10 * time.Second
 )
 
-// Handle does what the rules of a source ask for with one delivery. The sender tries an action that
-// failed again. Handle parks the delivery when its tries are spent.
+// Handle performs the action of one delivery. The sender retries an action that failed. Handle
+// parks the delivery when no attempt is left.
 func (r *Runner) Handle(ctx context.Context, c outbox.Claimed) error {
 	id, ok := inbox.DeliveryOf(c.Payload)
 	if !ok {
@@ -70,10 +70,10 @@ func (r *Runner) Handle(ctx context.Context, c outbox.Claimed) error {
 	return nil
 }
 
-// answer tells the outbox what has kept a delivery from being worked on. After the last try that
-// counts the delivery is parked, so that a person sees it.
+// answer returns the error that tells the outbox why the work on a delivery could not begin. After
+// the last attempt it parks the delivery, so that a person sees it.
 func (r *Runner) answer(ctx context.Context, c outbox.Claimed, id string, err error) error {
-	if busy, is := errors.AsType[*lane.BusyError](err); is { // whoever holds the lane works on it, or is dead
+	if busy, is := errors.AsType[*lane.BusyError](err); is { // the holder of the lane works on it, or is dead
 		return outbox.LaterIn(max(time.Second, min(busy.Remaining, busyWait)), err)
 	}
 	_, later := errors.AsType[*outbox.LaterError](err)
@@ -93,7 +93,7 @@ func (r *Runner) answer(ctx context.Context, c outbox.Claimed, id string, err er
 	return err
 }
 
-// prepare reads a delivery and decides what it does; nil: there is nothing to do.
+// prepare reads a delivery and decides what to do. It returns nil if there is nothing to do.
 func (r *Runner) prepare(ctx context.Context, c outbox.Claimed, id string) (*try, error) {
 	d, err := r.Inbox.Delivery(ctx, c.Workspace, id)
 	if errors.Is(err, db.ErrNoRows) || err == nil && d.Status.Ended() {
@@ -118,14 +118,14 @@ func (r *Runner) prepare(ctx context.Context, c outbox.Claimed, id string) (*try
 		return nil, err
 	}
 	t.refused = stopped(*source)
-	if t.begun = len(*open) > 0; t.begun || t.refused != "" { // what was begun keeps what it was asked for: the rules may be others by now
+	if t.begun = len(*open) > 0; t.begun || t.refused != "" { // a begun attempt keeps its action
 		return t, nil
 	}
 	return t, t.decide(ctx, (*source)[0].Rules)
 }
 
-// subjectOf is the id under whose lane a delivery is worked on. It is another where its effects have
-// a new key.
+// subjectOf returns the id whose lane protects the work on a delivery. It changes when the
+// delivery's effects get a new key.
 func subjectOf(d inbox.Delivery) string {
 	if d.Replays == 0 {
 		return d.ID
@@ -133,14 +133,14 @@ func subjectOf(d inbox.Delivery) string {
 	return uuid.NewSHA1(uuid.Nil, []byte(d.EffectKey())).String()
 }
 
-// backoff is how long a delivery waits after its n-th try: half of a bound that doubles, and
-// anything up to the other half.
+// backoff returns the delay after the n-th attempt: half of a bound that doubles with each attempt,
+// plus a random part of the other half.
 func backoff(n int, random float64) time.Duration {
 	bound := min(maxBackoff, firstBackoff<<min(max(n-1, 0), 10))
 	return bound/2 + time.Duration(random*float64(bound/2))
 }
 
-// encode is the JSON of our own types, which always has one.
+// encode returns v as JSON. Our own types always encode.
 func encode(v any) json.RawMessage {
 	raw, err := json.Marshal(v)
 	if err != nil {

@@ -21,9 +21,9 @@ import (
 //go:embed message.md
 var prompt string
 
-// Kind is the kind of conversations that webhooks have with the agent. The turns of a thread run
-// one after the other, those of several threads side by side. All that is said is untrusted. Answers
-// leave by the channel of their thread, where it is deliverable.
+// Kind returns the kind of conversations that webhooks have with the agent. The turns of a thread
+// run one after the other, and those of different threads concurrently. All messages are untrusted.
+// Answers are sent over the channel of their thread if that can deliver them.
 func Kind(deliverable func(channel, address, body string) error) turn.Kind {
 	return turn.Kind{
 		Surface:   trace.Webhook,
@@ -38,7 +38,7 @@ func Kind(deliverable func(channel, address, body string) error) turn.Kind {
 	}
 }
 
-// decideMessage opens the thread of a message, and makes the turn that answers it.
+// decideMessage opens the thread of a message and creates the turn that answers it.
 func (t *try) decideMessage(ctx context.Context) error {
 	opened, err := t.Threads.Open(ctx, t.claimed.Workspace, thread.Thread{Channel: t.plan.Channel, Address: t.plan.Address})
 	if err != nil {
@@ -49,7 +49,7 @@ func (t *try) decideMessage(ctx context.Context) error {
 	if err := t.room(ctx, session, id); err != nil {
 		return err
 	}
-	text := t.Guard.Redactor(ctx, t.claimed.Workspace).Text(t.plan.Text) // others may quote what nobody may be told
+	text := t.Guard.Redactor(ctx, t.claimed.Workspace).Text(t.plan.Text) // others may quote secrets
 	e, kick, err := t.Turns.Written(turn.Turn{
 		Surface: trace.Webhook, Lane: session, Thread: opened.ID, Message: text, By: "webhook:" + t.delivery.Source,
 	}, id, t.delivery.Trace)
@@ -58,15 +58,15 @@ func (t *try) decideMessage(ctx context.Context) error {
 }
 
 const (
-	// conversations is how many full queues of conversations a workspace may have at once: the threads
-	// of messages are named by whoever sends them.
+	// conversations is how many full queues of conversations a workspace may have at the same
+	// time. A limit is needed because the senders of messages choose the threads.
 	conversations = 10
-	// roomWait is after how long it is looked again whether there is room.
+	// roomWait is the delay before the next check whether there is room.
 	roomWait = 30 * time.Second
 )
 
-// room has the delivery wait where as many turns wait in its conversation, or in the workspace, as
-// may. It stays in the inbox, and no try is counted.
+// room postpones the delivery if the maximum number of turns waits in its conversation or in the
+// workspace. The delivery stays in the inbox, and no attempt is counted.
 func (t *try) room(ctx context.Context, session lane.Name, id string) error {
 	var b db.Batch
 	ahead, all := t.Turns.Ahead(&b, session, id), t.Inbox.Turns(&b, conversations*t.settings.SessionQueue)

@@ -26,7 +26,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
-// try is one try of a delivery.
+// try is one attempt of a delivery.
 type try struct {
 	*Runner
 	claimed  outbox.Claimed
@@ -35,24 +35,24 @@ type try struct {
 	settings workspace.Settings
 	skills   *skill.Set
 
-	begun   bool // an execution of it is open: nothing is decided anew
+	begun   bool // it has an open execution, so nothing is decided again
 	plan    inbox.Plan
 	nothing bool   // no rule matches
-	refused string // why its action can't be done, whatever is tried
+	refused string // why the action is impossible; a retry would not help
 	asked   asked
-	digest  string               // of what the delivery asks for by the rules as they are; empty: nothing, or it was begun
+	digest  string               // digest of the action by the present rules; empty: there is none, or it was begun
 	message *execution.Execution // of the turn that it begins
 	kick    outbox.Row           // of that turn
 
-	present  *[]inbox.Delivery // as it was when the lane was taken
+	present  *[]inbox.Delivery // the delivery when the lane was acquired
 	attempts int
 	made     reason.CallResult
 	ending   inbox.Ending
-	early    time.Duration // until it may be tried again
+	early    time.Duration // until the next attempt is due
 }
 
-// asked is the input of an execution that does what a delivery asks for. It is stored, so that one
-// that is resumed does the same.
+// asked is the input of an execution that performs a delivery's action. It is stored, so that a
+// resumed execution does the same.
 type asked struct {
 	Task       string          `json:"task"`
 	Delivery   string          `json:"delivery_id"`
@@ -61,16 +61,18 @@ type asked struct {
 	Skill      string          `json:"skill"`
 	Input      json.RawMessage `json:"input"`
 	Automation string          `json:"automation_id,omitempty"`
-	// Trust is whose words are in the arguments.
+	// Trust is the trust of the arguments.
 	Trust execution.Trust `json:"trust"`
-	// Rule says that a person wrote which call is made: text from outside asks for no approval.
+	// Rule says that a person wrote the call. Untrusted text in its arguments then requires no
+	// approval.
 	Rule bool `json:"rule"`
 }
 
-// task is that of such an execution.
+// task is the task of such an execution.
 const task = "webhook"
 
-// stopped says why nothing more is begun for a source; empty: it is there, and enabled.
+// stopped returns why no action of a source begins, or an empty text if the source exists and is
+// enabled.
 func stopped(source []inbox.Source) string {
 	switch {
 	case len(source) == 0:
@@ -81,7 +83,7 @@ func stopped(source []inbox.Source) string {
 	return ""
 }
 
-// decide finds what the delivery does by the rules of its source.
+// decide decides what the delivery does by the rules of its source.
 func (t *try) decide(ctx context.Context, rules []inbox.Rule) error {
 	plan, ok, unfit := inbox.PlanFor(rules, t.delivery)
 	t.plan, t.nothing = plan, !ok && unfit == nil
@@ -100,26 +102,26 @@ func (t *try) decide(ctx context.Context, rules []inbox.Rule) error {
 	return err
 }
 
-// digestOf tells what is asked for from anything else.
+// digestOf returns a digest that differs for different actions.
 func digestOf(v any) string {
 	sum := sha256.Sum256(encode(v))
 	return hex.EncodeToString(sum[:])
 }
 
-// changed is why a delivery is not done whose rules ask for something else than a try did that may
-// have had its effect: under the old key it would be confused with that, under a new one it would be
-// a second effect that nobody has asked for.
+// changed is the reason for parking a delivery whose rules define another action than an earlier
+// attempt, which may have had its effect. With the old key, the two effects would be confused. With
+// a new key, there would be a second effect that nobody has requested.
 const changed = "its rule asks for something else than it did when it was tried, and that may have had its effect: " +
 	"look whether it had, and redeliver with {\"anew\": true} for another effect"
 
-// differs reports whether a try may have had its effect that asked for something else.
+// differs reports whether an earlier attempt with another action may have had its effect.
 func (t *try) differs() bool {
 	d := (*t.present)[0]
-	maybe := d.Effect || d.Status == inbox.Working // that one was cut off, and its execution is not open any more
+	maybe := d.Effect || d.Status == inbox.Working // Working: it was cut off, and its execution has ended
 	return maybe && d.Asked != "" && t.digest != "" && d.Asked != t.digest
 }
 
-// decideCall finds the skill of a call, and its arguments.
+// decideCall determines the skill and the arguments of the call.
 func (t *try) decideCall(ctx context.Context) error {
 	t.asked = asked{Task: task, Delivery: t.delivery.ID, Source: t.delivery.Source, Event: t.delivery.Event, Skill: t.plan.Skill, Trust: execution.Trusted, Rule: true}
 	var input json.RawMessage
@@ -136,11 +138,11 @@ func (t *try) decideCall(ctx context.Context) error {
 			return nil
 		}
 		t.asked.Skill, t.asked.Automation, input = a.Skill, a.ID, a.Input
-		if a.Untrusted { // a model wrote it that had read text from outside
+		if a.Untrusted { // a model with untrusted text wrote it
 			t.asked.Trust, t.asked.Rule = execution.Untrusted, false
 		}
 	}
-	if k, ok := t.skills.Find(t.asked.Skill); ok && k.Through { // its arguments choose the skill
+	if k, ok := t.skills.Find(t.asked.Skill); ok && k.Through { // its arguments name the skill
 		t.asked.Rule = false
 	}
 	var err error
@@ -154,7 +156,7 @@ func (t *try) decideCall(ctx context.Context) error {
 	return nil
 }
 
-// unfit says why the call can't be made; empty: it can.
+// unfit returns why the call is impossible, or an empty text if it is possible.
 func (t *try) unfit(ctx context.Context) string {
 	k, found := t.skills.Find(t.asked.Skill)
 	if !found || k.Name != t.asked.Skill {
@@ -171,10 +173,10 @@ func (t *try) unfit(ctx context.Context) string {
 	return fmt.Sprintf("the arguments do not fit skill %s: %s; change the rule, and redeliver", k.Name, strings.Join(why, ", "))
 }
 
-// maxViolations is how many faults of arguments are told.
+// maxViolations is the largest number of violations in an error.
 const maxViolations = 5
 
-// unit is the try as a unit of work.
+// unit returns the attempt as a unit of work.
 func (t *try) unit() work.Unit {
 	u := work.Unit{
 		Name: "webhook",
@@ -186,14 +188,14 @@ func (t *try) unit() work.Unit {
 		Look:  func(b *db.Batch) { t.present = t.Inbox.DeliveryIn(b, t.delivery.ID) },
 		Enter: t.enter, Begin: t.begin, Act: t.act, End: t.end,
 	}
-	if t.message != nil { // it is worked on by the turn
+	if t.message != nil { // the turn continues it
 		u.Kick, u.Act, u.End = t.kick, nil, nil
 	}
 	return u
 }
 
-// enter finds nothing to do where the delivery was done meanwhile, and takes the lane of its
-// automation.
+// enter returns [work.ErrNothing] if the delivery has ended in the meantime or is not due. It
+// acquires the lane of the automation.
 func (t *try) enter(ctx context.Context, e *work.Entry) error {
 	if len(*t.present) == 0 || (*t.present)[0].Status.Ended() || (*t.present)[0].Replays != t.delivery.Replays {
 		return work.ErrNothing
@@ -222,7 +224,7 @@ func (t *try) enter(ctx context.Context, e *work.Entry) error {
 	return err
 }
 
-// begin claims the delivery, or takes up the execution that was begun for it.
+// begin claims the delivery, or resumes the execution that was begun for it.
 func (t *try) begin(ctx context.Context, s *work.Start) error {
 	if len(s.Open) > 0 {
 		t.attempts = (*t.present)[0].Attempts
@@ -264,8 +266,8 @@ func (t *try) begin(ctx context.Context, s *work.Start) error {
 	return nil
 }
 
-// resume takes up the execution that was begun for the delivery. Where its source stops it and no
-// call has begun, it closes it instead, and parks the delivery.
+// resume resumes the execution that was begun for the delivery. If the source stops it and no call
+// has begun, resume ends the execution and parks the delivery instead.
 func (t *try) resume(ctx context.Context, s *work.Start) error {
 	e := s.Open[0]
 	if t.refused == "" {
@@ -276,7 +278,7 @@ func (t *try) resume(ctx context.Context, s *work.Start) error {
 		return err
 	}
 	called := func(j execution.Entry) bool { return j.Kind == execution.Called || j.Kind == execution.Result }
-	if slices.ContainsFunc(journal, called) { // it may have had its effect
+	if slices.ContainsFunc(journal, called) { // the call may have had its effect
 		return s.Resume(ctx, e)
 	}
 	if err := s.Close(e, execution.Failed, t.refused); err != nil {
@@ -292,11 +294,11 @@ func (t *try) act(ctx context.Context, job reason.Job) (out reason.Outcome, err 
 	job.Trust, job.Rule, job.EffectKey = t.asked.Trust, t.asked.Rule, t.delivery.EffectKey()
 	job.By, job.Skills, job.SkillTimeout = "webhook:"+t.asked.Source, t.skills, time.Duration(t.settings.SkillTimeout)*time.Second
 	t.made, out, err = t.Worker.Reason.RunCall(ctx, job, t.asked.Skill, t.asked.Input)
-	t.made.Error, out.Reason = activity.Text(t.made.Error), activity.Text(out.Reason) // a receiver's words may be any bytes
+	t.made.Error, out.Reason = activity.Text(t.made.Error), activity.Text(out.Reason) // receivers may send any bytes
 	return out, err
 }
 
-// end ends the try together with its execution.
+// end ends the attempt together with its execution.
 func (t *try) end(ctx context.Context, tx lane.Tx, out *work.Outcome) error {
 	t.ending = t.endingOf(out)
 	if t.made.Unmade || out.Poison {
@@ -319,14 +321,14 @@ func (t *try) end(ctx context.Context, tx lane.Tx, out *work.Outcome) error {
 	return t.Automations.Ended(tx, t.asked.Automation, string(status), out.Execution.Trace)
 }
 
-// endingOf decides whether a delivery is done, is tried again, or is parked.
+// endingOf decides whether a delivery is done, is retried, or is parked.
 func (t *try) endingOf(out *work.Outcome) inbox.Ending {
 	e := t.became(out)
 	e.Effect = out.Poison || out.Status == execution.Completed || t.made.Status == execution.Uncertain || !t.made.Unmade && !refusal(t.made.Class)
 	return e
 }
 
-// refusal reports whether a call that failed for such a reason had no effect, as whoever got it says.
+// refusal reports whether an error of this class means that the call had no effect.
 func refusal(c skill.Class) bool {
 	return c == skill.Input || c == skill.Policy || c == skill.RateLimit
 }
@@ -348,7 +350,7 @@ func (t *try) became(out *work.Outcome) inbox.Ending {
 	return inbox.Ending{Status: inbox.Failed, Error: why, Wait: backoff(t.attempts, t.Random())}
 }
 
-// record writes a line for what was not done: a call that was made has one.
+// record writes an activity for an action that was not performed. A call that was made has its own.
 func (t *try) record(ctx context.Context, b *db.Batch, status activity.Status, class skill.Class, execution string) {
 	t.Activity.Record(ctx, b, activity.Entry{
 		Agent: activity.Operator, Surface: trace.Webhook, Skill: cmp.Or(t.asked.Skill, "webhook"), Status: status, Input: encode(map[string]string{
@@ -358,7 +360,7 @@ func (t *try) record(ctx context.Context, b *db.Batch, status activity.Status, c
 	})
 }
 
-// log tells how the try ended, once that is written.
+// log logs how the attempt ended, after the commit.
 func (t *try) log(ctx context.Context, out work.Outcome) {
 	about := []any{"source", t.delivery.Source, "delivery", t.delivery.ID, "event", t.delivery.Event, "action", cmp.Or(t.plan.String(), t.delivery.Action), "attempt", t.attempts}
 	switch t.ending.Status {
@@ -368,6 +370,6 @@ func (t *try) log(ctx context.Context, out work.Outcome) {
 		t.Log.WarnContext(ctx, "webhook failed: it is tried again", append(about, "error", t.ending.Error, "in", t.ending.Wait.String())...)
 	case inbox.Done:
 		t.Log.InfoContext(ctx, "webhook done", append(about, "execution", out.Execution.ID)...)
-	case inbox.Received, inbox.Working: // another has it
+	case inbox.Received, inbox.Working: // another process works on it
 	}
 }
