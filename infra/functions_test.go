@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A function is wiring, in one file.
+// A function is wiring in one file.
 func TestFunctionsAreWiring(t *testing.T) {
 	for _, name := range functions(t) {
 		files, err := filepath.Glob(filepath.Join(root, "functions", name, "*"))
@@ -26,7 +26,7 @@ func TestFunctionsAreWiring(t *testing.T) {
 	}
 }
 
-// Cold starts pay for what is linked.
+// Every linked package slows cold starts.
 func TestFunctionsLinkNoMore(t *testing.T) {
 	for _, name := range functions(t) {
 		cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-tags", "lambda.norpc", "./functions/"+name)

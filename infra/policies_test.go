@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// statement is one of a policy, conditions resolved to where they hold.
+// statement is one statement of a policy, with the condition under which it applies.
 type statement struct {
 	owner     string
-	If        string // the condition under which it stands
+	If        string // the condition under which it exists
 	Effect    string
 	Action    any
-	Resource  any // or, in an object, all but the resource
+	Resource  any // or, in an object, everything except this resource
 	Condition any
 }
 
@@ -63,7 +63,7 @@ func statements(x template) []statement {
 	return out
 }
 
-// A function may do what is listed here and nothing else.
+// A function has exactly the rights that are listed here.
 func TestPoliciesAreNarrow(t *testing.T) {
 	const deadLetters = `{"Fn::GetAtt":["DeadLetters","Arn"]}`
 	named := func(prefix string) string {
@@ -82,7 +82,7 @@ func TestPoliciesAreNarrow(t *testing.T) {
 		}
 		return "[" + strings.Join(list, ",") + "]"
 	}
-	under := func(arn string) string { // the key of a secret opens that secret alone
+	under := func(arn string) string { // the key of a secret opens only that secret
 		return `{"Ref":"SecretsKmsKeyArn"} if {"StringEquals":{"kms:EncryptionContext:SecretARN":` + arn + `}}`
 	}
 	modelKeys := either("AnthropicApiKeySecretArn", "OpenAiApiKeySecretArn")
@@ -163,7 +163,7 @@ func TestPoliciesAreNarrow(t *testing.T) {
 	}
 }
 
-// A right to read a secret, or to use its key, stands where there is such a secret.
+// The right to read a secret, or to use its key, exists only if the secret is given.
 func TestSecretsByARNAreWiredWhereTheyAreGiven(t *testing.T) {
 	x := load(t)
 	given := func(parameter string) map[string]any {
@@ -193,7 +193,7 @@ func TestSecretsByARNAreWiredWhereTheyAreGiven(t *testing.T) {
 	if acts := string(encode(t, x.Conditions["ActsInAws"])); !strings.Contains(acts, `{"Condition":"HasModelSecret"}`) {
 		t.Errorf("a key in a secret alone has no policy: %s", acts)
 	}
-	got := map[string]string{} // what stands under a condition of secrets
+	got := map[string]string{} // statements by condition
 	for _, s := range statements(x) {
 		if strings.Contains(s.If, "Secret") {
 			got[s.If] += s.owner + " " + strings.Join(s.actions(), ",")

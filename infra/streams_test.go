@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A mode that is mistyped passes cfn-lint, and answers would come at their end.
+// cfn-lint accepts a misspelt mode, and responses would then be buffered.
 func TestOperateStreams(t *testing.T) {
 	x := load(t)
 	api := x.Resources["OperateApi"]
@@ -45,7 +45,7 @@ func TestOperateStreams(t *testing.T) {
 			t.Errorf("%s is %+v", name, p)
 		}
 	}
-	if got := len(x.of("AWS::Lambda::Permission")); got != 4 { // and the webhooks'
+	if got := len(x.of("AWS::Lambda::Permission")); got != 4 { // including the webhooks'
 		t.Errorf("%d permissions to invoke", got)
 	}
 }

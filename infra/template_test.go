@@ -1,5 +1,4 @@
-// Package infra_test holds that template.yaml, the functions, their events and the
-// Makefile agree.
+// Package infra_test checks that template.yaml, the functions, their events and the Makefile agree.
 package infra_test
 
 import (
@@ -28,9 +27,8 @@ import (
 
 const root = ".."
 
-// translate does what a deployment does with the template once its code has been
-// uploaded. A property that SAM does not know, or that has a wrong shape, is an
-// error there, and only there.
+// translate does what a deployment does with the template after uploading the code. Only this step
+// detects a property that SAM does not know or that has a wrong form.
 const translate = `
 import json, sys
 from samtranslator.yaml_helper import yaml_parse
@@ -45,7 +43,7 @@ template["Globals"]["Function"]["CodeUri"] = "s3://bucket/code"
 json.dump(transform(template, {}, NoManagedPolicies()), sys.stdout)
 `
 
-// template is the translated one.
+// template is the translated template.
 type template struct {
 	Parameters map[string]struct {
 		NoEcho        bool
@@ -68,7 +66,7 @@ type resource struct {
 	Properties map[string]any
 }
 
-// has is a value by its path, such as "Target.RetryPolicy"; nil if it is not there.
+// has returns a value by its path, such as "Target.RetryPolicy"; nil if it is missing.
 func (r resource) has(path string) any {
 	var v any = r.Properties
 	for key := range strings.SplitSeq(path, ".") {
@@ -97,7 +95,7 @@ func load(t *testing.T) template {
 
 var errNoTranslator = errors.New("the SAM translator is missing: pip install aws-sam-translator")
 
-// translated is the template, translated once.
+// translated returns the template. It translates the template once.
 var translated = sync.OnceValues(func() (x template, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -123,7 +121,7 @@ var translated = sync.OnceValues(func() (x template, err error) {
 	return x, json.Unmarshal(raw, &x)
 })
 
-// of are the resources of one type.
+// of returns the resources of one type.
 func (x template) of(kind string) map[string]resource {
 	out := map[string]resource{}
 	for name, r := range x.Resources {
@@ -134,7 +132,7 @@ func (x template) of(kind string) map[string]resource {
 	return out
 }
 
-// functions are the folders in functions.
+// functions returns the folders in functions.
 func functions(t *testing.T) []string {
 	t.Helper()
 	mains, err := filepath.Glob(filepath.Join(root, "functions/*/main.go"))
@@ -224,7 +222,8 @@ func TestEveryFunctionHasEvents(t *testing.T) {
 }
 
 func TestMakefileBuildsWhatTheTemplateNames(t *testing.T) {
-	if _, err := os.Stat(filepath.Join(root, "Makefile")); err != nil { // go test then knows that the result depends on it
+	// Tells go test that the result depends on this file.
+	if _, err := os.Stat(filepath.Join(root, "Makefile")); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range functions(t) {
@@ -353,7 +352,7 @@ func TestWhatIsSecretStaysSo(t *testing.T) {
 	}
 }
 
-// Who may sign in is said by the parameters, and what is left out is not set.
+// The parameters say who may sign in. A variable without a parameter is not set.
 func TestWhoMaySignIn(t *testing.T) {
 	x := load(t)
 	for variable, parameter := range map[string]string{
@@ -373,7 +372,7 @@ func TestWhoMaySignIn(t *testing.T) {
 	}
 }
 
-// A function has the secrets that it needs, and none of another's.
+// A function has exactly the secrets that it needs.
 func TestAFunctionHasItsOwnSecretsAlone(t *testing.T) {
 	x := load(t)
 	people := []string{"ADMIN_TOKEN", "ADMIN_TOKEN_SECRET_ARN", "JWT_SECRET", "JWT_SECRET_SECRET_ARN", "JWKS_URL", "JWT_ISSUER", "JWT_AUDIENCE"}
@@ -392,9 +391,9 @@ func TestAFunctionHasItsOwnSecretsAlone(t *testing.T) {
 	}
 }
 
-// A flood reaches neither the other functions nor the account's limits; what came is known
-// where that is asked for, since a default must not fail in a fresh account; who has a
-// firewall or keys names them.
+// A flood affects neither the other functions nor the account's limits. Access logs are written
+// only on request, because that default would fail in a fresh account. Firewalls and keys are those
+// that the deployer names.
 func TestWhatComesInIsBounded(t *testing.T) {
 	x := load(t)
 	for name, want := range map[string]float64{"OperateConcurrency": 0, "ThrottleRate": 1000, "ThrottleBurst": 2000} {
@@ -452,7 +451,7 @@ func encode(t *testing.T, v any) []byte {
 	return raw
 }
 
-// Every variable that the template sets is one that is read.
+// Every variable that the template sets is read by the configuration.
 func TestVariables(t *testing.T) {
 	cfg, err := app.LoadConfig(nil)
 	if err != nil {
@@ -475,8 +474,8 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-// Webhooks come through an HTTP API that is throttled and logs who came, to a function that ends
-// soon and may be reserved.
+// Webhooks come through an HTTP API that has throttling and access logs. Their function has a short
+// time-out and optional reserved concurrency.
 func TestWebhooksAreBounded(t *testing.T) {
 	x := load(t)
 	f := x.Resources["WebhookFunction"]

@@ -12,7 +12,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/problem"
 )
 
-// finding is what one check found.
+// finding is the result of one check.
 type finding struct {
 	Check  string `json:"check"`
 	Status string `json:"status"` // ok, warn or fail
@@ -32,8 +32,8 @@ func fail(check, fix string, err error) finding {
 	return finding{Check: check, Status: "fail", Found: err.Error(), Fix: fix}
 }
 
-// doctor looks at everything Lanekeeper stands on. It changes nothing but one
-// lane of its own, which it takes and gives back.
+// doctor checks everything that Lanekeeper depends on. It changes nothing except a lane of its own,
+// which it acquires and releases.
 func doctor(*flag.FlagSet) action {
 	return func(ctx context.Context, c *console, args []string) error {
 		if len(args) > 0 {
@@ -65,7 +65,7 @@ func doctor(*flag.FlagSet) action {
 	}
 }
 
-// examine makes the checks. What a failed one makes meaningless is left out.
+// examine runs the checks. It skips the checks that a failed one makes meaningless.
 func (c *console) examine(ctx context.Context) []finding {
 	cfg, err := c.load()
 	if problems, bad := errors.AsType[*problem.ConfigError](err); bad {
@@ -102,7 +102,7 @@ func (c *console) examine(ctx context.Context) []finding {
 	return append(findings, checkRedis(ctx, cfg), checkModel(ctx, cfg), checkKey(cfg), checkToken(cfg), checkAddress(ctx, cfg, d))
 }
 
-// checkDatabase opens the database, and leaves it open where it can be used.
+// checkDatabase opens the database. It returns an open handle if the database can be used.
 func checkDatabase(ctx context.Context, cfg app.Config) (*db.DB, []finding) {
 	d, err := connect(ctx, cfg)
 	if err != nil {

@@ -12,21 +12,20 @@ import (
 	"strings"
 )
 
-// console is what a verb has of the world: its environment and its streams.
+// console holds the environment and the streams of a verb.
 type console struct {
-	name    string // how the program was called, for commands to copy
+	name    string // how the program was called, for commands that the user copies
 	environ []string
 	in      io.Reader
 	out     io.Writer // answers
-	err     io.Writer // errors, and the log of verbs that answer
-	json    bool      // answers for programs
+	err     io.Writer // errors, and the log of verbs that print an answer
+	json    bool      // print answers for programs
 
-	terminal bool // a person can be asked: in and out are a terminal
+	terminal bool // in and out are a terminal, so that a person can be asked
 }
 
-// run carries out one command line, the program's name first, and answers the
-// exit code. The end of ctx is the wish to stop: what runs parks, and what is open
-// is closed.
+// run runs one command line, which begins with the program's name, and returns the exit code. When
+// ctx ends, running work parks and open resources are closed.
 func run(ctx context.Context, args, environ []string, in io.Reader, out, errs io.Writer) int {
 	c := &console{
 		name: calledAs(args[0]), environ: environ, in: in, out: out, err: errs,
@@ -35,7 +34,7 @@ func run(ctx context.Context, args, environ []string, in io.Reader, out, errs io
 	return c.code(c.run(ctx, args[1:]))
 }
 
-// calledAs is what one types to call this program again.
+// calledAs returns what a user types to call this program again.
 func calledAs(program string) string {
 	if strings.Contains(program, "go-build") { // the temporary file of go run
 		return "go run ./infra/local"
@@ -57,7 +56,7 @@ func (c *console) run(ctx context.Context, args []string) error {
 	var complaint bytes.Buffer
 	flags := flag.NewFlagSet(v.name, flag.ContinueOnError)
 	flags.SetOutput(&complaint)
-	flags.Usage = func() {} // printed below, where it belongs
+	flags.Usage = func() {} // printed below instead
 	flags.BoolVar(&c.json, "json", c.json, "answer in JSON, for programs")
 	do := v.setup(flags)
 	rest, err := parse(flags, args[1:])
@@ -75,8 +74,7 @@ func (c *console) run(ctx context.Context, args []string) error {
 	return err
 }
 
-// parse reads flags wherever they stand among the arguments, and answers the
-// others.
+// parse parses flags at any position among the arguments, and returns the other arguments.
 func parse(flags *flag.FlagSet, args []string) (rest []string, err error) {
 	for {
 		if err := flags.Parse(args); err != nil {
@@ -90,7 +88,7 @@ func parse(flags *flag.FlagSet, args []string) (rest []string, err error) {
 	}
 }
 
-// answer prints what a verb found: v as JSON, or what human writes.
+// answer prints the result of a verb: v as JSON, or the output of human.
 func (c *console) answer(v any, human func(io.Writer)) error {
 	if !c.json {
 		human(c.out)

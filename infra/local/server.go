@@ -28,7 +28,7 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// neighbour is the address with the next port.
+// neighbour returns the address with the next port.
 func neighbour(addr string) string {
 	host, port, _ := net.SplitHostPort(addr)
 	n, err := strconv.ParseUint(port, 10, 16)
@@ -38,7 +38,7 @@ func neighbour(addr string) string {
 	return net.JoinHostPort(host, strconv.FormatUint(n+1, 10))
 }
 
-// urlOf is where a browser on this machine finds what listens on an address.
+// urlOf returns the URL at which a browser on this machine reaches a listener.
 func urlOf(addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if ip := net.ParseIP(host); err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {
@@ -52,18 +52,19 @@ func newServer(h http.Handler, log *slog.Logger) *http.Server {
 		Handler:           h,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       time.Minute,
-		WriteTimeout:      10 * time.Minute, // a beat that is waited for takes its time
+		WriteTimeout:      10 * time.Minute, // a request may wait for a whole beat
 		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    256 << 10, // the API refuses less, as a problem; what is more is net/http's plain 431
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		// The API refuses smaller headers with a problem. Larger ones get net/http's plain 431.
+		MaxHeaderBytes: 256 << 10,
+		ErrorLog:       slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 }
 
-// drainLimit is how long what runs may take to come to an end.
+// drainLimit is the time limit for running work to end.
 const drainLimit = 10 * time.Second
 
-// serve answers requests until ctx ends, or nothing can be done any more, then lets what runs come to an end:
-// requests first, then the beats, which park.
+// serve serves requests until ctx ends or the process cannot continue. Then it lets running work
+// end: first the requests, then the beats, which park.
 func serve(ctx context.Context, s *http.Server, l net.Listener, b *beats) error {
 	failed := make(chan error, 1)
 	go func() { failed <- s.Serve(l) }()

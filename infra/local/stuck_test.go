@@ -139,7 +139,7 @@ func (c *chaos) start(t *testing.T) {
 
 const signer = "a-text-that-signs-webhooks"
 
-// hook sends a webhook, whose id is its key.
+// hook sends a webhook. Its id is its key.
 func (c *chaos) hook(event, key string, into any) (status int, ok bool) {
 	body := fmt.Sprintf(`{"key":%q}`, key)
 	mac := hmac.New(sha256.New, []byte(signer))

@@ -13,7 +13,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// welcome is what a person sees first.
+// welcome holds the facts that start-up prints.
 type welcome struct {
 	cfg   app.Config
 	url   string
@@ -23,7 +23,7 @@ type welcome struct {
 	log   *slog.Logger
 }
 
-// modelOf says who thinks.
+// modelOf describes the model.
 func modelOf(cfg app.Config) string {
 	if cfg.LLMProvider == demo.Name {
 		return "DEMO: a script, no language model. It needs no network, and says so in all it writes."
@@ -31,8 +31,8 @@ func modelOf(cfg app.Config) string {
 	return cfg.LLMModel + " of " + cfg.LLMProvider + ": each beat costs tokens. LLM_PROVIDER=demo costs none."
 }
 
-// welcome says what runs where and how to look at it. It is the only place where
-// the token is printed; programs find it in its file.
+// welcome prints what runs where and how to look at it. It is the only place that prints the token.
+// Programs read the token from its file.
 func (c *console) welcome(w welcome) {
 	if c.json {
 		for _, problem := range w.cfg.Warnings() {
@@ -50,9 +50,9 @@ func (c *console) welcome(w welcome) {
 	p.print(true, span{bold, "Lanekeeper runs."})
 	p.print(true)
 	fact("API", "%s (its description: %s/docs)", w.url, w.url)
-	kept := isFile(c.out) // what is printed stays for whoever reads the file
+	kept := isFile(c.out) // the output stays in the file for all of its readers
 	switch {
-	case w.cfg.AdminToken != "": // who has set it knows it
+	case w.cfg.AdminToken != "": // the person who has set it knows it
 	case kept:
 		fact("sign in", "with the link that `%s token` prints on a terminal", c.name)
 	default:
@@ -72,7 +72,7 @@ func (c *console) welcome(w welcome) {
 	p.print(true)
 	token := w.token
 	if w.cfg.AdminToken != "" {
-		token = `"$ADMIN_TOKEN"` // who has set it knows it
+		token = `"$ADMIN_TOKEN"` // the person who has set it knows it
 	} else if kept {
 		token = "$(" + c.name + " token)"
 	}
@@ -91,7 +91,7 @@ func (c *console) welcome(w welcome) {
 	p.print(true)
 }
 
-// isFile reports whether a stream is a file, such as a log, and neither a terminal nor a pipe.
+// isFile reports whether a stream is a regular file, such as a log, and not a terminal or a pipe.
 func isFile(stream any) bool {
 	f, ok := stream.(*os.File)
 	if !ok {
@@ -101,7 +101,7 @@ func isFile(stream any) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// every is a duration without the zeros at its end: "30m" for "30m0s".
+// every formats a duration without trailing zeros: "30m" for "30m0s".
 func every(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
@@ -113,7 +113,7 @@ func every(d time.Duration) string {
 	return s
 }
 
-// text says what was done to the database.
+// text describes what was done to the database.
 func (did prepared) text() string {
 	var done []string
 	switch {

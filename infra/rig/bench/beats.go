@@ -17,8 +17,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
-// heartbeats counts what a beat costs the database: one with nothing to do, and
-// the same with a long log behind it.
+// heartbeats measures the database load of an idle beat, with a short and with a long activity log.
 func heartbeats(ctx context.Context, _ int) ([]Row, error) {
 	d, _, stop, err := database(ctx)
 	if err != nil {

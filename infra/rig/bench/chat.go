@@ -20,8 +20,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
-// chats measures what chat adds, warm, to the time in which a model's first token comes, beside a proxy
-// that hands the answer on as it is.
+// chats measures the time that a warm chat adds to a model's first token, compared with a proxy
+// that passes the response on unchanged.
 func chats(ctx context.Context, rounds int) ([]Row, error) {
 	d, _, stop, err := database(ctx)
 	if err != nil {
@@ -54,7 +54,7 @@ func chats(ctx context.Context, rounds int) ([]Row, error) {
 	defer bare.Close()
 	var through, proxied []float64
 	for i := range rounds + rounds/10 {
-		ours, err := firstToken(ctx, srv.URL, i/50) // a conversation has its tokens
+		ours, err := firstToken(ctx, srv.URL, i/50) // a conversation has a token budget
 		if err != nil {
 			return nil, err
 		}
@@ -82,12 +82,12 @@ func speak(w http.ResponseWriter, _ *http.Request) {
 		"[DONE]",
 	} {
 		fmt.Fprintf(w, "data: %s\n\n", data)
-		_ = http.NewResponseController(w).Flush() // the caller may have left
+		_ = http.NewResponseController(w).Flush() // the caller may have disconnected
 	}
 }
 
-// firstToken asks for a completion, and returns after how many microseconds the first token came. It
-// reads the rest too.
+// firstToken requests a completion and returns the microseconds until its first token. It also
+// reads the rest.
 func firstToken(ctx context.Context, origin string, visitor int) (micros float64, err error) {
 	body := fmt.Sprintf(`{"model":"visitor_chat","stream":true,"user":"v%d","messages":[{"role":"user","content":"Hi."}]}`, visitor)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, origin+"/v1/chat/completions", strings.NewReader(body))

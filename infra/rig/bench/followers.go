@@ -26,13 +26,13 @@ import (
 
 const (
 	manyFollowers = 200
-	ofEach        = 20 // principal: the most that one may have
+	ofEach        = 20 // per principal: the largest number allowed
 	benchToken    = "admin-token-of-the-benchmark"
 	measured      = 5 * time.Second
 )
 
-// followers counts what those who follow what happens cost the database while nothing
-// does: the events of a workspace, and a run with journals of two sizes.
+// followers measures the database load of idle followers: of a workspace's events, and of an
+// execution with journals of two sizes.
 func followers(ctx context.Context, _ int) ([]Row, error) {
 	d, _, stop, err := database(ctx)
 	if err != nil {
@@ -72,7 +72,7 @@ func followers(ctx context.Context, _ int) ([]Row, error) {
 	return rows, nil
 }
 
-// keys makes so many keys, each of which is a principal of its own.
+// keys creates n API keys. Each key is its own principal.
 func keys(ctx context.Context, url string, n int) (tokens []string, err error) {
 	for i := range n {
 		body := fmt.Sprintf(`{"name":"follower %d","role":"MEMBER","scopes":["*:read"]}`, i)
@@ -97,13 +97,14 @@ func keys(ctx context.Context, url string, n int) (tokens []string, err error) {
 	return tokens, nil
 }
 
-// followed opens many streams, and answers the statements per second once all are open.
+// followed opens many streams and returns the number of statements per second when all are open.
 func followed(ctx context.Context, d *db.DB, url string, tokens []string) (perSecond float64, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var listening sync.WaitGroup
 	defer listening.Wait()
 	defer cancel()
-	for i := range manyFollowers { // one after the other: the first look of each is not what is measured
+	// One after the other, because the first read of each stream is not measured.
+	for i := range manyFollowers {
 		open := make(chan error, 2)
 		listening.Go(func() {
 			open <- listen(ctx, url, tokens[i%len(tokens)], func() { open <- nil })
@@ -121,7 +122,7 @@ func followed(ctx context.Context, d *db.DB, url string, tokens []string) (perSe
 	return float64(d.Stats().Statements-before) / time.Since(begun).Seconds(), nil
 }
 
-// listen reads a stream; opened is called at its first line.
+// listen reads a stream and calls opened at its first line.
 func listen(ctx context.Context, url, token string, opened func()) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -148,7 +149,7 @@ func listen(ctx context.Context, url, token string, opened func()) error {
 	}
 }
 
-// journalOf is a running execution with so many results of 32 KB in its journal.
+// journalOf creates a running execution whose journal has the given number of results of 32 KB.
 func journalOf(ctx context.Context, core *app.Core, entries int) (id string, size int, err error) {
 	a, err := wire.New(core, "bench")
 	if err != nil {

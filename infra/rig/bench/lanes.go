@@ -24,8 +24,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
-// bare are the statements that lanes are compared with: what any durable row
-// costs on the same database, through the same seam.
+// bare are the statements to which lanes are compared: updates of an ordinary durable row on the
+// same database, through the same package db.
 var bare = fstest.MapFS{"bare.sql": &fstest.MapFile{Data: []byte(`
 -- name: Make
 -- global: a table of the benchmark's own
@@ -42,10 +42,10 @@ SELECT 1;
 
 type bareQueries struct{ Make, Update, One db.Query }
 
-// rowID is the row that bare updates change.
+// rowID is the id of the row that the bare updates change.
 const rowID = "00000000-0000-7000-8000-0000000000ff"
 
-// database is a durable Postgres of the benchmark's own with the schema in it.
+// database starts a durable Postgres for the benchmark and creates the schema in it. stop ends it.
 func database(ctx context.Context) (d *db.DB, url string, stop func(), err error) {
 	srv, err := servers.StartPostgres(ctx, "", servers.PostgresOptions{Quiet: true})
 	if err != nil {
@@ -114,8 +114,8 @@ func lanesOnSQLite(ctx context.Context, rounds int) ([]Row, error) {
 	return pairs(ctx, d, rounds, "SQLite", 1.3)
 }
 
-// pairs compares acquire and release with two bare durable updates, and a proven
-// write with a plain one.
+// pairs compares acquire and release with two bare durable updates, and a write that proves its
+// hold with a plain one.
 func pairs(ctx context.Context, d *db.DB, rounds int, engine string, limit float64) ([]Row, error) {
 	lanes, err := lane.New(d)
 	if err != nil {
@@ -169,7 +169,7 @@ func pairs(ctx context.Context, d *db.DB, rounds int, engine string, limit float
 	return rows, errors.Join(err, lanes.Release(ctx, hold))
 }
 
-// refused compares a refusal with SELECT 1, alone and a thousand at once.
+// refused compares a refused acquire with SELECT 1, alone and a thousand at a time.
 func refused(ctx context.Context, d *db.DB, rounds int) ([]Row, error) {
 	lanes, err := lane.New(d)
 	if err != nil {
@@ -240,7 +240,7 @@ func atOnce(f func() error) error {
 	return errors.Join(errs...)
 }
 
-// walOfPairs counts the log that acquire and release write.
+// walOfPairs measures the write-ahead log of acquire and release.
 func walOfPairs(ctx context.Context, d *db.DB, url string) ([]Row, error) {
 	lanes, err := lane.New(d)
 	if err != nil {
@@ -264,7 +264,7 @@ func walOfPairs(ctx context.Context, d *db.DB, url string) ([]Row, error) {
 		}
 		return nil
 	}
-	if err := pairs(); err != nil { // the first change of a page after a checkpoint logs all of it
+	if err := pairs(); err != nil { // after a checkpoint, the first change of a page logs the whole page
 		return nil, err
 	}
 	position := func() (lsn float64, xid float64, err error) {
@@ -285,7 +285,7 @@ func walOfPairs(ctx context.Context, d *db.DB, url string) ([]Row, error) {
 	}, err
 }
 
-// allocations is the mean number of heap allocations of f.
+// allocations returns the mean number of heap allocations of f.
 func allocations(f func() error) float64 {
 	const n = 200
 	var before, after runtime.MemStats

@@ -1,6 +1,6 @@
-// Bench measures what the design promises: counts, and ratios within one run,
-// because times drift from minute to minute on a shared machine and ratios do
-// not. It prints each figure beside its limit and the last run's, and saves it.
+// Command bench measures the figures that the design promises. They are counts, and ratios within
+// one run: on a shared machine times drift from minute to minute, but ratios do not. It prints each
+// figure with its limit and the figure of the last run, and saves it.
 package main
 
 import (
@@ -23,13 +23,13 @@ type Row struct {
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`
 	Unit  string  `json:"unit,omitempty"`
-	// Limit is the design's goal; zero: there is none.
+	// Limit is the design's goal; zero: none.
 	Limit float64 `json:"limit,omitempty"`
-	// Detail says what was compared with what.
+	// Detail says what was compared.
 	Detail string `json:"detail,omitempty"`
 }
 
-// Result is a run's figures.
+// Result holds the figures of one run.
 type Result struct {
 	At   time.Time `json:"at"`
 	Rows []Row     `json:"rows"`

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// ratio runs a and b in turn, rounds times each after a warm-up, and answers the
-// median of a/b pair by pair and the medians in microseconds.
+// ratio runs a and b alternately, rounds times each after a warm-up. It returns the median of a/b
+// over the pairs, and the median time of each in microseconds.
 func ratio(rounds int, a, b func() error) (r, medianA, medianB float64, err error) {
 	var ratios, as, bs []float64
 	for i := range rounds + rounds/10 + 1 {

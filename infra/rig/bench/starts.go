@@ -17,9 +17,10 @@ const (
 	functionPackages = "github.com/lanekeeper/lanekeeper/functions/"
 )
 
-// coldStarts compares the real bootstraps with one that does nothing, and with one that
-// has a connection and an empty transaction: ready for the first event without the
-// network, and the heartbeat's first answer with an idle beat in it.
+// coldStarts compares the real bootstraps with one that does nothing and with one that connects and
+// runs an empty transaction. It measures the time until a bootstrap is ready for its first event,
+// without the network, and the time until the heartbeat's first response, which includes an idle
+// beat.
 func coldStarts(ctx context.Context, rounds int) ([]Row, error) {
 	_, url, stop, err := database(ctx)
 	if err != nil {
@@ -39,7 +40,8 @@ func coldStarts(ctx context.Context, rounds int) ([]Row, error) {
 	ready, first := map[string][]float64{}, map[string][]float64{}
 	for i := range rounds + 3 {
 		for _, name := range names {
-			answers := name != "operate" && name != "migrate" // the others have no event here that they answer
+			// The others have no event here to which they respond successfully.
+			answers := name != "operate" && name != "migrate"
 			r, f, err := coldStart(ctx, paths[name], env, answers)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
@@ -73,7 +75,7 @@ func coldStarts(ctx context.Context, rounds int) ([]Row, error) {
 	return rows, nil
 }
 
-// quotient is the median of a/b pair by pair.
+// quotient returns the median of a/b over the pairs.
 func quotient(a, b []float64) float64 {
 	q := make([]float64, len(a))
 	for i := range a {
@@ -82,9 +84,8 @@ func quotient(a, b []float64) float64 {
 	return median(q)
 }
 
-// coldStart starts a fresh sandbox and answers after how many milliseconds it
-// asked for its first event and when the first answer was there, which may be a failure
-// unless answers says otherwise.
+// coldStart starts a new sandbox. It returns the milliseconds until it asked for its first event,
+// and until its first response. Unless answers is set, that response may be a failure.
 func coldStart(ctx context.Context, bootstrap string, env map[string]string, answers bool) (ready, first float64, err error) {
 	fn, err := rig.Start(ctx, rig.Config{Bootstrap: bootstrap, Name: "bench", Env: env, Timeout: 30 * time.Second})
 	if err != nil {

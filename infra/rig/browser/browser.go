@@ -7,11 +7,11 @@
 //	err = p.Until(ctx, `document.querySelector("h1")`)
 //	complaints := p.Complaints()
 //
-// It speaks the DevTools Protocol over pipes, and needs neither a library nor a port: it uses few
-// methods, all of which are stable, while the Chromium of the machine's packages is a new one every
-// few weeks, for which a pinned driver may be too old. A browser ends when its pipes are closed, so
-// that none outlives the test process, even after kill -9. Nothing here waits by sleeping: a test
-// waits for a condition on the page.
+// It speaks the DevTools Protocol over pipes, without a library and without a port. It uses few
+// methods, which are all stable. A pinned driver could be too old for the machine's Chromium, which
+// is updated every few weeks. The browser ends when its pipes are closed, so none outlives the test
+// process, even after kill -9. The package does not wait by sleeping: a test waits for a condition
+// on the page.
 package browser
 
 import (
@@ -35,10 +35,10 @@ type Browser struct {
 	profile string
 	reading sync.WaitGroup
 	pipes   []*os.File
-	errs    strings.Builder // what the browser says on stderr
+	errs    strings.Builder // output of the browser on stderr
 }
 
-// flags keep the browser from everything but the pages: no first run, no updates, no background
+// flags turn off everything that a page does not need: the first-run page, updates, background
 // requests.
 var flags = []string{
 	"--headless", "--remote-debugging-pipe", "--no-first-run", "--no-default-browser-check", "--disable-gpu",
@@ -50,8 +50,8 @@ var flags = []string{
 	"--disable-features=Translate,MediaRouter,OptimizationHints", "--lang=en-US",
 }
 
-// Start starts a Chromium with an empty profile, and installs one where there is none. The context
-// bounds only the start. It returns a [*servers.MissingError] when there is none to be had.
+// Start starts a Chromium with an empty profile, and installs one if there is none. The context
+// limits only the start. If Chromium can't be installed, the error is a [*servers.MissingError].
 func Start(ctx context.Context) (*Browser, error) {
 	program, err := servers.Chromium(ctx)
 	if err != nil {
@@ -63,7 +63,7 @@ func Start(ctx context.Context) (*Browser, error) {
 	}
 	args := append([]string{"--user-data-dir=" + b.profile}, flags...)
 	if os.Geteuid() == 0 {
-		args = append(args, "--no-sandbox") // Chromium refuses to be root with one
+		args = append(args, "--no-sandbox") // Chromium refuses to run as root with a sandbox
 	}
 	theirIn, ourOut, errIn := os.Pipe()
 	ourIn, theirOut, errOut := os.Pipe()
@@ -73,9 +73,9 @@ func Start(ctx context.Context) (*Browser, error) {
 	b.pipes = []*os.File{ourOut, ourIn}
 	b.cmd = exec.CommandContext(context.WithoutCancel(ctx), program, args...)
 	b.cmd.Stderr = &b.errs
-	b.cmd.ExtraFiles = []*os.File{theirIn, theirOut}              // 3 and 4, as the protocol has it
+	b.cmd.ExtraFiles = []*os.File{theirIn, theirOut}              // descriptors 3 and 4, as the protocol requires
 	b.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}       // Ctrl-C reaches the tests first
-	b.cmd.Env = append(os.Environ(), "HOME="+b.profile, "TZ=UTC") // nothing of the user's
+	b.cmd.Env = append(os.Environ(), "HOME="+b.profile, "TZ=UTC") // nothing of the user's home
 	err = b.cmd.Start()
 	err = errors.Join(err, closeAll(theirIn, theirOut))
 	if err != nil {
@@ -90,7 +90,7 @@ func Start(ctx context.Context) (*Browser, error) {
 	return b, nil
 }
 
-// grace is how long a browser may take to end by itself.
+// grace is the time that a browser gets to end by itself.
 const grace = 10 * time.Second
 
 // Close ends the browser and removes its profile.
@@ -101,7 +101,7 @@ func (b *Browser) Close() error {
 	killed := time.AfterFunc(grace, func() { _ = syscall.Kill(-b.cmd.Process.Pid, syscall.SIGKILL) })
 	err := b.cmd.Wait()
 	if killed.Stop() && b.cmd.ProcessState.Exited() {
-		err = nil // with whatever code: it was told to
+		err = nil // it ended as requested, whatever its exit code
 	}
 	b.reading.Wait()
 	return errors.Join(err, closeAll(b.pipes...), os.RemoveAll(b.profile))
@@ -116,21 +116,21 @@ func closeAll(files ...*os.File) (err error) {
 	return err
 }
 
-// Options say what a page is shown on.
+// Options describe the screen of a page.
 type Options struct {
 	Width, Height int
 	Mobile        bool // a touch screen
-	// Media are preferences of the person, such as {"prefers-color-scheme": "dark"}.
+	// Media are the person's preferences, such as {"prefers-color-scheme": "dark"}.
 	Media map[string]string
 }
 
-// Desktop is an ordinary screen, and Phone a narrow one.
+// Desktop is an ordinary screen. Phone is a narrow one.
 var (
 	Desktop = Options{Width: 1440, Height: 900}
 	Phone   = Options{Width: 390, Height: 844, Mobile: true}
 )
 
-// Open opens an empty page in a profile of its own: it shares no storage with other pages.
+// Open opens an empty page in its own profile. It shares no storage with other pages.
 func (b *Browser) Open(ctx context.Context, o Options) (*Page, error) {
 	var profile struct{ BrowserContextID string }
 	if err := b.wire.call(ctx, "", "Target.createBrowserContext", object{"disposeOnDetach": true}, &profile); err != nil {

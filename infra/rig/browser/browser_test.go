@@ -49,7 +49,7 @@ func served(t *testing.T) string {
 	return s.URL
 }
 
-// began starts a browser that ends with the test.
+// began starts a browser and closes it when the test ends.
 func began(ctx context.Context, t *testing.T) *browser.Browser {
 	t.Helper()
 	b, err := browser.Start(ctx)
@@ -62,7 +62,7 @@ func began(ctx context.Context, t *testing.T) *browser.Browser {
 	return b
 }
 
-// need ends the test on an error. On a laptop it skips the test when a program is missing.
+// need fails the test on an error. Outside of CI it skips the test if a program is missing.
 func need(t *testing.T, err error) {
 	t.Helper()
 	if _, missing := errors.AsType[*servers.MissingError](err); missing && !dbtest.InCI() {
@@ -73,7 +73,7 @@ func need(t *testing.T, err error) {
 	}
 }
 
-// The rig itself notices what the tests of pages rely on it to notice.
+// The rig detects the faults that tests of pages rely on it to detect.
 func TestAPageIsDriven(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // the browser may have to be installed
 	defer cancel()

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// hear takes down what happens on the page.
+// hear records the events of the page.
 func (p *Page) hear(e event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -48,7 +48,7 @@ func (p *Page) hear(e event) {
 	}
 }
 
-// thrown is what an exception tells.
+// thrown describes an exception.
 type thrown struct {
 	Text      string
 	Exception remote
@@ -69,15 +69,16 @@ func (r remote) String() string {
 	return string(r.Value)
 }
 
-// Complaints are the errors and warnings since the page was opened: what its scripts wrote to the
-// console and threw, and what the browser said of failed requests and of breaches of its policies.
+// Complaints returns the errors and warnings since the page was opened: console messages and
+// exceptions of its scripts, and the browser's messages about failed requests and policy
+// violations.
 func (p *Page) Complaints() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.wrong)
 }
 
-// Requests are the URLs that the page has asked for since it was opened, in order.
+// Requests returns the URLs that the page has requested since it was opened, in order.
 func (p *Page) Requests() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// keys are the keys that Press knows, beside letters and digits: their code, number and text.
+// keys are the keys that Press knows in addition to letters and digits: their code, number and
+// text.
 var keys = map[string]struct {
 	code   string
 	number int
@@ -17,10 +18,10 @@ var keys = map[string]struct {
 	"Home": {"Home", 36, ""}, "End": {"End", 35, ""},
 }
 
-// modifiers are the bits of the keys that are held down.
+// modifiers are the bits of the modifier keys.
 var modifiers = map[string]int{"Alt": 1, "Control": 2, "Meta": 4, "Shift": 8}
 
-// Press presses a key and lets go of it: "Enter", "Shift+Tab".
+// Press presses and releases a key: "Enter", "Shift+Tab".
 func (p *Page) Press(ctx context.Context, name string) error {
 	held := 0
 	parts := strings.Split(name, "+")
@@ -47,12 +48,12 @@ func (p *Page) Press(ctx context.Context, name string) error {
 	return p.call(ctx, "Input.dispatchKeyEvent", press, nil)
 }
 
-// Type writes a text into what has the focus.
+// Type types a text into the focused element.
 func (p *Page) Type(ctx context.Context, text string) error {
 	return p.call(ctx, "Input.insertText", object{"text": text}, nil)
 }
 
-// Click clicks the middle of the element that an expression of JavaScript is.
+// Click clicks the centre of the element that a JavaScript expression returns.
 func (p *Page) Click(ctx context.Context, element string) error {
 	var at struct{ X, Y float64 }
 	err := p.Eval(ctx, `(e => { e.scrollIntoView({block: "nearest"}); const r = e.getBoundingClientRect();

@@ -12,19 +12,19 @@ import (
 	"time"
 )
 
-// Page is an open page. One test uses it at a time.
+// Page is an open page. It is for one test at a time.
 type Page struct {
 	wire             *wire
 	profile, session string
 
-	mu       sync.Mutex // guards what follows, which the reader of the wire writes
+	mu       sync.Mutex // guards the fields below, which the reader of the wire writes
 	loads    int
-	news     chan struct{} // closed, and made anew, when a page has loaded
+	news     chan struct{} // closed and replaced when a page has loaded
 	wrong    []string
 	requests []string
 }
 
-// object is the parameters of a method.
+// object holds the parameters of a method.
 type object map[string]any
 
 func (p *Page) open(ctx context.Context, o Options) error {
@@ -56,19 +56,19 @@ func (p *Page) call(ctx context.Context, method string, params, result any) erro
 	return p.wire.call(ctx, p.session, method, params, result)
 }
 
-// Close closes the page and forgets what it has stored.
+// Close closes the page and deletes its storage.
 func (p *Page) Close(ctx context.Context) error {
 	p.wire.hear(p.session, nil)
 	return p.wire.call(ctx, "", "Target.disposeBrowserContext", object{"browserContextId": p.profile}, nil)
 }
 
-// Resize shows the page on another screen. It leaves the preferences as they are.
+// Resize shows the page on another screen. It does not change the preferences.
 func (p *Page) Resize(ctx context.Context, o Options) error {
 	return p.call(ctx, "Emulation.setDeviceMetricsOverride",
 		object{"width": o.Width, "height": o.Height, "deviceScaleFactor": 1, "mobile": o.Mobile}, nil)
 }
 
-// Prefer sets the person's preferences, all at once.
+// Prefer replaces all preferences of the person.
 func (p *Page) Prefer(ctx context.Context, media map[string]string) error {
 	features := []object{}
 	for name, value := range media {
@@ -77,13 +77,13 @@ func (p *Page) Prefer(ctx context.Context, media map[string]string) error {
 	return p.call(ctx, "Emulation.setEmulatedMedia", object{"features": features}, nil)
 }
 
-// Offline cuts the page off the network, or connects it again.
+// Offline disconnects the page from the network, or connects it again.
 func (p *Page) Offline(ctx context.Context, off bool) error {
 	return p.call(ctx, "Network.emulateNetworkConditions",
 		object{"offline": off, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}, nil)
 }
 
-// Goto opens a URL and waits until the page has loaded, with all that it contains.
+// Goto opens a URL and waits until the page and everything in it has loaded.
 func (p *Page) Goto(ctx context.Context, url string) error {
 	var went struct{ ErrorText string }
 	return p.load(ctx, func() error {
@@ -125,8 +125,9 @@ func (p *Page) loaded() int {
 	return p.loads
 }
 
-// Eval evaluates an expression of JavaScript on the page, awaits it where it is a promise, and
-// decodes its value where out is not nil. What it throws is an error. No policy of the page forbids it.
+// Eval evaluates a JavaScript expression on the page and waits if it is a promise. It decodes the
+// value into out unless out is nil. An exception is returned as an error. The page's policies do
+// not restrict it.
 func (p *Page) Eval(ctx context.Context, expression string, out any) error {
 	var got struct {
 		Result struct {
@@ -147,7 +148,7 @@ func (p *Page) Eval(ctx context.Context, expression string, out any) error {
 	return json.Unmarshal(got.Result.Value, out)
 }
 
-// Until waits until an expression is true, or as good as true. While it throws, it is not.
+// Until waits until an expression is truthy. An exception counts as false.
 func (p *Page) Until(ctx context.Context, expression string) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -167,7 +168,7 @@ func (p *Page) Until(ctx context.Context, expression string) error {
 	}
 }
 
-// Screenshot writes what is seen into a PNG file.
+// Screenshot writes the visible part of the page to a PNG file.
 func (p *Page) Screenshot(ctx context.Context, file string) error {
 	var shot struct{ Data string }
 	if err := p.call(ctx, "Page.captureScreenshot", object{"format": "png"}, &shot); err != nil {

@@ -11,19 +11,19 @@ import (
 	"sync"
 )
 
-// wire is a connection to a browser: JSON messages of the DevTools Protocol, each ended by a zero
-// byte, over a pair of pipes.
+// wire is a connection to a browser over a pair of pipes. It carries JSON messages of the DevTools
+// Protocol, each ended by a zero byte.
 type wire struct {
 	out   *os.File
-	ended chan struct{} // closed once nothing can be read any more
+	ended chan struct{} // closed when nothing more can be read
 
-	mu      sync.Mutex // guards what follows, and writing
+	mu      sync.Mutex // guards the fields below, and writing
 	last    int
 	waiting map[int]chan reply
-	heard   map[string]func(event) // by session; called by the reader, and must not wait
+	heard   map[string]func(event) // by session; the reader calls the functions, which must not block
 }
 
-// message is what the browser writes: a reply where there is an id, else an event.
+// message is a message of the browser: a reply if it has an id, else an event.
 type message struct {
 	ID int `json:"id"`
 	reply
@@ -51,7 +51,7 @@ func newWire(out *os.File) *wire {
 	return &wire{out: out, ended: make(chan struct{}), waiting: map[int]chan reply{}, heard: map[string]func(event){}}
 }
 
-// read passes on what the browser writes, until it writes no more.
+// read dispatches the browser's messages until the pipe ends.
 func (w *wire) read(in io.Reader) {
 	defer close(w.ended)
 	for r := bufio.NewReader(in); ; {
@@ -76,7 +76,7 @@ func (w *wire) read(in io.Reader) {
 	}
 }
 
-// hear has fn called with each event of a session. Nil: nobody is called any more.
+// hear makes fn receive the events of a session; nil: no function receives them.
 func (w *wire) hear(session string, fn func(event)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -85,8 +85,8 @@ func (w *wire) hear(session string, fn func(event)) {
 	}
 }
 
-// call has the browser carry out a method, in a session or (empty) in none, and decodes the result
-// where result is not nil.
+// call runs a method in a session, or in none if session is empty. It decodes the result unless
+// result is nil.
 func (w *wire) call(ctx context.Context, session, method string, params, result any) error {
 	answer := make(chan reply, 1)
 	if err := w.send(session, method, params, answer); err != nil {

@@ -1,9 +1,8 @@
-// Package chaos holds the tests that run the built functions on real Postgres
-// and do to them what the world does: kill them at every named point and at
-// random instants, freeze them past their lease, deliver a tick twice, take the
-// database away.
+// Package chaos tests the built functions on real Postgres under realistic failures. It kills them
+// at every named point and at random instants, freezes them past their leases, delivers a tick
+// twice, and takes the database away.
 //
-// The verdicts come from outside the product: from a table that triggers in the
-// database fill with every effect that committed, and from the rig's ledger,
-// which counts every run of a skill; what was accepted stands in the answers that callers got.
+// The tests judge by evidence from outside of the product: by a table that triggers in the database
+// fill with every committed effect, and by the rig's ledger, which counts every run of a skill. The
+// work that a function accepted is known from the responses that callers received.
 package chaos

@@ -27,7 +27,8 @@ import (
 
 const signer = "a-text-that-signs-webhooks"
 
-// sources makes sources of GitHub: what happens at them is noted, or said to the agent, who notes it.
+// sources creates n sources of GitHub. A rule notes each event, or says it to the agent, which
+// notes it.
 func (s *storm) sources(t *testing.T, n int) {
 	t.Helper()
 	for i := range n {
@@ -37,7 +38,7 @@ func (s *storm) sources(t *testing.T, n int) {
 	}
 }
 
-// request is a delivery to the n-th source, as the HTTP API hands it on.
+// request returns a delivery to the n-th source, in the form that the HTTP API passes on.
 func request(n int, id, event, body string) []byte {
 	mac := hmac.New(sha256.New, []byte(signer))
 	mac.Write([]byte(body))
@@ -60,7 +61,7 @@ func request(n int, id, event, body string) []byte {
 
 func bodyOf(key string) string { return fmt.Sprintf(`{"key":%q}`, key) }
 
-// acknowledged is the answer to a delivery.
+// acknowledged is the response to a delivery.
 type acknowledged struct {
 	code     int
 	ID       string
@@ -70,7 +71,7 @@ type acknowledged struct {
 
 func (a acknowledged) ok() bool { return a.code >= 200 && a.code < 300 }
 
-// answerTo reads an answer; the zero one: there is none.
+// answerTo decodes a response. The zero value means that there is none.
 func answerTo(r *rig.Result, err error) (a acknowledged) {
 	var whole struct {
 		StatusCode int
@@ -79,12 +80,12 @@ func answerTo(r *rig.Result, err error) (a acknowledged) {
 	if err != nil || r.FunctionError != nil || json.Unmarshal(r.Payload, &whole) != nil {
 		return acknowledged{}
 	}
-	_ = json.Unmarshal([]byte(whole.Body), &a) // of a problem: nothing
+	_ = json.Unmarshal([]byte(whole.Body), &a) // stays empty if the response is a problem
 	a.code = whole.StatusCode
 	return a
 }
 
-// deliver sends a delivery, again where it is told to.
+// deliver sends a delivery, and repeats it after a retryable response.
 func (s *storm) deliver(ctx context.Context, event []byte) acknowledged {
 	for {
 		a := answerTo(s.hook.Invoke(ctx, event))
@@ -96,7 +97,8 @@ func (s *storm) deliver(ctx context.Context, event []byte) acknowledged {
 	}
 }
 
-// tended has operate do what is due until all deliveries have ended, minute by minute.
+// tended advances the clock minute by minute and lets operate do due work, until all deliveries
+// have ended.
 func (s *storm) tended(t *testing.T) {
 	t.Helper()
 	const open = `SELECT count(*) FROM inbox WHERE status NOT IN ('done', 'parked')`
@@ -128,8 +130,8 @@ func newDoor(t *testing.T, engine string, seed uint64, sources int) *storm {
 
 var doors = []string{dbtest.OnPostgres, dbtest.OnPgBouncer}
 
-// R9: deliveries come twice, at once and in any order: effects are unique ids, duplicates are answered
-// with 2xx, and those with another body are flagged.
+// R9: deliveries come twice, concurrently and in any order. The number of effects is the number of
+// unique ids. Duplicates get a 2xx response, and those with another body are flagged.
 func TestDuplicateAndShuffledWebhooks(t *testing.T) {
 	all := promise.Figure(120, 5000)
 	seed := promise.Seed(t)
@@ -201,9 +203,9 @@ func TestDuplicateAndShuffledWebhooks(t *testing.T) {
 	}
 }
 
-// R10: between receipt and answer the database's connections are cut, at any moment and as the row is
-// written, and the process is killed. What was answered with 2xx is stored; where there is no row, it
-// was not; and who sends it again finds it stored once.
+// R10: between receipt and response the database's connections are cut, at any instant and while
+// the row is written, and the process is killed. A delivery that got a 2xx response is stored, and
+// one without a row got none. After the sender repeats a delivery, it is stored exactly once.
 func TestAcceptedMeansStored(t *testing.T) {
 	cuts := promise.Figure(16, 250)
 	seed := promise.Seed(t)
@@ -221,7 +223,7 @@ func TestAcceptedMeansStored(t *testing.T) {
 				cut := time.AfterFunc(time.Hour, func() {})
 				if !kill {
 					kind := []proxy.Kind{proxy.Cut, proxy.CutAnswer, proxy.HalfAnswer}[s.random.IntN(3)]
-					if n%50 == 1 && promise.Full() { // which costs the function's whole time
+					if n%50 == 1 && promise.Full() { // this takes the function's whole time-out
 						kind = proxy.SwallowAnswers
 					}
 					if n%4 == 1 {
@@ -238,7 +240,7 @@ func TestAcceptedMeansStored(t *testing.T) {
 					<-inv.Started()
 					instant := time.NewTimer(time.Duration(s.random.Int64N(int64(8 * time.Millisecond))))
 					<-instant.C
-					_ = inv.Kill() // one that has answered is left alone
+					_ = inv.Kill() // does nothing if it has responded
 				}
 				a := answerTo(inv.Wait(t.Context()))
 				cut.Stop()
@@ -255,7 +257,8 @@ func TestAcceptedMeansStored(t *testing.T) {
 				default:
 					unanswered++
 				}
-				if again := s.deliver(t.Context(), event); !again.ok() || row == 1 && again.Status != "duplicate" { // what a dead process has sent may arrive late
+				// The requests of a dead process may arrive late.
+				if again := s.deliver(t.Context(), event); !again.ok() || row == 1 && again.Status != "duplicate" {
 					t.Errorf("%s, sent again: %+v, there were %d rows", id, again, row)
 				}
 				if rows := s.count(t, `SELECT count(*) FROM inbox WHERE delivery_id = $1`, id); rows != 1 {
@@ -270,8 +273,8 @@ func TestAcceptedMeansStored(t *testing.T) {
 	}
 }
 
-// R11: webhooks are acknowledged in less than a second while all that they began waits for a model that
-// sleeps for half a minute, by functions that are warm and by those that begin cold.
+// R11: webhooks are acknowledged in less than a second, by warm and by cold functions, while all
+// the work that they began waits for a model that takes half a minute.
 func TestPromptAcknowledgement(t *testing.T) {
 	calls := promise.Figure(20, 1000)
 	seed := promise.Seed(t)
@@ -309,7 +312,7 @@ func TestPromptAcknowledgement(t *testing.T) {
 			}
 			proof.Tell("warm p99 %s of %d, cold p99 %s of %d", p99(took[false]), len(took[false]), p99(took[true]), len(took[true]))
 			least := time.Second
-			if !promise.Full() { // on a machine that is busy with other tests
+			if !promise.Full() { // the machine may be busy with other tests
 				least = 15 * time.Second
 			}
 			for cold, all := range took {
@@ -336,9 +339,9 @@ func p99(all []time.Duration) time.Duration {
 	return all[min(len(all)-1, len(all)*99/100)].Round(time.Microsecond)
 }
 
-// R8: the events by which operate is told to do what is due come again: after the process has died,
-// after the time-out, and for no reason. Each delivery has one effect at most, one when all is over; and
-// an event whose last try has failed is a dead letter.
+// R8: the events that make operate do due work come again: after the process has died, after the
+// time-out, and for no reason. Each delivery has at most one effect, and exactly one in the end. An
+// event whose last try fails becomes a dead letter.
 func TestAsynchronousEventsComeAgain(t *testing.T) {
 	events := promise.Figure(8, 500)
 	seed := promise.Seed(t)
@@ -376,7 +379,7 @@ func TestAsynchronousEventsComeAgain(t *testing.T) {
 						<-instant.C
 						_ = inv.Kill()
 					})
-				case 2: // after the time-out, which comes while the receiver works
+				case 2: // after the time-out, which expires while the receiver works
 					s.outside.Hold(300 * time.Millisecond)
 					e, err := s.operate.InvokeAsync(t.Context(), tend, rig.WithTimeout(250*time.Millisecond))
 					if err != nil {
@@ -423,7 +426,7 @@ func TestAsynchronousEventsComeAgain(t *testing.T) {
 	}
 }
 
-// again invokes operate up to three times, as Lambda does until it succeeds.
+// again invokes operate up to three times until it succeeds, like Lambda.
 func (s *storm) again(t *testing.T, event []byte, strike func(inv *rig.Invocation, last bool)) {
 	t.Helper()
 	for try := range 3 {
@@ -448,8 +451,8 @@ func await(t *testing.T, e *rig.Event) []*rig.Result {
 	return results
 }
 
-// S6: bombs and floods at the webhook function are answered with 400, 413, 415 and 429, and its process
-// keeps to 128 MB.
+// S6: bombs and floods at the webhook function get responses 400, 413, 415 and 429, and its process
+// stays below 128 MB.
 func TestBombsAndFloodsAtTheDoor(t *testing.T) {
 	floods := promise.Figure(400, 3000)
 	proof := promise.Of(t, "S6", fmt.Sprintf("bombs, and %d requests with wrong signatures, at the webhook function", floods), "400, 413, 415, 429; < 128 MB")
@@ -506,7 +509,7 @@ func TestBombsAndFloodsAtTheDoor(t *testing.T) {
 	proof.Tell("answered %v; the process took %d MiB at most", codes, peak>>10)
 }
 
-// names are so many fields of an object.
+// names returns an object with n fields.
 func names(n int) string {
 	var b strings.Builder
 	for i := range n {

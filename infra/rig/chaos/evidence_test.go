@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// longestEvidence is how many of the last lines of the logs are told.
+// longestEvidence is the largest number of log lines that are printed.
 const longestEvidence = 400
 
-// evidence is what is known of a round in which something has not moved: the rows by which
-// work waits and is held, what the database does at the moment, and what both functions
-// have logged since the round began, in the order of time.
+// evidence describes a round in which work is stuck. It returns the rows that hold waiting work and
+// locks, the current activity of the database, and what both functions have logged since the round
+// began, in the order of time.
 func (s *storm) evidence(t *testing.T) string {
 	t.Helper()
 	var out strings.Builder
@@ -49,7 +49,7 @@ func (s *storm) evidence(t *testing.T) string {
 	return out.String()
 }
 
-// since are the last lines of logs from a time on, in the order of time.
+// since returns the last lines of the logs from a time on, in the order of time.
 func since(begin time.Time, logs ...string) []string {
 	type entry struct {
 		at   time.Time
@@ -61,7 +61,7 @@ func since(begin time.Time, logs ...string) []string {
 		for line := range strings.Lines(log) {
 			var head struct{ Time time.Time }
 			if json.Unmarshal([]byte(line), &head) == nil && !head.Time.IsZero() {
-				at = head.Time // else the line belongs to the one before it
+				at = head.Time // otherwise the line belongs to the previous one
 			}
 			if !at.Before(begin) {
 				all = append(all, entry{at, strings.TrimSpace(line)})

@@ -14,14 +14,14 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
 
-// reached names a fault point and which time it is come to.
+// reached names the n-th arrival at a fault point.
 type reached struct {
 	name string
 	turn int
 }
 
-// learn lets a workspace be worked on undisturbed and lists the points that come
-// up until its objective is completed, the last beat's included.
+// learn works on a new workspace without faults. It lists the points that are reached until the
+// objective is completed, including those of the last beat.
 func (w *world) learn(t *testing.T) []reached {
 	t.Helper()
 	ws, objective := w.workspace(t)
@@ -36,7 +36,7 @@ func (w *world) learn(t *testing.T) []reached {
 	return points
 }
 
-// at decides on action when the point comes up for that time, once.
+// at returns a function that applies the action once, at that arrival.
 func at(where reached, action rig.Action) func(rig.Point) rig.Action {
 	var mu sync.Mutex
 	turn := 0
@@ -89,7 +89,7 @@ func TestKilledAtRandomInstants(t *testing.T) {
 	kills, want := 0, promise.Figure(100, 1000)
 	for kills < want {
 		ws, objective := w.workspace(t)
-		for range random.IntN(3) { // the kill strikes in any of the beats that it takes
+		for range random.IntN(3) { // the kill may hit any of the needed beats
 			res, err := w.fn.Invoke(t.Context(), w.tick(ws))
 			report(t, res, err)
 		}
@@ -119,8 +119,8 @@ func TestKilledAtRandomInstants(t *testing.T) {
 	proof.Tell("%d kills, lost 0, twice 0", kills)
 }
 
-// goesOn lets the dead process's leases run out, beats on, and checks that
-// nothing was lost and no call that had a result was run again.
+// goesOn lets the dead process's leases expire, beats again, and checks that no result was lost and
+// no call that had a result was run again.
 func (w *world) goesOn(t *testing.T, ws, objective string) {
 	t.Helper()
 	w.faults.OnPoint(nil)
@@ -139,9 +139,8 @@ func (w *world) goesOn(t *testing.T, ws, objective string) {
 	}
 }
 
-// settle waits until the server is done with what a killed process, the only one
-// there was, had sent: a request it still takes up afterwards would renew a hold
-// on the clock of then.
+// settle waits until the server has finished the requests of the only process, which was killed. A
+// request that the server runs after the clock is advanced would renew a hold from the new time.
 func (w *world) settle(t *testing.T) {
 	t.Helper()
 	for w.count(t, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND usename = 'lanekeeper_login'`) > 0 {
@@ -149,7 +148,7 @@ func (w *world) settle(t *testing.T) {
 	}
 }
 
-// snapshot is everything a beat may write in a workspace.
+// snapshot returns all rows of a workspace that a beat may write.
 func (w *world) snapshot(t *testing.T, ws string) []string {
 	t.Helper()
 	var all []string
@@ -203,8 +202,8 @@ func (w *world) freeze(t *testing.T, where reached, taken bool) {
 	w.verify(t, ws, objective)
 }
 
-// untilFrozen beats until the process stands at the point: it may come up in the
-// last beat only.
+// untilFrozen beats until the process is frozen at the point, which may only be reached in the last
+// beat.
 func (w *world) untilFrozen(t *testing.T, ws string, stands <-chan rig.Point) (<-chan *rig.Result, rig.Point) {
 	t.Helper()
 	for range 5 {

@@ -18,8 +18,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/infra/rig"
 )
 
-// receiver is the world outside: it keeps what reaches it, and has one effect
-// under a key.
+// receiver is an external system. It counts its requests and has one effect per key.
 type receiver struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -54,15 +53,15 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	_, _ = io.WriteString(w, `{"ok": true}`)
 }
 
-// seen is how often a path was called for a workspace, and under how many keys.
+// seen returns how often a path was called for a workspace, and under how many keys.
 func (r *receiver) seen(ws, path string) (times, keys int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.came[ws+path], len(r.keyed[ws])
 }
 
-// outside is a workspace whose objective charges under a key, or shouts without,
-// and is completed then.
+// outside creates a workspace with an objective. Its plan calls "charge", which sends a key, or
+// "shout", which sends none, and then completes the objective.
 func (w *world) outside(t *testing.T, r *receiver, skill string) (ws, objective string) {
 	t.Helper()
 	ws, objective = uuid.NewString(), uuid.NewString()
@@ -89,9 +88,9 @@ func (w *world) outside(t *testing.T, r *receiver, skill string) (ws, objective 
 	return ws, objective
 }
 
-// TestAnEffectOutsideIsNotRepeated: the process is killed at every point of a call
-// into the world. Under a key it is made again and has one effect; without, it is
-// marked uncertain, not made again, and its objective waits for a person.
+// TestAnEffectOutsideIsNotRepeated kills the process at every point of a remote call. With a key
+// the call is made again and has one effect. Without a key it is marked uncertain and not made
+// again, and its objective waits for a person.
 func TestAnEffectOutsideIsNotRepeated(t *testing.T) {
 	r := newReceiver(t)
 	u, err := url.Parse(r.URL)
@@ -135,8 +134,8 @@ func TestAnEffectOutsideIsNotRepeated(t *testing.T) {
 	}
 }
 
-// reachedOnce holds that the effect is there once, or that it is not known and a
-// person is asked.
+// reachedOnce checks that the effect happened once, or that it is marked as unknown and a person is
+// asked.
 func (w *world) reachedOnce(t *testing.T, r *receiver, ws, objective, skill string, where reached) {
 	t.Helper()
 	times, keys := r.seen(ws, "/"+skill)

@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-// resident is the most memory that a process has had, in KiB.
+// resident returns the peak memory of a process, in KiB.
 func resident(t *testing.T, pid int) int {
 	t.Helper()
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		return 0 // it has ended, or this is no Linux
+		return 0 // it has ended, or this is not Linux
 	}
 	for line := range strings.Lines(string(raw)) {
 		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {

@@ -9,7 +9,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 )
 
-// TestOneBeatWorksInAllSixPhases: the built function, by one tick of its schedule.
+// TestOneBeatWorksInAllSixPhases runs the built function for one tick of its schedule.
 func TestOneBeatWorksInAllSixPhases(t *testing.T) {
 	w := newWorld(t, rig.Config{})
 	ws, objective := w.workspace(t) // its first step can be done

@@ -24,22 +24,22 @@ import (
 )
 
 const (
-	// ample is the time-out that the template gives both functions.
+	// ample is the time-out that the template sets for both functions.
 	ample = 5 * time.Minute
-	// short is that of invocations that are to reach it.
+	// short is the time-out of invocations that must reach it.
 	short = 4 * time.Second
-	// leaseMargin is by how much a hold outlives the invocation that has it.
+	// leaseMargin is the time by which a hold outlives the invocation that has it.
 	leaseMargin = 5 * time.Second
-	// moves is the time within which all moves again, once the leases of the dead are over;
-	// the work of beats once people's turns, and the grace after them, are over too.
+	// moves is the time limit within which everything continues after the leases of dead processes
+	// have expired. For the work of beats it begins after people's turns and the grace after them.
 	moves = time.Minute
 )
 
 // R34: the built functions are killed, stalled past their time-out, and cut off from their
-// database, model and receiver, at random instants; the schedules go on: all that was
-// accepted moves again by itself. What was accepted is counted from the answers that the
-// callers got, what came of it by what the receiver got. The database's clock is moved on
-// by the test, minute by minute, each time that nothing runs.
+// database, model and receiver at random instants, while the schedules continue. All accepted work
+// continues by itself. The test counts accepted work by the responses that the callers received,
+// and its effects by the requests that the receiver got. The test advances the database's clock
+// minute by minute, each time that nothing runs.
 func TestNothingStaysStuck(t *testing.T) {
 	random := rand.New(rand.NewPCG(promise.Seed(t), 34))
 	var deck []int
@@ -65,12 +65,12 @@ func TestNothingStaysStuck(t *testing.T) {
 
 func ending(log string) string { return log[max(0, len(log)-8000):] }
 
-// storm is a stack whose processes and network are in the test's hand, and what it has
+// storm is a stack whose processes and network the test controls, and the work that it has
 // accepted.
 type storm struct {
 	*world
 	random  *rand.Rand
-	deck    *[]int // of strikes
+	deck    *[]int // indexes of strikes
 	outside *outside.World
 	proxies []*proxy.Proxy // to the model, the receiver and the database
 	operate *rig.Function
@@ -78,27 +78,27 @@ type storm struct {
 	hook    *rig.Function
 
 	rounds  int
-	slots   int // that have come
+	slots   int // number of slots so far
 	left    int // rounds whose beats left work to the next slot
 	struck  string
-	began   time.Time              // the round, on the database's clock
-	here    time.Time              // and on that of this process
-	moved   int                    // how many of those accepted first
-	slowest map[bool]time.Duration // of the work of beats, and of all other
+	began   time.Time              // begin of the round on the database's clock
+	here    time.Time              // begin of the round on this process's clock
+	moved   int                    // how many of accepted, from the first on, have finished
+	slowest map[bool]time.Duration // time until everything continued; true: work of beats
 
 	mu       sync.Mutex
-	timeout  time.Duration // of invocations of this round
+	timeout  time.Duration // of the invocations in this round
 	flying   map[*rig.Function][]*rig.Invocation
 	accepted []piece
 	threads  []string
-	unended  []string // executions whose agents could not say yet that they are done
+	unended  []string // executions that their agents could not complete yet
 }
 
-// piece is something that was accepted, by the text with which its effect comes to the
-// receiver. It may be of an execution, which may also end otherwise and say why.
+// piece is accepted work. The receiver gets its effect with the text key. A piece with an execution
+// may instead end without the effect and give a reason.
 type piece struct {
 	what, key, execution string
-	beats                bool // do it
+	beats                bool // a beat does the work
 }
 
 func newStorm(t *testing.T, engine string, random *rand.Rand, deck *[]int) *storm {
@@ -140,7 +140,7 @@ func newStorm(t *testing.T, engine string, random *rand.Rand, deck *[]int) *stor
 	return s
 }
 
-// login is the database's URL for functions, on an engine.
+// login returns the database's URL for functions on an engine.
 func (s *storm) login(t *testing.T, engine string) string {
 	t.Helper()
 	login, err := url.Parse(dbtest.AsLogin(s.owner))
@@ -163,7 +163,7 @@ func (s *storm) start(t *testing.T, function string, env map[string]string) *rig
 	if err != nil {
 		t.Fatal(err)
 	}
-	// An event is tried again when a fault is over.
+	// An event is retried when the fault is over.
 	f, err := rig.Start(t.Context(), rig.Config{
 		Bootstrap: bootstrap, Name: function, Env: env, Timeout: ample, FreezeBetween: true, RetryDelay: longestFault + 200*time.Millisecond,
 	})
@@ -176,7 +176,7 @@ func (s *storm) start(t *testing.T, function string, env map[string]string) *rig
 
 const token = "open-sesame-open-sesame"
 
-// ask asks the API as a function URL does; false: there is no whole answer.
+// ask sends a request to the API like a function URL. ok is false if there is no complete response.
 func (s *storm) ask(ctx context.Context, method, path, body string, into any) (status int, ok bool) {
 	path, query, _ := strings.Cut(path, "?")
 	event, _ := json.Marshal(map[string]any{
@@ -203,7 +203,7 @@ func (s *storm) ask(ctx context.Context, method, path, body string, into any) (s
 	if !begun || json.Unmarshal(prelude, &head) != nil {
 		return 0, false
 	}
-	if begun, ok := into.(func(string)); ok { // the caller has read as much, whatever becomes of the rest
+	if begun, ok := into.(func(string)); ok { // the caller has read this part, whatever happens to the rest
 		for name, value := range head.Headers {
 			if strings.EqualFold(name, "X-Execution-Id") {
 				begun(value)
@@ -219,7 +219,7 @@ func (s *storm) ask(ctx context.Context, method, path, body string, into any) (s
 	return head.StatusCode, json.Unmarshal(text, into) == nil
 }
 
-// begin begins an invocation that a strike can meet.
+// begin begins an invocation that a strike can hit.
 func (s *storm) begin(ctx context.Context, f *rig.Function, event []byte) (*rig.Invocation, error) {
 	s.mu.Lock()
 	timeout := s.timeout
@@ -247,10 +247,10 @@ func (s *storm) accept(p piece) {
 	s.accepted = append(s.accepted, p)
 }
 
-// talks are callers that ask for turns, and accept what they are told was accepted.
+// talks returns callers that begin turns and record the accepted ones.
 func (s *storm) talks(ctx context.Context) []func() {
 	return []func(){
-		func() { // the answer begins when the turn is written down
+		func() { // the response begins after the turn is stored
 			key := fmt.Sprintf("turn-%d", s.rounds)
 			s.ask(ctx, "POST", "/operate", `{"message":"note `+key+`","stream":true}`, func(execution string) {
 				s.accept(piece{"a turn", key, execution, false})
@@ -265,8 +265,8 @@ func (s *storm) talks(ctx context.Context) []func() {
 	}
 }
 
-// hooks are callers that send webhooks, of which one is noted and one is said to the agent; the
-// schedule's minute may come while they are worked on.
+// hooks returns callers that send webhooks: one is noted, and one is said to the agent. The
+// schedule's minute may come while they are handled.
 func (s *storm) hooks(ctx context.Context) []func() {
 	send := func(event, key string) acknowledged {
 		inv, err := s.begin(ctx, s.hook, request(0, key, event, bodyOf(key)))
@@ -286,13 +286,13 @@ func (s *storm) hooks(ctx context.Context) []func() {
 				s.accept(piece{"a webhook that is said to the agent", key, a.ID, false})
 			}
 			if inv, err := s.begin(ctx, s.operate, []byte(`{"source":"lanekeeper.tend"}`)); err == nil {
-				_, _ = inv.Wait(ctx) // the next minute does what it has not done
+				_, _ = inv.Wait(ctx) // the next minute does the rest
 			}
 		},
 	}
 }
 
-// works are callers that speak in a thread, and that give the agent's beats work.
+// works returns callers that speak in a thread, and callers that create work for beats.
 func (s *storm) works(ctx context.Context, t *testing.T) []func() {
 	key := func(what string) string { return fmt.Sprintf("%s-%d", what, s.rounds) }
 	return []func(){
@@ -329,7 +329,7 @@ func (s *storm) works(ctx context.Context, t *testing.T) []func() {
 	}
 }
 
-// done says that a speaker is done, later where nobody hears it.
+// done completes a speaker's execution. If no response comes, it is completed later.
 func (s *storm) done(ctx context.Context, execution string) {
 	if status, ok := s.ask(ctx, "POST", "/executions/"+execution+"/complete", `{}`, nil); !ok || status >= 500 {
 		s.mu.Lock()
@@ -338,12 +338,12 @@ func (s *storm) done(ctx context.Context, execution string) {
 	}
 }
 
-// slotTime is that of the last slot.
+// slotTime returns the time of the last slot.
 func (s *storm) slotTime() time.Time {
 	return time.Date(2026, 1, 5, 10, 0, 0, 0, time.UTC).Add(time.Duration(s.slots) * 30 * time.Minute)
 }
 
-// slot has the schedule's next slot come, as an event that Lambda tries up to three times.
+// slot delivers the schedule's next slot, as an event that Lambda tries up to three times.
 func (s *storm) slot(ctx context.Context, t *testing.T) {
 	s.slots++
 	event := []byte(`{"source":"lanekeeper.schedule","slot":"` + s.slotTime().Format(time.RFC3339) + `"}`)
@@ -362,8 +362,8 @@ func (s *storm) slot(ctx context.Context, t *testing.T) {
 	t.Errorf("the slot is a dead letter\n%s", ending(s.heart.Logs()))
 }
 
-// round asks for everything, strikes at a random instant, and waits until all that was
-// accepted has moved.
+// round starts all callers, strikes at a random instant, and waits until all accepted work has
+// finished.
 func (s *storm) round(t *testing.T) {
 	t.Helper()
 	s.rounds++
@@ -376,7 +376,7 @@ func (s *storm) round(t *testing.T) {
 	}
 	ctx := t.Context()
 	calls := slices.Concat(s.works(ctx, t), s.hooks(ctx))
-	if !slices.Contains(card.strikes, s.heart) { // else its beat keeps off
+	if !slices.Contains(card.strikes, s.heart) { // otherwise turns would postpone its beat
 		calls = append(calls, s.talks(ctx)...)
 	}
 	var calling sync.WaitGroup
@@ -386,7 +386,7 @@ func (s *storm) round(t *testing.T) {
 	instant := time.NewTimer(time.Duration(s.random.Int64N(int64(900 * time.Millisecond))))
 	<-instant.C
 	s.strike(t, card)
-	calling.Wait() // each ends by itself, or by its time-out
+	calling.Wait() // each ends by itself or by its time-out
 	s.flying = map[*rig.Function][]*rig.Invocation{}
 	lease := s.timeout + leaseMargin
 	s.timeout = ample
@@ -397,7 +397,7 @@ func (s *storm) round(t *testing.T) {
 		s.minute(t)
 		kept = kept || s.keepOff(t)
 		stuck, _ := s.stuck(t)
-		beats := s.cutOff(t) // what those that end have not come to is for the next slot
+		beats := s.cutOff(t) // work that completed beats did not reach is left to the next slot
 		if len(stuck)+len(beats) == 0 {
 			break
 		}
@@ -426,29 +426,30 @@ func (s *storm) round(t *testing.T) {
 	if twice := s.outside.Doubled(); len(twice) > 0 {
 		t.Errorf("doubled: %v", twice)
 	}
-	for _, id := range s.texts(t, `SELECT id::text FROM agent_automations`) { // they would run for the next round's event too
+	// They would also run for the event of the next round.
+	for _, id := range s.texts(t, `SELECT id::text FROM agent_automations`) {
 		s.must(t, "DELETE", "/automations/"+id, "", nil)
 	}
 }
 
-// longest is for how long people's turns may keep beats off in a round.
+// longest is the longest time for which people's turns may postpone beats in a round.
 const longest = 10 * time.Minute
 
-// keepOff reports whether beats keep off for a person's turn, or have until a moment ago.
+// keepOff reports whether a person's turn, or the grace after it, postpones beats.
 func (s *storm) keepOff(t *testing.T) bool {
 	t.Helper()
 	return s.count(t, `SELECT count(*) FROM agent_locks
 		WHERE lane = 'operate' AND execution_id IS NOT NULL AND expires_at + interval '2 minutes' > lk_now()`) > 0
 }
 
-// unanswered waits until the server is done with what the dead have sent.
+// unanswered waits until the server has finished the requests of dead processes.
 func (s *storm) unanswered(t *testing.T) {
 	t.Helper()
 	s.none(t, `SELECT count(*) FROM pg_stat_activity
 		WHERE datname = current_database() AND usename = 'lanekeeper_login' AND state IN ('active', 'idle in transaction')`)
 }
 
-// none waits until a count is zero, for two minutes at most.
+// none waits until a count is zero, for at most two minutes.
 func (s *storm) none(t *testing.T, count string) {
 	t.Helper()
 	for until := time.Now().Add(2 * time.Minute); s.count(t, count) > 0; s.exec(t, `SELECT pg_sleep(0.01)`) {
@@ -458,14 +459,14 @@ func (s *storm) none(t *testing.T, count string) {
 	}
 }
 
-// settledEvents waits until no transaction in the cluster, another test's perhaps, holds an
-// event back.
+// settledEvents waits until no open transaction in the cluster, perhaps of another test, delays an
+// event.
 func (s *storm) settledEvents(t *testing.T) {
 	t.Helper()
 	s.none(t, `SELECT count(*) FROM events WHERE xid >= lk_settled()`)
 }
 
-// minute is one of the schedule's, in which people approve what waits.
+// minute is one minute of the schedule, in which people approve all waiting calls.
 func (s *storm) minute(t *testing.T) {
 	t.Helper()
 	inv, err := s.begin(t.Context(), s.operate, []byte(`{"source":"lanekeeper.tend"}`))
@@ -489,8 +490,8 @@ func (s *storm) minute(t *testing.T) {
 	}
 }
 
-// stuck is what was accepted and has neither come to the receiver nor come to an end; apart
-// from it the work of beats.
+// stuck returns the accepted work that has neither reached the receiver nor ended. It returns the
+// work of beats separately.
 func (s *storm) stuck(t *testing.T) (all, beats []string) {
 	t.Helper()
 	for _, p := range s.accepted[s.moved:] {
@@ -498,7 +499,7 @@ func (s *storm) stuck(t *testing.T) (all, beats []string) {
 		case s.outside.Came(p.key) > 0:
 		case p.beats && s.count(t, `SELECT (SELECT count(*) FROM executions e JOIN agent_automations a ON e.subject = 'automation:' || a.id
 				  WHERE a.name = $1 AND e.status IN ('failed', 'stalled'))
-				+ (SELECT count(*) FROM agent_objectives WHERE title = 'Do ' || $1 AND status = 'paused')`, p.key) > 0: // it ended, and says why
+				+ (SELECT count(*) FROM agent_objectives WHERE title = 'Do ' || $1 AND status = 'paused')`, p.key) > 0: // it ended and gives a reason
 		case p.beats:
 			beats = append(beats, p.what+" "+p.key)
 		case p.execution == "" || s.count(t, `SELECT count(*) FROM executions
@@ -509,7 +510,7 @@ func (s *storm) stuck(t *testing.T) (all, beats []string) {
 	return all, beats
 }
 
-// cutOff are the beats that have begun and not ended, and the last slot where none has run it.
+// cutOff returns the unfinished beats, and the last slot if no beat has run it.
 func (s *storm) cutOff(t *testing.T) []string {
 	t.Helper()
 	return s.texts(t, `SELECT id || ' ' || coalesce(slot, 'by hand') FROM executions WHERE subject = 'heartbeat' AND status = 'running'
@@ -517,7 +518,7 @@ func (s *storm) cutOff(t *testing.T) []string {
 		s.slotTime().Format("2006-01-02T15:04Z"))
 }
 
-// strike is what befalls functions: their processes die or stall, or they are cut off.
+// strike is one failure: processes of functions die or stall, or a connection is cut.
 type strike struct {
 	name    string
 	strikes []*rig.Function
@@ -530,7 +531,7 @@ func (s strike) silent() bool { return s.kind == proxy.Swallow || s.kind == prox
 
 const longestFault = 500 * time.Millisecond
 
-// deal deals the next strike, as from a pack of cards: all come, in any order.
+// deal returns the next strike. Strikes are dealt like cards: each occurs, in random order.
 func (s *storm) deal() strike {
 	operate, heart := []*rig.Function{s.operate}, []*rig.Function{s.heart}
 	cards := []strike{
@@ -574,7 +575,7 @@ func (s *storm) strike(t *testing.T, card strike) {
 		s.mu.Unlock()
 		for _, inv := range all {
 			if card.stall {
-				_ = inv.Freeze() // one that has ended is left alone
+				_ = inv.Freeze() // does nothing if it has ended
 			} else {
 				_ = inv.Kill()
 			}

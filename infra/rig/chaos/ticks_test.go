@@ -284,7 +284,7 @@ func start(t *testing.T, url string) *rig.Function {
 	return fn
 }
 
-// failure is the message of a beat that must fail.
+// failure returns the error message of a beat that must fail.
 func failure(t *testing.T, url string) string {
 	t.Helper()
 	res, err := start(t, url).Invoke(t.Context(), []byte(`{"by":"hand"}`))

@@ -21,19 +21,19 @@ import (
 
 const heartbeatPackage = "github.com/lanekeeper/lanekeeper/functions/heartbeat"
 
-// world is a database of its own with the ledger's triggers in it, and the
-// heartbeat's bootstrap, built with its fault points.
+// world is a database with the ledger's triggers, and the heartbeat's bootstrap, which is built
+// with fault points.
 type world struct {
 	owner  string // URL of the schema's owner
 	admin  *pgx.Conn
 	faults *rig.Faults
 	fn     *rig.Function
 	minute atomic.Int64
-	ahead  time.Duration // by how much the database's clock is ahead
+	ahead  time.Duration // time by which the database's clock is ahead
 }
 
-// effects is the independent ledger: what committed, by whom it can't be undone.
-// It knows tables, not Go.
+// effects is the independent ledger of committed irreversible effects. It reads tables and shares
+// no Go code with the product.
 const effects = `
 CREATE TABLE ledger (at bigserial, workspace uuid, effect text, key text);
 CREATE FUNCTION ledger_step() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
@@ -72,7 +72,7 @@ END $$;
 CREATE TRIGGER ledger AFTER INSERT ON execution_steps FOR EACH ROW EXECUTE FUNCTION ledger_result();
 `
 
-// newDatabase is a world of which there is a migrated database alone.
+// newDatabase returns a world that has only a migrated database.
 func newDatabase(t *testing.T) *world {
 	t.Helper()
 	w := &world{owner: dbtest.NewDatabase(t)}
@@ -137,7 +137,7 @@ func (w *world) texts(t *testing.T, sql string, args ...any) []string {
 	return out
 }
 
-// advance lets time pass on the database's clock, for everybody.
+// advance advances the database's clock for all clients.
 func (w *world) advance(t *testing.T, d time.Duration) {
 	t.Helper()
 	w.ahead += d
@@ -145,8 +145,8 @@ func (w *world) advance(t *testing.T, d time.Duration) {
 	  SELECT clock_timestamp() + interval '%d microseconds' $$`, w.ahead.Microseconds()))
 }
 
-// workspace adds a workspace with one objective whose plan has three steps, the
-// middle one of which remembers something.
+// workspace adds a workspace with one objective. Its plan has three steps; the second one saves a
+// memory.
 func (w *world) workspace(t *testing.T) (ws, objective string) {
 	t.Helper()
 	ws, objective = uuid.NewString(), uuid.NewString()
@@ -164,14 +164,14 @@ func (w *world) workspace(t *testing.T) (ws, objective string) {
 	return ws, objective
 }
 
-// tick is the event of a workspace's next slot, as the fan-out sends it.
+// tick returns the event of a workspace's next slot, as the fan-out sends it.
 func (w *world) tick(ws string) []byte {
 	slot := time.Date(2026, 1, 5, 10, 0, 0, 0, time.UTC).Add(time.Duration(w.minute.Add(1)) * time.Minute)
 	raw, _ := json.Marshal(map[string]string{"workspace": ws, "slot": slot.Format(time.RFC3339)})
 	return raw
 }
 
-// report reads the answer of a beat that ended without an error.
+// report decodes the response of a beat that ended without an error.
 func report(t *testing.T, res *rig.Result, err error) heartbeat.Report {
 	t.Helper()
 	if err != nil {
@@ -187,7 +187,7 @@ func report(t *testing.T, res *rig.Result, err error) heartbeat.Report {
 	return r
 }
 
-// finish beats until there is nothing left to do.
+// finish beats until a beat is idle.
 func (w *world) finish(t *testing.T, ws string) {
 	t.Helper()
 	for range 12 {
@@ -200,8 +200,8 @@ func (w *world) finish(t *testing.T, ws string) {
 	t.Fatalf("workspace %s is not done after 12 more beats; the log ends\n%s", ws, logs[max(0, len(logs)-2000):])
 }
 
-// verify holds what must be true of a workspace whose objective was worked on
-// to its end, whatever happened meanwhile.
+// verify checks what must be true for a workspace after its objective was completed, whatever
+// failures happened.
 func (w *world) verify(t *testing.T, ws, objective string) {
 	t.Helper()
 	for key, want := range map[string]int{
@@ -226,7 +226,7 @@ func (w *world) verify(t *testing.T, ws, objective string) {
 	}
 }
 
-// recorded are the calls of a workspace that have a result.
+// recorded returns the calls of a workspace that have a result.
 func (w *world) recorded(t *testing.T, ws string) map[string]bool {
 	t.Helper()
 	out := map[string]bool{}
@@ -236,7 +236,7 @@ func (w *world) recorded(t *testing.T, ws string) map[string]bool {
 	return out
 }
 
-// superuser is a database's URL for the role that no row-level security holds.
+// superuser returns a database's URL for a role to which no row-level security applies.
 func superuser(t *testing.T, owner string) string {
 	t.Helper()
 	u, err := url.Parse(owner)

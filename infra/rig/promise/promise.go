@@ -1,8 +1,8 @@
-// Package promise has a test say which promise of the product it proves, and at which
-// figure. `make chaos` collects what they say, and prints it as a table.
+// Package promise lets a test report which promise of the product it proves, and at which figure.
+// `make chaos` collects the reports and prints them as a table.
 //
-// With LK_FULL=1 a test proves its promise at the full figure, else at one that fits
-// in `make test`. Random tests take their seed from CHAOS_SEED, and print it.
+// With LK_FULL=1 a test proves its promise at the full figure, otherwise at a figure that fits into
+// `make test`. Random tests print their seed and take it from CHAOS_SEED.
 package promise
 
 import (
@@ -14,19 +14,19 @@ import (
 	"time"
 )
 
-// Mark stands in the output of a test before the JSON of a [Proof].
+// Mark precedes the JSON of a [Proof] in the output of a test.
 const Mark = "promise: "
 
-// A Proof is what a test says of a promise.
+// A Proof is the report of a test about a promise.
 type Proof struct {
 	Promise  string // such as R34
-	What     string // was tried
+	What     string // what was tried
 	Goal     string
 	Measured string
 	Kept     bool // the test passed
 }
 
-// Of begins a proof, which is told when the test ends, whichever way.
+// Of begins a proof. It is printed when the test ends, also if the test fails.
 func Of(t testing.TB, id, what, goal string) *Proof {
 	t.Helper()
 	p := &Proof{Promise: id, What: what, Goal: goal}
@@ -41,13 +41,13 @@ func Of(t testing.TB, id, what, goal string) *Proof {
 	return p
 }
 
-// Tell says what was measured; the last word counts.
+// Tell sets what was measured. The last call counts.
 func (p *Proof) Tell(format string, args ...any) { p.Measured = fmt.Sprintf(format, args...) }
 
 // Full reports whether promises are proven at their full figures.
 func Full() bool { return os.Getenv("LK_FULL") == "1" }
 
-// Figure is full where promises are proven at their full figures, else small.
+// Figure returns full if promises are proven at their full figures, else small.
 func Figure(small, full int) int {
 	if Full() {
 		return full
@@ -55,7 +55,7 @@ func Figure(small, full int) int {
 	return small
 }
 
-// Seed is that of a random test: the one in CHAOS_SEED, or a new one. It is printed.
+// Seed returns the seed of a random test: the one in CHAOS_SEED, or a new one. It prints the seed.
 func Seed(t testing.TB) uint64 {
 	t.Helper()
 	seed, err := strconv.ParseUint(os.Getenv("CHAOS_SEED"), 10, 64)

@@ -1,5 +1,5 @@
-// Connected is a bootstrap that does what no function with a database can do without: it
-// connects, looks at the schema's version, and runs an empty transaction.
+// Command connected is the smallest bootstrap with a database: it connects, reads the schema's
+// version, and runs an empty transaction.
 package main
 
 import (

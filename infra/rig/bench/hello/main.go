@@ -1,5 +1,5 @@
-// Hello is the smallest bootstrap there can be: what a cold start costs when a
-// function does nothing.
+// Command hello is the smallest possible bootstrap. It shows the cold start of a function that does
+// nothing.
 package main
 
 import (

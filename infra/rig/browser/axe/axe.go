@@ -1,5 +1,6 @@
-// Package axe looks for barriers in a page: what keeps people out who use a keyboard, a screen
-// reader or strong contrasts. It has the page checked by axe-core, of npm and pinned by a lock file.
+// Package axe finds accessibility barriers in a page, such as for people who use a keyboard, a
+// screen reader or strong contrasts. It runs axe-core, which comes from npm and is pinned by a lock
+// file.
 package axe
 
 import (
@@ -17,8 +18,8 @@ import (
 //go:embed package.json package-lock.json
 var files embed.FS
 
-// Violations are the rules that the page breaks as it is now, each with the elements that do. It
-// returns a [*servers.MissingError] when axe-core is not to be had.
+// Violations returns the rules that the page breaks in its current state, each with the elements
+// that break it. If axe-core can't be installed, the error is a [*servers.MissingError].
 func Violations(ctx context.Context, p *browser.Page) ([]string, error) {
 	dir, _, err := npm.Install(ctx, "axe", files)
 	if err != nil {

@@ -12,13 +12,13 @@ import (
 	"github.com/lanekeeper/lanekeeper/infra/rig/promise"
 )
 
-// event is a line of go test -json.
+// event is one line of go test -json.
 type event struct {
 	Action, Test, Output string
 }
 
-// collect reads what go test -json prints: it answers the proofs, and writes the output
-// of tests that failed to log.
+// collect reads the output of go test -json. It returns the proofs, and writes the output of failed
+// tests to log.
 func collect(out io.Reader, log io.Writer) (proofs []promise.Proof, err error) {
 	said := map[string][]string{} // by test
 	lines := bufio.NewReader(out)
@@ -26,7 +26,7 @@ func collect(out io.Reader, log io.Writer) (proofs []promise.Proof, err error) {
 		line, err := lines.ReadBytes('\n')
 		if len(line) > 0 {
 			var e event
-			if json.Unmarshal(line, &e) != nil { // the toolchain's own words
+			if json.Unmarshal(line, &e) != nil { // output of the toolchain
 				fmt.Fprintf(log, "    %s", line)
 			}
 			if text, ok := strings.CutPrefix(e.Output[max(0, strings.Index(e.Output, promise.Mark)):], promise.Mark); ok {
@@ -54,10 +54,10 @@ func collect(out io.Reader, log io.Writer) (proofs []promise.Proof, err error) {
 	}
 }
 
-// print writes the table, in the order of the promises.
+// print writes the table in the order of the promises.
 func print(w io.Writer, all []promise.Proof) error {
 	slices.SortStableFunc(all, func(a, b promise.Proof) int {
-		if len(a.Promise) != len(b.Promise) { // R7 before R14
+		if len(a.Promise) != len(b.Promise) { // R7 comes before R14
 			return len(a.Promise) - len(b.Promise)
 		}
 		return strings.Compare(a.Promise, b.Promise)

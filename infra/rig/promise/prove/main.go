@@ -1,10 +1,10 @@
-// Command prove proves the product's promises at their full figures, and prints them
-// as a table: promise, what was tried, goal, measured.
+// Command prove proves the product's promises at their full figures and prints a table: promise,
+// what was tried, goal, measured.
 //
 //	make chaos
 //	bin/withservers -- go run ./infra/rig/promise/prove -only R34
 //
-// It fails when a promise is not kept, or a test says nothing of its own.
+// It fails if a promise is broken, or if a test reports none of the promises that it must prove.
 package main
 
 import (
@@ -71,7 +71,7 @@ func prove(ctx context.Context, args []string) error {
 	return errors.Join(print(os.Stdout, all), failed, ctx.Err(), broken(all))
 }
 
-// proven are the promises that the runs prove.
+// proven returns the promises that the runs prove.
 func proven() (all []string) {
 	for _, r := range runs {
 		all = append(all, r.promises...)
@@ -80,7 +80,7 @@ func proven() (all []string) {
 	return slices.Compact(all)
 }
 
-// prove runs the tests, and answers what they say.
+// prove runs the tests and returns their proofs.
 func (r run) prove(ctx context.Context, timeout time.Duration) ([]promise.Proof, error) {
 	cmd := command(ctx, "go", "test", "-json", "-count=1", "-timeout", timeout.String(), "-run", r.tests, r.pkg)
 	cmd.Env = append(os.Environ(), "LK_FULL=1")
@@ -94,7 +94,7 @@ func (r run) prove(ctx context.Context, timeout time.Duration) ([]promise.Proof,
 	}
 	proofs, err := collect(out, os.Stdout)
 	if err != nil {
-		_, _ = io.Copy(io.Discard, out) // so that it ends
+		_, _ = io.Copy(io.Discard, out) // so that it can end
 	}
 	failed := cmd.Wait()
 	if err == nil && ctx.Err() == nil {
@@ -103,8 +103,8 @@ func (r run) prove(ctx context.Context, timeout time.Duration) ([]promise.Proof,
 	return proofs, err
 }
 
-// command is one that is killed with ctx, and with it all that it has started: go test
-// would leave the test running.
+// command returns a command that is killed together with all of its child processes when ctx ends.
+// Without that, go test would leave the test running.
 func command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -112,8 +112,8 @@ func command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// unsaid are the promises of which the tests said nothing, and one for tests that failed
-// while all that they said was kept.
+// unsaid returns a broken proof for each promise that the tests did not report, and one if the
+// tests failed although all reported promises were kept.
 func (r run) unsaid(said []promise.Proof, failed bool) (all []promise.Proof) {
 	for _, id := range r.promises {
 		if !slices.ContainsFunc(said, func(p promise.Proof) bool { return p.Promise == id }) {

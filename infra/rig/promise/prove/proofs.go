@@ -7,7 +7,7 @@ type run struct {
 	tests    string // a regular expression
 }
 
-// runs are those of `make chaos`, the short ones first.
+// runs are the runs of `make chaos`, the short ones first.
 var runs = []run{
 	{[]string{"R36"}, "./shared/lane", "^TestCallersLeaveAtRandom$"},
 	{[]string{"R35"}, "./shared/db/postgres", "^TestSilentPeers$"},

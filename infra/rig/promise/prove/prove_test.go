@@ -12,7 +12,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/infra/rig/promise"
 )
 
-// told is the line of a test that says something of a promise.
+// told returns the output line of a test that reports a proof.
 func told(t *testing.T, test string, p promise.Proof) string {
 	t.Helper()
 	raw, err := json.Marshal(p)
@@ -55,7 +55,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// A run that says nothing of a promise of its own, or fails beside, is no proof.
+// A run that reports no proof of one of its promises, or that fails nevertheless, is no proof.
 func TestWhatIsUnsaid(t *testing.T) {
 	r := run{[]string{"R1", "R2"}, "./x", "^TestX$"}
 	kept := promise.Proof{Promise: "R1", Kept: true}
@@ -71,7 +71,7 @@ func TestWhatIsUnsaid(t *testing.T) {
 	}
 }
 
-// With the command ends what it has started.
+// The end of the command also ends its child processes.
 func TestACommandIsKilledWithItsGroup(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -88,7 +88,8 @@ func TestACommandIsKilledWithItsGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	cancel()
-	if rest, err := io.ReadAll(started); err != nil || len(rest) > 0 { // its end closes the pipe, which the child has, too
+	// Its end closes the pipe, which its child also holds.
+	if rest, err := io.ReadAll(started); err != nil || len(rest) > 0 {
 		t.Errorf("%q, %v", rest, err)
 	}
 	if err := cmd.Wait(); err == nil {
