@@ -33,6 +33,7 @@ var examples = map[string][]string{
 	"secrets":    {`set github <token.txt`, `delete github`, `rotate`},
 	"workspaces": {`create '{"slug": "shop", "name": "The shop", "owner": "you@example.com"}'`},
 	"members":    {`create '{"email": "ada@example.com", "role": "MEMBER"}'`},
+	"site-keys":  {`create '{"name": "shop", "origins": ["https://shop.example"]}'`, `edit ID '{"origins": ["https://shop.example", "https://www.shop.example"]}'`},
 	"api-keys":   {`create '{"name": "ci", "role": "MEMBER", "scopes": ["memories:read"]}'`},
 }
 

@@ -87,6 +87,9 @@ func resources() []resource {
 		{"api-keys", "the keys of programs and sites",
 			heads("NAME=name", "KIND=kind", "ROLE=role", "BEGINS WITH=prefix", "REVOKED=revokedAt:time", "ID=id:id"),
 			words("list show create delete"), nil},
+		{"site-keys", "the keys with which visitors of web sites chat",
+			heads("NAME=name", "ORIGINS=origins:data", "PERSONA=persona", "BEGINS WITH=prefix", "REVOKED=revokedAt:time", "ID=id:id"),
+			words("list show create edit delete"), nil},
 	}
 }
 

@@ -127,6 +127,7 @@ func (w *wireCheck) work() {
 		{"POST", "automations/" + w.does("POST", "/api/v1/automations", `{"name": "n", "skill": "query_activity", "schedule": {"cron": "@daily"}}`, "id") + "/disable", `{"reason": "r"}`},
 		{"POST", "kill-switches/" + w.does("POST", "/api/v1/kill-switches", `{"scope": "agent", "target": "nobody", "reason": "r"}`, "id") + "/release", `{}`},
 		{"DELETE", "api-keys/" + w.does("POST", "/api/v1/api-keys", `{"name": "ci", "role": "MEMBER", "scopes": ["*:read"]}`, "id"), ""},
+		{"PATCH", "site-keys/" + w.does("POST", "/api/v1/site-keys", `{"name": "shop", "origins": ["https://shop.example"]}`, "id"), `{"name": "the shop"}`},
 		{"PATCH", "members/" + w.does("POST", "/api/v1/members", `{"email": "a@b.example", "role": "MEMBER"}`, "userId"), `{"role": "ADMIN"}`},
 		{"PATCH", "budgets/" + w.does("POST", "/api/v1/budgets", `{"scope": "global", "allocated": 5, "periodStart": "2030-01-01T00:00:00Z", "periodEnd": "2030-02-01T00:00:00Z"}`, "id"), `{"allocated": 6}`},
 		{"POST", "secrets", `{"name": "s", "value": "something secret"}`},

@@ -147,7 +147,7 @@ func TestWhatIsForPersonsAlone(t *testing.T) {
 	}
 	slices.Sort(persons)
 	want := []string{
-		"add-member", "approve-approval", "choose-workspace", "create-api-key", "create-workspace", "delete-workspace",
+		"add-member", "approve-approval", "choose-workspace", "create-api-key", "create-site-key", "create-workspace", "delete-workspace",
 		"patch-member", "reject-approval", "remove-member", "sign-out-member",
 	}
 	if !slices.Equal(persons, want) {

@@ -177,6 +177,7 @@ type keyItem struct {
 	Role       auth.Role    `json:"role,omitempty"`
 	Scopes     []auth.Scope `json:"scopes"`
 	Origins    []string     `json:"origins"`
+	Persona    string       `json:"persona,omitempty" doc:"Of a site key: the persona that its visitors talk with"`
 	CreatedBy  string       `json:"createdBy"`
 	CreatedAt  time.Time    `json:"createdAt"`
 	ExpiresAt  *time.Time   `json:"expiresAt,omitempty"`
@@ -188,7 +189,7 @@ type keyItem struct {
 
 func keyOf(k auth.APIKey) keyItem {
 	item := keyItem{
-		ID: k.ID, Name: k.Name, Kind: k.Kind, Prefix: k.Prefix, Role: k.Role, Scopes: k.Scopes, Origins: k.Origins,
+		ID: k.ID, Name: k.Name, Kind: k.Kind, Prefix: k.Prefix, Role: k.Role, Scopes: k.Scopes, Origins: k.Origins, Persona: personaOfKey(k),
 		CreatedBy: k.CreatedBy, CreatedAt: k.CreatedAt.UTC(), ExpiresAt: utc(k.ExpiresAt), LastUsedAt: utc(k.LastUsedAt), RevokedAt: utc(k.RevokedAt),
 	}
 	if item.Scopes == nil {
@@ -209,7 +210,7 @@ func (s *server) listKeys(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.People.Keys(ctx, workspace(ctx), after, in.Limit+1)
+	found, err := s.People.Keys(ctx, workspace(ctx), "", after, in.Limit+1)
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +233,7 @@ func (s *server) createKey(ctx context.Context, in *struct {
 		Kind      auth.KeyKind `json:"kind,omitempty" enum:"api,site" default:"api"`
 		Role      auth.Role    `json:"role,omitempty" enum:"OWNER,ADMIN,MEMBER" doc:"Of an api key; at most the caller's"`
 		Scopes    []auth.Scope `json:"scopes,omitempty" maxItems:"20" doc:"Of an api key, such as skills:read or *"`
-		Origins   []string     `json:"origins,omitempty" maxItems:"20" doc:"Of a site key: where its page may stand"`
+		Origins   []string     `json:"origins,omitempty" maxItems:"20" doc:"Of a site key: the origins of its pages, such as https://example.com"`
 		ExpiresAt *time.Time   `json:"expiresAt,omitempty"`
 	}
 }) (*creation[keyItem], error) {

@@ -37,6 +37,8 @@ func nounOf(part string) string {
 	switch part {
 	case "api-keys":
 		return "API key"
+	case "site-keys":
+		return "site key"
 	case "kill-switches":
 		return "kill switch"
 	case "memories":

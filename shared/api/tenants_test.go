@@ -101,6 +101,7 @@ func (w *world) fill(t testing.TB, of tenant) {
 	make("webhook-sources", `{"name":"MARK","kind":"github","secret":"MARK is its secret","rules":[{"then":{"skill":"MARK","with":{}}}]}`)
 	of.names["deliveries"] = w.delivered(t, of)
 	make("api-keys", `{"name":"MARK","role":"MEMBER","scopes":["*"]}`)
+	make("site-keys", `{"name":"MARK","origins":["https://MARK.example"]}`)
 	make("members", `{"email":"MARK@example.org","role":"MEMBER"}`)
 	make("secrets", `{"name":"MARK","value":"MARK"}`)
 	if got := w.call(t, http.MethodPut, "/api/v1/personas/"+of.mark, of.mark+"/OWNER", strings.ReplaceAll(`{"instructions":"MARK"}`, "MARK", of.mark)); got.status != 200 {

@@ -384,7 +384,7 @@ func (g *gate) apiKeys(t *testing.T) assault {
 	everything := auth.APIKey{Name: "k", Kind: auth.APIKind, Role: auth.Member, Scopes: []auth.Scope{"*"}}
 	_, clear := g.key(t, everything)
 	good := clear.Reveal()
-	_, site := g.key(t, auth.APIKey{Name: "s", Kind: auth.SiteKind})
+	_, site := g.key(t, auth.APIKey{Name: "s", Kind: auth.SiteKind, Origins: []string{"https://shop.example"}})
 	narrow := everything
 	narrow.Scopes = []auth.Scope{"skills:write"}
 	_, other := g.key(t, narrow)
@@ -437,7 +437,7 @@ func TestTokensDoNotPassForOthers(t *testing.T) {
 	user := g.sharedSecret().good
 	agent := g.agentTokens(t).good
 	_, api := g.key(t, auth.APIKey{Name: "k", Kind: auth.APIKind, Role: auth.Member, Scopes: []auth.Scope{"tasks:read"}})
-	_, site := g.key(t, auth.APIKey{Name: "s", Kind: auth.SiteKind})
+	_, site := g.key(t, auth.APIKey{Name: "s", Kind: auth.SiteKind, Origins: []string{"https://shop.example"}})
 	v, err := g.sessions.MintLink(t.Context(), g.ada.Email)
 	link := reveal(t, v, err)
 	cookie, err := g.sessions.Start(t.Context(), auth.Principal{Kind: auth.User, ID: g.ada.ID})
@@ -457,7 +457,9 @@ func TestTokensDoNotPassForOthers(t *testing.T) {
 		{"session", cookie.Value, nil},
 	} {
 		for path := range maps.Keys(routes) {
-			status, who := g.knock(bearer(path, c.token))
+			r := bearer(path, c.token)
+			r.Header.Set("Origin", "https://shop.example")
+			status, who := g.knock(r)
 			if open := slices.Contains(c.opens, path); open != (status == http.StatusOK) || !open && status != 401 && status != 403 {
 				t.Errorf("%s at %s: %d %s", c.name, path, status, who)
 			}

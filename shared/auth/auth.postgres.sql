@@ -23,4 +23,4 @@ SELECT lk_end_sessions($1);
 
 -- name: KeyByHash
 -- global: it says to which workspace a key belongs
-SELECT workspace_id, id, kind, role, scopes, allowed_origins, stale FROM lk_api_key($1);
+SELECT workspace_id, id, kind, role, scopes, allowed_origins, stale, persona FROM lk_api_key($1);

@@ -44,27 +44,32 @@ DELETE FROM workspace_members
 SELECT count(*) FROM workspace_members WHERE workspace_id = $1 AND role = 'OWNER';
 
 -- name: AddKey
-INSERT INTO api_keys (workspace_id, id, name, kind, hash, prefix, role, scopes, allowed_origins, created_by, created_at, expires_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, lk_now(), $11)
-RETURNING id, name, kind, prefix, role, scopes, allowed_origins, created_by, created_at, expires_at, last_used_at, revoked_at;
+INSERT INTO api_keys (workspace_id, id, name, kind, hash, prefix, role, scopes, allowed_origins, persona, created_by, created_at, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, lk_now(), $12)
+RETURNING id, name, kind, prefix, role, scopes, allowed_origins, persona, created_by, created_at, expires_at, last_used_at, revoked_at;
 
 -- name: Keys
 -- Newest first: ids grow with time.
-SELECT id, name, kind, prefix, role, scopes, allowed_origins, created_by, created_at, expires_at, last_used_at, revoked_at
+SELECT id, name, kind, prefix, role, scopes, allowed_origins, persona, created_by, created_at, expires_at, last_used_at, revoked_at
   FROM api_keys
- WHERE workspace_id = $1 AND id < $2
+ WHERE workspace_id = $1 AND id < $2 AND kind = coalesce($3, kind)
  ORDER BY id DESC
- LIMIT $3;
+ LIMIT $4;
 
 -- name: KeyByID
-SELECT id, name, kind, prefix, role, scopes, allowed_origins, created_by, created_at, expires_at, last_used_at, revoked_at
+SELECT id, name, kind, prefix, role, scopes, allowed_origins, persona, created_by, created_at, expires_at, last_used_at, revoked_at
   FROM api_keys
  WHERE workspace_id = $1 AND id = $2;
+
+-- name: EditSiteKey
+UPDATE api_keys SET name = coalesce($3, name), allowed_origins = coalesce($4, allowed_origins), persona = coalesce($5, persona)
+ WHERE workspace_id = $1 AND id = $2 AND kind = 'site'
+RETURNING id, name, kind, prefix, role, scopes, allowed_origins, persona, created_by, created_at, expires_at, last_used_at, revoked_at;
 
 -- name: RevokeKey
 UPDATE api_keys SET revoked_at = coalesce(revoked_at, lk_now())
  WHERE workspace_id = $1 AND id = $2
-RETURNING id, name, kind, prefix, role, scopes, allowed_origins, created_by, created_at, expires_at, last_used_at, revoked_at;
+RETURNING id, name, kind, prefix, role, scopes, allowed_origins, persona, created_by, created_at, expires_at, last_used_at, revoked_at;
 
 -- name: TouchKey
 UPDATE api_keys SET last_used_at = lk_now()

@@ -40,7 +40,8 @@ SELECT k.workspace_id, k.id, k.kind,
             WHEN 'MEMBER' IN (k.role, m.role) THEN 'MEMBER'
             WHEN 'ADMIN' IN (k.role, m.role) THEN 'ADMIN'
             ELSE k.role END,
-       k.scopes, k.allowed_origins, coalesce(k.last_used_at <= lk_plus(lk_now(), -3600000), true)
+       k.scopes, k.allowed_origins, coalesce(k.last_used_at <= lk_plus(lk_now(), -3600000), true),
+       k.persona
   FROM api_keys k
   LEFT JOIN users u ON u.id = substr(k.created_by, 6) AND k.created_by LIKE 'user:%' AND u.disabled_at IS NULL
   LEFT JOIN workspace_members m ON m.workspace_id = k.workspace_id AND m.user_id = u.id

@@ -20,7 +20,7 @@ func TestAKeyMayNoMoreThanItsCreator(t *testing.T) {
 		for _, role := range []auth.Role{auth.Owner, auth.Admin, auth.Member, ""} {
 			k := auth.APIKey{Name: "k", Kind: auth.APIKind, Role: role, Scopes: []auth.Scope{"*"}}
 			if role == "" {
-				k = auth.APIKey{Name: "k", Kind: auth.SiteKind}
+				k = auth.APIKey{Name: "k", Kind: auth.SiteKind, Origins: []string{"https://shop.example"}}
 			}
 			err := w.in(t, w.Workspace, func(ctx context.Context, tx *db.Tx) error {
 				_, clear, err := w.s.CreateKey(ctx, tx, by, k)

@@ -70,10 +70,11 @@ func (s *Store) VerifyKey(ctx context.Context, token string) (Principal, error) 
 	p := Principal{Kind: Key}
 	var found KeyKind
 	var role *Role
+	var persona *string
 	var scopes, origins json.RawMessage
 	var stale bool
 	err := s.db.Each(ctx, "", func(scan db.Scan) error {
-		return scan(&p.Workspace, &p.ID, &found, &role, &scopes, &origins, &stale)
+		return scan(&p.Workspace, &p.ID, &found, &role, &scopes, &origins, &stale, &persona)
 	}, s.q.KeyByHash, hash[:])
 	switch {
 	case err != nil:
@@ -86,6 +87,9 @@ func (s *Store) VerifyKey(ctx context.Context, token string) (Principal, error) 
 	}
 	if role != nil {
 		p.Role = *role
+	}
+	if persona != nil {
+		p.Persona = *persona
 	}
 	if err := readLists(scopes, &p.Scopes, origins, &p.Origins); err != nil {
 		return Principal{}, err

@@ -28,7 +28,8 @@ type APIKey struct {
 	Prefix     string // the beginning of the key
 	Role       Role   // of an API key
 	Scopes     []Scope
-	Origins    []string // of a site key; an empty list allows any
+	Origins    []string // of a site key: those of the pages that may use it
+	Persona    string   // of a site key: the persona that its visitors talk with; empty: visitor_chat
 	CreatedBy  string
 	CreatedAt  time.Time
 	ExpiresAt  *time.Time
@@ -41,8 +42,8 @@ const maxList = 20
 
 // check validates a new key.
 func (k *APIKey) check(by Principal) error {
-	if n := utf8.RuneCountInString(strings.TrimSpace(k.Name)); n < 1 || n > 200 || !utf8.ValidString(k.Name) || strings.ContainsRune(k.Name, 0) {
-		return &FieldError{"name", "has 1 to 200 characters"}
+	if err := checkKeyName(k.Name); err != nil {
+		return err
 	}
 	switch k.Kind {
 	case APIKind:
@@ -51,6 +52,13 @@ func (k *APIKey) check(by Principal) error {
 		return k.checkSite()
 	}
 	return &FieldError{"kind", "is api or site"}
+}
+
+func checkKeyName(name string) error {
+	if n := utf8.RuneCountInString(strings.TrimSpace(name)); n < 1 || n > 200 || !utf8.ValidString(name) || strings.ContainsRune(name, 0) {
+		return &FieldError{"name", "has 1 to 200 characters"}
+	}
+	return nil
 }
 
 func (k *APIKey) checkAPI(by Principal) error {
@@ -63,6 +71,8 @@ func (k *APIKey) checkAPI(by Principal) error {
 		return &FieldError{"scopes", `are 1 to 20 such as "tasks:read", "*:write" or "*"`}
 	case len(k.Origins) > 0:
 		return &FieldError{"origins", "are a site key's"}
+	case k.Persona != "":
+		return &FieldError{"persona", "is a site key's"}
 	}
 	return nil
 }
@@ -73,8 +83,15 @@ func (k *APIKey) checkSite() error {
 		return &FieldError{"role", "is an API key's"}
 	case len(k.Scopes) > 0:
 		return &FieldError{"scopes", "are an API key's"}
-	case len(k.Origins) > maxList || slices.ContainsFunc(k.Origins, func(o string) bool { return !isOrigin(o) }):
-		return &FieldError{"origins", "are at most 20 such as https://example.com"}
+	}
+	return checkOrigins(k.Origins)
+}
+
+// checkOrigins refuses an empty list too: everyone can read a site key, and its origins are what
+// keeps the pages of others from using it.
+func checkOrigins(origins []string) error {
+	if len(origins) == 0 || len(origins) > maxList || slices.ContainsFunc(origins, func(o string) bool { return !isOrigin(o) }) {
+		return &FieldError{"origins", "are 1 to 20 such as https://example.com, without a path"}
 	}
 	return nil
 }
@@ -88,7 +105,7 @@ func isOrigin(text string) bool {
 }
 
 // CreateKey creates a key with a name and a kind. An API key also has a role and scopes, a site key
-// has origins. It may have an expiry. The clear key is returned this one time only. Only a person
+// has origins and perhaps a persona, which the caller has checked. It may have an expiry. The clear key is returned this one time only. Only a person
 // or the local admin may create keys, and none with a role above their own. Otherwise the error is
 // [ErrForbidden] or a [FieldError].
 func (s *Store) CreateKey(ctx context.Context, tx *db.Tx, by Principal, k APIKey) (APIKey, secret.Value, error) {
@@ -105,7 +122,7 @@ func (s *Store) CreateKey(ctx context.Context, tx *db.Tx, by Principal, k APIKey
 	text, hash := spellKey(k.Kind, random), sha256.Sum256(random)
 	var created []APIKey
 	err := tx.Each(ctx, collectKeys(&created), s.q.AddKey, s.ids(), strings.TrimSpace(k.Name), k.Kind, hash[:],
-		text[:len(k.Kind.prefix())+shownSize], db.Null(k.Role), jsonList(k.Scopes), jsonList(k.Origins), by.String(), k.ExpiresAt)
+		text[:len(k.Kind.prefix())+shownSize], db.Null(k.Role), jsonList(k.Scopes), jsonList(k.Origins), db.Null(k.Persona), by.String(), k.ExpiresAt)
 	switch {
 	case errors.Is(err, db.ErrCheck): // all other fields have been checked
 		return APIKey{}, secret.Value{}, &FieldError{"expiresAt", "is over"}
@@ -115,11 +132,11 @@ func (s *Store) CreateKey(ctx context.Context, tx *db.Tx, by Principal, k APIKey
 	return created[0], secret.NewValue(text), nil
 }
 
-// Keys lists the keys of a workspace, including revoked ones, newest first. It returns at most
-// limit keys, starting after the id after.
-func (s *Store) Keys(ctx context.Context, ws db.Workspace, after string, limit int) ([]APIKey, error) {
+// Keys lists the keys of a kind in a workspace, including revoked ones, newest first; an empty kind
+// is every kind. It returns at most limit keys, starting after the id after.
+func (s *Store) Keys(ctx context.Context, ws db.Workspace, kind KeyKind, after string, limit int) ([]APIKey, error) {
 	var out []APIKey
-	if err := s.db.Each(ctx, ws, collectKeys(&out), s.q.Keys, cmp.Or(after, uuid.Max.String()), limit); err != nil {
+	if err := s.db.Each(ctx, ws, collectKeys(&out), s.q.Keys, cmp.Or(after, uuid.Max.String()), db.Null(kind), limit); err != nil {
 		return nil, fmt.Errorf("list keys: %w", err)
 	}
 	return out, nil
@@ -135,6 +152,44 @@ func (s *Store) Key(ctx context.Context, ws db.Workspace, id string) (APIKey, er
 		return APIKey{}, ErrNotFound
 	}
 	return found[0], nil
+}
+
+// SiteKeyEdits are the fields of a site key to change. A nil field is left as it is.
+type SiteKeyEdits struct {
+	Name    *string
+	Origins *[]string
+	Persona *string // the caller has checked it
+}
+
+// EditSiteKey changes the given fields of a site key and returns it. Errors: [ErrNotFound], a
+// [FieldError].
+func (s *Store) EditSiteKey(ctx context.Context, tx *db.Tx, id string, e SiteKeyEdits) (APIKey, error) {
+	if uuid.Validate(id) != nil {
+		return APIKey{}, ErrNotFound
+	}
+	var name, origins *string
+	if e.Name != nil {
+		if err := checkKeyName(*e.Name); err != nil {
+			return APIKey{}, err
+		}
+		trimmed := strings.TrimSpace(*e.Name)
+		name = &trimmed
+	}
+	if e.Origins != nil {
+		if err := checkOrigins(*e.Origins); err != nil {
+			return APIKey{}, err
+		}
+		list := jsonList(*e.Origins)
+		origins = &list
+	}
+	var edited []APIKey
+	if err := tx.Each(ctx, collectKeys(&edited), s.q.EditSiteKey, id, name, origins, e.Persona); err != nil {
+		return APIKey{}, fmt.Errorf("change a site key: %w", err)
+	}
+	if len(edited) == 0 {
+		return APIKey{}, ErrNotFound
+	}
+	return edited[0], nil
 }
 
 // RevokeKey revokes a key permanently and returns it. A revoked key stays as it is. Errors:
@@ -157,13 +212,17 @@ func collectKeys(into *[]APIKey) func(db.Scan) error {
 	return func(scan db.Scan) error {
 		var k APIKey
 		var role *Role
+		var persona *string
 		var scopes, origins json.RawMessage
-		if err := scan(&k.ID, &k.Name, &k.Kind, &k.Prefix, &role, &scopes, &origins,
+		if err := scan(&k.ID, &k.Name, &k.Kind, &k.Prefix, &role, &scopes, &origins, &persona,
 			&k.CreatedBy, &k.CreatedAt, &k.ExpiresAt, &k.LastUsedAt, &k.RevokedAt); err != nil {
 			return err
 		}
 		if role != nil {
 			k.Role = *role
+		}
+		if persona != nil {
+			k.Persona = *persona
 		}
 		err := readLists(scopes, &k.Scopes, origins, &k.Origins)
 		*into = append(*into, k)

@@ -78,8 +78,8 @@ func (a *Authenticator) principal(r *http.Request) (p Principal, renewed *http.C
 	if err != nil {
 		return Principal{}, nil, err
 	}
-	if p.Kind == Site && len(p.Origins) > 0 && !slices.Contains(p.Origins, r.Header.Get("Origin")) {
-		return Principal{}, nil, ErrOrigin
+	if p.Kind == Site && !p.opens(r) {
+		return Principal{}, nil, ErrSite
 	}
 	asked := r.Header.Values("X-Workspace-Id")
 	if len(asked) > 1 {
@@ -93,6 +93,16 @@ func (a *Authenticator) principal(r *http.Request) (p Principal, renewed *http.C
 	}
 	p, err = p.In(strings.Join(asked, ""))
 	return p, renewed, err
+}
+
+// opens reports whether a site's key names the origin of the page that sends a request. A page of
+// our own origin sends no Origin header with a GET.
+func (p Principal) opens(r *http.Request) bool {
+	sent := r.Header.Values("Origin")
+	if len(sent) == 0 && r.Header.Get("Sec-Fetch-Site") == "same-origin" {
+		return slices.Contains(p.Origins, "https://"+r.Host) || slices.Contains(p.Origins, "http://"+r.Host)
+	}
+	return len(sent) == 1 && slices.Contains(p.Origins, sent[0])
 }
 
 // bearer returns the token of the Authorization header. Two such headers are invalid: we do not
@@ -117,6 +127,7 @@ var refusals = []struct {
 	{ErrMissing, problem.New(http.StatusUnauthorized, "missing_token", ErrMissing.Error()).With("WWW-Authenticate", "Bearer")},
 	{ErrInvalid, problem.New(http.StatusUnauthorized, "invalid_token", ErrInvalid.Error()).With("WWW-Authenticate", `Bearer error="invalid_token"`)},
 	{ErrForbidden, problem.New(http.StatusForbidden, "forbidden", ErrForbidden.Error())},
+	{ErrSite, problem.New(http.StatusForbidden, "cross_origin", "the site key does not name the origin of this page: lanekeeper site-keys edit changes its origins")},
 	{ErrOrigin, problem.New(http.StatusForbidden, "cross_origin", ErrOrigin.Error())},
 	{ErrWorkspace, problem.New(http.StatusBadRequest, "workspace_required", ErrWorkspace.Error())},
 }

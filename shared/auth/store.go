@@ -18,7 +18,7 @@ type queries struct {
 	Memberships, EnsureUser, BindUser, SignIn                                         db.Query
 	EndSessions, EndLocalSessions, LocalGeneration                                    db.Query
 	LockWorkspace, Members, MemberByID, AddMember, SetRole, RemoveMember, CountOwners db.Query
-	KeyByHash, TouchKey, AddKey, Keys, KeyByID, RevokeKey                             db.Query
+	KeyByHash, TouchKey, AddKey, Keys, KeyByID, EditSiteKey, RevokeKey                db.Query
 }
 
 // Store stores the people of all workspaces, and the keys of programs. It is safe for concurrent

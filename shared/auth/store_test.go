@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -220,7 +221,7 @@ func TestWorkspacesKeepToThemselves(t *testing.T) {
 		both := address("both")
 		here, there := w.join(t, w.Workspace, both, auth.Member), w.join(t, theirs, both, auth.Owner)
 		alone := w.join(t, theirs, address("alone"), auth.Owner)
-		key, _ := w.key(t, auth.APIKey{Name: "k", Kind: auth.SiteKind})
+		key, _ := w.key(t, auth.APIKey{Name: "k", Kind: auth.SiteKind, Origins: []string{"https://shop.example"}})
 		if here.ID != there.ID {
 			t.Error("one person has two ids")
 		}
@@ -233,7 +234,7 @@ func TestWorkspacesKeepToThemselves(t *testing.T) {
 		if err := w.in(t, theirs, func(ctx context.Context, tx *db.Tx) error { _, err := w.s.RevokeKey(ctx, tx, key.ID); return err }); !errors.Is(err, auth.ErrNotFound) {
 			t.Errorf("revoking ours: %v", err)
 		}
-		if keys, err := w.s.Keys(t.Context(), theirs, "", 10); err != nil || len(keys) != 0 {
+		if keys, err := w.s.Keys(t.Context(), theirs, "", "", 10); err != nil || len(keys) != 0 {
 			t.Errorf("they see %+v, %v", keys, err)
 		}
 		if w.Engine == dbtest.OnSQLite {
@@ -275,7 +276,7 @@ func TestKeys(t *testing.T) {
 		if first.Name != "CI" || first.CreatedBy != "local:admin" || first.LastUsedAt != nil || !strings.HasPrefix(clear.Reveal(), first.Prefix) || len(first.Prefix) != 9 {
 			t.Errorf("made %+v", first)
 		}
-		second, site := w.key(t, auth.APIKey{Name: "site", Kind: auth.SiteKind, Origins: []string{"https://example.com"}})
+		second, site := w.key(t, auth.APIKey{Name: "site", Kind: auth.SiteKind, Origins: []string{"https://example.com"}, Persona: "shop_helper"})
 
 		var hashes [][]byte
 		if err := w.DB.Each(t.Context(), w.Workspace, func(scan db.Scan) error {
@@ -299,15 +300,19 @@ func TestKeys(t *testing.T) {
 			t.Errorf("%+v, %v", p, err)
 		}
 		p, err = w.s.VerifyKey(t.Context(), site.Reveal())
-		if err != nil || p.Kind != auth.Site || p.ID != second.ID || p.Role != "" || len(p.Scopes) > 0 || !slices.Equal(p.Origins, second.Origins) {
+		if err != nil || p.Kind != auth.Site || p.ID != second.ID || p.Role != "" || len(p.Scopes) > 0 || !slices.Equal(p.Origins, second.Origins) || p.Persona != "shop_helper" || second.Persona != p.Persona {
 			t.Errorf("%+v, %v", p, err)
 		}
-		keys, err := w.s.Keys(t.Context(), w.Workspace, "", 10)
+		keys, err := w.s.Keys(t.Context(), w.Workspace, "", "", 10)
 		if err != nil || len(keys) != 2 || keys[0].ID != second.ID || keys[1].ID != first.ID {
 			t.Fatalf("there are %+v, %v", keys, err)
 		}
-		if rest, err := w.s.Keys(t.Context(), w.Workspace, second.ID, 10); err != nil || len(rest) != 1 || rest[0].ID != first.ID {
+		if rest, err := w.s.Keys(t.Context(), w.Workspace, "", second.ID, 10); err != nil || len(rest) != 1 || rest[0].ID != first.ID {
 			t.Errorf("the second page: %+v, %v", rest, err)
+		}
+
+		if sites, err := w.s.Keys(t.Context(), w.Workspace, auth.SiteKind, "", 10); err != nil || len(sites) != 1 || sites[0].ID != second.ID {
+			t.Errorf("the keys of sites: %+v, %v", sites, err)
 		}
 
 		for range 2 { // a second revocation keeps the time of the first
@@ -344,7 +349,7 @@ func TestAKeyExpires(t *testing.T) {
 // The use of a key is recorded once an hour. Other uses only read.
 func TestTheUseOfAKeyIsNotedOnceAnHour(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
-		_, clear := w.key(t, auth.APIKey{Name: "k", Kind: auth.SiteKind})
+		_, clear := w.key(t, auth.APIKey{Name: "k", Kind: auth.SiteKind, Origins: []string{"https://shop.example"}})
 		var noted []time.Time
 		for _, statements := range []int64{2, 1, 1, 2, 1} {
 			before := w.DB.Stats()
@@ -354,7 +359,7 @@ func TestTheUseOfAKeyIsNotedOnceAnHour(t *testing.T) {
 			if got := w.DB.Stats().Sub(before).Statements; got != statements {
 				t.Errorf("%d statements, want %d", got, statements)
 			}
-			keys, err := w.s.Keys(t.Context(), w.Workspace, "", 1)
+			keys, err := w.s.Keys(t.Context(), w.Workspace, "", "", 1)
 			if err != nil || keys[0].LastUsedAt == nil {
 				t.Fatalf("%+v, %v", keys, err)
 			}
@@ -387,15 +392,17 @@ func TestKeysAreRefused(t *testing.T) {
 		{"a bad scope", admin, auth.APIKey{Name: "k", Kind: auth.APIKind, Role: auth.Member, Scopes: []auth.Scope{"tasks"}}, "scopes"},
 		{"many scopes", admin, auth.APIKey{Name: "k", Kind: auth.APIKind, Role: auth.Member, Scopes: slices.Repeat([]auth.Scope{"*"}, 21)}, "scopes"},
 		{"an API key with origins", admin, auth.APIKey{Name: "k", Kind: auth.APIKind, Role: auth.Member, Scopes: []auth.Scope{"*"}, Origins: []string{"https://a.example"}}, "origins"},
+		{"an API key with a persona", admin, auth.APIKey{Name: "k", Kind: auth.APIKind, Role: auth.Member, Scopes: []auth.Scope{"*"}, Persona: "visitor_chat"}, "persona"},
+		{"a site key without an origin", admin, auth.APIKey{Name: "k", Kind: auth.SiteKind}, "origins"},
 		{"a site key with a role", admin, auth.APIKey{Name: "k", Kind: auth.SiteKind, Role: auth.Member}, "role"},
 		{"a site key with scopes", admin, auth.APIKey{Name: "k", Kind: auth.SiteKind, Scopes: []auth.Scope{"*"}}, "scopes"},
 		{"an origin with a path", admin, auth.APIKey{Name: "k", Kind: auth.SiteKind, Origins: []string{"https://a.example/"}}, "origins"},
 		{"an origin with its port", admin, auth.APIKey{Name: "k", Kind: auth.SiteKind, Origins: []string{"https://a.example:443"}}, "origins"},
 		{"an origin in capitals", admin, auth.APIKey{Name: "k", Kind: auth.SiteKind, Origins: []string{"https://A.example"}}, "origins"},
 		{"the null origin", admin, auth.APIKey{Name: "k", Kind: auth.SiteKind, Origins: []string{"null"}}, "origins"},
-		{"an end that is over", admin, auth.APIKey{Name: "k", Kind: auth.SiteKind, ExpiresAt: &past}, "expiresAt"},
-		{"by a key", auth.Principal{Kind: auth.Key, Role: auth.Owner, Scopes: []auth.Scope{"*"}}, auth.APIKey{Name: "k", Kind: auth.SiteKind}, ""},
-		{"by an agent", auth.Principal{Kind: auth.Agent}, auth.APIKey{Name: "k", Kind: auth.SiteKind}, ""},
+		{"an end that is over", admin, auth.APIKey{Name: "k", Kind: auth.SiteKind, Origins: []string{"https://shop.example"}, ExpiresAt: &past}, "expiresAt"},
+		{"by a key", auth.Principal{Kind: auth.Key, Role: auth.Owner, Scopes: []auth.Scope{"*"}}, auth.APIKey{Name: "k", Kind: auth.SiteKind, Origins: []string{"https://shop.example"}}, ""},
+		{"by an agent", auth.Principal{Kind: auth.Agent}, auth.APIKey{Name: "k", Kind: auth.SiteKind, Origins: []string{"https://shop.example"}}, ""},
 	} {
 		err := w.in(t, w.Workspace, func(ctx context.Context, tx *db.Tx) error {
 			_, _, err := w.s.CreateKey(ctx, tx, c.by, c.key)
@@ -407,3 +414,47 @@ func TestKeysAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// Only the given fields of a site key change; a key of a program is not changed.
+func TestASiteKeyIsChanged(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		made, clear := w.key(t, auth.APIKey{Name: "shop", Kind: auth.SiteKind, Origins: []string{"https://shop.example"}})
+		edit := func(id string, e auth.SiteKeyEdits) (k auth.APIKey, err error) {
+			err = w.in(t, w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+				k, err = w.s.EditSiteKey(ctx, tx, id, e)
+				return err
+			})
+			return k, err
+		}
+		name, persona, origins := " The shop ", "shop_helper", []string{"https://www.shop.example", "http://localhost:3000"}
+		want := made
+		want.Name = "The shop"
+		if k, err := edit(made.ID, auth.SiteKeyEdits{Name: &name}); err != nil || !reflect.DeepEqual(k, want) {
+			t.Errorf("%+v, %v", k, err)
+		}
+		want.Origins, want.Persona = origins, persona
+		if k, err := edit(made.ID, auth.SiteKeyEdits{Origins: &origins, Persona: &persona}); err != nil || !reflect.DeepEqual(k, want) {
+			t.Errorf("%+v, %v", k, err)
+		}
+		if p, err := w.s.VerifyKey(t.Context(), clear.Reveal()); err != nil || p.Persona != persona || !slices.Equal(p.Origins, origins) {
+			t.Errorf("it opens for %+v, %v", p, err)
+		}
+		long, none, wrong := strings.Repeat("x", 201), []string{}, []string{"https://shop.example/"}
+		for field, e := range map[string]auth.SiteKeyEdits{"name": {Name: &long}, "origins": {Origins: &none}} {
+			if f, ok := errors.AsType[*auth.FieldError](second(edit(made.ID, e))); !ok || f.Field != field {
+				t.Errorf("%s: %v", field, f)
+			}
+		}
+		if f, ok := errors.AsType[*auth.FieldError](second(edit(made.ID, auth.SiteKeyEdits{Origins: &wrong}))); !ok || f.Field != "origins" {
+			t.Errorf("an origin with a path: %v", f)
+		}
+		program, _ := w.key(t, auth.APIKey{Name: "ci", Kind: auth.APIKind, Role: auth.Member, Scopes: []auth.Scope{"*"}})
+		for _, id := range []string{program.ID, ids(), "x"} {
+			if _, err := edit(id, auth.SiteKeyEdits{Name: &name}); !errors.Is(err, auth.ErrNotFound) {
+				t.Errorf("%s: %v", id, err)
+			}
+		}
+	})
+}
+
+func second[T any](_ T, err error) error { return err }

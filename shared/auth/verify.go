@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
+	"fmt"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
@@ -21,6 +22,9 @@ var (
 	ErrWorkspace = errors.New("name one workspace in the header X-Workspace-Id")
 	// ErrOrigin says that a page of another origin sent the request.
 	ErrOrigin = errors.New("this may not be asked for by a page of another origin")
+	// ErrSite is the [ErrOrigin] of a site key: the key does not name the origin of the page that
+	// sends the request.
+	ErrSite = fmt.Errorf("the site key does not name the origin of this page: %w", ErrOrigin)
 	// ErrUnusable says that a configured token could not be sent as a bearer token.
 	ErrUnusable = errors.New("a token is 1 to 4096 visible ASCII characters")
 )
