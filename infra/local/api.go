@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/app/door"
 	"github.com/lanekeeper/lanekeeper/shared/app/hook"
 	"github.com/lanekeeper/lanekeeper/shared/app/mail"
 	"github.com/lanekeeper/lanekeeper/shared/app/web"
@@ -27,8 +28,8 @@ import (
 )
 
 // newOrigin is the handler of everything that this process serves: the API, and webhooks.
-func newOrigin(a *wire.Surfaces, door *web.Door, b *beats, valkey func(context.Context) error) (http.Handler, error) {
-	api, err := newAPI(a, door, b, valkey)
+func newOrigin(a *wire.Surfaces, in *door.Door, b *beats, valkey func(context.Context) error) (http.Handler, error) {
+	api, err := newAPI(a, in, b, valkey)
 	if err != nil {
 		return nil, err
 	}
@@ -48,8 +49,8 @@ func newOrigin(a *wire.Surfaces, door *web.Door, b *beats, valkey func(context.C
 }
 
 // newAPI is the handler of the API over an agent.
-func newAPI(a *wire.Surfaces, door *web.Door, b *beats, valkey func(context.Context) error) (http.Handler, error) {
-	return web.NewAPI(a, door, web.Process{
+func newAPI(a *wire.Surfaces, in *door.Door, b *beats, valkey func(context.Context) error) (http.Handler, error) {
+	return web.NewAPI(a, in, web.Process{
 		Beat: b.beat, Background: b.background, Drain: b.drained(), Valkey: valkey, Version: buildOf().Version,
 	})
 }
@@ -67,7 +68,7 @@ func newOperator(ctx context.Context, core *app.Core, ws db.Workspace) (*operato
 	if err != nil {
 		return nil, err
 	}
-	door, err := web.NewDoor(a, "", false, func(ctx context.Context, _ string) (auth.Principal, error) {
+	in, err := door.New(a, "", false, func(ctx context.Context, _ string) (auth.Principal, error) {
 		who := who
 		all, err := a.Workspaces.All(ctx)
 		for _, ws := range all { // a path names another than the flag does
@@ -78,9 +79,9 @@ func newOperator(ctx context.Context, core *app.Core, ws db.Workspace) (*operato
 	if err != nil {
 		return nil, err
 	}
-	door.Limits = nil
+	in.Limits = nil
 	b := &beats{process: ctx, log: core.Log}
-	handler, err := newAPI(a, door, b, nil)
+	handler, err := newAPI(a, in, b, nil)
 	return &operator{handler, b}, err
 }
 

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/app/door"
 	"github.com/lanekeeper/lanekeeper/shared/app/mail"
-	"github.com/lanekeeper/lanekeeper/shared/app/web"
 	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -73,11 +73,11 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 	defer end()
 	defer context.AfterFunc(ctx, end)()
 	b := &beats{process: process, end: end, broken: make(chan error, 1), run: agent.Heartbeat.Run, every: cfg.HeartbeatEvery, log: log}
-	door, err := web.NewDoor(agent, token, false, who)
+	in, err := door.New(agent, token, false, who)
 	if err != nil {
 		return err
 	}
-	handler, err := newOrigin(agent, door, b, valkey(cfg))
+	handler, err := newOrigin(agent, in, b, valkey(cfg))
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/lanekeeper/lanekeeper/shared/app"
-	"github.com/lanekeeper/lanekeeper/shared/app/web"
+	"github.com/lanekeeper/lanekeeper/shared/app/door"
 	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 )
@@ -74,11 +74,11 @@ func (c *console) userLink(ctx context.Context, cfg app.Config, adminToken, orig
 	if err != nil {
 		return err
 	}
-	door, err := web.NewDoor(agent, adminToken, false)
+	in, err := door.New(agent, adminToken, false)
 	if err != nil {
 		return err
 	}
-	minted, err := door.Sessions.MintLink(ctx, email)
+	minted, err := in.Sessions.MintLink(ctx, email)
 	if wrong, ok := errors.AsType[*auth.FieldError](err); ok {
 		return misused("--user: %s", wrong)
 	}

@@ -231,8 +231,9 @@ var links = []library{
 	{"github.com/danielgtaylor/huma/", serving},
 	{module + "shared/api", serving},
 	{module + "shared/app/web", serving},
-	{module + "shared/auth", append([]string{"migrate"}, serving...)},
-	{"github.com/go-jose/go-jose/", append([]string{"migrate"}, serving...)},
+	{module + "shared/app/door", guarded},
+	{module + "shared/auth", append([]string{"migrate"}, guarded...)},
+	{"github.com/go-jose/go-jose/", append([]string{"migrate"}, guarded...)},
 	{module + "shared/app/seed", []string{"migrate"}},
 	{module + "shared/app/mail", serving},
 	{"github.com/aws/aws-sdk-go-v2/service/sesv2", serving},
@@ -244,8 +245,9 @@ var links = []library{
 }
 
 var (
-	serving = []string{"operate"}                                                                   // have the API
-	acting  = append([]string{"heartbeat", "webhook", "worker", "chat", "coordinator"}, serving...) // have an agent
+	serving = []string{"operate"}                                                           // have the API
+	guarded = append([]string{"chat"}, serving...)                                          // ask who sends a request
+	acting  = append([]string{"heartbeat", "webhook", "worker", "coordinator"}, guarded...) // have an agent
 )
 
 func TestFunctionsLinkOnlyWhatTheyNeed(t *testing.T) {

@@ -23,6 +23,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/infra/rig/proxy"
 	"github.com/lanekeeper/lanekeeper/migrations"
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/app/door"
 	"github.com/lanekeeper/lanekeeper/shared/app/web"
 	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
@@ -88,13 +89,13 @@ func newSide(t testing.TB, d *db.DB, within time.Duration, environ ...string) *s
 	})
 	s.Surfaces, err = wire.New(core, "test")
 	check(t, err)
-	door, err := web.NewDoor(s.Surfaces, "", true)
+	in, err := door.New(s.Surfaces, "", true)
 	check(t, err)
-	door.Limits = nil
-	door.Auth = auth.New(func(_ context.Context, token string) (auth.Principal, error) {
+	in.Limits = nil
+	in.Auth = auth.New(func(_ context.Context, token string) (auth.Principal, error) {
 		return auth.Principal{Workspace: db.Workspace(token), Kind: auth.Local, ID: "ada", Role: auth.Owner}, nil
 	})
-	s.Handler, err = web.NewAPI(s.Surfaces, door, web.Process{Background: s.background})
+	s.Handler, err = web.NewAPI(s.Surfaces, in, web.Process{Background: s.background})
 	check(t, err)
 	return s
 }

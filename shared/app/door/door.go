@@ -1,4 +1,6 @@
-package web
+// Package door builds the authentication and the rate limits of what has an address: the API and the
+// chat. It links no API, so that the chat's function starts fast.
+package door
 
 import (
 	"context"
@@ -14,8 +16,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
-// Door is who may come in: whose tokens, keys and sessions are known, and how often
-// they may ask.
+// Door holds whose tokens, keys and sessions are accepted, and how often their owners may send
+// requests.
 type Door struct {
 	Auth     *auth.Authenticator
 	People   *auth.Store
@@ -24,10 +26,10 @@ type Door struct {
 	Failures *ratelimit.Failures
 }
 
-// NewDoor makes the door that knows those whom the configuration tells, the keys that were made here, and
-// who else the verifiers know. adminToken is the installation's; without one the local
-// admin has no sessions. secure says that the pages are served over https.
-func NewDoor(s *wire.Surfaces, adminToken string, secure bool, others ...auth.Verifier) (*Door, error) {
+// New returns a door that accepts the people of the configured issuers, the keys in the database, and
+// what the other verifiers accept. adminToken is the installation's; without one the local admin has
+// no sessions. secure says that the pages are served over https.
+func New(s *wire.Surfaces, adminToken string, secure bool, others ...auth.Verifier) (*Door, error) {
 	core := s.Core
 	people, err := auth.NewStore(core.DB, core.IDs, rand.Reader)
 	if err != nil {
@@ -68,6 +70,19 @@ func NewDoor(s *wire.Surfaces, adminToken string, secure bool, others ...auth.Ve
 		Auth: auth.New(verifiers...).WithSessions(sessions), People: people, Sessions: sessions,
 		Limits: ratelimit.NewCache(limiter, core.Clock, core.Log), Failures: ratelimit.NewFailures(ratelimit.BadCredentials, core.Clock),
 	}, nil
+}
+
+// OfFunction returns the door of a function on Lambda. It also accepts the configured admin token.
+func OfFunction(s *wire.Surfaces) (*Door, error) {
+	token := s.Core.Config.AdminToken
+	if token == "" {
+		return New(s, "", true)
+	}
+	admin, err := auth.AdminToken(token)
+	if err != nil {
+		return nil, err
+	}
+	return New(s, token, true, admin)
 }
 
 // sessionKey is what sessions are signed with: random, kept sealed in the default workspace.

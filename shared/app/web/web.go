@@ -1,4 +1,4 @@
-// Package web builds the HTTP API with its authentication and all the parts that it needs.
+// Package web builds the HTTP API with all the parts that it needs.
 package web
 
 import (
@@ -7,9 +7,9 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/shared/api"
 	"github.com/lanekeeper/lanekeeper/shared/app"
+	"github.com/lanekeeper/lanekeeper/shared/app/door"
 	"github.com/lanekeeper/lanekeeper/shared/app/mail"
 	"github.com/lanekeeper/lanekeeper/shared/app/wire"
-	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/sse"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
@@ -32,20 +32,11 @@ func NewOperate(core *app.Core, instance string, background func(func(context.Co
 	if err != nil {
 		return nil, err
 	}
-	cfg := core.Config
-	var others []auth.Verifier
-	if cfg.AdminToken != "" {
-		admin, err := auth.AdminToken(cfg.AdminToken)
-		if err != nil {
-			return nil, err
-		}
-		others = append(others, admin)
-	}
-	door, err := NewDoor(s, cfg.AdminToken, true, others...)
+	in, err := door.OfFunction(s)
 	if err != nil {
 		return nil, err
 	}
-	handler, err := NewAPI(s, door, Process{Background: background})
+	handler, err := NewAPI(s, in, Process{Background: background})
 	if err != nil {
 		return nil, err
 	}
@@ -61,20 +52,20 @@ type Process struct {
 	Version    string
 }
 
-// NewAPI returns the handler of all routes, with the authentication of door. It is called by
+// NewAPI returns the handler of all routes, with the authentication of in. It is called by
 // [NewOperate] and by the local runner.
-func NewAPI(s *wire.Surfaces, door *Door, p Process) (http.Handler, error) {
+func NewAPI(s *wire.Surfaces, in *door.Door, p Process) (http.Handler, error) {
 	if p.Beat == nil {
 		p.Beat = s.Heartbeat.Run
 	}
 	return api.New(api.Deps{
 		Parts:     s.Parts,
 		Hosts:     s.Core.Config.AllowedHosts,
-		Auth:      door.Auth,
-		People:    door.People,
-		Sessions:  door.Sessions,
-		Limits:    door.Limits,
-		Failures:  door.Failures,
+		Auth:      in.Auth,
+		People:    in.People,
+		Sessions:  in.Sessions,
+		Limits:    in.Limits,
+		Failures:  in.Failures,
 		Streams:   &sse.Streams{Drain: p.Drain},
 		Reachable: s.Reachable,
 		Operate:   s.Operate,

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/lanekeeper/lanekeeper/shared/app/door"
 	"github.com/lanekeeper/lanekeeper/shared/app/web"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -25,18 +26,18 @@ type served struct {
 func serve(t *testing.T, e dbtest.Env) *served {
 	t.Helper()
 	a, _ := newAgent(t, e)
-	door, err := web.NewDoor(a, "", true)
+	in, err := door.New(a, "", true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	door.Limits = nil
-	door.Auth = auth.New(func(context.Context, string) (auth.Principal, error) {
+	in.Limits = nil
+	in.Auth = auth.New(func(context.Context, string) (auth.Principal, error) {
 		return auth.Principal{Workspace: e.Workspace, Kind: auth.Local, ID: "ada", Role: auth.Owner}, nil
 	})
 	s := &served{Env: e, working: &sync.WaitGroup{}}
 	t.Cleanup(s.working.Wait)
 	background := func(fn func(context.Context)) { s.working.Go(func() { fn(context.Background()) }) }
-	s.Handler, err = web.NewAPI(a, door, web.Process{Background: background})
+	s.Handler, err = web.NewAPI(a, in, web.Process{Background: background})
 	if err != nil {
 		t.Fatal(err)
 	}
