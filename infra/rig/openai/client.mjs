@@ -1,5 +1,6 @@
 // Chats with a running Lanekeeper by clients as they come from npm, and fails where an answer is not
-// what they expect. CHAT_URL is the origin, CHAT_KEY a key that may chat.
+// what they expect. CHAT_URL is the origin, CHAT_KEY a key that may chat, CHAT_PAGE the origin of a page
+// that the key names.
 import assert from "node:assert/strict";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { generateText, streamText } from "ai";
@@ -7,9 +8,10 @@ import OpenAI, { BadRequestError, NotFoundError, UnprocessableEntityError, Authe
 
 const origin = process.env.CHAT_URL;
 const apiKey = process.env.CHAT_KEY;
+const page = { Origin: process.env.CHAT_PAGE };
 const baseURL = `${origin}/v1`;
 const model = "visitor_chat";
-const client = new OpenAI({ baseURL, apiKey, maxRetries: 0 });
+const client = new OpenAI({ baseURL, apiKey, defaultHeaders: page, maxRetries: 0 });
 
 async function models() {
   const ids = [];
@@ -103,7 +105,7 @@ async function responses() {
 }
 
 async function aiSDK() {
-  const provider = createOpenAICompatible({ name: "lanekeeper", baseURL, apiKey, includeUsage: true, headers: { "X-Session-Id": "client-ai" } });
+  const provider = createOpenAICompatible({ name: "lanekeeper", baseURL, apiKey, includeUsage: true, headers: { "X-Session-Id": "client-ai", ...page } });
   const { text, finishReason } = await generateText({ model: provider(model), system: "Be brief.", prompt: "Hello.", maxRetries: 0 });
   assert.ok(text.length > 0);
   assert.equal(finishReason, "stop");

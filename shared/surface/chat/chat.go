@@ -13,6 +13,7 @@ package chat
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -90,6 +91,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.refuse(a, r, noRoute)
 		return
 	}
+	if preflight(a, r) {
+		return
+	}
+	head.Add("Vary", "Origin")
 	h.mux.ServeHTTP(a, r)
 }
 
@@ -121,7 +126,7 @@ func (h *Handler) begin() {
 	}
 	for at, allowed := range methods {
 		h.mux.HandleFunc(at, func(w http.ResponseWriter, r *http.Request) {
-			h.refuse(w, r, problem.New(http.StatusMethodNotAllowed, "method_not_allowed", "this path is asked with another method").
+			h.refuseAnyone(w, r, problem.New(http.StatusMethodNotAllowed, "method_not_allowed", "this path is asked with another method").
 				With("Allow", strings.Join(allowed, ", ")))
 		})
 	}
@@ -129,7 +134,7 @@ func (h *Handler) begin() {
 		h.mux.Handle("/chat/", h.Pages)
 		h.mux.Handle("/chat-demo", h.Pages)
 	}
-	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { h.refuse(w, r, noRoute) })
+	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { h.refuseAnyone(w, r, noRoute) })
 }
 
 // guard lets those through to a route who may chat, or, where the route changes nothing, may read.
@@ -137,6 +142,9 @@ func (h *Handler) guard(write bool, next func(http.ResponseWriter, *http.Request
 	access := auth.Access{Least: auth.Member, Resource: "chat", Write: write, Also: []auth.Kind{auth.Site}}
 	known := h.Auth.RequireOr(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p, _ := auth.From(r.Context())
+		if p.Kind == auth.Site {
+			readable(w, r)
+		}
 		if !p.Allows(access) {
 			h.refuse(w, r, problem.New(http.StatusForbidden, "forbidden", "this needs a site key, the role MEMBER, or a key with the scope chat:write or, to read, chat:read"))
 			return
@@ -163,7 +171,11 @@ func (h *Handler) guard(write bool, next func(http.ResponseWriter, *http.Request
 
 // stranger answers who has no principal. Those who bring bad credentials too often are told to wait.
 func (h *Handler) stranger(w http.ResponseWriter, r *http.Request, err error) {
-	h.refuse(w, r, h.strange(r, err))
+	if errors.Is(err, auth.ErrOrigin) { // the key of another's site
+		h.refuse(w, r, h.strange(r, err))
+		return
+	}
+	h.refuseAnyone(w, r, h.strange(r, err))
 }
 
 // finish turns a panic into a 500, and writes the request's line in the log. It must be deferred.

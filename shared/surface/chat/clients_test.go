@@ -16,7 +16,7 @@ import (
 func TestClientsFromNPM(t *testing.T) {
 	w := onOne(t)
 	w.Reason.Model = greeter{}
-	cmd, err := openai.Client(t.Context(), w.url, site)
+	cmd, err := openai.Client(t.Context(), w.url, site, siteOrigin)
 	if _, missing := errors.AsType[*servers.MissingError](err); missing && !dbtest.InCI() {
 		t.Skipf("NOT RUN: %v", err)
 	}

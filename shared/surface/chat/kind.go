@@ -2,40 +2,19 @@ package chat
 
 import (
 	"crypto/sha256"
-	_ "embed"
 	"encoding/hex"
 	"strings"
 
-	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
-	"github.com/lanekeeper/lanekeeper/shared/persona"
-	"github.com/lanekeeper/lanekeeper/shared/trace"
+	"github.com/lanekeeper/lanekeeper/shared/surface/chat/visitor"
 	"github.com/lanekeeper/lanekeeper/shared/turn"
-	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
-//go:embed chat.md
-var prompt string
+// Channel is the channel of the threads of visitors.
+const Channel = visitor.Channel
 
-// Channel is the channel of the threads of visitors. The address of such a thread is the visitor.
-const Channel = "chat"
-
-// Kind is the kind of conversation that visitors have with an agent. Each visitor has a lane. What
-// they say is untrusted.
-func Kind() turn.Kind {
-	return turn.Kind{
-		Surface:      trace.Chat,
-		Name:         "chat",
-		Agent:        "visitor_chat",
-		Channel:      Channel,
-		Prompt:       prompt,
-		Persona:      persona.VisitorChat,
-		Trust:        execution.Untrusted,
-		Told:         told,
-		AnswerTokens: func(s workspace.Settings) int { return s.ChatOutputTokens },
-		Multitask:    []turn.Multitask{turn.Enqueue, turn.Reject, turn.Interrupt, turn.Rollback, turn.Collect, turn.Steer},
-	}
-}
+// Kind is the kind of conversation that visitors have with an agent.
+func Kind() turn.Kind { return visitor.Kind() }
 
 const (
 	lanes  = "session:" + Channel + ":"
@@ -52,22 +31,5 @@ func laneOf(visitor string) lane.Name {
 	return lane.Name(lanes + hashed + hex.EncodeToString(sum[:]))
 }
 
-// told is what a visitor is told of how a turn stands: the agent's words, or else a sentence of ours
-// that says nothing of what went on inside.
-func told(r turn.Reply) string {
-	switch r.Status {
-	case execution.Completed:
-		return r.Answer
-	case execution.Waiting:
-		if r.Answer != "" {
-			return r.Answer
-		}
-		return "A person has to look at this first. The answer comes into this conversation."
-	case execution.Running, execution.Parked:
-		return "This takes longer than usual. The answer comes into this conversation."
-	case execution.Cancelled:
-		return "This message was stopped before it was answered."
-	case execution.Failed, execution.Stalled:
-	}
-	return "Sorry, this could not be answered. Please try again later, or in other words."
-}
+// told is what a visitor is told of how a turn stands.
+func told(r turn.Reply) string { return visitor.Told(r) }

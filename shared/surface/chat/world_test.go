@@ -74,6 +74,10 @@ const (
 	agent  = "token-of-an-agent"
 )
 
+// siteOrigin is the origin of the pages of site. Requests come from there unless their headers say
+// otherwise.
+const siteOrigin = "https://site.example"
+
 // world is chat over a fresh workspace on one engine, behind a real server.
 type world struct {
 	*chat.Handler
@@ -172,7 +176,7 @@ func limited(clock func() time.Time) func(*chat.Handler) {
 
 func tokens(ws db.Workspace) auth.Verifier {
 	all := map[string]auth.Principal{
-		site:   {Kind: auth.Site, ID: "1"},
+		site:   {Kind: auth.Site, ID: "1", Origins: []string{siteOrigin}},
 		other:  {Kind: auth.Site, ID: "2", Origins: []string{"https://shop.example"}},
 		key:    {Kind: auth.Key, ID: "3", Role: auth.Member, Scopes: []auth.Scope{"chat:write"}},
 		reader: {Kind: auth.Key, ID: "4", Role: auth.Member, Scopes: []auth.Scope{"chat:read"}},
@@ -287,6 +291,7 @@ func (r reply) into(t testing.TB, v any) {
 func (w *world) request(t testing.TB, method, path, token, body string, headers ...string) *http.Request {
 	t.Helper()
 	r := must(http.NewRequestWithContext(t.Context(), method, w.url+path, strings.NewReader(body)))(t)
+	r.Header.Set("Origin", siteOrigin)
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
