@@ -61,10 +61,10 @@ func (r *Runner) replyOf(e execution.Execution) Reply {
 	return out
 }
 
-// ThreadOf returns the thread of an execution that is a turn.
-func (r *Runner) ThreadOf(e execution.Execution) (thread string, ok bool) {
+// AskedOf returns the thread and the message of an execution that is a turn.
+func (r *Runner) AskedOf(e execution.Execution) (thread, message string, ok bool) {
 	a, ok := r.askedOf(e)
-	return a.Thread, ok
+	return a.Thread, a.Message, ok
 }
 
 // reply returns the state of the turn after it ended with err. A stored turn that was cut off

@@ -68,6 +68,7 @@ func (r *Runner) kind(surface trace.Surface) (Kind, bool) {
 
 // Turn is one message of a person.
 type Turn struct {
+	ID      string        // of its execution, new to the workspace; empty: a new one
 	Surface trace.Surface // names the kind of conversation
 	Lane    lane.Name     // in which one turn runs at a time, where the kind has no lane of its own
 	Message string
@@ -199,7 +200,7 @@ func (r *Runner) Talk(ctx context.Context, ws db.Workspace, t Turn) (Reply, erro
 		return Reply{}, err
 	}
 	s.exec = execution.Execution{
-		ID: r.IDs(), Agent: kind.Agent, Surface: kind.Surface, Trace: id, Attempt: 1, Input: encode(s.asked), Persona: cmp.Or(t.Persona, kind.Persona),
+		ID: cmp.Or(t.ID, r.IDs()), Agent: kind.Agent, Surface: kind.Surface, Trace: id, Attempt: 1, Input: encode(s.asked), Persona: cmp.Or(t.Persona, kind.Persona),
 	}
 	s.exec.Subject = lane.Execution(s.exec.ID)
 	ctx, cancel := lane.WithLastWrites(trace.WithExecution(ctx, s.exec.ID))

@@ -55,6 +55,7 @@ var answers = []struct {
 	{turn.ErrMultitask, bad("header."+strategyHeader, "is enqueue, reject, interrupt, rollback, collect or steer")},
 	{turn.ErrNotYours, problem.New(http.StatusConflict, "busy", "somebody else's message is answered in this conversation").Later(retryOutage)},
 	{turn.ErrLine, problem.New(http.StatusTooManyRequests, "queue_full", "too many messages of this conversation wait for their answer").Later(retryFull)},
+	{db.ErrUnique, problem.New(http.StatusConflict, "busy", "a message with the same Idempotency-Key is answered").Later(time.Second)},
 	{thread.ErrFull, problem.New(http.StatusTooManyRequests, "queue_full", "too many messages of this conversation wait").Later(retryFull)},
 }
 

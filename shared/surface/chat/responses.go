@@ -189,7 +189,7 @@ func (h *Handler) turnOf(r *http.Request, v *visit, id string) (e execution.Exec
 	e, err := h.Runs.Get(ctx, v.Workspace, id)
 	name, ok := "", false
 	if err == nil && e.Surface == trace.Chat {
-		name, ok = h.ThreadOf(e)
+		name, _, ok = h.AskedOf(e)
 	}
 	if ok {
 		t, err = h.Threads.Get(ctx, v.Workspace, name)

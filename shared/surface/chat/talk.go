@@ -45,6 +45,10 @@ func (h *Handler) talk(w http.ResponseWriter, r *http.Request, v *visit, m messa
 	}
 	head := w.Header()
 	head.Set(sessionHeader, v.visitor)
+	id := idOf(v, r.Header.Get(keyHeader))
+	if id != "" && h.again(w, r, v, m, id, as) {
+		return
+	}
 	if m.stream {
 		leave, p := h.openStream(v)
 		if p != nil {
@@ -56,6 +60,7 @@ func (h *Handler) talk(w http.ResponseWriter, r *http.Request, v *visit, m messa
 	ctx, cancel := telling.Outlasting(r.Context(), h.Streams.Drain)
 	defer cancel()
 	t := h.turn(ctx, v, m)
+	t.ID = id
 	out, stop := &writer{w: w, as: as}, func() {}
 	if m.stream {
 		t.Begun, t.Tell = out.begin, out.event

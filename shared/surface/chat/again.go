@@ -1,0 +1,64 @@
+package chat
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
+	"github.com/lanekeeper/lanekeeper/shared/redact"
+	"github.com/lanekeeper/lanekeeper/shared/turn"
+)
+
+const (
+	keyHeader      = "Idempotency-Key"
+	replayedHeader = "Idempotency-Replayed"
+)
+
+// idOf returns the id of the execution of a message that has an Idempotency-Key; empty: it has none.
+// The key is the visitor's, so that a visitor's message has one execution however often it comes.
+func idOf(v *visit, key string) string {
+	if key == "" || len(key) > maxName {
+		return ""
+	}
+	return uuid.NewSHA1(uuid.NameSpaceURL, []byte(string(v.Workspace)+"\x00"+v.String()+"\x00"+v.visitor+"\x00"+key)).String()
+}
+
+// again answers a message that came before with the same Idempotency-Key, and reports whether it did:
+// a stream is told from its beginning, and another answer is given once the turn has ended.
+func (h *Handler) again(w http.ResponseWriter, r *http.Request, v *visit, m message, id string, as voice) bool {
+	ctx, cancel := within(r.Context())
+	defer cancel()
+	e, err := h.Runs.Get(ctx, v.Workspace, id)
+	if errors.Is(err, db.ErrNoRows) {
+		return false
+	}
+	if err != nil {
+		h.fail(w, r, err)
+		return true
+	}
+	if _, message, ok := h.AskedOf(e); !ok || message != redact.From(ctx).Values().Text(m.body) {
+		h.refuse(w, r, problem.New(http.StatusUnprocessableEntity, "other_message", "another message came with the same Idempotency-Key"))
+		return true
+	}
+	w.Header().Set(replayedHeader, "true")
+	if m.stream {
+		h.follow(w, r, v, id, turn.Position{}, as)
+		return true
+	}
+	reply, err := h.stands(r, v, id)
+	switch {
+	case err != nil:
+		h.fail(w, r, err)
+	case reply == nil:
+		h.refuse(w, r, problem.New(http.StatusConflict, "busy", "a message with the same Idempotency-Key is answered").Later(time.Second))
+	default:
+		w.Header().Set(threadHeader, reply.Thread)
+		w.Header().Set(executionHeader, reply.Execution)
+		write(w, http.StatusOK, as.answer(*reply))
+	}
+	return true
+}
