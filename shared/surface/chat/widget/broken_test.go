@@ -5,22 +5,23 @@ import (
 	"slices"
 )
 
+// brokenStream: it goes on behind the last event, however often it breaks.
 func brokenStream(r *room) {
 	seen := make(chan struct{}) // what came so far is on display
 	breaks := func(c *call, id, text string) {
 		c.begin()
 		c.delta(id, text)
-		select {
-		case <-seen:
-			c.cut()
-		case <-c.gone:
-		}
+		c.wait(seen)
+		c.cut()
 	}
-	r.stub.talk = func(c *call) { breaks(c, "1.4.0000000a", "One ") }
+	r.stub.talks(func(c *call) { breaks(c, "1.4.0000000a", "One ") })
 	var lasts []string
-	r.stub.resumed = func(c *call, last string) {
+	r.stub.resumes(func(c *call, last string) {
+		c.mu.Lock()
 		lasts = append(lasts, last)
-		switch len(lasts) {
+		n := len(lasts)
+		c.mu.Unlock()
+		switch n {
 		case 1:
 			http.Error(c.w, "{}", http.StatusServiceUnavailable)
 		case 2:
@@ -32,47 +33,50 @@ func brokenStream(r *room) {
 			c.delta("1.14.0000000c", "three.")
 			c.finish("1.14.0000000c", "One two three.")
 		}
-	}
+	})
 	r.visit()
 	r.open()
 	r.write("Count")
 	r.until(q(".say[aria-hidden]") + `.textContent === "One "`)
-	seen <- struct{}{}
+	r.signal(seen)
 	r.until(q(".say[aria-hidden]") + `.textContent === "One two "`)
-	seen <- struct{}{}
+	r.signal(seen)
 	r.shows("user|Count", "assistant|One two three.")
 	r.until(idle)
+	r.once(1)
+	r.quiet("ERR_INCOMPLETE_CHUNKED_ENCODING", "503")
+	r.stub.mu.Lock()
+	defer r.stub.mu.Unlock()
 	if want := []string{"1.4.0000000a", "1.4.0000000a", "1.8.0000000b", "1.8.0000000b"}; !slices.Equal(lasts, want) {
 		r.Errorf("it came back behind %q, want %q", lasts, want)
 	}
-	r.once(1)
-	r.quiet("ERR_INCOMPLETE_CHUNKED_ENCODING", "503")
 }
 
+// brokenBeforeTheAnswer: nobody knows whether the message arrived. The history does.
 func brokenBeforeTheAnswer(r *room) {
 	r.visit()
 	r.open()
 	r.write("First")
 	r.shows("user|First", "assistant|You said: First")
-	r.stub.talk = func(c *call) { c.cut() }
-	r.stub.resumed = func(c *call, _ string) {
+	r.stub.talks(func(c *call) { c.cut() })
+	r.stub.resumes(func(c *call, _ string) {
 		c.begin()
 		c.finish("1.8.00000000", "Second answer")
-	}
+	})
 	r.write("Second")
 	r.shows("user|First", "assistant|You said: First", "user|Second", "assistant|Second answer")
 
 	// This one is not taken. The browser may send it again by itself, once.
 	taking := make(chan struct{})
-	r.stub.refuse = func(http.ResponseWriter, int) bool {
+	r.stub.refuses(func(http.ResponseWriter, int) bool {
 		select {
 		case <-taking:
 			return false
 		default:
 			panic(http.ErrAbortHandler)
 		}
-	}
-	r.stub.talk = nil
+	})
+	r.stub.talks(nil)
 	r.write("Third")
 	r.notes("Your message was not sent.")
 	close(taking)
@@ -86,13 +90,14 @@ func brokenBeforeTheAnswer(r *room) {
 	r.quiet("ERR_EMPTY_RESPONSE")
 }
 
+// lostStream: nobody can come back to it, and the answer stands in the history.
 func lostStream(r *room) {
-	r.stub.talk = func(c *call) {
+	r.stub.talks(func(c *call) {
 		c.begin()
 		c.delta("1.4.0000000a", "One ")
 		c.says("assistant", "One two.")
 		c.cut()
-	}
+	})
 	r.visit()
 	r.open()
 	r.write("Count")
@@ -102,21 +107,19 @@ func lostStream(r *room) {
 	r.quiet("ERR_INCOMPLETE_CHUNKED_ENCODING", "404")
 }
 
+// answerBegunAnew: what was said in the step that begins anew is dropped, and nothing else.
 func answerBegunAnew(r *room) {
 	seen := make(chan struct{})
-	r.stub.talk = func(c *call) {
+	r.stub.talks(func(c *call) {
 		c.begin()
 		c.delta("1.5.00000001", "Wait. ")
 		c.event("1.6.00000001", "step", map[string]any{"callId": "1", "skill": "search", "status": "succeeded"})
 		c.delta("3.4.00000002", "Wrong")
 		c.event("3.0.00000000", "restart", map[string]any{})
 		c.delta("3.5.00000003", "Right")
-		select {
-		case <-seen:
-		case <-c.gone:
-		}
+		c.wait(seen)
 		c.finish("3.5.00000003", "Right")
-	}
+	})
 	r.visit()
 	r.open()
 	r.write("Well?")

@@ -141,6 +141,16 @@ func (r *room) shows(messages ...string) {
 	r.until("JSON.stringify(" + said + ") === JSON.stringify(" + string(want) + ")")
 }
 
+// signal tells the server to go on.
+func (r *room) signal(to chan<- struct{}) {
+	r.Helper()
+	select {
+	case to <- struct{}{}:
+	case <-r.ctx.Done():
+		r.Fatal("the server does not wait")
+	}
+}
+
 // notes waits for a notice that contains a text.
 func (r *room) notes(text string) {
 	r.Helper()
@@ -179,20 +189,3 @@ func quoted(text string) string {
 	}
 	return string(raw)
 }
-
-// conversation: the page loads nothing but its own, an answer appears while it is written, and the
-// second message goes into the thread of the first.
-// reloadInTheMiddle: the answer goes on, from its beginning.
-// brokenStream: it goes on behind the last event, however often it breaks.
-// brokenBeforeTheAnswer: nobody knows whether the message arrived. The history does.
-// lostStream: nobody can come back to it, and the answer stands in the history.
-// answerBegunAnew: what was said in the step that begins anew is dropped, and nothing else.
-// conversationSpent: another conversation is another visitor's.
-// refusedForGood: what can't help is not offered.
-// notSentTwice: neither by keys nor by clicks, while it is sent.
-// answerComesLater: a person has approved what the agent asked for.
-// closedMeanwhile: who has closed the panel sees that there is an answer.
-// lessMotion: who wants none sees none.
-// otherSite: the widget works on a page of another origin with a strict policy of its own, whose style
-// does not reach it, and whose shortcuts hear nothing.
-// withoutStorage: a page that may store nothing chats all the same.

@@ -6,6 +6,8 @@ import (
 	"strings"
 )
 
+// otherSite: the widget works on a page of another origin with a strict policy of its own, whose style
+// does not reach it, and whose shortcuts hear nothing.
 func otherSite(r *room) {
 	const page = `<!doctype html><html lang="de"><title>A site</title><link rel="stylesheet" href="site.css">
 		<script src="site.js"></script><script src="{widget}/chat/widget.js" data-key="{key}" data-color="#ffd000"
@@ -54,6 +56,7 @@ func otherSite(r *room) {
 	r.quiet()
 }
 
+// withoutStorage: a page that may store nothing chats all the same.
 func withoutStorage(r *room) {
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")

@@ -35,16 +35,13 @@ var texts = []string{
 // while it streams, when it is done, and from the history.
 func hostile(r *room) {
 	seen := make(chan struct{})
-	r.stub.talk = func(c *call) {
+	r.stub.talks(func(c *call) {
 		c.begin()
 		id := fmt.Sprintf("1.1.%s", strings.Repeat("0", 8))
 		c.delta(id, c.message)
-		select {
-		case <-seen:
-		case <-c.gone:
-		}
+		c.wait(seen)
 		c.finish(id, c.message)
-	}
+	})
 	r.visit()
 	r.must(r.Eval(r.ctx, `window.runs = 0; window.ran = () => { runs++ }`, nil))
 	r.open()
@@ -54,7 +51,7 @@ func hostile(r *room) {
 		r.must(r.Eval(r.ctx, q("form")+`.requestSubmit()`, nil))
 		normal := `s => s.replace(/\r\n?/g, "\n").replaceAll("\0", "\ufffd").trim()`
 		r.until(`(` + normal + `)(` + q(".say[aria-hidden]") + `.textContent) === (` + normal + `)(` + quoted(text) + `)`)
-		seen <- struct{}{}
+		r.signal(seen)
 		r.until(`!` + q(".say[aria-hidden]") + ` && ` + idle)
 		shown = append(shown, text, text)
 	}
@@ -116,6 +113,3 @@ func hostile(r *room) {
 	r.once(len(texts))
 	r.quiet()
 }
-
-// barriers: axe-core finds none, in light and dark, closed, open, with a notice, wide and narrow.
-// widths: nothing is wider than the screen, from the smallest phone on.

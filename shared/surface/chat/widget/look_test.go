@@ -9,6 +9,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/infra/rig/browser/axe"
 )
 
+// lessMotion: who wants none sees none.
 func lessMotion(r *room) {
 	for preference, animation := range map[string]string{"reduce": "none", "no-preference": "appear"} {
 		r.must(r.Prefer(r.ctx, map[string]string{"prefers-reduced-motion": preference}))
@@ -19,13 +20,14 @@ func lessMotion(r *room) {
 	r.quiet()
 }
 
+// barriers: axe-core finds none, in light and dark, closed, open, with a notice, wide and narrow.
 func barriers(r *room) {
-	r.stub.refuse = func(w http.ResponseWriter, n int) bool {
+	r.stub.refuses(func(w http.ResponseWriter, n int) bool {
 		if n%2 == 0 {
-			limited(w, "rate_limit_exceeded", "600")
+			limited(w, "rate_limited", "600")
 		}
 		return n%2 == 0
-	}
+	})
 	check := func(where string) {
 		r.Helper()
 		r.until(`document.getAnimations().length === 0 && ` + q(".chat") + `.getAnimations({subtree: true}).length === 0`)
@@ -59,6 +61,7 @@ func barriers(r *room) {
 	r.quiet("429")
 }
 
+// widths: nothing is wider than the screen, from the smallest phone on.
 func widths(r *room) {
 	long := strings.Repeat("W", 200)
 	for _, width := range []int{320, 390, 768, 1440} {

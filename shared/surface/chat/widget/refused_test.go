@@ -4,12 +4,13 @@ import (
 	"net/http"
 )
 
+// tooMany: the visitor is told when the message can be sent.
 func tooMany(r *room) {
-	r.stub.refuse = func(w http.ResponseWriter, _ int) bool {
-		r.stub.refuse = nil // the next time
-		limited(w, "rate_limit_exceeded", "2")
+	r.stub.refuses(func(w http.ResponseWriter, _ int) bool {
+		r.stub.refuses(nil) // the next time
+		limited(w, "rate_limited", "2")
 		return true
-	}
+	})
 	r.visit()
 	r.open()
 	r.write("Hello")
@@ -24,13 +25,14 @@ func tooMany(r *room) {
 	r.quiet("429")
 }
 
+// conversationSpent: another conversation is another visitor's.
 func conversationSpent(r *room) {
-	r.stub.refuse = func(w http.ResponseWriter, n int) bool {
+	r.stub.refuses(func(w http.ResponseWriter, n int) bool {
 		if n == 2 {
-			limited(w, "insufficient_quota", "")
+			limited(w, "spent", "")
 		}
 		return n == 2
-	}
+	})
 	r.visit()
 	r.open()
 	r.write("First")
@@ -48,21 +50,20 @@ func conversationSpent(r *room) {
 	r.quiet("429")
 }
 
+// refusedForGood: what can't help is not offered.
 func refusedForGood(r *room) {
-	status := http.StatusForbidden
-	r.stub.refuse = func(w http.ResponseWriter, _ int) bool {
-		w.WriteHeader(status)
+	statuses := []int{http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusInternalServerError}
+	r.stub.refuses(func(w http.ResponseWriter, n int) bool {
+		w.WriteHeader(statuses[n-1])
 		return true
-	}
+	})
 	r.visit()
 	r.open()
 	r.write("Hello")
 	r.notes("The chat is not available here.")
-	status = http.StatusUnprocessableEntity
 	r.write("Hello")
 	r.notes("This message can't be sent.")
 	r.until(`!` + q(".notice button"))
-	status = http.StatusInternalServerError
 	r.write("Hello")
 	r.notes("The chat is not available at the moment. Your message was not sent.")
 	r.until(q(".notice button"))

@@ -18,6 +18,8 @@ import (
 // that break where the test wants it, limits on demand.
 type stub struct {
 	*httptest.Server
+
+	mu sync.Mutex // guards what follows
 	// talk answers a message whose execution is written down; nil: it is repeated.
 	talk func(c *call)
 	// resumed answers who comes back to an execution behind an event; nil: there is none.
@@ -25,7 +27,6 @@ type stub struct {
 	// refuse answers the nth message instead of taking it, and says that it did; nil: it never does.
 	refuse func(w http.ResponseWriter, n int) bool
 
-	mu       sync.Mutex
 	keys     []string // of the messages that came, each once
 	taken    []string // those of them whose message is in the history
 	sessions []string
@@ -86,6 +87,25 @@ func (s *stub) across(next http.Handler) http.Handler {
 	})
 }
 
+// talks, resumes and refuses say what happens from now on.
+func (s *stub) talks(fn func(*call)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.talk = fn
+}
+
+func (s *stub) resumes(fn func(c *call, last string)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.resumed = fn
+}
+
+func (s *stub) refuses(fn func(w http.ResponseWriter, n int) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refuse = fn
+}
+
 // known checks who asks, and for what.
 func (s *stub) known(r *http.Request) bool {
 	session := r.Header.Get("X-Session-Id")
@@ -121,8 +141,9 @@ func (s *stub) post(w http.ResponseWriter, r *http.Request) {
 		s.keys = append(s.keys, key)
 	}
 	n, again := slices.Index(s.keys, key)+1, slices.Contains(s.taken, key)
+	refuse, talk := s.refuse, s.talk
 	s.mu.Unlock()
-	if s.refuse != nil && s.refuse(w, n) {
+	if refuse != nil && refuse(w, n) {
 		return
 	}
 	c := &call{s, w, r.Context().Done(), in.Message, thread, fmt.Sprintf("execution-%d", n)}
@@ -132,8 +153,8 @@ func (s *stub) post(w http.ResponseWriter, r *http.Request) {
 		s.taken = append(s.taken, key)
 		s.mu.Unlock()
 	}
-	if s.talk != nil {
-		s.talk(c)
+	if talk != nil {
+		talk(c)
 		return
 	}
 	c.begin()
@@ -155,12 +176,15 @@ func (s *stub) history(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *stub) events(w http.ResponseWriter, r *http.Request) {
-	if !s.known(r) || r.PathValue("thread") != threadOf(r) || s.resumed == nil {
+	s.mu.Lock()
+	resumed := s.resumed
+	s.mu.Unlock()
+	if !s.known(r) || r.PathValue("thread") != threadOf(r) || resumed == nil {
 		http.Error(w, `{"code": "not_found"}`, http.StatusNotFound)
 		return
 	}
 	c := &call{s, w, r.Context().Done(), "", r.PathValue("thread"), r.PathValue("execution")}
-	s.resumed(c, r.Header.Get("Last-Event-ID"))
+	resumed(c, r.Header.Get("Last-Event-ID"))
 }
 
 // says adds to the history of the call's thread.
@@ -204,6 +228,14 @@ func (c *call) done(id, status, answer string) {
 	c.event(id, "done", map[string]any{
 		"answer": answer, "status": status, "executionId": c.execution, "threadId": c.thread,
 	})
+}
+
+// wait waits until the test says so, or the caller leaves.
+func (c *call) wait(until <-chan struct{}) {
+	select {
+	case <-until:
+	case <-c.gone:
+	}
 }
 
 // cut breaks the connection in the middle of the answer.

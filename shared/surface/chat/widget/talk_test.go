@@ -7,19 +7,18 @@ import (
 	"github.com/lanekeeper/lanekeeper/infra/rig/browser"
 )
 
+// conversation: the page loads nothing but its own, an answer appears while it is written, and the
+// second message goes into the thread of the first.
 func conversation(r *room) {
 	written := make(chan struct{})
-	r.stub.talk = func(c *call) {
+	r.stub.talks(func(c *call) {
 		c.begin()
 		c.event("1.0.00000000", "step", map[string]any{"callId": "1", "skill": "search", "status": "started"})
 		c.delta("2.4.00000000", "One ")
-		select {
-		case <-written:
-		case <-c.gone:
-		}
+		c.wait(written)
 		c.delta("2.8.00000000", "two.")
 		c.finish("2.8.00000000", "One two.")
-	}
+	})
 	r.visit()
 	r.open()
 	r.shows()
@@ -103,17 +102,18 @@ func reload(r *room) {
 	r.quiet()
 }
 
+// reloadInTheMiddle: the answer goes on, from its beginning.
 func reloadInTheMiddle(r *room) {
-	r.stub.talk = func(c *call) {
+	r.stub.talks(func(c *call) {
 		c.begin()
 		c.delta("1.4.00000000", "One ")
 		<-c.gone
-	}
-	r.stub.resumed = func(c *call, last string) {
+	})
+	r.stub.resumes(func(c *call, last string) {
 		c.begin()
 		c.delta("1.8.00000000", "One two. Last: "+last)
 		c.finish("1.8.00000000", "One two. Last: "+last)
-	}
+	})
 	r.visit()
 	r.open()
 	r.write("Count")
@@ -127,16 +127,14 @@ func reloadInTheMiddle(r *room) {
 	r.quiet()
 }
 
+// notSentTwice: neither by keys nor by clicks, while it is sent.
 func notSentTwice(r *room) {
 	sent := make(chan struct{})
-	r.stub.talk = func(c *call) {
-		select {
-		case <-sent:
-		case <-c.gone:
-		}
+	r.stub.talks(func(c *call) {
+		c.wait(sent)
 		c.begin()
 		c.finish("1.1.00000000", "Once")
-	}
+	})
 	r.visit()
 	r.open()
 	r.write("Hello")
@@ -153,13 +151,15 @@ func notSentTwice(r *room) {
 	r.quiet()
 }
 
+// answerComesLater: a person has approved what the agent asked for.
 func answerComesLater(r *room) {
-	var first *call
-	r.stub.talk = func(c *call) {
-		first = c
+	waiting := make(chan *call, 1)
+	r.stub.talks(func(c *call) {
+		waiting <- c
 		c.begin()
-		c.done("1.1.00000000", "waiting", "inner words")
-	}
+		c.delta("1.1.00000000", "I have asked.")
+		c.done("1.1.00000000", "waiting", "A sentence of the server's")
+	})
 	r.visit()
 	r.open()
 	r.write("Hello")
@@ -167,41 +167,39 @@ func answerComesLater(r *room) {
 	r.until(idle)
 	r.must(r.Press(r.ctx, "Escape"))
 	r.until(`!` + panelOpen)
-	first.says("assistant", "Approved.")
+	(<-waiting).says("assistant", "Approved.")
 	r.open()
-	r.shows("user|Hello", "assistant|Approved.")
+	r.shows("user|Hello", "assistant|I have asked.", "assistant|Approved.")
 	r.until(`!` + q(".notice"))
 	r.once(1)
 	r.quiet()
 }
 
 func failedAnswer(r *room) {
-	r.stub.talk = func(c *call) {
+	r.stub.talks(func(c *call) {
 		c.begin()
 		c.done("1.1.00000000", "failed", "")
-	}
+	})
 	r.visit()
 	r.open()
 	r.write("Hello")
 	r.notes("something went wrong")
 	r.shows("user|Hello")
-	r.stub.talk = nil
+	r.stub.talks(nil)
 	r.write("Again")
 	r.shows("user|Hello", "user|Again", "assistant|You said: Again")
 	r.until(`!` + q(".notice"))
 	r.quiet()
 }
 
+// closedMeanwhile: who has closed the panel sees that there is an answer.
 func closedMeanwhile(r *room) {
 	closed := make(chan struct{})
-	r.stub.talk = func(c *call) {
+	r.stub.talks(func(c *call) {
 		c.begin()
-		select {
-		case <-closed:
-		case <-c.gone:
-		}
+		c.wait(closed)
 		c.finish("1.1.00000000", "Here")
-	}
+	})
 	r.visit()
 	r.open()
 	r.write("Hello")

@@ -192,7 +192,7 @@
       this.code = code;
       const after = Number(response.headers.get("Retry-After"));
       this.after = after > 0 ? Math.min(after, 3600) : 0; // seconds
-      this.passing = response.status === 429 || response.status >= 500;
+      this.passing = [409, 429].includes(response.status) || response.status >= 500;
     }
   }
 
@@ -565,7 +565,9 @@
           (m) =>
             !m.id &&
             m.role === item.role &&
-            (m.execution && item.executionId ? m.execution === item.executionId : m.body === item.body),
+            (m.role === "user" && m.execution && item.executionId
+              ? m.execution === item.executionId
+              : m.body === item.body),
         );
       if (same) {
         same.id = item.id;
@@ -634,7 +636,8 @@
 
   // finish shows how an answer ended.
   const finish = (answer, done) => {
-    const body = (done.status === "completed" && done.answer) || answer.text;
+    const own = done.status === "completed" || answer.text.includes(done.answer); // else it is the server's sentence
+    const body = (own && done.answer) || answer.text;
     if (body) {
       show({ role: "assistant", body, execution: answer.execution });
       arrived();
@@ -696,12 +699,12 @@
       return send(message);
     }
     if (refused && error.status === 429) {
-      return error.code === "insufficient_quota"
+      return error.code === "spent" || error.code === "insufficient_quota"
         ? note(texts.spent, texts.anew, () => anew(message.body))
         : note(texts.many, texts.again, again, Math.ceil(error.after));
     }
     if (refused && (error.status === 401 || error.status === 403)) return note(texts.closed);
-    if (refused && error.status < 500) return note(texts.unfit);
+    if (refused && !error.passing) return note(texts.unfit);
     if (memory.thread && navigator.onLine) {
       try {
         const items = await history();
