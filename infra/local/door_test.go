@@ -15,8 +15,11 @@ import (
 	"github.com/lanekeeper/lanekeeper/infra/rig/promise"
 )
 
-// received is the answer to a webhook.
-type received struct{ ID, Status string }
+// received is the answer to a webhook. The status of a problem is a number.
+type received struct {
+	ID     string
+	Status any
+}
 
 // deliver sends a webhook, again where it is told to.
 func (c *chaos) deliver(event, key string) (code int, r received) {

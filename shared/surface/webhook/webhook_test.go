@@ -464,6 +464,9 @@ func TestABodyThatTrickles(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close() //nolint:errcheck // the answer was read
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
 	fmt.Fprintf(conn, "POST /webhooks/%s/token HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: 100\r\n\r\n{", w.slug, sent)
 	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
