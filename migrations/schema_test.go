@@ -125,7 +125,7 @@ func postgresSchema(t testing.TB, conn *pgx.Conn) schema {
 	})
 	each(t, conn, `SELECT t.relname, i.relname, x.indisprimary, x.indisunique, coalesce(pg_get_expr(x.indpred, x.indrelid), ''),
 			coalesce((SELECT contype = 'u' FROM pg_constraint WHERE conindid = i.oid AND contype = 'u'), false),
-			(SELECT string_agg(pg_get_indexdef(i.oid, k, true) || CASE WHEN x.indoption[k - 1] & 1 = 1 THEN ' DESC' ELSE '' END, ', ' ORDER BY k)
+			(SELECT string_agg(CASE x.indkey[k - 1] WHEN 0 THEN '(an expression)' ELSE pg_get_indexdef(i.oid, k, true) END || CASE WHEN x.indoption[k - 1] & 1 = 1 THEN ' DESC' ELSE '' END, ', ' ORDER BY k)
 			   FROM generate_series(1, x.indnkeyatts) k)
 		FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid JOIN pg_class t ON t.oid = x.indrelid
 		WHERE t.relnamespace = current_schema()::regnamespace AND i.relam = (SELECT oid FROM pg_am WHERE amname = 'btree')`, func(rows pgx.Rows) error {
@@ -236,7 +236,7 @@ func sqliteSchema(t testing.TB, pool *sql.DB) schema {
 	}
 	for name, tab := range s {
 		ask(t, pool, `SELECT l.name, l."unique", l.origin, coalesce(m.sql, ''),
-				(SELECT group_concat(name || CASE "desc" WHEN 1 THEN ' DESC' ELSE '' END, ', ' ORDER BY seqno) FROM pragma_index_xinfo(l.name) WHERE key = 1)
+				(SELECT group_concat(coalesce(name, '(an expression)') || CASE "desc" WHEN 1 THEN ' DESC' ELSE '' END, ', ' ORDER BY seqno) FROM pragma_index_xinfo(l.name) WHERE key = 1)
 			FROM pragma_index_list($1) l LEFT JOIN sqlite_master m ON m.name = l.name`, func(rows *sql.Rows) error {
 			var index, origin, text, columns string
 			var unique bool

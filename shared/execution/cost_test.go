@@ -16,7 +16,53 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/db/migrate"
+	"github.com/lanekeeper/lanekeeper/shared/db/sqlite"
 )
+
+// TestAConversationIsSummedUpAlongItsIndex on either engine: the sum reads no other conversation.
+func TestAConversationIsSummedUpAlongItsIndex(t *testing.T) {
+	queries, err := db.Parse(os.DirFS("."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := queries[slices.IndexFunc(queries, func(q db.Query) bool { return q.Name() == "execution.SpentIn" })]
+	for _, engine := range []string{dbtest.OnSQLite, dbtest.OnPostgres} {
+		t.Run(engine, func(t *testing.T) {
+			w := newWorld(t, dbtest.New(t, engine))
+			args := []any{string(w.Workspace), "thread", "00000000-0000-7000-8000-000000000000"}
+			plan := ""
+			if engine == dbtest.OnSQLite {
+				write, read, err := sqlite.OpenPools(sqlite.Config{Path: w.URL})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer write.Close()
+				defer read.Close()
+				var id, parent, unused int
+				if err := read.QueryRowContext(t.Context(), "EXPLAIN QUERY PLAN "+sum.Text(db.SQLite), args...).Scan(&id, &parent, &unused, &plan); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				conn, err := pgx.Connect(t.Context(), w.URL)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close(context.Background())
+				err = pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
+					_, entered := tx.Exec(t.Context(), "SELECT lk_enter($1)", string(w.Workspace))
+					_, set := tx.Exec(t.Context(), "SET LOCAL enable_seqscan = off")
+					return errors.Join(entered, set, tx.QueryRow(t.Context(), "EXPLAIN (FORMAT JSON) "+sum.Text(db.Postgres), args...).Scan(&plan))
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !strings.Contains(plan, "executions_thread") {
+				t.Errorf("it is read by %s", plan)
+			}
+		})
+	}
+}
 
 // TestAListingReadsNoMoreThanItLists: the few executions of a status, an agent or a subject are
 // found among a hundred thousand.

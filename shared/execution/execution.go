@@ -100,6 +100,7 @@ type queries struct {
 	Cancel, CancelAgain         db.Query
 	Ahead, Wake, StepsOfTrace   db.Query
 	Joinable, Join              db.Query
+	SpentIn                     db.Query
 	Begin, Seize, Await         db.Query
 	SealedInput                 db.Query
 	SealedInputs, ResealInput   db.Query
@@ -185,6 +186,15 @@ func (s *Store) Spend(tx lane.Tx, e Execution, prompt, completion int64, costUSD
 		return fmt.Errorf("account for execution: %w", err)
 	}
 	tx.Later().Exec(s.q.Spend, e.ID, prompt, completion, costUSD)
+	return nil
+}
+
+// SpendLate adds tokens and costs to an execution's totals, whoever works on it: what was used counts
+// also when the hold of the one who used it is over.
+func (s *Store) SpendLate(ctx context.Context, ws db.Workspace, id string, prompt, completion int64, costUSD float64) error {
+	if _, err := s.db.Exec(ctx, ws, s.q.Spend, id, prompt, completion, costUSD); err != nil {
+		return fmt.Errorf("account for execution %s: %w", id, err)
+	}
 	return nil
 }
 

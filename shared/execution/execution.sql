@@ -173,6 +173,12 @@ SELECT id, agent, surface, trace_id, parent_id, subject, slot, status, attempt, 
  ORDER BY e.created_at, e.id
  LIMIT $6;
 
+-- name: SpentIn
+-- Sums up the tokens of the turns of a thread except $3.
+SELECT CAST(coalesce(sum(prompt_tokens + completion_tokens), 0) AS bigint)
+  FROM executions
+ WHERE workspace_id = $1 AND input ->> 'task' = 'turn' AND input ->> 'thread_id' = $2 AND id <> $3;
+
 -- name: Join
 UPDATE executions SET status = 'completed', result = $3, updated_at = lk_now(), ended_at = lk_now()
  WHERE workspace_id = $1 AND id = $2 AND status IN ('running', 'parked');

@@ -1,6 +1,7 @@
 package execution
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -112,6 +113,17 @@ func (s *Store) Joinable(b *db.Batch, l Line, multitask, id string) *[]Execution
 	b.Each(collect(found), s.q.Joinable, l.Lane, l.Task, multitask, id, maxOpen)
 	return found
 }
+
+// SpentIn adds to a batch the sum of the tokens that the turns of a thread have used so far, whatever
+// became of them, except those of one execution; empty: of none.
+func (s *Store) SpentIn(b *db.Batch, thread, except string) *int64 {
+	n := new(int64)
+	b.One([]any{n}, s.q.SpentIn, thread, cmp.Or(except, nobody))
+	return n
+}
+
+// nobody is an id that no execution has.
+const nobody = "00000000-0000-0000-0000-000000000000"
 
 // Join completes an unfinished execution whose work another has taken over. The caller ends its
 // hold before, in the same transaction.

@@ -2,6 +2,7 @@ package lane
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -77,6 +78,12 @@ func (p *proving) lostHold(err error) error {
 // renews every hold. When a hold is over, InHold rolls everything back and returns [ErrLost]: the
 // holder of a lost lane cannot write.
 func (s *Store) InHold(ctx context.Context, held Held, fn func(context.Context, Tx) error) error {
+	return s.InHoldBeside(ctx, held, nil, fn)
+}
+
+// InHoldBeside is InHold for a transaction that ends the holds of others: it locks the rows of their
+// lanes too, all in the one order of names.
+func (s *Store) InHoldBeside(ctx context.Context, held Held, beside []Name, fn func(context.Context, Tx) error) error {
 	holds := slices.Clone(held.holds())
 	if len(holds) == 0 {
 		return errors.New("in hold: no hold to prove")
@@ -85,6 +92,14 @@ func (s *Store) InHold(ctx context.Context, held Held, fn func(context.Context, 
 	p := &proving{s: s}
 	defer p.undo() // also when fn panics
 	err := s.db.Tx(ctx, holds[0].Workspace, func(ctx context.Context, tx *db.Tx) error {
+		if len(beside) > 0 {
+			all := slices.Clone(beside)
+			for _, h := range holds {
+				all = append(all, h.Lane)
+			}
+			list, _ := json.Marshal(all) // never fails
+			tx.Later().Exec(s.q.Line, string(list))
+		}
 		p.proofs = s.proveAll(ctx, tx.Later(), holds)
 		return fn(ctx, Tx{tx, p})
 	})

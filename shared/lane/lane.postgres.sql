@@ -14,6 +14,13 @@ SELECT h.lane, r.fence, r.expires_at, r.wanted_by
   FROM jsonb_to_recordset(CAST($2 AS jsonb)) h (lane text, token uuid, ttl_ms bigint)
  CROSS JOIN LATERAL lk_lane_renew($1, h.lane, h.token, h.ttl_ms) r;
 
+-- name: Line
+-- Locks the rows of several lanes in the order of their names.
+SELECT lane FROM agent_locks
+ WHERE workspace_id = $1 AND lane IN (SELECT l.name FROM jsonb_array_elements_text(CAST($2 AS jsonb)) l (name))
+ ORDER BY lane COLLATE "C"
+   FOR NO KEY UPDATE;
+
 -- name: Release
 SELECT 'released' FROM lk_lane_release($1, $2, $3);
 

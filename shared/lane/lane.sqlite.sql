@@ -27,6 +27,10 @@ UPDATE agent_locks SET expires_at = lk_plus(lk_now(), h.ttl), ttl_ms = h.ttl
  WHERE workspace_id = $1 AND lane = h.held AND token = h.proof AND expires_at > lk_now()
 RETURNING lane, fence, expires_at, wanted_by;
 
+-- name: Line
+-- One transaction writes at a time.
+SELECT 1 WHERE $1 IS NULL AND $2 IS NULL;
+
 -- name: Release
 UPDATE agent_locks SET expires_at = lk_now(), token = NULL, wanted_at = NULL, wanted_by = NULL
  WHERE workspace_id = $1 AND lane = $2 AND token = $3 AND expires_at > lk_now()

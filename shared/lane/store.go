@@ -23,7 +23,7 @@ type queries struct {
 	Acquire, Renew, Release        db.Query
 	RenewAll                       db.Query
 	Peek, List, Want, Force, Sweep db.Query
-	ReleaseOf, Hurry               db.Query
+	ReleaseOf, Hurry, Line         db.Query
 }
 
 // Store is the lanes of all workspaces.

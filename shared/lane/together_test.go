@@ -175,3 +175,41 @@ func enterAll(w world, lanes []lane.Name, mine []int, inside *[6]atomic.Int32) e
 	})
 	return errors.Join(met, err)
 }
+
+// TestHoldsOfOthersAreEndedInTheOneOrder: whoever ends another's hold under its own waits for no
+// lane while it has a later one.
+func TestHoldsOfOthersAreEndedInTheOneOrder(t *testing.T) {
+	var backend struct{ Backend db.Query }
+	load(t, "backend", &backend)
+	onEach(t, func(t *testing.T, w world) {
+		other := w.another(t)
+		theirs, mine := acquire(t, w.s, w.request("a")), acquire(t, other.s, other.request("x"))
+		ended := make(chan error, 1)
+		err := w.s.InHold(t.Context(), theirs, func(ctx context.Context, tx lane.Tx) error {
+			var pid int
+			if err := tx.One(ctx, []any{&pid}, backend.Backend); err != nil {
+				return err
+			}
+			go func() {
+				ended <- other.s.InHoldBeside(context.Background(), mine, []lane.Name{"a"}, func(_ context.Context, tx lane.Tx) error {
+					other.s.ForceReleaseIn(tx.Later(), "a")
+					return nil
+				})
+			}()
+			if w.Engine != dbtest.OnSQLite { // there it waits for the writer's turn
+				awaitBlocked(t, pid)
+			}
+			w.s.ForceReleaseIn(tx.Later(), "x")
+			return nil
+		})
+		if err != nil {
+			t.Errorf("who has the first lane and wants the second: %v", err)
+		}
+		if err := <-ended; !errors.Is(err, lane.ErrLost) {
+			t.Errorf("who had the second and wants the first: %v", err)
+		}
+		if err := w.s.InHold(t.Context(), theirs, nothing); err != nil {
+			t.Errorf("what the loser did is there: %v", err)
+		}
+	})
+}

@@ -21,6 +21,8 @@ type Interim struct {
 	// Also, where there are messages, writes in the transaction that adds them to the
 	// journal: it marks them as read, where they came from. It may run and be rolled back.
 	Also func(context.Context, lane.Tx) error
+	// Beside are lanes that are not the run's and whose holds Also ends.
+	Beside []lane.Name
 	// Stop ends the run, once the messages are in the journal; nil: it goes on.
 	Stop *Stopped
 }
@@ -40,7 +42,7 @@ func (r *Runner) between(ctx context.Context, job Job, s *state) (*Outcome, erro
 		if len(in.Messages) == 0 {
 			break
 		}
-		err = r.appendWith(ctx, job, s, execution.Input, in.Trust, inputBody{Messages: in.Messages}, nil, in.Also)
+		err = r.appendWith(ctx, job, s, execution.Input, in.Trust, inputBody{Messages: in.Messages}, nil, in)
 		if asked = err == nil; err != nil && !errors.Is(err, ErrStale) {
 			return nil, err
 		}

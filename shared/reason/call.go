@@ -112,10 +112,15 @@ func (r *Runner) begin(ctx context.Context, job Job, s *state, v decision) error
 // commit runs fn, which adds to the state, in a transaction that proves the holds.
 // What fn added is forgotten when the transaction fails.
 func (r *Runner) commit(ctx context.Context, s *state, holds lane.Holds, fn func(context.Context, lane.Tx) error) error {
+	return r.commitBeside(ctx, s, holds, nil, fn)
+}
+
+// commitBeside is commit where fn ends holds of others, on the lanes beside.
+func (r *Runner) commitBeside(ctx context.Context, s *state, holds lane.Holds, beside []lane.Name, fn func(context.Context, lane.Tx) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.facts
-	err := r.Lanes.InHold(ctx, holds, fn)
+	err := r.Lanes.InHoldBeside(ctx, holds, beside, fn)
 	if err != nil {
 		s.facts = before
 		return err

@@ -84,6 +84,9 @@ type Job struct {
 	// Approved lets every call be made: a person asked for it.
 	Approved  bool
 	MaxTokens int // of one answer
+	// Tokens is the most that the run may use, its earlier attempts too: the call by which it is
+	// reached is the last. 0: nothing bounds it; less: none are left.
+	Tokens int64
 	// Window is how many tokens the model takes in all; 0: nothing is compacted.
 	Window int
 	Stops  []Stop
@@ -159,9 +162,26 @@ func (r *Runner) Run(ctx context.Context, job Job) (Outcome, error) {
 		out, err = s.outcome(execution.Parked, endOf(ctx)), nil
 	}
 	r.pay(ctx, s)
+	if err != nil {
+		r.count(ctx, job, s)
+	}
 	out.Unlogged, out.Unspent = s.lines, s.lost
 	out.Usage = out.Usage.Plus(s.lost)
 	return out, err
+}
+
+// count adds what calls without a recorded answer have used to the execution of a run that no Close
+// ends. It proves no hold: used is used, also by a run that was stopped.
+func (r *Runner) count(ctx context.Context, job Job, s *state) {
+	if s.lost == (llm.Usage{}) {
+		return
+	}
+	last, cancel := lane.LastWrites(ctx)
+	defer cancel()
+	prompt := s.lost.TotalTokens() - s.lost.CompletionTokens
+	if err := r.Runs.SpendLate(last, job.Hold.Workspace, job.Execution.ID, int64(prompt), int64(s.lost.CompletionTokens), s.lost.USD()); err != nil {
+		r.Log.ErrorContext(ctx, "what a stopped run used is not counted", "error", err)
+	}
 }
 
 // loop takes step after step. Whether the run ends is asked before a step, never
@@ -184,6 +204,9 @@ func (r *Runner) loop(ctx context.Context, job Job, s *state) (Outcome, error) {
 			}
 			if s.answered {
 				return s.ended(), nil
+			}
+			if job.Tokens != 0 && job.left(s) <= 0 {
+				return s.outcome(execution.Stalled, UsedUp), nil
 			}
 			if stop := s.stop(ctx, job.Stops); stop != nil {
 				return s.outcome(stop.Status, stop.Reason), nil
@@ -369,20 +392,20 @@ func (r *Runner) modelFailed(ctx context.Context, s *state, err error) *Outcome 
 // append adds one entry in a transaction that proves the holds, and what the model
 // used, where it is one of its answers: with what calls before it used for nothing.
 func (r *Runner) append(ctx context.Context, job Job, s *state, kind execution.Kind, trust execution.Trust, body any, used *llm.Usage) error {
-	return r.appendWith(ctx, job, s, kind, trust, body, used, nil)
+	return r.appendWith(ctx, job, s, kind, trust, body, used, Interim{})
 }
 
-// appendWith is append with more writes in its transaction.
-func (r *Runner) appendWith(ctx context.Context, job Job, s *state, kind execution.Kind, trust execution.Trust, body any, used *llm.Usage, also func(context.Context, lane.Tx) error) error {
+// appendWith is append with what else an interim writes in its transaction.
+func (r *Runner) appendWith(ctx context.Context, job Job, s *state, kind execution.Kind, trust execution.Trust, body any, used *llm.Usage, in Interim) error {
 	last, cancel := lane.LastWrites(ctx) // an answer is paid for
 	defer cancel()
-	err := r.commit(last, s, job.holds(), func(ctx context.Context, tx lane.Tx) error {
+	err := r.commitBeside(last, s, job.holds(), in.Beside, func(ctx context.Context, tx lane.Tx) error {
 		entry, err := s.add(kind, execution.Succeeded, "", trust, body)
 		if err != nil {
 			return err
 		}
-		if also != nil {
-			if err := also(ctx, tx); err != nil {
+		if in.Also != nil {
+			if err := in.Also(ctx, tx); err != nil {
 				return err
 			}
 		}
@@ -424,9 +447,17 @@ func (r *Runner) pay(ctx context.Context, s *state) {
 // request is what the model is asked next.
 func (j Job) request(s *state) llm.Request {
 	return llm.Request{
-		Model: j.Model, System: j.System, Messages: s.conversation(), Tools: offer(j.Skills, j.Window, s.done), MaxTokens: j.answerLimit(),
+		Model: j.Model, System: j.System, Messages: s.conversation(), Tools: offer(j.Skills, j.Window, s.done), MaxTokens: j.answerLimit(s),
 		Temperature: j.Temperature,
 	}
+}
+
+// UsedUp is why a run ends that has used the tokens which were left to it.
+const UsedUp = "the tokens of the conversation are used up"
+
+// left is how many more tokens the run may use, where that is bounded.
+func (j Job) left(s *state) int64 {
+	return j.Tokens - int64(s.Usage.Plus(s.lost).TotalTokens())
 }
 
 // deltas hands on the pieces of an answer without the secrets that are known; rest hands on

@@ -32,12 +32,17 @@ const (
 // promptLimit is the most that a request may weigh; 0: nothing bounds it.
 func (j Job) promptLimit() int { return int(promptShare * float64(j.Window)) }
 
-// answerLimit is the most tokens of one answer: in a small window what requests leave.
-func (j Job) answerLimit() int {
-	if j.Window == 0 {
-		return j.MaxTokens
+// answerLimit is the most tokens of one answer: in a small window what requests leave, and of what
+// the run may use what is left.
+func (j Job) answerLimit(s *state) int {
+	most := j.MaxTokens
+	if j.Window > 0 {
+		most = min(cmp.Or(most, usualAnswer), j.Window-j.promptLimit())
 	}
-	return min(cmp.Or(j.MaxTokens, usualAnswer), j.Window-j.promptLimit())
+	if j.Tokens != 0 {
+		most = int(min(int64(cmp.Or(most, usualAnswer)), max(1, j.left(s))))
+	}
+	return most
 }
 
 // quarters is about how many quarters of a token a text takes: one a letter, and four

@@ -154,7 +154,8 @@ func (s *Store) ForceUnlock(ctx context.Context, tx execution.Tx, thread, reason
 }
 
 // Release releases all threads that an execution holds, and returns how many. Call it in the
-// transaction that ends the execution, after the end.
+// transaction that ends the execution, after the end. It does not log: the transaction may be rolled
+// back.
 func (s *Store) Release(ctx context.Context, tx execution.Tx, execution string) (int, error) {
 	var held []string
 	if err := tx.Each(ctx, ids(&held), s.q.Held, execution); err != nil {
@@ -162,7 +163,6 @@ func (s *Store) Release(ctx context.Context, tx execution.Tx, execution string) 
 	}
 	if len(held) > 0 {
 		s.settle(tx.Later(), execution, nil, held...)
-		s.log.InfoContext(ctx, "threads released", "execution", execution, "released", len(held))
 	}
 	return len(held), nil
 }

@@ -51,7 +51,11 @@ func (s *turn) place(ctx context.Context, t Turn) error {
 		s.Thread = (*found)[0].ID
 	case t.Thread != "":
 		return ErrNoThread
-	default:
+	}
+	if err := s.unspent(ctx); err != nil {
+		return err
+	}
+	if s.Thread == "" {
 		opened, err := s.Threads.Open(ctx, s.ws, thread.Thread{Channel: s.kind.Channel, Address: t.Address})
 		if err != nil {
 			return err
@@ -59,6 +63,23 @@ func (s *turn) place(ctx context.Context, t Turn) error {
 		s.Thread = opened.ID
 	}
 	return nil
+}
+
+// unspent fails with [ErrSpent] when the thread has used as many tokens as it may.
+func (s *turn) unspent(ctx context.Context) error {
+	if s.kind.ThreadTokens == nil {
+		return nil
+	}
+	var b db.Batch
+	settings, used := s.Workspaces.Settings(&b), s.Runs.SpentIn(&b, s.Thread, "")
+	if err := s.DB.Read(ctx, s.ws, &b); err != nil {
+		return fmt.Errorf("read what a conversation has used: %w", err)
+	}
+	bounds, err := settings()
+	if err == nil && *used >= s.kind.ThreadTokens(bounds) {
+		err = ErrSpent
+	}
+	return err
 }
 
 // maxSeen is in how many of a thread's newest messages those are looked for that a caller names.

@@ -62,8 +62,6 @@ func (s *turn) cancel(ctx context.Context, tx *db.Tx, skills *skill.Set, e execu
 	} else {
 		s.Runs.Cancel(tx.Later(), e.Subject, why)
 	}
-	s.Outbox.Withdraw(tx.Later(), kickOf(e.ID))
-	s.Outbox.Withdraw(tx.Later(), stopKey(e.ID, s.multitask))
 	if s.multitask == Rollback && was.Thread != "" {
 		s.Threads.Forget(tx.Later(), was.Thread, e.ID)
 	}
@@ -97,6 +95,10 @@ func (s *turn) cancel(ctx context.Context, tx *db.Tx, skills *skill.Set, e execu
 		Output: encode(map[string]any{"effects_that_stay": stays, "taken_back": undone}),
 		Trace:  e.Trace, Execution: e.ID, Thread: was.Thread,
 	})
+	defer func() { // rows of the outbox are locked behind the thread's
+		s.Outbox.Withdraw(tx.Later(), kickOf(e.ID))
+		s.Outbox.Withdraw(tx.Later(), stopKey(e.ID, s.multitask))
+	}()
 	if s.multitask == Rollback || was.Thread == "" {
 		return nil
 	}

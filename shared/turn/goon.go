@@ -52,7 +52,11 @@ func (r *Runner) Handle(ctx context.Context, c outbox.Claimed) error {
 	}
 	out, err := goOn(ctx, c.Workspace, e)
 	if err == nil && out.Status == execution.Parked { // how often that may be is the unit's to say
-		return outbox.LaterIn(time.Millisecond, fmt.Errorf("execution %s parked", e.ID))
+		again := time.Millisecond
+		if out.Halted { // it waits for what others do
+			again = lookAgain
+		}
+		return outbox.LaterIn(again, fmt.Errorf("execution %s parked", e.ID))
 	}
 	if busy, ok := errors.AsType[*lane.BusyError](err); ok { // whoever holds the lane works on it, or is dead
 		if ctx.Err() != nil { // the process ends: the next one need not wait
@@ -76,7 +80,7 @@ func (r *Runner) goOn(ctx context.Context, ws db.Workspace, e execution.Executio
 	out, err := r.do(ctx, ws, "operate", e, work.Unit{
 		Name: "fork", Look: waits.look, Enter: waits.enter, Begin: resume,
 		Act: func(ctx context.Context, job reason.Job) (out reason.Outcome, err error) {
-			settings, words, err := r.basis(ctx, ws, e)
+			settings, words, err := r.basis(ctx, ws, e, nil)
 			if err != nil {
 				return out, err
 			}

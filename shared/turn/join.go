@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/db"
@@ -37,23 +38,66 @@ func (s *turn) joined(ctx context.Context, p reason.Progress) (in reason.Interim
 	if err := s.DB.Read(ctx, s.ws, &b); err != nil {
 		return in, err
 	}
-	var joining []execution.Execution
-	for _, e := range *waiting {
-		if a, ok := s.askedOf(e); ok && a.By == s.By && a.Thread == s.Thread {
-			joining = append(joining, e)
-			in.Messages = append(in.Messages, llm.Message{Role: llm.RoleUser, Text: a.Message})
+	joining := slices.DeleteFunc(*waiting, func(e execution.Execution) bool { return !s.joins(e) })
+	if len(joining) == 0 {
+		return in, nil
+	}
+	news, err := s.newsOf(ctx, joining)
+	if err != nil {
+		return in, err
+	}
+	for i, e := range joining {
+		a, _ := s.askedOf(e)
+		for _, said := range news[i] {
+			if said.Role != thread.Assistant { // what the model is said to have said is no message to it
+				in.Messages = append(in.Messages, llm.Message{Role: llm.RoleUser, Text: said.Body})
+			}
 		}
+		in.Messages = append(in.Messages, llm.Message{Role: llm.RoleUser, Text: a.Message})
+		in.Beside = append(in.Beside, e.Subject)
 	}
 	in.Trust = s.kind.Trust
 	in.Also = func(ctx context.Context, tx lane.Tx) error {
-		for _, e := range joining {
-			if err := s.join(ctx, tx, e); err != nil {
+		for i, e := range joining {
+			if err := s.join(ctx, tx, e, news[i]); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
 	return in, nil
+}
+
+// joins reports whether the message of a turn in line may be answered in this one: it is of the same
+// person with the same rights, in the same thread, and to the same persona.
+func (s *turn) joins(e execution.Execution) bool {
+	a, ok := s.askedOf(e)
+	return ok && a.By == s.By && a.Thread == s.Thread && a.Limited == s.Limited && e.Persona == s.exec.Persona
+}
+
+// newsOf is what the thread will not have, when their messages are stored one after the other, of
+// what turns say was spoken before.
+func (s *turn) newsOf(ctx context.Context, all []execution.Execution) (news [][]Said, err error) {
+	news = make([][]Said, len(all))
+	says := make([]asked, len(all))
+	for i, e := range all {
+		says[i], _ = s.askedOf(e)
+	}
+	if !slices.ContainsFunc(says, func(a asked) bool { return len(a.Before) > 0 }) {
+		return news, nil
+	}
+	spoken, err := s.Threads.Lately(ctx, s.ws, s.Thread, maxSeen)
+	if err != nil {
+		return nil, err
+	}
+	for i, a := range says {
+		news[i] = unseen(a.Before, spoken)
+		for _, said := range news[i] {
+			spoken = append(spoken, thread.Spoken{Role: said.Role, Body: said.Body})
+		}
+		spoken = append(spoken, thread.Spoken{Role: thread.User, Body: a.Message})
+	}
+	return news, nil
 }
 
 // collect waits until the time is over in which messages are collected with this one.
@@ -80,9 +124,10 @@ func answeredBy(e execution.Execution) string {
 	return a.By
 }
 
-// join ends a turn in line, and writes its message into the thread as this turn's. Whoever
-// waits for it writes nothing any more. [reason.ErrStale]: it stands in line no more.
-func (s *turn) join(ctx context.Context, tx lane.Tx, e execution.Execution) error {
+// join ends a turn in line, and writes its message into the thread as this turn's, behind the news
+// of what was spoken before. Whoever waits for it writes nothing any more. [reason.ErrStale]: it
+// stands in line no more, or the thread has changed.
+func (s *turn) join(ctx context.Context, tx lane.Tx, e execution.Execution, news []Said) error {
 	s.Lanes.ForceReleaseIn(tx.Later(), e.Subject)
 	now := s.Runs.GetIn(tx.Later(), e.ID)
 	steps, err := s.Runs.JournalIn(ctx, tx, e.ID)
@@ -94,6 +139,13 @@ func (s *turn) join(ctx context.Context, tx lane.Tx, e execution.Execution) erro
 	}
 	a, _ := s.askedOf(e)
 	s.Runs.Join(tx.Later(), e.ID, encode(answered{s.exec.ID}))
-	s.Outbox.Withdraw(tx.Later(), kickOf(e.ID))
+	defer func() { s.Outbox.Withdraw(tx.Later(), kickOf(e.ID)) }() // rows of the outbox are locked behind the thread's
+	stored, err := s.sayBefore(ctx, tx, a, s.exec.ID)
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(stored, news) {
+		return reason.ErrStale
+	}
 	return s.say(ctx, tx, s.Thread, thread.Spoken{Role: thread.User, Body: a.Message, Execution: s.exec.ID, Key: e.ID + ":asked"})
 }

@@ -2,17 +2,21 @@ package turn_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
+	"github.com/lanekeeper/lanekeeper/shared/persona"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/turn"
+	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
 const ann lane.Name = "session:web:ann"
@@ -125,12 +129,19 @@ func TestAMessageThatCameTooLateToSteer(t *testing.T) {
 	})
 }
 
-// TestAMessageSteersNoOtherThread, nor another person's turn.
+// TestAMessageSteersNoOtherThread, nor another person's turn, nor one with other rights, or another
+// persona.
 func TestAMessageSteersNoOtherThread(t *testing.T) {
 	onVisits(t, func(t *testing.T, v visitor) {
+		v.tx(t, func(ctx context.Context, tx *db.Tx) error {
+			_, err := v.Personas.Put(ctx, tx, persona.Persona{Name: "shop", CreatedBy: "user:ada"})
+			return err
+		})
 		for _, other := range []turn.Turn{
 			{Thread: must(v.Threads.Open(t.Context(), v.Workspace, thread.Thread{Channel: "chat", Address: "ann too"}))(t).ID, By: "ann"},
 			{Thread: v.thread, By: "bob"},
+			{Thread: v.thread, By: "ann", Limited: true},
+			{Thread: v.thread, By: "ann", Persona: "shop"},
 		} {
 			h := newThinking()
 			v.think(llmtest.Write(t, h.thinks(), llmtest.Writes("One."), llmtest.Writes("Two.")))
@@ -260,5 +271,71 @@ func TestAMessageIsWaitedForThatMayBeAnsweredToo(t *testing.T) {
 			t.Errorf("the model is told %q", got)
 		}
 		v.mustBeFree(t)
+	})
+}
+
+// TestAMessageThatSteersBringsWhatWasSpokenBefore, as far as the thread does not have it.
+func TestAMessageThatSteersBringsWhatWasSpokenBefore(t *testing.T) {
+	onVisits(t, func(t *testing.T, v visitor) {
+		v.locks()
+		h := newThinking()
+		m := llmtest.Write(t, h.thinks(), llmtest.Writes("All."))
+		v.think(m)
+		first := v.visit(t.Context(), turn.Turn{Message: "1", Address: "bob"})
+		<-h.asked
+		var steering []*saying
+		for _, message := range []turn.Turn{
+			{Message: "2", Before: before("user: 1", "user: Wait.", "assistant: I wait.")},
+			{Message: "3", Before: before("user: 1", "user: Wait.", "assistant: I wait.", "user: 2")},
+		} {
+			message.Address, message.Multitask = "bob", turn.Steer
+			s := v.visit(t.Context(), message)
+			<-s.begun
+			steering = append(steering, s)
+		}
+		close(h.answer)
+		r := first.end(t)
+		for _, s := range steering {
+			if s.end(t).Execution != r.Execution {
+				t.Errorf("it got %+v", s.reply)
+			}
+		}
+		if got := asked(m.Request(1)); !slices.Equal(got, []string{"1", "Wait.", "2", "3"}) {
+			t.Errorf("the model is told %q", got)
+		}
+		want := []string{"user: 1", "user: Wait.", "assistant: I wait.", "user: 2", "user: 3", "assistant: All."}
+		if got := v.spoken(t, r.Thread); !slices.Equal(got, want) {
+			t.Errorf("the thread has %q", got)
+		}
+		v.mustBeFree(t)
+	})
+}
+
+// TestALineIsNoLongerThanItMayBe.
+func TestALineIsNoLongerThanItMayBe(t *testing.T) {
+	onVisits(t, func(t *testing.T, v visitor) {
+		here := must(v.Workspaces.Get(t.Context(), v.Workspace))(t)
+		v.tx(t, func(ctx context.Context, tx *db.Tx) error {
+			_, err := v.Workspaces.Patch(ctx, tx, here, workspace.Patch{Settings: map[string]*int64{"sessionQueue": new(int64(2))}})
+			return err
+		})
+		v.Collects = time.Nanosecond
+		h := newThinking()
+		v.think(llmtest.Write(t, h.then("One."), llmtest.Writes("Two."), llmtest.Writes("Three.")))
+		first := v.says(t.Context(), "1", turn.Collect)
+		<-h.asked
+		second := v.says(t.Context(), "2", turn.Enqueue)
+		<-second.begun
+		third := v.says(t.Context(), "3", turn.Steer)
+		<-third.begun
+		for _, how := range []turn.Multitask{turn.Enqueue, turn.Steer, turn.Collect} {
+			if s := v.says(t.Context(), "4", how); !errors.Is(s.failed(), turn.ErrLine) {
+				t.Errorf("%s: %+v, %v", how, s.reply, s.err)
+			}
+		}
+		close(h.answer)
+		first.end(t)
+		second.end(t)
+		third.end(t)
 	})
 }

@@ -34,6 +34,9 @@ type Runner struct {
 	// the one before it; 0: 2 s.
 	Collects time.Duration
 
+	// Patience is how long a turn waits for the lock of its thread before it is parked; 0: 30 s.
+	Patience time.Duration
+
 	ends ends
 }
 
@@ -54,10 +57,14 @@ func (r *Runner) Settings(ctx context.Context, ws db.Workspace) (workspace.Setti
 	return settings()
 }
 
-// basis reads, in one round trip, the settings of a workspace and the persona of an execution.
-func (r *Runner) basis(ctx context.Context, ws db.Workspace, e execution.Execution) (workspace.Settings, persona.Persona, error) {
+// basis reads, in one round trip, the settings of a workspace and the persona of an execution; also
+// may add reads.
+func (r *Runner) basis(ctx context.Context, ws db.Workspace, e execution.Execution, also func(*db.Batch)) (workspace.Settings, persona.Persona, error) {
 	var b db.Batch
 	settings, found := r.Workspaces.Settings(&b), r.Personas.Of(&b, e.ID)
+	if also != nil {
+		also(&b)
+	}
 	if err := r.DB.Read(ctx, ws, &b); err != nil {
 		return workspace.Settings{}, persona.Persona{}, fmt.Errorf("read the workspace's settings and the persona: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
+	"github.com/lanekeeper/lanekeeper/shared/reason"
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 	"github.com/lanekeeper/lanekeeper/shared/work"
@@ -53,8 +54,13 @@ type Kind struct {
 	// Told returns what the person is told of how a turn stands, and the thread keeps of it; nil: the
 	// answer with the reason why it is none.
 	Told func(Reply) string
+	// LocksThread says that a turn has the lock of its thread while it works: nobody else speaks in it.
+	LocksThread bool
 	// AnswerTokens bounds one answer of the model; nil: 4,096 tokens.
 	AnswerTokens func(workspace.Settings) int
+	// ThreadTokens bounds what the turns of one thread use together; nil: nothing does. The call of a
+	// model by which it is reached is the last.
+	ThreadTokens func(workspace.Settings) int64
 }
 
 // kind returns the kind of conversation of a surface.
@@ -108,6 +114,8 @@ var (
 	ErrMultitask = errors.New("the strategy is not available in this conversation")
 	// ErrNoPersona says that there is no such persona, or that it does not serve the surface.
 	ErrNoPersona = errors.New("no persona of that name serves this conversation")
+	// ErrSpent says that the tokens of the conversation are used up.
+	ErrSpent = errors.New(reason.UsedUp)
 	// ErrNotYours says that the running turn is somebody else's.
 	ErrNotYours = errors.New("the running turn is another person's: only an admin may end it")
 	// errLater says that the time was up before the turn came to its turn.
@@ -178,8 +186,8 @@ type turn struct {
 // Talk has one turn with the agent: it takes the lane of the conversation, writes the
 // message down, works, and writes the answer down. What was written is not lost: a turn that
 // is cut off goes on when its row in the outbox is due. The context should not end because
-// whoever asked has left. Errors: [ErrNoThread], [ErrNoPersona], [ErrMultitask], [ErrNotYours],
-// [ErrLine], a [*lane.BusyError], a [*problem.InvalidError], and failures of the database.
+// whoever asked has left. Errors: [ErrNoThread], [ErrNoPersona], [ErrMultitask], [ErrSpent],
+// [ErrNotYours], [ErrLine], a [*lane.BusyError], a [*problem.InvalidError], and failures of the database.
 func (r *Runner) Talk(ctx context.Context, ws db.Workspace, t Turn) (Reply, error) {
 	kind, ok := r.kind(t.Surface)
 	if !ok {

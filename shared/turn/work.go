@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/execution"
 	"github.com/lanekeeper/lanekeeper/shared/lane"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
@@ -25,10 +26,20 @@ func (s *turn) work(ctx context.Context, job reason.Job) (out reason.Outcome, er
 	if s.resumed {
 		s.Log.InfoContext(ctx, "turn goes on", "attempt", job.Execution.Attempt, "thread", s.Thread)
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() { s.watch(ctx, cancel) })
+	defer watching.Wait()
+	defer cancel(nil)
+	if s.kind.LocksThread {
+		if got, err := s.lockThread(ctx); err != nil || !got {
+			return reason.Outcome{Status: execution.Parked, Reason: "another execution speaks in its thread", Halted: true}, err
+		}
+		watching.Go(func() { s.keepThread(ctx, cancel) })
+	}
 	if job, err = s.job(ctx, job); err != nil {
 		return out, err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
 	job.Recorded = s.tell.entries
 	if slices.Contains(s.kind.Multitask, Steer) || slices.Contains(s.kind.Multitask, Collect) {
 		job.Between = s.joined
@@ -36,10 +47,6 @@ func (s *turn) work(ctx context.Context, job reason.Job) (out reason.Outcome, er
 	if s.tell.emit != nil {
 		job.Delta = func(_ context.Context, d llm.Delta) { s.tell.streamed(d) }
 	}
-	var watching sync.WaitGroup
-	watching.Go(func() { s.watch(ctx, cancel) })
-	defer watching.Wait()
-	defer cancel(nil)
 	out, err = s.through(ctx, job)
 	if out.Status == execution.Parked && out.Halted { // the next run would end alike: the person is told
 		out.Status = execution.Failed
@@ -63,7 +70,12 @@ func (s *turn) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 
 // job is the run of a turn. One that was begun before goes on with what it was told.
 func (s *turn) job(ctx context.Context, job reason.Job) (reason.Job, error) {
-	settings, words, err := s.basis(ctx, s.ws, s.exec)
+	var others *int64
+	settings, words, err := s.basis(ctx, s.ws, s.exec, func(b *db.Batch) {
+		if s.kind.ThreadTokens != nil {
+			others = s.Runs.SpentIn(b, s.Thread, s.exec.ID)
+		}
+	})
 	if err != nil {
 		return job, err
 	}
@@ -80,6 +92,11 @@ func (s *turn) job(ctx context.Context, job reason.Job) (reason.Job, error) {
 	job = s.bounded(job, nil, settings)
 	if s.AnswerTokens > 0 {
 		job.MaxTokens = min(job.MaxTokens, s.AnswerTokens)
+	}
+	if others != nil {
+		if job.Tokens = s.kind.ThreadTokens(settings) - *others; job.Tokens == 0 {
+			job.Tokens = -1
+		}
 	}
 	job.By, job.System, job.NoApprovals = s.By, words.System(s.kind.Prompt), s.Limited
 	job.Model, job.Temperature = words.Model, words.Temperature
@@ -112,7 +129,6 @@ func (s *turn) allowed(skills *skill.Set, names []string) *skill.Set {
 // end writes the answer down, with the end of the execution.
 func (s *turn) end(ctx context.Context, tx lane.Tx, out *work.Outcome) error {
 	if out.Status != execution.Parked {
-		s.Runs.Wake(tx.Later(), s.line(), s.exec.ID)
 		if body := s.kept(out.Outcome); body != "" {
 			err := s.answer(ctx, tx, thread.Spoken{
 				Role: thread.Assistant, Body: clip(activity.Text(body), maxBody),
@@ -122,6 +138,14 @@ func (s *turn) end(ctx context.Context, tx lane.Tx, out *work.Outcome) error {
 				return err
 			}
 		}
+	}
+	if s.kind.LocksThread && !out.Status.Ended() { // the end of the execution has released it
+		if _, err := s.Threads.Release(ctx, tx, s.exec.ID); err != nil {
+			return err
+		}
+	}
+	if out.Status != execution.Parked { // rows of the outbox are locked behind the thread's
+		s.Runs.Wake(tx.Later(), s.line(), s.exec.ID)
 	}
 	entry := activity.Entry{
 		Agent: s.kind.Agent, Surface: s.exec.Surface, Skill: s.kind.Name, Status: activity.Success,
