@@ -35,6 +35,7 @@ var shapes = [256][]shape{
 		{"ghr_", 20, wordByte, false}, {"github_pat_", 20, wordByte, false}, {"glpat-", 16, slugByte, false},
 	},
 	'h': {{"hf_", 30, wordByte, false}},
+	'l': {{"lk_", 40, slugByte, true}, {"lks_", 40, slugByte, true}},
 	'n': {{"npm_", 30, wordByte, false}},
 	'p': {{"pypi-", 50, slugByte, false}},
 	'r': {{"rk_live_", 16, wordByte, false}, {"rk_test_", 16, wordByte, false}},
@@ -65,9 +66,12 @@ func shaped(s string, spans []span) []span {
 // is linear in the length of the text.
 type finder struct {
 	s         string
-	escapes   bool // the text may contain escapes
-	dotless   int  // no JSON web token begins before this position
-	digitless int  // the current word has no digit before this position
+	escapes   bool           // the text may contain escapes
+	dotless   int            // no JSON web token begins before this position
+	digitless int            // the current word has no digit before this position
+	ends      map[*shape]int // the end of the last run of a shape
+	dotted    int            // the end of the last run of a JSON web token's characters
+	pem       int            // the end of the last private key
 }
 
 // at returns the secret that begins at i, or whose = or : is there.
