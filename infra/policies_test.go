@@ -94,6 +94,11 @@ func TestPoliciesAreNarrow(t *testing.T) {
 		"HeartbeatRole logs:PutLogEvents":                   `{"Fn::GetAtt":["HeartbeatLog","Arn"]}`,
 		"OperateRole logs:CreateLogStream":                  `{"Fn::GetAtt":["OperateLog","Arn"]}`,
 		"OperateRole logs:PutLogEvents":                     `{"Fn::GetAtt":["OperateLog","Arn"]}`,
+		"ChatRole logs:CreateLogStream":                     `{"Fn::GetAtt":["ChatLog","Arn"]}`,
+		"ChatRole logs:PutLogEvents":                        `{"Fn::GetAtt":["ChatLog","Arn"]}`,
+		"ChatRole lambda:InvokeFunction":                    `{"Fn::GetAtt":["OperateFunction","Arn"]}`,
+		"ChatRole secretsmanager:GetSecretValue":            signIn,
+		"ChatRole kms:Decrypt":                              under(signIn),
 		"WebhookRole logs:CreateLogStream":                  `{"Fn::GetAtt":["WebhookLog","Arn"]}`,
 		"WebhookRole logs:PutLogEvents":                     `{"Fn::GetAtt":["WebhookLog","Arn"]}`,
 		"WebhookRole lambda:InvokeFunction":                 `{"Fn::GetAtt":["OperateFunction","Arn"]}`,
@@ -193,18 +198,22 @@ func TestSecretsByARNAreWiredWhereTheyAreGiven(t *testing.T) {
 	if acts := string(encode(t, x.Conditions["ActsInAws"])); !strings.Contains(acts, `{"Condition":"HasModelSecret"}`) {
 		t.Errorf("a key in a secret alone has no policy: %s", acts)
 	}
-	got := map[string]string{} // statements by condition
+	got := map[string][]string{} // statements by condition
 	for _, s := range statements(x) {
 		if strings.Contains(s.If, "Secret") {
-			got[s.If] += s.owner + " " + strings.Join(s.actions(), ",")
+			got[s.If] = append(got[s.If], s.owner+" "+strings.Join(s.actions(), ","))
 		}
 	}
-	want := map[string]string{
-		"HasSecret": "FunctionPolicy secretsmanager:GetSecretValue", "HasSecretUnderKey": "FunctionPolicy kms:Decrypt",
-		"HasModelSecret": "AgentPolicy secretsmanager:GetSecretValue", "HasModelSecretUnderKey": "AgentPolicy kms:Decrypt",
-		"HasSignInSecret": "OperateRole secretsmanager:GetSecretValue", "HasSignInSecretUnderKey": "OperateRole kms:Decrypt",
+	for _, owners := range got {
+		slices.Sort(owners)
 	}
-	if !maps.Equal(got, want) {
+	want := map[string][]string{
+		"HasSecret": {"FunctionPolicy secretsmanager:GetSecretValue"}, "HasSecretUnderKey": {"FunctionPolicy kms:Decrypt"},
+		"HasModelSecret": {"AgentPolicy secretsmanager:GetSecretValue"}, "HasModelSecretUnderKey": {"AgentPolicy kms:Decrypt"},
+		"HasSignInSecret":         {"ChatRole secretsmanager:GetSecretValue", "OperateRole secretsmanager:GetSecretValue"},
+		"HasSignInSecretUnderKey": {"ChatRole kms:Decrypt", "OperateRole kms:Decrypt"},
+	}
+	if !maps.EqualFunc(got, want, slices.Equal) {
 		t.Errorf("allowed are %v, want %v", got, want)
 	}
 	for _, secret := range []string{"AdminToken", "JwtSecret", "AnthropicApiKey", "OpenAiApiKey"} {

@@ -6,9 +6,19 @@ import (
 )
 
 // cfn-lint accepts a misspelt mode, and responses would then be buffered.
-func TestOperateStreams(t *testing.T) {
+func TestOperateAndChatStream(t *testing.T) {
 	x := load(t)
-	api := x.Resources["OperateApi"]
+	streams(t, x, "Operate", 300)
+	streams(t, x, "Chat", 120)
+	if got := len(x.of("AWS::Lambda::Permission")); got != 7 { // three each, and the webhooks'
+		t.Errorf("%d permissions to invoke", got)
+	}
+}
+
+// streams checks the address of a function that may take so many seconds.
+func streams(t *testing.T, x template, name string, seconds int) {
+	t.Helper()
+	api := x.Resources[name+"Api"]
 	paths, _ := api.has("Body.paths").(map[string]any)
 	if api.Condition != "OnRestApi" || len(paths) != 2 {
 		t.Fatalf("the API has %d paths, on condition %q", len(paths), api.Condition)
@@ -19,33 +29,30 @@ func TestOperateStreams(t *testing.T) {
 		i, _ := method["x-amazon-apigateway-integration"].(map[string]any)
 		uri := string(encode(t, i["uri"]))
 		if i["responseTransferMode"] != "STREAM" || i["type"] != "aws_proxy" || i["httpMethod"] != "POST" || len(methods) != 1 ||
-			!strings.Contains(uri, "/2021-11-15/functions/${OperateFunction.Arn}/response-streaming-invocations") {
+			!strings.Contains(uri, "/2021-11-15/functions/${"+name+"Function.Arn}/response-streaming-invocations") {
 			t.Errorf("%s: %v", path, methods)
 		}
-		if !is(i["timeoutInMillis"], 900_000) || !is(x.Resources["OperateFunction"].has("Timeout"), 300) {
+		if !is(i["timeoutInMillis"], 900_000) || !is(x.Resources[name+"Function"].has("Timeout"), seconds) {
 			t.Errorf("%s ends after %v ms", path, i["timeoutInMillis"])
 		}
 	}
 	if !is(api.has("EndpointConfiguration.Types"), []any{"REGIONAL"}) {
 		t.Errorf("the API's streams may be silent only shortly: %v", api.has("EndpointConfiguration"))
 	}
-	if stage := x.Resources["OperateApiliveStage"]; stage.Condition != "OnRestApi" || stage.has("StageName") != "live" {
+	if stage := x.Resources[name+"ApiliveStage"]; stage.Condition != "OnRestApi" || stage.has("StageName") != "live" {
 		t.Errorf("the stage is %+v", stage)
 	}
 
-	url := x.Resources["OperateUrl"]
+	url := x.Resources[name+"Url"]
 	if url.Type != "AWS::Lambda::Url" || url.has("InvokeMode") != "RESPONSE_STREAM" || url.Condition != "OnFunctionUrl" {
 		t.Errorf("the function URL is %+v", url)
 	}
-	for name, condition := range map[string]string{
-		"OperateApiPermission": "OnRestApi", "OperateUrlPermission": "OnFunctionUrl", "OperateUrlInvocation": "OnFunctionUrl",
+	for permission, condition := range map[string]string{
+		"ApiPermission": "OnRestApi", "UrlPermission": "OnFunctionUrl", "UrlInvocation": "OnFunctionUrl",
 	} {
-		p := x.Resources[name]
-		if p.Type != "AWS::Lambda::Permission" || p.Condition != condition || !is(p.has("FunctionName"), ref("OperateFunction")) {
-			t.Errorf("%s is %+v", name, p)
+		p := x.Resources[name+permission]
+		if p.Type != "AWS::Lambda::Permission" || p.Condition != condition || !is(p.has("FunctionName"), ref(name+"Function")) {
+			t.Errorf("%s is %+v", name+permission, p)
 		}
-	}
-	if got := len(x.of("AWS::Lambda::Permission")); got != 4 { // including the webhooks'
-		t.Errorf("%d permissions to invoke", got)
 	}
 }

@@ -308,11 +308,14 @@ func TestAlarms(t *testing.T) {
 	}}) || a.has("TreatMissingData") != "notBreaching" {
 		t.Errorf("what a person is needed for raises no alarm: %v, %v", f.Properties, a.Properties)
 	}
-	if a := x.Resources["OperateErrors"]; a.has("MetricName") != "Errors" || a.has("TreatMissingData") != "notBreaching" {
-		t.Errorf("errors of the API raise no alarm: %v", a.Properties)
-	}
-	if a := x.Resources["OperateUnavailable"]; !is(a.has("MetricName"), map[string]any{"Fn::If": []any{"OnRestApi", "5XXError", "Url5xxCount"}}) {
-		t.Errorf("an API that is away raises no alarm: %v", a.Properties)
+	for _, name := range []string{"Operate", "Chat"} {
+		if a := x.Resources[name+"Errors"]; a.has("MetricName") != "Errors" || a.has("TreatMissingData") != "notBreaching" ||
+			!is(a.has("Dimensions"), []any{map[string]any{"Name": "FunctionName", "Value": ref(name + "Function")}}) {
+			t.Errorf("errors of %s raise no alarm: %v", name, a.Properties)
+		}
+		if a := x.Resources[name+"Unavailable"]; !is(a.has("MetricName"), map[string]any{"Fn::If": []any{"OnRestApi", "5XXError", "Url5xxCount"}}) {
+			t.Errorf("%s that is away raises no alarm: %v", name, a.Properties)
+		}
 	}
 	for name, a := range x.of("AWS::CloudWatch::Alarm") {
 		if !is(a.has("AlarmActions"), []any{ref("AlarmTopic")}) {
@@ -366,8 +369,10 @@ func TestWhoMaySignIn(t *testing.T) {
 			t.Errorf("Has%s is %v", parameter, x.Conditions["Has"+parameter])
 		}
 		want := map[string]any{"Fn::If": []any{"Has" + parameter, ref(parameter), ref("AWS::NoValue")}}
-		if f := x.Resources["OperateFunction"]; !is(f.has("Environment.Variables."+variable), want) {
-			t.Errorf("operate has %s as %v", variable, f.has("Environment.Variables."+variable))
+		for _, name := range []string{"OperateFunction", "ChatFunction"} {
+			if f := x.Resources[name]; !is(f.has("Environment.Variables."+variable), want) {
+				t.Errorf("%s has %s as %v", name, variable, f.has("Environment.Variables."+variable))
+			}
 		}
 	}
 }
@@ -381,6 +386,7 @@ func TestAFunctionHasItsOwnSecretsAlone(t *testing.T) {
 	for name, want := range map[string][]string{
 		"MigrateFunction": append([]string{"DEMO"}, everyone...), "HeartbeatFunction": slices.Concat(agent, everyone, []string{"TEND_FUNCTION"}),
 		"OperateFunction": slices.Concat(people, agent, everyone, []string{"EMAIL_FROM"}),
+		"ChatFunction":    slices.Concat(people, agent, everyone, []string{"TEND_FUNCTION"}),
 		"WebhookFunction": append([]string{"KMS_KEY_ID", "TEND_FUNCTION"}, everyone...),
 	} {
 		variables, _ := x.Resources[name].has("Environment.Variables").(map[string]any)
@@ -396,7 +402,9 @@ func TestAFunctionHasItsOwnSecretsAlone(t *testing.T) {
 // that the deployer names.
 func TestWhatComesInIsBounded(t *testing.T) {
 	x := load(t)
-	for name, want := range map[string]float64{"OperateConcurrency": 0, "ThrottleRate": 1000, "ThrottleBurst": 2000} {
+	for name, want := range map[string]float64{
+		"OperateConcurrency": 0, "ThrottleRate": 1000, "ThrottleBurst": 2000, "ChatConcurrency": 0, "ChatThrottleRate": 100, "ChatThrottleBurst": 200,
+	} {
 		if got := x.Parameters[name].Default; got != want {
 			t.Errorf("%s is %v by default", name, got)
 		}
@@ -404,16 +412,19 @@ func TestWhatComesInIsBounded(t *testing.T) {
 	unless := func(condition, parameter string) map[string]any {
 		return map[string]any{"Fn::If": []any{condition, ref(parameter), ref("AWS::NoValue")}}
 	}
-	if got := x.Resources["OperateFunction"].has("ReservedConcurrentExecutions"); !is(got, unless("HasOperateConcurrency", "OperateConcurrency")) {
-		t.Errorf("operate has %v for itself", got)
+	for _, name := range []string{"Operate", "Chat"} {
+		if got := x.Resources[name+"Function"].has("ReservedConcurrentExecutions"); !is(got, unless("Has"+name+"Concurrency", name+"Concurrency")) {
+			t.Errorf("%s has %v for itself", name, got)
+		}
 	}
-	stages := x.of("AWS::ApiGateway::Stage")
-	if len(stages) != 1 {
-		t.Fatalf("%d stages", len(stages))
+	if got := len(x.of("AWS::ApiGateway::Stage")); got != 2 {
+		t.Fatalf("%d stages", got)
 	}
-	for name, s := range stages {
+	for of, parameters := range map[string]string{"Operate": "", "Chat": "Chat"} {
+		name := of + "ApiliveStage"
+		s := x.Resources[name]
 		if got := s.has("MethodSettings"); !is(got, []any{map[string]any{
-			"HttpMethod": "*", "ResourcePath": "/*", "ThrottlingRateLimit": ref("ThrottleRate"), "ThrottlingBurstLimit": ref("ThrottleBurst"),
+			"HttpMethod": "*", "ResourcePath": "/*", "ThrottlingRateLimit": ref(parameters + "ThrottleRate"), "ThrottlingBurstLimit": ref(parameters + "ThrottleBurst"),
 		}}) {
 			t.Errorf("the stage takes %v", got)
 		}
@@ -425,10 +436,10 @@ func TestWhatComesInIsBounded(t *testing.T) {
 		log.Properties, _ = branches[1].(map[string]any)
 		format, _ := log.has("Format").(string)
 		if !json.Valid([]byte(format)) || strings.Contains(format, "header") || strings.Contains(format, "querystring") ||
-			!is(log.has("DestinationArn"), getAtt("AccessLog", "Arn")) {
+			!is(log.has("DestinationArn"), getAtt(parameters+"AccessLog", "Arn")) {
 			t.Errorf("the access log is %v", log.Properties)
 		}
-		if f := x.Resources["OperateApiFirewall"]; f.Condition != "HasWebAcl" || !f.dependsOn(name) || !is(f.has("WebACLArn"), ref("WebAclArn")) {
+		if f := x.Resources[of+"ApiFirewall"]; f.Condition != "HasWebAcl" || !f.dependsOn(name) || !is(f.has("WebACLArn"), ref("WebAclArn")) {
 			t.Errorf("the firewall is %v", f)
 		}
 	}

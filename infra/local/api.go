@@ -18,17 +18,20 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/app/door"
 	"github.com/lanekeeper/lanekeeper/shared/app/hook"
 	"github.com/lanekeeper/lanekeeper/shared/app/mail"
+	"github.com/lanekeeper/lanekeeper/shared/app/visit"
 	"github.com/lanekeeper/lanekeeper/shared/app/web"
 	"github.com/lanekeeper/lanekeeper/shared/app/wire"
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/problem"
+	"github.com/lanekeeper/lanekeeper/shared/surface/chat"
 	"github.com/lanekeeper/lanekeeper/shared/surface/webhook"
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
-// newOrigin is the handler of everything that this process serves: the API, and webhooks.
-func newOrigin(a *wire.Surfaces, in *door.Door, b *beats, valkey func(context.Context) error) (http.Handler, error) {
+// newOrigin is the handler of everything that this process serves: the API, webhooks and the chat.
+// demoKey is the site key of the page /chat-demo.
+func newOrigin(a *wire.Surfaces, in *door.Door, b *beats, valkey func(context.Context) error, demoKey string) (http.Handler, error) {
 	api, err := newAPI(a, in, b, valkey)
 	if err != nil {
 		return nil, err
@@ -39,12 +42,20 @@ func newOrigin(a *wire.Surfaces, in *door.Door, b *beats, valkey func(context.Co
 	if err != nil {
 		return nil, err
 	}
+	visitors := visit.New(a, in, visit.Process{
+		Send:    func(ws db.Workspace) { b.background(func(ctx context.Context) { a.Tender.Send(ctx, ws) }) },
+		Drain:   b.drained(),
+		DemoKey: func(context.Context) (string, error) { return demoKey, nil },
+	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, webhook.Prefix) {
+		switch {
+		case strings.HasPrefix(r.URL.Path, webhook.Prefix):
 			hooks.ServeHTTP(w, r)
-			return
+		case chat.Serves(r.URL.Path):
+			visitors.ServeHTTP(w, r)
+		default:
+			api.ServeHTTP(w, r)
 		}
-		api.ServeHTTP(w, r)
 	}), nil
 }
 

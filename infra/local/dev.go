@@ -77,7 +77,11 @@ func (c *console) dev(ctx context.Context, cfg app.Config) (err error) {
 	if err != nil {
 		return err
 	}
-	handler, err := newOrigin(agent, in, b, valkey(cfg))
+	demoKey, err := ensureDemoKey(ctx, core, in.People, listener.Addr().String())
+	if err != nil { // the page says how to make one
+		log.WarnContext(ctx, "the page /chat-demo has no site key", "error", err)
+	}
+	handler, err := newOrigin(agent, in, b, valkey(cfg), demoKey)
 	if err != nil {
 		return err
 	}

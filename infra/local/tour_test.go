@@ -43,6 +43,7 @@ var tour = []struct {
 	{`json "localhost:8080/api/v1/threads/$THREAD/messages"`, []string{"Which documents do you have?", "See you on Monday."}},
 	{"json 'localhost:8080/api/v1/secrets'", []string{`"name":"mine"`, `"name":"am_i_well"`, "healthy", `"successes"`}},
 	{"TURN=", []string{`"steps":[`, `"executionId":"`}},
+	{"SITE=", []string{`"object":"chat.completion"`, "data: [DONE]", `"status":"completed"`, "shop.example"}},
 	{"SECRET=", []string{`"status":"received"`, `"status":"duplicate"`, "shop", "order.paid"}},
 	{"bin/lanekeeper automations", []string{"Is the shop open?", "each morning", "completed", "SKILL", "WHY", "shop_status", "active", "the shop sells ice cream", "flowpilot", "releasedBy", `"key":"`}},
 	{"bin/lanekeeper migrate", []string{"you@example.com is the owner", "/sign-in#token="}},

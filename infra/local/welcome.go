@@ -58,6 +58,7 @@ func (c *console) welcome(w welcome) {
 	default:
 		fact("sign in", "%s", signInLink(w.url, w.token))
 	}
+	fact("chat", "%s/chat-demo (a page as visitors of a web site see it)", w.url)
 	fact("database", "%s", databaseOf(w.cfg)+w.did.text())
 	fact("model", "%s", modelOf(w.cfg))
 	fact("heartbeat", "one beat now, then one every %s", every(w.cfg.HeartbeatEvery))

@@ -232,6 +232,8 @@ var links = []library{
 	{module + "shared/api", serving},
 	{module + "shared/app/web", serving},
 	{module + "shared/app/door", guarded},
+	{module + "shared/app/visit", []string{"chat"}},
+	{module + "shared/surface/chat/widget", []string{"chat"}},
 	{module + "shared/auth", append([]string{"migrate"}, guarded...)},
 	{"github.com/go-jose/go-jose/", append([]string{"migrate"}, guarded...)},
 	{module + "shared/app/seed", []string{"migrate"}},

@@ -42,6 +42,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/skill/lambda"
 	"github.com/lanekeeper/lanekeeper/shared/skill/mcp"
 	"github.com/lanekeeper/lanekeeper/shared/skill/remote"
+	"github.com/lanekeeper/lanekeeper/shared/surface/chat/visitor"
 	"github.com/lanekeeper/lanekeeper/shared/surface/heartbeat"
 	"github.com/lanekeeper/lanekeeper/shared/surface/operate"
 	"github.com/lanekeeper/lanekeeper/shared/surface/webhook/action"
@@ -74,7 +75,7 @@ func New(core *app.Core, instance string, channels ...thread.Channel) (*Surfaces
 		Instance: instance,
 		Window:   core.Config.Window(),
 	}}
-	turns := &turn.Runner{Parts: s.Parts, Kinds: []turn.Kind{operate.Kind(), action.Kind(s.deliverable)}}
+	turns := &turn.Runner{Parts: s.Parts, Kinds: []turn.Kind{operate.Kind(), action.Kind(s.deliverable), visitor.Kind()}}
 	s.Operate = &operate.Operate{Runner: turns}
 	s.Heartbeat = &heartbeat.Heartbeat{Parts: s.Parts, Sweep: s.sweep}
 	s.Parts.Skills = s.skills
