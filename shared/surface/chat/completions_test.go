@@ -1,13 +1,17 @@
 package chat_test
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/lanekeeper/lanekeeper/shared/auth"
+	"github.com/lanekeeper/lanekeeper/shared/db"
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
+	"github.com/lanekeeper/lanekeeper/shared/persona"
 )
 
 const completions = "/v1/chat/completions"
@@ -86,6 +90,45 @@ func TestModels(t *testing.T) {
 			if got := w.post(t, completions, body); got.status != 404 || !strings.Contains(got.body, `"model_not_found"`) {
 				t.Errorf("%s: %d %s", name, got.status, got.body)
 			}
+		}
+	})
+}
+
+// TestASiteHasItsAgent: the visitors of a site whose key names an agent talk with that one, and learn of
+// no other.
+func TestASiteHasItsAgent(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		err := w.Env.DB.Tx(t.Context(), w.Workspace, func(ctx context.Context, tx *db.Tx) error {
+			_, err := w.Personas.Put(ctx, tx, persona.Persona{Name: "guide", Instructions: "You guide people.", Version: -1, CreatedBy: "user:ada"})
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := tokens(w.Workspace)
+		w.Auth = auth.New(func(ctx context.Context, token string) (auth.Principal, error) {
+			p, err := own(ctx, token)
+			if token == site {
+				p.Persona = "guide"
+			}
+			return p, err
+		})
+		m := w.think(t, llmtest.Writes("This way."))
+		var list struct{ Data []struct{ ID string } }
+		w.call(t, http.MethodGet, "/v1/models", site, "", "Origin", siteOrigin).into(t, &list)
+		if len(list.Data) != 1 || list.Data[0].ID != "guide" {
+			t.Errorf("the models are %+v", list)
+		}
+		var a completed
+		w.post(t, completions, `{"messages":[{"role":"user","content":"Where?"}]}`).into(t, &a)
+		if a.Model != "guide" || !strings.Contains(m.Request(0).System, "You guide people.") {
+			t.Errorf("%+v by %q", a, m.Request(0).System)
+		}
+		if got := w.post(t, completions, `{"model":"visitor_chat","messages":[{"role":"user","content":"Hi."}]}`); got.status != 404 {
+			t.Errorf("another agent: %d %s", got.status, got.body)
+		}
+		if got := w.call(t, http.MethodGet, "/v1/models/visitor_chat", site, "", "Origin", siteOrigin); got.status != 404 {
+			t.Errorf("another agent: %d %s", got.status, got.body)
 		}
 	})
 }

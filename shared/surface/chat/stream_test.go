@@ -79,7 +79,7 @@ func TestACompletionIsStreamed(t *testing.T) {
 // TestAnAnswerThatBeginsAnew is told as one text that only grows: what both have in common once.
 func TestAnAnswerThatBeginsAnew(t *testing.T) {
 	for want, pieces := range map[string][]string{
-		"It is blue.":             {"It is", " blue."},
+		"It is blue.":             {"It", " is", " blue."},
 		"It is\n\nThey are blue.": {"They ", "are blue."},
 		"It is\n\nIt was blue.":   {"It ", "was", " blue."},
 	} {
@@ -121,6 +121,7 @@ func TestACallerWhoLeavesLosesNothing(t *testing.T) {
 		}
 		thread, id := s.Header.Get("X-Thread-Id"), s.Header.Get("X-Execution-Id")
 		_ = s.Body.Close()
+		<-w.left
 		close(h.answer)
 		path := "/api/v1/chat/" + thread + "/executions/" + id + "/events"
 		again := w.stream(t, http.MethodGet, path, "", "X-Session-Id", "ann", "Last-Event-ID", first.id)

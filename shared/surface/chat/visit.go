@@ -31,7 +31,7 @@ type visit struct {
 }
 
 // persona is the only agent that the caller may talk with; empty: there are others.
-func (v *visit) persona() string { return "" }
+func (v *visit) persona() string { return v.Persona }
 
 // model is the name of the agent that is asked for; empty: the only one, or the built-in one.
 func (v *visit) model(name string) string { return cmp.Or(name, v.persona(), persona.VisitorChat) }

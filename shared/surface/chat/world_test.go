@@ -85,6 +85,7 @@ type world struct {
 	url    string
 	sender *outbox.Sender
 	logs   *logs
+	left   chan struct{} // a request has ended, or its caller has left
 
 	mu   sync.Mutex
 	paid int
@@ -103,7 +104,7 @@ func onOne(t testing.TB, change ...func(*chat.Handler)) *world {
 
 func newWorld(t testing.TB, e dbtest.Env, change ...func(*chat.Handler)) *world {
 	t.Helper()
-	w := &world{Env: e, logs: &logs{}}
+	w := &world{Env: e, logs: &logs{}, left: make(chan struct{}, 100)}
 	log := slog.New(trace.NewHandler(slog.NewJSONHandler(w.logs, nil)))
 	d := e.DB
 	lanes, runs, acts := must(lane.New(d))(t), must(execution.New(d))(t), must(activity.New(d, ids))(t)
@@ -156,7 +157,15 @@ func newWorld(t testing.TB, e dbtest.Env, change ...func(*chat.Handler)) *world 
 		turn.Topic:     w.Runner,
 		turn.StopTopic: turn.Stopper{Runner: w.Runner},
 	}}
-	server := httptest.NewServer(w.Handler)
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		context.AfterFunc(r.Context(), func() {
+			select {
+			case w.left <- struct{}{}:
+			default:
+			}
+		})
+		w.ServeHTTP(rw, r)
+	}))
 	t.Cleanup(server.Close)
 	w.url = server.URL
 	return w
@@ -246,6 +255,8 @@ func (h held) then(first string, others ...string) llmtest.Writing {
 		select {
 		case <-h.answer:
 		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
 			return llm.Response{}, ctx.Err()
 		}
 		for _, o := range others {
