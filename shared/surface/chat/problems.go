@@ -54,6 +54,7 @@ var answers = []struct {
 	{turn.ErrNoPersona, noModel},
 	{turn.ErrMultitask, bad("header."+strategyHeader, "is enqueue, reject, interrupt, rollback, collect or steer")},
 	{turn.ErrNotYours, problem.New(http.StatusConflict, "busy", "somebody else's message is answered in this conversation").Later(retryOutage)},
+	{turn.ErrSpent, problem.New(http.StatusTooManyRequests, "insufficient_quota", "the tokens of this conversation are used up: begin another one").Later(time.Hour)},
 	{turn.ErrLine, problem.New(http.StatusTooManyRequests, "queue_full", "too many messages of this conversation wait for their answer").Later(retryFull)},
 	{db.ErrUnique, problem.New(http.StatusConflict, "busy", "a message with the same Idempotency-Key is answered").Later(time.Second)},
 	{thread.ErrFull, problem.New(http.StatusTooManyRequests, "queue_full", "too many messages of this conversation wait").Later(retryFull)},
@@ -143,7 +144,7 @@ type errorItem struct {
 
 // codesV1 are codes that clients of other chat APIs know.
 var codesV1 = map[string]string{
-	"invalid_token": "invalid_api_key", "missing_token": "invalid_api_key", "spent": "insufficient_quota",
+	"invalid_token": "invalid_api_key", "missing_token": "invalid_api_key",
 	"rate_limited": "rate_limit_exceeded", "queue_full": "rate_limit_exceeded", "too_many_streams": "rate_limit_exceeded",
 }
 

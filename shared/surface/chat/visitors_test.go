@@ -229,6 +229,29 @@ func TestAWorkspaceMayTakeNoMessages(t *testing.T) {
 	})
 }
 
+// TestAConversationHasItsTokens: a message to one that has used them up is refused under each path; a
+// new conversation begins.
+func TestAConversationHasItsTokens(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		w.set(t, "chatTokens", 15) // those of one answer
+		w.think(t, llmtest.Writes("Hello."), llmtest.Writes("Hello, bob."))
+		if got := w.post(t, messages, `{"message":"Hi."}`, "X-Session-Id", "ann"); got.status != 200 {
+			t.Fatalf("%d %s", got.status, got.body)
+		}
+		for path, body := range map[string]string{
+			messages: `{"message":"Hi.","stream":true}`, responses: `{"input":"Hi."}`, completions: `{"messages":[{"role":"user","content":"Hi."}]}`,
+		} {
+			got := w.post(t, path, body, "X-Session-Id", "ann")
+			if got.status != 429 || !strings.Contains(got.body, "insufficient_quota") || got.header.Get("Retry-After") == "" {
+				t.Errorf("%s: %d %s", path, got.status, got.body)
+			}
+		}
+		if got := w.post(t, messages, `{"message":"Hi."}`, "X-Session-Id", "bob"); got.status != 200 {
+			t.Errorf("another visitor: %d %s", got.status, got.body)
+		}
+	})
+}
+
 // TestStreamsAreBounded for each visitor of a site.
 func TestStreamsAreBounded(t *testing.T) {
 	w := onOne(t)

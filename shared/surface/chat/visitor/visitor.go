@@ -30,7 +30,9 @@ func Kind() turn.Kind {
 		Persona:      persona.VisitorChat,
 		Trust:        execution.Untrusted,
 		Told:         Told,
+		LocksThread:  true,
 		AnswerTokens: func(s workspace.Settings) int { return s.ChatOutputTokens },
+		ThreadTokens: func(s workspace.Settings) int64 { return s.ChatTokens },
 		Multitask:    []turn.Multitask{turn.Enqueue, turn.Reject, turn.Interrupt, turn.Rollback, turn.Collect, turn.Steer},
 	}
 }
