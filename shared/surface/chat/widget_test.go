@@ -22,7 +22,7 @@ import (
 // page, and past an approval.
 func TestTheWidget(t *testing.T) {
 	w := onOne(t)
-	w.Pages = &widget.Handler{DemoKey: func(context.Context) (string, error) { return site, nil }, DemoModel: true}
+	w.Pages = &widget.Handler{DemoKey: func(context.Context) (string, error) { return open, nil }, DemoModel: true}
 	h := newHeld()
 	w.think(t, h.then("One ", "two."), llmtest.Writes("Again."),
 		llmtest.WritesCalls("", "pay", "{}"), llmtest.Writes("I have asked."), llmtest.Writes("Paid."))
