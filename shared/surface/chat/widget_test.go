@@ -11,6 +11,7 @@ import (
 
 	"github.com/lanekeeper/lanekeeper/infra/rig/browser"
 	"github.com/lanekeeper/lanekeeper/shared/approval"
+	"github.com/lanekeeper/lanekeeper/shared/auth"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest"
 	"github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers"
 	"github.com/lanekeeper/lanekeeper/shared/llm/llmtest"
@@ -22,11 +23,19 @@ import (
 // page, and past an approval.
 func TestTheWidget(t *testing.T) {
 	w := onOne(t)
-	w.Pages = &widget.Handler{DemoKey: func(context.Context) (string, error) { return open, nil }, DemoModel: true}
+	w.Pages = &widget.Handler{DemoKey: func(context.Context) (string, error) { return site, nil }, DemoModel: true}
 	h := newHeld()
 	w.think(t, h.then("One ", "two."), llmtest.Writes("Again."),
 		llmtest.WritesCalls("", "pay", "{}"), llmtest.Writes("I have asked."), llmtest.Writes("Paid."))
-	server := httptest.NewServer(w.Handler)
+	server := httptest.NewUnstartedServer(w.Handler)
+	origin := "http://" + server.Listener.Addr().String()
+	w.Auth = auth.New(func(_ context.Context, token string) (auth.Principal, error) {
+		if token != site {
+			return auth.Principal{}, auth.ErrInvalid
+		}
+		return auth.Principal{Kind: auth.Site, ID: "1", Workspace: w.Workspace, Origins: []string{origin}}, nil
+	})
+	server.Start()
 	t.Cleanup(server.Close)
 
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // the browser may have to be installed

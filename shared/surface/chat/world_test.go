@@ -68,7 +68,6 @@ func ids() string { return uuid.Must(uuid.NewV7()).String() }
 const (
 	site   = "token-of-a-site"
 	other  = "token-of-another-site"
-	open   = "token-of-a-site-of-any-origin"
 	key    = "token-of-a-key"
 	reader = "token-of-a-reading-key"
 	admin  = "token-of-an-admin"
@@ -187,7 +186,6 @@ func limited(clock func() time.Time) func(*chat.Handler) {
 func tokens(ws db.Workspace) auth.Verifier {
 	all := map[string]auth.Principal{
 		site:   {Kind: auth.Site, ID: "1", Origins: []string{siteOrigin}},
-		open:   {Kind: auth.Site, ID: "7"},
 		other:  {Kind: auth.Site, ID: "2", Origins: []string{"https://shop.example"}},
 		key:    {Kind: auth.Key, ID: "3", Role: auth.Member, Scopes: []auth.Scope{"chat:write"}},
 		reader: {Kind: auth.Key, ID: "4", Role: auth.Member, Scopes: []auth.Scope{"chat:read"}},
