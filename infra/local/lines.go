@@ -122,6 +122,9 @@ var lines = map[string]func(event) line{
 	"what a call used is not counted yet": func(e event) line {
 		return detail(yellow, fmt.Sprintf("%s are not counted yet: %s", count(e.number("tokens"), "token"), e.text("error")))
 	},
+	"what a stopped run used is not counted": func(e event) line {
+		return detail(red, "what a stopped run used is not counted: "+e.text("error"))
+	},
 	"what a call used is still not counted": func(e event) line {
 		return detail(red, "what a call used is not counted: "+e.text("error"))
 	},
