@@ -98,6 +98,9 @@ var lines = map[string]func(event) line{
 	"skill failed": func(e event) line {
 		return detail(yellow, fmt.Sprintf("skill %s failed: %s", e.text("skill"), cmp.Or(e.text("reason"), e.text("error"))))
 	},
+	"answer told its prompt": func(event) line {
+		return detail(yellow, "an answer was about to tell its system prompt: the rest of it is withheld")
+	},
 	"skill panicked": func(e event) line {
 		return detail(red, fmt.Sprintf("skill %s panicked: %s", e.text("skill"), e.text("panic")))
 	},

@@ -82,7 +82,10 @@ type Job struct {
 	// the same; empty: the execution's id.
 	EffectKey string
 	// Approved lets every call be made: a person asked for it.
-	Approved  bool
+	Approved bool
+	// Guarded says that strangers are told what the model says: see [redact.Guard]. The run adds a
+	// canary to its system prompt.
+	Guarded   bool
 	MaxTokens int // of one answer
 	// Tokens is the most that the run may use, its earlier attempts too: the call by which it is
 	// reached is the last. 0: nothing bounds it; less: none are left.
@@ -153,6 +156,9 @@ func (r *Runner) Run(ctx context.Context, job Job) (Outcome, error) {
 	ctx, cancel := lane.WithLastWrites(r.discreet(ctx, job.Hold.Workspace))
 	defer cancel()
 	s, err := r.resume(ctx, job)
+	if s.guard != nil {
+		job.System = s.system
+	}
 	var out Outcome
 	if err == nil {
 		out, err = r.loop(ctx, job, s)
@@ -287,6 +293,13 @@ func (r *Runner) resume(ctx context.Context, job Job) (s *state, err error) {
 		return &state{}, fmt.Errorf("resume execution %s: %w", job.Execution.ID, err)
 	}
 	s.recorded, s.known = job.Recorded, redact.From(ctx).Values()
+	if job.Guarded && len(entries) == 0 {
+		s.system = marked(job.System)
+		job.System = s.system
+	}
+	if job.Guarded {
+		s.guard = redact.NewGuard(s.known, canaryOf(s.system))
+	}
 	if len(entries) > 0 {
 		r.Log.InfoContext(ctx, "run resumed", "step", s.Steps, "attempt", job.Execution.Attempt, "open_calls", len(s.pending))
 		return s, nil
@@ -345,10 +358,11 @@ func (r *Runner) answer(ctx context.Context, job Job, s *state, request llm.Requ
 	asking, cancel := context.WithTimeout(ctx, modelLimit)
 	defer cancel()
 	begun := r.Clock()
-	say, rest := job.deltas(asking, s.known)
+	say, rest := job.deltas(asking, s)
 	resp, failed = r.generate(asking, job, s, request, say)
 	if failed == nil {
 		rest()
+		r.guarded(ctx, s, &resp.Message)
 	}
 	if !unasked(failed) {
 		s.lines = append(s.lines, r.modelLine(job, s, purpose, resp, failed, r.Clock().Sub(begun)))
@@ -462,14 +476,14 @@ func (j Job) left(s *state) int64 {
 
 // deltas hands on the pieces of an answer without the secrets that are known; rest hands on
 // what was kept back of a whole answer. say is nil where nobody listens.
-func (j Job) deltas(ctx context.Context, known *redact.Redactor) (say func(llm.Delta), rest func()) {
+func (j Job) deltas(ctx context.Context, s *state) (say func(llm.Delta), rest func()) {
 	if j.Delta == nil {
 		return nil, func() {}
 	}
-	text := redact.NewStream(known)
+	text := s.telling()
 	say = func(d llm.Delta) {
 		if d.Restart {
-			text = redact.NewStream(known)
+			text = s.telling()
 		}
 		d.Text = text.Next(d.Text)
 		j.Delta(ctx, d)

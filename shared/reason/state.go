@@ -70,6 +70,7 @@ type state struct {
 	lines    []activity.Entry // of model calls, not yet in the activity log
 	lost     llm.Usage        // used by calls without an answer, not yet in the journal
 	byHand   bool             // no model asked for the calls
+	guard    *redact.Guard    // of what strangers are told; nil: it is not for them
 	known    *redact.Redactor // redacts secret values; nil: there are none
 	limit    int              // limit of a request's weight after the model found one too long; 0: it did not
 	facts

@@ -75,9 +75,11 @@ func (r *Runner) basis(ctx context.Context, ws db.Workspace, e execution.Executi
 // bounded is a job of a surface within what the workspace allows.
 func (r *Runner) bounded(job reason.Job, skills *skill.Set, settings workspace.Settings) reason.Job {
 	job.Skills, job.MaxTokens, job.Window, job.TellsDecisions = skills, answerTokens, r.Window, true
-	if kind, _ := r.kind(job.Execution.Surface); kind.AnswerTokens != nil {
+	kind, _ := r.kind(job.Execution.Surface)
+	if kind.AnswerTokens != nil {
 		job.MaxTokens = kind.AnswerTokens(settings)
 	}
+	job.Guarded = kind.Guarded
 	job.Stops = []reason.Stop{reason.Deadline(), reason.Wanted(job.Hold), reason.MaxSteps(settings.StepsPerRun)}
 	job.Retries, job.SkillTimeout = settings.ToolRetries, time.Duration(settings.SkillTimeout)*time.Second
 	return job

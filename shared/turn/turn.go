@@ -56,6 +56,8 @@ type Kind struct {
 	Told func(Reply) string
 	// LocksThread says that a turn has the lock of its thread while it works: nobody else speaks in it.
 	LocksThread bool
+	// Guarded says that strangers are told what the agent says: an output check sees it first.
+	Guarded bool
 	// AnswerTokens bounds one answer of the model; nil: 4,096 tokens.
 	AnswerTokens func(workspace.Settings) int
 	// ThreadTokens bounds what the turns of one thread use together; nil: nothing does. The call of a

@@ -31,6 +31,7 @@ func Kind() turn.Kind {
 		Trust:        execution.Untrusted,
 		Told:         Told,
 		LocksThread:  true,
+		Guarded:      true,
 		AnswerTokens: func(s workspace.Settings) int { return s.ChatOutputTokens },
 		ThreadTokens: func(s workspace.Settings) int64 { return s.ChatTokens },
 		Multitask:    []turn.Multitask{turn.Enqueue, turn.Reject, turn.Interrupt, turn.Rollback, turn.Collect, turn.Steer},
