@@ -7,33 +7,33 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// public is the least role of a route that asks for no token.
+// public is the role of a route that requires no token.
 const public auth.Role = ""
 
 // route is one operation of the API.
 type route struct {
 	method, path string
 	id           string    // operation id
-	least        auth.Role // what the caller must be
+	least        auth.Role // lowest role of the caller
 	handler      handler
 	caller       string // who calls it
 	summary      string
-	also         []int // statuses that answer the same body as 200
-	refusals     []int // statuses that answer a problem, beside those any route may
+	also         []int // further statuses with the same body as 200
+	refusals     []int // statuses of problems, beside those that any route may return
 
-	surface  trace.Surface // whose traces it starts; empty: operate's
+	surface  trace.Surface // surface of the traces that it begins; empty: operate
 	patient  bool          // it may take longer than the API's time limit
-	outlasts bool          // its work goes on when the caller leaves
-	stream   bool          // the caller says whether it wants a stream
+	outlasts bool          // its work continues if the client disconnects
+	stream   bool          // the client chooses between JSON and a stream
 
-	kinds     []auth.Kind // of callers without a role that may call it
-	persons   bool        // for people and the local admin: no key may call it, whatever its role
-	sensitive bool        // its answer shows what is shown once: it is kept for no repetition
-	ours      bool        // no page of another origin may call it
-	front     bool        // other routes stand behind it and ask for scopes; no page may call it, and no cookie counts
+	kinds     []auth.Kind // kinds of callers without a role that may call it
+	persons   bool        // people and the local admin only; no key may call it, whatever its role
+	sensitive bool        // its response shows a secret once, so the response is not stored
+	ours      bool        // a page of another origin may not call it
+	front     bool        // its requests go to other routes, which check scopes; no page may call it, no cookie counts
 }
 
-// routes is the table of all routes; nothing is served that is not in it.
+// routes returns the table of all routes. Nothing else is served.
 func routes(s *server) []route {
 	const (
 		get  = http.MethodGet

@@ -16,17 +16,15 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 )
 
-// cancelled is the way in which a turn ends that is given up without another.
+// cancelled is the way in which a turn is stopped without a replacement.
 const cancelled Multitask = "cancel"
 
-// ErrNoTurn says that an execution is no turn of a conversation with the agent, or has
-// ended.
+// ErrNoTurn says that an execution is not a turn of a conversation with the agent, or has ended.
 var ErrNoTurn = errors.New("there is no such turn under way")
 
-// Cancel gives a turn up, whether it works, stands in line, or waits for a person. What
-// it has done is kept. Where a transaction works under its hold for long, the wish is
-// written down, and comes about when that transaction ends: a row of the outbox is due
-// then. Errors: [ErrNoTurn], [ErrNotYours]. It is called by POST
+// Cancel stops a turn that works, waits in line, or waits for a person. Its effects remain. While a
+// transaction works under its hold, Cancel stores the request, and the turn ends after that
+// transaction by a row of the outbox. Errors: [ErrNoTurn], [ErrNotYours]. It is called by POST
 // /api/v1/executions/{id}/cancel.
 func (r *Runner) Cancel(ctx context.Context, ws db.Workspace, id, by string, limited bool) error {
 	e, err := r.Runs.Get(ctx, ws, id)
@@ -53,9 +51,9 @@ func (r *Runner) Cancel(ctx context.Context, ws db.Workspace, id, by string, lim
 	return nil
 }
 
-// cancel ends the execution of a turn whose holds are over, and writes down what it
-// had done: in its thread, where that is kept, and in the log in any case. One that was
-// stopped in a weaker way is made to have been stopped in this one.
+// cancel ends the execution of a turn whose holds have ended. It records what the turn had done in
+// the activity log and, unless the turn is rolled back, in its thread. A turn that was stopped in a
+// weaker way is recorded as stopped in this one.
 func (s *turn) cancel(ctx context.Context, tx *db.Tx, skills *skill.Set, e execution.Execution, was asked) error {
 	if why := stopped(s.multitask, s.By); e.Status == execution.Cancelled {
 		s.Runs.CancelAgain(tx.Later(), e.ID, why)
@@ -65,7 +63,7 @@ func (s *turn) cancel(ctx context.Context, tx *db.Tx, skills *skill.Set, e execu
 	if s.multitask == Rollback && was.Thread != "" {
 		s.Threads.Forget(tx.Later(), was.Thread, e.ID)
 	}
-	entries, err := s.Runs.JournalIn(ctx, tx, e.ID) // nothing is added to it any more
+	entries, err := s.Runs.JournalIn(ctx, tx, e.ID) // complete, because the holds have ended
 	if err != nil {
 		return err
 	}
@@ -117,8 +115,8 @@ func (s *turn) cancel(ctx context.Context, tx *db.Tx, skills *skill.Set, e execu
 	return err
 }
 
-// interrupted is what the thread keeps of a turn that was interrupted: what is done, what
-// may be, and what people have approved that is not made yet.
+// interrupted returns the text that the thread stores about an interrupted turn: what is done, what
+// may be done, and which approved calls are not made yet.
 func interrupted(said string, stays []Effect) string {
 	skills := map[string][]string{}
 	for _, e := range stays {
@@ -137,9 +135,8 @@ func interrupted(said string, stays []Effect) string {
 	return strings.TrimSpace(said + "\n\n(interrupted) " + strings.Join(lists, "; "))
 }
 
-// effect says what a call of the ended turn has brought about, and whether that is
-// there, or was taken back. What waits for a person is denied, unless the turn is
-// interrupted.
+// effect returns the effect of a call of the stopped turn, whether it remains, and whether it was
+// undone. Unless the turn is interrupted, effect denies a call that waits for a person.
 func (s *turn) effect(ctx context.Context, tx *db.Tx, skills *skill.Set, c reason.CallSummary) (e Effect, there, back bool, err error) {
 	e = Effect{c.ID, c.Skill, c.Status}
 	if c.Approval != "" {
@@ -161,7 +158,7 @@ func (s *turn) effect(ctx context.Context, tx *db.Tx, skills *skill.Set, c reaso
 	return e, !back, back, err
 }
 
-// waiting is the status of the effect of a call that was asked for; empty: it has none.
+// waiting returns the status of a waiting call's effect, or an empty text if there is none.
 func (s *turn) waiting(ctx context.Context, tx *db.Tx, id string) (string, error) {
 	look := func() (approval.Approval, error) { return s.Approvals.GetIn(ctx, tx, id) }
 	why := map[Multitask]string{Rollback: "its turn was rolled back", cancelled: "its turn was given up"}[s.multitask]

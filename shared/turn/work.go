@@ -19,7 +19,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/work"
 )
 
-// work has the agent work on the turn until it has answered, waits, or is stopped.
+// work runs the agent until the turn is answered, waits, or is stopped.
 func (s *turn) work(ctx context.Context, job reason.Job) (out reason.Outcome, err error) {
 	s.running()
 	s.worked = s.Reason.Clock()
@@ -48,17 +48,17 @@ func (s *turn) work(ctx context.Context, job reason.Job) (out reason.Outcome, er
 		job.Delta = func(_ context.Context, d llm.Delta) { s.tell.streamed(d) }
 	}
 	out, err = s.through(ctx, job)
-	if out.Status == execution.Parked && out.Halted { // the next run would end alike: the person is told
+	if out.Status == execution.Parked && out.Halted { // the next run would end in the same way
 		out.Status = execution.Failed
 	}
 	return out, err
 }
 
-// lookEvery is how often a turn looks whether it was ended.
+// lookEvery is how often a turn checks whether it was ended.
 const lookEvery = time.Second
 
-// watch cancels the turn once another has taken its lane: what it has not begun by
-// then is not done. It only looks; what keeps the hold is the work itself.
+// watch cancels the turn when another one has acquired its lane, so that no further call begins. It
+// only reads; the work itself renews the hold.
 func (s *turn) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 	for pause(ctx, lookEvery) {
 		present, err := s.Lanes.Peek(ctx, s.ws, s.Lane)
@@ -68,7 +68,8 @@ func (s *turn) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 	}
 }
 
-// job is the run of a turn. One that was begun before goes on with what it was told.
+// job returns the job of a turn. A resumed turn keeps its system prompt, its skills and its
+// messages.
 func (s *turn) job(ctx context.Context, job reason.Job) (reason.Job, error) {
 	var others *int64
 	settings, words, err := s.basis(ctx, s.ws, s.exec, func(b *db.Batch) {
@@ -83,7 +84,7 @@ func (s *turn) job(ctx context.Context, job reason.Job) (reason.Job, error) {
 	if err != nil {
 		return job, err
 	}
-	entries := []execution.Entry{} // of an execution that begins
+	entries := []execution.Entry{} // the execution begins
 	if s.resumed {
 		if entries, err = s.Runs.Journal(ctx, s.ws, s.exec.ID, 0); err != nil {
 			return job, err
@@ -114,8 +115,7 @@ func (s *turn) job(ctx context.Context, job reason.Job) (reason.Job, error) {
 	return job, err
 }
 
-// allowed are the skills that the person may use; names, where there are some, those
-// the run began with.
+// allowed returns the skills that the person may use. If names is not nil, it returns only those.
 func (s *turn) allowed(skills *skill.Set, names []string) *skill.Set {
 	if names == nil {
 		names = skills.Names()
@@ -126,7 +126,7 @@ func (s *turn) allowed(skills *skill.Set, names []string) *skill.Set {
 	})...)
 }
 
-// end writes the answer down, with the end of the execution.
+// end stores the answer with the end of the execution.
 func (s *turn) end(ctx context.Context, tx lane.Tx, out *work.Outcome) error {
 	if out.Status != execution.Parked {
 		if body := s.kept(out.Outcome); body != "" {

@@ -1,6 +1,5 @@
-// Package wire makes the parts of a process: its stores, providers, kinds of skills, channels
-// and sender; and the surfaces that work with them and speak no HTTP. What has an address is
-// made by app/web.
+// Package wire builds the parts of a process: its stores, providers, kinds of skills, channels and
+// sender, and the surfaces without HTTP that use them. Package app/web builds the HTTP API.
 package wire
 
 import (
@@ -53,7 +52,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
-// Surfaces are those of one process that need no address, over one set of parts.
+// Surfaces holds the surfaces of one process that need no HTTP. They share one set of parts.
 type Surfaces struct {
 	*parts.Parts
 	Core      *app.Core
@@ -62,9 +61,9 @@ type Surfaces struct {
 	Tender    *thread.Tender
 }
 
-// New wires the surfaces of a process over a core. instance names the process in holders;
-// channels are ways out for messages beside those that every process has. It is called by the
-// functions below and in app/web, one for each function, and by the local runner.
+// New builds the surfaces of a process over a core. instance identifies the process in the names of
+// holders. channels are further channels for messages, beside those of every process. It is called
+// by the functions below, by those in app/web, and by the local runner.
 func New(core *app.Core, instance string, channels ...thread.Channel) (*Surfaces, error) {
 	s := &Surfaces{Core: core, Parts: &parts.Parts{
 		DB:       core.DB,
@@ -155,7 +154,7 @@ func (s *Surfaces) stores() error {
 	return err
 }
 
-// registry wires the built-in skills, and the kinds that a row may have.
+// registry creates the built-in skills and the kinds of skills that a workspace can register.
 func (s *Surfaces) registry() error {
 	builtins, err := s.builtins()
 	if err != nil {
@@ -177,7 +176,7 @@ func (s *Surfaces) registry() error {
 	return err
 }
 
-// switches reads what people have switched off in a workspace.
+// switches reads the kill switches of a workspace.
 func (s *Surfaces) switches(ctx context.Context, ws db.Workspace) (reason.Halts, error) {
 	var b db.Batch
 	on := s.Switches.On(&b)
@@ -187,7 +186,7 @@ func (s *Surfaces) switches(ctx context.Context, ws db.Workspace) (reason.Halts,
 	return *on, nil
 }
 
-// stopped says why no model of one of the names is fallen back to; empty: it may be.
+// stopped returns why none of the models may be a fallback, or an empty text if they may be.
 func (s *Surfaces) stopped(ctx context.Context, ws db.Workspace, models ...string) (string, error) {
 	halts, err := s.switches(ctx, ws)
 	if err != nil {
@@ -196,7 +195,7 @@ func (s *Surfaces) stopped(ctx context.Context, ws db.Workspace, models ...strin
 	return halts.Run("", models...), nil
 }
 
-// builtins are the skills that come with the product.
+// builtins returns the skills that come with the product.
 func (s *Surfaces) builtins() (*skill.Set, error) {
 	all, err1 := objective.Skills(s.Objectives)
 	more, err2 := memory.Skills(s.Memories)
@@ -210,7 +209,7 @@ func (s *Surfaces) builtins() (*skill.Set, error) {
 	return skill.NewSet(slices.Concat(all, more, own, automations, threads, []skill.Skill{query})...)
 }
 
-// expand puts secrets in the place of the references to them.
+// expand replaces references to secrets by the secrets' values.
 func (s *Surfaces) expand(ctx context.Context, ws db.Workspace, raw json.RawMessage) (json.RawMessage, error) {
 	v, err := secret.Expand(ctx, ws, raw, s.Secrets)
 	if err != nil {
@@ -219,8 +218,8 @@ func (s *Surfaces) expand(ctx context.Context, ws db.Workspace, raw json.RawMess
 	return json.RawMessage(v.Reveal()), nil
 }
 
-// skills are what a surface of a workspace may use now. What is registered but
-// can't be used is logged.
+// skills returns the skills that a surface of a workspace may use now. It logs registered skills
+// that cannot be used.
 func (s *Surfaces) skills(ctx context.Context, ws db.Workspace, surface trace.Surface) (*skill.Set, error) {
 	set, broken, err := s.Registry.Load(ctx, ws, surface)
 	if err != nil {
