@@ -16,8 +16,8 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/auth"
 )
 
-// token prints the admin token, for a shell to take; on a terminal also how. With a
-// person's e-mail address it prints a link that signs them in.
+// token prints the admin token for a shell; on a terminal it also prints how to use it. With a
+// person's e-mail address it prints a link that signs the person in.
 func token(flags *flag.FlagSet) action {
 	email := flags.String("user", "", "print a link that signs the person with this `EMAIL` in, once, within ten minutes")
 	at := flags.String("url", "", "where the pages are, such as https://agents.example.com; left out, at ADDR")
@@ -62,8 +62,8 @@ func token(flags *flag.FlagSet) action {
 	}
 }
 
-// userLink prints a link for a person. The server it leads to must have the same database
-// and the same key of secrets: links are signed with a key that is kept there.
+// userLink prints a sign-in link for a person. The link works on servers that use the same database
+// and the same key of secrets, because links are signed with a key that is stored there.
 func (c *console) userLink(ctx context.Context, cfg app.Config, adminToken, origin, email string) error {
 	d, err := connect(ctx, cfg)
 	if err != nil {
@@ -100,8 +100,8 @@ func (c *console) userLink(ctx context.Context, cfg app.Config, adminToken, orig
 	})
 }
 
-// signInLink leads to the page that exchanges a token for a session. The token stands
-// in the fragment, which browsers send to nobody.
+// signInLink returns the URL of the page that exchanges a token for a session. The token is in the
+// fragment, which browsers never send.
 func signInLink(origin, token string) string {
 	return origin + "/sign-in#token=" + url.QueryEscape(token)
 }

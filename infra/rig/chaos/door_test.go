@@ -509,7 +509,7 @@ func TestBombsAndFloodsAtTheDoor(t *testing.T) {
 	proof.Tell("answered %v; the process took %d MiB at most", codes, peak>>10)
 }
 
-// names returns an object with n fields.
+// names returns n fields of a JSON object, each after a comma.
 func names(n int) string {
 	var b strings.Builder
 	for i := range n {

@@ -35,7 +35,7 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// the test servers live as long as the process, and one goroutine each awaits their end
+		// the test servers live as long as the process; one goroutine waits for the end of each
 		goleak.IgnoreAnyFunction("github.com/lanekeeper/lanekeeper/shared/db/dbtest/servers.spawn.func1"))
 }
 
@@ -46,20 +46,20 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// side is the product as a process has it.
+// side is the product as wired in one process.
 type side struct {
 	*wire.Surfaces
 	http.Handler
 	db      *db.DB
 	log     *lines
-	working sync.WaitGroup // behind answers
-	within  time.Duration  // of what works there; 0: nothing does
+	working sync.WaitGroup // work after responses
+	within  time.Duration  // time limit of that work; 0: none runs
 
 	mu      sync.Mutex
-	slowest map[string]time.Duration // of what was invoked
+	slowest map[string]time.Duration // by name of the invocation
 }
 
-// lines are the log of a side.
+// lines is the log of a side.
 type lines struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -77,8 +77,8 @@ func (l *lines) String() string {
 	return l.b.String()
 }
 
-// newSide wires the product over a database. Its callers own the workspace that
-// their token names.
+// newSide wires the product over a database. A caller's token names a workspace, which the caller
+// owns.
 func newSide(t testing.TB, d *db.DB, within time.Duration, environ ...string) *side {
 	t.Helper()
 	s := &side{db: d, log: new(lines), within: within, slowest: map[string]time.Duration{}}
@@ -100,7 +100,7 @@ func newSide(t testing.TB, d *db.DB, within time.Duration, environ ...string) *s
 	return s
 }
 
-// background is what goes on behind an answer, in an invocation of its own.
+// background runs work after a response, with the time limit of an invocation.
 func (s *side) background(fn func(context.Context)) {
 	if s.within == 0 {
 		return
@@ -110,7 +110,7 @@ func (s *side) background(fn func(context.Context)) {
 	})
 }
 
-// invoke calls the product as one invocation does.
+// invoke calls the product with the time limit of an invocation.
 func (s *side) invoke(what string, fn func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.within)
 	defer cancel()
@@ -122,7 +122,7 @@ func (s *side) invoke(what string, fn func(context.Context) error) error {
 	return err
 }
 
-// ask asks the API for a workspace.
+// ask sends a request to the API for a workspace.
 func (s *side) ask(ctx context.Context, ws db.Workspace, method, path, body string, header ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequestWithContext(ctx, method, "/api/v1"+path, strings.NewReader(body))
 	r.Header.Set("Authorization", "Bearer "+string(ws))
@@ -146,7 +146,7 @@ func (s *side) must(t testing.TB, ws db.Workspace, method, path, body string, in
 	}
 }
 
-// base is a database of its own, and who looks at it past all proxies.
+// base is a database of its own. direct and admin reach it without proxies.
 type base struct {
 	url, key string
 	skew     *db.Skew
@@ -183,7 +183,7 @@ func (b *base) environ(model string) []string {
 	}
 }
 
-// count asks the database as somebody whom no policy holds.
+// count queries the database as a role to which no policy applies.
 func (b *base) count(t testing.TB, sql string, args ...any) (n int) {
 	t.Helper()
 	if err := b.admin.QueryRow(t.Context(), sql, args...).Scan(&n); err != nil {
@@ -210,21 +210,21 @@ const (
 
 var peers = []string{database, model, receiver}
 
-// world is a workspace, and the product behind proxies.
+// world is a workspace, and a side that reaches its peers through proxies.
 type world struct {
 	*base
 	*side
 	ws      db.Workspace
 	proxies map[string]*proxy.Proxy // by peer
-	target  string                  // of skills and messages
-	slot    time.Time               // the next
-	streams bool                    // turns do
+	target  string                  // URL of the receiver for skills and messages
+	slot    time.Time               // the next slot
+	streams bool                    // whether turns stream
 
-	uncertain bool // somebody was told so
-	looks     bool // who is told so looks what came of it, since nobody could find out
+	uncertain bool // a caller was told that the outcome is uncertain
+	looks     bool // that caller checks whether the turn was stored, because the product could not know
 }
 
-// silence is how long an answer of the database is awaited.
+// silence is how long the product waits for a response of the database.
 const silence = time.Second
 
 func (b *base) world(t testing.TB) *world {
@@ -254,13 +254,13 @@ func (b *base) world(t testing.TB) *world {
 	return w
 }
 
-// key names what a work of this world is about, so that it can be told from all others.
+// key returns an idempotency key or name that is unique to this world.
 func (w *world) key(what string) string { return what + "-" + string(w.ws) }
 
 const (
-	// limit is how long an invocation may take.
+	// limit is the time limit of an invocation.
 	limit = 8 * time.Second
-	// grace is by how much a call may outlive its limit: 5 s of last writes in all, and some
-	// for a machine that is busy.
+	// grace is the time by which a call may exceed its limit: 5 s of last writes in all, and a
+	// margin for a busy machine.
 	grace = 8 * time.Second
 )
