@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// place returns the id of the host's current boot. All processes of a Mac share one namespace of
+// hostIdentity returns the id of the host's current boot. All processes of a Mac share one namespace of
 // process ids.
-func place() (boot, space string, ok bool) {
+func hostIdentity() (boot, space string, ok bool) {
 	id, err := unix.Sysctl("kern.bootsessionuuid")
 	boot = strings.ToLower(strings.ReplaceAll(id, "-", ""))
 	return boot, "0", err == nil && boot != ""

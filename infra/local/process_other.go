@@ -2,7 +2,7 @@
 
 package main
 
-// place returns false: on this system nothing is known about other processes.
-func place() (boot, space string, ok bool) { return "", "", false }
+// hostIdentity returns false: on this system nothing is known about other processes.
+func hostIdentity() (boot, space string, ok bool) { return "", "", false }
 
 func look(int) (started string, s state) { return "", hidden }
