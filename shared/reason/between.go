@@ -9,26 +9,26 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/llm"
 )
 
-// ErrStale is the error of [Interim.Also] that has the run ask again: what has come is
-// there no more, or has changed.
+// ErrStale is returned by [Interim.Also] if the messages have changed or are gone. The run then
+// calls Between again.
 var ErrStale = errors.New("what has come between two steps has changed")
 
-// Interim is what has come before a step of a run. The zero value is nothing.
+// Interim holds what has arrived before a step of a run. The zero value is empty.
 type Interim struct {
-	Messages []llm.Message // join the conversation before the model is asked next
-	// Trust is whose words they are; empty: the operator's.
+	Messages []llm.Message // they join the conversation before the next model call
+	// Trust is the trust of the messages; empty: trusted.
 	Trust execution.Trust
-	// Also, where there are messages, writes in the transaction that adds them to the
-	// journal: it marks them as read, where they came from. It may run and be rolled back.
+	// Also is called if there are messages. It writes in the transaction that adds them to the
+	// journal, for example to mark them as read. It may run and be rolled back.
 	Also func(context.Context, lane.Tx) error
 	// Beside are lanes that are not the run's and whose holds Also ends.
 	Beside []lane.Name
-	// Stop ends the run, once the messages are in the journal; nil: it goes on.
+	// Stop ends the run after the messages were added to the journal; nil: the run continues.
 	Stop *Stopped
 }
 
-// between takes what has come since the last step into the journal: a run that is killed
-// afterwards goes on with it. An Outcome ends the run.
+// between adds what has arrived since the last step to the journal, so that a resumed run has it
+// too. It returns an Outcome if the run ends.
 func (r *Runner) between(ctx context.Context, job Job, s *state) (*Outcome, error) {
 	if job.Between == nil {
 		return nil, nil

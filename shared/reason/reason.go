@@ -1,8 +1,7 @@
-// Package reason is the loop in which a model works: it is asked, its calls are
-// checked and run, their results go back to it, until it answers or a stop
-// condition holds. Every step is written to the execution's journal before the
-// next, so that a killed run goes on where it was, and a call that has a recorded
-// result is not run again.
+// Package reason is the loop in which a model works. It calls the model, checks and makes the
+// model's calls, and returns their results to the model, until the model answers or a stop
+// condition holds. It writes every step to the execution's journal before the next one. A killed
+// run therefore resumes where it was, and a call with a recorded result is not repeated.
 package reason
 
 import (
@@ -27,29 +26,29 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/trace"
 )
 
-// Runner runs the loop. It keeps nothing between runs and serves several at once.
+// Runner runs the loop. It keeps no state between runs and is safe for concurrent use.
 type Runner struct {
 	Model llm.Model
-	// Models is a workspace's model; where it is set, Model is not asked.
+	// Models returns a workspace's model. If it is set, Model is not used.
 	Models   func(db.Workspace) llm.Model
 	Runs     *execution.Store
 	Lanes    *lane.Store
 	Activity *activity.Log
-	// Queues has the lane through which the calls of a step go side by side.
+	// Queues has the queue for the concurrent calls of a step.
 	Queues *queue.Queues
-	// Approvals keeps calls for a person; nil refuses them.
+	// Approvals stores calls that wait for a person; nil: such calls are refused.
 	Approvals Approvals
-	// Switches reads what people have switched off in a workspace; nil: nothing is.
+	// Switches reads the kill switches of a workspace; nil: there are none.
 	Switches func(context.Context, db.Workspace) (Halts, error)
-	// Release lets go of the threads of an execution that has ended; nil: it has none.
+	// Release releases the threads of an execution that has ended; nil: it has none.
 	Release func(ctx context.Context, tx lane.Tx, execution string) error
-	// Meter keeps what is used within budgets; nil: there are none.
+	// Meter keeps usage within budgets; nil: there are no budgets.
 	Meter Meter
-	// ModelID is the id of the model that is asked where a request names none: it has
-	// its price and its switch by it. Empty: by the provider's name.
+	// ModelID is the id of the default model. It determines the model's price and kill switch.
+	// Empty: the provider's name.
 	ModelID string
-	// Known has the secrets of the configuration and of a workspace, which no run may tell,
-	// whether it resolves them or not; nil: there are none.
+	// Known returns a redactor for the secrets of the configuration and of a workspace; nil: there
+	// are none. No text of a run may contain such a secret, whether or not the run resolves it.
 	Known func(context.Context, db.Workspace) *redact.Redactor
 	Log   *slog.Logger
 	Clock func() time.Time
@@ -58,100 +57,97 @@ type Runner struct {
 // A Job is one run of the loop.
 type Job struct {
 	Execution execution.Execution
-	// Hold protects the execution; every write proves it.
+	// Hold protects the execution. Every write proves it.
 	Hold *lane.Hold
-	// Outer are the further holds that the run depends on, such as a beat's own:
-	// every write proves and renews them too, and learns who waits for them.
+	// Outer lists further holds that the run depends on, such as that of its heartbeat. Every
+	// write proves and renews them too, and learns who waits for them.
 	Outer  []*lane.Hold
 	Agent  string
-	By     string // the person whose turn it is, such as user:…; empty: nobody's
+	By     string // the person whose turn it is, such as user:…; empty: there is none
 	System string
-	// Model is the provider's id of the model to ask; empty: the configured one. Temperature is
-	// 0 to 2; nil: the provider's default.
+	// Model is the provider's id of the model; empty: the configured one. Temperature is 0 to 2;
+	// nil: the provider's default.
 	Model       string
 	Temperature *float64
-	Messages    []llm.Message // what a run that has no journal yet starts from
+	Messages    []llm.Message // the messages with which a new run begins
 	Skills      *skill.Set
-	// Trust is whose words the run begins with; empty: the operator's, but for the
-	// surfaces of others.
+	// Trust is the trust of the first messages; empty: the default of the surface.
 	Trust execution.Trust
-	// Rule says that a rule which an admin wrote asks for the call, and no model: text from outside
-	// in its arguments asks for no approval.
+	// Rule says that a rule of an admin makes the call, and no model. Untrusted arguments then
+	// require no approval.
 	Rule bool
-	// EffectKey begins the keys of the calls' effects, so that the same call of another execution has
-	// the same; empty: the execution's id.
+	// EffectKey is the prefix of the calls' idempotency keys, so that the same call of another
+	// execution has the same key; empty: the execution's id.
 	EffectKey string
-	// Approved lets every call be made: a person asked for it.
+	// Approved allows every call, because a person asked for it.
 	Approved bool
 	// Guarded says that strangers are told what the model says: see [redact.Guard]. The run adds a
 	// canary to its system prompt.
 	Guarded   bool
-	MaxTokens int // of one answer
+	MaxTokens int // longest answer in tokens
 	// Tokens is the most that the run may use, its earlier attempts too: the call by which it is
 	// reached is the last. 0: nothing bounds it; less: none are left.
 	Tokens int64
-	// Window is how many tokens the model takes in all; 0: nothing is compacted.
+	// Window is the size of the model's context window in tokens; 0: nothing is compacted.
 	Window int
 	Stops  []Stop
-	// Between is asked before each step, outside of any transaction, what has come
-	// meanwhile; nil: nothing does.
+	// Between is called before each step, outside of any transaction, and returns what has arrived
+	// since; nil: nothing does.
 	Between func(context.Context, Progress) (Interim, error)
-	// Retries is how often the model may try again after a call that could not be
-	// made: a made-up name, wrong arguments.
+	// Retries is how often the model may retry after an impossible call, such as one with an
+	// unknown name or wrong arguments.
 	Retries int
-	// SkillTimeout ends a call that takes longer.
+	// SkillTimeout is the time limit of a call.
 	SkillTimeout time.Duration
-	// Day is how many tokens the agent may use on the surface in a day, DayMicroUSD how
-	// much money; 0: as much as budgets allow.
+	// Day is the agent's daily limit of tokens on the surface, and DayMicroUSD its daily limit of
+	// money; 0: only the budgets limit it.
 	Day, DayMicroUSD int64
-	// Priced refuses a model whose price is not known: the caller counts money.
+	// Priced refuses a model without a known price, because the caller counts money.
 	Priced bool
-	// Spent is told what each model call used, and cost.
+	// Spent is called with the usage and cost of each model call.
 	Spent func(llm.Usage)
-	// NoApprovals refuses the calls that a person would have to approve.
+	// NoApprovals refuses calls that a person would have to approve.
 	NoApprovals bool
-	// TellsDecisions says that the caller tells the run what people decide, by [Runner.Decided].
+	// TellsDecisions says that the caller reports people's decisions by [Runner.Decided].
 	TellsDecisions bool
-	// Delta is told each piece of an answer as the model writes it, in order, from the
-	// run's goroutine; nil: answers come whole.
+	// Delta is called with each piece of an answer as the model writes it, in order, from the
+	// run's goroutine; nil: answers are not streamed.
 	Delta func(context.Context, llm.Delta)
-	// Recorded is told what the journal has gained, once that is committed, in order.
+	// Recorded is called with new entries of the journal after their commit, in order.
 	Recorded func([]execution.Entry)
-	// Journal is the execution's, where the caller has read it under the hold, and not nil
-	// where it knows that there is none; nil: the run reads it.
+	// Journal is the execution's journal if the caller has read it under the hold; empty but not
+	// nil: there is none; nil: the run reads it.
 	Journal []execution.Entry
 }
 
-// Outcome is how a run ended.
+// Outcome describes how a run ended.
 type Outcome struct {
 	Status  execution.Status // completed, waiting, parked, stalled or failed
-	Reason  string           // why it did not complete, or what its answer lacks
-	Answer  string           // the model's last words
+	Reason  string           // why it did not complete, or what is missing in the answer
+	Answer  string           // the model's last text
 	Summary string           // what was accomplished, for a run that did not complete
-	// Halted says that the next run would end alike: the model fails, its budget is
-	// used up, or a person has switched it off.
+	// Halted says that the next run would end in the same way: the model fails, its budget is used
+	// up, or a kill switch is on.
 	Halted bool
-	Trust  execution.Trust // that was left at the end
-	// Uncertain are the skills of calls of which it is not known whether they had
-	// their effect: a person has to look.
+	Trust  execution.Trust // trust at the end
+	// Uncertain lists the skills of calls whose outcome is unknown. A person has to look.
 	Uncertain []string
-	// Waits are the approvals that calls of the run wait for, and of which it was not
-	// told yet what became of them.
+	// Waits lists the approvals that the run's calls wait for and whose outcome was not reported
+	// to the run.
 	Waits []string
-	// LastMistake is the last call that could not be made, where none after it could.
+	// LastMistake is the last impossible call, unless a possible one came after it.
 	LastMistake LastMistake
 	Progress
-	// Unlogged are lines of model calls that [Runner.Close] writes to the activity log.
+	// Unlogged holds the activity entries of model calls that [Runner.Close] writes.
 	Unlogged []activity.Entry
-	// Unspent is what model calls without an answer used, which [Runner.Close] counts.
+	// Unspent is the usage of model calls without an answer, which [Runner.Close] counts.
 	Unspent llm.Usage
 }
 
-// Run works until the model answers or a stop condition holds. The caller ends
-// the execution with [Runner.Close]. When the context ends, the run is parked. An
-// error means that the run could not go on and nothing is known to be wrong with
-// the work: [lane.ErrLost], a database that is away; the execution stays as it is
-// and is resumed by whoever comes next.
+// Run works until the model answers or a stop condition holds. The caller ends the execution with
+// [Runner.Close]. If the context ends, the run is parked. An error says that the run could not
+// continue for a reason outside of the work, such as [lane.ErrLost] or a database that is down. The
+// execution then stays unchanged, and a later process resumes it.
 func (r *Runner) Run(ctx context.Context, job Job) (Outcome, error) {
 	ctx, cancel := lane.WithLastWrites(r.discreet(ctx, job.Hold.Workspace))
 	defer cancel()
@@ -190,9 +186,8 @@ func (r *Runner) count(ctx context.Context, job Job, s *state) {
 	}
 }
 
-// loop takes step after step. Whether the run ends is asked before a step, never
-// within one: a run that is taken up in the middle of a step finishes it first,
-// as it would have done.
+// loop takes one step after the other. Stop conditions are checked before a step, never within one.
+// A run that is resumed in the middle of a step first finishes that step.
 func (r *Runner) loop(ctx context.Context, job Job, s *state) (Outcome, error) {
 	for {
 		begun := r.Clock()
@@ -234,8 +229,8 @@ func (r *Runner) loop(ctx context.Context, job Job, s *state) (Outcome, error) {
 	}
 }
 
-// discreet gives a run a redactor of its own: the secrets of its workspace, and those it
-// resolves, are taken out of all it tells.
+// discreet gives a run its own redactor for the secrets of its workspace and for those that it
+// resolves.
 func (r *Runner) discreet(ctx context.Context, ws db.Workspace) context.Context {
 	var known *redact.Redactor
 	if r.Known != nil {
@@ -244,7 +239,7 @@ func (r *Runner) discreet(ctx context.Context, ws db.Workspace) context.Context 
 	return redact.With(ctx, redact.New(known))
 }
 
-// model is the workspace's.
+// model returns the workspace's model.
 func (r *Runner) model(ws db.Workspace) llm.Model {
 	if r.Models != nil {
 		return r.Models(ws)
@@ -252,7 +247,7 @@ func (r *Runner) model(ws db.Workspace) llm.Model {
 	return r.Model
 }
 
-// Paused says why the workspace's model is not asked for now; empty: it may be.
+// Paused returns why the workspace's model is not called now, or an empty text if it is.
 func (r *Runner) Paused(ctx context.Context, ws db.Workspace) string {
 	if m, ok := r.model(ws).(interface{ Paused(context.Context) string }); ok {
 		return m.Paused(ctx)
@@ -260,10 +255,10 @@ func (r *Runner) Paused(ctx context.Context, ws db.Workspace) string {
 	return ""
 }
 
-// ErrStopped is the cause of a context that ends because its process is told to.
+// ErrStopped is the cause of a context that ends because its process is stopped.
 var ErrStopped = errors.New("the server was stopped")
 
-// endOf is why a run is parked whose context has ended, or is about to.
+// endOf returns why a run is parked whose context has ended or is about to end.
 func endOf(ctx context.Context) string {
 	if errors.Is(context.Cause(ctx), ErrStopped) {
 		return ErrStopped.Error()
@@ -278,8 +273,8 @@ func deref(o *Outcome) (v Outcome) {
 	return v
 }
 
-// resume folds the journal of an execution that was begun before, or begins it.
-// There is always a state, empty with an error.
+// resume folds the journal of an execution that began before, or begins it. It always returns a
+// state, which is empty after an error.
 func (r *Runner) resume(ctx context.Context, job Job) (s *state, err error) {
 	defer func() { s.model, s.halts = r.model(job.Hold.Workspace), nothing{} }()
 	entries := job.Journal
@@ -308,14 +303,14 @@ func (r *Runner) resume(ctx context.Context, job Job) (s *state, err error) {
 		inputBody{System: job.System, Skills: job.Skills.Names(), Messages: job.Messages}, nil)
 }
 
-// ask asks the model once and records its answer. An Outcome ends the run.
+// ask calls the model once and records its answer. It returns an Outcome if the run ends.
 func (r *Runner) ask(ctx context.Context, job Job, s *state) (*Outcome, error) {
 	if out, err := r.fit(ctx, job, s, cmp.Or(s.limit, job.promptLimit()), false); out != nil || err != nil {
 		return out, err
 	}
 	begun := r.Clock()
 	resp, failed, err := r.answer(ctx, job, s, job.request(s), "")
-	if llm.ClassOf(failed) == llm.ClassContextTooLong { // it holds less than was thought
+	if llm.ClassOf(failed) == llm.ClassContextTooLong { // the window is smaller than assumed
 		before := s.seq
 		s.limit = s.weight() / 2
 		if out, err := r.fit(ctx, job, s, s.limit, true); out != nil || err != nil {
@@ -344,13 +339,13 @@ func (r *Runner) ask(ctx context.Context, job Job, s *state) (*Outcome, error) {
 	return nil, fault.Point(ctx, "model.recorded", job.Execution.ID)
 }
 
-// modelLimit is how long one answer may take, silence ends it before: as long as it can
-// be within a lease, so that none has to be renewed for it alone.
+// modelLimit is the time limit of one answer; silence ends it earlier. It is the longest time that
+// fits into a lease, so that no renewal is needed for an answer alone.
 const modelLimit = 4*time.Minute + 30*time.Second
 
-// answer asks the model once, in time of its own and under holds that outlast it. The
-// line of the call in the activity log is written with the next entry of the journal,
-// or at the end of the run. failed is the model's own error.
+// answer calls the model once, within a time limit of its own and under holds that outlast it. The
+// activity entry of the call is written with the next entry of the journal or at the end of the
+// run. failed is the model's own error.
 func (r *Runner) answer(ctx context.Context, job Job, s *state, request llm.Request, purpose string) (resp llm.Response, failed, err error) {
 	if err := r.Lanes.Cover(ctx, job.holds(), modelLimit); err != nil {
 		return resp, nil, err
@@ -377,8 +372,8 @@ func (r *Runner) answer(ctx context.Context, job Job, s *state, request llm.Requ
 	return resp, failed, nil
 }
 
-// modelFailed decides what a failed model call means for the run: what may pass
-// later, or is a person's to put right, parks it; the rest fails it.
+// modelFailed decides how a failed model call ends the run. An error that may pass or that a person
+// must fix parks the run. Any other error fails it.
 func (r *Runner) modelFailed(ctx context.Context, s *state, err error) *Outcome {
 	if out := s.spent(err); out != nil {
 		return out
@@ -392,7 +387,7 @@ func (r *Runner) modelFailed(ctx context.Context, s *state, err error) *Outcome 
 		return &out
 	case isUnmetered(err):
 		out = s.outcome(execution.Parked, "the budgets can't be reached")
-		// What the network has lost does not come again as it was.
+		// A network error is a temporary one.
 		out.Halted = !errors.Is(err, db.ErrUncertain) && !errors.Is(err, db.ErrUnavailable)
 	case class.Retryable(), class == llm.ClassAuthentication, class == llm.ClassBilling:
 		out = s.outcome(execution.Parked, failureOf(err))
@@ -403,15 +398,15 @@ func (r *Runner) modelFailed(ctx context.Context, s *state, err error) *Outcome 
 	return &out
 }
 
-// append adds one entry in a transaction that proves the holds, and what the model
-// used, where it is one of its answers: with what calls before it used for nothing.
+// append adds one entry in a transaction that proves the holds. If used is not nil, it also counts
+// that usage, including the usage of earlier calls without an answer.
 func (r *Runner) append(ctx context.Context, job Job, s *state, kind execution.Kind, trust execution.Trust, body any, used *llm.Usage) error {
 	return r.appendWith(ctx, job, s, kind, trust, body, used, Interim{})
 }
 
 // appendWith is append with what else an interim writes in its transaction.
 func (r *Runner) appendWith(ctx context.Context, job Job, s *state, kind execution.Kind, trust execution.Trust, body any, used *llm.Usage, in Interim) error {
-	last, cancel := lane.LastWrites(ctx) // an answer is paid for
+	last, cancel := lane.LastWrites(ctx) // an answer costs money, so it must be recorded
 	defer cancel()
 	err := r.commitBeside(last, s, job.holds(), in.Beside, func(ctx context.Context, tx lane.Tx) error {
 		entry, err := s.add(kind, execution.Succeeded, "", trust, body)
@@ -436,7 +431,7 @@ func (r *Runner) appendWith(ctx context.Context, job Job, s *state, kind executi
 	}
 	switch {
 	case used == nil:
-	case err == nil || errors.Is(err, db.ErrUncertain): // it may be counted
+	case err == nil || errors.Is(err, db.ErrUncertain): // it may have been counted
 		s.lost = llm.Usage{}
 	default:
 		s.lost = *used
@@ -445,20 +440,20 @@ func (r *Runner) appendWith(ctx context.Context, job Job, s *state, kind executi
 	return err
 }
 
-// spend queues what models used for the execution.
+// spend adds the usage of models to the execution.
 func (r *Runner) spend(tx lane.Tx, job Job, used llm.Usage) error {
 	prompt := used.TotalTokens() - used.CompletionTokens
 	return r.Runs.Spend(tx, job.Execution, int64(prompt), int64(used.CompletionTokens), used.USD())
 }
 
-// pay counts what the last call used, where that could not be done at once.
+// pay settles the last call if that failed before, and logs an error.
 func (r *Runner) pay(ctx context.Context, s *state) {
 	if err := s.pay(ctx); err != nil {
 		r.Log.ErrorContext(ctx, "what a call used is still not counted", "error", err)
 	}
 }
 
-// request is what the model is asked next.
+// request returns the next request to the model.
 func (j Job) request(s *state) llm.Request {
 	return llm.Request{
 		Model: j.Model, System: j.System, Messages: s.conversation(), Tools: offer(j.Skills, j.Window, s.done), MaxTokens: j.answerLimit(s),
@@ -474,8 +469,8 @@ func (j Job) left(s *state) int64 {
 	return j.Tokens - int64(s.Usage.Plus(s.lost).TotalTokens())
 }
 
-// deltas hands on the pieces of an answer without the secrets that are known; rest hands on
-// what was kept back of a whole answer. say is nil where nobody listens.
+// deltas returns functions that pass on the pieces of an answer with known secrets redacted. say is
+// nil if nobody listens. rest passes on the buffered end of a complete answer.
 func (j Job) deltas(ctx context.Context, s *state) (say func(llm.Delta), rest func()) {
 	if j.Delta == nil {
 		return nil, func() {}
@@ -495,9 +490,8 @@ func (j Job) deltas(ctx context.Context, s *state) (say func(llm.Delta), rest fu
 	}
 }
 
-// Close queues the end of a run: the execution's status and result and, for one
-// that did not complete, a line in the activity log that says so. An attempt that was
-// halted does not count.
+// Close adds the end of a run to the transaction: the execution's status and result and, for a run
+// that did not complete, an activity entry that says so. A halted attempt does not count.
 func (r *Runner) Close(ctx context.Context, tx lane.Tx, job Job, out Outcome) error {
 	result, err := json.Marshal(struct {
 		Answer  string   `json:"answer,omitempty"`
@@ -539,7 +533,7 @@ func (r *Runner) Close(ctx context.Context, tx lane.Tx, job Job, out Outcome) er
 	return nil
 }
 
-// holds are all the holds that the run stands on, and more.
+// holds returns all holds that the run depends on, and more.
 func (j Job) holds(more ...*lane.Hold) lane.Holds {
 	return slices.Concat(lane.Holds{j.Hold}, j.Outer, more)
 }
@@ -549,5 +543,5 @@ func (j Job) Under(ctx context.Context) context.Context {
 	return trace.WithExecution(trace.With(ctx, j.Execution.Trace), j.Execution.ID)
 }
 
-// isLost reports whether the hold is over, after which nothing may be written.
+// isLost reports whether a hold has ended, after which nothing may be written.
 func isLost(err error) bool { return errors.Is(err, lane.ErrLost) }

@@ -13,23 +13,24 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/pattern"
 )
 
-// What requests weigh, in tokens: what the provider reported of the last one, and an
-// estimate of what it left out and of what has come since.
+// The weight of a request is its size in tokens. It consists of the provider's count for the last
+// request, and an estimate of everything that this count lacks or that was added since.
 
 const (
-	// promptShare is the part of a model's window that a request may take; the rest is
-	// the answer's.
+	// promptShare is the share of a model's context window that a request may take. The rest is
+	// for the answer.
 	promptShare = 0.75
-	// maxDensity bounds how many times more than estimated a provider's tokens count.
+	// maxDensity is the largest ratio of a provider's token count to our estimate.
 	maxDensity = 2.0
-	// minLearned is the least from which that is learned, in tokens.
+	// minLearned is the smallest number of tokens from which the ratio is learned.
 	minLearned = 200
-	// minShare is the least that is left of a result, and cutNote what its mark takes.
+	// minShare is the smallest number of tokens that are left of a result. cutNote is the size of
+	// its note.
 	minShare = 50
 	cutNote  = 20
 )
 
-// promptLimit is the most that a request may weigh; 0: nothing bounds it.
+// promptLimit returns the largest weight of a request; 0: no limit.
 func (j Job) promptLimit() int { return int(promptShare * float64(j.Window)) }
 
 // answerLimit is the most tokens of one answer: in a small window what requests leave, and of what
@@ -45,24 +46,24 @@ func (j Job) answerLimit(s *state) int {
 	return most
 }
 
-// quarters is about how many quarters of a token a text takes: one a letter, and four
-// what is beyond ASCII.
+// quarters estimates the size of a text in quarters of a token: one for an ASCII character, four
+// for any other.
 func quarters(text string) (n int) {
 	for i := range len(text) {
 		switch {
 		case text[i] < 0x80:
 			n++
-		case text[i] >= 0xc0: // the first byte of a character
+		case text[i] >= 0xc0: // first byte of a character
 			n += 4
 		}
 	}
 	return n
 }
 
-// tokens is about how many a text takes.
+// tokens estimates the size of a text in tokens.
 func tokens(text string) int { return quarters(text)/4 + 1 }
 
-// head is the beginning of a text that takes so many tokens.
+// head returns the beginning of a text that has about limit tokens.
 func head(text string, limit int) string {
 	left := 4 * limit
 	for i, r := range text {
@@ -76,7 +77,7 @@ func head(text string, limit int) string {
 	return text
 }
 
-// size is about how many tokens messages take.
+// size estimates the size of messages in tokens.
 func size(messages []llm.Message) int {
 	n := 0
 	for _, m := range messages {
@@ -94,7 +95,7 @@ func size(messages []llm.Message) int {
 	return n
 }
 
-// estimate is about how many tokens a request takes.
+// estimate estimates the size of a request in tokens.
 func estimate(r llm.Request) int {
 	n := tokens(r.System) + size(r.Messages)
 	for _, t := range r.Tools {
@@ -103,8 +104,8 @@ func estimate(r llm.Request) int {
 	return n
 }
 
-// measured is what an answer used, as it was reported; what the provider left out is
-// estimated, and marked so.
+// measured returns the usage of an answer as reported. It estimates missing counts and marks the
+// usage as estimated.
 func measured(request llm.Request, resp llm.Response) llm.Usage {
 	u := resp.Usage
 	if u.TotalTokens() == u.CompletionTokens {
@@ -116,13 +117,13 @@ func measured(request llm.Request, resp llm.Response) llm.Usage {
 	return u
 }
 
-// dense is an estimate as the provider would count it.
+// dense converts an estimate to the provider's count.
 func (s *facts) dense(estimated int) int {
 	return int(max(s.density, 1) * float64(estimated))
 }
 
-// learn compares what a provider counted for what has come since its last answer with
-// what was estimated, and goes on from what it counted.
+// learn compares the provider's count of the tokens since its last answer with the estimate. It
+// then continues from the provider's count.
 func (s *facts) learn(used llm.Usage) {
 	if came := used.TotalTokens() - used.CompletionTokens - s.known; s.known > 0 && s.added >= minLearned && !used.Estimated {
 		s.density = min(max(float64(came)/float64(s.added), 1), maxDensity)
@@ -130,7 +131,7 @@ func (s *facts) learn(used llm.Usage) {
 	s.known, s.added = used.TotalTokens(), 0
 }
 
-// weight is about how many tokens the next request takes.
+// weight estimates the size of the next request in tokens.
 func (s *facts) weight() int {
 	if s.known == 0 {
 		return s.dense(s.base + size(s.messages))
@@ -138,7 +139,7 @@ func (s *facts) weight() int {
 	return s.known + s.dense(s.added)
 }
 
-// latest is the message with the results of the last answer; nil: it has none.
+// latest returns the message with the results of the last answer, or nil if there is none.
 func (s *facts) latest() (int, *llm.Message) {
 	for i := len(s.messages) - 1; i >= 0 && s.messages[i].Role != llm.RoleAssistant; i-- {
 		if s.messages[i].Role == llm.RoleTool {
@@ -148,9 +149,9 @@ func (s *facts) latest() (int, *llm.Message) {
 	return 0, nil
 }
 
-// fit makes the conversation fit a limit. What stands before the last answer gives way to
-// a summary where it takes more than half, or where that is demanded; the results of the
-// last answer share what is then left. An Outcome ends the run.
+// fit makes the conversation fit a limit. If the messages before the last answer take more than
+// half of it, or if demanded, a summary replaces them. The results of the last answer share the
+// rest. fit returns an Outcome if the run ends.
 func (r *Runner) fit(ctx context.Context, job Job, s *state, limit int, demanded bool) (*Outcome, error) {
 	if limit == 0 || s.weight() <= limit {
 		return nil, nil //nolint:nilnil // the run goes on
@@ -176,8 +177,8 @@ func (r *Runner) fit(ctx context.Context, job Job, s *state, limit int, demanded
 	return nil, nil //nolint:nilnil // the run goes on
 }
 
-// share is the most tokens that a result of the last answer may have, for all of them to
-// fit a limit: the longest are cut first. 0: none has to be cut.
+// share returns the largest size of each result of the last answer with which all fit the limit, in
+// tokens. It shortens the longest results first. It returns 0 if no result must be cut.
 func (s *facts) share(limit int) int {
 	_, m := s.latest()
 	if m == nil || s.weight() <= limit {
@@ -195,8 +196,8 @@ func (s *facts) share(limit int) int {
 	return level
 }
 
-// levelOf is the most that each of some sizes may have, for all to have so many: what the
-// small ones leave is the large ones'.
+// levelOf returns the largest size with which all sizes together fit into in. Sizes below it leave
+// more to the others.
 func levelOf(sizes []int, in int) int {
 	sizes = slices.Sorted(slices.Values(sizes))
 	for i, n := range sizes {
@@ -225,8 +226,8 @@ func (s *facts) foldShare(share int) {
 	s.messages[i], s.known = cut, 0
 }
 
-// shortened is the beginning of a text, and says so; how long the text was before it was
-// cut the first time.
+// shortened returns the beginning of a text with a note. The note has the length of the text before
+// it was cut for the first time.
 func shortened(text, beginning string) string {
 	bytes := len(text)
 	if at := cutMark().FindStringSubmatch(text); at != nil {

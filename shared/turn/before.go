@@ -12,7 +12,7 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 )
 
-// place finds the thread of the turn, or opens that of its address, and looks at its persona.
+// place finds or opens the thread of the turn, and checks its persona.
 func (s *turn) place(ctx context.Context, t Turn) error {
 	var wrong problem.InvalidError
 	for _, said := range t.Before {
@@ -82,11 +82,11 @@ func (s *turn) unspent(ctx context.Context) error {
 	return err
 }
 
-// maxSeen is in how many of a thread's newest messages those are looked for that a caller names.
+// maxSeen is the number of the thread's newest messages that are compared with a caller's messages.
 const maxSeen = 1000
 
-// sayBefore stores, of what a turn says was spoken before, what its thread does not have, as an
-// execution's. It returns that.
+// sayBefore stores those earlier messages of a turn that its thread lacks, as messages of an
+// execution. It returns the stored ones.
 func (s *turn) sayBefore(ctx context.Context, tx lane.Tx, a asked, execution string) ([]Said, error) {
 	if len(a.Before) == 0 {
 		return nil, nil
@@ -107,8 +107,8 @@ func (s *turn) sayBefore(ctx context.Context, tx lane.Tx, a asked, execution str
 	return news, nil
 }
 
-// unseen is what a thread does not have of what a caller says was spoken in it, in order: a message
-// that the caller names twice is seen where the thread has it twice.
+// unseen returns the messages of a caller that a thread lacks, in order. A message that the caller
+// names twice must be in the thread twice.
 func unseen(said []Said, spoken []thread.Spoken) (news []Said) {
 	left := map[Said]int{}
 	for _, m := range spoken {
@@ -135,9 +135,9 @@ func unseen(said []Said, spoken []thread.Spoken) (news []Said) {
 	return news
 }
 
-// heardAs is the answer in a thread which a caller may have heard as a text: it was streamed with
-// what the model said between its calls before it, or came without the note that the thread
-// keeps behind it.
+// heardAs finds the answer in a thread that a caller may know in another form. The caller's text
+// may begin with what the model said between its calls, or lack the note that the thread stores
+// after the answer.
 func heardAs(text string, left map[Said]int) (Said, bool) {
 	for m, n := range left {
 		if n > 0 && m.Role == thread.Assistant && m.Body != "" && (strings.HasSuffix(text, m.Body) || strings.HasPrefix(m.Body, text+"\n\n(")) {

@@ -16,23 +16,23 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/work"
 )
 
-// Topic is the outbox's for executions that are to be worked on.
+// Topic is the topic of outbox rows that continue executions.
 const Topic = "execution"
 
-// goesOn is what an outbox row of the topic says.
+// goesOn is the payload of such a row.
 type goesOn struct {
 	Execution string `json:"execution"`
 }
 
-// KickFor is the row by which an execution goes on, first due after a while.
+// KickFor returns the row that continues an execution. It is due after the given delay.
 func KickFor(e execution.Execution, after time.Duration) outbox.Row {
 	return outbox.Row{
 		Kind: outbox.Kick, Topic: Topic, Key: kickOf(e.ID), Payload: encode(goesOn{e.ID}), MaxAttempts: maxAttempts, Delay: after,
 	}
 }
 
-// Handle works on an execution that an outbox row asks to go on with, until it has
-// ended. It is called by the outbox's sender.
+// Handle continues the execution of an outbox row until it has ended. It is called by the outbox's
+// sender.
 func (r *Runner) Handle(ctx context.Context, c outbox.Claimed) error {
 	var asked goesOn
 	if err := json.Unmarshal(c.Payload, &asked); err != nil || asked.Execution == "" {
@@ -51,14 +51,14 @@ func (r *Runner) Handle(ctx context.Context, c outbox.Claimed) error {
 		return fmt.Errorf("go on with turn %s: surface %s has no conversations here", e.ID, e.Surface)
 	}
 	out, err := goOn(ctx, c.Workspace, e)
-	if err == nil && out.Status == execution.Parked { // how often that may be is the unit's to say
+	if err == nil && out.Status == execution.Parked { // the unit limits how often that may happen
 		again := time.Millisecond
 		if out.Halted { // it waits for what others do
 			again = lookAgain
 		}
 		return outbox.LaterIn(again, fmt.Errorf("execution %s parked", e.ID))
 	}
-	if busy, ok := errors.AsType[*lane.BusyError](err); ok { // whoever holds the lane works on it, or is dead
+	if busy, ok := errors.AsType[*lane.BusyError](err); ok { // the holder of the lane works on it, or is dead
 		if ctx.Err() != nil { // the process ends: the next one need not wait
 			return outbox.LaterIn(time.Millisecond, err)
 		}
@@ -70,11 +70,10 @@ func (r *Runner) Handle(ctx context.Context, c outbox.Claimed) error {
 	return err
 }
 
-// lookAgain is after how long it is looked again whether an execution is worked on.
+// lookAgain is the longest delay before the next check whether an execution is worked on.
 const lookAgain = 10 * time.Second
 
-// goOn goes on with an execution that is no turn, until it has ended. The row that has it
-// go on is its kick.
+// goOn continues an execution that is not a turn, until it has ended. Its outbox row is its kick.
 func (r *Runner) goOn(ctx context.Context, ws db.Workspace, e execution.Execution) (work.Outcome, error) {
 	waits := r.waitsOf(e)
 	out, err := r.do(ctx, ws, "operate", e, work.Unit{
@@ -99,19 +98,19 @@ func (r *Runner) goOn(ctx context.Context, ws db.Workspace, e execution.Executio
 			return r.through(ctx, r.bounded(job, skills.Only(names...), settings))
 		},
 	})
-	if err == nil && out.Halted { // tried again later: what halts it does not end at once
+	if err == nil && out.Halted { // retried later: the cause of the halt does not end at once
 		err = fmt.Errorf("execution %s is halted: %s", e.ID, out.Reason)
 	}
 	return out, err
 }
 
-// resume takes up what is open still.
+// resume resumes the open execution.
 func resume(ctx context.Context, s *work.Start) error { return s.Resume(ctx, s.Open[0]) }
 
-// patience is how long a turn that goes on by itself waits for its lane.
+// patience is how long a turn that continues by itself waits for its lane.
 const patience = 30 * time.Second
 
-// talkOn goes on with a turn that was cut off, or that waited for a person.
+// talkOn continues a turn that was cut off or that waited for a person.
 func (r *Runner) talkOn(ctx context.Context, ws db.Workspace, e execution.Execution) (work.Outcome, error) {
 	a, _ := r.askedOf(e)
 	kind, _ := r.kind(e.Surface)
@@ -128,9 +127,9 @@ func (r *Runner) talkOn(ctx context.Context, ws db.Workspace, e execution.Execut
 	return r.do(ctx, ws, kind.Name, e, unit)
 }
 
-// GoOn queues that a turn goes on at once whose process has died.
+// GoOn adds to a batch that the turn of a dead process continues at once.
 func (r *Runner) GoOn(b *db.Batch, execution string) { r.Outbox.DueNow(b, kickOf(execution)) }
 
-// KeepPlaces queues that the turns which were due to go on, and had nobody to do so,
-// keep their places in line.
+// KeepPlaces adds to a batch that overdue turns, which no process has continued, keep their places
+// in line.
 func (r *Runner) KeepPlaces(b *db.Batch) { r.Outbox.DueAnew(b, Topic) }

@@ -15,14 +15,13 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/thread"
 )
 
-// collects is for how long messages are collected.
+// collects is how long messages are collected.
 const collects = 2 * time.Second
 
-// joined takes the messages of other turns into this one, before a step: what came while
-// they were collected before the first step, what steers before a later one. They are of
-// the same person and thread, and stand in line. Their turns end in the transaction that
-// puts the messages into the journal: each is answered once, whatever becomes of this
-// process.
+// joined adds the messages of waiting turns to this one before a step: collected messages before
+// the first step, steering messages before a later one. They belong to the same person and thread.
+// Their turns end in the transaction that adds the messages to the journal, so that each message is
+// answered once, even if this process dies.
 func (s *turn) joined(ctx context.Context, p reason.Progress) (in reason.Interim, err error) {
 	mode := Steer
 	if p.Steps == 0 {
@@ -100,7 +99,7 @@ func (s *turn) newsOf(ctx context.Context, all []execution.Execution) (news [][]
 	return news, nil
 }
 
-// collect waits until the time is over in which messages are collected with this one.
+// collect waits until the time for collecting messages is over.
 func (s *turn) collect(ctx context.Context) error {
 	timer := time.NewTimer(cmp.Or(s.Collects, collects) - s.Reason.Clock().Sub(s.came))
 	defer timer.Stop()
@@ -117,10 +116,11 @@ type answered struct {
 	By string `json:"answeredBy"`
 }
 
-// answeredBy is the execution that answers an execution's message; empty: it does so itself.
+// answeredBy returns the execution that answers an execution's message, or an empty text if the
+// execution answers it itself.
 func answeredBy(e execution.Execution) string {
 	var a answered
-	_ = json.Unmarshal(e.Result, &a) // none: it has no result yet
+	_ = json.Unmarshal(e.Result, &a) // no result yet
 	return a.By
 }
 

@@ -1,8 +1,8 @@
-// Package turn has the turns of conversations with an agent: one message of a person and its
-// answer. One turn of a conversation runs at a time, under a lane; the others stand in line, in
-// the order in which they came, or take the running one's place. A turn is a unit of work that
-// goes on by its row in the outbox when it is cut off, and whoever follows it reads its journal.
-// What differs between the surfaces that talk with people is a [Kind].
+// Package turn runs the turns of conversations with an agent. A turn is one message of a person and
+// its answer. One turn of a conversation runs at a time, under a lane. Other turns wait in line in
+// the order of their arrival, or replace the running one. A turn is a unit of work: if it is cut
+// off, its outbox row continues it. Its followers read its journal. A [Kind] holds what differs
+// between the surfaces that talk with people.
 package turn
 
 import (
@@ -22,16 +22,15 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
-// Runner has the turns of all kinds of conversations. Between them it keeps nothing but who
-// waits for another's end. It serves several at once and must not be copied.
+// Runner runs the turns of all kinds of conversations. Its only state is which turns wait for the
+// end of another. It is safe for concurrent use and must not be copied.
 type Runner struct {
 	*parts.Parts
 	Kinds []Kind
-	// Poll is how often a turn that stands in line looks whether it comes next, should the
-	// one before it work in another process; 0: each second.
+	// Poll is how often a waiting turn checks whether it is next if the turn before it runs in
+	// another process; 0: each second.
 	Poll time.Duration
-	// Collects is for how long a message is waited for that may be answered together with
-	// the one before it; 0: 2 s.
+	// Collects is how long a turn waits for further messages that it may answer too; 0: 2 s.
 	Collects time.Duration
 
 	// Patience is how long a turn waits for the lock of its thread before it is parked; 0: 30 s.
@@ -40,7 +39,7 @@ type Runner struct {
 	ends ends
 }
 
-// do has a unit of work done under the lane of an execution, and signals its end.
+// do performs a unit of work under the lane of an execution, and signals its end.
 func (r *Runner) do(ctx context.Context, ws db.Workspace, surface string, e execution.Execution, u work.Unit) (work.Outcome, error) {
 	defer r.ends.signal(ws)
 	u.Lane = lane.Request{Workspace: ws, Lane: e.Subject, Holder: lane.NewHolder(surface, r.Instance, e.Trace)}
@@ -72,7 +71,7 @@ func (r *Runner) basis(ctx context.Context, ws db.Workspace, e execution.Executi
 	return s, found.Or(e.Persona), err
 }
 
-// bounded is a job of a surface within what the workspace allows.
+// bounded applies the workspace's limits to a job.
 func (r *Runner) bounded(job reason.Job, skills *skill.Set, settings workspace.Settings) reason.Job {
 	job.Skills, job.MaxTokens, job.Window, job.TellsDecisions = skills, answerTokens, r.Window, true
 	kind, _ := r.kind(job.Execution.Surface)
@@ -85,10 +84,10 @@ func (r *Runner) bounded(job reason.Job, skills *skill.Set, settings workspace.S
 	return job
 }
 
-// answerTokens bounds one answer of the model.
+// answerTokens is the longest answer of the model, in tokens.
 const answerTokens = 4096
 
-// encode is the JSON of our own types, which always has one.
+// encode returns v as JSON. Our own types always encode.
 func encode(v any) json.RawMessage {
 	raw, err := json.Marshal(v)
 	if err != nil {

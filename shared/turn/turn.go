@@ -19,34 +19,34 @@ import (
 	"github.com/lanekeeper/lanekeeper/shared/workspace"
 )
 
-// Multitask says what a message does that comes while a turn runs.
+// Multitask says what happens to a message that arrives while a turn runs.
 type Multitask string
 
-// The ways of a message that comes while a turn runs.
+// The strategies for a message that arrives while a turn runs.
 const (
-	Enqueue   Multitask = "enqueue"   // it waits for its turn, behind those that came before it
+	Enqueue   Multitask = "enqueue"   // it waits in line after earlier messages
 	Reject    Multitask = "reject"    // it is refused with a [lane.BusyError]
-	Interrupt Multitask = "interrupt" // the running turn is cancelled, and what it has done is kept
-	Rollback  Multitask = "rollback"  // the running turn is cancelled, and its messages and records go
-	Steer     Multitask = "steer"     // it is put into the running turn before its next step, else it waits
-	Collect   Multitask = "collect"   // it is answered together with those that come shortly after it
+	Interrupt Multitask = "interrupt" // the running turn is cancelled, and its effects remain
+	Rollback  Multitask = "rollback"  // the running turn is cancelled, and its messages and records are undone
+	Steer     Multitask = "steer"     // it joins the running turn before that turn's next step, or waits
+	Collect   Multitask = "collect"   // it is answered together with messages that arrive shortly after it
 )
 
-// Kind is a kind of conversation: what differs from surface to surface.
+// Kind is a kind of conversation. It holds what differs between surfaces.
 type Kind struct {
 	Surface trace.Surface // of its executions; the agent has the skills of this surface
-	Name    string        // of the surface, in holders and in the activity log
+	Name    string        // name of the surface, in holders and in the activity log
 	Agent   string
 	Channel string // of its threads
-	// Lane is the lane that lets one turn run at a time; empty: each turn names its own. Its
-	// name must sort behind execution:, in the order in which lanes are locked.
+	// Lane is the lane under which one turn runs at a time; empty: each turn names its own. Its
+	// name must sort after "execution:", because lanes are locked in the order of their names.
 	Lane   lane.Name
-	Prompt string // the rules of the surface, with which the system prompt begins
-	// Persona adds to the prompt, and says which model is asked and which skills are offered.
+	Prompt string // rules of the surface, the beginning of the system prompt
+	// Persona extends the prompt, and selects the model and the skills.
 	Persona string
-	// Trust is whose words the messages are; empty: the operator's.
+	// Trust is the trust of the messages; empty: trusted.
 	Trust execution.Trust
-	// Multitask are the strategies that a message may ask for.
+	// Multitask lists the strategies that a message may ask for.
 	Multitask []Multitask
 	// Deliverable says whether a text reaches an address by a channel. Answers leave by the channel of
 	// their thread where it does; nil: they stay in the thread.
@@ -58,7 +58,7 @@ type Kind struct {
 	LocksThread bool
 	// Guarded says that strangers are told what the agent says: an output check sees it first.
 	Guarded bool
-	// AnswerTokens bounds one answer of the model; nil: 4,096 tokens.
+	// AnswerTokens is the longest answer of the model; nil: 4,096 tokens.
 	AnswerTokens func(workspace.Settings) int
 	// ThreadTokens bounds what the turns of one thread use together; nil: nothing does. The call of a
 	// model by which it is reached is the last.
@@ -78,32 +78,32 @@ func (r *Runner) kind(surface trace.Surface) (Kind, bool) {
 type Turn struct {
 	ID      string        // of its execution, new to the workspace; empty: a new one
 	Surface trace.Surface // names the kind of conversation
-	Lane    lane.Name     // in which one turn runs at a time, where the kind has no lane of its own
+	Lane    lane.Name     // lane under which one turn runs at a time, if the kind has no lane
 	Message string
-	Thread  string // empty: that of Address
-	// Address is whose thread it is, where Thread is empty: the thread of that address is found, or
-	// opened. Empty: a new thread, whose address is its id.
+	Thread  string // empty: the thread of Address
+	// Address is used if Thread is empty: the turn uses the thread of this address and opens it if
+	// necessary. If Address is empty too, the turn opens a new thread whose address is its id.
 	Address string
-	// Persona adds to the prompt; empty: the kind's.
+	// Persona replaces the kind's persona; empty: the kind's.
 	Persona string
-	// Before is what the caller says was spoken before Message; nil: what the thread has. The model
-	// is told these, and those that the thread does not have are stored before Message.
+	// Before lists the earlier messages as the caller names them; nil: those of the thread. The
+	// model gets these messages, and those that the thread lacks are stored before Message.
 	Before []Said
-	// Multitask is what to do about a running turn; empty: enqueue.
+	// Multitask is the strategy for a running turn; empty: enqueue.
 	Multitask Multitask
-	// AnswerTokens lowers the bound of one answer of the model; 0: the kind's bound applies.
+	// AnswerTokens lowers the kind's longest answer; 0: no change.
 	AnswerTokens int
-	By           string // who talks
-	// Limited are those who may use the skills that need no approval, and interrupt no
-	// turn but their own.
+	By           string // the person who talks
+	// Limited restricts the person to skills that need no approval, and to interrupting turns of
+	// their own.
 	Limited bool
-	// Begun is told once the turn is written down, and can no longer be lost. It may
-	// be nil, as may Tell, which is told what happens as it happens.
+	// Begun is called when the turn is stored and can no longer be lost. Tell is called with each
+	// event as it happens. Both may be nil.
 	Begun func(execution, thread string)
 	Tell  func(Event)
 }
 
-// Said is a message of a conversation, as a caller tells it.
+// Said is a message of a conversation, as a caller names it.
 type Said struct {
 	Role thread.Role `json:"role"`
 	Body string      `json:"body"`
@@ -112,15 +112,15 @@ type Said struct {
 var (
 	// ErrNoThread says that there is no such conversation with the agent.
 	ErrNoThread = errors.New("there is no such thread")
-	// ErrMultitask says that conversations of this kind don't know the strategy.
+	// ErrMultitask says that conversations of this kind do not support the strategy.
 	ErrMultitask = errors.New("the strategy is not available in this conversation")
 	// ErrNoPersona says that there is no such persona, or that it does not serve the surface.
 	ErrNoPersona = errors.New("no persona of that name serves this conversation")
 	// ErrSpent says that the tokens of the conversation are used up.
 	ErrSpent = errors.New(reason.UsedUp)
-	// ErrNotYours says that the running turn is somebody else's.
+	// ErrNotYours says that the running turn belongs to another person.
 	ErrNotYours = errors.New("the running turn is another person's: only an admin may end it")
-	// errLater says that the time was up before the turn came to its turn.
+	// errLater says that the time was up before the turn got its lane.
 	errLater = &work.ParkedError{Why: "it waits for the turns before it"}
 )
 
@@ -135,14 +135,14 @@ type asked struct {
 	Message string    `json:"message"`
 	By      string    `json:"by"`
 	Limited bool      `json:"limited,omitempty"`
-	// Multitask is kept where others may put the message into their turn.
+	// Multitask is stored if another turn may take over the message.
 	Multitask Multitask `json:"multitask,omitempty"`
 	Before    []Said    `json:"before,omitzero"`
 	// AnswerTokens lowers the bound of one answer.
 	AnswerTokens int `json:"answer_tokens,omitzero"`
 }
 
-// asks is the input of a turn of a kind.
+// asks returns the input of a turn.
 func (k Kind) asks(t Turn) asked {
 	return asked{
 		Task: talking, Lane: cmp.Or(k.Lane, t.Lane), Thread: t.Thread, Message: t.Message, By: t.By, Limited: t.Limited, Before: t.Before,
@@ -150,7 +150,7 @@ func (k Kind) asks(t Turn) asked {
 	}
 }
 
-// askedOf returns what a turn was asked; false: the execution is no turn.
+// askedOf returns the input of a turn. ok is false if the execution is not a turn.
 func (r *Runner) askedOf(e execution.Execution) (a asked, ok bool) {
 	_, ok = r.kind(e.Surface)
 	err := json.Unmarshal(e.Input, &a)
@@ -158,30 +158,30 @@ func (r *Runner) askedOf(e execution.Execution) (a asked, ok bool) {
 	return a, ok && err == nil && a.Task == talking
 }
 
-// line is the line in which the turn stands.
+// line returns the line in which the turn waits.
 func (a asked) line() execution.Line {
 	return execution.Line{Lane: a.Lane, Task: talking, Topic: Topic}
 }
 
-// turn is a turn on its way.
+// turn is a turn in progress.
 type turn struct {
 	*Runner
 	asked
 	kind      Kind
 	ws        db.Workspace
 	exec      execution.Execution
-	fresh     bool                   // its thread is not there yet
-	started   bool                   // its execution is
-	resumed   bool                   // it was begun before
-	ended     *[]execution.Execution // as its last transaction has left it
-	hold      *lane.Hold             // of the execution
-	lane      *lane.Hold             // of the conversation
-	worked    time.Time              // since when
-	came      time.Time              // when its message came
+	fresh     bool                   // its thread does not exist yet
+	started   bool                   // its execution exists
+	resumed   bool                   // it began before
+	ended     *[]execution.Execution // after its last transaction
+	hold      *lane.Hold             // on the execution's lane
+	lane      *lane.Hold             // on the conversation's lane
+	worked    time.Time              // beginning of the work
+	came      time.Time              // arrival of its message
 	multitask Multitask
-	stays     []Effect // of the turn that it took the place of
+	stays     []Effect // effects of the turn that it replaced
 	begun     func(execution, thread string)
-	also      func(context.Context, *db.Batch) // what is written with its execution
+	also      func(context.Context, *db.Batch) // more writes in the transaction that stores its execution
 	tell      teller
 }
 
@@ -219,16 +219,16 @@ func (r *Runner) Talk(ctx context.Context, ws db.Workspace, t Turn) (Reply, erro
 	unit.Fresh = true
 	unit.Enter = func(ctx context.Context, e *work.Entry) error { return s.enter(ctx, e, s.stand) }
 	_, err := r.do(ctx, ws, kind.Name, s.exec, unit)
-	s.tell.restart() // what is not recorded by now is no answer
+	s.tell.restart() // withdraws an answer that is not recorded
 	return s.reply(ctx, err)
 }
 
-// unit is the turn as a unit of work.
+// unit returns the turn as a unit of work.
 func (s *turn) unit() work.Unit {
 	return work.Unit{Name: "turn", Kick: KickFor(s.exec, lookAfter), Begin: s.begin, Act: s.work, End: s.end}
 }
 
-// enter takes the lane of the conversation, in the way of take.
+// enter acquires the conversation's lane by calling take.
 func (s *turn) enter(ctx context.Context, e *work.Entry, take func(context.Context, *work.Entry) error) error {
 	s.hold = e.Hold
 	err := take(ctx, e)
@@ -238,8 +238,8 @@ func (s *turn) enter(ctx context.Context, e *work.Entry, take func(context.Conte
 	return err
 }
 
-// begin writes down the turn: its thread, its execution, and a kick by which it goes on if
-// it is cut off; and, once it has its lane, what the person said.
+// begin stores the turn: its thread, its execution, and a kick that continues it if it is cut off.
+// Once the turn has its lane, begin also stores the person's message.
 func (s *turn) begin(ctx context.Context, st *work.Start) error {
 	switch {
 	case s.resumed:
@@ -257,7 +257,7 @@ func (s *turn) begin(ctx context.Context, st *work.Start) error {
 			s.also(ctx, st.Later())
 		}
 	}
-	if s.lane == nil { // it stands in line
+	if s.lane == nil { // it waits in line
 		return nil
 	}
 	if _, err := s.sayBefore(ctx, st.Tx, s.asked, s.exec.ID); err != nil {
@@ -267,18 +267,18 @@ func (s *turn) begin(ctx context.Context, st *work.Start) error {
 		Key: s.exec.ID + ":asked", First: !s.resumed})
 }
 
-// lookAfter is when a turn's row in the outbox is due for the first time. Whoever has it
-// then looks whether the turn is still worked on, as its lane says, and after a while
-// again.
+// lookAfter is the delay before a turn's outbox row is due for the first time. The sender then
+// checks by the turn's lane whether a process works on it, and checks again later if so.
 const lookAfter = 30 * time.Second
 
-// maxAttempts is how often it is tried to go on with a turn, over an hour and more.
+// maxAttempts is how often the outbox tries to continue a turn, over more than an hour.
 const maxAttempts = 20
 
-// kickOf is the key of the row by which an execution goes on.
+// kickOf returns the key of the row that continues an execution.
 func kickOf(execution string) string { return "execution:" + execution }
 
-// queue writes the turn down while it waits in line, behind so many others.
+// queue stores the turn while it waits in line after ahead others. It returns [ErrLine] if the line
+// is full.
 func (s *turn) queue(ctx context.Context, e *work.Entry, ahead int) error {
 	if s.started {
 		return nil
@@ -297,13 +297,13 @@ func (s *turn) queue(ctx context.Context, e *work.Entry, ahead int) error {
 	return nil
 }
 
-// say writes a message into a thread, once.
+// say stores a message in a thread, once.
 func (s *turn) say(ctx context.Context, tx lane.Tx, to string, m thread.Spoken) error {
 	_, _, err := s.Threads.Append(ctx, tx, to, m)
 	return err
 }
 
-// running notes that the turn is written down.
+// running records that the turn is stored, and calls begun.
 func (s *turn) running() {
 	if !s.started && s.begun != nil {
 		s.begun(s.exec.ID, s.Thread)
