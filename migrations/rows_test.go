@@ -166,13 +166,15 @@ func (b *builder) insert(name string, ws uuid.UUID) string {
 	} else if name == "workspaces" {
 		values["id"] = fmt.Sprintf("'%s'", ws)
 	}
+	used := map[string]int{} // rows of a table that this row references already
 	for _, r := range bp.references {
 		for i, col := range r.from {
 			if col == "workspace_id" {
 				continue
 			}
-			values[col] = fmt.Sprintf("(SELECT %s FROM %s %s LIMIT 1)", r.to[i], r.table, b.where(r.table, ws))
+			values[col] = fmt.Sprintf("(SELECT %s FROM %s %s ORDER BY 1 LIMIT 1 OFFSET %d)", r.to[i], r.table, b.where(r.table, ws), used[r.table])
 		}
+		used[r.table]++
 	}
 	list := make([]string, len(bp.columns))
 	for i, col := range bp.columns {
@@ -188,12 +190,30 @@ func (b *builder) where(name string, ws uuid.UUID) string {
 	return ""
 }
 
-// fill adds a row of the workspace to every table, as the owner.
+// fill adds a row of the workspace to every table, as the owner, and a second one where a row of
+// another table references two.
 func (b *builder) fill(t testing.TB, ws uuid.UUID) {
 	t.Helper()
 	for _, name := range b.order {
-		if _, err := b.conn.Exec(context.Background(), b.insert(name, ws)); err != nil {
-			t.Fatalf("a row of %s: %v\nIf a check refuses it, give the column a value in fixtures", name, err)
+		for range b.needed(name) {
+			if _, err := b.conn.Exec(context.Background(), b.insert(name, ws)); err != nil {
+				t.Fatalf("a row of %s: %v\nIf a check refuses it, give the column a value in fixtures", name, err)
+			}
 		}
 	}
+}
+
+// needed returns how many rows of a table a row of another table references at most, at least one.
+func (b *builder) needed(name string) int {
+	most := 1
+	for _, bp := range b.tables {
+		n := 0
+		for _, r := range bp.references {
+			if r.table == name && r.table != "workspaces" {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return most
 }

@@ -18,7 +18,7 @@ import (
 var global = []string{"users", "workspaces", "model_prices"}
 
 // appendOnly lists the tables whose rows never change.
-var appendOnly = []string{"agent_activity", "agent_usage_logs", "events", "execution_steps"}
+var appendOnly = []string{"agent_activity", "agent_task_logs", "agent_usage_logs", "events", "execution_steps"}
 
 const (
 	app     = "lanekeeper_app"

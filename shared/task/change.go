@@ -1,0 +1,162 @@
+package task
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
+)
+
+// move changes the status of a task that [Store.head] has locked and read, writes the log, ends the
+// attempt that was under way, and returns the stored task.
+func (s *Store) move(ctx context.Context, tx Tx, t Task, outcome, failure string, e Entry, q db.Query, args ...any) (Task, error) {
+	if !slices.Contains(t.Legal(), e.To) {
+		return Task{}, fmt.Errorf("task %s: a change from %s to %s is not in the table", t.ID, t.Status, e.To)
+	}
+	moved := tx.Later().Exec(q, append([]any{t.ID, t.Status, t.Attempt}, args...)...)
+	if t.Status.Active() {
+		tx.Later().Exec(s.q.EndAttempt, t.ID, t.Attempt, outcome, db.Null(failure))
+	}
+	e.Event, e.From = Transition, t.Status
+	s.log(ctx, tx, t, e)
+	after, err := s.read(ctx, tx, t.ID)
+	if err == nil && moved.Affected() != 1 {
+		err = fmt.Errorf("task %s was locked and has changed", t.ID)
+	}
+	return after, err
+}
+
+// allowed refuses a change to a status that is not legal now.
+func (t Task) allowed(to Status, what string) error {
+	if !slices.Contains(t.Legal(), to) {
+		return t.illegal(what)
+	}
+	return nil
+}
+
+// Patch is a change of a task by a person. A nil field stays as it is.
+type Patch struct {
+	Title, Description *string
+	Priority           *int
+	Tags               *[]string
+	EstimatedAt        **time.Time
+	MaxRetries         *int
+	Status             *Status // PAUSED or PENDING
+}
+
+// Patch changes a task and returns the stored one. match may refuse the task as it is. Errors:
+// [db.ErrNoRows], [problem.InvalidError], [StatusError].
+func (s *Store) Patch(ctx context.Context, tx Tx, id, actor string, match func(Task) error, p Patch) (Task, error) {
+	t, err := s.head(ctx, tx, id)
+	if err == nil {
+		err = match(t)
+	}
+	if err != nil {
+		return Task{}, err
+	}
+	if p.Title != nil || p.Description != nil || p.Priority != nil || p.Tags != nil || p.EstimatedAt != nil || p.MaxRetries != nil {
+		if err := s.patchFields(ctx, tx, &t, p); err != nil {
+			return Task{}, err
+		}
+	}
+	switch {
+	case p.Status == nil || *p.Status == t.Status:
+		return s.read(ctx, tx, id)
+	case *p.Status == Paused:
+		if err := t.allowed(Paused, "a pause"); err != nil {
+			return Task{}, err
+		}
+		return s.move(ctx, tx, t, "paused", "", Entry{To: Paused, Message: "the task was paused", Actor: actor}, s.q.Pause, nil)
+	case *p.Status == Pending && t.Status == Paused:
+		return s.move(ctx, tx, t, "", "", Entry{To: Pending, Message: "the task was resumed", Actor: actor}, s.q.Resume)
+	case *p.Status == Pending:
+		return Task{}, t.illegal("a return to PENDING by hand")
+	}
+	return Task{}, problem.Invalid("status", "must be PAUSED or PENDING")
+}
+
+func (s *Store) patchFields(ctx context.Context, tx Tx, t *Task, p Patch) error {
+	set(&t.Title, p.Title)
+	set(&t.Description, p.Description)
+	set(&t.Priority, p.Priority)
+	set(&t.Tags, p.Tags)
+	set(&t.EstimatedAt, p.EstimatedAt)
+	set(&t.MaxRetries, p.MaxRetries)
+	bad := &problem.InvalidError{}
+	text(ctx, bad, "title", &t.Title, 1, MaxTitle)
+	text(ctx, bad, "description", &t.Description, 0, MaxDescription)
+	bad.If(t.Priority < 1 || t.Priority > 10, "priority", "must be 1 to 10")
+	bad.If(t.MaxRetries < 0 || t.MaxRetries > MaxRetries, "maxRetries", "must be 0 to 100")
+	t.Tags = tags(ctx, bad, t.Tags)
+	if err := bad.OrNil(); err != nil {
+		return err
+	}
+	b := tx.Later()
+	b.Exec(s.q.Patch, t.ID, t.Title, t.Description, t.Priority, encode(t.Tags), t.EstimatedAt, t.MaxRetries)
+	if p.Tags != nil {
+		b.Exec(s.q.DeleteTags, t.ID)
+		b.Exec(s.q.AddTags, t.ID, encode(t.Tags))
+	}
+	return nil
+}
+
+func set[T any](to, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}
+
+// Cancel aborts a task for good: it is never requeued. An attempt under way is over. A task that
+// waits for the end of its backoff may be cancelled, too. Errors: [db.ErrNoRows], [StatusError],
+// [problem.InvalidError].
+func (s *Store) Cancel(ctx context.Context, tx Tx, id, actor, reason string) (Task, error) {
+	bad := &problem.InvalidError{}
+	text(ctx, bad, "reason", &reason, 0, MaxReason)
+	if err := bad.OrNil(); err != nil {
+		return Task{}, err
+	}
+	t, err := s.head(ctx, tx, id)
+	if err != nil {
+		return Task{}, err
+	}
+	e := Entry{Level: Warn, To: Aborted, Message: cmp.Or(reason, "the task was cancelled"), Details: []byte(`{"cancelled":true}`), Actor: actor}
+	if t.Status == Aborted && !t.Cancelled {
+		tx.Later().Exec(s.q.Cancel, t.ID, t.Status, t.Attempt, db.Null(reason))
+		e.Event, e.From = Transition, Aborted
+		s.log(ctx, tx, t, e)
+		return s.read(ctx, tx, t.ID)
+	}
+	if err := t.allowed(Aborted, "a cancellation"); err != nil {
+		return Task{}, err
+	}
+	return s.move(ctx, tx, t, "cancelled", "", e, s.q.Cancel, db.Null(reason))
+}
+
+// Retry gives a failed task all its retries again and makes it PENDING. An aborted one may be
+// retried once its backoff is over, unless it is cancelled. Errors: [db.ErrNoRows], [StatusError].
+func (s *Store) Retry(ctx context.Context, tx Tx, id, actor string) (Task, error) {
+	t, err := s.head(ctx, tx, id)
+	if err != nil {
+		return Task{}, err
+	}
+	if t.Status != Failed && (t.Status != Aborted || t.Cancelled || !t.due) {
+		return Task{}, t.illegal("a retry")
+	}
+	return s.move(ctx, tx, t, "", "", Entry{To: Pending, Message: "the task is tried again", Actor: actor}, s.q.Retry)
+}
+
+// Archive puts a task away that has ended. Errors: [db.ErrNoRows], [StatusError].
+func (s *Store) Archive(ctx context.Context, tx Tx, id, actor string) (Task, error) {
+	t, err := s.head(ctx, tx, id)
+	if err == nil {
+		err = t.allowed(Archived, "archiving")
+	}
+	if err != nil {
+		return Task{}, err
+	}
+	return s.move(ctx, tx, t, "", "", Entry{To: Archived, Message: "the task was archived", Actor: actor}, s.q.Archive)
+}

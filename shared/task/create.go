@@ -1,0 +1,146 @@
+package task
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
+)
+
+// Defaults of a new task.
+const (
+	DefaultPriority = 5
+	DefaultRetries  = 3
+	DefaultBackoff  = 300 // seconds
+)
+
+// Create adds a PENDING task and returns it. It uses the fields that describe the work: title,
+// description, type, priority, estimates, retries, input, metadata, tags, project, milestone,
+// thread, dependencies both ways, trust and creator. Errors: [problem.InvalidError],
+// [MissingError], [CycleError], [StatusError] of a task that it is to block.
+func (s *Store) Create(ctx context.Context, tx Tx, t Task) (Task, error) {
+	if err := t.check(ctx); err != nil {
+		return Task{}, err
+	}
+	t.ID = s.ids()
+	if err := s.resolve(ctx, tx, &t); err != nil {
+		return Task{}, err
+	}
+	b := tx.Later()
+	b.Exec(s.q.Insert, t.ID, t.Title, t.Description, db.Null(t.Type), t.Priority, db.Null(t.EstimatedMinutes), t.EstimatedAt, t.MaxRetries,
+		t.BackoffSeconds, string(t.Input), string(t.Metadata), encode(t.Tags), db.Null(t.Project), db.Null(t.Milestone), db.Null(t.Thread),
+		t.Untrusted, t.CreatedBy)
+	if len(t.Tags) > 0 {
+		b.Exec(s.q.AddTags, t.ID, encode(t.Tags))
+	}
+	edges := [][2]string{}
+	for _, id := range t.DependsOn {
+		edges = append(edges, [2]string{t.ID, id})
+	}
+	for _, id := range t.Blocks {
+		edges = append(edges, [2]string{id, t.ID})
+	}
+	if len(edges) > 0 {
+		b.Exec(s.q.AddEdges, encode(edges))
+	}
+	s.log(ctx, tx, t, Entry{Event: Created, Message: "the task was created", To: Pending, Actor: t.CreatedBy})
+	made, err := s.read(ctx, tx, t.ID)
+	if err != nil {
+		return Task{}, fmt.Errorf("create a task: %w", err)
+	}
+	return made, nil
+}
+
+// resolve checks that everything a new task names is there, and that its dependencies close no
+// cycle.
+func (s *Store) resolve(ctx context.Context, tx Tx, t *Task) error {
+	if len(t.Blocks) > 0 {
+		tx.Later().Exec(s.q.LockGraph)
+		tx.Later().Exec(s.q.LockSome, encode(t.Blocks))
+	}
+	if t.Thread+t.Project+t.Milestone != "" {
+		if err := s.named(ctx, tx, t); err != nil {
+			return err
+		}
+	}
+	if len(t.DependsOn)+len(t.Blocks) == 0 {
+		return nil
+	}
+	some, err := s.some(ctx, tx, append(append([]string{}, t.DependsOn...), t.Blocks...))
+	if err != nil {
+		return err
+	}
+	if err := some.all("dependsOn", t.DependsOn); err != nil {
+		return err
+	}
+	if err := some.all("blocks", t.Blocks); err != nil {
+		return err
+	}
+	for _, id := range t.Blocks {
+		if of := some[id]; of.Status != Pending && of.Status != Paused {
+			e := of.illegal("a new dependency").(*StatusError)
+			e.Why = fmt.Sprintf("task %s, which blocks names, is %s: only a PENDING or PAUSED task gets dependencies", id, of.Status)
+			return e
+		}
+	}
+	if len(t.DependsOn) == 0 || len(t.Blocks) == 0 {
+		return nil // nothing that it depends on can depend on it
+	}
+	path, err := s.path(ctx, tx, t.DependsOn, t.Blocks)
+	if err != nil || path == nil {
+		return err
+	}
+	return &CycleError{append(append([]string{t.ID}, path...), t.ID)}
+}
+
+// named checks the thread, the project and the milestone that a task names. The project of a task
+// with a milestone is the milestone's.
+func (s *Store) named(ctx context.Context, tx Tx, t *Task) error {
+	var thread, project bool
+	var of *string
+	err := tx.Each(ctx, func(scan db.Scan) error { return scan(&thread, &project, &of) }, s.q.Named, db.Null(t.Thread), db.Null(t.Project), db.Null(t.Milestone))
+	switch {
+	case err != nil:
+		return fmt.Errorf("look for what a task names: %w", err)
+	case !thread:
+		return &MissingError{"threadId", "thread"}
+	case !project:
+		return &MissingError{"projectId", "project"}
+	case t.Milestone == "":
+		return nil
+	case of == nil:
+		return &MissingError{"milestoneId", "milestone"}
+	case t.Project != "" && t.Project != *of:
+		return problem.Invalid("milestoneId", "belongs to another project")
+	}
+	t.Project = *of
+	return nil
+}
+
+// known are tasks by id, as far as dependencies need them.
+type known map[string]Task
+
+func (s *Store) some(ctx context.Context, tx Tx, ids []string) (known, error) {
+	found := known{}
+	err := tx.Each(ctx, func(scan db.Scan) error {
+		var t Task
+		err := scan(&t.ID, &t.Status, &t.Cancelled)
+		found[t.ID] = t
+		return err
+	}, s.q.Some, encode(ids))
+	if err != nil {
+		return nil, fmt.Errorf("read tasks: %w", err)
+	}
+	return found, nil
+}
+
+// all returns a [MissingError] unless all ids are known.
+func (k known) all(field string, ids []string) error {
+	for _, id := range ids {
+		if _, ok := k[id]; !ok {
+			return &MissingError{field, "task"}
+		}
+	}
+	return nil
+}

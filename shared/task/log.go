@@ -1,0 +1,131 @@
+package task
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/activity"
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/redact"
+	"github.com/lanekeeper/lanekeeper/shared/trace"
+)
+
+// Level is how much a row of the log matters.
+type Level string
+
+// The levels.
+const (
+	Debug    Level = "DEBUG"
+	Info     Level = "INFO"
+	Warn     Level = "WARN"
+	Error    Level = "ERROR"
+	Critical Level = "CRITICAL"
+)
+
+// Levels lists all of them.
+func Levels() []Level { return []Level{Debug, Info, Warn, Error, Critical} }
+
+// Event is what a row of the log is about.
+type Event string
+
+// The events.
+const (
+	Created         Event = "created"
+	Transition      Event = "state_transition"
+	TaskAssigned    Event = "task_assigned"
+	ProgressUpdate  Event = "progress_update"
+	CheckpointSaved Event = "checkpoint"
+	Recovery        Event = "task_recovery"
+	Timeout         Event = "timeout"
+	Conflict        Event = "conflict"
+	DependencyCycle Event = "dependency_cycle"
+	BudgetEvent     Event = "budget"
+	ErrorEvent      Event = "error"
+)
+
+// Events lists all of them.
+func Events() []Event {
+	return []Event{Created, Transition, TaskAssigned, ProgressUpdate, CheckpointSaved, Recovery, Timeout, Conflict, DependencyCycle, BudgetEvent, ErrorEvent}
+}
+
+// Entry is one row of a task's log. Rows never change.
+type Entry struct {
+	ID         string
+	Level      Level // empty: INFO
+	Event      Event
+	Message    string
+	Details    json.RawMessage
+	From, To   Status // of a transition
+	Attempt    int
+	Agent      string
+	Session    string
+	StackTrace string
+	Actor      string // who did it, such as user:…
+	Trace      trace.ID
+	CreatedAt  time.Time
+}
+
+// log queues a row about a task.
+func (s *Store) log(ctx context.Context, tx Tx, t Task, e Entry) {
+	id, _ := trace.From(ctx)
+	known := redact.From(ctx).Values()
+	tx.Later().Exec(s.q.Log, s.ids(), t.ID, cmp.Or(e.Level, Info), e.Event, known.Text(e.Message), known.JSON(activity.Storable(e.Details)),
+		db.Null(e.From), db.Null(e.To), db.Null(t.Attempt), db.Null(t.Agent), db.Null(t.Session), db.Null(known.Text(e.StackTrace)),
+		e.Actor, db.Null(id))
+}
+
+// Position is the position of a row in a listing by time. The zero value is the beginning.
+type Position struct {
+	At time.Time
+	ID string
+}
+
+// LogFilter narrows a log. Empty fields match everything.
+type LogFilter struct {
+	Level  Level
+	Event  Event
+	Before Position
+	Limit  int
+}
+
+// Logs reads a task's log, newest first. It returns [db.ErrNoRows] if there is no such task.
+func (s *Store) Logs(ctx context.Context, ws db.Workspace, id string, f LogFilter) ([]Entry, error) {
+	if f.Before.ID == "" {
+		f.Before = Position{endOfTime, lastUUID}
+	}
+	var b db.Batch
+	var task []Task
+	var found []Entry
+	b.Each(collect(&task), s.q.Get, id)
+	b.Each(func(scan db.Scan) error {
+		var e Entry
+		var details, from, to, agent, session, stack, traced *string
+		var attempt *int
+		if err := scan(&e.ID, &e.Level, &e.Event, &e.Message, &details, &from, &to, &attempt, &agent, &session, &stack, &e.Actor, &traced, &e.CreatedAt); err != nil {
+			return err
+		}
+		e.Details = raw(details)
+		for to, from := range map[*string]*string{
+			(*string)(&e.From): from, (*string)(&e.To): to, &e.Agent: agent, &e.Session: session, &e.StackTrace: stack, (*string)(&e.Trace): traced,
+		} {
+			if from != nil {
+				*to = *from
+			}
+		}
+		if attempt != nil {
+			e.Attempt = *attempt
+		}
+		found = append(found, e)
+		return nil
+	}, s.q.Logs, id, db.Null(f.Level), db.Null(f.Event), f.Before.At, f.Before.ID, f.Limit)
+	if err := s.db.Read(ctx, ws, &b); err != nil {
+		return nil, fmt.Errorf("read the log of a task: %w", err)
+	}
+	if len(task) == 0 {
+		return nil, fmt.Errorf("read the log of a task: %w", db.ErrNoRows)
+	}
+	return found, nil
+}

@@ -1,0 +1,273 @@
+package task_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/task"
+)
+
+// machine is what a task should be.
+type machine struct {
+	status    task.Status
+	cancelled bool
+	attempt   int
+	retries   int
+	due       bool
+}
+
+// legal is the closed list of transitions, as the contract has them.
+var legal = map[task.Status][]task.Status{
+	task.Pending:   {task.Assigned, task.Paused, task.Aborted, task.Failed},
+	task.Assigned:  {task.Running, task.Pending, task.Paused, task.Aborted, task.Failed, task.Completed},
+	task.Running:   {task.Completed, task.Failed, task.Aborted, task.Paused},
+	task.Paused:    {task.Pending, task.Aborted, task.Failed},
+	task.Aborted:   {task.Pending, task.Failed, task.Archived},
+	task.Failed:    {task.Pending, task.Archived},
+	task.Completed: {task.Archived},
+}
+
+// TestTransitionsFollowTheModel makes random changes, right and wrong ones, and compares each with a
+// model. The log then replays to the stored status.
+func TestTransitionsFollowTheModel(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		const maxRetries = 2
+		random := rand.New(rand.NewPCG(15, 1))
+		for range 6 {
+			d := draft("random")
+			d.MaxRetries = maxRetries
+			id := w.create(t, d).ID
+			m := machine{status: task.Pending}
+			var done []task.Status
+			for range 60 {
+				if m.status == task.Archived {
+					break
+				}
+				before, was := m, m.status
+				active := was == task.Assigned || was == task.Running
+				var err error
+				var what string
+				stale := false
+				ok := false
+				switch random.IntN(11) {
+				case 0:
+					what = "assign"
+					if ok = was == task.Pending; ok {
+						w.assign(t, id)
+						m.status, m.attempt = task.Assigned, m.attempt+1
+					} else {
+						continue
+					}
+				case 1:
+					what = "start"
+					if ok = was == task.Assigned; ok {
+						w.start(t, id)
+						m.status = task.Running
+					} else {
+						continue
+					}
+				case 2:
+					what = "pause"
+					if was == task.Paused {
+						continue
+					}
+					if ok = was == task.Pending || active; ok {
+						m.status = task.Paused
+					}
+					_, err = w.become(t, id, task.Paused)
+				case 3:
+					what = "resume"
+					if was == task.Pending {
+						continue
+					}
+					if ok = was == task.Paused; ok {
+						m.status = task.Pending
+					}
+					_, err = w.become(t, id, task.Pending)
+				case 4:
+					if random.IntN(6) > 0 {
+						continue // few tasks should end so early
+					}
+					what = "cancel"
+					if ok = was == task.Pending || was == task.Paused || active || was == task.Aborted && !m.cancelled; ok {
+						m.status, m.cancelled = task.Aborted, true
+					}
+					_, err = w.cancel(t, id)
+				case 5:
+					what = "retry"
+					if ok = was == task.Failed || was == task.Aborted && !m.cancelled && m.due; ok {
+						m.status, m.retries = task.Pending, 0
+					}
+					_, err = w.retry(t, id)
+				case 6:
+					if random.IntN(6) > 0 {
+						continue
+					}
+					what = "archive"
+					if ok = was == task.Completed || was == task.Failed || was == task.Aborted; ok {
+						m.status = task.Archived
+					}
+					_, err = w.archive(t, id)
+				case 7, 8, 9:
+					attempt := []int{0, m.attempt, m.attempt, m.attempt - 1, m.attempt + 1}[random.IntN(5)]
+					if attempt < 0 {
+						continue
+					}
+					stale = attempt != 0 && (attempt != m.attempt || !active)
+					ok = active && !stale
+					switch random.IntN(3) {
+					case 0:
+						what = "complete"
+						if ok {
+							m.status = task.Completed
+						}
+						_, err = w.complete(t, id, attempt)
+					case 1:
+						final := random.IntN(3) == 0
+						what = "fail"
+						switch {
+						case ok && !final && m.retries < maxRetries:
+							m.status, m.retries, m.due = task.Aborted, m.retries+1, false
+						case ok:
+							m.status = task.Failed
+						}
+						_, err = w.fail(t, id, attempt, final)
+					case 2:
+						what = "progress"
+						n := random.IntN(101)
+						_, err = w.advance(t, id, attempt, task.Progress{Percent: &n})
+					}
+				case 10:
+					w.Skew.Advance(time.Hour)
+					m.due = true
+					continue
+				}
+				status, isStatus := errors.AsType[*task.StatusError](err)
+				_, isStale := errors.AsType[*task.StaleError](err)
+				switch {
+				case ok && err != nil, !ok && err == nil:
+					t.Fatalf("%s of %+v: %v", what, before, err)
+				case !ok && stale != isStale, !ok && !stale && !isStatus:
+					t.Fatalf("%s of %+v: %v", what, before, err)
+				case isStatus:
+					want := legal[was]
+					if before.cancelled && was == task.Aborted {
+						want = []task.Status{task.Archived}
+					}
+					if status.Status != was || !slices.Equal(status.Legal, want) {
+						t.Fatalf("%s of %+v: %+v", what, before, status)
+					}
+				}
+				if m.status != was && !slices.Contains(legal[was], m.status) {
+					t.Fatalf("%s: the model went from %s to %s", what, was, m.status)
+				}
+				is := w.get(t, id)
+				if is.Status != m.status || is.Cancelled != m.cancelled || is.Attempt != m.attempt || is.Retries != m.retries {
+					t.Fatalf("%s of %+v: %s cancelled=%v attempt=%d retries=%d, want %+v", what, before, is.Status, is.Cancelled, is.Attempt, is.Retries, m)
+				}
+				if (is.Agent != "") != (is.Status.Active() || is.CompletedAt != nil) {
+					t.Fatalf("%s: a task that is %s has the agent %q", what, is.Status, is.Agent)
+				}
+				if ok && what != "progress" && what != "assign" && what != "start" {
+					done = append(done, m.status)
+				}
+			}
+			replays(t, w, id, done)
+		}
+	})
+}
+
+// replays compares the transitions in the log with those that were made.
+func replays(t *testing.T, w world, id string, done []task.Status) {
+	t.Helper()
+	var told []task.Status
+	for _, e := range slices.Backward(w.logs(t, id)) {
+		if e.Event == task.Transition {
+			told = append(told, e.To)
+		}
+	}
+	if !slices.Equal(told, done) {
+		t.Errorf("the log tells %v, and made were %v", told, done)
+	}
+}
+
+// TestOneWinnerPerRace has many callers change one task at once: each change that was made follows
+// the one before in the log, and a report is taken once.
+func TestOneWinnerPerRace(t *testing.T) {
+	onEach(t, func(t *testing.T, w world) {
+		other := w
+		other.DB, _ = w.Open(t, 0)
+		two := newWorld(t, other.Env)
+		two.Env.DB = other.DB
+		if s, err := task.New(other.DB, ids, func() float64 { return 0.5 }); err == nil {
+			two.s = s
+		}
+		for range 3 {
+			id := w.running(t, draft("raced")).ID
+			var wg sync.WaitGroup
+			var mu sync.Mutex
+			won := map[string]int{}
+			for i := range 40 {
+				from := []world{w, two}[i%2]
+				wg.Go(func() {
+					what := []string{"complete", "fail", "cancel", "pause", "archive"}[i/2%5]
+					var err error
+					switch what {
+					case "complete":
+						_, err = from.complete(t, id, 1)
+					case "fail":
+						_, err = from.fail(t, id, 1, true)
+					case "cancel":
+						_, err = from.cancel(t, id)
+					case "pause":
+						_, err = from.become(t, id, task.Paused)
+					case "archive":
+						_, err = from.archive(t, id)
+					}
+					_, status := errors.AsType[*task.StatusError](err)
+					_, stale := errors.AsType[*task.StaleError](err)
+					if err != nil && !status && !stale {
+						t.Errorf("%s: %v", what, err)
+					}
+					if err == nil {
+						mu.Lock()
+						won[what]++
+						mu.Unlock()
+					}
+				})
+			}
+			wg.Wait()
+			if n := won["complete"] + won["fail"]; n > 1 || won["cancel"] > 1 || won["archive"] > 1 {
+				t.Errorf("winners: %v", won)
+			}
+			at := task.Running
+			for _, e := range slices.Backward(w.logs(t, id)) {
+				if e.Event != task.Transition {
+					continue
+				}
+				if e.From != at || !slices.Contains(legal[e.From], e.To) {
+					t.Errorf("the log goes from %s to %s after %s", e.From, e.To, at)
+				}
+				at = e.To
+			}
+			if is := w.get(t, id); is.Status != at {
+				t.Errorf("the log ends at %s, and the task is %s", at, is.Status)
+			}
+			var outcomes []string
+			if err := w.DB.Each(t.Context(), w.Workspace, func(scan db.Scan) error {
+				var n, version int
+				var outcome string
+				err := scan(&n, &outcome, &version)
+				outcomes = append(outcomes, outcome)
+				return err
+			}, w.q.Attempts, id); err != nil || len(outcomes) != 1 || outcomes[0] == "" {
+				t.Errorf("the attempts ended %q, %v", outcomes, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,131 @@
+package task
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+	"github.com/lanekeeper/lanekeeper/shared/problem"
+)
+
+// Report is whose report it is, and on which attempt.
+type Report struct {
+	Task    string
+	Attempt int // 0: on the present one
+	Actor   string
+}
+
+// present locks the task of a report, and refuses a report on an attempt that is not the present
+// one. An attempt is over as soon as its task is neither ASSIGNED nor RUNNING.
+func (s *Store) present(ctx context.Context, tx Tx, r Report, what string) (Task, error) {
+	t, err := s.head(ctx, tx, r.Task)
+	switch {
+	case err != nil:
+		return Task{}, err
+	case r.Attempt != 0 && (r.Attempt != t.Attempt || !t.Status.Active()):
+		return Task{}, &StaleError{Attempt: r.Attempt, Present: t.Attempt}
+	case !t.Status.Active():
+		return Task{}, t.illegal(what)
+	}
+	return t, nil
+}
+
+// Complete ends a task as done. Errors: [db.ErrNoRows], [StaleError], [StatusError],
+// [problem.InvalidError].
+func (s *Store) Complete(ctx context.Context, tx Tx, r Report, output json.RawMessage, summary string) (Task, error) {
+	bad := &problem.InvalidError{}
+	value(ctx, bad, "outputResult", &output, MaxInput)
+	text(ctx, bad, "summary", &summary, 0, MaxDescription)
+	if err := bad.OrNil(); err != nil {
+		return Task{}, err
+	}
+	t, err := s.present(ctx, tx, r, "completion")
+	if err != nil {
+		return Task{}, err
+	}
+	e := Entry{To: Completed, Message: "the task was completed", Actor: r.Actor}
+	return s.move(ctx, tx, t, "completed", "", e, s.q.Complete, output, db.Null(summary))
+}
+
+// Failure is how an attempt failed.
+type Failure struct {
+	Error      string
+	StackTrace string
+	Final      bool // no retry helps
+}
+
+// Fail ends an attempt as failed. While the task has retries left it is ABORTED until its backoff is
+// over, else FAILED. Errors: [db.ErrNoRows], [StaleError], [StatusError], [problem.InvalidError].
+func (s *Store) Fail(ctx context.Context, tx Tx, r Report, f Failure) (Task, error) {
+	bad := &problem.InvalidError{}
+	text(ctx, bad, "error", &f.Error, 1, MaxError)
+	text(ctx, bad, "stackTrace", &f.StackTrace, 0, MaxTrace)
+	if err := bad.OrNil(); err != nil {
+		return Task{}, err
+	}
+	t, err := s.present(ctx, tx, r, "failure")
+	if err != nil {
+		return Task{}, err
+	}
+	e := Entry{Level: Error, StackTrace: f.StackTrace, Details: json.RawMessage(encode(map[string]any{"error": f.Error})), Actor: r.Actor}
+	if !f.Final && t.Retries < t.MaxRetries {
+		wait := Backoff(t.BackoffSeconds, t.Retries, s.random())
+		e.To, e.Message = Aborted, fmt.Sprintf("the attempt failed; the next begins in %s at the earliest", wait.Round(time.Second))
+		return s.move(ctx, tx, t, "failed", f.Error, e, s.q.Abort, f.Error, wait.Milliseconds())
+	}
+	e.To, e.Message = Failed, "the task failed, and no retry would help"
+	if !f.Final {
+		e.Message = fmt.Sprintf("max retries exceeded (%d/%d)", t.Retries, t.MaxRetries)
+	}
+	return s.move(ctx, tx, t, "failed", f.Error, e, s.q.Fail, f.Error)
+}
+
+// Backoff is how long a task waits after its retry with this number: base × 2^number with 20 %
+// jitter either way, and six hours at most. random is 0 to 1.
+func Backoff(base, number int, random float64) time.Duration {
+	seconds := float64(base) * math.Pow(2, float64(number)) * (0.8 + 0.4*random)
+	return time.Duration(min(seconds, MaxBackoff) * float64(time.Second))
+}
+
+// Progress is how far an attempt is. A nil field stays as it was.
+type Progress struct {
+	Percent    *int
+	Step       *string
+	Checkpoint json.RawMessage
+}
+
+// Advance stores the progress of an attempt. Errors: [db.ErrNoRows], [StaleError], [StatusError],
+// [problem.InvalidError].
+func (s *Store) Advance(ctx context.Context, tx Tx, r Report, p Progress) (Task, error) {
+	bad := &problem.InvalidError{}
+	bad.If(p.Percent != nil && (*p.Percent < 0 || *p.Percent > 100), "progressPercent", "must be 0 to 100")
+	if p.Step != nil {
+		step := *p.Step
+		text(ctx, bad, "currentStep", &step, 0, MaxStep)
+		p.Step = &step
+	}
+	value(ctx, bad, "checkpointData", &p.Checkpoint, MaxInput)
+	if err := bad.OrNil(); err != nil {
+		return Task{}, err
+	}
+	t, err := s.present(ctx, tx, r, "progress")
+	if err != nil {
+		return Task{}, err
+	}
+	tx.Later().Exec(s.q.Progress, t.ID, t.Status, t.Attempt, p.Percent, p.Step, p.Checkpoint)
+	set(&t.Progress, p.Percent)
+	set(&t.CurrentStep, p.Step)
+	e := Entry{Event: ProgressUpdate, Level: Debug, Actor: r.Actor, Message: cmp.Or(t.CurrentStep, "progress: "+strconv.Itoa(t.Progress)+" %"),
+		Details: json.RawMessage(encode(map[string]any{"progressPercent": t.Progress}))}
+	if p.Checkpoint != nil {
+		e.Event, e.Message = CheckpointSaved, fmt.Sprintf("checkpoint %d was stored", t.CheckpointVersion+1)
+		tx.Later().Exec(s.q.NoteCheckpoint, t.ID, t.Attempt, t.CheckpointVersion+1)
+	}
+	s.log(ctx, tx, t, e)
+	return s.read(ctx, tx, t.ID)
+}

@@ -1,0 +1,264 @@
+// Package task stores durable work for agents: tasks with their status, attempts, dependencies and
+// append-only log.
+//
+// A task's status changes by [Store] methods only. Each locks the task's row, decides in a new
+// statement whether the change is legal, and writes the change together with its row of the log. A
+// trigger adds the event. An attempt number is the fence of a task: a report that names another
+// attempt than the present one changes nothing.
+package task
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lanekeeper/lanekeeper/shared/db"
+)
+
+//go:embed *.sql
+var files embed.FS
+
+// Status is the status of a task.
+type Status string
+
+// The statuses of a task.
+const (
+	Pending   Status = "PENDING"
+	Assigned  Status = "ASSIGNED"
+	Running   Status = "RUNNING"
+	Paused    Status = "PAUSED"
+	Completed Status = "COMPLETED"
+	Failed    Status = "FAILED"
+	Aborted   Status = "ABORTED" // requeued after a backoff, unless it is cancelled
+	Archived  Status = "ARCHIVED"
+)
+
+// Statuses lists all of them.
+func Statuses() []Status {
+	return []Status{Pending, Assigned, Running, Paused, Completed, Failed, Aborted, Archived}
+}
+
+// transitions has the legal transitions. A cancelled task may only be archived.
+var transitions = map[Status][]Status{
+	Pending:   {Assigned, Paused, Aborted, Failed},
+	Assigned:  {Running, Pending, Paused, Aborted, Failed, Completed},
+	Running:   {Completed, Failed, Aborted, Paused},
+	Paused:    {Pending, Aborted, Failed},
+	Aborted:   {Pending, Failed, Archived},
+	Failed:    {Pending, Archived},
+	Completed: {Archived},
+}
+
+// Active reports whether an attempt is under way.
+func (s Status) Active() bool { return s == Assigned || s == Running }
+
+// Task is one row, with the ids of its dependencies.
+type Task struct {
+	ID           string
+	Title        string
+	Description  string
+	Type         string
+	Status       Status
+	StatusReason string // of a task that is paused or cancelled, where one was given
+	Cancelled    bool   // ABORTED for good
+	Priority     int    // 1 to 10; 10 comes first
+	Agent        string
+	Session      string
+	Attempt      int // the number of the latest attempt; 0: there was none
+
+	Progress    int // percent
+	CurrentStep string
+
+	EstimatedMinutes int // 0: not known
+	EstimatedAt      *time.Time
+
+	Retries        int
+	MaxRetries     int
+	BackoffSeconds int
+	NextAttemptAt  *time.Time // of an aborted task: when its backoff is over
+	LastError      string
+	Summary        string
+
+	// Input, Output and Checkpoint are JSON. Listings leave them out.
+	Input, Output, Checkpoint json.RawMessage
+	CheckpointVersion         int
+	Metadata                  json.RawMessage
+	Tags                      []string
+
+	Project, Milestone, Thread string
+	DependsOn, Blocks          []string // sorted
+
+	Untrusted   bool // created by an execution that had read untrusted text, or from such text
+	Version     int  // counts all changes
+	CreatedBy   string
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
+	AssignedAt  *time.Time
+	StartedAt   *time.Time
+	CompletedAt *time.Time
+	FailedAt    *time.Time
+
+	due bool // the time of NextAttemptAt has come
+}
+
+// Legal lists the statuses that the task may change to.
+func (t Task) Legal() []Status {
+	if t.Cancelled && t.Status == Aborted {
+		return []Status{Archived}
+	}
+	return slices.Clone(transitions[t.Status])
+}
+
+// StatusError says that a task's status does not allow a change.
+type StatusError struct {
+	Status Status   // the present one
+	Legal  []Status // those that the task may change to
+	What   string   // was asked for, such as "complete"
+	Why    string   // in words; empty: the status says it
+}
+
+func (e *StatusError) Error() string {
+	if e.Why != "" {
+		return e.Why
+	}
+	return fmt.Sprintf("the task is %s: %s is not possible now", e.Status, e.What)
+}
+
+func (t Task) illegal(what string) error {
+	return &StatusError{Status: t.Status, Legal: t.Legal(), What: what}
+}
+
+// StaleError says that a report names an attempt that is not the present one. Whoever works on that
+// attempt must stop.
+type StaleError struct{ Attempt, Present int }
+
+func (e *StaleError) Error() string {
+	return fmt.Sprintf("attempt %d is not the present attempt of the task: stop working on it", e.Attempt)
+}
+
+// MissingError names fields with ids of things that are not in the workspace.
+type MissingError struct{ Field, What string }
+
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("the %s that %s names is not in this workspace", e.What, e.Field)
+}
+
+type queries struct {
+	Get, List, ListOldest, ListUrgent            db.Query
+	Insert, AddTags, DeleteTags, Lock            db.Query
+	Patch, Pause, Resume, Cancel, Retry, Archive db.Query
+	Complete, Abort, Fail, Progress              db.Query
+	EndAttempt, NoteCheckpoint                   db.Query
+	Named, Some, LockGraph, LockSome             db.Query
+	Edges, AddEdges, DeleteEdges, Touch          db.Query
+	Log, Logs, OpenDependencies, ThreadTask      db.Query
+}
+
+// Store stores the tasks of all workspaces. Methods that write take a transaction, in which the
+// caller also records who asked for the change.
+type Store struct {
+	db     *db.DB
+	q      queries
+	ids    func() string
+	random func() float64 // 0 to 1, for jitter
+}
+
+// New returns a store. ids returns time-ordered ids, and random numbers from 0 to 1.
+func New(d *db.DB, ids func() string, random func() float64) (*Store, error) {
+	s := &Store{db: d, ids: ids, random: random}
+	if err := db.Load(files, &s.q); err != nil {
+		return nil, fmt.Errorf("task: %w", err)
+	}
+	return s, nil
+}
+
+// Tx is an open transaction: a [db.Tx] or a lane's.
+type Tx interface {
+	Exec(ctx context.Context, q db.Query, args ...any) (int64, error)
+	Each(ctx context.Context, row func(db.Scan) error, q db.Query, args ...any) error
+	Later() *db.Batch
+}
+
+// Get reads a task. It returns [db.ErrNoRows] if there is none.
+func (s *Store) Get(ctx context.Context, ws db.Workspace, id string) (Task, error) {
+	var found []Task
+	err := s.db.Each(ctx, ws, collect(&found), s.q.Get, id)
+	return first(found, err)
+}
+
+// read reads a task in a transaction, after what is queued there.
+func (s *Store) read(ctx context.Context, tx Tx, id string) (Task, error) {
+	var found []Task
+	err := tx.Each(ctx, collect(&found), s.q.Get, id)
+	return first(found, err)
+}
+
+// head locks a task's row and then reads it in a new statement: until the transaction ends, nobody
+// else changes the task.
+func (s *Store) head(ctx context.Context, tx Tx, id string) (Task, error) {
+	tx.Later().Exec(s.q.Lock, id)
+	return s.read(ctx, tx, id)
+}
+
+func first(found []Task, err error) (Task, error) {
+	if err == nil && len(found) == 0 {
+		err = db.ErrNoRows
+	}
+	if err != nil {
+		return Task{}, fmt.Errorf("read a task: %w", err)
+	}
+	return found[0], nil
+}
+
+func collect(into *[]Task) func(db.Scan) error {
+	return func(scan db.Scan) error {
+		var t Task
+		var kind, reason, agent, session, step, lastError, summary, project, milestone, thread, dependsOn, blocks *string
+		var input, output, checkpoint *string
+		var tags, metadata string
+		var minutes *int
+		if err := scan(&t.ID, &t.Title, &t.Description, &kind, &t.Status, &reason, &t.Cancelled, &t.Priority, &agent, &session, &t.Attempt,
+			&t.Progress, &step, &minutes, &t.EstimatedAt, &t.Retries, &t.MaxRetries, &t.BackoffSeconds, &t.NextAttemptAt, &lastError, &summary,
+			&metadata, &t.CheckpointVersion, &tags, &project, &milestone, &thread, &t.Untrusted, &t.Version, &t.CreatedBy,
+			&t.CreatedAt, &t.UpdatedAt, &t.AssignedAt, &t.StartedAt, &t.CompletedAt, &t.FailedAt, &t.due,
+			&dependsOn, &blocks, &input, &output, &checkpoint); err != nil {
+			return err
+		}
+		for to, from := range map[*string]*string{
+			&t.Type: kind, &t.StatusReason: reason, &t.Agent: agent, &t.Session: session, &t.CurrentStep: step, &t.LastError: lastError,
+			&t.Summary: summary, &t.Project: project, &t.Milestone: milestone, &t.Thread: thread,
+		} {
+			if from != nil {
+				*to = *from
+			}
+		}
+		if minutes != nil {
+			t.EstimatedMinutes = *minutes
+		}
+		t.Metadata, t.Input, t.Output, t.Checkpoint = json.RawMessage(metadata), raw(input), raw(output), raw(checkpoint)
+		t.DependsOn, t.Blocks = list(dependsOn), list(blocks)
+		if err := json.Unmarshal([]byte(tags), &t.Tags); err != nil {
+			return fmt.Errorf("the tags of task %s: %w", t.ID, err)
+		}
+		*into = append(*into, t)
+		return nil
+	}
+}
+
+func raw(text *string) json.RawMessage {
+	if text == nil {
+		return nil
+	}
+	return json.RawMessage(*text)
+}
+
+func list(text *string) []string {
+	if text == nil {
+		return nil
+	}
+	return strings.Split(*text, ",")
+}

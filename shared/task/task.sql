@@ -1,0 +1,203 @@
+-- name: Get
+SELECT t.id, t.title, t.description, t.task_type, t.status, t.status_reason, t.cancelled, t.priority, t.agent_id, t.session_key, t.attempt,
+       t.progress_percent, t.current_step, t.estimated_duration_minutes, t.estimated_completion_at, t.retry_count, t.max_retries,
+       t.retry_backoff_seconds, t.next_attempt_at, t.last_error, t.summary, t.metadata, t.checkpoint_version, t.tags, t.project_id,
+       t.milestone_id, t.thread_id, t.trust = 'outside', t.version, t.created_by, t.created_at, t.updated_at, t.assigned_at, t.started_at,
+       t.completed_at, t.failed_at, coalesce(t.next_attempt_at <= lk_now(), false),
+       (SELECT string_agg(CAST(d.depends_on AS text), ',' ORDER BY d.depends_on)
+          FROM agent_task_dependencies d WHERE d.workspace_id = $1 AND d.task_id = t.id),
+       (SELECT string_agg(CAST(d.task_id AS text), ',' ORDER BY d.task_id)
+          FROM agent_task_dependencies d WHERE d.workspace_id = $1 AND d.depends_on = t.id),
+       t.input_context, t.output_result, t.checkpoint_data
+  FROM agent_tasks t
+ WHERE t.workspace_id = $1 AND t.id = $2;
+
+-- name: List
+-- The newest first. $8 is one of the tags in $10, which has commas around each, and $9 is their number.
+SELECT t.id, t.title, t.description, t.task_type, t.status, t.status_reason, t.cancelled, t.priority, t.agent_id, t.session_key, t.attempt,
+       t.progress_percent, t.current_step, t.estimated_duration_minutes, t.estimated_completion_at, t.retry_count, t.max_retries,
+       t.retry_backoff_seconds, t.next_attempt_at, t.last_error, t.summary, t.metadata, t.checkpoint_version, t.tags, t.project_id,
+       t.milestone_id, t.thread_id, t.trust = 'outside', t.version, t.created_by, t.created_at, t.updated_at, t.assigned_at, t.started_at,
+       t.completed_at, t.failed_at, coalesce(t.next_attempt_at <= lk_now(), false),
+       (SELECT string_agg(CAST(d.depends_on AS text), ',' ORDER BY d.depends_on)
+          FROM agent_task_dependencies d WHERE d.workspace_id = $1 AND d.task_id = t.id),
+       (SELECT string_agg(CAST(d.task_id AS text), ',' ORDER BY d.task_id)
+          FROM agent_task_dependencies d WHERE d.workspace_id = $1 AND d.depends_on = t.id),
+       CAST(NULL AS text), CAST(NULL AS text), CAST(NULL AS text)
+  FROM agent_tasks t
+ WHERE t.workspace_id = $1
+   AND (CAST($2 AS text) IS NULL OR t.status = $2)
+   AND t.priority BETWEEN $3 AND $4
+   AND (CAST($5 AS uuid) IS NULL OR t.agent_id = $5)
+   AND (CAST($6 AS text) IS NULL OR t.task_type = $6)
+   AND (CAST($7 AS uuid) IS NULL OR t.thread_id = $7)
+   AND (CAST($8 AS text) IS NULL OR t.id IN (SELECT g.task_id FROM agent_task_tags g WHERE g.workspace_id = $1 AND g.tag = $8))
+   AND (CAST($9 AS integer) < 2 OR (SELECT count(*) FROM agent_task_tags g
+         WHERE g.workspace_id = $1 AND g.task_id = t.id AND replace(CAST($10 AS text), ',' || g.tag || ',', '') <> $10) = $9)
+   AND (CAST($11 AS text) IS NULL OR lower(t.title || ' ' || t.description) LIKE lower(CAST($11 AS text)) ESCAPE '\')
+   AND t.created_at > $12 AND t.created_at < $13
+   AND (t.created_at, t.id) < ($14, $15)
+ ORDER BY t.created_at DESC, t.id DESC
+ LIMIT $16;
+
+-- name: ListOldest
+SELECT t.id, t.title, t.description, t.task_type, t.status, t.status_reason, t.cancelled, t.priority, t.agent_id, t.session_key, t.attempt,
+       t.progress_percent, t.current_step, t.estimated_duration_minutes, t.estimated_completion_at, t.retry_count, t.max_retries,
+       t.retry_backoff_seconds, t.next_attempt_at, t.last_error, t.summary, t.metadata, t.checkpoint_version, t.tags, t.project_id,
+       t.milestone_id, t.thread_id, t.trust = 'outside', t.version, t.created_by, t.created_at, t.updated_at, t.assigned_at, t.started_at,
+       t.completed_at, t.failed_at, coalesce(t.next_attempt_at <= lk_now(), false),
+       (SELECT string_agg(CAST(d.depends_on AS text), ',' ORDER BY d.depends_on)
+          FROM agent_task_dependencies d WHERE d.workspace_id = $1 AND d.task_id = t.id),
+       (SELECT string_agg(CAST(d.task_id AS text), ',' ORDER BY d.task_id)
+          FROM agent_task_dependencies d WHERE d.workspace_id = $1 AND d.depends_on = t.id),
+       CAST(NULL AS text), CAST(NULL AS text), CAST(NULL AS text)
+  FROM agent_tasks t
+ WHERE t.workspace_id = $1
+   AND (CAST($2 AS text) IS NULL OR t.status = $2)
+   AND t.priority BETWEEN $3 AND $4
+   AND (CAST($5 AS uuid) IS NULL OR t.agent_id = $5)
+   AND (CAST($6 AS text) IS NULL OR t.task_type = $6)
+   AND (CAST($7 AS uuid) IS NULL OR t.thread_id = $7)
+   AND (CAST($8 AS text) IS NULL OR t.id IN (SELECT g.task_id FROM agent_task_tags g WHERE g.workspace_id = $1 AND g.tag = $8))
+   AND (CAST($9 AS integer) < 2 OR (SELECT count(*) FROM agent_task_tags g
+         WHERE g.workspace_id = $1 AND g.task_id = t.id AND replace(CAST($10 AS text), ',' || g.tag || ',', '') <> $10) = $9)
+   AND (CAST($11 AS text) IS NULL OR lower(t.title || ' ' || t.description) LIKE lower(CAST($11 AS text)) ESCAPE '\')
+   AND t.created_at > $12 AND t.created_at < $13
+   AND (t.created_at, t.id) > ($14, $15)
+ ORDER BY t.created_at, t.id
+ LIMIT $16;
+
+-- name: ListUrgent
+-- The highest priority first, then the oldest: the order in which agents get tasks.
+SELECT t.id, t.title, t.description, t.task_type, t.status, t.status_reason, t.cancelled, t.priority, t.agent_id, t.session_key, t.attempt,
+       t.progress_percent, t.current_step, t.estimated_duration_minutes, t.estimated_completion_at, t.retry_count, t.max_retries,
+       t.retry_backoff_seconds, t.next_attempt_at, t.last_error, t.summary, t.metadata, t.checkpoint_version, t.tags, t.project_id,
+       t.milestone_id, t.thread_id, t.trust = 'outside', t.version, t.created_by, t.created_at, t.updated_at, t.assigned_at, t.started_at,
+       t.completed_at, t.failed_at, coalesce(t.next_attempt_at <= lk_now(), false),
+       (SELECT string_agg(CAST(d.depends_on AS text), ',' ORDER BY d.depends_on)
+          FROM agent_task_dependencies d WHERE d.workspace_id = $1 AND d.task_id = t.id),
+       (SELECT string_agg(CAST(d.task_id AS text), ',' ORDER BY d.task_id)
+          FROM agent_task_dependencies d WHERE d.workspace_id = $1 AND d.depends_on = t.id),
+       CAST(NULL AS text), CAST(NULL AS text), CAST(NULL AS text)
+  FROM agent_tasks t
+ WHERE t.workspace_id = $1
+   AND (CAST($2 AS text) IS NULL OR t.status = $2)
+   AND t.priority BETWEEN $3 AND $4
+   AND (CAST($5 AS uuid) IS NULL OR t.agent_id = $5)
+   AND (CAST($6 AS text) IS NULL OR t.task_type = $6)
+   AND (CAST($7 AS uuid) IS NULL OR t.thread_id = $7)
+   AND (CAST($8 AS text) IS NULL OR t.id IN (SELECT g.task_id FROM agent_task_tags g WHERE g.workspace_id = $1 AND g.tag = $8))
+   AND (CAST($9 AS integer) < 2 OR (SELECT count(*) FROM agent_task_tags g
+         WHERE g.workspace_id = $1 AND g.task_id = t.id AND replace(CAST($10 AS text), ',' || g.tag || ',', '') <> $10) = $9)
+   AND (CAST($11 AS text) IS NULL OR lower(t.title || ' ' || t.description) LIKE lower(CAST($11 AS text)) ESCAPE '\')
+   AND t.created_at > $12 AND t.created_at < $13
+   AND (t.priority < $16 OR t.priority = $16 AND (t.created_at, t.id) > ($14, $15))
+ ORDER BY t.priority DESC, t.created_at, t.id
+ LIMIT $17;
+
+-- name: Insert
+INSERT INTO agent_tasks (workspace_id, id, title, description, task_type, priority, estimated_duration_minutes, estimated_completion_at, max_retries,
+  retry_backoff_seconds, input_context, metadata, tags, project_id, milestone_id, thread_id, trust, created_by, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, CASE WHEN $17 THEN 'outside' ELSE 'operator' END, $18, lk_now(), lk_now());
+
+-- name: DeleteTags
+DELETE FROM agent_task_tags WHERE workspace_id = $1 AND task_id = $2;
+
+-- name: Patch
+UPDATE agent_tasks SET title = $3, description = $4, priority = $5, tags = $6, estimated_completion_at = $7, max_retries = $8,
+       version = version + 1, updated_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2;
+
+-- name: Touch
+UPDATE agent_tasks SET version = version + 1, updated_at = lk_now() WHERE workspace_id = $1 AND id = $2;
+
+-- name: Pause
+-- Each of the following changes a task only from the status and the attempt that were read.
+UPDATE agent_tasks SET status = 'PAUSED', status_reason = $5, agent_id = NULL, session_key = NULL, version = version + 1, updated_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2 AND status = $3 AND attempt = $4;
+
+-- name: Resume
+UPDATE agent_tasks SET status = 'PENDING', status_reason = NULL, version = version + 1, updated_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2 AND status = $3 AND attempt = $4;
+
+-- name: Cancel
+UPDATE agent_tasks SET status = 'ABORTED', cancelled = true, status_reason = $5, agent_id = NULL, session_key = NULL, next_attempt_at = NULL,
+       version = version + 1, updated_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2 AND status = $3 AND attempt = $4 AND NOT cancelled;
+
+-- name: Retry
+UPDATE agent_tasks SET status = 'PENDING', status_reason = NULL, retry_count = 0, next_attempt_at = NULL, failed_at = NULL,
+       progress_percent = 0, current_step = NULL, version = version + 1, updated_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2 AND status = $3 AND attempt = $4 AND NOT cancelled;
+
+-- name: Archive
+UPDATE agent_tasks SET status = 'ARCHIVED', next_attempt_at = NULL, version = version + 1, updated_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2 AND status = $3 AND attempt = $4;
+
+-- name: Complete
+UPDATE agent_tasks SET status = 'COMPLETED', output_result = $5, summary = $6, progress_percent = 100, completed_at = lk_now(),
+       version = version + 1, updated_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2 AND status = $3 AND attempt = $4;
+
+-- name: Abort
+UPDATE agent_tasks SET status = 'ABORTED', last_error = $5, next_attempt_at = lk_plus(lk_now(), CAST($6 AS bigint)), retry_count = retry_count + 1,
+       agent_id = NULL, session_key = NULL, version = version + 1, updated_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2 AND status = $3 AND attempt = $4;
+
+-- name: Fail
+UPDATE agent_tasks SET status = 'FAILED', last_error = $5, failed_at = lk_now(), agent_id = NULL, session_key = NULL,
+       version = version + 1, updated_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2 AND status = $3 AND attempt = $4;
+
+-- name: Progress
+UPDATE agent_tasks SET progress_percent = coalesce($5, progress_percent), current_step = coalesce($6, current_step),
+       checkpoint_data = coalesce($7, checkpoint_data), checkpoint_version = checkpoint_version + CASE WHEN CAST($7 AS text) IS NULL THEN 0 ELSE 1 END,
+       version = version + 1, updated_at = lk_now()
+ WHERE workspace_id = $1 AND id = $2 AND status = $3 AND attempt = $4;
+
+-- name: EndAttempt
+UPDATE agent_task_attempts SET ended_at = lk_now(), outcome = $4, error = $5
+ WHERE workspace_id = $1 AND task_id = $2 AND number = $3 AND ended_at IS NULL;
+
+-- name: NoteCheckpoint
+UPDATE agent_task_attempts SET checkpoint_version = $4 WHERE workspace_id = $1 AND task_id = $2 AND number = $3;
+
+-- name: Named
+-- Whether the thread and the project are there, and the project of the milestone.
+SELECT CAST($2 AS uuid) IS NULL OR EXISTS (SELECT 1 FROM threads WHERE workspace_id = $1 AND id = $2),
+       CAST($3 AS uuid) IS NULL OR EXISTS (SELECT 1 FROM projects WHERE workspace_id = $1 AND id = $3),
+       (SELECT CAST(m.project_id AS text) FROM milestones m WHERE m.workspace_id = $1 AND m.id = $4);
+
+-- name: DeleteEdges
+DELETE FROM agent_task_dependencies WHERE workspace_id = $1 AND task_id = $2;
+
+-- name: Log
+INSERT INTO agent_task_logs (workspace_id, id, task_id, level, event, message, details, previous_status, new_status, attempt, agent_id,
+  session_key, stack_trace, actor, trace_id, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, lk_now());
+
+-- name: Logs
+SELECT id, level, event, message, details, previous_status, new_status, attempt, agent_id, session_key, stack_trace, actor, trace_id, created_at
+  FROM agent_task_logs
+ WHERE workspace_id = $1 AND task_id = $2
+   AND (CAST($3 AS text) IS NULL OR level = $3)
+   AND (CAST($4 AS text) IS NULL OR event = $4)
+   AND (created_at, id) < ($5, $6)
+ ORDER BY created_at DESC, id DESC
+ LIMIT $7;
+
+-- name: OpenDependencies
+-- A task that was completed and then archived is done, too. The dependencies that can't be completed
+-- any more come first.
+SELECT o.id, o.title, o.status, o.cancelled
+  FROM agent_task_dependencies d
+  JOIN agent_tasks o ON o.workspace_id = d.workspace_id AND o.id = d.depends_on
+ WHERE d.workspace_id = $1 AND d.task_id = $2 AND o.completed_at IS NULL
+ ORDER BY CASE WHEN o.cancelled OR o.status IN ('FAILED', 'ARCHIVED') THEN 0 ELSE 1 END, o.created_at, o.id;
+
+-- name: ThreadTask
+-- The active task of a task's thread.
+SELECT o.id, o.title, o.status
+  FROM agent_tasks t
+  JOIN agent_tasks o ON o.workspace_id = t.workspace_id AND o.thread_id = t.thread_id AND o.status IN ('ASSIGNED', 'RUNNING') AND o.id <> t.id
+ WHERE t.workspace_id = $1 AND t.id = $2;
